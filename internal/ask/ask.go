@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/berth-gpu/berth/internal/series"
 )
@@ -21,11 +22,12 @@ type Options = series.Options
 
 // Engine answers questions about one store.
 type Engine struct {
-	limits Limits
-	store  storage.Queryable
-	parser parser.Parser
-	engine *promql.Engine
-	places *places
+	limits  Limits
+	store   storage.Queryable
+	parser  parser.Parser
+	engine  *promql.Engine
+	places  places
+	answers *semaphore.Weighted // points of the large answers that are being sent
 }
 
 // New returns an engine that reads a store. Fields of limits that are zero get
@@ -40,16 +42,17 @@ func New(store storage.Queryable, limits Limits) *Engine {
 			EnableAtModifier: true, EnableNegativeOffset: true,
 			NoStepSubqueryIntervalFn: func(int64) int64 { return subqueryStep.Milliseconds() },
 		}),
-		places: makePlaces(limits.AtOnce, limits.AtOnceEach),
+		places: make(places, limits.AtOnce), answers: makeRoom(limits.Samples),
 	}
 }
 
 // Instant answers a question about one moment.
 func (e *Engine) Instant(ctx context.Context, expr string, at time.Time, o Options) (series.Answer, error) {
-	if err := e.check(expr); err != nil {
+	c, err := e.check(expr, at, at, 0)
+	if err != nil {
 		return series.Answer{}, err
 	}
-	return e.answer(ctx, expr, o, func(ctx context.Context, from storage.Queryable, opts promql.QueryOpts) (promql.Query, error) {
+	return e.answer(ctx, expr, o, c, func(ctx context.Context, from storage.Queryable, opts promql.QueryOpts) (promql.Query, error) {
 		return e.engine.NewInstantQuery(ctx, from, opts, expr, at)
 	})
 }
@@ -59,24 +62,23 @@ func (e *Engine) Range(ctx context.Context, expr string, from, to time.Time, ste
 	if err := e.limits.steps(from, to, step); err != nil {
 		return series.Answer{}, err
 	}
-	if err := e.check(expr); err != nil {
+	c, err := e.check(expr, from, to, step)
+	if err != nil {
 		return series.Answer{}, err
 	}
-	return e.answer(ctx, expr, o, func(ctx context.Context, store storage.Queryable, opts promql.QueryOpts) (promql.Query, error) {
+	return e.answer(ctx, expr, o, c, func(ctx context.Context, store storage.Queryable, opts promql.QueryOpts) (promql.Query, error) {
 		return e.engine.NewRangeQuery(ctx, store, opts, expr, from, to, step)
 	})
 }
 
 // answer waits for a place, asks the engine, and translates what it says.
-func (e *Engine) answer(ctx context.Context, expr string, o Options, ask func(context.Context, storage.Queryable, promql.QueryOpts) (promql.Query, error)) (series.Answer, error) {
-	ctx, cancel := e.limited(ctx, o)
-	defer cancel()
-	leave, err := e.places.enter(ctx, o.By)
+func (e *Engine) answer(ctx context.Context, expr string, o Options, c cost, ask func(context.Context, storage.Queryable, promql.QueryOpts) (promql.Query, error)) (series.Answer, error) {
+	ctx, leave, err := e.begin(ctx, o)
 	if err != nil {
-		return series.Answer{}, e.fault(ctx, o, err)
+		return series.Answer{}, err
 	}
 	defer leave()
-	q, err := ask(ctx, e.sight(o), promql.NewPrometheusQueryOpts(false, o.Lookback))
+	q, err := ask(ctx, e.sight(o, c), promql.NewPrometheusQueryOpts(false, o.Lookback))
 	if err != nil {
 		return series.Answer{}, bad("%v", err)
 	}
@@ -85,12 +87,31 @@ func (e *Engine) answer(ctx context.Context, expr string, o Options, ask func(co
 	if result.Err != nil {
 		return series.Answer{}, e.fault(ctx, o, result.Err)
 	}
-	return translate(result, expr, o.Limit), nil
+	release := func() {}
+	if o.Waits {
+		if release, err = e.room(ctx, points(result)); err != nil {
+			return series.Answer{}, e.fault(ctx, o, err)
+		}
+	}
+	answer := translate(result, expr, o.Limit)
+	answer.Release = release
+	return answer, nil
 }
 
-// limited returns a context that ends when the time of a question is over.
-func (e *Engine) limited(ctx context.Context, o Options) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, e.time(o))
+// begin returns a context that ends when the time of a question is over, after the
+// question has got a place. The caller calls leave when it is answered.
+func (e *Engine) begin(ctx context.Context, o Options) (_ context.Context, leave func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, e.time(o))
+	if !o.Waits {
+		return ctx, cancel, nil
+	}
+	left, err := e.places.enter(ctx)
+	if err != nil {
+		err = e.fault(ctx, o, err)
+		cancel()
+		return nil, nil, err
+	}
+	return ctx, func() { left(); cancel() }, nil
 }
 
 // time returns how long a question may take.

@@ -237,8 +237,8 @@ func TestLimits(t *testing.T) {
 		{"a large regular expression", instant(e, `up{a=~"(.{9}){99}.{999}"}`+strings.Repeat(` or up{a=~".{999}"}`, 9)), series.BadData, "regular expressions are too large"},
 		{"a large one for a replacement", instant(e, `label_replace(up, "a", "b", "c", "`+strings.Repeat("(.{999})", 9)+`")`), series.BadData, "regular expressions are too large"},
 		{"a broken regular expression", instant(e, `up{a=~"("}`), series.BadData, "missing closing )"},
-		{"a subquery at a second", instant(e, `max_over_time(many[1y:1s])`), series.BadData, "more than 100,000 steps"},
-		{"a subquery in a subquery", instant(e, `max_over_time(max_over_time(many[1y:1s])[1h:1m])`), series.BadData, "more than 100,000 steps"},
+		{"a subquery at a second", instant(e, `max_over_time(many[1y:1s])`), series.BadData, "steps, and the limit is 100,000"},
+		{"a subquery in a subquery", instant(e, `max_over_time(max_over_time(many[1y:1s])[1h:1m])`), series.BadData, "steps, and the limit is 100,000"},
 		{"no expression", instant(e, ``), series.BadData, "no expression found"},
 		{"a mistake", instant(e, `sum(`), series.BadData, `invalid parameter "query": 1:5: parse error: unclosed left parenthesis`},
 		{"two for one", instant(New(store, Limits{}), `many * on() many`), series.Execution, "many-to-many"},
@@ -331,45 +331,74 @@ func (s slow) Querier(from, to int64) (storage.Querier, error) {
 	return s.Queryable.Querier(from, to)
 }
 
-// Questions of one asker wait for each other, those of others do not, and the
-// daemon's own wait for nobody.
+// Questions wait for each other, and the daemon's own wait for nobody.
 func TestPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := makePlaces(3, 2)
-		enter := func(by string) func() {
-			leave, err := p.enter(t.Context(), by)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return leave
+		p := make(places, 1)
+		leave, err := p.enter(t.Context())
+		if err != nil {
+			t.Fatal(err)
 		}
-		hers, hers2 := enter("ann"), enter("ann")
 		late, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := p.enter(late, "ann")
 		var found *series.Error
-		if !errors.As(err, &found) || found.Fault != series.TimedOut || !strings.Contains(found.Text, "2 of one user") {
-			t.Errorf("her third question: %v", err)
+		if _, err := p.enter(late); !errors.As(err, &found) || found.Fault != series.TimedOut || !strings.Contains(found.Text, "1 queries are answered at once") {
+			t.Errorf("a second question: %v", err)
 		}
-		his := enter("bob")
 		left, leaves := context.WithCancel(t.Context())
 		leaves()
-		if _, err := p.enter(left, "eve"); !errors.Is(err, context.Canceled) {
+		if _, err := p.enter(left); !errors.Is(err, context.Canceled) {
 			t.Errorf("somebody who has left: %v", err)
 		}
-		enter("")()
 		next := make(chan func())
-		go func() { next <- enter("eve") }()
+		go func() {
+			leave, _ := p.enter(t.Context())
+			next <- leave
+		}()
 		synctest.Wait()
-		his()
-		third := <-next
-		third()
-		hers()
-		hers2()
-		if len(p.by) != 0 || len(p.all) != 0 {
-			t.Errorf("%d askers and %d places are left behind", len(p.by), len(p.all))
+		leave()
+		(<-next)()
+		if len(p) != 0 {
+			t.Errorf("%d places are left behind", len(p))
 		}
 	})
+	e := New(machine(t), Limits{AtOnce: 1})
+	e.places <- struct{}{}
+	if _, err := e.Instant(t.Context(), `up`, at(120), Options{}); err != nil {
+		t.Errorf("a question of the daemon: %v", err)
+	}
+}
+
+// A large answer takes room until it is released, and the next one waits for that.
+func TestRoom(t *testing.T) {
+	e := New(open(t, func(second int, add func(float64, string, ...string)) {
+		for i := range 90 {
+			add(1, "many", "i", fmt.Sprint(i))
+		}
+	}), Limits{Samples: 11_000})
+	ask := func() (series.Answer, error) {
+		return e.Instant(t.Context(), `many[2m]`, at(120), Options{Waits: true, Timeout: 10 * time.Millisecond})
+	}
+	var answers []series.Answer
+	var err error
+	for range answersRoom {
+		var a series.Answer
+		if a, err = e.Instant(t.Context(), `many[2m]`, at(120), Options{Waits: true}); err != nil {
+			t.Fatal(err)
+		}
+		answers = append(answers, a)
+	}
+	var found *series.Error
+	if _, err = ask(); !errors.As(err, &found) || found.Fault != series.TimedOut {
+		t.Errorf("one too many: %v", err)
+	}
+	if small, err := e.Instant(t.Context(), `up`, at(120), Options{Waits: true}); err != nil || small.Release == nil {
+		t.Errorf("a small answer beside them: %v", err)
+	}
+	answers[0].Release()
+	if _, err := e.Instant(t.Context(), `many[2m]`, at(120), Options{Waits: true}); err != nil {
+		t.Errorf("after one was sent: %v", err)
+	}
 }
 
 func TestTime(t *testing.T) {
@@ -378,7 +407,7 @@ func TestTime(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {
-		_, err := e.Instant(ctx, `up`, at(120), Options{By: "ann"})
+		_, err := e.Instant(ctx, `up`, at(120), Options{Waits: true})
 		done <- err
 	}()
 	<-here
@@ -417,7 +446,7 @@ func FuzzCheck(f *testing.F) {
 	e := New(nil, Limits{})
 	f.Fuzz(func(t *testing.T, text string) {
 		var found *series.Error
-		if err := e.check(text); err != nil && (!errors.As(err, &found) || found.Fault != series.BadData || found.Text == "") {
+		if _, err := e.check(text, at(0), at(120), time.Second); err != nil && (!errors.As(err, &found) || found.Fault != series.BadData || found.Text == "") {
 			t.Errorf("%q is refused with %v", text, err)
 		}
 		if n := patterns(text); n < 0 {

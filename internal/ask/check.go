@@ -4,6 +4,7 @@ import (
 	"regexp/syntax"
 	"time"
 
+	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/util/strutil"
 
@@ -11,39 +12,36 @@ import (
 )
 
 // check refuses an expression that is not one, or whose limits can be seen before
-// it is evaluated.
-func (e *Engine) check(expr string) error {
+// it is evaluated. It returns what each series that it reads may cost.
+func (e *Engine) check(expr string, from, to time.Time, step time.Duration) (cost, error) {
 	if err := e.limits.text("query", expr); err != nil {
-		return err
+		return cost{}, err
 	}
+	tree, err := e.prepared(expr, from, to, step)
+	if err != nil {
+		return cost{}, bad("invalid parameter \"query\": %v", err)
+	}
+	selectors := 0
+	parser.Inspect(tree, func(node parser.Node, _ []parser.Node) error {
+		if _, is := node.(*parser.VectorSelector); is {
+			selectors++
+		}
+		return nil
+	})
+	if selectors > e.limits.Selectors {
+		return cost{}, bad("the query selects series %d times, and the limit is %d: split it into several queries", selectors, e.limits.Selectors)
+	}
+	c := estimator{e.limits.Most}.of(tree, times{float64(from.UnixMilli()), float64(to.UnixMilli()), float64(step.Milliseconds())})
+	return c, e.limits.tooMuch(c)
+}
+
+// prepared parses an expression and prepares it as the engine does.
+func (e *Engine) prepared(expr string, from, to time.Time, step time.Duration) (parser.Expr, error) {
 	tree, err := e.parser.ParseExpr(expr)
 	if err != nil {
-		return bad("invalid parameter \"query\": %v", err)
+		return nil, err
 	}
-	var selectors int
-	var refused error
-	parser.Inspect(tree, func(node parser.Node, _ []parser.Node) error {
-		switch n := node.(type) {
-		case *parser.VectorSelector:
-			selectors++
-		case *parser.SubqueryExpr:
-			step := n.Step
-			if step <= 0 {
-				step = subqueryStep
-			}
-			if n.Range/step > time.Duration(e.limits.Steps) {
-				refused = bad("the subquery [%v:%v] has more than %s steps, which is the limit: choose a longer step or a shorter range", n.Range, step, grouped(e.limits.Steps))
-			}
-		}
-		return refused
-	})
-	if refused != nil {
-		return refused
-	}
-	if selectors > e.limits.Selectors {
-		return bad("the query selects series %d times, and the limit is %d: split it into several queries", selectors, e.limits.Selectors)
-	}
-	return nil
+	return promql.PreprocessExpr(tree, from, to, step)
 }
 
 // subqueryStep is the step of a subquery that names none, as in Prometheus.
@@ -83,15 +81,21 @@ func patterns(text string) int {
 		case parser.EOF, parser.ERROR:
 			return sum
 		case parser.STRING:
-			value, err := strutil.Unquote(item.Val)
-			if err != nil {
-				continue
-			}
-			if tree, err := syntax.Parse(value, syntax.Perl|syntax.DotNL); err == nil {
-				sum = min(sum+weight(tree), enough)
+			if value, err := strutil.Unquote(item.Val); err == nil {
+				sum = min(sum+patternWeight(value), enough)
 			}
 		}
 	}
+}
+
+// patternWeight returns about how many steps a text has when it is compiled as a
+// regular expression; 0 for what is none.
+func patternWeight(text string) int {
+	tree, err := syntax.Parse(text, syntax.Perl|syntax.DotNL)
+	if err != nil {
+		return 0
+	}
+	return weight(tree)
 }
 
 // enough is more than any limit of patterns.

@@ -109,14 +109,12 @@ func (e *Engine) find(ctx context.Context, selectors []string, from, to time.Tim
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := e.limited(ctx, o)
-	defer cancel()
-	leave, err := e.places.enter(ctx, o.By)
+	ctx, leave, err := e.begin(ctx, o)
 	if err != nil {
-		return nil, e.fault(ctx, o, err)
+		return nil, err
 	}
 	defer leave()
-	q, err := e.sight(o).Querier(first(from), last(to))
+	q, err := e.sight(o, cost{}).Querier(first(from), last(to))
 	if err != nil {
 		return nil, err
 	}

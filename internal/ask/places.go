@@ -4,81 +4,47 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/berth-gpu/berth/internal/series"
 )
 
-// places are how many questions are answered at a time: a few of each asker, and
-// some more of all. Others wait, in the order in which they came.
-type places struct {
-	all  chan struct{}
-	each int
-
-	mu sync.Mutex // guards what follows
-	by map[string]*line
-}
-
-// line is the questions of one asker.
-type line struct {
-	turns chan struct{}
-	here  int // questions that wait or are answered; guarded by places.mu
-}
-
-func makePlaces(all, each int) *places {
-	return &places{all: make(chan struct{}, all), each: max(each, 1), by: map[string]*line{}}
-}
+// places are how many questions are answered at a time. Others wait, in the order
+// in which they came. Who asks has taken a turn among the own questions before.
+type places chan struct{}
 
 // enter waits for a place. The caller calls leave when the question is answered.
-// The daemon itself needs none.
-func (p *places) enter(ctx context.Context, by string) (leave func(), err error) {
-	if by == "" {
+func (p places) enter(ctx context.Context) (leave func(), err error) {
+	select {
+	case p <- struct{}{}:
+		return func() { <-p }, nil
+	case <-ctx.Done():
+	}
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return nil, ctx.Err()
+	}
+	return nil, &series.Error{Fault: series.TimedOut, Text: fmt.Sprintf("the query had no turn in time: %d queries are answered at once: ask again, with fewer queries at a time", cap(p))}
+}
+
+// Answers stay in memory until they are sent, and a caller may read slowly. Large
+// ones wait for room before they are made, while the question still has its place.
+const (
+	largeAnswer = 10_000 // points
+	answersRoom = 3      // of the largest answers
+)
+
+// room waits for the room of an answer with so many points. The asker releases it.
+func (e *Engine) room(ctx context.Context, points int) (release func(), err error) {
+	if points < largeAnswer {
 		return func() {}, nil
 	}
-	own := p.join(by)
-	for i, turns := range []chan struct{}{own.turns, p.all} {
-		select {
-		case turns <- struct{}{}:
-		case <-ctx.Done():
-			if i == 1 {
-				<-own.turns
-			}
-			p.part(by, own)
-			return nil, p.full(ctx)
-		}
+	if err := e.answers.Acquire(ctx, int64(points)); err != nil {
+		return nil, err
 	}
-	return func() {
-		<-p.all
-		<-own.turns
-		p.part(by, own)
-	}, nil
+	return func() { e.answers.Release(int64(points)) }, nil
 }
 
-// full is the error of a question that had no place in time.
-func (p *places) full(ctx context.Context) error {
-	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return ctx.Err()
-	}
-	return &series.Error{Fault: series.TimedOut, Text: fmt.Sprintf("the query had no turn in time: %d queries are answered at once, %d of one user: ask again, with fewer queries at a time", cap(p.all), p.each)}
-}
-
-func (p *places) join(by string) *line {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	own := p.by[by]
-	if own == nil {
-		own = &line{turns: make(chan struct{}, p.each)}
-		p.by[by] = own
-	}
-	own.here++
-	return own
-}
-
-// part forgets an asker who asks nothing any more.
-func (p *places) part(by string, own *line) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if own.here--; own.here == 0 {
-		delete(p.by, by)
-	}
+func makeRoom(samples int) *semaphore.Weighted {
+	return semaphore.NewWeighted(int64(answersRoom * samples))
 }

@@ -3,7 +3,7 @@ package ask
 import (
 	"context"
 	"errors"
-	"sync/atomic"
+	"sync"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
@@ -24,17 +24,21 @@ func nameless() []*labels.Matcher {
 }
 
 // sight is the store as one question sees it. It counts the series that the
-// question reads.
+// question reads, and what they cost.
 type sight struct {
-	store storage.Queryable
-	hide  []*labels.Matcher
-	most  int
-	read  atomic.Int64
+	store  storage.Queryable
+	hide   []*labels.Matcher
+	limits *Limits
+	cost   cost
+
+	mu   sync.Mutex // guards what follows
+	read int
+	tally
 }
 
-// sight returns the store as an asker sees it.
-func (e *Engine) sight(o Options) *sight {
-	s := &sight{store: e.store, most: e.limits.Series}
+// sight returns the store as an asker sees it, for a question with a cost.
+func (e *Engine) sight(o Options, c cost) *sight {
+	s := &sight{store: e.store, limits: &e.limits, cost: c, tally: c.before()}
 	if o.Nameless {
 		s.hide = nameless()
 	}
@@ -94,11 +98,27 @@ func (c *counted) Next() bool {
 	if c.over != nil || !c.SeriesSet.Next() {
 		return false
 	}
-	if c.sight.read.Add(1) > int64(c.sight.most) {
-		c.over = &series.Error{Fault: series.Execution, Text: "the query reads more than " + grouped(c.sight.most) + " series, which is the limit: name the metric and more labels, or ask for a shorter time"}
-		return false
+	c.over = c.sight.count(c.SeriesSet.At())
+	return c.over == nil
+}
+
+// count counts a series that the question has read. It returns an error if that is
+// one too many.
+func (s *sight) count(one storage.Series) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.read++; s.read > s.limits.Series {
+		return &series.Error{Fault: series.Execution, Text: "the query reads more than " + grouped(s.limits.Series) + " series, which is the limit: name the metric and more labels, or ask for a shorter time"}
 	}
-	return true
+	bytes := uint64(0)
+	if s.cost.builds {
+		bytes = one.Labels().ByteSize()
+	}
+	s.add(&s.cost, float64(bytes))
+	if err := s.limits.beyond(s.cost, s.tally); err != nil {
+		return &series.Error{Fault: series.Execution, Text: err.Error()}
+	}
+	return nil
 }
 
 func (c *counted) Err() error {

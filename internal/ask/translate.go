@@ -65,6 +65,17 @@ func translate(result *promql.Result, expr string, limit int) series.Answer {
 	return a
 }
 
+// points returns how many points an answer of the engine has.
+func points(result *promql.Result) int {
+	switch v := result.Value.(type) {
+	case promql.Vector:
+		return len(v)
+	case promql.Matrix:
+		return v.TotalSamples()
+	}
+	return 1
+}
+
 func labelsOf(from labels.Labels) series.Labels {
 	list := make(series.Labels, 0, from.Len())
 	from.Range(func(l labels.Label) { list = append(list, series.Label{Name: l.Name, Value: l.Value}) })

@@ -17,7 +17,9 @@ import (
 // only looks has none.
 func (d *Daemon) openAsking() {
 	if d.past != nil {
-		d.engine = ask.New(whenOpen(d.past.Queryable()), ask.Default())
+		limits := ask.Default()
+		limits.Most = d.past.Most
+		d.engine = ask.New(whenOpen(d.past.Queryable()), limits)
 	}
 }
 

@@ -33,7 +33,7 @@ func (d *Daemon) openPast(o Options, host string, exporter *promexport.Exporter)
 
 // remembering returns the settings of the past.
 func remembering(c config.Config) past.Settings {
-	return past.Settings{Off: c.Past.Store == "off", Recent: c.Past.Recent, Long: c.Past.Long, Size: c.Past.Size}
+	return past.Settings{Off: c.Past.Store == "off", Recent: c.Past.Recent, Long: c.Past.Long, Size: c.Past.Size, Every: c.GPU.MonitorInterval}
 }
 
 // instance names a machine as a Prometheus would that scrapes it.

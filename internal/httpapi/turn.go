@@ -46,8 +46,8 @@ func weightOf(pattern string, r *http.Request) turns.Weight {
 	if strings.HasPrefix(pattern, "GET /api/gpu/status") && r.URL.Query().Get("leases") == "true" {
 		return turns.Heavy // it lists the leases
 	}
-	if strings.Contains(pattern, " /api/v1/") { // it reads the past
-		return turns.Heavy
+	if strings.Contains(pattern, " /api/v1/") {
+		return turns.Query
 	}
 	if r.ContentLength > smallBody || r.ContentLength < 0 {
 		return turns.Heavy
@@ -82,13 +82,26 @@ func (s *server) inTurn(w http.ResponseWriter, r *http.Request, pattern string, 
 		writeProblem(w, noTurn())
 		return
 	}
-	t := q.Enter(r.Context(), weight)
+	t := enter(r.Context(), q, weight)
 	if t == nil {
 		writeProblem(w, noTurn())
 		return
 	}
 	defer t.Leave()
 	s.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), turnKey{}, t)))
+}
+
+// queryWait is how long a query waits for the turn of its user.
+const queryWait = 10 * time.Second
+
+// enter waits for a turn. A query gives up where others of its user take too long.
+func enter(ctx context.Context, q *turns.Queue, w turns.Weight) *turns.Turn {
+	if w == turns.Query {
+		limited, cancel := context.WithTimeout(ctx, queryWait)
+		defer cancel()
+		ctx = limited
+	}
+	return q.Enter(ctx, w)
 }
 
 // noTurn is the answer to a request that had no turn in time. Mostly its caller has

@@ -17,6 +17,7 @@ type counts struct {
 	recentSeries           atomic.Int64
 	longSeries             atomic.Int64
 	oldest                 atomic.Int64 // in milliseconds; 0: there is nothing
+	written                atomic.Int64 // when samples were last stored, in nanoseconds; 0: never
 	suspected              atomic.Bool  // a block may be damaged
 	waiting                atomic.Bool  // it does not store now
 }
@@ -29,6 +30,7 @@ type Cost struct {
 	Samples uint64    // stored since the daemon started
 	Dropped uint64    // not stored
 	Oldest  time.Time // of the oldest sample; zero: there is none
+	Written time.Time // when samples were last stored; zero: not since the daemon started
 	Paused  bool      // nothing is stored now
 }
 
@@ -44,6 +46,9 @@ func (p *Past) Cost() Cost {
 	}
 	if t := n.oldest.Load(); t != 0 {
 		c.Oldest = time.UnixMilli(t)
+	}
+	if t := n.written.Load(); t != 0 {
+		c.Written = time.Unix(0, t)
 	}
 	return c
 }

@@ -36,6 +36,7 @@ type Settings struct {
 	Recent time.Duration // how long every sample is kept
 	Long   time.Duration // how long half-minutes are kept
 	Size   gpu.MiB       // most space on disk
+	Every  time.Duration // from one sample of a device to the next; 0: a second
 }
 
 // Options are what a store is made from.
@@ -59,16 +60,14 @@ type Past struct {
 	limits  atomic.Pointer[Settings]
 	counted counts
 
-	// gate is held for reading by every query, and for writing while the stores
-	// are opened and closed.
-	gate         sync.RWMutex
-	recent, long *store // nil: not open
+	gate gate // lets queries read recent and long
 
-	write  sync.Mutex // guards what follows: only one writes at a time
-	lines  lines
-	window int64 // the end of the half-minute that is being collected; 0: none is
-	pause  pause
-	closed bool
+	write        sync.Mutex // guards what follows: only one writes at a time
+	recent, long *store     // nil: not open; they change only while the gate is closed
+	lines        lines
+	window       int64 // the end of the half-minute that is being collected; 0: none is
+	pause        pause
+	closed       bool
 }
 
 // batch is a list of samples of one moment.
@@ -107,8 +106,6 @@ func Open(dir string, o Options) (*Past, error) {
 
 // open opens both stores. The caller holds write.
 func (p *Past) open() error {
-	p.gate.Lock()
-	defer p.gate.Unlock()
 	if p.recent != nil {
 		return nil
 	}
@@ -125,6 +122,7 @@ func (p *Past) open() error {
 	}
 	p.recent, p.long = recent, long
 	p.lines.forget()
+	defer p.gate.unlock()
 	if p.window != 0 { // after a pause: what was collected before is still there
 		return nil
 	}
@@ -143,13 +141,12 @@ func makeFolder(path string) error {
 	return nil
 }
 
-// shut closes both stores. The caller holds write.
+// shut closes both stores, after every query has ended. The caller holds write.
 func (p *Past) shut() error {
-	p.gate.Lock() // waits for queries to end
-	defer p.gate.Unlock()
 	if p.recent == nil {
 		return nil
 	}
+	p.gate.lock()
 	err := errors.Join(p.recent.close(), p.long.close())
 	p.recent, p.long = nil, nil
 	return err

@@ -1,12 +1,14 @@
 package past
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
@@ -35,9 +37,7 @@ func (p *Past) Queryable() storage.Queryable {
 }
 
 func (p *Past) querier(from, to int64) (storage.Querier, error) {
-	p.gate.RLock()
-	if p.recent == nil {
-		p.gate.RUnlock()
+	if !p.gate.enter() {
 		return nil, ErrOpening
 	}
 	debug.SetPanicOnFault(true) // a file that shrinks while it is read
@@ -62,6 +62,20 @@ func (p *Past) querier(from, to int64) (storage.Querier, error) {
 	return q, nil
 }
 
+// Most returns about how many samples of one series there are at most between two
+// times, in milliseconds: every sample of the recent time, and half-minutes before.
+func (p *Past) Most(from, to int64) float64 {
+	limits := p.limits.Load()
+	every := max(float64(cmp.Or(limits.Every, time.Second).Milliseconds()), 1)
+	border := time.Now().Add(-limits.Recent).UnixMilli()
+	if p.gate.enter() { // it keeps as much as was recorded, however long ago that is
+		border = min(border, p.recent.oldest())
+		p.gate.leave()
+	}
+	recent, before := max(to-max(from, border), 0), max(min(to, border)-from, 0)
+	return float64(recent)/every + float64(before)/float64(rollup.Step) + 1
+}
+
 // querier reads both stores as one. It keeps them open until it is closed.
 type querier struct {
 	p      *Past
@@ -84,7 +98,7 @@ func (q *querier) Close() error {
 		for _, one := range q.parts() {
 			err = errors.Join(err, one.Close())
 		}
-		q.p.gate.RUnlock()
+		q.p.gate.leave()
 	})
 	return err
 }

@@ -64,6 +64,7 @@ func (p *Past) Write(at time.Time, list []series.Sample) (err error) {
 	}
 	p.recent.wrote(t)
 	p.counted.samples.Add(uint64(stored))
+	p.counted.written.Store(time.Now().UnixNano())
 	p.goesOn()
 	return nil
 }

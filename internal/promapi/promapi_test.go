@@ -124,7 +124,7 @@ func ask(h http.Handler, method, target string, form url.Values) *httptest.Respo
 func TestParameters(t *testing.T) {
 	e := &engine{answer: series.Answer{Shape: series.Vector}}
 	h := door(Sources{Engine: e}, user)
-	const plain = "{Nameless:false By:7 Limit:0 Timeout:0s Lookback:0s}"
+	const plain = "{Nameless:false Waits:true Limit:0 Timeout:0s Lookback:0s}"
 	for _, c := range []struct {
 		path string
 		form url.Values
@@ -136,7 +136,7 @@ func TestParameters(t *testing.T) {
 		{"query", url.Values{"query": {"up"}, "time": {"2023-11-14T22:13:20.5Z"}}, "up at 1700000000500 " + plain},
 		{"query", url.Values{"query": {"up"}, "time": {"2023-11-14T23:13:20+01:00"}}, "up at 1700000000000 " + plain},
 		{"query", url.Values{"query": {"up"}, "limit": {"3"}, "timeout": {"1m30s"}, "lookback_delta": {"0.5"}, "stats": {"all"}},
-			"up at 1700000000000 {Nameless:false By:7 Limit:3 Timeout:1m30s Lookback:500ms}"},
+			"up at 1700000000000 {Nameless:false Waits:true Limit:3 Timeout:1m30s Lookback:500ms}"},
 		{"query_range", url.Values{"query": {"up"}, "start": {"1"}, "end": {"2.5"}, "step": {"0.25"}}, "up from 1000 to 2500 every 250ms " + plain},
 		{"query_range", url.Values{"query": {"up"}, "start": {"1"}, "end": {"2e3"}, "step": {"1d"}}, "up from 1000 to 2000000 every 24h0m0s " + plain},
 		{"series", url.Values{"match[]": {"up", `{a="b"}`}}, `series ["up" "{a=\"b\"}"] - - ` + plain},
@@ -277,9 +277,9 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Who may see no names is nameless for the engine; each asks in a line of their own.
+// Who may see no names is nameless for the engine, and nobody passes those who wait.
 func TestWhoAsks(t *testing.T) {
-	for who, want := range map[*access.Actor]string{&user: "Nameless:false By:7", &viewer: "Nameless:true By:8", &token: "Nameless:false By:-", {}: "Nameless:true By:0"} {
+	for who, want := range map[*access.Actor]string{&user: "Nameless:false Waits:true", &viewer: "Nameless:true Waits:true", &token: "Nameless:false Waits:true", {}: "Nameless:true Waits:true"} {
 		e := &engine{answer: series.Answer{Shape: series.Vector}}
 		h := door(Sources{Engine: e}, *who)
 		for _, path := range []string{"query", "query_range?start=1&end=2&step=1", "series", "labels", "label/a/values"} {

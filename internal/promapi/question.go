@@ -12,7 +12,6 @@ import (
 
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/series"
-	"github.com/berth-gpu/berth/internal/turns"
 )
 
 // question is a request with its parameters, of the address and of the form.
@@ -63,7 +62,7 @@ func (q *question) nameless() bool {
 
 // options reads the parameters that all questions have.
 func (q *question) options() (o series.Options, err error) {
-	o = series.Options{Nameless: q.nameless(), By: strconv.Itoa(turns.LineOf(q.who))}
+	o = series.Options{Nameless: q.nameless(), Waits: true}
 	if o.Limit, err = q.number("limit"); err != nil {
 		return o, err
 	}

@@ -4,9 +4,11 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -32,28 +34,30 @@ func (a api) serve(parameters []*huma.Param, answer func(*question) (reply, erro
 			refuse(w, r, err)
 			return
 		}
-		body, err := found.encode()
-		if err != nil {
-			refuse(w, r, err)
-			return
+		if answer, is := found.data.(series.Answer); is && answer.Release != nil {
+			defer answer.Release()
 		}
-		write(w, r, http.StatusOK, body)
+		write(w, r, http.StatusOK, found.encode)
 	}
 }
 
-// encode returns the answer in the form of Prometheus. It does not encode the
-// whole as one value: encoding/json would copy a large answer once more.
-func (found *reply) encode() ([]byte, error) {
-	marshal := json.Marshal
-	if data, itself := found.data.(json.Marshaler); itself {
-		marshal = func(any) ([]byte, error) { return data.MarshalJSON() }
+// encode writes the answer in the form of Prometheus. A large one is never in
+// memory as a whole.
+func (found *reply) encode(w io.Writer) error {
+	if _, err := io.WriteString(w, `{"status":"success","data":`); err != nil {
+		return err
 	}
-	data, err := marshal(found.data)
-	if err != nil {
-		return nil, err
+	if answer, is := found.data.(series.Answer); is {
+		if err := answer.Encode(w); err != nil {
+			return err
+		}
+	} else if data, err := json.Marshal(found.data); err != nil {
+		return err
+	} else if _, err := w.Write(data); err != nil {
+		return err
 	}
-	body := append(append([]byte(`{"status":"success","data":`), data...), appendTexts(appendTexts(nil, "warnings", found.warnings), "infos", found.infos)...)
-	return append(body, '}'), nil
+	_, err := w.Write(append(appendTexts(appendTexts(nil, "warnings", found.warnings), "infos", found.infos), '}'))
+	return err
 }
 
 // appendTexts appends a list of texts to an object, unless it is empty.
@@ -95,28 +99,69 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 		text.Code = "past_off"
 	}
 	body, _ := json.Marshal(text) // texts can always be encoded
-	write(w, r, statuses[known.Fault], body)
+	write(w, r, statuses[known.Fault], func(w io.Writer) error { _, err := w.Write(body); return err })
 }
 
-// smallAnswer is an answer that is not worth compressing.
-const smallAnswer = 1 << 10
+const (
+	// smallAnswer is an answer that is not worth compressing.
+	smallAnswer = 1 << 10
+	// sendLimit is how long a caller may take to read an answer, which takes room in
+	// memory meanwhile.
+	sendLimit = time.Minute
+)
 
 // write sends an answer, compressed if the caller takes that.
-func write(w http.ResponseWriter, r *http.Request, status int, body []byte) {
+func write(w http.ResponseWriter, r *http.Request, status int, encode func(io.Writer) error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Add("Vary", "Accept-Encoding")
-	if len(body) < smallAnswer || !takesGzip(r.Header.Get("Accept-Encoding")) {
-		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-		w.WriteHeader(status)
-		_, _ = w.Write(body) // fails only if the client is gone
-		return
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(sendLimit)) // a recorder in a test has none
+	out := &sender{w: w, status: status, gzip: takesGzip(r.Header.Get("Accept-Encoding"))}
+	if err := encode(out); err == nil { // it fails only if the client is gone
+		out.close()
 	}
-	w.Header().Set("Content-Encoding", "gzip")
-	w.WriteHeader(status)
-	z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // there is such a level
-	_, _ = z.Write(body)
-	_ = z.Close()
+}
+
+// sender holds the beginning of an answer back until it knows whether it is a small
+// one.
+type sender struct {
+	w      http.ResponseWriter
+	status int
+	gzip   bool
+	held   []byte
+	out    io.Writer // nil: nothing was sent yet
+	zip    *gzip.Writer
+}
+
+// Write sends or holds back a piece of the answer.
+func (s *sender) Write(b []byte) (int, error) {
+	if s.out != nil {
+		return s.out.Write(b)
+	}
+	if s.held = append(s.held, b...); len(s.held) < smallAnswer {
+		return len(b), nil
+	}
+	s.out = s.w
+	if s.gzip {
+		s.w.Header().Set("Content-Encoding", "gzip")
+		s.zip, _ = gzip.NewWriterLevel(s.w, gzip.BestSpeed) // there is such a level
+		s.out = s.zip
+	}
+	s.w.WriteHeader(s.status)
+	_, err := s.out.Write(s.held)
+	return len(b), err
+}
+
+// close sends what is left.
+func (s *sender) close() {
+	switch {
+	case s.zip != nil:
+		_ = s.zip.Close()
+	case s.out == nil:
+		s.w.Header().Set("Content-Length", strconv.Itoa(len(s.held)))
+		s.w.WriteHeader(s.status)
+		_, _ = s.w.Write(s.held)
+	}
 }
 
 // takesGzip reports whether a list of encodings has gzip and does not forbid it.

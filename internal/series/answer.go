@@ -1,7 +1,9 @@
 package series
 
 import (
+	"bytes"
 	"encoding/json"
+	"io"
 	"math"
 	"strconv"
 )
@@ -25,55 +27,92 @@ type Answer struct {
 	Text     string
 	Warnings []string
 	Infos    []string
+	// Release gives back the room that the answer takes in memory, after it was sent.
+	// Only answers to questions that wait need it; it may be nil.
+	Release func()
 }
 
-// MarshalJSON writes the answer as the data field of Prometheus' HTTP API:
+// MarshalJSON returns the answer as the data field of Prometheus' HTTP API:
 // resultType and result.
 func (a Answer) MarshalJSON() ([]byte, error) {
-	b := append(strconv.AppendQuote([]byte(`{"resultType":`), string(a.Shape)), `,"result":`...)
-	switch a.Shape {
-	case Scalar:
-		b = appendPoint(b, a.Point)
-	case Text:
-		b = appendTime(append(b, '['), a.Point.T)
-		text, err := json.Marshal(a.Text)
-		if err != nil {
-			return nil, err
-		}
-		b = append(append(append(b, ','), text...), ']')
-	default:
-		b = append(b, '[')
-		for i, s := range a.Series {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			var err error
-			if b, err = appendSeries(b, a.Shape, s); err != nil {
-				return nil, err
-			}
-		}
-		b = append(b, ']')
-	}
-	return append(b, '}'), nil
+	var all bytes.Buffer
+	err := a.Encode(&all)
+	return all.Bytes(), err
 }
 
-func appendSeries(b []byte, shape Shape, s Series) ([]byte, error) {
-	labels, err := json.Marshal(s.Labels.Map())
-	if err != nil {
-		return nil, err
+// Encode writes the answer as MarshalJSON returns it, a piece at a time.
+func (a Answer) Encode(w io.Writer) error {
+	e := encoder{w: w}
+	e.b = append(strconv.AppendQuote([]byte(`{"resultType":`), string(a.Shape)), `,"result":`...)
+	switch a.Shape {
+	case Scalar:
+		e.b = appendPoint(e.b, a.Point)
+	case Text:
+		e.b = appendTime(append(e.b, '['), a.Point.T)
+		e.b = append(e.value(a.Text, ','), ']')
+	default:
+		e.b = append(e.b, '[')
+		for i, s := range a.Series {
+			if i > 0 {
+				e.b = append(e.b, ',')
+			}
+			e.series(a.Shape, s)
+		}
+		e.b = append(e.b, ']')
 	}
-	b = append(append(b, `{"metric":`...), labels...)
+	e.b = append(e.b, '}')
+	e.flush(0)
+	return e.err
+}
+
+// encoder collects pieces of JSON and writes them.
+type encoder struct {
+	w   io.Writer
+	b   []byte
+	err error
+}
+
+// piece is how much is written at a time.
+const piece = 32 << 10
+
+// flush writes what was collected, if it is more than a length.
+func (e *encoder) flush(most int) {
+	if len(e.b) <= most {
+		return
+	}
+	if e.err == nil {
+		_, e.err = e.w.Write(e.b)
+	}
+	e.b = e.b[:0]
+}
+
+// value appends a value, after a byte.
+func (e *encoder) value(v any, after byte) []byte {
+	text, err := json.Marshal(v)
+	if e.err == nil {
+		e.err = err
+	}
+	return append(append(e.b, after), text...)
+}
+
+func (e *encoder) series(shape Shape, s Series) {
+	e.b = append(e.b, `{"metric"`...)
+	e.b = e.value(s.Labels.Map(), ':')
 	if shape == Vector && len(s.Points) == 1 {
-		return append(appendPoint(append(b, `,"value":`...), s.Points[0]), '}'), nil
+		e.b = append(appendPoint(append(e.b, `,"value":`...), s.Points[0]), '}')
+		e.flush(piece)
+		return
 	}
-	b = append(b, `,"values":[`...)
+	e.b = append(e.b, `,"values":[`...)
 	for i, p := range s.Points {
 		if i > 0 {
-			b = append(b, ',')
+			e.b = append(e.b, ',')
 		}
-		b = appendPoint(b, p)
+		e.b = appendPoint(e.b, p)
+		e.flush(piece)
 	}
-	return append(b, `]}`...), nil
+	e.b = append(e.b, `]}`...)
+	e.flush(piece)
 }
 
 // appendPoint appends a time in seconds and a value in quotes: JSON has no

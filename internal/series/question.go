@@ -10,9 +10,9 @@ import (
 type Options struct {
 	// Nameless hides every series that names a user, a group, a service or a lease.
 	Nameless bool
-	// By names who asks. Questions of one asker are answered a few at a time. Empty:
-	// the daemon itself, which waits for nobody.
-	By string
+	// Waits makes the question wait for a place among those that are answered at a
+	// time, and its answer for room. The daemon's own questions wait for nobody.
+	Waits bool
 	// Limit is how many series, names or values the answer has at most. Zero: all.
 	Limit int
 	// Timeout ends the question sooner than the engine would. Zero: the engine's.

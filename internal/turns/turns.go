@@ -21,11 +21,16 @@ import (
 // Weight says how much work a request makes.
 type Weight int
 
-// The weights. Heavy requests of a user work one after the other.
+// The weights. Heavy requests of a user work one after the other, and so do
+// queries, which may take seconds: nothing but queries waits for a query.
 const (
 	Light Weight = iota
 	Heavy        // lists everything, or compiles
+	Query        // reads the past
 )
+
+// mostQueries is how many queries of a user wait for a turn.
+const mostQueries = 32
 
 // Keeper gives every user a turn.
 type Keeper struct {
@@ -71,6 +76,8 @@ func (t *Keeper) shared(now time.Time) bool {
 type Queue struct {
 	all          *Keeper
 	light, heavy chan struct{} // hold a token for each request that has a turn
+	query        chan struct{} // likewise
+	queries      atomic.Int64  // that wait for a turn
 	Calls        atomic.Int64  // how many calls of lease streams are under way; its user counts them
 	followers    atomic.Int64
 	rate         atomic.Uint64 // bits of the number of calls a second; zero: as many as come
@@ -90,7 +97,7 @@ func (t *Keeper) Join(uid int, limits *quota.Limits) (q *Queue, leave func()) {
 	defer t.mu.Unlock()
 	if q = t.byUser[uid]; q == nil {
 		// More turns than processors would not make the user faster.
-		q = &Queue{all: t, light: make(chan struct{}, runtime.GOMAXPROCS(0)), heavy: make(chan struct{}, 1)}
+		q = &Queue{all: t, light: make(chan struct{}, runtime.GOMAXPROCS(0)), heavy: make(chan struct{}, 1), query: make(chan struct{}, 1)}
 		if t.byUser == nil {
 			t.byUser = map[int]*Queue{}
 		}
@@ -176,15 +183,23 @@ func (q *Queue) ahead(rate float64, now time.Time) time.Duration {
 	return q.next.Sub(now) - max(time.Second, time.Duration(float64(time.Second)/rate))
 }
 
-// Enter waits for a turn. It returns nil if ctx ends first. A nil queue is that of
-// an administrator, who need not wait.
+// Enter waits for a turn. It returns nil if ctx ends first, or at once if too many
+// queries of the user wait. A nil queue is that of an administrator, who need not
+// wait.
 func (q *Queue) Enter(ctx context.Context, w Weight) *Turn {
 	if q == nil {
 		return free
 	}
 	t := &Turn{queue: q, line: q.light}
-	if w == Heavy {
+	switch w {
+	case Heavy:
 		t.line = q.heavy
+	case Query:
+		t.line = q.query
+		defer q.queries.Add(-1)
+		if q.queries.Add(1) > mostQueries {
+			return nil
+		}
 	}
 	if !t.resume(ctx) {
 		return nil

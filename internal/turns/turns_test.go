@@ -184,3 +184,37 @@ func TestFollowersAreLimited(t *testing.T) {
 		}
 	})
 }
+
+// A query keeps no other request waiting, other queries of the user wait for it,
+// and those beyond the limit have no turn at once.
+func TestQueries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all Keeper
+		q, leave := all.Join(7, plain())
+		defer leave()
+		first := q.Enter(t.Context(), Query)
+		for _, w := range []Weight{Heavy, Light} {
+			other := q.Enter(t.Context(), w)
+			if other == nil {
+				t.Fatalf("a request of weight %v waits for a query", w)
+			}
+			other.Leave()
+		}
+		turns := make(chan *Turn)
+		for range mostQueries {
+			go func() { turns <- q.Enter(t.Context(), Query) }()
+		}
+		synctest.Wait()
+		if q.Enter(t.Context(), Query) != nil {
+			t.Error("one query too many got a turn")
+		}
+		first.Leave()
+		for range mostQueries {
+			next := <-turns
+			if next == nil {
+				t.Fatal("a query that waited got no turn")
+			}
+			next.Leave()
+		}
+	})
+}
