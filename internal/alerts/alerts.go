@@ -72,6 +72,7 @@ type group struct {
 	states      []outcome                  // of the rules
 	stored      []map[string]series.Labels // what each rule stored last, by its labels as text
 	evaluated   time.Time
+	due         time.Time // of the next evaluation, or of the one under way; zero: it does not run
 	took        time.Duration
 	stop        context.CancelFunc // nil: it does not run
 }
@@ -110,6 +111,31 @@ func (k *Keeper) Groups() []alert.GroupState {
 			}
 		}
 		list = append(list, state)
+	}
+	return list
+}
+
+// Evaluation says when a group was evaluated.
+type Evaluation struct {
+	Group    string
+	Interval time.Duration
+	Last     time.Time // zero: not since the daemon started
+	Due      time.Time // the next one, or the one under way
+}
+
+// Evaluations returns when each group that runs was evaluated, and when it is due.
+// A nil keeper has none.
+func (k *Keeper) Evaluations() []Evaluation {
+	if k == nil {
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var list []Evaluation
+	for _, g := range k.groups {
+		if !g.due.IsZero() {
+			list = append(list, Evaluation{g.Name, g.Interval, g.evaluated, g.due})
+		}
 	}
 	return list
 }

@@ -122,6 +122,7 @@ func (k *Keeper) start(g *group) {
 	ctx, stop := context.WithCancel(r.ctx)
 	g.stop = stop
 	first := max(time.Until(r.began.Add(min(k.Settle, g.Interval))), 0) + stagger(g)
+	g.due = time.Now().Add(first)
 	r.groups.Go(func() { k.run(ctx, g, first) })
 }
 

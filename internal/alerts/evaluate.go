@@ -49,6 +49,9 @@ func (k *Keeper) run(ctx context.Context, g *group, first time.Duration) {
 		if late := time.Since(next); late > 0 {
 			next = next.Add((late/g.Interval + 1) * g.Interval)
 		}
+		k.mu.Lock()
+		g.due = next
+		k.mu.Unlock()
 		timer.Reset(time.Until(next))
 	}
 }

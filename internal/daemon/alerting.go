@@ -61,6 +61,19 @@ func (d *Daemon) askNow(ctx context.Context, expr string, at time.Time) (series.
 	return d.engine.Instant(ctx, expr, at, series.Options{})
 }
 
+// evaluated returns when each group of rules was last evaluated, for the page of
+// metrics. Of groups with one name, in several files, the one that waits longest
+// counts.
+func (d *Daemon) evaluated() map[string]time.Time {
+	last := map[string]time.Time{}
+	for _, e := range d.alerts.Evaluations() {
+		if before, twice := last[e.Group]; !e.Last.IsZero() && (!twice || e.Last.Before(before)) {
+			last[e.Group] = e.Last
+		}
+	}
+	return last
+}
+
 // rulesOf reads the rules that a configuration names; none where nobody wants
 // them, or where there is nothing to ask.
 func rulesOf(c config.Config) ([]alert.Group, error) {

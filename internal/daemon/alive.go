@@ -3,21 +3,47 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	systemd "github.com/coreos/go-systemd/v22/daemon"
 )
 
-// stuck returns an error if a goroutine that everything depends on hangs: the
-// clerk of the ledger, or a sampler. It takes no lock that they hold.
+// How far rules and the past may be behind, beside some of their own intervals: for
+// a daemon that is ready, and for one that systemd lets live.
+const (
+	soonBehind = 30 * time.Second
+	longBehind = 10 * time.Minute
+)
+
+// stuck returns an error if something that everything depends on hangs: the clerk
+// of the ledger, a sampler, or what has been evaluating rules or storing samples for
+// minutes. It takes no lock that they hold.
 func (d *Daemon) stuck() error {
 	now := time.Now()
-	return errors.Join(d.ledger.Stuck(now), d.monitor.Stuck(now))
+	return errors.Join(d.ledger.Stuck(now), d.monitor.Stuck(now), d.behind(now, longBehind))
+}
+
+// behind returns an error if a group of rules was due, or samples were to be stored,
+// more than a time ago.
+func (d *Daemon) behind(now time.Time, patience time.Duration) error {
+	var late []error
+	for _, e := range d.alerts.Evaluations() {
+		if by := now.Sub(e.Due); by > 2*e.Interval+patience {
+			late = append(late, fmt.Errorf("the alert rules of group %q, which are evaluated every %v, are %v late", e.Group, e.Interval, by.Round(time.Second)))
+		}
+	}
+	if by := d.past.Behind(now); by > patience && by > 3*d.settings.load().Config.GPU.MonitorInterval+patience {
+		late = append(late, fmt.Errorf("the past has stored nothing for %v", by.Round(time.Second)))
+	}
+	return errors.Join(late...)
 }
 
 // ready returns an error that says why the daemon cannot do its work; nil if it
 // can.
-func (d *Daemon) ready() error { return errors.Join(d.stuck(), d.ledger.Trouble()) }
+func (d *Daemon) ready() error {
+	return errors.Join(d.stuck(), d.behind(time.Now(), soonBehind), d.ledger.Trouble())
+}
 
 // tellSystemd tells systemd that the daemon is up, is alive, and stops. Outside
 // systemd there is nobody to tell.

@@ -19,7 +19,10 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/alert"
+	"github.com/berth-gpu/berth/internal/alerts"
 	"github.com/berth-gpu/berth/internal/monitor"
+	"github.com/berth-gpu/berth/internal/series"
 	"github.com/berth-gpu/berth/internal/users"
 )
 
@@ -57,6 +60,54 @@ func TestWatchdogOfSystemd(t *testing.T) {
 		if want := []string{"0s WATCHDOG=1", "10s WATCHDOG=1", "1m20s WATCHDOG=1"}; !slices.Equal(told, want) {
 			t.Errorf("systemd was told %q, want %q", told, want)
 		}
+	})
+}
+
+// A daemon whose rules are not evaluated, or whose samples are not stored, is not
+// ready, and after minutes systemd hears no more from it.
+func TestBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hangs := make(chan struct{})
+		rules := alerts.New(alerts.Options{Ask: func(ctx context.Context, _ string, _ time.Time) (series.Answer, error) {
+			select {
+			case <-hangs: // whatever its context says
+			case <-t.Context().Done():
+			}
+			return series.Answer{Shape: series.Vector}, nil
+		}, Event: func(gpu.Event) {}})
+		rules.Configure([]alert.Group{{Name: "hot", Interval: 20 * time.Second, Rules: []alert.Rule{{Alert: "Hot", Expr: "up"}}}})
+		d := &Daemon{alerts: rules}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			rules.Run(ctx)
+		}()
+		time.Sleep(time.Minute)
+		if err := d.behind(time.Now(), soonBehind); err != nil {
+			t.Errorf("a minute after the start: %v", err)
+		}
+		time.Sleep(2 * time.Minute)
+		if err := d.behind(time.Now(), soonBehind); err == nil || !strings.Contains(err.Error(), `"hot", which are evaluated every 20s, are 2m`) {
+			t.Errorf("after two more: %v", err)
+		}
+		if err := d.behind(time.Now(), longBehind); err != nil {
+			t.Errorf("systemd would hear: %v", err)
+		}
+		time.Sleep(10 * time.Minute)
+		if err := d.behind(time.Now(), longBehind); err == nil {
+			t.Error("systemd would hear nothing after ten minutes")
+		}
+		close(hangs)
+		synctest.Wait()
+		if err := d.behind(time.Now(), soonBehind); err != nil {
+			t.Errorf("when they are evaluated again: %v", err)
+		}
+		if last := d.evaluated()["hot"]; last.IsZero() {
+			t.Error("it is not known when they were evaluated")
+		}
+		cancel()
+		<-done
 	})
 }
 

@@ -202,8 +202,8 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Unlogged: o.Unlogged,
 		Expires:  d.shown.expires,
 		Audit:    func() (entries, failures uint64) { return d.audit.Counts() },
-		Past:     d.pastCost,
-		Version:  o.Version,
+		Past:     d.pastCost, Evaluated: d.evaluated,
+		Version: o.Version,
 	})
 	d.kernel, d.doorstep = peer.New(process.Proc()), exporter.TurnedAway
 	d.tries = tries.New(o.Log, exporter.TokenFailed)

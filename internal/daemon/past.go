@@ -127,5 +127,5 @@ func (d *Daemon) keepPast(ctx context.Context) {
 // pastCost returns what the past costs, for the page of metrics.
 func (d *Daemon) pastCost() promexport.Past {
 	c := d.past.Cost()
-	return promexport.Past{Bytes: c.Bytes, Series: c.Series, Samples: c.Samples, Dropped: c.Dropped}
+	return promexport.Past{Bytes: c.Bytes, Series: c.Series, Samples: c.Samples, Dropped: c.Dropped, Written: c.Written}
 }

@@ -18,6 +18,7 @@ type counts struct {
 	longSeries             atomic.Int64
 	oldest                 atomic.Int64 // in milliseconds; 0: there is nothing
 	written                atomic.Int64 // when samples were last stored, in nanoseconds; 0: never
+	began                  atomic.Int64 // when Run began, in nanoseconds; 0: it has not
 	suspected              atomic.Bool  // a block may be damaged
 	waiting                atomic.Bool  // it does not store now
 }
@@ -51,6 +52,19 @@ func (p *Past) Cost() Cost {
 		c.Written = time.Unix(0, t)
 	}
 	return c
+}
+
+// Behind returns for how long nothing was stored although the store is on; 0 while
+// it is off or pauses, which it has told, and before Run.
+func (p *Past) Behind(now time.Time) time.Duration {
+	if !p.On() || p.counted.waiting.Load() {
+		return 0
+	}
+	since := max(p.counted.written.Load(), p.counted.began.Load())
+	if since == 0 {
+		return 0
+	}
+	return now.Sub(time.Unix(0, since))
 }
 
 // Text says what the past takes and how far back it goes; empty for no store at

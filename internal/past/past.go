@@ -159,6 +159,9 @@ func (p *Past) Configure(s Settings) {
 		return
 	}
 	p.limits.Store(&s)
+	if p.counted.began.Load() != 0 { // a store that is turned on needs a moment
+		p.counted.began.Store(time.Now().UnixNano())
+	}
 	p.nudge()
 }
 
@@ -187,6 +190,7 @@ func (p *Past) Run(ctx context.Context) {
 	if p == nil {
 		return
 	}
+	p.counted.began.Store(time.Now().UnixNano())
 	tidy := time.NewTicker(tidyEvery)
 	defer tidy.Stop()
 	p.Tidy(time.Now())

@@ -3,6 +3,7 @@ package past
 import (
 	"context"
 	"math"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"testing"
@@ -203,5 +204,51 @@ func BenchmarkWrite(b *testing.B) {
 			b.Fatal(err)
 		}
 		at = at.Add(time.Second)
+	}
+}
+
+// A store that is on and takes nothing is behind; one that is off or pauses is not.
+func TestBehind(t *testing.T) {
+	p, _ := open(t, filepath.Join(t.TempDir(), "past"), Settings{Recent: time.Hour, Long: 24 * time.Hour, Size: 100})
+	now := time.Now()
+	if by := p.Behind(now.Add(time.Hour)); by != 0 {
+		t.Errorf("before Run it is %v behind", by)
+	}
+	fill(t, p, now.Add(-2*time.Second), now, time.Second)
+	if by := p.Behind(now.Add(time.Hour)); by < 59*time.Minute || by > time.Hour || p.Cost().Written.Before(now) {
+		t.Errorf("an hour after the last sample it is %v behind; samples were stored at %v", by, p.Cost().Written)
+	}
+	p.counted.waiting.Store(true)
+	if by := p.Behind(now.Add(time.Hour)); by != 0 {
+		t.Errorf("while it pauses it is %v behind", by)
+	}
+	p.counted.waiting.Store(false)
+	p.Configure(Settings{Off: true})
+	if by := p.Behind(now.Add(time.Hour)); by != 0 {
+		t.Errorf("while it is off it is %v behind", by)
+	}
+	if by := (*Past)(nil).Behind(now); by != 0 {
+		t.Errorf("without a store: %v", by)
+	}
+}
+
+// There is a sample each second of the recent time, and one each half-minute before.
+func TestMost(t *testing.T) {
+	p, _ := open(t, filepath.Join(t.TempDir(), "past"), Settings{Recent: time.Hour, Long: 24 * time.Hour, Size: 100})
+	most := func(from, to time.Duration) float64 {
+		now := time.Now()
+		return p.Most(now.Add(-from).UnixMilli(), now.Add(-to).UnixMilli())
+	}
+	for _, c := range []struct {
+		from, to time.Duration
+		want     float64
+	}{{time.Minute, 0, 60}, {10 * time.Hour, 9 * time.Hour, 120}, {2 * time.Hour, 0, 3720}, {0, time.Minute, 0}} {
+		if got := most(c.from, c.to); got < c.want || got > c.want+3 {
+			t.Errorf("from %v to %v ago there are %v samples, want about %v", c.from, c.to, got, c.want)
+		}
+	}
+	fill(t, p, time.Now().Add(-24*time.Hour), time.Now().Add(-24*time.Hour+time.Second), time.Second)
+	if got := most(10*time.Hour, 9*time.Hour); got < 3600 {
+		t.Errorf("where the recent store goes back to yesterday, an hour has %v samples", got)
 	}
 }

@@ -40,14 +40,15 @@ type Sources struct {
 	Hooks    []string            // their names
 	// TokenFailures are the reasons for which a token is refused.
 	TokenFailures []string
-	Drained       func(gpu.Device) bool // nil: none is
-	Optimized     func() Optimized      // nil: nobody optimizes
-	Watching      func() bool           // whether devices are being sampled
-	Unlogged      func() uint64         // lines that the log did not take; nil: none
-	Expires       func() time.Time      // when the certificate of the daemon ends; nil or zero: it has none
-	Past          func() Past           // nil: nothing is kept
-	Compat        func() string         // dcgm: the devices are shown under those names too; nil: no other names
-	Host          string                // name of the machine
+	Drained       func(gpu.Device) bool       // nil: none is
+	Optimized     func() Optimized            // nil: nobody optimizes
+	Watching      func() bool                 // whether devices are being sampled
+	Unlogged      func() uint64               // lines that the log did not take; nil: none
+	Expires       func() time.Time            // when the certificate of the daemon ends; nil or zero: it has none
+	Past          func() Past                 // nil: nothing is kept
+	Evaluated     func() map[string]time.Time // when each group of rules was last evaluated; nil: none is
+	Compat        func() string               // dcgm: the devices are shown under those names too; nil: no other names
+	Host          string                      // name of the machine
 	Version       string
 	// Audit returns how many entries the audit log was given, and how often it
 	// could not be written; nil: there is no audit log.

@@ -99,8 +99,11 @@ func writing(t testing.TB, watching bool, log journal.Journal) (*Exporter, *ledg
 				Took: map[park.Goal]time.Duration{park.Away: 2500 * time.Millisecond, park.Back: time.Second}, Failures: map[park.Step]int{park.Checkpoint: 1},
 			}
 		},
-		Idle:      func() int { return 1 },
-		Past:      func() Past { return Past{Bytes: 84 << 20, Series: 900, Samples: 1234567, Dropped: 3} },
+		Idle: func() int { return 1 },
+		Past: func() Past {
+			return Past{Bytes: 84 << 20, Series: 900, Samples: 1234567, Dropped: 3, Written: time.Unix(1_700_000_000, 0)}
+		},
+		Evaluated: func() map[string]time.Time { return map[string]time.Time{"berth": time.Unix(1_700_000_015, 5e8)} },
 		Optimized: func() Optimized { return Optimized{Runs: 5, Freed: map[string]gpu.MiB{"trim": 2048, "park": 0}} },
 		Readings:  readings, Version: "test", Ledger: func() *ledger.Ledger { return book }, Batches: func() []progress.Total { return worked },
 		Services: func() []operations.Total { return reported }, Labels: &labels.Keeper{}, Watching: func() bool { return watching }, Limits: allow, Hooks: []string{"pager"}, TokenFailures: []string{"unknown", "expired"},
