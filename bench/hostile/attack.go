@@ -31,6 +31,7 @@ func attacks() []attack {
 		{"longqueue", "slow everybody down with a long queue of requests of falling size", longQueue},
 		{"displace", "push root's warning out of the events", displace},
 		{"hooks", "keep a slow hook from root's warning", slowHook},
+		{"expensive", "stop alerts, the past and the daemon by queries, and keep the own requests waiting", expensive},
 		{"throughput", "write the throughput metrics", throughput},
 		{"places", "take every place for batches", places},
 		{"words", "put control characters and long texts into warnings", words},

@@ -26,6 +26,8 @@ type act func(ctx context.Context, in json.RawMessage, say func(any)) error
 
 func acts() map[string]act {
 	return map[string]act{
+		"asking":  askAgain,
+		"beside":  besideAQuery,
 		"calls":   makeCalls,
 		"cycles":  cycleLeases,
 		"hold":    holdConnections,
