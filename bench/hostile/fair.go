@@ -16,14 +16,17 @@ import (
 
 // fairness says how long to measure.
 type fairness struct {
-	rounds int
-	length time.Duration // of each half of a round
-	kinds  string        // what the hostile user does, separated by commas; empty: everything
+	rounds  int
+	length  time.Duration // of each half of a round
+	kinds   string        // what the hostile user does, separated by commas; empty: everything
+	queries bool          // many hostile users ask queries instead
 }
 
 const (
 	hostileProcesses = 8
+	hostileAskers    = 32 // processes, and users, with queries
 	ratioLimit       = 3
+	lateLimit        = 2 // intervals from one evaluation of a group of rules to the next
 )
 
 // faults are the errors of the machine during the measurement: the driver
@@ -72,7 +75,8 @@ func measureFairness(ctx context.Context, o options) error {
 type fair struct {
 	*daemon
 	fairness
-	peak, files int // the most that the daemon had: MB, and open files
+	peak, files int     // the most that the daemon had: MB, and open files
+	late        float64 // the most intervals since a group of rules was evaluated
 
 	most map[string]api.QuotaLimit // by limit: when the hostile user had most of it
 }
@@ -120,14 +124,25 @@ func (f *fair) measure(ctx context.Context) error {
 		failed += s.failed
 	}
 	fmt.Printf("the daemon took at most %d MB and had at most %d files open; %d honest calls failed\n", f.peak, f.files, failed)
+	fmt.Printf("at most %.1f intervals went from one evaluation of a group of rules to the next\n", f.late)
+	if f.late > lateLimit {
+		missed = append(missed, fmt.Errorf("rules were evaluated %.1f intervals after they were before; at most %d is allowed", f.late, lateLimit))
+	}
 	for _, name := range []string{"leases", "waiting"} {
+		if f.queries {
+			break
+		}
 		at := f.most[name]
 		fmt.Printf("the hostile user had at most %.0f of %.0f %s\n", at.Used.Or(0), at.Limit.Or(0), name)
 		if at.Used.Or(0) < at.Limit.Or(0) && f.kinds == "" {
 			missed = append(missed, fmt.Errorf("the hostile user never was at the limit of %s", name))
 		}
 	}
-	fmt.Printf("a user at every limit makes the p99 of others %.2f times as long as an equal CPU load does\n", ratio)
+	who := "a user at every limit makes"
+	if f.queries {
+		who = fmt.Sprintf("%d users with the largest queries make", hostileAskers)
+	}
+	fmt.Printf("%s the p99 of others %.2f times as long as an equal CPU load does\n", who, ratio)
 	if ratio > ratioLimit {
 		missed = append(missed, fmt.Errorf("p99 is %.2f times as long; at most %d is allowed", ratio, ratioLimit))
 	}
@@ -143,12 +158,12 @@ func (f *fair) measure(ctx context.Context) error {
 // half measures honest users while processes of the attacker run. While those are
 // hostile, half causes warnings, which must not be lost.
 func (f *fair) half(ctx context.Context, what string, watch *warnings) (summary, error) {
-	for n := range hostileProcesses {
-		asked := askLoad{Doors: f.doors(), Number: n}
-		if f.kinds != "" {
-			asked.Kinds = strings.Split(f.kinds, ",")
-		}
-		one, err := f.arena.act(ctx, attacker, 0, what, asked, nil)
+	processes := hostileProcesses
+	if f.queries {
+		processes = hostileAskers
+	}
+	for n := range processes {
+		one, err := f.hostile(ctx, what, n)
 		if err != nil {
 			return summary{}, err
 		}
@@ -182,6 +197,43 @@ func (f *fair) half(ctx context.Context, what string, watch *warnings) (summary,
 	return all.summary()
 }
 
+// hostile starts one of the processes beside which honest users are measured.
+func (f *fair) hostile(ctx context.Context, what string, n int) (*actor, error) {
+	if f.queries {
+		calls := worst()
+		calls = append(calls[n%len(calls):], calls[:n%len(calls)]...) // each begins with another one
+		if what == "load" {
+			what = "asking"
+		}
+		return f.arena.act(ctx, attacker-1000-n, 0, what, askQueries{Door: f.doors()[n%2], Calls: calls}, nil)
+	}
+	asked := askLoad{Doors: f.doors(), Number: n}
+	if f.kinds != "" {
+		asked.Kinds = strings.Split(f.kinds, ",")
+	}
+	return f.arena.act(ctx, attacker, 0, what, asked, nil)
+}
+
+// sampleRules records how late the groups of rules are.
+func (f *fair) sampleRules(ctx context.Context) {
+	var rules struct {
+		Data struct {
+			Groups []struct {
+				Interval       float64   `json:"interval"`
+				LastEvaluation time.Time `json:"lastEvaluation"`
+			} `json:"groups"`
+		} `json:"data"`
+	}
+	if f.root(ctx, "GET", "/api/v1/rules", "", &rules) != nil {
+		return // the next one may be answered
+	}
+	for _, g := range rules.Data.Groups {
+		if g.LastEvaluation.Year() > 2000 { // those before the first evaluation have none
+			f.late = max(f.late, time.Since(g.LastEvaluation).Seconds()/g.Interval)
+		}
+	}
+}
+
 // stop kills an actor and waits until it has ended.
 func (o *actor) stop() {
 	o.kill()
@@ -209,6 +261,7 @@ func (f *fair) sample(ctx context.Context) {
 			f.files = max(f.files, files)
 		}
 		f.sampleLimits(ctx)
+		f.sampleRules(ctx)
 		time.Sleep(50 * time.Millisecond)
 	}
 }

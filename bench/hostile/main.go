@@ -42,6 +42,7 @@ func main() {
 	fair := flag.Bool("fair", false, "measure what one hostile user costs an honest one")
 	flag.IntVar(&o.fair.rounds, "rounds", 5, "with -fair: how many rounds to measure")
 	flag.DurationVar(&o.fair.length, "length", 12*time.Second, "with -fair: how long each half of a round lasts")
+	flag.BoolVar(&o.fair.queries, "queries", false, "with -fair: 32 hostile users ask the largest queries that are permitted, and nothing else")
 	flag.StringVar(&o.fair.kinds, "kinds", "", "with -fair: only these `KINDS` of load, of holds,leases,waits,events,calls,halves")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
