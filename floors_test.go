@@ -27,7 +27,7 @@ const picture = `
  7  SERVICES   desk  oversight  crew  doctor  console  apitext  throttle  checkup  reclaim  parking  doorkeeper
  6  KEEPERS    ledger  monitor  batch  events  hooks  peaks  archive  audit  progress  operations  labels  users  watchdog  tokens  tries  turns  closures  joules  idle  alerts  sessions
     ADAPTERS   device/nvml  device/sim  journal/filelog  batch/worker  libprobe  runner  mps  peer  logqueue  hookcall  cgroup  pacer  device/amd  device/intel  exam  prover  claim  rulefile  deploy/prometheus  past  ask  kubectl
- 5  SEAMS      client  process  watch  device  journal  child  cexec  wholefile  appendfile  ways  batch/outcome  batch/record  drm  cuda  problems
+ 5  SEAMS      client  process  watch  device  journal  child  cexec  wholefile  appendfile  ownfile  ways  batch/outcome  batch/record  drm  cuda  problems
     DECISIONS  tui
  4  DECISIONS  pipeline  planview  view  nodeview
  3  DECISIONS  placement  launch  wire  quota  allowance  notice  steer  attribution

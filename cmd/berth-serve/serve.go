@@ -37,7 +37,10 @@ func serve(ctx context.Context, o upkeep.ServeOptions) error {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(min(runtime.GOMAXPROCS(0), daemonThreads))
 	}
-	settings, err := daemon.Load(sources(o.Config, o.Flags))
+	var warnings []string
+	from := sources(o.Config, o.Flags)
+	from.Warn = func(text string) { warnings = append(warnings, text) } // until there is a log
+	settings, err := daemon.Load(from)
 	if err != nil {
 		return err
 	}
@@ -51,7 +54,11 @@ func serve(ctx context.Context, o upkeep.ServeOptions) error {
 	log := logger(lines, level, o.JSON)
 	slog.SetLogLoggerLevel(slog.LevelWarn)
 	slog.SetDefault(log) // packages such as net/http would write to stderr, and wait for it
-	load := func() (*config.Settings, error) { return daemon.Load(sources(o.Config, o.Flags)) }
+	from.Warn = func(text string) { log.Warn(text) }
+	for _, text := range warnings {
+		from.Warn(text)
+	}
+	load := func() (*config.Settings, error) { return daemon.Load(from) }
 	d, err := daemon.Open(ctx, daemon.Options{Settings: settings, Version: version, Log: log, Unlogged: lines.Dropped, Load: load, Guardian: guardianCommand()})
 	if err != nil {
 		return err

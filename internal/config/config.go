@@ -16,7 +16,8 @@
 //	absent   for documentation: what it means that there is no value
 //	env      a second, shorter variable; the long one is always there
 //	short    for a section: the setting that a single value in its place sets
-//	secret   "yes" for a value that is never shown
+//	secret   "yes" for a value that is never shown, "file" for one that others must
+//	         not read in berth.yaml
 //	role     the least role that may change it at run time (without one: admin)
 //	doc      what it does, for people
 //
@@ -279,7 +280,7 @@ type Together struct {
 // Hook is who is told of events.
 type Hook struct {
 	URL      string        `key:"url" check:"address" secret:"yes" absent:"none" doc:"Address that berth sends events to, by POST. berth does not show it, because many services put a key into it."`
-	Command  []string      `key:"command" check:"argument" absent:"none" doc:"Program, and its arguments, that berth runs for each event."`
+	Command  []string      `key:"command" check:"argument" secret:"file" absent:"none" doc:"Program, and its arguments, that berth runs for each event."`
 	Codes    []string      `key:"codes" check:"code" absent:"all" doc:"Codes of the events that the hook gets."`
 	Severity string        `key:"severity" default:"warning" oneof:"info,warning,critical" doc:"Least severity of the events that the hook gets."`
 	Secret   string        `key:"secret" check:"token" secret:"yes" absent:"not signed" doc:"Secret with which berth signs deliveries to a url, so that the other side knows who sent them."`
@@ -293,6 +294,9 @@ func (h Hook) String() string {
 	}
 	if h.Secret != "" {
 		h.Secret = "set"
+	}
+	if h.Command != nil {
+		h.Command = []string{"set"}
 	}
 	type plain Hook
 	return fmt.Sprintf("%+v", plain(h))

@@ -27,7 +27,8 @@ type field struct {
 	hasDef   bool
 	absent   string
 	env      string
-	secret   bool
+	secret   bool // its value is never shown
+	closed   bool // a file that sets it must be closed to others
 	noEmpty  bool
 	oneof    []string
 	check    string
@@ -80,7 +81,7 @@ func described(sf reflect.StructField, outer []field) field {
 	f.def, f.hasDef = sf.Tag.Lookup("default")
 	f.absent, f.env = sf.Tag.Get("absent"), sf.Tag.Get("env")
 	f.operator = sf.Tag.Get("role") == "operator"
-	f.secret, f.noEmpty = sf.Tag.Get("secret") == "yes", sf.Tag.Get("empty") == "no"
+	f.secret, f.closed, f.noEmpty = sf.Tag.Get("secret") == "yes", sf.Tag.Get("secret") != "", sf.Tag.Get("empty") == "no"
 	f.above, f.from = sf.Tag.Get("above"), sf.Tag.Get("from")
 	f.min, f.max, f.over = bound(sf, "min"), bound(sf, "max"), bound(sf, "over")
 	if words := sf.Tag.Get("oneof"); words != "" {

@@ -120,11 +120,11 @@ func joined[V any](a, b map[string]V) map[string]V {
 	return all
 }
 
-// Secrets lists the settings that are never shown and that a file sets.
+// Secrets lists the settings that a file sets and that others must not read there.
 func (s *Settings) Secrets(file string) []string {
 	var list []string
 	walk(schema(), reflect.ValueOf(s.Config), nil, func(path []string, f *field, v any) {
-		if name := dotted(path); f.secret && v != nil && v != "" && s.values[name].source.name == file {
+		if name := dotted(path); f.closed && v != nil && v != "" && s.values[name].source.name == file {
 			list = append(list, name)
 		}
 	})

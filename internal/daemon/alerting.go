@@ -18,6 +18,7 @@ import (
 	"github.com/berth-gpu/berth/internal/audit"
 	"github.com/berth-gpu/berth/internal/audit/chain"
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/ownfile"
 	"github.com/berth-gpu/berth/internal/rulefile"
 	"github.com/berth-gpu/berth/internal/series"
 	"github.com/berth-gpu/berth/internal/words"
@@ -28,10 +29,11 @@ import (
 const settleAlerts = 15 * time.Second
 
 // openAlerts makes the keeper of alerts, with the alerts of before the restart.
-// Rules are evaluated from runAlerts on. A daemon that only looks has none.
-func (d *Daemon) openAlerts(o Options) {
+// Rules are evaluated from runAlerts on. A daemon that only looks has none. It goes
+// on without rules that have a mistake, and not with rules that others can change.
+func (d *Daemon) openAlerts(o Options) error {
 	if o.ReadOnly || d.engine == nil {
-		return
+		return nil
 	}
 	d.alerts = alerts.New(alerts.Options{
 		Ask: d.askNow,
@@ -45,15 +47,19 @@ func (d *Daemon) openAlerts(o Options) {
 	if note := d.alerts.Recall(); note != "" {
 		d.log.Warn(note)
 	}
-	groups, err := rulesOf(o.Settings.Config)
+	groups, err := rulesOf(o.Settings.Config, d.warn)
+	if errors.Is(err, ownfile.ErrOthers) {
+		return fmt.Errorf("read the rules (alerts.rules): %w", err)
+	}
 	if err != nil {
 		d.tellRules(err, "The rules of that file are not evaluated until it is mended and `berth config reload` reads it again.")
 		shipped := o.Settings.Config
 		shipped.Alerts.Rules = nil
-		groups, _ = rulesOf(shipped) // a test reads them
+		groups, _ = rulesOf(shipped, d.warn) // a test reads them
 	}
 	d.alerts.Configure(groups)
 	d.settings.rules = d.readRules
+	return nil
 }
 
 // askNow answers a question of a rule, which sees everything.
@@ -76,11 +82,11 @@ func (d *Daemon) evaluated() map[string]time.Time {
 
 // rulesOf reads the rules that a configuration names; none where nobody wants
 // them, or where there is nothing to ask.
-func rulesOf(c config.Config) ([]alert.Group, error) {
+func rulesOf(c config.Config, warn func(string)) ([]alert.Group, error) {
 	if whyNoAlerts(c) != "" {
 		return nil, nil
 	}
-	groups, err := rulefile.Load(c.Alerts.Rules, c.Alerts.Interval)
+	groups, err := rulefile.Load(c.Alerts.Rules, c.Alerts.Interval, warn)
 	if err != nil || c.Alerts.Shipped == "off" {
 		return groups, err
 	}
@@ -115,7 +121,7 @@ func (d *Daemon) readRules(before, after config.Config, again bool) (hold func()
 	if !again && reflect.DeepEqual(before.Alerts, after.Alerts) && before.Past.Store == after.Past.Store {
 		return func() {}, nil
 	}
-	groups, err := rulesOf(after)
+	groups, err := rulesOf(after, d.warn)
 	if err != nil {
 		if again {
 			d.tellRules(err, "The rules before it stay.")

@@ -119,7 +119,7 @@ func problemCode(err error) string {
 
 func TestRulesOf(t *testing.T) {
 	c := config.Default()
-	groups, err := rulesOf(c)
+	groups, err := rulesOf(c, nil)
 	if err != nil || len(groups) != 3 || groups[0].Interval != c.Alerts.Interval {
 		t.Errorf("shipped: %v, %v", groups, err)
 	}
@@ -131,15 +131,15 @@ func TestRulesOf(t *testing.T) {
 		}
 	}
 	c.Alerts.Shipped = "off"
-	if groups, err := rulesOf(c); err != nil || len(groups) != 0 {
+	if groups, err := rulesOf(c, nil); err != nil || len(groups) != 0 {
 		t.Errorf("without the shipped ones: %v, %v", groups, err)
 	}
 	c.Alerts.Rules = []string{"/nonexistent/rules.yml"}
-	if _, err := rulesOf(c); err == nil || !strings.Contains(err.Error(), "/nonexistent/rules.yml: cannot read the file") {
+	if _, err := rulesOf(c, nil); err == nil || !strings.Contains(err.Error(), "/nonexistent/rules.yml: cannot read the file") {
 		t.Error(err)
 	}
 	c.Past.Store = "off"
-	if groups, err := rulesOf(c); err != nil || groups != nil {
+	if groups, err := rulesOf(c, nil); err != nil || groups != nil {
 		t.Errorf("without a past: %v, %v", groups, err)
 	}
 }

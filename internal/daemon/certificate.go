@@ -6,15 +6,14 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
-	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/ownfile"
 	"github.com/berth-gpu/berth/internal/words"
 )
 
@@ -35,19 +34,19 @@ type shownCertificate struct {
 // readCertificate reads the files that the configuration names. It returns nil if
 // it names none. It refuses a pair that cannot work; an expired certificate can,
 // because leases go on whatever the clients on TCP say.
-func readCertificate(c config.Daemon) (*shownCertificate, error) {
+func readCertificate(c config.Daemon, warn func(string)) (*shownCertificate, error) {
 	if c.TLSCert == "" {
 		return nil, nil
 	}
-	chain, err := os.ReadFile(c.TLSCert)
+	chain, err := ownfile.Read(c.TLSCert, warn)
 	if err != nil {
 		return nil, fmt.Errorf("read the certificate (daemon.tls_cert): %w", err)
 	}
-	key, err := readSecret(c.TLSKey)
+	key, err := ownfile.ReadSecret(c.TLSKey, warn)
 	if err != nil {
 		return nil, fmt.Errorf("read the key (daemon.tls_key): %w", err)
 	}
-	pair, err := tls.X509KeyPair(chain, key)
+	pair, err := tls.X509KeyPair(chain.Text, key)
 	if err != nil { // the error names neither the key nor what is in it
 		return nil, fmt.Errorf("the certificate %s and the key %s do not work together: %w. Give the key that the certificate was made for, both in PEM form", c.TLSCert, c.TLSKey, err)
 	}
@@ -58,7 +57,7 @@ func readCertificate(c config.Daemon) (*shownCertificate, error) {
 	if c.TLSClientCA == "" {
 		return s, nil
 	}
-	if s.tls.ClientCAs, err = readAuthorities(c.TLSClientCA); err != nil {
+	if s.tls.ClientCAs, err = readAuthorities(c.TLSClientCA, warn); err != nil {
 		return nil, fmt.Errorf("read the authorities of client certificates (daemon.tls_client_ca): %w", err)
 	}
 	s.tls.ClientAuth = tls.VerifyClientCertIfGiven
@@ -67,11 +66,12 @@ func readCertificate(c config.Daemon) (*shownCertificate, error) {
 
 // readAuthorities reads certificates in PEM form. A file with anything that is
 // none is refused: who leaves one out by mistake locks its holders out.
-func readAuthorities(path string) (*x509.CertPool, error) {
-	text, err := os.ReadFile(path)
+func readAuthorities(path string, warn func(string)) (*x509.CertPool, error) {
+	file, err := ownfile.Read(path, warn)
 	if err != nil {
 		return nil, err
 	}
+	text := file.Text
 	pool, found := x509.NewCertPool(), 0
 	for {
 		var block *pem.Block
@@ -111,11 +111,11 @@ func (c *certificate) expires() time.Time {
 // renew reads the certificate and the token again, for a reload of the
 // configuration.
 func (d *Daemon) renew(c config.Daemon) (commit func() []string, err error) {
-	next, err := readCertificate(c)
+	next, err := readCertificate(c, d.warn)
 	if err != nil {
 		return nil, err
 	}
-	secret, err := readToken(c)
+	secret, err := readToken(c, d.warn)
 	if err != nil {
 		return nil, err
 	}
@@ -176,39 +176,13 @@ func (c *certificate) warning(now time.Time) (e gpu.Event, soon bool) {
 	return e, true
 }
 
-// readSecret reads a file that only its owner, and perhaps its group, may read.
-func readSecret(path string) ([]byte, error) {
-	if err := checkSecret(path); err != nil {
-		return nil, err
-	}
-	return os.ReadFile(path)
-}
-
-// checkSecret refuses a file with secrets that others can read or change.
-func checkSecret(path string) error {
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return err
-	case !info.Mode().IsRegular():
-		return fmt.Errorf("%s is not a file", path)
-	case info.Mode().Perm()&0o026 != 0:
-		return fmt.Errorf("%w: %s holds a secret, and others can read or change it (its mode is %04o). Close it with: chmod 600 %s",
-			errOpenSecret, path, info.Mode().Perm(), path)
-	}
-	return nil
-}
-
-// errOpenSecret means that a secret is none.
-var errOpenSecret = errors.New("it is open to others")
-
 // readToken returns the token of the daemon, which may be in a file of its own;
 // empty: there is none.
-func readToken(c config.Daemon) (string, error) {
+func readToken(c config.Daemon, warn func(string)) (string, error) {
 	if c.TokenFile == "" {
 		return c.Token, nil
 	}
-	text, err := readSecret(c.TokenFile)
+	text, err := ownfile.ReadSecret(c.TokenFile, warn)
 	if err != nil {
 		return "", fmt.Errorf("read the token (daemon.token_file): %w", err)
 	}

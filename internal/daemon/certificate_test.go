@@ -205,7 +205,7 @@ func TestExpiredCertificateIsTold(t *testing.T) {
 		-time.Hour: gpu.Serious, 13 * 24 * time.Hour: gpu.Warning, 15 * 24 * time.Hour: "",
 	} {
 		a.sign(t, "server", "gpu-box", time.Now().Add(left))
-		now, err := readCertificate(config.Daemon{TLSCert: a.path("server.pem"), TLSKey: a.path("server.key")})
+		now, err := readCertificate(config.Daemon{TLSCert: a.path("server.pem"), TLSKey: a.path("server.key")}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -286,14 +286,14 @@ func TestBadCertificatesAreRefused(t *testing.T) {
 		"daemon.tls_cert":             {TLSCert: "/nowhere.pem", TLSKey: key},
 		"do not work together":        {TLSCert: bad, TLSKey: key},
 		"daemon.tls_key":              {TLSCert: cert, TLSKey: "/nowhere.key"},
-		"is not a file":               {TLSCert: cert, TLSKey: a.dir},
+		"it is not a regular file":    {TLSCert: cert, TLSKey: a.dir},
 		"holds no certificate in PEM": {TLSCert: cert, TLSKey: key, TLSClientCA: bad},
 		"part 1 is not a certificate": {TLSCert: cert, TLSKey: key, TLSClientCA: key},
 		"daemon.token_file":           {TokenFile: "/nowhere"},
 	} {
-		_, err := readCertificate(c)
+		_, err := readCertificate(c, nil)
 		if err == nil {
-			_, err = readToken(c)
+			_, err = readToken(c, nil)
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %s", c, err, want)
@@ -304,7 +304,7 @@ func TestBadCertificatesAreRefused(t *testing.T) {
 func TestSecretsThatOthersCanReadAreRefused(t *testing.T) {
 	p := newPlace(t, "sim:1")
 	p.edit(t, "daemon:\n  token: 0123456789abcdef0123456789abcdef\nhooks:\n  pager: {url: 'https://example.com/key'}\n")
-	for mode, want := range map[os.FileMode]bool{0o600: true, 0o640: true, 0o644: false, 0o620: false, 0o602: false} {
+	for mode, want := range map[os.FileMode]bool{0o600: true, 0o640: true, 0o644: false, 0o620: false, 0o604: false} {
 		if err := os.Chmod(p.file, mode); err != nil {
 			t.Fatal(err)
 		}
@@ -312,10 +312,14 @@ func TestSecretsThatOthersCanReadAreRefused(t *testing.T) {
 			t.Errorf("with mode %o: %v", mode, err)
 		}
 	}
-	p.edit(t, "gpu:\n  temp_optimal: 60\n")
 	if err := os.Chmod(p.file, 0o644); err != nil {
 		t.Fatal(err)
 	}
+	p.edit(t, "hooks:\n  pager: {command: [/bin/page, 0123456789]}\n") // which keeps the mode
+	if _, err := p.load(); err == nil || !strings.Contains(err.Error(), "hooks.pager.command: ") {
+		t.Errorf("a file with a command: %v", err)
+	}
+	p.edit(t, "gpu:\n  temp_optimal: 60\n")
 	if _, err := p.load(); err != nil {
 		t.Errorf("a file without secrets: %v", err)
 	}

@@ -180,6 +180,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	}
 	d.settings = newSettings(o.Settings, filepath.Join(c.Daemon.StateDir, savedName), d.configure)
 	d.settings.reread, d.settings.renew, d.settings.record = o.Load, d.renew, d.record
+	d.settings.refused = d.tellRefusedReload
 	host, _ := os.Hostname() // a machine without a name is still a machine
 	exporter := promexport.New(promexport.Sources{
 		Compat: func() string { return d.settings.load().Config.Metrics.Compat }, Host: host,
@@ -271,7 +272,9 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	if err := d.recallHeat(o); err != nil {
 		return nil, errors.Join(err, d.ledger.Close(), closeAll(d.backends))
 	}
-	d.openAlerts(o)
+	if err := d.openAlerts(o); err != nil {
+		return nil, errors.Join(err, d.ledger.Close(), closeAll(d.backends))
+	}
 	d.handler = httpapi.New(httpapi.Keepers{
 		Monitor: d.monitor, Events: d.events, Settings: d.settings, Ledger: d.ledger, Batches: d.batches, Past: d.archive, Audit: d.audit, Log: o.Log, Streams: &d.streams,
 		Desk: desk.New(desk.Keepers{
@@ -297,11 +300,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c := d.settings.load().Config.Daemon
-	secret, err := readToken(c)
+	secret, err := readToken(c, d.warn)
 	if err != nil {
 		return err
 	}
-	shown, err := readCertificate(c)
+	shown, err := readCertificate(c, d.warn)
 	if err != nil {
 		return err
 	}
@@ -412,15 +415,22 @@ func (d *Daemon) Note() string {
 	return whyNone(d.backends)
 }
 
+// warn logs what is not safe, and no reason to refuse.
+func (d *Daemon) warn(text string) { d.log.Warn(text) }
+
+// tellRefusedReload publishes why the settings before a reload stay.
+func (d *Daemon) tellRefusedReload(by access.Actor, err error) {
+	d.publish(gpu.Event{
+		Time: time.Now(), Code: gpu.EventConfig, Severity: gpu.Warning, By: lease.ByOf(by),
+		Text: fmt.Sprintf("The configuration was not read again: %v", err), Public: "The configuration was not read again",
+	})
+}
+
 // Reload reads the settings again, and applies what has changed. If something is
 // wrong with them, an event says so and nothing changes.
 func (d *Daemon) Reload() {
 	done, err := d.settings.Reload(access.Daemon())
 	if err != nil {
-		d.publish(gpu.Event{
-			Time: time.Now(), Code: gpu.EventConfig, Severity: gpu.Warning,
-			Text: fmt.Sprintf("The configuration was not read again: %v", err), Public: "The configuration was not read again",
-		})
 		return
 	}
 	d.log.Info("the configuration was read again")

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/ownfile"
 )
 
 // savedName is the file in the state folder that holds what was set at run
@@ -23,11 +23,14 @@ type Sources struct {
 	Getenv  func(string) string
 	Flags   map[string]string // by field, as in daemon.listen
 	Root    bool              // whether root runs it, which decides the default paths
+	Warn    func(string)      // is called with what is not safe, and no reason to refuse; may be nil
 }
 
-// Load reads the settings from everywhere they may come from.
+// Load reads the settings from everywhere they may come from. It refuses files that
+// others can change, because hooks make a configuration a list of commands that the
+// daemon runs.
 func Load(from Sources) (*config.Settings, error) {
-	name, layers, err := from.layers()
+	name, file, layers, err := from.layers()
 	if err != nil {
 		return nil, err
 	}
@@ -38,19 +41,19 @@ func Load(from Sources) (*config.Settings, error) {
 		return nil, err
 	}
 	if secrets := first.Secrets(name); len(secrets) > 0 {
-		if err := checkSecret(name); err != nil {
+		if err := file.CheckSecret(); err != nil {
 			return nil, fmt.Errorf("%s: %w, or put the secrets elsewhere: daemon.token_file", strings.Join(secrets, ", "), err)
 		}
 	}
 	path := filepath.Join(first.Config.Daemon.StateDir, savedName)
-	text, err := os.ReadFile(path)
+	written, err := ownfile.Read(path, from.Warn)
 	if errors.Is(err, fs.ErrNotExist) {
 		return first, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read what was set at run time: %w (choose another place with --state-dir)", err)
 	}
-	saved, err := config.ParseSaved(path, text)
+	saved, err := config.ParseSaved(path, written.Text)
 	if err != nil {
 		return nil, fmt.Errorf("%w\n%s holds what was set at run time with PUT /api/gpu/config: mend it, or remove it to go back to berth.yaml", err, path)
 	}
@@ -59,31 +62,31 @@ func Load(from Sources) (*config.Settings, error) {
 
 // layers reads every source. What is wrong with one is kept in its layer, so
 // that Merge can say all of it at once.
-func (from Sources) layers() (file string, layers []config.Layer, err error) {
-	name, text, err := from.readFile()
+func (from Sources) layers() (name string, file *ownfile.File, layers []config.Layer, err error) {
+	name, file, err = from.readFile()
 	if err != nil {
-		return "", nil, err
+		return "", nil, nil, err
 	}
-	read, _ := config.ParseYAML(name, text)
+	read, _ := config.ParseYAML(name, file.Text)
 	env, _ := config.ParseEnv(from.Environ)
 	flags, _ := config.Flags(from.Flags)
-	return name, []config.Layer{config.Paths(config.DefaultPaths(from.Root, from.Getenv)), read, env, flags}, nil
+	return name, file, []config.Layer{config.Paths(config.DefaultPaths(from.Root, from.Getenv)), read, env, flags}, nil
 }
 
 // readFile reads the file that was named, or the first of the usual ones that
 // is there. No file is an empty one.
-func (from Sources) readFile() (name string, text []byte, err error) {
+func (from Sources) readFile() (name string, file *ownfile.File, err error) {
 	if from.File != "" {
-		text, err = os.ReadFile(from.File)
+		file, err = ownfile.Read(from.File, from.Warn)
 		if err != nil {
 			return "", nil, fmt.Errorf("read the configuration: %w", err)
 		}
-		return from.File, text, nil
+		return from.File, file, nil
 	}
 	for _, path := range from.usual() {
-		text, err = os.ReadFile(path)
+		file, err = ownfile.Read(path, from.Warn)
 		if err == nil {
-			return path, text, nil
+			return path, file, nil
 		}
 		// The file of the machine may hold secrets, and then it is closed to
 		// ordinary users: they go without.
@@ -91,7 +94,7 @@ func (from Sources) readFile() (name string, text []byte, err error) {
 			return "", nil, fmt.Errorf("read the configuration: %w", err)
 		}
 	}
-	return "berth.yaml", nil, nil
+	return "berth.yaml", &ownfile.File{}, nil
 }
 
 func (from Sources) usual() []string {

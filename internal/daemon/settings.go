@@ -30,6 +30,7 @@ type settings struct {
 	apply   func(now config.Config, by access.Actor, changed []string) // tells the keepers
 	reread  func() (*config.Settings, error)                           // reads the sources again; nil: there are none
 	record  func(api.AuditEntry) error                                 // writes an act of authority down, before it is done
+	refused func(by access.Actor, err error)                           // tells that a reload changed nothing
 
 	// renew reads the files that the section daemon names. It returns a function
 	// that lets them hold, and says what is different.
@@ -45,7 +46,7 @@ type settings struct {
 // newSettings returns the settings that a daemon starts with. Changes are
 // saved at path, and apply is called with each.
 func newSettings(first *config.Settings, path string, apply func(now config.Config, by access.Actor, changed []string)) *settings {
-	s := &settings{path: path, write: wholefile.Write, apply: apply, record: func(api.AuditEntry) error { return nil }}
+	s := &settings{path: path, write: wholefile.Write, apply: apply, record: func(api.AuditEntry) error { return nil }, refused: func(access.Actor, error) {}}
 	s.renew = func(config.Daemon) (func() []string, error) { return func() []string { return nil }, nil }
 	s.rules = func(config.Config, config.Config, bool) (func(), error) { return func() {}, nil }
 	s.current.Store(first)
@@ -168,6 +169,14 @@ func mayRun(by access.Actor, before, after *config.Config) error {
 // what changed. The section daemon cannot change while the daemon runs: if it
 // differs, Reload changes nothing and says which settings they are.
 func (s *settings) Reload(by access.Actor) (api.ConfigReload, error) {
+	done, err := s.reload(by)
+	if err != nil {
+		s.refused(by, err)
+	}
+	return done, err
+}
+
+func (s *settings) reload(by access.Actor) (api.ConfigReload, error) {
 	if s.reread == nil {
 		return api.ConfigReload{}, errors.New("this daemon cannot read its configuration again: restart it")
 	}

@@ -6,7 +6,6 @@ package rulefile
 import (
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"regexp"
@@ -20,6 +19,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/berth-gpu/berth/internal/alert"
+	"github.com/berth-gpu/berth/internal/ownfile"
 	"github.com/berth-gpu/berth/internal/series"
 )
 
@@ -31,7 +31,10 @@ type Error struct {
 	File string
 	Line int // 0: not known
 	Why  string
+	err  error // what made it unreadable, if it was not read
 }
+
+func (e *Error) Unwrap() error { return e.err }
 
 func (e *Error) Error() string {
 	if e.Line == 0 {
@@ -41,16 +44,17 @@ func (e *Error) Error() string {
 }
 
 // Load reads files. Groups that do not say how often they are evaluated get the
-// interval. It returns every mistake in every file.
-func Load(paths []string, interval time.Duration) ([]alert.Group, error) {
+// interval. It returns every mistake in every file, and refuses files that others
+// can change as ownfile.Read does.
+func Load(paths []string, interval time.Duration, warn func(string)) ([]alert.Group, error) {
 	var (
 		groups []alert.Group
 		wrong  []error
 	)
 	for _, path := range paths {
-		text, err := read(path)
+		text, err := read(path, warn)
 		if err != nil {
-			wrong = append(wrong, &Error{File: path, Why: cause(err)})
+			wrong = append(wrong, &Error{File: path, Why: cause(err), err: err})
 			continue
 		}
 		list, err := Parse(path, text, interval)
@@ -67,24 +71,15 @@ func Load(paths []string, interval time.Duration) ([]alert.Group, error) {
 }
 
 // read reads a regular file that is not too large.
-func read(path string) ([]byte, error) {
-	info, err := os.Stat(path) // before it is opened: a pipe would wait for a writer
+func read(path string, warn func(string)) ([]byte, error) {
+	file, err := ownfile.Read(path, warn)
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() {
-		return nil, errors.New("it is not a regular file")
+	if len(file.Text) > most {
+		return nil, fmt.Errorf("it is larger than %d KiB", most>>10)
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && len(text) > most {
-		err = fmt.Errorf("it is larger than %d KiB", most>>10)
-	}
-	return text, err
+	return file.Text, nil
 }
 
 // cause returns an error without the path, which the caller names.

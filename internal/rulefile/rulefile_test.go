@@ -99,10 +99,10 @@ func TestLoad(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if groups, err := Load([]string{good}, time.Minute); err != nil || len(groups) != 2 {
+	if groups, err := Load([]string{good}, time.Minute, nil); err != nil || len(groups) != 2 {
 		t.Errorf("%v, %v", groups, err)
 	}
-	groups, err := Load([]string{good, bad, absent, dir}, time.Minute)
+	groups, err := Load([]string{good, bad, absent, dir}, time.Minute, nil)
 	if err == nil || groups != nil {
 		t.Fatalf("files with mistakes: %v, %v", groups, err)
 	}
@@ -118,7 +118,7 @@ func TestLoad(t *testing.T) {
 	if err := os.WriteFile(huge, []byte("#"+strings.Repeat("x", most)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Load([]string{huge}, time.Minute); err == nil || !strings.Contains(err.Error(), "larger than 1024 KiB") {
+	if _, err := Load([]string{huge}, time.Minute, nil); err == nil || !strings.Contains(err.Error(), "larger than 1024 KiB") {
 		t.Error(err)
 	}
 }

@@ -1,0 +1,221 @@
+// Package ownfile reads the files that decide what a daemon does: its
+// configuration, rules, tokens, certificates and keys. It refuses a file that
+// somebody other than root or the daemon's user can change, whatever is in it,
+// because such a file is a way to run commands as the daemon.
+package ownfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrOthers says that somebody other than root or the daemon's user can change
+// a file, or put another one in its place.
+var ErrOthers = errors.New("others can change it")
+
+var errIrregular = errors.New("it is not a regular file")
+
+// File is a file that only root and the daemon's user can change.
+type File struct {
+	Text []byte
+	path string
+	mode uint32
+}
+
+// Read reads a regular file. It opens the file once, and judges and reads what it
+// opened. Read refuses
+//
+//   - a file, a folder of a file or a symbolic link on the way that belongs to
+//     neither root nor the daemon's user;
+//   - a file or a folder of a file that every user can write to;
+//   - for a daemon of root, also one that a group can write to, unless it is the
+//     group of root. Other daemons call warn then, which may be nil: on many
+//     machines each user has a group of their own.
+//
+// In a folder with the sticky bit, such as /tmp, nobody can replace what is not
+// theirs, so that it may be written to by everybody. So may the folder of a link,
+// because the link that somebody puts there is theirs: the folders of ConfigMaps
+// in pods have the mode 0777, and hold links to a folder with the files.
+func Read(path string, warn func(string)) (*File, error) {
+	return reader{uint32(os.Geteuid()), warn}.read(path)
+}
+
+// ReadSecret reads a file as Read does, and refuses it as File.CheckSecret does.
+func ReadSecret(path string, warn func(string)) ([]byte, error) {
+	f, err := Read(path, warn)
+	if err == nil {
+		err = f.CheckSecret()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return f.Text, nil
+}
+
+// CheckSecret returns an error for a file with a secret that everybody can read,
+// or a group can write to.
+func (f *File) CheckSecret() error {
+	if f.mode&0o026 == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s holds a secret, and others can read or change it (its mode is %04o). Close it with: chmod 600 %s", f.path, f.mode&0o7777, f.path)
+}
+
+// reader reads files for a daemon of a user.
+type reader struct {
+	uid  uint32
+	warn func(string)
+}
+
+// maxLinks is how many symbolic links a path may lead through, as for the kernel.
+const maxLinks = 40
+
+// read walks to a file, one name at a time, so that every check is about what the
+// next step uses.
+func (r reader) read(path string) (*File, error) {
+	fault := func(err error) error { return &fs.PathError{Op: "open", Path: path, Err: err} }
+	here := ""
+	if filepath.IsAbs(path) {
+		here = "/"
+	}
+	folder, err := unix.Open(filepath.Join(here, "."), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fault(err)
+	}
+	defer func() { _ = unix.Close(folder) }()
+	rest := strings.Split(path, "/")
+	for links := 0; len(rest) > 0; {
+		name := rest[0]
+		rest = rest[1:]
+		if name == "" || name == "." {
+			continue
+		}
+		next, stat, err := look(folder, name)
+		if err != nil {
+			return nil, fault(err)
+		}
+		switch stat.Mode & unix.S_IFMT {
+		case unix.S_IFLNK:
+			target, err := r.follow(folder, next, here, name)
+			_ = unix.Close(next)
+			if err != nil {
+				return nil, err
+			}
+			if links++; links > maxLinks {
+				return nil, fault(unix.ELOOP)
+			}
+			rest = append(strings.Split(target, "/"), rest...)
+			if !filepath.IsAbs(target) {
+				continue
+			}
+			if next, _, err = look(unix.AT_FDCWD, "/"); err != nil {
+				return nil, fault(err)
+			}
+			here = "/"
+		case unix.S_IFDIR:
+			here = filepath.Join(here, name)
+		default:
+			_ = unix.Close(next)
+			if len(rest) > 0 {
+				return nil, fault(unix.ENOTDIR)
+			}
+			return r.open(folder, here, name)
+		}
+		_ = unix.Close(folder)
+		folder = next
+	}
+	return nil, fault(errIrregular)
+}
+
+// look opens a name in a folder to learn what it is, and follows no link.
+func look(folder int, name string) (fd int, stat unix.Stat_t, err error) {
+	if fd, err = unix.Openat(folder, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0); err != nil {
+		return 0, stat, err
+	}
+	if err = unix.Fstat(fd, &stat); err != nil {
+		_ = unix.Close(fd)
+	}
+	return fd, stat, err
+}
+
+// follow returns where a link in a folder leads, if nobody else could have made
+// it.
+func (r reader) follow(folder, link int, here, name string) (string, error) {
+	path := filepath.Join(here, name)
+	var around, own unix.Stat_t
+	text := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(link, "", text)
+	if err := errors.Join(err, unix.Fstat(folder, &around), unix.Fstat(link, &own)); err != nil {
+		return "", &fs.PathError{Op: "readlink", Path: path, Err: err}
+	}
+	if err := r.checkOwner(filepath.Clean(here), &around); err != nil {
+		return "", err
+	}
+	return string(text[:n]), r.checkOwner(path, &own)
+}
+
+// open reads a file in a folder, if nobody else can change or replace it.
+func (r reader) open(folder int, here, name string) (*File, error) {
+	path := filepath.Join(here, name)
+	fault := func(err error) error { return &fs.PathError{Op: "open", Path: path, Err: err} }
+	fd, err := unix.Openat(folder, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0) // a pipe would wait for a writer
+	if err != nil {
+		return nil, fault(err)
+	}
+	f := os.NewFile(uintptr(fd), path)
+	defer f.Close()
+	var file, around unix.Stat_t
+	if err := errors.Join(unix.Fstat(fd, &file), unix.Fstat(folder, &around)); err != nil {
+		return nil, fault(err)
+	}
+	if file.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil, fault(errIrregular)
+	}
+	if err := r.check(path, &file); err != nil {
+		return nil, err
+	}
+	if err := r.check(filepath.Clean(here), &around); err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(f)
+	if err != nil {
+		return nil, err
+	}
+	return &File{Text: text, path: path, mode: file.Mode}, nil
+}
+
+// check refuses a file, or a folder of one, that others can write to.
+func (r reader) check(path string, stat *unix.Stat_t) error {
+	if err := r.checkOwner(path, stat); err != nil {
+		return err
+	}
+	sticky := stat.Mode&unix.S_IFMT == unix.S_IFDIR && stat.Mode&unix.S_ISVTX != 0 // nobody replaces what is not theirs
+	const advice = "run chmod go-w %s, and look at what is in it"
+	switch {
+	case sticky:
+	case stat.Mode&0o002 != 0:
+		return fmt.Errorf("%s: %w: every user can write to it (its mode is %04o): "+advice, path, ErrOthers, stat.Mode&0o7777, path)
+	case stat.Mode&0o020 == 0 || stat.Gid == 0:
+	case r.uid == 0:
+		return fmt.Errorf("%s: %w: the group %d can write to it (its mode is %04o): "+advice, path, ErrOthers, stat.Gid, stat.Mode&0o7777, path)
+	case r.warn != nil:
+		r.warn(fmt.Sprintf("the group %d can write to %s, and so decide what this daemon does: "+advice, stat.Gid, path, path))
+	}
+	return nil
+}
+
+// checkOwner refuses what belongs to somebody else: an owner can always change
+// the mode.
+func (r reader) checkOwner(path string, stat *unix.Stat_t) error {
+	if stat.Uid == 0 || stat.Uid == r.uid {
+		return nil
+	}
+	return fmt.Errorf("%s: %w: it belongs to user %d: run chown -h %d %s, and look at what is in it", path, ErrOthers, stat.Uid, r.uid, path)
+}
