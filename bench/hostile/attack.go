@@ -38,6 +38,7 @@ func attacks() []attack {
 		{"learned", "make the daemon forget what it learned from root's runs", learned},
 		{"mps", "have root run MPS commands in a folder of the attacker", mpsClient},
 		{"unwritable", "pile up goroutines while the disk takes no writes", unwritable},
+		{"settings", "have root's daemon run commands from a berth.yaml that root left open", settings},
 		{"leftovers", "leave temporary files in the state folder", leftovers},
 	}
 }

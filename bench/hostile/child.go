@@ -40,6 +40,7 @@ func acts() map[string]act {
 		"spin":    spin,
 		"honest":  measureHonest,
 		"queue":   fillQueue,
+		"rewrite": rewriteFile,
 	}
 }
 
