@@ -30,6 +30,7 @@ type Service struct {
 // wrap one of these.
 var (
 	ErrService   = errors.New("the service is not configured")
+	ErrAlike     = errors.New("the service is taken for a configured one")
 	ErrUser      = errors.New("the user may not use this service")
 	ErrMaxMemory = errors.New("it is more than the service may have at once")
 	ErrMinMemory = errors.New("it is less than the service needs")
@@ -42,7 +43,7 @@ var ErrForbidden = errors.New("its service does not allow it")
 // AdmitError reports that the settings of a service refuse a request.
 type AdmitError struct {
 	Service string
-	Err     error // ErrService, ErrUser, ErrMaxMemory, ErrMinMemory or ErrQuota
+	Err     error // ErrService, ErrAlike, ErrUser, ErrMaxMemory, ErrMinMemory or ErrQuota
 	Text    string
 
 	// Later is true if the request may be admitted once the service has released

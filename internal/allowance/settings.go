@@ -1,6 +1,7 @@
 package allowance
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -16,6 +17,8 @@ type Settings struct {
 	Device func(uuid string) DeviceSettings
 	// Services has the settings of services, by name.
 	Services map[string]Served
+	// Alike has the names of Services by what they look like, as Alike returns them.
+	Alike map[string]string
 	// KnownOnly refuses requests for a service that is not among Services.
 	KnownOnly bool
 	// Wait is how long a request waits if it does not say so itself.
@@ -39,9 +42,21 @@ type Served struct {
 	Match     *kin.Match // how its processes are told; nil: not by the settings
 }
 
-// Knows refuses a service that is not configured, where only those may ask.
+// Knows refuses a service that looks like a configured one, and one that is not
+// configured, where only those may ask.
 func (s *Settings) Knows(service string) error {
-	if _, known := s.Services[service]; known || service == "" || !s.KnownOnly {
+	if _, known := s.Services[service]; known || service == "" {
+		return nil
+	}
+	if len(s.Alike) > 0 {
+		if name := s.Alike[skeleton(service)]; name != "" {
+			return &AdmitError{
+				Service: service, Err: ErrAlike,
+				Text: fmt.Sprintf("it differs from the configured service %s only by case, or by letters that look alike", name),
+			}
+		}
+	}
+	if !s.KnownOnly {
 		return nil
 	}
 	names := slices.Sorted(maps.Keys(s.Services))

@@ -54,7 +54,7 @@ func (d *Daemon) leasing(c config.Config) ledger.Settings {
 		}
 	}
 	return ledger.Settings{
-		Services: services, KnownOnly: c.UnknownServices == "refuse", Wait: c.Optimization.AllocationTimeout,
+		Services: services, Alike: allowance.Alike(services), KnownOnly: c.UnknownServices == "refuse", Wait: c.Optimization.AllocationTimeout,
 		Limits: allowance.Regime{Generation: limits.Generation, Of: func(s lease.Subject) *lease.Limits { return &limits.Of(s).Limits }},
 		Device: func(uuid string) ledger.DeviceSettings {
 			d := c.GPU.For(uuid)

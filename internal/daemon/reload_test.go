@@ -213,3 +213,30 @@ func TestATokenSetsNoCommands(t *testing.T) {
 		t.Error("with a token, a command was taken away")
 	}
 }
+
+// A name that looks like that of a configured service is refused. A lease under
+// such a name, from before the service was configured, stands.
+func TestServicesThatLookAlike(t *testing.T) {
+	p := newPlace(t, "sim:1")
+	c, _ := p.start(t)
+	ask := func(id, service string) error {
+		_, err := c.Allocate(t.Context(), api.Allocate{ID: id, Service: service, Memory: 64, Binding: "named"})
+		return err
+	}
+	if err := ask("before", "Embedder"); err != nil {
+		t.Fatal(err)
+	}
+	put(t, c, `{"services": {"embedder": {"max_memory_mb": 100}}}`)
+	for _, service := range []string{"Embedder", "embеdder", "EMBEDDER"} {
+		if got := refusal(t, ask("after", service)); got.Code != "lookalike_service" || !strings.Contains(got.Error(), "configured service embedder") {
+			t.Errorf("%s: %+v", service, got)
+		}
+	}
+	if err := ask("after", "embedder"); err != nil {
+		t.Error(err)
+	}
+	all, err := c.Leases(t.Context())
+	if err != nil || len(all.Leases) != 2 {
+		t.Errorf("%d leases stand: %v", len(all.Leases), err)
+	}
+}

@@ -98,6 +98,7 @@ var plainRefusals = []struct {
 	{allowance.ErrCrowded, Crowded, "too_many_leases", "Release some of your leases, or wait for your other requests."},
 	{allowance.ErrLimit, Conflict, "over_user_limit", "berth quota shows your limits. Ask for less, release something, or ask whoever runs the daemon."},
 	{allowance.ErrService, Unknown, "unknown_service", "Name a service of the configuration, or ask whoever runs the daemon to add this one: berth config lists them."},
+	{allowance.ErrAlike, Conflict, "lookalike_service", "Spell the name as the configuration does, or use one that nobody takes for it."},
 	{allowance.ErrUser, Forbidden, "user_not_allowed", "Ask whoever runs the daemon to add you to the users of the service."},
 	{allowance.ErrMaxMemory, Conflict, "over_service_maximum", "Ask for less."},
 	{allowance.ErrMinMemory, Conflict, "under_service_minimum", "Ask for more: an admitted request is not raised to the minimum."},
