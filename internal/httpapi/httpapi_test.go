@@ -3,11 +3,14 @@ package httpapi
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -257,6 +260,29 @@ func TestReadPathsAnswer(t *testing.T) {
 		if w := d.ask("GET", path, ""); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), needle) {
 			t.Errorf("GET %s = %d, without %s:\n%.500s", path, w.Code, needle, w.Body)
 		}
+	}
+}
+
+// The page of the API runs its own script and shows its own style. Nothing else in
+// it is run or shown, and nothing in it needs that.
+func TestDocsPolicy(t *testing.T) {
+	w := open(t, "2xrtx-4060").ask("GET", "/docs", "")
+	policy, page := w.Header().Get("Content-Security-Policy"), w.Body.String()
+	if strings.Contains(policy, "unsafe") || !strings.HasPrefix(policy, "default-src 'none';") {
+		t.Errorf("the policy is %s", policy)
+	}
+	for _, tag := range []string{"style", "script"} {
+		pieces := regexp.MustCompile(`(?s)<`+tag+`\b[^>]*>(.*?)</`+tag+`>`).FindAllStringSubmatch(page, -1)
+		if len(pieces) != 1 {
+			t.Fatalf("the page has %d of <%s>, and the policy a hash for one", len(pieces), tag)
+		}
+		sum := sha256.Sum256([]byte(pieces[0][1]))
+		if want := tag + "-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "';"; !strings.Contains(policy, want) {
+			t.Errorf("the policy %s lacks %s", policy, want)
+		}
+	}
+	if found := regexp.MustCompile(`<[^>]*\s(style|on\w+|href|src)=`).FindString(page); found != "" {
+		t.Errorf("the policy forbids what the page has: %s", found)
 	}
 }
 
