@@ -75,7 +75,7 @@ func (d dir) Names() ([]string, error) {
 func (d dir) Read(name string) ([]byte, error) { return os.ReadFile(d.path(name)) }
 
 func (d dir) Append(name string) (File, error) {
-	if err := os.Mkdir(d.folder, d.folderMode); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := d.make(); err != nil {
 		return nil, err
 	}
 	// A link is not followed: it may lead to a file of somebody else.
@@ -87,6 +87,18 @@ func (d dir) Append(name string) (File, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	return &file{f, d.path(name)}, d.sync()
+}
+
+// make makes the folder with its mode, whatever the mask of the process is.
+func (d dir) make() error {
+	err := os.Mkdir(d.folder, d.folderMode)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return os.Chmod(d.folder, d.folderMode)
 }
 
 // settle refuses what is no regular file, and closes it to others, whatever the

@@ -54,19 +54,31 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-func TestPrivate(t *testing.T) {
-	defer unix.Umask(unix.Umask(0))
-	folder := filepath.Join(t.TempDir(), "log")
-	f, err := Private(folder).Append("a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Error(err)
-	}
-	for path, want := range map[string]os.FileMode{folder: os.ModeDir | 0o700, filepath.Join(folder, "a"): 0o600} {
-		if info, err := os.Stat(path); err != nil || info.Mode() != want {
-			t.Errorf("%s has mode %v, %v", path, info.Mode(), err)
+// The modes do not depend on the mask of the process.
+func TestModes(t *testing.T) {
+	for _, c := range []struct {
+		open         func(string) Folder
+		mask         int
+		folder, file os.FileMode
+	}{
+		{Private, 0, 0o700, 0o600},
+		{Dir, 0, 0o750, 0o640},
+		{Dir, 0o077, 0o750, 0o640},
+	} {
+		folder := filepath.Join(t.TempDir(), "log")
+		before := unix.Umask(c.mask)
+		f, err := c.open(folder).Append("a")
+		unix.Umask(before)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+		for path, want := range map[string]os.FileMode{folder: os.ModeDir | c.folder, filepath.Join(folder, "a"): c.file} {
+			if info, err := os.Stat(path); err != nil || info.Mode() != want {
+				t.Errorf("with the mask %o, %s has mode %v, %v", c.mask, path, info.Mode(), err)
+			}
 		}
 	}
 }

@@ -325,6 +325,39 @@ func TestSecretsThatOthersCanReadAreRefused(t *testing.T) {
 	}
 }
 
+// Every user can enter the folders that a daemon makes for its socket, whatever the
+// mask of the process is.
+func TestFolderOfTheSocket(t *testing.T) {
+	around := t.TempDir()
+	before := syscall.Umask(0o077)
+	err := makePassable(filepath.Join(around, "run", "berth"))
+	syscall.Umask(before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range []string{"run", "run/berth"} {
+		if info, err := os.Stat(filepath.Join(around, folder)); err != nil || info.Mode() != os.ModeDir|0o755 {
+			t.Errorf("%s has mode %v: %v", folder, info.Mode(), err)
+		}
+	}
+	if err := os.Chmod(filepath.Join(around, "run"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := makePassable(filepath.Join(around, "run")); err != nil {
+		t.Error(err)
+	}
+	if info, err := os.Stat(filepath.Join(around, "run")); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("a folder that was there has mode %v: %v", info.Mode(), err)
+	}
+	file := filepath.Join(around, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := makePassable(file); err == nil {
+		t.Error("a file was taken for a folder")
+	}
+}
+
 func TestModeAndGroupOfTheSocket(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can give a file to any group")

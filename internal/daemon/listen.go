@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -121,7 +122,7 @@ func listenSocket(c config.Daemon) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := makePassable(filepath.Dir(path)); err != nil {
 		return nil, fmt.Errorf("make the folder of the socket: %w (choose another with --socket)", err)
 	}
 	if conn, err := net.Dial("unix", path); err == nil {
@@ -151,6 +152,26 @@ func listenSocket(c config.Daemon) (net.Listener, error) {
 		return nil, errors.Join(fmt.Errorf("set the mode of the socket: %w", err), l.Close())
 	}
 	return l, nil
+}
+
+// makePassable makes a folder, and those around it, that every user can enter,
+// whatever the mask of the process is: under systemd it closes new folders to
+// everybody else.
+func makePassable(folder string) error {
+	err := os.Mkdir(folder, 0o755)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := makePassable(filepath.Dir(folder)); err != nil {
+			return err
+		}
+		err = os.Mkdir(folder, 0o755)
+	}
+	if info, there := os.Stat(folder); errors.Is(err, fs.ErrExist) && there == nil && info.IsDir() {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return os.Chmod(folder, 0o755)
 }
 
 // socketMode returns the permissions of the socket. A daemon of root serves every
