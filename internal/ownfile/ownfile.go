@@ -32,17 +32,18 @@ type File struct {
 // Read reads a regular file. It opens the file once, and judges and reads what it
 // opened. Read refuses
 //
-//   - a file, a folder of a file or a symbolic link on the way that belongs to
-//     neither root nor the daemon's user;
-//   - a file or a folder of a file that every user can write to;
+//   - a file, a symbolic link on the way, or a folder of one of them that belongs
+//     to neither root nor the daemon's user;
+//   - a file, or a folder of a file or a link, that every user can write to;
 //   - for a daemon of root, also one that a group can write to, unless it is the
 //     group of root. Other daemons call warn then, which may be nil: on many
 //     machines each user has a group of their own.
 //
 // In a folder with the sticky bit, such as /tmp, nobody can replace what is not
-// theirs, so that it may be written to by everybody. So may the folder of a link,
-// because the link that somebody puts there is theirs: the folders of ConfigMaps
-// in pods have the mode 0777, and hold links to a folder with the files.
+// theirs, so that everybody may write to it. So may everybody to the folder of a
+// link that leads further down: the folder of a ConfigMap in a pod has the mode
+// 0777 and links to a folder with the files, and a link that somebody else puts
+// there is theirs.
 func Read(path string, warn func(string)) (*File, error) {
 	return reader{uint32(os.Geteuid()), warn}.read(path)
 }
@@ -155,10 +156,14 @@ func (r reader) follow(folder, link int, here, name string) (string, error) {
 	if err := errors.Join(err, unix.Fstat(folder, &around), unix.Fstat(link, &own)); err != nil {
 		return "", &fs.PathError{Op: "readlink", Path: path, Err: err}
 	}
-	if err := r.checkOwner(filepath.Clean(here), &around); err != nil {
+	target, check := string(text[:n]), r.check
+	if filepath.IsLocal(target) {
+		check = r.checkOwner
+	}
+	if err := check(filepath.Clean(here), &around); err != nil {
 		return "", err
 	}
-	return string(text[:n]), r.checkOwner(path, &own)
+	return target, r.checkOwner(path, &own)
 }
 
 // open reads a file in a folder, if nobody else can change or replace it.
@@ -191,7 +196,7 @@ func (r reader) open(folder int, here, name string) (*File, error) {
 	return &File{Text: text, path: path, mode: file.Mode}, nil
 }
 
-// check refuses a file, or a folder of one, that others can write to.
+// check refuses a file or a folder that others can write to.
 func (r reader) check(path string, stat *unix.Stat_t) error {
 	if err := r.checkOwner(path, stat); err != nil {
 		return err

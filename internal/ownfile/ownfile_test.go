@@ -131,6 +131,10 @@ func TestLinks(t *testing.T) {
 	link := filepath.Join(filepath.Dir(path), "link")
 	must(t, os.Symlink(filepath.Join(volume, "berth.yaml"), link))
 	checkRead(t, link, "")
+	must(t, os.Chmod(filepath.Dir(link), 0o777))
+	checkRead(t, link, "run chmod go-w "+filepath.Dir(link)+",")
+	must(t, os.Chmod(filepath.Dir(link), 0o777|fs.ModeSticky))
+	checkRead(t, link, "")
 
 	must(t, os.Chmod(filepath.Join(volume, "..1"), 0o777))
 	checkRead(t, link, "run chmod go-w "+filepath.Join(volume, "..1"))
