@@ -222,5 +222,9 @@ func (r reader) checkOwner(path string, stat *unix.Stat_t) error {
 	if stat.Uid == 0 || stat.Uid == r.uid {
 		return nil
 	}
-	return fmt.Errorf("%s: %w: it belongs to user %d: run chown -h %d %s, and look at what is in it", path, ErrOthers, stat.Uid, r.uid, path)
+	advice := "use one that belongs to you or to root"
+	if r.uid == 0 {
+		advice = "run chown -h root " + path + ", and look at what is in it"
+	}
+	return fmt.Errorf("%s: %w: it belongs to user %d: %s", path, ErrOthers, stat.Uid, advice)
 }

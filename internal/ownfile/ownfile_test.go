@@ -29,7 +29,7 @@ func TestWhoCanChangeAFile(t *testing.T) {
 		{"a file of a group", 0, attributes{0, 27, file | 0o660}, "group 27 can write", ""},
 		{"everybody's file", 0, attributes{0, 0, file | 0o666}, "every user can write", ""},
 		{"a file with the sticky bit", 0, attributes{0, 0, file | 0o1666}, "every user can write", ""},
-		{"a user's file", 0, attributes{65534, 0, file | 0o600}, "belongs to user 65534", ""},
+		{"a user's file", 0, attributes{65534, 0, file | 0o600}, "belongs to user 65534: run chown -h root /etc/it", ""},
 		{"a user's folder", 0, attributes{65534, 0, folder | 0o700}, "belongs to user 65534", ""},
 		{"a user's sticky folder", 0, attributes{65534, 0, folder | 0o1777}, "belongs to user 65534", ""},
 		{"everybody's folder", 0, attributes{0, 0, folder | 0o777}, "every user can write", ""},
@@ -41,7 +41,7 @@ func TestWhoCanChangeAFile(t *testing.T) {
 		{"for a user: a folder of their group", 1000, attributes{1000, 1000, folder | 0o775}, "", "group 1000 can write"},
 		{"for a user: everybody's file", 1000, attributes{1000, 1000, file | 0o666}, "every user can write", ""},
 		{"for a user: everybody's folder", 1000, attributes{0, 0, folder | 0o777}, "every user can write", ""},
-		{"for a user: another user's file", 1000, attributes{1001, 1000, file | 0o600}, "belongs to user 1001: run chown -h 1000 ", ""},
+		{"for a user: another user's file", 1000, attributes{1001, 1000, file | 0o600}, "belongs to user 1001: use one that belongs to you or to root", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			warned := ""
