@@ -27,6 +27,7 @@ class Machine:
         self._folder = tempfile.TemporaryDirectory(prefix="berth-day-")
         self.folder = pathlib.Path(self._folder.name)
         self.configuration = self.folder / "berth.yaml"
+        self.configuration.touch(0o600)  # the commands of hooks are not for others
         self.configuration.write_text(configuration)
         if scenario:
             (self.folder / "scenario.yaml").write_text(scenario)

@@ -42,7 +42,7 @@ func Load(from Sources) (*config.Settings, error) {
 	}
 	if secrets := first.Secrets(name); len(secrets) > 0 {
 		if err := file.CheckSecret(); err != nil {
-			return nil, fmt.Errorf("%s: %w, or put the secrets elsewhere: daemon.token_file", strings.Join(secrets, ", "), err)
+			return nil, fmt.Errorf("%s: %w", strings.Join(secrets, ", "), err)
 		}
 	}
 	path := filepath.Join(first.Config.Daemon.StateDir, savedName)
