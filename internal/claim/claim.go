@@ -195,7 +195,7 @@ func (c *Claims) claim(uuid string) (*os.File, error) {
 	}
 	text, err := json.Marshal(c.self)
 	if err == nil {
-		err = wholefile.WriteUnsynced(c.path(c.Own, uuid, "holder"), text)
+		err = wholefile.WritePlain(c.path(c.Own, uuid, "holder"), text)
 	}
 	if err == nil {
 		err = os.Chmod(c.path(c.Own, uuid, "holder"), 0o644)

@@ -144,7 +144,7 @@ func (p *Pool) settle(ctx context.Context, d *daemon, pid int, ended <-chan stru
 	}
 	d.id = id
 	line := fmt.Sprintf("%d %d\n", id.PID, id.Start)
-	if err := wholefile.WriteUnsynced(filepath.Join(d.dir, pidFile), []byte(line)); err != nil {
+	if err := wholefile.WritePlain(filepath.Join(d.dir, pidFile), []byte(line)); err != nil {
 		return err
 	}
 	if err := p.ready(ctx, d, ended); err != nil {

@@ -27,7 +27,10 @@ func names(t *testing.T, dir string) []string {
 func check(t *testing.T, path, want string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil || string(text) != want {
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err = unseal(filepath.Base(path), text); err != nil || string(text) != want {
 		t.Errorf("%s holds %q, %v; want %q", path, text, err, want)
 	}
 	if info, err := os.Lstat(path); err != nil || info.Mode() != 0o600 {
