@@ -101,7 +101,7 @@ func mebibytes(bytes int64) string {
 // measure counts anew what the stores take. The caller holds write.
 func (p *Past) measure() {
 	n := &p.counted
-	n.otherBytes.Store(Size(p.path(asideName)) + Size(p.path(aheadName)))
+	n.otherBytes.Store(Size(p.path(AsideName)) + Size(p.path(aheadName)))
 	if p.recent == nil {
 		n.recentBytes.Store(Size(p.path(recentKind.name)))
 		n.longBytes.Store(Size(p.path(longKind.name)))

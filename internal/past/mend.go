@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// asideName is the folder of files that could not be read.
-	asideName = "aside"
+	// AsideName is the name of the folder of files that could not be read.
+	AsideName = "aside"
 	// asideMost is how many of them are kept.
 	asideMost = 3
 	// torn is how much of the log may be unreadable at its end after kill -9
@@ -111,16 +111,22 @@ func tryBlock(dir string) (err error) {
 }
 
 // openDB opens a database. The storage repairs its log by cutting off what it
-// cannot read: that is kept aside, unless it is no more than kill -9 leaves.
+// cannot read, and passes over zeros and files that are too short: what was there
+// is kept aside, unless no more is lost than kill -9 takes.
 func (p *Past) openDB(s *store, o *tsdb.Options) (db *tsdb.DB, err error) {
 	defer catch(&err)
-	spare := p.path(asideName, ".wal-"+s.name)
+	spare := p.path(AsideName, ".wal-"+s.name)
 	if err := os.RemoveAll(spare); err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(spare)
 	wal := filepath.Join(s.dir, "wal")
+	closed, missing := s.shortened()
 	before, err := linkAll(wal, spare)
+	if err != nil {
+		return nil, err
+	}
+	zeros, err := cutZeros(wal)
 	if err != nil {
 		return nil, err
 	}
@@ -128,8 +134,12 @@ func (p *Past) openDB(s *store, o *tsdb.Options) (db *tsdb.DB, err error) {
 	if db, err = tsdb.Open(s.dir, slog.New(failures{p.log.Handler()}), numbers, o, nil); err != nil {
 		return nil, err
 	}
-	if lost := before - Size(wal); corruptions(numbers) > 0 && lost > torn {
-		if err := p.putAside(s.name, fmt.Errorf("%d kB of the log could not be read", lost>>10), spare); err != nil {
+	why := errors.Join(missing, zeros)
+	if lost := before - Size(wal); corruptions(numbers) > 0 && (lost > torn || closed) {
+		why = errors.Join(why, fmt.Errorf("%d kB of the log could not be read", lost>>10))
+	}
+	if why != nil {
+		if err := p.putAside(s.name, why, spare); err != nil {
 			return nil, errors.Join(err, db.Close())
 		}
 	}
@@ -174,7 +184,7 @@ func linkAll(from, to string) (size int64, err error) {
 // putAside moves files or folders out of the way, keeps the newest few, and
 // tells why.
 func (p *Past) putAside(name string, why error, paths ...string) error {
-	to := p.path(asideName, time.Now().UTC().Format("20060102T150405.000000000")+"-"+name)
+	to := p.path(AsideName, time.Now().UTC().Format("20060102T150405.000000000")+"-"+name)
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		return fmt.Errorf("put damaged files of the past aside: %w", err)
 	}
@@ -194,7 +204,7 @@ func (p *Past) putAside(name string, why error, paths ...string) error {
 
 // clearAside keeps only the newest of what was put aside.
 func (p *Past) clearAside(most int) {
-	entries, err := os.ReadDir(p.path(asideName))
+	entries, err := os.ReadDir(p.path(AsideName))
 	if err != nil {
 		return
 	}
@@ -206,7 +216,7 @@ func (p *Past) clearAside(most int) {
 	}
 	slices.Sort(names)
 	for len(names) > most {
-		if err := os.RemoveAll(p.path(asideName, names[0])); err != nil {
+		if err := os.RemoveAll(p.path(AsideName, names[0])); err != nil {
 			p.log.Warn("cannot remove old damaged files of the past", "error", err)
 			return
 		}

@@ -111,6 +111,7 @@ func (s *store) close() error {
 	if err := s.db.Close(); err != nil {
 		return fmt.Errorf("close %s: %w", s.dir, err)
 	}
+	s.noteSizes()
 	return nil
 }
 

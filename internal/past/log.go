@@ -1,0 +1,108 @@
+package past
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/berth-gpu/berth/internal/wholefile"
+)
+
+// sizesName is the name of the file in the folder of a store that says how long
+// the files of its log are. It is there while no daemon writes: one that is
+// killed leaves none, and then nobody knows how long they should be.
+const sizesName = "log.json"
+
+// noteSizes writes down how long the files of the log are, for the next start.
+func (s *store) noteSizes() {
+	sizes := map[string]int64{}
+	wal := filepath.Join(s.dir, "wal")
+	err := eachFile(wal, func(path string, info fs.FileInfo) error {
+		name, err := filepath.Rel(wal, path)
+		sizes[name] = info.Size()
+		return err
+	})
+	text, _ := json.Marshal(sizes) // it can be encoded
+	if err == nil {
+		_ = wholefile.WriteUnsynced(filepath.Join(s.dir, sizesName), text) // the next start notices less
+	}
+}
+
+// shortened returns an error if files of the log are shorter than they were when
+// the store was closed. Closed is false if nobody knows how long they were.
+func (s *store) shortened() (closed bool, err error) {
+	path := filepath.Join(s.dir, sizesName)
+	var sizes map[string]int64
+	if wholefile.Check(path, func(text []byte) error { return json.Unmarshal(text, &sizes) }) != nil {
+		sizes = nil
+	}
+	if err := os.RemoveAll(path); err != nil { // from now on the files change
+		return false, err
+	}
+	missing := int64(0)
+	for name, size := range sizes {
+		has := int64(0)
+		if info, err := os.Stat(filepath.Join(s.dir, "wal", name)); err == nil && info.Mode().IsRegular() {
+			has = info.Size()
+		}
+		missing += max(size-has, 0)
+	}
+	if missing > 0 {
+		err = fmt.Errorf("%d bytes of the log are missing", missing)
+	}
+	return sizes != nil, err
+}
+
+// walPage is the size of a page of the log. The first byte of a page that was
+// written is not zero.
+const walPage = 32 << 10
+
+// cutZeros ends each file of a log before the first page that is zero: the storage
+// reads such a page as one without records, and says nothing. The error tells how
+// much there was. It writes new files, so that second names lead to the old ones.
+func cutZeros(wal string) (zeros error, err error) {
+	cut := 0
+	err = eachFile(wal, func(path string, _ fs.FileInfo) error {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil // the storage says what is wrong with it
+		}
+		for at := 0; at < len(text); at += walPage {
+			if text[at] != 0 {
+				continue
+			}
+			cut += len(text) - at
+			if err := os.WriteFile(path+".new", text[:at], 0o600); err != nil {
+				return err
+			}
+			return os.Rename(path+".new", path)
+		}
+		return nil
+	})
+	if cut > 0 {
+		zeros = fmt.Errorf("%d bytes of the log are zero, or follow such bytes", cut)
+	}
+	return zeros, err
+}
+
+// eachFile calls do with every file in a folder; a folder that does not exist has
+// none.
+func eachFile(folder string, do func(path string, info fs.FileInfo) error) error {
+	err := filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil || !info.Mode().IsRegular() {
+			return err
+		}
+		return do(path, info)
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
