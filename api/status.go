@@ -198,9 +198,10 @@ type Monitoring struct {
 
 // Ready says whether the daemon can do its work.
 type Ready struct {
-	Ready   bool   `json:"ready"`
-	Devices int    `json:"devices"`
-	Text    string `json:"text"`
-	Audit   string `json:"audit,omitempty" doc:"Present if the audit log cannot be written: what follows from that."`
-	Past    string `json:"past,omitempty" doc:"What the past takes on disk, and how far back it goes; or why nothing is stored."`
+	Ready   bool     `json:"ready"`
+	Devices int      `json:"devices"`
+	Text    string   `json:"text"`
+	Audit   string   `json:"audit,omitempty" doc:"Present if the audit log cannot be written, or has lost entries: what follows from that."`
+	Damaged []string `json:"damaged,omitempty" doc:"Damaged state files that the daemon keeps in its state folder, until somebody removes them. An event said what each of them costs."`
+	Past    string   `json:"past,omitempty" doc:"What the past takes on disk, and how far back it goes; or why nothing is stored."`
 }

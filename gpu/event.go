@@ -100,6 +100,7 @@ const (
 	EventAlertAcknowledged EventCode = "alert_acknowledged"
 	EventRules             EventCode = "rules"
 	EventPast              EventCode = "past"
+	EventStateDamaged      EventCode = "state_damaged"
 	EventRationed          EventCode = "rationed"
 	EventGap               EventCode = "gap"
 )
@@ -136,7 +137,7 @@ func EventCodes() []EventCode {
 		EventStateChange, EventThrottle, EventResume, EventCritical, EventOverheat,
 		EventDeviceFound, EventDeviceLost, EventDeviceRecovered, EventDeviceFault, EventDeviceQuarantined, EventDeviceProbation, EventSlots,
 		EventForecast, EventPowerLimit, EventFan, EventCheck, EventDrained, EventUndrained, EventScrub,
-		EventMonitoring, EventConfig, EventJournal, EventAudit, EventPlan, EventBatch, EventHook, EventAlert, EventAlertResolved, EventAlertAcknowledged, EventRules, EventPast, EventRationed, EventGap,
+		EventMonitoring, EventConfig, EventJournal, EventAudit, EventPlan, EventBatch, EventHook, EventAlert, EventAlertResolved, EventAlertAcknowledged, EventRules, EventPast, EventStateDamaged, EventRationed, EventGap,
 		EventGranted, EventWaiting, EventRenewed, EventBound, EventResized, EventReleased, EventEnding, EventExpired, EventRevoked, EventTimedOut, EventOverLimit, EventStop, EventStopped, EventPaced,
 		EventParking, EventParked, EventResuming, EventResumed, EventIdle, EventReclaim, EventOptimized, EventForeignUse,
 	}

@@ -40,7 +40,9 @@ func serve(ctx context.Context, o upkeep.ServeOptions) error {
 	var warnings []string
 	from := sources(o.Config, o.Flags)
 	from.Warn = func(text string) { warnings = append(warnings, text) } // until there is a log
-	settings, err := daemon.Load(from)
+	starting := from
+	starting.Start = true
+	settings, err := daemon.Load(starting)
 	if err != nil {
 		return err
 	}

@@ -50,8 +50,8 @@ func newWorld(t *testing.T, file string) *world {
 			return w.refused
 		},
 	})
-	if note := w.Recall(); note != "" {
-		t.Error(note)
+	if damage := w.Recall(); damage != nil {
+		t.Error(damage)
 	}
 	return w
 }
@@ -327,10 +327,11 @@ func TestAFileThatCannotBeReadIsPutAside(t *testing.T) {
 			t.Fatal(err)
 		}
 		k := New(Options{File: file})
-		if note := k.Recall(); !strings.Contains(note, ".unreadable") {
-			t.Errorf("%s: %q", name, note)
+		damage := k.Recall()
+		if damage == nil {
+			t.Fatalf("%s: nobody is told", name)
 		}
-		if kept, err := os.ReadFile(file + ".unreadable"); err != nil || string(kept) != text {
+		if kept, err := os.ReadFile(damage.Aside); err != nil || string(kept) != text {
 			t.Errorf("%s: %q %v", name, kept, err)
 		}
 	}

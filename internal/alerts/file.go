@@ -3,11 +3,7 @@ package alerts
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
 	"strconv"
 	"time"
 
@@ -23,7 +19,6 @@ const (
 	// the next daemon knows when this one was last there.
 	writeAgain = time.Minute
 	retryWrite = 10 * time.Second
-	maxFile    = 64 << 20 // bytes of a file that is read
 )
 
 // document is the content of the file. A field may be added under the same
@@ -61,40 +56,20 @@ type acknowledged struct {
 }
 
 // Recall reads the alerts that were there before a restart, for the first
-// Configure. It renames a file that it cannot understand and continues without
-// it. The note says so; it is empty if all is well.
-func (k *Keeper) Recall() (note string) {
+// Configure. A damaged file it sets aside, and continues without it.
+func (k *Keeper) Recall() *wholefile.Damage {
 	if k.File == "" {
-		return ""
+		return nil
 	}
-	d, err := readFile(k.File)
-	if errors.Is(err, fs.ErrNotExist) {
-		return ""
-	}
-	if err != nil {
-		aside := k.File + ".unreadable"
-		return fmt.Sprintf("Alerts of before the restart are lost: cannot read %s, which is now %s: %v", k.File, aside, errors.Join(err, os.Rename(k.File, aside)))
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.kept = d
-	return ""
-}
-
-func readFile(path string) (*document, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(text) > maxFile {
-		return nil, fmt.Errorf("it is larger than %d MiB", maxFile>>20)
-	}
-	return parse(text)
+	return wholefile.Load(k.File, "Alerts that fired before the restart begin anew, and are not acknowledged.", func(text []byte) error {
+		d, err := parse(text)
+		if err == nil {
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			k.kept = d
+		}
+		return err
+	})
 }
 
 func parse(text []byte) (*document, error) {

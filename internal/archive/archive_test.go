@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,9 +30,9 @@ func ended(user string, n int) *lease.Effect {
 func TestThePastSurvivesARestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "past.json")
 	synctest.Test(t, func(t *testing.T) {
-		a, note, err := Open(path)
-		if err != nil || note != "" {
-			t.Fatal(note, err)
+		a, damage := Open(path)
+		if damage != nil {
+			t.Fatal(damage)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		over := make(chan error, 1)
@@ -42,9 +41,9 @@ func TestThePastSurvivesARestart(t *testing.T) {
 		a.Ended(ended("bob", 2), 0, gpu.Opt[gpu.Joules]{})
 		time.Sleep(writeAfter)
 		synctest.Wait() // it is written while the daemon runs
-		killed, _, err := Open(path)
-		if err != nil {
-			t.Fatal(err)
+		killed, damage := Open(path)
+		if damage != nil {
+			t.Fatal(damage)
 		}
 		if diff := cmp.Diff(a.All(), killed.All(), cmp.AllowUnexported(gpu.Opt[gpu.Joules]{})); diff != "" || len(killed.All()) != 2 {
 			t.Errorf("after kill -9 (-want +got):\n%s", diff)
@@ -54,9 +53,9 @@ func TestThePastSurvivesARestart(t *testing.T) {
 		if err := <-over; err != nil {
 			t.Fatal(err)
 		}
-		again, note, err := Open(path)
-		if err != nil || note != "" {
-			t.Fatal(note, err)
+		again, damage := Open(path)
+		if damage != nil {
+			t.Fatal(damage)
 		}
 		if diff := cmp.Diff(a.All(), again.All(), cmp.AllowUnexported(gpu.Opt[gpu.Joules]{})); diff != "" {
 			t.Errorf("after a stop (-want +got):\n%s", diff)
@@ -106,11 +105,11 @@ func TestAFileThatCannotBeReadIsPutAside(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		a, note, err := Open(path)
-		if err != nil || !strings.Contains(note, ".unreadable") || len(a.All()) != 0 {
-			t.Errorf("%s: %q %v", name, note, err)
+		a, damage := Open(path)
+		if damage == nil || len(a.All()) != 0 {
+			t.Fatalf("%s: %v", name, damage)
 		}
-		if kept, err := os.ReadFile(path + ".unreadable"); err != nil || string(kept) != text {
+		if kept, err := os.ReadFile(damage.Aside); err != nil || string(kept) != text {
 			t.Errorf("%s: %q %v", name, kept, err)
 		}
 	}

@@ -2,10 +2,7 @@ package archive
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 
 	"github.com/berth-gpu/berth/internal/wholefile"
@@ -20,32 +17,27 @@ type document struct {
 
 const version = 1
 
-// Open reads the file at path, or begins one there. It renames a file that it
-// cannot understand and begins anew: the past is not worth refusing to start.
-// The note says so; it is empty if all is well.
-func Open(path string) (a *Archive, note string, err error) {
-	a = New()
+// Open reads the file at path, or begins one there. A damaged file it sets aside,
+// and begins anew: the past is not worth refusing to start.
+func Open(path string) (*Archive, *wholefile.Damage) {
+	a := New()
 	a.path = path
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return a, "", nil
-	}
-	if err != nil {
-		return nil, "", fmt.Errorf("read past leases: %w", err)
-	}
+	return a, wholefile.Load(path, "Leases that have ended are missing from reports.", a.take)
+}
+
+// take takes in the text of a file.
+func (a *Archive) take(text []byte) error {
 	var d document
-	err = json.Unmarshal(text, &d)
-	if err == nil && d.Version != version {
-		err = fmt.Errorf("it has version %d, and this berth knows version %d", d.Version, version)
+	if err := json.Unmarshal(text, &d); err != nil {
+		return err
 	}
-	if err != nil {
-		aside := path + ".unreadable"
-		return a, fmt.Sprintf("Past leases could not be read and are now in %s: %v", aside, err), os.Rename(path, aside)
+	if d.Version != version {
+		return fmt.Errorf("it has version %d, and this berth knows version %d", d.Version, version)
 	}
 	for _, past := range slices.Backward(d.Leases) {
 		a.add(past)
 	}
-	return a, "", nil
+	return nil
 }
 
 // write replaces the file. It is not synced: that would cost the disk more than

@@ -28,17 +28,19 @@ func FuzzOpen(f *testing.F) {
 		if err := os.WriteFile(path, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		a, _, err := Open(path)
-		if err != nil {
-			t.Fatal(err)
+		a, damage := Open(path)
+		if damage != nil { // the next one is to have room
+			if err := os.Remove(damage.Aside); err != nil {
+				t.Fatal(err)
+			}
 		}
 		a.Ended(&lease.Effect{Kind: lease.Released, Time: time.Unix(1, 0).UTC(), Before: &lease.Lease{ID: "b", Fence: 9, Parts: []lease.Part{{GPU: "GPU-a"}}}}, 5, gpu.Opt[gpu.Joules]{})
 		if err := a.write(); err != nil {
 			t.Fatal(err)
 		}
-		again, note, err := Open(path)
-		if err != nil || note != "" {
-			t.Fatalf("what it wrote cannot be read: %q, %v", note, err)
+		again, damage := Open(path)
+		if damage != nil {
+			t.Fatalf("what it wrote cannot be read: %v", damage)
 		}
 		byText := cmpopts.SortSlices(func(x, y Past) bool { return fmt.Sprint(x) < fmt.Sprint(y) })
 		if diff := cmp.Diff(a.All(), again.All(), byText, cmp.AllowUnexported(gpu.Opt[gpu.Joules]{})); diff != "" {

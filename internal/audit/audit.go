@@ -53,6 +53,7 @@ type Log struct {
 
 	entries, failures atomic.Uint64
 	trouble           atomic.Pointer[error] // nil: there is none
+	lost              atomic.Bool           // entries were missing or changed when it was opened
 	dirty             chan struct{}         // something was written that the disk may not have; has room for one
 
 	mu       sync.Mutex // guards what follows
@@ -214,6 +215,9 @@ func (l *Log) Trouble() error {
 	}
 	return nil
 }
+
+// Lost reports whether entries were missing or changed when the log was opened.
+func (l *Log) Lost() bool { return l.lost.Load() }
 
 // Counts returns how many entries were written since the start, and how often
 // that failed. A nil log has none.

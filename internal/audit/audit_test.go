@@ -178,7 +178,7 @@ func TestTampering(t *testing.T) {
 	}{
 		"an edited line": {func(d disk) {
 			d.edit(chain.CurrentName, func(b []byte) []byte { return bytes.Replace(b, []byte("ada"), []byte("eve"), 1) })
-		}, "does not carry the hash of the line before it", ""},
+		}, "does not carry the hash of the line before it", "Entry 9 does not carry the hash"},
 		"an edited last line": {func(d disk) {
 			d.edit(chain.CurrentName, func(b []byte) []byte {
 				at := bytes.LastIndex(b, []byte("ada"))
@@ -187,14 +187,14 @@ func TestTampering(t *testing.T) {
 		}, "is not the one that the journal names", "entry 9 is not the one that the daemon wrote"},
 		"a line that is no entry": {func(d disk) {
 			d.edit(chain.CurrentName, func(b []byte) []byte { return bytes.Replace(b, []byte(`{"seq"`), []byte(`{"sex"`), 2) })
-		}, "The line is not an entry", ""},
+		}, "The line is not an entry", "The line is not an entry"},
 		"a removed line": {func(d disk) {
 			d.edit(chain.CurrentName, func(b []byte) []byte {
 				first := bytes.IndexByte(b, '\n') + 1
 				second := first + bytes.IndexByte(b[first:], '\n') + 1
 				return append(b[:first:first], b[second:]...)
 			})
-		}, "Entry 8 is missing", ""},
+		}, "Entry 8 is missing", "Entry 8 is missing"},
 		"a cut tail": {func(d disk) {
 			d.edit(chain.CurrentName, func(b []byte) []byte {
 				return b[:bytes.LastIndexByte(bytes.TrimSuffix(b, []byte("\n")), '\n')+1]
@@ -224,7 +224,7 @@ func TestTampering(t *testing.T) {
 				lines[1], lines[2] = lines[2], lines[1]
 				return bytes.Join(lines, nil)
 			})
-		}, "lines or files were exchanged", ""},
+		}, "lines or files were exchanged", "Entry 8 is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := disk{disktest.New()}
@@ -238,6 +238,11 @@ func TestTampering(t *testing.T) {
 			w.reopen()
 			if told := strings.Join(w.events, "\n"); !strings.Contains(told, test.told) || test.told == "" && told != "" {
 				t.Errorf("the start told %q, want %q", told, test.told)
+			}
+			w.Sync()
+			w.events = nil
+			if w.reopen(); len(w.events) > 0 {
+				t.Errorf("another start tells it again: %q", w.events)
 			}
 			w.records(1) // the log goes on,
 			if w.verify() == "" {

@@ -3,6 +3,7 @@ package audit
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
@@ -53,6 +54,7 @@ type ending struct {
 
 	oldest uint64 // the oldest entry that is kept, as the newest Rotate says; 0: nothing says so
 	found  bool   // the expected entry is there
+	broken string // what is wrong with earlier lines of the file that is written to, and was not told yet; empty: nothing
 }
 
 // findEnd reads the files from the newest one back, until it has found an entry
@@ -89,11 +91,39 @@ func (l *Log) scan(e *ending, text []byte, current bool) {
 	}
 	first := firstOf(text)
 	if current {
-		e.first = first.Seq
+		e.first, e.broken = first.Seq, broken(text, l.expect.Hash)
 	}
 	if e.oldest == 0 {
 		e.oldest = chain.OldestOf(&first)
 	}
+}
+
+// broken says what is wrong with the lines from the newest Lost entry to the one
+// with a hash, which the disk had; empty: nothing. What is before a Lost entry was
+// told when that was written, and a power cut may leave anything of later lines.
+func broken(text []byte, hash string) string {
+	from, at, end := 0, 0, 0
+	for line := range bytes.Lines(text) {
+		at += len(line)
+		if e, _ := chain.Parse(line); e.What == chain.Lost {
+			from = at
+		}
+		if chain.Hash(line) == hash {
+			end = at
+			break
+		}
+	}
+	if end <= from {
+		return ""
+	}
+	var c chain.Checker
+	c.Read(chain.File{Name: chain.CurrentName, Text: text[from:end]})
+	for _, p := range c.Verdict().Problems {
+		if p.Line > 0 { // files before this one are not looked at
+			return p.Text
+		}
+	}
+	return ""
 }
 
 // firstOf returns the first entry of a file; the zero value: there is none.
@@ -135,17 +165,20 @@ func (l *Log) mend(e *ending, now time.Time) error {
 		}
 		l.tell(gpu.Warning, "The audit log ended in the middle of a line, which a crash cut off; nobody had the answer to it.")
 	}
-	if e.found {
-		return nil
-	}
 	why := fmt.Sprintf("entry %d is not the one that the daemon wrote: the log was changed", l.expect.Seq)
-	if missing > 0 {
+	switch {
+	case e.found && e.broken == "":
+		return nil
+	case e.found:
+		why = e.broken
+	case missing > 0:
 		why = fmt.Sprintf("the log ended with entry %d, and the daemon had written entry %d: %d at its end are missing", e.seq, l.expect.Seq, missing)
 	}
 	if err := l.note(chain.Lost, why, nil, now); err != nil {
 		return err
 	}
-	l.tell(gpu.Serious, "The audit log lost entries: %s. Run berth audit verify, and find out who changed it.", why)
+	l.lost.Store(true)
+	l.tell(gpu.Serious, "The audit log lost entries: %s. Run berth audit verify, and find out who changed it.", strings.TrimSuffix(why, "."))
 	return nil
 }
 

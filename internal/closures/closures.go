@@ -8,9 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
 	"sync"
 	"time"
 
@@ -35,7 +33,7 @@ type Keeper struct {
 	writing sync.Mutex // held while drains change, so that the file follows them in order
 
 	mu     sync.RWMutex // guards what follows; nothing is called under it
-	drains map[string]health.Drain
+	drains document
 	busy   map[string]*hold // what berth does on a device, by UUID
 }
 
@@ -45,38 +43,87 @@ type hold struct {
 	over chan struct{} // closed at its end
 }
 
-// document is the content of the file.
+// document is the content of the file, and does not change.
 type document struct {
 	Version int                     `json:"version"`
 	Drains  map[string]health.Drain `json:"drains"`
+
+	// Unknown is the drain of every device that nobody has drained or undrained
+	// since the file was damaged; nil: it never was.
+	Unknown *health.Drain   `json:"unknown,omitempty"`
+	Known   map[string]bool `json:"known,omitempty"` // those devices
 }
 
 const version = 1
 
-// Open reads the file at path; an empty path keeps nothing. A file that Open
-// cannot understand is an error: starting without it would grant leases on
-// devices that somebody is about to take out.
-func Open(path string) (*Keeper, error) {
-	k := &Keeper{path: path, wake: make(chan struct{}, 1), drains: map[string]health.Drain{}, busy: map[string]*hold{}}
+// copy returns a document that can be changed.
+func (d document) copy() document {
+	d.Drains, d.Known = maps.Clone(d.Drains), maps.Clone(d.Known)
+	return d
+}
+
+// set drains a device, or ends its drain. It ends what is not known about it.
+func (d *document) set(uuid string, next *health.Drain) {
+	if delete(d.Drains, uuid); next != nil {
+		d.Drains[uuid] = *next
+	}
+	if d.Unknown != nil {
+		d.Known[uuid] = true
+	}
+}
+
+// of returns the drain of a device, or of the device that it is part of, which may
+// be empty.
+func (d *document) of(uuid, parent string) (health.Drain, bool) {
+	drain, drained := d.Drains[uuid]
+	if !drained && parent != "" {
+		drain, drained = d.Drains[parent]
+	}
+	if drained || d.Unknown == nil || d.Known[uuid] || d.Known[parent] {
+		return drain, drained
+	}
+	return *d.Unknown, true
+}
+
+// Open reads the file at path; an empty path keeps nothing. If the file is damaged,
+// Open sets it aside and every device is drained, until somebody drains or undrains
+// it: otherwise berth would grant leases on devices that somebody is about to take
+// out.
+func Open(path string) (*Keeper, *wholefile.Damage) {
+	k := &Keeper{path: path, wake: make(chan struct{}, 1), drains: document{Version: version, Drains: map[string]health.Drain{}}, busy: map[string]*hold{}}
 	if path == "" {
 		return k, nil
 	}
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	err := wholefile.Check(path, k.take)
+	if err == nil {
 		return k, nil
 	}
-	read := document{}
-	if err == nil {
-		err = json.Unmarshal(text, &read)
+	k.drains.Unknown = &health.Drain{
+		Since: time.Now().UTC().Truncate(time.Second),
+		Why:   "the file of the drains was damaged, so berth does not know which GPUs are drained; berth undrain opens one",
 	}
-	if err == nil && read.Version != version {
-		err = fmt.Errorf("its version is %d, and this program reads version %d", read.Version, version)
+	k.drains.Known = map[string]bool{}
+	instead, _ := json.Marshal(k.drains) // it can be encoded
+	return k, wholefile.SetAside(path, "berth does not know which GPUs are drained, so every GPU is: look at the file, and run berth undrain for each GPU that is to be used.", instead, err)
+}
+
+// take takes in the text of a file.
+func (k *Keeper) take(text []byte) error {
+	var read document
+	if err := json.Unmarshal(text, &read); err != nil {
+		return err
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read which devices are drained: %s: %w (remove the file to drain none)", path, err)
+	if read.Version != version {
+		return fmt.Errorf("its version is %d, and this program reads version %d", read.Version, version)
 	}
-	maps.Copy(k.drains, read.Drains)
-	return k, nil
+	if read.Drains == nil {
+		return errors.New("it has no drains")
+	}
+	if read.Unknown != nil && read.Known == nil {
+		read.Known = map[string]bool{}
+	}
+	k.drains = read
+	return nil
 }
 
 // Tell sets the functions to call. Call it before anything else.
@@ -86,22 +133,22 @@ func (k *Keeper) Tell(h Hooks) { k.hooks = h }
 // drains the device already, the new drain replaces that one. When Drain
 // returns, the file has it and nothing more is granted on the device.
 func (k *Keeper) Drain(uuid string, d health.Drain) error {
-	return k.change(uuid, func(all map[string]health.Drain) { all[uuid] = d })
+	return k.change(uuid, func(all *document) { all.set(uuid, &d) })
 }
 
 // Undrain opens a device again. It returns the drain that it ended, and false if
 // there was none.
 func (k *Keeper) Undrain(uuid string) (was health.Drain, drained bool, err error) {
-	err = k.change(uuid, func(all map[string]health.Drain) {
-		was, drained = all[uuid]
-		delete(all, uuid)
+	err = k.change(uuid, func(all *document) {
+		was, drained = all.of(uuid, "")
+		all.set(uuid, nil)
 	})
 	return was, drained, err
 }
 
 // change changes the drains and writes the file. If the disk refuses, nothing
 // changes.
-func (k *Keeper) change(uuid string, apply func(map[string]health.Drain)) error {
+func (k *Keeper) change(uuid string, apply func(*document)) error {
 	if err := k.write(apply); err != nil {
 		return err
 	}
@@ -113,15 +160,15 @@ func (k *Keeper) change(uuid string, apply func(map[string]health.Drain)) error 
 	return nil
 }
 
-func (k *Keeper) write(apply func(map[string]health.Drain)) error {
+func (k *Keeper) write(apply func(*document)) error {
 	k.writing.Lock()
 	defer k.writing.Unlock()
 	k.mu.RLock()
-	next := maps.Clone(k.drains)
+	next := k.drains.copy()
 	k.mu.RUnlock()
-	apply(next)
+	apply(&next)
 	if k.path != "" {
-		text, err := json.Marshal(document{version, next})
+		text, err := json.Marshal(next)
 		if err == nil {
 			err = wholefile.Write(k.path, text)
 		}
@@ -146,11 +193,7 @@ func (k *Keeper) changed(uuid string) {
 func (k *Keeper) Drained(on gpu.Device) (health.Drain, bool) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	d, drained := k.drains[on.UUID]
-	if !drained && on.Parent != "" {
-		d, drained = k.drains[on.Parent]
-	}
-	return d, drained
+	return k.drains.of(on.UUID, on.Parent)
 }
 
 // Why returns why nothing is granted on a device; "" if it is open.
@@ -241,20 +284,20 @@ func (k *Keeper) endDue(now time.Time) time.Duration {
 	return wait
 }
 
-// All returns every drain, by UUID.
+// All returns every drain that somebody asked for, by UUID.
 func (k *Keeper) All() map[string]health.Drain {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	return maps.Clone(k.drains)
+	return maps.Clone(k.drains.Drains)
 }
 
 // end ends one drain that is over, unless somebody has replaced it meanwhile. It
 // reports false if the disk refused.
 func (k *Keeper) end(uuid string, was health.Drain) bool {
 	ended := false
-	err := k.change(uuid, func(all map[string]health.Drain) {
-		if ended = all[uuid] == was; ended {
-			delete(all, uuid)
+	err := k.change(uuid, func(all *document) {
+		if ended = all.Drains[uuid] == was; ended {
+			all.set(uuid, nil)
 		}
 	})
 	if err == nil && ended && k.hooks.Ended != nil {

@@ -19,9 +19,9 @@ var card = gpu.Device{UUID: "GPU-a"}
 
 func open(t *testing.T, path string) *closures.Keeper {
 	t.Helper()
-	k, err := closures.Open(path)
-	if err != nil {
-		t.Fatal(err)
+	k, damage := closures.Open(path)
+	if damage != nil {
+		t.Fatal(damage)
 	}
 	return k
 }
@@ -69,15 +69,52 @@ func TestDrainThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-func TestDamagedFileIsNamed(t *testing.T) {
-	for _, text := range []string{"{", "[]", `{"version":2}`, "{}"} {
-		path := filepath.Join(t.TempDir(), "drains.json")
+// If berth does not know what is drained, everything is, across restarts, until
+// somebody says otherwise about a device.
+func TestDamagedFileDrainsEverything(t *testing.T) {
+	for _, text := range []string{"", "{", "[]", `{"version":2}`, "{}", `{"version":1}`, "\x00\x00\x00"} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "drains.json")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := closures.Open(path); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "remove the file") {
-			t.Errorf("%s: %v", text, err)
+		k, damage := closures.Open(path)
+		if damage == nil || damage.Aside == "" || !strings.Contains(damage.String(), "berth undrain") {
+			t.Fatalf("%q: %v", text, damage)
 		}
+		if kept, err := os.ReadFile(damage.Aside); err != nil || string(kept) != text {
+			t.Errorf("%q: kept is %q, %v", text, kept, err)
+		}
+		other, part := gpu.Device{UUID: "GPU-b"}, gpu.Device{UUID: "MIG-1", Parent: "GPU-a"}
+		closed := func(k *closures.Keeper, want ...bool) {
+			t.Helper()
+			for i, on := range []gpu.Device{card, other, part} {
+				if why := k.Why(on); (why != "") != want[i] || want[i] && !strings.Contains(why, "it is drained") {
+					t.Errorf("%q: %s is closed because %q", text, on.UUID, why)
+				}
+			}
+		}
+		closed(k, true, true, true)
+		k = open(t, path) // killed before anybody did anything
+		closed(k, true, true, true)
+		if was, drained, err := k.Undrain("GPU-a"); err != nil || !drained || !strings.Contains(was.Why, "damaged") {
+			t.Errorf("undrained from %+v, %v, %v", was, drained, err)
+		}
+		if err := k.Drain("GPU-b", health.Drain{By: "alice", Why: "new fan"}); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			closed(k, false, true, false)
+			if why := k.Why(other); !strings.Contains(why, "new fan") {
+				t.Errorf("closed because %q", why)
+			}
+			k = open(t, path)
+		}
+		if _, drained, err := k.Undrain("GPU-b"); err != nil || !drained {
+			t.Errorf("undrain: %v, %v", drained, err)
+		}
+		closed(k, false, false, false)
+		closed(open(t, path), false, false, false)
 	}
 }
 

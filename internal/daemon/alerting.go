@@ -44,9 +44,7 @@ func (d *Daemon) openAlerts(o Options) error {
 		Known: func(uuid string) bool { r, known := d.monitor.Find(uuid); return known && r.Device.UUID == uuid },
 		File:  filepath.Join(o.Settings.Config.Daemon.StateDir, alertsName), Tell: func(err error) { d.log.Warn(err.Error()) },
 	})
-	if note := d.alerts.Recall(); note != "" {
-		d.log.Warn(note)
-	}
+	d.tellDamage(d.alerts.Recall())
 	groups, err := rulesOf(o.Settings.Config, d.warn)
 	if errors.Is(err, ownfile.ErrOthers) {
 		return fmt.Errorf("read the rules (alerts.rules): %w", err)

@@ -208,18 +208,12 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	})
 	d.kernel, d.doorstep = peer.New(process.Proc()), exporter.TurnedAway
 	d.tries = tries.New(o.Log, exporter.TokenFailed)
-	if d.tokens, err = openTokens(o); err != nil {
-		return nil, errors.Join(err, closeAll(d.backends))
-	}
-	if d.sessions, err = openSessions(o); err != nil {
-		return nil, errors.Join(err, closeAll(d.backends))
-	}
 	d.publish = d.publisher(ctx, exporter)
 	publish := d.publish
 	d.openEvents(o, host, exporter)
 	d.openPast(o, host, exporter)
 	d.openAsking()
-	d.ledger, err = openLedger(o, d.leasing(c), processes, d.users, &d.marked, ledger.Hooks{
+	d.ledger, err = openLedger(o, d.leasing(c), processes, d.users, &d.marked, d.publish, ledger.Hooks{
 		Event: func(e gpu.Event) { publish(d.oversight.Bill(e)); d.nudgeParking() }, Decided: exporter.Decided, Ended: d.leaseEnded,
 		Returned: func(l *lease.Lease) { d.parking.Returned(l) },
 		Overran: func(l *lease.Lease, why string) {
@@ -231,13 +225,11 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		return nil, errors.Join(err, closeAll(d.backends))
 	}
 	d.openAudit(o)
-	standings, err := d.openEnforcement(o, processes, publish)
-	if err == nil {
-		err = d.openEnergy(o)
-	}
-	if err != nil {
-		return nil, errors.Join(err, d.ledger.Close(), closeAll(d.backends))
-	}
+	d.checkSaved(o)
+	d.openTokens(o)
+	d.openSessions(o)
+	standings := d.openEnforcement(o, processes, publish)
+	d.openEnergy(o)
 	d.batches = progress.New(publish, func(uuid string) bool {
 		r, known := d.monitor.Find(uuid)
 		return known && r.Device.UUID == uuid
@@ -266,12 +258,8 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	}
 	d.openReclaim(o, processes, d.idleParker(), d.idleSince)
 	d.closures.Tell(closures.Hooks{Changed: d.monitor.Refresh, Ended: func(uuid string, _ health.Drain) { publish(d.drainOver(uuid)) }})
-	if err := d.openThrottle(o, exporter); err != nil {
-		return nil, errors.Join(err, d.ledger.Close(), closeAll(d.backends))
-	}
-	if err := d.recallHeat(o); err != nil {
-		return nil, errors.Join(err, d.ledger.Close(), closeAll(d.backends))
-	}
+	d.openThrottle(o, exporter)
+	d.recallHeat(o)
 	if err := d.openAlerts(o); err != nil {
 		return nil, errors.Join(err, d.ledger.Close(), closeAll(d.backends))
 	}
@@ -284,7 +272,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 			Closures: d.closures, Checkup: d.checkup, Optimizer: d.optimizer(), Parking: d.parker(), Idle: d.idleOf, Services: d.services, Wait: d.allocationTimeout,
 		}),
 		Metrics: exporter, Nameless: exporter.Nameless, Host: host, Version: o.Version,
-		Note: d.Note, Ready: d.ready, Remembered: d.past.Text, Contained: d.kernel.Contained(),
+		Note: d.Note, Ready: d.ready, Damaged: d.damaged, Remembered: d.past.Text, Contained: d.kernel.Contained(),
 		Alerts: d.alerts, NoAlerts: d.noAlerts, Hooks: d.hooks,
 		Guests: slices.Concat(d.asking(d.alerts), pageGuests()), Door: d.doorkeeper(), PageURL: d.pageURL,
 	})

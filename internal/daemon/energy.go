@@ -12,27 +12,22 @@ import (
 )
 
 // openEnergy opens what was kept of the energy that devices and leases used.
-func (d *Daemon) openEnergy(o Options) error {
+func (d *Daemon) openEnergy(o Options) {
 	options := joules.Options{
 		Interval: func() time.Duration { return d.settings.load().Config.GPU.MonitorInterval }, Busy: d.busy, Label: d.labels.Service,
 	}
 	if o.ReadOnly {
 		d.energy = joules.New(options)
-		return nil
+		return
 	}
-	kept, note, err := joules.Open(filepath.Join(o.Settings.Config.Daemon.StateDir, energyName), options)
-	if err != nil {
-		return err
-	}
-	if d.energy = kept; note != "" {
-		o.Log.Warn(note)
-	}
+	kept, damage := joules.Open(filepath.Join(o.Settings.Config.Daemon.StateDir, energyName), options)
+	d.energy = kept
+	d.tellDamage(damage)
 	var standing []*lease.Lease
 	for _, held := range d.ledger.View().Leases {
 		standing = append(standing, held.Lease)
 	}
 	d.energy.Recall(standing)
-	return nil
 }
 
 // busy asks a device what its processes had of it since a moment.

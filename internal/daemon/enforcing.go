@@ -29,6 +29,7 @@ import (
 	"github.com/berth-gpu/berth/internal/prover"
 	"github.com/berth-gpu/berth/internal/residue"
 	"github.com/berth-gpu/berth/internal/watchdog"
+	"github.com/berth-gpu/berth/internal/wholefile"
 )
 
 // mpsLinger is how long an MPS daemon waits for the next lease: starting one
@@ -38,35 +39,21 @@ const mpsLinger = time.Minute
 // openEnforcement opens the keepers that hold leases to their memory, that
 // remember how much leases used and which have ended, and that remember which
 // devices are in quarantine.
-func (d *Daemon) openEnforcement(o Options, processes process.Table, publish func(gpu.Event)) (*oversight.Standings, error) {
+func (d *Daemon) openEnforcement(o Options, processes process.Table, publish func(gpu.Event)) *oversight.Standings {
 	c := o.Settings.Config
 	d.peaks, d.archive = peaks.New(), archive.New()
 	remembered, drains := "", ""
 	if !o.ReadOnly {
 		remembered, drains = filepath.Join(c.Daemon.StateDir, healthName), filepath.Join(c.Daemon.StateDir, drainsName)
-		kept, note, err := peaks.Open(filepath.Join(c.Daemon.StateDir, peaksName))
-		if err != nil {
-			return nil, err
-		}
-		if d.peaks = kept; note != "" {
-			o.Log.Warn(note)
-		}
-		past, note, err := archive.Open(filepath.Join(c.Daemon.StateDir, archiveName))
-		if err != nil {
-			return nil, err
-		}
-		if d.archive = past; note != "" {
-			o.Log.Warn(note)
-		}
+		var learned, ended *wholefile.Damage
+		d.peaks, learned = peaks.Open(filepath.Join(c.Daemon.StateDir, peaksName))
+		d.archive, ended = archive.Open(filepath.Join(c.Daemon.StateDir, archiveName))
+		d.tellDamage(learned, ended)
 	}
-	var err error
-	if d.closures, err = closures.Open(drains); err != nil {
-		return nil, err
-	}
-	standings, err := oversight.OpenStandings(remembered)
-	if err != nil {
-		return nil, err
-	}
+	closed, unknown := closures.Open(drains)
+	d.closures = closed
+	standings, trusted := oversight.OpenStandings(remembered)
+	d.tellDamage(unknown, trusted)
 	d.mps = mps.New(mps.Options{
 		Dir: filepath.Join(c.Daemon.StateDir, "mps"), Linger: mpsLinger, Processes: process.Proc(),
 		Died:  func(uuid string, _ int) { publish(d.oversight.MPSDied(uuid, time.Now())) },
@@ -78,21 +65,18 @@ func (d *Daemon) openEnforcement(o Options, processes process.Table, publish fun
 		Record: func(e api.AuditEntry) { _ = d.record(e) }, // the log says itself that it cannot be written
 	})
 	d.standings = standings
-	return standings, nil
+	return standings
 }
 
 // recallHeat tells the monitor how the temperatures of devices follow their power,
 // as far as that was known before a restart.
-func (d *Daemon) recallHeat(o Options) error {
+func (d *Daemon) recallHeat(o Options) {
 	if o.ReadOnly {
-		return nil
+		return
 	}
-	known, note, err := oversight.ReadModels(filepath.Join(o.Settings.Config.Daemon.StateDir, heatName))
-	if note != "" {
-		o.Log.Warn(note)
-	}
+	known, damage := oversight.ReadModels(filepath.Join(o.Settings.Config.Daemon.StateDir, heatName))
+	d.tellDamage(damage)
 	d.monitor.RecallHeat(known)
-	return err
 }
 
 // keepMPS tells about the leases from before a restart that MPS enforces. Users

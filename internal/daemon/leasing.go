@@ -1,8 +1,10 @@
 package daemon
 
 import (
+	"fmt"
 	"path/filepath"
 	"runtime"
+	"time"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/allowance"
@@ -18,7 +20,7 @@ import (
 
 // openLedger opens the book in the state folder. Its journal names the newest line
 // of the audit log.
-func openLedger(o Options, s ledger.Settings, processes process.Table, names ledger.Names, marked *audit.Marked, hooks ledger.Hooks) (*ledger.Ledger, error) {
+func openLedger(o Options, s ledger.Settings, processes process.Table, names ledger.Names, marked *audit.Marked, publish func(gpu.Event), hooks ledger.Hooks) (*ledger.Ledger, error) {
 	return ledger.Open(ledger.Options{
 		Settings: s, Hooks: hooks,
 		Processes: processes, Names: names, CPUs: runtime.NumCPU(),
@@ -31,8 +33,11 @@ func openLedger(o Options, s ledger.Settings, processes process.Table, names led
 			if err != nil {
 				return nil, err
 			}
-			if recovery.Torn != nil {
-				o.Log.Warn("the journal ended in the middle of a record, which was cut off: nobody had been told of it", "file", recovery.Torn.File, "bytes", recovery.Torn.Bytes)
+			if torn := recovery.Torn; torn != nil {
+				publish(gpu.Event{
+					Time: time.Now(), Code: gpu.EventJournal, Severity: gpu.Warning, Data: map[string]any{"file": torn.File, "bytes": torn.Bytes},
+					Text: fmt.Sprintf("The journal ended in the middle of a record, as a crash leaves it, and %d bytes of %s were cut off. If neither the daemon nor the machine had died, the file was damaged: look at who uses the GPUs, because leases may be missing.", torn.Bytes, torn.File),
+				})
 			}
 			return marked.Over(log), nil
 		},

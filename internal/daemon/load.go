@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/ownfile"
+	"github.com/berth-gpu/berth/internal/wholefile"
 )
 
 // savedName is the file in the state folder that holds what was set at run
@@ -24,6 +25,10 @@ type Sources struct {
 	Flags   map[string]string // by field, as in daemon.listen
 	Root    bool              // whether root runs it, which decides the default paths
 	Warn    func(string)      // is called with what is not safe, and no reason to refuse; may be nil
+
+	// Start means that a daemon is about to start with the settings. If the file
+	// saved at run time is damaged, they are those without it, and Open tells.
+	Start bool
 }
 
 // Load reads the settings from everywhere they may come from. It refuses files that
@@ -46,18 +51,50 @@ func Load(from Sources) (*config.Settings, error) {
 		}
 	}
 	path := filepath.Join(first.Config.Daemon.StateDir, savedName)
-	written, err := ownfile.Read(path, from.Warn)
-	if errors.Is(err, fs.ErrNotExist) {
+	err = checkSavedFile(path, from.Warn, func(saved config.Layer) { layers = append(layers, saved) })
+	switch shut := (*fs.PathError)(nil); {
+	case errors.Is(err, ownfile.ErrOthers):
+		return nil, fmt.Errorf("read what was set at run time: %w", err)
+	case err != nil && from.Start:
 		return first, nil
-	}
-	if err != nil {
+	case errors.As(err, &shut):
 		return nil, fmt.Errorf("read what was set at run time: %w (choose another place with --state-dir)", err)
+	case err != nil:
+		return nil, fmt.Errorf("%s holds what was set at run time with PUT /api/gpu/config, and is damaged: %w\nRemove its first line if somebody has changed it on purpose, or remove it to go back to berth.yaml; a daemon that starts does so, and keeps it", path, err)
 	}
-	saved, err := config.ParseSaved(path, written.Text)
+	return config.Merge(layers...)
+}
+
+// checkSavedFile reads what was set at run time, if there is any.
+func checkSavedFile(path string, warn func(string), take func(config.Layer)) error {
+	file, err := ownfile.Read(path, warn)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%w\n%s holds what was set at run time with PUT /api/gpu/config: mend it, or remove it to go back to berth.yaml", err, path)
+		return err
 	}
-	return config.Merge(append(layers, saved)...)
+	text, err := wholefile.Unseal(path, file.Text)
+	if err != nil {
+		return err
+	}
+	saved, err := config.ParseSaved(path, text)
+	if err == nil {
+		take(saved)
+	}
+	return err
+}
+
+// checkSaved sets what was set at run time aside if it is damaged: the settings
+// were read without it.
+func (d *Daemon) checkSaved(o Options) {
+	path := filepath.Join(o.Settings.Config.Daemon.StateDir, savedName)
+	if o.ReadOnly {
+		return
+	}
+	if err := checkSavedFile(path, nil, func(config.Layer) {}); err != nil {
+		d.tellDamage(wholefile.SetAside(path, "What was set at run time does not hold: the daemon runs with berth.yaml alone. Look at the file, and set again what is missing.", nil, err))
+	}
 }
 
 // layers reads every source. What is wrong with one is kept in its layer, so

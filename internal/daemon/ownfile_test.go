@@ -61,7 +61,7 @@ func openToOthers(t *testing.T, path string) (undo func()) {
 func TestStartRefusesWhatOthersCanChange(t *testing.T) {
 	p, files := decisive(t)
 	files["saved settings"] = filepath.Join(p.flags["daemon.state_dir"], savedName)
-	if err := errors.Join(os.MkdirAll(p.flags["daemon.state_dir"], 0o700), os.WriteFile(files["saved settings"], nil, 0o600)); err != nil {
+	if err := errors.Join(os.MkdirAll(p.flags["daemon.state_dir"], 0o700), os.WriteFile(files["saved settings"], []byte("{}\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	for what, path := range files {

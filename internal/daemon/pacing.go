@@ -38,5 +38,7 @@ func (d *Daemon) openPacer(o Options, processes process.Table) {
 		p.Guardian, p.Path = o.Guardian, filepath.Join(o.Settings.Config.Daemon.StateDir, pacer.FileName)
 		p.Boot, _ = processes.Boot() // without it, nothing is continued that another boot stopped
 	}
-	d.pacer = pacer.New(p)
+	holds, damage := pacer.New(p)
+	d.pacer = holds
+	d.tellDamage(damage)
 }

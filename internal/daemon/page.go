@@ -26,15 +26,14 @@ func pageGuests() (guests []httpapi.Guest) {
 }
 
 // openSessions opens the sessions in the state folder.
-func openSessions(o Options) (*sessions.Keeper, error) {
+func (d *Daemon) openSessions(o Options) {
 	if o.ReadOnly {
-		return sessions.New(), nil
+		d.sessions = sessions.New()
+		return
 	}
-	k, note, err := sessions.Open(filepath.Join(o.Settings.Config.Daemon.StateDir, sessionsName), time.Now())
-	if note != "" {
-		o.Log.Error(note)
-	}
-	return k, err
+	k, damage := sessions.Open(filepath.Join(o.Settings.Config.Daemon.StateDir, sessionsName), time.Now())
+	d.sessions = k
+	d.tellDamage(damage)
 }
 
 // pageURL returns where a browser of this machine finds the page; empty if the daemon

@@ -16,9 +16,6 @@ import (
 	"github.com/berth-gpu/berth/internal/reclaim"
 )
 
-// parkedName is the name of the file that says which processes are parked.
-const parkedName = "parked.json"
-
 // openParking opens what parks leases. A daemon that only looks parks none.
 func (d *Daemon) openParking(o Options, processes process.Table) error {
 	if o.ReadOnly {
@@ -36,14 +33,16 @@ func (d *Daemon) openParking(o Options, processes process.Table) error {
 		return err
 	}
 	d.mover.Devices, d.mover.Faults = late{d}, faults
-	d.parking = parking.New(parking.Options{
+	parked, damage := parking.New(parking.Options{
 		Book: d.ledger, Monitor: d.monitor, Pacer: d.pacer, Closures: d.closures, Host: parking.Machine{Processes: processes}, Processes: processes,
 		Open: func(ctx context.Context, on gpu.Device, awake bool) (parking.Session, error) {
 			return d.mover.Open(ctx, on, awake)
 		},
 		Settings: d.parkingRules, Idle: d.idleSince, Denied: d.denied, Publish: d.publish, Log: o.Log,
-		Path: filepath.Join(o.Settings.Config.Daemon.StateDir, parkedName), Boot: boot,
+		Path: filepath.Join(o.Settings.Config.Daemon.StateDir, parking.FileName), Boot: boot,
 	})
+	d.parking = parked
+	d.tellDamage(damage)
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/berth-gpu/berth/internal/events"
 	"github.com/berth-gpu/berth/internal/hooks"
 	"github.com/berth-gpu/berth/internal/promexport"
+	"github.com/berth-gpu/berth/internal/wholefile"
 )
 
 // publisher returns the function through which every event goes. It trims the
@@ -37,23 +38,21 @@ func (d *Daemon) publisher(ctx context.Context, exporter *promexport.Exporter) f
 func (d *Daemon) openEvents(o Options, host string, exporter *promexport.Exporter) {
 	d.ration = events.NewRation(d.publish)
 	file, state := "", o.Settings.Config.Daemon.StateDir
+	var recalled *wholefile.Damage
 	if !o.ReadOnly {
 		file, d.remembered = filepath.Join(state, hooksName), appendfile.Private(filepath.Join(state, eventsName))
-		if note := d.events.Recall(d.remembered); note != "" {
-			d.log.Warn(note)
-		}
+		recalled = d.events.Recall(d.remembered)
 	}
 	d.hooks = hooks.New(hooks.Options{
 		File: file, Complain: func(err error) { d.log.Warn(err.Error()) },
 		Hooks: hooking(o.Settings.Config), Call: d.hookCalls(host, o.Version), Event: d.publish, Count: exporter.Delivery, Dropped: exporter.HookDropped,
 	})
-	if note := d.hooks.Recall(); note != "" {
-		d.log.Warn(note)
-	}
+	undelivered := d.hooks.Recall()
 	d.events.Attach(events.Hooks{
 		Kept:      d.hooks.Offer,
 		Displaced: func(e gpu.Event) { exporter.Lost(e.Severity, promexport.Displaced) },
 	})
+	d.tellDamage(recalled, undelivered) // hooks get that, too
 }
 
 // rememberEvents writes events to the state folder, for the next daemon, until

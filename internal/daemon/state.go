@@ -6,9 +6,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/berth-gpu/berth/internal/pacer"
+	"github.com/berth-gpu/berth/internal/parking"
 	"github.com/berth-gpu/berth/internal/residue"
 	"github.com/berth-gpu/berth/internal/wholefile"
 )
@@ -33,20 +36,15 @@ const (
 	throttleName = "throttle.json" // power limits and fans to give back
 )
 
-// private are the names that only the daemon may read.
+// private are the names that only the daemon may read, alone or before a dot: so
+// damaged files are called.
 var private = []string{
-	savedName, healthName, drainsName, throttleName,
-	heatName, heatName + ".unreadable",
-	peaksName, peaksName + ".unreadable",
-	archiveName, archiveName + ".unreadable",
-	energyName, energyName + ".unreadable",
-	hooksName, hooksName + ".unreadable",
-	tokensName, tokensName + ".unreadable",
-	sessionsName, sessionsName + ".unreadable",
-	eventsName,
-	alertsName, alertsName + ".unreadable",
-	pastName,
-	residue.FileName, pacer.FileName, journalName,
+	savedName, healthName, drainsName, throttleName, heatName, peaksName, archiveName, energyName, hooksName, tokensName, sessionsName,
+	eventsName, alertsName, pastName, residue.FileName, pacer.FileName, parking.FileName, journalName,
+}
+
+func isPrivate(name string) bool {
+	return slices.ContainsFunc(private, func(p string) bool { return name == p || strings.HasPrefix(name, p+".") })
 }
 
 // prepareState makes the state folder, or checks that nobody else can change
@@ -65,9 +63,16 @@ func prepareState(folder string) error {
 	if err := checkOurs(dir, folder); err != nil {
 		return err
 	}
-	for _, name := range private {
-		if err := closeToOthers(dir, name); err != nil {
-			return fmt.Errorf("close %s to other users: %w", filepath.Join(folder, name), err)
+	entries, err := fs.ReadDir(dir.FS(), ".")
+	if err != nil {
+		return fmt.Errorf("list the state folder: %w", err)
+	}
+	for _, e := range entries {
+		if !isPrivate(e.Name()) {
+			continue
+		}
+		if err := closeToOthers(dir, e.Name()); err != nil {
+			return fmt.Errorf("close %s to other users: %w", filepath.Join(folder, e.Name()), err)
 		}
 	}
 	if err := wholefile.RemoveStale(folder); err != nil {

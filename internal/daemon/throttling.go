@@ -20,7 +20,7 @@ import (
 
 // openThrottle opens what acts on devices that should run slower. A daemon that
 // only looks acts on none.
-func (d *Daemon) openThrottle(o Options, exporter *promexport.Exporter) (err error) {
+func (d *Daemon) openThrottle(o Options, exporter *promexport.Exporter) {
 	c := o.Settings.Config
 	options := throttle.Options{
 		Settings: throttling(c), Devices: d.monitor, Book: d.ledger, Event: d.publish, Count: exporter.Step,
@@ -35,8 +35,9 @@ func (d *Daemon) openThrottle(o Options, exporter *promexport.Exporter) (err err
 		d.claims = claim.New(claim.Options{Own: own, Processes: process.Proc()})
 		options.File = filepath.Join(c.Daemon.StateDir, throttleName)
 	}
-	d.throttle, err = throttle.Open(options)
-	return err
+	acts, damage := throttle.Open(options)
+	d.throttle = acts
+	d.tellDamage(damage)
 }
 
 // settles returns where the temperature of a device ends at a power, if its model

@@ -7,15 +7,14 @@ import (
 )
 
 // openTokens opens the named tokens in the state folder.
-func openTokens(o Options) (*tokens.Keeper, error) {
+func (d *Daemon) openTokens(o Options) {
 	if o.ReadOnly {
-		return tokens.New(), nil
+		d.tokens = tokens.New()
+		return
 	}
-	k, note, err := tokens.Open(filepath.Join(o.Settings.Config.Daemon.StateDir, tokensName))
-	if note != "" {
-		o.Log.Error(note)
-	}
-	return k, err
+	k, damage := tokens.Open(filepath.Join(o.Settings.Config.Daemon.StateDir, tokensName))
+	d.tokens = k
+	d.tellDamage(damage)
 }
 
 // trustToken takes over the token of the configuration, and reports whether it is

@@ -60,10 +60,18 @@ func journalOf(ctx context.Context, c Daemon) []Finding {
 	if ready.Past != "" {
 		found = append(found, Finding{Topic: "past", Grade: Fine, Text: ready.Past})
 	}
+	for _, name := range ready.Damaged {
+		found = append(found, damagedFile(name))
+	}
 	if ready.Audit != "" {
-		found = append(found, Finding{"audit", Broken, ready.Audit, "make room on the disk of the state folder, or mend its folder audit; the log of the daemon says why"})
+		found = append(found, Finding{"audit", Broken, ready.Audit, "the log of the daemon says why; make room on the disk of the state folder, or run berth audit verify"})
 	}
 	return found
+}
+
+// damagedFile reports a damaged state file that a daemon keeps.
+func damagedFile(name string) Finding {
+	return Finding{"state", Notice, "a state file was damaged and is kept as " + name, "berth events --code state_damaged --code past says what it costs; look at the file, and remove it"}
 }
 
 // version compares the daemon with the program that asks.

@@ -10,6 +10,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/tokens"
+	"github.com/berth-gpu/berth/internal/wholefile"
 )
 
 // Doctor examines one machine.
@@ -51,6 +52,9 @@ func (d *Doctor) Examine(ctx context.Context) []Finding {
 		state := settings.Config.Daemon.StateDir
 		found = append(found, stateDir(state), leases(state), auditLog(state))
 		found = append(found, leftStopped(state)...)
+		for _, name := range wholefile.Asides(state) {
+			found = append(found, damagedFile(name))
+		}
 	}
 	return append(found, d.unit())
 }

@@ -29,7 +29,7 @@ func keeping(t *testing.T, l *Log, folder appendfile.Folder, complain func(error
 func recall(t *testing.T, folder appendfile.Folder, now time.Time) *Log {
 	t.Helper()
 	l := New(10, now)
-	if note := l.Recall(folder); note != "" {
+	if note := l.Recall(folder); note != nil {
 		t.Error(note)
 	}
 	return l
@@ -53,7 +53,7 @@ func TestEventsSurviveARestart(t *testing.T) {
 		second := New(10, start.Add(-time.Hour)) // whatever the clock says
 		offered := 0
 		second.Attach(Hooks{Kept: func(gpu.Event) { offered++ }})
-		if note := second.Recall(folder); note != "" {
+		if note := second.Recall(folder); note != nil {
 			t.Error(note)
 		}
 		before, _ := first.Kept(0)
@@ -142,6 +142,10 @@ func TestIDsJumpAfterAKill(t *testing.T) {
 }
 
 func TestDamagedFiles(t *testing.T) {
+	sealedLine, err := appendLine(nil, &gpu.Event{ID: 5, Time: start, Code: gpu.EventConfig, Severity: gpu.Note, Text: "loud"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	whole := opening + `{"id":5,"time":"2026-01-31T12:00:00Z","code":"config","severity":"info","text":"a"}` + "\n" +
 		`{"id":6,"time":"2026-01-31T12:00:00Z","code":"config","severity":"info","text":"b"}` + "\n"
 	for name, c := range map[string]struct {
@@ -149,14 +153,16 @@ func TestDamagedFiles(t *testing.T) {
 		want []string
 		note string
 	}{
-		"whole":          {whole, []string{"a", "b"}, ""},
-		"cut":            {whole + `{"id":7,"time":"2026-01-3`, []string{"a", "b"}, "1 line of events-000001.jsonl could not be read and is left out"},
-		"cut at its end": {strings.TrimSuffix(whole, "\n"), []string{"a"}, "1 line"},
-		"garbage":        {strings.Replace(whole, `"id":5`, "\x00\x00", 1), []string{"b"}, "1 line"},
-		"out of order":   {whole + strings.Split(whole, "\n")[1] + "\n", []string{"a", "b"}, "1 line"},
-		"two on a line":  {strings.Replace(whole, "\n{\"id\":6", "{\"id\":6", 1), nil, "1 line"},
-		"newer":          {strings.Replace(whole, `"version":1`, `"version":2`, 1), nil, "1 line"},
-		"empty":          {"", nil, ""},
+		"whole":            {whole, []string{"a", "b"}, ""},
+		"cut":              {whole + `{"id":7,"time":"2026-01-3`, []string{"a", "b"}, "events-000001.jsonl.damaged-"},
+		"cut at its end":   {strings.TrimSuffix(whole, "\n"), []string{"a"}, "1 line"},
+		"garbage":          {strings.Replace(whole, `"id":5`, "\x00\x00", 1), []string{"b"}, "1 line"},
+		"out of order":     {whole + strings.Split(whole, "\n")[1] + "\n", []string{"a", "b"}, "1 line"},
+		"two on a line":    {strings.Replace(whole, "\n{\"id\":6", "{\"id\":6", 1), nil, "1 line"},
+		"newer":            {strings.Replace(whole, `"version":1`, `"version":2`, 1), nil, "1 line"},
+		"empty":            {"", nil, "1 line"},
+		"a wrong checksum": {opening + strings.Replace(string(sealedLine), "loud", "lout", 1), nil, "1 line"},
+		"a checksum":       {opening + string(sealedLine), []string{"loud"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -164,7 +170,13 @@ func TestDamagedFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			l := New(10, start)
-			note := l.Recall(appendfile.Private(dir))
+			note := ""
+			if d := l.Recall(appendfile.Private(dir)); d != nil {
+				note = d.String()
+				if kept, err := os.ReadFile(filepath.Join(dir, d.Aside)); err != nil || string(kept) != c.text {
+					t.Errorf("kept is %q, %v", kept, err)
+				}
+			}
 			found, _ := l.Kept(0)
 			if diff := cmp.Diff(c.want, texts(found)); diff != "" || !strings.Contains(note, c.note) || (note == "") != (c.note == "") {
 				t.Errorf("%q (-want +got):\n%s", note, diff)
@@ -201,7 +213,7 @@ func TestFilesAreBounded(t *testing.T) {
 		}
 		stop()
 		again := New(100, start)
-		if note := again.Recall(folder); note != "" {
+		if note := again.Recall(folder); note != nil {
 			t.Error(note)
 		}
 		found, _ := again.Kept(0)

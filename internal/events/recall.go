@@ -9,14 +9,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/appendfile"
+	"github.com/berth-gpu/berth/internal/wholefile"
 	"github.com/berth-gpu/berth/internal/words"
 )
 
 // A folder has one file, whose name ends with a number: each line is an event as
-// JSON, with its public sentence. A new file begins with all that is kept, gets
+// JSON, with its public sentence and a checksum. A new file begins with all that is kept, gets
 // its name when it is whole, and replaces the one before.
 const (
 	prefix  = "events-"
@@ -47,26 +49,24 @@ const (
 const skipped = 1 << 20
 
 // Recall restores the events that an earlier daemon kept in a folder. They go to
-// readers and to no hook. Call it before the first Publish. The note says what
-// could not be read; it is empty if all is well.
+// readers and to no hook. Call it before the first Publish. It takes from a damaged
+// file what can be read, sets the file aside and returns the damage; nil if all is
+// well.
 //
 // Ids go on where they ended if the daemon before stopped in an orderly way, so a
 // reader resumes without a gap. After a kill the newest events may be missing,
 // so ids jump, and a reader that resumes is told so by a gap.
-func (l *Log) Recall(folder appendfile.Folder) (note string) {
+func (l *Log) Recall(folder appendfile.Folder) *wholefile.Damage {
 	number, name, err := newest(folder)
 	if err != nil {
-		return fmt.Sprintf("Events before the restart are not shown: %v", err)
+		return &wholefile.Damage{Path: "events", Lost: lost, Err: err}
 	}
 	if number == 0 {
-		return ""
+		return nil
 	}
 	text, err := folder.Read(name)
 	if err == nil && len(text) > largest {
-		err = fmt.Errorf("it is larger than %d MiB", largest>>20)
-	}
-	if err != nil {
-		return fmt.Sprintf("Events before the restart are not shown: cannot read %s: %v", name, err)
+		text, err = nil, fmt.Errorf("it is larger than %d MiB", largest>>20)
 	}
 	kept, closed, damaged := parseLines(text)
 	l.mu.Lock()
@@ -82,11 +82,25 @@ func (l *Log) Recall(folder appendfile.Folder) (note string) {
 			l.next = max(l.next, last+skipped)
 		}
 	}
-	if damaged > 0 {
-		return fmt.Sprintf("%s of %s could not be read and %s left out: the daemon was killed while it wrote, or the file was damaged.",
-			words.Count(damaged, "line"), name, words.Form(damaged, "is", "are"))
+	if err == nil && damaged > 0 {
+		err = fmt.Errorf("%s cannot be read: the machine or the daemon died while it was written, or the disk has changed it", words.Count(damaged, "line"))
 	}
-	return ""
+	if err != nil {
+		return setAside(folder, name, err)
+	}
+	return nil
+}
+
+// lost says what follows from a damaged file.
+const lost = "Events of before the restart are missing from the list of events."
+
+// setAside keeps a damaged file under another name.
+func setAside(folder appendfile.Folder, name string, why error) *wholefile.Damage {
+	d := &wholefile.Damage{Path: name, Aside: wholefile.AsideName(name, time.Now()), Lost: lost, Err: why}
+	if err := folder.Rename(name, d.Aside); err != nil {
+		d.Aside, d.Err = "", errors.Join(why, err)
+	}
+	return d
 }
 
 // restore keeps an event of an earlier daemon. The caller holds mu.
@@ -125,6 +139,9 @@ func numberOf(name string) (uint64, bool) {
 // and reports whether the last one says that no event is missing. Numbers in the
 // data of events stay as they were written.
 func parseLines(text []byte) (kept []gpu.Event, closed bool, damaged int) {
+	if len(text) == 0 { // it got its name with the first line in it
+		return nil, false, 1
+	}
 	last := uint64(0)
 	for i, each := range bytes.SplitAfter(text, []byte("\n")) {
 		if len(each) == 0 {
@@ -164,6 +181,10 @@ func parseLine(text []byte) (l line, err error) {
 	if text[len(text)-1] != '\n' {
 		return l, errCut
 	}
+	text, _, sound := appendfile.Unseal(text[:len(text)-1])
+	if !sound {
+		return l, errors.New("its checksum is wrong")
+	}
 	from := json.NewDecoder(bytes.NewReader(text))
 	from.UseNumber()
 	if err := from.Decode(&l); err != nil {
@@ -181,7 +202,7 @@ func appendLine(b []byte, e *gpu.Event) ([]byte, error) {
 	if err != nil {
 		return b, err
 	}
-	return append(append(b, text...), '\n'), nil
+	return append(append(b, appendfile.Seal(text)...), '\n'), nil
 }
 
 // fileName returns the name of the file with a number.

@@ -4,11 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -19,7 +15,6 @@ const (
 	writeAfter = time.Second // from a change to the disk
 	writeRate  = 256 << 10   // bytes that are written in a second at most, on average
 	retryWrite = 10 * time.Second
-	maxFile    = 64 << 20 // bytes of a file that is read
 )
 
 // document is the content of the file. A field may be added under the same
@@ -45,40 +40,23 @@ type left struct {
 func (l left) empty() bool { return l.Current == nil && len(l.Events) == 0 && l.Lost == nil }
 
 // Recall restores from the file what was not delivered before a restart. Call
-// it before the first Offer. It renames a file that it cannot understand and
-// continues without it. The note says so; it is empty if all is well.
-func (k *Keeper) Recall() (note string) {
+// it before the first Offer. A damaged file it sets aside, and continues without
+// it.
+func (k *Keeper) Recall() *wholefile.Damage {
 	if k.File == "" {
-		return ""
+		return nil
 	}
-	text, err := readFile(k.File)
-	if errors.Is(err, fs.ErrNotExist) {
-		return ""
-	}
-	d, err2 := parse(text)
-	if err = errors.Join(err, err2); err != nil {
-		aside := k.File + ".unreadable"
-		return fmt.Sprintf("Events that were not delivered to hooks before the restart are lost: cannot read %s, which is now %s: %v",
-			k.File, aside, errors.Join(err, os.Rename(k.File, aside)))
-	}
-	k.written = text
-	for _, q := range k.list() {
-		q.waiting.recall(d.Hooks[q.name])
-	}
-	return ""
-}
-
-func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(text) > maxFile {
-		err = fmt.Errorf("it is larger than %d MiB", maxFile>>20)
-	}
-	return text, err
+	return wholefile.Load(k.File, "Events that were not delivered to hooks before the restart are lost.", func(text []byte) error {
+		d, err := parse(text)
+		if err != nil {
+			return err
+		}
+		k.written = text
+		for _, q := range k.list() {
+			q.waiting.recall(d.Hooks[q.name])
+		}
+		return nil
+	})
 }
 
 // parse reads the content of the file. Numbers in the data of events stay as

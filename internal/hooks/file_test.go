@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/wholefile"
 )
 
 // refuse is a receiver that is away, for good.
@@ -59,8 +60,14 @@ func TestRestart(t *testing.T) {
 		if got := back.bodies()[0]; got != first || !strings.Contains(got, fmt.Sprintf(`"id":%d,`, kept[0].ID)) {
 			t.Errorf("it became %s", got)
 		}
-		if text, err := os.ReadFile(file); err != nil || string(text) != string(nothing) {
-			t.Errorf("the file holds %s, %v", text, err)
+		err := wholefile.Check(file, func(text []byte) error {
+			if string(text) != string(nothing) {
+				t.Errorf("the file holds %s", text)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
 		}
 	})
 }
@@ -148,9 +155,11 @@ func TestDamagedFile(t *testing.T) {
 			}
 			b := runFile(t, file, 16, &receiver{answer: always(200)}, Hook{Name: "pager", URL: "http://x/"})
 			b.stop()
-			aside, err := os.ReadFile(file + ".unreadable")
-			if err != nil || string(aside) != text || !strings.Contains(b.note, file+".unreadable") {
-				t.Errorf("put aside %q, %v; the note is %q", aside, err, b.note)
+			if b.damage == nil {
+				t.Fatal("nobody is told")
+			}
+			if aside, err := os.ReadFile(b.damage.Aside); err != nil || string(aside) != text {
+				t.Errorf("put aside %q, %v", aside, err)
 			}
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/events"
 	"github.com/berth-gpu/berth/internal/hookcall"
+	"github.com/berth-gpu/berth/internal/wholefile"
 )
 
 // bench is a Keeper and everything it does to the world.
@@ -21,7 +22,7 @@ type bench struct {
 	done chan struct{} // gets one for every event that was delivered or given up
 
 	keeper *Keeper
-	note   string // of Recall
+	damage *wholefile.Damage // of Recall
 
 	mu     sync.Mutex
 	told   []gpu.Event
@@ -69,7 +70,7 @@ func runFile(t *testing.T, file string, size int, transport http.RoundTripper, l
 			b.drops++
 		},
 	})
-	b.keeper, b.note = k, k.Recall()
+	b.keeper, b.damage = k, k.Recall()
 	b.log.Attach(events.Hooks{Kept: k.Offer})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

@@ -34,8 +34,8 @@ func alarmed(t *testing.T) *door {
 		t.Fatal(err)
 	}
 	d.Alerts = alerts.New(alerts.Options{File: file, Event: d.events.Publish})
-	if note := d.Alerts.Recall(); note != "" {
-		t.Fatal(note)
+	if damage := d.Alerts.Recall(); damage != nil {
+		t.Fatal(damage)
 	}
 	d.Alerts.Configure([]alert.Group{{Name: "g", File: "f", Interval: time.Hour, Rules: []alert.Rule{{Alert: "Hot"}, {Alert: "Big"}}}})
 	return d

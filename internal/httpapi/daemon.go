@@ -73,8 +73,15 @@ func (s *server) ready(context.Context, *struct{}) (*answer[api.Ready], error) {
 		text = "Ready, with limits. " + s.Contained
 	}
 	now := api.Ready{Ready: true, Devices: len(s.Monitor.Readings()), Text: text}
-	if s.Audit != nil && s.Audit.Trouble() != nil {
+	if s.Damaged != nil {
+		now.Damaged = s.Damaged()
+	}
+	switch {
+	case s.Audit == nil:
+	case s.Audit.Trouble() != nil:
 		now.Audit = "the audit log cannot be written, so the daemon refuses what changes something for others"
+	case s.Audit.Lost():
+		now.Audit = "entries of the audit log were missing or changed when the daemon started: berth audit verify says which"
 	}
 	if s.Remembered != nil {
 		now.Past = s.Remembered()

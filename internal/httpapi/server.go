@@ -67,6 +67,8 @@ type Keepers struct {
 	Note func() string
 	// Ready returns why the daemon cannot do its work; nil if it can.
 	Ready func() error
+	// Damaged lists the damaged state files that are kept; nil: none.
+	Damaged func() []string
 	// Remembered says what the past takes; nil or empty: there is nothing to say.
 	Remembered func() string
 	// Contained says what a daemon in a container cannot see; empty: it is not in a

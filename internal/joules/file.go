@@ -3,10 +3,7 @@ package joules
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"time"
 
 	"github.com/berth-gpu/berth/internal/energy"
@@ -36,34 +33,25 @@ type account struct {
 
 const version = 1
 
-// Open reads the file at path, or begins one there. It renames a file that it
-// cannot understand and begins anew: what was used is not worth refusing to
-// start. The note says so; it is empty if all is well.
-func Open(path string, o Options) (k *Keeper, note string, err error) {
-	k = New(o)
+// Open reads the file at path, or begins one there. A damaged file it sets aside,
+// and begins anew: what was used is not worth refusing to start.
+func Open(path string, o Options) (*Keeper, *wholefile.Damage) {
+	k := New(o)
+	damage := wholefile.Load(path, "How much energy was used before is lost, and sums begin anew.", func(text []byte) error {
+		var d document
+		if err := json.Unmarshal(text, &d); err != nil {
+			return err
+		}
+		if d.Version != version {
+			return fmt.Errorf("it has version %d, and this berth knows version %d", d.Version, version)
+		}
+		return k.take(d)
+	})
+	if damage != nil {
+		k = New(o) // without what was taken before the damage showed
+	}
 	k.path = path
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return k, "", nil
-	}
-	if err != nil {
-		return nil, "", fmt.Errorf("read how much energy was used: %w", err)
-	}
-	var d document
-	err = json.Unmarshal(text, &d)
-	if err == nil && d.Version != version {
-		err = fmt.Errorf("it has version %d, and this berth knows version %d", d.Version, version)
-	}
-	if err == nil {
-		err = k.take(d)
-	}
-	if err != nil {
-		aside := path + ".unreadable"
-		fresh := New(o)
-		fresh.path = path
-		return fresh, fmt.Sprintf("How much energy was used could not be read and is now in %s: %v", aside, err), os.Rename(path, aside)
-	}
-	return k, "", nil
+	return k, damage
 }
 
 // take takes in what a file says, unless it does not add up.

@@ -25,8 +25,11 @@ func FuzzStandings(f *testing.F) {
 		if err := os.WriteFile(path, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s, err := OpenStandings(path)
-		if err != nil {
+		s, damage := OpenStandings(path)
+		if damage != nil {
+			if err := os.Remove(damage.Aside); err != nil {
+				t.Fatal(err)
+			}
 			return
 		}
 		rules := health.DefaultRules()

@@ -169,9 +169,7 @@ func begin(t *testing.T, dir string, seed uint64) *history {
 	if h.backend, err = sim.Open(script); err != nil {
 		t.Fatal(err)
 	}
-	if h.closures, err = closures.Open(""); err != nil {
-		t.Fatal(err)
-	}
+	h.closures, _ = closures.Open("")
 	h.ledger, err = ledger.Open(ledger.Options{
 		Settings:  ledger.Settings{Device: func(string) ledger.DeviceSettings { return ledger.DeviceSettings{MaxPipelines: 8} }},
 		Hooks:     ledger.Hooks{Event: h.granted},
@@ -211,7 +209,7 @@ func begin(t *testing.T, dir string, seed uint64) *history {
 func (h *history) start() {
 	turns := &turner{t: h.t, held: map[uint64]*pace.Controller{}, paced: &h.seen.paced}
 	dead := false // guarded by mu
-	acts, err := throttle.Open(throttle.Options{
+	acts, damage := throttle.Open(throttle.Options{
 		Settings: h.settings(), Devices: h.monitor, Book: h.ledger, Pacer: turns, File: h.file, Event: h.told,
 		Denied: func(string) string {
 			if h.mu.Lock(); dead {
@@ -222,8 +220,8 @@ func (h *history) start() {
 			return ""
 		},
 	})
-	if err != nil {
-		h.t.Fatal(err)
+	if damage != nil {
+		h.t.Fatal(damage)
 	}
 	ctx, cancel := context.WithCancel(h.t.Context())
 	var running sync.WaitGroup

@@ -3,10 +3,7 @@ package oversight
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"time"
 
 	"github.com/berth-gpu/berth/internal/heat"
@@ -24,27 +21,21 @@ type models struct {
 }
 
 // ReadModels reads what is known about how the temperature of devices follows
-// their power, by UUID. It renames a file that it cannot understand: minutes of
-// learning are not worth refusing to start. The note says so; it is empty if all
-// is well.
-func ReadModels(path string) (known map[string]heat.Model, note string, err error) {
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, "", nil
-	}
-	if err != nil {
-		return nil, "", fmt.Errorf("read how temperatures follow power: %w", err)
-	}
-	var m models
-	err = json.Unmarshal(text, &m)
-	if err == nil && m.Version != modelsVersion {
-		err = fmt.Errorf("it has version %d, and this berth knows version %d", m.Version, modelsVersion)
-	}
-	if err != nil {
-		aside := path + ".unreadable"
-		return nil, fmt.Sprintf("How temperatures follow power could not be read and is now in %s: %v. berth learns it again.", aside, err), os.Rename(path, aside)
-	}
-	return m.Models, "", nil
+// their power, by UUID. A damaged file it sets aside: minutes of learning are not
+// worth refusing to start.
+func ReadModels(path string) (known map[string]heat.Model, damage *wholefile.Damage) {
+	damage = wholefile.Load(path, "How temperatures follow power is lost, and berth learns it again.", func(text []byte) error {
+		var m models
+		if err := json.Unmarshal(text, &m); err != nil {
+			return err
+		}
+		if m.Version != modelsVersion {
+			return fmt.Errorf("it has version %d, and this berth knows version %d", m.Version, modelsVersion)
+		}
+		known = m.Models
+		return nil
+	})
+	return known, damage
 }
 
 // modelsPeriod is how often KeepModels writes. A daemon that is killed loses what

@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,15 +29,15 @@ func TestModelsAreKept(t *testing.T) {
 		done := make(chan struct{})
 		go func() { defer close(done); KeepModels(ctx, path, func() map[string]heat.Model { return known }) }()
 		time.Sleep(modelsPeriod + time.Second) // simulated
-		if read, note, err := ReadModels(path); err != nil || note != "" || len(read) != 1 {
-			t.Errorf("after ten minutes: %d models, %q, %v", len(read), note, err)
+		if read, damage := ReadModels(path); damage != nil || len(read) != 1 {
+			t.Errorf("after ten minutes: %d models, %v", len(read), damage)
 		}
 		known["GPU-b"] = heat.Model{}
 		cancel()
 		<-done
-		read, _, err := ReadModels(path)
-		if err != nil || len(read) != 2 {
-			t.Errorf("after the end: %d models, %v", len(read), err)
+		read, damage := ReadModels(path)
+		if damage != nil || len(read) != 2 {
+			t.Errorf("after the end: %d models, %v", len(read), damage)
 		}
 		again := read["GPU-a"]
 		if got, want := again.Settle(100), m.Settle(100); got.Mean != want.Mean {
@@ -57,17 +56,17 @@ func TestModelsThatCannotBeRead(t *testing.T) {
 			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			read, note, err := ReadModels(path)
-			if err != nil || len(read) > 0 || !strings.Contains(note, ".unreadable") {
-				t.Errorf("%d models, %q, %v", len(read), note, err)
+			read, damage := ReadModels(path)
+			if damage == nil || len(read) > 0 {
+				t.Fatalf("%d models, %v", len(read), damage)
 			}
-			if aside, err := os.ReadFile(path + ".unreadable"); err != nil || string(aside) != text {
+			if aside, err := os.ReadFile(damage.Aside); err != nil || string(aside) != text {
 				t.Errorf("put aside: %q, %v", aside, err)
 			}
 		})
 	}
-	if read, note, err := ReadModels(filepath.Join(t.TempDir(), "none.json")); read != nil || note != "" || err != nil {
-		t.Errorf("no file: %v, %q, %v", read, note, err)
+	if read, damage := ReadModels(filepath.Join(t.TempDir(), "none.json")); read != nil || damage != nil {
+		t.Errorf("no file: %v, %v", read, damage)
 	}
 }
 

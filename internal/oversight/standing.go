@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
 	"sync"
 	"time"
 
@@ -25,29 +23,29 @@ type Standings struct {
 	all map[string]health.Standing
 }
 
-// OpenStandings reads the file at path; an empty path keeps nothing. A file that
-// it cannot understand is an error: starting without it would trust devices that
-// are in quarantine.
-func OpenStandings(path string) (*Standings, error) {
+// OpenStandings reads the file at path; an empty path keeps nothing. A damaged file
+// it sets aside, and then no device is in quarantine.
+func OpenStandings(path string) (*Standings, *wholefile.Damage) {
 	s := &Standings{path: path, dirty: make(chan struct{}, 1), all: map[string]health.Standing{}}
 	if path == "" {
 		return s, nil
 	}
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return s, nil
-	}
+	return s, wholefile.Load(path, "No GPU is in quarantine or on probation until it shows a fault again. Look at the file, and drain GPUs that are not to be used.", s.take)
+}
+
+// take takes in the text of a file.
+func (s *Standings) take(text []byte) error {
 	var read map[string]health.Standing
-	if err == nil {
-		err = json.Unmarshal(text, &read)
+	if err := json.Unmarshal(text, &read); err != nil {
+		return err
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read which devices are in quarantine: %s: %w (remove the file to trust all of them)", path, err)
+	if read == nil {
+		return errors.New("it has no devices")
 	}
 	for uuid, standing := range read {
 		s.all[uuid] = standing.Bounded()
 	}
-	return s, nil
+	return nil
 }
 
 // All returns the standing of every device that ever was in trouble, by UUID.

@@ -16,9 +16,9 @@ import (
 func TestStandingsAreWrittenInTheEnd(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "later", "health.json")
 	synctest.Test(t, func(t *testing.T) {
-		s, err := OpenStandings(path)
-		if err != nil {
-			t.Fatal(err)
+		s, damage := OpenStandings(path)
+		if damage != nil {
+			t.Fatal(damage)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var complaints []error
@@ -35,8 +35,8 @@ func TestStandingsAreWrittenInTheEnd(t *testing.T) {
 		}
 		time.Sleep(rewrite) // simulated
 		synctest.Wait()
-		if again, err := OpenStandings(path); err != nil || again.All()["GPU-a"].Phase != health.Quarantined {
-			t.Errorf("written %+v, %v", again, err)
+		if again, damage := OpenStandings(path); damage != nil || again.All()["GPU-a"].Phase != health.Quarantined {
+			t.Errorf("written %+v, %v", again, damage)
 		}
 		cancel()
 		<-done

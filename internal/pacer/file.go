@@ -3,9 +3,7 @@ package pacer
 import (
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"maps"
-	"os"
 	"slices"
 
 	"github.com/berth-gpu/berth/internal/process"
@@ -23,16 +21,22 @@ type kept struct {
 	Processes []process.ID `json:"processes,omitempty"`
 }
 
-// recall reads the file. What it cannot read it reports, and leaves for people.
-func (p *Pacer) recall() {
+// recall reads the file. A damaged one it sets aside.
+func (p *Pacer) recall() *wholefile.Damage {
 	if p.Path == "" {
-		return
+		return nil
 	}
-	k, err := read(p.Path)
-	if err != nil {
-		p.Log.Warn("the file of paced leases cannot be read: shares that people set do not hold, and processes may be stopped that kill -CONT continues", "file", p.Path, "error", err)
-		return
-	}
+	return wholefile.Load(p.Path, "Shares that people set do not hold any more. If an earlier daemon was killed together with its guardian, processes may be stopped: kill -CONT continues them.", func(text []byte) error {
+		k, err := parse(text)
+		if err == nil {
+			p.take(k)
+		}
+		return err
+	})
+}
+
+// take takes over what an earlier daemon kept.
+func (p *Pacer) take(k kept) {
 	if k.Boot == p.Boot {
 		if n := continueStopped(p.table, k.Processes); n > 0 {
 			p.Log.Warn("an earlier daemon was killed together with its guardian: what it had stopped runs again", "processes", n)
@@ -52,23 +56,25 @@ func (p *Pacer) recall() {
 	}
 }
 
-func read(path string) (kept, error) {
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return kept{}, nil
+func parse(text []byte) (k kept, err error) {
+	if err := json.Unmarshal(text, &k); err != nil {
+		return k, err
 	}
-	var k kept
-	if err == nil {
-		err = json.Unmarshal(text, &k)
+	if k.Boot == "" {
+		return k, errors.New("it does not say which boot it is of")
 	}
-	return k, err
+	return k, nil
 }
 
 // Left returns how many processes a daemon that was killed together with its
 // guardian has left stopped, by the file of its pacer. The next daemon continues
 // them.
 func Left(path, boot string) (processes int, err error) {
-	k, err := read(path)
+	var k kept
+	err = wholefile.Check(path, func(text []byte) (err error) {
+		k, err = parse(text)
+		return err
+	})
 	if err != nil || k.Boot != boot {
 		return 0, err
 	}

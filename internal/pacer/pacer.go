@@ -24,6 +24,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/pace"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/wholefile"
 )
 
 // Book knows leases and their processes.
@@ -121,12 +122,11 @@ type Pacer struct {
 
 // New returns a pacer. It reads its file, continues what an earlier daemon left
 // stopped, and remembers the shares that people set. Run carries out the turns.
-func New(o Options) *Pacer {
+func New(o Options) (*Pacer, *wholefile.Damage) {
 	p := &Pacer{Options: o, table: process.Proc(), leases: map[uint64]*paced{}, meters: map[string]*meter{}, stopped: map[process.ID]bool{}, suspended: map[uint64]int{}, woken: make(chan struct{}, 1)}
 	p.line.command, p.line.lost = o.Guardian, p.rescue
 	p.line.paused = p.paused
-	p.recall()
-	return p
+	return p, p.recall()
 }
 
 // Hold holds a lease to a share, or to another one than before. It refuses if its

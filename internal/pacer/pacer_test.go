@@ -23,6 +23,7 @@ import (
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/wholefile"
 )
 
 // TestMain makes the test binary the guardian where a test asks for one.
@@ -163,13 +164,14 @@ type rig struct {
 	book   *book
 	events chan gpu.Event
 	path   string
+	damage *wholefile.Damage
 	end    func()
 }
 
 func newRig(t *testing.T, b *book, path string) *rig {
 	t.Helper()
 	r := &rig{book: b, events: make(chan gpu.Event, 100), path: path}
-	r.Pacer = New(Options{
+	r.Pacer, r.damage = New(Options{
 		Book: b, Devices: noDevices{}, Event: func(e gpu.Event) { r.events <- e }, Log: slog.New(slog.DiscardHandler),
 		Guardian: guardianCommand(), Path: path, Boot: "this",
 	})
@@ -330,7 +332,7 @@ func TestRefusals(t *testing.T) {
 		"no lease": func(l *lease.Lease, _ *Pacer) { l.Fence++ },
 	} {
 		b := &book{lease: someLease()}
-		p := New(Options{Book: b, Devices: noDevices{}, Event: func(gpu.Event) {}, Log: slog.New(slog.DiscardHandler), Guardian: guardianCommand()})
+		p, _ := New(Options{Book: b, Devices: noDevices{}, Event: func(gpu.Event) {}, Log: slog.New(slog.DiscardHandler), Guardian: guardianCommand()})
 		key := b.lease.Key()
 		change(b.lease, p)
 		if err := p.Hold(Hold{Key: key, Fence: 7, Share: 0.5, Source: ByOperator}); err == nil || !strings.Contains(err.Error(), want) {
@@ -435,7 +437,7 @@ func daemon() {
 		panic(err)
 	}
 	b := &book{lease: someLease(), members: ids}
-	p := New(Options{
+	p, _ := New(Options{
 		Book: b, Devices: noDevices{}, Event: func(gpu.Event) {}, Log: slog.New(slog.DiscardHandler),
 		Guardian: guardianCommand(), Path: os.Getenv("PACER_FILE"), Boot: "this",
 	})
@@ -514,7 +516,7 @@ func TestBothAreKilled(t *testing.T) {
 	if n, err := Left(path, "another boot"); n != 0 || err != nil {
 		t.Errorf("left by another boot: %d, %v", n, err)
 	}
-	New(Options{Book: &book{}, Event: func(gpu.Event) {}, Log: slog.New(slog.DiscardHandler), Path: path, Boot: "this"})
+	_, _ = New(Options{Book: &book{}, Event: func(gpu.Event) {}, Log: slog.New(slog.DiscardHandler), Path: path, Boot: "this"})
 	until(t, "it runs", func() bool { return !stopped(t, p.id) })
 	if n, err := Left(path, "this"); n != 0 || err != nil {
 		t.Errorf("left to mend: %d, %v", n, err)

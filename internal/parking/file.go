@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 
 	"github.com/berth-gpu/berth/internal/wholefile"
@@ -21,39 +19,44 @@ const FileName = "parked.json"
 type document struct {
 	Boot   string `json:"boot"`
 	Leases []kept `json:"leases"`
+	// Unknown means that the file before was damaged, and that the driver has not
+	// been asked about every lease since.
+	Unknown bool `json:"unknown,omitempty"`
 }
 
-// recall reads the file. A file that cannot be read is set aside for people.
-func (p *Parking) recall() {
+// recall reads the file. A damaged one it sets aside.
+func (p *Parking) recall() *wholefile.Damage {
 	if p.Path == "" {
-		return
+		return nil
 	}
-	d, err := read(p.Path)
-	if err != nil {
-		p.damaged = true
-		aside := p.Path + ".unreadable"
-		p.Log.Warn("the file of parked leases cannot be read: berth asks the driver about every lease instead", "file", p.Path, "kept as", aside, "error", err)
-		if err := os.Rename(p.Path, aside); err != nil {
-			p.Log.Warn("the unreadable file of parked leases cannot be set aside", "error", err)
+	err := wholefile.Check(p.Path, func(text []byte) error {
+		d, err := parse(text)
+		if err != nil {
+			return err
 		}
-		return
-	}
-	for _, k := range d.Leases {
-		if d.Boot != p.Boot {
-			k.Processes = nil // they ended with the boot that they were started in
+		p.damaged = d.Unknown
+		for _, k := range d.Leases {
+			if d.Boot != p.Boot {
+				k.Processes = nil // they ended with the boot that they were started in
+			}
+			p.leases[k.Fence] = &parked{kept: k, mu: &p.mu, changed: make(chan struct{})}
 		}
-		p.leases[k.Fence] = &parked{kept: k, mu: &p.mu, changed: make(chan struct{})}
+		return nil
+	})
+	if err == nil {
+		return nil
 	}
+	p.damaged = true
+	instead, _ := json.Marshal(document{Boot: p.Boot, Leases: []kept{}, Unknown: true}) // it can be encoded
+	return wholefile.SetAside(p.Path, "Which leases are being parked is not known: berth asks the driver about every lease instead.", instead, err)
 }
 
-func read(path string) (document, error) {
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return document{}, nil
+func parse(text []byte) (d document, err error) {
+	if err := json.Unmarshal(text, &d); err != nil {
+		return d, err
 	}
-	var d document
-	if err == nil {
-		err = json.Unmarshal(text, &d)
+	if d.Boot == "" {
+		return d, errors.New("it does not say which boot it is of")
 	}
 	for _, k := range d.Leases {
 		for _, m := range k.Processes {
@@ -71,7 +74,7 @@ func (p *Parking) write() error {
 	if p.Path == "" {
 		return nil
 	}
-	d := document{Boot: p.Boot, Leases: []kept{}}
+	d := document{Boot: p.Boot, Leases: []kept{}, Unknown: p.damaged}
 	for _, r := range p.leases {
 		if r.Phase != "" {
 			d.Leases = append(d.Leases, r.kept)

@@ -24,6 +24,7 @@ import (
 	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/park"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/wholefile"
 )
 
 // Book knows the leases and who waits. The ledger does.
@@ -135,7 +136,7 @@ type Parking struct {
 	open    map[lease.Owner]int // sessions for the leases of an owner
 	wakes   map[uint64]bool     // by fence: a program of the lease has asked to be woken, so it has to run on while it is parked
 	counts  Counts
-	damaged bool // the file could not be read
+	damaged bool // the file could not be read, and not every lease was asked about since
 }
 
 // bar keeps berth from trying again what could not be done: to park a lease by itself,
@@ -147,7 +148,7 @@ type bar struct {
 
 // New returns a Parking that knows what an earlier daemon had parked. Run carries
 // on with it.
-func New(o Options) *Parking {
+func New(o Options) (*Parking, *wholefile.Damage) {
 	p := &Parking{
 		Options: o, nudged: make(chan struct{}, 1), roomLock: make(chan struct{}, 1),
 		leases: map[uint64]*parked{}, warned: map[uint64]time.Time{}, barred: map[uint64]bar{}, hung: map[place]bar{}, open: map[lease.Owner]int{}, coming: map[string]gpu.MiB{}, wakes: map[uint64]bool{}, counts: newCounts(),
@@ -158,8 +159,7 @@ func New(o Options) *Parking {
 	if p.Idle == nil {
 		p.Idle = func(uint64) (time.Time, bool) { return time.Time{}, false }
 	}
-	p.recall()
-	return p
+	return p, p.recall()
 }
 
 // Nudge has Run look whether somebody has to be parked. It does not block. It has

@@ -24,6 +24,7 @@ func (p *Parking) recover() {
 		}
 	}
 	p.mu.Lock()
+	p.damaged = false // the next file has all that was found
 	list := make([]*parked, 0, len(p.leases))
 	for _, r := range p.leases {
 		list = append(list, r)

@@ -25,6 +25,7 @@ import (
 	"github.com/berth-gpu/berth/internal/park"
 	"github.com/berth-gpu/berth/internal/parking"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/wholefile"
 )
 
 // tester is a test, or one case of a property.
@@ -47,7 +48,8 @@ type world struct {
 	host     memory
 	vendor   gpu.Vendor
 	boot     string
-	awake    bool // as the last session was told
+	damage   *wholefile.Damage // of the file, when the last daemon started
+	awake    bool              // as the last session was told
 	idle     map[uint64]time.Time
 
 	point func(name string) // is called at some points within a daemon
@@ -211,7 +213,7 @@ func (w *world) start() {
 	if err != nil {
 		w.Fatal(err)
 	}
-	d.Parking = parking.New(parking.Options{
+	d.Parking, w.damage = parking.New(parking.Options{
 		Book: book{d.book, d},
 		Open: func(ctx context.Context, _ gpu.Device, awake bool) (parking.Session, error) {
 			w.set(func() { w.awake = awake })

@@ -131,12 +131,27 @@ func (p *Past) openDB(s *store, o *tsdb.Options) (db *tsdb.DB, err error) {
 		return nil, err
 	}
 	numbers := prometheus.NewRegistry()
-	if db, err = tsdb.Open(s.dir, slog.New(failures{p.log.Handler()}), numbers, o, nil); err != nil {
+	open := func() (*tsdb.DB, error) {
+		return tsdb.Open(s.dir, slog.New(failures{p.log.Handler()}), numbers, o, nil)
+	}
+	if db, err = open(); err != nil {
 		return nil, err
 	}
 	why := errors.Join(missing, zeros)
-	if lost := before - Size(wal); corruptions(numbers) > 0 && (lost > torn || closed) {
-		why = errors.Join(why, fmt.Errorf("%d kB of the log could not be read", lost>>10))
+	if corruptions(numbers) > 0 {
+		if lost := before - Size(wal); lost > torn || closed {
+			why = errors.Join(why, fmt.Errorf("%d kB of the log could not be read", max(lost, 0)>>10))
+		}
+		if err := db.Close(); err != nil {
+			return nil, err
+		}
+		if _, err := cutZeros(wal); err != nil { // the repair fills the last page with them
+			return nil, err
+		}
+		numbers = prometheus.NewRegistry()
+		if db, err = open(); err != nil {
+			return nil, err
+		}
 	}
 	if why != nil {
 		if err := p.putAside(s.name, why, spare); err != nil {

@@ -2,10 +2,7 @@ package peaks
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -28,27 +25,22 @@ func New() *Peaks {
 	}
 }
 
-// Open reads the file at path, or begins one there. It renames a file that it
-// cannot understand and begins anew: a guess is not worth refusing to start. The
-// note says so; it is empty if all is well.
-func Open(path string) (p *Peaks, note string, err error) {
-	p = New()
+// Open reads the file at path, or begins one there. A damaged file it sets aside,
+// and begins anew: a guess is not worth refusing to start.
+func Open(path string) (*Peaks, *wholefile.Damage) {
+	p := New()
 	p.path = path
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return p, "", nil
-	}
-	if err != nil {
-		return nil, "", fmt.Errorf("read what was learned: %w", err)
-	}
+	return p, wholefile.Load(path, "What was learned about earlier runs is lost, and berth learns it again.", p.take)
+}
+
+// take takes in the text of a file.
+func (p *Peaks) take(text []byte) error {
 	var d document
-	err = json.Unmarshal(text, &d)
-	if err == nil && d.Version != version {
-		err = fmt.Errorf("it has version %d, and this berth knows version %d", d.Version, version)
+	if err := json.Unmarshal(text, &d); err != nil {
+		return err
 	}
-	if err != nil {
-		aside := path + ".unreadable"
-		return p, fmt.Sprintf("What was learned about earlier runs could not be read and is now in %s: %v", aside, err), os.Rename(path, aside)
+	if d.Version != version {
+		return fmt.Errorf("it has version %d, and this berth knows version %d", d.Version, version)
 	}
 	for _, e := range d.Entries {
 		if e != nil && len(p.entries) < keptEntries {
@@ -60,7 +52,7 @@ func Open(path string) (p *Peaks, note string, err error) {
 			p.entries[e.Key] = e
 		}
 	}
-	return p, "", nil
+	return nil
 }
 
 // mostMemory is more than any device has: a PiB.

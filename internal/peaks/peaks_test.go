@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -241,9 +240,9 @@ func TestSampleThatWasSeenIsNotCounted(t *testing.T) {
 func TestOfferThatWasTaken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "history.json")
 	synctest.Test(t, func(t *testing.T) {
-		p, _, err := Open(path)
-		if err != nil {
-			t.Fatal(err)
+		p, damage := Open(path)
+		if damage != nil {
+			t.Fatal(damage)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
@@ -253,9 +252,9 @@ func TestOfferThatWasTaken(t *testing.T) {
 		offered := func() gpu.MiB {
 			time.Sleep(2 * writeAfter) // simulated
 			synctest.Wait()
-			kept, _, err := Open(path)
-			if err != nil {
-				t.Fatal(err)
+			kept, damage := Open(path)
+			if damage != nil {
+				t.Fatal(damage)
 			}
 			e, _ := kept.Find(key)
 			return e.Offered
@@ -278,9 +277,9 @@ func TestOfferThatWasTaken(t *testing.T) {
 func TestKeptAcrossRestarts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "history.json")
 	synctest.Test(t, func(t *testing.T) {
-		p, note, err := Open(path)
-		if err != nil || note != "" {
-			t.Fatal(err, note)
+		p, damage := Open(path)
+		if damage != nil {
+			t.Fatal(damage)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
@@ -288,17 +287,17 @@ func TestKeptAcrossRestarts(t *testing.T) {
 		p.Add(Key{User: "ada", Name: "a", Step: "s"}, Run{Peak: 5, Seconds: 1.5}, noon)
 		time.Sleep(writeAfter + time.Second) // simulated
 		synctest.Wait()
-		if again, _, err := Open(path); err != nil || len(again.All()) != 1 {
-			t.Errorf("a few seconds later the file has %v, %v", again, err)
+		if again, damage := Open(path); damage != nil || len(again.All()) != 1 {
+			t.Errorf("a few seconds later the file has %v, %v", again, damage)
 		}
 		p.Add(Key{User: "ada", Name: "b"}, Run{}, noon)
 		cancel() // before it was due
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		again, _, err := Open(path)
-		if diff := cmp.Diff(p.All(), again.All(), cmp.AllowUnexported(gpu.Opt[gpu.Watts]{})); diff != "" || err != nil {
-			t.Error(diff, err)
+		again, damage := Open(path)
+		if diff := cmp.Diff(p.All(), again.All(), cmp.AllowUnexported(gpu.Opt[gpu.Watts]{})); diff != "" || damage != nil {
+			t.Error(diff, damage)
 		}
 	})
 }
@@ -311,15 +310,15 @@ func TestUnreadableIsPutAside(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		p, note, err := Open(path)
-		if err != nil || !strings.Contains(note, path+".unreadable") || len(p.All()) != 0 {
-			t.Errorf("%s: %v, %q", name, err, note)
+		p, damage := Open(path)
+		if damage == nil || len(p.All()) != 0 {
+			t.Fatalf("%s: %v", name, damage)
 		}
-		if kept, err := os.ReadFile(path + ".unreadable"); err != nil || string(kept) != text {
+		if kept, err := os.ReadFile(damage.Aside); err != nil || string(kept) != text {
 			t.Errorf("%s: it is not kept: %q, %v", name, kept, err)
 		}
 	}
-	if _, _, err := Open(t.TempDir()); err == nil {
+	if _, damage := Open(t.TempDir()); damage == nil {
 		t.Error("a folder was read")
 	}
 }

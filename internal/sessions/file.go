@@ -8,9 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
 	"slices"
 	"time"
 
@@ -40,47 +37,24 @@ type stored struct {
 
 const version = 1
 
-// largest is the largest file that is read, in bytes: far more than all sessions
-// take.
-const largest = 8 << 20
-
-// Open reads the file at path, or begins one there. It renames a file that it
-// cannot understand and begins without sessions. The note says so; it is empty if
-// all is well.
-func Open(path string, now time.Time) (k *Keeper, note string, err error) {
-	k = New()
+// Open reads the file at path, or begins one there. A damaged file it sets aside,
+// and begins without sessions.
+func Open(path string, now time.Time) (*Keeper, *wholefile.Damage) {
+	k := New()
 	k.path = path
-	text, err := read(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return k, "", nil
-	}
-	if err != nil {
-		return nil, "", fmt.Errorf("read the sessions: %w", err)
-	}
-	all, err := parse(text)
-	if err != nil {
-		aside := path + ".unreadable"
-		return k, fmt.Sprintf("Everybody has to sign in again: the file of the sessions could not be read and is now %s: %v", aside, err), os.Rename(path, aside)
-	}
-	k.byHash = all
-	k.prune(now)
-	return k, "", nil
-}
-
-func read(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, largest+1))
+	damage := wholefile.Load(path, "Everybody has to sign in again.", func(text []byte) error {
+		all, err := parse(text)
+		if err == nil {
+			k.byHash = all
+			k.prune(now)
+		}
+		return err
+	})
+	return k, damage
 }
 
 // parse reads the content of the file.
 func parse(text []byte) (map[hash]*entry, error) {
-	if len(text) > largest {
-		return nil, fmt.Errorf("it is larger than %d bytes", largest)
-	}
 	var d document
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields() // a restriction that this berth does not know must not be left out

@@ -168,9 +168,9 @@ func TestSessionsAreBounded(t *testing.T) {
 // what was ended nor what is over. The file holds no secret, and is for its owner.
 func TestSessionsSurviveARestart(t *testing.T) {
 	path, now := filepath.Join(t.TempDir(), "sessions.json"), time.Date(2026, 11, 16, 8, 0, 0, 0, time.UTC)
-	k, note, err := Open(path, now)
-	if err != nil || note != "" {
-		t.Fatal(note, err)
+	k, damage := Open(path, now)
+	if damage != nil {
+		t.Fatal(damage)
 	}
 	secrets := map[string]Owner{}
 	for _, o := range []Owner{ann, bob, ops, {UID: access.KnownUID(0), Token: ops.Token, Proof: ops.Proof}} {
@@ -186,9 +186,9 @@ func TestSessionsSurviveARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	later := now.Add(time.Hour)
-	k, note, err = Open(path, later)
-	if err != nil || note != "" {
-		t.Fatal(note, err)
+	k, damage = Open(path, later)
+	if damage != nil {
+		t.Fatal(damage)
 	}
 	for secret, o := range secrets {
 		s, err := k.Check(secret, later)
@@ -234,11 +234,11 @@ func TestDamagedFiles(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		k, note, err := Open(path, now)
-		if err != nil || note == "" || len(k.List(now)) != 0 {
-			t.Errorf("%s: %q, %v", name, note, err)
+		k, damage := Open(path, now)
+		if damage == nil || len(k.List(now)) != 0 {
+			t.Fatalf("%s: %v", name, damage)
 		}
-		if _, err := os.Stat(path + ".unreadable"); err != nil {
+		if _, err := os.Stat(damage.Aside); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -246,8 +246,8 @@ func TestDamagedFiles(t *testing.T) {
 	if err := os.WriteFile(path, []byte(`{"version":1,"sessions":[`+one+`]}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if k, note, err := Open(path, now); err != nil || note != "" || len(k.List(now)) != 1 {
-		t.Errorf("a good one: %q, %v", note, err)
+	if k, damage := Open(path, now); damage != nil || len(k.List(now)) != 1 {
+		t.Errorf("a good one: %v", damage)
 	}
 }
 
@@ -256,19 +256,19 @@ func TestDamagedFiles(t *testing.T) {
 func TestRunWrites(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sessions.json")
 	synctest.Test(t, func(t *testing.T) {
-		k, _, err := Open(path, time.Now())
-		if err != nil {
-			t.Fatal(err)
+		k, damage := Open(path, time.Now())
+		if damage != nil {
+			t.Fatal(damage)
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); _ = k.Run(ctx) }()
 		known := func(secret string) bool {
-			again, note, err := Open(path, time.Now())
-			if err != nil || note != "" {
-				t.Fatal(note, err)
+			again, damage := Open(path, time.Now())
+			if damage != nil {
+				t.Fatal(damage)
 			}
-			_, err = again.Check(secret, time.Now())
+			_, err := again.Check(secret, time.Now())
 			return err == nil
 		}
 		secret, _ := begin(t, k, ann, time.Now())
@@ -281,7 +281,7 @@ func TestRunWrites(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(usedAfter + time.Second)
-		if again, _, _ := Open(path, time.Now()); again.List(time.Now())[0].Used.Before(time.Now().Add(-time.Hour)) {
+		if again, _ := Open(path, time.Now()); again.List(time.Now())[0].Used.Before(time.Now().Add(-time.Hour)) {
 			t.Error("the file does not say that it is used")
 		}
 		last, _ := begin(t, k, bob, time.Now())

@@ -4,10 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"math"
-	"os"
 	"sync"
 
 	"github.com/berth-gpu/berth/internal/steer"
@@ -29,28 +27,29 @@ type file struct {
 	all map[string]kept
 }
 
-// read reads the file, by UUID.
-func (f *file) read() (map[string]kept, error) {
+// read reads the file, by UUID. A damaged file it sets aside.
+func (f *file) read() (map[string]kept, *wholefile.Damage) {
 	f.all = map[string]kept{}
 	if f.path == "" {
 		return nil, nil
 	}
-	text, err := os.ReadFile(f.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(text, &f.all)
-	}
-	for uuid, k := range f.all {
-		if p := k.Power; p != nil && !(sane(float64(p.Original)) && sane(float64(p.Set)) && sane(float64(p.Before))) {
-			err = errors.Join(err, fmt.Errorf("%s: there is no such power limit", uuid))
+	damage := wholefile.Load(f.path, "Power limits that berth lowered and fans that it holds may stay so: set them by hand, with nvidia-smi --power-limit.", func(text []byte) error {
+		var all map[string]kept
+		if err := json.Unmarshal(text, &all); err != nil {
+			return err
 		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read which power limits and fans berth has to give back: %s: %w (set them by hand, with nvidia-smi --power-limit, and remove the file)", f.path, err)
-	}
-	return maps.Clone(f.all), nil
+		if all == nil {
+			return errors.New("it has no devices")
+		}
+		for uuid, k := range all {
+			if p := k.Power; p != nil && !(sane(float64(p.Original)) && sane(float64(p.Set)) && sane(float64(p.Before))) {
+				return fmt.Errorf("%s: there is no such power limit", uuid)
+			}
+		}
+		f.all = all
+		return nil
+	})
+	return maps.Clone(f.all), damage
 }
 
 func sane(watts float64) bool { return watts > 0 && watts < math.MaxUint16 }

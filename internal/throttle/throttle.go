@@ -16,6 +16,7 @@ import (
 	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/steer"
 	"github.com/berth-gpu/berth/internal/thermal"
+	"github.com/berth-gpu/berth/internal/wholefile"
 )
 
 // Devices calls a device under its guard.
@@ -120,9 +121,8 @@ type hand struct {
 	fanless bool      // the fans cannot be set, and an event said so
 }
 
-// Open returns a Throttle that remembers what a daemon before it changed. A file
-// that cannot be read is an error: limits would never be given back.
-func Open(o Options) (*Throttle, error) {
+// Open returns a Throttle that remembers what a daemon before it changed.
+func Open(o Options) (*Throttle, *wholefile.Damage) {
 	if o.Denied == nil {
 		o.Denied = func(string) string { return "" }
 	}
@@ -135,10 +135,7 @@ func Open(o Options) (*Throttle, error) {
 	t := &Throttle{Options: o, settings: o.Settings, hands: map[string]*hand{}}
 	t.file.path = o.File
 	t.paces = pacing{pacer: o.Pacer, leases: map[uint64]*paced{}}
-	kept, err := t.file.read()
-	if err != nil {
-		return nil, err
-	}
+	kept, damage := t.file.read()
 	for uuid, k := range kept {
 		h := t.hand(uuid)
 		if k.Power != nil {
@@ -150,7 +147,7 @@ func Open(o Options) (*Throttle, error) {
 			h.acts.Fan = gpu.Some[gpu.Percent](0)
 		}
 	}
-	return t, nil
+	return t, damage
 }
 
 // hand returns the hand of a device. The caller holds mu, or is alone.

@@ -25,6 +25,7 @@ import (
 	"github.com/berth-gpu/berth/internal/steer"
 	"github.com/berth-gpu/berth/internal/thermal"
 	"github.com/berth-gpu/berth/internal/throttle"
+	"github.com/berth-gpu/berth/internal/wholefile"
 )
 
 const uuid = "SIM-rtx-4060-0"
@@ -72,14 +73,14 @@ func (w *world) start() {
 	w.monitor = monitor.New([]device.Backend{w.backend}, monitor.Settings{}, monitor.Hooks{
 		Event: w.publish, Reading: func(r monitor.Reading) { w.acts.Observe(r) },
 	})
-	var err error
-	w.acts, err = throttle.Open(throttle.Options{
+	var damage *wholefile.Damage
+	w.acts, damage = throttle.Open(throttle.Options{
 		Settings: w.settings(), Devices: w, Book: w, Pacer: w, File: w.file, Event: w.publish,
 		Denied: func(string) string { w.mu.Lock(); defer w.mu.Unlock(); return w.denied },
 		Count:  func(kind string) { w.mu.Lock(); defer w.mu.Unlock(); w.counted[kind]++ },
 	})
-	if err != nil {
-		w.t.Fatal(err)
+	if damage != nil {
+		w.t.Fatal(damage)
 	}
 	ctx, cancel := context.WithCancel(w.t.Context())
 	var running sync.WaitGroup
@@ -254,7 +255,7 @@ func TestLimitComesBack(t *testing.T) {
 		if w.limit() != 115 {
 			t.Errorf("stopped, and the limit is %g W", w.limit())
 		}
-		if left, _ := os.ReadFile(w.file); string(left) != "{}" {
+		if left, _ := os.ReadFile(w.file); !strings.HasSuffix(string(left), "\n{}") {
 			t.Errorf("the file still says %s", left)
 		}
 		for name, c := range map[string]struct {
@@ -452,7 +453,7 @@ func TestRefusedOnce(t *testing.T) {
 				w.acts.Configure(w.settings())
 			}
 			w.stop()
-			if text, err := os.ReadFile(w.file); err == nil && string(text) != "{}" {
+			if text, err := os.ReadFile(w.file); err == nil && !strings.HasSuffix(string(text), "\n{}") {
 				t.Errorf("nothing was changed, and the file says %s", text)
 			}
 		})
@@ -479,8 +480,12 @@ func TestDamagedFile(t *testing.T) {
 		if err := os.WriteFile(w.file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := throttle.Open(throttle.Options{Settings: w.settings(), File: w.file}); err == nil || !strings.Contains(err.Error(), "remove the file") {
-			t.Errorf("%q: %v", text, err)
+		_, damage := throttle.Open(throttle.Options{Settings: w.settings(), File: w.file})
+		if damage == nil || !strings.Contains(damage.String(), "nvidia-smi --power-limit") {
+			t.Fatalf("%q: %v", text, damage)
+		}
+		if kept, err := os.ReadFile(damage.Aside); err != nil || string(kept) != text {
+			t.Errorf("kept is %q, %v", kept, err)
 		}
 	}
 }

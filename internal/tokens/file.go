@@ -6,19 +6,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"maps"
-	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/appendfile"
 	"github.com/berth-gpu/berth/internal/wholefile"
 )
 
 // document is the content of the file. Only its owner may read it, although it
-// holds no secrets.
+// holds no secrets. Each token has a line of its own with a checksum of its own, so
+// that damage costs no more tokens than it must.
 type document struct {
 	Version int             `json:"version"`
 	Tokens  []storedToken   `json:"tokens"`
@@ -34,64 +34,49 @@ type storedToken struct {
 	Expires time.Time `json:"expires,omitzero"`
 	Used    time.Time `json:"used,omitzero"`
 	By      string    `json:"by,omitempty"`
+	CRC     string    `json:"crc32c,omitempty"` // salvage checks it
 }
 
 type storedRevoked struct {
 	Name   string    `json:"name"`
 	SHA256 string    `json:"sha256"`
 	At     time.Time `json:"at"`
+	CRC    string    `json:"crc32c,omitempty"`
 }
 
 const version = 1
 
-// largest is the largest file that is read, in bytes: far more than all tokens
-// take.
-const largest = 4 << 20
-
-// Open reads the file at path, or begins one there. It renames a file that it
-// cannot understand and begins without tokens, so that nobody gets in by a
-// mistake. The note says so; it is empty if all is well.
-func Open(path string) (k *Keeper, note string, err error) {
-	k = New()
+// Open reads the file at path, or begins one there. A damaged file it sets aside.
+// Of that it takes the tokens whose own checksum is right, and no others: nobody
+// gets more than was written down.
+func Open(path string) (*Keeper, *wholefile.Damage) {
+	k := New()
 	k.path = path
-	text, err := read(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return k, "", nil
+	err := wholefile.Check(path, func(text []byte) error {
+		b, err := parse(text)
+		if err == nil {
+			k.all.Store(b)
+		}
+		return err
+	})
+	if err == nil {
+		return k, nil
 	}
-	if err != nil {
-		return nil, "", fmt.Errorf("read the tokens: %w", err)
-	}
-	b, err := parse(text)
-	if err != nil {
-		aside := path + ".unreadable"
-		return k, fmt.Sprintf("No named token is accepted: the file of the tokens could not be read and is now %s: %v. Make the tokens again, or mend the file, move it back and restart the daemon", aside, err), os.Rename(path, aside)
-	}
+	b := salvage(wholefile.Salvage(path))
 	k.all.Store(b)
-	return k, "", nil
-}
-
-func read(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
+	instead, _ := b.encode() // it can be encoded
+	lost := "No named token is accepted. Make the tokens again: berth token create"
+	if names := slices.Sorted(maps.Keys(b.byName)); len(names) > 0 {
+		lost = fmt.Sprintf("Of the named tokens, only these are accepted: %s. Make the others again: berth token create", strings.Join(names, ", "))
 	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, largest+1))
+	return k, wholefile.SetAside(path, lost, instead, err)
 }
 
 // parse reads the content of the file.
 func parse(text []byte) (*book, error) {
-	if len(text) > largest {
-		return nil, fmt.Errorf("it is larger than %d bytes", largest)
-	}
 	var d document
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields() // a restriction that this berth does not know must not be left out
-	if err := decoder.Decode(&d); err != nil {
+	if err := strictly(text, &d); err != nil {
 		return nil, err
-	}
-	if decoder.More() {
-		return nil, errors.New("there is text after the object")
 	}
 	if d.Version != version {
 		return nil, fmt.Errorf("it has version %d, and this berth knows version %d", d.Version, version)
@@ -120,6 +105,46 @@ func parse(text []byte) (*book, error) {
 		gone = append(gone, revoked{s.Name, h, s.At})
 	}
 	return new(book).with(tokens, latest(gone), nil), nil
+}
+
+// salvage reads the tokens of a damaged file whose lines are as they were written.
+func salvage(text []byte) *book {
+	tokens, hashes := map[string]*entry{}, map[hash]bool{}
+	var gone []revoked
+	for line := range bytes.Lines(text) {
+		object, sealed, sound := appendfile.Unseal(bytes.TrimRight(line, ",\r\n"))
+		if !sealed || !sound {
+			continue
+		}
+		var t storedToken
+		if strictly(object, &t) == nil {
+			if e, err := t.entry(); err == nil && tokens[e.Name] == nil && !hashes[e.hash] {
+				tokens[e.Name], hashes[e.hash] = e, true
+			}
+			continue
+		}
+		var r storedRevoked
+		if strictly(object, &r) == nil {
+			if h, err := parseHash(r.SHA256); err == nil && !hashes[h] {
+				gone, hashes[h] = append(gone, revoked{r.Name, h, r.At}), true
+			}
+		}
+	}
+	return new(book).with(tokens, latest(gone), nil)
+}
+
+// strictly reads JSON. A restriction that this berth does not know must not be left
+// out.
+func strictly(text []byte, into any) error {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(into); err != nil {
+		return err
+	}
+	if decoder.More() {
+		return errors.New("there is text after the object")
+	}
+	return nil
 }
 
 func (s storedToken) entry() (*entry, error) {
@@ -163,17 +188,40 @@ func (k *Keeper) write(b *book) error {
 
 // encode returns the content of the file.
 func (b *book) encode() ([]byte, error) {
-	d := document{Version: version, Tokens: []storedToken{}}
+	var tokens, gone []any
 	for _, name := range slices.Sorted(maps.Keys(b.byName)) {
 		e := b.byName[name]
 		t := e.token()
-		d.Tokens = append(d.Tokens, storedToken{
+		tokens = append(tokens, storedToken{
 			Name: t.Name, Role: t.Role.String(), Service: t.Service, SHA256: hex.EncodeToString(e.hash[:]),
 			Created: t.Created, Expires: t.Expires, Used: t.Used, By: t.By,
 		})
 	}
 	for _, r := range b.revoked {
-		d.Revoked = append(d.Revoked, storedRevoked{Name: r.name, SHA256: hex.EncodeToString(r.hash[:]), At: r.at})
+		gone = append(gone, storedRevoked{Name: r.name, SHA256: hex.EncodeToString(r.hash[:]), At: r.at})
 	}
-	return json.MarshalIndent(d, "", "  ")
+	text := fmt.Appendf(nil, `{"version":%d,"tokens":[`, version)
+	text, err := appendLines(text, tokens)
+	if err != nil {
+		return nil, err
+	}
+	if text, err = appendLines(append(text, `],"revoked":[`...), gone); err != nil {
+		return nil, err
+	}
+	return append(text, "]}\n"...), nil
+}
+
+// appendLines appends the elements of a list, each on a line with a checksum.
+func appendLines(text []byte, list []any) ([]byte, error) {
+	for i, each := range list {
+		object, err := json.Marshal(each)
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = append(append(text, '\n'), appendfile.Seal(object)...)
+	}
+	return append(text, '\n'), nil
 }

@@ -38,8 +38,10 @@ func sealed(path string, text []byte) []byte {
 	return append(seal(filepath.Base(path), text), text...)
 }
 
-// unseal returns the text of a state file, or what is wrong with it.
-func unseal(name string, file []byte) ([]byte, error) {
+// Unseal returns the text of the state file at path, which holds file, or what is
+// wrong with it.
+func Unseal(path string, file []byte) ([]byte, error) {
+	name := filepath.Base(path)
 	if len(file) == 0 {
 		return nil, errors.New("it is empty")
 	}
@@ -69,15 +71,14 @@ type Damage struct {
 	Err   error  // what is wrong with the file
 }
 
-func (d *Damage) Error() string {
+// String says what is wrong, where the file is kept, and what follows.
+func (d *Damage) String() string {
 	kept := "is kept as " + filepath.Base(d.Aside)
 	if d.Aside == "" {
 		kept = "could not be set aside"
 	}
 	return strings.TrimSpace(fmt.Sprintf("%s is damaged and %s: %v. %s", filepath.Base(d.Path), kept, d.Err, d.Lost))
 }
-
-func (d *Damage) Unwrap() error { return d.Err }
 
 // Check reads a state file and gives its text to take. It returns an error that
 // says what is wrong if the file is damaged or take refuses the text. A file that
@@ -90,7 +91,7 @@ func Check(path string, take func(text []byte) error) error {
 	if err != nil {
 		return err
 	}
-	text, err := unseal(filepath.Base(path), file)
+	text, err := Unseal(path, file)
 	if err != nil {
 		return err
 	}
@@ -104,6 +105,12 @@ func Load(path, lost string, take func(text []byte) error) *Damage {
 		return SetAside(path, lost, nil, err)
 	}
 	return nil
+}
+
+// Salvage returns what can be read of a damaged file, as it stands there.
+func Salvage(path string) []byte {
+	text, _ := read(path) // what there is
+	return text
 }
 
 // SetAside keeps a damaged file under another name. If there is a text to be read

@@ -55,7 +55,7 @@ func TestEveryFlipIsNoticed(t *testing.T) {
 		for bit := range 8 {
 			file := bytes.Clone(whole)
 			file[i] ^= 1 << bit
-			got, err := unseal("config.yaml", file)
+			got, err := Unseal("config.yaml", file)
 			if i < len(mark) {
 				if err != nil || !bytes.Equal(got, file) {
 					t.Errorf("bit %d of byte %d: %q, %v", bit, i, got, err)
@@ -64,14 +64,14 @@ func TestEveryFlipIsNoticed(t *testing.T) {
 				t.Errorf("bit %d of byte %d is not noticed", bit, i)
 			}
 		}
-		if got, err := unseal("config.yaml", whole[:i]); err == nil {
+		if got, err := Unseal("config.yaml", whole[:i]); err == nil {
 			t.Errorf("the first %d bytes are read as %q", i, got)
 		}
 	}
-	if got, err := unseal("config.yaml", append(whole, '\n')); err == nil {
+	if got, err := Unseal("config.yaml", append(whole, '\n')); err == nil {
 		t.Errorf("with one byte more it is read as %q", got)
 	}
-	if _, err := unseal("other.yaml", whole); err == nil || !strings.Contains(err.Error(), "config.yaml") {
+	if _, err := Unseal("other.yaml", whole); err == nil || !strings.Contains(err.Error(), "config.yaml") {
 		t.Errorf("the text of another file: %v", err)
 	}
 }
@@ -109,7 +109,7 @@ func TestDamagedFilesAreKept(t *testing.T) {
 				} else if err := Check(path, refuse); err != nil {
 					d = SetAside(path, "All is lost.", []byte(instead), err)
 				}
-				if d == nil || filepath.Dir(d.Aside) != dir || !strings.Contains(d.Error(), filepath.Base(d.Aside)) || !strings.HasSuffix(d.Error(), "All is lost.") {
+				if d == nil || filepath.Dir(d.Aside) != dir || !strings.Contains(d.String(), filepath.Base(d.Aside)) || !strings.HasSuffix(d.String(), "All is lost.") {
 					t.Fatalf("it says %v", d)
 				}
 				if got := Asides(dir); len(got) != 1 || got[0] != filepath.Base(d.Aside) {
@@ -130,7 +130,7 @@ func TestDamagedFilesAreKept(t *testing.T) {
 // A file that cannot be set aside is told of all the same.
 func TestDamageThatStays(t *testing.T) {
 	d := SetAside(filepath.Join(t.TempDir(), "gone"), "", nil, errors.New("it is bad"))
-	if d.Aside != "" || !strings.Contains(d.Error(), "could not be set aside: it is bad") {
+	if d.Aside != "" || !strings.Contains(d.String(), "could not be set aside: it is bad") {
 		t.Errorf("it says %v", d)
 	}
 }

@@ -30,7 +30,7 @@ func check(t *testing.T, path, want string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text, err = unseal(filepath.Base(path), text); err != nil || string(text) != want {
+	if text, err = Unseal(filepath.Base(path), text); err != nil || string(text) != want {
 		t.Errorf("%s holds %q, %v; want %q", path, text, err, want)
 	}
 	if info, err := os.Lstat(path); err != nil || info.Mode() != 0o600 {

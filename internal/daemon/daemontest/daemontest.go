@@ -48,7 +48,9 @@ func Start(o Options) (*Daemon, error) {
 }
 
 func start(dir string, o Options) (*Daemon, error) {
-	settings, err := Settings(dir, o)
+	from := sources(dir, o)
+	from.Start = true
+	settings, err := daemon.Load(from)
 	if err != nil {
 		return nil, err
 	}
@@ -82,10 +84,14 @@ func start(dir string, o Options) (*Daemon, error) {
 
 // Settings reads the configuration of a daemon that keeps its files in dir.
 func Settings(dir string, o Options) (*config.Settings, error) {
-	return daemon.Load(daemon.Sources{File: o.File, Getenv: func(string) string { return "" }, Flags: map[string]string{
+	return daemon.Load(sources(dir, o))
+}
+
+func sources(dir string, o Options) daemon.Sources {
+	return daemon.Sources{File: o.File, Getenv: func(string) string { return "" }, Flags: map[string]string{
 		"daemon.devices": o.Devices, "daemon.state_dir": cmp.Or(o.State, filepath.Join(dir, "state")),
 		"daemon.socket": filepath.Join(dir, "s"), "daemon.listen": "",
-	}})
+	}}
 }
 
 // Open starts a daemon for one test, and returns a client of it.
