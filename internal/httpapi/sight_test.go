@@ -37,6 +37,7 @@ func TestNobodySeesWhatOthersRun(t *testing.T) {
 	d.Past.Ended(&lease.Effect{Before: &lease.Lease{ID: "past", Holder: lease.Holder{UID: owner.UID, User: owner.User, Name: secret}}, Kind: lease.Released, Time: time.Now(), Why: secret}, 7, gpu.Opt[gpu.Joules]{})
 	d.Desk.Peaks.Add(peaks.Key{User: owner.User, Name: secret}, peaks.Run{Peak: 100}, time.Now())
 	d.events.Publish(gpu.Event{Code: gpu.EventForeignUse, User: owner.User, Text: "Process 7 (" + secret + ") uses much", Public: "A process uses much", Data: map[string]any{"name": secret, "memory_mb": 7}})
+	d.events.Publish(gpu.Event{Code: gpu.EventStateDamaged, Text: "Of the named tokens, only these are accepted: " + secret, Public: "The state file tokens.json is damaged.", Data: map[string]any{"file": "tokens.json"}})
 
 	paths := []struct{ method, path, body string }{
 		{"GET", "/api/leases", ""}, {"GET", "/api/leases/job", ""}, {"GET", "/api/leases/job/explain", ""}, {"GET", "/api/batches", ""},
