@@ -178,6 +178,8 @@ func TestDaemon(t *testing.T) {
 			[]string{"ok runs", "ok 0 leases", "broken the disk is full → make room"}},
 		{"in a container", answers{status: api.StatusAll{Version: "1", Monitoring: true}, ready: api.Ready{Text: "Ready, with limits. Processes of the host are not seen."}},
 			[]string{"ok runs", "ok 0 leases", "ok can be written", "note Processes of the host are not seen. → docs/access.md"}},
+		{"a damaged state file", answers{status: api.StatusAll{Version: "1", Monitoring: true}, ready: api.Ready{Damaged: []string{"drains.json.damaged-1"}}},
+			[]string{"ok runs", "ok 0 leases", "ok can be written", "note a state file was damaged and is kept as drains.json.damaged-1 → berth events --code state_damaged"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := &Doctor{Version: "1", Daemon: func() (Daemon, error) { return &c.daemon, nil }}
