@@ -52,7 +52,9 @@ const version = 1
 func Open(path string) (*Keeper, *wholefile.Damage) {
 	k := New()
 	k.path = path
+	whole := false
 	err := wholefile.Check(path, func(text []byte) error {
+		whole = json.Valid(text)
 		b, err := parse(text)
 		if err == nil {
 			k.all.Store(b)
@@ -62,8 +64,11 @@ func Open(path string) (*Keeper, *wholefile.Damage) {
 	if err == nil {
 		return k, nil
 	}
-	b := salvage(wholefile.Salvage(path))
-	k.all.Store(b)
+	b := k.all.Load()
+	if !whole { // one that is whole means something that this berth does not know
+		b = salvage(wholefile.Salvage(path))
+		k.all.Store(b)
+	}
 	instead, _ := b.encode() // it can be encoded
 	lost := "No named token is accepted. Make the tokens again: berth token create"
 	if names := slices.Sorted(maps.Keys(b.byName)); len(names) > 0 {

@@ -261,7 +261,13 @@ func TestTheDiskFails(t *testing.T) {
 // A file that cannot be understood lets nobody in, and is not lost.
 func TestAFileThatIsBroken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens.json")
-	if err := os.WriteFile(path, []byte(`{"version":2,"tokens":[]}`), 0o600); err != nil {
+	create(t, open(t, path), Token{Name: "a", Role: access.User}, "")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ = bytes.Cut(text, []byte("\n"))
+	if err := os.WriteFile(path, bytes.Replace(text, []byte(`"version":1`), []byte(`"version":2`), 1), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	k, damage := Open(path)

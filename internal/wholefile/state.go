@@ -169,9 +169,8 @@ func read(path string) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, errors.New("it is not a regular file")
 	}
-	text, err := io.ReadAll(io.LimitReader(f, largest+1))
-	if err == nil && len(text) > largest {
-		err = fmt.Errorf("it is larger than %d MiB", largest>>20)
+	if info.Size() > largest {
+		return nil, fmt.Errorf("it is larger than %d MiB", largest>>20)
 	}
-	return text, err
+	return io.ReadAll(io.LimitReader(f, largest))
 }
