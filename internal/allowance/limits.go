@@ -58,10 +58,10 @@ func Apply(l *lease.Limits, r *lease.Request) error {
 	if most, limited := l.LongestTime.Get(); limited {
 		switch {
 		case r.TimeLimit == 0 && r.Parent == "":
-			r.TimeLimit = most
+			r.TimeLimit, r.Imposed = most, true
 			note(r, "ends after %s, your longest_time_seconds (%s)", words.Duration(most), l.LongestTime.Source)
 		case r.TimeLimit == 0: // a child
-			r.TimeLimit = most
+			r.TimeLimit, r.Imposed = most, true
 		case r.TimeLimit > most:
 			return tooLong("longest_time_seconds", "a time limit", r.TimeLimit, l.LongestTime)
 		}

@@ -42,6 +42,15 @@ func (s *Leases) HasHolder(l *lease.Lease) bool {
 	return l.Holder.PID != 0 && l.Holder.Boot == s.Boot && len(l.Scope) == 0
 }
 
+// LimitMandate returns in whose name the time limit of a lease ends its processes:
+// in the user's, unless an operator or a rule set it.
+func LimitMandate(l *lease.Lease) kin.Mandate {
+	if l.Imposed {
+		return kin.Authority()
+	}
+	return kin.OfUser(l.Holder.UID)
+}
+
 // standing finds the lease that a process claims, for package kin.
 func (s *Leases) standing(c kin.Claim) (kin.Lease, bool) {
 	held := s.Book.Lease(lease.Key{Owner: lease.Owner{UID: c.UID}, ID: c.Lease})

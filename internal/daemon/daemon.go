@@ -25,6 +25,7 @@ import (
 	"github.com/berth-gpu/berth/internal/appendfile"
 	"github.com/berth-gpu/berth/internal/archive"
 	"github.com/berth-gpu/berth/internal/ask"
+	"github.com/berth-gpu/berth/internal/attribution"
 	"github.com/berth-gpu/berth/internal/audit"
 	"github.com/berth-gpu/berth/internal/cgroup"
 	"github.com/berth-gpu/berth/internal/checkup"
@@ -217,7 +218,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Event: func(e gpu.Event) { publish(d.oversight.Bill(e)); d.nudgeParking() }, Decided: exporter.Decided, Ended: d.leaseEnded,
 		Returned: func(l *lease.Lease) { d.parking.Returned(l) },
 		Overran: func(l *lease.Lease, why string) {
-			d.watchdog.End(watchdog.Holding{Lease: l.Key(), Fence: l.Fence, Service: l.Holder.Service, User: l.Holder.User}, why)
+			d.watchdog.End(watchdog.Holding{Lease: l.Key(), Fence: l.Fence, Service: l.Holder.Service, User: l.Holder.User, Scoped: len(l.Scope) > 0}, attribution.LimitMandate(l), why)
 		},
 		Authority: d.authority,
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk"
+	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/process"
@@ -124,8 +125,8 @@ func (o orphanage) identify(stray api.Stray) (process.ID, bool) {
 	return line[0], true
 }
 
-// End ends an orphan. It leaves a process alone that has a lease on any device.
-func (o orphanage) End(ctx context.Context, orphan reclaim.Orphan) error {
+// End ends an orphan, in the name of somebody. It leaves a process alone that has a lease on any device.
+func (o orphanage) End(ctx context.Context, orphan reclaim.Orphan, in kin.Mandate) error {
 	if err := o.barred(); err != nil {
 		return err
 	}
@@ -134,5 +135,5 @@ func (o orphanage) End(ctx context.Context, orphan reclaim.Orphan) error {
 			return errors.New("it runs under a lease on " + r.Device.Label())
 		}
 	}
-	return o.watchdog.EndOrphan(ctx, orphan.On, orphan.Stranger, "optimization.orphans is end")
+	return o.watchdog.EndOrphan(ctx, orphan.On, orphan.Stranger, in, "optimization.orphans is end")
 }

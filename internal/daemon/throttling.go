@@ -9,6 +9,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/claim"
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/pacer"
 	"github.com/berth-gpu/berth/internal/process"
@@ -104,11 +105,11 @@ type inCharge struct {
 }
 
 // Signal signals a process, if this daemon is the first on the machine.
-func (i inCharge) Signal(id process.ID, signal process.Signal) error {
+func (i inCharge) Signal(in kin.Mandate, id process.ID, signal process.Signal) error {
 	if err := i.barred(); err != nil && signal != process.Probe {
 		return err
 	}
-	return i.Table.Signal(id, signal)
+	return i.Table.Signal(in, id, signal)
 }
 
 // throttling translates the settings by which berth acts on devices.

@@ -16,6 +16,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/claim"
 	"github.com/berth-gpu/berth/internal/doorkeeper"
+	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/watchdog"
 )
@@ -138,7 +139,7 @@ func TestSecondDaemon(t *testing.T) {
 		t.Errorf("a second daemon acts: %+v", s)
 	}
 	nobody := process.ID{PID: os.Getpid(), Start: 1} // another process had the pid
-	if err := (inCharge{process.Proc(), d.barred}).Signal(nobody, process.Terminate); err == nil || errors.Is(err, process.ErrGone) {
+	if err := (inCharge{process.Proc(), d.barred}).Signal(kin.Authority(), nobody, process.Terminate); err == nil || errors.Is(err, process.ErrGone) {
 		t.Errorf("a second daemon signals processes: %v", err)
 	}
 }

@@ -151,7 +151,7 @@ func (s sight) batch(listed progress.Listed) api.Batch {
 }
 
 // private lists the data of an event that name programs, paths or processes.
-var private = []string{"pid", "name", "output", "run", "batch"}
+var private = []string{"pid", "name", "output", "run", "batch", "spared"}
 
 // The views of an event. All callers with the same view see the same.
 const (

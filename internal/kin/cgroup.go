@@ -36,7 +36,7 @@ func (f *Facts) inScope(names []string) bool {
 				return false
 			}
 			inPod = inPod || pod || strings.HasPrefix(component, "user@")
-			return slices.ContainsFunc(names, func(name string) bool { return sameScope(component, name) })
+			return named(component, names)
 		})
 	})
 }

@@ -28,6 +28,7 @@ type Effect struct {
 	By      access.Actor // who did it
 	Why     string       // for people; empty: nothing to add
 	Shared  bool         // for a grant: a lease of another user has the same id
+	Spared  []string     // see Revoke
 }
 
 // Grants reports whether the effect gave the request that stopped waiting what it

@@ -50,9 +50,10 @@ func (x Expire) apply(b *Book, now time.Time) (Effect, error) {
 // Revoke ends a lease against its holder's will.
 type Revoke struct {
 	Key
-	Fence uint64 // zero: any
-	By    access.Actor
-	Why   string
+	Fence  uint64 // zero: any
+	By     access.Actor
+	Why    string
+	Spared []string // processes that were left alone, for people
 }
 
 func (r Revoke) apply(b *Book, now time.Time) (Effect, error) {
@@ -60,7 +61,9 @@ func (r Revoke) apply(b *Book, now time.Time) (Effect, error) {
 	if err != nil {
 		return Effect{}, err
 	}
-	return b.end(e, Revoked, r.By, r.Why, now), nil
+	effect := b.end(e, Revoked, r.By, r.Why, now)
+	effect.Spared = r.Spared
+	return effect, nil
 }
 
 func (b *Book) end(e *entry, kind Kind, by access.Actor, why string, now time.Time) Effect {

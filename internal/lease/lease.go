@@ -26,6 +26,7 @@ type Lease struct {
 	// TimeLimit is how long it lasts at most from its grant on, without the time
 	// for which it was parked; zero: for ever.
 	TimeLimit time.Duration
+	Imposed   bool // TimeLimit is an operator's or a rule's, and not its user's own wish
 
 	Parkable bool          // berth may park it by itself; its service decides over this
 	ParkedAt time.Time     // since when it is parked; zero: it is active

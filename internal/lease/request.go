@@ -21,6 +21,7 @@ type Request struct {
 	// TimeLimit is how long the lease lasts at most, from the grant on, however
 	// often it is renewed; zero: for ever.
 	TimeLimit time.Duration
+	Imposed   bool // see Lease; admission sets it
 
 	// Exact is what to have on each device, all of it or nothing: another scheduler
 	// has chosen the devices and decided that the request is due. It never waits, and
@@ -94,7 +95,7 @@ func (r *Request) Total() Usage {
 // Lease returns the lease for the request on these devices, ready for Grant.
 func (r *Request) Lease(devices ...string) *Lease {
 	l := &Lease{
-		ID: r.ID, Parent: r.Parent, Holder: r.Holder, Binding: r.Binding, Implied: r.Implied, TTL: r.TTL, TimeLimit: r.TimeLimit, Priority: r.Priority, Groups: r.Groups,
+		ID: r.ID, Parent: r.Parent, Holder: r.Holder, Binding: r.Binding, Implied: r.Implied, TTL: r.TTL, TimeLimit: r.TimeLimit, Imposed: r.Imposed, Priority: r.Priority, Groups: r.Groups,
 		EnforcedBy: r.EnforcedBy, Raised: r.Raised, Note: r.Note, By: r.By, Unit: r.Unit, Scope: r.Scope, Parkable: r.Parkable, Parts: make([]Part, len(devices)),
 	}
 	for i, d := range devices {

@@ -597,7 +597,7 @@ func (h *history) end() {
 	switch h.draw("how", 0, 3) {
 	case 0:
 		_, want := h.finding(k, fence, access.Daemon())
-		h.apply(Revoke{k, fence, access.Daemon(), "it used too much"}, want)
+		h.apply(Revoke{Key: k, Fence: fence, By: access.Daemon(), Why: "it used too much"}, want)
 	case 1:
 		l, want := h.finding(k, 0, access.Daemon())
 		if want == nil && l.Binding != ByTTL {

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/allowance"
+	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -56,7 +57,7 @@ func (l *Ledger) Adopt(ctx context.Context, a Adoption) (*lease.Lease, error) {
 			return err
 		}
 		granted = &lease.Lease{
-			ID: a.ID, Holder: x.Holder, Binding: lease.ByProcess, TimeLimit: x.TimeLimit, Parts: x.parts, EnforcedBy: "watchdog",
+			ID: a.ID, Holder: x.Holder, Binding: lease.ByProcess, TimeLimit: x.TimeLimit, Imposed: x.imposed, Parts: x.parts, EnforcedBy: "watchdog",
 			Note: note, Groups: allowance.GroupNames(x.limits), By: a.By,
 		}
 		_, err = l.apply(lease.Grant{Lease: granted, Adopted: x.measured}, now)
@@ -76,6 +77,7 @@ type adopting struct {
 	process process.ID
 
 	limits   *lease.Limits // of the holder; nil: none
+	imposed  bool          // see lease.Lease
 	parts    []lease.Part
 	measured []gpu.MiB // by part: what the process uses there
 	total    gpu.MiB   // on all devices: what it uses, plus what grow has added
@@ -116,11 +118,11 @@ func (x *adopting) admit() error {
 		return fmt.Errorf("adopt process %d as %s: %w", x.process.PID, x.ID, lease.ErrDuplicate)
 	}
 	if x.limits = x.l.settings.Limits.For(x.Holder, x.Limits, &x.By); x.limits != nil {
-		r := lease.Request{Holder: x.Holder, Binding: lease.ByProcess, TimeLimit: x.TimeLimit}
+		r := lease.Request{Holder: x.Holder, Binding: lease.ByProcess, TimeLimit: x.TimeLimit, Imposed: x.TimeLimit != 0 && kin.MandateOf(x.By).All}
 		if err := allowance.Apply(x.limits, &r); err != nil {
 			return fmt.Errorf("adopt process %d as %s: %w", x.process.PID, x.ID, err)
 		}
-		x.Holder, x.TimeLimit = r.Holder, r.TimeLimit
+		x.Holder, x.TimeLimit, x.imposed = r.Holder, r.TimeLimit, r.Imposed
 	}
 	if err := x.l.settings.Knows(x.Holder.Service); err != nil {
 		return err

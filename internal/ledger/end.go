@@ -54,30 +54,31 @@ func (l *Ledger) Renew(ctx context.Context, name lease.Name, fence uint64, ttl t
 }
 
 // Revoke ends a lease against its holder's will. A fence of zero matches any
-// fence.
-func (l *Ledger) Revoke(ctx context.Context, k lease.Key, fence uint64, why string) error {
+// fence. Spared describes its processes that were left alone, for people.
+func (l *Ledger) Revoke(ctx context.Context, k lease.Key, fence uint64, why string, spared []string) error {
 	return l.submit(ctx, func(now time.Time) error {
-		_, err := l.apply(lease.Revoke{Key: k, Fence: fence, By: access.Daemon(), Why: why}, now)
+		_, err := l.apply(lease.Revoke{Key: k, Fence: fence, By: access.Daemon(), Why: why, Spared: spared}, now)
 		return err
 	})
 }
 
 // revocation keeps why a lease is about to be revoked.
 type revocation struct {
-	fence uint64
-	why   string
+	fence  uint64
+	why    string
+	spared []string
 }
 
 // BeginRevoke notes why a lease is about to be revoked. If its process ends
 // before Revoke, the ledger revokes the lease for that reason instead of
 // releasing it. BeginRevoke returns false if the lease has ended.
-func (l *Ledger) BeginRevoke(k lease.Key, fence uint64, why string) bool {
+func (l *Ledger) BeginRevoke(k lease.Key, fence uint64, why string, spared []string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	held := l.book.Lease(k)
 	if held == nil || held.Fence != fence {
 		return false
 	}
-	l.revoking[k] = revocation{fence, why}
+	l.revoking[k] = revocation{fence, why, spared}
 	return true
 }

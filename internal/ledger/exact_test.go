@@ -211,7 +211,7 @@ func TestExactRequestAgain(t *testing.T) {
 			t.Errorf("on a device that is lost it is %+v", found)
 		}
 		k.device(0, 100)
-		k.BeginRevoke(first.Key(), first.Fence, "somebody said so")
+		k.BeginRevoke(first.Key(), first.Fence, "somebody said so", nil)
 		if err := k.refused(r); !errors.Is(err, lease.ErrState) || !strings.Contains(err.Error(), "somebody said so") {
 			t.Errorf("about to be revoked: %v", err)
 		}

@@ -249,7 +249,7 @@ func TestTimeLimitIsTold(t *testing.T) {
 		if <-told; time.Since(began) != 2*time.Minute {
 			t.Errorf("again after %v", time.Since(began))
 		}
-		if err := k.Revoke(t.Context(), a.Key(), a.Fence, "enough"); err != nil {
+		if err := k.Revoke(t.Context(), a.Key(), a.Fence, "enough", nil); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(time.Hour)

@@ -86,18 +86,28 @@ func (l *Ledger) Orphan(pid int) (ended string, line []process.ID) {
 	return l.past.LeaseOf(p), p.Line
 }
 
-// Members lists the living processes that berth may signal for a lease: its
+// Members lists the living processes that berth may act on for a lease: its
 // holder, the processes seen on a device under it by certain evidence, and all
 // their descendants, except those that hold a lease of their own. A process that
 // has left its parent stays a member for as long as it is on a device. The members
 // of a lease with a scope are the processes in the scope alone. Members never
 // lists the daemon; see kin.Family.Members.
+//
+// In whose name berth acts decides which of the members it reaches: see
+// kin.Mandate.
 func (l *Ledger) Members(k lease.Key, fence uint64) []process.ID {
+	members, _ := l.Scoped(k, fence)
+	return members
+}
+
+// Scoped lists the members of a lease, and the processes that its scope names and
+// that berth must not act on: see census.inScope.
+func (l *Ledger) Scoped(k lease.Key, fence uint64) (members, barred []process.ID) {
 	l.mu.RLock()
 	held := l.book.Lease(k)
 	if held == nil || held.Fence != fence {
 		l.mu.RUnlock()
-		return nil
+		return nil, nil
 	}
 	var holder process.ID
 	var roots, others []process.ID
@@ -111,25 +121,11 @@ func (l *Ledger) Members(k lease.Key, fence uint64) []process.ID {
 	l.mu.RUnlock()
 	switch {
 	case scoped:
-		return l.census.inScope(fence, holder, register)
+		return l.census.inScope(held, holder, register)
 	case len(roots) == 0:
-		return nil
+		return nil, nil
 	}
-	return l.census.Family().Members(holder, roots, others, l.census.ownLine())
-}
-
-// inScope lists the living processes in the scope of a lease, without the daemon,
-// its ancestors, and the process that asked for the lease.
-func (c *census) inScope(fence uint64, holder process.ID, r kin.Register) []process.ID {
-	own := append(c.ownLine(), holder)
-	var members []process.ID
-	for _, relative := range c.Family() {
-		p := kin.Process{Line: []process.ID{relative.ID}, Facts: c.Facts(relative.ID)}
-		if tie, found := r.Scoped(p); found && slices.Contains(tie.Leases, fence) && !slices.Contains(own, relative.ID) {
-			members = append(members, relative.ID)
-		}
-	}
-	return members
+	return l.census.Family().Members(holder, roots, others, l.census.ownLine()), nil
 }
 
 // rootsOf returns the holder of a lease, the processes that the members of the

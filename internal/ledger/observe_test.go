@@ -99,7 +99,7 @@ func TestDescendantsBelongToTheLease(t *testing.T) {
 func TestMemoryInUseIsNotSoldWhenItsLeaseEnds(t *testing.T) {
 	for how, end := range map[string]func(*keeper){
 		"released": func(k *keeper) { k.give("a", 1) },
-		"revoked":  func(k *keeper) { _ = k.Revoke(k.t.Context(), k.only("a"), 0, "for a test") },
+		"revoked":  func(k *keeper) { _ = k.Revoke(k.t.Context(), k.only("a"), 0, "for a test", nil) },
 		"expired":  func(k *keeper) { time.Sleep(time.Hour); synctest.Wait() },
 	} {
 		t.Run(how, func(t *testing.T) {

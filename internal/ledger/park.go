@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/placement"
 )
@@ -32,6 +33,23 @@ func (l *Ledger) mayPark(held *lease.Lease) error {
 	}
 	service := l.settings.Services[held.Holder.Service]
 	return service.MayPark(held)
+}
+
+// ParkMandate returns in whose name somebody parks a lease. What berth parks by
+// itself is a policy if the service of the lease says so; if only its request does,
+// berth parks it in the name of its user.
+func (l *Ledger) ParkMandate(k lease.Key, by access.Actor) kin.Mandate {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	held := l.book.Lease(k)
+	if held == nil {
+		return kin.Mandate{}
+	}
+	policy := l.settings.Services[held.Holder.Service].Parkable.Or(false)
+	if in := kin.MandateOf(by); in.All && (by.Door != access.Itself || policy) {
+		return in
+	}
+	return kin.OfUser(held.Holder.UID)
 }
 
 // Park notes that the memory of a lease was moved off its device. The caller has

@@ -122,7 +122,7 @@ func TestWhatCannotBeParked(t *testing.T) {
 		if err := k.resize("parked", 5); !errors.Is(err, lease.ErrState) {
 			t.Errorf("a parked lease was resized: %v", err)
 		}
-		if err := k.Revoke(ctx, k.only("parked"), 0, "enough"); err != nil {
+		if err := k.Revoke(ctx, k.only("parked"), 0, "enough", nil); err != nil {
 			t.Errorf("a parked lease was not revoked: %v", err)
 		}
 	})
@@ -172,7 +172,7 @@ func TestReturnsInTheQueue(t *testing.T) {
 		}
 		back = k.returns(t.Context(), "a", gpu.Opt[time.Duration]{})
 		synctest.Wait()
-		if err := k.Revoke(t.Context(), k.only("a"), 0, "enough"); err != nil {
+		if err := k.Revoke(t.Context(), k.only("a"), 0, "enough", nil); err != nil {
 			t.Fatal(err)
 		}
 		if d := <-back; !errors.Is(d.err, lease.ErrStaleFence) || len(k.waiting()) != 0 {

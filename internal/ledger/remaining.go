@@ -64,7 +64,7 @@ func (m *machine) forgetExited(id process.ID) {
 // settled stands without the process.
 func (m *machine) endOfHolder(held *lease.Lease) lease.Change {
 	if r, revoking := m.revoking[held.Key()]; revoking && r.fence == held.Fence {
-		return lease.Revoke{Key: held.Key(), Fence: held.Fence, By: access.Daemon(), Why: r.why}
+		return lease.Revoke{Key: held.Key(), Fence: held.Fence, By: access.Daemon(), Why: r.why, Spared: r.spared}
 	}
 	if held.Implied && held.State == lease.Active && m.inUse[held.Key()] != held.Fence {
 		return lease.Detach{Key: held.Key(), Fence: held.Fence}

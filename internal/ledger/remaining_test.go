@@ -92,7 +92,7 @@ func TestRemainingProcessesKeepTheLease(t *testing.T) {
 	if got := k.Members(k.only("a"), granted.Fence); !slices.Equal(got, []process.ID{worker}) {
 		t.Errorf("its processes are %v, want %v", got, worker)
 	}
-	if err := process.Proc().Signal(worker, 9); err != nil {
+	if err := process.Proc().Signal(kin.Authority(), worker, 9); err != nil {
 		t.Fatal(err)
 	}
 	k.told(gpu.EventReleased, "a")
@@ -193,10 +193,10 @@ func TestBeginRevoke(t *testing.T) {
 	k.device(0, 100)
 	holder := child(t)
 	granted := k.grant(want("a", 80, k.bound(holder.Process.Pid)))
-	if k.BeginRevoke(k.only("a"), granted.Fence+1, "for another") || k.BeginRevoke(k.only("b"), 1, "for nothing") {
+	if k.BeginRevoke(k.only("a"), granted.Fence+1, "for another", nil) || k.BeginRevoke(k.only("b"), 1, "for nothing", nil) {
 		t.Error("a lease that does not stand is about to be revoked")
 	}
-	if !k.BeginRevoke(k.only("a"), granted.Fence, "it used too much") {
+	if !k.BeginRevoke(k.only("a"), granted.Fence, "it used too much", nil) {
 		t.Fatal("it has ended")
 	}
 	kill(t, holder)
@@ -217,7 +217,7 @@ func TestBeginRevokeWithoutAProcess(t *testing.T) {
 	k := newWorld().start(t)
 	k.device(0, 100)
 	granted := k.grant(want("a", 40))
-	if !k.BeginRevoke(k.only("a"), granted.Fence, "for a test") {
+	if !k.BeginRevoke(k.only("a"), granted.Fence, "for a test", nil) {
 		t.Fatal("it has ended")
 	}
 	k.give("a", 1)

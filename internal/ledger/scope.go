@@ -2,12 +2,17 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"os"
+	"slices"
 	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/process"
 )
 
 // Rescope changes which control groups the processes of a lease are told by. A
@@ -24,6 +29,77 @@ func (l *Ledger) Rescope(ctx context.Context, name lease.Name, fence uint64, add
 		return err
 	})
 	return changed, err
+}
+
+// ScopeProblem says why a scope must not have one of these names; empty: it may have
+// all of them.
+func (l *Ledger) ScopeProblem(names []string) string {
+	for _, name := range names {
+		switch {
+		case !kin.MayScope(name):
+			return fmt.Sprintf("has %q, which many programs may share; %s", name, kin.ScopeForms)
+		case l.census.around(name):
+			return fmt.Sprintf("has %q, which the daemon itself runs in; name the control group of one program", name)
+		}
+	}
+	units := l.census.unitsOf(names)
+	for _, name := range slices.Sorted(maps.Keys(units)) {
+		if !kin.OneUser(units[name]) {
+			return fmt.Sprintf("has %q, where processes of root or of several users run; name a unit whose processes are all of one other user", name)
+		}
+	}
+	return ""
+}
+
+// around reports whether the daemon runs in a control group of this name, or below
+// one.
+func (c *census) around(name string) bool {
+	own := kin.Facts{Cgroups: c.Cgroups(os.Getpid())}
+	return own.Around(name)
+}
+
+// unitsOf returns the user ids of the processes in the units of a scope, by unit.
+// One that nobody can tell counts as root.
+func (c *census) unitsOf(scope []string) map[string][]kin.UIDs {
+	units := map[string][]kin.UIDs{}
+	for _, pid := range c.PIDs() {
+		facts := kin.Facts{Cgroups: c.Cgroups(pid)}
+		if unit, in := facts.ActsOn(scope); in && unit != "" {
+			if uids, err := c.UIDs(pid); !errors.Is(err, process.ErrGone) {
+				units[unit] = append(units[unit], uids)
+			}
+		}
+	}
+	return units
+}
+
+// inScope lists the living processes in the scope of a lease that berth may act on,
+// without the daemon, its ancestors, and the process that asked for the lease.
+// Barred are those in the scope that berth must not act on: an earlier berth took
+// every name, and other processes may run in a unit than when it was named.
+func (c *census) inScope(held *lease.Lease, holder process.ID, r kin.Register) (members, barred []process.ID) {
+	own := append(c.ownLine(), holder)
+	scope := slices.DeleteFunc(slices.Clone(held.Scope), c.around)
+	var units map[string][]kin.UIDs // read for the first process that needs it
+	for _, relative := range c.Family() {
+		p := kin.Process{Line: []process.ID{relative.ID}, Facts: c.Facts(relative.ID)}
+		if tie, found := r.Scoped(p); !found || !slices.Contains(tie.Leases, held.Fence) || slices.Contains(own, relative.ID) {
+			continue
+		}
+		unit, may := p.ActsOn(scope)
+		if may && unit != "" {
+			if units == nil {
+				units = c.unitsOf(scope)
+			}
+			may = kin.OneUser(units[unit])
+		}
+		if may {
+			members = append(members, relative.ID)
+		} else {
+			barred = append(barred, relative.ID)
+		}
+	}
+	return members, barred
 }
 
 // HolderInUnit returns who holds a lease for the processes of a systemd unit or a

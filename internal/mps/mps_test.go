@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -199,7 +200,7 @@ func TestDeathIsNoticed(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := p.idOf(t, "GPU-a")
-	if err := p.Processes.Signal(id, unix.SIGKILL); err != nil {
+	if err := p.Processes.Signal(kin.Authority(), id, unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-died; got != "GPU-a" {

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -78,7 +79,7 @@ func (p *Pool) stop(d *daemon) {
 		if !p.isControl(d.id, d.uid) {
 			break
 		}
-		_ = p.Processes.Signal(d.id, signal)
+		_ = p.Processes.Signal(kin.OfUser(d.uid), d.id, signal)
 		p.awaitEnd(d.id, time.Second)
 	}
 	if !p.Processes.Alive(d.id) {

@@ -48,7 +48,7 @@ func Of(e *lease.Effect, labels func(text []byte, parts []lease.Part) []byte) (g
 	if len(held.Parts) == 1 {
 		event.GPU = held.Parts[0].GPU
 	}
-	return event, true
+	return Sparing(event, e.Spared), true
 }
 
 // ofRequest returns the event that a request waits, or that it was not granted

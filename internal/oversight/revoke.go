@@ -20,23 +20,30 @@ type Revoker struct {
 var _ watchdog.Book = Revoker{}
 
 // Revoke ends a lease. A lease that has ended already is no error.
-func (r Revoker) Revoke(ctx context.Context, k lease.Key, fence uint64, why string) error {
-	err := r.Ledger.Revoke(ctx, k, fence, why)
+func (r Revoker) Revoke(ctx context.Context, k lease.Key, fence uint64, why string, spared []string) error {
+	err := r.Ledger.Revoke(ctx, k, fence, why, spared)
 	if errors.Is(err, lease.ErrUnknown) || errors.Is(err, lease.ErrStaleFence) {
 		return nil
 	}
 	return err
 }
 
+// Members lists the members of a lease, and what its scope must not reach.
+func (r Revoker) Members(k lease.Key, fence uint64) (members, barred []process.ID) {
+	return r.Scoped(k, fence)
+}
+
 // Users lists the members of a lease that were last seen on a device under it, and
 // the members that descend from them. The others have not taken its memory: what
 // started a program, and in a scope what runs beside it.
-func (r Revoker) Users(k lease.Key, fence uint64) []process.ID {
+func (r Revoker) Users(k lease.Key, fence uint64) (users, barred []process.ID) {
 	using := map[process.ID]bool{}
 	for _, p := range r.Belonging()[fence] {
 		using[p.Line[0]] = true
 	}
-	return slices.DeleteFunc(r.Members(k, fence), func(id process.ID) bool {
+	idle := func(id process.ID) bool {
 		return !slices.ContainsFunc(r.Line(id), func(line process.ID) bool { return using[line] })
-	})
+	}
+	members, barred := r.Scoped(k, fence)
+	return slices.DeleteFunc(members, idle), slices.DeleteFunc(barred, idle)
 }

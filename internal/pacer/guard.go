@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/pace"
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -134,7 +135,7 @@ func (g *guardian) stop(o order) {
 	}
 	before := len(p.files)
 	for _, id := range o.Stop {
-		h, err := g.halt(id)
+		h, err := g.halt(o.In, id)
 		if errors.Is(err, errLeave) {
 			continue
 		}
@@ -152,8 +153,8 @@ func (g *guardian) stop(o order) {
 	g.say(report{Lease: o.Lease, Answer: true, Stopped: stopped})
 }
 
-// halt stops this very process.
-func (g *guardian) halt(id process.ID) (*handle, error) {
+// halt stops this very process, if the mandate reaches it.
+func (g *guardian) halt(in kin.Mandate, id process.ID) (*handle, error) {
 	fd, err := unix.PidfdOpen(id.PID, 0)
 	if errors.Is(err, unix.ESRCH) {
 		return nil, errLeave
@@ -163,12 +164,15 @@ func (g *guardian) halt(id process.ID) (*handle, error) {
 	}
 	err = stoppable(g.table, id) // after the pidfd: then it is about the process that the pidfd means
 	if err == nil {
+		err = g.table.Reaches(in, id)
+	}
+	if err == nil {
 		err = unix.PidfdSendSignal(fd, unix.SIGSTOP, nil, 0)
 	}
 	switch {
 	case err == nil:
 		return &handle{fd}, nil
-	case errors.Is(err, unix.ESRCH):
+	case errors.Is(err, unix.ESRCH), errors.Is(err, process.ErrSpared), errors.Is(err, process.ErrGone):
 		err = errLeave
 	case errors.Is(err, unix.EPERM):
 		err = fmt.Errorf("process %d: %w", id.PID, ErrDenied)

@@ -22,7 +22,7 @@ type paced struct {
 	wake  chan struct{} // something has changed; has room for one
 
 	mu      sync.Mutex // guards what follows
-	holds   []Hold     // the least share first
+	holds   []Hold     // the least share first; of equal ones, that of the owner last
 	ended   Hold       // the last one that was ended, with who ended it
 	control pace.Controller
 	seen    []func() // what was measured, and is not learned yet: pauses come first
@@ -32,6 +32,7 @@ type paced struct {
 	lasted  time.Duration // of all pauses
 	turns   int
 	refused string
+	sparing bool // people were told that some of its processes are left alone
 }
 
 func newPaced(h Hold) *paced {
@@ -46,8 +47,37 @@ func (l *paced) hold(h Hold) {
 	}
 	l.holds = slices.DeleteFunc(l.holds, func(old Hold) bool { return old.Source == h.Source })
 	l.holds = append(l.holds, h)
-	slices.SortStableFunc(l.holds, func(a, b Hold) int { return cmp.Compare(a.Share, b.Share) })
+	slices.SortStableFunc(l.holds, func(a, b Hold) int { return cmp.Or(cmp.Compare(a.Share, b.Share), rank(a)-rank(b)) })
 	l.changed()
+}
+
+// rank puts the hold of an owner, who may not have every process stopped, after
+// others with the same share.
+func rank(h Hold) int {
+	if h.Source == ByOwner {
+		return 1
+	}
+	return 0
+}
+
+// counting returns the hold that counts: the processes are stopped in the name of
+// who set it.
+func (l *paced) counting() Hold {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.holds) == 0 {
+		return Hold{Share: 1}
+	}
+	return l.holds[0]
+}
+
+// spares notes that processes are left alone, and reports whether that is new.
+func (l *paced) spares(spared []process.ID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fresh := len(spared) > 0 && !l.sparing
+	l.sparing = l.sparing || fresh
+	return fresh
 }
 
 // let ends what some sources hold it to, and reports whether there was anything.
@@ -79,12 +109,8 @@ func (l *paced) changed() {
 
 // share returns the share that it is held to; 1: to none.
 func (l *paced) share() float64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.holds) == 0 {
-		return 1
-	}
-	return l.holds[0].Share
+	h := l.counting()
+	return h.Share
 }
 
 // byHand returns what people hold it to.

@@ -21,7 +21,9 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/notice"
 	"github.com/berth-gpu/berth/internal/pace"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/wholefile"
@@ -80,6 +82,17 @@ type Hold struct {
 	GPU    string    `json:"gpu,omitempty"` // UUID of the device that is the reason; empty: none
 }
 
+// mandate returns in whose name processes of a lease are stopped.
+func (h *Hold) mandate(l *lease.Lease) kin.Mandate {
+	switch h.Source {
+	case ByOwner:
+		return kin.OfUser(l.Holder.UID)
+	case ByOperator, ByThrottle:
+		return kin.Authority()
+	}
+	return kin.Mandate{}
+}
+
 // Paced is a lease that is held to a share.
 type Paced struct {
 	Key      lease.Key
@@ -136,8 +149,14 @@ func (p *Pacer) Hold(h Hold) error {
 	if err := p.refuse(held, h); err != nil {
 		return err
 	}
+	members, spared := p.table.Reach(h.mandate(held), p.Book.Members(h.Key, h.Fence))
+	if len(members) == 0 && len(spared) > 0 {
+		err := &RefusedError{ID: h.Key.ID, Why: othersText}
+		p.Event(notice.Sparing(refusedEvent(held, h, err.Why), p.table.Describe(spared)))
+		return err
+	}
 	if h.Source != ByThrottle {
-		for _, id := range p.Book.Members(h.Key, h.Fence) {
+		for _, id := range members {
 			if err := stoppable(p.table, id); err != nil && !errors.Is(err, errLeave) {
 				err := &RefusedError{ID: h.Key.ID, Why: err.Error(), Denied: errors.Is(err, ErrDenied)}
 				p.Event(refusedEvent(held, h, err.Why))
@@ -157,8 +176,9 @@ func (p *Pacer) Hold(h Hold) error {
 	}
 	before := l.share()
 	l.hold(h)
+	l.spares(spared)
 	if now := l.share(); now != before && (h.Source != ByThrottle || before == 1) { // a policy changes its mind too often
-		p.Event(pacedEvent(held, h, now))
+		p.Event(notice.Sparing(pacedEvent(held, h, now), p.table.Describe(spared)))
 	}
 	if h.Source != ByThrottle {
 		return p.write(true)

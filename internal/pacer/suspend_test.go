@@ -26,7 +26,7 @@ func TestSuspend(t *testing.T) {
 	l := r.leases[7]
 	r.mu.Unlock()
 	for range 3 { // what a turn does
-		if why := r.pause(t.Context(), l, pace.Turn{Pause: pace.LongestPause}); why != "" || stopped(t, p.id) {
+		if why := r.pause(t.Context(), l, r.Book.Lease(l.key, l.fence), pace.Turn{Pause: pace.LongestPause}); why != "" || stopped(t, p.id) {
 			t.Fatalf("it is stopped, or refused: %q", why)
 		}
 	}

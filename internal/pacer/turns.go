@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/notice"
 	"github.com/berth-gpu/berth/internal/pace"
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -21,6 +22,9 @@ const (
 	// time there are fewer that could start others meanwhile.
 	rounds = 5
 )
+
+// othersText says why a lease is not paced that its owner holds to a share.
+const othersText = "all its processes belong to other users, and only an operator may have them stopped"
 
 // turns stops and continues the processes of a lease until nobody holds it any
 // more, the lease ends, or ctx does.
@@ -40,7 +44,7 @@ func (p *Pacer) turns(ctx context.Context, l *paced) {
 		run := turn.Run
 		why := p.denied(held)
 		if why == "" {
-			why = p.pause(ctx, l, turn)
+			why = p.pause(ctx, l, held, turn)
 		}
 		switch {
 		case why != "":
@@ -77,11 +81,20 @@ func (p *Pacer) forget(l *paced, held *lease.Lease) bool {
 
 // pause stops the processes of a lease for a while, and returns when they run
 // again. If they must not be stopped, it returns the reason.
-func (p *Pacer) pause(ctx context.Context, l *paced, turn pace.Turn) (refused string) {
-	members := p.Book.Members(l.key, l.fence)
+func (p *Pacer) pause(ctx context.Context, l *paced, held *lease.Lease, turn pace.Turn) (refused string) {
+	hold := l.counting()
+	in := hold.mandate(held)
+	members, spared := p.table.Reach(in, p.Book.Members(l.key, l.fence))
 	l.members(members)
-	if turn.Pause == 0 || len(members) == 0 {
+	switch {
+	case turn.Pause == 0:
 		return ""
+	case len(members) == 0 && len(spared) > 0:
+		return othersText
+	case len(members) == 0:
+		return ""
+	case l.spares(spared):
+		p.Event(notice.Sparing(pacedEvent(held, hold, hold.Share), p.table.Describe(spared)))
 	}
 	over := l.stopping()
 	if p.isSuspended(l.fence) { // who suspends it waits for a pause that began before
@@ -104,7 +117,7 @@ func (p *Pacer) pause(ctx context.Context, l *paced, turn pace.Turn) (refused st
 			known[id] = true
 		}
 		l.stops(fresh)
-		r, err := p.line.ask(order{Lease: l.fence, Stop: fresh, Millis: turn.Pause.Milliseconds(), Again: round > 0})
+		r, err := p.line.ask(order{Lease: l.fence, In: in, Stop: fresh, Millis: turn.Pause.Milliseconds(), Again: round > 0})
 		switch {
 		case err != nil:
 			l.freed()
@@ -116,7 +129,7 @@ func (p *Pacer) pause(ctx context.Context, l *paced, turn pace.Turn) (refused st
 		if stopped += r.Stopped; stopped == 0 {
 			break
 		}
-		members = p.Book.Members(l.key, l.fence)
+		members, _ = p.table.Reach(in, p.Book.Members(l.key, l.fence))
 	}
 	if stopped == 0 { // all of them are left as they are
 		l.freed()
@@ -147,13 +160,9 @@ func (p *Pacer) refused(l *paced, held *lease.Lease, why string) {
 	l.mu.Lock()
 	told := l.refused == why
 	l.refused = why
-	var h Hold
-	if len(l.holds) > 0 {
-		h = l.holds[0]
-	}
 	l.mu.Unlock()
 	if !told {
-		p.Event(refusedEvent(held, h, why))
+		p.Event(refusedEvent(held, l.counting(), why))
 	}
 }
 

@@ -11,8 +11,10 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/notice"
 	"github.com/berth-gpu/berth/internal/park"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/words"
@@ -126,6 +128,7 @@ func (p *Parking) claim(held *lease.Lease, o order) (*parked, error) {
 	if why := p.Denied(held.Parts[0].GPU); why != "" {
 		return nil, refuse(held.ID, park.NoRights, why, "")
 	}
+	in := p.Book.ParkMandate(o.key, o.by)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.leases[held.Fence]
@@ -141,7 +144,7 @@ func (p *Parking) claim(held *lease.Lease, o order) (*parked, error) {
 		return nil, refuse(held.ID, park.Busy, "its memory is being moved", "Wait until that is done.")
 	}
 	r.GPU, r.User, r.Source, r.By, r.Why = held.Parts[0].GPU, held.Holder.User, o.source, lease.ByOf(o.by), o.why
-	r.wanter = o.wanter
+	r.wanter, r.In = o.wanter, in
 	r.Processes, r.failed, r.Returns, r.lost, r.touched, r.moves, r.Wanted = nil, "", false, false, false, true, time.Time{}
 	p.leases[r.Fence] = r
 	r.Awake = p.wakes[r.Fence]
@@ -168,8 +171,8 @@ func (p *Parking) carryOut(ctx context.Context, r *parked, o order, done chan<- 
 		return
 	}
 	began, moving := time.Now(), r.stepTime()
-	p.tell(r, gpu.EventParking, gpu.Warning, fmt.Sprintf("%s is being parked%s: its memory moves to the memory of the machine", o.key.ID, because(o.why)),
-		map[string]any{"memory_mb": r.host(), "host_mb": r.host(), "reason": o.why, "for": o.wanter.ID, "source": string(o.source)})
+	p.Publish(notice.Sparing(p.event(r, gpu.EventParking, gpu.Warning, fmt.Sprintf("%s is being parked%s: its memory moves to the memory of the machine", o.key.ID, because(o.why)),
+		map[string]any{"memory_mb": r.host(), "host_mb": r.host(), "reason": o.why, "for": o.wanter.ID, "source": string(o.source)}), r.sparing()))
 	p.suspend(r)
 	err := p.away(ctx, r, o)
 	switch {
@@ -222,7 +225,7 @@ func (p *Parking) prepare(ctx context.Context, r *parked, o order) error {
 		if i := slices.IndexFunc(s.Processes, func(on gpu.Process) bool { return on.PID == m.PID }); i >= 0 && !s.Processes[i].Memory.Known() {
 			return refuse(o.key.ID, park.Unparkable, fmt.Sprintf("the driver does not say how much memory process %d has", m.PID), "")
 		}
-		if err := p.Processes.Signal(process.ID(m.Process), process.Probe); errors.Is(err, fs.ErrPermission) {
+		if err := p.Processes.Signal(kin.Authority(), process.ID(m.Process), process.Probe); errors.Is(err, fs.ErrPermission) {
 			return refuse(o.key.ID, park.NoRights, fmt.Sprintf("process %d belongs to another user, and the daemon is not root", m.PID), "Start the daemon as root.")
 		}
 		if p.Processes.Stopped(process.ID(m.Process)) {
@@ -261,12 +264,14 @@ func (p *Parking) reserve(r *parked, list []moved) error {
 }
 
 // members returns the processes of a lease, with what they have on its device. It
-// refuses a lease that has processes which berth must not act on, or that also use
-// another device.
+// refuses a lease that has processes on a device which berth must not act on, or that
+// also use another device. Processes of other users that use no device are left alone.
 func (p *Parking) members(r *parked) ([]moved, error) {
 	var list []moved
 	index := map[process.ID]int{}
-	for _, id := range p.Book.Members(r.Key, r.Fence) {
+	reached, spared := p.Processes.Reach(r.mandate(), p.Book.Members(r.Key, r.Fence))
+	r.setSpared(p.Processes.Describe(spared))
+	for _, id := range reached {
 		index[id] = len(list)
 		list = append(list, moved{Process: park.Process(id)})
 	}
@@ -278,6 +283,8 @@ func (p *Parking) members(r *parked) ([]moved, error) {
 			i, member := index[on.Line[0]]
 			ours := on.Lease != nil && on.Lease.Fence == r.Fence
 			switch {
+			case slices.Contains(spared, on.Line[0]):
+				return nil, refuseOthers(r.Key.ID, on.Line[0].PID)
 			case member && uuid == r.GPU:
 				list[i].Memory += on.Memory
 			case member:
@@ -289,6 +296,12 @@ func (p *Parking) members(r *parked) ([]moved, error) {
 		}
 	}
 	return list, nil
+}
+
+// refuseOthers refuses to park a lease with a process that the user in whose name it
+// is done could not signal: its processes are parked together or not at all.
+func refuseOthers(id string, pid int) error {
+	return refuse(id, park.Unparkable, fmt.Sprintf("process %d uses the device and belongs to another user", pid), "Ask an operator to park it, or end that process first.")
 }
 
 // away moves all memory of a lease off its device, and has the book note it.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/wholefile"
 )
 
@@ -38,6 +39,9 @@ func (p *Parking) recall() *wholefile.Damage {
 		for _, k := range d.Leases {
 			if d.Boot != p.Boot {
 				k.Processes = nil // they ended with the boot that they were started in
+			}
+			if k.In == (kin.Mandate{}) { // an earlier berth wrote it
+				k.In = kin.OfUser(k.Key.UID)
 			}
 			p.leases[k.Fence] = &parked{kept: k, mu: &p.mu, changed: make(chan struct{})}
 		}

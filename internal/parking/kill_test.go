@@ -70,7 +70,7 @@ func (w *world) ends(l *lease.Lease) bool {
 	if !found || held.Fence != l.Fence {
 		return true
 	}
-	return w.now.book.Revoke(w.Context(), l.Key(), l.Fence, "it ended") == nil && !w.now.dead.Load()
+	return w.now.book.Revoke(w.Context(), l.Key(), l.Fence, "it ended", nil) == nil && !w.now.dead.Load()
 }
 
 // revive starts a new daemon if the present one was killed.

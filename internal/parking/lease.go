@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/park"
 )
@@ -19,6 +20,7 @@ type kept struct {
 	Since     time.Time     `json:"since"`
 	Source    park.Source   `json:"source"`
 	By        gpu.By        `json:"by,omitzero"`
+	In        kin.Mandate   `json:"in,omitzero"` // in whose name its processes are parked
 	Why       string        `json:"why,omitempty"`
 	Returns   bool          `json:"returns,omitempty"` // it waits for its turn to come back, or is going to
 	Wanted    time.Time     `json:"wanted,omitzero"`   // when its program asked for it, after it was parked by hand
@@ -47,6 +49,7 @@ type parked struct {
 	ended   bool        // the lease has ended
 	lost    bool        // its memory cannot be brought back
 	failed  string      // what went wrong last, and what to do
+	spared  []string    // processes that are not parked with it, for people
 
 	wanter   lease.Key     // of the request that it makes room for
 	parkedAt time.Time     // when its memory had left the device
@@ -126,6 +129,26 @@ func (r *parked) touch() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.touched = true
+}
+
+// mandate returns in whose name the processes of the lease are parked.
+func (r *parked) mandate() kin.Mandate {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.In
+}
+
+// setSpared notes the processes that are not parked with the lease.
+func (r *parked) setSpared(spared []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.spared = spared
+}
+
+func (r *parked) sparing() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.spared
 }
 
 func (r *parked) wasTouched() bool {

@@ -168,6 +168,13 @@ func (m *move) again(ctx context.Context, all []park.Outcome) ([]park.Outcome, e
 // are locked, and take no more. Before memory comes back, it waits until the device has
 // room.
 func (m *move) take(ctx context.Context, step park.Step, on []park.Process) ([]park.Outcome, error) {
+	if m.goal == park.Away { // a process can become another user's on the way
+		for _, id := range on {
+			if errors.Is(m.p.Processes.Reaches(m.r.mandate(), process.ID(id)), process.ErrSpared) {
+				return nil, refuseOthers(m.r.Key.ID, id.PID)
+			}
+		}
+	}
 	if step == park.Checkpoint {
 		if err := m.p.remeasure(ctx, m.r); err != nil {
 			return nil, err

@@ -19,6 +19,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
@@ -36,6 +37,8 @@ type Book interface {
 	Sums() map[string]ledger.DeviceSum
 	// Members lists the processes that berth may act on for a lease.
 	Members(k lease.Key, fence uint64) []process.ID
+	// ParkMandate returns in whose name somebody parks a lease.
+	ParkMandate(k lease.Key, by access.Actor) kin.Mandate
 	// Processes lists the processes that were last seen on a device.
 	Processes(uuid string) []ledger.Process
 	// Unparkable says why a lease cannot be parked; nil: it can.

@@ -359,7 +359,7 @@ func TestLeaseEndsWhileParked(t *testing.T) {
 		if err := w.now.Park(t.Context(), a.Key(), a.Fence, byU, ""); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.now.book.Revoke(t.Context(), a.Key(), a.Fence, "a test"); err != nil {
+		if err := w.now.book.Revoke(t.Context(), a.Key(), a.Fence, "a test", nil); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-gpu/berth/internal/kin"
 )
 
 // A shell at a terminal manages its jobs; without a terminal, and in the group of
@@ -61,7 +63,7 @@ func TestControl(t *testing.T) {
 		if err != nil || (c.Manager == cmd.Process.Pid) != test.managed || !test.managed && c.Manager != 0 || c.Stopped || c.Tracer != 0 {
 			t.Errorf("%s: %+v, %v", name, c, err)
 		}
-		_ = Proc().Signal(id, Kill)
+		_ = Proc().Signal(kin.Authority(), id, Kill)
 		_ = in.Close()
 		_ = cmd.Wait() // how it ended does not matter
 	}

@@ -102,28 +102,45 @@ func (t Table) Name(pid int) string {
 	return gpu.Printable(strings.TrimSpace(string(text)), 128)
 }
 
-// UID returns the user that a process runs as.
+// UID returns the user that a process runs as: the effective one, which decides
+// what the process may do.
 func (t Table) UID(pid int) (int, error) {
+	uids, err := t.UIDs(pid)
+	return uids.Effective, err
+}
+
+// UIDs returns the user ids of a process. Those of a simulated one are all the same.
+func (t Table) UIDs(pid int) (kin.UIDs, error) {
 	if pid > lastPID {
 		said, _ := t.simulated.facts(pid)
 		if uid, known := said.UID.Get(); known {
-			return uid, nil
+			return kin.UIDs{Real: uid, Effective: uid, Saved: uid}, nil
 		}
 	}
 	text, err := os.ReadFile(filepath.Join(t.root, strconv.Itoa(pid), "status"))
 	if err != nil {
-		return 0, gone(pid, err)
+		return kin.UIDs{}, gone(pid, err)
 	}
 	for line := range strings.Lines(string(text)) {
 		if rest, ok := strings.CutPrefix(line, "Uid:"); ok {
-			// The fields are real, effective, saved and file system: the
-			// effective one decides what the process may do.
-			if fields := strings.Fields(rest); len(fields) > 1 {
-				return strconv.Atoi(fields[1])
-			}
+			return parseUIDs(pid, strings.Fields(rest))
 		}
 	}
-	return 0, fmt.Errorf("process %d: its status names no user", pid)
+	return kin.UIDs{}, fmt.Errorf("process %d: its status names no user", pid)
+}
+
+// parseUIDs reads the user ids in a status: real, effective, saved and that for
+// files.
+func parseUIDs(pid int, fields []string) (u kin.UIDs, err error) {
+	if len(fields) < 3 {
+		return u, fmt.Errorf("process %d: its status names %d users", pid, len(fields))
+	}
+	for i, into := range []*int{&u.Real, &u.Effective, &u.Saved} {
+		if *into, err = strconv.Atoi(fields[i]); err != nil {
+			return kin.UIDs{}, fmt.Errorf("process %d: its status names no user: %w", pid, err)
+		}
+	}
+	return u, nil
 }
 
 // Groups returns the ids of the groups that a process is in, as the kernel

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-gpu/berth/internal/kin"
 )
 
 // Signal is what can be sent to a process.
@@ -19,14 +21,68 @@ const (
 	Continue  = unix.SIGCONT // continues a stopped process
 )
 
+// ErrSpared means that an act must not reach a process: the user in whose name it
+// is done could not signal it.
+var ErrSpared = errors.New("it belongs to another user")
+
+// Reach divides processes into those that an act reaches, and those that it must
+// spare. It leaves out those that have ended.
+func (t Table) Reach(in kin.Mandate, ids []ID) (reached, spared []ID) {
+	for _, id := range ids {
+		switch err := t.Reaches(in, id); {
+		case err == nil:
+			reached = append(reached, id)
+		case !errors.Is(err, ErrGone):
+			spared = append(spared, id)
+		}
+	}
+	return reached, spared
+}
+
+// Reaches returns nil if an act reaches this very process, and ErrSpared if not or
+// if nobody can tell. A caller that sends a signal opens a pidfd, asks Reaches, and
+// sends at once. A process can still change its user in between: then its old user
+// could have sent the signal in the same moment.
+func (t Table) Reaches(in kin.Mandate, id ID) error {
+	uids, err := kin.UIDs{}, error(nil)
+	if !in.All {
+		uids, err = t.UIDs(id.PID)
+	}
+	switch { // the identity comes last: then the uids are those of this process
+	case !t.Alive(id):
+		return fmt.Errorf("process %d: %w", id.PID, ErrGone)
+	case err != nil || !in.Reaches(uids):
+		return fmt.Errorf("process %d: %w", id.PID, ErrSpared)
+	}
+	return nil
+}
+
+// Describe names processes for people, each by its number and its name. It names
+// only the first few, and says how many others there are.
+func (t Table) Describe(ids []ID) []string {
+	const most = 8
+	var list []string
+	for i, id := range ids {
+		if i == most {
+			return append(list, fmt.Sprintf("%d more", len(ids)-most))
+		}
+		list = append(list, fmt.Sprintf("%d (%s)", id.PID, t.Name(id.PID)))
+	}
+	return list
+}
+
 // Signal sends a signal to this very process, and never to another one that got
-// the same pid: it opens a pidfd, checks which process that is, and sends the
-// signal through the pidfd. It returns ErrGone if the process is gone. A
-// simulated process ends with the first signal.
-func (t Table) Signal(id ID, signal Signal) error {
-	if in, start := t.simulated.of(id.PID); in != nil && start == id.Start {
+// the same pid: it opens a pidfd, checks which process that is and whether the
+// mandate reaches it, and sends the signal through the pidfd. It returns ErrGone if
+// the process is gone, and ErrSpared if the mandate does not reach it. A simulated
+// process ends with the first signal.
+func (t Table) Signal(in kin.Mandate, id ID, signal Signal) error {
+	if sim, start := t.simulated.of(id.PID); sim != nil && start == id.Start {
+		if err := t.Reaches(in, id); err != nil {
+			return fmt.Errorf("signal %w", err)
+		}
 		if signal != Probe {
-			in.End(id.PID)
+			sim.End(id.PID)
 		}
 		return nil
 	}
@@ -38,8 +94,8 @@ func (t Table) Signal(id ID, signal Signal) error {
 		return fmt.Errorf("signal process %d: %w", id.PID, err)
 	}
 	defer unix.Close(fd)
-	if !t.Alive(id) {
-		return fmt.Errorf("signal process %d: %w", id.PID, ErrGone)
+	if err := t.Reaches(in, id); err != nil {
+		return fmt.Errorf("signal %w", err)
 	}
 	if err := unix.PidfdSendSignal(fd, signal, nil, 0); errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("signal process %d: %w", id.PID, ErrGone)

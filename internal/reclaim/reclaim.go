@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
@@ -53,7 +54,7 @@ type Orphans interface {
 	List() []Orphan
 	// End ends an orphan, and waits for its end. It leaves a process alone that
 	// runs under a lease again.
-	End(ctx context.Context, o Orphan) error
+	End(ctx context.Context, o Orphan, in kin.Mandate) error
 }
 
 // Peaks remembers how much memory programs use.

@@ -18,6 +18,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
@@ -172,7 +173,7 @@ func (w *world) List() []Orphan {
 	return slices.Clone(w.orphans)
 }
 
-func (w *world) End(_ context.Context, o Orphan) error {
+func (w *world) End(_ context.Context, o Orphan, _ kin.Mandate) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.immune {

@@ -80,6 +80,9 @@ func (l *Lease) append(dst []byte) []byte {
 	dst = appendOptional(dst, `,"unit":`, l.Unit)
 	dst = appendList(dst, `,"scope":`, l.Scope)
 	dst = appendInt(dst, `,"time_limit_ns":`, l.TimeLimit)
+	if l.Imposed {
+		dst = append(dst, `,"imposed":true`...)
+	}
 	dst = appendList(dst, `,"groups":`, l.Groups)
 	if l.Parkable {
 		dst = append(dst, `,"parkable":true`...)

@@ -48,7 +48,7 @@ import (
 //
 // Added later under the same versions, because the book is the same without
 // them: Record.By, Lease.Parent, Lease.Unit, Lease.Scope, Lease.Implied,
-// Lease.Parkable, Lease.Returned and Lease.Asked. An older berth ignores them.
+// Lease.Parkable, Lease.Returned, Lease.Asked and Lease.Imposed. An older berth ignores them.
 const Version = 5
 
 // Record is one entry of the journal: what happened to a lease, as one JSON
@@ -134,6 +134,7 @@ type Lease struct {
 	Scope []string `json:"scope,omitempty"`
 
 	TimeLimit int64    `json:"time_limit_ns,omitempty"` // from the grant to the end
+	Imposed   bool     `json:"imposed,omitempty"`       // the time limit is not its user's own
 	Groups    []string `json:"groups,omitempty"`        // whose limits together count the lease
 
 	Parkable bool  `json:"parkable,omitempty"`

@@ -12,6 +12,9 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/kin"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/notice"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -51,17 +54,17 @@ func (w *Watchdog) done(what any) {
 	delete(w.ending, what)
 }
 
-// End revokes a lease for a reason that the watchdog does not see itself: it ends
-// the processes of the lease first. It does not block, and does nothing if that
-// has begun already.
-func (w *Watchdog) End(h Holding, why string) {
+// End revokes a lease for a reason that the watchdog does not see itself, in the
+// name of somebody: it ends the processes of the lease first. It does not block,
+// and does nothing if that has begun already.
+func (w *Watchdog) End(h Holding, in kin.Mandate, why string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.end(h, why)
+	w.end(h, in, why)
 }
 
 // end begins to revoke a lease, once. The caller holds mu.
-func (w *Watchdog) end(h Holding, why string) {
+func (w *Watchdog) end(h Holding, in kin.Mandate, why string) {
 	key, fence := h.Lease, h.Fence
 	if w.ending[fence] {
 		return
@@ -70,13 +73,13 @@ func (w *Watchdog) end(h Holding, why string) {
 	grace := w.settings.Grace
 	w.add(func(ctx context.Context) {
 		defer w.done(fence)
-		if !w.book.BeginRevoke(key, fence, why) {
+		t := w.membersOf(h, in, w.book.Members)
+		_, spared := w.look(t)
+		if !w.book.BeginRevoke(key, fence, why, w.processes.Describe(spared)) {
 			return
 		}
-		w.record(byPolicy("revoke", api.AuditObject{Kind: "lease", Owner: h.User, ID: h.Lease.ID}, why))
-		left := w.stop(ctx, grace,
-			func() []process.ID { return w.book.Members(key, fence) },
-			func(id process.ID) bool { return w.book.Moved(key, fence, id) })
+		w.record(byPolicy("revoke", api.AuditObject{Kind: "lease", Owner: h.User, ID: h.Lease.ID}, why+w.leftAlone(spared)))
+		left, spared := w.stop(ctx, grace, t)
 		if ctx.Err() != nil {
 			return
 		}
@@ -84,7 +87,7 @@ func (w *Watchdog) end(h Holding, why string) {
 			w.complain(h, left)
 			why += "; some of its processes could not be ended"
 		}
-		if err := w.book.Revoke(ctx, key, fence, why); err != nil {
+		if err := w.book.Revoke(ctx, key, fence, why, w.processes.Describe(spared)); err != nil {
 			w.event(gpu.Event{
 				Time: time.Now(), Code: gpu.EventOverLimit, Severity: gpu.Warning, Lease: key.ID, User: h.User, Data: map[string]any{"fence": fence},
 				Text: fmt.Sprintf("berth could not revoke %s and tries again: %v", key.ID, err),
@@ -93,11 +96,16 @@ func (w *Watchdog) end(h Holding, why string) {
 	})
 }
 
+// leftAlone names processes that an act spares, to follow a sentence.
+func (w *Watchdog) leftAlone(spared []process.ID) string {
+	return notice.LeftAlone(w.processes.Describe(spared))
+}
+
 // endStranger returns the errand that ends a process under no lease. A process
 // that cannot be ended is not tried again.
 func (w *Watchdog) endStranger(on gpu.Device, s Stranger, by Settings) func(context.Context) {
 	return func(ctx context.Context) {
-		if left := w.stopStranger(ctx, on, s, "gpu.foreign is "+string(by.Foreign), by.Grace); len(left) == 0 && ctx.Err() == nil {
+		if left := w.stopStranger(ctx, on, s, "gpu.foreign is "+string(by.Foreign), kin.Authority(), by.Grace); len(left) == 0 && ctx.Err() == nil {
 			w.done(s.ID)
 		}
 	}
@@ -106,9 +114,10 @@ func (w *Watchdog) endStranger(on gpu.Device, s Stranger, by Settings) func(cont
 // ErrLeased says that a process was not ended, because it runs under a lease.
 var ErrLeased = errors.New("it runs under a lease now")
 
-// EndOrphan ends a process whose lease has ended, and waits for its end. Policy
-// says why berth may. It leaves alone a process that runs under a lease again.
-func (w *Watchdog) EndOrphan(ctx context.Context, on gpu.Device, s Stranger, policy string) error {
+// EndOrphan ends a process whose lease has ended, in the name of somebody, and waits
+// for its end. Policy says why berth may. It leaves alone a process that runs under
+// a lease again.
+func (w *Watchdog) EndOrphan(ctx context.Context, on gpu.Device, s Stranger, in kin.Mandate, policy string) error {
 	w.mu.Lock()
 	grace, begun := w.settings.Grace, w.ending[s.ID]
 	w.ending[s.ID] = true
@@ -120,7 +129,10 @@ func (w *Watchdog) EndOrphan(ctx context.Context, on gpu.Device, s Stranger, pol
 	if w.book.Leased(on.UUID, s.ID) {
 		return ErrLeased
 	}
-	left := w.stopStranger(ctx, on, s, policy, grace)
+	if _, spared := w.processes.Reach(in, []process.ID{s.ID}); len(spared) > 0 {
+		return fmt.Errorf("it was left alone: %w", process.ErrSpared)
+	}
+	left := w.stopStranger(ctx, on, s, policy, in, grace)
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -135,20 +147,23 @@ func (w *Watchdog) EndOrphan(ctx context.Context, on gpu.Device, s Stranger, pol
 // stopStranger ends a process under no lease, because of a policy, and sends an
 // event. It leaves alone a process that gets a lease meanwhile. It returns the
 // process if it could not end it.
-func (w *Watchdog) stopStranger(ctx context.Context, on gpu.Device, s Stranger, policy string, grace time.Duration) []process.ID {
-	spared := false
+func (w *Watchdog) stopStranger(ctx context.Context, on gpu.Device, s Stranger, policy string, in kin.Mandate, grace time.Duration) []process.ID {
+	adopted := false
 	leased := func(id process.ID) bool {
-		spared = spared || w.book.Leased(on.UUID, id)
-		return spared
+		adopted = adopted || w.book.Leased(on.UUID, id)
+		return adopted
 	}
 	if !leased(s.ID) {
 		w.record(byPolicy("kill", api.AuditObject{Kind: "process", Owner: s.User, ID: fmt.Sprint(s.PID)},
 			fmt.Sprintf("%s uses %s of %s under no lease, and %s", s, s.Memory, on.Label(), policy)))
 	}
-	left := w.stop(ctx, grace, func() []process.ID { return slices.DeleteFunc([]process.ID{s.ID}, leased) }, leased)
-	if ctx.Err() != nil || spared {
+	left, spared := w.stop(ctx, grace, target{in: in, moved: leased, members: func() (members, barred []process.ID) {
+		return slices.DeleteFunc([]process.ID{s.ID}, leased), nil
+	}})
+	if ctx.Err() != nil || adopted {
 		return nil
 	}
+	left = append(left, spared...)
 	severity := gpu.Warning
 	text := fmt.Sprintf("%s was ended: it used %s of %s under no lease, and %s", s, s.Memory, on.Label(), policy)
 	if len(left) > 0 {
@@ -175,33 +190,69 @@ const (
 	dying     = 5 * time.Second
 )
 
-// stop ends processes: SIGTERM, and SIGKILL after the grace. It asks for the
-// members again before each signal, so that it finds processes started
-// meanwhile, and spares those that moved to another lease. It returns those
-// that it could not end.
-func (w *Watchdog) stop(ctx context.Context, grace time.Duration, members func() []process.ID, moved func(process.ID) bool) []process.ID {
-	known := members()
-	w.signal(known, process.Terminate)
-	w.gone(ctx, known, grace)
-	if ctx.Err() != nil {
-		return nil
-	}
-	known = slices.DeleteFunc(known, moved)
-	for _, id := range members() { // also a child that has outlived its parents
-		if !slices.Contains(known, id) {
-			known = append(known, id)
-		}
-	}
-	w.signal(known, process.Kill)
-	w.gone(ctx, known, dying)
-	return slices.DeleteFunc(known, func(id process.ID) bool { return !w.processes.Alive(id) })
+// target is the processes that an act ends.
+type target struct {
+	in      kin.Mandate // in whose name
+	members func() (members, barred []process.ID)
+	moved   func(process.ID) bool // a member is under another lease now
+	scoped  bool                  // only what is a member now may be signalled
 }
 
-func (w *Watchdog) signal(members []process.ID, signal process.Signal) {
+// membersOf returns the processes of a lease, or some of them, as a target.
+func (w *Watchdog) membersOf(h Holding, in kin.Mandate, which func(lease.Key, uint64) (members, barred []process.ID)) target {
+	return target{
+		in: in, scoped: h.Scoped,
+		members: func() (members, barred []process.ID) { return which(h.Lease, h.Fence) },
+		moved:   func(id process.ID) bool { return w.book.Moved(h.Lease, h.Fence, id) },
+	}
+}
+
+// look returns the processes of a target that the act reaches now, and those that
+// it has to spare.
+func (w *Watchdog) look(t target) (reached, spared []process.ID) {
+	members, barred := t.members()
+	reached, spared = w.processes.Reach(t.in, members)
+	return reached, append(spared, barred...)
+}
+
+// stop ends processes: SIGTERM, and SIGKILL after the grace. It looks again before
+// each signal, so that it finds processes started meanwhile, and spares those that
+// moved to another lease or to another user. It returns those that it could not
+// end, and those that it spared.
+func (w *Watchdog) stop(ctx context.Context, grace time.Duration, t target) (left, spared []process.ID) {
+	known, before := w.look(t)
+	w.signal(t.in, known, process.Terminate)
+	w.gone(ctx, known, grace)
+	if ctx.Err() != nil {
+		return nil, nil
+	}
+	now, spared := w.look(t)
+	if known = slices.DeleteFunc(known, t.moved); t.scoped {
+		known = nil
+	}
+	known = union(known, now) // also a child that has outlived its parents
+	w.signal(t.in, known, process.Kill)
+	w.gone(ctx, known, dying)
+	left, others := w.processes.Reach(t.in, known)
+	spared = union(union(before, spared), others)
+	return left, slices.DeleteFunc(spared, func(id process.ID) bool { return !w.processes.Alive(id) })
+}
+
+// union returns what is in one of two lists.
+func union(list, more []process.ID) []process.ID {
+	for _, id := range more {
+		if !slices.Contains(list, id) {
+			list = append(list, id)
+		}
+	}
+	return list
+}
+
+func (w *Watchdog) signal(in kin.Mandate, members []process.ID, signal process.Signal) {
 	for _, id := range members {
 		// If the process has ended, all is well. One that may not be signalled
 		// is found alive in the end, and reported.
-		_ = w.processes.Signal(id, signal)
+		_ = w.processes.Signal(in, id, signal)
 	}
 }
 
@@ -233,7 +284,7 @@ func (w *Watchdog) complain(h Holding, left []process.ID) {
 // the reason is unknown.
 func (w *Watchdog) whyLeft(left []process.ID) string {
 	for _, p := range left {
-		if err := w.processes.Signal(p, process.Probe); err != nil && !errors.Is(err, process.ErrGone) {
+		if err := w.processes.Signal(kin.Authority(), p, process.Probe); err != nil && !errors.Is(err, process.ErrGone) {
 			return fmt.Sprintf(" (%v: the daemon must run as root to end those of others)", err)
 		}
 	}

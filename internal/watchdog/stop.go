@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/kin"
 )
 
 // HeatPolicy says what to do about the holders of a device that is too hot.
@@ -62,7 +63,7 @@ func (w *Watchdog) Stop(on gpu.Device, now time.Time, halt *Halt, holdings []Hol
 		case h.Scoped:
 			w.stopUsers(h, why)
 		default:
-			w.end(h, why)
+			w.end(h, kin.Authority(), why)
 		}
 	}
 	w.halts[on.UUID] = after

@@ -9,6 +9,8 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/kin"
+	"github.com/berth-gpu/berth/internal/notice"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/words"
 )
@@ -59,26 +61,33 @@ func (w *Watchdog) stopUsers(h Holding, why string) {
 	grace := w.settings.Grace
 	w.add(func(ctx context.Context) {
 		defer w.done(fence)
-		users := w.book.Users(key, fence)
-		if len(users) == 0 { // they, or the lease, have ended meanwhile
+		t := w.membersOf(h, kin.Authority(), w.book.Users)
+		first, spared := w.look(t)
+		if len(first) == 0 && len(spared) == 0 { // they, or the lease, have ended meanwhile
 			return
 		}
-		w.record(byPolicy("stop", api.AuditObject{Kind: "lease", Owner: h.User, ID: key.ID}, why))
-		moved := func(id process.ID) bool { return w.book.Moved(key, fence, id) }
-		left := w.stop(ctx, grace, func() []process.ID { return slices.DeleteFunc(slices.Clone(users), moved) }, moved)
+		w.record(byPolicy("stop", api.AuditObject{Kind: "lease", Owner: h.User, ID: key.ID}, why+w.leftAlone(spared)))
+		t.members = func() (members, barred []process.ID) {
+			users, barred := w.book.Users(key, fence)
+			return slices.DeleteFunc(users, func(id process.ID) bool { return !slices.Contains(first, id) }), barred
+		}
+		left, spared := w.stop(ctx, grace, t)
 		if ctx.Err() != nil {
 			return
 		}
-		w.settle(fence, left)
+		w.settle(fence, append(slices.Clone(left), spared...))
 		if len(left) > 0 {
 			w.complain(h, left)
 		}
-		if ended := len(slices.DeleteFunc(users, w.processes.Alive)); ended > 0 {
-			w.event(gpu.Event{
-				Time: time.Now(), Code: gpu.EventStopped, Severity: gpu.Warning, Lease: key.ID, User: h.User,
-				Data: map[string]any{"fence": fence, "processes": ended},
-				Text: fmt.Sprintf("berth ended %s of %s: %s; the lease stays for the program that is started next", words.Count(ended, "process"), key.ID, why),
-			})
+		ended := len(slices.DeleteFunc(first, w.processes.Alive))
+		if ended == 0 && len(spared) == 0 {
+			return
 		}
+		text := fmt.Sprintf("berth ended %s of %s: %s; the lease stays for the program that is started next", words.Count(ended, "process"), key.ID, why)
+		e := gpu.Event{
+			Time: time.Now(), Code: gpu.EventStopped, Severity: gpu.Warning, Lease: key.ID, User: h.User, Text: text,
+			Data: map[string]any{"fence": fence, "processes": ended},
+		}
+		w.event(notice.Sparing(e, w.processes.Describe(spared)))
 	})
 }

@@ -2,6 +2,7 @@ package watchdog
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,14 +16,9 @@ import (
 )
 
 // Users is everybody, less those who only started a program.
-func (w *world) Users(k lease.Key, fence uint64) []process.ID {
-	var users []process.ID
-	for _, id := range w.Members(k, fence) {
-		if id.PID < 100 {
-			users = append(users, id)
-		}
-	}
-	return users
+func (w *world) Users(k lease.Key, fence uint64) (users, barred []process.ID) {
+	users, barred = w.Members(k, fence)
+	return slices.DeleteFunc(users, func(id process.ID) bool { return id.PID >= 100 }), barred
 }
 
 func (w *world) sent() string {

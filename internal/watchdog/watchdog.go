@@ -17,6 +17,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -71,27 +72,31 @@ type Stranger struct {
 
 // Book knows leases and their processes.
 type Book interface {
-	// BeginRevoke says why a lease is going to be revoked, so that it is
-	// revoked and not released if its processes end before Revoke. It returns
-	// false if the lease has ended.
-	BeginRevoke(k lease.Key, fence uint64, why string) bool
-	// Members returns the living processes of a lease.
-	Members(k lease.Key, fence uint64) []process.ID
-	// Users returns the living processes of a lease that use its devices, and
-	// what these have started.
-	Users(k lease.Key, fence uint64) []process.ID
+	// BeginRevoke says why a lease is going to be revoked, and which processes are
+	// left alone, so that it is revoked and not released if its processes end before
+	// Revoke. It returns false if the lease has ended.
+	BeginRevoke(k lease.Key, fence uint64, why string, spared []string) bool
+	// Members returns the living processes of a lease, and those that its scope
+	// names but must not reach.
+	Members(k lease.Key, fence uint64) (members, barred []process.ID)
+	// Users returns those of them that use the devices of the lease, and what these
+	// have started.
+	Users(k lease.Key, fence uint64) (users, barred []process.ID)
 	// Moved reports whether a process that was a member is under another lease
 	// now.
 	Moved(k lease.Key, fence uint64, member process.ID) bool
 	// Leased reports whether a process is under a lease on a device.
 	Leased(uuid string, id process.ID) bool
-	// Revoke ends a lease, if it has not ended.
-	Revoke(ctx context.Context, k lease.Key, fence uint64, why string) error
+	// Revoke ends a lease, if it has not ended. Spared describes the processes that
+	// were left alone, for the event.
+	Revoke(ctx context.Context, k lease.Key, fence uint64, why string, spared []string) error
 }
 
-// Processes sends signals.
+// Processes sends signals. See process.Table.
 type Processes interface {
-	Signal(id process.ID, signal process.Signal) error
+	Signal(in kin.Mandate, id process.ID, signal process.Signal) error
+	Reach(in kin.Mandate, ids []process.ID) (reached, spared []process.ID)
+	Describe(ids []process.ID) []string
 	Alive(id process.ID) bool
 }
 
@@ -220,7 +225,7 @@ func (w *Watchdog) overLimit(on gpu.Device, now time.Time, h Holding, samples in
 	case Stop:
 		w.stopUsers(h, why)
 	case Revoke:
-		w.end(h, why)
+		w.end(h, kin.Authority(), why)
 	}
 }
 

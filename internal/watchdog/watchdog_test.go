@@ -17,6 +17,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -31,6 +32,9 @@ type world struct {
 	mu       sync.Mutex
 	ends     map[process.ID]time.Duration // after SIGTERM; negative: it does not listen
 	immune   map[process.ID]bool          // nobody may signal it
+	users    map[process.ID]int           // whose they are; root's unless it says otherwise
+	barred   map[process.ID]bool          // the scope names them and must not reach them
+	spared   []string                     // of which the book was told last
 	dead     map[process.ID]time.Time
 	signals  []string
 	events   []gpu.Event
@@ -49,12 +53,35 @@ func (w *world) next() time.Time {
 }
 
 func newWorld() *world {
-	return &world{ends: map[process.ID]time.Duration{}, moved: map[process.ID]bool{}, dead: map[process.ID]time.Time{}, immune: map[process.ID]bool{}}
+	return &world{ends: map[process.ID]time.Duration{}, moved: map[process.ID]bool{}, dead: map[process.ID]time.Time{}, immune: map[process.ID]bool{}, users: map[process.ID]int{}, barred: map[process.ID]bool{}}
 }
 
 func pid(n int) process.ID { return process.ID{PID: n, Start: uint64(n)} }
 
-func (w *world) Signal(id process.ID, s unix.Signal) error {
+// Reach spares the processes of others in the name of a user.
+func (w *world) Reach(in kin.Mandate, ids []process.ID) (reached, spared []process.ID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, id := range ids {
+		switch {
+		case !w.alive(id):
+		case in.Reaches(kin.UIDs{Real: w.users[id], Saved: w.users[id]}):
+			reached = append(reached, id)
+		default:
+			spared = append(spared, id)
+		}
+	}
+	return reached, spared
+}
+
+func (w *world) Describe(ids []process.ID) (list []string) {
+	for _, id := range ids {
+		list = append(list, fmt.Sprint(id.PID))
+	}
+	return list
+}
+
+func (w *world) Signal(in kin.Mandate, id process.ID, s unix.Signal) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.alive(id) {
@@ -62,6 +89,9 @@ func (w *world) Signal(id process.ID, s unix.Signal) error {
 	}
 	if w.immune[id] {
 		return errors.New("operation not permitted")
+	}
+	if !in.Reaches(kin.UIDs{Real: w.users[id], Saved: w.users[id]}) {
+		return process.ErrSpared
 	}
 	w.signals = append(w.signals, fmt.Sprintf("%v %d", s, id.PID))
 	switch after := w.ends[id]; {
@@ -85,24 +115,27 @@ func (w *world) alive(id process.ID) bool {
 	return known && !(dying && !time.Now().Before(end))
 }
 
-func (w *world) BeginRevoke(_ lease.Key, _ uint64, why string) bool {
+func (w *world) BeginRevoke(_ lease.Key, _ uint64, why string, spared []string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.revoking = why
+	w.revoking, w.spared = why, spared
 	return !w.gone
 }
 
-func (w *world) Members(lease.Key, uint64) []process.ID {
+func (w *world) Members(lease.Key, uint64) (members, barred []process.ID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var list []process.ID
 	for id := range w.ends {
-		if w.alive(id) && !w.moved[id] {
-			list = append(list, id)
+		switch {
+		case !w.alive(id) || w.moved[id]:
+		case w.barred[id]:
+			barred = append(barred, id)
+		default:
+			members = append(members, id)
 		}
 	}
-	slices.SortFunc(list, func(a, b process.ID) int { return a.PID - b.PID })
-	return list
+	slices.SortFunc(members, func(a, b process.ID) int { return a.PID - b.PID })
+	return members, barred
 }
 
 func (w *world) Moved(_ lease.Key, _ uint64, id process.ID) bool { return w.Leased("", id) }
@@ -120,10 +153,10 @@ func (w *world) adopt(id process.ID) {
 	w.moved[id] = true
 }
 
-func (w *world) Revoke(_ context.Context, _ lease.Key, _ uint64, why string) error {
+func (w *world) Revoke(_ context.Context, _ lease.Key, _ uint64, why string, spared []string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.revoked = why
+	w.revoked, w.spared = why, spared
 	return nil
 }
 
@@ -489,7 +522,7 @@ func TestEndOrphan(t *testing.T) {
 				world := newWorld()
 				world.ends[pid(7)], world.immune[pid(7)], world.moved[pid(7)] = test.ends, test.immune, test.leased
 				w := world.watchdog(Warn, Show)
-				err := w.EndOrphan(t.Context(), gpuA, Stranger{ID: pid(7), Name: "python", User: "bob", Memory: 300, Ended: "train"}, "optimization.orphans is end")
+				err := w.EndOrphan(t.Context(), gpuA, Stranger{ID: pid(7), Name: "python", User: "bob", Memory: 300, Ended: "train"}, kin.Authority(), "optimization.orphans is end")
 				got := ""
 				if err != nil {
 					got = err.Error()

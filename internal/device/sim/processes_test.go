@@ -35,17 +35,17 @@ timeline:
 	if err != nil || !table.Alive(first) || len(table.Line(first)) != 1 {
 		t.Fatalf("it is %v, %v", first, err)
 	}
-	if err := table.Signal(first, 0); err != nil || !table.Alive(first) {
+	if err := table.Signal(kin.Authority(), first, 0); err != nil || !table.Alive(first) {
 		t.Errorf("asked whether it is there: %v", err)
 	}
-	if err := table.Signal(process.ID{PID: first.PID, Start: first.Start + 1}, unix.SIGKILL); !errors.Is(err, process.ErrGone) || !table.Alive(first) {
+	if err := table.Signal(kin.Authority(), process.ID{PID: first.PID, Start: first.Start + 1}, unix.SIGKILL); !errors.Is(err, process.ErrGone) || !table.Alive(first) {
 		t.Errorf("a signal to another one with its pid: %v", err)
 	}
 	dev := scan(t, b)[1]
 	if load := fast(t, dev).Utilization.Or(0); load != 50 {
 		t.Errorf("the load is %v", load)
 	}
-	if err := table.Signal(first, unix.SIGTERM); err != nil || table.Alive(first) {
+	if err := table.Signal(kin.Authority(), first, unix.SIGTERM); err != nil || table.Alive(first) {
 		t.Errorf("signalled: %v, alive %v", err, table.Alive(first))
 	}
 	if s := fast(t, dev); s.Utilization.Or(1) != 0 || len(s.Processes) != 0 {
