@@ -20,7 +20,7 @@ func TestExactLeasesOutliveTheDaemon(t *testing.T) {
 	const claims = 40
 	request := func(i int) api.LeaseRequest {
 		return api.LeaseRequest{
-			ID: fmt.Sprint("claim", i), Admitted: true, Scope: []string{fmt.Sprint("pod", i)},
+			ID: fmt.Sprint("claim", i), Admitted: true, Scope: []string{fmt.Sprintf("pod0d9f7e4c-4f3e-4b0f-9d77-%012d", i)},
 			Parts: []api.LeaseShare{{GPU: m.gpus[0].UUID, Memory: 10}, {GPU: m.gpus[1].UUID, Memory: 20}},
 		}
 	}

@@ -18,11 +18,12 @@ var verbs = map[lease.Kind]access.Verb{
 }
 
 // RecordLeases writes down which of these effects are acts on the things of
-// others, before they are done. If it returns an error, none of them may be
-// done. With failed set, it writes down that they were not done after all.
+// others, or choose a scope, before they are done. If it returns an error, none of
+// them may be done. With failed set, it writes down that they were not done after
+// all.
 func (l *Log) RecordLeases(effects []lease.Effect, failed error) error {
 	for i := range effects {
-		if !effects[i].OnOthers() {
+		if !effects[i].OnOthers() && !effects[i].SetsScope() {
 			continue
 		}
 		act := leaseAct(&effects[i])
@@ -44,6 +45,9 @@ func leaseAct(e *lease.Effect) api.AuditEntry {
 	entry := api.AuditEntry{Who: Who(e.By), What: string(e.Kind), Why: e.Why, Outcome: chain.Done}
 	if verb, named := verbs[e.Kind]; named {
 		entry.What = verb.String()
+	}
+	if e.SetsScope() && !e.OnOthers() {
+		entry.What = access.Scope.String()
 	}
 	if subject := e.Lease(); subject != nil {
 		entry.Object = api.AuditObject{Kind: "lease", Owner: subject.Holder.User, ID: subject.ID}

@@ -18,8 +18,8 @@ import (
 const threePrograms = `
 devices: 1xh200
 timeline:
-  - {at: 60s, for: 180s, device: 0, process: {pid: 5000001, name: train, memory_mb: 3000, load: 60, uid: 1000, cgroup: /train}}
-  - {at: 60s, for: 180s, device: 0, process: {pid: 5000002, name: serve, memory_mb: 3000, load: 20, uid: 1000, cgroup: /serve}}
+  - {at: 60s, for: 180s, device: 0, process: {pid: 5000001, name: train, memory_mb: 3000, load: 60, uid: 1000, cgroup: /train.service}}
+  - {at: 60s, for: 180s, device: 0, process: {pid: 5000002, name: serve, memory_mb: 3000, load: 20, uid: 1000, cgroup: /serve.service}}
   - {at: 120s, for: 60s, device: 0, process: {pid: 5000003, name: stray, memory_mb: 300, load: 10}}
 `
 
@@ -48,7 +48,7 @@ func TestEnergy(t *testing.T) {
 		ctx := t.Context()
 		leases := map[string]api.Lease{}
 		for _, name := range []string{"train", "serve"} {
-			l, err := w.Acquire(ctx, api.LeaseRequest{ID: name, Memory: 4096, Scope: []string{name}, Service: name, Binding: "named"})
+			l, err := w.Acquire(ctx, api.LeaseRequest{ID: name, Memory: 4096, Scope: []string{name + ".service"}, Service: name, Binding: "named"})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -60,11 +60,15 @@ func (m *machine) useIn(group string, pid int, uuid string, memory gpu.MiB) {
 // notice. Started again, it runs under the same lease, and is ended again when it
 // takes too much again. over_limit is revoke, which is stop for a scope.
 func TestStopInAScope(t *testing.T) {
-	const uuid = "SIM-h200-0"
+	const (
+		uuid = "SIM-h200-0"
+		podA = "pod0d9f7e4c-4f3e-4b0f-9d77-00000000000a"
+		podB = "pod0d9f7e4c-4f3e-4b0f-9d77-00000000000b"
+	)
 	m := startMachine(t, "sim:2xh200", "gpu: {max_pipelines: 8, over_limit: revoke}")
 	// The driver asks for both leases. It is in the scope of the first, and uses a
 	// little of the GPU there.
-	driver, _ := m.container("pod-a")
+	driver, _ := m.container(podA)
 	lease := func(id, pod string, memory gpu.MiB) api.Lease {
 		t.Helper()
 		l, err := m.c.Acquire(t.Context(), api.LeaseRequest{ID: id, PID: driver.PID, Memory: memory, Binding: "named", GPU: "0", Scope: []string{pod}})
@@ -73,11 +77,11 @@ func TestStopInAScope(t *testing.T) {
 		}
 		return l
 	}
-	first, second := lease("first", "pod-a", 4096), lease("second", "pod-b", 1024)
-	m.useIn("pod-a", driver.PID, uuid, 1)
-	neighbour, _ := m.container("pod-b")
-	beside, _ := m.container("pod-a") // in the same pod, without a use for the GPU
-	m.useIn("pod-b", neighbour.PID, uuid, 1000)
+	first, second := lease("first", podA, 4096), lease("second", podB, 1024)
+	m.useIn(podA, driver.PID, uuid, 1)
+	neighbour, _ := m.container(podB)
+	beside, _ := m.container(podA) // in the same pod, without a use for the GPU
+	m.useIn(podB, neighbour.PID, uuid, 1000)
 	untouched := func(when string) {
 		t.Helper()
 		for _, id := range []process.ID{driver, neighbour, beside} {
@@ -92,13 +96,13 @@ func TestStopInAScope(t *testing.T) {
 		}
 	}
 	for _, when := range []string{"the first time", "started again"} {
-		program, gone := m.container("pod-a")
+		program, gone := m.container(podA)
 		for range 3 {
-			m.useIn("pod-a", program.PID, uuid, 4000)
+			m.useIn(podA, program.PID, uuid, 4000)
 		}
 		untouched(when + ", within its limit")
 		for ended := false; !ended; {
-			m.useIn("pod-a", program.PID, uuid, 5000)
+			m.useIn(podA, program.PID, uuid, 5000)
 			select {
 			case <-gone:
 				ended = true

@@ -34,7 +34,7 @@ func TestDevicesForMPS(t *testing.T) {
 // where it cannot.
 func TestRung(t *testing.T) {
 	o := open(t, "2xh200")
-	missing, pod := errors.New("there is none"), []string{"pod1"}
+	missing, pod := errors.New("there is none"), []string{"pod0d9f7e4c-4f3e-4b0f-9d77-000000000001"}
 	for _, test := range []struct {
 		name    string
 		request api.LeaseRequest

@@ -96,6 +96,11 @@ func (d *Desk) Bind(ctx context.Context, by Caller, name lease.Name, b api.Bind)
 
 // Rescope changes which control groups the processes of a lease are told by.
 func (d *Desk) Rescope(ctx context.Context, by Caller, name lease.Name, b api.Rescope) (api.Lease, error) {
+	if len(b.Add) > 0 && access.May(by.Actor, access.Scope, access.Object{}) == nil { // the ledger refuses others
+		if wrong := d.Ledger.ScopeProblem(b.Add); wrong != "" {
+			return api.Lease{}, wrongFields(lease.FieldErrors{{Field: "add", Detail: wrong}})
+		}
+	}
 	by.aside()
 	changed, err := d.Ledger.Rescope(ctx, name, b.Fence, b.Add, b.Remove, by.Actor)
 	by.back(ctx)

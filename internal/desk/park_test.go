@@ -156,7 +156,7 @@ func TestWhatIsNotParked(t *testing.T) {
 		}
 	}
 	ask(by, api.LeaseRequest{ID: "wide", GPUs: 2, Memory: 100, Slots: gpu.Some(0), Binding: "named"})
-	ask(admin, api.LeaseRequest{ID: "pod", Memory: 100, Slots: gpu.Some(0), Binding: "named", Scope: []string{"pod1"}})
+	ask(admin, api.LeaseRequest{ID: "pod", Memory: 100, Slots: gpu.Some(0), Binding: "named", Scope: []string{"pod0d9f7e4c-4f3e-4b0f-9d77-000000000001"}})
 	ask(by, api.LeaseRequest{ID: "shared", Memory: 1000, Slots: gpu.Some(0), Binding: "process", PID: by.Holder.PID, Enforce: "mps"})
 	ask(by, api.LeaseRequest{ID: "parent", Memory: 100, Slots: gpu.Some(0), Binding: "named"})
 	ask(by, api.LeaseRequest{ID: "child", Parent: "parent", Memory: 10, Slots: gpu.Some(0), Binding: "named"})

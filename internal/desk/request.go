@@ -102,6 +102,9 @@ func (d *Desk) kin(by *Caller, o *order, r *lease.Request) error {
 		if err := access.May(by.Actor, access.Scope, access.Object{}); err != nil {
 			return Refused(fmt.Errorf("lease %s for a scope: %w", o.ID, err))
 		}
+		if wrong := d.Ledger.ScopeProblem(o.Scope); wrong != "" {
+			return wrongFields(lease.FieldErrors{{Field: "scope", Detail: wrong}})
+		}
 	}
 	if o.Unit == "" {
 		return nil

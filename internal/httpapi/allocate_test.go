@@ -256,7 +256,7 @@ func TestResize(t *testing.T) {
 	if w := d.askAs(who, "POST", "/api/leases", `{"id":"capped","memory_mb":1000,"enforce":"framework"}`); w.Code != http.StatusCreated {
 		t.Fatal(w.Body)
 	}
-	if w := d.askAs(holding(who.Holder, access.Admin), "POST", "/api/leases", `{"id":"scoped","memory_mb":100,"slots":0,"scope":["pod1"]}`); w.Code != http.StatusCreated {
+	if w := d.askAs(holding(who.Holder, access.Admin), "POST", "/api/leases", `{"id":"scoped","memory_mb":100,"slots":0,"scope":["pod0d9f7e4c-4f3e-4b0f-9d77-000000000001"]}`); w.Code != http.StatusCreated {
 		t.Fatal(w.Body)
 	}
 	w := d.askAs(who, "POST", "/api/leases/x/resize", `{"fence":1,"memory_mb":3000}`)

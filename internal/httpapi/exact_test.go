@@ -49,7 +49,7 @@ func TestExactLease(t *testing.T) {
 			t.Errorf("a user reads %q", p.Detail)
 		}
 	}
-	status, first := ask(kubernetes, d.exact("c", `,"scope":["pod1"]`, parts...))
+	status, first := ask(kubernetes, d.exact("c", `,"scope":["pod0d9f7e4c-4f3e-4b0f-9d77-000000000001"]`, parts...))
 	if status != http.StatusCreated || first.Stood || first.Fence == 0 || first.Binding != "named" {
 		t.Errorf("%d %+v", status, first)
 	}
@@ -57,8 +57,8 @@ func TestExactLease(t *testing.T) {
 	if !slices.Equal(first.Parts, want) {
 		t.Errorf("it has %+v", first.Parts)
 	}
-	status, again := ask(kubernetes, d.exact("c", `,"scope":["pod2","pod1"]`, parts[1], parts[0]))
-	if status != http.StatusOK || !again.Stood || again.Fence != first.Fence || !slices.Equal(again.Scope, []string{"pod1", "pod2"}) || !slices.Equal(again.Parts, want) {
+	status, again := ask(kubernetes, d.exact("c", `,"scope":["pod0d9f7e4c-4f3e-4b0f-9d77-000000000002","pod0d9f7e4c-4f3e-4b0f-9d77-000000000001"]`, parts[1], parts[0]))
+	if status != http.StatusOK || !again.Stood || again.Fence != first.Fence || !slices.Equal(again.Scope, []string{"pod0d9f7e4c-4f3e-4b0f-9d77-000000000001", "pod0d9f7e4c-4f3e-4b0f-9d77-000000000002"}) || !slices.Equal(again.Parts, want) {
 		t.Errorf("the same again: %d %+v", status, again)
 	}
 	if w := d.ask("GET", "/openapi.json", ""); !strings.Contains(w.Body.String(), "The lease stands already: the request was made again.") {

@@ -22,7 +22,7 @@ func TestLaunchOfAnExactLeaseAgain(t *testing.T) {
 			"parts":[{"gpu":"SIM-h200-0","memory_mb":8192,"slots":1},{"gpu":"SIM-h200-1","memory_mb":4096,"slots":0}],
 			"scope":[%q],"enforce":"auto","caps":["cupy"]}`, pod)))
 	}
-	first, again := ask("pod1"), ask("pod2")
+	first, again := ask("pod0d9f7e4c-4f3e-4b0f-9d77-000000000001"), ask("pod0d9f7e4c-4f3e-4b0f-9d77-000000000002")
 	if first.Stood || !again.Stood || first.Fence != again.Fence || len(again.Scope) != 2 || first.EnforcedBy != "framework" {
 		t.Fatalf("first %+v, then %+v", first, again)
 	}

@@ -49,7 +49,7 @@ func TestIDsOfTwoUsers(t *testing.T) {
 		{"POST", "/api/leases/train/renew", `{"fence":0}`},
 		{"POST", "/api/leases/train/resize", `{"memory_mb":1}`},
 		{"POST", "/api/leases/train/trim", ""},
-		{"POST", "/api/leases/train/scope", `{"add":["x"]}`},
+		{"POST", "/api/leases/train/scope", `{"add":["x.service"]}`},
 	} {
 		p := expect(t, test.method+" "+test.path, d.askAs(root, test.method, test.path, test.body), 409, "ambiguous_id", "user1/train, user2/train")
 		if names, _ := p.Extra["candidates"].([]any); !slices.Equal(names, []any{"user1/train", "user2/train"}) {

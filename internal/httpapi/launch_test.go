@@ -21,7 +21,7 @@ func TestLaunchEnvironment(t *testing.T) {
 	operator := holding(lease.Holder{UID: lease.NoUID, User: "token:kubernetes"}, access.Operator)
 	ada := user(4711)
 	granted := decode[api.Lease](t, d.askAs(operator, "POST", "/api/leases",
-		`{"id":"claim","memory_mb":8192,"binding":"named","scope":["pod1"],"enforce":"auto","caps":["cupy","jax"]}`))
+		`{"id":"claim","memory_mb":8192,"binding":"named","scope":["pod0d9f7e4c-4f3e-4b0f-9d77-000000000001"],"enforce":"auto","caps":["cupy","jax"]}`))
 	if granted.EnforcedBy != "framework" || granted.Launch == nil {
 		t.Fatalf("the lease is %+v", granted)
 	}
@@ -68,7 +68,7 @@ func TestLaunchEnvironment(t *testing.T) {
 		"CUDA_VISIBLE_DEVICES=SIM-h200-0", "CUDA_DEVICE_ORDER=PCI_BUS_ID",
 	}, "Nothing holds it to 1 GiB.")
 
-	watched := decode[api.Lease](t, d.askAs(operator, "POST", "/api/leases", `{"id":"watched","memory_mb":1024,"slots":0,"scope":["pod2"]}`))
+	watched := decode[api.Lease](t, d.askAs(operator, "POST", "/api/leases", `{"id":"watched","memory_mb":1024,"slots":0,"scope":["pod0d9f7e4c-4f3e-4b0f-9d77-000000000002"]}`))
 	if watched.EnforcedBy != "watchdog" || watched.Launch == nil || !slices.Contains(watched.Launch.Environment, "BERTH_LEASE=watched") {
 		t.Errorf("a lease with a scope is %+v", watched)
 	}
@@ -79,14 +79,14 @@ func TestLaunchesThatAreRefused(t *testing.T) {
 	d := open(t, "1")
 	operator := holding(lease.Holder{UID: 0, User: "root"}, access.Admin)
 	for body, code := range map[string]string{
-		`{"id":"a","memory_mb":1,"caps":["numpy"],"enforce":"auto"}`:                   "invalid_request",
-		`{"id":"a","memory_mb":1,"caps":["cupy"]}`:                                     "invalid_request",
-		`{"id":"a","memory_mb":1,"caps":["cupy"],"enforce":"watchdog"}`:                "invalid_request",
-		`{"id":"a","memory_mb":1,"caps":"cupy","enforce":"auto"}`:                      "invalid_request",
-		`{"id":"a","memory_mb":1,"scope":["pod1"],"enforce":"framework"}`:              "invalid_request",
-		`{"id":"a","memory_mb":1,"scope":["pod1"],"enforce":"mps"}`:                    "mps_unavailable",
-		`{"id":"a","memory_mb":1,"scope":["pod1"],"enforce":"mps","caps":["cupy"]}`:    "invalid_request",
-		`{"id":"a","memory_mb":1,"scope":["pod1"],"enforce":"auto","caps":["cupy",1]}`: "invalid_request",
+		`{"id":"a","memory_mb":1,"caps":["numpy"],"enforce":"auto"}`:                                                      "invalid_request",
+		`{"id":"a","memory_mb":1,"caps":["cupy"]}`:                                                                        "invalid_request",
+		`{"id":"a","memory_mb":1,"caps":["cupy"],"enforce":"watchdog"}`:                                                   "invalid_request",
+		`{"id":"a","memory_mb":1,"caps":"cupy","enforce":"auto"}`:                                                         "invalid_request",
+		`{"id":"a","memory_mb":1,"scope":["pod0d9f7e4c-4f3e-4b0f-9d77-000000000001"],"enforce":"framework"}`:              "invalid_request",
+		`{"id":"a","memory_mb":1,"scope":["pod0d9f7e4c-4f3e-4b0f-9d77-000000000001"],"enforce":"mps"}`:                    "mps_unavailable",
+		`{"id":"a","memory_mb":1,"scope":["pod0d9f7e4c-4f3e-4b0f-9d77-000000000001"],"enforce":"mps","caps":["cupy"]}`:    "invalid_request",
+		`{"id":"a","memory_mb":1,"scope":["pod0d9f7e4c-4f3e-4b0f-9d77-000000000001"],"enforce":"auto","caps":["cupy",1]}`: "invalid_request",
 	} {
 		want := http.StatusUnprocessableEntity
 		if code == "mps_unavailable" {

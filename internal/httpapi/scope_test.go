@@ -19,12 +19,12 @@ func TestScopeAndUnit(t *testing.T) {
 	d := open(t, "1")
 	root := holding(lease.Holder{UID: 0, User: "root"}, access.Admin)
 	ada := user(4711)
-	expect(t, "a scope of a user", d.askAs(ada, "POST", "/api/leases", `{"id":"a","memory_mb":1,"scope":["pod1"]}`), http.StatusForbidden, "not_allowed")
+	expect(t, "a scope of a user", d.askAs(ada, "POST", "/api/leases", `{"id":"a","memory_mb":1,"scope":["pod0d9f7e4c-4f3e-4b0f-9d77-000000000001"]}`), http.StatusForbidden, "not_allowed")
 	for body, field := range map[string]string{
-		`{"id":"a","memory_mb":1,"unit":"user.slice"}`:             "unit",
-		`{"id":"a","memory_mb":1,"unit":"/system.slice/x"}`:        "unit",
-		`{"id":"a","memory_mb":1,"scope":["/kubepods/pod1"]}`:      "scope",
-		`{"id":"a","memory_mb":1,"scope":["` + "\u202e" + `pod"]}`: "scope",
+		`{"id":"a","memory_mb":1,"unit":"user.slice"}`:                                           "unit",
+		`{"id":"a","memory_mb":1,"unit":"/system.slice/x"}`:                                      "unit",
+		`{"id":"a","memory_mb":1,"scope":["/kubepods/pod0d9f7e4c-4f3e-4b0f-9d77-000000000001"]}`: "scope",
+		`{"id":"a","memory_mb":1,"scope":["` + "\u202e" + `pod"]}`:                               "scope",
 	} {
 		if w := d.askAs(root, "POST", "/api/leases", body); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), `"`+field+`"`) {
 			t.Errorf("%s: %d %s", body, w.Code, w.Body)
@@ -35,16 +35,16 @@ func TestScopeAndUnit(t *testing.T) {
 		t.Errorf("a unit that does not exist: %+v", unit)
 	}
 
-	scoped := decode[api.Lease](t, d.askAs(root, "POST", "/api/leases", `{"id":"s","memory_mb":1,"scope":["pod1"]}`))
+	scoped := decode[api.Lease](t, d.askAs(root, "POST", "/api/leases", `{"id":"s","memory_mb":1,"scope":["pod0d9f7e4c-4f3e-4b0f-9d77-000000000001"]}`))
 	path := "/api/leases/s/scope"
-	expect(t, "a user changes a scope", d.askAs(ada, "POST", path, `{"add":["pod2"]}`), http.StatusForbidden, "not_allowed")
-	expect(t, "an old fence", d.askAs(root, "POST", path, fmt.Sprintf(`{"fence":%d,"add":["pod2"]}`, scoped.Fence-1)), http.StatusConflict, "stale_fence")
-	expect(t, "no such lease", d.askAs(root, "POST", "/api/leases/none/scope", `{"add":["pod2"]}`), http.StatusNotFound, "unknown_allocation")
+	expect(t, "a user changes a scope", d.askAs(ada, "POST", path, `{"add":["pod0d9f7e4c-4f3e-4b0f-9d77-000000000002"]}`), http.StatusForbidden, "not_allowed")
+	expect(t, "an old fence", d.askAs(root, "POST", path, fmt.Sprintf(`{"fence":%d,"add":["pod0d9f7e4c-4f3e-4b0f-9d77-000000000002"]}`, scoped.Fence-1)), http.StatusConflict, "stale_fence")
+	expect(t, "no such lease", d.askAs(root, "POST", "/api/leases/none/scope", `{"add":["pod0d9f7e4c-4f3e-4b0f-9d77-000000000002"]}`), http.StatusNotFound, "unknown_allocation")
 	expect(t, "a name that is too long", d.askAs(root, "POST", path, `{"add":["`+strings.Repeat("x", 129)+`"]}`), http.StatusUnprocessableEntity, "invalid_request")
-	changed := decode[api.Lease](t, d.askAs(root, "POST", path, fmt.Sprintf(`{"fence":%d,"add":["pod2","pod3"],"remove":["pod1"]}`, scoped.Fence)))
+	changed := decode[api.Lease](t, d.askAs(root, "POST", path, fmt.Sprintf(`{"fence":%d,"add":["pod0d9f7e4c-4f3e-4b0f-9d77-000000000002","pod0d9f7e4c-4f3e-4b0f-9d77-000000000003"],"remove":["pod0d9f7e4c-4f3e-4b0f-9d77-000000000001"]}`, scoped.Fence)))
 	listed := decode[api.Lease](t, d.askAs(root, "GET", "/api/leases/s", ""))
 	for _, l := range []api.Lease{changed, listed} {
-		if diff := cmp.Diff([]string{"pod2", "pod3"}, l.Scope); diff != "" {
+		if diff := cmp.Diff([]string{"pod0d9f7e4c-4f3e-4b0f-9d77-000000000002", "pod0d9f7e4c-4f3e-4b0f-9d77-000000000003"}, l.Scope); diff != "" {
 			t.Error(diff)
 		}
 	}

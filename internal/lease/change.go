@@ -99,6 +99,12 @@ func (e *Effect) Takes() bool {
 // ChangesKin reports whether other processes belong to the lease than before.
 func (e *Effect) ChangesKin() bool { return e.Kind == Bound || e.Kind == Scoped }
 
+// SetsScope reports whether somebody chose control groups for a lease: a grant with
+// a scope, or another scope than before.
+func (e *Effect) SetsScope() bool {
+	return e.Kind == Scoped || e.Kind == Granted && len(e.After.Scope) > 0
+}
+
 // OnOthers reports whether somebody did something to a thing of another user. A
 // grant from the queue is none: asking was.
 func (e *Effect) OnOthers() bool {

@@ -531,7 +531,9 @@ func TestTheDaemonIsSilent(t *testing.T) {
 	out, reports := io.Pipe()
 	done := make(chan error, 1)
 	go func() { done <- Guard(orders, reports) }()
-	go func() { _ = json.NewEncoder(in).Encode(order{Lease: 7, In: kin.Authority(), Stop: []process.ID{p.id}, Millis: 1 << 40}) }()
+	go func() {
+		_ = json.NewEncoder(in).Encode(order{Lease: 7, In: kin.Authority(), Stop: []process.ID{p.id}, Millis: 1 << 40})
+	}()
 	said := json.NewDecoder(out)
 	var r report
 	if err := said.Decode(&r); err != nil || r.Stopped != 1 {

@@ -251,11 +251,12 @@ class Allocating(DaemonCase):
     def test_admit(self):
         parts = [("SIM-h200-0", "8GiB", 1), ("SIM-h200-2", 512, 0)]
         want = [("SIM-h200-0", 8192, 1), ("SIM-h200-2", 512, 0)]
-        given = berth.admit("claim", parts, scope=["pod1"])
+        one, two = ("pod0d9f7e4c-4f3e-4b0f-9d77-00000000000" + n for n in "12")
+        given = berth.admit("claim", parts, scope=[one])
         self.assertEqual([(p.gpu, p.memory_mb, p.slots) for p in given.parts], want)
         self.assertEqual((given.binding, given.stood), ("named", False))
-        again = berth.admit("claim", parts[::-1], scope=["pod2"])
-        self.assertEqual((again.fence, again.stood, again.document["scope"]), (given.fence, True, ["pod1", "pod2"]))
+        again = berth.admit("claim", parts[::-1], scope=[two])
+        self.assertEqual((again.fence, again.stood, again.document["scope"]), (given.fence, True, [one, two]))
         with self.assertRaises(berth.Problem) as caught:
             berth.admit("claim", parts[:1])
         self.assertEqual(caught.exception.code, "duplicate_allocation")
