@@ -23,6 +23,8 @@ func attacks() []attack {
 		{"tokens", "do more with a token than it gives, use a revoked one, guess one, and keep others waiting meanwhile", tokenTricks},
 		{"secrets", "read commands, paths and pids of root over both doors", secrets},
 		{"longtexts", "fill memory, events and the log with texts of megabytes", longTexts},
+		{"borrowed", "have root end, stop or park a process of root below the own lease", borrowed},
+		{"anyscope", "end what is in a control group of the system, by the scope of a lease", anyScope},
 		{"namespaces", "bind leases to processes outside the own PID namespace", namespaces},
 		{"lookups", "hang the daemon in lookups of user names", lookups},
 		{"folder", "have root's berth run write through links in a prepared OUTPUT.berth", folder},

@@ -33,6 +33,7 @@ func acts() map[string]act {
 		"hold":    holdConnections,
 		"idle":    idle,
 		"holders": startHolders,
+		"borrow":  borrow,
 		"deeper":  actInNamespace,
 		"links":   prepareLinks,
 		"batches": reportBatches,
@@ -49,6 +50,8 @@ func child(args []string) error {
 	switch {
 	case args[0] == "masked" && len(args) > 2:
 		return runMasked(args[1], args[2:])
+	case args[0] == "rooted":
+		return becomeRoot()
 	case args[0] == "worker":
 		return echoRecords(len(args) > 1)
 	}
