@@ -29,10 +29,13 @@ func OfUser(uid int) Mandate {
 }
 
 // MandateOf returns the mandate of what an actor does: that of authority for those
-// who may end the leases of everybody, and that of the user for all others.
+// who may end the leases of everybody, and that of the user for other users.
 func MandateOf(by access.Actor) Mandate {
-	if access.May(by, access.Revoke, access.Everything()) == nil {
+	switch {
+	case access.May(by, access.Revoke, access.Everything()) == nil:
 		return Authority()
+	case by.Role < access.User: // the zero actor has the uid of root
+		return Mandate{}
 	}
 	return OfUser(by.UID)
 }

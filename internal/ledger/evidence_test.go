@@ -240,10 +240,11 @@ func TestClaimNamesTheLease(t *testing.T) {
 func TestScopeOfALease(t *testing.T) {
 	w := newWorld()
 	inside, holder := child(t), child(t)
-	w.cast = cast{first: in("/kubepods/pod12", runs(3, "x")), inside.Process.Pid: in("/kubepods/pod12", kin.Facts{}), second: in("/kubepods/pod34", runs(3, "a"))}
+	const pod12, pod34 = "pod0d9f7e4c-4f3e-4b0f-9d77-000000000012", "pod0d9f7e4c-4f3e-4b0f-9d77-000000000034"
+	w.cast = cast{first: in("/kubepods/"+pod12, runs(3, "x")), inside.Process.Pid: in("/kubepods/"+pod12, kin.Facts{}), second: in("/kubepods/"+pod34, runs(3, "a"))}
 	k := w.start(t)
 	k.device(0, 100)
-	granted := k.grant(want("a", 40, k.held(holder.Process.Pid), ours, scope("pod12")))
+	granted := k.grant(want("a", 40, k.held(holder.Process.Pid), ours, scope(pod12)))
 	sampled := []func(*Observation){used(first, 10), used(inside.Process.Pid, 20), used(second, 5), used(holder.Process.Pid, 5)}
 	k.device(0, 100, sampled...)
 	k.expect(50, 40, 0, 10)
@@ -251,10 +252,10 @@ func TestScopeOfALease(t *testing.T) {
 	if got := k.Members(k.only("a"), granted.Fence); len(got) != 1 || got[0].PID != inside.Process.Pid {
 		t.Errorf("the members are %v, want %d: the holder is none", got, inside.Process.Pid)
 	}
-	if _, err := k.Rescope(t.Context(), byID("a"), 0, []string{"pod34"}, nil, by(1)); err == nil {
+	if _, err := k.Rescope(t.Context(), byID("a"), 0, []string{pod34}, nil, by(1)); err == nil {
 		t.Error("a user changed the scope")
 	}
-	if _, err := k.Rescope(t.Context(), byID("a"), granted.Fence, []string{"pod34"}, []string{"pod12"}, admin(0)); err != nil {
+	if _, err := k.Rescope(t.Context(), byID("a"), granted.Fence, []string{pod34}, []string{pod12}, admin(0)); err != nil {
 		t.Fatal(err)
 	}
 	k.explain("none, none, a: scope, none") // at once
@@ -263,7 +264,7 @@ func TestScopeOfALease(t *testing.T) {
 	k = w.start(t)
 	k.device(0, 100, sampled...)
 	k.explain("none, none, a: scope, none")
-	if _, err := k.Rescope(t.Context(), byID("a"), 0, nil, []string{"pod34"}, admin(0)); err != nil {
+	if _, err := k.Rescope(t.Context(), byID("a"), 0, nil, []string{pod34}, admin(0)); err != nil {
 		t.Fatal(err)
 	}
 	k.explain("none, none, none, a: descent") // without a scope it is a lease like any other

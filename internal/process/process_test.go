@@ -12,7 +12,12 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if said := os.Getenv(uidsVariable); said != "" {
+		os.Exit(becomeUsers(said))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // child starts a process that lives until it is killed.
 func child(t *testing.T) *exec.Cmd {
