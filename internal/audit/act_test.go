@@ -1,9 +1,12 @@
 package audit
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/appendfile"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
@@ -25,5 +28,36 @@ func TestActsOnWaitingLeases(t *testing.T) {
 	}
 	if granted := (lease.Effect{Kind: lease.Resumed, Before: held, After: held, Request: &back, By: operator}); granted.OnOthers() {
 		t.Error("the grant is an act of its own")
+	}
+}
+
+// TestScopesAreRecorded: whoever chooses a scope is in the log, also for a lease of
+// their own; a lease of their own without one is not.
+func TestScopesAreRecorded(t *testing.T) {
+	driver := access.Actor{User: "token:driver", UID: access.NoUID, Token: "driver", Door: access.TCP, Role: access.Operator}
+	held := func(scope ...string) *lease.Lease {
+		return &lease.Lease{ID: "claim", Holder: lease.Holder{User: driver.User, UID: driver.UID}, State: lease.Active, Binding: lease.ByName, Scope: scope}
+	}
+	w := newWorld(t, appendfile.Dir(t.TempDir()))
+	if err := w.RecordLeases([]lease.Effect{
+		{Kind: lease.Granted, After: held(), By: driver},
+		{Kind: lease.Granted, After: held("poda"), By: driver},
+		{Kind: lease.Scoped, Before: held("poda"), After: held("poda", "podb"), By: driver},
+		{Kind: lease.Renewed, Before: held("poda"), After: held("poda"), By: driver},
+		{Kind: lease.Granted, After: held("podc"), By: driver, Request: &lease.Request{ID: "claim", Scope: []string{"podc"}}}, // it had waited
+	}, nil); err != nil {
+		t.Fatal(err)
+	}
+	page, err := w.Page(Query{What: "scope", Limit: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range page.Entries {
+		got = append(got, fmt.Sprintf("%s %s %s %s: %s to %s", e.Who.Token, e.What, e.Object.Kind, e.Object.ID, e.Before["scope"], e.After["scope"]))
+	}
+	want := []string{"driver scope lease claim:  to poda", "driver scope lease claim: poda to poda podb", "driver scope lease claim:  to podc"}
+	if !slices.Equal(got, want) {
+		t.Errorf("the log has %q, want %q", got, want)
 	}
 }

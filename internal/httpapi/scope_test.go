@@ -30,6 +30,12 @@ func TestScopeAndUnit(t *testing.T) {
 			t.Errorf("%s: %d %s", body, w.Code, w.Body)
 		}
 	}
+	for _, name := range []string{"system.slice", "system.scope/..", "user@0.service", "session-1.scope", "init.scope", "kubepods", "pod1", ""} {
+		body := fmt.Sprintf(`{"id":"a","memory_mb":1,"scope":[%q]}`, name)
+		if w := d.askAs(root, "POST", "/api/leases", body); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), "name a pod (pod and its UID), a container") {
+			t.Errorf("%s: %d %s", body, w.Code, w.Body)
+		}
+	}
 	unit := decode[api.Lease](t, d.askAs(ada, "POST", "/api/leases", `{"id":"a","memory_mb":1,"unit":"nowhere.service"}`))
 	if unit.Unit != "nowhere.service" || !strings.Contains(unit.Note, "no process runs in unit nowhere.service now; those of user user4711 are counted when they do") {
 		t.Errorf("a unit that does not exist: %+v", unit)
@@ -41,6 +47,9 @@ func TestScopeAndUnit(t *testing.T) {
 	expect(t, "an old fence", d.askAs(root, "POST", path, fmt.Sprintf(`{"fence":%d,"add":["pod0d9f7e4c-4f3e-4b0f-9d77-000000000002"]}`, scoped.Fence-1)), http.StatusConflict, "stale_fence")
 	expect(t, "no such lease", d.askAs(root, "POST", "/api/leases/none/scope", `{"add":["pod0d9f7e4c-4f3e-4b0f-9d77-000000000002"]}`), http.StatusNotFound, "unknown_allocation")
 	expect(t, "a name that is too long", d.askAs(root, "POST", path, `{"add":["`+strings.Repeat("x", 129)+`"]}`), http.StatusUnprocessableEntity, "invalid_request")
+	if w := d.askAs(root, "POST", path, `{"add":["system.slice"]}`); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), `"add"`) || !strings.Contains(w.Body.String(), "name a pod") {
+		t.Errorf("a slice is added to a scope: %d %s", w.Code, w.Body)
+	}
 	changed := decode[api.Lease](t, d.askAs(root, "POST", path, fmt.Sprintf(`{"fence":%d,"add":["pod0d9f7e4c-4f3e-4b0f-9d77-000000000002","pod0d9f7e4c-4f3e-4b0f-9d77-000000000003"],"remove":["pod0d9f7e4c-4f3e-4b0f-9d77-000000000001"]}`, scoped.Fence)))
 	listed := decode[api.Lease](t, d.askAs(root, "GET", "/api/leases/s", ""))
 	for _, l := range []api.Lease{changed, listed} {

@@ -7,7 +7,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/allowance"
 	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 )
@@ -115,6 +117,32 @@ func TestImposedTimeLimit(t *testing.T) {
 	for id, want := range map[string]bool{"own": false, "operators": true} {
 		if held, found := k.Find(k.only(id)); !found || held.Imposed != want {
 			t.Errorf("%s after a restart: imposed is %v", id, held.Imposed)
+		}
+	}
+}
+
+// What berth parks by itself reaches every process only if the settings of the
+// service say so; the word of the user reaches what is the user's.
+func TestParkMandate(t *testing.T) {
+	w := newWorld()
+	w.settings.Services = map[string]Service{"pool": {Service: allowance.Service{Name: "pool", Parkable: gpu.Some(true)}}}
+	k := w.start(t)
+	k.device(0, 100)
+	parkable := func(r *lease.Request) { r.Parkable = true }
+	k.grant(want("own", 10, parkable))
+	k.grant(want("pooled", 10, service("pool")))
+	user := kin.OfUser(by(1).UID)
+	for _, c := range []struct {
+		id   string
+		by   access.Actor
+		want kin.Mandate
+	}{
+		{"own", by(1), user}, {"own", access.Daemon(), user}, {"own", admin(0), kin.Authority()},
+		{"pooled", by(1), user}, {"pooled", access.Daemon(), kin.Authority()}, {"pooled", admin(0), kin.Authority()},
+		{"nobody's", admin(0), kin.Mandate{}},
+	} {
+		if got := k.ParkMandate(k.only(c.id), c.by); got != c.want {
+			t.Errorf("%s is parked by %s with %+v, want %+v", c.id, c.by.User, got, c.want)
 		}
 	}
 }

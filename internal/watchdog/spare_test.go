@@ -1,0 +1,109 @@
+package watchdog
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/kin"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+// A lease that ends in the name of its user leaves alone what the user may not
+// signal, and the book is told which processes these are. One of them became root's
+// after it was asked to end.
+func TestEndSparesOthers(t *testing.T) {
+	const ada = 1000
+	for name, c := range map[string]struct {
+		in     kin.Mandate
+		sent   string
+		spared []string
+	}{
+		"the user's":  {kin.OfUser(ada), "terminated 1, terminated 3, terminated 4, killed 4", []string{"2", "3"}},
+		"authority":   {kin.Authority(), "terminated 1, terminated 2, terminated 3, terminated 4, killed 3, killed 4", nil},
+		"nobody's":    {kin.Mandate{}, "", []string{"1", "2", "3", "4"}},
+		"without uid": {kin.OfUser(lease.NoUID), "", []string{"1", "2", "3", "4"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				world := newWorld()
+				world.ends = map[process.ID]time.Duration{pid(1): 0, pid(2): 0, pid(3): -1, pid(4): -1}
+				world.users = map[process.ID]int{pid(1): ada, pid(3): ada, pid(4): ada} // and the second is root's
+				w := world.watchdog(Warn, Show)
+				running(t, w)
+				w.End(Holding{Lease: lease.Key{ID: "train"}, Fence: 3, User: "ada"}, c.in, "its time limit is over")
+				time.Sleep(time.Second) // within the grace
+				world.mu.Lock()
+				world.users[pid(3)] = 0
+				world.mu.Unlock()
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if got := world.sent(); got != c.sent {
+					t.Errorf("signals: %s, want %s", got, c.sent)
+				}
+				slices.Sort(world.spared)
+				if !slices.Equal(world.spared, c.spared) || world.revoked != "its time limit is over" {
+					t.Errorf("spared are %v, want %v; revoked: %q", world.spared, c.spared, world.revoked)
+				}
+				if got := world.codes(); got != "" {
+					t.Errorf("told %s: what is spared is not a failure", got)
+				}
+			})
+		})
+	}
+}
+
+// What the scope of a lease must not reach is left alone, told once, and not tried
+// again while it runs. A process that leaves the scope after it was asked to end is
+// not killed.
+func TestStopSparesWhatTheScopeMustNotReach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		world := newWorld()
+		world.ends = map[process.ID]time.Duration{pid(1): 0, pid(2): -1, pid(3): 0}
+		world.barred = map[process.ID]bool{pid(3): true}
+		w := world.watchdog(Revoke, Show)
+		running(t, w)
+		for i := range 60 {
+			time.Sleep(time.Second)
+			held := over(5000)
+			held[0].Scoped = true
+			w.Look(gpuA, time.Now(), held, nil)
+			if i == 3 {
+				world.mu.Lock()
+				world.barred[pid(2)] = true
+				world.mu.Unlock()
+			}
+		}
+		synctest.Wait()
+		if got, want := world.sent(), "terminated 1, terminated 2"; got != want {
+			t.Errorf("signals: %s, want %s", got, want)
+		}
+		if got, want := world.codes(), "lease_over_limit lease_stopped"; got != want {
+			t.Fatalf("told %s, want %s", got, want)
+		}
+		e := world.events[1]
+		spared, _ := e.Data["spared"].([]string)
+		slices.Sort(spared)
+		if !slices.Equal(spared, []string{"2", "3"}) || !strings.Contains(e.Text, "berth left processes alone") || e.Public == "" || strings.Contains(e.Public, ": 2") {
+			t.Errorf("the event is %+v, and for others %q", e, e.Public)
+		}
+	})
+}
+
+// In the name of a user an orphan of somebody else is left alone.
+func TestEndOrphanOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		world := newWorld()
+		world.ends = map[process.ID]time.Duration{pid(7): 0}
+		w := world.watchdog(Warn, Show)
+		if err := w.EndOrphan(t.Context(), gpuA, Stranger{ID: pid(7), Ended: "train"}, kin.OfUser(1000), "a test"); err == nil || !strings.Contains(err.Error(), "belongs to another user") {
+			t.Errorf("it returns %v", err)
+		}
+		if world.sent() != "" || len(world.recorded) > 0 {
+			t.Errorf("signals: %s, recorded: %v", world.sent(), world.recorded)
+		}
+	})
+}
