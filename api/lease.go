@@ -54,7 +54,7 @@ type LeaseRequest struct {
 	Learned  bool             `json:"learned_memory,omitempty" doc:"If memory_mb is not given: lease as much as was measured for this name before, plus a margin."`
 	Enforce  string           `json:"enforce,omitempty" enum:"auto,mps,framework,watchdog,none" doc:"What enforces the memory limit. auto takes the strongest that is available; it is for a launcher that sets up the environment of the program. Default: watchdog."`
 	Unit     string           `json:"unit,omitempty" maxLength:"128" doc:"Systemd unit, or id of the container, whose processes belong to the lease if they run as its user. Every process there must be the caller's own." example:"embedder.service"`
-	Scope    []string         `json:"scope,omitempty" maxItems:"256" doc:"Names of control groups. The processes in them belong to the lease, whoever runs them, and no others do. For operators."`
+	Scope    []string         `json:"scope,omitempty" maxItems:"256" doc:"Names of control groups: pods (pod and the UID), containers (the id of 64 digits), or systemd units (.service, .scope) whose processes are all of one user, not root. The processes in them belong to the lease, and no others do. For operators."`
 
 	Parts    []LeaseShare `json:"parts,omitempty" maxItems:"256" doc:"Exactly what the lease holds on each device, all or nothing, in place of gpus, memory_mb, slots, gpu, prefer, policy and where. It needs admitted. A request with the id and the parts of a lease that the caller has is answered with that lease, and adds to its scope; with other parts it is refused."`
 	Admitted bool         `json:"admitted,omitempty" doc:"Another scheduler has decided that the request is due: neither the queue, nor the multiplier of a device, nor a state that follows from its memory holds it back. Missing memory, quarantine, a drain, a lost device and temp_critical do. The minimum of a service refuses it instead of raising it. It needs parts. For operators."`
@@ -198,7 +198,7 @@ type Bind struct {
 // Rescope changes which control groups the processes of a lease are told by.
 type Rescope struct {
 	Fence  uint64   `json:"fence,omitempty" doc:"Only if the lease still has this fence. Default: whichever it has."`
-	Add    []string `json:"add,omitempty" maxItems:"256" doc:"Names of control groups."`
+	Add    []string `json:"add,omitempty" maxItems:"256" doc:"Names of control groups, as in scope of a request for a lease."`
 	Remove []string `json:"remove,omitempty" maxItems:"256" doc:"Names to take out. Without any left, the lease takes processes by other evidence again."`
 }
 

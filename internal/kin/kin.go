@@ -6,7 +6,7 @@
 // Evidence attributes memory; it gives no right. A process that belongs to a
 // lease is charged to it and spared as its own, and nothing more follows from
 // that. Only certain evidence (Evidence.Certain) makes a process one that may be
-// signalled for its lease.
+// signalled for its lease, and only an act whose Mandate reaches it may do that.
 //
 // A new kind of evidence needs three things: the fact in Facts, the name in the
 // list of Evidence, and a step: an entry in the list likely, after the kinds
