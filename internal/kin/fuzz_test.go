@@ -30,7 +30,10 @@ func FuzzCgroups(f *testing.F) {
 				t.Errorf("a process of %q is in the unit %q", paths, name)
 			}
 		}
-		facts.inScope([]string{name})
+		in := facts.inScope([]string{name})
+		if _, acts := facts.ActsOn([]string{name}); acts && !in {
+			t.Errorf("for the scope %q, berth acts on a process in %q, which is not in it", name, facts.Cgroups)
+		}
 		if claim := ParseClaim(name, text, 1); claim.Lease != "" && claim.Lease != name {
 			t.Errorf("%q claims %q", name, claim.Lease)
 		}
