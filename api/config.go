@@ -131,7 +131,7 @@ type ServiceConfig struct {
 	Users           []string         `json:"users,omitempty" doc:"Users who may ask in the name of the service. Default: everybody."`
 	OverLimit       string           `json:"over_limit,omitempty" enum:"warn,stop,revoke" doc:"What berth does about a lease of the service that uses more memory than it holds. Default: that of gpu."`
 	Throttle        string           `json:"throttle,omitempty" enum:"exempt,advise,slots,pace,power" doc:"What berth does by itself about leases of the service on a device that should run slower. Default: that of the device."`
-	Parkable        string           `json:"parkable,omitempty" enum:"true,false" doc:"Whether berth may park leases of the service. Default: as their requests say."`
+	Parkable        string           `json:"parkable,omitempty" enum:"true,false,unshared" doc:"Whether berth may park leases of the service. unshared: yes, and their processes share no GPU memory. Default: as their requests say."`
 	Shrinkable      string           `json:"shrinkable,omitempty" enum:"true,false" doc:"Whether an optimization may shrink leases of the service to what they used at most. Default: false."`
 	Match           MatchConfig      `json:"match" doc:"Which processes belong to the leases of the service that no process holds."`
 }

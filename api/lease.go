@@ -25,6 +25,7 @@ type Allocate struct {
 
 	TimeLimit gpu.Opt[float64] `json:"time_limit_seconds,omitzero" doc:"The lease ends this long after the grant, with its processes, however often it is renewed. Default: longest_time_seconds of the user, or no limit."`
 	Parkable  bool             `json:"parkable,omitempty" doc:"Whether berth may park the lease while others wait for its device. Default: as services.NAME.parkable says, else no."`
+	Unshared  bool             `json:"unshared,omitempty" doc:"The owner says that the processes of the lease share no GPU memory, with each other or with others. Without that, a lease is parked only if one process uses the GPU alone."`
 }
 
 // Deallocate ends a lease, or withdraws a waiting request.
@@ -64,6 +65,7 @@ type LeaseRequest struct {
 
 	TimeLimit gpu.Opt[float64] `json:"time_limit_seconds,omitzero" doc:"The lease ends this long after the grant, with its processes, however often it is renewed. Default: longest_time_seconds of the user, or no limit."`
 	Parkable  bool             `json:"parkable,omitempty" doc:"Whether berth may park the lease while others wait for its device. Default: as services.NAME.parkable says, else no."`
+	Unshared  bool             `json:"unshared,omitempty" doc:"The owner says that the processes of the lease share no GPU memory, with each other or with others. Without that, a lease is parked only if one process uses the GPU alone."`
 }
 
 // LeaseShare is what a request asks for on one device.
@@ -103,6 +105,7 @@ type Lease struct {
 	Energy gpu.Opt[gpu.Joules] `json:"energy_joules,omitzero" doc:"How much energy its processes have used, above what the devices draw by themselves. Absent until the daemon has measured it; only in the answers that list leases, look one up or end one."`
 
 	Parkable bool     `json:"parkable,omitempty" doc:"berth may park the lease while others wait for its device."`
+	Unshared bool     `json:"unshared,omitempty" doc:"Its owner says that its processes share no GPU memory."`
 	Parking  *Parking `json:"parking,omitempty" doc:"What became of its memory on the device, if the lease was ever parked; only in the answers that list leases or look one up, and in those of park and resume."`
 	Idle     *Idle    `json:"idle,omitempty" doc:"Since when its processes have not used their devices, and how that is known. Absent: they do, or nobody looks. Only in the answers that list leases or look one up."`
 	Asked    gpu.MiB  `json:"asked_mb,omitempty" doc:"Memory on each device that it had before an optimization shrank it. Absent: it was not shrunk."`
@@ -288,6 +291,7 @@ type HolderUntil struct {
 	Slots    int        `json:"slots"`
 	Until    *time.Time `json:"until,omitempty"`
 	Parkable bool       `json:"parkable,omitempty" doc:"berth may park the lease to make room."`
+	Kept     string     `json:"kept,omitempty" doc:"Why berth does not park it now, although it is parkable."`
 }
 
 // Ended says what was released or withdrawn.

@@ -10,6 +10,8 @@ import (
 type Park struct {
 	Fence uint64 `json:"fence,omitempty" doc:"Only if the lease still has this fence. Default: any fence."`
 	Why   string `json:"reason,omitempty" maxLength:"256" doc:"What people read about it."`
+
+	Unshared bool `json:"unshared,omitempty" doc:"The processes of the lease share no GPU memory, with each other or with others. Only its owner can say that."`
 }
 
 // Resume moves the memory of a parked lease back to its device.
@@ -28,6 +30,7 @@ type Parking struct {
 	Returns bool      `json:"returns,omitempty" doc:"It waits in the queue to be resumed. Absent for a parked lease: it stays parked until somebody resumes it."`
 	Times   int       `json:"times" doc:"How often it was parked."`
 	Moving  float64   `json:"moving_seconds" doc:"How long moving its memory has taken in all."`
+	Ground  string    `json:"unshared_by,omitempty" enum:"alone,owner" doc:"How it was known, when it was last parked, that its processes share no GPU memory. alone: one process used the device; owner: its owner or its service says so."`
 	Failed  string    `json:"failed,omitempty" doc:"What went wrong last, and what to do."`
 }
 

@@ -23,6 +23,7 @@ type Service struct {
 	Together  bool        // its leases go on one device rather than on different ones
 
 	Parkable   gpu.Opt[bool] // whether its leases may be parked; absent: as the request says
+	Unshared   bool          // whether the processes of a lease share no GPU memory
 	Shrinkable bool          // whether berth may shrink its leases to what they use
 }
 

@@ -19,6 +19,10 @@ func (s *Service) ParksItself(l *lease.Lease) bool {
 	return s.Parkable.Or(l.Parkable) && l.Unparkable() == nil
 }
 
+// SharesNothing reports whether the owner of a lease or the settings of the service
+// say that its processes share no GPU memory.
+func (s *Service) SharesNothing(l *lease.Lease) bool { return s.Unshared || l.Unshared }
+
 // MayShrink returns an error if the service does not allow to shrink its leases.
 func (s *Service) MayShrink(l *lease.Lease) error {
 	if !s.Shrinkable {

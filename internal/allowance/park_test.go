@@ -32,12 +32,29 @@ func TestServicesDecideAboutParking(t *testing.T) {
 		if l.Parkable != c.parks || s.ParksItself(l) != c.parks {
 			t.Errorf("%+v: the lease says %v, and berth parks it by itself: %v", c, l.Parkable, s.ParksItself(l))
 		}
+		if s.SharesNothing(l) {
+			t.Errorf("%+v: nobody said that nothing is shared", c)
+		}
 		if err := s.MayPark(l); (err == nil) != c.byHand || err != nil && !errors.Is(err, ErrForbidden) {
 			t.Errorf("%+v: by hand: %v", c, err)
 		}
 		if several := r.Lease("GPU-0", "GPU-1"); s.ParksItself(several) {
 			t.Errorf("%+v: berth would park a lease on two devices", c)
 		}
+	}
+}
+
+// The owner of a lease, or the settings of its service, say that nothing is shared.
+func TestSharesNothing(t *testing.T) {
+	r, err := Admit(Service{}, lease.Request{ID: "a", Memory: 4, Unshared: true}, lease.Usage{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := r.Lease("GPU-0"); !(&Service{}).SharesNothing(l) || l.Parkable {
+		t.Errorf("%+v", l)
+	}
+	if s := (Service{Unshared: true}); !s.SharesNothing(&lease.Lease{}) {
+		t.Error("the service's word does not count")
 	}
 }
 

@@ -54,7 +54,7 @@ func (d *Daemon) leasing(c config.Config) ledger.Settings {
 			Service: allowance.Service{
 				Name: name, Together: s.Affinity == "together", MinMemory: s.MinMemory.Or(0), MaxMemory: s.MaxMemory.Or(0), Priority: s.Priority,
 				Quota: lease.Usage{Memory: s.Quota.Memory.Or(0), Slots: s.Quota.Slots.Or(0)}, Users: s.Users,
-				Parkable: saidTrue(s.Parkable), Shrinkable: s.Shrinkable == "true",
+				Parkable: saidTrue(s.Parkable), Unshared: s.Parkable == "unshared", Shrinkable: s.Shrinkable == "true",
 			},
 		}
 	}
@@ -68,12 +68,12 @@ func (d *Daemon) leasing(c config.Config) ledger.Settings {
 	}
 }
 
-// saidTrue translates a setting that is true, false or not said.
+// saidTrue translates whether leases may be parked: true, unshared, false or not said.
 func saidTrue(said string) gpu.Opt[bool] {
 	if said == "" {
 		return gpu.Opt[bool]{}
 	}
-	return gpu.Some(said == "true")
+	return gpu.Some(said != "false")
 }
 
 // match translates how the processes of a service are known; nil: by nothing

@@ -20,7 +20,9 @@ import (
 
 // Parking parks and resumes leases. Its methods return when the memory has moved.
 type Parking interface {
-	Park(ctx context.Context, k lease.Key, fence uint64, by access.Actor, why string) error
+	// Park parks a lease whose processes share no memory of the device. Unshared is the
+	// word of the owner that they do not, where that is not known.
+	Park(ctx context.Context, k lease.Key, fence uint64, by access.Actor, why string, unshared bool) error
 	// Resume waits for room as long as wait says; absent: without a limit.
 	Resume(ctx context.Context, k lease.Key, fence uint64, by access.Actor, why string, wait gpu.Opt[time.Duration]) error
 	// Wake resumes a lease whose program asks for it. It does nothing for one that
@@ -28,6 +30,9 @@ type Parking interface {
 	Wake(ctx context.Context, k lease.Key, fence uint64) error
 	// Of returns where the memory of a lease is; false: it was never parked.
 	Of(fence uint64) (park.Status, bool)
+	// Kept says why berth does not park a lease by itself that is parkable; empty: it
+	// does.
+	Kept(held *lease.Lease) string
 }
 
 // Reclaim is the desk for those who move the memory of leases, or want memory back.
@@ -38,7 +43,10 @@ type Reclaim struct{ *Desk }
 func (d Reclaim) Park(ctx context.Context, by Caller, name lease.Name, b api.Park) (api.Lease, error) {
 	why := gpu.Printable(b.Why, 256)
 	return d.move(ctx, by, access.Park, name, b.Fence, why, func(held ledger.Held) error {
-		return d.Parking.Park(context.WithoutCancel(ctx), held.Key(), held.Fence, by.Actor, why)
+		if b.Unshared && !access.Owns(by.Actor, held.Object()) {
+			return Refuse(Forbidden, "not_owner", "Only the owner of %s can say that its processes share no GPU memory. Ask them to park it, or set services.NAME.parkable: unshared if it belongs to a service. Nothing was changed.", held.ID)
+		}
+		return d.Parking.Park(context.WithoutCancel(ctx), held.Key(), held.Fence, by.Actor, why, b.Unshared)
 	})
 }
 
@@ -152,7 +160,7 @@ func (d *Desk) whereabouts(l *api.Lease, whole bool) {
 		l.State = string(s.Phase)
 	}
 	l.Parking = &api.Parking{
-		Since: s.Since, Host: s.Host, Returns: s.Returns, Times: s.Times, Moving: math.Round(1000*s.Moving.Seconds()) / 1000,
+		Since: s.Since, Host: s.Host, Returns: s.Returns, Times: s.Times, Moving: math.Round(1000*s.Moving.Seconds()) / 1000, Ground: string(s.Ground),
 	}
 	switch {
 	case whole:

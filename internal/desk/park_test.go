@@ -20,9 +20,12 @@ import (
 type garage struct {
 	book  *ledger.Ledger
 	moves map[uint64]park.Status
+
+	unshared bool // what was said last
 }
 
-func (g *garage) Park(ctx context.Context, k lease.Key, fence uint64, by access.Actor, why string) error {
+func (g *garage) Park(ctx context.Context, k lease.Key, fence uint64, by access.Actor, why string, unshared bool) error {
+	g.unshared = unshared
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -47,6 +50,8 @@ func (g *garage) Wake(ctx context.Context, k lease.Key, fence uint64) error {
 	}
 	return g.Resume(ctx, k, fence, access.Daemon(), "", gpu.Opt[time.Duration]{})
 }
+
+func (g *garage) Kept(*lease.Lease) string { return "" }
 
 func (g *garage) Of(fence uint64) (park.Status, bool) {
 	s, ever := g.moves[fence]
@@ -92,7 +97,7 @@ func wants(t *testing.T, what string, err error, code string) {
 
 // A lease is parked, others get what it held, and it returns when there is room.
 func TestParkAndResume(t *testing.T) {
-	o, _, log := withGarage(t)
+	o, g, log := withGarage(t)
 	by, name := self(t), lease.Name{ID: "a"}
 	turn := &seat{}
 	by.Turn = turn
@@ -103,9 +108,12 @@ func TestParkAndResume(t *testing.T) {
 	turn.aside, turn.back = 0, 0
 	left, leave := context.WithCancel(t.Context())
 	leave()
-	l, err := memory(o).Park(left, by, name, api.Park{Fence: granted.Fence, Why: "night\x07"}) // it goes on although the caller has left
+	l, err := memory(o).Park(left, by, name, api.Park{Fence: granted.Fence, Why: "night\x07", Unshared: true}) // it goes on although the caller has left
 	if err != nil || l.State != "parked" || l.Parking == nil || l.Parking.Why != "night\uFFFD" {
 		t.Fatalf("%+v %+v %v", l, l.Parking, err)
+	}
+	if !g.unshared {
+		t.Error("the word of the owner was not passed on")
 	}
 	if turn.aside != 1 || turn.back != 1 {
 		t.Errorf("the turn was given away %d times and taken back %d times", turn.aside, turn.back)
@@ -184,6 +192,12 @@ func TestParkingForOthersIsAudited(t *testing.T) {
 		t.Fatal("it was parked all the same")
 	}
 	log.dry = nil
+	_, err = memory(o).Park(t.Context(), olga, lease.Name{ID: "a"}, api.Park{Unshared: true})
+	wants(t, "an operator gives the word of the owner", err, "not_owner")
+	if len(g.moves) > 0 {
+		t.Fatal("it was parked all the same")
+	}
+	log.entries = nil
 	if _, err := memory(o).Park(t.Context(), olga, lease.Name{ID: "a"}, api.Park{Why: "night"}); err != nil {
 		t.Fatal(err)
 	}

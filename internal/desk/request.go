@@ -67,7 +67,7 @@ func (d *Desk) request(by *Caller, o *order) (lease.Request, error) {
 		}
 	}
 	r.Note = cmp.Or(d.learn(o, by.User), o.note) // never both: an allocation says how much
-	r.GPUs, r.Memory, r.Slots, r.Policy, r.Parkable = o.GPUs, o.Memory, o.Slots.Or(1), o.Policy, o.Parkable
+	r.GPUs, r.Memory, r.Slots, r.Policy, r.Parkable, r.Unshared = o.GPUs, o.Memory, o.Slots.Or(1), o.Policy, o.Parkable, o.Unshared
 	if exact != nil {
 		r.Exact, r.Memory, r.Slots = exact, 0, 0
 	}

@@ -21,7 +21,7 @@ func (s *server) explain(ctx context.Context, in *body[api.LeaseRequest]) (*answ
 	if err != nil {
 		return nil, problemOf(asID(err))
 	}
-	out := explanationOf(e, sightOf(ctx))
+	out := s.explanationOf(e, sightOf(ctx))
 	out.Grant = grant
 	return ok(out)
 }
@@ -34,7 +34,7 @@ func (s *server) explainWaiting(ctx context.Context, in *named) (*answer[api.Exp
 	}
 	r, _, _ := s.Ledger.FindWaiting(k)
 	if e, waits := s.Ledger.ExplainWaiting(k); waits {
-		out := explanationOf(e, sight)
+		out := s.explanationOf(e, sight)
 		if r != nil {
 			out.Text = desk.WaitsFor(r) + out.Text
 		}
@@ -49,7 +49,7 @@ func (s *server) explainWaiting(ctx context.Context, in *named) (*answer[api.Exp
 	return nil, problem(http.StatusNotFound, "unknown_allocation", "There is no lease and no waiting request with the id %q. berth leases (GET /api/leases) lists those there are; berth explain --memory (POST /api/leases/explain) asks about a request without making it.", in.ID)
 }
 
-func explanationOf(e ledger.Explanation, by sight) api.Explanation {
+func (s *server) explanationOf(e ledger.Explanation, by sight) api.Explanation {
 	out := api.Explanation{
 		Fits: e.Refusal == nil && e.Quota == nil, Possible: true, Position: e.Position, Devices: []api.Obstacle{},
 		LargestNow: e.LargestNow, LargestEver: e.LargestEver, Policy: e.Policy, Ranking: make([]api.Ranked, len(e.Ranking)),
@@ -68,7 +68,7 @@ func explanationOf(e ledger.Explanation, by sight) api.Explanation {
 		out.Possible, out.Hint = e.Refusal.Ever, e.Refusal.Hint
 		sentences = append(sentences, words.UpperFirst(e.Refusal.Error())+".")
 		for _, r := range e.Refusal.Reasons {
-			out.Devices = append(out.Devices, obstacleOf(r, e, by))
+			out.Devices = append(out.Devices, s.obstacleOf(r, e, by))
 		}
 	}
 	if e.Position > 0 {
@@ -82,8 +82,8 @@ func explanationOf(e ledger.Explanation, by sight) api.Explanation {
 }
 
 // obstacleOf returns what is in the way on a device, and the leases there.
-func obstacleOf(r placement.Reason, e ledger.Explanation, by sight) api.Obstacle {
-	o := api.Obstacle{GPU: r.GPU, Code: string(r.Code), Text: r.Text, Holders: holdersOf(e.Holdings[r.GPU], by)}
+func (s *server) obstacleOf(r placement.Reason, e ledger.Explanation, by sight) api.Obstacle {
+	o := api.Obstacle{GPU: r.GPU, Code: string(r.Code), Text: r.Text, Holders: s.holdersOf(e.Holdings[r.GPU], by)}
 	if used, any := e.Foreign[r.GPU]; any && r.Code == placement.NoMemory {
 		o.Foreign = used.Memory
 		who := words.Count(len(used.PIDs), "process")
@@ -104,13 +104,16 @@ func processes(pids []int) string {
 	return words.Form(len(pids), "process ", "processes ") + words.Few(names, 5)
 }
 
-func holdersOf(all []lease.Holding, by sight) []api.HolderUntil {
+func (s *server) holdersOf(all []lease.Holding, by sight) []api.HolderUntil {
 	var out []api.HolderUntil
 	for _, h := range all {
 		if h.Lease.State == lease.Parked && h.Measured == 0 { // it holds nothing
 			continue
 		}
 		u := api.HolderUntil{Lease: h.Lease.ID, Holder: by.holder(h.Lease.Holder), Memory: max(h.Part.Memory, h.Measured), Slots: h.Part.Slots, Parkable: h.Lease.Parkable}
+		if u.Parkable && s.Desk.Parking != nil && s.Desk.Parking.Kept(h.Lease) != "" { // which names processes
+			u.Kept = "its processes may share GPU memory, and neither its request nor its service says unshared"
+		}
 		if until, known := h.Lease.Until(); known {
 			u.Until = &until
 		}

@@ -26,7 +26,7 @@ type garage struct {
 	resumed int
 }
 
-func (g *garage) Park(_ context.Context, _ lease.Key, fence uint64, by access.Actor, why string) error {
+func (g *garage) Park(_ context.Context, _ lease.Key, fence uint64, by access.Actor, why string, _ bool) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.refuse == nil {
@@ -49,6 +49,8 @@ func (g *garage) Resume(_ context.Context, _ lease.Key, fence uint64, by access.
 func (g *garage) Wake(ctx context.Context, k lease.Key, fence uint64) error {
 	return g.Resume(ctx, k, fence, access.Daemon(), "its program asks for it", gpu.Opt[time.Duration]{})
 }
+
+func (g *garage) Kept(*lease.Lease) string { return "" }
 
 func (g *garage) Of(fence uint64) (park.Status, bool) {
 	g.mu.Lock()

@@ -47,7 +47,7 @@ func Flags(policies []string) []Flag {
 		{Name: "time", Value: "TIME", Usage: "end the program and the lease after this time, as in\n2h (default: your longest_time_seconds, or no limit)", Set: setTime},
 		{Name: "enforce", Value: "RUNG", Usage: "what holds it to its memory: auto, mps, framework,\nwatchdog or none", Set: oneOf(func(r *Request) *string { return &r.Enforce }, "auto", MPS, Framework, Watchdog, None)},
 		{Name: "isolation", Value: "WAY", Usage: "what keeps it from other GPUs: env or cgroup\n(default: gpu.isolation, env unless set)", Set: oneOf(func(r *Request) *string { return &r.Isolation }, ByEnv, ByCgroup)},
-		{Name: "parkable", Bare: true, Usage: "berth may park it while others wait for its GPU", Set: setParkable},
+		{Name: "parkable", Bare: true, Usage: "berth may park it while others wait for its GPU;\n--parkable=unshared: also with several processes, which\nshare no GPU memory", Set: setParkable},
 	}
 }
 
@@ -157,8 +157,20 @@ func setCompute(r *Request, value string) error {
 }
 
 func setParkable(r *Request, value string) (err error) {
-	r.Parkable, err = strconv.ParseBool(value)
+	r.Parkable, r.Unshared, err = ParseParkable(value)
 	return err
+}
+
+// ParseParkable reads whether berth may park a lease, and whether its owner says that
+// its processes share no GPU memory.
+func ParseParkable(value string) (parkable, unshared bool, err error) {
+	if value == "unshared" {
+		return true, true, nil
+	}
+	if parkable, err = strconv.ParseBool(value); err != nil {
+		return false, false, fmt.Errorf("there is no %q: use true, false, unshared", value)
+	}
+	return parkable, false, nil
 }
 
 func setTimeout(r *Request, value string) error {

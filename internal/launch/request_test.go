@@ -31,6 +31,7 @@ func TestParsePlain(t *testing.T) {
 		},
 		"a time in seconds":     {[]string{"--timeout", "1.5"}, &Request{LeaseRequest: api.LeaseRequest{Timeout: gpu.Some(1.5)}}},
 		"a bare flag with no":   {[]string{"--parkable=false"}, &Request{}},
+		"a third value":         {[]string{"--parkable=unshared"}, &Request{LeaseRequest: api.LeaseRequest{Parkable: true, Unshared: true}}},
 		"a bare flag with both": {[]string{"--parkable=perhaps"}, nil},
 		"no value":              {[]string{"--memory"}, nil},
 		"an unknown flag":       {[]string{"--dry-run", "x"}, nil},

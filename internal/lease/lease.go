@@ -29,6 +29,7 @@ type Lease struct {
 	Imposed   bool // TimeLimit is an operator's or a rule's, and not its user's own wish
 
 	Parkable bool          // berth may park it by itself; its service decides over this
+	Unshared bool          // its owner says that its processes share no GPU memory
 	ParkedAt time.Time     // since when it is parked; zero: it is active
 	Returned time.Time     // when it was last resumed; zero: never
 	Paused   time.Duration // how long it was parked before, in all

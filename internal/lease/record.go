@@ -89,7 +89,7 @@ func stored(l *Lease) *record.Lease {
 		Parts: make([]record.Part, len(l.Parts)), Priority: l.Priority, State: string(l.State),
 		EnforcedBy: l.EnforcedBy, Raised: l.Raised, Note: l.Note, Unit: l.Unit, Scope: l.Scope,
 		TimeLimit: int64(l.TimeLimit), Imposed: l.Imposed, Groups: l.Groups,
-		Parkable: l.Parkable, ParkedAt: record.Nanoseconds(l.ParkedAt), Returned: record.Nanoseconds(l.Returned), Paused: int64(l.Paused), Asked: int64(l.Asked),
+		Parkable: l.Parkable, Unshared: l.Unshared, ParkedAt: record.Nanoseconds(l.ParkedAt), Returned: record.Nanoseconds(l.Returned), Paused: int64(l.Paused), Asked: int64(l.Asked),
 	}
 	if l.Binding == ByTTL {
 		s.Expires = l.Expires.UnixNano()
@@ -111,7 +111,7 @@ func restored(r *record.Record) *Lease {
 		Parts: make([]Part, len(s.Parts)), Priority: s.Priority, State: State(s.State),
 		EnforcedBy: s.EnforcedBy, Raised: s.Raised, Note: s.Note, Unit: s.Unit, Scope: s.Scope, By: restoredBy(&r.By),
 		TimeLimit: time.Duration(s.TimeLimit), Imposed: s.Imposed, Groups: s.Groups,
-		Parkable: s.Parkable, ParkedAt: record.Time(s.ParkedAt), Returned: record.Time(s.Returned), Paused: time.Duration(s.Paused), Asked: gpu.MiB(s.Asked),
+		Parkable: s.Parkable, Unshared: s.Unshared, ParkedAt: record.Time(s.ParkedAt), Returned: record.Time(s.Returned), Paused: time.Duration(s.Paused), Asked: gpu.MiB(s.Asked),
 	}
 	if l.Binding == ByTTL {
 		l.Expires = time.Unix(0, s.Expires)

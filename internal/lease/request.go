@@ -63,6 +63,7 @@ type Request struct {
 
 	Implied  bool // see Lease
 	Parkable bool // see Lease
+	Unshared bool // see Lease
 
 	// Admission sets these.
 	Raised    bool      // see Lease
@@ -96,7 +97,7 @@ func (r *Request) Total() Usage {
 func (r *Request) Lease(devices ...string) *Lease {
 	l := &Lease{
 		ID: r.ID, Parent: r.Parent, Holder: r.Holder, Binding: r.Binding, Implied: r.Implied, TTL: r.TTL, TimeLimit: r.TimeLimit, Imposed: r.Imposed, Priority: r.Priority, Groups: r.Groups,
-		EnforcedBy: r.EnforcedBy, Raised: r.Raised, Note: r.Note, By: r.By, Unit: r.Unit, Scope: r.Scope, Parkable: r.Parkable, Parts: make([]Part, len(devices)),
+		EnforcedBy: r.EnforcedBy, Raised: r.Raised, Note: r.Note, By: r.By, Unit: r.Unit, Scope: r.Scope, Parkable: r.Parkable, Unshared: r.Unshared, Parts: make([]Part, len(devices)),
 	}
 	for i, d := range devices {
 		l.Parts[i] = Part{GPU: d, Memory: r.Memory, Slots: r.Slots}

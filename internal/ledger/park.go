@@ -24,6 +24,15 @@ func (l *Ledger) Unparkable(k lease.Key, fence uint64) error {
 	return l.mayPark(l.book.Lease(k))
 }
 
+// Unshared reports whether the owner of a lease or its service says that its
+// processes share no GPU memory.
+func (l *Ledger) Unshared(held *lease.Lease) bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	service := l.settings.Services[held.Holder.Service]
+	return service.SharesNothing(held)
+}
+
 // mayPark refuses a lease that its service keeps from being parked, and one that
 // outlives its process: no process on the device would keep it. The caller holds
 // mu.

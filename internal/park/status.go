@@ -37,5 +37,6 @@ type Status struct {
 	Returns bool          // it waits, or is going to wait, for its turn to come back
 	Times   int           // how often it was parked
 	Moving  time.Duration // how long its memory has been moving in all
+	Ground  Ground        // how it was known, when it was last parked, that its processes share no memory
 	Failed  string        // what went wrong last, and what to do; empty: nothing
 }

@@ -28,14 +28,16 @@ type order struct {
 	why    string
 	source park.Source
 	wanter lease.Key // of the request that it makes room for; zero: none
+	said   bool      // the owner says that its processes share no memory
 }
 
 // Park moves the memory of a lease to the memory of the machine, because somebody
 // asked for it. It stays there until somebody resumes it. Park returns when the
 // memory has left the device, or when nothing has changed or what had changed was
-// undone, and the error says why. It goes on if ctx ends.
-func (p *Parking) Park(ctx context.Context, k lease.Key, fence uint64, by access.Actor, why string) error {
-	return p.park(ctx, order{k, fence, by, why, park.ByHand, lease.Key{}})
+// undone, and the error says why. It goes on if ctx ends. Unshared is the word of the
+// owner that the processes of the lease share no memory of the device.
+func (p *Parking) Park(ctx context.Context, k lease.Key, fence uint64, by access.Actor, why string, unshared bool) error {
+	return p.park(ctx, order{key: k, fence: fence, by: by, why: why, source: park.ByHand, said: unshared})
 }
 
 // ParkIdle parks a lease because it is idle. It tells the holder, waits for the
@@ -51,10 +53,13 @@ func (p *Parking) ParkIdle(ctx context.Context, k lease.Key, fence uint64, why s
 		return refuse(k.ID, park.Unparkable, fmt.Sprintf("it has had its device for %s, and keeps it for %s at least", words.Duration(had), words.Duration(settings.Keep)), "")
 	}
 	grace := settings.Grace
-	o := order{k, fence, access.Daemon(), why, park.ByLadder, lease.Key{}}
+	o := order{key: k, fence: fence, by: access.Daemon(), why: why, source: park.ByLadder}
 	if grace > 0 {
 		if err := p.Book.Unparkable(k, fence); err != nil {
 			return err
+		}
+		if kept := p.Kept(held); kept != "" {
+			return refuse(k.ID, park.MemoryShared, kept, "")
 		}
 		p.Publish(o.warning(held, time.Now().Add(grace)))
 		if err := wait(ctx, grace); err != nil {
@@ -144,7 +149,7 @@ func (p *Parking) claim(held *lease.Lease, o order) (*parked, error) {
 		return nil, refuse(held.ID, park.Busy, "its memory is being moved", "Wait until that is done.")
 	}
 	r.GPU, r.User, r.Source, r.By, r.Why = held.Parts[0].GPU, held.Holder.User, o.source, lease.ByOf(o.by), o.why
-	r.wanter, r.In = o.wanter, in
+	r.wanter, r.In, r.Said = o.wanter, in, o.said
 	r.Processes, r.failed, r.Returns, r.lost, r.touched, r.moves, r.Wanted = nil, "", false, false, false, true, time.Time{}
 	p.leases[r.Fence] = r
 	r.Awake = p.wakes[r.Fence]
@@ -219,6 +224,9 @@ func (p *Parking) prepare(ctx context.Context, r *parked, o order) error {
 	}
 	list, err := p.members(r)
 	if err != nil {
+		return err
+	}
+	if err := p.separate(r, list); err != nil {
 		return err
 	}
 	for _, m := range list {
@@ -336,8 +344,10 @@ func (p *Parking) remeasure(ctx context.Context, r *parked) error {
 	if _, err := p.sample(ctx, r.GPU); err != nil {
 		return err
 	}
-	_, err := p.newMembers(r)
-	return err
+	if _, err := p.newMembers(r); err != nil {
+		return err
+	}
+	return p.separate(r, r.moved())
 }
 
 // newMembers adds the processes that a lease has started meanwhile, and reports
@@ -393,13 +403,13 @@ func (p *Parking) arrivedAway(r *parked, o order, took, steps time.Duration) {
 	if o.source == park.ByPressure {
 		p.counts.Turns++
 	}
-	host := r.host()
+	host, ground := r.host(), r.Ground
 	p.mu.Unlock()
 	text := fmt.Sprintf("%s is parked: %s of its memory are in the memory of the machine", o.key.ID, host)
 	if host == 0 {
 		text = fmt.Sprintf("%s is parked: its programs had no memory on the device", o.key.ID)
 	}
-	p.tell(r, gpu.EventParked, gpu.Note, text, figures(host, took, steps, map[string]any{"host_mb": host, "reason": o.why}))
+	p.tell(r, gpu.EventParked, gpu.Note, text, figures(host, took, steps, map[string]any{"host_mb": host, "reason": o.why, "unshared_by": string(ground)}))
 	p.settle(r)
 }
 

@@ -48,7 +48,11 @@ func (p *Parking) intrudes(r *parked) bool {
 
 // takeOff takes the memory of new processes of a parked lease off the device.
 func (p *Parking) takeOff(ctx context.Context, r *parked) {
-	if _, err := p.newMembers(r); err != nil {
+	_, err := p.newMembers(r)
+	if err == nil {
+		err = p.separate(r, r.moved())
+	}
+	if err != nil {
 		const what = "a process of it uses the device, and cannot be parked"
 		why := what + ": " + reason(err)
 		p.mu.Lock()

@@ -66,7 +66,7 @@ func (h *history) step() {
 	case 4:
 		if p := h.some(); p != nil {
 			h.asked++
-			go func() { _ = d.Park(context.Background(), p.lease.Load().Key(), p.lease.Load().Fence, byU, "") }()
+			go func() { _ = d.Park(context.Background(), p.lease.Load().Key(), p.lease.Load().Fence, byU, "", false) }()
 		}
 	case 5, 6:
 		if p := h.some(); p != nil {

@@ -56,7 +56,7 @@ func TestHangingDoesNotCloseTheDevice(t *testing.T) {
 			l := w.grant(fmt.Sprint("a", i), 1*gib)
 			first := w.of(l.Fence)[0]
 			w.with(func() { first.memory = 2 * gib })
-			if err := w.now.Park(t.Context(), l.Key(), l.Fence, byU, ""); err != nil {
+			if err := w.now.Park(t.Context(), l.Key(), l.Fence, byU, "", false); err != nil {
 				t.Fatal(err)
 			}
 			leases = append(leases, l)
@@ -113,7 +113,7 @@ func TestSessionsOfOneUser(t *testing.T) {
 		var all sync.WaitGroup
 		for _, l := range leases {
 			all.Go(func() {
-				if err := w.now.Park(t.Context(), l.Key(), l.Fence, byU, ""); err != nil {
+				if err := w.now.Park(t.Context(), l.Key(), l.Fence, byU, "", false); err != nil {
 					t.Error(err)
 				}
 			})

@@ -189,7 +189,7 @@ func TestHelperFailsAtEveryStep(t *testing.T) {
 						return ""
 					})
 					l := a.lease.Load()
-					parked := w.now.Park(t.Context(), l.Key(), l.Fence, byU, "")
+					parked := w.now.Park(t.Context(), l.Key(), l.Fence, byU, "", false)
 					w.settled(a)
 					if (parked == nil) != (w.state(l) == lease.Parked) {
 						t.Fatalf("%v, and it is %s", parked, w.state(l))

@@ -1,6 +1,7 @@
 package parking
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -27,7 +28,9 @@ type kept struct {
 	Times     int           `json:"times"`
 	Moving    time.Duration `json:"moving"`
 	Processes []moved       `json:"processes"`
-	Awake     bool          `json:"awake,omitempty"`     // its programs ask to be woken, so they run on while it is parked
+	Awake     bool          `json:"awake,omitempty"`    // its programs ask to be woken, so they run on while it is parked
+	Said      bool          `json:"unshared,omitempty"` // who asked said for this time that its processes share no memory
+	Ground    park.Ground   `json:"unshared_by,omitempty"`
 	Simulated bool          `json:"simulated,omitempty"` // the device is, so no memory of the machine is taken
 }
 
@@ -107,6 +110,13 @@ func (r *parked) ids() []park.Process {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.processes()
+}
+
+// moved returns the processes of the lease with what they had on the device.
+func (r *parked) moved() []moved {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.Processes)
 }
 
 // isEnded reports whether the lease was seen to have ended.

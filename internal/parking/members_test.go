@@ -26,7 +26,7 @@ func TestGrowsWhileItIsParked(t *testing.T) {
 			}
 			return ""
 		})
-		if err := w.now.Park(t.Context(), a.Key(), a.Fence, byU, ""); err != nil {
+		if err := w.now.Park(t.Context(), a.Key(), a.Fence, byU, "", true); err != nil {
 			t.Fatal(err)
 		}
 		w.parked(a)
@@ -55,7 +55,7 @@ func TestGrowsWhileItIsParked(t *testing.T) {
 func TestBeginsWhileItIsParked(t *testing.T) {
 	inWorld(t, 100*gib, func(t *testing.T, w *world) {
 		a := w.grant("a", 60*gib)
-		if err := w.now.Park(t.Context(), a.Key(), a.Fence, byU, ""); err != nil {
+		if err := w.now.Park(t.Context(), a.Key(), a.Fence, byU, "", false); err != nil {
 			t.Fatal(err)
 		}
 		w.begin("a", a.Fence, 5*gib)
@@ -94,7 +94,7 @@ func TestNotYetBegun(t *testing.T) {
 func TestDamagedFile(t *testing.T) {
 	inWorld(t, 100*gib, func(t *testing.T, w *world) {
 		parked, moving, still := w.grant("parked", 20*gib), w.grant("moving", 30*gib), w.grant("still", 10*gib)
-		if err := w.now.Park(t.Context(), parked.Key(), parked.Fence, byU, ""); err != nil {
+		if err := w.now.Park(t.Context(), parked.Key(), parked.Fence, byU, "", false); err != nil {
 			t.Fatal(err)
 		}
 		w.plan(func(step park.Step) string {
@@ -104,7 +104,7 @@ func TestDamagedFile(t *testing.T) {
 			}
 			return ""
 		})
-		if err := w.now.Park(t.Context(), moving.Key(), moving.Fence, byU, ""); err == nil {
+		if err := w.now.Park(t.Context(), moving.Key(), moving.Fence, byU, "", false); err == nil {
 			t.Fatal("the daemon was not killed")
 		}
 		if err := os.WriteFile(w.file, []byte(`{"boot":"this boot","leases":[{"fence":`), 0o600); err != nil {
@@ -131,7 +131,7 @@ func TestDamagedFile(t *testing.T) {
 func TestAnotherBoot(t *testing.T) {
 	inWorld(t, 100*gib, func(t *testing.T, w *world) {
 		a := w.grant("a", 60*gib)
-		if err := w.now.Park(t.Context(), a.Key(), a.Fence, byU, ""); err != nil {
+		if err := w.now.Park(t.Context(), a.Key(), a.Fence, byU, "", false); err != nil {
 			t.Fatal(err)
 		}
 		w.stop()
@@ -159,7 +159,7 @@ func TestStopsInTheMiddle(t *testing.T) {
 	inWorld(t, 100*gib, func(t *testing.T, w *world) {
 		a := w.grant("a", 60*gib)
 		done := make(chan error, 1)
-		go func() { done <- w.now.Park(t.Context(), a.Key(), a.Fence, byU, "") }()
+		go func() { done <- w.now.Park(t.Context(), a.Key(), a.Fence, byU, "", false) }()
 		time.Sleep(20 * time.Second)
 		w.restart()
 		if err := <-done; err == nil {
@@ -167,7 +167,7 @@ func TestStopsInTheMiddle(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute)
 		w.active(a)
-		if err := w.now.Park(t.Context(), a.Key(), a.Fence, byU, ""); err != nil {
+		if err := w.now.Park(t.Context(), a.Key(), a.Fence, byU, "", false); err != nil {
 			t.Fatal(err)
 		}
 		w.restart()

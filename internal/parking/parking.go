@@ -41,6 +41,9 @@ type Book interface {
 	ParkMandate(k lease.Key, by access.Actor) kin.Mandate
 	// Processes lists the processes that were last seen on a device.
 	Processes(uuid string) []ledger.Process
+	// Unshared reports whether the owner or the service of a lease says that its
+	// processes share no memory of a device.
+	Unshared(held *lease.Lease) bool
 	// Unparkable says why a lease cannot be parked; nil: it can.
 	Unparkable(k lease.Key, fence uint64) error
 	// Park notes that the memory of a lease has left its device.
@@ -183,7 +186,7 @@ func (p *Parking) Of(fence uint64) (park.Status, bool) {
 	if r == nil || r.Times == 0 && r.Phase == "" && r.failed == "" && r.Moving == 0 {
 		return park.Status{}, false
 	}
-	s := park.Status{Phase: r.Phase, Since: r.Since, By: r.By, Why: r.Why, Source: r.Source, Returns: r.Phase == park.Parked && r.Returns, Times: r.Times, Moving: r.Moving, Failed: r.failed}
+	s := park.Status{Phase: r.Phase, Since: r.Since, By: r.By, Why: r.Why, Source: r.Source, Returns: r.Phase == park.Parked && r.Returns, Times: r.Times, Moving: r.Moving, Ground: r.Ground, Failed: r.failed}
 	if r.Phase != "" {
 		s.Host = r.host()
 	}

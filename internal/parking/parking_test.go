@@ -25,7 +25,7 @@ func TestParkAndResume(t *testing.T) {
 	inWorld(t, 100*gib, func(t *testing.T, w *world) {
 		l := w.grant("a", 60*gib)
 		w.begin("a", l.Fence, 2*gib) // a second process
-		if err := w.now.Park(t.Context(), l.Key(), l.Fence, byU, "lunch"); err != nil {
+		if err := w.now.Park(t.Context(), l.Key(), l.Fence, byU, "lunch", true); err != nil {
 			t.Fatal(err)
 		}
 		w.parked(l)
@@ -67,7 +67,7 @@ func TestParkAndResume(t *testing.T) {
 func TestResumeWaitsForRoom(t *testing.T) {
 	inWorld(t, 100*gib, func(t *testing.T, w *world) {
 		l := w.grant("a", 60*gib)
-		if err := w.now.Park(t.Context(), l.Key(), l.Fence, byU, ""); err != nil {
+		if err := w.now.Park(t.Context(), l.Key(), l.Fence, byU, "", false); err != nil {
 			t.Fatal(err)
 		}
 		other := w.grant("b", 60*gib, func(r *lease.Request) { r.Parkable = false })
@@ -99,7 +99,7 @@ func TestParkIsRefused(t *testing.T) {
 	}
 	inWorld(t, 100*gib, func(t *testing.T, w *world) {
 		l := w.grant("a", 60*gib)
-		try := func() error { return w.now.Park(t.Context(), l.Key(), l.Fence, byU, "") }
+		try := func() error { return w.now.Park(t.Context(), l.Key(), l.Fence, byU, "", false) }
 		for name, x := range map[string]struct {
 			change, undo func()
 			code         park.Refusal
@@ -125,7 +125,7 @@ func TestParkIsRefused(t *testing.T) {
 			synctest.Wait()
 			w.active(l)
 		}
-		if err := w.now.Park(t.Context(), l.Key(), l.Fence+1, byU, ""); !errors.Is(err, lease.ErrUnknown) {
+		if err := w.now.Park(t.Context(), l.Key(), l.Fence+1, byU, "", false); !errors.Is(err, lease.ErrUnknown) {
 			t.Errorf("another fence: %v", err)
 		}
 		done := make(chan error, 1)
@@ -162,7 +162,7 @@ func TestHostMemoryIsSharedOut(t *testing.T) {
 		a, b := w.grant("a", 40*gib), w.grant("b", 40*gib)
 		results := make(chan error, 2)
 		for _, l := range []*lease.Lease{a, b} {
-			go func() { results <- w.now.Park(t.Context(), l.Key(), l.Fence, byU, "") }()
+			go func() { results <- w.now.Park(t.Context(), l.Key(), l.Fence, byU, "", false) }()
 		}
 		first, second := <-results, <-results
 		if (first == nil) == (second == nil) {
@@ -181,7 +181,7 @@ func TestParkWithoutProcesses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := w.now.Park(t.Context(), l.Key(), l.Fence, byU, ""); err != nil {
+		if err := w.now.Park(t.Context(), l.Key(), l.Fence, byU, "", false); err != nil {
 			t.Fatal(err)
 		}
 		w.grant("b", 90*gib)
@@ -254,7 +254,7 @@ func TestWake(t *testing.T) {
 		a := w.grant("a", 60*gib)
 		for _, source := range []park.Source{park.ByHand, park.ByLadder} {
 			time.Sleep(2 * time.Minute)
-			park := func() error { return w.now.Park(t.Context(), a.Key(), a.Fence, byU, "") }
+			park := func() error { return w.now.Park(t.Context(), a.Key(), a.Fence, byU, "", false) }
 			if source == "ladder" {
 				w.set(func() { w.idle[a.Fence] = time.Now() })
 				park = func() error { return w.now.ParkIdle(t.Context(), a.Key(), a.Fence, "it is idle") }
@@ -273,7 +273,7 @@ func TestWake(t *testing.T) {
 			}
 			w.active(a)
 		}
-		go func() { _ = w.now.Park(context.WithoutCancel(t.Context()), a.Key(), a.Fence, byU, "") }()
+		go func() { _ = w.now.Park(context.WithoutCancel(t.Context()), a.Key(), a.Fence, byU, "", false) }()
 		time.Sleep(5 * time.Second)
 		if err := w.now.Wake(t.Context(), a.Key(), a.Fence); err != nil { // while it is being parked
 			t.Fatal(err)
@@ -316,7 +316,7 @@ func TestLeaseEndsOnItsWay(t *testing.T) {
 				a := w.grant("a", 60*gib)
 				w.begin("a", a.Fence, 1*gib)
 				done := make(chan error, 1)
-				go func() { done <- w.now.Park(t.Context(), a.Key(), a.Fence, byU, "") }()
+				go func() { done <- w.now.Park(t.Context(), a.Key(), a.Fence, byU, "", true) }()
 				time.Sleep(10 * time.Second)
 				if x.dies {
 					for _, p := range w.of(a.Fence) {
@@ -356,7 +356,7 @@ func TestLeaseEndsOnItsWay(t *testing.T) {
 func TestLeaseEndsWhileParked(t *testing.T) {
 	inWorld(t, 100*gib, func(t *testing.T, w *world) {
 		a := w.grant("a", 60*gib)
-		if err := w.now.Park(t.Context(), a.Key(), a.Fence, byU, ""); err != nil {
+		if err := w.now.Park(t.Context(), a.Key(), a.Fence, byU, "", false); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.now.book.Revoke(t.Context(), a.Key(), a.Fence, "a test", nil); err != nil {
@@ -377,7 +377,7 @@ func TestLeaseEndsWhileParked(t *testing.T) {
 func TestProcessDiesWhileParked(t *testing.T) {
 	inWorld(t, 100*gib, func(t *testing.T, w *world) {
 		a := w.grant("a", 60*gib)
-		if err := w.now.Park(t.Context(), a.Key(), a.Fence, byU, ""); err != nil {
+		if err := w.now.Park(t.Context(), a.Key(), a.Fence, byU, "", false); err != nil {
 			t.Fatal(err)
 		}
 		w.End(w.of(a.Fence)[0].PID)
@@ -400,7 +400,7 @@ func TestStoppedInTheMiddle(t *testing.T) {
 			}
 			return ""
 		})
-		if err := w.now.Park(t.Context(), a.Key(), a.Fence, byU, ""); err == nil {
+		if err := w.now.Park(t.Context(), a.Key(), a.Fence, byU, "", false); err == nil {
 			t.Fatal("it was parked")
 		}
 		if s, _ := w.now.Of(a.Fence); s.Phase != park.Resuming || s.Failed == "" || w.state(a) != lease.Active {

@@ -16,7 +16,7 @@ func TestParkedByHandKeepsNoPlace(t *testing.T) {
 		t.Run(fmt.Sprint(wake), func(t *testing.T) {
 			inWorld(t, 100*gib, func(t *testing.T, w *world) {
 				a := w.grant("a", 60*gib)
-				if err := w.now.Park(t.Context(), a.Key(), a.Fence, byU, ""); err != nil {
+				if err := w.now.Park(t.Context(), a.Key(), a.Fence, byU, "", false); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(10 * time.Minute)

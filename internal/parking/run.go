@@ -102,11 +102,11 @@ func (p *Parking) turn(now time.Time) time.Time {
 // overlay adds to the pressure what the book does not know, and reports whether
 // there is any lease that could be parked.
 func (p *Parking) overlay(pressure *park.Pressure) (parkable bool) {
-	simulated, stand := onlySimulated(p.Book.Sums()), map[uint64]bool{}
+	simulated, stand, seen := onlySimulated(p.Book.Sums()), map[uint64]bool{}, map[string][]ledger.Process{}
 	for i := range pressure.Holdings { // nobody is asked for anything while mu is held
 		h := &pressure.Holdings[i]
 		stand[h.Fence] = true
-		h.Parkable = h.Parkable && p.Denied(h.GPU) == ""
+		h.Parkable = h.Parkable && p.Denied(h.GPU) == "" && !p.keeps(h, seen)
 		parkable = parkable || h.Parkable
 		if since, idle := p.Idle(h.Fence); idle {
 			h.Idle = since

@@ -28,7 +28,7 @@ func TestOthersAreNotParked(t *testing.T) {
 			return ""
 		})
 		refused := (*park.RefusedError)(nil)
-		if err := w.now.Park(t.Context(), a.Key(), a.Fence, byU, ""); !errors.As(err, &refused) || refused.Code != park.Unparkable || !strings.Contains(refused.Why, "belongs to another user") {
+		if err := w.now.Park(t.Context(), a.Key(), a.Fence, byU, "", false); !errors.As(err, &refused) || refused.Code != park.Unparkable || !strings.Contains(refused.Why, "belongs to another user") {
 			t.Errorf("it is refused with %v", err)
 		}
 		waiting := w.queue("b", 60*gib)
@@ -39,7 +39,7 @@ func TestOthersAreNotParked(t *testing.T) {
 		}
 		w.plan(func(park.Step) string { return "" })
 		operator := access.Actor{User: "olga", UID: 7, Door: access.Socket, Role: access.Operator}
-		if err := w.now.Park(t.Context(), a.Key(), a.Fence, operator, ""); err != nil {
+		if err := w.now.Park(t.Context(), a.Key(), a.Fence, operator, "", false); err != nil {
 			t.Fatal(err)
 		}
 		w.parked(a)
@@ -61,7 +61,7 @@ func TestBecomesAnothersOnTheWay(t *testing.T) {
 			}
 			return ""
 		})
-		if err := w.now.Park(t.Context(), a.Key(), a.Fence, byU, ""); err == nil || !strings.Contains(err.Error(), "belongs to another user") {
+		if err := w.now.Park(t.Context(), a.Key(), a.Fence, byU, "", false); err == nil || !strings.Contains(err.Error(), "belongs to another user") {
 			t.Errorf("it is refused with %v", err)
 		}
 		time.Sleep(time.Minute)
@@ -76,7 +76,7 @@ func TestOthersBesideTheDevice(t *testing.T) {
 		a := w.grant("a", 60*gib)
 		beside := w.beginAs(0, "a", a.Fence, 0)
 		w.now.Read(t.Context(), w.uuid)
-		if err := w.now.Park(t.Context(), a.Key(), a.Fence, byU, ""); err != nil {
+		if err := w.now.Park(t.Context(), a.Key(), a.Fence, byU, "", false); err != nil {
 			t.Fatal(err)
 		}
 		if beside.state != park.Running || w.state(a) != lease.Parked {

@@ -66,6 +66,9 @@ func (c *climb) unused(held ledger.Held) (lasting, why string) {
 	if err := c.Book.Unparkable(held.Key(), held.Fence); err != nil {
 		return "", err.Error()
 	}
+	if kept := c.Parker.Kept(held.Lease); kept != "" {
+		return "", kept + "; parkable: unshared says that they share none"
+	}
 	since, idle := c.Idle(held.Fence)
 	kept, unused := time.Since(held.Granted), time.Since(since)
 	if !held.Returned.IsZero() {

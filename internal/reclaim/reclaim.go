@@ -78,6 +78,8 @@ type Parker interface {
 	// ParkIdle tells the holder of a lease that it is about to be parked, and parks it
 	// after a grace if it is idle still. It returns when the memory has moved.
 	ParkIdle(ctx context.Context, k lease.Key, fence uint64, why string) error
+	// Kept says why a lease is not parked although it is parkable; empty: it is.
+	Kept(held *lease.Lease) string
 }
 
 // Options are the parts that a Reclaim works with.

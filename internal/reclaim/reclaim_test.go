@@ -42,6 +42,7 @@ type world struct {
 	idle    map[string]time.Time // by lease
 	peaks   map[string]gpu.MiB   // by lease
 	trims   map[string]func()    // what a program does when it is asked for memory
+	kept    map[string]string    // why a lease that is parkable is not parked
 	refused map[string]error     // why a lease must not be parked
 	failed  map[string]error     // why a lease could not be parked
 	stopped bool                 // monitoring is
@@ -220,6 +221,8 @@ func (w *world) Regrow(_ context.Context, k lease.Key, _ uint64, to gpu.MiB) err
 }
 
 func (w *world) Unparkable(k lease.Key, _ uint64) error { return w.refused[k.ID] }
+
+func (w *world) Kept(held *lease.Lease) string { return w.kept[held.ID] }
 
 func (w *world) ParkIdle(_ context.Context, k lease.Key, _ uint64, _ string) error {
 	w.mu.Lock()
@@ -568,6 +571,7 @@ func TestParkLeaves(t *testing.T) {
 	}{
 		"not agreed":   {func(_ *world, h *held) { h.Parkable = false }, "rests stays on its device: neither its request nor its service says that it is parkable"},
 		"not possible": {func(w *world, h *held) { w.refused[h.ID] = errors.New("it has several devices") }, "rests stays on its device: it has several devices"},
+		"may share":    {func(w *world, h *held) { w.kept = map[string]string{h.ID: "2 of its processes may share memory"} }, "rests stays on its device: 2 of its processes may share memory; parkable: unshared says that they share none"},
 		"in use":       {func(w *world, h *held) { delete(w.idle, h.ID) }, "rests stays on its device: it uses its device, or nobody can tell"},
 		"used lately":  {func(w *world, h *held) { w.idle[h.ID] = time.Now().Add(-2 * time.Second) }, "rests stays on its device: it used its device 12 s ago, and park_idle_after is 60 s"},
 		"young":        {func(_ *world, h *held) { h.Granted = time.Now().Add(-20 * time.Second) }, "rests stays on its device: it has had its device for 30 s, and keep_seconds is 60 s"},

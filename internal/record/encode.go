@@ -87,6 +87,9 @@ func (l *Lease) append(dst []byte) []byte {
 	if l.Parkable {
 		dst = append(dst, `,"parkable":true`...)
 	}
+	if l.Unshared {
+		dst = append(dst, `,"unshared":true`...)
+	}
 	dst = appendInt(dst, `,"parked_ns":`, l.ParkedAt)
 	dst = appendInt(dst, `,"returned_ns":`, l.Returned)
 	dst = appendInt(dst, `,"paused_ns":`, l.Paused)

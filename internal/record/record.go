@@ -48,7 +48,7 @@ import (
 //
 // Added later under the same versions, because the book is the same without
 // them: Record.By, Lease.Parent, Lease.Unit, Lease.Scope, Lease.Implied,
-// Lease.Parkable, Lease.Returned, Lease.Asked and Lease.Imposed. An older berth ignores them.
+// Lease.Parkable, Lease.Unshared, Lease.Returned, Lease.Asked and Lease.Imposed. An older berth ignores them.
 const Version = 5
 
 // Record is one entry of the journal: what happened to a lease, as one JSON
@@ -138,6 +138,7 @@ type Lease struct {
 	Groups    []string `json:"groups,omitempty"`        // whose limits together count the lease
 
 	Parkable bool  `json:"parkable,omitempty"`
+	Unshared bool  `json:"unshared,omitempty"`
 	ParkedAt int64 `json:"parked_ns,omitempty"`   // 0: it is active, or an earlier berth parked it
 	Returned int64 `json:"returned_ns,omitempty"` // 0: it was never parked
 	Paused   int64 `json:"paused_ns,omitempty"`   // how long it was parked before

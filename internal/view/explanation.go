@@ -114,7 +114,10 @@ func (x GPUs) obstacle(o together, to term.Screen) []string {
 		if h.Until != nil {
 			text += fmt.Sprintf(" until %s, in %s", h.Until.In(to.Now.Location()).Format(time.TimeOnly), words.Age(h.Until.Sub(to.Now)))
 		}
-		if h.Parkable {
+		switch {
+		case h.Kept != "":
+			text += "; berth does not park it: " + term.Clean(h.Kept)
+		case h.Parkable:
 			text += "; berth may park it"
 		}
 		lines = append(lines, to.Hang(term.Dim, strings.Repeat(" ", term.Columns(lead))+"· ", text))

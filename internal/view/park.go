@@ -25,6 +25,9 @@ func (x GPUs) Parked(m Moved, to term.Screen) []string {
 		if p.Host > 0 {
 			text += fmt.Sprintf(". It takes %s of the machine's memory", p.Host)
 		}
+		if p.Ground == "owner" {
+			text += ". Its processes share no GPU memory, its owner says"
+		}
 	}
 	return []string{to.Hang(term.Plain, "", text+". Get it back: berth resume "+words.Shell(term.Clean(l.ID)))}
 }

@@ -52,7 +52,7 @@ func anyRequest() *rapid.Generator[RequestBody] {
 			GPU: gpu.Ref(anyText().Draw(t, "gpu")), Prefer: gpu.Ref(anyText().Draw(t, "prefer")), Policy: anyText().Draw(t, "policy"), Where: anyText().Draw(t, "where"),
 			Binding: anyText().Draw(t, "binding"), PID: anyInt().Draw(t, "pid"), TTL: opt(anySeconds()).Draw(t, "ttl"),
 			Timeout: opt(anySeconds()).Draw(t, "timeout"), Priority: opt(anyInt()).Draw(t, "priority"),
-			Learned: rapid.Bool().Draw(t, "learned"), Enforce: anyText().Draw(t, "enforce"), Isolation: anyText().Draw(t, "isolation"), Parkable: rapid.Bool().Draw(t, "parkable"),
+			Learned: rapid.Bool().Draw(t, "learned"), Enforce: anyText().Draw(t, "enforce"), Isolation: anyText().Draw(t, "isolation"), Parkable: rapid.Bool().Draw(t, "parkable"), Unshared: rapid.Bool().Draw(t, "unshared"),
 			Unit: anyText().Draw(t, "unit"), Scope: rapid.SliceOfN(anyText(), 0, 2).Draw(t, "scope"), Caps: rapid.SliceOfN(anyText(), 0, 2).Draw(t, "caps"),
 		}
 	})
@@ -70,7 +70,7 @@ func anyLease() *rapid.Generator[LeaseBody] {
 			Priority: anyInt().Draw(t, "priority"), EnforcedBy: anyText().Draw(t, "by"), IsolatedBy: anyText().Draw(t, "isolated"), Note: anyText().Draw(t, "note"),
 			Heir: anyInt().Draw(t, "heir"), Parts: []api.LeasePart{}, Unit: anyText().Draw(t, "unit"), Scope: rapid.SliceOfN(anyText(), 0, 2).Draw(t, "scope"),
 		}
-		l.Parkable, l.Asked = rapid.Bool().Draw(t, "parkable"), gpu.MiB(anyInt().Draw(t, "asked"))
+		l.Parkable, l.Unshared, l.Asked = rapid.Bool().Draw(t, "parkable"), rapid.Bool().Draw(t, "unshared"), gpu.MiB(anyInt().Draw(t, "asked"))
 		if rapid.Bool().Draw(t, "parked") {
 			l.Parking = &api.Parking{Since: anyTime().Draw(t, "parked since"), Why: anyText().Draw(t, "why"), Times: anyInt().Draw(t, "times")}
 			l.Idle = &api.Idle{Since: anyTime().Draw(t, "idle since"), Utilization: opt(rapid.Custom(func(t *rapid.T) gpu.Percent { return gpu.Percent(rapid.IntRange(0, 100).Draw(t, "percent")) })).Draw(t, "use")}

@@ -62,6 +62,8 @@ func (r *RequestBody) Read(data []byte) bool {
 			r.Isolation = s.oneOf("env", "cgroup")
 		case "parkable":
 			r.Parkable = s.bool()
+		case "unshared":
+			r.Unshared = s.bool()
 		default:
 			return false
 		}
@@ -168,6 +170,8 @@ func (l *LeaseBody) read(s *scanner) {
 			l.Heir = int(s.int(1, 1<<31))
 		case "parkable":
 			l.Parkable = s.bool()
+		case "unshared":
+			l.Unshared = s.bool()
 		default:
 			s.bad = true
 		}

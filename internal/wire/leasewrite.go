@@ -57,6 +57,7 @@ func (r *RequestBody) Append(dst []byte) []byte {
 	}
 	w.optFloat("time_limit_seconds", r.TimeLimit)
 	w.trueUnlessFalse("parkable", r.Parkable)
+	w.trueUnlessFalse("unshared", r.Unshared)
 	return append(w.dst, '}')
 }
 
@@ -142,6 +143,7 @@ func (l *LeaseBody) Append(dst []byte) []byte {
 		w.rare("paced", l.Paced)
 	}
 	w.trueUnlessFalse("parkable", l.Parkable)
+	w.trueUnlessFalse("unshared", l.Unshared)
 	if l.Parking != nil {
 		w.rare("parking", l.Parking)
 	}

@@ -428,6 +428,7 @@ class Parking(Answer):
     returns: bool = False  # it waits in the queue to be resumed
     times: int = 0  # how often it was parked
     moving_seconds: float = 0.0  # how long moving its memory has taken in all
+    unshared_by: str = ""  # how it is known that it shares no GPU memory: alone, owner
     failed: str = ""  # what went wrong last, and what to do
 
 
@@ -474,6 +475,7 @@ class Allocation(Answer):
     waiting: Optional[Waiting] = None
     paced: Optional[Paced] = None  # None: it runs freely
     parkable: bool = False  # berth may park it while others wait for its device
+    unshared: bool = False  # its owner says that its processes share no GPU memory
     parking: Optional[Parking] = None  # None: it was never parked
     idle: Optional[Idle] = None  # None: its processes use their devices, or nobody looks
     asked_mb: int = 0  # its memory before an optimization shrank it; 0: none did

@@ -113,7 +113,7 @@ def allocate(
     priority: Optional[int] = None,
     policy: Optional[str] = None,
     prefer: GPU = None,
-    parkable: bool = False,
+    parkable: Union[bool, str] = False,
     client: Optional[Client] = None,
 ) -> Call[answers.Allocation]:
     """Leases memory on one device under an id of your choice.
@@ -131,7 +131,8 @@ def allocate(
     again     "id" or "service": if such an allocation stands already, return it,
               resized if it has another size
     policy    how to choose among the devices that fit
-    parkable  berth may park the allocation while others wait for its device
+    parkable  berth may park the allocation while others wait for its device; "unshared":
+              also if several processes use it, which share no GPU memory
 
     The daemon refuses an id that is in use and more memory than there is, with
     a :class:`Problem`. For memory that a block of code needs, and for slots,
@@ -140,10 +141,17 @@ def allocate(
         "allocation_id": allocation_id, "memory_mb": mib(memory), "gpu": _text(gpu), "service": service,
         "binding": binding, "pid": pid, "ttl_seconds": ttl, "timeout_seconds": timeout, "again": again,
         "priority": priority, "policy": policy, "prefer": _text(prefer), "time_limit_seconds": time,
-        "parkable": parkable or None,
+        **may_park(parkable),
     }  # fmt: skip
     limit = CALL_TIMEOUT + max(timeout or 0.0, 0.0)
     return (yield from _post(answers.Allocation, "/api/gpu/memory/allocate", body, client, limit))
+
+
+def may_park(parkable: Union[bool, str]) -> Dict[str, Optional[bool]]:
+    """Returns what a request says about parking: ``True``, ``False`` or ``"unshared"``."""
+    if isinstance(parkable, str) and parkable != "unshared":
+        raise ValueError("parkable is %r: use True, False or 'unshared'" % parkable)
+    return {"parkable": bool(parkable) or None, "unshared": parkable == "unshared" or None}
 
 
 def deallocate(
@@ -262,14 +270,18 @@ def park(
     *,
     reason: Optional[str] = None,
     fence: Optional[int] = None,
+    unshared: bool = False,
     user: Optional[str] = None,
     client: Optional[Client] = None,
 ) -> Call[answers.Allocation]:
     """Moves the memory of a lease from its device to the memory of the machine, and
     returns when it is there: after about a second for 1.5 GiB. Its programs run on,
     and wait as soon as they use the device. The lease stays parked until
-    :func:`resume`, or until its program asks for it."""
-    body = {"reason": reason, "fence": fence}
+    :func:`resume`, or until its program asks for it.
+
+    A lease with several processes on the device is refused (``may_share_memory``),
+    unless its owner says with ``unshared`` that they share no GPU memory."""
+    body = {"reason": reason, "fence": fence, "unshared": unshared or None}
     return (yield from _post(answers.Allocation, _lease(id) + "/park", body, client, None, user=user))
 
 

@@ -47,7 +47,7 @@ def lease(
     time: Optional[float] = None,
     pin: bool = False,
     trim_on_request: bool = False,
-    parkable: bool = False,
+    parkable: Union[bool, str] = False,
     on_park: Optional[Callback] = None,
     on_resume: Optional[Callback] = None,
     client: Optional[Client] = None,
@@ -79,7 +79,8 @@ def lease(
               its processes
     pin       let this process see no other GPUs; only before it uses CUDA
     trim_on_request  give memory back when the daemon asks for it
-    parkable  berth may park the lease while others wait for its device
+    parkable  berth may park the lease while others wait for its device; "unshared":
+              also if several processes use it, which share no GPU memory
     on_park   what :meth:`Lease.on_park` is given
     on_resume  what :meth:`Lease.on_resume` is given
     """
@@ -101,13 +102,13 @@ def request_of(
     prefer: Union[int, str, None],
     priority: Optional[int],
     limit: Optional[float] = None,
-    parkable: bool = False,
+    parkable: Union[bool, str] = False,
 ) -> Dict[str, Any]:
     """Returns a request for a lease as the daemon takes it."""
     optional = {
         "name": name, "service": service, "gpu": None if gpu is None else str(gpu), "where": where,
         "policy": policy, "prefer": None if prefer is None else str(prefer), "priority": priority,
-        "time_limit_seconds": limit, "parkable": parkable or None,
+        "time_limit_seconds": limit, **calls.may_park(parkable),
     }  # fmt: skip
     given = {k: v for k, v in optional.items() if v is not None}
     return {"memory_mb": mib(memory), "gpus": gpus, "slots": slots, **given}
@@ -342,12 +343,13 @@ class Lease:
 
     # Parking.
 
-    def park(self, reason: Optional[str] = None) -> Allocation:
+    def park(self, reason: Optional[str] = None, unshared: bool = False) -> Allocation:
         """Moves the memory of its processes to the memory of the machine, and returns
         when it is there. This process runs on, and waits as soon as it uses the
-        device. The lease stays parked until somebody calls :meth:`wake`,
+        device. If several processes use it, say with ``unshared=True`` that they share
+        no GPU memory; else it is refused. The lease stays parked until somebody calls :meth:`wake`,
         :meth:`use` or :func:`resume`."""
-        return self._described_as(run(self._parking(reason)))
+        return self._described_as(run(self._parking(reason, unshared)))
 
     def resume(self, timeout: Optional[float] = None) -> Allocation:
         """Moves the memory of its processes back to the device, and returns when it is
@@ -407,8 +409,8 @@ class Lease:
         if self._parks is not None:
             self._parks.watch()
 
-    def _parking(self, reason: Optional[str]) -> Call[Allocation]:
-        return self._named(calls.park, reason=reason)
+    def _parking(self, reason: Optional[str], unshared: bool) -> Call[Allocation]:
+        return self._named(calls.park, reason=reason, unshared=unshared)
 
     def _resuming(self, timeout: Optional[float]) -> Call[Allocation]:
         return self._named(calls.resume, timeout=timeout)

@@ -79,6 +79,10 @@ class Calls(unittest.TestCase):
         self.assertEqual(self.asked(OPTIMIZATION, "optimize")[1][2], {})
 
     def test_allocate(self):
+        _, asked = self.asked(PARKED, "allocate", "mine", 2048, parkable="unshared")
+        self.assertEqual(asked[2], {"allocation_id": "mine", "memory_mb": 2048, "parkable": True, "unshared": True})
+        with self.assertRaises(ValueError):
+            berth.allocate("mine", 2048, parkable="perhaps")
         _, asked = self.asked(PARKED, "allocate", "mine", 2048, parkable=True)
         self.assertEqual(asked[2], {"allocation_id": "mine", "memory_mb": 2048, "parkable": True})
 

@@ -15,6 +15,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/flagvalue"
+	"github.com/berth-gpu/berth/internal/launch"
 	"github.com/berth-gpu/berth/internal/view"
 	"github.com/berth-gpu/berth/internal/words"
 )
@@ -66,7 +67,8 @@ SERVICE-3, ... if that name is taken.`,
 	flags.Var(&o.ttl, "ttl", "the lease expires after this `TIME` unless renewed,\nas in 10m")
 	flags.Var(&o.time, "time", "end the lease and its processes after this `TIME`, as in\n2h (default: your longest_time_seconds, or no limit)")
 	flags.Var(&o.timeout, "timeout", "wait this `TIME` for room, as in 30s\n(default: optimization.allocation_timeout)")
-	flags.BoolVar(&o.request.Parkable, "parkable", false, "berth may park the lease while others wait for its GPU")
+	flags.Var(&parkableValue{&o.request}, "parkable", "berth may park the lease while others wait for its GPU;\n--parkable=unshared: also with several processes, which\nshare no GPU memory")
+	flags.Lookup("parkable").NoOptDefVal = "true"
 	priority := flags.Int("priority", 0, "requests with a higher `NUMBER` are served first\n(default: the priority of the service)")
 	console.CompleteFlag(cmd, "gpu", con.CompleteGPU)
 	cmd.SetFlagErrorFunc(negative)
@@ -100,6 +102,18 @@ SERVICE-3, ... if that name is taken.`,
 	}
 	return cmd
 }
+
+// parkableValue is the flag --parkable.
+type parkableValue struct{ request *api.Allocate }
+
+func (v *parkableValue) Set(text string) (err error) {
+	v.request.Parkable, v.request.Unshared, err = launch.ParseParkable(text)
+	return err
+}
+
+func (v *parkableValue) String() string { return "" }
+
+func (v *parkableValue) Type() string { return "bool" }
 
 func (o *allocateOptions) run(ctx context.Context) error {
 	c, err := o.Client()

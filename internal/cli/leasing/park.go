@@ -30,15 +30,21 @@ berth parks all processes of the lease, or none. It refuses a lease on several
 GPUs, a program under MPS, unified memory, and what the driver refuses, and says
 why. docs/parking.md says more.
 
+A process that has opened GPU memory of another one (CUDA IPC) would not come
+back. So berth refuses a lease with several processes on the GPU, or with
+relatives there, unless you say with --unshared that they share no GPU memory.
+Only the owner of a lease can say that.
+
 You can park your own leases; operators park every lease. If you interrupt the
 command, the daemon goes on.`,
-		Example:           "  berth park train\n  berth park ada/train --reason \"the demo needs the GPU\"",
+		Example:           "  berth park train\n  berth park ada/train --reason \"the demo needs the GPU\"\n  berth park server --unshared",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: con.CompleteLease,
 		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
 	}
 	cmd.Flags().Uint64Var(&o.body.Fence, "fence", 0, "`NUMBER` that came with the lease")
 	cmd.Flags().StringVar(&o.body.Why, "reason", "", "`TEXT` that people read about it")
+	cmd.Flags().BoolVar(&o.body.Unshared, "unshared", false, "the processes of the lease share no GPU memory, with each\nother or with others")
 	return cmd
 }
 

@@ -35,7 +35,7 @@ def lease(
     time: Optional[float] = None,
     pin: bool = False,
     trim_on_request: bool = False,
-    parkable: bool = False,
+    parkable: Union[bool, str] = False,
     on_park: Optional[Callback] = None,
     on_resume: Optional[Callback] = None,
     client: Optional[Client] = None,
@@ -101,8 +101,8 @@ class Lease(leasing.Lease):
             return super()._courier(callback)  # it is held by a plain with statement
         return LoopCourier(callback, self._loop)
 
-    async def park(self, reason: Optional[str] = None) -> Allocation:  # type: ignore[override]
-        return self._described_as(await run(self._parking(reason)))
+    async def park(self, reason: Optional[str] = None, unshared: bool = False) -> Allocation:  # type: ignore[override]
+        return self._described_as(await run(self._parking(reason, unshared)))
 
     async def resume(self, timeout: Optional[float] = None) -> Allocation:  # type: ignore[override]
         return self._described_as(await run(self._resuming(timeout)))

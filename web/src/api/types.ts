@@ -221,6 +221,7 @@ export interface Parking {
   returns?: boolean;
   times: number;
   moving_seconds: number;
+  unshared_by?: string;
   failed?: string;
 }
 
@@ -257,6 +258,7 @@ export interface Lease {
   paced?: Paced;
   energy_joules?: number;
   parkable?: boolean;
+  unshared?: boolean;
   parking?: Parking;
   idle?: Idle;
   asked_mb?: number;
@@ -311,6 +313,7 @@ export interface HolderUntil {
   slots: number;
   until?: string;
   parkable?: boolean;
+  kept?: string;
 }
 
 export interface Obstacle {

@@ -1,0 +1,78 @@
+package parking
+
+import (
+	"fmt"
+
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/park"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+// Kept says why berth does not park a lease by itself, to follow a colon: its
+// processes may share memory of the device. It goes by the processes that were last
+// seen there, and returns no text if nothing is shared, or the owner says so.
+func (p *Parking) Kept(held *lease.Lease) string {
+	if p.Book.Unshared(held) || len(held.Parts) != 1 {
+		return ""
+	}
+	return mayShare(held, p.Book.Processes(held.Parts[0].GPU), nil)
+}
+
+// keeps reports whether a lease that takes room on a device is kept there. Seen has
+// the processes on the devices that were asked about before.
+func (p *Parking) keeps(h *park.Holding, seen map[string][]ledger.Process) bool {
+	held := p.find(keyOf(h.Key), h.Fence)
+	if held == nil || p.Book.Unshared(held) {
+		return false
+	}
+	on, asked := seen[h.GPU]
+	if !asked {
+		on = p.Book.Processes(h.GPU)
+		seen[h.GPU] = on
+	}
+	return mayShare(held, on, nil) != ""
+}
+
+// mayShare says why processes of a lease may share memory of its device. Its members
+// belong to it, also if they are charged to another lease of the same holder.
+func mayShare(held *lease.Lease, on []ledger.Process, members []moved) string {
+	ours := map[park.Process]bool{}
+	for _, m := range members {
+		ours[m.Process] = true
+	}
+	list := make([]park.User, 0, len(on))
+	for _, o := range on {
+		u := park.User{Ours: o.Lease != nil && o.Lease.Fence == held.Fence}
+		for _, id := range o.Line {
+			u.Line = append(u.Line, park.Process(id))
+		}
+		u.Ours = u.Ours || len(u.Line) > 0 && ours[u.Line[0]]
+		list = append(list, u)
+	}
+	return park.MayShare(park.Process(process.ID{PID: held.Holder.PID, Start: held.Holder.Start}), list)
+}
+
+// separate refuses a lease whose processes may share memory of the device, by the
+// last sample. It notes how it is known that they do not.
+func (p *Parking) separate(r *parked, members []moved) error {
+	held := p.find(r.Key, r.Fence)
+	if held == nil {
+		return errEnded
+	}
+	p.mu.Lock()
+	said := r.Said
+	p.mu.Unlock()
+	ground := park.Alone
+	if why := mayShare(held, p.Book.Processes(r.GPU), members); why != "" {
+		if !said && !p.Book.Unshared(held) {
+			return refuse(held.ID, park.MemoryShared, why+", which the driver does not bring back",
+				fmt.Sprintf("If nothing is shared, its owner can say so: berth park %s --unshared, or parkable: unshared for its service.", held.ID))
+		}
+		ground = park.Word
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r.Ground = ground
+	return nil
+}
