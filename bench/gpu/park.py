@@ -16,6 +16,11 @@ faults    Memory of the machine runs out; a program is killed while it is parked
           the daemon or the helper process is killed at each step.
 trim      berth optimize gets back the caches of three libraries at once.
 wake      Programs that use berth.current() wake when they are asked something.
+kinds     CUDA graphs, pinned memory, cuDNN, eight streams, torch.compile, forked data
+          loaders, NCCL with one rank and two spawned processes are each parked three
+          times, with every result right. Programs that share memory by CUDA IPC, in
+          one lease, in two, and with a parent outside of any, are refused and not
+          touched.
 """
 import ctypes
 import json
@@ -104,10 +109,12 @@ class SimulatedCard:
 class Program:
     """A program that computes; under a lease if it has a name."""
 
-    def __init__(self, kind, gib, name=None, seconds=0, flags=(), environ=None):
+    def __init__(self, kind, gib, name=None, seconds=0, flags=(), environ=None, by=()):
         self.kind, self.gib, self.name = kind, gib, name
         self.file = tempfile.mktemp(prefix="%s-" % (name or kind), dir=DIR)
         command = [sys.executable, PROGRAM, "work", kind, str(gib), self.file, str(seconds)]
+        if kind == "share":
+            command = [sys.executable, PROGRAM, "share", str(gib), self.file, *by]
         if name:
             command = [BERTH, "exec", "--name", name, "--memory", "%dMiB" % (gib * 1024 + 1024), "--gpu", "0", "--enforce", "watchdog", *flags, "--"] + command
         self.log = open(self.file + ".log", "w")
@@ -123,10 +130,12 @@ class Program:
             return []
 
     def ready(self, seconds=120):
-        return bool(within(seconds, lambda: self.lines() or self.p.poll() is not None)) and self.well()
+        return bool(within(seconds, lambda: self.rounds() or self.p.poll() is not None)) and self.well()
 
     def rounds(self):
-        return len(self.lines())
+        """How many rounds are done, by the process that has done the fewest."""
+        names = {"spawned": ("one", "two"), "share": ("parent", "child")}.get(self.kind, ())
+        return min((sum(line[3:] == [name] for line in self.lines()) for name in names), default=len(self.lines()))
 
     def well(self):
         """It has computed no wrong result, and has not failed."""
@@ -506,7 +515,7 @@ def turns(card):
         return
     empty, begin = card.used(), time.monotonic()
     peak, most_moving = Peak(card), {}
-    both = {n: Program(PLAIN, 8, name=n, seconds=work, flags=["--parkable", "--timeout", "10m"]) for n in ("first", "second")}
+    both = {n: Program(PLAIN, 8, name=n, seconds=work, flags=["--parkable=unshared", "--timeout", "10m"]) for n in ("first", "second")}
     both["first"].ready()
     last = time.monotonic() + 280
     while time.monotonic() < last and not all(p.done() for p in both.values()):
@@ -544,11 +553,11 @@ def large(card):
     if not must("a daemon starts", d.start(), d.tail()):
         return
     empty, begin = card.used(), time.monotonic()
-    first = Program(PLAIN, gib, name="first", seconds=18, flags=["--parkable", "--timeout", "10m"])
+    first = Program(PLAIN, gib, name="first", seconds=18, flags=["--parkable=unshared", "--timeout", "10m"])
     must("the program works", first.ready(), first.tail())
     most = 0
     for i in (1, 2):
-        job = Program(PLAIN, gib, name="job%d" % i, seconds=6, flags=["--parkable", "--timeout", "10m"])
+        job = Program(PLAIN, gib, name="job%d" % i, seconds=6, flags=["--parkable=unshared", "--timeout", "10m"])
         asked = time.monotonic()
         while not job.done() and time.monotonic() - begin < 400:
             most = max(most, moving("first"))
@@ -731,7 +740,73 @@ def wake(card):
     d.stop()
 
 
-PARTS = {"driver": driver, "programs": programs, "turns": turns, "large": large, "faults": faults, "trim": trim, "wake": wake}
+# The kinds of program without shared memory, and how often each is parked.
+WAYS = ["sim", "spawned"] if SIMULATED else ["graphs", "pinned", "cudnn", "streams", "compile", "loaders", "nccl", "spawned"]
+TIMES = 3
+
+
+def kinds(card):
+    part("kinds of programs, parked %d times each" % TIMES)
+    d = Daemon(optimization={"park_host_mb": "60GiB"})
+    if not must("a daemon starts", d.start(), d.tail()):
+        return
+    for kind in WAYS:
+        empty, begin = card.used(), time.monotonic()
+        p = Program(kind, 0.5, name=kind, flags=["--parkable", "--memory", "6GiB"])
+        if not must("%s: it works" % kind, p.ready(), p.tail()):
+            p.kill()
+            continue
+        id, full, flags = lease(kind)["id"], card.used(), []
+        if kind == "spawned":
+            refused("two processes, and nobody says that they share nothing", p, [kind])
+            flags = ["--unshared"]
+        for n in range(1, TIMES + 1):
+            said = berth("park", id, *flags)
+            now, used, still = lease(kind), card.used(), p.stays(0.3)
+            ground = (now.get("parking") or {}).get("unshared_by")
+            back = berth("resume", id)
+            good = said.returncode == 0 and now.get("state") == "parked" and ground == ("owner" if flags else "alone") and used - empty < 200 and still and back.returncode == 0 and p.goes_on()
+            if not must("%s: time %d: parked (%d of %d MiB in use then), and goes on, every result right" % (kind, n, used, full), good, (failed(said), failed(back), now, used - empty, still, p.tail(), d.tail())):
+                break
+        say("%s: %.1f s, %d rounds" % (kind, time.monotonic() - begin, p.rounds()))
+        end(p)
+        within(10, lambda: not leases())
+    part("programs that share memory by CUDA IPC")
+    exec_ = [BERTH, "exec", "--name", "child", "--memory", "3GiB", "--gpu", "0", "--enforce", "watchdog", "--parkable", "--"]
+    device = json.loads(berth("status", "0", "--json").stdout)["device"]["uuid"]
+    for what, name, by, names in (
+        ("parent and child in one lease", "both", (), ["both"]),
+        ("parent and child in two leases", "parent", exec_, ["parent", "child"]),
+        ("a child with a lease, a parent without", None, exec_, ["child"]),
+    ):
+        p = Program("share", 0.5, name=name, by=by, flags=["--parkable", "--memory", "6GiB"], environ={"CUDA_VISIBLE_DEVICES": device, "BERTH_SOCKET": DIR + "/s"})
+        if must("%s: they work" % what, p.ready(), p.tail()):
+            refused(what, p, names)
+        end(p)
+        within(10, lambda: not leases())
+    d.stop()
+
+
+def refused(what, p, names):
+    """Tries to park leases of a program, which is refused and changes nothing."""
+    for name in names:
+        before = len(events("lease_parking", "lease_parked"))
+        said, now = berth("park", lease(name).get("id", "none")), lease(name)
+        good = said.returncode != 0 and "may share memory" in said.stderr and now.get("state") == "active" and "parking" not in now
+        good = good and len(events("lease_parking", "lease_parked")) == before and p.goes_on()
+        must("%s: %s is refused, not touched, and all go on: %s" % (what, name, said.stderr.strip()), good, (failed(said), now, p.tail()))
+
+
+def end(p):
+    """Ends a program and what it has started."""
+    try:
+        os.killpg(p.pid, signal.SIGKILL)
+    except OSError:
+        pass
+    p.p.wait()
+
+
+PARTS = {"driver": driver, "programs": programs, "turns": turns, "large": large, "faults": faults, "trim": trim, "wake": wake, "kinds": kinds}
 
 
 def main():

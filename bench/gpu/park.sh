@@ -9,6 +9,7 @@
 #   bench/gpu/park.sh faults     no host memory, kill -9 everywhere
 #   bench/gpu/park.sh trim       caches of three libraries
 #   bench/gpu/park.sh wake       programs that wake by themselves
+#   bench/gpu/park.sh kinds      CUDA graphs, NCCL and others, and CUDA IPC, which is refused
 #
 # and without arguments all but the first. Needs bin/berth and bin/berth-serve (make
 # build), a Python with PyTorch, JAX and CuPy, and a GPU that nobody else uses.

@@ -8,7 +8,14 @@ compares the sum of all words, and single words, with what they must be, and
 appends "TIME ROUND ok" to FILE, or "TIME ROUND WRONG". It ends after SECONDS of
 work, in which the time that a round hangs does not count, with a line "done". KIND
 managed takes unified memory, which the driver cannot park; sim takes memory of a
-simulated GPU; busy holds the GPU for 20 s at a time.
+simulated GPU; busy holds the GPU for 20 s at a time. The kinds graphs, pinned,
+cudnn, streams, compile, loaders and nccl do the same with PyTorch, each by another
+way; spawned does it in two processes, which write their names after each line.
+
+    parkprogram.py share GIB FILE [COMMAND...]
+
+computes like work, and lets a child open some of its memory (CUDA IPC), which it
+starts by COMMAND, if there is one. Both write their names after each line.
 
     parkprogram.py bare PID STEP...
 
@@ -22,6 +29,8 @@ for it, unless it is deaf, and writes to FILE how much that is.
 import ctypes
 import json
 import os
+import pickle
+import subprocess
 import sys
 import time
 
@@ -53,6 +62,122 @@ class Torch:
 
     def words(self, at):
         return self.torch.stack([x[i] for x in self.arrays for i in at]).tolist()
+
+
+class Graphs(Torch):
+    """A CUDA graph."""
+
+    def __init__(self, arrays):
+        super().__init__(arrays)
+        before = [x.clone() for x in self.arrays]
+        super().step()  # libraries load what they need
+        self.graph = self.torch.cuda.CUDAGraph()
+        with self.torch.cuda.graph(self.graph):
+            super().step()
+        for x, y in zip(self.arrays, before):
+            x.copy_(y)
+
+    def step(self):
+        self.graph.replay()
+
+
+class Pinned(Torch):
+    """Pinned memory of the machine, which the words go through."""
+
+    def __init__(self, arrays):
+        super().__init__(arrays)
+        self.host = [self.torch.empty(WORDS, dtype=self.torch.int32, pin_memory=True) for _ in range(arrays)]
+
+    def step(self):
+        for x, y in zip(self.arrays, self.host):
+            y.copy_(x, non_blocking=True)
+            x.zero_()
+            x.copy_(y, non_blocking=True)
+        super().step()
+
+
+class Checked(Torch):
+    """A program with a second result, which is wrong if the first one says so."""
+
+    good = True
+
+    def total(self):
+        return super().total() if self.good else -1
+
+
+class Cudnn(Checked):
+    """A convolution, which must give the same as at first."""
+
+    def __init__(self, arrays):
+        super().__init__(arrays)
+        torch = self.torch
+        torch.backends.cudnn.deterministic = True
+        torch.manual_seed(7)
+        self.layer = torch.nn.Conv2d(16, 32, 3, padding=1).cuda()
+        self.image = torch.randn(8, 16, 128, 128, device="cuda")
+        self.first = self.layer(self.image).detach()
+
+    def step(self):
+        super().step()
+        self.good &= self.torch.equal(self.layer(self.image).detach(), self.first)
+
+
+class Streams(Torch):
+    """Eight streams, each with a part of the words."""
+
+    def __init__(self, arrays):
+        super().__init__(arrays)
+        self.streams = [self.torch.cuda.Stream() for _ in range(8)]
+        self.torch.cuda.synchronize()
+
+    def step(self):
+        for x in self.arrays:
+            for stream, part in zip(self.streams, x.chunk(8)):
+                with self.torch.cuda.stream(stream):
+                    part.mul_(A).add_(signed(C))
+        self.torch.cuda.synchronize()
+
+
+class Compile(Torch):
+    """A function that torch.compile has compiled."""
+
+    def __init__(self, arrays):
+        super().__init__(arrays)
+        self.next = self.torch.compile(lambda x: x * A + signed(C))
+
+    def step(self):
+        self.arrays = [self.next(x) for x in self.arrays]
+
+
+class Loaders(Checked):
+    """Two forked processes that load data, and do not use the GPU."""
+
+    def __init__(self, arrays):
+        super().__init__(arrays)
+        data = self.torch.utils.data.TensorDataset(self.torch.arange(4096))
+        self.loader = self.torch.utils.data.DataLoader(data, batch_size=1024, num_workers=2, multiprocessing_context="fork", persistent_workers=True)
+
+    def step(self):
+        super().step()
+        self.good &= sum(int(batch.cuda().sum()) for batch, in self.loader) == 4096 * 4095 // 2
+
+
+class Nccl(Checked):
+    """NCCL with one rank."""
+
+    def __init__(self, arrays):
+        super().__init__(arrays)
+        import torch.distributed
+
+        os.environ.setdefault("NCCL_SOCKET_IFNAME", "lo")
+        store = torch.distributed.HashStore()
+        torch.distributed.init_process_group("nccl", store=store, rank=0, world_size=1)
+        self.sums = torch.arange(1024, dtype=torch.int64, device="cuda")
+
+    def step(self):
+        super().step()
+        self.torch.distributed.all_reduce(self.sums)
+        self.good &= int(self.sums.sum()) == 1024 * 1023 // 2
 
 
 class Cupy:
@@ -135,13 +260,19 @@ class Sim:
         return [self.a * (i * WORDS + j) + self.c for i in range(self.count) for j in at]
 
 
-KINDS = {"torch": Torch, "cupy": Cupy, "jax": Jax, "managed": Managed, "sim": Sim}
+KINDS = {
+    "torch": Torch, "cupy": Cupy, "jax": Jax, "managed": Managed, "sim": Sim, "graphs": Graphs, "pinned": Pinned,
+    "cudnn": Cudnn, "streams": Streams, "compile": Compile, "loaders": Loaders, "nccl": Nccl,
+}
+PLAIN = "sim" if "BERTH_SIM_GUESTS" in os.environ else "torch"
 
 
-def work(kind, gib, name, seconds="0"):
+def work(kind, gib, name, seconds="0", who="", also=lambda: True):
     out = open(name, "a", buffering=1)
     if kind == "busy":
         return busy(out)
+    if kind == "spawned":
+        return spawned(gib, name)
     try:
         arrays = max(1, round(float(gib) * 2**30 / WORDS / 4))
         memory, n, at = KINDS[kind](arrays), arrays * WORDS, (0, WORDS // 3, WORDS - 1)
@@ -150,17 +281,54 @@ def work(kind, gib, name, seconds="0"):
             memory.step()
             a, c, rounds = a * A % BITS, (c * A + C) % BITS, rounds + 1
             right = memory.total() % BITS == (a * (n * (n - 1) // 2) + n * c) % BITS
+            right &= also()
             right &= [w % BITS for w in memory.words(at)] == [(a * (i * WORDS + j) + c) % BITS for i in range(arrays) for j in at]
             time.sleep(0.01)
             now = time.time()
             worked, last = worked + min(now - last, 0.5), now
-            print("%.3f" % now, rounds, "ok" if right else "WRONG", file=out)
+            print("%.3f" % now, rounds, "ok" if right else "WRONG", who, file=out)
             if not right:
                 sys.exit(1)
         print("%.3f" % time.time(), rounds, "done", file=out)
     except Exception as e:  # out of memory, above all
         print("%.3f" % time.time(), 0, "FAILED", repr(e).replace("\n", " ")[:300], file=out)
         raise
+
+
+def spawned(gib, name):
+    """Computes in two processes, and uses no GPU itself."""
+    import multiprocessing
+
+    spawn = multiprocessing.get_context("spawn")
+    both = [spawn.Process(target=work, args=(PLAIN, gib, name, "0", who)) for who in ("one", "two")]
+    for p in both:
+        p.start()
+    for p in both:
+        p.join()
+
+
+def share(gib, name, *command):
+    if PLAIN == "torch":
+        import torch
+        from torch.multiprocessing.reductions import reduce_tensor
+
+        shared = torch.full((WORDS // 4,), 9, dtype=torch.int32, device="cuda")
+        torch.cuda.synchronize()
+        with open(name + ".handle", "wb") as f:
+            pickle.dump(reduce_tensor(shared), f)
+    child = subprocess.Popen([*command, sys.executable, os.path.abspath(__file__), "opened", gib, name])
+    work(PLAIN, gib, name, "0", "parent", lambda: child.poll() is None and (PLAIN == "sim" or int(shared.sum()) == 9 * shared.numel()))
+
+
+def opened(gib, name):
+    """The child of share, which has opened some of its memory."""
+    right = lambda: True  # noqa: E731
+    if PLAIN == "torch":
+        with open(name + ".handle", "rb") as f:
+            rebuild, arguments = pickle.load(f)
+        got = rebuild(*arguments)
+        right = lambda: int(got.sum()) == 9 * got.numel()  # noqa: E731
+    work(PLAIN, gib, name, "0", "child", right)
 
 
 def busy(out):
@@ -251,4 +419,4 @@ def serve(kind, gib):
 
 
 if __name__ == "__main__":
-    {"work": work, "bare": bare, "cache": cache, "serve": serve}[sys.argv[1]](*sys.argv[2:])
+    {"work": work, "share": share, "opened": opened, "bare": bare, "cache": cache, "serve": serve}[sys.argv[1]](*sys.argv[2:])
