@@ -782,18 +782,20 @@ def kinds(card):
         p = Program("share", 0.5, name=name, by=by, flags=["--parkable", "--memory", "6GiB"], environ={"CUDA_VISIBLE_DEVICES": device, "BERTH_SOCKET": DIR + "/s"})
         if must("%s: they work" % what, p.ready(), p.tail()):
             refused(what, p, names)
+            refused(what + ", and the owner says that nothing is shared", p, names[-1:], "has opened", "--unshared")
         end(p)
         within(10, lambda: not leases())
     d.stop()
 
 
-def refused(what, p, names):
+def refused(what, p, names, why="may share memory", *flags):
     """Tries to park leases of a program, which is refused and changes nothing."""
     for name in names:
-        before = len(events("lease_parking", "lease_parked"))
-        said, now = berth("park", lease(name).get("id", "none")), lease(name)
-        good = said.returncode != 0 and "may share memory" in said.stderr and now.get("state") == "active" and "parking" not in now
-        good = good and len(events("lease_parking", "lease_parked")) == before and p.goes_on()
+        codes = ["lease_parked"] if flags else ["lease_parked", "lease_parking"]  # the last look comes after it is told
+        before = len(events(*codes))
+        said, now = berth("park", lease(name).get("id", "none"), *flags), lease(name)
+        good = said.returncode != 0 and why in said.stderr and now.get("state") == "active" and "parking" not in now
+        good = good and len(events(*codes)) == before and p.goes_on()
         must("%s: %s is refused, not touched, and all go on: %s" % (what, name, said.stderr.strip()), good, (failed(said), now, p.tail()))
 
 

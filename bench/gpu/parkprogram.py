@@ -236,13 +236,15 @@ class Sim:
     """Memory of a simulated GPU: a file says how much, and nothing is computed. Its
     calls wait while it is parked, as those to a driver do."""
 
+    imported = 0  # MiB of other processes
+
     def __init__(self, arrays):
         folder = os.path.join(os.environ["BERTH_SIM_GUESTS"], os.environ["CUDA_VISIBLE_DEVICES"].split(",")[0])
         os.makedirs(folder, exist_ok=True)
         start = open("/proc/self/stat").read().rsplit(")", 1)[1].split()[19]
         path = os.path.join(folder, str(os.getpid()))
         with open(path + ".new", "w") as f:
-            json.dump({"memory_mb": arrays * WORDS * 4 // 2**20, "load": 50, "start_time": int(start)}, f)
+            json.dump({"memory_mb": arrays * WORDS * 4 // 2**20, "load": 50, "start_time": int(start), "imported_mb": self.imported}, f)
         os.rename(path + ".new", path)
         self.parked = path + ".parked"
         self.count, self.a, self.c = arrays, 1, 0
@@ -328,6 +330,7 @@ def opened(gib, name):
             rebuild, arguments = pickle.load(f)
         got = rebuild(*arguments)
         right = lambda: int(got.sum()) == 9 * got.numel()  # noqa: E731
+    Sim.imported = WORDS // 2**20
     work(PLAIN, gib, name, "0", "child", right)
 
 

@@ -26,6 +26,8 @@ type Mover interface {
 	State(pid int) (park.State, error)
 	// Thread returns the thread of a process in which the driver moves its memory.
 	Thread(pid int) (int, error)
+	// Imported returns how much memory of other processes a process has opened.
+	Imported(pid int) gpu.Opt[gpu.MiB]
 	Do(step park.Step, pid int) error
 }
 
@@ -63,6 +65,8 @@ func (checkpoints) State(pid int) (park.State, error) {
 }
 
 func (checkpoints) Thread(pid int) (int, error) { return cuda.ThreadOf(pid) }
+
+func (checkpoints) Imported(pid int) gpu.Opt[gpu.MiB] { return cuda.Imported(pid) }
 
 func (checkpoints) Do(step park.Step, pid int) error {
 	switch step {
@@ -187,6 +191,9 @@ func (m *moving) move(step park.Step, id park.Process, awake bool) park.Outcome 
 	}
 	m.rest(who, state, awake, stopped && step == park.Ask)
 	out.State = state
+	if step == park.Ask || step == park.Lock { // before its memory may be taken off
+		out.Imported = m.Imported(id.PID).Or(0)
+	}
 	if err == nil && state == park.Unknown {
 		err = unknown
 	}

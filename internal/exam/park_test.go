@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/cuda"
 	"github.com/berth-gpu/berth/internal/park"
 	"github.com/berth-gpu/berth/internal/process"
@@ -24,6 +25,8 @@ type mover struct {
 	do    func(step park.Step, pid int) error
 
 	thread func(pid int) (int, error) // nil: it does not say
+
+	imported gpu.Opt[gpu.MiB]
 }
 
 func (m mover) State(pid int) (park.State, error) { return m.state(pid) }
@@ -34,6 +37,9 @@ func (m mover) Thread(pid int) (int, error) {
 	}
 	return m.thread(pid)
 }
+
+func (m mover) Imported(int) gpu.Opt[gpu.MiB] { return m.imported }
+
 func (m mover) Do(step park.Step, pid int) error { return m.do(step, pid) }
 
 // self is this process.
@@ -91,6 +97,7 @@ func TestParkSays(t *testing.T) {
 			}
 			return nil
 		},
+		imported: gpu.Some[gpu.MiB](512),
 	}
 	answers, gone, err := parked(t, m, order(t, park.Order{Number: 7, Step: park.Lock, Processes: []park.Process{me}})+
 		order(t, park.Order{Number: 8, Step: park.Checkpoint, Processes: []park.Process{me}})+
@@ -100,10 +107,10 @@ func TestParkSays(t *testing.T) {
 		t.Fatalf("%+v, %t, %v", answers, gone, err)
 	}
 	for i, want := range []park.Outcome{
-		{Process: me, State: park.Locked},
+		{Process: me, State: park.Locked, Imported: 512},
 		{Process: me, State: park.Locked, Error: "cuCall: operation not supported (code 801)", Code: 801},
 		{Process: me, State: park.Locked, Error: "this error was planned for a test"},
-		{Process: me, State: park.Locked, Error: "this error was planned for a test"},
+		{Process: me, State: park.Locked, Error: "this error was planned for a test", Imported: 512},
 	} {
 		got := answers[i].Outcomes[0]
 		got.Took = 0

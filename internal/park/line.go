@@ -88,6 +88,9 @@ func ReadAnswer(line []byte, o Order) ([]Outcome, error) {
 		if out.Took < 0 || math.IsNaN(out.Took) || math.IsInf(out.Took, 0) {
 			return nil, fmt.Errorf("process %d took %v seconds", out.PID, out.Took)
 		}
+		if out.Imported < 0 {
+			return nil, fmt.Errorf("process %d has opened %s", out.PID, out.Imported)
+		}
 		out.Error = gpu.Printable(out.Error, mostError)
 	}
 	return a.Outcomes, nil

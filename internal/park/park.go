@@ -4,6 +4,8 @@
 // whose turn it is where several do not fit together.
 package park
 
+import "github.com/berth-gpu/berth/gpu"
+
 // Step is one thing that the driver does to a process.
 type Step string
 
@@ -43,8 +45,11 @@ type Process struct {
 // Outcome is what came of asking the driver about a process, or of a step.
 type Outcome struct {
 	Process
-	State State   `json:"state"`           // afterwards
-	Error string  `json:"error,omitempty"` // the driver's own answer, if it refused the step
-	Code  int     `json:"code,omitempty"`  // of that answer
-	Took  float64 `json:"took_seconds,omitempty"`
+	State State  `json:"state"`           // afterwards
+	Error string `json:"error,omitempty"` // the driver's own answer, if it refused the step
+	Code  int    `json:"code,omitempty"`  // of that answer
+	// Imported is how much memory of other processes it has opened on its devices;
+	// zero: none, or nobody can tell.
+	Imported gpu.MiB `json:"imported_mb,omitempty"`
+	Took     float64 `json:"took_seconds,omitempty"`
 }

@@ -19,6 +19,7 @@ const (
 	Unmoved      Refusal = "parking_failed"    // the driver refused a step
 	NoHost       Refusal = "no_host_memory"    // the memory of the machine has no room
 	MemoryShared Refusal = "may_share_memory"  // its processes may share memory of the device, which the driver loses
+	Shared       Refusal = "shares_memory"     // one of its processes has opened memory of another one
 	Busy         Refusal = "already_moving"    // its memory is on its way already
 	NoRights     Refusal = "no_rights_to_park" // the daemon may not touch its processes
 	NotResuming  Refusal = "cannot_resume"     // it is parked, and cannot come back now

@@ -5,6 +5,17 @@ import (
 	"slices"
 )
 
+// Imports returns a process that has opened memory of another one, which the driver
+// would take off the device and never bring back; false: none has.
+func Imports(all []Outcome) (Outcome, bool) {
+	for _, o := range all {
+		if o.Imported > 0 && (o.State == Running || o.State == Locked) {
+			return o, true
+		}
+	}
+	return Outcome{}, false
+}
+
 // User is a process that uses the device of a lease.
 type User struct {
 	Line []Process // itself, then its ancestors, nearest first

@@ -41,6 +41,8 @@ type proc struct {
 	stopped bool          // by somebody: it does not answer the driver
 	lost    bool
 	refuses int // the code that checkpoint answers; 0: it works
+
+	imported gpu.MiB // memory of other processes that it has opened
 }
 
 const firstPID = 5_000_001 // of simulated processes
@@ -198,7 +200,7 @@ func (s *session) state(ctx context.Context, id park.Process) (park.Outcome, err
 			return park.Outcome{Process: id, State: park.Gone}, nil
 		case p.moving == nil && !p.stopped:
 			defer s.mu.Unlock()
-			return park.Outcome{Process: id, State: p.state}, nil
+			return park.Outcome{Process: id, State: p.state, Imported: p.imported}, nil
 		}
 		moving := p.moving
 		s.mu.Unlock()
@@ -259,7 +261,7 @@ func (s *session) Do(ctx context.Context, step park.Step, ids []park.Process) ([
 		if err != nil {
 			return nil, err
 		}
-		all[i].State = o.State
+		all[i].State, all[i].Imported = o.State, o.Imported
 	}
 	if fault == "die after" {
 		s.d.die()

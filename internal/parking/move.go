@@ -70,6 +70,9 @@ func (p *Parking) moveTo(ctx context.Context, r *parked, goal park.Goal) ([]park
 				all[i].State = park.Failed
 			}
 		}
+		if o, shares := park.Imports(all); shares && goal == park.Away {
+			return all, refuse(r.Key.ID, park.Shared, fmt.Sprintf("process %d has opened %s of memory of another process (CUDA IPC), and the driver would not bring it back", o.PID, o.Imported), "End the process, or have it close that memory.")
+		}
 		step, on := park.Next(goal, all)
 		if step == "" {
 			return all, nil

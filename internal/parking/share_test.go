@@ -53,6 +53,37 @@ func TestMayShareMemory(t *testing.T) {
 	})
 }
 
+// A process that has opened memory of another one is not touched, whatever its owner
+// says. One that opens it in the last moment goes on.
+func TestImportsMemory(t *testing.T) {
+	inWorld(t, 100*gib, func(t *testing.T, w *world) {
+		a := w.grant("a", 60*gib)
+		taken, first := steps(w), w.of(a.Fence)[0]
+		w.with(func() { first.imported = 512 })
+		refused := (*park.RefusedError)(nil)
+		if err := w.now.Park(t.Context(), a.Key(), a.Fence, byU, "", true); !errors.As(err, &refused) || refused.Code != park.Shared || *taken != 0 {
+			t.Fatalf("%v after %d steps", err, *taken)
+		}
+		w.active(a)
+		w.with(func() { first.imported = 0 })
+		checkpoints := 0
+		w.plan(func(step park.Step) string {
+			switch step {
+			case park.Lock:
+				w.with(func() { first.imported = 512 })
+			case park.Checkpoint:
+				checkpoints++
+			}
+			return ""
+		})
+		if err := w.now.Park(t.Context(), a.Key(), a.Fence, byU, "", true); !errors.As(err, &refused) || refused.Code != park.Shared || checkpoints != 0 {
+			t.Fatalf("%v after %d checkpoints", err, checkpoints)
+		}
+		time.Sleep(time.Minute)
+		w.active(a)
+	})
+}
+
 // A process that begins while a lease is being locked is seen before memory moves, and
 // everything goes on.
 func TestMayShareMemoryInBetween(t *testing.T) {

@@ -33,6 +33,8 @@ import (
 // A file may name the control group of its process, "cgroup": what is there in
 // /proc does not count then.
 //
+// "imported_mb" says how much memory of other processes it has opened.
+//
 // While a guest is parked or locked, the file PID.parked beside its own says so, and
 // what its own file says does not count: see parkfile.go.
 //
@@ -106,7 +108,7 @@ func (g *guests) visiting() []running {
 			if file.Cgroup != "" {
 				g.units[pid] = file.Cgroup
 			}
-			guest := running{pid: pid, name: name, memory: file.Memory, load: file.Load / 100, born: born, refuses: file.Refuses}
+			guest := running{pid: pid, name: name, memory: file.Memory, load: file.Load / 100, born: born, refuses: file.Refuses, imported: file.Imported}
 			if g.stopped(guest) {
 				guest.load = 0
 			}
@@ -161,7 +163,8 @@ type guestFile struct {
 	Namespace string  `json:"pid_namespace"`
 	Cgroup    string  `json:"cgroup"`
 
-	Refuses park.Step `json:"refuses"` // a step of parking
+	Imported gpu.MiB   `json:"imported_mb"`
+	Refuses  park.Step `json:"refuses"` // a step of parking
 
 	owner uint32 // user id
 }
@@ -173,7 +176,7 @@ func (g *guests) read(pid int) (f guestFile, ok bool) {
 	if f.owner, ok = g.decode(strconv.Itoa(pid), &f); !ok {
 		return f, false
 	}
-	return f, f.Memory >= 0 && f.Memory <= maxMemory && f.Load >= 0 && f.Load <= 100
+	return f, f.Imported >= 0 && f.Memory >= 0 && f.Memory <= maxMemory && f.Load >= 0 && f.Load <= 100
 }
 
 // decode reads a file into a value, and returns the user that the file belongs to.

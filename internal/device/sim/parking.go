@@ -45,7 +45,7 @@ func (c *card) present(all []running) []running {
 func (c *card) States(_ context.Context, ids []park.Process) ([]park.Outcome, error) {
 	return c.each(ids, func(o *park.Outcome, r *running) {
 		if r != nil {
-			o.State, o.Took = r.stands(), c.left(r).Seconds()
+			o.State, o.Took, o.Imported = r.stands(), c.left(r).Seconds(), r.imported
 		}
 	})
 }

@@ -197,9 +197,10 @@ type running struct {
 	uid    gpu.Opt[int] // of a scripted one
 	cgroup string
 
-	born    uint64    // of a guest: when it started, in ticks since boot
-	refuses park.Step // that a guest does not let happen; empty: none
-	parking parking
+	born     uint64    // of a guest: when it started, in ticks since boot
+	refuses  park.Step // that a guest does not let happen; empty: none
+	imported gpu.MiB   // memory of other processes that a guest has opened
+	parking  parking
 }
 
 // fate is what happened to a scripted process from outside of the script.
