@@ -47,7 +47,7 @@ func Flags(policies []string) []Flag {
 		{Name: "time", Value: "TIME", Usage: "end the program and the lease after this time, as in\n2h (default: your longest_time_seconds, or no limit)", Set: setTime},
 		{Name: "enforce", Value: "RUNG", Usage: "what holds it to its memory: auto, mps, framework,\nwatchdog or none", Set: oneOf(func(r *Request) *string { return &r.Enforce }, "auto", MPS, Framework, Watchdog, None)},
 		{Name: "isolation", Value: "WAY", Usage: "what keeps it from other GPUs: env or cgroup\n(default: gpu.isolation, env unless set)", Set: oneOf(func(r *Request) *string { return &r.Isolation }, ByEnv, ByCgroup)},
-		{Name: "parkable", Bare: true, Usage: "berth may park it while others wait for its GPU;\n--parkable=unshared: also with several processes, which\nshare no GPU memory", Set: setParkable},
+		{Name: "parkable", Bare: true, Usage: "berth may park it while others wait for its GPU;\nwith =unshared also several processes, which share\nno GPU memory", Set: setParkable},
 	}
 }
 

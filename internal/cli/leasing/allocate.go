@@ -67,7 +67,7 @@ SERVICE-3, ... if that name is taken.`,
 	flags.Var(&o.ttl, "ttl", "the lease expires after this `TIME` unless renewed,\nas in 10m")
 	flags.Var(&o.time, "time", "end the lease and its processes after this `TIME`, as in\n2h (default: your longest_time_seconds, or no limit)")
 	flags.Var(&o.timeout, "timeout", "wait this `TIME` for room, as in 30s\n(default: optimization.allocation_timeout)")
-	flags.Var(&parkableValue{&o.request}, "parkable", "berth may park the lease while others wait for its GPU;\n--parkable=unshared: also with several processes, which\nshare no GPU memory")
+	flags.Var(&parkableValue{&o.request}, "parkable", "berth may park it while others wait for its GPU;\nwith =unshared also several processes, which share\nno GPU memory")
 	flags.Lookup("parkable").NoOptDefVal = "true"
 	priority := flags.Int("priority", 0, "requests with a higher `NUMBER` are served first\n(default: the priority of the service)")
 	console.CompleteFlag(cmd, "gpu", con.CompleteGPU)
