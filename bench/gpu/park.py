@@ -515,7 +515,7 @@ def turns(card):
         return
     empty, begin = card.used(), time.monotonic()
     peak, most_moving = Peak(card), {}
-    both = {n: Program(PLAIN, 8, name=n, seconds=work, flags=["--parkable=unshared", "--timeout", "10m"]) for n in ("first", "second")}
+    both = {n: Program(PLAIN, 8, name=n, seconds=work, flags=["--parkable", "--timeout", "10m"]) for n in ("first", "second")}
     both["first"].ready()
     last = time.monotonic() + 280
     while time.monotonic() < last and not all(p.done() for p in both.values()):
@@ -553,11 +553,11 @@ def large(card):
     if not must("a daemon starts", d.start(), d.tail()):
         return
     empty, begin = card.used(), time.monotonic()
-    first = Program(PLAIN, gib, name="first", seconds=18, flags=["--parkable=unshared", "--timeout", "10m"])
+    first = Program(PLAIN, gib, name="first", seconds=18, flags=["--parkable", "--timeout", "10m"])
     must("the program works", first.ready(), first.tail())
     most = 0
     for i in (1, 2):
-        job = Program(PLAIN, gib, name="job%d" % i, seconds=6, flags=["--parkable=unshared", "--timeout", "10m"])
+        job = Program(PLAIN, gib, name="job%d" % i, seconds=6, flags=["--parkable", "--timeout", "10m"])
         asked = time.monotonic()
         while not job.done() and time.monotonic() - begin < 400:
             most = max(most, moving("first"))

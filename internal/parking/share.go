@@ -6,7 +6,6 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/park"
-	"github.com/berth-gpu/berth/internal/process"
 )
 
 // Kept says why berth does not park a lease by itself, to follow a colon: its
@@ -35,7 +34,8 @@ func (p *Parking) keeps(h *park.Holding, seen map[string][]ledger.Process) bool 
 }
 
 // mayShare says why processes of a lease may share memory of its device. Its members
-// belong to it, also if they are charged to another lease of the same holder.
+// belong to it, also if they are charged to another lease of the same holder. Those
+// of a lease that is parked have nothing on the device, also if the driver lists them.
 func mayShare(held *lease.Lease, on []ledger.Process, members []moved) string {
 	ours := map[park.Process]bool{}
 	for _, m := range members {
@@ -43,6 +43,9 @@ func mayShare(held *lease.Lease, on []ledger.Process, members []moved) string {
 	}
 	list := make([]park.User, 0, len(on))
 	for _, o := range on {
+		if o.Lease != nil && o.Lease.State == lease.Parked && o.Memory <= remains {
+			continue
+		}
 		u := park.User{Ours: o.Lease != nil && o.Lease.Fence == held.Fence}
 		for _, id := range o.Line {
 			u.Line = append(u.Line, park.Process(id))
@@ -50,7 +53,7 @@ func mayShare(held *lease.Lease, on []ledger.Process, members []moved) string {
 		u.Ours = u.Ours || len(u.Line) > 0 && ours[u.Line[0]]
 		list = append(list, u)
 	}
-	return park.MayShare(park.Process(process.ID{PID: held.Holder.PID, Start: held.Holder.Start}), list)
+	return park.MayShare(park.Process{PID: held.Holder.PID, Start: held.Holder.Start}, list)
 }
 
 // separate refuses a lease whose processes may share memory of the device, by the
