@@ -20,7 +20,7 @@ func TestParkedThroughARestart(t *testing.T) {
 		w := newWorld()
 		k := w.start(t)
 		k.device(0, 100)
-		granted := k.grant(want("a", 80, ttl(time.Minute), timed(time.Hour), func(r *lease.Request) { r.Parkable = true }))
+		granted := k.grant(want("a", 80, ttl(time.Minute), timed(time.Hour), func(r *lease.Request) { r.Parkable, r.Unshared = true, true }))
 		time.Sleep(20 * time.Second)
 		parked := k.park("a")
 		k.grant(want("b", 90, of(2)))
@@ -33,7 +33,7 @@ func TestParkedThroughARestart(t *testing.T) {
 		k.device(0, 100)
 		older := k.queue(t.Context(), want("c", 90, of(3), wait(3*time.Hour)))
 		held, stands := k.Find(k.only("a"))
-		if !stands || held.State != lease.Parked || !held.Parkable || !held.ParkedAt.Equal(parked.ParkedAt) {
+		if !stands || held.State != lease.Parked || !held.Parkable || !held.Unshared || !held.ParkedAt.Equal(parked.ParkedAt) {
 			t.Fatalf("after the restart it is %+v", held.Lease)
 		}
 		if _, limited := held.Ends(); limited {
