@@ -53,6 +53,10 @@ struct process_list {
 	struct process_memory list[most_processes];
 };
 
+_Static_assert(sizeof(struct allocation) == 32 && sizeof(struct command) == 32 && sizeof(struct device_parameters) == 56 &&
+                   sizeof(struct gpu_info) == 32 && sizeof(struct process_list) == 8 + most_processes * 72,
+               "the forms are those of the kernel driver");
+
 static int control_fd = -1;
 static uint32_t client;
 
