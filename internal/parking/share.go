@@ -34,12 +34,15 @@ func (p *Parking) keeps(h *park.Holding, seen map[string][]ledger.Process) bool 
 }
 
 // mayShare says why processes of a lease may share memory of its device. Its members
-// belong to it, also if they are charged to another lease of the same holder. Those
-// of a lease that is parked have nothing on the device, also if the driver lists them.
+// belong to it, also if they are charged to another lease of the same holder, and
+// those count that have just left the device. The processes of a lease that is parked
+// have nothing on the device, also if the driver lists them.
 func mayShare(held *lease.Lease, on []ledger.Process, members []moved) string {
 	ours := map[park.Process]bool{}
 	for _, m := range members {
-		ours[m.Process] = true
+		if m.Memory > 0 && held.State != lease.Parked {
+			ours[m.Process] = true
+		}
 	}
 	list := make([]park.User, 0, len(on))
 	for _, o := range on {
@@ -50,8 +53,14 @@ func mayShare(held *lease.Lease, on []ledger.Process, members []moved) string {
 		for _, id := range o.Line {
 			u.Line = append(u.Line, park.Process(id))
 		}
-		u.Ours = u.Ours || len(u.Line) > 0 && ours[u.Line[0]]
+		if len(u.Line) > 0 {
+			u.Ours = u.Ours || ours[u.Line[0]]
+			delete(ours, u.Line[0])
+		}
 		list = append(list, u)
+	}
+	for id := range ours {
+		list = append(list, park.User{Line: []park.Process{id}, Ours: true})
 	}
 	return park.MayShare(park.Process{PID: held.Holder.PID, Start: held.Holder.Start}, list)
 }
