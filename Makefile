@@ -95,7 +95,8 @@ demo: build ## show the main job, on real GPUs or on four simulated ones
 
 # The tests in Go and those in Python run side by side, because both wait for other
 # processes most of the time; those of the Kubernetes driver follow the first that
-# ends. What measures how long an answer takes runs alone, after them. `make histories`
+# ends, and so does the check of the modules. What measures how long an answer takes
+# runs alone, after them. `make histories`
 # and its neighbours play the same properties far longer.
 .PHONY: test
 test: build ## run every check a change must pass (minutes)
@@ -103,9 +104,21 @@ test: build ## run every check a change must pass (minutes)
 	test -z "$$(gofmt -l . | tee /dev/stderr)"
 	@$(MAKE) --no-print-directory check-web
 	@$(MAKE) --no-print-directory rules
-	@$(MAKE) --no-print-directory -j 2 test-go test-python test-kubernetes-pure
+	@$(MAKE) --no-print-directory -j 2 test-go test-python test-kubernetes-pure modules
 	go run $(STATIC) ./bench/hostile -berth bin/berth -small
 	go run $(STATIC) ./bench/access -berth bin/berth
+
+# A requirement of the root module that moves leaves the other modules behind, and they
+# do not build until somebody tidies them. Tidy alone also looks at the tests of every
+# dependency: that is 40 MB for these modules on a new machine, and 250 MB for this one
+# and for bench/prometheus. go vet has loaded the packages of this one, and list loads
+# those of bench/prometheus.
+.PHONY: modules
+modules: ## check go.mod and go.sum of every module
+	cd bench/prometheus && go list -deps ./... >/dev/null
+	@find . -name node_modules -prune -o -name go.mod -printf '%h\n' | grep -vxF -e . -e ./bench/prometheus | sort | while read -r folder; do \
+		echo "cd $$folder && go mod tidy -diff"; (cd $$folder && go mod tidy -diff) || { echo "Run go mod tidy in $$folder."; exit 1; }; \
+	done
 
 # PURE lists the packages that floors_test.go forbids to import sync, context and os:
 # they start nothing at the same time, so the race detector finds nothing in them, and
