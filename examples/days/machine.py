@@ -100,8 +100,8 @@ def use(uuid, memory_mb, load=0):
 
 
 def until(true, what):
-    """Waits for something that happens in other processes, at most 30 s."""
-    for _ in range(1200):
+    """Waits for something that happens in other processes, at most five minutes."""
+    for _ in range(12000):
         if true():
             return
         threading.Event().wait(0.025)

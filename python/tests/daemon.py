@@ -13,6 +13,8 @@ import unittest
 
 import berth
 
+from . import PATIENCE
+
 BINARY = pathlib.Path(os.environ.get("BERTH_BIN") or pathlib.Path(__file__).parents[2] / "bin" / "berth").absolute()
 
 
@@ -35,7 +37,7 @@ class Daemon:
         clean = {k: v for k, v in os.environ.items() if not k.startswith("BERTH_")}
         clean["BERTH_SIM_GUESTS"] = self.guests
         self._process = subprocess.Popen(command, stdout=self.log, stderr=self.log, env=clean)
-        for _ in range(600):
+        for _ in range(20 * PATIENCE):
             try:
                 self.client.call("GET", "/readyz")
                 return
@@ -94,7 +96,7 @@ class DaemonCase(unittest.TestCase):
 
     def wait_until(self, true, what):
         """For what happens in other processes, and ends as soon as it is so."""
-        for _ in range(1200):
+        for _ in range(20 * PATIENCE):
             if true():
                 return
             time.sleep(0.05)

@@ -9,13 +9,14 @@ import unittest
 import berth
 from berth.aio import transport
 
+from . import PATIENCE
 from .daemon import Daemon, DaemonCase
 from .doors import Door, problem
-from .test_subscriptions import HOT, NEVER
+from .test_subscriptions import HOT
 
 
 def run(coroutine):
-    return asyncio.run(asyncio.wait_for(coroutine, NEVER))
+    return asyncio.run(asyncio.wait_for(coroutine, PATIENCE))
 
 
 class Calls(DaemonCase):
@@ -58,7 +59,7 @@ class Calls(DaemonCase):
         """More tasks wait than there are threads in the pool of a loop."""
 
         async def work(number):
-            async with berth.aio.lease(memory=100000, gpu=1, timeout=NEVER) as gpu:
+            async with berth.aio.lease(memory=100000, gpu=1, timeout=PATIENCE) as gpu:
                 self.assertIs(berth.current(), gpu)
                 return gpu.fence
 
@@ -91,7 +92,7 @@ class Leases(DaemonCase):
     def test_a_task_that_is_cancelled_while_it_waits(self):
         async def wait():
             async with berth.aio.lease(memory=100000, gpu=2):
-                task = asyncio.create_task(berth.aio.lease(memory=100000, gpu=2, timeout=NEVER).__aenter__())
+                task = asyncio.create_task(berth.aio.lease(memory=100000, gpu=2, timeout=PATIENCE).__aenter__())
                 while not (await berth.aio.leases()).waiting:
                     await asyncio.sleep(0.01)
                 task.cancel()
@@ -241,4 +242,4 @@ class Answers(unittest.TestCase):
 
         with Door(answer) as door:
             run(hold(door.path))
-            self.assertTrue(released.wait(NEVER))
+            self.assertTrue(released.wait(PATIENCE))

@@ -7,6 +7,7 @@ from unittest import mock
 import berth
 from berth.client import default_sockets
 
+from . import PATIENCE
 from .doors import Door, problem
 
 
@@ -135,15 +136,15 @@ class Events(unittest.TestCase):
         def silent(out):
             out.write(b": still here\n\n")
             connected.set()
-            over.wait(60)
+            over.wait(PATIENCE)
 
         stop = berth.Stop()
         with Door(lambda *_: (200, silent)) as door:
             reader = threading.Thread(target=lambda: list(berth.Client(socket=door.path).events(stop=stop)))
             reader.start()
-            self.assertTrue(connected.wait(60))
+            self.assertTrue(connected.wait(PATIENCE))
             stop.set()
-            reader.join(60)
+            reader.join(PATIENCE)
             self.assertFalse(reader.is_alive())
             over.set()
 

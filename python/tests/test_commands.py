@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import unittest
 
+from tests import PATIENCE
 from tests.daemon import BINARY, Daemon
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -49,7 +50,7 @@ class Commands(unittest.TestCase):
             environ["PATH"] = "%s:%s" % (BINARY.parent, environ["PATH"])
             for block in blocks:
                 for command, fails in commands(block):
-                    done = subprocess.run(["bash", "-c", command], cwd=folder, env=environ, capture_output=True, text=True, timeout=120)
+                    done = subprocess.run(["bash", "-c", command], cwd=folder, env=environ, capture_output=True, text=True, timeout=2 * PATIENCE)
                     told = "%s\n%s%s" % (command, done.stdout, done.stderr)
                     self.assertEqual(done.returncode != 0, fails, told)
 

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import unittest
 
+from tests import PATIENCE
 from tests.daemon import BINARY, DaemonCase
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -19,7 +20,7 @@ DAYS = ROOT / "examples" / "days"
 class Days(unittest.TestCase):
     def play(self, script):
         environ = dict(os.environ, BERTH_BIN=str(BINARY), PYTHONDONTWRITEBYTECODE="1")
-        done = subprocess.run([sys.executable, str(DAYS / script)], env=environ, capture_output=True, text=True, timeout=120)
+        done = subprocess.run([sys.executable, str(DAYS / script)], env=environ, capture_output=True, text=True, timeout=2 * PATIENCE)
         self.assertEqual(done.returncode, 0, "%s:\n%s%s" % (script, done.stdout, done.stderr))
 
     def test_application(self):
@@ -59,7 +60,7 @@ class Pages(DaemonCase):
             script.write_text(block)
             environ = dict(os.environ, BERTH_BIN=str(BINARY), XDG_STATE_HOME=folder, PYTHONPATH=str(ROOT / "python"))
             done = subprocess.run(
-                [sys.executable, str(script)], env=environ, cwd=ROOT, capture_output=True, text=True, timeout=120
+                [sys.executable, str(script)], env=environ, cwd=ROOT, capture_output=True, text=True, timeout=2 * PATIENCE
             )
         self.assertEqual(done.returncode, 0, block + done.stdout + done.stderr)
 

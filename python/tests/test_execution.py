@@ -11,6 +11,7 @@ from unittest import mock
 import berth
 
 from . import fakes
+from . import PATIENCE
 from .doors import Door, problem
 
 
@@ -144,7 +145,7 @@ class Executed(unittest.TestCase):
             self.assertEqual((plan.execute(1).gpu, plan.execute(1).moved), ("GPU-8", ""))
 
     def test_every_thread_has_a_lease_of_its_own(self):
-        together, apart = threading.Barrier(3, timeout=60), threading.Barrier(3, timeout=60)
+        together, apart = threading.Barrier(3, timeout=PATIENCE), threading.Barrier(3, timeout=PATIENCE)
 
         def work(x):
             together.wait()  # all three hold one
@@ -288,7 +289,7 @@ class Executed(unittest.TestCase):
         pipeline = planned(
             step("a", input="torch", output="torch", on_gpu=True), memory_mb=64, slots=1, gpu="GPU-aaaa"
         )
-        together = threading.Barrier(2, timeout=60)
+        together = threading.Barrier(2, timeout=PATIENCE)
         with fakes.installed(torch), mock.patch.dict("os.environ", CUDA_VISIBLE_DEVICES="GPU-aaaa"):
             plan = self.plan(pipeline, a=lambda x: together.wait())
             other = threading.Thread(target=plan.run)

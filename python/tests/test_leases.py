@@ -12,6 +12,7 @@ from unittest import mock
 import berth
 from berth import leasing
 
+from . import PATIENCE
 from .daemon import DaemonCase
 from .doors import Door, problem
 
@@ -21,8 +22,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 def child(code):
     """A program that prints a line, holding something, and waits for its end."""
     return subprocess.Popen(
-        [sys.executable, "-c", "import berth, os, signal, sys\n"
-                "signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs this may ignore it\n" + code],
+        [sys.executable, "-c", "import berth, os, sys\n" + code],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         env=dict(os.environ, PYTHONPATH=os.pathsep.join([ROOT, os.environ.get("PYTHONPATH", "")])),
     )  # fmt: skip
@@ -105,12 +105,12 @@ class Life(DaemonCase):
     def test_waits_for_its_turn(self):
         total = self.daemon.client.call("GET", "/api/gpu/memory/available")["gpus"][3]["available_mb"]
         with berth.lease(memory=total, gpu=3) as first:
-            second = berth.lease(memory=total, gpu=3, timeout=60)
+            second = berth.lease(memory=total, gpu=3, timeout=PATIENCE)
             waiter = threading.Thread(target=second.acquire)
             waiter.start()
             self.wait_until(lambda: self.daemon.leases()["waiting"], "the second waits")
             fence = first.fence
-        waiter.join(60)
+        waiter.join(PATIENCE)
         self.assertTrue(second.held)
         self.assertGreater(second.fence, fence)
         second.release()
@@ -121,7 +121,7 @@ class Life(DaemonCase):
         def work():
             try:
                 for _ in range(5):
-                    with berth.lease(memory=64, slots=0, timeout=60):
+                    with berth.lease(memory=64, slots=0, timeout=PATIENCE):
                         pass
             except Exception as why:
                 failures.append(why)
@@ -227,7 +227,7 @@ class Life(DaemonCase):
 class Threads(DaemonCase):
     def test_each_has_the_lease_that_it_took(self):
         seen = {}
-        taken, looked = threading.Barrier(2, timeout=60), threading.Barrier(2, timeout=60)
+        taken, looked = threading.Barrier(2, timeout=PATIENCE), threading.Barrier(2, timeout=PATIENCE)
 
         def other():
             with berth.lease(memory=64) as gpu:

@@ -11,6 +11,7 @@ import unittest.mock
 import berth
 from berth import operations
 
+from . import PATIENCE
 from .daemon import DaemonCase
 from .doors import Door, problem
 
@@ -36,7 +37,7 @@ class Reporting(unittest.TestCase):
 
     def reported(self):
         """Sends what is pending and returns all reports so far."""
-        self.assertTrue(operations._REPORTER.flush(10))
+        self.assertTrue(operations._REPORTER.flush(PATIENCE))
         return [(path, body) for _, path, body, _ in self.door.calls]
 
     def counted(self):
@@ -48,7 +49,7 @@ class Reporting(unittest.TestCase):
     def test_by_itself(self):
         with self.operation(gpu=0):
             pass
-        self.assertTrue(self.arrived.wait(30))
+        self.assertTrue(self.arrived.wait(PATIENCE))
         path, body = self.reported()[0]
         self.assertEqual(path, PATH)
         self.assertEqual(body["gpu"], "0")
@@ -156,7 +157,7 @@ class WithADaemon(DaemonCase):
         code = "import berth\nfor _ in range(5):\n    with berth.operation(): pass\n"
         with berth.lease(memory="1GiB", service="embedder", gpu=1, client=self.daemon.client) as held:
             env = dict(held.environ(), PYTHONPATH=os.path.dirname(os.path.dirname(berth.__file__)))
-            done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120)
+            done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=2 * PATIENCE)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(self.total("embedder"), {"1": "5"})  # the end of the program sent it
 

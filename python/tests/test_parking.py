@@ -15,6 +15,7 @@ import berth
 from berth import answers, caps, leasing, waking
 
 from . import fakes
+from . import PATIENCE
 from .doors import Door, problem
 from .test_caps import torch as caps_torch
 
@@ -248,7 +249,7 @@ class Waking(Case):
     def test_a_parked_lease_is_released_when_it_is_back(self):
         with berth.lease(memory=1, parkable=True, client=self.client):
             self.daemon.refusals["DELETE"] = [problem(409, "parked", "is parked")] * 2
-        self.assertTrue(self.daemon.deleted.wait(60))
+        self.assertTrue(self.daemon.deleted.wait(PATIENCE))
         self.assertEqual([word for word, _ in self.asked("wake", "DELETE")], ["wake", "mine", "mine", "wake", "mine"])
 
 
@@ -268,9 +269,9 @@ class Told(Case):
                 severity = "critical" if number == 5 else "warning"
                 event = {"id": number, "code": code, "lease": "mine", "severity": severity, "data": data}
                 self.daemon.stream.put(event)
-            self.assertEqual(leaves.get(timeout=60).data["at"], "soon")
-            self.assertEqual(back.get(timeout=60).code, "lease_resumed")
-            self.assertEqual(back.get(timeout=60).data["why"], "the driver refused")
+            self.assertEqual(leaves.get(timeout=PATIENCE).data["at"], "soon")
+            self.assertEqual(back.get(timeout=PATIENCE).code, "lease_resumed")
+            self.assertEqual(back.get(timeout=PATIENCE).data["why"], "the driver refused")
             self.assertTrue(leaves.empty())
 
 
@@ -280,7 +281,7 @@ class Aio(Case):
             told = asyncio.Queue()
             async with berth.aio.lease(memory=1, parkable=True, on_park=told.put, client=self.client) as gpu:
                 self.daemon.stream.put({"id": 1, "code": "lease_parking", "lease": "mine", "data": {"fence": 7}})
-                self.assertEqual((await asyncio.wait_for(told.get(), 60)).code, "lease_parking")
+                self.assertEqual((await asyncio.wait_for(told.get(), PATIENCE)).code, "lease_parking")
                 async with gpu.use():
                     pass
                 self.assertEqual((await gpu.park()).state, "parked")

@@ -11,6 +11,8 @@ from unittest import mock
 
 from berth import probing
 
+from . import PATIENCE
+
 LIBRARIES = {
     "good": "__version__ = '1.2'\nprint('rubbish')",
     "broken": "import nothing_like_it",
@@ -36,7 +38,7 @@ class Probing(unittest.TestCase):
         self.addCleanup(patch.stop)
         self.folder = folder.name
 
-    def probe(self, *names, limit=60.0):
+    def probe(self, *names, limit=float(PATIENCE)):
         return probing.probe(sys.executable, names, limit)
 
     def test_every_kind(self):
@@ -96,7 +98,7 @@ class Probing(unittest.TestCase):
             found = self.probe("leaves")
         os.close(ends[1])
         with open(ends[0], "rb") as alive:
-            ended, _, _ = select.select([alive], [], [], 60)  # it can be read when nobody holds the other end
+            ended, _, _ = select.select([alive], [], [], PATIENCE)  # it can be read when nobody holds the other end
             self.assertTrue(ended)
         self.assertEqual(found["leaves"]["status"], "ok")
 

@@ -11,12 +11,12 @@ from berth import subscriptions
 from berth.answers import Event
 from berth.stoprequests import StopRequests
 
+from . import PATIENCE
 from .daemon import DaemonCase
 from .doors import Door
 from .test_leases import child
 
 HOT = {"temp_optimal": 10, "temp_normal": 20, "temp_throttle": 30, "temp_critical": 35}  # a simulated GPU idles at 39
-NEVER = 60  # seconds, for what comes at once
 
 
 class Callbacks(DaemonCase):
@@ -29,7 +29,7 @@ class Callbacks(DaemonCase):
         return subscription
 
     def next(self):
-        return self.heard.get(timeout=NEVER)
+        return self.heard.get(timeout=PATIENCE)
 
     def heat(self, uuid):
         berth.config.set(devices={uuid: HOT})
@@ -80,13 +80,13 @@ class Callbacks(DaemonCase):
 
         def waits(event):
             stuck.put(event)
-            over.wait(NEVER)
+            over.wait(PATIENCE)
 
         self.on("monitoring", waits)
         self.on("monitoring")
         self.switch()
         self.assertEqual([self.next().data["running"], self.next().data["running"]], [False, True])
-        self.assertFalse(stuck.get(timeout=NEVER).data["running"])
+        self.assertFalse(stuck.get(timeout=PATIENCE).data["running"])
         self.assertTrue(stuck.empty())
 
     def test_off(self):
@@ -133,7 +133,7 @@ class Callbacks(DaemonCase):
             "    threading.Event().wait()\n"
             "berth.on('config', forever)\n"
             "berth.config.set(history_size=300)\n"
-            "print(called.wait(60))\n"
+            "print(called.wait(300))\n"
         )
         with program:
             self.assertEqual(program.stdout.read().strip(), "True")
@@ -149,10 +149,10 @@ class Callbacks(DaemonCase):
             "    mine = queue.Queue()\n"
             "    berth.on('config', mine.put)\n"
             "    berth.config.set(history_size=301)\n"
-            "    mine.get(timeout=60)\n"
+            "    mine.get(timeout=300)\n"
             "    os._exit(0 if heard.empty() else 1)\n"
             "status = os.wait()[1]\n"
-            "heard.get(timeout=60)\n"
+            "heard.get(timeout=300)\n"
             "print(status)\n"
         )
         with program:
@@ -178,12 +178,12 @@ class Stops(DaemonCase):
             self.assertEqual((gpu.stop_requested, gpu.stop_reason), (False, ""))
             berth.config.set(devices={gpu.uuid: HOT})
             self.addCleanup(berth.config.set, devices={gpu.uuid: None})
-            event = self.heard.get(timeout=NEVER)
+            event = self.heard.get(timeout=PATIENCE)
             self.assertEqual((event.code, event.lease), ("lease_stop", gpu.id))
             self.assertTrue(gpu.stop_requested)
             self.assertIn("should stop using GPU 3 now", gpu.stop_reason)
             gpu.on_stop(lambda event: self.heard.put("late"))
-            self.assertEqual(self.heard.get(timeout=NEVER), "late")
+            self.assertEqual(self.heard.get(timeout=PATIENCE), "late")
             self.assertFalse(other.stop_requested)
 
     def test_a_lease_that_somebody_ends(self):
@@ -222,7 +222,7 @@ class Stops(DaemonCase):
         self.assertEqual(len(readers), 1)
         berth.release(held[3].id)
         berth.release(held[69].id)
-        heard = {self.heard.get(timeout=NEVER).lease for _ in range(2)}
+        heard = {self.heard.get(timeout=PATIENCE).lease for _ in range(2)}
         self.assertEqual(heard, {held[3].id, held[69].id})
 
     def test_a_daemon_that_is_away(self):
@@ -232,7 +232,7 @@ class Stops(DaemonCase):
             self.assertFalse(gpu.stop_requested)
             self.daemon.start()
             berth.release(gpu.id)
-            self.assertEqual(self.heard.get(timeout=NEVER).code, "lease_released")
+            self.assertEqual(self.heard.get(timeout=PATIENCE).code, "lease_released")
 
 
 class Asking(unittest.TestCase):
@@ -303,7 +303,7 @@ class Choosing(unittest.TestCase):
         heard = queue.Queue()
         with Door(answer) as door:
             subscription = berth.on("a", heard.put, client=berth.Client(socket=door.path))
-            self.assertEqual([heard.get(timeout=NEVER).id for _ in range(2)], [901, 11])
+            self.assertEqual([heard.get(timeout=PATIENCE).id for _ in range(2)], [901, 11])
             subscription.off()
 
     def test_a_callback_that_is_behind_misses_the_oldest(self):
@@ -311,15 +311,15 @@ class Choosing(unittest.TestCase):
 
         def slow(event):
             began.set()
-            over.wait(NEVER)
+            over.wait(PATIENCE)
             heard.put(event.id)
 
         courier = subscriptions.Courier(slow)
         courier(Event(id=0))
-        self.assertTrue(began.wait(NEVER))
+        self.assertTrue(began.wait(PATIENCE))
         with self.assertLogs("berth", "WARNING") as logged:
             for id in range(1, subscriptions.MOST_WAITING + 4):
                 courier(Event(id=id))
         self.assertEqual(len(logged.output), 1)
         over.set()
-        self.assertEqual([heard.get(timeout=NEVER), heard.get(timeout=NEVER)], [0, 4])
+        self.assertEqual([heard.get(timeout=PATIENCE), heard.get(timeout=PATIENCE)], [0, 4])

@@ -10,6 +10,7 @@ import berth
 from berth import trimming
 
 from . import fakes
+from . import PATIENCE
 from .daemon import DaemonCase
 from .doors import Door
 
@@ -86,9 +87,9 @@ class OnRequest(unittest.TestCase):
             with berth.lease(memory=1, trim_on_request=True, client=berth.Client(socket=door.path)):
                 stream.put({"id": 5, "code": "reclaim", "lease": "other"})
                 stream.put({"id": 6, "code": "reclaim", "lease": "mine"})
-                self.assertEqual(trims.get(timeout=60), "trimmed")
+                self.assertEqual(trims.get(timeout=PATIENCE), "trimmed")
             stream.put(None)
-            self.assertTrue(ended.wait(60))
+            self.assertTrue(ended.wait(PATIENCE))
         self.assertTrue(trims.empty())
 
     def test_without_a_lease(self):

@@ -8,6 +8,7 @@ import threading
 
 import berth
 
+from . import PATIENCE
 from .daemon import BINARY, DaemonCase
 from .test_leases import ROOT
 
@@ -96,9 +97,9 @@ class Live(Programs):
         self.assertEqual((parked.state, parked.parkable, parked.parking.times), ("parked", True, 1))
         self.assertEqual(parked.parking.reason, "for a test")
         self.assertEqual(berth.available()[0].available_mb, before + 256)
-        self.assertEqual(do("leaves.get(timeout=60).lease"), id)
+        self.assertEqual(do("leaves.get(timeout=300).lease"), id)
         self.assertEqual(do("used(gpu)"), "active")
-        self.assertEqual(do("back.get(timeout=60).lease"), id)
+        self.assertEqual(do("back.get(timeout=300).lease"), id)
         self.assertEqual(do("used(gpu)"), "active")  # it is here already
         self.assertEqual(berth.find_lease(id).parking.times, 1)
         self.assertIn("refused", do("gpu.resume()"))
@@ -106,7 +107,7 @@ class Live(Programs):
     def test_another_lease_wakes_it(self):
         do = self.start()
         id = self.holds(do, "berth.lease(memory=256, parkable=True).acquire()")
-        for timeout in ("None", "60"):
+        for timeout in ("None", "300"):
             self.assertEqual(do("gpu.park().state"), "parked")
             self.assertEqual(do("beside(gpu, %s)" % timeout), "active")
         self.assertEqual(berth.find_lease(id).parking.times, 2)
@@ -118,7 +119,7 @@ class Live(Programs):
         with berth.lease(memory=berth.available()[0].available_mb):
             self.assertIn("refused", do("beside(gpu, 0)"))
             self.assertEqual(berth.find_lease(id).state, "parked")
-        self.assertEqual(do("beside(gpu, 60)"), "active")
+        self.assertEqual(do("beside(gpu, 300)"), "active")
 
     def test_a_program_that_was_started_under_it(self):
         do = self.start(str(BINARY), "exec", "--parkable", "--memory", "256MiB", "--")
@@ -158,7 +159,7 @@ optimization:
   keep_seconds: 0
   park_grace_seconds: 0
   time_slice_seconds: 1
-  allocation_timeout: 60
+  allocation_timeout: 300
 """
 
     def test_two_that_do_not_fit_together(self):
@@ -185,12 +186,12 @@ class Sizes(DaemonCase):
             with self.assertRaises(berth.Problem):
                 gpu.resize(512)
             self.assertEqual((gpu.memory_mb, berth.find_lease(gpu.id).memory_mb), (256, 256))
-            grower = threading.Thread(target=gpu.resize, args=(512, 60))
+            grower = threading.Thread(target=gpu.resize, args=(512, PATIENCE))
             grower.start()
             self.wait_until(lambda: berth.leases().waiting or not grower.is_alive(), "it waits")
             self.assertEqual([waiting.for_ for waiting in berth.leases().waiting], ["resize"])
             rest.release()
-            grower.join(60)
+            grower.join(PATIENCE)
             self.assertEqual((gpu.memory_mb, berth.find_lease(gpu.id).memory_mb), (512, 512))
             gpu.resize(128)
             self.assertEqual((gpu.memory_mb, berth.find_lease(gpu.id).memory_mb), (128, 128))
