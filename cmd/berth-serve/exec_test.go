@@ -10,7 +10,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -35,7 +34,6 @@ type launcher struct {
 // start a program, the bare one first.
 func launchers(t *testing.T) ([]launcher, *client.Client) {
 	t.Helper()
-	heedSignals(t)
 	dir, err := os.MkdirTemp("", "b") // short: the path of a socket is limited
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +66,7 @@ func launchers(t *testing.T) ([]launcher, *client.Client) {
 			t.Errorf("the daemon ended with %v:\n%s", err, log.Bytes())
 		}
 	})
-	if err := notify.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+	if err := notify.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := notify.Read(make([]byte, 4096)); err != nil {
@@ -84,22 +82,6 @@ func launchers(t *testing.T) ([]launcher, *client.Client) {
 		{"exec", []string{berth, "exec", "--memory", "1GiB", "--"}, env},
 		{"exec all in Go", []string{berth, "exec", "--memory", "1GiB", "--"}, append(env, "BERTH_EXEC_IN_GO=1")},
 	}, c
-}
-
-// heedSignals lets the programs that are started have their signals, also where
-// whoever runs the tests has them ignored: what is handled here is at its default
-// there.
-func heedSignals(t *testing.T) {
-	for _, s := range []os.Signal{os.Interrupt, syscall.SIGHUP} { // Go takes over the others anyway
-		if signal.Ignored(s) {
-			handled := make(chan os.Signal, 1)
-			signal.Notify(handled, s)
-			t.Cleanup(func() {
-				signal.Stop(handled)
-				signal.Ignore(s)
-			})
-		}
-	}
 }
 
 func (l launcher) command(program ...string) *exec.Cmd {
@@ -384,7 +366,7 @@ func queue(t *testing.T, c *client.Client, n int) {
 // look waits until leases and requests are as they should be.
 func look(t *testing.T, c *client.Client, what string, good func(api.Leases) bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for {
 		all, err := c.Leases(ctx)

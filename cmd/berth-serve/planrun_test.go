@@ -105,7 +105,7 @@ func TestPlanRunLeavesNothingAtATerminal(t *testing.T) {
 // ends waits until a process is no more; it was killed by now.
 func ends(t *testing.T, pid int) {
 	t.Helper()
-	table, late := process.Proc(), time.Now().Add(30*time.Second)
+	table, late := process.Proc(), time.Now().Add(patience)
 	for {
 		id, err := table.Identify(pid)
 		if err != nil || !table.Alive(id) {

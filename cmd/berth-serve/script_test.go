@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -26,7 +27,21 @@ func TestMain(m *testing.M) {
 		runGuest()
 		return
 	}
-	testscript.Main(m, map[string]func(){"berth": mainAs, "session": session, "browser": browser, "batchworker": batchWorker, "embedder": runGuest, "render_farm": runGuest})
+	testscript.Main(heeding{m}, map[string]func(){"berth": mainAs, "session": session, "browser": browser, "batchworker": batchWorker, "embedder": runGuest, "render_farm": runGuest})
+}
+
+// heeding runs the tests so that the programs that they start have their signals,
+// also where nohup or a shell's background has the tests ignore them: what is handled
+// here is at its default there.
+type heeding struct{ *testing.M }
+
+func (h heeding) Run() int {
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGHUP} { // Go takes over the others anyway
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
+	}
+	return h.M.Run()
 }
 
 // TestScripts runs the whole binary, daemon and commands, in each script's own
@@ -85,6 +100,10 @@ func as(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(asUser, args[0])
 }
 
+// patience is how long a test waits for another process before it fails: that long
+// nothing takes, however busy the machine is.
+const patience = 5 * time.Minute
+
 // notified is the key under which a script keeps its notify socket.
 type notified struct{}
 
@@ -137,11 +156,13 @@ var pythonDir = sync.OnceValue(func() string {
 
 func ready(ts *testscript.TestScript, _ bool, _ []string) {
 	notify := ts.Value(notified{}).(*net.UnixConn)
-	ts.Check(notify.SetReadDeadline(time.Now().Add(30 * time.Second)))
+	ts.Check(notify.SetReadDeadline(time.Now().Add(patience)))
 	message := make([]byte, 4096)
 	for {
 		n, err := notify.Read(message)
-		ts.Check(err)
+		if err != nil {
+			ts.Fatalf("the daemon does not say that it is ready: %v", err)
+		}
 		if strings.Contains(string(message[:n]), "READY=1") {
 			return
 		}
@@ -156,14 +177,17 @@ func seen(ts *testscript.TestScript, neg bool, args []string) {
 	daemon, err := client.New(client.Options{Socket: ts.Getenv("BERTH_SOCKET")})
 	ts.Check(err)
 	defer daemon.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for event, err := range daemon.Events(ctx, 0, true) {
-		ts.Check(err)
+		if err != nil {
+			ts.Fatalf("wait for %s of %s: %v", args[0], args[1], err)
+		}
 		if string(event.Code) == args[0] && event.Lease == args[1] {
 			return
 		}
 	}
+	ts.Fatalf("the events end without %s of %s", args[0], args[1])
 }
 
 func exits(ts *testscript.TestScript, neg bool, args []string) {
@@ -180,9 +204,9 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: until CODE COMMAND...")
 	}
-	for end := time.Now().Add(30 * time.Second); exitCode(ts, args[1:]) != args[0]; {
+	for end := time.Now().Add(patience); exitCode(ts, args[1:]) != args[0]; {
 		if time.Now().After(end) {
-			ts.Fatalf("exit code is not %s, even after 30 s", args[0])
+			ts.Fatalf("%s does not end with %s, even after %s", strings.Join(args[1:], " "), args[0], patience)
 		}
 		time.Sleep(20 * time.Millisecond) // what it waits for needs the processor, too
 	}

@@ -64,7 +64,6 @@ func stall(t *testing.T, flags ...string) *stalled {
 // serving returns a daemon that is not started yet.
 func serving(t *testing.T, flags ...string) *stalled {
 	t.Helper()
-	heedSignals(t)
 	dir, err := os.MkdirTemp("", "b") // short: the path of a socket is limited
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +103,7 @@ func (s *stalled) begin(t *testing.T) {
 // says waits until the daemon tells systemd something.
 func (s *stalled) says(t *testing.T, what string) {
 	t.Helper()
-	if err := s.notify.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+	if err := s.notify.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
 	message := make([]byte, 4096)
