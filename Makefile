@@ -62,7 +62,7 @@ check-web: web/node_modules/.package-lock.json ## check the types of the page an
 .PHONY: test-web
 test-web: build ## use the page in Chromium as a person would (minutes; installs Chromium with apt if it is missing)
 	@deploy/tools.sh chromium
-	cd web && node --test --test-concurrency=1 test/browser/*.test.mjs
+	cd web && node --test --test-concurrency=1 --test-timeout=600000 test/browser/*.test.mjs
 
 .PHONY: bench-web
 bench-web: build ## what the open page costs the browser and the daemon on 8 devices (a minute)

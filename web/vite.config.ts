@@ -16,5 +16,6 @@ export default defineConfig({
     // The page on its own server, the API of a daemon: BERTH=http://127.0.0.1:8000 npm run dev
     proxy: { '/api': process.env.BERTH ?? 'http://127.0.0.1:8000' },
   },
-  test: { include: ['test/unit/**/*.test.ts'], environment: 'node' },
+  // That long no test takes, however busy the machine is.
+  test: { include: ['test/unit/**/*.test.ts'], environment: 'node', testTimeout: 300_000, hookTimeout: 300_000 },
 });
