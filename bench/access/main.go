@@ -47,7 +47,9 @@ func main() {
 	}
 	path, err := filepath.Abs(*berth)
 	check(err)
-	check(run(context.Background(), path))
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // a minute is usual
+	defer cancel()
+	check(run(ctx, path))
 }
 
 func check(err error) {
@@ -224,7 +226,7 @@ func makeCalls(in io.Reader, out io.Writer) error {
 	if err := json.NewDecoder(in).Decode(&a); err != nil {
 		return err
 	}
-	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
+	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return a.Door.dial(ctx) },
 	}}
 	replies := make([]reply, len(a.Calls))
