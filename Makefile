@@ -108,11 +108,11 @@ test: build ## run every check a change must pass (minutes)
 	go run $(STATIC) ./bench/hostile -berth bin/berth -small
 	go run $(STATIC) ./bench/access -berth bin/berth
 
-# A requirement of the root module that moves leaves the other modules behind, and they
-# do not build until somebody tidies them. Tidy alone also looks at the tests of every
-# dependency: that is 40 MB for these modules on a new machine, and 250 MB for this one
-# and for bench/prometheus. go vet has loaded the packages of this one, and list loads
-# those of bench/prometheus.
+# When a requirement of the root module moves, the modules that use it do not build
+# until somebody tidies them. go mod tidy fetches the tests of every dependency. On a
+# new machine that is 40 MB for the modules that are tidied here, and 250 MB for the
+# root module and bench/prometheus: go vet has loaded the packages of the first, and
+# go list loads those of the second.
 .PHONY: modules
 modules: ## check go.mod and go.sum of every module
 	cd bench/prometheus && go list -deps ./... >/dev/null
