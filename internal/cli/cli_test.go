@@ -125,6 +125,7 @@ func startDaemon(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) > 1 {
 		o.File = ts.MkAbs(args[1])
 		text := strings.ReplaceAll(ts.ReadFile(args[1]), "$WORK", ts.Getenv("WORK"))
+		ts.Check(os.Chmod(o.File, 0o600)) // one that others can read must have no secrets
 		ts.Check(os.WriteFile(o.File, []byte(text), 0o600))
 	}
 	d, err := daemontest.Start(o)

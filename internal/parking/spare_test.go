@@ -39,7 +39,7 @@ func TestOthersAreNotParked(t *testing.T) {
 		}
 		w.plan(func(park.Step) string { return "" })
 		operator := access.Actor{User: "olga", UID: 7, Door: access.Socket, Role: access.Operator}
-		if err := w.now.Park(t.Context(), a.Key(), a.Fence, operator, "", false); err != nil {
+		if err := w.now.Park(t.Context(), a.Key(), a.Fence, operator, "", true); err != nil {
 			t.Fatal(err)
 		}
 		w.parked(a)
