@@ -251,6 +251,7 @@ bench-past: ## write a month of eight devices into the past: its size, its memor
 bench-hostile: build ## play a hostile user without rights, and measure what it costs others (minutes; as root)
 	go run ./bench/hostile -berth bin/berth
 	go run ./bench/hostile -berth bin/berth -fair
+	go run ./bench/hostile -berth bin/berth -fair -queries
 
 .PHONY: bench-journal
 bench-journal: ## the journal beside bbolt
