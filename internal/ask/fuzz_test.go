@@ -37,7 +37,9 @@ func (s *script) length() string {
 	return s.pick("1m", "1ms", "1s", "30s", "1h", "1d", "12h", "30d", "1y", "100y", "2m", "7s")
 }
 
-func (s *script) label() string { return s.pick(`"a"`, `"i"`, `"long"`, `"__name__"`, `"b"`, `"nothing"`) }
+func (s *script) label() string {
+	return s.pick(`"a"`, `"i"`, `"long"`, `"__name__"`, `"b"`, `"nothing"`)
+}
 
 func (s *script) selector() string {
 	return s.pick(`many`, `up`, `many{i="7"}`, `{__name__=~".+"}`, `many{i=~"1.*"}`, `nothing`, `many{long!=""}`)
