@@ -278,9 +278,9 @@ func makeCertificates(folder string) error {
 		if err != nil {
 			return err
 		}
-		owner := attacker // who shows it; the daemon reads any
-		if name == "server" {
-			owner = 0
+		owner := 0 // what decides about the daemon must be root's
+		if i > 1 {
+			owner = attacker // who shows it
 		}
 		for path, block := range map[string]*pem.Block{name + ".pem": {Type: "CERTIFICATE", Bytes: raw}, name + ".key": {Type: "PRIVATE KEY", Bytes: secret}} {
 			path = filepath.Join(folder, path)
