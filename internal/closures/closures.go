@@ -133,7 +133,7 @@ func (k *Keeper) Tell(h Hooks) { k.hooks = h }
 // drains the device already, the new drain replaces that one. When Drain
 // returns, the file has it and nothing more is granted on the device.
 func (k *Keeper) Drain(uuid string, d health.Drain) error {
-	return k.change(uuid, func(all *document) { all.set(uuid, &d) })
+	return k.change(uuid, func(all *document) { all.set(uuid, &d) }, nil)
 }
 
 // Undrain opens a device again. It returns the drain that it ended, and false if
@@ -142,14 +142,15 @@ func (k *Keeper) Undrain(uuid string) (was health.Drain, drained bool, err error
 	err = k.change(uuid, func(all *document) {
 		was, drained = all.of(uuid, "")
 		all.set(uuid, nil)
-	})
+	}, nil)
 	return was, drained, err
 }
 
 // change changes the drains and writes the file. If the disk refuses, nothing
-// changes.
-func (k *Keeper) change(uuid string, apply func(*document)) error {
-	if err := k.write(apply); err != nil {
+// changes. It calls tell, which may be nil, when the file has the change and before
+// anybody sees it: who is told that a drain is over hears so before the first grant.
+func (k *Keeper) change(uuid string, apply func(*document), tell func()) error {
+	if err := k.write(apply, tell); err != nil {
 		return err
 	}
 	select {
@@ -160,7 +161,7 @@ func (k *Keeper) change(uuid string, apply func(*document)) error {
 	return nil
 }
 
-func (k *Keeper) write(apply func(*document)) error {
+func (k *Keeper) write(apply func(*document), tell func()) error {
 	k.writing.Lock()
 	defer k.writing.Unlock()
 	k.mu.RLock()
@@ -175,6 +176,9 @@ func (k *Keeper) write(apply func(*document)) error {
 		if err != nil {
 			return fmt.Errorf("write which devices are drained: %w", err)
 		}
+	}
+	if tell != nil {
+		tell()
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -295,13 +299,13 @@ func (k *Keeper) All() map[string]health.Drain {
 // reports false if the disk refused.
 func (k *Keeper) end(uuid string, was health.Drain) bool {
 	ended := false
-	err := k.change(uuid, func(all *document) {
+	return nil == k.change(uuid, func(all *document) {
 		if ended = all.Drains[uuid] == was; ended {
 			all.set(uuid, nil)
 		}
+	}, func() {
+		if ended && k.hooks.Ended != nil {
+			k.hooks.Ended(uuid, was)
+		}
 	})
-	if err == nil && ended && k.hooks.Ended != nil {
-		k.hooks.Ended(uuid, was)
-	}
-	return err == nil
 }
