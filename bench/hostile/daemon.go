@@ -37,6 +37,7 @@ type daemon struct {
 	socket door
 	tcp    door
 	exited chan struct{}
+	logged chan struct{} // closed when the log has ended
 
 	mu  sync.Mutex // guards what follows
 	log strings.Builder
@@ -62,7 +63,7 @@ func (a *arena) serve(ctx context.Context, s setup) (*daemon, error) {
 
 // serveIn starts a daemon in the folder of one that has ended.
 func (a *arena) serveIn(ctx context.Context, dir string, s setup) (*daemon, error) {
-	d := &daemon{arena: a, dir: dir, socket: door{Network: "unix", Address: filepath.Join(dir, "s")}, exited: make(chan struct{})}
+	d := &daemon{arena: a, dir: dir, socket: door{Network: "unix", Address: filepath.Join(dir, "s")}, exited: make(chan struct{}), logged: make(chan struct{})}
 	if s.devices == "" {
 		s.devices = "sim:2"
 	}
@@ -103,6 +104,10 @@ func (a *arena) serveIn(ctx context.Context, dir string, s setup) (*daemon, erro
 		d.tcp = door{Network: "tcp", Address: address}
 		return d, nil
 	case <-d.exited:
+		select {
+		case <-d.logged: // its last words
+		case <-time.After(10 * time.Second):
+		}
 		return nil, fmt.Errorf("the daemon ended at its start:\n%s", d.logText())
 	case <-time.After(20 * time.Second):
 		return nil, fmt.Errorf("the daemon does not come up:\n%s", d.logText())
@@ -113,6 +118,7 @@ func (a *arena) serveIn(ctx context.Context, dir string, s setup) (*daemon, erro
 
 // read reads the log, and sends the address on which the daemon listens.
 func (d *daemon) read(from *os.File, up chan<- string, stall bool) {
+	defer close(d.logged)
 	in := bufio.NewReaderSize(from, 1<<16)
 	for {
 		line, err := in.ReadString('\n')
