@@ -42,15 +42,15 @@ const mpsLinger = time.Minute
 func (d *Daemon) openEnforcement(o Options, processes process.Table, publish func(gpu.Event)) *oversight.Standings {
 	c := o.Settings.Config
 	d.peaks, d.archive = peaks.New(), archive.New()
-	remembered, drains := "", ""
+	remembered, drained := "", ""
 	if !o.ReadOnly {
-		remembered, drains = filepath.Join(c.Daemon.StateDir, healthName), filepath.Join(c.Daemon.StateDir, drainsName)
+		remembered, drained = filepath.Join(c.Daemon.StateDir, healthName), filepath.Join(c.Daemon.StateDir, drainsName)
 		var learned, ended *wholefile.Damage
 		d.peaks, learned = peaks.Open(filepath.Join(c.Daemon.StateDir, peaksName))
 		d.archive, ended = archive.Open(filepath.Join(c.Daemon.StateDir, archiveName))
 		d.tellDamage(learned, ended)
 	}
-	closed, unknown := closures.Open(drains)
+	closed, unknown := closures.Open(drained)
 	d.closures = closed
 	standings, trusted := oversight.OpenStandings(remembered)
 	d.tellDamage(unknown, trusted)

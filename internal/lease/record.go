@@ -24,7 +24,7 @@ func RecordOf(e *Effect) record.Record {
 	}
 	switch e.Kind {
 	case Granted, Bound, Settled, Detached, Resized, Scoped, WasParked, Resumed:
-		r.SetLease(stored(l))
+		r.SetLease(storedLease(l))
 	case Renewed:
 		r.Expires, r.TTL = l.Expires.UnixNano(), int64(l.TTL)
 	}
@@ -41,7 +41,7 @@ func RecordsOf(leases []*Lease) iter.Seq[record.Record] {
 		for _, l := range leases {
 			r := record.New(record.Grant)
 			r.Time, r.ID, r.Fence, r.By = l.Granted.UnixNano(), l.ID, l.Fence, storedBy(&l.By)
-			r.SetLease(stored(l))
+			r.SetLease(storedLease(l))
 			if seen[l.ID] {
 				r.Share()
 			}
@@ -79,8 +79,8 @@ func ByOf(a access.Actor) gpu.By {
 	return by
 }
 
-// stored converts a lease to the form that the journal keeps.
-func stored(l *Lease) *record.Lease {
+// storedLease converts a lease to the form that the journal keeps.
+func storedLease(l *Lease) *record.Lease {
 	h := l.Holder
 	s := &record.Lease{
 		Parent: l.Parent,

@@ -25,10 +25,10 @@ func TestRecordedBy(t *testing.T) {
 // What a record says beside its kind and its lease: for one that is bound to a
 // process, which that is.
 func TestRecorded(t *testing.T) {
-	stored := &record.Lease{User: "ada", PID: 4711, Binding: "process", Parts: []record.Part{{GPU: "G", Memory: 4096, Slots: 1}}}
+	running := &record.Lease{User: "ada", PID: 4711, Binding: "process", Parts: []record.Part{{GPU: "G", Memory: 4096, Slots: 1}}}
 	named := &record.Lease{User: "ada", PID: 4711, Binding: "named", Parts: []record.Part{{GPU: "G", Memory: 4096}}}
 	for want, r := range map[string]record.Record{
-		"4 GiB and 1 slot on G, process 4711, ada": {Kind: record.Bind, Lease: stored},
+		"4 GiB and 1 slot on G, process 4711, ada": {Kind: record.Bind, Lease: running},
 		"4 GiB on G, named, ada":                   {Kind: record.Grant, Lease: named},
 		"until Nov 15 12:00:00":                    {Kind: record.Renew, Expires: time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC).UnixNano()},
 		"it was not renewed":                       {Kind: record.Expire, Why: "it was not renewed"},
