@@ -32,8 +32,8 @@ const picture = `
  4  DECISIONS  pipeline  planview  view  nodeview
  3  DECISIONS  placement  launch  wire  quota  allowance  notice  steer  attribution
  2  DECISIONS  lease  config  thermal  heat  health  backlog  report  kin  residue  audit/chain  batch/chunk  batch/rawjson  proof  energy  pace  park  alert  rollup  report/page  fleet
- 1  GROUND     api  document  term  access  record  trace  filling  flagvalue  device/nvml/xid  alarm  series  chart
- 0  WORDS      gpu  words
+ 1  GROUND     api  text/document  text/term  access  record  trace  filling  text/flagvalue  device/nvml/xid  alarm  series  text/chart
+ 0  WORDS      gpu  text/words
 `
 
 // public are the packages outside of internal/ that have a floor.

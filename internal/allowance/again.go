@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // NamedAfter reports whether an id is the name of a service, or that and a number.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // AdmitExactly applies the settings of its service to a request that says exactly

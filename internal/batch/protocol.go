@@ -12,7 +12,7 @@ import (
 
 	"github.com/berth-gpu/berth/internal/batch/rawjson"
 	"github.com/berth-gpu/berth/internal/batch/record"
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // The protocol is lines of JSON on two pipes; docs/batch-protocol.md specifies

@@ -9,7 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/berth-gpu/berth/internal/document"
+	"github.com/berth-gpu/berth/internal/text/document"
 )
 
 // Change applies a change at run time. The body is a JSON object with any

@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/document"
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/document"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // read turns what was written into a value, and refuses one that is

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // kubernetesService matches the variables that Kubernetes sets in every

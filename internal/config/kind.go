@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // kind is how a setting is written. A value that was read is a string, a

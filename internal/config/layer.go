@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/berth-gpu/berth/internal/document"
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/document"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // Layer is what one source sets, and what is wrong with it. The zero Layer

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/berth-gpu/berth/internal/document"
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/document"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // maxDocument is far more than settings for every device of a large machine

@@ -6,7 +6,7 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // check refuses what is impossible only as a whole: settings out of order, an

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/fleet"
 	"github.com/berth-gpu/berth/internal/kubectl"
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // atOnce is how many machines are asked at the same time.

@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/berth-gpu/berth/internal/term"
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/term"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // Slowly says on Err what is being done, once that takes longer than a second,

@@ -4,7 +4,7 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/text/term"
 )
 
 // usualWidth is for output that is no terminal.

@@ -21,7 +21,7 @@ import (
 	"github.com/berth-gpu/berth/internal/ownfile"
 	"github.com/berth-gpu/berth/internal/rulefile"
 	"github.com/berth-gpu/berth/internal/series"
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // settleAlerts is how long after the start the first rule is evaluated at least:

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-gpu/berth/internal/device/intel"
 	"github.com/berth-gpu/berth/internal/device/nvml"
 	"github.com/berth-gpu/berth/internal/doctor"
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // Probe opens each vendor's driver the way the daemon would, and says what came

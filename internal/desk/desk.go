@@ -23,8 +23,8 @@ import (
 	"github.com/berth-gpu/berth/internal/peaks"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/quota"
+	"github.com/berth-gpu/berth/internal/text/words"
 	"github.com/berth-gpu/berth/internal/tokens"
-	"github.com/berth-gpu/berth/internal/words"
 )
 
 // Keepers are the parts of the daemon that the desk asks. Those that may be

@@ -19,7 +19,7 @@ import (
 	"github.com/berth-gpu/berth/internal/park"
 	"github.com/berth-gpu/berth/internal/placement"
 	"github.com/berth-gpu/berth/internal/process"
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // Kind says what sort of refusal it is. Programs go by the code; the kind is for

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/proof"
 	"github.com/berth-gpu/berth/internal/residue"
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // traces keeps whose programs may have left something on each device. After a

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-gpu/berth/internal/appendfile"
 	"github.com/berth-gpu/berth/internal/audit"
 	"github.com/berth-gpu/berth/internal/journal"
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // VerifyAudit checks the audit log in the state folder of a daemon, and holds it

@@ -6,7 +6,7 @@ import (
 	"io/fs"
 
 	"github.com/berth-gpu/berth/internal/journal"
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // leases examines whether the next daemon could read the leases in the journal.

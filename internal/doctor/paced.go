@@ -5,7 +5,7 @@ import (
 
 	"github.com/berth-gpu/berth/internal/pacer"
 	"github.com/berth-gpu/berth/internal/process"
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // leftStopped finds processes that a daemon which was killed together with its

@@ -13,8 +13,8 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/appendfile"
+	"github.com/berth-gpu/berth/internal/text/words"
 	"github.com/berth-gpu/berth/internal/wholefile"
-	"github.com/berth-gpu/berth/internal/words"
 )
 
 // A folder has one file, whose name ends with a number: each line is an event as

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // Filter chooses leases by their holder. A field that is empty chooses all.

@@ -4,7 +4,7 @@ import (
 	"reflect"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // longest is how many characters a text of a machine may have. The longest that a

@@ -3,7 +3,7 @@ package health
 import (
 	"time"
 
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // Outcome is what came of a check of a device.

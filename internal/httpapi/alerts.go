@@ -13,7 +13,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/alert"
 	"github.com/berth-gpu/berth/internal/alerts"
-	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/text/term"
 )
 
 func registerAlerts(s *server) {

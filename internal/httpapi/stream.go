@@ -16,9 +16,9 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/text/words"
 	"github.com/berth-gpu/berth/internal/turns"
 	"github.com/berth-gpu/berth/internal/wire"
-	"github.com/berth-gpu/berth/internal/words"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/allowance"
 	"github.com/berth-gpu/berth/internal/placement"
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // The leases of a service go on different devices, whatever the policy, and on

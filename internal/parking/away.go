@@ -17,7 +17,7 @@ import (
 	"github.com/berth-gpu/berth/internal/notice"
 	"github.com/berth-gpu/berth/internal/park"
 	"github.com/berth-gpu/berth/internal/process"
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // order asks to park a lease.

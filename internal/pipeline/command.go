@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/berth-gpu/berth/internal/document"
+	"github.com/berth-gpu/berth/internal/text/document"
 )
 
 // Limits on a command, far below those of the system.

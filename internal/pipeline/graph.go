@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // graph finds the order in which the steps of a pipeline run: the order they

@@ -1,6 +1,6 @@
 package pipeline
 
-import "github.com/berth-gpu/berth/internal/words"
+import "github.com/berth-gpu/berth/internal/text/words"
 
 // suggest says which of the known words was perhaps meant, and else which there
 // are.

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/document"
 	"github.com/berth-gpu/berth/internal/placement"
+	"github.com/berth-gpu/berth/internal/text/document"
 )
 
 // Limits on a file. They are far above what is useful, and keep a plan small

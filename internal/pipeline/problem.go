@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/berth-gpu/berth/internal/term"
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/term"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // lineWidth is the width of the lines of an error in columns, at most.

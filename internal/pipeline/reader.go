@@ -8,8 +8,8 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/berth-gpu/berth/internal/document"
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/document"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // MaxFile is how many bytes a pipeline file may have: room for more than ten

@@ -7,7 +7,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // Code names a kind of reason; codes are stable.

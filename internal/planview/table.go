@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/term"
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/term"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // Table writes the plan in lines of at most width columns.

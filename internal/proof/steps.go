@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // Wrong counts words of memory that are not what they should be, and shows the

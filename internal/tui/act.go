@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/text/words"
 	"github.com/berth-gpu/berth/internal/view"
-	"github.com/berth-gpu/berth/internal/words"
 )
 
 // Act is something that the daemon has to do. A lease is named by its user, its

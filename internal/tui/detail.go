@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/text/term"
+	"github.com/berth-gpu/berth/internal/text/words"
 	"github.com/berth-gpu/berth/internal/view"
-	"github.com/berth-gpu/berth/internal/words"
 )
 
 // detail is one thing that the whole screen is about. The pane panes stands for

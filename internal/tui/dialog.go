@@ -3,7 +3,7 @@ package tui
 import (
 	"strings"
 
-	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/text/term"
 )
 
 // over draws the dialog over the middle of the lines of the body.

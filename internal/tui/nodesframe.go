@@ -9,7 +9,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/fleet"
 	"github.com/berth-gpu/berth/internal/nodeview"
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // Frame writes the screen: exactly Height lines, each exactly Width columns wide.

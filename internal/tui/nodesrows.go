@@ -10,7 +10,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/fleet"
 	"github.com/berth-gpu/berth/internal/nodeview"
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // nodeOrder is a way to sort devices, and partOrder one to sort leases. The first of

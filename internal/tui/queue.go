@@ -8,8 +8,8 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/text/words"
 	"github.com/berth-gpu/berth/internal/view"
-	"github.com/berth-gpu/berth/internal/words"
 )
 
 // drawQueue writes who waits, and why.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/text/term"
 )
 
 func TestAccessViews(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/text/term"
 )
 
 // ConfigFields shows every field of the configuration with its value and where

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/text/term"
 )
 
 // coldest is where the curve of a temperature begins: no device is colder.

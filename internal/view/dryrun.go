@@ -5,8 +5,8 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/launch"
-	"github.com/berth-gpu/berth/internal/term"
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/term"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // DryRun is what a program would be started with.

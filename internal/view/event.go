@@ -2,7 +2,7 @@ package view
 
 import (
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/text/term"
 )
 
 // Event writes one line, which goes on below where it is too long. The sentence

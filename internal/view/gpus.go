@@ -4,7 +4,7 @@ import (
 	"strconv"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/text/term"
 )
 
 // GPUs holds the indexes of the devices by UUID: people call devices by their

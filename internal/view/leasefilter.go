@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // LeaseFilter chooses leases and requests. A field that is empty chooses all.

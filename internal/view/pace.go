@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/text/term"
 )
 
 // Paced says what share a lease is held to.

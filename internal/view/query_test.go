@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/text/term"
 )
 
 // Answers to questions look as testdata says, on screens of all widths.

@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/text/term"
 )
 
 // ranking returns the devices in the order in which a request would get them,

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/record"
-	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/text/term"
 )
 
 // A record says who did it, if it was written by a berth that knew.

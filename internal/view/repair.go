@@ -3,8 +3,8 @@ package view
 import (
 	"fmt"
 
-	"github.com/berth-gpu/berth/internal/term"
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/term"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // Repair describes the repair of a journal.

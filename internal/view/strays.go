@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/term"
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/term"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // Strays shows the processes that use devices under no lease.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // throttling says what berth does about a device that should run slower; empty:

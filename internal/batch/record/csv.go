@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/berth-gpu/berth/internal/batch/rawjson"
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // csvDecoder turns each row into an object of strings. It is more lenient than

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/fleet"
 	"github.com/berth-gpu/berth/internal/nodeview"
-	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/text/term"
 	"github.com/berth-gpu/berth/internal/view"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/placement"
-	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/text/term"
 )
 
 // wishFlags adds the flags that say which of the GPUs that fit to take.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/console"
-	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/text/term"
 )
 
 type configCheckOptions struct{ *console.Console }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/device"
-	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/text/term"
 )
 
 // serveFlags maps the flags of serve to the fields of the configuration they

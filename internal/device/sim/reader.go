@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/document"
+	"github.com/berth-gpu/berth/internal/text/document"
 )
 
 // reader takes values out of a document and collects complaints instead of

@@ -12,9 +12,9 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/device/nvml/xid"
-	"github.com/berth-gpu/berth/internal/document"
 	"github.com/berth-gpu/berth/internal/proof"
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/document"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // scenario is a machine and what happens to it: one script per model.

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/berth-gpu/berth/internal/device"
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 const (

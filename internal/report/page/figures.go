@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // figures returns the numbers at the top of a report.

@@ -5,7 +5,7 @@ import (
 	"io"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/chart"
+	"github.com/berth-gpu/berth/internal/text/chart"
 )
 
 // HTML writes a report with a period as a page. The page has no scripts and asks

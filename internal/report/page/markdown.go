@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/text/term"
 )
 
 // Markdown writes a report with a period as Markdown. Its pictures are text, so that

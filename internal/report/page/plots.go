@@ -9,8 +9,8 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/chart"
-	"github.com/berth-gpu/berth/internal/term"
+	"github.com/berth-gpu/berth/internal/text/chart"
+	"github.com/berth-gpu/berth/internal/text/term"
 )
 
 // mostLines is how many lines a picture has before it shows only their range.

@@ -5,7 +5,7 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/berth-gpu/berth/internal/words"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // Keys says what a section may hold.
