@@ -26,8 +26,8 @@ const picture = `
  8  DOORS      httpapi  promexport  cli/look  cli/leasing  cli/work  cli/rights  cli/upkeep  promapi  webui  cli/top
  7  SERVICES   desk  oversight  crew  doctor  console  apitext  throttle  checkup  reclaim  parking  doorkeeper
  6  KEEPERS    ledger  monitor  batch  events  hooks  peaks  archive  audit  progress  operations  labels  users  watchdog  tokens  tries  turns  closures  joules  idle  alerts  sessions
-    ADAPTERS   device/nvml  device/sim  journal/filelog  batch/worker  libprobe  runner  mps  peer  logqueue  hookcall  cgroup  pacer  device/amd  device/intel  exam  prover  claim  rulefile  deploy/prometheus  past  ask  kubectl
- 5  SEAMS      client  process  watch  device  journal  child  cexec  wholefile  appendfile  ownfile  ways  batch/outcome  batch/record  drm  cuda  problems
+    ADAPTERS   device/nvml  device/sim  file/journal/filelog  batch/worker  libprobe  runner  mps  peer  file/logqueue  hookcall  cgroup  pacer  device/amd  device/intel  exam  prover  claim  rulefile  deploy/prometheus  past  ask  kubectl
+ 5  SEAMS      client  process  watch  device  file/journal  child  cexec  file/wholefile  file/appendfile  file/ownfile  ways  batch/outcome  batch/record  drm  cuda  problems
     DECISIONS  tui
  4  DECISIONS  pipeline  planview  view  nodeview
  3  DECISIONS  placement  launch  wire  quota  allowance  notice  steer  attribution
@@ -43,7 +43,7 @@ var public = []string{"api", "client", "cmd/berth", "cmd/berth-serve", "deploy/p
 // suites that test it. They may use it, and only tests use them.
 var beside = []string{
 	"bench/access", "bench/batch", "bench/exec", "bench/forecast", "bench/foundations", "bench/startup", "bench/gpu/filtered", "bench/gpu/samplecost", "bench/handover", "bench/hostile", "bench/past", "audit",
-	"chaos", "internal/daemon/daemontest", "internal/device/devicetest", "internal/drm/drmtest", "internal/journal/filelog/disktest", "internal/journal/journaltest",
+	"chaos", "internal/daemon/daemontest", "internal/device/devicetest", "internal/drm/drmtest", "internal/file/journal/filelog/disktest", "internal/file/journal/journaltest",
 }
 
 // mostLinks is the limit of the longest chain of imports, in packages.

@@ -7,8 +7,8 @@ import (
 	"go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
 
-	"github.com/berth-gpu/berth/internal/journal"
-	"github.com/berth-gpu/berth/internal/journal/filelog"
+	"github.com/berth-gpu/berth/internal/file/journal"
+	"github.com/berth-gpu/berth/internal/file/journal/filelog"
 )
 
 // contender is one way to keep records. The table compares the first two.

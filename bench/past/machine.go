@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/heat"
-	"github.com/berth-gpu/berth/internal/journal"
 	"github.com/berth-gpu/berth/internal/labels"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-gpu/berth/internal/cli/upkeep"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/daemon"
-	"github.com/berth-gpu/berth/internal/logqueue"
+	"github.com/berth-gpu/berth/internal/file/logqueue"
 )
 
 // daemonThreads is for a program that sleeps nearly always: more threads find

@@ -9,8 +9,8 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/alert"
+	"github.com/berth-gpu/berth/internal/file/wholefile"
 	"github.com/berth-gpu/berth/internal/series"
-	"github.com/berth-gpu/berth/internal/wholefile"
 )
 
 const (

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/berth-gpu/berth/internal/wholefile"
+	"github.com/berth-gpu/berth/internal/file/wholefile"
 )
 
 // document is the content of the file. A field may be added under the same

@@ -19,8 +19,8 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/appendfile"
 	"github.com/berth-gpu/berth/internal/audit/chain"
+	"github.com/berth-gpu/berth/internal/file/appendfile"
 )
 
 // ErrUnavailable is wrapped by the error of an entry that could not be written.

@@ -5,9 +5,9 @@ import (
 	"io/fs"
 	"slices"
 
-	"github.com/berth-gpu/berth/internal/appendfile"
-	"github.com/berth-gpu/berth/internal/journal/filelog"
-	"github.com/berth-gpu/berth/internal/journal/filelog/disktest"
+	"github.com/berth-gpu/berth/internal/file/appendfile"
+	"github.com/berth-gpu/berth/internal/file/journal/filelog"
+	"github.com/berth-gpu/berth/internal/file/journal/filelog/disktest"
 )
 
 // disk is a folder on a disk that can crash and fill up.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/audit/chain"
-	"github.com/berth-gpu/berth/internal/journal"
+	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/record"
 )
 

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/audit/chain"
-	"github.com/berth-gpu/berth/internal/journal"
-	"github.com/berth-gpu/berth/internal/journal/filelog"
-	"github.com/berth-gpu/berth/internal/journal/filelog/disktest"
-	"github.com/berth-gpu/berth/internal/journal/journaltest"
+	"github.com/berth-gpu/berth/internal/file/journal"
+	"github.com/berth-gpu/berth/internal/file/journal/filelog"
+	"github.com/berth-gpu/berth/internal/file/journal/filelog/disktest"
+	"github.com/berth-gpu/berth/internal/file/journal/journaltest"
 )
 
 // markedWorld is a marked journal on a disk that can crash.

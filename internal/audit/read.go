@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/appendfile"
 	"github.com/berth-gpu/berth/internal/audit/chain"
+	"github.com/berth-gpu/berth/internal/file/appendfile"
 )
 
 // Query says which entries to read.

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/file/wholefile"
 	"github.com/berth-gpu/berth/internal/health"
-	"github.com/berth-gpu/berth/internal/wholefile"
 )
 
 // Hooks are the functions that the keeper calls. Each may be nil. None is called

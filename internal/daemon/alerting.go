@@ -18,7 +18,7 @@ import (
 	"github.com/berth-gpu/berth/internal/audit"
 	"github.com/berth-gpu/berth/internal/audit/chain"
 	"github.com/berth-gpu/berth/internal/config"
-	"github.com/berth-gpu/berth/internal/ownfile"
+	"github.com/berth-gpu/berth/internal/file/ownfile"
 	"github.com/berth-gpu/berth/internal/rulefile"
 	"github.com/berth-gpu/berth/internal/series"
 	"github.com/berth-gpu/berth/internal/text/words"

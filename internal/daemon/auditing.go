@@ -4,9 +4,9 @@ import (
 	"path/filepath"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/appendfile"
 	"github.com/berth-gpu/berth/internal/audit"
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/file/appendfile"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/config"
-	"github.com/berth-gpu/berth/internal/ownfile"
+	"github.com/berth-gpu/berth/internal/file/ownfile"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 

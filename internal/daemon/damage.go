@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/file/wholefile"
 	"github.com/berth-gpu/berth/internal/pacer"
 	"github.com/berth-gpu/berth/internal/parking"
 	"github.com/berth-gpu/berth/internal/past"
-	"github.com/berth-gpu/berth/internal/wholefile"
 )
 
 // vital are the state files without which the daemon does not do what somebody

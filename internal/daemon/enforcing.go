@@ -19,6 +19,7 @@ import (
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/file/wholefile"
 	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/launch"
 	"github.com/berth-gpu/berth/internal/ledger"
@@ -29,7 +30,6 @@ import (
 	"github.com/berth-gpu/berth/internal/prover"
 	"github.com/berth-gpu/berth/internal/residue"
 	"github.com/berth-gpu/berth/internal/watchdog"
-	"github.com/berth-gpu/berth/internal/wholefile"
 )
 
 // mpsLinger is how long an MPS daemon waits for the next lease: starting one

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/berth-gpu/berth/internal/config"
-	"github.com/berth-gpu/berth/internal/ownfile"
-	"github.com/berth-gpu/berth/internal/wholefile"
+	"github.com/berth-gpu/berth/internal/file/ownfile"
+	"github.com/berth-gpu/berth/internal/file/wholefile"
 )
 
 // savedName is the file in the state folder that holds what was set at run

@@ -12,7 +12,7 @@ import (
 
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/ownfile"
+	"github.com/berth-gpu/berth/internal/file/ownfile"
 )
 
 // decisive makes a place with every file that decides what its daemon does, and

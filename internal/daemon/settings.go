@@ -18,7 +18,7 @@ import (
 	"github.com/berth-gpu/berth/internal/audit"
 	"github.com/berth-gpu/berth/internal/audit/chain"
 	"github.com/berth-gpu/berth/internal/config"
-	"github.com/berth-gpu/berth/internal/wholefile"
+	"github.com/berth-gpu/berth/internal/file/wholefile"
 )
 
 // settings keeps the configuration in force. It is the one place that changes

@@ -9,8 +9,8 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/file/wholefile"
 	"github.com/berth-gpu/berth/internal/tokens"
-	"github.com/berth-gpu/berth/internal/wholefile"
 )
 
 // Doctor examines one machine.

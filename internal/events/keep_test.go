@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/appendfile"
+	"github.com/berth-gpu/berth/internal/file/appendfile"
 )
 
 // keeping runs Keep, until the function that it returns is called.

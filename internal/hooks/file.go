@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/wholefile"
+	"github.com/berth-gpu/berth/internal/file/wholefile"
 )
 
 const (

@@ -11,8 +11,8 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/events"
+	"github.com/berth-gpu/berth/internal/file/wholefile"
 	"github.com/berth-gpu/berth/internal/hookcall"
-	"github.com/berth-gpu/berth/internal/wholefile"
 )
 
 // bench is a Keeper and everything it does to the world.

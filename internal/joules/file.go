@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/energy"
+	"github.com/berth-gpu/berth/internal/file/wholefile"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/wholefile"
 )
 
 const (

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/berth-gpu/berth/internal/journal"
+	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ways"
 )

@@ -25,7 +25,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/allowance"
 	"github.com/berth-gpu/berth/internal/attribution"
-	"github.com/berth-gpu/berth/internal/journal"
+	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/placement"

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/berth-gpu/berth/internal/journal"
+	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/record"
 )
 

@@ -2,7 +2,7 @@ package ledger
 
 import (
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/journal"
+	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/record"
 )
 

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/child"
+	"github.com/berth-gpu/berth/internal/file/wholefile"
 	"github.com/berth-gpu/berth/internal/process"
-	"github.com/berth-gpu/berth/internal/wholefile"
 )
 
 // pidFile holds the process of a daemon and its start time, so that the next

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/berth-gpu/berth/internal/file/wholefile"
 	"github.com/berth-gpu/berth/internal/heat"
-	"github.com/berth-gpu/berth/internal/wholefile"
 )
 
 // modelsVersion is the version of the file of models.

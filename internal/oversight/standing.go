@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/berth-gpu/berth/internal/file/wholefile"
 	"github.com/berth-gpu/berth/internal/health"
-	"github.com/berth-gpu/berth/internal/wholefile"
 )
 
 // Standings keeps in a file how far devices are trusted, so that a daemon that

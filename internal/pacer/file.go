@@ -6,8 +6,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/berth-gpu/berth/internal/file/wholefile"
 	"github.com/berth-gpu/berth/internal/process"
-	"github.com/berth-gpu/berth/internal/wholefile"
 )
 
 // FileName is the name of the pacer's file in the state folder.

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/berth-gpu/berth/internal/file/wholefile"
 	"github.com/berth-gpu/berth/internal/kin"
-	"github.com/berth-gpu/berth/internal/wholefile"
 )
 
 // FileName is the name of the file in the state folder.

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/wholefile"
+	"github.com/berth-gpu/berth/internal/file/wholefile"
 )
 
 // document is the content of the file. A field may be added under the same version if a reader

@@ -19,7 +19,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/berth-gpu/berth/internal/alert"
-	"github.com/berth-gpu/berth/internal/ownfile"
+	"github.com/berth-gpu/berth/internal/file/ownfile"
 	"github.com/berth-gpu/berth/internal/series"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/wholefile"
+	"github.com/berth-gpu/berth/internal/file/wholefile"
 )
 
 // document is the content of the file. Only its owner may read it, although it

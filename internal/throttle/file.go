@@ -8,8 +8,8 @@ import (
 	"math"
 	"sync"
 
+	"github.com/berth-gpu/berth/internal/file/wholefile"
 	"github.com/berth-gpu/berth/internal/steer"
-	"github.com/berth-gpu/berth/internal/wholefile"
 )
 
 // kept is what berth holds of a device and has to give back.

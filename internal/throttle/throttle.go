@@ -12,11 +12,11 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/file/wholefile"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/steer"
 	"github.com/berth-gpu/berth/internal/thermal"
-	"github.com/berth-gpu/berth/internal/wholefile"
 )
 
 // Devices calls a device under its guard.

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/appendfile"
-	"github.com/berth-gpu/berth/internal/wholefile"
+	"github.com/berth-gpu/berth/internal/file/appendfile"
+	"github.com/berth-gpu/berth/internal/file/wholefile"
 )
 
 // document is the content of the file. Only its owner may read it, although it

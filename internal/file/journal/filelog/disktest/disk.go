@@ -11,8 +11,8 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/berth-gpu/berth/internal/journal"
-	"github.com/berth-gpu/berth/internal/journal/filelog"
+	"github.com/berth-gpu/berth/internal/file/journal"
+	"github.com/berth-gpu/berth/internal/file/journal/filelog"
 )
 
 // ErrDown is the error of every operation after the crash.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/berth-gpu/berth/internal/journal"
-	"github.com/berth-gpu/berth/internal/journal/filelog"
+	"github.com/berth-gpu/berth/internal/file/journal"
+	"github.com/berth-gpu/berth/internal/file/journal/filelog"
 )
 
 // Reading needs no lock, sees what was appended, and leaves even a torn end as

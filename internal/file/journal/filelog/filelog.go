@@ -12,7 +12,7 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/berth-gpu/berth/internal/journal"
+	"github.com/berth-gpu/berth/internal/file/journal"
 )
 
 // Options holds sizes in bytes; zero means the default.

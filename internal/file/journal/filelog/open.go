@@ -3,7 +3,7 @@ package filelog
 import (
 	"errors"
 
-	"github.com/berth-gpu/berth/internal/journal"
+	"github.com/berth-gpu/berth/internal/file/journal"
 )
 
 // Open reads the journal on disk, hands every record to replay, cuts off what

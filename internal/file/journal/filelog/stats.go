@@ -1,6 +1,6 @@
 package filelog
 
-import "github.com/berth-gpu/berth/internal/journal"
+import "github.com/berth-gpu/berth/internal/file/journal"
 
 // Stats implements journal.Journal.
 func (l *Log) Stats() journal.Stats {

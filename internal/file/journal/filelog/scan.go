@@ -3,7 +3,7 @@ package filelog
 import (
 	"fmt"
 
-	"github.com/berth-gpu/berth/internal/journal"
+	"github.com/berth-gpu/berth/internal/file/journal"
 )
 
 // scanner walks over the packets of a segment.

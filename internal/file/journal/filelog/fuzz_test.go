@@ -7,9 +7,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/berth-gpu/berth/internal/journal"
-	"github.com/berth-gpu/berth/internal/journal/filelog"
-	"github.com/berth-gpu/berth/internal/journal/filelog/disktest"
+	"github.com/berth-gpu/berth/internal/file/journal"
+	"github.com/berth-gpu/berth/internal/file/journal/filelog"
+	"github.com/berth-gpu/berth/internal/file/journal/filelog/disktest"
 )
 
 // covered reports whether a packet whose checksum holds contains the record. It

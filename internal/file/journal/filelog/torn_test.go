@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/berth-gpu/berth/internal/journal"
-	"github.com/berth-gpu/berth/internal/journal/filelog/disktest"
+	"github.com/berth-gpu/berth/internal/file/journal"
+	"github.com/berth-gpu/berth/internal/file/journal/filelog/disktest"
 )
 
 // twoGroups makes a journal of two groups and returns its file, and where the

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/berth-gpu/berth/internal/journal"
+	"github.com/berth-gpu/berth/internal/file/journal"
 )
 
 // damaged makes a journal with a snapshot, several files and groups of both

@@ -12,9 +12,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/berth-gpu/berth/internal/journal"
-	"github.com/berth-gpu/berth/internal/journal/filelog"
-	"github.com/berth-gpu/berth/internal/journal/filelog/disktest"
+	"github.com/berth-gpu/berth/internal/file/journal"
+	"github.com/berth-gpu/berth/internal/file/journal/filelog"
+	"github.com/berth-gpu/berth/internal/file/journal/filelog/disktest"
 )
 
 // counter counts in a journal: record n says n, and so does a snapshot of

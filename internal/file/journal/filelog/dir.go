@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/berth-gpu/berth/internal/journal"
+	"github.com/berth-gpu/berth/internal/file/journal"
 )
 
 // Dir returns a directory of the operating system.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/berth-gpu/berth/internal/journal"
+	"github.com/berth-gpu/berth/internal/file/journal"
 )
 
 // history is what reading a directory found.

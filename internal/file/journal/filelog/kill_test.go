@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/berth-gpu/berth/internal/journal"
-	"github.com/berth-gpu/berth/internal/journal/filelog"
+	"github.com/berth-gpu/berth/internal/file/journal"
+	"github.com/berth-gpu/berth/internal/file/journal/filelog"
 )
 
 const childDir = "BERTH_TEST_JOURNAL_DIR"

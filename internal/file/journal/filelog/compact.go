@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/berth-gpu/berth/internal/journal"
+	"github.com/berth-gpu/berth/internal/file/journal"
 )
 
 // snapshotPacket is how many bytes of records go into one packet of a snapshot.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/berth-gpu/berth/internal/journal"
+	"github.com/berth-gpu/berth/internal/file/journal"
 )
 
 // TB is what the suite needs of a test; rapid has its own.

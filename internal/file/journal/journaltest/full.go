@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/berth-gpu/berth/internal/journal"
+	"github.com/berth-gpu/berth/internal/file/journal"
 )
 
 // fill appends until the disk is full, and says how many groups went in.

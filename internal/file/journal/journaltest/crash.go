@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/berth-gpu/berth/internal/journal"
+	"github.com/berth-gpu/berth/internal/file/journal"
 )
 
 // script is a history that goes through everything a journal does: groups of

@@ -3,7 +3,7 @@
 // single operation on the disk, and checks what comes back.
 package journaltest
 
-import "github.com/berth-gpu/berth/internal/journal"
+import "github.com/berth-gpu/berth/internal/file/journal"
 
 // World is a journal on a disk that can fail and crash.
 type World interface {

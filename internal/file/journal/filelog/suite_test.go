@@ -3,10 +3,10 @@ package filelog_test
 import (
 	"testing"
 
-	"github.com/berth-gpu/berth/internal/journal"
-	"github.com/berth-gpu/berth/internal/journal/filelog"
-	"github.com/berth-gpu/berth/internal/journal/filelog/disktest"
-	"github.com/berth-gpu/berth/internal/journal/journaltest"
+	"github.com/berth-gpu/berth/internal/file/journal"
+	"github.com/berth-gpu/berth/internal/file/journal/filelog"
+	"github.com/berth-gpu/berth/internal/file/journal/filelog/disktest"
+	"github.com/berth-gpu/berth/internal/file/journal/journaltest"
 )
 
 // small makes short histories reach everything.
