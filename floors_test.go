@@ -25,7 +25,7 @@ const picture = `
  9  WIRING     daemon  cli
  8  DOORS      httpapi  promexport  cli/look  cli/leasing  cli/work  cli/rights  cli/upkeep  promapi  webui  cli/top
  7  SERVICES   desk  oversight  crew  doctor  console  apitext  throttle  checkup  reclaim  parking  doorkeeper
- 6  KEEPERS    ledger  monitor  batch  events  hooks  peaks  archive  audit  progress  operations  labels  users  watchdog  tokens  tries  turns  closures  joules  idle  alerts  sessions
+ 6  KEEPERS    ledger  monitor  batch  events  hooks  peaks  archive  audit  progress  operations  labels  access/users  watchdog  tokens  tries  turns  closures  joules  idle  alerts  sessions
     ADAPTERS   device/nvml  device/sim  file/journal/filelog  batch/worker  libprobe  runner  mps  peer  file/logqueue  hookcall  cgroup  pacer  device/amd  device/intel  exam  prover  claim  rulefile  deploy/prometheus  past  ask  kubectl
  5  SEAMS      client  process  watch  device  file/journal  child  cexec  file/wholefile  file/appendfile  file/ownfile  ways  batch/outcome  batch/record  drm  cuda  problems
     DECISIONS  tui

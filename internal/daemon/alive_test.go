@@ -19,11 +19,11 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access/users"
 	"github.com/berth-gpu/berth/internal/alert"
 	"github.com/berth-gpu/berth/internal/alerts"
 	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/series"
-	"github.com/berth-gpu/berth/internal/users"
 )
 
 // systemd hears that the daemon is alive only while nothing is stuck.

@@ -21,6 +21,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/access/users"
 	"github.com/berth-gpu/berth/internal/alerts"
 	"github.com/berth-gpu/berth/internal/archive"
 	"github.com/berth-gpu/berth/internal/ask"
@@ -64,7 +65,6 @@ import (
 	"github.com/berth-gpu/berth/internal/throttle"
 	"github.com/berth-gpu/berth/internal/tokens"
 	"github.com/berth-gpu/berth/internal/tries"
-	"github.com/berth-gpu/berth/internal/users"
 	"github.com/berth-gpu/berth/internal/watchdog"
 )
 

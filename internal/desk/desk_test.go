@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/access/users"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/device/sim"
 	"github.com/berth-gpu/berth/internal/file/journal"
@@ -20,7 +21,6 @@ import (
 	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/peaks"
 	"github.com/berth-gpu/berth/internal/process"
-	"github.com/berth-gpu/berth/internal/users"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

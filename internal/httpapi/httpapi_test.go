@@ -23,6 +23,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/access/users"
 	"github.com/berth-gpu/berth/internal/apitext"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk"
@@ -42,7 +43,6 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/promapi"
 	"github.com/berth-gpu/berth/internal/tokens"
-	"github.com/berth-gpu/berth/internal/users"
 )
 
 // door is the whole API over simulated devices, each read once.

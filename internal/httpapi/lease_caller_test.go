@@ -21,10 +21,10 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/access/users"
 	"github.com/berth-gpu/berth/internal/doorkeeper"
 	"github.com/berth-gpu/berth/internal/peer"
 	"github.com/berth-gpu/berth/internal/process"
-	"github.com/berth-gpu/berth/internal/users"
 )
 
 // socket serves a door on a Unix socket, and knows its callers.

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-gpu/berth/internal/access/users"
 	"github.com/berth-gpu/berth/internal/process"
-	"github.com/berth-gpu/berth/internal/users"
 )
 
 // The user of a stranger on a device is looked up aside: while the user
