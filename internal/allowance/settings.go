@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/kin"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -38,8 +38,8 @@ type DeviceSettings struct {
 // own.
 type Served struct {
 	Service
-	Preferred string     // index or UUID of the device to try first; empty: none
-	Match     *kin.Match // how its processes are told; nil: not by the settings
+	Preferred string         // index or UUID of the device to try first; empty: none
+	Match     *kinship.Match // how its processes are told; nil: not by the settings
 }
 
 // Knows refuses a service that looks like a configured one, and one that is not

@@ -1,5 +1,5 @@
 // Package attribution decides which leases of a book the processes on a device are
-// charged to. Package kin has the evidence; this package has the leases that it is
+// charged to. Package kinship has the evidence; this package has the leases that it is
 // about, and divides what a process uses among them.
 package attribution
 
@@ -8,25 +8,27 @@ import (
 	"slices"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
-// Leases are the leases of a book as package kin sees them. Like the book, they are
+// Leases are the leases of a book as package kinship sees them. Like the book, they are
 // for one goroutine at a time.
 type Leases struct {
 	Book  *lease.Book
-	Boot  string                          // the id of this boot
-	Match func(service string) *kin.Match // how the processes of a service are told; nil: not by the settings
+	Boot  string                              // the id of this boot
+	Match func(service string) *kinship.Match // how the processes of a service are told; nil: not by the settings
 }
 
 // ProcessOf returns the process that holds a lease.
-func ProcessOf(l *lease.Lease) kin.ID { return kin.ID{PID: l.Holder.PID, Start: l.Holder.Start} }
+func ProcessOf(l *lease.Lease) kinship.ID {
+	return kinship.ID{PID: l.Holder.PID, Start: l.Holder.Start}
+}
 
-// Kin returns a lease as package kin sees it. A lease with a scope has no
+// Kin returns a lease as package kinship sees it. A lease with a scope has no
 // holder there: the process that asked for it does not belong to it.
-func (s *Leases) Kin(l *lease.Lease) kin.Lease {
-	k := kin.Lease{
+func (s *Leases) Kin(l *lease.Lease) kinship.Lease {
+	k := kinship.Lease{
 		ID: l.ID, Fence: l.Fence, UID: l.Holder.UID, Bound: l.Binding == lease.ByProcess,
 		Service: l.Holder.Service, Name: l.Holder.Name, Unit: l.Unit, Scope: l.Scope, Match: s.Match(l.Holder.Service),
 	}
@@ -44,33 +46,33 @@ func (s *Leases) HasHolder(l *lease.Lease) bool {
 
 // LimitMandate returns in whose name the time limit of a lease ends its processes:
 // in the user's, unless an operator or a rule set it.
-func LimitMandate(l *lease.Lease) kin.Mandate {
+func LimitMandate(l *lease.Lease) kinship.Mandate {
 	if l.Imposed {
-		return kin.Authority()
+		return kinship.Authority()
 	}
-	return kin.OfUser(l.Holder.UID)
+	return kinship.OfUser(l.Holder.UID)
 }
 
-// standing finds the lease that a process claims, for package kin.
-func (s *Leases) standing(c kin.Claim) (kin.Lease, bool) {
+// standing finds the lease that a process claims, for package kinship.
+func (s *Leases) standing(c kinship.Claim) (kinship.Lease, bool) {
 	held := s.Book.Lease(lease.Key{Owner: lease.Owner{UID: c.UID}, ID: c.Lease})
 	if held == nil {
-		return kin.Lease{}, false
+		return kinship.Lease{}, false
 	}
 	return s.Kin(held), true
 }
 
 // Register returns a register that finds the owner of a process. Holds reports
 // which processes hold a lease that counts, and here lists these leases.
-func (s *Leases) Register(holds func(kin.ID) bool, here []kin.Lease) kin.Register {
-	return kin.Register{Holds: holds, Lease: s.standing, Here: here}
+func (s *Leases) Register(holds func(kinship.ID) bool, here []kinship.Lease) kinship.Register {
+	return kinship.Register{Holds: holds, Lease: s.standing, Here: here}
 }
 
 // On returns the register of the holders on a device. It is quick for a few
 // questions about certain evidence; for all others, use Holdings.
-func (s *Leases) On(uuid string) kin.Register {
+func (s *Leases) On(uuid string) kinship.Register {
 	var here []lease.Holding // filled by the first question
-	return s.Register(func(id kin.ID) bool {
+	return s.Register(func(id kinship.ID) bool {
 		if here == nil {
 			here = s.Book.Holdings(uuid)
 		}
@@ -79,30 +81,30 @@ func (s *Leases) On(uuid string) kin.Register {
 }
 
 // Anywhere returns the register of all leases.
-func (s *Leases) Anywhere() kin.Register {
-	holders := map[kin.ID]bool{}
-	var here []kin.Lease
+func (s *Leases) Anywhere() kinship.Register {
+	holders := map[kinship.ID]bool{}
+	var here []kinship.Lease
 	for _, held := range s.Book.Leases() {
 		if s.HasHolder(held) {
 			holders[ProcessOf(held)] = true
 		}
 		here = append(here, s.Kin(held))
 	}
-	return s.Register(func(id kin.ID) bool { return holders[id] }, here)
+	return s.Register(func(id kinship.ID) bool { return holders[id] }, here)
 }
 
 // Holdings has the leases on a device at one moment.
 type Holdings struct {
-	kin.Register
+	kinship.Register
 	All      []lease.Holding // oldest first
-	byHolder map[kin.ID][]lease.Holding
+	byHolder map[kinship.ID][]lease.Holding
 }
 
 // Holdings collects the leases on a device.
 func (s *Leases) Holdings(uuid string) Holdings {
-	h := Holdings{All: s.Book.Holdings(uuid), byHolder: map[kin.ID][]lease.Holding{}}
+	h := Holdings{All: s.Book.Holdings(uuid), byHolder: map[kinship.ID][]lease.Holding{}}
 	slices.SortFunc(h.All, func(a, b lease.Holding) int { return cmp.Compare(a.Lease.Fence, b.Lease.Fence) })
-	here := make([]kin.Lease, len(h.All))
+	here := make([]kinship.Lease, len(h.All))
 	for i, each := range h.All {
 		here[i] = s.Kin(each.Lease)
 		if s.HasHolder(each.Lease) {
@@ -110,14 +112,14 @@ func (s *Leases) Holdings(uuid string) Holdings {
 			h.byHolder[id] = append(h.byHolder[id], each)
 		}
 	}
-	h.Register = s.Register(func(id kin.ID) bool { return len(h.byHolder[id]) > 0 }, here)
+	h.Register = s.Register(func(id kinship.ID) bool { return len(h.byHolder[id]) > 0 }, here)
 	return h
 }
 
 // Of returns the leases that a process is charged to, oldest first: all that its
 // owner holds on the device, or those that it is tied to. It also returns the
 // tie, which says why, or which leases fit equally if there are none.
-func (h *Holdings) Of(p kin.Process) ([]lease.Holding, kin.Tie) {
+func (h *Holdings) Of(p kinship.Process) ([]lease.Holding, kinship.Tie) {
 	tie, found := h.Owner(p)
 	switch {
 	case !found:
@@ -147,7 +149,7 @@ func (h *Holdings) IDs(fences []uint64) []string {
 
 // IsMember reports whether a tie makes a process one that may be signalled for a
 // lease.
-func (s *Leases) IsMember(tie kin.Tie, held *lease.Lease) bool {
+func (s *Leases) IsMember(tie kinship.Tie, held *lease.Lease) bool {
 	return tie.By.Certain() && (slices.Contains(tie.Leases, held.Fence) || len(tie.Leases) == 0 && s.HasHolder(held) && tie.Holder == ProcessOf(held))
 }
 

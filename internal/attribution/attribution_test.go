@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // Two leases of one process, one of its child, and one with a scope.
@@ -28,21 +28,21 @@ func TestWhoIsCharged(t *testing.T) {
 	}
 	first, second, child := grant("first", 100, 7), grant("second", 100, 7), grant("child", 50, 8)
 	pod := grant("pod", 50, 7, "pod1")
-	leases := Leases{Book: book, Boot: "now", Match: func(string) *kin.Match { return nil }}
+	leases := Leases{Book: book, Boot: "now", Match: func(string) *kinship.Match { return nil }}
 	if leases.HasHolder(pod) || !leases.HasHolder(first) {
 		t.Error("a lease with a scope has a holder, or one without has none")
 	}
 	here := leases.Holdings(uuid)
-	line := func(pids ...int) (p kin.Process) {
+	line := func(pids ...int) (p kinship.Process) {
 		for _, pid := range pids {
-			p.Line = append(p.Line, kin.ID{PID: pid, Start: 1})
+			p.Line = append(p.Line, kinship.ID{PID: pid, Start: 1})
 		}
 		return p
 	}
 	inPod := line(9)
 	inPod.Cgroups = []string{"/kubepods/pod1/c"}
 	for what, c := range map[string]struct {
-		process kin.Process
+		process kinship.Process
 		want    []string
 	}{
 		"the holder of two":       {line(7), []string{"first", "second"}},

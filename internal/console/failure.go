@@ -9,8 +9,8 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
-	"github.com/berth-gpu/berth/internal/child"
 	"github.com/berth-gpu/berth/internal/pipeline"
+	"github.com/berth-gpu/berth/internal/process/child"
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 

@@ -16,9 +16,9 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/batch"
 	"github.com/berth-gpu/berth/internal/batch/worker"
-	"github.com/berth-gpu/berth/internal/cexec"
-	"github.com/berth-gpu/berth/internal/child"
-	"github.com/berth-gpu/berth/internal/launch"
+	"github.com/berth-gpu/berth/internal/process/cexec"
+	"github.com/berth-gpu/berth/internal/process/child"
+	"github.com/berth-gpu/berth/internal/process/launch"
 )
 
 // longestWait is the longest time that the daemon lets a request wait.

@@ -5,8 +5,8 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/berth-gpu/berth/internal/cexec"
-	"github.com/berth-gpu/berth/internal/child"
+	"github.com/berth-gpu/berth/internal/process/cexec"
+	"github.com/berth-gpu/berth/internal/process/child"
 	"github.com/berth-gpu/berth/internal/runner"
 )
 

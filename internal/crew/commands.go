@@ -3,8 +3,8 @@ package crew
 import (
 	"fmt"
 
-	"github.com/berth-gpu/berth/internal/child"
 	"github.com/berth-gpu/berth/internal/pipeline"
+	"github.com/berth-gpu/berth/internal/process/child"
 )
 
 // NoCommandError says that neither the file nor the caller has a command for a

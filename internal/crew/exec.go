@@ -5,9 +5,9 @@ import (
 	"errors"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/cexec"
-	"github.com/berth-gpu/berth/internal/child"
-	"github.com/berth-gpu/berth/internal/launch"
+	"github.com/berth-gpu/berth/internal/process/cexec"
+	"github.com/berth-gpu/berth/internal/process/child"
+	"github.com/berth-gpu/berth/internal/process/launch"
 )
 
 // Exec is a program that this process becomes when it has the lease.

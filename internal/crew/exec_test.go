@@ -9,8 +9,8 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/child"
-	"github.com/berth-gpu/berth/internal/launch"
+	"github.com/berth-gpu/berth/internal/process/child"
+	"github.com/berth-gpu/berth/internal/process/launch"
 )
 
 // acquirer grants one lease.

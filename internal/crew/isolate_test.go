@@ -11,7 +11,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/batch"
-	"github.com/berth-gpu/berth/internal/launch"
+	"github.com/berth-gpu/berth/internal/process/launch"
 )
 
 // A worker begins when it is in the control group of its lease, and not before:

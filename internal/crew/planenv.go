@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/cexec"
-	"github.com/berth-gpu/berth/internal/launch"
+	"github.com/berth-gpu/berth/internal/process/cexec"
+	"github.com/berth-gpu/berth/internal/process/launch"
 	"github.com/berth-gpu/berth/internal/runner"
 )
 

@@ -27,9 +27,7 @@ import (
 	"github.com/berth-gpu/berth/internal/ask"
 	"github.com/berth-gpu/berth/internal/attribution"
 	"github.com/berth-gpu/berth/internal/audit"
-	"github.com/berth-gpu/berth/internal/cgroup"
 	"github.com/berth-gpu/berth/internal/checkup"
-	"github.com/berth-gpu/berth/internal/claim"
 	"github.com/berth-gpu/berth/internal/closures"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk"
@@ -46,7 +44,6 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
-	"github.com/berth-gpu/berth/internal/mps"
 	"github.com/berth-gpu/berth/internal/operations"
 	"github.com/berth-gpu/berth/internal/oversight"
 	"github.com/berth-gpu/berth/internal/pacer"
@@ -55,6 +52,9 @@ import (
 	"github.com/berth-gpu/berth/internal/peaks"
 	"github.com/berth-gpu/berth/internal/peer"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/cgroup"
+	"github.com/berth-gpu/berth/internal/process/devicelock"
+	"github.com/berth-gpu/berth/internal/process/mps"
 	"github.com/berth-gpu/berth/internal/progress"
 	"github.com/berth-gpu/berth/internal/promexport"
 	"github.com/berth-gpu/berth/internal/prover"
@@ -147,9 +147,9 @@ type Daemon struct {
 	reclaim   *reclaim.Reclaim // nil: the daemon only looks
 	parking   *parking.Parking // nil: the daemon only looks
 	mover     prover.Mover
-	claims    *claim.Claims // nil: the daemon only looks
-	unclaimed sync.Once     // it was logged that claims cannot be made
-	standings interface {   // *oversight.Standings
+	claims    *devicelock.Claims // nil: the daemon only looks
+	unclaimed sync.Once          // it was logged that claims cannot be made
+	standings interface {        // *oversight.Standings
 		Run(ctx context.Context, complain func(error))
 	}
 

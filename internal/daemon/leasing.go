@@ -12,10 +12,10 @@ import (
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/file/journal/filelog"
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // openLedger opens the book in the state folder. Its journal names the newest line
@@ -78,9 +78,9 @@ func saidTrue(said string) gpu.Opt[bool] {
 
 // match translates how the processes of a service are known; nil: by nothing
 // that is set.
-func match(m config.Match) *kin.Match {
+func match(m config.Match) *kinship.Match {
 	if m == (config.Match{}) {
 		return nil
 	}
-	return &kin.Match{Unit: m.Unit, Cgroup: m.Cgroup, Program: m.Program, User: m.User}
+	return &kinship.Match{Unit: m.Unit, Cgroup: m.Cgroup, Program: m.Program, User: m.User}
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk"
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 	"github.com/berth-gpu/berth/internal/reclaim"
 	"github.com/berth-gpu/berth/internal/watchdog"
 )
@@ -126,7 +126,7 @@ func (o orphanage) identify(stray api.Stray) (process.ID, bool) {
 }
 
 // End ends an orphan, in the name of somebody. It leaves a process alone that has a lease on any device.
-func (o orphanage) End(ctx context.Context, orphan reclaim.Orphan, in kin.Mandate) error {
+func (o orphanage) End(ctx context.Context, orphan reclaim.Orphan, in kinship.Mandate) error {
 	if err := o.barred(); err != nil {
 		return err
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 	"github.com/berth-gpu/berth/internal/watchdog"
 )
 
@@ -169,7 +169,7 @@ func TestStopSparesTheLauncher(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = process.Proc().Signal(kin.Authority(), worker, process.Kill) })
+	t.Cleanup(func() { _ = process.Proc().Signal(kinship.Authority(), worker, process.Kill) })
 	granted, err := m.c.Acquire(t.Context(), api.LeaseRequest{ID: "job", PID: launcher.Process.Pid, Binding: "process", Memory: 4096})
 	if err != nil {
 		t.Fatal(err)

@@ -7,12 +7,12 @@ import (
 	"path/filepath"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/claim"
 	"github.com/berth-gpu/berth/internal/config"
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/pacer"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/devicelock"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 	"github.com/berth-gpu/berth/internal/promexport"
 	"github.com/berth-gpu/berth/internal/steer"
 	"github.com/berth-gpu/berth/internal/thermal"
@@ -33,7 +33,7 @@ func (d *Daemon) openThrottle(o Options, exporter *promexport.Exporter) {
 		if own != "" {
 			own += ".daemons"
 		}
-		d.claims = claim.New(claim.Options{Own: own, Processes: process.Proc()})
+		d.claims = devicelock.New(devicelock.Options{Own: own, Processes: process.Proc()})
 		options.File = filepath.Join(c.Daemon.StateDir, throttleName)
 	}
 	acts, damage := throttle.Open(options)
@@ -105,7 +105,7 @@ type inCharge struct {
 }
 
 // Signal signals a process, if this daemon is the first on the machine.
-func (i inCharge) Signal(in kin.Mandate, id process.ID, signal process.Signal) error {
+func (i inCharge) Signal(in kinship.Mandate, id process.ID, signal process.Signal) error {
 	if err := i.barred(); err != nil && signal != process.Probe {
 		return err
 	}

@@ -14,10 +14,10 @@ import (
 
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/claim"
 	"github.com/berth-gpu/berth/internal/doorkeeper"
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/devicelock"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 	"github.com/berth-gpu/berth/internal/watchdog"
 )
 
@@ -122,7 +122,7 @@ func TestThrottling(t *testing.T) {
 func TestSecondDaemon(t *testing.T) {
 	guests := filepath.Join(t.TempDir(), "guests")
 	t.Setenv("BERTH_SIM_GUESTS", guests)
-	first := claim.New(claim.Options{Own: guests + ".daemons", Processes: process.Proc()})
+	first := devicelock.New(devicelock.Options{Own: guests + ".daemons", Processes: process.Proc()})
 	if why := first.Denied("SIM-rtx-4060-0"); why != "" {
 		t.Fatal(why)
 	}
@@ -139,7 +139,7 @@ func TestSecondDaemon(t *testing.T) {
 		t.Errorf("a second daemon acts: %+v", s)
 	}
 	nobody := process.ID{PID: os.Getpid(), Start: 1} // another process had the pid
-	if err := (inCharge{process.Proc(), d.barred}).Signal(kin.Authority(), nobody, process.Terminate); err == nil || errors.Is(err, process.ErrGone) {
+	if err := (inCharge{process.Proc(), d.barred}).Signal(kinship.Authority(), nobody, process.Terminate); err == nil || errors.Is(err, process.ErrGone) {
 		t.Errorf("a second daemon signals processes: %v", err)
 	}
 }

@@ -9,10 +9,10 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/launch"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/peaks"
 	"github.com/berth-gpu/berth/internal/placement"
+	"github.com/berth-gpu/berth/internal/process/launch"
 )
 
 // Acquire grants a lease, now or when there is room. A caller who leaves

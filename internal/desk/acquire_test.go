@@ -12,9 +12,9 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/launch"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/peaks"
+	"github.com/berth-gpu/berth/internal/process/launch"
 )
 
 // want is what somebody asks for, whichever way.

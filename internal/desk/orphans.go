@@ -3,8 +3,8 @@ package desk
 import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/monitor"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // Orphans lists the processes that use devices under no lease: those whose
@@ -22,7 +22,7 @@ func (d *Desk) Orphans() api.Strays {
 			if p.Lease != nil || d.MPS.Serves(p.Line) {
 				continue
 			}
-			stray := api.Stray{GPU: uuid, PID: pid, Name: p.Name, User: d.userOf(pid), Memory: gpu.Some(p.Memory), Lease: p.Ended, Pod: kin.PodOf(d.Processes.Cgroups(pid))}
+			stray := api.Stray{GPU: uuid, PID: pid, Name: p.Name, User: d.userOf(pid), Memory: gpu.Some(p.Memory), Lease: p.Ended, Pod: kinship.PodOf(d.Processes.Cgroups(pid))}
 			if len(p.Fits) > 0 {
 				stray.Evidence, stray.Fits = string(p.By), p.Fits
 			}

@@ -14,9 +14,9 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/cuda"
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/park"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 	"github.com/berth-gpu/berth/internal/proof"
 )
 
@@ -164,7 +164,7 @@ func (m *moving) move(step park.Step, id park.Process, awake bool) park.Outcome 
 		m.still(id)
 	}
 	if stopped || step == park.Restore || step == park.Unlock { // a signal to stop may not have come there yet
-		_ = m.table.Signal(kin.Authority(), who, process.Continue) // only the thread of the driver runs now
+		_ = m.table.Signal(kinship.Authority(), who, process.Continue) // only the thread of the driver runs now
 	}
 	var err error
 	switch step {
@@ -229,7 +229,7 @@ func (m *moving) rest(who process.ID, state park.State, awake, again bool) {
 	}
 	switch {
 	case again:
-		_ = m.table.Signal(kin.Authority(), who, process.Stop) // before it is let go: no thread runs in between
+		_ = m.table.Signal(kinship.Authority(), who, process.Stop) // before it is let go: no thread runs in between
 		m.let(id)
 		for range 1000 { // until it has come there: who asks next has to see it
 			if m.table.Stopped(who) || !m.table.Alive(who) {

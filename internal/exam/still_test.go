@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/park"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // TestEcho is no test: it is a program with several threads that writes what it
@@ -106,10 +106,10 @@ func TestStill(t *testing.T) {
 	e.answers()
 
 	hold()
-	_ = process.Proc().Signal(kin.Authority(), e.who, process.Stop)
+	_ = process.Proc().Signal(kinship.Authority(), e.who, process.Stop)
 	s.let(e.id())
 	hold() // whether the signal has stopped it by now or not
-	_ = process.Proc().Signal(kin.Authority(), e.who, process.Continue)
+	_ = process.Proc().Signal(kinship.Authority(), e.who, process.Continue)
 	if got := e.states(); got != "t" {
 		t.Errorf("continued, its threads are in the states %s", got)
 	}
@@ -140,7 +140,7 @@ func TestStillAndGone(t *testing.T) {
 	if err := s.hold(e.id(), 0); err != nil {
 		t.Skipf("processes cannot be traced here: %v", err)
 	}
-	_ = process.Proc().Signal(kin.Authority(), e.who, process.Kill)
+	_ = process.Proc().Signal(kinship.Authority(), e.who, process.Kill)
 	_, _ = io.Copy(io.Discard, e.out) // until it has ended
 	s.let(e.id())
 	if err := s.hold(park.Process{PID: 1 << 22}, 0); err == nil {

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/child"
+	"github.com/berth-gpu/berth/internal/process/child"
 )
 
 // outputKept is how many bytes of a command's output are passed on.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/berth-gpu/berth/internal/launch"
+	"github.com/berth-gpu/berth/internal/process/launch"
 )
 
 // maxQuestion is the largest body that a launcher may send, in bytes.
@@ -16,7 +16,7 @@ func registerExec(s *server) {
 	s.raw(&huma.Operation{
 		OperationID: "exec", Method: http.MethodPost, Path: "/api/exec", Tags: []string{"leases"},
 		Summary: "For berth exec: lease for the process at the other end of the socket, without waiting",
-		Description: "The body is the command line, and the answer says what to change in the environment; internal/launch/plain.go describes both. " +
+		Description: "The body is the command line, and the answer says what to change in the environment; internal/process/launch/plain.go describes both. " +
 			"The daemon refuses everything that is not plain with 409 and changes nothing. Use POST /api/leases for that, and for every other program.",
 		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/octet-stream": {}}},
 		Errors:      []int{http.StatusConflict},

@@ -42,7 +42,7 @@ type Lease struct {
 	Raised     bool   // the minimum of the service made it larger than the request
 	Note       string // how it differs from the request, one sentence; empty: it does not
 
-	// Which processes are its own, beside those of the holder. Package kin says
+	// Which processes are its own, beside those of the holder. Package kinship says
 	// what follows from these.
 	Unit  string   // systemd unit or container; empty: none
 	Scope []string // names of control groups: then no other processes are; empty: none

@@ -23,9 +23,9 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/device/sim"
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // What can be leased is the formula of the documentation over what the devices
@@ -66,7 +66,7 @@ func TestProcessOfOneLeaseIsChargedFirst(t *testing.T) {
 	k.device(0, 100)
 	one := k.grant(want("one", 10, service("embedder"), at(dev(0))))
 	k.grant(want("two", 60, service("embedder"), at(dev(0))))
-	w.cast[second] = kin.Facts{UID: access.KnownUID(1), Claim: kin.Claim{Lease: one.ID, Fence: one.Fence, UID: 1}}
+	w.cast[second] = kinship.Facts{UID: access.KnownUID(1), Claim: kinship.Claim{Lease: one.ID, Fence: one.Fence, UID: 1}}
 	for _, order := range [][]int{{first, second}, {second, first}} {
 		uses := map[int]gpu.MiB{first: 10, second: 30}
 		k.device(0, 100, used(order[0], uses[order[0]]), used(order[1], uses[order[1]]))

@@ -8,10 +8,10 @@ import (
 
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/allowance"
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/placement"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // waiter connects a waiting request with the goroutine that waits for its
@@ -115,7 +115,7 @@ func (m *machine) prepare(r lease.Request, now time.Time) (*lease.Request, error
 	if request.GPUs == 0 {
 		request.GPUs = 1
 	}
-	request.Priority, request.Imposed = r.AskedPriority.Or(0), r.TimeLimit != 0 && kin.MandateOf(r.By).All
+	request.Priority, request.Imposed = r.AskedPriority.Or(0), r.TimeLimit != 0 && kinship.MandateOf(r.By).All
 	request.Requested, request.Deadline = now, now.Add(r.Wait.Or(m.settings.Wait))
 	if err := request.Validate(); err != nil {
 		return nil, err

@@ -11,9 +11,9 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/allowance"
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // Adoption asks to put a process that already runs under a lease.
@@ -118,7 +118,7 @@ func (x *adopting) admit() error {
 		return fmt.Errorf("adopt process %d as %s: %w", x.process.PID, x.ID, lease.ErrDuplicate)
 	}
 	if x.limits = x.l.settings.Limits.For(x.Holder, x.Limits, &x.By); x.limits != nil {
-		r := lease.Request{Holder: x.Holder, Binding: lease.ByProcess, TimeLimit: x.TimeLimit, Imposed: x.TimeLimit != 0 && kin.MandateOf(x.By).All}
+		r := lease.Request{Holder: x.Holder, Binding: lease.ByProcess, TimeLimit: x.TimeLimit, Imposed: x.TimeLimit != 0 && kinship.MandateOf(x.By).All}
 		if err := allowance.Apply(x.limits, &r); err != nil {
 			return fmt.Errorf("adopt process %d as %s: %w", x.process.PID, x.ID, err)
 		}

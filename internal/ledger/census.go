@@ -13,10 +13,10 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/kin"
-	"github.com/berth-gpu/berth/internal/launch"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
+	"github.com/berth-gpu/berth/internal/process/launch"
 )
 
 // ErrNoHolder refuses a process that must not hold a lease: ending a lease may
@@ -24,19 +24,19 @@ import (
 var ErrNoHolder = errors.New("the process is the daemon, or one that the daemon descends from")
 
 // census reads the processes of the machine: their identities, their users and
-// their ancestors. Package kin decides what follows from that.
+// their ancestors. Package kinship decides what follows from that.
 type census struct {
 	process.Table
 	names Names // may be nil
 	boot  string
 
 	mu     sync.Mutex // guards memory
-	memory kin.Memory
+	memory kinship.Memory
 }
 
 // usedBy is what one process uses of a device.
 type usedBy struct {
-	kin.Process
+	kinship.Process
 	memory gpu.MiB
 	name   string
 	kind   gpu.ProcessKind
@@ -58,16 +58,16 @@ func (c *census) used(processes []gpu.Process, now time.Time) []usedBy {
 }
 
 // read returns what the process table says about a process now.
-func (c *census) read(id process.ID) kin.Process {
-	return kin.Process{Line: c.Line(id), Facts: c.Facts(id)}
+func (c *census) read(id process.ID) kinship.Process {
+	return kinship.Process{Line: c.Line(id), Facts: c.Facts(id)}
 }
 
-// Facts reads what package kin goes by of a process. It does not wait for the
+// Facts reads what package kinship goes by of a process. It does not wait for the
 // login name of its user.
-func (c *census) Facts(id process.ID) kin.Facts {
+func (c *census) Facts(id process.ID) kinship.Facts {
 	f := c.Table.Facts(id)
 	if script := launch.NameOf(c.Command(id.PID)); script != "" {
-		f.Programs = kin.Programs(append(f.Programs, script, strings.TrimSuffix(script, path.Ext(script)))...)
+		f.Programs = kinship.Programs(append(f.Programs, script, strings.TrimSuffix(script, path.Ext(script)))...)
 	}
 	if uid, known := f.UID.Get(); known && c.names != nil {
 		f.User = c.names.Now(uid)

@@ -11,17 +11,17 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // cast is simulated processes by pid, with what there is to know about them.
-type cast map[int]kin.Facts
+type cast map[int]kinship.Facts
 
-func (c cast) Started(pid int) (uint64, bool)  { _, runs := c[pid]; return 1, runs }
-func (c cast) End(pid int)                     { delete(c, pid) }
-func (c cast) Facts(pid int) (kin.Facts, bool) { f, says := c[pid]; return f, says }
+func (c cast) Started(pid int) (uint64, bool)      { _, runs := c[pid]; return 1, runs }
+func (c cast) End(pid int)                         { delete(c, pid) }
+func (c cast) Facts(pid int) (kinship.Facts, bool) { f, says := c[pid]; return f, says }
 
 // The simulated processes of these tests.
 const (
@@ -31,12 +31,12 @@ const (
 )
 
 // runs describes a process of the n-th user that is called by a name.
-func runs(n int, name string) kin.Facts {
-	return kin.Facts{UID: access.KnownUID(n), Programs: []string{name}}
+func runs(n int, name string) kinship.Facts {
+	return kinship.Facts{UID: access.KnownUID(n), Programs: []string{name}}
 }
 
 // in puts a process into a control group.
-func in(path string, f kin.Facts) kin.Facts {
+func in(path string, f kinship.Facts) kinship.Facts {
 	f.Cgroups = []string{path}
 	return f
 }
@@ -149,12 +149,12 @@ func TestServiceTellsItsProcesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		w.cast = cast{first: runs(7, "python3")}
-		w.cast[first] = kin.Facts{UID: access.KnownUID(7), User: "", Programs: []string{"python3", "serve"}}
+		w.cast[first] = kinship.Facts{UID: access.KnownUID(7), User: "", Programs: []string{"python3", "serve"}}
 		k := w.start(t)
 		k.device(0, 100, used(first, 30))
 		k.grant(want("a", 40, service("embedder")))
 		k.expect(30, 40, 0, 30)
-		w.settings.Services = map[string]Service{"embedder": {Match: &kin.Match{Program: "serve", User: "7"}}}
+		w.settings.Services = map[string]Service{"embedder": {Match: &kinship.Match{Program: "serve", User: "7"}}}
 		k.Configure(w.settings)
 		k.expect(60, 40, 0, 0) // at once
 		k.explain("a: service")
@@ -165,13 +165,13 @@ func TestServiceTellsItsProcesses(t *testing.T) {
 // spares from gpu.foreign, nothing more.
 func TestWeakEvidenceGivesNobodyUp(t *testing.T) {
 	w := newWorld()
-	w.settings.Services = map[string]Service{"matched": {Match: &kin.Match{Program: "cat", User: fmt.Sprint(os.Geteuid())}}}
+	w.settings.Services = map[string]Service{"matched": {Match: &kinship.Match{Program: "cat", User: fmt.Sprint(os.Geteuid())}}}
 	for name, test := range map[string]struct {
 		change func(*lease.Request)
-		by     kin.Evidence
+		by     kinship.Evidence
 	}{
-		"program": {service("cat"), kin.Program},
-		"service": {service("matched"), kin.Service},
+		"program": {service("cat"), kinship.Program},
+		"service": {service("matched"), kinship.Service},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := newWorld().start(t)
@@ -241,7 +241,7 @@ func TestScopeOfALease(t *testing.T) {
 	w := newWorld()
 	inside, holder := child(t), child(t)
 	const pod12, pod34 = "pod0d9f7e4c-4f3e-4b0f-9d77-000000000012", "pod0d9f7e4c-4f3e-4b0f-9d77-000000000034"
-	w.cast = cast{first: in("/kubepods/"+pod12, runs(3, "x")), inside.Process.Pid: in("/kubepods/"+pod12, kin.Facts{}), second: in("/kubepods/"+pod34, runs(3, "a"))}
+	w.cast = cast{first: in("/kubepods/"+pod12, runs(3, "x")), inside.Process.Pid: in("/kubepods/"+pod12, kinship.Facts{}), second: in("/kubepods/"+pod34, runs(3, "a"))}
 	k := w.start(t)
 	k.device(0, 100)
 	granted := k.grant(want("a", 40, k.held(holder.Process.Pid), ours, scope(pod12)))
@@ -274,7 +274,7 @@ func TestHolderInUnit(t *testing.T) {
 	w := newWorld()
 	cmd := child(t)
 	own := os.Geteuid()
-	w.cast = cast{cmd.Process.Pid: in("/system.slice/embedder.service", kin.Facts{})}
+	w.cast = cast{cmd.Process.Pid: in("/system.slice/embedder.service", kinship.Facts{})}
 	k := w.start(t)
 	about := lease.Holder{UID: 1, User: "user1"}
 	if got, note, err := k.HolderInUnit("nothing.service", by(1), about); err != nil || got != about || !strings.Contains(note, "no process runs in unit nothing.service now") {

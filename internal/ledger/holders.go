@@ -9,7 +9,7 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
-	"github.com/berth-gpu/berth/internal/watch"
+	"github.com/berth-gpu/berth/internal/process/watch"
 )
 
 // holders ends the leases that are bound to processes when those processes end.

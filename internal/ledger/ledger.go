@@ -26,10 +26,10 @@ import (
 	"github.com/berth-gpu/berth/internal/allowance"
 	"github.com/berth-gpu/berth/internal/attribution"
 	"github.com/berth-gpu/berth/internal/file/journal"
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/placement"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 	"github.com/berth-gpu/berth/internal/ways"
 )
 
@@ -137,7 +137,7 @@ func Open(o Options) (*Ledger, error) {
 			waiters: map[lease.Key]*waiter{},
 		},
 	}
-	l.standing = attribution.Leases{Book: l.book, Boot: boot, Match: func(service string) *kin.Match { return l.settings.Services[service].Match }}
+	l.standing = attribution.Leases{Book: l.book, Boot: boot, Match: func(service string) *kinship.Match { return l.settings.Services[service].Match }}
 	l.turn.Origin = time.Now()
 	l.seat <- struct{}{} // nobody works on the book before Run
 	l.journal.Notify = l.hooks.noteTrouble

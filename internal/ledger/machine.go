@@ -5,10 +5,10 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/attribution"
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/placement"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // machine is the state of the ledger: the book, the devices with their
@@ -33,7 +33,7 @@ type machine struct {
 
 	revoking map[lease.Key]revocation // by lease: why it is about to be revoked
 	inUse    map[lease.Key]uint64     // by lease: the fence of an implied lease whose processes were measured
-	past     kin.Past                 // the leases that have ended
+	past     kinship.Past             // the leases that have ended
 }
 
 // processOf returns the process that holds a lease.

@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // Process is a process on a device, and the lease it belongs to.
@@ -17,10 +17,10 @@ type Process struct {
 	Name   string
 	Kind   gpu.ProcessKind
 	Memory gpu.MiB
-	Lease  *lease.Lease // the lease that it belongs to, the oldest of several; nil: none
-	By     kin.Evidence // why it belongs to Lease
-	Fits   []string     // if Lease is nil: the ids of the leases that By fits equally
-	Ended  string       // if Lease is nil: the lease that it belonged to until that ended; empty: none
+	Lease  *lease.Lease     // the lease that it belongs to, the oldest of several; nil: none
+	By     kinship.Evidence // why it belongs to Lease
+	Fits   []string         // if Lease is nil: the ids of the leases that By fits equally
+	Ended  string           // if Lease is nil: the lease that it belonged to until that ended; empty: none
 }
 
 // Processes lists the processes that were last seen on a device.
@@ -91,10 +91,10 @@ func (l *Ledger) Orphan(pid int) (ended string, line []process.ID) {
 // their descendants, except those that hold a lease of their own. A process that
 // has left its parent stays a member for as long as it is on a device. The members
 // of a lease with a scope are the processes in the scope alone. Members never
-// lists the daemon; see kin.Family.Members.
+// lists the daemon; see kinship.Family.Members.
 //
 // In whose name berth acts decides which of the members it reaches: see
-// kin.Mandate.
+// kinship.Mandate.
 func (l *Ledger) Members(k lease.Key, fence uint64) []process.ID {
 	members, _ := l.Scoped(k, fence)
 	return members
@@ -112,7 +112,7 @@ func (l *Ledger) Scoped(k lease.Key, fence uint64) (members, barred []process.ID
 	var holder process.ID
 	var roots, others []process.ID
 	scoped := len(held.Scope) > 0
-	register := kin.Register{}
+	register := kinship.Register{}
 	if scoped {
 		register, holder = l.standing.Anywhere(), processOf(held)
 	} else {

@@ -8,9 +8,9 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/placement"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // Unparkable reports why a lease cannot be parked, or why its service does not
@@ -47,18 +47,18 @@ func (l *Ledger) mayPark(held *lease.Lease) error {
 // ParkMandate returns in whose name somebody parks a lease. What berth parks by
 // itself is a policy if the service of the lease says so; if only its request does,
 // berth parks it in the name of its user.
-func (l *Ledger) ParkMandate(k lease.Key, by access.Actor) kin.Mandate {
+func (l *Ledger) ParkMandate(k lease.Key, by access.Actor) kinship.Mandate {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	held := l.book.Lease(k)
 	if held == nil {
-		return kin.Mandate{}
+		return kinship.Mandate{}
 	}
 	policy := l.settings.Services[held.Holder.Service].Parkable.Or(false)
-	if in := kin.MandateOf(by); in.All && (by.Door != access.Itself || policy) {
+	if in := kinship.MandateOf(by); in.All && (by.Door != access.Itself || policy) {
 		return in
 	}
-	return kin.OfUser(held.Holder.UID)
+	return kinship.OfUser(held.Holder.UID)
 }
 
 // Park notes that the memory of a lease was moved off its device. The caller has

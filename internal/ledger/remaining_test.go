@@ -12,9 +12,9 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // until waits for something that happens by itself.
@@ -92,7 +92,7 @@ func TestRemainingProcessesKeepTheLease(t *testing.T) {
 	if got := k.Members(k.only("a"), granted.Fence); !slices.Equal(got, []process.ID{worker}) {
 		t.Errorf("its processes are %v, want %v", got, worker)
 	}
-	if err := process.Proc().Signal(kin.Authority(), worker, 9); err != nil {
+	if err := process.Proc().Signal(kinship.Authority(), worker, 9); err != nil {
 		t.Fatal(err)
 	}
 	k.told(gpu.EventReleased, "a")
@@ -144,7 +144,7 @@ func TestClaims(t *testing.T) {
 	if got := k.Foreign(dev(0)); !slices.Equal(got, []int{late.Process.Pid}) {
 		t.Errorf("processes %v are foreign, want %d", got, late.Process.Pid)
 	}
-	claims := kin.Process{Line: []process.ID{{PID: 1}}, Facts: kin.Facts{Claim: kin.Claim{Lease: "a", Fence: granted.Fence, UID: granted.Holder.UID + 1}}}
+	claims := kinship.Process{Line: []process.ID{{PID: 1}}, Facts: kinship.Facts{Claim: kinship.Claim{Lease: "a", Fence: granted.Fence, UID: granted.Holder.UID + 1}}}
 	k.Ledger.mu.RLock()
 	defer k.Ledger.mu.RUnlock()
 	if tie, found := k.Ledger.standing.On(dev(0)).Owner(claims); found {

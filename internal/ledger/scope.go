@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // Rescope changes which control groups the processes of a lease are told by. A
@@ -36,15 +36,15 @@ func (l *Ledger) Rescope(ctx context.Context, name lease.Name, fence uint64, add
 func (l *Ledger) ScopeProblem(names []string) string {
 	for _, name := range names {
 		switch {
-		case !kin.MayScope(name):
-			return fmt.Sprintf("has %q, which many programs may share; %s", name, kin.ScopeForms)
+		case !kinship.MayScope(name):
+			return fmt.Sprintf("has %q, which many programs may share; %s", name, kinship.ScopeForms)
 		case l.census.around(name):
 			return fmt.Sprintf("has %q, which the daemon itself runs in; name the control group of one program", name)
 		}
 	}
 	units := l.census.unitsOf(names)
 	for _, name := range slices.Sorted(maps.Keys(units)) {
-		if !kin.OneUser(units[name]) {
+		if !kinship.OneUser(units[name]) {
 			return fmt.Sprintf("has %q, where processes of root or of several users run; name a unit whose processes are all of one other user", name)
 		}
 	}
@@ -54,16 +54,16 @@ func (l *Ledger) ScopeProblem(names []string) string {
 // around reports whether the daemon runs in a control group of this name, or below
 // one.
 func (c *census) around(name string) bool {
-	own := kin.Facts{Cgroups: c.Cgroups(os.Getpid())}
+	own := kinship.Facts{Cgroups: c.Cgroups(os.Getpid())}
 	return own.Around(name)
 }
 
 // unitsOf returns the user ids of the processes in the units of a scope, by unit.
 // One that nobody can tell counts as root.
-func (c *census) unitsOf(scope []string) map[string][]kin.UIDs {
-	units := map[string][]kin.UIDs{}
+func (c *census) unitsOf(scope []string) map[string][]kinship.UIDs {
+	units := map[string][]kinship.UIDs{}
 	for _, pid := range c.PIDs() {
-		facts := kin.Facts{Cgroups: c.Cgroups(pid)}
+		facts := kinship.Facts{Cgroups: c.Cgroups(pid)}
 		if unit, in := facts.ActsOn(scope); in && unit != "" {
 			if uids, err := c.UIDs(pid); !errors.Is(err, process.ErrGone) {
 				units[unit] = append(units[unit], uids)
@@ -77,12 +77,12 @@ func (c *census) unitsOf(scope []string) map[string][]kin.UIDs {
 // without the daemon, its ancestors, and the process that asked for the lease.
 // Barred are those in the scope that berth must not act on: an earlier berth took
 // every name, and other processes may run in a unit than when it was named.
-func (c *census) inScope(held *lease.Lease, holder process.ID, r kin.Register) (members, barred []process.ID) {
+func (c *census) inScope(held *lease.Lease, holder process.ID, r kinship.Register) (members, barred []process.ID) {
 	own := append(c.ownLine(), holder)
 	scope := slices.DeleteFunc(slices.Clone(held.Scope), c.around)
-	var units map[string][]kin.UIDs // read for the first process that needs it
+	var units map[string][]kinship.UIDs // read for the first process that needs it
 	for _, relative := range c.Family() {
-		p := kin.Process{Line: []process.ID{relative.ID}, Facts: c.Facts(relative.ID)}
+		p := kinship.Process{Line: []process.ID{relative.ID}, Facts: c.Facts(relative.ID)}
 		if tie, found := r.Scoped(p); !found || !slices.Contains(tie.Leases, held.Fence) || slices.Contains(own, relative.ID) {
 			continue
 		}
@@ -91,7 +91,7 @@ func (c *census) inScope(held *lease.Lease, holder process.ID, r kin.Register) (
 			if units == nil {
 				units = c.unitsOf(scope)
 			}
-			may = kin.OneUser(units[unit])
+			may = kinship.OneUser(units[unit])
 		}
 		if may {
 			members = append(members, relative.ID)
@@ -107,12 +107,12 @@ func (c *census) inScope(held *lease.Lease, holder process.ID, r kin.Register) (
 // refuses those who may not speak for every process there. The note says that
 // there is none yet.
 func (l *Ledger) HolderInUnit(unit string, by access.Actor, about lease.Holder) (holder lease.Holder, note string, err error) {
-	if kin.SharedUnit(unit) {
+	if kinship.SharedUnit(unit) {
 		return about, "", lease.FieldErrors{{Field: "unit", Detail: fmt.Sprintf("is %q, which many programs share; name the service or the container of one program", unit)}}
 	}
 	uids := map[int]bool{}
 	for _, pid := range l.census.PIDs() {
-		facts := kin.Facts{Cgroups: l.census.Cgroups(pid)}
+		facts := kinship.Facts{Cgroups: l.census.Cgroups(pid)}
 		if !facts.InUnit(unit) {
 			continue
 		}

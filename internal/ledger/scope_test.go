@@ -10,8 +10,8 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/allowance"
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // childOf starts a process of a user, which lives until the test ends.
@@ -57,7 +57,7 @@ func TestScopeReaches(t *testing.T) {
 			w := newWorld()
 			w.cast = cast{}
 			for _, uid := range c.users {
-				w.cast[childOf(t, uid).Process.Pid] = in(c.path, kin.Facts{})
+				w.cast[childOf(t, uid).Process.Pid] = in(c.path, kinship.Facts{})
 			}
 			k := w.start(t)
 			k.device(0, 100)
@@ -76,7 +76,7 @@ func TestScopeReaches(t *testing.T) {
 // What the daemon runs in is no scope.
 func TestOwnScope(t *testing.T) {
 	w := newWorld()
-	w.cast = cast{os.Getpid(): in("/system.slice/berth.service/x", kin.Facts{}), first: in("/system.slice/berth.service", runs(3, "x"))}
+	w.cast = cast{os.Getpid(): in("/system.slice/berth.service/x", kinship.Facts{}), first: in("/system.slice/berth.service", runs(3, "x"))}
 	k := w.start(t)
 	k.device(0, 100)
 	if wrong := k.ScopeProblem([]string{"berth.service"}); !strings.Contains(wrong, "the daemon itself runs in") {
@@ -131,15 +131,15 @@ func TestParkMandate(t *testing.T) {
 	parkable := func(r *lease.Request) { r.Parkable = true }
 	k.grant(want("own", 10, parkable))
 	k.grant(want("pooled", 10, service("pool")))
-	user := kin.OfUser(by(1).UID)
+	user := kinship.OfUser(by(1).UID)
 	for _, c := range []struct {
 		id   string
 		by   access.Actor
-		want kin.Mandate
+		want kinship.Mandate
 	}{
-		{"own", by(1), user}, {"own", access.Daemon(), user}, {"own", admin(0), kin.Authority()},
-		{"pooled", by(1), user}, {"pooled", access.Daemon(), kin.Authority()}, {"pooled", admin(0), kin.Authority()},
-		{"nobody's", admin(0), kin.Mandate{}},
+		{"own", by(1), user}, {"own", access.Daemon(), user}, {"own", admin(0), kinship.Authority()},
+		{"pooled", by(1), user}, {"pooled", access.Daemon(), kinship.Authority()}, {"pooled", admin(0), kinship.Authority()},
+		{"nobody's", admin(0), kinship.Mandate{}},
 	} {
 		if got := k.ParkMandate(k.only(c.id), c.by); got != c.want {
 			t.Errorf("%s is parked by %s with %+v, want %+v", c.id, c.by.User, got, c.want)

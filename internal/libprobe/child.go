@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/berth-gpu/berth/internal/child"
+	"github.com/berth-gpu/berth/internal/process/child"
 )
 
 //go:embed probe.py

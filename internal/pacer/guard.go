@@ -13,9 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/pace"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // silence is how long the daemon may say nothing before the guardian continues
@@ -154,7 +154,7 @@ func (g *guardian) stop(o order) {
 }
 
 // halt stops this very process, if the mandate reaches it.
-func (g *guardian) halt(in kin.Mandate, id process.ID) (*handle, error) {
+func (g *guardian) halt(in kinship.Mandate, id process.ID) (*handle, error) {
 	fd, err := unix.PidfdOpen(id.PID, 0)
 	if errors.Is(err, unix.ESRCH) {
 		return nil, errLeave

@@ -1,19 +1,19 @@
 package pacer
 
 import (
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // order is what the daemon says to the guardian: one line of JSON each. One
 // without a lease says only that the daemon lives.
 type order struct {
-	Lease  uint64       `json:"lease,omitempty"`  // its fence
-	In     kin.Mandate  `json:"in,omitzero"`      // in whose name
-	Stop   []process.ID `json:"stop,omitempty"`   // stop all of these that the mandate reaches, or none
-	Millis int64        `json:"millis,omitempty"` // and continue them after this long
-	Again  bool         `json:"again,omitempty"`  // they join those of the lease that are stopped already
-	Free   bool         `json:"free,omitempty"`   // continue what is stopped of the lease, or of all leases if none is named
+	Lease  uint64          `json:"lease,omitempty"`  // its fence
+	In     kinship.Mandate `json:"in,omitzero"`      // in whose name
+	Stop   []process.ID    `json:"stop,omitempty"`   // stop all of these that the mandate reaches, or none
+	Millis int64           `json:"millis,omitempty"` // and continue them after this long
+	Again  bool            `json:"again,omitempty"`  // they join those of the lease that are stopped already
+	Free   bool            `json:"free,omitempty"`   // continue what is stopped of the lease, or of all leases if none is named
 }
 
 // report is what the guardian says to the daemon.

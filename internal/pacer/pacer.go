@@ -22,11 +22,11 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/file/wholefile"
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/notice"
 	"github.com/berth-gpu/berth/internal/pace"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // Book knows leases and their processes.
@@ -83,14 +83,14 @@ type Hold struct {
 }
 
 // mandate returns in whose name processes of a lease are stopped.
-func (h *Hold) mandate(l *lease.Lease) kin.Mandate {
+func (h *Hold) mandate(l *lease.Lease) kinship.Mandate {
 	switch h.Source {
 	case ByOwner:
-		return kin.OfUser(l.Holder.UID)
+		return kinship.OfUser(l.Holder.UID)
 	case ByOperator, ByThrottle:
-		return kin.Authority()
+		return kinship.Authority()
 	}
-	return kin.Mandate{}
+	return kinship.Mandate{}
 }
 
 // Paced is a lease that is held to a share.

@@ -22,9 +22,9 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/file/wholefile"
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // TestMain makes the test binary the guardian where a test asks for one.
@@ -254,7 +254,7 @@ func TestTheLeastShareCounts(t *testing.T) {
 // A process that its user stopped stays stopped, and a traced one is left alone.
 func TestWhatOthersStoppedIsLeft(t *testing.T) {
 	left, paced := spin(t), spin(t)
-	if err := process.Proc().Signal(kin.Authority(), left.id, process.Stop); err != nil {
+	if err := process.Proc().Signal(kinship.Authority(), left.id, process.Stop); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "its user has stopped it", func() bool { return stopped(t, left.id) })
@@ -273,7 +273,7 @@ func TestWhatOthersStoppedIsLeft(t *testing.T) {
 	if !stopped(t, left.id) {
 		t.Error("at its end berth continued what its user had stopped")
 	}
-	_ = process.Proc().Signal(kin.Authority(), left.id, process.Continue)
+	_ = process.Proc().Signal(kinship.Authority(), left.id, process.Continue)
 }
 
 func TestTracedProcessesAreLeft(t *testing.T) {
@@ -385,7 +385,7 @@ func TestProcessesOfOthers(t *testing.T) {
 		t.Skip(err)
 	}
 	t.Cleanup(func() { _ = in.Close(); _ = cmd.Wait() })
-	_ = json.NewEncoder(in).Encode(order{Lease: 7, In: kin.Authority(), Stop: []process.ID{ours.id, theirs.id}, Millis: 500})
+	_ = json.NewEncoder(in).Encode(order{Lease: 7, In: kinship.Authority(), Stop: []process.ID{ours.id, theirs.id}, Millis: 500})
 	var said report
 	if err := json.NewDecoder(out).Decode(&said); err != nil {
 		t.Skipf("nobody cannot run this test: %v", err)
@@ -500,13 +500,13 @@ func TestBothAreKilled(t *testing.T) {
 	daemon := family[cmd.Process.Pid].ID
 	for _, id := range family.Tree([]process.ID{daemon}) {
 		if id != daemon {
-			_ = process.Proc().Signal(kin.Authority(), id, process.Stop) // so that it cannot notice
+			_ = process.Proc().Signal(kinship.Authority(), id, process.Stop) // so that it cannot notice
 		}
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	for _, id := range family.Tree([]process.ID{daemon}) {
-		_ = process.Proc().Signal(kin.Authority(), id, process.Kill)
+		_ = process.Proc().Signal(kinship.Authority(), id, process.Kill)
 	}
 	if !stopped(t, p.id) {
 		t.Skip("the pause ended before the guardian was killed")
@@ -532,7 +532,7 @@ func TestTheDaemonIsSilent(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- Guard(orders, reports) }()
 	go func() {
-		_ = json.NewEncoder(in).Encode(order{Lease: 7, In: kin.Authority(), Stop: []process.ID{p.id}, Millis: 1 << 40})
+		_ = json.NewEncoder(in).Encode(order{Lease: 7, In: kinship.Authority(), Stop: []process.ID{p.id}, Millis: 1 << 40})
 	}()
 	said := json.NewDecoder(out)
 	var r report
@@ -554,7 +554,7 @@ func TestTheDaemonIsSilent(t *testing.T) {
 func TestIdentity(t *testing.T) {
 	p := spin(t)
 	g := &guardian{table: process.Proc()}
-	if _, err := g.halt(kin.Authority(), process.ID{PID: p.id.PID, Start: p.id.Start + 1}); err != errLeave {
+	if _, err := g.halt(kinship.Authority(), process.ID{PID: p.id.PID, Start: p.id.Start + 1}); err != errLeave {
 		t.Errorf("another process with its pid: %v", err)
 	}
 	if stopped(t, p.id) {

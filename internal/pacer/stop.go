@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // ErrDenied means that this process may not signal another one.
@@ -54,7 +54,7 @@ func stoppable(table process.Table, id process.ID) error {
 		return fmt.Errorf("process %d is a job of %s (process %d) at a terminal, which would take it for stopped; start it without the terminal, as with setsid -w, or as a service",
 			id.PID, table.Name(c.Manager), c.Manager)
 	}
-	if err := table.Signal(kin.Authority(), id, process.Probe); errors.Is(err, unix.EPERM) {
+	if err := table.Signal(kinship.Authority(), id, process.Probe); errors.Is(err, unix.EPERM) {
 		return fmt.Errorf("process %d: %w, because it belongs to another user and the daemon is not root", id.PID, ErrDenied)
 	}
 	return nil
@@ -66,7 +66,7 @@ func stoppable(table process.Table, id process.ID) error {
 func continueStopped(table process.Table, ids []process.ID) (continued int) {
 	for _, id := range ids {
 		c, err := table.Control(id)
-		if err == nil && c.Stopped && c.Tracer == 0 && table.Signal(kin.Authority(), id, process.Continue) == nil {
+		if err == nil && c.Stopped && c.Tracer == 0 && table.Signal(kinship.Authority(), id, process.Continue) == nil {
 			continued++
 		}
 	}

@@ -11,12 +11,12 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/notice"
 	"github.com/berth-gpu/berth/internal/park"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -233,7 +233,7 @@ func (p *Parking) prepare(ctx context.Context, r *parked, o order) error {
 		if i := slices.IndexFunc(s.Processes, func(on gpu.Process) bool { return on.PID == m.PID }); i >= 0 && !s.Processes[i].Memory.Known() {
 			return refuse(o.key.ID, park.Unparkable, fmt.Sprintf("the driver does not say how much memory process %d has", m.PID), "")
 		}
-		if err := p.Processes.Signal(kin.Authority(), process.ID(m.Process), process.Probe); errors.Is(err, fs.ErrPermission) {
+		if err := p.Processes.Signal(kinship.Authority(), process.ID(m.Process), process.Probe); errors.Is(err, fs.ErrPermission) {
 			return refuse(o.key.ID, park.NoRights, fmt.Sprintf("process %d belongs to another user, and the daemon is not root", m.PID), "Start the daemon as root.")
 		}
 		if p.Processes.Stopped(process.ID(m.Process)) {

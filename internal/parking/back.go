@@ -9,10 +9,10 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/park"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // Resume brings the memory of a parked lease back to its device. It waits for room
@@ -97,7 +97,7 @@ func (p *Parking) adopt(held *lease.Lease) *parked {
 		return r
 	}
 	r := &parked{
-		kept: kept{Key: held.Key(), Fence: held.Fence, GPU: held.Parts[0].GPU, User: held.Holder.User, In: kin.OfUser(held.Holder.UID), Source: park.ByHand, Returns: held.Parkable, Processes: list},
+		kept: kept{Key: held.Key(), Fence: held.Fence, GPU: held.Parts[0].GPU, User: held.Holder.User, In: kinship.OfUser(held.Holder.UID), Source: park.ByHand, Returns: held.Parkable, Processes: list},
 		mu:   &p.mu, changed: make(chan struct{}), parkedAt: held.ParkedAt,
 	}
 	if held.State == lease.Parked {

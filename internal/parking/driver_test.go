@@ -9,8 +9,8 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/park"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // card is a device with a driver that moves the memory of processes as NVIDIA's
@@ -117,14 +117,14 @@ func (c *card) Started(pid int) (uint64, bool) {
 }
 
 // Facts is in process.Simulated.
-func (c *card) Facts(pid int) (kin.Facts, bool) {
+func (c *card) Facts(pid int) (kinship.Facts, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.procs[pid]
 	if p == nil {
-		return kin.Facts{}, false
+		return kinship.Facts{}, false
 	}
-	return kin.Facts{UID: access.KnownUID(p.uid), Claim: kin.Claim{Lease: p.lease, Fence: p.fence, UID: p.uid}}, true
+	return kinship.Facts{UID: access.KnownUID(p.uid), Claim: kinship.Claim{Lease: p.lease, Fence: p.fence, UID: p.uid}}, true
 }
 
 // sample measures the card.

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/berth-gpu/berth/internal/file/wholefile"
-	"github.com/berth-gpu/berth/internal/kin"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // FileName is the name of the file in the state folder.
@@ -40,8 +40,8 @@ func (p *Parking) recall() *wholefile.Damage {
 			if d.Boot != p.Boot {
 				k.Processes = nil // they ended with the boot that they were started in
 			}
-			if k.In == (kin.Mandate{}) { // an earlier berth wrote it
-				k.In = kin.OfUser(k.Key.UID)
+			if k.In == (kinship.Mandate{}) { // an earlier berth wrote it
+				k.In = kinship.OfUser(k.Key.UID)
 			}
 			p.leases[k.Fence] = &parked{kept: k, mu: &p.mu, changed: make(chan struct{})}
 		}

@@ -6,32 +6,32 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/park"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // kept is what the file says about a lease.
 type kept struct {
-	Key       lease.Key     `json:"key"`
-	Fence     uint64        `json:"fence"`
-	GPU       string        `json:"gpu"`
-	User      string        `json:"user,omitempty"` // the holder's, for events
-	Phase     park.Phase    `json:"phase"`
-	Since     time.Time     `json:"since"`
-	Source    park.Source   `json:"source"`
-	By        gpu.By        `json:"by,omitzero"`
-	In        kin.Mandate   `json:"in,omitzero"` // in whose name its processes are parked
-	Why       string        `json:"why,omitempty"`
-	Returns   bool          `json:"returns,omitempty"` // it waits for its turn to come back, or is going to
-	Wanted    time.Time     `json:"wanted,omitzero"`   // when its program asked for it, after it was parked by hand
-	Times     int           `json:"times"`
-	Moving    time.Duration `json:"moving"`
-	Processes []moved       `json:"processes"`
-	Awake     bool          `json:"awake,omitempty"`    // its programs ask to be woken, so they run on while it is parked
-	Said      bool          `json:"unshared,omitempty"` // who asked said for this time that its processes share no memory
-	Ground    park.Ground   `json:"unshared_by,omitempty"`
-	Simulated bool          `json:"simulated,omitempty"` // the device is, so no memory of the machine is taken
+	Key       lease.Key       `json:"key"`
+	Fence     uint64          `json:"fence"`
+	GPU       string          `json:"gpu"`
+	User      string          `json:"user,omitempty"` // the holder's, for events
+	Phase     park.Phase      `json:"phase"`
+	Since     time.Time       `json:"since"`
+	Source    park.Source     `json:"source"`
+	By        gpu.By          `json:"by,omitzero"`
+	In        kinship.Mandate `json:"in,omitzero"` // in whose name its processes are parked
+	Why       string          `json:"why,omitempty"`
+	Returns   bool            `json:"returns,omitempty"` // it waits for its turn to come back, or is going to
+	Wanted    time.Time       `json:"wanted,omitzero"`   // when its program asked for it, after it was parked by hand
+	Times     int             `json:"times"`
+	Moving    time.Duration   `json:"moving"`
+	Processes []moved         `json:"processes"`
+	Awake     bool            `json:"awake,omitempty"`    // its programs ask to be woken, so they run on while it is parked
+	Said      bool            `json:"unshared,omitempty"` // who asked said for this time that its processes share no memory
+	Ground    park.Ground     `json:"unshared_by,omitempty"`
+	Simulated bool            `json:"simulated,omitempty"` // the device is, so no memory of the machine is taken
 }
 
 // moved is a process whose memory moves.
@@ -142,7 +142,7 @@ func (r *parked) touch() {
 }
 
 // mandate returns in whose name the processes of the lease are parked.
-func (r *parked) mandate() kin.Mandate {
+func (r *parked) mandate() kinship.Mandate {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.In

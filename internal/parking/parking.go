@@ -20,12 +20,12 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/file/wholefile"
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/park"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // Book knows the leases and who waits. The ledger does.
@@ -38,7 +38,7 @@ type Book interface {
 	// Members lists the processes that berth may act on for a lease.
 	Members(k lease.Key, fence uint64) []process.ID
 	// ParkMandate returns in whose name somebody parks a lease.
-	ParkMandate(k lease.Key, by access.Actor) kin.Mandate
+	ParkMandate(k lease.Key, by access.Actor) kinship.Mandate
 	// Processes lists the processes that were last seen on a device.
 	Processes(uuid string) []ledger.Process
 	// Unshared reports whether the owner or the service of a lease says that its

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/berth-gpu/berth/internal/kin"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // A shell at a terminal manages its jobs; without a terminal, and in the group of
@@ -63,7 +63,7 @@ func TestControl(t *testing.T) {
 		if err != nil || (c.Manager == cmd.Process.Pid) != test.managed || !test.managed && c.Manager != 0 || c.Stopped || c.Tracer != 0 {
 			t.Errorf("%s: %+v, %v", name, c, err)
 		}
-		_ = Proc().Signal(kin.Authority(), id, Kill)
+		_ = Proc().Signal(kinship.Authority(), id, Kill)
 		_ = in.Close()
 		_ = cmd.Wait() // how it ended does not matter
 	}

@@ -9,31 +9,31 @@ import (
 	"strings"
 
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/kin"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
-// Facts reads what package kin goes by of a process, without the login name of
+// Facts reads what package kinship goes by of a process, without the login name of
 // its user. What this process may not read is absent: only root reads the
 // environments and executables of every user.
-func (t Table) Facts(id ID) kin.Facts {
+func (t Table) Facts(id ID) kinship.Facts {
 	if id.PID > lastPID {
 		said, _ := t.simulated.facts(id.PID)
 		return said
 	}
 	uid, err := t.UID(id.PID)
 	if err != nil {
-		return kin.Facts{}
+		return kinship.Facts{}
 	}
 	lease, _ := t.Variable(id.PID, "BERTH_LEASE")
 	fence, _ := t.Variable(id.PID, "BERTH_FENCE")
-	return kin.Facts{
-		UID: access.KnownUID(uid), Claim: kin.ParseClaim(lease, fence, uid),
+	return kinship.Facts{
+		UID: access.KnownUID(uid), Claim: kinship.ParseClaim(lease, fence, uid),
 		Cgroups: t.Cgroups(id.PID), Programs: t.programs(id.PID),
 	}
 }
 
 // Cgroups returns the paths of the control groups of a process, see
-// kin.ParseCgroups, or the one that a simulation says it is in.
+// kinship.ParseCgroups, or the one that a simulation says it is in.
 func (t Table) Cgroups(pid int) []string {
 	if said, _ := t.simulated.facts(pid); len(said.Cgroups) > 0 {
 		return said.Cgroups
@@ -42,7 +42,7 @@ func (t Table) Cgroups(pid int) []string {
 	if err != nil {
 		return nil
 	}
-	return kin.ParseCgroups(string(text))
+	return kinship.ParseCgroups(string(text))
 }
 
 // mostCommand is how much of the command of a process is read, in bytes: enough
@@ -61,7 +61,7 @@ func (t Table) programs(pid int) []string {
 	if command := t.Command(pid); len(command) > 0 {
 		names = append(names, command[0])
 	}
-	return kin.Programs(names...)
+	return kinship.Programs(names...)
 }
 
 // Command returns the first words of the command of a process; none if it is a

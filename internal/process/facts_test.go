@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/kin"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 func TestFacts(t *testing.T) {
@@ -33,13 +33,13 @@ func TestFacts(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := Proc().Facts(id)
-	if want := kin.ParseClaim("embed", "5", os.Geteuid()); f.Claim != want || f.UID != access.KnownUID(os.Geteuid()) {
+	if want := kinship.ParseClaim("embed", "5", os.Geteuid()); f.Claim != want || f.UID != access.KnownUID(os.Geteuid()) {
 		t.Errorf("it claims %v as %v, want %v", f.Claim, f.UID, want)
 	}
 	if command := Proc().Command(id.PID); !slices.Contains(f.Programs, "bash") || !slices.Equal(command, []string{"bash", script}) {
 		t.Errorf("it goes by %q, and its command is %q", f.Programs, command)
 	}
-	if f := Proc().Facts(ID{PID: 1 << 30}); !reflect.DeepEqual(f, kin.Facts{}) {
+	if f := Proc().Facts(ID{PID: 1 << 30}); !reflect.DeepEqual(f, kinship.Facts{}) {
 		t.Errorf("nobody is %+v", f)
 	}
 }
@@ -58,7 +58,7 @@ func TestFactsOfAWrittenTable(t *testing.T) {
 		}
 	}
 	got := Table{root: root}.Facts(ID{PID: 7})
-	want := kin.Facts{UID: access.KnownUID(8), Cgroups: []string{"/system.slice/embed.service"}, Programs: []string{"embed"}}
+	want := kinship.Facts{UID: access.KnownUID(8), Cgroups: []string{"/system.slice/embed.service"}, Programs: []string{"embed"}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("it is %+v, want %+v", got, want)
 	}

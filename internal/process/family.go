@@ -4,16 +4,16 @@ import (
 	"os"
 	"strconv"
 
-	"github.com/berth-gpu/berth/internal/kin"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // Family reads all living processes, each with its parent. A process whose
 // parent has ended belongs to the process that took it over.
-func (t Table) Family() kin.Family {
-	all := kin.Family{}
+func (t Table) Family() kinship.Family {
+	all := kinship.Family{}
 	for _, pid := range t.PIDs() {
 		if s, err := t.stat(pid); err == nil && s.state != 'Z' && s.state != 'X' {
-			all[pid] = kin.Relative{ID: ID{PID: pid, Start: s.start}, Parent: s.parent}
+			all[pid] = kinship.Relative{ID: ID{PID: pid, Start: s.start}, Parent: s.parent}
 		}
 	}
 	return all

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/berth-gpu/berth/internal/kin"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // family starts a shell with a child that outlives it, and returns both.
@@ -56,7 +56,7 @@ func family(t *testing.T) (shell *exec.Cmd, grandchild ID) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = Proc().Signal(kin.Authority(), grandchild, syscall.SIGKILL) })
+	t.Cleanup(func() { _ = Proc().Signal(kinship.Authority(), grandchild, syscall.SIGKILL) })
 	return shell, grandchild
 }
 
@@ -85,20 +85,20 @@ func TestSignalIsForThatVeryProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := table.Signal(kin.Authority(), ID{PID: id.PID, Start: id.Start + 1}, syscall.SIGKILL); !errors.Is(err, ErrGone) {
+	if err := table.Signal(kinship.Authority(), ID{PID: id.PID, Start: id.Start + 1}, syscall.SIGKILL); !errors.Is(err, ErrGone) {
 		t.Errorf("a signal to an earlier owner of the pid: %v", err)
 	}
 	if !table.Alive(id) {
 		t.Fatal("it was killed")
 	}
-	if err := table.Signal(kin.Authority(), id, syscall.SIGTERM); err != nil {
+	if err := table.Signal(kinship.Authority(), id, syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	failed := (*exec.ExitError)(nil)
 	if err := cmd.Wait(); !errors.As(err, &failed) || failed.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
 		t.Errorf("it ended with %v", err)
 	}
-	if err := table.Signal(kin.Authority(), id, syscall.SIGTERM); !errors.Is(err, ErrGone) {
+	if err := table.Signal(kinship.Authority(), id, syscall.SIGTERM); !errors.Is(err, ErrGone) {
 		t.Errorf("a signal to a process that has ended: %v", err)
 	}
 }

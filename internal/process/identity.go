@@ -16,14 +16,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/kin"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // ErrGone means that there is no such process, or none any more.
 var ErrGone = errors.New("the process is gone")
 
 // ID is one process, and never another one that got the same pid later.
-type ID = kin.ID
+type ID = kinship.ID
 
 // userHz is how many ticks a second has in the numbers that Linux shows to
 // programs.
@@ -110,34 +110,34 @@ func (t Table) UID(pid int) (int, error) {
 }
 
 // UIDs returns the user ids of a process. Those of a simulated one are all the same.
-func (t Table) UIDs(pid int) (kin.UIDs, error) {
+func (t Table) UIDs(pid int) (kinship.UIDs, error) {
 	if pid > lastPID {
 		said, _ := t.simulated.facts(pid)
 		if uid, known := said.UID.Get(); known {
-			return kin.UIDs{Real: uid, Effective: uid, Saved: uid}, nil
+			return kinship.UIDs{Real: uid, Effective: uid, Saved: uid}, nil
 		}
 	}
 	text, err := os.ReadFile(filepath.Join(t.root, strconv.Itoa(pid), "status"))
 	if err != nil {
-		return kin.UIDs{}, gone(pid, err)
+		return kinship.UIDs{}, gone(pid, err)
 	}
 	for line := range strings.Lines(string(text)) {
 		if rest, ok := strings.CutPrefix(line, "Uid:"); ok {
 			return parseUIDs(pid, strings.Fields(rest))
 		}
 	}
-	return kin.UIDs{}, fmt.Errorf("process %d: its status names no user", pid)
+	return kinship.UIDs{}, fmt.Errorf("process %d: its status names no user", pid)
 }
 
 // parseUIDs reads the user ids in a status: real, effective, saved and that for
 // files.
-func parseUIDs(pid int, fields []string) (u kin.UIDs, err error) {
+func parseUIDs(pid int, fields []string) (u kinship.UIDs, err error) {
 	if len(fields) < 3 {
 		return u, fmt.Errorf("process %d: its status names %d users", pid, len(fields))
 	}
 	for i, into := range []*int{&u.Real, &u.Effective, &u.Saved} {
 		if *into, err = strconv.Atoi(fields[i]); err != nil {
-			return kin.UIDs{}, fmt.Errorf("process %d: its status names no user: %w", pid, err)
+			return kinship.UIDs{}, fmt.Errorf("process %d: its status names no user: %w", pid, err)
 		}
 	}
 	return u, nil

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/berth-gpu/berth/internal/kin"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // uidsVariable has this program become other users and wait, instead of testing.
@@ -19,7 +19,7 @@ const uidsVariable = "BERTH_TEST_UIDS"
 // becomeUsers takes the real, effective and saved uid that the environment names,
 // and waits until its input ends.
 func becomeUsers(said string) int {
-	var u kin.UIDs
+	var u kinship.UIDs
 	if _, err := fmt.Sscanf(said, "%d %d %d", &u.Real, &u.Effective, &u.Saved); err != nil {
 		return 2
 	}
@@ -32,7 +32,7 @@ func becomeUsers(said string) int {
 }
 
 // as starts a process with these user ids.
-func as(t *testing.T, u kin.UIDs) ID {
+func as(t *testing.T, u kinship.UIDs) ID {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d %d", uidsVariable, u.Real, u.Effective, u.Saved))
@@ -70,7 +70,7 @@ func TestReachIsWhatKillAllows(t *testing.T) {
 	const user, other = 65534, 65533
 	table := Proc()
 	var all, want []ID
-	for _, u := range []kin.UIDs{
+	for _, u := range []kinship.UIDs{
 		{Real: user, Effective: user, Saved: user},
 		{Real: other, Effective: other, Saved: other},
 		{},
@@ -87,7 +87,7 @@ func TestReachIsWhatKillAllows(t *testing.T) {
 		kill := exec.Command("sh", "-c", fmt.Sprintf("kill -0 %d", id.PID))
 		kill.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
 		allowed := kill.Run() == nil
-		err := table.Signal(kin.OfUser(user), id, Probe)
+		err := table.Signal(kinship.OfUser(user), id, Probe)
 		if (err == nil) != allowed || err != nil && !errors.Is(err, ErrSpared) {
 			t.Errorf("ids %+v: the kernel lets the user signal it: %v; berth says %v", u, allowed, err)
 		}
@@ -95,16 +95,16 @@ func TestReachIsWhatKillAllows(t *testing.T) {
 		if allowed {
 			want = append(want, id)
 		}
-		if err := table.Signal(kin.Authority(), id, Probe); err != nil {
+		if err := table.Signal(kinship.Authority(), id, Probe); err != nil {
 			t.Errorf("ids %+v: authority does not reach it: %v", u, err)
 		}
-		if err := table.Signal(kin.Mandate{}, id, Kill); !errors.Is(err, ErrSpared) || !table.Alive(id) {
+		if err := table.Signal(kinship.Mandate{}, id, Kill); !errors.Is(err, ErrSpared) || !table.Alive(id) {
 			t.Errorf("ids %+v: nobody reached it: %v", u, err)
 		}
 	}
 	ended := child(t)
 	gone := ID{PID: ended.Process.Pid, Start: 1}
-	reached, spared := table.Reach(kin.OfUser(user), append(all, gone))
+	reached, spared := table.Reach(kinship.OfUser(user), append(all, gone))
 	if fmt.Sprint(reached) != fmt.Sprint(want) || len(reached)+len(spared) != len(all) {
 		t.Errorf("reached are %v, want %v; spared are %v", reached, want, spared)
 	}
@@ -115,14 +115,14 @@ func TestUnknownUsersAreSpared(t *testing.T) {
 	id := ID{PID: 7, Start: 12345}
 	for name, status := range map[string]string{"no line": "Name:\tx\n", "one id": "Uid:\t65534\n", "no numbers": "Uid:\tx\ty\tz\tw\n"} {
 		table := written(t, status)
-		if err := table.Reaches(kin.OfUser(65534), id); !errors.Is(err, ErrSpared) {
+		if err := table.Reaches(kinship.OfUser(65534), id); !errors.Is(err, ErrSpared) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := table.Reaches(kin.Authority(), id); err != nil {
+		if err := table.Reaches(kinship.Authority(), id); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := written(t, "Uid:\t1\t1\t65534\t1\n").Reaches(kin.OfUser(65534), ID{PID: 7, Start: 1}); !errors.Is(err, ErrGone) {
+	if err := written(t, "Uid:\t1\t1\t65534\t1\n").Reaches(kinship.OfUser(65534), ID{PID: 7, Start: 1}); !errors.Is(err, ErrGone) {
 		t.Errorf("another process with the same number: %v", err)
 	}
 }

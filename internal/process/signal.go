@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/berth-gpu/berth/internal/kin"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // Signal is what can be sent to a process.
@@ -27,7 +27,7 @@ var ErrSpared = errors.New("it belongs to another user")
 
 // Reach divides processes into those that an act reaches, and those that it must
 // spare. It leaves out those that have ended.
-func (t Table) Reach(in kin.Mandate, ids []ID) (reached, spared []ID) {
+func (t Table) Reach(in kinship.Mandate, ids []ID) (reached, spared []ID) {
 	for _, id := range ids {
 		switch err := t.Reaches(in, id); {
 		case err == nil:
@@ -43,8 +43,8 @@ func (t Table) Reach(in kin.Mandate, ids []ID) (reached, spared []ID) {
 // if nobody can tell. A caller that sends a signal opens a pidfd, asks Reaches, and
 // sends at once. A process can still change its user in between: then its old user
 // could have sent the signal in the same moment.
-func (t Table) Reaches(in kin.Mandate, id ID) error {
-	uids, err := kin.UIDs{}, error(nil)
+func (t Table) Reaches(in kinship.Mandate, id ID) error {
+	uids, err := kinship.UIDs{}, error(nil)
 	if !in.All {
 		uids, err = t.UIDs(id.PID)
 	}
@@ -76,7 +76,7 @@ func (t Table) Describe(ids []ID) []string {
 // mandate reaches it, and sends the signal through the pidfd. It returns ErrGone if
 // the process is gone, and ErrSpared if the mandate does not reach it. A simulated
 // process ends with the first signal.
-func (t Table) Signal(in kin.Mandate, id ID, signal Signal) error {
+func (t Table) Signal(in kinship.Mandate, id ID, signal Signal) error {
 	if sim, start := t.simulated.of(id.PID); sim != nil && start == id.Start {
 		if err := t.Reaches(in, id); err != nil {
 			return fmt.Errorf("signal %w", err)

@@ -1,6 +1,6 @@
 package process
 
-import "github.com/berth-gpu/berth/internal/kin"
+import "github.com/berth-gpu/berth/internal/process/kinship"
 
 // lastPID is the largest pid that Linux gives to a process. A larger one belongs
 // to a process that exists only in a simulation.
@@ -16,7 +16,7 @@ type Simulated interface {
 	// Facts returns what the simulation says about a simulated process, and the
 	// control group that it says a real process is in. It returns false if it
 	// says nothing.
-	Facts(pid int) (kin.Facts, bool)
+	Facts(pid int) (kinship.Facts, bool)
 }
 
 // With returns a table that has the processes of a simulation beside those of
@@ -47,11 +47,11 @@ func (s *simulations) of(pid int) (found Simulated, start uint64) {
 }
 
 // facts returns what a simulation says about a process.
-func (s *simulations) facts(pid int) (kin.Facts, bool) {
+func (s *simulations) facts(pid int) (kinship.Facts, bool) {
 	for ; s != nil; s = s.rest {
 		if f, says := s.first.Facts(pid); says {
 			return f, true
 		}
 	}
-	return kin.Facts{}, false
+	return kinship.Facts{}, false
 }

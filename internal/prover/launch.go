@@ -6,8 +6,8 @@ import (
 	"os/exec"
 	"strconv"
 
-	"github.com/berth-gpu/berth/internal/child"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/child"
 	"github.com/berth-gpu/berth/internal/proof"
 )
 

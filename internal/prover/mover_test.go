@@ -16,9 +16,9 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/exam"
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/park"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // helperForParking is the whole helper process, as cmd/berth-serve starts it.
@@ -225,7 +225,7 @@ func TestRefusals(t *testing.T) {
 func stop(t *testing.T, p park.Process) {
 	t.Helper()
 	id := process.ID{PID: p.PID, Start: p.Start}
-	if err := process.Proc().Signal(kin.Authority(), id, process.Stop); err != nil {
+	if err := process.Proc().Signal(kinship.Authority(), id, process.Stop); err != nil {
 		t.Fatal(err)
 	}
 	// It is our child, so the kernel tells when it has stopped.

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/device"
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/park"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // simulation is a session with a simulated device. It waits as long as the device
@@ -173,7 +173,7 @@ func happen(ctx context.Context, f *park.Fault, now park.When) (refused string, 
 	case park.KillDaemon:
 		own, err := process.Proc().Identify(os.Getpid())
 		if err == nil {
-			err = process.Proc().Signal(kin.Authority(), own, process.Kill)
+			err = process.Proc().Signal(kinship.Authority(), own, process.Kill)
 		}
 		if err != nil {
 			return "", err

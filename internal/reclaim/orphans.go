@@ -8,8 +8,8 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // orphans names the processes that go on using devices after their leases have
@@ -39,7 +39,7 @@ func (c *climb) orphans(ctx context.Context) (done, left []api.RungStep) {
 	failed := make([]error, len(ending))
 	var group sync.WaitGroup
 	for i, o := range ending {
-		group.Go(func() { failed[i] = c.Orphans.End(ctx, o, kin.MandateOf(c.by)) })
+		group.Go(func() { failed[i] = c.Orphans.End(ctx, o, kinship.MandateOf(c.by)) })
 	}
 	group.Wait()
 	if len(ending) > 0 {

@@ -13,12 +13,12 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/peaks"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 	"github.com/berth-gpu/berth/internal/watchdog"
 )
 
@@ -54,7 +54,7 @@ type Orphans interface {
 	List() []Orphan
 	// End ends an orphan, and waits for its end. It leaves a process alone that
 	// runs under a lease again.
-	End(ctx context.Context, o Orphan, in kin.Mandate) error
+	End(ctx context.Context, o Orphan, in kinship.Mandate) error
 }
 
 // Peaks remembers how much memory programs use.

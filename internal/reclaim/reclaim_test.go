@@ -18,13 +18,13 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/park"
 	"github.com/berth-gpu/berth/internal/peaks"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 	"github.com/berth-gpu/berth/internal/watchdog"
 )
 
@@ -174,7 +174,7 @@ func (w *world) List() []Orphan {
 	return slices.Clone(w.orphans)
 }
 
-func (w *world) End(_ context.Context, o Orphan, _ kin.Mandate) error {
+func (w *world) End(_ context.Context, o Orphan, _ kinship.Mandate) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.immune {

@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/launch"
+	"github.com/berth-gpu/berth/internal/process/launch"
 	"github.com/berth-gpu/berth/internal/text/term"
 	"github.com/berth-gpu/berth/internal/text/words"
 )

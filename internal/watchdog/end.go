@@ -12,10 +12,10 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/notice"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // Run carries out the decisions until ctx ends. It leaves what is not finished
@@ -57,14 +57,14 @@ func (w *Watchdog) done(what any) {
 // End revokes a lease for a reason that the watchdog does not see itself, in the
 // name of somebody: it ends the processes of the lease first. It does not block,
 // and does nothing if that has begun already.
-func (w *Watchdog) End(h Holding, in kin.Mandate, why string) {
+func (w *Watchdog) End(h Holding, in kinship.Mandate, why string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.end(h, in, why)
 }
 
 // end begins to revoke a lease, once. The caller holds mu.
-func (w *Watchdog) end(h Holding, in kin.Mandate, why string) {
+func (w *Watchdog) end(h Holding, in kinship.Mandate, why string) {
 	key, fence := h.Lease, h.Fence
 	if w.ending[fence] {
 		return
@@ -105,7 +105,7 @@ func (w *Watchdog) leftAlone(spared []process.ID) string {
 // that cannot be ended is not tried again.
 func (w *Watchdog) endStranger(on gpu.Device, s Stranger, by Settings) func(context.Context) {
 	return func(ctx context.Context) {
-		if left := w.stopStranger(ctx, on, s, "gpu.foreign is "+string(by.Foreign), kin.Authority(), by.Grace); len(left) == 0 && ctx.Err() == nil {
+		if left := w.stopStranger(ctx, on, s, "gpu.foreign is "+string(by.Foreign), kinship.Authority(), by.Grace); len(left) == 0 && ctx.Err() == nil {
 			w.done(s.ID)
 		}
 	}
@@ -117,7 +117,7 @@ var ErrLeased = errors.New("it runs under a lease now")
 // EndOrphan ends a process whose lease has ended, in the name of somebody, and waits
 // for its end. Policy says why berth may. It leaves alone a process that runs under
 // a lease again.
-func (w *Watchdog) EndOrphan(ctx context.Context, on gpu.Device, s Stranger, in kin.Mandate, policy string) error {
+func (w *Watchdog) EndOrphan(ctx context.Context, on gpu.Device, s Stranger, in kinship.Mandate, policy string) error {
 	w.mu.Lock()
 	grace, begun := w.settings.Grace, w.ending[s.ID]
 	w.ending[s.ID] = true
@@ -147,7 +147,7 @@ func (w *Watchdog) EndOrphan(ctx context.Context, on gpu.Device, s Stranger, in 
 // stopStranger ends a process under no lease, because of a policy, and sends an
 // event. It leaves alone a process that gets a lease meanwhile. It returns the
 // process if it could not end it.
-func (w *Watchdog) stopStranger(ctx context.Context, on gpu.Device, s Stranger, policy string, in kin.Mandate, grace time.Duration) []process.ID {
+func (w *Watchdog) stopStranger(ctx context.Context, on gpu.Device, s Stranger, policy string, in kinship.Mandate, grace time.Duration) []process.ID {
 	adopted := false
 	leased := func(id process.ID) bool {
 		adopted = adopted || w.book.Leased(on.UUID, id)
@@ -192,14 +192,14 @@ const (
 
 // target is the processes that an act ends.
 type target struct {
-	in      kin.Mandate // in whose name
+	in      kinship.Mandate // in whose name
 	members func() (members, barred []process.ID)
 	moved   func(process.ID) bool // a member is under another lease now
 	scoped  bool                  // only what is a member now may be signalled
 }
 
 // membersOf returns the processes of a lease, or some of them, as a target.
-func (w *Watchdog) membersOf(h Holding, in kin.Mandate, which func(lease.Key, uint64) (members, barred []process.ID)) target {
+func (w *Watchdog) membersOf(h Holding, in kinship.Mandate, which func(lease.Key, uint64) (members, barred []process.ID)) target {
 	return target{
 		in: in, scoped: h.Scoped,
 		members: func() (members, barred []process.ID) { return which(h.Lease, h.Fence) },
@@ -248,7 +248,7 @@ func union(list, more []process.ID) []process.ID {
 	return list
 }
 
-func (w *Watchdog) signal(in kin.Mandate, members []process.ID, signal process.Signal) {
+func (w *Watchdog) signal(in kinship.Mandate, members []process.ID, signal process.Signal) {
 	for _, id := range members {
 		// If the process has ended, all is well. One that may not be signalled
 		// is found alive in the end, and reported.
@@ -284,7 +284,7 @@ func (w *Watchdog) complain(h Holding, left []process.ID) {
 // the reason is unknown.
 func (w *Watchdog) whyLeft(left []process.ID) string {
 	for _, p := range left {
-		if err := w.processes.Signal(kin.Authority(), p, process.Probe); err != nil && !errors.Is(err, process.ErrGone) {
+		if err := w.processes.Signal(kinship.Authority(), p, process.Probe); err != nil && !errors.Is(err, process.ErrGone) {
 			return fmt.Sprintf(" (%v: the daemon must run as root to end those of others)", err)
 		}
 	}

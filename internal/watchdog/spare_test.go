@@ -7,9 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // A lease that ends in the name of its user leaves alone what the user may not
@@ -18,14 +18,14 @@ import (
 func TestEndSparesOthers(t *testing.T) {
 	const ada = 1000
 	for name, c := range map[string]struct {
-		in     kin.Mandate
+		in     kinship.Mandate
 		sent   string
 		spared []string
 	}{
-		"the user's":  {kin.OfUser(ada), "terminated 1, terminated 3, terminated 4, killed 4", []string{"2", "3"}},
-		"authority":   {kin.Authority(), "terminated 1, terminated 2, terminated 3, terminated 4, killed 3, killed 4", nil},
-		"nobody's":    {kin.Mandate{}, "", []string{"1", "2", "3", "4"}},
-		"without uid": {kin.OfUser(lease.NoUID), "", []string{"1", "2", "3", "4"}},
+		"the user's":  {kinship.OfUser(ada), "terminated 1, terminated 3, terminated 4, killed 4", []string{"2", "3"}},
+		"authority":   {kinship.Authority(), "terminated 1, terminated 2, terminated 3, terminated 4, killed 3, killed 4", nil},
+		"nobody's":    {kinship.Mandate{}, "", []string{"1", "2", "3", "4"}},
+		"without uid": {kinship.OfUser(lease.NoUID), "", []string{"1", "2", "3", "4"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestEndOrphanOfAnother(t *testing.T) {
 		world := newWorld()
 		world.ends = map[process.ID]time.Duration{pid(7): 0}
 		w := world.watchdog(Warn, Show)
-		if err := w.EndOrphan(t.Context(), gpuA, Stranger{ID: pid(7), Ended: "train"}, kin.OfUser(1000), "a test"); err == nil || !strings.Contains(err.Error(), "belongs to another user") {
+		if err := w.EndOrphan(t.Context(), gpuA, Stranger{ID: pid(7), Ended: "train"}, kinship.OfUser(1000), "a test"); err == nil || !strings.Contains(err.Error(), "belongs to another user") {
 			t.Errorf("it returns %v", err)
 		}
 		if world.sent() != "" || len(world.recorded) > 0 {

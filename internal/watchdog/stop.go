@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/kin"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // HeatPolicy says what to do about the holders of a device that is too hot.
@@ -63,7 +63,7 @@ func (w *Watchdog) Stop(on gpu.Device, now time.Time, halt *Halt, holdings []Hol
 		case h.Scoped:
 			w.stopUsers(h, why)
 		default:
-			w.end(h, kin.Authority(), why)
+			w.end(h, kinship.Authority(), why)
 		}
 	}
 	w.halts[on.UUID] = after

@@ -9,9 +9,9 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/notice"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -61,7 +61,7 @@ func (w *Watchdog) stopUsers(h Holding, why string) {
 	grace := w.settings.Grace
 	w.add(func(ctx context.Context) {
 		defer w.done(fence)
-		t := w.membersOf(h, kin.Authority(), w.book.Users)
+		t := w.membersOf(h, kinship.Authority(), w.book.Users)
 		first, spared := w.look(t)
 		if len(first) == 0 && len(spared) == 0 { // they, or the lease, have ended meanwhile
 			return

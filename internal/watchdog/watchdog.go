@@ -17,9 +17,9 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // Policy says what to do about a lease that uses more than it holds.
@@ -94,8 +94,8 @@ type Book interface {
 
 // Processes sends signals. See process.Table.
 type Processes interface {
-	Signal(in kin.Mandate, id process.ID, signal process.Signal) error
-	Reach(in kin.Mandate, ids []process.ID) (reached, spared []process.ID)
+	Signal(in kinship.Mandate, id process.ID, signal process.Signal) error
+	Reach(in kinship.Mandate, ids []process.ID) (reached, spared []process.ID)
 	Describe(ids []process.ID) []string
 	Alive(id process.ID) bool
 }
@@ -225,7 +225,7 @@ func (w *Watchdog) overLimit(on gpu.Device, now time.Time, h Holding, samples in
 	case Stop:
 		w.stopUsers(h, why)
 	case Revoke:
-		w.end(h, kin.Authority(), why)
+		w.end(h, kinship.Authority(), why)
 	}
 }
 

@@ -17,9 +17,9 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 var gpuA, gpuB = gpu.Device{UUID: "GPU-a", Index: 3}, gpu.Device{UUID: "GPU-b", Index: 4}
@@ -59,13 +59,13 @@ func newWorld() *world {
 func pid(n int) process.ID { return process.ID{PID: n, Start: uint64(n)} }
 
 // Reach spares the processes of others in the name of a user.
-func (w *world) Reach(in kin.Mandate, ids []process.ID) (reached, spared []process.ID) {
+func (w *world) Reach(in kinship.Mandate, ids []process.ID) (reached, spared []process.ID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, id := range ids {
 		switch {
 		case !w.alive(id):
-		case in.Reaches(kin.UIDs{Real: w.users[id], Saved: w.users[id]}):
+		case in.Reaches(kinship.UIDs{Real: w.users[id], Saved: w.users[id]}):
 			reached = append(reached, id)
 		default:
 			spared = append(spared, id)
@@ -81,7 +81,7 @@ func (w *world) Describe(ids []process.ID) (list []string) {
 	return list
 }
 
-func (w *world) Signal(in kin.Mandate, id process.ID, s unix.Signal) error {
+func (w *world) Signal(in kinship.Mandate, id process.ID, s unix.Signal) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.alive(id) {
@@ -90,7 +90,7 @@ func (w *world) Signal(in kin.Mandate, id process.ID, s unix.Signal) error {
 	if w.immune[id] {
 		return errors.New("operation not permitted")
 	}
-	if !in.Reaches(kin.UIDs{Real: w.users[id], Saved: w.users[id]}) {
+	if !in.Reaches(kinship.UIDs{Real: w.users[id], Saved: w.users[id]}) {
 		return process.ErrSpared
 	}
 	w.signals = append(w.signals, fmt.Sprintf("%v %d", s, id.PID))
@@ -522,7 +522,7 @@ func TestEndOrphan(t *testing.T) {
 				world := newWorld()
 				world.ends[pid(7)], world.immune[pid(7)], world.moved[pid(7)] = test.ends, test.immune, test.leased
 				w := world.watchdog(Warn, Show)
-				err := w.EndOrphan(t.Context(), gpuA, Stranger{ID: pid(7), Name: "python", User: "bob", Memory: 300, Ended: "train"}, kin.Authority(), "optimization.orphans is end")
+				err := w.EndOrphan(t.Context(), gpuA, Stranger{ID: pid(7), Name: "python", User: "bob", Memory: 300, Ended: "train"}, kinship.Authority(), "optimization.orphans is end")
 				got := ""
 				if err != nil {
 					got = err.Error()

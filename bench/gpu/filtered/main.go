@@ -14,8 +14,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/berth-gpu/berth/internal/cgroup"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/cgroup"
 )
 
 func main() {

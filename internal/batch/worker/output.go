@@ -8,7 +8,7 @@ import (
 	"sync"
 	"unicode"
 
-	"github.com/berth-gpu/berth/internal/child"
+	"github.com/berth-gpu/berth/internal/process/child"
 )
 
 // sharedLog lets several workers print to one writer, line by line.

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/berth-gpu/berth/internal/child"
+	"github.com/berth-gpu/berth/internal/process/child"
 )
 
 // Command says what a worker runs.

@@ -20,7 +20,7 @@ import (
 	"github.com/berth-gpu/berth/internal/batch/record"
 	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/crew"
-	"github.com/berth-gpu/berth/internal/launch"
+	"github.com/berth-gpu/berth/internal/process/launch"
 	"github.com/berth-gpu/berth/internal/text/flagvalue"
 	"github.com/berth-gpu/berth/internal/text/words"
 	"github.com/berth-gpu/berth/internal/view"

@@ -5,8 +5,8 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/kin"
 	processes "github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 var _ processes.Simulated = (*Backend)(nil)
@@ -71,30 +71,30 @@ func (c *card) setFate(pid int, f fate) {
 // Facts returns what the script says about a process of its own: its user, its
 // control group, and its name, which is its program. Of a guest it returns the
 // control group that its file names.
-func (b *Backend) Facts(pid int) (kin.Facts, bool) {
+func (b *Backend) Facts(pid int) (kinship.Facts, bool) {
 	now := b.elapsed()
 	for _, c := range b.cards {
 		if f, says := c.facts(pid, now); says {
 			return f, true
 		}
 	}
-	return kin.Facts{}, false
+	return kinship.Facts{}, false
 }
 
-func (c *card) facts(pid int, now time.Duration) (kin.Facts, bool) {
+func (c *card) facts(pid int, now time.Duration) (kinship.Facts, bool) {
 	if c.script.lost(now) {
-		return kin.Facts{}, false
+		return kinship.Facts{}, false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if cgroup := c.guests.cgroup(pid); cgroup != "" {
-		return kin.Facts{Cgroups: []string{cgroup}}, true
+		return kinship.Facts{Cgroups: []string{cgroup}}, true
 	}
 	for _, r := range c.script.processes(now, c.fates) {
 		if r.pid != pid {
 			continue
 		}
-		f := kin.Facts{Programs: kin.Programs(r.name)}
+		f := kinship.Facts{Programs: kinship.Programs(r.name)}
 		if uid, known := r.uid.Get(); known {
 			f.UID = access.KnownUID(uid)
 		}
@@ -103,5 +103,5 @@ func (c *card) facts(pid int, now time.Duration) (kin.Facts, bool) {
 		}
 		return f, true
 	}
-	return kin.Facts{}, false
+	return kinship.Facts{}, false
 }

@@ -13,8 +13,8 @@ import (
 
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/device/sim"
-	"github.com/berth-gpu/berth/internal/kin"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // A scripted process is one in the table of processes while it runs, a new one
@@ -35,17 +35,17 @@ timeline:
 	if err != nil || !table.Alive(first) || len(table.Line(first)) != 1 {
 		t.Fatalf("it is %v, %v", first, err)
 	}
-	if err := table.Signal(kin.Authority(), first, 0); err != nil || !table.Alive(first) {
+	if err := table.Signal(kinship.Authority(), first, 0); err != nil || !table.Alive(first) {
 		t.Errorf("asked whether it is there: %v", err)
 	}
-	if err := table.Signal(kin.Authority(), process.ID{PID: first.PID, Start: first.Start + 1}, unix.SIGKILL); !errors.Is(err, process.ErrGone) || !table.Alive(first) {
+	if err := table.Signal(kinship.Authority(), process.ID{PID: first.PID, Start: first.Start + 1}, unix.SIGKILL); !errors.Is(err, process.ErrGone) || !table.Alive(first) {
 		t.Errorf("a signal to another one with its pid: %v", err)
 	}
 	dev := scan(t, b)[1]
 	if load := fast(t, dev).Utilization.Or(0); load != 50 {
 		t.Errorf("the load is %v", load)
 	}
-	if err := table.Signal(kin.Authority(), first, unix.SIGTERM); err != nil || table.Alive(first) {
+	if err := table.Signal(kinship.Authority(), first, unix.SIGTERM); err != nil || table.Alive(first) {
 		t.Errorf("signalled: %v, alive %v", err, table.Alive(first))
 	}
 	if s := fast(t, dev); s.Utilization.Or(1) != 0 || len(s.Processes) != 0 {
@@ -69,7 +69,7 @@ timeline:
   - {device: 0, process: {pid: 5000002}}
 `), sim.Guests(dir))
 	table := process.Proc().With(b)
-	want := kin.Facts{UID: access.KnownUID(1000), Cgroups: []string{"/system.slice/embedder.service"}, Programs: []string{"embedder"}}
+	want := kinship.Facts{UID: access.KnownUID(1000), Cgroups: []string{"/system.slice/embedder.service"}, Programs: []string{"embedder"}}
 	if got := table.Facts(process.ID{PID: 5000001}); !reflect.DeepEqual(got, want) {
 		t.Errorf("the process is %+v, want %+v", got, want)
 	}
@@ -82,7 +82,7 @@ timeline:
 	if _, err := table.UID(5000002); err == nil {
 		t.Error("it runs as somebody")
 	}
-	if got := table.Facts(process.ID{PID: 5000003}); !reflect.DeepEqual(got, kin.Facts{}) {
+	if got := table.Facts(process.ID{PID: 5000003}); !reflect.DeepEqual(got, kinship.Facts{}) {
 		t.Errorf("nobody is %+v", got)
 	}
 

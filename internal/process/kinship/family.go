@@ -1,0 +1,85 @@
+package kinship
+
+import "slices"
+
+// Family is the living processes of a machine at one moment, by pid, each with
+// its parent.
+type Family map[int]Relative
+
+// Relative is one process of a family.
+type Relative struct {
+	ID     ID
+	Parent int // pid
+}
+
+// Tree lists the living processes among roots, and all that descend from one of
+// them. A process whose parent has ended descends from the process that took it
+// over.
+func (f Family) Tree(roots []ID) []ID {
+	wanted := set(roots)
+	belongs := map[int]bool{} // by pid, once it is known
+	var find func(pid, depth int) bool
+	find = func(pid, depth int) bool {
+		r, there := f[pid]
+		if !there || depth > maxDepth {
+			return false
+		}
+		if known, ok := belongs[pid]; ok {
+			return known
+		}
+		belongs[pid] = wanted[r.ID] || find(r.Parent, depth+1)
+		return belongs[pid]
+	}
+	var tree []ID
+	for pid, r := range f {
+		if find(pid, 0) {
+			tree = append(tree, r.ID)
+		}
+	}
+	return tree
+}
+
+// maxDepth ends a walk up a family in a circle. The table of processes is read
+// while it changes, so there may be one.
+const maxDepth = 1000
+
+// descends reports whether a process is another one or descends from it.
+func (f Family) descends(id, from ID) bool {
+	if f[id.PID].ID != id {
+		return false
+	}
+	for depth, pid := 0, id.PID; depth <= maxDepth; depth++ {
+		r, there := f[pid]
+		if !there || r.ID == from {
+			return there
+		}
+		pid = r.Parent
+	}
+	return false
+}
+
+// Members lists the living processes of a holder: the roots, which are the
+// holder and what works for it on a device, and all that descends from them.
+//
+// Members leaves out the trees of other holders, except those that the holder
+// itself descends from: it was started from inside their leases, and only what
+// is below it counts. Members also leaves out the daemon and its ancestors (own,
+// the daemon first), because members may be ended; where the holder is one of
+// them, it leaves out all that the daemon has started too.
+func (f Family) Members(holder ID, roots, others, own []ID) []ID {
+	others = slices.DeleteFunc(slices.Clone(others), func(other ID) bool { return f.descends(holder, other) })
+	spared := append(f.Tree(others), own...)
+	if slices.Contains(own, holder) {
+		spared = append(spared, f.Tree(own[:1])...)
+	}
+	out := set(spared)
+	return slices.DeleteFunc(f.Tree(roots), func(id ID) bool { return out[id] })
+}
+
+func set(ids []ID) map[ID]bool {
+	in := make(map[ID]bool, len(ids))
+	for _, id := range ids {
+		in[id] = true
+	}
+	return in
+}

@@ -1,0 +1,238 @@
+// Package kinship decides whose process is whose: which leases a process belongs
+// to, and by which evidence. It is pure. Callers read the process table and hand
+// in what they found: lines of ancestors, environments, users, control groups,
+// names of programs.
+//
+// Evidence attributes memory; it gives no right. A process that belongs to a
+// lease is charged to it and spared as its own, and nothing more follows from
+// that. Only certain evidence (Evidence.Certain) makes a process one that may be
+// signalled for its lease, and only an act whose Mandate reaches it may do that.
+//
+// A new kind of evidence needs three things: the fact in Facts, the name in the
+// list of Evidence, and a step: an entry in the list likely, after the kinds
+// that are stronger, or, if it is certain, a step in Register.Owner.
+package kinship
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/berth-gpu/berth/internal/access"
+)
+
+// ID is one process, and never another one that got the same pid later.
+type ID struct {
+	PID   int
+	Start uint64 // clock ticks since boot, from /proc/PID/stat
+}
+
+// Process describes one process.
+type Process struct {
+	Line []ID // the process itself, then its ancestors, nearest first
+	Facts
+}
+
+// ID returns the process itself.
+func (p Process) ID() ID { return p.Line[0] }
+
+// Facts is what is read about one process, apart from its ancestors. A process
+// can change all of it while it runs: it executes another program, becomes
+// another user, or is moved to another control group.
+type Facts struct {
+	Claim    Claim      // what its environment says
+	UID      access.UID // the user that it runs as
+	User     string     // login name of that user; empty: not known
+	Cgroups  []string   // the paths of its control groups; see ParseCgroups
+	Programs []string   // the names that it goes by: its own, those of its executable and its command, and of its script
+}
+
+// runsAs reports whether the process runs as a user, who must be known by a
+// user id.
+func (f *Facts) runsAs(uid int) bool {
+	id, known := f.UID.Get()
+	return known && id == uid
+}
+
+// Lease is what package kinship goes by of a lease.
+type Lease struct {
+	ID     string
+	Fence  uint64
+	UID    int  // of its user; access.NoUID: none
+	Holder ID   // the process that holds it; zero: none does, or none of this boot
+	Bound  bool // it ends with the holder, so it needs no guess about which processes are its own
+
+	Service string   // empty: none
+	Name    string   // what the holder is called; empty: not known
+	Unit    string   // the systemd unit or container whose processes are its own; empty: none
+	Scope   []string // names of control groups whose processes are its own, and no others; empty: none
+	Match   *Match   // what is set for its service; nil: nothing
+}
+
+// Claim is the lease that a process was started under, by its environment. It
+// tells where a process belongs whose ancestors have all ended, also after a
+// restart of the daemon. The zero Claim names no lease.
+//
+// Anybody can write anything into an environment, so a claim counts only
+// between a process and a lease of the same user.
+type Claim struct {
+	Lease string
+	Fence uint64
+	UID   int // the user that the process runs as
+}
+
+// ParseClaim returns the claim of a process of a user, from the values of
+// BERTH_LEASE and BERTH_FENCE. Without a fence there is no claim.
+func ParseClaim(lease, fence string, uid int) Claim {
+	n, err := strconv.ParseUint(fence, 10, 64)
+	if err != nil || lease == "" {
+		return Claim{}
+	}
+	return Claim{lease, n, uid}
+}
+
+// names reports whether the claim is good for a lease.
+func (c Claim) names(l Lease) bool {
+	return c.Lease != "" && c == Claim{l.ID, l.Fence, l.UID}
+}
+
+// Evidence is a kind of reason why a process belongs to a lease.
+type Evidence string
+
+// The kinds of evidence, strongest first.
+const (
+	// Scope: the process is in a control group that the lease names as its
+	// scope. Such a lease takes no process by other evidence.
+	Scope Evidence = "scope"
+	// Descent: the process holds the lease itself, or an ancestor does.
+	Descent Evidence = "descent"
+	// Environment: the process was started with the id and the fence of the
+	// lease in its environment, and runs as the user of the lease.
+	Environment Evidence = "environment"
+	// Unit: the process is in the systemd unit or the container that the lease
+	// names, and runs as the user of the lease.
+	Unit Evidence = "unit"
+	// Service: the process is as the settings of the lease's service say that
+	// its processes are.
+	Service Evidence = "service"
+	// Program: the process runs as the user of the lease, and its program is
+	// called like the lease, its service or its holder.
+	Program Evidence = "program"
+)
+
+// Certain reports whether berth may signal a process on this evidence. The
+// other kinds count its memory, and spare it as a process under a lease.
+func (e Evidence) Certain() bool { return e == Scope || e == Descent || e == Environment }
+
+// Tie is what a process belongs to, and why: all leases of a holder, or certain
+// leases.
+type Tie struct {
+	By     Evidence
+	Holder ID       // zero: the leases are named
+	Leases []uint64 // their fences, oldest lease first; empty: all that Holder holds
+}
+
+// Register answers questions about the leases that exist at one moment.
+type Register struct {
+	// Holds reports whether a process holds a lease without a scope that counts
+	// for the question, for example one on a certain device.
+	Holds func(ID) bool
+	// Lease finds the lease that stands by what a claim names: its id, and the
+	// user who runs the process.
+	Lease func(Claim) (Lease, bool)
+	// Here is the leases that count for the question, oldest first. Owner, Scoped
+	// and Certain use it.
+	Here []Lease
+}
+
+// Owner returns what a process belongs to, by the strongest evidence that there
+// is. It returns false if the process belongs to nothing. If that is because the
+// evidence fits several leases equally, the tie names them.
+func (r Register) Owner(p Process) (Tie, bool) {
+	if t, found := r.Scoped(p); found {
+		return t, true
+	}
+	if t, found := r.Certain(p); found {
+		return t, true
+	}
+	return r.likely(&p.Facts)
+}
+
+// Scoped returns the leases whose scope a process is in, and false if it is in
+// none. If the environment of the process names one of them, it is that one
+// alone; whose user the process runs as does not matter.
+func (r Register) Scoped(p Process) (Tie, bool) {
+	t := Tie{By: Scope}
+	for i := range r.Here {
+		l := &r.Here[i]
+		if !p.inScope(l.Scope) {
+			continue
+		}
+		if p.Claim.Lease == l.ID && p.Claim.Fence == l.Fence {
+			return Tie{By: Scope, Leases: []uint64{l.Fence}}, true
+		}
+		t.Leases = append(t.Leases, l.Fence)
+	}
+	return t, len(t.Leases) > 0
+}
+
+// Certain returns what a process belongs to by descent or by its environment,
+// and false if it belongs to nothing by these. The nearest holder counts.
+func (r Register) Certain(p Process) (Tie, bool) {
+	for _, id := range p.Line {
+		if r.Holds(id) {
+			return Tie{By: Descent, Holder: id}, true
+		}
+	}
+	l, good := r.claimed(p)
+	switch {
+	case !good:
+		return Tie{}, false
+	case slices.ContainsFunc(r.Here, func(here Lease) bool { return here.Fence == l.Fence }):
+		return Tie{By: Environment, Leases: []uint64{l.Fence}}, true
+	}
+	return Tie{By: Environment, Holder: l.Holder}, l.Holder != ID{} && r.Holds(l.Holder)
+}
+
+// claimed returns the lease that a process claims, if the lease stands, has no
+// scope, and the claim is good.
+func (r Register) claimed(p Process) (Lease, bool) {
+	if p.Claim.Lease == "" {
+		return Lease{}, false
+	}
+	l, stands := r.Lease(p.Claim)
+	return l, stands && len(l.Scope) == 0 && p.Claim.names(l)
+}
+
+// Under reports whether a process works for a holder other than itself, by
+// descent or by its environment, and for none that is nearer. It does not ask
+// whether the holder still holds anything.
+func (r Register) Under(p Process, holder ID) bool {
+	if p.ID() == holder {
+		return false
+	}
+	for _, id := range p.Line {
+		if id == holder {
+			return true
+		}
+		if r.Holds(id) {
+			return false
+		}
+	}
+	return r.Tied(p, holder)
+}
+
+// Tied reports whether a process is a holder, descends from it, or claims a
+// lease of it.
+func (r Register) Tied(p Process, holder ID) bool {
+	if slices.Contains(p.Line, holder) {
+		return true
+	}
+	l, good := r.claimed(p)
+	return good && holder != ID{} && l.Holder == holder
+}
+
+// Concerns reports whether a process may be charged to a lease, or may have
+// been until a moment ago: the lease itself need not stand any more.
+func (r Register) Concerns(p Process, l Lease) bool {
+	return r.Tied(p, l.Holder) || p.Claim.names(l) || p.inScope(l.Scope) || p.fits(&l)
+}

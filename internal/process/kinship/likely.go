@@ -1,0 +1,108 @@
+package kinship
+
+import "strconv"
+
+// Match is how the processes of a service are told by its settings. What is
+// empty does not matter; something other than the user must be set.
+type Match struct {
+	Unit    string // see Lease.Unit
+	Cgroup  string // path of a control group; those below count too
+	Program string // one of the names that the process goes by
+	User    string // login name or number; empty: the process must run as the user of the lease
+}
+
+// likely lists the kinds of evidence that are not certain, strongest first.
+var likely = []struct {
+	by   Evidence
+	fits func(*Facts, *Lease) bool
+}{
+	{Unit, (*Facts).fitsUnit},
+	{Service, (*Facts).fitsService},
+	{Program, (*Facts).fitsProgram},
+}
+
+// likely returns the lease that the strongest of these kinds fits. If it fits
+// several, the process belongs to them only if they are alike; otherwise it
+// belongs to none, and no weaker kind is asked.
+func (r Register) likely(f *Facts) (Tie, bool) {
+	for _, kind := range likely {
+		t := Tie{By: kind.by}
+		var first *Lease
+		belongs := true
+		for i := range r.Here {
+			l := &r.Here[i]
+			if len(l.Scope) > 0 || !kind.fits(f, l) {
+				continue
+			}
+			if first == nil {
+				first = l
+			}
+			belongs = belongs && (l == first || alike(kind.by, l, first))
+			t.Leases = append(t.Leases, l.Fence)
+		}
+		if first != nil {
+			return t, belongs
+		}
+	}
+	return Tie{}, false
+}
+
+// fits reports whether any of these kinds fits a lease.
+func (f *Facts) fits(l *Lease) bool {
+	for _, kind := range likely {
+		if len(l.Scope) == 0 && kind.fits(f, l) {
+			return true
+		}
+	}
+	return false
+}
+
+// alike reports whether it makes no difference which of two leases that fit a
+// process is charged to: both are of one user for one service, like those of
+// replicas. Where the settings tell the processes of a service, its leases of
+// other users count too: otherwise a user could take away from a service what it
+// has, by leasing for the service as well.
+func alike(by Evidence, a, b *Lease) bool {
+	return a.Service != "" && a.Service == b.Service && (a.UID == b.UID || by == Service)
+}
+
+func (f *Facts) fitsUnit(l *Lease) bool {
+	return l.Unit != "" && f.runsAs(l.UID) && f.InUnit(l.Unit)
+}
+
+// fitsService leaves out leases that end with a process: that process says which
+// others work for it.
+func (f *Facts) fitsService(l *Lease) bool {
+	m := l.Match
+	if m == nil || l.Bound || m.Unit == "" && m.Cgroup == "" && m.Program == "" {
+		return false
+	}
+	return f.isUser(m.User, l.UID) &&
+		(m.Unit == "" || f.InUnit(m.Unit)) &&
+		(m.Cgroup == "" || f.below(m.Cgroup)) &&
+		(m.Program == "" || f.isCalled(m.Program))
+}
+
+// isUser reports whether the process runs as the user with this login name or
+// number, or as the user of the lease if there is no name.
+func (f *Facts) isUser(name string, uid int) bool {
+	if name == "" {
+		return f.runsAs(uid)
+	}
+	id, known := f.UID.Get()
+	return known && (name == f.User || name == strconv.Itoa(id))
+}
+
+// fitsProgram leaves out leases that end with a process, and names that say
+// nothing about the program, such as python3.
+func (f *Facts) fitsProgram(l *Lease) bool {
+	if l.Bound || !f.runsAs(l.UID) {
+		return false
+	}
+	for _, name := range [...]string{l.Service, l.ID, l.Name} {
+		if name != "" && !isInterpreter(name) && f.isCalled(name) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,82 @@
+package kinship
+
+import "time"
+
+// Memory remembers processes. A process keeps the ancestors that it had when it
+// was first seen: a child whose parent has ended still belongs to the lease of
+// that parent. It also keeps a claim, because it was started under that lease
+// whatever becomes of its environment. Its other facts are read again now and
+// then. The zero Memory is empty.
+type Memory struct {
+	seen   map[int]memory // by pid
+	weeded time.Time      // when Memory last forgot processes
+}
+
+type memory struct {
+	Process
+	last time.Time // when it was last seen
+	read time.Time // when its facts were last read
+}
+
+// Table reads processes.
+type Table interface {
+	Line(ID) []ID
+	Facts(ID) Facts
+}
+
+// freshFor is for how long facts are used before they are read again. To read
+// them takes some tenths of a millisecond, and they rarely change: by an exec, or by
+// a move to another control group.
+const freshFor = 10 * time.Second
+
+// forgetAfter is for how long Memory knows a process that it does not see any
+// more.
+const forgetAfter = 5 * time.Minute
+
+// See notes that a process is there, and returns what is known about it. See
+// asks the table about a process that is new, or whose facts are old.
+func (m *Memory) See(id ID, now time.Time, from Table) Process {
+	known, ok := m.seen[id.PID]
+	switch {
+	case !ok || known.ID() != id:
+		known = memory{Process: Process{from.Line(id), from.Facts(id)}, read: now}
+	case now.Sub(known.read) >= freshFor:
+		known.renew(from.Facts(id))
+		known.read = now
+	}
+	known.last = now
+	if m.seen == nil {
+		m.seen = map[int]memory{}
+	}
+	m.seen[id.PID] = known
+	return known.Process
+}
+
+// renew takes in facts that were read again. Without a user they are those of a
+// process that has just ended.
+func (m *memory) renew(f Facts) {
+	if !f.UID.Known() {
+		return
+	}
+	if m.Claim != (Claim{}) {
+		f.Claim = m.Claim
+	}
+	m.Facts = f
+}
+
+// Len returns the number of processes that Memory knows.
+func (m *Memory) Len() int { return len(m.seen) }
+
+// Weed forgets processes that were not seen for long. Calls that come soon after
+// the last one do nothing.
+func (m *Memory) Weed(now time.Time) {
+	if now.Sub(m.weeded) < forgetAfter {
+		return
+	}
+	m.weeded = now
+	for pid, p := range m.seen {
+		if now.Sub(p.last) > forgetAfter {
+			delete(m.seen, pid)
+		}
+	}
+}

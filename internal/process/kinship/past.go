@@ -1,0 +1,61 @@
+package kinship
+
+// Past remembers which lease a process held last, for telling which processes
+// are left over from a lease that has ended. The zero Past remembers nothing.
+type Past struct {
+	ended map[ID]ending
+	order []ID // keys of ended, oldest first
+}
+
+// remembered is for how many processes a Past knows the last lease.
+const remembered = 1024
+
+// ending is the end of a lease.
+type ending struct {
+	claim Claim  // what a process that worked under the lease has in its environment
+	at    uint64 // clock ticks since boot
+}
+
+// saw reports whether a process existed when the lease ended. A process that was
+// started later never worked under the lease, whoever its ancestors are.
+func (e ending) saw(id ID) bool { return id.Start < e.at }
+
+// Note remembers that a lease has ended, at a time in clock ticks since boot. A
+// lease without a holder is remembered for the processes that claim it.
+func (p *Past) Note(l Lease, at uint64) {
+	holder := l.Holder
+	if holder == (ID{}) {
+		holder.Start = l.Fence // no process has pid 0, so this is the key of nobody else
+	}
+	if p.ended == nil {
+		p.ended = map[ID]ending{}
+	}
+	if _, known := p.ended[holder]; !known {
+		p.order = append(p.order, holder)
+	}
+	p.ended[holder] = ending{Claim{l.ID, l.Fence, l.UID}, at}
+	if len(p.order) > remembered {
+		delete(p.ended, p.order[0])
+		p.order = p.order[1:]
+	}
+}
+
+// LeaseOf returns the id of the lease that a process worked under until the
+// lease ended, by descent or by environment; empty if there was none. A claim
+// to a lease that Past does not remember counts for nothing.
+func (p *Past) LeaseOf(process Process) string {
+	for _, id := range process.Line {
+		if e, known := p.ended[id]; known && e.saw(process.ID()) {
+			return e.claim.Lease
+		}
+	}
+	if process.Claim.Lease == "" {
+		return ""
+	}
+	for _, e := range p.ended {
+		if e.claim == process.Claim && e.saw(process.ID()) {
+			return e.claim.Lease
+		}
+	}
+	return ""
+}

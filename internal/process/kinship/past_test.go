@@ -1,0 +1,44 @@
+package kinship
+
+import "testing"
+
+func TestPast(t *testing.T) {
+	var past Past
+	if got := past.LeaseOf(claiming(Claim{"a", 1, 7}, line(1))); got != "" {
+		t.Errorf("an empty past knows %q", got)
+	}
+	past.Note(Lease{ID: "first", Fence: 1, UID: 7, Holder: id(10)}, 50)
+	past.Note(Lease{ID: "a", Fence: 2, UID: 7, Holder: id(10)}, 100)
+	for name, test := range map[string]struct {
+		process Process
+		want    string
+	}{
+		"the holder":                   {Process{Line: line(10)}, "a"},
+		"a descendant":                 {Process{Line: line(30, 20, 10)}, "a"},
+		"a late descendant":            {Process{Line: line(100, 10)}, ""},
+		"a claim":                      {claiming(Claim{"a", 2, 7}, line(30)), "a"},
+		"a late claim":                 {claiming(Claim{"a", 2, 7}, line(200)), ""},
+		"a claim of another user":      {claiming(Claim{"a", 2, 8}, line(30)), ""},
+		"a claim nobody remembers":     {claiming(Claim{"b", 2, 7}, line(30)), ""},
+		"a claim to an earlier lease":  {claiming(Claim{"first", 1, 7}, line(30)), ""},
+		"another process with the pid": {Process{Line: []ID{{PID: 10, Start: 11}}}, ""},
+	} {
+		if got := past.LeaseOf(test.process); got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+	past.Note(Lease{ID: "named", Fence: 3, UID: 7}, 100)
+	past.Note(Lease{ID: "other", Fence: 4, UID: 7}, 100)
+	for _, name := range []string{"named", "other"} { // leases without a holder
+		fence := map[string]uint64{"named": 3, "other": 4}[name]
+		if got := past.LeaseOf(claiming(Claim{name, fence, 7}, line(30))); got != name {
+			t.Errorf("the claim to %s leads to %q", name, got)
+		}
+	}
+	for n := range remembered {
+		past.Note(Lease{ID: "b", Fence: uint64(n), Holder: ID{PID: 1000 + n}}, 100)
+	}
+	if got := past.LeaseOf(Process{Line: line(10)}); got != "" || len(past.ended) != remembered || len(past.order) != remembered {
+		t.Errorf("after many: %q, and %d processes are remembered", got, len(past.ended))
+	}
+}
