@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/device/trace"
 	"github.com/berth-gpu/berth/internal/heat"
-	"github.com/berth-gpu/berth/internal/trace"
 )
 
 // The distances that are judged, and how long a model learns before.

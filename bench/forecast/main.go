@@ -19,7 +19,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/berth-gpu/berth/internal/trace"
+	"github.com/berth-gpu/berth/internal/device/trace"
 )
 
 func main() {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-gpu/berth/internal/trace"
+	"github.com/berth-gpu/berth/internal/device/trace"
 )
 
 // The recordings in the repository are forecast as well as docs/forecast.md says.

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/berth-gpu/berth/internal/device/exam"
 	"github.com/berth-gpu/berth/internal/device/nvml"
-	"github.com/berth-gpu/berth/internal/exam"
 )
 
 // proveCommand makes this program the helper process that proves a device, or moves

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/berth-gpu/berth/internal/park"
+	"github.com/berth-gpu/berth/internal/device/park"
+	"github.com/berth-gpu/berth/internal/device/proof"
 	"github.com/berth-gpu/berth/internal/process"
-	"github.com/berth-gpu/berth/internal/proof"
 )
 
 // helperSays runs the helper process and returns what it says.
@@ -60,7 +60,7 @@ func TestProveWithoutADriver(t *testing.T) {
 // The whole helper process, on a driver library whose device is made of C.
 func TestProveOnALibraryForTests(t *testing.T) {
 	dir := t.TempDir()
-	build := exec.Command("cc", "-shared", "-fPIC", "-O2", "-ffp-contract=off", "-o", filepath.Join(dir, "libcuda.so.1"), "../../internal/exam/testdata/libcuda.c", "-lm")
+	build := exec.Command("cc", "-shared", "-fPIC", "-O2", "-ffp-contract=off", "-o", filepath.Join(dir, "libcuda.so.1"), "../../internal/device/exam/testdata/libcuda.c", "-lm")
 	if text, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
@@ -97,7 +97,7 @@ func TestProveOnALibraryForTests(t *testing.T) {
 // with its input.
 func TestProveParks(t *testing.T) {
 	library, driver := t.TempDir(), t.TempDir()
-	build := exec.Command("cc", "-shared", "-fPIC", "-o", filepath.Join(library, "libcuda.so.1"), "../../internal/exam/testdata/libpark.c")
+	build := exec.Command("cc", "-shared", "-fPIC", "-o", filepath.Join(library, "libcuda.so.1"), "../../internal/device/exam/testdata/libpark.c")
 	if text, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}

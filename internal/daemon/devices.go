@@ -8,10 +8,10 @@ import (
 
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/device/amd"
+	"github.com/berth-gpu/berth/internal/device/drm"
 	"github.com/berth-gpu/berth/internal/device/intel"
 	"github.com/berth-gpu/berth/internal/device/nvml"
 	"github.com/berth-gpu/berth/internal/device/sim"
-	"github.com/berth-gpu/berth/internal/drm"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/text/words"
 )

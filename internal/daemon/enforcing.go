@@ -18,6 +18,8 @@ import (
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/device/prover"
+	"github.com/berth-gpu/berth/internal/device/residue"
 	"github.com/berth-gpu/berth/internal/file/wholefile"
 	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/ledger"
@@ -27,8 +29,6 @@ import (
 	"github.com/berth-gpu/berth/internal/process/cgroup"
 	"github.com/berth-gpu/berth/internal/process/launch"
 	"github.com/berth-gpu/berth/internal/process/mps"
-	"github.com/berth-gpu/berth/internal/prover"
-	"github.com/berth-gpu/berth/internal/residue"
 	"github.com/berth-gpu/berth/internal/watchdog"
 )
 

@@ -11,9 +11,9 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/device/residue"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/cgroup"
-	"github.com/berth-gpu/berth/internal/residue"
 )
 
 // A launcher is told that nobody has looked whether memory is cleared.

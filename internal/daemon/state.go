@@ -10,10 +10,10 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/berth-gpu/berth/internal/device/residue"
 	"github.com/berth-gpu/berth/internal/file/wholefile"
 	"github.com/berth-gpu/berth/internal/pacer"
 	"github.com/berth-gpu/berth/internal/parking"
-	"github.com/berth-gpu/berth/internal/residue"
 )
 
 // The names in the state folder. Beside them there is the folder of the MPS

@@ -7,7 +7,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/drm/drmtest"
+	"github.com/berth-gpu/berth/internal/device/drm/drmtest"
 	"github.com/berth-gpu/berth/internal/process/launch"
 )
 

@@ -7,9 +7,9 @@ import (
 	"sync"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/device/proof"
+	"github.com/berth-gpu/berth/internal/device/residue"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/proof"
-	"github.com/berth-gpu/berth/internal/residue"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/proof"
+	"github.com/berth-gpu/berth/internal/device/proof"
 )
 
 // Meter is a Device that tells how much of its time each process had.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/berth-gpu/berth/internal/park"
+	"github.com/berth-gpu/berth/internal/device/park"
 )
 
 // Parkable is a Device that moves the memory of processes off itself and back, as a

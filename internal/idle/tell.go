@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/park"
+	"github.com/berth-gpu/berth/internal/device/park"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 

@@ -4,8 +4,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/berth-gpu/berth/internal/device/park"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/park"
 	"github.com/berth-gpu/berth/internal/placement"
 )
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/park"
+	"github.com/berth-gpu/berth/internal/device/park"
 )
 
 // confine takes the memory of processes off a device that began to use it under a

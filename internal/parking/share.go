@@ -3,9 +3,9 @@ package parking
 import (
 	"fmt"
 
+	"github.com/berth-gpu/berth/internal/device/park"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
-	"github.com/berth-gpu/berth/internal/park"
 )
 
 // Kept says why berth does not park a lease by itself, to follow a colon: its

@@ -2,8 +2,8 @@ package placement
 
 import (
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/device/park"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/park"
 )
 
 // HoldingOf returns an active lease on a device as package park sees it.

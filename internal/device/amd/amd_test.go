@@ -15,7 +15,7 @@ import (
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/device/amd"
 	"github.com/berth-gpu/berth/internal/device/devicetest"
-	"github.com/berth-gpu/berth/internal/drm/drmtest"
+	"github.com/berth-gpu/berth/internal/device/drm/drmtest"
 )
 
 const (

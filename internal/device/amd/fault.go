@@ -2,7 +2,7 @@ package amd
 
 import (
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/drm"
+	"github.com/berth-gpu/berth/internal/device/drm"
 )
 
 // catalogue says what messages of the driver mean. The first that matches

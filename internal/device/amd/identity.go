@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/drm"
+	"github.com/berth-gpu/berth/internal/device/drm"
 )
 
 // identify describes the GPU at a place.

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/drm"
+	"github.com/berth-gpu/berth/internal/device/drm"
 )
 
 // node is what the driver for computing (KFD) knows a GPU by.

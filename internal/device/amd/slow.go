@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/drm"
+	"github.com/berth-gpu/berth/internal/device/drm"
 )
 
 // Slow reads the fan, the counters of errors, and what each process had of the

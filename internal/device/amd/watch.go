@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/device"
-	"github.com/berth-gpu/berth/internal/drm"
+	"github.com/berth-gpu/berth/internal/device/drm"
 )
 
 // countPeriod is how often Watch reads the counters of errors.

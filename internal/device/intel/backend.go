@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/device"
-	"github.com/berth-gpu/berth/internal/drm"
+	"github.com/berth-gpu/berth/internal/device/drm"
 )
 
 // The names of the kernel's drivers.

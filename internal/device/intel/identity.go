@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/drm"
+	"github.com/berth-gpu/berth/internal/device/drm"
 )
 
 // place is where a GPU is found, and where its values are. It does not change.

@@ -13,8 +13,8 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/device/devicetest"
+	"github.com/berth-gpu/berth/internal/device/drm/drmtest"
 	"github.com/berth-gpu/berth/internal/device/intel"
-	"github.com/berth-gpu/berth/internal/drm/drmtest"
 )
 
 const (

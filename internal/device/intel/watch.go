@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/berth-gpu/berth/internal/device"
-	"github.com/berth-gpu/berth/internal/drm"
+	"github.com/berth-gpu/berth/internal/device/drm"
 )
 
 // Watch reports what the drivers write to the kernel's log, where berth may read

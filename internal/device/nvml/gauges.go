@@ -6,7 +6,7 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/proof"
+	"github.com/berth-gpu/berth/internal/device/proof"
 )
 
 // Gauges reads what a check of a device compares. It waits as long as the driver

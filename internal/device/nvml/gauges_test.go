@@ -10,7 +10,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
 	backend "github.com/berth-gpu/berth/internal/device/nvml"
-	"github.com/berth-gpu/berth/internal/proof"
+	"github.com/berth-gpu/berth/internal/device/proof"
 )
 
 // answers returns a call that returns a value.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
-	"github.com/berth-gpu/berth/internal/proof"
+	"github.com/berth-gpu/berth/internal/device/proof"
 )
 
 var _ device.Examinee = (*card)(nil)

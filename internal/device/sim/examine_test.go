@@ -9,7 +9,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
-	"github.com/berth-gpu/berth/internal/proof"
+	"github.com/berth-gpu/berth/internal/device/proof"
 )
 
 // examine asks a device, and judges what it says.

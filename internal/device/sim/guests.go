@@ -11,7 +11,7 @@ import (
 	"syscall"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/park"
+	"github.com/berth-gpu/berth/internal/device/park"
 	processes "github.com/berth-gpu/berth/internal/process"
 )
 

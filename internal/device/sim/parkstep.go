@@ -6,7 +6,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
-	"github.com/berth-gpu/berth/internal/park"
+	"github.com/berth-gpu/berth/internal/device/park"
 )
 
 // before returns the state in which a process must be for a step.

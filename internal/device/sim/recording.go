@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/trace"
+	"github.com/berth-gpu/berth/internal/device/trace"
 )
 
 // recording is what a real device did, to be played again. Between two rows the

@@ -1,0 +1,175 @@
+package exam
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/device/cuda"
+	"github.com/berth-gpu/berth/internal/device/park"
+	"github.com/berth-gpu/berth/internal/device/proof"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+// mover answers as a driver might.
+type mover struct {
+	state func(pid int) (park.State, error)
+	do    func(step park.Step, pid int) error
+
+	thread func(pid int) (int, error) // nil: it does not say
+
+	imported gpu.Opt[gpu.MiB]
+}
+
+func (m mover) State(pid int) (park.State, error) { return m.state(pid) }
+
+func (m mover) Thread(pid int) (int, error) {
+	if m.thread == nil {
+		return 0, errors.New("not known")
+	}
+	return m.thread(pid)
+}
+
+func (m mover) Imported(int) gpu.Opt[gpu.MiB] { return m.imported }
+
+func (m mover) Do(step park.Step, pid int) error { return m.do(step, pid) }
+
+// self is this process.
+func self(t *testing.T) park.Process {
+	t.Helper()
+	id, err := process.Proc().Identify(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return park.Process{PID: id.PID, Start: id.Start}
+}
+
+// parked serves orders until its input ends, and returns the answers.
+func parked(t *testing.T, m Mover, orders string) (answers []park.Answer, gone bool, err error) {
+	t.Helper()
+	var out bytes.Buffer
+	var ended atomic.Bool
+	err = Process{
+		In: strings.NewReader(`{"verb":"park","gpu":"GPU-1"}` + "\n" + orders), Out: &out, Gone: func() { ended.Store(true) },
+		Mover: func() (Mover, error) { return m, nil },
+	}.Serve()
+	scan := bufio.NewScanner(&out)
+	var first proof.Line
+	if !scan.Scan() || json.Unmarshal(scan.Bytes(), &first) != nil || !first.Opened {
+		t.Fatalf("its first line is %q", scan.Text())
+	}
+	for scan.Scan() {
+		var a park.Answer
+		if err := json.Unmarshal(scan.Bytes(), &a); err != nil {
+			t.Fatal(err)
+		}
+		answers = append(answers, a)
+	}
+	return answers, ended.Load(), err
+}
+
+func order(t *testing.T, o park.Order) string {
+	t.Helper()
+	text, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text) + "\n"
+}
+
+func TestParkSays(t *testing.T) {
+	t.Parallel()
+	me := self(t)
+	refusal := &cuda.Error{Call: "cuCall", Code: 801, Text: "operation not supported"}
+	m := mover{
+		state: func(int) (park.State, error) { return park.Locked, nil },
+		do: func(step park.Step, _ int) error {
+			if step == park.Checkpoint {
+				return refusal
+			}
+			return nil
+		},
+		imported: gpu.Some[gpu.MiB](512),
+	}
+	answers, gone, err := parked(t, m, order(t, park.Order{Number: 7, Step: park.Lock, Processes: []park.Process{me}})+
+		order(t, park.Order{Number: 8, Step: park.Checkpoint, Processes: []park.Process{me}})+
+		order(t, park.Order{Number: 9, Step: park.Unlock, Processes: []park.Process{me}, Fault: &park.Fault{Step: park.Unlock, When: park.After, What: park.Refuse}})+
+		order(t, park.Order{Number: 10, Step: park.Unlock, Processes: []park.Process{me}, Fault: &park.Fault{Step: park.Unlock, When: park.Before, What: park.Refuse}}))
+	if err != nil || !gone || len(answers) != 4 {
+		t.Fatalf("%+v, %t, %v", answers, gone, err)
+	}
+	for i, want := range []park.Outcome{
+		{Process: me, State: park.Locked, Imported: 512},
+		{Process: me, State: park.Locked, Error: "cuCall: operation not supported (code 801)", Code: 801},
+		{Process: me, State: park.Locked, Error: "this error was planned for a test"},
+		{Process: me, State: park.Locked, Error: "this error was planned for a test", Imported: 512},
+	} {
+		got := answers[i].Outcomes[0]
+		got.Took = 0
+		if got != want || answers[i].Number != 7+i {
+			t.Errorf("%+v; want %+v", answers[i], want)
+		}
+	}
+}
+
+// A process that ends during a step is gone, whatever the driver says about its
+// number.
+func TestParkEndsWithItsProcess(t *testing.T) {
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), "sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	id, err := process.Proc().Identify(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := mover{
+		state: func(int) (park.State, error) { return park.Checkpointed, nil },
+		do:    func(park.Step, int) error { _, _ = cmd.Process.Kill(), cmd.Wait(); return nil },
+	}
+	answers, _, err := parked(t, m, order(t, park.Order{Step: park.Checkpoint, Processes: []park.Process{{PID: id.PID, Start: id.Start}}}))
+	if err != nil || len(answers) != 1 || answers[0].Outcomes[0].State != park.Gone {
+		t.Errorf("%+v, %v", answers, err)
+	}
+}
+
+// Orders that make no sense end the helper process, and nothing is done.
+func TestParkRefusesNonsense(t *testing.T) {
+	t.Parallel()
+	touched := errors.New("touched")
+	m := mover{state: func(int) (park.State, error) { return "", touched }, do: func(park.Step, int) error { return touched }}
+	for name, text := range map[string]string{
+		"no JSON":           "park them all\n",
+		"no step":           `{"processes":[{"pid":77,"start":1}]}` + "\n",
+		"another step":      `{"step":"dance","processes":[{"pid":77,"start":1}]}` + "\n",
+		"no process":        `{"step":"lock"}` + "\n",
+		"the first process": `{"step":"lock","processes":[{"pid":1,"start":1}]}` + "\n",
+		"a group":           `{"step":"lock","processes":[{"pid":-77,"start":1}]}` + "\n",
+		"twice":             `{"step":"lock","processes":[{"pid":77,"start":1},{"pid":77,"start":2}]}` + "\n",
+		"very many":         `{"step":"lock","processes":[` + strings.Repeat(`{"pid":77,"start":1},`, park.MostProcesses) + `{"pid":78,"start":1}]}` + "\n",
+		"a fault":           `{"step":"lock","processes":[{"pid":77,"start":1}],"fault":{"step":"lock","when":"now","what":"hang"}}` + "\n",
+		"very long":         `{"step":"` + strings.Repeat("x", park.MostLine) + `"}` + "\n",
+	} {
+		if answers, _, err := parked(t, m, text); err == nil || len(answers) > 0 {
+			t.Errorf("%s: %+v, %v", name, answers, err)
+		}
+	}
+	if err := (Process{
+		In: strings.NewReader(`{"verb":"park"}` + "\n"), Out: brokenPipe{}, Gone: func() {}, Mover: func() (Mover, error) { return m, nil },
+	}).Serve(); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("nobody reads: %v", err)
+	}
+}
+
+type brokenPipe struct{}
+
+func (brokenPipe) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }

@@ -1,0 +1,40 @@
+package park_test
+
+import (
+	"testing"
+
+	"github.com/berth-gpu/berth/internal/device/park"
+)
+
+func TestYields(t *testing.T) {
+	older := func(change ...func(*park.Want)) park.Want {
+		w := want("w", lacks("A", 50))
+		w.Since = at(100)
+		for _, c := range change {
+			c(&w)
+		}
+		return w
+	}
+	parked := park.Holding{Fence: 9, GPU: "A", Since: at(500)}
+	for _, x := range []struct {
+		name   string
+		want   park.Want
+		holder park.Holding
+		yields bool
+	}{
+		{"one that waits for longer, and whose turn comes", older(), holding(1, 100, 600), true},
+		{"one for which somebody leaves already", older(), holding(1, 100, 600, leaves), true},
+		{"one that waits for less long", older(func(w *park.Want) { w.Since = at(501) }), holding(1, 100, 600), false},
+		{"one of a lower priority", older(func(w *park.Want) { w.Priority = -1 }), holding(1, 100, 600, ranks(-1)), false},
+		{"one that nobody may be parked for", older(), holding(1, 100, 600, fixed), false},
+		{"one whose turn is far away", older(), holding(1, 100, 600, func(h *park.Holding) { h.Barred = at(9000) }), false},
+		{"one that needs no room", older(func(w *park.Want) { w.Rooms[0].Missing = 0 }), holding(1, 100, 600), false},
+		{"one on another device", older(func(w *park.Want) { w.Rooms[0].GPU = "B" }), holding(1, 100, 600, on("B")), false},
+		{"itself", older(func(w *park.Want) { w.Into = 9 }), holding(1, 100, 600), false},
+	} {
+		p := park.Pressure{Host: 1 << 20, Holdings: []park.Holding{x.holder}, Wants: []park.Want{x.want}}
+		if got := park.Yields(at(700), rules, p, parked); got != x.yields {
+			t.Errorf("%s: %v", x.name, got)
+		}
+	}
+}
