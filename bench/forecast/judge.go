@@ -6,7 +6,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device/trace"
-	"github.com/berth-gpu/berth/internal/heat"
+	"github.com/berth-gpu/berth/internal/health/heat"
 )
 
 // The distances that are judged, and how long a model learns before.

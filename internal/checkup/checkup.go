@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/closures"
 	"github.com/berth-gpu/berth/internal/device/proof"
 	"github.com/berth-gpu/berth/internal/health"
+	"github.com/berth-gpu/berth/internal/health/drains"
 	"github.com/berth-gpu/berth/internal/ledger"
 )
 
@@ -134,7 +134,7 @@ func (c *Checkup) Check(ctx context.Context, on gpu.Device, a proof.Ask, by gpu.
 func (c *Checkup) Scrub(ctx context.Context, on gpu.Device, held gpu.MiB) (proof.Result, error) {
 	for {
 		r, err := c.ask(ctx, on, proof.Ask{Verb: proof.Scrub}, held, gpu.By{})
-		busy := (*closures.BusyError)(nil)
+		busy := (*drains.BusyError)(nil)
 		if !errors.As(err, &busy) || busy.Over == nil {
 			return r, err
 		}
@@ -170,7 +170,7 @@ func (c *Checkup) ask(ctx context.Context, on gpu.Device, a proof.Ask, beside gp
 		c.tell(on, a, by, gpu.Warning, fmt.Sprintf("%s: its %s was given up before its end", on.Label(), noun(a)), nil)
 		return proof.Result{}, context.Cause(ctx)
 	case err != nil:
-		return proof.Result{}, &closures.BusyError{Why: err.Error()}
+		return proof.Result{}, &drains.BusyError{Why: err.Error()}
 	}
 	if a.Verb == proof.Check {
 		c.Monitor.Checked(on.UUID, began, outcomes[r.Verdict], r.Reason)

@@ -14,9 +14,9 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/checkup"
-	"github.com/berth-gpu/berth/internal/closures"
 	"github.com/berth-gpu/berth/internal/device/proof"
 	"github.com/berth-gpu/berth/internal/health"
+	"github.com/berth-gpu/berth/internal/health/drains"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
 )
@@ -33,7 +33,7 @@ type world struct {
 	sum   lease.Sum
 	prove func(ctx context.Context, a proof.Ask, tell func(proof.Step)) (proof.Result, error)
 
-	closures *closures.Keeper
+	closures *drains.Keeper
 	reads    atomic.Int32
 	mu       sync.Mutex
 	heard    []string
@@ -75,7 +75,7 @@ func (w *world) publish(e gpu.Event) {
 
 func newWorld(t *testing.T) (*world, *checkup.Checkup) {
 	t.Helper()
-	k, _ := closures.Open("")
+	k, _ := drains.Open("")
 	w := &world{t: t, closures: k, sum: lease.Sum{Capacity: lease.Capacity{Total: 10000, Reserve: 512}}}
 	w.prove = func(_ context.Context, a proof.Ask, tell func(proof.Step)) (proof.Result, error) {
 		time.Sleep(5 * time.Second)
@@ -186,7 +186,7 @@ func TestChecksAtOnce(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		busy := (*closures.BusyError)(nil)
+		busy := (*drains.BusyError)(nil)
 		if _, err := c.Check(t.Context(), card, quick, gpu.By{}); !errors.As(err, &busy) || busy.Why != "it is being checked" {
 			t.Errorf("a second check: %v", err)
 		}

@@ -22,7 +22,7 @@ import (
 	"github.com/berth-gpu/berth/internal/access/users"
 	"github.com/berth-gpu/berth/internal/alert"
 	"github.com/berth-gpu/berth/internal/alerts"
-	"github.com/berth-gpu/berth/internal/monitor"
+	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/series"
 )
 

@@ -28,7 +28,6 @@ import (
 	"github.com/berth-gpu/berth/internal/attribution"
 	"github.com/berth-gpu/berth/internal/audit"
 	"github.com/berth-gpu/berth/internal/checkup"
-	"github.com/berth-gpu/berth/internal/closures"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/device"
@@ -37,6 +36,9 @@ import (
 	"github.com/berth-gpu/berth/internal/events"
 	"github.com/berth-gpu/berth/internal/file/appendfile"
 	"github.com/berth-gpu/berth/internal/health"
+	"github.com/berth-gpu/berth/internal/health/drains"
+	"github.com/berth-gpu/berth/internal/health/monitor"
+	"github.com/berth-gpu/berth/internal/health/thermal"
 	"github.com/berth-gpu/berth/internal/hooks"
 	"github.com/berth-gpu/berth/internal/httpapi"
 	"github.com/berth-gpu/berth/internal/idle"
@@ -44,7 +46,6 @@ import (
 	"github.com/berth-gpu/berth/internal/labels"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
-	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/operations"
 	"github.com/berth-gpu/berth/internal/oversight"
 	"github.com/berth-gpu/berth/internal/pacer"
@@ -61,7 +62,6 @@ import (
 	"github.com/berth-gpu/berth/internal/quota"
 	"github.com/berth-gpu/berth/internal/reclaim"
 	"github.com/berth-gpu/berth/internal/sessions"
-	"github.com/berth-gpu/berth/internal/thermal"
 	"github.com/berth-gpu/berth/internal/throttle"
 	"github.com/berth-gpu/berth/internal/tokens"
 	"github.com/berth-gpu/berth/internal/tries"
@@ -139,7 +139,7 @@ type Daemon struct {
 	hooks      *hooks.Keeper
 	closeWeb   func() // closes the connections of hooks that are not in use
 
-	closures  *closures.Keeper
+	closures  *drains.Keeper
 	checkup   *checkup.Checkup
 	prover    prover.Prover
 	oversight *oversight.Oversight
@@ -258,7 +258,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		return nil, errors.Join(err, d.ledger.Close(), closeAll(d.backends))
 	}
 	d.openReclaim(o, processes, d.idleParker(), d.idleSince)
-	d.closures.Tell(closures.Hooks{Changed: d.monitor.Refresh, Ended: func(uuid string, _ health.Drain) { publish(d.drainOver(uuid)) }})
+	d.closures.Tell(drains.Hooks{Changed: d.monitor.Refresh, Ended: func(uuid string, _ health.Drain) { publish(d.drainOver(uuid)) }})
 	d.openThrottle(o, exporter)
 	d.recallHeat(o)
 	if err := d.openAlerts(o); err != nil {

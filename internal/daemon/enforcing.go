@@ -14,7 +14,6 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/archive"
-	"github.com/berth-gpu/berth/internal/closures"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/device"
@@ -22,6 +21,7 @@ import (
 	"github.com/berth-gpu/berth/internal/device/residue"
 	"github.com/berth-gpu/berth/internal/file/wholefile"
 	"github.com/berth-gpu/berth/internal/health"
+	"github.com/berth-gpu/berth/internal/health/drains"
 	"github.com/berth-gpu/berth/internal/ledger"
 	"github.com/berth-gpu/berth/internal/oversight"
 	"github.com/berth-gpu/berth/internal/peaks"
@@ -50,7 +50,7 @@ func (d *Daemon) openEnforcement(o Options, processes process.Table, publish fun
 		d.archive, ended = archive.Open(filepath.Join(c.Daemon.StateDir, archiveName))
 		d.tellDamage(learned, ended)
 	}
-	closed, unknown := closures.Open(drained)
+	closed, unknown := drains.Open(drained)
 	d.closures = closed
 	standings, trusted := oversight.OpenStandings(remembered)
 	d.tellDamage(unknown, trusted)

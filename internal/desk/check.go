@@ -10,8 +10,8 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/audit"
-	"github.com/berth-gpu/berth/internal/closures"
 	"github.com/berth-gpu/berth/internal/device/proof"
+	"github.com/berth-gpu/berth/internal/health/drains"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
@@ -56,7 +56,7 @@ func (d *Desk) Check(ctx context.Context, by Caller, b api.CheckRequest) (api.Ch
 		return err
 	})
 	by.back(ctx)
-	if busy := (*closures.BusyError)(nil); errors.As(err, &busy) {
+	if busy := (*drains.BusyError)(nil); errors.As(err, &busy) {
 		return api.Check{}, Refuse(Conflict, "device_busy", "%s cannot be checked now: %s. Try again when that is done; berth events --code device_check shows how far it is.", on.Label(), busy.Why)
 	}
 	if err != nil {

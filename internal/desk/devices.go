@@ -9,11 +9,11 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/health"
-	"github.com/berth-gpu/berth/internal/heat"
+	"github.com/berth-gpu/berth/internal/health/heat"
+	"github.com/berth-gpu/berth/internal/health/monitor"
+	"github.com/berth-gpu/berth/internal/health/thermal"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
-	"github.com/berth-gpu/berth/internal/monitor"
-	"github.com/berth-gpu/berth/internal/thermal"
 )
 
 // Status returns how a device stands. It leaves out the sample: each caller sees

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/desk"
-	"github.com/berth-gpu/berth/internal/monitor"
+	"github.com/berth-gpu/berth/internal/health/monitor"
 )
 
 // answer is a response body in the form the framework takes.

@@ -16,19 +16,19 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/closures"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/device/sim"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/health"
+	"github.com/berth-gpu/berth/internal/health/drains"
+	"github.com/berth-gpu/berth/internal/health/monitor"
+	"github.com/berth-gpu/berth/internal/health/thermal"
 	"github.com/berth-gpu/berth/internal/joules"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/ledger"
-	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/pace"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/steer"
-	"github.com/berth-gpu/berth/internal/thermal"
 	"github.com/berth-gpu/berth/internal/throttle"
 	"github.com/berth-gpu/berth/internal/watchdog"
 )
@@ -92,7 +92,7 @@ type history struct {
 	backend  *sim.Backend
 	monitor  *monitor.Monitor
 	ledger   *ledger.Ledger
-	closures *closures.Keeper
+	closures *drains.Keeper
 	stop     func()
 	leases   []*lease.Lease
 	serial   int
@@ -169,7 +169,7 @@ func begin(t *testing.T, dir string, seed uint64) *history {
 	if h.backend, err = sim.Open(script); err != nil {
 		t.Fatal(err)
 	}
-	h.closures, _ = closures.Open("")
+	h.closures, _ = drains.Open("")
 	h.ledger, err = ledger.Open(ledger.Options{
 		Settings:  ledger.Settings{Device: func(string) ledger.DeviceSettings { return ledger.DeviceSettings{MaxPipelines: 8} }},
 		Hooks:     ledger.Hooks{Event: h.granted},
@@ -188,7 +188,7 @@ func begin(t *testing.T, dir string, seed uint64) *history {
 	h.monitor = monitor.New([]device.Backend{h.backend}, monitor.Settings{Interval: historyTick, Health: h.health}, monitor.Hooks{
 		Event: h.told, Reading: watch.Observe, Stuck: watch.Unread, Due: h.due,
 	})
-	h.closures.Tell(closures.Hooks{Changed: h.monitor.Refresh, Ended: func(uuid string, _ health.Drain) { h.opened(uuid) }})
+	h.closures.Tell(drains.Hooks{Changed: h.monitor.Refresh, Ended: func(uuid string, _ health.Drain) { h.opened(uuid) }})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	h.start()

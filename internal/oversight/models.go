@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/file/wholefile"
-	"github.com/berth-gpu/berth/internal/heat"
+	"github.com/berth-gpu/berth/internal/health/heat"
 )
 
 // modelsVersion is the version of the file of models.

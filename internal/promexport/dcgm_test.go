@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/monitor"
+	"github.com/berth-gpu/berth/internal/health/monitor"
 )
 
 // The page has the names of dcgm-exporter only if somebody wants them, also after

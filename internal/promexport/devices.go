@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/monitor"
+	"github.com/berth-gpu/berth/internal/health/monitor"
 )
 
 // family is a metric that each device has: a line, or a line for each value of a

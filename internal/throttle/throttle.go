@@ -13,10 +13,10 @@ import (
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/health/monitor"
+	"github.com/berth-gpu/berth/internal/health/thermal"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/monitor"
 	"github.com/berth-gpu/berth/internal/steer"
-	"github.com/berth-gpu/berth/internal/thermal"
 )
 
 // Devices calls a device under its guard.

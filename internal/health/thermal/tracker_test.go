@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/thermal"
+	"github.com/berth-gpu/berth/internal/health/thermal"
 )
 
 var start = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)

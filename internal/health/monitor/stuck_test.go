@@ -9,7 +9,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
-	"github.com/berth-gpu/berth/internal/monitor"
+	"github.com/berth-gpu/berth/internal/health/monitor"
 )
 
 // hanging makes a Reading hook that hangs for one device from some time on,

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/thermal"
+	"github.com/berth-gpu/berth/internal/health/thermal"
 )
 
 // sample has a temperature and a share of memory in use; NaN leaves one out.

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/health"
-	"github.com/berth-gpu/berth/internal/heat"
-	"github.com/berth-gpu/berth/internal/thermal"
+	"github.com/berth-gpu/berth/internal/health/heat"
+	"github.com/berth-gpu/berth/internal/health/thermal"
 )
 
 // unit is one device and all that is known about it. Its locks are taken in the

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/thermal"
+	"github.com/berth-gpu/berth/internal/health/thermal"
 )
 
 // series makes points one second apart.

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/health"
-	"github.com/berth-gpu/berth/internal/thermal"
+	"github.com/berth-gpu/berth/internal/health/thermal"
 )
 
 // sample reads a device once, judges what it read, and sends the events. The

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/device/nvml/xid"
 	"github.com/berth-gpu/berth/internal/health"
-	"github.com/berth-gpu/berth/internal/monitor"
+	"github.com/berth-gpu/berth/internal/health/monitor"
 )
 
 func TestScanThatHangs(t *testing.T) {

@@ -13,11 +13,11 @@ import (
 	"github.com/berth-gpu/berth/internal/device/proof"
 	"github.com/berth-gpu/berth/internal/device/sim"
 	"github.com/berth-gpu/berth/internal/health"
-	"github.com/berth-gpu/berth/internal/monitor"
-	"github.com/berth-gpu/berth/internal/thermal"
+	"github.com/berth-gpu/berth/internal/health/monitor"
+	"github.com/berth-gpu/berth/internal/health/thermal"
 )
 
-const scenarios = "../../examples/scenarios/"
+const scenarios = "../../../examples/scenarios/"
 
 // stories holds what the monitor tells of each device in the example scenarios,
 // in order: states, and how far the device is trusted.

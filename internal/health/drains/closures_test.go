@@ -1,4 +1,4 @@
-package closures_test
+package drains_test
 
 import (
 	"context"
@@ -11,15 +11,15 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/closures"
 	"github.com/berth-gpu/berth/internal/health"
+	"github.com/berth-gpu/berth/internal/health/drains"
 )
 
 var card = gpu.Device{UUID: "GPU-a"}
 
-func open(t *testing.T, path string) *closures.Keeper {
+func open(t *testing.T, path string) *drains.Keeper {
 	t.Helper()
-	k, damage := closures.Open(path)
+	k, damage := drains.Open(path)
 	if damage != nil {
 		t.Fatal(damage)
 	}
@@ -31,7 +31,7 @@ func TestDrainSurvives(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "drains.json")
 	k := open(t, path)
 	var told []string
-	k.Tell(closures.Hooks{Changed: func(uuid string) { told = append(told, uuid+" "+k.Why(card)) }})
+	k.Tell(drains.Hooks{Changed: func(uuid string) { told = append(told, uuid+" "+k.Why(card)) }})
 	d := health.Drain{By: "alice", Why: "new fan", Since: time.Unix(100, 0).UTC(), Until: time.Unix(1e9, 0).UTC()}
 	if err := k.Drain("GPU-a", d); err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func TestDamagedFileDrainsEverything(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		k, damage := closures.Open(path)
+		k, damage := drains.Open(path)
 		if damage == nil || damage.Aside == "" || !strings.Contains(damage.String(), "berth undrain") {
 			t.Fatalf("%q: %v", text, damage)
 		}
@@ -86,7 +86,7 @@ func TestDamagedFileDrainsEverything(t *testing.T) {
 			t.Errorf("%q: kept is %q, %v", text, kept, err)
 		}
 		other, part := gpu.Device{UUID: "GPU-b"}, gpu.Device{UUID: "MIG-1", Parent: "GPU-a"}
-		closed := func(k *closures.Keeper, want ...bool) {
+		closed := func(k *drains.Keeper, want ...bool) {
 			t.Helper()
 			for i, on := range []gpu.Device{card, other, part} {
 				if why := k.Why(on); (why != "") != want[i] || want[i] && !strings.Contains(why, "it is drained") {
@@ -125,9 +125,9 @@ func TestDrainEndsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
 		ended := map[string]time.Duration{}
-		run := func() (stop func(), k *closures.Keeper) {
+		run := func() (stop func(), k *drains.Keeper) {
 			k = open(t, path)
-			k.Tell(closures.Hooks{Ended: func(uuid string, _ health.Drain) { ended[uuid] = time.Since(begun) }})
+			k.Tell(drains.Hooks{Ended: func(uuid string, _ health.Drain) { ended[uuid] = time.Since(begun) }})
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan struct{})
 			go func() { defer close(done); k.Run(ctx) }()
@@ -172,7 +172,7 @@ func TestHold(t *testing.T) {
 	if err != nil || k.Why(card) != "it is being checked" {
 		t.Fatalf("%q, %v", k.Why(card), err)
 	}
-	busy := (*closures.BusyError)(nil)
+	busy := (*drains.BusyError)(nil)
 	if _, err := k.Hold("GPU-a", "its memory is being overwritten"); !errors.As(err, &busy) || busy.Why != "it is being checked" {
 		t.Errorf("a second hold: %v", err)
 	}

@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/thermal"
+	"github.com/berth-gpu/berth/internal/health/thermal"
 )
 
 // The cause of a state is what crossed its threshold, for as long as the device

@@ -10,9 +10,9 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
-	"github.com/berth-gpu/berth/internal/heat"
-	"github.com/berth-gpu/berth/internal/monitor"
-	"github.com/berth-gpu/berth/internal/thermal"
+	"github.com/berth-gpu/berth/internal/health/heat"
+	"github.com/berth-gpu/berth/internal/health/monitor"
+	"github.com/berth-gpu/berth/internal/health/thermal"
 )
 
 // oven is a device whose temperature follows its power with one time constant.

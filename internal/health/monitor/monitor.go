@@ -18,8 +18,8 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/health"
-	"github.com/berth-gpu/berth/internal/heat"
-	"github.com/berth-gpu/berth/internal/thermal"
+	"github.com/berth-gpu/berth/internal/health/heat"
+	"github.com/berth-gpu/berth/internal/health/thermal"
 )
 
 // Settings can change while the monitor runs.

@@ -1,7 +1,7 @@
-// Package closures keeps which devices are closed to new leases although they
+// Package drains keeps which devices are closed to new leases although they
 // are well: because somebody drains them, which a file remembers across
 // restarts, or because berth works on them itself for a moment.
-package closures
+package drains
 
 import (
 	"context"
