@@ -216,11 +216,11 @@ histories: ## play a thousand random histories of faults, heat, leases and kills
 	go test ./internal/oversight -run TestHistories -oversight.histories=1000 -v
 	go test ./internal/daemon -run TestCareHistories -daemon.histories=30
 	go test ./internal/parking -run TestHistories -parking.histories=50 -timeout 30m
-	go test ./internal/ledger -run TestWorkOfALongQueue -ledger.waiting=12288
+	go test ./internal/lease/ledger -run TestWorkOfALongQueue -ledger.waiting=12288
 
 .PHONY: account
 account: ## hold what can be leased against what the devices really have left (a minute)
-	go test ./internal/ledger -run AvailableIs -account.hundreds=10
+	go test ./internal/lease/ledger -run AvailableIs -account.hundreds=10
 	go test ./cmd/berth-serve -run AvailableIs -account.runs=50 -timeout 30m
 
 .PHONY: bench

@@ -17,7 +17,7 @@ func decisions(ctx context.Context, w io.Writer) error {
 		fmt.Fprintf(w, "\nThe table of decisions is left out: %v\n", err)
 		return nil
 	}
-	cmd := exec.CommandContext(ctx, "go", "test", "-C", "../..", "-run", "^$", "-bench", "^BenchmarkChoose$/^devices=[0-9]+$", "-benchtime", "300ms", "./internal/placement")
+	cmd := exec.CommandContext(ctx, "go", "test", "-C", "../..", "-run", "^$", "-bench", "^BenchmarkChoose$/^devices=[0-9]+$", "-benchtime", "300ms", "./internal/lease/placement")
 	text, err := cmd.Output()
 	if err != nil {
 		return fmt.Errorf("run the benchmark of decisions: %w", err)

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-gpu/berth/internal/device/proof"
 	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/health/drains"
-	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/lease/ledger"
 )
 
 // Prover asks a device to do what an Ask says, in a process of its own. It tells

@@ -4,10 +4,10 @@ import (
 	"path/filepath"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/audit"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/file/appendfile"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/audit"
 )
 
 // openAudit opens the audit log in the state folder, and holds it against what

@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/allowance"
-	"github.com/berth-gpu/berth/internal/audit"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/file/journal/filelog"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/lease/allowance"
+	"github.com/berth-gpu/berth/internal/lease/audit"
+	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )

@@ -22,8 +22,8 @@ import (
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/doorkeeper"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/peer"
-	"github.com/berth-gpu/berth/internal/quota"
 )
 
 // doors are the listeners of a daemon, each with its own server.

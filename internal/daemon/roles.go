@@ -9,7 +9,7 @@ import (
 
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/config"
-	"github.com/berth-gpu/berth/internal/quota"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
 // accountsAgain is how long after a failure the names of users and groups in the

@@ -15,10 +15,10 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/audit"
-	"github.com/berth-gpu/berth/internal/audit/chain"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/lease/audit"
+	"github.com/berth-gpu/berth/internal/lease/audit/chain"
 )
 
 // settings keeps the configuration in force. It is the one place that changes

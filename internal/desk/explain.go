@@ -6,7 +6,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/placement"
+	"github.com/berth-gpu/berth/internal/lease/placement"
 )
 
 // RankedOf returns where a device stands for a request, as the API shows it.

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/peaks"
+	"github.com/berth-gpu/berth/internal/lease/peaks"
 )
 
 // learn gives an order that says nothing about memory what earlier runs of the

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/quota"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
 // Quota returns what a user may have, and has. Own are the limits of the caller;

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-gpu/berth/internal/ledger"
-	"github.com/berth-gpu/berth/internal/placement"
+	"github.com/berth-gpu/berth/internal/lease/ledger"
+	"github.com/berth-gpu/berth/internal/lease/placement"
 )
 
 // What waited in vain says what was in its way.

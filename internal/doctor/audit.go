@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/audit"
 	"github.com/berth-gpu/berth/internal/file/appendfile"
 	"github.com/berth-gpu/berth/internal/file/journal"
+	"github.com/berth-gpu/berth/internal/lease/audit"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/file/journal/filelog"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/record"
+	"github.com/berth-gpu/berth/internal/lease/stored"
 )
 
 // Journal is the journal of a daemon, as files. It is read and mended without
@@ -87,7 +87,7 @@ func (j *Journal) read(begin func() func(journal.Record) error) (rec journal.Rec
 func believe(book *lease.Book) func(journal.Record) error {
 	return func(r journal.Record) error {
 		_, err := book.Read(r.Data)
-		if newer := (*record.VersionError)(nil); err != nil && !errors.As(err, &newer) {
+		if newer := (*stored.VersionError)(nil); err != nil && !errors.As(err, &newer) {
 			return fmt.Errorf("%w: %w", journal.ErrContradiction, err)
 		}
 		return err

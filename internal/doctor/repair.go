@@ -7,7 +7,7 @@ import (
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/file/journal/filelog"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/record"
+	"github.com/berth-gpu/berth/internal/lease/stored"
 )
 
 // Repair describes the repair of a journal.
@@ -52,14 +52,14 @@ func (j *Journal) Repair() (Repair, error) {
 func (j *Journal) skipFences() error {
 	var fence uint64
 	log, _, err := filelog.Open(filelog.Dir(j.dir), filelog.Options{}, func(r journal.Record) error {
-		read, err := record.Decode(r.Data)
+		read, err := stored.Decode(r.Data)
 		fence = max(fence, read.Fence)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	mark := record.NewFence(fence, "repaired")
+	mark := stored.NewFence(fence, "repaired")
 	return errors.Join(log.Append([][]byte{mark.Append(nil)}, journal.Care{Durable: true, Reserve: true}), log.Close())
 }
 

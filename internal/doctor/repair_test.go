@@ -11,7 +11,7 @@ import (
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/file/journal/filelog"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/record"
+	"github.com/berth-gpu/berth/internal/lease/stored"
 )
 
 var now = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
@@ -30,7 +30,7 @@ func TestRepairOfAContradiction(t *testing.T) {
 	}
 	kept := &lease.Lease{ID: "kept", Fence: 1, Binding: lease.ByName, State: lease.Active, Granted: now, Parts: []lease.Part{{GPU: "G", Memory: 1}}}
 	records := slices.Collect(lease.RecordsOf([]*lease.Lease{kept}))
-	for _, r := range append(records, record.Record{Version: 1, Kind: record.Release, ID: "nobody", Fence: 7, Time: now.UnixNano()}) {
+	for _, r := range append(records, stored.Record{Version: 1, Kind: stored.Release, ID: "nobody", Fence: 7, Time: now.UnixNano()}) {
 		if err := log.Append([][]byte{r.Append(nil)}, journal.Care{Durable: true}); err != nil {
 			t.Fatal(err)
 		}

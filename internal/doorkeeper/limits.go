@@ -2,8 +2,8 @@ package doorkeeper
 
 import (
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process"
-	"github.com/berth-gpu/berth/internal/quota"
 )
 
 // builtinLimits are the rules of a daemon in which nobody has set a limit.

@@ -9,7 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/audit"
+	"github.com/berth-gpu/berth/internal/lease/audit"
 )
 
 func registerAudit(s *server) {

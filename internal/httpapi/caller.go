@@ -6,9 +6,9 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/doorkeeper"
+	"github.com/berth-gpu/berth/internal/lease/quota"
+	"github.com/berth-gpu/berth/internal/lease/turns"
 	"github.com/berth-gpu/berth/internal/process"
-	"github.com/berth-gpu/berth/internal/quota"
-	"github.com/berth-gpu/berth/internal/turns"
 )
 
 // identity is a caller as an actor and as the holder of a lease.

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/events"
-	"github.com/berth-gpu/berth/internal/turns"
+	"github.com/berth-gpu/berth/internal/lease/turns"
 )
 
 const (

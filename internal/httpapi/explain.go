@@ -11,8 +11,8 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/ledger"
-	"github.com/berth-gpu/berth/internal/placement"
+	"github.com/berth-gpu/berth/internal/lease/ledger"
+	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-gpu/berth/internal/apitext"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/placement"
+	"github.com/berth-gpu/berth/internal/lease/placement"
 )
 
 // body is a request body in the form the framework takes.

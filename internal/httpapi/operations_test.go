@@ -10,9 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/allowance"
 	"github.com/berth-gpu/berth/internal/doorkeeper"
-	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/lease/allowance"
+	"github.com/berth-gpu/berth/internal/lease/ledger"
 )
 
 const embedderOperations = "/api/services/embedder/operations"

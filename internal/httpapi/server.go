@@ -20,18 +20,18 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/alerts"
 	"github.com/berth-gpu/berth/internal/apitext"
-	"github.com/berth-gpu/berth/internal/archive"
-	"github.com/berth-gpu/berth/internal/audit"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/doorkeeper"
 	"github.com/berth-gpu/berth/internal/events"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/hooks"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/lease/archive"
+	"github.com/berth-gpu/berth/internal/lease/audit"
+	"github.com/berth-gpu/berth/internal/lease/ledger"
+	"github.com/berth-gpu/berth/internal/lease/turns"
 	"github.com/berth-gpu/berth/internal/progress"
 	"github.com/berth-gpu/berth/internal/sessions"
-	"github.com/berth-gpu/berth/internal/turns"
 )
 
 // Keepers are the parts of the daemon that the API uses.

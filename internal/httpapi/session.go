@@ -12,9 +12,9 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/audit"
-	"github.com/berth-gpu/berth/internal/audit/chain"
 	"github.com/berth-gpu/berth/internal/doorkeeper"
+	"github.com/berth-gpu/berth/internal/lease/audit"
+	"github.com/berth-gpu/berth/internal/lease/audit/chain"
 	"github.com/berth-gpu/berth/internal/sessions"
 )
 

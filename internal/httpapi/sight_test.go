@@ -13,8 +13,8 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/doorkeeper"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/notice"
-	"github.com/berth-gpu/berth/internal/peaks"
+	"github.com/berth-gpu/berth/internal/lease/notice"
+	"github.com/berth-gpu/berth/internal/lease/peaks"
 )
 
 // Nobody but its owner and administrators sees programs, paths and processes:

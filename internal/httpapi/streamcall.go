@@ -12,8 +12,8 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/placement"
-	"github.com/berth-gpu/berth/internal/turns"
+	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/lease/turns"
 	"github.com/berth-gpu/berth/internal/wire"
 )
 

@@ -11,8 +11,8 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/apitext"
-	"github.com/berth-gpu/berth/internal/quota"
-	"github.com/berth-gpu/berth/internal/turns"
+	"github.com/berth-gpu/berth/internal/lease/quota"
+	"github.com/berth-gpu/berth/internal/lease/turns"
 )
 
 // The most that one user may have under way at a time, except for administrators.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/turns"
+	"github.com/berth-gpu/berth/internal/lease/turns"
 )
 
 // Every route has a weight that fits its body: what may be large is heavy.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/record"
+	"github.com/berth-gpu/berth/internal/lease/stored"
 )
 
 // full is a book with this many leases on eight devices.
@@ -153,7 +153,7 @@ func BenchmarkDecodeRecord(b *testing.B) {
 	b.SetBytes(int64(len(line)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := record.Decode(line); err != nil {
+		if _, err := stored.Decode(line); err != nil {
 			b.Fatal(err)
 		}
 	}

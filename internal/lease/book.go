@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/alarm"
+	"github.com/berth-gpu/berth/internal/lease/alarm"
 )
 
 // Book keeps all leases and all waiting requests. New makes one; the zero value

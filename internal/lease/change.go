@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/record"
+	"github.com/berth-gpu/berth/internal/lease/stored"
 )
 
 // Change is a change to the book: Ask, Withdraw, TimeOut, Grant, Renew, Keep,
@@ -55,18 +55,18 @@ const (
 	Asked     Kind = "ask"
 	Withdrawn Kind = "withdraw"
 	TimedOut  Kind = "timeout"
-	Granted   Kind = Kind(record.Grant)
-	Renewed   Kind = Kind(record.Renew)
-	Bound     Kind = Kind(record.Bind)
+	Granted   Kind = Kind(stored.Grant)
+	Renewed   Kind = Kind(stored.Renew)
+	Bound     Kind = Kind(stored.Bind)
 	Settled   Kind = "settle" // its record is a Bind
-	Detached  Kind = Kind(record.Detach)
-	Resized   Kind = Kind(record.Resize)
-	Released  Kind = Kind(record.Release)
-	Expired   Kind = Kind(record.Expire)
-	Revoked   Kind = Kind(record.Revoke)
-	WasParked Kind = Kind(record.Park)
-	Resumed   Kind = Kind(record.Resume)
-	Scoped    Kind = Kind(record.Scope)
+	Detached  Kind = Kind(stored.Detach)
+	Resized   Kind = Kind(stored.Resize)
+	Released  Kind = Kind(stored.Release)
+	Expired   Kind = Kind(stored.Expire)
+	Revoked   Kind = Kind(stored.Revoke)
+	WasParked Kind = Kind(stored.Park)
+	Resumed   Kind = Kind(stored.Resume)
+	Scoped    Kind = Kind(stored.Scope)
 	Warned    Kind = "warn"
 	Overran   Kind = "overrun"
 )

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/berth-gpu/berth/internal/alarm"
+	"github.com/berth-gpu/berth/internal/lease/alarm"
 )
 
 // Due lists what has come due by now, earliest first, as changes to apply:

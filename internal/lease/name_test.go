@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/record"
+	"github.com/berth-gpu/berth/internal/lease/stored"
 )
 
 func bob() Holder { return Holder{User: "bob", UID: 1001, PID: 43, Start: 8, Boot: "b1"} }
@@ -134,12 +134,12 @@ func TestAmbiguousNames(t *testing.T) {
 // TestOlderBerthsMeetNoIDTwice: the grant of an id that another user has is of a
 // version that berths refuse to which ids are unique; all else is not.
 func TestOlderBerthsMeetNoIDTwice(t *testing.T) {
-	older := func(h *history, r *record.Record, standing map[string]uint64) {
+	older := func(h *history, r *stored.Record, standing map[string]uint64) {
 		_, twice := standing[r.ID]
 		if r.Version == 5 {
 			return // an older berth refuses it anyway
 		}
-		if r.Kind == record.Grant && twice != (r.Version == 4) || r.Kind != record.Grant && r.Version > 3 {
+		if r.Kind == stored.Grant && twice != (r.Version == 4) || r.Kind != stored.Grant && r.Version > 3 {
 			h.Fatalf("%s of %s has version %d while %v stand", r.Kind, r.ID, r.Version, standing)
 		}
 	}
@@ -147,15 +147,15 @@ func TestOlderBerthsMeetNoIDTwice(t *testing.T) {
 		h.run(60)
 		standing, ids := map[uint64]string{}, map[string]uint64{}
 		for _, line := range h.journal {
-			r, err := record.Decode(line)
+			r, err := stored.Decode(line)
 			if err != nil {
 				h.Fatal(err)
 			}
 			older(h, &r, ids)
 			switch r.Kind {
-			case record.Grant:
+			case stored.Grant:
 				standing[r.Fence] = r.ID
-			case record.Release, record.Expire, record.Revoke:
+			case stored.Release, stored.Expire, stored.Revoke:
 				delete(standing, r.Fence)
 			}
 			clear(ids)

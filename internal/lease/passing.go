@@ -2,7 +2,7 @@ package lease
 
 import (
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/filling"
+	"github.com/berth-gpu/berth/internal/lease/filling"
 )
 
 // Load is the memory and the slots that a lease or a request takes of one device.

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/record"
+	"github.com/berth-gpu/berth/internal/lease/stored"
 	"pgregory.net/rapid"
 )
 
@@ -89,7 +89,7 @@ func TestReplayGivesTheSameBook(t *testing.T) {
 		h.run(60)
 		again := New()
 		for _, line := range h.journal {
-			r, err := record.Decode(line)
+			r, err := stored.Decode(line)
 			if err != nil {
 				h.Fatal(err)
 			}

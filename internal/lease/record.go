@@ -6,18 +6,18 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/record"
+	"github.com/berth-gpu/berth/internal/lease/stored"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // RecordOf returns the record of a durable effect.
-func RecordOf(e *Effect) record.Record {
+func RecordOf(e *Effect) stored.Record {
 	l := e.Lease()
-	kind := record.Kind(e.Kind)
+	kind := stored.Kind(e.Kind)
 	if e.Kind == Settled { // a bind to the process that it is bound to, which an older berth understands
-		kind = record.Bind
+		kind = stored.Bind
 	}
-	r := record.New(kind)
+	r := stored.New(kind)
 	r.Time, r.ID, r.Fence, r.Why, r.By = e.Time.UnixNano(), l.ID, l.Fence, e.Why, storedBy(&e.By)
 	if e.Shared {
 		r.Share()
@@ -34,12 +34,12 @@ func RecordOf(e *Effect) record.Record {
 // RecordsOf yields records that restore leases as they are now, whatever has
 // happened to them since their grants. A compacted journal begins with the
 // records of all leases, in the order of Book.Leases; a record of kind
-// record.Fence follows them.
-func RecordsOf(leases []*Lease) iter.Seq[record.Record] {
-	return func(yield func(record.Record) bool) {
+// stored.Fence follows them.
+func RecordsOf(leases []*Lease) iter.Seq[stored.Record] {
+	return func(yield func(stored.Record) bool) {
 		seen := make(map[string]bool, len(leases))
 		for _, l := range leases {
-			r := record.New(record.Grant)
+			r := stored.New(stored.Grant)
 			r.Time, r.ID, r.Fence, r.By = l.Granted.UnixNano(), l.ID, l.Fence, storedBy(&l.By)
 			r.SetLease(storedLease(l))
 			if seen[l.ID] {
@@ -55,15 +55,15 @@ func RecordsOf(leases []*Lease) iter.Seq[record.Record] {
 
 // storedBy converts an actor to the form that the journal keeps. The journal does
 // not keep the role, which is valid only for the moment.
-func storedBy(a *access.Actor) record.By {
+func storedBy(a *access.Actor) stored.By {
 	if a.Door == "" {
-		return record.By{}
+		return stored.By{}
 	}
-	return record.By{UID: a.UID, User: a.User, Token: a.Token, Door: string(a.Door)}
+	return stored.By{UID: a.UID, User: a.User, Token: a.Token, Door: string(a.Door)}
 }
 
 // restoredBy converts a stored actor back.
-func restoredBy(b *record.By) access.Actor {
+func restoredBy(b *stored.By) access.Actor {
 	return access.Actor{UID: b.UID, User: b.User, Token: b.Token, Door: access.Door(b.Door)}
 }
 
@@ -80,29 +80,29 @@ func ByOf(a access.Actor) gpu.By {
 }
 
 // storedLease converts a lease to the form that the journal keeps.
-func storedLease(l *Lease) *record.Lease {
+func storedLease(l *Lease) *stored.Lease {
 	h := l.Holder
-	s := &record.Lease{
+	s := &stored.Lease{
 		Parent: l.Parent,
 		User:   h.User, UID: h.UID, Service: h.Service, Name: h.Name, PID: h.PID, Start: h.Start, Boot: h.Boot,
 		Binding: string(l.Binding), Implied: l.Implied, TTL: int64(l.TTL), Granted: l.Granted.UnixNano(),
-		Parts: make([]record.Part, len(l.Parts)), Priority: l.Priority, State: string(l.State),
+		Parts: make([]stored.Part, len(l.Parts)), Priority: l.Priority, State: string(l.State),
 		EnforcedBy: l.EnforcedBy, Raised: l.Raised, Note: l.Note, Unit: l.Unit, Scope: l.Scope,
 		TimeLimit: int64(l.TimeLimit), Imposed: l.Imposed, Groups: l.Groups,
-		Parkable: l.Parkable, Unshared: l.Unshared, ParkedAt: record.Nanoseconds(l.ParkedAt), Returned: record.Nanoseconds(l.Returned), Paused: int64(l.Paused), Asked: int64(l.Asked),
+		Parkable: l.Parkable, Unshared: l.Unshared, ParkedAt: stored.Nanoseconds(l.ParkedAt), Returned: stored.Nanoseconds(l.Returned), Paused: int64(l.Paused), Asked: int64(l.Asked),
 	}
 	if l.Binding == ByTTL {
 		s.Expires = l.Expires.UnixNano()
 	}
 	for i, p := range l.Parts {
-		s.Parts[i] = record.Part{GPU: p.GPU, Memory: int64(p.Memory), Slots: p.Slots}
+		s.Parts[i] = stored.Part{GPU: p.GPU, Memory: int64(p.Memory), Slots: p.Slots}
 	}
 	return s
 }
 
 // restored converts the lease in a record back. An earlier berth wrote the name
 // of a service as it was spelled.
-func restored(r *record.Record) *Lease {
+func restored(r *stored.Record) *Lease {
 	s := r.Lease
 	l := &Lease{
 		ID: r.ID, Fence: r.Fence, Parent: s.Parent,
@@ -111,7 +111,7 @@ func restored(r *record.Record) *Lease {
 		Parts: make([]Part, len(s.Parts)), Priority: s.Priority, State: State(s.State),
 		EnforcedBy: s.EnforcedBy, Raised: s.Raised, Note: s.Note, Unit: s.Unit, Scope: s.Scope, By: restoredBy(&r.By),
 		TimeLimit: time.Duration(s.TimeLimit), Imposed: s.Imposed, Groups: s.Groups,
-		Parkable: s.Parkable, Unshared: s.Unshared, ParkedAt: record.Time(s.ParkedAt), Returned: record.Time(s.Returned), Paused: time.Duration(s.Paused), Asked: gpu.MiB(s.Asked),
+		Parkable: s.Parkable, Unshared: s.Unshared, ParkedAt: stored.Time(s.ParkedAt), Returned: stored.Time(s.Returned), Paused: time.Duration(s.Paused), Asked: gpu.MiB(s.Asked),
 	}
 	if l.Binding == ByTTL {
 		l.Expires = time.Unix(0, s.Expires)

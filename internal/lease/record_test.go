@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/record"
+	"github.com/berth-gpu/berth/internal/lease/stored"
 )
 
 // TestRecordVersion1 holds the format of version 1, which is on people's disks.
@@ -99,7 +99,7 @@ func FuzzDecodeRecord(f *testing.F) {
 		f.Add([]byte(line))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r, err := record.Decode(data)
+		r, err := stored.Decode(data)
 		if err != nil {
 			return
 		}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/berth-gpu/berth/internal/record"
+	"github.com/berth-gpu/berth/internal/lease/stored"
 )
 
 // ErrReplay refuses a record that cannot follow those before it: some are
@@ -16,7 +16,7 @@ var ErrReplay = errors.New("the record does not follow from those before it")
 // Replay applies a record to the book. Records are facts: Replay does not check
 // that there is room or that the devices are known. But it refuses a record that
 // contradicts the book, and then changes nothing.
-func (b *Book) Replay(r *record.Record) error {
+func (b *Book) Replay(r *stored.Record) error {
 	if err := b.replay(r); err != nil {
 		return fmt.Errorf("replay %s %s (fence %d): %w", string(r.Kind), r.ID, r.Fence, err)
 	}
@@ -25,9 +25,9 @@ func (b *Book) Replay(r *record.Record) error {
 
 // Read decodes a record from the journal and applies it to the book. If Read
 // refuses a record, the journal contradicts itself, unless the error is a
-// *record.VersionError.
-func (b *Book) Read(data []byte) (record.Record, error) {
-	r, err := record.Decode(data)
+// *stored.VersionError.
+func (b *Book) Read(data []byte) (stored.Record, error) {
+	r, err := stored.Decode(data)
 	if err == nil {
 		err = b.Replay(&r)
 	}
@@ -45,17 +45,17 @@ func (b *Book) granted(id string, fence uint64) *entry {
 	return nil
 }
 
-func (b *Book) replay(r *record.Record) error {
+func (b *Book) replay(r *stored.Record) error {
 	switch r.Kind {
-	case record.Fence:
+	case stored.Fence:
 		if r.Fence < b.fence {
 			return fmt.Errorf("%w: a lease already has fence %d", ErrReplay, b.fence)
 		}
 		b.fence = r.Fence
 		return nil
-	case record.Grant:
+	case stored.Grant:
 		return b.replayGrant(r)
-	case record.Audit:
+	case stored.Audit:
 		return nil // it is not about the book
 	}
 	e := b.granted(r.ID, r.Fence)
@@ -64,28 +64,28 @@ func (b *Book) replay(r *record.Record) error {
 	}
 	l := *e.lease
 	switch r.Kind {
-	case record.Release, record.Expire, record.Revoke:
+	case stored.Release, stored.Expire, stored.Revoke:
 		b.remove(e)
 		return nil
-	case record.Renew:
+	case stored.Renew:
 		if ttlProblem(time.Duration(r.TTL)) != "" || l.Binding != ByTTL {
 			return fmt.Errorf("%w: the lease cannot be renewed by %s", ErrReplay, time.Duration(r.TTL))
 		}
 		l.TTL, l.Expires = time.Duration(r.TTL), time.Unix(0, r.Expires)
-	case record.Bind:
+	case stored.Bind:
 		if r.Lease == nil || l.Binding != ByProcess || r.Lease.PID <= 0 || r.Lease.Boot == "" {
 			return fmt.Errorf("%w: the lease cannot be bound to the process in the record", ErrReplay)
 		}
 		l.Holder.PID, l.Holder.Start, l.Holder.Boot = r.Lease.PID, r.Lease.Start, r.Lease.Boot
 		l.Implied = r.Lease.Implied
-	case record.Detach, record.Resize:
+	case stored.Detach, stored.Resize:
 		return b.replayWhole(e, r)
-	case record.Scope:
+	case stored.Scope:
 		if r.Lease == nil {
 			return fmt.Errorf("%w: it has no scope in it", ErrReplay)
 		}
 		l.Scope = r.Lease.Scope
-	case record.Park, record.Resume:
+	case stored.Park, stored.Resume:
 		if r.Lease != nil {
 			return b.replayWhole(e, r)
 		}
@@ -98,18 +98,18 @@ func (b *Book) replay(r *record.Record) error {
 }
 
 // stateAfter returns the state of a lease after a record of a kind.
-func stateAfter(k record.Kind, before State) State {
+func stateAfter(k stored.Kind, before State) State {
 	switch k {
-	case record.Park:
+	case stored.Park:
 		return Parked
-	case record.Resume:
+	case stored.Resume:
 		return Active
 	}
 	return before
 }
 
 // replayWhole takes a record back that holds a lease as it is from then on.
-func (b *Book) replayWhole(e *entry, r *record.Record) error {
+func (b *Book) replayWhole(e *entry, r *stored.Record) error {
 	if r.Lease == nil {
 		return fmt.Errorf("%w: it has no lease in it", ErrReplay)
 	}
@@ -126,7 +126,7 @@ func (b *Book) replayWhole(e *entry, r *record.Record) error {
 	return nil
 }
 
-func (b *Book) replayGrant(r *record.Record) error {
+func (b *Book) replayGrant(r *stored.Record) error {
 	switch {
 	case r.Lease == nil:
 		return fmt.Errorf("%w: the record has no lease in it", ErrReplay)
@@ -155,6 +155,6 @@ func (b *Book) Dump() string {
 	for r := range RecordsOf(b.Leases()) {
 		text = append(r.Append(text), '\n')
 	}
-	r := record.NewFence(b.fence, "")
+	r := stored.NewFence(b.fence, "")
 	return string(append(r.Append(text), '\n'))
 }

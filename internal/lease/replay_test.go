@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-gpu/berth/internal/record"
+	"github.com/berth-gpu/berth/internal/lease/stored"
 )
 
 type failer interface {
@@ -18,7 +18,7 @@ type failer interface {
 func replayText(t failer, b *Book, text string) {
 	t.Helper()
 	for line := range strings.Lines(text) {
-		r, err := record.Decode([]byte(line))
+		r, err := stored.Decode([]byte(line))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +54,7 @@ func TestReplayRefuses(t *testing.T) {
 		"a bind to nobody":        `{"v":2,"kind":"bind","id":"b","fence":5}`,
 		"a renewal for a century": `{"v":1,"kind":"renew","id":"a","fence":3,"ttl_ns":3155760000000000000,"expires_ns":9}`,
 	} {
-		r, err := record.Decode([]byte(line))
+		r, err := stored.Decode([]byte(line))
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -119,7 +119,7 @@ func TestReplayOfParking(t *testing.T) {
 	if next, any := b.Next(); !any || !next.Equal(short.Expires) {
 		t.Errorf("the next thing is due at %s", next)
 	}
-	r := record.Record{Version: 1, Kind: record.Resume, Time: 5, ID: "train", Fence: 1}
+	r := stored.Record{Version: 1, Kind: stored.Resume, Time: 5, ID: "train", Fence: 1}
 	if err := b.Replay(&r); err != nil || b.Lease(only(b, "train")).State != Active {
 		t.Errorf("a resume of an earlier berth: %v, %+v", err, b.Lease(only(b, "train")))
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/record"
+	"github.com/berth-gpu/berth/internal/lease/stored"
 )
 
 var root = access.Actor{User: "root", Door: access.Socket, Role: access.Admin}
@@ -26,7 +26,7 @@ func TestRescope(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	records := []record.Record{RecordOf(&e)}
+	records := []stored.Record{RecordOf(&e)}
 	ada := access.Actor{User: "ada", UID: 1000, Door: access.Socket, Role: access.User}
 	if _, err := b.Apply(Rescope{Key: only(b, "a"), Add: []string{"y"}, By: ada}, now); err == nil || b.Lease(only(b, "a")).Scope[0] != "x" {
 		t.Errorf("a user changed the scope: %v", err)
@@ -73,7 +73,7 @@ func TestRescope(t *testing.T) {
 	if got := b.Lease(only(b, "a")).Scope; !slices.Equal(got, []string{"pod1"}) {
 		t.Errorf("after a change that could not be written the scope is %v", got)
 	}
-	empty := record.New(record.Scope)
+	empty := stored.New(stored.Scope)
 	empty.ID, empty.Fence = "a", 1
 	if err := again.Replay(&empty); !errors.Is(err, ErrReplay) {
 		t.Errorf("a record without a scope: %v", err)

@@ -25,7 +25,7 @@ import (
 	"github.com/berth-gpu/berth/internal/health/thermal"
 	"github.com/berth-gpu/berth/internal/joules"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/pace"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/steer"

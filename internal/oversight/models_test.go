@@ -12,7 +12,7 @@ import (
 	"github.com/berth-gpu/berth/internal/health/heat"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/health/thermal"
-	"github.com/berth-gpu/berth/internal/placement"
+	"github.com/berth-gpu/berth/internal/lease/placement"
 )
 
 // What is known is written now and then, and when the daemon stops.

@@ -23,7 +23,7 @@ import (
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/file/wholefile"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/notice"
+	"github.com/berth-gpu/berth/internal/lease/notice"
 	"github.com/berth-gpu/berth/internal/pace"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"

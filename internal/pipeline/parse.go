@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/placement"
+	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/text/document"
 )
 

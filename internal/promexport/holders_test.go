@@ -12,7 +12,7 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/lease/ledger"
 )
 
 // run lets a ledger work until the test ends.

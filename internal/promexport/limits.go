@@ -10,7 +10,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/quota"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
 var (

@@ -18,10 +18,10 @@ import (
 	"github.com/berth-gpu/berth/internal/hooks"
 	"github.com/berth-gpu/berth/internal/joules"
 	"github.com/berth-gpu/berth/internal/labels"
-	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/lease/ledger"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/operations"
 	"github.com/berth-gpu/berth/internal/progress"
-	"github.com/berth-gpu/berth/internal/quota"
 	"github.com/berth-gpu/berth/internal/throttle"
 )
 

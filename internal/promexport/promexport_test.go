@@ -24,11 +24,11 @@ import (
 	"github.com/berth-gpu/berth/internal/joules"
 	"github.com/berth-gpu/berth/internal/labels"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/lease/ledger"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/operations"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/progress"
-	"github.com/berth-gpu/berth/internal/quota"
 )
 
 var update = flag.Bool("update", false, "write the golden page anew")

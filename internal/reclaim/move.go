@@ -6,8 +6,8 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/ledger"
-	"github.com/berth-gpu/berth/internal/placement"
+	"github.com/berth-gpu/berth/internal/lease/ledger"
+	"github.com/berth-gpu/berth/internal/lease/placement"
 )
 
 // move proposes which leases to move for requests that wait. It moves nothing: a

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/ledger"
+	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 

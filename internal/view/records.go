@@ -8,7 +8,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/record"
+	"github.com/berth-gpu/berth/internal/lease/stored"
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
@@ -44,7 +44,7 @@ func Records(all []Record, to term.Screen) []string {
 	}}
 	for _, r := range all {
 		seq := term.Text(strconv.FormatUint(r.Seq, 10))
-		read, err := record.Decode(r.Data)
+		read, err := stored.Decode(r.Data)
 		if err != nil {
 			t.Add(seq, term.Cell{}, term.Painted("unreadable", term.Red), term.Cell{}, term.Cell{}, term.Text(term.Clean(err.Error())))
 			continue
@@ -60,7 +60,7 @@ func Records(all []Record, to term.Screen) []string {
 }
 
 // recorded says what a record tells beside its kind and the id of its lease.
-func recorded(r record.Record, to term.Screen) string {
+func recorded(r stored.Record, to term.Screen) string {
 	switch {
 	case r.Lease != nil:
 		text := ""
@@ -72,7 +72,7 @@ func recorded(r record.Record, to term.Screen) string {
 			binding += " " + strconv.Itoa(r.Lease.PID)
 		}
 		return Join(text, binding, term.Clean(r.Lease.Service), term.Clean(r.Lease.User))
-	case r.Kind == record.Audit:
+	case r.Kind == stored.Audit:
 		return "entry " + strconv.FormatUint(r.Line.Seq, 10) + " of the audit log"
 	case r.Expires != 0:
 		return "until " + recordTime(r.Expires, to)
@@ -82,7 +82,7 @@ func recorded(r record.Record, to term.Screen) string {
 
 // recordedBy says who did what a record tells. It returns nothing for a record
 // that does not name anybody.
-func recordedBy(b record.By) string {
+func recordedBy(b stored.By) string {
 	switch by := (gpu.By{User: term.Clean(b.User), Token: term.Clean(b.Token)}); b.Door {
 	case "":
 		return ""

@@ -9,7 +9,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/notice"
+	"github.com/berth-gpu/berth/internal/lease/notice"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
 	"github.com/berth-gpu/berth/internal/text/words"

@@ -1,0 +1,241 @@
+// Package audit keeps the log of acts of authority and of refusals: who did
+// what to whose thing, when, through which door, and what it was before and
+// after. An entry is written before the act is done and before the answer is
+// sent; the disk is waited for afterwards. Each line carries the hash of the
+// line before (package chain), and the journal names the newest line, so that a
+// line that is missing or changed is noticed.
+//
+// The log never stops the daemon. If it cannot be written, Record returns an
+// error and the act must not be done; the next Record tries again.
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/file/appendfile"
+	"github.com/berth-gpu/berth/internal/lease/audit/chain"
+)
+
+// ErrUnavailable is wrapped by the error of an entry that could not be written.
+var ErrUnavailable = errors.New("the audit log cannot be written")
+
+// Settings says how much of the log is kept.
+type Settings struct {
+	MaxSize int64 // bytes of one file
+	Files   int   // how many files, with the one that is written to
+}
+
+// Options are what a log is made from.
+type Options struct {
+	Folder   appendfile.Folder
+	Settings Settings
+	// Expect names the newest entry that the journal knows.
+	Expect chain.Mark
+	// Mark is called with the newest entry that the disk has. It must not block.
+	Mark func(chain.Mark)
+	// Event is called when the log cannot be written, can be written again, or
+	// has lost entries. It must not block.
+	Event func(gpu.Event)
+}
+
+// Log is the audit log. It is safe for concurrent use.
+type Log struct {
+	folder appendfile.Folder
+	mark   func(chain.Mark)
+	event  func(gpu.Event)
+
+	entries, failures atomic.Uint64
+	trouble           atomic.Pointer[error] // nil: there is none
+	lost              atomic.Bool           // entries were missing or changed when it was opened
+	dirty             chan struct{}         // something was written that the disk may not have; has room for one
+
+	mu       sync.Mutex // guards what follows
+	settings Settings
+	file     appendfile.File // nil: it is not open
+	size     int64           // of file
+	first    uint64          // number of its first entry; 0: it has none
+	oldest   uint64          // number of the oldest entry that is kept
+	newest   chain.Mark      // the newest entry, in this file or before
+	expect   chain.Mark      // an entry that must be there when the log is opened
+	doubtful bool            // the disk refused to sync the file, so the next entry goes to another one
+	ration   ration
+
+	syncing sync.Mutex // held while the disk is waited for, and while a file is closed
+}
+
+// Open returns the log in a folder. It completes a line that a crash cut off,
+// and says which entries are missing. A folder that cannot be read or written
+// is no error: Record tries again.
+func Open(o Options) *Log {
+	l := &Log{
+		folder: o.Folder, mark: o.Mark, event: o.Event, settings: o.Settings, expect: o.Expect,
+		dirty: make(chan struct{}, 1), ration: newRation(),
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if names, err := l.folder.Names(); err == nil && len(chain.Order(names)) == 0 && l.expect.Seq == 0 {
+		return l // nothing was ever written: the first entry makes the file
+	}
+	if err := l.open(time.Now()); err != nil {
+		l.failed(err)
+	}
+	return l
+}
+
+// Configure changes how much is kept, from the next entry on.
+func (l *Log) Configure(s Settings) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.settings = s
+}
+
+// Record writes an entry. The caller leaves out the number, the time and the
+// hash. If Record returns an error, which wraps ErrUnavailable, the caller does
+// not do what the entry says.
+func (l *Log) Record(e api.AuditEntry) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.record(e)
+}
+
+// record writes an entry. The caller holds mu.
+func (l *Log) record(e api.AuditEntry) error {
+	now := time.Now()
+	err := l.ready(now)
+	if err == nil {
+		err = l.write(e, now)
+	}
+	if err != nil {
+		l.failed(err)
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	l.recovered()
+	select {
+	case l.dirty <- struct{}{}:
+	default: // Run is about to sync anyway
+	}
+	return nil
+}
+
+// ready opens the log if it is not open, and if somebody removed or changed the
+// file meanwhile. The caller holds mu.
+func (l *Log) ready(now time.Time) error {
+	if l.file != nil {
+		if size, err := l.file.Size(); err == nil && size == l.size {
+			return nil
+		}
+		l.expect = l.newest
+		l.close()
+	}
+	return l.open(now)
+}
+
+// write appends an entry to the file, and begins another file if this one is
+// full. The caller holds mu.
+func (l *Log) write(e api.AuditEntry, now time.Time) error {
+	line := l.line(e, now)
+	if l.first != 0 && (l.doubtful || l.size+int64(len(line)) > l.settings.MaxSize) {
+		if err := l.rotate(now); err != nil {
+			return err
+		}
+		line = l.line(e, now) // the number has changed
+	}
+	return l.append(line)
+}
+
+// line returns the next line of the log. The caller holds mu.
+func (l *Log) line(e api.AuditEntry, now time.Time) []byte {
+	e.Seq, e.Time, e.Prev = l.newest.Seq+1, now.UTC(), l.newest.Hash
+	return chain.Line(e)
+}
+
+// append appends the next line. If a part of it was written, the file is opened
+// again before the next one, which completes that part. The caller holds mu.
+func (l *Log) append(line []byte) error {
+	n, err := l.file.Write(line)
+	if err != nil {
+		if l.expect == (chain.Mark{}) {
+			l.expect = l.newest
+		}
+		l.close()
+		return err
+	}
+	l.size += int64(n)
+	l.newest = chain.Mark{Seq: l.newest.Seq + 1, Hash: chain.Hash(line)}
+	if l.first == 0 {
+		l.first = l.newest.Seq
+	}
+	l.entries.Add(1)
+	return nil
+}
+
+// close closes the file. The caller holds mu.
+func (l *Log) close() {
+	if l.file == nil {
+		return
+	}
+	l.syncing.Lock()
+	defer l.syncing.Unlock()
+	_ = l.file.Close() // what was written is there, whatever it says
+	l.file = nil
+}
+
+// failed notes that the log cannot be written, and says so once.
+func (l *Log) failed(err error) {
+	l.failures.Add(1)
+	if l.trouble.Swap(&err) == nil {
+		l.tell(gpu.Serious, "The daemon cannot write the audit log, so it refuses acts of authority; leases are not affected: %v", err)
+	}
+}
+
+// recovered notes that the log can be written.
+func (l *Log) recovered() {
+	if l.trouble.Load() != nil && l.trouble.Swap(nil) != nil {
+		l.tell(gpu.Note, "The daemon can write the audit log again.")
+	}
+}
+
+func (l *Log) tell(severity gpu.Severity, format string, args ...any) {
+	if l.event != nil {
+		l.event(gpu.Event{Time: time.Now(), Code: gpu.EventAudit, Severity: severity, Text: fmt.Sprintf(format, args...)})
+	}
+}
+
+// Trouble returns why the log cannot be written; nil if it can.
+func (l *Log) Trouble() error {
+	if err := l.trouble.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// Lost reports whether entries were missing or changed when the log was opened.
+func (l *Log) Lost() bool { return l.lost.Load() }
+
+// Counts returns how many entries were written since the start, and how often
+// that failed. A nil log has none.
+func (l *Log) Counts() (entries, failures uint64) {
+	if l == nil {
+		return 0, 0
+	}
+	return l.entries.Load(), l.failures.Load()
+}
+
+// Who returns an actor as entries name it.
+func Who(a access.Actor) api.AuditActor {
+	who := api.AuditActor{User: a.User, Role: a.Role.String(), Door: string(a.Door), Token: a.Token, Address: a.Address}
+	if a.Door == access.Itself {
+		return api.AuditActor{Door: string(a.Door)}
+	}
+	if a.UID != access.NoUID {
+		who.UID = gpu.Some(a.UID)
+	}
+	return who
+}

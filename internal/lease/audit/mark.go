@@ -1,0 +1,136 @@
+package audit
+
+import (
+	"bytes"
+	"iter"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/file/journal"
+	"github.com/berth-gpu/berth/internal/lease/audit/chain"
+	"github.com/berth-gpu/berth/internal/lease/stored"
+)
+
+// markDelay is how long the newest line waits for a group of records that is
+// written anyway. Then it is written by itself.
+const markDelay = time.Second
+
+// Marked is a journal that also names the newest line of the audit log, so that
+// a log whose end was cut off is noticed. That costs leases nothing: the name
+// goes with the next group of records. Its zero value names no line; Over gives
+// it the journal to write to.
+type Marked struct {
+	journal.Journal
+	newest atomic.Pointer[stored.Line] // nil: there is none
+	armed  atomic.Bool                 // flush is going to be called
+	// Settle waits until the disk has the log, and calls Set; Close calls it. nil:
+	// there is no log.
+	Settle func()
+
+	mu      sync.Mutex   // a journal has one writer at a time; guards what follows
+	written *stored.Line // what the journal names; nil: nothing
+	stored  []byte
+	group   [][]byte
+}
+
+// Reading returns a function that looks for the newest line in the records of
+// the journal, and hands each record on.
+func (m *Marked) Reading(replay func(journal.Record) error) func(journal.Record) error {
+	begins := []byte(`{"v":4,"kind":"audit",`) // decoding every record twice would make starts slow
+	return func(r journal.Record) error {
+		if bytes.HasPrefix(r.Data, begins) {
+			if read, err := stored.Decode(r.Data); err == nil {
+				m.written = &read.Line
+				m.newest.Store(m.written)
+			}
+		}
+		return replay(r)
+	}
+}
+
+// Over returns m, which writes to this journal from now on.
+func (m *Marked) Over(j journal.Journal) journal.Journal {
+	m.Journal = j
+	return m
+}
+
+// Newest returns the newest line that the journal names, or is about to; zero:
+// there is none.
+func (m *Marked) Newest() chain.Mark {
+	if line := m.newest.Load(); line != nil {
+		return chain.Mark(*line)
+	}
+	return chain.Mark{}
+}
+
+// Set names the newest line. It does not wait: the journal has it after a
+// moment.
+func (m *Marked) Set(newest chain.Mark) {
+	line := stored.Line(newest)
+	m.newest.Store(&line)
+	if m.armed.CompareAndSwap(false, true) {
+		time.AfterFunc(markDelay, func() {
+			m.armed.Store(false)
+			m.flush()
+		})
+	}
+}
+
+// flush writes the newest line by itself, unless it was written. If the journal
+// refuses it, the next group takes it along.
+func (m *Marked) flush() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if line := m.newest.Load(); line != m.written && m.Journal.Append(append(m.group[:0], m.store(line)), journal.Care{}) == nil {
+		m.written = line
+	}
+}
+
+// store returns the record of a line. The caller holds mu.
+func (m *Marked) store(line *stored.Line) []byte {
+	r := stored.NewAudit(*line)
+	m.stored = r.Append(m.stored[:0])
+	return m.stored
+}
+
+// Append is in journal.Journal.
+func (m *Marked) Append(group [][]byte, care journal.Care) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	line := m.newest.Load()
+	if line == m.written {
+		return m.Journal.Append(group, care)
+	}
+	m.group = append(append(m.group[:0], group...), m.store(line))
+	err := m.Journal.Append(m.group, care)
+	clear(m.group)
+	if err == nil {
+		m.written = line
+	}
+	return err
+}
+
+// Compact is in journal.Journal. The snapshot names the newest line too.
+func (m *Marked) Compact(upTo uint64, snapshot iter.Seq[[]byte]) error {
+	m.mu.Lock()
+	line := m.written
+	m.mu.Unlock()
+	return m.Journal.Compact(upTo, func(yield func([]byte) bool) {
+		if line != nil {
+			if r := stored.NewAudit(*line); !yield(r.Append(nil)) {
+				return
+			}
+		}
+		snapshot(yield)
+	})
+}
+
+// Close is in journal.Journal. The journal names the newest line of all then.
+func (m *Marked) Close() error {
+	if m.Settle != nil {
+		m.Settle()
+	}
+	m.flush()
+	return m.Journal.Close()
+}

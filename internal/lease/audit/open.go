@@ -1,0 +1,190 @@
+package audit
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/lease/audit/chain"
+)
+
+// open opens the log after the newest line that is there. It completes a line
+// that was cut off, and writes down which entries are missing. The caller holds
+// mu, and the log is not open.
+func (l *Log) open(now time.Time) error {
+	names, err := l.folder.Names()
+	if err != nil {
+		return err
+	}
+	end, err := l.findEnd(chain.Order(names))
+	if err != nil {
+		return err
+	}
+	if l.file, err = l.folder.Append(chain.CurrentName); err != nil {
+		l.file = nil
+		return err
+	}
+	if l.size, err = l.file.Size(); err != nil {
+		l.close()
+		return err
+	}
+	l.first, l.newest, l.oldest = end.first, chain.Mark{Seq: end.seq, Hash: end.hash}, max(end.oldest, 1)
+	if err := l.mend(&end, now); err != nil {
+		l.close()
+		return err
+	}
+	l.expect = chain.Mark{}
+	return nil
+}
+
+// ending is how the log ends, as its files say.
+type ending struct {
+	first uint64 // number of the first entry of the file that is written to; 0: it has none
+	seq   uint64 // of the newest entry; 0: there is none
+	hash  string // of the last line
+
+	open    bool   // the last line has no newline
+	garbage bool   // the last line is no entry
+	bytes   int    // of that line
+	whole   string // hash of the newest entry; empty: there is none
+
+	oldest uint64 // the oldest entry that is kept, as the newest Rotate says; 0: nothing says so
+	found  bool   // the expected entry is there
+	broken string // what is wrong with earlier lines of the file that is written to, and was not told yet; empty: nothing
+}
+
+// findEnd reads the files from the newest one back, until it has found an entry
+// the one that is expected, and what is kept. The caller holds mu.
+func (l *Log) findEnd(names []string) (ending, error) {
+	e := ending{found: l.expect.Seq == 0}
+	for i := len(names) - 1; i >= 0 && (e.seq == 0 || !e.found || e.oldest == 0); i-- {
+		text, err := l.folder.Read(names[i])
+		if err != nil {
+			return e, err
+		}
+		l.scan(&e, text, names[i] == chain.CurrentName)
+	}
+	return e, nil
+}
+
+// scan reads one file from its end back, as far as it has to; the files after it
+// were read before.
+func (l *Log) scan(e *ending, text []byte, current bool) {
+	for rest := text; len(rest) > 0 && (e.seq == 0 || !e.found); {
+		from := bytes.LastIndexByte(rest[:len(rest)-1], '\n') + 1
+		line := rest[from:]
+		rest = rest[:from]
+		hash := chain.Hash(line)
+		entry, is := chain.Parse(line)
+		if e.hash == "" {
+			e.hash, e.garbage, e.bytes = hash, !is, len(line)
+			e.open = current && !bytes.HasSuffix(line, []byte("\n"))
+		}
+		if e.seq == 0 && is {
+			e.seq, e.whole = entry.Seq, hash
+		}
+		e.found = e.found || hash == l.expect.Hash
+	}
+	first := firstOf(text)
+	if current {
+		e.first, e.broken = first.Seq, broken(text, l.expect.Hash)
+	}
+	if e.oldest == 0 {
+		e.oldest = chain.OldestOf(&first)
+	}
+}
+
+// broken says what is wrong with the lines from the newest Lost entry to the one
+// with a hash, which the disk had; empty: nothing. What is before a Lost entry was
+// told when that was written, and a power cut may leave anything of later lines.
+func broken(text []byte, hash string) string {
+	from, at, end := 0, 0, 0
+	for line := range bytes.Lines(text) {
+		at += len(line)
+		if e, _ := chain.Parse(line); e.What == chain.Lost {
+			from = at
+		}
+		if chain.Hash(line) == hash {
+			end = at
+			break
+		}
+	}
+	if end <= from {
+		return ""
+	}
+	var c chain.Checker
+	c.Read(chain.File{Name: chain.CurrentName, Text: text[from:end]})
+	for _, p := range c.Verdict().Problems {
+		if p.Line > 0 { // files before this one are not looked at
+			return p.Text
+		}
+	}
+	return ""
+}
+
+// firstOf returns the first entry of a file; the zero value: there is none.
+func firstOf(text []byte) api.AuditEntry {
+	for line := range bytes.Lines(text) {
+		if entry, is := chain.Parse(line); is {
+			return entry
+		}
+	}
+	return api.AuditEntry{}
+}
+
+// mend makes the log fit to be continued. The caller holds mu.
+func (l *Log) mend(e *ending, now time.Time) error {
+	if e.open {
+		if n, err := l.file.Write([]byte("\n")); err != nil {
+			return err
+		} else {
+			l.size += int64(n)
+		}
+	}
+	if e.hash == "" {
+		l.newest.Hash = l.expect.Hash // of the line before, wherever that is
+	}
+	missing := uint64(0)
+	if !e.found && l.expect.Seq > e.seq {
+		missing = l.expect.Seq - e.seq
+		l.newest.Seq = l.expect.Seq // the numbers go on, so that the gap stays visible
+	}
+	if l.size == 0 && l.newest.Seq > 0 && e.seq > 0 {
+		if err := l.begin(now); err != nil {
+			return err
+		}
+	}
+	if e.garbage {
+		why := fmt.Sprintf("a crash cut off the line before, of %d bytes; nobody had the answer to it", e.bytes)
+		if err := l.note(chain.Torn, why, map[string]string{chain.Whole: e.whole}, now); err != nil {
+			return err
+		}
+		l.tell(gpu.Warning, "The audit log ended in the middle of a line, which a crash cut off; nobody had the answer to it.")
+	}
+	why := fmt.Sprintf("entry %d is not the one that the daemon wrote: the log was changed", l.expect.Seq)
+	switch {
+	case e.found && e.broken == "":
+		return nil
+	case e.found:
+		why = e.broken
+	case missing > 0:
+		why = fmt.Sprintf("the log ended with entry %d, and the daemon had written entry %d: %d at its end are missing", e.seq, l.expect.Seq, missing)
+	}
+	if err := l.note(chain.Lost, why, nil, now); err != nil {
+		return err
+	}
+	l.lost.Store(true)
+	l.tell(gpu.Serious, "The audit log lost entries: %s. Run berth audit verify, and find out who changed it.", strings.TrimSuffix(why, "."))
+	return nil
+}
+
+// note writes an entry about the log itself. The caller holds mu.
+func (l *Log) note(what, why string, after map[string]string, now time.Time) error {
+	return l.append(l.line(api.AuditEntry{
+		Who: Who(access.Daemon()), What: what, Object: api.AuditObject{Kind: "log"}, After: after, Why: why, Outcome: chain.Done,
+	}, now))
+}

@@ -1,0 +1,97 @@
+package audit
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/file/appendfile"
+	"github.com/berth-gpu/berth/internal/lease/audit/chain"
+)
+
+// Query says which entries to read.
+type Query struct {
+	After uint64    // only entries with a larger number
+	Since time.Time // only entries that are not older
+	User  string    // only acts and refusals of this user, or on things of this user; empty: of everybody
+	What  string    // only this verb; empty: all
+	Limit int       // at most this many
+	// Oldest returns the first entries that match; else Page returns the last.
+	Oldest bool
+}
+
+func (q *Query) matches(e *api.AuditEntry) bool {
+	return e.Seq > q.After && !e.Time.Before(q.Since) &&
+		(q.User == "" || e.Who.User == q.User || e.Object.Owner == q.User) && (q.What == "" || e.What == q.What)
+}
+
+// Page returns the entries that a query asks for, the oldest first.
+func (l *Log) Page(q Query) (api.AuditLog, error) {
+	page := api.AuditLog{Entries: []api.AuditEntry{}}
+	names, err := l.folder.Names()
+	if err != nil {
+		return page, err
+	}
+	ordered := chain.Order(names)
+	for i, name := range ordered {
+		if i+1 < len(ordered) {
+			if next, rotated := chain.FirstOf(ordered[i+1]); rotated && next <= q.After+1 {
+				continue // all its entries are older
+			}
+		}
+		text, err := l.folder.Read(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it has just got another name, or is too old
+		}
+		if err != nil {
+			return page, err
+		}
+		for line := range bytes.Lines(text) {
+			e, is := chain.Parse(line)
+			if !is || !q.matches(&e) || len(page.Entries) > 0 && e.Seq <= page.Entries[len(page.Entries)-1].Seq {
+				continue
+			}
+			page.Entries = append(page.Entries, e)
+			if len(page.Entries) <= q.Limit {
+				continue
+			}
+			if q.Oldest {
+				page.Entries = page.Entries[:q.Limit]
+				page.Next = page.Entries[q.Limit-1].Seq
+				return page, nil
+			}
+			page.Entries = page.Entries[1:]
+		}
+	}
+	return page, nil
+}
+
+// Verify checks the log in a folder, and looks for the entry that the journal
+// names. The daemon may be writing to it.
+func Verify(folder appendfile.Folder, mark chain.Mark) (api.AuditVerdict, error) {
+	for try := 0; ; try++ {
+		v, err := verify(folder, mark)
+		// A file that was rotated meanwhile is missing, or looks so.
+		if try == 2 || err == nil && v.Sound || err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return v, err
+		}
+	}
+}
+
+func verify(folder appendfile.Folder, mark chain.Mark) (api.AuditVerdict, error) {
+	c := chain.NewChecker(mark)
+	names, err := folder.Names()
+	if err != nil {
+		return c.Verdict(), err
+	}
+	for _, name := range chain.Order(names) {
+		text, err := folder.Read(name)
+		if err != nil {
+			return c.Verdict(), err
+		}
+		c.Read(chain.File{Name: name, Text: text})
+	}
+	return c.Verdict(), nil
+}

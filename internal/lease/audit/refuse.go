@@ -1,0 +1,98 @@
+package audit
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/lease/audit/chain"
+)
+
+// A caller who is refused again and again must not push older entries out of
+// the log.
+const (
+	perMinute = 10   // refusals of one caller that are written down
+	mostUsers = 1024 // users who are counted by themselves; the others are counted together
+	mostHosts = 8    // hosts that callers who are not known came from, likewise
+	period    = time.Minute
+)
+
+// Refuse writes down that somebody was refused. Beyond a few in a minute it only
+// counts them, and Run writes the count down. That the log cannot be written
+// changes nothing: the caller is refused anyway.
+func (l *Log) Refuse(e api.AuditEntry) {
+	e.Outcome = chain.Refused
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ration.admit(e) {
+		_ = l.record(e)
+	}
+}
+
+// ration counts refusals in a minute.
+type ration struct {
+	used  map[string]*share // by caller
+	hosts int               // of them are hosts
+}
+
+// share is what one caller has used of the ration.
+type share struct {
+	n     int
+	entry api.AuditEntry // the last one that was left out
+}
+
+// excess is how many refusals of one caller were left out.
+type excess struct {
+	n     int
+	entry api.AuditEntry
+}
+
+func newRation() ration { return ration{used: map[string]*share{}} }
+
+// admit reports whether a refusal is written down, and counts it.
+func (r *ration) admit(e api.AuditEntry) bool {
+	caller, host := callerOf(e.Who)
+	if _, counted := r.used[caller]; !counted && (host && r.hosts >= mostHosts || !host && len(r.used)-r.hosts >= mostUsers) {
+		caller, host, e.Who = "", false, api.AuditActor{User: "others", Door: e.Who.Door}
+	}
+	s := r.used[caller]
+	if s == nil {
+		s = &share{}
+		r.used[caller] = s
+		if host {
+			r.hosts++
+		}
+	}
+	s.n++
+	s.entry = e
+	return s.n <= perMinute
+}
+
+// callerOf names the caller that a refusal counts for: the user, or the host of
+// one who is not known.
+func callerOf(who api.AuditActor) (caller string, isHost bool) {
+	if who.UID.Known() || who.Token != "" {
+		return fmt.Sprint("user ", who.UID.Or(access.NoUID), " token ", who.Token), false
+	}
+	host := who.Address
+	if at, err := netip.ParseAddrPort(who.Address); err == nil {
+		host = at.Addr().String()
+	}
+	return "host " + host, true
+}
+
+// end begins a new minute, and returns what was left out in the old one.
+func (r *ration) end() []excess {
+	var list []excess
+	for _, caller := range slices.Sorted(maps.Keys(r.used)) {
+		if s := r.used[caller]; s.n > perMinute {
+			list = append(list, excess{s.n - perMinute, s.entry})
+		}
+	}
+	*r = newRation()
+	return list
+}

@@ -1,0 +1,90 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/allowance"
+)
+
+// Again says which lease a request finds that was made before.
+type Again int
+
+// What a request finds.
+const (
+	Once        Again = iota // none: an id that the user has in use is refused
+	SameID                   // the lease of the same user with its id
+	SameService              // the oldest lease of the same user for the same service, if it is named after that
+)
+
+// Found is a lease that was granted, or that stood already.
+type Found struct {
+	*lease.Lease
+	Stood bool
+	Was   gpu.MiB // on each device, if the request resized it; zero: it did not
+}
+
+// AcquireAgain does what Acquire does, but a request that was granted before and
+// is made again finds its lease. The lease is resized if another size is asked
+// for, and renewed if it has a time to live. Only a lease that has what is asked
+// for counts: for the same service, on the device that must be, with the same
+// binding. A request that says exactly what it wants always finds its lease; see
+// acquireExactly.
+func (l *Ledger) AcquireAgain(ctx context.Context, r lease.Request, again Again) (Found, error) {
+	asked := time.Now()
+	var found Found
+	var err error
+	if r.Exact == nil {
+		found, err = l.acquire(ctx, r, again)
+	} else {
+		found, err = acquireExactly(ctx, l, r)
+	}
+	l.hooks.decided(status(err), time.Since(asked))
+	return found, err
+}
+
+// find returns the lease that a request finds; nil: there is none. The caller
+// holds mu.
+func (m *machine) find(r *lease.Request, again Again) (*lease.Lease, error) {
+	if again == Once {
+		return nil, nil
+	}
+	if waits := m.book.Request(r.Key()); waits != nil && waits.Into == 0 {
+		return nil, fmt.Errorf("ask for %s again: %w", r.ID, lease.ErrWaiting)
+	}
+	if again == SameID {
+		if held := m.book.Lease(r.Key()); held != nil && allowance.Answers(held, r) {
+			return held, nil
+		}
+		return nil, nil
+	}
+	for _, held := range m.book.Leases() {
+		if allowance.Answers(held, r) && allowance.NamedAfter(held.ID, r.Holder.Service) {
+			return held, nil
+		}
+	}
+	return nil, nil
+}
+
+// adjust makes a lease that stands what a request asks for. The caller holds mu.
+func (m *machine) adjust(held *lease.Lease, r *lease.Request, now time.Time) (Found, error) {
+	found := Found{Lease: held, Stood: true}
+	if had := held.Parts[0].Memory; had != r.Memory {
+		resized, err := m.resize(lease.Resize{Key: held.Key(), Fence: held.Fence, Memory: r.Memory, By: r.By}, r.Limits, now)
+		if err != nil {
+			return Found{}, err
+		}
+		found.Lease, found.Was = resized, had
+	}
+	if held.Binding == lease.ByTTL {
+		e, err := m.apply(lease.Renew{Key: held.Key(), Fence: held.Fence, TTL: r.TTL, By: r.By}, now)
+		if err != nil {
+			return Found{}, err
+		}
+		found.Lease = e.After
+	}
+	return found, nil
+}

@@ -1,0 +1,330 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/file/journal"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/ways"
+)
+
+const (
+	// maxBatch is how many errands share one write to the journal at most. Batches
+	// grow by themselves while the clerk waits for the disk; the limit keeps the
+	// first errand of a batch from waiting for too many others.
+	maxBatch = 256
+	// retry is how long the clerk waits before it tries again what the journal
+	// refused.
+	retry = time.Second
+)
+
+// errand is work on the book, with a channel for its result.
+type errand struct {
+	do   func(now time.Time) error
+	done chan error // has room for the result, so that the clerk never waits; nil: nobody receives it
+	err  error
+}
+
+// clerk takes errands until ctx ends. Its loop: gather, apply, write, answer.
+// While it runs, other goroutines may take the seat; when it returns, it keeps
+// the seat for good.
+func (l *Ledger) clerk(ctx context.Context) {
+	l.alarm = time.NewTimer(0)
+	defer l.alarm.Stop()
+	l.leaveSeat()
+	batch := make([]*errand, 0, maxBatch)
+	for {
+		batch = batch[:0]
+		rang := false
+		select {
+		case <-ctx.Done():
+			l.seat <- struct{}{}
+			return
+		case e := <-l.errands:
+			batch = append(batch, e)
+		case <-l.wake:
+		case <-l.alarm.C:
+			rang = true
+		}
+		l.seat <- struct{}{}
+		if rang {
+			l.alarmAt = time.Time{}
+		}
+	gather:
+		for len(batch) < maxBatch {
+			select {
+			case e := <-l.errands:
+				batch = append(batch, e)
+			default:
+				break gather
+			}
+		}
+		l.serveAll(batch)
+		l.leaveSeat()
+	}
+}
+
+// here runs an errand in the goroutine that brings it, if nobody works on the
+// book and nobody waits to. Waking the clerk, and being woken by it, takes
+// longer than most errands.
+func (l *Ledger) here(do func(now time.Time) error) (done bool, err error) {
+	if len(l.errands) > 0 {
+		return false, nil
+	}
+	select {
+	case l.seat <- struct{}{}:
+	default:
+		return false, nil
+	}
+	defer ways.CrashOnPanic() // the book may have changed in part, and the caller might recover
+	l.own = errand{do: do}
+	l.serveAll([]*errand{&l.own})
+	err = l.own.err
+	l.leaveSeat()
+	return true, err
+}
+
+// serveAll works on a batch, on what is due and on the backlog, and sets the
+// alarm. The caller has the seat.
+func (l *Ledger) serveAll(batch []*errand) {
+	l.turn.Begin()
+	l.work(batch)
+	l.holders.catchUp()
+	l.setAlarm()
+}
+
+// leaveSeat lets another goroutine work on the book.
+func (l *Ledger) leaveSeat() {
+	l.turn.End()
+	<-l.seat
+}
+
+// setAlarm sets the time at which the clerk wakes up because something is due.
+// What the journal refused is due already and must not keep the clerk spinning,
+// so while the journal refuses, the clerk tries again once per retry interval.
+// setAlarm never moves an alarm to a later time: that costs more than waking up
+// once too early.
+func (l *Ledger) setAlarm() {
+	var at time.Time
+	if l.restless || l.Trouble() != nil {
+		at = time.Now().Add(retry)
+	} else {
+		l.mu.RLock()
+		next, any := l.book.Next()
+		l.mu.RUnlock()
+		if !any {
+			return
+		}
+		at = next
+	}
+	if l.alarmAt.IsZero() || at.Before(l.alarmAt) {
+		l.alarmAt = at
+		l.alarm.Reset(max(time.Until(at), 0))
+	}
+}
+
+// work applies a batch and writes it to the journal in one write. If the journal
+// refuses the write, work tries the errands one at a time, so that releases
+// still get through on a full disk and waiting requests still time out.
+func (l *Ledger) work(batch []*errand) {
+	l.restless = false
+	if l.attempt(batch, func(now time.Time) { l.holders.tend(now); l.due(now, everything); l.serve(now) }) == nil {
+		answer(batch)
+		if len(batch) == 0 {
+			l.probe()
+		}
+		return
+	}
+	l.restless = true
+	for i, e := range batch {
+		if err := l.attempt(batch[i:i+1], nil); err != nil {
+			e.err = err
+		}
+		answer(batch[i : i+1])
+	}
+	_ = l.attempt(nil, func(now time.Time) { l.due(now, timeOuts) }) // writes nothing
+	_ = l.attempt(nil, func(now time.Time) { l.due(now, expiries) }) // what the journal refuses stays due
+}
+
+func answer(batch []*errand) {
+	for _, e := range batch {
+		if e.done != nil {
+			e.done <- e.err
+		}
+	}
+}
+
+// attempt applies errands, then calls turn, and writes the effects of both to
+// the journal. If it returns an error, it has undone all of them.
+func (l *Ledger) attempt(batch []*errand, turn func(now time.Time)) error {
+	now := time.Now()
+	l.mu.Lock()
+	l.effects = l.effects[:0]
+	for _, e := range batch {
+		from := len(l.effects)
+		if e.err = e.do(now); e.err != nil {
+			l.undo(from)
+		}
+	}
+	if turn != nil {
+		turn(now)
+	}
+	effects := l.effects
+	l.mu.Unlock()
+
+	err := l.hooks.Authority(effects, nil)
+	if err == nil {
+		if err = l.write(effects); err != nil {
+			_ = l.hooks.Authority(effects, err)
+		}
+	}
+	if err != nil {
+		l.mu.Lock()
+		l.undo(0)
+		l.mu.Unlock()
+		return err
+	}
+	l.settle(effects)
+	l.compactIfLong()
+	return nil
+}
+
+// apply makes a change to the book. The caller holds mu.
+func (m *machine) apply(c lease.Change, now time.Time) (lease.Effect, error) {
+	e, err := m.book.Apply(c, now)
+	if err == nil {
+		m.effects = append(m.effects, e)
+		m.reflect(&e, 1)
+	}
+	return e, err
+}
+
+// undo reverts the effects of this batch from index from on. The caller holds mu.
+func (m *machine) undo(from int) {
+	undone := m.effects[from:]
+	m.book.Revert(undone...)
+	for i := range undone {
+		m.reflect(&undone[i], -1)
+		if undone[i].Kind == lease.Asked {
+			delete(m.waiters, undone[i].Request.Key())
+		}
+	}
+	m.effects = m.effects[:from]
+}
+
+// due applies the changes of this kind that are due. The caller holds mu.
+func (l *Ledger) due(now time.Time, kind func(lease.Change) bool) {
+	if next, any := l.book.Next(); !any || now.Before(next) {
+		return
+	}
+	changes := slices.DeleteFunc(l.book.Due(now), func(c lease.Change) bool { return !kind(c) })
+	if slices.ContainsFunc(changes, timeOuts) {
+		l.explainTimeOuts(changes)
+	}
+	for _, c := range changes {
+		_, _ = l.apply(l.revokeIfAlone(l.keepIfUsed(c), l.hooks.Overran == nil), now) // it is due, so the book takes it
+	}
+}
+
+// explainTimeOuts notes what is in the way of each request that is about to time
+// out. It runs before any of them leaves the queue, because that changes the
+// reasons of the others. The caller holds mu.
+func (m *machine) explainTimeOuts(changes []lease.Change) {
+	var late []*lease.Request
+	least := lease.AnyLoad
+	for _, c := range changes {
+		if t, is := c.(lease.TimeOut); is && m.waiters[t.Key] != nil {
+			r := m.book.Request(t.Key)
+			late = append(late, r)
+			least = least.Smaller(leastAdvice(r))
+		}
+	}
+	m.book.Sort(late)
+	n := m.form(least)
+	for _, r := range late {
+		advance(n, r)
+		w := m.waiters[r.Key()]
+		w.refusal, w.quota = m.refusal(r, n), m.overQuota(r, n)
+	}
+}
+
+func everything(lease.Change) bool { return true }
+func timeOuts(c lease.Change) bool { _, is := c.(lease.TimeOut); return is }
+func expiries(c lease.Change) bool { return !timeOuts(c) }
+
+// write writes the durable effects to the journal. Without any it writes nothing.
+func (l *Ledger) write(effects []lease.Effect) error {
+	l.buffer, l.ends, l.group = l.buffer[:0], l.ends[:0], l.group[:0]
+	care := journal.Care{Reserve: true}
+	for i := range effects {
+		e := &effects[i]
+		if !e.Durable() {
+			continue
+		}
+		record := lease.RecordOf(e)
+		l.buffer = record.Append(l.buffer)
+		l.ends = append(l.ends, len(l.buffer))
+		care.Durable = care.Durable || e.Lease().OutlivesBoot()
+		care.Reserve = care.Reserve && !e.Takes()
+	}
+	if len(l.ends) == 0 {
+		return nil
+	}
+	from := 0
+	for _, end := range l.ends { // slice last: the buffer moves while it grows
+		l.group = append(l.group, l.buffer[from:end])
+		from = end
+	}
+	return l.journal.Write(l.group, care)
+}
+
+// settle announces what a batch did and answers its waiters, after the journal
+// has it.
+func (l *Ledger) settle(effects []lease.Effect) {
+	for i := range effects {
+		e := &effects[i]
+		l.announce(e)
+		if e.Request != nil && e.Kind != lease.Asked {
+			l.dismiss(e)
+		}
+		if e.Kind == lease.Detached || e.Kind == lease.Bound && processOf(e.Before) != processOf(e.After) {
+			l.holders.left(e.Before)
+		}
+		if e.Kind == lease.Overran {
+			l.hooks.Overran(e.After, overrunText(e.After))
+		}
+		if e.Kind == lease.Resumed && l.hooks.Returned != nil {
+			l.hooks.Returned(e.After)
+		}
+		if e.After == nil && e.Before != nil {
+			l.holders.ended(e.Before)
+			if l.hooks.Ended != nil {
+				l.hooks.Ended(e)
+			}
+		}
+	}
+}
+
+// dismiss sends a waiter the outcome of its request.
+func (l *Ledger) dismiss(e *lease.Effect) {
+	l.mu.Lock()
+	w := l.waiters[e.Request.Key()]
+	delete(l.waiters, e.Request.Key())
+	l.mu.Unlock()
+	if w == nil {
+		return // the request did not wait: its errand decides it
+	}
+	switch {
+	case e.Grants():
+		w.done <- outcome{lease: e.After}
+	case e.Kind == lease.TimedOut:
+		w.done <- outcome{err: &TimeoutError{Request: e.Request, Waited: e.Time.Sub(e.Request.Requested), Refusal: w.refusal, Quota: w.quota}}
+	case e.Before != nil && e.After == nil:
+		w.done <- outcome{err: fmt.Errorf("%s %s: %w: the lease has ended", e.Request.For(), e.Request.ID, lease.ErrStaleFence)}
+	default:
+		w.done <- outcome{err: fmt.Errorf("wait for %s: %w", e.Request.ID, ErrWithdrawn)}
+	}
+}

@@ -1,0 +1,81 @@
+package ledger
+
+import (
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/placement"
+)
+
+// observed is a device as the ledger knows it.
+type observed struct {
+	Observation
+	used  []usedBy              // what each process was measured to use
+	total gpu.MiB               // the memory in use, with that of the driver itself
+	owned map[lease.Key]gpu.MiB // by lease: how much of it the lease's processes use
+
+	recent placement.Recent // what was measured lately, on average
+
+	// driver is the memory that the driver uses for itself, which nobody can ever
+	// lease: the least that was ever measured beyond what processes use.
+	driver gpu.Opt[gpu.MiB]
+}
+
+// most returns how much memory of a device could be leased if nobody held any.
+func (o *observed) most(sum lease.Sum) gpu.MiB { return sum.Ceiling() - o.driver.Or(0) }
+
+// recount computes the capacity of every device again.
+func (m *machine) recount() {
+	for uuid := range m.devices {
+		m.capacity(uuid)
+	}
+	m.dirty = true
+}
+
+// leasable returns how many devices can be leased: a device that is cut into
+// instances cannot.
+func (m *machine) leasable() (n int) {
+	for _, o := range m.devices {
+		if o.Device.Cut() == "" {
+			n++
+		}
+	}
+	return n
+}
+
+// capacity sets the capacity of a device in the book.
+func (m *machine) capacity(uuid string) {
+	o := m.devices[uuid]
+	set := m.settings.Device(uuid)
+	slots := set.MaxPipelines
+	if slots == 0 {
+		// A pipeline needs a CPU to feed its device.
+		n := max(m.leasable(), 1)
+		slots = max(1, (m.cpus+n-1)/n)
+	}
+	c := lease.Capacity{Total: o.Device.MemoryTotal, Limit: set.Limit, Reserve: set.Reserve, MaxPipelines: slots}
+	switch {
+	case o.Device.Cut() != "":
+		c = lease.Capacity{}
+	case c.Total <= 0: // nobody knows how much memory it has: slots only
+		c.Reserve = 0
+	}
+	if o.Shut() == "" {
+		c.Usable = o.Standing.Slots(lease.UsableSlots(slots, o.Speed()))
+	}
+	m.book.SetCapacity(uuid, c)
+	m.refresh(uuid)
+}
+
+// refresh updates a device in the snapshot of placement from the book.
+func (m *machine) refresh(uuid string) {
+	o := m.devices[uuid]
+	if o == nil {
+		return // the lease is from before a restart, and its device was not seen yet
+	}
+	sum, _ := m.book.Sum(uuid)
+	m.snapshot.Update(uuid, placement.Use{
+		Available: sum.Available(), Ceiling: o.most(sum),
+		Active: sum.Active, Usable: sum.Usable, MaxPipelines: sum.MaxPipelines,
+		Recent: o.recent, Warmth: o.Warmth, State: o.State, Reason: o.Reason, Closed: o.Shut(), Slower: o.Slower,
+	})
+}

@@ -1,0 +1,103 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/allowance"
+	"github.com/berth-gpu/berth/internal/lease/placement"
+)
+
+// acquireExactly grants a request that says exactly what it wants on each device, or
+// refuses it: another scheduler has admitted it, so it goes before everybody who waits,
+// and never waits itself. The same request again finds its lease, which then covers the
+// control groups of both.
+//
+// The lease stays if the caller leaves before it has the answer. The caller chose its
+// id and asks again, perhaps already: another request may have the same lease as its
+// answer.
+func acquireExactly(ctx context.Context, l *Ledger, r lease.Request) (Found, error) {
+	var found Found
+	err := l.submitFor(ctx, r.By, func(now time.Time) (err error) {
+		found, err = l.exactly(r, now)
+		return err
+	})
+	return found, err
+}
+
+// exactly finds or grants the lease of a request that says exactly what it wants. The
+// caller holds mu.
+func (m *machine) exactly(r lease.Request, now time.Time) (Found, error) {
+	r.GPUs, r.Wait = len(r.Exact), gpu.Some(time.Duration(0))
+	if err := allowance.CheckParts(&r); err != nil {
+		return Found{}, err
+	}
+	if held := m.book.Lease(r.Key()); held != nil {
+		return m.findExactly(held, &r, now)
+	}
+	return m.grantExactly(r, now)
+}
+
+// findExactly answers a request with the lease that has its id. It adds the control
+// groups of the request to the lease, and renews a lease with a time to live. The
+// caller holds mu.
+func (m *machine) findExactly(held *lease.Lease, r *lease.Request, now time.Time) (Found, error) {
+	if err := allowance.Repeats(held, r); err != nil {
+		return Found{}, err
+	}
+	if ends, is := m.revoking[held.Key()]; is && ends.fence == held.Fence {
+		return Found{}, fmt.Errorf("ask for %s again: %w: it is about to be revoked: %s", r.ID, lease.ErrState, ends.why)
+	}
+	var changes []lease.Change
+	if slices.ContainsFunc(r.Scope, func(name string) bool { return !slices.Contains(held.Scope, name) }) {
+		changes = append(changes, lease.Rescope{Key: held.Key(), Fence: held.Fence, Add: r.Scope, By: r.By})
+	}
+	if held.Binding == lease.ByTTL {
+		changes = append(changes, lease.Renew{Key: held.Key(), Fence: held.Fence, TTL: r.TTL, By: r.By})
+	}
+	for _, change := range changes {
+		e, err := m.apply(change, now)
+		if err != nil {
+			return Found{}, err
+		}
+		held = e.After
+	}
+	return Found{Lease: held, Stood: true}, nil
+}
+
+// grantExactly grants a request, all of its parts or none. The caller holds mu.
+func (m *machine) grantExactly(r lease.Request, now time.Time) (Found, error) {
+	request, err := m.prepare(r, now)
+	if err != nil {
+		return Found{}, err
+	}
+	if err := m.vacant(request); err != nil { // a request with its id waits
+		return Found{}, err
+	}
+	if request, err = m.settings.AdmitExactly(request, m.book.ServiceUsage(request.Holder.Service)); err != nil {
+		return Found{}, err
+	}
+	if err := m.overLimit(request, nil); err != nil {
+		return Found{}, fmt.Errorf("ask for %s: %w", r.ID, err)
+	}
+	if err := placement.Exactly(request, m.target); err != nil {
+		return Found{}, err
+	}
+	granted := request.ExactLease()
+	_, err = m.apply(lease.Grant{Lease: granted, Admitted: true}, now)
+	return Found{Lease: granted}, err
+}
+
+// target returns a device for placement.Exactly. The caller holds mu.
+func (m *machine) target(uuid string) (placement.Target, bool) {
+	o := m.devices[uuid]
+	if o == nil {
+		return placement.Target{}, false
+	}
+	sum, _ := m.book.Sum(uuid)
+	return placement.Target{Observation: &o.Observation, Sum: sum, Most: o.most(sum)}, true
+}

@@ -1,0 +1,119 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/placement"
+)
+
+// Explain says whether a request would be granted now and what is in its way,
+// with the code that decides about requests. It gives a request without an id an
+// unused one.
+func (l *Ledger) Explain(r lease.Request) (Explanation, error) {
+	var e Explanation
+	err := l.suppose(r, func(request *lease.Request) {
+		e = l.explain(request)
+		e.Position = 0
+		if e.Refusal == nil && e.Quota == nil {
+			e.Grant = l.wouldGrant(request, l.lineBefore(request))
+		}
+	})
+	return e, err
+}
+
+// Fits reports whether a request would be granted now. It decides as Explain
+// does, without the cost of collecting reasons.
+func (l *Ledger) Fits(r lease.Request) bool {
+	fits := false
+	err := l.suppose(r, func(request *lease.Request) {
+		before := l.lineBefore(request)
+		fits = l.overQuota(request, before) == nil && l.wouldGrant(request, before) != nil
+	})
+	return err == nil && fits
+}
+
+// suppose puts a request into the queue, calls look, and takes it out again.
+func (l *Ledger) suppose(r lease.Request, look func(*lease.Request)) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	if r.ID == "" {
+		r.ID = l.unusedID(r.Holder.Owner())
+	}
+	request, _, err := l.admit(r, Once, now)
+	if err != nil {
+		return err
+	}
+	asked, err := l.book.Apply(lease.Ask{Request: request}, now)
+	if err != nil {
+		return err
+	}
+	defer l.book.Revert(asked)
+	look(request)
+	return nil
+}
+
+// unusedID returns an id that no lease and no request of a user has. The caller
+// holds mu.
+func (m *machine) unusedID(of lease.Owner) string {
+	k := lease.Key{Owner: of, ID: "(asked)"}
+	for n := 2; m.book.Lease(k) != nil || m.book.Request(k) != nil; n++ {
+		k.ID = fmt.Sprintf("(asked %d)", n)
+	}
+	return k.ID
+}
+
+// wouldGrant returns the lease that place would grant for a request; nil if it
+// does not fit. The caller holds mu.
+func (m *machine) wouldGrant(r *lease.Request, before *placement.Line) *lease.Lease {
+	chosen, fits := r.Only, m.splits(r)
+	if !fits {
+		chosen, fits = placement.Choose(m.snapshot, r, m.behind(r, before), nil)
+	}
+	if !fits {
+		return nil
+	}
+	granted := r.Lease(chosen...)
+	granted.State = lease.Active
+	return granted
+}
+
+// ExplainWaiting says what a waiting request waits for. It returns false if no
+// request has this key.
+func (l *Ledger) ExplainWaiting(k lease.Key) (Explanation, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	request := l.book.Request(k)
+	if request == nil {
+		return Explanation{}, false
+	}
+	return l.explain(request), true
+}
+
+// explain explains a request that is in the queue.
+func (m *machine) explain(r *lease.Request) Explanation {
+	before := m.adviceBefore(r)
+	e := Explanation{
+		Refusal: m.refusal(r, before), Quota: m.overQuota(r, before),
+		Holdings: map[string][]lease.Holding{}, Foreign: map[string]ForeignUse{},
+		LargestEver: m.largestEver(r),
+		Policy:      placement.PolicyOf(r), Ranking: placement.Rank(m.snapshot, r, m.advice(r, before)),
+	}
+	if e.Refusal != nil { // it has the number already
+		e.LargestNow = e.Refusal.LargestNow
+	} else {
+		e.LargestNow = m.largestNow(r, before)
+	}
+	e.Position = m.book.Position(r)
+	e.Ahead = slices.Clone(m.book.Waiting()[:e.Position-1])
+	for uuid := range m.devices {
+		e.Holdings[uuid] = m.book.Holdings(uuid)
+		if used := m.foreign(uuid); len(used.PIDs) > 0 {
+			e.Foreign[uuid] = used
+		}
+	}
+	return e
+}

@@ -1,0 +1,231 @@
+// Package ledger keeps the book of leases: it is the only one that writes it.
+//
+// One goroutine at a time works on the book. Usually it is the clerk, which takes
+// errands in turn: it applies a whole batch of them to the book, writes the
+// effects to the journal in one write, and only then answers. While the clerk
+// waits for the disk, the next batch gathers, so all errands of a batch share the
+// cost of one write. An errand that finds the book free runs in the same way in
+// the goroutine that brings it. If the journal refuses a batch, the ledger undoes
+// the batch in the book and returns the error to every caller in it: it never
+// grants anything that is not in the journal.
+//
+// Package lease has the rules, and package placement chooses devices. Observe
+// takes in what holders really use.
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/file/journal"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/allowance"
+	"github.com/berth-gpu/berth/internal/lease/attribution"
+	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/lease/ways"
+	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
+)
+
+// Settings are the settings of a ledger. Configure changes them while it runs.
+type (
+	Settings       = allowance.Settings
+	DeviceSettings = allowance.DeviceSettings
+	Service        = allowance.Served
+)
+
+// Hooks are the functions that the ledger calls when something has happened. Each
+// may be nil. The ledger calls them in the order of what happened; they must not
+// block.
+type Hooks struct {
+	Event   func(gpu.Event)
+	Decided func(status string, took time.Duration) // a request was answered: granted, refused, timeout, …
+	Ended   func(*lease.Effect)                     // a lease has ended; the effect is valid during the call
+
+	// Returned is called for a lease that was parked and has room on its device
+	// again: whoever listens moves its memory back.
+	Returned func(*lease.Lease)
+
+	// Authority sees every batch before the journal does. If it returns an error,
+	// the batch is undone. If the journal refuses the batch, the ledger calls it
+	// again with failed set.
+	Authority func(effects []lease.Effect, failed error) error
+
+	// Overran is called for a lease that has reached its time limit, and again a
+	// minute later if the lease still stands: whoever listens ends its processes
+	// and revokes it. If it is nil, the ledger revokes the lease at once.
+	Overran func(l *lease.Lease, why string)
+}
+
+// Names finds the login names of users.
+type Names interface {
+	// Of returns the login name of a user, or the number in decimal. It may
+	// wait, but only for a moment.
+	Of(uid int) string
+	// Now returns the same without waiting: the number if the name is not known
+	// yet.
+	Now(uid int) string
+}
+
+// Options has what Open needs to make a ledger.
+type Options struct {
+	Settings  Settings
+	Hooks     Hooks
+	Processes process.Table
+	Names     Names // nil: users are known by number
+	CPUs      int
+
+	// Open opens the journal and hands every record in it to replay.
+	Open func(replay func(journal.Record) error) (journal.Journal, error)
+}
+
+// Ledger keeps the book, writes it to the journal, and measures it against the
+// processes and devices of the machine.
+type Ledger struct {
+	hooks   Hooks
+	census  census
+	journal journal.Writer
+	errands chan *errand
+	seat    chan struct{} // has room for one: the goroutine that fills it works on the book
+	wake    chan struct{} // something changed that may let a waiting request in
+	holders holders
+	turns   ways.Keeper // keeps one user from filling the way to the clerk
+
+	// mu guards what follows. Nobody holds it while waiting for the disk, so
+	// reading is always quick. Only the goroutine in the seat changes leases.
+	mu sync.RWMutex
+	machine
+
+	// Only the goroutine in the seat touches these.
+	own      errand // the one that here runs
+	alarm    *time.Timer
+	alarmAt  time.Time // when it rings; zero: not yet known
+	buffer   []byte
+	ends     []int // of the records in buffer
+	group    [][]byte
+	chosen   []string
+	restless bool // something must be tried again soon
+
+	turn       ways.Turn // read without mu, which a stuck clerk may hold for ever
+	compacting atomic.Bool
+	finished   chan struct{} // closed when Run is over
+}
+
+// Open reads the journal and makes the book that it describes. Run then first
+// releases the leases whose holders have ended meanwhile.
+func Open(o Options) (*Ledger, error) {
+	boot, err := o.Processes.Boot()
+	if err != nil {
+		return nil, err
+	}
+	if o.Hooks.Authority == nil {
+		o.Hooks.Authority = func([]lease.Effect, error) error { return nil }
+	}
+	l := &Ledger{
+		hooks: o.Hooks, turns: ways.Keeper{Most: mostErrands}, census: census{Table: o.Processes, names: o.Names, boot: boot},
+		errands: make(chan *errand, maxBatch), seat: make(chan struct{}, 1), wake: make(chan struct{}, 1), finished: make(chan struct{}),
+		machine: machine{
+			boot: boot, cpus: max(o.CPUs, 1), alive: o.Processes.Alive,
+			settings: o.Settings, book: lease.New(), snapshot: placement.NewSnapshot(nil, nil, nil),
+			devices: map[string]*observed{}, revoking: map[lease.Key]revocation{}, inUse: map[lease.Key]uint64{},
+			waiters: map[lease.Key]*waiter{},
+		},
+	}
+	l.standing = attribution.Leases{Book: l.book, Boot: boot, Match: func(service string) *kinship.Match { return l.settings.Services[service].Match }}
+	l.turn.Origin = time.Now()
+	l.seat <- struct{}{} // nobody works on the book before Run
+	l.journal.Notify = l.hooks.noteTrouble
+	l.holders = newHolders(l, o.Processes)
+	if err := l.recover(o.Open); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// Configure replaces the settings. They take effect at once.
+func (l *Ledger) Configure(s Settings) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.settings = s
+	for _, o := range l.devices {
+		l.attribute(o) // services may tell their processes by something else now
+	}
+	l.recount()
+	l.nudge()
+}
+
+// nudge has the clerk check whether it can grant a waiting request.
+func (l *Ledger) nudge() {
+	select {
+	case l.wake <- struct{}{}:
+	default: // the clerk is about to check anyway
+	}
+}
+
+// Run works on errands until ctx ends, and then closes the journal. Leases last
+// and their holders run on.
+func (l *Ledger) Run(ctx context.Context) error {
+	defer close(l.finished)
+	defer l.turn.End()
+	l.turn.Begin()
+	l.holders.keepDetached()
+	l.holders.resume()
+	l.clerk(ctx)
+	l.holders.watches.Close()
+	return l.journal.Close()
+}
+
+// Close closes the journal of a ledger that was opened and never run.
+func (l *Ledger) Close() error { return l.journal.Close() }
+
+// ErrStopped is the error of a ledger that has stopped.
+var ErrStopped = errors.New("the daemon is stopping")
+
+// submit runs an errand at once, or hands it to the clerk and waits for its
+// result. Once the clerk has the errand, submit waits for the result even if ctx
+// ends, because the caller would otherwise not know it. An errand may run twice,
+// so whatever do does besides applying changes must allow for that.
+func (l *Ledger) submit(ctx context.Context, do func(now time.Time) error) error {
+	if done, err := l.here(do); done {
+		return err
+	}
+	e := &errand{do: do, done: make(chan error, 1)}
+	select {
+	case l.errands <- e:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-l.finished:
+		return ErrStopped
+	}
+	select {
+	case err := <-e.done:
+		return err
+	case <-l.finished:
+		select {
+		case err := <-e.done:
+			return err
+		default:
+			return ErrStopped
+		}
+	}
+}
+
+// journal sends an event about the journal.
+func (h *Hooks) journal(severity gpu.Severity, format string, args ...any) {
+	if h.Event != nil {
+		h.Event(gpu.Event{Time: time.Now(), Code: gpu.EventJournal, Severity: severity, Text: fmt.Sprintf(format, args...)})
+	}
+}
+
+// decided reports how a request was answered.
+func (h *Hooks) decided(status string, took time.Duration) {
+	if h.Decided != nil {
+		h.Decided(cmp.Or(status, "granted"), took)
+	}
+}

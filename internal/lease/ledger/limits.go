@@ -1,0 +1,71 @@
+package ledger
+
+import (
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/allowance"
+	"github.com/berth-gpu/berth/internal/lease/placement"
+)
+
+// limitsOf returns the limits of the holder of a request, as configured now; nil
+// if whoever asks may exceed them. The caller holds mu.
+func (m *machine) limitsOf(r *lease.Request) *lease.Limits {
+	by := &r.By
+	if r.Into != 0 && by.Door == access.Itself { // berth asks for the holder
+		by = &access.Actor{}
+	}
+	return m.settings.Limits.For(r.Holder, r.Limits, by)
+}
+
+// overLimit returns why the limits of its user, or of a group of the user, forbid
+// to grant a request; nil if they do not. The caller holds mu.
+func (m *machine) overLimit(r *lease.Request, before *placement.Line) error {
+	limits := m.limitsOf(r)
+	if limits == nil {
+		return nil
+	}
+	more := r.Total()
+	if r.Parent != "" && m.splits(r) {
+		more = lease.Usage{} // it takes what its parent has
+	}
+	err := allowance.Within(m.book, limits, r.Holder, more, 1)
+	if err != nil && m.grows(r) {
+		err = allowance.Within(m.book, limits, r.Holder, more, 0)
+	}
+	if err != nil {
+		return err
+	}
+	if own := lease.UserLimit(r.Holder.Owner()); before.WaitsFor(own) != nil {
+		return allowance.WaitAhead(before.WaitsFor(own), own)
+	}
+	for i := range limits.Together {
+		if of := lease.GroupLimit(limits.Together[i].Group); before.WaitsFor(of) != nil {
+			return allowance.WaitAhead(before.WaitsFor(of), of)
+		}
+	}
+	return nil
+}
+
+// grows reports whether a request is for more of a lease that stands. The caller
+// holds mu.
+func (m *machine) grows(r *lease.Request) bool {
+	return m.book.Lease(r.Key()) != nil
+}
+
+// UserLimits is what somebody may have, and has.
+type UserLimits struct {
+	*lease.Limits
+	Has      lease.Count
+	Together []lease.Count // what the groups have, in the order of Limits.Together
+}
+
+// Usage returns what a user, and groups, have now.
+func (l *Ledger) Usage(limits *lease.Limits) UserLimits {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	u := UserLimits{Limits: limits, Has: l.book.UserCount(limits.Subject.Owner)}
+	for i := range limits.Together {
+		u.Together = append(u.Together, l.book.GroupCount(limits.Together[i].Group))
+	}
+	return u
+}

@@ -1,0 +1,73 @@
+package ledger
+
+import (
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/allowance"
+	"github.com/berth-gpu/berth/internal/lease/placement"
+)
+
+// limits are the quotas, the limits of users and the parents of a machine, for
+// placement.Line.
+type limits struct{ *machine }
+
+// Lacking returns what forbids to grant a request behind the line.
+func (m limits) Lacking(r *lease.Request) (lease.Allowance, bool) {
+	if err := m.overQuota(r, &m.line); err != nil {
+		return allowance.Lacking(r, err), true
+	}
+	return lease.Allowance{}, false
+}
+
+// MayLack reports whether a quota or a limit may forbid to grant a request for at
+// most this much. If one does, all requests of the service, or of the user, further
+// back are stuck behind that one.
+func (m limits) MayLack(r *lease.Request, total lease.Usage) bool {
+	if allowance.Within(m.book, m.limitsOf(r), r.Holder, total, 0) != nil {
+		return true
+	}
+	quota, used := m.settings.Services[r.Holder.Service].Quota, m.book.ServiceUsage(r.Holder.Service)
+	return quota.Memory > 0 && used.Memory+total.Memory > quota.Memory || quota.Slots > 0 && used.Slots+total.Slots > quota.Slots
+}
+
+// MaySplit reports whether a request may get its memory from its parent.
+func (m limits) MaySplit(r *lease.Request, least lease.Load) bool {
+	return least.Slots == 0 && m.book.CanSplit(parentOf(r), least.Memory)
+}
+
+// form begins a line at the front of the queue, for questions about requests that
+// ask for at least this much on a device. The caller holds mu.
+func (m *machine) form(least lease.Load) *placement.Line {
+	m.line.Form(m.snapshot, m.book, limits{m}, least)
+	return &m.line
+}
+
+// lineBefore returns the line before a request: the whole queue, if it does not
+// wait. The line answers whether the request can be granted, and is valid until
+// the next one forms or something changes. The caller holds mu.
+func (m *machine) lineBefore(r *lease.Request) *placement.Line {
+	n := m.form(r.Load())
+	for n.Open() && n.Before(r) {
+		n.Join()
+	}
+	return n
+}
+
+// adviceBefore returns the line before a request like lineBefore does. It also
+// answers how much the request could have, and why not more. The caller holds mu.
+func (m *machine) adviceBefore(r *lease.Request) *placement.Line {
+	n := m.form(leastAdvice(r))
+	advance(n, r)
+	return n
+}
+
+// leastAdvice returns the least that advice about a request asks about.
+func leastAdvice(r *lease.Request) lease.Load {
+	return lease.Load{Memory: min(r.Memory, 1), Slots: r.Slots}
+}
+
+// advance lets everybody join who is before a request.
+func advance(n *placement.Line, r *lease.Request) {
+	for n.Before(r) {
+		n.Join()
+	}
+}

@@ -1,0 +1,198 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/allowance"
+	"github.com/berth-gpu/berth/internal/lease/placement"
+)
+
+// slowLine is a line by its definition: everybody before a place in the queue,
+// and nobody left out.
+type slowLine struct {
+	*keeper
+	request *lease.Request
+	ahead   []*lease.Request
+	stuck   map[string]bool
+}
+
+func (n *slowLine) Refuse(uuid string, memory gpu.MiB) string {
+	var p lease.Passing
+	n.book.Passing(&p, uuid)
+	for _, r := range n.ahead {
+		if n.snapshot.Could(uuid, r) {
+			p.Add(r)
+		}
+	}
+	if p.Allows(lease.Load{Memory: memory, Slots: n.request.Slots}) {
+		return ""
+	}
+	return "it would delay somebody"
+}
+
+func (n *slowLine) Allow(memory gpu.MiB) gpu.MiB { return memory }
+
+// firstSlowly returns the first request that can be granted or must be withdrawn,
+// and the devices that it gets.
+func (k *keeper) firstSlowly() (*lease.Request, []string) {
+	n := &slowLine{keeper: k, stuck: map[string]bool{}}
+	for _, r := range k.book.Waiting() {
+		n.request = r
+		if k.parentEnded(r) != nil {
+			return r, nil
+		}
+		if k.splits(r) {
+			return r, r.Only
+		}
+		name := r.Holder.Service
+		if n.stuck[name] = n.stuck[name] || k.overQuota(r, nil) != nil; n.stuck[name] {
+			continue
+		}
+		if chosen, fits := placement.Choose(k.snapshot, r, n, nil); fits {
+			return r, chosen
+		}
+		n.ahead = append(n.ahead, r)
+	}
+	return nil, nil
+}
+
+// Over random queues, the requests that are served are those that a look at
+// everybody in the queue would serve, in the same order and on the same devices.
+func TestServedInOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld()
+		w.settings.Device = func(string) DeviceSettings { return DeviceSettings{MaxPipelines: 6} }
+		w.settings.Services = map[string]Service{"limited": {Service: allowance.Service{Name: "limited", Quota: lease.Usage{Memory: 30, Slots: 5}}}}
+		k := w.start(t)
+		defer k.stop()
+		draw := func(name string, least, most int) int { return rapid.IntRange(least, most).Draw(t, name) }
+		for i := range 3 {
+			k.device(i, gpu.MiB(20+10*i), used(70+i, gpu.MiB(draw("foreign", 0, 3))))
+		}
+		for i := range draw("leases", 0, 8) {
+			r := want(fmt.Sprint("l-", i), gpu.MiB(draw("memory", 1, 12)), of(draw("user", 1, 4)), slots(draw("slots", 0, 2)),
+				service([]string{"", "limited", "other"}[draw("service", 0, 2)]))
+			_, _ = k.Acquire(t.Context(), r) // some find no room
+		}
+		k.Ledger.mu.Lock()
+		defer k.Ledger.mu.Unlock()
+		now := time.Now()
+		k.effects = k.effects[:0]
+		defer func() { k.undo(0) }()
+		for i := range draw("waiting", 1, 25) {
+			r := want(fmt.Sprint("w-", i), gpu.MiB(draw("memory", 0, 30)), of(draw("user", 1, 4)), slots(draw("slots", 0, 3)),
+				gpus(draw("gpus", 1, 2)), service([]string{"", "limited", "other"}[draw("service", 0, 2)]))
+			r.Priority, r.Requested, r.Deadline = draw("priority", -1, 1), now.Add(time.Duration(draw("age", 0, 5))), now.Add(time.Hour)
+			switch draw("constraint", 0, 5) {
+			case 0:
+				r.Where.GPU = dev(draw("device", 0, 2))
+				r.GPUs = 1
+			case 1:
+				r.Only = []string{dev(0), dev(draw("device", 1, 2))}
+			case 2:
+				if r.Parent = fmt.Sprint("l-", draw("parent", 0, 7)); k.besideParent(&r) != nil {
+					continue
+				}
+			}
+			if _, err := k.apply(lease.Ask{Request: &r}, now); err != nil {
+				continue // it asks for nothing
+			}
+		}
+		for range 4 {
+			for {
+				want, devices := k.firstSlowly()
+				if found := k.serveFirst(now); found != (want != nil) {
+					t.Fatalf("somebody was served: %v, and %+v should be", found, want)
+				}
+				if want == nil {
+					break
+				}
+				e := k.effects[len(k.effects)-1]
+				if e.Request != want || e.Kind == lease.Granted && !slices.Equal(e.After.Devices(), devices) {
+					t.Fatalf("%s was served (%s), and %s should be, on %v", e.Request.ID, e.Kind, want.ID, devices)
+				}
+			}
+			for _, r := range k.book.Waiting() { // whoever waits cannot be granted by themselves either
+				if granted := k.wouldGrant(r, k.lineBefore(r)); granted != nil && k.overQuota(r, &k.line) == nil {
+					t.Fatalf("%s waits and would be granted", r.ID)
+				}
+			}
+			leases := k.book.Leases()
+			if len(leases) == 0 {
+				break
+			}
+			ends := leases[draw("ends", 0, len(leases)-1)]
+			if _, err := k.apply(lease.Release{Key: ends.Key(), By: ends.By}, now); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// A request further back in its lane that waits for the quota of its service is
+// seen even if no device with room suits the lane.
+func TestStuckFurtherBackInALane(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.settings.Services = map[string]Service{"s": {Service: allowance.Service{Name: "s", Quota: lease.Usage{Memory: 50}}}}
+		k := w.start(t)
+		k.device(0, 100)
+		k.device(1, 100)
+		k.grant(want("full", 70, at(dev(0))))
+		k.grant(want("used", 30, at(dev(0)), service("s")))
+		var answers []<-chan decision
+		for _, r := range []lease.Request{
+			want("within", 5, at(dev(0)), service("s"), wait(time.Minute)),
+			want("over", 40, at(dev(0)), service("s"), wait(time.Minute)),
+			want("behind", 10, service("s"), wait(30*time.Second)),
+		} {
+			answers = append(answers, k.queue(t.Context(), r))
+			time.Sleep(time.Second)
+		}
+		k.grant(want("other", 10, wait(time.Minute)))
+		k.device(1, 100) // so that everybody is looked at again
+		if got := k.waiting(); !slices.Equal(got, []string{"within", "over", "behind"}) {
+			t.Errorf("%v wait", got)
+		}
+		for _, answer := range answers {
+			if d := <-answer; status(d.err) != "timeout" {
+				t.Errorf("%+v, %v", d.lease, d.err)
+			}
+		}
+	})
+}
+
+// A child further back in its lane gets its memory from its parent although the
+// first one of the lane cannot, and no device has room.
+func TestSplitFurtherBackInALane(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newWorld().start(t)
+		k.device(0, 100)
+		k.grant(want("parent", 20))
+		k.grant(want("full", 80, of(2)))
+		k.device(0, 100, state(gpu.Critical))
+		child := func(r *lease.Request) { r.Parent = "parent" }
+		large := k.queue(t.Context(), want("large", 40, child, wait(time.Minute)))
+		time.Sleep(time.Second)
+		small := k.queue(t.Context(), want("small", 10, child, wait(time.Minute)))
+		k.device(0, 100)
+		if d := <-small; d.err != nil {
+			t.Error(d.err)
+		}
+		if got := k.waiting(); !slices.Equal(got, []string{"large"}) {
+			t.Errorf("%v wait", got)
+		}
+		k.give("parent", 1)
+		if d := <-large; status(d.err) != "withdrawn" {
+			t.Errorf("large got %+v, %v", d.lease, d.err)
+		}
+	})
+}

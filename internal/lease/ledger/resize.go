@@ -1,0 +1,151 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/allowance"
+	"github.com/berth-gpu/berth/internal/lease/placement"
+)
+
+// Resize gives a lease another amount of memory on each of its devices. It gives
+// back at once, and takes more only where there is room and nobody who waits is
+// delayed: it waits for that in the queue, for as long as wait says; zero: not at
+// all. A lease that berth has shrunk gets back what it had before others are
+// served. The settings of its service hold. A fence of zero means whichever there
+// is. Limits are those of the actor; nil: the ledger finds those of the holder.
+func (l *Ledger) Resize(ctx context.Context, name lease.Name, fence uint64, memory gpu.MiB, by access.Actor, limits *lease.Limits, wait time.Duration) (*lease.Lease, error) {
+	return l.into(ctx, by, func(now time.Time) (*lease.Lease, *lease.Request, error) {
+		k, err := l.book.Seek(&by, access.Resize, name, fence)
+		if err != nil {
+			return nil, nil, err
+		}
+		resized, err := l.resize(lease.Resize{Key: k, Fence: fence, Memory: memory, By: by}, limits, now)
+		if err == nil || wait <= 0 || !mayGrowLater(err) {
+			return resized, nil, err
+		}
+		held := l.book.Lease(k)
+		r := held.Growing(max(memory, l.settings.Services[held.Holder.Service].MinMemory))
+		r.By, r.Limits = by, limits
+		if own := l.limitsOf(&r); own != nil {
+			wait = min(wait, own.LongestWait.Or(wait))
+		}
+		r.Requested, r.Deadline = now, now.Add(min(wait, lease.MaxWait))
+		_, err = l.apply(lease.Ask{Request: &r}, now)
+		return nil, &r, err
+	})
+}
+
+// mayGrowLater reports whether a lease that was refused more may get it later.
+func mayGrowLater(err error) bool {
+	refused := (*ResizeError)(nil)
+	if errors.As(err, &refused) {
+		return refused.Ever
+	}
+	return allowance.Later(err)
+}
+
+// Shrink takes memory from a lease that its processes do not use, if its service
+// allows it. The lease gets it back when it asks for it; see Resize.
+func (l *Ledger) Shrink(ctx context.Context, k lease.Key, fence uint64, to gpu.MiB) (*lease.Lease, error) {
+	var shrunk *lease.Lease
+	err := l.submit(ctx, func(now time.Time) error {
+		to := to
+		if held := l.book.Lease(k); held != nil {
+			service := l.settings.Services[held.Holder.Service]
+			if err := service.MayShrink(held); err != nil {
+				return err
+			}
+			to = max(to, service.MinMemory)
+		}
+		e, err := l.apply(lease.Resize{Key: k, Fence: fence, Memory: to, By: access.Daemon(), Shrinks: true, Why: "its processes never used more"}, now)
+		shrunk = e.After
+		return err
+	})
+	return shrunk, err
+}
+
+// resize resizes a lease. The caller holds mu.
+func (m *machine) resize(r lease.Resize, limits *lease.Limits, now time.Time) (*lease.Lease, error) {
+	held := m.book.Lease(r.Key)
+	if held != nil && (r.Fence == 0 || r.Fence == held.Fence) && access.May(r.By, access.Resize, held.Object()) == nil {
+		if err := held.Resizable(); err != nil {
+			return nil, fmt.Errorf("resize %s: %w", r.ID, err)
+		}
+		if bad := (lease.FieldError{}); errors.As(lease.ValidMemory(r.Memory), &bad) {
+			return nil, lease.FieldErrors{bad}
+		}
+		var err error
+		if r.Memory, err = m.resizable(held, r.Memory, limits, &r.By); err != nil {
+			return nil, err
+		}
+	} // else the book refuses
+	e, err := m.apply(r, now)
+	return e.After, err
+}
+
+// resizable returns what a lease gets that asks for an amount on each of its
+// devices, or refuses it by the rules for a request that does not want to wait.
+// The caller holds mu.
+func (m *machine) resizable(held *lease.Lease, memory gpu.MiB, limits *lease.Limits, by *access.Actor) (gpu.MiB, error) {
+	service, known := m.settings.Services[held.Holder.Service]
+	memory = max(memory, service.MinMemory)
+	if had := held.Parts[0].Memory; known && memory > had {
+		used := m.book.ServiceUsage(held.Holder.Service)
+		used.Memory -= held.Total().Memory
+		used.Slots -= held.Total().Slots
+		whole := lease.Request{Holder: held.Holder, GPUs: len(held.Parts), Memory: memory, Slots: held.Parts[0].Slots}
+		if _, err := allowance.Admit(service.Service, whole, used); err != nil {
+			return 0, err
+		}
+	}
+	more := lease.Usage{Memory: memory*gpu.MiB(len(held.Parts)) - held.Total().Memory}
+	if err := allowance.Within(m.book, m.settings.Limits.For(held.Holder, limits, by), held.Holder, more, 0); err != nil {
+		return 0, fmt.Errorf("resize %s: %w", held.ID, err)
+	}
+	for _, p := range held.Parts {
+		if err := m.grow(held, p, memory, limits, by); err != nil {
+			return 0, err
+		}
+	}
+	return memory, nil
+}
+
+// grow refuses an amount that a lease cannot have on a device now. The caller
+// holds mu.
+func (m *machine) grow(held *lease.Lease, p lease.Part, memory gpu.MiB, limits *lease.Limits, by *access.Actor) error {
+	more := m.book.Growth(held.Key(), p.GPU, memory)
+	if more == 0 {
+		return nil
+	}
+	growth := &lease.Request{ID: held.ID, Holder: held.Holder, GPUs: 1, Memory: more, Where: gpu.Where{GPU: p.GPU}, By: *by, Limits: limits}
+	var before *placement.Line
+	if memory > held.Asked { // else berth took it, and it goes before all others
+		before = m.adviceBefore(growth)
+	}
+	err := m.overQuota(growth, before)
+	if err == nil && m.refusal(growth, before) == nil {
+		return nil
+	}
+	if err == nil {
+		err = m.whyNot(growth)
+	}
+	refusal := &ResizeError{Lease: held, GPU: p.GPU, Asked: memory, Most: p.Memory, Why: err}
+	if o := m.devices[p.GPU]; o != nil {
+		sum, _ := m.book.Sum(p.GPU)
+		refusal.Ever = memory <= o.most(sum)
+	}
+	noFit, queued := (*placement.NoFitError)(nil), (*QueuedError)(nil)
+	switch base := memory - more; { // what it takes already
+	case errors.As(err, &noFit):
+		refusal.Most = max(base+noFit.LargestNow, p.Memory)
+	case errors.As(err, &queued):
+		refusal.Most = max(base+queued.LargestNow, p.Memory)
+	}
+	return refusal
+}

@@ -1,0 +1,193 @@
+package ledger
+
+import (
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/allowance"
+	"github.com/berth-gpu/berth/internal/lease/placement"
+)
+
+// serve grants the waiting requests that fit, in the order of the queue. The
+// caller holds mu.
+func (l *Ledger) serve(now time.Time) {
+	if _, waiting := l.book.Len(); waiting == 0 || !l.dirty && !l.serveNew(now) {
+		return
+	}
+	for l.serveFirst(now) { // every grant changes shares, and with them the order
+	}
+	l.dirty = false
+}
+
+// serveNew tries to grant the requests that this batch put into the queue, and
+// reports whether it granted one. If nothing else has changed, no other request
+// can be granted.
+func (l *Ledger) serveNew(now time.Time) bool {
+	for _, e := range l.effects { // place appends to it only before the loop ends
+		if e.Kind == lease.Asked && l.book.Request(e.Request.Key()) == e.Request {
+			if granted, err := l.place(e.Request, l.lineBefore(e.Request), now); err == nil && granted != nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// serveFirst grants the first request in the queue that fits, or withdraws a child
+// whose parent has ended. It reports whether there was one.
+func (l *Ledger) serveFirst(now time.Time) bool {
+	n := l.form(l.book.Least())
+	for r := n.Request(); r != nil; r = n.Request() {
+		if !n.Open() && !l.book.ChildrenWait() {
+			return false
+		}
+		if withdrawal := l.parentEnded(r); withdrawal != nil {
+			if _, err := l.apply(withdrawal, now); err == nil {
+				return true
+			}
+		}
+		if n.MayFit(r) || r.Into != 0 || l.splits(r) {
+			if granted, err := l.place(r, n, now); err == nil && granted != nil {
+				return true
+			}
+		}
+		n.Join()
+	}
+	return false
+}
+
+// place grants a request if it fits without delaying the requests before it; a
+// nil before means that there are none. It returns a nil lease if the request
+// does not fit. The caller holds mu.
+func (l *Ledger) place(r *lease.Request, before *placement.Line, now time.Time) (*lease.Lease, error) {
+	if l.overQuota(r, before) != nil {
+		return nil, nil
+	}
+	switch {
+	case r.Into != 0:
+		return l.enlarge(r, before, now)
+	case l.splits(r):
+		return l.split(r, now)
+	}
+	var fits bool
+	if l.chosen, fits = placement.Choose(l.snapshot, r, l.behind(r, before), l.chosen[:0]); !fits {
+		return nil, nil
+	}
+	granted := r.Lease(l.chosen...)
+	if _, err := l.apply(lease.Grant{Lease: granted}, now); err != nil {
+		return nil, err
+	}
+	return granted, nil
+}
+
+// gate keeps a request from delaying the requests before it in the queue. It
+// implements placement.Gate.
+type gate struct {
+	machine *machine
+	request *lease.Request
+	before  *placement.Line
+}
+
+// behind returns the gate for a request behind others; nil if there are none.
+// The gate is valid until the next call of behind or advice. The caller holds mu.
+func (m *machine) behind(r *lease.Request, before *placement.Line) placement.Gate {
+	if before == nil || before.Ahead() == 0 {
+		return nil
+	}
+	return m.advice(r, before)
+}
+
+// advice returns the gate that answers how much a request could have. It also
+// applies the limits of its service. The caller holds mu.
+func (m *machine) advice(r *lease.Request, before *placement.Line) placement.Gate {
+	m.gate = gate{machine: m, request: r, before: before}
+	return &m.gate
+}
+
+// Refuse returns, in words, which request this one would delay on a device; "" if
+// none.
+func (g *gate) Refuse(uuid string, memory gpu.MiB) string {
+	if g.before == nil || g.before.Ahead() == 0 {
+		return ""
+	}
+	first := g.before.Delayed(uuid, lease.Load{Memory: memory, Slots: g.request.Slots})
+	if first == nil {
+		return ""
+	}
+	return "it would delay " + first.ID + ", which is ahead in the queue"
+}
+
+// Allow returns how much of an amount on each device the service and the user of
+// the request may have now; zero if nothing.
+func (g *gate) Allow(memory gpu.MiB) gpu.MiB {
+	m, name := g.machine, g.request.Holder.Service
+	service, known := m.settings.Services[name]
+	limits := m.limitsOf(g.request)
+	if !known && limits == nil {
+		return memory
+	}
+	less := *g.request
+	less.Memory = allowance.Room(m.book, limits, less.Holder, less.Devices(), memory)
+	if known {
+		less.Memory = service.Within(less.Devices(), less.Memory, m.book.ServiceUsage(name))
+	}
+	if less.Memory == 0 || m.overQuota(&less, g.before) != nil {
+		return 0
+	}
+	return less.Memory
+}
+
+// overQuota returns why the quota of its service, or a limit of its user, forbids
+// to grant a request; nil if none does. The caller holds mu.
+func (m *machine) overQuota(r *lease.Request, before *placement.Line) error {
+	err := m.overAny(r, before)
+	if err != nil && r.For() == "resume" && !allowance.Later(err) {
+		return nil // it had that, by somebody who may exceed the limits, or before they were set
+	}
+	return err
+}
+
+func (m *machine) overAny(r *lease.Request, before *placement.Line) error {
+	if err := m.overLimit(r, before); err != nil {
+		return err
+	}
+	name := r.Holder.Service
+	service, known := m.settings.Services[name]
+	if !known || m.splits(r) {
+		return nil
+	}
+	if first := before.WaitsFor(lease.ServiceQuota(name)); first != nil {
+		return &allowance.AdmitError{
+			Service: name, Err: allowance.ErrQuota, Later: true, Asked: r.Total(), Limit: service.Quota, InUse: m.book.ServiceUsage(name),
+			Text: first.ID + " is ahead in the queue and waits for the quota of the service",
+		}
+	}
+	return allowance.WithinQuota(service.Service, r, m.book.ServiceUsage(name))
+}
+
+// whyNot returns the error that refuses a request that does not wait. The caller
+// holds mu.
+func (m *machine) whyNot(r *lease.Request) error {
+	before := m.adviceBefore(r)
+	if err := m.overQuota(r, before); err != nil {
+		return err
+	}
+	if _, fits := placement.Choose(m.snapshot, r, nil, nil); !fits {
+		return m.refusal(r, before) // with before, so that its advice delays nobody
+	}
+	_, waiting := m.book.Len()
+	if m.book.Request(r.Key()) == r {
+		waiting-- // do not count r itself
+	}
+	return &QueuedError{Waiting: waiting, LargestNow: m.largestNow(r, before)}
+}
+
+// refusal returns what prevents a grant now, the requests ahead included; nil if
+// nothing does. The caller holds mu.
+func (m *machine) refusal(r *lease.Request, before *placement.Line) *placement.NoFitError {
+	if m.splits(r) {
+		return nil
+	}
+	return placement.Explain(m.snapshot, r, m.advice(r, before))
+}

@@ -1,0 +1,150 @@
+package ledger
+
+import (
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/file/journal"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/placement"
+)
+
+// Held is a lease with what its processes were measured to use.
+type Held struct {
+	*lease.Lease
+	Measured []gpu.Opt[gpu.MiB] // by part; absent: not seen yet
+	// KeptBy is the pid of one of the processes that keep the lease after its own
+	// process has ended; 0: that has not ended. The API calls it heir_pid.
+	KeptBy int
+}
+
+// View has all leases and all waiting requests at one moment.
+type View struct {
+	Leases  []Held           // oldest grant first
+	Waiting []*lease.Request // in the order of the queue
+}
+
+// View returns all leases and all waiting requests.
+func (l *Ledger) View() View {
+	l.mu.Lock() // not RLock: Waiting sorts the queue
+	defer l.mu.Unlock()
+	var v View
+	for _, each := range l.book.Leases() {
+		v.Leases = append(v.Leases, l.held(each))
+	}
+	v.Waiting = append(v.Waiting, l.book.Waiting()...)
+	return v
+}
+
+// Seek returns the key of what an actor names who wants to do something to it;
+// see lease.Book.Seek.
+func (l *Ledger) Seek(by access.Actor, v access.Verb, name lease.Name) (lease.Key, error) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.book.Seek(&by, v, name, 0)
+}
+
+// Held returns the lease that an actor names who may do something to it; see
+// lease.Book.Held.
+func (l *Ledger) Held(by access.Actor, v access.Verb, name lease.Name) (Held, error) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	found, err := l.book.Held(&by, v, name)
+	if err != nil {
+		return Held{}, err
+	}
+	return l.held(found), nil
+}
+
+// Find returns a lease by its key; false if there is none.
+func (l *Ledger) Find(k lease.Key) (Held, bool) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	found := l.book.Lease(k)
+	if found == nil {
+		return Held{}, false
+	}
+	return l.held(found), true
+}
+
+// FindWaiting returns a waiting request by its key, and its position in the queue,
+// from 1; false if there is none.
+func (l *Ledger) FindWaiting(k lease.Key) (r *lease.Request, position int, waits bool) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if r = l.book.Request(k); r == nil {
+		return nil, 0, false
+	}
+	return r, l.book.Position(r), true
+}
+
+func (l *Ledger) held(each *lease.Lease) Held {
+	h := Held{Lease: each, Measured: make([]gpu.Opt[gpu.MiB], len(each.Parts)), KeptBy: l.holders.keptBy(each)}
+	for i, p := range each.Parts {
+		if o := l.devices[p.GPU]; o != nil {
+			if m, seen := o.owned[each.Key()]; seen {
+				h.Measured[i] = gpu.Some(m)
+			}
+		}
+	}
+	return h
+}
+
+// DeviceSum is the sum of a device together with its state.
+type DeviceSum struct {
+	lease.Sum
+	Device gpu.Device
+	State  gpu.State
+	Health gpu.Health
+	Closed string  // why nothing is granted on it; empty: it is open
+	Most   gpu.MiB // what could be leased if nobody held anything: the ceiling, less what the driver uses
+
+	Recent placement.Recent // what was measured lately, on average
+}
+
+// Sums returns the sum of every device, by UUID.
+func (l *Ledger) Sums() map[string]DeviceSum {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	sums := make(map[string]DeviceSum, len(l.devices))
+	for uuid := range l.devices {
+		sums[uuid] = l.sum(uuid)
+	}
+	return sums
+}
+
+// Sum returns the sum of one device; the zero value if it is not known.
+func (l *Ledger) Sum(uuid string) DeviceSum {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.devices[uuid] == nil {
+		return DeviceSum{}
+	}
+	return l.sum(uuid)
+}
+
+func (m *machine) sum(uuid string) DeviceSum {
+	o := m.devices[uuid]
+	sum, _ := m.book.Sum(uuid)
+	closed := o.Shut()
+	if closed == "" && o.State.Multiplier() == 0 {
+		closed = o.Reason
+	}
+	return DeviceSum{Sum: sum, Device: o.Device, State: o.State, Health: o.Health, Closed: closed, Most: o.most(sum), Recent: o.recent}
+}
+
+// Len returns the number of leases and of waiting requests.
+func (l *Ledger) Len() (leases, waiting int) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.book.Len()
+}
+
+// Journal returns the statistics of the journal.
+func (l *Ledger) Journal() journal.Stats { return l.journal.Stats() }
+
+// Holdings lists the leases on a device, with what was measured for each.
+func (l *Ledger) Holdings(uuid string) []lease.Holding {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.book.Holdings(uuid)
+}

@@ -1,0 +1,247 @@
+// Package stored holds what the ledger writes into the journal: plain structs
+// with a version, and the codec that turns them into JSON and back. Package
+// lease converts between its leases and these records, so that the rules can
+// change without changing what is on people's disks.
+//
+// # The promise
+//
+// Upgrade: a newer berth reads every record that any earlier berth wrote. The
+// folder testdata holds journals of earlier releases; tests read them, and the
+// files there never change.
+//
+// Downgrade: each record carries the lowest version that can say what it says
+// (see New). An older berth therefore reads a journal in which nothing newer
+// has happened since the journal was last compacted. A berth that meets a
+// version above its own refuses to read on and says so (VersionError). It
+// never guesses.
+//
+// # Adding to a record
+//
+// A field may be added under the same version if a reader that does not know
+// the field still makes the same book. Everything else raises Version:
+//
+//  1. Add the field to Record, Lease or Part, with omitempty, and to Append.
+//     TestRecordsAreTheJSONTheySeem fails until both agree.
+//  2. If the version rises, raise Version and let New, or whoever sets the
+//     field, give the new version to the records that need it.
+//  3. Fill the field in package lease (RecordOf) and read it (Book.Replay).
+//     The zero value means "written by an earlier berth".
+//  4. Add a journal of the new release to testdata, and the version to
+//     docs/journal.md.
+package stored
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Version is the newest version of a record that this berth reads and writes.
+//
+//	1  everything but what follows
+//	2  Bind
+//	3  Scope, Detach, Resize, a lease without memory and slots
+//	4  Audit, a grant of an id that a lease of another user has, Lease.TimeLimit,
+//	   Lease.Groups
+//	5  Park and Resume with a lease, a lease that is parked, Lease.Paused beside
+//	   Lease.TimeLimit
+//
+// Added later under the same versions, because the book is the same without
+// them: Record.By, Lease.Parent, Lease.Unit, Lease.Scope, Lease.Implied,
+// Lease.Parkable, Lease.Unshared, Lease.Returned, Lease.Asked and Lease.Imposed. An older berth ignores them.
+const Version = 5
+
+// Record is one entry of the journal: what happened to a lease, as one JSON
+// object. Times are nanoseconds since 1970, durations are nanoseconds.
+type Record struct {
+	Version int    `json:"v"`
+	Kind    Kind   `json:"kind"`
+	Time    int64  `json:"time_ns,omitempty"`
+	ID      string `json:"id,omitempty"`
+	Fence   uint64 `json:"fence"`
+	Expires int64  `json:"expires_ns,omitempty"` // Renew
+	TTL     int64  `json:"ttl_ns,omitempty"`     // Renew
+	Why     string `json:"why,omitempty"`        // for people; in a Fence record, the boot id
+	By      By     `json:"by,omitzero"`          // zero: an earlier berth wrote it, or it is a Fence record
+	Lease   *Lease `json:"lease,omitempty"`      // Grant, Bind, Scope, Detach, Resize, Park, Resume
+	Line    Line   `json:"line,omitzero"`        // Audit
+}
+
+// By says who did it. In the record of a lease in a compacted journal, that is
+// who asked for the lease.
+type By struct {
+	UID   int    `json:"uid"` // -1: not known
+	User  string `json:"user,omitempty"`
+	Token string `json:"token,omitempty"` // name of the token that was shown
+	Door  string `json:"door,omitempty"`  // socket, tcp, process, or daemon for what berth did by itself
+}
+
+// Line names an entry of the audit log: by its number and by the SHA-256 of its
+// line, in hexadecimal. The zero value names none.
+type Line struct {
+	Seq  uint64 `json:"seq"`
+	Hash string `json:"hash"`
+}
+
+// Kind says what a record reports.
+type Kind string
+
+// The kinds of record.
+const (
+	Grant   Kind = "grant"
+	Renew   Kind = "renew"
+	Bind    Kind = "bind"
+	Release Kind = "release"
+	Expire  Kind = "expire"
+	Revoke  Kind = "revoke"
+	Park    Kind = "park"
+	Resume  Kind = "resume"
+	Scope   Kind = "scope"
+	Detach  Kind = "detach"
+	Resize  Kind = "resize"
+	// Fence only reports how far fences have got. A compacted journal needs
+	// it, because the newest grant may have ended.
+	Fence Kind = "fence"
+	// Audit only names the newest line of the audit log that the disk has, so
+	// that a log whose end was cut off is noticed.
+	Audit Kind = "audit"
+)
+
+// Lease is a lease as the journal keeps it. Its id and its fence are those of
+// the record.
+type Lease struct {
+	Parent     string `json:"parent,omitempty"`
+	User       string `json:"user,omitempty"`
+	UID        int    `json:"uid"`
+	Service    string `json:"service,omitempty"`
+	Name       string `json:"name,omitempty"`
+	PID        int    `json:"pid,omitempty"`
+	Start      uint64 `json:"start,omitempty"`
+	Boot       string `json:"boot,omitempty"`
+	Binding    string `json:"binding"`
+	Implied    bool   `json:"implied,omitempty"`
+	TTL        int64  `json:"ttl_ns,omitempty"`
+	Granted    int64  `json:"granted_ns"`
+	Expires    int64  `json:"expires_ns,omitempty"`
+	Parts      []Part `json:"parts"`
+	Priority   int    `json:"priority,omitempty"`
+	State      string `json:"state"`
+	EnforcedBy string `json:"enforced_by,omitempty"`
+	Raised     bool   `json:"raised,omitempty"`
+	Note       string `json:"note,omitempty"`
+
+	Unit  string   `json:"unit,omitempty"`
+	Scope []string `json:"scope,omitempty"`
+
+	TimeLimit int64    `json:"time_limit_ns,omitempty"` // from the grant to the end
+	Imposed   bool     `json:"imposed,omitempty"`       // the time limit is not its user's own
+	Groups    []string `json:"groups,omitempty"`        // whose limits together count the lease
+
+	Parkable bool  `json:"parkable,omitempty"`
+	Unshared bool  `json:"unshared,omitempty"`
+	ParkedAt int64 `json:"parked_ns,omitempty"`   // 0: it is active, or an earlier berth parked it
+	Returned int64 `json:"returned_ns,omitempty"` // 0: it was never parked
+	Paused   int64 `json:"paused_ns,omitempty"`   // how long it was parked before
+	Asked    int64 `json:"asked_mb,omitempty"`    // MiB; what it had before berth shrank it
+}
+
+// Part is what a lease has of one device.
+type Part struct {
+	GPU    string `json:"gpu"`
+	Memory int64  `json:"memory_mb,omitempty"` // MiB
+	Slots  int    `json:"slots,omitempty"`
+}
+
+// New returns a record of a kind, with the lowest version that has this kind.
+func New(kind Kind) Record {
+	r := Record{Version: 1, Kind: kind}
+	switch kind {
+	case Bind:
+		r.Version = 2
+	case Scope, Detach, Resize:
+		r.Version = 3
+	case Audit:
+		r.Version = 4
+	}
+	return r
+}
+
+// NewAudit returns a record that names a line of the audit log.
+func NewAudit(line Line) Record {
+	r := New(Audit)
+	r.Line = line
+	return r
+}
+
+// SetLease puts a lease into a record. An earlier berth refuses a lease that has
+// neither memory nor slots, which only a child can be, and would let a lease
+// outlive its time limit and groups have more than their limits. One that does not
+// know how to park would let time go on for a parked lease, and end it too early.
+func (r *Record) SetLease(l *Lease) {
+	r.Lease = l
+	if r.Kind == Park || r.Kind == Resume || l.ParkedAt != 0 || l.Paused != 0 && l.TimeLimit != 0 {
+		r.Version = max(r.Version, 5)
+	}
+	if l.TimeLimit != 0 || len(l.Groups) > 0 {
+		r.Version = max(r.Version, 4)
+	}
+	for _, p := range l.Parts {
+		if p.Memory == 0 && p.Slots == 0 {
+			r.Version = max(r.Version, 3)
+		}
+	}
+}
+
+// Share marks the grant of an id that a lease of another user has. To an earlier
+// berth, ids are unique on the machine.
+func (r *Record) Share() { r.Version = max(r.Version, 4) }
+
+// NewFence returns a record that says how far fences have got, and in which
+// boot of the machine. The daemon lets the fences jump when it starts and the
+// last such record is of another boot.
+func NewFence(fence uint64, boot string) Record {
+	r := New(Fence)
+	r.Fence, r.Why = fence, boot
+	return r
+}
+
+// Nanoseconds returns a time as records keep it; the zero time is 0.
+func Nanoseconds(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+// Time converts back what Nanoseconds returned.
+func Time(ns int64) time.Time {
+	if ns == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, ns)
+}
+
+// VersionError refuses a record that a newer berth wrote.
+type VersionError struct{ Version int }
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("read record: it has version %d and this berth knows versions up to %d; use the berth that wrote it, or a newer one",
+		e.Version, Version)
+}
+
+// Decode reads a record that Append wrote. The record is well formed, but it
+// may still be false: lease.Book.Replay reports whether it follows from the
+// records before it.
+func Decode(data []byte) (Record, error) {
+	var r Record
+	err := json.Unmarshal(data, &r)
+	switch {
+	case r.Version > Version: // whatever else is in it
+		return Record{}, &VersionError{r.Version}
+	case err != nil:
+		return Record{}, fmt.Errorf("read record: %w", err)
+	case r.Version < 1:
+		return Record{}, fmt.Errorf("read record: version %d does not exist", r.Version)
+	}
+	return r, nil
+}
