@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/berth-gpu/berth/internal/pacer"
+	"github.com/berth-gpu/berth/internal/enforce/pacer"
 )
 
 // guardian is the word that makes this program the guardian of stopped processes.

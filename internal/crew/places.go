@@ -14,8 +14,8 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/batch"
+	"github.com/berth-gpu/berth/internal/enforce/slowdown"
 	"github.com/berth-gpu/berth/internal/process/launch"
-	"github.com/berth-gpu/berth/internal/steer"
 )
 
 // places leases room for workers from the daemon.
@@ -326,8 +326,8 @@ func (p *places) speed(uuid string) float64 {
 	defer p.mu.Unlock()
 	for _, d := range p.devices {
 		if d.Device.UUID == uuid {
-			if t := d.Throttling; t != nil && !steer.Policy(t.Policy).Does(steer.Slots) {
-				return steer.SlotSpeed(steer.Policy(t.Policy), d.State.Multiplier())
+			if t := d.Throttling; t != nil && !slowdown.Policy(t.Policy).Does(slowdown.Slots) {
+				return slowdown.SlotSpeed(slowdown.Policy(t.Policy), d.State.Multiplier())
 			}
 			return d.Multiplier
 		}

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/enforce/pacer"
+	"github.com/berth-gpu/berth/internal/enforce/parking"
 	"github.com/berth-gpu/berth/internal/file/wholefile"
-	"github.com/berth-gpu/berth/internal/pacer"
-	"github.com/berth-gpu/berth/internal/parking"
 	"github.com/berth-gpu/berth/internal/past"
 )
 

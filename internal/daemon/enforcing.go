@@ -18,6 +18,7 @@ import (
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/device/prover"
 	"github.com/berth-gpu/berth/internal/device/residue"
+	"github.com/berth-gpu/berth/internal/enforce/watchdog"
 	"github.com/berth-gpu/berth/internal/file/wholefile"
 	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/health/drains"
@@ -29,7 +30,6 @@ import (
 	"github.com/berth-gpu/berth/internal/process/cgroup"
 	"github.com/berth-gpu/berth/internal/process/launch"
 	"github.com/berth-gpu/berth/internal/process/mps"
-	"github.com/berth-gpu/berth/internal/watchdog"
 )
 
 // mpsLinger is how long an MPS daemon waits for the next lease: starting one

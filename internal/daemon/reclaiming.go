@@ -13,12 +13,12 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk"
+	"github.com/berth-gpu/berth/internal/enforce/reclaim"
+	"github.com/berth-gpu/berth/internal/enforce/watchdog"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
-	"github.com/berth-gpu/berth/internal/reclaim"
-	"github.com/berth-gpu/berth/internal/watchdog"
 )
 
 // openReclaim opens what gets memory back. A daemon that only looks gets none back.

@@ -11,9 +11,9 @@ import (
 	"syscall"
 
 	"github.com/berth-gpu/berth/internal/device/residue"
+	"github.com/berth-gpu/berth/internal/enforce/pacer"
+	"github.com/berth-gpu/berth/internal/enforce/parking"
 	"github.com/berth-gpu/berth/internal/file/wholefile"
-	"github.com/berth-gpu/berth/internal/pacer"
-	"github.com/berth-gpu/berth/internal/parking"
 )
 
 // The names in the state folder. Beside them there is the folder of the MPS

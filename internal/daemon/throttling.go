@@ -8,15 +8,15 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/enforce/pacer"
+	"github.com/berth-gpu/berth/internal/enforce/slowdown"
+	"github.com/berth-gpu/berth/internal/enforce/throttle"
 	"github.com/berth-gpu/berth/internal/health/thermal"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/pacer"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/devicelock"
 	"github.com/berth-gpu/berth/internal/process/kinship"
 	"github.com/berth-gpu/berth/internal/promexport"
-	"github.com/berth-gpu/berth/internal/steer"
-	"github.com/berth-gpu/berth/internal/throttle"
 )
 
 // openThrottle opens what acts on devices that should run slower. A daemon that
@@ -119,19 +119,19 @@ func throttling(c config.Config) throttle.Settings {
 			d := c.GPU.For(uuid)
 			curve, _ := config.ParseCurve(d.FanCurve) // empty, or checked when it was set
 			return throttle.Device{
-				Policy: steer.Policy(d.Throttle), Least: d.PowerLeast, Curve: curve,
+				Policy: slowdown.Policy(d.Throttle), Least: d.PowerLeast, Curve: curve,
 				Rules: thermal.Rules{Thresholds: d.Thresholds, Cooldown: d.ThrottleCooldown, CriticalPause: d.CriticalPause},
 			}
 		},
-		Service: func(name string) steer.Policy { return steer.Policy(c.Services[name].Throttle) },
+		Service: func(name string) slowdown.Policy { return slowdown.Policy(c.Services[name].Throttle) },
 	}
 	for _, service := range c.Services {
-		s.Paces = s.Paces || steer.Policy(service.Throttle).Does(steer.Pace)
+		s.Paces = s.Paces || slowdown.Policy(service.Throttle).Does(slowdown.Pace)
 	}
 	return s
 }
 
 // policy returns how a device is throttled.
-func (d *Daemon) policy(uuid string) steer.Policy {
-	return steer.Policy(d.settings.load().Config.GPU.For(uuid).Throttle)
+func (d *Daemon) policy(uuid string) slowdown.Policy {
+	return slowdown.Policy(d.settings.load().Config.GPU.For(uuid).Throttle)
 }

@@ -15,10 +15,10 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/doorkeeper"
+	"github.com/berth-gpu/berth/internal/enforce/watchdog"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/devicelock"
 	"github.com/berth-gpu/berth/internal/process/kinship"
-	"github.com/berth-gpu/berth/internal/watchdog"
 )
 
 const hotCard = "devices: [{model: rtx-4060}]\ntimeline: [{device: 0, load: 100, ambient_celsius: 40}]\n"

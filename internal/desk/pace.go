@@ -8,10 +8,10 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/enforce/pacer"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/audit"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
-	"github.com/berth-gpu/berth/internal/pacer"
 )
 
 // Pacer holds leases to shares of their devices.

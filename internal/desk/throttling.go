@@ -5,13 +5,13 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/steer"
+	"github.com/berth-gpu/berth/internal/enforce/slowdown"
 )
 
 // Throttler acts on devices that should run slower.
 type Throttler interface {
 	// Acts says what is done to a device.
-	Acts(uuid string) steer.Acts
+	Acts(uuid string) slowdown.Acts
 	// Rest gives every device back what it had, and acts on none until Resume.
 	Rest(ctx context.Context)
 	Resume()

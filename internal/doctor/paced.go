@@ -3,7 +3,7 @@ package doctor
 import (
 	"path/filepath"
 
-	"github.com/berth-gpu/berth/internal/pacer"
+	"github.com/berth-gpu/berth/internal/enforce/pacer"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/text/words"
 )

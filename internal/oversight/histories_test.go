@@ -18,6 +18,10 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/device/sim"
+	"github.com/berth-gpu/berth/internal/enforce/pace"
+	"github.com/berth-gpu/berth/internal/enforce/slowdown"
+	"github.com/berth-gpu/berth/internal/enforce/throttle"
+	"github.com/berth-gpu/berth/internal/enforce/watchdog"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/health/drains"
@@ -26,11 +30,7 @@ import (
 	"github.com/berth-gpu/berth/internal/joules"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
-	"github.com/berth-gpu/berth/internal/pace"
 	"github.com/berth-gpu/berth/internal/process"
-	"github.com/berth-gpu/berth/internal/steer"
-	"github.com/berth-gpu/berth/internal/throttle"
-	"github.com/berth-gpu/berth/internal/watchdog"
 )
 
 var histories = flag.Int("oversight.histories", 12, "play this many random histories")
@@ -101,7 +101,7 @@ type history struct {
 	throttle *throttle.Throttle
 	pacer    *turner
 	halt     func() // ends the throttle
-	policy   steer.Policy
+	policy   slowdown.Policy
 	checks   map[string]int       // by UUID: that began
 	checking map[string]bool      // by UUID: one runs
 	since    map[string]time.Time // by UUID: when the state began
@@ -158,7 +158,7 @@ func quickDir(t *testing.T) string {
 // begin opens a machine and starts what watches it.
 func begin(t *testing.T, dir string, seed uint64) *history {
 	h := &history{
-		t: t, seed: seed, random: rand.New(rand.NewPCG(seed, 0)), policy: steer.Power, file: filepath.Join(dir, fmt.Sprintf("throttle-%d.json", seed)),
+		t: t, seed: seed, random: rand.New(rand.NewPCG(seed, 0)), policy: slowdown.Power, file: filepath.Join(dir, fmt.Sprintf("throttle-%d.json", seed)),
 		checks: map[string]int{}, checking: map[string]bool{}, since: map[string]time.Time{}, shut: map[string]time.Time{}, drained: map[string]time.Time{},
 	}
 	script := filepath.Join(dir, "history.yaml")
@@ -241,7 +241,7 @@ func (h *history) start() {
 
 func (h *history) settings() throttle.Settings {
 	on := throttle.Device{Policy: h.policy, Rules: thermal.DefaultRules()}
-	return throttle.Settings{Device: func(string) throttle.Device { return on }, Service: func(string) steer.Policy { return "" }}
+	return throttle.Settings{Device: func(string) throttle.Device { return on }, Service: func(string) slowdown.Policy { return "" }}
 }
 
 // observe passes a reading to the Throttle that lives.
@@ -284,7 +284,7 @@ func (h *history) told(e gpu.Event) {
 	case gpu.EventDeviceProbation:
 		delete(h.shut, e.GPU)
 	case gpu.EventPowerLimit:
-		if e.Data["step"] == string(steer.Lowered) {
+		if e.Data["step"] == string(slowdown.Lowered) {
 			h.seen.lowered++
 		}
 	case gpu.EventStateChange:
@@ -372,7 +372,7 @@ func (h *history) step() {
 			h.t.Error(err)
 		}
 	case 10:
-		h.policy = []steer.Policy{steer.Advise, steer.Slots, steer.Pace, steer.Power, steer.Power}[h.random.IntN(5)]
+		h.policy = []slowdown.Policy{slowdown.Advise, slowdown.Slots, slowdown.Pace, slowdown.Power, slowdown.Power}[h.random.IntN(5)]
 		h.throttle.Configure(h.settings())
 	case 11: // kill -9 of the daemon, and a new one
 		h.pacer.kill()

@@ -2,7 +2,7 @@ package oversight
 
 import (
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/idle"
+	"github.com/berth-gpu/berth/internal/enforce/idle"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 )

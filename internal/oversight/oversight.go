@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/enforce/slowdown"
+	"github.com/berth-gpu/berth/internal/enforce/watchdog"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/launch"
-	"github.com/berth-gpu/berth/internal/steer"
-	"github.com/berth-gpu/berth/internal/watchdog"
 )
 
 // Book knows who holds what, and whose processes run where.
@@ -100,7 +100,7 @@ type Options struct {
 
 	// Policy returns what is done about a device that should run slower; nil: it
 	// has fewer slots.
-	Policy func(uuid string) steer.Policy
+	Policy func(uuid string) slowdown.Policy
 	// Throttle acts on a device; nil: nobody does. It must not block.
 	Throttle func(monitor.Reading)
 	// Shrunk is called with what a lease uses that berth has shrunk; nil: nobody
@@ -234,8 +234,8 @@ func halt(r monitor.Reading) *watchdog.Halt {
 // advises, slots follow the state of a device only where nothing may be granted.
 func (o *Oversight) observation(r monitor.Reading) ledger.Observation {
 	if o.Policy != nil {
-		if policy := o.Policy(r.Device.UUID); !policy.Does(steer.Slots) {
-			r.Multiplier, r.Slower = steer.SlotSpeed(policy, r.State.Multiplier()), ""
+		if policy := o.Policy(r.Device.UUID); !policy.Does(slowdown.Slots) {
+			r.Multiplier, r.Slower = slowdown.SlotSpeed(policy, r.State.Multiplier()), ""
 		}
 	}
 	seen := ledger.Observation{

@@ -10,14 +10,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/enforce/slowdown"
+	"github.com/berth-gpu/berth/internal/enforce/watchdog"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/joules"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/launch"
-	"github.com/berth-gpu/berth/internal/steer"
-	"github.com/berth-gpu/berth/internal/watchdog"
 )
 
 var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
@@ -275,17 +275,17 @@ func TestChargeNamesHolders(t *testing.T) {
 // of one where nothing may be granted.
 func TestAdviseKeepsSlots(t *testing.T) {
 	for _, c := range []struct {
-		policy   steer.Policy
+		policy   slowdown.Policy
 		state    gpu.State
 		forecast float64 // multiplier, if it is lower than that of the state
 		want     float64
 	}{
-		{steer.Advise, gpu.Throttled, 0.5, 1}, {steer.Advise, gpu.Normal, 0, 1}, {steer.Advise, gpu.Critical, 0, 0}, {steer.Advise, gpu.Unavailable, 0, 0},
-		{steer.Slots, gpu.Throttled, 0.5, 0.5}, {steer.Power, gpu.Normal, 0.5, 0.5},
+		{slowdown.Advise, gpu.Throttled, 0.5, 1}, {slowdown.Advise, gpu.Normal, 0, 1}, {slowdown.Advise, gpu.Critical, 0, 0}, {slowdown.Advise, gpu.Unavailable, 0, 0},
+		{slowdown.Slots, gpu.Throttled, 0.5, 0.5}, {slowdown.Power, gpu.Normal, 0.5, 0.5},
 	} {
 		w := &world{}
 		o := w.oversight()
-		o.Policy = func(string) steer.Policy { return c.policy }
+		o.Policy = func(string) slowdown.Policy { return c.policy }
 		seen := 0
 		o.Throttle = func(monitor.Reading) { seen++ }
 		r := reading()

@@ -5,9 +5,9 @@ import (
 	"strconv"
 
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/enforce/pacer"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
-	"github.com/berth-gpu/berth/internal/pacer"
 	"github.com/berth-gpu/berth/internal/process"
 )
 

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/berth-gpu/berth/internal/enforce/watchdog"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/process"
-	"github.com/berth-gpu/berth/internal/watchdog"
 )
 
 // Revoker is the ledger in the form that the watchdog needs.

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/enforce/throttle"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/hooks"
 	"github.com/berth-gpu/berth/internal/joules"
@@ -22,7 +23,6 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/operations"
 	"github.com/berth-gpu/berth/internal/progress"
-	"github.com/berth-gpu/berth/internal/throttle"
 )
 
 // Sources are where the numbers come from.

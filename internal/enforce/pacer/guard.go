@@ -1,0 +1,231 @@
+package pacer
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-gpu/berth/internal/enforce/pace"
+	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
+)
+
+// silence is how long the daemon may say nothing before the guardian continues
+// everything and ends. The daemon says something each beat.
+const (
+	silence = time.Second
+	beat    = 250 * time.Millisecond
+)
+
+// Guard is the guardian: a process of its own that stops processes when the
+// daemon says so, and continues them. It reads orders from in and writes reports
+// to out. If the daemon ends, or hangs, or is killed, Guard continues everything
+// that it stopped, and returns.
+//
+// Each stop has an end that the guardian knows, so a daemon that is late makes no
+// pause longer.
+func Guard(in io.Reader, out io.Writer) error {
+	g := &guardian{table: process.Proc(), out: json.NewEncoder(out), stopped: map[uint64]*pause{}}
+	defer g.freeAll()
+	orders := make(chan order)
+	failed := make(chan error, 1)
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() {
+		lines := bufio.NewScanner(in)
+		lines.Buffer(nil, 4<<20)
+		for lines.Scan() {
+			var o order
+			if err := json.Unmarshal(lines.Bytes(), &o); err != nil {
+				failed <- fmt.Errorf("read an order of the daemon: %w", err)
+				return
+			}
+			select {
+			case orders <- o:
+			case <-ended:
+				return
+			}
+		}
+		failed <- lines.Err() // nil: the daemon is gone
+	}()
+	stops := make(chan os.Signal, 1)
+	signal.Notify(stops, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	defer signal.Stop(stops)
+	signal.Ignore(syscall.SIGPIPE) // a report that nobody reads must not end this process
+	quiet := time.NewTimer(silence)
+	defer quiet.Stop()
+	due := time.NewTimer(time.Hour)
+	defer due.Stop()
+	for {
+		due.Reset(g.untilNext(time.Now()))
+		select {
+		case o := <-orders:
+			quiet.Reset(silence)
+			g.obey(o)
+		case <-due.C:
+			g.freeDue(time.Now())
+		case err := <-failed:
+			return err
+		case <-quiet.C:
+			return errors.New("the daemon is silent")
+		case <-stops:
+			return nil
+		}
+		if g.failed != nil {
+			return g.failed
+		}
+	}
+}
+
+type guardian struct {
+	table   process.Table
+	out     *json.Encoder
+	stopped map[uint64]*pause // by the fence of the lease
+	failed  error             // the daemon does not read
+}
+
+// pause is what is stopped of one lease.
+type pause struct {
+	files []*handle
+	from  time.Time
+	until time.Time
+}
+
+// handle is one process that was stopped. Its pidfd is open for as long as it is
+// stopped, so that no other process can take its place.
+type handle struct{ fd int }
+
+func (g *guardian) say(r report) {
+	if err := g.out.Encode(r); err != nil && g.failed == nil {
+		g.failed = fmt.Errorf("report to the daemon: %w", err)
+	}
+}
+
+func (g *guardian) obey(o order) {
+	switch {
+	case o.Free && o.Lease == 0:
+		g.freeAll()
+	case o.Free:
+		g.free(o.Lease)
+	case o.Lease != 0:
+		g.stop(o)
+	}
+}
+
+// stop stops processes of a lease, all or none. If one of them cannot be
+// stopped, what is stopped of the lease already is continued too.
+func (g *guardian) stop(o order) {
+	p := g.stopped[o.Lease]
+	if p == nil {
+		if o.Again { // the pause is over
+			g.say(report{Lease: o.Lease, Answer: true})
+			return
+		}
+		p = &pause{from: time.Now()}
+		p.until = p.from.Add(min(time.Duration(o.Millis)*time.Millisecond, pace.LongestPause))
+		g.stopped[o.Lease] = p
+	}
+	before := len(p.files)
+	for _, id := range o.Stop {
+		h, err := g.halt(o.In, id)
+		if errors.Is(err, errLeave) {
+			continue
+		}
+		if err != nil {
+			g.free(o.Lease)
+			g.say(report{Lease: o.Lease, Answer: true, Refused: err.Error(), Denied: errors.Is(err, ErrDenied)})
+			return
+		}
+		p.files = append(p.files, h)
+	}
+	stopped := len(p.files) - before
+	if len(p.files) == 0 {
+		delete(g.stopped, o.Lease)
+	}
+	g.say(report{Lease: o.Lease, Answer: true, Stopped: stopped})
+}
+
+// halt stops this very process, if the mandate reaches it.
+func (g *guardian) halt(in kinship.Mandate, id process.ID) (*handle, error) {
+	fd, err := unix.PidfdOpen(id.PID, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return nil, errLeave
+	}
+	if err != nil {
+		return nil, fmt.Errorf("stop process %d: %w", id.PID, err)
+	}
+	err = stoppable(g.table, id) // after the pidfd: then it is about the process that the pidfd means
+	if err == nil {
+		err = g.table.Reaches(in, id)
+	}
+	if err == nil {
+		err = unix.PidfdSendSignal(fd, unix.SIGSTOP, nil, 0)
+	}
+	switch {
+	case err == nil:
+		return &handle{fd}, nil
+	case errors.Is(err, unix.ESRCH), errors.Is(err, process.ErrSpared), errors.Is(err, process.ErrGone):
+		err = errLeave
+	case errors.Is(err, unix.EPERM):
+		err = fmt.Errorf("process %d: %w", id.PID, ErrDenied)
+	}
+	_ = unix.Close(fd)
+	return nil, err
+}
+
+// free continues what is stopped of a lease, and reports how long the pause was.
+func (g *guardian) free(fence uint64) {
+	p := g.stopped[fence]
+	if p == nil {
+		return
+	}
+	delete(g.stopped, fence)
+	p.end()
+	g.say(report{Lease: fence, From: p.from.UnixNano(), Until: time.Now().UnixNano()})
+}
+
+// freeAll continues everything before it reports anything.
+func (g *guardian) freeAll() {
+	ended := g.stopped
+	g.stopped = map[uint64]*pause{}
+	for _, p := range ended {
+		p.end()
+	}
+	for fence, p := range ended {
+		g.say(report{Lease: fence, From: p.from.UnixNano(), Until: time.Now().UnixNano()})
+	}
+}
+
+// end continues the processes of a pause.
+func (p *pause) end() {
+	for _, h := range p.files {
+		// It fails only for a process that has ended.
+		_ = unix.PidfdSendSignal(h.fd, unix.SIGCONT, nil, 0)
+		_ = unix.Close(h.fd)
+	}
+}
+
+func (g *guardian) freeDue(now time.Time) {
+	for fence, p := range g.stopped {
+		if !now.Before(p.until) {
+			g.free(fence)
+		}
+	}
+}
+
+// untilNext returns how long it takes until a pause ends.
+func (g *guardian) untilNext(now time.Time) time.Duration {
+	next := time.Hour
+	for _, p := range g.stopped {
+		next = min(next, p.until.Sub(now))
+	}
+	return max(next, 0)
+}

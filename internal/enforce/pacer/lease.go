@@ -1,0 +1,256 @@
+package pacer
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/enforce/pace"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+// paced is one lease that is held to a share.
+type paced struct {
+	key   lease.Key
+	fence uint64
+	since time.Time
+	wake  chan struct{} // something has changed; has room for one
+
+	mu      sync.Mutex // guards what follows
+	holds   []Hold     // the least share first; of equal ones, that of the owner last
+	ended   Hold       // the last one that was ended, with who ended it
+	control pace.Controller
+	seen    []func() // what was measured, and is not learned yet: pauses come first
+	pids    map[int]bool
+	over    chan struct{} // closed when the present pause is over; nil: there is none
+	stopped []process.ID  // in the present pause
+	lasted  time.Duration // of all pauses
+	turns   int
+	refused string
+	sparing bool // people were told that some of its processes are left alone
+}
+
+func newPaced(h Hold) *paced {
+	return &paced{key: h.Key, fence: h.Fence, since: time.Now(), wake: make(chan struct{}, 1)}
+}
+
+func (l *paced) hold(h Hold) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.holds) > 0 && h.Share != l.holds[0].Share {
+		l.turns = 0 // what is measured is about another share
+	}
+	l.holds = slices.DeleteFunc(l.holds, func(old Hold) bool { return old.Source == h.Source })
+	l.holds = append(l.holds, h)
+	slices.SortStableFunc(l.holds, func(a, b Hold) int { return cmp.Or(cmp.Compare(a.Share, b.Share), rank(a)-rank(b)) })
+	l.changed()
+}
+
+// rank puts the hold of an owner, who may not have every process stopped, after
+// others with the same share.
+func rank(h Hold) int {
+	if h.Source == ByOwner {
+		return 1
+	}
+	return 0
+}
+
+// counting returns the hold that counts: the processes are stopped in the name of
+// who set it.
+func (l *paced) counting() Hold {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.holds) == 0 {
+		return Hold{Share: 1}
+	}
+	return l.holds[0]
+}
+
+// spares notes that processes are left alone, and reports whether that is new.
+func (l *paced) spares(spared []process.ID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fresh := len(spared) > 0 && !l.sparing
+	l.sparing = l.sparing || fresh
+	return fresh
+}
+
+// let ends what some sources hold it to, and reports whether there was anything.
+func (l *paced) let(sources []Source, by gpu.By) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before := len(l.holds)
+	l.holds = slices.DeleteFunc(l.holds, func(h Hold) bool {
+		ends := slices.Contains(sources, h.Source)
+		if ends {
+			l.ended = h
+		}
+		return ends
+	})
+	if len(l.holds) == before {
+		return false
+	}
+	l.ended.By = by
+	l.changed()
+	return true
+}
+
+func (l *paced) changed() {
+	select {
+	case l.wake <- struct{}{}:
+	default: // its turns are going to look anyway
+	}
+}
+
+// share returns the share that it is held to; 1: to none.
+func (l *paced) share() float64 {
+	h := l.counting()
+	return h.Share
+}
+
+// byHand returns what people hold it to.
+func (l *paced) byHand() []Hold {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(l.holds), func(h Hold) bool { return h.Source == ByThrottle })
+}
+
+// told returns what is told about it.
+func (l *paced) told() (Paced, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return Paced{
+		Key: l.key, Fence: l.fence, Holds: slices.Clone(l.holds), Since: l.since,
+		Measured: l.control.Measured(), Turns: l.turns, Refused: l.refused, ended: l.ended,
+	}, len(l.holds) > 0
+}
+
+// next returns the next turn, and false if nobody holds it any more.
+func (l *paced) next() (pace.Turn, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.holds) == 0 {
+		return pace.Turn{}, false
+	}
+	for _, learn := range l.seen {
+		learn()
+	}
+	l.seen = nil
+	l.control.Hold(l.holds[0].Share)
+	return l.control.Next(), true
+}
+
+// saw keeps what was measured until the next turn.
+func (l *paced) saw(learn func(*pace.Controller)) {
+	const most = 1000
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.seen) < most {
+		l.seen = append(l.seen, func() { learn(&l.control) })
+	}
+}
+
+// stopping begins a pause, and returns what is closed when it is over.
+func (l *paced) stopping() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.over = make(chan struct{})
+	return l.over
+}
+
+// paused ends a pause.
+func (l *paced) paused(from, until time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.control.Paused(from, until)
+	l.lasted += max(until.Sub(from), 0)
+	l.turns++
+	l.endPause()
+}
+
+// freed ends a pause of unknown length, and returns what it stopped.
+func (l *paced) freed() []process.ID {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.endPause()
+}
+
+// endPause tells who waits that nothing is stopped. The caller holds mu.
+func (l *paced) endPause() (stopped []process.ID) {
+	stopped, l.stopped = l.stopped, nil
+	if l.over != nil {
+		close(l.over)
+		l.over = nil
+	}
+	return stopped
+}
+
+// stops notes processes that are about to be stopped in the present pause.
+func (l *paced) stops(ids []process.ID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stopped = append(l.stopped, ids...)
+}
+
+// members notes the processes of the lease.
+func (l *paced) members(ids []process.ID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pids = make(map[int]bool, len(ids))
+	for _, id := range ids {
+		l.pids[id.PID] = true
+	}
+}
+
+// used returns what the processes of the lease had of a device, from 0 to 1.
+func (l *paced) used(shares map[int]gpu.Percent) float64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	sum := 0.0
+	for pid, share := range shares {
+		if l.pids[pid] {
+			sum += float64(share) / 100
+		}
+	}
+	return min(sum, 1)
+}
+
+// Percent writes a share for people.
+func Percent(share float64) string { return fmt.Sprintf("%d %%", int(math.Round(100*share))) }
+
+// reason says why a lease is held to a share, to follow the sentence.
+func (h *Hold) reason() string {
+	if h.Why == "" {
+		return ""
+	}
+	return ": " + h.Why
+}
+
+func event(l *lease.Lease, h Hold, severity gpu.Severity, text string, data map[string]any) gpu.Event {
+	data["fence"], data["source"] = h.Fence, string(h.Source)
+	return gpu.Event{
+		Time: time.Now(), Code: gpu.EventPaced, Severity: severity, GPU: h.GPU, Lease: h.Key.ID, User: l.Holder.User, By: h.By, Text: text, Data: data,
+	}
+}
+
+func pacedEvent(l *lease.Lease, h Hold, share float64) gpu.Event {
+	return event(l, h, gpu.Warning, fmt.Sprintf("%s is held to %s of what it would get%s", h.Key.ID, Percent(share), h.reason()),
+		map[string]any{"share": share, "expected": share, "reason": h.Why})
+}
+
+func refusedEvent(l *lease.Lease, h Hold, why string) gpu.Event {
+	e := event(l, h, gpu.Warning, fmt.Sprintf("%s cannot be held to %s: %s", h.Key.ID, Percent(h.Share), why), map[string]any{"share": h.Share, "refused": true})
+	e.Public = fmt.Sprintf("%s cannot be held to %s", h.Key.ID, Percent(h.Share))
+	return e
+}
+
+func endedEvent(l *lease.Lease, last Paced) gpu.Event {
+	h := Hold{Key: last.Key, Fence: last.Fence, Source: last.ended.Source, By: last.ended.By, GPU: last.ended.GPU}
+	data := map[string]any{"share": 1.0, "held_seconds": math.Round(time.Since(last.Since).Seconds()), "measured": math.Round(1000*last.Measured.Share) / 1000, "by_driver": last.Measured.Known}
+	return event(l, h, gpu.Note, fmt.Sprintf("%s runs freely again", last.Key.ID), data)
+}

@@ -1,0 +1,109 @@
+package pacer
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/enforce/pace"
+)
+
+const (
+	// lookEvery is how often the clock of a device is read: it changes within a
+	// tenth of a second.
+	lookEvery = 50 * time.Millisecond
+	// measureEvery is how many looks there are to one question of who had the
+	// device. A driver measures five times a second, keeps the last measurement
+	// only, and takes two milliseconds to say it.
+	measureEvery = 3
+)
+
+// meter measures one device for the leases on it that are paced.
+type meter struct {
+	devices Devices
+	uuid    string
+	ctx     context.Context
+	stop    context.CancelFunc
+
+	mu     sync.Mutex // guards what follows
+	leases []*paced
+}
+
+func newMeter(ctx context.Context, devices Devices, uuid string) *meter {
+	m := &meter{devices: devices, uuid: uuid}
+	m.ctx, m.stop = context.WithCancel(ctx)
+	return m
+}
+
+// serve sets the leases that it measures for.
+func (m *meter) serve(leases []*paced) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.leases = leases
+}
+
+func (m *meter) each(do func(*paced)) {
+	m.mu.Lock()
+	leases := m.leases
+	m.mu.Unlock()
+	for _, l := range leases {
+		do(l)
+	}
+}
+
+func (m *meter) run() {
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	since, metered := time.Now(), true
+	for looks := 0; ; looks++ {
+		select {
+		case <-ticker.C:
+		case <-m.ctx.Done():
+			return
+		}
+		m.look()
+		if metered && looks%measureEvery == 0 {
+			since, metered = m.measure(since)
+		}
+	}
+}
+
+// look reads the clock of the device. A device that does not answer is the
+// business of others.
+func (m *meter) look() {
+	var s gpu.Sample
+	at := time.Now()
+	err := m.devices.Do(m.ctx, m.uuid, func(ctx context.Context, d device.Device) error { return d.Fast(ctx, &s) })
+	if mhz, known := s.ClockSM.Get(); err == nil && known {
+		m.each(func(l *paced) { l.saw(func(c *pace.Controller) { c.Clocked(at, float64(mhz)) }) })
+	}
+}
+
+// measure asks who had the device since a moment. It returns the moment up to
+// which that is known, and false if the driver does not tell.
+func (m *meter) measure(since time.Time) (until time.Time, metered bool) {
+	var busy device.Busy
+	err := m.devices.Do(m.ctx, m.uuid, func(ctx context.Context, d device.Device) error {
+		own, is := d.(device.Meter)
+		if !is {
+			return device.ErrUnsupported
+		}
+		var err error
+		busy, err = own.Busy(ctx, since)
+		return err
+	})
+	switch {
+	case errors.Is(err, device.ErrUnsupported), errors.Is(err, device.ErrNoPermission):
+		return since, false
+	case err != nil || !busy.Until.After(busy.From):
+		return since, true
+	}
+	m.each(func(l *paced) {
+		share := l.used(busy.Shares)
+		l.saw(func(c *pace.Controller) { c.Used(busy.From, busy.Until, share) })
+	})
+	return busy.Until, true
+}

@@ -1,0 +1,344 @@
+// Package pacer holds leases to a share of their devices, without the help of
+// their programs: it stops and continues their processes in short turns. Package
+// pace decides how long each turn is.
+//
+// The daemon stops nothing itself. A guardian does, which is a process of its own
+// (see Guard): if the daemon is killed, the guardian continues everything at
+// once. If the guardian is killed, the daemon does. If both are killed at the same
+// moment, the next daemon finds in a file which processes may be stopped, and
+// continues them.
+package pacer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/enforce/pace"
+	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/notice"
+	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
+)
+
+// Book knows leases and their processes.
+type Book interface {
+	// Lease returns a lease; nil: it has ended.
+	Lease(k lease.Key, fence uint64) *lease.Lease
+	// Members returns the living processes of a lease and of its children.
+	Members(k lease.Key, fence uint64) []process.ID
+	// Renew lets a lease with a time to live last for as long as after a grant.
+	Renew(ctx context.Context, k lease.Key, fence uint64) error
+}
+
+// Devices calls a device while nobody else asks it. A monitor does.
+type Devices interface {
+	Do(ctx context.Context, uuid string, do func(context.Context, device.Device) error) error
+}
+
+// Options are what a pacer is made from.
+type Options struct {
+	Book    Book
+	Devices Devices
+	Event   func(gpu.Event) // must not block
+	Log     *slog.Logger
+
+	Guardian []string // the command that runs Guard; empty: nothing can be paced
+	Path     string   // file that it keeps its state in; empty: nothing is kept
+	Boot     string   // of this machine; empty: not known
+
+	// Denied says why another daemon is in charge of a device; empty, or nil: this
+	// one is.
+	Denied func(uuid string) string
+}
+
+// Source is who holds a lease to a share. A lease may be held by several, and
+// then the least share counts.
+type Source string
+
+// The sources.
+const (
+	ByOwner    Source = "owner"    // whoever owns the lease
+	ByOperator Source = "operator" // an operator
+	ByThrottle Source = "throttle" // the policy of the device
+)
+
+// Hold is a share that somebody holds a lease to.
+type Hold struct {
+	Key    lease.Key `json:"key"`
+	Fence  uint64    `json:"fence"`
+	Share  float64   `json:"share"` // from 0 to 1
+	Source Source    `json:"source"`
+	By     gpu.By    `json:"by,omitzero"`
+	Why    string    `json:"why,omitempty"` // follows a colon
+	GPU    string    `json:"gpu,omitempty"` // UUID of the device that is the reason; empty: none
+}
+
+// mandate returns in whose name processes of a lease are stopped.
+func (h *Hold) mandate(l *lease.Lease) kinship.Mandate {
+	switch h.Source {
+	case ByOwner:
+		return kinship.OfUser(l.Holder.UID)
+	case ByOperator, ByThrottle:
+		return kinship.Authority()
+	}
+	return kinship.Mandate{}
+}
+
+// Paced is a lease that is held to a share.
+type Paced struct {
+	Key      lease.Key
+	Fence    uint64
+	Holds    []Hold // the least share first
+	Since    time.Time
+	Measured pace.Measure
+	Turns    int    // in which something was stopped since the share changed
+	Refused  string // why its processes are not stopped; empty: they are
+
+	ended Hold
+}
+
+// Share returns the share that counts.
+func (p *Paced) Share() float64 { return p.Holds[0].Share }
+
+// RefusedError says why a lease is not paced.
+type RefusedError struct {
+	ID     string
+	Why    string
+	Denied bool // it takes a daemon with more rights
+}
+
+func (e *RefusedError) Error() string { return fmt.Sprintf("pace %s: %s", e.ID, e.Why) }
+
+// Pacer holds leases to their shares.
+type Pacer struct {
+	Options
+	table process.Table
+	line  line
+
+	mu        sync.Mutex // guards what follows
+	leases    map[uint64]*paced
+	meters    map[string]*meter   // by UUID
+	stopped   map[process.ID]bool // that may be stopped, as the file says
+	suspended map[uint64]int      // leases whose processes must run, by fence, and how often that was asked for
+	begin     func(*paced)        // starts the turns of a lease; nil: Run does not run
+	woken     chan struct{}       // has room for one: there is something to do for Run
+}
+
+// New returns a pacer. It reads its file, continues what an earlier daemon left
+// stopped, and remembers the shares that people set. Run carries out the turns.
+func New(o Options) (*Pacer, *wholefile.Damage) {
+	p := &Pacer{Options: o, table: process.Proc(), leases: map[uint64]*paced{}, meters: map[string]*meter{}, stopped: map[process.ID]bool{}, suspended: map[uint64]int{}, woken: make(chan struct{}, 1)}
+	p.line.command, p.line.lost = o.Guardian, p.rescue
+	p.line.paused = p.paused
+	return p, p.recall()
+}
+
+// Hold holds a lease to a share, or to another one than before. It refuses if its
+// processes must not be stopped.
+func (p *Pacer) Hold(h Hold) error {
+	held := p.Book.Lease(h.Key, h.Fence)
+	if err := p.refuse(held, h); err != nil {
+		return err
+	}
+	members, spared := p.table.Reach(h.mandate(held), p.Book.Members(h.Key, h.Fence))
+	if len(members) == 0 && len(spared) > 0 {
+		err := &RefusedError{ID: h.Key.ID, Why: othersText}
+		p.Event(notice.Sparing(refusedEvent(held, h, err.Why), p.table.Describe(spared)))
+		return err
+	}
+	if h.Source != ByThrottle {
+		for _, id := range members {
+			if err := stoppable(p.table, id); err != nil && !errors.Is(err, errLeave) {
+				err := &RefusedError{ID: h.Key.ID, Why: err.Error(), Denied: errors.Is(err, ErrDenied)}
+				p.Event(refusedEvent(held, h, err.Why))
+				return err
+			}
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.leases[h.Fence]
+	if l == nil {
+		l = newPaced(h)
+		p.leases[h.Fence] = l
+		if p.begin != nil {
+			p.begin(l)
+		}
+	}
+	before := l.share()
+	l.hold(h)
+	l.spares(spared)
+	if now := l.share(); now != before && (h.Source != ByThrottle || before == 1) { // a policy changes its mind too often
+		p.Event(notice.Sparing(pacedEvent(held, h, now), p.table.Describe(spared)))
+	}
+	if h.Source != ByThrottle {
+		return p.write(true)
+	}
+	return nil
+}
+
+// refuse says why a lease must not be paced at all.
+func (p *Pacer) refuse(l *lease.Lease, h Hold) error {
+	why := ""
+	switch {
+	case l == nil:
+		return fmt.Errorf("pace %s: %w", h.Key.ID, lease.ErrUnknown)
+	case len(p.Guardian) == 0:
+		why = "this daemon has no guardian for stopped processes; run berth-serve"
+	case len(l.Scope) > 0:
+		why = "a lease with a scope is never paced: who made the control group paces it"
+	case l.EnforcedBy == "mps":
+		why = "its programs share the GPU through MPS, and a stopped client would stop the others"
+	case l.State == lease.Parked:
+		why = "it is parked"
+	default:
+		why = p.denied(l)
+	}
+	if why == "" {
+		return nil
+	}
+	return &RefusedError{ID: h.Key.ID, Why: why}
+}
+
+// denied says why another daemon is in charge of a device of a lease.
+func (p *Pacer) denied(l *lease.Lease) string {
+	for _, part := range l.Parts {
+		if p.Denied == nil {
+			break
+		}
+		if why := p.Denied(part.GPU); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// Let ends what some sources hold a lease to, and reports whether there was
+// anything. Its processes run on at once if nobody else holds it.
+func (p *Pacer) Let(fence uint64, by gpu.By, sources ...Source) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.leases[fence]
+	if l == nil || !l.let(sources, by) {
+		return false
+	}
+	_ = p.write(true) // it complains itself
+	return true
+}
+
+// Held returns the leases that are held to a share, by fence.
+func (p *Pacer) Held() []Paced {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var list []Paced
+	for _, l := range p.leases {
+		if told, held := l.told(); held {
+			list = append(list, told)
+		}
+	}
+	slices.SortFunc(list, func(a, b Paced) int { return int(a.Fence) - int(b.Fence) })
+	return list
+}
+
+// Of returns what a lease is held to; false: to nothing.
+func (p *Pacer) Of(fence uint64) (Paced, bool) {
+	p.mu.Lock()
+	l := p.leases[fence]
+	p.mu.Unlock()
+	if l == nil {
+		return Paced{}, false
+	}
+	return l.told()
+}
+
+// rests reports whether there is nothing to do: no lease is paced. It lets the
+// guardian end, which continues everything.
+func (p *Pacer) rests() bool {
+	p.mu.Lock()
+	busy := len(p.leases) > 0 || len(p.meters) > 0
+	p.mu.Unlock()
+	if !busy && !p.line.close() {
+		p.rescue()
+	}
+	return !busy
+}
+
+// Run carries out the turns until ctx ends, and then continues everything.
+func (p *Pacer) Run(ctx context.Context) {
+	var turns sync.WaitGroup
+	p.mu.Lock()
+	p.begin = func(l *paced) {
+		if ctx.Err() == nil {
+			turns.Go(func() { p.turns(ctx, l) })
+		}
+		select {
+		case p.woken <- struct{}{}:
+		default: // Run is going to look anyway
+		}
+	}
+	for _, l := range p.leases {
+		p.begin(l)
+	}
+	p.mu.Unlock()
+	ticker := time.NewTicker(beat)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-p.woken:
+			ticker.Reset(beat)
+		case <-ticker.C:
+			p.line.beat()
+			p.attend(ctx, &turns)
+			if p.rests() {
+				ticker.Stop() // a daemon that paces nothing does not wake up for it
+			}
+		case <-ctx.Done():
+		}
+	}
+	p.mu.Lock()
+	p.begin = nil
+	p.mu.Unlock()
+	turns.Wait()
+	if !p.line.close() {
+		p.rescue()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.stopped) > 0 {
+		clear(p.stopped)
+		_ = p.write(false) // it complains itself
+	}
+}
+
+// paused notes how long the processes of a lease were stopped.
+func (p *Pacer) paused(fence uint64, from, until time.Time) {
+	p.mu.Lock()
+	l := p.leases[fence]
+	p.mu.Unlock()
+	if l != nil {
+		l.paused(from, until)
+	}
+}
+
+// rescue continues everything that is stopped, because the guardian is gone.
+func (p *Pacer) rescue() {
+	p.mu.Lock()
+	leases := slices.Collect(maps.Values(p.leases))
+	p.mu.Unlock()
+	continued := 0
+	for _, l := range leases {
+		continued += continueStopped(p.table, l.freed())
+	}
+	if continued > 0 {
+		p.Log.Warn("the guardian of paced processes was gone: the daemon has continued what was stopped", "processes", continued)
+	}
+}

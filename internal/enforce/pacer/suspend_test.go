@@ -1,0 +1,35 @@
+package pacer
+
+import (
+	"testing"
+
+	"github.com/berth-gpu/berth/internal/enforce/pace"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+// A lease that is suspended runs when Suspend returns, and is not stopped until it
+// is released as often as it was suspended.
+func TestSuspend(t *testing.T) {
+	p := spin(t)
+	r := newRig(t, &book{lease: someLease(), members: []process.ID{p.id}}, "")
+	if err := r.hold(0.5); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it is stopped", func() bool { return stopped(t, p.id) })
+	release := r.Suspend(7)
+	again := r.Suspend(7)
+	if stopped(t, p.id) {
+		t.Error("it is stopped after Suspend")
+	}
+	release()
+	r.mu.Lock()
+	l := r.leases[7]
+	r.mu.Unlock()
+	for range 3 { // what a turn does
+		if why := r.pause(t.Context(), l, r.Book.Lease(l.key, l.fence), pace.Turn{Pause: pace.LongestPause}); why != "" || stopped(t, p.id) {
+			t.Fatalf("it is stopped, or refused: %q", why)
+		}
+	}
+	again()
+	until(t, "it is stopped again", func() bool { return stopped(t, p.id) })
+}

@@ -1,0 +1,251 @@
+package pacer
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/enforce/pace"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/notice"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+const (
+	// late is how long after its end a pause may be reported.
+	late = 500 * time.Millisecond
+	// again is how long a lease that could not be stopped runs before the next try.
+	again = 5 * time.Second
+	// rounds is how often the processes of a lease are listed in one turn. Each
+	// time there are fewer that could start others meanwhile.
+	rounds = 5
+)
+
+// othersText says why a lease is not paced that its owner holds to a share.
+const othersText = "all its processes belong to other users, and only an operator may have them stopped"
+
+// turns stops and continues the processes of a lease until nobody holds it any
+// more, the lease ends, or ctx does.
+func (p *Pacer) turns(ctx context.Context, l *paced) {
+	defer p.line.tell(order{Lease: l.fence, Free: true})
+	var renewal renewal
+	for ctx.Err() == nil {
+		held := p.Book.Lease(l.key, l.fence)
+		turn, on := l.next()
+		if (held == nil || !on) && p.forget(l, held) {
+			return
+		}
+		if len(held.Scope) > 0 { // it got one meanwhile
+			p.Let(l.fence, gpu.By{}, ByOwner, ByOperator, ByThrottle)
+			continue
+		}
+		run := turn.Run
+		why := p.denied(held)
+		if why == "" {
+			why = p.pause(ctx, l, held, turn)
+		}
+		switch {
+		case why != "":
+			p.refused(l, held, why)
+			run = again
+		case turn.Pause > 0:
+			l.mu.Lock()
+			l.refused = ""
+			l.mu.Unlock()
+		}
+		if p.renewing(&renewal, l, held) {
+			_ = p.Book.Renew(ctx, l.key, l.fence) // it is tried again with the next turn
+		}
+		wait(ctx, l, run)
+	}
+}
+
+// forget forgets a lease that has ended (nil), or that nobody holds any more. It
+// returns false if somebody holds it again.
+func (p *Pacer) forget(l *paced, held *lease.Lease) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	last, holds := l.told()
+	if held != nil && holds {
+		return false
+	}
+	delete(p.leases, l.fence)
+	_ = p.write(false) // it complains itself
+	if held != nil {
+		p.Event(endedEvent(held, last))
+	}
+	return true
+}
+
+// pause stops the processes of a lease for a while, and returns when they run
+// again. If they must not be stopped, it returns the reason.
+func (p *Pacer) pause(ctx context.Context, l *paced, held *lease.Lease, turn pace.Turn) (refused string) {
+	hold := l.counting()
+	in := hold.mandate(held)
+	members, spared := p.table.Reach(in, p.Book.Members(l.key, l.fence))
+	l.members(members)
+	switch {
+	case turn.Pause == 0:
+		return ""
+	case len(members) == 0 && len(spared) > 0:
+		return othersText
+	case len(members) == 0:
+		return ""
+	case l.spares(spared):
+		p.Event(notice.Sparing(pacedEvent(held, hold, hold.Share), p.table.Describe(spared)))
+	}
+	over := l.stopping()
+	if p.isSuspended(l.fence) { // who suspends it waits for a pause that began before
+		l.freed()
+		return ""
+	}
+	known := map[process.ID]bool{}
+	stopped := 0
+	for round := range rounds {
+		fresh := slices.DeleteFunc(members, func(id process.ID) bool { return known[id] || stoppable(p.table, id) == errLeave })
+		if len(fresh) == 0 {
+			break
+		}
+		if err := p.remember(fresh); err != nil {
+			l.freed()
+			p.line.tell(order{Lease: l.fence, Free: true})
+			return err.Error()
+		}
+		for _, id := range fresh {
+			known[id] = true
+		}
+		l.stops(fresh)
+		r, err := p.line.ask(order{Lease: l.fence, In: in, Stop: fresh, Millis: turn.Pause.Milliseconds(), Again: round > 0})
+		switch {
+		case err != nil:
+			l.freed()
+			return err.Error()
+		case r.Refused != "":
+			l.freed()
+			return r.Refused
+		}
+		if stopped += r.Stopped; stopped == 0 {
+			break
+		}
+		members, _ = p.table.Reach(in, p.Book.Members(l.key, l.fence))
+	}
+	if stopped == 0 { // all of them are left as they are
+		l.freed()
+		return ""
+	}
+	limit := time.NewTimer(turn.Pause + late)
+	defer limit.Stop()
+	for {
+		select {
+		case <-over:
+			return ""
+		case <-limit.C:
+			p.line.hung()
+			return ""
+		case <-l.wake: // somebody has let it go, or holds it to another share
+			if l.share() >= 1 {
+				p.line.tell(order{Lease: l.fence, Free: true})
+			}
+		case <-ctx.Done():
+			p.line.tell(order{Lease: l.fence, Free: true})
+			return ""
+		}
+	}
+}
+
+// refused notes why the processes of a lease are not stopped, and tells it once.
+func (p *Pacer) refused(l *paced, held *lease.Lease, why string) {
+	l.mu.Lock()
+	told := l.refused == why
+	l.refused = why
+	l.mu.Unlock()
+	if !told {
+		p.Event(refusedEvent(held, l.counting(), why))
+	}
+}
+
+func wait(ctx context.Context, l *paced, run time.Duration) {
+	timer := time.NewTimer(run)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-l.wake:
+	case <-ctx.Done():
+	}
+}
+
+// renewal keeps how long the time to live of a lease stood still, because its
+// processes were stopped and could not renew it.
+type renewal struct {
+	expires time.Time // as it was last seen
+	counted time.Duration
+	owed    time.Duration
+	ours    bool // the next change of expires is our own
+}
+
+// renewing reports whether a lease has to be renewed: it is about to expire, and
+// its holder was stopped for a part of the time that it had to renew it.
+func (p *Pacer) renewing(r *renewal, l *paced, held *lease.Lease) bool {
+	if held.Binding != lease.ByTTL {
+		return false
+	}
+	l.mu.Lock()
+	lasted := l.lasted
+	l.mu.Unlock()
+	return r.due(held.Expires, held.TTL, lasted, time.Now())
+}
+
+func (r *renewal) due(expires time.Time, ttl, lasted time.Duration, now time.Time) bool {
+	if !expires.Equal(r.expires) {
+		if !r.ours {
+			r.owed = 0 // the holder has renewed it
+		}
+		r.expires, r.ours = expires, false
+	}
+	r.owed += lasted - r.counted
+	r.counted = lasted
+	const soon = 4 * time.Second // more than a turn
+	if r.owed <= 0 || expires.Sub(now) > min(soon, ttl/2) {
+		return false
+	}
+	r.owed -= ttl
+	r.ours = true
+	return true
+}
+
+// attend starts and ends the meters of devices.
+func (p *Pacer) attend(ctx context.Context, group *sync.WaitGroup) {
+	wanted := map[string][]*paced{}
+	p.mu.Lock()
+	leases := make([]*paced, 0, len(p.leases))
+	for _, l := range p.leases {
+		leases = append(leases, l)
+	}
+	p.mu.Unlock()
+	for _, l := range leases {
+		if held := p.Book.Lease(l.key, l.fence); held != nil {
+			for _, part := range held.Parts {
+				wanted[part.GPU] = append(wanted[part.GPU], l)
+			}
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for uuid, m := range p.meters {
+		m.serve(wanted[uuid])
+		if len(wanted[uuid]) == 0 {
+			m.stop()
+			delete(p.meters, uuid)
+		}
+	}
+	for uuid, leases := range wanted {
+		if p.meters[uuid] == nil {
+			m := newMeter(ctx, p.Devices, uuid)
+			m.serve(leases)
+			p.meters[uuid] = m
+			group.Go(m.run)
+		}
+	}
+}

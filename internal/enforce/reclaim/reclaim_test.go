@@ -1,0 +1,808 @@
+package reclaim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/device/park"
+	"github.com/berth-gpu/berth/internal/enforce/watchdog"
+	"github.com/berth-gpu/berth/internal/health/monitor"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/ledger"
+	"github.com/berth-gpu/berth/internal/lease/peaks"
+	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a machine with devices of 10,000 MiB, and the leases on them.
+type world struct {
+	mu      sync.Mutex
+	devices []string
+	leases  []*held
+	waiting []*lease.Request
+	orphans []Orphan
+	immune  bool // orphans cannot be ended
+	dead    map[int]bool
+	idle    map[string]time.Time // by lease
+	peaks   map[string]gpu.MiB   // by lease
+	trims   map[string]func()    // what a program does when it is asked for memory
+	kept    map[string]string    // why a lease that is parkable is not parked
+	refused map[string]error     // why a lease must not be parked
+	failed  map[string]error     // why a lease could not be parked
+	stopped bool                 // monitoring is
+	events  []gpu.Event
+	reads   int
+	grows   gpu.MiB // what a program under no lease takes with each reading
+
+	taken   gpu.MiB  // by grows
+	regrown []string // leases that were to get their size back
+}
+
+// held is a lease, with what its processes use.
+type held struct {
+	lease.Lease
+	uses   gpu.MiB
+	keptBy int
+}
+
+func newWorld(devices ...string) *world {
+	return &world{
+		devices: devices, dead: map[int]bool{}, idle: map[string]time.Time{}, peaks: map[string]gpu.MiB{},
+		trims: map[string]func(){}, refused: map[string]error{}, failed: map[string]error{},
+	}
+}
+
+// add adds a lease that was granted an hour ago.
+func (w *world) add(id, uuid string, memory, uses gpu.MiB) *held {
+	h := &held{uses: uses, Lease: lease.Lease{
+		ID: id, Fence: uint64(len(w.leases) + 1), State: lease.Active, Granted: time.Now().Add(-time.Hour), Binding: lease.ByProcess,
+		Holder: lease.Holder{User: "ada", UID: 1000, Service: "embedder", PID: 100 + len(w.leases)}, Parts: []lease.Part{{GPU: uuid, Memory: memory, Slots: 1}},
+	}}
+	w.leases = append(w.leases, h)
+	w.peaks[id] = uses
+	return h
+}
+
+func (w *world) find(id string) *held {
+	for _, h := range w.leases {
+		if h.ID == id {
+			return h
+		}
+	}
+	return nil
+}
+
+func (h *held) seen() ledger.Held {
+	l := h.Lease
+	return ledger.Held{Lease: &l, Measured: []gpu.Opt[gpu.MiB]{gpu.Some(h.uses)}, KeptBy: h.keptBy}
+}
+
+func (w *world) View() (v ledger.View) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, h := range w.leases {
+		v.Leases = append(v.Leases, h.seen())
+	}
+	v.Waiting = w.waiting
+	return v
+}
+
+func (w *world) Find(k lease.Key) (ledger.Held, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if h := w.find(k.ID); h != nil {
+		return h.seen(), true
+	}
+	return ledger.Held{}, false
+}
+
+func (w *world) Sums() map[string]ledger.DeviceSum {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	sums := map[string]ledger.DeviceSum{}
+	for i, uuid := range w.devices {
+		s := ledger.DeviceSum{Device: gpu.Device{UUID: uuid, Index: i, Name: "H200"}, State: gpu.Optimal, Most: 10000}
+		s.Capacity = lease.Capacity{Total: 10000, MaxPipelines: 8, Usable: 8}
+		for _, h := range w.leases {
+			if h.Parts[0].GPU == uuid && h.State == lease.Active {
+				s.Leased += h.Parts[0].Memory
+				s.Active += h.Parts[0].Slots
+			}
+		}
+		sums[uuid] = s
+	}
+	return sums
+}
+
+func (w *world) Exited(id process.ID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.leases = slices.DeleteFunc(w.leases, func(h *held) bool { return h.Holder.PID == id.PID })
+}
+
+func (w *world) Running() bool { return !w.stopped }
+
+func (w *world) Read(context.Context, string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.reads++
+	w.taken += w.grows
+}
+
+func (w *world) Readings() (list []monitor.Reading) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i, uuid := range w.devices {
+		used := w.taken
+		for _, h := range w.leases {
+			if h.Parts[0].GPU == uuid {
+				used += h.uses
+			}
+		}
+		for _, o := range w.orphans {
+			if o.On.UUID == uuid {
+				used += o.Memory
+			}
+		}
+		list = append(list, monitor.Reading{
+			Device: gpu.Device{UUID: uuid, Index: i, MemoryTotal: 10000}, Sampled: true, State: gpu.Optimal,
+			Sample: gpu.Sample{Time: time.Now(), MemoryUsed: gpu.Some(used)},
+		})
+	}
+	return list
+}
+
+func (w *world) List() []Orphan {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.orphans)
+}
+
+func (w *world) End(_ context.Context, o Orphan, _ kinship.Mandate) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.immune {
+		return errors.New("it could not be ended")
+	}
+	w.orphans = slices.DeleteFunc(w.orphans, func(other Orphan) bool { return other.ID == o.ID })
+	return nil
+}
+
+func (w *world) Most(fence uint64) (gpu.MiB, int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, h := range w.leases {
+		if h.Fence == fence {
+			return w.peaks[h.ID], min(int(w.peaks[h.ID]), 5)
+		}
+	}
+	return 0, 0
+}
+
+func (w *world) earlier(peaks.Key) (peaks.Entry, bool) { return peaks.Entry{}, false }
+
+func (w *world) Shrink(_ context.Context, k lease.Key, _ uint64, to gpu.MiB) (*lease.Lease, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h := w.find(k.ID)
+	if to < h.uses {
+		return nil, errors.New("its programs use more than that")
+	}
+	h.Parts = []lease.Part{{GPU: h.Parts[0].GPU, Memory: to, Slots: 1}}
+	return &h.Lease, nil
+}
+
+func (w *world) Regrow(_ context.Context, k lease.Key, _ uint64, to gpu.MiB) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.regrown = append(w.regrown, k.ID)
+	if err := w.failed[k.ID]; err != nil {
+		return err
+	}
+	h := w.find(k.ID)
+	h.Parts, h.Asked = []lease.Part{{GPU: h.Parts[0].GPU, Memory: to, Slots: 1}}, 0
+	return nil
+}
+
+func (w *world) Unparkable(k lease.Key, _ uint64) error { return w.refused[k.ID] }
+
+func (w *world) Kept(held *lease.Lease) string { return w.kept[held.ID] }
+
+func (w *world) ParkIdle(_ context.Context, k lease.Key, _ uint64, _ string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.failed[k.ID]; err != nil {
+		return err
+	}
+	h := w.find(k.ID)
+	h.State, h.uses = lease.Parked, 0
+	return nil
+}
+
+func (w *world) publish(e gpu.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.events = append(w.events, e)
+	if e.Code == gpu.EventReclaim && w.trims[e.Lease] != nil {
+		w.trims[e.Lease]()
+	}
+}
+
+// used are the peaks of a world.
+type used struct{ *world }
+
+func (u used) Find(k peaks.Key) (peaks.Entry, bool) { return u.earlier(k) }
+
+func settings() Settings {
+	return Settings{
+		Interval: 5 * time.Minute, Threshold: 0.85, TrimTimeout: 10 * time.Second, IdleAfter: time.Minute, Keep: time.Minute,
+		Service: func(name string) (Service, bool) {
+			return Service{Shrinkable: name == "batch"}, name == "batch"
+		},
+	}
+}
+
+func (w *world) reclaim(s Settings) *Reclaim {
+	return New(Options{
+		Book: w, Monitor: w, Orphans: w, Peaks: used{w}, Shrinker: w, Parker: w, Publish: w.publish, Settings: s,
+		Alive: func(id process.ID) bool { return !w.dead[id.PID] },
+		Idle: func(fence uint64) (time.Time, bool) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			for _, h := range w.leases {
+				if since, known := w.idle[h.ID]; known && h.Fence == fence {
+					return since, true
+				}
+			}
+			return time.Time{}, false
+		},
+	})
+}
+
+// says returns what an optimization did, in a few words.
+func says(o api.Optimization) (lines []string) {
+	for _, rung := range o.Rungs {
+		if len(rung.Done)+len(rung.Left) > 0 {
+			lines = append(lines, fmt.Sprintf("%s freed %d", rung.Name, rung.Freed))
+		}
+		for _, s := range rung.Done {
+			lines = append(lines, fmt.Sprintf("  done %d-%d %s", s.Before, s.After, s.Text))
+		}
+		for _, s := range rung.Left {
+			lines = append(lines, fmt.Sprintf("  left %d-%d %s", s.Before, s.After, s.Text))
+		}
+	}
+	return lines
+}
+
+func check(t *testing.T, o api.Optimization, err error, want ...string) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, says(o)); diff != "" {
+		t.Error(diff)
+	}
+	var names []string
+	for _, rung := range o.Rungs {
+		names = append(names, rung.Name)
+	}
+	if !slices.Equal(names, Rungs()) {
+		t.Errorf("the rungs are %v", names)
+	}
+}
+
+// print returns all that an optimization may change.
+func (w *world) print() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var lines []string
+	for _, h := range w.leases {
+		lines = append(lines, fmt.Sprintf("%+v", *h))
+	}
+	for _, o := range w.orphans {
+		lines = append(lines, fmt.Sprintf("%+v", o))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// crowd fills a world with something for each rung.
+func crowd(w *world) {
+	w.add("gone", "A", 1000, 0)
+	w.dead[100] = true
+	w.add("kept", "A", 1000, 100).keptBy = 7
+	w.dead[101] = true
+	w.orphans = []Orphan{{Stranger: watchdog.Stranger{ID: process.ID{PID: 500, Start: 1}, Name: "python", User: "bob", Memory: 300, Ended: "old"}, On: gpu.Device{UUID: "A"}, UID: 1001}}
+	w.add("cache", "A", 4000, 3500)
+	w.trims["cache"] = func() { w.find("cache").uses = 500 }
+	w.add("large", "B", 5000, 400).Holder.Service = "batch"
+	w.add("rests", "B", 1000, 1000).Parkable = true
+	w.idle["rests"] = time.Now().Add(-10 * time.Minute)
+	w.waiting = []*lease.Request{{ID: "next", GPUs: 1, Memory: 9500, Slots: 1}}
+}
+
+// Each rung does its part, measured, and says what it left alone.
+func TestLadder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld("A", "B")
+		crowd(w)
+		s := settings()
+		s.EndOrphans = true
+		began := time.Now()
+		o, err := w.reclaim(s).Optimize(t.Context(), access.Daemon(), api.Optimize{}, nil)
+		check(t, o, err,
+			"dead freed 0",
+			"  done 1000-0 gone was released: its process had ended",
+			"  left 1000-1000 the process of kept has ended, and others that it started use its devices: they keep the lease",
+			"orphans freed 300",
+			"  done 300-0 Process 500 (python, bob) was ended: it used 300 MiB of GPU 0, and its lease old had ended",
+			"trim freed 3000",
+			"  done 3500-500 cache gave back 2.9 GiB",
+			"  left 100-100 kept was asked, and gave nothing back within 10 s: its programs keep nothing for later, or do not listen (berth.trim_on_request in Python does)",
+			"  left 400-400 large was asked, and gave nothing back within 10 s: its programs keep nothing for later, or do not listen (berth.trim_on_request in Python does)",
+			"  left 1000-1000 rests was asked, and gave nothing back within 10 s: its programs keep nothing for later, or do not listen (berth.trim_on_request in Python does)",
+			"shrink freed 4296",
+			"  done 5000-704 large has 704 MiB instead of 4.9 GiB: its programs used 400 MiB at most. It gets its size back when it asks for it",
+			"  left 1000-1000 kept stays as large as it is: services.embedder.shrinkable is not true",
+			"  left 4000-4000 cache stays as large as it is: services.embedder.shrinkable is not true",
+			"  left 1000-1000 rests stays as large as it is: services.embedder.shrinkable is not true",
+			"park freed 1000",
+			"  done 1000-0 rests was parked: it did not use its device",
+			"  left 100-100 kept stays on its device: neither its request nor its service says that it is parkable",
+			"  left 500-500 cache stays on its device: neither its request nor its service says that it is parkable",
+			"  left 400-400 large stays on its device: neither its request nor its service says that it is parkable",
+			"move freed 0",
+			"  done 400-400 large could go from GPU 1 to GPU 0, which makes room for next; its program has to be started again",
+		)
+		if took := time.Since(began); took != 10*time.Second {
+			t.Errorf("it took %v, want the time limit", took)
+		}
+		move := o.Rungs[5].Done[0].Move
+		if diff := cmp.Diff(&api.Move{From: "B", To: "A", Memory: 704, For: "next", Restarts: true}, move); diff != "" {
+			t.Error(diff)
+		}
+		want := []api.Reclaimed{
+			{GPU: "A", UsedBefore: 3900, UsedAfter: 600, AvailableBefore: 4000, AvailableAfter: 5000},
+			{GPU: "B", UsedBefore: 1400, UsedAfter: 400, AvailableBefore: 4000, AvailableAfter: 9296},
+		}
+		if diff := cmp.Diff(want, o.Devices); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// A dry run says the same and changes nothing, and nobody hears of it but by one
+// event at its end.
+func TestDryRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld("A", "B")
+		crowd(w)
+		s := settings()
+		s.EndOrphans = true
+		before := w.print()
+		began := time.Now()
+		r := w.reclaim(s)
+		r.turn <- struct{}{} // an optimization runs: a dry run does not wait for it
+		o, err := r.Optimize(t.Context(), access.Daemon(), api.Optimize{DryRun: true}, nil)
+		check(t, o, err,
+			"dead freed 0",
+			"  done 1000-1000 gone would be released: its process has ended",
+			"  left 1000-1000 the process of kept has ended, and others that it started use its devices: they keep the lease",
+			"orphans freed 0",
+			"  done 300-300 Process 500 (python, bob) uses 300 MiB of GPU 0 although its lease old has ended, and would be ended",
+			"trim freed 0",
+			"  done 100-100 kept would be asked for memory that its libraries keep for later; it uses 100 MiB",
+			"  done 3500-3500 cache would be asked for memory that its libraries keep for later; it uses 3.4 GiB",
+			"  done 400-400 large would be asked for memory that its libraries keep for later; it uses 400 MiB",
+			"  done 1000-1000 rests would be asked for memory that its libraries keep for later; it uses 1000 MiB",
+			"shrink freed 0",
+			"  done 5000-704 large would get 704 MiB instead of 4.9 GiB: its programs used 400 MiB at most",
+			"  left 1000-1000 gone stays as large as it is: services.embedder.shrinkable is not true",
+			"  left 1000-1000 kept stays as large as it is: services.embedder.shrinkable is not true",
+			"  left 4000-4000 cache stays as large as it is: services.embedder.shrinkable is not true",
+			"  left 1000-1000 rests stays as large as it is: services.embedder.shrinkable is not true",
+			"park freed 0",
+			"  done 1000-0 rests would be parked: it has not used its device for 10 min",
+			"  left 100-100 kept stays on its device: neither its request nor its service says that it is parkable",
+			"  left 3500-3500 cache stays on its device: neither its request nor its service says that it is parkable",
+			"  left 400-400 large stays on its device: neither its request nor its service says that it is parkable",
+			"move freed 0",
+			"  left 0-0 next does not fit, whichever lease moves",
+		)
+		if after := w.print(); after != before || time.Since(began) != 0 {
+			t.Errorf("%v later:\n%s\nwant\n%s", time.Since(began), after, before)
+		}
+		if len(w.events) > 0 {
+			t.Errorf("a dry run tells others: %+v", w.events)
+		}
+		if counts := r.Counts(); counts.Runs != 0 {
+			t.Errorf("it counts: %+v", counts)
+		}
+	})
+}
+
+// An optimization is over as soon as all programs that were asked have settled.
+func TestTrimEndsEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld("A")
+		for i, id := range []string{"torch", "cupy", "jax"} {
+			w.add(id, "A", 3000, 2000)
+			after := time.Duration(i+1) * time.Second
+			w.trims[id] = func() {
+				time.AfterFunc(after, func() {
+					w.mu.Lock()
+					defer w.mu.Unlock()
+					w.find(id).uses -= 500
+				})
+			}
+		}
+		began := time.Now()
+		o, err := w.reclaim(settings()).Optimize(t.Context(), access.Daemon(), api.Optimize{}, nil)
+		if err != nil || o.Rungs[2].Freed != 1500 || len(o.Rungs[2].Done) != 3 {
+			t.Errorf("%+v, %v", o.Rungs[2], err)
+		}
+		if took := time.Since(began); took < 3*time.Second || took > 4*time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+// What others take meanwhile is no gain, and no loss below nothing.
+func TestFreedIsMeasured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld("A")
+		w.add("cache", "A", 4000, 3500)
+		w.trims["cache"] = func() { w.find("cache").uses = 3000 }
+		w.grows = 400
+		o, err := w.reclaim(settings()).Optimize(t.Context(), access.Daemon(), api.Optimize{}, nil)
+		if err != nil || o.Rungs[2].Freed != 0 || o.Rungs[2].Done[0].After != 3000 || o.Devices[0].UsedAfter <= o.Devices[0].UsedBefore {
+			t.Errorf("%+v, %v", o, err)
+		}
+	})
+}
+
+// Somebody changes what is theirs, sees no process of others, and has none ended.
+func TestOwnLeasesOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld("A")
+		crowd(w)
+		ada := access.Actor{User: "carol", UID: 1002, Role: access.User, Door: access.Socket}
+		s := settings()
+		s.EndOrphans = true
+		o, err := w.reclaim(s).Optimize(t.Context(), ada, api.Optimize{}, func(*lease.Lease) bool { return false })
+		check(t, o, err,
+			"dead freed 0",
+			"  done 1000-0 gone was released: its process had ended",
+			"  left 1000-1000 the process of kept has ended, and others that it started use its devices: they keep the lease",
+			"orphans freed 0",
+			"  left 300-300 A process of bob uses 300 MiB of GPU 0 although its lease old has ended: only its user or an operator may have it ended",
+			"trim freed 0",
+			"  left 0-0 4 leases of other users: only their owners and operators may change them",
+			"shrink freed 0",
+			"  left 0-0 4 leases of other users: only their owners and operators may change them",
+			"park freed 0",
+			"  left 0-0 4 leases of other users: only their owners and operators may change them",
+			"move freed 0",
+			"  left 0-0 next does not fit, whichever lease moves",
+		)
+		if pid := o.Rungs[1].Left[0].PID; pid != 0 {
+			t.Errorf("it shows process %d of another user", pid)
+		}
+	})
+}
+
+// One service is optimized alone.
+func TestService(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld("A", "B")
+		crowd(w)
+		w.waiting = nil
+		o, err := w.reclaim(settings()).Optimize(t.Context(), access.Daemon(), api.Optimize{Service: "batch", DryRun: true}, nil)
+		check(t, o, err,
+			"trim freed 0",
+			"  done 400-400 large would be asked for memory that its libraries keep for later; it uses 400 MiB",
+			"shrink freed 0",
+			"  done 5000-704 large would get 704 MiB instead of 4.9 GiB: its programs used 400 MiB at most",
+			"park freed 0",
+			"  left 400-400 large stays on its device: neither its request nor its service says that it is parkable",
+		)
+	})
+}
+
+func TestShrinkLeaves(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*world, *held, *Settings)
+		why    string
+	}{
+		"no service":    {func(_ *world, h *held, _ *Settings) { h.Holder.Service = "" }, "it has no service that allows it"},
+		"not allowed":   {func(_ *world, h *held, _ *Settings) { h.Holder.Service = "web" }, "services.web.shrinkable is not true"},
+		"a scope":       {func(_ *world, h *held, _ *Settings) { h.Scope = []string{"pod"} }, "the lease is in the wrong state: it has a scope, and whoever set that decides its size"},
+		"under MPS":     {func(_ *world, h *held, _ *Settings) { h.EnforcedBy = "mps" }, "its programs were started with its limit, by mps"},
+		"young":         {func(_ *world, h *held, _ *Settings) { h.Granted = time.Now().Add(-20 * time.Second) }, "it was granted 30 s ago, and keep_seconds is 60 s"},
+		"never used":    {func(w *world, h *held, _ *Settings) { h.uses, w.peaks[h.ID] = 0, 0 }, "its programs have not used a device yet"},
+		"used once":     {func(w *world, h *held, _ *Settings) { w.peaks[h.ID] = 4800 }, "its programs used up to 4.7 GiB of its 4.9 GiB"},
+		"uses more now": {func(w *world, h *held, _ *Settings) { h.uses = 4990 }, "its programs used up to 400 MiB of its 4.9 GiB"},
+		"a child":       {func(_ *world, h *held, _ *Settings) { h.Parent = "p" }, "it shares its memory with other leases"},
+		"has a child":   {func(w *world, h *held, _ *Settings) { w.add("child", "A", 0, 10).Parent = h.ID }, "it shares its memory with other leases"},
+		"it has a least": {func(_ *world, _ *held, s *Settings) {
+			s.Service = func(string) (Service, bool) { return Service{Shrinkable: true, MinMemory: 5000}, true }
+		}, "its programs used up to 400 MiB of its 4.9 GiB"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, s := newWorld("A"), settings()
+				h := w.add("large", "A", 5000, 400)
+				h.Holder.Service = "batch"
+				c.change(w, h, &s)
+				o, err := w.reclaim(s).Optimize(t.Context(), access.Daemon(), api.Optimize{}, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				rung := o.Rungs[3]
+				if len(rung.Done) != 0 || len(rung.Left) == 0 || rung.Left[0].Text != "large stays as large as it is: "+c.why || h.Parts[0].Memory != 5000 {
+					t.Errorf("%+v", rung)
+				}
+			})
+		})
+	}
+}
+
+// A lease is parked only if it may be, and is idle.
+func TestParkLeaves(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*world, *held)
+		why    string
+	}{
+		"not agreed":   {func(_ *world, h *held) { h.Parkable = false }, "rests stays on its device: neither its request nor its service says that it is parkable"},
+		"not possible": {func(w *world, h *held) { w.refused[h.ID] = errors.New("it has several devices") }, "rests stays on its device: it has several devices"},
+		"may share":    {func(w *world, h *held) { w.kept = map[string]string{h.ID: "2 of its processes may share memory"} }, "rests stays on its device: 2 of its processes may share memory; parkable: unshared says that they share none"},
+		"in use":       {func(w *world, h *held) { delete(w.idle, h.ID) }, "rests stays on its device: it uses its device, or nobody can tell"},
+		"used lately":  {func(w *world, h *held) { w.idle[h.ID] = time.Now().Add(-2 * time.Second) }, "rests stays on its device: it used its device 12 s ago, and park_idle_after is 60 s"},
+		"young":        {func(_ *world, h *held) { h.Granted = time.Now().Add(-20 * time.Second) }, "rests stays on its device: it has had its device for 30 s, and keep_seconds is 60 s"},
+		"back lately":  {func(_ *world, h *held) { h.Returned = time.Now().Add(-20 * time.Second) }, "rests stays on its device: it has had its device for 30 s, and keep_seconds is 60 s"},
+		"it fails":     {func(w *world, h *held) { w.failed[h.ID] = errors.New("the driver refused") }, "rests was not parked: the driver refused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld("A")
+				h := w.add("rests", "A", 1000, 1000)
+				h.Parkable, w.idle["rests"] = true, time.Now().Add(-10*time.Minute)
+				c.change(w, h)
+				o, err := w.reclaim(settings()).Optimize(t.Context(), access.Daemon(), api.Optimize{}, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if rung := o.Rungs[4]; len(rung.Done) != 0 || len(rung.Left) != 1 || rung.Left[0].Text != c.why || h.State != lease.Active {
+					t.Errorf("%+v", rung)
+				}
+			})
+		})
+	}
+}
+
+// A daemon without a parker or a shrinker says so.
+func TestWithoutParker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld("A")
+		w.add("large", "A", 5000, 400).Holder.Service = "batch"
+		r := w.reclaim(settings())
+		r.Parker, r.Shrinker = nil, nil
+		o, err := r.Optimize(t.Context(), access.Daemon(), api.Optimize{}, nil)
+		if err != nil || o.Rungs[3].Left[0].Text != "large stays as large as it is: this daemon shrinks nothing" || o.Rungs[4].Left[0].Text != "this daemon parks nothing" {
+			t.Errorf("%+v, %v", o, err)
+		}
+	})
+}
+
+// Orphans are named unless they are to be ended, and one that cannot be ended stays.
+func TestOrphansLeft(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  bool
+		text string
+	}{
+		"named":    {false, "Process 500 (python, bob) uses 300 MiB of GPU 0 although its lease old has ended, and optimization.orphans is name: end it with kill, or start it again under a lease"},
+		"immortal": {true, "Process 500 (python, bob) uses 300 MiB of GPU 0 although its lease old has ended: it could not be ended"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, s := newWorld("A", "B"), settings()
+			crowd(w)
+			w.leases, w.waiting, w.immune = nil, nil, true
+			s.EndOrphans = c.end
+			o, err := w.reclaim(s).Optimize(t.Context(), access.Daemon(), api.Optimize{}, nil)
+			check(t, o, err, "orphans freed 0", "  left 300-300 "+c.text)
+			if len(w.orphans) != 1 || o.Rungs[1].Left[0].PID != 500 {
+				t.Errorf("orphans are %+v", w.orphans)
+			}
+		})
+	}
+}
+
+// Optimizations run one after another, one for each user, and few wait.
+func TestTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld("A")
+		w.add("silent", "A", 4000, 3500)
+		r := w.reclaim(settings())
+		user := func(uid int) access.Actor { return access.Actor{UID: uid, Role: access.User, Door: access.Socket} }
+		busy := func(by access.Actor) bool {
+			_, err := r.Optimize(t.Context(), by, api.Optimize{}, nil)
+			return errors.As(err, new(*park.BusyError))
+		}
+		began := time.Now()
+		var group sync.WaitGroup
+		took := make([]time.Duration, 3)
+		for i := range took {
+			group.Go(func() {
+				if _, err := r.Optimize(t.Context(), user(i), api.Optimize{}, nil); err != nil {
+					t.Error(err)
+				}
+				took[i] = time.Since(began)
+			})
+		}
+		synctest.Wait()
+		if !busy(user(0)) || !busy(user(2)) {
+			t.Error("a user has two optimizations at a time")
+		}
+		leaving, leave := context.WithCancel(t.Context())
+		var waited sync.WaitGroup
+		for i := range mostWaiting - 2 {
+			waited.Go(func() {
+				if _, err := r.Optimize(leaving, user(10+i), api.Optimize{}, nil); !errors.Is(err, context.Canceled) {
+					t.Errorf("one that left got %v", err)
+				}
+			})
+		}
+		synctest.Wait()
+		if !busy(access.Daemon()) {
+			t.Error("one too many waits")
+		}
+		leave()
+		waited.Wait()
+		group.Wait()
+		slices.Sort(took)
+		if want := []time.Duration{10 * time.Second, 20 * time.Second, 30 * time.Second}; !slices.Equal(took, want) {
+			t.Errorf("they took %v", took)
+		}
+		if counts := r.Counts(); counts.Runs != 3 || len(counts.Freed) != len(Rungs()) || len(r.asking) != 0 {
+			t.Errorf("counts are %+v, and %v ask", counts, r.asking)
+		}
+	})
+}
+
+// A shrunk lease gets its size back when its programs use nearly all that it has
+// left, once; if there is no room, not before a while is over.
+func TestRegrow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld("A")
+		shrunk, stuck, whole := w.add("shrunk", "A", 1000, 400), w.add("stuck", "A", 1000, 990), w.add("whole", "A", 1000, 990)
+		shrunk.Asked, stuck.Asked = 5000, 5000
+		w.failed["stuck"] = errors.New("the ledger is closed")
+		r := w.reclaim(settings())
+		ctx, cancel := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		group.Go(func() { r.Run(ctx) })
+		sample := func(h *held, uses gpu.MiB) {
+			t.Helper()
+			w.mu.Lock() // until then nothing is given back
+			for range 5 {
+				l := h.Lease
+				r.Observe(lease.Holding{Lease: &l, Part: l.Parts[0], Measured: uses})
+			}
+			w.mu.Unlock()
+			synctest.Wait()
+		}
+		sample(shrunk, 850)
+		sample(whole, 990)
+		if len(w.regrown) != 0 || shrunk.Parts[0].Memory != 1000 {
+			t.Errorf("%v got their size back early", w.regrown)
+		}
+		sample(shrunk, 900)
+		sample(stuck, 2000)
+		if shrunk.Parts[0].Memory != 5000 || !slices.Equal(w.regrown, []string{"shrunk", "stuck"}) {
+			t.Errorf("it has %s after %v", shrunk.Parts[0].Memory, w.regrown)
+		}
+		time.Sleep(2 * regrowPause) // simulated
+		sample(stuck, 2000)
+		if !slices.Equal(w.regrown, []string{"shrunk", "stuck", "stuck"}) {
+			t.Errorf("tried %v", w.regrown)
+		}
+		cancel()
+		group.Wait()
+	})
+}
+
+func TestNothingIsDoneUnmeasured(t *testing.T) {
+	w := newWorld("A")
+	crowd(w)
+	w.stopped = true
+	before := w.print()
+	if _, err := w.reclaim(settings()).Optimize(t.Context(), access.Daemon(), api.Optimize{}, nil); !errors.Is(err, ErrUnmeasured) || w.print() != before {
+		t.Errorf("%v, and the leases are %s", err, w.print())
+	}
+}
+
+// A caller who leaves stops the optimization after the rung at hand.
+func TestCallerLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld("A", "B")
+		crowd(w)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		o, err := w.reclaim(settings()).Optimize(ctx, access.Daemon(), api.Optimize{}, nil)
+		if !errors.Is(err, context.DeadlineExceeded) || len(o.Rungs) != 3 || w.find("large").Parts[0].Memory != 5000 || w.find("rests").State != lease.Active {
+			t.Errorf("%v after %+v", err, o.Rungs)
+		}
+	})
+}
+
+// By itself berth optimizes only what is fuller than the threshold, and tells only
+// what it did.
+func TestRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld("A", "B")
+		w.add("small", "A", 1000, 1000)
+		w.trims["small"] = func() { t.Error("its device was not full") }
+		h := w.add("cache", "B", 9000, 8000)
+		r := w.reclaim(settings())
+		ctx, cancel := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		group.Go(func() { r.Run(ctx) })
+		time.Sleep(time.Hour) // simulated
+		synctest.Wait()
+		w.mu.Lock()
+		if w.reads != 0 || len(w.events) != 0 {
+			t.Errorf("%d readings and events %+v while no device was full", w.reads, w.events)
+		}
+		h.uses = 8600
+		w.trims["cache"] = func() { h.uses = 5000 }
+		w.mu.Unlock()
+		time.Sleep(5*time.Minute + 11*time.Second) // simulated
+		synctest.Wait()
+		w.mu.Lock()
+		told := map[string]int{}
+		for _, e := range w.events {
+			told[fmt.Sprint(e.Code, e.Data["rung"])]++
+		}
+		if want := map[string]int{"reclaim<nil>": 1, "optimizedtrim": 1, "optimized<nil>": 1}; !maps.Equal(told, want) || h.uses != 5000 {
+			t.Errorf("told %v, and it uses %d", told, h.uses)
+		}
+		h.uses = 9000
+		w.mu.Unlock()
+		s := settings()
+		s.Interval, s.Threshold = time.Minute, 0.95
+		r.Configure(s)
+		time.Sleep(10 * time.Minute) // simulated
+		synctest.Wait()
+		if h.uses != 9000 {
+			t.Error("it was optimized below the new threshold")
+		}
+		s.Threshold = 0.5
+		r.Configure(s)
+		time.Sleep(61*time.Second + 11*time.Second) // simulated
+		synctest.Wait()
+		if h.uses != 5000 {
+			t.Error("it was not optimized above the new threshold")
+		}
+		cancel()
+		group.Wait()
+		if counts := r.Counts(); counts.Runs != 2 || counts.Freed[Trim] != 3600+4000 {
+			t.Errorf("counts are %+v", counts)
+		}
+	})
+}

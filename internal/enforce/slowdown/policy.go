@@ -1,0 +1,45 @@
+// Package slowdown decides what berth does by itself about a device that should run
+// slower: how far its leases are held back, which power limit it gets, and how
+// fast its fans turn. It only computes: measurements and times come in as
+// arguments, steps go out. Package throttle carries them out.
+package slowdown
+
+import "slices"
+
+// Policy says what berth does about a device or the leases of a service. Each
+// policy does what the ones before it do.
+type Policy string
+
+// The policies, from the one that does least. Exempt is for services alone.
+const (
+	Exempt Policy = "exempt"
+	Advise Policy = "advise"
+	Slots  Policy = "slots"
+	Pace   Policy = "pace"
+	Power  Policy = "power"
+)
+
+// Does reports whether a policy does what another one does. A policy that is
+// not known does nothing.
+func (p Policy) Does(what Policy) bool {
+	order := []Policy{Exempt, Advise, Slots, Pace, Power}
+	return slices.Index(order, p) >= slices.Index(order, what)
+}
+
+// Of returns the policy for a service on a device: the service's own where it
+// has one.
+func Of(service, device Policy) Policy {
+	if service != "" {
+		return service
+	}
+	return device
+}
+
+// SlotSpeed returns the multiplier that the slots of a device follow. With a
+// policy that only advises they stay, except where nothing may be granted.
+func SlotSpeed(p Policy, multiplier float64) float64 {
+	if multiplier > 0 && !p.Does(Slots) {
+		return 1
+	}
+	return multiplier
+}

@@ -1,0 +1,261 @@
+package throttle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/enforce/slowdown"
+	"github.com/berth-gpu/berth/internal/health/monitor"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/process/launch"
+)
+
+// act does about a device what a reading asks for, and returns what berth does to
+// the device from then on.
+func (t *Throttle) act(ctx context.Context, h *hand, r monitor.Reading, s Device, service func(string) slowdown.Policy) slowdown.Acts {
+	denied := t.Denied(h.uuid)
+	multiplier, known := h.heat(r, s)
+	if known {
+		w := wanted{device: s.Policy, service: service, holdings: t.Book.Holdings(h.uuid)}
+		fences, exempt := w.leases()
+		if denied != "" {
+			fences = nil
+		}
+		share := 1.0
+		if len(fences) > 0 {
+			share = h.ramp.Follow(r.Sample.Time, multiplier)
+		} else {
+			h.ramp = slowdown.Ramp{}
+		}
+		t.paces.hold(h.uuid, fences, share, reason(r), t.Count)
+		if denied == "" {
+			t.steerPower(ctx, h, r, s, multiplier, s.Policy.Does(slowdown.Power) && !exempt)
+			t.steerFan(ctx, h, r, s)
+		}
+	}
+	return h.does(s.Policy, denied, t.paces.count(h.uuid))
+}
+
+// heat returns the multiplier of a device by its heat alone: memory that runs
+// out is no reason to draw less power. It is not known of a device that does not
+// answer, or that shows a temperature no GPU can have.
+func (h *hand) heat(r monitor.Reading, s Device) (multiplier float64, known bool) {
+	celsius, measured := r.Sample.Temperature.Get()
+	if !r.Sampled || r.Sample.Time.Equal(h.seen) || measured && !(celsius > 0 && celsius < 150) {
+		return 0, false
+	}
+	h.seen = r.Sample.Time
+	if !measured {
+		return 1, true
+	}
+	bare := gpu.Sample{Temperature: r.Sample.Temperature}
+	multiplier = h.tracker.Observe(s.Rules, r.Sample.Time, &bare).State.Multiplier()
+	if r.Cause == monitor.CauseForecast {
+		multiplier = min(multiplier, r.Multiplier)
+	}
+	return multiplier, true
+}
+
+// reason returns why a device should run slower.
+func reason(r monitor.Reading) string {
+	if r.Cause == monitor.CauseForecast && r.Slower != "" {
+		return r.Slower
+	}
+	if r.Reason != "" {
+		return r.Reason
+	}
+	return "it is " + string(r.State)
+}
+
+// wanted finds the leases that are held back on a device.
+type wanted struct {
+	device   slowdown.Policy
+	service  func(string) slowdown.Policy
+	holdings []lease.Holding
+}
+
+// leases returns the leases that pacing may touch, and whether one on the device
+// is exempt. Pods are never paced, nor are clients of MPS.
+func (w wanted) leases() (paced map[uint64]lease.Key, exempt bool) {
+	paced = map[uint64]lease.Key{}
+	for _, held := range w.holdings {
+		l := held.Lease
+		policy := w.device
+		if l.Holder.Service != "" {
+			policy = slowdown.Of(w.service(l.Holder.Service), w.device)
+		}
+		exempt = exempt || policy == slowdown.Exempt
+		if policy.Does(slowdown.Pace) && len(l.Scope) == 0 && l.EnforcedBy != launch.MPS && l.State != lease.Parked {
+			paced[l.Fence] = l.Key()
+		}
+	}
+	return paced, exempt
+}
+
+// steerPower asks the device for its limits and takes a step, if one is due.
+func (t *Throttle) steerPower(ctx context.Context, h *hand, r monitor.Reading, s Device, multiplier float64, may bool) {
+	if !h.limit.Held() && (!may || h.closed || multiplier == 1) {
+		return
+	}
+	now := r.Sample.Time
+	var limits device.PowerLimits
+	err := t.govern(ctx, h.uuid, func(ctx context.Context, g device.Governor) (err error) {
+		limits, err = g.PowerLimits(ctx)
+		return err
+	})
+	if err != nil {
+		t.refused(h, r, now, err)
+		return
+	}
+	before := h.limit
+	next, step := before.Decide(slowdown.Ask{
+		Now: now, Steer: may && !h.closed, Multiplier: multiplier, Limits: slowdown.Limits(limits), Least: s.Least, Reason: reason(r),
+		Heat:   slowdown.Heat{Temperature: r.Sample.Temperature, Power: r.Sample.Power},
+		Normal: s.Rules.TempNormal, Settles: t.settles(h.uuid),
+	})
+	if step != nil && step.Sets() {
+		if step.Kind != slowdown.Restored && !t.keep(h, next, h.fan) {
+			return // a limit that nobody would give back is not set
+		}
+		err := t.govern(ctx, h.uuid, func(ctx context.Context, g device.Governor) error { return g.SetPowerLimit(ctx, step.Watts) })
+		if err != nil {
+			t.keep(h, before, h.fan)
+			t.refused(h, r, now, err)
+			return
+		}
+		t.Count(string(step.Kind))
+	}
+	if h.limit = next; next.Kept != before.Kept {
+		t.keep(h, next, h.fan)
+	}
+	if step != nil {
+		t.Event(step.Event(r.Device, now))
+	}
+}
+
+// settles returns the forecast of a device for steer.
+func (t *Throttle) settles(uuid string) func(gpu.Watts) (gpu.Celsius, bool) {
+	if t.Settles == nil {
+		return nil
+	}
+	return func(w gpu.Watts) (gpu.Celsius, bool) { return t.Settles(uuid, w) }
+}
+
+// govern calls a device that lets its power limit and its fans be set.
+func (t *Throttle) govern(ctx context.Context, uuid string, call func(context.Context, device.Governor) error) error {
+	return t.Devices.Do(ctx, uuid, func(ctx context.Context, d device.Device) error {
+		g, is := d.(device.Governor)
+		if !is {
+			return &device.Error{Op: "steer " + uuid, Err: device.ErrUnsupported, Hint: "its backend cannot set a power limit or fans"}
+		}
+		return call(ctx, g)
+	})
+}
+
+// refused takes in that the power limit could not be read or set. A device that
+// never lets berth do it is told once, and left alone.
+func (t *Throttle) refused(h *hand, r monitor.Reading, now time.Time, err error) {
+	if !never(err) {
+		h.limit = h.limit.Failed(now)
+		return
+	}
+	if !h.closed {
+		t.Event(gpu.Event{
+			Time: now, Code: gpu.EventPowerLimit, Severity: gpu.Warning, GPU: h.uuid,
+			Text: fmt.Sprintf("berth cannot steer the power limit of %s: %v. The policy acts on it as pace does", r.Device.Label(), err),
+			Data: map[string]any{"step": "refused", "reason": err.Error()},
+		})
+	}
+	h.closed, h.limit = true, h.limit.Off().Failed(now)
+}
+
+// never reports whether a device will not do what it was asked later, either.
+func never(err error) bool {
+	return errors.Is(err, device.ErrUnsupported) || errors.Is(err, device.ErrNoPermission)
+}
+
+// steerFan lets the fans of a device follow its curve, or gives them back.
+func (t *Throttle) steerFan(ctx context.Context, h *hand, r monitor.Reading, s Device) {
+	if h.fanless {
+		s.Curve = nil
+	}
+	next := h.fan.Follow(s.Curve, r.Sample.Temperature)
+	if next == h.fan {
+		return
+	}
+	if next.Held && !h.fan.Held && !t.keep(h, h.limit, next) {
+		return // fans that nobody would give back are not set
+	}
+	err := t.govern(ctx, h.uuid, func(ctx context.Context, g device.Governor) error {
+		if next.Held {
+			return g.SetFan(ctx, next.Speed)
+		}
+		return g.ReleaseFan(ctx)
+	})
+	if err != nil {
+		t.fanRefused(h, r, err)
+		return
+	}
+	began, ended := next.Held && !h.fan.Held, h.fan.Held && !next.Held
+	h.fan = next
+	t.Count(fanStep)
+	switch {
+	case began:
+		t.fanEvent(r, gpu.Note, fmt.Sprintf("The fans of %s follow gpu.fan_curve", r.Device.Label()), "set", next)
+	case ended:
+		t.keep(h, h.limit, next)
+		t.fanEvent(r, gpu.Note, fmt.Sprintf("The fans of %s are the driver's again", r.Device.Label()), "released", next)
+	}
+}
+
+// fanRefused tells once that fans could not be set. Fans that berth may hold are
+// tried again with the next reading: they go back to the driver.
+func (t *Throttle) fanRefused(h *hand, r monitor.Reading, err error) {
+	if !h.fanless {
+		t.fanEvent(r, gpu.Warning, fmt.Sprintf("berth cannot set the fans of %s: %v. They are the driver's", r.Device.Label(), err), "refused", h.fan)
+	}
+	h.fanless = true
+	if never(err) {
+		h.fan = slowdown.Fan{}
+	}
+	if !h.fan.Held {
+		t.keep(h, h.limit, h.fan)
+	}
+}
+
+func (t *Throttle) fanEvent(r monitor.Reading, severity gpu.Severity, text, step string, f slowdown.Fan) {
+	e := gpu.Event{Time: r.Sample.Time, Code: gpu.EventFan, Severity: severity, GPU: r.Device.UUID, Text: text, Data: map[string]any{"step": step}}
+	if f.Held && f.Speed >= 0 {
+		e.Data["fan_percent"] = float64(f.Speed)
+	}
+	t.Event(e)
+}
+
+// keep writes down what berth holds of a device, and reports whether that worked.
+func (t *Throttle) keep(h *hand, l slowdown.Limit, f slowdown.Fan) bool {
+	k := kept{Fan: f.Held}
+	if l.Held() {
+		k.Power = &l.Kept
+	}
+	if err := t.file.put(h.uuid, k); err != nil {
+		t.Complain(fmt.Errorf("cannot write down what berth changes on devices, so it changes nothing: %w", err))
+		return false
+	}
+	return true
+}
+
+// does returns what berth does to the device now.
+func (h *hand) does(p slowdown.Policy, denied string, paced int) slowdown.Acts {
+	a := slowdown.Acts{Policy: p, Share: h.ramp.Share(), Paced: paced, Denied: denied}
+	if h.limit.Held() {
+		a.Limit, a.Original, a.Steps = gpu.Some(h.limit.Set), gpu.Some(h.limit.Original), h.limit.Steps()
+	}
+	if h.fan.Held {
+		a.Fan = gpu.Some(max(h.fan.Speed, 0))
+	}
+	return a
+}

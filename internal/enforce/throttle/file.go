@@ -1,0 +1,76 @@
+package throttle
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"sync"
+
+	"github.com/berth-gpu/berth/internal/enforce/slowdown"
+	"github.com/berth-gpu/berth/internal/file/wholefile"
+)
+
+// kept is what berth holds of a device and has to give back.
+type kept struct {
+	Power *slowdown.Kept `json:"power,omitempty"`
+	Fan   bool           `json:"fan,omitempty"`
+}
+
+// file remembers across a kill what berth holds. It is written before a device
+// is changed.
+type file struct {
+	path string // empty: nothing is remembered
+
+	mu  sync.Mutex // guards all, and is held while the file is written
+	all map[string]kept
+}
+
+// read reads the file, by UUID. A damaged file it sets aside.
+func (f *file) read() (map[string]kept, *wholefile.Damage) {
+	f.all = map[string]kept{}
+	if f.path == "" {
+		return nil, nil
+	}
+	damage := wholefile.Load(f.path, "Power limits that berth lowered and fans that it holds may stay so: set them by hand, with nvidia-smi --power-limit.", func(text []byte) error {
+		var all map[string]kept
+		if err := json.Unmarshal(text, &all); err != nil {
+			return err
+		}
+		if all == nil {
+			return errors.New("it has no devices")
+		}
+		for uuid, k := range all {
+			if p := k.Power; p != nil && !(sane(float64(p.Original)) && sane(float64(p.Set)) && sane(float64(p.Before))) {
+				return fmt.Errorf("%s: there is no such power limit", uuid)
+			}
+		}
+		f.all = all
+		return nil
+	})
+	return maps.Clone(f.all), damage
+}
+
+func sane(watts float64) bool { return watts > 0 && watts < math.MaxUint16 }
+
+// put writes down what berth holds of a device.
+func (f *file) put(uuid string, k kept) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	next := maps.Clone(f.all)
+	if next[uuid] = k; k == (kept{}) {
+		delete(next, uuid)
+	}
+	if f.path != "" {
+		text, err := json.MarshalIndent(next, "", "  ")
+		if err == nil {
+			err = wholefile.Write(f.path, text)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	f.all = next
+	return nil
+}

@@ -1,0 +1,92 @@
+package throttle
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/enforce/slowdown"
+)
+
+// restLimit is how long a device may take to get back what it had.
+const restLimit = 2 * time.Second
+
+// Run acts on readings until ctx ends. Then it gives every device back what it
+// had.
+func (t *Throttle) Run(ctx context.Context) {
+	t.mu.Lock()
+	t.running = ctx
+	for _, h := range t.hands {
+		t.work(h)
+	}
+	t.mu.Unlock()
+	<-ctx.Done()
+	t.Rest(context.WithoutCancel(ctx))
+}
+
+// Resume ends a Rest.
+func (t *Throttle) Resume() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.resting = false
+}
+
+// Rest gives every device back what it had, and acts on none until Resume.
+func (t *Throttle) Rest(ctx context.Context) {
+	t.mu.Lock()
+	t.resting = true
+	t.mu.Unlock()
+	t.working.Wait()
+	t.paces.end()
+	var resting sync.WaitGroup
+	for _, h := range t.holding() {
+		resting.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, restLimit)
+			defer cancel()
+			t.rest(ctx, h)
+		})
+	}
+	resting.Wait()
+}
+
+// holding returns the devices that berth holds something of.
+func (t *Throttle) holding() []*hand {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var list []*hand
+	for _, h := range t.hands {
+		h.ramp = slowdown.Ramp{}
+		h.acts.Share, h.acts.Paced = 1, 0
+		if (h.limit.Held() || h.fan.Held) && t.Denied(h.uuid) == "" {
+			list = append(list, h)
+		}
+	}
+	return list
+}
+
+// rest gives a device back what it had.
+func (t *Throttle) rest(ctx context.Context, h *hand) {
+	t.mu.Lock()
+	r, policy := h.newest, h.settings.Policy
+	t.mu.Unlock()
+	r.Sample.Time = time.Now()
+	h.limit = h.limit.Again()
+	t.steerPower(ctx, h, r, Device{}, 1, false)
+	t.steerFan(ctx, h, r, Device{})
+	acts := h.does(policy, "", 0)
+	t.mu.Lock()
+	h.acts = acts
+	t.mu.Unlock()
+}
+
+// Acts says what berth does to a device.
+func (t *Throttle) Acts(uuid string) slowdown.Acts {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if h := t.hands[uuid]; h != nil {
+		a := h.acts
+		a.Policy, a.Denied = h.settings.Policy, t.Denied(uuid)
+		return a
+	}
+	return slowdown.Acts{Policy: t.settings.Device(uuid).Policy, Share: 1, Denied: t.Denied(uuid)}
+}

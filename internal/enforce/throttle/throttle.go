@@ -1,0 +1,221 @@
+// Package throttle carries out what package slowdown decides about devices that
+// should run slower: it holds leases back, lowers power limits and sets fans. It
+// gives back what it changed when the device is cooler, when the settings say so
+// and when the daemon ends; if the daemon is killed, the next one does.
+package throttle
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/enforce/slowdown"
+	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/health/monitor"
+	"github.com/berth-gpu/berth/internal/health/thermal"
+	"github.com/berth-gpu/berth/internal/lease"
+)
+
+// Devices calls a device under its guard.
+type Devices interface {
+	Do(ctx context.Context, uuid string, do func(context.Context, device.Device) error) error
+}
+
+// Book knows the leases on a device.
+type Book interface {
+	Holdings(uuid string) []lease.Holding
+}
+
+// Pacer holds leases to a share of their speed. Hold again changes the share. A
+// lease that it cannot hold is an error, which it has told.
+type Pacer interface {
+	Hold(fence uint64, key lease.Key, uuid string, share float64, why string) error
+	Let(fence uint64)
+}
+
+// Settings can change while a Throttle works.
+type Settings struct {
+	Device  func(uuid string) Device
+	Service func(name string) slowdown.Policy // empty: that of the device
+	Paces   bool                              // some service paces, whatever the device does
+}
+
+// Device is how one device is throttled.
+type Device struct {
+	Policy slowdown.Policy
+	Least  gpu.Opt[gpu.Watts]
+	Curve  []config.CurvePoint
+	Rules  thermal.Rules
+}
+
+// Options are what a Throttle is made from.
+type Options struct {
+	Settings Settings
+	Devices  Devices
+	Book     Book
+	Pacer    Pacer                    // nil: nobody holds leases back
+	Denied   func(uuid string) string // why another daemon acts on a device; empty or nil: this one does
+
+	// Settles returns where the temperature of a device ends at a power, if that
+	// is known. Nil: it never is.
+	Settles func(uuid string, at gpu.Watts) (gpu.Celsius, bool)
+
+	File     string            // remembers what was changed; empty: nothing does
+	Event    func(gpu.Event)   // must not block
+	Count    func(kind string) // counts a step; nil: nobody does
+	Complain func(error)       // the file cannot be written; nil: nobody is told
+}
+
+// The kinds of steps that Count gets, beside those of a power limit.
+const (
+	paceStep = "paced"
+	fanStep  = "fan"
+)
+
+// Kinds returns the kinds of steps that are counted.
+func Kinds() []string {
+	kinds := []string{paceStep, fanStep}
+	for _, k := range slowdown.Kinds() {
+		kinds = append(kinds, string(k))
+	}
+	return kinds
+}
+
+// Throttle acts on devices.
+type Throttle struct {
+	Options
+	file  file
+	paces pacing
+
+	mu       sync.Mutex // guards what follows
+	settings Settings
+	hands    map[string]*hand
+	running  context.Context // ends with Run; nil: Run does not run
+	resting  bool            // nothing is done until Resume
+	working  sync.WaitGroup
+}
+
+// hand is what a Throttle does to one device. One goroutine at a time works on
+// it.
+type hand struct {
+	uuid string
+
+	// Guarded by Throttle.mu.
+	newest   monitor.Reading
+	fresh    bool // newest was not acted on
+	busy     bool // a goroutine works
+	settings Device
+	retry    bool // the settings changed: what could not be steered is tried again
+	acts     slowdown.Acts
+
+	// The goroutine that works owns what follows.
+	tracker thermal.Tracker
+	ramp    slowdown.Ramp
+	limit   slowdown.Limit
+	fan     slowdown.Fan
+	closed  bool      // the power limit cannot be steered, and an event said so
+	seen    time.Time // of the last sample that was acted on
+	fanless bool      // the fans cannot be set, and an event said so
+}
+
+// Open returns a Throttle that remembers what a daemon before it changed.
+func Open(o Options) (*Throttle, *wholefile.Damage) {
+	if o.Denied == nil {
+		o.Denied = func(string) string { return "" }
+	}
+	if o.Count == nil {
+		o.Count = func(string) {}
+	}
+	if o.Complain == nil {
+		o.Complain = func(error) {}
+	}
+	t := &Throttle{Options: o, settings: o.Settings, hands: map[string]*hand{}}
+	t.file.path = o.File
+	t.paces = pacing{pacer: o.Pacer, leases: map[uint64]*paced{}}
+	kept, damage := t.file.read()
+	for uuid, k := range kept {
+		h := t.hand(uuid)
+		if k.Power != nil {
+			h.limit = slowdown.Recall(*k.Power)
+			h.acts.Original = gpu.Some(k.Power.Original)
+		}
+		if k.Fan {
+			h.fan = slowdown.Fan{Held: true, Speed: -1}
+			h.acts.Fan = gpu.Some[gpu.Percent](0)
+		}
+	}
+	return t, damage
+}
+
+// hand returns the hand of a device. The caller holds mu, or is alone.
+func (t *Throttle) hand(uuid string) *hand {
+	h := t.hands[uuid]
+	if h == nil {
+		h = &hand{uuid: uuid, settings: t.settings.Device(uuid), acts: slowdown.Acts{Share: 1}}
+		t.hands[uuid] = h
+	}
+	return h
+}
+
+// Configure changes the settings. What could not be steered before is tried
+// again.
+func (t *Throttle) Configure(s Settings) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.settings = s
+	for _, h := range t.hands {
+		h.settings = s.Device(h.uuid)
+		h.retry, h.fresh = true, h.newest.Sampled
+		t.work(h)
+	}
+}
+
+// Observe takes in a reading of a device. It does not block.
+func (t *Throttle) Observe(r monitor.Reading) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	h := t.hand(r.Device.UUID)
+	h.newest, h.fresh = r, true
+	t.work(h)
+}
+
+// work starts a goroutine for a device that has something to act on. The caller
+// holds mu.
+func (t *Throttle) work(h *hand) {
+	if t.running == nil || t.resting || !h.fresh || h.busy || !t.needed(h) {
+		return
+	}
+	h.busy = true
+	ctx := t.running
+	t.working.Go(func() {
+		for {
+			t.mu.Lock()
+			h.busy = h.fresh && !t.resting && ctx.Err() == nil
+			if !h.busy {
+				t.mu.Unlock()
+				return
+			}
+			r, s, service := h.newest, h.settings, t.settings.Service
+			if h.retry {
+				h.seen = time.Time{}
+				h.closed, h.fanless, h.limit = false, false, h.limit.Again()
+			}
+			h.fresh, h.retry = false, false
+			t.mu.Unlock()
+			acts := t.act(ctx, h, r, s, service)
+			t.mu.Lock()
+			h.acts = acts
+			t.mu.Unlock()
+		}
+	})
+}
+
+// needed reports whether there may be something to do about a device. The caller
+// holds mu.
+func (t *Throttle) needed(h *hand) bool {
+	acting := h.acts.Share < 1 || h.acts.Original.Known() || h.acts.Fan.Known()
+	return acting || t.settings.Paces || h.settings.Policy.Does(slowdown.Pace) || len(h.settings.Curve) > 0
+}

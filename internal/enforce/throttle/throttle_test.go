@@ -1,0 +1,491 @@
+package throttle_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/device/sim"
+	"github.com/berth-gpu/berth/internal/enforce/slowdown"
+	"github.com/berth-gpu/berth/internal/enforce/throttle"
+	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/health/monitor"
+	"github.com/berth-gpu/berth/internal/health/thermal"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/process/launch"
+)
+
+const uuid = "SIM-rtx-4060-0"
+
+// world is a simulated machine, the leases on it, and what was told.
+type world struct {
+	t       *testing.T
+	file    string
+	backend *sim.Backend
+	monitor *monitor.Monitor
+	acts    *throttle.Throttle
+	device  throttle.Device
+	refuse  error // of every step
+	service map[string]slowdown.Policy
+	stop    func()
+
+	mu       sync.Mutex // guards what follows
+	holdings []lease.Holding
+	events   []gpu.Event
+	states   []string
+	shares   map[uint64]float64
+	denied   string // by another daemon
+	counted  map[string]int
+}
+
+// newWorld opens a scenario with one consumer card. Its policy is power.
+func newWorld(t *testing.T, timeline string) *world {
+	path := filepath.Join(t.TempDir(), "s.yaml")
+	if err := os.WriteFile(path, []byte("devices: rtx-4060\ntimeline: "+timeline), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b, err := sim.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &world{
+		t: t, backend: b, file: filepath.Join(t.TempDir(), "throttle.json"), shares: map[uint64]float64{}, counted: map[string]int{},
+		device: throttle.Device{Policy: slowdown.Power, Rules: thermal.DefaultRules()},
+	}
+}
+
+// start starts a daemon: a monitor and a Throttle. The function kills it, or
+// stops it.
+func (w *world) start() {
+	w.monitor = monitor.New([]device.Backend{w.backend}, monitor.Settings{}, monitor.Hooks{
+		Event: w.publish, Reading: func(r monitor.Reading) { w.acts.Observe(r) },
+	})
+	var damage *wholefile.Damage
+	w.acts, damage = throttle.Open(throttle.Options{
+		Settings: w.settings(), Devices: w, Book: w, Pacer: w, File: w.file, Event: w.publish,
+		Denied: func(string) string { w.mu.Lock(); defer w.mu.Unlock(); return w.denied },
+		Count:  func(kind string) { w.mu.Lock(); defer w.mu.Unlock(); w.counted[kind]++ },
+	})
+	if damage != nil {
+		w.t.Fatal(damage)
+	}
+	ctx, cancel := context.WithCancel(w.t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = w.monitor.Run(ctx) })
+	running.Go(func() { w.acts.Run(ctx) })
+	w.stop = func() { cancel(); running.Wait() }
+}
+
+func (w *world) settings() throttle.Settings {
+	return throttle.Settings{
+		Device:  func(string) throttle.Device { return w.device },
+		Service: func(name string) slowdown.Policy { return w.service[name] },
+	}
+}
+
+func (w *world) Do(ctx context.Context, id string, do func(context.Context, device.Device) error) error {
+	if w.refuse != nil {
+		return w.refuse
+	}
+	return w.monitor.Do(ctx, id, do)
+}
+
+func (w *world) Holdings(string) []lease.Holding {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.holdings)
+}
+
+func (w *world) Hold(fence uint64, _ lease.Key, _ string, share float64, _ string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if fence == 13 {
+		return errors.New("it is a job of a terminal")
+	}
+	w.shares[fence] = share
+	return nil
+}
+
+func (w *world) Let(fence uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.shares, fence)
+}
+
+func (w *world) publish(e gpu.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch e.Code {
+	case gpu.EventPowerLimit, gpu.EventFan:
+		w.events = append(w.events, e)
+	case gpu.EventStateChange:
+		w.states = append(w.states, e.Text)
+	}
+}
+
+func (w *world) hold(leases ...*lease.Lease) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.holdings = nil
+	for _, l := range leases {
+		w.holdings = append(w.holdings, lease.Holding{Lease: l})
+	}
+}
+
+func (w *world) held() map[uint64]float64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	held := map[uint64]float64{}
+	for fence, share := range w.shares {
+		held[fence] = share
+	}
+	return held
+}
+
+// told returns the steps of the events with a code, and forgets them.
+func (w *world) told(code gpu.EventCode) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	list := []string{}
+	w.events = slices.DeleteFunc(w.events, func(e gpu.Event) bool {
+		if e.Code == code {
+			list = append(list, fmt.Sprint(e.Data["step"]))
+		}
+		return e.Code == code
+	})
+	return list
+}
+
+// limit returns the power limit in force.
+func (w *world) limit() gpu.Watts {
+	devices, err := w.backend.Scan(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	limits, err := devices[0].(device.Governor).PowerLimits(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return limits.Now
+}
+
+// pass lets simulated time pass.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// Each scenario ends with the power limit that the card came with, and no state
+// flaps.
+func TestScenarios(t *testing.T) {
+	for name, c := range map[string]struct {
+		timeline string
+		lasts    time.Duration
+		states   int // at most
+		events   int // at most
+	}{
+		"a heat wave":               {"[{device: 0, load: 100}, {at: 2m, for: 20m, device: 0, ambient_celsius: 50}, {at: 30m, device: 0, load: 0}]", 60 * time.Minute, 12, 60},
+		"a slow creep":              {"[{device: 0, load: 100}, {at: 5m, device: 0, cooling: 0.9}, {at: 10m, device: 0, cooling: 0.8}, {at: 15m, device: 0, cooling: 0.7}, {at: 20m, device: 0, cooling: 0.6}, {at: 60m, device: 0, load: 0, cooling: 1}]", 90 * time.Minute, 12, 60},
+		"flapping around threshold": {"[{device: 0, load: 60, ambient_celsius: 42}, {device: 0, load: 100, for: 20s, repeat: 40s}, {at: 60m, device: 0, load: 0}, {at: 60m, device: 0, ambient_celsius: 25}]", 90 * time.Minute, 30, 60},
+		"a fan that fails":          {"[{device: 0, load: 100}, {at: 2m, for: 30m, device: 0, cooling: 0.3}, {at: 40m, device: 0, load: 0}]", 60 * time.Minute, 14, 60},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, c.timeline)
+				w.hold(&lease.Lease{ID: "train", Fence: 7})
+				w.start()
+				lowest, hottest := gpu.Watts(115), gpu.Celsius(0)
+				for range int(c.lasts / (10 * time.Second)) {
+					pass(10 * time.Second)
+					lowest = min(lowest, w.limit())
+					r, _ := w.monitor.Find(uuid)
+					hottest = max(hottest, r.Sample.Temperature.Or(0))
+				}
+				if lowest >= 115 || lowest < 34 {
+					t.Errorf("the lowest limit was %g W", lowest)
+				}
+				if limit := w.limit(); limit != 115 || len(w.held()) != 0 {
+					t.Errorf("in the end the limit is %g W, and %v is held", limit, w.held())
+				}
+				w.stop()
+				events := w.told(gpu.EventPowerLimit)
+				t.Logf("lowest limit %g W, hottest %g °C, %d states, %d events", lowest, hottest, len(w.states), len(events))
+				if len(w.states) > c.states || len(events) > c.events {
+					t.Errorf("%d changes of state (at most %d), %d events (at most %d)\n%s", len(w.states), c.states, len(events), c.events, strings.Join(w.states, "\n"))
+				}
+				if !slices.Contains(events, "lowered") || !slices.Contains(events, "restored") || !slices.Contains(events, "measured") {
+					t.Errorf("told %v", events)
+				}
+			})
+		})
+	}
+}
+
+const furnace = "[{device: 0, load: 100, ambient_celsius: 55}]"
+
+// A daemon that stops gives the limit back; the one after a daemon that was
+// killed does, too; and a limit that somebody else set stays.
+func TestLimitComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, furnace)
+		w.start()
+		pass(3 * time.Minute)
+		if w.limit() >= 115 || !w.acts.Acts(uuid).Original.Known() {
+			t.Fatalf("limit %g W, acts %+v", w.limit(), w.acts.Acts(uuid))
+		}
+		saved, err := os.ReadFile(w.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		low := w.limit()
+		w.stop()
+		if w.limit() != 115 {
+			t.Errorf("stopped, and the limit is %g W", w.limit())
+		}
+		if left, _ := os.ReadFile(w.file); !strings.HasSuffix(string(left), "\n{}") {
+			t.Errorf("the file still says %s", left)
+		}
+		for name, c := range map[string]struct {
+			inForce, want gpu.Watts
+			told          string
+		}{"killed": {low, 115, "restored"}, "set by somebody": {70, 70, "taken"}} {
+			w.told(gpu.EventPowerLimit)
+			if err := os.WriteFile(w.file, saved, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			devices, _ := w.backend.Scan(t.Context())
+			if err := devices[0].(device.Governor).SetPowerLimit(t.Context(), c.inForce); err != nil {
+				t.Fatal(err)
+			}
+			w.device.Policy = slowdown.Slots
+			w.start()
+			pass(2 * time.Second)
+			if told := w.told(gpu.EventPowerLimit); w.limit() != c.want || !slices.Equal(told, []string{c.told}) {
+				t.Errorf("%s: limit %g W, told %v", name, w.limit(), told)
+			}
+			w.stop()
+		}
+	})
+}
+
+// Leases are held to the multiplier, except those that must not be.
+func TestWhoIsPaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, furnace)
+		w.device.Policy = slowdown.Pace
+		w.service = map[string]slowdown.Policy{"spared": slowdown.Slots, "exempt": slowdown.Exempt}
+		w.hold(
+			&lease.Lease{ID: "train", Fence: 1},
+			&lease.Lease{ID: "pod", Fence: 2, Scope: []string{"kubepods"}},
+			&lease.Lease{ID: "mps", Fence: 3, EnforcedBy: launch.MPS},
+			&lease.Lease{ID: "serve", Fence: 4, Holder: lease.Holder{Service: "spared"}},
+			&lease.Lease{ID: "first", Fence: 5, Holder: lease.Holder{Service: "exempt"}},
+			&lease.Lease{ID: "known", Fence: 6, Holder: lease.Holder{Service: "other"}},
+			&lease.Lease{ID: "shell", Fence: 13},
+		)
+		w.start()
+		pass(3 * time.Minute)
+		if diff := cmp.Diff(map[uint64]float64{1: 0, 6: 0}, w.held()); diff != "" || w.acts.Acts(uuid).Paced != 2 {
+			t.Errorf("held: %s, acts %+v", diff, w.acts.Acts(uuid))
+		}
+		if w.limit() != 115 {
+			t.Errorf("pace set the power limit to %g W", w.limit())
+		}
+		w.hold(&lease.Lease{ID: "known", Fence: 6})
+		pass(2 * time.Second)
+		if diff := cmp.Diff(map[uint64]float64{6: 0}, w.held()); diff != "" {
+			t.Errorf("after a lease ended: %s", diff)
+		}
+		w.device.Policy = slowdown.Slots
+		w.acts.Configure(w.settings())
+		pass(2 * time.Second)
+		if held := w.held(); len(held) != 0 {
+			t.Errorf("with the policy slots: %v", held)
+		}
+		w.stop()
+	})
+}
+
+// A lease over two devices is held to the lower share.
+func TestLowestShareCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "[]")
+		w.device.Policy = slowdown.Pace
+		w.hold(&lease.Lease{ID: "wide", Fence: 1})
+		w.start()
+		pass(time.Second)
+		reading := func(id string, celsius gpu.Celsius) {
+			pass(time.Second)
+			w.acts.Observe(monitor.Reading{Device: gpu.Device{UUID: id}, Sampled: true, Sample: gpu.Sample{Time: time.Now(), Temperature: gpu.Some(celsius)}})
+			synctest.Wait()
+		}
+		for _, c := range []struct {
+			id      string
+			celsius gpu.Celsius
+			want    float64
+		}{{"a", 70, 0.8}, {"b", 80, 0.5}, {"a", 80, 0.5}, {"a", 255, 0.5}, {"b", 0, 0.5}, {"b", 88, 0}} {
+			reading(c.id, c.celsius)
+			if got := w.held()[1]; got != c.want {
+				t.Errorf("%s at %g °C: held to %g, want %g", c.id, c.celsius, got, c.want)
+			}
+		}
+		w.stop()
+		if len(w.held()) != 0 {
+			t.Errorf("stopped, and holds %v", w.held())
+		}
+	})
+}
+
+// No device with a lease of an exempt service has its power lowered, and a lease
+// that comes later gives it back.
+func TestExemptServiceKeepsThePower(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, furnace)
+		w.service = map[string]slowdown.Policy{"exempt": slowdown.Exempt}
+		w.start()
+		pass(3 * time.Minute)
+		if w.limit() == 115 {
+			t.Fatal("the power limit was not lowered")
+		}
+		w.hold(&lease.Lease{ID: "first", Fence: 5, Holder: lease.Holder{Service: "exempt"}})
+		pass(10 * time.Minute)
+		if w.limit() != 115 {
+			t.Errorf("limit %g W beside a lease of an exempt service", w.limit())
+		}
+		w.stop()
+	})
+}
+
+// A second daemon changes nothing, and one that only rests gives back.
+func TestDeniedAndRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, furnace)
+		w.device.Curve = []config.CurvePoint{{At: 50, Speed: 50}}
+		w.hold(&lease.Lease{ID: "train", Fence: 1})
+		w.denied = "the daemon with pid 4711 is in charge of it"
+		w.start()
+		pass(3 * time.Minute)
+		if acts := w.acts.Acts(uuid); w.limit() != 115 || len(w.held()) != 0 || acts.Denied == "" || acts.Fan.Known() {
+			t.Errorf("limit %g W, held %v, acts %+v", w.limit(), w.held(), acts)
+		}
+		w.mu.Lock()
+		w.denied = ""
+		w.mu.Unlock()
+		pass(3 * time.Minute)
+		if w.limit() == 115 || len(w.held()) != 1 {
+			t.Errorf("in charge, limit %g W, held %v", w.limit(), w.held())
+		}
+		w.acts.Rest(t.Context())
+		pass(time.Minute)
+		if acts := w.acts.Acts(uuid); w.limit() != 115 || len(w.held()) != 0 || acts.Fan.Known() || acts.Original.Known() {
+			t.Errorf("at rest, limit %g W, held %v, acts %+v", w.limit(), w.held(), acts)
+		}
+		w.acts.Resume()
+		pass(time.Minute)
+		if w.limit() == 115 {
+			t.Error("nothing is done after the rest")
+		}
+		w.stop()
+	})
+}
+
+func TestFanFollowsItsCurve(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, furnace)
+		w.device.Policy = slowdown.Slots
+		w.device.Curve = []config.CurvePoint{{At: 50, Speed: 30}, {At: 80, Speed: 100}}
+		w.start()
+		pass(5 * time.Minute)
+		if fan := w.acts.Acts(uuid).Fan.Or(0); fan < 80 {
+			t.Errorf("the fan is at %g %%", fan)
+		}
+		w.device.Curve = nil
+		w.acts.Configure(w.settings())
+		pass(time.Second)
+		if told := w.told(gpu.EventFan); !slices.Equal(told, []string{"set", "released"}) || w.acts.Acts(uuid).Fan.Known() {
+			t.Errorf("told %v, acts %+v", told, w.acts.Acts(uuid))
+		}
+		w.device.Curve = []config.CurvePoint{{At: 50, Speed: 30}}
+		w.acts.Configure(w.settings())
+		pass(time.Second)
+		saved, _ := os.ReadFile(w.file)
+		w.stop()
+		w.told(gpu.EventFan)
+		if err := os.WriteFile(w.file, saved, 0o600); err != nil { // as after a kill
+			t.Fatal(err)
+		}
+		w.device.Curve = nil
+		w.start()
+		pass(2 * time.Second)
+		if told := w.told(gpu.EventFan); !slices.Equal(told, []string{"released"}) {
+			t.Errorf("after a kill: %v", told)
+		}
+		w.stop()
+	})
+}
+
+// What a device never takes is told once, until the settings change.
+func TestRefusedOnce(t *testing.T) {
+	for _, refusal := range []error{device.ErrUnsupported, device.ErrNoPermission} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, furnace)
+			w.device.Curve = []config.CurvePoint{{At: 50, Speed: 50}}
+			w.refuse = &device.Error{Op: "set the limit", Err: refusal}
+			w.start()
+			for range 2 {
+				pass(10 * time.Minute)
+				if power, fan := w.told(gpu.EventPowerLimit), w.told(gpu.EventFan); len(power) != 1 || len(fan) != 1 {
+					t.Errorf("%v: told %v and %v", refusal, power, fan)
+				}
+				w.acts.Configure(w.settings())
+			}
+			w.stop()
+			if text, err := os.ReadFile(w.file); err == nil && !strings.HasSuffix(string(text), "\n{}") {
+				t.Errorf("nothing was changed, and the file says %s", text)
+			}
+		})
+	}
+}
+
+// A limit that could not be given back after a kill is not lowered.
+func TestFullDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, furnace)
+		w.file = filepath.Join(t.TempDir(), "missing", "throttle.json")
+		w.start()
+		pass(5 * time.Minute)
+		if w.limit() != 115 {
+			t.Errorf("the limit is %g W, and nobody would give it back", w.limit())
+		}
+		w.stop()
+	})
+}
+
+func TestDamagedFile(t *testing.T) {
+	w := newWorld(t, "[]")
+	for _, text := range []string{"", "[]", `{"a": {"power": {"original_watts": -1}}}`, `{"a": {"power": {"original_watts": 1e9, "set_watts": 5, "before_watts": 5}}}`} {
+		if err := os.WriteFile(w.file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, damage := throttle.Open(throttle.Options{Settings: w.settings(), File: w.file})
+		if damage == nil || !strings.Contains(damage.String(), "nvidia-smi --power-limit") {
+			t.Fatalf("%q: %v", text, damage)
+		}
+		if kept, err := os.ReadFile(damage.Aside); err != nil || string(kept) != text {
+			t.Errorf("kept is %q, %v", kept, err)
+		}
+	}
+}
