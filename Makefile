@@ -196,7 +196,7 @@ chaos: build ## kill the daemon and the holders over and over, and count (a minu
 
 .PHONY: past-chaos
 past-chaos: ## kill a writer of the past with -9 a hundred times (a minute)
-	go test ./internal/past -run TestKill -past.kills=100 -timeout 30m -v
+	go test ./internal/history/past -run TestKill -past.kills=100 -timeout 30m -v
 
 .PHONY: audit
 audit: build ## look for known faults and mistakes, rate the unit, and list what the binaries are made of (minutes)

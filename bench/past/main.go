@@ -23,7 +23,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/past"
+	"github.com/berth-gpu/berth/internal/history/past"
 )
 
 func main() {

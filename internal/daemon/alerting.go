@@ -13,14 +13,14 @@ import (
 	"github.com/berth-gpu/berth/deploy/prometheus"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/alert"
-	"github.com/berth-gpu/berth/internal/alerts"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/file/ownfile"
+	"github.com/berth-gpu/berth/internal/history/alert"
+	"github.com/berth-gpu/berth/internal/history/alerts"
+	"github.com/berth-gpu/berth/internal/history/rulefile"
+	"github.com/berth-gpu/berth/internal/history/series"
 	"github.com/berth-gpu/berth/internal/lease/audit"
 	"github.com/berth-gpu/berth/internal/lease/audit/chain"
-	"github.com/berth-gpu/berth/internal/rulefile"
-	"github.com/berth-gpu/berth/internal/series"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 

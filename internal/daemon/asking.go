@@ -6,20 +6,20 @@ import (
 
 	"github.com/prometheus/prometheus/storage"
 
-	"github.com/berth-gpu/berth/internal/ask"
+	"github.com/berth-gpu/berth/internal/history/past"
+	"github.com/berth-gpu/berth/internal/history/query"
+	"github.com/berth-gpu/berth/internal/history/series"
 	"github.com/berth-gpu/berth/internal/httpapi"
-	"github.com/berth-gpu/berth/internal/past"
 	"github.com/berth-gpu/berth/internal/promapi"
-	"github.com/berth-gpu/berth/internal/series"
 )
 
 // openAsking makes the engine that answers questions about the past. A daemon that
 // only looks has none.
 func (d *Daemon) openAsking() {
 	if d.past != nil {
-		limits := ask.Default()
+		limits := query.Default()
 		limits.Most = d.past.Most
-		d.engine = ask.New(whenOpen(d.past.Queryable()), limits)
+		d.engine = query.New(whenOpen(d.past.Queryable()), limits)
 	}
 }
 
@@ -36,7 +36,7 @@ func whenOpen(store storage.Queryable) storage.Queryable {
 
 // asking returns the routes under /api/v1. rules may be nil.
 func (d *Daemon) asking(rules promapi.Rules) []httpapi.Guest {
-	from := promapi.Sources{Rules: rules, Version: ask.Version, Now: time.Now}
+	from := promapi.Sources{Rules: rules, Version: query.Version, Now: time.Now}
 	if d.engine != nil { // an interface with a nil pointer in it would not be nil
 		from.Engine, from.On, from.Metadata = d.engine, d.past.On, d.recorder.Metadata
 	}

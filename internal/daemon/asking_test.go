@@ -12,7 +12,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
-	"github.com/berth-gpu/berth/internal/series"
+	"github.com/berth-gpu/berth/internal/history/series"
 )
 
 // remember runs the past beside a daemon, and returns what ends it.

@@ -22,8 +22,6 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/access/users"
-	"github.com/berth-gpu/berth/internal/alerts"
-	"github.com/berth-gpu/berth/internal/ask"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/device"
@@ -36,16 +34,20 @@ import (
 	"github.com/berth-gpu/berth/internal/enforce/reclaim"
 	"github.com/berth-gpu/berth/internal/enforce/throttle"
 	"github.com/berth-gpu/berth/internal/enforce/watchdog"
-	"github.com/berth-gpu/berth/internal/events"
 	"github.com/berth-gpu/berth/internal/file/appendfile"
 	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/health/drains"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/health/thermal"
-	"github.com/berth-gpu/berth/internal/hooks"
+	"github.com/berth-gpu/berth/internal/history/alerts"
+	"github.com/berth-gpu/berth/internal/history/events"
+	"github.com/berth-gpu/berth/internal/history/hooks"
+	"github.com/berth-gpu/berth/internal/history/joules"
+	"github.com/berth-gpu/berth/internal/history/labels"
+	"github.com/berth-gpu/berth/internal/history/past"
+	"github.com/berth-gpu/berth/internal/history/query"
+	"github.com/berth-gpu/berth/internal/history/throughput"
 	"github.com/berth-gpu/berth/internal/httpapi"
-	"github.com/berth-gpu/berth/internal/joules"
-	"github.com/berth-gpu/berth/internal/labels"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/archive"
 	"github.com/berth-gpu/berth/internal/lease/attribution"
@@ -53,9 +55,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/peaks"
 	"github.com/berth-gpu/berth/internal/lease/quota"
-	"github.com/berth-gpu/berth/internal/operations"
 	"github.com/berth-gpu/berth/internal/oversight"
-	"github.com/berth-gpu/berth/internal/past"
 	"github.com/berth-gpu/berth/internal/peer"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/cgroup"
@@ -120,7 +120,7 @@ type Daemon struct {
 	archive  *archive.Archive
 	past     *past.Past // nil: the daemon only looks
 	recorder *promexport.Recorder
-	engine   *ask.Engine    // nil: the daemon only looks
+	engine   *query.Engine  // nil: the daemon only looks
 	alerts   *alerts.Keeper // nil: the daemon only looks
 	energy   *joules.Keeper
 	idle     *idle.Keeper
@@ -131,7 +131,7 @@ type Daemon struct {
 	sessions *sessions.Keeper
 	tries    *tries.Keeper // failed tries to show a token
 
-	operations *operations.Keeper
+	operations *throughput.Keeper
 	watchdog   *watchdog.Watchdog
 	mps        *mps.Pool
 	groups     *cgroup.Pool
@@ -168,7 +168,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	d.numbers.Limit = accountsLimit
 	d.govern(c)
 	d.labels.Reserve(slices.Collect(maps.Keys(c.Services)))
-	d.operations = operations.New(d.labels)
+	d.operations = throughput.New(d.labels)
 	var err error
 	if d.backends, err = openDevices(c.Daemon.Devices); err != nil {
 		return nil, err
@@ -188,7 +188,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Readings: func() []monitor.Reading { return d.monitor.Readings() },
 		Ledger:   func() *ledger.Ledger { return d.ledger },
 		Batches:  func() []progress.Total { return d.batches.Totals() },
-		Services: func() []operations.Total { return d.operations.Totals() },
+		Services: func() []throughput.Total { return d.operations.Totals() },
 		Energy:   func() *joules.Keeper { return d.energy },
 		Labels:   d.labels,
 		Paced:    d.paced,

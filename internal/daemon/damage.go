@@ -12,7 +12,7 @@ import (
 	"github.com/berth-gpu/berth/internal/enforce/pacer"
 	"github.com/berth-gpu/berth/internal/enforce/parking"
 	"github.com/berth-gpu/berth/internal/file/wholefile"
-	"github.com/berth-gpu/berth/internal/past"
+	"github.com/berth-gpu/berth/internal/history/past"
 )
 
 // vital are the state files without which the daemon does not do what somebody

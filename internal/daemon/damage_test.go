@@ -22,11 +22,11 @@ import (
 	"github.com/berth-gpu/berth/internal/doorkeeper"
 	"github.com/berth-gpu/berth/internal/file/wholefile"
 	"github.com/berth-gpu/berth/internal/health"
+	"github.com/berth-gpu/berth/internal/history/past"
+	"github.com/berth-gpu/berth/internal/history/series"
 	"github.com/berth-gpu/berth/internal/lease/peaks"
 	"github.com/berth-gpu/berth/internal/oversight"
-	"github.com/berth-gpu/berth/internal/past"
 	"github.com/berth-gpu/berth/internal/process"
-	"github.com/berth-gpu/berth/internal/series"
 	"github.com/berth-gpu/berth/internal/sessions"
 )
 

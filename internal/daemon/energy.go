@@ -7,7 +7,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
-	"github.com/berth-gpu/berth/internal/joules"
+	"github.com/berth-gpu/berth/internal/history/joules"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 

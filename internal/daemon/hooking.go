@@ -8,8 +8,8 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/config"
-	"github.com/berth-gpu/berth/internal/hookcall"
-	"github.com/berth-gpu/berth/internal/hooks"
+	"github.com/berth-gpu/berth/internal/history/hookcall"
+	"github.com/berth-gpu/berth/internal/history/hooks"
 )
 
 // hooking translates the hooks of the configuration, in the order of their

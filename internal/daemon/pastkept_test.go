@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
-	"github.com/berth-gpu/berth/internal/past"
+	"github.com/berth-gpu/berth/internal/history/past"
 )
 
 // count returns how many samples of a metric a store has, by device.

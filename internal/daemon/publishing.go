@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/backlog"
-	"github.com/berth-gpu/berth/internal/events"
 	"github.com/berth-gpu/berth/internal/file/appendfile"
 	"github.com/berth-gpu/berth/internal/file/wholefile"
-	"github.com/berth-gpu/berth/internal/hooks"
+	"github.com/berth-gpu/berth/internal/history/backlog"
+	"github.com/berth-gpu/berth/internal/history/events"
+	"github.com/berth-gpu/berth/internal/history/hooks"
 	"github.com/berth-gpu/berth/internal/promexport"
 )
 

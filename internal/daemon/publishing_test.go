@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/events"
+	"github.com/berth-gpu/berth/internal/history/events"
 )
 
 // openLogging makes a daemon that writes its log into a buffer.

@@ -16,12 +16,12 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/device/park"
 	"github.com/berth-gpu/berth/internal/health/monitor"
-	"github.com/berth-gpu/berth/internal/joules"
+	"github.com/berth-gpu/berth/internal/history/joules"
+	"github.com/berth-gpu/berth/internal/history/throughput"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/peaks"
 	"github.com/berth-gpu/berth/internal/lease/quota"
-	"github.com/berth-gpu/berth/internal/operations"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/text/words"
 	"github.com/berth-gpu/berth/internal/tokens"
@@ -39,7 +39,7 @@ type Keepers struct {
 	Energy *joules.Keeper                    // what devices and leases used; nil: nobody measured
 	Price  func() (gpu.Opt[float64], string) // of a kilowatt-hour, as configured now, and its currency; nil: not set
 
-	Operations *operations.Keeper // what services report
+	Operations *throughput.Keeper // what services report
 	Tokens     *tokens.Keeper
 
 	Limits func() *quota.Rules // what users may have, now; nil: what berth has by itself

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/history/throughput"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/operations"
 )
 
 // CountOperations counts the work that a service reports. Those may report who may
@@ -38,9 +38,9 @@ func (d *Desk) CountOperations(by Caller, service string, o api.Operations) (api
 	case len(on) == 1:
 		uuid = on[0]
 	}
-	report := operations.Report{Service: service, User: by.User, GPU: uuid, Operations: o}
+	report := throughput.Report{Service: service, User: by.User, GPU: uuid, Operations: o}
 	count, err := d.Operations.Add(report, time.Now())
-	wrong, tooMany := (*operations.InvalidError)(nil), (*operations.RateError)(nil)
+	wrong, tooMany := (*throughput.InvalidError)(nil), (*throughput.RateError)(nil)
 	switch {
 	case errors.As(err, &wrong):
 		return api.Counted{}, wrongFields(lease.FieldErrors{{Field: wrong.Field, Detail: wrong.Detail}})

@@ -8,16 +8,16 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/labels"
+	"github.com/berth-gpu/berth/internal/history/labels"
+	"github.com/berth-gpu/berth/internal/history/throughput"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/operations"
 )
 
 // A token with a service acts for that service and for no other, whatever is asked
 // for.
 func TestTokenWithAService(t *testing.T) {
 	o := open(t, "1xrtx-4060")
-	o.Operations = operations.New(&labels.Keeper{})
+	o.Operations = throughput.New(&labels.Keeper{})
 	actor := access.Actor{User: "token:embedder", UID: access.NoUID, Token: "embedder", Door: access.TCP, Role: access.User, Service: "embedding-service"}
 	by := Caller{Actor: actor, Holder: lease.Holder{User: actor.User, UID: actor.UID}}
 	asks := map[string]func(service string) (got string, err error){

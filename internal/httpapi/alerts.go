@@ -11,8 +11,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/alert"
-	"github.com/berth-gpu/berth/internal/alerts"
+	"github.com/berth-gpu/berth/internal/history/alert"
+	"github.com/berth-gpu/berth/internal/history/alerts"
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 

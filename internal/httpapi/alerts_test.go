@@ -15,9 +15,9 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/alert"
-	"github.com/berth-gpu/berth/internal/alerts"
-	"github.com/berth-gpu/berth/internal/hooks"
+	"github.com/berth-gpu/berth/internal/history/alert"
+	"github.com/berth-gpu/berth/internal/history/alerts"
+	"github.com/berth-gpu/berth/internal/history/hooks"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/events"
+	"github.com/berth-gpu/berth/internal/history/events"
 	"github.com/berth-gpu/berth/internal/lease/turns"
 )
 

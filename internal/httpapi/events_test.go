@@ -11,7 +11,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/events"
+	"github.com/berth-gpu/berth/internal/history/events"
 )
 
 // widest notes how much was written at once.

@@ -8,7 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/hooks"
+	"github.com/berth-gpu/berth/internal/history/hooks"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 

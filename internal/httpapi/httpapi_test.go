@@ -31,14 +31,14 @@ import (
 	"github.com/berth-gpu/berth/internal/device/park"
 	"github.com/berth-gpu/berth/internal/device/sim"
 	"github.com/berth-gpu/berth/internal/doorkeeper"
-	"github.com/berth-gpu/berth/internal/events"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/health/monitor"
-	"github.com/berth-gpu/berth/internal/labels"
+	"github.com/berth-gpu/berth/internal/history/events"
+	"github.com/berth-gpu/berth/internal/history/labels"
+	"github.com/berth-gpu/berth/internal/history/throughput"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/peaks"
-	"github.com/berth-gpu/berth/internal/operations"
 	"github.com/berth-gpu/berth/internal/problems"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/promapi"
@@ -98,7 +98,7 @@ func open(t testing.TB, devices string) *door {
 	d.server = build(Keepers{
 		Monitor: m, Events: d.events, Settings: d.settings, Ledger: book, Streams: new(sync.WaitGroup), Log: slog.New(slog.DiscardHandler),
 		Desk: desk.New(desk.Keepers{
-			Monitor: m, Ledger: book, Peaks: peaks.New(), Processes: process.Proc(), Users: users.New(users.Lookup, 0), Operations: operations.New(&labels.Keeper{}), Tokens: d.tokens,
+			Monitor: m, Ledger: book, Peaks: peaks.New(), Processes: process.Proc(), Users: users.New(users.Lookup, 0), Operations: throughput.New(&labels.Keeper{}), Tokens: d.tokens,
 			Enforcement: func() desk.Enforcement { return desk.Enforcement{} }, Publish: d.events.Publish, Note: note,
 			Parking: d.garage, Optimizer: d.sweeper, Wait: func() time.Duration { return time.Minute }, Services: func() []string { return []string{"embedder"} },
 		}),

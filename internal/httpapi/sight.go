@@ -11,7 +11,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/desk"
-	"github.com/berth-gpu/berth/internal/events"
+	"github.com/berth-gpu/berth/internal/history/events"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/process"

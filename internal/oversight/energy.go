@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/joules"
+	"github.com/berth-gpu/berth/internal/history/joules"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/process/launch"

@@ -27,7 +27,7 @@ import (
 	"github.com/berth-gpu/berth/internal/health/drains"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/health/thermal"
-	"github.com/berth-gpu/berth/internal/joules"
+	"github.com/berth-gpu/berth/internal/history/joules"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/process"

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-gpu/berth/internal/enforce/slowdown"
 	"github.com/berth-gpu/berth/internal/enforce/watchdog"
 	"github.com/berth-gpu/berth/internal/health/monitor"
-	"github.com/berth-gpu/berth/internal/joules"
+	"github.com/berth-gpu/berth/internal/history/joules"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/process"

@@ -12,8 +12,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/alert"
-	"github.com/berth-gpu/berth/internal/series"
+	"github.com/berth-gpu/berth/internal/history/alert"
+	"github.com/berth-gpu/berth/internal/history/series"
 )
 
 // Engine answers questions in PromQL.

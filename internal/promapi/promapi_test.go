@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/alert"
-	"github.com/berth-gpu/berth/internal/series"
+	"github.com/berth-gpu/berth/internal/history/alert"
+	"github.com/berth-gpu/berth/internal/history/series"
 )
 
 // engine records what it is asked, and answers with what it has.

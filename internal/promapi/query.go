@@ -7,7 +7,7 @@ import (
 
 	"github.com/prometheus/common/model"
 
-	"github.com/berth-gpu/berth/internal/series"
+	"github.com/berth-gpu/berth/internal/history/series"
 )
 
 // off reports whether there is nothing to ask.

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/series"
+	"github.com/berth-gpu/berth/internal/history/series"
 )
 
 // question is a request with its parameters, of the address and of the form.

@@ -13,7 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/series"
+	"github.com/berth-gpu/berth/internal/history/series"
 )
 
 // reply is the data of an answer, with what there is to remark.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/berth-gpu/berth/internal/alert"
+	"github.com/berth-gpu/berth/internal/history/alert"
 )
 
 // active is an alert as Prometheus shows it.

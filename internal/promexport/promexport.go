@@ -16,12 +16,12 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/enforce/throttle"
 	"github.com/berth-gpu/berth/internal/health/monitor"
-	"github.com/berth-gpu/berth/internal/hooks"
-	"github.com/berth-gpu/berth/internal/joules"
-	"github.com/berth-gpu/berth/internal/labels"
+	"github.com/berth-gpu/berth/internal/history/hooks"
+	"github.com/berth-gpu/berth/internal/history/joules"
+	"github.com/berth-gpu/berth/internal/history/labels"
+	"github.com/berth-gpu/berth/internal/history/throughput"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/quota"
-	"github.com/berth-gpu/berth/internal/operations"
 	"github.com/berth-gpu/berth/internal/progress"
 )
 
@@ -30,7 +30,7 @@ type Sources struct {
 	Readings func() []monitor.Reading
 	Ledger   func() *ledger.Ledger
 	Batches  func() []progress.Total
-	Services func() []operations.Total
+	Services func() []throughput.Total
 	Energy   func() *joules.Keeper // nil: nobody measured
 	Paced    func() []Paced        // nil: nothing is ever paced
 	Parking  func() Parking        // nil: nothing is ever parked

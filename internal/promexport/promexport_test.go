@@ -20,13 +20,13 @@ import (
 	"github.com/berth-gpu/berth/internal/health/heat"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/health/thermal"
-	"github.com/berth-gpu/berth/internal/hooks"
-	"github.com/berth-gpu/berth/internal/joules"
-	"github.com/berth-gpu/berth/internal/labels"
+	"github.com/berth-gpu/berth/internal/history/hooks"
+	"github.com/berth-gpu/berth/internal/history/joules"
+	"github.com/berth-gpu/berth/internal/history/labels"
+	"github.com/berth-gpu/berth/internal/history/throughput"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/quota"
-	"github.com/berth-gpu/berth/internal/operations"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/progress"
 )
@@ -81,7 +81,7 @@ func writing(t testing.TB, watching bool, log journal.Journal) (*Exporter, *ledg
 		book.Observe(ledger.Observation{Device: r.Device, Sample: &r.Sample, State: r.State, Health: r.Health, Reason: "of the test"})
 	}
 	worked := []progress.Total{{GPU: "GPU-a", Records: 7, Latency: api.Latency{Bounds: []float64{0.1, 1}, Counts: []uint64{4, 2, 1}, Sum: 3.5}}}
-	reported := []operations.Total{
+	reported := []throughput.Total{
 		{Service: "embedder", GPU: "GPU-a", Count: 40, Latency: api.Latency{Bounds: []float64{0.1, 1}, Counts: []uint64{30, 0, 0}, Sum: 1.5}},
 		{Service: "other", Count: 3},
 	}
@@ -106,7 +106,7 @@ func writing(t testing.TB, watching bool, log journal.Journal) (*Exporter, *ledg
 		Evaluated: func() map[string]time.Time { return map[string]time.Time{"berth": time.Unix(1_700_000_015, 5e8)} },
 		Optimized: func() Optimized { return Optimized{Runs: 5, Freed: map[string]gpu.MiB{"trim": 2048, "park": 0}} },
 		Readings:  readings, Version: "test", Ledger: func() *ledger.Ledger { return book }, Batches: func() []progress.Total { return worked },
-		Services: func() []operations.Total { return reported }, Labels: &labels.Keeper{}, Watching: func() bool { return watching }, Limits: allow, Hooks: []string{"pager"}, TokenFailures: []string{"unknown", "expired"},
+		Services: func() []throughput.Total { return reported }, Labels: &labels.Keeper{}, Watching: func() bool { return watching }, Limits: allow, Hooks: []string{"pager"}, TokenFailures: []string{"unknown", "expired"},
 	}), book
 }
 

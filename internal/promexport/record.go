@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/berth-gpu/berth/internal/series"
+	"github.com/berth-gpu/berth/internal/history/series"
 )
 
 // Recorder turns what the page shows into samples for a store, with the labels

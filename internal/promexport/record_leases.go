@@ -3,9 +3,9 @@ package promexport
 import (
 	"time"
 
+	"github.com/berth-gpu/berth/internal/history/series"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
-	"github.com/berth-gpu/berth/internal/series"
 )
 
 const (

@@ -14,9 +14,9 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/health/monitor"
-	"github.com/berth-gpu/berth/internal/labels"
+	"github.com/berth-gpu/berth/internal/history/labels"
+	"github.com/berth-gpu/berth/internal/history/series"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/series"
 )
 
 // written writes samples as the page does, without the labels of the store.

@@ -1,0 +1,116 @@
+package alert
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/history/series"
+)
+
+// Found is one element of the answer to the expression of a rule, with the
+// labels and annotations of the alert that it means.
+type Found struct {
+	Labels      series.Labels // with alertname
+	Annotations series.Labels
+	Value       float64
+}
+
+// Alerts are the alerts of one rule that are pending or fire, by fingerprint.
+type Alerts map[string]State
+
+// List returns the alerts in the order of their labels.
+func (a Alerts) List() []State {
+	return slices.SortedFunc(maps.Values(a), func(x, y State) int {
+		return cmp.Or(x.Labels.Compare(y.Labels), cmp.Compare(x.Fingerprint, y.Fingerprint))
+	})
+}
+
+// Changes are what an evaluation changed for people: alerts that began to fire,
+// and alerts that no longer do. Both are in the order of their labels.
+type Changes struct{ Fired, Resolved []State }
+
+// ErrTwice is the error of an answer that has one alert twice.
+var ErrTwice = errors.New("two elements of the answer have the same labels after the labels of the rule are added; let the rule keep the label that tells them apart")
+
+// TooManyError is the error of an answer with more alerts than a rule may have.
+type TooManyError struct{ Limit, Found int }
+
+func (e *TooManyError) Error() string {
+	return fmt.Sprintf("the answer has %d elements, and one rule may have %d; make the expression stricter, or raise the limit of the group", e.Found, e.Limit)
+}
+
+// Step takes the answer of one evaluation into account. It returns the alerts
+// afterwards and what changed, and leaves before as it is. With an answer that
+// has one alert twice nothing changes; with more alerts than limit (0: any
+// number) the rule has none afterwards, as in Prometheus.
+func (r *Rule) Step(before Alerts, answer []Found, at time.Time, limit int) (Alerts, Changes, error) {
+	after := make(Alerts, len(answer))
+	for _, f := range answer {
+		key := Fingerprint(f.Labels)
+		if _, twice := after[key]; twice {
+			return before, Changes{}, ErrTwice
+		}
+		s, known := before[key]
+		if !known {
+			s = State{Fingerprint: key, Labels: f.Labels, Phase: Pending, ActiveAt: at}
+		}
+		s.Value, s.Annotations, s.KeptSince = f.Value, f.Annotations, time.Time{}
+		after[key] = s
+	}
+	for key, s := range before {
+		if _, there := after[key]; !there && r.keeps(&s, at) {
+			after[key] = s
+		}
+	}
+	if limit > 0 && len(after) > limit {
+		found := len(after)
+		clear(after)
+		return after, changes(before, after), &TooManyError{Limit: limit, Found: found}
+	}
+	for key, s := range after {
+		r.age(&s, at)
+		after[key] = s
+	}
+	return after, changes(before, after), nil
+}
+
+// keeps reports whether an alert that is not in the answer fires on.
+func (r *Rule) keeps(s *State, at time.Time) bool {
+	if s.Phase != Firing || r.Keep <= 0 {
+		return false
+	}
+	if s.KeptSince.IsZero() {
+		s.KeptSince = at
+	}
+	return at.Sub(s.KeptSince) < r.Keep
+}
+
+// age lets an alert fire that has been there for long enough. One that fires
+// under a rule that now asks for more time is pending again.
+func (r *Rule) age(s *State, at time.Time) {
+	switch old := at.Sub(s.ActiveAt) >= r.For; {
+	case old && s.Phase == Pending:
+		s.Phase, s.FiredAt = Firing, at
+	case !old && s.Phase == Firing:
+		s.Phase, s.FiredAt, s.KeptSince = Pending, time.Time{}, time.Time{}
+	}
+}
+
+// changes compares the alerts before an evaluation with those after it.
+func changes(before, after Alerts) (c Changes) {
+	for _, s := range after.List() {
+		if s.Phase == Firing && before[s.Fingerprint].Phase != Firing {
+			c.Fired = append(c.Fired, s)
+		}
+	}
+	for _, s := range before.List() {
+		if s.Phase == Firing && after[s.Fingerprint].Phase != Firing {
+			c.Resolved = append(c.Resolved, s)
+		}
+	}
+	return c
+}

@@ -1,0 +1,188 @@
+package alerts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/history/alert"
+	"github.com/berth-gpu/berth/internal/history/series"
+)
+
+// timeLimit is how long the question of one rule may take, and never longer than
+// the interval of its group.
+const timeLimit = 10 * time.Second
+
+// Run evaluates the rules until ctx ends, and keeps the alerts in the file.
+func (k *Keeper) Run(ctx context.Context) {
+	r := &running{ctx: ctx, began: time.Now()}
+	k.mu.Lock()
+	k.at = r
+	for _, g := range k.groups {
+		k.start(g)
+	}
+	k.mu.Unlock()
+	k.keep(ctx)
+	k.mu.Lock()
+	k.at = nil // no new groups from here on
+	k.mu.Unlock()
+	r.groups.Wait()
+	k.finish()
+}
+
+// run evaluates a group at its interval. Evaluations that it has no time for are
+// left out.
+func (k *Keeper) run(ctx context.Context, g *group, first time.Duration) {
+	timer := time.NewTimer(first)
+	defer timer.Stop()
+	next := time.Now().Add(first)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		k.evaluate(ctx, g)
+		next = next.Add(g.Interval)
+		if late := time.Since(next); late > 0 {
+			next = next.Add((late/g.Interval + 1) * g.Interval)
+		}
+		k.mu.Lock()
+		g.due = next
+		k.mu.Unlock()
+		timer.Reset(time.Until(next))
+	}
+}
+
+// evaluate evaluates the rules of a group, one after the other.
+func (k *Keeper) evaluate(ctx context.Context, g *group) {
+	began := time.Now()
+	for i := range g.Rules {
+		if ctx.Err() != nil {
+			return
+		}
+		k.evaluateRule(ctx, g, i)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	g.evaluated, g.took = began, time.Since(began)
+}
+
+// evaluateRule asks the question of a rule, and takes the answer into account.
+func (k *Keeper) evaluateRule(ctx context.Context, g *group, i int) {
+	at := time.Now() // with its monotonic part: a clock that jumps changes no age
+	asked, cancel := context.WithTimeout(ctx, min(timeLimit, g.Interval))
+	defer cancel()
+	answer, err := k.ask(asked, g.Rules[i].Expr, at.Add(-g.Offset))
+	var found []alert.Found
+	if r := &g.Rules[i]; err == nil && r.Alert != "" {
+		for _, e := range answer {
+			found = append(found, k.Expand(asked, r, e.Labels, e.Value, at.Add(-g.Offset)))
+		}
+	}
+	if err == nil && asked.Err() != nil {
+		err = fmt.Errorf("the templates took longer than %v", min(timeLimit, g.Interval))
+	}
+	k.mu.Lock()
+	if ctx.Err() != nil { // the group is gone, and so are its alerts
+		k.mu.Unlock()
+		return
+	}
+	var tell []gpu.Event
+	if err == nil {
+		tell, err = k.take(g, i, answer, found, at)
+	}
+	o := &g.states[i]
+	o.health, o.problem, o.evaluated, o.took = alert.Good, "", at, time.Since(at)
+	if err != nil {
+		o.health, o.problem = alert.Bad, err.Error()
+	}
+	k.mu.Unlock()
+	for _, e := range tell {
+		k.Event(e)
+	}
+}
+
+// element is an element of an answer.
+type element struct {
+	Labels series.Labels
+	Value  float64
+}
+
+// ask asks a question and returns the elements of the answer.
+func (k *Keeper) ask(ctx context.Context, expr string, at time.Time) ([]element, error) {
+	answer, err := k.Ask(ctx, expr, at)
+	switch {
+	case err != nil:
+		return nil, err
+	case answer.Shape == series.Scalar:
+		return []element{{Value: answer.Point.V}}, nil
+	case answer.Shape != series.Vector:
+		return nil, errors.New("the answer is neither a vector nor a number; an alert needs one of them")
+	}
+	list := make([]element, 0, len(answer.Series))
+	for _, s := range answer.Series {
+		if len(s.Points) > 0 {
+			list = append(list, element{s.Labels, s.Points[len(s.Points)-1].V})
+		}
+	}
+	return list, nil
+}
+
+// take takes the answer to a rule into account, and returns what has to be told.
+// The caller holds mu.
+func (k *Keeper) take(g *group, i int, answer []element, found []alert.Found, at time.Time) (tell []gpu.Event, err error) {
+	r, limit := &g.Rules[i], g.Limit
+	if limit <= 0 {
+		limit = most
+	}
+	var list []alert.Value
+	if r.Alert != "" {
+		after, changes, failed := r.Step(g.active[i], found, at, limit)
+		tell = append(tell, k.resolved(changes.Resolved, at, "")...)
+		for _, s := range after.Tell(at) {
+			tell = append(tell, k.fires(&s, at))
+		}
+		if len(tell) > 0 || len(after) != len(g.active[i]) {
+			k.change()
+		}
+		g.active[i], err = after, failed
+		list = after.Values()
+	} else {
+		if len(answer) > limit {
+			return nil, &alert.TooManyError{Limit: limit, Found: len(answer)}
+		}
+		for _, e := range answer {
+			list = append(list, r.Recorded(e.Labels, e.Value))
+		}
+	}
+	k.record(g, i, list, at.Add(-g.Offset))
+	return tell, err
+}
+
+// record stores the series of a rule, and ends those that it no longer has. The
+// caller holds mu.
+func (k *Keeper) record(g *group, i int, list []alert.Value, at time.Time) {
+	if k.Store == nil {
+		return
+	}
+	now := make(map[string]series.Labels, len(list))
+	samples := make([]series.Sample, 0, len(list))
+	for _, v := range list {
+		key := fmt.Sprint(v.Labels)
+		if _, twice := now[key]; twice {
+			continue
+		}
+		now[key] = v.Labels
+		samples = append(samples, series.Sample{Labels: v.Labels, Kind: series.Gauge, Value: v.Value})
+	}
+	for key, labels := range g.stored[i] {
+		if _, there := now[key]; !there {
+			samples = append(samples, series.Sample{Labels: labels, Kind: series.Gauge, Value: series.Stale()})
+		}
+	}
+	g.stored[i] = now
+	k.store(at, samples)
+}

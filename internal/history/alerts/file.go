@@ -1,0 +1,235 @@
+package alerts
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/history/alert"
+	"github.com/berth-gpu/berth/internal/history/series"
+)
+
+const (
+	writeAfter = time.Second // from a change to the disk
+	// writeAgain is how often the file is written while there are alerts, so that
+	// the next daemon knows when this one was last there.
+	writeAgain = time.Minute
+	retryWrite = 10 * time.Second
+)
+
+// document is the content of the file. A field may be added under the same
+// version if a reader that does not know it still makes sense of the rest.
+type document struct {
+	Version int       `json:"version"`
+	Seen    time.Time `json:"seen"` // when it was written
+	Alerts  []saved   `json:"alerts"`
+}
+
+const version = 1
+
+// saved is an alert in the file.
+type saved struct {
+	Group string `json:"group"` // key of the group
+	Rule  int    `json:"rule"`  // its place in the group
+
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+	Firing      bool              `json:"firing,omitempty"`
+	Value       any               `json:"value"`
+	ActiveAt    time.Time         `json:"active_at"`
+	FiredAt     time.Time         `json:"fired_at,omitzero"`
+	KeptSince   time.Time         `json:"kept_since,omitzero"`
+	Told        time.Time         `json:"told,omitzero"`
+
+	Acknowledged *acknowledged `json:"acknowledged,omitempty"`
+}
+
+type acknowledged struct {
+	By      gpu.By    `json:"by"`
+	At      time.Time `json:"at"`
+	Until   time.Time `json:"until"`
+	Comment string    `json:"comment,omitempty"`
+}
+
+// Recall reads the alerts that were there before a restart, for the first
+// Configure. A damaged file it sets aside, and continues without it.
+func (k *Keeper) Recall() *wholefile.Damage {
+	if k.File == "" {
+		return nil
+	}
+	return wholefile.Load(k.File, "Alerts that fired before the restart begin anew, and are not acknowledged.", func(text []byte) error {
+		d, err := parse(text)
+		if err == nil {
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			k.kept = d
+		}
+		return err
+	})
+}
+
+func parse(text []byte) (*document, error) {
+	d := &document{}
+	if err := json.Unmarshal(text, d); err != nil {
+		return nil, err
+	}
+	if d.Version != version {
+		return nil, fmt.Errorf("it has version %d, and this berth knows version %d", d.Version, version)
+	}
+	return d, nil
+}
+
+// state returns an alert of the file.
+func (s *saved) state() alert.State {
+	labels := series.FromMap(s.Labels)
+	state := alert.State{
+		Fingerprint: alert.Fingerprint(labels), Labels: labels, Annotations: series.FromMap(s.Annotations), Phase: alert.Pending,
+		ActiveAt: s.ActiveAt, FiredAt: s.FiredAt, KeptSince: s.KeptSince, Told: s.Told,
+	}
+	if s.Firing {
+		state.Phase = alert.Firing
+	}
+	switch v := s.Value.(type) {
+	case float64:
+		state.Value = v
+	case string: // what JSON has no number for
+		state.Value, _ = strconv.ParseFloat(v, 64)
+	}
+	if a := s.Acknowledged; a != nil {
+		state.Acknowledged = &alert.Acknowledgement{By: a.By, At: a.At, Until: a.Until, Comment: a.Comment}
+	}
+	return state
+}
+
+// restore gives a group the alerts that it had before the restart, and returns
+// what has to be told. The caller holds mu.
+func (k *Keeper) restore(g *group, now time.Time) (tell []gpu.Event) {
+	byRule := map[int][]alert.State{}
+	for i := range k.kept.Alerts {
+		s := &k.kept.Alerts[i]
+		if s.Group != g.Key() {
+			continue
+		}
+		state, rule := s.state(), s.Rule
+		if rule < 0 || rule >= len(g.Rules) || g.Rules[rule].Alert != state.Name() { // the group was changed meanwhile
+			rule = g.rule(state.Name())
+		}
+		if rule >= 0 {
+			byRule[rule] = append(byRule[rule], state)
+			s.Group = "" // it is taken
+		}
+	}
+	for i, list := range byRule {
+		active, dropped := g.Rules[i].Restore(list, k.kept.Seen, now)
+		g.active[i] = active
+		tell = append(tell, k.resolved(dropped, now, "berth was not running for more than an hour")...)
+	}
+	return tell
+}
+
+// rule returns the place of the first rule of an alert; -1: there is none.
+func (g *group) rule(name string) int {
+	for i := range g.Rules {
+		if g.Rules[i].Alert != "" && g.Rules[i].Alert == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// orphaned returns what has to be told about alerts of the file that no group has
+// taken, and forgets the file. The caller holds mu.
+func (k *Keeper) orphaned(now time.Time) (tell []gpu.Event) {
+	if k.kept == nil {
+		return nil
+	}
+	for i := range k.kept.Alerts {
+		if s := &k.kept.Alerts[i]; s.Group != "" && s.Firing {
+			tell = append(tell, k.resolved([]alert.State{s.state()}, now, "its rule is gone")...)
+		}
+	}
+	k.kept = nil
+	return tell
+}
+
+// keep writes the file when something changed, and every minute while there are
+// alerts, until ctx ends. Without alerts it sleeps. Nobody waits for it.
+func (k *Keeper) keep(ctx context.Context) {
+	if k.File == "" {
+		<-ctx.Done()
+		return
+	}
+	var again <-chan time.Time
+	failed := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-k.dirty:
+		case <-again:
+		}
+		pause := writeAfter
+		if failed {
+			pause = retryWrite
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		active, err := k.write()
+		if err != nil && !failed && k.Tell != nil {
+			k.Tell(fmt.Errorf("cannot write which alerts there are: %w; berth tries again every %v", err, retryWrite))
+		}
+		if failed = err != nil; failed {
+			k.change()
+		}
+		again = nil
+		if active {
+			again = time.After(writeAgain)
+		}
+	}
+}
+
+// finish writes the file once more.
+func (k *Keeper) finish() {
+	if k.File != "" {
+		_, _ = k.write() // the next start knows a little less
+	}
+}
+
+// write replaces the file. It reports whether there are alerts.
+func (k *Keeper) write() (active bool, err error) {
+	d := k.document(time.Now())
+	text, err := json.Marshal(d)
+	if err != nil {
+		return false, err
+	}
+	return len(d.Alerts) > 0, wholefile.Write(k.File, text)
+}
+
+// document returns what the file is to hold.
+func (k *Keeper) document(now time.Time) *document {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	d := &document{Version: version, Seen: now, Alerts: []saved{}}
+	for _, g := range k.groups {
+		for i, active := range g.active {
+			for _, s := range active.List() {
+				one := saved{
+					Group: g.Key(), Rule: i, Labels: s.Labels.Map(), Annotations: s.Annotations.Map(), Firing: s.Phase == alert.Firing, Value: jsonable(s.Value),
+					ActiveAt: s.ActiveAt, FiredAt: s.FiredAt, KeptSince: s.KeptSince, Told: s.Told,
+				}
+				if a := s.Acknowledged; a != nil {
+					one.Acknowledged = &acknowledged{By: a.By, At: a.At, Until: a.Until, Comment: a.Comment}
+				}
+				d.Alerts = append(d.Alerts, one)
+			}
+		}
+	}
+	return d
+}

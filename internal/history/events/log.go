@@ -1,0 +1,180 @@
+// Package events keeps events and hands them to readers. It keeps the newest in
+// memory; readers pull from there at their own pace, so a slow reader falls
+// behind, gets a gap event, and never delays a publisher. Keep is such a reader:
+// it writes to a folder what the next daemon recalls. A Ration limits how many
+// warnings about one user are published at all.
+package events
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/history/backlog"
+)
+
+const (
+	// share is how many warnings about one user are kept at most.
+	share = 256
+	// memory is how many bytes each of the three parts of a backlog may take:
+	// notes, warnings about devices and the daemon, warnings about users.
+	memory = 4 << 20
+	// early is the age below which a displaced event is counted: a reader that
+	// was away for longer cannot expect it.
+	early = 10 * time.Minute
+)
+
+// Hooks are what a Log calls while it publishes. They must return at once, and
+// must not publish.
+type Hooks struct {
+	Kept      func(gpu.Event) // with every event, in the order of the ids
+	Displaced func(gpu.Event) // with an event that newer ones displaced within 10 minutes
+}
+
+// Log holds the newest events. Its zero value is not usable.
+type Log struct {
+	mu      sync.Mutex
+	hooks   Hooks
+	kept    *backlog.Backlog[*Entry]
+	next    uint64        // id of the event to come
+	newest  time.Time     // of the newest event
+	waiting chan struct{} // closed when an event comes; nil: nobody has asked
+	recent  [recent]*Entry
+	urgent  chan struct{} // has one after a warning came, or worse
+}
+
+// New returns a log that keeps the newest size notes, as many warnings about
+// devices and the daemon, and as many about all users together. Ids begin at
+// the current time in microseconds, so that they grow across restarts also if
+// nothing was kept: no daemon publishes a million events a second for its whole
+// life.
+func New(size int, now time.Time) *Log {
+	return newLog(backlog.Limits{Notes: size, Warnings: size, Share: min(share, size), Bytes: memory}, now)
+}
+
+func newLog(limits backlog.Limits, now time.Time) *Log {
+	l := &Log{next: uint64(max(now.UnixMicro(), 1)), urgent: make(chan struct{}, 1)}
+	l.kept = backlog.New(limits, l.displaced)
+	return l
+}
+
+// Attach sets the hooks. Call it before the first Publish.
+func (l *Log) Attach(h Hooks) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hooks = h
+}
+
+// Publish gives e the next id and keeps it. The event must be trimmed.
+func (l *Log) Publish(e gpu.Event) {
+	entry := &Entry{Event: e}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	entry.Event.ID = l.next
+	l.next++
+	l.newest = e.Time
+	l.age(entry)
+	l.kept.Add(&entry.Event, entry)
+	if l.hooks.Kept != nil {
+		l.hooks.Kept(entry.Event)
+	}
+	if e.Severity.AtLeast(gpu.Warning) {
+		select {
+		case l.urgent <- struct{}{}:
+		default:
+		}
+	}
+	if l.waiting != nil {
+		close(l.waiting)
+		l.waiting = nil
+	}
+}
+
+// age makes the oldest of the recent entries forget its encodings.
+func (l *Log) age(entry *Entry) {
+	oldest := &l.recent[entry.Event.ID%recent]
+	if *oldest != nil {
+		(*oldest).forget()
+	}
+	*oldest = entry
+}
+
+func (l *Log) displaced(entry *Entry) {
+	if l.hooks.Displaced != nil && l.newest.Sub(entry.Event.Time) < early {
+		l.hooks.Displaced(entry.Event)
+	}
+}
+
+// Entries returns the events after an id, oldest first and at most most, and a
+// channel that is closed when there are more. If an event after that id existed
+// and is no longer kept, the first entry is a gap that says so. An id of 0 asks
+// for all that is kept and never returns a gap.
+func (l *Log) Entries(after uint64, most int) ([]*Entry, <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.waiting == nil {
+		l.waiting = make(chan struct{})
+	}
+	// A daemon whose clock was ahead gave this id from the future: nothing is
+	// known about the events between.
+	future := after >= l.next
+	from := after
+	if future {
+		from = 0
+	}
+	found, all := l.kept.After(from, most)
+	missed := future || uint64(all) < l.next-1-after
+	if missed && after != 0 {
+		found = append([]*Entry{{Event: l.gap(found)}}, found...)
+	}
+	return found, l.waiting
+}
+
+// gap returns an event that stands just before the oldest one found, so a
+// reader that resumes from it loses nothing that is kept.
+func (l *Log) gap(found []*Entry) gpu.Event {
+	e := gpu.Event{
+		ID: l.next - 1, Time: l.newest, Code: gpu.EventGap, Severity: gpu.Warning,
+		Text: "Some events after the last one you have are not kept any more, or were before the daemon started.",
+	}
+	if len(found) > 0 {
+		e.ID, e.Time = found[0].Event.ID-1, found[0].Event.Time
+		e.Text = fmt.Sprintf("%s The oldest kept is %d.", e.Text, found[0].Event.ID)
+	}
+	return e
+}
+
+// Kept does what Entries does, for readers that need no encoding.
+func (l *Log) Kept(after uint64) ([]gpu.Event, <-chan struct{}) {
+	entries, more := l.Entries(after, math.MaxInt)
+	if len(entries) == 0 {
+		return nil, more
+	}
+	found := make([]gpu.Event, len(entries))
+	for i, entry := range entries {
+		found[i] = entry.Event
+	}
+	return found, more
+}
+
+// Each calls f for every event after the given id, in order, until ctx ends or
+// f returns an error, which it returns.
+func (l *Log) Each(ctx context.Context, after uint64, f func(gpu.Event) error) error {
+	for {
+		found, more := l.Entries(after, math.MaxInt)
+		for _, entry := range found {
+			if err := f(entry.Event); err != nil {
+				return err
+			}
+			after = entry.Event.ID
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-more:
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package joules
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/history/energy"
+	"github.com/berth-gpu/berth/internal/lease"
+)
+
+const (
+	writeEvery = 30 * time.Second
+	// writeIdle is how often the file is written while no lease uses a device.
+	writeIdle = 5 * time.Minute
+)
+
+// document is the content of the file. A field may be added under the same
+// version if a reader that does not know it still makes sense of the rest.
+type document struct {
+	Version  int                       `json:"version"`
+	Devices  map[string]*energy.Device `json:"devices"` // by UUID
+	Leases   map[uint64]*use           `json:"leases"`  // by fence
+	Accounts []account                 `json:"accounts"`
+}
+
+type account struct {
+	Account
+	Energy energy.Amount `json:"energy_uj"`
+}
+
+const version = 1
+
+// Open reads the file at path, or begins one there. A damaged file it sets aside,
+// and begins anew: what was used is not worth refusing to start.
+func Open(path string, o Options) (*Keeper, *wholefile.Damage) {
+	k := New(o)
+	damage := wholefile.Load(path, "How much energy was used before is lost, and sums begin anew.", func(text []byte) error {
+		var d document
+		if err := json.Unmarshal(text, &d); err != nil {
+			return err
+		}
+		if d.Version != version {
+			return fmt.Errorf("it has version %d, and this berth knows version %d", d.Version, version)
+		}
+		return k.take(d)
+	})
+	if damage != nil {
+		k = New(o) // without what was taken before the damage showed
+	}
+	k.path = path
+	return k, damage
+}
+
+// take takes in what a file says, unless it does not add up.
+func (k *Keeper) take(d document) error {
+	for uuid, one := range d.Devices {
+		if one == nil || !one.Sound() {
+			return fmt.Errorf("the parts of device %s do not add up", uuid)
+		}
+		k.devices[uuid] = &unit{Device: *one}
+	}
+	for fence, u := range d.Leases {
+		if u == nil || u.Energy < 0 || u.Work < 0 || !(u.Seconds >= 0) {
+			return fmt.Errorf("the lease with fence %d used less than nothing", fence)
+		}
+		u.Account = k.account(u.Account)
+		for uuid := range k.devices {
+			u.devices = append(u.devices, uuid) // whichever they were: leaving one it was not on changes nothing
+		}
+		k.leases[fence] = u
+	}
+	for _, a := range d.Accounts {
+		if a.Energy < 0 {
+			return fmt.Errorf("%s used less than nothing", a.User)
+		}
+		k.accounts[k.account(a.Account)] += a.Energy
+	}
+	return nil
+}
+
+// Recall forgets the leases that do not stand any more: they ended while no daemon
+// ran, or the journal is another one.
+func (k *Keeper) Recall(standing []*lease.Lease) {
+	ids := map[uint64]string{}
+	for _, l := range standing {
+		ids[l.Fence] = l.ID
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for fence, u := range k.leases {
+		if id, stands := ids[fence]; stands && id == u.ID {
+			continue
+		}
+		for _, one := range k.devices {
+			one.Leave(fence, one.Last.At, 0)
+		}
+		delete(k.leases, fence)
+	}
+}
+
+// Run asks drivers how devices are divided, and writes the file, until ctx ends.
+func (k *Keeper) Run(ctx context.Context) error {
+	write := time.NewTimer(writeEvery)
+	defer write.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return k.write()
+		case <-k.divided:
+			k.ask(ctx, time.Now())
+		case <-write.C:
+			_ = k.write() // the next time tries again, and so does the end
+			write.Reset(k.pause())
+		}
+	}
+}
+
+// pause returns how long to wait before the file is written again.
+func (k *Keeper) pause() time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.leases) > 0 {
+		return writeEvery
+	}
+	return writeIdle
+}
+
+// write replaces the file. It is not synced: that would cost the disk more than
+// it is worth.
+func (k *Keeper) write() error {
+	if k.path == "" {
+		return nil
+	}
+	text, err := k.encode()
+	if err == nil {
+		err = wholefile.WriteUnsynced(k.path, text)
+	}
+	if err != nil {
+		return fmt.Errorf("write how much energy was used: %w", err)
+	}
+	return nil
+}
+
+func (k *Keeper) encode() ([]byte, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	d := document{Version: version, Devices: make(map[string]*energy.Device, len(k.devices)), Leases: k.leases}
+	for uuid, u := range k.devices {
+		d.Devices[uuid] = &u.Device
+	}
+	for a, amount := range k.accounts {
+		d.Accounts = append(d.Accounts, account{a, amount})
+	}
+	return json.Marshal(d)
+}

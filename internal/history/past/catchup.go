@@ -1,0 +1,91 @@
+package past
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+
+	"github.com/berth-gpu/berth/internal/history/rollup"
+	"github.com/berth-gpu/berth/internal/history/series"
+)
+
+// catchUpMost is how much of the recent samples is condensed anew at the start.
+const catchUpMost = 90 * time.Minute
+
+// catchUp condenses the recent samples of which there are no half-minutes: those
+// of the half-minute in which the daemon was killed. What belongs to the newest
+// half-minute is collected, because more may follow. The caller holds write.
+func (p *Past) catchUp() error {
+	if p.recent.newest == math.MinInt64 || p.recent.newest < p.long.newest {
+		return nil
+	}
+	newest := rollup.End(p.recent.newest)
+	from := max(p.long.newest, newest-catchUpMost.Milliseconds())
+	q, err := p.recent.db.Querier(from, p.recent.newest)
+	if err != nil {
+		return fmt.Errorf("read the newest samples: %w", err)
+	}
+	defer q.Close()
+	p.lines = lines{}
+	a := p.long.db.Appender(context.Background())
+	set := q.Select(context.Background(), false, nil, labels.MustNewMatcher(labels.MatchNotEqual, series.Name, ""))
+	var it chunkenc.Iterator
+	for set.Next() {
+		one := set.At()
+		s := remembered(one.Labels())
+		k := p.lines.find(&s, p.recent.newest)
+		if k == nil {
+			break
+		}
+		end := int64(math.MinInt64)
+		for it = one.Iterator(it); it.Next() == chunkenc.ValFloat; {
+			t, v := it.At()
+			if next := rollup.End(t); next != end {
+				if err := k.store(a, end); err != nil {
+					return errors.Join(err, a.Rollback())
+				}
+				end = next
+			}
+			k.window.Add(v)
+			k.seen = t
+		}
+		if end < newest {
+			if err := k.store(a, end); err != nil {
+				return errors.Join(err, a.Rollback())
+			}
+		}
+		if err := it.Err(); err != nil {
+			return errors.Join(fmt.Errorf("read the newest samples: %w", err), a.Rollback())
+		}
+	}
+	if err := errors.Join(set.Err(), a.Commit()); err != nil {
+		return fmt.Errorf("condense the newest samples: %w", err)
+	}
+	p.window = newest
+	if from < newest-rollup.Step {
+		p.long.wrote(newest - rollup.Step)
+	}
+	return nil
+}
+
+// remembered returns a series of the store. Its kind follows from its name: that
+// of a counter ends with _total, and those of a histogram with their part.
+func remembered(l labels.Labels) series.Sample {
+	var s series.Sample
+	l.Range(func(each labels.Label) {
+		s.Labels = append(s.Labels, series.Label{Name: strings.Clone(each.Name), Value: strings.Clone(each.Value)})
+	})
+	s.Kind = series.Gauge
+	for _, ending := range []string{"_total", "_bucket", "_sum", "_count"} {
+		if strings.HasSuffix(s.Labels.Get(series.Name), ending) {
+			s.Kind = series.Counter
+		}
+	}
+	return s
+}

@@ -1,0 +1,136 @@
+package past
+
+import (
+	"hash/maphash"
+	"iter"
+	"slices"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+
+	"github.com/berth-gpu/berth/internal/history/rollup"
+	"github.com/berth-gpu/berth/internal/history/series"
+)
+
+// line is a series as one of the stores knows it.
+type line struct {
+	labels labels.Labels
+	ref    storage.SeriesRef // 0: not known yet
+}
+
+// lines remembers the series that come again and again, so that a sample costs
+// a look in a table. The zero value is empty.
+type lines struct {
+	seed  maphash.Seed
+	table map[uint64][]*known
+	count int
+}
+
+// known is a series, and its half-minute.
+type known struct {
+	own    series.Labels
+	whole  line // with every sample
+	last   bool // its half-minutes are the last values
+	half   line // the average, or the last value
+	least  line
+	most   line
+	window rollup.Window
+	seen   int64
+}
+
+// mostSeries is how many series there are at a time. A machine with sixteen
+// devices and all the leases that have series has a third of it.
+const mostSeries = 10_000
+
+// find returns the series of a sample; nil if there are too many.
+func (ls *lines) find(s *series.Sample, now int64) *known {
+	if ls.table == nil {
+		ls.seed, ls.table = maphash.MakeSeed(), map[uint64][]*known{}
+	}
+	sum := ls.hash(s.Labels)
+	for _, k := range ls.table[sum] {
+		if slices.Equal(k.own, s.Labels) {
+			k.seen = now
+			return k
+		}
+	}
+	if ls.count >= mostSeries {
+		return nil
+	}
+	ls.count++
+	k := newKnown(s)
+	k.seen = now
+	ls.table[sum] = append(ls.table[sum], k)
+	return k
+}
+
+func (ls *lines) hash(l series.Labels) uint64 {
+	var h maphash.Hash
+	h.SetSeed(ls.seed)
+	for i := range l {
+		h.WriteString(l[i].Name)
+		h.WriteByte(0)
+		h.WriteString(l[i].Value)
+		h.WriteByte(0)
+	}
+	return h.Sum64()
+}
+
+func newKnown(s *series.Sample) *known {
+	k := &known{own: s.Labels, last: s.Kind == series.Counter || s.Kind == series.Histogram}
+	k.whole.labels = vendor(s.Labels, "")
+	k.half.labels = k.whole.labels
+	if !k.last {
+		k.least.labels, k.most.labels = vendor(s.Labels, rollup.Least), vendor(s.Labels, rollup.Most)
+	}
+	return k
+}
+
+// vendor returns labels as the storage has them, with an ending of the name.
+func vendor(l series.Labels, ending string) labels.Labels {
+	list := make([]labels.Label, 0, len(l))
+	for _, each := range l {
+		if each.Name == series.Name {
+			each.Value += ending
+		}
+		if each.Value != "" { // an empty label is none
+			list = append(list, labels.Label{Name: each.Name, Value: each.Value})
+		}
+	}
+	return labels.New(list...)
+}
+
+// all yields every series.
+func (ls *lines) all() iter.Seq[*known] {
+	return func(yield func(*known) bool) {
+		for _, list := range ls.table {
+			for _, k := range list {
+				if !yield(k) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// forget forgets how the stores know the series: they are others now.
+func (ls *lines) forget() {
+	for k := range ls.all() {
+		k.whole.ref, k.half.ref, k.least.ref, k.most.ref = 0, 0, 0, 0
+	}
+}
+
+// expire removes the series that have not come since a time, or since a clock
+// that was ahead.
+func (ls *lines) expire(since, now int64) {
+	for sum, list := range ls.table {
+		before := len(list)
+		list = slices.DeleteFunc(list, func(k *known) bool { return k.seen < since || k.seen > now })
+		ls.count -= before - len(list)
+		if len(list) == 0 {
+			delete(ls.table, sum)
+		} else {
+			ls.table[sum] = list
+		}
+	}
+}

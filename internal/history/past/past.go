@@ -1,0 +1,243 @@
+// Package past keeps what berth measured, in Prometheus' storage: every sample
+// for days, and half-minutes for months. One query reads both.
+//
+// The past is a convenience. It never makes anybody wait: samples are handed
+// over and written by a goroutine of its own, and what a slow or full disk does
+// not take is counted and dropped. Damaged files are put aside, never fatal.
+package past
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/history/series"
+)
+
+// queueSize is how many lists of samples wait for the disk: half a minute of a
+// daemon that samples every second.
+const queueSize = 64
+
+// ErrBusy says that samples were dropped, because the disk is slower than they
+// come.
+var ErrBusy = errors.New("the disk does not keep up, and the past drops samples")
+
+// Settings say how much is kept. They can change while the store is open.
+type Settings struct {
+	Off    bool          // nothing is stored, and nothing can be read
+	Recent time.Duration // how long every sample is kept
+	Long   time.Duration // how long half-minutes are kept
+	Size   gpu.MiB       // most space on disk
+	Every  time.Duration // from one sample of a device to the next; 0: a second
+}
+
+// Options are what a store is made from.
+type Options struct {
+	Settings
+	Log   *slog.Logger
+	Event func(gpu.Event) // nil: nobody is told
+	// Free returns the free space of the file system that a folder is in; nil:
+	// the kernel is asked.
+	Free func(folder string) (int64, error)
+}
+
+// Past is the store. A nil *Past keeps nothing, and has nothing to say.
+type Past struct {
+	dir     string
+	log     *slog.Logger
+	tell    func(gpu.Event)
+	free    func(string) (int64, error)
+	in      chan batch
+	changed chan struct{} // has room for one
+	limits  atomic.Pointer[Settings]
+	counted counts
+
+	gate gate // lets queries read recent and long
+
+	write        sync.Mutex // guards what follows: only one writes at a time
+	recent, long *store     // nil: not open; they change only while the gate is closed
+	lines        lines
+	window       int64 // the end of the half-minute that is being collected; 0: none is
+	pause        pause
+	closed       bool
+}
+
+// batch is a list of samples of one moment.
+type batch struct {
+	at   time.Time
+	list []series.Sample
+}
+
+// New returns a store in a folder. It does not touch the disk: Run opens it.
+func New(dir string, o Options) *Past {
+	p := &Past{dir: dir, log: o.Log, tell: o.Event, free: o.Free, in: make(chan batch, queueSize), changed: make(chan struct{}, 1)}
+	if p.log == nil {
+		p.log = slog.New(slog.DiscardHandler)
+	}
+	if p.tell == nil {
+		p.tell = func(gpu.Event) {}
+	}
+	if p.free == nil {
+		p.free = freeSpace
+	}
+	p.Configure(o.Settings)
+	return p
+}
+
+// Open opens the store in a folder, and makes it if there is none. It puts
+// damaged files aside. It returns an error if the folder cannot be used at all.
+func Open(dir string, o Options) (*Past, error) {
+	p := New(dir, o)
+	p.write.Lock()
+	defer p.write.Unlock()
+	if err := p.open(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// open opens both stores. The caller holds write.
+func (p *Past) open() error {
+	if p.recent != nil {
+		return nil
+	}
+	if err := makeFolder(p.dir); err != nil {
+		return err
+	}
+	recent, err := p.openStore(recentKind)
+	if err != nil {
+		return err
+	}
+	long, err := p.openStore(longKind)
+	if err != nil {
+		return errors.Join(err, recent.close())
+	}
+	p.recent, p.long = recent, long
+	p.lines.forget()
+	defer p.gate.unlock()
+	if p.window != 0 { // after a pause: what was collected before is still there
+		return nil
+	}
+	if err := p.catchUp(); err != nil {
+		p.log.Warn("a half-minute of the past is missing", "error", err)
+	}
+	return nil
+}
+
+// makeFolder makes a folder if it is not there. The one that it is in must be: a
+// state folder that somebody removed is not made anew.
+func makeFolder(path string) error {
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("make the folder of the past: %w", err)
+	}
+	return nil
+}
+
+// shut closes both stores, after every query has ended. The caller holds write.
+func (p *Past) shut() error {
+	if p.recent == nil {
+		return nil
+	}
+	p.gate.lock()
+	err := errors.Join(p.recent.close(), p.long.close())
+	p.recent, p.long = nil, nil
+	return err
+}
+
+// Configure changes how much is kept, and whether anything is. What is too much
+// goes within minutes.
+func (p *Past) Configure(s Settings) {
+	if p == nil {
+		return
+	}
+	p.limits.Store(&s)
+	if p.counted.began.Load() != 0 { // a store that is turned on needs a moment
+		p.counted.began.Store(time.Now().UnixNano())
+	}
+	p.nudge()
+}
+
+// On reports whether the past is kept. A store that only looks is not.
+func (p *Past) On() bool { return p != nil && !p.limits.Load().Off }
+
+// Append hands samples over to be stored, and does not wait for the disk. The
+// list belongs to the store from then on. If too many wait, it drops the samples
+// and returns ErrBusy.
+func (p *Past) Append(at time.Time, list []series.Sample) error {
+	if !p.On() || len(list) == 0 {
+		return nil
+	}
+	select {
+	case p.in <- batch{at, list}:
+		return nil
+	default:
+		p.counted.dropped.Add(uint64(len(list)))
+		return ErrBusy
+	}
+}
+
+// Run opens the store if it is not open, and stores what is handed over until
+// ctx ends. It tries again and again where the disk fails.
+func (p *Past) Run(ctx context.Context) {
+	if p == nil {
+		return
+	}
+	p.counted.began.Store(time.Now().UnixNano())
+	tidy := time.NewTicker(tidyEvery)
+	defer tidy.Stop()
+	p.Tidy(time.Now())
+	for {
+		select {
+		case b := <-p.in:
+			_ = p.Write(b.at, b.list) // it tells by an event
+		case <-p.changed:
+			p.Tidy(time.Now())
+		case now := <-tidy.C:
+			p.Tidy(now)
+		case <-ctx.Done():
+			for {
+				select {
+				case b := <-p.in:
+					_ = p.Write(b.at, b.list)
+				default:
+					return
+				}
+			}
+		}
+	}
+}
+
+// Close closes the store. It waits for queries to end.
+func (p *Past) Close() error {
+	if p == nil {
+		return nil
+	}
+	p.write.Lock()
+	defer p.write.Unlock()
+	p.closed = true
+	return p.shut()
+}
+
+// path returns the path of something in the folder.
+func (p *Past) path(name ...string) string { return filepath.Join(append([]string{p.dir}, name...)...) }
+
+// say tells what happened to the past.
+func (p *Past) say(severity gpu.Severity, format string, values ...any) {
+	p.tell(gpu.Event{Time: time.Now(), Code: gpu.EventPast, Severity: severity, Text: fmt.Sprintf(format, values...)})
+}
+
+// failures passes only errors on: the storage says a lot about its daily work.
+type failures struct{ slog.Handler }
+
+// Enabled reports whether a line is passed on.
+func (h failures) Enabled(ctx context.Context, l slog.Level) bool {
+	return l >= slog.LevelError && h.Handler.Enabled(ctx, l)
+}

@@ -1,0 +1,184 @@
+package past
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/util/compression"
+
+	"github.com/berth-gpu/berth/internal/history/rollup"
+)
+
+// kind says how one of the two stores is laid out.
+type kind struct {
+	name    string
+	block   time.Duration // what is collected in memory before it becomes a file
+	largest time.Duration // what files are joined to
+	chunk   int           // samples in a chunk
+	keep    func(Settings) time.Duration
+}
+
+// The kinds of store. Short blocks take little memory. Long chunks take little
+// space: a sample that does not change takes two bits, and each chunk has 30
+// bytes beside its samples.
+var (
+	recentKind = kind{"recent", 30 * time.Minute, 270 * time.Minute, 960, func(s Settings) time.Duration { return s.Recent }}
+	longKind   = kind{"long", 6 * time.Hour, 162 * time.Hour, 960, func(s Settings) time.Duration { return s.Long }}
+)
+
+const (
+	// late is how much earlier than the newest sample another one may be. It
+	// covers a clock that is set back a little.
+	late = 2 * time.Hour
+	// reloadEvery is how often the storage looks which blocks there are, and which
+	// are too many. It does so too when it makes one.
+	reloadEvery = 10 * time.Minute
+	// chunkFile is the size that the storage reserves for a file of chunks before
+	// it writes it. The default of 512 MiB fails on a disk with less room.
+	chunkFile = 16 << 20
+	// walSegment is the size of a file of the log that survives kill -9. Small
+	// ones go sooner.
+	walSegment = 1 << 20
+)
+
+// store is one of Prometheus' databases.
+type store struct {
+	kind
+	dir    string
+	db     *tsdb.DB
+	newest int64 // the newest time in it; the least number: it is empty
+	// began is the first time that came after the store was opened with nothing in
+	// memory; the greatest number: none came yet; the least: there was something.
+	began atomic.Int64
+}
+
+// memory returns the time from which on what is in memory begins; the greatest
+// number: there is nothing.
+func (s *store) memory() int64 {
+	head := s.db.Head()
+	if head.NumSeries() == 0 {
+		return math.MaxInt64
+	}
+	return max(head.MinTime(), s.began.Load())
+}
+
+// openStore opens a store after damaged files were put aside.
+func (p *Past) openStore(k kind) (*store, error) {
+	s := &store{kind: k, dir: p.path(k.name), newest: math.MinInt64}
+	if err := makeFolder(s.dir); err != nil {
+		return nil, err
+	}
+	o := tsdb.DefaultOptions()
+	o.RetentionDuration = 0 // see surplus
+	o.MinBlockDuration, o.MaxBlockDuration = k.block.Milliseconds(), k.largest.Milliseconds()
+	o.WALSegmentSize, o.WALCompression = walSegment, compression.Snappy
+	o.MaxBlockChunkSegmentSize = chunkFile
+	o.NoLockfile = true // the state folder has one daemon
+	o.StripeSize = 64
+	o.SamplesPerChunk = k.chunk
+	o.OutOfOrderTimeWindow = late.Milliseconds()
+	o.HeadChunksWriteBufferSize = 64 << 10
+	o.FloatChunkEncoding = chunkenc.EncXOR // EncXOR2 is larger from 127 samples on
+	o.WALReplayConcurrency = 1
+	o.BlocksToDelete = p.surplus(s)
+	o.BlockQuerierFunc = p.watched
+	o.BlockReloadInterval = reloadEvery
+	db, err := p.mend(s, o)
+	if err != nil {
+		return nil, fmt.Errorf("open the past: %w", err)
+	}
+	s.db = db
+	db.DisableCompactions() // Tidy does that, where a fault can be caught
+	s.began.Store(math.MaxInt64)
+	if head := db.Head(); head.NumSeries() > 0 {
+		s.newest = head.MaxTime()
+		s.began.Store(math.MinInt64)
+	}
+	for _, b := range db.Blocks() {
+		s.newest = max(s.newest, b.Meta().MaxTime-1)
+	}
+	return s, nil
+}
+
+func (s *store) close() error {
+	if err := s.db.Close(); err != nil {
+		return fmt.Errorf("close %s: %w", s.dir, err)
+	}
+	s.noteSizes()
+	return nil
+}
+
+// wrote notes that a time was written.
+func (s *store) wrote(t int64) {
+	s.newest = max(s.newest, t)
+	s.began.CompareAndSwap(math.MaxInt64, t)
+}
+
+// oldest returns the time of the oldest sample; the greatest number: there is
+// none.
+func (s *store) oldest() int64 {
+	t := s.memory()
+	for _, b := range s.db.Blocks() {
+		t = min(t, b.Meta().MinTime)
+	}
+	return t
+}
+
+// holes returns the times from one to another, both included, of which the store
+// has nothing.
+func (s *store) holes(from, to int64) (list [][2]int64) {
+	var held [][2]int64 // from, and to, which is not included
+	for _, b := range s.db.Blocks() {
+		held = append(held, [2]int64{b.Meta().MinTime, b.Meta().MaxTime})
+	}
+	held = append(held, [2]int64{s.memory(), math.MaxInt64})
+	slices.SortFunc(held, func(a, b [2]int64) int { return cmp.Compare(a[0], b[0]) })
+	next := from
+	for _, h := range held {
+		if h[0] > to {
+			break
+		}
+		if h[0]-next > rollup.Step { // a block begins with its first sample
+			list = append(list, [2]int64{next, h[0] - 1})
+		}
+		next = max(next, h[1])
+	}
+	if next <= to {
+		list = append(list, [2]int64{next, to})
+	}
+	return list
+}
+
+// compact writes what is old enough from memory to files, and joins files. It
+// does nothing while there is nothing to write: to ask the storage costs a look
+// at every block.
+func (s *store) compact(ctx context.Context) error {
+	head := s.db.Head()
+	if head.NumSeries() == 0 {
+		return nil
+	}
+	s.db.ForceHeadMMap() // chunks that are full need not stay in memory
+	if head.MaxTime()-head.MinTime() <= s.block.Milliseconds()*3/2 {
+		return nil
+	}
+	if err := s.db.Compact(ctx); err != nil {
+		return fmt.Errorf("tidy up %s: %w", s.name, err)
+	}
+	return nil
+}
+
+// bytes returns what the store takes on disk.
+func (s *store) bytes() int64 {
+	sum := s.db.Head().Size()
+	for _, b := range s.db.Blocks() {
+		sum += b.Size()
+	}
+	return sum
+}

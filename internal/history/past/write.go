@@ -1,0 +1,133 @@
+package past
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/prometheus/prometheus/storage"
+
+	"github.com/berth-gpu/berth/internal/history/rollup"
+	"github.com/berth-gpu/berth/internal/history/series"
+)
+
+// Write stores samples and waits for the disk. Append hands them over instead.
+// It returns why they are not stored.
+func (p *Past) Write(at time.Time, list []series.Sample) (err error) {
+	p.write.Lock()
+	defer p.write.Unlock()
+	defer catch(&err)
+	defer func() {
+		if err != nil {
+			p.counted.dropped.Add(uint64(len(list)))
+			p.failed(err)
+		}
+	}()
+	if err := p.ready(); err != nil {
+		return err
+	}
+	t := at.UnixMilli()
+	if err := p.setClock(t); err != nil {
+		return err
+	}
+	if end := rollup.End(t); end != p.window {
+		if err := p.condense(); err != nil {
+			return err
+		}
+		p.window = end
+	}
+	a := p.recent.db.Appender(context.Background())
+	stored := 0
+	for i := range list {
+		l := p.lines.find(&list[i], t)
+		if l == nil {
+			p.counted.dropped.Add(1)
+			continue
+		}
+		ref, err := a.Append(l.whole.ref, l.whole.labels, t, list[i].Value)
+		switch {
+		case err == nil:
+			l.whole.ref = ref
+			l.window.Add(list[i].Value)
+			stored++
+		case refused(err):
+			p.counted.dropped.Add(1)
+		default:
+			return errors.Join(fmt.Errorf("store a sample: %w", err), a.Rollback())
+		}
+	}
+	if err := a.Commit(); err != nil {
+		return fmt.Errorf("store samples: %w", err)
+	}
+	p.recent.wrote(t)
+	p.counted.samples.Add(uint64(stored))
+	p.counted.written.Store(time.Now().UnixNano())
+	p.goesOn()
+	return nil
+}
+
+// condense stores the half-minute that has ended. The caller holds write.
+func (p *Past) condense() error {
+	if p.window == 0 {
+		return nil
+	}
+	a := p.long.db.Appender(context.Background())
+	for k := range p.lines.all() {
+		if err := k.store(a, p.window); err != nil {
+			return errors.Join(err, a.Rollback())
+		}
+	}
+	if err := a.Commit(); err != nil {
+		return fmt.Errorf("store half-minutes: %w", err)
+	}
+	p.long.wrote(p.window)
+	return nil
+}
+
+// store closes the half-minute of a series that ended at a time, and stores what
+// it held.
+func (k *known) store(a storage.Appender, end int64) error {
+	h := k.window.Close()
+	if h.Empty {
+		return nil
+	}
+	if h.Stale {
+		h.Average, h.Least, h.Most, h.Last = series.Stale(), series.Stale(), series.Stale(), series.Stale()
+	}
+	if k.last {
+		return k.half.append(a, end, h.Last)
+	}
+	return errors.Join(k.half.append(a, end, h.Average), k.least.append(a, end, h.Least), k.most.append(a, end, h.Most))
+}
+
+// append appends a point. A point that the store does not take because of its
+// time is left out.
+func (l *line) append(a storage.Appender, t int64, v float64) error {
+	ref, err := a.Append(l.ref, l.labels, t, v)
+	if err == nil {
+		l.ref = ref
+	} else if !refused(err) {
+		return fmt.Errorf("store a half-minute: %w", err)
+	}
+	return nil
+}
+
+// refused reports whether the store does not take a sample because of its time.
+// That is no trouble with the disk.
+func refused(err error) bool {
+	return errors.Is(err, storage.ErrOutOfBounds) || errors.Is(err, storage.ErrOutOfOrderSample) ||
+		errors.Is(err, storage.ErrTooOldSample) || errors.Is(err, storage.ErrDuplicateSampleForTimestamp)
+}
+
+// catch turns a panic of the storage into an error: a file that shrinks while it
+// is mapped into memory, or a fault that nobody thought of, must not end the
+// daemon. Use it with defer.
+func catch(err *error) {
+	if r := recover(); r != nil {
+		stack, _, _ := strings.Cut(string(debug.Stack()), "\n\n")
+		*err = fmt.Errorf("the storage failed: %v (%.400s)", r, stack)
+	}
+}

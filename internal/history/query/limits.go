@@ -1,0 +1,83 @@
+package query
+
+import (
+	"cmp"
+	"strconv"
+	"time"
+)
+
+// Limits are the most that one question may take, so that it slows nobody down.
+type Limits struct {
+	Points    int           // of each series of an answer
+	Samples   int           // in memory at once
+	Series    int           // that a question reads
+	Selectors int           // of an expression
+	Length    int           // of an expression or of all selectors, in bytes
+	Pattern   int           // steps of the regular expressions of an expression
+	Steps     int           // of a subquery, all those of the time around it included
+	Work      int           // samples that a function looks at for one series, and steps of regular expressions on labels
+	Cells     int           // room for points: series times steps
+	Labels    int           // bytes of labels that a question builds
+	Time      time.Duration // that an answer takes, waiting included
+	Lookback  time.Duration // how old the newest sample of a series may be
+	AtOnce    int           // questions of all askers that are answered at a time
+	// Most returns how many samples of one series the store has at most between two
+	// times, in milliseconds.
+	Most func(from, to int64) float64
+}
+
+// Default returns the limits of the daemon.
+func Default() Limits {
+	return Limits{
+		Points: 11_000, Samples: 1_000_000, Series: 10_000, Selectors: 64, Length: 10_000, Pattern: 5_000, Steps: 100_000,
+		Work: 50_000_000, Cells: 2_000_000, Labels: 8_000_000, Time: 10 * time.Second, Lookback: 5 * time.Minute, AtOnce: 2,
+		Most: func(from, to int64) float64 { return float64(to-from)/1000 + 1 }, // one a second
+	}
+}
+
+// orDefault fills in what is zero.
+func (l Limits) orDefault() Limits {
+	d, most := Default(), l.Most
+	if most == nil {
+		most = d.Most
+	}
+	return Limits{
+		Points: cmp.Or(l.Points, d.Points), Samples: cmp.Or(l.Samples, d.Samples), Series: cmp.Or(l.Series, d.Series), Selectors: cmp.Or(l.Selectors, d.Selectors),
+		Length: cmp.Or(l.Length, d.Length), Pattern: cmp.Or(l.Pattern, d.Pattern), Steps: cmp.Or(l.Steps, d.Steps), Work: cmp.Or(l.Work, d.Work),
+		Cells: cmp.Or(l.Cells, d.Cells), Labels: cmp.Or(l.Labels, d.Labels), Time: cmp.Or(l.Time, d.Time), Lookback: cmp.Or(l.Lookback, d.Lookback),
+		AtOnce: cmp.Or(l.AtOnce, d.AtOnce), Most: most,
+	}
+}
+
+// steps refuses a range with too many steps.
+func (l Limits) steps(from, to time.Time, step time.Duration) error {
+	switch {
+	case step < time.Millisecond:
+		return bad("the step must be a millisecond or more; it is %v", step)
+	case to.Before(from):
+		return bad("the end must not be before the start")
+	}
+	whole := to.UnixMilli() - from.UnixMilli() // to.Sub(from) ends after 292 years
+	if whole/step.Milliseconds() > int64(l.Points) {
+		return bad("exceeded maximum resolution of %s points per timeseries: a step of %v or more is within it", grouped(l.Points), roundUp(time.Duration(whole/int64(l.Points))*time.Millisecond))
+	}
+	return nil
+}
+
+// roundUp returns whole seconds, or milliseconds of what is shorter than one.
+func roundUp(d time.Duration) time.Duration {
+	unit := time.Second
+	if d < time.Second {
+		unit = time.Millisecond
+	}
+	return d.Truncate(unit) + unit
+}
+
+// grouped writes a number with commas.
+func grouped(n int) string {
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}

@@ -1,0 +1,103 @@
+// Package rollup condenses samples into half-minutes: the average, the least
+// and the most of a gauge, and the last value of a counter.
+package rollup
+
+import (
+	"math"
+
+	"github.com/berth-gpu/berth/internal/history/series"
+)
+
+// Step is the length of a window, in milliseconds.
+const Step = 30_000
+
+// The endings of the names under which the least and the most are kept. The
+// average keeps the name of the metric, and so does the last value of a counter.
+const (
+	Least = ":min"
+	Most  = ":max"
+)
+
+// End returns the end of the window that a time lies in. Each window includes
+// its start and excludes its end. What a window holds is stored at its end.
+func End(t int64) int64 {
+	start := t - t%Step
+	if t < 0 && t%Step != 0 {
+		start -= Step
+	}
+	return start + Step
+}
+
+// Window collects the samples of one series in one half-minute. The zero value
+// is an empty window.
+type Window struct {
+	count       int // of numbers
+	blank       bool
+	sum         float64
+	least, most float64
+	last        float64
+	live        bool // the window before had samples
+	ended       bool // the series ended after its last sample
+}
+
+// Add adds a sample. A stale value says that the series has ended. Any other
+// NaN is no measurement, and is kept only where there is nothing else.
+func (w *Window) Add(v float64) {
+	if series.IsStale(v) {
+		w.ended = true
+		return
+	}
+	w.ended = false
+	if math.IsNaN(v) {
+		w.blank = true
+		return
+	}
+	if w.count == 0 {
+		w.least, w.most = v, v
+	}
+	w.count++
+	w.sum += v
+	w.least, w.most, w.last = min(w.least, v), max(w.most, v), v
+}
+
+// Half is what one half-minute holds.
+type Half struct {
+	Empty   bool // there is nothing to store
+	Stale   bool // the series ended before this window began; there are no values
+	Average float64
+	Least   float64
+	Most    float64
+	Last    float64
+}
+
+// Close returns what the window holds, and begins the next one. The window after
+// the last one of a series that has ended is stale.
+func (w *Window) Close() Half {
+	was := *w
+	*w = Window{live: was.count > 0 || was.blank, ended: was.ended}
+	switch {
+	case was.count > 0:
+		// Rounding must not put the average outside of what was measured.
+		average := min(max(Round(was.sum/float64(was.count)), was.least), was.most)
+		return Half{Average: average, Least: was.least, Most: was.most, Last: was.last}
+	case was.blank:
+		nan := math.NaN()
+		return Half{Average: nan, Least: nan, Most: nan, Last: nan}
+	}
+	over := was.live && was.ended
+	return Half{Empty: !over, Stale: over}
+}
+
+// kept is how many bits of the fraction of an average are kept: five digits.
+const kept = 17
+
+// Round rounds a number that is not whole to five digits. The bits that it
+// clears make the stored average half as large.
+func Round(v float64) float64 {
+	if v == math.Trunc(v) || math.IsNaN(v) {
+		return v
+	}
+	const drop = 52 - kept
+	b := math.Float64bits(v)
+	return math.Float64frombits((b + 1<<(drop-1)) &^ (1<<drop - 1))
+}

@@ -1,0 +1,201 @@
+// Package rulefile reads rules in the format of Prometheus, with Prometheus' own
+// reader, and expands the templates of their labels and annotations with
+// Prometheus' own functions. Package alert decides what the answers mean.
+package rulefile
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/promql/parser"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/berth-gpu/berth/internal/file/ownfile"
+	"github.com/berth-gpu/berth/internal/history/alert"
+	"github.com/berth-gpu/berth/internal/history/series"
+)
+
+// most is how many bytes a file may have.
+const most = 1 << 20
+
+// Error is what is wrong with a file of rules.
+type Error struct {
+	File string
+	Line int // 0: not known
+	Why  string
+	err  error // what made it unreadable, if it was not read
+}
+
+func (e *Error) Unwrap() error { return e.err }
+
+func (e *Error) Error() string {
+	if e.Line == 0 {
+		return e.File + ": " + e.Why
+	}
+	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Why)
+}
+
+// Load reads files. Groups that do not say how often they are evaluated get the
+// interval. It returns every mistake in every file, and refuses files that others
+// can change as ownfile.Read does.
+func Load(paths []string, interval time.Duration, warn func(string)) ([]alert.Group, error) {
+	var (
+		groups []alert.Group
+		wrong  []error
+	)
+	for _, path := range paths {
+		text, err := read(path, warn)
+		if err != nil {
+			wrong = append(wrong, &Error{File: path, Why: cause(err), err: err})
+			continue
+		}
+		list, err := Parse(path, text, interval)
+		if err != nil {
+			wrong = append(wrong, err)
+			continue
+		}
+		groups = append(groups, list...)
+	}
+	if len(wrong) > 0 {
+		return nil, errors.Join(wrong...)
+	}
+	return groups, nil
+}
+
+// read reads a regular file that is not too large.
+func read(path string, warn func(string)) ([]byte, error) {
+	file, err := ownfile.Read(path, warn)
+	if err != nil {
+		return nil, err
+	}
+	if len(file.Text) > most {
+		return nil, fmt.Errorf("it is larger than %d KiB", most>>10)
+	}
+	return file.Text, nil
+}
+
+// cause returns an error without the path, which the caller names.
+func cause(err error) string {
+	if named := (*os.PathError)(nil); errors.As(err, &named) {
+		return "cannot read the file: " + named.Err.Error()
+	}
+	return "cannot read the file: " + err.Error()
+}
+
+// Parse reads the text of a file.
+func Parse(file string, text []byte, interval time.Duration) ([]alert.Group, error) {
+	read, wrong := rulefmt.Parse(text, false, model.UTF8Validation, parser.NewParser(parser.Options{}), slog.New(slog.DiscardHandler))
+	if len(wrong) > 0 {
+		return nil, explain(file, text, wrong)
+	}
+	groups := make([]alert.Group, 0, len(read.Groups))
+	for _, g := range read.Groups {
+		group := alert.Group{Name: g.Name, File: file, Interval: time.Duration(g.Interval), Limit: g.Limit, Rules: make([]alert.Rule, 0, len(g.Rules))}
+		if group.Interval <= 0 {
+			group.Interval = interval
+		}
+		if g.QueryOffset != nil {
+			group.Offset = time.Duration(*g.QueryOffset)
+		}
+		for _, r := range g.Rules {
+			labels := map[string]string{}
+			for _, from := range []map[string]string{g.Labels, r.Labels} {
+				for name, value := range from {
+					labels[name] = value
+				}
+			}
+			group.Rules = append(group.Rules, alert.Rule{
+				Alert: r.Alert, Record: r.Record, Expr: strings.TrimSpace(r.Expr), For: time.Duration(r.For), Keep: time.Duration(r.KeepFiringFor),
+				Labels: series.FromMap(labels), Annotations: series.FromMap(r.Annotations),
+			})
+		}
+		groups = append(groups, group)
+	}
+	return groups, nil
+}
+
+// The ways in which the reader says where a mistake is, and the names of its
+// own types, which mean nothing to a reader.
+var (
+	position = regexp.MustCompile(`^(?:yaml: )?(?:line )?(\d+)(?::\d+)?: (?:\d+:\d+: )?`)
+	types    = regexp.MustCompile(` in type rulefmt\.\w+`)
+	groupIn  = regexp.MustCompile(`groupname: "(.*)" is repeated`)
+)
+
+// explain returns the mistakes with file and line.
+func explain(file string, text []byte, wrong []error) error {
+	lines := ruleLines(text)
+	var list []error
+	seen := map[string]bool{}
+	add := func(line int, why string) {
+		e := &Error{File: file, Line: line, Why: types.ReplaceAllString(why, "")}
+		if !seen[e.Error()] { // the reader reads the text twice
+			seen[e.Error()] = true
+			list = append(list, e)
+		}
+	}
+	for _, err := range wrong {
+		line := 0
+		if in := (*rulefmt.Error)(nil); errors.As(err, &in) {
+			line = lines[place{in.Group, in.Rule}]
+		} else if found := groupIn.FindStringSubmatch(err.Error()); found != nil {
+			line = lines[place{found[1], 0}]
+		}
+		if several := (*yaml.TypeError)(nil); errors.As(err, &several) {
+			for _, why := range several.Errors {
+				add(split(why, line))
+			}
+			continue
+		}
+		add(split(err.Error(), line))
+	}
+	return errors.Join(list...)
+}
+
+// split takes the line off the beginning of an error.
+func split(why string, otherwise int) (int, string) {
+	found := position.FindStringSubmatch(why)
+	if found == nil {
+		return otherwise, why
+	}
+	if line, err := strconv.Atoi(found[1]); err == nil && line > 0 {
+		otherwise = line
+	}
+	return otherwise, strings.TrimPrefix(why, found[0])
+}
+
+// place is where a rule stands: its group and its number there, from 1 on.
+type place struct {
+	group string
+	rule  int
+}
+
+// ruleLines returns the lines on which rules begin, and with the number 0 those
+// of groups, of two with one name the second.
+func ruleLines(text []byte) map[place]int {
+	var file struct {
+		Groups []yaml.Node `yaml:"groups"`
+	}
+	_ = yaml.Unmarshal(text, &file) // what it could not read has no lines
+	lines := map[place]int{}
+	for _, node := range file.Groups {
+		var g struct {
+			Name  string      `yaml:"name"`
+			Rules []yaml.Node `yaml:"rules"`
+		}
+		_ = node.Decode(&g)
+		lines[place{g.Name, 0}] = node.Line
+		for i, r := range g.Rules {
+			lines[place{g.Name, i + 1}] = r.Line
+		}
+	}
+	return lines
+}
