@@ -25,11 +25,11 @@ const picture = `
  9  WIRING     daemon  cli
  8  DOORS      httpapi  promexport  cli/look  cli/leasing  cli/work  cli/rights  cli/upkeep  promapi  webui  cli/top
  7  SERVICES   desk  oversight  crew  doctor  console  apitext  enforce/throttle  enforce/checkup  enforce/reclaim  enforce/parking  doorkeeper
- 6  KEEPERS    lease/ledger  health/monitor  batch  history/events  history/hooks  lease/peaks  lease/archive  lease/audit  progress  history/throughput  history/labels  access/users  enforce/watchdog  tokens  tries  lease/turns  health/drains  history/joules  enforce/idle  history/alerts  sessions
-    ADAPTERS   device/nvml  device/sim  file/journal/filelog  batch/worker  libprobe  runner  process/mps  peer  file/logqueue  history/hookcall  process/cgroup  enforce/pacer  device/amd  device/intel  device/exam  device/prover  process/devicelock  history/rulefile  deploy/prometheus  history/past  history/query  kubectl
+ 6  KEEPERS    lease/ledger  health/monitor  batch  history/events  history/hooks  lease/peaks  lease/archive  lease/audit  batch/runs  history/throughput  history/labels  access/users  enforce/watchdog  tokens  tries  lease/turns  health/drains  history/joules  enforce/idle  history/alerts  sessions
+    ADAPTERS   device/nvml  device/sim  file/journal/filelog  batch/worker  batch/libprobe  batch/runner  process/mps  peer  file/logqueue  history/hookcall  process/cgroup  enforce/pacer  device/amd  device/intel  device/exam  device/prover  process/devicelock  history/rulefile  deploy/prometheus  history/past  history/query  kubectl
  5  SEAMS      client  process  process/watch  device  file/journal  process/child  process/cexec  file/wholefile  file/appendfile  file/ownfile  lease/ways  batch/outcome  batch/record  device/drm  device/cuda  problems
     DECISIONS  tui
- 4  DECISIONS  pipeline  planview  view  nodeview
+ 4  DECISIONS  batch/pipeline  batch/planview  view  nodeview
  3  DECISIONS  lease/placement  process/launch  wire  lease/quota  lease/allowance  lease/notice  enforce/slowdown  lease/attribution
  2  DECISIONS  lease  config  health/thermal  health/heat  health  history/backlog  history/report  process/kinship  device/residue  lease/audit/chain  batch/chunk  batch/rawjson  device/proof  history/energy  enforce/pace  device/park  history/alert  history/rollup  history/report/page  fleet
  1  GROUND     api  text/document  text/term  access  lease/stored  device/trace  lease/filling  text/flagvalue  device/nvml/xid  lease/alarm  history/series  text/chart

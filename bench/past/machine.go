@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/batch/runs"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/health/heat"
 	"github.com/berth-gpu/berth/internal/health/monitor"
@@ -17,7 +18,6 @@ import (
 	"github.com/berth-gpu/berth/internal/history/throughput"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/process"
-	"github.com/berth-gpu/berth/internal/progress"
 	"github.com/berth-gpu/berth/internal/promexport"
 )
 
@@ -79,7 +79,7 @@ func newMachine(devices, leases int) *machine {
 		book.Observe(ledger.Observation{Device: u.device, Sample: &u.sample, State: gpu.Optimal, Health: gpu.Healthy})
 	}
 	m.recorder = promexport.New(promexport.Sources{
-		Readings: m.readings, Ledger: func() *ledger.Ledger { return book }, Batches: func() []progress.Total { return nil },
+		Readings: m.readings, Ledger: func() *ledger.Ledger { return book }, Batches: func() []runs.Total { return nil },
 		Services: func() []throughput.Total { return nil }, Labels: &labels.Keeper{}, Watching: func() bool { return true },
 		Parking: func() promexport.Parking { return promexport.Parking{} }, Idle: func() int { return 0 }, Version: "bench",
 		Paced: func() []promexport.Paced { return nil }, Past: func() promexport.Past { return promexport.Past{} },

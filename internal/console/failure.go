@@ -9,7 +9,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
-	"github.com/berth-gpu/berth/internal/pipeline"
+	"github.com/berth-gpu/berth/internal/batch/pipeline"
 	"github.com/berth-gpu/berth/internal/process/child"
 	"github.com/berth-gpu/berth/internal/text/term"
 )

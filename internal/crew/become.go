@@ -5,9 +5,9 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/berth-gpu/berth/internal/batch/runner"
 	"github.com/berth-gpu/berth/internal/process/cexec"
 	"github.com/berth-gpu/berth/internal/process/child"
-	"github.com/berth-gpu/berth/internal/runner"
 )
 
 // KeepIgnored ignores the signals that were ignored when this process began,

@@ -3,7 +3,7 @@ package crew
 import (
 	"fmt"
 
-	"github.com/berth-gpu/berth/internal/pipeline"
+	"github.com/berth-gpu/berth/internal/batch/pipeline"
 	"github.com/berth-gpu/berth/internal/process/child"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/runner"
+	"github.com/berth-gpu/berth/internal/batch/runner"
 )
 
 // alone is a plan of one run.

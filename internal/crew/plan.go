@@ -11,7 +11,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/runner"
+	"github.com/berth-gpu/berth/internal/batch/runner"
 )
 
 const (

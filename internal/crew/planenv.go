@@ -5,9 +5,9 @@ import (
 	"strings"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/batch/runner"
 	"github.com/berth-gpu/berth/internal/process/cexec"
 	"github.com/berth-gpu/berth/internal/process/launch"
-	"github.com/berth-gpu/berth/internal/runner"
 )
 
 // order returns what a run becomes: its command, in the environment of this

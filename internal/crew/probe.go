@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/libprobe"
+	"github.com/berth-gpu/berth/internal/batch/libprobe"
 )
 
 // Probe asks a Python interpreter which libraries it can import, and puts the

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/batch/runner"
 	"github.com/berth-gpu/berth/internal/process/child"
-	"github.com/berth-gpu/berth/internal/runner"
 )
 
 // runOptions says how to start the runs of a plan.

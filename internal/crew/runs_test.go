@@ -21,8 +21,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/batch/runner"
 	"github.com/berth-gpu/berth/internal/process"
-	"github.com/berth-gpu/berth/internal/runner"
 )
 
 func TestMain(m *testing.M) {

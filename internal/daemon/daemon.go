@@ -22,6 +22,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/access/users"
+	"github.com/berth-gpu/berth/internal/batch/runs"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/device"
@@ -61,7 +62,6 @@ import (
 	"github.com/berth-gpu/berth/internal/process/cgroup"
 	"github.com/berth-gpu/berth/internal/process/devicelock"
 	"github.com/berth-gpu/berth/internal/process/mps"
-	"github.com/berth-gpu/berth/internal/progress"
 	"github.com/berth-gpu/berth/internal/promexport"
 	"github.com/berth-gpu/berth/internal/sessions"
 	"github.com/berth-gpu/berth/internal/tokens"
@@ -115,7 +115,7 @@ type Daemon struct {
 	doorstep func() // counts a caller that there is no room for
 	monitor  *monitor.Monitor
 	ledger   *ledger.Ledger
-	batches  *progress.Keeper
+	batches  *runs.Keeper
 	peaks    *peaks.Peaks
 	archive  *archive.Archive
 	past     *past.Past // nil: the daemon only looks
@@ -187,7 +187,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Compat: func() string { return d.settings.load().Config.Metrics.Compat }, Host: host,
 		Readings: func() []monitor.Reading { return d.monitor.Readings() },
 		Ledger:   func() *ledger.Ledger { return d.ledger },
-		Batches:  func() []progress.Total { return d.batches.Totals() },
+		Batches:  func() []runs.Total { return d.batches.Totals() },
 		Services: func() []throughput.Total { return d.operations.Totals() },
 		Energy:   func() *joules.Keeper { return d.energy },
 		Labels:   d.labels,
@@ -231,7 +231,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	d.openSessions(o)
 	standings := d.openEnforcement(o, processes, publish)
 	d.openEnergy(o)
-	d.batches = progress.New(publish, func(uuid string) bool {
+	d.batches = runs.New(publish, func(uuid string) bool {
 		r, known := d.monitor.Find(uuid)
 		return known && r.Device.UUID == uuid
 	}, func(owner lease.Owner, uuid string) bool { return d.oversight.Holds(owner, uuid) })

@@ -9,10 +9,10 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/batch/pipeline"
+	"github.com/berth-gpu/berth/internal/batch/planview"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/peaks"
-	"github.com/berth-gpu/berth/internal/pipeline"
-	"github.com/berth-gpu/berth/internal/planview"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 

@@ -9,8 +9,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/batch/runs"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/progress"
 )
 
 func registerBatches(s *server) {
@@ -26,7 +26,7 @@ type batchesQuery struct{ Page }
 
 func (s *server) batches(ctx context.Context, in *batchesQuery) (*listed[api.Batches], error) {
 	page, more, err := cut(&in.Page, s.thisRun(batchesList), in.most(), s.Batches.List(),
-		func(b progress.Listed) uint64 { return hide(s, lease.Key{Owner: b.Owner, ID: b.ID}) }, cmp.Compare)
+		func(b runs.Listed) uint64 { return hide(s, lease.Key{Owner: b.Owner, ID: b.ID}) }, cmp.Compare)
 	if err != nil {
 		return nil, err
 	}
@@ -53,11 +53,11 @@ func (s *server) reportBatch(ctx context.Context, in *batchReport) (*answer[api.
 	b.PID = who.Holder.PID
 	taken, err := s.Batches.Report(b, who.Actor)
 	switch {
-	case errors.Is(err, progress.ErrID):
+	case errors.Is(err, runs.ErrID):
 		return nil, problem(http.StatusUnprocessableEntity, "invalid_request", "The id in the body must be the id in the path, and have only printable characters.")
-	case errors.Is(err, progress.ErrShare):
+	case errors.Is(err, runs.ErrShare):
 		return nil, problem(http.StatusTooManyRequests, "too_many_batches", "You have as many listed batches as one user may have. This batch runs, but the daemon does not list or count it until another one ends. You can ignore this.")
-	case errors.Is(err, progress.ErrTooMany):
+	case errors.Is(err, runs.ErrTooMany):
 		return nil, problem(http.StatusServiceUnavailable, "too_many_batches", "Too many batches report at the same time. The batch itself is not affected.")
 	case err != nil:
 		return nil, err

@@ -11,7 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/pipeline"
+	"github.com/berth-gpu/berth/internal/batch/pipeline"
 )
 
 // maxPlanBody has room for the largest file with what an interpreter says about

@@ -19,6 +19,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/apitext"
+	"github.com/berth-gpu/berth/internal/batch/runs"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/doorkeeper"
 	"github.com/berth-gpu/berth/internal/health/monitor"
@@ -30,7 +31,6 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/audit"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/turns"
-	"github.com/berth-gpu/berth/internal/progress"
 	"github.com/berth-gpu/berth/internal/sessions"
 )
 
@@ -47,7 +47,7 @@ type Keepers struct {
 	// request ends.
 	Streams *sync.WaitGroup
 
-	Batches *progress.Keeper // what runners report
+	Batches *runs.Keeper     // what runners report
 	Past    *archive.Archive // leases that have ended; nil: none
 	Audit   *audit.Log       // acts of authority and refusals; nil: none
 	Alerts  *alerts.Keeper   // nil: no rules are evaluated
@@ -121,7 +121,7 @@ func New(k Keepers) http.Handler { return build(k) }
 
 func build(k Keepers) *server {
 	if k.Batches == nil {
-		k.Batches = progress.New(func(gpu.Event) {}, func(string) bool { return false }, func(lease.Owner, string) bool { return false })
+		k.Batches = runs.New(func(gpu.Event) {}, func(string) bool { return false }, func(lease.Owner, string) bool { return false })
 	}
 	if k.Past == nil {
 		k.Past = archive.New()

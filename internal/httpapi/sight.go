@@ -10,12 +10,12 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/batch/runs"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/history/events"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/process"
-	"github.com/berth-gpu/berth/internal/progress"
 )
 
 // sight decides what a caller may see. Operators see everything but the names in
@@ -142,7 +142,7 @@ func (s sight) stray(p api.Stray) api.Stray {
 }
 
 // batch returns a batch as this caller sees it.
-func (s sight) batch(listed progress.Listed) api.Batch {
+func (s sight) batch(listed runs.Listed) api.Batch {
 	b := listed.Batch
 	if !s.whole(access.Of(access.Batch, listed.Owner.UID, b.User)) {
 		b.Output, b.Command, b.Error, b.PID, b.User = "", "", "", 0, s.user(b.User)

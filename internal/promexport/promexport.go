@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/batch/runs"
 	"github.com/berth-gpu/berth/internal/enforce/throttle"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/history/hooks"
@@ -22,14 +23,13 @@ import (
 	"github.com/berth-gpu/berth/internal/history/throughput"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/quota"
-	"github.com/berth-gpu/berth/internal/progress"
 )
 
 // Sources are where the numbers come from.
 type Sources struct {
 	Readings func() []monitor.Reading
 	Ledger   func() *ledger.Ledger
-	Batches  func() []progress.Total
+	Batches  func() []runs.Total
 	Services func() []throughput.Total
 	Energy   func() *joules.Keeper // nil: nobody measured
 	Paced    func() []Paced        // nil: nothing is ever paced

@@ -14,6 +14,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/batch/runs"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/device/park"
 	"github.com/berth-gpu/berth/internal/file/journal"
@@ -28,7 +29,6 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process"
-	"github.com/berth-gpu/berth/internal/progress"
 )
 
 var update = flag.Bool("update", false, "write the golden page anew")
@@ -80,7 +80,7 @@ func writing(t testing.TB, watching bool, log journal.Journal) (*Exporter, *ledg
 		r.Device.MemoryTotal = 8192
 		book.Observe(ledger.Observation{Device: r.Device, Sample: &r.Sample, State: r.State, Health: r.Health, Reason: "of the test"})
 	}
-	worked := []progress.Total{{GPU: "GPU-a", Records: 7, Latency: api.Latency{Bounds: []float64{0.1, 1}, Counts: []uint64{4, 2, 1}, Sum: 3.5}}}
+	worked := []runs.Total{{GPU: "GPU-a", Records: 7, Latency: api.Latency{Bounds: []float64{0.1, 1}, Counts: []uint64{4, 2, 1}, Sum: 3.5}}}
 	reported := []throughput.Total{
 		{Service: "embedder", GPU: "GPU-a", Count: 40, Latency: api.Latency{Bounds: []float64{0.1, 1}, Counts: []uint64{30, 0, 0}, Sum: 1.5}},
 		{Service: "other", Count: 3},
@@ -105,7 +105,7 @@ func writing(t testing.TB, watching bool, log journal.Journal) (*Exporter, *ledg
 		},
 		Evaluated: func() map[string]time.Time { return map[string]time.Time{"berth": time.Unix(1_700_000_015, 5e8)} },
 		Optimized: func() Optimized { return Optimized{Runs: 5, Freed: map[string]gpu.MiB{"trim": 2048, "park": 0}} },
-		Readings:  readings, Version: "test", Ledger: func() *ledger.Ledger { return book }, Batches: func() []progress.Total { return worked },
+		Readings:  readings, Version: "test", Ledger: func() *ledger.Ledger { return book }, Batches: func() []runs.Total { return worked },
 		Services: func() []throughput.Total { return reported }, Labels: &labels.Keeper{}, Watching: func() bool { return watching }, Limits: allow, Hooks: []string{"pager"}, TokenFailures: []string{"unknown", "expired"},
 	}), book
 }

@@ -12,9 +12,9 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/batch/pipeline"
+	"github.com/berth-gpu/berth/internal/batch/planview"
 	"github.com/berth-gpu/berth/internal/console"
-	"github.com/berth-gpu/berth/internal/pipeline"
-	"github.com/berth-gpu/berth/internal/planview"
 	"github.com/berth-gpu/berth/internal/text/flagvalue"
 	"github.com/berth-gpu/berth/internal/text/words"
 )

@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/batch/pipeline"
 	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/crew"
-	"github.com/berth-gpu/berth/internal/pipeline"
 	"github.com/berth-gpu/berth/internal/text/term"
 	"github.com/berth-gpu/berth/internal/text/words"
 	"github.com/berth-gpu/berth/internal/view"

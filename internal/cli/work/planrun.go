@@ -9,9 +9,9 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/batch/pipeline"
 	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/crew"
-	"github.com/berth-gpu/berth/internal/pipeline"
 )
 
 // runFile plans a file and runs it. Everything that can be wrong with the

@@ -268,7 +268,7 @@ func TestInterpreterIsFoundOnTheGivenPath(t *testing.T) {
 // The Python package has a copy of the script, because a wheel holds only what
 // is in its folder.
 func TestPythonPackageAsksTheSame(t *testing.T) {
-	copied, err := os.ReadFile("../../python/berth/probe_child.py")
+	copied, err := os.ReadFile("../../../python/berth/probe_child.py")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/planview"
+	"github.com/berth-gpu/berth/internal/batch/planview"
 )
 
 // machine is n empty devices.

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/berth-gpu/berth/internal/planview"
+	"github.com/berth-gpu/berth/internal/batch/planview"
 )
 
 func TestPlans(t *testing.T) {

@@ -7,11 +7,11 @@ import (
 	"testing"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/planview"
+	"github.com/berth-gpu/berth/internal/batch/planview"
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
-const examples = "../../examples/pipelines"
+const examples = "../../../examples/pipelines"
 
 func TestExamplesCompile(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join(examples, "*.yaml"))
@@ -34,7 +34,7 @@ func TestExamplesCompile(t *testing.T) {
 
 // What the documentation shows is what the package does.
 func TestDocumentation(t *testing.T) {
-	text, err := os.ReadFile("../../docs/pipelines.md")
+	text, err := os.ReadFile("../../../docs/pipelines.md")
 	if err != nil {
 		t.Fatal(err)
 	}

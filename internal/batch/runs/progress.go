@@ -1,11 +1,11 @@
-// Package progress keeps what the runners of batches report about themselves.
+// Package runs keeps what the runners of batches report about themselves.
 // It forgets a runner that reports nothing for a while, because that is
 // probably dead; its records stay in the totals of its GPUs.
 //
 // Reports come from users and may say anything. So texts are cleaned, each user
 // has a share of the places, and what a report adds to the totals is bounded:
 // see standing.
-package progress
+package runs
 
 import (
 	"cmp"
