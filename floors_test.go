@@ -24,8 +24,8 @@ const picture = `
 10  BINARIES   cmd/berth  cmd/berth-serve
  9  WIRING     daemon  cli
  8  DOORS      httpapi  promexport  cli/look  cli/leasing  cli/work  cli/rights  cli/upkeep  promapi  webui  cli/top
- 7  SERVICES   desk  oversight  crew  doctor  console  apitext  enforce/throttle  enforce/checkup  enforce/reclaim  enforce/parking  doorkeeper
- 6  KEEPERS    lease/ledger  health/monitor  batch  history/events  history/hooks  lease/peaks  lease/archive  lease/audit  batch/runs  history/throughput  history/labels  access/users  enforce/watchdog  tokens  tries  lease/turns  health/drains  history/joules  enforce/idle  history/alerts  sessions
+ 7  SERVICES   desk  desk/oversight  crew  desk/doctor  console  apitext  enforce/throttle  enforce/checkup  enforce/reclaim  enforce/parking  doorkeeper
+ 6  KEEPERS    lease/ledger  health/monitor  batch  history/events  history/hooks  lease/peaks  lease/archive  lease/audit  batch/runs  history/throughput  history/labels  access/users  enforce/watchdog  desk/tokens  tries  lease/turns  health/drains  history/joules  enforce/idle  history/alerts  sessions
     ADAPTERS   device/nvml  device/sim  file/journal/filelog  batch/worker  batch/libprobe  batch/runner  process/mps  peer  file/logqueue  history/hookcall  process/cgroup  enforce/pacer  device/amd  device/intel  device/exam  device/prover  process/devicelock  history/rulefile  deploy/prometheus  history/past  history/query  kubectl
  5  SEAMS      client  process  process/watch  device  file/journal  process/child  process/cexec  file/wholefile  file/appendfile  file/ownfile  lease/ways  batch/outcome  batch/record  device/drm  device/cuda  problems
     DECISIONS  tui

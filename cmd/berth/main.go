@@ -26,7 +26,7 @@ import (
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/crew"
-	"github.com/berth-gpu/berth/internal/doctor"
+	"github.com/berth-gpu/berth/internal/desk/doctor"
 )
 
 // version is set when the binary is built.

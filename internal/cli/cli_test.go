@@ -26,7 +26,7 @@ import (
 	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/daemon"
 	"github.com/berth-gpu/berth/internal/daemon/daemontest"
-	"github.com/berth-gpu/berth/internal/doctor"
+	"github.com/berth-gpu/berth/internal/desk/doctor"
 )
 
 var update = flag.Bool("update", false, "write what the commands print into the scripts")

@@ -25,6 +25,8 @@ import (
 	"github.com/berth-gpu/berth/internal/batch/runs"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk"
+	"github.com/berth-gpu/berth/internal/desk/oversight"
+	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/device/prover"
 	"github.com/berth-gpu/berth/internal/doorkeeper"
@@ -56,7 +58,6 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/peaks"
 	"github.com/berth-gpu/berth/internal/lease/quota"
-	"github.com/berth-gpu/berth/internal/oversight"
 	"github.com/berth-gpu/berth/internal/peer"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/cgroup"
@@ -64,7 +65,6 @@ import (
 	"github.com/berth-gpu/berth/internal/process/mps"
 	"github.com/berth-gpu/berth/internal/promexport"
 	"github.com/berth-gpu/berth/internal/sessions"
-	"github.com/berth-gpu/berth/internal/tokens"
 	"github.com/berth-gpu/berth/internal/tries"
 )
 

@@ -14,8 +14,8 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/desk/oversight"
 	"github.com/berth-gpu/berth/internal/doorkeeper"
-	"github.com/berth-gpu/berth/internal/oversight"
 )
 
 const twoFail = `

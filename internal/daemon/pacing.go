@@ -4,8 +4,8 @@ import (
 	"path/filepath"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/desk/oversight"
 	"github.com/berth-gpu/berth/internal/enforce/pacer"
-	"github.com/berth-gpu/berth/internal/oversight"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/promexport"
 )

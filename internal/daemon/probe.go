@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/berth-gpu/berth/internal/desk/doctor"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/device/amd"
 	"github.com/berth-gpu/berth/internal/device/intel"
 	"github.com/berth-gpu/berth/internal/device/nvml"
-	"github.com/berth-gpu/berth/internal/doctor"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 

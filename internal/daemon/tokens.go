@@ -3,7 +3,7 @@ package daemon
 import (
 	"path/filepath"
 
-	"github.com/berth-gpu/berth/internal/tokens"
+	"github.com/berth-gpu/berth/internal/desk/tokens"
 )
 
 // openTokens opens the named tokens in the state folder.

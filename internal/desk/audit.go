@@ -6,11 +6,11 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/audit"
 	"github.com/berth-gpu/berth/internal/lease/audit/chain"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
-	"github.com/berth-gpu/berth/internal/tokens"
 )
 
 // act writes an act of authority down and does it. If it fails, act writes that

@@ -8,9 +8,9 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/audit"
-	"github.com/berth-gpu/berth/internal/tokens"
 )
 
 // longestTTL is how long a token may stand.

@@ -15,11 +15,11 @@ import (
 	"sync/atomic"
 
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/sessions"
-	"github.com/berth-gpu/berth/internal/tokens"
 	"github.com/berth-gpu/berth/internal/tries"
 )
 

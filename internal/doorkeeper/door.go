@@ -11,8 +11,8 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/problems"
-	"github.com/berth-gpu/berth/internal/tokens"
 )
 
 // ForTCP wraps the API for a TCP port. Callers from other machines must show a

@@ -14,9 +14,9 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/problems"
 	"github.com/berth-gpu/berth/internal/sessions"
-	"github.com/berth-gpu/berth/internal/tokens"
 )
 
 // The beginnings of the name of the cookie. With TLS, the prefix makes a browser take

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/doorkeeper"
-	"github.com/berth-gpu/berth/internal/tokens"
 )
 
 // accessTable returns the rows of the table in docs/access.md whose first column is

@@ -13,11 +13,11 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/doorkeeper"
 	"github.com/berth-gpu/berth/internal/file/appendfile"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/audit"
-	"github.com/berth-gpu/berth/internal/tokens"
 	"github.com/berth-gpu/berth/internal/tries"
 	"github.com/berth-gpu/berth/internal/wire"
 )

@@ -27,6 +27,7 @@ import (
 	"github.com/berth-gpu/berth/internal/apitext"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk"
+	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/device/park"
 	"github.com/berth-gpu/berth/internal/device/sim"
@@ -42,7 +43,6 @@ import (
 	"github.com/berth-gpu/berth/internal/problems"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/promapi"
-	"github.com/berth-gpu/berth/internal/tokens"
 )
 
 // door is the whole API over simulated devices, each read once.

@@ -13,9 +13,9 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/file/appendfile"
 	"github.com/berth-gpu/berth/internal/lease/audit"
-	"github.com/berth-gpu/berth/internal/tokens"
 )
 
 // page is a browser with the page open, as a user.

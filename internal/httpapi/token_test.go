@@ -22,12 +22,12 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/doorkeeper"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/peer"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/sessions"
-	"github.com/berth-gpu/berth/internal/tokens"
 	"github.com/berth-gpu/berth/internal/tries"
 	"github.com/berth-gpu/berth/internal/wire"
 )

@@ -7,7 +7,7 @@ import (
 
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/console"
-	"github.com/berth-gpu/berth/internal/doctor"
+	"github.com/berth-gpu/berth/internal/desk/doctor"
 	"github.com/berth-gpu/berth/internal/view"
 )
 

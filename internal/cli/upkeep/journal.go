@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/internal/console"
-	"github.com/berth-gpu/berth/internal/doctor"
+	"github.com/berth-gpu/berth/internal/desk/doctor"
 )
 
 // journalOptions are the flags that the commands about the journal share. They

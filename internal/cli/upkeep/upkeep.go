@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/internal/console"
-	"github.com/berth-gpu/berth/internal/doctor"
+	"github.com/berth-gpu/berth/internal/desk/doctor"
 )
 
 // Daemon is the code of the daemon, which is not in every program that has the

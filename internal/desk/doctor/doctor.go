@@ -9,8 +9,8 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/file/wholefile"
-	"github.com/berth-gpu/berth/internal/tokens"
 )
 
 // Doctor examines one machine.
