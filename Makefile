@@ -39,14 +39,14 @@ web/node_modules/.package-lock.json: web/package-lock.json web/package.json
 	@touch $@
 
 # Vite writes index.html last.
-PAGE := internal/webui/page/index.html
+PAGE := internal/door/webui/page/index.html
 $(PAGE): web/node_modules/.package-lock.json web/index.html web/vite.config.ts web/tsconfig.json web/clean.mjs web/size.mjs \
 		$(shell find web/src web/public -type f)
 	cd web && npm run --silent build
 	@touch $@
 
 .PHONY: web
-web: $(PAGE) ## build the page into internal/webui/page (Node 20.19 or newer)
+web: $(PAGE) ## build the page into internal/door/webui/page (Node 20.19 or newer)
 
 # A binary is built without the page where there is no npm, or where npm cannot fetch
 # what the page needs; the daemon then says how to get it.
@@ -170,7 +170,7 @@ docs: ## write the pages that come from the code
 .PHONY: openapi-lint
 openapi-lint: ## check /openapi.json with Redocly's recommended rules (Node 20 or newer; fetches it from npm)
 	mkdir -p dist
-	go test ./internal/httpapi -run TestWriteOpenAPI -openapi.write=$(CURDIR)/dist/openapi.json
+	go test ./internal/door/httpapi -run TestWriteOpenAPI -openapi.write=$(CURDIR)/dist/openapi.json
 	REDOCLY_TELEMETRY=off npx --yes @redocly/cli@2.73.0 lint --extends=recommended dist/openapi.json
 
 KUBE_RULES := kubernetes/deploy/components/monitoring

@@ -13,7 +13,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/wire"
+	"github.com/berth-gpu/berth/internal/door/wire"
 )
 
 // Whatever comes over an event stream, in whatever pieces, the reader gives the

@@ -15,7 +15,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/wire"
+	"github.com/berth-gpu/berth/internal/door/wire"
 )
 
 const leasesPath = "/api/leases"

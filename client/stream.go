@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/wire"
+	"github.com/berth-gpu/berth/internal/door/wire"
 )
 
 // overStream makes a call over the lease stream, which costs a fraction of what

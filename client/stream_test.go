@@ -18,7 +18,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/wire"
+	"github.com/berth-gpu/berth/internal/door/wire"
 )
 
 // far is the daemon's end of a stream, in the hands of the test.

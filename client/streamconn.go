@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/berth-gpu/berth/internal/wire"
+	"github.com/berth-gpu/berth/internal/door/wire"
 )
 
 // streamIdle is for how long a stream that nobody uses is kept.

@@ -1,7 +1,7 @@
 // Removes the page that a build before this one wrote, and leaves absent.html.
 import { readdirSync, rmSync } from 'node:fs';
 
-const page = new URL('../internal/webui/page/', import.meta.url);
+const page = new URL('../internal/door/webui/page/', import.meta.url);
 let names = [];
 try {
   names = readdirSync(page);

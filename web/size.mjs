@@ -15,7 +15,7 @@ export function firstLoad(folder) {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const files = firstLoad(fileURLToPath(new URL('../internal/webui/page', import.meta.url)));
+  const files = firstLoad(fileURLToPath(new URL('../internal/door/webui/page', import.meta.url)));
   const total = files.reduce((sum, file) => sum + file.bytes, 0);
   for (const file of files) console.log(`${String(file.bytes).padStart(8)}  ${file.name}`);
   console.log(`${String(total).padStart(8)}  bytes compressed; the limit is ${limit}`);

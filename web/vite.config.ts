@@ -5,7 +5,7 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   base: './',
   build: {
-    outDir: '../internal/webui/page',
+    outDir: '../internal/door/webui/page',
     emptyOutDir: false, // absent.html stays; clean.mjs removes what a build before this one wrote
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },

@@ -6,11 +6,11 @@ import (
 
 	"github.com/prometheus/prometheus/storage"
 
+	"github.com/berth-gpu/berth/internal/door/httpapi"
+	"github.com/berth-gpu/berth/internal/door/promapi"
 	"github.com/berth-gpu/berth/internal/history/past"
 	"github.com/berth-gpu/berth/internal/history/query"
 	"github.com/berth-gpu/berth/internal/history/series"
-	"github.com/berth-gpu/berth/internal/httpapi"
-	"github.com/berth-gpu/berth/internal/promapi"
 )
 
 // openAsking makes the engine that answers questions about the past. A daemon that

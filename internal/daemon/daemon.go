@@ -29,7 +29,12 @@ import (
 	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/device/prover"
-	"github.com/berth-gpu/berth/internal/doorkeeper"
+	"github.com/berth-gpu/berth/internal/door/doorkeeper"
+	"github.com/berth-gpu/berth/internal/door/httpapi"
+	"github.com/berth-gpu/berth/internal/door/peercred"
+	"github.com/berth-gpu/berth/internal/door/promexport"
+	"github.com/berth-gpu/berth/internal/door/sessions"
+	"github.com/berth-gpu/berth/internal/door/tries"
 	"github.com/berth-gpu/berth/internal/enforce/checkup"
 	"github.com/berth-gpu/berth/internal/enforce/idle"
 	"github.com/berth-gpu/berth/internal/enforce/pacer"
@@ -50,7 +55,6 @@ import (
 	"github.com/berth-gpu/berth/internal/history/past"
 	"github.com/berth-gpu/berth/internal/history/query"
 	"github.com/berth-gpu/berth/internal/history/throughput"
-	"github.com/berth-gpu/berth/internal/httpapi"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/archive"
 	"github.com/berth-gpu/berth/internal/lease/attribution"
@@ -58,14 +62,10 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/peaks"
 	"github.com/berth-gpu/berth/internal/lease/quota"
-	"github.com/berth-gpu/berth/internal/peer"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/cgroup"
 	"github.com/berth-gpu/berth/internal/process/devicelock"
 	"github.com/berth-gpu/berth/internal/process/mps"
-	"github.com/berth-gpu/berth/internal/promexport"
-	"github.com/berth-gpu/berth/internal/sessions"
-	"github.com/berth-gpu/berth/internal/tries"
 )
 
 // eventsKept is how many events a reader may fall behind: hours on a quiet
@@ -111,7 +111,7 @@ type Daemon struct {
 	rules    atomic.Pointer[access.Rules]
 	shown    certificate // on TCP
 	limits   atomic.Pointer[quota.Rules]
-	kernel   *peer.Kernel
+	kernel   *peercred.Kernel
 	doorstep func() // counts a caller that there is no room for
 	monitor  *monitor.Monitor
 	ledger   *ledger.Ledger
@@ -207,7 +207,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Past:     d.pastCost, Evaluated: d.evaluated,
 		Version: o.Version,
 	})
-	d.kernel, d.doorstep = peer.New(process.Proc()), exporter.TurnedAway
+	d.kernel, d.doorstep = peercred.New(process.Proc()), exporter.TurnedAway
 	d.tries = tries.New(o.Log, exporter.TokenFailed)
 	d.publish = d.publisher(ctx, exporter)
 	publish := d.publish

@@ -22,7 +22,7 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/config"
-	"github.com/berth-gpu/berth/internal/doorkeeper"
+	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/desk/oversight"
-	"github.com/berth-gpu/berth/internal/doorkeeper"
+	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 )
 
 const twoFail = `

@@ -20,10 +20,10 @@ import (
 
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/config"
-	"github.com/berth-gpu/berth/internal/doorkeeper"
+	"github.com/berth-gpu/berth/internal/door/doorkeeper"
+	"github.com/berth-gpu/berth/internal/door/peercred"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/quota"
-	"github.com/berth-gpu/berth/internal/peer"
 )
 
 // doors are the listeners of a daemon, each with its own server.
@@ -35,20 +35,20 @@ type doors struct {
 // guestLimits bounds how many connections there are, so that one user can take
 // neither the file descriptors of the daemon nor anybody else's turn. A program
 // needs one or two.
-var guestLimits = peer.Limits{User: quota.Connections, Unknown: 64, All: 1536, Admin: 512, First: 512, Few: 8}
+var guestLimits = peercred.Limits{User: quota.Connections, Unknown: 64, All: 1536, Admin: 512, First: 512, Few: 8}
 
 // openDoors listens on the socket and, if configured, on TCP, with TLS if there is
 // a certificate. Requests see a
 // context that ends with ctx, so that streams end when the daemon stops.
-func openDoors(ctx context.Context, c config.Daemon, h http.Handler, keeper doorkeeper.Keeper, kernel *peer.Kernel, shown *certificate, turnedAway func()) (*doors, error) {
+func openDoors(ctx context.Context, c config.Daemon, h http.Handler, keeper doorkeeper.Keeper, kernel *peercred.Kernel, shown *certificate, turnedAway func()) (*doors, error) {
 	d := &doors{}
 	most := guestLimits
 	most.Of = func(c *access.Caller) int {
 		return keeper.Limits().MostConnections(lease.Subject{Owner: lease.Owner{UID: c.UID.Or(lease.NoUID)}, Groups: c.Groups, Sure: c.Groups != nil})
 	}
-	guests := peer.NewGuests(most, keeper.Rules)
+	guests := peercred.NewGuests(most, keeper.Rules)
 	add := func(l net.Listener, h http.Handler, secure bool) {
-		l = &peer.Listener{Listener: l, Kernel: kernel, Guests: guests, TurnedAway: turnedAway}
+		l = &peercred.Listener{Listener: l, Kernel: kernel, Guests: guests, TurnedAway: turnedAway}
 		if secure {
 			l = tls.NewListener(l, shown.config())
 		}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/config"
-	"github.com/berth-gpu/berth/internal/doorkeeper"
+	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 )
 
 // Local is a client of a daemon that lives only for this call: it reads the

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/httpapi"
-	"github.com/berth-gpu/berth/internal/sessions"
-	"github.com/berth-gpu/berth/internal/webui"
+	"github.com/berth-gpu/berth/internal/door/httpapi"
+	"github.com/berth-gpu/berth/internal/door/sessions"
+	"github.com/berth-gpu/berth/internal/door/webui"
 )
 
 // pageGuests returns the routes of the page for people.

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/door/promexport"
 	"github.com/berth-gpu/berth/internal/history/past"
 	"github.com/berth-gpu/berth/internal/history/series"
-	"github.com/berth-gpu/berth/internal/promexport"
 )
 
 // restEvery is how often what is not about devices is stored: leases, queues and

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/door/promexport"
 	"github.com/berth-gpu/berth/internal/file/appendfile"
 	"github.com/berth-gpu/berth/internal/file/wholefile"
 	"github.com/berth-gpu/berth/internal/history/backlog"
 	"github.com/berth-gpu/berth/internal/history/events"
 	"github.com/berth-gpu/berth/internal/history/hooks"
-	"github.com/berth-gpu/berth/internal/promexport"
 )
 
 // publisher returns the function through which every event goes. It trims the

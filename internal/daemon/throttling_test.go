@@ -14,7 +14,7 @@ import (
 
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/doorkeeper"
+	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 	"github.com/berth-gpu/berth/internal/enforce/watchdog"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/devicelock"

@@ -1,5 +1,5 @@
 // berth exec, before Go: see cexec.go for why. The daemon does the thinking
-// (internal/httpapi/exec.go); this sends it what was typed, and gets back what
+// (internal/door/httpapi/exec.go); this sends it what was typed, and gets back what
 // to change in the environment. Whatever is not plain is left to Go, with
 // nothing changed.
 #define _GNU_SOURCE

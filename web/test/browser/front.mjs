@@ -8,7 +8,7 @@ import { extname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 
-const folder = fileURLToPath(new URL('../../../internal/webui/page', import.meta.url));
+const folder = fileURLToPath(new URL('../../../internal/door/webui/page', import.meta.url));
 const types = { '.html': 'text/html; charset=utf-8', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml' };
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; "
   + "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";

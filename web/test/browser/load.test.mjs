@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 after(closeBrowser);
 
 test('the first load is small, from one host, and under a strict policy', async () => {
-  const files = firstLoad(fileURLToPath(new URL('../../../internal/webui/page', import.meta.url)));
+  const files = firstLoad(fileURLToPath(new URL('../../../internal/door/webui/page', import.meta.url)));
   assert.ok(files.length > 3, `the page has ${files.length} files`);
   const d = await Daemon.start({ scenario: '2' });
   try {

@@ -1,0 +1,286 @@
+// Package doorkeeper finds out who makes a request: from what the kernel says about
+// the connection, and from what the caller shows. It refuses those who show nothing
+// where something is asked for, and slows down those who guess. What a caller may do
+// is decided by access; the doors ask.
+package doorkeeper
+
+import (
+	"cmp"
+	"context"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/desk/tokens"
+	"github.com/berth-gpu/berth/internal/door/sessions"
+	"github.com/berth-gpu/berth/internal/door/tries"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/quota"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+// Keeper turns what the kernel says about a connection into a caller.
+type Keeper struct {
+	Kernel    Kernel
+	Processes process.Table
+	Names     Names                // of users; nil: their numbers
+	Rules     func() *access.Rules // which role a caller has, now
+	Tokens    *tokens.Keeper
+	Sessions  *sessions.Keeper // nil: there are none
+	Tries     *tries.Keeper    // failed tries to show a token, or to sign in
+
+	// Named reports whether the certificate of the daemon is for a host; nil: it is for
+	// none.
+	Named func(host string) bool
+
+	Limits func() *quota.Rules // what users may have, now; nil: what berth has by itself
+}
+
+// Kernel finds the processes of callers.
+type Kernel interface {
+	// Find adds to a TCP peer its process and the place of that process. It returns
+	// the peer unchanged if that is not certain. It looks through all processes, so
+	// it is called only for callers who need it.
+	Find(access.Peer) access.Peer
+}
+
+// identified is a connection whose other end is known.
+type identified interface{ Peer() access.Peer }
+
+// Names finds the login names of users.
+type Names interface {
+	// Of returns the name of a user, or the number if it finds no name in time.
+	Of(uid int) string
+}
+
+// callerKey is the context key of the caller of a connection.
+type callerKey struct{}
+
+// ConnContext returns a function for http.Server.ConnContext. The function stores
+// the caller of a connection that has a method Peer. It looks nothing up, because
+// the server calls it before it accepts the next connection; the first request
+// looks up the name of the user.
+func (d Keeper) ConnContext() func(context.Context, net.Conn) context.Context {
+	boot, _ := d.Processes.Boot() // without one, a lease that is bound to a process is refused
+	return func(ctx context.Context, c net.Conn) context.Context {
+		secured, secure := c.(interface{ NetConn() net.Conn }) // TLS
+		if secure {
+			c = secured.NetConn()
+		}
+		known, ok := c.(identified)
+		if !ok {
+			return ctx
+		}
+		host, _, _ := net.SplitHostPort(c.RemoteAddr().String()) // a Unix socket has none
+		who := d.caller(known.Peer(), host, boot)
+		who.secure = secure
+		return With(ctx, who)
+	}
+}
+
+// With returns a context for the requests of a caller.
+func With(ctx context.Context, c *Caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, c)
+}
+
+// Of returns who makes a request; nil: nobody who is known. A nil caller is a
+// stranger.
+func Of(ctx context.Context) *Caller {
+	c, _ := ctx.Value(callerKey{}).(*Caller)
+	return c
+}
+
+// Caller returns the caller at the other end of a connection, which came from an
+// address.
+func (d Keeper) Caller(p access.Peer, address string) *Caller { return d.caller(p, address, "") }
+
+func (d Keeper) caller(p access.Peer, address, boot string) *Caller {
+	settled := sync.OnceValue(func() access.Peer {
+		// Root in a container is not root, so it matters which process it is; and
+		// where containers need a token, it matters for everybody.
+		if p.Door == access.TCP && (p.UID == access.KnownUID(0) || d.Rules().ContainersNeedToken) {
+			return d.Kernel.Find(p)
+		}
+		return p
+	})
+	return &Caller{
+		door:     p.Door,
+		boot:     boot,
+		uid:      p.UID,
+		address:  address,
+		rules:    d.Limits,
+		groups:   func(locate func() access.Peer) []int { return d.groups(settled(), locate) },
+		known:    func() (access.Caller, *access.Rules) { return settled().Caller, d.Rules() },
+		standing: underRules(d.Rules, func(r *access.Rules) access.Actor { p := settled(); return r.Actor(&p.Caller) }),
+		resolve: underRules(d.Rules, func(r *access.Rules) Identity {
+			who := d.identity(r, settled(), boot)
+			who.Address = address
+			return who
+		}),
+		locate: sync.OnceValue(func() access.Peer {
+			if p := settled(); p.PID != 0 {
+				return p
+			}
+			return d.Kernel.Find(p)
+		}),
+	}
+}
+
+// underRules returns a function that computes a value again only if the rules have
+// changed since the last call.
+func underRules[T any](rules func() *access.Rules, compute func(*access.Rules) T) func() T {
+	type kept struct {
+		rules *access.Rules
+		value T
+	}
+	var last atomic.Pointer[kept]
+	return func() T {
+		now := rules()
+		if k := last.Load(); k != nil && k.rules == now {
+			return k.value
+		}
+		k := &kept{now, compute(now)}
+		last.Store(k)
+		return k.value
+	}
+}
+
+// Caller makes the requests of one connection.
+type Caller struct {
+	door     access.Door
+	boot     string              // which boot of the machine its process is of; empty: not known
+	uid      access.UID          // that the kernel names, whatever the caller shows
+	address  string              // of a TCP caller, without the port; empty: not known
+	standing func() access.Actor // its role and user id; the name may be missing
+	resolve  func() Identity     // its identity with the name
+	locate   func() access.Peer  // its process and the place of that, as far as they can be found
+
+	// known returns what decides the role of the caller; nil: nothing has to.
+	known func() (access.Caller, *access.Rules)
+
+	shown       atomic.Pointer[tokenShown] // the token that it showed last; nil: none
+	certificate atomic.Pointer[Caller]     // the caller as the holder of its certificate; nil: it showed none yet
+
+	secure  bool                         // the connection has TLS
+	port    atomic.Pointer[string]       // that the browser asked for last; nil: none
+	session atomic.Pointer[sessionShown] // the session that it showed last; nil: none
+	renewed atomic.Int64                 // the hour in which it last got the cookie again
+	signed  *sessions.Session            // the session by which it is who it is; nil: by none
+
+	rules  func() *quota.Rules                   // see Keeper.Limits
+	groups func(locate func() access.Peer) []int // of its process; nil: not known
+	limits atomic.Pointer[quota.Limits]          // as of the last time that somebody asked
+}
+
+// Standing returns the caller as an actor, without waiting for a name. A nil caller
+// is a stranger.
+func (c *Caller) Standing() access.Actor {
+	if c == nil {
+		return stranger()
+	}
+	return c.standing()
+}
+
+// Known returns what decides the role of the caller, and the rules that do; false
+// if nothing has to.
+func (c *Caller) Known() (access.Caller, *access.Rules, bool) {
+	if c == nil || c.known == nil {
+		return access.Caller{}, nil, false
+	}
+	known, rules := c.known()
+	return known, rules, true
+}
+
+// NeedsToken reports whether the caller is turned away only because it shows no
+// token.
+func (c *Caller) NeedsToken() bool {
+	known, rules, is := c.Known()
+	return is && rules.Standing(&known).Cause == access.NeedsToken
+}
+
+// Located returns the process of the caller and its place, as far as they can be
+// found. Over TCP it looks through all processes.
+func (c *Caller) Located() access.Peer {
+	if c == nil {
+		return access.Peer{}
+	}
+	return c.locate()
+}
+
+// Identity is a caller as an actor and as the holder of a lease.
+type Identity struct {
+	access.Actor
+	Holder lease.Holder
+}
+
+// IdentityFor returns the identity of an actor whose process is not known.
+func IdentityFor(a access.Actor) Identity {
+	return Identity{a, lease.Holder{UID: a.UID, User: a.User}}
+}
+
+// identity returns the identity of a peer.
+func (d Keeper) identity(r *access.Rules, p access.Peer, boot string) Identity {
+	a := r.Actor(&p.Caller)
+	if a.User == "" {
+		a.User = strconv.Itoa(a.UID)
+		if d.Names != nil {
+			a.User = d.Names.Of(a.UID)
+		}
+	}
+	who := IdentityFor(a)
+	if p.PID != 0 && p.Door == access.Socket && a.Role >= access.User {
+		h := &who.Holder
+		h.PID, h.Start, h.Boot, h.Name = p.PID, p.Start, boot, p.Name
+	}
+	return who
+}
+
+// stranger returns the actor for a caller who is not known.
+func stranger() access.Actor { return access.Actor{UID: access.NoUID, User: "unknown"} }
+
+// Identity returns the identity of a caller. It may wait a moment for the name of
+// the user. A nil caller is a stranger.
+func (c *Caller) Identity() Identity {
+	if c == nil {
+		return IdentityFor(stranger())
+	}
+	return c.resolve()
+}
+
+// fromHere returns the peer of a user of this machine, as on the Unix socket.
+func fromHere(uid int) access.Peer {
+	return access.Peer{Caller: access.Caller{Door: access.Socket, UID: access.KnownUID(uid), Place: access.Here}}
+}
+
+// As returns a caller on this machine whose identity is known already.
+func As(who Identity) *Caller {
+	return &Caller{
+		door:     who.Door,
+		standing: func() access.Actor { return who.Actor },
+		resolve:  func() Identity { return who },
+		locate:   func() access.Peer { return fromHere(max(who.UID, 0)) },
+	}
+}
+
+// InProcess wraps the API for requests from this process, which may do everything.
+func InProcess(h http.Handler) http.Handler {
+	self := access.Actor{UID: os.Geteuid(), User: strconv.Itoa(os.Geteuid()), Door: access.Inside, Role: access.Admin}
+	c := As(IdentityFor(self))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeHTTP(w, r.WithContext(With(r.Context(), c))) })
+}
+
+// Self adds the process of the caller to a holder, if that is certain.
+func (c *Caller) Self(h lease.Holder) lease.Holder {
+	if c == nil || c.boot == "" {
+		return h
+	}
+	if p := c.locate(); p.PID != 0 {
+		h.PID, h.Start, h.Boot = p.PID, p.Start, c.boot
+		h.Name = cmp.Or(h.Name, p.Name)
+	}
+	return h
+}

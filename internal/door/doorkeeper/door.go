@@ -1,0 +1,264 @@
+package doorkeeper
+
+import (
+	"context"
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/desk/tokens"
+	"github.com/berth-gpu/berth/internal/door/problems"
+)
+
+// ForTCP wraps the API for a TCP port. Callers from other machines must show a
+// token or a certificate, and so must all callers if the configuration has a
+// token; a session counts as what it was begun with. The others are users of this
+// machine, and no web page may make a browser call for one of them.
+func (d Keeper) ForTCP(h http.Handler) http.Handler {
+	refuse, note := refuser(h), noter(h)
+	sameOrigin := http.NewCrossOriginProtection()
+	sameOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, r, problems.New(http.StatusForbidden, "cross_origin", "A page of another site may not do this. Call the API directly."))
+	}))
+	h = sameOrigin.Handler(h)
+	local := d.localOnly(h, refuse)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := Of(r.Context())
+		shield(w.Header())
+		if c != nil {
+			c.askedFor(r.Host)
+		}
+		inside := h
+		if !d.NeedsCredential(c) {
+			inside = local
+		}
+		switch {
+		case d.withToken(w, r, c, h, refuse), d.withSession(w, r, c, inside, refuse, note), d.withCertificate(w, r, c, h, refuse):
+		case (probes(r) || signsIn(r)) && d.NeedsCredential(c):
+			h.ServeHTTP(w, r)
+		case d.NeedsCredential(c):
+			refuse(w, r, Unauthorized(w, "unauthorized", "This daemon requires a token or a client certificate"))
+		default:
+			local.ServeHTTP(w, r)
+		}
+	})
+}
+
+// shield sets the headers by which browsers keep answers from pages of other sites:
+// such a page can neither show one in a frame nor take it for a script or a picture.
+func shield(h http.Header) {
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+}
+
+// ForSocket wraps the API for the Unix socket, where the kernel says who calls. A
+// caller may send a token there too: in a container, that is the only way to be
+// more than a guest.
+func (d Keeper) ForSocket(h http.Handler) http.Handler {
+	refuse := refuser(h)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := Of(r.Context())
+		if !d.withToken(w, r, c, h, refuse) {
+			h.ServeHTTP(w, r)
+		}
+	})
+}
+
+// refusing answers a request with a problem.
+type refusing func(http.ResponseWriter, *http.Request, *api.Problem)
+
+// refuser returns how a request is refused in front of the API, which writes it
+// down.
+func refuser(h http.Handler) refusing {
+	if s, is := h.(interface {
+		Refuse(http.ResponseWriter, *http.Request, *api.Problem)
+	}); is {
+		return s.Refuse
+	}
+	return func(w http.ResponseWriter, _ *http.Request, p *api.Problem) { problems.Write(w, p) }
+}
+
+// noter returns how it is written down that something was refused to a request that
+// goes on.
+func noter(h http.Handler) func(*http.Request, *api.Problem) {
+	if s, is := h.(interface {
+		Refused(*http.Request, *api.Problem)
+	}); is {
+		return s.Refused
+	}
+	return func(*http.Request, *api.Problem) {}
+}
+
+// NeedsCredential reports whether a TCP caller must show a token or a certificate.
+func (d Keeper) NeedsCredential(c *Caller) bool {
+	return d.Tokens.HasDaemon() || c == nil || !isLoopback(c.address)
+}
+
+// probes reports whether a request asks how the daemon is, or for a file of the
+// page. Everybody may ask that, and the answer is the same with a token and without
+// one.
+func probes(r *http.Request) bool {
+	switch path := r.URL.Path; {
+	case path == "/healthz", path == "/readyz":
+		return true
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		return false
+	case path == "/", path == "/favicon.svg":
+		return true
+	default:
+		file, is := strings.CutPrefix(path, "/assets/")
+		return is && file != "" && file != ".." && !strings.Contains(file, "/")
+	}
+}
+
+// tokenShown is a token that a caller showed, and the caller as its holder.
+type tokenShown struct {
+	tokens.Shown
+	secret string
+	minute int64 // when it was checked
+	caller *Caller
+}
+
+// withToken serves a request that shows a token, or refuses it. It returns false
+// for a request that shows none.
+func (d Keeper) withToken(w http.ResponseWriter, r *http.Request, c *Caller, h http.Handler, refuse refusing) bool {
+	header := r.Header["Authorization"]
+	if len(header) == 0 || probes(r) {
+		return false
+	}
+	s, err := d.check(c, header, time.Now())
+	if err != nil {
+		d.refuseTry(w, r, c, err, refuse)
+		return true
+	}
+	ctx, stop := s.until(r.Context())
+	defer stop()
+	h.ServeHTTP(w, r.WithContext(With(ctx, s.caller)))
+	return true
+}
+
+// check returns the token in the header of a request. A caller shows the same one
+// in every request, so check remembers it for a minute.
+func (d Keeper) check(c *Caller, header []string, now time.Time) (*tokenShown, error) {
+	secret, err := bearer(header)
+	if err != nil {
+		return nil, err
+	}
+	minute := now.Unix() / 60
+	if c != nil {
+		if last := c.shown.Load(); last != nil && last.minute == minute && last.stands(now) &&
+			subtle.ConstantTimeCompare([]byte(last.secret), []byte(secret)) == 1 {
+			return last, nil
+		}
+	}
+	found, err := d.Tokens.Check(secret, now)
+	if err != nil {
+		return nil, err
+	}
+	if found.Weak && d.Tries.Crowded(keyOf(c)) {
+		return nil, tokens.ErrUnknown // it could be guessed by trying often
+	}
+	s := &tokenShown{Shown: found, secret: secret, minute: minute, caller: c.showing(found.Credential, noRules)}
+	if c != nil {
+		c.shown.Store(s)
+	}
+	return s, nil
+}
+
+// stands reports whether the token is still worth something.
+func (s *tokenShown) stands(now time.Time) bool {
+	return s.Standing.Err() == nil && (s.Expires.IsZero() || now.Before(s.Expires))
+}
+
+// until returns a context that also ends when the token is revoked or expires, and
+// with it the streams and the waiting requests of its holder.
+func (s *tokenShown) until(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	revoked := context.AfterFunc(s.Standing, func() { cancel(tokens.ErrRevoked) })
+	stop := func() { revoked(); cancel(nil) }
+	if s.Expires.IsZero() {
+		return ctx, stop
+	}
+	expired := time.AfterFunc(time.Until(s.Expires), func() { cancel(tokens.ErrExpired) })
+	return ctx, func() { expired.Stop(); stop() }
+}
+
+// noRules returns rules that give nobody a role: a token has one of its own.
+func noRules() *access.Rules { return none }
+
+var none = new(access.Rules)
+
+// showing returns the caller as the holder of a credential, with a role under
+// rules. It keeps the door and the process of the caller.
+func (c *Caller) showing(credential access.Credential, rules func() *access.Rules) *Caller {
+	from := access.Caller{Shown: credential}
+	holder := &Caller{locate: func() access.Peer { return access.Peer{} }}
+	if c != nil {
+		from.Door, holder.door, holder.boot, holder.locate, holder.uid, holder.address = c.door, c.door, c.boot, c.locate, c.uid, c.address
+		holder.rules, holder.secure = c.rules, c.secure
+		holder.port.Store(c.port.Load())
+	}
+	holder.known = func() (access.Caller, *access.Rules) { return from, rules() }
+	holder.standing = underRules(rules, func(r *access.Rules) access.Actor { return r.Actor(&from) })
+	holder.resolve = underRules(rules, func(r *access.Rules) Identity {
+		who := IdentityFor(r.Actor(&from))
+		who.Address = holder.address
+		return who
+	})
+	return holder
+}
+
+// bearer returns the secret of an Authorization header. The error is errMalformed.
+func bearer(header []string) (string, error) {
+	if len(header) != 1 {
+		return "", errMalformed
+	}
+	scheme, secret, found := strings.Cut(header[0], " ")
+	if !found || !strings.EqualFold(scheme, "Bearer") || !tokens.Sound(secret) {
+		return "", errMalformed
+	}
+	return secret, nil
+}
+
+// Unauthorized returns the problem of a request without a valid token, and sets
+// the header that goes with it.
+func Unauthorized(w http.ResponseWriter, code, why string) *api.Problem {
+	w.Header().Set("WWW-Authenticate", `Bearer realm="berth"`)
+	return problems.New(http.StatusUnauthorized, code, "%s: send Authorization: Bearer TOKEN (the command line takes it from BERTH_TOKEN). An administrator makes one with berth token create. Nothing was changed.", why)
+}
+
+// localOnly refuses requests for the name of another host: otherwise a web page
+// whose name resolves to this machine could pass as this machine. A name that the
+// certificate of the daemon has is its own.
+func (d Keeper) localOnly(h http.Handler, refuse refusing) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !isLoopback(r.Host) && !(r.TLS != nil && d.Named != nil && d.Named(hostOf(r.Host))) {
+			refuse(w, r, problems.New(http.StatusForbidden, "foreign_host", "Without a token this daemon answers only to localhost and 127.0.0.1, not to %q.", r.Host))
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// hostOf returns the host of a host with or without a port.
+func hostOf(hostport string) string {
+	if host, _, err := net.SplitHostPort(hostport); err == nil {
+		return host
+	}
+	return hostport
+}
+
+func isLoopback(hostport string) bool {
+	host := hostOf(hostport)
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	address, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && address.Unmap().IsLoopback()
+}

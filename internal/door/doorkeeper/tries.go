@@ -1,0 +1,82 @@
+package doorkeeper
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/desk/tokens"
+	"github.com/berth-gpu/berth/internal/door/problems"
+	"github.com/berth-gpu/berth/internal/door/tries"
+)
+
+// errMalformed refuses an Authorization header that holds no token.
+var errMalformed = errors.New("the header Authorization holds no token")
+
+// keyOf returns the name under which the failed tries of a caller count: its user,
+// or its address. An IPv6 network of 64 bits counts as one address.
+func keyOf(c *Caller) string {
+	if c == nil {
+		return "unknown"
+	}
+	if uid, known := c.uid.Get(); known {
+		return "uid " + strconv.Itoa(uid)
+	}
+	address, err := netip.ParseAddr(c.address)
+	if err != nil {
+		return "unknown"
+	}
+	if address = address.Unmap().WithZone(""); address.Is6() {
+		if network, err := address.Prefix(64); err == nil {
+			return network.String()
+		}
+	}
+	return address.String()
+}
+
+// refuseTry answers a try that failed, after a delay.
+func (d Keeper) refuseTry(w http.ResponseWriter, r *http.Request, c *Caller, err error, answer refusing) {
+	reason, refusal := tries.Unknown, (*api.Problem)(nil)
+	switch {
+	case errors.Is(err, errMalformed):
+		reason = tries.Malformed
+	case errors.Is(err, tokens.ErrExpired):
+		reason = tries.Expired
+	case errors.Is(err, tokens.ErrRevoked):
+		reason = tries.Revoked
+	}
+	who, delay := d.Tries.Fail(keyOf(c), reason, time.Now())
+	if who == nil {
+		w.Header().Set("Retry-After", "1")
+		problems.Write(w, problems.New(http.StatusTooManyRequests, "too_many_tries", "Too many tries with wrong tokens came from this user or address. Wait a second, and send a valid token."))
+		return
+	}
+	pause(r.Context(), delay)
+	d.Tries.LetGo(who)
+	switch reason {
+	case tries.Expired:
+		refusal = Unauthorized(w, "token_expired", "The token has expired")
+	case tries.Revoked:
+		refusal = Unauthorized(w, "token_revoked", "The token was revoked")
+	case tries.Malformed:
+		refusal = Unauthorized(w, "unauthorized", "The header Authorization holds no token")
+	default:
+		refusal = Unauthorized(w, "unauthorized", "The daemon does not know this token")
+	}
+	w.Header().Set("WWW-Authenticate", `Bearer realm="berth", error="invalid_token"`)
+	answer(w, r, refusal)
+}
+
+// pause waits, unless ctx ends first.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

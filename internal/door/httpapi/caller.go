@@ -1,0 +1,61 @@
+package httpapi
+
+import (
+	"context"
+
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/desk"
+	"github.com/berth-gpu/berth/internal/door/doorkeeper"
+	"github.com/berth-gpu/berth/internal/lease/quota"
+	"github.com/berth-gpu/berth/internal/lease/turns"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+// identity is a caller as an actor and as the holder of a lease.
+type identity = doorkeeper.Identity
+
+// standingOf returns who makes a request, without waiting for a name.
+func standingOf(ctx context.Context) access.Actor { return doorkeeper.Of(ctx).Standing() }
+
+// identityOf returns who makes a request. It may wait a moment for the name of
+// the user.
+func identityOf(ctx context.Context) identity { return doorkeeper.Of(ctx).Identity() }
+
+// limitsOf returns what the caller of a request may have.
+func limitsOf(ctx context.Context) *quota.Limits { return doorkeeper.Of(ctx).Limits() }
+
+// askerOf returns who makes a request, in the form that the desk takes.
+func askerOf(ctx context.Context) desk.Caller {
+	c := doorkeeper.Of(ctx)
+	who := c.Identity()
+	by := desk.Caller{Actor: who.Actor, Holder: who.Holder, PIDs: pids{c}}
+	if !exceeds(who.Actor) {
+		by.Limits = c.Limits()
+	}
+	if t, has := ctx.Value(turnKey{}).(*turns.Turn); has {
+		by.Turn = t
+	}
+	return by
+}
+
+// pids knows the processes of a caller.
+type pids struct{ *doorkeeper.Caller }
+
+// Here returns the pid that a process has on this machine, from the pid that the
+// caller sent. In a container that pid means another process, so Here refuses it
+// if the PID namespace of the caller is not known.
+func (p pids) Here(pid int) (int, error) {
+	from := p.Located()
+	switch {
+	case from.Place == access.Here:
+		return pid, nil
+	case from.Namespace != "":
+		here, err := process.Proc().InNamespace(from.Namespace, pid)
+		if err != nil {
+			return 0, desk.Refuse(desk.Conflict, "process_gone", "The daemon sees no process %d in the PID namespace of the caller. Let the process ask for its lease itself, over the Unix socket.", pid)
+		}
+		return here, nil
+	}
+	return 0, desk.Refuse(desk.Forbidden, "process_not_known",
+		"The daemon cannot tell which process %d is: it does not know the PID namespace of the caller. Ask over the Unix socket, or let the process ask for its lease itself.", pid)
+}

@@ -1,0 +1,109 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/desk"
+	"github.com/berth-gpu/berth/internal/door/apitext"
+	"github.com/berth-gpu/berth/internal/door/problems"
+)
+
+// maxBody is the largest request body, in bytes: far more than a request needs.
+const maxBody = 1 << 20
+
+// problem returns a problem document. This package makes every refusal with it, so
+// that each has a code and a sentence.
+func problem(status int, code, format string, args ...any) *api.Problem {
+	return problems.New(status, code, format, args...)
+}
+
+// statuses has the HTTP status of each kind of refusal.
+var statuses = map[desk.Kind]int{
+	desk.Failed:      http.StatusInternalServerError,
+	desk.Invalid:     http.StatusUnprocessableEntity,
+	desk.Unknown:     http.StatusNotFound,
+	desk.Forbidden:   http.StatusForbidden,
+	desk.Conflict:    http.StatusConflict,
+	desk.Crowded:     http.StatusTooManyRequests,
+	desk.DiskFull:    http.StatusInsufficientStorage,
+	desk.Unavailable: http.StatusServiceUnavailable,
+	desk.Withdrawn:   http.StatusRequestTimeout,
+}
+
+// problemOf returns the problem document of an error.
+func problemOf(err error) *api.Problem {
+	if p := (*api.Problem)(nil); errors.As(err, &p) {
+		return p
+	}
+	r := desk.Refused(err)
+	p := problem(statuses[r.Kind], r.Code, "%s", r.Detail)
+	p.Fields, p.Extra = r.Fields, r.Extra
+	return p
+}
+
+// answered returns an answer of the desk in the form that the framework takes.
+func answered[T any](body T, err error) (*answer[T], error) {
+	if err != nil {
+		return nil, problemOf(err)
+	}
+	return ok(body)
+}
+
+// asID renames the field allocation_id of a refusal to id, for paths that call it
+// so.
+func asID(err error) error {
+	if r := (*desk.Refusal)(nil); errors.As(err, &r) {
+		for i, f := range r.Fields {
+			if f.Field == "allocation_id" {
+				r.Fields[i].Field = "id"
+			}
+		}
+	}
+	return err
+}
+
+func writeProblem(w http.ResponseWriter, p *api.Problem) { problems.Write(w, p) }
+
+// asProblem converts an error of the framework to a problem. It is a response
+// transformer, because the only other way is a process-wide variable.
+func asProblem(_ huma.Context, _ string, v any) (any, error) {
+	model, ok := v.(*huma.ErrorModel)
+	if !ok {
+		return v, nil
+	}
+	code, sentence, fields := apitext.InWords(model)
+	p := problem(model.Status, code, "%s", sentence)
+	p.Fields = fields
+	return p, nil
+}
+
+// notServed answers a request that no route matches with a problem. It asks the
+// multiplexer whether the path or only the method is wrong.
+func notServed(mux *http.ServeMux, w http.ResponseWriter, r *http.Request, answer http.Handler) {
+	seen := &statusOnly{header: http.Header{}}
+	answer.ServeHTTP(seen, r)
+	switch seen.status {
+	case http.StatusMethodNotAllowed:
+		allow := seen.header.Get("Allow")
+		w.Header().Set("Allow", allow)
+		writeProblem(w, problem(seen.status, "method_not_allowed", "%s does not take %s; it takes %s.", r.URL.Path, r.Method, allow))
+	case http.StatusNotFound:
+		writeProblem(w, problem(seen.status, "unknown_path", "There is nothing at %s. /openapi.json lists every path, and /docs is for people.", r.URL.Path))
+	default:
+		mux.ServeHTTP(w, r)
+	}
+}
+
+// statusOnly discards an answer and keeps its status and header.
+type statusOnly struct {
+	header http.Header
+	status int
+}
+
+func (s *statusOnly) Header() http.Header         { return s.header }
+func (s *statusOnly) WriteHeader(status int)      { s.status = status }
+func (s *statusOnly) Write(b []byte) (int, error) { return len(b), nil }

@@ -1,0 +1,237 @@
+// Package httpapi is the REST door. It finds out who calls, translates between
+// HTTP and the desk, and shows each caller what they may see. It decides
+// nothing about leases: the desk does.
+package httpapi
+
+import (
+	"context"
+	"hash/maphash"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"sync"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/batch/runs"
+	"github.com/berth-gpu/berth/internal/desk"
+	"github.com/berth-gpu/berth/internal/door/apitext"
+	"github.com/berth-gpu/berth/internal/door/doorkeeper"
+	"github.com/berth-gpu/berth/internal/door/sessions"
+	"github.com/berth-gpu/berth/internal/health/monitor"
+	"github.com/berth-gpu/berth/internal/history/alerts"
+	"github.com/berth-gpu/berth/internal/history/events"
+	"github.com/berth-gpu/berth/internal/history/hooks"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/archive"
+	"github.com/berth-gpu/berth/internal/lease/audit"
+	"github.com/berth-gpu/berth/internal/lease/ledger"
+	"github.com/berth-gpu/berth/internal/lease/turns"
+)
+
+// Keepers are the parts of the daemon that the API uses.
+type Keepers struct {
+	Monitor  *monitor.Monitor
+	Events   *events.Log
+	Settings Settings
+	Ledger   *ledger.Ledger // for reading
+	Desk     *desk.Desk     // for requests
+
+	// Streams counts the open lease streams. http.Server.Shutdown does not wait for
+	// them, so the daemon waits for Streams. A stream ends when the context of its
+	// request ends.
+	Streams *sync.WaitGroup
+
+	Batches *runs.Keeper     // what runners report
+	Past    *archive.Archive // leases that have ended; nil: none
+	Audit   *audit.Log       // acts of authority and refusals; nil: none
+	Alerts  *alerts.Keeper   // nil: no rules are evaluated
+	// NoAlerts says why no rules are evaluated; empty: they are.
+	NoAlerts func() string
+	Hooks    *hooks.Keeper // nil: there are none
+
+	Log     *slog.Logger
+	Metrics http.Handler // the Prometheus page
+	// Nameless is the Prometheus page for callers who may not see the names of
+	// users; nil: Metrics has no names.
+	Nameless http.Handler
+	Host     string
+	Version  string
+	// Note returns a remark about all devices, such as why there are none; empty:
+	// there is nothing to say.
+	Note func() string
+	// Ready returns why the daemon cannot do its work; nil if it can.
+	Ready func() error
+	// Damaged lists the damaged state files that are kept; nil: none.
+	Damaged func() []string
+	// Remembered says what the past takes; nil or empty: there is nothing to say.
+	Remembered func() string
+	// Contained says what a daemon in a container cannot see; empty: it is not in a
+	// container.
+	Contained string
+
+	Guests []Guest // the routes of other doors
+
+	Door    doorkeeper.Keeper // who is signed in
+	PageURL func() string     // the address of the page for a browser of this machine; empty, nil: there is none
+}
+
+// Guest is a route of another door. This one checks who may use it.
+type Guest struct {
+	Operation *huma.Operation
+	MediaType string // of the answer
+	Serve     func(w http.ResponseWriter, r *http.Request, who access.Actor)
+}
+
+func registerGuests(s *server) {
+	for _, g := range s.Guests {
+		s.raw(g.Operation, g.MediaType, func(w http.ResponseWriter, r *http.Request) { g.Serve(w, r, identityOf(r.Context()).Actor) })
+	}
+}
+
+// Settings is the configuration in force.
+type Settings interface {
+	GPU() api.GPUConfig
+	Fields() []api.ConfigField
+	// Change applies a JSON object with any settings that can change at run time,
+	// wholly or not at all.
+	Change(ctx context.Context, by access.Actor, body []byte) error
+	// Reload reads the sources again, and applies them wholly or not at all.
+	Reload(by access.Actor) (api.ConfigReload, error)
+}
+
+// server serves the API. Its methods are the operations.
+type server struct {
+	Keepers
+	mux    *http.ServeMux
+	api    huma.API
+	routes []string     // "METHOD /path" of every route
+	bodies bodies       // of the lease stream
+	turns  turns.Keeper // of users who are not administrators
+	seed   maphash.Seed // of hide
+}
+
+// New returns a handler that serves every path of the API.
+func New(k Keepers) http.Handler { return build(k) }
+
+func build(k Keepers) *server {
+	if k.Batches == nil {
+		k.Batches = runs.New(func(gpu.Event) {}, func(string) bool { return false }, func(lease.Owner, string) bool { return false })
+	}
+	if k.Past == nil {
+		k.Past = archive.New()
+	}
+	if k.Door.Sessions == nil {
+		k.Door.Sessions = sessions.New()
+	}
+	s := &server{Keepers: k, mux: http.NewServeMux(), seed: maphash.MakeSeed()}
+	config := huma.DefaultConfig("berth", k.Version)
+	config.DocsPath, config.SchemasPath, config.OpenAPIPath, config.CreateHooks = "", "", "", nil
+	config.Transformers = []huma.Transformer{asProblem, s.noteRefusal}
+	config.RejectUnknownQueryParameters = true
+	apitext.NameOptionals(config.Components.Schemas)
+	s.api = humago.New(recorder{s}, config)
+
+	registerDevices(s)
+	registerLeases(s)
+	registerTrim(s)
+	registerPace(s)
+	registerReclaim(s)
+	registerStream(s)
+	registerPlans(s)
+	registerExec(s)
+	registerBatches(s)
+	registerMeasurements(s)
+	registerEnergy(s)
+	registerOperations(s)
+	registerPast(s)
+	registerOrphans(s)
+	registerCare(s)
+	registerSettings(s)
+	registerAudit(s)
+	registerAlerts(s)
+	registerHooks(s)
+	registerEvents(s)
+	registerDaemon(s)
+	registerAccess(s)
+	registerSessions(s)
+	registerGuests(s)
+	apitext.Describe(s.api.OpenAPI(), verbs, schemaOf[api.Problem](s.api))
+	return s
+}
+
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer s.recover(w, r)
+	answer, pattern := s.route(r)
+	if pattern == "" {
+		notServed(s.mux, w, r, answer)
+		return
+	}
+	who := standingOf(r.Context())
+	if refusal := mayUse(pattern, who); refusal != nil {
+		if who.Role == access.Stranger && doorkeeper.Of(r.Context()).NeedsToken() {
+			refusal = doorkeeper.Unauthorized(w, "unauthorized", "Callers from containers need a token here")
+		}
+		s.Refuse(w, r, refusal)
+		return
+	}
+	s.inTurn(w, r, pattern, who)
+}
+
+// recover limits a panic to the request that caused it.
+func (s *server) recover(w http.ResponseWriter, r *http.Request) {
+	switch cause := recover(); cause {
+	case nil:
+	case http.ErrAbortHandler:
+		panic(cause)
+	default:
+		writeProblem(w, s.mistake(cause, "method", r.Method, "path", r.URL.Path))
+	}
+}
+
+// mistake logs a panic and returns the problem for its caller.
+func (s *server) mistake(cause any, where ...any) *api.Problem {
+	s.Log.Error("a request failed inside the daemon", append(where, "cause", cause, "stack", string(debug.Stack()))...)
+	return problem(http.StatusInternalServerError, "internal", "This is a bug in berth, not a mistake in the request. The log of the daemon has the details; please report it.")
+}
+
+// recorder records every route before it adds it to the multiplexer, so that a
+// test can compare the routes with the OpenAPI text. It panics if verbs does not
+// list the route: nobody has decided yet who may use it.
+type recorder struct{ *server }
+
+func (r recorder) HandleFunc(pattern string, f func(http.ResponseWriter, *http.Request)) {
+	if _, listed := verbs[pattern]; !listed {
+		panic("httpapi: the route " + pattern + " has no verb: enter it in verbs and in docs/access.md")
+	}
+	r.routes = append(r.routes, pattern)
+	if strings.HasSuffix(pattern, " /") { // the multiplexer would take it for every path
+		pattern += onlyThis
+	}
+	r.mux.HandleFunc(pattern, f)
+}
+
+// onlyThis ends a pattern of the multiplexer that matches one path ending in a slash.
+const onlyThis = "{$}"
+
+// route returns what answers a request, and its route, as verbs lists it; empty: there
+// is none.
+func (s *server) route(r *http.Request) (http.Handler, string) {
+	answer, pattern := s.mux.Handler(r)
+	return answer, strings.TrimSuffix(pattern, onlyThis)
+}
+
+// raw serves a path whose answer is not one JSON object, and describes it.
+func (s *server) raw(op *huma.Operation, mediaType string, f http.HandlerFunc) {
+	if op.Responses == nil {
+		op.Responses = map[string]*huma.Response{}
+	}
+	op.Responses["200"] = &huma.Response{Description: "OK", Content: map[string]*huma.MediaType{mediaType: {}}}
+	s.api.OpenAPI().AddOperation(op)
+	recorder{s}.HandleFunc(op.Method+" "+op.Path, f)
+}

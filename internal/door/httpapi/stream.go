@@ -1,0 +1,219 @@
+package httpapi
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/door/wire"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/turns"
+	"github.com/berth-gpu/berth/internal/text/words"
+)
+
+const (
+	// maxCalls is how many calls may be under way on one stream.
+	maxCalls = 1024
+	// farewell is how long a stream may take to send its last answers when the
+	// daemon stops.
+	farewell = time.Second
+)
+
+func registerStream(s *server) {
+	op := &huma.Operation{
+		OperationID: "lease-stream", Method: http.MethodPost, Path: wire.Path, Tags: []string{"leases"},
+		Summary: "Acquire, renew and release over one connection, with less overhead than HTTP",
+		Description: "Send Connection: Upgrade and Upgrade: " + wire.Protocol + ". After the 101 both sides send frames, as docs/lease-protocol.md " +
+			"specifies them; bodies, answers and problem codes are those of the paths that do the same. When the connection ends, the daemon withdraws its waiting requests.",
+		Parameters: []*huma.Param{{
+			Name: "Upgrade", In: "header", Required: true, Schema: &huma.Schema{Type: "string", Enum: []any{wire.Protocol}},
+		}},
+		Errors: []int{http.StatusUpgradeRequired},
+	}
+	s.raw(op, "application/octet-stream", s.stream)
+	op.Responses["101"] = &huma.Response{Description: "The connection is a lease stream from here on."}
+	delete(op.Responses, "200")
+	s.bodies = bodies{
+		registry: s.api.OpenAPI().Components.Schemas,
+		acquire:  schemaOf[api.LeaseRequest](s.api),
+		release:  unlisted[api.Release](s.api),
+		renew:    unlisted[api.Renewal](s.api),
+	}
+}
+
+func (s *server) stream(w http.ResponseWriter, r *http.Request) {
+	if !strings.EqualFold(r.Header.Get("Upgrade"), wire.Protocol) {
+		w.Header().Set("Upgrade", wire.Protocol)
+		writeProblem(w, problem(http.StatusUpgradeRequired, "upgrade_required",
+			"This path is for a stream: send Connection: Upgrade and Upgrade: %s. POST /api/leases takes one request at a time.", wire.Protocol))
+		return
+	}
+	s.Streams.Add(1) // before Hijack, while the server still waits for the connection
+	defer s.Streams.Done()
+	conn, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		writeProblem(w, problem(http.StatusNotImplemented, "no_stream", "This connection cannot become a stream. Use POST /api/leases."))
+		return
+	}
+	defer conn.Close()
+	if _, err := conn.Write([]byte("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + wire.Protocol + "\r\n\r\n")); err != nil {
+		return
+	}
+	st := newStream(s, r.Context(), conn, buffered.Reader)
+	who := standingOf(r.Context())
+	st.uid = turns.LineOf(who)
+	if !exceeds(who) {
+		var leave func()
+		st.queue, leave = s.turns.Join(turns.LineOf(who), limitsOf(r.Context()))
+		defer leave()
+	}
+	st.serve()
+}
+
+// leaseStream serves the calls of one connection.
+type leaseStream struct {
+	*server
+	conn   net.Conn
+	in     *wire.Reader
+	ctx    context.Context // ends with the connection, or with the daemon
+	cancel context.CancelFunc
+
+	most    int            // calls that may be under way at once
+	queue   *turns.Queue   // of the user; nil: an administrator, who has none
+	uid     int            // of the user
+	working sync.WaitGroup // goroutines that run calls
+	jobs    chan job       // for the idle ones of them
+	resting chan struct{}  // holds a token for each idle one
+
+	// writing guards the sending half of conn, and out.
+	writing sync.Mutex
+	out     []byte
+
+	// mu guards calls, which has the function to withdraw each call under way.
+	mu    sync.Mutex
+	calls map[uint32]context.CancelFunc
+}
+
+func newStream(s *server, ctx context.Context, conn net.Conn, in *bufio.Reader) *leaseStream {
+	st := &leaseStream{
+		server: s, conn: conn, in: wire.NewReader(in, wire.MaxRequest), calls: map[uint32]context.CancelFunc{}, most: maxCalls,
+		jobs: make(chan job), resting: make(chan struct{}, maxResting),
+	}
+	st.ctx, st.cancel = context.WithCancel(ctx)
+	return st
+}
+
+// serve takes calls until the connection ends, the daemon stops, or a frame is not
+// valid. Then it withdraws the calls that wait.
+func (st *leaseStream) serve() {
+	hurry := context.AfterFunc(st.ctx, func() {
+		_ = st.conn.SetReadDeadline(time.Now())
+		_ = st.conn.SetWriteDeadline(time.Now().Add(farewell))
+	})
+	defer hurry()
+	for {
+		frame, err := st.in.Next()
+		if err == nil {
+			err = st.take(frame)
+		}
+		if err == nil {
+			continue
+		}
+		if size := (*wire.SizeError)(nil); errors.As(err, &size) {
+			err = badFrame("%v", size)
+		}
+		if bad := (*api.Problem)(nil); errors.As(err, &bad) {
+			st.refuse(frame.Number, bad)
+		}
+		break
+	}
+	st.cancel()
+	close(st.jobs)
+	st.working.Wait()
+}
+
+// badFrame returns the problem of a frame that ends the stream.
+func badFrame(format string, args ...any) *api.Problem {
+	return problem(http.StatusBadRequest, "bad_frame", "%s. The stream ends here; docs/lease-protocol.md describes the frames.",
+		words.UpperFirst(fmt.Sprintf(format, args...)))
+}
+
+// take begins a call. A problem that it returns ends the stream: so does a call of a
+// caller whose role was taken away since the stream began.
+func (st *leaseStream) take(f wire.Frame) error {
+	if refused := mayUse("POST "+wire.Path, standingOf(st.ctx)); refused != nil {
+		return refused
+	}
+	switch f.Kind {
+	case wire.Acquire:
+		b := new(api.LeaseRequest)
+		return st.begin(f, st.bodies.acquire, (*wire.RequestBody)(b), func(ctx context.Context) (wire.Body, error) {
+			granted, err := st.Desk.Acquire(ctx, askerOf(ctx), *b)
+			if err != nil {
+				return nil, problemOf(asID(err))
+			}
+			return (*wire.LeaseBody)(&granted), nil
+		})
+	case wire.Release:
+		b := new(wire.ReleaseBody)
+		return st.begin(f, st.bodies.release, b, func(ctx context.Context) (wire.Body, error) {
+			ended, err := st.Desk.Release(ctx, askerOf(ctx), lease.Name{User: b.User, ID: b.ID}, b.Fence)
+			if err != nil {
+				return nil, problemOf(err)
+			}
+			return (*wire.EndedBody)(&ended), nil
+		})
+	case wire.Renew:
+		b := new(wire.RenewalBody)
+		return st.begin(f, st.bodies.renew, b, func(ctx context.Context) (wire.Body, error) {
+			renewed, err := st.Desk.Renew(ctx, askerOf(ctx), lease.Name{User: b.User, ID: b.ID}, api.Renew{Fence: b.Fence, TTL: b.TTL})
+			if err != nil {
+				return nil, problemOf(err)
+			}
+			return (*wire.LeaseBody)(&renewed), nil
+		})
+	case wire.Cancel:
+		st.withdraw(f.Number)
+		return nil
+	}
+	return badFrame("there is no frame of kind %d", f.Kind)
+}
+
+// send writes an answer. It closes the connection of a caller that does not read;
+// serve then ends, because reading fails too.
+func (st *leaseStream) send(kind wire.Kind, number uint32, body wire.Body) {
+	st.writing.Lock()
+	defer st.writing.Unlock()
+	st.out = wire.Append(st.out[:0], kind, number, body)
+	if _, err := st.conn.Write(st.out); err != nil {
+		_ = st.conn.Close()
+	}
+}
+
+func (st *leaseStream) refuse(number uint32, err error) {
+	if p := (*api.Problem)(nil); errors.As(err, &p) {
+		st.refused(st.ctx, http.MethodPost, wire.Path, "POST "+wire.Path, p)
+	}
+	st.send(wire.Refused, number, refusal{err})
+}
+
+// refusal is a problem as the body of a frame.
+type refusal struct{ error }
+
+func (r refusal) Append(dst []byte) []byte {
+	text, err := json.Marshal(r.error)
+	if err != nil {
+		panic(err) // cannot happen: problems are made in this package
+	}
+	return append(dst, text...)
+}

@@ -1,0 +1,236 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"reflect"
+	"slices"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/door/wire"
+	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/lease/turns"
+)
+
+// maxResting is how many idle goroutines of a stream wait for the next call. A
+// goroutine that has run a call has the stack for it; a new one has to grow it
+// first.
+const maxResting = 4
+
+// job is a call to run.
+type job struct {
+	number uint32
+	ctx    context.Context
+	cancel context.CancelFunc
+	do     func(context.Context) (wire.Body, error)
+}
+
+// quick is the body of a frame. Read decodes a body that is written in the usual
+// way, and returns false for any other.
+type quick interface{ Read(data []byte) bool }
+
+// begin decodes the body of a call into asked, and runs the call, usually in
+// another goroutine. It answers the call with a problem if the body is wrong. It
+// returns an error that ends the stream if the frame is wrong.
+func (st *leaseStream) begin(f wire.Frame, schema *huma.Schema, asked quick, do func(context.Context) (wire.Body, error)) error {
+	if f.Number == 0 {
+		return badFrame("a call must have a number above 0")
+	}
+	if st.queue != nil {
+		st.queue.Limit(limitsOf(st.ctx)) // they may have changed since the stream began
+	}
+	if !st.queue.Pace(st.ctx) {
+		return st.ctx.Err()
+	}
+	t := st.queue.Enter(st.ctx, turns.Light)
+	if t == nil {
+		return st.ctx.Err()
+	}
+	wrong := st.bodies.read(f.Body, schema, asked)
+	if wrong != nil {
+		st.refuse(f.Number, wrong)
+	}
+	t.Leave()
+	if wrong != nil {
+		return nil
+	}
+	st.turns.Note(st.uid)
+	wait := mayWait(asked)
+	j := job{number: f.Number, ctx: st.ctx, cancel: func() {}, do: do}
+	if wait {
+		j.ctx, j.cancel = context.WithCancel(st.ctx)
+	}
+	st.mu.Lock()
+	_, twice := st.calls[j.number]
+	full := len(st.calls) >= st.most || st.queue != nil && st.queue.Calls.Load() >= mostCalls
+	if !twice && !full {
+		st.calls[j.number] = j.cancel
+		st.count(1)
+	}
+	st.mu.Unlock()
+	switch {
+	case twice:
+		j.cancel()
+		return badFrame("number %d is used twice: the first call is still under way", j.number)
+	case full:
+		j.cancel()
+		st.refuse(j.number, problem(http.StatusTooManyRequests, "too_many_calls",
+			"Too many calls are under way: at most %d on one stream, and %d of one user. Wait for one of them to end.", st.most, mostCalls))
+	case !wait && !st.in.More():
+		// The call takes no longer than the disk does. The calls that come meanwhile
+		// share the next write to the disk.
+		st.finish(j)
+	default:
+		st.hand(j)
+	}
+	return nil
+}
+
+// mayWait reports whether a call may wait for its turn.
+func mayWait(asked any) bool {
+	r, is := asked.(*wire.RequestBody)
+	return is && r.Timeout != gpu.Some(0.0)
+}
+
+// hand gives a job to an idle goroutine, or to a new one.
+func (st *leaseStream) hand(j job) {
+	select {
+	case st.jobs <- j:
+	default:
+		st.working.Go(func() { st.work(j) })
+	}
+}
+
+// work runs j and then the calls from st.jobs. It returns if enough goroutines are
+// idle already.
+func (st *leaseStream) work(j job) {
+	for more := true; more; {
+		st.finish(j)
+		select {
+		case st.resting <- struct{}{}:
+			j, more = <-st.jobs
+			<-st.resting
+		default:
+			return // enough goroutines are idle already
+		}
+	}
+}
+
+// finish waits for a turn of the user, runs a call and answers it.
+func (st *leaseStream) finish(j job) {
+	var result wire.Body
+	err := error(nil)
+	t := st.queue.Enter(j.ctx, turns.Light)
+	if t == nil {
+		t, err = new(turns.Turn), problemOf(context.Cause(j.ctx)) // the answer needs no turn
+	} else {
+		result, err = st.guarded(j, t)
+	}
+	defer t.Leave()
+	j.cancel()
+	st.mu.Lock()
+	delete(st.calls, j.number) // before the answer, after which the caller may use the number again
+	st.count(-1)
+	st.mu.Unlock()
+	if err != nil {
+		st.refuse(j.number, err)
+		return
+	}
+	st.send(wire.Done, j.number, result)
+}
+
+// count adds n to the number of calls of the user.
+func (st *leaseStream) count(n int64) {
+	if st.queue != nil {
+		st.queue.Calls.Add(n)
+	}
+}
+
+// guarded runs a call and limits a panic to it.
+func (st *leaseStream) guarded(j job, t *turns.Turn) (result wire.Body, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = st.mistake(cause, "path", wire.Path)
+		}
+	}()
+	if st.queue == nil {
+		return j.do(j.ctx)
+	}
+	return j.do(context.WithValue(j.ctx, turnKey{}, t))
+}
+
+// withdraw makes a call stop waiting; finish then answers it. It does nothing for a
+// call that is answered already.
+func (st *leaseStream) withdraw(number uint32) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if cancel := st.calls[number]; cancel != nil {
+		cancel()
+	}
+}
+
+// bodies decodes the bodies of frames. It validates them against the same schemas
+// as the bodies of HTTP requests.
+type bodies struct {
+	registry                huma.Registry
+	acquire, release, renew *huma.Schema
+}
+
+func schemaOf[T any](a huma.API) *huma.Schema {
+	return a.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")
+}
+
+// unlisted returns the schema of a type that no path takes, so that the API
+// description does not list it.
+func unlisted[T any](a huma.API) *huma.Schema {
+	return huma.SchemaFromType(a.OpenAPI().Components.Schemas, reflect.TypeFor[T]())
+}
+
+// read decodes a body, or returns what is wrong with it. A body that the quick way
+// accepts is valid, except for a policy that does not exist.
+func (b *bodies) read(body []byte, schema *huma.Schema, into quick) error {
+	if into.Read(body) && knownPolicy(into) {
+		return nil
+	}
+	if len(body) == 0 {
+		return wrongBody(http.StatusBadRequest, "request body is required")
+	}
+	var plain any
+	if err := json.Unmarshal(body, &plain); err != nil {
+		return wrongBody(http.StatusBadRequest, "validation failed", err)
+	}
+	var found huma.ValidateResult
+	path := huma.NewPathBuffer([]byte("body"), len("body"))
+	huma.Validate(b.registry, schema, path, huma.ModeWriteToServer, plain, &found)
+	if len(found.Errors) > 0 {
+		return wrongBody(http.StatusUnprocessableEntity, "validation failed", found.Errors...)
+	}
+	reflect.ValueOf(into).Elem().SetZero() // the quick way may have set some fields
+	if err := json.Unmarshal(body, into); err != nil {
+		return wrongBody(http.StatusUnprocessableEntity, "validation failed", err)
+	}
+	return nil
+}
+
+// knownPolicy reports whether a body names no policy, or one that exists.
+func knownPolicy(asked any) bool {
+	r, is := asked.(*wire.RequestBody)
+	return !is || r.Policy == "" || slices.Contains(placement.PolicyNames(), r.Policy)
+}
+
+// wrongBody returns the problem that the same body would get over HTTP.
+func wrongBody(status int, detail string, errs ...error) error {
+	model := &huma.ErrorModel{Status: status, Detail: detail}
+	for _, err := range errs {
+		detail := &huma.ErrorDetail{Location: "body", Message: err.Error()}
+		errors.As(err, &detail)
+		model.Errors = append(model.Errors, detail)
+	}
+	p, _ := asProblem(nil, "", model)
+	return p.(*api.Problem)
+}

@@ -1,0 +1,161 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/door/apitext"
+	"github.com/berth-gpu/berth/internal/lease/quota"
+	"github.com/berth-gpu/berth/internal/lease/turns"
+)
+
+// The most that one user may have under way at a time, except for administrators.
+// A user who asks without end slows down nobody else.
+const (
+	// mostCalls is how many calls of lease streams, waiting ones included.
+	mostCalls = 2048
+	// smallBody is the largest body of a light request. The daemon reads larger
+	// bodies one after the other, so that they do not fill the memory.
+	smallBody = 64 << 10
+)
+
+// withoutTurn reports whether a request on a route takes no turn: a stream takes
+// turns itself, a try to sign in that fails must delay nobody else, and a probe or a file of
+// the page is less work than taking one.
+func withoutTurn(pattern string) bool {
+	switch pattern {
+	case "GET /healthz", "GET /readyz", "GET /", "GET /favicon.svg", "GET /assets/{file}", "POST /api/session", "GET /api/events", "POST /api/leases/stream":
+		return true
+	}
+	return false
+}
+
+// weightOf returns how much work a request on a route makes.
+func weightOf(pattern string, r *http.Request) turns.Weight {
+	switch pattern {
+	case "POST /api/optimize", "GET /api/leases", "GET /api/energy", "GET /api/measurements", "GET /api/orphans", "GET /api/past/leases", "GET /api/audit", "GET /api/batches", "GET /api/gpu/metrics/history",
+		"GET /metrics", "POST /api/plans", "POST /api/plans/run":
+		return turns.Heavy
+	}
+	if strings.HasPrefix(pattern, "GET /api/gpu/status") && r.URL.Query().Get("leases") == "true" {
+		return turns.Heavy // it lists the leases
+	}
+	if strings.Contains(pattern, " /api/v1/") {
+		return turns.Query
+	}
+	if r.ContentLength > smallBody || r.ContentLength < 0 {
+		return turns.Heavy
+	}
+	return turns.Light
+}
+
+// turnKey is the context key of the turn of a request.
+type turnKey struct{}
+
+// inTurn waits for a turn of the user and serves the request.
+func (s *server) inTurn(w http.ResponseWriter, r *http.Request, pattern string, who access.Actor) {
+	if r.ContentLength != 0 {
+		r.Body = wholeBody{r.Body}
+	}
+	if exceeds(who) || withoutTurn(pattern) {
+		s.turns.Note(turns.LineOf(who))
+		s.mux.ServeHTTP(w, r)
+		return
+	}
+	weight := weightOf(pattern, r)
+	q, leave := s.turns.Join(turns.LineOf(who), limitsOf(r.Context()))
+	defer leave()
+	if weight == turns.Light {
+		if !arrived(r) {
+			writeProblem(w, problem(http.StatusRequestTimeout, "request_timeout", apitext.BodyMissing))
+			return
+		}
+		w = settled{w}
+	}
+	if !q.Pace(r.Context()) {
+		writeProblem(w, noTurn())
+		return
+	}
+	t := enter(r.Context(), q, weight)
+	if t == nil {
+		writeProblem(w, noTurn())
+		return
+	}
+	defer t.Leave()
+	s.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), turnKey{}, t)))
+}
+
+// queryWait is how long a query waits for the turn of its user.
+const queryWait = 10 * time.Second
+
+// enter waits for a turn. A query gives up where others of its user take too long.
+func enter(ctx context.Context, q *turns.Queue, w turns.Weight) *turns.Turn {
+	if w == turns.Query {
+		limited, cancel := context.WithTimeout(ctx, queryWait)
+		defer cancel()
+		ctx = limited
+	}
+	return q.Enter(ctx, w)
+}
+
+// noTurn is the answer to a request that had no turn in time. Mostly its caller has
+// left, and nobody reads it.
+func noTurn() *api.Problem {
+	return problem(http.StatusTooManyRequests, "no_turn", "Other requests of yours are under way, and this one had no turn in time. Nothing was changed: send it again, with fewer at a time.")
+}
+
+// arrived reads a small body before the request takes a turn, so that a slow client
+// keeps nobody waiting. It returns false if the body does not arrive whole.
+func arrived(r *http.Request) bool {
+	if r.ContentLength <= 0 {
+		return true
+	}
+	body := make([]byte, r.ContentLength)
+	if _, err := io.ReadFull(r.Body, body); err != nil {
+		return false
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return true
+}
+
+// settled answers a request whose body has arrived. The framework gives each body
+// five seconds by a deadline on the connection. From the end of the body on, the
+// server reads the connection to learn that the caller has left, and would take the
+// deadline for that.
+type settled struct{ http.ResponseWriter }
+
+// SetReadDeadline does nothing: there is nothing left to read.
+func (settled) SetReadDeadline(time.Time) error { return nil }
+
+// Unwrap returns the writer, for http.ResponseController.
+func (s settled) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+
+// wholeBody is a body whose errors are those of the caller. The framework would
+// answer a body that is cut off with 500, and only one that is late with 408.
+type wholeBody struct{ io.ReadCloser }
+
+func (b wholeBody) Read(into []byte) (int, error) {
+	n, err := b.ReadCloser.Read(into)
+	if err != nil && err != io.EOF {
+		err = &cutOffError{err}
+	}
+	return n, err
+}
+
+// cutOffError is a body that did not arrive whole. It is a net.Error, by which the
+// framework knows what to answer.
+type cutOffError struct{ error }
+
+func (e *cutOffError) Unwrap() error   { return e.error }
+func (e *cutOffError) Timeout() bool   { return true }
+func (e *cutOffError) Temporary() bool { return false }
+
+func tooManyStreams(l *quota.Limits) *api.Problem {
+	return problem(http.StatusTooManyRequests, "too_many_streams", "You have %d event streams open, which is your limit (%s). Close one first.", l.Streams.Or(0), l.Streams.Source)
+}

@@ -1,0 +1,109 @@
+package peercred
+
+import (
+	"net"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-gpu/berth/internal/access"
+)
+
+// Unix identifies the other end of a Unix socket: the user and the process that
+// connected. If the process is gone, or another one may have its number, only
+// the user is known.
+func (k *Kernel) Unix(c *net.UnixConn) access.Peer {
+	p := at(access.Socket)
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return p
+	}
+	_ = raw.Control(func(fd uintptr) { k.credentials(int(fd), &p) }) // an error leaves p as it is: unknown
+	return p
+}
+
+// User identifies only the user at the other end of a Unix socket. That costs
+// little.
+func (k *Kernel) User(c *net.UnixConn) access.Peer {
+	p := at(access.Socket)
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return p
+	}
+	_ = raw.Control(func(fd uintptr) {
+		if peer, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+			p.UID = k.user(peer.Uid)
+		}
+	})
+	return p
+}
+
+func (k *Kernel) credentials(fd int, p *access.Peer) {
+	peer, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		return
+	}
+	p.UID, p.Groups = k.user(peer.Uid), k.groups(fd, peer.Gid)
+	if peer.Pid <= 0 { // it is outside of the PID namespace of the daemon
+		return
+	}
+	pidfd, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEERPIDFD)
+	pinned := err == nil
+	if pinned {
+		defer unix.Close(pidfd)
+	} else if err != unix.ENOPROTOOPT { // a kernel before 6.5 has no such option
+		return
+	}
+	before, err := k.processes.Identify(int(peer.Pid))
+	if err != nil {
+		return
+	}
+	found := *p
+	k.settle(&found, before)
+	// What was read is about the process that connected only if that still has
+	// its number: a pidfd shows its end, and without one the start time is read
+	// again.
+	if pinned && ended(pidfd) {
+		return
+	}
+	if after, err := k.processes.Identify(before.PID); err == nil && after == before {
+		*p = found
+	}
+}
+
+// groups returns the groups that the other end had when it connected: its own and
+// the supplementary ones. It returns nil if the kernel does not say, or if the
+// daemon cannot tell groups apart.
+func (k *Kernel) groups(fd int, own uint32) []int {
+	if !k.grouped {
+		return nil
+	}
+	list := make([]uint32, 32) // most users have fewer
+	for {
+		size := uint32(len(list) * 4)
+		_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_PEERGROUPS,
+			uintptr(unsafe.Pointer(&list[0])), uintptr(unsafe.Pointer(&size)), 0)
+		if errno == unix.ERANGE && int(size/4) > len(list) && size <= 1<<18 { // the kernel says how many there are
+			list = make([]uint32, size/4)
+			continue
+		}
+		if errno != 0 {
+			return nil
+		}
+		groups := []int{int(own)}
+		for _, gid := range list[:size/4] {
+			groups = append(groups, int(gid))
+		}
+		return groups
+	}
+}
+
+// ended asks a pidfd, without waiting, whether its process has ended.
+func ended(pidfd int) bool {
+	for {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0)
+		if err != unix.EINTR {
+			return err != nil || n > 0
+		}
+	}
+}
