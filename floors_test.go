@@ -24,14 +24,14 @@ const picture = `
 10  BINARIES   cmd/berth  cmd/berth-serve
  9  WIRING     daemon  cli
  8  DOORS      door/httpapi  door/promexport  cli/look  cli/leasing  cli/work  cli/rights  cli/upkeep  door/promapi  door/webui  cli/top
- 7  SERVICES   desk  desk/oversight  crew  desk/doctor  console  door/apitext  enforce/throttle  enforce/checkup  enforce/reclaim  enforce/parking  door/doorkeeper
+ 7  SERVICES   desk  desk/oversight  cli/programs  desk/doctor  cli/console  door/apitext  enforce/throttle  enforce/checkup  enforce/reclaim  enforce/parking  door/doorkeeper
  6  KEEPERS    lease/ledger  health/monitor  batch  history/events  history/hooks  lease/peaks  lease/archive  lease/audit  batch/runs  history/throughput  history/labels  access/users  enforce/watchdog  desk/tokens  door/tries  lease/turns  health/drains  history/joules  enforce/idle  history/alerts  door/sessions
-    ADAPTERS   device/nvml  device/sim  file/journal/filelog  batch/worker  batch/libprobe  batch/runner  process/mps  door/peercred  file/logqueue  history/hookcall  process/cgroup  enforce/pacer  device/amd  device/intel  device/exam  device/prover  process/devicelock  history/rulefile  deploy/prometheus  history/past  history/query  kubectl
+    ADAPTERS   device/nvml  device/sim  file/journal/filelog  batch/worker  batch/libprobe  batch/runner  process/mps  door/peercred  file/logqueue  history/hookcall  process/cgroup  enforce/pacer  device/amd  device/intel  device/exam  device/prover  process/devicelock  history/rulefile  deploy/prometheus  history/past  history/query  cli/kubectl
  5  SEAMS      client  process  process/watch  device  file/journal  process/child  process/cexec  file/wholefile  file/appendfile  file/ownfile  lease/ways  batch/outcome  batch/record  device/drm  device/cuda  door/problems
-    DECISIONS  tui
- 4  DECISIONS  batch/pipeline  batch/planview  view  nodeview
+    DECISIONS  cli/tui
+ 4  DECISIONS  batch/pipeline  batch/planview  cli/view  cli/nodeview
  3  DECISIONS  lease/placement  process/launch  door/wire  lease/quota  lease/allowance  lease/notice  enforce/slowdown  lease/attribution
- 2  DECISIONS  lease  config  health/thermal  health/heat  health  history/backlog  history/report  process/kinship  device/residue  lease/audit/chain  batch/chunk  batch/rawjson  device/proof  history/energy  enforce/pace  device/park  history/alert  history/rollup  history/report/page  fleet
+ 2  DECISIONS  lease  config  health/thermal  health/heat  health  history/backlog  history/report  process/kinship  device/residue  lease/audit/chain  batch/chunk  batch/rawjson  device/proof  history/energy  enforce/pace  device/park  history/alert  history/rollup  history/report/page  cli/fleet
  1  GROUND     api  text/document  text/term  access  lease/stored  device/trace  lease/filling  text/flagvalue  device/nvml/xid  lease/alarm  history/series  text/chart
  0  WORDS      gpu  text/words
 `

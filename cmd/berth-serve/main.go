@@ -16,9 +16,9 @@ import (
 
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/cli"
+	"github.com/berth-gpu/berth/internal/cli/programs"
 	"github.com/berth-gpu/berth/internal/cli/top"
 	"github.com/berth-gpu/berth/internal/config"
-	"github.com/berth-gpu/berth/internal/crew"
 	"github.com/berth-gpu/berth/internal/daemon"
 )
 
@@ -34,7 +34,7 @@ func main() {
 	}
 	ctx, stop := cli.UntilSignal(os.Interrupt, syscall.SIGTERM)
 	env := cli.ThisMachine(version)
-	env.Become, env.Top = crew.Become, top.Run
+	env.Become, env.Top = programs.Become, top.Run
 	env.Serve, env.Local, env.Probe = serve, local, daemon.Probe
 	env.Settings = func(file string) (*config.Settings, error) { return daemon.Load(sources(file, nil)) }
 	code := cli.Run(ctx, env, os.Args[1:])

@@ -22,10 +22,10 @@ import (
 
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/cli"
+	"github.com/berth-gpu/berth/internal/cli/console"
+	"github.com/berth-gpu/berth/internal/cli/programs"
 	"github.com/berth-gpu/berth/internal/cli/upkeep"
 	"github.com/berth-gpu/berth/internal/config"
-	"github.com/berth-gpu/berth/internal/console"
-	"github.com/berth-gpu/berth/internal/crew"
 	"github.com/berth-gpu/berth/internal/desk/doctor"
 )
 
@@ -35,7 +35,7 @@ var version = "dev"
 func main() {
 	ctx, stop := cli.UntilSignal(os.Interrupt, syscall.SIGTERM)
 	env := cli.ThisMachine(version)
-	env.Become = crew.Become
+	env.Become = programs.Become
 	env.Serve = func(context.Context, upkeep.ServeOptions) error { return becomeWhole() }
 	env.Local = func(context.Context, string) (*client.Client, func(), error) { return nil, nil, becomeWhole() }
 	env.Top = func(context.Context, *console.Console, console.Live) error { return becomeWhole() }
@@ -58,7 +58,7 @@ func becomeWhole() error {
 	if err != nil {
 		return err
 	}
-	return crew.Become(file, os.Args, os.Environ())
+	return programs.Become(file, os.Args, os.Environ())
 }
 
 // findWhole looks beside this program first: the two are built together.

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/cli"
-	"github.com/berth-gpu/berth/internal/console"
+	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/daemon/daemontest"
 )
 

@@ -6,12 +6,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/leasing"
 	"github.com/berth-gpu/berth/internal/cli/look"
 	"github.com/berth-gpu/berth/internal/cli/rights"
 	"github.com/berth-gpu/berth/internal/cli/upkeep"
 	"github.com/berth-gpu/berth/internal/cli/work"
-	"github.com/berth-gpu/berth/internal/console"
 )
 
 // Env is the world as the commands see it.

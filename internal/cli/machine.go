@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/berth-gpu/berth/internal/console"
+	"github.com/berth-gpu/berth/internal/cli/console"
 )
 
 // ThisMachine returns the world of a process on this machine. What needs other

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/cli"
-	"github.com/berth-gpu/berth/internal/console"
+	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/daemon"
 	"github.com/berth-gpu/berth/internal/daemon/daemontest"
 )

@@ -12,12 +12,12 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
-	"github.com/berth-gpu/berth/internal/console"
-	"github.com/berth-gpu/berth/internal/crew"
+	"github.com/berth-gpu/berth/internal/cli/console"
+	"github.com/berth-gpu/berth/internal/cli/programs"
+	"github.com/berth-gpu/berth/internal/cli/view"
 	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/process/launch"
 	"github.com/berth-gpu/berth/internal/text/term"
-	"github.com/berth-gpu/berth/internal/view"
 )
 
 type execOptions struct {
@@ -104,7 +104,7 @@ func (o *execOptions) run(ctx context.Context, command []string) error {
 	if err := o.request.Finish(command, rand.Text()); err != nil {
 		return console.Usage("%v", err)
 	}
-	program, err := crew.NewExec(o.request, command, o.Environ(), cmp.Or(o.Socket, o.Getenv("BERTH_SOCKET")))
+	program, err := programs.NewExec(o.request, command, o.Environ(), cmp.Or(o.Socket, o.Getenv("BERTH_SOCKET")))
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (o *execOptions) run(ctx context.Context, command []string) error {
 }
 
 // take asks for the lease and waits for it.
-func (o *execOptions) take(ctx context.Context, c *client.Client, program *crew.Exec) (api.Lease, error) {
+func (o *execOptions) take(ctx context.Context, c *client.Client, program *programs.Exec) (api.Lease, error) {
 	gpus, err := o.Indexes(ctx, c)
 	if err != nil {
 		return api.Lease{}, err
@@ -136,7 +136,7 @@ func (o *execOptions) take(ctx context.Context, c *client.Client, program *crew.
 }
 
 // show says what would happen, and takes nothing.
-func (o *execOptions) show(ctx context.Context, c *client.Client, program *crew.Exec) error {
+func (o *execOptions) show(ctx context.Context, c *client.Client, program *programs.Exec) error {
 	e, err := c.Explain(ctx, o.request.LeaseRequest)
 	if err != nil {
 		return err

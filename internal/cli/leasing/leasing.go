@@ -5,7 +5,7 @@ package leasing
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/berth-gpu/berth/internal/console"
+	"github.com/berth-gpu/berth/internal/cli/console"
 )
 
 // Become makes this process a program; it returns only if it cannot.

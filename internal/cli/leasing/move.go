@@ -7,9 +7,9 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
-	"github.com/berth-gpu/berth/internal/console"
+	"github.com/berth-gpu/berth/internal/cli/console"
+	"github.com/berth-gpu/berth/internal/cli/view"
 	"github.com/berth-gpu/berth/internal/text/term"
-	"github.com/berth-gpu/berth/internal/view"
 )
 
 // move asks the daemon to change a lease in a way that takes a while, and prints

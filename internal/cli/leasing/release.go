@@ -7,8 +7,8 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
-	"github.com/berth-gpu/berth/internal/console"
-	"github.com/berth-gpu/berth/internal/view"
+	"github.com/berth-gpu/berth/internal/cli/console"
+	"github.com/berth-gpu/berth/internal/cli/view"
 )
 
 type releaseOptions struct {

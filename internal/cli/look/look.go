@@ -5,7 +5,7 @@ package look
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/berth-gpu/berth/internal/console"
+	"github.com/berth-gpu/berth/internal/cli/console"
 )
 
 // Commands returns the commands that only look.

@@ -14,13 +14,13 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/console"
+	"github.com/berth-gpu/berth/internal/cli/console"
+	"github.com/berth-gpu/berth/internal/cli/view"
 	"github.com/berth-gpu/berth/internal/file/wholefile"
 	"github.com/berth-gpu/berth/internal/history/report"
 	"github.com/berth-gpu/berth/internal/history/report/page"
 	"github.com/berth-gpu/berth/internal/text/flagvalue"
 	"github.com/berth-gpu/berth/internal/text/words"
-	"github.com/berth-gpu/berth/internal/view"
 )
 
 type reportOptions struct {

@@ -7,9 +7,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/console"
-	"github.com/berth-gpu/berth/internal/nodeview"
-	"github.com/berth-gpu/berth/internal/view"
+	"github.com/berth-gpu/berth/internal/cli/console"
+	"github.com/berth-gpu/berth/internal/cli/nodeview"
+	"github.com/berth-gpu/berth/internal/cli/view"
 )
 
 type statusOptions struct {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-gpu/berth/internal/console"
+	"github.com/berth-gpu/berth/internal/cli/console"
 )
 
 // Top shows the live view until the user ends it, or one frame. It is handed in:

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-gpu/berth/internal/console"
-	"github.com/berth-gpu/berth/internal/view"
+	"github.com/berth-gpu/berth/internal/cli/console"
+	"github.com/berth-gpu/berth/internal/cli/view"
 )
 
 type quotaOptions struct {

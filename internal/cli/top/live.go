@@ -11,9 +11,9 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/cli/tui"
+	"github.com/berth-gpu/berth/internal/cli/view"
 	"github.com/berth-gpu/berth/internal/text/term"
-	"github.com/berth-gpu/berth/internal/tui"
-	"github.com/berth-gpu/berth/internal/view"
 )
 
 // What reaches the program beside keys.

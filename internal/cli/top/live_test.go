@@ -16,9 +16,9 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/console"
+	"github.com/berth-gpu/berth/internal/cli/console"
+	"github.com/berth-gpu/berth/internal/cli/tui"
 	"github.com/berth-gpu/berth/internal/daemon/daemontest"
-	"github.com/berth-gpu/berth/internal/tui"
 )
 
 // fake is a daemon with two devices that counts what it is asked. While it is

@@ -11,8 +11,8 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/console"
-	"github.com/berth-gpu/berth/internal/tui"
+	"github.com/berth-gpu/berth/internal/cli/console"
+	"github.com/berth-gpu/berth/internal/cli/tui"
 )
 
 // asker takes three seconds to ask two machines, and fails the second time.

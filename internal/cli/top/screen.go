@@ -9,7 +9,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/berth-gpu/berth/internal/tui"
+	"github.com/berth-gpu/berth/internal/cli/tui"
 )
 
 // screen is what berth top shows: one machine, or several.

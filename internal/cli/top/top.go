@@ -14,8 +14,8 @@ import (
 	"golang.org/x/term"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/console"
-	"github.com/berth-gpu/berth/internal/tui"
+	"github.com/berth-gpu/berth/internal/cli/console"
+	"github.com/berth-gpu/berth/internal/cli/tui"
 )
 
 type options struct {

@@ -11,9 +11,9 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/console"
+	"github.com/berth-gpu/berth/internal/cli/console"
+	"github.com/berth-gpu/berth/internal/cli/view"
 	"github.com/berth-gpu/berth/internal/text/term"
-	"github.com/berth-gpu/berth/internal/view"
 )
 
 type checkOptions struct {

@@ -3,8 +3,8 @@ package upkeep
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/config"
-	"github.com/berth-gpu/berth/internal/console"
 )
 
 func newConfigUnset(con *console.Console) *cobra.Command {

@@ -5,10 +5,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-gpu/berth/internal/cli/console"
+	"github.com/berth-gpu/berth/internal/cli/view"
 	"github.com/berth-gpu/berth/internal/config"
-	"github.com/berth-gpu/berth/internal/console"
 	"github.com/berth-gpu/berth/internal/desk/doctor"
-	"github.com/berth-gpu/berth/internal/view"
 )
 
 type doctorOptions struct {

@@ -3,7 +3,7 @@ package upkeep
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/berth-gpu/berth/internal/console"
+	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/desk/doctor"
 )
 

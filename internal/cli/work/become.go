@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-gpu/berth/internal/console"
-	"github.com/berth-gpu/berth/internal/crew"
+	"github.com/berth-gpu/berth/internal/cli/console"
+	"github.com/berth-gpu/berth/internal/cli/programs"
 )
 
 // becomeCommand is the hidden command that waits until the daemon sends the
@@ -25,8 +25,8 @@ func newBecome() *cobra.Command {
 }
 
 func become() error {
-	err := crew.Obey()
-	if errors.Is(err, crew.ErrNoOrder) {
+	err := programs.Obey()
+	if errors.Is(err, programs.ErrNoOrder) {
 		return console.ErrReported // nobody is left who would want to know
 	}
 	return err

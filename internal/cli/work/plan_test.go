@@ -15,11 +15,11 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/batch/pipeline"
-	"github.com/berth-gpu/berth/internal/console"
-	"github.com/berth-gpu/berth/internal/crew"
+	"github.com/berth-gpu/berth/internal/cli/console"
+	"github.com/berth-gpu/berth/internal/cli/programs"
+	"github.com/berth-gpu/berth/internal/cli/view"
 	"github.com/berth-gpu/berth/internal/text/term"
 	"github.com/berth-gpu/berth/internal/text/words"
-	"github.com/berth-gpu/berth/internal/view"
 )
 
 // testNow is when these tests look at the clock.
@@ -38,8 +38,8 @@ func newShown(terminal int) (p *progress, out, err *bytes.Buffer) {
 	return newProgress(con, plan, view.GPUs{"GPU-a": 0, "GPU-b": 1}), out, err
 }
 
-func on(uuid, name, placement string) crew.Result {
-	return crew.Result{
+func on(uuid, name, placement string) programs.Result {
+	return programs.Result{
 		Begun: testNow, Took: 12 * time.Second,
 		RunningRun: api.RunningRun{Name: name, Placement: placement, Planned: "GPU-a", Reason: "GPU 0: it is full", Lease: &api.Lease{Parts: []api.LeasePart{{GPU: uuid}}}},
 	}
@@ -65,7 +65,7 @@ func TestProgressInLines(t *testing.T) {
 	p.ended(first)
 	second.Err = errors.New("exit status 3")
 	p.ended(second)
-	p.end([]crew.Result{first, second})
+	p.end([]programs.Result{first, second})
 	want := `berth: plate.yaml: 2 runs, 2 side by side on GPUs, 1 wave
 berth: well[0] starts on GPU 0
 berth: well[1] starts on GPU 1, and not as planned: GPU 0: it is full
@@ -85,7 +85,7 @@ func TestProgressOnATerminal(t *testing.T) {
 	p.begin()
 	p.started(first)
 	p.ended(first)
-	p.end([]crew.Result{first})
+	p.end([]programs.Result{first})
 	counted := "██████████░░░░░░░░░░ 1 of 2 done, 0 running, 0 s"
 	if !strings.Contains(out.String(), "\r\x1b[Kberth: well[0] is done after 12 s\n"+counted) {
 		t.Errorf("%q does not count %q", out, counted)
@@ -97,8 +97,8 @@ func TestProgressOnATerminal(t *testing.T) {
 
 func TestRunsAreStoppedWithOneLine(t *testing.T) {
 	p, _, out := newShown(0)
-	for _, r := range []crew.Result{on("GPU-a", "well[0]", api.PlacedAsPlanned), {RunningRun: api.RunningRun{Name: "well[1]"}}} {
-		r.Err = fmt.Errorf("run: %w", crew.ErrStopped)
+	for _, r := range []programs.Result{on("GPU-a", "well[0]", api.PlacedAsPlanned), {RunningRun: api.RunningRun{Name: "well[1]"}}} {
+		r.Err = fmt.Errorf("run: %w", programs.ErrStopped)
 		p.ended(r)
 	}
 	p.end(nil)
@@ -162,7 +162,7 @@ func TestProgressOfOneRunOnATerminal(t *testing.T) {
 	p.begin()
 	p.started(only)
 	p.ended(only)
-	p.end([]crew.Result{only})
+	p.end([]programs.Result{only})
 	if text := out.String(); strings.ContainsAny(text, "\r\x1b█░") || strings.Count(text, "\n") != 4 {
 		t.Errorf("%q", text)
 	}
@@ -175,9 +175,9 @@ func TestFailureOfARun(t *testing.T) {
 		want  int
 	}{
 		{errors.New("exit status 3"), true, 1},
-		{&crew.KilledError{Signal: syscall.SIGKILL}, true, 1},
-		{&crew.KilledError{Signal: syscall.SIGINT}, true, 130},
-		{&crew.KilledError{Signal: syscall.SIGINT}, false, 1}, // not from the keyboard
+		{&programs.KilledError{Signal: syscall.SIGKILL}, true, 1},
+		{&programs.KilledError{Signal: syscall.SIGINT}, true, 130},
+		{&programs.KilledError{Signal: syscall.SIGINT}, false, 1}, // not from the keyboard
 	} {
 		con := &console.Console{}
 		con.Begin(&cobra.Command{})

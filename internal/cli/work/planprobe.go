@@ -7,7 +7,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/batch/pipeline"
-	"github.com/berth-gpu/berth/internal/crew"
+	"github.com/berth-gpu/berth/internal/cli/programs"
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
@@ -15,5 +15,5 @@ import (
 func (o *planOptions) probe(ctx context.Context, file *pipeline.File, request *api.PlanRequest) error {
 	libraries := file.Libraries()
 	defer o.Slowly(fmt.Sprintf("asking %s for %s", term.Clean(o.python), strings.Join(libraries, ", ")))()
-	return crew.Probe(ctx, o.python, o.Environ(), libraries, request)
+	return programs.Probe(ctx, o.python, o.Environ(), libraries, request)
 }

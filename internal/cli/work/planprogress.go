@@ -10,10 +10,10 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
-	"github.com/berth-gpu/berth/internal/console"
-	"github.com/berth-gpu/berth/internal/crew"
+	"github.com/berth-gpu/berth/internal/cli/console"
+	"github.com/berth-gpu/berth/internal/cli/programs"
+	"github.com/berth-gpu/berth/internal/cli/view"
 	"github.com/berth-gpu/berth/internal/text/term"
-	"github.com/berth-gpu/berth/internal/view"
 )
 
 // progress shows how the runs of a plan go: what they write, which one begins
@@ -42,14 +42,14 @@ func (p *progress) begin() {
 	p.say("%s", p.runs.Begin(p.plan))
 }
 
-func (p *progress) started(r crew.Result) {
+func (p *progress) started(r programs.Result) {
 	p.count(func(n *view.Runs) { n.Running++ })
 	p.say("%s", p.gpus.RunStarts(r.RunningRun))
 }
 
 // ended says nothing of a run that was stopped: all are, and end says so once.
-func (p *progress) ended(r crew.Result) {
-	started, stopped := !r.Begun.IsZero(), errors.Is(r.Err, crew.ErrStopped)
+func (p *progress) ended(r programs.Result) {
+	started, stopped := !r.Begun.IsZero(), errors.Is(r.Err, programs.ErrStopped)
 	p.count(func(n *view.Runs) {
 		if started {
 			n.Running--
@@ -69,7 +69,7 @@ func (p *progress) ended(r crew.Result) {
 }
 
 // end sums up.
-func (p *progress) end(results []crew.Result) {
+func (p *progress) end(results []programs.Result) {
 	runs := make([]api.RunningRun, len(results))
 	for i, r := range results {
 		runs[i] = r.RunningRun

@@ -10,15 +10,15 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/batch/pipeline"
-	"github.com/berth-gpu/berth/internal/console"
-	"github.com/berth-gpu/berth/internal/crew"
+	"github.com/berth-gpu/berth/internal/cli/console"
+	"github.com/berth-gpu/berth/internal/cli/programs"
 )
 
 // runFile plans a file and runs it. Everything that can be wrong with the
 // command line is found out before anything is asked for.
 func (o *planOptions) runFile(ctx context.Context, file *pipeline.File, text []byte) error {
-	commands, err := crew.Commands(file, o.command, o.Getenv("PATH"))
-	if missing := (*crew.NoCommandError)(nil); errors.As(err, &missing) {
+	commands, err := programs.Commands(file, o.command, o.Getenv("PATH"))
+	if missing := (*programs.NoCommandError)(nil); errors.As(err, &missing) {
 		return console.Usage("%v", err)
 	}
 	if err != nil {
@@ -49,13 +49,13 @@ type starter struct {
 	*planOptions
 	client   *client.Client
 	plan     api.Plan
-	commands map[string]crew.Command
+	commands map[string]programs.Command
 	progress *progress
 }
 
 func (s *starter) run(ctx context.Context) error {
 	s.progress.begin()
-	results, err := crew.RunPlan(ctx, s.client, crew.PlanOptions{
+	results, err := programs.RunPlan(ctx, s.client, programs.PlanOptions{
 		Plan: s.plan, Commands: s.commands, Self: []string{"berth", becomeCommand}, Environ: s.Environ(), Socket: s.Socket,
 		Timeout: s.timeout.Opt, CPUs: s.CPUs, Input: s.input(), Output: s.progress.output,
 		Started: s.progress.started, Ended: s.progress.ended, Say: s.progress.say,
@@ -66,7 +66,7 @@ func (s *starter) run(ctx context.Context) error {
 	}
 	s.progress.end(results)
 	if s.JSON {
-		if err := s.PrintJSON(crew.Report(s.plan, results)); err != nil {
+		if err := s.PrintJSON(programs.Report(s.plan, results)); err != nil {
 			return err
 		}
 	}
@@ -85,7 +85,7 @@ func (s *starter) run(ctx context.Context) error {
 // has reported already. A single run has the terminal, so an interrupt is meant
 // for the run and for berth.
 func failure(err error, alone bool) error {
-	killed := (*crew.KilledError)(nil)
+	killed := (*programs.KilledError)(nil)
 	if alone && errors.As(err, &killed) && (killed.Signal == syscall.SIGINT || killed.Signal == syscall.SIGQUIT) {
 		return fmt.Errorf("%w: %w", console.ErrReported, &console.SignalError{Signal: killed.Signal})
 	}

@@ -18,12 +18,12 @@ import (
 	"github.com/berth-gpu/berth/internal/batch"
 	"github.com/berth-gpu/berth/internal/batch/outcome"
 	"github.com/berth-gpu/berth/internal/batch/record"
-	"github.com/berth-gpu/berth/internal/console"
-	"github.com/berth-gpu/berth/internal/crew"
+	"github.com/berth-gpu/berth/internal/cli/console"
+	"github.com/berth-gpu/berth/internal/cli/programs"
+	"github.com/berth-gpu/berth/internal/cli/view"
 	"github.com/berth-gpu/berth/internal/process/launch"
 	"github.com/berth-gpu/berth/internal/text/flagvalue"
 	"github.com/berth-gpu/berth/internal/text/words"
-	"github.com/berth-gpu/berth/internal/view"
 )
 
 type runOptions struct {
@@ -123,7 +123,7 @@ func (o *runOptions) run(ctx context.Context) error {
 	}
 	defer c.Close()
 	options.Notify = shown.notify
-	work, err := crew.OpenBatch(ctx, crew.OverClient(c), crew.BatchOptions{
+	work, err := programs.OpenBatch(ctx, programs.OverClient(c), programs.BatchOptions{
 		Options: options, Command: o.command, Environ: o.Environ(), Log: shown, Say: shown.say,
 		Request: api.LeaseRequest{Service: o.service, Memory: gpu.MiB(o.memory), Where: o.where, Isolation: o.isolation},
 		PerGPU:  o.perGPU, GPUs: most, Socket: o.Socket,
@@ -231,7 +231,7 @@ func (o *runOptions) refused(ctx context.Context, err error) error {
 }
 
 // watch runs a batch, and shows how it goes.
-func (o *runOptions) watch(ctx context.Context, work *crew.Batch, shown *runScreen) (batch.Summary, error) {
+func (o *runOptions) watch(ctx context.Context, work *programs.Batch, shown *runScreen) (batch.Summary, error) {
 	beside, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var showing sync.WaitGroup
 	showing.Go(func() { shown.follow(beside, work) })
@@ -250,7 +250,7 @@ func (o *runOptions) conclude(ctx context.Context, s batch.Summary, err error) e
 	case o.JSON:
 		shownErr = o.PrintJSON(s)
 	case err == nil || len(s.GPUs) > 0: // else nothing has happened
-		shownErr = o.Print(view.BatchSummary(crew.Ended(s), s.Took(), o.Screen())...)
+		shownErr = o.Print(view.BatchSummary(programs.Ended(s), s.Took(), o.Screen())...)
 	}
 	switch {
 	case errors.Is(err, batch.ErrStopped) && ctx.Err() != nil:

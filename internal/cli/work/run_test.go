@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-gpu/berth/internal/batch"
-	"github.com/berth-gpu/berth/internal/console"
+	"github.com/berth-gpu/berth/internal/cli/console"
 )
 
 // TestRunScreen: what workers print stands above the block, whole, and the

@@ -11,10 +11,10 @@ import (
 	xterm "golang.org/x/term"
 
 	"github.com/berth-gpu/berth/internal/batch"
-	"github.com/berth-gpu/berth/internal/console"
-	"github.com/berth-gpu/berth/internal/crew"
+	"github.com/berth-gpu/berth/internal/cli/console"
+	"github.com/berth-gpu/berth/internal/cli/programs"
+	"github.com/berth-gpu/berth/internal/cli/view"
 	"github.com/berth-gpu/berth/internal/text/term"
-	"github.com/berth-gpu/berth/internal/view"
 )
 
 const (
@@ -38,7 +38,7 @@ func newRunScreen(con *console.Console) *runScreen {
 }
 
 // follow shows where the batch stands until ctx ends.
-func (s *runScreen) follow(ctx context.Context, work *crew.Batch) {
+func (s *runScreen) follow(ctx context.Context, work *programs.Batch) {
 	every := sayEvery
 	if _, ok := s.LiveWidth(); ok {
 		every = drawEvery

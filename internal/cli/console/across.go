@@ -1,0 +1,100 @@
+package console
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-gpu/berth/internal/cli/kubectl"
+)
+
+// Across says which machines a command looks at, if it is not this one alone.
+type Across struct {
+	Kubernetes         bool
+	Context, Namespace string
+	URLs               []string
+
+	given func(flag string) bool // by the command line; nil: nothing is
+}
+
+// AcrossFlags lets a command that only looks do so on several machines.
+func AcrossFlags(cmd *cobra.Command, a *Across) {
+	flags := cmd.Flags()
+	a.given = flags.Changed
+	flags.BoolVar(&a.Kubernetes, "kubernetes", false, "show every node of a cluster, through kubectl")
+	flags.StringVar(&a.Context, "context", "", "with --kubernetes: `NAME` of the context of kubectl")
+	flags.StringVar(&a.Namespace, "namespace", "", "with --kubernetes: `NAME` of the namespace of the\ndriver (default "+kubectl.Namespace+")")
+	flags.StringSliceVar(&a.URLs, "urls", nil, "show the daemons at these addresses (`URL,URL`), as\nin http://a:8000,unix:///run/b.sock")
+}
+
+// Live says what the live view shows, and how.
+type Live struct {
+	Interval time.Duration // how often to ask
+	GPU      string        // only this device; empty: all
+	Devices  string        // without a daemon; empty: through one
+	Once     bool          // one frame
+	Across   Across
+}
+
+// Any reports whether the command looks at several machines.
+func (a *Across) Any() bool {
+	return a.Kubernetes || a.given != nil && slices.ContainsFunc([]string{"urls", "context", "namespace"}, a.given)
+}
+
+// Interval returns how often to ask again, where a user wants it this often: through
+// kubectl, which starts a program for each node, not more than every five seconds.
+func (a *Across) Interval(wanted time.Duration) time.Duration {
+	const rarely = 5 * time.Second
+	if a.Kubernetes && wanted != 0 {
+		return max(wanted, rarely)
+	}
+	return wanted
+}
+
+// daemon is the address of one of several daemons, and what people call it.
+type daemon struct {
+	name, host  string
+	socket, url string
+}
+
+// daemons reads the addresses.
+func (a *Across) daemons() ([]daemon, error) {
+	if len(a.URLs) == 0 {
+		return nil, Usage("--urls names no daemon")
+	}
+	var list []daemon
+	hosts := map[string]int{}
+	for _, text := range a.URLs {
+		if path, unix := strings.CutPrefix(text, "unix://"); unix {
+			if !strings.HasPrefix(path, "/") {
+				return nil, Usage("%q is not the address of a socket: write it like unix:///run/berth/berth.sock", text)
+			}
+			list = append(list, daemon{name: path, socket: path})
+			continue
+		}
+		whole := text
+		if !strings.Contains(whole, "://") {
+			whole = "http://" + whole
+		}
+		at, err := url.Parse(whole)
+		if err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
+			return nil, Usage("%q is not the address of a daemon: write it like http://host:8000", text)
+		}
+		hosts[at.Hostname()]++
+		list = append(list, daemon{name: at.Host, host: at.Hostname(), url: whole})
+	}
+	seen := map[string]bool{}
+	for i, d := range list {
+		if hosts[d.host] == 1 {
+			list[i].name = d.host
+		}
+		if seen[list[i].name] {
+			return nil, Usage("--urls names %s twice", list[i].name)
+		}
+		seen[list[i].name] = true
+	}
+	return list, nil
+}

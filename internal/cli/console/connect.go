@@ -1,0 +1,158 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/cli/view"
+	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/text/term"
+)
+
+// patience returns how long the daemon may take for one answer.
+func (c *Console) patience() time.Duration {
+	if seconds, err := strconv.Atoi(c.Getenv("BERTH_PATIENCE")); err == nil && seconds > 0 {
+		return time.Duration(seconds) * time.Second
+	}
+	return 10 * time.Second
+}
+
+// Client returns a client of the daemon, without asking whether it is there.
+func (c *Console) Client() (*client.Client, error) {
+	if c.Socket != "" && c.URL != "" {
+		return nil, Usage("give --socket or --url, not both")
+	}
+	daemon, err := client.Find(client.Options{
+		Socket: c.Socket, URL: c.URL, Timeout: c.patience(),
+		Retry: func(error, time.Duration) {
+			c.lost("the connection to the daemon broke")
+		},
+	}, c.Getenv)
+	if err != nil {
+		return nil, Usage("%v", err)
+	}
+	return daemon, nil
+}
+
+// Daemon returns a client of a daemon that answers, for commands that need one.
+func (c *Console) Daemon(ctx context.Context) (*client.Client, error) {
+	daemon, err := c.Client()
+	if err != nil {
+		return nil, err
+	}
+	if err := daemon.Ping(ctx); err != nil {
+		return nil, err
+	}
+	return daemon, nil
+}
+
+// lost reports once per outage that the daemon went away.
+func (c *Console) lost(what string) {
+	if !c.outage {
+		fmt.Fprintln(c.Err, "berth: "+term.CleanLines(what)+"; waiting for it to come back")
+	}
+	c.outage = true
+}
+
+// Lost reports whether err says that the daemon went away, and says so on Err,
+// once per outage. A daemon that refuses is there.
+func (c *Console) Lost(err error) bool {
+	if problem := (*api.Problem)(nil); errors.As(err, &problem) {
+		return false
+	}
+	c.lost(err.Error())
+	return true
+}
+
+// Back ends an outage: the daemon has answered again.
+func (c *Console) Back() { c.outage = false }
+
+// Remote reports whether the daemon is reached in a way on which it cannot see
+// processes of this machine.
+func (c *Console) Remote() bool {
+	return c.URL != "" || c.Socket == "" && c.Getenv("BERTH_SOCKET") == "" && c.Getenv("BERTH_URL") != ""
+}
+
+// Indexes asks the daemon for the indexes of its devices, which people call them
+// by.
+func (c *Console) Indexes(ctx context.Context, daemon *client.Client) (view.GPUs, error) {
+	all, err := daemon.StatusAll(ctx)
+	return view.GPUsOf(all), err
+}
+
+// Source answers a command that only looks.
+type Source struct {
+	*client.Client
+	Local bool // no daemon runs: this process looks at the devices itself
+
+	release func() // lets go of the local devices
+}
+
+// Close lets go of the source.
+func (s *Source) Close() {
+	if s.Local {
+		s.release()
+		return
+	}
+	s.Client.Close()
+}
+
+// Look opens the daemon or, with no daemon running, the devices themselves.
+// Naming devices means looking at them without a daemon.
+func (c *Console) Look(ctx context.Context, devices string) (*Source, error) {
+	if devices != "" {
+		return c.lookLocally(ctx, devices)
+	}
+	daemon, err := c.Client()
+	if err != nil {
+		return nil, err
+	}
+	err = daemon.Ping(ctx)
+	if err == nil {
+		return &Source{Client: daemon}, nil
+	}
+	if !isLocalMiss(err) {
+		return nil, err
+	}
+	v, err := c.lookLocally(ctx, "") // which may become another program, and that one says the same
+	fmt.Fprintln(c.Err, "berth: no daemon runs; this is the local view (start one: berth serve)")
+	return v, err
+}
+
+func (c *Console) lookLocally(ctx context.Context, devices string) (*Source, error) {
+	devicesHere, release, err := c.Local(ctx, devices)
+	if err != nil {
+		return nil, err
+	}
+	return &Source{Client: devicesHere, Local: true, release: release}, nil
+}
+
+// isLocalMiss reports whether err says that there is no daemon on this machine.
+// One that may not be used, or that should be elsewhere, is something else:
+// showing the local devices instead would mislead.
+func isLocalMiss(err error) bool {
+	missing := (*client.NoDaemonError)(nil)
+	if !errors.As(err, &missing) || errors.Is(err, fs.ErrPermission) {
+		return false
+	}
+	for _, attempt := range missing.Attempts {
+		if attempt.Network != "unix" {
+			return false
+		}
+	}
+	return true
+}
+
+// DevicesFlag lets a command that only looks do so without a daemon.
+func DevicesFlag(cmd *cobra.Command, devices *string) {
+	cmd.Flags().StringVar(devices, "devices", "", "show these `DEVICES` without a daemon, as in sim:4")
+	CompleteWith(cmd, "devices", device.SpecExamples())
+}

@@ -1,0 +1,227 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/cli/fleet"
+	"github.com/berth-gpu/berth/internal/cli/kubectl"
+	"github.com/berth-gpu/berth/internal/text/words"
+)
+
+// atOnce is how many machines are asked at the same time.
+const atOnce = 8
+
+// Nodes answers a command that looks at several machines.
+type Nodes struct {
+	con     *Console
+	cluster *kubectl.Cluster // nil: the daemons
+	daemons []reached
+	asked   atomic.Int64 // machines that have answered, or not
+	all     atomic.Int64 // machines; 0: not known yet
+}
+
+// reached is a daemon that can be asked.
+type reached struct {
+	daemon
+	*client.Client
+}
+
+// Nodes prepares to ask several machines. It asks none yet.
+func (c *Console) Nodes(a Across) (*Nodes, error) {
+	switch {
+	case c.Socket != "" || c.URL != "":
+		return nil, Usage("--socket and --url name one daemon: they are not for --kubernetes and --urls")
+	case a.Kubernetes && len(a.URLs) > 0:
+		return nil, Usage("give --kubernetes or --urls, not both")
+	case !a.Kubernetes && (a.Context != "" || a.Namespace != ""):
+		return nil, Usage("--context and --namespace are for --kubernetes")
+	}
+	n := &Nodes{con: c}
+	if a.Kubernetes {
+		cluster, err := kubectl.New(kubectl.Options{
+			Program: c.Getenv("KUBECTL"), Context: a.Context, Namespace: a.Namespace, Environ: c.Environ(), Patience: c.patience(),
+		})
+		n.cluster = cluster
+		if bad := (*kubectl.NameError)(nil); errors.As(err, &bad) {
+			return nil, Usage("%v", err)
+		}
+		return n, err
+	}
+	daemons, err := a.daemons()
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range daemons {
+		one, err := client.Find(client.Options{Socket: d.socket, URL: d.url, Timeout: c.patience()}, c.Getenv)
+		if err != nil {
+			return nil, Usage("%v", err)
+		}
+		n.daemons = append(n.daemons, reached{d, one})
+	}
+	return n, nil
+}
+
+// Close closes connections.
+func (n *Nodes) Close() {
+	for _, d := range n.daemons {
+		d.Client.Close()
+	}
+}
+
+// Doing says what Ask is doing.
+func (n *Nodes) Doing() string {
+	how := ""
+	if n.cluster != nil {
+		how = " through kubectl"
+	}
+	if all := n.all.Load(); all > 0 {
+		return fmt.Sprintf("asking %s%s, %d done", words.Count(all, "node"), how, n.asked.Load())
+	}
+	return "asking for the nodes" + how
+}
+
+// Ask asks all machines, several at a time. One that does not answer is among the
+// answers, with the reason. An error means that nobody could be asked.
+func (n *Nodes) Ask(ctx context.Context) (api.Nodes, error) {
+	n.asked.Store(0)
+	n.all.Store(0)
+	var all []api.Node
+	var err error
+	if n.cluster != nil {
+		all, err = n.askCluster(ctx)
+	} else {
+		all = each(ctx, n, n.daemons, func(d reached) string { return d.name }, n.askDaemon, func(error) {})
+	}
+	if ctx.Err() != nil {
+		return api.Nodes{}, context.Cause(ctx)
+	}
+	fleet.Sort(all)
+	return api.Nodes{Nodes: all}, err
+}
+
+// askCluster asks the driver on each node. If the user has no right to ask, that is
+// said once, and not for each node.
+func (n *Nodes) askCluster(ctx context.Context) ([]api.Node, error) {
+	n.cluster.Begin()
+	pods, err := n.cluster.Pods(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var lock sync.Mutex
+	var refusal *kubectl.Error
+	refused := 0
+	all := each(ctx, n, pods, func(p kubectl.Pod) string { return p.Node }, n.cluster.Node, func(err error) {
+		lock.Lock()
+		defer lock.Unlock()
+		if e := (*kubectl.Error)(nil); errors.As(err, &e) && (e.Code == "Forbidden" || e.Code == "Unauthorized") {
+			refusal = e
+			refused++
+		}
+	})
+	if refused > 0 && refused == len(pods) {
+		return nil, refusal
+	}
+	return all, nil
+}
+
+// askDaemon asks one daemon.
+func (n *Nodes) askDaemon(ctx context.Context, d reached) (api.Node, error) {
+	status, err := d.StatusAll(ctx)
+	if err != nil {
+		return api.Node{}, err
+	}
+	node := api.Node{Name: d.name, At: n.con.Now(), Status: &status, Leases: []api.PodLease{}}
+	leases, err := d.Leases(ctx)
+	if err != nil {
+		node.Down = reason(err)
+		return node, nil
+	}
+	for _, l := range leases.Leases {
+		l.Processes = nil
+		node.Leases = append(node.Leases, api.PodLease{Lease: l})
+	}
+	fleet.Shorten(&node)
+	return node, nil
+}
+
+// each asks all, atOnce at a time, and returns what they answered in their order.
+func each[T any](ctx context.Context, n *Nodes, all []T, name func(T) string, ask func(context.Context, T) (api.Node, error), missed func(error)) []api.Node {
+	n.all.Store(int64(len(all)))
+	nodes := make([]api.Node, len(all))
+	next := make(chan int)
+	var asking sync.WaitGroup
+	for range min(atOnce, len(all)) {
+		asking.Go(func() {
+			for i := range next {
+				node, err := ask(ctx, all[i])
+				if err != nil {
+					missed(err)
+					node = api.Node{Name: name(all[i]), Down: reason(err), Leases: []api.PodLease{}}
+				}
+				nodes[i] = node
+				n.asked.Add(1)
+			}
+		})
+	}
+	for i := range all {
+		select {
+		case next <- i:
+		case <-ctx.Done():
+		}
+	}
+	close(next)
+	asking.Wait()
+	return nodes
+}
+
+// reason makes a sentence of an error.
+func reason(err error) string {
+	const longest = 1000
+	return words.UpperFirst(words.Cut(strings.TrimSuffix(err.Error(), "."), longest)) + "."
+}
+
+// Missing returns the failure of a command that has shown several machines, if one or
+// more of them do not answer; else nil.
+func Missing(shown api.Nodes) error {
+	if fleet.Add(shown.Nodes).Silent == 0 {
+		return nil
+	}
+	return fmt.Errorf("some nodes do not answer: %w", ErrReported)
+}
+
+// TellNodes asks several machines and shows what they say, once or again and again.
+// Once, a machine that does not answer is a failure.
+func (c *Console) TellNodes(ctx context.Context, every time.Duration, nodes *Nodes, show func(api.Nodes) Shown) error {
+	done := c.SlowlyDoing(nodes.Doing)
+	first, err := nodes.Ask(ctx)
+	done()
+	if err != nil {
+		return err
+	}
+	if every != 0 {
+		asked := false
+		return c.repeat(ctx, every, func(ctx context.Context) (Shown, error) {
+			all := first
+			if asked {
+				if all, err = nodes.Ask(ctx); err != nil {
+					return nil, err
+				}
+			}
+			asked = true
+			return show(all), nil
+		})
+	}
+	shown := show(first)
+	if err := c.Answer(shown.Answer(), shown.Lines(c.Screen())...); err != nil {
+		return err
+	}
+	return Missing(first)
+}

@@ -1,0 +1,134 @@
+package programs
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/batch"
+	"github.com/berth-gpu/berth/internal/batch/worker"
+	"github.com/berth-gpu/berth/internal/process/cexec"
+	"github.com/berth-gpu/berth/internal/process/child"
+	"github.com/berth-gpu/berth/internal/process/launch"
+)
+
+// longestWait is the longest time that the daemon lets a request wait.
+const longestWait = 30 * 24 * time.Hour
+
+// Daemon grants leases to a batch and tells it about devices. OverClient
+// returns the real one.
+type Daemon interface {
+	StatusAll(ctx context.Context) (api.StatusAll, error)
+	Explain(ctx context.Context, r api.LeaseRequest) (api.Explanation, error)
+	Events(ctx context.Context, after uint64, follow bool) iter.Seq2[gpu.Event, error]
+	Hold(ctx context.Context, r api.LeaseRequest) (Held, error)
+	Bind(ctx context.Context, id string, b api.Bind) (api.Lease, error)
+	ReportBatch(ctx context.Context, b api.Batch) (api.Batch, error)
+	PastLeases(ctx context.Context, q client.PastQuery) (api.PastLeases, error)
+}
+
+// Held is a lease that this process holds.
+type Held struct {
+	api.Lease
+	Lost  <-chan struct{} // closed when the lease is gone
+	Close func() error    // releases the lease
+}
+
+// OverClient returns the daemon that a client reaches.
+func OverClient(c *client.Client) Daemon { return overClient{c} }
+
+type overClient struct{ *client.Client }
+
+func (c overClient) Hold(ctx context.Context, r api.LeaseRequest) (Held, error) {
+	l, err := c.Client.Hold(ctx, r)
+	if err != nil {
+		return Held{}, err
+	}
+	return Held{Lease: l.Lease, Lost: l.Lost(), Close: l.Close}, nil
+}
+
+// BatchOptions say what to run, with which workers, and where.
+type BatchOptions struct {
+	batch.Options // OpenBatch sets Start and Leases
+
+	Command []string         // of a worker
+	Environ []string         // of this process; workers inherit it, changed by their lease
+	Log     io.Writer        // gets what workers print
+	Request api.LeaseRequest // service, memory and rule of each worker
+	PerGPU  int              // workers on each GPU, at most
+	GPUs    int              // GPUs to use, at most; 0: all
+	Socket  string           // of the daemon; empty: where workers look anyway
+	Say     func(format string, args ...any)
+}
+
+// Batch is a run of a batch whose workers are under leases of the daemon.
+type Batch struct {
+	Run     *batch.Run
+	places  *places
+	pipe    io.Writer // gets the outcomes; nil: a file
+	workers *worker.Starter
+	report  reporter
+}
+
+// OpenBatch opens a run. The caller has to end it with Work.
+func OpenBatch(ctx context.Context, d Daemon, o BatchOptions) (*Batch, error) {
+	program, err := child.Program(o.Command[0], child.PathOf(o.Environ))
+	if err != nil {
+		return nil, err
+	}
+	b := &Batch{pipe: o.Pipe}
+	if b.places, err = newPlaces(ctx, d, o, cexec.Torch(program)); err != nil {
+		return nil, err
+	}
+	if b.workers, err = worker.NewStarter(worker.Command{Args: o.Command, Log: o.Log}); err != nil {
+		return nil, err
+	}
+	o.Options.Leases = b.places
+	b.places.begin = b.workers.Begin
+	o.Options.Start = func(prefix string, env []string) (batch.Process, error) {
+		if launch.InCgroup(env) {
+			return b.workers.StartHeld(prefix, env)
+		}
+		return b.workers.Start(prefix, env)
+	}
+	if b.Run, err = batch.Open(ctx, o.Options); err != nil {
+		b.workers.Close()
+		return nil, err
+	}
+	b.report = reporter{daemon: d, standing: b.Standing, id: "batch-" + strings.ToLower(rand.Text()[:10]), command: strings.Join(o.Command, " ")}
+	return b, nil
+}
+
+// Work runs the batch. Meanwhile it watches over the devices and leases, and
+// tells the daemon how the batch goes.
+func (b *Batch) Work(ctx context.Context) (batch.Summary, error) {
+	defer b.workers.Close()
+	beside, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var watching sync.WaitGroup
+	watching.Go(func() { b.places.look(beside) })
+	watching.Go(func() { b.places.listen(beside) })
+	watching.Go(func() { b.report.follow(beside) })
+	running, cancel := context.WithCancelCause(ctx)
+	unwatch := watchReader(b.pipe, cancel)
+	summary, err := b.Run.Run(running)
+	unwatch()
+	if errors.Is(err, batch.ErrStopped) && errors.Is(context.Cause(running), ErrReaderLeft) {
+		err = fmt.Errorf("%w (%w)", err, ErrReaderLeft)
+	}
+	cancel(nil)
+	stop()
+	watching.Wait()
+	summary.Bill(b.places.energy(context.WithoutCancel(ctx)))
+	b.report.energy = summary.Energy
+	b.report.send(context.WithoutCancel(ctx), err)
+	return summary, err
+}

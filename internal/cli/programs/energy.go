@@ -1,0 +1,42 @@
+package programs
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/gpu"
+)
+
+const (
+	// billPatience is how long the daemon may take to say how much energy the
+	// workers used. The end of the run waits for it.
+	billPatience = 2 * time.Second
+	// mostPast is how many leases that have ended the daemon keeps.
+	mostPast = 2000
+)
+
+// energy returns how much energy the workers used whose leases have ended; absent
+// if the daemon does not know.
+func (p *places) energy(ctx context.Context) gpu.Opt[gpu.Joules] {
+	var used gpu.Opt[gpu.Joules]
+	var fences map[uint64]bool
+	var began time.Time
+	p.locked(func() { fences, began = maps.Clone(p.fences), p.began })
+	if len(fences) == 0 {
+		return used
+	}
+	ctx, cancel := context.WithTimeout(ctx, billPatience)
+	defer cancel()
+	past, err := p.daemon.PastLeases(ctx, client.PastQuery{Since: began, Limit: mostPast})
+	if err != nil {
+		return used
+	}
+	for _, l := range past.Leases {
+		if joules, known := l.Energy.Get(); known && fences[l.Fence] {
+			used = gpu.Some(used.Or(0) + joules)
+		}
+	}
+	return used
+}

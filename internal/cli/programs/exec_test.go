@@ -1,0 +1,66 @@
+package programs
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/process/child"
+	"github.com/berth-gpu/berth/internal/process/launch"
+)
+
+// acquirer grants one lease.
+type acquirer struct {
+	asked   api.LeaseRequest
+	granted api.Lease
+}
+
+func (a *acquirer) Acquire(_ context.Context, r api.LeaseRequest) (api.Lease, error) {
+	a.asked = r
+	return a.granted, nil
+}
+
+func TestExec(t *testing.T) {
+	request := launch.Request{Compute: 30, LeaseRequest: api.LeaseRequest{ID: "exec-1", Memory: 100}}
+	e, err := NewExec(request, []string{"sh", "-c", "true"}, []string{"PATH=/usr/bin:/bin", "HOME=/home"}, "/run/berth.sock")
+	if err != nil || !strings.HasSuffix(e.File, "/sh") {
+		t.Fatalf("%+v, %v", e, err)
+	}
+	d := &acquirer{granted: api.Lease{ID: "exec-1"}}
+	if _, err := e.Acquire(t.Context(), d); err == nil || d.asked.ID != "exec-1" {
+		t.Errorf("a daemon that is too old gave %+v, %v", d.asked, err)
+	}
+	d.granted.EnforcedBy, d.granted.Parts = launch.MPS, []api.LeasePart{{GPU: "GPU-0", Memory: 100}}
+	d.granted.Launch = &api.Launch{MPS: "/run/mps", Devices: []gpu.Device{{UUID: "GPU-0"}}}
+	granted, err := e.Acquire(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	environ := e.Environment(granted)
+	for _, want := range []string{
+		"HOME=/home", "CUDA_VISIBLE_DEVICES=GPU-0", "BERTH_LEASE=exec-1", "BERTH_SOCKET=/run/berth.sock",
+		"CUDA_MPS_PIPE_DIRECTORY=/run/mps", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=30",
+	} {
+		if !slices.Contains(environ, want) {
+			t.Errorf("%s is not in %q", want, environ)
+		}
+	}
+	changes, receipt := e.Preview(granted)
+	if slices.Contains(changes, "HOME=/home") || !slices.Contains(changes, "CUDA_MPS_PIPE_DIRECTORY=(of the MPS daemon that would be started)") {
+		t.Errorf("it would change %q", changes)
+	}
+	if receipt.EnforcedBy != launch.MPS || len(receipt.Held) == 0 {
+		t.Errorf("%+v", receipt)
+	}
+}
+
+func TestExecOfACommandThatIsNotThere(t *testing.T) {
+	missing := (*child.ProgramError)(nil)
+	if _, err := NewExec(launch.Request{}, []string{"no-such-command"}, nil, ""); !errors.As(err, &missing) || missing.Exit != child.ExitNotFound {
+		t.Errorf("it was found: %v", err)
+	}
+}

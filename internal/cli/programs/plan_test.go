@@ -1,0 +1,78 @@
+package programs
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+)
+
+// planDaemon answers every request for a run in the same way.
+type planDaemon struct {
+	asked  []api.PlanRun
+	answer api.PlanRunning
+}
+
+func (d *planDaemon) RunPlan(_ context.Context, r api.PlanRun) (api.PlanRunning, error) {
+	d.asked = append(d.asked, r)
+	return d.answer, nil
+}
+
+func TestLeaseOfARun(t *testing.T) {
+	d := &planDaemon{answer: api.PlanRunning{Runs: []api.RunningRun{{Name: "well[1]", Lease: &api.Lease{Launch: &api.Launch{}}}}}}
+	waits := ""
+	s := &planStarter{daemon: d, PlanOptions: PlanOptions{
+		Waits: func(_ context.Context, run, id string) func() {
+			waits += run + " " + id
+			return func() { waits += " done" }
+		},
+	}}
+	p := &api.PlannedPipeline{Name: "well", Memory: 1, Steps: []api.PlannedStep{{}}, Runs: []api.PlannedRun{{Name: "well[0]"}, {Name: "well[1]"}}}
+	placed, err := s.lease(t.Context(), p, p.Runs[1], 42)
+	if err != nil || placed.Name != "well[1]" {
+		t.Fatalf("%+v, %v", placed, err)
+	}
+	asked := d.asked[0]
+	if only := asked.Plan.Pipelines[0]; len(only.Runs) != 1 || only.Runs[0].Name != "well[1]" || only.Steps != nil || asked.PID != 42 {
+		t.Errorf("it asked for %+v", asked)
+	}
+	if asked.Timeout.Or(0) != longestWait.Seconds() || !strings.HasPrefix(asked.ID, "well[1]-") || waits != "well[1] "+asked.ID+" done" {
+		t.Errorf("it asked for %+v, and told %q", asked, waits)
+	}
+	d.answer.Runs[0].Lease.Launch = nil
+	if _, err := s.lease(t.Context(), p, p.Runs[1], 42); err == nil || s.again(t.Context(), 1, err) {
+		t.Errorf("a daemon of another version: %v", err)
+	}
+}
+
+// A daemon that does not answer is asked again for a minute; a refusal counts at
+// once.
+func TestAgainWaitsForTheDaemon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told := &said{}
+		s := &planStarter{PlanOptions: PlanOptions{Say: told.say}}
+		away := errors.New("connection refused")
+		begun, tries := time.Now(), 1
+		for ; s.again(t.Context(), tries, away); tries++ {
+		}
+		if tries != daemonTries+1 || time.Since(begun) != daemonTries*time.Second || len(told.lines) != 1 {
+			t.Errorf("%d tries in %s, said %q", tries, time.Since(begun), told.lines)
+		}
+		if s.again(t.Context(), 1, &api.Problem{Status: http.StatusConflict, Code: "insufficient_memory"}) {
+			t.Error("a refusal was not believed")
+		}
+		if !s.again(t.Context(), 1, &api.Problem{Status: http.StatusServiceUnavailable, Code: "stopping"}) {
+			t.Error("a daemon that restarts was not waited for")
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if s.again(ctx, 1, away) {
+			t.Error("it asks again after the end")
+		}
+	})
+}

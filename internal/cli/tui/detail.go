@@ -1,0 +1,255 @@
+package tui
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/cli/view"
+	"github.com/berth-gpu/berth/internal/text/term"
+	"github.com/berth-gpu/berth/internal/text/words"
+)
+
+// detail is one thing that the whole screen is about. The pane panes stands for
+// what needs a person.
+type detail struct {
+	pane Pane
+	key  string
+	top  int // lines that it is moved up
+}
+
+// fact is one line about something; empty ones are left out.
+type fact struct{ name, text string }
+
+// detailLines writes everything about what is chosen.
+func (s *State) detailLines(width int) []line {
+	d := s.detail
+	switch d.pane {
+	case Devices:
+		return s.deviceDetail(width)
+	case Leases:
+		if l := s.leaseWith(d.key); l != nil {
+			return s.leaseDetail(l, width)
+		}
+		for _, r := range s.leases {
+			if r.key == d.key && r.stray != nil {
+				return s.strayDetail(r.stray, width)
+			}
+		}
+		return []line{{}, {{"  It is not there any more. esc goes back.", warning}}}
+	case Queue:
+		if w := s.chosenRequest(); w != nil {
+			return s.requestDetail(*w, width)
+		}
+		return []line{{}, {{"  It does not wait any more. esc goes back.", warning}}}
+	case Events:
+		for _, e := range s.events {
+			if eventKey(e) == d.key {
+				return facts(" "+plain(string(e.Code)), []fact{
+					{"what", e.Text}, {"when", e.Time.In(s.Now.Location()).Format(time.DateTime)}, {"severity", string(e.Severity)}, {"GPU", s.nameOr(e.GPU)},
+					{"lease", e.Lease}, {"user", e.User}, {"by", e.By.String()},
+				}, width)
+			}
+		}
+		return []line{{}, {{"  This event is not kept any more.", warning}}}
+	}
+	lines := []line{{{" What needs a person", chosen}}, {}}
+	needs := s.needs()
+	if len(needs) == 0 {
+		return append(lines, line{{"  Nothing.", faint}})
+	}
+	for _, n := range needs {
+		for i, l := range wrapped(n.text, width-5) {
+			mark := "   "
+			if i == 0 {
+				mark = " " + n.mark() + " "
+			}
+			lines = append(lines, line{{mark, n.tone}, {l, ordinary}})
+		}
+	}
+	return lines
+}
+
+func (s *machine) nameOr(uuid string) string {
+	if uuid == "" {
+		return ""
+	}
+	return s.name(uuid)
+}
+
+// facts writes a title and facts below it.
+func facts(head string, list []fact, width int) []line {
+	const names = 15
+	lines := []line{{{head, chosen}}, {}}
+	for _, f := range list {
+		if f.text == "" {
+			continue
+		}
+		for i, l := range wrapped(plain(f.text), width-names-4) {
+			name := ""
+			if i == 0 {
+				name = f.name
+			}
+			lines = append(lines, line{{fmt.Sprintf("  %-*s ", names, name), faint}, {l, ordinary}})
+		}
+	}
+	return lines
+}
+
+// wrapped breaks a text into lines; a word that is longer than a line is broken
+// too.
+func wrapped(s string, width int) []string {
+	var lines []string
+	for _, l := range term.Wrap(s, max(width, 10)) {
+		for term.Columns(l) > width && width > 1 {
+			cut := strings.TrimSuffix(term.Cut(l, width), "…")
+			if cut == "" {
+				break // not even one wide character has room
+			}
+			lines, l = append(lines, cut), strings.TrimPrefix(l, cut)
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// deviceDetail writes a device: its curves, and what berth status GPU says.
+func (s *State) deviceDetail(width int) []line {
+	d, there := s.device(s.detail.key)
+	if !there {
+		return []line{{}, {{"  This GPU is not there any more. esc goes back.", warning}}}
+	}
+	lines := s.card(d, width, cards{1, 7, 5})
+	lines = append(lines, line{})
+	d.Leases = s.leasesOn(d.Device.UUID)
+	said := (&view.Device{Status: d, Leasable: s.leasable(d.Device.UUID)}).Lines(term.Screen{Width: width - 3, Now: s.Now})
+	return append(lines, block(said[1:])...)
+}
+
+// leasesOn returns the leases on a device.
+func (s *State) leasesOn(uuid string) []api.DeviceLease {
+	var list []api.DeviceLease
+	for _, r := range s.leases {
+		if r.lease == nil || r.process != nil {
+			continue
+		}
+		for _, p := range r.lease.Parts {
+			if p.GPU == uuid {
+				l := r.lease
+				list = append(list, api.DeviceLease{ID: l.ID, Holder: l.Holder, State: l.State, Memory: p.Memory, Measured: p.Measured.Or(0), Slots: p.Slots, Granted: l.Granted, Until: cmp.Or(l.Ends, l.Expires)})
+			}
+		}
+	}
+	return list
+}
+
+// leaseDetail writes a lease: all that the daemon says about it.
+func (s *machine) leaseDetail(l *api.Lease, width int) []line {
+	var parts []string
+	for _, p := range l.Parts {
+		use := "not measured"
+		if v, known := p.Measured.Get(); known {
+			use = v.String() + " used"
+		}
+		parts = append(parts, s.name(p.GPU)+": "+view.Amount(p.Memory, p.Slots)+", "+use)
+	}
+	ends := s.until(l)
+	if l.Binding == "named" && l.Expires == nil && l.Ends == nil {
+		ends = "somebody releases it"
+	}
+	energy := ""
+	if j, known := l.Energy.Get(); known {
+		energy = j.String() + " above what the devices draw by themselves"
+	}
+	list := []fact{
+		{"state", l.State}, {"user", l.Holder.User}, {"service", l.Holder.Service}, {"name", l.Holder.Name}, {"holds", strings.Join(parts, "; ")},
+		{"age", words.Age(s.Now.Sub(l.Granted)) + ", since " + l.Granted.In(s.Now.Location()).Format(time.DateTime)},
+		{"until", ends}, {"enforced by", l.EnforcedBy}, {"isolated by", cmp.Or(l.IsolatedBy, "its environment alone")}, {"energy", energy},
+		{"idle", s.idle(l)}, {"paced", paced(l)}, {"parking", s.parking(l)}, {"priority", fmt.Sprint(l.Priority)}, {"fence", fmt.Sprint(l.Fence)},
+		{"parent", l.Parent}, {"unit", l.Unit}, {"scope", strings.Join(l.Scope, ", ")}, {"note", l.Note},
+	}
+	if l.Asked > 0 {
+		list = append(list, fact{"shrunk", "it had " + l.Asked.String() + " before an optimization"})
+	}
+	lines := facts(" Lease "+plain(l.ID), list, width)
+	lines = append(lines, line{}, line{{fmt.Sprintf("  %s", words.Count(len(l.Processes), "process")), title}})
+	for _, p := range l.Processes {
+		lines = append(lines, line{{fmt.Sprintf("  %9s  ", pid(p.PID)), ordinary}, {fmt.Sprintf("%-7s %9s  ", s.name(p.GPU), p.Memory), ordinary},
+			{plain(p.Name), strong}, {", belongs to it by " + plain(p.Evidence), faint}})
+	}
+	return lines
+}
+
+func (s *machine) idle(l *api.Lease) string {
+	if l.Idle == nil {
+		return ""
+	}
+	return "for " + words.Age(s.Now.Sub(l.Idle.Since)) + ", with " + l.Idle.Memory.String()
+}
+
+func paced(l *api.Lease) string {
+	if l.Paced == nil {
+		return ""
+	}
+	said := fmt.Sprintf("held to %.0f %%", 100*l.Paced.Share)
+	if got, known := l.Paced.Measured.Get(); known {
+		said += fmt.Sprintf(", gets %.0f %%", 100*got)
+	}
+	return view.Join(said, l.Paced.Refused)
+}
+
+func (s *machine) parking(l *api.Lease) string {
+	p := l.Parking
+	if p == nil {
+		return ""
+	}
+	said := words.Count(p.Times, "time") + " parked"
+	if p.Host > 0 {
+		said += ", takes " + p.Host.String() + " of the machine's memory"
+	}
+	return view.Join(said, p.Why, p.Failed)
+}
+
+// strayDetail writes a process under no lease.
+func (s *machine) strayDetail(p *api.Stray, width int) []line {
+	use := "only open"
+	if v, known := p.Memory.Get(); known {
+		use = v.String()
+	}
+	next := ""
+	if p.PID != 0 {
+		next = fmt.Sprintf("berth adopt --pid %d puts it under a lease", p.PID)
+	}
+	return facts(" Process "+pid(p.PID)+" under no lease", []fact{
+		{"program", p.Name}, {"user", p.User}, {"GPU", s.name(p.GPU)}, {"memory", use}, {"lease", p.Lease}, {"fits", strings.Join(p.Fits, ", ")}, {"next", next},
+	}, width)
+}
+
+// requestDetail writes a request that waits.
+func (s *machine) requestDetail(w api.Waiting, width int) []line {
+	until := "no limit"
+	if w.Deadline != nil {
+		until = "in " + words.Age(w.Deadline.Sub(s.Now))
+	}
+	lines := facts(" Request "+plain(w.ID), []fact{
+		{"user", w.Holder.User}, {"service", w.Holder.Service}, {"name", w.Holder.Name}, {"asks for", asksFor(w)},
+		{"position", fmt.Sprint(w.Position)}, {"waits", words.Age(s.Now.Sub(w.Since))}, {"gives up", until}, {"priority", fmt.Sprint(w.Priority)},
+	}, width)
+	if e, known := s.reasons[requestOf(w).Key()]; known && s.facts.Status != nil {
+		lines = append(append(lines, line{}), block(view.GPUsOf(*s.facts.Status).Explained(e, term.Screen{Width: width - 3, Now: s.Now}))...)
+	}
+	return lines
+}
+
+// block returns lines that were written for a screen without colours.
+func block(texts []string) []line {
+	var lines []line
+	for _, t := range texts {
+		for part := range strings.SplitSeq(t, "\n") {
+			lines = append(lines, line{{"  " + plain(part), ordinary}})
+		}
+	}
+	return lines
+}
