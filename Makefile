@@ -120,11 +120,11 @@ modules: ## check go.mod and go.sum of every module
 		echo "cd $$folder && go mod tidy -diff"; (cd $$folder && go mod tidy -diff) || { echo "Run go mod tidy in $$folder."; exit 1; }; \
 	done
 
-# PURE lists the packages that floors_test.go forbids to import sync, context and os:
+# PURE lists the packages that order_test.go forbids to import sync, context and os:
 # they start nothing at the same time, so the race detector finds nothing in them, and
 # makes their properties ten times slower. They are tested with the flags of bin/berth,
 # whose compiled parts they share.
-PURE = $(shell awk '$$2 ~ /^(DECISIONS|GROUND|WORDS)$$/ { for (i = 3; i <= NF; i++) print ($$i ~ /^(api|gpu)$$/ ? "./" : "./internal/") $$i }' floors_test.go)
+PURE = $(shell grep -rl --include='*.go' '^// Pure: no clock, no I/O\.$$' api gpu internal | xargs -n 1 dirname | sort -u | sed 's,^,./,')
 
 # Packages wait for processes and disks: twice as many as cores run at once. go vet has
 # looked at them already.

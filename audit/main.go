@@ -1,6 +1,8 @@
 // Command audit checks what goes out of the house: the binaries, the unit, the
-// modules that they are made of. It prints a line for each check, and ends with 1
-// if one failed. What it could not check, it says, with what is missing:
+// modules that they are made of.
+//
+// It prints a line for each check, and ends with 1 if one failed. What it could
+// not check, it says, with what is missing:
 //
 //	make build && go run ./audit
 //

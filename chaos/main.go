@@ -1,8 +1,10 @@
-// Command chaos tries to make berth break its word. Clients take, renew and
-// release leases as fast as they can; the daemon is killed with -9 at random
-// moments, and so are the processes that hold leases. Each client writes down
-// what it was promised, and every promise is held against what the others were
-// promised and against what the daemon says after each restart:
+// Command chaos tries to make berth break its word.
+//
+// Clients take, renew and release leases as fast as they can; the daemon is
+// killed with -9 at random moments, and so are the processes that hold leases.
+// Each client writes down what it was promised, and every promise is held
+// against what the others were promised and against what the daemon says after
+// each restart:
 //
 //   - nothing is granted twice: what clients hold at the same time fits on the
 //     device, and no fence is given out a second time or after a larger one;

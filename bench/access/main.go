@@ -1,9 +1,11 @@
-// Command access holds the table of roles and routes in docs/access.md against real
-// daemons. It starts two as root on simulated GPUs, one of them with TLS, and calls
-// every route as every kind of caller: users with roles of their own and by their
-// group, tokens, sessions and client certificates, over the Unix socket, TCP and TLS. It ends
-// with 1 if a caller gains what the table does not grant, or is refused what it
-// grants. Run it as root, in the root of the repository.
+// Command access holds the table of roles and routes in docs/access.md against
+// real daemons.
+//
+// It starts two as root on simulated GPUs, one of them with TLS, and calls
+// every route as every kind of caller: users with roles of their own and by
+// their group, tokens, sessions and client certificates, over the Unix socket,
+// TCP and TLS. It ends with 1 if a caller gains what the table does not grant,
+// or is refused what it grants. Run it as root, in the root of the repository.
 package main
 
 import (

@@ -1,7 +1,8 @@
-// Command exec measures how long it takes to start a program under a lease. It
-// runs /bin/true with berth exec, with a plain fork and exec, with GNU parallel
-// and with task-spooler, in turn, so that other load on the machine hits all of
-// them alike.
+// Command exec measures how long it takes to start a program under a lease.
+//
+// It runs /bin/true with berth exec, with a plain fork and exec, with GNU
+// parallel and with task-spooler, in turn, so that other load on the machine
+// hits all of them alike.
 //
 //	go run ./bench/exec -berth bin/berth
 package main

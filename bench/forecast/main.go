@@ -1,8 +1,10 @@
-// Command forecast judges the model of temperature on recordings of GPUs, and on
-// simulated consumer cards. It feeds a recording to the model as the monitor does,
-// and asks it every second after two minutes: how warm will it be in 5, 10 and
-// 30 s, given the power that followed, and without it. Beside it stand "it stays as
-// it is" and a straight line.
+// Command forecast judges the model of temperature on recordings of GPUs, and
+// on simulated consumer cards.
+//
+// It feeds a recording to the model as the monitor does, and asks it every
+// second after two minutes: how warm will it be in 5, 10 and 30 s, given the
+// power that followed, and without it. Beside it stand "it stays as it is" and
+// a straight line.
 //
 //	make bench-forecast [TRACE=FILE]
 //

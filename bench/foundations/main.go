@@ -1,7 +1,9 @@
 // Command foundations measures scrapes of 8 devices, the answers of the API
-// while one of four devices hangs, and what the idle daemon costs. It starts the
-// daemon itself, on simulated devices. It also starts Prometheus' node exporter,
-// if that is installed, to compare the scrapes with it in the same run.
+// while one of four devices hangs, and what the idle daemon costs.
+//
+// It starts the daemon itself, on simulated devices. It also starts Prometheus'
+// node exporter, if that is installed, to compare the scrapes with it in the
+// same run.
 //
 //	go run ./bench/foundations -berth bin/berth
 package main

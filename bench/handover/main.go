@@ -1,8 +1,9 @@
 // Command handover measures how soon a waiting client gets the device after its
-// holder is killed with -9, and after the holder releases it. It measures from
-// outside: from the kill or the release until the waiting client has its
-// answer, which includes the write to the journal. It starts the daemon itself,
-// on a simulated device, and real processes as holders.
+// holder is killed with -9, and after the holder releases it.
+//
+// It measures from outside: from the kill or the release until the waiting
+// client has its answer, which includes the write to the journal. It starts the
+// daemon itself, on a simulated device, and real processes as holders.
 //
 //	make build && go run ./bench/handover
 package main

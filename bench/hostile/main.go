@@ -1,8 +1,10 @@
 // Command hostile attacks a daemon that runs as root, as an unprivileged user,
-// over the socket and over TCP. Each attack is one file. The attacker's part
-// runs in processes of uid 65534. The referee, which is root, starts a daemon
-// for each attack, checks it from outside, and prints what the attacker gained.
-// The command exits with status 1 if the attacker gained anything.
+// over the socket and over TCP.
+//
+// Each attack is one file. The attacker's part runs in processes of uid 65534.
+// The referee, which is root, starts a daemon for each attack, checks it from
+// outside, and prints what the attacker gained. The command exits with status 1
+// if the attacker gained anything.
 //
 //	make build && go run ./bench/hostile
 //

@@ -1,7 +1,8 @@
-// Command journal measures how many commits per second a journal does. It
-// compares berth's log with bbolt, which does the same work, and with the bare
-// system calls that every journal needs. Run it with "go run ." in this folder.
-// It is a module of its own, so that berth does not depend on bbolt.
+// Command journal measures how many commits per second a journal does.
+//
+// It compares berth's log with bbolt, which does the same work, and with the
+// bare system calls that every journal needs. Run it with "go run ." in this
+// folder. It is a module of its own, so that berth does not depend on bbolt.
 package main
 
 import (

@@ -1,8 +1,10 @@
-// Command lease measures how fast berth grants and releases leases, and compares
-// it with what people would otherwise build leases on: Redis, PostgreSQL and
-// etcd doing the same work. It starts all of them itself, in a folder of its own
-// and on Unix sockets, measures them in turn, so that other load on the machine
-// hits all of them alike, and prints rates, latencies and ratios.
+// Command lease measures how fast berth grants and releases leases, and
+// compares it with what people would otherwise build leases on: Redis,
+// PostgreSQL and etcd doing the same work.
+//
+// It starts all of them itself, in a folder of its own and on Unix sockets,
+// measures them in turn, so that other load on the machine hits all of them
+// alike, and prints rates, latencies and ratios.
 //
 //	make build && go run -C bench/lease .
 //

@@ -1,12 +1,14 @@
-// Command prometheus holds the answers of berth against those of real Prometheus
-// servers. It starts a daemon on simulated GPUs with work and leases, a Prometheus
-// of the version whose engine berth has, and an older one of Debian, both of which
-// scrape the daemon every second. Then it asks all of them the same questions about
-// the same moments: the table of queries, every panel of the Grafana dashboard and
-// every rule that ships. It ends with 1 if an answer of berth differs by more than
-// 2 % from that of the Prometheus, if a question is refused, or if berth has no
-// answer where the Prometheus has one. Run it in the root of the repository, with
-// make test-prometheus.
+// Command prometheus holds the answers of berth against those of real
+// Prometheus servers.
+//
+// It starts a daemon on simulated GPUs with work and leases, a Prometheus of
+// the version whose engine berth has, and an older one of Debian, both of which
+// scrape the daemon every second. Then it asks all of them the same questions
+// about the same moments: the table of queries, every panel of the Grafana
+// dashboard and every rule that ships. It ends with 1 if an answer of berth
+// differs by more than 2 % from that of the Prometheus, if a question is
+// refused, or if berth has no answer where the Prometheus has one. Run it in
+// the root of the repository, with make test-prometheus.
 package main
 
 import (

@@ -1,7 +1,9 @@
 // Command startup measures how long a person waits for a short command: from
-// the start of the process to the first byte of its output. It runs `berth
-// status` against a running daemon, in turn with a Go program that prints a
-// word, and with /bin/true, which prints nothing and is timed to its end.
+// the start of the process to the first byte of its output.
+//
+// It runs `berth status` against a running daemon, in turn with a Go program
+// that prints a word, and with /bin/true, which prints nothing and is timed to
+// its end.
 //
 //	make build && go run ./bench/startup
 //

@@ -1,7 +1,8 @@
 // Command berth-serve is the whole GPU resource manager: the daemon, and every
-// command. People type berth, a program that starts in less time because the
-// daemon is not in it, and that becomes this one where a command needs the
-// daemon's code.
+// command.
+//
+// People type berth, a program that starts in less time because the daemon is
+// not in it, and that becomes this one where a command needs the daemon's code.
 //
 // The number of cores that it may use does not change while it runs: following that
 // would wake the idle daemon every second.

@@ -1,9 +1,11 @@
 // Command berth is what people and programs type: every command of the GPU
-// resource manager. The daemon is in another program, berth-serve, which stands
-// beside this one or in the PATH: linking it would make each command wait for
-// packages to set themselves up that it never uses. Where a command needs the
-// daemon's code, as "berth serve" does, this process becomes that program, with
-// the same arguments.
+// resource manager.
+//
+// The daemon is in another program, berth-serve, which stands beside this one
+// or in the PATH: linking it would make each command wait for packages to set
+// themselves up that it never uses. Where a command needs the daemon's code, as
+// "berth serve" does, this process becomes that program, with the same
+// arguments.
 //
 // A command needs no more than a core or two, so the runtime does not read how
 // many its cgroup allows, which takes a tenth of a millisecond.

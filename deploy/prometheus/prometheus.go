@@ -1,5 +1,6 @@
-// Package prometheus holds the alert rules that come with berth. The daemon
-// evaluates the same file that a Prometheus reads.
+// Package prometheus holds the alert rules that come with berth.
+//
+// The daemon evaluates the same file that a Prometheus reads.
 package prometheus
 
 import _ "embed"

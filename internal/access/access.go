@@ -1,7 +1,10 @@
-// Package access decides who may do what. A Caller is what the kernel says about
-// the other end of a connection; it makes an Actor with a Role, and May returns
-// whether that actor may do something to an object. Whatever is not known counts
-// against the caller.
+// Package access decides who may do what.
+//
+// A Caller is what the kernel says about the other end of a connection; it
+// makes an Actor with a Role, and May returns whether that actor may do
+// something to an object. Whatever is not known counts against the caller.
+//
+// Pure: no clock, no I/O.
 package access
 
 // Door is the way a caller came in.

@@ -1,6 +1,7 @@
 // Package config says what can be set, what it means, what it is when nobody
-// set it, and what is refused. It reads text, not files: where the text comes
-// from is the daemon's business.
+// set it, and what is refused.
+//
+// It reads text, not files: where the text comes from is the daemon's business.
 //
 // The structs in this file are the one description of every setting. Their
 // tags drive the parsers of YAML, environment and flags, the JSON of the gpu
@@ -27,6 +28,8 @@
 //	file, _ := config.ParseYAML("berth.yaml", text)
 //	env, _ := config.ParseEnv(os.Environ())
 //	settings, err := config.Merge(file, env)
+//
+// Pure: no clock, no I/O.
 package config
 
 import (

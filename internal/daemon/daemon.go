@@ -1,6 +1,8 @@
 // Package daemon wires everything together: it opens the devices, gives each
-// keeper what it needs, and opens the doors. It is the only package that knows
-// them all, and nothing but the binary may import it.
+// keeper what it needs, and opens the doors.
+//
+// It is the only package that knows them all, and nothing but the binary may
+// import it.
 package daemon
 
 import (

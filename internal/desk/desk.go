@@ -1,6 +1,8 @@
-// Package desk decides what becomes of a question: who asks, for what, and
-// what they get. Every door brings its callers here, so that a lease is asked
-// for, equipped and given back in one way, whichever way the question came.
+// Package desk decides what becomes of a question: who asks, for what, and what
+// they get.
+//
+// Every door brings its callers here, so that a lease is asked for, equipped
+// and given back in one way, whichever way the question came.
 //
 // The desk takes and returns the types of the API, and refuses with a *Refusal,
 // whose code never changes. It knows neither HTTP nor any other protocol.

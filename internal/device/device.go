@@ -1,6 +1,7 @@
-// Package device is the seam between berth and GPU drivers. A backend (package
-// nvml, sim, …) implements it; the monitor and the daemon use it; devicetest
-// holds the suite that every backend passes.
+// Package device is the seam between berth and GPU drivers.
+//
+// A backend (package nvml, sim, …) implements it; the monitor and the daemon
+// use it; devicetest holds the suite that every backend passes.
 package device
 
 import (

@@ -1,6 +1,8 @@
 // Package health decides how far to trust a device after something went wrong
-// on it. It is rules only: faults, answers and times come in as arguments, a
-// standing goes out.
+// on it.
+//
+// It is rules only: faults, answers and times come in as arguments, a standing
+// goes out.
 //
 // A device with a fault of its own goes into quarantine: berth grants nothing
 // there. When it has answered without a new fault for long enough, and has passed
@@ -10,6 +12,8 @@
 //
 // A device whose memory ran out loses one slot, each time, and gets them back
 // one by one while its memory lasts.
+//
+// Pure: no clock, no I/O.
 package health
 
 import (

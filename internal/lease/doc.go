@@ -1,6 +1,8 @@
 // Package lease has the rules of leasing: the life of a lease, the order of the
-// queue, and the sum that says how much of a device is left. It is pure. A Book
-// keeps the state; the only way to change a lease or the queue is
+// queue, and the sum that says how much of a device is left.
+//
+// It is pure. A Book keeps the state; the only way to change a lease or the
+// queue is
 //
 //	effect, err := book.Apply(change, now)
 //
@@ -24,4 +26,6 @@
 // A book belongs to one goroutine. A book never changes a *Lease or *Request that
 // it has, but replaces it by another, so any goroutine may read what a book
 // returns for as long as it likes.
+//
+// Pure: no clock, no I/O.
 package lease

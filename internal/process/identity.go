@@ -1,6 +1,8 @@
 // Package process knows operating-system processes: their identity, their
-// ancestors, and when they end. It never trusts a pid alone, because pids are
-// used again; a process is its pid together with its start time.
+// ancestors, and when they end.
+//
+// It never trusts a pid alone, because pids are used again; a process is its
+// pid together with its start time.
 package process
 
 import (

@@ -1,6 +1,8 @@
-// Package claim reads a ResourceClaim that Kubernetes has allocated, and turns it into
-// the request for a lease. It decides and touches nothing else: the claim and the
-// names of the devices come in as arguments.
+// Package claim reads a ResourceClaim that Kubernetes has allocated, and turns
+// it into the request for a lease.
+//
+// It decides and touches nothing else: the claim and the names of the devices
+// come in as arguments.
 package claim
 
 import (

@@ -1,6 +1,8 @@
-// Command images writes the images of berth as archives: berth, with the daemon and
-// its command, and berth-dra, with the driver alone. It needs no registry and no
-// container engine, and the same programs give the same bytes every time.
+// Command images writes the images of berth as archives: berth, with the daemon
+// and its command, and berth-dra, with the driver alone.
+//
+// It needs no registry and no container engine, and the same programs give the
+// same bytes every time.
 //
 // An archive is an OCI image layout in a tar file that also has the manifest.json of
 // Docker: `ctr images import`, `docker load` and `podman load` all take it.

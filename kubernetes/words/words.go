@@ -1,5 +1,6 @@
-// Package words has the names that Kubernetes and the driver agree on. None of them
-// can change while a cluster has claims.
+// Package words has the names that Kubernetes and the driver agree on.
+//
+// None of them can change while a cluster has claims.
 package words
 
 // Driver is the name of the driver: in slices, in device classes, and as the key of

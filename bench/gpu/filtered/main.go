@@ -1,7 +1,9 @@
 // Command filtered runs a command in a control group in which of NVIDIA's GPUs
 // only those with the given minors can be opened, with the code that the daemon
-// uses. isolation.sh asks with it what a program sees that has leased another
-// GPU than the only one of the machine.
+// uses.
+//
+// isolation.sh asks with it what a program sees that has leased another GPU
+// than the only one of the machine.
 //
 //	filtered 1,2 -- COMMAND...
 package main

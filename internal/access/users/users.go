@@ -1,6 +1,8 @@
-// Package users keeps the login names of users. The user database may be on a
-// server that does not answer (NSS, LDAP): a caller waits for it only for a
-// moment, and a lookup that hangs holds up nothing but itself.
+// Package users keeps the login names of users.
+//
+// The user database may be on a server that does not answer (NSS, LDAP): a
+// caller waits for it only for a moment, and a lookup that hangs holds up
+// nothing but itself.
 package users
 
 import (

@@ -4,6 +4,8 @@
 //
 // Everything here expects valid JSON, as Valid reports it, and does not
 // check again.
+//
+// Pure: no clock, no I/O.
 package rawjson
 
 import (

@@ -1,7 +1,9 @@
-// Package record reads records: JSON lines, CSV, plain lines, or files that
-// are records themselves, from files, patterns of files and streams, plain or
-// compressed. A record that cannot be read is a record all the same, with an
-// error: none is dropped, and the numbers of the others do not change.
+// Package record reads records: JSON lines, CSV, plain lines, or files that are
+// records themselves, from files, patterns of files and streams, plain or
+// compressed.
+//
+// A record that cannot be read is a record all the same, with an error: none is
+// dropped, and the numbers of the others do not change.
 package record
 
 import (

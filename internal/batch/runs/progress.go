@@ -1,4 +1,5 @@
 // Package runs keeps what the runners of batches report about themselves.
+//
 // It forgets a runner that reports nothing for a while, because that is
 // probably dead; its records stay in the totals of its GPUs.
 //

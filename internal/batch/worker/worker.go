@@ -1,7 +1,9 @@
 // Package worker starts the processes of a batch's workers and holds the other
-// ends of their pipes. A worker reads from file descriptor 3 and writes to 4;
-// its standard input is empty, and what it prints goes to the log. It dies with
-// this process, and everything that it has started dies with it.
+// ends of their pipes.
+//
+// A worker reads from file descriptor 3 and writes to 4; its standard input is
+// empty, and what it prints goes to the log. It dies with this process, and
+// everything that it has started dies with it.
 package worker
 
 import (

@@ -1,7 +1,9 @@
 // Package console is what the commands of berth share: the world as they see
 // it, the way to the daemon, how an answer is printed and watched, what a
 // failure looks like and which exit code it gives, and the flags and
-// completions that several commands have. It knows no command.
+// completions that several commands have.
+//
+// It knows no command.
 package console
 
 import "github.com/spf13/cobra"

@@ -1,10 +1,14 @@
-// Package fleet puts what several machines say about themselves into one order: the
-// devices of all of them, their leases with the pods that these are for, and what
-// there is together. It asks nobody: it is given the answers.
+// Package fleet puts what several machines say about themselves into one order:
+// the devices of all of them, their leases with the pods that these are for,
+// and what there is together.
+//
+// It asks nobody: it is given the answers.
 //
 // What a machine says is not trusted. Amounts that cannot be are taken for none, so
 // that one machine cannot spoil the sum of all. Texts stay as they are: the package
 // that writes them for a terminal cleans them.
+//
+// Pure: no clock, no I/O.
 package fleet
 
 import (

@@ -1,5 +1,7 @@
-// Package kubectl asks a Kubernetes cluster for what berth's driver knows about each
-// node. It does so through the user's own kubectl: the cluster, the user and the
+// Package kubectl asks a Kubernetes cluster for what berth's driver knows about
+// each node.
+//
+// It does so through the user's own kubectl: the cluster, the user and the
 // rights are those that kubectl has, and this program keeps no key.
 //
 // It only reads. It starts kubectl without a shell, gives every call a deadline, and

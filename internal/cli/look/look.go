@@ -1,5 +1,7 @@
 // Package look holds the commands that only look: they show what the GPUs do,
-// what happened, and how they were used. They change nothing.
+// what happened, and how they were used.
+//
+// They change nothing.
 package look
 
 import (

@@ -1,6 +1,10 @@
-// Package nodeview says how the answers of several machines look on a terminal: one
-// table of all devices, one of all leases, what is the matter, and the sum. Every name
-// comes from a machine that is not trusted, so each is cleaned and cut.
+// Package nodeview says how the answers of several machines look on a terminal:
+// one table of all devices, one of all leases, what is the matter, and the sum.
+//
+// Every name comes from a machine that is not trusted, so each is cleaned and
+// cut.
+//
+// Pure: no clock, no I/O.
 package nodeview
 
 import (

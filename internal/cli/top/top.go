@@ -1,6 +1,7 @@
-// Package top holds berth top, the live view in a terminal. It feeds the screen
-// of package tui with the answers and events of the daemon, hands it the keys,
-// and carries out what the user has confirmed.
+// Package top holds berth top, the live view in a terminal.
+//
+// It feeds the screen of package tui with the answers and events of the daemon,
+// hands it the keys, and carries out what the user has confirmed.
 package top
 
 import (

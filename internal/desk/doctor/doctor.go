@@ -1,6 +1,7 @@
 // Package doctor finds out what is wrong with a machine, with its configuration
-// and with its daemon, and mends a damaged journal. It reports findings as data;
-// the command line prints them.
+// and with its daemon, and mends a damaged journal.
+//
+// It reports findings as data; the command line prints them.
 package doctor
 
 import (

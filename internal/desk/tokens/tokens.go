@@ -1,7 +1,9 @@
-// Package tokens keeps the named tokens of a daemon. A token is a secret that
-// gives whoever shows it a role. The keeper stores only the SHA-256 of each
-// secret, so a copy of its file lets nobody in. A secret that the keeper makes
-// up has 256 random bits; one that somebody brings has at least 32 characters.
+// Package tokens keeps the named tokens of a daemon.
+//
+// A token is a secret that gives whoever shows it a role. The keeper stores
+// only the SHA-256 of each secret, so a copy of its file lets nobody in. A
+// secret that the keeper makes up has 256 random bits; one that somebody brings
+// has at least 32 characters.
 //
 // Check finds a token by the hash of its secret, so how long that takes says
 // nothing about the secrets. The keeper remembers the hashes of tokens that were

@@ -1,6 +1,7 @@
-// Package amd is the backend for AMD GPUs. It reads the files of the amdgpu
-// driver, which is part of Linux, in /sys and /proc, and needs no library of the
-// vendor.
+// Package amd is the backend for AMD GPUs.
+//
+// It reads the files of the amdgpu driver, which is part of Linux, in /sys and
+// /proc, and needs no library of the vendor.
 //
 // A read can hang as long as the driver does. No lock is held meanwhile, and no
 // device reads a file of another one.

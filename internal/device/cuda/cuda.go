@@ -1,6 +1,7 @@
-// Package cuda calls NVIDIA's driver library, which it loads at run time. A fault
-// of the driver can end the process, and a call that hangs cannot be cancelled:
-// only a process that nobody depends on may use this package.
+// Package cuda calls NVIDIA's driver library, which it loads at run time.
+//
+// A fault of the driver can end the process, and a call that hangs cannot be
+// cancelled: only a process that nobody depends on may use this package.
 //
 // The driver keeps its context per thread. Whoever opens a device must have
 // locked its goroutine to its thread, and make all calls from there.

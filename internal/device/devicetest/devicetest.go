@@ -1,6 +1,8 @@
 // Package devicetest is the suite that every device.Backend passes, the
-// simulator as well as the real ones. It asks for what package device promises
-// and nothing else, so a backend on a machine without GPUs passes too.
+// simulator as well as the real ones.
+//
+// It asks for what package device promises and nothing else, so a backend on a
+// machine without GPUs passes too.
 package devicetest
 
 import (

@@ -1,7 +1,8 @@
 // Package drm reads what Linux says about graphics cards without a library of
 // their vendor: the files of the card and of its sensors in /sys, the open
-// files of processes in /proc, and the log of the kernel. Backends of vendors
-// whose driver is part of the kernel are built on it.
+// files of processes in /proc, and the log of the kernel.
+//
+// Backends of vendors whose driver is part of the kernel are built on it.
 //
 // Nothing is kept open between two readings. A file that is gone, or is a
 // directory, or holds no number is an error of that file alone; the backend

@@ -1,7 +1,9 @@
 // Package exam puts a GPU to the test, in a process of its own: a fault of the
-// driver there hurts nobody. It takes the memory that it may take, writes patterns
-// and reads them again, copies both ways, computes what it knows the answer to,
-// and compares clocks, link and error counters with what they should be.
+// driver there hurts nobody.
+//
+// It takes the memory that it may take, writes patterns and reads them again,
+// copies both ways, computes what it knows the answer to, and compares clocks,
+// link and error counters with what they should be.
 package exam
 
 import (

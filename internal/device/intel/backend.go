@@ -1,7 +1,8 @@
-// Package intel is the backend for Intel GPUs. It reads the files of the i915
-// and xe drivers, which are part of Linux, in /sys and /proc, and needs no
-// library of the vendor. These drivers tell less than others; what they do not
-// tell is absent.
+// Package intel is the backend for Intel GPUs.
+//
+// It reads the files of the i915 and xe drivers, which are part of Linux, in
+// /sys and /proc, and needs no library of the vendor. These drivers tell less
+// than others; what they do not tell is absent.
 //
 // A read can hang as long as the driver does. No lock is held meanwhile, and no
 // device reads a file of another one.

@@ -1,6 +1,7 @@
-// Package nvml is the backend for NVIDIA GPUs. It speaks to the driver through
-// NVML, which is loaded at run time: the binary also starts where there is no
-// driver, and then says what is missing.
+// Package nvml is the backend for NVIDIA GPUs.
+//
+// It speaks to the driver through NVML, which is loaded at run time: the binary
+// also starts where there is no driver, and then says what is missing.
 //
 // Calls into the driver can hang for ever. Three rules keep that from
 // spreading. No lock is held while in the driver. Scan asks about every device

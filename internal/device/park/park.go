@@ -2,6 +2,8 @@
 // and back, and decides what to do next: which step follows from the states that
 // the driver tells, how a step that failed is undone, when a lease is idle, and
 // whose turn it is where several do not fit together.
+//
+// Pure: no clock, no I/O.
 package park
 
 import "github.com/berth-gpu/berth/gpu"

@@ -1,7 +1,10 @@
-// Package proof has the words in which a GPU is proved: what a helper process is
-// asked to do, the steps that it takes, and how their outcome is judged. Three
-// answers are possible, never two: a device passed, it failed, or it could not be
-// asked.
+// Package proof has the words in which a GPU is proved: what a helper process
+// is asked to do, the steps that it takes, and how their outcome is judged.
+//
+// Three answers are possible, never two: a device passed, it failed, or it
+// could not be asked.
+//
+// Pure: no clock, no I/O.
 package proof
 
 import (

@@ -1,7 +1,8 @@
-// Package prover asks a helper process to prove a device, or to move the memory of
-// processes off it and back, and says what came of it whatever becomes of the
-// helper process: it may crash, hang or talk nonsense. The helper process loads the
-// driver's library, which the daemon never does.
+// Package prover asks a helper process to prove a device, or to move the memory
+// of processes off it and back, and says what came of it whatever becomes of
+// the helper process: it may crash, hang or talk nonsense.
+//
+// The helper process loads the driver's library, which the daemon never does.
 //
 // The helper process is this program again, with the argument prove. It sees one
 // device, leads a session of its own, and ends when the daemon does, because its

@@ -1,5 +1,7 @@
 // Package residue knows which drivers were checked to clear the memory of a GPU
 // before the next program gets it, from a file that whoever checks it writes.
+//
+// Pure: no clock, no I/O.
 package residue
 
 import (

@@ -1,6 +1,8 @@
 // Package sim is a device backend without devices: GPUs that exist only as
-// physics and a script. People run it to try berth on a machine without GPUs,
-// and tests run it to see a GPU overheat, hang or fall off the bus on demand.
+// physics and a script.
+//
+// People run it to try berth on a machine without GPUs, and tests run it to see
+// a GPU overheat, hang or fall off the bus on demand.
 //
 // A model (models.yaml) says what a GPU is, a plant what state it is in, a
 // script what happens to it. State advances when somebody looks: there are no

@@ -1,6 +1,10 @@
 // Package trace reads and writes recordings of a GPU: CSV with a header, a line
-// for each sample. The columns t_s (seconds), temp_c and power_w are needed; others
-// are known by their names, and unknown ones are passed over.
+// for each sample.
+//
+// The columns t_s (seconds), temp_c and power_w are needed; others are known by
+// their names, and unknown ones are passed over.
+//
+// Pure: no clock, no I/O.
 package trace
 
 import (

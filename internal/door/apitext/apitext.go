@@ -1,6 +1,7 @@
 // Package apitext completes the OpenAPI text of the REST API: who may use each
-// route, how it refuses, and how values look. It says in words what the framework
-// refuses.
+// route, how it refuses, and how values look.
+//
+// It says in words what the framework refuses.
 package apitext
 
 import (

@@ -1,7 +1,9 @@
-// Package doorkeeper finds out who makes a request: from what the kernel says about
-// the connection, and from what the caller shows. It refuses those who show nothing
-// where something is asked for, and slows down those who guess. What a caller may do
-// is decided by access; the doors ask.
+// Package doorkeeper finds out who makes a request: from what the kernel says
+// about the connection, and from what the caller shows.
+//
+// It refuses those who show nothing where something is asked for, and slows
+// down those who guess. What a caller may do is decided by access; the doors
+// ask.
 package doorkeeper
 
 import (

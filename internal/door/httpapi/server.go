@@ -1,6 +1,7 @@
-// Package httpapi is the REST door. It finds out who calls, translates between
-// HTTP and the desk, and shows each caller what they may see. It decides
-// nothing about leases: the desk does.
+// Package httpapi is the REST door.
+//
+// It finds out who calls, translates between HTTP and the desk, and shows each
+// caller what they may see. It decides nothing about leases: the desk does.
 package httpapi
 
 import (

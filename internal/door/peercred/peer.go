@@ -1,7 +1,8 @@
 // Package peercred finds out who is at the other end of a connection, from the
 // kernel and from nobody else: the user, the process if that is certain, and
-// whether the process lives in a container. It also limits how many connections
-// one user may have.
+// whether the process lives in a container.
+//
+// It also limits how many connections one user may have.
 package peercred
 
 import (

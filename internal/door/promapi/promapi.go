@@ -1,7 +1,8 @@
-// Package promapi is the door that answers as the HTTP API of Prometheus does, so
-// that Grafana and promtool can ask berth about its past. It reads parameters,
-// asks the query engine, and writes what it says. Another door checks who may use
-// its routes.
+// Package promapi is the door that answers as the HTTP API of Prometheus does,
+// so that Grafana and promtool can ask berth about its past.
+//
+// It reads parameters, asks the query engine, and writes what it says. Another
+// door checks who may use its routes.
 package promapi
 
 import (

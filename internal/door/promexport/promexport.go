@@ -1,6 +1,7 @@
-// Package promexport is the Prometheus door. A scrape reads what the monitor
-// last measured and asks nothing of any driver, so it costs the same whatever
-// the devices are doing.
+// Package promexport is the Prometheus door.
+//
+// A scrape reads what the monitor last measured and asks nothing of any driver,
+// so it costs the same whatever the devices are doing.
 package promexport
 
 import (

@@ -1,8 +1,9 @@
-// Package sessions keeps who is signed in on the page. A session is a secret of 256
-// random bits in a cookie; the keeper stores only its SHA-256, so a copy of its file
-// lets nobody in. It knows who made a session and not what that person may do: the
-// doorkeeper finds that out again for every request, so a role that is taken away
-// is gone at once.
+// Package sessions keeps who is signed in on the page.
+//
+// A session is a secret of 256 random bits in a cookie; the keeper stores only
+// its SHA-256, so a copy of its file lets nobody in. It knows who made a
+// session and not what that person may do: the doorkeeper finds that out again
+// for every request, so a role that is taken away is gone at once.
 //
 // A code is the secret in a link for signing in. It works once, within a minute,
 // and is kept in memory alone.

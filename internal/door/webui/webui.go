@@ -1,8 +1,9 @@
-// Package webui is the door to the page: it serves the files that Vite has built
-// into the folder page, which the binary embeds. They are the same for everybody,
-// so nobody has to show anything to get them; what the page shows comes from the
-// REST API, which asks who calls. A binary that was built without Node serves a
-// text that says how to get the page.
+// Package webui is the door to the page: it serves the files that Vite has
+// built into the folder page, which the binary embeds.
+//
+// They are the same for everybody, so nobody has to show anything to get them;
+// what the page shows comes from the REST API, which asks who calls. A binary
+// that was built without Node serves a text that says how to get the page.
 package webui
 
 import (

@@ -1,7 +1,11 @@
 // Package wire is the form of the lease stream: requests and answers as frames
-// on a connection that began as HTTP, and the JSON in them. Taking a lease this way costs a fraction
-// of what HTTP costs, and several calls can be under way at once.
-// docs/lease-protocol.md specifies it byte for byte.
+// on a connection that began as HTTP, and the JSON in them.
+//
+// Taking a lease this way costs a fraction of what HTTP costs, and several
+// calls can be under way at once. docs/lease-protocol.md specifies it byte for
+// byte.
+//
+// Pure: no clock, no I/O.
 package wire
 
 // How a stream is asked for: POST to Path with Upgrade: Protocol.

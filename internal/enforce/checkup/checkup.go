@@ -1,7 +1,8 @@
 // Package checkup has devices checked: when somebody asks for it, and before a
-// device leaves its quarantine. While a check runs, nothing is granted on the
-// device, and the check takes only memory that could be leased: nobody gets less
-// because of it.
+// device leaves its quarantine.
+//
+// While a check runs, nothing is granted on the device, and the check takes
+// only memory that could be leased: nobody gets less because of it.
 package checkup
 
 import (

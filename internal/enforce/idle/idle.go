@@ -1,7 +1,9 @@
-// Package idle keeps since when the processes of leases have not used their devices.
-// It looks only at leases that berth may park, and only while there are such leases:
-// it learns what they hold from the samples of the monitor, and asks the driver every
-// five seconds what each of their processes had of the device.
+// Package idle keeps since when the processes of leases have not used their
+// devices.
+//
+// It looks only at leases that berth may park, and only while there are such
+// leases: it learns what they hold from the samples of the monitor, and asks
+// the driver every five seconds what each of their processes had of the device.
 //
 // Package park decides what that evidence means. A driver that does not tell what a
 // process had leaves a lease in use for ever.

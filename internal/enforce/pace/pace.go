@@ -10,6 +10,8 @@
 //
 // Package pace is pure: the caller says when processes were stopped and what
 // was measured, and carries out the turns.
+//
+// Pure: no clock, no I/O.
 package pace
 
 import (

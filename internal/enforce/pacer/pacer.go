@@ -1,6 +1,7 @@
 // Package pacer holds leases to a share of their devices, without the help of
-// their programs: it stops and continues their processes in short turns. Package
-// pace decides how long each turn is.
+// their programs: it stops and continues their processes in short turns.
+//
+// Package pace decides how long each turn is.
 //
 // The daemon stops nothing itself. A guardian does, which is a process of its own
 // (see Guard): if the daemon is killed, the guardian continues everything at

@@ -1,6 +1,8 @@
 // Package parking parks leases and resumes them: it has the memory of their
-// processes moved to the memory of the machine, and back. Package park decides the
-// next step and whose turn it is; a Session takes the steps.
+// processes moved to the memory of the machine, and back.
+//
+// Package park decides the next step and whose turn it is; a Session takes the
+// steps.
 //
 // The book is right, and the processes are made what the book says. A lease is
 // active in the book until the memory of all its processes has left the device; only

@@ -1,8 +1,10 @@
-// Package reclaim gets memory back. An optimization goes up a ladder of six rungs:
-// it releases what the dead hold, names orphans or ends them, asks programs to
-// trim their caches, shrinks leases that never use what they asked for, parks idle
-// leases, and proposes which lease to move for a request that waits. It measures
-// before and after each rung, and says what it left alone, and why.
+// Package reclaim gets memory back.
+//
+// An optimization goes up a ladder of six rungs: it releases what the dead
+// hold, names orphans or ends them, asks programs to trim their caches, shrinks
+// leases that never use what they asked for, parks idle leases, and proposes
+// which lease to move for a request that waits. It measures before and after
+// each rung, and says what it left alone, and why.
 package reclaim
 
 import (

@@ -1,7 +1,11 @@
-// Package slowdown decides what berth does by itself about a device that should run
-// slower: how far its leases are held back, which power limit it gets, and how
-// fast its fans turn. It only computes: measurements and times come in as
-// arguments, steps go out. Package throttle carries them out.
+// Package slowdown decides what berth does by itself about a device that should
+// run slower: how far its leases are held back, which power limit it gets, and
+// how fast its fans turn.
+//
+// It only computes: measurements and times come in as arguments, steps go out.
+// Package throttle carries them out.
+//
+// Pure: no clock, no I/O.
 package slowdown
 
 import "slices"

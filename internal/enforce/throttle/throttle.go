@@ -1,7 +1,8 @@
 // Package throttle carries out what package slowdown decides about devices that
-// should run slower: it holds leases back, lowers power limits and sets fans. It
-// gives back what it changed when the device is cooler, when the settings say so
-// and when the daemon ends; if the daemon is killed, the next one does.
+// should run slower: it holds leases back, lowers power limits and sets fans.
+//
+// It gives back what it changed when the device is cooler, when the settings
+// say so and when the daemon ends; if the daemon is killed, the next one does.
 package throttle
 
 import (

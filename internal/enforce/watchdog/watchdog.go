@@ -1,8 +1,9 @@
 // Package watchdog compares leases with the memory that their processes use,
-// and looks for processes that use a device under no lease. It reports them,
-// and ends them if the policy says so: SIGTERM, then SIGKILL, and only the
-// processes of that one lease. The lease ends with them, or stays for the next
-// ones.
+// and looks for processes that use a device under no lease.
+//
+// It reports them, and ends them if the policy says so: SIGTERM, then SIGKILL,
+// and only the processes of that one lease. The lease ends with them, or stays
+// for the next ones.
 //
 // Measurements come in through Look, device by device; the Book knows which
 // processes belong to a lease.

@@ -1,6 +1,7 @@
 // Package appendfile is the disk of a log that only grows: a folder with files
-// that are appended to, each line with one write. Dir is a real folder; tests
-// have one that fails.
+// that are appended to, each line with one write.
+//
+// Dir is a real folder; tests have one that fails.
 package appendfile
 
 import (

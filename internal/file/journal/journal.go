@@ -1,5 +1,6 @@
-// Package journal is the seam between the ledger and its storage. An
-// implementation (package filelog) keeps records in order through kill -9,
+// Package journal is the seam between the ledger and its storage.
+//
+// An implementation (package filelog) keeps records in order through kill -9,
 // power loss and a full disk; the ledger writes to it before it answers and
 // reads it back when it starts; journaltest holds the suite that every
 // implementation passes.

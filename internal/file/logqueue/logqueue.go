@@ -1,5 +1,6 @@
-// Package logqueue stands between a logger and the file that it writes to. A
-// file can stall: a pipe that nobody reads, a disk that hangs. Writing to the
+// Package logqueue stands between a logger and the file that it writes to.
+//
+// A file can stall: a pipe that nobody reads, a disk that hangs. Writing to the
 // queue never waits for it; lines that do not fit are dropped and counted.
 package logqueue
 

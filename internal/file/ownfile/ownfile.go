@@ -1,7 +1,9 @@
 // Package ownfile reads the files that decide what a daemon does: its
-// configuration, rules, tokens, certificates and keys. It refuses a file that
-// somebody other than root or the daemon's user can change, whatever is in it,
-// because such a file is a way to run commands as the daemon.
+// configuration, rules, tokens, certificates and keys.
+//
+// It refuses a file that somebody other than root or the daemon's user can
+// change, whatever is in it, because such a file is a way to run commands as
+// the daemon.
 package ownfile
 
 import (

@@ -15,6 +15,8 @@
 //
 // A Model also keeps how wrong it was, at several distances, and answers with an
 // interval that is as wide as its errors were.
+//
+// Pure: no clock, no I/O.
 package heat
 
 import (

@@ -1,7 +1,10 @@
 // Package thermal judges devices: which state a sample means, how long a device
 // stays in a state after its readings got better, how its temperature went, and
-// what follows from where it goes. It only computes: samples and times come in as
-// arguments, verdicts go out.
+// what follows from where it goes.
+//
+// It only computes: samples and times come in as arguments, verdicts go out.
+//
+// Pure: no clock, no I/O.
 package thermal
 
 import (

@@ -1,12 +1,16 @@
 // Package alert decides when an alert is pending, firing or resolved, as
-// Prometheus does it. An alert is one element of the answer to the expression of
-// a rule, known by its labels: it is pending from the first answer that has it,
-// fires when it has been there for the time that the rule asks for, and is
-// resolved by the first answer without it, or, with keep_firing_for, by the first
-// one after that time.
+// Prometheus does it.
+//
+// An alert is one element of the answer to the expression of a rule, known by
+// its labels: it is pending from the first answer that has it, fires when it
+// has been there for the time that the rule asks for, and is resolved by the
+// first answer without it, or, with keep_firing_for, by the first one after
+// that time.
 //
 // The package is pure: answers and times are arguments. Package alerts asks the
 // questions, and package rulefile reads the rules.
+//
+// Pure: no clock, no I/O.
 package alert
 
 import (

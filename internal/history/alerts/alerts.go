@@ -1,7 +1,9 @@
-// Package alerts evaluates alert rules: each group at its interval, its rules one
-// after the other, never twice at once. What fires and what is resolved becomes
-// an event, so that it reaches the log, streams and hooks; ALERTS and the results
-// of recording rules go to the store. When an alert fires is for package alert.
+// Package alerts evaluates alert rules: each group at its interval, its rules
+// one after the other, never twice at once.
+//
+// What fires and what is resolved becomes an event, so that it reaches the log,
+// streams and hooks; ALERTS and the results of recording rules go to the store.
+// When an alert fires is for package alert.
 //
 // The alerts survive a restart in a small file, with who acknowledged them.
 package alerts

@@ -1,9 +1,13 @@
 // Package backlog keeps the newest events within bounds, and decides which one
-// has to go when there is no room. A note never displaces a warning, a user
-// displaces only what is that user's own, and nothing that a user does
-// displaces a warning about a device or the daemon.
+// has to go when there is no room.
+//
+// A note never displaces a warning, a user displaces only what is that user's
+// own, and nothing that a user does displaces a warning about a device or the
+// daemon.
 //
 // It is a value without a lock: its owner guards it.
+//
+// Pure: no clock, no I/O.
 package backlog
 
 import (

@@ -9,6 +9,8 @@
 // Amounts are whole microjoules. So what the leases used, what processes under no
 // lease used, and what the device would have used without any of them add up to
 // the energy of the device exactly.
+//
+// Pure: no clock, no I/O.
 package energy
 
 import (

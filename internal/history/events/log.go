@@ -1,8 +1,9 @@
-// Package events keeps events and hands them to readers. It keeps the newest in
-// memory; readers pull from there at their own pace, so a slow reader falls
-// behind, gets a gap event, and never delays a publisher. Keep is such a reader:
-// it writes to a folder what the next daemon recalls. A Ration limits how many
-// warnings about one user are published at all.
+// Package events keeps events and hands them to readers.
+//
+// It keeps the newest in memory; readers pull from there at their own pace, so
+// a slow reader falls behind, gets a gap event, and never delays a publisher.
+// Keep is such a reader: it writes to a folder what the next daemon recalls. A
+// Ration limits how many warnings about one user are published at all.
 package events
 
 import (

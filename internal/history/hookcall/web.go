@@ -1,6 +1,7 @@
 // Package hookcall makes one attempt to deliver an event: by POST to a web
-// address, signed, or to a command on its standard input. Which events a hook
-// gets, in which order and how often is for package hooks.
+// address, signed, or to a command on its standard input.
+//
+// Which events a hook gets, in which order and how often is for package hooks.
 package hookcall
 
 import (

@@ -1,9 +1,10 @@
 // Package hooks decides which events each hook gets, in which order and how
-// often it is tried. Every hook has a queue of the events that it wants and works
-// through it at its own pace, in order; one that does not answer delays neither
-// the daemon nor the other hooks. Events that the queue has no room for are
-// dropped and counted, and an event with the code gap tells the hook how many
-// were dropped.
+// often it is tried.
+//
+// Every hook has a queue of the events that it wants and works through it at
+// its own pace, in order; one that does not answer delays neither the daemon
+// nor the other hooks. Events that the queue has no room for are dropped and
+// counted, and an event with the code gap tells the hook how many were dropped.
 //
 // What cannot be delivered is tried again for an hour and then given up. An
 // event with the code hook tells that once, until a delivery succeeds. Hooks do

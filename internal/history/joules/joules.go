@@ -1,5 +1,7 @@
 // Package joules keeps how much energy devices and leases used, and for whom,
-// across restarts. Package energy works it out; this package remembers it.
+// across restarts.
+//
+// Package energy works it out; this package remembers it.
 //
 // It learns from the samples of the monitor and asks the driver for one thing
 // only: what each process had of a device, while processes of several leases are

@@ -1,8 +1,9 @@
-// Package labels keeps the names of users and services that metrics show. A
-// name keeps its label until the daemon restarts, and there are at most 50 labels
-// of each kind: every name beyond them is "other". So nobody can fill the memory
-// of a Prometheus by making up names, and no counter ever moves from one label to
-// another.
+// Package labels keeps the names of users and services that metrics show.
+//
+// A name keeps its label until the daemon restarts, and there are at most 50
+// labels of each kind: every name beyond them is "other". So nobody can fill
+// the memory of a Prometheus by making up names, and no counter ever moves from
+// one label to another.
 package labels
 
 import (

@@ -1,5 +1,7 @@
 // Package past keeps what berth measured, in Prometheus' storage: every sample
-// for days, and half-minutes for months. One query reads both.
+// for days, and half-minutes for months.
+//
+// One query reads both.
 //
 // The past is a convenience. It never makes anybody wait: samples are handed
 // over and written by a goroutine of its own, and what a slow or full disk does

@@ -1,6 +1,8 @@
-// Package query answers questions in PromQL with the engine of Prometheus. It reads
-// whatever store it is given, holds every question to the limits of this package,
-// and hides from nameless askers every series that names somebody.
+// Package query answers questions in PromQL with the engine of Prometheus.
+//
+// It reads whatever store it is given, holds every question to the limits of
+// this package, and hides from nameless askers every series that names
+// somebody.
 package query
 
 import (

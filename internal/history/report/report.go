@@ -1,5 +1,7 @@
 // Package report sums up a machine from the answers of the daemon: how each
 // device was used, who holds it, and what could be done better.
+//
+// Pure: no clock, no I/O.
 package report
 
 import (

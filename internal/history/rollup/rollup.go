@@ -1,5 +1,7 @@
 // Package rollup condenses samples into half-minutes: the average, the least
 // and the most of a gauge, and the last value of a counter.
+//
+// Pure: no clock, no I/O.
 package rollup
 
 import (

@@ -1,6 +1,8 @@
-// Package rulefile reads rules in the format of Prometheus, with Prometheus' own
-// reader, and expands the templates of their labels and annotations with
-// Prometheus' own functions. Package alert decides what the answers mean.
+// Package rulefile reads rules in the format of Prometheus, with Prometheus'
+// own reader, and expands the templates of their labels and annotations with
+// Prometheus' own functions.
+//
+// Package alert decides what the answers mean.
 package rulefile
 
 import (

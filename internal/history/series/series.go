@@ -1,7 +1,10 @@
 // Package series has the words for numbers over time: labels, points, series,
-// and the answer to a question in PromQL. It is what the store of the past, the
-// query engine, the alerts and the doors have in common, so that none of them
-// needs the types of a vendor.
+// and the answer to a question in PromQL.
+//
+// It is what the store of the past, the query engine, the alerts and the doors
+// have in common, so that none of them needs the types of a vendor.
+//
+// Pure: no clock, no I/O.
 package series
 
 import (

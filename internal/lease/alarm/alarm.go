@@ -1,4 +1,6 @@
 // Package alarm keeps times at which something is due, the earliest first.
+//
+// Pure: no clock, no I/O.
 package alarm
 
 import "time"

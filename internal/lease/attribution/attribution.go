@@ -1,6 +1,10 @@
-// Package attribution decides which leases of a book the processes on a device are
-// charged to. Package kinship has the evidence; this package has the leases that it is
+// Package attribution decides which leases of a book the processes on a device
+// are charged to.
+//
+// Package kinship has the evidence; this package has the leases that it is
 // about, and divides what a process uses among them.
+//
+// Pure: no clock, no I/O.
 package attribution
 
 import (

@@ -1,9 +1,11 @@
 // Package audit keeps the log of acts of authority and of refusals: who did
 // what to whose thing, when, through which door, and what it was before and
-// after. An entry is written before the act is done and before the answer is
-// sent; the disk is waited for afterwards. Each line carries the hash of the
-// line before (package chain), and the journal names the newest line, so that a
-// line that is missing or changed is noticed.
+// after.
+//
+// An entry is written before the act is done and before the answer is sent; the
+// disk is waited for afterwards. Each line carries the hash of the line before
+// (package chain), and the journal names the newest line, so that a line that
+// is missing or changed is noticed.
 //
 // The log never stops the daemon. If it cannot be written, Record returns an
 // error and the act must not be done; the next Record tries again.

@@ -1,5 +1,7 @@
 // Package filling finds how full a room can get with things of two sizes in it,
 // such as the memory and the slots of a device.
+//
+// Pure: no clock, no I/O.
 package filling
 
 import (

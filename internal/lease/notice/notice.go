@@ -1,5 +1,7 @@
 // Package notice writes what people are told about leases: the event of each
 // change to the book.
+//
+// Pure: no clock, no I/O.
 package notice
 
 import (

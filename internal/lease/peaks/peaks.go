@@ -1,6 +1,7 @@
 // Package peaks remembers how much memory and time the last runs of each piece
-// of work took, by user and name, and by step for pipelines. It decides from
-// that how much to lease for a run that does not say.
+// of work took, by user and name, and by step for pipelines.
+//
+// It decides from that how much to lease for a run that does not say.
 //
 // It keeps all this in one small file, which it replaces as a whole a few
 // seconds after it has learned something. A daemon that is killed with -9 loses

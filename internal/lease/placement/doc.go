@@ -1,7 +1,8 @@
-// Package placement chooses the device, or the set of devices, for a
-// request. It is pure: the caller owns a Snapshot of the machine, keeps
-// it up to date one device at a time, and asks Choose. When nothing fits,
-// Explain says why, device by device.
+// Package placement chooses the device, or the set of devices, for a request.
+//
+// It is pure: the caller owns a Snapshot of the machine, keeps it up to date
+// one device at a time, and asks Choose. When nothing fits, Explain says why,
+// device by device.
 //
 // Hard conditions come first: the constraints of the request, the room on the
 // device, its state. Among the devices that pass, the wishes decide, in this
@@ -19,4 +20,6 @@
 //
 // Choose reads one number per device and policy, kept up to date by Update,
 // and allocates nothing. To add a policy, see docs/adding-a-policy.md.
+//
+// Pure: no clock, no I/O.
 package placement

@@ -1,9 +1,12 @@
-// Package quota decides what each user may have. Rules are the sections users
-// and groups of a configuration; Of returns the limits of one user, and where
-// each of them comes from.
+// Package quota decides what each user may have.
+//
+// Rules are the sections users and groups of a configuration; Of returns the
+// limits of one user, and where each of them comes from.
 //
 // The own entry of a user decides, then those of the user's groups, of which the
 // largest counts, then users.default, and then what berth has by itself.
+//
+// Pure: no clock, no I/O.
 package quota
 
 import (

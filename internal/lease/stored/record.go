@@ -1,7 +1,8 @@
 // Package stored holds what the ledger writes into the journal: plain structs
-// with a version, and the codec that turns them into JSON and back. Package
-// lease converts between its leases and these records, so that the rules can
-// change without changing what is on people's disks.
+// with a version, and the codec that turns them into JSON and back.
+//
+// Package lease converts between its leases and these records, so that the
+// rules can change without changing what is on people's disks.
 //
 // # The promise
 //
@@ -28,6 +29,8 @@
 //     The zero value means "written by an earlier berth".
 //  4. Add a journal of the new release to testdata, and the version to
 //     docs/journal.md.
+//
+// Pure: no clock, no I/O.
 package stored
 
 import (

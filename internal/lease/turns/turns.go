@@ -1,6 +1,7 @@
 // Package turns lets the requests of one user work in turn, so that a user who
-// asks without end slows down nobody else. While several users ask, one who takes
-// more than a fair share rests.
+// asks without end slows down nobody else.
+//
+// While several users ask, one who takes more than a fair share rests.
 package turns
 
 import (

@@ -1,7 +1,8 @@
 // Package cgroup keeps programs away from GPUs that they have not leased: it
 // moves a process into a control group of its own, in which a filter lets only
-// the leased GPUs be opened (cgroup v2, BPF_PROG_TYPE_CGROUP_DEVICE). What the
-// process starts is in the group too.
+// the leased GPUs be opened (cgroup v2, BPF_PROG_TYPE_CGROUP_DEVICE).
+//
+// What the process starts is in the group too.
 //
 // The group lies below the one that the process is in, so what holds there, a
 // limit of memory or another filter, still holds. Its name is berth, the fence

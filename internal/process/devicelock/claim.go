@@ -1,6 +1,8 @@
-// Package devicelock finds out which of several daemons on a machine is in charge of
-// a device: the one that paces leases, ends processes and sets power limits
-// there. The others only look and lease.
+// Package devicelock finds out which of several daemons on a machine is in
+// charge of a device: the one that paces leases, ends processes and sets power
+// limits there.
+//
+// The others only look and lease.
 //
 // A claim is a lock on a file in a folder of the daemon's user, which the kernel
 // releases when the daemon is gone. Root's claims go before those of everybody

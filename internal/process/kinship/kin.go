@@ -1,7 +1,8 @@
-// Package kinship decides whose process is whose: which leases a process belongs
-// to, and by which evidence. It is pure. Callers read the process table and hand
-// in what they found: lines of ancestors, environments, users, control groups,
-// names of programs.
+// Package kinship decides whose process is whose: which leases a process
+// belongs to, and by which evidence.
+//
+// It is pure. Callers read the process table and hand in what they found: lines
+// of ancestors, environments, users, control groups, names of programs.
 //
 // Evidence attributes memory; it gives no right. A process that belongs to a
 // lease is charged to it and spared as its own, and nothing more follows from
@@ -11,6 +12,8 @@
 // A new kind of evidence needs three things: the fact in Facts, the name in the
 // list of Evidence, and a step: an entry in the list likely, after the kinds
 // that are stronger, or, if it is certain, a step in Register.Owner.
+//
+// Pure: no clock, no I/O.
 package kinship
 
 import (

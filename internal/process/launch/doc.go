@@ -6,4 +6,6 @@
 // devices it sees, which lease it is under, and what keeps it to its memory,
 // together with a receipt (receipt.go) that says what that holds and what it does
 // not.
+//
+// Pure: no clock, no I/O.
 package launch

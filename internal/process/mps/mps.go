@@ -1,7 +1,8 @@
 // Package mps runs MPS control daemons, one per device and user, for leases
-// whose memory the driver enforces. The pool starts a daemon for the first
-// lease that needs it, as the user that the lease belongs to, and stops it a
-// while after the last.
+// whose memory the driver enforces.
+//
+// The pool starts a daemon for the first lease that needs it, as the user that
+// the lease belongs to, and stops it a while after the last.
 //
 // MPS lets several processes share a device as if they were one. That has a
 // price: the clients of a daemon share a server, and a fault of one of them

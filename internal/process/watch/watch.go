@@ -1,8 +1,9 @@
-// Package watch notices the end of the processes that leases are bound to. It
-// keeps one watch for each process, however many leases the process holds. It goes
-// on watching a process for a while after its last lease: a program that takes
-// one lease after the other is without one in between, and to begin a watch
-// costs more than the rest of a grant.
+// Package watch notices the end of the processes that leases are bound to.
+//
+// It keeps one watch for each process, however many leases the process holds.
+// It goes on watching a process for a while after its last lease: a program
+// that takes one lease after the other is without one in between, and to begin
+// a watch costs more than the rest of a grant.
 package watch
 
 import (

@@ -1,7 +1,11 @@
-// Package chart draws pictures of numbers over time as SVG: lines, stacked areas,
-// bars and strips of states. The pictures have no colours of their own. They name
-// classes, and Style has the rules for light, dark and printed pages. Names and
-// titles may come from anybody: the package escapes them.
+// Package chart draws pictures of numbers over time as SVG: lines, stacked
+// areas, bars and strips of states.
+//
+// The pictures have no colours of their own. They name classes, and Style has
+// the rules for light, dark and printed pages. Names and titles may come from
+// anybody: the package escapes them.
+//
+// Pure: no clock, no I/O.
 package chart
 
 import (

@@ -1,5 +1,7 @@
 // Package flagvalue reads the values of flags as people write them: amounts of
 // memory, lengths of time, and moments.
+//
+// Pure: no clock, no I/O.
 package flagvalue
 
 import (

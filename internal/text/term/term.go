@@ -1,6 +1,10 @@
 // Package term writes for terminals: tables, bars, wrapped text, colours and
-// lines that are drawn again and again. It asks no terminal anything: callers
-// give it a writer, the width, and whether there are colours.
+// lines that are drawn again and again.
+//
+// It asks no terminal anything: callers give it a writer, the width, and
+// whether there are colours.
+//
+// Pure: no clock, no I/O.
 package term
 
 import (

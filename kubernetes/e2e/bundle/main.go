@@ -1,8 +1,10 @@
-// Bundle does what the driver and a container runtime do for one pod, on a machine
-// without Kubernetes: it leases what a claim was allocated, writes the CDI file of the
-// lease, applies that file and the one of the vendor to an OCI spec whose root is the
-// file system of the machine, and leaves a bundle for runc. Called again for the same
-// claim, it gets the same lease.
+// Bundle does what the driver and a container runtime do for one pod, on a
+// machine without Kubernetes: it leases what a claim was allocated, writes the
+// CDI file of the lease, applies that file and the one of the vendor to an OCI
+// spec whose root is the file system of the machine, and leaves a bundle for
+// runc.
+//
+// Called again for the same claim, it gets the same lease.
 //
 //	bundle -claim claim.json -cdi /run/cdi -out /tmp/pod -root /tmp/root -uid 1000 -- python3 train.py
 package main

@@ -1,10 +1,13 @@
-// Command fleet measures what the driver's slices and claims cost the control plane of
-// a large cluster. It makes nodes that exist in the API only (kwok keeps them and their
-// pods alive), publishes their slices with the package and the controller that the
-// driver uses, makes pods with and without claims, and says how long the scheduler
-// takes. It checks what must always hold, and fails if it does not: no device gives
-// more than it has, every claim that fits is allocated, a taint evicts the pods of its
-// device and no others, and nobody writes a slice while nothing changes.
+// Command fleet measures what the driver's slices and claims cost the control
+// plane of a large cluster.
+//
+// It makes nodes that exist in the API only (kwok keeps them and their pods
+// alive), publishes their slices with the package and the controller that the
+// driver uses, makes pods with and without claims, and says how long the
+// scheduler takes. It checks what must always hold, and fails if it does not:
+// no device gives more than it has, every claim that fits is allocated, a taint
+// evicts the pods of its device and no others, and nobody writes a slice while
+// nothing changes.
 //
 // fleet.sh starts it together with a control plane of its own.
 package main

@@ -1,5 +1,7 @@
-// Command work is the program in the containers of the scenarios. It prints what it
-// sees as one line of JSON, uses memory of simulated GPUs, and waits:
+// Command work is the program in the containers of the scenarios.
+//
+// It prints what it sees as one line of JSON, uses memory of simulated GPUs,
+// and waits:
 //
 //	work [--use MIB] [--slot N] [--gpu UUID] [--guests DIR] [--lease ID --fence N] [--ignore-term]
 //	work use MIB [--guests DIR]    what the container uses from now on; for kubectl exec

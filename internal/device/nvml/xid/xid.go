@@ -1,6 +1,10 @@
 // Package xid describes the numbered errors of NVIDIA's driver in words that
-// all vendors share. It is a catalogue only: package nvml reads the numbers
-// from the driver, and package sim from a script.
+// all vendors share.
+//
+// It is a catalogue only: package nvml reads the numbers from the driver, and
+// package sim from a script.
+//
+// Pure: no clock, no I/O.
 package xid
 
 import (

@@ -1,6 +1,7 @@
-// Package journaltest is the suite that every journal passes. It drives a
-// journal through scripted and random histories, stops the world at every
-// single operation on the disk, and checks what comes back.
+// Package journaltest is the suite that every journal passes.
+//
+// It drives a journal through scripted and random histories, stops the world at
+// every single operation on the disk, and checks what comes back.
 package journaltest
 
 import "github.com/berth-gpu/berth/internal/file/journal"

@@ -1,5 +1,7 @@
 // Package page writes a report as a page of HTML that needs nothing else, and as
 // Markdown for a mail: tables, and pictures as SVG or as text.
+//
+// Pure: no clock, no I/O.
 package page
 
 import (

@@ -1,6 +1,7 @@
 // Package disktest is a disk in memory that can crash: data that was not synced
-// is lost, kept or torn, as chance or a script decides. It can also fill up,
-// and fail at any chosen operation.
+// is lost, kept or torn, as chance or a script decides.
+//
+// It can also fill up, and fail at any chosen operation.
 package disktest
 
 import (
