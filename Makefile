@@ -105,18 +105,18 @@ test: build ## run every check a change must pass (minutes)
 	@$(MAKE) --no-print-directory check-web
 	@$(MAKE) --no-print-directory rules
 	@$(MAKE) --no-print-directory -j 2 test-go test-python test-kubernetes-pure modules
-	go run $(STATIC) ./bench/hostile -berth bin/berth -small
-	go run $(STATIC) ./bench/access -berth bin/berth
+	go run $(STATIC) ./test/bench/hostile -berth bin/berth -small
+	go run $(STATIC) ./test/bench/access -berth bin/berth
 
 # When a requirement of the root module moves, the modules that use it do not build
 # until somebody tidies them. go mod tidy fetches the tests of every dependency. On a
 # new machine that is 40 MB for the modules that are tidied here, and 250 MB for the
-# root module and bench/prometheus: go vet has loaded the packages of the first, and
+# root module and test/bench/prometheus: go vet has loaded the packages of the first, and
 # go list loads those of the second.
 .PHONY: modules
 modules: ## check go.mod and go.sum of every module
-	cd bench/prometheus && go list -deps ./... >/dev/null
-	@find . -name node_modules -prune -o -name go.mod -printf '%h\n' | grep -vxF -e . -e ./bench/prometheus | sort | while read -r folder; do \
+	cd test/bench/prometheus && go list -deps ./... >/dev/null
+	@find . -name node_modules -prune -o -name go.mod -printf '%h\n' | grep -vxF -e . -e ./test/bench/prometheus | sort | while read -r folder; do \
 		echo "cd $$folder && go mod tidy -diff"; (cd $$folder && go mod tidy -diff) || { echo "Run go mod tidy in $$folder."; exit 1; }; \
 	done
 
@@ -187,12 +187,12 @@ rules: ## check and test the alert rules with promtool
 .PHONY: test-prometheus
 test-prometheus: build ## hold the answers of berth to queries against those of real Prometheus servers (builds one: minutes)
 	@deploy/tools.sh prometheus
-	cd bench/prometheus && go build -tags remove_all_sd -o $(CURDIR)/bin/prometheus github.com/prometheus/prometheus/cmd/prometheus && go build -o $(CURDIR)/bin/bench-prometheus .
+	cd test/bench/prometheus && go build -tags remove_all_sd -o $(CURDIR)/bin/prometheus github.com/prometheus/prometheus/cmd/prometheus && go build -o $(CURDIR)/bin/bench-prometheus .
 	bin/bench-prometheus
 
 .PHONY: chaos
 chaos: build ## kill the daemon and the holders over and over, and count (a minute)
-	go run ./chaos -berth bin/berth
+	go run ./test/chaos -berth bin/berth
 
 .PHONY: past-chaos
 past-chaos: ## kill a writer of the past with -9 a hundred times (a minute)
@@ -200,8 +200,8 @@ past-chaos: ## kill a writer of the past with -9 a hundred times (a minute)
 
 .PHONY: audit
 audit: build ## look for known faults and mistakes, rate the unit, and list what the binaries are made of (minutes)
-	go test ./audit -audit.database
-	go run ./audit -version $(VERSION)
+	go test ./test/audit -audit.database
+	go run ./test/audit -version $(VERSION)
 
 .PHONY: fuzz
 fuzz: fuzz-binaries ## hand broken input to every parser, FUZZTIME for each (30s)
@@ -209,7 +209,7 @@ fuzz: fuzz-binaries ## hand broken input to every parser, FUZZTIME for each (30s
 
 .PHONY: fuzz-binaries
 fuzz-binaries: tools ## build the fuzz targets into dist/fuzz, for machines without Go
-	fuzz/build.sh
+	test/fuzz/build.sh
 
 .PHONY: histories
 histories: ## play a thousand random histories of faults, heat, leases and kills (two minutes)
@@ -225,45 +225,45 @@ account: ## hold what can be leased against what the devices really have left (a
 
 .PHONY: bench
 bench: build ## measure the cost of a decision, a scrape and the idle daemon
-	go run ./bench/foundations
+	go run ./test/bench/foundations
 
 .PHONY: bench-lease
 bench-lease: build ## acquire and release, beside Redis, PostgreSQL and etcd
-	cd bench/lease && go run . -berth ../../bin/berth
+	cd test/bench/lease && go run . -berth ../../../bin/berth
 
 .PHONY: bench-handover
 bench-handover: build ## how soon a dead holder's lease, or a released one, is somebody else's
-	go run ./bench/handover -berth bin/berth
+	go run ./test/bench/handover -berth bin/berth
 
 .PHONY: bench-exec
 bench-exec: build ## start a program under a lease, beside fork and exec, task-spooler and GNU parallel
-	go run ./bench/exec -berth bin/berth
+	go run ./test/bench/exec -berth bin/berth
 
 .PHONY: bench-startup
 bench-startup: build ## how soon berth status says something, beside a Go hello-world
-	go run ./bench/startup -berth bin/berth
+	go run ./test/bench/startup -berth bin/berth
 
 .PHONY: bench-past
 bench-past: ## write a month of eight devices into the past: its size, its memory, the time of its graphs (minutes)
-	go run ./bench/past -explain
+	go run ./test/bench/past -explain
 
 .PHONY: bench-hostile
 bench-hostile: build ## play a hostile user without rights, and measure what it costs others (minutes; as root)
-	go run ./bench/hostile -berth bin/berth
-	go run ./bench/hostile -berth bin/berth -fair
-	go run ./bench/hostile -berth bin/berth -fair -queries
+	go run ./test/bench/hostile -berth bin/berth
+	go run ./test/bench/hostile -berth bin/berth -fair
+	go run ./test/bench/hostile -berth bin/berth -fair -queries
 
 .PHONY: bench-journal
 bench-journal: ## the journal beside bbolt
-	cd bench/journal && go run .
+	cd test/bench/journal && go run .
 
 .PHONY: bench-forecast
-bench-forecast: ## forecast the temperature on recordings in bench/data, or on TRACE=FILE
-	go run ./bench/forecast $(TRACE)
+bench-forecast: ## forecast the temperature on recordings in test/bench/data, or on TRACE=FILE
+	go run ./test/bench/forecast $(TRACE)
 
 .PHONY: bench-batch
 bench-batch: build ## a batch beside its lower bound, static chunks, GNU parallel and a process pool
-	go run ./bench/batch
+	go run ./test/bench/batch
 
 .PHONY: batch-chaos
 batch-chaos: ## hundreds of batches with something killed in each (minutes)
@@ -277,30 +277,30 @@ audit-chaos: ## kill the daemon a hundred times while the configuration is chang
 # A container on this machine: runc without what it would load while it runs, and the
 # program that leases and writes CDI files as the Kubernetes driver does.
 .PHONY: gpu-container
-gpu-container: build ## build what bench/gpu/container.sh needs: runc and bundle
-	cd bench/gpu/runc && go build -trimpath -tags netgo,osusergo -ldflags '-s -w -linkmode external -extldflags "-static"' -o $(CURDIR)/bin/runc github.com/opencontainers/runc
+gpu-container: build ## build what test/bench/gpu/container.sh needs: runc and bundle
+	cd test/bench/gpu/runc && go build -trimpath -tags netgo,osusergo -ldflags '-s -w -linkmode external -extldflags "-static"' -o $(CURDIR)/bin/runc github.com/opencontainers/runc
 	cd kubernetes && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o $(CURDIR)/bin/bundle ./e2e/bundle
 
 .PHONY: gpu
 gpu: build gpu-container ## try and measure it on this machine's NVIDIA GPU
-	$(BUILD) -o bin/samplecost ./bench/gpu/samplecost
-	$(BUILD) -o bin/filtered ./bench/gpu/filtered
-	bench/gpu/foundations.sh
-	bench/gpu/exec.sh
-	bench/gpu/plan.sh
-	bench/gpu/batch.sh
-	bench/gpu/users.sh
-	bench/gpu/energy.sh
-	bench/gpu/check.sh
-	bench/gpu/pace.sh
-	bench/gpu/park.sh driver
-	bench/gpu/park.sh
-	bench/gpu/past.sh
-	bench/gpu/isolation.sh || [ $$? = 2 ] # 2: it could not be asked here
-	bench/gpu/residue.sh || [ $$? = 2 ]
-	bench/gpu/unit.sh
-	bench/gpu/container.sh
-	PYTHONPATH=python python3 bench/gpu/conversions.py
+	$(BUILD) -o bin/samplecost ./test/bench/gpu/samplecost
+	$(BUILD) -o bin/filtered ./test/bench/gpu/filtered
+	test/bench/gpu/foundations.sh
+	test/bench/gpu/exec.sh
+	test/bench/gpu/plan.sh
+	test/bench/gpu/batch.sh
+	test/bench/gpu/users.sh
+	test/bench/gpu/energy.sh
+	test/bench/gpu/check.sh
+	test/bench/gpu/pace.sh
+	test/bench/gpu/park.sh driver
+	test/bench/gpu/park.sh
+	test/bench/gpu/past.sh
+	test/bench/gpu/isolation.sh || [ $$? = 2 ] # 2: it could not be asked here
+	test/bench/gpu/residue.sh || [ $$? = 2 ]
+	test/bench/gpu/unit.sh
+	test/bench/gpu/container.sh
+	PYTHONPATH=python python3 test/bench/gpu/conversions.py
 
 # The first run builds Kubernetes 1.36.3 into ~/.cache, outside git (minutes); it needs root.
 .PHONY: k8s

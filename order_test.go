@@ -48,10 +48,6 @@ daemon    the wiring of all of the above
 cli       the ways in for people: commands, tables, top
 `
 
-// beside lists the folders that hold no part of the product: programs that measure
-// it and suites that test it. They may use it, and only tests use them.
-var beside = []string{"audit", "bench", "chaos"}
-
 // mostLinks is the limit of the longest chain of imports, in packages.
 const mostLinks = 8
 
@@ -87,10 +83,10 @@ func subject(dir string) string {
 	return name
 }
 
-// forTests reports whether a folder holds tools for tests.
+// forTests reports whether a folder holds no part of the product: programs that
+// measure it, and suites and tools for tests. They may use it, and only tests use them.
 func forTests(dir string) bool {
-	top, _, _ := strings.Cut(dir, "/")
-	return slices.Contains(beside, top) || strings.HasSuffix(dir, "test")
+	return strings.HasPrefix(dir, "test/") || strings.HasSuffix(dir, "test")
 }
 
 func TestOrder(t *testing.T) {

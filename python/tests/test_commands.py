@@ -62,7 +62,7 @@ EXAMPLES = {
     "throttle.py": "python3 examples/python/throttle.py",
     "worker.py": "python3 examples/batch/records.py 100 >in.jsonl && berth run --input in.jsonl --output out.jsonl -- python3 examples/python/worker.py",
 }
-WITHOUT = {"image_pipeline.py": "it needs a GPU and three array libraries; test_given compiles its plan, and bench/gpu/plan.sh runs it"}
+WITHOUT = {"image_pipeline.py": "it needs a GPU and three array libraries; test_given compiles its plan, and test/bench/gpu/plan.sh runs it"}
 
 
 @unittest.skipUnless(BINARY.exists(), "there is no %s: run make build, or name the binary in BERTH_BIN" % BINARY)

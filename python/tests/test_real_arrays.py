@@ -1,5 +1,5 @@
 """Conversions between the libraries that are really there, in host memory and,
-where there is a GPU, on it. bench/gpu/conversions.py does the same at length."""
+where there is a GPU, on it. test/bench/gpu/conversions.py does the same at length."""
 
 import importlib.util
 import itertools

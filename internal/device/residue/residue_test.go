@@ -7,7 +7,7 @@ import (
 )
 
 const file = `{"version": 1, "proofs": [
-	{"driver": "580.1", "device": "NVIDIA H200", "checked": "2026-11-15T19:00:00Z", "looked_bytes": 32212254720, "left_bytes": 0, "by": "bench/gpu/residue.sh"},
+	{"driver": "580.1", "device": "NVIDIA H200", "checked": "2026-11-15T19:00:00Z", "looked_bytes": 32212254720, "left_bytes": 0, "by": "test/bench/gpu/residue.sh"},
 	{"driver": "580.1", "device": "NVIDIA H200", "checked": "2026-10-01T19:00:00Z", "looked_bytes": 1024, "left_bytes": 7},
 	{"driver": "580.1", "device": "NVIDIA L4", "checked": "2026-11-02T23:30:00-05:00", "looked_bytes": 1024, "left_bytes": 0},
 	{"driver": "470.9", "device": "NVIDIA L4", "checked": "2026-11-01T00:00:00Z", "looked_bytes": 1024, "left_bytes": 1}

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-gpu/berth/internal/device/sim"
 )
 
-const h200Varied = "../../../bench/data/h200-varied.csv"
+const h200Varied = "../../../test/bench/data/h200-varied.csv"
 
 // recording writes a recording into a file and returns what opens it.
 func recording(t *testing.T, text string) (spec string) {

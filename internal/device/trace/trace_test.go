@@ -106,7 +106,7 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 }
 
 func TestRecordingInTheRepository(t *testing.T) {
-	f, err := os.Open("../../../bench/data/h200-varied.csv")
+	f, err := os.Open("../../../test/bench/data/h200-varied.csv")
 	if err != nil {
 		t.Fatal(err)
 	}

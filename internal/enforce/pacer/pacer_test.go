@@ -467,7 +467,7 @@ func startDaemon(t *testing.T, path string, ids ...process.ID) *exec.Cmd {
 }
 
 // A daemon that is killed with its whole process group leaves nothing stopped, and
-// its shares hold when it is back. bench/gpu/pace.sh measures how soon.
+// its shares hold when it is back. test/bench/gpu/pace.sh measures how soon.
 func TestTheDaemonIsKilled(t *testing.T) {
 	p, path := spin(t), filepath.Join(t.TempDir(), FileName)
 	for range 3 {

@@ -130,6 +130,6 @@ func (e *editor) separate(ladder Ladder, r *Receipt) {
 	case strings.HasPrefix(ladder.ClearedBy, "driver"), ladder.ClearedBy == "berth":
 		r.hold("memory of earlier programs: cleared_by: %s", ladder.ClearedBy)
 	case ladder.ClearedBy != "":
-		r.miss("memory of earlier programs: cleared_by: %s; bench/gpu/residue.sh looks whether any is left", ladder.ClearedBy)
+		r.miss("memory of earlier programs: cleared_by: %s; test/bench/gpu/residue.sh looks whether any is left", ladder.ClearedBy)
 	}
 }

@@ -1,0 +1,200 @@
+// Command past writes a month of eight devices into the store of the past as the
+// daemon does, and prints what that takes: space on disk, memory, time for each
+// sample, and time for a graph of the whole month.
+//
+//	go run ./test/bench/past
+//
+// Of the days of which only half-minutes are left in the end, it writes every
+// fifth second, unless -every is 1s.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/history/past"
+)
+
+func main() {
+	days := flag.Int("days", 30, "how many days to write")
+	every := flag.Duration("every", 5*time.Second, "time from one sample to the next, before the last days of which every second is kept")
+	leases := flag.Int("leases", 24, "leases that stand at any time; each lasts some hours")
+	dir := flag.String("dir", "", "folder of the store; empty: a temporary one, which is removed")
+	why := flag.Bool("explain", false, "also print which metrics take the most space")
+	flag.Parse()
+	if err := run(*days, *every, *leases, *dir, *why); err != nil {
+		fmt.Fprintln(os.Stderr, "past:", err)
+		os.Exit(1)
+	}
+}
+
+func run(days int, every time.Duration, leases int, dir string, why bool) error {
+	if dir == "" {
+		temporary, err := os.MkdirTemp("", "past")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(temporary)
+		dir = temporary
+	}
+	fmt.Printf("%s, %s/%s, %d CPUs, %s\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), time.Now().UTC().Format(time.DateOnly))
+	settings := past.Settings{Recent: 48 * time.Hour, Long: 90 * 24 * time.Hour, Size: 4096}
+	p, err := past.Open(dir, past.Options{Settings: settings, Event: func(e gpu.Event) { fmt.Println(e.Text) }})
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	end := time.Date(2026, 5, 31, 12, 0, 0, 0, time.UTC)
+	begin := end.AddDate(0, 0, -days)
+	if err := write(p, begin, end, every, newMachine(8, leases)); err != nil {
+		return err
+	}
+	if err := sizes(dir, days, p.Cost()); err != nil {
+		return err
+	}
+	if why {
+		for _, store := range []string{"recent", "long"} {
+			if err := explain(dir, store); err != nil {
+				return err
+			}
+		}
+	}
+	return graphs(p, begin, end)
+}
+
+// write writes the samples of a machine, and tells what that took.
+func write(p *past.Past, begin, end time.Time, every time.Duration, m *machine) error {
+	from, samples, calls := cpu(), 0, 0
+	started := time.Now()
+	var tidying time.Duration
+	seconds := end.Add(-51 * time.Hour)
+	step := every
+	for at := begin; at.Before(end); at = at.Add(step) {
+		if at.After(seconds) {
+			step = time.Second
+		}
+		list := m.samples(at, step)
+		if err := p.Write(at, list); err != nil {
+			return err
+		}
+		samples += len(list)
+		calls++
+		if at.Unix()%300 < int64(step/time.Second) {
+			before := time.Now()
+			p.Tidy(at)
+			tidying += time.Since(before)
+		}
+	}
+	p.Tidy(end)
+	took, used := time.Since(started), cpu()-from
+	fmt.Printf("wrote %d samples of %d series in %.0f s, %.0f s of them to join files; %.2f µs of CPU for each sample, made up and stored, %.0f µs for a second of 8 devices\n",
+		samples, p.Cost().Series, took.Seconds(), tidying.Seconds(), used.Seconds()*1e6/float64(samples), used.Seconds()*1e6/float64(calls))
+	var mem runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&mem)
+	fmt.Printf("memory: %d MB of heap in use, %s\n", mem.HeapInuse>>20, resident())
+	return nil
+}
+
+// sizes prints what takes how much space.
+func sizes(dir string, days int, c past.Cost) error {
+	fmt.Printf("size: %.1f MB for %d days of 8 devices (limit for 30 days: 300 MB), back to %v\n", float64(c.Bytes)/1e6, days, c.Oldest.UTC().Format(time.DateTime))
+	for _, name := range []string{"recent", "long", "recent/wal", "recent/wbl", "recent/chunks_head", "long/wal", "long/wbl", "long/chunks_head"} {
+		blocks := 0
+		list, err := filepath.Glob(filepath.Join(dir, name, "*", "meta.json"))
+		if err != nil {
+			return err
+		}
+		blocks += len(list)
+		fmt.Printf("  %-20s %7.1f MB", name, float64(past.Size(filepath.Join(dir, name)))/1e6)
+		if blocks > 0 {
+			index := int64(0)
+			for _, meta := range list {
+				info, err := os.Stat(filepath.Join(filepath.Dir(meta), "index"))
+				if err != nil {
+					return err
+				}
+				index += info.Size()
+			}
+			fmt.Printf(" in %d blocks, of which indices %.1f MB", blocks, float64(index)/1e6)
+		}
+		fmt.Println()
+	}
+	return nil
+}
+
+// graphs measures the questions that a page asks for a month.
+func graphs(p *past.Past, begin, end time.Time) error {
+	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 50_000_000, Timeout: time.Minute, Parser: parser.NewParser(parser.Options{})})
+	step := end.Sub(begin) / 1000
+	window := step.Round(time.Second).String()
+	for _, expr := range []string{
+		`gpu_temperature_celsius{gpu="GPU-0"}`,
+		`gpu_temperature_celsius:max{gpu="GPU-0"}`,
+		`avg_over_time(gpu_utilization_percent{gpu="GPU-0"}[` + window + `])`,
+		`max_over_time(gpu_temperature_celsius:max{gpu="GPU-0"}[` + window + `])`,
+		`rate(gpu_energy_joules_total{gpu="GPU-0"}[` + window + `])`,
+		`sum(gpu_power_usage_watts)`,
+		`{gpu="GPU-0",__name__=~"gpu_.*_celsius|gpu_power_usage_watts|gpu_utilization_percent"}`,
+	} {
+		best := time.Hour
+		points := 0
+		for range 3 {
+			started := time.Now()
+			q, err := engine.NewRangeQuery(context.Background(), p.Queryable(), nil, expr, begin, end, step)
+			if err != nil {
+				return err
+			}
+			answer := q.Exec(context.Background())
+			if answer.Err != nil {
+				return fmt.Errorf("%s: %w", expr, answer.Err)
+			}
+			matrix, err := answer.Matrix()
+			if err != nil {
+				return err
+			}
+			points = matrix.TotalSamples()
+			q.Close()
+			best = min(best, time.Since(started))
+		}
+		fmt.Printf("graph of the whole time in %4d ms (limit 1000), %6d points: %s\n", best.Milliseconds(), points, expr)
+	}
+	fmt.Println("after the graphs:", resident())
+	return nil
+}
+
+func cpu() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// resident returns what the kernel says about the memory of this process.
+func resident() string {
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return err.Error()
+	}
+	var parts []string
+	for line := range strings.Lines(string(text)) {
+		for name, word := range map[string]string{"VmRSS:": "resident", "RssAnon:": "of it its own", "RssFile:": "files"} {
+			if rest, is := strings.CutPrefix(line, name); is {
+				parts = append(parts, word+" "+strings.Join(strings.Fields(rest), " "))
+			}
+		}
+	}
+	return strings.Join(parts, ", ")
+}
