@@ -86,7 +86,7 @@ IMAGE_TAG ?= dev
 .PHONY: images
 images: build driver ## write dist/images/*.tar, for ctr images import, docker load and podman load
 	kubernetes/images/debian.sh dist/debian
-	cd kubernetes && CGO_ENABLED=0 go run -trimpath ./images -programs $(CURDIR)/bin -debian $(CURDIR)/dist/debian \
+	cd kubernetes/images && CGO_ENABLED=0 go run -trimpath . -programs $(CURDIR)/bin -debian $(CURDIR)/dist/debian \
 		-out $(CURDIR)/dist/images -tag $(IMAGE_TAG) -version $(VERSION) -created $$(git log -1 --format=%ct 2>/dev/null || echo 0)
 
 .PHONY: demo
@@ -153,8 +153,10 @@ test-kubernetes-pure:
 .PHONY: test-kubernetes
 test-kubernetes: ## play kubelet against the driver and a real daemon, and kill both at every step (minutes; ROUNDS=200)
 	$(BUILD) -o bin/ ./cmd/berth-serve
-	cd kubernetes && CGO_ENABLED=0 go vet -trimpath ./plugin ./export ./deploy ./images ./cmd/...
-	cd kubernetes && CGO_ENABLED=0 go test -vet=off -trimpath ./export ./deploy ./images ./cmd/...
+	cd kubernetes && CGO_ENABLED=0 go vet -trimpath ./plugin ./export ./deploy ./cmd/...
+	cd kubernetes && CGO_ENABLED=0 go test -vet=off -trimpath ./export ./deploy ./cmd/...
+	cd kubernetes/images && CGO_ENABLED=0 go test -trimpath ./...
+	cd test/kubernetes && CGO_ENABLED=0 go test -trimpath ./...
 	cd kubernetes && BERTH_SERVE=$(CURDIR)/bin/berth-serve CGO_ENABLED=0 \
 		go test -vet=off -trimpath -count=1 -timeout 60m -v ./plugin -args -rounds $(or $(ROUNDS),200)
 
@@ -279,7 +281,7 @@ audit-chaos: ## kill the daemon a hundred times while the configuration is chang
 .PHONY: gpu-container
 gpu-container: build ## build what test/bench/gpu/container.sh needs: runc and bundle
 	cd test/bench/gpu/runc && go build -trimpath -tags netgo,osusergo -ldflags '-s -w -linkmode external -extldflags "-static"' -o $(CURDIR)/bin/runc github.com/opencontainers/runc
-	cd kubernetes && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o $(CURDIR)/bin/bundle ./e2e/bundle
+	cd test/kubernetes && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o $(CURDIR)/bin/bundle ./bundle
 
 .PHONY: gpu
 gpu: build gpu-container ## try and measure it on this machine's NVIDIA GPU
@@ -305,17 +307,17 @@ gpu: build gpu-container ## try and measure it on this machine's NVIDIA GPU
 # The first run builds Kubernetes 1.36.3 into ~/.cache, outside git (minutes); it needs root.
 .PHONY: k8s
 k8s: ## pass the scenarios of the Kubernetes driver on a real cluster of two nodes, or SCENARIO=4 alone (root; minutes)
-	cd kubernetes && CGO_ENABLED=0 go run -trimpath ./e2e $(if $(SCENARIO),-scenario $(SCENARIO)) $(if $(KEEP),-keep)
+	cd test/kubernetes && CGO_ENABLED=0 go run -trimpath . $(if $(SCENARIO),-scenario $(SCENARIO)) $(if $(KEEP),-keep)
 
 .PHONY: k8s-up
 k8s-up: ## start that cluster for people, with the driver and simulated GPUs (root)
-	cd kubernetes && CGO_ENABLED=0 go run -trimpath ./e2e up
+	cd test/kubernetes && CGO_ENABLED=0 go run -trimpath . up
 
 .PHONY: k8s-down
 k8s-down: ## end it
-	kubernetes/e2e/cluster/down.sh
+	test/kubernetes/cluster/down.sh
 
 # It runs in namespaces of its own, beside the cluster of k8s-up if that runs.
 .PHONY: k8s-scale
 k8s-scale: ## load a control plane with 200 nodes of 8 GPUs and 3,000 pods, or NODES=1000 PODS=… OUT=file (root; minutes)
-	kubernetes/e2e/fleet/fleet.sh $(if $(NODES),-nodes $(NODES)) $(if $(PODS),-pods $(PODS)) $(if $(OUT),-out $(OUT))
+	test/kubernetes/fleet/fleet.sh $(if $(NODES),-nodes $(NODES)) $(if $(PODS),-pods $(PODS)) $(if $(OUT),-out $(OUT))

@@ -43,7 +43,7 @@ func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("e2e", flag.ContinueOnError)
 	which := flags.String("scenario", "", "numbers of scenarios, separated by commas; default: all")
 	keep := flags.Bool("keep", false, "leave the cluster running")
-	module := flags.String("module", ".", "the folder of the module kubernetes")
+	checkout := flags.String("root", "../..", "the root of the repository")
 	results := flags.String("results", "", "file for the results of the scenarios inside")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -52,7 +52,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	root, err := filepath.Abs(*module)
+	root, err := filepath.Abs(*checkout)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func run(ctx context.Context, args []string) error {
 		if err := place.up(ctx, ""); err != nil {
 			return err
 		}
-		if err := place.in(ctx, "serve", "-module", root); err != nil {
+		if err := place.in(ctx, "serve", "-root", root); err != nil {
 			return err
 		}
 		fmt.Printf("\nThe cluster runs. %[1]s/kubectl get pods -A; %[1]s/on node-1 berth status; make k8s-down ends it.\n", place.scripts)
@@ -164,7 +164,7 @@ func (p Place) group(ctx context.Context, gates, numbers string, keep bool) (res
 	}
 	file := p.run + "/results.json"
 	_ = os.Remove(file)
-	ran := p.in(ctx, "inside", "-module", p.module, "-scenario", numbers, "-results", file)
+	ran := p.in(ctx, "inside", "-root", p.root, "-scenario", numbers, "-results", file)
 	if text, err := os.ReadFile(file); err == nil {
 		for line := range strings.Lines(string(text)) {
 			var r Result
@@ -189,9 +189,9 @@ func (p Place) runs() bool {
 }
 
 // A Place is where things are.
-type Place struct{ module, scripts, lab, run string }
+type Place struct{ root, scripts, lab, run string }
 
-func newPlace(module string) Place {
+func newPlace(root string) Place {
 	lab := os.Getenv("LAB")
 	if lab == "" {
 		cache, err := os.UserCacheDir()
@@ -204,7 +204,7 @@ func newPlace(module string) Place {
 	if run == "" {
 		run = lab + "/run"
 	}
-	return Place{module: module, scripts: module + "/e2e/cluster", lab: lab, run: run}
+	return Place{root: root, scripts: root + "/test/kubernetes/cluster", lab: lab, run: run}
 }
 
 // script runs a script of the cluster.

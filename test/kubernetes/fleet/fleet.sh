@@ -4,9 +4,9 @@
 # and kwok in a network and process namespace of their own, runs the program of this folder in there
 # with FLAGS, and ends all of it with the program. Needs root.
 #
-#   kubernetes/e2e/fleet/fleet.sh -nodes 20 -pods 200        # a small one, two minutes
-#   FLEET_QPS=default kubernetes/e2e/fleet/fleet.sh          # the limits that Kubernetes sets for itself
-#   FLEET_DO='bash' kubernetes/e2e/fleet/fleet.sh            # another command in the same place
+#   test/kubernetes/fleet/fleet.sh -nodes 20 -pods 200        # a small one, two minutes
+#   FLEET_QPS=default test/kubernetes/fleet/fleet.sh          # the limits that Kubernetes sets for itself
+#   FLEET_DO='bash' test/kubernetes/fleet/fleet.sh            # another command in the same place
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 export LAB=${LAB:-${XDG_CACHE_HOME:-$HOME/.cache}/berth-k8s-1.36.3}
@@ -28,6 +28,6 @@ if [ ! -x "$LAB/bin/kwok" ] || [ ! -d "$LAB/kwok/stages" ]; then (
 ) fi
 exec 9>"$RUN.lock"; flock -n 9 || { echo "another fleet.sh runs already; set RUN to another folder to run beside it" >&2; exit 1; }
 rm -rf "$RUN"; mkdir -p "$RUN"; trap 'rm -rf "$RUN" "$RUN.lock"' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM
-(cd "$here/../.." && CGO_ENABLED=0 go build -trimpath -o "$RUN/fleet" ./e2e/fleet)
+(cd "$here/.." && CGO_ENABLED=0 go build -trimpath -o "$RUN/fleet" ./fleet)
 FLEET_COMMIT=$(git -C "$here" describe --always --dirty 2>/dev/null || echo unknown); export FLEET_COMMIT
 setpriv --pdeathsig KILL unshare -m -n -p -f --mount-proc --kill-child --propagation private bash "$here/inside.sh" "$@" 9>&-

@@ -19,10 +19,10 @@ type program struct {
 
 func programs() []program {
 	return []program{
-		{name: "berth-serve", folder: "..", source: "./cmd/berth-serve", dynamic: true},
-		{name: "berth", folder: "..", source: "./cmd/berth"},
-		{name: "berth-dra", folder: ".", source: "./cmd/berth-dra"},
-		{name: "work", folder: ".", source: "./e2e/workload"},
+		{name: "berth-serve", folder: ".", source: "./cmd/berth-serve", dynamic: true},
+		{name: "berth", folder: ".", source: "./cmd/berth"},
+		{name: "berth-dra", folder: "kubernetes", source: "./cmd/berth-dra"},
+		{name: "work", folder: "test/kubernetes", source: "./workload"},
 	}
 }
 
@@ -69,23 +69,23 @@ func (p Place) build(ctx context.Context) error {
 		if err := p.tool(ctx, ".", "", "install", self, bin+"/e2e"); err != nil {
 			return fmt.Errorf("cannot copy this program: %w", err)
 		}
-		if err := p.tool(ctx, ".", "", "bash", "images/debian.sh", debian); err != nil {
+		if err := p.tool(ctx, ".", "", "bash", "kubernetes/images/debian.sh", debian); err != nil {
 			return fmt.Errorf("cannot get what the images take from Debian: %w", err)
 		}
-		if err := p.tool(ctx, ".", "CGO_ENABLED=0", "go", "run", "-trimpath", "./images", "-programs", bin, "-debian", debian, "-out", images); err != nil {
+		if err := p.tool(ctx, "kubernetes/images", "CGO_ENABLED=0", "go", "run", "-trimpath", ".", "-programs", bin, "-debian", debian, "-out", images); err != nil {
 			return fmt.Errorf("cannot write the images of berth: %w", err)
 		}
-		if err := p.tool(ctx, ".", "CGO_ENABLED=0", "go", "run", "-trimpath", "./e2e/archive", image, bin+"/work", images+"/work.tar"); err != nil {
+		if err := p.tool(ctx, "kubernetes/images", "CGO_ENABLED=0", "go", "run", "-trimpath", "./archive", image, bin+"/work", images+"/work.tar"); err != nil {
 			return fmt.Errorf("cannot write the image of the workload: %w", err)
 		}
 		return nil
 	})
 }
 
-// tool runs a command in a folder of the module.
+// tool runs a command in a folder of the repository.
 func (p Place) tool(ctx context.Context, folder, env string, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir = filepath.Join(p.module, folder)
+	cmd.Dir = filepath.Join(p.root, folder)
 	cmd.Env = append(os.Environ(), env)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	return cmd.Run()

@@ -42,7 +42,7 @@ if ! have runc; then
 fi
 if [ ! -f "$LAB/images/pause.tar" ]; then
   say "writing the image of pod sandboxes"
-  cd "$here/../.."; export GOFLAGS=-buildvcs=false
-  go build -trimpath -ldflags "-s -w" -o "$LAB/images/pause" ./e2e/pause
-  go run -trimpath ./e2e/archive registry.test/pause:1 "$LAB/images/pause" "$LAB/images/pause.tar"
+  cd "$here/.."; export GOFLAGS=-buildvcs=false
+  go build -trimpath -ldflags "-s -w" -o "$LAB/images/pause" ./pause
+  cd ../../kubernetes/images; go run -trimpath ./archive registry.test/pause:1 "$LAB/images/pause" "$LAB/images/pause.tar"
 fi

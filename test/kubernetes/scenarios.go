@@ -45,7 +45,7 @@ const limit = 15 * time.Minute
 
 // inside runs scenarios in the namespaces of the cluster, and writes each result to a file.
 func inside(ctx context.Context, place Place, chosen []Scenario, file string) error {
-	h, err := open(ctx, place.scripts, place.run, place.module+"/deploy", os.Stdout)
+	h, err := open(ctx, place.scripts, place.run, place.root+"/kubernetes/deploy", os.Stdout)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func inside(ctx context.Context, place Place, chosen []Scenario, file string) er
 
 // serve starts daemons and drivers on all nodes, for people.
 func serve(ctx context.Context, place Place) error {
-	h, err := open(ctx, place.scripts, place.run, place.module+"/deploy", os.Stdout)
+	h, err := open(ctx, place.scripts, place.run, place.root+"/kubernetes/deploy", os.Stdout)
 	if err != nil {
 		return err
 	}
