@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -192,5 +193,31 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 	if diff := cmp.Diff(names(`(?m)^# TYPE (\w+)`, golden), names("(?m)^\\| `((?:gpu|berth)_\\w+)`", document)); diff != "" {
 		t.Errorf("docs/monitoring.md (-the page +the table):\n%s", diff)
+	}
+}
+
+// The golden pages have a line for everything that a collector describes, so
+// that whoever reads them reads every metric.
+func TestGoldenPagesAreWhole(t *testing.T) {
+	var golden []byte
+	for _, name := range []string{"testdata/metrics.txt", "testdata/dcgm.txt"} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden = append(golden, text...)
+	}
+	rest, descriptions := exporter(t).rest.(*prometheus.Registry), make(chan *prometheus.Desc)
+	go func() {
+		defer close(descriptions)
+		rest.Describe(descriptions)
+		(&devices{}).Describe(descriptions)
+	}()
+	for d := range descriptions {
+		name := regexp.MustCompile(`fqName: "(\w+)"`).FindStringSubmatch(d.String())[1]
+		process := strings.HasPrefix(name, "process_") || strings.HasPrefix(name, "go_")
+		if !process && !strings.Contains(string(golden), "# TYPE "+name+" ") {
+			t.Errorf("no golden page has %s", name)
+		}
 	}
 }
