@@ -11,7 +11,6 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/fleet"
-	"github.com/berth-gpu/berth/internal/cli/nodeview"
 	"github.com/berth-gpu/berth/internal/cli/view"
 	"github.com/berth-gpu/berth/internal/text/term"
 )
@@ -102,7 +101,7 @@ func (o *leasesOptions) runAcross(ctx context.Context) error {
 	defer nodes.Close()
 	filter := fleet.Filter{Service: o.filter.Service, User: o.filter.User}
 	return o.TellNodes(ctx, o.across.Interval(o.watch), nodes, func(all api.Nodes) console.Shown {
-		return &nodeview.Leases{Nodes: filter.Apply(all), Filtered: filter != fleet.Filter{}}
+		return &view.NodesLeases{Nodes: filter.Apply(all), Filtered: filter != fleet.Filter{}}
 	})
 }
 

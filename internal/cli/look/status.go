@@ -8,7 +8,6 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/cli/console"
-	"github.com/berth-gpu/berth/internal/cli/nodeview"
 	"github.com/berth-gpu/berth/internal/cli/view"
 )
 
@@ -93,7 +92,7 @@ func (o *statusOptions) runAcross(ctx context.Context) error {
 		return err
 	}
 	defer nodes.Close()
-	return o.TellNodes(ctx, o.across.Interval(o.watch), nodes, func(all api.Nodes) console.Shown { return &nodeview.Status{Nodes: all} })
+	return o.TellNodes(ctx, o.across.Interval(o.watch), nodes, func(all api.Nodes) console.Shown { return &view.NodesStatus{Nodes: all} })
 }
 
 // ask gets what is to be shown.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/cli/fleet"
-	"github.com/berth-gpu/berth/internal/cli/nodeview"
+	"github.com/berth-gpu/berth/internal/cli/view"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -78,7 +78,7 @@ func (s *Nodes) summary() string {
 	if sum.Silent > 0 {
 		text += fmt.Sprintf(", %d silent", sum.Silent)
 	}
-	return fmt.Sprintf("%s · %s · %s · %s/%s GiB leased", text, words.Count(sum.GPUs, "GPU"), words.Count(sum.Leases, "lease"), nodeview.GiB(sum.Leased), nodeview.GiB(sum.Total))
+	return fmt.Sprintf("%s · %s · %s · %s/%s GiB leased", text, words.Count(sum.GPUs, "GPU"), words.Count(sum.Leases, "lease"), view.GiB(sum.Leased), view.GiB(sum.Total))
 }
 
 // findNeeds returns what a person should look at, the worst first.
@@ -95,10 +95,10 @@ func (s *Nodes) findNeeds() []need {
 		}
 	}
 	for _, n := range s.all.Nodes {
-		add(nodeview.Silence(n, s.Now))
+		add(view.Silence(n, s.Now))
 	}
 	for _, d := range s.gpus {
-		add(nodeview.Complaint(d, s.Now))
+		add(view.Complaint(d, s.Now))
 	}
 	return append(worst, others...)
 }
@@ -287,23 +287,23 @@ func (s *Nodes) nodeDetail(r nodeRow, width int) []line {
 		list = append(list, fact{"daemon", n.Status.Version}, fact{"host", n.Status.Host}, fact{"note", n.Status.Note})
 	}
 	if r.gpu == nil {
-		return facts(" Node "+plain(nodeview.Short(n.Name)), list, width)
+		return facts(" Node "+plain(view.Short(n.Name)), list, width)
 	}
 	d := *r.gpu
-	m := nodeview.Measured(d)
+	m := view.Measured(d)
 	used := "-"
 	if v, known := m.MemoryUsed.Get(); known {
-		used = nodeview.GiB(fleet.Amount(v))
+		used = view.GiB(fleet.Amount(v))
 	}
-	problem, _ := nodeview.Complaint(d, s.Now)
-	list = append(list, fact{"", " "}, fact{"GPU", d.Device.Name}, fact{"UUID", d.Device.UUID}, fact{"state", nodeview.State(d)}, fact{"problem", problem},
-		fact{"load", nodeview.Number(m.Utilization, "%.0f%%")}, fact{"memory", fmt.Sprintf("%s of %s GiB used, %s GiB leased", used, nodeview.GiB(fleet.Amount(m.MemoryTotal.Or(0))), nodeview.GiB(d.Leased))},
-		fact{"temperature", nodeview.Number(m.Temperature, "%.0f°C")}, fact{"power", nodeview.Number(m.Power, "%.0f W")},
+	problem, _ := view.Complaint(d, s.Now)
+	list = append(list, fact{"", " "}, fact{"GPU", d.Device.Name}, fact{"UUID", d.Device.UUID}, fact{"state", view.DeviceState(d)}, fact{"problem", problem},
+		fact{"load", view.Number(m.Utilization, "%.0f%%")}, fact{"memory", fmt.Sprintf("%s of %s GiB used, %s GiB leased", used, view.GiB(fleet.Amount(m.MemoryTotal.Or(0))), view.GiB(d.Leased))},
+		fact{"temperature", view.Number(m.Temperature, "%.0f°C")}, fact{"power", view.Number(m.Power, "%.0f W")},
 		fact{"slots", fmt.Sprintf("%d of %d in use", d.Slots.Active, d.Slots.Capacity)}, fact{"", " "})
 	for _, l := range d.Leases {
-		list = append(list, fact{"held by", strings.Join(nodeview.HeldBy(fleet.GPU{Leases: []*api.PodLease{l}}), ", ") + ", " + nodeview.LeaseOf(l)})
+		list = append(list, fact{"held by", strings.Join(view.HeldBy(fleet.GPU{Leases: []*api.PodLease{l}}), ", ") + ", " + view.LeaseOf(l)})
 	}
-	return facts(fmt.Sprintf(" %s GPU %d", plain(nodeview.Short(n.Name)), d.Device.Index), list, width)
+	return facts(fmt.Sprintf(" %s GPU %d", plain(view.Short(n.Name)), d.Device.Index), list, width)
 }
 
 // partDetail writes a lease.
@@ -312,11 +312,11 @@ func (s *Nodes) partDetail(p fleet.Part, width int) []line {
 	for _, each := range p.Parts {
 		used := "not measured"
 		if v, known := each.Measured.Get(); known {
-			used = nodeview.GiB(fleet.Amount(v)) + " GiB used"
+			used = view.GiB(fleet.Amount(v)) + " GiB used"
 		}
-		holds = append(holds, fmt.Sprintf("%s GiB and %s on %s, %s", nodeview.GiB(fleet.Amount(each.Memory)), words.Count(each.Slots, "slot"), each.GPU, used))
+		holds = append(holds, fmt.Sprintf("%s GiB and %s on %s, %s", view.GiB(fleet.Amount(each.Memory)), words.Count(each.Slots, "slot"), each.GPU, used))
 	}
-	return facts(" "+plain(nodeview.LeaseOf(p.PodLease))+" on "+plain(nodeview.Short(p.Node)), []fact{
+	return facts(" "+plain(view.LeaseOf(p.PodLease))+" on "+plain(view.Short(p.Node)), []fact{
 		{"node", p.Node}, {"pods", strings.Join(fleet.Pods(p.PodLease), ", ")}, {"claim", p.Claim}, {"lease", p.ID}, {"fence", fmt.Sprint(p.Fence)}, {"state", p.State},
 		{"user", p.Holder.User}, {"service", p.Holder.Service}, {"name", p.Holder.Name}, {"holds", strings.Join(holds, "; ")},
 		{"age", words.Age(s.Now.Sub(p.Granted)) + ", since " + p.Granted.In(s.Now.Location()).Format(time.DateTime)},

@@ -9,7 +9,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/cli/fleet"
-	"github.com/berth-gpu/berth/internal/cli/nodeview"
+	"github.com/berth-gpu/berth/internal/cli/view"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -37,8 +37,8 @@ func nodeOrders() []nodeOrder {
 	}
 }
 
-func loadNow(d *fleet.GPU) gpu.Percent { return nodeview.Measured(*d).Utilization.Or(-1) }
-func tempNow(d *fleet.GPU) gpu.Celsius { return nodeview.Measured(*d).Temperature.Or(-300) }
+func loadNow(d *fleet.GPU) gpu.Percent { return view.Measured(*d).Utilization.Or(-1) }
+func tempNow(d *fleet.GPU) gpu.Celsius { return view.Measured(*d).Temperature.Or(-300) }
 
 // partOrders does the same for leases.
 func partOrders() []partOrder {
@@ -65,7 +65,7 @@ func (s *Nodes) sift() {
 		}
 		for j := from; j < at; j++ {
 			d := &devices[j]
-			if s.filter == "" || s.matches(append(nodeview.HeldBy(*d), n.Name, fmt.Sprintf("GPU %d", d.Device.Index), d.Device.Name, d.Device.UUID, string(d.State))...) {
+			if s.filter == "" || s.matches(append(view.HeldBy(*d), n.Name, fmt.Sprintf("GPU %d", d.Device.Index), d.Device.Name, d.Device.UUID, string(d.State))...) {
 				s.devices = append(s.devices, nodeRow{n, d})
 			}
 		}
@@ -152,29 +152,29 @@ func (s *Nodes) nodeColumns() []column[nodeRow] {
 		holders = "POD"
 	}
 	state := widest(s.devices, 9, 17, nodeState)
-	name := func(r nodeRow, _ int) line { return text(plain(nodeview.Short(r.node.Name)), strong) }
+	name := func(r nodeRow, _ int) line { return text(plain(view.Short(r.node.Name)), strong) }
 	fit := func(c column[nodeRow]) column[nodeRow] { return fitted(s.devices, c) }
 	return []column[nodeRow]{
 		fit(column[nodeRow]{heading: "NODE", least: widest(s.devices, 8, 16, name), most: 40, cell: name}),
 		{heading: "GPU", least: 3, most: 3, right: true, cell: of(func(d fleet.GPU, _ int) line { return text(strconv.Itoa(d.Device.Index), strong) })},
-		fit(column[nodeRow]{heading: "NAME", least: 6, most: 20, drop: 4, cell: of(func(d fleet.GPU, _ int) line { return text(plain(nodeview.Name(d)), ordinary) })}),
+		fit(column[nodeRow]{heading: "NAME", least: 6, most: 20, drop: 4, cell: of(func(d fleet.GPU, _ int) line { return text(plain(view.DeviceName(d)), ordinary) })}),
 		{heading: "STATE", least: state, most: state, cell: nodeState},
 		{heading: "LOAD", least: 5, most: 5, right: true, cell: of(func(d fleet.GPU, _ int) line {
-			return text(nodeview.Number(nodeview.Measured(d).Utilization, "%.0f%%"), load)
+			return text(view.Number(view.Measured(d).Utilization, "%.0f%%"), load)
 		})},
 		{heading: "MEMORY GiB", least: 10, most: 30, cell: of(func(d fleet.GPU, width int) line { return nodeMemory(d, width) })},
-		{heading: "LEASED", least: 7, most: 7, right: true, cell: of(func(d fleet.GPU, _ int) line { return text(nodeview.GiB(d.Leased), ordinary) })},
+		{heading: "LEASED", least: 7, most: 7, right: true, cell: of(func(d fleet.GPU, _ int) line { return text(view.GiB(d.Leased), ordinary) })},
 		{heading: "TEMP", least: 5, most: 5, right: true, drop: 1, cell: of(func(d fleet.GPU, _ int) line {
-			d.Status.Sample = ptr(nodeview.Measured(d))
-			return text(nodeview.Number(d.Sample.Temperature, "%.0f°C"), temperatureTone(d.Status))
+			d.Status.Sample = ptr(view.Measured(d))
+			return text(view.Number(d.Sample.Temperature, "%.0f°C"), temperatureTone(d.Status))
 		})},
 		{heading: "POWER", least: 6, most: 6, right: true, drop: 3, cell: of(func(d fleet.GPU, _ int) line {
-			return text(nodeview.Number(nodeview.Measured(d).Power, "%.0f W"), ordinary)
+			return text(view.Number(view.Measured(d).Power, "%.0f W"), ordinary)
 		})},
 		{heading: "SLOTS", least: 5, most: 5, right: true, drop: 2, cell: of(func(d fleet.GPU, _ int) line {
 			return text(fmt.Sprintf("%d/%d", d.Slots.Active, d.Slots.Capacity), ordinary)
 		})},
-		fit(column[nodeRow]{heading: holders, least: 20, most: 80, cell: of(func(d fleet.GPU, width int) line { return text(fewIn(nodeview.HeldBy(d), width), ordinary) })}),
+		fit(column[nodeRow]{heading: holders, least: 20, most: 80, cell: of(func(d fleet.GPU, width int) line { return text(fewIn(view.HeldBy(d), width), ordinary) })}),
 	}
 }
 
@@ -188,26 +188,26 @@ func nodeState(r nodeRow, _ int) line {
 	case r.gpu == nil:
 		return text("no GPU", faint)
 	case r.gpu.Old:
-		return text(plain(nodeview.State(*r.gpu)), warning)
+		return text(plain(view.DeviceState(*r.gpu)), warning)
 	}
-	return text(plain(nodeview.State(*r.gpu)), stateTone(r.gpu.Status))
+	return text(plain(view.DeviceState(*r.gpu)), stateTone(r.gpu.Status))
 }
 
 // nodeMemory draws what is used and what is leased beyond that, if there is room for
 // it, and writes the numbers.
 func nodeMemory(d fleet.GPU, width int) line {
-	m := nodeview.Measured(d)
+	m := view.Measured(d)
 	used, known := m.MemoryUsed.Get()
 	total := fleet.Amount(m.MemoryTotal.Or(0))
 	if !known {
-		return text(fmt.Sprintf("%4s/%s", "-", nodeview.GiB(total)), ordinary)
+		return text(fmt.Sprintf("%4s/%s", "-", view.GiB(total)), ordinary)
 	}
-	now := fmt.Sprintf("%4s/%s", nodeview.GiB(fleet.Amount(used)), nodeview.GiB(total))
+	now := fmt.Sprintf("%4s/%s", view.GiB(fleet.Amount(used)), view.GiB(total))
 	room := width - len(now) - 1
 	if room < 4 || total == 0 {
 		return text(now, ordinary)
 	}
-	return line{{nodeview.MemoryBar(fleet.Amount(used), d.Leased, total, room), memory}, {" " + now, ordinary}}
+	return line{{view.MemoryBar(fleet.Amount(used), d.Leased, total, room), memory}, {" " + now, ordinary}}
 }
 
 // fewIn names as many as there is room for, and counts the others. If there is room
@@ -228,7 +228,7 @@ func fewIn(list []string, width int) string {
 func (s *Nodes) partColumns() []column[fleet.Part] {
 	columns := []column[fleet.Part]{
 		{heading: "NODE", least: 12, most: 40, cell: func(p fleet.Part, _ int) line {
-			name := plain(nodeview.Short(p.Node))
+			name := plain(view.Short(p.Node))
 			if p.Old {
 				return text(name+" (old)", warning)
 			}
@@ -249,15 +249,15 @@ func (s *Nodes) partColumns() []column[fleet.Part] {
 				return text("-", faint)
 			}
 			for i := range list {
-				list[i] = nodeview.Short(list[i])
+				list[i] = view.Short(list[i])
 			}
 			return text(fewIn(list, width), ordinary)
 		}},
-		{heading: "LEASE", least: 14, most: 40, drop: 4, cell: func(p fleet.Part, _ int) line { return text(plain(nodeview.LeaseOf(p.PodLease)), ordinary) }},
+		{heading: "LEASE", least: 14, most: 40, drop: 4, cell: func(p fleet.Part, _ int) line { return text(plain(view.LeaseOf(p.PodLease)), ordinary) }},
 		{heading: "MEMORY GiB", least: 11, most: 11, cell: partMemory},
 		{heading: "SLOTS", least: 5, most: 5, right: true, drop: 2, cell: func(p fleet.Part, _ int) line { return text(strconv.Itoa(p.On.Slots), ordinary) }},
 		{heading: "AGE", least: 7, most: 7, right: true, drop: 1, cell: func(p fleet.Part, _ int) line { return text(words.Age(s.Now.Sub(p.Granted)), ordinary) }},
-		{heading: "ENFORCED", least: 9, most: 9, drop: 3, cell: func(p fleet.Part, _ int) line { return text(plain(nodeview.Short(p.EnforcedBy)), ordinary) }},
+		{heading: "ENFORCED", least: 9, most: 9, drop: 3, cell: func(p fleet.Part, _ int) line { return text(plain(view.Short(p.EnforcedBy)), ordinary) }},
 	}
 	for _, i := range []int{0, 2, 3} {
 		columns[i] = fitted(s.parts, columns[i])
@@ -273,10 +273,10 @@ func partMemory(p fleet.Part, _ int) line {
 	inUse, of, t := "-", "-", ordinary
 	measured, seen := p.On.Measured.Get()
 	if seen {
-		inUse = nodeview.GiB(fleet.Amount(measured))
+		inUse = view.GiB(fleet.Amount(measured))
 	}
 	if p.On.Memory > 0 {
-		of = nodeview.GiB(fleet.Amount(p.On.Memory))
+		of = view.GiB(fleet.Amount(p.On.Memory))
 	}
 	if p.On.Memory > 0 && measured > p.On.Memory {
 		t = bad

@@ -5,5 +5,8 @@
 // choice of colours and a time that the caller gives. Every command prints with
 // it, so that a lease or a device looks the same everywhere.
 //
+// What other machines say is not trusted: each name of theirs is cleaned and
+// cut.
+//
 // Pure: no clock, no I/O.
 package view

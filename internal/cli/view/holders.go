@@ -111,7 +111,7 @@ func usedCell(used, leased gpu.MiB) term.Cell {
 		if m == 0 {
 			return "-"
 		}
-		return some(m)
+		return GiB(m)
 	}
 	c := term.Text(fmt.Sprintf("%4s/%s", amount(used), amount(leased)))
 	if leased > 0 && used > leased {

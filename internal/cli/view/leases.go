@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/cli/fleet"
 	"github.com/berth-gpu/berth/internal/text/term"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
@@ -111,28 +112,19 @@ func leasedCell(l api.Lease, p api.LeasePart) term.Cell {
 	used, leased := "-", "-"
 	measured, seen := p.Measured.Get()
 	if seen {
-		used = some(measured)
+		used = GiB(fleet.Amount(measured))
 	}
 	if l.State == "parked" {
 		used = "parked"
 	}
 	if p.Memory > 0 {
-		leased = some(p.Memory)
+		leased = GiB(fleet.Amount(p.Memory))
 	}
 	c := term.Text(fmt.Sprintf("%4s/%s", used, leased))
 	if p.Memory > 0 && measured > p.Memory {
 		c.Colour = term.Red
 	}
 	return c
-}
-
-// some returns an amount in GiB with one decimal, but never rounds a non-zero
-// amount to 0.
-func some(m gpu.MiB) string {
-	if text := gib(m); text != "0.0" || m == 0 {
-		return text
-	}
-	return "<0.1"
 }
 
 // until says in a word or two what ends a lease.

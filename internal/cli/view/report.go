@@ -70,7 +70,7 @@ func reportedDevices(devices []api.DeviceReport) *term.Table {
 	for _, d := range devices {
 		t.Add(term.Text(strconv.Itoa(d.Index)), term.Text(shortName(d.Name)), term.Painted(string(d.State), stateColour(d.State)),
 			term.Text(optional(d.Utilization, "%.0f%%")), term.Text(optional(d.Hottest, "%.0f°C")), term.Text(optional(d.Power, "%.0f W")),
-			usedCell(d.Measured, d.Leased), term.Text(some(d.Available)), term.Text(strconv.Itoa(d.Leases)))
+			usedCell(d.Measured, d.Leased), term.Text(GiB(d.Available)), term.Text(strconv.Itoa(d.Leases)))
 	}
 	return t
 }

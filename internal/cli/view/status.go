@@ -203,33 +203,31 @@ func shortName(name string) string {
 }
 
 func loadCell(m gpu.Sample, size int) string {
-	return beside(bar(m.Utilization, size), fmt.Sprintf("%4s", optional(m.Utilization, "%.0f%%")))
+	return beside(bar(m.Utilization, size), fmt.Sprintf("%4s", Number(m.Utilization, "%.0f%%")))
 }
 
 func memoryCell(m gpu.Sample, leasable api.DeviceAvailable, size int) string {
-	used, total := "-", "-"
-	if v, ok := m.MemoryUsed.Get(); ok {
+	used, total, bar := "-", "-", strings.Repeat(" ", size)
+	all, known := m.MemoryTotal.Get()
+	if known {
+		total = gib(all)
+	}
+	if v, known := m.MemoryUsed.Get(); known {
 		used = gib(v)
+		if all > 0 {
+			bar = MemoryBar(v, leasable.Leased+leasable.Foreign, all, size)
+		}
 	}
-	if v, ok := m.MemoryTotal.Get(); ok {
-		total = gib(v)
-	}
-	return beside(memoryBar(m, leasable, size), fmt.Sprintf("%4s/%s", used, total))
+	return beside(bar, fmt.Sprintf("%4s/%s", used, total))
 }
 
-// memoryBar draws what is used, and lighter what is leased beyond that.
-func memoryBar(m gpu.Sample, leasable api.DeviceAvailable, size int) string {
-	used := bar(m.MemoryPercent(), size)
-	total, _ := m.MemoryTotal.Get()
-	if total == 0 || !m.MemoryUsed.Known() {
-		return used
-	}
-	taken := gpu.Percent(100 * float64(leasable.Leased+leasable.Foreign) / float64(total))
-	both := strings.ReplaceAll(bar(gpu.Some(taken), size), "█", "▒")
-	full := []rune(used)
-	for i, r := range []rune(both) {
-		if full[i] == '░' {
-			full[i] = r
+// MemoryBar draws what is used, and lighter what is leased beyond that.
+func MemoryBar(used, leased, total gpu.MiB, size int) string {
+	share := func(m gpu.MiB) string { return term.Bar(100*float64(m)/float64(total), size) }
+	full := []rune(share(used))
+	for i, r := range []rune(share(leased)) {
+		if full[i] == '░' && r == '█' {
+			full[i] = '▒'
 		}
 	}
 	return string(full)
@@ -250,6 +248,14 @@ func gib(m gpu.MiB) string {
 		return strconv.FormatFloat(v, 'f', 0, 64)
 	}
 	return strconv.FormatFloat(v, 'f', 1, 64)
+}
+
+// GiB writes an amount in GiB with three digits, and never nothing for a little.
+func GiB(m gpu.MiB) string {
+	if text := gib(m); text != "0.0" || m == 0 {
+		return text
+	}
+	return "<0.1"
 }
 
 // bar draws a share, and blanks for one that is not known.

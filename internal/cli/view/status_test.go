@@ -66,11 +66,11 @@ func TestMemoryBar(t *testing.T) {
 		{0, 0, 0, "░░░░"}, {25, 0, 25, "█░░░"}, {25, 50, 25, "█▒▒░"}, {75, 50, 25, "███░"}, {100, 500, 0, "████"}, {0, 1, 0, "▒░░░"},
 	} {
 		m := gpu.Sample{MemoryUsed: gpu.Some(c.used), MemoryTotal: gpu.Some[gpu.MiB](100)}
-		if got := memoryBar(m, api.DeviceAvailable{Leased: c.leased, Foreign: c.foreign}, 4); got != c.want {
+		if got := memoryCell(m, api.DeviceAvailable{Leased: c.leased, Foreign: c.foreign}, 4); !strings.HasPrefix(got, c.want+" ") {
 			t.Errorf("%+v: %q", c, got)
 		}
 	}
-	if got := memoryBar(gpu.Sample{}, api.DeviceAvailable{Leased: 5}, 4); got != "    " {
+	if got := memoryCell(gpu.Sample{}, api.DeviceAvailable{Leased: 5}, 4); got != "        -/-" {
 		t.Errorf("unknown: %q", got)
 	}
 }

@@ -1,16 +1,8 @@
-// Package nodeview says how the answers of several machines look on a terminal:
-// one table of all devices, one of all leases, what is the matter, and the sum.
-//
-// Every name comes from a machine that is not trusted, so each is cleaned and
-// cut.
-//
-// Pure: no clock, no I/O.
-package nodeview
+package view
 
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,14 +14,14 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Status shows the devices of several machines in one table, and who has them.
-type Status struct{ api.Nodes }
+// NodesStatus shows the devices of several machines in one table, and who has them.
+type NodesStatus struct{ api.Nodes }
 
 // Answer returns what the machines said.
-func (s *Status) Answer() any { return s.Nodes }
+func (s *NodesStatus) Answer() any { return s.Nodes }
 
 // Lines writes the table for a screen.
-func (s *Status) Lines(to term.Screen) []string {
+func (s *NodesStatus) Lines(to term.Screen) []string {
 	lines := append(s.fit(to.Width).Lines(to.Width, to.Painter), "")
 	lines = append(lines, notes(s.Nodes, to)...)
 	for _, d := range fleet.GPUs(s.Nodes.Nodes) {
@@ -42,11 +34,11 @@ func (s *Status) Lines(to term.Screen) []string {
 			lines = append(lines, to.Hang(term.Yellow, "! ", text))
 		}
 	}
-	return append(lines, to.Hang(term.Plain, "", Sum(s.Nodes)))
+	return append(lines, to.Hang(term.Plain, "", sumOf(s.Nodes)))
 }
 
 // fit returns the richest table that the width has room for.
-func (s *Status) fit(width int) *term.Table {
+func (s *NodesStatus) fit(width int) *term.Table {
 	var t *term.Table
 	for _, l := range []struct {
 		bar     int
@@ -71,7 +63,7 @@ func narrowed(t *term.Table) *term.Table {
 }
 
 // table returns one row for every device, and one for a machine that shows none.
-func (s *Status) table(bar int, without []string) *term.Table {
+func (s *NodesStatus) table(bar int, without []string) *term.Table {
 	holders := "POD"
 	if !fleet.HasPods(s.Nodes.Nodes) {
 		holders = "HELD BY"
@@ -116,23 +108,17 @@ func (t *titled) add(row map[string]term.Cell) {
 // silent.
 func gpuRow(d fleet.GPU, bar int, holders string) map[string]term.Cell {
 	m := Measured(d)
-	state := term.Painted(State(d), colour(d))
+	state := term.Painted(DeviceState(d), deviceColour(d))
 	leased := "-"
 	if d.Leased > 0 {
 		leased = GiB(d.Leased)
 	}
 	return map[string]term.Cell{
-		"NODE": term.Text(Short(d.Node)), "GPU": term.Text(strconv.Itoa(d.Device.Index)), "NAME": term.Text(Name(d)), "STATE": state,
-		"LOAD": term.Text(load(m, bar)), "MEMORY GiB": term.Text(memory(m, d.Leased, bar)), "LEASED": term.Text(leased),
+		"NODE": term.Text(Short(d.Node)), "GPU": term.Text(strconv.Itoa(d.Device.Index)), "NAME": term.Text(DeviceName(d)), "STATE": state,
+		"LOAD": term.Text(loadCell(m, bar)), "MEMORY GiB": term.Text(memory(m, d.Leased, bar)), "LEASED": term.Text(leased),
 		"TEMP": term.Text(Number(m.Temperature, "%.0f°C")), "POWER": term.Text(Number(m.Power, "%.0f W")),
 		"SLOTS": term.Text(fmt.Sprintf("%d/%d", d.Slots.Active, d.Slots.Capacity)), holders: term.Text(cmp.Or(words.Few(HeldBy(d), mostNamed), "-")),
 	}
-}
-
-// load draws the load, and writes it.
-func load(m gpu.Sample, size int) string {
-	share := m.Utilization.Or(gpu.Percent(math.NaN()))
-	return beside(term.Bar(float64(share), size), fmt.Sprintf("%4s", Number(m.Utilization, "%.0f%%")))
 }
 
 // memory draws what is used, and lighter what is leased beyond that, and writes what
@@ -147,20 +133,9 @@ func memory(m gpu.Sample, leased gpu.MiB, size int) string {
 	return beside(bar, fmt.Sprintf("%4s/%s", used, GiB(total)))
 }
 
-// beside puts a text after its bar, if there is room for bars.
-func beside(bar, text string) string {
-	if bar == "" {
-		return text
-	}
-	return bar + " " + text
-}
-
-func colour(d fleet.GPU) term.Colour {
-	switch {
-	case d.Old || d.Drain != nil && d.Well() || d.State == gpu.Throttled:
+func deviceColour(d fleet.GPU) term.Colour {
+	if d.Old || d.Drain != nil && d.Well() {
 		return term.Yellow
-	case d.State == gpu.Optimal || d.State == gpu.Normal:
-		return term.Green
 	}
-	return term.Red
+	return stateColour(d.State)
 }

@@ -1,16 +1,13 @@
-package nodeview
+package view
 
 import (
 	"encoding/json"
-	"flag"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 	"unicode"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/berth-gpu/berth/api"
@@ -19,12 +16,8 @@ import (
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
-var update = flag.Bool("update", false, "rewrite what testdata expects")
-
-var now = time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC)
-
-// device returns a device as a driver shows it.
-func device(index int, state gpu.State) api.Status {
+// nodeDevice returns a device as a driver shows it.
+func nodeDevice(index int, state gpu.State) api.Status {
 	uuid := "GPU-" + string(rune('a'+index))
 	return api.Status{
 		Device: gpu.Device{UUID: uuid, Index: index, Name: "NVIDIA H200", MemoryTotal: 143771}, State: state, Since: now.Add(-time.Hour), Health: gpu.Healthy,
@@ -36,7 +29,7 @@ func device(index int, state gpu.State) api.Status {
 	}
 }
 
-func lease(id string, memory gpu.MiB, device string, pods ...string) api.PodLease {
+func podLease(id string, memory gpu.MiB, device string, pods ...string) api.PodLease {
 	l := api.PodLease{Lease: api.Lease{
 		ID: id, Fence: 7, State: "active", Granted: now.Add(-90 * time.Minute), EnforcedBy: "watchdog", Holder: api.Holder{User: "ann", Service: "trainer"},
 		Parts: []api.LeasePart{{GPU: device, Memory: memory, Slots: 1, Measured: gpu.Some(memory / 2)}},
@@ -47,23 +40,23 @@ func lease(id string, memory gpu.MiB, device string, pods ...string) api.PodLeas
 	return l
 }
 
-// some is a cluster in which all kinds of things are the matter.
-func some() api.Nodes {
-	hot, drained, over := device(0, gpu.Throttled), device(1, gpu.Optimal), lease("over", 1024, "GPU-b", "batch-7")
+// someNodes is a cluster in which all kinds of things are the matter.
+func someNodes() api.Nodes {
+	hot, drained, over := nodeDevice(0, gpu.Throttled), nodeDevice(1, gpu.Optimal), podLease("over", 1024, "GPU-b", "batch-7")
 	hot.Reason = "72 °C is above temp_throttle 70 °C"
 	drained.Drain = &api.Drain{By: "ann", Reason: "a new fan"}
 	over.Parts[0].Measured = gpu.Some(gpu.MiB(2048))
 	over.Parts = append(over.Parts, api.LeasePart{GPU: "GPU-z", Memory: 1024})
-	bad := device(0, gpu.Unavailable)
+	bad := nodeDevice(0, gpu.Unavailable)
 	bad.Health, bad.Reason = gpu.Unhealthy, "in quarantine until 13:00: Xid 79"
-	parked := lease("parked", 4096, "GPU-a")
+	parked := podLease("parked", 4096, "GPU-a")
 	parked.State = "parked"
 	return api.Nodes{Nodes: []api.Node{
 		{Name: "node-1", Driver: "dev", At: now, Status: &api.StatusAll{Host: "node-1", GPUs: []api.Status{hot, drained}}, Leases: []api.PodLease{
-			lease("u1", 60000, "GPU-a", "embedder-0", "embedder-1"), lease("u2", 20000, "GPU-a", "reranker-6c8d9f5b7-x2x9p"), lease("train", 4096, "GPU-b"), over, parked,
+			podLease("u1", 60000, "GPU-a", "embedder-0", "embedder-1"), podLease("u2", 20000, "GPU-a", "reranker-6c8d9f5b7-x2x9p"), podLease("train", 4096, "GPU-b"), over, parked,
 		}},
-		{Name: "node-2", Driver: "dev", At: now.Add(-2 * time.Minute), Down: "The daemon does not answer: connection refused", Status: &api.StatusAll{GPUs: []api.Status{device(0, gpu.Optimal)}}, Leases: []api.PodLease{
-			lease("u3", 60000, "GPU-a", "embedder-2"),
+		{Name: "node-2", Driver: "dev", At: now.Add(-2 * time.Minute), Down: "The daemon does not answer: connection refused", Status: &api.StatusAll{GPUs: []api.Status{nodeDevice(0, gpu.Optimal)}}, Leases: []api.PodLease{
+			podLease("u3", 60000, "GPU-a", "embedder-2"),
 		}},
 		{Name: "node-3", Down: "Its driver does not run: pod berth-dra-x is Pending (ImagePullBackOff).", Leases: []api.PodLease{}},
 		{Name: "node-4", At: now.Add(-5 * time.Minute), Status: &api.StatusAll{GPUs: []api.Status{bad}}},
@@ -71,22 +64,22 @@ func some() api.Nodes {
 	}}
 }
 
-// daemons are two machines without Kubernetes.
-func daemons() api.Nodes {
+// someDaemons are two machines without Kubernetes.
+func someDaemons() api.Nodes {
 	return api.Nodes{Nodes: []api.Node{
-		{Name: "box-a", At: now, Status: &api.StatusAll{GPUs: []api.Status{device(0, gpu.Optimal)}}, Leases: []api.PodLease{lease("train", 4096, "GPU-a")}},
-		{Name: "box-b", At: now, Status: &api.StatusAll{GPUs: []api.Status{device(0, gpu.Normal)}}, Leases: []api.PodLease{}},
+		{Name: "box-a", At: now, Status: &api.StatusAll{GPUs: []api.Status{nodeDevice(0, gpu.Optimal)}}, Leases: []api.PodLease{podLease("train", 4096, "GPU-a")}},
+		{Name: "box-b", At: now, Status: &api.StatusAll{GPUs: []api.Status{nodeDevice(0, gpu.Normal)}}, Leases: []api.PodLease{}},
 	}}
 }
 
-// Every view looks as testdata says, on screens of all widths.
-func TestViews(t *testing.T) {
+// Every view of several machines looks as testdata says, on screens of all widths.
+func TestNodeViews(t *testing.T) {
 	for name, view := range map[string]interface{ Lines(term.Screen) []string }{
-		"status":         &Status{some()},
-		"status-daemons": &Status{daemons()},
-		"leases":         &Leases{Nodes: some()},
-		"leases-daemons": &Leases{Nodes: daemons()},
-		"leases-none":    &Leases{Nodes: fleet.Filter{User: "bob"}.Apply(some()), Filtered: true},
+		"status":         &NodesStatus{someNodes()},
+		"status-daemons": &NodesStatus{someDaemons()},
+		"leases":         &NodesLeases{Nodes: someNodes()},
+		"leases-daemons": &NodesLeases{Nodes: someDaemons()},
+		"leases-none":    &NodesLeases{Nodes: fleet.Filter{User: "bob"}.Apply(someNodes()), Filtered: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var b strings.Builder
@@ -99,31 +92,19 @@ func TestViews(t *testing.T) {
 				}
 				b.WriteString(strings.ReplaceAll(lines, "\x1b", "␛") + "\n\n")
 			}
-			path := filepath.Join("testdata", name+".txt")
-			if *update {
-				if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), b.String()); diff != "" {
-				t.Errorf("%s (run with -update if it is right now, -want +got):\n%s", path, diff)
-			}
+			compare(t, filepath.Join("testdata", "nodes-"+name+".txt"), b.String())
 		})
 	}
 }
 
 // Whatever a machine says, nothing of it is an order to the terminal, and nothing
 // breaks.
-func TestHostile(t *testing.T) {
+func TestHostileNodes(t *testing.T) {
 	texts := rapid.OneOf(rapid.StringN(0, 40, -1), rapid.SampledFrom([]string{"\x1b[2J\x1b]0;owned\x07", "\u202egpj.exe", "a\r\nb", "e\u0301", strings.Repeat("x", 3000), "\u200b", "模擬カード"}))
 	numbers := rapid.SampledFrom([]gpu.MiB{-1 << 62, -1, 0, 1, 1 << 20, 1 << 62})
 	reals := rapid.SampledFrom([]float64{-1e308, -1, 0, 50, 1e308})
 	rapid.Check(t, func(t *rapid.T) {
-		all := some()
+		all := someNodes()
 		for i := range all.Nodes {
 			n := &all.Nodes[i]
 			n.Name, n.Down = texts.Draw(t, "name"), rapid.SampledFrom([]string{"", texts.Draw(t, "down")}).Draw(t, "which")
@@ -152,7 +133,7 @@ func TestHostile(t *testing.T) {
 			t.Fatal(err)
 		}
 		to := term.Screen{Width: rapid.SampledFrom([]int{20, 80, 200}).Draw(t, "width"), Now: now}
-		for _, view := range []interface{ Lines(term.Screen) []string }{&Status{read}, &Leases{Nodes: read}} {
+		for _, view := range []interface{ Lines(term.Screen) []string }{&NodesStatus{read}, &NodesLeases{Nodes: read}} {
 			for _, lines := range view.Lines(to) {
 				for line := range strings.SplitSeq(lines, "\n") {
 					if at := strings.IndexFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }); at >= 0 {

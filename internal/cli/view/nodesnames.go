@@ -1,11 +1,6 @@
-package nodeview
+package view
 
 import (
-	"cmp"
-	"fmt"
-	"strconv"
-	"strings"
-
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/cli/fleet"
@@ -43,13 +38,9 @@ func podsOf(l *api.PodLease) []string {
 // mostNamed is how many pods a cell of a table names.
 const mostNamed = 4
 
-// holder returns a holder in two words: what it is, and whose.
+// holder returns a holder in two words, each of them cut.
 func holder(h api.Holder) string {
-	what, user := Short(cmp.Or(h.Service, h.Name)), Short(h.User)
-	if what == "" || user == "" {
-		return cmp.Or(what, user, "-")
-	}
-	return what + " (" + user + ")"
+	return Holder(api.Holder{Service: Short(h.Service), Name: Short(h.Name), User: Short(h.User)})
 }
 
 // LeaseOf returns what people call a lease by: the claim that it is for, whose UID is
@@ -65,14 +56,14 @@ func LeaseOf(l *api.PodLease) string {
 	return name
 }
 
-// Name returns the name of a device without its maker.
-func Name(d fleet.GPU) string {
+// DeviceName returns the name of a device without its maker.
+func DeviceName(d fleet.GPU) string {
 	const most = 24
-	return term.Cut(strings.TrimPrefix(Short(d.Device.Name), "NVIDIA "), most)
+	return term.Cut(shortName(Short(d.Device.Name)), most)
 }
 
-// State returns the state of a device, and that this is an old answer.
-func State(d fleet.GPU) string {
+// DeviceState returns the state of a device, and that this is an old answer.
+func DeviceState(d fleet.GPU) string {
 	const most = 12
 	text := term.Cut(term.Clean(string(d.State)), most)
 	if d.Drain != nil && d.Well() {
@@ -87,44 +78,16 @@ func State(d fleet.GPU) string {
 // Measured returns what is known about a device now. What was measured before it or
 // its machine went silent is history.
 func Measured(d fleet.GPU) gpu.Sample {
-	answers := d.State != gpu.Unavailable || d.Health == gpu.Unhealthy // in quarantine, and still measured
-	if d.Sample == nil || !answers || d.Old {
-		return gpu.Sample{MemoryTotal: gpu.Some(d.Device.MemoryTotal)}
+	if d.Old {
+		d.Sample = nil
 	}
-	return *d.Sample
-}
-
-// MemoryBar draws what is used, and lighter what is leased beyond that.
-func MemoryBar(used, leased, total gpu.MiB, size int) string {
-	share := func(m gpu.MiB) string { return term.Bar(100*float64(m)/float64(total), size) }
-	full := []rune(share(used))
-	for i, r := range []rune(share(leased)) {
-		if full[i] == '░' && r == '█' {
-			full[i] = '▒'
-		}
-	}
-	return string(full)
-}
-
-// GiB writes an amount in GiB with three digits, and never nothing for a little.
-func GiB(m gpu.MiB) string {
-	v := float64(m) / 1024
-	switch {
-	case v >= 99.95:
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	case v < 0.05 && m > 0:
-		return "<0.1"
-	}
-	return strconv.FormatFloat(v, 'f', 1, 64)
+	return measured(d.Status)
 }
 
 // Number writes a number, or a dash if there is none. It cuts one that no device has.
 func Number[T ~float64](v gpu.Opt[T], format string) string {
 	const most = 7
-	if n, known := v.Get(); known {
-		return term.Cut(fmt.Sprintf(format, float64(n)), most)
-	}
-	return "-"
+	return term.Cut(optional(v, format), most)
 }
 
 // Short cleans a name that a machine gave, and cuts it.

@@ -1,4 +1,4 @@
-package nodeview
+package view
 
 import (
 	"fmt"
@@ -42,7 +42,7 @@ func Complaint(d fleet.GPU, now time.Time) (text string, bad bool) {
 		}
 		return text + because(d.Drain.Reason), false
 	}
-	text += State(d)
+	text += DeviceState(d)
 	if !d.Since.IsZero() {
 		text += " for " + words.Age(now.Sub(d.Since))
 	}
@@ -85,8 +85,8 @@ func sentence(why string) string {
 	return why
 }
 
-// Sum says what several machines have together.
-func Sum(all api.Nodes) string {
+// sumOf says what several machines have together.
+func sumOf(all api.Nodes) string {
 	sum := fleet.Add(all.Nodes)
 	nodes := words.Count(sum.Nodes, "node")
 	if sum.Silent > 0 {
