@@ -10,7 +10,6 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/batch/pipeline"
-	"github.com/berth-gpu/berth/internal/batch/planview"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/peaks"
 	"github.com/berth-gpu/berth/internal/text/words"
@@ -42,7 +41,7 @@ func (d *Desk) Plan(by Caller, asked api.PlanRequest) (*api.Plan, error) {
 	}
 	data := map[string]any{"pipelines": len(plan.Pipelines), "runs": runs, "side_by_side": plan.SideBySide, "waves": plan.Waves}
 	d.tell(&by, gpu.Event{Data: data}, file.Name, "pipelines", "Planned %s: %s, %d side by side on GPUs", words.Count(runs, "run"), plan.SideBySide)
-	plan.Table = planview.Table(plan, planview.Width)
+	plan.Table = pipeline.Table(plan, pipeline.Width)
 	return plan, nil
 }
 

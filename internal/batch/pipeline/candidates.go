@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // candidates returns the devices, by position, that a pipeline could run on if
@@ -57,7 +58,7 @@ func (c *compiler) wished(p *Pipeline) []int {
 func unfit(d *Device, planned *api.PlannedPipeline, sights []sight) string {
 	switch {
 	case planned.Slots > d.MaxPipelines:
-		return "has only " + plural(d.MaxPipelines, "slot")
+		return "has only " + words.Count(d.MaxPipelines, "slot")
 	case planned.Memory > d.ceiling():
 		return "has only " + d.ceiling().String()
 	}
@@ -82,7 +83,7 @@ func (c *compiler) hopeless(p *Pipeline, planned *api.PlannedPipeline, sights []
 	found := false
 	if planned.Slots > slots {
 		found = true
-		c.add(p.place(), TooManySlots, fmt.Sprintf("it asks for %s, and no GPU %s has more than %d", plural(planned.Slots, "slot"), scope(p, largest), slots),
+		c.add(p.place(), TooManySlots, fmt.Sprintf("it asks for %s, and no GPU %s has more than %d", words.Count(planned.Slots, "slot"), scope(p, largest), slots),
 			"lower slots, or raise max_pipelines in the configuration")
 	}
 	if planned.Memory > largest.ceiling() {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // DefaultMemory is the memory of a step that declares none and that nobody has
@@ -126,7 +127,7 @@ func (c *compiler) memory(s *api.PlannedStep, declared gpu.MiB, peak Peak, plann
 		s.Memory, s.MemoryFrom = declared, api.MemoryDeclared
 		if measured && declared > 2*learned {
 			note(planned, "step %q declares %s, but in %s it never took more than %s: declare less and more runs fit side by side",
-				s.Name, declared, plural(peak.Observations, "run"), peak.Memory)
+				s.Name, declared, words.Count(peak.Observations, "run"), peak.Memory)
 		}
 	case measured:
 		s.Memory, s.MemoryFrom = learned, api.MemoryLearned

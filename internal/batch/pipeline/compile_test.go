@@ -12,7 +12,6 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/batch/planview"
 )
 
 // machine is n empty devices.
@@ -207,7 +206,7 @@ func TestPlanSurvivesJSON(t *testing.T) {
 	if err := json.Unmarshal(text, &back); err != nil {
 		t.Fatal(err)
 	}
-	if planview.Table(&back, 80) != planview.Table(plan, 80) || planview.Mermaid(&back) != planview.Mermaid(plan) || planview.DOT(&back) != planview.DOT(plan) {
+	if Table(&back, 80) != Table(plan, 80) || Mermaid(&back) != Mermaid(plan) || DOT(&back) != DOT(plan) {
 		t.Error("a plan that was stored prints differently")
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/batch/planview"
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
@@ -24,8 +23,8 @@ func TestExamplesCompile(t *testing.T) {
 			t.Fatal(err)
 		}
 		plan := mustCompile(t, string(text), World{Devices: machine(8)})
-		for line := range strings.Lines(planview.Table(plan, planview.Width)) {
-			if term.Columns(strings.TrimRight(line, "\n")) > planview.Width {
+		for line := range strings.Lines(Table(plan, Width)) {
+			if term.Columns(strings.TrimRight(line, "\n")) > Width {
 				t.Errorf("%s: a line of the plan is too wide:\n%s", path, line)
 			}
 		}
@@ -67,9 +66,9 @@ func TestDocumentation(t *testing.T) {
 	_, steps, _ := strings.Cut(example("image.yaml"), "pipelines:\n")
 	shown("the example", "pipelines:\n"+steps)
 	image, plate := mustCompile(t, example("image.yaml"), one), mustCompile(t, example("plate.yaml"), world)
-	shown("the plan of the image", planview.Table(image, planview.Width))
-	shown("the picture of the image", planview.Mermaid(image))
-	shown("the plan of the plate", planview.Table(plate, planview.Width))
+	shown("the plan of the image", Table(image, Width))
+	shown("the picture of the image", Mermaid(image))
+	shown("the plan of the plate", Table(plate, Width))
 	_, err = Compile(mustParse(t, "image.yaml", example("image.yaml")), World{})
 	shown("the refusal without a GPU", err.Error())
 	shown("the conversions", conversionTable())

@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // libraries checks that every library of a pipeline can be imported. Which GPUs
@@ -147,7 +148,7 @@ func (c *compiler) blind(p *Pipeline, s *sight, devices []int) {
 		}
 	}
 	if len(seen) == 0 {
-		seen = []string{plural(len(s.Devices), "GPU") + " that berth does not know"}
+		seen = []string{words.Count(len(s.Devices), "GPU") + " that berth does not know"}
 	}
 	c.add(p.at(s.steps[0]), LibrarySeesNoGPU,
 		fmt.Sprintf("%s does not see %s%s; it sees %s", s.label(), listed(wanted), s.others(), listed(seen)),

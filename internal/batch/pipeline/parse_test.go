@@ -13,7 +13,6 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/batch/planview"
 )
 
 const everyKey = `
@@ -212,7 +211,7 @@ func FuzzParse(f *testing.F) {
 			refused(t, err)
 			return
 		}
-		if planview.Table(plan, planview.Width) == "" || planview.Mermaid(plan) == "" || planview.DOT(plan) == "" {
+		if Table(plan, Width) == "" || Mermaid(plan) == "" || DOT(plan) == "" {
 			t.Error("the plan prints as nothing")
 		}
 	})

@@ -3,8 +3,6 @@ package pipeline
 import (
 	"encoding/json"
 	"testing"
-
-	"github.com/berth-gpu/berth/internal/batch/planview"
 )
 
 func TestPlans(t *testing.T) {
@@ -25,7 +23,7 @@ func TestPlans(t *testing.T) {
 				t.Fatal(err)
 			}
 			for part, got := range map[string]string{
-				"table": planview.Table(plan, planview.Width), "mermaid": planview.Mermaid(plan), "dot": planview.DOT(plan), "json": string(data) + "\n",
+				"table": Table(plan, Width), "mermaid": Mermaid(plan), "dot": DOT(plan), "json": string(data) + "\n",
 			} {
 				if _, asked := s.part(part); asked {
 					s.expect(t, part, got)

@@ -79,7 +79,7 @@ type Error struct {
 
 func (e *Error) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s: %s\n", e.Op, e.File, plural(len(e.Problems), "problem"))
+	fmt.Fprintf(&b, "%s %s: %s\n", e.Op, e.File, words.Count(len(e.Problems), "problem"))
 	for i := range e.Problems {
 		e.Problems[i].write(&b)
 	}
@@ -112,6 +112,3 @@ func (p problems) err(op, file string) error {
 	}
 	return &Error{Op: op, File: file, Problems: p}
 }
-
-// plural writes a number with its noun.
-func plural(n int, noun string) string { return words.Count(n, noun) }

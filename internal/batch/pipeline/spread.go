@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // plan puts every run on a device. Pipelines that can go to few devices are
@@ -116,7 +117,7 @@ func (s *seat) obstacle(p *api.PlannedPipeline) string {
 	case d.shut() != "":
 		return fmt.Sprintf("nothing is granted on %s: %s", d.label(), d.shut())
 	case p.Slots > free:
-		return fmt.Sprintf("%s of %s are free, and it needs %d", plural(free, "slot"), d.label(), p.Slots)
+		return fmt.Sprintf("%s of %s are free, and it needs %d", words.Count(free, "slot"), d.label(), p.Slots)
 	}
 	return fmt.Sprintf("%s can lease %s now, and it needs %s", d.label(), max(d.Available, 0), p.Memory)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // summary puts the plan together.
@@ -24,7 +25,7 @@ func (c *compiler) summary(drafts []draft, seats []seat) *api.Plan {
 	}
 	plan.Seconds = expected(drafts, seats)
 	if c.world.CPUs > 0 && plan.SideBySide > c.world.CPUs {
-		plan.Notes = append(plan.Notes, fmt.Sprintf("%d runs side by side share %s", plan.SideBySide, plural(c.world.CPUs, "CPU")))
+		plan.Notes = append(plan.Notes, fmt.Sprintf("%d runs side by side share %s", plan.SideBySide, words.Count(c.world.CPUs, "CPU")))
 	}
 	return plan
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/batch/pipeline"
-	"github.com/berth-gpu/berth/internal/batch/planview"
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/text/flagvalue"
 	"github.com/berth-gpu/berth/internal/text/words"
@@ -181,12 +180,12 @@ func (o *planOptions) printPlan(plan api.Plan) error {
 	if o.JSON {
 		return o.PrintJSON(plan)
 	}
-	text := planview.Table(&plan, planview.Width)
+	text := pipeline.Table(&plan, pipeline.Width)
 	switch {
 	case o.mermaid:
-		text = planview.Mermaid(&plan)
+		text = pipeline.Mermaid(&plan)
 	case o.dot:
-		text = planview.DOT(&plan)
+		text = pipeline.DOT(&plan)
 	}
 	return o.Print(strings.TrimRight(text, "\n"))
 }

@@ -1,4 +1,4 @@
-package planview
+package pipeline
 
 import (
 	"fmt"

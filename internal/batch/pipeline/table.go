@@ -1,4 +1,4 @@
-package planview
+package pipeline
 
 import (
 	"fmt"
@@ -9,6 +9,9 @@ import (
 	"github.com/berth-gpu/berth/internal/text/term"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
+
+// Width is the default width of a table in columns.
+const Width = 80
 
 // Table writes the plan in lines of at most width columns.
 func Table(p *api.Plan, width int) string {
