@@ -5,7 +5,6 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/berth-gpu/berth/internal/batch/runner"
 	"github.com/berth-gpu/berth/internal/process/cexec"
 	"github.com/berth-gpu/berth/internal/process/child"
 )
@@ -48,14 +47,10 @@ func Become(file string, command, environ []string) error {
 	return &child.ProgramError{Name: file, Reason: reason, Exit: exit}
 }
 
-// ErrNoOrder means that the parent of this process ended before it sent the
-// command to run.
-var ErrNoOrder = runner.ErrNoOrder
-
 // Obey waits for the order that RunPlan gives to a process of its own, and
 // becomes that command. It returns only if that fails.
 func Obey() error {
-	order, err := runner.Await()
+	order, err := awaitOrder()
 	if err != nil {
 		return err
 	}

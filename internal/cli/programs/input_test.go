@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/batch/runner"
 )
 
 // alone is a plan of one run.
@@ -52,7 +51,7 @@ func TestOfSeveralRunsNoneReads(t *testing.T) {
 // The plan is open to a run and to what it starts, nobody can change it, and
 // with the run its path is gone.
 func TestPlanFile(t *testing.T) {
-	f, err := runner.NewPlanFile(api.Plan{File: "plate.yaml"})
+	f, err := newPlanFile(api.Plan{File: "plate.yaml"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +61,7 @@ func TestPlanFile(t *testing.T) {
 	}
 	s := alone(t, `echo "$BERTH_PLAN"; exec 3<&- 4<&-; (cat "$BERTH_PLAN")`)
 	order := s.Order
-	s.Order = func(run api.PlannedRun, placed api.RunningRun) runner.Order {
+	s.Order = func(run api.PlannedRun, placed api.RunningRun) runOrder {
 		o := order(run, placed)
 		o.Plan = f.Path()
 		return o

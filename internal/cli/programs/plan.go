@@ -11,7 +11,6 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/batch/runner"
 )
 
 const (
@@ -62,7 +61,7 @@ type Command struct {
 // those that run to stop, and kills them after a while. The results are in the
 // order of the plan.
 func RunPlan(ctx context.Context, d PlanDaemon, o PlanOptions) ([]Result, error) {
-	file, err := runner.NewPlanFile(o.Plan)
+	file, err := newPlanFile(o.Plan)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +78,7 @@ func RunPlan(ctx context.Context, d PlanDaemon, o PlanOptions) ([]Result, error)
 type planStarter struct {
 	PlanOptions
 	daemon PlanDaemon
-	file   runner.PlanFile // the plan, for the runs
+	file   planFile // the plan, for the runs
 }
 
 // lease takes the lease of one run and binds it to its process. The daemon

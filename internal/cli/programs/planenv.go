@@ -5,16 +5,15 @@ import (
 	"strings"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/batch/runner"
 	"github.com/berth-gpu/berth/internal/process/cexec"
 	"github.com/berth-gpu/berth/internal/process/launch"
 )
 
 // order returns what a run becomes: its command, in the environment of this
 // process, with the variables that keep it to its lease and name the run.
-func (s *planStarter) order(run api.PlannedRun, placed api.RunningRun) runner.Order {
+func (s *planStarter) order(run api.PlannedRun, placed api.RunningRun) runOrder {
 	command := s.Commands[placed.Pipeline]
-	o := runner.Order{Path: command.Path, Args: command.Args, Plan: s.file.Path()}
+	o := runOrder{Path: command.Path, Args: command.Args, Plan: s.file.Path()}
 	env := replaced(s.Environ, "BERTH_PIPELINE="+placed.Pipeline, "BERTH_RUN="+run.Name, "BERTH_PLAN")
 	if placed.Lease == nil {
 		// The run needs no GPU and sees none, and it has no lease either.

@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/batch/runner"
 	"github.com/berth-gpu/berth/internal/process/child"
 )
 
@@ -26,7 +25,7 @@ type runOptions struct {
 	// Self is the command line that makes this program call Obey.
 	Self []string
 	// Order returns what a run becomes, now that its place is known.
-	Order func(run api.PlannedRun, placed api.RunningRun) runner.Order
+	Order func(run api.PlannedRun, placed api.RunningRun) runOrder
 	// Output returns where a run writes to. The caller calls done when the run
 	// has ended.
 	Output func(run string) (stdout, stderr io.Writer, done func())
@@ -203,7 +202,7 @@ func (r *planRuns) do(ctx context.Context, t *task, lease func(pid int) (api.Run
 	defer decided()
 	result := &Result{RunningRun: api.RunningRun{Name: t.run.Name, Pipeline: t.pipeline.Name, Placement: api.PlaceRefused, Planned: t.run.GPU}, Status: -1}
 	stdout, stderr, done := r.Output(t.run.Name)
-	var p *runner.Process
+	var p *runProcess
 	for tries := 1; p == nil; tries++ {
 		if ctx.Err() != nil {
 			result.Err = ErrStopped
@@ -217,7 +216,7 @@ func (r *planRuns) do(ctx context.Context, t *task, lease func(pid int) (api.Run
 	if p != nil {
 		r.started(result)
 		decided()
-		result.Status, result.Err = outcomeOf(ctx, p.End(ctx, r.Grace))
+		result.Status, result.Err = outcomeOf(ctx, p.end(ctx, r.Grace))
 		result.Took = time.Since(result.Begun)
 	}
 	done()
@@ -243,17 +242,17 @@ func outcomeOf(ctx context.Context, end error) (status int, err error) {
 
 // begin starts a process, takes the lease for it, and sends it the command to
 // become.
-func (r *planRuns) begin(t *task, result *Result, stdout, stderr io.Writer, lease func(pid int) (api.RunningRun, error)) (*runner.Process, error) {
-	p, err := runner.Start(r.Self, r.Input, stdout, stderr)
+func (r *planRuns) begin(t *task, result *Result, stdout, stderr io.Writer, lease func(pid int) (api.RunningRun, error)) (*runProcess, error) {
+	p, err := startRun(r.Self, r.Input, stdout, stderr)
 	if err != nil {
 		return nil, err
 	}
 	placed, err := lease(p.PID())
 	if err == nil {
-		err = p.Become(r.Order(t.run, placed))
+		err = p.become(r.Order(t.run, placed))
 	}
 	if err != nil {
-		p.Abort()
+		p.abort()
 		return nil, err
 	}
 	result.RunningRun, result.PID, result.Begun = placed, p.PID(), time.Now()

@@ -21,13 +21,12 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/batch/runner"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == "become" {
-		o, err := runner.Await()
+		o, err := awaitOrder()
 		if err == nil {
 			err = syscall.Exec(o.Path, o.Args, o.Env)
 		}
@@ -69,12 +68,12 @@ func newStage(t *testing.T, wells, slots int, script string) *stage {
 			Devices:   []api.PlannedLoad{{GPU: "GPU-0", SideBySide: (slots + 1) / 2}, {GPU: "GPU-1", SideBySide: slots / 2}},
 		},
 		Self: []string{"berth", "become"},
-		Order: func(run api.PlannedRun, placed api.RunningRun) runner.Order {
+		Order: func(run api.PlannedRun, placed api.RunningRun) runOrder {
 			env := append(os.Environ(), "RUN="+run.Name)
 			if placed.Lease != nil {
 				env = append(env, "GPU="+placed.Lease.Parts[0].GPU)
 			}
-			return runner.Order{Path: shell, Args: []string{"sh", "-c", script}, Env: env}
+			return runOrder{Path: shell, Args: []string{"sh", "-c", script}, Env: env}
 		},
 		Output: func(run string) (io.Writer, io.Writer, func()) {
 			s.mu.Lock()
@@ -195,8 +194,8 @@ func ends(t *testing.T, said string) {
 
 func TestACommandThatCannotBeStarted(t *testing.T) {
 	s := newStage(t, 1, 1, "")
-	s.Order = func(api.PlannedRun, api.RunningRun) runner.Order {
-		return runner.Order{Path: "/dev/null", Args: []string{"x"}}
+	s.Order = func(api.PlannedRun, api.RunningRun) runOrder {
+		return runOrder{Path: "/dev/null", Args: []string{"x"}}
 	}
 	results := doRuns(t.Context(), s.runOptions)
 	if r := results[0]; r.Status != 127 || !strings.Contains(s.said("plate[0]"), "permission denied") {

@@ -1,11 +1,4 @@
-// Package runner starts the processes of a plan's runs.
-//
-// A lease is bound to the process that uses it, and the process must know its
-// devices before it starts. So a run begins as a process of this program that
-// waits: its parent takes the lease for it, and then sends it the command to
-// become. From there on it is the command, with the same process id; the lease
-// ends with it, whatever other process is killed.
-package runner
+package programs
 
 import (
 	"context"
@@ -27,8 +20,8 @@ import (
 // from.
 const orderFile = 3
 
-// Order says which command a process becomes.
-type Order struct {
+// runOrder says which command a process becomes.
+type runOrder struct {
 	Path string   `json:"path"` // of the program
 	Args []string `json:"args"` // its own name first
 	Env  []string `json:"env"`
@@ -38,35 +31,41 @@ type Order struct {
 // ErrNoOrder means that the parent ended before it sent the order.
 var ErrNoOrder = errors.New("the parent ended before it sent the command to run")
 
-// Await waits for the order of this process. Only a process of Start may call
-// it.
-func Await() (Order, error) {
+// awaitOrder waits for the order of this process. Only a process of startRun may
+// call it.
+func awaitOrder() (runOrder, error) {
 	file := os.NewFile(orderFile, "order")
 	if file == nil {
-		return Order{}, ErrNoOrder
+		return runOrder{}, ErrNoOrder
 	}
 	syscall.CloseOnExec(orderFile)
-	var o Order
+	var o runOrder
 	err := json.NewDecoder(file).Decode(&o)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return Order{}, ErrNoOrder
+		return runOrder{}, ErrNoOrder
 	}
 	if err != nil {
-		return Order{}, fmt.Errorf("read the command to run: %w", err)
+		return runOrder{}, fmt.Errorf("read the command to run: %w", err)
 	}
 	return o, o.takePlan()
 }
 
-// Process is a process that waits for its order and then becomes the command.
-type Process struct {
+// runProcess is the process of a run.
+//
+// A lease is bound to the process that uses it, and the process must know its
+// devices before it starts. So a run begins as a process of this program that
+// waits: its parent takes the lease for it, and then sends it the command to
+// become. From there on it is the command, with the same process id; the lease
+// ends with it, whatever other process is killed.
+type runProcess struct {
 	*child.Child
 	order    *os.File  // writing end; nil once the order is given
 	terminal *terminal // the one that it reads from; nil: none
 }
 
-// Start starts a process of this program. self is the command line that makes
-// this program call Await and become the command of the order.
-func Start(self []string, stdin *os.File, stdout, stderr io.Writer) (*Process, error) {
+// startRun starts a process of this program. self is the command line that makes
+// this program call awaitOrder and become the command of the order.
+func startRun(self []string, stdin *os.File, stdout, stderr io.Writer) (*runProcess, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -85,11 +84,11 @@ func Start(self []string, stdin *os.File, stdout, stderr io.Writer) (*Process, e
 		_ = write.Close()
 		return nil, fmt.Errorf("start a process: %w", err)
 	}
-	return &Process{Child: c, order: write, terminal: terminalOf(stdin)}, nil
+	return &runProcess{Child: c, order: write, terminal: terminalOf(stdin)}, nil
 }
 
-// Become sends the order, and lends the terminal to the command.
-func (p *Process) Become(o Order) error {
+// become sends the order, and lends the terminal to the command.
+func (p *runProcess) become(o runOrder) error {
 	p.terminal.lend(p.PID())
 	err := json.NewEncoder(p.order).Encode(o)
 	err = errors.Join(err, p.order.Close())
@@ -100,8 +99,8 @@ func (p *Process) Become(o Order) error {
 	return nil
 }
 
-// Abort ends a process that has not become a command.
-func (p *Process) Abort() {
+// abort ends a process that has not become a command.
+func (p *runProcess) abort() {
 	if p.order != nil {
 		_ = p.order.Close()
 	}
@@ -110,15 +109,15 @@ func (p *Process) Abort() {
 	_ = p.Wait()
 }
 
-// End waits until the command has ended, and returns the error of its end. If
-// ctx ends first, End asks the command to stop, and kills it after the grace.
-func (p *Process) End(ctx context.Context, grace time.Duration) error {
+// end waits until the command has ended, and returns the error of its end. If
+// ctx ends first, it asks the command to stop, and kills it after the grace.
+func (p *runProcess) end(ctx context.Context, grace time.Duration) error {
 	p.await(ctx, grace)
 	p.terminal.takeBack()
 	return p.Wait()
 }
 
-func (p *Process) await(ctx context.Context, grace time.Duration) {
+func (p *runProcess) await(ctx context.Context, grace time.Duration) {
 	for {
 		select {
 		case <-p.Ended():
@@ -136,7 +135,7 @@ func (p *Process) await(ctx context.Context, grace time.Duration) {
 // because it read in the background: this process stops too, so that the shell
 // takes over. If the terminal is ours by now, the run was stopped only because
 // it did not have the terminal, and continues.
-func (p *Process) stopped() {
+func (p *runProcess) stopped() {
 	if p.terminal == nil {
 		return // who stopped it continues it
 	}

@@ -1,4 +1,4 @@
-package runner
+package programs
 
 import (
 	"encoding/json"
@@ -11,29 +11,29 @@ import (
 	"github.com/berth-gpu/berth/api"
 )
 
-// PlanFile holds a plan as JSON, for the runs of the plan. It is in memory and
+// planFile holds a plan as JSON, for the runs of the plan. It is in memory and
 // has no name: it lasts as long as a process has it open, so a process that is
 // killed leaves nothing behind.
-type PlanFile struct{ *os.File }
+type planFile struct{ *os.File }
 
-// NewPlanFile writes the plan. Nobody can change it afterwards.
-func NewPlanFile(plan api.Plan) (PlanFile, error) {
+// newPlanFile writes the plan. Nobody can change it afterwards.
+func newPlanFile(plan api.Plan) (planFile, error) {
 	fd, err := unix.MemfdCreate("berth-plan", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
-		return PlanFile{}, fmt.Errorf("write the plan for the runs: %w", err)
+		return planFile{}, fmt.Errorf("write the plan for the runs: %w", err)
 	}
-	f := PlanFile{os.NewFile(uintptr(fd), "berth-plan")}
+	f := planFile{os.NewFile(uintptr(fd), "berth-plan")}
 	if err = json.NewEncoder(f).Encode(plan); err == nil {
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|unix.F_SEAL_GROW|unix.F_SEAL_SHRINK|unix.F_SEAL_SEAL)
 	}
 	if err != nil {
-		return PlanFile{}, errors.Join(fmt.Errorf("write the plan for the runs: %w", err), f.Close())
+		return planFile{}, errors.Join(fmt.Errorf("write the plan for the runs: %w", err), f.Close())
 	}
 	return f, nil
 }
 
 // Path returns where children find the plan while this process has it open.
-func (f PlanFile) Path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd()) }
+func (f planFile) Path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd()) }
 
 // planNumber is the lowest number under which a run has the plan open: above
 // those that programs and scripts choose for their own files.
@@ -42,7 +42,7 @@ const planNumber = 60
 // takePlan opens the plan for this process and the command it becomes. The path
 // contains the process id, so that processes which the command starts can read
 // the plan too.
-func (o *Order) takePlan() error {
+func (o *runOrder) takePlan() error {
 	if o.Plan == "" {
 		return nil
 	}

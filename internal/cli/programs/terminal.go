@@ -1,4 +1,4 @@
-package runner
+package programs
 
 import (
 	"os"
