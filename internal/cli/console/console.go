@@ -1,7 +1,7 @@
 // Package console is what the commands of berth share: the world as they see
 // it, the way to the daemon, how an answer is printed and watched, what a
-// failure looks like and which exit code it gives, and the flags and
-// completions that several commands have.
+// failure looks like and which exit code it gives, and the flags, their values
+// and the completions that several commands have.
 //
 // It knows no command.
 package console

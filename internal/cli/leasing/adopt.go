@@ -10,13 +10,12 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/view"
-	"github.com/berth-gpu/berth/internal/text/flagvalue"
 )
 
 type adoptOptions struct {
 	*console.Console
 	request api.Adopt
-	memory  flagvalue.Memory
+	memory  console.Memory
 }
 
 func newAdopt(con *console.Console) *cobra.Command {

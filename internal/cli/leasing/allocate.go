@@ -16,16 +16,15 @@ import (
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/view"
 	"github.com/berth-gpu/berth/internal/process/launch"
-	"github.com/berth-gpu/berth/internal/text/flagvalue"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 type allocateOptions struct {
 	*console.Console
 	request api.Allocate
-	ttl     flagvalue.Seconds
-	time    flagvalue.Seconds
-	timeout flagvalue.Seconds
+	ttl     console.Seconds
+	time    console.Seconds
+	timeout console.Seconds
 	another bool
 }
 

@@ -10,14 +10,13 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/cli/console"
-	"github.com/berth-gpu/berth/internal/text/flagvalue"
 )
 
 type explainOptions struct {
 	*console.Console
 	id      string // of a request that waits; empty: request is not made
 	request api.LeaseRequest
-	memory  flagvalue.Memory
+	memory  console.Memory
 	devices string
 }
 

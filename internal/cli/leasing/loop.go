@@ -12,12 +12,11 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/view"
-	"github.com/berth-gpu/berth/internal/text/flagvalue"
 )
 
 type loopOptions struct {
 	*console.Console
-	interval flagvalue.Seconds
+	interval console.Seconds
 	body     api.Optimize
 	ask      func(context.Context) (api.Optimization, error)
 	answered bool // the daemon has answered once

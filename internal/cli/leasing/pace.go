@@ -9,7 +9,6 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/view"
-	"github.com/berth-gpu/berth/internal/text/flagvalue"
 )
 
 type paceOptions struct {
@@ -45,7 +44,7 @@ through MPS.`,
 }
 
 func (o *paceOptions) run(ctx context.Context, name, text string) error {
-	share := flagvalue.Share(1)
+	share := console.Share(1)
 	if text != "off" {
 		if err := share.Set(text); err != nil {
 			return console.Usage("%v, or off", err)

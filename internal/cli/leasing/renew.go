@@ -9,13 +9,12 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/view"
-	"github.com/berth-gpu/berth/internal/text/flagvalue"
 )
 
 type renewOptions struct {
 	*console.Console
 	fence uint64
-	ttl   flagvalue.Seconds
+	ttl   console.Seconds
 }
 
 func newRenew(con *console.Console) *cobra.Command {

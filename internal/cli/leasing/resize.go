@@ -10,13 +10,12 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/view"
-	"github.com/berth-gpu/berth/internal/text/flagvalue"
 )
 
 type resizeOptions struct {
 	*console.Console
 	body api.Resize
-	wait flagvalue.Seconds
+	wait console.Seconds
 }
 
 func newResize(con *console.Console) *cobra.Command {

@@ -10,13 +10,12 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/view"
-	"github.com/berth-gpu/berth/internal/text/flagvalue"
 )
 
 type resumeOptions struct {
 	*console.Console
 	body api.Resume
-	wait flagvalue.Seconds
+	wait console.Seconds
 	now  bool
 }
 

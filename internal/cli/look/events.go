@@ -11,7 +11,6 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/view"
-	"github.com/berth-gpu/berth/internal/text/flagvalue"
 )
 
 type eventsOptions struct {
@@ -64,7 +63,7 @@ missing. docs/events.md lists the codes.`,
 func severities() []gpu.Severity { return []gpu.Severity{gpu.Note, gpu.Warning, gpu.Serious} }
 
 func (o *eventsOptions) run(ctx context.Context) error {
-	since, err := flagvalue.Moment(o.since, o.Now())
+	since, err := console.Moment(o.since, o.Now())
 	if err != nil {
 		return console.Usage("--since %v", err)
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/view"
 	"github.com/berth-gpu/berth/internal/file/wholefile"
-	"github.com/berth-gpu/berth/internal/text/flagvalue"
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
@@ -59,7 +58,7 @@ func (o *exportOptions) run(ctx context.Context) error {
 	if o.format != "json" && o.format != "csv" {
 		return console.Usage("--format must be json or csv, not %q", o.format)
 	}
-	since, err := flagvalue.Moment(o.since, o.Now())
+	since, err := console.Moment(o.since, o.Now())
 	if err != nil {
 		return console.Usage("--since %v", err)
 	}

@@ -10,14 +10,13 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/view"
-	"github.com/berth-gpu/berth/internal/text/flagvalue"
 )
 
 type queryOptions struct {
 	*console.Console
 	expr string
-	over flagvalue.Seconds
-	step flagvalue.Seconds
+	over console.Seconds
+	step console.Seconds
 	at   string
 }
 
@@ -52,7 +51,7 @@ it, in the field data.`,
 const fewestSteps = 120
 
 func (o *queryOptions) run(ctx context.Context) error {
-	at, err := flagvalue.Moment(o.at, o.Now())
+	at, err := console.Moment(o.at, o.Now())
 	if err != nil {
 		return console.Usage("--time %v", err)
 	}

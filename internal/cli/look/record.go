@@ -17,7 +17,6 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/device/trace"
-	"github.com/berth-gpu/berth/internal/text/flagvalue"
 	"github.com/berth-gpu/berth/internal/text/term"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
@@ -27,8 +26,8 @@ type recordOptions struct {
 	file     string
 	gpu      string
 	devices  string
-	length   flagvalue.Seconds // absent: until interrupted
-	interval flagvalue.Seconds // absent: every sample
+	length   console.Seconds // absent: until interrupted
+	interval console.Seconds // absent: every sample
 	force    bool
 }
 

@@ -19,7 +19,6 @@ import (
 	"github.com/berth-gpu/berth/internal/file/wholefile"
 	"github.com/berth-gpu/berth/internal/history/report"
 	"github.com/berth-gpu/berth/internal/history/report/page"
-	"github.com/berth-gpu/berth/internal/text/flagvalue"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -92,14 +91,14 @@ func (o *reportOptions) period() (*report.Period, error) {
 		return nil, nil
 	}
 	now := o.Now()
-	until, err := flagvalue.Moment(o.until, now)
+	until, err := console.Moment(o.until, now)
 	if err != nil {
 		return nil, console.Usage("--until %v", err)
 	}
 	if until.IsZero() || until.After(now) {
 		until = now
 	}
-	since, err := flagvalue.Moment(o.since, now)
+	since, err := console.Moment(o.since, now)
 	if err != nil {
 		return nil, console.Usage("--since %v", err)
 	}

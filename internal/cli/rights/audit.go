@@ -11,7 +11,6 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/view"
-	"github.com/berth-gpu/berth/internal/text/flagvalue"
 )
 
 const (
@@ -65,7 +64,7 @@ func verbs() (names []string) {
 }
 
 func (o *auditOptions) run(ctx context.Context, limited bool) error {
-	since, err := flagvalue.Moment(o.since, o.Now())
+	since, err := console.Moment(o.since, o.Now())
 	switch {
 	case err != nil:
 		return console.Usage("--since %v", err)

@@ -17,7 +17,6 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/view"
-	"github.com/berth-gpu/berth/internal/text/flagvalue"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -35,10 +34,10 @@ func tokenRoles() (names []string) {
 type tokenCreateOptions struct {
 	*console.Console
 	request api.TokenRequest
-	expires flagvalue.Seconds
+	expires console.Seconds
 	stdin   bool // read the secret
 	file    string
-	wait    flagvalue.Seconds // for a daemon that starts
+	wait    console.Seconds // for a daemon that starts
 }
 
 func newTokenCreate(con *console.Console) *cobra.Command {

@@ -11,7 +11,6 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/view"
-	"github.com/berth-gpu/berth/internal/text/flagvalue"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -47,7 +46,7 @@ It needs the role operator.`,
 }
 
 func (o *drainOptions) run(ctx context.Context, ref string) error {
-	until, err := flagvalue.Ahead(o.until, o.Now())
+	until, err := console.Ahead(o.until, o.Now())
 	if err != nil {
 		return console.Usage("--until %v", err)
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/batch/pipeline"
 	"github.com/berth-gpu/berth/internal/cli/console"
-	"github.com/berth-gpu/berth/internal/text/flagvalue"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -28,7 +27,7 @@ type planOptions struct {
 
 	start   bool     // run it
 	command []string // for every run; empty: as the file says
-	timeout flagvalue.Seconds
+	timeout console.Seconds
 }
 
 func newPlan(con *console.Console) *cobra.Command {

@@ -22,7 +22,6 @@ import (
 	"github.com/berth-gpu/berth/internal/cli/programs"
 	"github.com/berth-gpu/berth/internal/cli/view"
 	"github.com/berth-gpu/berth/internal/process/launch"
-	"github.com/berth-gpu/berth/internal/text/flagvalue"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -44,12 +43,12 @@ type runOptions struct {
 	perGPU        int
 	workers       int
 	gpus          string
-	memory        flagvalue.Memory
+	memory        console.Memory
 	where         string
 	service       string
 	isolation     string
-	timeout       flagvalue.Seconds
-	ready         flagvalue.Seconds
+	timeout       console.Seconds
+	ready         console.Seconds
 	command       []string
 }
 

@@ -1,8 +1,4 @@
-// Package flagvalue reads the values of flags as people write them: amounts of
-// memory, lengths of time, and moments.
-//
-// Pure: no clock, no I/O.
-package flagvalue
+package console
 
 import (
 	"fmt"
