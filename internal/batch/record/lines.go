@@ -88,43 +88,40 @@ func (l *lines) check(line []byte, whole bool) error {
 	return nil
 }
 
-// textDecoder makes a string of each line.
-type textDecoder struct{ *lines }
-
-func (d *textDecoder) next(skip bool) ([]byte, int64, int64, error) {
-	line, whole, err := d.lines.next()
+// nextText makes a string of the next line. It is a decoder.
+func (l *lines) nextText(skip bool) ([]byte, int64, int64, error) {
+	line, whole, err := l.next()
 	if err != nil || skip {
-		return nil, d.number, 0, err
+		return nil, l.number, 0, err
 	}
-	if err := d.check(line, whole); err != nil {
-		return nil, d.number, 0, err
+	if err := l.check(line, whole); err != nil {
+		return nil, l.number, 0, err
 	}
-	return rawjson.AppendQuote(nil, line), d.number, int64(len(line)), nil
+	return rawjson.AppendQuote(nil, line), l.number, int64(len(line)), nil
 }
 
-// jsonDecoder takes lines that are JSON. Empty ones are not records.
-type jsonDecoder struct{ *lines }
-
-func (d *jsonDecoder) next(skip bool) ([]byte, int64, int64, error) {
+// nextJSON takes the next line, which is JSON; empty ones are not records. It is
+// a decoder.
+func (l *lines) nextJSON(skip bool) ([]byte, int64, int64, error) {
 	for {
-		line, whole, err := d.lines.next()
+		line, whole, err := l.next()
 		if err != nil {
-			return nil, d.number, 0, err
+			return nil, l.number, 0, err
 		}
 		line = bytes.TrimSpace(line)
 		if len(line) == 0 && whole {
 			continue
 		}
 		if skip {
-			return nil, d.number, 0, nil
+			return nil, l.number, 0, nil
 		}
-		if err := d.check(line, whole); err != nil {
-			return nil, d.number, 0, err
+		if err := l.check(line, whole); err != nil {
+			return nil, l.number, 0, err
 		}
 		if !rawjson.Valid(line) {
-			return nil, d.number, 0, &fault{line, "not JSON: " + complaint(line)}
+			return nil, l.number, 0, &fault{line, "not JSON: " + complaint(line)}
 		}
-		return withoutError(line), d.number, int64(len(line)), nil
+		return withoutError(line), l.number, int64(len(line)), nil
 	}
 }
 

@@ -31,7 +31,7 @@ func (s *Source) Next() (Record, error) {
 			}
 		}
 		skip := s.spec.Done != nil && s.spec.Done(s.index)
-		data, line, size, err := s.current.next(skip)
+		data, line, size, err := s.current(skip)
 		if errors.Is(err, io.EOF) {
 			s.current = nil
 			if err := s.Close(); err != nil {
@@ -135,14 +135,15 @@ func (s *Source) begin(r io.Reader, comma byte) error {
 	}
 	switch s.format {
 	case CSV:
-		s.current, err = newCSV(lines, comma)
+		csv, err := newCSV(lines, comma)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return fmt.Errorf("read %s: %w", s.name, err)
 		}
+		s.current = csv.next
 	case Lines:
-		s.current = &textDecoder{lines}
+		s.current = lines.nextText
 	default:
-		s.current = &jsonDecoder{lines}
+		s.current = lines.nextJSON
 	}
 	return nil
 }

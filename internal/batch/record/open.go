@@ -53,13 +53,10 @@ type file struct {
 	stat fs.FileInfo
 }
 
-// decoder cuts one stream into records.
-type decoder interface {
-	// next returns the next record as JSON, valid until the next call, its
-	// line, and its size for the weight. With skip it may leave out the data.
-	// A *fault is about this record alone.
-	next(skip bool) (data []byte, line, size int64, err error)
-}
+// decoder returns the next record of a stream as JSON, valid until the next
+// call, its line, and its size for the weight. With skip it may leave out the
+// data. A *fault is about this record alone.
+type decoder func(skip bool) (data []byte, line, size int64, err error)
 
 // Open finds the files and works out the format. It reads no records.
 func Open(spec Spec) (*Source, error) {

@@ -54,6 +54,20 @@ func (c *Console) Daemon(ctx context.Context) (*client.Client, error) {
 	return daemon, nil
 }
 
+// Ask asks the daemon something, and prints its answer.
+func Ask[T any](ctx context.Context, c *Console, ask func(*client.Client, context.Context) (T, error), say func(T, term.Screen) []string) error {
+	daemon, err := c.Daemon(ctx)
+	if err != nil {
+		return err
+	}
+	defer daemon.Close()
+	answer, err := ask(daemon, ctx)
+	if err != nil {
+		return err
+	}
+	return c.Answer(answer, say(answer, c.Screen())...)
+}
+
 // lost reports once per outage that the daemon went away.
 func (c *Console) lost(what string) {
 	if !c.outage {

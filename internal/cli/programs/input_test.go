@@ -63,7 +63,7 @@ func TestPlanFile(t *testing.T) {
 	order := s.Order
 	s.Order = func(run api.PlannedRun, placed api.RunningRun) runOrder {
 		o := order(run, placed)
-		o.Plan = f.Path()
+		o.Plan = pathOf(f.Fd())
 		return o
 	}
 	r := doRuns(t.Context(), s.runOptions)[0]

@@ -78,7 +78,7 @@ func RunPlan(ctx context.Context, d PlanDaemon, o PlanOptions) ([]Result, error)
 type planStarter struct {
 	PlanOptions
 	daemon PlanDaemon
-	file   planFile // the plan, for the runs
+	file   *os.File // the plan, for the runs
 }
 
 // lease takes the lease of one run and binds it to its process. The daemon

@@ -13,7 +13,7 @@ import (
 // process, with the variables that keep it to its lease and name the run.
 func (s *planStarter) order(run api.PlannedRun, placed api.RunningRun) runOrder {
 	command := s.Commands[placed.Pipeline]
-	o := runOrder{Path: command.Path, Args: command.Args, Plan: s.file.Path()}
+	o := runOrder{Path: command.Path, Args: command.Args, Plan: pathOf(s.file.Fd())}
 	env := replaced(s.Environ, "BERTH_PIPELINE="+placed.Pipeline, "BERTH_RUN="+run.Name, "BERTH_PLAN")
 	if placed.Lease == nil {
 		// The run needs no GPU and sees none, and it has no lease either.

@@ -11,29 +11,26 @@ import (
 	"github.com/berth-gpu/berth/api"
 )
 
-// planFile holds a plan as JSON, for the runs of the plan. It is in memory and
-// has no name: it lasts as long as a process has it open, so a process that is
-// killed leaves nothing behind.
-type planFile struct{ *os.File }
-
-// newPlanFile writes the plan. Nobody can change it afterwards.
-func newPlanFile(plan api.Plan) (planFile, error) {
+// newPlanFile returns a file that holds a plan as JSON, for the runs of the plan.
+// It is in memory and has no name: it lasts as long as a process has it open, so
+// a process that is killed leaves nothing behind. Nobody can change it.
+func newPlanFile(plan api.Plan) (*os.File, error) {
 	fd, err := unix.MemfdCreate("berth-plan", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
-		return planFile{}, fmt.Errorf("write the plan for the runs: %w", err)
+		return nil, fmt.Errorf("write the plan for the runs: %w", err)
 	}
-	f := planFile{os.NewFile(uintptr(fd), "berth-plan")}
+	f := os.NewFile(uintptr(fd), "berth-plan")
 	if err = json.NewEncoder(f).Encode(plan); err == nil {
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|unix.F_SEAL_GROW|unix.F_SEAL_SHRINK|unix.F_SEAL_SEAL)
 	}
 	if err != nil {
-		return planFile{}, errors.Join(fmt.Errorf("write the plan for the runs: %w", err), f.Close())
+		return nil, errors.Join(fmt.Errorf("write the plan for the runs: %w", err), f.Close())
 	}
 	return f, nil
 }
 
-// Path returns where children find the plan while this process has it open.
-func (f planFile) Path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd()) }
+// pathOf returns where children find a file that this process has open.
+func pathOf(fd uintptr) string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), fd) }
 
 // planNumber is the lowest number under which a run has the plan open: above
 // those that programs and scripts choose for their own files.
@@ -56,6 +53,6 @@ func (o *runOrder) takePlan() error {
 	if err != nil {
 		return fmt.Errorf("open the plan %s: %w", o.Plan, err)
 	}
-	o.Env = append(o.Env, fmt.Sprintf("BERTH_PLAN=/proc/%d/fd/%d", os.Getpid(), fd))
+	o.Env = append(o.Env, "BERTH_PLAN="+pathOf(uintptr(fd)))
 	return nil
 }

@@ -12,10 +12,7 @@ import (
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
-type sessionsOptions struct{ *console.Console }
-
 func newSessions(con *console.Console) *cobra.Command {
-	o := &sessionsOptions{con}
 	cmd := &cobra.Command{
 		Use:   "sessions",
 		Short: "List who is signed in on the page, and end sessions",
@@ -24,7 +21,9 @@ link of "berth open" or with a token, when it began, when it was last used, and
 when it ends. With the role admin, you see the sessions of everybody.`,
 		Example: "  berth sessions\n  berth sessions end 34c9da2fcf7dd83d",
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return o.list(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return console.Ask(cmd.Context(), con, listSessions, view.Sessions)
+		},
 	}
 	cmd.AddCommand(&cobra.Command{
 		Use:   "end ID",
@@ -42,38 +41,16 @@ With the role admin, you can end the session of anybody. Leases stay.`,
 			}
 			return offers, console.NoFiles
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return o.end(cmd.Context(), args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if args[0] == "" {
+				return console.Usage("the id of the session is empty: berth sessions names all of them")
+			}
+			return console.Ask(cmd.Context(), con, func(c *client.Client, ctx context.Context) (api.Session, error) {
+				return c.Sessions().End(ctx, args[0])
+			}, view.SessionEnded)
+		},
 	})
 	return cmd
-}
-
-func (o *sessionsOptions) list(ctx context.Context) error {
-	c, err := o.Daemon(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	all, err := c.Sessions().List(ctx)
-	if err != nil {
-		return err
-	}
-	return o.Answer(all, view.Sessions(all, o.Screen())...)
-}
-
-func (o *sessionsOptions) end(ctx context.Context, id string) error {
-	if id == "" {
-		return console.Usage("the id of the session is empty: berth sessions names all of them")
-	}
-	c, err := o.Daemon(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	ended, err := c.Sessions().End(ctx, id)
-	if err != nil {
-		return err
-	}
-	return o.Answer(ended, view.SessionEnded(ended))
 }
 
 func listSessions(c *client.Client, ctx context.Context) (api.Sessions, error) {

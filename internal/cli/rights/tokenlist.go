@@ -1,18 +1,14 @@
 package rights
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
+	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/view"
 )
 
-type tokenListOptions struct{ *console.Console }
-
 func newTokenList(con *console.Console) *cobra.Command {
-	o := &tokenListOptions{con}
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List the tokens, without their secrets",
@@ -21,19 +17,8 @@ is for, who created it and when, when it expires, and when somebody last used
 it. The token of the configuration is in the list too.`,
 		Example: "  berth token list\n  berth token list --json | jq -r '.tokens[] | select(.role==\"admin\") | .name'",
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return console.Ask(cmd.Context(), con, (*client.Client).Tokens, view.Tokens)
+		},
 	}
-}
-
-func (o *tokenListOptions) run(ctx context.Context) error {
-	c, err := o.Daemon(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	all, err := c.Tokens(ctx)
-	if err != nil {
-		return err
-	}
-	return o.Answer(all, view.Tokens(all, o.Screen())...)
 }

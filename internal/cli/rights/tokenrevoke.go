@@ -5,14 +5,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/view"
 )
 
-type tokenRevokeOptions struct{ *console.Console }
-
 func newTokenRevoke(con *console.Console) *cobra.Command {
-	o := &tokenRevokeOptions{con}
 	return &cobra.Command{
 		Use:   "revoke NAME",
 		Short: "End a token",
@@ -21,22 +20,13 @@ open. Leases that its users hold stay.`,
 		Example:           "  berth token revoke grafana",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeToken(con),
-		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if args[0] == "" {
+				return console.Usage("the name of the token is empty: berth token list names all of them")
+			}
+			return console.Ask(cmd.Context(), con, func(c *client.Client, ctx context.Context) (api.Token, error) {
+				return c.RevokeToken(ctx, args[0])
+			}, view.TokenRevoked)
+		},
 	}
-}
-
-func (o *tokenRevokeOptions) run(ctx context.Context, name string) error {
-	if name == "" {
-		return console.Usage("the name of the token is empty: berth token list names all of them")
-	}
-	c, err := o.Daemon(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	revoked, err := c.RevokeToken(ctx, name)
-	if err != nil {
-		return err
-	}
-	return o.Answer(revoked, view.TokenRevoked(revoked))
 }

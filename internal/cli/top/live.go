@@ -261,7 +261,7 @@ func (r *runner) act(ctx context.Context, a tui.Act) (string, error) {
 		return view.Drained(done, to)[0], err
 	case "undrain":
 		done, err := c.Undrain(ctx, api.UndrainRequest{GPU: gpu.Ref(a.GPU)})
-		return view.Undrained(done), err
+		return oneLine(view.Undrained(done, to)), err
 	}
 	return "", errors.New("berth top cannot " + a.Verb)
 }

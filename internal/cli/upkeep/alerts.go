@@ -25,16 +25,7 @@ get it.`,
   berth alerts unack GPUTemperatureHigh`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := con.Daemon(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			all, err := c.Alerts(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return con.Answer(all, (&view.Alerts{Alerts: all}).Lines(con.Screen())...)
+			return console.Ask(cmd.Context(), con, (*client.Client).Alerts, view.Alerts)
 		},
 	}
 	cmd.AddCommand(newAck(con), newUnack(con))

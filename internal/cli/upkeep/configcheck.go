@@ -11,10 +11,7 @@ import (
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
-type configCheckOptions struct{ *console.Console }
-
 func newConfigCheck(con *console.Console) *cobra.Command {
-	o := &configCheckOptions{con}
 	return &cobra.Command{
 		Use:   "check FILE",
 		Short: "Check a configuration file without a daemon",
@@ -22,12 +19,12 @@ func newConfigCheck(con *console.Console) *cobra.Command {
 line. "-" reads standard input.`,
 		Example: "  berth config check berth.yaml\n  berth config check - < berth.yaml",
 		Args:    cobra.ExactArgs(1),
-		RunE:    func(_ *cobra.Command, args []string) error { return o.run(args[0]) },
+		RunE:    func(_ *cobra.Command, args []string) error { return checkConfig(con, args[0]) },
 	}
 }
 
-func (o *configCheckOptions) run(file string) error {
-	text, err := o.Read(file, math.MaxInt64)
+func checkConfig(con *console.Console, file string) error {
+	text, err := con.Read(file, math.MaxInt64)
 	if err != nil {
 		return fmt.Errorf("read the configuration: %w", err)
 	}
@@ -36,5 +33,5 @@ func (o *configCheckOptions) run(file string) error {
 	if _, err := config.Merge(layer); err != nil {
 		return err
 	}
-	return o.Answer(map[string]any{"file": name, "valid": true}, term.Clean(name)+" is valid")
+	return con.Answer(map[string]any{"file": name, "valid": true}, term.Clean(name)+" is valid")
 }

@@ -1,18 +1,14 @@
 package upkeep
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
+	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/view"
 )
 
-type configReloadOptions struct{ *console.Console }
-
 func newConfigReload(con *console.Console) *cobra.Command {
-	o := &configReloadOptions{Console: con}
 	return &cobra.Command{
 		Use:   "reload",
 		Short: "Make the daemon read its configuration file again",
@@ -24,19 +20,8 @@ Changes at run time are stronger than the file: the command names the settings
 of the file that they override. "berth config unset" takes them back.`,
 		Example: "  berth config reload\n  berth config reload --json",
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return console.Ask(cmd.Context(), con, (*client.Client).ReloadConfig, view.Reloaded)
+		},
 	}
-}
-
-func (o *configReloadOptions) run(ctx context.Context) error {
-	c, err := o.Daemon(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	done, err := c.ReloadConfig(ctx)
-	if err != nil {
-		return err
-	}
-	return o.Answer(done, view.Reloaded(done)...)
 }

@@ -11,10 +11,7 @@ import (
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
-type configSetOptions struct{ *console.Console }
-
 func newConfigSet(con *console.Console) *cobra.Command {
-	o := &configSetOptions{con}
 	return &cobra.Command{
 		Use:   "set FIELD=VALUE...",
 		Short: "Change fields at run time",
@@ -33,16 +30,18 @@ device, services.NAME.FIELD and hooks.NAME.FIELD one of a service or a hook.`,
 		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 			return completeField(con, cmd, "=", ""), console.NoFiles | cobra.ShellCompDirectiveNoSpace
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return setFields(cmd.Context(), con, args) },
 	}
 }
 
-func (o *configSetOptions) run(ctx context.Context, changes []string) error {
+// setFields makes changes, each written as FIELD=VALUE, and prints what the fields
+// are then.
+func setFields(ctx context.Context, con *console.Console, changes []string) error {
 	body, names, err := config.Assignments(changes)
 	if err != nil {
 		return console.Usage("%v", err)
 	}
-	c, err := o.Daemon(ctx)
+	c, err := con.Daemon(ctx)
 	if err != nil {
 		return err
 	}
@@ -51,8 +50,8 @@ func (o *configSetOptions) run(ctx context.Context, changes []string) error {
 	if err != nil {
 		return err
 	}
-	if o.JSON {
-		return o.PrintJSON(section)
+	if con.JSON {
+		return con.PrintJSON(section)
 	}
 	fields, err := c.ConfigFields(ctx)
 	if err != nil {
@@ -63,7 +62,7 @@ func (o *configSetOptions) run(ctx context.Context, changes []string) error {
 		if f, err := findField(fields.Fields, name); err == nil {
 			line = fmt.Sprintf("%s = %s (%s)", term.Clean(f.Field), term.Clean(f.Value), term.Clean(f.Source))
 		}
-		if err := o.Print(line); err != nil {
+		if err := con.Print(line); err != nil {
 			return err
 		}
 	}

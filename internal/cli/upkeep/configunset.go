@@ -8,7 +8,6 @@ import (
 )
 
 func newConfigUnset(con *console.Console) *cobra.Command {
-	o := &configSetOptions{con}
 	return &cobra.Command{
 		Use:   "unset FIELD...",
 		Short: "Take back changes at run time",
@@ -25,7 +24,7 @@ none. A section or the name of a service, hook or device stands for all of it.`,
 			for i, field := range args {
 				args[i] = field + "=null"
 			}
-			return o.run(cmd.Context(), args)
+			return setFields(cmd.Context(), con, args)
 		},
 	}
 }

@@ -22,16 +22,7 @@ came of the last delivery. It needs the role operator.`,
   berth hooks test pager`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := con.Daemon(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			all, err := c.Hooks().List(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return con.Answer(all, view.Hooks(all, con.Screen())...)
+			return console.Ask(cmd.Context(), con, listHooks, view.Hooks)
 		},
 	}
 	cmd.AddCommand(newHooksTest(con))

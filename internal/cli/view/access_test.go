@@ -68,13 +68,13 @@ func TestAccessViews(t *testing.T) {
 			return append(Sessions(api.Sessions{Sessions: []api.Session{
 				{ID: "34c9da2fcf7dd83d", User: "ann", UID: gpu.Some(1000), Role: "operator", Begun: now.Add(-26 * time.Hour), Used: now.Add(-time.Minute), Expires: now.Add(12 * time.Hour)},
 				{ID: "00ff", User: "token:ops\x1b[2J", Token: "ops\x1b[2J", Role: "admin", Begun: now.Add(-time.Hour), Used: now.Add(-time.Hour), Expires: now.Add(11 * time.Hour)},
-			}}, to), SessionEnded(api.Session{ID: "00ff\x1b[2J", User: "ann"}))
+			}}, to), SessionEnded(api.Session{ID: "00ff\x1b[2J", User: "ann"}, to)...)
 		},
 		"sessions-none": func(to term.Screen) []string { return Sessions(api.Sessions{}, to) },
 		"tokens-none":   func(to term.Screen) []string { return Tokens(api.Tokens{}, to) },
 		"token": func(to term.Screen) []string {
 			k := api.Token{Name: "ci", Role: "user", Service: "embedder", Expires: now.Add(time.Hour)}
-			return []string{TokenCreated(k, to), TokenCreated(api.Token{Name: "g", Role: "scraper"}, to), TokenRevoked(k)}
+			return append([]string{TokenCreated(k, to), TokenCreated(api.Token{Name: "g", Role: "scraper"}, to)}, TokenRevoked(k, to)...)
 		},
 	})
 }

@@ -11,18 +11,12 @@ import (
 )
 
 // Alerts shows the alerts that are pending or fire.
-type Alerts struct{ api.Alerts }
-
-// Answer returns what the daemon said.
-func (a *Alerts) Answer() any { return a.Alerts }
-
-// Lines writes the table for a screen.
-func (a *Alerts) Lines(to term.Screen) []string {
+func Alerts(all api.Alerts, to term.Screen) []string {
 	var note []string
-	if a.Note != "" {
-		note = []string{to.Hang(term.Plain, "", term.Clean(a.Note))}
+	if all.Note != "" {
+		note = []string{to.Hang(term.Plain, "", term.Clean(all.Note))}
 	}
-	if len(a.Alerts.Alerts) == 0 {
+	if len(all.Alerts) == 0 {
 		if note != nil {
 			return note
 		}
@@ -31,8 +25,8 @@ func (a *Alerts) Lines(to term.Screen) []string {
 	t := &term.Table{Columns: []term.Column{
 		{Title: "FINGERPRINT"}, {Title: "ALERT", Least: 12}, {Title: "STATE"}, {Title: "SINCE", Right: true}, {Title: "WHAT", Least: 20, Fold: true}, {Title: "CARED FOR BY", Least: 10, Fold: true},
 	}}
-	for i := range a.Alerts.Alerts {
-		one := &a.Alerts.Alerts[i]
+	for i := range all.Alerts {
+		one := &all.Alerts[i]
 		t.Add(term.Text(term.Clean(one.Fingerprint)), term.Text(term.Clean(one.Alert)), phase(one), term.Text(words.Age(to.Now.Sub(one.Since))),
 			term.Text(term.Clean(said(one))), term.Text(caredFor(one, to.Now)))
 	}

@@ -19,14 +19,17 @@ func TestAlertViews(t *testing.T) {
 	}
 	owned := hot
 	owned.Acknowledged = &cared
+	alerts := func(all api.Alerts) func(term.Screen) []string {
+		return func(to term.Screen) []string { return Alerts(all, to) }
+	}
 	compareViews(t, map[string]func(to term.Screen) []string{
-		"alerts": (&Alerts{api.Alerts{Alerts: []api.Alert{
+		"alerts": alerts(api.Alerts{Alerts: []api.Alert{
 			hot,
 			{Fingerprint: "2baac5012083a3d6", Alert: "GPUQueueWaiting", Severity: gpu.Warning, State: "firing", Since: now.Add(-3 * time.Hour), Annotations: map[string]string{"description": "eve\x1b[31m waits"}, Acknowledged: &cared},
 			{Fingerprint: "3baac5012083a3d6", Alert: "Mine", Severity: gpu.Warning, State: "pending", Since: now.Add(-time.Second)},
-		}}}).Lines,
-		"alerts-none": (&Alerts{}).Lines,
-		"alerts-off":  (&Alerts{api.Alerts{Note: "alerts.evaluate is off: berth evaluates no rules."}}).Lines,
+		}}),
+		"alerts-none": alerts(api.Alerts{}),
+		"alerts-off":  alerts(api.Alerts{Note: "alerts.evaluate is off: berth evaluates no rules."}),
 		"alerts-acknowledged": func(to term.Screen) []string {
 			other := owned
 			other.Acknowledged = &late

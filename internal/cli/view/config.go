@@ -41,7 +41,7 @@ func withUnit(f api.ConfigField) string {
 
 // Reloaded says what reading the configuration again changed, and what it could
 // not change.
-func Reloaded(done api.ConfigReload) []string {
+func Reloaded(done api.ConfigReload, _ term.Screen) []string {
 	var lines []string
 	for _, change := range done.Changed {
 		lines = append(lines, term.Clean(change))

@@ -23,11 +23,11 @@ func Drained(d api.Drained, to term.Screen) []string {
 }
 
 // Undrained says that a device is in use again, or that nothing has changed.
-func Undrained(d api.Drained) string {
+func Undrained(d api.Drained, _ term.Screen) []string {
 	if !d.Changed {
-		return fmt.Sprintf("GPU %d was not drained.", d.Index)
+		return []string{fmt.Sprintf("GPU %d was not drained.", d.Index)}
 	}
-	return fmt.Sprintf("GPU %d is not drained any more.", d.Index)
+	return []string{fmt.Sprintf("GPU %d is not drained any more.", d.Index)}
 }
 
 // drained says who drains a device, until when and why.

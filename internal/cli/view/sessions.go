@@ -29,6 +29,6 @@ func Sessions(all api.Sessions, to term.Screen) []string {
 }
 
 // SessionEnded says that a session has ended.
-func SessionEnded(s api.Session) string {
-	return "The session " + term.Clean(s.ID) + " of " + term.Clean(s.User) + " has ended."
+func SessionEnded(s api.Session, _ term.Screen) []string {
+	return []string{"The session " + term.Clean(s.ID) + " of " + term.Clean(s.User) + " has ended."}
 }

@@ -65,6 +65,6 @@ func TokenCreated(k api.Token, to term.Screen) string {
 }
 
 // TokenRevoked says that a token has ended.
-func TokenRevoked(k api.Token) string {
-	return term.Clean(fmt.Sprintf("%s is revoked: the daemon refuses it from now on.", k.Name))
+func TokenRevoked(k api.Token, _ term.Screen) []string {
+	return []string{term.Clean(fmt.Sprintf("%s is revoked: the daemon refuses it from now on.", k.Name))}
 }
