@@ -117,7 +117,7 @@ type Daemon struct {
 	doorstep func() // counts a caller that there is no room for
 	monitor  *monitor.Monitor
 	ledger   *ledger.Ledger
-	batches  *runs.Keeper
+	batches  *runs.Runs
 	peaks    *peaks.Peaks
 	archive  *archive.Archive
 	past     *past.Past // nil: the daemon only looks

@@ -29,26 +29,26 @@ const (
 
 // Ended records that a lease has ended. A runner gives its leases back before
 // its last report, so its user may still count for a moment.
-func (k *Keeper) Ended(l *lease.Lease, at time.Time) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (r *Runs) Ended(l *lease.Lease, at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, p := range l.Parts {
-		k.seen(party{l.Holder.Owner(), p.GPU}, at)
+		r.seen(party{l.Holder.Owner(), p.GPU}, at)
 	}
 }
 
 // seen records that a user held a lease on a GPU at that time. The caller holds
 // the lock.
-func (k *Keeper) seen(p party, at time.Time) *standing {
-	s := k.standings[p]
+func (r *Runs) seen(p party, at time.Time) *standing {
+	s := r.standings[p]
 	if s == nil {
-		for other, s := range k.standings { // those that mean nothing any more
+		for other, s := range r.standings { // those that mean nothing any more
 			if at.Sub(s.held) > Silence {
-				delete(k.standings, other)
+				delete(r.standings, other)
 			}
 		}
 		s = &standing{filled: at, allowance: firstAllowance}
-		k.standings[p] = s
+		r.standings[p] = s
 	}
 	s.held = at
 	return s
@@ -56,12 +56,12 @@ func (k *Keeper) seen(p party, at time.Time) *standing {
 
 // standing returns what a user may count on a GPU now, or nil if the user has
 // held no lease there for a while. The caller holds the lock.
-func (k *Keeper) standing(owner lease.Owner, uuid string, holds bool, now time.Time) *standing {
+func (r *Runs) standing(owner lease.Owner, uuid string, holds bool, now time.Time) *standing {
 	p := party{owner, uuid}
 	if holds {
-		k.seen(p, now)
+		r.seen(p, now)
 	}
-	s := k.standings[p]
+	s := r.standings[p]
 	if s == nil || now.Sub(s.held) > Silence {
 		return nil
 	}

@@ -14,8 +14,8 @@ import (
 )
 
 // counted is how many records count on the one GPU.
-func counted(k *Keeper) uint64 {
-	for _, t := range k.Totals() {
+func counted(r *Runs) uint64 {
+	for _, t := range r.Totals() {
 		return t.Records
 	}
 	return 0
@@ -23,18 +23,18 @@ func counted(k *Keeper) uint64 {
 
 func TestOneUserCannotTakeEveryPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k, _ := keeper()
+		r, _ := someRuns()
 		for i := range mostPerUser {
-			report(t, k, api.Batch{ID: fmt.Sprint(i), User: "mallory"})
+			report(t, r, api.Batch{ID: fmt.Sprint(i), User: "mallory"})
 		}
-		if _, err := k.Report(api.Batch{ID: "more", User: "mallory"}, by("mallory")); !errors.Is(err, ErrShare) {
+		if _, err := r.Report(api.Batch{ID: "more", User: "mallory"}, by("mallory")); !errors.Is(err, ErrShare) {
 			t.Errorf("one more than a user may have: %v, want %v", err, ErrShare)
 		}
-		report(t, k, api.Batch{ID: "0", User: "mallory"}) // what is there may go on
-		report(t, k, api.Batch{ID: "ada", User: "ada"})
+		report(t, r, api.Batch{ID: "0", User: "mallory"}) // what is there may go on
+		report(t, r, api.Batch{ID: "ada", User: "ada"})
 		time.Sleep(2 * Silence)
 		synctest.Wait()
-		report(t, k, api.Batch{ID: "more", User: "mallory"})
+		report(t, r, api.Batch{ID: "more", User: "mallory"})
 		time.Sleep(2 * Silence)
 		synctest.Wait()
 	})
@@ -42,26 +42,26 @@ func TestOneUserCannotTakeEveryPlace(t *testing.T) {
 
 func TestOnlyHoldersCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k, _ := keeper()
+		r, _ := someRuns()
 		say := func(done int64) {
 			t.Helper()
-			report(t, k, api.Batch{ID: "m", User: "mallory", Stage: "running", GPUs: []api.BatchGPU{on("a", done, float64(done), uint64(done))}})
+			report(t, r, api.Batch{ID: "m", User: "mallory", Stage: "running", GPUs: []api.BatchGPU{on("a", done, float64(done), uint64(done))}})
 		}
 		say(5)
-		if all := k.Totals(); len(all) != 0 {
+		if all := r.Totals(); len(all) != 0 {
 			t.Errorf("without a lease it counts: %+v", all)
 		}
 		// A runner gives its leases back before it reports for the last time.
-		k.Ended(&lease.Lease{Holder: lease.Holder{User: "mallory", UID: lease.NoUID}, Parts: []lease.Part{{GPU: "a"}}}, time.Now())
+		r.Ended(&lease.Lease{Holder: lease.Holder{User: "mallory", UID: lease.NoUID}, Parts: []lease.Part{{GPU: "a"}}}, time.Now())
 		say(12)
-		if n := counted(k); n != 7 {
+		if n := counted(r); n != 7 {
 			t.Errorf("a moment after the end of its lease %d records count, want 7", n)
 		}
 		time.Sleep(Silence - time.Second)
 		say(13)
 		time.Sleep(2 * time.Second)
 		say(100)
-		if n := counted(k); n != 8 {
+		if n := counted(r); n != 8 {
 			t.Errorf("long after the end of its lease %d records count, want 8", n)
 		}
 		time.Sleep(2 * Silence)
@@ -71,20 +71,20 @@ func TestOnlyHoldersCount(t *testing.T) {
 
 func TestTotalsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k, _ := keeper()
+		r, _ := someRuns()
 		say := func(id string, gpus ...api.BatchGPU) {
 			t.Helper()
-			report(t, k, api.Batch{ID: id, User: "ada", Stage: "running", GPUs: gpus})
+			report(t, r, api.Batch{ID: id, User: "ada", Stage: "running", GPUs: gpus})
 		}
 		expect := func(when string, want uint64) {
 			t.Helper()
-			if got := counted(k); got != want {
+			if got := counted(r); got != want {
 				t.Errorf("%s: %d records, want %d", when, got, want)
 			}
 		}
 		say("1", on("a", math.MaxInt64, math.MaxFloat64, math.MaxUint64, math.MaxUint64))
 		expect("a first report of everything", firstAllowance)
-		l := k.Totals()[0].Latency
+		l := r.Totals()[0].Latency
 		var count uint64
 		for _, n := range l.Counts {
 			count += n
@@ -102,7 +102,7 @@ func TestTotalsAreBounded(t *testing.T) {
 		say("4", on("a", -1, -7))
 		say("4", on("a", 7, math.Inf(1), 7))
 		expect("after a negative count", firstAllowance+recordsPerSecond+7)
-		for _, n := range []float64{l.Sum, k.Totals()[0].Latency.Sum} {
+		for _, n := range []float64{l.Sum, r.Totals()[0].Latency.Sum} {
 			if math.IsNaN(n) || math.IsInf(n, 0) || n < 0 {
 				t.Errorf("the sum is %g", n)
 			}
@@ -118,21 +118,21 @@ func TestTotalsAreBounded(t *testing.T) {
 // A runner may report at any moment, and its records come in bursts.
 func TestHonestRunsAreCountedWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k, _ := keeper()
+		r, _ := someRuns()
 		done := int64(0)
 		for i := range 20 {
 			done += 1_000_000
-			report(t, k, api.Batch{ID: "1", User: "ada", Stage: "running", GPUs: []api.BatchGPU{on("a", done, float64(done), uint64(done))}})
+			report(t, r, api.Batch{ID: "1", User: "ada", Stage: "running", GPUs: []api.BatchGPU{on("a", done, float64(done), uint64(done))}})
 			if i%2 == 0 {
 				time.Sleep(time.Second)
 			} else {
 				time.Sleep(time.Millisecond)
 			}
 		}
-		if n := counted(k); n != uint64(done) {
+		if n := counted(r); n != uint64(done) {
 			t.Errorf("%d of %d records count", n, done)
 		}
-		if sum := k.Totals()[0].Latency.Sum; sum != float64(done) {
+		if sum := r.Totals()[0].Latency.Sum; sum != float64(done) {
 			t.Errorf("they took %g s, want %d", sum, done)
 		}
 		time.Sleep(2 * Silence)
@@ -143,8 +143,8 @@ func TestHonestRunsAreCountedWhole(t *testing.T) {
 func TestTextsAreCleaned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var events []gpu.Event
-		k := New(func(e gpu.Event) { events = append(events, e) }, func(uuid string) bool { return uuid == "a" }, func(lease.Owner, string) bool { return true })
-		taken, err := k.Report(api.Batch{
+		r := New(func(e gpu.Event) { events = append(events, e) }, func(uuid string) bool { return uuid == "a" }, func(lease.Owner, string) bool { return true })
+		taken, err := r.Report(api.Batch{
 			ID: "1", User: "ada", Output: "/secret/o\x1b[2Jut.jsonl", Command: "a\nb", Stage: "failed", Error: "no\x00 luck\xff.", Done: 12,
 			GPUs: []api.BatchGPU{{GPU: "a", Name: "H\t200"}, {GPU: "a"}, {GPU: "b"}},
 		}, by("ada"))
@@ -162,7 +162,7 @@ func TestTextsAreCleaned(t *testing.T) {
 			last.Public != "A batch of ada failed after 12 records." || last.User != "ada" {
 			t.Errorf("it is told as %+v", last)
 		}
-		report(t, k, api.Batch{ID: "2", User: "ada", Output: "out", Stage: "done", Done: 12})
+		report(t, r, api.Batch{ID: "2", User: "ada", Output: "out", Stage: "done", Done: 12})
 		if last := events[len(events)-1]; last.Public != "A batch of ada is finished: 12 records, 0 of them failed." {
 			t.Errorf("others read %q", last.Public)
 		}

@@ -16,11 +16,11 @@ type Total struct {
 }
 
 // Totals returns the totals of the GPUs that batches have worked on.
-func (k *Keeper) Totals() []Total {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	list := make([]Total, 0, len(k.totals))
-	for _, t := range k.totals {
+func (r *Runs) Totals() []Total {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := make([]Total, 0, len(r.totals))
+	for _, t := range r.totals {
 		one := *t
 		one.Latency.Counts = slices.Clone(t.Latency.Counts)
 		list = append(list, one)
@@ -36,10 +36,10 @@ func (k *Keeper) Totals() []Total {
 
 // count adds what is new in a report, on GPUs on which its user holds a lease.
 // The caller holds the lock.
-func (k *Keeper) count(owner lease.Owner, before, now *api.Batch, held map[string]bool) {
+func (r *Runs) count(owner lease.Owner, before, now *api.Batch, held map[string]bool) {
 	for i := range now.GPUs {
 		g := &now.GPUs[i]
-		may := k.standing(owner, g.GPU, held[g.GPU], now.Reported)
+		may := r.standing(owner, g.GPU, held[g.GPU], now.Reported)
 		if may == nil {
 			continue
 		}
@@ -47,10 +47,10 @@ func (k *Keeper) count(owner lease.Owner, before, now *api.Batch, held map[strin
 		if at := slices.IndexFunc(before.GPUs, func(o api.BatchGPU) bool { return o.GPU == g.GPU }); at >= 0 {
 			old = before.GPUs[at]
 		}
-		t := k.totals[g.GPU]
+		t := r.totals[g.GPU]
 		if t == nil {
 			t = &Total{GPU: g.GPU}
-			k.totals[g.GPU] = t
+			r.totals[g.GPU] = t
 		}
 		done, was := max(g.Done, 0), max(old.Done, 0)
 		added := may.take(uint64(max(done-was, 0))) // a count that goes down is not believed

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// leaveAlone is how long crew does not ask for a GPU after somebody
+	// leaveAlone is how long a run does not ask for a GPU after somebody
 	// released a lease there: that user wants the GPU.
 	leaveAlone = time.Minute
 	// eventPatience is how long the daemon may take to say why a lease ended.

@@ -32,8 +32,8 @@ func (o *journalShowOptions) run() error {
 	if err != nil {
 		return err
 	}
-	records, rec, damage := j.Records()
-	if err := o.show(records); err != nil {
+	entries, rec, damage := j.Records()
+	if err := o.show(entries); err != nil {
 		return err
 	}
 	if rec.Torn != nil && !o.JSON {
@@ -42,16 +42,16 @@ func (o *journalShowOptions) run() error {
 	return damage
 }
 
-func (o *journalShowOptions) show(records []journal.Record) error {
-	shown := make([]view.Record, len(records))
-	for i, r := range records {
-		shown[i] = view.Record(r)
+func (o *journalShowOptions) show(entries []journal.Record) error {
+	shown := make([]view.Entry, len(entries))
+	for i, e := range entries {
+		shown[i] = view.Entry(e)
 	}
 	if !o.JSON {
-		return o.Print(view.Records(shown, o.Uncut())...)
+		return o.Print(view.Entries(shown, o.Uncut())...)
 	}
-	for _, r := range shown {
-		if err := o.PrintJSONLine(r.Answer()); err != nil {
+	for _, e := range shown {
+		if err := o.PrintJSONLine(e.Answer()); err != nil {
 			return err
 		}
 	}

@@ -48,7 +48,7 @@ type Keepers struct {
 	// request ends.
 	Streams *sync.WaitGroup
 
-	Batches *runs.Keeper     // what runners report
+	Batches *runs.Runs       // what runners report
 	Past    *archive.Archive // leases that have ended; nil: none
 	Audit   *audit.Log       // acts of authority and refusals; nil: none
 	Alerts  *alerts.Keeper   // nil: no rules are evaluated

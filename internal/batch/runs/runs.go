@@ -45,8 +45,8 @@ var (
 	ErrID = errors.New("the id of the batch is missing, has characters that cannot be printed, or is not the one of the path")
 )
 
-// Keeper keeps the batches. Its zero value is not usable.
-type Keeper struct {
+// Runs keeps the batches that report. Its zero value is not usable.
+type Runs struct {
 	publish func(gpu.Event)
 	known   func(uuid string) bool
 	holds   func(owner lease.Owner, uuid string) bool
@@ -68,47 +68,47 @@ type Listed struct {
 	Owner lease.Owner
 }
 
-// New returns a keeper that calls publish with events, from any goroutine. It
-// keeps only known GPUs, and counts records only on GPUs on which the user who
-// reports them holds a lease, or held one a moment ago.
-func New(publish func(gpu.Event), known func(uuid string) bool, holds func(owner lease.Owner, uuid string) bool) *Keeper {
-	return &Keeper{
+// New returns Runs without a batch. They call publish with events, from any
+// goroutine. They keep only known GPUs, and count records only on GPUs on which
+// the user who reports them holds a lease, or held one a moment ago.
+func New(publish func(gpu.Event), known func(uuid string) bool, holds func(owner lease.Owner, uuid string) bool) *Runs {
+	return &Runs{
 		publish: publish, known: known, holds: holds,
 		running: map[lease.Key]*entry{}, totals: map[string]*Total{}, standings: map[party]*standing{},
 	}
 }
 
 // Report takes in a report of a batch by its user.
-func (k *Keeper) Report(b api.Batch, by access.Actor) (api.Batch, error) {
+func (r *Runs) Report(b api.Batch, by access.Actor) (api.Batch, error) {
 	if b.ID == "" || gpu.Printable(b.ID, gpu.Whole) != b.ID {
 		return b, ErrID
 	}
 	b.Reported, b.User = time.Now(), by.User
 	owner := lease.OwnerOf(&by)
-	k.clean(&b)
-	// Ask who holds what before taking the lock: the ledger calls this keeper
-	// when leases end, and may hold a lock of its own then.
+	r.clean(&b)
+	// Ask who holds what before taking the lock: the ledger calls Ended,
+	// and may hold a lock of its own then.
 	held := map[string]bool{}
 	for i := range b.GPUs {
-		held[b.GPUs[i].GPU] = k.holds(owner, b.GPUs[i].GPU)
+		held[b.GPUs[i].GPU] = r.holds(owner, b.GPUs[i].GPU)
 	}
-	news, err := k.take(owner, &b, held)
+	news, err := r.take(owner, &b, held)
 	for _, e := range news {
 		e.By = lease.ByOf(by)
-		k.publish(e)
+		r.publish(e)
 	}
 	return b, err
 }
 
 // clean makes a report fit to be kept: texts can be printed, and each GPU of
 // this machine is there at most once.
-func (k *Keeper) clean(b *api.Batch) {
+func (r *Runs) clean(b *api.Batch) {
 	for _, text := range []*string{&b.Output, &b.Command, &b.Stage, &b.Error} {
 		*text = gpu.Printable(*text, gpu.Whole)
 	}
 	seen := map[string]bool{}
 	b.GPUs = slices.DeleteFunc(slices.Clone(b.GPUs), func(g api.BatchGPU) bool {
-		first := !seen[g.GPU] && k.known(g.GPU)
+		first := !seen[g.GPU] && r.known(g.GPU)
 		seen[g.GPU] = true
 		return !first
 	})
@@ -123,9 +123,9 @@ func (k *Keeper) clean(b *api.Batch) {
 
 // share returns how many batches of a user are listed. The caller holds the
 // lock.
-func (k *Keeper) share(owner lease.Owner) int {
+func (r *Runs) share(owner lease.Owner) int {
 	n := 0
-	for key := range k.running {
+	for key := range r.running {
 		if key.Owner == owner {
 			n++
 		}
@@ -134,19 +134,19 @@ func (k *Keeper) share(owner lease.Owner) int {
 }
 
 // take takes in a report and returns the events to publish without the lock.
-func (k *Keeper) take(owner lease.Owner, b *api.Batch, held map[string]bool) (news []gpu.Event, err error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (r *Runs) take(owner lease.Owner, b *api.Batch, held map[string]bool) (news []gpu.Event, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	key := lease.Key{Owner: owner, ID: b.ID}
-	before := k.running[key]
+	before := r.running[key]
 	switch {
-	case before == nil && k.share(owner) >= mostPerUser:
+	case before == nil && r.share(owner) >= mostPerUser:
 		return nil, ErrShare
-	case before == nil && len(k.running) >= most:
+	case before == nil && len(r.running) >= most:
 		return nil, ErrTooMany
 	case before == nil:
-		before = &entry{expire: time.AfterFunc(Silence, func() { k.forget(key) })}
-		k.running[key] = before
+		before = &entry{expire: time.AfterFunc(Silence, func() { r.forget(key) })}
+		r.running[key] = before
 		if b.Started.IsZero() || b.Reported.Sub(b.Started) < Silence {
 			news = append(news, event(b, gpu.Note, "started", "begins with its workers", ""))
 		} else if !ended(b.Stage) { // this daemon is younger than the batch, or has not heard of it for long
@@ -155,7 +155,7 @@ func (k *Keeper) take(owner lease.Owner, b *api.Batch, held map[string]bool) (ne
 	default:
 		before.expire.Reset(Silence)
 	}
-	k.count(owner, &before.Batch, b, held)
+	r.count(owner, &before.Batch, b, held)
 	if before.Stage != b.Stage {
 		news = append(news, ending(b)...)
 	}
@@ -164,17 +164,17 @@ func (k *Keeper) take(owner lease.Owner, b *api.Batch, held map[string]bool) (ne
 }
 
 // forget removes a batch that has not reported for a while.
-func (k *Keeper) forget(key lease.Key) {
-	k.mu.Lock()
-	e := k.running[key]
+func (r *Runs) forget(key lease.Key) {
+	r.mu.Lock()
+	e := r.running[key]
 	if e == nil || time.Since(e.Reported) < Silence {
-		k.mu.Unlock()
+		r.mu.Unlock()
 		return // it has just reported
 	}
-	delete(k.running, key)
-	k.mu.Unlock()
+	delete(r.running, key)
+	r.mu.Unlock()
 	if !ended(e.Stage) {
-		k.publish(event(&e.Batch, gpu.Warning, "failed", "does not report any more: its runner is gone; what it had done is kept", ""))
+		r.publish(event(&e.Batch, gpu.Warning, "failed", "does not report any more: its runner is gone; what it had done is kept", ""))
 	}
 }
 
@@ -213,11 +213,11 @@ func event(b *api.Batch, severity gpu.Severity, what, happened, reason string) g
 }
 
 // List returns every listed batch, the oldest first.
-func (k *Keeper) List() []Listed {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	list := make([]Listed, 0, len(k.running))
-	for key, e := range k.running {
+func (r *Runs) List() []Listed {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := make([]Listed, 0, len(r.running))
+	for key, e := range r.running {
 		list = append(list, Listed{e.Batch, key.Owner})
 	}
 	slices.SortFunc(list, func(a, b Listed) int {

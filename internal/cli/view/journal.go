@@ -12,29 +12,29 @@ import (
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
-// Record is one entry of the journal, with its bytes as they are in the file.
-type Record struct {
+// Entry is one entry of the journal, with its bytes as they are in the file.
+type Entry struct {
 	Seq      uint64
 	Snapshot bool
 	Data     []byte
 }
 
-// Answer returns the record for programs. It returns data that is not JSON as a
+// Answer returns the entry for programs. It returns data that is not JSON as a
 // text.
-func (r Record) Answer() any {
+func (e Entry) Answer() any {
 	answer := struct {
 		Seq      uint64 `json:"seq"`
 		Snapshot bool   `json:"snapshot,omitempty"`
 		Record   any    `json:"record"`
-	}{r.Seq, r.Snapshot, string(r.Data)}
-	if json.Valid(r.Data) {
-		answer.Record = json.RawMessage(r.Data)
+	}{e.Seq, e.Snapshot, string(e.Data)}
+	if json.Valid(e.Data) {
+		answer.Record = json.RawMessage(e.Data)
 	}
 	return answer
 }
 
-// Records shows the records of the journal in a table, one line each.
-func Records(all []Record, to term.Screen) []string {
+// Entries shows the journal in a table, one line each.
+func Entries(all []Entry, to term.Screen) []string {
 	if len(all) == 0 {
 		return []string{"The journal is empty."}
 	}
@@ -42,16 +42,16 @@ func Records(all []Record, to term.Screen) []string {
 		{Title: "SEQ", Right: true}, {Title: "TIME"}, {Title: "KIND"}, {Title: "FENCE", Right: true},
 		{Title: "ID", Least: 8}, {Title: "WHAT", Least: 10},
 	}}
-	for _, r := range all {
-		seq := term.Text(strconv.FormatUint(r.Seq, 10))
-		read, err := stored.Decode(r.Data)
+	for _, e := range all {
+		seq := term.Text(strconv.FormatUint(e.Seq, 10))
+		read, err := stored.Decode(e.Data)
 		if err != nil {
 			t.Add(seq, term.Cell{}, term.Painted("unreadable", term.Red), term.Cell{}, term.Cell{}, term.Text(term.Clean(err.Error())))
 			continue
 		}
 		at := ""
 		if read.Time != 0 {
-			at = recordTime(read.Time, to)
+			at = entryTime(read.Time, to)
 		}
 		t.Add(seq, term.Text(at), term.Text(term.Clean(string(read.Kind))), term.Text(strconv.FormatUint(read.Fence, 10)),
 			term.Text(term.Clean(read.ID)), term.Text(Join(recorded(read, to), recordedBy(read.By))))
@@ -59,7 +59,7 @@ func Records(all []Record, to term.Screen) []string {
 	return t.Lines(to.Width, to.Painter)
 }
 
-// recorded says what a record tells beside its kind and the id of its lease.
+// recorded says what an entry tells beside its kind and the id of its lease.
 func recorded(r stored.Record, to term.Screen) string {
 	switch {
 	case r.Lease != nil:
@@ -75,13 +75,13 @@ func recorded(r stored.Record, to term.Screen) string {
 	case r.Kind == stored.Audit:
 		return "entry " + strconv.FormatUint(r.Line.Seq, 10) + " of the audit log"
 	case r.Expires != 0:
-		return "until " + recordTime(r.Expires, to)
+		return "until " + entryTime(r.Expires, to)
 	}
 	return term.Clean(r.Why)
 }
 
-// recordedBy says who did what a record tells. It returns nothing for a record
-// that does not name anybody.
+// recordedBy says who did what an entry tells. It returns nothing for one that
+// does not name anybody.
 func recordedBy(b stored.By) string {
 	switch by := (gpu.By{User: term.Clean(b.User), Token: term.Clean(b.Token)}); b.Door {
 	case "":
@@ -93,7 +93,7 @@ func recordedBy(b stored.By) string {
 	}
 }
 
-// recordTime writes the time of a record, which is in nanoseconds.
-func recordTime(nanoseconds int64, to term.Screen) string {
+// entryTime writes the time of an entry, which is in nanoseconds.
+func entryTime(nanoseconds int64, to term.Screen) string {
 	return time.Unix(0, nanoseconds).In(to.Now.Location()).Format("Jan _2 15:04:05")
 }

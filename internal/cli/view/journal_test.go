@@ -8,7 +8,7 @@ import (
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
-// A record says who did it, if it was written by a berth that knew.
+// An entry says who did it, if it was written by a berth that knew.
 func TestRecordedBy(t *testing.T) {
 	for want, by := range map[string]stored.By{
 		"":                         {},
@@ -22,7 +22,7 @@ func TestRecordedBy(t *testing.T) {
 	}
 }
 
-// What a record says beside its kind and its lease: for one that is bound to a
+// What an entry says beside its kind and its lease: for one that is bound to a
 // process, which that is.
 func TestRecorded(t *testing.T) {
 	running := &stored.Lease{User: "ada", PID: 4711, Binding: "process", Parts: []stored.Part{{GPU: "G", Memory: 4096, Slots: 1}}}

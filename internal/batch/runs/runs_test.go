@@ -18,9 +18,9 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
-// keeper keeps batches on GPU a, where everybody but mallory holds a lease; told
+// someRuns keeps batches on GPU a, where everybody but mallory holds a lease; told
 // lists what it has published.
-func keeper() (k *Keeper, told func() []string) {
+func someRuns() (r *Runs, told func() []string) {
 	var mu sync.Mutex
 	var list []string
 	publish := func(e gpu.Event) {
@@ -39,16 +39,16 @@ func keeper() (k *Keeper, told func() []string) {
 // by returns a user who is known by name alone.
 func by(user string) access.Actor { return access.Actor{User: user, UID: access.NoUID} }
 
-func report(t *testing.T, k *Keeper, b api.Batch) {
+func report(t *testing.T, r *Runs, b api.Batch) {
 	t.Helper()
-	if _, err := k.Report(b, by(b.User)); err != nil {
+	if _, err := r.Report(b, by(b.User)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func ids(k *Keeper) string {
+func ids(r *Runs) string {
 	var list []string
-	for _, b := range k.List() {
+	for _, b := range r.List() {
 		list = append(list, b.ID)
 	}
 	return strings.Join(list, " ")
@@ -57,8 +57,8 @@ func ids(k *Keeper) string {
 func TestEventsSayWhoseBatchItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		users := make(chan string, 2) // it begins, and is not heard of any more
-		k := New(func(e gpu.Event) { users <- e.User }, func(string) bool { return true }, func(lease.Owner, string) bool { return true })
-		report(t, k, api.Batch{ID: "a", User: "ada", Stage: "running", Started: time.Now()})
+		r := New(func(e gpu.Event) { users <- e.User }, func(string) bool { return true }, func(lease.Owner, string) bool { return true })
+		report(t, r, api.Batch{ID: "a", User: "ada", Stage: "running", Started: time.Now()})
 		for range 2 {
 			if user := <-users; user != "ada" {
 				t.Errorf("an event is about %q", user)
@@ -69,17 +69,17 @@ func TestEventsSayWhoseBatchItIs(t *testing.T) {
 
 func TestARunnerThatFallsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k, told := keeper()
-		report(t, k, api.Batch{ID: "silent", Output: "/x/out.jsonl", Stage: "running", Started: time.Now().Add(time.Second)})
-		report(t, k, api.Batch{ID: "alive", Stage: "running", Started: time.Now()})
+		r, told := someRuns()
+		report(t, r, api.Batch{ID: "silent", Output: "/x/out.jsonl", Stage: "running", Started: time.Now().Add(time.Second)})
+		report(t, r, api.Batch{ID: "alive", Stage: "running", Started: time.Now()})
 		time.Sleep(Silence - time.Second)
-		report(t, k, api.Batch{ID: "alive", Stage: "running", Started: time.Now()})
-		if got := ids(k); got != "alive silent" && got != "silent alive" {
+		report(t, r, api.Batch{ID: "alive", Stage: "running", Started: time.Now()})
+		if got := ids(r); got != "alive silent" && got != "silent alive" {
 			t.Errorf("before its time is over: %q", got)
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if got := ids(k); got != "alive" {
+		if got := ids(r); got != "alive" {
 			t.Errorf("after it: %q", got)
 		}
 		all := told()
@@ -93,17 +93,17 @@ func TestARunnerThatFallsSilent(t *testing.T) {
 
 func TestEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k, told := keeper()
+		r, told := someRuns()
 		for _, b := range []api.Batch{
 			{ID: "1", Output: "a", Stage: "running"}, {ID: "1", Output: "a", Stage: "finishing"}, {ID: "1", Output: "a", Stage: "done", Done: 5, Failed: 1},
 			{ID: "1", Output: "a", Stage: "done", Done: 5, Failed: 1},
 			{ID: "2", Output: "b", Stage: "failed", Error: "the disk is full."},
 			{ID: "3", Output: "c", Stage: "stopped", Done: 1},
-			// It began before this keeper did.
+			// It began before these runs did.
 			{ID: "4", Output: "d", Stage: "running", Started: time.Now().Add(-Silence)},
 			{ID: "4", Output: "d", Stage: "stopped", Done: 7, Started: time.Now().Add(-Silence)},
 		} {
-			report(t, k, b)
+			report(t, r, b)
 		}
 		time.Sleep(2 * Silence)
 		synctest.Wait()
@@ -120,7 +120,7 @@ func TestEvents(t *testing.T) {
 		if diff := cmp.Diff(want, told()); diff != "" {
 			t.Error(diff)
 		}
-		if got := ids(k); got != "" {
+		if got := ids(r); got != "" {
 			t.Errorf("long after their ends there are %q", got)
 		}
 	})
@@ -128,25 +128,25 @@ func TestEvents(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k, _ := keeper()
-		report(t, k, api.Batch{ID: "1", User: "ann"})
-		report(t, k, api.Batch{ID: "1", User: "bob"}) // ids are per user
-		if list := k.List(); len(list) != 2 || list[0].User != "ann" || list[1].User != "bob" {
+		r, _ := someRuns()
+		report(t, r, api.Batch{ID: "1", User: "ann"})
+		report(t, r, api.Batch{ID: "1", User: "bob"}) // ids are per user
+		if list := r.List(); len(list) != 2 || list[0].User != "ann" || list[1].User != "bob" {
 			t.Errorf("listed: %+v", list)
 		}
-		if _, err := k.Report(api.Batch{}, by("")); !errors.Is(err, ErrID) {
+		if _, err := r.Report(api.Batch{}, by("")); !errors.Is(err, ErrID) {
 			t.Errorf("without an id: %v", err)
 		}
-		if _, err := k.Report(api.Batch{ID: "a\nb"}, by("")); !errors.Is(err, ErrID) {
+		if _, err := r.Report(api.Batch{ID: "a\nb"}, by("")); !errors.Is(err, ErrID) {
 			t.Errorf("with an id of two lines: %v", err)
 		}
 		for i := range most - 2 {
-			report(t, k, api.Batch{ID: fmt.Sprint("more", i), User: fmt.Sprint("user", i/mostPerUser)})
+			report(t, r, api.Batch{ID: fmt.Sprint("more", i), User: fmt.Sprint("user", i/mostPerUser)})
 		}
-		if _, err := k.Report(api.Batch{ID: "too many"}, by("")); !errors.Is(err, ErrTooMany) {
+		if _, err := r.Report(api.Batch{ID: "too many"}, by("")); !errors.Is(err, ErrTooMany) {
 			t.Errorf("one too many: %v", err)
 		}
-		report(t, k, api.Batch{ID: "1", User: "ann"})
+		report(t, r, api.Batch{ID: "1", User: "ann"})
 		time.Sleep(2 * Silence)
 		synctest.Wait()
 	})
@@ -163,7 +163,7 @@ func on(gpu string, done int64, sum float64, counts ...uint64) api.BatchGPU {
 
 func TestTotals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k, _ := keeper()
+		r, _ := someRuns()
 		odd := on("a", 3, 1, 1, 1, 1)
 		odd.Latency.Bounds[0] = 0.5
 		for _, b := range []api.Batch{
@@ -173,15 +173,15 @@ func TestTotals(t *testing.T) {
 			{ID: "2", GPUs: []api.BatchGPU{on("a", 1, 0.5, 1, 0, 0)}},
 			{ID: "3", GPUs: []api.BatchGPU{odd}}, // buckets that make no sense
 		} {
-			report(t, k, b)
+			report(t, r, b)
 		}
 		want := []Total{{GPU: "a", Records: 9, Latency: on("a", 0, 7, 3, 2, 1).Latency}}
-		got := k.Totals()
+		got := r.Totals()
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
 		got[0].Latency.Counts[0] = 99
-		if again := k.Totals(); !slices.Equal(again[0].Latency.Counts, want[0].Latency.Counts) {
+		if again := r.Totals(); !slices.Equal(again[0].Latency.Counts, want[0].Latency.Counts) {
 			t.Error("the answer is not the caller's own")
 		}
 		time.Sleep(2 * Silence)
