@@ -24,13 +24,12 @@ import (
 // longestWait is the longest time that the daemon lets a request wait.
 const longestWait = 30 * 24 * time.Hour
 
-// Daemon grants leases to a batch and tells it about devices. OverClient
-// returns the real one.
+// Daemon tells a batch about devices, and hands its leases to its workers. A
+// client is one.
 type Daemon interface {
 	StatusAll(ctx context.Context) (api.StatusAll, error)
 	Explain(ctx context.Context, r api.LeaseRequest) (api.Explanation, error)
 	Events(ctx context.Context, after uint64, follow bool) iter.Seq2[gpu.Event, error]
-	Hold(ctx context.Context, r api.LeaseRequest) (Held, error)
 	Bind(ctx context.Context, id string, b api.Bind) (api.Lease, error)
 	ReportBatch(ctx context.Context, b api.Batch) (api.Batch, error)
 	PastLeases(ctx context.Context, q client.PastQuery) (api.PastLeases, error)
@@ -43,17 +42,15 @@ type Held struct {
 	Close func() error    // releases the lease
 }
 
-// OverClient returns the daemon that a client reaches.
-func OverClient(c *client.Client) Daemon { return overClient{c} }
-
-type overClient struct{ *client.Client }
-
-func (c overClient) Hold(ctx context.Context, r api.LeaseRequest) (Held, error) {
-	l, err := c.Client.Hold(ctx, r)
-	if err != nil {
-		return Held{}, err
+// HoldOver returns a function that takes leases over a client.
+func HoldOver(c *client.Client) func(context.Context, api.LeaseRequest) (Held, error) {
+	return func(ctx context.Context, r api.LeaseRequest) (Held, error) {
+		l, err := c.Hold(ctx, r)
+		if err != nil {
+			return Held{}, err
+		}
+		return Held{Lease: l.Lease, Lost: l.Lost(), Close: l.Close}, nil
 	}
-	return Held{Lease: l.Lease, Lost: l.Lost(), Close: l.Close}, nil
 }
 
 // BatchOptions say what to run, with which workers, and where.
@@ -68,6 +65,9 @@ type BatchOptions struct {
 	GPUs    int              // GPUs to use, at most; 0: all
 	Socket  string           // of the daemon; empty: where workers look anyway
 	Say     func(format string, args ...any)
+
+	// Hold takes a lease for this process. HoldOver returns the real one.
+	Hold func(ctx context.Context, r api.LeaseRequest) (Held, error)
 }
 
 // Batch is a run of a batch whose workers are under leases of the daemon.

@@ -21,6 +21,7 @@ import (
 // places leases room for workers from the daemon.
 type places struct {
 	daemon  Daemon
+	lease   func(ctx context.Context, r api.LeaseRequest) (Held, error)
 	ask     api.LeaseRequest // for a slot and one worker
 	perGPU  int
 	most    int // GPUs to use; 0: all
@@ -48,7 +49,7 @@ func newPlaces(ctx context.Context, d Daemon, o BatchOptions, torch string) (*pl
 	ask := o.Request
 	ask.Name, ask.Slots, ask.Enforce = launch.NameOf(o.Command), gpu.Some(1), "auto"
 	p := &places{
-		daemon: d, ask: ask, perGPU: o.PerGPU, most: o.GPUs, environ: o.Environ, torch: torch, socket: o.Socket, say: o.Say,
+		daemon: d, lease: o.Hold, ask: ask, perGPU: o.PerGPU, most: o.GPUs, environ: o.Environ, torch: torch, socket: o.Socket, say: o.Say,
 		held: map[string]int{}, leases: map[string]*place{}, fences: map[uint64]bool{}, slots: map[string]*slot{}, left: map[string]time.Time{}, changed: make(chan struct{}, 1),
 	}
 	all, err := d.StatusAll(ctx)
@@ -217,7 +218,7 @@ func (p *places) hold(ctx context.Context, d gpu.Device, wait time.Duration) (*p
 	ask := p.ask
 	ask.Parent, ask.Slots, ask.Timeout = s.ID, gpu.Some(0), gpu.Some(wait.Seconds())
 	ask.GPU, ask.Where = gpu.Ref(d.UUID), "" // the slot is where the rule holds
-	lease, err := p.daemon.Hold(ctx, ask)
+	lease, err := p.lease(ctx, ask)
 	if err == nil {
 		return newPlace(lease, s), nil
 	}

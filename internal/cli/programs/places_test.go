@@ -189,10 +189,10 @@ func (s *said) say(format string, args ...any) {
 	s.lines = append(s.lines, fmt.Sprintf(format, args...))
 }
 
-func placesOf(t *testing.T, d Daemon, o BatchOptions) (*places, *said) {
+func placesOf(t *testing.T, d *fakeDaemon, o BatchOptions) (*places, *said) {
 	t.Helper()
 	told := &said{}
-	o.Say, o.PerGPU, o.Command = told.say, max(o.PerGPU, 1), []string{"python", "worker.py"}
+	o.Hold, o.Say, o.PerGPU, o.Command = d.Hold, told.say, max(o.PerGPU, 1), []string{"python", "worker.py"}
 	p, err := newPlaces(t.Context(), d, o, "")
 	if err != nil {
 		t.Fatal(err)
