@@ -155,7 +155,7 @@ func (s *machine) leaseDetail(l *api.Lease, width int) []line {
 		}
 		parts = append(parts, s.name(p.GPU)+": "+view.Amount(p.Memory, p.Slots)+", "+use)
 	}
-	ends := s.until(l)
+	ends := view.Until(*l, s.Now)
 	if l.Binding == "named" && l.Expires == nil && l.Ends == nil {
 		ends = "somebody releases it"
 	}

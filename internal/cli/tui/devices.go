@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/cli/view"
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
@@ -80,14 +81,14 @@ func (s *machine) deviceColumns() []column[api.Status] {
 		{heading: "NAME", least: 8, most: 24, drop: 2, cell: func(d api.Status, _ int) line { return text(shortName(d), ordinary) }},
 		{heading: "STATE", least: 11, most: 11, cell: func(d api.Status, _ int) line { return text(stateText(d), stateTone(d)) }},
 		{heading: "LOAD 5 min", least: 11, most: 58, cell: func(d api.Status, w int) line {
-			return s.spark(d, w, loadOf, 100, load, percent(measured(d).Utilization))
+			return s.spark(d, w, loadOf, 100, load, percent(view.Measured(d).Utilization))
 		}},
 		{heading: "MEMORY GiB", least: 15, most: 44, cell: s.memoryCell},
 		{heading: "TEMP", least: 9, most: 46, cell: func(d api.Status, w int) line {
-			m := measured(d)
+			m := view.Measured(d)
 			return s.spark(d, w, temperatureOf, 100, temperatureTone(d), fmt.Sprintf("%4s", degrees(m.Temperature)))
 		}},
-		{heading: "POWER", least: 6, most: 6, right: true, drop: 4, cell: func(d api.Status, _ int) line { return text(watts(measured(d).Power), ordinary) }},
+		{heading: "POWER", least: 6, most: 6, right: true, drop: 4, cell: func(d api.Status, _ int) line { return text(watts(view.Measured(d).Power), ordinary) }},
 		{heading: "SLOTS", least: 5, most: 5, right: true, drop: 3, cell: func(d api.Status, _ int) line {
 			return text(fmt.Sprintf("%d/%d", d.Slots.Active, d.Slots.Capacity), ordinary)
 		}},
@@ -106,14 +107,14 @@ func (s *machine) spark(d api.Status, width int, of func(point) float64, high fl
 
 // memoryCell draws what is used, what is leased beyond that, and the numbers.
 func (s *machine) memoryCell(d api.Status, width int) line {
-	m := measured(d)
+	m := view.Measured(d)
 	now := fmt.Sprintf("%4s/%s", gibOr(m.MemoryUsed), gibOr(m.MemoryTotal))
 	return join(s.memoryBar(d, width-term.Columns(now)-1), line{{" " + now, ordinary}})
 }
 
 // memoryBar draws what is used, and lighter what is leased beyond that.
 func (s *machine) memoryBar(d api.Status, width int) line {
-	m := measured(d)
+	m := view.Measured(d)
 	total, inUse := m.MemoryTotal.Or(0), m.MemoryUsed.Or(0)
 	width = max(width, 0)
 	if total <= 0 || !m.MemoryUsed.Known() {
@@ -138,11 +139,11 @@ func (s *machine) memoryBar(d api.Status, width int) line {
 
 // card draws a device with curves: its name, its numbers, and what it did.
 func (s *machine) card(d api.Status, width int, c cards) []line {
-	m := measured(d)
+	m := view.Measured(d)
 	name := line{{" " + d.Device.Label(), strong}, {"  " + shortName(d) + "  ", ordinary}, {stateText(d), stateTone(d)}}
 	name = append(name, span{fmt.Sprintf("  %d/%d slots", d.Slots.Active, d.Slots.Capacity), faint})
 	if l := s.leasable(d.Device.UUID); l.GPU != "" {
-		name = append(name, span{fmt.Sprintf("  %s GiB leased, %s free to lease", gib(l.Leased), gib(max(l.Available, 0))), faint})
+		name = append(name, span{fmt.Sprintf("  %s GiB leased, %s free to lease", view.GiB(l.Leased), view.GiB(max(l.Available, 0))), faint})
 	}
 	if d.State != gpu.Optimal && d.Reason != "" {
 		name = append(name, span{"  " + plain(d.Reason), faint})
@@ -182,15 +183,6 @@ func (s *machine) card(d api.Status, width int, c cards) []line {
 	return lines
 }
 
-// measured returns what is known about a device now: the last sample of one that
-// does not answer is history.
-func measured(d api.Status) gpu.Sample {
-	if d.Sample == nil || d.State == gpu.Unavailable && d.Health != gpu.Unhealthy {
-		return gpu.Sample{MemoryTotal: gpu.Some(d.Device.MemoryTotal)}
-	}
-	return *d.Sample
-}
-
 func shortName(d api.Status) string { return strings.TrimPrefix(plain(d.Device.Name), "NVIDIA ") }
 
 // stateText returns the state, and that the device is drained.
@@ -225,7 +217,7 @@ func temperatureTone(d api.Status) tone {
 			}
 		}
 	}
-	now := measured(d).Temperature.Or(0)
+	now := view.Measured(d).Temperature.Or(0)
 	switch {
 	case now >= throttle:
 		return bad
@@ -235,32 +227,13 @@ func temperatureTone(d api.Status) tone {
 	return good
 }
 
-func percent(v gpu.Opt[gpu.Percent]) string { return orDash(v, "%3.0f%%") }
-func degrees(v gpu.Opt[gpu.Celsius]) string { return orDash(v, "%.0f°C") }
-func watts(v gpu.Opt[gpu.Watts]) string     { return orDash(v, "%.0f W") }
-
-func orDash[T ~float64](v gpu.Opt[T], format string) string {
-	if n, known := v.Get(); known {
-		return fmt.Sprintf(format, float64(n))
-	}
-	return "-"
-}
-
-// gib writes an amount in GiB with three digits, and never nothing for a little.
-func gib(m gpu.MiB) string {
-	v := float64(m) / 1024
-	switch {
-	case v >= 99.95:
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	case v < 0.05 && m > 0:
-		return "<0.1"
-	}
-	return strconv.FormatFloat(v, 'f', 1, 64)
-}
+func percent(v gpu.Opt[gpu.Percent]) string { return view.Number(v, "%3.0f%%") }
+func degrees(v gpu.Opt[gpu.Celsius]) string { return view.Number(v, "%.0f°C") }
+func watts(v gpu.Opt[gpu.Watts]) string     { return view.Number(v, "%.0f W") }
 
 func gibOr(m gpu.Opt[gpu.MiB]) string {
 	if v, known := m.Get(); known {
-		return gib(v)
+		return view.GiB(v)
 	}
 	return "-"
 }

@@ -1,13 +1,13 @@
 package tui
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/cli/view"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -85,7 +85,9 @@ func (s *machine) leaseColumns() []column[row] {
 			}
 			return text(words.Age(s.Now.Sub(r.lease.Granted)), ordinary)
 		}},
-		{heading: "UNTIL", least: 9, most: 11, drop: 7, cell: func(r row, _ int) line { return ofLease(r, s.until, "") }},
+		{heading: "UNTIL", least: 9, most: 11, drop: 7, cell: func(r row, _ int) line {
+			return ofLease(r, func(l *api.Lease) string { return view.Until(*l, s.Now) }, "")
+		}},
 		{heading: "SLOTS", least: 5, most: 5, right: true, drop: 9, cell: func(r row, _ int) line {
 			return ofLease(r, func(l *api.Lease) string { return strconv.Itoa(slots(l)) }, "")
 		}},
@@ -142,17 +144,17 @@ func (s *machine) where(r row) string {
 func memoryText(r row) line {
 	switch {
 	case r.process != nil:
-		return text(fmt.Sprintf("%5s", gib(r.process.Memory)), faint)
+		return text(fmt.Sprintf("%5s", view.GiB(r.process.Memory)), faint)
 	case r.stray != nil:
 		return text(fmt.Sprintf("%5s", gibOr(r.stray.Memory)), warning)
 	}
 	l := r.lease
 	inUse, of, t := "-", "-", ordinary
 	if isSeen(l) {
-		inUse = gib(used(l))
+		inUse = view.GiB(used(l))
 	}
 	if asked(l) > 0 {
-		of = gib(asked(l))
+		of = view.GiB(asked(l))
 	}
 	if asked(l) > 0 && used(l) > asked(l) {
 		t = bad
@@ -240,24 +242,6 @@ func slots(l *api.Lease) int {
 		n += p.Slots
 	}
 	return n
-}
-
-// until says in a word or two what ends a lease.
-func (s *machine) until(l *api.Lease) string {
-	soonest := l.Expires
-	if l.Ends != nil && (soonest == nil || l.Ends.Before(*soonest)) {
-		soonest = l.Ends
-	}
-	switch {
-	case soonest != nil:
-		return "in " + words.Age(soonest.Sub(s.Now))
-	case l.Binding == "process":
-		if p := cmp.Or(l.Heir, l.Holder.PID); p != 0 {
-			return "pid " + strconv.Itoa(p)
-		}
-		return "process"
-	}
-	return "release"
 }
 
 // pid writes the number of a process, which users do not see of others.

@@ -86,15 +86,6 @@ func join(parts ...line) line {
 	return all
 }
 
-// in returns a line all in one tone.
-func (l line) in(t tone) line {
-	painted := make(line, len(l))
-	for i, s := range l {
-		painted[i] = span{s.text, t}
-	}
-	return painted
-}
-
 // plain replaces what a terminal would act on, and the characters that one
 // terminal draws wider than another: marks that join others, and what changes
 // how the character before it looks.

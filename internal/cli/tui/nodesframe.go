@@ -290,7 +290,7 @@ func (s *Nodes) nodeDetail(r nodeRow, width int) []line {
 		return facts(" Node "+plain(view.Short(n.Name)), list, width)
 	}
 	d := *r.gpu
-	m := view.Measured(d)
+	m := view.MeasuredOn(d)
 	used := "-"
 	if v, known := m.MemoryUsed.Get(); known {
 		used = view.GiB(fleet.Amount(v))

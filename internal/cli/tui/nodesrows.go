@@ -37,8 +37,8 @@ func nodeOrders() []nodeOrder {
 	}
 }
 
-func loadNow(d *fleet.GPU) gpu.Percent { return view.Measured(*d).Utilization.Or(-1) }
-func tempNow(d *fleet.GPU) gpu.Celsius { return view.Measured(*d).Temperature.Or(-300) }
+func loadNow(d *fleet.GPU) gpu.Percent { return view.MeasuredOn(*d).Utilization.Or(-1) }
+func tempNow(d *fleet.GPU) gpu.Celsius { return view.MeasuredOn(*d).Temperature.Or(-300) }
 
 // partOrders does the same for leases.
 func partOrders() []partOrder {
@@ -160,16 +160,16 @@ func (s *Nodes) nodeColumns() []column[nodeRow] {
 		fit(column[nodeRow]{heading: "NAME", least: 6, most: 20, drop: 4, cell: of(func(d fleet.GPU, _ int) line { return text(plain(view.DeviceName(d)), ordinary) })}),
 		{heading: "STATE", least: state, most: state, cell: nodeState},
 		{heading: "LOAD", least: 5, most: 5, right: true, cell: of(func(d fleet.GPU, _ int) line {
-			return text(view.Number(view.Measured(d).Utilization, "%.0f%%"), load)
+			return text(view.Number(view.MeasuredOn(d).Utilization, "%.0f%%"), load)
 		})},
 		{heading: "MEMORY GiB", least: 10, most: 30, cell: of(func(d fleet.GPU, width int) line { return nodeMemory(d, width) })},
 		{heading: "LEASED", least: 7, most: 7, right: true, cell: of(func(d fleet.GPU, _ int) line { return text(view.GiB(d.Leased), ordinary) })},
 		{heading: "TEMP", least: 5, most: 5, right: true, drop: 1, cell: of(func(d fleet.GPU, _ int) line {
-			d.Status.Sample = ptr(view.Measured(d))
+			d.Status.Sample = ptr(view.MeasuredOn(d))
 			return text(view.Number(d.Sample.Temperature, "%.0f°C"), temperatureTone(d.Status))
 		})},
 		{heading: "POWER", least: 6, most: 6, right: true, drop: 3, cell: of(func(d fleet.GPU, _ int) line {
-			return text(view.Number(view.Measured(d).Power, "%.0f W"), ordinary)
+			return text(view.Number(view.MeasuredOn(d).Power, "%.0f W"), ordinary)
 		})},
 		{heading: "SLOTS", least: 5, most: 5, right: true, drop: 2, cell: of(func(d fleet.GPU, _ int) line {
 			return text(fmt.Sprintf("%d/%d", d.Slots.Active, d.Slots.Capacity), ordinary)
@@ -196,7 +196,7 @@ func nodeState(r nodeRow, _ int) line {
 // nodeMemory draws what is used and what is leased beyond that, if there is room for
 // it, and writes the numbers.
 func nodeMemory(d fleet.GPU, width int) line {
-	m := view.Measured(d)
+	m := view.MeasuredOn(d)
 	used, known := m.MemoryUsed.Get()
 	total := fleet.Amount(m.MemoryTotal.Or(0))
 	if !known {

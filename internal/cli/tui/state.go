@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/cli/view"
 )
 
 // State is all that a screen shows. Its methods change it; Frame writes it.
@@ -191,14 +192,10 @@ func (s *machine) device(uuid string) (api.Status, bool) {
 
 // leasable returns what can be leased on a device.
 func (s *machine) leasable(uuid string) api.DeviceAvailable {
-	if s.facts.Available != nil {
-		for _, d := range s.facts.Available.GPUs {
-			if d.GPU == uuid {
-				return d
-			}
-		}
+	if s.facts.Available == nil {
+		return api.DeviceAvailable{}
 	}
-	return api.DeviceAvailable{}
+	return view.LeasableOf(*s.facts.Available, uuid)
 }
 
 // index returns what people call a device by, in a column.

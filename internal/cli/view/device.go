@@ -48,7 +48,7 @@ func (s *Device) Lines(to term.Screen) []string {
 type fact struct{ name, text string }
 
 func (s *Device) facts(to term.Screen) []fact {
-	d, m := s.Device, measured(s.Status)
+	d, m := s.Device, Measured(s.Status)
 	facts := []fact{
 		{"why", s.Reason},
 		{"drained", s.drain(to)},

@@ -84,7 +84,7 @@ func (s *Leases) table(l leaseLayout, now time.Time) *term.Table {
 		for i, p := range lease.Parts {
 			row := make([]term.Cell, 9)
 			if i == 0 {
-				row[0], row[1], row[5] = term.Text(term.Clean(lease.ID)), term.Text(Holder(lease.Holder)), term.Text(until(lease, now))
+				row[0], row[1], row[5] = term.Text(term.Clean(lease.ID)), term.Text(Holder(lease.Holder)), term.Text(Until(lease, now))
 				row[6], row[7] = term.Text(words.Age(now.Sub(lease.Granted))), term.Text(term.Clean(lease.EnforcedBy))
 				row[8] = term.Text(energyOf(lease.Energy))
 			}
@@ -127,8 +127,8 @@ func leasedCell(l api.Lease, p api.LeasePart) term.Cell {
 	return c
 }
 
-// until says in a word or two what ends a lease.
-func until(l api.Lease, now time.Time) string {
+// Until says in a word or two what ends a lease.
+func Until(l api.Lease, now time.Time) string {
 	soonest := l.Expires
 	if l.Ends != nil && (soonest == nil || l.Ends.Before(*soonest)) {
 		soonest = l.Ends

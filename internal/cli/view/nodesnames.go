@@ -75,13 +75,13 @@ func DeviceState(d fleet.GPU) string {
 	return text
 }
 
-// Measured returns what is known about a device now. What was measured before it or
+// MeasuredOn returns what is known about a device now. What was measured before it or
 // its machine went silent is history.
-func Measured(d fleet.GPU) gpu.Sample {
+func MeasuredOn(d fleet.GPU) gpu.Sample {
 	if d.Old {
 		d.Sample = nil
 	}
-	return measured(d.Status)
+	return Measured(d.Status)
 }
 
 // Number writes a number, or a dash if there is none. It cuts one that no device has.

@@ -107,7 +107,7 @@ func (t *titled) add(row map[string]term.Cell) {
 // gpuRow writes one device. It leaves out what was measured before the machine went
 // silent.
 func gpuRow(d fleet.GPU, bar int, holders string) map[string]term.Cell {
-	m := Measured(d)
+	m := MeasuredOn(d)
 	state := term.Painted(DeviceState(d), deviceColour(d))
 	leased := "-"
 	if d.Leased > 0 {

@@ -153,7 +153,7 @@ func (s *Status) table(l layout) *term.Table {
 }
 
 func deviceRow(d api.Status, leasable api.DeviceAvailable, l layout) []term.Cell {
-	m := measured(d)
+	m := Measured(d)
 	row := []term.Cell{term.Text(strconv.Itoa(d.Device.Index))}
 	if l.name {
 		row = append(row, term.Text(shortName(d.Device.Name)))
@@ -187,9 +187,9 @@ func LeasableOf(all api.Available, uuid string) api.DeviceAvailable {
 	return api.DeviceAvailable{}
 }
 
-// measured returns what is known about a device now. The last sample of one that
+// Measured returns what is known about a device now. The last sample of one that
 // does not answer is history.
-func measured(d api.Status) gpu.Sample {
+func Measured(d api.Status) gpu.Sample {
 	answers := d.State != gpu.Unavailable || d.Health == gpu.Unhealthy // in quarantine, and still measured
 	if d.Sample == nil || !answers {
 		return gpu.Sample{MemoryTotal: gpu.Some(d.Device.MemoryTotal)}

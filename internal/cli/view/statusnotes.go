@@ -73,7 +73,7 @@ func (s *Status) totals() string {
 			continue
 		}
 		total += d.Device.MemoryTotal
-		m := measured(d)
+		m := Measured(d)
 		used += m.MemoryUsed.Or(0)
 		power += m.Power.Or(0)
 	}
