@@ -10,7 +10,6 @@ import (
 	"github.com/berth-gpu/berth/internal/door/promexport"
 	"github.com/berth-gpu/berth/internal/file/appendfile"
 	"github.com/berth-gpu/berth/internal/file/wholefile"
-	"github.com/berth-gpu/berth/internal/history/backlog"
 	"github.com/berth-gpu/berth/internal/history/events"
 	"github.com/berth-gpu/berth/internal/history/hooks"
 )
@@ -82,7 +81,7 @@ func (d *Daemon) rememberEvents(ctx context.Context) (stop func()) {
 // of things is for the event stream: it would fill the log of a busy machine,
 // and the disk if somebody wanted that.
 func level(e gpu.Event) slog.Level {
-	switch _, owned := backlog.Owner(&e); {
+	switch _, owned := events.Owner(&e); {
 	case e.Severity == gpu.Serious:
 		return slog.LevelError
 	case e.Severity == gpu.Warning:

@@ -13,14 +13,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/history/backlog"
 )
 
 // A reader gets what is kept after its id, in order, and a gap before it
 // exactly when something after its id is not kept.
 func TestGapExactlyWhenSomethingIsMissed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := newLog(backlog.Limits{Notes: 3, Warnings: 4, Share: 2, Bytes: 3000}, start)
+		l := newLog(Limits{Notes: 3, Warnings: 4, Share: 2, Bytes: 3000}, start)
 		gone, last := map[uint64]bool{}, uint64(start.UnixMicro()-1)
 		l.Attach(Hooks{
 			Kept: func(e gpu.Event) {

@@ -1,9 +1,10 @@
 // Package events keeps events and hands them to readers.
 //
-// It keeps the newest in memory; readers pull from there at their own pace, so
-// a slow reader falls behind, gets a gap event, and never delays a publisher.
+// A Log keeps the newest in memory; readers pull from there at their own pace,
+// so a slow reader falls behind, gets a gap event, and never delays a publisher.
 // Keep is such a reader: it writes to a folder what the next daemon recalls. A
-// Ration limits how many warnings about one user are published at all.
+// Backlog decides which events have room. A Ration limits how many warnings
+// about one user are published at all.
 package events
 
 import (
@@ -14,7 +15,6 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/history/backlog"
 )
 
 const (
@@ -39,7 +39,7 @@ type Hooks struct {
 type Log struct {
 	mu      sync.Mutex
 	hooks   Hooks
-	kept    *backlog.Backlog[*Entry]
+	kept    *Backlog[*Entry]
 	next    uint64        // id of the event to come
 	newest  time.Time     // of the newest event
 	waiting chan struct{} // closed when an event comes; nil: nobody has asked
@@ -53,12 +53,12 @@ type Log struct {
 // nothing was kept: no daemon publishes a million events a second for its whole
 // life.
 func New(size int, now time.Time) *Log {
-	return newLog(backlog.Limits{Notes: size, Warnings: size, Share: min(share, size), Bytes: memory}, now)
+	return newLog(Limits{Notes: size, Warnings: size, Share: min(share, size), Bytes: memory}, now)
 }
 
-func newLog(limits backlog.Limits, now time.Time) *Log {
+func newLog(limits Limits, now time.Time) *Log {
 	l := &Log{next: uint64(max(now.UnixMicro(), 1)), urgent: make(chan struct{}, 1)}
-	l.kept = backlog.New(limits, l.displaced)
+	l.kept = NewBacklog(limits, l.displaced)
 	return l
 }
 

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/history/backlog"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -47,7 +46,7 @@ func (r *Ration) Admit(e *gpu.Event) bool {
 	if !e.Severity.AtLeast(gpu.Warning) || e.Code == gpu.EventRationed || e.Code == gpu.EventStop {
 		return true // that a holder must stop is its device's doing, and programs wait for it
 	}
-	user, owned := backlog.Owner(e)
+	user, owned := Owner(e)
 	if !owned {
 		return true
 	}

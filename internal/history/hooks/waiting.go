@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/history/backlog"
+	"github.com/berth-gpu/berth/internal/history/events"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -21,7 +21,7 @@ type waiting struct {
 	changed func()        // is called after every change; must return at once
 
 	mu      sync.Mutex // guards what follows
-	events  *backlog.Backlog[gpu.Event]
+	events  *events.Backlog[gpu.Event]
 	current *gpu.Event // was taken and not settled, now or before a restart; nil: none
 	again   bool       // current is to be taken once more
 	lost    loss
@@ -36,8 +36,8 @@ type loss struct {
 
 func newWaiting(size int, dropped, changed func()) *waiting {
 	w := &waiting{more: make(chan struct{}, 1), dropped: dropped, changed: changed}
-	limits := backlog.Limits{Notes: size, Warnings: size, Share: min(256, size), Bytes: queueMemory}
-	w.events = backlog.New(limits, w.drop)
+	limits := events.Limits{Notes: size, Warnings: size, Share: min(256, size), Bytes: queueMemory}
+	w.events = events.NewBacklog(limits, w.drop)
 	return w
 }
 

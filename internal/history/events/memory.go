@@ -1,4 +1,4 @@
-package backlog
+package events
 
 import (
 	"reflect"
@@ -13,8 +13,8 @@ const (
 	valueSize = 16  // a value that is not a text
 )
 
-// Size estimates how many bytes of memory an event takes.
-func Size(e *gpu.Event) int {
+// memoryOf estimates how many bytes of memory an event takes.
+func memoryOf(e *gpu.Event) int {
 	size := eventSize + len(e.GPU) + len(e.Lease) + len(e.User) + len(e.Text) + len(e.Public)
 	if e.Data != nil {
 		size += sizeOf(e.Data)

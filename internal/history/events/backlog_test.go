@@ -1,4 +1,4 @@
-package backlog
+package events
 
 import (
 	"cmp"
@@ -38,7 +38,7 @@ func (m *toy) sums(prefix string) (count, bytes int) {
 	for _, e := range m.events {
 		if strings.HasPrefix(m.part(e), prefix) {
 			count++
-			bytes += Size(&e)
+			bytes += memoryOf(&e)
 		}
 	}
 	return count, bytes
@@ -117,7 +117,7 @@ func TestKeepsWhatTheToyKeeps(t *testing.T) {
 			Share: rapid.IntRange(1, 4).Draw(t, "share"), Bytes: rapid.IntRange(1, 6000).Draw(t, "bytes"),
 		}
 		model, gone, id := &toy{limits: limits}, []uint64(nil), uint64(100)
-		b := New(limits, func(e gpu.Event) { gone = append(gone, e.ID) })
+		b := NewBacklog(limits, func(e gpu.Event) { gone = append(gone, e.ID) })
 		for range rapid.IntRange(0, 60).Draw(t, "steps") {
 			if rapid.IntRange(0, 5).Draw(t, "take") == 0 {
 				first, any := b.Oldest()
@@ -149,7 +149,7 @@ func TestKeepsWhatTheToyKeeps(t *testing.T) {
 // 4,200 ordinary calls in half a second once pushed out every warning.
 func TestNobodyDisplacesWhatIsNotTheirs(t *testing.T) {
 	limits := Limits{Notes: 64, Warnings: 64, Share: 16, Bytes: 1 << 20}
-	b := New(limits, func(gpu.Event) {})
+	b := NewBacklog(limits, func(gpu.Event) {})
 	id := uint64(0)
 	add := func(e gpu.Event) {
 		id++
@@ -182,20 +182,20 @@ func TestNobodyDisplacesWhatIsNotTheirs(t *testing.T) {
 }
 
 func TestSize(t *testing.T) {
-	small := Size(&gpu.Event{Text: "a"})
+	small := memoryOf(&gpu.Event{Text: "a"})
 	long := strings.Repeat("x", 100)
 	for name, data := range map[string]map[string]any{
 		"key": {long: 1}, "text": {"a": long}, "named": {"a": gpu.State(long)}, "list": {"a": []string{long}},
 		"any list": {"a": []any{long}}, "map": {"a": map[string]any{"b": long}},
 	} {
-		if got := Size(&gpu.Event{Text: "a", Data: data}); got < small+100 {
+		if got := memoryOf(&gpu.Event{Text: "a", Data: data}); got < small+100 {
 			t.Errorf("%s: %d bytes, and %d without", name, got, small)
 		}
 	}
 }
 
 func BenchmarkAdd(b *testing.B) {
-	log := New(Limits{Notes: 4096, Warnings: 4096, Share: 256, Bytes: 4 << 20}, func(gpu.Event) {})
+	log := NewBacklog(Limits{Notes: 4096, Warnings: 4096, Share: 256, Bytes: 4 << 20}, func(gpu.Event) {})
 	e := gpu.Event{Severity: gpu.Note, Text: "train-7 holds 8192 MiB", Data: map[string]any{"fence": uint64(17), "memory_mb": int64(8192), "slots": 1}}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -211,7 +211,7 @@ func all[T any](b *Backlog[T], after uint64) []T {
 }
 
 func TestAfterIsLimited(t *testing.T) {
-	b := New[uint64](Limits{Notes: 8, Warnings: 8, Share: 8, Bytes: 1 << 20}, func(uint64) {})
+	b := NewBacklog[uint64](Limits{Notes: 8, Warnings: 8, Share: 8, Bytes: 1 << 20}, func(uint64) {})
 	for id := range uint64(20) {
 		b.Add(&gpu.Event{ID: id + 1}, id+1)
 	}

@@ -1,14 +1,4 @@
-// Package backlog keeps the newest events within bounds, and decides which one
-// has to go when there is no room.
-//
-// A note never displaces a warning, a user displaces only what is that user's
-// own, and nothing that a user does displaces a warning about a device or the
-// daemon.
-//
-// It is a value without a lock: its owner guards it.
-//
-// Pure: no clock, no I/O.
-package backlog
+package events
 
 import (
 	"container/heap"
@@ -23,10 +13,15 @@ type Limits struct {
 	Notes    int // events in the first part
 	Warnings int // events in each of the other two
 	Share    int // events of one user in the third part
-	Bytes    int // memory of each part, as Size estimates it
+	Bytes    int // memory of each part, as estimated
 }
 
-// Backlog holds a value for each event that is kept.
+// Backlog keeps the newest events within bounds, with a value for each, and
+// decides which one has to go when there is no room. A note never displaces a
+// warning, a user displaces only what is that user's own, and nothing that a
+// user does displaces a warning about a device or the daemon.
+//
+// It has no lock: its owner guards it.
 type Backlog[T any] struct {
 	limits    Limits
 	displaced func(T)
@@ -69,9 +64,9 @@ type lane[T any] struct {
 	count, bytes   int
 }
 
-// New returns an empty backlog. It calls displaced with each value that has to
-// go.
-func New[T any](limits Limits, displaced func(T)) *Backlog[T] {
+// NewBacklog returns an empty backlog. It calls displaced with each value that
+// has to go.
+func NewBacklog[T any](limits Limits, displaced func(T)) *Backlog[T] {
 	b := &Backlog[T]{limits: limits, displaced: displaced, notes: &lane[T]{}, daemon: &lane[T]{}}
 	b.users.byName = map[string]*lane[T]{}
 	return b
@@ -96,7 +91,7 @@ func (b *Backlog[T]) Add(e *gpu.Event, v T) {
 		it = &item[T]{}
 	}
 	b.spare = it.next
-	*it = item[T]{value: v, size: Size(e), lane: b.laneOf(e)}
+	*it = item[T]{value: v, size: memoryOf(e), lane: b.laneOf(e)}
 	b.place(e.ID, it)
 	b.grow(it.lane, it)
 	switch it.lane {
