@@ -8,7 +8,6 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/config"
-	"github.com/berth-gpu/berth/internal/history/hookcall"
 	"github.com/berth-gpu/berth/internal/history/hooks"
 )
 
@@ -31,8 +30,8 @@ func hooking(c config.Config) []hooks.Hook {
 
 // hookCalls returns how a hook is called.
 func (d *Daemon) hookCalls(host, version string) func(hooks.Hook) hooks.Call {
-	web := hookcall.NewWeb(host, version, nil)
-	commands := hookcall.Commands{
+	web := hooks.NewWeb(host, version, nil)
+	commands := hooks.Commands{
 		Environ: hookEnviron(os.Environ()),
 		Output:  func(hook, output string) { d.log.Info("a hook wrote something", "hook", hook, "output", output) },
 	}

@@ -1,5 +1,4 @@
-// Package hooks decides which events each hook gets, in which order and how
-// often it is tried.
+// Package hooks delivers events to web addresses and commands.
 //
 // Every hook has a queue of the events that it wants and works through it at
 // its own pace, in order; one that does not answer delays neither the daemon
@@ -13,8 +12,6 @@
 // What was not delivered is kept in a file, for the next start of the daemon. A
 // daemon that is killed with -9 loses the last second of that, or a little more
 // where much is waiting.
-//
-// How an event gets to a web address or a command is for package hookcall.
 package hooks
 
 import (
@@ -37,8 +34,8 @@ type Hook struct {
 	Timeout  time.Duration   // of one delivery
 }
 
-// Call makes one attempt to deliver an event, which body is as JSON. An error
-// with the method RetryAfter may pass; any other is final.
+// Call makes one attempt to deliver an event, which body is as JSON. A
+// failure is final, unless it is one of Web that may pass.
 type Call func(ctx context.Context, e gpu.Event, body []byte) error
 
 // wants reports whether a hook gets an event. A gap may have held anything, and

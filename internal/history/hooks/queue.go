@@ -24,12 +24,6 @@ const (
 	patience     = time.Hour
 )
 
-// passing is a failure that another attempt may not have.
-type passing interface {
-	error
-	RetryAfter() time.Duration // how long the receiver asked to wait at least; 0: it did not say
-}
-
 // queue delivers the events of one hook, one after the other.
 type queue struct {
 	name    string
@@ -158,7 +152,7 @@ func (q *queue) deliver(ctx, sending context.Context, e gpu.Event) bool {
 		began := time.Now()
 		err = send(limited, e, body)
 		cancel()
-		var may passing
+		var may *passing
 		switch {
 		case err == nil:
 			q.count(q.name, Delivered)
@@ -178,7 +172,7 @@ func (q *queue) deliver(ctx, sending context.Context, e gpu.Event) bool {
 		if q.failures == 0 {
 			q.warn(err)
 		}
-		q.resting = time.Now().Add(max(pause(q.failures), min(may.RetryAfter(), patience)))
+		q.resting = time.Now().Add(max(pause(q.failures), min(may.after, patience)))
 		q.failures, q.failure = q.failures+1, err
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/file/wholefile"
 	"github.com/berth-gpu/berth/internal/history/events"
-	"github.com/berth-gpu/berth/internal/history/hookcall"
 )
 
 // bench is a Keeper and everything it does to the world.
@@ -100,8 +99,8 @@ func complete(list []Hook) {
 
 // call returns how hooks are called: by the real calls.
 func (b *bench) call(transport http.RoundTripper) func(Hook) Call {
-	web := hookcall.NewWeb("node7", "1.2.3", transport)
-	commands := hookcall.Commands{Environ: []string{"PATH=/usr/bin:/bin"}, Output: func(_, text string) {
+	web := NewWeb("node7", "1.2.3", transport)
+	commands := Commands{Environ: []string{"PATH=/usr/bin:/bin"}, Output: func(_, text string) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.output = append(b.output, text)

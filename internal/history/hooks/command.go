@@ -1,4 +1,4 @@
-package hookcall
+package hooks
 
 import (
 	"bytes"
@@ -25,7 +25,7 @@ type Commands struct {
 // on its standard input, and waits for the end of the program. It kills what
 // the program started. A failure is final: nobody knows what the program has
 // done by then.
-func (c Commands) Call(hook string, command []string) func(ctx context.Context, e gpu.Event, body []byte) error {
+func (c Commands) Call(hook string, command []string) Call {
 	return func(ctx context.Context, e gpu.Event, body []byte) error {
 		output := &beginning{}
 		cmd := exec.Command(command[0], command[1:]...)

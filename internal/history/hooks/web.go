@@ -1,8 +1,4 @@
-// Package hookcall makes one attempt to deliver an event: by POST to a web
-// address, signed, or to a command on its standard input.
-//
-// Which events a hook gets, in which order and how often is for package hooks.
-package hookcall
+package hooks
 
 import (
 	"bytes"
@@ -53,22 +49,17 @@ func nearby(r *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// passing is a failure that may pass.
+// passing is a failure that another attempt may not have.
 type passing struct {
 	error
-	after time.Duration
+	after time.Duration // how long the receiver asked to wait at least; 0: it did not say
 }
-
-// RetryAfter returns how long the receiver asked to wait at least; 0: it did not
-// say.
-func (p *passing) RetryAfter() time.Duration { return p.after }
 
 func (p *passing) Unwrap() error { return p.error }
 
 // Call returns the function that sends one event to an address, signed with the
-// secret unless that is empty. If another attempt may succeed, its error has the
-// method RetryAfter.
-func (w *Web) Call(address, secret string) func(ctx context.Context, e gpu.Event, body []byte) error {
+// secret unless that is empty.
+func (w *Web) Call(address, secret string) Call {
 	return func(ctx context.Context, e gpu.Event, body []byte) error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 		if err != nil {

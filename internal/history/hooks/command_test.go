@@ -1,4 +1,4 @@
-package hookcall
+package hooks
 
 import (
 	"bufio"
@@ -115,7 +115,7 @@ func TestCommandThatLeavesSomethingBehind(t *testing.T) {
 	}
 }
 
-func TestCommandThatFails(t *testing.T) {
+func TestFailuresOfCommands(t *testing.T) {
 	for name, c := range map[string]struct {
 		command      []string
 		told, output string

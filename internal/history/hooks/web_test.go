@@ -1,4 +1,4 @@
-package hookcall
+package hooks
 
 import (
 	"context"
@@ -16,12 +16,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"github.com/berth-gpu/berth/gpu"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // delivery is a request as a real server saw it.
 type delivery struct {
@@ -159,8 +156,8 @@ func TestFailuresThatMayPass(t *testing.T) {
 		if err == nil || errors.As(err, &may) != c.passes || strings.Contains(err.Error(), "hush") {
 			t.Errorf("%+v: %v", c.answers, err)
 		}
-		if c.passes && may.RetryAfter() != c.wait {
-			t.Errorf("%+v: wait %v", c.answers, may.RetryAfter())
+		if c.passes && may.after != c.wait {
+			t.Errorf("%+v: wait %v", c.answers, may.after)
 		}
 	}
 }
