@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
-	"github.com/berth-gpu/berth/internal/history/rollup"
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
@@ -25,7 +24,7 @@ func (p *Past) catchUp() error {
 	if p.recent.newest == math.MinInt64 || p.recent.newest < p.long.newest {
 		return nil
 	}
-	newest := rollup.End(p.recent.newest)
+	newest := windowEnd(p.recent.newest)
 	from := max(p.long.newest, newest-catchUpMost.Milliseconds())
 	q, err := p.recent.db.Querier(from, p.recent.newest)
 	if err != nil {
@@ -46,7 +45,7 @@ func (p *Past) catchUp() error {
 		end := int64(math.MinInt64)
 		for it = one.Iterator(it); it.Next() == chunkenc.ValFloat; {
 			t, v := it.At()
-			if next := rollup.End(t); next != end {
+			if next := windowEnd(t); next != end {
 				if err := k.store(a, end); err != nil {
 					return errors.Join(err, a.Rollback())
 				}
@@ -68,8 +67,8 @@ func (p *Past) catchUp() error {
 		return fmt.Errorf("condense the newest samples: %w", err)
 	}
 	p.window = newest
-	if from < newest-rollup.Step {
-		p.long.wrote(newest - rollup.Step)
+	if from < newest-step {
+		p.long.wrote(newest - step)
 	}
 	return nil
 }

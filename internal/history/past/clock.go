@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/history/rollup"
 )
 
 // aheadName is the folder of blocks that lie ahead of the clock: the clock was
@@ -28,11 +27,11 @@ func (p *Past) setClock(t int64) error {
 	if newest == math.MinInt64 {
 		return nil
 	}
-	window := late.Milliseconds()
+	span := late.Milliseconds()
 	switch {
-	case t > newest && t-newest > window: // years ahead, or after a long time off
+	case t > newest && t-newest > span: // years ahead, or after a long time off
 		return p.recall(t)
-	case newest > t && newest-t >= window-2*rollup.Step:
+	case newest > t && newest-t >= span-2*step:
 		return p.rewind(t, newest)
 	}
 	return nil

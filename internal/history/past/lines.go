@@ -8,7 +8,6 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 
-	"github.com/berth-gpu/berth/internal/history/rollup"
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
@@ -34,7 +33,7 @@ type known struct {
 	half   line // the average, or the last value
 	least  line
 	most   line
-	window rollup.Window
+	window window
 	seen   int64
 }
 
@@ -81,7 +80,7 @@ func newKnown(s *series.Sample) *known {
 	k.whole.labels = vendor(s.Labels, "")
 	k.half.labels = k.whole.labels
 	if !k.last {
-		k.least.labels, k.most.labels = vendor(s.Labels, rollup.Least), vendor(s.Labels, rollup.Most)
+		k.least.labels, k.most.labels = vendor(s.Labels, leastEnding), vendor(s.Labels, mostEnding)
 	}
 	return k
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
 
-	"github.com/berth-gpu/berth/internal/history/rollup"
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
@@ -73,7 +72,7 @@ func (p *Past) Most(from, to int64) float64 {
 		p.gate.leave()
 	}
 	recent, before := max(to-max(from, border), 0), max(min(to, border)-from, 0)
-	return float64(recent)/every + float64(before)/float64(rollup.Step) + 1
+	return float64(recent)/every + float64(before)/float64(step) + 1
 }
 
 // querier reads both stores as one. It keeps them open until it is closed.
@@ -105,7 +104,7 @@ func (q *querier) Close() error {
 
 // extremes matches the names of the least and the most of half-minutes. Only the
 // long store has them.
-var extremes = labels.MustNewMatcher(labels.MatchRegexp, series.Name, ".*(?:"+rollup.Least+"|"+rollup.Most+")")
+var extremes = labels.MustNewMatcher(labels.MatchRegexp, series.Name, ".*(?:"+leastEnding+"|"+mostEnding+")")
 
 // Select returns the series of both stores, without doubled points.
 func (q *querier) Select(ctx context.Context, _ bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
@@ -128,7 +127,7 @@ func (q *querier) Select(ctx context.Context, _ bool, hints *storage.SelectHints
 }
 
 func isExtreme(name string) bool {
-	return strings.HasSuffix(name, rollup.Least) || strings.HasSuffix(name, rollup.Most)
+	return strings.HasSuffix(name, leastEnding) || strings.HasSuffix(name, mostEnding)
 }
 
 // LabelValues returns the values of a label in both stores.

@@ -12,8 +12,6 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/util/compression"
-
-	"github.com/berth-gpu/berth/internal/history/rollup"
 )
 
 // kind says how one of the two stores is laid out.
@@ -145,7 +143,7 @@ func (s *store) holes(from, to int64) (list [][2]int64) {
 		if h[0] > to {
 			break
 		}
-		if h[0]-next > rollup.Step { // a block begins with its first sample
+		if h[0]-next > step { // a block begins with its first sample
 			list = append(list, [2]int64{next, h[0] - 1})
 		}
 		next = max(next, h[1])

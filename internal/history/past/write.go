@@ -10,7 +10,6 @@ import (
 
 	"github.com/prometheus/prometheus/storage"
 
-	"github.com/berth-gpu/berth/internal/history/rollup"
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
@@ -33,7 +32,7 @@ func (p *Past) Write(at time.Time, list []series.Sample) (err error) {
 	if err := p.setClock(t); err != nil {
 		return err
 	}
-	if end := rollup.End(t); end != p.window {
+	if end := windowEnd(t); end != p.window {
 		if err := p.condense(); err != nil {
 			return err
 		}

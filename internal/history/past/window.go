@@ -1,8 +1,4 @@
-// Package rollup condenses samples into half-minutes: the average, the least
-// and the most of a gauge, and the last value of a counter.
-//
-// Pure: no clock, no I/O.
-package rollup
+package past
 
 import (
 	"math"
@@ -10,29 +6,30 @@ import (
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
-// Step is the length of a window, in milliseconds.
-const Step = 30_000
+// step is the length of a window, in milliseconds.
+const step = 30_000
 
 // The endings of the names under which the least and the most are kept. The
 // average keeps the name of the metric, and so does the last value of a counter.
 const (
-	Least = ":min"
-	Most  = ":max"
+	leastEnding = ":min"
+	mostEnding  = ":max"
 )
 
-// End returns the end of the window that a time lies in. Each window includes
+// windowEnd returns the end of the window that a time lies in. Each window includes
 // its start and excludes its end. What a window holds is stored at its end.
-func End(t int64) int64 {
-	start := t - t%Step
-	if t < 0 && t%Step != 0 {
-		start -= Step
+func windowEnd(t int64) int64 {
+	start := t - t%step
+	if t < 0 && t%step != 0 {
+		start -= step
 	}
-	return start + Step
+	return start + step
 }
 
-// Window collects the samples of one series in one half-minute. The zero value
-// is an empty window.
-type Window struct {
+// window condenses the samples of one series in one half-minute: to the average,
+// the least and the most of a gauge, and the last value of a counter. The zero
+// value is an empty window.
+type window struct {
 	count       int // of numbers
 	blank       bool
 	sum         float64
@@ -44,7 +41,7 @@ type Window struct {
 
 // Add adds a sample. A stale value says that the series has ended. Any other
 // NaN is no measurement, and is kept only where there is nothing else.
-func (w *Window) Add(v float64) {
+func (w *window) Add(v float64) {
 	if series.IsStale(v) {
 		w.ended = true
 		return
@@ -62,8 +59,8 @@ func (w *Window) Add(v float64) {
 	w.least, w.most, w.last = min(w.least, v), max(w.most, v), v
 }
 
-// Half is what one half-minute holds.
-type Half struct {
+// half is what one half-minute holds.
+type half struct {
 	Empty   bool // there is nothing to store
 	Stale   bool // the series ended before this window began; there are no values
 	Average float64
@@ -74,32 +71,32 @@ type Half struct {
 
 // Close returns what the window holds, and begins the next one. The window after
 // the last one of a series that has ended is stale.
-func (w *Window) Close() Half {
+func (w *window) Close() half {
 	was := *w
-	*w = Window{live: was.count > 0 || was.blank, ended: was.ended}
+	*w = window{live: was.count > 0 || was.blank, ended: was.ended}
 	switch {
 	case was.count > 0:
 		// Rounding must not put the average outside of what was measured.
-		average := min(max(Round(was.sum/float64(was.count)), was.least), was.most)
-		return Half{Average: average, Least: was.least, Most: was.most, Last: was.last}
+		average := min(max(round(was.sum/float64(was.count)), was.least), was.most)
+		return half{Average: average, Least: was.least, Most: was.most, Last: was.last}
 	case was.blank:
 		nan := math.NaN()
-		return Half{Average: nan, Least: nan, Most: nan, Last: nan}
+		return half{Average: nan, Least: nan, Most: nan, Last: nan}
 	}
 	over := was.live && was.ended
-	return Half{Empty: !over, Stale: over}
+	return half{Empty: !over, Stale: over}
 }
 
 // kept is how many bits of the fraction of an average are kept: five digits.
-const kept = 17
+const keptBits = 17
 
-// Round rounds a number that is not whole to five digits. The bits that it
+// round rounds a number that is not whole to five digits. The bits that it
 // clears make the stored average half as large.
-func Round(v float64) float64 {
+func round(v float64) float64 {
 	if v == math.Trunc(v) || math.IsNaN(v) {
 		return v
 	}
-	const drop = 52 - kept
+	const drop = 52 - keptBits
 	b := math.Float64bits(v)
 	return math.Float64frombits((b + 1<<(drop-1)) &^ (1<<drop - 1))
 }
