@@ -16,8 +16,6 @@ import (
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/file/ownfile"
 	"github.com/berth-gpu/berth/internal/history/alert"
-	"github.com/berth-gpu/berth/internal/history/alerts"
-	"github.com/berth-gpu/berth/internal/history/rulefile"
 	"github.com/berth-gpu/berth/internal/history/series"
 	"github.com/berth-gpu/berth/internal/lease/audit"
 	"github.com/berth-gpu/berth/internal/lease/audit/chain"
@@ -28,19 +26,15 @@ import (
 // by then the store has samples of this daemon.
 const settleAlerts = 15 * time.Second
 
-// openAlerts makes the keeper of alerts, with the alerts of before the restart.
+// openAlerts makes the alerts, with those of before the restart.
 // Rules are evaluated from runAlerts on. A daemon that only looks has none. It goes
 // on without rules that have a mistake, and not with rules that others can change.
 func (d *Daemon) openAlerts(o Options) error {
 	if o.ReadOnly || d.engine == nil {
 		return nil
 	}
-	d.alerts = alerts.New(alerts.Options{
-		Ask: d.askNow,
-		Expand: func(ctx context.Context, r *alert.Rule, labels series.Labels, value float64, at time.Time) alert.Found {
-			return rulefile.Expand(ctx, d.askNow, r, labels, value, at)
-		},
-		Store: d.past, Event: d.publish, Record: d.recordAcknowledgement, Settle: settleAlerts,
+	d.alerts = alert.New(alert.Options{
+		Ask: d.askNow, Store: d.past, Event: d.publish, Record: d.recordAcknowledgement, Settle: settleAlerts,
 		Known: func(uuid string) bool { r, known := d.monitor.Find(uuid); return known && r.Device.UUID == uuid },
 		File:  filepath.Join(o.Settings.Config.Daemon.StateDir, alertsName), Tell: func(err error) { d.log.Warn(err.Error()) },
 	})
@@ -84,11 +78,11 @@ func rulesOf(c config.Config, warn func(string)) ([]alert.Group, error) {
 	if whyNoAlerts(c) != "" {
 		return nil, nil
 	}
-	groups, err := rulefile.Load(c.Alerts.Rules, c.Alerts.Interval, warn)
+	groups, err := alert.Load(c.Alerts.Rules, c.Alerts.Interval, warn)
 	if err != nil || c.Alerts.Shipped == "off" {
 		return groups, err
 	}
-	shipped, err := rulefile.Parse(prometheus.Name, []byte(prometheus.Rules), c.Alerts.Interval)
+	shipped, err := alert.Parse(prometheus.Name, []byte(prometheus.Rules), c.Alerts.Interval)
 	shipped = slices.DeleteFunc(shipped, func(g alert.Group) bool { return g.Name == prometheus.Outside })
 	return append(shipped, groups...), err
 }
@@ -148,7 +142,7 @@ func (d *Daemon) tellRules(err error, so string) {
 		Time: time.Now(), Code: gpu.EventRules, Severity: gpu.Warning, Text: fmt.Sprintf("Alert rules cannot be read: %v. %s", err, so),
 		Public: "Alert rules cannot be read. " + so, Data: map[string]any{},
 	}
-	if first := (*rulefile.Error)(nil); errors.As(err, &first) {
+	if first := (*alert.FileError)(nil); errors.As(err, &first) {
 		e.Data["file"], e.Data["line"] = first.File, first.Line
 	}
 	d.publish(e)

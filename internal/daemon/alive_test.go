@@ -22,7 +22,6 @@ import (
 	"github.com/berth-gpu/berth/internal/access/users"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/history/alert"
-	"github.com/berth-gpu/berth/internal/history/alerts"
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
@@ -68,7 +67,7 @@ func TestWatchdogOfSystemd(t *testing.T) {
 func TestBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hangs := make(chan struct{})
-		rules := alerts.New(alerts.Options{Ask: func(ctx context.Context, _ string, _ time.Time) (series.Answer, error) {
+		rules := alert.New(alert.Options{Ask: func(ctx context.Context, _ string, _ time.Time) (series.Answer, error) {
 			select {
 			case <-hangs: // whatever its context says
 			case <-t.Context().Done():

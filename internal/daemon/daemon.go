@@ -49,7 +49,7 @@ import (
 	"github.com/berth-gpu/berth/internal/health/drains"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/health/thermal"
-	"github.com/berth-gpu/berth/internal/history/alerts"
+	"github.com/berth-gpu/berth/internal/history/alert"
 	"github.com/berth-gpu/berth/internal/history/events"
 	"github.com/berth-gpu/berth/internal/history/hooks"
 	"github.com/berth-gpu/berth/internal/history/joules"
@@ -122,8 +122,8 @@ type Daemon struct {
 	archive  *archive.Archive
 	past     *past.Past // nil: the daemon only looks
 	recorder *promexport.Recorder
-	engine   *query.Engine  // nil: the daemon only looks
-	alerts   *alerts.Keeper // nil: the daemon only looks
+	engine   *query.Engine // nil: the daemon only looks
+	alerts   *alert.Alerts // nil: the daemon only looks
 	energy   *joules.Keeper
 	idle     *idle.Keeper
 	audit    *audit.Log // nil: the daemon only looks

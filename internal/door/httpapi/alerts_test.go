@@ -16,7 +16,6 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/history/alert"
-	"github.com/berth-gpu/berth/internal/history/alerts"
 	"github.com/berth-gpu/berth/internal/history/hooks"
 	"github.com/berth-gpu/berth/internal/lease"
 )
@@ -33,7 +32,7 @@ func alarmed(t *testing.T) *door {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d.Alerts = alerts.New(alerts.Options{File: file, Event: d.events.Publish})
+	d.Alerts = alert.New(alert.Options{File: file, Event: d.events.Publish})
 	if damage := d.Alerts.Recall(); damage != nil {
 		t.Fatal(damage)
 	}

@@ -25,7 +25,7 @@ import (
 	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 	"github.com/berth-gpu/berth/internal/door/sessions"
 	"github.com/berth-gpu/berth/internal/health/monitor"
-	"github.com/berth-gpu/berth/internal/history/alerts"
+	"github.com/berth-gpu/berth/internal/history/alert"
 	"github.com/berth-gpu/berth/internal/history/events"
 	"github.com/berth-gpu/berth/internal/history/hooks"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -51,7 +51,7 @@ type Keepers struct {
 	Batches *runs.Runs       // what runners report
 	Past    *archive.Archive // leases that have ended; nil: none
 	Audit   *audit.Log       // acts of authority and refusals; nil: none
-	Alerts  *alerts.Keeper   // nil: no rules are evaluated
+	Alerts  *alert.Alerts    // nil: no rules are evaluated
 	// NoAlerts says why no rules are evaluated; empty: they are.
 	NoAlerts func() string
 	Hooks    *hooks.Keeper // nil: there are none

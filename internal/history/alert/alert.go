@@ -1,5 +1,4 @@
-// Package alert decides when an alert is pending, firing or resolved, as
-// Prometheus does it.
+// Package alert evaluates alert rules as Prometheus does.
 //
 // An alert is one element of the answer to the expression of a rule, known by
 // its labels: it is pending from the first answer that has it, fires when it
@@ -7,10 +6,14 @@
 // first answer without it, or, with keep_firing_for, by the first one after
 // that time.
 //
-// The package is pure: answers and times are arguments. Package alerts asks the
-// questions, and package rulefile reads the rules.
+// Rules are read with Prometheus' own reader, and templates are expanded with
+// its own functions. What fires and what is resolved becomes an event, so that it
+// reaches the log, streams and hooks; ALERTS and the results of recording rules
+// go to the store. The alerts survive a restart in a small file, with who
+// acknowledged them.
 //
-// Pure: no clock, no I/O.
+// What an answer means is decided without a clock and without I/O: answers and
+// times are arguments of Step, Tell, Restore and carry.
 package alert
 
 import (

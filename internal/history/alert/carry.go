@@ -1,14 +1,14 @@
 package alert
 
-// Carry returns the alerts of each rule of a group under its new version, and the
+// carry returns the alerts of each rule of a group under its new version, and the
 // alerts that fired and have no rule any more. Rules go together if they have
 // kind, name and labels in common; of several, the first with the first, the
 // second with the second.
-func Carry(from *Group, active []Alerts, to *Group) (carried []Alerts, dropped []State) {
-	carried = make([]Alerts, len(to.Rules))
+func carry(from *Group, active []Active, to *Group) (carried []Active, dropped []State) {
+	carried = make([]Active, len(to.Rules))
 	taken := make([]bool, len(from.Rules))
 	for i := range to.Rules {
-		carried[i] = Alerts{}
+		carried[i] = Active{}
 		for k := range from.Rules {
 			if !taken[k] && from.Rules[k].same(&to.Rules[i]) {
 				taken[k], carried[i] = true, active[k]

@@ -21,8 +21,8 @@ const (
 // A pending alert of a rule with a time below Grace begins anew. One that had
 // less than Grace to go fires after Grace; another one after the time it had to
 // go: the time in which the daemon was down does not count.
-func (r *Rule) Restore(kept []State, seen, at time.Time) (active Alerts, dropped []State) {
-	active = Alerts{}
+func (r *Rule) Restore(kept []State, seen, at time.Time) (active Active, dropped []State) {
+	active = Active{}
 	down := max(at.Sub(seen), 0) // a clock that went back
 	// What was read from a file follows the clock of the wall. From here on the
 	// times follow the clock of at, which may be one that never jumps.

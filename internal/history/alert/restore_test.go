@@ -65,15 +65,15 @@ func TestRestore(t *testing.T) {
 
 func TestCarry(t *testing.T) {
 	hot, cold := Rule{Alert: "Hot"}, Rule{Alert: "Cold"}
-	active := func(r Rule) Alerts {
+	active := func(r Rule) Active {
 		a, _, _ := r.Step(nil, []Found{found("GPU-a")}, noon, 0)
 		return a
 	}
 	before := &Group{Rules: []Rule{hot, cold, hot}}
-	list := []Alerts{active(hot), active(cold), {}}
+	list := []Active{active(hot), active(cold), {}}
 	longer := hot
 	longer.For, longer.Expr = time.Hour, "hotter"
-	carried, dropped := Carry(before, list, &Group{Rules: []Rule{{Record: "Hot"}, longer}})
+	carried, dropped := carry(before, list, &Group{Rules: []Rule{{Record: "Hot"}, longer}})
 	if len(carried) != 2 || len(carried[0]) != 0 || len(carried[1]) != 1 || len(dropped) != 1 {
 		t.Errorf("carried %v, dropped %v", carried, dropped)
 	}

@@ -16,13 +16,13 @@ type Value struct {
 // Values returns what the store gets for the alerts of a rule: ALERTS, which is
 // 1 for each of them, and ALERTS_FOR_STATE, which is since when it is there, in
 // seconds since 1970.
-func (a Alerts) Values() []Value {
+func (a Active) Values() []Value {
 	list := make([]Value, 0, 2*len(a))
 	for _, s := range a.List() {
 		phase := series.Label{Name: PhaseLabel, Value: string(s.Phase)}
 		list = append(list,
-			Value{With(s.Labels, phase, series.Label{Name: series.Name, Value: Series}), 1},
-			Value{With(s.Labels, series.Label{Name: series.Name, Value: SinceSeries}), float64(s.ActiveAt.Unix())})
+			Value{with(s.Labels, phase, series.Label{Name: series.Name, Value: Series}), 1},
+			Value{with(s.Labels, series.Label{Name: series.Name, Value: SinceSeries}), float64(s.ActiveAt.Unix())})
 	}
 	return list
 }
@@ -30,12 +30,12 @@ func (a Alerts) Values() []Value {
 // Recorded returns what the store gets for an element of the answer of a recording
 // rule.
 func (r *Rule) Recorded(labels series.Labels, value float64) Value {
-	return Value{With(With(labels, r.Labels...), series.Label{Name: series.Name, Value: r.Record}), value}
+	return Value{with(with(labels, r.Labels...), series.Label{Name: series.Name, Value: r.Record}), value}
 }
 
-// With returns labels with others set. One with an empty value is removed: that
+// with returns labels with others set. One with an empty value is removed: that
 // is what PromQL means by it.
-func With(labels series.Labels, set ...series.Label) series.Labels {
+func with(labels series.Labels, set ...series.Label) series.Labels {
 	list := slices.Clone(labels)
 	for _, l := range set {
 		i, there := slices.BinarySearchFunc(list, l.Name, func(have series.Label, name string) int { return strings.Compare(have.Name, name) })

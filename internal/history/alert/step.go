@@ -19,11 +19,11 @@ type Found struct {
 	Value       float64
 }
 
-// Alerts are the alerts of one rule that are pending or fire, by fingerprint.
-type Alerts map[string]State
+// Active are the alerts of one rule that are pending or fire, by fingerprint.
+type Active map[string]State
 
 // List returns the alerts in the order of their labels.
-func (a Alerts) List() []State {
+func (a Active) List() []State {
 	return slices.SortedFunc(maps.Values(a), func(x, y State) int {
 		return cmp.Or(x.Labels.Compare(y.Labels), cmp.Compare(x.Fingerprint, y.Fingerprint))
 	})
@@ -47,8 +47,8 @@ func (e *TooManyError) Error() string {
 // afterwards and what changed, and leaves before as it is. With an answer that
 // has one alert twice nothing changes; with more alerts than limit (0: any
 // number) the rule has none afterwards, as in Prometheus.
-func (r *Rule) Step(before Alerts, answer []Found, at time.Time, limit int) (Alerts, Changes, error) {
-	after := make(Alerts, len(answer))
+func (r *Rule) Step(before Active, answer []Found, at time.Time, limit int) (Active, Changes, error) {
+	after := make(Active, len(answer))
 	for _, f := range answer {
 		key := Fingerprint(f.Labels)
 		if _, twice := after[key]; twice {
@@ -101,7 +101,7 @@ func (r *Rule) age(s *State, at time.Time) {
 }
 
 // changes compares the alerts before an evaluation with those after it.
-func changes(before, after Alerts) (c Changes) {
+func changes(before, after Active) (c Changes) {
 	for _, s := range after.List() {
 		if s.Phase == Firing && before[s.Fingerprint].Phase != Firing {
 			c.Fired = append(c.Fired, s)

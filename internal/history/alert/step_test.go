@@ -45,7 +45,7 @@ func TestHistories(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := &Rule{Alert: "Hot", For: time.Duration(c.wait) * time.Minute, Keep: time.Duration(c.keep) * time.Minute}
-			active, got, fires := Alerts{}, "", false
+			active, got, fires := Active{}, "", false
 			for i, there := range c.answers {
 				var answer []Found
 				if there == '1' {
@@ -154,7 +154,7 @@ func TestModel(t *testing.T) {
 			phase           Phase
 		}
 		toys, fires := map[string]toy{}, map[string]bool{}
-		active, at := Alerts{}, noon
+		active, at := Active{}, noon
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
 			at = at.Add(time.Duration(rapid.IntRange(1, 90).Draw(t, "pause")) * time.Second)
 			var answer []Found

@@ -10,7 +10,7 @@ const Repeat = 4 * time.Hour
 // labels, and notes that they have: those that have begun to fire, and those that
 // nobody cares for. An acknowledgement ends with its time, and then the alert is
 // told at once.
-func (a Alerts) Tell(at time.Time) []State {
+func (a Active) Tell(at time.Time) []State {
 	var due []State
 	for _, s := range a.List() {
 		if s.Acknowledged != nil && !at.Before(s.Acknowledged.Until) {

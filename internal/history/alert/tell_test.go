@@ -7,7 +7,7 @@ import (
 
 func TestTell(t *testing.T) {
 	r := &Rule{Alert: "Hot", For: time.Minute}
-	active := Alerts{}
+	active := Active{}
 	step := func(minute int, there bool) int {
 		at := noon.Add(time.Duration(minute) * time.Minute)
 		var answer []Found

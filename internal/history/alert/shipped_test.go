@@ -1,4 +1,4 @@
-package rulefile
+package alert
 
 import (
 	"context"
@@ -20,7 +20,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/berth-gpu/berth/deploy/prometheus"
-	"github.com/berth-gpu/berth/internal/history/alert"
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
@@ -117,7 +116,7 @@ func TestShippedRulesAsPromtoolTestsThem(t *testing.T) {
 			for _, a := range test.Alerts {
 				var want []string
 				for _, x := range a.Expected {
-					x.Labels[alert.NameLabel] = a.Name
+					x.Labels[NameLabel] = a.Name
 					want = append(want, show(series.FromMap(x.Labels), series.FromMap(x.Annotations)))
 				}
 				slices.Sort(want)
@@ -136,9 +135,9 @@ func TestShippedRulesAsPromtoolTestsThem(t *testing.T) {
 func show(l, annotations series.Labels) string { return fmt.Sprint(l, annotations) }
 
 // evaluate returns which of some alerts fire at which time, by name.
-func evaluate(t *testing.T, e engine, groups []alert.Group, names map[string]bool, interval, end time.Duration) map[time.Duration]map[string][]string {
+func evaluate(t *testing.T, e engine, groups []Group, names map[string]bool, interval, end time.Duration) map[time.Duration]map[string][]string {
 	t.Helper()
-	active := map[*alert.Rule]alert.Alerts{}
+	active := map[*Rule]Active{}
 	firing := map[time.Duration]map[string][]string{}
 	for after := time.Duration(0); after <= end; after += interval {
 		at := time.Unix(0, 0).Add(after)
@@ -153,15 +152,15 @@ func evaluate(t *testing.T, e engine, groups []alert.Group, names map[string]boo
 				if err != nil {
 					t.Fatal(err)
 				}
-				var found []alert.Found
+				var found []Found
 				for _, s := range answer.Series {
-					found = append(found, Expand(t.Context(), e.ask, r, s.Labels, s.Points[0].V, at))
+					found = append(found, expand(t.Context(), e.ask, r, s.Labels, s.Points[0].V, at))
 				}
 				if active[r], _, err = r.Step(active[r], found, at, 0); err != nil {
 					t.Fatal(err)
 				}
 				for _, s := range active[r].List() {
-					if s.Phase == alert.Firing {
+					if s.Phase == Firing {
 						now[r.Alert] = append(now[r.Alert], show(s.Labels, s.Annotations))
 					}
 				}

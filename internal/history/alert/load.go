@@ -1,9 +1,4 @@
-// Package rulefile reads rules in the format of Prometheus, with Prometheus'
-// own reader, and expands the templates of their labels and annotations with
-// Prometheus' own functions.
-//
-// Package alert decides what the answers mean.
-package rulefile
+package alert
 
 import (
 	"errors"
@@ -21,24 +16,23 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/berth-gpu/berth/internal/file/ownfile"
-	"github.com/berth-gpu/berth/internal/history/alert"
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
 // most is how many bytes a file may have.
-const most = 1 << 20
+const largest = 1 << 20
 
-// Error is what is wrong with a file of rules.
-type Error struct {
+// FileError says what is wrong with a file of rules.
+type FileError struct {
 	File string
 	Line int // 0: not known
 	Why  string
 	err  error // what made it unreadable, if it was not read
 }
 
-func (e *Error) Unwrap() error { return e.err }
+func (e *FileError) Unwrap() error { return e.err }
 
-func (e *Error) Error() string {
+func (e *FileError) Error() string {
 	if e.Line == 0 {
 		return e.File + ": " + e.Why
 	}
@@ -48,15 +42,15 @@ func (e *Error) Error() string {
 // Load reads files. Groups that do not say how often they are evaluated get the
 // interval. It returns every mistake in every file, and refuses files that others
 // can change as ownfile.Read does.
-func Load(paths []string, interval time.Duration, warn func(string)) ([]alert.Group, error) {
+func Load(paths []string, interval time.Duration, warn func(string)) ([]Group, error) {
 	var (
-		groups []alert.Group
+		groups []Group
 		wrong  []error
 	)
 	for _, path := range paths {
 		text, err := read(path, warn)
 		if err != nil {
-			wrong = append(wrong, &Error{File: path, Why: cause(err), err: err})
+			wrong = append(wrong, &FileError{File: path, Why: cause(err), err: err})
 			continue
 		}
 		list, err := Parse(path, text, interval)
@@ -78,8 +72,8 @@ func read(path string, warn func(string)) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(file.Text) > most {
-		return nil, fmt.Errorf("it is larger than %d KiB", most>>10)
+	if len(file.Text) > largest {
+		return nil, fmt.Errorf("it is larger than %d KiB", largest>>10)
 	}
 	return file.Text, nil
 }
@@ -93,14 +87,14 @@ func cause(err error) string {
 }
 
 // Parse reads the text of a file.
-func Parse(file string, text []byte, interval time.Duration) ([]alert.Group, error) {
+func Parse(file string, text []byte, interval time.Duration) ([]Group, error) {
 	read, wrong := rulefmt.Parse(text, false, model.UTF8Validation, parser.NewParser(parser.Options{}), slog.New(slog.DiscardHandler))
 	if len(wrong) > 0 {
 		return nil, explain(file, text, wrong)
 	}
-	groups := make([]alert.Group, 0, len(read.Groups))
+	groups := make([]Group, 0, len(read.Groups))
 	for _, g := range read.Groups {
-		group := alert.Group{Name: g.Name, File: file, Interval: time.Duration(g.Interval), Limit: g.Limit, Rules: make([]alert.Rule, 0, len(g.Rules))}
+		group := Group{Name: g.Name, File: file, Interval: time.Duration(g.Interval), Limit: g.Limit, Rules: make([]Rule, 0, len(g.Rules))}
 		if group.Interval <= 0 {
 			group.Interval = interval
 		}
@@ -114,7 +108,7 @@ func Parse(file string, text []byte, interval time.Duration) ([]alert.Group, err
 					labels[name] = value
 				}
 			}
-			group.Rules = append(group.Rules, alert.Rule{
+			group.Rules = append(group.Rules, Rule{
 				Alert: r.Alert, Record: r.Record, Expr: strings.TrimSpace(r.Expr), For: time.Duration(r.For), Keep: time.Duration(r.KeepFiringFor),
 				Labels: series.FromMap(labels), Annotations: series.FromMap(r.Annotations),
 			})
@@ -138,7 +132,7 @@ func explain(file string, text []byte, wrong []error) error {
 	var list []error
 	seen := map[string]bool{}
 	add := func(line int, why string) {
-		e := &Error{File: file, Line: line, Why: types.ReplaceAllString(why, "")}
+		e := &FileError{File: file, Line: line, Why: types.ReplaceAllString(why, "")}
 		if !seen[e.Error()] { // the reader reads the text twice
 			seen[e.Error()] = true
 			list = append(list, e)

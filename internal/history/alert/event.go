@@ -1,4 +1,4 @@
-package alerts
+package alert
 
 import (
 	"cmp"
@@ -8,12 +8,11 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/history/alert"
 )
 
 // fires returns the event of an alert that fires.
-func (k *Keeper) fires(s *alert.State, at time.Time) gpu.Event {
-	e := k.event(s, at)
+func (as *Alerts) fires(s *State, at time.Time) gpu.Event {
+	e := as.event(s, at)
 	e.Code, e.Severity = gpu.EventAlert, s.Severity()
 	e.Text = s.Name() + ": " + cmp.Or(s.Annotations.Get("summary"), s.Annotations.Get("description"), "the alert fires")
 	e.Data["value"], e.Data["since"], e.Data["annotations"] = jsonable(s.Value), s.ActiveAt.UTC(), s.Annotations.Map()
@@ -23,23 +22,23 @@ func (k *Keeper) fires(s *alert.State, at time.Time) gpu.Event {
 	case s.FiredAt.Before(at):
 		e.Data["again"] = true
 	}
-	k.conceal(&e, s, s.Name()+" fires")
+	as.conceal(&e, s, s.Name()+" fires")
 	return e
 }
 
 // conceal sets the public sentence of an event about an alert that names somebody
 // who is not the user of the event.
-func (k *Keeper) conceal(e *gpu.Event, s *alert.State, public string) {
+func (as *Alerts) conceal(e *gpu.Event, s *State, public string) {
 	if e.User == "" && s.Labels.Tells() {
 		e.Public = public
 	}
 }
 
 // resolved returns the events of alerts that fired and do not any more.
-func (k *Keeper) resolved(list []alert.State, at time.Time, why string) []gpu.Event {
+func (as *Alerts) resolved(list []State, at time.Time, why string) []gpu.Event {
 	var events []gpu.Event
 	for i := range list {
-		e := k.event(&list[i], at)
+		e := as.event(&list[i], at)
 		e.Code, e.Severity = gpu.EventAlertResolved, gpu.Note
 		e.Text = list[i].Name() + " is over"
 		if why != "" {
@@ -47,7 +46,7 @@ func (k *Keeper) resolved(list []alert.State, at time.Time, why string) []gpu.Ev
 		} else if said := list[i].Annotations.Get("summary"); said != "" {
 			e.Text += ". It said: " + said
 		}
-		k.conceal(&e, &list[i], list[i].Name()+" is over")
+		as.conceal(&e, &list[i], list[i].Name()+" is over")
 		events = append(events, e)
 	}
 	return events
@@ -56,12 +55,12 @@ func (k *Keeper) resolved(list []alert.State, at time.Time, why string) []gpu.Ev
 // event returns what all events about an alert have in common. An alert about a
 // lease is about its user, so that viewers do not see the name. One that names
 // somebody otherwise has a public sentence, which the caller sets.
-func (k *Keeper) event(s *alert.State, at time.Time) gpu.Event {
+func (as *Alerts) event(s *State, at time.Time) gpu.Event {
 	e := gpu.Event{
 		Time: at, User: s.Labels.Get("user"),
 		Data: map[string]any{"alert": s.Name(), "labels": s.Labels.Map(), "fingerprint": s.Fingerprint},
 	}
-	if uuid := s.Labels.Get("gpu"); uuid != "" && k.Known(uuid) {
+	if uuid := s.Labels.Get("gpu"); uuid != "" && as.Known(uuid) {
 		e.GPU = uuid
 	}
 	if user, id, whole := strings.Cut(s.Labels.Get("lease"), "/"); whole {

@@ -1,4 +1,4 @@
-package rulefile
+package alert
 
 import (
 	"context"
@@ -13,20 +13,16 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/template"
 
-	"github.com/berth-gpu/berth/internal/history/alert"
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
 // longest is how many bytes an expanded label or annotation may have.
 const longest = 4 << 10
 
-// Ask answers a question of a template.
-type Ask func(ctx context.Context, expr string, at time.Time) (series.Answer, error)
-
-// Expand returns the alert that an element of an answer means: its labels with
+// expand returns the alert that an element of an answer means: its labels with
 // those of the rule, and its annotations. A template that fails becomes a text
 // that says so, as in Prometheus.
-func Expand(ctx context.Context, ask Ask, r *alert.Rule, labels series.Labels, value float64, at time.Time) alert.Found {
+func expand(ctx context.Context, ask Ask, r *Rule, labels series.Labels, value float64, at time.Time) Found {
 	data := template.AlertTemplateData(labels.Map(), map[string]string{}, "", promql.Sample{F: value})
 	question := func(ctx context.Context, expr string, at time.Time) (promql.Vector, error) {
 		answer, err := ask(ctx, expr, at)
@@ -52,8 +48,8 @@ func Expand(ctx context.Context, ask Ask, r *alert.Rule, labels series.Labels, v
 	for _, l := range r.Labels {
 		set = append(set, series.Label{Name: l.Name, Value: expand(l.Value)})
 	}
-	set = append(set, series.Label{Name: alert.NameLabel, Value: r.Alert})
-	found := alert.Found{Labels: alert.With(labels, set...), Value: value, Annotations: make(series.Labels, 0, len(r.Annotations))}
+	set = append(set, series.Label{Name: NameLabel, Value: r.Alert})
+	found := Found{Labels: with(labels, set...), Value: value, Annotations: make(series.Labels, 0, len(r.Annotations))}
 	for _, a := range r.Annotations {
 		found.Annotations = append(found.Annotations, series.Label{Name: a.Name, Value: expand(a.Value)})
 	}

@@ -1,4 +1,4 @@
-package alerts
+package alert
 
 import (
 	"context"
@@ -17,15 +17,13 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/history/alert"
-	"github.com/berth-gpu/berth/internal/history/rulefile"
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
-// world is what a keeper asks, and what it tells.
+// world is what the alerts ask, and what they tell.
 type world struct {
 	t *testing.T
-	*Keeper
+	*Alerts
 
 	mu      sync.Mutex
 	hot     map[string]float64 // answers to the question hot, by gpu
@@ -42,10 +40,10 @@ type world struct {
 
 func newWorld(t *testing.T, file string) *world {
 	w := &world{t: t, hot: map[string]float64{}}
-	w.Keeper = New(Options{
-		Ask: w.ask, Expand: w.expand, Store: w, File: file, Known: func(uuid string) bool { return uuid != "GPU-x" },
+	w.Alerts = New(Options{
+		Ask: w.ask, Store: w, File: file, Known: func(uuid string) bool { return uuid != "GPU-x" },
 		Event: func(e gpu.Event) { w.mu.Lock(); defer w.mu.Unlock(); w.told = append(w.told, e) }, Tell: func(err error) { t.Error(err) },
-		Record: func(by access.Actor, s *alert.State, a *alert.Acknowledgement) error {
+		Record: func(by access.Actor, s *State, a *Acknowledgement) error {
 			w.records = append(w.records, fmt.Sprintf("%s %s %v", by.User, s.Name(), a != nil))
 			return w.refused
 		},
@@ -90,10 +88,6 @@ func (w *world) ask(ctx context.Context, expr string, at time.Time) (series.Answ
 	return a, nil
 }
 
-func (w *world) expand(ctx context.Context, r *alert.Rule, labels series.Labels, value float64, at time.Time) alert.Found {
-	return rulefile.Expand(ctx, w.ask, r, labels, value, at)
-}
-
 func (w *world) Append(_ time.Time, list []series.Sample) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -135,7 +129,7 @@ func (w *world) expect(what string, want ...string) {
 	}
 }
 
-// runs runs the keeper until the function that it returns is called.
+// runs evaluates the rules until the function that it returns is called.
 func (w *world) runs() (stop func()) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	done := make(chan struct{})
@@ -144,8 +138,8 @@ func (w *world) runs() (stop func()) {
 }
 
 // hotRules is a group with one alert.
-func hotRules(wait time.Duration) []alert.Group {
-	return []alert.Group{{Name: "g", File: "f.yml", Interval: 10 * time.Second, Rules: []alert.Rule{{
+func hotRules(wait time.Duration) []Group {
+	return []Group{{Name: "g", File: "f.yml", Interval: 10 * time.Second, Rules: []Rule{{
 		Alert: "Hot", Expr: "hot", For: wait, Labels: series.FromMap(map[string]string{"severity": "critical"}),
 		Annotations: series.FromMap(map[string]string{"summary": "{{ $labels.gpu }} is at {{ $value }}"}),
 	}}}}
@@ -169,7 +163,7 @@ func TestAnAlertBecomesAnEvent(t *testing.T) {
 		labels := map[string]string{"alertname": "Hot", "gpu": "GPU-a", "severity": "critical"}
 		s := w.Active()[0]
 		want := map[string]any{
-			"alert": "Hot", "labels": labels, "value": 81.0, "since": s.ActiveAt.UTC(), "fingerprint": alert.Fingerprint(series.FromMap(labels)),
+			"alert": "Hot", "labels": labels, "value": 81.0, "since": s.ActiveAt.UTC(), "fingerprint": Fingerprint(series.FromMap(labels)),
 			"annotations": map[string]string{"summary": "GPU-a is at 81"},
 		}
 		if diff := cmp.Diff(want, fired[0].Data); diff != "" || fired[0].GPU != "GPU-a" {
@@ -212,7 +206,7 @@ func TestNobodyCares(t *testing.T) {
 		w.heat(map[string]float64{"GPU-a": 81})
 		time.Sleep(time.Minute)
 		w.expect("firing", "alert critical Hot: GPU-a is at 81")
-		time.Sleep(alert.Repeat)
+		time.Sleep(Repeat)
 		w.expect("after four hours", "alert critical Hot: GPU-a is at 81 (again)")
 		eve := access.Actor{User: "eve", UID: 7, Door: access.Socket, Role: access.Operator}
 		mark := w.Active()[0].Fingerprint
@@ -378,14 +372,14 @@ func TestQuestionsThatFailOrTakeLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "")
 		rules := hotRules(0)
-		rules[0].Rules = append(rules[0].Rules, alert.Rule{Alert: "Text", Expr: "text"}, alert.Rule{Alert: "Always", Expr: "one"})
+		rules[0].Rules = append(rules[0].Rules, Rule{Alert: "Text", Expr: "text"}, Rule{Alert: "Always", Expr: "one"})
 		w.Configure(rules)
 		defer w.runs()()
 		w.heat(map[string]float64{"GPU-a": 81})
 		time.Sleep(time.Minute)
 		w.expect("firing", "alert critical Hot: GPU-a is at 81", "alert warning Always: the alert fires")
 		r := w.Groups()[0].Rules
-		if r[0].Health != alert.Good || r[1].Health != alert.Bad || !strings.Contains(r[1].Error, "neither a vector nor a number") || r[0].Phase() != alert.Firing || r[1].Phase() != alert.Inactive {
+		if r[0].Health != Good || r[1].Health != Bad || !strings.Contains(r[1].Error, "neither a vector nor a number") || r[0].Phase() != Firing || r[1].Phase() != Inactive {
 			t.Errorf("rules: %+v", r)
 		}
 		w.mu.Lock()
@@ -393,7 +387,7 @@ func TestQuestionsThatFailOrTakeLong(t *testing.T) {
 		w.mu.Unlock()
 		time.Sleep(10 * time.Minute)
 		w.expect("an answer that does not come resolves nothing")
-		if r := w.Groups()[0].Rules[0]; r.Health != alert.Bad || !strings.Contains(r.Error, "the store is closed") {
+		if r := w.Groups()[0].Rules[0]; r.Health != Bad || !strings.Contains(r.Error, "the store is closed") {
 			t.Errorf("the rule is %s: %s", r.Health, r.Error)
 		}
 		w.mu.Lock()
@@ -414,7 +408,7 @@ func TestWhatIsStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "")
 		rules := hotRules(0)
-		rules[0].Rules = append([]alert.Rule{{Record: "gpu:hot:max", Expr: "hot", Labels: series.FromMap(map[string]string{"by": "me"})}}, rules[0].Rules...)
+		rules[0].Rules = append([]Rule{{Record: "gpu:hot:max", Expr: "hot", Labels: series.FromMap(map[string]string{"by": "me"})}}, rules[0].Rules...)
 		w.Configure(rules)
 		defer w.runs()()
 		w.heat(map[string]float64{"GPU-a": 81})
@@ -433,10 +427,10 @@ func TestWhatIsStored(t *testing.T) {
 				values[name] = s.Value
 			}
 		}
-		if diff := cmp.Diff(map[string]int{"gpu:hot:max": 1, alert.Series: 1, alert.SinceSeries: 1}, stale); diff != "" {
+		if diff := cmp.Diff(map[string]int{"gpu:hot:max": 1, Series: 1, SinceSeries: 1}, stale); diff != "" {
 			t.Errorf("ended (-want +got):\n%s", diff)
 		}
-		if values["gpu:hot:max"] != 81 || values[alert.Series] != 1 || values[alert.SinceSeries] == 0 {
+		if values["gpu:hot:max"] != 81 || values[Series] != 1 || values[SinceSeries] == 0 {
 			t.Errorf("stored %v", values)
 		}
 	})

@@ -1,4 +1,4 @@
-package alerts
+package alert
 
 import (
 	"errors"
@@ -7,7 +7,6 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/history/alert"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
@@ -20,58 +19,58 @@ var (
 // Acknowledge notes that somebody takes care of an alert for a time. Until then,
 // or until the alert is resolved, hooks get nothing more about it. Acknowledging
 // it again replaces the first.
-func (k *Keeper) Acknowledge(by access.Actor, fingerprint string, lasts time.Duration, comment string) (alert.State, error) {
+func (as *Alerts) Acknowledge(by access.Actor, fingerprint string, lasts time.Duration, comment string) (State, error) {
 	now := time.Now()
-	a := &alert.Acknowledgement{By: lease.ByOf(by), At: now, Until: now.Add(lasts).Round(0), Comment: comment}
-	s, err := k.set(by, fingerprint, a)
+	a := &Acknowledgement{By: lease.ByOf(by), At: now, Until: now.Add(lasts).Round(0), Comment: comment}
+	s, err := as.set(by, fingerprint, a)
 	if err != nil {
 		return s, err
 	}
-	e := k.event(&s, now)
+	e := as.event(&s, now)
 	e.Code, e.Severity, e.By = gpu.EventAlertAcknowledged, gpu.Note, a.By
 	e.Text = fmt.Sprintf("%s is acknowledged until %s", s.Name(), a.Until.Format(time.TimeOnly))
 	e.Data["until"] = a.Until.UTC()
 	if comment != "" {
 		e.Text, e.Data["comment"] = e.Text+": "+comment, comment
 	}
-	k.conceal(&e, &s, s.Name()+" is acknowledged")
-	k.Event(e)
+	as.conceal(&e, &s, s.Name()+" is acknowledged")
+	as.Event(e)
 	return s, nil
 }
 
 // Unacknowledge takes an acknowledgement back. If the alert fires, people hear of
 // it again at the next evaluation.
-func (k *Keeper) Unacknowledge(by access.Actor, fingerprint string) (alert.State, error) {
-	s, err := k.set(by, fingerprint, nil)
+func (as *Alerts) Unacknowledge(by access.Actor, fingerprint string) (State, error) {
+	s, err := as.set(by, fingerprint, nil)
 	if err != nil {
 		return s, err
 	}
-	e := k.event(&s, time.Now())
+	e := as.event(&s, time.Now())
 	e.Code, e.Severity, e.By, e.Text = gpu.EventAlertAcknowledged, gpu.Note, lease.ByOf(by), s.Name()+" is no longer acknowledged"
-	k.conceal(&e, &s, e.Text)
-	k.Event(e)
+	as.conceal(&e, &s, e.Text)
+	as.Event(e)
 	return s, nil
 }
 
 // set changes the acknowledgement of an alert in every rule that has it; nil
 // takes it back.
-func (k *Keeper) set(by access.Actor, fingerprint string, a *alert.Acknowledgement) (alert.State, error) {
-	found, err := k.find(fingerprint)
+func (as *Alerts) set(by access.Actor, fingerprint string, a *Acknowledgement) (State, error) {
+	found, err := as.find(fingerprint)
 	switch {
 	case err != nil:
 		return found, err
 	case a == nil && found.Acknowledged == nil:
 		return found, ErrNotAcknowledged
 	}
-	if k.Record != nil { // it waits for the disk, and nobody waits for it
-		if err := k.Record(by, &found, a); err != nil {
+	if as.Record != nil { // it waits for the disk, and nobody waits for it
+		if err := as.Record(by, &found, a); err != nil {
 			return found, err
 		}
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	as.mu.Lock()
+	defer as.mu.Unlock()
 	err = ErrUnknown
-	for _, g := range k.groups {
+	for _, g := range as.groups {
 		for _, active := range g.active {
 			if s, there := active[fingerprint]; there {
 				s.Acknowledged = a
@@ -83,16 +82,16 @@ func (k *Keeper) set(by access.Actor, fingerprint string, a *alert.Acknowledgeme
 			}
 		}
 	}
-	k.change()
+	as.change()
 	return found, err
 }
 
 // find returns an alert.
-func (k *Keeper) find(fingerprint string) (alert.State, error) {
-	for _, s := range k.Active() {
+func (as *Alerts) find(fingerprint string) (State, error) {
+	for _, s := range as.Active() {
 		if s.Fingerprint == fingerprint {
 			return s, nil
 		}
 	}
-	return alert.State{}, ErrUnknown
+	return State{}, ErrUnknown
 }

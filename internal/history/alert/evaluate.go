@@ -1,4 +1,4 @@
-package alerts
+package alert
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/history/alert"
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
@@ -16,25 +15,25 @@ import (
 const timeLimit = 10 * time.Second
 
 // Run evaluates the rules until ctx ends, and keeps the alerts in the file.
-func (k *Keeper) Run(ctx context.Context) {
+func (as *Alerts) Run(ctx context.Context) {
 	r := &running{ctx: ctx, began: time.Now()}
-	k.mu.Lock()
-	k.at = r
-	for _, g := range k.groups {
-		k.start(g)
+	as.mu.Lock()
+	as.at = r
+	for _, g := range as.groups {
+		as.start(g)
 	}
-	k.mu.Unlock()
-	k.keep(ctx)
-	k.mu.Lock()
-	k.at = nil // no new groups from here on
-	k.mu.Unlock()
+	as.mu.Unlock()
+	as.keep(ctx)
+	as.mu.Lock()
+	as.at = nil // no new groups from here on
+	as.mu.Unlock()
 	r.groups.Wait()
-	k.finish()
+	as.finish()
 }
 
 // run evaluates a group at its interval. Evaluations that it has no time for are
 // left out.
-func (k *Keeper) run(ctx context.Context, g *group, first time.Duration) {
+func (as *Alerts) run(ctx context.Context, g *group, first time.Duration) {
 	timer := time.NewTimer(first)
 	defer timer.Stop()
 	next := time.Now().Add(first)
@@ -44,64 +43,64 @@ func (k *Keeper) run(ctx context.Context, g *group, first time.Duration) {
 			return
 		case <-timer.C:
 		}
-		k.evaluate(ctx, g)
+		as.evaluate(ctx, g)
 		next = next.Add(g.Interval)
 		if late := time.Since(next); late > 0 {
 			next = next.Add((late/g.Interval + 1) * g.Interval)
 		}
-		k.mu.Lock()
+		as.mu.Lock()
 		g.due = next
-		k.mu.Unlock()
+		as.mu.Unlock()
 		timer.Reset(time.Until(next))
 	}
 }
 
 // evaluate evaluates the rules of a group, one after the other.
-func (k *Keeper) evaluate(ctx context.Context, g *group) {
+func (as *Alerts) evaluate(ctx context.Context, g *group) {
 	began := time.Now()
 	for i := range g.Rules {
 		if ctx.Err() != nil {
 			return
 		}
-		k.evaluateRule(ctx, g, i)
+		as.evaluateRule(ctx, g, i)
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	as.mu.Lock()
+	defer as.mu.Unlock()
 	g.evaluated, g.took = began, time.Since(began)
 }
 
 // evaluateRule asks the question of a rule, and takes the answer into account.
-func (k *Keeper) evaluateRule(ctx context.Context, g *group, i int) {
+func (as *Alerts) evaluateRule(ctx context.Context, g *group, i int) {
 	at := time.Now() // with its monotonic part: a clock that jumps changes no age
 	asked, cancel := context.WithTimeout(ctx, min(timeLimit, g.Interval))
 	defer cancel()
-	answer, err := k.ask(asked, g.Rules[i].Expr, at.Add(-g.Offset))
-	var found []alert.Found
+	answer, err := as.ask(asked, g.Rules[i].Expr, at.Add(-g.Offset))
+	var found []Found
 	if r := &g.Rules[i]; err == nil && r.Alert != "" {
 		for _, e := range answer {
-			found = append(found, k.Expand(asked, r, e.Labels, e.Value, at.Add(-g.Offset)))
+			found = append(found, expand(asked, as.Ask, r, e.Labels, e.Value, at.Add(-g.Offset)))
 		}
 	}
 	if err == nil && asked.Err() != nil {
 		err = fmt.Errorf("the templates took longer than %v", min(timeLimit, g.Interval))
 	}
-	k.mu.Lock()
+	as.mu.Lock()
 	if ctx.Err() != nil { // the group is gone, and so are its alerts
-		k.mu.Unlock()
+		as.mu.Unlock()
 		return
 	}
 	var tell []gpu.Event
 	if err == nil {
-		tell, err = k.take(g, i, answer, found, at)
+		tell, err = as.take(g, i, answer, found, at)
 	}
 	o := &g.states[i]
-	o.health, o.problem, o.evaluated, o.took = alert.Good, "", at, time.Since(at)
+	o.health, o.problem, o.evaluated, o.took = Good, "", at, time.Since(at)
 	if err != nil {
-		o.health, o.problem = alert.Bad, err.Error()
+		o.health, o.problem = Bad, err.Error()
 	}
-	k.mu.Unlock()
+	as.mu.Unlock()
 	for _, e := range tell {
-		k.Event(e)
+		as.Event(e)
 	}
 }
 
@@ -112,8 +111,8 @@ type element struct {
 }
 
 // ask asks a question and returns the elements of the answer.
-func (k *Keeper) ask(ctx context.Context, expr string, at time.Time) ([]element, error) {
-	answer, err := k.Ask(ctx, expr, at)
+func (as *Alerts) ask(ctx context.Context, expr string, at time.Time) ([]element, error) {
+	answer, err := as.Ask(ctx, expr, at)
 	switch {
 	case err != nil:
 		return nil, err
@@ -133,39 +132,39 @@ func (k *Keeper) ask(ctx context.Context, expr string, at time.Time) ([]element,
 
 // take takes the answer to a rule into account, and returns what has to be told.
 // The caller holds mu.
-func (k *Keeper) take(g *group, i int, answer []element, found []alert.Found, at time.Time) (tell []gpu.Event, err error) {
+func (as *Alerts) take(g *group, i int, answer []element, found []Found, at time.Time) (tell []gpu.Event, err error) {
 	r, limit := &g.Rules[i], g.Limit
 	if limit <= 0 {
 		limit = most
 	}
-	var list []alert.Value
+	var list []Value
 	if r.Alert != "" {
 		after, changes, failed := r.Step(g.active[i], found, at, limit)
-		tell = append(tell, k.resolved(changes.Resolved, at, "")...)
+		tell = append(tell, as.resolved(changes.Resolved, at, "")...)
 		for _, s := range after.Tell(at) {
-			tell = append(tell, k.fires(&s, at))
+			tell = append(tell, as.fires(&s, at))
 		}
 		if len(tell) > 0 || len(after) != len(g.active[i]) {
-			k.change()
+			as.change()
 		}
 		g.active[i], err = after, failed
 		list = after.Values()
 	} else {
 		if len(answer) > limit {
-			return nil, &alert.TooManyError{Limit: limit, Found: len(answer)}
+			return nil, &TooManyError{Limit: limit, Found: len(answer)}
 		}
 		for _, e := range answer {
 			list = append(list, r.Recorded(e.Labels, e.Value))
 		}
 	}
-	k.record(g, i, list, at.Add(-g.Offset))
+	as.record(g, i, list, at.Add(-g.Offset))
 	return tell, err
 }
 
 // record stores the series of a rule, and ends those that it no longer has. The
 // caller holds mu.
-func (k *Keeper) record(g *group, i int, list []alert.Value, at time.Time) {
-	if k.Store == nil {
+func (as *Alerts) record(g *group, i int, list []Value, at time.Time) {
+	if as.Store == nil {
 		return
 	}
 	now := make(map[string]series.Labels, len(list))
@@ -184,5 +183,5 @@ func (k *Keeper) record(g *group, i int, list []alert.Value, at time.Time) {
 		}
 	}
 	g.stored[i] = now
-	k.store(at, samples)
+	as.store(at, samples)
 }

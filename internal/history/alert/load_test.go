@@ -1,4 +1,4 @@
-package rulefile
+package alert
 
 import (
 	"errors"
@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/prometheus/promql/promqltest"
 
 	"github.com/berth-gpu/berth/deploy/prometheus"
-	"github.com/berth-gpu/berth/internal/history/alert"
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
@@ -38,8 +37,8 @@ groups:
 
 func TestParse(t *testing.T) {
 	groups, err := Parse("a.yml", []byte(text), time.Minute)
-	want := []alert.Group{
-		{Name: "mine", File: "a.yml", Interval: 30 * time.Second, Limit: 7, Offset: 5 * time.Second, Rules: []alert.Rule{
+	want := []Group{
+		{Name: "mine", File: "a.yml", Interval: 30 * time.Second, Limit: 7, Offset: 5 * time.Second, Rules: []Rule{
 			{Record: "user:leased:sum", Expr: "sum by (user) (berth_lease_memory_mb)", Labels: series.FromMap(map[string]string{"team": "gpu", "severity": "info"}), Annotations: series.Labels{}},
 			{
 				Alert: "Much", Expr: "user:leased:sum > 1000", For: time.Minute, Keep: 2 * time.Minute,
@@ -47,7 +46,7 @@ func TestParse(t *testing.T) {
 				Annotations: series.FromMap(map[string]string{"summary": "{{ $labels.user }} has {{ $value }}"}),
 			},
 		}},
-		{Name: "other", File: "a.yml", Interval: time.Minute, Rules: []alert.Rule{}},
+		{Name: "other", File: "a.yml", Interval: time.Minute, Rules: []Rule{}},
 	}
 	if diff := cmp.Diff(want, groups); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
@@ -111,11 +110,11 @@ func TestLoad(t *testing.T) {
 			t.Errorf("%v\ndoes not say %s", err, want)
 		}
 	}
-	if first := (*Error)(nil); !errors.As(err, &first) || first.Line != 5 || first.File != bad {
+	if first := (*FileError)(nil); !errors.As(err, &first) || first.Line != 5 || first.File != bad {
 		t.Errorf("the first mistake is %+v", first)
 	}
 	huge := filepath.Join(dir, "huge.yml")
-	if err := os.WriteFile(huge, []byte("#"+strings.Repeat("x", most)), 0o600); err != nil {
+	if err := os.WriteFile(huge, []byte("#"+strings.Repeat("x", largest)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Load([]string{huge}, time.Minute, nil); err == nil || !strings.Contains(err.Error(), "larger than 1024 KiB") {
@@ -125,7 +124,7 @@ func TestLoad(t *testing.T) {
 
 func TestExpand(t *testing.T) {
 	e := newEngine(promqltest.LoadedStorage(t, "load 1m\n  limit{gpu=\"GPU-1\"} 1000x9\n"))
-	r := &alert.Rule{
+	r := &Rule{
 		Alert: "Hot",
 		Labels: series.FromMap(map[string]string{
 			"severity": `{{ if gt $value 90.0 }}critical{{ else }}warning{{ end }}`, "gpu": "", "where": "{{ $labels.instance }}",
@@ -136,7 +135,7 @@ func TestExpand(t *testing.T) {
 		}),
 	}
 	labels := series.FromMap(map[string]string{series.Name: "gpu_temperature_celsius", "gpu": "GPU-1", "instance": "a"})
-	found := Expand(t.Context(), e.ask, r, labels, 95, time.Unix(60, 0))
+	found := expand(t.Context(), e.ask, r, labels, 95, time.Unix(60, 0))
 	want := series.FromMap(map[string]string{"alertname": "Hot", "instance": "a", "severity": "critical", "where": "a"})
 	if diff := cmp.Diff(want, found.Labels); diff != "" {
 		t.Error(diff)

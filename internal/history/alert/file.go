@@ -1,4 +1,4 @@
-package alerts
+package alert
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/file/wholefile"
-	"github.com/berth-gpu/berth/internal/history/alert"
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
@@ -57,16 +56,16 @@ type acknowledged struct {
 
 // Recall reads the alerts that were there before a restart, for the first
 // Configure. A damaged file it sets aside, and continues without it.
-func (k *Keeper) Recall() *wholefile.Damage {
-	if k.File == "" {
+func (as *Alerts) Recall() *wholefile.Damage {
+	if as.File == "" {
 		return nil
 	}
-	return wholefile.Load(k.File, "Alerts that fired before the restart begin anew, and are not acknowledged.", func(text []byte) error {
+	return wholefile.Load(as.File, "Alerts that fired before the restart begin anew, and are not acknowledged.", func(text []byte) error {
 		d, err := parse(text)
 		if err == nil {
-			k.mu.Lock()
-			defer k.mu.Unlock()
-			k.kept = d
+			as.mu.Lock()
+			defer as.mu.Unlock()
+			as.kept = d
 		}
 		return err
 	})
@@ -84,14 +83,14 @@ func parse(text []byte) (*document, error) {
 }
 
 // state returns an alert of the file.
-func (s *saved) state() alert.State {
+func (s *saved) state() State {
 	labels := series.FromMap(s.Labels)
-	state := alert.State{
-		Fingerprint: alert.Fingerprint(labels), Labels: labels, Annotations: series.FromMap(s.Annotations), Phase: alert.Pending,
+	state := State{
+		Fingerprint: Fingerprint(labels), Labels: labels, Annotations: series.FromMap(s.Annotations), Phase: Pending,
 		ActiveAt: s.ActiveAt, FiredAt: s.FiredAt, KeptSince: s.KeptSince, Told: s.Told,
 	}
 	if s.Firing {
-		state.Phase = alert.Firing
+		state.Phase = Firing
 	}
 	switch v := s.Value.(type) {
 	case float64:
@@ -100,17 +99,17 @@ func (s *saved) state() alert.State {
 		state.Value, _ = strconv.ParseFloat(v, 64)
 	}
 	if a := s.Acknowledged; a != nil {
-		state.Acknowledged = &alert.Acknowledgement{By: a.By, At: a.At, Until: a.Until, Comment: a.Comment}
+		state.Acknowledged = &Acknowledgement{By: a.By, At: a.At, Until: a.Until, Comment: a.Comment}
 	}
 	return state
 }
 
 // restore gives a group the alerts that it had before the restart, and returns
 // what has to be told. The caller holds mu.
-func (k *Keeper) restore(g *group, now time.Time) (tell []gpu.Event) {
-	byRule := map[int][]alert.State{}
-	for i := range k.kept.Alerts {
-		s := &k.kept.Alerts[i]
+func (as *Alerts) restore(g *group, now time.Time) (tell []gpu.Event) {
+	byRule := map[int][]State{}
+	for i := range as.kept.Alerts {
+		s := &as.kept.Alerts[i]
 		if s.Group != g.Key() {
 			continue
 		}
@@ -124,9 +123,9 @@ func (k *Keeper) restore(g *group, now time.Time) (tell []gpu.Event) {
 		}
 	}
 	for i, list := range byRule {
-		active, dropped := g.Rules[i].Restore(list, k.kept.Seen, now)
+		active, dropped := g.Rules[i].Restore(list, as.kept.Seen, now)
 		g.active[i] = active
-		tell = append(tell, k.resolved(dropped, now, "berth was not running for more than an hour")...)
+		tell = append(tell, as.resolved(dropped, now, "berth was not running for more than an hour")...)
 	}
 	return tell
 }
@@ -143,23 +142,23 @@ func (g *group) rule(name string) int {
 
 // orphaned returns what has to be told about alerts of the file that no group has
 // taken, and forgets the file. The caller holds mu.
-func (k *Keeper) orphaned(now time.Time) (tell []gpu.Event) {
-	if k.kept == nil {
+func (as *Alerts) orphaned(now time.Time) (tell []gpu.Event) {
+	if as.kept == nil {
 		return nil
 	}
-	for i := range k.kept.Alerts {
-		if s := &k.kept.Alerts[i]; s.Group != "" && s.Firing {
-			tell = append(tell, k.resolved([]alert.State{s.state()}, now, "its rule is gone")...)
+	for i := range as.kept.Alerts {
+		if s := &as.kept.Alerts[i]; s.Group != "" && s.Firing {
+			tell = append(tell, as.resolved([]State{s.state()}, now, "its rule is gone")...)
 		}
 	}
-	k.kept = nil
+	as.kept = nil
 	return tell
 }
 
 // keep writes the file when something changed, and every minute while there are
 // alerts, until ctx ends. Without alerts it sleeps. Nobody waits for it.
-func (k *Keeper) keep(ctx context.Context) {
-	if k.File == "" {
+func (as *Alerts) keep(ctx context.Context) {
+	if as.File == "" {
 		<-ctx.Done()
 		return
 	}
@@ -169,7 +168,7 @@ func (k *Keeper) keep(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-k.dirty:
+		case <-as.dirty:
 		case <-again:
 		}
 		pause := writeAfter
@@ -181,12 +180,12 @@ func (k *Keeper) keep(ctx context.Context) {
 			return
 		case <-time.After(pause):
 		}
-		active, err := k.write()
-		if err != nil && !failed && k.Tell != nil {
-			k.Tell(fmt.Errorf("cannot write which alerts there are: %w; berth tries again every %v", err, retryWrite))
+		active, err := as.write()
+		if err != nil && !failed && as.Tell != nil {
+			as.Tell(fmt.Errorf("cannot write which alerts there are: %w; berth tries again every %v", err, retryWrite))
 		}
 		if failed = err != nil; failed {
-			k.change()
+			as.change()
 		}
 		again = nil
 		if active {
@@ -196,32 +195,32 @@ func (k *Keeper) keep(ctx context.Context) {
 }
 
 // finish writes the file once more.
-func (k *Keeper) finish() {
-	if k.File != "" {
-		_, _ = k.write() // the next start knows a little less
+func (as *Alerts) finish() {
+	if as.File != "" {
+		_, _ = as.write() // the next start knows a little less
 	}
 }
 
 // write replaces the file. It reports whether there are alerts.
-func (k *Keeper) write() (active bool, err error) {
-	d := k.document(time.Now())
+func (as *Alerts) write() (active bool, err error) {
+	d := as.document(time.Now())
 	text, err := json.Marshal(d)
 	if err != nil {
 		return false, err
 	}
-	return len(d.Alerts) > 0, wholefile.Write(k.File, text)
+	return len(d.Alerts) > 0, wholefile.Write(as.File, text)
 }
 
 // document returns what the file is to hold.
-func (k *Keeper) document(now time.Time) *document {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (as *Alerts) document(now time.Time) *document {
+	as.mu.Lock()
+	defer as.mu.Unlock()
 	d := &document{Version: version, Seen: now, Alerts: []saved{}}
-	for _, g := range k.groups {
+	for _, g := range as.groups {
 		for i, active := range g.active {
 			for _, s := range active.List() {
 				one := saved{
-					Group: g.Key(), Rule: i, Labels: s.Labels.Map(), Annotations: s.Annotations.Map(), Firing: s.Phase == alert.Firing, Value: jsonable(s.Value),
+					Group: g.Key(), Rule: i, Labels: s.Labels.Map(), Annotations: s.Annotations.Map(), Firing: s.Phase == Firing, Value: jsonable(s.Value),
 					ActiveAt: s.ActiveAt, FiredAt: s.FiredAt, KeptSince: s.KeptSince, Told: s.Told,
 				}
 				if a := s.Acknowledged; a != nil {

@@ -1,4 +1,4 @@
-package alerts
+package alert
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/history/alert"
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
@@ -16,62 +15,62 @@ import (
 // The alerts of another one go on where a rule with the same name and labels is
 // still in the group; the others end. No groups at all stop the evaluation. It
 // reports whether anything is different.
-func (k *Keeper) Configure(list []alert.Group) (changed bool) {
+func (as *Alerts) Configure(list []Group) (changed bool) {
 	now := time.Now()
 	var tell []gpu.Event
-	k.mu.Lock()
+	as.mu.Lock()
 	before := map[string]*group{}
-	for _, g := range k.groups {
+	for _, g := range as.groups {
 		before[g.Key()] = g
 	}
 	changed = len(before) != len(list)
-	k.groups = nil
+	as.groups = nil
 	for i := range list {
 		old := before[list[i].Key()]
 		delete(before, list[i].Key())
 		if old != nil && old.same(&list[i]) {
-			k.groups = append(k.groups, old)
+			as.groups = append(as.groups, old)
 			continue
 		}
 		changed = true
 		g := newGroup(list[i])
 		if old != nil {
-			var dropped []alert.State
-			g.active, dropped = alert.Carry(&old.Group, old.active, &g.Group)
-			tell = append(tell, k.resolved(dropped, now, "its rule is gone")...)
-			k.retire(old, now)
-		} else if k.kept != nil {
-			tell = append(tell, k.restore(g, now)...)
+			var dropped []State
+			g.active, dropped = carry(&old.Group, old.active, &g.Group)
+			tell = append(tell, as.resolved(dropped, now, "its rule is gone")...)
+			as.retire(old, now)
+		} else if as.kept != nil {
+			tell = append(tell, as.restore(g, now)...)
 		}
-		k.groups = append(k.groups, g)
-		k.start(g)
+		as.groups = append(as.groups, g)
+		as.start(g)
 	}
 	for _, key := range slices.Sorted(maps.Keys(before)) {
 		old := before[key]
-		k.retire(old, now)
+		as.retire(old, now)
 		for _, active := range old.active {
-			tell = append(tell, k.resolved(firing(active), now, "its rule is gone")...)
+			tell = append(tell, as.resolved(firing(active), now, "its rule is gone")...)
 		}
 	}
-	tell = append(tell, k.orphaned(now)...)
-	k.mu.Unlock()
+	tell = append(tell, as.orphaned(now)...)
+	as.mu.Unlock()
 	for _, e := range tell {
-		k.Event(e)
+		as.Event(e)
 	}
-	k.change()
+	as.change()
 	return changed
 }
 
-func newGroup(g alert.Group) *group {
-	made := &group{Group: g, active: make([]alert.Alerts, len(g.Rules)), states: make([]outcome, len(g.Rules)), stored: make([]map[string]series.Labels, len(g.Rules))}
+func newGroup(g Group) *group {
+	made := &group{Group: g, active: make([]Active, len(g.Rules)), states: make([]outcome, len(g.Rules)), stored: make([]map[string]series.Labels, len(g.Rules))}
 	for i := range made.active {
-		made.active[i] = alert.Alerts{}
+		made.active[i] = Active{}
 	}
 	return made
 }
 
 // same reports whether a group is as it was.
-func (g *group) same(other *alert.Group) bool {
+func (g *group) same(other *Group) bool {
 	if g.Interval != other.Interval || g.Offset != other.Offset || g.Limit != other.Limit || len(g.Rules) != len(other.Rules) {
 		return false
 	}
@@ -86,13 +85,13 @@ func (g *group) same(other *alert.Group) bool {
 }
 
 // firing returns the alerts that fire.
-func firing(a alert.Alerts) []alert.State {
-	return slices.DeleteFunc(a.List(), func(s alert.State) bool { return s.Phase != alert.Firing })
+func firing(a Active) []State {
+	return slices.DeleteFunc(a.List(), func(s State) bool { return s.Phase != Firing })
 }
 
 // retire stops a group and ends the series that it stored. It does not wait for
 // an evaluation under way, whose result is dropped. The caller holds mu.
-func (k *Keeper) retire(g *group, now time.Time) {
+func (as *Alerts) retire(g *group, now time.Time) {
 	if g.stop != nil {
 		g.stop()
 		g.stop = nil
@@ -103,27 +102,27 @@ func (k *Keeper) retire(g *group, now time.Time) {
 			list = append(list, series.Sample{Labels: labels, Kind: series.Gauge, Value: series.Stale()})
 		}
 	}
-	k.store(now, list)
+	as.store(now, list)
 }
 
 // store hands samples over. What the store does not take is its own business.
-func (k *Keeper) store(at time.Time, list []series.Sample) {
-	if k.Store != nil && len(list) > 0 {
-		_ = k.Store.Append(at, list)
+func (as *Alerts) store(at time.Time, list []series.Sample) {
+	if as.Store != nil && len(list) > 0 {
+		_ = as.Store.Append(at, list)
 	}
 }
 
 // start lets a group be evaluated, if Run runs. The caller holds mu.
-func (k *Keeper) start(g *group) {
-	r := k.at
+func (as *Alerts) start(g *group) {
+	r := as.at
 	if r == nil || r.ctx.Err() != nil {
 		return
 	}
 	ctx, stop := context.WithCancel(r.ctx)
 	g.stop = stop
-	first := max(time.Until(r.began.Add(min(k.Settle, g.Interval))), 0) + stagger(g)
+	first := max(time.Until(r.began.Add(min(as.Settle, g.Interval))), 0) + stagger(g)
 	g.due = time.Now().Add(first)
-	r.groups.Go(func() { k.run(ctx, g, first) })
+	r.groups.Go(func() { as.run(ctx, g, first) })
 }
 
 // stagger returns a part of the interval of a group that depends on its name, so
