@@ -50,9 +50,9 @@ import (
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/health/thermal"
 	"github.com/berth-gpu/berth/internal/history/alert"
+	"github.com/berth-gpu/berth/internal/history/energy"
 	"github.com/berth-gpu/berth/internal/history/events"
 	"github.com/berth-gpu/berth/internal/history/hooks"
-	"github.com/berth-gpu/berth/internal/history/joules"
 	"github.com/berth-gpu/berth/internal/history/labels"
 	"github.com/berth-gpu/berth/internal/history/past"
 	"github.com/berth-gpu/berth/internal/history/query"
@@ -124,7 +124,7 @@ type Daemon struct {
 	recorder *promexport.Recorder
 	engine   *query.Engine // nil: the daemon only looks
 	alerts   *alert.Alerts // nil: the daemon only looks
-	energy   *joules.Keeper
+	energy   *energy.Meters
 	idle     *idle.Keeper
 	audit    *audit.Log // nil: the daemon only looks
 	marked   audit.Marked
@@ -191,7 +191,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Ledger:   func() *ledger.Ledger { return d.ledger },
 		Batches:  func() []runs.Total { return d.batches.Totals() },
 		Services: func() []throughput.Total { return d.operations.Totals() },
-		Energy:   func() *joules.Keeper { return d.energy },
+		Energy:   func() *energy.Meters { return d.energy },
 		Labels:   d.labels,
 		Paced:    d.paced,
 		Parking:  d.parkedCounts, Optimized: d.optimizedCounts, Idle: func() int { return d.idle.Count() },

@@ -7,20 +7,20 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
-	"github.com/berth-gpu/berth/internal/history/joules"
+	"github.com/berth-gpu/berth/internal/history/energy"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
 // openEnergy opens what was kept of the energy that devices and leases used.
 func (d *Daemon) openEnergy(o Options) {
-	options := joules.Options{
+	options := energy.Options{
 		Interval: func() time.Duration { return d.settings.load().Config.GPU.MonitorInterval }, Busy: d.busy, Label: d.labels.Service,
 	}
 	if o.ReadOnly {
-		d.energy = joules.New(options)
+		d.energy = energy.New(options)
 		return
 	}
-	kept, damage := joules.Open(filepath.Join(o.Settings.Config.Daemon.StateDir, energyName), options)
+	kept, damage := energy.Open(filepath.Join(o.Settings.Config.Daemon.StateDir, energyName), options)
 	d.energy = kept
 	d.tellDamage(damage)
 	var standing []*lease.Lease

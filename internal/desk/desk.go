@@ -19,7 +19,7 @@ import (
 	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/device/park"
 	"github.com/berth-gpu/berth/internal/health/monitor"
-	"github.com/berth-gpu/berth/internal/history/joules"
+	"github.com/berth-gpu/berth/internal/history/energy"
 	"github.com/berth-gpu/berth/internal/history/throughput"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
@@ -38,7 +38,7 @@ type Keepers struct {
 	Processes process.Table
 	Users     Users
 
-	Energy *joules.Keeper                    // what devices and leases used; nil: nobody measured
+	Energy *energy.Meters                    // what devices and leases used; nil: nobody measured
 	Price  func() (gpu.Opt[float64], string) // of a kilowatt-hour, as configured now, and its currency; nil: not set
 
 	Operations *throughput.Keeper // what services report
@@ -127,7 +127,7 @@ func New(k Keepers) *Desk {
 		k.Closures = noClosures{}
 	}
 	if k.Energy == nil {
-		k.Energy = joules.New(joules.Options{})
+		k.Energy = energy.New(energy.Options{})
 	}
 	if k.Price == nil {
 		k.Price = func() (gpu.Opt[float64], string) { return gpu.Opt[float64]{}, "" }

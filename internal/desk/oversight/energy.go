@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/history/joules"
+	"github.com/berth-gpu/berth/internal/history/energy"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/process/launch"
@@ -12,11 +12,11 @@ import (
 
 // Energy keeps how much energy devices and leases used.
 type Energy interface {
-	Observe(on gpu.Device, s *gpu.Sample, here []joules.Process)
+	Observe(on gpu.Device, s *gpu.Sample, here []energy.Process)
 	// Close returns what a lease used that is ending.
 	Close(fence uint64, at time.Time) gpu.Opt[gpu.Joules]
 	// Ended returns what a lease used that has ended.
-	Ended(l *lease.Lease, at time.Time) joules.Used
+	Ended(l *lease.Lease, at time.Time) energy.Used
 }
 
 // Bill adds to the event about the end of a lease how much energy it used.
@@ -34,8 +34,8 @@ func (o *Oversight) Bill(e gpu.Event) gpu.Event {
 // consumers returns the processes that the energy of a device belongs to: those
 // on the device and on its instances. Where the driver does not list processes,
 // the leases on the device stand for them.
-func (o *Oversight) consumers(on gpu.Device, processes []ledger.Process, listed bool) []joules.Process {
-	var all []joules.Process
+func (o *Oversight) consumers(on gpu.Device, processes []ledger.Process, listed bool) []energy.Process {
+	var all []energy.Process
 	seen := map[int]bool{}
 	add := func(uuid string, processes []ledger.Process) {
 		for _, p := range processes {
@@ -51,7 +51,7 @@ func (o *Oversight) consumers(on gpu.Device, processes []ledger.Process, listed 
 	add(on.UUID, processes)
 	if !listed && len(on.Instances) == 0 {
 		for _, h := range o.Book.Holdings(on.UUID) {
-			all = append(all, joules.Process{Lease: h.Lease})
+			all = append(all, energy.Process{Lease: h.Lease})
 		}
 	}
 	return all
@@ -59,15 +59,15 @@ func (o *Oversight) consumers(on gpu.Device, processes []ledger.Process, listed 
 
 // behind returns a process, or the leases that it works for: an MPS daemon works
 // for those that it enforces.
-func (o *Oversight) behind(uuid string, p ledger.Process) []joules.Process {
+func (o *Oversight) behind(uuid string, p ledger.Process) []energy.Process {
 	pid := p.Line[0].PID
 	if p.Lease != nil || !o.MPS.Serves(p.Line) {
-		return []joules.Process{{PID: pid, Lease: p.Lease}}
+		return []energy.Process{{PID: pid, Lease: p.Lease}}
 	}
-	var clients []joules.Process
+	var clients []energy.Process
 	for _, h := range o.Book.Holdings(uuid) {
 		if h.Lease.EnforcedBy == launch.MPS {
-			clients = append(clients, joules.Process{PID: pid, Lease: h.Lease})
+			clients = append(clients, energy.Process{PID: pid, Lease: h.Lease})
 		}
 	}
 	return clients

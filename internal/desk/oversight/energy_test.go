@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/history/joules"
+	"github.com/berth-gpu/berth/internal/history/energy"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/process/launch"
@@ -23,14 +23,14 @@ func TestConsumers(t *testing.T) {
 		processes []ledger.Process
 		listed    []gpu.Process
 		instances []string
-		want      []joules.Process
+		want      []energy.Process
 	}{
-		"a lease and a stranger": {[]ledger.Process{{Line: at(1), Lease: train.Lease}, {Line: at(2)}}, none, nil, []joules.Process{{PID: 1, Lease: train.Lease}, {PID: 2}}},
-		"a screen":               {[]ledger.Process{{Line: at(2), Kind: gpu.Graphics}}, none, nil, []joules.Process{{PID: 2}}},
-		"an MPS daemon":          {[]ledger.Process{{Line: at(99)}}, none, nil, []joules.Process{{PID: 99, Lease: served.Lease}}},
+		"a lease and a stranger": {[]ledger.Process{{Line: at(1), Lease: train.Lease}, {Line: at(2)}}, none, nil, []energy.Process{{PID: 1, Lease: train.Lease}, {PID: 2}}},
+		"a screen":               {[]ledger.Process{{Line: at(2), Kind: gpu.Graphics}}, none, nil, []energy.Process{{PID: 2}}},
+		"an MPS daemon":          {[]ledger.Process{{Line: at(99)}}, none, nil, []energy.Process{{PID: 99, Lease: served.Lease}}},
 		"nobody":                 {nil, none, nil, nil},
-		"the driver cannot tell": {nil, nil, nil, []joules.Process{{Lease: train.Lease}, {Lease: served.Lease}}},
-		"instances":              {[]ledger.Process{{Line: at(1), Lease: train.Lease}}, nil, []string{"MIG-1", "MIG-2"}, []joules.Process{{PID: 1, Lease: train.Lease}}},
+		"the driver cannot tell": {nil, nil, nil, []energy.Process{{Lease: train.Lease}, {Lease: served.Lease}}},
+		"instances":              {[]ledger.Process{{Line: at(1), Lease: train.Lease}}, nil, []string{"MIG-1", "MIG-2"}, []energy.Process{{PID: 1, Lease: train.Lease}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &world{holdings: []lease.Holding{train, served}, processes: c.processes}

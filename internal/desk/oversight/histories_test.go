@@ -27,7 +27,7 @@ import (
 	"github.com/berth-gpu/berth/internal/health/drains"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/health/thermal"
-	"github.com/berth-gpu/berth/internal/history/joules"
+	"github.com/berth-gpu/berth/internal/history/energy"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/process"
@@ -485,9 +485,9 @@ func (noArchive) Ended(*lease.Effect, gpu.MiB, gpu.Opt[gpu.Joules]) {}
 
 type noEnergy struct{}
 
-func (noEnergy) Observe(gpu.Device, *gpu.Sample, []joules.Process) {}
+func (noEnergy) Observe(gpu.Device, *gpu.Sample, []energy.Process) {}
 func (noEnergy) Close(uint64, time.Time) gpu.Opt[gpu.Joules]       { return gpu.Opt[gpu.Joules]{} }
-func (noEnergy) Ended(*lease.Lease, time.Time) joules.Used         { return joules.Used{} }
+func (noEnergy) Ended(*lease.Lease, time.Time) energy.Used         { return energy.Used{} }
 
 type noBatches struct{}
 

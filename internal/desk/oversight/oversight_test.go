@@ -13,7 +13,7 @@ import (
 	"github.com/berth-gpu/berth/internal/enforce/slowdown"
 	"github.com/berth-gpu/berth/internal/enforce/watchdog"
 	"github.com/berth-gpu/berth/internal/health/monitor"
-	"github.com/berth-gpu/berth/internal/history/joules"
+	"github.com/berth-gpu/berth/internal/history/energy"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/process"
@@ -33,11 +33,11 @@ type world struct {
 	told      []string
 	strangers []watchdog.Stranger
 	halt      *watchdog.Halt
-	consumers []joules.Process
+	consumers []energy.Process
 }
 
 func (w *world) oversight() *Oversight {
-	return New(Options{Book: w, Peaks: peaks{w}, Archive: archive{w}, Energy: energy{w}, Watchdog: w, MPS: w, Batches: batches{w}, Processes: w, Names: w})
+	return New(Options{Book: w, Peaks: peaks{w}, Archive: archive{w}, Energy: meters{w}, Watchdog: w, MPS: w, Batches: batches{w}, Processes: w, Names: w})
 }
 
 func (w *world) note(format string, args ...any) {
@@ -88,20 +88,20 @@ func (p peaks) Ended(l *lease.Lease, drew gpu.Opt[gpu.Watts], at time.Time) gpu.
 	return 7
 }
 
-type energy struct{ *world }
+type meters struct{ *world }
 
-func (e energy) Observe(on gpu.Device, s *gpu.Sample, here []joules.Process) {
-	e.world.consumers = here
+func (m meters) Observe(on gpu.Device, s *gpu.Sample, here []energy.Process) {
+	m.world.consumers = here
 }
-func (e energy) Close(fence uint64, at time.Time) gpu.Opt[gpu.Joules] {
+func (m meters) Close(fence uint64, at time.Time) gpu.Opt[gpu.Joules] {
 	if fence == 0 {
 		return gpu.Opt[gpu.Joules]{}
 	}
 	return gpu.Some(gpu.Joules(90))
 }
-func (e energy) Ended(l *lease.Lease, at time.Time) joules.Used {
-	e.note("energy: %s ended", l.ID)
-	return joules.Used{Joules: gpu.Some(gpu.Joules(90)), Watts: gpu.Some(gpu.Watts(300))}
+func (m meters) Ended(l *lease.Lease, at time.Time) energy.Used {
+	m.note("energy: %s ended", l.ID)
+	return energy.Used{Joules: gpu.Some(gpu.Joules(90)), Watts: gpu.Some(gpu.Watts(300))}
 }
 
 type archive struct{ *world }

@@ -18,8 +18,8 @@ import (
 	"github.com/berth-gpu/berth/internal/batch/runs"
 	"github.com/berth-gpu/berth/internal/enforce/throttle"
 	"github.com/berth-gpu/berth/internal/health/monitor"
+	"github.com/berth-gpu/berth/internal/history/energy"
 	"github.com/berth-gpu/berth/internal/history/hooks"
-	"github.com/berth-gpu/berth/internal/history/joules"
 	"github.com/berth-gpu/berth/internal/history/labels"
 	"github.com/berth-gpu/berth/internal/history/throughput"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
@@ -32,7 +32,7 @@ type Sources struct {
 	Ledger   func() *ledger.Ledger
 	Batches  func() []runs.Total
 	Services func() []throughput.Total
-	Energy   func() *joules.Keeper // nil: nobody measured
+	Energy   func() *energy.Meters // nil: nobody measured
 	Paced    func() []Paced        // nil: nothing is ever paced
 	Parking  func() Parking        // nil: nothing is ever parked
 	Idle     func() int            // leases that are idle now; nil: nobody looks

@@ -21,8 +21,8 @@ import (
 	"github.com/berth-gpu/berth/internal/health/heat"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/health/thermal"
+	"github.com/berth-gpu/berth/internal/history/energy"
 	"github.com/berth-gpu/berth/internal/history/hooks"
-	"github.com/berth-gpu/berth/internal/history/joules"
 	"github.com/berth-gpu/berth/internal/history/labels"
 	"github.com/berth-gpu/berth/internal/history/throughput"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -85,13 +85,13 @@ func writing(t testing.TB, watching bool, log journal.Journal) (*Exporter, *ledg
 		{Service: "embedder", GPU: "GPU-a", Count: 40, Latency: api.Latency{Bounds: []float64{0.1, 1}, Counts: []uint64{30, 0, 0}, Sum: 1.5}},
 		{Service: "other", Count: 3},
 	}
-	used := joules.New(joules.Options{})
-	working := joules.Process{PID: 1, Lease: &lease.Lease{Fence: 1, Holder: lease.Holder{Service: "embedder"}}}
+	used := energy.New(energy.Options{})
+	working := energy.Process{PID: 1, Lease: &lease.Lease{Fence: 1, Holder: lease.Holder{Service: "embedder"}}}
 	for second := range 3 {
-		used.Observe(gpu.Device{UUID: "GPU-a", PowerLimit: gpu.Some(gpu.Watts(300))}, &gpu.Sample{Time: time.Unix(int64(second), 0), Power: gpu.Some(gpu.Watts(130))}, []joules.Process{working})
+		used.Observe(gpu.Device{UUID: "GPU-a", PowerLimit: gpu.Some(gpu.Watts(300))}, &gpu.Sample{Time: time.Unix(int64(second), 0), Power: gpu.Some(gpu.Watts(130))}, []energy.Process{working})
 	}
 	return New(Sources{
-		Energy: func() *joules.Keeper { return used },
+		Energy: func() *energy.Meters { return used },
 		Paced:  func() []Paced { return []Paced{{GPUs: []string{"GPU-a"}, Share: 0.5, Measured: gpu.Some(0.52)}} },
 		Parking: func() Parking {
 			return Parking{

@@ -1,5 +1,8 @@
 // Package energy works out how much energy a device used, and who used it.
 //
+// A Meter counts for one device, without a clock and without I/O. Meters keeps
+// one for each device, in a file.
+//
 // A driver that counts energy is believed, but reading its counter takes
 // milliseconds, so it is read rarely. Between two readings, the package adds up
 // the power of the samples, and at the next reading it corrects the sum. A device
@@ -9,8 +12,6 @@
 // Amounts are whole microjoules. So what the leases used, what processes under no
 // lease used, and what the device would have used without any of them add up to
 // the energy of the device exactly.
-//
-// Pure: no clock, no I/O.
 package energy
 
 import (

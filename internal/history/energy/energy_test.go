@@ -33,20 +33,20 @@ func without(r Reading) Reading {
 }
 
 // whole checks that the parts of a device add up.
-func whole(t interface{ Errorf(string, ...any) }, d *Device) {
+func whole(t interface{ Errorf(string, ...any) }, d *Meter) {
 	if sum := d.Idle + d.Others + d.Leases; sum != d.Total {
 		t.Errorf("the parts add up to %d µJ, and the whole is %d µJ", sum, d.Total)
 	}
 }
 
 // joules rounds for tables.
-func joules(d *Device) [4]float64 {
+func joules(d *Meter) [4]float64 {
 	r := func(a Amount) float64 { return math.Round(float64(a.Joules())) }
 	return [4]float64{r(d.Total), r(d.Idle), r(d.Others), r(d.Leases)}
 }
 
 // idled returns a device that has learned that it draws 100 W by itself.
-func idled() *Device { return &Device{Baseline: Baseline{Watts: 100, Empty: true}} }
+func idled() *Meter { return &Meter{Baseline: Baseline{Watts: 100, Empty: true}} }
 
 func TestSplit(t *testing.T) {
 	one, two := Shares{1: 1}, Shares{1: 3, 2: 1}
@@ -153,7 +153,7 @@ func TestLeave(t *testing.T) {
 }
 
 func TestBaseline(t *testing.T) {
-	d := &Device{}
+	d := &Meter{}
 	second := 0.0
 	run := func(seconds int, watts gpu.Watts, shares Shares) gpu.Watts {
 		for range seconds {
@@ -233,7 +233,7 @@ func TestPartsAddUp(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				again := &Device{}
+				again := &Meter{}
 				if err := json.Unmarshal(text, again); err != nil {
 					t.Fatal(err)
 				}

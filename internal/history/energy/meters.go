@@ -1,12 +1,4 @@
-// Package joules keeps how much energy devices and leases used, and for whom,
-// across restarts.
-//
-// Package energy works it out; this package remembers it.
-//
-// It learns from the samples of the monitor and asks the driver for one thing
-// only: what each process had of a device, while processes of several leases are
-// on it.
-package joules
+package energy
 
 import (
 	"cmp"
@@ -19,7 +11,6 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
-	"github.com/berth-gpu/berth/internal/history/energy"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
@@ -49,7 +40,7 @@ type Used struct {
 	Watts  gpu.Opt[gpu.Watts]  // on each device, on average, above what the device draws by itself, while it worked
 }
 
-// Options are what a Keeper is made from. All may be missing.
+// Options are what Meters are made from. All may be missing.
 type Options struct {
 	// Interval returns the time from one sample to the next.
 	Interval func() time.Duration
@@ -59,8 +50,13 @@ type Options struct {
 	Label func(service, user string) string
 }
 
-// Keeper keeps the energy of devices and leases. Use New or Open to make one.
-type Keeper struct {
+// Meters keeps how much energy devices and leases used, and for whom, across
+// restarts. Use New or Open to make one.
+//
+// It learns from the samples of the monitor and asks the driver for one thing
+// only: what each process had of a device, while processes of several leases are
+// on it.
+type Meters struct {
 	Options
 	path    string        // empty: it is not kept
 	divided chan struct{} // has room for one: somebody should ask how a device is divided
@@ -69,14 +65,14 @@ type Keeper struct {
 	devices  map[string]*unit
 	leases   map[uint64]*use // those that stand, by fence
 	gone     []ended         // the leases that ended last, the newest at the end
-	accounts map[Account]energy.Amount
+	accounts map[Account]Amount
 	perUser  map[string]int // accounts
-	services map[string]energy.Amount
+	services map[string]Amount
 }
 
 // unit is a device, and what was last known about its processes.
 type unit struct {
-	energy.Device
+	Meter
 	busy  device.Busy
 	asked time.Time          // when the driver was last asked for busy
 	draws map[uint64]float64 // watts above idle that each lease drew lately, by fence
@@ -90,60 +86,60 @@ type ended struct {
 
 // use is what a lease has used.
 type use struct {
-	ID      string        `json:"id"`
-	Account Account       `json:"account"`
-	Energy  energy.Amount `json:"energy_uj"`
-	Work    energy.Amount `json:"work_uj"` // while the device worked
-	Seconds float64       `json:"work_seconds"`
+	ID      string  `json:"id"`
+	Account Account `json:"account"`
+	Energy  Amount  `json:"energy_uj"`
+	Work    Amount  `json:"work_uj"` // while the device worked
+	Seconds float64 `json:"work_seconds"`
 
 	devices []string
 }
 
-// New returns a keeper that knows nothing and is kept in no file.
-func New(o Options) *Keeper {
+// New returns Meters that know nothing and are kept in no file.
+func New(o Options) *Meters {
 	if o.Interval == nil {
 		o.Interval = func() time.Duration { return time.Second }
 	}
 	if o.Label == nil {
 		o.Label = func(service, _ string) string { return service }
 	}
-	return &Keeper{
+	return &Meters{
 		Options: o, divided: make(chan struct{}, 1), devices: map[string]*unit{}, leases: map[uint64]*use{},
-		accounts: map[Account]energy.Amount{}, perUser: map[string]int{}, services: map[string]energy.Amount{},
+		accounts: map[Account]Amount{}, perUser: map[string]int{}, services: map[string]Amount{},
 	}
 }
 
 // gap returns the longest time between two samples that leaves no gap.
-func (k *Keeper) gap() time.Duration { return 3*k.Interval() + 3*time.Second }
+func (ms *Meters) gap() time.Duration { return 3*ms.Interval() + 3*time.Second }
 
 // Observe takes in a sample of a device, and the processes on it and on its
 // instances. An instance has no energy of its own: it is part of its device.
-func (k *Keeper) Observe(on gpu.Device, s *gpu.Sample, here []Process) {
+func (ms *Meters) Observe(on gpu.Device, s *gpu.Sample, here []Process) {
 	if on.Parent != "" {
 		return
 	}
-	gap := k.gap() // before the lock: it is somebody else's
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	u := k.devices[on.UUID]
+	gap := ms.gap() // before the lock: it is somebody else's
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	u := ms.devices[on.UUID]
 	if u == nil {
 		u = &unit{}
-		k.devices[on.UUID] = u
+		ms.devices[on.UUID] = u
 	}
 	if s.Time.Equal(u.Last.At) {
 		return // the device did not answer: this sample was here before
 	}
 	elapsed := min(s.Time.Sub(u.Last.At), gap).Seconds()
-	parties := k.parties(on.UUID, here)
-	booking := u.Observe(energy.Reading{
+	parties := ms.parties(on.UUID, here)
+	booking := u.Observe(Reading{
 		At: s.Time, Power: s.Power, Most: on.PowerLimit.Or(0), Gap: gap, Shares: u.shares(s, parties),
 		Counter: joulesOf(s.Energy), CounterAt: s.SlowTime,
 	})
-	k.credit(booking, elapsed, s.Utilization.Or(1) > 0)
+	ms.credit(booking, elapsed, s.Utilization.Or(1) > 0)
 	u.draw(booking, elapsed)
-	if len(parties) > 1 && k.Busy != nil && s.Time.Sub(u.asked) >= askEvery {
+	if len(parties) > 1 && ms.Busy != nil && s.Time.Sub(u.asked) >= askEvery {
 		select {
-		case k.divided <- struct{}{}:
+		case ms.divided <- struct{}{}:
 		default: // it is going to be asked anyway
 		}
 	}
@@ -157,13 +153,13 @@ func joulesOf(counter gpu.Opt[float64]) gpu.Opt[gpu.Joules] {
 }
 
 // parties returns the processes of each party on a device. The caller holds mu.
-func (k *Keeper) parties(uuid string, here []Process) map[energy.Party][]int {
-	parties := map[energy.Party][]int{}
+func (ms *Meters) parties(uuid string, here []Process) map[Party][]int {
+	parties := map[Party][]int{}
 	for _, p := range here {
-		party := energy.Others
-		if p.Lease != nil && !k.left(p.Lease.Fence).Known() {
-			party = energy.Party(p.Lease.Fence)
-			k.meet(p.Lease, uuid)
+		party := Others
+		if p.Lease != nil && !ms.left(p.Lease.Fence).Known() {
+			party = Party(p.Lease.Fence)
+			ms.meet(p.Lease, uuid)
 		}
 		parties[party] = append(parties[party], p.PID)
 	}
@@ -171,11 +167,11 @@ func (k *Keeper) parties(uuid string, here []Process) map[energy.Party][]int {
 }
 
 // meet remembers a lease whose processes are on a device. The caller holds mu.
-func (k *Keeper) meet(l *lease.Lease, uuid string) {
-	u := k.leases[l.Fence]
+func (ms *Meters) meet(l *lease.Lease, uuid string) {
+	u := ms.leases[l.Fence]
 	if u == nil {
-		u = &use{ID: l.ID, Account: k.account(Account{User: l.Holder.User, Service: l.Holder.Service, Name: l.Holder.Name})}
-		k.leases[l.Fence] = u
+		u = &use{ID: l.ID, Account: ms.account(Account{User: l.Holder.User, Service: l.Holder.Service, Name: l.Holder.Name})}
+		ms.leases[l.Fence] = u
 	}
 	if !slices.Contains(u.devices, uuid) {
 		u.devices = append(u.devices, uuid)
@@ -185,27 +181,27 @@ func (k *Keeper) meet(l *lease.Lease, uuid string) {
 // account returns the account that energy is booked to. A user who makes up more
 // names than fit has the rest in one account, and so have all users together. The
 // caller holds mu.
-func (k *Keeper) account(a Account) Account {
-	_, known := k.accounts[a]
+func (ms *Meters) account(a Account) Account {
+	_, known := ms.accounts[a]
 	switch {
 	case known:
 		return a
-	case k.perUser[a.User] >= mostPerUser:
+	case ms.perUser[a.User] >= mostPerUser:
 		a = Account{User: a.User}
-	case len(k.accounts) >= mostAccounts:
+	case len(ms.accounts) >= mostAccounts:
 		a = Account{}
 	}
-	if _, known := k.accounts[a]; !known {
-		k.accounts[a] = 0
-		k.perUser[a.User]++
+	if _, known := ms.accounts[a]; !known {
+		ms.accounts[a] = 0
+		ms.perUser[a.User]++
 	}
 	return a
 }
 
 // credit adds what leases used in some seconds. The caller holds mu.
-func (k *Keeper) credit(booking energy.Booking, seconds float64, working bool) {
+func (ms *Meters) credit(booking Booking, seconds float64, working bool) {
 	for fence, amount := range booking {
-		u := k.leases[fence]
+		u := ms.leases[fence]
 		if u == nil {
 			continue // the device has it in the sum of its leases
 		}
@@ -214,8 +210,8 @@ func (k *Keeper) credit(booking energy.Booking, seconds float64, working bool) {
 			u.Work += amount
 			u.Seconds += seconds
 		}
-		k.accounts[u.Account] += amount
-		k.services[k.Label(u.Account.Service, u.Account.User)] += amount
+		ms.accounts[u.Account] += amount
+		ms.services[ms.Label(u.Account.Service, u.Account.User)] += amount
 	}
 }
 
@@ -223,7 +219,7 @@ func (k *Keeper) credit(booking energy.Booking, seconds float64, working bool) {
 const lately = 10
 
 // draw notes what leases drew in some seconds.
-func (u *unit) draw(booking energy.Booking, seconds float64) {
+func (u *unit) draw(booking Booking, seconds float64) {
 	if seconds <= 0 {
 		return
 	}
@@ -242,10 +238,10 @@ func (u *unit) draw(booking energy.Booking, seconds float64) {
 
 // Draw returns what a lease drew lately of a device, above what the device draws
 // by itself; absent if that is not known.
-func (k *Keeper) Draw(fence uint64, uuid string) gpu.Opt[gpu.Watts] {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if u := k.devices[uuid]; u != nil {
+func (ms *Meters) Draw(fence uint64, uuid string) gpu.Opt[gpu.Watts] {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	if u := ms.devices[uuid]; u != nil {
 		if watts, known := u.draws[fence]; known {
 			return gpu.Some(gpu.Watts(watts))
 		}
@@ -255,55 +251,55 @@ func (k *Keeper) Draw(fence uint64, uuid string) gpu.Opt[gpu.Watts] {
 
 // Lease returns what a lease has used up to now, or until it ended a moment ago;
 // absent if nothing was measured.
-func (k *Keeper) Lease(fence uint64) gpu.Opt[gpu.Joules] {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if u := k.leases[fence]; u != nil {
+func (ms *Meters) Lease(fence uint64) gpu.Opt[gpu.Joules] {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	if u := ms.leases[fence]; u != nil {
 		return u.joules()
 	}
-	return k.left(fence)
+	return ms.left(fence)
 }
 
 // left returns what a lease used that has just ended; absent if it is not one.
 // The caller holds mu.
-func (k *Keeper) left(fence uint64) gpu.Opt[gpu.Joules] {
-	if i := slices.IndexFunc(k.gone, func(e ended) bool { return e.fence == fence }); i >= 0 {
-		return gpu.Some(k.gone[i].used)
+func (ms *Meters) left(fence uint64) gpu.Opt[gpu.Joules] {
+	if i := slices.IndexFunc(ms.gone, func(e ended) bool { return e.fence == fence }); i >= 0 {
+		return gpu.Some(ms.gone[i].used)
 	}
 	return gpu.Opt[gpu.Joules]{}
 }
 
 // Close returns what a lease that is ending used, up to this moment. Its energy
 // does not change any more.
-func (k *Keeper) Close(fence uint64, at time.Time) gpu.Opt[gpu.Joules] {
-	gap := k.gap()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	u := k.leases[fence]
+func (ms *Meters) Close(fence uint64, at time.Time) gpu.Opt[gpu.Joules] {
+	gap := ms.gap()
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	u := ms.leases[fence]
 	if u == nil {
 		return gpu.Opt[gpu.Joules]{}
 	}
 	for _, uuid := range u.devices {
-		seconds := at.Sub(k.devices[uuid].Last.At).Seconds()
-		k.credit(k.devices[uuid].Leave(fence, at, gap), max(seconds, 0), true)
+		seconds := at.Sub(ms.devices[uuid].Last.At).Seconds()
+		ms.credit(ms.devices[uuid].Leave(fence, at, gap), max(seconds, 0), true)
 	}
 	u.devices = nil
-	if !k.left(fence).Known() {
-		k.gone = append(k.gone, ended{fence, u.Energy.Joules()})
-		k.gone = k.gone[max(len(k.gone)-mostGone, 0):]
+	if !ms.left(fence).Known() {
+		ms.gone = append(ms.gone, ended{fence, u.Energy.Joules()})
+		ms.gone = ms.gone[max(len(ms.gone)-mostGone, 0):]
 	}
 	return u.joules()
 }
 
 // Ended returns what a lease used that has ended, and forgets the lease.
-func (k *Keeper) Ended(l *lease.Lease, at time.Time) Used {
-	used := Used{Joules: k.Close(l.Fence, at)}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if u := k.leases[l.Fence]; u != nil && u.Seconds >= leastWork {
+func (ms *Meters) Ended(l *lease.Lease, at time.Time) Used {
+	used := Used{Joules: ms.Close(l.Fence, at)}
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	if u := ms.leases[l.Fence]; u != nil && u.Seconds >= leastWork {
 		used.Watts = gpu.Some(gpu.Watts(float64(u.Work.Joules()) / u.Seconds))
 	}
-	delete(k.leases, l.Fence)
+	delete(ms.leases, l.Fence)
 	return used
 }
 
@@ -320,11 +316,11 @@ type Device struct {
 }
 
 // Devices returns every device of which something was measured, by UUID.
-func (k *Keeper) Devices() []Device {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (ms *Meters) Devices() []Device {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
 	list := []Device{}
-	for uuid, u := range k.devices {
+	for uuid, u := range ms.devices {
 		if u.Total == 0 && !u.Last.Power.Known() && !u.Counted {
 			continue
 		}
@@ -344,11 +340,11 @@ type Share struct {
 }
 
 // Accounts returns for whom leases used energy, the most first.
-func (k *Keeper) Accounts() []Share {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	list := make([]Share, 0, len(k.accounts))
-	for a, amount := range k.accounts {
+func (ms *Meters) Accounts() []Share {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	list := make([]Share, 0, len(ms.accounts))
+	for a, amount := range ms.accounts {
 		if amount > 0 {
 			list = append(list, Share{a, amount.Joules()})
 		}
@@ -361,11 +357,11 @@ func (k *Keeper) Accounts() []Share {
 
 // Services returns what leases used since the daemon started, by the label of
 // their service.
-func (k *Keeper) Services() map[string]gpu.Joules {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	sums := make(map[string]gpu.Joules, len(k.services))
-	for label, amount := range k.services {
+func (ms *Meters) Services() map[string]gpu.Joules {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	sums := make(map[string]gpu.Joules, len(ms.services))
+	for label, amount := range ms.services {
 		sums[label] = amount.Joules()
 	}
 	return sums

@@ -1,11 +1,10 @@
-package joules
+package energy
 
 import (
 	"context"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/history/energy"
 )
 
 const (
@@ -20,7 +19,7 @@ const (
 
 // shares returns how a device is divided. A party that is alone has all of it.
 // Several have what the driver says; where it says nothing, all have the same.
-func (u *unit) shares(s *gpu.Sample, parties map[energy.Party][]int) energy.Shares {
+func (u *unit) shares(s *gpu.Sample, parties map[Party][]int) Shares {
 	if len(parties) > 1 {
 		if age := s.Time.Sub(u.busy.Until); age >= 0 && age <= believed {
 			if shares := divide(parties, u.busy.Shares); len(shares) > 0 {
@@ -32,7 +31,7 @@ func (u *unit) shares(s *gpu.Sample, parties map[energy.Party][]int) energy.Shar
 			}
 		}
 	}
-	alike := energy.Shares{}
+	alike := Shares{}
 	for party := range parties {
 		alike[party] = 1
 	}
@@ -40,8 +39,8 @@ func (u *unit) shares(s *gpu.Sample, parties map[energy.Party][]int) energy.Shar
 }
 
 // divide returns what the processes of each party had; empty if none had any.
-func divide(parties map[energy.Party][]int, had map[int]gpu.Percent) energy.Shares {
-	shares := energy.Shares{}
+func divide(parties map[Party][]int, had map[int]gpu.Percent) Shares {
+	shares := Shares{}
 	for party, pids := range parties {
 		for _, pid := range pids {
 			if share := float64(had[pid]); share > 0 {
@@ -53,24 +52,24 @@ func divide(parties map[energy.Party][]int, had map[int]gpu.Percent) energy.Shar
 }
 
 // ask asks every device that is divided what its processes had of it.
-func (k *Keeper) ask(ctx context.Context, now time.Time) {
-	for uuid, since := range k.due(now) {
-		busy, err := k.Busy(ctx, uuid, since)
+func (ms *Meters) ask(ctx context.Context, now time.Time) {
+	for uuid, since := range ms.due(now) {
+		busy, err := ms.Busy(ctx, uuid, since)
 		if err != nil {
 			continue // a device that cannot tell is divided by the next best
 		}
-		k.mu.Lock()
-		k.devices[uuid].busy = busy
-		k.mu.Unlock()
+		ms.mu.Lock()
+		ms.devices[uuid].busy = busy
+		ms.mu.Unlock()
 	}
 }
 
 // due returns the devices to ask, and since when.
-func (k *Keeper) due(now time.Time) map[string]time.Time {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (ms *Meters) due(now time.Time) map[string]time.Time {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
 	due := map[string]time.Time{}
-	for uuid, u := range k.devices {
+	for uuid, u := range ms.devices {
 		if len(u.Last.Shares) > 1 && now.Sub(u.asked) >= askEvery {
 			due[uuid] = now.Add(-askEvery)
 			u.asked = now

@@ -1,4 +1,4 @@
-package joules
+package energy
 
 import (
 	"context"
@@ -18,10 +18,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
-var (
-	noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
-	card = gpu.Device{UUID: "GPU-a", PowerLimit: gpu.Some(gpu.Watts(700))}
-)
+var card = gpu.Device{UUID: "GPU-a", PowerLimit: gpu.Some(gpu.Watts(700))}
 
 func held(fence uint64, user, service, name string) *lease.Lease {
 	return &lease.Lease{ID: fmt.Sprint("lease-", fence), Fence: fence, Holder: lease.Holder{User: user, Service: service, Name: name}, Parts: []lease.Part{{GPU: "GPU-a"}}}
@@ -32,9 +29,9 @@ func second(s int, watts gpu.Watts) *gpu.Sample {
 	return &gpu.Sample{Time: noon.Add(time.Duration(s) * time.Second), Power: gpu.Some(watts), Utilization: gpu.Some(gpu.Percent(90))}
 }
 
-// idle lets a keeper learn that the card draws 100 W by itself, and returns the
+// idle lets Meters learn that the card draws 100 W by itself, and returns the
 // next second.
-func idle(k *Keeper) int {
+func idle(k *Meters) int {
 	for s := range 21 {
 		k.Observe(card, second(s, 100), nil)
 	}
@@ -44,7 +41,7 @@ func idle(k *Keeper) int {
 func rounded(j gpu.Joules) gpu.Joules { return gpu.Joules(math.Round(float64(j))) }
 
 // sum checks that the parts of the only device add up, and returns it.
-func sum(t *testing.T, k *Keeper) Device {
+func sum(t *testing.T, k *Meters) Device {
 	t.Helper()
 	all := k.Devices()
 	if len(all) != 1 {

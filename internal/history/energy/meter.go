@@ -7,12 +7,12 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Device accounts for the energy of one device. The zero value has measured
+// Meter accounts for the energy of one device. The zero value has measured
 // nothing yet. It can be written as JSON and read back to go on after a restart.
 //
 // None of its sums ever gets smaller. Where the counter of the driver shows that
-// too much was booked, Device books nothing until that is made up for.
-type Device struct {
+// too much was booked, Meter books nothing until that is made up for.
+type Meter struct {
 	Total  Amount `json:"total_uj"`
 	Idle   Amount `json:"idle_uj"`
 	Others Amount `json:"others_uj"`
@@ -24,8 +24,8 @@ type Device struct {
 
 	Baseline Baseline `json:"baseline"`
 
-	Last    point  `json:"last"`
-	Counter ledger `json:"counter"`
+	Last    point      `json:"last"`
+	Counter comparison `json:"counter"`
 }
 
 // point is a moment up to which energy is booked.
@@ -37,7 +37,7 @@ type point struct {
 
 // ledger compares what is booked with the counter of the driver, from one
 // reading of the counter to the next.
-type ledger struct {
+type comparison struct {
 	Known   bool             `json:"known"`
 	Joules  float64          `json:"joules"`           // the last reading
 	At      time.Time        `json:"at"`               // when it was read
@@ -66,61 +66,61 @@ type Reading struct {
 type Booking map[uint64]Amount
 
 // Observe takes in a reading and returns what leases used since the last one.
-func (d *Device) Observe(r Reading) Booking {
+func (m *Meter) Observe(r Reading) Booking {
 	r.Shares = r.Shares.clean()
 	next := point{At: r.At, Power: plausible(r.Power, r.Most), Shares: r.Shares}
 	booking := Booking{}
-	switch elapsed := r.At.Sub(d.Last.At); {
-	case d.Last.At.IsZero():
-		d.Since = r.At
+	switch elapsed := r.At.Sub(m.Last.At); {
+	case m.Last.At.IsZero():
+		m.Since = r.At
 	case elapsed <= 0 && -elapsed <= r.Gap: // a lease ended after this was measured, and up to there all is booked
 		return booking
 	case elapsed <= 0: // somebody set the clock back: nobody knows how long it was
-		d.Baseline.pause()
-		d.forgetCounter()
+		m.Baseline.pause()
+		m.forgetCounter()
 	default:
 		gap := elapsed > r.Gap
-		shares := mean(d.Last.Shares, r.Shares)
+		shares := mean(m.Last.Shares, r.Shares)
 		if gap {
-			shares = throughout(d.Last.Shares, r.Shares)
+			shares = throughout(m.Last.Shares, r.Shares)
 		}
 		end := next.Power
-		if gap || !d.Last.Power.Known() {
+		if gap || !m.Last.Power.Known() {
 			end = gpu.Opt[gpu.Watts]{}
 		}
-		if joules, fresh := d.fresh(r); fresh {
+		if joules, fresh := m.fresh(r); fresh {
 			at := r.CounterAt
-			if at.After(r.At) || !at.After(d.Last.At) {
+			if at.After(r.At) || !at.After(m.Last.At) {
 				at = r.At
 			}
-			d.advance(at, between(d.Last, point{At: r.At, Power: end}, at), shares, r.Most, booking)
-			d.settle(joules, r.CounterAt, r.Most, booking)
+			m.advance(at, between(m.Last, point{At: r.At, Power: end}, at), shares, r.Most, booking)
+			m.settle(joules, r.CounterAt, r.Most, booking)
 		}
-		d.advance(r.At, end, shares, r.Most, booking)
+		m.advance(r.At, end, shares, r.Most, booking)
 	}
-	if joules, fresh := d.fresh(r); fresh {
-		d.begin(joules, r.CounterAt)
+	if joules, fresh := m.fresh(r); fresh {
+		m.begin(joules, r.CounterAt)
 	}
-	d.Last = next
+	m.Last = next
 	return booking
 }
 
 // Leave books what was used up to the end of a lease, and takes the lease off the
 // device. Since the last reading, the device is taken to have drawn the same power.
-func (d *Device) Leave(fence uint64, at time.Time, longest time.Duration) Booking {
+func (m *Meter) Leave(fence uint64, at time.Time, longest time.Duration) Booking {
 	booking := Booking{}
 	party := Party(fence)
-	if elapsed := at.Sub(d.Last.At); elapsed > 0 && elapsed <= longest && d.Last.Power.Known() {
-		d.advance(at, d.Last.Power, d.Last.Shares, 0, booking)
+	if elapsed := at.Sub(m.Last.At); elapsed > 0 && elapsed <= longest && m.Last.Power.Known() {
+		m.advance(at, m.Last.Power, m.Last.Shares, 0, booking)
 	}
-	delete(d.Last.Shares, party)
-	if late, any := d.Counter.Booked[party]; any { // what the counter shows later cannot be put down to it any more
-		delete(d.Counter.Booked, party)
-		d.Counter.Booked[Others] += late
+	delete(m.Last.Shares, party)
+	if late, any := m.Counter.Booked[party]; any { // what the counter shows later cannot be put down to it any more
+		delete(m.Counter.Booked, party)
+		m.Counter.Booked[Others] += late
 	}
-	if late, any := d.Counter.Unseen[party]; any {
-		delete(d.Counter.Unseen, party)
-		d.Counter.Unseen[Others] += late
+	if late, any := m.Counter.Unseen[party]; any {
+		delete(m.Counter.Unseen, party)
+		m.Counter.Unseen[Others] += late
 	}
 	return booking
 }
@@ -155,121 +155,121 @@ func between(a, b point, at time.Time) gpu.Opt[gpu.Watts] {
 
 // advance books from the last point to another one. It leaves the shares of the
 // last point as they are.
-func (d *Device) advance(to time.Time, power gpu.Opt[gpu.Watts], shares Shares, most gpu.Watts, booking Booking) {
-	seconds := to.Sub(d.Last.At).Seconds()
+func (m *Meter) advance(to time.Time, power gpu.Opt[gpu.Watts], shares Shares, most gpu.Watts, booking Booking) {
+	seconds := to.Sub(m.Last.At).Seconds()
 	if seconds <= 0 {
 		return
 	}
-	start, known := d.Last.Power.Get()
+	start, known := m.Last.Power.Get()
 	end, known2 := power.Get()
-	d.Last.At, d.Last.Power = to, power
-	d.Counter.Seconds += seconds
+	m.Last.At, m.Last.Power = to, power
+	m.Counter.Seconds += seconds
 	if !known || !known2 {
-		d.pass(seconds, shares)
+		m.pass(seconds, shares)
 		return
 	}
 	watts := (start + end) / 2
-	d.Baseline.learn(watts, seconds, len(shares) == 0, most)
+	m.Baseline.learn(watts, seconds, len(shares) == 0, most)
 	amount := Of(gpu.Joules(float64(watts) * seconds))
-	withheld := min(amount, d.Counter.Owed)
-	d.Counter.Owed -= withheld
-	d.book(amount-withheld, seconds, shares, booking)
+	withheld := min(amount, m.Counter.Owed)
+	m.Counter.Owed -= withheld
+	m.book(amount-withheld, seconds, shares, booking)
 }
 
 // pass notes time in which nobody measured the power.
-func (d *Device) pass(seconds float64, shares Shares) {
-	d.Baseline.pause()
-	if !d.Counter.Known {
-		d.Unmeasured += seconds
+func (m *Meter) pass(seconds float64, shares Shares) {
+	m.Baseline.pause()
+	if !m.Counter.Known {
+		m.Unmeasured += seconds
 		return
 	}
-	d.Counter.Dark += seconds
+	m.Counter.Dark += seconds
 	if len(shares) == 0 {
 		shares = Shares{Idle: 1}
 	}
-	if d.Counter.Unseen == nil {
-		d.Counter.Unseen = Shares{}
+	if m.Counter.Unseen == nil {
+		m.Counter.Unseen = Shares{}
 	}
 	for p, share := range shares {
-		d.Counter.Unseen[p] += share * seconds
+		m.Counter.Unseen[p] += share * seconds
 	}
 }
 
 // book divides an amount: what the device draws by itself is Idle, and the rest
 // belongs to whoever was there.
-func (d *Device) book(amount Amount, seconds float64, shares Shares, booking Booking) {
-	idle := min(amount, Of(gpu.Joules(float64(d.Baseline.Watts)*seconds)))
-	d.enter(Idle, idle, booking)
+func (m *Meter) book(amount Amount, seconds float64, shares Shares, booking Booking) {
+	idle := min(amount, Of(gpu.Joules(float64(m.Baseline.Watts)*seconds)))
+	m.enter(Idle, idle, booking)
 	for party, part := range split(amount-idle, shares) {
-		d.enter(party, part, booking)
+		m.enter(party, part, booking)
 	}
 }
 
 // enter adds an amount to a party.
-func (d *Device) enter(party Party, amount Amount, booking Booking) {
-	if amount <= 0 || d.Total > Of(mostJoules)-amount {
+func (m *Meter) enter(party Party, amount Amount, booking Booking) {
+	if amount <= 0 || m.Total > Of(mostJoules)-amount {
 		return
 	}
-	d.Total += amount
+	m.Total += amount
 	switch party {
 	case Idle:
-		d.Idle += amount
+		m.Idle += amount
 	case Others:
-		d.Others += amount
+		m.Others += amount
 	default:
-		d.Leases += amount
+		m.Leases += amount
 		booking[uint64(party)] += amount
 	}
-	if d.Counter.Known {
-		if d.Counter.Booked == nil {
-			d.Counter.Booked = map[Party]Amount{}
+	if m.Counter.Known {
+		if m.Counter.Booked == nil {
+			m.Counter.Booked = map[Party]Amount{}
 		}
-		d.Counter.Booked[party] += amount
+		m.Counter.Booked[party] += amount
 	}
 }
 
 // fresh returns the reading of the counter, if it is a new one.
-func (d *Device) fresh(r Reading) (joules float64, fresh bool) {
+func (m *Meter) fresh(r Reading) (joules float64, fresh bool) {
 	value, known := r.Counter.Get()
 	joules = float64(value)
 	if !known || !(joules >= 0 && joules <= mostJoules) {
 		return 0, false
 	}
-	return joules, !d.Counter.Known || !r.CounterAt.Equal(d.Counter.At)
+	return joules, !m.Counter.Known || !r.CounterAt.Equal(m.Counter.At)
 }
 
 // begin counts from a reading of the counter on.
-func (d *Device) begin(joules float64, at time.Time) {
-	d.Counter = ledger{Known: true, Joules: joules, At: at, Ahead: d.Counter.Owed, Owed: d.Counter.Owed}
-	d.Counted = true
+func (m *Meter) begin(joules float64, at time.Time) {
+	m.Counter = comparison{Known: true, Joules: joules, At: at, Ahead: m.Counter.Owed, Owed: m.Counter.Owed}
+	m.Counted = true
 }
 
 // forgetCounter stops comparing with the counter until the next reading.
-func (d *Device) forgetCounter() {
-	d.Unmeasured += d.Counter.Dark
-	d.Counter = ledger{}
+func (m *Meter) forgetCounter() {
+	m.Unmeasured += m.Counter.Dark
+	m.Counter = comparison{}
 }
 
 // settle makes what is booked equal to what the driver counted since its last
 // reading. A counter that went back, or further than the device can draw, was
 // reset: it counts from now on.
-func (d *Device) settle(joules float64, at time.Time, most gpu.Watts, booking Booking) {
-	c := d.Counter
+func (m *Meter) settle(joules float64, at time.Time, most gpu.Watts, booking Booking) {
+	c := m.Counter
 	counted := joules - c.Joules
 	switch {
 	case !c.Known:
 	case counted < 0 || counted > possible(c.Seconds, most):
-		d.forgetCounter()
+		m.forgetCounter()
 	default:
 		var booked Amount
 		for _, amount := range c.Booked {
 			booked += amount
 		}
 		missing := Of(gpu.Joules(counted)) - booked - c.Ahead
-		d.correct(max(missing, 0), booking)
-		d.Counter.Owed = max(-missing, 0)
+		m.correct(max(missing, 0), booking)
+		m.Counter.Owed = max(-missing, 0)
 	}
-	d.begin(joules, at)
+	m.begin(joules, at)
 }
 
 // possible returns how many joules a device can use in some seconds.
@@ -284,10 +284,10 @@ func possible(seconds float64, most gpu.Watts) float64 {
 // correct books what the driver counted and nobody measured. If some of the time
 // was without a power reading, it is from that time; otherwise every party gets
 // more of what it had.
-func (d *Device) correct(missing Amount, booking Booking) {
-	c := d.Counter
+func (m *Meter) correct(missing Amount, booking Booking) {
+	c := m.Counter
 	if c.Dark > 0 {
-		d.book(missing, c.Dark, c.Unseen.clean(), booking)
+		m.book(missing, c.Dark, c.Unseen.clean(), booking)
 		return
 	}
 	weights := Shares{}
@@ -295,24 +295,24 @@ func (d *Device) correct(missing Amount, booking Booking) {
 		weights[p] = float64(amount)
 	}
 	for party, part := range split(missing, weights.clean()) {
-		d.enter(party, part, booking)
+		m.enter(party, part, booking)
 	}
 }
 
 // Sound reports whether the sums of a device can be believed that somebody may
 // have written by hand. It drops shares that are none.
-func (d *Device) Sound() bool {
-	for _, part := range []Amount{d.Idle, d.Others, d.Leases, d.Counter.Owed, d.Counter.Ahead} {
+func (m *Meter) Sound() bool {
+	for _, part := range []Amount{m.Idle, m.Others, m.Leases, m.Counter.Owed, m.Counter.Ahead} {
 		if part < 0 || part > Of(mostJoules) {
 			return false
 		}
 	}
-	for _, part := range d.Counter.Booked {
+	for _, part := range m.Counter.Booked {
 		if part < 0 || part > Of(mostJoules) {
 			return false
 		}
 	}
-	d.Last.Shares, d.Counter.Unseen = d.Last.Shares.clean(), d.Counter.Unseen.clean()
-	d.Last.Power = plausible(d.Last.Power, 0)
-	return d.Total == d.Idle+d.Others+d.Leases && d.Baseline.Watts >= 0 && d.Baseline.Watts <= mostPower && d.Unmeasured >= 0
+	m.Last.Shares, m.Counter.Unseen = m.Last.Shares.clean(), m.Counter.Unseen.clean()
+	m.Last.Power = plausible(m.Last.Power, 0)
+	return m.Total == m.Idle+m.Others+m.Leases && m.Baseline.Watts >= 0 && m.Baseline.Watts <= mostPower && m.Unmeasured >= 0
 }

@@ -1,4 +1,4 @@
-package joules
+package energy
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/file/wholefile"
-	"github.com/berth-gpu/berth/internal/history/energy"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
@@ -20,23 +19,23 @@ const (
 // document is the content of the file. A field may be added under the same
 // version if a reader that does not know it still makes sense of the rest.
 type document struct {
-	Version  int                       `json:"version"`
-	Devices  map[string]*energy.Device `json:"devices"` // by UUID
-	Leases   map[uint64]*use           `json:"leases"`  // by fence
-	Accounts []account                 `json:"accounts"`
+	Version  int               `json:"version"`
+	Devices  map[string]*Meter `json:"devices"` // by UUID
+	Leases   map[uint64]*use   `json:"leases"`  // by fence
+	Accounts []account         `json:"accounts"`
 }
 
 type account struct {
 	Account
-	Energy energy.Amount `json:"energy_uj"`
+	Energy Amount `json:"energy_uj"`
 }
 
 const version = 1
 
 // Open reads the file at path, or begins one there. A damaged file it sets aside,
 // and begins anew: what was used is not worth refusing to start.
-func Open(path string, o Options) (*Keeper, *wholefile.Damage) {
-	k := New(o)
+func Open(path string, o Options) (*Meters, *wholefile.Damage) {
+	ms := New(o)
 	damage := wholefile.Load(path, "How much energy was used before is lost, and sums begin anew.", func(text []byte) error {
 		var d document
 		if err := json.Unmarshal(text, &d); err != nil {
@@ -45,84 +44,84 @@ func Open(path string, o Options) (*Keeper, *wholefile.Damage) {
 		if d.Version != version {
 			return fmt.Errorf("it has version %d, and this berth knows version %d", d.Version, version)
 		}
-		return k.take(d)
+		return ms.take(d)
 	})
 	if damage != nil {
-		k = New(o) // without what was taken before the damage showed
+		ms = New(o) // without what was taken before the damage showed
 	}
-	k.path = path
-	return k, damage
+	ms.path = path
+	return ms, damage
 }
 
 // take takes in what a file says, unless it does not add up.
-func (k *Keeper) take(d document) error {
+func (ms *Meters) take(d document) error {
 	for uuid, one := range d.Devices {
 		if one == nil || !one.Sound() {
 			return fmt.Errorf("the parts of device %s do not add up", uuid)
 		}
-		k.devices[uuid] = &unit{Device: *one}
+		ms.devices[uuid] = &unit{Meter: *one}
 	}
 	for fence, u := range d.Leases {
 		if u == nil || u.Energy < 0 || u.Work < 0 || !(u.Seconds >= 0) {
 			return fmt.Errorf("the lease with fence %d used less than nothing", fence)
 		}
-		u.Account = k.account(u.Account)
-		for uuid := range k.devices {
+		u.Account = ms.account(u.Account)
+		for uuid := range ms.devices {
 			u.devices = append(u.devices, uuid) // whichever they were: leaving one it was not on changes nothing
 		}
-		k.leases[fence] = u
+		ms.leases[fence] = u
 	}
 	for _, a := range d.Accounts {
 		if a.Energy < 0 {
 			return fmt.Errorf("%s used less than nothing", a.User)
 		}
-		k.accounts[k.account(a.Account)] += a.Energy
+		ms.accounts[ms.account(a.Account)] += a.Energy
 	}
 	return nil
 }
 
 // Recall forgets the leases that do not stand any more: they ended while no daemon
 // ran, or the journal is another one.
-func (k *Keeper) Recall(standing []*lease.Lease) {
+func (ms *Meters) Recall(standing []*lease.Lease) {
 	ids := map[uint64]string{}
 	for _, l := range standing {
 		ids[l.Fence] = l.ID
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for fence, u := range k.leases {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	for fence, u := range ms.leases {
 		if id, stands := ids[fence]; stands && id == u.ID {
 			continue
 		}
-		for _, one := range k.devices {
+		for _, one := range ms.devices {
 			one.Leave(fence, one.Last.At, 0)
 		}
-		delete(k.leases, fence)
+		delete(ms.leases, fence)
 	}
 }
 
 // Run asks drivers how devices are divided, and writes the file, until ctx ends.
-func (k *Keeper) Run(ctx context.Context) error {
+func (ms *Meters) Run(ctx context.Context) error {
 	write := time.NewTimer(writeEvery)
 	defer write.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return k.write()
-		case <-k.divided:
-			k.ask(ctx, time.Now())
+			return ms.write()
+		case <-ms.divided:
+			ms.ask(ctx, time.Now())
 		case <-write.C:
-			_ = k.write() // the next time tries again, and so does the end
-			write.Reset(k.pause())
+			_ = ms.write() // the next time tries again, and so does the end
+			write.Reset(ms.pause())
 		}
 	}
 }
 
 // pause returns how long to wait before the file is written again.
-func (k *Keeper) pause() time.Duration {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if len(k.leases) > 0 {
+func (ms *Meters) pause() time.Duration {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	if len(ms.leases) > 0 {
 		return writeEvery
 	}
 	return writeIdle
@@ -130,13 +129,13 @@ func (k *Keeper) pause() time.Duration {
 
 // write replaces the file. It is not synced: that would cost the disk more than
 // it is worth.
-func (k *Keeper) write() error {
-	if k.path == "" {
+func (ms *Meters) write() error {
+	if ms.path == "" {
 		return nil
 	}
-	text, err := k.encode()
+	text, err := ms.encode()
 	if err == nil {
-		err = wholefile.WriteUnsynced(k.path, text)
+		err = wholefile.WriteUnsynced(ms.path, text)
 	}
 	if err != nil {
 		return fmt.Errorf("write how much energy was used: %w", err)
@@ -144,14 +143,14 @@ func (k *Keeper) write() error {
 	return nil
 }
 
-func (k *Keeper) encode() ([]byte, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	d := document{Version: version, Devices: make(map[string]*energy.Device, len(k.devices)), Leases: k.leases}
-	for uuid, u := range k.devices {
-		d.Devices[uuid] = &u.Device
+func (ms *Meters) encode() ([]byte, error) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	d := document{Version: version, Devices: make(map[string]*Meter, len(ms.devices)), Leases: ms.leases}
+	for uuid, u := range ms.devices {
+		d.Devices[uuid] = &u.Meter
 	}
-	for a, amount := range k.accounts {
+	for a, amount := range ms.accounts {
 		d.Accounts = append(d.Accounts, account{a, amount})
 	}
 	return json.Marshal(d)
