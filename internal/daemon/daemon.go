@@ -53,7 +53,6 @@ import (
 	"github.com/berth-gpu/berth/internal/history/energy"
 	"github.com/berth-gpu/berth/internal/history/events"
 	"github.com/berth-gpu/berth/internal/history/hooks"
-	"github.com/berth-gpu/berth/internal/history/labels"
 	"github.com/berth-gpu/berth/internal/history/past"
 	"github.com/berth-gpu/berth/internal/history/query"
 	"github.com/berth-gpu/berth/internal/history/throughput"
@@ -128,7 +127,7 @@ type Daemon struct {
 	idle     *idle.Keeper
 	audit    *audit.Log // nil: the daemon only looks
 	marked   audit.Marked
-	labels   *labels.Keeper
+	labels   *promexport.Names
 	tokens   *tokens.Keeper
 	sessions *sessions.Keeper
 	tries    *tries.Keeper // failed tries to show a token
@@ -166,11 +165,11 @@ type Daemon struct {
 // is never empty. Nothing runs yet.
 func Open(ctx context.Context, o Options) (*Daemon, error) {
 	c := o.Settings.Config
-	d := &Daemon{log: o.Log, events: events.New(eventsKept, time.Now()), users: users.New(users.Lookup, nameLimit), labels: &labels.Keeper{}, patience: stopLimit}
+	d := &Daemon{log: o.Log, events: events.New(eventsKept, time.Now()), users: users.New(users.Lookup, nameLimit), labels: &promexport.Names{}, patience: stopLimit}
 	d.numbers.Limit = accountsLimit
 	d.govern(c)
 	d.labels.Reserve(slices.Collect(maps.Keys(c.Services)))
-	d.operations = throughput.New(d.labels)
+	d.operations = throughput.New(d.labels.Service)
 	var err error
 	if d.backends, err = openDevices(c.Daemon.Devices); err != nil {
 		return nil, err

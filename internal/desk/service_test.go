@@ -8,7 +8,6 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/history/labels"
 	"github.com/berth-gpu/berth/internal/history/throughput"
 	"github.com/berth-gpu/berth/internal/lease"
 )
@@ -17,7 +16,7 @@ import (
 // for.
 func TestTokenWithAService(t *testing.T) {
 	o := open(t, "1xrtx-4060")
-	o.Operations = throughput.New(&labels.Keeper{})
+	o.Operations = throughput.New(func(service, _ string) string { return service })
 	actor := access.Actor{User: "token:embedder", UID: access.NoUID, Token: "embedder", Door: access.TCP, Role: access.User, Service: "embedding-service"}
 	by := Caller{Actor: actor, Holder: lease.Holder{User: actor.User, UID: actor.UID}}
 	asks := map[string]func(service string) (got string, err error){

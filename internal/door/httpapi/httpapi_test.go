@@ -37,7 +37,6 @@ import (
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/history/events"
-	"github.com/berth-gpu/berth/internal/history/labels"
 	"github.com/berth-gpu/berth/internal/history/throughput"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
@@ -98,7 +97,7 @@ func open(t testing.TB, devices string) *door {
 	d.server = build(Keepers{
 		Monitor: m, Events: d.events, Settings: d.settings, Ledger: book, Streams: new(sync.WaitGroup), Log: slog.New(slog.DiscardHandler),
 		Desk: desk.New(desk.Keepers{
-			Monitor: m, Ledger: book, Peaks: peaks.New(), Processes: process.Proc(), Users: users.New(users.Lookup, 0), Operations: throughput.New(&labels.Keeper{}), Tokens: d.tokens,
+			Monitor: m, Ledger: book, Peaks: peaks.New(), Processes: process.Proc(), Users: users.New(users.Lookup, 0), Operations: throughput.New(func(service, _ string) string { return service }), Tokens: d.tokens,
 			Enforcement: func() desk.Enforcement { return desk.Enforcement{} }, Publish: d.events.Publish, Note: note,
 			Parking: d.garage, Optimizer: d.sweeper, Wait: func() time.Duration { return time.Minute }, Services: func() []string { return []string{"embedder"} },
 		}),

@@ -1,4 +1,4 @@
-// Package promexport is the Prometheus door.
+// Package promexport shows what berth knows as metrics of Prometheus.
 //
 // A scrape reads what the monitor last measured and asks nothing of any driver,
 // so it costs the same whatever the devices are doing.
@@ -20,7 +20,6 @@ import (
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/history/energy"
 	"github.com/berth-gpu/berth/internal/history/hooks"
-	"github.com/berth-gpu/berth/internal/history/labels"
 	"github.com/berth-gpu/berth/internal/history/throughput"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/quota"
@@ -36,7 +35,7 @@ type Sources struct {
 	Paced    func() []Paced        // nil: nothing is ever paced
 	Parking  func() Parking        // nil: nothing is ever parked
 	Idle     func() int            // leases that are idle now; nil: nobody looks
-	Labels   *labels.Keeper
+	Labels   *Names
 	Limits   func() *quota.Rules // what users may have; nil: not known
 	Hooks    []string            // their names
 	// TokenFailures are the reasons for which a token is refused.

@@ -23,7 +23,6 @@ import (
 	"github.com/berth-gpu/berth/internal/health/thermal"
 	"github.com/berth-gpu/berth/internal/history/energy"
 	"github.com/berth-gpu/berth/internal/history/hooks"
-	"github.com/berth-gpu/berth/internal/history/labels"
 	"github.com/berth-gpu/berth/internal/history/throughput"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
@@ -106,7 +105,7 @@ func writing(t testing.TB, watching bool, log journal.Journal) (*Exporter, *ledg
 		Evaluated: func() map[string]time.Time { return map[string]time.Time{"berth": time.Unix(1_700_000_015, 5e8)} },
 		Optimized: func() Optimized { return Optimized{Runs: 5, Freed: map[string]gpu.MiB{"trim": 2048, "park": 0}} },
 		Readings:  readings, Version: "test", Ledger: func() *ledger.Ledger { return book }, Batches: func() []runs.Total { return worked },
-		Services: func() []throughput.Total { return reported }, Labels: &labels.Keeper{}, Watching: func() bool { return watching }, Limits: allow, Hooks: []string{"pager"}, TokenFailures: []string{"unknown", "expired"},
+		Services: func() []throughput.Total { return reported }, Labels: &Names{}, Watching: func() bool { return watching }, Limits: allow, Hooks: []string{"pager"}, TokenFailures: []string{"unknown", "expired"},
 	}), book
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/health/monitor"
-	"github.com/berth-gpu/berth/internal/history/labels"
 	"github.com/berth-gpu/berth/internal/history/series"
 	"github.com/berth-gpu/berth/internal/lease"
 )
@@ -126,7 +125,7 @@ func TestTheStoreGetsWhatThePageShows(t *testing.T) {
 // their series.
 func TestSeriesEnd(t *testing.T) {
 	now := readings()[:1]
-	e := New(Sources{Readings: func() []monitor.Reading { return slices.Clone(now) }, Watching: func() bool { return true }, Labels: &labels.Keeper{}})
+	e := New(Sources{Readings: func() []monitor.Reading { return slices.Clone(now) }, Watching: func() bool { return true }, Labels: &Names{}})
 	r := e.Recorder("box:8000")
 	r.Devices()
 	now[0].Sample.Throttle = nil

@@ -35,7 +35,7 @@ type point struct {
 	Shares Shares             `json:"shares,omitempty"`
 }
 
-// ledger compares what is booked with the counter of the driver, from one
+// comparison compares what is booked with the counter of the driver, from one
 // reading of the counter to the next.
 type comparison struct {
 	Known   bool             `json:"known"`

@@ -1,4 +1,4 @@
-// Package throughput keeps how much work services report, so that a metric can
+// Package throughput counts the work that services report, so that a metric can
 // show their throughput and how long an operation takes.
 //
 // Reports come from users and may say anything. So a report has limits, each
@@ -26,11 +26,6 @@ const (
 	mostPlaces = 256            // services on devices; beyond them, devices are left out
 )
 
-// Labels bounds the names of services.
-type Labels interface {
-	Service(name, user string) string
-}
-
 // Report is a report of a service.
 type Report struct {
 	Service string
@@ -47,9 +42,9 @@ type Total struct {
 	Latency api.Latency // of the operations whose time is known; without bounds: of none
 }
 
-// Keeper keeps the totals.
+// Keeper counts the operations that services report.
 type Keeper struct {
-	labels Labels
+	label func(service, user string) string
 
 	mu         sync.Mutex // guards what follows
 	totals     map[place]*Total
@@ -58,9 +53,10 @@ type Keeper struct {
 
 type place struct{ service, gpu string }
 
-// New returns a keeper that knows services by these labels.
-func New(labels Labels) *Keeper {
-	return &Keeper{labels: labels, totals: map[place]*Total{}, allowances: map[string]*allowance{}}
+// New returns a Keeper that has counted nothing. label returns the label under
+// which metrics show a service of a user, and bounds how many there are.
+func New(label func(service, user string) string) *Keeper {
+	return &Keeper{label: label, totals: map[place]*Total{}, allowances: map[string]*allowance{}}
 }
 
 // InvalidError says what is wrong with a field of a report.
@@ -82,7 +78,7 @@ func (k *Keeper) Add(r Report, now time.Time) (int64, error) {
 		return 0, err
 	}
 	count := cmp.Or(r.Count, int64(len(r.Latencies)))
-	label := k.labels.Service(r.Service, r.User)
+	label := k.label(r.Service, r.User)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.allow(r.User, count, now) {

@@ -13,16 +13,14 @@ import (
 var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 
 // asTheyAre gives every service its own label.
-type asTheyAre struct{}
-
-func (asTheyAre) Service(name, _ string) string { return name }
+func asTheyAre(service, _ string) string { return service }
 
 func report(o api.Operations) Report {
 	return Report{Service: "embedder", User: "anna", GPU: "GPU-a", Operations: o}
 }
 
 func TestReportsAddUp(t *testing.T) {
-	k := New(asTheyAre{})
+	k := New(asTheyAre)
 	for _, o := range []api.Operations{
 		{Count: 10},                            // of an unknown time
 		{Count: 4, Seconds: 2},                 // half a second each
@@ -65,7 +63,7 @@ func TestBadReportsCountNothing(t *testing.T) {
 		"both forms":             {Latencies: []float64{1}, Seconds: 1},
 		"another count":          {Latencies: []float64{1}, Count: 2},
 	} {
-		k := New(asTheyAre{})
+		k := New(asTheyAre)
 		_, err := k.Add(report(o), noon)
 		if invalid := (*InvalidError)(nil); !errors.As(err, &invalid) {
 			t.Errorf("%s: %v", name, err)
@@ -77,7 +75,7 @@ func TestBadReportsCountNothing(t *testing.T) {
 }
 
 func TestAUserReportsOnlySoMuch(t *testing.T) {
-	k := New(asTheyAre{})
+	k := New(asTheyAre)
 	full := report(api.Operations{Count: most})
 	if _, err := k.Add(full, noon); err != nil {
 		t.Fatal(err)
@@ -100,7 +98,7 @@ func TestAUserReportsOnlySoMuch(t *testing.T) {
 }
 
 func TestDevicesAndUsersAreBounded(t *testing.T) {
-	k := New(asTheyAre{})
+	k := New(asTheyAre)
 	for i := range 2 * mostPlaces {
 		r := report(api.Operations{Count: 1})
 		r.GPU, r.User = fmt.Sprintf("GPU-%d", i), fmt.Sprintf("user%d", i)

@@ -14,7 +14,6 @@ import (
 	"github.com/berth-gpu/berth/internal/health/heat"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/health/thermal"
-	"github.com/berth-gpu/berth/internal/history/labels"
 	"github.com/berth-gpu/berth/internal/history/series"
 	"github.com/berth-gpu/berth/internal/history/throughput"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
@@ -80,7 +79,7 @@ func newMachine(devices, leases int) *machine {
 	}
 	m.recorder = promexport.New(promexport.Sources{
 		Readings: m.readings, Ledger: func() *ledger.Ledger { return book }, Batches: func() []runs.Total { return nil },
-		Services: func() []throughput.Total { return nil }, Labels: &labels.Keeper{}, Watching: func() bool { return true },
+		Services: func() []throughput.Total { return nil }, Labels: &promexport.Names{}, Watching: func() bool { return true },
 		Parking: func() promexport.Parking { return promexport.Parking{} }, Idle: func() int { return 0 }, Version: "bench",
 		Paced: func() []promexport.Paced { return nil }, Past: func() promexport.Past { return promexport.Past{} },
 	}).Recorder("bench:8000")
