@@ -132,12 +132,12 @@ type Daemon struct {
 	sessions *sessions.Keeper
 	tries    *tries.Keeper // failed tries to show a token
 
-	operations *throughput.Keeper
+	operations *throughput.Counter
 	watchdog   *watchdog.Watchdog
 	mps        *mps.Pool
 	groups     *cgroup.Pool
 	pacer      *pacer.Pacer
-	hooks      *hooks.Keeper
+	hooks      *hooks.Hooks
 	closeWeb   func() // closes the connections of hooks that are not in use
 
 	closures  *drains.Keeper

@@ -41,7 +41,7 @@ type Keepers struct {
 	Energy *energy.Meters                    // what devices and leases used; nil: nobody measured
 	Price  func() (gpu.Opt[float64], string) // of a kilowatt-hour, as configured now, and its currency; nil: not set
 
-	Operations *throughput.Keeper // what services report
+	Operations *throughput.Counter // what services report
 	Tokens     *tokens.Keeper
 
 	Limits func() *quota.Rules // what users may have, now; nil: what berth has by itself

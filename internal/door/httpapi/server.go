@@ -54,7 +54,7 @@ type Keepers struct {
 	Alerts  *alert.Alerts    // nil: no rules are evaluated
 	// NoAlerts says why no rules are evaluated; empty: they are.
 	NoAlerts func() string
-	Hooks    *hooks.Keeper // nil: there are none
+	Hooks    *hooks.Hooks // nil: there are none
 
 	Log     *slog.Logger
 	Metrics http.Handler // the Prometheus page

@@ -35,8 +35,8 @@ func (c *consumption) Collect(out chan<- prometheus.Metric) {
 	for _, r := range c.from.Readings() {
 		labels[r.Device.UUID] = []string{r.Device.UUID, strconv.Itoa(r.Device.Index), r.Device.Name}
 	}
-	keeper := c.from.Energy()
-	for _, d := range keeper.Devices() {
+	meters := c.from.Energy()
+	for _, d := range meters.Devices() {
 		if of := labels[d.GPU]; of != nil {
 			out <- prometheus.MustNewConstMetric(energyDesc, counter, float64(d.Total), of...)
 			out <- prometheus.MustNewConstMetric(idleEnergyDesc, counter, float64(d.Idle), of...)
@@ -45,7 +45,7 @@ func (c *consumption) Collect(out chan<- prometheus.Metric) {
 	if !c.named {
 		return
 	}
-	services := keeper.Services()
+	services := meters.Services()
 	services[""] += 0
 	for _, name := range c.from.Labels.Services() {
 		services[name] += 0

@@ -23,7 +23,7 @@ type Recorder struct {
 	common   series.Labels // job and instance
 	cells    map[place]*cell
 	lines    map[string]*cell
-	turn     uint64 // counts calls, so that what is missing is found
+	round    uint64 // counts calls, so that what is missing is found
 	key      []byte
 	recorded leaseSlots
 }
@@ -39,7 +39,7 @@ type place struct {
 type cell struct {
 	labels series.Labels
 	kind   series.Kind
-	turn   uint64 // when it was last stored
+	round  uint64 // when it was last stored
 }
 
 // Recorder returns a recorder of the page for an instance, which names the
@@ -54,7 +54,7 @@ func (e *Exporter) Recorder(instance string) *Recorder {
 // Devices returns what was last measured of each device. A series that was there
 // at the last call and has no value now ends with a stale value.
 func (r *Recorder) Devices() []series.Sample {
-	r.turn++
+	r.round++
 	list := make([]series.Sample, 0, len(r.cells)+8)
 	watching := r.from.Watching()
 	for _, reading := range r.from.Readings() {
@@ -66,12 +66,12 @@ func (r *Recorder) Devices() []series.Sample {
 				c = &cell{labels: r.labelsOf(&at), kind: kindOf(f.kind)}
 				r.cells[at] = c
 			}
-			c.turn = r.turn
+			c.round = r.round
 			list = append(list, series.Sample{Labels: c.labels, Kind: c.kind, Value: v})
 		})
 	}
 	for at, c := range r.cells {
-		if c.turn != r.turn {
+		if c.round != r.round {
 			delete(r.cells, at)
 			list = append(list, series.Sample{Labels: c.labels, Kind: c.kind, Value: series.Stale()})
 		}
@@ -111,10 +111,10 @@ func kindOf(k prometheus.ValueType) series.Kind {
 // Rest returns everything else: the page without devices, and what leases hold
 // and use. It costs more than Devices, and is for every few seconds.
 func (r *Recorder) Rest(now time.Time) []series.Sample {
-	r.turn++
+	r.round++
 	list := make([]series.Sample, 0, len(r.lines)+8)
 	put := func(name string, kind series.Kind, v float64, own ...series.Label) {
-		list = append(list, r.line(name, kind, v, own))
+		list = append(list, r.sample(name, kind, v, own))
 	}
 	put("up", series.Gauge, 1)
 	families, _ := r.rest.Gather() // what there is
@@ -142,7 +142,7 @@ func (r *Recorder) Rest(now time.Time) []series.Sample {
 	}
 	r.leases(now, put)
 	for key, c := range r.lines {
-		if c.turn != r.turn {
+		if c.round != r.round {
 			delete(r.lines, key)
 			list = append(list, series.Sample{Labels: c.labels, Kind: c.kind, Value: series.Stale()})
 		}
@@ -160,8 +160,8 @@ func border(v float64) string {
 	return s
 }
 
-// line returns a sample of a series that has the same labels at every call.
-func (r *Recorder) line(name string, kind series.Kind, v float64, own []series.Label) series.Sample {
+// sample returns a sample of a series that has the same labels at every call.
+func (r *Recorder) sample(name string, kind series.Kind, v float64, own []series.Label) series.Sample {
 	r.key = append(append(r.key[:0], name...), 0)
 	for _, l := range own {
 		r.key = append(append(append(append(r.key, l.Name...), 0), l.Value...), 0)
@@ -171,7 +171,7 @@ func (r *Recorder) line(name string, kind series.Kind, v float64, own []series.L
 		c = &cell{labels: r.labelled(name, own), kind: kind}
 		r.lines[string(r.key)] = c
 	}
-	c.turn = r.turn
+	c.round = r.round
 	return series.Sample{Labels: c.labels, Kind: kind, Value: v}
 }
 

@@ -52,7 +52,7 @@ func TestConfigure(t *testing.T) {
 		list := []Hook{coming, moving, staying}
 		complete(list)
 		before := time.Now()
-		b.keeper.Configure(list)
+		b.hooks.Configure(list)
 		synctest.Wait()
 		if got("new") != "ab" || time.Now() != before {
 			t.Errorf("the new address got %q after %v", got("new"), time.Since(before))
@@ -90,7 +90,7 @@ func TestConfigureWantsLess(t *testing.T) {
 		r.mu.Lock()
 		delete(away, "x")
 		r.mu.Unlock()
-		b.keeper.Configure(list)
+		b.hooks.Configure(list)
 		synctest.Wait()
 		b.stop()
 		if got("x") != "ac" {
@@ -110,7 +110,7 @@ func TestConfigureTheSame(t *testing.T) {
 		for range 100 {
 			list := []Hook{{Name: "pager", URL: "http://x/", Codes: []gpu.EventCode{gpu.EventCritical}}}
 			complete(list)
-			b.keeper.Configure(list)
+			b.hooks.Configure(list)
 			synctest.Wait()
 		}
 		if n := len(r.bodies()); n != 1 {
@@ -133,7 +133,7 @@ func TestConfigureAtTheEnd(t *testing.T) {
 			for i := range 100 {
 				list := []Hook{{Name: string(rune('a' + i%3)), URL: "http://x/"}}
 				complete(list)
-				b.keeper.Configure(list)
+				b.hooks.Configure(list)
 			}
 		}()
 		b.stop()

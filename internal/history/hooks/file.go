@@ -42,17 +42,17 @@ func (l left) empty() bool { return l.Current == nil && len(l.Events) == 0 && l.
 // Recall restores from the file what was not delivered before a restart. Call
 // it before the first Offer. A damaged file it sets aside, and continues without
 // it.
-func (k *Keeper) Recall() *wholefile.Damage {
-	if k.File == "" {
+func (hs *Hooks) Recall() *wholefile.Damage {
+	if hs.File == "" {
 		return nil
 	}
-	return wholefile.Load(k.File, "Events that were not delivered to hooks before the restart are lost.", func(text []byte) error {
+	return wholefile.Load(hs.File, "Events that were not delivered to hooks before the restart are lost.", func(text []byte) error {
 		d, err := parse(text)
 		if err != nil {
 			return err
 		}
-		k.written = text
-		for _, q := range k.list() {
+		hs.written = text
+		for _, q := range hs.list() {
 			q.waiting.recall(d.Hooks[q.name])
 		}
 		return nil
@@ -74,9 +74,9 @@ func parse(text []byte) (d document, err error) {
 }
 
 // change makes keep write the file soon.
-func (k *Keeper) change() {
+func (hs *Hooks) change() {
 	select {
-	case k.dirty <- struct{}{}:
+	case hs.dirty <- struct{}{}:
 	default: // it is going to be written anyway
 	}
 }
@@ -84,18 +84,18 @@ func (k *Keeper) change() {
 // keep writes to the file what was not delivered, until ctx ends, and then once
 // more. Nobody waits for it: a disk that hangs or is full costs only what is
 // written there.
-func (k *Keeper) keep(ctx context.Context) {
-	if k.File == "" {
+func (hs *Hooks) keep(ctx context.Context) {
+	if hs.File == "" {
 		return
 	}
 	failed := false
 	write := func() {
-		err := k.write()
+		err := hs.write()
 		if err != nil && !failed {
-			k.Complain(fmt.Errorf("cannot write which events were not delivered to hooks: %w; berth tries again every %v", err, retryWrite))
+			hs.Complain(fmt.Errorf("cannot write which events were not delivered to hooks: %w; berth tries again every %v", err, retryWrite))
 		}
 		if failed = err != nil; failed {
-			k.change()
+			hs.change()
 		}
 	}
 	for {
@@ -103,9 +103,9 @@ func (k *Keeper) keep(ctx context.Context) {
 		case <-ctx.Done():
 			write()
 			return
-		case <-k.dirty:
+		case <-hs.dirty:
 		}
-		pause := writeAfter + time.Duration(len(k.written))*time.Second/writeRate
+		pause := writeAfter + time.Duration(len(hs.written))*time.Second/writeRate
 		if failed {
 			pause = retryWrite
 		}
@@ -118,9 +118,9 @@ func (k *Keeper) keep(ctx context.Context) {
 }
 
 // write replaces the file, unless it says the same already.
-func (k *Keeper) write() error {
+func (hs *Hooks) write() error {
 	d := document{Version: version}
-	for _, q := range k.list() {
+	for _, q := range hs.list() {
 		if l := q.waiting.left(); !l.empty() {
 			if d.Hooks == nil {
 				d.Hooks = map[string]left{}
@@ -129,12 +129,12 @@ func (k *Keeper) write() error {
 		}
 	}
 	text, err := json.Marshal(d)
-	if err != nil || bytes.Equal(text, k.written) {
+	if err != nil || bytes.Equal(text, hs.written) {
 		return err
 	}
-	if err := wholefile.Write(k.File, text); err != nil {
+	if err := wholefile.Write(hs.File, text); err != nil {
 		return err
 	}
-	k.written = text
+	hs.written = text
 	return nil
 }

@@ -65,7 +65,7 @@ const (
 // Statuses lists them all.
 func Statuses() []Status { return []Status{Delivered, Retried, Failed} }
 
-// Options are what a Keeper is made from.
+// Options are what Hooks are made from.
 type Options struct {
 	Hooks []Hook
 	Queue int    // how many notes, and how many warnings, wait for one hook at most; 0: 1024
@@ -79,8 +79,8 @@ type Options struct {
 	Complain func(error)
 }
 
-// Keeper keeps the queues of all hooks.
-type Keeper struct {
+// Hooks keeps the queues of all hooks.
+type Hooks struct {
 	Options
 	dirty   chan struct{} // has one after something changed
 	written []byte        // what the file holds; for Recall, and then for keep alone
@@ -99,57 +99,57 @@ type delivering struct {
 
 // New prepares the hooks. They take events at once; nothing is delivered before
 // Run.
-func New(o Options) *Keeper {
-	k := &Keeper{Options: o, dirty: make(chan struct{}, 1), written: nothing}
-	k.Configure(o.Hooks)
-	return k
+func New(o Options) *Hooks {
+	hs := &Hooks{Options: o, dirty: make(chan struct{}, 1), written: nothing}
+	hs.Configure(o.Hooks)
+	return hs
 }
 
 // Configure replaces the hooks. A hook that stays keeps its queue, even if its
 // way of delivery changes. A hook that is gone gets nothing more.
-func (k *Keeper) Configure(list []Hook) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	before := k.queues
-	k.queues = nil
+func (hs *Hooks) Configure(list []Hook) {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	before := hs.queues
+	hs.queues = nil
 	for _, h := range list {
 		i := slices.IndexFunc(before, func(q *queue) bool { return q.name == h.Name })
 		if i < 0 {
-			q := newQueue(h, k)
-			k.queues = append(k.queues, q)
-			k.start(q)
+			q := newQueue(h, hs)
+			hs.queues = append(hs.queues, q)
+			hs.start(q)
 			continue
 		}
-		before[i].configure(h, k.Call(h))
-		k.queues = append(k.queues, before[i])
+		before[i].configure(h, hs.Call(h))
+		hs.queues = append(hs.queues, before[i])
 		before = slices.Delete(before, i, i+1)
 	}
 	for _, q := range before {
 		q.remove()
 	}
-	k.change()
+	hs.change()
 }
 
 // start lets a queue deliver, if Run runs. The caller holds mu.
-func (k *Keeper) start(q *queue) {
-	if r := k.at; r != nil && r.ctx.Err() == nil {
+func (hs *Hooks) start(q *queue) {
+	if r := hs.at; r != nil && r.ctx.Err() == nil {
 		r.group.Go(func() { q.run(r.ctx, r.sending) })
 	}
 }
 
 // list returns the current queues.
-func (k *Keeper) list() []*queue {
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	return slices.Clone(k.queues)
+func (hs *Hooks) list() []*queue {
+	hs.mu.RLock()
+	defer hs.mu.RUnlock()
+	return slices.Clone(hs.queues)
 }
 
 // Offer puts e into the queue of every hook that wants it. It does not wait.
 // Events must be offered in the order of their ids, by one caller at a time.
-func (k *Keeper) Offer(e gpu.Event) {
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	for _, q := range k.queues {
+func (hs *Hooks) Offer(e gpu.Event) {
+	hs.mu.RLock()
+	defer hs.mu.RUnlock()
+	for _, q := range hs.queues {
 		q.offer(e)
 	}
 }
@@ -159,25 +159,25 @@ const farewell = 3 * time.Second
 
 // Run delivers events until ctx ends, and then tries the remaining ones once.
 // The file keeps what is left.
-func (k *Keeper) Run(ctx context.Context) {
+func (hs *Hooks) Run(ctx context.Context) {
 	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(farewell, cancel) })()
 	keeping, delivered := context.WithCancel(context.WithoutCancel(ctx))
 	defer delivered()
 	kept := make(chan struct{})
-	go func() { defer close(kept); k.keep(keeping) }()
+	go func() { defer close(kept); hs.keep(keeping) }()
 	r := &delivering{ctx: ctx, sending: sending}
-	k.mu.Lock()
-	k.at = r
-	for _, q := range k.queues {
-		k.start(q)
+	hs.mu.Lock()
+	hs.at = r
+	for _, q := range hs.queues {
+		hs.start(q)
 	}
-	k.mu.Unlock()
+	hs.mu.Unlock()
 	<-ctx.Done()
-	k.mu.Lock()
-	k.at = nil // no new queues from here on
-	k.mu.Unlock()
+	hs.mu.Lock()
+	hs.at = nil // no new queues from here on
+	hs.mu.Unlock()
 	r.group.Wait()
 	delivered()
 	<-kept

@@ -45,11 +45,11 @@ type queue struct {
 	told     bool      // that the hook does not work
 }
 
-func newQueue(h Hook, k *Keeper) *queue {
+func newQueue(h Hook, hs *Hooks) *queue {
 	return &queue{
-		name: h.Name, hook: h, send: k.Call(h), event: k.Event, count: k.Count,
+		name: h.Name, hook: h, send: hs.Call(h), event: hs.Event, count: hs.Count,
 		changed: make(chan struct{}, 1), removed: make(chan struct{}),
-		waiting: newWaiting(cmp.Or(k.Queue, 1024), func() { k.Dropped(h.Name) }, k.change),
+		waiting: newWaiting(cmp.Or(hs.Queue, 1024), func() { hs.Dropped(h.Name) }, hs.change),
 	}
 }
 

@@ -14,13 +14,13 @@ import (
 	"github.com/berth-gpu/berth/internal/history/events"
 )
 
-// bench is a Keeper and everything it does to the world.
+// bench is hooks and everything they do to the world.
 type bench struct {
 	log  *events.Log
 	stop func()        // ends Run and waits for it
 	done chan struct{} // gets one for every event that was delivered or given up
 
-	keeper *Keeper
+	hooks  *Hooks
 	damage *wholefile.Damage // of Recall
 
 	mu     sync.Mutex
@@ -42,7 +42,7 @@ func runFile(t *testing.T, file string, size int, transport http.RoundTripper, l
 	t.Helper()
 	b := &bench{log: events.New(1024, time.Now()), done: make(chan struct{}, 1024), counts: map[Status]int{}}
 	complete(list)
-	k := New(Options{
+	hs := New(Options{
 		Hooks: list, Queue: size, File: file, Call: b.call(transport),
 		Complain: func(err error) {
 			b.mu.Lock()
@@ -69,13 +69,13 @@ func runFile(t *testing.T, file string, size int, transport http.RoundTripper, l
 			b.drops++
 		},
 	})
-	b.keeper, b.damage = k, k.Recall()
-	b.log.Attach(events.Hooks{Kept: k.Offer})
+	b.hooks, b.damage = hs, hs.Recall()
+	b.log.Attach(events.Hooks{Kept: hs.Offer})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		k.Run(ctx)
+		hs.Run(ctx)
 	}()
 	b.stop = func() {
 		cancel()

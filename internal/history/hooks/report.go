@@ -29,9 +29,9 @@ type Report struct {
 
 // Reports returns every hook and what came of it, in the order of the
 // configuration.
-func (k *Keeper) Reports() []Report {
+func (hs *Hooks) Reports() []Report {
 	list := []Report{}
-	for _, q := range k.list() {
+	for _, q := range hs.list() {
 		hook, _ := q.current()
 		list = append(list, Report{Hook: hook, Waiting: q.waiting.count(), Last: q.lastAttempt()})
 	}
@@ -45,8 +45,8 @@ var ErrNoHook = errors.New("there is no such hook")
 // returns what came of it. The event has the code hook, which a hook never gets
 // otherwise, whatever it wants. A test is not counted: one that fails while
 // somebody sets a hook up must raise no alert about it.
-func (k *Keeper) Test(ctx context.Context, name string, by gpu.By) (Attempt, error) {
-	for _, q := range k.list() {
+func (hs *Hooks) Test(ctx context.Context, name string, by gpu.By) (Attempt, error) {
+	for _, q := range hs.list() {
 		if q.name == name {
 			return q.test(ctx, by)
 		}

@@ -31,14 +31,14 @@ func (p *Past) catchUp() error {
 		return fmt.Errorf("read the newest samples: %w", err)
 	}
 	defer q.Close()
-	p.lines = lines{}
+	p.catalog = catalog{}
 	a := p.long.db.Appender(context.Background())
 	set := q.Select(context.Background(), false, nil, labels.MustNewMatcher(labels.MatchNotEqual, series.Name, ""))
 	var it chunkenc.Iterator
 	for set.Next() {
 		one := set.At()
 		s := remembered(one.Labels())
-		k := p.lines.find(&s, p.recent.newest)
+		k := p.catalog.find(&s, p.recent.newest)
 		if k == nil {
 			break
 		}

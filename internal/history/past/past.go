@@ -66,7 +66,7 @@ type Past struct {
 
 	write        sync.Mutex // guards what follows: only one writes at a time
 	recent, long *store     // nil: not open; they change only while the gate is closed
-	lines        lines
+	catalog      catalog
 	window       int64 // the end of the half-minute that is being collected; 0: none is
 	pause        pause
 	closed       bool
@@ -123,7 +123,7 @@ func (p *Past) open() error {
 		return errors.Join(err, recent.close())
 	}
 	p.recent, p.long = recent, long
-	p.lines.forget()
+	p.catalog.forget()
 	defer p.gate.unlock()
 	if p.window != 0 { // after a pause: what was collected before is still there
 		return nil

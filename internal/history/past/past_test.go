@@ -159,7 +159,7 @@ func TestOneQueryReadsBothStores(t *testing.T) {
 
 // The number of series is bounded, and those that no longer come make room.
 func TestSeriesAreBounded(t *testing.T) {
-	var ls lines
+	var ls catalog
 	name := func(i int) *series.Sample {
 		s := sample("made_up", series.Gauge, 1)
 		s.Labels[1].Value = strconv.Itoa(i)

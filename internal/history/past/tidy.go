@@ -53,7 +53,7 @@ func (p *Past) tidy(now time.Time) (err error) {
 	if err := p.recall(t); err != nil {
 		return err
 	}
-	p.lines.expire(t-forgetAfter.Milliseconds(), t)
+	p.catalog.expire(t-forgetAfter.Milliseconds(), t)
 	for _, s := range []*store{p.recent, p.long} {
 		if err := s.compact(context.Background()); err != nil {
 			return err

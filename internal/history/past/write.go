@@ -41,7 +41,7 @@ func (p *Past) Write(at time.Time, list []series.Sample) (err error) {
 	a := p.recent.db.Appender(context.Background())
 	stored := 0
 	for i := range list {
-		l := p.lines.find(&list[i], t)
+		l := p.catalog.find(&list[i], t)
 		if l == nil {
 			p.counted.dropped.Add(1)
 			continue
@@ -74,7 +74,7 @@ func (p *Past) condense() error {
 		return nil
 	}
 	a := p.long.db.Appender(context.Background())
-	for k := range p.lines.all() {
+	for k := range p.catalog.all() {
 		if err := k.store(a, p.window); err != nil {
 			return errors.Join(err, a.Rollback())
 		}
@@ -104,10 +104,10 @@ func (k *known) store(a storage.Appender, end int64) error {
 
 // append appends a point. A point that the store does not take because of its
 // time is left out.
-func (l *line) append(a storage.Appender, t int64, v float64) error {
-	ref, err := a.Append(l.ref, l.labels, t, v)
+func (s *stored) append(a storage.Appender, t int64, v float64) error {
+	ref, err := a.Append(s.ref, s.labels, t, v)
 	if err == nil {
-		l.ref = ref
+		s.ref = ref
 	} else if !refused(err) {
 		return fmt.Errorf("store a half-minute: %w", err)
 	}

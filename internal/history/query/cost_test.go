@@ -62,9 +62,9 @@ func TestCosts(t *testing.T) {
 	} {
 		var err error
 		if c.over == 0 {
-			_, err = e.Instant(t.Context(), c.expr, at(120), Options{})
+			_, err = e.Instant(t.Context(), c.expr, at(120), series.Options{})
 		} else {
-			_, err = e.Range(t.Context(), c.expr, at(120).Add(-c.over), at(120), c.step, Options{})
+			_, err = e.Range(t.Context(), c.expr, at(120).Add(-c.over), at(120), c.step, series.Options{})
 		}
 		var found *series.Error
 		switch refused := errors.As(err, &found); {

@@ -17,7 +17,7 @@ import (
 // Series returns the labels of the series that match one of the selectors and have
 // samples between two times. A time that is zero is no border. The texts are
 // warnings.
-func (e *Engine) Series(ctx context.Context, selectors []string, from, to time.Time, o Options) ([]series.Labels, []string, error) {
+func (e *Engine) Series(ctx context.Context, selectors []string, from, to time.Time, o series.Options) ([]series.Labels, []string, error) {
 	list := []series.Labels{}
 	if len(selectors) == 0 {
 		return nil, nil, bad("no match[] parameter provided: name at least one, such as match[]=up")
@@ -52,7 +52,7 @@ func (e *Engine) Series(ctx context.Context, selectors []string, from, to time.T
 
 // LabelNames returns the names of the labels of all series, or of those that match
 // one of the selectors.
-func (e *Engine) LabelNames(ctx context.Context, selectors []string, from, to time.Time, o Options) ([]string, []string, error) {
+func (e *Engine) LabelNames(ctx context.Context, selectors []string, from, to time.Time, o series.Options) ([]string, []string, error) {
 	return e.gather(ctx, selectors, from, to, o, func(ctx context.Context, q storage.Querier, hints *storage.LabelHints, matchers []*labels.Matcher) ([]string, annotations.Annotations, error) {
 		return q.LabelNames(ctx, hints, matchers...)
 	})
@@ -60,7 +60,7 @@ func (e *Engine) LabelNames(ctx context.Context, selectors []string, from, to ti
 
 // LabelValues returns the values of a label of all series, or of those that match
 // one of the selectors.
-func (e *Engine) LabelValues(ctx context.Context, name string, selectors []string, from, to time.Time, o Options) ([]string, []string, error) {
+func (e *Engine) LabelValues(ctx context.Context, name string, selectors []string, from, to time.Time, o series.Options) ([]string, []string, error) {
 	if !model.UTF8Validation.IsValidLabelName(name) {
 		return nil, nil, bad("invalid label name: %q", name)
 	}
@@ -70,7 +70,7 @@ func (e *Engine) LabelValues(ctx context.Context, name string, selectors []strin
 }
 
 // gather unites the texts that the store has for each selector.
-func (e *Engine) gather(ctx context.Context, selectors []string, from, to time.Time, o Options, read func(context.Context, storage.Querier, *storage.LabelHints, []*labels.Matcher) ([]string, annotations.Annotations, error)) ([]string, []string, error) {
+func (e *Engine) gather(ctx context.Context, selectors []string, from, to time.Time, o series.Options, read func(context.Context, storage.Querier, *storage.LabelHints, []*labels.Matcher) ([]string, annotations.Annotations, error)) ([]string, []string, error) {
 	all := map[string]bool{}
 	remarks, err := e.find(ctx, selectors, from, to, o, func(ctx context.Context, q storage.Querier, sets [][]*labels.Matcher) (annotations.Annotations, error) {
 		var remarks annotations.Annotations
@@ -104,7 +104,7 @@ func (e *Engine) gather(ctx context.Context, selectors []string, from, to time.T
 }
 
 // find reads the store for a question about its series.
-func (e *Engine) find(ctx context.Context, selectors []string, from, to time.Time, o Options, read func(context.Context, storage.Querier, [][]*labels.Matcher) (annotations.Annotations, error)) ([]string, error) {
+func (e *Engine) find(ctx context.Context, selectors []string, from, to time.Time, o series.Options, read func(context.Context, storage.Querier, [][]*labels.Matcher) (annotations.Annotations, error)) ([]string, error) {
 	sets, err := e.selectors(selectors)
 	if err != nil {
 		return nil, err

@@ -166,10 +166,10 @@ func FuzzQueries(f *testing.F) {
 		var answer series.Answer
 		switch over := []time.Duration{0, 0, 100 * time.Second, 1000 * time.Second, 24 * time.Hour, 365 * 24 * time.Hour}[kind%6]; over {
 		case 0:
-			answer, err = e.Instant(ctx, expr, at(120), Options{Waits: true})
+			answer, err = e.Instant(ctx, expr, at(120), series.Options{Waits: true})
 		default:
 			step := max(over/[]time.Duration{10, 100, 1000, 10_000}[kind/6%4], time.Millisecond)
-			answer, err = e.Range(ctx, expr, at(120).Add(-over), at(120), step, Options{Waits: true})
+			answer, err = e.Range(ctx, expr, at(120).Add(-over), at(120), step, series.Options{Waits: true})
 		}
 		if answer.Release != nil {
 			answer.Release()

@@ -11,7 +11,7 @@ import (
 )
 
 // places are how many questions are answered at a time. Others wait, in the order
-// in which they came. Who asks has taken a turn among the own questions before.
+// in which they came. Who asks has waited among the own questions before.
 type places chan struct{}
 
 // enter waits for a place. The caller calls leave when the question is answered.

@@ -37,7 +37,7 @@ type sight struct {
 }
 
 // sight returns the store as an asker sees it, for a question with a cost.
-func (e *Engine) sight(o Options, c cost) *sight {
+func (e *Engine) sight(o series.Options, c cost) *sight {
 	s := &sight{store: e.store, limits: &e.limits, cost: c, tally: c.before()}
 	if o.Nameless {
 		s.hide = nameless()

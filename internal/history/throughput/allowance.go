@@ -17,14 +17,14 @@ const fewUsers = 64
 
 // allow reports whether a user may report so many operations now, and takes them
 // from the allowance. The caller holds mu.
-func (k *Keeper) allow(user string, count int64, now time.Time) bool {
-	a := k.allowances[user]
+func (c *Counter) allow(user string, count int64, now time.Time) bool {
+	a := c.allowances[user]
 	if a == nil {
-		if len(k.allowances) >= fewUsers {
-			maps.DeleteFunc(k.allowances, func(_ string, a *allowance) bool { return a.at(now) == most })
+		if len(c.allowances) >= fewUsers {
+			maps.DeleteFunc(c.allowances, func(_ string, a *allowance) bool { return a.at(now) == most })
 		}
 		a = &allowance{left: most, filled: now}
-		k.allowances[user] = a
+		c.allowances[user] = a
 	}
 	a.left, a.filled = a.at(now), now
 	if float64(count) > a.left {

@@ -20,18 +20,18 @@ func report(o api.Operations) Report {
 }
 
 func TestReportsAddUp(t *testing.T) {
-	k := New(asTheyAre)
+	c := New(asTheyAre)
 	for _, o := range []api.Operations{
 		{Count: 10},                            // of an unknown time
 		{Count: 4, Seconds: 2},                 // half a second each
 		{Latencies: []float64{0.02, 0.02, 30}}, // one of them slow
 		{Count: 1, Latencies: []float64{0}},    // the number may be given, too
 	} {
-		if _, err := k.Add(report(o), noon); err != nil {
+		if _, err := c.Add(report(o), noon); err != nil {
 			t.Fatalf("%+v: %v", o, err)
 		}
 	}
-	got := k.Totals()
+	got := c.Totals()
 	if len(got) != 1 || got[0].Service != "embedder" || got[0].GPU != "GPU-a" || got[0].Count != 18 {
 		t.Fatalf("the totals are %+v", got)
 	}
@@ -63,53 +63,53 @@ func TestBadReportsCountNothing(t *testing.T) {
 		"both forms":             {Latencies: []float64{1}, Seconds: 1},
 		"another count":          {Latencies: []float64{1}, Count: 2},
 	} {
-		k := New(asTheyAre)
-		_, err := k.Add(report(o), noon)
+		c := New(asTheyAre)
+		_, err := c.Add(report(o), noon)
 		if invalid := (*InvalidError)(nil); !errors.As(err, &invalid) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if got := k.Totals(); len(got) != 0 {
+		if got := c.Totals(); len(got) != 0 {
 			t.Errorf("%s counts as %+v", name, got)
 		}
 	}
 }
 
 func TestAUserReportsOnlySoMuch(t *testing.T) {
-	k := New(asTheyAre)
+	c := New(asTheyAre)
 	full := report(api.Operations{Count: most})
-	if _, err := k.Add(full, noon); err != nil {
+	if _, err := c.Add(full, noon); err != nil {
 		t.Fatal(err)
 	}
 	late := noon.Add(time.Second)
-	if _, err := k.Add(full, late); !errors.As(err, new(*RateError)) {
+	if _, err := c.Add(full, late); !errors.As(err, new(*RateError)) {
 		t.Errorf("twice as much a second later: %v", err)
 	}
-	if _, err := k.Add(report(api.Operations{Count: perSecond}), late); err != nil {
+	if _, err := c.Add(report(api.Operations{Count: perSecond}), late); err != nil {
 		t.Errorf("what a second allows: %v", err)
 	}
 	other := full
 	other.User = "bob"
-	if _, err := k.Add(other, late); err != nil {
+	if _, err := c.Add(other, late); err != nil {
 		t.Errorf("another user: %v", err)
 	}
-	if got := k.Totals()[0].Count; got != 2*most+perSecond {
+	if got := c.Totals()[0].Count; got != 2*most+perSecond {
 		t.Errorf("%d operations counted", got)
 	}
 }
 
 func TestDevicesAndUsersAreBounded(t *testing.T) {
-	k := New(asTheyAre)
+	c := New(asTheyAre)
 	for i := range 2 * mostPlaces {
 		r := report(api.Operations{Count: 1})
 		r.GPU, r.User = fmt.Sprintf("GPU-%d", i), fmt.Sprintf("user%d", i)
-		if _, err := k.Add(r, noon.Add(time.Duration(i)*time.Minute)); err != nil {
+		if _, err := c.Add(r, noon.Add(time.Duration(i)*time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := len(k.Totals()); got > mostPlaces+1 {
+	if got := len(c.Totals()); got > mostPlaces+1 {
 		t.Errorf("%d totals", got)
 	}
-	if got := len(k.allowances); got > fewUsers {
+	if got := len(c.allowances); got > fewUsers {
 		t.Errorf("%d allowances", got)
 	}
 }

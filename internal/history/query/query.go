@@ -19,8 +19,9 @@ import (
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
-// Options are what a question says beside its expression and its times.
-type Options = series.Options
+// Version is the version of Prometheus whose language and engine this is. Grafana
+// asks for it to know which functions there are.
+const Version = "3.15.0"
 
 // Engine answers questions about one store.
 type Engine struct {
@@ -49,7 +50,7 @@ func New(store storage.Queryable, limits Limits) *Engine {
 }
 
 // Instant answers a question about one moment.
-func (e *Engine) Instant(ctx context.Context, expr string, at time.Time, o Options) (series.Answer, error) {
+func (e *Engine) Instant(ctx context.Context, expr string, at time.Time, o series.Options) (series.Answer, error) {
 	c, err := e.check(expr, at, at, 0)
 	if err != nil {
 		return series.Answer{}, err
@@ -60,7 +61,7 @@ func (e *Engine) Instant(ctx context.Context, expr string, at time.Time, o Optio
 }
 
 // Range answers a question about every step from one moment to another.
-func (e *Engine) Range(ctx context.Context, expr string, from, to time.Time, step time.Duration, o Options) (series.Answer, error) {
+func (e *Engine) Range(ctx context.Context, expr string, from, to time.Time, step time.Duration, o series.Options) (series.Answer, error) {
 	if err := e.limits.steps(from, to, step); err != nil {
 		return series.Answer{}, err
 	}
@@ -74,7 +75,7 @@ func (e *Engine) Range(ctx context.Context, expr string, from, to time.Time, ste
 }
 
 // answer waits for a place, asks the engine, and translates what it says.
-func (e *Engine) answer(ctx context.Context, expr string, o Options, c cost, ask func(context.Context, storage.Queryable, promql.QueryOpts) (promql.Query, error)) (series.Answer, error) {
+func (e *Engine) answer(ctx context.Context, expr string, o series.Options, c cost, ask func(context.Context, storage.Queryable, promql.QueryOpts) (promql.Query, error)) (series.Answer, error) {
 	ctx, leave, err := e.begin(ctx, o)
 	if err != nil {
 		return series.Answer{}, err
@@ -102,7 +103,7 @@ func (e *Engine) answer(ctx context.Context, expr string, o Options, c cost, ask
 
 // begin returns a context that ends when the time of a question is over, after the
 // question has got a place. The caller calls leave when it is answered.
-func (e *Engine) begin(ctx context.Context, o Options) (_ context.Context, leave func(), err error) {
+func (e *Engine) begin(ctx context.Context, o series.Options) (_ context.Context, leave func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, e.time(o))
 	if !o.Waits {
 		return ctx, cancel, nil
@@ -117,7 +118,7 @@ func (e *Engine) begin(ctx context.Context, o Options) (_ context.Context, leave
 }
 
 // time returns how long a question may take.
-func (e *Engine) time(o Options) time.Duration {
+func (e *Engine) time(o series.Options) time.Duration {
 	if o.Timeout > 0 {
 		return min(e.limits.Time, o.Timeout)
 	}
@@ -125,7 +126,7 @@ func (e *Engine) time(o Options) time.Duration {
 }
 
 // fault says why the engine or the store has no answer.
-func (e *Engine) fault(ctx context.Context, o Options, err error) error {
+func (e *Engine) fault(ctx context.Context, o series.Options, err error) error {
 	var known *series.Error
 	var many promql.ErrTooManySamples
 	switch {

@@ -42,8 +42,8 @@ type Total struct {
 	Latency api.Latency // of the operations whose time is known; without bounds: of none
 }
 
-// Keeper counts the operations that services report.
-type Keeper struct {
+// Counter counts the operations that services report.
+type Counter struct {
 	label func(service, user string) string
 
 	mu         sync.Mutex // guards what follows
@@ -53,10 +53,10 @@ type Keeper struct {
 
 type place struct{ service, gpu string }
 
-// New returns a Keeper that has counted nothing. label returns the label under
+// New returns a Counter that has counted nothing. label returns the label under
 // which metrics show a service of a user, and bounds how many there are.
-func New(label func(service, user string) string) *Keeper {
-	return &Keeper{label: label, totals: map[place]*Total{}, allowances: map[string]*allowance{}}
+func New(label func(service, user string) string) *Counter {
+	return &Counter{label: label, totals: map[place]*Total{}, allowances: map[string]*allowance{}}
 }
 
 // InvalidError says what is wrong with a field of a report.
@@ -73,18 +73,18 @@ func (e *RateError) Error() string {
 
 // Add counts a report, wholly or not at all, and returns how many operations
 // it has.
-func (k *Keeper) Add(r Report, now time.Time) (int64, error) {
+func (c *Counter) Add(r Report, now time.Time) (int64, error) {
 	if err := r.check(); err != nil {
 		return 0, err
 	}
 	count := cmp.Or(r.Count, int64(len(r.Latencies)))
-	label := k.label(r.Service, r.User)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if !k.allow(r.User, count, now) {
+	label := c.label(r.Service, r.User)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.allow(r.User, count, now) {
 		return 0, &RateError{count}
 	}
-	t := k.total(label, r.GPU)
+	t := c.total(label, r.GPU)
 	t.Count = add(t.Count, uint64(count))
 	switch {
 	case len(r.Latencies) > 0:
@@ -125,15 +125,15 @@ func valid(seconds float64) bool { return seconds >= 0 && seconds <= longest } /
 
 // total returns the total of a service on a device, and makes it if it is new.
 // The caller holds mu.
-func (k *Keeper) total(label, gpu string) *Total {
+func (c *Counter) total(label, gpu string) *Total {
 	p := place{label, gpu}
-	if k.totals[p] == nil && len(k.totals) >= mostPlaces {
+	if c.totals[p] == nil && len(c.totals) >= mostPlaces {
 		p.gpu = ""
 	}
-	if k.totals[p] == nil {
-		k.totals[p] = &Total{Service: p.service, GPU: p.gpu}
+	if c.totals[p] == nil {
+		c.totals[p] = &Total{Service: p.service, GPU: p.gpu}
 	}
-	return k.totals[p]
+	return c.totals[p]
 }
 
 // observe counts operations that took so long each.
@@ -156,11 +156,11 @@ func add(a, b uint64) uint64 {
 }
 
 // Totals returns the totals, in the order of services and devices.
-func (k *Keeper) Totals() []Total {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	list := make([]Total, 0, len(k.totals))
-	for _, t := range k.totals {
+func (c *Counter) Totals() []Total {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := make([]Total, 0, len(c.totals))
+	for _, t := range c.totals {
 		one := *t
 		one.Latency.Counts = slices.Clone(t.Latency.Counts)
 		list = append(list, one)

@@ -88,7 +88,7 @@ func TestAnswers(t *testing.T) {
 		`count({job="berth"})`: `{"resultType":"vector","result":[{"metric":{},"value":[1700000120,"1"]}]}`,
 		`max_over_time(sum(rate(gpu_energy_joules_total[20s]))[30s:5s])`: `{"resultType":"vector","result":[{"metric":{},"value":[1700000120,"200"]}]}`,
 	} {
-		answer, err := e.Instant(t.Context(), expr, at(120), Options{})
+		answer, err := e.Instant(t.Context(), expr, at(120), series.Options{})
 		if err != nil {
 			t.Errorf("%s: %v", expr, err)
 			continue
@@ -97,7 +97,7 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%s is\n%s (%v), want\n%s", expr, got, err, want)
 		}
 	}
-	answer, err := e.Range(t.Context(), `sum by (gpu) (rate(gpu_energy_joules_total{gpu="GPU-0"}[20s]))`, at(60), at(120), 30*time.Second, Options{})
+	answer, err := e.Range(t.Context(), `sum by (gpu) (rate(gpu_energy_joules_total{gpu="GPU-0"}[20s]))`, at(60), at(120), 30*time.Second, series.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestAnswers(t *testing.T) {
 
 func TestRemarks(t *testing.T) {
 	e := New(machine(t), Limits{})
-	answer, err := e.Instant(t.Context(), `rate(gpu_temperature_celsius[20s])`, at(120), Options{Limit: 1})
+	answer, err := e.Instant(t.Context(), `rate(gpu_temperature_celsius[20s])`, at(120), series.Options{Limit: 1})
 	if err != nil || len(answer.Series) != 1 || !slices.Equal(answer.Warnings, []string{"results truncated due to limit"}) {
 		t.Errorf("with limit 1: %+v, %v", answer, err)
 	}
@@ -120,29 +120,29 @@ func TestRemarks(t *testing.T) {
 
 func TestFinding(t *testing.T) {
 	e := New(machine(t), Limits{})
-	list, warnings, err := e.Series(t.Context(), []string{`up`, `gpu_energy_joules_total`, `{gpu="GPU-1"}`}, time.Time{}, time.Time{}, Options{})
+	list, warnings, err := e.Series(t.Context(), []string{`up`, `gpu_energy_joules_total`, `{gpu="GPU-1"}`}, time.Time{}, time.Time{}, series.Options{})
 	if err != nil || len(warnings) != 0 || len(list) != 4 { // up, two energies, one temperature
 		t.Errorf("the series are %v, %v, %v", list, warnings, err)
 	}
-	list, warnings, err = e.Series(t.Context(), []string{`{__name__=~".+"}`}, at(0), at(120), Options{Limit: 2})
+	list, warnings, err = e.Series(t.Context(), []string{`{__name__=~".+"}`}, at(0), at(120), series.Options{Limit: 2})
 	if err != nil || len(warnings) != 1 || len(list) != 2 {
 		t.Errorf("two of all series are %v, %v, %v", list, warnings, err)
 	}
-	if list, _, err = e.Series(t.Context(), []string{`up`}, at(7200), at(7300), Options{}); err != nil || list == nil || len(list) != 0 {
+	if list, _, err = e.Series(t.Context(), []string{`up`}, at(7200), at(7300), series.Options{}); err != nil || list == nil || len(list) != 0 {
 		t.Errorf("the series of later are %v, %v", list, err)
 	}
-	names, _, err := e.LabelNames(t.Context(), []string{`up`, `gpu_user_leases`}, time.Time{}, time.Time{}, Options{})
+	names, _, err := e.LabelNames(t.Context(), []string{`up`, `gpu_user_leases`}, time.Time{}, time.Time{}, series.Options{})
 	if want := []string{"__name__", "instance", "job", "user"}; err != nil || !slices.Equal(names, want) {
 		t.Errorf("the names are %v, %v, want %v", names, err, want)
 	}
-	if names, _, err = e.LabelNames(t.Context(), nil, time.Time{}, time.Time{}, Options{}); err != nil || len(names) != 9 {
+	if names, _, err = e.LabelNames(t.Context(), nil, time.Time{}, time.Time{}, series.Options{}); err != nil || len(names) != 9 {
 		t.Errorf("all names are %v, %v", names, err)
 	}
-	values, _, err := e.LabelValues(t.Context(), "gpu", nil, time.Time{}, time.Time{}, Options{})
+	values, _, err := e.LabelValues(t.Context(), "gpu", nil, time.Time{}, time.Time{}, series.Options{})
 	if want := []string{"GPU-0", "GPU-1"}; err != nil || !slices.Equal(values, want) {
 		t.Errorf("the values are %v, %v, want %v", values, err, want)
 	}
-	values, warnings, err = e.LabelValues(t.Context(), "__name__", nil, time.Time{}, time.Time{}, Options{Limit: 1})
+	values, warnings, err = e.LabelValues(t.Context(), "__name__", nil, time.Time{}, time.Time{}, series.Options{Limit: 1})
 	if err != nil || len(values) != 1 || len(warnings) != 1 {
 		t.Errorf("one value is %v, %v, %v", values, warnings, err)
 	}
@@ -161,35 +161,35 @@ func TestNameless(t *testing.T) {
 		`count_values("x", gpu_user_leases)`, `gpu_user_leases[1m]`, `max_over_time(gpu_user_leases[1m:10s])`, `up * on() group_left(user) gpu_user_leases`,
 		`gpu_service_leases`, `berth_group_used`, `sum by (service) (berth_lease_memory_mb)`, `sort_by_label({gpu="GPU-0"}, "user")`, `absent(gpu_user_leases{user="ann"})`,
 	} {
-		answer, err := e.Instant(t.Context(), expr, at(120), Options{Nameless: true})
+		answer, err := e.Instant(t.Context(), expr, at(120), series.Options{Nameless: true})
 		if err == nil && expr != `absent(gpu_user_leases{user="ann"})` && tells(answer) {
 			t.Errorf("%s tells %v", expr, answer)
 		}
 	}
 	// What is asked for by name is absent for a nameless asker, whether it is there or not.
-	there, err := e.Instant(t.Context(), `absent(gpu_user_leases{user="ann"})`, at(120), Options{Nameless: true})
+	there, err := e.Instant(t.Context(), `absent(gpu_user_leases{user="ann"})`, at(120), series.Options{Nameless: true})
 	if err != nil || len(there.Series) != 1 {
 		t.Errorf("a name that is there is not absent: %v, %v", there, err)
 	}
-	if answer, err := e.Instant(t.Context(), `count({__name__=~".+"})`, at(120), Options{Nameless: true}); err != nil || answer.Series[0].Points[0].V != 6 {
+	if answer, err := e.Instant(t.Context(), `count({__name__=~".+"})`, at(120), series.Options{Nameless: true}); err != nil || answer.Series[0].Points[0].V != 6 {
 		t.Errorf("a nameless asker counts %v, %v", answer, err)
 	}
-	if answer, err := e.Range(t.Context(), `{__name__=~".+"}`, at(0), at(120), time.Minute, Options{Nameless: true}); err != nil || len(answer.Series) != 6 || tells(answer) {
+	if answer, err := e.Range(t.Context(), `{__name__=~".+"}`, at(0), at(120), time.Minute, series.Options{Nameless: true}); err != nil || len(answer.Series) != 6 || tells(answer) {
 		t.Errorf("the range tells %v, %v", answer, err)
 	}
 	for _, selector := range []string{`{__name__=~".+"}`, `{user="ann"}`, `gpu_user_leases`} {
-		if list, _, err := e.Series(t.Context(), []string{selector, `up`}, time.Time{}, time.Time{}, Options{Nameless: true}); err != nil || tells(list) || len(list) == 0 {
+		if list, _, err := e.Series(t.Context(), []string{selector, `up`}, time.Time{}, time.Time{}, series.Options{Nameless: true}); err != nil || tells(list) || len(list) == 0 {
 			t.Errorf("series of %s tells %v, %v", selector, list, err)
 		}
-		if names, _, err := e.LabelNames(t.Context(), []string{selector}, time.Time{}, time.Time{}, Options{Nameless: true}); err != nil || slices.Contains(names, "user") {
+		if names, _, err := e.LabelNames(t.Context(), []string{selector}, time.Time{}, time.Time{}, series.Options{Nameless: true}); err != nil || slices.Contains(names, "user") {
 			t.Errorf("labels of %s tells %v, %v", selector, names, err)
 		}
 	}
 	for _, label := range series.Telling() {
-		if values, _, err := e.LabelValues(t.Context(), label, nil, time.Time{}, time.Time{}, Options{Nameless: true}); err != nil || len(values) != 0 {
+		if values, _, err := e.LabelValues(t.Context(), label, nil, time.Time{}, time.Time{}, series.Options{Nameless: true}); err != nil || len(values) != 0 {
 			t.Errorf("values of %s tells %v, %v", label, values, err)
 		}
-		if values, _, err := e.LabelValues(t.Context(), label, nil, time.Time{}, time.Time{}, Options{}); err != nil || len(values) == 0 {
+		if values, _, err := e.LabelValues(t.Context(), label, nil, time.Time{}, time.Time{}, series.Options{}); err != nil || len(values) == 0 {
 			t.Errorf("values of %s for others are %v, %v", label, values, err)
 		}
 	}
@@ -211,25 +211,25 @@ func TestLimits(t *testing.T) {
 		says  string
 	}{
 		{"a year at a second", func(ctx context.Context) error {
-			_, err := e.Range(ctx, `many`, begin.Add(-year), begin, time.Second, Options{})
+			_, err := e.Range(ctx, `many`, begin.Add(-year), begin, time.Second, series.Options{})
 			return err
 		}, series.BadData, "11,000 points per timeseries: a step of 47m47s"},
 		{"thousands of years", func(ctx context.Context) error {
-			_, err := e.Range(ctx, `vector(1)`, time.Unix(-4e10, 0), time.Unix(4e10, 0), 1e6*time.Second, Options{})
+			_, err := e.Range(ctx, `vector(1)`, time.Unix(-4e10, 0), time.Unix(4e10, 0), 1e6*time.Second, series.Options{})
 			return err
 		}, series.BadData, "11,000 points per timeseries: a step of 2020h12m8s"},
 		{"no step", func(ctx context.Context) error {
-			_, err := e.Range(ctx, `many`, at(0), at(1), 0, Options{})
+			_, err := e.Range(ctx, `many`, at(0), at(1), 0, series.Options{})
 			return err
 		}, series.BadData, "step must be a millisecond or more"},
 		{"an end before the start", func(ctx context.Context) error {
-			_, err := e.Range(ctx, `many`, at(1), at(0), time.Second, Options{})
+			_, err := e.Range(ctx, `many`, at(1), at(0), time.Second, series.Options{})
 			return err
 		}, series.BadData, "must not be before"},
 		{"too many series", instant(e, `count(many) + count(many)`), series.Execution, "more than 30 series"},
 		{"too many samples", instant(e, `count_over_time(many[2m]) and many[2m]`), series.BadData, "parse error"},
 		{"too many samples", func(ctx context.Context) error {
-			_, err := e.Range(ctx, `many`, at(0), at(120), time.Second, Options{})
+			_, err := e.Range(ctx, `many`, at(0), at(120), time.Second, series.Options{})
 			return err
 		}, series.Execution, "more than 1,000 samples"},
 		{"a long expression", instant(e, strings.Repeat("1 + ", 5000)+"1"), series.BadData, "20,001 bytes, and the limit is 10,000"},
@@ -244,31 +244,31 @@ func TestLimits(t *testing.T) {
 		{"two for one", instant(New(store, Limits{}), `many * on() many`), series.Execution, "many-to-many"},
 		{"a function that is not there", instant(e, `info(up)`), series.BadData, "info"},
 		{"all series", func(ctx context.Context) error {
-			_, _, err := New(store, Limits{Series: 5}).Series(ctx, []string{`many`}, time.Time{}, time.Time{}, Options{})
+			_, _, err := New(store, Limits{Series: 5}).Series(ctx, []string{`many`}, time.Time{}, time.Time{}, series.Options{})
 			return err
 		}, series.Execution, "more than 5 series"},
 		{"all values", func(ctx context.Context) error {
-			_, _, err := New(store, Limits{Series: 5}).LabelValues(ctx, "i", nil, time.Time{}, time.Time{}, Options{})
+			_, _, err := New(store, Limits{Series: 5}).LabelValues(ctx, "i", nil, time.Time{}, time.Time{}, series.Options{})
 			return err
 		}, series.Execution, "more than 5 entries"},
 		{"no selector", func(ctx context.Context) error {
-			_, _, err := e.Series(ctx, nil, time.Time{}, time.Time{}, Options{})
+			_, _, err := e.Series(ctx, nil, time.Time{}, time.Time{}, series.Options{})
 			return err
 		}, series.BadData, "no match[]"},
 		{"an empty selector", func(ctx context.Context) error {
-			_, _, err := e.Series(ctx, []string{`{a=~".*"}`}, time.Time{}, time.Time{}, Options{})
+			_, _, err := e.Series(ctx, []string{`{a=~".*"}`}, time.Time{}, time.Time{}, series.Options{})
 			return err
 		}, series.BadData, "at least one non-empty matcher"},
 		{"many selectors of series", func(ctx context.Context) error {
-			_, _, err := e.LabelNames(ctx, make([]string, 65), time.Time{}, time.Time{}, Options{})
+			_, _, err := e.LabelNames(ctx, make([]string, 65), time.Time{}, time.Time{}, series.Options{})
 			return err
 		}, series.BadData, "65 match[] parameters, and the limit is 64"},
 		{"a large one for series", func(ctx context.Context) error {
-			_, _, err := e.LabelNames(ctx, []string{`{a=~"` + strings.Repeat("(.{999})", 9) + `"}`}, time.Time{}, time.Time{}, Options{})
+			_, _, err := e.LabelNames(ctx, []string{`{a=~"` + strings.Repeat("(.{999})", 9) + `"}`}, time.Time{}, time.Time{}, series.Options{})
 			return err
 		}, series.BadData, "regular expressions are too large"},
 		{"a label that is none", func(ctx context.Context) error {
-			_, _, err := e.LabelValues(ctx, "\xff", nil, time.Time{}, time.Time{}, Options{})
+			_, _, err := e.LabelValues(ctx, "\xff", nil, time.Time{}, time.Time{}, series.Options{})
 			return err
 		}, series.BadData, "invalid label name"},
 	} {
@@ -282,7 +282,7 @@ func TestLimits(t *testing.T) {
 
 func instant(e *Engine, expr string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		_, err := e.Instant(ctx, expr, at(120), Options{})
+		_, err := e.Instant(ctx, expr, at(120), series.Options{})
 		return err
 	}
 }
@@ -308,12 +308,12 @@ func TestNativeHistograms(t *testing.T) {
 	}
 	e := New(db, Limits{})
 	for _, expr := range []string{`native`, `native[1m]`} {
-		answer, err := e.Instant(t.Context(), expr, at(2), Options{})
+		answer, err := e.Instant(t.Context(), expr, at(2), series.Options{})
 		if err != nil || len(answer.Series) != 0 || len(answer.Warnings) != 1 || !strings.Contains(answer.Warnings[0], "native histograms") {
 			t.Errorf("%s is %+v, %v", expr, answer, err)
 		}
 	}
-	if answer, err := e.Instant(t.Context(), `histogram_count(native)`, at(2), Options{}); err != nil || len(answer.Series) != 1 || answer.Series[0].Points[0].V != 3 {
+	if answer, err := e.Instant(t.Context(), `histogram_count(native)`, at(2), series.Options{}); err != nil || len(answer.Series) != 1 || answer.Series[0].Points[0].V != 3 {
 		t.Errorf("their count is %+v, %v", answer, err)
 	}
 }
@@ -364,7 +364,7 @@ func TestPlaces(t *testing.T) {
 	})
 	e := New(machine(t), Limits{AtOnce: 1})
 	e.places <- struct{}{}
-	if _, err := e.Instant(t.Context(), `up`, at(120), Options{}); err != nil {
+	if _, err := e.Instant(t.Context(), `up`, at(120), series.Options{}); err != nil {
 		t.Errorf("a question of the daemon: %v", err)
 	}
 }
@@ -377,13 +377,13 @@ func TestRoom(t *testing.T) {
 		}
 	}), Limits{Samples: 11_000})
 	ask := func() (series.Answer, error) {
-		return e.Instant(t.Context(), `many[2m]`, at(120), Options{Waits: true, Timeout: 10 * time.Millisecond})
+		return e.Instant(t.Context(), `many[2m]`, at(120), series.Options{Waits: true, Timeout: 10 * time.Millisecond})
 	}
 	var answers []series.Answer
 	var err error
 	for range answersRoom {
 		var a series.Answer
-		if a, err = e.Instant(t.Context(), `many[2m]`, at(120), Options{Waits: true}); err != nil {
+		if a, err = e.Instant(t.Context(), `many[2m]`, at(120), series.Options{Waits: true}); err != nil {
 			t.Fatal(err)
 		}
 		answers = append(answers, a)
@@ -392,11 +392,11 @@ func TestRoom(t *testing.T) {
 	if _, err = ask(); !errors.As(err, &found) || found.Fault != series.TimedOut {
 		t.Errorf("one too many: %v", err)
 	}
-	if small, err := e.Instant(t.Context(), `up`, at(120), Options{Waits: true}); err != nil || small.Release == nil {
+	if small, err := e.Instant(t.Context(), `up`, at(120), series.Options{Waits: true}); err != nil || small.Release == nil {
 		t.Errorf("a small answer beside them: %v", err)
 	}
 	answers[0].Release()
-	if _, err := e.Instant(t.Context(), `many[2m]`, at(120), Options{Waits: true}); err != nil {
+	if _, err := e.Instant(t.Context(), `many[2m]`, at(120), series.Options{Waits: true}); err != nil {
 		t.Errorf("after one was sent: %v", err)
 	}
 }
@@ -407,7 +407,7 @@ func TestTime(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {
-		_, err := e.Instant(ctx, `up`, at(120), Options{Waits: true})
+		_, err := e.Instant(ctx, `up`, at(120), series.Options{Waits: true})
 		done <- err
 	}()
 	<-here
@@ -417,7 +417,7 @@ func TestTime(t *testing.T) {
 	if err := <-done; !errors.As(err, &found) || found.Fault != series.Canceled {
 		t.Errorf("a question whose asker left: %v", err)
 	}
-	if _, err := e.Instant(t.Context(), `up`, at(120), Options{Timeout: time.Nanosecond}); !errors.As(err, &found) || found.Fault != series.TimedOut || !strings.Contains(found.Text, "longer than it may (1ns)") {
+	if _, err := e.Instant(t.Context(), `up`, at(120), series.Options{Timeout: time.Nanosecond}); !errors.As(err, &found) || found.Fault != series.TimedOut || !strings.Contains(found.Text, "longer than it may (1ns)") {
 		t.Errorf("a question that took too long: %v", err)
 	}
 }
@@ -426,10 +426,10 @@ func TestTime(t *testing.T) {
 func TestBrokenStore(t *testing.T) {
 	e := New(broken{}, Limits{})
 	var found *series.Error
-	if _, err := e.Instant(t.Context(), `up`, at(120), Options{}); !errors.As(err, &found) || found.Fault != series.Internal || !strings.Contains(found.Text, "no disk") {
+	if _, err := e.Instant(t.Context(), `up`, at(120), series.Options{}); !errors.As(err, &found) || found.Fault != series.Internal || !strings.Contains(found.Text, "no disk") {
 		t.Errorf("a question to a broken store: %v", err)
 	}
-	if _, _, err := e.Series(t.Context(), []string{`up`}, time.Time{}, time.Time{}, Options{}); !errors.As(err, &found) || found.Fault != series.Internal {
+	if _, _, err := e.Series(t.Context(), []string{`up`}, time.Time{}, time.Time{}, series.Options{}); !errors.As(err, &found) || found.Fault != series.Internal {
 		t.Errorf("series of a broken store: %v", err)
 	}
 }

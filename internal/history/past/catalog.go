@@ -11,15 +11,15 @@ import (
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
-// line is a series as one of the stores knows it.
-type line struct {
+// stored is a series as one of the stores knows it.
+type stored struct {
 	labels labels.Labels
 	ref    storage.SeriesRef // 0: not known yet
 }
 
-// lines remembers the series that come again and again, so that a sample costs
+// catalog remembers the series that come again and again, so that a sample costs
 // a look in a table. The zero value is empty.
-type lines struct {
+type catalog struct {
 	seed  maphash.Seed
 	table map[uint64][]*known
 	count int
@@ -28,11 +28,11 @@ type lines struct {
 // known is a series, and its half-minute.
 type known struct {
 	own    series.Labels
-	whole  line // with every sample
-	last   bool // its half-minutes are the last values
-	half   line // the average, or the last value
-	least  line
-	most   line
+	whole  stored // with every sample
+	last   bool   // its half-minutes are the last values
+	half   stored // the average, or the last value
+	least  stored
+	most   stored
 	window window
 	seen   int64
 }
@@ -42,30 +42,30 @@ type known struct {
 const mostSeries = 10_000
 
 // find returns the series of a sample; nil if there are too many.
-func (ls *lines) find(s *series.Sample, now int64) *known {
-	if ls.table == nil {
-		ls.seed, ls.table = maphash.MakeSeed(), map[uint64][]*known{}
+func (c *catalog) find(s *series.Sample, now int64) *known {
+	if c.table == nil {
+		c.seed, c.table = maphash.MakeSeed(), map[uint64][]*known{}
 	}
-	sum := ls.hash(s.Labels)
-	for _, k := range ls.table[sum] {
+	sum := c.hash(s.Labels)
+	for _, k := range c.table[sum] {
 		if slices.Equal(k.own, s.Labels) {
 			k.seen = now
 			return k
 		}
 	}
-	if ls.count >= mostSeries {
+	if c.count >= mostSeries {
 		return nil
 	}
-	ls.count++
+	c.count++
 	k := newKnown(s)
 	k.seen = now
-	ls.table[sum] = append(ls.table[sum], k)
+	c.table[sum] = append(c.table[sum], k)
 	return k
 }
 
-func (ls *lines) hash(l series.Labels) uint64 {
+func (c *catalog) hash(l series.Labels) uint64 {
 	var h maphash.Hash
-	h.SetSeed(ls.seed)
+	h.SetSeed(c.seed)
 	for i := range l {
 		h.WriteString(l[i].Name)
 		h.WriteByte(0)
@@ -100,9 +100,9 @@ func vendor(l series.Labels, ending string) labels.Labels {
 }
 
 // all yields every series.
-func (ls *lines) all() iter.Seq[*known] {
+func (c *catalog) all() iter.Seq[*known] {
 	return func(yield func(*known) bool) {
-		for _, list := range ls.table {
+		for _, list := range c.table {
 			for _, k := range list {
 				if !yield(k) {
 					return
@@ -113,23 +113,23 @@ func (ls *lines) all() iter.Seq[*known] {
 }
 
 // forget forgets how the stores know the series: they are others now.
-func (ls *lines) forget() {
-	for k := range ls.all() {
+func (c *catalog) forget() {
+	for k := range c.all() {
 		k.whole.ref, k.half.ref, k.least.ref, k.most.ref = 0, 0, 0, 0
 	}
 }
 
 // expire removes the series that have not come since a time, or since a clock
 // that was ahead.
-func (ls *lines) expire(since, now int64) {
-	for sum, list := range ls.table {
+func (c *catalog) expire(since, now int64) {
+	for sum, list := range c.table {
 		before := len(list)
 		list = slices.DeleteFunc(list, func(k *known) bool { return k.seen < since || k.seen > now })
-		ls.count -= before - len(list)
+		c.count -= before - len(list)
 		if len(list) == 0 {
-			delete(ls.table, sum)
+			delete(c.table, sum)
 		} else {
-			ls.table[sum] = list
+			c.table[sum] = list
 		}
 	}
 }
