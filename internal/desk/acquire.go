@@ -74,7 +74,7 @@ func (d *Desk) acquire(ctx context.Context, by *Caller, o *order) (api.Lease, er
 	}
 	l := LeaseOf(ledger.Held{Lease: granted})
 	if l.Stood, l.Was = found.Stood, found.Was; found.Stood {
-		if err := (Launcher{d}).equip(ctx, &l, granted, o); err != nil {
+		if err := d.equip(ctx, &l, granted, o); err != nil {
 			return api.Lease{}, err
 		}
 		return l, nil // also if the caller has left: it stood before
@@ -85,7 +85,7 @@ func (d *Desk) acquire(ctx context.Context, by *Caller, o *order) (api.Lease, er
 			l.Note = strings.TrimPrefix(l.Note+"; "+note, "; ")
 		}
 	}
-	if err := (Launcher{d}).equip(ctx, &l, granted, o); err != nil {
+	if err := d.equip(ctx, &l, granted, o); err != nil {
 		_ = d.giveBack(&l) // it may have ended by itself
 		return api.Lease{}, err
 	}

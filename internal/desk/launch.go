@@ -12,11 +12,8 @@ import (
 	"github.com/berth-gpu/berth/internal/process/launch"
 )
 
-// Launcher is the desk for those who start programs under leases.
-type Launcher struct{ *Desk }
-
 // equipment returns what a launcher needs to know about the devices of a lease.
-func (d Launcher) equipment(granted *lease.Lease, o *order) *api.Launch {
+func (d *Desk) equipment(granted *lease.Lease, o *order) *api.Launch {
 	e := &api.Launch{Context: d.Enforcement().Context, Isolation: o.isolation}
 	for _, p := range granted.Parts {
 		device := d.Ledger.Sum(p.GPU).Device
@@ -36,7 +33,7 @@ func (o *order) environs() bool { return len(o.Caps) > 0 || len(o.Scope) > 0 }
 
 // equip adds to the answer what a launcher needs, if the order is a launcher's:
 // also for a lease that stood before.
-func (d Launcher) equip(ctx context.Context, l *api.Lease, granted *lease.Lease, o *order) error {
+func (d *Desk) equip(ctx context.Context, l *api.Lease, granted *lease.Lease, o *order) error {
 	if o.Enforce == "" && !o.environs() {
 		return nil
 	}
@@ -59,9 +56,9 @@ func environ(l *api.Lease, caps []string) {
 	l.Launch.Environment, l.Launch.Receipt = variables, receipt.Sentence()
 }
 
-// Add adds to a lease that stands what a launcher needs to start a program
+// AddLaunch adds to a lease that stands what a launcher needs to start a program
 // under it, limited to the memory of the lease by the libraries in caps.
-func (d Launcher) Add(ctx context.Context, by access.Actor, l *api.Lease, held ledger.Held, caps []string) error {
+func (d *Desk) AddLaunch(ctx context.Context, by access.Actor, l *api.Lease, held ledger.Held, caps []string) error {
 	if err := access.May(by, access.Inspect, access.Of(access.Held, held.Holder.UID, held.Holder.User)); err != nil {
 		return Refused(fmt.Errorf("start a program under %s: %w", held.ID, err))
 	}
@@ -79,7 +76,7 @@ func (d Launcher) Add(ctx context.Context, by access.Actor, l *api.Lease, held l
 
 // startMPS starts what a lease that MPS enforces needs. Where it fails, the
 // lease must not stand: it would claim what does not hold.
-func (d Launcher) startMPS(ctx context.Context, granted *lease.Lease, e *api.Launch) error {
+func (d *Desk) startMPS(ctx context.Context, granted *lease.Lease, e *api.Launch) error {
 	if granted.EnforcedBy != launch.MPS {
 		return nil
 	}

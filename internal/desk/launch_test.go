@@ -46,11 +46,11 @@ func TestLaunchOfALeaseThatHasEnded(t *testing.T) {
 	}
 	held, _ := o.Ledger.Find(keyOf(&l))
 	again := LeaseOf(held)
-	if err := (Launcher{o.Desk}).Add(t.Context(), by.Actor, &again, held, nil); err != nil || again.Launch.MPS != l.Launch.MPS {
+	if err := o.AddLaunch(t.Context(), by.Actor, &again, held, nil); err != nil || again.Launch.MPS != l.Launch.MPS {
 		t.Errorf("again it is %+v, %v, first it was %+v", again.Launch, err, l.Launch)
 	}
 	o.mps.start = func() error { return o.giveBack(&l) }
-	if err := (Launcher{o.Desk}).Add(t.Context(), by.Actor, &again, held, nil); codeOf(err) != "lease_ended" {
+	if err := o.AddLaunch(t.Context(), by.Actor, &again, held, nil); codeOf(err) != "lease_ended" {
 		t.Errorf("for a lease that ended meanwhile: %v", err)
 	}
 	if o.mps.uses[l.Fence] {

@@ -177,7 +177,7 @@ func (d *Desk) Explain(by Caller, b api.LeaseRequest) (ledger.Explanation, *api.
 		return e, nil, nil
 	}
 	would := LeaseOf(ledger.Held{Lease: e.Grant})
-	would.Launch = Launcher{d}.equipment(e.Grant, &o)
+	would.Launch = d.equipment(e.Grant, &o)
 	return e, &would, nil
 }
 

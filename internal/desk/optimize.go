@@ -21,7 +21,7 @@ type Optimizer interface {
 
 // Optimize gets memory back from the leases that the caller may change. For an
 // operator these are all, and what it does to them is an act of authority.
-func (d Reclaim) Optimize(ctx context.Context, by Caller, b api.Optimize) (api.Optimization, error) {
+func (d *Desk) Optimize(ctx context.Context, by Caller, b api.Optimize) (api.Optimization, error) {
 	if bad := (lease.FieldError{}); b.Service != "" && errors.As(lease.ValidService(b.Service), &bad) {
 		return api.Optimization{}, wrongFields(lease.FieldErrors{bad})
 	}
@@ -67,7 +67,7 @@ func (d Reclaim) Optimize(ctx context.Context, by Caller, b api.Optimize) (api.O
 }
 
 // knowsService reports whether a service is configured, or has a lease or a request.
-func (d Reclaim) knowsService(service string) bool {
+func (d *Desk) knowsService(service string) bool {
 	if d.Services != nil && slices.Contains(d.Services(), service) {
 		return true
 	}

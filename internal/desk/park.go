@@ -35,12 +35,9 @@ type Parking interface {
 	Kept(held *lease.Lease) string
 }
 
-// Reclaim is the desk for those who move the memory of leases, or want memory back.
-type Reclaim struct{ *Desk }
-
 // Park moves the memory of a lease to the memory of the machine. It goes on if the
 // caller leaves.
-func (d Reclaim) Park(ctx context.Context, by Caller, name lease.Name, b api.Park) (api.Lease, error) {
+func (d *Desk) Park(ctx context.Context, by Caller, name lease.Name, b api.Park) (api.Lease, error) {
 	why := gpu.Printable(b.Why, 256)
 	return d.move(ctx, by, access.Park, name, b.Fence, why, func(held ledger.Held) error {
 		if b.Unshared && !access.Owns(by.Actor, held.Object()) {
@@ -52,7 +49,7 @@ func (d Reclaim) Park(ctx context.Context, by Caller, name lease.Name, b api.Par
 
 // Resume moves the memory of a parked lease back to its device, now or when there
 // is room. A caller who leaves while it waits for room leaves it parked.
-func (d Reclaim) Resume(ctx context.Context, by Caller, name lease.Name, b api.Resume) (api.Lease, error) {
+func (d *Desk) Resume(ctx context.Context, by Caller, name lease.Name, b api.Resume) (api.Lease, error) {
 	wait, err := d.patience(b.Timeout)
 	if err != nil {
 		return api.Lease{}, err
@@ -67,7 +64,7 @@ func (d Reclaim) Resume(ctx context.Context, by Caller, name lease.Name, b api.R
 // no room, also after the time that its caller waited, and other errors as they are.
 // How long a request for a parked lease waited counts from when it was parked, so a
 // TimeoutError does not say how long the caller did.
-func (d Reclaim) noRoom(held ledger.Held, wait time.Duration, err error) error {
+func (d *Desk) noRoom(held ledger.Held, wait time.Duration, err error) error {
 	noFit, late := (*placement.NoFitError)(nil), (*ledger.TimeoutError)(nil)
 	switch {
 	case errors.As(err, &late):
@@ -87,14 +84,14 @@ func (d Reclaim) noRoom(held ledger.Held, wait time.Duration, err error) error {
 
 // Wake resumes a lease whose program asks for it. It changes nothing if the lease
 // is not parked.
-func (d Reclaim) Wake(ctx context.Context, by Caller, name lease.Name, b api.Park) (api.Lease, error) {
+func (d *Desk) Wake(ctx context.Context, by Caller, name lease.Name, b api.Park) (api.Lease, error) {
 	return d.move(ctx, by, access.Resume, name, b.Fence, gpu.Printable(b.Why, 256), func(held ledger.Held) error {
 		return d.Parking.Wake(ctx, held.Key(), held.Fence)
 	})
 }
 
 // patience returns how long a request to resume waits for room.
-func (d Reclaim) patience(asked gpu.Opt[float64]) (time.Duration, error) {
+func (d *Desk) patience(asked gpu.Opt[float64]) (time.Duration, error) {
 	seconds, given := asked.Get()
 	switch {
 	case given && !(seconds >= 0 && seconds <= lease.MaxWait.Seconds()):
@@ -115,7 +112,7 @@ func wrongWait() *Refusal {
 // move finds the lease that a caller names, has its memory moved outside of the
 // caller's turn, and returns the lease as it is then. What is done to the lease of
 // somebody else is an act of authority.
-func (d Reclaim) move(ctx context.Context, by Caller, verb access.Verb, name lease.Name, fence uint64, why string, do func(ledger.Held) error) (api.Lease, error) {
+func (d *Desk) move(ctx context.Context, by Caller, verb access.Verb, name lease.Name, fence uint64, why string, do func(ledger.Held) error) (api.Lease, error) {
 	held, err := d.Ledger.Held(by.Actor, verb, name)
 	switch {
 	case err != nil:
@@ -188,7 +185,7 @@ func notMoved(err *park.RefusedError) *Refusal {
 }
 
 // NotWaiting says that a lease waits for nothing, and why.
-func (d Reclaim) NotWaiting(held ledger.Held) string {
+func (d *Desk) NotWaiting(held ledger.Held) string {
 	if held.State == lease.Parked {
 		return fmt.Sprintf("%s is parked, and does not wait for its turn: it stays parked until somebody resumes it (berth resume).", held.ID)
 	}

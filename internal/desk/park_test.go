@@ -85,9 +85,6 @@ func withGarage(t *testing.T) (*office, *garage, *ink) {
 	return o, g, log
 }
 
-// memory is the office for those who move memory.
-func memory(o *office) Reclaim { return Reclaim{o.Desk} }
-
 func wants(t *testing.T, what string, err error, code string) {
 	t.Helper()
 	if r := (*Refusal)(nil); !errors.As(err, &r) || r.Code != code {
@@ -108,7 +105,7 @@ func TestParkAndResume(t *testing.T) {
 	turn.aside, turn.back = 0, 0
 	left, leave := context.WithCancel(t.Context())
 	leave()
-	l, err := memory(o).Park(left, by, name, api.Park{Fence: granted.Fence, Why: "night\x07", Unshared: true}) // it goes on although the caller has left
+	l, err := o.Park(left, by, name, api.Park{Fence: granted.Fence, Why: "night\x07", Unshared: true}) // it goes on although the caller has left
 	if err != nil || l.State != "parked" || l.Parking == nil || l.Parking.Why != "night\uFFFD" {
 		t.Fatalf("%+v %+v %v", l, l.Parking, err)
 	}
@@ -118,7 +115,7 @@ func TestParkAndResume(t *testing.T) {
 	if turn.aside != 1 || turn.back != 1 {
 		t.Errorf("the turn was given away %d times and taken back %d times", turn.aside, turn.back)
 	}
-	_, err = memory(o).Park(t.Context(), by, name, api.Park{})
+	_, err = o.Park(t.Context(), by, name, api.Park{})
 	wants(t, "park it again", err, "wrong_state")
 	_, err = o.Release(t.Context(), by, name, 0)
 	wants(t, "release what is parked", err, "parked")
@@ -127,9 +124,9 @@ func TestParkAndResume(t *testing.T) {
 	if _, err := o.Acquire(t.Context(), by, api.LeaseRequest{ID: "b", Memory: 5000, Binding: "named", Timeout: gpu.Some(0.0)}); err != nil {
 		t.Fatalf("what it held is not free: %v", err)
 	}
-	_, err = memory(o).Resume(t.Context(), by, name, api.Resume{Timeout: gpu.Some(0.0)})
+	_, err = o.Resume(t.Context(), by, name, api.Resume{Timeout: gpu.Some(0.0)})
 	wants(t, "resume without room", err, "insufficient_memory")
-	_, err = memory(o).Resume(t.Context(), by, name, api.Resume{Timeout: gpu.Some(0.001)})
+	_, err = o.Resume(t.Context(), by, name, api.Resume{Timeout: gpu.Some(0.001)})
 	wants(t, "resume with too little patience", err, "allocation_timeout")
 	if err == nil || !strings.HasPrefix(err.Error(), "Cannot resume a: there was no room within 0.1 s: GPU 0 needs 5000 MiB and has ") || !strings.HasSuffix(err.Error(), ". It stays parked; give it more time, or resume it later.") {
 		t.Errorf("resume with too little patience: %v", err)
@@ -137,10 +134,10 @@ func TestParkAndResume(t *testing.T) {
 	if _, err := o.Release(t.Context(), by, lease.Name{ID: "b"}, 0); err != nil {
 		t.Fatal(err)
 	}
-	if l, err = memory(o).Wake(t.Context(), by, name, api.Park{}); err != nil || l.State != "active" || l.Parts[0].Memory != 5000 {
+	if l, err = o.Wake(t.Context(), by, name, api.Park{}); err != nil || l.State != "active" || l.Parts[0].Memory != 5000 {
 		t.Errorf("woken: %+v %v", l, err)
 	}
-	_, err = memory(o).Resume(t.Context(), by, name, api.Resume{})
+	_, err = o.Resume(t.Context(), by, name, api.Resume{})
 	wants(t, "resume what is not parked", err, "wrong_state")
 	if len(log.entries) > 0 {
 		t.Errorf("what an owner does was audited: %+v", log.entries)
@@ -169,7 +166,7 @@ func TestWhatIsNotParked(t *testing.T) {
 	ask(by, api.LeaseRequest{ID: "parent", Memory: 100, Slots: gpu.Some(0), Binding: "named"})
 	ask(by, api.LeaseRequest{ID: "child", Parent: "parent", Memory: 10, Slots: gpu.Some(0), Binding: "named"})
 	for _, id := range []string{"wide", "pod", "shared", "parent", "child"} {
-		_, err := memory(o).Park(t.Context(), by, lease.Name{ID: id}, api.Park{})
+		_, err := o.Park(t.Context(), by, lease.Name{ID: id}, api.Park{})
 		wants(t, "park "+id, err, "cannot_park")
 	}
 	if len(g.moves) > 0 {
@@ -186,22 +183,22 @@ func TestParkingForOthersIsAudited(t *testing.T) {
 	}
 	olga := Caller{Actor: access.Actor{UID: 4711, User: "olga", Door: access.Socket, Role: access.Operator}}
 	log.dry = audit.ErrUnavailable
-	_, err := memory(o).Park(t.Context(), olga, lease.Name{ID: "a"}, api.Park{})
+	_, err := o.Park(t.Context(), olga, lease.Name{ID: "a"}, api.Park{})
 	wants(t, "park without a log", err, "audit_unavailable")
 	if len(g.moves) > 0 {
 		t.Fatal("it was parked all the same")
 	}
 	log.dry = nil
-	_, err = memory(o).Park(t.Context(), olga, lease.Name{ID: "a"}, api.Park{Unshared: true})
+	_, err = o.Park(t.Context(), olga, lease.Name{ID: "a"}, api.Park{Unshared: true})
 	wants(t, "an operator gives the word of the owner", err, "not_owner")
 	if len(g.moves) > 0 {
 		t.Fatal("it was parked all the same")
 	}
 	log.entries = nil
-	if _, err := memory(o).Park(t.Context(), olga, lease.Name{ID: "a"}, api.Park{Why: "night"}); err != nil {
+	if _, err := o.Park(t.Context(), olga, lease.Name{ID: "a"}, api.Park{Why: "night"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := memory(o).Park(t.Context(), olga, lease.Name{ID: "a"}, api.Park{}); err == nil {
+	if _, err := o.Park(t.Context(), olga, lease.Name{ID: "a"}, api.Park{}); err == nil {
 		t.Error("it was parked twice")
 	}
 	var said []string
@@ -226,34 +223,34 @@ func (s sweeper) Optimize(_ context.Context, _ access.Actor, b api.Optimize, may
 func TestOptimize(t *testing.T) {
 	o, _, log := withGarage(t)
 	by := self(t)
-	_, err := memory(o).Optimize(t.Context(), by, api.Optimize{})
+	_, err := o.Optimize(t.Context(), by, api.Optimize{})
 	wants(t, "without an optimizer", err, "no_optimizing")
 	o.Optimizer, o.Services = sweeper{}, func() []string { return []string{"embedder"} }
-	_, err = memory(o).Optimize(t.Context(), by, api.Optimize{Service: "nobody"})
+	_, err = o.Optimize(t.Context(), by, api.Optimize{Service: "nobody"})
 	wants(t, "a service nobody knows", err, "unknown_service")
 	if _, err := o.Acquire(t.Context(), by, api.LeaseRequest{ID: "a", Service: "held", Memory: 100, Binding: "named", Timeout: gpu.Some(0.0)}); err != nil {
 		t.Fatal(err)
 	}
 	for _, service := range []string{"", "embedder", "held"} {
-		if got, err := memory(o).Optimize(t.Context(), by, api.Optimize{Service: service}); err != nil || got.Service != service {
+		if got, err := o.Optimize(t.Context(), by, api.Optimize{Service: service}); err != nil || got.Service != service {
 			t.Errorf("%q: %+v %v", service, got, err)
 		}
 	}
 	o.Optimizer = sweeper{busy: true}
-	_, err = memory(o).Optimize(t.Context(), by, api.Optimize{})
+	_, err = o.Optimize(t.Context(), by, api.Optimize{})
 	wants(t, "while one runs", err, "optimizing")
 	bound := by
 	bound.Actor.Service, bound.Actor.Token = "embedder", "ci"
-	_, err = memory(o).Optimize(t.Context(), bound, api.Optimize{Service: "held"})
+	_, err = o.Optimize(t.Context(), bound, api.Optimize{Service: "held"})
 	wants(t, "a token of another service", err, "other_service")
 	if len(log.entries) > 0 {
 		t.Errorf("what a user does to their own was audited: %+v", log.entries)
 	}
 	o.Optimizer, by.Role = sweeper{}, access.Operator
-	if _, err := memory(o).Optimize(t.Context(), by, api.Optimize{Service: "held"}); err != nil || len(log.entries) != 1 || log.entries[0].What != "optimize" || log.entries[0].Object.ID != "held" {
+	if _, err := o.Optimize(t.Context(), by, api.Optimize{Service: "held"}); err != nil || len(log.entries) != 1 || log.entries[0].What != "optimize" || log.entries[0].Object.ID != "held" {
 		t.Errorf("an operator: %v %+v", err, log.entries)
 	}
-	if _, err := memory(o).Optimize(t.Context(), by, api.Optimize{DryRun: true}); err != nil || len(log.entries) != 1 {
+	if _, err := o.Optimize(t.Context(), by, api.Optimize{DryRun: true}); err != nil || len(log.entries) != 1 {
 		t.Errorf("a dry run: %v %+v", err, log.entries)
 	}
 }

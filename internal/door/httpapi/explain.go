@@ -43,7 +43,7 @@ func (s *server) explainWaiting(ctx context.Context, in *named) (*answer[api.Exp
 	if held, standing := s.Ledger.Find(k); standing {
 		return ok(api.Explanation{
 			Fits: true, Possible: true, Devices: []api.Obstacle{}, Ranking: []api.Ranked{},
-			Text: s.reclaim().NotWaiting(held),
+			Text: s.Desk.NotWaiting(held),
 		})
 	}
 	return nil, problem(http.StatusNotFound, "unknown_allocation", "There is no lease and no waiting request with the id %q. berth leases (GET /api/leases) lists those there are; berth explain --memory (POST /api/leases/explain) asks about a request without making it.", in.ID)

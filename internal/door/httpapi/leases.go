@@ -190,7 +190,7 @@ func (s *server) lease(ctx context.Context, in *leaseQuery) (*answer[api.Lease],
 	s.Desk.Complete(&l, held, sight.owns(held.Holder))
 	s.Desk.TraceDescent(&l)
 	if in.Launch {
-		if err := (desk.Launcher{Desk: s.Desk}).Add(ctx, sight.Actor, &l, held, in.Caps); err != nil {
+		if err := s.Desk.AddLaunch(ctx, sight.Actor, &l, held, in.Caps); err != nil {
 			return nil, problemOf(err)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
@@ -31,8 +30,6 @@ func registerReclaim(s *server) {
 			"Every amount is measured. The answer comes when that is done; events with the code optimized say meanwhile how far it is."), s.optimize)
 }
 
-func (s *server) reclaim() desk.Reclaim { return desk.Reclaim{Desk: s.Desk} }
-
 type parkQuery struct {
 	ID   string `path:"id" doc:"Id of the lease." maxLength:"512"`
 	User string `query:"user" doc:"Whose lease it is. Default: the caller's own, else the only one with this id." maxLength:"256"`
@@ -40,11 +37,11 @@ type parkQuery struct {
 }
 
 func (s *server) park(ctx context.Context, in *parkQuery) (*answer[api.Lease], error) {
-	return answered(s.reclaim().Park(ctx, askerOf(ctx), lease.Name{User: in.User, ID: in.ID}, given(in.Body)))
+	return answered(s.Desk.Park(ctx, askerOf(ctx), lease.Name{User: in.User, ID: in.ID}, given(in.Body)))
 }
 
 func (s *server) wake(ctx context.Context, in *parkQuery) (*answer[api.Lease], error) {
-	return answered(s.reclaim().Wake(ctx, askerOf(ctx), lease.Name{User: in.User, ID: in.ID}, given(in.Body)))
+	return answered(s.Desk.Wake(ctx, askerOf(ctx), lease.Name{User: in.User, ID: in.ID}, given(in.Body)))
 }
 
 type resumeQuery struct {
@@ -54,13 +51,13 @@ type resumeQuery struct {
 }
 
 func (s *server) resume(ctx context.Context, in *resumeQuery) (*answer[api.Lease], error) {
-	return answered(s.reclaim().Resume(ctx, askerOf(ctx), lease.Name{User: in.User, ID: in.ID}, given(in.Body)))
+	return answered(s.Desk.Resume(ctx, askerOf(ctx), lease.Name{User: in.User, ID: in.ID}, given(in.Body)))
 }
 
 type optimizeQuery struct{ Body *api.Optimize }
 
 func (s *server) optimize(ctx context.Context, in *optimizeQuery) (*answer[api.Optimization], error) {
-	found, err := s.reclaim().Optimize(ctx, askerOf(ctx), given(in.Body))
+	found, err := s.Desk.Optimize(ctx, askerOf(ctx), given(in.Body))
 	sight := sightOf(ctx)
 	for i := range found.Rungs {
 		sight.steps(found.Rungs[i].Done)
