@@ -11,8 +11,8 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// Pacing is the ledger in the form that the pacer needs.
-type Pacing struct{ *ledger.Ledger }
+// Pacing answers the pacer from the ledger.
+type Pacing struct{ Ledger *ledger.Ledger }
 
 var _ pacer.Book = Pacing{}
 
