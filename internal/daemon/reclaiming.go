@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
@@ -51,11 +50,7 @@ type shrinker struct{ *ledger.Ledger }
 
 // Regrow gives a lease the size back that it had before Shrink.
 func (s shrinker) Regrow(ctx context.Context, k lease.Key, fence uint64, to gpu.MiB) error {
-	name := lease.Name{User: k.User, ID: k.ID}
-	if k.UID != lease.NoUID {
-		name.User = strconv.Itoa(k.UID)
-	}
-	_, err := s.Ledger.Resize(ctx, name, fence, to, access.Daemon(), nil, lease.MaxWait)
+	_, err := s.Ledger.Resize(ctx, k.Name(), fence, to, access.Daemon(), nil, lease.MaxWait)
 	return err
 }
 

@@ -26,6 +26,14 @@ func (n Name) String() string {
 	return n.User + "/" + n.ID
 }
 
+// Name returns the key as a name, with the number of the user where there is one.
+func (k Key) Name() Name {
+	if k.UID != NoUID {
+		return Name{strconv.Itoa(k.UID), k.ID}
+	}
+	return Name{k.User, k.ID}
+}
+
 // ErrAmbiguous refuses an id that several users use.
 var ErrAmbiguous = errors.New("several users have a lease or a request with this id")
 

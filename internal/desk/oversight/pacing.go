@@ -2,7 +2,6 @@ package oversight
 
 import (
 	"context"
-	"strconv"
 
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/enforce/pacer"
@@ -39,10 +38,6 @@ func (p Pacing) Members(k lease.Key, fence uint64) []process.ID {
 
 // Renew lets a lease with a time to live last for as long as after a grant.
 func (p Pacing) Renew(ctx context.Context, k lease.Key, fence uint64) error {
-	name := lease.Name{User: k.User, ID: k.ID}
-	if k.UID != lease.NoUID {
-		name.User = strconv.Itoa(k.UID)
-	}
-	_, err := p.Ledger.Renew(ctx, name, fence, 0, access.Daemon(), nil)
+	_, err := p.Ledger.Renew(ctx, k.Name(), fence, 0, access.Daemon(), nil)
 	return err
 }
