@@ -44,9 +44,3 @@ func (d *Daemon) authority(effects []lease.Effect, failed error) error {
 	}
 	return d.audit.RecordLeases(effects, failed)
 }
-
-// auditor is the daemon as the desk needs it.
-type auditor struct{ *Daemon }
-
-// Record writes an act of authority down.
-func (a auditor) Record(e api.AuditEntry) error { return a.record(e) }

@@ -244,14 +244,14 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Idle:     d.idle, Parkable: d.parkable,
 		Policy: d.policy, Throttle: func(r monitor.Reading) { d.throttle.Observe(r) }, Shrunk: d.shrunk,
 	})
-	d.prover.Devices = late{d}
-	d.checkup = checkup.New(checkup.Options{
-		Prover: &d.prover, Monitor: late{d}, Book: d.ledger, Closures: d.closures, Publish: publish,
-	})
 	d.monitor = monitor.New(d.backends, monitoring(c.GPU), monitor.Hooks{
 		Event: func(e gpu.Event) { publish(d.oversight.Charge(e)) }, Cost: exporter.Cost,
 		Reading: d.oversight.Observe, Stuck: d.oversight.Unread, Standing: standings.Changed, Filled: d.closures.Held,
-		Due: d.checkup.Due,
+		Due: func(on gpu.Device) { d.checkup.Due(on) },
+	})
+	d.prover.Devices = d.monitor
+	d.checkup = checkup.New(checkup.Options{
+		Prover: &d.prover, Monitor: d.monitor, Book: d.ledger, Closures: d.closures, Publish: publish,
 	})
 	d.monitor.Recall(standings.All())
 	d.openPacer(o, processes)
@@ -270,7 +270,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Desk: desk.New(desk.Keepers{
 			Monitor: d.monitor, Ledger: d.ledger, Peaks: d.peaks, Processes: processes, Users: d.users, Operations: d.operations, Tokens: d.tokens,
 			Energy: d.energy, Price: d.price, MPS: ownProcesses{d.mps, &d.prover, &d.mover}, Pacer: d.pacer, Enforcement: d.enforcement, CPUs: runtime.NumCPU(), Socket: c.Daemon.Socket,
-			Audit: auditor{d}, Publish: publish, Note: d.Note, Groups: d.groups, Throttle: d.throttle, ClearedBy: d.clearedBy, Limits: d.limits.Load,
+			Record: d.record, Publish: publish, Note: d.Note, Groups: d.groups, Throttle: d.throttle, ClearedBy: d.clearedBy, Limits: d.limits.Load,
 			Closures: d.closures, Checkup: d.checkup, Optimizer: d.optimizer(), Parking: d.parker(), Idle: d.idleOf, Services: d.services, Wait: d.allocationTimeout,
 		}),
 		Metrics: exporter, Nameless: exporter.Nameless, Host: host, Version: o.Version,

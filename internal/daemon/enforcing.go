@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -16,12 +15,10 @@ import (
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/desk/oversight"
-	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/device/prover"
 	"github.com/berth-gpu/berth/internal/device/residue"
 	"github.com/berth-gpu/berth/internal/enforce/watchdog"
 	"github.com/berth-gpu/berth/internal/file/wholefile"
-	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/health/drains"
 	"github.com/berth-gpu/berth/internal/lease/archive"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
@@ -168,19 +165,6 @@ func (d *Daemon) drainOver(uuid string) gpu.Event {
 		on = r.Device
 	}
 	return desk.Undrained(on, time.Now(), gpu.By{})
-}
-
-// late is the monitor, for those who are made before it.
-type late struct{ *Daemon }
-
-func (l late) Do(ctx context.Context, uuid string, do func(context.Context, device.Device) error) error {
-	return l.monitor.Do(ctx, uuid, do)
-}
-
-func (l late) Read(ctx context.Context, uuid string) { l.monitor.Read(ctx, uuid) }
-
-func (l late) Checked(uuid string, began time.Time, o health.Outcome, why string) {
-	l.monitor.Checked(uuid, began, o, why)
 }
 
 // ownProcesses are those that the daemon itself has on devices: MPS daemons, and

@@ -32,7 +32,7 @@ func (d *Daemon) openParking(o Options, processes process.Table) error {
 	if err != nil {
 		return err
 	}
-	d.mover.Devices, d.mover.Faults = late{d}, faults
+	d.mover.Devices, d.mover.Faults = d.monitor, faults
 	parked, damage := parking.New(parking.Options{
 		Book: d.ledger, Monitor: d.monitor, Pacer: d.pacer, Closures: d.closures, Host: parking.Machine{Processes: processes}, Processes: processes,
 		Open: func(ctx context.Context, on gpu.Device, awake bool) (parking.Session, error) {

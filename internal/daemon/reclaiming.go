@@ -8,14 +8,11 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/enforce/reclaim"
 	"github.com/berth-gpu/berth/internal/enforce/watchdog"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
@@ -28,7 +25,7 @@ func (d *Daemon) openReclaim(o Options, processes process.Table, parker reclaim.
 		return
 	}
 	d.reclaim = reclaim.New(reclaim.Options{
-		Book: d.ledger, Shrinker: shrinker{d.ledger}, Monitor: d.monitor, Alive: processes.Alive, Peaks: d.peaks, Parker: parker, Idle: idle, Publish: d.publish, Log: o.Log, Settings: d.reclaiming(o.Settings.Config),
+		Book: d.ledger, Shrinker: d.ledger, Monitor: d.monitor, Alive: processes.Alive, Peaks: d.peaks, Parker: parker, Idle: idle, Publish: d.publish, Log: o.Log, Settings: d.reclaiming(o.Settings.Config),
 		Orphans: orphanage{d, processes, desk.New(desk.Keepers{Monitor: d.monitor, Ledger: d.ledger, Processes: processes, Users: d.users, MPS: ownProcesses{d.mps, &d.prover, &d.mover}})},
 	})
 }
@@ -43,15 +40,6 @@ func (d *Daemon) reclaiming(c config.Config) reclaim.Settings {
 			return reclaim.Service{Shrinkable: s.Shrinkable == "true", Parkable: saidTrue(s.Parkable), MinMemory: s.MinMemory.Or(0)}, configured
 		},
 	}
-}
-
-// shrinker is the ledger in the form that an optimization needs.
-type shrinker struct{ *ledger.Ledger }
-
-// Regrow gives a lease the size back that it had before Shrink.
-func (s shrinker) Regrow(ctx context.Context, k lease.Key, fence uint64, to gpu.MiB) error {
-	_, err := s.Ledger.Resize(ctx, k.Name(), fence, to, access.Daemon(), nil, lease.MaxWait)
-	return err
 }
 
 // shrunk notes what a lease uses that berth has shrunk.

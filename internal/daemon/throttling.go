@@ -25,7 +25,7 @@ func (d *Daemon) openThrottle(o Options, exporter *promexport.Exporter) {
 	c := o.Settings.Config
 	options := throttle.Options{
 		Settings: throttling(c), Devices: d.monitor, Book: d.ledger, Event: d.publish, Count: exporter.Step,
-		Pacer: byPolicy{d.pacer}, Denied: d.denied, Settles: d.settles,
+		Pacer: throttlePacer{d.pacer}, Denied: d.denied, Settles: d.settles,
 		Complain: func(err error) { d.log.Warn(err.Error()) },
 	}
 	if !o.ReadOnly {
@@ -51,16 +51,16 @@ func (d *Daemon) settles(uuid string, at gpu.Watts) (gpu.Celsius, bool) {
 	return m.Settle(at).Mean, true
 }
 
-// byPolicy is the pacer in the form that the throttle needs.
-type byPolicy struct{ *pacer.Pacer }
+// throttlePacer holds leases back for the throttle.
+type throttlePacer struct{ pacer *pacer.Pacer }
 
 // Hold holds a lease to a share, because of a device.
-func (p byPolicy) Hold(fence uint64, key lease.Key, uuid string, share float64, why string) error {
-	return p.Pacer.Hold(pacer.Hold{Key: key, Fence: fence, Share: share, Source: pacer.ByThrottle, Why: why, GPU: uuid})
+func (p throttlePacer) Hold(fence uint64, key lease.Key, uuid string, share float64, why string) error {
+	return p.pacer.Hold(pacer.Hold{Key: key, Fence: fence, Share: share, Source: pacer.ByThrottle, Why: why, GPU: uuid})
 }
 
 // Let lets a lease go that Hold holds. Others may hold it further.
-func (p byPolicy) Let(fence uint64) { p.Pacer.Let(fence, gpu.By{}, pacer.ByThrottle) }
+func (p throttlePacer) Let(fence uint64) { p.pacer.Let(fence, gpu.By{}, pacer.ByThrottle) }
 
 // denied returns why another daemon is in charge of a device; empty if this one
 // is. A simulated device is in one process only, unless processes share it.

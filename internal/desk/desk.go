@@ -63,7 +63,9 @@ type Keepers struct {
 	Checkup  Checkup   // nil: devices cannot be checked
 	Throttle Throttler // acts on devices; nil: nobody does
 
-	Audit Auditor // writes acts of authority down; nil: nobody does
+	// Record writes an act of authority down. If it fails, the act must not be done.
+	// Nil means that nobody does.
+	Record func(api.AuditEntry) error
 
 	Publish func(gpu.Event) // tells everybody what happened
 	Note    func() string   // says why there are no devices
@@ -95,12 +97,6 @@ type MPS interface {
 	// Serves reports whether a process, given with its ancestors, belongs to
 	// MPS itself.
 	Serves(line []process.ID) bool
-}
-
-// Auditor writes acts of authority down before they are done.
-type Auditor interface {
-	// Record writes an entry. If it fails, the act must not be done.
-	Record(api.AuditEntry) error
 }
 
 // Users knows users by login name.
@@ -135,8 +131,8 @@ func New(k Keepers) *Desk {
 	if k.Enforcement == nil {
 		k.Enforcement = func() Enforcement { return Enforcement{} }
 	}
-	if k.Audit == nil {
-		k.Audit = noAudit{}
+	if k.Record == nil {
+		k.Record = func(api.AuditEntry) error { return nil }
 	}
 	return &Desk{Keepers: k}
 }

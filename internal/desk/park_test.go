@@ -81,7 +81,7 @@ func withGarage(t *testing.T) (*office, *garage, *ink) {
 	t.Helper()
 	o := open(t, "1xrtx-4060")
 	g, log := &garage{book: o.Ledger, moves: map[uint64]park.Status{}}, &ink{}
-	o.Desk.Parking, o.Desk.Audit = g, log
+	o.Desk.Parking, o.Desk.Record = g, log.Record
 	return o, g, log
 }
 

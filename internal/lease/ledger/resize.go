@@ -70,6 +70,13 @@ func (l *Ledger) Shrink(ctx context.Context, k lease.Key, fence uint64, to gpu.M
 	return shrunk, err
 }
 
+// Regrow gives a lease the size back that it had before Shrink. It waits for room,
+// before others are served.
+func (l *Ledger) Regrow(ctx context.Context, k lease.Key, fence uint64, to gpu.MiB) error {
+	_, err := l.Resize(ctx, k.Name(), fence, to, access.Daemon(), nil, lease.MaxWait)
+	return err
+}
+
 // resize resizes a lease. The caller holds mu.
 func (m *machine) resize(r lease.Resize, limits *lease.Limits, now time.Time) (*lease.Lease, error) {
 	held := m.book.Lease(r.Key)
