@@ -128,7 +128,7 @@ type Daemon struct {
 	audit    *audit.Log // nil: the daemon only looks
 	marked   audit.Marked
 	labels   *promexport.Names
-	tokens   *tokens.Keeper
+	tokens   *tokens.Tokens
 	sessions *sessions.Keeper
 	tries    *tries.Keeper // failed tries to show a token
 

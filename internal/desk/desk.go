@@ -42,7 +42,7 @@ type Keepers struct {
 	Price  func() (gpu.Opt[float64], string) // of a kilowatt-hour, as configured now, and its currency; nil: not set
 
 	Operations *throughput.Counter // what services report
-	Tokens     *tokens.Keeper
+	Tokens     *tokens.Tokens
 
 	Limits func() *quota.Rules // what users may have, now; nil: what berth has by itself
 

@@ -49,32 +49,32 @@ const version = 1
 // Open reads the file at path, or begins one there. A damaged file it sets aside.
 // Of that it takes the tokens whose own checksum is right, and no others: nobody
 // gets more than was written down.
-func Open(path string) (*Keeper, *wholefile.Damage) {
-	k := New()
-	k.path = path
+func Open(path string) (*Tokens, *wholefile.Damage) {
+	t := New()
+	t.path = path
 	whole := false
 	err := wholefile.Check(path, func(text []byte) error {
 		whole = json.Valid(text)
 		b, err := parse(text)
 		if err == nil {
-			k.all.Store(b)
+			t.all.Store(b)
 		}
 		return err
 	})
 	if err == nil {
-		return k, nil
+		return t, nil
 	}
-	b := k.all.Load()
+	b := t.all.Load()
 	if !whole { // one that is whole means something that this berth does not know
 		b = salvage(wholefile.Salvage(path))
-		k.all.Store(b)
+		t.all.Store(b)
 	}
 	instead, _ := b.encode() // it can be encoded
 	lost := "No named token is accepted. Make the tokens again: berth token create"
 	if names := slices.Sorted(maps.Keys(b.byName)); len(names) > 0 {
 		lost = fmt.Sprintf("Of the named tokens, only these are accepted: %s. Make the others again: berth token create", strings.Join(names, ", "))
 	}
-	return k, wholefile.SetAside(path, lost, instead, err)
+	return t, wholefile.SetAside(path, lost, instead, err)
 }
 
 // parse reads the content of the file.
@@ -177,13 +177,13 @@ func parseHash(text string) (h hash, err error) {
 }
 
 // write replaces the file and waits for the disk.
-func (k *Keeper) write(b *book) error {
-	if k.path == "" {
+func (t *Tokens) write(b *book) error {
+	if t.path == "" {
 		return nil
 	}
 	text, err := b.encode()
 	if err == nil {
-		err = wholefile.Write(k.path, text)
+		err = wholefile.Write(t.path, text)
 	}
 	if err != nil {
 		return fmt.Errorf("write the tokens: %w", err)

@@ -1,12 +1,11 @@
 // Package tokens keeps the named tokens of a daemon.
 //
-// A token is a secret that gives whoever shows it a role. The keeper stores
-// only the SHA-256 of each secret, so a copy of its file lets nobody in. A
-// secret that the keeper makes up has 256 random bits; one that somebody brings
-// has at least 32 characters.
+// A token is a secret that gives whoever shows it a role. Tokens stores only the
+// SHA-256 of each secret, so a copy of its file lets nobody in. A secret that berth
+// makes up has 256 random bits; one that somebody brings has at least 32 characters.
 //
 // Check finds a token by the hash of its secret, so how long that takes says
-// nothing about the secrets. The keeper remembers the hashes of tokens that were
+// nothing about the secrets. Tokens remembers the hashes of tokens that were
 // revoked, so that their holders learn why they are refused.
 package tokens
 
@@ -30,7 +29,7 @@ import (
 )
 
 const (
-	// Prefix begins every secret that the keeper makes up, so that people and
+	// Prefix begins every secret that berth makes up, so that people and
 	// programs that look for leaked secrets recognise one.
 	Prefix = "berth_"
 	// ShortestSecret is how many characters the secret of a token has at least.
@@ -57,7 +56,7 @@ var ErrMissing = errors.New("there is no token with this name")
 // ErrTaken means that a token has this name, or had this secret.
 var ErrTaken = errors.New("it is taken")
 
-// ErrFull means that there are as many tokens as the keeper keeps.
+// ErrFull means that there are as many tokens as there may be.
 var ErrFull = fmt.Errorf("there are %d tokens, which is the most: revoke one that is not used", most)
 
 // InvalidError says what is wrong with a token that somebody asks for.
@@ -81,7 +80,7 @@ type hash [sha256.Size]byte
 
 func hashOf(secret string) hash { return sha256.Sum256([]byte(secret)) }
 
-// entry is a token that the keeper accepts.
+// entry is a token that is accepted.
 type entry struct {
 	Token              // Used is not kept here
 	hash  hash         // of its secret
@@ -119,8 +118,8 @@ type revoked struct {
 	at   time.Time
 }
 
-// Keeper keeps tokens. Use New or Open to make one.
-type Keeper struct {
+// Tokens keeps the tokens of a daemon. Use New or Open to make one.
+type Tokens struct {
 	path string // empty: it is kept in no file
 
 	changing sync.Mutex // held while tokens change, also while the disk is waited for
@@ -137,11 +136,11 @@ type book struct {
 	daemon  *entry // the token of the configuration; nil: there is none
 }
 
-// New returns a keeper without tokens that is kept in no file.
-func New() *Keeper {
-	k := &Keeper{}
-	k.all.Store(&book{byHash: map[hash]*entry{}, byName: map[string]*entry{}})
-	return k
+// New returns an empty set of tokens that no file keeps.
+func New() *Tokens {
+	t := &Tokens{}
+	t.all.Store(&book{byHash: map[hash]*entry{}, byName: map[string]*entry{}})
+	return t
 }
 
 // with returns a copy of the book in which these are the tokens.
@@ -171,8 +170,8 @@ type Shown struct {
 
 // Check returns what a secret gives to its holder. The error is ErrUnknown,
 // ErrExpired or ErrRevoked.
-func (k *Keeper) Check(secret string, now time.Time) (Shown, error) {
-	return k.check(hashOf(secret), now)
+func (t *Tokens) Check(secret string, now time.Time) (Shown, error) {
+	return t.check(hashOf(secret), now)
 }
 
 // Fingerprint returns what Recall knows a secret by.
@@ -183,16 +182,16 @@ func Fingerprint(secret string) string {
 
 // Recall returns what a secret gives to somebody who has shown it before, from its
 // fingerprint. The error is one of those of Check.
-func (k *Keeper) Recall(fingerprint string, now time.Time) (Shown, error) {
+func (t *Tokens) Recall(fingerprint string, now time.Time) (Shown, error) {
 	h, err := parseHash(fingerprint)
 	if err != nil {
 		return Shown{}, ErrUnknown
 	}
-	return k.check(h, now)
+	return t.check(h, now)
 }
 
-func (k *Keeper) check(h hash, now time.Time) (Shown, error) {
-	b := k.all.Load()
+func (t *Tokens) check(h hash, now time.Time) (Shown, error) {
+	b := t.all.Load()
 	e := b.byHash[h]
 	if e == nil {
 		if b.gone[h] {
@@ -205,23 +204,23 @@ func (k *Keeper) check(h hash, now time.Time) (Shown, error) {
 	}
 	if m := minute(now); e.used.Load() != m {
 		e.used.Store(m)
-		k.dirty.Store(true)
+		t.dirty.Store(true)
 	}
 	credential := access.Credential{Kind: access.Token, Name: e.Name, Role: e.Role, Service: e.Service}
 	return Shown{Credential: credential, Expires: e.Expires, Standing: e.standing, Weak: e.weak}, nil
 }
 
 // HasDaemon reports whether the configuration has a token.
-func (k *Keeper) HasDaemon() bool { return k.all.Load().daemon != nil }
+func (t *Tokens) HasDaemon() bool { return t.all.Load().daemon != nil }
 
 // SetDaemon takes over the token of the configuration, which has the role
 // admin. An empty secret means that there is none. SetDaemon reports whether the
 // token is another one than before, and whether it is so short that somebody could
 // guess it.
-func (k *Keeper) SetDaemon(secret string) (changed, short bool) {
-	k.changing.Lock()
-	defer k.changing.Unlock()
-	b := k.all.Load()
+func (t *Tokens) SetDaemon(secret string) (changed, short bool) {
+	t.changing.Lock()
+	defer t.changing.Unlock()
+	b := t.all.Load()
 	var next *entry
 	if secret != "" {
 		if next = newEntry(Token{Name: access.DaemonToken, Role: access.Admin}, hashOf(secret)); len(secret) < ShortestSecret {
@@ -231,7 +230,7 @@ func (k *Keeper) SetDaemon(secret string) (changed, short bool) {
 	if b.daemon != nil && next != nil && b.daemon.hash == next.hash {
 		return false, b.daemon.weak
 	}
-	k.all.Store(b.with(b.byName, b.revoked, next))
+	t.all.Store(b.with(b.byName, b.revoked, next))
 	if b.daemon != nil {
 		b.daemon.end(ErrRevoked)
 	}
@@ -239,8 +238,8 @@ func (k *Keeper) SetDaemon(secret string) (changed, short bool) {
 }
 
 // List returns every token, by name.
-func (k *Keeper) List() []Token {
-	b := k.all.Load()
+func (t *Tokens) List() []Token {
+	b := t.all.Load()
 	list := make([]Token, 0, len(b.byName)+1)
 	for _, e := range b.byName {
 		list = append(list, e.token())
@@ -252,32 +251,32 @@ func (k *Keeper) List() []Token {
 	return list
 }
 
-// Stands reports whether the keeper has this very token already: with its name,
+// Stands reports whether this very token is there already: with its name,
 // this secret, its role and its service, and neither of them expires.
-func (k *Keeper) Stands(t Token, secret string) bool {
-	e := k.all.Load().byName[t.Name]
-	return e != nil && secret != "" && e.hash == hashOf(secret) && e.Role == t.Role && e.Service == words.Service(t.Service) && e.Expires.IsZero() && t.Expires.IsZero()
+func (t *Tokens) Stands(token Token, secret string) bool {
+	e := t.all.Load().byName[token.Name]
+	return e != nil && secret != "" && e.hash == hashOf(secret) && e.Role == token.Role && e.Service == words.Service(token.Service) && e.Expires.IsZero() && token.Expires.IsZero()
 }
 
 // Create makes a token and returns its secret: the one that was brought, or one
 // of 256 random bits. It returns when the disk has the token.
-func (k *Keeper) Create(t Token, brought string, now time.Time) (secret string, err error) {
-	return k.create(t, brought, false, now)
+func (t *Tokens) Create(token Token, brought string, now time.Time) (secret string, err error) {
+	return t.create(token, brought, false, now)
 }
 
 // Replace makes a token as Create does. If a token has its name, Replace revokes
 // that one in the same write: after a crash, one of the two is there.
-func (k *Keeper) Replace(t Token, brought string, now time.Time) (secret string, err error) {
-	return k.create(t, brought, true, now)
+func (t *Tokens) Replace(token Token, brought string, now time.Time) (secret string, err error) {
+	return t.create(token, brought, true, now)
 }
 
-func (k *Keeper) create(t Token, brought string, replace bool, now time.Time) (secret string, err error) {
-	t.Service = words.Service(t.Service)
-	t.Created, t.Used = now.UTC().Truncate(time.Second), time.Time{}
-	if !t.Expires.IsZero() {
-		t.Expires = t.Expires.UTC().Truncate(time.Second)
+func (t *Tokens) create(token Token, brought string, replace bool, now time.Time) (secret string, err error) {
+	token.Service = words.Service(token.Service)
+	token.Created, token.Used = now.UTC().Truncate(time.Second), time.Time{}
+	if !token.Expires.IsZero() {
+		token.Expires = token.Expires.UTC().Truncate(time.Second)
 	}
-	if err := check(t); err != nil {
+	if err := check(token); err != nil {
 		return "", err
 	}
 	if secret = brought; secret == "" {
@@ -285,24 +284,24 @@ func (k *Keeper) create(t Token, brought string, replace bool, now time.Time) (s
 	} else if err := checkSecret(brought); err != nil {
 		return "", err
 	}
-	k.changing.Lock()
-	defer k.changing.Unlock()
-	b, h := k.all.Load(), hashOf(secret)
-	tokens, gone := k.living(b, now)
-	old := tokens[t.Name]
+	t.changing.Lock()
+	defer t.changing.Unlock()
+	b, h := t.all.Load(), hashOf(secret)
+	tokens, gone := b.living(now)
+	old := tokens[token.Name]
 	switch {
 	case old != nil && !replace:
-		return "", fmt.Errorf("create the token %s: %w: a token has this name", t.Name, ErrTaken)
+		return "", fmt.Errorf("create the token %s: %w: a token has this name", token.Name, ErrTaken)
 	case b.byHash[h] != nil && b.byHash[h] != old, b.gone[h]:
-		return "", fmt.Errorf("create the token %s: %w: another token has or had this secret", t.Name, ErrTaken)
+		return "", fmt.Errorf("create the token %s: %w: another token has or had this secret", token.Name, ErrTaken)
 	case old == nil && len(tokens) >= most:
-		return "", fmt.Errorf("create the token %s: %w", t.Name, ErrFull)
+		return "", fmt.Errorf("create the token %s: %w", token.Name, ErrFull)
 	}
-	tokens[t.Name] = newEntry(t, h)
+	tokens[token.Name] = newEntry(token, h)
 	if old != nil && old.hash != h {
 		gone = latest(append(gone, revoked{old.Name, old.hash, now.UTC().Truncate(time.Second)}))
 	}
-	if err := k.replace(b.with(tokens, gone, b.daemon)); err != nil {
+	if err := t.replace(b.with(tokens, gone, b.daemon)); err != nil {
 		return "", err
 	}
 	if old != nil {
@@ -316,7 +315,7 @@ const expiredKept = 30 * 24 * time.Hour
 
 // living returns the tokens and the revoked ones of a book, to be changed. It
 // counts a token that expired long ago as revoked.
-func (k *Keeper) living(b *book, now time.Time) (tokens map[string]*entry, gone []revoked) {
+func (b *book) living(now time.Time) (tokens map[string]*entry, gone []revoked) {
 	tokens, gone = make(map[string]*entry, len(b.byName)+1), slices.Clone(b.revoked)
 	for name, e := range b.byName {
 		if !e.Expires.IsZero() && now.Sub(e.Expires) > expiredKept {
@@ -334,47 +333,47 @@ func latest(gone []revoked) []revoked { return gone[max(len(gone)-mostRevoked, 0
 // Revoke makes a token worthless, at once: the context of everybody who has
 // shown it ends. It returns when the disk has that. If the disk does not take
 // it, the token is worthless until the daemon starts again.
-func (k *Keeper) Revoke(name string, now time.Time) (Token, error) {
-	k.changing.Lock()
-	defer k.changing.Unlock()
-	b := k.all.Load()
+func (t *Tokens) Revoke(name string, now time.Time) (Token, error) {
+	t.changing.Lock()
+	defer t.changing.Unlock()
+	b := t.all.Load()
 	e := b.byName[name]
 	if e == nil {
 		return Token{}, fmt.Errorf("revoke the token %s: %w", name, ErrMissing)
 	}
-	tokens, gone := k.living(b, now)
+	tokens, gone := b.living(now)
 	if tokens[name] != nil {
 		delete(tokens, name)
 		gone = latest(append(gone, revoked{name, e.hash, now.UTC().Truncate(time.Second)}))
 	}
 	next := b.with(tokens, gone, b.daemon)
-	k.all.Store(next) // first of all: whoever revokes a token fears the worst
+	t.all.Store(next) // first of all: whoever revokes a token fears the worst
 	e.end(ErrRevoked)
-	if err := k.write(next); err != nil {
+	if err := t.write(next); err != nil {
 		return e.token(), fmt.Errorf("the token %s is refused from now on, but the daemon could not write that down and accepts it again after a restart: %w", name, err)
 	}
 	return e.token(), nil
 }
 
 // replace writes a book to the disk and lets it hold then.
-func (k *Keeper) replace(next *book) error {
-	if err := k.write(next); err != nil {
+func (t *Tokens) replace(next *book) error {
+	if err := t.write(next); err != nil {
 		return err
 	}
-	k.all.Store(next)
+	t.all.Store(next)
 	return nil
 }
 
 // Run writes down now and then when tokens were used, until ctx ends.
-func (k *Keeper) Run(ctx context.Context) error {
+func (t *Tokens) Run(ctx context.Context) error {
 	tick := time.NewTicker(usedAfter)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return k.saveUsed()
+			return t.saveUsed()
 		case <-tick.C:
-			_ = k.saveUsed() // it tries again
+			_ = t.saveUsed() // it tries again
 		}
 	}
 }
@@ -382,14 +381,14 @@ func (k *Keeper) Run(ctx context.Context) error {
 // usedAfter is how often it is written down when tokens were used.
 const usedAfter = 10 * time.Minute
 
-func (k *Keeper) saveUsed() error {
-	if !k.dirty.Swap(false) {
+func (t *Tokens) saveUsed() error {
+	if !t.dirty.Swap(false) {
 		return nil
 	}
-	k.changing.Lock()
-	defer k.changing.Unlock()
-	if err := k.write(k.all.Load()); err != nil {
-		k.dirty.Store(true)
+	t.changing.Lock()
+	defer t.changing.Unlock()
+	if err := t.write(t.all.Load()); err != nil {
+		t.dirty.Store(true)
 		return err
 	}
 	return nil

@@ -19,7 +19,7 @@ import (
 
 var now = time.Date(2026, 11, 15, 12, 0, 30, 0, time.UTC)
 
-func create(t *testing.T, k *Keeper, token Token, brought string) string {
+func create(t *testing.T, k *Tokens, token Token, brought string) string {
 	t.Helper()
 	secret, err := k.Create(token, brought, now)
 	if err != nil {
@@ -28,7 +28,7 @@ func create(t *testing.T, k *Keeper, token Token, brought string) string {
 	return secret
 }
 
-func open(t *testing.T, path string) *Keeper {
+func open(t *testing.T, path string) *Tokens {
 	t.Helper()
 	k, damage := Open(path)
 	if damage != nil {
@@ -98,7 +98,7 @@ func TestRefusals(t *testing.T) {
 	if _, err := k.Revoke("gone", now); !errors.Is(err, ErrMissing) {
 		t.Errorf("revoked twice: %v", err)
 	}
-	for _, k := range []*Keeper{k, open(t, path)} {
+	for _, k := range []*Tokens{k, open(t, path)} {
 		for secret, want := range map[string]error{
 			gone: ErrRevoked, "": ErrUnknown, "berth_": ErrUnknown, short + "x": ErrUnknown, short[1:]: ErrUnknown,
 			strings.Repeat("x", 16<<10): ErrUnknown, "\x00\xff": ErrUnknown, short: nil,
@@ -143,7 +143,7 @@ func TestReplace(t *testing.T) {
 		t.Errorf("replaced: %v, and whoever showed the first one goes on: %v", err, shown.Standing.Err() == nil)
 	}
 	again := open(t, path)
-	for _, k := range []*Keeper{k, again} {
+	for _, k := range []*Tokens{k, again} {
 		if _, err := k.Check(first, now); !errors.Is(err, ErrRevoked) {
 			t.Errorf("the first secret: %v", err)
 		}

@@ -31,7 +31,7 @@ type Keeper struct {
 	Processes process.Table
 	Names     Names                // of users; nil: their numbers
 	Rules     func() *access.Rules // which role a caller has, now
-	Tokens    *tokens.Keeper
+	Tokens    *tokens.Tokens
 	Sessions  *sessions.Keeper // nil: there are none
 	Tries     *tries.Keeper    // failed tries to show a token, or to sign in
 

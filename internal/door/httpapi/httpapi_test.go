@@ -50,7 +50,7 @@ type door struct {
 	t        testing.TB
 	events   *events.Log
 	settings *memorySettings
-	tokens   *tokens.Keeper
+	tokens   *tokens.Tokens
 	garage   *garage
 	sweeper  *sweeper
 }
