@@ -140,7 +140,7 @@ type Daemon struct {
 	hooks      *hooks.Hooks
 	closeWeb   func() // closes the connections of hooks that are not in use
 
-	closures  *drains.Keeper
+	drains    *drains.Drains
 	checkup   *checkup.Checkup
 	prover    prover.Prover
 	oversight *oversight.Oversight
@@ -199,7 +199,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 
 		TokenFailures: tries.Reasons(),
 
-		Drained: func(on gpu.Device) bool { _, drained := d.closures.Drained(on); return drained },
+		Drained: func(on gpu.Device) bool { _, drained := d.drains.Drained(on); return drained },
 
 		Watching: func() bool { return d.monitor.Running() },
 		Unlogged: o.Unlogged,
@@ -239,19 +239,19 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	d.openIdle()
 	d.oversight = oversight.New(oversight.Options{
 		Book: d.ledger, Peaks: d.peaks, Archive: d.archive, Watchdog: d.watchdog, MPS: ownProcesses{d.mps, &d.prover, &d.mover}, Groups: d.groups, Batches: d.batches, Processes: processes, Names: d.users,
-		Closures: d.closures,
-		Energy:   d.energy,
-		Idle:     d.idle, Parkable: d.parkable,
+		Drains: d.drains,
+		Energy: d.energy,
+		Idle:   d.idle, Parkable: d.parkable,
 		Policy: d.policy, Throttle: func(r monitor.Reading) { d.throttle.Observe(r) }, Shrunk: d.shrunk,
 	})
 	d.monitor = monitor.New(d.backends, monitoring(c.GPU), monitor.Hooks{
 		Event: func(e gpu.Event) { publish(d.oversight.Charge(e)) }, Cost: exporter.Cost,
-		Reading: d.oversight.Observe, Stuck: d.oversight.Unread, Standing: standings.Changed, Filled: d.closures.Held,
+		Reading: d.oversight.Observe, Stuck: d.oversight.Unread, Standing: standings.Changed, Filled: d.drains.Held,
 		Due: func(on gpu.Device) { d.checkup.Due(on) },
 	})
 	d.prover.Devices = d.monitor
 	d.checkup = checkup.New(checkup.Options{
-		Prover: &d.prover, Monitor: d.monitor, Book: d.ledger, Closures: d.closures, Publish: publish,
+		Prover: &d.prover, Monitor: d.monitor, Book: d.ledger, Closures: d.drains, Publish: publish,
 	})
 	d.monitor.Recall(standings.All())
 	d.openPacer(o, processes)
@@ -259,7 +259,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		return nil, errors.Join(err, d.ledger.Close(), closeAll(d.backends))
 	}
 	d.openReclaim(o, processes, d.idleParker(), d.idleSince)
-	d.closures.Tell(drains.Hooks{Changed: d.monitor.Refresh, Ended: func(uuid string, _ health.Drain) { publish(d.drainOver(uuid)) }})
+	d.drains.Tell(drains.Hooks{Changed: d.monitor.Refresh, Ended: func(uuid string, _ health.Drain) { publish(d.drainOver(uuid)) }})
 	d.openThrottle(o, exporter)
 	d.recallHeat(o)
 	if err := d.openAlerts(o); err != nil {
@@ -271,7 +271,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 			Monitor: d.monitor, Ledger: d.ledger, Peaks: d.peaks, Processes: processes, Users: d.users, Operations: d.operations, Tokens: d.tokens,
 			Energy: d.energy, Price: d.price, MPS: ownProcesses{d.mps, &d.prover, &d.mover}, Pacer: d.pacer, Enforcement: d.enforcement, CPUs: runtime.NumCPU(), Socket: c.Daemon.Socket,
 			Record: d.record, Publish: publish, Note: d.Note, Groups: d.groups, Throttle: d.throttle, ClearedBy: d.clearedBy, Limits: d.limits.Load,
-			Closures: d.closures, Checkup: d.checkup, Optimizer: d.optimizer(), Parking: d.parker(), Idle: d.idleOf, Services: d.services, Wait: d.allocationTimeout,
+			Drains: d.drains, Checkup: d.checkup, Optimizer: d.optimizer(), Parking: d.parker(), Idle: d.idleOf, Services: d.services, Wait: d.allocationTimeout,
 		}),
 		Metrics: exporter, Nameless: exporter.Nameless, Host: host, Version: o.Version,
 		Note: d.Note, Ready: d.ready, Damaged: d.damaged, Remembered: d.past.Text, Contained: d.kernel.Contained(),
@@ -330,7 +330,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	running.run("energy", func() { _ = d.energy.Run(recording) }) // sums that cannot be kept begin anew
 	running.run("idle", func() { d.idle.Run(ctx) })
 	running.run("quarantine", func() { d.standings.Run(recording, func(err error) { d.log.Warn(err.Error()) }) })
-	running.run("drains", func() { d.closures.Run(ctx) })
+	running.run("drains", func() { d.drains.Run(ctx) })
 	running.run("checks", func() { d.checkup.Run(ctx) })
 	running.run("heat", func() { oversight.KeepModels(ctx, filepath.Join(c.StateDir, heatName), d.monitor.Models) })
 	running.run("watchdog", func() { d.watchdog.Run(ctx) })

@@ -306,7 +306,7 @@ func (m *model) stands(t *testing.T, d *Daemon, c *client.Client, damaged string
 		t.Errorf("the session: %v", err)
 	}
 	for _, r := range d.monitor.Readings() {
-		why := d.closures.Why(r.Device)
+		why := d.drains.Why(r.Device)
 		if open := why == ""; open == (r.Device.Index == 1 || damaged == drainsName) {
 			t.Errorf("%s is closed because %q", r.Device.Label(), why)
 		}

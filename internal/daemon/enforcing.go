@@ -48,7 +48,7 @@ func (d *Daemon) openEnforcement(o Options, processes process.Table, publish fun
 		d.tellDamage(learned, ended)
 	}
 	closed, unknown := drains.Open(drained)
-	d.closures = closed
+	d.drains = closed
 	standings, trusted := oversight.OpenStandings(remembered)
 	d.tellDamage(unknown, trusted)
 	d.mps = mps.New(mps.Options{

@@ -34,7 +34,7 @@ func (d *Daemon) openParking(o Options, processes process.Table) error {
 	}
 	d.mover.Devices, d.mover.Faults = d.monitor, faults
 	parked, damage := parking.New(parking.Options{
-		Book: d.ledger, Monitor: d.monitor, Pacer: d.pacer, Closures: d.closures, Host: parking.Machine{Processes: processes}, Processes: processes,
+		Book: d.ledger, Monitor: d.monitor, Pacer: d.pacer, Closures: d.drains, Host: parking.Machine{Processes: processes}, Processes: processes,
 		Open: func(ctx context.Context, on gpu.Device, awake bool) (parking.Session, error) {
 			return d.mover.Open(ctx, on, awake)
 		},

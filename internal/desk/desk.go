@@ -59,7 +59,7 @@ type Keepers struct {
 	Services func() []string                      // of the configuration, as it is now; nil: it names none
 	Idle     func(fence uint64) (park.Idle, bool) // since when a lease is idle; nil: nobody looks
 
-	Closures Closures  // nil: nothing closes devices
+	Drains   Drains    // nil: nothing closes devices
 	Checkup  Checkup   // nil: devices cannot be checked
 	Throttle Throttler // acts on devices; nil: nobody does
 
@@ -119,8 +119,8 @@ func New(k Keepers) *Desk {
 	if k.MPS == nil {
 		k.MPS = noMPS{}
 	}
-	if k.Closures == nil {
-		k.Closures = noClosures{}
+	if k.Drains == nil {
+		k.Drains = noDrains{}
 	}
 	if k.Energy == nil {
 		k.Energy = energy.New(energy.Options{})

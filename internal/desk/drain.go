@@ -13,8 +13,8 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Closures keeps which devices are closed to new leases.
-type Closures interface {
+// Drains keeps which devices are closed to new leases.
+type Drains interface {
 	Drain(uuid string, d health.Drain) error
 	Undrain(uuid string) (was health.Drain, drained bool, err error)
 	Drained(on gpu.Device) (health.Drain, bool)
@@ -41,8 +41,8 @@ func (d *Desk) Drain(by Caller, b api.DrainRequest) (api.Drained, error) {
 			return api.Drained{}, wrongFields(lease.FieldErrors{{Field: "until", Detail: "is in the past"}})
 		}
 	}
-	before, again := d.Closures.Drained(on)
-	if err := d.act(drainAct(&by, "drain", on, &before, &next), func() error { return d.Closures.Drain(on.UUID, next) }); err != nil {
+	before, again := d.Drains.Drained(on)
+	if err := d.act(drainAct(&by, "drain", on, &before, &next), func() error { return d.Drains.Drain(on.UUID, next) }); err != nil {
 		return api.Drained{}, notDrained(err)
 	}
 	text := on.Label() + " is drained"
@@ -91,12 +91,12 @@ func (d *Desk) Undrain(by Caller, b api.UndrainRequest) (api.Drained, error) {
 		return api.Drained{}, err
 	}
 	answer := api.Drained{GPU: on.UUID, Index: on.Index}
-	before, drained := d.Closures.Drained(on)
+	before, drained := d.Drains.Drained(on)
 	if !drained {
 		return answer, nil
 	}
 	err = d.act(drainAct(&by, "undrain", on, &before, nil), func() error {
-		_, answer.Changed, err = d.Closures.Undrain(on.UUID)
+		_, answer.Changed, err = d.Drains.Undrain(on.UUID)
 		return err
 	})
 	switch {
@@ -131,7 +131,7 @@ func DrainOf(drain health.Drain) *api.Drain {
 
 // drainOf returns the drain of a device; nil if it is not drained.
 func (d *Desk) drainOf(on gpu.Device) *api.Drain {
-	if drain, drained := d.Closures.Drained(on); drained {
+	if drain, drained := d.Drains.Drained(on); drained {
 		return DrainOf(drain)
 	}
 	return nil
@@ -176,13 +176,13 @@ func notDrained(err error) *Refusal {
 	return because(err, Unavailable, "drains_not_written", "Nothing was changed. Look at the disk of the state folder; then try again.")
 }
 
-// noClosures stands for a keeper of closures where there is none.
-type noClosures struct{}
+// noDrains stands for drains where nothing closes devices.
+type noDrains struct{}
 
-func (noClosures) Drain(string, health.Drain) error { return errNoClosures }
-func (noClosures) Undrain(string) (health.Drain, bool, error) {
-	return health.Drain{}, false, errNoClosures
+func (noDrains) Drain(string, health.Drain) error { return errNoDrains }
+func (noDrains) Undrain(string) (health.Drain, bool, error) {
+	return health.Drain{}, false, errNoDrains
 }
-func (noClosures) Drained(gpu.Device) (health.Drain, bool) { return health.Drain{}, false }
+func (noDrains) Drained(gpu.Device) (health.Drain, bool) { return health.Drain{}, false }
 
-var errNoClosures = Refuse(Unavailable, "no_drains", "This daemon only looks, and cannot drain devices.")
+var errNoDrains = Refuse(Unavailable, "no_drains", "This daemon only looks, and cannot drain devices.")

@@ -84,18 +84,18 @@ const (
 
 // history is a machine, the parts of a daemon that watch it, and what they did.
 type history struct {
-	t        *testing.T
-	random   *rand.Rand // of the test; not of what runs beside it
-	seed     uint64
-	file     string
-	health   health.Rules
-	backend  *sim.Backend
-	monitor  *monitor.Monitor
-	ledger   *ledger.Ledger
-	closures *drains.Keeper
-	stop     func()
-	leases   []*lease.Lease
-	serial   int
+	t       *testing.T
+	random  *rand.Rand // of the test; not of what runs beside it
+	seed    uint64
+	file    string
+	health  health.Rules
+	backend *sim.Backend
+	monitor *monitor.Monitor
+	ledger  *ledger.Ledger
+	drains  *drains.Drains
+	stop    func()
+	leases  []*lease.Lease
+	serial  int
 
 	mu       sync.Mutex // guards what follows
 	throttle *throttle.Throttle
@@ -169,7 +169,7 @@ func begin(t *testing.T, dir string, seed uint64) *history {
 	if h.backend, err = sim.Open(script); err != nil {
 		t.Fatal(err)
 	}
-	h.closures, _ = drains.Open("")
+	h.drains, _ = drains.Open("")
 	h.ledger, err = ledger.Open(ledger.Options{
 		Settings:  ledger.Settings{Device: func(string) ledger.DeviceSettings { return ledger.DeviceSettings{MaxPipelines: 8} }},
 		Hooks:     ledger.Hooks{Event: h.granted},
@@ -181,20 +181,20 @@ func begin(t *testing.T, dir string, seed uint64) *history {
 	}
 	watch := New(Options{
 		Book: h.ledger, Peaks: noPeaks{}, Archive: noArchive{}, Energy: noEnergy{}, Watchdog: nobody{}, MPS: nobody{}, Batches: noBatches{},
-		Processes: nobody{}, Names: nobody{}, Closures: h.closures, Throttle: h.observe,
+		Processes: nobody{}, Names: nobody{}, Drains: h.drains, Throttle: h.observe,
 	})
 	h.health = health.DefaultRules()
 	h.health.Check = seed%2 == 0
 	h.monitor = monitor.New([]device.Backend{h.backend}, monitor.Settings{Interval: historyTick, Health: h.health}, monitor.Hooks{
 		Event: h.told, Reading: watch.Observe, Stuck: watch.Unread, Due: h.due,
 	})
-	h.closures.Tell(drains.Hooks{Changed: h.monitor.Refresh, Ended: func(uuid string, _ health.Drain) { h.opened(uuid) }})
+	h.drains.Tell(drains.Hooks{Changed: h.monitor.Refresh, Ended: func(uuid string, _ health.Drain) { h.opened(uuid) }})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	h.start()
 	running.Go(func() { _ = h.ledger.Run(ctx) })
 	running.Go(func() { _ = h.monitor.Run(ctx) })
-	running.Go(func() { h.closures.Run(ctx) })
+	running.Go(func() { h.drains.Run(ctx) })
 	h.stop = func() {
 		h.halt()
 		cancel()
@@ -359,7 +359,7 @@ func (h *history) step() {
 		if h.random.IntN(2) == 0 {
 			drain.Until = time.Now().Add(time.Duration(10+h.random.IntN(200)) * time.Second)
 		}
-		if err := h.closures.Drain(uuid, drain); err != nil {
+		if err := h.drains.Drain(uuid, drain); err != nil {
 			h.t.Error(err)
 		}
 		h.mu.Lock()
@@ -368,7 +368,7 @@ func (h *history) step() {
 		h.mu.Unlock()
 	case 8, 9:
 		h.opened(uuid)
-		if _, _, err := h.closures.Undrain(uuid); err != nil {
+		if _, _, err := h.drains.Undrain(uuid); err != nil {
 			h.t.Error(err)
 		}
 	case 10:

@@ -54,8 +54,8 @@ type Groups interface {
 	Release(fence uint64)
 }
 
-// Closures knows which devices are closed although they are well.
-type Closures interface {
+// Drains knows which devices are closed although they are well.
+type Drains interface {
 	Why(on gpu.Device) string // empty: the device is open
 }
 
@@ -88,8 +88,8 @@ type Options struct {
 	Energy    Energy
 	Watchdog  Watchdog
 	MPS       MPS
-	Groups    Groups   // nil: there are none
-	Closures  Closures // nil: nothing closes devices
+	Groups    Groups // nil: there are none
+	Drains    Drains // nil: nothing closes devices
 	Batches   Batches
 	Processes Processes
 	Names     Names
@@ -242,8 +242,8 @@ func (o *Oversight) observation(r monitor.Reading) ledger.Observation {
 		Device: r.Device, State: r.State, Health: r.Health, Stop: r.Stop, Reason: r.Reason, Standing: r.Standing,
 		Multiplier: gpu.Some(r.Multiplier), Slower: r.Slower,
 	}
-	if o.Closures != nil {
-		seen.Closed = o.Closures.Why(r.Device)
+	if o.Drains != nil {
+		seen.Closed = o.Drains.Why(r.Device)
 	}
 	if r.Sampled {
 		seen.Sample = &r.Sample

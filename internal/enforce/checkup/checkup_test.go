@@ -33,7 +33,7 @@ type world struct {
 	sum   lease.Sum
 	prove func(ctx context.Context, a proof.Ask, tell func(proof.Step)) (proof.Result, error)
 
-	closures *drains.Keeper
+	closures *drains.Drains
 	reads    atomic.Int32
 	mu       sync.Mutex
 	heard    []string

@@ -17,7 +17,7 @@ import (
 
 var card = gpu.Device{UUID: "GPU-a"}
 
-func open(t *testing.T, path string) *drains.Keeper {
+func open(t *testing.T, path string) *drains.Drains {
 	t.Helper()
 	k, damage := drains.Open(path)
 	if damage != nil {
@@ -86,7 +86,7 @@ func TestDamagedFileDrainsEverything(t *testing.T) {
 			t.Errorf("%q: kept is %q, %v", text, kept, err)
 		}
 		other, part := gpu.Device{UUID: "GPU-b"}, gpu.Device{UUID: "MIG-1", Parent: "GPU-a"}
-		closed := func(k *drains.Keeper, want ...bool) {
+		closed := func(k *drains.Drains, want ...bool) {
 			t.Helper()
 			for i, on := range []gpu.Device{card, other, part} {
 				if why := k.Why(on); (why != "") != want[i] || want[i] && !strings.Contains(why, "it is drained") {
@@ -125,7 +125,7 @@ func TestDrainEndsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
 		ended := map[string]time.Duration{}
-		run := func() (stop func(), k *drains.Keeper) {
+		run := func() (stop func(), k *drains.Drains) {
 			k = open(t, path)
 			k.Tell(drains.Hooks{Ended: func(uuid string, _ health.Drain) { ended[uuid] = time.Since(begun) }})
 			ctx, cancel := context.WithCancel(t.Context())

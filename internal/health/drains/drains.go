@@ -17,24 +17,24 @@ import (
 	"github.com/berth-gpu/berth/internal/health"
 )
 
-// Hooks are the functions that the keeper calls. Each may be nil. None is called
-// under a lock of the keeper.
+// Hooks are the functions that Drains calls. Each may be nil. None is called under
+// a lock.
 type Hooks struct {
 	Changed func(uuid string)                   // a device was closed or opened; the book must hear of it before this returns
 	Ended   func(uuid string, was health.Drain) // a drain has ended by itself
 }
 
-// Keeper keeps what closes devices. Several goroutines may use it.
-type Keeper struct {
+// Drains keeps what closes devices. Several goroutines may use it.
+type Drains struct {
 	path  string // of the file; empty: drains are not kept
 	hooks Hooks
 	wake  chan struct{} // the drains have changed
 
 	writing sync.Mutex // held while drains change, so that the file follows them in order
 
-	mu     sync.RWMutex // guards what follows; nothing is called under it
-	drains document
-	busy   map[string]*hold // what berth does on a device, by UUID
+	mu   sync.RWMutex // guards what follows; nothing is called under it
+	kept document
+	busy map[string]*hold // what berth does on a device, by UUID
 }
 
 // hold is what berth does on a device.
@@ -89,26 +89,26 @@ func (d *document) of(uuid, parent string) (health.Drain, bool) {
 // Open sets it aside and every device is drained, until somebody drains or undrains
 // it: otherwise berth would grant leases on devices that somebody is about to take
 // out.
-func Open(path string) (*Keeper, *wholefile.Damage) {
-	k := &Keeper{path: path, wake: make(chan struct{}, 1), drains: document{Version: version, Drains: map[string]health.Drain{}}, busy: map[string]*hold{}}
+func Open(path string) (*Drains, *wholefile.Damage) {
+	d := &Drains{path: path, wake: make(chan struct{}, 1), kept: document{Version: version, Drains: map[string]health.Drain{}}, busy: map[string]*hold{}}
 	if path == "" {
-		return k, nil
+		return d, nil
 	}
-	err := wholefile.Check(path, k.take)
+	err := wholefile.Check(path, d.take)
 	if err == nil {
-		return k, nil
+		return d, nil
 	}
-	k.drains.Unknown = &health.Drain{
+	d.kept.Unknown = &health.Drain{
 		Since: time.Now().UTC().Truncate(time.Second),
 		Why:   "the file of the drains was damaged, so berth does not know which GPUs are drained; berth undrain opens one",
 	}
-	k.drains.Known = map[string]bool{}
-	instead, _ := json.Marshal(k.drains) // it can be encoded
-	return k, wholefile.SetAside(path, "berth does not know which GPUs are drained, so every GPU is: look at the file, and run berth undrain for each GPU that is to be used.", instead, err)
+	d.kept.Known = map[string]bool{}
+	instead, _ := json.Marshal(d.kept) // it can be encoded
+	return d, wholefile.SetAside(path, "berth does not know which GPUs are drained, so every GPU is: look at the file, and run berth undrain for each GPU that is to be used.", instead, err)
 }
 
 // take takes in the text of a file.
-func (k *Keeper) take(text []byte) error {
+func (d *Drains) take(text []byte) error {
 	var read document
 	if err := json.Unmarshal(text, &read); err != nil {
 		return err
@@ -122,24 +122,24 @@ func (k *Keeper) take(text []byte) error {
 	if read.Unknown != nil && read.Known == nil {
 		read.Known = map[string]bool{}
 	}
-	k.drains = read
+	d.kept = read
 	return nil
 }
 
 // Tell sets the functions to call. Call it before anything else.
-func (k *Keeper) Tell(h Hooks) { k.hooks = h }
+func (d *Drains) Tell(h Hooks) { d.hooks = h }
 
 // Drain closes a device until Undrain, or until the drain is over. If somebody
 // drains the device already, the new drain replaces that one. When Drain
 // returns, the file has it and nothing more is granted on the device.
-func (k *Keeper) Drain(uuid string, d health.Drain) error {
-	return k.change(uuid, func(all *document) { all.set(uuid, &d) }, nil)
+func (d *Drains) Drain(uuid string, next health.Drain) error {
+	return d.change(uuid, func(all *document) { all.set(uuid, &next) }, nil)
 }
 
 // Undrain opens a device again. It returns the drain that it ended, and false if
 // there was none.
-func (k *Keeper) Undrain(uuid string) (was health.Drain, drained bool, err error) {
-	err = k.change(uuid, func(all *document) {
+func (d *Drains) Undrain(uuid string) (was health.Drain, drained bool, err error) {
+	err = d.change(uuid, func(all *document) {
 		was, drained = all.of(uuid, "")
 		all.set(uuid, nil)
 	}, nil)
@@ -149,29 +149,29 @@ func (k *Keeper) Undrain(uuid string) (was health.Drain, drained bool, err error
 // change changes the drains and writes the file. If the disk refuses, nothing
 // changes. It calls tell, which may be nil, when the file has the change and before
 // anybody sees it: who is told that a drain is over hears so before the first grant.
-func (k *Keeper) change(uuid string, apply func(*document), tell func()) error {
-	if err := k.write(apply, tell); err != nil {
+func (d *Drains) change(uuid string, apply func(*document), tell func()) error {
+	if err := d.write(apply, tell); err != nil {
 		return err
 	}
 	select {
-	case k.wake <- struct{}{}:
+	case d.wake <- struct{}{}:
 	default: // Run is about to look anyway
 	}
-	k.changed(uuid)
+	d.changed(uuid)
 	return nil
 }
 
-func (k *Keeper) write(apply func(*document), tell func()) error {
-	k.writing.Lock()
-	defer k.writing.Unlock()
-	k.mu.RLock()
-	next := k.drains.copy()
-	k.mu.RUnlock()
+func (d *Drains) write(apply func(*document), tell func()) error {
+	d.writing.Lock()
+	defer d.writing.Unlock()
+	d.mu.RLock()
+	next := d.kept.copy()
+	d.mu.RUnlock()
 	apply(&next)
-	if k.path != "" {
+	if d.path != "" {
 		text, err := json.Marshal(next)
 		if err == nil {
-			err = wholefile.Write(k.path, text)
+			err = wholefile.Write(d.path, text)
 		}
 		if err != nil {
 			return fmt.Errorf("write which devices are drained: %w", err)
@@ -180,44 +180,44 @@ func (k *Keeper) write(apply func(*document), tell func()) error {
 	if tell != nil {
 		tell()
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.drains = next
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.kept = next
 	return nil
 }
 
-func (k *Keeper) changed(uuid string) {
-	if k.hooks.Changed != nil {
-		k.hooks.Changed(uuid)
+func (d *Drains) changed(uuid string) {
+	if d.hooks.Changed != nil {
+		d.hooks.Changed(uuid)
 	}
 }
 
 // Drained returns the drain of a device, or of the device that it is part of;
 // false if there is none.
-func (k *Keeper) Drained(on gpu.Device) (health.Drain, bool) {
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	return k.drains.of(on.UUID, on.Parent)
+func (d *Drains) Drained(on gpu.Device) (health.Drain, bool) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.kept.of(on.UUID, on.Parent)
 }
 
 // Why returns why nothing is granted on a device; "" if it is open.
-func (k *Keeper) Why(on gpu.Device) string {
-	if d, drained := k.Drained(on); drained {
-		return d.Reason()
+func (d *Drains) Why(on gpu.Device) string {
+	if drain, drained := d.Drained(on); drained {
+		return drain.Reason()
 	}
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	if h := k.busy[on.UUID]; h != nil {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if h := d.busy[on.UUID]; h != nil {
 		return h.why
 	}
 	return ""
 }
 
 // Held reports whether berth itself works on a device.
-func (k *Keeper) Held(uuid string) bool {
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	return k.busy[uuid] != nil
+func (d *Drains) Held(uuid string) bool {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.busy[uuid] != nil
 }
 
 // BusyError says that berth works on a device already.
@@ -232,22 +232,22 @@ func (e *BusyError) Error() string { return e.Why }
 // there. Only one holds a device at a time: a second gets a *BusyError. When Hold
 // returns, nothing more is granted on the device; release opens it again. After a
 // restart nobody holds a device.
-func (k *Keeper) Hold(uuid, why string) (release func(), err error) {
-	k.mu.Lock()
-	if before := k.busy[uuid]; before != nil {
-		k.mu.Unlock()
+func (d *Drains) Hold(uuid, why string) (release func(), err error) {
+	d.mu.Lock()
+	if before := d.busy[uuid]; before != nil {
+		d.mu.Unlock()
 		return nil, &BusyError{Why: before.why, Over: before.over}
 	}
 	h := &hold{why: why, over: make(chan struct{})}
-	k.busy[uuid] = h
-	k.mu.Unlock()
-	k.changed(uuid)
+	d.busy[uuid] = h
+	d.mu.Unlock()
+	d.changed(uuid)
 	return func() {
-		k.mu.Lock()
-		delete(k.busy, uuid)
-		k.mu.Unlock()
+		d.mu.Lock()
+		delete(d.busy, uuid)
+		d.mu.Unlock()
 		close(h.over)
-		k.changed(uuid)
+		d.changed(uuid)
 	}, nil
 }
 
@@ -258,14 +258,14 @@ const (
 )
 
 // Run ends drains when their time has come, until ctx ends.
-func (k *Keeper) Run(ctx context.Context) {
+func (d *Drains) Run(ctx context.Context) {
 	timer := time.NewTimer(glance)
 	defer timer.Stop()
 	for {
-		timer.Reset(min(k.endDue(time.Now()), glance))
+		timer.Reset(min(d.endDue(time.Now()), glance))
 		select {
 		case <-timer.C:
-		case <-k.wake:
+		case <-d.wake:
 		case <-ctx.Done():
 			return
 		}
@@ -274,14 +274,14 @@ func (k *Keeper) Run(ctx context.Context) {
 
 // endDue ends the drains that are over. It returns how long the next one lasts,
 // or glance.
-func (k *Keeper) endDue(now time.Time) time.Duration {
+func (d *Drains) endDue(now time.Time) time.Duration {
 	wait := glance
-	for uuid, d := range k.All() {
+	for uuid, drain := range d.All() {
 		switch {
-		case d.Until.IsZero():
-		case !d.Over(now):
-			wait = min(wait, d.Until.Sub(now))
-		case !k.end(uuid, d):
+		case drain.Until.IsZero():
+		case !drain.Over(now):
+			wait = min(wait, drain.Until.Sub(now))
+		case !d.end(uuid, drain):
 			wait = min(wait, retry)
 		}
 	}
@@ -289,23 +289,23 @@ func (k *Keeper) endDue(now time.Time) time.Duration {
 }
 
 // All returns every drain that somebody asked for, by UUID.
-func (k *Keeper) All() map[string]health.Drain {
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	return maps.Clone(k.drains.Drains)
+func (d *Drains) All() map[string]health.Drain {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return maps.Clone(d.kept.Drains)
 }
 
 // end ends one drain that is over, unless somebody has replaced it meanwhile. It
 // reports false if the disk refused.
-func (k *Keeper) end(uuid string, was health.Drain) bool {
+func (d *Drains) end(uuid string, was health.Drain) bool {
 	ended := false
-	return nil == k.change(uuid, func(all *document) {
+	return nil == d.change(uuid, func(all *document) {
 		if ended = all.Drains[uuid] == was; ended {
 			all.set(uuid, nil)
 		}
 	}, func() {
-		if ended && k.hooks.Ended != nil {
-			k.hooks.Ended(uuid, was)
+		if ended && d.hooks.Ended != nil {
+			d.hooks.Ended(uuid, was)
 		}
 	})
 }
