@@ -238,7 +238,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	}, func(owner lease.Owner, uuid string) bool { return d.oversight.Holds(owner, uuid) })
 	d.openIdle()
 	d.oversight = oversight.New(oversight.Options{
-		Book: d.ledger, Peaks: d.peaks, Archive: d.archive, Watchdog: d.watchdog, MPS: ownProcesses{d.mps, &d.prover, &d.mover}, Groups: d.groups, Batches: d.batches, Processes: processes, Names: d.users,
+		Leases: d.ledger, Peaks: d.peaks, Archive: d.archive, Watchdog: d.watchdog, MPS: ownProcesses{d.mps, &d.prover, &d.mover}, Groups: d.groups, Batches: d.batches, Processes: processes, Names: d.users,
 		Drains: d.drains,
 		Energy: d.energy,
 		Idle:   d.idle, Parkable: d.parkable,

@@ -44,7 +44,7 @@ func (o *Oversight) Charge(e gpu.Event) gpu.Event {
 func (o *Oversight) culprit(uuid string, pid any) *lease.Lease {
 	var processes []ledger.Process
 	for _, part := range o.parts(uuid) {
-		processes = append(processes, o.Book.Processes(part)...)
+		processes = append(processes, o.Leases.Processes(part)...)
 	}
 	if pid, named := pid.(int); named {
 		i := slices.IndexFunc(processes, func(p ledger.Process) bool { return p.Line[0].PID == pid })
@@ -64,13 +64,13 @@ func (o *Oversight) culprit(uuid string, pid any) *lease.Lease {
 // parts returns a device and the instances that it is cut into: what befalls the
 // device befalls them.
 func (o *Oversight) parts(uuid string) []string {
-	return append([]string{uuid}, o.Book.Sum(uuid).Device.Instances...)
+	return append([]string{uuid}, o.Leases.Sum(uuid).Device.Instances...)
 }
 
 // holdingsOn returns the leases on a device and on its instances.
 func (o *Oversight) holdingsOn(uuid string) (all []lease.Holding) {
 	for _, part := range o.parts(uuid) {
-		all = append(all, o.Book.Holdings(part)...)
+		all = append(all, o.Leases.Holdings(part)...)
 	}
 	return all
 }

@@ -46,11 +46,11 @@ func (o *Oversight) consumers(on gpu.Device, processes []ledger.Process, listed 
 		}
 	}
 	for _, instance := range on.Instances {
-		add(instance, o.Book.Processes(instance))
+		add(instance, o.Leases.Processes(instance))
 	}
 	add(on.UUID, processes)
 	if !listed && len(on.Instances) == 0 {
-		for _, h := range o.Book.Holdings(on.UUID) {
+		for _, h := range o.Leases.Holdings(on.UUID) {
 			all = append(all, energy.Process{Lease: h.Lease})
 		}
 	}
@@ -65,7 +65,7 @@ func (o *Oversight) behind(uuid string, p ledger.Process) []energy.Process {
 		return []energy.Process{{PID: pid, Lease: p.Lease}}
 	}
 	var clients []energy.Process
-	for _, h := range o.Book.Holdings(uuid) {
+	for _, h := range o.Leases.Holdings(uuid) {
 		if h.Lease.EnforcedBy == launch.MPS {
 			clients = append(clients, energy.Process{PID: pid, Lease: h.Lease})
 		}

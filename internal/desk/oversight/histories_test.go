@@ -180,7 +180,7 @@ func begin(t *testing.T, dir string, seed uint64) *history {
 		t.Fatal(err)
 	}
 	watch := New(Options{
-		Book: h.ledger, Peaks: noPeaks{}, Archive: noArchive{}, Energy: noEnergy{}, Watchdog: nobody{}, MPS: nobody{}, Batches: noBatches{},
+		Leases: h.ledger, Peaks: noPeaks{}, Archive: noArchive{}, Energy: noEnergy{}, Watchdog: nobody{}, MPS: nobody{}, Batches: noBatches{},
 		Processes: nobody{}, Names: nobody{}, Drains: h.drains, Throttle: h.observe,
 	})
 	h.health = health.DefaultRules()

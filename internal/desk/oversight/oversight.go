@@ -1,5 +1,5 @@
 // Package oversight decides what a sample means: it hands every reading of a
-// device to the book, the peaks and the watchdog, says which lease caused a
+// device to the ledger, the peaks and the watchdog, says which lease caused a
 // fault, and keeps which devices are in quarantine.
 package oversight
 
@@ -18,8 +18,8 @@ import (
 	"github.com/berth-gpu/berth/internal/process/launch"
 )
 
-// Book knows who holds what, and whose processes run where.
-type Book interface {
+// Leases knows who holds what, and whose processes run where.
+type Leases interface {
 	Observe(o ledger.Observation)
 	Holdings(uuid string) []lease.Holding
 	Processes(uuid string) []ledger.Process
@@ -82,7 +82,7 @@ type Names interface {
 
 // Options holds the keepers that oversight works with.
 type Options struct {
-	Book      Book
+	Leases    Leases
 	Peaks     Peaks
 	Archive   Archive
 	Energy    Energy
@@ -114,11 +114,11 @@ type Oversight struct{ Options }
 // New returns an Oversight over these keepers.
 func New(o Options) *Oversight { return &Oversight{o} }
 
-// Observe hands a reading to the book. If it has a sample, Observe also tells
+// Observe hands a reading to the ledger. If it has a sample, Observe also tells
 // the peaks and the watchdog what each lease and each stranger uses, whose
 // processes the energy of the device belongs to, and who may be idle.
 func (o *Oversight) Observe(r monitor.Reading) {
-	o.Book.Observe(o.observation(r))
+	o.Leases.Observe(o.observation(r))
 	if !r.Sampled {
 		return
 	}
@@ -126,7 +126,7 @@ func (o *Oversight) Observe(r monitor.Reading) {
 		o.Throttle(r)
 	}
 	uuid := r.Device.UUID
-	held, processes := o.Book.Holdings(uuid), o.Book.Processes(uuid)
+	held, processes := o.Leases.Holdings(uuid), o.Leases.Processes(uuid)
 	holdings := o.holdings(uuid, held, r.Sample.Time)
 	if o.Idle != nil {
 		o.Idle.Observe(r.Device, &r.Sample, o.idlers(held, processes))
@@ -141,7 +141,7 @@ func (o *Oversight) Observe(r monitor.Reading) {
 func (o *Oversight) Unread(r monitor.Reading) {
 	closed := o.observation(r)
 	closed.Sample = nil
-	o.Book.Observe(closed)
+	o.Leases.Observe(closed)
 }
 
 // LeaseEnded tells those who keep something for a lease that it has ended.
@@ -160,7 +160,7 @@ func (o *Oversight) LeaseEnded(e *lease.Effect) {
 
 // Label returns what people call a device, or its UUID if no device is known.
 func (o *Oversight) Label(uuid string) string {
-	if d := o.Book.Sum(uuid).Device; d.UUID != "" {
+	if d := o.Leases.Sum(uuid).Device; d.UUID != "" {
 		return d.Label()
 	}
 	return uuid
@@ -176,7 +176,7 @@ func (o *Oversight) MPSDied(uuid string, now time.Time) gpu.Event {
 
 // Holds reports whether a user holds a lease on a device.
 func (o *Oversight) Holds(owner lease.Owner, uuid string) bool {
-	return slices.ContainsFunc(o.Book.Holdings(uuid), func(h lease.Holding) bool { return h.Lease.Holder.Owner() == owner })
+	return slices.ContainsFunc(o.Leases.Holdings(uuid), func(h lease.Holding) bool { return h.Lease.Holder.Owner() == owner })
 }
 
 // holdings returns the leases on a device for the watchdog, and passes each
@@ -230,7 +230,7 @@ func halt(r monitor.Reading) *watchdog.Halt {
 	return &watchdog.Halt{Reason: r.Reason, Heat: r.Hot}
 }
 
-// observation returns a reading as the book takes it. With a policy that only
+// observation returns a reading as the ledger takes it. With a policy that only
 // advises, slots follow the state of a device only where nothing may be granted.
 func (o *Oversight) observation(r monitor.Reading) ledger.Observation {
 	if o.Policy != nil {

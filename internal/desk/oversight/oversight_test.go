@@ -37,7 +37,7 @@ type world struct {
 }
 
 func (w *world) oversight() *Oversight {
-	return New(Options{Book: w, Peaks: peaks{w}, Archive: archive{w}, Energy: meters{w}, Watchdog: w, MPS: w, Batches: batches{w}, Processes: w, Names: w})
+	return New(Options{Leases: w, Peaks: peaks{w}, Archive: archive{w}, Energy: meters{w}, Watchdog: w, MPS: w, Batches: batches{w}, Processes: w, Names: w})
 }
 
 func (w *world) note(format string, args ...any) {
