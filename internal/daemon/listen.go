@@ -33,7 +33,7 @@ type doors struct {
 }
 
 // guestLimits bounds how many connections there are, so that one user can take
-// neither the file descriptors of the daemon nor anybody else's turn. A program
+// neither the file descriptors of the daemon nor anybody else's place. A program
 // needs one or two.
 var guestLimits = peercred.Limits{User: quota.Connections, Unknown: 64, All: 1536, Admin: 512, First: 512, Few: 8}
 

@@ -51,7 +51,7 @@ func notPlain(cause error) *Refusal {
 }
 
 // acquire is the one way to a lease, for every door and for the runs of plans:
-// translate the order, ask the ledger outside of the caller's turn, remember,
+// translate the order, ask the ledger while the caller stands aside, remember,
 // equip. Whatever fails after the grant gives the lease back, and so does a
 // caller who has left by then.
 func (d *Desk) acquire(ctx context.Context, by *Caller, o *order) (api.Lease, error) {

@@ -121,8 +121,8 @@ func TestEveryWayGivesTheSameAnswer(t *testing.T) {
 					code = test.plainly
 				}
 				by := self(t)
-				turn := &place{}
-				by.Turn = turn
+				at := &place{}
+				by.Place = at
 				err := way.ask(t.Context(), o, by, test.ask)
 				if codeOf(err) != code {
 					t.Errorf("%s: %v, want code %q", way.name, err, code)
@@ -131,8 +131,8 @@ func TestEveryWayGivesTheSameAnswer(t *testing.T) {
 					o.nothingLeft(t)
 					continue
 				}
-				if want := []string{"aside", "back"}; !slices.Equal(turn.steps, want) {
-					t.Errorf("%s: the caller steps %v, want %v", way.name, turn.steps, want)
+				if want := []string{"aside", "back"}; !slices.Equal(at.steps, want) {
+					t.Errorf("%s: the caller steps %v, want %v", way.name, at.steps, want)
 				}
 				got := o.held()
 				if len(got) != 1 || got[0].EnforcedBy != test.rung || got[0].Holder.Name != "job" {
@@ -153,7 +153,7 @@ func TestEveryWayGivesTheSameAnswer(t *testing.T) {
 	}
 }
 
-// place is a turn that remembers its steps.
+// place remembers the steps of a caller.
 type place struct {
 	steps  []string
 	onBack func()
@@ -174,7 +174,7 @@ var errMPS = errors.New("the daemon does not answer")
 func TestCallersWhoLeave(t *testing.T) {
 	for _, step := range []struct {
 		name    string
-		prepare func(o *office, turn *place, leave func())
+		prepare func(o *office, at *place, leave func())
 		ask     want
 		code    string
 		full    bool // the devices are
@@ -196,7 +196,7 @@ func TestCallersWhoLeave(t *testing.T) {
 				}
 			})
 		}, ask: want{memory: 1000, enforce: "framework"}, code: "withdrawn", plain: true},
-		{name: "before its turn comes again", prepare: func(_ *office, turn *place, leave func()) { turn.onBack = leave },
+		{name: "before it has its place again", prepare: func(_ *office, at *place, leave func()) { at.onBack = leave },
 			ask: want{memory: 1000, enforce: "framework"}, code: "withdrawn", plain: true},
 		{name: "while it is equipped", prepare: func(o *office, _ *place, leave func()) {
 			o.Enforcement = func() Enforcement {
@@ -238,9 +238,9 @@ func TestCallersWhoLeave(t *testing.T) {
 				}
 				ctx, leave := context.WithCancel(t.Context())
 				defer leave()
-				turn := &place{}
-				by.Turn = turn
-				step.prepare(o, turn, leave)
+				at := &place{}
+				by.Place = at
+				step.prepare(o, at, leave)
 				if err := way.ask(ctx, o, by, step.ask); codeOf(err) != step.code {
 					t.Errorf("the answer is %v, want code %q", err, step.code)
 				}
@@ -265,7 +265,7 @@ func TestLeaseThatOutlivesTheLedger(t *testing.T) {
 	o := open(t, "1xh200")
 	ctx, leave := context.WithCancel(t.Context())
 	by := self(t)
-	by.Turn = &place{onBack: func() { o.stop(); leave() }}
+	by.Place = &place{onBack: func() { o.stop(); leave() }}
 	l, err := o.Acquire(ctx, by, api.LeaseRequest{ID: "a", Memory: 1000})
 	if err != nil || l.ID != "a" {
 		t.Errorf("the answer is %+v, %v", l, err)

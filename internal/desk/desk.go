@@ -143,7 +143,7 @@ type Caller struct {
 	access.Actor
 	Holder lease.Holder // the caller as the holder of a lease; its process, where that is known
 	PIDs   PIDs         // nil: their numbers of processes are ours
-	Turn   Turn         // nil: they need none
+	Place  Place        // nil: they need none
 
 	Limits *quota.Limits // what the caller may have; nil: the ledger finds out
 }
@@ -158,8 +158,8 @@ type PIDs interface {
 	Self(lease.Holder) lease.Holder
 }
 
-// Turn is the place of a caller among those who ask at the same time.
-type Turn interface {
+// Place is the place of a caller among those who ask at the same time.
+type Place interface {
 	Aside()                   // gives the place to others while the ledger is waited for
 	Back(ctx context.Context) // takes it again, unless ctx ends first
 }
@@ -205,14 +205,14 @@ func (c *Caller) serving(service string) (string, error) {
 }
 
 func (c *Caller) aside() {
-	if c.Turn != nil {
-		c.Turn.Aside()
+	if c.Place != nil {
+		c.Place.Aside()
 	}
 }
 
 func (c *Caller) back(ctx context.Context) {
-	if c.Turn != nil {
-		c.Turn.Back(ctx)
+	if c.Place != nil {
+		c.Place.Back(ctx)
 	}
 }
 

@@ -109,9 +109,9 @@ func wrongWait() *Refusal {
 	return wrongFields(lease.FieldErrors{{Field: "timeout_seconds", Detail: fmt.Sprintf("must be from 0 to %.0f", lease.MaxWait.Seconds())}})
 }
 
-// move finds the lease that a caller names, has its memory moved outside of the
-// caller's turn, and returns the lease as it is then. What is done to the lease of
-// somebody else is an act of authority.
+// move finds the lease that a caller names, has its memory moved while the
+// caller stands aside, and returns the lease as it is then. What is done to the lease
+// of somebody else is an act of authority.
 func (d *Desk) move(ctx context.Context, by Caller, verb access.Verb, name lease.Name, fence uint64, why string, do func(ledger.Held) error) (api.Lease, error) {
 	held, err := d.Ledger.Held(by.Actor, verb, name)
 	switch {

@@ -71,7 +71,7 @@ func (i *ink) Record(e api.AuditEntry) error {
 	return i.dry
 }
 
-// seat is a turn that is given away and taken back.
+// seat counts how often a place is given away and taken back.
 type seat struct{ aside, back int }
 
 func (p *seat) Aside()               { p.aside++ }
@@ -96,13 +96,13 @@ func wants(t *testing.T, what string, err error, code string) {
 func TestParkAndResume(t *testing.T) {
 	o, g, log := withGarage(t)
 	by, name := self(t), lease.Name{ID: "a"}
-	turn := &seat{}
-	by.Turn = turn
+	at := &seat{}
+	by.Place = at
 	granted, err := o.Acquire(t.Context(), by, api.LeaseRequest{ID: "a", Memory: 5000, Binding: "named", Parkable: true, Timeout: gpu.Some(0.0)})
 	if err != nil || !granted.Parkable {
 		t.Fatalf("%+v %v", granted, err)
 	}
-	turn.aside, turn.back = 0, 0
+	at.aside, at.back = 0, 0
 	left, leave := context.WithCancel(t.Context())
 	leave()
 	l, err := o.Park(left, by, name, api.Park{Fence: granted.Fence, Why: "night\x07", Unshared: true}) // it goes on although the caller has left
@@ -112,8 +112,8 @@ func TestParkAndResume(t *testing.T) {
 	if !g.unshared {
 		t.Error("the word of the owner was not passed on")
 	}
-	if turn.aside != 1 || turn.back != 1 {
-		t.Errorf("the turn was given away %d times and taken back %d times", turn.aside, turn.back)
+	if at.aside != 1 || at.back != 1 {
+		t.Errorf("the place was given away %d times and taken back %d times", at.aside, at.back)
 	}
 	_, err = o.Park(t.Context(), by, name, api.Park{})
 	wants(t, "park it again", err, "wrong_state")

@@ -33,7 +33,7 @@ func askerOf(ctx context.Context) desk.Caller {
 		by.Limits = c.Limits()
 	}
 	if t, has := ctx.Value(turnKey{}).(*turns.Turn); has {
-		by.Turn = t
+		by.Place = t
 	}
 	return by
 }

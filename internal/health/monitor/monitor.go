@@ -246,7 +246,7 @@ func (m *Monitor) control() (s Settings, on bool, changed <-chan struct{}) {
 
 // Start switches the monitor on, for somebody.
 func (m *Monitor) Start(by gpu.By) (changed bool) {
-	return m.turn(true, by, func(s Settings) string {
+	return m.switchTo(true, by, func(s Settings) string {
 		return fmt.Sprintf("Monitoring started: berth reads every device every %v", s.Interval)
 	})
 }
@@ -254,12 +254,12 @@ func (m *Monitor) Start(by gpu.By) (changed bool) {
 // Stop switches the monitor off, for somebody. Readings stay and age, and the
 // monitor asks no driver for anything until Start. A call under way is finished.
 func (m *Monitor) Stop(by gpu.By) (changed bool) {
-	return m.turn(false, by, func(Settings) string {
+	return m.switchTo(false, by, func(Settings) string {
 		return "Monitoring stopped: berth reads no device until monitoring is started again"
 	})
 }
 
-func (m *Monitor) turn(on bool, by gpu.By, text func(Settings) string) (changed bool) {
+func (m *Monitor) switchTo(on bool, by gpu.By, text func(Settings) string) (changed bool) {
 	m.switching.Lock()
 	defer m.switching.Unlock()
 	m.mu.Lock()
@@ -285,7 +285,7 @@ func (m *Monitor) Running() bool {
 }
 
 // Configure changes the settings. They take effect at once: the monitor reads
-// and judges every device without waiting for its turn.
+// and judges every device without waiting for its next sample.
 func (m *Monitor) Configure(s Settings) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
