@@ -258,7 +258,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	if err := d.openParking(o, processes); err != nil {
 		return nil, errors.Join(err, d.ledger.Close(), closeAll(d.backends))
 	}
-	d.openReclaim(o, processes, d.idleParker(), d.idleSince)
+	d.openReclaim(o, processes)
 	d.drains.Tell(drains.Hooks{Changed: d.monitor.Refresh, Ended: func(uuid string, _ health.Drain) { publish(d.drainOver(uuid)) }})
 	d.openThrottle(o, exporter)
 	d.recallHeat(o)

@@ -11,7 +11,6 @@ import (
 	"github.com/berth-gpu/berth/internal/device/park"
 	"github.com/berth-gpu/berth/internal/door/promexport"
 	"github.com/berth-gpu/berth/internal/enforce/parking"
-	"github.com/berth-gpu/berth/internal/enforce/reclaim"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -69,14 +68,6 @@ func (d *Daemon) leaseEnded(e *lease.Effect) {
 
 // parker returns what parks leases, as the desk asks it; nil: nothing does.
 func (d *Daemon) parker() desk.Parking {
-	if d.parking == nil {
-		return nil
-	}
-	return d.parking
-}
-
-// idleParker returns what parks leases that are idle; nil: nothing does.
-func (d *Daemon) idleParker() reclaim.Parker {
 	if d.parking == nil {
 		return nil
 	}

@@ -18,14 +18,12 @@ import (
 )
 
 // openReclaim opens what gets memory back. A daemon that only looks gets none back.
-// Without a parker it parks nothing; idle returns since when a lease does not use its
-// device, nil: nobody knows.
-func (d *Daemon) openReclaim(o Options, processes process.Table, parker reclaim.Parker, idle func(fence uint64) (time.Time, bool)) {
+func (d *Daemon) openReclaim(o Options, processes process.Table) {
 	if o.ReadOnly {
 		return
 	}
 	d.reclaim = reclaim.New(reclaim.Options{
-		Book: d.ledger, Shrinker: d.ledger, Monitor: d.monitor, Alive: processes.Alive, Peaks: d.peaks, Parker: parker, Idle: idle, Publish: d.publish, Log: o.Log, Settings: d.reclaiming(o.Settings.Config),
+		Book: d.ledger, Shrinker: d.ledger, Monitor: d.monitor, Alive: processes.Alive, Peaks: d.peaks, Parker: d.parking, Idle: d.idleSince, Publish: d.publish, Log: o.Log, Settings: d.reclaiming(o.Settings.Config),
 		Orphans: orphanage{d, processes, desk.New(desk.Keepers{Monitor: d.monitor, Ledger: d.ledger, Processes: processes, Users: d.users, MPS: ownProcesses{d.mps, &d.prover, &d.mover}})},
 	})
 }

@@ -75,17 +75,13 @@ func (d *Desk) unpace(by *Caller, held ledger.Held, operator bool) error {
 	if d.Pacer.Let(held.Fence, lease.ByOf(by.Actor), sources...) || operator {
 		return nil
 	}
-	for _, h := range d.heldBy(held.Fence) {
+	left, _ := d.Pacer.Of(held.Fence)
+	for _, h := range left.Holds {
 		if h.Source == pacer.ByOperator {
 			return Refuse(Forbidden, "paced_by_operator", "%s is held to %s by an operator, and only an operator can let it go. Ask one.", held.ID, pacer.Percent(h.Share))
 		}
 	}
 	return nil
-}
-
-func (d *Desk) heldBy(fence uint64) []pacer.Hold {
-	p, _ := d.Pacer.Of(fence)
-	return p.Holds
 }
 
 // Paced returns the share that the lease with a fence is held to, as the API shows

@@ -107,8 +107,7 @@ func (d *Desk) RevokeToken(by Caller, name string) (api.Token, error) {
 	return tokenOf(t), nil
 }
 
-// refusedToken returns the refusal that an error of the keeper of tokens stands
-// for.
+// refusedToken returns the refusal that an error of the tokens stands for.
 func refusedToken(err error) *Refusal {
 	wrong := (*tokens.InvalidError)(nil)
 	switch {

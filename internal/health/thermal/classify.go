@@ -7,16 +7,10 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Classify returns the state that a sample means by itself, without memory of
-// earlier ones, and why. The worse of temperature and memory counts. Classify
-// skips one that was not measured. With neither, the device is UNAVAILABLE, or
-// NORMAL if its driver has neither to tell.
-func Classify(t gpu.Thresholds, s *gpu.Sample) (gpu.State, string) {
-	heat, heatWhy := classifyTemperature(t, s)
-	memory, memoryWhy := classifyMemory(t, s)
-	return classify(s, heat, memory, heatWhy, memoryWhy)
-}
-
+// classify returns the state that a sample means by itself, without memory of
+// earlier ones, and why. The worse of temperature and memory counts. classify skips
+// one that was not measured. With neither, the device is UNAVAILABLE, or NORMAL if
+// its driver has neither to tell.
 func classify(s *gpu.Sample, heat, memory gpu.State, heatWhy, memoryWhy string) (gpu.State, string) {
 	switch {
 	case heat == "" && memory == "":
