@@ -28,17 +28,8 @@ var (
 // A daemon that is killed with -9 under load, again and again, loses no entry of
 // the audit log whose act was acknowledged, and its log is sound each time.
 func TestAuditOutlivesKills(t *testing.T) {
-	dir, err := os.MkdirTemp("", "b") // short: the path of a socket is limited
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	notify, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "n"), Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer notify.Close()
-	k := &killing{t: t, dir: dir, notify: notify, random: rand.New(rand.NewPCG(*auditSeed, 12))}
+	dir := shortDir(t)
+	k := &killing{t: t, dir: dir, notify: notifyIn(t, dir), random: rand.New(rand.NewPCG(*auditSeed, 12))}
 	for range *auditRounds {
 		k.round()
 	}

@@ -65,20 +65,13 @@ type trial struct {
 }
 
 func newTrial(t *testing.T, seed uint64) *trial {
-	dir, err := os.MkdirTemp("", "b") // short: the path of a socket is limited
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := shortDir(t)
 	random := rand.New(rand.NewPCG(seed, 14))
-	x := &trial{t: t, dir: dir, random: random, records: 30 + random.IntN(100)}
+	x := &trial{t: t, dir: dir, notify: notifyIn(t, dir), random: random, records: 30 + random.IntN(100)}
 	if err := os.Mkdir(x.path("marks"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	x.notify, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: x.path("n"), Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	var err error
 	if x.orders, err = net.Listen("unix", x.path("k")); err != nil {
 		t.Fatal(err)
 	}

@@ -34,24 +34,8 @@ type launcher struct {
 // start a program, the bare one first.
 func launchers(t *testing.T) ([]launcher, *client.Client) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "b") // short: the path of a socket is limited
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	berth := filepath.Join(dir, "berth") // under this name it is the command, see TestMain
-	if err := os.Symlink(self, berth); err != nil {
-		t.Fatal(err)
-	}
-	notify, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "n"), Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = notify.Close() })
+	dir := shortDir(t)
+	berth, notify := berthIn(t, dir), notifyIn(t, dir)
 	env := append(os.Environ(), "BERTH_SOCKET="+filepath.Join(dir, "s"), "GORACE=atexit_sleep_ms=0", "HOME="+dir)
 	daemon := exec.Command(berth, "serve", "--devices", "sim:1", "--listen", "", "--state-dir", filepath.Join(dir, "state"))
 	daemon.Env = append(env, "NOTIFY_SOCKET="+filepath.Join(dir, "n"), "BERTH_GPU_MAX_PIPELINES=4")
@@ -414,19 +398,8 @@ func TestIgnoredWhileWaiting(t *testing.T) {
 
 // A daemon that is there and does not answer is told of, and not waited for.
 func TestDaemonThatHangs(t *testing.T) {
-	dir, err := os.MkdirTemp("", "b") // short: the path of a socket is limited
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	berth, socket := filepath.Join(dir, "berth"), filepath.Join(dir, "s")
-	if err := os.Symlink(self, berth); err != nil {
-		t.Fatal(err)
-	}
+	dir := shortDir(t)
+	berth, socket := berthIn(t, dir), filepath.Join(dir, "s")
 	hung, err := net.Listen("unix", socket) // connections are made, and nobody takes them
 	if err != nil {
 		t.Fatal(err)

@@ -64,26 +64,9 @@ func stall(t *testing.T, flags ...string) *stalled {
 // serving returns a daemon that is not started yet.
 func serving(t *testing.T, flags ...string) *stalled {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "b") // short: the path of a socket is limited
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	berth := filepath.Join(dir, "berth") // under this name it is the command, see TestMain
-	if err := os.Symlink(self, berth); err != nil {
-		t.Fatal(err)
-	}
-	notify, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "n"), Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = notify.Close() })
-	s := &stalled{socket: filepath.Join(dir, "s"), notify: notify}
-	s.Cmd = exec.Command(berth, append([]string{
+	dir := shortDir(t)
+	s := &stalled{socket: filepath.Join(dir, "s"), notify: notifyIn(t, dir)}
+	s.Cmd = exec.Command(berthIn(t, dir), append([]string{
 		"serve", "--devices", "sim:1", "--listen", "", "--state-dir", filepath.Join(dir, "state"), "--log-level", "debug",
 	}, flags...)...)
 	s.Env = append(os.Environ(), "BERTH_SOCKET="+s.socket, "NOTIFY_SOCKET="+filepath.Join(dir, "n"), "GORACE=atexit_sleep_ms=0", "HOME="+dir)

@@ -7,8 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -260,11 +258,7 @@ timeline:
 // Neither a driver that hangs, nor a user database, nor callers who never say
 // what they want keep a daemon from ending in an orderly way.
 func TestStopsWhateverHangsOutside(t *testing.T) {
-	scenario := filepath.Join(t.TempDir(), "hang.yaml")
-	if err := os.WriteFile(scenario, []byte(hangsAtOnce), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p := newPlace(t, "sim:"+scenario)
+	p := newPlace(t, scenario(t, hangsAtOnce))
 	ctx, cancel := context.WithCancel(t.Context())
 	d := p.open(t, ctx)
 	hang := make(chan struct{})

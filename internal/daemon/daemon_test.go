@@ -48,6 +48,17 @@ func newPlace(t *testing.T, devices string) *place {
 	}}
 }
 
+// scenario writes a scenario of the simulator to a file, and returns the devices
+// that it describes.
+func scenario(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "scenario.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return "sim:" + path
+}
+
 func (p *place) load() (*config.Settings, error) {
 	return Load(Sources{File: p.file, Environ: p.env, Getenv: func(string) string { return "" }, Flags: p.flags})
 }
@@ -65,6 +76,16 @@ func (p *place) open(t *testing.T, ctx context.Context) *Daemon {
 	}
 	t.Cleanup(func() { _ = d.Close() })
 	return d
+}
+
+// inside returns a client that asks a daemon without a socket.
+func (d *Daemon) inside(t *testing.T) *client.Client {
+	t.Helper()
+	c, err := client.New(client.Options{Transport: client.Through(doorkeeper.InProcess(d.handler))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // start runs a daemon and returns a client of its socket, and what stops it
@@ -272,18 +293,11 @@ timeline:
 // on, every answer comes at once, and it comes back by itself. Time is
 // simulated: an answer that waited for the driver would take some of it.
 func TestHungDevice(t *testing.T) {
-	scenario := filepath.Join(t.TempDir(), "hang.yaml")
-	if err := os.WriteFile(scenario, []byte(oneHangs), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p := newPlace(t, "sim:"+scenario)
+	p := newPlace(t, scenario(t, oneHangs))
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		d := p.open(t, ctx)
-		c, err := client.New(client.Options{Transport: client.Through(doorkeeper.InProcess(d.handler))})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := d.inside(t)
 		done := make(chan struct{})
 		go func() { defer close(done); _ = d.monitor.Run(ctx) }()
 		start := time.Now()

@@ -20,7 +20,6 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/desk/oversight"
-	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 	"github.com/berth-gpu/berth/internal/door/sessions"
 	"github.com/berth-gpu/berth/internal/file/wholefile"
 	"github.com/berth-gpu/berth/internal/health"
@@ -196,10 +195,7 @@ func (m *model) damage(t *testing.T, pattern string, code gpu.EventCode, damage 
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := client.New(client.Options{Transport: client.Through(doorkeeper.InProcess(d.handler))})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := d.inside(t)
 		m.stands(t, d, c, name)
 		if code != "" {
 			told(t, d, c, code, name, damaged, start)

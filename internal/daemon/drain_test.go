@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,7 +12,6 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 )
 
 // world is a daemon in simulated time, without its doors.
@@ -30,10 +27,7 @@ func (p *place) live(t *testing.T) *world {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	d := p.open(t, ctx)
-	c, err := client.New(client.Options{Transport: client.Through(doorkeeper.InProcess(d.handler))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := d.inside(t)
 	var running parts
 	running.run("monitor", func() { _ = d.monitor.Run(ctx) })
 	running.run("ledger", func() { _ = d.ledger.Run(ctx) })
@@ -71,15 +65,6 @@ func (w *world) refusal(t *testing.T, ref gpu.Ref) string {
 	}
 	t.Fatal(err)
 	return ""
-}
-
-func scenario(t *testing.T, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "scenario.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return "sim:" + path
 }
 
 // A drain closes a device at once and nothing else: leases there go on, a

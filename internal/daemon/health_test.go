@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,10 +11,8 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/desk/oversight"
-	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 )
 
 const twoFail = `
@@ -30,18 +27,11 @@ timeline:
 // is put down to its lease. What was learned is in the state folder
 // while the daemon still runs, for the next one.
 func TestFaults(t *testing.T) {
-	scenario := filepath.Join(t.TempDir(), "fail.yaml")
-	if err := os.WriteFile(scenario, []byte(twoFail), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p := newPlace(t, "sim:"+scenario)
+	p := newPlace(t, scenario(t, twoFail))
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		d := p.open(t, ctx)
-		c, err := client.New(client.Options{Transport: client.Through(doorkeeper.InProcess(d.handler))})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := d.inside(t)
 		done := make(chan struct{})
 		go func() { defer close(done); _ = d.monitor.Run(ctx) }()
 		go func() { _ = d.ledger.Run(ctx) }()

@@ -2,8 +2,6 @@ package daemon
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,10 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 )
 
 const oneStray = `
@@ -27,18 +23,11 @@ timeline:
 // A simulated process under no lease is listed and told of as a real one is,
 // and ended where the policy says so.
 func TestSimulatedProcessesAreStrays(t *testing.T) {
-	scenario := filepath.Join(t.TempDir(), "stray.yaml")
-	if err := os.WriteFile(scenario, []byte(oneStray), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p := newPlace(t, "sim:"+scenario)
+	p := newPlace(t, scenario(t, oneStray))
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		d := p.open(t, ctx)
-		c, err := client.New(client.Options{Transport: client.Through(doorkeeper.InProcess(d.handler))})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := d.inside(t)
 		var running parts
 		running.run("monitor", func() { _ = d.monitor.Run(ctx) })
 		running.run("watchdog", func() { d.watchdog.Run(ctx) })

@@ -263,11 +263,7 @@ timeline:
 
 // The daemon optimizes full devices by itself, as often as the settings say.
 func TestOptimizationByItself(t *testing.T) {
-	scenario := filepath.Join(t.TempDir(), "full.yaml")
-	if err := os.WriteFile(scenario, []byte(fullDevice), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p := newPlace(t, "sim:"+scenario)
+	p := newPlace(t, scenario(t, fullDevice))
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		d := p.open(t, ctx)

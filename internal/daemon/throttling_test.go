@@ -14,7 +14,6 @@ import (
 
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 	"github.com/berth-gpu/berth/internal/enforce/watchdog"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/devicelock"
@@ -28,10 +27,7 @@ func hot(t *testing.T, p *place) (d *Daemon, c *client.Client, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	d = p.open(t, ctx)
-	c, err := client.New(client.Options{Transport: client.Through(doorkeeper.InProcess(d.handler))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c = d.inside(t)
 	var running parts
 	running.run("monitor", func() { _ = d.monitor.Run(ctx) })
 	running.run("ledger", func() { _ = d.ledger.Run(ctx) })
@@ -47,11 +43,7 @@ func hot(t *testing.T, p *place) (d *Daemon, c *client.Client, stop func()) {
 // What berth does about a hot device shows in its status and on the page of
 // metrics, follows the settings, and is given back at the end.
 func TestThrottling(t *testing.T) {
-	scenario := filepath.Join(t.TempDir(), "hot.yaml")
-	if err := os.WriteFile(scenario, []byte(hotCard), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p := newPlace(t, "sim:"+scenario)
+	p := newPlace(t, scenario(t, hotCard))
 	synctest.Test(t, func(t *testing.T) {
 		d, c, stop := hot(t, p)
 		set := func(policy string) {
