@@ -61,31 +61,3 @@ func choose(names string) ([]attack, error) {
 	}
 	return chosen, nil
 }
-
-// verdict says how an attack ended. The zero value means that berth held.
-type verdict struct {
-	gained  []string
-	skipped string // why the attack was not played
-	note    string // what the attack measured
-}
-
-func (v *verdict) gain(format string, args ...any) {
-	v.gained = append(v.gained, fmt.Sprintf(format, args...))
-}
-
-func (v *verdict) noting(format string, args ...any) { v.note = fmt.Sprintf(format, args...) }
-
-func (r *result) print(name string) {
-	line := func(word, text string) { fmt.Printf("%-12s %5.1f s  %-8s %s\n", name, r.took.Seconds(), word, text) }
-	switch {
-	case r.err != nil:
-		line("BROKEN", "the attack could not be played: "+r.err.Error())
-	case r.skipped != "":
-		line("skipped", r.skipped)
-	case len(r.gained) == 0:
-		line("held", r.note)
-	}
-	for _, each := range r.gained {
-		line("GAINED", each)
-	}
-}

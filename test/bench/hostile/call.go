@@ -1,54 +1,19 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
-
-	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/gpu"
 )
-
-// door is an address of a daemon.
-type door struct {
-	Network, Address string
-	From             string // for TCP: the address of the caller; empty: the kernel chooses
-}
-
-func (d door) String() string {
-	if d.Network == "unix" {
-		return "the socket"
-	}
-	if d.From != "" {
-		return "TCP from " + d.From
-	}
-	return "TCP"
-}
-
-func (d door) dial(ctx context.Context) (net.Conn, error) {
-	dialer := net.Dialer{Timeout: 5 * time.Second}
-	if d.From != "" {
-		dialer.LocalAddr = &net.TCPAddr{IP: net.ParseIP(d.From)}
-	}
-	return dialer.DialContext(ctx, d.Network, d.Address)
-}
-
-// client returns a client for a door with a time limit for each call.
-func (d door) client(limit time.Duration) *http.Client {
-	return &http.Client{Timeout: limit, Transport: &http.Transport{
-		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return d.dial(ctx) },
-		MaxIdleConnsPerHost: 16,
-	}}
-}
 
 // call is one request, and how the caller ends it.
 type call struct {
@@ -132,79 +97,60 @@ func (c call) make(ctx context.Context, d door, client *http.Client) (reply, err
 	return reply{answer.StatusCode, string(text)}, err
 }
 
-// root makes a call as root over the socket, within 10 seconds. An answer that
-// is not 2xx is an error.
-func (d *daemon) root(ctx context.Context, method, path, body string, into any) error {
-	return d.rootWithin(ctx, 10*time.Second, method, path, body, into)
+// askCalls asks for calls. In paths and bodies $N is the number of the call and
+// $PID the process that makes it.
+type askCalls struct {
+	Door  door
+	Calls []call
+	Side  int  // how many calls at a time; 0: one
+	Brief bool // keep only the last answer to each call
 }
 
-func (d *daemon) rootWithin(ctx context.Context, limit time.Duration, method, path, body string, into any) error {
-	client := d.socket.client(limit)
-	defer client.CloseIdleConnections()
-	got, err := call{Method: method, Path: path, Body: body}.make(ctx, d.socket, client)
-	switch {
-	case err != nil:
-		return fmt.Errorf("root's %s %s: %w", method, path, err)
-	case got.Status/100 != 2:
-		return fmt.Errorf("root's %s %s: the daemon answered %d %s", method, path, got.Status, got.Body)
+// makeCalls makes calls one after the other and says the answers.
+func makeCalls(ctx context.Context, in json.RawMessage, say func(any)) error {
+	var asked askCalls
+	if err := json.Unmarshal(in, &asked); err != nil {
+		return err
 	}
-	switch into := into.(type) {
-	case nil:
-		return nil
-	case *string:
-		*into = got.Body
-		return nil
-	}
-	return json.Unmarshal([]byte(got.Body), into)
-}
-
-// leases returns the leases by id, as root sees them.
-func (d *daemon) leases(ctx context.Context) (map[string]api.Lease, error) {
-	var all api.Leases
-	err := d.root(ctx, "GET", "/api/leases", "", &all)
-	byID := map[string]api.Lease{}
-	for _, l := range all.Leases {
-		byID[l.ID] = l
-	}
-	return byID, err
-}
-
-// events returns the events that root can read, and the length of the longest.
-// It counts an event that is longer than a megabyte, and does not keep it.
-func (d *daemon) events(ctx context.Context) (all []gpu.Event, longest int, err error) {
-	client := d.socket.client(30 * time.Second)
-	defer client.CloseIdleConnections()
-	r, err := http.NewRequestWithContext(ctx, "GET", "http://localhost/api/events?follow=false", nil)
-	if err != nil {
-		return nil, 0, err
-	}
-	answer, err := client.Do(r)
-	if err != nil {
-		return nil, 0, fmt.Errorf("read the events as root: %w", err)
-	}
-	defer answer.Body.Close()
-	in := bufio.NewReaderSize(answer.Body, 1<<20)
-	for {
-		line, err := in.ReadSlice('\n')
-		data, is := bytes.CutPrefix(line, []byte("data: "))
-		if is {
-			longest = max(longest, len(data))
+	web := asked.Door.client(10 * time.Second)
+	replies := []reply{}
+	var mu sync.Mutex
+	for _, each := range asked.Calls {
+		var all sync.WaitGroup
+		busy := make(chan struct{}, max(asked.Side, 1))
+		for n := range max(each.Times, 1) {
+			busy <- struct{}{}
+			all.Go(func() {
+				defer func() { <-busy }()
+				c := each
+				c.Path = fill(c.Path, n)
+				c.Body = fill(c.Body, n)
+				c.Token = fill(c.Token, n)
+				got, _ := c.make(ctx, asked.Door, web) // a call that failed has status 0
+				mu.Lock()
+				defer mu.Unlock()
+				if !asked.Brief || n == max(each.Times, 1)-1 {
+					replies = append(replies, got)
+				}
+			})
 		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return all, longest, nil
-		case errors.Is(err, bufio.ErrBufferFull):
-			if rest, err := in.ReadBytes('\n'); err == nil && is {
-				longest = max(longest, len(data)+len(rest))
-			}
-		case err != nil:
-			return all, longest, fmt.Errorf("read the events as root: %w", err)
-		case is:
-			var e gpu.Event
-			if err := json.Unmarshal(data, &e); err != nil {
-				return nil, 0, fmt.Errorf("read an event: %w", err)
-			}
-			all = append(all, e)
-		}
+		all.Wait()
 	}
+	say(replies)
+	<-ctx.Done()
+	return nil
+}
+
+func fill(text string, n int) string {
+	if !strings.Contains(text, "$") {
+		return text
+	}
+	return strings.NewReplacer("$N", strconv.Itoa(n), "$PID", strconv.Itoa(os.Getpid())).Replace(text)
+}
+
+// calls makes calls as a user, from a process of its own, and returns the answers.
+func (a *arena) calls(ctx context.Context, uid int, d door, calls ...call) ([]reply, error) {
+	var got []reply
+	err := a.do(ctx, uid, 0, "calls", askCalls{Door: d, Calls: calls}, &got)
+	return got, err
 }

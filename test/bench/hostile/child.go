@@ -185,3 +185,9 @@ func spin(ctx context.Context, _ json.RawMessage, say func(any)) error {
 	all.Wait()
 	return nil
 }
+
+// stop kills an actor and waits until it has ended.
+func (o *actor) stop() {
+	o.kill()
+	_ = o.wait()
+}

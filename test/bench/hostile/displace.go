@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"time"
 
 	"github.com/berth-gpu/berth/gpu"
 )
@@ -46,22 +44,6 @@ func displace(ctx context.Context, a *arena) (v verdict, err error) {
 	}
 	v.noting("after %d leases and thousands of warnings", taken)
 	return v, nil
-}
-
-// expire acquires a lease as root and waits until it expires.
-func (d *daemon) expire(ctx context.Context, id string) error {
-	if err := d.root(ctx, "POST", "/api/leases", fmt.Sprintf(`{"id":%q,"memory_mb":10,"slots":0,"ttl_seconds":1}`, id), nil); err != nil {
-		return err
-	}
-	failed := error(nil)
-	if !eventually(6*time.Second, func() bool {
-		warned, err := d.warned(ctx, id)
-		failed = err
-		return warned || err != nil
-	}) {
-		return fmt.Errorf("root's lease %s does not expire", id)
-	}
-	return failed
 }
 
 // warned reports whether the events say that a lease has expired.

@@ -234,12 +234,6 @@ func (f *fair) sampleRules(ctx context.Context) {
 	}
 }
 
-// stop kills an actor and waits until it has ended.
-func (o *actor) stop() {
-	o.kill()
-	_ = o.wait()
-}
-
 // sampleLimits records how near the hostile user is to the limits.
 func (f *fair) sampleLimits(ctx context.Context) {
 	var now api.Quota

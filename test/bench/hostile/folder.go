@@ -81,13 +81,6 @@ func folder(ctx context.Context, a *arena) (v verdict, err error) {
 
 const secretText = "root's secret\n"
 
-func cut(text string, n int) string {
-	if len(text) > n {
-		return text[:n] + "…"
-	}
-	return text
-}
-
 // trap names what the attacker prepares, and says how root runs its batch.
 type trap struct {
 	name  string

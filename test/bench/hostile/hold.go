@@ -65,11 +65,11 @@ type holder struct {
 func (h *holder) open(ctx context.Context, n int, text, status string) int {
 	var all sync.WaitGroup
 	var taken atomic.Int64
-	turn := make(chan struct{}, 16)
+	busy := make(chan struct{}, 16)
 	for range n {
-		turn <- struct{}{}
+		busy <- struct{}{}
 		all.Go(func() {
-			defer func() { <-turn }()
+			defer func() { <-busy }()
 			if h.openOne(ctx, text, status) {
 				taken.Add(1)
 			}

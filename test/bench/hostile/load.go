@@ -92,13 +92,6 @@ func loadEverything(ctx context.Context, in json.RawMessage, say func(any)) erro
 	return nil
 }
 
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
-}
-
 // lease acquires and releases a lease.
 func lease(ctx context.Context, c *client.Client) {
 	request := tiny()

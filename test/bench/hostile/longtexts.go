@@ -63,14 +63,3 @@ func longTexts(ctx context.Context, a *arena) (v verdict, err error) {
 	v.noting("%d MB, %s of log, the longest event has %s", peak, bytesOf(d.logLength()), bytesOf(longest))
 	return v, nil
 }
-
-// bytesOf formats a number of bytes for people.
-func bytesOf(n int) string {
-	switch {
-	case n < 10<<10:
-		return fmt.Sprintf("%d bytes", n)
-	case n < 10<<20:
-		return fmt.Sprintf("%d KiB", n>>10)
-	}
-	return fmt.Sprintf("%d MiB", n>>20)
-}

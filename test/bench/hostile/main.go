@@ -1,10 +1,10 @@
 // Command hostile attacks a daemon that runs as root, as an unprivileged user,
 // over the socket and over TCP.
 //
-// Each attack is one file. The attacker's part runs in processes of uid 65534.
-// The referee, which is root, starts a daemon for each attack, checks it from
-// outside, and prints what the attacker gained. The command exits with status 1
-// if the attacker gained anything.
+// Each attack is one file; those with batches share one. The attacker's part runs
+// in processes of uid 65534. The referee, which is root, starts a daemon for each
+// attack, checks it from outside, and prints what the attacker gained. The command
+// exits with status 1 if the attacker gained anything.
 //
 //	make build && go run ./test/bench/hostile
 //
@@ -14,12 +14,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -69,86 +67,4 @@ func exitWith(err error) {
 		os.Exit(1)
 	}
 	os.Exit(0)
-}
-
-// play plays the chosen attacks and prints the results in order.
-func play(ctx context.Context, o options) error {
-	chosen, err := choose(o.only)
-	if err != nil {
-		return err
-	}
-	if err := printMachine(o.berth); err != nil {
-		return err
-	}
-	g, err := newGrounds(o.berth)
-	if err != nil {
-		return err
-	}
-	defer g.close()
-	var lost []string
-	began := time.Now()
-	for i, next := range begin(ctx, g, o.small, chosen) {
-		got := <-next
-		if ctx.Err() != nil {
-			continue // wait until every attack has ended its processes
-		}
-		got.print(chosen[i].name)
-		if got.err != nil || len(got.gained) > 0 {
-			lost = append(lost, chosen[i].name)
-		}
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	fmt.Printf("\n%d attacks in %v\n", len(chosen), time.Since(began).Round(100*time.Millisecond))
-	if len(lost) > 0 {
-		return fmt.Errorf("berth did not hold against: %s", strings.Join(lost, ", "))
-	}
-	return nil
-}
-
-// result is how an attack ended, and how long it took.
-type result struct {
-	verdict
-	took time.Duration
-	err  error
-}
-
-// begin plays attacks and returns a channel for the result of each. In the short
-// version, in which attacks mostly wait, it plays three at a time.
-func begin(ctx context.Context, g *grounds, small bool, chosen []attack) []chan result {
-	side := 1
-	if small {
-		side = 3
-	}
-	turn := make(chan struct{}, side)
-	results := make([]chan result, len(chosen))
-	for i := range results {
-		results[i] = make(chan result, 1)
-	}
-	go func() {
-		for i, each := range chosen {
-			turn <- struct{}{}
-			go func() {
-				defer func() { <-turn }()
-				start := time.Now()
-				v, err := playOne(ctx, g, small, each)
-				results[i] <- result{v, time.Since(start), err}
-			}()
-		}
-	}()
-	return results
-}
-
-// playOne plays one attack in a folder of its own, and ends every process that
-// it started.
-func playOne(ctx context.Context, g *grounds, small bool, each attack) (v verdict, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
-	defer cancel()
-	a, err := g.arena(each.name, small)
-	if err := errors.Join(err, ctx.Err()); err != nil {
-		return v, err
-	}
-	defer a.close()
-	return each.run(ctx, a)
 }

@@ -158,7 +158,7 @@ func besideAQuery(ctx context.Context, in json.RawMessage, say func(any)) error 
 		_, _ = slow().make(ctx, at, web) // however it ends
 	}()
 	<-asking
-	pause(ctx, 300*time.Millisecond) // the query has its turn
+	pause(ctx, 300*time.Millisecond) // the query runs
 	late := []string{}
 	for _, path := range []string{"/api/leases", "/metrics"} {
 		if _, err := (call{Method: "GET", Path: path}).make(ctx, at, web); err != nil {
