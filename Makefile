@@ -14,7 +14,7 @@ LINK := -s -w -X main.version=$(VERSION) -linkmode external
 BUILD := go build -buildmode=pie -trimpath -ldflags '$(LINK) -extldflags "-Wl,-z,relro,-z,lazy,-z,noexecstack"'
 # Every command starts sooner without a dynamic linker. berth-serve needs one: it
 # loads the driver's library while it runs. Nor is berth position-independent: that
-# takes a quarter more time at every start (docs/performance.md), and it runs as the
+# takes a quarter more time at every start (docs/reference/performance.md), and it runs as the
 # user who types it, for a moment.
 STATIC := -trimpath -tags netgo,osusergo
 BUILD_STATIC := go build $(STATIC) -ldflags '$(LINK) -extldflags "-static -Wl,-z,relro,-z,now,-z,noexecstack"'

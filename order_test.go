@@ -19,7 +19,7 @@ const module = "github.com/berth-gpu/berth"
 
 // subjects is the architecture: the folders of internal/, in groups. A package
 // imports from its own subject and from the groups above it. The README and
-// docs/architecture.md show this picture; a test compares them.
+// docs/develop/architecture.md show this picture; a test compares them.
 const subjects = `
 text      what people read and write: words, tables, documents, charts
 file      what survives a crash: the journal, state files, logs
@@ -215,7 +215,7 @@ func TestEveryPackageSaysWhatItIs(t *testing.T) {
 }
 
 func TestThePictureIsShown(t *testing.T) {
-	for _, page := range []string{"README.md", "docs/architecture.md"} {
+	for _, page := range []string{"README.md", "docs/develop/architecture.md"} {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)

@@ -1,4 +1,4 @@
-"""Writes docs/python-reference.md from the package: ``make docs`` runs it, and a
+"""Writes docs/reference/python-reference.md from the package: ``make docs`` runs it, and a
 test compares. Signatures and texts come from the code, so the page cannot say
 what the code does not."""
 
@@ -10,13 +10,13 @@ import sys
 import types
 
 ROOT = pathlib.Path(__file__).resolve().parent
-PAGE = ROOT.parent / "docs" / "python-reference.md"
+PAGE = ROOT.parent / "docs" / "reference" / "python-reference.md"
 
 HEAD = """# Python reference
 
 <!-- written by make docs from the package: change the texts there -->
 
-Every name of the package `berth`, with what it takes and returns. [The Python package](python.md) shows how they are used together.
+Every name of the package `berth`, with what it takes and returns. [The Python package](../guide/python.md) shows how they are used together.
 
 Functions that talk to the daemon take `client=`, a [Client](#client); without it they find the daemon by themselves. They raise
 [Problem](#problem) when the daemon refuses, [NoDaemon](#nodaemon) when there is none, and [Broken](#broken) when a connection breaks.

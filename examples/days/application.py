@@ -5,7 +5,7 @@
 
 It allocates and loads its model; another program gets what is left. It crashes, and
 starts again under the same id. Its card gets hot: it slows down when the daemon says
-so, and resumes when the card has cooled. docs/for-applications.md explains the calls.
+so, and resumes when the card has cooled. docs/start/applications.md explains the calls.
 """
 
 import os

@@ -7,7 +7,7 @@ The cells below run as in a notebook: their functions have no module, and their 
 live in the notebook alone. The list goes over every GPU, in order. A worker is
 killed on the way, a few records fail and go on after the function is mended, and a
 generator is mapped without its records ever being in memory together.
-docs/for-batches.md explains the calls.
+docs/start/batches.md explains the calls.
 """
 
 import linecache

@@ -6,7 +6,7 @@
 The plan is there before anything runs: a file with mistakes is refused with all of
 them. Every well is a process with a lease of its own, on one GPU, twelve side by side
 on each. One well is killed; the others go on, and its lease comes back.
-docs/for-pipelines.md explains the commands.
+docs/start/pipelines.md explains the commands.
 """
 
 import json

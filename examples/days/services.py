@@ -6,7 +6,7 @@
 The operator takes the configuration along, allocates for each service, and starts
 them as always. Each is counted once and kept to its limits. Status, export, report and
 metrics say who uses what; when a service takes too much, an alert fires.
-docs/for-services.md explains the commands.
+docs/start/services.md explains the commands.
 """
 
 import json

@@ -3,7 +3,7 @@
     berth exec --parkable --memory 5GiB -- python3 counter.py 40
 
 It needs no GPU and no library: it is a guest of the simulated card that berth gave
-it, as docs/simulator.md explains. A call to the driver of a program that is parked
+it, as docs/guide/simulator.md explains. A call to the driver of a program that is parked
 waits until the program is resumed, and so does every step of this one. It does not
 notice more than that, and the sum at the end is right.
 """

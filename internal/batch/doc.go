@@ -5,7 +5,7 @@
 // chunks as workers ask for them (package chunk decides how many and which
 // first), and commits the outcomes in groups (package outcome keeps them
 // through kill -9). Workers are processes of their own, each under a lease that
-// a Leaser grants; docs/batch-protocol.md says what is spoken on their pipes.
+// a Leaser grants; docs/reference/batch-protocol.md says what is spoken on their pipes.
 //
 // A record belongs to exactly one holder at any time: the pool, the list of
 // suspects, one worker, or the sink on its way to the disk. What a worker held

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// The protocol is lines of JSON on two pipes; docs/batch-protocol.md specifies
+// The protocol is lines of JSON on two pipes; docs/reference/batch-protocol.md specifies
 // it.
 
 // ProtocolVersion is the version that this berth speaks.

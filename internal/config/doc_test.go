@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	document = "../../docs/configuration.md"
+	document = "../../docs/reference/configuration.md"
 	sample   = "../../deploy/berth.yaml"
 )
 
@@ -172,7 +172,7 @@ const sampleHeader = `# berth.yaml: the configuration of the berth daemon. The u
 # /etc/berth/berth.yaml.
 #
 # Every setting is here with its default. A line with a # and no space after it
-# is a setting: remove the # and change it. docs/configuration.md says more.
+# is a setting: remove the # and change it. docs/reference/configuration.md says more.
 `
 
 // writtenDefaults are for what has no default that can be written down.

@@ -2,7 +2,7 @@
 program with a GPU of its own, and the program calls :func:`worker`.
 
 Frames are lines of JSON on two pipes, whose numbers are in the environment;
-docs/batch-protocol.md describes them. Standard output is free for printing.
+docs/reference/batch-protocol.md describes them. Standard output is free for printing.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from tests import PATIENCE
 from tests.daemon import BINARY, Daemon
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"(\$ |bin/berth |berth |make |curl |go |python3? |pip |systemctl )")
 

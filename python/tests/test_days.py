@@ -45,7 +45,7 @@ class Pages(DaemonCase):
     devices = "sim:rtx-4060"
 
     def test_blocks(self):
-        for page in sorted((ROOT / "docs").glob("for-*.md")):
+        for page in sorted((ROOT / "docs" / "start").glob("*.md")):
             blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
             for number, block in enumerate(blocks, 1):
                 if block.startswith("# needs "):

@@ -16,7 +16,7 @@ sys.path.remove(str(ROOT))
 class Page(unittest.TestCase):
     def test_it_is_up_to_date(self):
         written = reference.PAGE.read_text(encoding="utf-8")
-        self.assertTrue(reference.page(berth) == written, "docs/python-reference.md is out of date: run make docs")
+        self.assertTrue(reference.page(berth) == written, "docs/reference/python-reference.md is out of date: run make docs")
 
     def test_everything_is_described(self):
         for name in berth.__all__:

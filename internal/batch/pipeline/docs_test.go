@@ -33,7 +33,7 @@ func TestExamplesCompile(t *testing.T) {
 
 // What the documentation shows is what the package does.
 func TestDocumentation(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/pipelines.md")
+	text, err := os.ReadFile("../../../docs/guide/pipelines.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestDocumentation(t *testing.T) {
 	shown := func(what, text string) {
 		t.Helper()
 		if !strings.Contains(page, text) {
-			t.Errorf("docs/pipelines.md does not show %s:\n%s", what, text)
+			t.Errorf("docs/guide/pipelines.md does not show %s:\n%s", what, text)
 		}
 	}
 	example := func(name string) string {

@@ -1,6 +1,6 @@
 """A worker for berth in Python, with nothing but the standard library.
 
-It shows the whole protocol of docs/batch-protocol.md. The berth package for
+It shows the whole protocol of docs/reference/batch-protocol.md. The berth package for
 Python has the real one, berth.worker(process, init=load_model).
 
 Its process() doubles the field "n" of every record; a record without one is an

@@ -43,9 +43,9 @@ Without --memory, the program gets as much as earlier runs of the same name used
 and a margin; the first run gets a slot only. If there is no room, the request
 waits for --timeout, or for the allocation_timeout of the daemon (30 s unless
 set). Ctrl-C withdraws it. berth takes no lease and exits with 127 if there is
-no such command, and with 126 if it cannot run it. docs/enforcement.md explains
-what holds a program to its memory. With --isolation cgroup, the kernel refuses
-it the GPUs that it has not leased, or berth refuses to start it.`,
+no such command, and with 126 if it cannot run it. docs/guide/enforcement.md
+explains what holds a program to its memory. With --isolation cgroup, the kernel
+refuses it the GPUs that it has not leased, or berth refuses to start it.`,
 		Example: `  berth exec --memory 8GiB -- python train.py
   berth exec --gpus 2 --memory 40GiB --timeout 1h -- torchrun fit.py
   berth exec --memory 8GiB --isolation cgroup -- python train.py

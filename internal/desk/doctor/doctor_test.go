@@ -177,7 +177,7 @@ func TestDaemon(t *testing.T) {
 		{"a journal that cannot be written", answers{status: api.StatusAll{Version: "1", Monitoring: true}, unready: errors.New("the disk is full")},
 			[]string{"ok runs", "ok 0 leases", "broken the disk is full → make room"}},
 		{"in a container", answers{status: api.StatusAll{Version: "1", Monitoring: true}, ready: api.Ready{Text: "Ready, with limits. Processes of the host are not seen."}},
-			[]string{"ok runs", "ok 0 leases", "ok can be written", "note Processes of the host are not seen. → docs/access.md"}},
+			[]string{"ok runs", "ok 0 leases", "ok can be written", "note Processes of the host are not seen. → docs/guide/access.md"}},
 		{"a damaged state file", answers{status: api.StatusAll{Version: "1", Monitoring: true}, ready: api.Ready{Damaged: []string{"drains.json.damaged-1"}}},
 			[]string{"ok runs", "ok 0 leases", "ok can be written", "note a state file was damaged and is kept as drains.json.damaged-1 → berth events --code state_damaged"}},
 	} {

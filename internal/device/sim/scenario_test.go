@@ -204,7 +204,7 @@ timeline:
 }
 
 func TestEverythingIsDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/simulator.md")
+	page, err := os.ReadFile("../../../docs/guide/simulator.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func TestEverythingIsDocumented(t *testing.T) {
 	}
 	for _, word := range words {
 		if !bytes.Contains(page, []byte(word)) {
-			t.Errorf("docs/simulator.md does not have %q", word)
+			t.Errorf("docs/guide/simulator.md does not have %q", word)
 		}
 	}
 }

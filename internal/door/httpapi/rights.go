@@ -18,7 +18,7 @@ func registerAccess(s *server) {
 		return huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Description: description, Tags: []string{"access"}, MaxBodyBytes: maxBody}
 	}
 	huma.Register(s.api, op("whoami", http.MethodGet, "/api/whoami", "Who the daemon takes the caller for, and why",
-		"docs/access.md says what each role may do."), s.whoami)
+		"docs/guide/access.md says what each role may do."), s.whoami)
 	huma.Register(s.api, op("quota", http.MethodGet, "/api/quota", "What a user may have, and has",
 		"Each limit with how much of it is used, and the entry of the configuration that sets it. Of others than oneself it needs the role operator."), func(ctx context.Context, in *quotaQuery) (*answer[api.Quota], error) {
 		return answered(s.Desk.Quota(askerOf(ctx), limitsOf(ctx), in.User))

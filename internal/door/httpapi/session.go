@@ -27,7 +27,7 @@ func registerSessions(api *server) {
 		return huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Description: description, Tags: []string{"access"}, MaxBodyBytes: 4 << 10, Errors: errors}
 	}
 	begin := op("sign-in", http.MethodPost, "/api/session", "Begin a session on the page",
-		"With the code of a link that berth open made, or with a token. The answer sets a cookie that scripts cannot read. docs/access.md says what a session is worth.",
+		"With the code of a link that berth open made, or with a token. The answer sets a cookie that scripts cannot read. docs/guide/access.md says what a session is worth.",
 		http.StatusUnauthorized, http.StatusTooManyRequests)
 	begin.DefaultStatus = http.StatusCreated
 	huma.Register(s.api, begin, s.signIn)

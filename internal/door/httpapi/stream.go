@@ -33,7 +33,7 @@ func registerStream(s *server) {
 	op := &huma.Operation{
 		OperationID: "lease-stream", Method: http.MethodPost, Path: wire.Path, Tags: []string{"leases"},
 		Summary: "Acquire, renew and release over one connection, with less overhead than HTTP",
-		Description: "Send Connection: Upgrade and Upgrade: " + wire.Protocol + ". After the 101 both sides send frames, as docs/lease-protocol.md " +
+		Description: "Send Connection: Upgrade and Upgrade: " + wire.Protocol + ". After the 101 both sides send frames, as docs/reference/lease-protocol.md " +
 			"specifies them; bodies, answers and problem codes are those of the paths that do the same. When the connection ends, the daemon withdraws its waiting requests.",
 		Parameters: []*huma.Param{{
 			Name: "Upgrade", In: "header", Required: true, Schema: &huma.Schema{Type: "string", Enum: []any{wire.Protocol}},
@@ -144,7 +144,7 @@ func (st *leaseStream) serve() {
 
 // badFrame returns the problem of a frame that ends the stream.
 func badFrame(format string, args ...any) *api.Problem {
-	return problem(http.StatusBadRequest, "bad_frame", "%s. The stream ends here; docs/lease-protocol.md describes the frames.",
+	return problem(http.StatusBadRequest, "bad_frame", "%s. The stream ends here; docs/reference/lease-protocol.md describes the frames.",
 		words.UpperFirst(fmt.Sprintf(format, args...)))
 }
 

@@ -19,7 +19,7 @@ import (
 const (
 	rules      = "../../../deploy/prometheus/berth.rules.yml"
 	dashboard  = "../../../deploy/grafana/berth.json"
-	monitoring = "../../../docs/monitoring.md"
+	monitoring = "../../../docs/guide/monitoring.md"
 )
 
 // namesOnPage returns the names of all lines of the page, with those of metrics that
@@ -118,7 +118,7 @@ func TestRules(t *testing.T) {
 				t.Errorf("%s is never seen to fire in the tests of the rules", rule.Alert)
 			}
 			if !strings.Contains(string(document), "`"+rule.Alert+"`") {
-				t.Errorf("docs/monitoring.md does not say what to do about %s", rule.Alert)
+				t.Errorf("docs/guide/monitoring.md does not say what to do about %s", rule.Alert)
 			}
 		}
 	}
@@ -192,7 +192,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 		return list
 	}
 	if diff := cmp.Diff(names(`(?m)^# TYPE (\w+)`, golden), names("(?m)^\\| `((?:gpu|berth)_\\w+)`", document)); diff != "" {
-		t.Errorf("docs/monitoring.md (-the page +the table):\n%s", diff)
+		t.Errorf("docs/guide/monitoring.md (-the page +the table):\n%s", diff)
 	}
 }
 

@@ -2,7 +2,7 @@
 // on a connection that began as HTTP, and the JSON in them.
 //
 // Taking a lease this way costs a fraction of what HTTP costs, and several
-// calls can be under way at once. docs/lease-protocol.md specifies it byte for
+// calls can be under way at once. docs/reference/lease-protocol.md specifies it byte for
 // byte.
 //
 // Pure: no clock, no I/O.

@@ -19,7 +19,7 @@
 //     always give the same answer.
 //
 // Choose reads one number per device and policy, kept up to date by Update,
-// and allocates nothing. To add a policy, see docs/adding-a-policy.md.
+// and allocates nothing. To add a policy, see docs/develop/adding-a-policy.md.
 //
 // Pure: no clock, no I/O.
 package placement

@@ -131,7 +131,7 @@ func TestUsualRequests(t *testing.T) {
 
 // The page shows the policy as it stands here.
 func TestThePageOnPoliciesIsTrue(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/adding-a-policy.md")
+	page, err := os.ReadFile("../../../docs/develop/adding-a-policy.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestThePageOnPoliciesIsTrue(t *testing.T) {
 	from, to := strings.Index(string(source), "// keepRoom takes"), strings.Index(string(source), "// keepRoomPolicy is")
 	example := strings.TrimSpace(string(source)[from:to])
 	if !strings.Contains(string(page), example) {
-		t.Errorf("docs/adding-a-policy.md does not show keepRoom as it is:\n%s", example)
+		t.Errorf("docs/develop/adding-a-policy.md does not show keepRoom as it is:\n%s", example)
 	}
 }
 

@@ -20,7 +20,7 @@ const (
 )
 
 // policies lists the policies, the default first. To add one, write its file
-// and add its line here; docs/adding-a-policy.md shows how.
+// and add its line here; docs/develop/adding-a-policy.md shows how.
 var policies = []policy{
 	{name: LeastLoaded, about: "the device with the smallest share of its slots in use, then the one that works least and is coolest", key: leastLoaded},
 	{name: MostFree, about: "the device with the most memory to lease", key: mostFree},

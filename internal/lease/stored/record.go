@@ -28,7 +28,7 @@
 //  3. Fill the field in package lease (RecordOf) and read it (Book.Replay).
 //     The zero value means "written by an earlier berth".
 //  4. Add a journal of the new release to testdata, and the version to
-//     docs/journal.md.
+//     docs/reference/journal.md.
 //
 // Pure: no clock, no I/O.
 package stored

@@ -1,5 +1,5 @@
 // Package filelog is a journal in plain files: an append-only log in segments
-// and a snapshot, as docs/journal.md specifies them.
+// and a snapshot, as docs/reference/journal.md specifies them.
 //
 // The files are filled with zeros ahead of the records. Overwriting blocks that
 // are allocated and written costs one disk write per sync; growing a file costs

@@ -6,7 +6,7 @@ import (
 	"hash/crc32"
 )
 
-// The bytes are specified in docs/journal.md; all numbers are little-endian.
+// The bytes are specified in docs/reference/journal.md; all numbers are little-endian.
 const (
 	packetMagic  = 0x6d726662 // "bfrm"
 	packetHeader = 32
