@@ -20,11 +20,11 @@ func TestEveryCodeIsListedAndDocumented(t *testing.T) {
 	if diff := cmp.Diff(declared, listed); diff != "" {
 		t.Errorf("EventCodes lacks a code or has one too many (-declared +listed):\n%s", diff)
 	}
-	documented := codes(t, "../docs/guide/events.md", "(?m)^\\| `(\\w+)` \\|")
+	documented := codes(t, "../docs/reference/events.md", "(?m)^\\| `(\\w+)` \\|")
 	slices.Sort(declared)
 	slices.Sort(documented)
 	if diff := cmp.Diff(declared, documented); diff != "" {
-		t.Errorf("docs/guide/events.md lacks a code or has one too many (-declared +documented):\n%s", diff)
+		t.Errorf("docs/reference/events.md lacks a code or has one too many (-declared +documented):\n%s", diff)
 	}
 }
 

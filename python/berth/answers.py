@@ -954,7 +954,7 @@ class Service(Answer):
 
 
 class Event(Answer):
-    """Something that happened. docs/guide/events.md lists the codes."""
+    """Something that happened. docs/reference/events.md lists the codes."""
 
     id: int = 0
     time: Optional[Time] = None

@@ -274,7 +274,7 @@ def on(
 
         berth.on("critical", slow_down, gpu=0)
 
-    code      one code or several; None: all. docs/guide/events.md lists them
+    code      one code or several; None: all. docs/reference/events.md lists them
     gpu       only events about these devices, by index or UUID
     lease     only events about these leases, by ID, as USER/ID or as :class:`Lease`
     severity  only events of at least info, warning or critical

@@ -17,7 +17,7 @@ func mayUse(pattern string, who access.Actor) *api.Problem {
 }
 
 // verbs has the verb of each route. A daemon with a route that is not listed here
-// does not start. docs/guide/access.md has the same table, with the roles. The desk and the ledger check whether the
+// does not start. docs/reference/access.md has the same table, with the roles. The desk and the ledger check whether the
 // caller may apply it to an object; sight decides what a caller sees of others.
 var verbs = map[string]access.Verb{
 	"GET /healthz": access.Probe, // probes do not identify themselves

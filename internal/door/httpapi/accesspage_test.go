@@ -12,17 +12,17 @@ import (
 	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 )
 
-// accessTable returns the rows of the table in docs/guide/access.md whose first column is
+// accessTable returns the rows of the table in docs/reference/access.md whose first column is
 // called this, each with the texts of its cells.
 func accessTable(t *testing.T, first string) (rows [][]string) {
 	t.Helper()
-	text, err := os.ReadFile("../../../docs/guide/access.md")
+	text, err := os.ReadFile("../../../docs/reference/access.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, table, found := strings.Cut(string(text), "\n| "+first+" |")
 	if !found {
-		t.Fatalf("docs/guide/access.md has no table of %s", first)
+		t.Fatalf("docs/reference/access.md has no table of %s", first)
 	}
 	for _, line := range strings.Split(table, "\n")[2:] {
 		if !strings.HasPrefix(line, "|") {
@@ -52,7 +52,7 @@ var (
 	another = access.Of(access.Held, 2, "two")
 )
 
-// docs/guide/access.md has every route with its verb and the roles that may use it, and
+// docs/reference/access.md has every route with its verb and the roles that may use it, and
 // no other.
 func TestThePageHasEveryRoute(t *testing.T) {
 	onPage := map[string]bool{}
@@ -81,12 +81,12 @@ func TestThePageHasEveryRoute(t *testing.T) {
 	}
 	for route := range verbs {
 		if !onPage[route] {
-			t.Errorf("%s is not on the page docs/guide/access.md: say who may use it", route)
+			t.Errorf("%s is not on the page docs/reference/access.md: say who may use it", route)
 		}
 	}
 }
 
-// docs/guide/access.md has every verb with its roles, and no other.
+// docs/reference/access.md has every verb with its roles, and no other.
 func TestThePageHasEveryVerb(t *testing.T) {
 	onPage := map[string][]string{}
 	for _, row := range accessTable(t, "verb") {
@@ -105,7 +105,7 @@ func TestThePageHasEveryVerb(t *testing.T) {
 	}
 }
 
-// docs/guide/access.md has the role of each caller at each door.
+// docs/reference/access.md has the role of each caller at each door.
 func TestThePageHasEveryDoor(t *testing.T) {
 	const named, demoted, group = 1002, 1003, 200
 	rules := access.Rules{

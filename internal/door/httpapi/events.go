@@ -235,7 +235,7 @@ func (s *server) eventQuery(r *http.Request) (q eventQuery, refused *api.Problem
 	}
 	for _, code := range query["code"] {
 		if !slices.Contains(gpu.EventCodes(), gpu.EventCode(code)) {
-			return wrong("There is no event code %q: docs/guide/events.md lists the codes.", code)
+			return wrong("There is no event code %q: docs/reference/events.md lists the codes.", code)
 		}
 		q.filter.Codes = append(q.filter.Codes, gpu.EventCode(code))
 	}

@@ -208,7 +208,7 @@ type recorder struct{ *server }
 
 func (r recorder) HandleFunc(pattern string, f func(http.ResponseWriter, *http.Request)) {
 	if _, listed := verbs[pattern]; !listed {
-		panic("httpapi: the route " + pattern + " has no verb: enter it in verbs and in docs/guide/access.md")
+		panic("httpapi: the route " + pattern + " has no verb: enter it in verbs and in docs/reference/access.md")
 	}
 	r.routes = append(r.routes, pattern)
 	if strings.HasSuffix(pattern, " /") { // the multiplexer would take it for every path

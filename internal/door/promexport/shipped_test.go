@@ -20,6 +20,7 @@ const (
 	rules      = "../../../deploy/prometheus/berth.rules.yml"
 	dashboard  = "../../../deploy/grafana/berth.json"
 	monitoring = "../../../docs/guide/monitoring.md"
+	list       = "../../../docs/reference/metrics.md"
 )
 
 // namesOnPage returns the names of all lines of the page, with those of metrics that
@@ -180,19 +181,19 @@ func TestMetricsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	document, err := os.ReadFile(monitoring)
+	document, err := os.ReadFile(list)
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := func(pattern string, text []byte) (list []string) {
+	names := func(pattern string, text []byte) (found []string) {
 		for _, match := range regexp.MustCompile(pattern).FindAllSubmatch(text, -1) {
-			list = append(list, string(match[1]))
+			found = append(found, string(match[1]))
 		}
-		slices.Sort(list)
-		return list
+		slices.Sort(found)
+		return found
 	}
 	if diff := cmp.Diff(names(`(?m)^# TYPE (\w+)`, golden), names("(?m)^\\| `((?:gpu|berth)_\\w+)`", document)); diff != "" {
-		t.Errorf("docs/guide/monitoring.md (-the page +the table):\n%s", diff)
+		t.Errorf("docs/reference/metrics.md (-the page +the table):\n%s", diff)
 	}
 }
 

@@ -1,4 +1,4 @@
-// Command access holds the table of roles and routes in docs/guide/access.md against
+// Command access holds the table of roles and routes in docs/reference/access.md against
 // real daemons.
 //
 // It starts two as root on simulated GPUs, one of them with TLS, and calls

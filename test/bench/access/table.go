@@ -25,7 +25,7 @@ import (
 
 // accessPage has the table of routes and roles. The program runs in the root of
 // the repository.
-const accessPage = "docs/guide/access.md"
+const accessPage = "docs/reference/access.md"
 
 // right is one row of the table: who may use a route.
 type right struct {

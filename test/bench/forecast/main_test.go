@@ -9,7 +9,7 @@ import (
 	"github.com/berth-gpu/berth/internal/device/trace"
 )
 
-// The recordings in the repository are forecast as well as docs/guide/forecast.md says.
+// The recordings in the repository are forecast as well as docs/guide/heat.md says.
 func TestRecordings(t *testing.T) {
 	files, err := filepath.Glob("../data/*.csv")
 	if err != nil || len(files) == 0 {
