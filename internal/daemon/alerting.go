@@ -14,7 +14,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/config"
-	"github.com/berth-gpu/berth/internal/file/ownfile"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/history/alert"
 	"github.com/berth-gpu/berth/internal/history/series"
 	"github.com/berth-gpu/berth/internal/lease/audit"
@@ -40,7 +40,7 @@ func (d *Daemon) openAlerts(o Options) error {
 	})
 	d.tellDamage(d.alerts.Recall())
 	groups, err := rulesOf(o.Settings.Config, d.warn)
-	if errors.Is(err, ownfile.ErrOthers) {
+	if errors.Is(err, file.ErrOthers) {
 		return fmt.Errorf("read the rules (alerts.rules): %w", err)
 	}
 	if err != nil {

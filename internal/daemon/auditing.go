@@ -5,7 +5,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/config"
-	"github.com/berth-gpu/berth/internal/file/appendfile"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/audit"
 )
@@ -17,7 +17,7 @@ func (d *Daemon) openAudit(o Options) {
 		return
 	}
 	d.audit = audit.Open(audit.Options{
-		Folder:   appendfile.Dir(filepath.Join(o.Settings.Config.Daemon.StateDir, auditName)),
+		Folder:   file.Dir(filepath.Join(o.Settings.Config.Daemon.StateDir, auditName)),
 		Settings: auditing(o.Settings.Config), Event: d.publish, Expect: d.marked.Newest(), Mark: d.marked.Set,
 	})
 	d.marked.Settle = d.audit.Sync

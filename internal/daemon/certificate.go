@@ -13,7 +13,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/config"
-	"github.com/berth-gpu/berth/internal/file/ownfile"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -38,11 +38,11 @@ func readCertificate(c config.Daemon, warn func(string)) (*shownCertificate, err
 	if c.TLSCert == "" {
 		return nil, nil
 	}
-	chain, err := ownfile.Read(c.TLSCert, warn)
+	chain, err := file.ReadTrusted(c.TLSCert, warn)
 	if err != nil {
 		return nil, fmt.Errorf("read the certificate (daemon.tls_cert): %w", err)
 	}
-	key, err := ownfile.ReadSecret(c.TLSKey, warn)
+	key, err := file.ReadSecret(c.TLSKey, warn)
 	if err != nil {
 		return nil, fmt.Errorf("read the key (daemon.tls_key): %w", err)
 	}
@@ -67,11 +67,11 @@ func readCertificate(c config.Daemon, warn func(string)) (*shownCertificate, err
 // readAuthorities reads certificates in PEM form. A file with anything that is
 // none is refused: who leaves one out by mistake locks its holders out.
 func readAuthorities(path string, warn func(string)) (*x509.CertPool, error) {
-	file, err := ownfile.Read(path, warn)
+	read, err := file.ReadTrusted(path, warn)
 	if err != nil {
 		return nil, err
 	}
-	text := file.Text
+	text := read.Text
 	pool, found := x509.NewCertPool(), 0
 	for {
 		var block *pem.Block
@@ -182,7 +182,7 @@ func readToken(c config.Daemon, warn func(string)) (string, error) {
 	if c.TokenFile == "" {
 		return c.Token, nil
 	}
-	text, err := ownfile.ReadSecret(c.TokenFile, warn)
+	text, err := file.ReadSecret(c.TokenFile, warn)
 	if err != nil {
 		return "", fmt.Errorf("read the token (daemon.token_file): %w", err)
 	}

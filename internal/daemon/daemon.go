@@ -44,7 +44,7 @@ import (
 	"github.com/berth-gpu/berth/internal/enforce/reclaim"
 	"github.com/berth-gpu/berth/internal/enforce/throttle"
 	"github.com/berth-gpu/berth/internal/enforce/watchdog"
-	"github.com/berth-gpu/berth/internal/file/appendfile"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/health/drains"
 	"github.com/berth-gpu/berth/internal/health/monitor"
@@ -105,7 +105,7 @@ type Daemon struct {
 	events   *events.Log
 	ration   *events.Ration
 
-	remembered appendfile.Folder // of events across restarts; nil: they are not kept
+	remembered file.Folder // of events across restarts; nil: they are not kept
 
 	users    *users.Names
 	numbers  users.Numbers

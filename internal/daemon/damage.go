@@ -11,7 +11,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/enforce/pacer"
 	"github.com/berth-gpu/berth/internal/enforce/parking"
-	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/history/past"
 )
 
@@ -21,7 +21,7 @@ var vital = []string{savedName, tokensName, drainsName, healthName, throttleName
 
 // tellDamage tells in the log and in events which state files are damaged; nil is
 // one that is not.
-func (d *Daemon) tellDamage(list ...*wholefile.Damage) {
+func (d *Daemon) tellDamage(list ...*file.Damage) {
 	for _, damage := range list {
 		if damage == nil {
 			continue
@@ -45,8 +45,8 @@ func (d *Daemon) tellDamage(list ...*wholefile.Damage) {
 // has to look at them. Who has done so removes them.
 func (d *Daemon) damaged() (list []string) {
 	state := d.settings.load().Config.Daemon.StateDir
-	list = wholefile.Asides(state)
-	for _, name := range wholefile.Asides(filepath.Join(state, eventsName)) {
+	list = file.Asides(state)
+	for _, name := range file.Asides(filepath.Join(state, eventsName)) {
 		list = append(list, filepath.Join(eventsName, name))
 	}
 	entries, _ := os.ReadDir(filepath.Join(state, pastName, past.AsideName)) // none if there is no folder

@@ -21,7 +21,7 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/desk/oversight"
 	"github.com/berth-gpu/berth/internal/door/sessions"
-	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/history/past"
 	"github.com/berth-gpu/berth/internal/history/series"
@@ -104,7 +104,7 @@ func fillState(t *testing.T) model {
 		"paced.json":  fmt.Sprintf(`{"boot":%q,"holds":[{"key":{"user":"ada","id":"train"},"fence":99,"share":0.5,"source":"operator"}]}`, boot),
 		"parked.json": fmt.Sprintf(`{"boot":%q,"leases":[{"key":{"user":"ada","id":"train"},"fence":99,"gpu":"GPU-elsewhere","phase":"parked","times":1,"processes":[]}]}`, boot),
 	} {
-		must(nil, wholefile.Write(filepath.Join(m.dir, name), []byte(text)))
+		must(nil, file.Replace(filepath.Join(m.dir, name), []byte(text)))
 	}
 	store, err := past.Open(filepath.Join(m.dir, pastName), past.Options{Settings: past.Settings{Recent: time.Hour, Long: time.Hour, Size: 100}})
 	must(store, err)
@@ -145,7 +145,7 @@ var damages = map[string]func(text, other []byte) []byte{
 // drain without a word, and grants nothing that was not granted before.
 func TestDamagedState(t *testing.T) {
 	m := fillState(t)
-	for _, file := range []struct {
+	for _, kept := range []struct {
 		name string // a pattern, of which the last one counts
 		code gpu.EventCode
 	}{
@@ -156,11 +156,11 @@ func TestDamagedState(t *testing.T) {
 		{"events/events-*.jsonl", gpu.EventStateDamaged}, {"audit/*", gpu.EventAudit}, {"past/recent/wal/0*", gpu.EventPast}, {"journal/log-*", ""},
 	} {
 		for how, damage := range damages {
-			t.Run(file.name+" "+how, func(t *testing.T) {
-				if damage == nil && strings.Contains(file.name, "/") {
+			t.Run(kept.name+" "+how, func(t *testing.T) {
+				if damage == nil && strings.Contains(kept.name, "/") {
 					t.Skip("what is in these folders has tests of its own")
 				}
-				m.damage(t, file.name, file.code, damage)
+				m.damage(t, kept.name, kept.code, damage)
 			})
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/file"
 )
 
 const threePrograms = `
@@ -116,7 +116,7 @@ func TestEnergy(t *testing.T) {
 		if err != nil || later.GPUs[0].Total < again.GPUs[0].Total+50*60 {
 			t.Errorf("50 s after it: %+v, %v", later, err)
 		}
-		err = wholefile.Check(filepath.Join(p.flags["daemon.state_dir"], energyName), func(kept []byte) error {
+		err = file.Check(filepath.Join(p.flags["daemon.state_dir"], energyName), func(kept []byte) error {
 			return json.Unmarshal(kept, &struct{}{})
 		})
 		if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/berth-gpu/berth/internal/device/prover"
 	"github.com/berth-gpu/berth/internal/device/residue"
 	"github.com/berth-gpu/berth/internal/enforce/watchdog"
-	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/health/drains"
 	"github.com/berth-gpu/berth/internal/lease/archive"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
@@ -42,7 +42,7 @@ func (d *Daemon) openEnforcement(o Options, processes process.Table, publish fun
 	remembered, drained := "", ""
 	if !o.ReadOnly {
 		remembered, drained = filepath.Join(c.Daemon.StateDir, healthName), filepath.Join(c.Daemon.StateDir, drainsName)
-		var learned, ended *wholefile.Damage
+		var learned, ended *file.Damage
 		d.peaks, learned = peaks.Open(filepath.Join(c.Daemon.StateDir, peaksName))
 		d.archive, ended = archive.Open(filepath.Join(c.Daemon.StateDir, archiveName))
 		d.tellDamage(learned, ended)

@@ -8,8 +8,7 @@ import (
 	"strings"
 
 	"github.com/berth-gpu/berth/internal/config"
-	"github.com/berth-gpu/berth/internal/file/ownfile"
-	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/file"
 )
 
 // savedName is the file in the state folder that holds what was set at run
@@ -35,7 +34,7 @@ type Sources struct {
 // others can change, because hooks make a configuration a list of commands that the
 // daemon runs.
 func Load(from Sources) (*config.Settings, error) {
-	name, file, layers, err := from.layers()
+	name, found, layers, err := from.layers()
 	if err != nil {
 		return nil, err
 	}
@@ -46,14 +45,14 @@ func Load(from Sources) (*config.Settings, error) {
 		return nil, err
 	}
 	if secrets := first.Secrets(name); len(secrets) > 0 {
-		if err := file.CheckSecret(); err != nil {
+		if err := found.CheckSecret(); err != nil {
 			return nil, fmt.Errorf("%s: %w", strings.Join(secrets, ", "), err)
 		}
 	}
 	path := filepath.Join(first.Config.Daemon.StateDir, savedName)
 	err = checkSavedFile(path, from.Warn, func(saved config.Layer) { layers = append(layers, saved) })
 	switch shut := (*fs.PathError)(nil); {
-	case errors.Is(err, ownfile.ErrOthers):
+	case errors.Is(err, file.ErrOthers):
 		return nil, fmt.Errorf("read what was set at run time: %w", err)
 	case err != nil && from.Start:
 		return first, nil
@@ -67,14 +66,14 @@ func Load(from Sources) (*config.Settings, error) {
 
 // checkSavedFile reads what was set at run time, if there is any.
 func checkSavedFile(path string, warn func(string), take func(config.Layer)) error {
-	file, err := ownfile.Read(path, warn)
+	found, err := file.ReadTrusted(path, warn)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	text, err := wholefile.Unseal(path, file.Text)
+	text, err := file.Unseal(path, found.Text)
 	if err != nil {
 		return err
 	}
@@ -93,37 +92,37 @@ func (d *Daemon) checkSaved(o Options) {
 		return
 	}
 	if err := checkSavedFile(path, nil, func(config.Layer) {}); err != nil {
-		d.tellDamage(wholefile.SetAside(path, "What was set at run time does not hold: the daemon runs with berth.yaml alone. Look at the file, and set again what is missing.", nil, err))
+		d.tellDamage(file.SetAside(path, "What was set at run time does not hold: the daemon runs with berth.yaml alone. Look at the file, and set again what is missing.", nil, err))
 	}
 }
 
 // layers reads every source. What is wrong with one is kept in its layer, so
 // that Merge can say all of it at once.
-func (from Sources) layers() (name string, file *ownfile.File, layers []config.Layer, err error) {
-	name, file, err = from.readFile()
+func (from Sources) layers() (name string, found *file.Trusted, layers []config.Layer, err error) {
+	name, found, err = from.readFile()
 	if err != nil {
 		return "", nil, nil, err
 	}
-	read, _ := config.ParseYAML(name, file.Text)
+	read, _ := config.ParseYAML(name, found.Text)
 	env, _ := config.ParseEnv(from.Environ)
 	flags, _ := config.Flags(from.Flags)
-	return name, file, []config.Layer{config.Paths(config.DefaultPaths(from.Root, from.Getenv)), read, env, flags}, nil
+	return name, found, []config.Layer{config.Paths(config.DefaultPaths(from.Root, from.Getenv)), read, env, flags}, nil
 }
 
 // readFile reads the file that was named, or the first of the usual ones that
 // is there. No file is an empty one.
-func (from Sources) readFile() (name string, file *ownfile.File, err error) {
+func (from Sources) readFile() (name string, found *file.Trusted, err error) {
 	if from.File != "" {
-		file, err = ownfile.Read(from.File, from.Warn)
+		found, err = file.ReadTrusted(from.File, from.Warn)
 		if err != nil {
 			return "", nil, fmt.Errorf("read the configuration: %w", err)
 		}
-		return from.File, file, nil
+		return from.File, found, nil
 	}
 	for _, path := range from.usual() {
-		file, err = ownfile.Read(path, from.Warn)
+		found, err = file.ReadTrusted(path, from.Warn)
 		if err == nil {
-			return path, file, nil
+			return path, found, nil
 		}
 		// The file of the machine may hold secrets, and then it is closed to
 		// ordinary users: they go without.
@@ -131,7 +130,7 @@ func (from Sources) readFile() (name string, file *ownfile.File, err error) {
 			return "", nil, fmt.Errorf("read the configuration: %w", err)
 		}
 	}
-	return "berth.yaml", &ownfile.File{}, nil
+	return "berth.yaml", &file.Trusted{}, nil
 }
 
 func (from Sources) usual() []string {

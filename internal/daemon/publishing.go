@@ -8,8 +8,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/door/promexport"
-	"github.com/berth-gpu/berth/internal/file/appendfile"
-	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/history/events"
 	"github.com/berth-gpu/berth/internal/history/hooks"
 )
@@ -36,14 +35,14 @@ func (d *Daemon) publisher(ctx context.Context, exporter *promexport.Exporter) f
 // from the first one on.
 func (d *Daemon) openEvents(o Options, host string, exporter *promexport.Exporter) {
 	d.ration = events.NewRation(d.publish)
-	file, state := "", o.Settings.Config.Daemon.StateDir
-	var recalled *wholefile.Damage
+	path, state := "", o.Settings.Config.Daemon.StateDir
+	var recalled *file.Damage
 	if !o.ReadOnly {
-		file, d.remembered = filepath.Join(state, hooksName), appendfile.Private(filepath.Join(state, eventsName))
+		path, d.remembered = filepath.Join(state, hooksName), file.PrivateDir(filepath.Join(state, eventsName))
 		recalled = d.events.Recall(d.remembered)
 	}
 	d.hooks = hooks.New(hooks.Options{
-		File: file, Complain: func(err error) { d.log.Warn(err.Error()) },
+		File: path, Complain: func(err error) { d.log.Warn(err.Error()) },
 		Hooks: hooking(o.Settings.Config), Call: d.hookCalls(host, o.Version), Event: d.publish, Count: exporter.Delivery, Dropped: exporter.HookDropped,
 	})
 	undelivered := d.hooks.Recall()

@@ -16,7 +16,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/config"
-	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/lease/audit"
 	"github.com/berth-gpu/berth/internal/lease/audit/chain"
 )
@@ -46,7 +46,7 @@ type settings struct {
 // newSettings returns the settings that a daemon starts with. Changes are
 // saved at path, and apply is called with each.
 func newSettings(first *config.Settings, path string, apply func(now config.Config, by access.Actor, changed []string)) *settings {
-	s := &settings{path: path, write: wholefile.Write, apply: apply, record: func(api.AuditEntry) error { return nil }, refused: func(access.Actor, error) {}}
+	s := &settings{path: path, write: file.Replace, apply: apply, record: func(api.AuditEntry) error { return nil }, refused: func(access.Actor, error) {}}
 	s.renew = func(config.Daemon) (func() []string, error) { return func() []string { return nil }, nil }
 	s.rules = func(config.Config, config.Config, bool) (func(), error) { return func() {}, nil }
 	s.current.Store(first)

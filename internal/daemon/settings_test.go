@@ -12,7 +12,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/config"
-	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/file"
 )
 
 // A change is told with what it changed; one that changes nothing is not told.
@@ -81,7 +81,7 @@ func TestChangeWaitsForTheDiskAlone(t *testing.T) {
 		if err := <-written; err != nil {
 			return err
 		}
-		return wholefile.Write(path, text)
+		return file.Replace(path, text)
 	}
 	answers := make(chan error, 3)
 	change := func(body string) { go func() { answers <- s.Change(t.Context(), access.Daemon(), []byte(body)) }() }

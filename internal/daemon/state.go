@@ -13,7 +13,7 @@ import (
 	"github.com/berth-gpu/berth/internal/device/residue"
 	"github.com/berth-gpu/berth/internal/enforce/pacer"
 	"github.com/berth-gpu/berth/internal/enforce/parking"
-	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/file"
 )
 
 // The names in the state folder. Beside them there is the folder of the MPS
@@ -75,7 +75,7 @@ func prepareState(folder string) error {
 			return fmt.Errorf("close %s to other users: %w", filepath.Join(folder, e.Name()), err)
 		}
 	}
-	if err := wholefile.RemoveStale(folder); err != nil {
+	if err := file.RemoveStale(folder); err != nil {
 		return fmt.Errorf("tidy up the state folder: %w", err)
 	}
 	return nil

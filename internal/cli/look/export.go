@@ -11,7 +11,7 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/view"
-	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
@@ -78,7 +78,7 @@ func (o *exportOptions) run(ctx context.Context) error {
 	if o.file == "-" {
 		return write(o.Out)
 	}
-	if err := wholefile.Save(o.file, write); err != nil {
+	if err := file.Save(o.file, write); err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
 	return o.sumUp(all)

@@ -16,7 +16,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/view"
-	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/history/report"
 	"github.com/berth-gpu/berth/internal/history/report/page"
 	"github.com/berth-gpu/berth/internal/text/words"
@@ -150,11 +150,11 @@ func (o *reportOptions) run(ctx context.Context) error {
 }
 
 // write writes a report to a file, whole or not at all, or to standard output.
-func (o *reportOptions) write(file string, r *api.Report, format func(io.Writer, *api.Report) error) error {
-	if file == "-" {
+func (o *reportOptions) write(path string, r *api.Report, format func(io.Writer, *api.Report) error) error {
+	if path == "-" {
 		return format(o.Out, r)
 	}
-	if err := wholefile.Save(file, func(w io.Writer) error { return format(w, r) }); err != nil {
+	if err := file.Save(path, func(w io.Writer) error { return format(w, r) }); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
 	return nil

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/file/appendfile"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/lease/audit"
 	"github.com/berth-gpu/berth/internal/text/words"
@@ -29,7 +29,7 @@ func VerifyAudit(stateDir string) (api.AuditVerdict, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return api.AuditVerdict{}, fmt.Errorf("read which entry the journal names: %w", err)
 	}
-	return audit.Verify(appendfile.Dir(filepath.Join(stateDir, "audit")), marked.Newest())
+	return audit.Verify(file.Dir(filepath.Join(stateDir, "audit")), marked.Newest())
 }
 
 // auditLog examines the audit log while no daemon runs.

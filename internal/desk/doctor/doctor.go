@@ -11,7 +11,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk/tokens"
-	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/file"
 )
 
 // Doctor examines one machine.
@@ -53,7 +53,7 @@ func (d *Doctor) Examine(ctx context.Context) []Finding {
 		state := settings.Config.Daemon.StateDir
 		found = append(found, stateDir(state), leases(state), auditLog(state))
 		found = append(found, leftStopped(state)...)
-		for _, name := range wholefile.Asides(state) {
+		for _, name := range file.Asides(state) {
 			found = append(found, damagedFile(name))
 		}
 	}

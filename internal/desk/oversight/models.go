@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/health/heat"
 )
 
@@ -23,8 +23,8 @@ type models struct {
 // ReadModels reads what is known about how the temperature of devices follows
 // their power, by UUID. A damaged file it sets aside: minutes of learning are not
 // worth refusing to start.
-func ReadModels(path string) (known map[string]heat.Model, damage *wholefile.Damage) {
-	damage = wholefile.Load(path, "How temperatures follow power is lost, and berth learns it again.", func(text []byte) error {
+func ReadModels(path string) (known map[string]heat.Model, damage *file.Damage) {
+	damage = file.Load(path, "How temperatures follow power is lost, and berth learns it again.", func(text []byte) error {
 		var m models
 		if err := json.Unmarshal(text, &m); err != nil {
 			return err
@@ -53,7 +53,7 @@ func KeepModels(ctx context.Context, path string, known func() map[string]heat.M
 		case <-ctx.Done():
 		}
 		if text, err := json.Marshal(models{Version: modelsVersion, Models: known()}); err == nil {
-			_ = wholefile.WriteUnsynced(path, text) // what cannot be kept costs minutes of learning
+			_ = file.ReplaceUnsynced(path, text) // what cannot be kept costs minutes of learning
 		}
 	}
 }

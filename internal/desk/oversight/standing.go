@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/health"
 )
 
@@ -25,12 +25,12 @@ type Standings struct {
 
 // OpenStandings reads the file at path; an empty path keeps nothing. A damaged file
 // it sets aside, and then no device is in quarantine.
-func OpenStandings(path string) (*Standings, *wholefile.Damage) {
+func OpenStandings(path string) (*Standings, *file.Damage) {
 	s := &Standings{path: path, dirty: make(chan struct{}, 1), all: map[string]health.Standing{}}
 	if path == "" {
 		return s, nil
 	}
-	return s, wholefile.Load(path, "No GPU is in quarantine or on probation until it shows a fault again. Look at the file, and drain GPUs that are not to be used.", s.take)
+	return s, file.Load(path, "No GPU is in quarantine or on probation until it shows a fault again. Look at the file, and drain GPUs that are not to be used.", s.take)
 }
 
 // take takes in the text of a file.
@@ -77,7 +77,7 @@ func (s *Standings) Run(ctx context.Context, complain func(error)) {
 	write := func() {
 		text, err := json.Marshal(s.All())
 		if err == nil {
-			err = wholefile.Write(s.path, text)
+			err = file.Replace(s.path, text)
 		}
 		if err != nil && !failed {
 			complain(fmt.Errorf("cannot write which devices are in quarantine: %w; berth tries again every 10 s", err))

@@ -12,8 +12,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/file/appendfile"
-	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/file"
 )
 
 // document is the content of the file. Only its owner may read it, although it
@@ -49,11 +48,11 @@ const version = 1
 // Open reads the file at path, or begins one there. A damaged file it sets aside.
 // Of that it takes the tokens whose own checksum is right, and no others: nobody
 // gets more than was written down.
-func Open(path string) (*Tokens, *wholefile.Damage) {
+func Open(path string) (*Tokens, *file.Damage) {
 	t := New()
 	t.path = path
 	whole := false
-	err := wholefile.Check(path, func(text []byte) error {
+	err := file.Check(path, func(text []byte) error {
 		whole = json.Valid(text)
 		b, err := parse(text)
 		if err == nil {
@@ -66,7 +65,7 @@ func Open(path string) (*Tokens, *wholefile.Damage) {
 	}
 	b := t.all.Load()
 	if !whole { // one that is whole means something that this berth does not know
-		b = salvage(wholefile.Salvage(path))
+		b = salvage(file.Salvage(path))
 		t.all.Store(b)
 	}
 	instead, _ := b.encode() // it can be encoded
@@ -74,7 +73,7 @@ func Open(path string) (*Tokens, *wholefile.Damage) {
 	if names := slices.Sorted(maps.Keys(b.byName)); len(names) > 0 {
 		lost = fmt.Sprintf("Of the named tokens, only these are accepted: %s. Make the others again: berth token create", strings.Join(names, ", "))
 	}
-	return t, wholefile.SetAside(path, lost, instead, err)
+	return t, file.SetAside(path, lost, instead, err)
 }
 
 // parse reads the content of the file.
@@ -117,7 +116,7 @@ func salvage(text []byte) *book {
 	tokens, hashes := map[string]*entry{}, map[hash]bool{}
 	var gone []revoked
 	for line := range bytes.Lines(text) {
-		object, sealed, sound := appendfile.Unseal(bytes.TrimRight(line, ",\r\n"))
+		object, sealed, sound := file.UnsealLine(bytes.TrimRight(line, ",\r\n"))
 		if !sealed || !sound {
 			continue
 		}
@@ -183,7 +182,7 @@ func (t *Tokens) write(b *book) error {
 	}
 	text, err := b.encode()
 	if err == nil {
-		err = wholefile.Write(t.path, text)
+		err = file.Replace(t.path, text)
 	}
 	if err != nil {
 		return fmt.Errorf("write the tokens: %w", err)
@@ -226,7 +225,7 @@ func appendLines(text []byte, list []any) ([]byte, error) {
 		if i > 0 {
 			text = append(text, ',')
 		}
-		text = append(append(text, '\n'), appendfile.Seal(object)...)
+		text = append(append(text, '\n'), file.SealLine(object)...)
 	}
 	return append(text, '\n'), nil
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 	"github.com/berth-gpu/berth/internal/door/tries"
 	"github.com/berth-gpu/berth/internal/door/wire"
-	"github.com/berth-gpu/berth/internal/file/appendfile"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/audit"
 )
@@ -26,7 +26,7 @@ import (
 func audited(t *testing.T) *door {
 	t.Helper()
 	d := open(t, "1xrtx-4060")
-	d.server.Audit = audit.Open(audit.Options{Folder: appendfile.Dir(t.TempDir()), Settings: audit.Settings{MaxSize: 1 << 20, Files: 2}})
+	d.server.Audit = audit.Open(audit.Options{Folder: file.Dir(t.TempDir()), Settings: audit.Settings{MaxSize: 1 << 20, Files: 2}})
 	t.Cleanup(d.server.Audit.Close)
 	return d
 }

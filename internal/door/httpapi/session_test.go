@@ -14,7 +14,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/desk/tokens"
-	"github.com/berth-gpu/berth/internal/file/appendfile"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/lease/audit"
 )
 
@@ -50,7 +50,7 @@ func (p *page) signIn(body string) api.Session {
 func browsers(t *testing.T, rules *access.Rules) *gate {
 	g := gates(t, rules)
 	g.server.PageURL = func() string { return "http://" + g.tcp }
-	g.server.Audit = audit.Open(audit.Options{Folder: appendfile.Dir(t.TempDir()), Settings: audit.Settings{MaxSize: 1 << 20, Files: 2}})
+	g.server.Audit = audit.Open(audit.Options{Folder: file.Dir(t.TempDir()), Settings: audit.Settings{MaxSize: 1 << 20, Files: 2}})
 	t.Cleanup(g.server.Audit.Close)
 	return g
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/file"
 )
 
 // document is the content of the file. Only its owner may read it, although it
@@ -39,10 +39,10 @@ const version = 1
 
 // Open reads the file at path, or begins one there. A damaged file it sets aside,
 // and begins without sessions.
-func Open(path string, now time.Time) (*Keeper, *wholefile.Damage) {
+func Open(path string, now time.Time) (*Keeper, *file.Damage) {
 	k := New()
 	k.path = path
-	damage := wholefile.Load(path, "Everybody has to sign in again.", func(text []byte) error {
+	damage := file.Load(path, "Everybody has to sign in again.", func(text []byte) error {
 		all, err := parse(text)
 		if err == nil {
 			k.byHash = all
@@ -118,7 +118,7 @@ func (k *Keeper) save() error {
 	defer k.writing.Unlock()
 	text, err := k.encode()
 	if err == nil {
-		err = wholefile.Write(k.path, text)
+		err = file.Replace(k.path, text)
 	}
 	if err != nil {
 		k.unwritten.Store(true)

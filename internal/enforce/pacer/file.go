@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -22,11 +22,11 @@ type kept struct {
 }
 
 // recall reads the file. A damaged one it sets aside.
-func (p *Pacer) recall() *wholefile.Damage {
+func (p *Pacer) recall() *file.Damage {
 	if p.Path == "" {
 		return nil
 	}
-	return wholefile.Load(p.Path, "Shares that people set do not hold any more. If an earlier daemon was killed together with its guardian, processes may be stopped: kill -CONT continues them.", func(text []byte) error {
+	return file.Load(p.Path, "Shares that people set do not hold any more. If an earlier daemon was killed together with its guardian, processes may be stopped: kill -CONT continues them.", func(text []byte) error {
 		k, err := parse(text)
 		if err == nil {
 			p.take(k)
@@ -71,7 +71,7 @@ func parse(text []byte) (k kept, err error) {
 // them.
 func Left(path, boot string) (processes int, err error) {
 	var k kept
-	err = wholefile.Check(path, func(text []byte) (err error) {
+	err = file.Check(path, func(text []byte) (err error) {
 		k, err = parse(text)
 		return err
 	})
@@ -116,9 +116,9 @@ func (p *Pacer) write(durable bool) error {
 	slices.SortFunc(k.Holds, func(a, b Hold) int { return int(a.Fence) - int(b.Fence) })
 	text, err := json.Marshal(k)
 	if err == nil && durable {
-		err = wholefile.Write(p.Path, text)
+		err = file.Replace(p.Path, text)
 	} else if err == nil {
-		err = wholefile.WriteUnsynced(p.Path, text)
+		err = file.ReplaceUnsynced(p.Path, text)
 	}
 	if err != nil {
 		p.Log.Warn("what is paced cannot be written down", "file", p.Path, "error", err)

@@ -23,7 +23,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/enforce/pace"
-	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/notice"
 	"github.com/berth-gpu/berth/internal/process"
@@ -136,7 +136,7 @@ type Pacer struct {
 
 // New returns a pacer. It reads its file, continues what an earlier daemon left
 // stopped, and remembers the shares that people set. Run carries out the turns.
-func New(o Options) (*Pacer, *wholefile.Damage) {
+func New(o Options) (*Pacer, *file.Damage) {
 	p := &Pacer{Options: o, table: process.Proc(), leases: map[uint64]*paced{}, meters: map[string]*meter{}, stopped: map[process.ID]bool{}, suspended: map[uint64]int{}, woken: make(chan struct{}, 1)}
 	p.line.command, p.line.lost = o.Guardian, p.rescue
 	p.line.paused = p.paused

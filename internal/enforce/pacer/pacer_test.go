@@ -21,7 +21,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
-	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
@@ -165,7 +165,7 @@ type rig struct {
 	book   *book
 	events chan gpu.Event
 	path   string
-	damage *wholefile.Damage
+	damage *file.Damage
 	end    func()
 }
 

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
@@ -26,11 +26,11 @@ type document struct {
 }
 
 // recall reads the file. A damaged one it sets aside.
-func (p *Parking) recall() *wholefile.Damage {
+func (p *Parking) recall() *file.Damage {
 	if p.Path == "" {
 		return nil
 	}
-	err := wholefile.Check(p.Path, func(text []byte) error {
+	err := file.Check(p.Path, func(text []byte) error {
 		d, err := parse(text)
 		if err != nil {
 			return err
@@ -52,7 +52,7 @@ func (p *Parking) recall() *wholefile.Damage {
 	}
 	p.damaged = true
 	instead, _ := json.Marshal(document{Boot: p.Boot, Leases: []kept{}, Unknown: true}) // it can be encoded
-	return wholefile.SetAside(p.Path, "Which leases are being parked is not known: berth asks the driver about every lease instead.", instead, err)
+	return file.SetAside(p.Path, "Which leases are being parked is not known: berth asks the driver about every lease instead.", instead, err)
 }
 
 func parse(text []byte) (d document, err error) {
@@ -87,7 +87,7 @@ func (p *Parking) write() error {
 	slices.SortFunc(d.Leases, func(a, b kept) int { return cmp.Compare(a.Fence, b.Fence) })
 	text, err := json.MarshalIndent(d, "", "  ")
 	if err == nil {
-		err = wholefile.WriteUnsynced(p.Path, text)
+		err = file.ReplaceUnsynced(p.Path, text)
 	}
 	if err != nil {
 		p.Log.Warn("what is parked cannot be written down", "file", p.Path, "error", err)

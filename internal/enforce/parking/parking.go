@@ -22,7 +22,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/device/park"
-	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
@@ -156,7 +156,7 @@ type bar struct {
 
 // New returns a Parking that knows what an earlier daemon had parked. Run carries
 // on with it.
-func New(o Options) (*Parking, *wholefile.Damage) {
+func New(o Options) (*Parking, *file.Damage) {
 	p := &Parking{
 		Options: o, nudged: make(chan struct{}, 1), roomLock: make(chan struct{}, 1),
 		leases: map[uint64]*parked{}, warned: map[uint64]time.Time{}, barred: map[uint64]bar{}, hung: map[place]bar{}, open: map[lease.Owner]int{}, coming: map[string]gpu.MiB{}, wakes: map[uint64]bool{}, counts: newCounts(),

@@ -17,10 +17,10 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/device/park"
 	"github.com/berth-gpu/berth/internal/enforce/parking"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/file/journal/filelog"
 	"github.com/berth-gpu/berth/internal/file/journal/filelog/disktest"
-	"github.com/berth-gpu/berth/internal/file/wholefile"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/allowance"
@@ -48,8 +48,8 @@ type world struct {
 	host     memory
 	vendor   gpu.Vendor
 	boot     string
-	damage   *wholefile.Damage // of the file, when the last daemon started
-	awake    bool              // as the last session was told
+	damage   *file.Damage // of the file, when the last daemon started
+	awake    bool         // as the last session was told
 	idle     map[uint64]time.Time
 
 	point func(name string) // is called at some points within a daemon

@@ -241,7 +241,7 @@ func (t *Throttle) keep(h *hand, l slowdown.Limit, f slowdown.Fan) bool {
 	if l.Held() {
 		k.Power = &l.Kept
 	}
-	if err := t.file.put(h.uuid, k); err != nil {
+	if err := t.notes.put(h.uuid, k); err != nil {
 		t.Complain(fmt.Errorf("cannot write down what berth changes on devices, so it changes nothing: %w", err))
 		return false
 	}

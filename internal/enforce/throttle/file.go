@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"github.com/berth-gpu/berth/internal/enforce/slowdown"
-	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/file"
 )
 
 // kept is what berth holds of a device and has to give back.
@@ -18,9 +18,9 @@ type kept struct {
 	Fan   bool           `json:"fan,omitempty"`
 }
 
-// file remembers across a kill what berth holds. It is written before a device
+// notes remembers across a kill what berth holds. It is written before a device
 // is changed.
-type file struct {
+type notes struct {
 	path string // empty: nothing is remembered
 
 	mu  sync.Mutex // guards all, and is held while the file is written
@@ -28,12 +28,12 @@ type file struct {
 }
 
 // read reads the file, by UUID. A damaged file it sets aside.
-func (f *file) read() (map[string]kept, *wholefile.Damage) {
-	f.all = map[string]kept{}
-	if f.path == "" {
+func (n *notes) read() (map[string]kept, *file.Damage) {
+	n.all = map[string]kept{}
+	if n.path == "" {
 		return nil, nil
 	}
-	damage := wholefile.Load(f.path, "Power limits that berth lowered and fans that it holds may stay so: set them by hand, with nvidia-smi --power-limit.", func(text []byte) error {
+	damage := file.Load(n.path, "Power limits that berth lowered and fans that it holds may stay so: set them by hand, with nvidia-smi --power-limit.", func(text []byte) error {
 		var all map[string]kept
 		if err := json.Unmarshal(text, &all); err != nil {
 			return err
@@ -46,31 +46,31 @@ func (f *file) read() (map[string]kept, *wholefile.Damage) {
 				return fmt.Errorf("%s: there is no such power limit", uuid)
 			}
 		}
-		f.all = all
+		n.all = all
 		return nil
 	})
-	return maps.Clone(f.all), damage
+	return maps.Clone(n.all), damage
 }
 
 func sane(watts float64) bool { return watts > 0 && watts < math.MaxUint16 }
 
 // put writes down what berth holds of a device.
-func (f *file) put(uuid string, k kept) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	next := maps.Clone(f.all)
+func (n *notes) put(uuid string, k kept) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	next := maps.Clone(n.all)
 	if next[uuid] = k; k == (kept{}) {
 		delete(next, uuid)
 	}
-	if f.path != "" {
+	if n.path != "" {
 		text, err := json.MarshalIndent(next, "", "  ")
 		if err == nil {
-			err = wholefile.Write(f.path, text)
+			err = file.Replace(n.path, text)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	f.all = next
+	n.all = next
 	return nil
 }

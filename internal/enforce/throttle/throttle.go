@@ -14,7 +14,7 @@ import (
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/enforce/slowdown"
-	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/health/thermal"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -88,7 +88,7 @@ func Kinds() []string {
 // Throttle acts on devices.
 type Throttle struct {
 	Options
-	file  file
+	notes notes
 	paces pacing
 
 	mu       sync.Mutex // guards what follows
@@ -123,7 +123,7 @@ type hand struct {
 }
 
 // Open returns a Throttle that remembers what a daemon before it changed.
-func Open(o Options) (*Throttle, *wholefile.Damage) {
+func Open(o Options) (*Throttle, *file.Damage) {
 	if o.Denied == nil {
 		o.Denied = func(string) string { return "" }
 	}
@@ -134,9 +134,9 @@ func Open(o Options) (*Throttle, *wholefile.Damage) {
 		o.Complain = func(error) {}
 	}
 	t := &Throttle{Options: o, settings: o.Settings, hands: map[string]*hand{}}
-	t.file.path = o.File
+	t.notes.path = o.File
 	t.paces = pacing{pacer: o.Pacer, leases: map[uint64]*paced{}}
-	kept, damage := t.file.read()
+	kept, damage := t.notes.read()
 	for uuid, k := range kept {
 		h := t.hand(uuid)
 		if k.Power != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/berth-gpu/berth/internal/device/sim"
 	"github.com/berth-gpu/berth/internal/enforce/slowdown"
 	"github.com/berth-gpu/berth/internal/enforce/throttle"
-	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/health/thermal"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -73,7 +73,7 @@ func (w *world) start() {
 	w.monitor = monitor.New([]device.Backend{w.backend}, monitor.Settings{}, monitor.Hooks{
 		Event: w.publish, Reading: func(r monitor.Reading) { w.acts.Observe(r) },
 	})
-	var damage *wholefile.Damage
+	var damage *file.Damage
 	w.acts, damage = throttle.Open(throttle.Options{
 		Settings: w.settings(), Devices: w, Book: w, Pacer: w, File: w.file, Event: w.publish,
 		Denied: func(string) string { w.mu.Lock(); defer w.mu.Unlock(); return w.denied },

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/health"
 )
 
@@ -89,12 +89,12 @@ func (d *document) of(uuid, parent string) (health.Drain, bool) {
 // Open sets it aside and every device is drained, until somebody drains or undrains
 // it: otherwise berth would grant leases on devices that somebody is about to take
 // out.
-func Open(path string) (*Drains, *wholefile.Damage) {
+func Open(path string) (*Drains, *file.Damage) {
 	d := &Drains{path: path, wake: make(chan struct{}, 1), kept: document{Version: version, Drains: map[string]health.Drain{}}, busy: map[string]*hold{}}
 	if path == "" {
 		return d, nil
 	}
-	err := wholefile.Check(path, d.take)
+	err := file.Check(path, d.take)
 	if err == nil {
 		return d, nil
 	}
@@ -104,7 +104,7 @@ func Open(path string) (*Drains, *wholefile.Damage) {
 	}
 	d.kept.Known = map[string]bool{}
 	instead, _ := json.Marshal(d.kept) // it can be encoded
-	return d, wholefile.SetAside(path, "berth does not know which GPUs are drained, so every GPU is: look at the file, and run berth undrain for each GPU that is to be used.", instead, err)
+	return d, file.SetAside(path, "berth does not know which GPUs are drained, so every GPU is: look at the file, and run berth undrain for each GPU that is to be used.", instead, err)
 }
 
 // take takes in the text of a file.
@@ -171,7 +171,7 @@ func (d *Drains) write(apply func(*document), tell func()) error {
 	if d.path != "" {
 		text, err := json.Marshal(next)
 		if err == nil {
-			err = wholefile.Write(d.path, text)
+			err = file.Replace(d.path, text)
 		}
 		if err != nil {
 			return fmt.Errorf("write which devices are drained: %w", err)

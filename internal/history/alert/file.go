@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
@@ -56,11 +56,11 @@ type acknowledged struct {
 
 // Recall reads the alerts that were there before a restart, for the first
 // Configure. A damaged file it sets aside, and continues without it.
-func (as *Alerts) Recall() *wholefile.Damage {
+func (as *Alerts) Recall() *file.Damage {
 	if as.File == "" {
 		return nil
 	}
-	return wholefile.Load(as.File, "Alerts that fired before the restart begin anew, and are not acknowledged.", func(text []byte) error {
+	return file.Load(as.File, "Alerts that fired before the restart begin anew, and are not acknowledged.", func(text []byte) error {
 		d, err := parse(text)
 		if err == nil {
 			as.mu.Lock()
@@ -208,7 +208,7 @@ func (as *Alerts) write() (active bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	return len(d.Alerts) > 0, wholefile.Write(as.File, text)
+	return len(d.Alerts) > 0, file.Replace(as.File, text)
 }
 
 // document returns what the file is to hold.

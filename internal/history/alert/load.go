@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/berth-gpu/berth/internal/file/ownfile"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
@@ -41,7 +41,7 @@ func (e *FileError) Error() string {
 
 // Load reads files. Groups that do not say how often they are evaluated get the
 // interval. It returns every mistake in every file, and refuses files that others
-// can change as ownfile.Read does.
+// can change as file.ReadTrusted does.
 func Load(paths []string, interval time.Duration, warn func(string)) ([]Group, error) {
 	var (
 		groups []Group
@@ -68,14 +68,14 @@ func Load(paths []string, interval time.Duration, warn func(string)) ([]Group, e
 
 // read reads a regular file that is not too large.
 func read(path string, warn func(string)) ([]byte, error) {
-	file, err := ownfile.Read(path, warn)
+	found, err := file.ReadTrusted(path, warn)
 	if err != nil {
 		return nil, err
 	}
-	if len(file.Text) > largest {
+	if len(found.Text) > largest {
 		return nil, fmt.Errorf("it is larger than %d KiB", largest>>10)
 	}
-	return file.Text, nil
+	return found.Text, nil
 }
 
 // cause returns an error without the path, which the caller names.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
@@ -34,9 +34,9 @@ const version = 1
 
 // Open reads the file at path, or begins one there. A damaged file it sets aside,
 // and begins anew: what was used is not worth refusing to start.
-func Open(path string, o Options) (*Meters, *wholefile.Damage) {
+func Open(path string, o Options) (*Meters, *file.Damage) {
 	ms := New(o)
-	damage := wholefile.Load(path, "How much energy was used before is lost, and sums begin anew.", func(text []byte) error {
+	damage := file.Load(path, "How much energy was used before is lost, and sums begin anew.", func(text []byte) error {
 		var d document
 		if err := json.Unmarshal(text, &d); err != nil {
 			return err
@@ -135,7 +135,7 @@ func (ms *Meters) write() error {
 	}
 	text, err := ms.encode()
 	if err == nil {
-		err = wholefile.WriteUnsynced(ms.path, text)
+		err = file.ReplaceUnsynced(ms.path, text)
 	}
 	if err != nil {
 		return fmt.Errorf("write how much energy was used: %w", err)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/file/appendfile"
+	"github.com/berth-gpu/berth/internal/file"
 )
 
 const (
@@ -37,7 +37,7 @@ const (
 //
 // While the folder cannot be written, Keep tries every 10 seconds. It calls
 // complain once until it succeeds.
-func (l *Log) Keep(ctx context.Context, folder appendfile.Folder, complain func(error)) {
+func (l *Log) Keep(ctx context.Context, folder file.Folder, complain func(error)) {
 	w := &writer{log: l, folder: folder}
 	defer w.close()
 	var failed error
@@ -86,11 +86,11 @@ func (l *Log) group(ctx context.Context, last time.Time) {
 // writer appends the events of a log to a file.
 type writer struct {
 	log    *Log
-	folder appendfile.Folder
+	folder file.Folder
 
-	file   appendfile.File // nil: the next write begins one
-	after  uint64          // id of the last event in it; 0: there is none
-	events int             // appended since the file was begun
+	file   file.Appender // nil: the next write begins one
+	after  uint64        // id of the last event in it; 0: there is none
+	events int           // appended since the file was begun
 	bytes  int
 }
 

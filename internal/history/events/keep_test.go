@@ -14,11 +14,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/file/appendfile"
+	"github.com/berth-gpu/berth/internal/file"
 )
 
 // keeping runs Keep, until the function that it returns is called.
-func keeping(t *testing.T, l *Log, folder appendfile.Folder, complain func(error)) (stop func()) {
+func keeping(t *testing.T, l *Log, folder file.Folder, complain func(error)) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); l.Keep(ctx, folder, complain) }()
@@ -26,7 +26,7 @@ func keeping(t *testing.T, l *Log, folder appendfile.Folder, complain func(error
 }
 
 // recall is the log of the next daemon.
-func recall(t *testing.T, folder appendfile.Folder, now time.Time) *Log {
+func recall(t *testing.T, folder file.Folder, now time.Time) *Log {
 	t.Helper()
 	l := New(10, now)
 	if note := l.Recall(folder); note != nil {
@@ -38,7 +38,7 @@ func recall(t *testing.T, folder appendfile.Folder, now time.Time) *Log {
 func TestEventsSurviveARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "events")
-		folder := appendfile.Private(path)
+		folder := file.PrivateDir(path)
 		first := New(10, start)
 		stop := keeping(t, first, folder, func(err error) { t.Error(err) })
 		publish(first, "a", "b")
@@ -89,7 +89,7 @@ func TestEventsSurviveARestart(t *testing.T) {
 // what came before it, and all but the last second of the notes.
 func TestWhatAKillLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		folder := appendfile.Private(filepath.Join(t.TempDir(), "events"))
+		folder := file.PrivateDir(filepath.Join(t.TempDir(), "events"))
 		l := New(10, start)
 		defer keeping(t, l, folder, func(err error) { t.Error(err) })()
 		kept := func() []string {
@@ -124,7 +124,7 @@ func TestWhatAKillLeaves(t *testing.T) {
 // none is given twice, and a reader gets a gap.
 func TestIDsJumpAfterAKill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		folder := appendfile.Private(filepath.Join(t.TempDir(), "events"))
+		folder := file.PrivateDir(filepath.Join(t.TempDir(), "events"))
 		l := New(10, start)
 		stop := keeping(t, l, folder, func(err error) { t.Error(err) })
 		defer stop()
@@ -171,7 +171,7 @@ func TestDamagedFiles(t *testing.T) {
 			}
 			l := New(10, start)
 			note := ""
-			if d := l.Recall(appendfile.Private(dir)); d != nil {
+			if d := l.Recall(file.PrivateDir(dir)); d != nil {
 				note = d.String()
 				if kept, err := os.ReadFile(filepath.Join(dir, d.Aside)); err != nil || string(kept) != c.text {
 					t.Errorf("kept is %q, %v", kept, err)
@@ -182,8 +182,8 @@ func TestDamagedFiles(t *testing.T) {
 				t.Errorf("%q (-want +got):\n%s", note, diff)
 			}
 			synctest.Test(t, func(t *testing.T) { // what follows is whole again
-				keeping(t, l, appendfile.Private(dir), func(err error) { t.Error(err) })()
-				again, _ := recall(t, appendfile.Private(dir), start).Kept(0)
+				keeping(t, l, file.PrivateDir(dir), func(err error) { t.Error(err) })()
+				again, _ := recall(t, file.PrivateDir(dir), start).Kept(0)
 				if diff := cmp.Diff(c.want, texts(again)); diff != "" {
 					t.Errorf("after another start (-want +got):\n%s", diff)
 				}
@@ -196,7 +196,7 @@ func TestDamagedFiles(t *testing.T) {
 func TestFilesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "events")
-		folder := appendfile.Private(dir)
+		folder := file.PrivateDir(dir)
 		l := New(100, start)
 		l.Publish(gpu.Event{Code: gpu.EventDeviceLost, Severity: gpu.Serious, Text: "lost"})
 		stop := keeping(t, l, folder, func(err error) { t.Error(err) })
@@ -225,11 +225,11 @@ func TestFilesAreBounded(t *testing.T) {
 
 // broken is a folder that cannot be written.
 type broken struct {
-	appendfile.Folder
+	file.Folder
 	mends atomic.Bool
 }
 
-func (b *broken) Append(name string) (appendfile.File, error) {
+func (b *broken) Append(name string) (file.Appender, error) {
 	if !b.mends.Load() {
 		return nil, errors.New("the disk is full")
 	}
@@ -238,7 +238,7 @@ func (b *broken) Append(name string) (appendfile.File, error) {
 
 func TestADiskThatRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		folder := &broken{Folder: appendfile.Private(filepath.Join(t.TempDir(), "events"))}
+		folder := &broken{Folder: file.PrivateDir(filepath.Join(t.TempDir(), "events"))}
 		l := New(10, start)
 		var complaints []string
 		stop := keeping(t, l, folder, func(err error) { complaints = append(complaints, err.Error()) })

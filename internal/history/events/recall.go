@@ -12,8 +12,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/file/appendfile"
-	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -56,10 +55,10 @@ const skipped = 1 << 20
 // Ids go on where they ended if the daemon before stopped in an orderly way, so a
 // reader resumes without a gap. After a kill the newest events may be missing,
 // so ids jump, and a reader that resumes is told so by a gap.
-func (l *Log) Recall(folder appendfile.Folder) *wholefile.Damage {
+func (l *Log) Recall(folder file.Folder) *file.Damage {
 	number, name, err := newest(folder)
 	if err != nil {
-		return &wholefile.Damage{Path: "events", Lost: lost, Err: err}
+		return &file.Damage{Path: "events", Lost: lost, Err: err}
 	}
 	if number == 0 {
 		return nil
@@ -95,8 +94,8 @@ func (l *Log) Recall(folder appendfile.Folder) *wholefile.Damage {
 const lost = "Events of before the restart are missing from the list of events."
 
 // setAside keeps a damaged file under another name.
-func setAside(folder appendfile.Folder, name string, why error) *wholefile.Damage {
-	d := &wholefile.Damage{Path: name, Aside: wholefile.AsideName(name, time.Now()), Lost: lost, Err: why}
+func setAside(folder file.Folder, name string, why error) *file.Damage {
+	d := &file.Damage{Path: name, Aside: file.AsideName(name, time.Now()), Lost: lost, Err: why}
 	if err := folder.Rename(name, d.Aside); err != nil {
 		d.Aside, d.Err = "", errors.Join(why, err)
 	}
@@ -112,7 +111,7 @@ func (l *Log) restore(e gpu.Event) {
 }
 
 // newest returns the newest file of a folder, by its number; 0: there is none.
-func newest(folder appendfile.Folder) (number uint64, name string, err error) {
+func newest(folder file.Folder) (number uint64, name string, err error) {
 	names, err := folder.Names()
 	for _, each := range names {
 		if n, is := numberOf(each); is && n > number {
@@ -181,7 +180,7 @@ func parseLine(text []byte) (l line, err error) {
 	if text[len(text)-1] != '\n' {
 		return l, errCut
 	}
-	text, _, sound := appendfile.Unseal(text[:len(text)-1])
+	text, _, sound := file.UnsealLine(text[:len(text)-1])
 	if !sound {
 		return l, errors.New("its checksum is wrong")
 	}
@@ -202,7 +201,7 @@ func appendLine(b []byte, e *gpu.Event) ([]byte, error) {
 	if err != nil {
 		return b, err
 	}
-	return append(append(b, appendfile.Seal(text)...), '\n'), nil
+	return append(append(b, file.SealLine(text)...), '\n'), nil
 }
 
 // fileName returns the name of the file with a number.

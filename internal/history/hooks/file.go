@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/file"
 )
 
 const (
@@ -42,11 +42,11 @@ func (l left) empty() bool { return l.Current == nil && len(l.Events) == 0 && l.
 // Recall restores from the file what was not delivered before a restart. Call
 // it before the first Offer. A damaged file it sets aside, and continues without
 // it.
-func (hs *Hooks) Recall() *wholefile.Damage {
+func (hs *Hooks) Recall() *file.Damage {
 	if hs.File == "" {
 		return nil
 	}
-	return wholefile.Load(hs.File, "Events that were not delivered to hooks before the restart are lost.", func(text []byte) error {
+	return file.Load(hs.File, "Events that were not delivered to hooks before the restart are lost.", func(text []byte) error {
 		d, err := parse(text)
 		if err != nil {
 			return err
@@ -132,7 +132,7 @@ func (hs *Hooks) write() error {
 	if err != nil || bytes.Equal(text, hs.written) {
 		return err
 	}
-	if err := wholefile.Write(hs.File, text); err != nil {
+	if err := file.Replace(hs.File, text); err != nil {
 		return err
 	}
 	hs.written = text

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/file"
 )
 
 // refuse is a receiver that is away, for good.
@@ -37,10 +37,10 @@ func (r *receiver) texts() (list []string) {
 // What was not delivered when the daemon stops is delivered after its next
 // start, as it was and in order; then nothing is left of it.
 func TestRestart(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "hooks.json")
+	path := filepath.Join(t.TempDir(), "hooks.json")
 	synctest.Test(t, func(t *testing.T) {
 		away := refuse()
-		b := runFile(t, file, 16, away, Hook{Name: "pager", URL: "http://x/"})
+		b := runFile(t, path, 16, away, Hook{Name: "pager", URL: "http://x/"})
 		for i := range 3 {
 			b.publish(gpu.EventCritical, gpu.Serious, string(rune('a'+i)))
 		}
@@ -50,7 +50,7 @@ func TestRestart(t *testing.T) {
 		first := away.bodies()[0]
 
 		back := &receiver{answer: always(200)}
-		b = runFile(t, file, 16, back, Hook{Name: "pager", URL: "http://x/"})
+		b = runFile(t, path, 16, back, Hook{Name: "pager", URL: "http://x/"})
 		b.publish(gpu.EventCritical, gpu.Serious, "d")
 		synctest.Wait()
 		b.stop()
@@ -60,7 +60,7 @@ func TestRestart(t *testing.T) {
 		if got := back.bodies()[0]; got != first || !strings.Contains(got, fmt.Sprintf(`"id":%d,`, kept[0].ID)) {
 			t.Errorf("it became %s", got)
 		}
-		err := wholefile.Check(file, func(text []byte) error {
+		err := file.Check(path, func(text []byte) error {
 			if string(text) != string(nothing) {
 				t.Errorf("the file holds %s", text)
 			}
@@ -74,9 +74,9 @@ func TestRestart(t *testing.T) {
 
 // A daemon that is killed loses no more than the last second.
 func TestKilled(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "hooks.json")
+	path := filepath.Join(t.TempDir(), "hooks.json")
 	synctest.Test(t, func(t *testing.T) {
-		b := runFile(t, file, 4, refuse(), Hook{Name: "pager", URL: "http://x/"}, Hook{Name: "other", URL: "http://x/", Codes: []gpu.EventCode{gpu.EventExpired}})
+		b := runFile(t, path, 4, refuse(), Hook{Name: "pager", URL: "http://x/"}, Hook{Name: "other", URL: "http://x/", Codes: []gpu.EventCode{gpu.EventExpired}})
 		for i := range 10 {
 			b.publish(gpu.EventCritical, gpu.Serious, string(rune('a'+i)))
 			synctest.Wait()
@@ -84,7 +84,7 @@ func TestKilled(t *testing.T) {
 		time.Sleep(writeAfter + time.Millisecond)
 		synctest.Wait()
 		back := &receiver{answer: always(200)}
-		next := runFile(t, file, 4, back, Hook{Name: "pager", URL: "http://x/"}) // as if the first were not there any more
+		next := runFile(t, path, 4, back, Hook{Name: "pager", URL: "http://x/"}) // as if the first were not there any more
 		synctest.Wait()
 		next.stop()
 		want := []string{"a", "5 events were not sent to this hook, 5 of them warnings or worse: it is too slow, and its queue was full.", "g", "h", "i", "j"}
@@ -96,15 +96,15 @@ func TestKilled(t *testing.T) {
 
 // What is delivered at once is never written.
 func TestNothingIsWrittenWhileAllIsWell(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "hooks.json")
+	path := filepath.Join(t.TempDir(), "hooks.json")
 	synctest.Test(t, func(t *testing.T) {
-		b := runFile(t, file, 16, &receiver{answer: always(200)}, Hook{Name: "pager", URL: "http://x/"})
+		b := runFile(t, path, 16, &receiver{answer: always(200)}, Hook{Name: "pager", URL: "http://x/"})
 		for range 100 {
 			b.publish(gpu.EventCritical, gpu.Serious, "hot")
 			time.Sleep(time.Second)
 		}
 		b.stop()
-		if _, err := os.Stat(file); !os.IsNotExist(err) {
+		if _, err := os.Stat(path); !os.IsNotExist(err) {
 			t.Errorf("there is a file, or %v", err)
 		}
 	})
@@ -112,7 +112,7 @@ func TestNothingIsWrittenWhileAllIsWell(t *testing.T) {
 
 // A disk that refuses is complained of once, and costs no delivery.
 func TestDiskThatRefuses(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "later", "hooks.json")
+	path := filepath.Join(t.TempDir(), "later", "hooks.json")
 	synctest.Test(t, func(t *testing.T) {
 		r := &receiver{answer: func(n int, r *http.Request) (int, http.Header, error) {
 			if strings.HasSuffix(r.URL.Path, "away") {
@@ -120,7 +120,7 @@ func TestDiskThatRefuses(t *testing.T) {
 			}
 			return 200, nil, nil
 		}}
-		b := runFile(t, file, 16, r, Hook{Name: "away", URL: "http://x/away"}, Hook{Name: "there", URL: "http://x/there"})
+		b := runFile(t, path, 16, r, Hook{Name: "away", URL: "http://x/away"}, Hook{Name: "there", URL: "http://x/there"})
 		for range 20 {
 			b.publish(gpu.EventCritical, gpu.Serious, "hot")
 			time.Sleep(5 * time.Second)
@@ -131,12 +131,12 @@ func TestDiskThatRefuses(t *testing.T) {
 			t.Errorf("counted %v, complained %v", b.counts, b.wrong)
 		}
 		b.mu.Unlock()
-		if err := os.Mkdir(filepath.Dir(file), 0o700); err != nil {
+		if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(retryWrite + time.Second)
 		synctest.Wait()
-		text, err := os.ReadFile(file)
+		text, err := os.ReadFile(path)
 		if err != nil || strings.Count(string(text), `"hot"`) != 17 { // the one that is tried, and a full queue
 			t.Errorf("the file holds %s, %v", text, err)
 		}
@@ -149,11 +149,11 @@ func TestDamagedFile(t *testing.T) {
 		"no JSON": "{", "another version": `{"version":2}`, "another shape": `{"version":1,"hooks":[]}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "hooks.json")
-			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			path := filepath.Join(t.TempDir(), "hooks.json")
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			b := runFile(t, file, 16, &receiver{answer: always(200)}, Hook{Name: "pager", URL: "http://x/"})
+			b := runFile(t, path, 16, &receiver{answer: always(200)}, Hook{Name: "pager", URL: "http://x/"})
 			b.stop()
 			if b.damage == nil {
 				t.Fatal("nobody is told")
@@ -168,15 +168,15 @@ func TestDamagedFile(t *testing.T) {
 // A command that was begun is not run again after a restart.
 func TestCommandsAreNotRunAgain(t *testing.T) {
 	dir := t.TempDir()
-	file := filepath.Join(dir, "hooks.json")
+	path := filepath.Join(dir, "hooks.json")
 	hook := Hook{Name: "mail", Command: []string{"sh", "-c", `echo "$BERTH_EVENT_TEXT" >> "$1/got"; [ "$BERTH_EVENT_TEXT" != c ]`, "sh", dir}}
-	b := runFile(t, file, 16, nil, hook)
+	b := runFile(t, path, 16, nil, hook)
 	for _, text := range []string{"a", "b", "c"} {
 		b.publish(gpu.EventCritical, gpu.Serious, text)
 	}
 	b.settle(3)
 	b.stop()
-	b = runFile(t, file, 16, nil, hook)
+	b = runFile(t, path, 16, nil, hook)
 	b.stop()
 	got, err := os.ReadFile(filepath.Join(dir, "got"))
 	if err != nil || string(got) != "a\nb\nc\n" {

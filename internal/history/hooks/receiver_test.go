@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/history/events"
 )
 
@@ -21,7 +21,7 @@ type bench struct {
 	done chan struct{} // gets one for every event that was delivered or given up
 
 	hooks  *Hooks
-	damage *wholefile.Damage // of Recall
+	damage *file.Damage // of Recall
 
 	mu     sync.Mutex
 	told   []gpu.Event
@@ -38,12 +38,12 @@ func run(t *testing.T, size int, transport http.RoundTripper, list ...Hook) *ben
 }
 
 // runFile starts hooks with queues of the given size, which are kept in a file.
-func runFile(t *testing.T, file string, size int, transport http.RoundTripper, list ...Hook) *bench {
+func runFile(t *testing.T, path string, size int, transport http.RoundTripper, list ...Hook) *bench {
 	t.Helper()
 	b := &bench{log: events.New(1024, time.Now()), done: make(chan struct{}, 1024), counts: map[Status]int{}}
 	complete(list)
 	hs := New(Options{
-		Hooks: list, Queue: size, File: file, Call: b.call(transport),
+		Hooks: list, Queue: size, File: path, Call: b.call(transport),
 		Complain: func(err error) {
 			b.mu.Lock()
 			defer b.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/file"
 )
 
 // sizesName is the name of the file in the folder of a store that says how long
@@ -27,7 +27,7 @@ func (s *store) noteSizes() {
 	})
 	text, _ := json.Marshal(sizes) // it can be encoded
 	if err == nil {
-		_ = wholefile.WriteUnsynced(filepath.Join(s.dir, sizesName), text) // the next start notices less
+		_ = file.ReplaceUnsynced(filepath.Join(s.dir, sizesName), text) // the next start notices less
 	}
 }
 
@@ -36,7 +36,7 @@ func (s *store) noteSizes() {
 func (s *store) shortened() (closed bool, err error) {
 	path := filepath.Join(s.dir, sizesName)
 	var sizes map[string]int64
-	if wholefile.Check(path, func(text []byte) error { return json.Unmarshal(text, &sizes) }) != nil {
+	if file.Check(path, func(text []byte) error { return json.Unmarshal(text, &sizes) }) != nil {
 		sizes = nil
 	}
 	if err := os.RemoveAll(path); err != nil { // from now on the files change

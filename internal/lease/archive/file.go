@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/file"
 )
 
 // document is the content of the file. A field may be added under the same
@@ -19,10 +19,10 @@ const version = 1
 
 // Open reads the file at path, or begins one there. A damaged file it sets aside,
 // and begins anew: the past is not worth refusing to start.
-func Open(path string) (*Archive, *wholefile.Damage) {
+func Open(path string) (*Archive, *file.Damage) {
 	a := New()
 	a.path = path
-	return a, wholefile.Load(path, "Leases that have ended are missing from reports.", a.take)
+	return a, file.Load(path, "Leases that have ended are missing from reports.", a.take)
 }
 
 // take takes in the text of a file.
@@ -48,7 +48,7 @@ func (a *Archive) write() error {
 	}
 	text, err := json.Marshal(document{Version: version, Leases: a.All()})
 	if err == nil {
-		err = wholefile.WriteUnsynced(a.path, text)
+		err = file.ReplaceUnsynced(a.path, text)
 	}
 	if err != nil {
 		return fmt.Errorf("write past leases: %w", err)

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/file/appendfile"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
@@ -38,7 +38,7 @@ func TestScopesAreRecorded(t *testing.T) {
 	held := func(scope ...string) *lease.Lease {
 		return &lease.Lease{ID: "claim", Holder: lease.Holder{User: driver.User, UID: driver.UID}, State: lease.Active, Binding: lease.ByName, Scope: scope}
 	}
-	w := newWorld(t, appendfile.Dir(t.TempDir()))
+	w := newWorld(t, file.Dir(t.TempDir()))
 	if err := w.RecordLeases([]lease.Effect{
 		{Kind: lease.Granted, After: held(), By: driver},
 		{Kind: lease.Granted, After: held("poda"), By: driver},

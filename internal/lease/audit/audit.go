@@ -21,7 +21,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/file/appendfile"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/lease/audit/chain"
 )
 
@@ -36,7 +36,7 @@ type Settings struct {
 
 // Options are what a log is made from.
 type Options struct {
-	Folder   appendfile.Folder
+	Folder   file.Folder
 	Settings Settings
 	// Expect names the newest entry that the journal knows.
 	Expect chain.Mark
@@ -49,7 +49,7 @@ type Options struct {
 
 // Log is the audit log. It is safe for concurrent use.
 type Log struct {
-	folder appendfile.Folder
+	folder file.Folder
 	mark   func(chain.Mark)
 	event  func(gpu.Event)
 
@@ -60,13 +60,13 @@ type Log struct {
 
 	mu       sync.Mutex // guards what follows
 	settings Settings
-	file     appendfile.File // nil: it is not open
-	size     int64           // of file
-	first    uint64          // number of its first entry; 0: it has none
-	oldest   uint64          // number of the oldest entry that is kept
-	newest   chain.Mark      // the newest entry, in this file or before
-	expect   chain.Mark      // an entry that must be there when the log is opened
-	doubtful bool            // the disk refused to sync the file, so the next entry goes to another one
+	file     file.Appender // nil: it is not open
+	size     int64         // of file
+	first    uint64        // number of its first entry; 0: it has none
+	oldest   uint64        // number of the oldest entry that is kept
+	newest   chain.Mark    // the newest entry, in this file or before
+	expect   chain.Mark    // an entry that must be there when the log is opened
+	doubtful bool          // the disk refused to sync the file, so the next entry goes to another one
 	ration   ration
 
 	syncing sync.Mutex // held while the disk is waited for, and while a file is closed

@@ -18,7 +18,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/file/appendfile"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/journal/filelog/disktest"
 	"github.com/berth-gpu/berth/internal/lease/audit/chain"
 )
@@ -26,7 +26,7 @@ import (
 // world is a log with what it told others.
 type world struct {
 	t      *testing.T
-	folder appendfile.Folder
+	folder file.Folder
 	mark   chain.Mark // what the journal names
 	events []string
 	*Log
@@ -34,7 +34,7 @@ type world struct {
 
 const small = 900 // bytes of a file: room for a few entries
 
-func newWorld(t *testing.T, folder appendfile.Folder) *world {
+func newWorld(t *testing.T, folder file.Folder) *world {
 	w := &world{t: t, folder: folder}
 	w.reopen()
 	return w
@@ -91,7 +91,7 @@ func (w *world) want(problem string) {
 
 func TestEntriesComeBack(t *testing.T) {
 	dir := t.TempDir()
-	w := newWorld(t, appendfile.Dir(filepath.Join(dir, "audit")))
+	w := newWorld(t, file.Dir(filepath.Join(dir, "audit")))
 	w.want("")
 	if entries, _ := os.ReadDir(dir); len(entries) != 0 {
 		t.Errorf("before the first entry there is %v", entries)
@@ -262,7 +262,7 @@ func TestTamperingWhileItRuns(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			w := newWorld(t, appendfile.Dir(dir))
+			w := newWorld(t, file.Dir(dir))
 			w.records(2)
 			if err := tamper(filepath.Join(dir, chain.CurrentName)); err != nil {
 				t.Fatal(err)
@@ -314,7 +314,7 @@ func TestUnwritableFolder(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w := newWorld(t, appendfile.Dir(path))
+	w := newWorld(t, file.Dir(path))
 	if err := w.Record(act("a")); !errors.Is(err, ErrUnavailable) {
 		t.Fatalf("a file in the place of the folder: %v", err)
 	}

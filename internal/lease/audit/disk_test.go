@@ -5,7 +5,7 @@ import (
 	"io/fs"
 	"slices"
 
-	"github.com/berth-gpu/berth/internal/file/appendfile"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/journal/filelog"
 	"github.com/berth-gpu/berth/internal/file/journal/filelog/disktest"
 )
@@ -16,7 +16,7 @@ type disk struct{ *disktest.Disk }
 func (d disk) Names() ([]string, error)         { return d.List() }
 func (d disk) Read(name string) ([]byte, error) { return d.ReadFile(name) }
 
-func (d disk) Append(name string) (appendfile.File, error) {
+func (d disk) Append(name string) (file.Appender, error) {
 	f, err := d.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		if f, err = d.Create(name); err == nil {
@@ -54,7 +54,7 @@ func (g *grown) Write(b []byte) (int, error) {
 func (g *grown) Size() (int64, error) {
 	text, err := g.disk.ReadFile(g.name)
 	if err != nil || int64(len(text)) != g.size { // the test removed it, or put another one in its place
-		return 0, appendfile.ErrMoved
+		return 0, file.ErrMoved
 	}
 	return g.size, nil
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/file/appendfile"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/lease/audit/chain"
 )
 
@@ -70,7 +70,7 @@ func (l *Log) Page(q Query) (api.AuditLog, error) {
 
 // Verify checks the log in a folder, and looks for the entry that the journal
 // names. The daemon may be writing to it.
-func Verify(folder appendfile.Folder, mark chain.Mark) (api.AuditVerdict, error) {
+func Verify(folder file.Folder, mark chain.Mark) (api.AuditVerdict, error) {
 	for try := 0; ; try++ {
 		v, err := verify(folder, mark)
 		// A file that was rotated meanwhile is missing, or looks so.
@@ -80,7 +80,7 @@ func Verify(folder appendfile.Folder, mark chain.Mark) (api.AuditVerdict, error)
 	}
 }
 
-func verify(folder appendfile.Folder, mark chain.Mark) (api.AuditVerdict, error) {
+func verify(folder file.Folder, mark chain.Mark) (api.AuditVerdict, error) {
 	c := chain.NewChecker(mark)
 	names, err := folder.Names()
 	if err != nil {

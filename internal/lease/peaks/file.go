@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/file"
 )
 
 // document is the content of the file. A field may be added under the same version if a reader
@@ -27,10 +27,10 @@ func New() *Peaks {
 
 // Open reads the file at path, or begins one there. A damaged file it sets aside,
 // and begins anew: a guess is not worth refusing to start.
-func Open(path string) (*Peaks, *wholefile.Damage) {
+func Open(path string) (*Peaks, *file.Damage) {
 	p := New()
 	p.path = path
-	return p, wholefile.Load(path, "What was learned about earlier runs is lost, and berth learns it again.", p.take)
+	return p, file.Load(path, "What was learned about earlier runs is lost, and berth learns it again.", p.take)
 }
 
 // take takes in the text of a file.
@@ -100,7 +100,7 @@ func (p *Peaks) write() error {
 	if err != nil {
 		return fmt.Errorf("write what was learned: %w", err)
 	}
-	if err := wholefile.WriteUnsynced(p.path, text); err != nil {
+	if err := file.ReplaceUnsynced(p.path, text); err != nil {
 		return fmt.Errorf("write what was learned: %w", err)
 	}
 	return nil

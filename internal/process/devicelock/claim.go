@@ -26,7 +26,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -197,7 +197,7 @@ func (c *Claims) claim(uuid string) (*os.File, error) {
 	}
 	text, err := json.Marshal(c.self)
 	if err == nil {
-		err = wholefile.WritePlain(c.path(c.Own, uuid, "holder"), text)
+		err = file.ReplacePlain(c.path(c.Own, uuid, "holder"), text)
 	}
 	if err == nil {
 		err = os.Chmod(c.path(c.Own, uuid, "holder"), 0o644)

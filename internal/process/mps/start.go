@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/berth-gpu/berth/internal/file/wholefile"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/child"
 )
@@ -144,7 +144,7 @@ func (p *Pool) settle(ctx context.Context, d *daemon, pid int, ended <-chan stru
 	}
 	d.id = id
 	line := fmt.Sprintf("%d %d\n", id.PID, id.Start)
-	if err := wholefile.WritePlain(filepath.Join(d.dir, pidFile), []byte(line)); err != nil {
+	if err := file.ReplacePlain(filepath.Join(d.dir, pidFile), []byte(line)); err != nil {
 		return err
 	}
 	if err := p.ready(ctx, d, ended); err != nil {

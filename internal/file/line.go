@@ -1,4 +1,4 @@
-package appendfile
+package file
 
 import (
 	"bytes"
@@ -16,22 +16,20 @@ const (
 	sealSize  = len(sealBegin) + 8 + len(sealEnd)
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// Seal returns an object of JSON, which has members and no newline, with its
+// SealLine returns an object of JSON, which has members and no newline, with its
 // checksum.
-func Seal(object []byte) []byte {
+func SealLine(object []byte) []byte {
 	text := object[:len(object)-1]
 	return fmt.Appendf(bytes.Clone(text), "%s%08x%s", sealBegin, crc32.Checksum(text, castagnoli), sealEnd)
 }
 
-// Unseal returns an object of JSON without its checksum, and whether it had one.
+// UnsealLine returns an object of JSON without its checksum, and whether it had one.
 // An earlier berth wrote lines without. Sound is false if the checksum is wrong.
-func Unseal(line []byte) (object []byte, sealed, sound bool) {
+func UnsealLine(line []byte) (object []byte, sealed, sound bool) {
 	at := len(line) - sealSize
 	if at < 0 || !bytes.HasPrefix(line[at:], []byte(sealBegin)) || !bytes.HasSuffix(line, []byte(sealEnd)) {
 		return line, false, true
 	}
 	object = append(bytes.Clone(line[:at]), '}')
-	return object, true, bytes.Equal(line, Seal(object))
+	return object, true, bytes.Equal(line, SealLine(object))
 }

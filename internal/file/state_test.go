@@ -1,4 +1,4 @@
-package wholefile
+package file
 
 import (
 	"bytes"
@@ -29,7 +29,7 @@ func TestLoad(t *testing.T) {
 		t.Errorf("without a file it said %v and was called %d times", d, got.calls)
 	}
 	for _, text := range []string{"", "{}", "first\nsecond\n", "# a comment\n"} {
-		if err := Write(path, []byte(text)); err != nil {
+		if err := Replace(path, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
 		if d := Load(path, "", got.take); d != nil || string(got.text) != text {
@@ -93,7 +93,7 @@ func TestDamagedFilesAreKept(t *testing.T) {
 			t.Run(name+instead, func(t *testing.T) {
 				dir := t.TempDir()
 				path := filepath.Join(dir, "file")
-				if err := errors.Join(Write(path, []byte("{}")), spoil(path)); err != nil {
+				if err := errors.Join(Replace(path, []byte("{}")), spoil(path)); err != nil {
 					t.Fatal(err)
 				}
 				before, _ := read(path)

@@ -1,10 +1,4 @@
-// Package ownfile reads the files that decide what a daemon does: its
-// configuration, rules, tokens, certificates and keys.
-//
-// It refuses a file that somebody other than root or the daemon's user can
-// change, whatever is in it, because such a file is a way to run commands as
-// the daemon.
-package ownfile
+package file
 
 import (
 	"errors"
@@ -22,17 +16,15 @@ import (
 // a file, or put another one in its place.
 var ErrOthers = errors.New("others can change it")
 
-var errIrregular = errors.New("it is not a regular file")
-
-// File is a file that only root and the daemon's user can change.
-type File struct {
+// Trusted is a file that only root and the daemon's user can change.
+type Trusted struct {
 	Text []byte
 	path string
 	mode uint32
 }
 
-// Read reads a regular file. It opens the file once, and judges and reads what it
-// opened. Read refuses
+// ReadTrusted reads a regular file. It opens the file once, and judges and reads
+// what it opened. ReadTrusted refuses
 //
 //   - a file, a symbolic link on the way, or a folder of one of them that belongs
 //     to neither root nor the daemon's user;
@@ -46,13 +38,13 @@ type File struct {
 // link that leads further down: the folder of a ConfigMap in a pod has the mode
 // 0777 and links to a folder with the files, and a link that somebody else puts
 // there is theirs.
-func Read(path string, warn func(string)) (*File, error) {
+func ReadTrusted(path string, warn func(string)) (*Trusted, error) {
 	return reader{uint32(os.Geteuid()), warn}.read(path)
 }
 
-// ReadSecret reads a file as Read does, and refuses it as File.CheckSecret does.
+// ReadSecret reads a file as ReadTrusted does, and refuses it as CheckSecret does.
 func ReadSecret(path string, warn func(string)) ([]byte, error) {
-	f, err := Read(path, warn)
+	f, err := ReadTrusted(path, warn)
 	if err == nil {
 		err = f.CheckSecret()
 	}
@@ -64,7 +56,7 @@ func ReadSecret(path string, warn func(string)) ([]byte, error) {
 
 // CheckSecret returns an error for a file with a secret that everybody can read,
 // or a group can write to.
-func (f *File) CheckSecret() error {
+func (f *Trusted) CheckSecret() error {
 	if f.mode&0o026 == 0 {
 		return nil
 	}
@@ -82,7 +74,7 @@ const maxLinks = 40
 
 // read walks to a file, one name at a time, so that every check is about what the
 // next step uses.
-func (r reader) read(path string) (*File, error) {
+func (r reader) read(path string) (*Trusted, error) {
 	fault := func(err error) error { return &fs.PathError{Op: "open", Path: path, Err: err} }
 	here := ""
 	if filepath.IsAbs(path) {
@@ -169,7 +161,7 @@ func (r reader) follow(folder, link int, here, name string) (string, error) {
 }
 
 // open reads a file in a folder, if nobody else can change or replace it.
-func (r reader) open(folder int, here, name string) (*File, error) {
+func (r reader) open(folder int, here, name string) (*Trusted, error) {
 	path := filepath.Join(here, name)
 	fault := func(err error) error { return &fs.PathError{Op: "open", Path: path, Err: err} }
 	fd, err := unix.Openat(folder, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0) // a pipe would wait for a writer
@@ -195,7 +187,7 @@ func (r reader) open(folder int, here, name string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &File{Text: text, path: path, mode: file.Mode}, nil
+	return &Trusted{Text: text, path: path, mode: file.Mode}, nil
 }
 
 // check refuses a file or a folder that others can write to.

@@ -1,4 +1,4 @@
-package appendfile
+package file
 
 import (
 	"errors"
@@ -61,7 +61,7 @@ func TestModes(t *testing.T) {
 		mask         int
 		folder, file os.FileMode
 	}{
-		{Private, 0, 0o700, 0o600},
+		{PrivateDir, 0, 0o700, 0o600},
 		{Dir, 0, 0o750, 0o640},
 		{Dir, 0o077, 0o750, 0o640},
 	} {

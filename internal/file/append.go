@@ -1,8 +1,4 @@
-// Package appendfile is the disk of a log that only grows: a folder with files
-// that are appended to, each line with one write.
-//
-// Dir is a real folder; tests have one that fails.
-package appendfile
+package file
 
 import (
 	"errors"
@@ -21,14 +17,14 @@ type Folder interface {
 	Read(name string) ([]byte, error)
 	// Append opens a file to append to it. It makes the file, and the folder, if
 	// they are not there.
-	Append(name string) (File, error)
+	Append(name string) (Appender, error)
 	// Rename gives a file another name, which no file has.
 	Rename(from, to string) error
 	Remove(name string) error
 }
 
-// File is a file that is open to append to.
-type File interface {
+// Appender is a file that is open to append to.
+type Appender interface {
 	// Write appends with one write. It returns an error if it did not write all.
 	Write(b []byte) (int, error)
 	// Size returns how long the file is, or an error if its name does not lead to
@@ -43,8 +39,8 @@ type File interface {
 // its group may read it.
 func Dir(path string) Folder { return dir{path, 0o750, 0o640} }
 
-// Private returns a folder of the operating system that is for its owner alone.
-func Private(path string) Folder { return dir{path, 0o700, 0o600} }
+// PrivateDir returns a folder of the operating system that is for its owner alone.
+func PrivateDir(path string) Folder { return dir{path, 0o700, 0o600} }
 
 // ErrMoved is the error of a file whose name leads to something else.
 var ErrMoved = errors.New("the file was removed or replaced while it was open")
@@ -75,7 +71,7 @@ func (d dir) Names() ([]string, error) {
 
 func (d dir) Read(name string) ([]byte, error) { return os.ReadFile(d.path(name)) }
 
-func (d dir) Append(name string) (File, error) {
+func (d dir) Append(name string) (Appender, error) {
 	if err := d.make(); err != nil {
 		return nil, err
 	}
@@ -87,7 +83,7 @@ func (d dir) Append(name string) (File, error) {
 	if err := settle(f, d.fileMode); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return &file{f, d.path(name)}, d.sync()
+	return &appender{f, d.path(name)}, d.sync()
 }
 
 // make makes the folder with its mode, whatever the mask of the process is.
@@ -110,7 +106,7 @@ func settle(f *os.File, mode fs.FileMode) error {
 		return err
 	}
 	if !info.Mode().IsRegular() {
-		return &fs.PathError{Op: "append to", Path: f.Name(), Err: errors.New("it is not a regular file")}
+		return &fs.PathError{Op: "append to", Path: f.Name(), Err: errIrregular}
 	}
 	if info.Mode().Perm() == mode {
 		return nil
@@ -139,12 +135,12 @@ func (d dir) sync() error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-type file struct {
+type appender struct {
 	*os.File
 	path string
 }
 
-func (f *file) Size() (int64, error) {
+func (f *appender) Size() (int64, error) {
 	ours, err := f.Stat()
 	if err != nil {
 		return 0, err
@@ -157,7 +153,7 @@ func (f *file) Size() (int64, error) {
 }
 
 // Sync skips the times of the file, which nobody needs after a crash.
-func (f *file) Sync() error {
+func (f *appender) Sync() error {
 	for {
 		if err := unix.Fdatasync(int(f.Fd())); err != unix.EINTR {
 			return err

@@ -12,7 +12,7 @@ import (
 
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/file/ownfile"
+	"github.com/berth-gpu/berth/internal/file"
 )
 
 // decisive makes a place with every file that decides what its daemon does, and
@@ -66,7 +66,7 @@ func TestStartRefusesWhatOthersCanChange(t *testing.T) {
 	}
 	for what, path := range files {
 		undo := openToOthers(t, path)
-		if err := startOnce(t, p); !errors.Is(err, ownfile.ErrOthers) || !strings.Contains(err.Error(), "run chmod go-w "+path) {
+		if err := startOnce(t, p); !errors.Is(err, file.ErrOthers) || !strings.Contains(err.Error(), "run chmod go-w "+path) {
 			t.Errorf("%s: the daemon ended with %v", what, err)
 		}
 		undo()
@@ -164,7 +164,7 @@ func TestRootRefusesTheFileOfAGroup(t *testing.T) {
 	if err := errors.Join(os.Chown(p.file, 0, 65534), os.Chmod(p.file, 0o660)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.load(); !errors.Is(err, ownfile.ErrOthers) || !strings.Contains(err.Error(), "group 65534 can write") {
+	if _, err := p.load(); !errors.Is(err, file.ErrOthers) || !strings.Contains(err.Error(), "group 65534 can write") {
 		t.Errorf("root's daemon read the file of a group: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package wholefile
+package file
 
 import (
 	"bytes"
@@ -26,8 +26,6 @@ const mark = "# berth "
 
 // largest is the most bytes of a state file that are read.
 const largest = 64 << 20
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // seal returns the first line of the state file with a name and a text.
 func seal(name string, text []byte) []byte {
@@ -129,7 +127,7 @@ func SetAside(path, lost string, instead []byte, why error) *Damage {
 		d.Aside, d.Err = "", errors.Join(why, err)
 	}
 	if instead != nil {
-		if err := Write(path, instead); err != nil {
+		if err := Replace(path, instead); err != nil {
 			d.Err = errors.Join(d.Err, err)
 		}
 	}
@@ -167,7 +165,7 @@ func read(path string) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, errors.New("it is not a regular file")
+		return nil, errIrregular
 	}
 	if info.Size() > largest {
 		return nil, fmt.Errorf("it is larger than %d MiB", largest>>20)

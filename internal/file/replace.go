@@ -1,18 +1,4 @@
-// Package wholefile replaces small files as a whole, in a folder that belongs
-// to the daemon alone: after a crash a file is the old one or the new one,
-// never half of either.
-//
-// State files carry a checksum. Load reads one, and keeps a damaged one under
-// another name, so that the daemon can start without it and tell.
-//
-// The new text is written to a temporary file beside the target, whose name is
-// that of the target with ".new" added. A writer that is killed leaves at most
-// that one file, and the next write replaces it. Two writers of one target must
-// take turns.
-//
-// Save is for files of users, which may be anywhere: it takes no name that
-// somebody could foresee.
-package wholefile
+package file
 
 import (
 	"errors"
@@ -23,19 +9,22 @@ import (
 	"strings"
 )
 
+// suffix is added to the name of a file for the temporary one beside it, to which
+// the new text is written. A writer that is killed leaves at most that one, and
+// the next write replaces it. Only one writer at a time may replace a file.
 const suffix = ".new"
 
-// Write replaces the state file at path by one with this text, which only its
+// Replace replaces the state file at path by one with this text, which only its
 // owner can read. It returns when the disk has it.
-func Write(path string, text []byte) error { return replace(path, sealed(path, text), true) }
+func Replace(path string, text []byte) error { return replace(path, sealed(path, text), true) }
 
-// WriteUnsynced does the same as Write and does not wait for the disk. After a
+// ReplaceUnsynced does the same as Replace and does not wait for the disk. After a
 // power loss the file may be empty, for texts that are not worth the wait.
-func WriteUnsynced(path string, text []byte) error { return replace(path, sealed(path, text), false) }
+func ReplaceUnsynced(path string, text []byte) error { return replace(path, sealed(path, text), false) }
 
-// WritePlain replaces a file that is no state file and has no checksum, and does
+// ReplacePlain replaces a file that is no state file and has no checksum, and does
 // not wait for the disk.
-func WritePlain(path string, text []byte) error { return replace(path, text, false) }
+func ReplacePlain(path string, text []byte) error { return replace(path, text, false) }
 
 func replace(path string, text []byte, durable bool) error {
 	dir, err := os.OpenRoot(filepath.Dir(path))

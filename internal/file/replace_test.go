@@ -1,4 +1,4 @@
-package wholefile
+package file
 
 import (
 	"errors"
@@ -38,8 +38,8 @@ func check(t *testing.T, path, want string) {
 	}
 }
 
-func TestWrite(t *testing.T) {
-	for name, write := range map[string]func(string, []byte) error{"synced": Write, "unsynced": WriteUnsynced} {
+func TestReplace(t *testing.T) {
+	for name, write := range map[string]func(string, []byte) error{"synced": Replace, "unsynced": ReplaceUnsynced} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			path := filepath.Join(dir, "file")
@@ -58,7 +58,7 @@ func TestWrite(t *testing.T) {
 
 // What a killed writer left under the temporary name is replaced, and neither
 // followed, waited for nor written through.
-func TestWriteOverWhatIsLeft(t *testing.T) {
+func TestReplaceWhatIsLeft(t *testing.T) {
 	for name, leave := range map[string]func(temp, other string) error{
 		"a file that others can read": func(temp, _ string) error { return os.WriteFile(temp, []byte("half of something long"), 0o644) },
 		"a link":                      func(temp, other string) error { return os.Symlink(other, temp) },
@@ -68,13 +68,13 @@ func TestWriteOverWhatIsLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			path, other := filepath.Join(dir, "file"), filepath.Join(t.TempDir(), "other")
-			if err := Write(other, []byte("untouched")); err != nil {
+			if err := Replace(other, []byte("untouched")); err != nil {
 				t.Fatal(err)
 			}
 			if err := leave(path+suffix, other); err != nil {
 				t.Fatal(err)
 			}
-			if err := Write(path, []byte("new")); err != nil {
+			if err := Replace(path, []byte("new")); err != nil {
 				t.Fatal(err)
 			}
 			check(t, path, "new")
@@ -87,19 +87,19 @@ func TestWriteOverWhatIsLeft(t *testing.T) {
 }
 
 // A write that fails leaves the old file, and nothing beside it.
-func TestWriteThatFails(t *testing.T) {
+func TestReplaceThatFails(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "folder")
 	if err := os.MkdirAll(filepath.Join(path, "full"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := Write(path, []byte("new")); err == nil {
+	if err := Replace(path, []byte("new")); err == nil {
 		t.Error("a folder was replaced by a file")
 	}
 	if got := names(t, dir); !slices.Equal(got, []string{"folder"}) {
 		t.Errorf("the folder holds %v", got)
 	}
-	if err := Write(filepath.Join(dir, "missing", "file"), nil); !errors.Is(err, fs.ErrNotExist) {
+	if err := Replace(filepath.Join(dir, "missing", "file"), nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without a folder it said %v", err)
 	}
 }
