@@ -36,7 +36,6 @@ import (
 	"github.com/berth-gpu/berth/internal/door/peercred"
 	"github.com/berth-gpu/berth/internal/door/promexport"
 	"github.com/berth-gpu/berth/internal/door/sessions"
-	"github.com/berth-gpu/berth/internal/door/tries"
 	"github.com/berth-gpu/berth/internal/enforce/checkup"
 	"github.com/berth-gpu/berth/internal/enforce/idle"
 	"github.com/berth-gpu/berth/internal/enforce/pacer"
@@ -129,8 +128,8 @@ type Daemon struct {
 	marked   audit.Marked
 	labels   *promexport.Names
 	tokens   *tokens.Tokens
-	sessions *sessions.Keeper
-	tries    *tries.Keeper // failed tries to show a token
+	sessions *sessions.Sessions
+	tries    *sessions.Tries // failed tries to show a token
 
 	operations *throughput.Counter
 	watchdog   *watchdog.Watchdog
@@ -197,7 +196,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Limits: d.limits.Load,
 		Hooks:  slices.Sorted(maps.Keys(c.Hooks)),
 
-		TokenFailures: tries.Reasons(),
+		TokenFailures: sessions.TryReasons(),
 
 		Drained: func(on gpu.Device) bool { _, drained := d.drains.Drained(on); return drained },
 
@@ -209,7 +208,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Version: o.Version,
 	})
 	d.kernel, d.doorstep = peercred.New(process.Proc()), exporter.TurnedAway
-	d.tries = tries.New(o.Log, exporter.TokenFailed)
+	d.tries = sessions.NewTries(o.Log, exporter.TokenFailed)
 	d.publish = d.publisher(ctx, exporter)
 	publish := d.publish
 	d.openEvents(o, host, exporter)

@@ -19,7 +19,6 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/door/sessions"
-	"github.com/berth-gpu/berth/internal/door/tries"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process"
@@ -32,8 +31,8 @@ type Keeper struct {
 	Names     Names                // of users; nil: their numbers
 	Rules     func() *access.Rules // which role a caller has, now
 	Tokens    *tokens.Tokens
-	Sessions  *sessions.Keeper // nil: there are none
-	Tries     *tries.Keeper    // failed tries to show a token, or to sign in
+	Sessions  *sessions.Sessions // nil: there are none
+	Tries     *sessions.Tries    // failed tries to show a token, or to sign in
 
 	// Named reports whether the certificate of the daemon is for a host; nil: it is for
 	// none.

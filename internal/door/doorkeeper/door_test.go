@@ -17,7 +17,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/desk/tokens"
-	"github.com/berth-gpu/berth/internal/door/tries"
+	"github.com/berth-gpu/berth/internal/door/sessions"
 )
 
 // A stream ends when its token expires.
@@ -28,7 +28,7 @@ func TestExpiryEndsAStream(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		keeper := Keeper{Tokens: k, Tries: tries.New(slog.New(slog.DiscardHandler), func(string) {})}
+		keeper := Keeper{Tokens: k, Tries: sessions.NewTries(slog.New(slog.DiscardHandler), func(string) {})}
 		begun := time.Now()
 		h := keeper.ForSocket(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			<-r.Context().Done()
@@ -53,7 +53,7 @@ func TestTriesAreSlowed(t *testing.T) {
 		}
 		k.SetDaemon("hush")
 		log := &bytes.Buffer{}
-		keeper := Keeper{Tokens: k, Tries: tries.New(slog.New(slog.NewTextHandler(log, nil)), func(string) {})}
+		keeper := Keeper{Tokens: k, Tries: sessions.NewTries(slog.New(slog.NewTextHandler(log, nil)), func(string) {})}
 		h := keeper.ForTCP(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 		try := func(secret, from string) (status int, took time.Duration) {
 			r := httptest.NewRequest("GET", "/api/leases", nil)
@@ -63,15 +63,15 @@ func TestTriesAreSlowed(t *testing.T) {
 			h.ServeHTTP(w, r)
 			return w.Code, time.Since(begun)
 		}
-		delay := tries.FirstDelay
+		delay := sessions.FirstDelay
 		for range 8 {
-			if status, took := try("wrong", "192.0.2.1"); status != http.StatusUnauthorized || took != min(delay, tries.MostDelay) {
+			if status, took := try("wrong", "192.0.2.1"); status != http.StatusUnauthorized || took != min(delay, sessions.MostDelay) {
 				t.Errorf("%d after %v, want %v", status, took, delay)
 			}
 			delay *= 2
 		}
 		var all sync.WaitGroup
-		for range tries.MostHeld {
+		for range sessions.MostHeld {
 			all.Go(func() { _, _ = try("wrong", "2001:db8::1") })
 		}
 		synctest.Wait()
@@ -91,7 +91,7 @@ func TestTriesAreSlowed(t *testing.T) {
 		}
 		all.Wait()
 		time.Sleep(2 * time.Minute)
-		if status, took := try("wrong", "192.0.2.1"); status != http.StatusUnauthorized || took != tries.FirstDelay {
+		if status, took := try("wrong", "192.0.2.1"); status != http.StatusUnauthorized || took != sessions.FirstDelay {
 			t.Errorf("after a while: %d after %v", status, took)
 		}
 		if !strings.Contains(log.String(), "from=192.0.2.1 reason=unknown more_since_the_last_line=7") {
@@ -99,14 +99,14 @@ func TestTriesAreSlowed(t *testing.T) {
 		}
 		// However many addresses there are, few are told apart, and few lines are logged.
 		before := strings.Count(log.String(), "\n")
-		for i := range 3 * tries.MostTriers {
+		for i := range 3 * sessions.MostTriers {
 			all.Go(func() { _, _ = try("wrong", "10.0."+string(rune('0'+i%10))+"."+string(rune('0'+i/10%10))) })
 		}
 		all.Wait()
-		if n, held := keeper.Tries.Len(); n > tries.MostTriers+1 || held != 0 {
+		if n, held := keeper.Tries.Len(); n > sessions.MostTriers+1 || held != 0 {
 			t.Errorf("%d callers are told apart, %d answers are held", n, held)
 		}
-		if n := strings.Count(log.String(), "\n") - before; n > tries.MostLines {
+		if n := strings.Count(log.String(), "\n") - before; n > sessions.MostLines {
 			t.Errorf("%d lines", n)
 		}
 	})
@@ -119,7 +119,7 @@ func TestShownTokensAreRemembered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := Keeper{Tokens: k, Tries: tries.New(slog.New(slog.DiscardHandler), func(string) {})}
+	d := Keeper{Tokens: k, Tries: sessions.NewTries(slog.New(slog.DiscardHandler), func(string) {})}
 	c, now := &Caller{door: access.Socket}, time.Now()
 	first, err := d.check(c, []string{"Bearer " + secret}, now)
 	if err != nil {
@@ -150,7 +150,7 @@ func FuzzAuthorization(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	d := Keeper{Tokens: k, Tries: tries.New(slog.New(slog.DiscardHandler), func(string) {})}
+	d := Keeper{Tokens: k, Tries: sessions.NewTries(slog.New(slog.DiscardHandler), func(string) {})}
 	for _, seed := range []string{"", "Bearer", "Bearer ", "Bearer " + secret, "bearer " + secret, "Bearer  " + secret, "Basic YTpi", secret, "Bearer " + secret + "\x00", "Bearer \xff", "BEARER x y", strings.Repeat("Bearer ", 3000)} {
 		f.Add(seed)
 	}
@@ -206,7 +206,7 @@ func TestAccessOverTCP(t *testing.T) {
 			for k, v := range test.headers {
 				r.Header.Set(k, v)
 			}
-			keeper := Keeper{Tokens: tokens.New(), Tries: tries.New(slog.New(slog.DiscardHandler), func(string) {})}
+			keeper := Keeper{Tokens: tokens.New(), Tries: sessions.NewTries(slog.New(slog.DiscardHandler), func(string) {})}
 			keeper.Tokens.SetDaemon(test.token)
 			from := "127.0.0.1"
 			if test.from != "" {

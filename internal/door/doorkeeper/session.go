@@ -187,7 +187,7 @@ func (s *sessionShown) stands(now time.Time) bool {
 
 // until returns a context that also ends with the session, and with it the streams
 // and the waiting requests of its owner. A stream does not keep a session alive.
-func (s *sessionShown) until(ctx context.Context, k *sessions.Keeper) (context.Context, func()) {
+func (s *sessionShown) until(ctx context.Context, in *sessions.Sessions) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	ended := context.AfterFunc(s.Standing, func() { cancel(sessions.ErrEnded) })
 	var mu sync.Mutex // the timer may run before it is stored
@@ -196,7 +196,7 @@ func (s *sessionShown) until(ctx context.Context, k *sessions.Keeper) (context.C
 	over = func() {
 		mu.Lock()
 		defer mu.Unlock()
-		now, err := k.Find(s.ID, time.Now()) // others may have used it meanwhile
+		now, err := in.Find(s.ID, time.Now()) // others may have used it meanwhile
 		if err != nil {
 			cancel(sessions.ErrEnded)
 			return

@@ -17,7 +17,6 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/door/sessions"
-	"github.com/berth-gpu/berth/internal/door/tries"
 )
 
 const daemonUser, ada, eve, olga = 0, 1000, 1001, 1002
@@ -53,7 +52,7 @@ func (w *world) from(door access.Door, uid access.UID, at string) *Caller {
 func newWorld() *world {
 	w := &world{place: access.Here}
 	w.giveRoles(map[int]access.Given{ada: {Name: "ada", Role: access.Operator}})
-	w.Keeper = Keeper{Kernel: w, Rules: w.rules.Load, Tokens: tokens.New(), Sessions: sessions.New(), Tries: tries.New(slog.New(slog.DiscardHandler), func(string) {})}
+	w.Keeper = Keeper{Kernel: w, Rules: w.rules.Load, Tokens: tokens.New(), Sessions: sessions.New(), Tries: sessions.NewTries(slog.New(slog.DiscardHandler), func(string) {})}
 	w.h = w.ForTCP(w)
 	return w
 }
@@ -269,18 +268,18 @@ func TestGuessesAreSlowed(t *testing.T) {
 		}
 		synctest.Wait()
 		many := 0
-		for range 100 - tries.MostHeld {
+		for range 100 - sessions.MostHeld {
 			if <-refused == "too_many_tries" {
 				many++
 			}
 		}
-		if many != 100-tries.MostHeld {
+		if many != 100-sessions.MostHeld {
 			t.Errorf("%d were refused at once", many)
 		}
 		if _, err := w.SignIn(t.Context(), w.over(access.TCP, ada), w.link(t, ada), "", agree); err != nil {
 			t.Errorf("another user has to wait: %v", err)
 		}
-		for range tries.MostHeld {
+		for range sessions.MostHeld {
 			<-refused
 		}
 	})

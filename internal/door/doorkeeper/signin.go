@@ -11,7 +11,6 @@ import (
 	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/door/sessions"
-	"github.com/berth-gpu/berth/internal/door/tries"
 )
 
 // Link returns the code of a link with which the caller can sign in on the page, and
@@ -109,13 +108,13 @@ func (d Keeper) slowed(ctx context.Context, c *Caller, err error) *api.Problem {
 	if errors.Is(err, errNobody) {
 		return problems.New(http.StatusForbidden, "caller_not_known", "The daemon cannot tell which user of this machine the connection belongs to, so it binds no session to it. Load the page again.")
 	}
-	reason, refusal := tries.Unknown, problems.New(http.StatusUnauthorized, "link_not_valid",
+	reason, refusal := sessions.TokenUnknown, problems.New(http.StatusUnauthorized, "link_not_valid",
 		"This link was used before, is older than a minute, or is another user's. Make a new one with berth open. Nothing was changed.")
 	switch {
 	case errors.Is(err, tokens.ErrExpired):
-		reason, refusal = tries.Expired, problems.New(http.StatusUnauthorized, "token_expired", "The token has expired. An administrator makes another one with berth token create.")
+		reason, refusal = sessions.TokenExpired, problems.New(http.StatusUnauthorized, "token_expired", "The token has expired. An administrator makes another one with berth token create.")
 	case errors.Is(err, tokens.ErrRevoked):
-		reason, refusal = tries.Revoked, problems.New(http.StatusUnauthorized, "token_revoked", "The token was revoked. An administrator makes another one with berth token create.")
+		reason, refusal = sessions.TokenRevoked, problems.New(http.StatusUnauthorized, "token_revoked", "The token was revoked. An administrator makes another one with berth token create.")
 	case errors.Is(err, tokens.ErrUnknown), errors.Is(err, errMalformed):
 		refusal = problems.New(http.StatusUnauthorized, "unauthorized", "The daemon does not know this token. An administrator makes one with berth token create.")
 	}

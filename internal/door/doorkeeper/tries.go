@@ -11,7 +11,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/door/problems"
-	"github.com/berth-gpu/berth/internal/door/tries"
+	"github.com/berth-gpu/berth/internal/door/sessions"
 )
 
 // errMalformed refuses an Authorization header that holds no token.
@@ -40,14 +40,14 @@ func keyOf(c *Caller) string {
 
 // refuseTry answers a try that failed, after a delay.
 func (d Keeper) refuseTry(w http.ResponseWriter, r *http.Request, c *Caller, err error, answer refusing) {
-	reason, refusal := tries.Unknown, (*api.Problem)(nil)
+	reason, refusal := sessions.TokenUnknown, (*api.Problem)(nil)
 	switch {
 	case errors.Is(err, errMalformed):
-		reason = tries.Malformed
+		reason = sessions.TokenMalformed
 	case errors.Is(err, tokens.ErrExpired):
-		reason = tries.Expired
+		reason = sessions.TokenExpired
 	case errors.Is(err, tokens.ErrRevoked):
-		reason = tries.Revoked
+		reason = sessions.TokenRevoked
 	}
 	who, delay := d.Tries.Fail(keyOf(c), reason, time.Now())
 	if who == nil {
@@ -58,11 +58,11 @@ func (d Keeper) refuseTry(w http.ResponseWriter, r *http.Request, c *Caller, err
 	pause(r.Context(), delay)
 	d.Tries.LetGo(who)
 	switch reason {
-	case tries.Expired:
+	case sessions.TokenExpired:
 		refusal = Unauthorized(w, "token_expired", "The token has expired")
-	case tries.Revoked:
+	case sessions.TokenRevoked:
 		refusal = Unauthorized(w, "token_revoked", "The token was revoked")
-	case tries.Malformed:
+	case sessions.TokenMalformed:
 		refusal = Unauthorized(w, "unauthorized", "The header Authorization holds no token")
 	default:
 		refusal = Unauthorized(w, "unauthorized", "The daemon does not know this token")

@@ -26,7 +26,6 @@ import (
 	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 	"github.com/berth-gpu/berth/internal/door/peercred"
 	"github.com/berth-gpu/berth/internal/door/sessions"
-	"github.com/berth-gpu/berth/internal/door/tries"
 	"github.com/berth-gpu/berth/internal/door/wire"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
@@ -58,7 +57,7 @@ func gates(t *testing.T, rules *access.Rules) *gate {
 		return copied
 	}
 	g.logged = func() (text string) { locked(func() { text = log.String() }); return text }
-	failed := tries.New(slog.New(slog.NewTextHandler(writer(func(b []byte) { locked(func() { log.Write(b) }) }), nil)),
+	failed := sessions.NewTries(slog.New(slog.NewTextHandler(writer(func(b []byte) { locked(func() { log.Write(b) }) }), nil)),
 		func(reason string) { locked(func() { counts[reason]++ }) })
 	kernel := peercred.New(process.Proc())
 	all := func() *access.Rules { return rules }
@@ -249,7 +248,7 @@ func TestBadTokens(t *testing.T) {
 	if got := g.counted(); len(got) != 4 || got["unknown"] != want["unknown"] || got["expired"] != want["expired"] || got["revoked"] != want["revoked"] || got["malformed"] != want["malformed"] {
 		t.Errorf("counted %v, want %v", got, want)
 	}
-	if lines := strings.Count(g.logged(), "\n"); lines == 0 || lines > tries.MostLines || strings.Contains(g.logged(), good) || strings.Contains(g.logged(), expired) {
+	if lines := strings.Count(g.logged(), "\n"); lines == 0 || lines > sessions.MostLines || strings.Contains(g.logged(), good) || strings.Contains(g.logged(), expired) {
 		t.Errorf("%d lines are in the log: %s", lines, g.logged())
 	}
 }

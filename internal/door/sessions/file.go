@@ -39,18 +39,18 @@ const version = 1
 
 // Open reads the file at path, or begins one there. A damaged file it sets aside,
 // and begins without sessions.
-func Open(path string, now time.Time) (*Keeper, *file.Damage) {
-	k := New()
-	k.path = path
+func Open(path string, now time.Time) (*Sessions, *file.Damage) {
+	s := New()
+	s.path = path
 	damage := file.Load(path, "Everybody has to sign in again.", func(text []byte) error {
 		all, err := parse(text)
 		if err == nil {
-			k.byHash = all
-			k.prune(now)
+			s.byHash = all
+			s.prune(now)
 		}
 		return err
 	})
-	return k, damage
+	return s, damage
 }
 
 // parse reads the content of the file.
@@ -110,39 +110,39 @@ func (s *stored) entry() (*entry, error) {
 }
 
 // save writes the file and waits for the disk.
-func (k *Keeper) save() error {
-	if k.path == "" {
+func (s *Sessions) save() error {
+	if s.path == "" {
 		return nil
 	}
-	k.writing.Lock()
-	defer k.writing.Unlock()
-	text, err := k.encode()
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	text, err := s.encode()
 	if err == nil {
-		err = file.Replace(k.path, text)
+		err = file.Replace(s.path, text)
 	}
 	if err != nil {
-		k.unwritten.Store(true)
+		s.unwritten.Store(true)
 		return fmt.Errorf("write the sessions: %w", err)
 	}
 	return nil
 }
 
 // encode returns the content of the file.
-func (k *Keeper) encode() ([]byte, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.used = false
-	k.unwritten.Store(false)
+func (s *Sessions) encode() ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.used = false
+	s.unwritten.Store(false)
 	d := document{Version: version, Sessions: []stored{}}
-	for _, e := range k.byHash {
-		s := stored{
+	for _, e := range s.byHash {
+		kept := stored{
 			ID: e.ID, SHA256: hex.EncodeToString(e.hash[:]), Groups: e.Groups, Here: e.Place == access.Here,
 			Token: e.Token, Proof: e.Proof, Begun: e.Begun, Used: e.Used,
 		}
 		if uid, known := e.UID.Get(); known {
-			s.UID = gpu.Some(uid)
+			kept.UID = gpu.Some(uid)
 		}
-		d.Sessions = append(d.Sessions, s)
+		d.Sessions = append(d.Sessions, kept)
 	}
 	slices.SortFunc(d.Sessions, func(a, b stored) int { return cmp.Or(a.Begun.Compare(b.Begun), cmp.Compare(a.ID, b.ID)) })
 	return json.MarshalIndent(d, "", "  ")
@@ -155,7 +155,7 @@ const (
 )
 
 // Run writes sessions down until ctx ends.
-func (k *Keeper) Run(ctx context.Context) error {
+func (s *Sessions) Run(ctx context.Context) error {
 	tick := time.NewTicker(usedAfter)
 	defer tick.Stop()
 	soon := time.NewTimer(changedAfter)
@@ -164,20 +164,20 @@ func (k *Keeper) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			if !k.unsaved() {
+			if !s.unsaved() {
 				return nil
 			}
-			return k.save()
-		case <-k.changed:
+			return s.save()
+		case <-s.changed:
 			soon.Reset(changedAfter)
 			continue
 		case <-soon.C:
 		case <-tick.C:
-			if !k.unsaved() {
+			if !s.unsaved() {
 				continue
 			}
 		}
-		if err := k.save(); err != nil {
+		if err := s.save(); err != nil {
 			soon.Reset(usedAfter) // it tries again
 		}
 	}
@@ -185,8 +185,8 @@ func (k *Keeper) Run(ctx context.Context) error {
 
 // unsaved reports whether a session began, ended or was used since the file was
 // written.
-func (k *Keeper) unsaved() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.used || k.unwritten.Load()
+func (s *Sessions) unsaved() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.used || s.unwritten.Load()
 }

@@ -1,12 +1,14 @@
-// Package sessions keeps who is signed in on the page.
+// Package sessions keeps who is signed in on the page, and slows down who guesses.
 //
-// A session is a secret of 256 random bits in a cookie; the keeper stores only
-// its SHA-256, so a copy of its file lets nobody in. It knows who made a
-// session and not what that person may do: the doorkeeper finds that out again
-// for every request, so a role that is taken away is gone at once.
+// A session is a secret of 256 random bits in a cookie; Sessions stores only its
+// SHA-256, so a copy of its file lets nobody in. It knows who made a session and
+// not what that person may do: the doorkeeper finds that out again for every
+// request, so a role that is taken away is gone at once.
 //
 // A code is the secret in a link for signing in. It works once, within a minute,
 // and is kept in memory alone.
+//
+// Tries delays the answers to wrong tokens and codes.
 package sessions
 
 import (
@@ -54,7 +56,7 @@ var (
 // ErrMissing means that there is no session with this id.
 var ErrMissing = errors.New("there is no session with this id")
 
-// ErrFull means that there are as many sessions or codes as the keeper keeps.
+// ErrFull means that there are as many sessions or codes as are kept.
 var ErrFull = fmt.Errorf("there are %d sessions of all users, which is the most: end one, or wait until some are over", Most)
 
 // Owner is who made a session.
@@ -108,7 +110,7 @@ type hash [sha256.Size]byte
 
 func hashOf(secret string) hash { return sha256.Sum256([]byte(secret)) }
 
-// entry is a session that the keeper accepts.
+// entry is a session that stands.
 type entry struct {
 	Session
 	hash hash
@@ -130,8 +132,8 @@ type code struct {
 	ends time.Time
 }
 
-// Keeper keeps sessions and codes. Use New or Open to make one.
-type Keeper struct {
+// Sessions keeps sessions and codes. Use New or Open to make one.
+type Sessions struct {
 	path    string        // empty: it is kept in no file
 	changed chan struct{} // has room for one: sessions that the file does not have
 
@@ -145,45 +147,45 @@ type Keeper struct {
 	unwritten atomic.Bool // sessions began or ended, and the file does not say so
 }
 
-// New returns a keeper without sessions that is kept in no file.
-func New() *Keeper {
-	return &Keeper{byHash: map[hash]*entry{}, changed: make(chan struct{}, 1)}
+// New returns Sessions that has none yet and is kept in no file.
+func New() *Sessions {
+	return &Sessions{byHash: map[hash]*entry{}, changed: make(chan struct{}, 1)}
 }
 
 // Issue returns a code for an owner.
-func (k *Keeper) Issue(o Owner, now time.Time) (secret string, ends time.Time, err error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.codes = slices.DeleteFunc(k.codes, func(c code) bool { return !now.Before(c.ends) })
+func (s *Sessions) Issue(o Owner, now time.Time) (secret string, ends time.Time, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.codes = slices.DeleteFunc(s.codes, func(c code) bool { return !now.Before(c.ends) })
 	of := 0
-	for i := len(k.codes) - 1; i >= 0; i-- {
-		if !k.codes[i].same(&o) {
+	for i := len(s.codes) - 1; i >= 0; i-- {
+		if !s.codes[i].same(&o) {
 			continue
 		}
 		if of++; of >= mostCodesOfOne {
-			k.codes = slices.Delete(k.codes, i, i+1)
+			s.codes = slices.Delete(s.codes, i, i+1)
 		}
 	}
-	if len(k.codes) >= mostCodes {
+	if len(s.codes) >= mostCodes {
 		return "", time.Time{}, ErrFull
 	}
 	secret, ends = random(), now.Add(CodeLife)
-	k.codes = append(k.codes, code{o, hashOf(secret), ends})
+	s.codes = append(s.codes, code{o, hashOf(secret), ends})
 	return secret, ends, nil
 }
 
 // Redeem returns who a code was made for. Nobody can use it again, also if the
 // caller of Redeem then refuses to let the bearer in.
-func (k *Keeper) Redeem(secret string, now time.Time) (Owner, error) {
+func (s *Sessions) Redeem(secret string, now time.Time) (Owner, error) {
 	h := hashOf(secret)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	at := slices.IndexFunc(k.codes, func(c code) bool { return c.hash == h })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := slices.IndexFunc(s.codes, func(c code) bool { return c.hash == h })
 	if at < 0 {
 		return Owner{}, ErrNoCode
 	}
-	found := k.codes[at]
-	k.codes = slices.Delete(k.codes, at, at+1)
+	found := s.codes[at]
+	s.codes = slices.Delete(s.codes, at, at+1)
 	if !now.Before(found.ends) {
 		return Owner{}, ErrNoCode
 	}
@@ -193,34 +195,34 @@ func (k *Keeper) Redeem(secret string, now time.Time) (Owner, error) {
 // Begin begins a session and returns its secret. It calls confirm, which may refuse
 // it, before the session stands. The file has it a moment later: a daemon that is
 // killed in between forgets the session, and the person signs in again.
-func (k *Keeper) Begin(o Owner, now time.Time, confirm func(Session) error) (secret string, s Session, err error) {
+func (s *Sessions) Begin(o Owner, now time.Time, confirm func(Session) error) (secret string, begun Session, err error) {
 	secret = random()
 	now = now.UTC().Truncate(time.Second)
-	s = Session{ID: newID(), Owner: o, Begun: now, Used: now}
-	k.mu.Lock()
-	k.prune(now)
-	full := len(k.byHash) >= Most && k.oldest(&o) == nil
-	k.mu.Unlock()
+	begun = Session{ID: newID(), Owner: o, Begun: now, Used: now}
+	s.mu.Lock()
+	s.prune(now)
+	full := len(s.byHash) >= Most && s.oldest(&o) == nil
+	s.mu.Unlock()
 	if full {
 		return "", Session{}, ErrFull
 	}
-	if err := confirm(s); err != nil {
+	if err := confirm(begun); err != nil {
 		return "", Session{}, err
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if of := k.count(&o); of >= MostOfOne || len(k.byHash) >= Most {
-		if last := k.oldest(&o); last != nil {
-			k.remove(last)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if of := s.count(&o); of >= MostOfOne || len(s.byHash) >= Most {
+		if last := s.oldest(&o); last != nil {
+			s.remove(last)
 		}
 	}
-	if len(k.byHash) >= Most {
+	if len(s.byHash) >= Most {
 		return "", Session{}, ErrFull
 	}
-	e := newEntry(s, hashOf(secret))
-	k.byHash[e.hash] = e
-	k.tell()
-	return secret, s, nil
+	e := newEntry(begun, hashOf(secret))
+	s.byHash[e.hash] = e
+	s.tell()
+	return secret, begun, nil
 }
 
 // Shown is a session whose secret was shown.
@@ -231,30 +233,30 @@ type Shown struct {
 
 // Check returns the session with a secret, and notes that it is used. The error is
 // ErrUnknown or ErrEnded.
-func (k *Keeper) Check(secret string, now time.Time) (Shown, error) {
+func (s *Sessions) Check(secret string, now time.Time) (Shown, error) {
 	h := hashOf(secret)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	e := k.byHash[h]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.byHash[h]
 	if e == nil {
 		return Shown{}, ErrUnknown
 	}
 	if !now.Before(e.Until()) {
-		k.remove(e)
-		k.tell()
+		s.remove(e)
+		s.tell()
 		return Shown{}, ErrEnded
 	}
 	if minute := now.UTC().Truncate(time.Minute); minute.After(e.Used) {
-		e.Used, k.used = minute, true
+		e.Used, s.used = minute, true
 	}
 	return Shown{Session: e.Session, Standing: e.standing}, nil
 }
 
 // Find returns the session with an id.
-func (k *Keeper) Find(id string, now time.Time) (Session, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, e := range k.byHash {
+func (s *Sessions) Find(id string, now time.Time) (Session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.byHash {
 		if e.ID == id && now.Before(e.Until()) {
 			return e.Session, nil
 		}
@@ -263,12 +265,12 @@ func (k *Keeper) Find(id string, now time.Time) (Session, error) {
 }
 
 // List returns every session, the oldest first.
-func (k *Keeper) List(now time.Time) []Session {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.prune(now)
-	list := make([]Session, 0, len(k.byHash))
-	for _, e := range k.byHash {
+func (s *Sessions) List(now time.Time) []Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.prune(now)
+	list := make([]Session, 0, len(s.byHash))
+	for _, e := range s.byHash {
 		list = append(list, e.Session)
 	}
 	slices.SortFunc(list, func(a, b Session) int { return cmp.Or(a.Begun.Compare(b.Begun), cmp.Compare(a.ID, b.ID)) })
@@ -278,47 +280,47 @@ func (k *Keeper) List(now time.Time) []Session {
 // End ends a session at once: the context of its requests ends. It returns when the
 // disk has that. If the disk does not take it, the session is worthless until the
 // daemon starts again.
-func (k *Keeper) End(id string) (Session, error) {
-	k.mu.Lock()
+func (s *Sessions) End(id string) (Session, error) {
+	s.mu.Lock()
 	var found *entry
-	for _, e := range k.byHash {
+	for _, e := range s.byHash {
 		if e.ID == id {
 			found = e
 		}
 	}
 	if found != nil {
-		k.remove(found)
+		s.remove(found)
 	}
-	k.mu.Unlock()
+	s.mu.Unlock()
 	if found == nil {
 		return Session{}, fmt.Errorf("session %s: %w", id, ErrMissing)
 	}
-	if err := k.save(); err != nil {
-		k.tell() // it tries again
+	if err := s.save(); err != nil {
+		s.tell() // it tries again
 		return found.Session, fmt.Errorf("the session %s is refused from now on, but the daemon could not write that down and accepts it again after a restart: %w", id, err)
 	}
 	return found.Session, nil
 }
 
 // remove takes a session out. The caller holds mu.
-func (k *Keeper) remove(e *entry) {
-	delete(k.byHash, e.hash)
+func (s *Sessions) remove(e *entry) {
+	delete(s.byHash, e.hash)
 	e.end(ErrEnded)
 }
 
 // prune takes out the sessions that are over. The caller holds mu.
-func (k *Keeper) prune(now time.Time) {
-	for _, e := range k.byHash {
+func (s *Sessions) prune(now time.Time) {
+	for _, e := range s.byHash {
 		if !now.Before(e.Until()) {
-			k.remove(e)
-			k.tell()
+			s.remove(e)
+			s.tell()
 		}
 	}
 }
 
 // count returns how many sessions an owner has. The caller holds mu.
-func (k *Keeper) count(o *Owner) (n int) {
-	for _, e := range k.byHash {
+func (s *Sessions) count(o *Owner) (n int) {
+	for _, e := range s.byHash {
 		if e.same(o) {
 			n++
 		}
@@ -328,8 +330,8 @@ func (k *Keeper) count(o *Owner) (n int) {
 
 // oldest returns the session of an owner that was unused for the longest time; nil:
 // there is none. The caller holds mu.
-func (k *Keeper) oldest(o *Owner) (last *entry) {
-	for _, e := range k.byHash {
+func (s *Sessions) oldest(o *Owner) (last *entry) {
+	for _, e := range s.byHash {
 		if e.same(o) && (last == nil || cmp.Or(e.Used.Compare(last.Used), e.Begun.Compare(last.Begun), cmp.Compare(e.ID, last.ID)) < 0) {
 			last = e
 		}
@@ -338,10 +340,10 @@ func (k *Keeper) oldest(o *Owner) (last *entry) {
 }
 
 // tell lets Run know that the file is old.
-func (k *Keeper) tell() {
-	k.unwritten.Store(true)
+func (s *Sessions) tell() {
+	s.unwritten.Store(true)
 	select {
-	case k.changed <- struct{}{}:
+	case s.changed <- struct{}{}:
 	default:
 	}
 }

@@ -26,7 +26,7 @@ var (
 func yes(Session) error { return nil }
 
 // begin begins a session that must begin.
-func begin(t *testing.T, k *Keeper, o Owner, now time.Time) (string, Session) {
+func begin(t *testing.T, k *Sessions, o Owner, now time.Time) (string, Session) {
 	t.Helper()
 	secret, s, err := k.Begin(o, now, yes)
 	if err != nil {

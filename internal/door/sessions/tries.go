@@ -1,5 +1,4 @@
-// Package tries slows down, counts and logs failed tries to show a token.
-package tries
+package sessions
 
 import (
 	"context"
@@ -11,14 +10,14 @@ import (
 
 // The reasons for which a try fails, as the metric names them.
 const (
-	Malformed = "malformed"
-	Unknown   = "unknown"
-	Expired   = "expired"
-	Revoked   = "revoked"
+	TokenMalformed = "malformed"
+	TokenUnknown   = "unknown"
+	TokenExpired   = "expired"
+	TokenRevoked   = "revoked"
 )
 
-// Reasons lists the reasons for which a try to show a token fails.
-func Reasons() []string { return []string{Malformed, Unknown, Expired, Revoked} }
+// TryReasons lists the reasons for which a try to show a token fails.
+func TryReasons() []string { return []string{TokenMalformed, TokenUnknown, TokenExpired, TokenRevoked} }
 
 // How failed tries are slowed down.
 const (
@@ -36,9 +35,9 @@ const (
 	MostLines = 20
 )
 
-// Keeper slows down, counts and logs failed tries to show a token. A try that fails
-// delays its own answer alone: it takes no turn of anybody.
-type Keeper struct {
+// Tries slows down, counts and logs failed tries to show a token. A try that fails
+// delays its own answer alone, and nobody else's.
+type Tries struct {
 	count func(reason string)
 	log   *slog.Logger
 
@@ -58,14 +57,14 @@ type Trier struct {
 	more   int       // tries since then
 }
 
-// New returns a counter that calls count for every failed try.
-func New(log *slog.Logger, count func(reason string)) *Keeper {
-	return &Keeper{count: count, log: log, by: map[string]*Trier{}}
+// NewTries returns a Tries that calls count for every failed try.
+func NewTries(log *slog.Logger, count func(reason string)) *Tries {
+	return &Tries{count: count, log: log, by: map[string]*Trier{}}
 }
 
 // Fail notes a failed try and returns how long its answer is delayed. It returns
 // nil if too many answers are delayed already.
-func (t *Keeper) Fail(key, reason string, now time.Time) (who *Trier, delay time.Duration) {
+func (t *Tries) Fail(key, reason string, now time.Time) (who *Trier, delay time.Duration) {
 	t.count(reason)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -84,7 +83,7 @@ func (t *Keeper) Fail(key, reason string, now time.Time) (who *Trier, delay time
 }
 
 // LetGo notes that an answer is no longer delayed.
-func (t *Keeper) LetGo(who *Trier) {
+func (t *Tries) LetGo(who *Trier) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.held--
@@ -93,7 +92,7 @@ func (t *Keeper) LetGo(who *Trier) {
 
 // Crowded reports whether so many tries of a caller fail that another one would be
 // refused at once.
-func (t *Keeper) Crowded(key string) bool {
+func (t *Tries) Crowded(key string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	who := t.by[key]
@@ -104,7 +103,7 @@ func (t *Keeper) Crowded(key string) bool {
 const everybodyElse = "others"
 
 // trier returns the entry of a caller. The caller holds mu.
-func (t *Keeper) trier(key string, now time.Time) *Trier {
+func (t *Tries) trier(key string, now time.Time) *Trier {
 	if who := t.by[key]; who != nil {
 		return who
 	}
@@ -123,7 +122,7 @@ func (t *Keeper) trier(key string, now time.Time) *Trier {
 
 // tell logs a failed try: of each caller the first one in a minute, with the number
 // of those before it that were not logged. The caller holds mu.
-func (t *Keeper) tell(who *Trier, key, reason string, now time.Time) {
+func (t *Tries) tell(who *Trier, key, reason string, now time.Time) {
 	if now.Sub(t.minute) >= time.Minute {
 		t.minute, t.lines = now, 0
 	}
@@ -137,14 +136,14 @@ func (t *Keeper) tell(who *Trier, key, reason string, now time.Time) {
 }
 
 // Forget forgets every caller whose tries failed.
-func (t *Keeper) Forget() {
+func (t *Tries) Forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	clear(t.by)
 }
 
 // Len returns how many callers are told apart, and how many answers are delayed.
-func (t *Keeper) Len() (callers, held int) {
+func (t *Tries) Len() (callers, held int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.by), t.held
