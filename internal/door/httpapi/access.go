@@ -5,13 +5,14 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // mayUse refuses a caller who may not use a route.
 func mayUse(pattern string, who access.Actor) *api.Problem {
 	if err := access.May(who, verbs[pattern], access.Object{}); err != nil {
-		return problem(http.StatusForbidden, "not_allowed", "%s.", words.UpperFirst(err.Error()))
+		return problems.New(http.StatusForbidden, "not_allowed", "%s.", words.UpperFirst(err.Error()))
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/history/alert"
 	"github.com/berth-gpu/berth/internal/text/term"
 )
@@ -88,9 +89,9 @@ func (s *server) unacknowledge(ctx context.Context, in *alertName) (*answer[api.
 func alertChanged(see sight, a *alert.State, err error) (*answer[api.Alert], error) {
 	switch {
 	case errors.Is(err, alert.ErrUnknown):
-		return nil, problem(http.StatusNotFound, "unknown_alert", "No alert with this fingerprint is pending or fires. GET /api/alerts lists those that are.")
+		return nil, problems.New(http.StatusNotFound, "unknown_alert", "No alert with this fingerprint is pending or fires. GET /api/alerts lists those that are.")
 	case errors.Is(err, alert.ErrNotAcknowledged):
-		return nil, problem(http.StatusConflict, "not_acknowledged", "Nobody has acknowledged this alert.")
+		return nil, problems.New(http.StatusConflict, "not_acknowledged", "Nobody has acknowledged this alert.")
 	case err != nil:
 		return nil, problemOf(err)
 	}

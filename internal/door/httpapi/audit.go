@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/lease/audit"
 )
 
@@ -41,7 +42,7 @@ func (s *server) audit(_ context.Context, in *auditQuery) (*listed[api.AuditLog]
 	after, _ := strconv.ParseUint(in.After, 10, 64) // the framework has checked it
 	page, err := s.Audit.Page(audit.Query{Since: since, User: in.User, What: in.What, Limit: in.Limit, After: after, Oldest: in.After != ""})
 	if err != nil {
-		return nil, problem(http.StatusServiceUnavailable, "audit_unreadable", "The audit log cannot be read: %v. Look at the folder audit in the state folder of the daemon.", err)
+		return nil, problems.New(http.StatusServiceUnavailable, "audit_unreadable", "The audit log cannot be read: %v. Look at the folder audit in the state folder of the daemon.", err)
 	}
 	out := &listed[api.AuditLog]{Body: page}
 	if page.Next != 0 {
@@ -53,7 +54,7 @@ func (s *server) audit(_ context.Context, in *auditQuery) (*listed[api.AuditLog]
 // Refuse answers a request with a problem, and writes the refusal down.
 func (s *server) Refuse(w http.ResponseWriter, r *http.Request, p *api.Problem) {
 	s.Refused(r, p)
-	writeProblem(w, p)
+	problems.Write(w, p)
 }
 
 // Refused writes down that something was refused to a caller.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/batch/runs"
+	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
@@ -54,11 +55,11 @@ func (s *server) reportBatch(ctx context.Context, in *batchReport) (*answer[api.
 	taken, err := s.Batches.Report(b, who.Actor)
 	switch {
 	case errors.Is(err, runs.ErrID):
-		return nil, problem(http.StatusUnprocessableEntity, "invalid_request", "The id in the body must be the id in the path, and have only printable characters.")
+		return nil, problems.New(http.StatusUnprocessableEntity, "invalid_request", "The id in the body must be the id in the path, and have only printable characters.")
 	case errors.Is(err, runs.ErrShare):
-		return nil, problem(http.StatusTooManyRequests, "too_many_batches", "You have as many listed batches as one user may have. This batch runs, but the daemon does not list or count it until another one ends. You can ignore this.")
+		return nil, problems.New(http.StatusTooManyRequests, "too_many_batches", "You have as many listed batches as one user may have. This batch runs, but the daemon does not list or count it until another one ends. You can ignore this.")
 	case errors.Is(err, runs.ErrTooMany):
-		return nil, problem(http.StatusServiceUnavailable, "too_many_batches", "Too many batches report at the same time. The batch itself is not affected.")
+		return nil, problems.New(http.StatusServiceUnavailable, "too_many_batches", "Too many batches report at the same time. The batch itself is not affected.")
 	case err != nil:
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/door/problems"
 )
 
 //go:embed docs.html
@@ -66,7 +67,7 @@ func registerDaemon(s *server) {
 
 func (s *server) ready(context.Context, *struct{}) (*answer[api.Ready], error) {
 	if err := s.Ready(); err != nil {
-		return nil, problem(http.StatusServiceUnavailable, "not_ready", "%v", err)
+		return nil, problems.New(http.StatusServiceUnavailable, "not_ready", "%v", err)
 	}
 	text := "ready"
 	if s.Contained != "" {

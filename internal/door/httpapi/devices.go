@@ -11,6 +11,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/desk"
+	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 )
 
@@ -199,7 +200,7 @@ func moment(text string, now time.Time) (time.Time, error) {
 	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
 		return now.Add(-ago), nil
 	}
-	p := problem(http.StatusUnprocessableEntity, "invalid_request", "since is neither a time nor a duration.")
+	p := problems.New(http.StatusUnprocessableEntity, "invalid_request", "since is neither a time nor a duration.")
 	p.Fields = []api.FieldProblem{{Field: "since", Detail: "write 2026-01-31T12:00:00Z, or 5m for the last five minutes"}}
 	return time.Time{}, p
 }
@@ -215,7 +216,7 @@ func (s *server) trend(_ context.Context, in *trendQuery) (*answer[api.Trend], e
 		return nil, err
 	}
 	if math.IsNaN(in.Minutes) { // passes the checks of minimum and maximum
-		return nil, problem(http.StatusUnprocessableEntity, "invalid_request", "minutes must be a number from 0.1 to 1440.")
+		return nil, problems.New(http.StatusUnprocessableEntity, "invalid_request", "minutes must be a number from 0.1 to 1440.")
 	}
 	return ok(s.Desk.Trend(r, in.Minutes, time.Now()))
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/history/events"
 	"github.com/berth-gpu/berth/internal/lease/turns"
 )
@@ -68,7 +69,7 @@ func severalParam(name, description string) *huma.Param {
 func (s *server) events(w http.ResponseWriter, r *http.Request) {
 	q, refused := s.eventQuery(r)
 	if refused != nil {
-		writeProblem(w, refused)
+		problems.Write(w, refused)
 		return
 	}
 	var mine *turns.Queue // of the user; nil: an administrator, who need not wait
@@ -76,7 +77,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 		limits := limitsOf(r.Context())
 		line, leave := s.turns.Follow(turns.LineOf(who), limits)
 		if line == nil {
-			writeProblem(w, tooManyStreams(limits))
+			problems.Write(w, tooManyStreams(limits))
 			return
 		}
 		defer leave()
@@ -196,7 +197,7 @@ type eventQuery struct {
 // them.
 func (s *server) eventQuery(r *http.Request) (q eventQuery, refused *api.Problem) {
 	wrong := func(format string, args ...any) (eventQuery, *api.Problem) {
-		return eventQuery{}, problem(http.StatusUnprocessableEntity, "invalid_request", format, args...)
+		return eventQuery{}, problems.New(http.StatusUnprocessableEntity, "invalid_request", format, args...)
 	}
 	query := r.URL.Query()
 	for name, values := range query {

@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/history/hooks"
 	"github.com/berth-gpu/berth/internal/lease"
 )
@@ -80,5 +81,5 @@ func (s *server) testHook(ctx context.Context, in *hookQuery) (*answer[api.HookT
 		}
 		return ok(api.HookTest{Hook: in.Name, Kind: hookKind(&r.Hook), HookDelivery: deliveryOf(&attempt)})
 	}
-	return nil, problem(http.StatusNotFound, "unknown_hook", "The configuration has no hook with this name. GET /api/hooks lists them.")
+	return nil, problems.New(http.StatusNotFound, "unknown_hook", "The configuration has no hook with this name. GET /api/hooks lists them.")
 }

@@ -30,7 +30,6 @@ import (
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/device/park"
 	"github.com/berth-gpu/berth/internal/device/sim"
-	"github.com/berth-gpu/berth/internal/door/apitext"
 	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/door/promapi"
@@ -151,7 +150,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	seen := &refusalSeen{ResponseWriter: w}
 	d.server.ServeHTTP(seen, r)
 	if _, pattern := d.route(r); pattern != "" && seen.status >= 400 && seen.status < 500 {
-		if op := apitext.Operation(d.api.OpenAPI(), pattern); op.Responses[strconv.Itoa(seen.status)] == nil {
+		if op := operation(d.api.OpenAPI(), pattern); op.Responses[strconv.Itoa(seen.status)] == nil {
 			d.t.Errorf("%s answers %d, and /openapi.json does not say so", pattern, seen.status)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/desk"
-	"github.com/berth-gpu/berth/internal/door/apitext"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/placement"
 )
@@ -48,9 +47,9 @@ func registerLeases(s *server) {
 	huma.Register(s.api, op("explain-waiting", http.MethodGet, "/api/leases/{id}/explain", "What a waiting request waits for"), s.explainWaiting)
 	huma.Register(s.api, op("adopt", http.MethodPost, "/api/leases/adopt", "Put a process that already runs under a lease"), s.adopt)
 	huma.Register(s.api, op("explain", http.MethodPost, "/api/leases/explain", "Say whether a request would be granted and what is in its way, without making it"), s.explain)
-	apitext.LimitNames(s.api.OpenAPI(), lease.MaxIDLength)
-	apitext.AnswerStanding(s.api.OpenAPI(), "POST /api/gpu/memory/allocate", "POST /api/leases")
-	apitext.ListPolicies(s.api.OpenAPI(), placement.PolicyNames())
+	limitNames(s.api.OpenAPI(), lease.MaxIDLength)
+	answerStanding(s.api.OpenAPI(), "POST /api/gpu/memory/allocate", "POST /api/leases")
+	listPolicies(s.api.OpenAPI(), placement.PolicyNames())
 }
 
 func (s *server) allocate(ctx context.Context, in *body[api.Allocate]) (*allocated, error) {

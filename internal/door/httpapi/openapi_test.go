@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/door/apitext"
 	"github.com/berth-gpu/berth/internal/door/problems"
 )
 
@@ -83,7 +82,7 @@ func TestAnswersHaveTheirDocumentedShape(t *testing.T) {
 func TestRawBodiesAreDocumented(t *testing.T) {
 	d := open(t, "")
 	for route, want := range map[string]string{"PUT /api/gpu/config": "GPUChange", "POST /api/plans": "PlanRequest", "POST /api/plans/run": "PlanRun"} {
-		schema := apitext.Operation(d.api.OpenAPI(), route).RequestBody.Content["application/json"].Schema
+		schema := operation(d.api.OpenAPI(), route).RequestBody.Content["application/json"].Schema
 		if schema.Ref != "#/components/schemas/"+want {
 			t.Errorf("%s is documented as %+v", route, schema)
 		}

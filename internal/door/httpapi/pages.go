@@ -13,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/door/problems"
 )
 
 // mostListed is how many entries an answer lists at most.
@@ -90,7 +91,7 @@ func (p *Page) resume(list string, into any) (bool, error) {
 }
 
 func wrongCursor(detail string) *api.Problem {
-	p := problem(http.StatusUnprocessableEntity, "invalid_request", "The list cannot go on from there.")
+	p := problems.New(http.StatusUnprocessableEntity, "invalid_request", "The list cannot go on from there.")
 	p.Fields = []api.FieldProblem{{Field: "after", Detail: detail}}
 	return p
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/batch/pipeline"
+	"github.com/berth-gpu/berth/internal/door/problems"
 )
 
 // maxPlanBody has room for the largest file with what an interpreter says about
@@ -74,7 +75,7 @@ func (b *planBody) request() (api.PlanRequest, error) {
 	case "application/yaml", "application/x-yaml", "text/yaml":
 		return api.PlanRequest{Text: string(b.RawBody)}, nil
 	}
-	return api.PlanRequest{}, problem(http.StatusUnsupportedMediaType, "unsupported_media_type",
+	return api.PlanRequest{}, problems.New(http.StatusUnsupportedMediaType, "unsupported_media_type",
 		"The body must be JSON (Content-Type: application/json) or a pipeline file (application/yaml).")
 }
 
@@ -88,7 +89,7 @@ func strictly(text []byte, into any) error {
 		err = errors.New("there is text after the object")
 	}
 	if err != nil {
-		return problem(http.StatusBadRequest, "malformed_body", "The body does not have the form that this path takes: %v. /openapi.json describes it.", err)
+		return problems.New(http.StatusBadRequest, "malformed_body", "The body does not have the form that this path takes: %v. /openapi.json describes it.", err)
 	}
 	return nil
 }
@@ -117,7 +118,7 @@ func (s *server) runPlan(ctx context.Context, in *planBody) (*answer[api.PlanRun
 // a newer daemon.
 func (b *planBody) run() (asked api.PlanRun, err error) {
 	if media, _, _ := mime.ParseMediaType(b.ContentType); media != "application/json" {
-		return asked, problem(http.StatusUnsupportedMediaType, "unsupported_media_type", "The body must be JSON: send Content-Type: application/json.")
+		return asked, problems.New(http.StatusUnsupportedMediaType, "unsupported_media_type", "The body must be JSON: send Content-Type: application/json.")
 	}
 	body := struct {
 		*api.PlanRun
@@ -128,7 +129,7 @@ func (b *planBody) run() (asked api.PlanRun, err error) {
 	}
 	if len(body.Plan) > 0 {
 		if err := json.Unmarshal(body.Plan, &asked.Plan); err != nil {
-			return asked, problem(http.StatusBadRequest, "malformed_body", "The plan is not an answer of POST /api/plans: %v.", err)
+			return asked, problems.New(http.StatusBadRequest, "malformed_body", "The plan is not an answer of POST /api/plans: %v.", err)
 		}
 	}
 	return asked, nil

@@ -8,18 +8,11 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/desk"
-	"github.com/berth-gpu/berth/internal/door/apitext"
 	"github.com/berth-gpu/berth/internal/door/problems"
 )
 
 // maxBody is the largest request body, in bytes: far more than a request needs.
 const maxBody = 1 << 20
-
-// problem returns a problem document. This package makes every refusal with it, so
-// that each has a code and a sentence.
-func problem(status int, code, format string, args ...any) *api.Problem {
-	return problems.New(status, code, format, args...)
-}
 
 // statuses has the HTTP status of each kind of refusal.
 var statuses = map[desk.Kind]int{
@@ -40,7 +33,7 @@ func problemOf(err error) *api.Problem {
 		return p
 	}
 	r := desk.Refused(err)
-	p := problem(statuses[r.Kind], r.Code, "%s", r.Detail)
+	p := problems.New(statuses[r.Kind], r.Code, "%s", r.Detail)
 	p.Fields, p.Extra = r.Fields, r.Extra
 	return p
 }
@@ -66,8 +59,6 @@ func asID(err error) error {
 	return err
 }
 
-func writeProblem(w http.ResponseWriter, p *api.Problem) { problems.Write(w, p) }
-
 // asProblem converts an error of the framework to a problem. It is a response
 // transformer, because the only other way is a process-wide variable.
 func asProblem(_ huma.Context, _ string, v any) (any, error) {
@@ -75,8 +66,8 @@ func asProblem(_ huma.Context, _ string, v any) (any, error) {
 	if !ok {
 		return v, nil
 	}
-	code, sentence, fields := apitext.InWords(model)
-	p := problem(model.Status, code, "%s", sentence)
+	code, sentence, fields := inWords(model)
+	p := problems.New(model.Status, code, "%s", sentence)
 	p.Fields = fields
 	return p, nil
 }
@@ -90,9 +81,9 @@ func notServed(mux *http.ServeMux, w http.ResponseWriter, r *http.Request, answe
 	case http.StatusMethodNotAllowed:
 		allow := seen.header.Get("Allow")
 		w.Header().Set("Allow", allow)
-		writeProblem(w, problem(seen.status, "method_not_allowed", "%s does not take %s; it takes %s.", r.URL.Path, r.Method, allow))
+		problems.Write(w, problems.New(seen.status, "method_not_allowed", "%s does not take %s; it takes %s.", r.URL.Path, r.Method, allow))
 	case http.StatusNotFound:
-		writeProblem(w, problem(seen.status, "unknown_path", "There is nothing at %s. /openapi.json lists every path, and /docs is for people.", r.URL.Path))
+		problems.Write(w, problems.New(seen.status, "unknown_path", "There is nothing at %s. /openapi.json lists every path, and /docs is for people.", r.URL.Path))
 	default:
 		mux.ServeHTTP(w, r)
 	}

@@ -21,8 +21,8 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/batch/runs"
 	"github.com/berth-gpu/berth/internal/desk"
-	"github.com/berth-gpu/berth/internal/door/apitext"
 	"github.com/berth-gpu/berth/internal/door/doorkeeper"
+	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/door/sessions"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/history/alert"
@@ -135,7 +135,7 @@ func build(k Keepers) *server {
 	config.DocsPath, config.SchemasPath, config.OpenAPIPath, config.CreateHooks = "", "", "", nil
 	config.Transformers = []huma.Transformer{asProblem, s.noteRefusal}
 	config.RejectUnknownQueryParameters = true
-	apitext.NameOptionals(config.Components.Schemas)
+	nameOptionals(config.Components.Schemas)
 	s.api = humago.New(recorder{s}, config)
 
 	registerDevices(s)
@@ -162,7 +162,7 @@ func build(k Keepers) *server {
 	registerAccess(s)
 	registerSessions(s)
 	registerGuests(s)
-	apitext.Describe(s.api.OpenAPI(), verbs, schemaOf[api.Problem](s.api))
+	describe(s.api.OpenAPI(), verbs, schemaOf[api.Problem](s.api))
 	return s
 }
 
@@ -191,14 +191,14 @@ func (s *server) recover(w http.ResponseWriter, r *http.Request) {
 	case http.ErrAbortHandler:
 		panic(cause)
 	default:
-		writeProblem(w, s.mistake(cause, "method", r.Method, "path", r.URL.Path))
+		problems.Write(w, s.mistake(cause, "method", r.Method, "path", r.URL.Path))
 	}
 }
 
 // mistake logs a panic and returns the problem for its caller.
 func (s *server) mistake(cause any, where ...any) *api.Problem {
 	s.Log.Error("a request failed inside the daemon", append(where, "cause", cause, "stack", string(debug.Stack()))...)
-	return problem(http.StatusInternalServerError, "internal", "This is a bug in berth, not a mistake in the request. The log of the daemon has the details; please report it.")
+	return problems.New(http.StatusInternalServerError, "internal", "This is a bug in berth, not a mistake in the request. The log of the daemon has the details; please report it.")
 }
 
 // recorder records every route before it adds it to the multiplexer, so that a

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/door/doorkeeper"
+	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/door/sessions"
 	"github.com/berth-gpu/berth/internal/lease/audit"
 	"github.com/berth-gpu/berth/internal/lease/audit/chain"
@@ -74,7 +75,7 @@ func (s entrance) signOut(ctx context.Context, _ *struct{}) (*withCookie, error)
 	c := doorkeeper.Of(ctx)
 	own := c.Session()
 	if own == nil {
-		return nil, problem(http.StatusNotFound, "no_session", "This request was made with no session, so there is none to end.")
+		return nil, problems.New(http.StatusNotFound, "no_session", "This request was made with no session, so there is none to end.")
 	}
 	ended, err := s.end(c, own)
 	if err != nil {
@@ -91,7 +92,7 @@ func (s entrance) endSession(ctx context.Context, in *sessionNamed) (*answer[api
 	c := doorkeeper.Of(ctx)
 	found, err := s.Door.Sessions.Find(in.ID, time.Now())
 	if err != nil || !s.seesSession(c, &found) { // what others have, nobody learns
-		return nil, problem(http.StatusNotFound, "unknown_session", "You have no session %s: GET /api/sessions lists those you have.", in.ID)
+		return nil, problems.New(http.StatusNotFound, "unknown_session", "You have no session %s: GET /api/sessions lists those you have.", in.ID)
 	}
 	ended, err := s.end(c, &found)
 	if err != nil {
@@ -113,7 +114,7 @@ func (s entrance) end(c *doorkeeper.Caller, found *sessions.Session) (api.Sessio
 	shown := s.sessionOf(found, c)
 	_, err := s.Door.Sessions.End(found.ID)
 	if err != nil && !errors.Is(err, sessions.ErrMissing) {
-		return api.Session{}, problem(http.StatusServiceUnavailable, "sessions_not_written", "%v. Look at the disk of the state folder.", err)
+		return api.Session{}, problems.New(http.StatusServiceUnavailable, "sessions_not_written", "%v. Look at the disk of the state folder.", err)
 	}
 	return shown, nil
 }
@@ -124,7 +125,7 @@ func (s entrance) sessionLink(ctx context.Context, _ *struct{}) (*answer[api.Ses
 		address = s.PageURL()
 	}
 	if address == "" {
-		return nil, problem(http.StatusConflict, "no_address", "The daemon listens on no TCP address, so no browser can reach it. Set daemon.listen in berth.yaml, as in listen: 127.0.0.1:8000, and restart the daemon.")
+		return nil, problems.New(http.StatusConflict, "no_address", "The daemon listens on no TCP address, so no browser can reach it. Set daemon.listen in berth.yaml, as in listen: 127.0.0.1:8000, and restart the daemon.")
 	}
 	code, ends, err := s.Door.Link(doorkeeper.Of(ctx), time.Now())
 	if err != nil {

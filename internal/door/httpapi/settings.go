@@ -14,6 +14,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/lease/audit"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
@@ -81,7 +82,7 @@ type configChange struct {
 
 func (s *server) changeConfig(ctx context.Context, in *configChange) (*answer[api.GPUConfig], error) {
 	if media, _, err := mime.ParseMediaType(in.ContentType); err != nil || media != "application/json" {
-		return nil, problem(http.StatusUnsupportedMediaType, "unsupported_media_type", "The body must be JSON: send Content-Type: application/json.")
+		return nil, problems.New(http.StatusUnsupportedMediaType, "unsupported_media_type", "The body must be JSON: send Content-Type: application/json.")
 	}
 	if err := s.Settings.Change(ctx, identityOf(ctx).Actor, in.RawBody); err != nil {
 		return nil, refusedChange(err)
@@ -93,18 +94,18 @@ func (s *server) changeConfig(ctx context.Context, in *configChange) (*answer[ap
 func refusedChange(err error) error {
 	wrong, refused := (*config.Error)(nil), (*access.Refusal)(nil)
 	if errors.As(err, &refused) {
-		return problem(http.StatusForbidden, "not_allowed", "%s.", words.UpperFirst(err.Error()))
+		return problems.New(http.StatusForbidden, "not_allowed", "%s.", words.UpperFirst(err.Error()))
 	}
 	if errors.Is(err, audit.ErrUnavailable) {
 		return problemOf(err)
 	}
 	if !errors.As(err, &wrong) {
-		return problem(http.StatusInternalServerError, "not_saved", "Nothing was changed: %v.", err)
+		return problems.New(http.StatusInternalServerError, "not_saved", "Nothing was changed: %v.", err)
 	}
-	p := problem(http.StatusUnprocessableEntity, "invalid_config", "The configuration was refused, and nothing was changed; see fields.")
+	p := problems.New(http.StatusUnprocessableEntity, "invalid_config", "The configuration was refused, and nothing was changed; see fields.")
 	for _, c := range wrong.Complaints {
 		if c.Field == "" {
-			return problem(http.StatusBadRequest, "malformed_body", "The body does not have the form that this path takes: %s. Nothing was changed.", c.Reason)
+			return problems.New(http.StatusBadRequest, "malformed_body", "The body does not have the form that this path takes: %s. Nothing was changed.", c.Reason)
 		}
 		p.Fields = append(p.Fields, api.FieldProblem{Field: c.Field, Detail: c.Reason})
 	}
@@ -127,9 +128,9 @@ func refusedReload(err error) error {
 		return problemOf(err)
 	}
 	if !errors.As(err, &wrong) {
-		return problem(http.StatusConflict, "not_reloaded", "%s.", words.UpperFirst(err.Error()))
+		return problems.New(http.StatusConflict, "not_reloaded", "%s.", words.UpperFirst(err.Error()))
 	}
-	p := problem(http.StatusConflict, "invalid_file", "The configuration was refused, and nothing was changed; see fields.")
+	p := problems.New(http.StatusConflict, "invalid_file", "The configuration was refused, and nothing was changed; see fields.")
 	for _, c := range wrong.Complaints {
 		where := c
 		where.Field = ""

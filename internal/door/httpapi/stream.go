@@ -15,6 +15,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/door/wire"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/turns"
@@ -54,7 +55,7 @@ func registerStream(s *server) {
 func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 	if !strings.EqualFold(r.Header.Get("Upgrade"), wire.Protocol) {
 		w.Header().Set("Upgrade", wire.Protocol)
-		writeProblem(w, problem(http.StatusUpgradeRequired, "upgrade_required",
+		problems.Write(w, problems.New(http.StatusUpgradeRequired, "upgrade_required",
 			"This path is for a stream: send Connection: Upgrade and Upgrade: %s. POST /api/leases takes one request at a time.", wire.Protocol))
 		return
 	}
@@ -62,7 +63,7 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 	defer s.Streams.Done()
 	conn, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		writeProblem(w, problem(http.StatusNotImplemented, "no_stream", "This connection cannot become a stream. Use POST /api/leases."))
+		problems.Write(w, problems.New(http.StatusNotImplemented, "no_stream", "This connection cannot become a stream. Use POST /api/leases."))
 		return
 	}
 	defer conn.Close()
@@ -144,7 +145,7 @@ func (st *leaseStream) serve() {
 
 // badFrame returns the problem of a frame that ends the stream.
 func badFrame(format string, args ...any) *api.Problem {
-	return problem(http.StatusBadRequest, "bad_frame", "%s. The stream ends here; docs/reference/lease-protocol.md describes the frames.",
+	return problems.New(http.StatusBadRequest, "bad_frame", "%s. The stream ends here; docs/reference/lease-protocol.md describes the frames.",
 		words.UpperFirst(fmt.Sprintf(format, args...)))
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/door/wire"
 	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/lease/turns"
@@ -79,7 +80,7 @@ func (st *leaseStream) begin(f wire.Frame, schema *huma.Schema, asked quick, do 
 		return badFrame("number %d is used twice: the first call is still under way", j.number)
 	case full:
 		j.cancel()
-		st.refuse(j.number, problem(http.StatusTooManyRequests, "too_many_calls",
+		st.refuse(j.number, problems.New(http.StatusTooManyRequests, "too_many_calls",
 			"Too many calls are under way: at most %d on one stream, and %d of one user. Wait for one of them to end.", st.most, mostCalls))
 	case !wait && !st.in.More():
 		// The call takes no longer than the disk does. The calls that come meanwhile

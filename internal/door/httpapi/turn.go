@@ -10,7 +10,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/door/apitext"
+	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/lease/turns"
 )
@@ -73,18 +73,18 @@ func (s *server) inTurn(w http.ResponseWriter, r *http.Request, pattern string, 
 	defer leave()
 	if weight == turns.Light {
 		if !arrived(r) {
-			writeProblem(w, problem(http.StatusRequestTimeout, "request_timeout", apitext.BodyMissing))
+			problems.Write(w, problems.New(http.StatusRequestTimeout, "request_timeout", bodyMissing))
 			return
 		}
 		w = settled{w}
 	}
 	if !q.Pace(r.Context()) {
-		writeProblem(w, noTurn())
+		problems.Write(w, noTurn())
 		return
 	}
 	t := enter(r.Context(), q, weight)
 	if t == nil {
-		writeProblem(w, noTurn())
+		problems.Write(w, noTurn())
 		return
 	}
 	defer t.Leave()
@@ -107,7 +107,7 @@ func enter(ctx context.Context, q *turns.Queue, w turns.Weight) *turns.Turn {
 // noTurn is the answer to a request that had no turn in time. Mostly its caller has
 // left, and nobody reads it.
 func noTurn() *api.Problem {
-	return problem(http.StatusTooManyRequests, "no_turn", "Other requests of yours are under way, and this one had no turn in time. Nothing was changed: send it again, with fewer at a time.")
+	return problems.New(http.StatusTooManyRequests, "no_turn", "Other requests of yours are under way, and this one had no turn in time. Nothing was changed: send it again, with fewer at a time.")
 }
 
 // arrived reads a small body before the request takes a turn, so that a slow client
@@ -157,5 +157,5 @@ func (e *cutOffError) Timeout() bool   { return true }
 func (e *cutOffError) Temporary() bool { return false }
 
 func tooManyStreams(l *quota.Limits) *api.Problem {
-	return problem(http.StatusTooManyRequests, "too_many_streams", "You have %d event streams open, which is your limit (%s). Close one first.", l.Streams.Or(0), l.Streams.Source)
+	return problems.New(http.StatusTooManyRequests, "too_many_streams", "You have %d event streams open, which is your limit (%s). Close one first.", l.Streams.Or(0), l.Streams.Source)
 }

@@ -1,4 +1,4 @@
-package apitext
+package httpapi
 
 import (
 	"reflect"
@@ -8,9 +8,9 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// NameOptionals makes the schema generator describe an optional value by the type
+// nameOptionals makes the schema generator describe an optional value by the type
 // of the value.
-func NameOptionals(r huma.Registry) {
+func nameOptionals(r huma.Registry) {
 	see[gpu.Celsius, float64](r)
 	see[gpu.Percent, float64](r)
 	see[gpu.Watts, float64](r)
@@ -38,9 +38,9 @@ func see[T, Plain any](r huma.Registry) {
 	r.RegisterTypeAlias(reflect.TypeFor[gpu.Opt[T]](), reflect.TypeFor[Plain]())
 }
 
-// LimitNames limits the names of control groups: no tag does it for the items of
+// limitNames limits the names of control groups: no tag does it for the items of
 // a list.
-func LimitNames(text *huma.OpenAPI, most int) {
+func limitNames(text *huma.OpenAPI, most int) {
 	schemas := text.Components.Schemas.Map()
 	for _, list := range []*huma.Schema{
 		schemas["LeaseRequest"].Properties["scope"], schemas["Rescope"].Properties["add"], schemas["Rescope"].Properties["remove"],
@@ -50,19 +50,19 @@ func LimitNames(text *huma.OpenAPI, most int) {
 	}
 }
 
-// AnswerStanding says that an operation which makes a lease may answer with one that
+// answerStanding says that an operation which makes a lease may answer with one that
 // stands already.
-func AnswerStanding(text *huma.OpenAPI, patterns ...string) {
+func answerStanding(text *huma.OpenAPI, patterns ...string) {
 	for _, pattern := range patterns {
-		op := Operation(text, pattern)
+		op := operation(text, pattern)
 		stands := *op.Responses["201"]
 		stands.Description = "The lease stands already: the request was made again. It has stood."
 		op.Responses["200"] = &stands
 	}
 }
 
-// ListPolicies lists the names of the policies in the schemas of requests.
-func ListPolicies(text *huma.OpenAPI, names []string) {
+// listPolicies lists the names of the policies in the schemas of requests.
+func listPolicies(text *huma.OpenAPI, names []string) {
 	for _, body := range []string{"LeaseRequest", "Allocate"} {
 		policy := text.Components.Schemas.Map()[body].Properties["policy"]
 		for _, name := range names {

@@ -1,8 +1,4 @@
-// Package apitext completes the OpenAPI text of the REST API: who may use each
-// route, how it refuses, and how values look.
-//
-// It says in words what the framework refuses.
-package apitext
+package httpapi
 
 import (
 	"maps"
@@ -17,13 +13,10 @@ import (
 	"github.com/berth-gpu/berth/internal/door/problems"
 )
 
-// ProblemType is the media type of refusals.
-const ProblemType = problems.MediaType
-
-// Describe completes a text once every route is registered: who may use each route
+// describe completes a text once every route is registered: who may use each route
 // comes from verbs, and how a route refuses follows from its verb, its parameters
 // and its body. An operation lists in Errors only what does not follow.
-func Describe(text *huma.OpenAPI, verbs map[string]access.Verb, problem *huma.Schema) {
+func describe(text *huma.OpenAPI, verbs map[string]access.Verb, problem *huma.Schema) {
 	text.Info.Description = "GPU resource manager: devices, samples, states, leases. " +
 		"Memory is in MB meaning MiB (2^20 bytes). Errors are RFC 9457 problem documents with a stable code."
 	text.Info.License = &huma.License{Name: "Apache License 2.0", Identifier: "Apache-2.0"}
@@ -60,7 +53,7 @@ func Describe(text *huma.OpenAPI, verbs map[string]access.Verb, problem *huma.Sc
 		text.Components.Responses[nameOf(status)] = problemResponse(problem, why)
 	}
 	for pattern, verb := range verbs {
-		if op := Operation(text, pattern); op != nil { // the routes of other doors need not be there
+		if op := operation(text, pattern); op != nil { // the routes of other doors need not be there
 			describeRoute(op, verb)
 		}
 	}
@@ -88,7 +81,7 @@ var refusals = map[int]string{
 func nameOf(status int) string { return strings.ReplaceAll(http.StatusText(status), " ", "") }
 
 func problemResponse(problem *huma.Schema, why string) *huma.Response {
-	return &huma.Response{Description: why, Content: map[string]*huma.MediaType{ProblemType: {Schema: problem}}}
+	return &huma.Response{Description: why, Content: map[string]*huma.MediaType{problems.MediaType: {Schema: problem}}}
 }
 
 // describeRoute describes who may use a route, and how it refuses.
@@ -113,7 +106,7 @@ func describeRoute(op *huma.Operation, verb access.Verb) {
 
 	answers := map[string]*huma.Response{"default": {Ref: "#/components/responses/Failed"}}
 	for status, response := range op.Responses {
-		if _, refusal := response.Content[ProblemType]; !refusal {
+		if _, refusal := response.Content[problems.MediaType]; !refusal {
 			answers[status] = response
 		}
 	}
@@ -135,7 +128,7 @@ func refusalsOf(op *huma.Operation, needs access.Role) []int {
 		add(http.StatusUnauthorized, http.StatusTooManyRequests)
 	}
 	for _, response := range op.Responses {
-		if _, checks := response.Content[ProblemType]; checks { // the framework checks the parameters of this operation
+		if _, checks := response.Content[problems.MediaType]; checks { // the framework checks the parameters of this operation
 			add(http.StatusUnprocessableEntity)
 		}
 	}
@@ -156,9 +149,9 @@ func refusalsOf(op *huma.Operation, needs access.Role) []int {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// Operation returns the operation of a route, which is given as "METHOD /path"; nil
+// operation returns the operation of a route, which is given as "METHOD /path"; nil
 // if there is none.
-func Operation(text *huma.OpenAPI, pattern string) *huma.Operation {
+func operation(text *huma.OpenAPI, pattern string) *huma.Operation {
 	method, path, _ := strings.Cut(pattern, " ")
 	item := text.Paths[path]
 	if item == nil {

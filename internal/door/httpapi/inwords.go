@@ -1,4 +1,4 @@
-package apitext
+package httpapi
 
 import (
 	"net/http"
@@ -11,12 +11,12 @@ import (
 	"github.com/berth-gpu/berth/api"
 )
 
-// BodyMissing says that a body ended early or too late.
-const BodyMissing = "The body did not arrive whole within 10 s. Send the request again."
+// bodyMissing says that a body ended early or too late.
+const bodyMissing = "The body did not arrive whole within 10 s. Send the request again."
 
-// InWords returns the code, the sentence and the fields of the problem that stands
+// inWords returns the code, the sentence and the fields of the problem that stands
 // for an error of the framework.
-func InWords(model *huma.ErrorModel) (code, sentence string, fields []api.FieldProblem) {
+func inWords(model *huma.ErrorModel) (code, sentence string, fields []api.FieldProblem) {
 	for _, e := range model.Errors {
 		field := strings.TrimPrefix(strings.TrimPrefix(e.Location, "query."), "body.")
 		fields = append(fields, fieldInWords(field, e.Message))
@@ -73,7 +73,7 @@ func frameworkSentence(model *huma.ErrorModel) string {
 	case http.StatusUnsupportedMediaType:
 		return "The body must be JSON: send Content-Type: application/json."
 	case http.StatusRequestTimeout:
-		return BodyMissing
+		return bodyMissing
 	case http.StatusUnprocessableEntity:
 		if len(model.Errors) > 0 {
 			return "Some fields of the request are out of range or unknown; see fields. Nothing was changed."
