@@ -264,7 +264,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	if err := d.openAlerts(o); err != nil {
 		return nil, errors.Join(err, d.ledger.Close(), closeAll(d.backends))
 	}
-	d.handler = httpapi.New(httpapi.Keepers{
+	d.handler = httpapi.New(httpapi.Parts{
 		Monitor: d.monitor, Events: d.events, Settings: d.settings, Ledger: d.ledger, Batches: d.batches, Past: d.archive, Audit: d.audit, Log: o.Log, Streams: &d.streams,
 		Desk: desk.New(desk.Keepers{
 			Monitor: d.monitor, Ledger: d.ledger, Peaks: d.peaks, Processes: processes, Users: d.users, Operations: d.operations, Tokens: d.tokens,
@@ -374,8 +374,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 }
 
 // doorkeeper knows callers by what the kernel says.
-func (d *Daemon) doorkeeper() doorkeeper.Keeper {
-	return doorkeeper.Keeper{Kernel: d.kernel, Processes: process.Proc(), Names: d.users, Rules: d.rules.Load, Tokens: d.tokens, Sessions: d.sessions, Tries: d.tries, Limits: d.limits.Load, Named: d.shown.named}
+func (d *Daemon) doorkeeper() doorkeeper.Doorkeeper {
+	return doorkeeper.Doorkeeper{Kernel: d.kernel, Processes: process.Proc(), Names: d.users, Rules: d.rules.Load, Tokens: d.tokens, Sessions: d.sessions, Tries: d.tries, Limits: d.limits.Load, Named: d.shown.named}
 }
 
 // Close lets go of the devices and of the journal. It does not wait for a

@@ -40,7 +40,7 @@ var guestLimits = peercred.Limits{User: quota.Connections, Unknown: 64, All: 153
 // openDoors listens on the socket and, if configured, on TCP, with TLS if there is
 // a certificate. Requests see a
 // context that ends with ctx, so that streams end when the daemon stops.
-func openDoors(ctx context.Context, c config.Daemon, h http.Handler, keeper doorkeeper.Keeper, kernel *peercred.Kernel, shown *certificate, turnedAway func()) (*doors, error) {
+func openDoors(ctx context.Context, c config.Daemon, h http.Handler, keeper doorkeeper.Doorkeeper, kernel *peercred.Kernel, shown *certificate, turnedAway func()) (*doors, error) {
 	d := &doors{}
 	most := guestLimits
 	most.Of = func(c *access.Caller) int {

@@ -1,9 +1,3 @@
-// Package doorkeeper finds out who makes a request: from what the kernel says
-// about the connection, and from what the caller shows.
-//
-// It refuses those who show nothing where something is asked for, and slows
-// down those who guess. What a caller may do is decided by access; the doors
-// ask.
 package doorkeeper
 
 import (
@@ -17,46 +11,13 @@ import (
 	"sync/atomic"
 
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/door/sessions"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/quota"
-	"github.com/berth-gpu/berth/internal/process"
 )
-
-// Keeper turns what the kernel says about a connection into a caller.
-type Keeper struct {
-	Kernel    Kernel
-	Processes process.Table
-	Names     Names                // of users; nil: their numbers
-	Rules     func() *access.Rules // which role a caller has, now
-	Tokens    *tokens.Tokens
-	Sessions  *sessions.Sessions // nil: there are none
-	Tries     *sessions.Tries    // failed tries to show a token, or to sign in
-
-	// Named reports whether the certificate of the daemon is for a host; nil: it is for
-	// none.
-	Named func(host string) bool
-
-	Limits func() *quota.Rules // what users may have, now; nil: what berth has by itself
-}
-
-// Kernel finds the processes of callers.
-type Kernel interface {
-	// Find adds to a TCP peer its process and the place of that process. It returns
-	// the peer unchanged if that is not certain. It looks through all processes, so
-	// it is called only for callers who need it.
-	Find(access.Peer) access.Peer
-}
 
 // identified is a connection whose other end is known.
 type identified interface{ Peer() access.Peer }
-
-// Names finds the login names of users.
-type Names interface {
-	// Of returns the name of a user, or the number if it finds no name in time.
-	Of(uid int) string
-}
 
 // callerKey is the context key of the caller of a connection.
 type callerKey struct{}
@@ -65,7 +26,7 @@ type callerKey struct{}
 // the caller of a connection that has a method Peer. It looks nothing up, because
 // the server calls it before it accepts the next connection; the first request
 // looks up the name of the user.
-func (d Keeper) ConnContext() func(context.Context, net.Conn) context.Context {
+func (d Doorkeeper) ConnContext() func(context.Context, net.Conn) context.Context {
 	boot, _ := d.Processes.Boot() // without one, a lease that is bound to a process is refused
 	return func(ctx context.Context, c net.Conn) context.Context {
 		secured, secure := c.(interface{ NetConn() net.Conn }) // TLS
@@ -97,9 +58,9 @@ func Of(ctx context.Context) *Caller {
 
 // Caller returns the caller at the other end of a connection, which came from an
 // address.
-func (d Keeper) Caller(p access.Peer, address string) *Caller { return d.caller(p, address, "") }
+func (d Doorkeeper) Caller(p access.Peer, address string) *Caller { return d.caller(p, address, "") }
 
-func (d Keeper) caller(p access.Peer, address, boot string) *Caller {
+func (d Doorkeeper) caller(p access.Peer, address, boot string) *Caller {
 	settled := sync.OnceValue(func() access.Peer {
 		// Root in a container is not root, so it matters which process it is; and
 		// where containers need a token, it matters for everybody.
@@ -172,7 +133,7 @@ type Caller struct {
 	renewed atomic.Int64                 // the hour in which it last got the cookie again
 	signed  *sessions.Session            // the session by which it is who it is; nil: by none
 
-	rules  func() *quota.Rules                   // see Keeper.Limits
+	rules  func() *quota.Rules                   // see Doorkeeper.Limits
 	groups func(locate func() access.Peer) []int // of its process; nil: not known
 	limits atomic.Pointer[quota.Limits]          // as of the last time that somebody asked
 }
@@ -224,7 +185,7 @@ func IdentityFor(a access.Actor) Identity {
 }
 
 // identity returns the identity of a peer.
-func (d Keeper) identity(r *access.Rules, p access.Peer, boot string) Identity {
+func (d Doorkeeper) identity(r *access.Rules, p access.Peer, boot string) Identity {
 	a := r.Actor(&p.Caller)
 	if a.User == "" {
 		a.User = strconv.Itoa(a.UID)

@@ -14,7 +14,7 @@ import (
 // withCertificate serves a request over a connection on which the caller showed a
 // client certificate, or refuses it. It returns false if the caller showed none.
 // The server has checked who signed the certificate; a connection can outlive it.
-func (d Keeper) withCertificate(w http.ResponseWriter, r *http.Request, c *Caller, h http.Handler, refuse refusing) bool {
+func (d Doorkeeper) withCertificate(w http.ResponseWriter, r *http.Request, c *Caller, h http.Handler, refuse refusing) bool {
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 || c == nil {
 		return false
 	}

@@ -17,7 +17,7 @@ import (
 // may sign any name.
 func TestCertificatesThatNameNobody(t *testing.T) {
 	rules := &access.Rules{Certificates: map[string]access.Role{"node7": access.Operator}}
-	keeper := Keeper{Rules: func() *access.Rules { return rules }}
+	keeper := Doorkeeper{Rules: func() *access.Rules { return rules }}
 	var who access.Actor
 	h := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { who = Of(r.Context()).Standing() })
 	ask := func(c *Caller, name string, until time.Time, verified bool) (int, string) {

@@ -35,7 +35,7 @@ func (c *Caller) Limits() *quota.Limits {
 
 // groups returns the groups of a peer: those that the kernel named with the
 // connection, or those of its process, if that can be found; nil: not known.
-func (d Keeper) groups(p access.Peer, locate func() access.Peer) []int {
+func (d Doorkeeper) groups(p access.Peer, locate func() access.Peer) []int {
 	if p.Groups != nil {
 		return p.Groups
 	}

@@ -70,7 +70,7 @@ type sessionShown struct {
 // withSession serves a request that shows a session. It returns false for a request
 // that shows none. A cookie that is worth nothing here counts for nothing: the
 // browser is told to forget it, and the request goes on without.
-func (d Keeper) withSession(w http.ResponseWriter, r *http.Request, c *Caller, h http.Handler, refuse refusing, note func(*http.Request, *api.Problem)) bool {
+func (d Doorkeeper) withSession(w http.ResponseWriter, r *http.Request, c *Caller, h http.Handler, refuse refusing, note func(*http.Request, *api.Problem)) bool {
 	if d.Sessions == nil || c == nil || probes(r) || signsIn(r) {
 		return false
 	}
@@ -138,7 +138,7 @@ func fromOwnPage(r *http.Request) bool {
 // session returns the first session with one of these secrets that holds for a
 // caller. A browser shows the same one in every request, so session remembers it for
 // a minute.
-func (d Keeper) session(c *Caller, secrets []string, now time.Time) (found *sessionShown, err error) {
+func (d Doorkeeper) session(c *Caller, secrets []string, now time.Time) (found *sessionShown, err error) {
 	err = sessions.ErrUnknown
 	for _, secret := range secrets {
 		s, failed := d.checkSession(c, secret, now)
@@ -152,7 +152,7 @@ func (d Keeper) session(c *Caller, secrets []string, now time.Time) (found *sess
 	return nil, err
 }
 
-func (d Keeper) checkSession(c *Caller, secret string, now time.Time) (*sessionShown, error) {
+func (d Doorkeeper) checkSession(c *Caller, secret string, now time.Time) (*sessionShown, error) {
 	minute := now.Unix() / 60
 	if last := c.session.Load(); last != nil && last.minute == minute && last.stands(now) &&
 		subtle.ConstantTimeCompare([]byte(last.secret), []byte(secret)) == 1 {
@@ -246,7 +246,7 @@ func (c *Caller) fromThisMachine() bool {
 
 // signedIn returns a caller as the owner of a session. It keeps the door and the
 // process of the caller.
-func (d Keeper) signedIn(c *Caller, s *sessions.Shown, token access.Credential) *Caller {
+func (d Doorkeeper) signedIn(c *Caller, s *sessions.Shown, token access.Credential) *Caller {
 	var holder *Caller
 	if s.ByToken() {
 		holder = c.showing(token, noRules)
@@ -260,7 +260,7 @@ func (d Keeper) signedIn(c *Caller, s *sessions.Shown, token access.Credential) 
 // asUser returns a caller as the user of this machine who began a session: with the
 // role that the user has on the Unix socket under the rules that hold now, and less
 // if the connection comes from a container, or may do so and that matters.
-func (d Keeper) asUser(c *Caller, o *sessions.Owner) *Caller {
+func (d Doorkeeper) asUser(c *Caller, o *sessions.Owner) *Caller {
 	known := sync.OnceValue(func() access.Caller {
 		from := access.Caller{Door: c.door, UID: o.UID, Groups: o.Groups, Place: o.Place, Shown: access.Credential{Kind: access.Session}}
 		switch now := c.Located(); {

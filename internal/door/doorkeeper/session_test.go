@@ -23,7 +23,7 @@ const daemonUser, ada, eve, olga = 0, 1000, 1001, 1002
 
 // world is a daemon with users: ada is an operator, and eve would like to be one.
 type world struct {
-	Keeper
+	Doorkeeper
 	rules atomic.Pointer[access.Rules]
 	place access.Place // where the kernel finds the processes of callers over TCP
 	who   *Caller      // who made the last request that was let in
@@ -52,7 +52,7 @@ func (w *world) from(door access.Door, uid access.UID, at string) *Caller {
 func newWorld() *world {
 	w := &world{place: access.Here}
 	w.giveRoles(map[int]access.Given{ada: {Name: "ada", Role: access.Operator}})
-	w.Keeper = Keeper{Kernel: w, Rules: w.rules.Load, Tokens: tokens.New(), Sessions: sessions.New(), Tries: sessions.NewTries(slog.New(slog.DiscardHandler), func(string) {})}
+	w.Doorkeeper = Doorkeeper{Kernel: w, Rules: w.rules.Load, Tokens: tokens.New(), Sessions: sessions.New(), Tries: sessions.NewTries(slog.New(slog.DiscardHandler), func(string) {})}
 	w.h = w.ForTCP(w)
 	return w
 }

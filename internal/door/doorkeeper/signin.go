@@ -16,7 +16,7 @@ import (
 // Link returns the code of a link with which the caller can sign in on the page, and
 // when it ends. Only a user of this machine who calls over the Unix socket gets one,
 // because the session will be worth what the user is there.
-func (d Keeper) Link(c *Caller, now time.Time) (code string, ends time.Time, err error) {
+func (d Doorkeeper) Link(c *Caller, now time.Time) (code string, ends time.Time, err error) {
 	known, _, is := c.Known()
 	who := c.Standing()
 	switch {
@@ -45,7 +45,7 @@ type SignedIn struct {
 // SignIn begins a session for a caller who shows the code of a link, or a token. It
 // calls confirm before the session stands. A try that fails is slowed down like one
 // with a wrong token.
-func (d Keeper) SignIn(ctx context.Context, c *Caller, code, token string, confirm func(*Caller, sessions.Session) error) (*SignedIn, error) {
+func (d Doorkeeper) SignIn(ctx context.Context, c *Caller, code, token string, confirm func(*Caller, sessions.Session) error) (*SignedIn, error) {
 	now := time.Now()
 	switch {
 	case (code == "") == (token == ""):
@@ -75,7 +75,7 @@ func (d Keeper) SignIn(ctx context.Context, c *Caller, code, token string, confi
 
 // ownerOf returns who begins a session. A session that begins on this machine is
 // bound to the user whose connection it is.
-func (d Keeper) ownerOf(c *Caller, code, token string, now time.Time) (sessions.Owner, tokens.Shown, error) {
+func (d Doorkeeper) ownerOf(c *Caller, code, token string, now time.Time) (sessions.Owner, tokens.Shown, error) {
 	if code != "" {
 		o, err := d.Sessions.Redeem(code, now)
 		if err == nil && !c.holds(&o) {
@@ -104,7 +104,7 @@ func (d Keeper) ownerOf(c *Caller, code, token string, now time.Time) (sessions.
 var errNobody = errors.New("the connection is nobody's")
 
 // slowed returns the refusal of a try to sign in, after a delay.
-func (d Keeper) slowed(ctx context.Context, c *Caller, err error) *api.Problem {
+func (d Doorkeeper) slowed(ctx context.Context, c *Caller, err error) *api.Problem {
 	if errors.Is(err, errNobody) {
 		return problems.New(http.StatusForbidden, "caller_not_known", "The daemon cannot tell which user of this machine the connection belongs to, so it binds no session to it. Load the page again.")
 	}
@@ -132,7 +132,7 @@ func (c *Caller) SignOut() *http.Cookie { return c.forget() }
 
 // Until returns when a session ends if nobody uses it any more: with its token at the
 // latest.
-func (d Keeper) Until(s *sessions.Session) time.Time {
+func (d Doorkeeper) Until(s *sessions.Session) time.Time {
 	until := s.Until()
 	if !s.ByToken() {
 		return until
@@ -145,7 +145,7 @@ func (d Keeper) Until(s *sessions.Session) time.Time {
 
 // ActorOf returns who the owner of a session is now, and with which role: Stranger if
 // the session is worth nothing any more.
-func (d Keeper) ActorOf(s *sessions.Session) access.Actor {
+func (d Doorkeeper) ActorOf(s *sessions.Session) access.Actor {
 	from := access.Caller{Door: access.TCP, UID: s.UID, Groups: s.Groups, Place: s.Place, Shown: access.Credential{Kind: access.Session}}
 	if s.ByToken() {
 		from = access.Caller{Door: access.TCP, Shown: access.Credential{Kind: access.Token, Name: s.Token}}

@@ -39,7 +39,7 @@ func keyOf(c *Caller) string {
 }
 
 // refuseTry answers a try that failed, after a delay.
-func (d Keeper) refuseTry(w http.ResponseWriter, r *http.Request, c *Caller, err error, answer refusing) {
+func (d Doorkeeper) refuseTry(w http.ResponseWriter, r *http.Request, c *Caller, err error, answer refusing) {
 	reason, refusal := sessions.TokenUnknown, (*api.Problem)(nil)
 	switch {
 	case errors.Is(err, errMalformed):

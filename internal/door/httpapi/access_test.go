@@ -42,7 +42,7 @@ func TestEveryRouteHasAVerb(t *testing.T) {
 			t.Errorf("a route without a verb: %s", said)
 		}
 	}()
-	recorder{d.server}.HandleFunc("GET /api/new", func(http.ResponseWriter, *http.Request) {})
+	d.HandleFunc("GET /api/new", func(http.ResponseWriter, *http.Request) {})
 }
 
 // A handler that is reached around the doors turns everybody away.

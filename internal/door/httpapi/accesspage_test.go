@@ -142,7 +142,7 @@ func TestThePageHasEveryDoor(t *testing.T) {
 		"a token with the role scraper":                          {token("b", access.Scraper), rules},
 		"`daemon.token`":                                         {token(access.DaemonToken, access.Admin), rules},
 	}
-	keeper := doorkeeper.Keeper{Tokens: tokens.New()}
+	keeper := doorkeeper.Doorkeeper{Tokens: tokens.New()}
 	for _, row := range accessTable(t, "caller") {
 		c, known := callers[row[0]]
 		if !known {

@@ -59,7 +59,7 @@ func TestRefusalsAreAudited(t *testing.T) {
 	d.askAs(eve, "GET", "/api/leases", "")                                             // granted
 	d.askAs(eve, "POST", "/api/leases", `{"id":"own","memory_mb":1024}`)               // granted
 	d.askAs(doorkeeper.IdentityFor(viewer()), "POST", "/api/gpu/memory/allocate", `x`) // by the route, before the body
-	keeper := doorkeeper.Keeper{Rules: func() *access.Rules { return &access.Rules{} }, Tokens: tokens.New(), Tries: sessions.NewTries(slog.New(slog.DiscardHandler), func(string) {})}
+	keeper := doorkeeper.Doorkeeper{Rules: func() *access.Rules { return &access.Rules{} }, Tokens: tokens.New(), Tries: sessions.NewTries(slog.New(slog.DiscardHandler), func(string) {})}
 	knock := func(address, token string) {
 		r := httptest.NewRequest("GET", address, nil)
 		if token != "" {

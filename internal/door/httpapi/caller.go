@@ -6,6 +6,7 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/door/doorkeeper"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/lease/turns"
 	"github.com/berth-gpu/berth/internal/process"
@@ -28,7 +29,7 @@ func limitsOf(ctx context.Context) *quota.Limits { return doorkeeper.Of(ctx).Lim
 func askerOf(ctx context.Context) desk.Caller {
 	c := doorkeeper.Of(ctx)
 	who := c.Identity()
-	by := desk.Caller{Actor: who.Actor, Holder: who.Holder, PIDs: pids{c}}
+	by := desk.Caller{Actor: who.Actor, Holder: who.Holder, PIDs: pids{of: c}}
 	if !exceeds(who.Actor) {
 		by.Limits = c.Limits()
 	}
@@ -39,13 +40,16 @@ func askerOf(ctx context.Context) desk.Caller {
 }
 
 // pids knows the processes of a caller.
-type pids struct{ *doorkeeper.Caller }
+type pids struct{ of *doorkeeper.Caller }
+
+// Self adds the process of the caller to a holder, if that is certain.
+func (p pids) Self(h lease.Holder) lease.Holder { return p.of.Self(h) }
 
 // Here returns the pid that a process has on this machine, from the pid that the
 // caller sent. In a container that pid means another process, so Here refuses it
 // if the PID namespace of the caller is not known.
 func (p pids) Here(pid int) (int, error) {
-	from := p.Located()
+	from := p.of.Located()
 	switch {
 	case from.Place == access.Here:
 		return pid, nil

@@ -93,7 +93,7 @@ func open(t testing.TB, devices string) *door {
 	}
 	note := func() string { return "No GPU was found." }
 	d.tokens, d.garage, d.sweeper = tokens.New(), &garage{moved: map[uint64]park.Status{}}, &sweeper{}
-	d.server = build(Keepers{
+	d.server = build(Parts{
 		Monitor: m, Events: d.events, Settings: d.settings, Ledger: book, Streams: new(sync.WaitGroup), Log: slog.New(slog.DiscardHandler),
 		Desk: desk.New(desk.Keepers{
 			Monitor: m, Ledger: book, Peaks: peaks.New(), Processes: process.Proc(), Users: users.New(users.Lookup, 0), Operations: throughput.New(func(service, _ string) string { return service }), Tokens: d.tokens,

@@ -61,7 +61,7 @@ func (d *door) serve(t *testing.T, l net.Listener, daemon int, names doorkeeper.
 	t.Helper()
 	kernel := peercred.New(process.Proc())
 	rules := func() *access.Rules { return &access.Rules{Daemon: daemon} }
-	keeper := doorkeeper.Keeper{Kernel: kernel, Processes: process.Proc(), Names: names, Rules: rules}
+	keeper := doorkeeper.Doorkeeper{Kernel: kernel, Processes: process.Proc(), Names: names, Rules: rules}
 	guests := peercred.NewGuests(peercred.Limits{User: 99, Unknown: 99, All: 99, Admin: 99}, rules)
 	server := &http.Server{Handler: d.server, ConnContext: keeper.ConnContext()}
 	done := make(chan struct{})

@@ -48,7 +48,7 @@ func (s *server) whoami(ctx context.Context, _ *struct{}) (*answer[api.Whoami], 
 		out.UID = gpu.Some(who.UID)
 	}
 	if own := c.Session(); own != nil {
-		shown := entrance{s}.sessionOf(own, c)
+		shown := s.sessionOf(own, c)
 		out.Session = &shown
 	}
 	if known, rules, is := c.Known(); is {

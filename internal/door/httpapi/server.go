@@ -35,8 +35,8 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/turns"
 )
 
-// Keepers are the parts of the daemon that the API uses.
-type Keepers struct {
+// Parts are the parts of the daemon that the API uses.
+type Parts struct {
 	Monitor  *monitor.Monitor
 	Events   *events.Log
 	Settings Settings
@@ -78,8 +78,8 @@ type Keepers struct {
 
 	Guests []Guest // the routes of other doors
 
-	Door    doorkeeper.Keeper // who is signed in
-	PageURL func() string     // the address of the page for a browser of this machine; empty, nil: there is none
+	Door    doorkeeper.Doorkeeper // who is signed in
+	PageURL func() string         // the address of the page for a browser of this machine; empty, nil: there is none
 }
 
 // Guest is a route of another door. This one checks who may use it.
@@ -108,7 +108,7 @@ type Settings interface {
 
 // server serves the API. Its methods are the operations.
 type server struct {
-	Keepers
+	Parts
 	mux    *http.ServeMux
 	api    huma.API
 	routes []string     // "METHOD /path" of every route
@@ -118,25 +118,25 @@ type server struct {
 }
 
 // New returns a handler that serves every path of the API.
-func New(k Keepers) http.Handler { return build(k) }
+func New(p Parts) http.Handler { return build(p) }
 
-func build(k Keepers) *server {
-	if k.Batches == nil {
-		k.Batches = runs.New(func(gpu.Event) {}, func(string) bool { return false }, func(lease.Owner, string) bool { return false })
+func build(p Parts) *server {
+	if p.Batches == nil {
+		p.Batches = runs.New(func(gpu.Event) {}, func(string) bool { return false }, func(lease.Owner, string) bool { return false })
 	}
-	if k.Past == nil {
-		k.Past = archive.New()
+	if p.Past == nil {
+		p.Past = archive.New()
 	}
-	if k.Door.Sessions == nil {
-		k.Door.Sessions = sessions.New()
+	if p.Door.Sessions == nil {
+		p.Door.Sessions = sessions.New()
 	}
-	s := &server{Keepers: k, mux: http.NewServeMux(), seed: maphash.MakeSeed()}
-	config := huma.DefaultConfig("berth", k.Version)
+	s := &server{Parts: p, mux: http.NewServeMux(), seed: maphash.MakeSeed()}
+	config := huma.DefaultConfig("berth", p.Version)
 	config.DocsPath, config.SchemasPath, config.OpenAPIPath, config.CreateHooks = "", "", "", nil
 	config.Transformers = []huma.Transformer{asProblem, s.noteRefusal}
 	config.RejectUnknownQueryParameters = true
 	nameOptionals(config.Components.Schemas)
-	s.api = humago.New(recorder{s}, config)
+	s.api = humago.New(s, config)
 
 	registerDevices(s)
 	registerLeases(s)
@@ -201,20 +201,18 @@ func (s *server) mistake(cause any, where ...any) *api.Problem {
 	return problems.New(http.StatusInternalServerError, "internal", "This is a bug in berth, not a mistake in the request. The log of the daemon has the details; please report it.")
 }
 
-// recorder records every route before it adds it to the multiplexer, so that a
-// test can compare the routes with the OpenAPI text. It panics if verbs does not
-// list the route: nobody has decided yet who may use it.
-type recorder struct{ *server }
-
-func (r recorder) HandleFunc(pattern string, f func(http.ResponseWriter, *http.Request)) {
+// HandleFunc records a route before it adds it to the multiplexer, so that a test
+// can compare the routes with the OpenAPI text. It panics if verbs does not list
+// the route: nobody has decided yet who may use it.
+func (s *server) HandleFunc(pattern string, f func(http.ResponseWriter, *http.Request)) {
 	if _, listed := verbs[pattern]; !listed {
 		panic("httpapi: the route " + pattern + " has no verb: enter it in verbs and in docs/reference/access.md")
 	}
-	r.routes = append(r.routes, pattern)
+	s.routes = append(s.routes, pattern)
 	if strings.HasSuffix(pattern, " /") { // the multiplexer would take it for every path
 		pattern += onlyThis
 	}
-	r.mux.HandleFunc(pattern, f)
+	s.mux.HandleFunc(pattern, f)
 }
 
 // onlyThis ends a pattern of the multiplexer that matches one path ending in a slash.
@@ -234,5 +232,5 @@ func (s *server) raw(op *huma.Operation, mediaType string, f http.HandlerFunc) {
 	}
 	op.Responses["200"] = &huma.Response{Description: "OK", Content: map[string]*huma.MediaType{mediaType: {}}}
 	s.api.OpenAPI().AddOperation(op)
-	recorder{s}.HandleFunc(op.Method+" "+op.Path, f)
+	s.HandleFunc(op.Method+" "+op.Path, f)
 }

@@ -19,11 +19,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/audit/chain"
 )
 
-// entrance serves the routes of sessions.
-type entrance struct{ *server }
-
-func registerSessions(api *server) {
-	s := entrance{api}
+func registerSessions(s *server) {
 	op := func(id, method, path, summary, description string, errors ...int) huma.Operation {
 		return huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Description: description, Tags: []string{"access"}, MaxBodyBytes: 4 << 10, Errors: errors}
 	}
@@ -48,13 +44,13 @@ type withCookie struct {
 	Body      api.Session
 }
 
-func (s entrance) signIn(ctx context.Context, in *body[api.SignIn]) (*withCookie, error) {
+func (s *server) signIn(ctx context.Context, in *body[api.SignIn]) (*withCookie, error) {
 	done, err := s.Door.SignIn(ctx, doorkeeper.Of(ctx), in.Body.Code, in.Body.Token, func(c *doorkeeper.Caller, begun sessions.Session) error {
 		who := c.Identity().Actor
 		if who.Role < access.Operator {
 			return nil
 		}
-		return s.record(who, access.SignIn, who.User, begun.ID)
+		return s.recordSession(who, access.SignIn, who.User, begun.ID)
 	})
 	if err != nil {
 		return nil, problemOf(err)
@@ -62,22 +58,22 @@ func (s entrance) signIn(ctx context.Context, in *body[api.SignIn]) (*withCookie
 	return &withCookie{*done.Cookie, s.sessionOf(&done.Session, done.Caller)}, nil
 }
 
-// record writes down what was done to a session. It does nothing where there is no
+// recordSession writes down what was done to a session. It does nothing where there is no
 // audit log.
-func (s entrance) record(who access.Actor, verb access.Verb, owner, id string) error {
+func (s *server) recordSession(who access.Actor, verb access.Verb, owner, id string) error {
 	if s.Audit == nil {
 		return nil
 	}
 	return s.Audit.Record(api.AuditEntry{Who: audit.Who(who), What: verb.String(), Outcome: chain.Done, Object: api.AuditObject{Kind: "session", Owner: owner, ID: id}})
 }
 
-func (s entrance) signOut(ctx context.Context, _ *struct{}) (*withCookie, error) {
+func (s *server) signOut(ctx context.Context, _ *struct{}) (*withCookie, error) {
 	c := doorkeeper.Of(ctx)
 	own := c.Session()
 	if own == nil {
 		return nil, problems.New(http.StatusNotFound, "no_session", "This request was made with no session, so there is none to end.")
 	}
-	ended, err := s.end(c, own)
+	ended, err := s.endAs(c, own)
 	if err != nil {
 		return nil, err
 	}
@@ -88,26 +84,26 @@ type sessionNamed struct {
 	ID string `path:"id" maxLength:"64" doc:"Id of the session."`
 }
 
-func (s entrance) endSession(ctx context.Context, in *sessionNamed) (*answer[api.Session], error) {
+func (s *server) endSession(ctx context.Context, in *sessionNamed) (*answer[api.Session], error) {
 	c := doorkeeper.Of(ctx)
 	found, err := s.Door.Sessions.Find(in.ID, time.Now())
 	if err != nil || !s.seesSession(c, &found) { // what others have, nobody learns
 		return nil, problems.New(http.StatusNotFound, "unknown_session", "You have no session %s: GET /api/sessions lists those you have.", in.ID)
 	}
-	ended, err := s.end(c, &found)
+	ended, err := s.endAs(c, &found)
 	if err != nil {
 		return nil, err
 	}
 	return ok(ended)
 }
 
-// end ends a session. An end that changes something for others is written down
+// endAs ends a session for a caller. An end that changes something for others is written down
 // first; that of a session which could, in any case.
-func (s entrance) end(c *doorkeeper.Caller, found *sessions.Session) (api.Session, error) {
+func (s *server) endAs(c *doorkeeper.Caller, found *sessions.Session) (api.Session, error) {
 	who, owner := c.Identity().Actor, s.Door.ActorOf(found)
 	theirs := !access.Owns(who, found.Object())
 	if theirs || owner.Role >= access.Operator {
-		if err := s.record(who, access.SignOut, owner.User, found.ID); err != nil && theirs {
+		if err := s.recordSession(who, access.SignOut, owner.User, found.ID); err != nil && theirs {
 			return api.Session{}, problemOf(err)
 		}
 	}
@@ -119,7 +115,7 @@ func (s entrance) end(c *doorkeeper.Caller, found *sessions.Session) (api.Sessio
 	return shown, nil
 }
 
-func (s entrance) sessionLink(ctx context.Context, _ *struct{}) (*answer[api.SessionLink], error) {
+func (s *server) sessionLink(ctx context.Context, _ *struct{}) (*answer[api.SessionLink], error) {
 	address := ""
 	if s.PageURL != nil {
 		address = s.PageURL()
@@ -136,7 +132,7 @@ func (s entrance) sessionLink(ctx context.Context, _ *struct{}) (*answer[api.Ses
 
 type sessionsQuery struct{ Page }
 
-func (s entrance) listSessions(ctx context.Context, in *sessionsQuery) (*listed[api.Sessions], error) {
+func (s *server) listSessions(ctx context.Context, in *sessionsQuery) (*listed[api.Sessions], error) {
 	c := doorkeeper.Of(ctx)
 	all := []api.Session{}
 	for _, each := range s.Door.Sessions.List(time.Now()) {
@@ -152,12 +148,12 @@ func (s entrance) listSessions(ctx context.Context, in *sessionsQuery) (*listed[
 }
 
 // seesSession reports whether a caller may see and end a session.
-func (s entrance) seesSession(c *doorkeeper.Caller, found *sessions.Session) bool {
+func (s *server) seesSession(c *doorkeeper.Caller, found *sessions.Session) bool {
 	return access.May(c.Standing(), access.SignOut, found.Object()) == nil
 }
 
 // sessionOf returns a session as its owner and administrators see it.
-func (s entrance) sessionOf(found *sessions.Session, by *doorkeeper.Caller) api.Session {
+func (s *server) sessionOf(found *sessions.Session, by *doorkeeper.Caller) api.Session {
 	owner := s.Door.ActorOf(found)
 	out := api.Session{
 		ID: found.ID, User: owner.User, Token: found.Token, Role: owner.Role.String(),

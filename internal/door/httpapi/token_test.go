@@ -35,7 +35,7 @@ import (
 type gate struct {
 	*door
 	socket, tcp string // addresses
-	keeper      doorkeeper.Keeper
+	keeper      doorkeeper.Doorkeeper
 	counted     func() map[string]int // failed tries by reason
 	logged      func() string
 }
@@ -61,7 +61,7 @@ func gates(t *testing.T, rules *access.Rules) *gate {
 		func(reason string) { locked(func() { counts[reason]++ }) })
 	kernel := peercred.New(process.Proc())
 	all := func() *access.Rules { return rules }
-	g.keeper = doorkeeper.Keeper{Kernel: kernel, Processes: process.Proc(), Rules: all, Tokens: g.tokens, Sessions: sessions.New(), Tries: failed}
+	g.keeper = doorkeeper.Doorkeeper{Kernel: kernel, Processes: process.Proc(), Rules: all, Tokens: g.tokens, Sessions: sessions.New(), Tries: failed}
 	g.server.Door = g.keeper
 	guests := peercred.NewGuests(peercred.Limits{User: 99, Unknown: 99, All: 99, Admin: 99}, all)
 	serve := func(l net.Listener, h http.Handler) string {
@@ -418,7 +418,7 @@ func TestTokenRoutes(t *testing.T) {
 func TestWhoami(t *testing.T) {
 	d := open(t, "1xrtx-4060")
 	rules := &access.Rules{Groups: map[int]access.Given{100: {Name: "students", Role: access.Viewer}, 200: {Name: "operators", Role: access.Operator}, 300: {Name: "quota-only"}}}
-	keeper := doorkeeper.Keeper{Processes: process.Proc(), Rules: func() *access.Rules { return rules }, Kernel: peercred.New(process.Proc())}
+	keeper := doorkeeper.Doorkeeper{Processes: process.Proc(), Rules: func() *access.Rules { return rules }, Kernel: peercred.New(process.Proc())}
 	for name, c := range map[string]struct {
 		peer access.Caller
 		want string
@@ -446,7 +446,7 @@ func TestWhoami(t *testing.T) {
 func TestRolesChangeOnOpenConnections(t *testing.T) {
 	d := open(t, "1xrtx-4060")
 	rules := &access.Rules{Users: map[int]access.Given{4711: {Name: "ada", Role: access.Operator}}}
-	keeper := doorkeeper.Keeper{Processes: process.Proc(), Rules: func() *access.Rules { return rules }, Kernel: peercred.New(process.Proc())}
+	keeper := doorkeeper.Doorkeeper{Processes: process.Proc(), Rules: func() *access.Rules { return rules }, Kernel: peercred.New(process.Proc())}
 	c := keeper.Caller(access.Peer{Caller: access.Caller{Door: access.Socket, UID: access.KnownUID(4711), Place: access.Here}}, "")
 	start := func() int {
 		r := httptest.NewRequest("POST", "/api/gpu/monitoring/start", nil)
@@ -472,7 +472,7 @@ func TestRolesChangeOnOpenStreams(t *testing.T) {
 	}
 	as(access.Operator)
 	d := open(t, "1xrtx-4060")
-	keeper := doorkeeper.Keeper{Processes: process.Proc(), Rules: now.Load, Kernel: peercred.New(process.Proc())}
+	keeper := doorkeeper.Doorkeeper{Processes: process.Proc(), Rules: now.Load, Kernel: peercred.New(process.Proc())}
 	caller := keeper.Caller(access.Peer{Caller: access.Caller{Door: access.Socket, UID: access.KnownUID(4711), Place: access.Here}}, "")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d.server.ServeHTTP(w, r.WithContext(doorkeeper.With(r.Context(), caller)))

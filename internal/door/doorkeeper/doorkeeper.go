@@ -1,3 +1,9 @@
+// Package doorkeeper finds out who makes a request: from what the kernel says
+// about the connection, and from what the caller shows.
+//
+// It refuses those who show nothing where something is asked for, and slows
+// down those who guess. What a caller may do is decided by access; the doors
+// ask.
 package doorkeeper
 
 import (
@@ -13,13 +19,47 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/door/problems"
+	"github.com/berth-gpu/berth/internal/door/sessions"
+	"github.com/berth-gpu/berth/internal/lease/quota"
+	"github.com/berth-gpu/berth/internal/process"
 )
+
+// Doorkeeper turns what the kernel says about a connection into a caller.
+type Doorkeeper struct {
+	Kernel    Kernel
+	Processes process.Table
+	Names     Names                // of users; nil: their numbers
+	Rules     func() *access.Rules // which role a caller has, now
+	Tokens    *tokens.Tokens
+	Sessions  *sessions.Sessions // nil: there are none
+	Tries     *sessions.Tries    // failed tries to show a token, or to sign in
+
+	// Named reports whether the certificate of the daemon is for a host; nil: it is for
+	// none.
+	Named func(host string) bool
+
+	Limits func() *quota.Rules // what users may have, now; nil: what berth has by itself
+}
+
+// Kernel finds the processes of callers.
+type Kernel interface {
+	// Find adds to a TCP peer its process and the place of that process. It returns
+	// the peer unchanged if that is not certain. It looks through all processes, so
+	// it is called only for callers who need it.
+	Find(access.Peer) access.Peer
+}
+
+// Names finds the login names of users.
+type Names interface {
+	// Of returns the name of a user, or the number if it finds no name in time.
+	Of(uid int) string
+}
 
 // ForTCP wraps the API for a TCP port. Callers from other machines must show a
 // token or a certificate, and so must all callers if the configuration has a
 // token; a session counts as what it was begun with. The others are users of this
 // machine, and no web page may make a browser call for one of them.
-func (d Keeper) ForTCP(h http.Handler) http.Handler {
+func (d Doorkeeper) ForTCP(h http.Handler) http.Handler {
 	refuse, note := refuser(h), noter(h)
 	sameOrigin := http.NewCrossOriginProtection()
 	sameOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -60,7 +100,7 @@ func shield(h http.Header) {
 // ForSocket wraps the API for the Unix socket, where the kernel says who calls. A
 // caller may send a token there too: in a container, that is the only way to be
 // more than a guest.
-func (d Keeper) ForSocket(h http.Handler) http.Handler {
+func (d Doorkeeper) ForSocket(h http.Handler) http.Handler {
 	refuse := refuser(h)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := Of(r.Context())
@@ -96,7 +136,7 @@ func noter(h http.Handler) func(*http.Request, *api.Problem) {
 }
 
 // NeedsCredential reports whether a TCP caller must show a token or a certificate.
-func (d Keeper) NeedsCredential(c *Caller) bool {
+func (d Doorkeeper) NeedsCredential(c *Caller) bool {
 	return d.Tokens.HasDaemon() || c == nil || !isLoopback(c.address)
 }
 
@@ -127,7 +167,7 @@ type tokenShown struct {
 
 // withToken serves a request that shows a token, or refuses it. It returns false
 // for a request that shows none.
-func (d Keeper) withToken(w http.ResponseWriter, r *http.Request, c *Caller, h http.Handler, refuse refusing) bool {
+func (d Doorkeeper) withToken(w http.ResponseWriter, r *http.Request, c *Caller, h http.Handler, refuse refusing) bool {
 	header := r.Header["Authorization"]
 	if len(header) == 0 || probes(r) {
 		return false
@@ -145,7 +185,7 @@ func (d Keeper) withToken(w http.ResponseWriter, r *http.Request, c *Caller, h h
 
 // check returns the token in the header of a request. A caller shows the same one
 // in every request, so check remembers it for a minute.
-func (d Keeper) check(c *Caller, header []string, now time.Time) (*tokenShown, error) {
+func (d Doorkeeper) check(c *Caller, header []string, now time.Time) (*tokenShown, error) {
 	secret, err := bearer(header)
 	if err != nil {
 		return nil, err
@@ -236,7 +276,7 @@ func Unauthorized(w http.ResponseWriter, code, why string) *api.Problem {
 // localOnly refuses requests for the name of another host: otherwise a web page
 // whose name resolves to this machine could pass as this machine. A name that the
 // certificate of the daemon has is its own.
-func (d Keeper) localOnly(h http.Handler, refuse refusing) http.Handler {
+func (d Doorkeeper) localOnly(h http.Handler, refuse refusing) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !isLoopback(r.Host) && !(r.TLS != nil && d.Named != nil && d.Named(hostOf(r.Host))) {
 			refuse(w, r, problems.New(http.StatusForbidden, "foreign_host", "Without a token this daemon answers only to localhost and 127.0.0.1, not to %q.", r.Host))

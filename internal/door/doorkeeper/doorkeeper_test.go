@@ -28,7 +28,7 @@ func TestExpiryEndsAStream(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		keeper := Keeper{Tokens: k, Tries: sessions.NewTries(slog.New(slog.DiscardHandler), func(string) {})}
+		keeper := Doorkeeper{Tokens: k, Tries: sessions.NewTries(slog.New(slog.DiscardHandler), func(string) {})}
 		begun := time.Now()
 		h := keeper.ForSocket(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			<-r.Context().Done()
@@ -53,7 +53,7 @@ func TestTriesAreSlowed(t *testing.T) {
 		}
 		k.SetDaemon("hush")
 		log := &bytes.Buffer{}
-		keeper := Keeper{Tokens: k, Tries: sessions.NewTries(slog.New(slog.NewTextHandler(log, nil)), func(string) {})}
+		keeper := Doorkeeper{Tokens: k, Tries: sessions.NewTries(slog.New(slog.NewTextHandler(log, nil)), func(string) {})}
 		h := keeper.ForTCP(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 		try := func(secret, from string) (status int, took time.Duration) {
 			r := httptest.NewRequest("GET", "/api/leases", nil)
@@ -119,7 +119,7 @@ func TestShownTokensAreRemembered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := Keeper{Tokens: k, Tries: sessions.NewTries(slog.New(slog.DiscardHandler), func(string) {})}
+	d := Doorkeeper{Tokens: k, Tries: sessions.NewTries(slog.New(slog.DiscardHandler), func(string) {})}
 	c, now := &Caller{door: access.Socket}, time.Now()
 	first, err := d.check(c, []string{"Bearer " + secret}, now)
 	if err != nil {
@@ -150,7 +150,7 @@ func FuzzAuthorization(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	d := Keeper{Tokens: k, Tries: sessions.NewTries(slog.New(slog.DiscardHandler), func(string) {})}
+	d := Doorkeeper{Tokens: k, Tries: sessions.NewTries(slog.New(slog.DiscardHandler), func(string) {})}
 	for _, seed := range []string{"", "Bearer", "Bearer ", "Bearer " + secret, "bearer " + secret, "Bearer  " + secret, "Basic YTpi", secret, "Bearer " + secret + "\x00", "Bearer \xff", "BEARER x y", strings.Repeat("Bearer ", 3000)} {
 		f.Add(seed)
 	}
@@ -206,7 +206,7 @@ func TestAccessOverTCP(t *testing.T) {
 			for k, v := range test.headers {
 				r.Header.Set(k, v)
 			}
-			keeper := Keeper{Tokens: tokens.New(), Tries: sessions.NewTries(slog.New(slog.DiscardHandler), func(string) {})}
+			keeper := Doorkeeper{Tokens: tokens.New(), Tries: sessions.NewTries(slog.New(slog.DiscardHandler), func(string) {})}
 			keeper.Tokens.SetDaemon(test.token)
 			from := "127.0.0.1"
 			if test.from != "" {
