@@ -53,10 +53,6 @@ func (r *reader) inLine(n *document.Node) string {
 	return fmt.Sprintf(" in line %d", n.KeyLine)
 }
 
-func (r *reader) complain(e *document.Node, reason string) {
-	r.layer.complain(r.at(e.KeyLine), r.path(e), reason)
-}
-
 // report takes what the document says is wrong with it.
 func (r *reader) report(p document.Problem) (more bool) {
 	reason := p.Reason

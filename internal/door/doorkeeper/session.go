@@ -80,7 +80,7 @@ func (d Doorkeeper) withSession(w http.ResponseWriter, r *http.Request, c *Calle
 	}
 	s, err := d.session(c, secrets, time.Now())
 	if err != nil {
-		http.SetCookie(w, c.forget())
+		http.SetCookie(w, c.SignOut())
 		if errors.Is(err, errElsewhere) {
 			note(r, problems.New(http.StatusForbidden, "session_elsewhere", "A session was shown that another user began, or somebody on another machine."))
 		}
@@ -307,8 +307,8 @@ func (c *Caller) cookie(secret string) *http.Cookie {
 	}
 }
 
-// forget returns a cookie that makes a browser forget the session.
-func (c *Caller) forget() *http.Cookie {
+// SignOut returns a cookie that makes the browser of a caller forget its session.
+func (c *Caller) SignOut() *http.Cookie {
 	cookie := c.cookie("")
 	cookie.MaxAge = -1
 	return cookie

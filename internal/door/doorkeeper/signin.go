@@ -127,9 +127,6 @@ func (d Doorkeeper) slowed(ctx context.Context, c *Caller, err error) *api.Probl
 	return refusal
 }
 
-// SignOut returns the cookie that makes the browser of a caller forget its session.
-func (c *Caller) SignOut() *http.Cookie { return c.forget() }
-
 // Until returns when a session ends if nobody uses it any more: with its token at the
 // latest.
 func (d Doorkeeper) Until(s *sessions.Session) time.Time {

@@ -1,126 +1,90 @@
 package httpapi
 
 import (
+	"context"
 	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/door/problems"
-	"github.com/berth-gpu/berth/internal/text/words"
+	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 )
 
-// mayUse refuses a caller who may not use a route.
-func mayUse(pattern string, who access.Actor) *api.Problem {
-	if err := access.May(who, verbs[pattern], access.Object{}); err != nil {
-		return problems.New(http.StatusForbidden, "not_allowed", "%s.", words.UpperFirst(err.Error()))
+func registerAccess(s *server) {
+	op := func(id, method, path, summary, description string) huma.Operation {
+		return huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Description: description, Tags: []string{"access"}, MaxBodyBytes: maxBody}
 	}
-	return nil
+	huma.Register(s.api, op("whoami", http.MethodGet, "/api/whoami", "Who the daemon takes the caller for, and why",
+		"docs/guide/access.md says what each role may do."), s.whoami)
+	huma.Register(s.api, op("quota", http.MethodGet, "/api/quota", "What a user may have, and has",
+		"Each limit with how much of it is used, and the entry of the configuration that sets it. Of others than oneself it needs the role operator."), func(ctx context.Context, in *quotaQuery) (*answer[api.Quota], error) {
+		return answered(s.Desk.Quota(askerOf(ctx), limitsOf(ctx), in.User))
+	})
+	huma.Register(s.api, op("tokens", http.MethodGet, "/api/tokens", "The tokens that the daemon accepts, without their secrets",
+		"A token without a time of creation stands in the configuration. Expired tokens are listed for 30 days."), s.tokens)
+	create := op("create-token", http.MethodPost, "/api/tokens", "Make a token",
+		"The answer shows the secret once; the daemon keeps only its hash. A request may bring its own secret of at least 32 characters. "+
+			"A token has at most the role of whoever makes it. The same request again, with the same secret, changes nothing; with replace, it takes the place of the token of that name.")
+	create.DefaultStatus = http.StatusCreated
+	create.Errors = []int{http.StatusConflict}
+	huma.Register(s.api, create, s.createToken)
+	revoke := op("revoke-token", http.MethodDelete, "/api/tokens/{name}", "Refuse a token from now on",
+		"Event streams, lease streams and waiting requests of its holder end at once. Its leases stand until they are released or expire.")
+	revoke.Errors = []int{http.StatusNotFound, http.StatusConflict}
+	huma.Register(s.api, revoke, s.revokeToken)
 }
 
-// verbs has the verb of each route. A daemon with a route that is not listed here
-// does not start. docs/reference/access.md has the same table, with the roles. The desk and the ledger check whether the
-// caller may apply it to an object; sight decides what a caller sees of others.
-var verbs = map[string]access.Verb{
-	"GET /healthz": access.Probe, // probes do not identify themselves
-	"GET /readyz":  access.Probe,
-	"GET /metrics": access.Scrape,
-
-	"GET /":              access.Probe, // the page is the same for everybody
-	"GET /favicon.svg":   access.Probe,
-	"GET /assets/{file}": access.Probe,
-
-	"GET /openapi.json": access.Look,
-	"GET /docs":         access.Look,
-	"GET /api/whoami":   access.Look,
-	"GET /api/quota":    access.Look, // of others: access.Inspect
-
-	"GET /api/gpu/status":            access.Look,
-	"GET /api/gpu/status/all":        access.Look,
-	"GET /api/gpu/metrics":           access.Look,
-	"GET /api/gpu/metrics/history":   access.Look,
-	"GET /api/gpu/temperature/trend": access.Look,
-	"GET /api/gpu/memory/available":  access.Look,
-	"GET /api/gpu/throttle/status":   access.Look,
-	"GET /api/gpu/config":            access.Look,
-	"GET /api/gpu/config/sources":    access.Look,
-	"GET /api/leases":                access.Look,
-	"GET /api/leases/{id}":           access.Look,
-	"GET /api/leases/{id}/explain":   access.Look,
-	"GET /api/batches":               access.Look,
-	"GET /api/energy":                access.Look,
-	"GET /api/measurements":          access.Look,
-	"GET /api/orphans":               access.Look,
-	"GET /api/past/leases":           access.Look,
-	"GET /api/events":                access.Look,
-
-	"POST /api/gpu/memory/allocate":   access.Lease,
-	"POST /api/gpu/memory/deallocate": access.Release,
-	"POST /api/leases":                access.Lease,
-	"POST /api/leases/stream":         access.Lease,
-	"POST /api/leases/explain":        access.Lease,
-	"POST /api/leases/adopt":          access.Adopt,
-	"POST /api/leases/{id}/renew":     access.Renew,
-	"POST /api/leases/{id}/bind":      access.Bind,
-	"POST /api/leases/{id}/resize":    access.Resize,
-	"POST /api/leases/{id}/trim":      access.Trim,
-	"POST /api/leases/{id}/pace":      access.Pace,
-	"POST /api/leases/{id}/park":      access.Park,
-	"POST /api/leases/{id}/resume":    access.Resume,
-	"POST /api/leases/{id}/wake":      access.Resume,
-	"POST /api/optimize":              access.Optimize,
-	"POST /api/leases/{id}/scope":     access.Scope,
-	"DELETE /api/leases/{id}":         access.Release,
-	"POST /api/exec":                  access.Lease,
-	"POST /api/plans":                 access.Lease,
-	"POST /api/plans/run":             access.Lease,
-	"PUT /api/batches/{id}":           access.Report,
-	"POST /api/measurements":          access.Report,
-
-	"POST /api/services/{name}/operations": access.Report,
-
-	"PUT /api/gpu/config":            access.Configure,
-	"POST /api/gpu/config/reload":    access.Govern,
-	"POST /api/gpu/monitoring/start": access.Monitor,
-	"POST /api/gpu/monitoring/stop":  access.Monitor,
-	"POST /api/gpu/drain":            access.Drain,
-	"POST /api/gpu/undrain":          access.Drain,
-	"POST /api/gpu/check":            access.Check,
-
-	"GET /api/tokens":           access.Entrust,
-	"POST /api/tokens":          access.Entrust,
-	"DELETE /api/tokens/{name}": access.Entrust,
-
-	"POST /api/session":         access.SignIn,
-	"DELETE /api/session":       access.SignIn,
-	"POST /api/session/link":    access.Look,
-	"GET /api/sessions":         access.Look, // of others: access.SignOut
-	"DELETE /api/sessions/{id}": access.SignOut,
-
-	"GET /api/audit": access.Audit,
-
-	"GET /api/alerts": access.Look,
-	"POST /api/alerts/{fingerprint}/acknowledge":   access.Acknowledge,
-	"DELETE /api/alerts/{fingerprint}/acknowledge": access.Acknowledge,
-	"GET /api/hooks":              access.Hook,
-	"POST /api/hooks/{name}/test": access.Govern,
-
-	// The routes of promapi: whoever may read the metrics may ask about their past.
-	"GET /api/v1/query":               access.Scrape,
-	"POST /api/v1/query":              access.Scrape,
-	"GET /api/v1/query_range":         access.Scrape,
-	"POST /api/v1/query_range":        access.Scrape,
-	"GET /api/v1/query_exemplars":     access.Scrape,
-	"POST /api/v1/query_exemplars":    access.Scrape,
-	"GET /api/v1/series":              access.Scrape,
-	"POST /api/v1/series":             access.Scrape,
-	"GET /api/v1/labels":              access.Scrape,
-	"POST /api/v1/labels":             access.Scrape,
-	"GET /api/v1/label/{name}/values": access.Scrape,
-	"GET /api/v1/metadata":            access.Scrape,
-	"GET /api/v1/rules":               access.Scrape,
-	"GET /api/v1/alerts":              access.Scrape,
-	"GET /api/v1/status/buildinfo":    access.Scrape,
+func (s *server) whoami(ctx context.Context, _ *struct{}) (*answer[api.Whoami], error) {
+	c := doorkeeper.Of(ctx)
+	who := c.Identity()
+	out := api.Whoami{
+		User: who.User, Role: who.Role.String(), Door: string(who.Door), Token: who.Token, Service: who.Service,
+		Why: []string{"the command runs the daemon in its own process"},
+	}
+	if who.UID != access.NoUID {
+		out.UID = gpu.Some(who.UID)
+	}
+	if own := c.Session(); own != nil {
+		shown := s.sessionOf(own, c)
+		out.Session = &shown
+	}
+	if known, rules, is := c.Known(); is {
+		out.Why = rules.Why(&known)
+		if (known.Shown.Kind == access.NoCredential || known.Shown.Kind == access.Session) && who.UID != access.NoUID {
+			for _, g := range rules.Counting(&known) {
+				out.Groups = append(out.Groups, g.Name)
+			}
+		}
+	}
+	return ok(out)
 }
 
-// exceeds reports whether a caller may exceed the limits of a user.
-func exceeds(who access.Actor) bool { return access.May(who, access.Exceed, access.Object{}) == nil }
+type quotaQuery struct {
+	User string `query:"user" maxLength:"256" doc:"Login name, user id, token:NAME or cert:NAME. Default: the caller."`
+}
+
+type tokensQuery struct{ Page }
+
+func (s *server) tokens(_ context.Context, in *tokensQuery) (*listed[api.Tokens], error) {
+	page, more, err := cut(&in.Page, tokensList, in.most(), s.Desk.ListTokens().Tokens,
+		func(t api.Token) string { return t.Name }, strings.Compare)
+	if err != nil {
+		return nil, err
+	}
+	return answerPage(&in.Page, more, api.Tokens{Tokens: page, More: more})
+}
+
+func (s *server) createToken(ctx context.Context, in *body[api.TokenRequest]) (*answer[api.NewToken], error) {
+	return answered(s.Desk.CreateToken(askerOf(ctx), in.Body))
+}
+
+type tokenNamed struct {
+	Name string `path:"name" maxLength:"128" doc:"Name of the token."`
+}
+
+func (s *server) revokeToken(ctx context.Context, in *tokenNamed) (*answer[api.Token], error) {
+	return answered(s.Desk.RevokeToken(askerOf(ctx), in.Name))
+}

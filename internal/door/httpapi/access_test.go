@@ -16,6 +16,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -64,7 +65,7 @@ func TestAdministrators(t *testing.T) {
 		{"POST", "/api/gpu/monitoring/start", ""},
 	} {
 		for name, test := range map[string]struct {
-			by     identity
+			by     doorkeeper.Identity
 			status int
 		}{
 			"somebody": {holding(lease.Holder{UID: 4711, User: "eve"}, access.User), http.StatusForbidden},

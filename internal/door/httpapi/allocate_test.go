@@ -17,6 +17,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 )
@@ -268,7 +269,7 @@ func TestResize(t *testing.T) {
 		t.Errorf("a lease that libraries hold to: %d %+v", w.Code, l)
 	}
 	for _, test := range []struct {
-		who      identity
+		who      doorkeeper.Identity
 		id, body string
 		status   int
 		code     string

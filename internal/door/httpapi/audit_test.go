@@ -89,7 +89,7 @@ func TestRefusalsAreAudited(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	for _, who := range []identity{ada, eve, doorkeeper.IdentityFor(viewer())} {
+	for _, who := range []doorkeeper.Identity{ada, eve, doorkeeper.IdentityFor(viewer())} {
 		if w := d.askAs(who, "GET", "/api/audit", ""); w.Code != http.StatusForbidden {
 			t.Errorf("%s reads the log: %d", who.User, w.Code)
 		}

@@ -12,15 +12,12 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// identity is a caller as an actor and as the holder of a lease.
-type identity = doorkeeper.Identity
-
 // standingOf returns who makes a request, without waiting for a name.
 func standingOf(ctx context.Context) access.Actor { return doorkeeper.Of(ctx).Standing() }
 
 // identityOf returns who makes a request. It may wait a moment for the name of
 // the user.
-func identityOf(ctx context.Context) identity { return doorkeeper.Of(ctx).Identity() }
+func identityOf(ctx context.Context) doorkeeper.Identity { return doorkeeper.Of(ctx).Identity() }
 
 // limitsOf returns what the caller of a request may have.
 func limitsOf(ctx context.Context) *quota.Limits { return doorkeeper.Of(ctx).Limits() }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 	"github.com/berth-gpu/berth/internal/history/events"
 )
 
@@ -69,7 +70,7 @@ func TestEventsAreFiltered(t *testing.T) {
 	admin, viewer := holding(user(0).Holder, access.Admin), holding(user(8).Holder, access.Viewer)
 	for _, c := range []struct {
 		query string
-		by    identity
+		by    doorkeeper.Identity
 		want  string
 	}{
 		{"", admin, "1000 1001 1002 1003"},

@@ -9,11 +9,12 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
 // driver returns the token of another scheduler.
-func driver(name string) identity {
+func driver(name string) doorkeeper.Identity {
 	return holding(lease.Holder{UID: lease.NoUID, User: "token:" + name}, access.Operator)
 }
 
@@ -38,12 +39,12 @@ func TestExactLease(t *testing.T) {
 	d := open(t, "2xrtx-4060")
 	on, kubernetes := d.uuids(), driver("kubernetes")
 	parts := []api.LeaseShare{{GPU: on[0], Memory: 3000, Slots: 1}, {GPU: on[1], Memory: 5000}}
-	ask := func(who identity, body string) (int, api.Lease) {
+	ask := func(who doorkeeper.Identity, body string) (int, api.Lease) {
 		t.Helper()
 		w := d.askAs(who, "POST", "/api/leases", body)
 		return w.Code, decode[api.Lease](t, w)
 	}
-	for name, who := range map[string]identity{"a user": user(4711), "a viewer": {Actor: viewer()}} {
+	for name, who := range map[string]doorkeeper.Identity{"a user": user(4711), "a viewer": {Actor: viewer()}} {
 		p := expect(t, name, d.askAs(who, "POST", "/api/leases", d.exact("c", "", parts...)), http.StatusForbidden, "not_allowed")
 		if name == "a user" && !strings.Contains(p.Detail, "operator") {
 			t.Errorf("a user reads %q", p.Detail)

@@ -12,6 +12,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/desk"
+	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/peaks"
 	"github.com/berth-gpu/berth/internal/process"
@@ -19,7 +20,7 @@ import (
 )
 
 // self is this process, at the other end of a socket.
-func self(t testing.TB) identity {
+func self(t testing.TB) doorkeeper.Identity {
 	t.Helper()
 	id, err := process.Proc().Identify(os.Getpid())
 	if err != nil {

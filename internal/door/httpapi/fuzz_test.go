@@ -27,7 +27,7 @@ import (
 // moment for the answers, and goes. What the server writes is kept.
 type recorded struct {
 	in     *bytes.Reader
-	who    identity
+	who    doorkeeper.Identity
 	busy   *atomic.Int64 // requests under way
 	closed chan struct{}
 	once   sync.Once
@@ -95,7 +95,7 @@ type target struct {
 	conns   handed
 	served  sync.WaitGroup // requests
 	busy    atomic.Int64   // the same, as a number
-	callers []identity
+	callers []doorkeeper.Identity
 
 	mu     sync.Mutex // guards failed
 	failed []string   // requests that were answered with a fault of the daemon
@@ -108,7 +108,7 @@ func newTarget(f *testing.F) *target {
 	me := self(f)
 	admin, other := me, holding(lease.Holder{UID: 4711, User: "other"}, access.User)
 	admin.Role = access.Admin
-	s.callers = []identity{me, admin, other, doorkeeper.IdentityFor(viewer())}
+	s.callers = []doorkeeper.Identity{me, admin, other, doorkeeper.IdentityFor(viewer())}
 	server := &http.Server{
 		Handler: http.HandlerFunc(s.handle), ErrorLog: log.New(s, "", 0),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return withIdentity(ctx, c.(*recorded).who) },

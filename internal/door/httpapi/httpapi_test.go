@@ -170,13 +170,13 @@ func (s *refusalSeen) WriteHeader(status int) {
 func (s *refusalSeen) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
 // withIdentity is a request by somebody in particular, from this machine.
-func withIdentity(ctx context.Context, who identity) context.Context {
+func withIdentity(ctx context.Context, who doorkeeper.Identity) context.Context {
 	return doorkeeper.With(ctx, doorkeeper.As(who))
 }
 
 // holding returns somebody with a role, who holds leases as h.
-func holding(h lease.Holder, role access.Role) identity {
-	return identity{Actor: access.Actor{User: h.User, UID: h.UID, Door: access.Socket, Role: role}, Holder: h}
+func holding(h lease.Holder, role access.Role) doorkeeper.Identity {
+	return doorkeeper.Identity{Actor: access.Actor{User: h.User, UID: h.UID, Door: access.Socket, Role: role}, Holder: h}
 }
 
 // viewer returns somebody who may only look.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
@@ -18,13 +19,13 @@ func TestIDsOfTwoUsers(t *testing.T) {
 	d := open(t, "1xrtx-4060")
 	one, other, third := user(1), user(2), user(3)
 	root := holding(lease.Holder{UID: 0, User: "root"}, access.Admin)
-	for _, who := range []identity{one, other} {
+	for _, who := range []doorkeeper.Identity{one, other} {
 		expect(t, "a lease", d.askAs(who, "POST", "/api/gpu/memory/allocate", `{"allocation_id":"train","memory_mb":100,"ttl_seconds":600}`), 201, "")
 	}
 	expect(t, "one's own id again", d.askAs(one, "POST", "/api/gpu/memory/allocate", `{"allocation_id":"train","memory_mb":100}`), 409, "duplicate_allocation")
 	expect(t, "one's own again", d.askAs(other, "POST", "/api/gpu/memory/allocate", `{"allocation_id":"train","memory_mb":100,"again":"id","ttl_seconds":600}`), 200, "")
 
-	look := func(who identity, path string) api.Lease {
+	look := func(who doorkeeper.Identity, path string) api.Lease {
 		t.Helper()
 		w := d.askAs(who, "GET", path, "")
 		if w.Code != http.StatusOK {
@@ -56,7 +57,7 @@ func TestIDsOfTwoUsers(t *testing.T) {
 			t.Errorf("%s %s: the candidates are %v", test.method, test.path, p.Extra)
 		}
 	}
-	unknown := identity{Actor: viewer()}
+	unknown := doorkeeper.Identity{Actor: viewer()}
 	p := expect(t, "a viewer", d.askAs(unknown, "GET", "/api/leases/train", ""), 409, "ambiguous_id")
 	if strings.Contains(p.Detail, "user1") || p.Extra != nil {
 		t.Errorf("a viewer reads %+v", p)

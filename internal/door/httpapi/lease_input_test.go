@@ -18,6 +18,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/allowance"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
@@ -25,12 +26,12 @@ import (
 )
 
 // user is somebody on the socket, known by user id.
-func user(uid int) identity {
+func user(uid int) doorkeeper.Identity {
 	return holding(lease.Holder{UID: uid, User: fmt.Sprintf("user%d", uid)}, access.User)
 }
 
 // askAs makes a request on behalf of somebody.
-func (d *door) askAs(who identity, method, path, body string, headers ...string) *httptest.ResponseRecorder {
+func (d *door) askAs(who doorkeeper.Identity, method, path, body string, headers ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")

@@ -14,6 +14,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/device/park"
+	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
@@ -83,7 +84,7 @@ func (s *sweeper) Optimize(_ context.Context, _ access.Actor, b api.Optimize, ma
 }
 
 // send makes a request as somebody; nil: as who runs the test.
-func (d *door) send(by *identity, path, body string) *httptest.ResponseRecorder {
+func (d *door) send(by *doorkeeper.Identity, path, body string) *httptest.ResponseRecorder {
 	d.t.Helper()
 	r := httptest.NewRequest("POST", path, strings.NewReader(body))
 	if body != "" {
@@ -108,7 +109,7 @@ func TestParkRefuses(t *testing.T) {
 	us := loginName(os.Getuid())
 	for _, test := range []struct {
 		name, path, body string
-		by               *identity
+		by               *doorkeeper.Identity
 		status           int
 		code             string
 	}{
@@ -161,7 +162,7 @@ func TestParkAndResume(t *testing.T) {
 		t.Fatalf("parked: %+v %+v", l, l.Parking)
 	}
 	d.garage.moved[l.Fence] = park.Status{Phase: park.Parking, Why: "night", By: gpu.By{User: "ada"}, Failed: "pid 7 did not answer"}
-	for who, by := range map[string]*identity{
+	for who, by := range map[string]*doorkeeper.Identity{
 		"owner": nil, "user": new(holding(lease.Holder{UID: 4711, User: "eve"}, access.User)), "operator": new(holding(lease.Holder{UID: 4712, User: "olga"}, access.Operator)),
 	} {
 		r := httptest.NewRequest("GET", "/api/leases/work", nil)

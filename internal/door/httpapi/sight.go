@@ -12,6 +12,7 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/batch/runs"
 	"github.com/berth-gpu/berth/internal/desk"
+	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 	"github.com/berth-gpu/berth/internal/history/events"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
@@ -22,7 +23,7 @@ import (
 // the configuration, and everybody sees all of their own. Of others, users see
 // who holds how much, where and since when; programs, paths, processes and the
 // names of tokens stay hidden. A viewer does not even see the names of users.
-type sight struct{ identity }
+type sight struct{ doorkeeper.Identity }
 
 func sightOf(ctx context.Context) sight { return sight{identityOf(ctx)} }
 

@@ -48,7 +48,7 @@ func TestNobodySeesWhatOthersRun(t *testing.T) {
 		{"POST", "/api/leases/explain", `{"memory_mb":7000}`}, {"POST", "/api/leases", `{"id":"too much","memory_mb":7000,"timeout_seconds":0}`},
 	}
 	admin := holding(lease.Holder{UID: 0, User: "root"}, access.Admin)
-	for name, by := range map[string]identity{
+	for name, by := range map[string]doorkeeper.Identity{
 		"another user":           user(4712),
 		"nobody":                 doorkeeper.IdentityFor(viewer()),
 		"a token":                doorkeeper.IdentityFor(access.Actor{UID: lease.NoUID, User: owner.User, Role: access.Viewer}),
@@ -93,7 +93,7 @@ func TestWhoSeesWhoDidIt(t *testing.T) {
 	d.events.Publish(gpu.Event{Code: gpu.EventReleased, User: ada.User, By: lease.ByOf(token.Actor)})
 	const whole = `"by":{"user":"token","token":"daemon","door":"socket"}`
 	for name, c := range map[string]struct {
-		by   identity
+		by   doorkeeper.Identity
 		want string
 	}{
 		"another user": {user(4712), `"by":{"user":"token"}`},
@@ -198,7 +198,7 @@ func TestTokensSeeTheirOwn(t *testing.T) {
 	other := doorkeeper.IdentityFor(access.Actor{UID: lease.NoUID, User: "token:other", Token: "other", Role: access.User})
 	for _, path := range []string{"/api/batches", "/api/measurements", "/api/events?follow=false"} {
 		for name, c := range map[string]struct {
-			by   identity
+			by   doorkeeper.Identity
 			sees bool
 		}{"its holder": {token, true}, "another token": {other, false}, "a user": {user(4711), false}} {
 			if text := d.askAs(c.by, "GET", path, "").Body.String(); strings.Contains(text, "s3cret") != c.sees {

@@ -10,6 +10,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
@@ -21,7 +22,7 @@ func TestTrim(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name, id string
-		by       *identity // nil: who made the lease
+		by       *doorkeeper.Identity // nil: who made the lease
 		status   int
 		code     string
 	}{

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/turns"
 )
@@ -112,7 +113,7 @@ func (d *deadlines) SetReadDeadline(time.Time) error { d.set = true; return nil 
 // caller has left: no deadline runs on its connection once its body is there.
 func TestNoDeadlineAfterTheBody(t *testing.T) {
 	d := open(t, "1xrtx-4060")
-	for _, who := range []identity{user(7), holding(lease.Holder{User: "root"}, access.Admin)} {
+	for _, who := range []doorkeeper.Identity{user(7), holding(lease.Holder{User: "root"}, access.Admin)} {
 		r := httptest.NewRequest("POST", "/api/leases", strings.NewReader(`{"slots":1,"timeout_seconds":0}`))
 		r.Header.Set("Content-Type", "application/json")
 		w := &deadlines{ResponseRecorder: httptest.NewRecorder()}

@@ -1,0 +1,127 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/door/problems"
+	"github.com/berth-gpu/berth/internal/text/words"
+)
+
+// mayUse refuses a caller who may not use a route.
+func mayUse(pattern string, who access.Actor) *api.Problem {
+	if err := access.May(who, verbs[pattern], access.Object{}); err != nil {
+		return problems.New(http.StatusForbidden, "not_allowed", "%s.", words.UpperFirst(err.Error()))
+	}
+	return nil
+}
+
+// verbs has the verb of each route. A daemon with a route that is not listed here
+// does not start. docs/reference/access.md has the same table, with the roles. The desk and
+// the ledger check whether the caller may apply it to an object; sight decides what
+// a caller sees of others.
+var verbs = map[string]access.Verb{
+	"GET /healthz": access.Probe, // probes do not identify themselves
+	"GET /readyz":  access.Probe,
+	"GET /metrics": access.Scrape,
+
+	"GET /":              access.Probe, // the page is the same for everybody
+	"GET /favicon.svg":   access.Probe,
+	"GET /assets/{file}": access.Probe,
+
+	"GET /openapi.json": access.Look,
+	"GET /docs":         access.Look,
+	"GET /api/whoami":   access.Look,
+	"GET /api/quota":    access.Look, // of others: access.Inspect
+
+	"GET /api/gpu/status":            access.Look,
+	"GET /api/gpu/status/all":        access.Look,
+	"GET /api/gpu/metrics":           access.Look,
+	"GET /api/gpu/metrics/history":   access.Look,
+	"GET /api/gpu/temperature/trend": access.Look,
+	"GET /api/gpu/memory/available":  access.Look,
+	"GET /api/gpu/throttle/status":   access.Look,
+	"GET /api/gpu/config":            access.Look,
+	"GET /api/gpu/config/sources":    access.Look,
+	"GET /api/leases":                access.Look,
+	"GET /api/leases/{id}":           access.Look,
+	"GET /api/leases/{id}/explain":   access.Look,
+	"GET /api/batches":               access.Look,
+	"GET /api/energy":                access.Look,
+	"GET /api/measurements":          access.Look,
+	"GET /api/orphans":               access.Look,
+	"GET /api/past/leases":           access.Look,
+	"GET /api/events":                access.Look,
+
+	"POST /api/gpu/memory/allocate":   access.Lease,
+	"POST /api/gpu/memory/deallocate": access.Release,
+	"POST /api/leases":                access.Lease,
+	"POST /api/leases/stream":         access.Lease,
+	"POST /api/leases/explain":        access.Lease,
+	"POST /api/leases/adopt":          access.Adopt,
+	"POST /api/leases/{id}/renew":     access.Renew,
+	"POST /api/leases/{id}/bind":      access.Bind,
+	"POST /api/leases/{id}/resize":    access.Resize,
+	"POST /api/leases/{id}/trim":      access.Trim,
+	"POST /api/leases/{id}/pace":      access.Pace,
+	"POST /api/leases/{id}/park":      access.Park,
+	"POST /api/leases/{id}/resume":    access.Resume,
+	"POST /api/leases/{id}/wake":      access.Resume,
+	"POST /api/optimize":              access.Optimize,
+	"POST /api/leases/{id}/scope":     access.Scope,
+	"DELETE /api/leases/{id}":         access.Release,
+	"POST /api/exec":                  access.Lease,
+	"POST /api/plans":                 access.Lease,
+	"POST /api/plans/run":             access.Lease,
+	"PUT /api/batches/{id}":           access.Report,
+	"POST /api/measurements":          access.Report,
+
+	"POST /api/services/{name}/operations": access.Report,
+
+	"PUT /api/gpu/config":            access.Configure,
+	"POST /api/gpu/config/reload":    access.Govern,
+	"POST /api/gpu/monitoring/start": access.Monitor,
+	"POST /api/gpu/monitoring/stop":  access.Monitor,
+	"POST /api/gpu/drain":            access.Drain,
+	"POST /api/gpu/undrain":          access.Drain,
+	"POST /api/gpu/check":            access.Check,
+
+	"GET /api/tokens":           access.Entrust,
+	"POST /api/tokens":          access.Entrust,
+	"DELETE /api/tokens/{name}": access.Entrust,
+
+	"POST /api/session":         access.SignIn,
+	"DELETE /api/session":       access.SignIn,
+	"POST /api/session/link":    access.Look,
+	"GET /api/sessions":         access.Look, // of others: access.SignOut
+	"DELETE /api/sessions/{id}": access.SignOut,
+
+	"GET /api/audit": access.Audit,
+
+	"GET /api/alerts": access.Look,
+	"POST /api/alerts/{fingerprint}/acknowledge":   access.Acknowledge,
+	"DELETE /api/alerts/{fingerprint}/acknowledge": access.Acknowledge,
+	"GET /api/hooks":              access.Hook,
+	"POST /api/hooks/{name}/test": access.Govern,
+
+	// The routes of promapi: whoever may read the metrics may ask about their past.
+	"GET /api/v1/query":               access.Scrape,
+	"POST /api/v1/query":              access.Scrape,
+	"GET /api/v1/query_range":         access.Scrape,
+	"POST /api/v1/query_range":        access.Scrape,
+	"GET /api/v1/query_exemplars":     access.Scrape,
+	"POST /api/v1/query_exemplars":    access.Scrape,
+	"GET /api/v1/series":              access.Scrape,
+	"POST /api/v1/series":             access.Scrape,
+	"GET /api/v1/labels":              access.Scrape,
+	"POST /api/v1/labels":             access.Scrape,
+	"GET /api/v1/label/{name}/values": access.Scrape,
+	"GET /api/v1/metadata":            access.Scrape,
+	"GET /api/v1/rules":               access.Scrape,
+	"GET /api/v1/alerts":              access.Scrape,
+	"GET /api/v1/status/buildinfo":    access.Scrape,
+}
+
+// exceeds reports whether a caller may exceed the limits of a user.
+func exceeds(who access.Actor) bool { return access.May(who, access.Exceed, access.Object{}) == nil }
