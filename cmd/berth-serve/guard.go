@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/berth-gpu/berth/internal/enforce/pacer"
+	"github.com/berth-gpu/berth/internal/enforce/pace"
 )
 
 // guardian is the word that makes this program the guardian of stopped processes.
@@ -13,7 +13,7 @@ const guardian = "pacer"
 
 // guard runs the guardian, and ends this process.
 func guard() {
-	if err := pacer.Guard(os.Stdin, os.Stdout); err != nil {
+	if err := pace.Guard(os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "berth-serve pacer:", err)
 		os.Exit(1)
 	}

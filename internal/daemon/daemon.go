@@ -38,7 +38,7 @@ import (
 	"github.com/berth-gpu/berth/internal/door/sessions"
 	"github.com/berth-gpu/berth/internal/enforce/checkup"
 	"github.com/berth-gpu/berth/internal/enforce/idle"
-	"github.com/berth-gpu/berth/internal/enforce/pacer"
+	"github.com/berth-gpu/berth/internal/enforce/pace"
 	"github.com/berth-gpu/berth/internal/enforce/parking"
 	"github.com/berth-gpu/berth/internal/enforce/reclaim"
 	"github.com/berth-gpu/berth/internal/enforce/throttle"
@@ -135,7 +135,7 @@ type Daemon struct {
 	watchdog   *watchdog.Watchdog
 	mps        *mps.Pool
 	groups     *cgroup.Pool
-	pacer      *pacer.Pacer
+	pacer      *pace.Pacer
 	hooks      *hooks.Hooks
 	closeWeb   func() // closes the connections of hooks that are not in use
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/enforce/pacer"
+	"github.com/berth-gpu/berth/internal/enforce/pace"
 	"github.com/berth-gpu/berth/internal/enforce/parking"
 	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/history/past"
@@ -17,7 +17,7 @@ import (
 
 // vital are the state files without which the daemon does not do what somebody
 // relies on.
-var vital = []string{savedName, tokensName, drainsName, healthName, throttleName, parking.FileName, pacer.FileName}
+var vital = []string{savedName, tokensName, drainsName, healthName, throttleName, parking.FileName, pace.FileName}
 
 // tellDamage tells in the log and in events which state files are damaged; nil is
 // one that is not.

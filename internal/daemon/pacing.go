@@ -6,7 +6,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/desk/oversight"
 	"github.com/berth-gpu/berth/internal/door/promexport"
-	"github.com/berth-gpu/berth/internal/enforce/pacer"
+	"github.com/berth-gpu/berth/internal/enforce/pace"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -19,7 +19,7 @@ func (d *Daemon) paced() []promexport.Paced {
 			continue
 		}
 		one := promexport.Paced{Share: p.Share()}
-		if p.Turns > 0 {
+		if p.Cycles > 0 {
 			one.Measured = gpu.Some(p.Measured.Share)
 		}
 		for _, part := range held.Parts {
@@ -33,12 +33,12 @@ func (d *Daemon) paced() []promexport.Paced {
 // openPacer opens what holds leases to shares of their devices. A daemon that
 // only looks holds nothing, and continues nothing.
 func (d *Daemon) openPacer(o Options, processes process.Table) {
-	p := pacer.Options{Book: oversight.Pacing{Ledger: d.ledger}, Devices: d.monitor, Event: d.publish, Log: o.Log, Denied: d.denied}
+	p := pace.Options{Leases: oversight.Pacing{Ledger: d.ledger}, Devices: d.monitor, Event: d.publish, Log: o.Log, Denied: d.denied}
 	if !o.ReadOnly {
-		p.Guardian, p.Path = o.Guardian, filepath.Join(o.Settings.Config.Daemon.StateDir, pacer.FileName)
+		p.Guardian, p.Path = o.Guardian, filepath.Join(o.Settings.Config.Daemon.StateDir, pace.FileName)
 		p.Boot, _ = processes.Boot() // without it, nothing is continued that another boot stopped
 	}
-	holds, damage := pacer.New(p)
+	holds, damage := pace.New(p)
 	d.pacer = holds
 	d.tellDamage(damage)
 }

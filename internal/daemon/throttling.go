@@ -9,7 +9,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/door/promexport"
-	"github.com/berth-gpu/berth/internal/enforce/pacer"
+	"github.com/berth-gpu/berth/internal/enforce/pace"
 	"github.com/berth-gpu/berth/internal/enforce/slowdown"
 	"github.com/berth-gpu/berth/internal/enforce/throttle"
 	"github.com/berth-gpu/berth/internal/health/thermal"
@@ -52,15 +52,15 @@ func (d *Daemon) settles(uuid string, at gpu.Watts) (gpu.Celsius, bool) {
 }
 
 // throttlePacer holds leases back for the throttle.
-type throttlePacer struct{ pacer *pacer.Pacer }
+type throttlePacer struct{ pacer *pace.Pacer }
 
 // Hold holds a lease to a share, because of a device.
 func (p throttlePacer) Hold(fence uint64, key lease.Key, uuid string, share float64, why string) error {
-	return p.pacer.Hold(pacer.Hold{Key: key, Fence: fence, Share: share, Source: pacer.ByThrottle, Why: why, GPU: uuid})
+	return p.pacer.Hold(pace.Hold{Key: key, Fence: fence, Share: share, Source: pace.ByThrottle, Why: why, GPU: uuid})
 }
 
 // Let lets a lease go that Hold holds. Others may hold it further.
-func (p throttlePacer) Let(fence uint64) { p.pacer.Let(fence, gpu.By{}, pacer.ByThrottle) }
+func (p throttlePacer) Let(fence uint64) { p.pacer.Let(fence, gpu.By{}, pace.ByThrottle) }
 
 // denied returns why another daemon is in charge of a device; empty if this one
 // is. A simulated device is in one process only, unless processes share it.

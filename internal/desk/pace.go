@@ -8,7 +8,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/enforce/pacer"
+	"github.com/berth-gpu/berth/internal/enforce/pace"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/audit"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
@@ -16,12 +16,12 @@ import (
 
 // Pacer holds leases to shares of their devices.
 type Pacer interface {
-	Hold(pacer.Hold) error
+	Hold(pace.Hold) error
 	// Let ends what some sources hold a lease to, and reports whether there was
 	// anything.
-	Let(fence uint64, by gpu.By, sources ...pacer.Source) bool
+	Let(fence uint64, by gpu.By, sources ...pace.Source) bool
 	// Of returns what a lease is held to; false: to nothing.
-	Of(fence uint64) (pacer.Paced, bool)
+	Of(fence uint64) (pace.Paced, bool)
 }
 
 // Pace holds a lease to a share of its devices, or lets it run freely. Owners hold
@@ -44,9 +44,9 @@ func (d *Desk) Pace(by Caller, name lease.Name, b api.Pace) (api.Lease, error) {
 		if b.Share >= 1 {
 			return d.unpace(&by, held, operator)
 		}
-		h := pacer.Hold{Key: held.Key(), Fence: held.Fence, Share: b.Share, Source: pacer.ByOwner, By: lease.ByOf(by.Actor), Why: gpu.Printable(b.Why, 256)}
+		h := pace.Hold{Key: held.Key(), Fence: held.Fence, Share: b.Share, Source: pace.ByOwner, By: lease.ByOf(by.Actor), Why: gpu.Printable(b.Why, 256)}
 		if operator {
-			h.Source = pacer.ByOperator
+			h.Source = pace.ByOperator
 		}
 		return d.Pacer.Hold(h)
 	}
@@ -68,17 +68,17 @@ func (d *Desk) Pace(by Caller, name lease.Name, b api.Pace) (api.Lease, error) {
 
 // unpace ends what the caller may end.
 func (d *Desk) unpace(by *Caller, held ledger.Held, operator bool) error {
-	sources := []pacer.Source{pacer.ByOwner}
+	sources := []pace.Source{pace.ByOwner}
 	if operator {
-		sources = append(sources, pacer.ByOperator)
+		sources = append(sources, pace.ByOperator)
 	}
 	if d.Pacer.Let(held.Fence, lease.ByOf(by.Actor), sources...) || operator {
 		return nil
 	}
 	left, _ := d.Pacer.Of(held.Fence)
 	for _, h := range left.Holds {
-		if h.Source == pacer.ByOperator {
-			return Refuse(Forbidden, "paced_by_operator", "%s is held to %s by an operator, and only an operator can let it go. Ask one.", held.ID, pacer.Percent(h.Share))
+		if h.Source == pace.ByOperator {
+			return Refuse(Forbidden, "paced_by_operator", "%s is held to %s by an operator, and only an operator can let it go. Ask one.", held.ID, pace.Percent(h.Share))
 		}
 	}
 	return nil
@@ -108,7 +108,7 @@ func (d *Desk) Paced(fence uint64, whole bool) *api.Paced {
 		out.Refused = p.Refused
 	case p.Refused != "":
 		out.Refused = "its processes cannot be stopped"
-	case p.Turns >= some:
+	case p.Cycles >= some:
 		out.Measured = gpu.Some(math.Round(1000*p.Measured.Share) / 1000)
 		out.MeasuredBy = "duty"
 		if p.Measured.Known {
@@ -119,7 +119,7 @@ func (d *Desk) Paced(fence uint64, whole bool) *api.Paced {
 }
 
 // notPaced returns the refusal for a lease that must not be paced.
-func notPaced(err *pacer.RefusedError) *Refusal {
+func notPaced(err *pace.RefusedError) *Refusal {
 	if err.Denied {
 		return because(err, Conflict, "no_rights_to_pace", "Nothing was stopped. Run the daemon as root, or ask the user of the process.")
 	}

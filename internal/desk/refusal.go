@@ -11,7 +11,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/device/park"
-	"github.com/berth-gpu/berth/internal/enforce/pacer"
+	"github.com/berth-gpu/berth/internal/enforce/pace"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/allowance"
@@ -131,7 +131,7 @@ func refusalOf(err error) *Refusal {
 	resize := (*ledger.ResizeError)(nil)
 	failed := (*journal.WriteError)(nil)
 	several := (*lease.AmbiguousError)(nil)
-	unpaced := (*pacer.RefusedError)(nil)
+	unpaced := (*pace.RefusedError)(nil)
 	unmoved := (*park.RefusedError)(nil)
 	switch {
 	case errors.As(err, &unmoved):

@@ -3,7 +3,7 @@ package doctor
 import (
 	"path/filepath"
 
-	"github.com/berth-gpu/berth/internal/enforce/pacer"
+	"github.com/berth-gpu/berth/internal/enforce/pace"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
@@ -15,7 +15,7 @@ func leftStopped(stateDir string) []Finding {
 	if err != nil {
 		return nil
 	}
-	n, err := pacer.Left(filepath.Join(stateDir, pacer.FileName), boot)
+	n, err := pace.Left(filepath.Join(stateDir, pace.FileName), boot)
 	switch {
 	case err != nil:
 		return []Finding{{"paced", Notice, "it is not known whether processes were left stopped: " + err.Error(), "ask as the user that runs the daemon"}}

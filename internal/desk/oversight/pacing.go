@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/enforce/pacer"
+	"github.com/berth-gpu/berth/internal/enforce/pace"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/process"
@@ -13,7 +13,7 @@ import (
 // Pacing answers the pacer from the ledger.
 type Pacing struct{ Ledger *ledger.Ledger }
 
-var _ pacer.Book = Pacing{}
+var _ pace.Leases = Pacing{}
 
 // Lease returns a lease; nil: it has ended.
 func (p Pacing) Lease(k lease.Key, fence uint64) *lease.Lease {

@@ -1,129 +1,344 @@
-// Package pace decides how long the processes of a lease are stopped and run in
-// turn, so that the lease gets a share of what it would get of its devices if
-// it ran all the time.
+// Package pace holds leases to a share of their devices, without the help of
+// their programs: it stops and continues their processes in short cycles.
 //
-// The share of the time that the processes run is not yet the share that the
-// lease gets. Kernels that were queued run on after their process was stopped;
-// and a device that was idle for a moment runs faster than its power limit lets
-// it run in the long run, until the limit is felt. A Controller measures both,
-// and stops the processes for as much longer.
+// A Controller decides how long each cycle is, and a Pacer carries it out.
 //
-// Package pace is pure: the caller says when processes were stopped and what
-// was measured, and carries out the turns.
-//
-// Pure: no clock, no I/O.
+// The daemon stops nothing itself. A guardian does, which is a process of its own
+// (see Guard): if the daemon is killed, the guardian continues everything at
+// once. If the guardian is killed, the daemon does. If both are killed at the same
+// moment, the next daemon finds in a file which processes may be stopped, and
+// continues them.
 package pace
 
 import (
-	"math"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
 	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/file"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/notice"
+	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
-// The limits of a turn. No process is ever stopped for longer than LongestPause,
-// and each turn lets it run for LeastRun, so that it can react to a signal even
-// at a share of 0.
+// Leases knows leases and their processes.
+type Leases interface {
+	// Lease returns a lease; nil means that it has ended.
+	Lease(k lease.Key, fence uint64) *lease.Lease
+	// Members returns the living processes of a lease and of its children.
+	Members(k lease.Key, fence uint64) []process.ID
+	// Renew lets a lease with a time to live last for as long as after a grant.
+	Renew(ctx context.Context, k lease.Key, fence uint64) error
+}
+
+// Devices calls a device while nobody else asks it. A monitor does.
+type Devices interface {
+	Do(ctx context.Context, uuid string, do func(context.Context, device.Device) error) error
+}
+
+// Options are what a pacer is made from.
+type Options struct {
+	Leases  Leases
+	Devices Devices
+	Event   func(gpu.Event) // must not block
+	Log     *slog.Logger
+
+	Guardian []string // the command that runs Guard; empty: nothing can be paced
+	Path     string   // file that it keeps its state in; empty: nothing is kept
+	Boot     string   // of this machine; empty: not known
+
+	// Denied says why another daemon is in charge of a device; empty, or nil: this
+	// one is.
+	Denied func(uuid string) string
+}
+
+// Source is who holds a lease to a share. A lease may be held by several, and
+// then the least share counts.
+type Source string
+
+// The sources.
 const (
-	Usual        = time.Second             // of a turn
-	LongestPause = 1900 * time.Millisecond // of one turn
-	LeastRun     = 50 * time.Millisecond   // of one turn
-	leastPause   = 30 * time.Millisecond   // a shorter one is not worth two signals
-	goodRun      = 300 * time.Millisecond  // long enough for the clock of a device to settle, and to be measured
+	ByOwner    Source = "owner"    // whoever owns the lease
+	ByOperator Source = "operator" // an operator
+	ByThrottle Source = "throttle" // the policy of the device
 )
 
-// Turn is what to do next: stop the processes for Pause, then let them run for
-// Run. A Pause of 0 stops nothing.
-type Turn struct{ Pause, Run time.Duration }
-
-// Controller finds the turns of one lease. The zero value lets it run all the
-// time. Its methods must not be called at the same time.
-type Controller struct {
-	share  float64
-	turns  int // planned so far
-	pauses pauses
-	use    use
-	clock  clock
+// Hold is a share that somebody holds a lease to.
+type Hold struct {
+	Key    lease.Key `json:"key"`
+	Fence  uint64    `json:"fence"`
+	Share  float64   `json:"share"` // from 0 to 1
+	Source Source    `json:"source"`
+	By     gpu.By    `json:"by,omitzero"`
+	Why    string    `json:"why,omitempty"` // follows a colon
+	GPU    string    `json:"gpu,omitempty"` // UUID of the device that is the reason; empty: none
 }
 
-// Hold sets the share that the lease shall get, from 0 to 1. What was learned
-// about the device stays.
-func (c *Controller) Hold(share float64) {
-	if share = min(max(share, 0), 1); share != c.share {
-		c.share = share
-		c.pauses.forget()
+// mandate returns in whose name processes of a lease are stopped.
+func (h *Hold) mandate(l *lease.Lease) kinship.Mandate {
+	switch h.Source {
+	case ByOwner:
+		return kinship.OfUser(l.Holder.UID)
+	case ByOperator, ByThrottle:
+		return kinship.Authority()
+	}
+	return kinship.Mandate{}
+}
+
+// Paced is a lease that is held to a share.
+type Paced struct {
+	Key      lease.Key
+	Fence    uint64
+	Holds    []Hold // the least share first
+	Since    time.Time
+	Measured Measure
+	Cycles   int    // in which something was stopped since the share changed
+	Refused  string // why its processes are not stopped; empty: they are
+
+	ended Hold
+}
+
+// Share returns the share that counts.
+func (p *Paced) Share() float64 { return p.Holds[0].Share }
+
+// RefusedError says why a lease is not paced.
+type RefusedError struct {
+	ID     string
+	Why    string
+	Denied bool // it takes a daemon with more rights
+}
+
+func (e *RefusedError) Error() string { return fmt.Sprintf("pace %s: %s", e.ID, e.Why) }
+
+// Pacer holds leases to their shares.
+type Pacer struct {
+	Options
+	table process.Table
+	guard connection
+
+	mu        sync.Mutex // guards what follows
+	leases    map[uint64]*paced
+	meters    map[string]*meter   // by UUID
+	stopped   map[process.ID]bool // that may be stopped, as the file says
+	suspended map[uint64]int      // leases whose processes must run, by fence, and how often that was asked for
+	begin     func(*paced)        // starts the cycles of a lease; nil: Run does not run
+	woken     chan struct{}       // has room for one: there is something to do for Run
+}
+
+// New returns a pacer. It reads its file, continues what an earlier daemon left
+// stopped, and remembers the shares that people set. Run carries out the cycles.
+func New(o Options) (*Pacer, *file.Damage) {
+	p := &Pacer{Options: o, table: process.Proc(), leases: map[uint64]*paced{}, meters: map[string]*meter{}, stopped: map[process.ID]bool{}, suspended: map[uint64]int{}, woken: make(chan struct{}, 1)}
+	p.guard.command, p.guard.lost = o.Guardian, p.rescue
+	p.guard.paused = p.paused
+	return p, p.recall()
+}
+
+// Hold holds a lease to a share, or to another one than before. It refuses if its
+// processes must not be stopped.
+func (p *Pacer) Hold(h Hold) error {
+	held := p.Leases.Lease(h.Key, h.Fence)
+	if err := p.refuse(held, h); err != nil {
+		return err
+	}
+	members, spared := p.table.Reach(h.mandate(held), p.Leases.Members(h.Key, h.Fence))
+	if len(members) == 0 && len(spared) > 0 {
+		err := &RefusedError{ID: h.Key.ID, Why: othersText}
+		p.Event(notice.Sparing(refusedEvent(held, h, err.Why), p.table.Describe(spared)))
+		return err
+	}
+	if h.Source != ByThrottle {
+		for _, id := range members {
+			if err := stoppable(p.table, id); err != nil && !errors.Is(err, errLeave) {
+				err := &RefusedError{ID: h.Key.ID, Why: err.Error(), Denied: errors.Is(err, ErrDenied)}
+				p.Event(refusedEvent(held, h, err.Why))
+				return err
+			}
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.leases[h.Fence]
+	if l == nil {
+		l = newPaced(h)
+		p.leases[h.Fence] = l
+		if p.begin != nil {
+			p.begin(l)
+		}
+	}
+	before := l.share()
+	l.hold(h)
+	l.spares(spared)
+	if now := l.share(); now != before && (h.Source != ByThrottle || before == 1) { // a policy changes its mind too often
+		p.Event(notice.Sparing(pacedEvent(held, h, now), p.table.Describe(spared)))
+	}
+	if h.Source != ByThrottle {
+		return p.write(true)
+	}
+	return nil
+}
+
+// refuse says why a lease must not be paced at all.
+func (p *Pacer) refuse(l *lease.Lease, h Hold) error {
+	why := ""
+	switch {
+	case l == nil:
+		return fmt.Errorf("pace %s: %w", h.Key.ID, lease.ErrUnknown)
+	case len(p.Guardian) == 0:
+		why = "this daemon has no guardian for stopped processes; run berth-serve"
+	case len(l.Scope) > 0:
+		why = "a lease with a scope is never paced: who made the control group paces it"
+	case l.EnforcedBy == "mps":
+		why = "its programs share the GPU through MPS, and a stopped client would stop the others"
+	case l.State == lease.Parked:
+		why = "it is parked"
+	default:
+		why = p.denied(l)
+	}
+	if why == "" {
+		return nil
+	}
+	return &RefusedError{ID: h.Key.ID, Why: why}
+}
+
+// denied says why another daemon is in charge of a device of a lease.
+func (p *Pacer) denied(l *lease.Lease) string {
+	for _, part := range l.Parts {
+		if p.Denied == nil {
+			break
+		}
+		if why := p.Denied(part.GPU); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// Let ends what some sources hold a lease to, and reports whether there was
+// anything. Its processes run on at once if nobody else holds it.
+func (p *Pacer) Let(fence uint64, by gpu.By, sources ...Source) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.leases[fence]
+	if l == nil || !l.let(sources, by) {
+		return false
+	}
+	_ = p.write(true) // it complains itself
+	return true
+}
+
+// Held returns the leases that are held to a share, by fence.
+func (p *Pacer) Held() []Paced {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var list []Paced
+	for _, l := range p.leases {
+		if told, held := l.told(); held {
+			list = append(list, told)
+		}
+	}
+	slices.SortFunc(list, func(a, b Paced) int { return int(a.Fence) - int(b.Fence) })
+	return list
+}
+
+// Of returns what a lease is held to; false: to nothing.
+func (p *Pacer) Of(fence uint64) (Paced, bool) {
+	p.mu.Lock()
+	l := p.leases[fence]
+	p.mu.Unlock()
+	if l == nil {
+		return Paced{}, false
+	}
+	return l.told()
+}
+
+// rests reports whether there is nothing to do: no lease is paced. It lets the
+// guardian end, which continues everything.
+func (p *Pacer) rests() bool {
+	p.mu.Lock()
+	busy := len(p.leases) > 0 || len(p.meters) > 0
+	p.mu.Unlock()
+	if !busy && !p.guard.close() {
+		p.rescue()
+	}
+	return !busy
+}
+
+// Run carries out the cycles until ctx ends, and then continues everything.
+func (p *Pacer) Run(ctx context.Context) {
+	var cycles sync.WaitGroup
+	p.mu.Lock()
+	p.begin = func(l *paced) {
+		if ctx.Err() == nil {
+			cycles.Go(func() { p.cycles(ctx, l) })
+		}
+		select {
+		case p.woken <- struct{}{}:
+		default: // Run is going to look anyway
+		}
+	}
+	for _, l := range p.leases {
+		p.begin(l)
+	}
+	p.mu.Unlock()
+	ticker := time.NewTicker(beat)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-p.woken:
+			ticker.Reset(beat)
+		case <-ticker.C:
+			p.guard.beat()
+			p.attend(ctx, &cycles)
+			if p.rests() {
+				ticker.Stop() // a daemon that paces nothing does not wake up for it
+			}
+		case <-ctx.Done():
+		}
+	}
+	p.mu.Lock()
+	p.begin = nil
+	p.mu.Unlock()
+	cycles.Wait()
+	if !p.guard.close() {
+		p.rescue()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.stopped) > 0 {
+		clear(p.stopped)
+		_ = p.write(false) // it complains itself
 	}
 }
 
-// Paused says that the processes were stopped from one moment to another.
-func (c *Controller) Paused(from, until time.Time) { c.pauses.add(from, until) }
-
-// Used says what share of the time of its devices the lease had from one moment
-// to another, from 0 to 1. The pauses up to then must be known.
-func (c *Controller) Used(from, until time.Time, share float64) {
-	length := until.Sub(from)
-	if length <= 0 || length > longestSlot || math.IsNaN(share) {
-		return
-	}
-	c.use.add(length, func(tail time.Duration) float64 {
-		return 1 - float64(c.pauses.within(from, until, tail))/float64(length)
-	}, min(max(share, 0), 1))
-}
-
-// longestSlot is the longest stretch that says something about turns.
-const longestSlot = 5 * time.Second
-
-// Clocked says how fast a device ran at a moment, in MHz.
-func (c *Controller) Clocked(at time.Time, mhz float64) {
-	if since, runs := c.pauses.since(at); runs && mhz > 0 && !math.IsInf(mhz, 0) && !math.IsNaN(mhz) {
-		c.clock.add(since, mhz)
+// paused notes how long the processes of a lease were stopped.
+func (p *Pacer) paused(fence uint64, from, until time.Time) {
+	p.mu.Lock()
+	l := p.leases[fence]
+	p.mu.Unlock()
+	if l != nil {
+		l.paused(from, until)
 	}
 }
 
-// Next returns the next turn.
-func (c *Controller) Next() Turn {
-	if c.share >= 1 {
-		return Turn{Run: Usual}
+// rescue continues everything that is stopped, because the guardian is gone.
+func (p *Pacer) rescue() {
+	p.mu.Lock()
+	leases := slices.Collect(maps.Values(p.leases))
+	p.mu.Unlock()
+	continued := 0
+	for _, l := range leases {
+		continued += continueStopped(p.table, l.freed())
 	}
-	wanted := c.share / c.clock.gain() // of the time, with what is queued
-	queued, _ := c.use.tail()
-	tail := queued.Seconds()
-	whole := Usual.Seconds()
-	if wanted*whole-tail < goodRun.Seconds() {
-		whole = (goodRun.Seconds() + tail) / wanted // +Inf at a share of 0
+	if continued > 0 {
+		p.Log.Warn("the guardian of paced processes was gone: the daemon has continued what was stopped", "processes", continued)
 	}
-	if off := (1-wanted)*whole + tail; off < leastPause.Seconds() {
-		whole = (leastPause.Seconds() - tail) / (1 - wanted)
-	}
-	whole = min(whole*c.uneven(), (LongestPause + LeastRun).Seconds())
-	run := min(max(wanted*whole-tail, LeastRun.Seconds()), whole)
-	pause := min(seconds(whole-run), LongestPause)
-	if pause < leastPause/2 {
-		pause = 0
-	}
-	c.turns++
-	return Turn{Pause: pause, Run: seconds(run)}
 }
-
-// uneven makes the lengths of turns differ by up to a quarter, so that they do
-// not keep step with the stretches that drivers measure over.
-func (c *Controller) uneven() float64 {
-	const golden = 0.6180339887498949
-	_, part := math.Modf(float64(c.turns) * golden)
-	return 1 + 0.5*(part-0.5)
-}
-
-// Measure is what a lease really gets.
-type Measure struct {
-	Share float64 // of what it would get without pauses
-	// Known says that the driver measured how much of its time the device worked
-	// for the lease. If not, Share is the share of the time that it runs, at the
-	// speed that the device has then.
-	Known bool
-}
-
-// Measured returns what the lease gets, in the last half minute or so.
-func (c *Controller) Measured() Measure {
-	tail, known := c.use.tail()
-	return Measure{Share: min(1, c.pauses.worked(tail)*c.clock.gain()), Known: known}
-}
-
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -1,219 +1,589 @@
 package pace
 
 import (
-	"math"
-	"math/rand/v2"
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/file"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
-// device plays a device on which one program is paced, in steps of two
-// milliseconds.
-type device struct {
-	now        time.Time
-	random     *rand.Rand
-	tail       time.Duration // for which the device works on after a stop
-	slot       time.Duration // that the driver measures over
-	share      float64       // of the device that the program has when it runs
-	whole      bool          // the driver says only who had a slot, not how much of it each had
-	boost      float64       // of the clock after a pause
-	worked     float64       // seconds of the device, at its settled clock
-	had        float64       // in the present slot, seconds
-	began      time.Time     // of the present slot
-	stoppedAt  time.Time
-	runningFor time.Duration
-	stopped    bool
-	quiet      bool // the driver measures nothing
+// TestMain makes the test binary the guardian where a test asks for one.
+func TestMain(m *testing.M) {
+	switch os.Getenv("PACER_TEST") {
+	case "guardian":
+		if err := Guard(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	case "daemon":
+		daemon()
+		return
+	}
+	os.Exit(m.Run())
 }
 
-func (d *device) step(c *Controller, pending *[]func()) {
-	const tick = 2 * time.Millisecond
-	busy, speed := 0.0, 1.0
-	if !d.stopped || d.now.Sub(d.stoppedAt) < d.tail && !d.stoppedAt.IsZero() {
-		busy = d.share
+// guardianCommand runs this test binary as the guardian.
+func guardianCommand() []string {
+	self, err := os.Executable()
+	if err != nil {
+		panic(err)
 	}
-	if !d.stopped {
-		d.runningFor += tick
-		if d.boost > 0 && d.runningFor < 120*time.Millisecond {
-			speed = 1 + d.boost
-		}
-	}
-	d.worked += busy * speed * tick.Seconds()
-	d.had += busy * tick.Seconds()
-	d.now = d.now.Add(tick)
-	if d.now.UnixMilli()%50 == 0 && !d.stopped && d.boost > 0 {
-		at, mhz := d.now, 1470*speed
-		*pending = append(*pending, func() { c.Clocked(at, mhz) })
-	}
-	if d.now.Sub(d.began) >= d.slot {
-		part := d.had / d.slot.Seconds()
-		if d.whole {
-			if d.random.Float64() < part {
-				part = 1
-			} else {
-				part = 0
-			}
-		}
-		from, until := d.began, d.now
-		if !d.quiet {
-			*pending = append(*pending, func() { c.Used(from, until, part) })
-		}
-		d.began, d.had = d.now, 0
-	}
+	return []string{"/usr/bin/env", "PACER_TEST=guardian", self}
 }
 
-// play lets the device run under a controller, and returns what share of its
-// work the program got done in the last part of the time.
-func (d *device) play(t interface{ Fatalf(string, ...any) }, c *Controller, whole, counted time.Duration) float64 {
-	start := d.now
-	before, from := 0.0, d.now
-	var pending []func()
-	for d.now.Sub(start) < whole {
-		if d.now.Sub(start) >= whole-counted && from == start {
-			before, from = d.worked, d.now
-		}
-		turn := c.Next()
-		if turn.Pause > LongestPause || turn.Pause < 0 || turn.Run < LeastRun || turn.Pause > 0 && turn.Run > 3*time.Second {
-			t.Fatalf("the turn is %+v", turn)
-		}
-		if turn.Pause > 0 {
-			stopped := d.now
-			d.stopped, d.stoppedAt = true, d.now
-			for end := d.now.Add(turn.Pause); d.now.Before(end); {
-				d.step(c, &pending)
-			}
-			d.stopped, d.runningFor = false, 0
-			c.Paused(stopped, d.now)
-		}
-		for end := d.now.Add(turn.Run); d.now.Before(end); {
-			d.step(c, &pending)
-		}
-		for _, tell := range pending {
-			tell()
-		}
-		pending = pending[:0]
+// book has one lease, whose processes a test chooses.
+type book struct {
+	mu      sync.Mutex
+	lease   *lease.Lease
+	members []process.ID
+	renewed int
+}
+
+func (b *book) Lease(k lease.Key, fence uint64) *lease.Lease {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.lease == nil || b.lease.Key() != k || b.lease.Fence != fence {
+		return nil
 	}
-	return (d.worked - before) / (d.now.Sub(from).Seconds() * d.share)
+	return b.lease
 }
 
-func newDevice() *device {
-	at := time.Unix(1_800_000_000, 0)
-	return &device{now: at, began: at, random: rand.New(rand.NewPCG(1, 2)), slot: 200 * time.Millisecond, share: 1}
+func (b *book) Members(lease.Key, uint64) []process.ID {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.members)
 }
 
-// Whatever is queued, however long the driver measures and however fast a rested
-// device is, a program alone on a device gets its share.
-func TestAProgramGetsItsShare(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		d := newDevice()
-		d.tail = time.Duration(rapid.IntRange(0, 300).Draw(t, "tail ms")) * time.Millisecond
-		d.slot = time.Duration(rapid.SampledFrom([]int{100, 167, 200, 500, 1000}).Draw(t, "slot ms")) * time.Millisecond
-		d.share = rapid.Float64Range(0.2, 1).Draw(t, "load")
-		d.boost = rapid.SampledFrom([]float64{0, 0.35}).Draw(t, "boost")
-		share := rapid.Float64Range(0.05, 0.85).Draw(t, "share")
-		var c Controller
-		c.Hold(share)
-		got := d.play(t, &c, time.Minute, 30*time.Second)
-		least := (LeastRun + d.tail).Seconds() / (LongestPause + LeastRun).Seconds() * (1 + d.boost)
-		if math.Abs(got-share) > 0.05 && (share >= least+0.02 || got > least+0.05) {
-			t.Fatalf("held at %.2f, it got %.3f (measured %+v)", share, got, c.Measured())
-		}
-		if m := c.Measured(); share > least+0.1 && (math.Abs(m.Share-got) > 0.12 || !m.Known) {
-			t.Fatalf("it got %.3f, and the controller measures %+v", got, m)
-		}
+func (b *book) Renew(context.Context, lease.Key, uint64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.renewed++
+	return nil
+}
+
+// noDevices has nothing to measure.
+type noDevices struct{}
+
+func (noDevices) Do(context.Context, string, func(context.Context, device.Device) error) error {
+	return device.ErrUnsupported
+}
+
+func someLease() *lease.Lease {
+	return &lease.Lease{ID: "train", Fence: 7, Holder: lease.Holder{User: "ada", UID: os.Getuid()}, Binding: lease.ByProcess, State: lease.Active, Parts: []lease.Part{{GPU: "GPU-a"}}}
+}
+
+// program is a process that a test paces.
+type program struct {
+	cmd *exec.Cmd
+	id  process.ID
+	out *bufio.Reader
+	in  io.WriteCloser
+}
+
+// start starts a shell.
+func start(t *testing.T, script string, attr *syscall.SysProcAttr) *program {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", script)
+	cmd.SysProcAttr = attr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = in.Close()
+		_ = cmd.Wait()
 	})
+	id, err := process.Proc().Identify(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &program{cmd: cmd, id: id, out: bufio.NewReader(out), in: in}
 }
 
-// Beside neighbours the driver says only who had a stretch of time: that is
-// noise, and it must not make the share swing.
-func TestAProgramGetsItsShareBesideNeighbours(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		d := newDevice()
-		d.random = rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
-		d.whole, d.share = true, rapid.Float64Range(0.3, 0.7).Draw(t, "load")
-		d.tail = time.Duration(rapid.IntRange(0, 20).Draw(t, "tail ms")) * time.Millisecond
-		share := rapid.Float64Range(0.2, 0.9).Draw(t, "share")
-		var c Controller
-		c.Hold(share)
-		if got := d.play(t, &c, time.Minute, 20*time.Second); math.Abs(got-share) > 0.1 {
-			t.Fatalf("held at %.2f, it got %.3f", share, got)
+// spin runs until it is ended.
+func spin(t *testing.T) *program {
+	t.Helper()
+	p := start(t, "echo up; read line", &syscall.SysProcAttr{Setsid: true})
+	if _, err := p.out.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func stopped(t *testing.T, id process.ID) bool {
+	t.Helper()
+	c, err := process.Proc().Control(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Stopped
+}
+
+// until waits for something to become true; the test binary's own limit ends a
+// wait for nothing.
+func until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Minute); !is(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("never: %s", what)
 		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+type rig struct {
+	*Pacer
+	book   *book
+	events chan gpu.Event
+	path   string
+	damage *file.Damage
+	end    func()
+}
+
+func newRig(t *testing.T, b *book, path string) *rig {
+	t.Helper()
+	r := &rig{book: b, events: make(chan gpu.Event, 100), path: path}
+	r.Pacer, r.damage = New(Options{
+		Leases: b, Devices: noDevices{}, Event: func(e gpu.Event) { r.events <- e }, Log: slog.New(slog.DiscardHandler),
+		Guardian: guardianCommand(), Path: path, Boot: "this",
 	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); r.Run(ctx) }()
+	r.end = func() { cancel(); <-done }
+	t.Cleanup(r.end)
+	return r
 }
 
-// A neighbour comes and goes: the share is one of what the program would have
-// then.
-func TestNeighboursComeAndGo(t *testing.T) {
-	d := newDevice()
-	d.tail = 100 * time.Millisecond
-	var c Controller
-	c.Hold(0.5)
-	for _, load := range []float64{1, 0.5, 0.9, 0.3} {
-		d.share = load
-		if got := d.play(t, &c, 90*time.Second, 30*time.Second); math.Abs(got-0.5) > 0.05 {
-			t.Errorf("with %.1f of the device, it got %.3f of that", load, got)
-		}
-	}
+func (r *rig) hold(share float64) error {
+	l := r.book.lease
+	return r.Hold(Hold{Key: l.Key(), Fence: l.Fence, Share: share, Source: ByOperator})
 }
 
-// Without a driver that measures, the share is that of the time.
-func TestWithoutAMeter(t *testing.T) {
-	for _, share := range []float64{0.05, 0.25, 0.5, 0.8, 0.95} {
-		d := newDevice()
-		d.quiet = true
-		var c Controller
-		c.Hold(share)
-		if got := d.play(t, &c, time.Minute, 30*time.Second); math.Abs(got-share) > 0.03 || c.Measured().Known {
-			t.Errorf("held at %.2f, it got %.3f, %+v", share, got, c.Measured())
-		}
+// A lease that is held to a share is stopped and continued, and runs on when it
+// is let go.
+func TestTurns(t *testing.T) {
+	p := spin(t)
+	r := newRig(t, &book{lease: someLease(), members: []process.ID{p.id}}, filepath.Join(t.TempDir(), FileName))
+	if err := r.hold(0.5); err != nil {
+		t.Fatal(err)
 	}
-}
-
-// A share of 0 still lets a program react, and one of 1 stops nothing.
-func TestExtremes(t *testing.T) {
-	var c Controller
-	c.Hold(0)
-	for range 100 {
-		if turn := c.Next(); turn.Run < LeastRun || turn.Pause > LongestPause || turn.Pause < LongestPause-LeastRun {
-			t.Fatalf("at a share of 0 the turn is %+v", turn)
-		}
+	if e := <-r.events; e.Code != gpu.EventPaced || !strings.Contains(e.Text, "50 %") || e.User != "ada" {
+		t.Errorf("the event is %+v", e)
 	}
-	c.Hold(1)
-	if turn := c.Next(); turn.Pause != 0 {
-		t.Errorf("at a share of 1 the turn is %+v", turn)
+	for range 2 {
+		until(t, "it is stopped", func() bool { return stopped(t, p.id) })
+		until(t, "it runs", func() bool { return !stopped(t, p.id) })
 	}
-}
-
-// Whatever is said, no turn stops a process for longer than the bound, and all
-// of them let it run.
-func TestNoTurnIsTooLong(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var c Controller
-		at := time.Unix(1_800_000_000, 0)
-		for range rapid.IntRange(1, 60).Draw(t, "steps") {
-			moment := func(name string) time.Time {
-				return at.Add(time.Duration(rapid.IntRange(-5000, 5000).Draw(t, name)) * time.Millisecond)
-			}
-			switch rapid.IntRange(0, 3).Draw(t, "what") {
-			case 0:
-				c.Hold(rapid.Float64().Draw(t, "share"))
-			case 1:
-				c.Paused(moment("from"), moment("until"))
-			case 2:
-				c.Used(moment("from"), moment("until"), rapid.Float64().Draw(t, "used"))
-			case 3:
-				c.Clocked(moment("at"), rapid.Float64().Draw(t, "mhz"))
-			}
-			at = at.Add(time.Duration(rapid.IntRange(0, 2000).Draw(t, "later")) * time.Millisecond)
-			turn := c.Next()
-			if turn.Pause < 0 || turn.Pause > LongestPause || turn.Run < LeastRun || turn.Run > 3*time.Second {
-				t.Fatalf("the turn is %+v", turn)
-			}
-			if m := c.Measured(); math.IsNaN(m.Share) || m.Share < 0 || m.Share > 1 {
-				t.Fatalf("it measures %+v", m)
-			}
-		}
+	// A guardian that gets no processor for a second counts as one that does not
+	// answer, until it does.
+	until(t, "it is held to half", func() bool {
+		told, held := r.Of(7)
+		return held && told.Share() == 0.5 && told.Refused == ""
 	})
+	until(t, "it is stopped", func() bool { return stopped(t, p.id) })
+	if !r.Let(7, gpu.By{User: "root"}, ByOperator, ByOwner) {
+		t.Error("there was nothing to let go")
+	}
+	e := <-r.events
+	for e.Data["refused"] == true {
+		e = <-r.events
+	}
+	if e.Severity != gpu.Note || e.By.User != "root" {
+		t.Errorf("the event is %+v", e)
+	}
+	until(t, "it runs", func() bool { return !stopped(t, p.id) })
+	if list := r.Held(); len(list) != 0 {
+		t.Errorf("held: %+v", list)
+	}
+}
+
+// The least share of several counts, and an owner cannot undo what an operator
+// set.
+func TestTheLeastShareCounts(t *testing.T) {
+	p := spin(t)
+	r := newRig(t, &book{lease: someLease(), members: []process.ID{p.id}}, "")
+	for source, share := range map[Source]float64{ByOwner: 0.8, ByOperator: 0.3, ByThrottle: 0.5} {
+		if err := r.Hold(Hold{Key: r.book.lease.Key(), Fence: 7, Share: share, Source: source}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	share := func() float64 { told, _ := r.Of(7); return told.Share() }
+	if share() != 0.3 {
+		t.Errorf("the share is %v", share())
+	}
+	r.Let(7, gpu.By{}, ByOwner)
+	if share() != 0.3 {
+		t.Errorf("without the owner's the share is %v", share())
+	}
+	r.Let(7, gpu.By{}, ByOperator)
+	if share() != 0.5 {
+		t.Errorf("without the operator's the share is %v", share())
+	}
+}
+
+// A process that its user stopped stays stopped, and a traced one is left alone.
+func TestWhatOthersStoppedIsLeft(t *testing.T) {
+	left, paced := spin(t), spin(t)
+	if err := process.Proc().Signal(kinship.Authority(), left.id, process.Stop); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "its user has stopped it", func() bool { return stopped(t, left.id) })
+	r := newRig(t, &book{lease: someLease(), members: []process.ID{left.id, paced.id}}, "")
+	if err := r.hold(0.5); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		until(t, "the other one is stopped", func() bool { return stopped(t, paced.id) })
+		until(t, "the other one runs", func() bool { return !stopped(t, paced.id) })
+		if !stopped(t, left.id) {
+			t.Fatal("berth continued what its user had stopped")
+		}
+	}
+	r.end()
+	if !stopped(t, left.id) {
+		t.Error("at its end berth continued what its user had stopped")
+	}
+	_ = process.Proc().Signal(kinship.Authority(), left.id, process.Continue)
+}
+
+func TestTracedProcessesAreLeft(t *testing.T) {
+	done := make(chan error)
+	go func() { // one thread traces from the beginning to the end
+		cmd := exec.Command("sleep", "100")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true, Setsid: true}
+		err := cmd.Start()
+		if err == nil {
+			var id process.ID
+			if id, err = process.Proc().Identify(cmd.Process.Pid); err == nil {
+				if c, _ := process.Proc().Control(id); c.Tracer == 0 {
+					err = fmt.Errorf("its control is %+v", c)
+				} else if got := stoppable(process.Proc(), id); got != errLeave {
+					err = fmt.Errorf("stoppable: %v", got)
+				}
+			}
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+		done <- err
+	}()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// A child that is started between two cycles is stopped with the next one.
+func TestNewProcessesAreStoppedToo(t *testing.T) {
+	first, second := spin(t), spin(t)
+	b := &book{lease: someLease(), members: []process.ID{first.id}}
+	r := newRig(t, b, "")
+	if err := r.hold(0.3); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the first is stopped", func() bool { return stopped(t, first.id) })
+	b.mu.Lock()
+	b.members = append(b.members, second.id)
+	b.mu.Unlock()
+	until(t, "the second is stopped", func() bool { return stopped(t, second.id) })
+	_ = second.cmd.Process.Kill() // while it is stopped
+	_ = second.cmd.Wait()
+	until(t, "the first runs", func() bool { return !stopped(t, first.id) })
+	until(t, "the first is stopped again", func() bool { return stopped(t, first.id) })
+}
+
+// Leases that must not be paced are refused, with the reason.
+func TestRefusals(t *testing.T) {
+	for want, change := range map[string]func(*lease.Lease, *Pacer){
+		"scope":    func(l *lease.Lease, _ *Pacer) { l.Scope = []string{"pod1"} },
+		"MPS":      func(l *lease.Lease, _ *Pacer) { l.EnforcedBy = "mps" },
+		"parked":   func(l *lease.Lease, _ *Pacer) { l.State = lease.Parked },
+		"guardian": func(_ *lease.Lease, p *Pacer) { p.Guardian = nil },
+		"other daemon": func(_ *lease.Lease, p *Pacer) {
+			p.Denied = func(string) string { return "the other daemon paces" }
+		},
+		"no lease": func(l *lease.Lease, _ *Pacer) { l.Fence++ },
+	} {
+		b := &book{lease: someLease()}
+		p, _ := New(Options{Leases: b, Devices: noDevices{}, Event: func(gpu.Event) {}, Log: slog.New(slog.DiscardHandler), Guardian: guardianCommand()})
+		key := b.lease.Key()
+		change(b.lease, p)
+		if err := p.Hold(Hold{Key: key, Fence: 7, Share: 0.5, Source: ByOperator}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+		if list := p.Held(); len(list) != 0 {
+			t.Errorf("%s: held %+v", want, list)
+		}
+	}
+}
+
+// A lease that gets a scope while it is paced runs on freely.
+func TestScopeEndsPacing(t *testing.T) {
+	program := spin(t)
+	b := &book{lease: someLease(), members: []process.ID{program.id}}
+	r := newRig(t, b, "")
+	if err := r.hold(0.3); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it is stopped", func() bool { return stopped(t, program.id) })
+	b.mu.Lock()
+	scoped := *b.lease
+	scoped.Scope = []string{"pod1"}
+	b.lease = &scoped
+	b.mu.Unlock()
+	until(t, "nobody holds it", func() bool { _, held := r.Of(scoped.Fence); return !held })
+	until(t, "it runs", func() bool { return !stopped(t, program.id) })
+}
+
+// A daemon without rights over a process says so, and stops nothing.
+func TestProcessesOfOthers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("starting a process of another user needs root")
+	}
+	ours := spin(t)
+	theirs := start(t, "echo up; read line", &syscall.SysProcAttr{Setsid: true})
+	if _, err := theirs.out.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	text, err := exec.Command("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-c", fmt.Sprintf("kill -0 %d", theirs.id.PID)).CombinedOutput()
+	if err == nil {
+		t.Skipf("setpriv does not take rights away: %s", text)
+	}
+	// The guardian runs as nobody, so root's processes are those of another user.
+	cmd := exec.Command("setpriv", append([]string{"--reuid=65534", "--regid=65534", "--clear-groups"}, guardianCommand()...)...)
+	in, _ := cmd.StdinPipe()
+	out, _ := cmd.StdoutPipe()
+	if err := cmd.Start(); err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { _ = in.Close(); _ = cmd.Wait() })
+	_ = json.NewEncoder(in).Encode(order{Lease: 7, In: kinship.Authority(), Stop: []process.ID{ours.id, theirs.id}, Millis: 500})
+	var said report
+	if err := json.NewDecoder(out).Decode(&said); err != nil {
+		t.Skipf("nobody cannot run this test: %v", err)
+	}
+	if !said.Denied || said.Stopped != 0 || stopped(t, ours.id) || stopped(t, theirs.id) {
+		t.Errorf("it says %+v", said)
+	}
+}
+
+// A guardian that is killed leaves nothing stopped: the daemon notices, and
+// starts another one.
+func TestTheGuardianIsKilled(t *testing.T) {
+	p := spin(t)
+	r := newRig(t, &book{lease: someLease(), members: []process.ID{p.id}}, filepath.Join(t.TempDir(), FileName))
+	if err := r.hold(0.1); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		until(t, "it is stopped", func() bool { return stopped(t, p.id) })
+		r.guard.mu.Lock()
+		guardian := r.guard.present
+		r.guard.mu.Unlock()
+		killed := time.Now()
+		_ = guardian.cmd.Process.Signal(unix.SIGKILL)
+		until(t, "it runs again", func() bool { return !stopped(t, p.id) })
+		t.Logf("it was stopped for another %s", time.Since(killed))
+	}
+	until(t, "another guardian stops it", func() bool { return stopped(t, p.id) })
+}
+
+// A guardian that somebody stops is as good as gone.
+func TestTheGuardianIsStopped(t *testing.T) {
+	p := spin(t)
+	r := newRig(t, &book{lease: someLease(), members: []process.ID{p.id}}, "")
+	if err := r.hold(0.3); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it is stopped", func() bool { return stopped(t, p.id) })
+	r.guard.mu.Lock()
+	_ = r.guard.present.cmd.Process.Signal(unix.SIGSTOP)
+	r.guard.mu.Unlock()
+	until(t, "it runs again", func() bool { return !stopped(t, p.id) })
+}
+
+// daemon paces the processes that it reads from standard input, until it is
+// killed.
+func daemon() {
+	var ids []process.ID
+	if err := json.NewDecoder(os.Stdin).Decode(&ids); err != nil {
+		panic(err)
+	}
+	b := &book{lease: someLease(), members: ids}
+	p, _ := New(Options{
+		Leases: b, Devices: noDevices{}, Event: func(gpu.Event) {}, Log: slog.New(slog.DiscardHandler),
+		Guardian: guardianCommand(), Path: os.Getenv("PACER_FILE"), Boot: "this",
+	})
+	if err := p.Hold(Hold{Key: b.lease.Key(), Fence: 7, Share: 0.1, Source: ByOperator}); err != nil {
+		panic(err)
+	}
+	p.Run(context.Background())
+}
+
+func startDaemon(t *testing.T, path string, ids ...process.ID) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), "PACER_TEST=daemon", "PACER_FILE="+path)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	text, _ := json.Marshal(ids)
+	cmd.Stdin = strings.NewReader(string(text))
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	return cmd
+}
+
+// A daemon that is killed with its whole process group leaves nothing stopped, and
+// its shares hold when it is back. test/bench/gpu/pace.sh measures how soon.
+func TestTheDaemonIsKilled(t *testing.T) {
+	p, path := spin(t), filepath.Join(t.TempDir(), FileName)
+	for range 3 {
+		cmd := startDaemon(t, path, p.id)
+		until(t, "it is stopped", func() bool { return stopped(t, p.id) })
+		killed := time.Now()
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		_ = cmd.Wait()
+		until(t, "it runs", func() bool { return !stopped(t, p.id) })
+		t.Logf("it was stopped for another %s", time.Since(killed))
+	}
+	r := newRig(t, &book{lease: someLease(), members: []process.ID{p.id}}, path)
+	if told, held := r.Of(7); !held || told.Share() != 0.1 {
+		t.Errorf("the next daemon holds it to %+v, %v", told, held)
+	}
+	until(t, "the next daemon stops it", func() bool { return stopped(t, p.id) })
+	r.end()
+	if stopped(t, p.id) {
+		t.Error("a daemon that ends leaves it stopped")
+	}
+}
+
+// If the daemon and its guardian are killed together, the next daemon continues
+// what they left.
+func TestBothAreKilled(t *testing.T) {
+	p, path := spin(t), filepath.Join(t.TempDir(), FileName)
+	cmd := startDaemon(t, path, p.id)
+	until(t, "it is stopped", func() bool { return stopped(t, p.id) })
+	family := process.Proc().Family()
+	daemon := family[cmd.Process.Pid].ID
+	for _, id := range family.Tree([]process.ID{daemon}) {
+		if id != daemon {
+			_ = process.Proc().Signal(kinship.Authority(), id, process.Stop) // so that it cannot notice
+		}
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	for _, id := range family.Tree([]process.ID{daemon}) {
+		_ = process.Proc().Signal(kinship.Authority(), id, process.Kill)
+	}
+	if !stopped(t, p.id) {
+		t.Skip("the pause ended before the guardian was killed")
+	}
+	if n, err := Left(path, "this"); n != 1 || err != nil {
+		t.Errorf("left: %d, %v", n, err)
+	}
+	if n, err := Left(path, "another boot"); n != 0 || err != nil {
+		t.Errorf("left by another boot: %d, %v", n, err)
+	}
+	_, _ = New(Options{Leases: &book{}, Event: func(gpu.Event) {}, Log: slog.New(slog.DiscardHandler), Path: path, Boot: "this"})
+	until(t, "it runs", func() bool { return !stopped(t, p.id) })
+	if n, err := Left(path, "this"); n != 0 || err != nil {
+		t.Errorf("left to mend: %d, %v", n, err)
+	}
+}
+
+// The daemon hangs: the guardian continues everything by itself.
+func TestTheDaemonIsSilent(t *testing.T) {
+	p := spin(t)
+	orders, in := io.Pipe()
+	out, reports := io.Pipe()
+	done := make(chan error, 1)
+	go func() { done <- Guard(orders, reports) }()
+	go func() {
+		_ = json.NewEncoder(in).Encode(order{Lease: 7, In: kinship.Authority(), Stop: []process.ID{p.id}, Millis: 1 << 40})
+	}()
+	said := json.NewDecoder(out)
+	var r report
+	if err := said.Decode(&r); err != nil || r.Stopped != 1 {
+		t.Fatalf("it says %+v, %v", r, err)
+	}
+	until(t, "it is stopped", func() bool { return stopped(t, p.id) })
+	if err := said.Decode(&r); err != nil || r.Until <= r.From {
+		t.Errorf("it says %+v, %v", r, err)
+	}
+	if err := <-done; err == nil {
+		t.Error("it calls that nothing")
+	}
+	until(t, "it runs", func() bool { return !stopped(t, p.id) })
+	_ = in.Close()
+}
+
+// An earlier owner of a pid is not this process.
+func TestIdentity(t *testing.T) {
+	p := spin(t)
+	g := &guardian{table: process.Proc()}
+	if _, err := g.halt(kinship.Authority(), process.ID{PID: p.id.PID, Start: p.id.Start + 1}); err != errLeave {
+		t.Errorf("another process with its pid: %v", err)
+	}
+	if stopped(t, p.id) {
+		t.Error("it was stopped")
+	}
+}
+
+// A time to live stands still while its holder is stopped, and not for longer.
+func TestTimeToLiveStandsStill(t *testing.T) {
+	const ttl = time.Minute
+	start := time.Unix(1_800_000_000, 0)
+	var r renewal
+	expires, lasted := start.Add(ttl), time.Duration(0)
+	var ended time.Duration
+	for at := start; at.Before(start.Add(time.Hour)); at = at.Add(time.Second) {
+		if !at.Before(expires) {
+			ended = at.Sub(start)
+			break
+		}
+		lasted += 500 * time.Millisecond // half of the time
+		if r.due(expires, ttl, lasted, at) {
+			expires = at.Add(ttl)
+		}
+	}
+	if ended < 110*time.Second || ended > 130*time.Second {
+		t.Errorf("a holder that never renews and is stopped half of the time loses its lease of %s after %s", ttl, ended)
+	}
+	r = renewal{}
+	if r.due(start.Add(time.Second), ttl, 0, start) {
+		t.Error("a lease whose holder was not stopped is renewed")
+	}
 }

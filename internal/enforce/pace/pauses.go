@@ -3,7 +3,7 @@ package pace
 import "time"
 
 // remembered is how many pauses a Controller knows: more than half a minute of
-// turns.
+// cycles.
 const remembered = 40
 
 // pauses are the last stretches in which the processes were stopped, oldest
@@ -64,7 +64,7 @@ func (p *pauses) since(at time.Time) (ran time.Duration, runs bool) {
 }
 
 // worked returns the share of the time that a device worked for the processes,
-// over whole turns.
+// over whole cycles.
 func (p *pauses) worked(tail time.Duration) float64 {
 	n := len(p.list)
 	if n < 2 {

@@ -1,4 +1,4 @@
-package pacer
+package pace
 
 import (
 	"github.com/berth-gpu/berth/internal/process"

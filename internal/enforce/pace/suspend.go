@@ -1,4 +1,4 @@
-package pacer
+package pace
 
 import "time"
 
@@ -30,7 +30,7 @@ func (p *Pacer) awaitPause(l *paced) {
 	if over == nil {
 		return
 	}
-	p.line.tell(order{Lease: l.fence, Free: true})
+	p.guard.tell(order{Lease: l.fence, Free: true})
 	const most = 5 * time.Second // longer than any pause; a guardian that is late is ended before
 	limit := time.NewTimer(most)
 	defer limit.Stop()

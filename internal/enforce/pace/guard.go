@@ -1,4 +1,4 @@
-package pacer
+package pace
 
 import (
 	"bufio"
@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/berth-gpu/berth/internal/enforce/pace"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
@@ -130,7 +129,7 @@ func (g *guardian) stop(o order) {
 			return
 		}
 		p = &pause{from: time.Now()}
-		p.until = p.from.Add(min(time.Duration(o.Millis)*time.Millisecond, pace.LongestPause))
+		p.until = p.from.Add(min(time.Duration(o.Millis)*time.Millisecond, LongestPause))
 		g.stopped[o.Lease] = p
 	}
 	before := len(p.files)

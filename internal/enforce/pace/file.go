@@ -1,4 +1,4 @@
-package pacer
+package pace
 
 import (
 	"encoding/json"
@@ -43,7 +43,7 @@ func (p *Pacer) take(k kept) {
 		}
 	}
 	for _, h := range k.Holds {
-		if p.refuse(p.Book.Lease(h.Key, h.Fence), h) != nil {
+		if p.refuse(p.Leases.Lease(h.Key, h.Fence), h) != nil {
 			continue
 		}
 		if p.leases[h.Fence] == nil {

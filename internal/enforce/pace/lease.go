@@ -1,4 +1,4 @@
-package pacer
+package pace
 
 import (
 	"cmp"
@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/enforce/pace"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -24,13 +23,13 @@ type paced struct {
 	mu      sync.Mutex // guards what follows
 	holds   []Hold     // the least share first; of equal ones, that of the owner last
 	ended   Hold       // the last one that was ended, with who ended it
-	control pace.Controller
+	control Controller
 	seen    []func() // what was measured, and is not learned yet: pauses come first
 	pids    map[int]bool
 	over    chan struct{} // closed when the present pause is over; nil: there is none
 	stopped []process.ID  // in the present pause
 	lasted  time.Duration // of all pauses
-	turns   int
+	cycles  int
 	refused string
 	sparing bool // people were told that some of its processes are left alone
 }
@@ -43,7 +42,7 @@ func (l *paced) hold(h Hold) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.holds) > 0 && h.Share != l.holds[0].Share {
-		l.turns = 0 // what is measured is about another share
+		l.cycles = 0 // what is measured is about another share
 	}
 	l.holds = slices.DeleteFunc(l.holds, func(old Hold) bool { return old.Source == h.Source })
 	l.holds = append(l.holds, h)
@@ -103,7 +102,7 @@ func (l *paced) let(sources []Source, by gpu.By) bool {
 func (l *paced) changed() {
 	select {
 	case l.wake <- struct{}{}:
-	default: // its turns are going to look anyway
+	default: // its cycles are going to look anyway
 	}
 }
 
@@ -126,16 +125,16 @@ func (l *paced) told() (Paced, bool) {
 	defer l.mu.Unlock()
 	return Paced{
 		Key: l.key, Fence: l.fence, Holds: slices.Clone(l.holds), Since: l.since,
-		Measured: l.control.Measured(), Turns: l.turns, Refused: l.refused, ended: l.ended,
+		Measured: l.control.Measured(), Cycles: l.cycles, Refused: l.refused, ended: l.ended,
 	}, len(l.holds) > 0
 }
 
-// next returns the next turn, and false if nobody holds it any more.
-func (l *paced) next() (pace.Turn, bool) {
+// next returns the next cycle, and false if nobody holds it any more.
+func (l *paced) next() (Cycle, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.holds) == 0 {
-		return pace.Turn{}, false
+		return Cycle{}, false
 	}
 	for _, learn := range l.seen {
 		learn()
@@ -145,8 +144,8 @@ func (l *paced) next() (pace.Turn, bool) {
 	return l.control.Next(), true
 }
 
-// saw keeps what was measured until the next turn.
-func (l *paced) saw(learn func(*pace.Controller)) {
+// saw keeps what was measured until the next cycle.
+func (l *paced) saw(learn func(*Controller)) {
 	const most = 1000
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -169,7 +168,7 @@ func (l *paced) paused(from, until time.Time) {
 	defer l.mu.Unlock()
 	l.control.Paused(from, until)
 	l.lasted += max(until.Sub(from), 0)
-	l.turns++
+	l.cycles++
 	l.endPause()
 }
 

@@ -1,4 +1,4 @@
-package pacer
+package pace
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/enforce/pace"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/notice"
 	"github.com/berth-gpu/berth/internal/process"
@@ -18,7 +17,7 @@ const (
 	late = 500 * time.Millisecond
 	// again is how long a lease that could not be stopped runs before the next try.
 	again = 5 * time.Second
-	// rounds is how often the processes of a lease are listed in one turn. Each
+	// rounds is how often the processes of a lease are listed in one cycle. Each
 	// time there are fewer that could start others meanwhile.
 	rounds = 5
 )
@@ -26,14 +25,14 @@ const (
 // othersText says why a lease is not paced that its owner holds to a share.
 const othersText = "all its processes belong to other users, and only an operator may have them stopped"
 
-// turns stops and continues the processes of a lease until nobody holds it any
+// cycles stops and continues the processes of a lease until nobody holds it any
 // more, the lease ends, or ctx does.
-func (p *Pacer) turns(ctx context.Context, l *paced) {
-	defer p.line.tell(order{Lease: l.fence, Free: true})
+func (p *Pacer) cycles(ctx context.Context, l *paced) {
+	defer p.guard.tell(order{Lease: l.fence, Free: true})
 	var renewal renewal
 	for ctx.Err() == nil {
-		held := p.Book.Lease(l.key, l.fence)
-		turn, on := l.next()
+		held := p.Leases.Lease(l.key, l.fence)
+		cycle, on := l.next()
 		if (held == nil || !on) && p.forget(l, held) {
 			return
 		}
@@ -41,22 +40,22 @@ func (p *Pacer) turns(ctx context.Context, l *paced) {
 			p.Let(l.fence, gpu.By{}, ByOwner, ByOperator, ByThrottle)
 			continue
 		}
-		run := turn.Run
+		run := cycle.Run
 		why := p.denied(held)
 		if why == "" {
-			why = p.pause(ctx, l, held, turn)
+			why = p.pause(ctx, l, held, cycle)
 		}
 		switch {
 		case why != "":
 			p.refused(l, held, why)
 			run = again
-		case turn.Pause > 0:
+		case cycle.Pause > 0:
 			l.mu.Lock()
 			l.refused = ""
 			l.mu.Unlock()
 		}
 		if p.renewing(&renewal, l, held) {
-			_ = p.Book.Renew(ctx, l.key, l.fence) // it is tried again with the next turn
+			_ = p.Leases.Renew(ctx, l.key, l.fence) // it is tried again with the next cycle
 		}
 		wait(ctx, l, run)
 	}
@@ -81,13 +80,13 @@ func (p *Pacer) forget(l *paced, held *lease.Lease) bool {
 
 // pause stops the processes of a lease for a while, and returns when they run
 // again. If they must not be stopped, it returns the reason.
-func (p *Pacer) pause(ctx context.Context, l *paced, held *lease.Lease, turn pace.Turn) (refused string) {
+func (p *Pacer) pause(ctx context.Context, l *paced, held *lease.Lease, cycle Cycle) (refused string) {
 	hold := l.counting()
 	in := hold.mandate(held)
-	members, spared := p.table.Reach(in, p.Book.Members(l.key, l.fence))
+	members, spared := p.table.Reach(in, p.Leases.Members(l.key, l.fence))
 	l.members(members)
 	switch {
-	case turn.Pause == 0:
+	case cycle.Pause == 0:
 		return ""
 	case len(members) == 0 && len(spared) > 0:
 		return othersText
@@ -110,14 +109,14 @@ func (p *Pacer) pause(ctx context.Context, l *paced, held *lease.Lease, turn pac
 		}
 		if err := p.remember(fresh); err != nil {
 			l.freed()
-			p.line.tell(order{Lease: l.fence, Free: true})
+			p.guard.tell(order{Lease: l.fence, Free: true})
 			return err.Error()
 		}
 		for _, id := range fresh {
 			known[id] = true
 		}
 		l.stops(fresh)
-		r, err := p.line.ask(order{Lease: l.fence, In: in, Stop: fresh, Millis: turn.Pause.Milliseconds(), Again: round > 0})
+		r, err := p.guard.ask(order{Lease: l.fence, In: in, Stop: fresh, Millis: cycle.Pause.Milliseconds(), Again: round > 0})
 		switch {
 		case err != nil:
 			l.freed()
@@ -129,27 +128,27 @@ func (p *Pacer) pause(ctx context.Context, l *paced, held *lease.Lease, turn pac
 		if stopped += r.Stopped; stopped == 0 {
 			break
 		}
-		members, _ = p.table.Reach(in, p.Book.Members(l.key, l.fence))
+		members, _ = p.table.Reach(in, p.Leases.Members(l.key, l.fence))
 	}
 	if stopped == 0 { // all of them are left as they are
 		l.freed()
 		return ""
 	}
-	limit := time.NewTimer(turn.Pause + late)
+	limit := time.NewTimer(cycle.Pause + late)
 	defer limit.Stop()
 	for {
 		select {
 		case <-over:
 			return ""
 		case <-limit.C:
-			p.line.hung()
+			p.guard.hung()
 			return ""
 		case <-l.wake: // somebody has let it go, or holds it to another share
 			if l.share() >= 1 {
-				p.line.tell(order{Lease: l.fence, Free: true})
+				p.guard.tell(order{Lease: l.fence, Free: true})
 			}
 		case <-ctx.Done():
-			p.line.tell(order{Lease: l.fence, Free: true})
+			p.guard.tell(order{Lease: l.fence, Free: true})
 			return ""
 		}
 	}
@@ -206,7 +205,7 @@ func (r *renewal) due(expires time.Time, ttl, lasted time.Duration, now time.Tim
 	}
 	r.owed += lasted - r.counted
 	r.counted = lasted
-	const soon = 4 * time.Second // more than a turn
+	const soon = 4 * time.Second // more than a cycle
 	if r.owed <= 0 || expires.Sub(now) > min(soon, ttl/2) {
 		return false
 	}
@@ -225,7 +224,7 @@ func (p *Pacer) attend(ctx context.Context, group *sync.WaitGroup) {
 	}
 	p.mu.Unlock()
 	for _, l := range leases {
-		if held := p.Book.Lease(l.key, l.fence); held != nil {
+		if held := p.Leases.Lease(l.key, l.fence); held != nil {
 			for _, part := range held.Parts {
 				wanted[part.GPU] = append(wanted[part.GPU], l)
 			}

@@ -1,4 +1,4 @@
-package pacer
+package pace
 
 import (
 	"bufio"
@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// line is the connection to the guardian. The guardian is started with the first
+// connection is the way to the guardian. The guardian is started with the first
 // order, and again if it is gone.
-type line struct {
+type connection struct {
 	command []string
 	lost    func() // called when the guardian is gone, before another one is started
 	paused  func(fence uint64, from, until time.Time)
@@ -40,13 +40,13 @@ const answerLimit = time.Second
 var errNoGuardian = errors.New("the guardian of stopped processes does not answer")
 
 // ask sends an order to stop something, and returns the answer.
-func (l *line) ask(o order) (report, error) {
-	l.asking.Lock()
-	defer l.asking.Unlock()
-	g, err := l.guardian()
-	if err == nil && l.send(g, o) != nil {
-		if g, err = l.guardian(); err == nil { // it has ended since the last order
-			err = l.send(g, o)
+func (c *connection) ask(o order) (report, error) {
+	c.asking.Lock()
+	defer c.asking.Unlock()
+	g, err := c.guardian()
+	if err == nil && c.send(g, o) != nil {
+		if g, err = c.guardian(); err == nil { // it has ended since the last order
+			err = c.send(g, o)
 		}
 	}
 	if err != nil {
@@ -60,42 +60,42 @@ func (l *line) ask(o order) (report, error) {
 	case <-limit.C:
 	case <-g.gone:
 	}
-	l.drop(g)
+	c.drop(g)
 	return report{}, errNoGuardian
 }
 
 // tell sends an order that has no answer, if there is a guardian.
-func (l *line) tell(o order) {
-	l.mu.Lock()
-	g := l.present
-	l.mu.Unlock()
+func (c *connection) tell(o order) {
+	c.mu.Lock()
+	g := c.present
+	c.mu.Unlock()
 	if g != nil {
-		_ = l.send(g, o) // if it fails, the guardian is gone, and has continued everything
+		_ = c.send(g, o) // if it fails, the guardian is gone, and has continued everything
 	}
 }
 
 // beat tells the guardian that the daemon lives.
-func (l *line) beat() { l.tell(order{}) }
+func (c *connection) beat() { c.tell(order{}) }
 
-func (l *line) send(g *guarding, o order) error {
-	l.mu.Lock()
+func (c *connection) send(g *guarding, o order) error {
+	c.mu.Lock()
 	err := g.orders.Encode(o)
-	l.mu.Unlock()
+	c.mu.Unlock()
 	if err != nil {
-		l.drop(g)
+		c.drop(g)
 		return errNoGuardian
 	}
 	return nil
 }
 
 // guardian returns the guardian, and starts one if there is none.
-func (l *line) guardian() (*guarding, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.present != nil {
-		return l.present, nil
+func (c *connection) guardian() (*guarding, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.present != nil {
+		return c.present, nil
 	}
-	cmd := exec.Command(l.command[0], l.command[1:]...)
+	cmd := exec.Command(c.command[0], c.command[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a signal to the group of the daemon must not reach it
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -109,7 +109,7 @@ func (l *line) guardian() (*guarding, error) {
 		return nil, fmt.Errorf("start the guardian of stopped processes: %w", err)
 	}
 	g := &guarding{cmd: cmd, orders: json.NewEncoder(in), close: in.Close, answers: make(chan report), gone: make(chan struct{})}
-	l.present = g
+	c.present = g
 	go func() {
 		lines := bufio.NewScanner(out)
 		for lines.Scan() {
@@ -122,49 +122,49 @@ func (l *line) guardian() (*guarding, error) {
 				case <-time.After(answerLimit): // nobody waits for it any more
 				}
 			case r.Until != 0:
-				l.paused(r.Lease, time.Unix(0, r.From), time.Unix(0, r.Until))
+				c.paused(r.Lease, time.Unix(0, r.From), time.Unix(0, r.Until))
 			}
 		}
 		_ = cmd.Wait() // how it ended does not matter
 		close(g.gone)
-		l.drop(g)
+		c.drop(g)
 	}()
 	return g, nil
 }
 
 // drop ends a guardian that does not answer, or is gone, and continues what it
 // had stopped.
-func (l *line) drop(g *guarding) {
-	l.mu.Lock()
-	present := l.present == g
+func (c *connection) drop(g *guarding) {
+	c.mu.Lock()
+	present := c.present == g
 	if present {
-		l.present = nil
+		c.present = nil
 	}
-	l.mu.Unlock()
+	c.mu.Unlock()
 	if present {
 		_ = g.cmd.Process.Kill()
 		_ = g.close()
-		l.lost()
+		c.lost()
 	}
 }
 
 // hung drops the guardian if it is the same as before.
-func (l *line) hung() {
-	l.mu.Lock()
-	g := l.present
-	l.mu.Unlock()
+func (c *connection) hung() {
+	c.mu.Lock()
+	g := c.present
+	c.mu.Unlock()
 	if g != nil {
-		l.drop(g)
+		c.drop(g)
 	}
 }
 
 // close lets the guardian continue everything and end, and waits for that. It
 // returns false if the guardian did not.
-func (l *line) close() bool {
-	l.mu.Lock()
-	g := l.present
-	l.present = nil
-	l.mu.Unlock()
+func (c *connection) close() bool {
+	c.mu.Lock()
+	g := c.present
+	c.present = nil
+	c.mu.Unlock()
 	if g == nil {
 		return true
 	}

@@ -1,9 +1,8 @@
-package pacer
+package pace
 
 import (
 	"testing"
 
-	"github.com/berth-gpu/berth/internal/enforce/pace"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -25,8 +24,8 @@ func TestSuspend(t *testing.T) {
 	r.mu.Lock()
 	l := r.leases[7]
 	r.mu.Unlock()
-	for range 3 { // what a turn does
-		if why := r.pause(t.Context(), l, r.Book.Lease(l.key, l.fence), pace.Turn{Pause: pace.LongestPause}); why != "" || stopped(t, p.id) {
+	for range 3 { // what a cycle does
+		if why := r.pause(t.Context(), l, r.Leases.Lease(l.key, l.fence), Cycle{Pause: LongestPause}); why != "" || stopped(t, p.id) {
 			t.Fatalf("it is stopped, or refused: %q", why)
 		}
 	}

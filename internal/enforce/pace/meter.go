@@ -1,4 +1,4 @@
-package pacer
+package pace
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
-	"github.com/berth-gpu/berth/internal/enforce/pace"
 )
 
 const (
@@ -78,7 +77,7 @@ func (m *meter) look() {
 	at := time.Now()
 	err := m.devices.Do(m.ctx, m.uuid, func(ctx context.Context, d device.Device) error { return d.Fast(ctx, &s) })
 	if mhz, known := s.ClockSM.Get(); err == nil && known {
-		m.each(func(l *paced) { l.saw(func(c *pace.Controller) { c.Clocked(at, float64(mhz)) }) })
+		m.each(func(l *paced) { l.saw(func(c *Controller) { c.Clocked(at, float64(mhz)) }) })
 	}
 }
 
@@ -103,7 +102,7 @@ func (m *meter) measure(since time.Time) (until time.Time, metered bool) {
 	}
 	m.each(func(l *paced) {
 		share := l.used(busy.Shares)
-		l.saw(func(c *pace.Controller) { c.Used(busy.From, busy.Until, share) })
+		l.saw(func(c *Controller) { c.Used(busy.From, busy.Until, share) })
 	})
 	return busy.Until, true
 }
