@@ -9,18 +9,18 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/device/park"
+	"github.com/berth-gpu/berth/internal/device/move"
 )
 
 // A daemon that is killed at any step of parking or resuming leaves a program that the
 // next one brings to where the book has it. Then everything works as before.
 func TestKilledWhileParking(t *testing.T) {
-	for _, step := range park.Steps() {
-		for _, when := range []park.When{park.Before, park.During, park.After} {
+	for _, step := range move.Steps() {
+		for _, when := range []move.When{move.Before, move.During, move.After} {
 			t.Run(fmt.Sprint(when, " ", step), func(t *testing.T) {
 				t.Parallel()
-				l := newLot(t, fmt.Sprintf("%s:%s:%s", step, when, park.KillDaemon))
-				if step == park.Lock || step == park.Checkpoint {
+				l := newLot(t, fmt.Sprintf("%s:%s:%s", step, when, move.KillDaemon))
+				if step == move.Lock || step == move.Checkpoint {
 					l.parks(false)
 				} else {
 					l.parks(true)
@@ -74,7 +74,7 @@ func newLot(t *testing.T, fault string) *lot {
 // serve starts a daemon and waits until it is ready.
 func (l *lot) serve(fault string) {
 	l.daemon = exec.Command("berth", "serve", "--devices", "sim:"+l.path("card.yaml"), "--listen", "", "--state-dir", l.path("state"))
-	l.daemon.Env = append(l.env, "NOTIFY_SOCKET="+l.path("n"), "BERTH_GPU_MONITOR_INTERVAL=100ms", park.FaultVariable+"="+fault)
+	l.daemon.Env = append(l.env, "NOTIFY_SOCKET="+l.path("n"), "BERTH_GPU_MONITOR_INTERVAL=100ms", move.FaultVariable+"="+fault)
 	l.ready()
 }
 

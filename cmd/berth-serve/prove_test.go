@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/berth-gpu/berth/internal/device/park"
+	"github.com/berth-gpu/berth/internal/device/move"
 	"github.com/berth-gpu/berth/internal/device/proof"
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -138,11 +138,11 @@ func TestProveParks(t *testing.T) {
 		t.Errorf("it says %s", line)
 	}
 	for _, c := range []struct {
-		step park.Step
-		want park.State
-	}{{park.Lock, park.Locked}, {park.Checkpoint, park.Checkpointed}, {park.Restore, park.Locked}, {park.Unlock, park.Running}} {
-		order := park.Order{Step: c.step, Processes: []park.Process{{PID: id.PID, Start: id.Start}}}
-		if outcomes, err := park.ReadAnswer([]byte(say(order)), order); err != nil || outcomes[0].State != c.want || outcomes[0].Error != "" {
+		step move.Step
+		want move.State
+	}{{move.Lock, move.Locked}, {move.Checkpoint, move.Checkpointed}, {move.Restore, move.Locked}, {move.Unlock, move.Running}} {
+		order := move.Order{Step: c.step, Processes: []move.Process{{PID: id.PID, Start: id.Start}}}
+		if outcomes, err := move.ReadAnswer([]byte(say(order)), order); err != nil || outcomes[0].State != c.want || outcomes[0].Error != "" {
 			t.Errorf("%s: %+v, %v", c.step, outcomes, err)
 		}
 	}

@@ -39,7 +39,7 @@ import (
 	"github.com/berth-gpu/berth/internal/enforce/checkup"
 	"github.com/berth-gpu/berth/internal/enforce/idle"
 	"github.com/berth-gpu/berth/internal/enforce/pace"
-	"github.com/berth-gpu/berth/internal/enforce/parking"
+	"github.com/berth-gpu/berth/internal/enforce/park"
 	"github.com/berth-gpu/berth/internal/enforce/reclaim"
 	"github.com/berth-gpu/berth/internal/enforce/throttle"
 	"github.com/berth-gpu/berth/internal/enforce/watchdog"
@@ -123,7 +123,7 @@ type Daemon struct {
 	engine   *query.Engine // nil: the daemon only looks
 	alerts   *alert.Alerts // nil: the daemon only looks
 	energy   *energy.Meters
-	idle     *idle.Keeper
+	idle     *idle.Idlers
 	audit    *audit.Log // nil: the daemon only looks
 	marked   audit.Marked
 	labels   *promexport.Names
@@ -145,7 +145,7 @@ type Daemon struct {
 	oversight *oversight.Oversight
 	throttle  *throttle.Throttle
 	reclaim   *reclaim.Reclaim // nil: the daemon only looks
-	parking   *parking.Parking // nil: the daemon only looks
+	parking   *park.Parker     // nil: the daemon only looks
 	mover     prover.Mover
 	claims    *devicelock.Claims // nil: the daemon only looks
 	unclaimed sync.Once          // it was logged that claims cannot be made

@@ -10,14 +10,14 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/enforce/pace"
-	"github.com/berth-gpu/berth/internal/enforce/parking"
+	"github.com/berth-gpu/berth/internal/enforce/park"
 	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/history/past"
 )
 
 // vital are the state files without which the daemon does not do what somebody
 // relies on.
-var vital = []string{savedName, tokensName, drainsName, healthName, throttleName, parking.FileName, pace.FileName}
+var vital = []string{savedName, tokensName, drainsName, healthName, throttleName, park.FileName, pace.FileName}
 
 // tellDamage tells in the log and in events which state files are damaged; nil is
 // one that is not.

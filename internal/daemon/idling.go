@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/device/park"
 	"github.com/berth-gpu/berth/internal/enforce/idle"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/allowance"
@@ -26,9 +25,9 @@ func (d *Daemon) parkable(l *lease.Lease) bool {
 }
 
 // idleOf returns the evidence that a lease is idle, for answers.
-func (d *Daemon) idleOf(fence uint64) (park.Idle, bool) {
+func (d *Daemon) idleOf(fence uint64) (idle.Spell, bool) {
 	f, idle := d.idle.Of(fence)
-	return f.Idle, idle
+	return f.Spell, idle
 }
 
 // idleSince returns since when a lease has not used its devices; false if it does, or

@@ -8,9 +8,9 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/desk"
-	"github.com/berth-gpu/berth/internal/device/park"
+	"github.com/berth-gpu/berth/internal/device/move"
 	"github.com/berth-gpu/berth/internal/door/promexport"
-	"github.com/berth-gpu/berth/internal/enforce/parking"
+	"github.com/berth-gpu/berth/internal/enforce/park"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -20,25 +20,25 @@ func (d *Daemon) openParking(o Options, processes process.Table) error {
 	if o.ReadOnly {
 		return nil
 	}
-	faults, err := park.ParseFaults(os.Getenv(park.FaultVariable))
+	faults, err := move.ParseFaults(os.Getenv(move.FaultVariable))
 	if err != nil {
-		return fmt.Errorf("environment %s: %w", park.FaultVariable, err)
+		return fmt.Errorf("environment %s: %w", move.FaultVariable, err)
 	}
 	if len(faults) > 0 {
-		d.log.Warn("parking goes wrong on purpose, as the environment says", "variable", park.FaultVariable)
+		d.log.Warn("parking goes wrong on purpose, as the environment says", "variable", move.FaultVariable)
 	}
 	boot, err := processes.Boot()
 	if err != nil {
 		return err
 	}
 	d.mover.Devices, d.mover.Faults = d.monitor, faults
-	parked, damage := parking.New(parking.Options{
-		Book: d.ledger, Monitor: d.monitor, Pacer: d.pacer, Closures: d.drains, Host: parking.Machine{Processes: processes}, Processes: processes,
-		Open: func(ctx context.Context, on gpu.Device, awake bool) (parking.Session, error) {
+	parked, damage := park.New(park.Options{
+		Leases: d.ledger, Monitor: d.monitor, Pacer: d.pacer, Closures: d.drains, Host: park.Machine{Processes: processes}, Processes: processes,
+		Open: func(ctx context.Context, on gpu.Device, awake bool) (park.Session, error) {
 			return d.mover.Open(ctx, on, awake)
 		},
 		Settings: d.parkingRules, Idle: d.idleSince, Denied: d.denied, Publish: d.publish, Log: o.Log,
-		Path: filepath.Join(o.Settings.Config.Daemon.StateDir, parking.FileName), Boot: boot,
+		Path: filepath.Join(o.Settings.Config.Daemon.StateDir, park.FileName), Boot: boot,
 	})
 	d.parking = parked
 	d.tellDamage(damage)
@@ -46,9 +46,9 @@ func (d *Daemon) openParking(o Options, processes process.Table) error {
 }
 
 // parkingRules returns the settings by which leases are parked.
-func (d *Daemon) parkingRules() parking.Settings {
+func (d *Daemon) parkingRules() park.Settings {
 	c := d.settings.load().Config.Optimization
-	return parking.Settings{Host: c.ParkHost, Rules: park.Rules{IdleAfter: c.ParkIdleAfter, Grace: c.ParkGrace, Keep: c.Keep, Slice: c.TimeSlice}}
+	return park.Settings{Host: c.ParkHost, Rules: park.Rules{IdleAfter: c.ParkIdleAfter, Grace: c.ParkGrace, Keep: c.Keep, Slice: c.TimeSlice}}
 }
 
 // nudgeParking has it looked whether somebody has to be parked.

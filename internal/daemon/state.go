@@ -12,7 +12,7 @@ import (
 
 	"github.com/berth-gpu/berth/internal/device/residue"
 	"github.com/berth-gpu/berth/internal/enforce/pace"
-	"github.com/berth-gpu/berth/internal/enforce/parking"
+	"github.com/berth-gpu/berth/internal/enforce/park"
 	"github.com/berth-gpu/berth/internal/file"
 )
 
@@ -40,7 +40,7 @@ const (
 // damaged files are called.
 var private = []string{
 	savedName, healthName, drainsName, throttleName, heatName, peaksName, archiveName, energyName, hooksName, tokensName, sessionsName,
-	eventsName, alertsName, pastName, residue.FileName, pace.FileName, parking.FileName, journalName,
+	eventsName, alertsName, pastName, residue.FileName, pace.FileName, park.FileName, journalName,
 }
 
 func isPrivate(name string) bool {

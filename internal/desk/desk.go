@@ -17,7 +17,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/desk/tokens"
-	"github.com/berth-gpu/berth/internal/device/park"
+	"github.com/berth-gpu/berth/internal/enforce/idle"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/history/energy"
 	"github.com/berth-gpu/berth/internal/history/throughput"
@@ -55,9 +55,9 @@ type Keepers struct {
 	CPUs        int                // of the machine, for plans; 0: not known
 	Socket      string             // where the daemon listens, for programs that are launched
 
-	Wait     func() time.Duration                 // allocation_timeout, as configured now; nil: nobody waits to be resumed
-	Services func() []string                      // of the configuration, as it is now; nil: it names none
-	Idle     func(fence uint64) (park.Idle, bool) // since when a lease is idle; nil: nobody looks
+	Wait     func() time.Duration                  // allocation_timeout, as configured now; nil: nobody waits to be resumed
+	Services func() []string                       // of the configuration, as it is now; nil: it names none
+	Idle     func(fence uint64) (idle.Spell, bool) // since when a lease is idle; nil: nobody looks
 
 	Drains   Drains    // nil: nothing closes devices
 	Checkup  Checkup   // nil: devices cannot be checked

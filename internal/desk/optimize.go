@@ -7,7 +7,6 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/device/park"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/audit"
 )
@@ -57,7 +56,7 @@ func (d *Desk) Optimize(ctx context.Context, by Caller, b api.Optimize) (api.Opt
 	if !b.DryRun {
 		by.back(ctx)
 	}
-	if busy := (*park.BusyError)(nil); errors.As(err, &busy) {
+	if busy := (*lease.BusyError)(nil); errors.As(err, &busy) {
 		return api.Optimization{}, because(err, Conflict, "optimizing", "Ask again when it is done; berth events --code optimized shows how far it is.")
 	}
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/device/park"
+	"github.com/berth-gpu/berth/internal/device/move"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/audit"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
@@ -29,7 +29,7 @@ type Parking interface {
 	// is not parked.
 	Wake(ctx context.Context, k lease.Key, fence uint64) error
 	// Of returns where the memory of a lease is; false: it was never parked.
-	Of(fence uint64) (park.Status, bool)
+	Of(fence uint64) (move.Status, bool)
 	// Kept says why berth does not park a lease by itself that is parkable; empty: it
 	// does.
 	Kept(held *lease.Lease) string
@@ -153,7 +153,7 @@ func (d *Desk) whereabouts(l *api.Lease, whole bool) {
 	if !ever {
 		return
 	}
-	if s.Phase == park.Parking || s.Phase == park.Resuming {
+	if s.Phase == move.Parking || s.Phase == move.Resuming {
 		l.State = string(s.Phase)
 	}
 	l.Parking = &api.Parking{
@@ -180,7 +180,7 @@ func (d *Desk) Complete(l *api.Lease, held ledger.Held, whole bool) {
 }
 
 // notMoved returns the refusal for a lease whose memory was not moved.
-func notMoved(err *park.RefusedError) *Refusal {
+func notMoved(err *move.RefusedError) *Refusal {
 	return because(err, Conflict, string(err.Code), err.Next)
 }
 
@@ -191,9 +191,9 @@ func (d *Desk) NotWaiting(held ledger.Held) string {
 	}
 	if d.Parking != nil {
 		switch s, _ := d.Parking.Of(held.Fence); s.Phase {
-		case park.Parking:
+		case move.Parking:
 			return fmt.Sprintf("%s does not wait: it is being parked.", held.ID)
-		case park.Resuming:
+		case move.Resuming:
 			return fmt.Sprintf("%s does not wait: its memory is on its way back to its device.", held.ID)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/device/park"
+	"github.com/berth-gpu/berth/internal/device/move"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/audit"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
@@ -19,7 +19,7 @@ import (
 // garage parks leases in the book, where there is nothing to move.
 type garage struct {
 	book  *ledger.Ledger
-	moves map[uint64]park.Status
+	moves map[uint64]move.Status
 
 	unshared bool // what was said last
 }
@@ -31,7 +31,7 @@ func (g *garage) Park(ctx context.Context, k lease.Key, fence uint64, by access.
 	}
 	_, err := g.book.Park(ctx, k, fence, by, why)
 	if err == nil {
-		g.moves[fence] = park.Status{Phase: park.Parked, Why: why, Host: 100, Times: 1}
+		g.moves[fence] = move.Status{Phase: move.Parked, Why: why, Host: 100, Times: 1}
 	}
 	return err
 }
@@ -39,7 +39,7 @@ func (g *garage) Park(ctx context.Context, k lease.Key, fence uint64, by access.
 func (g *garage) Resume(ctx context.Context, k lease.Key, fence uint64, by access.Actor, why string, wait gpu.Opt[time.Duration]) error {
 	_, err := g.book.Return(ctx, k, fence, by, why, time.Time{}, wait)
 	if err == nil {
-		g.moves[fence] = park.Status{Times: 1}
+		g.moves[fence] = move.Status{Times: 1}
 	}
 	return err
 }
@@ -53,7 +53,7 @@ func (g *garage) Wake(ctx context.Context, k lease.Key, fence uint64) error {
 
 func (g *garage) Kept(*lease.Lease) string { return "" }
 
-func (g *garage) Of(fence uint64) (park.Status, bool) {
+func (g *garage) Of(fence uint64) (move.Status, bool) {
 	s, ever := g.moves[fence]
 	return s, ever
 }
@@ -80,7 +80,7 @@ func (p *seat) Back(context.Context) { p.back++ }
 func withGarage(t *testing.T) (*office, *garage, *ink) {
 	t.Helper()
 	o := open(t, "1xrtx-4060")
-	g, log := &garage{book: o.Ledger, moves: map[uint64]park.Status{}}, &ink{}
+	g, log := &garage{book: o.Ledger, moves: map[uint64]move.Status{}}, &ink{}
 	o.Desk.Parking, o.Desk.Record = g, log.Record
 	return o, g, log
 }
@@ -148,7 +148,7 @@ func TestParkAndResume(t *testing.T) {
 // is tried.
 func TestWhatIsNotParked(t *testing.T) {
 	o := open(t, "2xrtx-4060")
-	g := &garage{book: o.Ledger, moves: map[uint64]park.Status{}}
+	g := &garage{book: o.Ledger, moves: map[uint64]move.Status{}}
 	o.Desk.Parking = g
 	by := self(t)
 	admin := by
@@ -215,7 +215,7 @@ type sweeper struct{ busy bool }
 
 func (s sweeper) Optimize(_ context.Context, _ access.Actor, b api.Optimize, may func(*lease.Lease) bool) (api.Optimization, error) {
 	if s.busy {
-		return api.Optimization{}, &park.BusyError{Why: "an optimization runs"}
+		return api.Optimization{}, &lease.BusyError{Why: "an optimization runs"}
 	}
 	return api.Optimization{Service: b.Service, DryRun: b.DryRun}, nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/device/park"
+	"github.com/berth-gpu/berth/internal/device/move"
 	"github.com/berth-gpu/berth/internal/enforce/pace"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -132,7 +132,7 @@ func refusalOf(err error) *Refusal {
 	failed := (*journal.WriteError)(nil)
 	several := (*lease.AmbiguousError)(nil)
 	unpaced := (*pace.RefusedError)(nil)
-	unmoved := (*park.RefusedError)(nil)
+	unmoved := (*move.RefusedError)(nil)
 	switch {
 	case errors.As(err, &unmoved):
 		return notMoved(unmoved)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/berth-gpu/berth/internal/device/park"
+	"github.com/berth-gpu/berth/internal/device/move"
 )
 
 // Parkable is a Device that moves the memory of processes off itself and back, as a
@@ -17,13 +17,13 @@ import (
 type Parkable interface {
 	// States returns where processes stand, in the order of ids. Took is what is left
 	// of a step that was begun before.
-	States(ctx context.Context, ids []park.Process) ([]park.Outcome, error)
+	States(ctx context.Context, ids []move.Process) ([]move.Outcome, error)
 
 	// Move begins a step with several processes at once, and returns what comes of
 	// it, in the order of ids. A step that the process refuses changes nothing, and
 	// its outcome has the driver's answer. An error means that the device as a whole
 	// did not answer.
-	Move(ctx context.Context, step park.Step, ids []park.Process) ([]park.Outcome, error)
+	Move(ctx context.Context, step move.Step, ids []move.Process) ([]move.Outcome, error)
 }
 
 // Forever is what a call takes for a process that is stopped: the driver waits for

@@ -7,7 +7,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
-	"github.com/berth-gpu/berth/internal/device/park"
+	"github.com/berth-gpu/berth/internal/device/move"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -18,16 +18,16 @@ func checkParkable(t *testing.T, b device.Backend) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := park.Process{PID: self.PID, Start: self.Start}
-	ids := []park.Process{own, {PID: own.PID, Start: own.Start + 1}, {PID: 1 << 30, Start: 1}}
-	want := []park.State{park.Without, park.Gone, park.Gone}
+	own := move.Process{PID: self.PID, Start: self.Start}
+	ids := []move.Process{own, {PID: own.PID, Start: own.Start + 1}, {PID: 1 << 30, Start: 1}}
+	want := []move.State{move.Without, move.Gone, move.Gone}
 	for _, dev := range scan(t, b) {
 		p, is := dev.(device.Parkable)
 		if !is {
 			continue
 		}
 		uuid := dev.Describe().UUID
-		for _, step := range append(park.Steps(), "nonsense") {
+		for _, step := range append(move.Steps(), "nonsense") {
 			outcomes, err := p.Move(t.Context(), step, ids)
 			if err != nil || len(outcomes) != len(ids) {
 				t.Fatalf("%s: %s must answer for each process, got %d, %v", uuid, step, len(outcomes), err)
@@ -56,25 +56,25 @@ func checkParkable(t *testing.T, b device.Backend) {
 // Park parks a process and resumes it, and checks on the way that the device keeps the
 // promises of device.Parkable. The process has memory on the device, and keeps it the
 // same. The function wait lets time pass for the device.
-func Park(t *testing.T, dev device.Device, id park.Process, wait func(time.Duration)) {
+func Park(t *testing.T, dev device.Device, id move.Process, wait func(time.Duration)) {
 	t.Helper()
 	has := memoryOf(t, dev, id)
 	if has == 0 {
 		t.Fatalf("process %d has no memory on the device", id.PID)
 	}
-	refused := func(when park.State, steps ...park.Step) {
+	refused := func(when move.State, steps ...move.Step) {
 		t.Helper()
 		for _, step := range steps {
-			o := move(t, dev, step, id)
+			o := take(t, dev, step, id)
 			if o.State != when || o.Code != device.CodeIllegalState || o.Error == "" {
 				t.Errorf("%s of a process that is %s: %+v; want it refused", step, when, o)
 			}
 		}
 		stands(t, dev, id, when)
 	}
-	takes := func(step park.Step, after park.State) {
+	takes := func(step move.Step, after move.State) {
 		t.Helper()
-		o := move(t, dev, step, id)
+		o := take(t, dev, step, id)
 		if o.State != after || o.Error != "" || o.Code != 0 {
 			t.Fatalf("%s: %+v; want %s", step, o, after)
 		}
@@ -82,32 +82,32 @@ func Park(t *testing.T, dev device.Device, id park.Process, wait func(time.Durat
 		stands(t, dev, id, after)
 	}
 
-	refused(park.Running, park.Checkpoint, park.Restore, park.Unlock)
-	takes(park.Lock, park.Locked)
-	refused(park.Locked, park.Lock, park.Restore)
+	refused(move.Running, move.Checkpoint, move.Restore, move.Unlock)
+	takes(move.Lock, move.Locked)
+	refused(move.Locked, move.Lock, move.Restore)
 	if now := memoryOf(t, dev, id); now != has {
 		t.Errorf("locked it has %d MiB; want %d, as before", now, has)
 	}
 	used := memoryUsed(t, dev)
-	takes(park.Checkpoint, park.Checkpointed)
-	refused(park.Checkpointed, park.Lock, park.Checkpoint, park.Unlock)
+	takes(move.Checkpoint, move.Checkpointed)
+	refused(move.Checkpointed, move.Lock, move.Checkpoint, move.Unlock)
 	if now := memoryUsed(t, dev); now != used-has || memoryOf(t, dev, id) != 0 {
 		t.Errorf("parked, the device uses %d MiB; want %d, without the %d of the process", now, used-has, has)
 	}
-	takes(park.Restore, park.Locked)
+	takes(move.Restore, move.Locked)
 	if now := memoryOf(t, dev, id); now != has {
 		t.Errorf("restored it has %d MiB; want %d, as before", now, has)
 	}
-	takes(park.Unlock, park.Running)
+	takes(move.Unlock, move.Running)
 	if now := memoryOf(t, dev, id); now != has {
 		t.Errorf("resumed it has %d MiB; want %d, as before", now, has)
 	}
 }
 
-// move begins a step with a process.
-func move(t *testing.T, dev device.Device, step park.Step, id park.Process) park.Outcome {
+// take begins a step with a process.
+func take(t *testing.T, dev device.Device, step move.Step, id move.Process) move.Outcome {
 	t.Helper()
-	outcomes, err := dev.(device.Parkable).Move(t.Context(), step, []park.Process{id})
+	outcomes, err := dev.(device.Parkable).Move(t.Context(), step, []move.Process{id})
 	if err != nil || len(outcomes) != 1 || outcomes[0].Process != id {
 		t.Fatalf("%s: %+v, %v; want an answer for the process", step, outcomes, err)
 	}
@@ -115,15 +115,15 @@ func move(t *testing.T, dev device.Device, step park.Step, id park.Process) park
 }
 
 // stands checks where a process stands, with no step under way.
-func stands(t *testing.T, dev device.Device, id park.Process, want park.State) {
+func stands(t *testing.T, dev device.Device, id move.Process, want move.State) {
 	t.Helper()
-	outcomes, err := dev.(device.Parkable).States(t.Context(), []park.Process{id})
-	if err != nil || len(outcomes) != 1 || outcomes[0] != (park.Outcome{Process: id, State: want}) {
+	outcomes, err := dev.(device.Parkable).States(t.Context(), []move.Process{id})
+	if err != nil || len(outcomes) != 1 || outcomes[0] != (move.Outcome{Process: id, State: want}) {
 		t.Errorf("it stands at %+v, %v; want %s", outcomes, err, want)
 	}
 }
 
-func memoryOf(t *testing.T, dev device.Device, id park.Process) gpu.MiB {
+func memoryOf(t *testing.T, dev device.Device, id move.Process) gpu.MiB {
 	t.Helper()
 	var s gpu.Sample
 	if err := dev.Fast(t.Context(), &s); err != nil {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device/cuda"
-	"github.com/berth-gpu/berth/internal/device/park"
+	"github.com/berth-gpu/berth/internal/device/move"
 	"github.com/berth-gpu/berth/internal/device/proof"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
@@ -23,12 +23,12 @@ import (
 // Mover moves the memory of other processes, as the driver does. Its methods are
 // called for several processes at once.
 type Mover interface {
-	State(pid int) (park.State, error)
+	State(pid int) (move.State, error)
 	// Thread returns the thread of a process in which the driver moves its memory.
 	Thread(pid int) (int, error)
 	// Imported returns how much memory of other processes a process has opened.
 	Imported(pid int) gpu.Opt[gpu.MiB]
-	Do(step park.Step, pid int) error
+	Do(step move.Step, pid int) error
 }
 
 // OpenMover loads the driver to move the memory of other processes.
@@ -43,38 +43,38 @@ type checkpoints struct{}
 // locked: less than the daemon waits for the answer.
 const lockLimit = 8 * time.Second
 
-func (checkpoints) State(pid int) (park.State, error) {
+func (checkpoints) State(pid int) (move.State, error) {
 	state, err := cuda.StateOf(pid)
 	if refused := (*cuda.Error)(nil); errors.As(err, &refused) && refused.Uninitialized() {
-		return park.Without, nil
+		return move.Without, nil
 	}
 	if err != nil {
-		return park.Unknown, err
+		return move.Unknown, err
 	}
 	switch state {
 	case cuda.ProcessRunning:
-		return park.Running, nil
+		return move.Running, nil
 	case cuda.ProcessLocked:
-		return park.Locked, nil
+		return move.Locked, nil
 	case cuda.ProcessCheckpointed:
-		return park.Checkpointed, nil
+		return move.Checkpointed, nil
 	case cuda.ProcessFailed:
-		return park.Failed, nil
+		return move.Failed, nil
 	}
-	return park.Unknown, nil
+	return move.Unknown, nil
 }
 
 func (checkpoints) Thread(pid int) (int, error) { return cuda.ThreadOf(pid) }
 
 func (checkpoints) Imported(pid int) gpu.Opt[gpu.MiB] { return cuda.Imported(pid) }
 
-func (checkpoints) Do(step park.Step, pid int) error {
+func (checkpoints) Do(step move.Step, pid int) error {
 	switch step {
-	case park.Lock:
+	case move.Lock:
 		return cuda.Lock(pid, lockLimit)
-	case park.Checkpoint:
+	case move.Checkpoint:
 		return cuda.Checkpoint(pid)
-	case park.Restore:
+	case move.Restore:
 		return cuda.Restore(pid)
 	}
 	return cuda.Unlock(pid)
@@ -87,7 +87,7 @@ func (p Process) park(in io.Reader, w *writer) error {
 	go func() {      // reads ahead, to notice during a step that the daemon has ended
 		defer close(lines)
 		scan := bufio.NewScanner(in)
-		scan.Buffer(nil, park.MostLine)
+		scan.Buffer(nil, move.MostLine)
 		for scan.Scan() {
 			lines <- bytes.Clone(scan.Bytes())
 		}
@@ -103,12 +103,12 @@ func (p Process) park(in io.Reader, w *writer) error {
 	w.write(proof.Line{Opened: true})
 	m := &moving{Mover: mover, table: process.Proc()}
 	for line := range lines {
-		order, err := park.ReadOrder(line)
+		order, err := move.ReadOrder(line)
 		if err != nil {
 			return err
 		}
 		if w.err == nil {
-			w.err = w.out.Encode(park.Answer{Number: order.Number, Outcomes: m.carryOut(order)})
+			w.err = w.out.Encode(move.Answer{Number: order.Number, Outcomes: m.carryOut(order)})
 		}
 		if w.err != nil {
 			return w.err
@@ -125,22 +125,22 @@ type moving struct {
 }
 
 // carryOut does what an order says with all its processes at once.
-func (m *moving) carryOut(o park.Order) []park.Outcome {
-	if refused := fault(o, park.Before); refused != "" {
-		asked := m.carryOut(park.Order{Step: park.Ask, Processes: o.Processes, Awake: o.Awake})
+func (m *moving) carryOut(o move.Order) []move.Outcome {
+	if refused := fault(o, move.Before); refused != "" {
+		asked := m.carryOut(move.Order{Step: move.Ask, Processes: o.Processes, Awake: o.Awake})
 		return refuse(asked, refused)
 	}
-	outcomes := make([]park.Outcome, len(o.Processes))
+	outcomes := make([]move.Outcome, len(o.Processes))
 	var all sync.WaitGroup
 	for i, id := range o.Processes {
 		all.Go(func() { outcomes[i] = m.move(o.Step, id, o.Awake) })
 	}
-	if o.Fault != nil && o.Fault.When == park.During {
+	if o.Fault != nil && o.Fault.When == move.During {
 		time.Sleep(duringAfter)
-		fault(o, park.During)
+		fault(o, move.During)
 	}
 	all.Wait()
-	return refuse(outcomes, fault(o, park.After))
+	return refuse(outcomes, fault(o, move.After))
 }
 
 // move takes a step with one process, and says where the process stands then. A
@@ -149,27 +149,27 @@ func (m *moving) carryOut(o park.Order) []park.Outcome {
 // The threads of the process are still from its lock to its unlock, all but the one
 // in which the driver works. While the memory is away and nobody holds them, a
 // signal keeps the whole process stopped, unless it is to run on: see rest.
-func (m *moving) move(step park.Step, id park.Process, awake bool) park.Outcome {
-	out := park.Outcome{Process: id, State: park.Gone}
+func (m *moving) move(step move.Step, id move.Process, awake bool) move.Outcome {
+	out := move.Outcome{Process: id, State: move.Gone}
 	who := process.ID{PID: id.PID, Start: id.Start}
 	if !m.table.Alive(who) {
 		return out
 	}
 	stopped := m.table.Stopped(who)
-	if stopped && step == park.Lock { // the driver would wait for it
-		out.State, out.Error = park.Unknown, "the process is stopped by a signal; continue it first"
+	if stopped && step == move.Lock { // the driver would wait for it
+		out.State, out.Error = move.Unknown, "the process is stopped by a signal; continue it first"
 		return out
 	}
-	if stopped || step == park.Checkpoint || step == park.Restore {
+	if stopped || step == move.Checkpoint || step == move.Restore {
 		m.still(id)
 	}
-	if stopped || step == park.Restore || step == park.Unlock { // a signal to stop may not have come there yet
+	if stopped || step == move.Restore || step == move.Unlock { // a signal to stop may not have come there yet
 		_ = m.table.Signal(kinship.Authority(), who, process.Continue) // only the thread of the driver runs now
 	}
 	var err error
 	switch step {
-	case park.Ask:
-	case park.Unlock:
+	case move.Ask:
+	case move.Unlock:
 		m.let(id)
 		fallthrough
 	default:
@@ -177,8 +177,8 @@ func (m *moving) move(step park.Step, id park.Process, awake bool) park.Outcome 
 		err = m.Do(step, id.PID)
 		out.Took = time.Since(began).Seconds()
 		if !m.table.Alive(who) {
-			if now, gone := m.table.Identify(id.PID); err == nil && step == park.Lock && gone == nil && now != who {
-				_ = m.Do(park.Unlock, id.PID) // this is another process, which nobody asked to lock
+			if now, gone := m.table.Identify(id.PID); err == nil && step == move.Lock && gone == nil && now != who {
+				_ = m.Do(move.Unlock, id.PID) // this is another process, which nobody asked to lock
 			}
 			m.let(id)
 			return out
@@ -189,12 +189,12 @@ func (m *moving) move(step park.Step, id park.Process, awake bool) park.Outcome 
 		m.let(id)
 		return out
 	}
-	m.rest(who, state, awake, stopped && step == park.Ask)
+	m.rest(who, state, awake, stopped && step == move.Ask)
 	out.State = state
-	if step == park.Ask || step == park.Lock { // before its memory may be taken off
+	if step == move.Ask || step == move.Lock { // before its memory may be taken off
 		out.Imported = m.Imported(id.PID).Or(0)
 	}
-	if err == nil && state == park.Unknown {
+	if err == nil && state == move.Unknown {
 		err = unknown
 	}
 	if err != nil {
@@ -208,7 +208,7 @@ func (m *moving) move(step park.Step, id park.Process, awake bool) park.Outcome 
 
 // still holds the threads of a process. Where that is not allowed, the process takes
 // its chance: most programs make no call that the driver lets through.
-func (m *moving) still(id park.Process) {
+func (m *moving) still(id move.Process) {
 	if tid, err := m.Thread(id.PID); err == nil {
 		_ = m.hold(id, tid)
 	}
@@ -221,9 +221,9 @@ func (m *moving) still(id park.Process) {
 // memory is away is stopped by a signal, unless it is to run on, or is a job of a
 // shell at a terminal, which would take the terminal back. Again says that it was
 // stopped before, and is to be stopped again. A process that is locked is held.
-func (m *moving) rest(who process.ID, state park.State, awake, again bool) {
-	id := park.Process{PID: who.PID, Start: who.Start}
-	if state == park.Checkpointed && !awake {
+func (m *moving) rest(who process.ID, state move.State, awake, again bool) {
+	id := move.Process{PID: who.PID, Start: who.Start}
+	if state == move.Checkpointed && !awake {
 		c, err := m.table.Control(who)
 		again = again || err == nil && c.Manager == 0
 	}
@@ -237,7 +237,7 @@ func (m *moving) rest(who process.ID, state park.State, awake, again bool) {
 			}
 			time.Sleep(time.Millisecond)
 		}
-	case state == park.Locked:
+	case state == move.Locked:
 		m.still(id)
 	default:
 		m.let(id)
@@ -249,25 +249,25 @@ const duringAfter = 200 * time.Millisecond
 
 // fault lets the fault of an order happen, if this is its moment. It returns why the
 // step is refused; empty: it is not.
-func fault(o park.Order, now park.When) string {
+func fault(o move.Order, now move.When) string {
 	if o.Fault == nil || o.Fault.When != now || o.Fault.Step != o.Step {
 		return ""
 	}
 	switch o.Fault.What {
-	case park.KillHelper:
+	case move.KillHelper:
 		_ = unix.Kill(os.Getpid(), unix.SIGKILL)
-	case park.KillDaemon:
+	case move.KillDaemon:
 		if parent := os.Getppid(); parent > 1 {
 			_ = unix.Kill(parent, unix.SIGKILL)
 		}
-	case park.Refuse:
+	case move.Refuse:
 		return "this error was planned for a test"
 	}
 	select {} // it ends with its input, or is killed
 }
 
 // refuse adds an error to outcomes; none if why is empty.
-func refuse(outcomes []park.Outcome, why string) []park.Outcome {
+func refuse(outcomes []move.Outcome, why string) []move.Outcome {
 	for i := range outcomes {
 		if why != "" && outcomes[i].Error == "" {
 			outcomes[i].Error = why

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/berth-gpu/berth/internal/device/park"
+	"github.com/berth-gpu/berth/internal/device/move"
 )
 
 // stills keeps the threads of processes still while their memory moves, all but the
@@ -24,18 +24,18 @@ import (
 // it go when this process ends.
 type stills struct {
 	mu   sync.Mutex
-	held map[park.Process]*tracer
+	held map[move.Process]*tracer
 }
 
 // hold keeps all threads of a process still but one. Without an error, they stay
 // still until let.
-func (s *stills) hold(id park.Process, but int) error {
+func (s *stills) hold(id move.Process, but int) error {
 	s.mu.Lock()
 	t := s.held[id]
 	if t == nil {
 		t = newTracer()
 		if s.held == nil {
-			s.held = map[park.Process]*tracer{}
+			s.held = map[move.Process]*tracer{}
 		}
 		s.held[id] = t
 	}
@@ -48,7 +48,7 @@ func (s *stills) hold(id park.Process, but int) error {
 }
 
 // let lets the threads of a process go; it need not be held.
-func (s *stills) let(id park.Process) {
+func (s *stills) let(id move.Process) {
 	s.mu.Lock()
 	t := s.held[id]
 	delete(s.held, id)

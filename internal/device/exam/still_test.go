@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/berth-gpu/berth/internal/device/park"
+	"github.com/berth-gpu/berth/internal/device/move"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
@@ -65,7 +65,7 @@ func (e *echo) answers() {
 	}
 }
 
-func (e *echo) id() park.Process { return park.Process{PID: e.who.PID, Start: e.who.Start} }
+func (e *echo) id() move.Process { return move.Process{PID: e.who.PID, Start: e.who.Start} }
 
 // states returns the states of its threads, without those that are there twice.
 func (e *echo) states() string {
@@ -143,7 +143,7 @@ func TestStillAndGone(t *testing.T) {
 	_ = process.Proc().Signal(kinship.Authority(), e.who, process.Kill)
 	_, _ = io.Copy(io.Discard, e.out) // until it has ended
 	s.let(e.id())
-	if err := s.hold(park.Process{PID: 1 << 22}, 0); err == nil {
+	if err := s.hold(move.Process{PID: 1 << 22}, 0); err == nil {
 		t.Error("a process that is not there was held")
 	}
 }
@@ -153,37 +153,37 @@ func TestStillAndGone(t *testing.T) {
 func TestProcessesRestWhileTheirMemoryIsAway(t *testing.T) {
 	for _, awake := range []bool{false, true} {
 		e := startEcho(t)
-		state := park.Running
-		after := map[park.Step]park.State{park.Lock: park.Locked, park.Checkpoint: park.Checkpointed, park.Restore: park.Locked, park.Unlock: park.Running}
+		state := move.Running
+		after := map[move.Step]move.State{move.Lock: move.Locked, move.Checkpoint: move.Checkpointed, move.Restore: move.Locked, move.Unlock: move.Running}
 		m := &moving{table: process.Proc(), Mover: mover{
-			state:  func(int) (park.State, error) { return state, nil },
-			do:     func(step park.Step, _ int) error { state = after[step]; return nil },
+			state:  func(int) (move.State, error) { return state, nil },
+			do:     func(step move.Step, _ int) error { state = after[step]; return nil },
 			thread: func(int) (int, error) { return 0, nil },
 		}}
-		take := func(step park.Step) {
+		take := func(step move.Step) {
 			t.Helper()
 			if out := m.move(step, e.id(), awake); out.Error != "" || out.State != state {
 				t.Fatalf("%s: %+v", step, out)
 			}
 		}
-		take(park.Lock)
+		take(move.Lock)
 		if got := e.states(); got != "t" {
 			t.Skipf("processes cannot be traced here: their threads are in the states %s", got)
 		}
-		take(park.Checkpoint)
+		take(move.Checkpoint)
 		for range 2 {
 			if awake {
 				e.answers()
 			} else if !process.Proc().Stopped(e.who) {
 				t.Error("it runs while its memory is away")
 			}
-			take(park.Ask)
+			take(move.Ask)
 		}
-		take(park.Restore)
+		take(move.Restore)
 		if got := e.states(); got != "t" {
 			t.Errorf("with its memory back, its threads are in the states %s", got)
 		}
-		take(park.Unlock)
+		take(move.Unlock)
 		e.answers()
 	}
 }

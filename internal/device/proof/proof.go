@@ -27,7 +27,7 @@ const (
 
 // Park is the verb of a helper process that proves nothing: it moves the memory of
 // other processes off their devices and back, as the lines after the first say. See
-// package park.
+// package move.
 const Park Verb = "park"
 
 // Verbs lists the verbs that prove something.

@@ -12,7 +12,7 @@ import (
 	"sync"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/device/park"
+	"github.com/berth-gpu/berth/internal/device/move"
 	"github.com/berth-gpu/berth/internal/device/proof"
 )
 
@@ -46,7 +46,7 @@ func newDialogue(m *Mover, l *launched, awake bool) *dialogue {
 func (s *dialogue) read() {
 	defer s.output.Close()
 	defer close(s.lines)
-	in := bufio.NewReaderSize(s.output, park.MostLine)
+	in := bufio.NewReaderSize(s.output, move.MostLine)
 	for {
 		line, err := in.ReadSlice('\n')
 		if errors.Is(err, io.EOF) && len(line) == 0 {
@@ -105,13 +105,13 @@ func nonsense(text []byte) error {
 }
 
 // States says where processes stand.
-func (s *dialogue) States(ctx context.Context, ids []park.Process) ([]park.Outcome, error) {
-	return s.Do(ctx, park.Ask, ids)
+func (s *dialogue) States(ctx context.Context, ids []move.Process) ([]move.Outcome, error) {
+	return s.Do(ctx, move.Ask, ids)
 }
 
 // Do takes a step with all processes at once; with very many of them, with some
 // after the others.
-func (s *dialogue) Do(ctx context.Context, step park.Step, ids []park.Process) ([]park.Outcome, error) {
+func (s *dialogue) Do(ctx context.Context, step move.Step, ids []move.Process) ([]move.Outcome, error) {
 	select {
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()
@@ -119,13 +119,13 @@ func (s *dialogue) Do(ctx context.Context, step park.Step, ids []park.Process) (
 		return nil, context.Cause(ctx)
 	}
 	fault := s.mover.fault(step)
-	var all []park.Outcome
-	for some := range slices.Chunk(ids, park.MostProcesses) {
+	var all []move.Outcome
+	for some := range slices.Chunk(ids, move.MostProcesses) {
 		if s.failed != nil {
 			return nil, s.failed
 		}
 		s.number++
-		outcomes, err := s.ask(ctx, park.Order{Number: s.number, Step: step, Processes: some, Awake: s.awake, Fault: fault})
+		outcomes, err := s.ask(ctx, move.Order{Number: s.number, Step: step, Processes: some, Awake: s.awake, Fault: fault})
 		if err != nil {
 			s.failed = fmt.Errorf("%s: %w", step, err)
 			_ = s.Close()
@@ -137,7 +137,7 @@ func (s *dialogue) Do(ctx context.Context, step park.Step, ids []park.Process) (
 }
 
 // ask gives an order, and returns the answer.
-func (s *dialogue) ask(ctx context.Context, o park.Order) ([]park.Outcome, error) {
+func (s *dialogue) ask(ctx context.Context, o move.Order) ([]move.Outcome, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -145,7 +145,7 @@ func (s *dialogue) ask(ctx context.Context, o park.Order) ([]park.Outcome, error
 	if err != nil {
 		return nil, err
 	}
-	if _, err := park.ReadOrder(text); err != nil {
+	if _, err := move.ReadOrder(text); err != nil {
 		return nil, err
 	}
 	// A helper process that does not read must not hold up its daemon.
@@ -154,7 +154,7 @@ func (s *dialogue) ask(ctx context.Context, o park.Order) ([]park.Outcome, error
 	if err != nil {
 		return nil, err
 	}
-	outcomes, err := park.ReadAnswer(line, o)
+	outcomes, err := move.ReadAnswer(line, o)
 	if err != nil {
 		return nil, nonsense(line)
 	}

@@ -11,14 +11,14 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/berth-gpu/berth/internal/device/park"
+	"github.com/berth-gpu/berth/internal/device/move"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
 // planned returns the faults of a text.
-func planned(t *testing.T, text string) []park.Fault {
+func planned(t *testing.T, text string) []move.Fault {
 	t.Helper()
-	faults, err := park.ParseFaults(text)
+	faults, err := move.ParseFaults(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,14 +34,14 @@ func TestFaultKillsTheHelper(t *testing.T) {
 			t.Parallel()
 			d := newDriver(t)
 			d.Faults = planned(t, fault)
-			p := []park.Process{d.program()}
+			p := []move.Process{d.program()}
 			s := d.open()
-			for _, step := range []park.Step{park.Lock, park.Unlock} { // the first time, all is well
+			for _, step := range []move.Step{move.Lock, move.Unlock} { // the first time, all is well
 				if outcomes, err := s.Do(t.Context(), step, p); err != nil || outcomes[0].Error != "" {
 					t.Fatalf("%s: %+v, %v", step, outcomes, err)
 				}
 			}
-			if outcomes, err := s.Do(t.Context(), park.Lock, p); !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), "signal: killed") {
+			if outcomes, err := s.Do(t.Context(), move.Lock, p); !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), "signal: killed") {
 				t.Fatalf("%+v, %v", outcomes, err)
 			}
 			if outcomes, err := d.open().States(t.Context(), p); err != nil || said(outcomes) != want {
@@ -55,10 +55,10 @@ func TestFaultRefuses(t *testing.T) {
 	t.Parallel()
 	d := newDriver(t)
 	d.Faults = planned(t, "lock:before:error:1,lock:after:error:2")
-	p := []park.Process{d.program()}
+	p := []move.Process{d.program()}
 	s := d.open()
 	for _, want := range []string{"running this error was planned for a test", "locked this error was planned for a test"} {
-		if outcomes, err := s.Do(t.Context(), park.Lock, p); err != nil || said(outcomes) != want {
+		if outcomes, err := s.Do(t.Context(), move.Lock, p); err != nil || said(outcomes) != want {
 			t.Errorf("%+v, %v; want %s", outcomes, err, want)
 		}
 	}
@@ -75,7 +75,7 @@ func TestFaultHangs(t *testing.T) {
 		locked()
 		cancel()
 	}()
-	if outcomes, err := d.open().Do(ctx, park.Lock, []park.Process{p}); !errors.Is(err, ErrBroken) || !errors.Is(err, context.Canceled) {
+	if outcomes, err := d.open().Do(ctx, move.Lock, []move.Process{p}); !errors.Is(err, ErrBroken) || !errors.Is(err, context.Canceled) {
 		t.Errorf("%+v, %v", outcomes, err)
 	}
 }
@@ -83,9 +83,9 @@ func TestFaultHangs(t *testing.T) {
 // daemonForParking is a daemon that parks a process, whose number and start are in
 // its arguments, with a fault. It says first which helper process it has.
 func daemonForParking(pid, start, fault string) {
-	var p park.Process
+	var p move.Process
 	_, err := fmt.Sscan(pid+" "+start, &p.PID, &p.Start)
-	faults, wrong := park.ParseFaults(fault)
+	faults, wrong := move.ParseFaults(fault)
 	m := &Mover{Command: []string{"helper", "fake", "parking"}, Environ: []string{"DRIVER=" + os.Getenv("DRIVER")}, Faults: faults}
 	ctx := context.Background()
 	s, unable := m.Open(ctx, card, false)
@@ -95,8 +95,8 @@ func daemonForParking(pid, start, fault string) {
 	}
 	helper := s.(*dialogue).id
 	fmt.Println(helper.PID, helper.Start)
-	for _, step := range []park.Step{park.Lock, park.Checkpoint} {
-		if _, err := s.Do(ctx, step, []park.Process{p}); err != nil {
+	for _, step := range []move.Step{move.Lock, move.Checkpoint} {
+		if _, err := s.Do(ctx, step, []move.Process{p}); err != nil {
 			fmt.Println(err)
 		}
 	}

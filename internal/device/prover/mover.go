@@ -9,7 +9,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
-	"github.com/berth-gpu/berth/internal/device/park"
+	"github.com/berth-gpu/berth/internal/device/move"
 	"github.com/berth-gpu/berth/internal/device/proof"
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -25,10 +25,10 @@ type Mover struct {
 	// Environ are variables that the helper process gets beside its own.
 	Environ []string
 	// Faults go wrong on purpose, for tests.
-	Faults []park.Fault
+	Faults []move.Fault
 
 	mu      sync.Mutex
-	taken   map[park.Step]int   // how often a step was taken, for Faults
+	taken   map[move.Step]int   // how often a step was taken, for Faults
 	helpers map[process.ID]bool // that run
 }
 
@@ -45,12 +45,12 @@ var ErrBroken = errors.New("the helper process did not answer")
 // from several goroutines; one waits for the other.
 type Session interface {
 	// States says where processes stand, in their order.
-	States(ctx context.Context, ids []park.Process) ([]park.Outcome, error)
+	States(ctx context.Context, ids []move.Process) ([]move.Outcome, error)
 	// Do takes a step with all processes at once, and says what came of it, in
 	// their order. An error means that this is not known: the session is over, and
 	// another one has to ask for the states. That includes the end of ctx, which is
 	// the deadline of the step.
-	Do(ctx context.Context, step park.Step, ids []park.Process) ([]park.Outcome, error)
+	Do(ctx context.Context, step move.Step, ids []move.Process) ([]move.Outcome, error)
 	// Close ends the session. It does not wait for a step that is going on.
 	Close() error
 }
@@ -116,14 +116,14 @@ func (m *Mover) forget(id process.ID) {
 
 // fault counts a step that is taken, and returns what goes wrong with it on
 // purpose; nil: nothing.
-func (m *Mover) fault(step park.Step) *park.Fault {
+func (m *Mover) fault(step move.Step) *move.Fault {
 	if len(m.Faults) == 0 {
 		return nil
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.taken == nil {
-		m.taken = map[park.Step]int{}
+		m.taken = map[move.Step]int{}
 	}
 	m.taken[step]++
 	for _, f := range m.Faults {
@@ -136,8 +136,8 @@ func (m *Mover) fault(step park.Step) *park.Fault {
 
 // parkable is a device that moves memory itself, as device.Parkable says.
 type parkable interface {
-	States(ctx context.Context, ids []park.Process) ([]park.Outcome, error)
-	Move(ctx context.Context, step park.Step, ids []park.Process) ([]park.Outcome, error)
+	States(ctx context.Context, ids []move.Process) ([]move.Outcome, error)
+	Move(ctx context.Context, step move.Step, ids []move.Process) ([]move.Outcome, error)
 }
 
 // simulate begins a session with a simulated device.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device/exam"
-	"github.com/berth-gpu/berth/internal/device/park"
+	"github.com/berth-gpu/berth/internal/device/move"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
@@ -71,7 +71,7 @@ func buildLibraries() error {
 
 // told returns a function that waits until the driver has taken a step with a
 // process. The driver waits until it is called.
-func (d *driver) told(p park.Process) (wait func()) {
+func (d *driver) told(p move.Process) (wait func()) {
 	d.t.Helper()
 	path := filepath.Join(d.folder, strconv.Itoa(p.PID)+".told")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -81,7 +81,7 @@ func (d *driver) told(p park.Process) (wait func()) {
 }
 
 // program starts a program that uses the driver, and runs until the test ends.
-func (d *driver) program() park.Process {
+func (d *driver) program() move.Process {
 	d.t.Helper()
 	cmd := exec.CommandContext(d.t.Context(), "sleep", "1000")
 	if err := cmd.Start(); err != nil {
@@ -93,7 +93,7 @@ func (d *driver) program() park.Process {
 		d.t.Fatal(err)
 	}
 	d.plan(id.PID, "", "0")
-	return park.Process{PID: id.PID, Start: id.Start}
+	return move.Process{PID: id.PID, Start: id.Start}
 }
 
 // plan writes a file of the driver; see libpark.c.
@@ -109,7 +109,7 @@ func (d *driver) plan(pid int, step, text string) {
 }
 
 // has returns the state of a process as the driver has it.
-func (d *driver) has(p park.Process) string {
+func (d *driver) has(p move.Process) string {
 	text, _ := os.ReadFile(filepath.Join(d.folder, strconv.Itoa(p.PID)))
 	return string(text)
 }
@@ -126,7 +126,7 @@ func (d *driver) open() Session {
 }
 
 // said returns outcomes without times, in few words.
-func said(outcomes []park.Outcome) string {
+func said(outcomes []move.Outcome) string {
 	var list []string
 	for _, o := range outcomes {
 		text := string(o.State)
@@ -145,14 +145,14 @@ func said(outcomes []park.Outcome) string {
 func TestParkAndResume(t *testing.T) {
 	t.Parallel()
 	d := newDriver(t)
-	ids := []park.Process{d.program(), d.program(), d.program()}
+	ids := []move.Process{d.program(), d.program(), d.program()}
 	s := d.open()
 	for _, c := range []struct {
-		step park.Step
-		want park.State
+		step move.Step
+		want move.State
 	}{
-		{park.Ask, park.Running}, {park.Lock, park.Locked}, {park.Checkpoint, park.Checkpointed},
-		{park.Ask, park.Checkpointed}, {park.Restore, park.Locked}, {park.Unlock, park.Running},
+		{move.Ask, move.Running}, {move.Lock, move.Locked}, {move.Checkpoint, move.Checkpointed},
+		{move.Ask, move.Checkpointed}, {move.Restore, move.Locked}, {move.Unlock, move.Running},
 	} {
 		outcomes, err := s.Do(t.Context(), c.step, ids)
 		if err != nil || said(outcomes) != strings.Join([]string{string(c.want), string(c.want), string(c.want)}, "; ") {
@@ -173,12 +173,12 @@ func TestParkAndResume(t *testing.T) {
 func TestManyProcesses(t *testing.T) {
 	t.Parallel()
 	d := newDriver(t)
-	ids := make([]park.Process, park.MostProcesses+3)
+	ids := make([]move.Process, move.MostProcesses+3)
 	for i := range ids {
-		ids[i] = park.Process{PID: 2 + i, Start: 1 << 62} // nobody started then
+		ids[i] = move.Process{PID: 2 + i, Start: 1 << 62} // nobody started then
 	}
 	outcomes, err := d.open().States(t.Context(), ids)
-	if err != nil || len(outcomes) != len(ids) || outcomes[len(ids)-1] != (park.Outcome{Process: ids[len(ids)-1], State: park.Gone}) {
+	if err != nil || len(outcomes) != len(ids) || outcomes[len(ids)-1] != (move.Outcome{Process: ids[len(ids)-1], State: move.Gone}) {
 		t.Errorf("%d outcomes, %v", len(outcomes), err)
 	}
 }
@@ -195,17 +195,17 @@ func TestRefusals(t *testing.T) {
 	}
 	recycled.Start-- // the pid is another process by now
 	stop(t, stopped)
-	ids := []park.Process{good, managed, recycled, stopped, other}
+	ids := []move.Process{good, managed, recycled, stopped, other}
 	s := d.open()
 	const isStopped = "unknown the process is stopped by a signal; continue it first"
 	for _, c := range []struct {
-		step park.Step
+		step move.Step
 		want string
 	}{
-		{park.Ask, "running; running; gone; running; without"},
-		{park.Lock, "locked; locked; gone; " + isStopped + "; without 3 cuCheckpointProcessLock: invalid argument (code 3)"},
-		{park.Checkpoint, "checkpointed; locked 801 cuCheckpointProcessCheckpoint: operation not supported (code 801); gone; running 401 cuCheckpointProcessCheckpoint: the operation cannot be performed in the present state (code 401); without 3 cuCheckpointProcessCheckpoint: invalid argument (code 3)"},
-		{park.Checkpoint, "checkpointed 401 cuCheckpointProcessCheckpoint: the operation cannot be performed in the present state (code 401); locked 801 cuCheckpointProcessCheckpoint: operation not supported (code 801); gone; running 401 cuCheckpointProcessCheckpoint: the operation cannot be performed in the present state (code 401); without 3 cuCheckpointProcessCheckpoint: invalid argument (code 3)"},
+		{move.Ask, "running; running; gone; running; without"},
+		{move.Lock, "locked; locked; gone; " + isStopped + "; without 3 cuCheckpointProcessLock: invalid argument (code 3)"},
+		{move.Checkpoint, "checkpointed; locked 801 cuCheckpointProcessCheckpoint: operation not supported (code 801); gone; running 401 cuCheckpointProcessCheckpoint: the operation cannot be performed in the present state (code 401); without 3 cuCheckpointProcessCheckpoint: invalid argument (code 3)"},
+		{move.Checkpoint, "checkpointed 401 cuCheckpointProcessCheckpoint: the operation cannot be performed in the present state (code 401); locked 801 cuCheckpointProcessCheckpoint: operation not supported (code 801); gone; running 401 cuCheckpointProcessCheckpoint: the operation cannot be performed in the present state (code 401); without 3 cuCheckpointProcessCheckpoint: invalid argument (code 3)"},
 	} {
 		outcomes, err := s.Do(t.Context(), c.step, ids)
 		if err != nil || said(outcomes) != c.want {
@@ -216,13 +216,13 @@ func TestRefusals(t *testing.T) {
 		t.Error("it touched a process that nobody asked for")
 	}
 	d.plan(good.PID, "state", "304")
-	if outcomes, err := s.States(t.Context(), []park.Process{good}); err != nil || outcomes[0].State != park.Unknown || outcomes[0].Code != 304 {
+	if outcomes, err := s.States(t.Context(), []move.Process{good}); err != nil || outcomes[0].State != move.Unknown || outcomes[0].Code != 304 {
 		t.Errorf("a state that the driver does not tell: %+v, %v", outcomes, err)
 	}
 }
 
 // stop stops a process, and returns when it is stopped.
-func stop(t *testing.T, p park.Process) {
+func stop(t *testing.T, p move.Process) {
 	t.Helper()
 	id := process.ID{PID: p.PID, Start: p.Start}
 	if err := process.Proc().Signal(kinship.Authority(), id, process.Stop); err != nil {
@@ -253,15 +253,15 @@ func TestDeadline(t *testing.T) {
 		locked() // the driver has locked one, and hangs in the other
 		cancel(context.DeadlineExceeded)
 	}()
-	outcomes, err := s.Do(ctx, park.Lock, []park.Process{good, hangs})
+	outcomes, err := s.Do(ctx, move.Lock, []move.Process{good, hangs})
 	if !errors.Is(err, ErrBroken) || !errors.Is(err, context.DeadlineExceeded) || outcomes != nil {
 		t.Errorf("%+v, %v", outcomes, err)
 	}
 	<-helper.child.Gone()
-	if _, err := s.States(t.Context(), []park.Process{good}); !errors.Is(err, ErrBroken) {
+	if _, err := s.States(t.Context(), []move.Process{good}); !errors.Is(err, ErrBroken) {
 		t.Errorf("the session after its end: %v", err)
 	}
-	if outcomes, err := d.open().States(t.Context(), []park.Process{good, hangs}); err != nil || said(outcomes) != "locked; running" {
+	if outcomes, err := d.open().States(t.Context(), []move.Process{good, hangs}); err != nil || said(outcomes) != "locked; running" {
 		t.Errorf("another session: %+v, %v", outcomes, err)
 	}
 }
@@ -278,7 +278,7 @@ func TestCloseDuringAStep(t *testing.T) {
 		locked()
 		_ = s.Close()
 	}()
-	if _, err := s.Do(t.Context(), park.Lock, []park.Process{good, hangs}); !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), "signal: killed") {
+	if _, err := s.Do(t.Context(), move.Lock, []move.Process{good, hangs}); !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), "signal: killed") {
 		t.Error(err)
 	}
 	_ = s.Close() // once more
@@ -356,7 +356,7 @@ func TestNonsense(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if outcomes, err := s.Do(t.Context(), park.Checkpoint, []park.Process{{PID: 77, Start: 5}}); !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), want) {
+			if outcomes, err := s.Do(t.Context(), move.Checkpoint, []move.Process{{PID: 77, Start: 5}}); !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%+v, %v; want %s", outcomes, err, want)
 			}
 			<-s.(*dialogue).child.Gone()
@@ -376,7 +376,7 @@ func fakeParking(how string, in *bufio.Reader, say func(string)) {
 		say(`{"number":0,"outcomes":[{"pid":77,"start":5,"state":"checkpointed"}]}` + "\n")
 	}
 	line, _ := in.ReadBytes('\n')
-	var o park.Order
+	var o move.Order
 	if json.Unmarshal(line, &o) != nil {
 		os.Exit(4)
 	}
@@ -416,8 +416,8 @@ func TestAwake(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, step := range []park.Step{park.Lock, park.Checkpoint} {
-			if outcomes, err := s.Do(t.Context(), step, []park.Process{id}); err != nil || outcomes[0].Error != "" {
+		for _, step := range []move.Step{move.Lock, move.Checkpoint} {
+			if outcomes, err := s.Do(t.Context(), step, []move.Process{id}); err != nil || outcomes[0].Error != "" {
 				t.Fatalf("%s: %+v, %v", step, outcomes, err)
 			}
 		}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/device"
-	"github.com/berth-gpu/berth/internal/device/park"
+	"github.com/berth-gpu/berth/internal/device/move"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
@@ -25,12 +25,12 @@ type simulation struct {
 }
 
 // States says where processes stand, once what was begun with them is done.
-func (s *simulation) States(ctx context.Context, ids []park.Process) ([]park.Outcome, error) {
-	return s.Do(ctx, park.Ask, ids)
+func (s *simulation) States(ctx context.Context, ids []move.Process) ([]move.Outcome, error) {
+	return s.Do(ctx, move.Ask, ids)
 }
 
 // Do takes a step with all processes at once.
-func (s *simulation) Do(ctx context.Context, step park.Step, ids []park.Process) ([]park.Outcome, error) {
+func (s *simulation) Do(ctx context.Context, step move.Step, ids []move.Process) ([]move.Outcome, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.failed != nil {
@@ -47,9 +47,9 @@ func (s *simulation) Do(ctx context.Context, step park.Step, ids []park.Process)
 	return outcomes, nil
 }
 
-func (s *simulation) take(ctx context.Context, step park.Step, ids []park.Process) ([]park.Outcome, error) {
+func (s *simulation) take(ctx context.Context, step move.Step, ids []move.Process) ([]move.Outcome, error) {
 	fault := s.mover.fault(step)
-	refused, err := happen(ctx, fault, park.Before)
+	refused, err := happen(ctx, fault, move.Before)
 	switch {
 	case err != nil:
 		return nil, err
@@ -57,8 +57,8 @@ func (s *simulation) take(ctx context.Context, step park.Step, ids []park.Proces
 		outcomes, err := s.settled(ctx, ids)
 		return refuse(outcomes, refused), err
 	}
-	var outcomes []park.Outcome
-	if step == park.Ask {
+	var outcomes []move.Outcome
+	if step == move.Ask {
 		outcomes, err = s.settled(ctx, ids)
 	} else {
 		outcomes, err = s.move(ctx, step, ids, fault)
@@ -66,18 +66,18 @@ func (s *simulation) take(ctx context.Context, step park.Step, ids []park.Proces
 	if err != nil {
 		return nil, err
 	}
-	refused, err = happen(ctx, fault, park.After)
+	refused, err = happen(ctx, fault, move.After)
 	return refuse(outcomes, refused), err
 }
 
 // move begins a step, waits until it is done, and looks where the processes stand:
 // one may have ended.
-func (s *simulation) move(ctx context.Context, step park.Step, ids []park.Process, fault *park.Fault) ([]park.Outcome, error) {
-	begun, err := s.call(ctx, func(ctx context.Context, d parkable) ([]park.Outcome, error) { return d.Move(ctx, step, ids) }, ids)
+func (s *simulation) move(ctx context.Context, step move.Step, ids []move.Process, fault *move.Fault) ([]move.Outcome, error) {
+	begun, err := s.call(ctx, func(ctx context.Context, d parkable) ([]move.Outcome, error) { return d.Move(ctx, step, ids) }, ids)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := happen(ctx, fault, park.During); err != nil {
+	if _, err := happen(ctx, fault, move.During); err != nil {
 		return nil, err
 	}
 	if err := wait(ctx, longest(begun)); err != nil {
@@ -95,9 +95,9 @@ func (s *simulation) move(ctx context.Context, step park.Step, ids []park.Proces
 
 // settled says where processes stand. As with a driver, it takes until what was
 // begun with them is done.
-func (s *simulation) settled(ctx context.Context, ids []park.Process) ([]park.Outcome, error) {
+func (s *simulation) settled(ctx context.Context, ids []move.Process) ([]move.Outcome, error) {
 	for {
-		outcomes, err := s.call(ctx, func(ctx context.Context, d parkable) ([]park.Outcome, error) { return d.States(ctx, ids) }, ids)
+		outcomes, err := s.call(ctx, func(ctx context.Context, d parkable) ([]move.Outcome, error) { return d.States(ctx, ids) }, ids)
 		if err != nil {
 			return nil, err
 		}
@@ -112,8 +112,8 @@ func (s *simulation) settled(ctx context.Context, ids []park.Process) ([]park.Ou
 }
 
 // call asks the device, and refuses an answer that is not for each process.
-func (s *simulation) call(ctx context.Context, ask func(context.Context, parkable) ([]park.Outcome, error), ids []park.Process) (outcomes []park.Outcome, err error) {
-	answer := make(chan []park.Outcome, 1) // a call that is late must not change what we return
+func (s *simulation) call(ctx context.Context, ask func(context.Context, parkable) ([]move.Outcome, error), ids []move.Process) (outcomes []move.Outcome, err error) {
+	answer := make(chan []move.Outcome, 1) // a call that is late must not change what we return
 	err = s.mover.Devices.Do(ctx, s.uuid, func(ctx context.Context, d device.Device) error {
 		p, can := d.(parkable)
 		if !can {
@@ -139,7 +139,7 @@ func (s *simulation) Close() error { return nil }
 const longestStep = 100 * 365 * 24 * time.Hour
 
 // longest returns how long all processes take together.
-func longest(outcomes []park.Outcome) time.Duration {
+func longest(outcomes []move.Outcome) time.Duration {
 	most := 0.0
 	for _, o := range outcomes {
 		most = max(most, o.Took)
@@ -161,16 +161,16 @@ func wait(ctx context.Context, d time.Duration) error {
 
 // happen lets a fault happen, if this is its moment. It returns why the step is
 // refused; empty: it is not.
-func happen(ctx context.Context, f *park.Fault, now park.When) (refused string, err error) {
+func happen(ctx context.Context, f *move.Fault, now move.When) (refused string, err error) {
 	if f == nil || f.When != now {
 		return "", nil
 	}
 	switch f.What {
-	case park.Refuse:
+	case move.Refuse:
 		return "this error was planned for a test", nil
-	case park.KillHelper:
+	case move.KillHelper:
 		return "", errors.New("this was planned for a test")
-	case park.KillDaemon:
+	case move.KillDaemon:
 		own, err := process.Proc().Identify(os.Getpid())
 		if err == nil {
 			err = process.Proc().Signal(kinship.Authority(), own, process.Kill)
@@ -178,14 +178,14 @@ func happen(ctx context.Context, f *park.Fault, now park.When) (refused string, 
 		if err != nil {
 			return "", err
 		}
-	case park.Hang:
+	case move.Hang:
 	}
 	<-ctx.Done() // or the end of this process
 	return "", context.Cause(ctx)
 }
 
 // refuse adds an error to outcomes; none if why is empty.
-func refuse(outcomes []park.Outcome, why string) []park.Outcome {
+func refuse(outcomes []move.Outcome, why string) []move.Outcome {
 	for i := range outcomes {
 		if why != "" && outcomes[i].Error == "" {
 			outcomes[i].Error = why

@@ -11,14 +11,14 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
-	"github.com/berth-gpu/berth/internal/device/park"
+	"github.com/berth-gpu/berth/internal/device/move"
 )
 
 // parkingDevice is a device on which every step takes ten seconds.
 type parkingDevice struct {
 	device.Device
 	mu    sync.Mutex // guards state and until
-	state map[int]park.State
+	state map[int]move.State
 	until map[int]time.Time // when what was begun is done
 	err   error
 	mute  bool // it answers about nobody
@@ -26,11 +26,11 @@ type parkingDevice struct {
 
 const stepTakes = 10 * time.Second
 
-func (d *parkingDevice) States(_ context.Context, ids []park.Process) (list []park.Outcome, err error) {
+func (d *parkingDevice) States(_ context.Context, ids []move.Process) (list []move.Outcome, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, id := range ids {
-		list = append(list, park.Outcome{Process: id, State: d.state[id.PID], Took: max(0, time.Until(d.until[id.PID]).Seconds())})
+		list = append(list, move.Outcome{Process: id, State: d.state[id.PID], Took: max(0, time.Until(d.until[id.PID]).Seconds())})
 	}
 	if d.mute {
 		list = nil
@@ -38,17 +38,17 @@ func (d *parkingDevice) States(_ context.Context, ids []park.Process) (list []pa
 	return list, d.err
 }
 
-func (d *parkingDevice) Move(ctx context.Context, step park.Step, ids []park.Process) ([]park.Outcome, error) {
+func (d *parkingDevice) Move(ctx context.Context, step move.Step, ids []move.Process) ([]move.Outcome, error) {
 	d.mu.Lock()
 	for _, id := range ids {
-		if step == park.Checkpoint && d.state[id.PID] == park.Locked {
-			d.state[id.PID], d.until[id.PID] = park.Checkpointed, time.Now().Add(stepTakes)
+		if step == move.Checkpoint && d.state[id.PID] == move.Locked {
+			d.state[id.PID], d.until[id.PID] = move.Checkpointed, time.Now().Add(stepTakes)
 		}
 	}
 	d.mu.Unlock()
 	list, err := d.States(ctx, ids)
 	for i := range list {
-		if list[i].State != park.Checkpointed {
+		if list[i].State != move.Checkpointed {
 			list[i].Error, list[i].Code = "not its turn", 401
 		}
 	}
@@ -59,10 +59,10 @@ var simulatedCard = gpu.Device{UUID: "SIM-1", Vendor: gpu.Simulated}
 
 // simulate returns a mover for a device with two processes: one that is locked, and
 // one that runs.
-func simulate(t *testing.T, faults string) (*Mover, *parkingDevice, []park.Process) {
+func simulate(t *testing.T, faults string) (*Mover, *parkingDevice, []move.Process) {
 	t.Helper()
-	d := &parkingDevice{state: map[int]park.State{7: park.Locked, 8: park.Running}, until: map[int]time.Time{}}
-	return &Mover{Devices: rack{d}, Faults: planned(t, faults)}, d, []park.Process{{PID: 7, Start: 1}, {PID: 8, Start: 2}}
+	d := &parkingDevice{state: map[int]move.State{7: move.Locked, 8: move.Running}, until: map[int]time.Time{}}
+	return &Mover{Devices: rack{d}, Faults: planned(t, faults)}, d, []move.Process{{PID: 7, Start: 1}, {PID: 8, Start: 2}}
 }
 
 func openSimulated(t *testing.T, m *Mover) Session {
@@ -78,22 +78,22 @@ func TestSimulatedParking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, d, ids := simulate(t, "")
 		began, s := time.Now(), openSimulated(t, m)
-		outcomes, err := s.Do(t.Context(), park.Checkpoint, ids)
+		outcomes, err := s.Do(t.Context(), move.Checkpoint, ids)
 		if err != nil || said(outcomes) != "checkpointed; running 401 not its turn" || outcomes[0].Took != 10 || time.Since(began) != stepTakes {
 			t.Errorf("%+v, %v after %v", outcomes, err, time.Since(began))
 		}
 		// A process that ends in the middle of a step is gone.
-		become := func(s park.State) {
+		become := func(s move.State) {
 			d.mu.Lock()
 			defer d.mu.Unlock()
 			d.state[8], d.until[8] = s, time.Time{}
 		}
-		become(park.Locked)
-		time.AfterFunc(time.Second, func() { become(park.Gone) })
-		if outcomes, err := s.Do(t.Context(), park.Checkpoint, ids[1:]); err != nil || outcomes[0].State != park.Gone {
+		become(move.Locked)
+		time.AfterFunc(time.Second, func() { become(move.Gone) })
+		if outcomes, err := s.Do(t.Context(), move.Checkpoint, ids[1:]); err != nil || outcomes[0].State != move.Gone {
 			t.Errorf("%+v, %v", outcomes, err)
 		}
-		if outcomes, err := s.Do(t.Context(), park.Lock, nil); err != nil || outcomes != nil {
+		if outcomes, err := s.Do(t.Context(), move.Lock, nil); err != nil || outcomes != nil {
 			t.Errorf("nobody: %+v, %v", outcomes, err)
 		}
 		if err := s.Close(); err != nil {
@@ -110,7 +110,7 @@ func TestSimulatedDeadline(t *testing.T) {
 		began, s := time.Now(), openSimulated(t, m)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := s.Do(ctx, park.Checkpoint, ids[:1]); !errors.Is(err, ErrBroken) || !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := s.Do(ctx, move.Checkpoint, ids[:1]); !errors.Is(err, ErrBroken) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
 		if _, err := s.States(t.Context(), ids); !errors.Is(err, ErrBroken) {
@@ -126,25 +126,25 @@ func TestSimulatedDeadline(t *testing.T) {
 func TestSimulatedFaults(t *testing.T) {
 	for fault, c := range map[string]struct {
 		said  string // empty: the session ends
-		state park.State
+		state move.State
 	}{
-		"checkpoint:before:error":       {"locked this error was planned for a test", park.Locked},
-		"checkpoint:after:error":        {"checkpointed this error was planned for a test", park.Checkpointed},
-		"checkpoint:before:kill-helper": {"", park.Locked},
-		"checkpoint:during:kill-helper": {"", park.Checkpointed},
-		"checkpoint:after:kill-helper":  {"", park.Checkpointed},
-		"checkpoint:before:hang":        {"", park.Locked},
-		"checkpoint:during:hang":        {"", park.Checkpointed},
-		"checkpoint:after:hang":         {"", park.Checkpointed},
-		"lock:before:error":             {"checkpointed", park.Checkpointed},
-		"checkpoint:before:error:2":     {"checkpointed", park.Checkpointed},
+		"checkpoint:before:error":       {"locked this error was planned for a test", move.Locked},
+		"checkpoint:after:error":        {"checkpointed this error was planned for a test", move.Checkpointed},
+		"checkpoint:before:kill-helper": {"", move.Locked},
+		"checkpoint:during:kill-helper": {"", move.Checkpointed},
+		"checkpoint:after:kill-helper":  {"", move.Checkpointed},
+		"checkpoint:before:hang":        {"", move.Locked},
+		"checkpoint:during:hang":        {"", move.Checkpointed},
+		"checkpoint:after:hang":         {"", move.Checkpointed},
+		"lock:before:error":             {"checkpointed", move.Checkpointed},
+		"checkpoint:before:error:2":     {"checkpointed", move.Checkpointed},
 	} {
 		t.Run(fault, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m, _, ids := simulate(t, fault)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				outcomes, err := openSimulated(t, m).Do(ctx, park.Checkpoint, ids[:1])
+				outcomes, err := openSimulated(t, m).Do(ctx, move.Checkpoint, ids[:1])
 				if c.said == "" && !errors.Is(err, ErrBroken) || c.said != "" && (err != nil || said(outcomes) != c.said) {
 					t.Errorf("%+v, %v", outcomes, err)
 				}
@@ -165,7 +165,7 @@ func TestSimulatedTrouble(t *testing.T) {
 	}
 	s = openSimulated(t, m)
 	d.err = device.ErrHung
-	if _, err := s.Do(t.Context(), park.Lock, ids); !errors.Is(err, device.ErrHung) {
+	if _, err := s.Do(t.Context(), move.Lock, ids); !errors.Is(err, device.ErrHung) {
 		t.Error(err)
 	}
 	m.Devices = rack{&simulated{}}

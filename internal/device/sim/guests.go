@@ -11,7 +11,7 @@ import (
 	"syscall"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/device/park"
+	"github.com/berth-gpu/berth/internal/device/move"
 	processes "github.com/berth-gpu/berth/internal/process"
 )
 
@@ -164,7 +164,7 @@ type guestFile struct {
 	Cgroup    string  `json:"cgroup"`
 
 	Imported gpu.MiB   `json:"imported_mb"`
-	Refuses  park.Step `json:"refuses"` // a step of parking
+	Refuses  move.Step `json:"refuses"` // a step of parking
 
 	owner uint32 // user id
 }

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/berth-gpu/berth/internal/device/park"
+	"github.com/berth-gpu/berth/internal/device/move"
 	processes "github.com/berth-gpu/berth/internal/process"
 )
 
@@ -26,7 +26,7 @@ type parkFile struct {
 
 	// What the guest's own file said when it was locked.
 	Cgroup  string    `json:"cgroup,omitempty"`
-	Refuses park.Step `json:"refuses,omitempty"`
+	Refuses move.Step `json:"refuses,omitempty"`
 }
 
 // parked returns a guest that is locked or parked, whatever its own file says. It

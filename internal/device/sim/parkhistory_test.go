@@ -9,7 +9,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
-	"github.com/berth-gpu/berth/internal/device/park"
+	"github.com/berth-gpu/berth/internal/device/move"
 	"github.com/berth-gpu/berth/internal/device/sim"
 )
 
@@ -31,13 +31,13 @@ timeline:
 			rt.Fatal(err)
 		}
 		devices, _ := b.Scan(t.Context())
-		lot := history{rt, b, devices[0], map[park.Process]*told{}}
+		lot := history{rt, b, devices[0], map[move.Process]*told{}}
 		for range rapid.IntRange(1, 40).Draw(rt, "steps") {
 			if rapid.Bool().Draw(rt, "time passes") {
 				clock.pass(time.Duration(rapid.IntRange(1, 4000).Draw(rt, "ms")) * time.Millisecond)
 			} else {
 				pid := 5000000 + rapid.IntRange(1, 3).Draw(rt, "pid")
-				lot.try(clock.Now(), rapid.SampledFrom(park.Steps()).Draw(rt, "step"), pid)
+				lot.try(clock.Now(), rapid.SampledFrom(move.Steps()).Draw(rt, "step"), pid)
 			}
 			lot.look(clock.Now())
 		}
@@ -49,46 +49,46 @@ type history struct {
 	*rapid.T
 	backend *sim.Backend
 	card    device.Device
-	told    map[park.Process]*told
+	told    map[move.Process]*told
 }
 
 // told is what the card said about a process.
 type told struct {
-	state  park.State
+	state  move.State
 	done   time.Time // when its last step ends
 	memory gpu.MiB   // when it was locked
 	lost   bool
 }
 
 // try takes a step with the process that has a pid now, and checks the answer.
-func (h *history) try(now time.Time, step park.Step, pid int) {
+func (h *history) try(now time.Time, step move.Step, pid int) {
 	start, runs := h.backend.Started(pid)
 	if !runs {
 		return
 	}
-	id := park.Process{PID: pid, Start: start}
+	id := move.Process{PID: pid, Start: start}
 	was := h.told[id]
 	if was == nil {
-		was = &told{state: park.Running}
+		was = &told{state: move.Running}
 		h.told[id] = was
 	}
 	had, free := h.memory(pid)
-	outcomes, err := h.card.(device.Parkable).Move(h.Context(), step, []park.Process{id})
+	outcomes, err := h.card.(device.Parkable).Move(h.Context(), step, []move.Process{id})
 	if err != nil {
 		h.Fatal(err)
 	}
 	o, what := outcomes[0], fmt.Sprintf("%s of %d, which is %s", step, pid, was.state)
-	order := map[park.Step][2]park.State{
-		park.Lock: {park.Running, park.Locked}, park.Checkpoint: {park.Locked, park.Checkpointed},
-		park.Restore: {park.Checkpointed, park.Locked}, park.Unlock: {park.Locked, park.Running},
+	order := map[move.Step][2]move.State{
+		move.Lock: {move.Running, move.Locked}, move.Checkpoint: {move.Locked, move.Checkpointed},
+		move.Restore: {move.Checkpointed, move.Locked}, move.Unlock: {move.Locked, move.Running},
 	}[step]
 	want := 0
 	switch {
 	case was.done.After(now) || was.state != order[0]:
 		want = device.CodeIllegalState
-	case was.lost && step == park.Restore:
+	case was.lost && step == move.Restore:
 		want = device.CodeSystem
-	case step == park.Restore && was.memory > free:
+	case step == move.Restore && was.memory > free:
 		want, was.lost = device.CodeOutOfMemory, true
 	}
 	if o.Code != want || (o.Error == "") != (want == 0) {
@@ -101,10 +101,10 @@ func (h *history) try(now time.Time, step park.Step, pid int) {
 		h.Fatalf("%s: %+v; want %s", what, o, order[1])
 	}
 	was.state = o.State
-	if step == park.Lock {
+	if step == move.Lock {
 		was.memory = had
 	}
-	if step == park.Checkpoint || step == park.Restore {
+	if step == move.Checkpoint || step == move.Restore {
 		was.done = now.Add(seconds(o.Took))
 	}
 }
@@ -135,13 +135,13 @@ func (h *history) look(now time.Time) {
 	for id, was := range h.told {
 		start, runs := h.backend.Started(id.PID)
 		has, _ := h.memory(id.PID)
-		away := was.state == park.Checkpointed && !was.done.After(now)
+		away := was.state == move.Checkpointed && !was.done.After(now)
 		switch {
 		case !runs || start != id.Start: // it ended
 			delete(h.told, id)
 		case away && has != 0:
 			h.Fatalf("%d is parked and has %d MiB on the card", id.PID, has)
-		case !away && was.state != park.Running && has != was.memory:
+		case !away && was.state != move.Running && has != was.memory:
 			h.Fatalf("%d is %s and has %d MiB; want %d", id.PID, was.state, has, was.memory)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
-	"github.com/berth-gpu/berth/internal/device/park"
+	"github.com/berth-gpu/berth/internal/device/move"
 	processes "github.com/berth-gpu/berth/internal/process"
 )
 
@@ -16,7 +16,7 @@ var _ device.Parkable = (*card)(nil)
 // A step takes effect at once, except that a checkpoint leaves the memory on the card
 // until it is done, as the driver does.
 type parking struct {
-	State  park.State `json:"state"` // once Done has come
+	State  move.State `json:"state"` // once Done has come
 	Done   time.Time  `json:"done"`  // when the last step ends
 	Memory gpu.MiB    `json:"memory_mb"`
 	Lost   bool       `json:"lost,omitempty"` // it could not be restored, and never can be
@@ -34,7 +34,7 @@ func (r *running) hold(p parking) {
 func (c *card) present(all []running) []running {
 	var list []running
 	for _, r := range all {
-		if r.parking.State != park.Checkpointed || r.parking.Done.After(c.backend.clock()) {
+		if r.parking.State != move.Checkpointed || r.parking.Done.After(c.backend.clock()) {
 			list = append(list, r)
 		}
 	}
@@ -42,8 +42,8 @@ func (c *card) present(all []running) []running {
 }
 
 // States returns where processes stand.
-func (c *card) States(_ context.Context, ids []park.Process) ([]park.Outcome, error) {
-	return c.each(ids, func(o *park.Outcome, r *running) {
+func (c *card) States(_ context.Context, ids []move.Process) ([]move.Outcome, error) {
+	return c.each(ids, func(o *move.Outcome, r *running) {
 		if r != nil {
 			o.State, o.Took, o.Imported = r.stands(), c.left(r).Seconds(), r.imported
 		}
@@ -51,15 +51,15 @@ func (c *card) States(_ context.Context, ids []park.Process) ([]park.Outcome, er
 }
 
 // Move begins a step with processes.
-func (c *card) Move(_ context.Context, step park.Step, ids []park.Process) ([]park.Outcome, error) {
-	return c.each(ids, func(o *park.Outcome, r *running) {
+func (c *card) Move(_ context.Context, step move.Step, ids []move.Process) ([]move.Outcome, error) {
+	return c.each(ids, func(o *move.Outcome, r *running) {
 		switch {
-		case o.State == park.Gone:
+		case o.State == move.Gone:
 			refuse(o, o.State, device.CodeSystem)
 		case r == nil:
 			refuse(o, o.State, device.CodeNotInitialized)
 		case c.stopped(r):
-			o.State, o.Took = park.Unknown, device.Forever.Seconds()
+			o.State, o.Took = move.Unknown, device.Forever.Seconds()
 		default:
 			c.begin(o, r, step)
 		}
@@ -68,16 +68,16 @@ func (c *card) Move(_ context.Context, step park.Step, ids []park.Process) ([]pa
 
 // each calls do with what is known about each process: its outcome so far, and the
 // process if it uses the card. What do sees is what the calls before it left.
-func (c *card) each(ids []park.Process, do func(*park.Outcome, *running)) ([]park.Outcome, error) {
+func (c *card) each(ids []move.Process, do func(*move.Outcome, *running)) ([]move.Outcome, error) {
 	now, err := c.answer()
 	if err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	outcomes := make([]park.Outcome, 0, len(ids))
+	outcomes := make([]move.Outcome, 0, len(ids))
 	for _, id := range ids {
-		o := park.Outcome{Process: id, State: park.Without}
+		o := move.Outcome{Process: id, State: move.Without}
 		var found *running
 		for _, r := range c.advance(now).all {
 			if r.pid == id.PID && c.born(r) == id.Start {
@@ -85,7 +85,7 @@ func (c *card) each(ids []park.Process, do func(*park.Outcome, *running)) ([]par
 			}
 		}
 		if found == nil && !processes.Proc().Alive(processes.ID{PID: id.PID, Start: id.Start}) {
-			o.State = park.Gone
+			o.State = move.Gone
 		}
 		do(&o, found)
 		outcomes = append(outcomes, o)
@@ -115,9 +115,9 @@ func (c *card) left(r *running) time.Duration {
 func (c *card) stopped(r *running) bool { return r.born != 0 && c.guests.stopped(*r) }
 
 // stands returns where a process stands when its last step is done.
-func (r *running) stands() park.State {
+func (r *running) stands() move.State {
 	if r.parking.State == "" {
-		return park.Running
+		return move.Running
 	}
 	return r.parking.State
 }

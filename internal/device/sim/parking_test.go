@@ -14,7 +14,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/device/devicetest"
-	"github.com/berth-gpu/berth/internal/device/park"
+	"github.com/berth-gpu/berth/internal/device/move"
 	"github.com/berth-gpu/berth/internal/device/sim"
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -28,7 +28,7 @@ type lot struct {
 func newLot(t *testing.T) lot { return lot{t, t.TempDir()} }
 
 // enter starts a process, and lets it be a guest of a device.
-func (l lot) enter(uuid, file string) park.Process {
+func (l lot) enter(uuid, file string) move.Process {
 	l.Helper()
 	child := exec.Command("sleep", "1000")
 	if err := child.Start(); err != nil {
@@ -40,7 +40,7 @@ func (l lot) enter(uuid, file string) park.Process {
 		l.Fatal(err)
 	}
 	l.write(uuid, id.PID, file)
-	return park.Process{PID: id.PID, Start: id.Start}
+	return move.Process{PID: id.PID, Start: id.Start}
 }
 
 func (l lot) write(uuid string, pid int, file string) {
@@ -55,7 +55,7 @@ func (l lot) write(uuid string, pid int, file string) {
 }
 
 // end kills a process and waits until it is gone.
-func (l lot) end(id park.Process) {
+func (l lot) end(id move.Process) {
 	l.Helper()
 	if err := syscall.Kill(id.PID, syscall.SIGKILL); err != nil {
 		l.Fatal(err)
@@ -74,7 +74,7 @@ func (l lot) card(text string) (device.Device, *hand) {
 	return scan(l.T, open(l.T, scenario(l.T, text), sim.Guests(l.dir), sim.Clock(clock.Now)))[0], clock
 }
 
-func move(t *testing.T, dev device.Device, step park.Step, ids ...park.Process) []park.Outcome {
+func take(t *testing.T, dev device.Device, step move.Step, ids ...move.Process) []move.Outcome {
 	t.Helper()
 	outcomes, err := dev.(device.Parkable).Move(t.Context(), step, ids)
 	if err != nil || len(outcomes) != len(ids) {
@@ -84,9 +84,9 @@ func move(t *testing.T, dev device.Device, step park.Step, ids ...park.Process) 
 }
 
 // moves takes a step with one process, which must work, and lets its time pass.
-func moves(t *testing.T, clock *hand, dev device.Device, step park.Step, id park.Process) {
+func moves(t *testing.T, clock *hand, dev device.Device, step move.Step, id move.Process) {
 	t.Helper()
-	o := move(t, dev, step, id)[0]
+	o := take(t, dev, step, id)[0]
 	if o.Error != "" {
 		t.Fatalf("%s: %+v", step, o)
 	}
@@ -95,9 +95,9 @@ func moves(t *testing.T, clock *hand, dev device.Device, step park.Step, id park
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-func state(t *testing.T, dev device.Device, id park.Process) park.State {
+func state(t *testing.T, dev device.Device, id move.Process) move.State {
 	t.Helper()
-	outcomes, err := dev.(device.Parkable).States(t.Context(), []park.Process{id})
+	outcomes, err := dev.(device.Parkable).States(t.Context(), []move.Process{id})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,11 +115,11 @@ func TestParkAGuest(t *testing.T) {
 	if files := l.parkedFiles("SIM-h200-0"); files != nil {
 		t.Errorf("after it has resumed, %v is left", files)
 	}
-	moves(t, clock, dev, park.Lock, id)
+	moves(t, clock, dev, move.Lock, id)
 	if load := fast(t, dev).Utilization; load != gpu.Some(gpu.Percent(10)) {
 		t.Errorf("while it is locked the load is %v; want that of the other one", load)
 	}
-	if s := state(t, dev, other); s != park.Running {
+	if s := state(t, dev, other); s != move.Running {
 		t.Errorf("the other one is %s", s)
 	}
 }
@@ -132,18 +132,18 @@ timeline: [{at: 0s, device: 0, process: {pid: 5000001, memory_mb: 8GiB, load: 70
 `), sim.Clock(clock.Now))
 	dev := scan(t, b)[0]
 	start, _ := b.Started(5000001)
-	id := park.Process{PID: 5000001, Start: start}
+	id := move.Process{PID: 5000001, Start: start}
 	devicetest.Park(t, dev, id, clock.pass)
-	moves(t, clock, dev, park.Lock, id)
+	moves(t, clock, dev, move.Lock, id)
 	if load := fast(t, dev).Utilization; load != gpu.Some(gpu.Percent(0)) {
 		t.Errorf("locked, its load is %v", load)
 	}
-	moves(t, clock, dev, park.Checkpoint, id)
+	moves(t, clock, dev, move.Checkpoint, id)
 	if again, runs := b.Started(5000001); !runs || again != start {
 		t.Errorf("parked, it started at %d, %v; want it to run on", again, runs)
 	}
 	b.End(5000001)
-	if s := state(t, dev, id); s != park.Gone {
+	if s := state(t, dev, id); s != move.Gone {
 		t.Errorf("ended while it was parked it is %s", s)
 	}
 }
@@ -156,8 +156,8 @@ func TestHowLongParkingTakes(t *testing.T) {
 			l := newLot(t)
 			dev, clock := l.card(fmt.Sprintf("devices: h200\nspeed: %g", speed))
 			big, small := l.enter("SIM-h200-0", `{"memory_mb": 15360}`), l.enter("SIM-h200-0", `{"memory_mb": 1536}`)
-			move(t, dev, park.Lock, big, small)
-			out := move(t, dev, park.Checkpoint, big, small)
+			take(t, dev, move.Lock, big, small)
+			out := take(t, dev, move.Checkpoint, big, small)
 			if out[0].Took != 10/speed || out[1].Took != 1/speed {
 				t.Errorf("it takes %v s and %v s; want %v and %v", out[0].Took, out[1].Took, 10/speed, 1/speed)
 			}
@@ -165,18 +165,18 @@ func TestHowLongParkingTakes(t *testing.T) {
 			if s := fast(t, dev); len(s.Processes) != 1 || s.Processes[0].PID != big.PID {
 				t.Errorf("when the small one is out, the card has %v; want the big one", s.Processes)
 			}
-			states, _ := dev.(device.Parkable).States(t.Context(), []park.Process{big, small})
-			if states[0].State != park.Checkpointed || states[0].Took != 9/speed || states[1].Took != 0 {
+			states, _ := dev.(device.Parkable).States(t.Context(), []move.Process{big, small})
+			if states[0].State != move.Checkpointed || states[0].Took != 9/speed || states[1].Took != 0 {
 				t.Errorf("they stand at %+v; want the big one to take %v s more", states, 9/speed)
 			}
-			if o := move(t, dev, park.Restore, big)[0]; o.Code != device.CodeIllegalState || o.Took != 9/speed {
+			if o := take(t, dev, move.Restore, big)[0]; o.Code != device.CodeIllegalState || o.Took != 9/speed {
 				t.Errorf("a step in the middle of another: %+v", o)
 			}
 			clock.pass(seconds(out[0].Took))
 			if used := fast(t, dev).MemoryUsed; used != gpu.Some(gpu.MiB(615)) {
 				t.Errorf("with both out, the card uses %v MiB", used)
 			}
-			if back := move(t, dev, park.Restore, small)[0].Took; back <= 0.29/speed || back >= 0.3/speed {
+			if back := take(t, dev, move.Restore, small)[0].Took; back <= 0.29/speed || back >= 0.3/speed {
 				t.Errorf("back it takes %v s; want 1.5 GiB at 5.1 GiB/s", back)
 			}
 		})
@@ -188,14 +188,14 @@ func TestRestoreWithoutRoom(t *testing.T) {
 	l := newLot(t)
 	dev, clock := l.card("devices: rtx-4060")
 	id := l.enter("SIM-rtx-4060-0", `{"memory_mb": 5000}`)
-	moves(t, clock, dev, park.Lock, id)
-	moves(t, clock, dev, park.Checkpoint, id)
+	moves(t, clock, dev, move.Lock, id)
+	moves(t, clock, dev, move.Checkpoint, id)
 	other := l.enter("SIM-rtx-4060-0", `{"memory_mb": 5000}`)
-	if o := move(t, dev, park.Restore, id)[0]; o.Code != device.CodeOutOfMemory || o.State != park.Checkpointed {
+	if o := take(t, dev, move.Restore, id)[0]; o.Code != device.CodeOutOfMemory || o.State != move.Checkpointed {
 		t.Errorf("without room: %+v", o)
 	}
 	l.end(other)
-	if o := move(t, dev, park.Restore, id)[0]; o.Code != device.CodeSystem || o.State != park.Checkpointed {
+	if o := take(t, dev, move.Restore, id)[0]; o.Code != device.CodeSystem || o.State != move.Checkpointed {
 		t.Errorf("with room, after it failed once: %+v", o)
 	}
 }
@@ -205,15 +205,15 @@ func TestRestoreWithoutRoom(t *testing.T) {
 func TestTwoReturnToTheRoomOfOne(t *testing.T) {
 	l := newLot(t)
 	dev, clock := l.card("devices: rtx-4060")
-	var ids []park.Process
+	var ids []move.Process
 	for range 2 {
 		id := l.enter("SIM-rtx-4060-0", `{"memory_mb": 5000}`)
-		moves(t, clock, dev, park.Lock, id)
-		moves(t, clock, dev, park.Checkpoint, id)
+		moves(t, clock, dev, move.Lock, id)
+		moves(t, clock, dev, move.Checkpoint, id)
 		ids = append(ids, id)
 	}
-	out := move(t, dev, park.Restore, ids...)
-	if out[0].Error != "" || out[0].State != park.Locked || out[1].Code != device.CodeOutOfMemory {
+	out := take(t, dev, move.Restore, ids...)
+	if out[0].Error != "" || out[0].State != move.Locked || out[1].Code != device.CodeOutOfMemory {
 		t.Errorf("returned at once: %+v", out)
 	}
 }
@@ -228,7 +228,7 @@ func TestAStoppedProcessAnswersNothing(t *testing.T) {
 	if _, err := syscall.Wait4(id.PID, nil, syscall.WUNTRACED, nil); err != nil {
 		t.Fatal(err)
 	}
-	if o := move(t, dev, park.Lock, id)[0]; o.State != park.Unknown || seconds(o.Took) != device.Forever {
+	if o := take(t, dev, move.Lock, id)[0]; o.State != move.Unknown || seconds(o.Took) != device.Forever {
 		t.Errorf("stopped: %+v; want no answer, for ever", o)
 	}
 	if err := syscall.Kill(id.PID, syscall.SIGCONT); err != nil {
@@ -237,7 +237,7 @@ func TestAStoppedProcessAnswersNothing(t *testing.T) {
 	if _, err := syscall.Wait4(id.PID, nil, syscall.WCONTINUED, nil); err != nil {
 		t.Fatal(err)
 	}
-	if s := state(t, dev, id); s != park.Running {
+	if s := state(t, dev, id); s != move.Running {
 		t.Errorf("continued, it is %s; want it where it was", s)
 	}
 }
@@ -252,11 +252,11 @@ func TestParkedProcessesOutliveTheSimulation(t *testing.T) {
 		return scan(t, open(t, file, sim.Guests(l.dir), sim.Clock(clock.Now)))[0]
 	}
 	id := l.enter("SIM-h200-0", `{"memory_mb": 15360, "load": 50}`)
-	moves(t, clock, again(), park.Lock, id)
-	if s := state(t, again(), id); s != park.Locked {
+	moves(t, clock, again(), move.Lock, id)
+	if s := state(t, again(), id); s != move.Locked {
 		t.Errorf("locked by one before, it is %s", s)
 	}
-	out := move(t, again(), park.Checkpoint, id)[0]
+	out := take(t, again(), move.Checkpoint, id)[0]
 	if used := fast(t, again()).MemoryUsed; used != gpu.Some(gpu.MiB(615+15360)) {
 		t.Errorf("in the middle, the card uses %v MiB", used)
 	}
@@ -264,8 +264,8 @@ func TestParkedProcessesOutliveTheSimulation(t *testing.T) {
 	if s := fast(t, again()); len(s.Processes) != 0 || s.MemoryUsed != gpu.Some(gpu.MiB(615)) || s.Utilization != gpu.Some(gpu.Percent(0)) {
 		t.Errorf("parked, the card has %v and uses %v MiB", s.Processes, s.MemoryUsed)
 	}
-	moves(t, clock, again(), park.Restore, id)
-	moves(t, clock, again(), park.Unlock, id)
+	moves(t, clock, again(), move.Restore, id)
+	moves(t, clock, again(), move.Unlock, id)
 	if s := fast(t, again()); len(s.Processes) != 1 || s.Utilization != gpu.Some(gpu.Percent(50)) {
 		t.Errorf("resumed, the card has %v at %v %%", s.Processes, s.Utilization)
 	}
@@ -276,13 +276,13 @@ func TestKilledWhileParked(t *testing.T) {
 	l := newLot(t)
 	dev, clock := l.card("devices: h200")
 	id := l.enter("SIM-h200-0", `{"memory_mb": 15360}`)
-	moves(t, clock, dev, park.Lock, id)
-	moves(t, clock, dev, park.Checkpoint, id)
+	moves(t, clock, dev, move.Lock, id)
+	moves(t, clock, dev, move.Checkpoint, id)
 	if n := len(l.parkedFiles("SIM-h200-0")); n != 1 {
 		t.Fatalf("parked, %d files say so", n)
 	}
 	l.end(id)
-	if s := state(t, dev, id); s != park.Gone {
+	if s := state(t, dev, id); s != move.Gone {
 		t.Errorf("killed, it is %s", s)
 	}
 	if files := l.parkedFiles("SIM-h200-0"); files != nil {
@@ -296,7 +296,7 @@ func TestAParkedGuestCannotChangeItsMemory(t *testing.T) {
 	l := newLot(t)
 	dev, clock := l.card("devices: h200")
 	id := l.enter("SIM-h200-0", `{"memory_mb": 1000, "cgroup": "/one"}`)
-	moves(t, clock, dev, park.Lock, id)
+	moves(t, clock, dev, move.Lock, id)
 	for _, file := range []string{`{"memory_mb": 9000, "load": 90}`, `{"memory_`} {
 		l.write("SIM-h200-0", id.PID, file)
 		if s := fast(t, dev); len(s.Processes) != 1 || s.MemoryUsed != gpu.Some(gpu.MiB(1615)) || s.Utilization != gpu.Some(gpu.Percent(0)) {
@@ -304,7 +304,7 @@ func TestAParkedGuestCannotChangeItsMemory(t *testing.T) {
 		}
 	}
 	l.write("SIM-h200-0", id.PID, `{"memory_mb": 2000}`)
-	moves(t, clock, dev, park.Unlock, id)
+	moves(t, clock, dev, move.Unlock, id)
 	if used := fast(t, dev).MemoryUsed; used != gpu.Some(gpu.MiB(2615)) {
 		t.Errorf("unlocked, the card uses %v MiB", used)
 	}
@@ -314,11 +314,11 @@ func TestAGuestMayRefuseAStep(t *testing.T) {
 	l := newLot(t)
 	dev, clock := l.card("devices: h200")
 	id := l.enter("SIM-h200-0", `{"memory_mb": 1000, "refuses": "checkpoint"}`)
-	moves(t, clock, dev, park.Lock, id)
-	if o := move(t, dev, park.Checkpoint, id)[0]; o.Code != device.CodeNotSupported || o.State != park.Locked {
+	moves(t, clock, dev, move.Lock, id)
+	if o := take(t, dev, move.Checkpoint, id)[0]; o.Code != device.CodeNotSupported || o.State != move.Locked {
 		t.Errorf("it answers %+v", o)
 	}
-	moves(t, clock, dev, park.Unlock, id)
+	moves(t, clock, dev, move.Unlock, id)
 }
 
 // Nobody but the simulation parks: what others write under its names is nothing.
@@ -345,7 +345,7 @@ func TestFilesThatParkNothing(t *testing.T) {
 		if err := make(); err != nil {
 			t.Fatal(err)
 		}
-		if s := state(t, dev, id); s != park.Running {
+		if s := state(t, dev, id); s != move.Running {
 			t.Errorf("with %s under the name, the process is %s", what, s)
 		}
 		_ = os.Remove(name)
@@ -359,7 +359,7 @@ func TestFilesThatParkNothing(t *testing.T) {
 	if err := os.Chown(name, 4711, -1); err != nil {
 		t.Fatal(err)
 	}
-	if s := state(t, dev, id); s != park.Running {
+	if s := state(t, dev, id); s != move.Running {
 		t.Errorf("with a file of another user, the process is %s", s)
 	}
 }
@@ -373,7 +373,7 @@ func TestParkingWritesOnlyIntoTheFolder(t *testing.T) {
 	}
 	dev, _ := l.card("devices: h200")
 	id := l.enter("SIM-h200-0", `{"memory_mb": 1000}`)
-	if o := move(t, dev, park.Lock, id)[0]; o.Code != device.CodeSystem || o.State != park.Running {
+	if o := take(t, dev, move.Lock, id)[0]; o.Code != device.CodeSystem || o.State != move.Running {
 		t.Errorf("through a link: %+v", o)
 	}
 	if files, _ := os.ReadDir(outside); len(files) != 1 {
@@ -386,14 +386,14 @@ func TestOthersCannotKeepAProcessParked(t *testing.T) {
 	l := newLot(t)
 	dev, clock := l.card("devices: h200")
 	id := l.enter("SIM-h200-0", `{"memory_mb": 1000}`)
-	moves(t, clock, dev, park.Lock, id)
-	moves(t, clock, dev, park.Checkpoint, id)
+	moves(t, clock, dev, move.Lock, id)
+	moves(t, clock, dev, move.Checkpoint, id)
 	if err := os.MkdirAll(filepath.Join(l.dir, "SIM-h200-0", "."+strconv.Itoa(id.PID)+".parked", "full"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	moves(t, clock, dev, park.Restore, id)
-	moves(t, clock, dev, park.Unlock, id)
-	if s := state(t, dev, id); s != park.Running {
+	moves(t, clock, dev, move.Restore, id)
+	moves(t, clock, dev, move.Unlock, id)
+	if s := state(t, dev, id); s != move.Running {
 		t.Errorf("it is %s", s)
 	}
 }
@@ -407,11 +407,11 @@ timeline: [{at: 0s, device: 0, process: {pid: 5000001, memory_mb: 90GiB}}]
 	synctest.Test(t, func(t *testing.T) {
 		b := open(t, file)
 		start, _ := b.Started(5000001)
-		ids := []park.Process{{PID: 5000001, Start: start}}
+		ids := []move.Process{{PID: 5000001, Start: start}}
 		dev := scan(t, b)[0]
-		move(t, dev, park.Lock, ids...)
+		take(t, dev, move.Lock, ids...)
 		began := time.Now()
-		out := move(t, dev, park.Checkpoint, ids...)[0]
+		out := take(t, dev, move.Checkpoint, ids...)[0]
 		if took := time.Since(began); took != 0 || out.Took != 60 {
 			t.Errorf("beginning took %v, for %v s of moving; want 0 and 60", took, out.Took)
 		}
@@ -436,6 +436,6 @@ timeline: [{at: 0s, device: all, process: {pid: 5000001, memory_mb: 4GiB}}]
 	b := open(t, file, sim.Clock(clock.Now))
 	start, _ := b.Started(5000001)
 	for _, dev := range scan(t, b) {
-		devicetest.Park(t, dev, park.Process{PID: 5000001, Start: start}, clock.pass)
+		devicetest.Park(t, dev, move.Process{PID: 5000001, Start: start}, clock.pass)
 	}
 }

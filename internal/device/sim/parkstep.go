@@ -6,18 +6,18 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
-	"github.com/berth-gpu/berth/internal/device/park"
+	"github.com/berth-gpu/berth/internal/device/move"
 )
 
 // before returns the state in which a process must be for a step.
-func before(step park.Step) park.State {
+func before(step move.Step) move.State {
 	switch step {
-	case park.Lock:
-		return park.Running
-	case park.Restore:
-		return park.Checkpointed
+	case move.Lock:
+		return move.Running
+	case move.Restore:
+		return move.Checkpointed
 	default:
-		return park.Locked
+		return move.Locked
 	}
 }
 
@@ -26,7 +26,7 @@ const lockTime = time.Millisecond
 
 // begin begins a step with a process that uses the card, and fills what comes of it.
 // The caller holds mu.
-func (c *card) begin(o *park.Outcome, r *running, step park.Step) {
+func (c *card) begin(o *move.Outcome, r *running, step move.Step) {
 	o.State, o.Took = r.stands(), c.left(r).Seconds()
 	switch {
 	case o.Took > 0 || o.State != before(step):
@@ -41,19 +41,19 @@ func (c *card) begin(o *park.Outcome, r *running, step park.Step) {
 	}
 	next, takes := r.parking, lockTime
 	switch step {
-	case park.Lock:
-		next = parking{State: park.Locked, Memory: c.has(r)}
-	case park.Checkpoint:
-		next.State, takes = park.Checkpointed, moving(next.Memory, c.model.Park.Out)
-	case park.Restore:
+	case move.Lock:
+		next = parking{State: move.Locked, Memory: c.has(r)}
+	case move.Checkpoint:
+		next.State, takes = move.Checkpointed, moving(next.Memory, c.model.Park.Out)
+	case move.Restore:
 		if next.Memory > c.room() {
 			next.Lost = true
 			_ = c.keep(r, next) // the process cannot be restored later either way
 			refuse(o, o.State, device.CodeOutOfMemory)
 			return
 		}
-		next.State, takes = park.Locked, moving(next.Memory, c.model.Park.Back)
-	case park.Unlock:
+		next.State, takes = move.Locked, moving(next.Memory, c.model.Park.Back)
+	case move.Unlock:
 		next = parking{}
 	default:
 		refuse(o, o.State, device.CodeNotSupported)
@@ -61,7 +61,7 @@ func (c *card) begin(o *park.Outcome, r *running, step park.Step) {
 	}
 	takes = time.Duration(float64(takes) / c.backend.speed)
 	next.Done = c.backend.clock().Add(takes)
-	if step == park.Lock {
+	if step == move.Lock {
 		next.Done = c.backend.clock() // its calls wait from now on
 	}
 	if err := c.keep(r, next); err != nil {
@@ -124,6 +124,6 @@ var answers = map[int]string{
 }
 
 // refuse makes an outcome one of a step that changed nothing.
-func refuse(o *park.Outcome, state park.State, code int) {
+func refuse(o *move.Outcome, state move.State, code int) {
 	o.State, o.Code, o.Error = state, code, fmt.Sprintf("%s (%d)", answers[code], code)
 }

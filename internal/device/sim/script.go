@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/device/park"
+	"github.com/berth-gpu/berth/internal/device/move"
 )
 
 // never is later than anything.
@@ -198,7 +198,7 @@ type running struct {
 	cgroup string
 
 	born     uint64    // of a guest: when it started, in ticks since boot
-	refuses  park.Step // that a guest does not let happen; empty: none
+	refuses  move.Step // that a guest does not let happen; empty: none
 	imported gpu.MiB   // memory of other processes that a guest has opened
 	parking  parking
 }

@@ -28,7 +28,7 @@ import (
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/device"
-	"github.com/berth-gpu/berth/internal/device/park"
+	"github.com/berth-gpu/berth/internal/device/move"
 	"github.com/berth-gpu/berth/internal/device/sim"
 	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 	"github.com/berth-gpu/berth/internal/door/problems"
@@ -92,7 +92,7 @@ func open(t testing.TB, devices string) *door {
 		read = !slices.ContainsFunc(m.Readings(), func(r monitor.Reading) bool { return !r.Sampled })
 	}
 	note := func() string { return "No GPU was found." }
-	d.tokens, d.garage, d.sweeper = tokens.New(), &garage{moved: map[uint64]park.Status{}}, &sweeper{}
+	d.tokens, d.garage, d.sweeper = tokens.New(), &garage{moved: map[uint64]move.Status{}}, &sweeper{}
 	d.server = build(Parts{
 		Monitor: m, Events: d.events, Settings: d.settings, Ledger: book, Streams: new(sync.WaitGroup), Log: slog.New(slog.DiscardHandler),
 		Desk: desk.New(desk.Keepers{

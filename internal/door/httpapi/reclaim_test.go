@@ -13,7 +13,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/device/park"
+	"github.com/berth-gpu/berth/internal/device/move"
 	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 	"github.com/berth-gpu/berth/internal/lease"
 )
@@ -21,7 +21,7 @@ import (
 // garage parks leases by writing down that it did.
 type garage struct {
 	mu      sync.Mutex
-	moved   map[uint64]park.Status
+	moved   map[uint64]move.Status
 	refuse  error // what every call returns; nil: it succeeds
 	waited  gpu.Opt[time.Duration]
 	resumed int
@@ -31,7 +31,7 @@ func (g *garage) Park(_ context.Context, _ lease.Key, fence uint64, by access.Ac
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.refuse == nil {
-		g.moved[fence] = park.Status{Phase: park.Parked, Since: time.Unix(1e9, 0), By: lease.ByOf(by), Why: why, Host: 1024, Times: 1, Moving: 2500 * time.Millisecond, Failed: "pid 7 did not answer"}
+		g.moved[fence] = move.Status{Phase: move.Parked, Since: time.Unix(1e9, 0), By: lease.ByOf(by), Why: why, Host: 1024, Times: 1, Moving: 2500 * time.Millisecond, Failed: "pid 7 did not answer"}
 	}
 	return g.refuse
 }
@@ -40,7 +40,7 @@ func (g *garage) Resume(_ context.Context, _ lease.Key, fence uint64, by access.
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.refuse == nil {
-		g.moved[fence] = park.Status{Phase: park.Resuming, Since: time.Unix(1e9, 0), By: lease.ByOf(by), Why: why, Times: 1, Moving: 3 * time.Second}
+		g.moved[fence] = move.Status{Phase: move.Resuming, Since: time.Unix(1e9, 0), By: lease.ByOf(by), Why: why, Times: 1, Moving: 3 * time.Second}
 		g.waited = wait
 		g.resumed++
 	}
@@ -53,7 +53,7 @@ func (g *garage) Wake(ctx context.Context, k lease.Key, fence uint64) error {
 
 func (g *garage) Kept(*lease.Lease) string { return "" }
 
-func (g *garage) Of(fence uint64) (park.Status, bool) {
+func (g *garage) Of(fence uint64) (move.Status, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s, ever := g.moved[fence]
@@ -143,7 +143,7 @@ func TestParkRefuses(t *testing.T) {
 		t.Errorf("moved %v, optimized %v", d.garage.moved, d.sweeper.asked)
 	}
 
-	d.garage.refuse = &park.RefusedError{Do: "park", ID: "work", Code: park.NoHost, Why: "the machine has 3 GiB free", Next: "Raise optimization.park_host_mb."}
+	d.garage.refuse = &move.RefusedError{Do: "park", ID: "work", Code: move.NoHost, Why: "the machine has 3 GiB free", Next: "Raise optimization.park_host_mb."}
 	w := d.send(nil, "/api/leases/work/park", "")
 	p := decode[api.Problem](t, w)
 	if w.Code != 409 || p.Code != "no_host_memory" || p.Detail != "Cannot park work: the machine has 3 GiB free. Raise optimization.park_host_mb." {
@@ -161,7 +161,7 @@ func TestParkAndResume(t *testing.T) {
 	if l.Parking == nil || l.Parking.Why != "night" || l.Parking.By.User == "" || l.Parking.Host != 1024 || l.Parking.Moving != 2.5 || l.Parking.Failed == "" {
 		t.Fatalf("parked: %+v %+v", l, l.Parking)
 	}
-	d.garage.moved[l.Fence] = park.Status{Phase: park.Parking, Why: "night", By: gpu.By{User: "ada"}, Failed: "pid 7 did not answer"}
+	d.garage.moved[l.Fence] = move.Status{Phase: move.Parking, Why: "night", By: gpu.By{User: "ada"}, Failed: "pid 7 did not answer"}
 	for who, by := range map[string]*doorkeeper.Identity{
 		"owner": nil, "user": new(holding(lease.Holder{UID: 4711, User: "eve"}, access.User)), "operator": new(holding(lease.Holder{UID: 4712, User: "olga"}, access.Operator)),
 	} {

@@ -16,7 +16,8 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/batch/runs"
 	"github.com/berth-gpu/berth/internal/config"
-	"github.com/berth-gpu/berth/internal/device/park"
+	"github.com/berth-gpu/berth/internal/device/move"
+	"github.com/berth-gpu/berth/internal/enforce/park"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/health/heat"
 	"github.com/berth-gpu/berth/internal/health/monitor"
@@ -95,7 +96,7 @@ func writing(t testing.TB, watching bool, log journal.Journal) (*Exporter, *ledg
 		Parking: func() Parking {
 			return Parking{
 				Parked: 2, Host: 3072, Moved: map[park.Goal]gpu.MiB{park.Away: 4096, park.Back: 1024}, Turns: 3,
-				Took: map[park.Goal]time.Duration{park.Away: 2500 * time.Millisecond, park.Back: time.Second}, Failures: map[park.Step]int{park.Checkpoint: 1},
+				Took: map[park.Goal]time.Duration{park.Away: 2500 * time.Millisecond, park.Back: time.Second}, Failures: map[move.Step]int{move.Checkpoint: 1},
 			}
 		},
 		Idle: func() int { return 1 },

@@ -6,7 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/device/park"
+	"github.com/berth-gpu/berth/internal/device/move"
+	"github.com/berth-gpu/berth/internal/enforce/park"
 )
 
 var (
@@ -27,7 +28,7 @@ type Parking struct {
 	Host     gpu.MiB // memory of the machine that leases take now
 	Moved    map[park.Goal]gpu.MiB
 	Took     map[park.Goal]time.Duration
-	Failures map[park.Step]int
+	Failures map[move.Step]int
 	Turns    int // leases that were parked because others waited
 }
 
@@ -61,7 +62,7 @@ func (c *reclaiming) Collect(out chan<- prometheus.Metric) {
 			send(parkBytesDesc, counter, bytes(p.Moved[goal]), string(goal))
 			send(parkTookDesc, counter, p.Took[goal].Seconds(), string(goal))
 		}
-		for _, step := range park.Steps() {
+		for _, step := range move.Steps() {
 			send(parkFailedDesc, counter, float64(p.Failures[step]), string(step))
 		}
 	}

@@ -11,37 +11,37 @@ import (
 
 // Run asks drivers what the processes of leases had of their devices, until ctx ends.
 // It sleeps while there is no lease that berth may park.
-func (k *Keeper) Run(ctx context.Context) {
+func (i *Idlers) Run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-k.due:
-			k.ask(ctx)
+		case <-i.due:
+			i.ask(ctx)
 		}
 	}
 }
 
 // ask asks every device whose time has come.
-func (k *Keeper) ask(ctx context.Context) {
-	for uuid, since := range k.asking() {
-		busy, err := k.Busy(ctx, uuid, since)
+func (i *Idlers) ask(ctx context.Context) {
+	for uuid, since := range i.asking() {
+		busy, err := i.Busy(ctx, uuid, since)
 		switch {
 		case err == nil:
-			k.take(uuid, &busy)
+			i.take(uuid, &busy)
 		case errors.Is(err, device.ErrUnsupported), errors.Is(err, device.ErrNoPermission):
-			k.take(uuid, nil)
+			i.take(uuid, nil)
 		} // a device that does not answer says nothing about its leases
 	}
 }
 
 // asking returns the devices to ask, and since when: a question begins where the one
 // before it ended, so that no work is missed.
-func (k *Keeper) asking() map[string]time.Time {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (i *Idlers) asking() map[string]time.Time {
+	i.mu.Lock()
+	defer i.mu.Unlock()
 	list := map[string]time.Time{}
-	for uuid, u := range k.devices {
+	for uuid, u := range i.devices {
 		if since := u.seen.Sub(u.asked); since >= askEvery || since < 0 {
 			list[uuid] = u.asked
 			if since < 0 { // the clock was set back
@@ -55,12 +55,12 @@ func (k *Keeper) asking() map[string]time.Time {
 
 // take takes in what the processes on a device had of it; nil: the driver does not
 // tell.
-func (k *Keeper) take(uuid string, busy *device.Busy) {
-	after := k.After()
-	k.mu.Lock()
-	u := k.devices[uuid]
+func (i *Idlers) take(uuid string, busy *device.Busy) {
+	after := i.After()
+	i.mu.Lock()
+	u := i.devices[uuid]
 	if u == nil {
-		k.mu.Unlock()
+		i.mu.Unlock()
 		return // all its leases have left meanwhile
 	}
 	for _, m := range u.here {
@@ -71,9 +71,9 @@ func (k *Keeper) take(uuid string, busy *device.Busy) {
 		m.used = false
 		m.Sample(u.asked, share, m.memory)
 	}
-	events := k.judge(u, u.asked, after)
-	k.mu.Unlock()
-	k.tell(events)
+	events := i.judge(u, u.asked, after)
+	i.mu.Unlock()
+	i.tell(events)
 }
 
 // sum returns what several processes had together.

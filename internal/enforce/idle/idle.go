@@ -5,7 +5,7 @@
 // leases: it learns what they hold from the samples of the monitor, and asks
 // the driver every five seconds what each of their processes had of the device.
 //
-// Package park decides what that evidence means. A driver that does not tell what a
+// Evidence has the rules of what counts as use. A driver that does not tell what a
 // process had leaves a lease in use for ever.
 package idle
 
@@ -17,7 +17,6 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
-	"github.com/berth-gpu/berth/internal/device/park"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
@@ -35,11 +34,11 @@ type Holding struct {
 
 // Figures are the evidence that a lease is idle.
 type Figures struct {
-	park.Idle      // on all its devices together
-	Long      bool // for as long as the settings ask for
+	Spell      // on all its devices together
+	Long  bool // for as long as the settings ask for
 }
 
-// Options are what a Keeper is made from.
+// Options are what Idlers are made from.
 type Options struct {
 	// Busy asks a device what its processes had of it since a moment.
 	Busy func(ctx context.Context, uuid string, since time.Time) (device.Busy, error)
@@ -50,8 +49,8 @@ type Options struct {
 	Publish func(gpu.Event)
 }
 
-// Keeper keeps since when leases are idle. Use New to make one.
-type Keeper struct {
+// Idlers keeps since when leases are idle. Use New to make them.
+type Idlers struct {
 	Options
 	due chan struct{} // has room for one: a device should be asked
 
@@ -70,7 +69,7 @@ type unit struct {
 
 // measure is what is known about a lease on one device.
 type measure struct {
-	park.Evidence
+	Evidence
 	memory gpu.MiB
 	pids   []int
 	used   bool // the device worked for it since it was last asked
@@ -83,48 +82,48 @@ type held struct {
 	told    bool                // that it is idle
 }
 
-// New returns a keeper that knows nothing.
-func New(o Options) *Keeper {
-	return &Keeper{Options: o, due: make(chan struct{}, 1), devices: map[string]*unit{}, leases: map[uint64]*held{}}
+// New returns Idlers that know nothing.
+func New(o Options) *Idlers {
+	return &Idlers{Options: o, due: make(chan struct{}, 1), devices: map[string]*unit{}, leases: map[uint64]*held{}}
 }
 
 // Observe takes in a sample of a device, and the leases on it that berth may park. It
 // does not ask the driver, and returns at once if there are none.
-func (k *Keeper) Observe(on gpu.Device, s *gpu.Sample, here []Holding) {
-	after := k.After() // before the lock: it is somebody else's
-	k.mu.Lock()
-	u := k.devices[on.UUID]
+func (i *Idlers) Observe(on gpu.Device, s *gpu.Sample, here []Holding) {
+	after := i.After() // before the lock: it is somebody else's
+	i.mu.Lock()
+	u := i.devices[on.UUID]
 	if u == nil && len(here) == 0 {
-		k.mu.Unlock()
+		i.mu.Unlock()
 		return
 	}
 	if u == nil {
 		u = &unit{asked: s.Time, here: map[uint64]*measure{}} // a first question has nothing to go back to
-		k.devices[on.UUID] = u
+		i.devices[on.UUID] = u
 	}
 	u.device = on
 	if s.Time.Equal(u.seen) {
-		k.mu.Unlock()
+		i.mu.Unlock()
 		return // the device did not answer: this sample was here before
 	}
 	u.seen = s.Time
-	k.leave(on.UUID, here)
+	i.leave(on.UUID, here)
 	for _, h := range here {
-		if k.meet(u, h).observe(on, s, h) {
-			k.leases[h.Lease.Fence].told = false // it uses nothing, so there is nothing to tell
+		if i.meet(u, h).observe(on, s, h) {
+			i.leases[h.Lease.Fence].told = false // it uses nothing, so there is nothing to tell
 		}
 	}
 	if len(u.here) == 0 {
-		delete(k.devices, on.UUID)
+		delete(i.devices, on.UUID)
 	} else if since := s.Time.Sub(u.asked); since >= askEvery || since < 0 {
 		select {
-		case k.due <- struct{}{}:
+		case i.due <- struct{}{}:
 		default: // it is going to be asked anyway
 		}
 	}
-	events := k.judge(u, s.Time, after)
-	k.mu.Unlock()
-	k.tell(events)
+	events := i.judge(u, s.Time, after)
+	i.mu.Unlock()
+	i.tell(events)
 }
 
 // observe takes in what a sample says about a lease on a device. It reports whether
@@ -138,7 +137,7 @@ func (m *measure) observe(on gpu.Device, s *gpu.Sample, h Holding) (left bool) {
 	m.memory, m.pids = h.Memory, h.PIDs
 	// A driver tells what a process had in the last second or so. What the device did
 	// before that was for the only lease on it. A simulated device has work of its own.
-	if h.Alone && on.Vendor != gpu.Simulated && s.Utilization.Or(0) > park.NoUse {
+	if h.Alone && on.Vendor != gpu.Simulated && s.Utilization.Or(0) > NoUse {
 		m.used = true
 	}
 	return left
@@ -155,11 +154,11 @@ func within(before, now []int) bool {
 }
 
 // meet returns what is known about a lease on a device. The caller holds mu.
-func (k *Keeper) meet(u *unit, h Holding) *measure {
-	l := k.leases[h.Lease.Fence]
+func (i *Idlers) meet(u *unit, h Holding) *measure {
+	l := i.leases[h.Lease.Fence]
 	if l == nil {
 		l = &held{devices: map[string]*measure{}}
-		k.leases[h.Lease.Fence] = l
+		i.leases[h.Lease.Fence] = l
 	}
 	l.Lease = h.Lease
 	m := u.here[h.Lease.Fence]
@@ -171,29 +170,29 @@ func (k *Keeper) meet(u *unit, h Holding) *measure {
 }
 
 // leave forgets the leases that are not on a device any more. The caller holds mu.
-func (k *Keeper) leave(uuid string, here []Holding) {
+func (i *Idlers) leave(uuid string, here []Holding) {
 	stay := map[uint64]bool{}
 	for _, h := range here {
 		stay[h.Lease.Fence] = true
 	}
-	for fence := range k.devices[uuid].here {
+	for fence := range i.devices[uuid].here {
 		if stay[fence] {
 			continue
 		}
-		delete(k.devices[uuid].here, fence)
-		delete(k.leases[fence].devices, uuid)
-		if len(k.leases[fence].devices) == 0 {
-			delete(k.leases, fence)
+		delete(i.devices[uuid].here, fence)
+		delete(i.leases[fence].devices, uuid)
+		if len(i.leases[fence].devices) == 0 {
+			delete(i.leases, fence)
 		}
 	}
 }
 
 // Of returns since when a lease is idle; false: it is not, nobody knows, or berth
 // may not park it.
-func (k *Keeper) Of(fence uint64) (Figures, bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	l := k.leases[fence]
+func (i *Idlers) Of(fence uint64) (Figures, bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	l := i.leases[fence]
 	if l == nil {
 		return Figures{}, false
 	}
@@ -203,11 +202,11 @@ func (k *Keeper) Of(fence uint64) (Figures, bool) {
 }
 
 // Count returns how many leases have been idle for as long as the settings ask for.
-func (k *Keeper) Count() int {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (i *Idlers) Count() int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
 	n := 0
-	for _, l := range k.leases {
+	for _, l := range i.leases {
 		if l.told {
 			n++
 		}

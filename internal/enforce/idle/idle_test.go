@@ -14,10 +14,10 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
-// room is a keeper, the device that it asks, and what it tells.
+// room has idlers, the device that they ask, and what they tell.
 type room struct {
 	*testing.T
-	*idle.Keeper
+	*idle.Idlers
 	shares map[int]gpu.Percent // what processes have of every device
 	fails  error               // what the device answers instead
 	asked  int
@@ -26,13 +26,13 @@ type room struct {
 	on     gpu.Device
 }
 
-// inRoom runs a test with a keeper for which a minute is idle. Every step of it
+// inRoom runs a test with idlers for which a minute is idle. Every step of it
 // takes a second.
 func inRoom(t *testing.T, test func(r *room)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := &room{T: t, shares: map[int]gpu.Percent{}, on: gpu.Device{UUID: "GPU-a", Vendor: gpu.NVIDIA}}
-		r.Keeper = idle.New(idle.Options{
+		r.Idlers = idle.New(idle.Options{
 			Busy: func(_ context.Context, _ string, since time.Time) (device.Busy, error) {
 				r.asked++
 				r.since = since
@@ -43,7 +43,7 @@ func inRoom(t *testing.T, test func(r *room)) {
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		go r.Keeper.Run(ctx)
+		go r.Idlers.Run(ctx)
 		test(r)
 	})
 }

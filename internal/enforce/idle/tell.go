@@ -6,16 +6,15 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/device/park"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // judge returns the events about leases on a device that are idle now, or are so no
 // more. The caller holds mu.
-func (k *Keeper) judge(u *unit, now time.Time, after time.Duration) []gpu.Event {
+func (i *Idlers) judge(u *unit, now time.Time, after time.Duration) []gpu.Event {
 	var events []gpu.Event
 	for fence := range u.here {
-		l := k.leases[fence]
+		l := i.leases[fence]
 		f, quiet := l.figures()
 		idle := quiet && now.Sub(f.Since) >= after
 		if idle == l.told {
@@ -24,7 +23,7 @@ func (k *Keeper) judge(u *unit, now time.Time, after time.Duration) []gpu.Event 
 		if l.told = idle; idle {
 			events = append(events, l.event(now, f))
 		} else {
-			events = append(events, l.event(now, Figures{Idle: park.Idle{Memory: l.memory()}}))
+			events = append(events, l.event(now, Figures{Spell: Spell{Memory: l.memory()}}))
 		}
 	}
 	slices.SortFunc(events, func(a, b gpu.Event) int { return cmp.Compare(a.Data["fence"].(uint64), b.Data["fence"].(uint64)) })
@@ -56,8 +55,8 @@ func (l *held) memory() (all gpu.MiB) {
 	return all
 }
 
-func (k *Keeper) tell(events []gpu.Event) {
+func (i *Idlers) tell(events []gpu.Event) {
 	for _, e := range events {
-		k.Publish(e)
+		i.Publish(e)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/device/park"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/text/words"
@@ -37,7 +36,7 @@ const mostWaiting = 8
 
 // Optimize goes up the ladder for somebody, and returns what each rung did. May
 // reports whether they may change a lease. One optimization runs at a time; a few
-// others wait for their turn, and more are refused with a *park.BusyError. A dry run
+// others wait for their turn, and more are refused with a *lease.BusyError. A dry run
 // changes nothing, and does not wait.
 func (r *Reclaim) Optimize(ctx context.Context, by access.Actor, b api.Optimize, may func(*lease.Lease) bool) (api.Optimization, error) {
 	return r.optimize(ctx, by, Request{Service: b.Service, DryRun: b.DryRun, May: may})
@@ -87,9 +86,9 @@ func (r *Reclaim) ask(by lease.Owner) error {
 	defer r.mu.Unlock()
 	switch {
 	case r.asking[by]:
-		return &park.BusyError{Why: "an optimization that you asked for runs already, or waits for its turn"}
+		return &lease.BusyError{Why: "an optimization that you asked for runs already, or waits for its turn"}
 	case len(r.asking) > mostWaiting:
-		return &park.BusyError{Why: "an optimization runs, and others wait for their turn already"}
+		return &lease.BusyError{Why: "an optimization runs, and others wait for their turn already"}
 	}
 	r.asking[by] = true
 	return nil

@@ -18,7 +18,6 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/device/park"
 	"github.com/berth-gpu/berth/internal/enforce/watchdog"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -642,7 +641,7 @@ func TestTurns(t *testing.T) {
 		user := func(uid int) access.Actor { return access.Actor{UID: uid, Role: access.User, Door: access.Socket} }
 		busy := func(by access.Actor) bool {
 			_, err := r.Optimize(t.Context(), by, api.Optimize{}, nil)
-			return errors.As(err, new(*park.BusyError))
+			return errors.As(err, new(*lease.BusyError))
 		}
 		began := time.Now()
 		var group sync.WaitGroup

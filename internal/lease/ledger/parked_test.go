@@ -8,9 +8,9 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/device/park"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/allowance"
+	"github.com/berth-gpu/berth/internal/lease/placement"
 )
 
 // TestParkedThroughARestart: a parked lease is still parked after a restart, its
@@ -188,7 +188,7 @@ func TestQueueSaysWhoIsInTheWay(t *testing.T) {
 		k.device(0, 100, used(pid, 65))
 		k.queue(t.Context(), want("b", 80, slots(2), of(2), wait(time.Hour)))
 		p := k.Queue()
-		got := map[string]park.Holding{}
+		got := map[string]placement.Holding{}
 		for _, h := range p.Holdings {
 			got[h.Key.ID+" "+h.GPU] = h
 		}
@@ -206,7 +206,7 @@ func TestQueueSaysWhoIsInTheWay(t *testing.T) {
 			t.Errorf("it is %+v", plain)
 		}
 		if len(p.Wants) != 1 || p.Wants[0].Memory != 80 || p.Wants[0].Slots != 2 || len(p.Wants[0].Rooms) != 1 ||
-			p.Wants[0].Rooms[0] != (park.Room{GPU: dev(0), Missing: 70, MissingSlots: 1}) {
+			p.Wants[0].Rooms[0] != (placement.Room{GPU: dev(0), Missing: 70, MissingSlots: 1}) {
 			t.Errorf("these wait: %+v", p.Wants)
 		}
 		k.give("b", 2)

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/berth-gpu/berth/internal/device/park"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/placement"
 )
@@ -12,7 +11,7 @@ import (
 // Queue returns who has what and who waits for what, at one moment, for those who
 // decide whose turn it is. A request that waits for a quota or a limit has no
 // rooms.
-func (l *Ledger) Queue() park.Pressure {
+func (l *Ledger) Queue() placement.Pressure {
 	l.mu.Lock() // not RLock: Waiting sorts the queue
 	defer l.mu.Unlock()
 	parents := map[lease.Key]bool{}
@@ -27,7 +26,7 @@ func (l *Ledger) Queue() park.Pressure {
 			parents[parentOf(r)] = true
 		}
 	}
-	var p park.Pressure
+	var p placement.Pressure
 	for _, uuid := range slices.Sorted(maps.Keys(l.devices)) {
 		for _, h := range l.book.Holdings(uuid) {
 			service := l.settings.Services[h.Lease.Holder.Service]

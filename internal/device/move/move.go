@@ -1,0 +1,56 @@
+// Package move has the words in which the memory of processes is moved off a device
+// and back: the steps, the states that a driver tells, the lines in which a daemon
+// and its helper process speak about them, and where the memory of a lease is.
+//
+// Pure: no clock, no I/O.
+package move
+
+import "github.com/berth-gpu/berth/gpu"
+
+// Step is one thing that the driver does to a process.
+type Step string
+
+// The steps, in the order in which they are taken: the first two park a process,
+// the last two resume it.
+const (
+	Lock       Step = "lock"       // its calls to the driver wait from now on
+	Checkpoint Step = "checkpoint" // its memory moves to the memory of the machine
+	Restore    Step = "restore"    // its memory moves back
+	Unlock     Step = "unlock"     // its calls go on
+)
+
+// Steps lists the steps in their order.
+func Steps() []Step { return []Step{Lock, Checkpoint, Restore, Unlock} }
+
+// State is where a process stands, as the driver tells it.
+type State string
+
+// The states.
+const (
+	Running      State = "running"
+	Locked       State = "locked"
+	Checkpointed State = "checkpointed"
+	Failed       State = "failed"  // the driver gave it up
+	Without      State = "without" // it does not use the driver, so there is nothing to move
+	Gone         State = "gone"    // it has ended
+	Unknown      State = "unknown" // the driver did not say
+)
+
+// Process is one process of the machine. The pid alone does not identify it: the
+// kernel uses it again.
+type Process struct {
+	PID   int    `json:"pid"`
+	Start uint64 `json:"start"` // when it started, in ticks since boot
+}
+
+// Outcome is what came of asking the driver about a process, or of a step.
+type Outcome struct {
+	Process
+	State State  `json:"state"`           // afterwards
+	Error string `json:"error,omitempty"` // the driver's own answer, if it refused the step
+	Code  int    `json:"code,omitempty"`  // of that answer
+	// Imported is how much memory of other processes it has opened on its devices;
+	// zero: none, or nobody can tell.
+	Imported gpu.MiB `json:"imported_mb,omitempty"`
+	Took     float64 `json:"took_seconds,omitempty"`
+}

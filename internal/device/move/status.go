@@ -1,0 +1,52 @@
+package move
+
+import (
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// Phase says what is done with the memory of a lease.
+type Phase string
+
+// The phases. The zero value is a lease whose memory is on its device.
+const (
+	Parking  Phase = "parking"  // its memory is moving off its device
+	Parked   Phase = "parked"   // its memory is in the memory of the machine
+	Resuming Phase = "resuming" // its memory is moving back
+)
+
+// Source says why a lease was parked, which decides when it comes back.
+type Source string
+
+// The sources.
+const (
+	ByHand     Source = "hand"     // somebody asked: it stays until somebody resumes it
+	ByPressure Source = "pressure" // others wait for its device: it waits for its next turn at once
+	ByLadder   Source = "ladder"   // an optimization found it idle: it waits for its next turn after a time slice
+)
+
+// Status says where the memory of a lease is, and how it came there.
+type Status struct {
+	Phase   Phase
+	Since   time.Time // of the phase
+	By      gpu.By    // who asked for it; the zero value is berth itself
+	Why     string
+	Source  Source
+	Host    gpu.MiB       // memory of the machine that it takes
+	Returns bool          // it waits, or is going to wait, for its turn to come back
+	Times   int           // how often it was parked
+	Moving  time.Duration // how long its memory has been moving in all
+	Ground  Ground        // how it was known, when it was last parked, that its processes share no memory
+	Failed  string        // what went wrong last, and what to do; empty: nothing
+}
+
+// Ground says how it is known that the processes of a lease share no memory of
+// their device.
+type Ground string
+
+// The grounds.
+const (
+	Alone Ground = "alone" // one process of the lease uses the device at most, and no relative of it does
+	Word  Ground = "owner" // the owner of the lease, or the settings of its service, say so
+)

@@ -1,0 +1,335 @@
+package park
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/device/move"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+const (
+	// attempts is how often a move begins anew after a helper that broke off, and
+	// how often a process may refuse to come back until it is lost.
+	attempts = 3
+	// mostAtOnce is how many processes take a step together.
+	mostAtOnce = 256
+	// mostSessions is how many sessions there are at once for the leases of one user.
+	// Each may be a helper process with the rights of the daemon, which takes hundreds
+	// of MiB, and a user may have a thousand leases.
+	mostSessions = 16
+)
+
+// stepError says that a step failed.
+type stepError struct {
+	step  move.Step
+	why   string
+	never bool // it is always going to refuse it
+	hangs bool // it did not answer
+}
+
+func (e *stepError) Error() string { return e.why }
+
+// errEnded says that a lease ended while its memory moved.
+var errEnded = errors.New("the lease has ended")
+
+// movement is the moving of the memory of one lease to a goal.
+type movement struct {
+	p       *Parker
+	r       *parked
+	goal    Goal
+	on      gpu.Device
+	awake   bool    // its programs run on while their memory is away
+	session Session // nil: none is open
+	broken  int     // sessions that broke off
+}
+
+// moveTo moves the memory of the processes of a lease to a goal, and returns where
+// the processes are then. If a process refuses to leave, or somebody does not answer,
+// it returns the error at once. A process that refuses to come back again and again,
+// it leaves behind as failed, and brings the others.
+func (p *Parker) moveTo(ctx context.Context, r *parked, goal Goal) ([]move.Outcome, error) {
+	reading, found := p.Monitor.Find(r.GPU)
+	if !found {
+		return nil, errors.New("its device is not there")
+	}
+	p.mu.Lock()
+	m := &movement{p: p, r: r, goal: goal, on: reading.Device, awake: r.Awake}
+	p.mu.Unlock()
+	defer m.close()
+	all, err := m.states(ctx)
+	refusals := map[move.Process]int{}
+	for err == nil {
+		for i, o := range all { // those who refused too often are left behind
+			if goal == Back && refusals[o.Process] >= attempts && o.State != move.Running && o.State != move.Gone {
+				all[i].State = move.Failed
+			}
+		}
+		if o, shares := Imports(all); shares && goal == Away {
+			return all, refuse(r.Key.ID, move.Shared, fmt.Sprintf("process %d has opened %s of memory of another process (CUDA IPC), and the driver would not bring it back", o.PID, o.Imported), "End the process, or have it close that memory.")
+		}
+		step, on := Next(goal, all)
+		if step == "" {
+			return all, nil
+		}
+		if goal == Away && p.hasEnded(r) {
+			return all, errEnded
+		}
+		var done []move.Outcome
+		done, err = m.take(ctx, step, on)
+		switch broke := (*stepError)(nil); {
+		case errors.As(err, &broke) && !broke.hangs && m.broken < attempts && ctx.Err() == nil:
+			all, err = m.states(ctx) // it may have been done
+			continue
+		case err != nil:
+			return all, err
+		}
+		all = Merge(all, done)
+		if refused := Refused(done); refused != "" {
+			m.failed(step)
+			if goal == Away {
+				return all, &stepError{step: step, why: fmt.Sprintf("the driver refused to %s: %s", doing[step], refused), never: isNever(done)}
+			}
+			for _, o := range done {
+				if o.Error != "" {
+					refusals[o.Process] += weight(step, o)
+				}
+			}
+			all, err = m.again(ctx, all)
+		}
+	}
+	return all, err
+}
+
+// doing says what a step does, to follow "refused to".
+var doing = map[move.Step]string{
+	move.Lock: "hold the calls of its programs", move.Checkpoint: "take its memory off the device",
+	move.Restore: "bring its memory back", move.Unlock: "let its programs go on",
+}
+
+// The answers of NVIDIA's driver that mean more than a refusal.
+const (
+	outOfMemory  = 2
+	notSupported = 801
+)
+
+// isNever reports whether a process uses something that cannot be moved.
+func isNever(done []move.Outcome) bool {
+	return slices.ContainsFunc(done, func(o move.Outcome) bool { return o.Code == notSupported })
+}
+
+// weight returns how much a refusal counts. A process that found no room on its
+// device is lost: the driver does not bring it back any more.
+func weight(step move.Step, o move.Outcome) int {
+	if step == move.Restore && o.Code == outOfMemory {
+		return attempts
+	}
+	return 1
+}
+
+// states opens a session if there is none, and asks where all processes stand.
+func (m *movement) states(ctx context.Context) ([]move.Outcome, error) {
+	m.p.mu.Lock()
+	ids := m.r.processes()
+	if len(ids) == 0 {
+		m.p.mu.Unlock()
+		return nil, nil
+	}
+	limit := Limit(move.Checkpoint, m.r.memory(ids)) // the driver ends what an earlier daemon began
+	m.p.mu.Unlock()
+	for {
+		all, err := m.ask(ctx, move.Step(""), ids, limit)
+		if broke := (*stepError)(nil); errors.As(err, &broke) && !broke.hangs && m.broken < attempts && ctx.Err() == nil {
+			continue
+		}
+		return all, err
+	}
+}
+
+// again asks where all processes stand and keeps what they refused.
+func (m *movement) again(ctx context.Context, all []move.Outcome) ([]move.Outcome, error) {
+	now, err := m.states(ctx)
+	if err != nil {
+		return all, err
+	}
+	for i, n := range now {
+		for _, o := range all {
+			if o.Process == n.Process && n.Error == "" {
+				now[i].Error, now[i].Code = o.Error, o.Code
+			}
+		}
+	}
+	return now, nil
+}
+
+// take takes a step. Before memory leaves, it measures how much that is: the processes
+// are locked, and take no more. Before memory comes back, it waits until the device has
+// room.
+func (m *movement) take(ctx context.Context, step move.Step, on []move.Process) ([]move.Outcome, error) {
+	if m.goal == Away { // a process can become another user's on the way
+		for _, id := range on {
+			if errors.Is(m.p.Processes.Reaches(m.r.mandate(), process.ID(id)), process.ErrSpared) {
+				return nil, refuseOthers(m.r.Key.ID, id.PID)
+			}
+		}
+	}
+	if step == move.Checkpoint {
+		if err := m.p.remeasure(ctx, m.r); err != nil {
+			return nil, err
+		}
+	}
+	m.p.mu.Lock()
+	memory := m.r.memory(on)
+	m.p.mu.Unlock()
+	if step == move.Restore {
+		release, err := m.p.awaitRoom(ctx, m.r, memory, on, m.close)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+	}
+	m.r.touch()
+	began := time.Now()
+	done, err := m.ask(ctx, step, on, Limit(step, memory))
+	m.took(step, memory, time.Since(began), err == nil && Refused(done) == "")
+	if broke := (*stepError)(nil); step == move.Restore && errors.As(err, &broke) && broke.hangs && memory > m.p.leased(m.r) {
+		m.p.hang(m.r)
+	}
+	return done, err
+}
+
+// ask asks a session to take a step, or only for states.
+func (m *movement) ask(ctx context.Context, step move.Step, on []move.Process, limit time.Duration) (all []move.Outcome, err error) {
+	if m.session == nil { // waiting for others is not hanging
+		if err := m.p.admit(ctx, m.r.Key.Owner); err != nil {
+			return nil, err
+		}
+	}
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if m.session == nil {
+		if m.session, err = m.p.Open(limited, m.on, m.awake); err != nil {
+			m.session = nil
+			m.p.dismiss(m.r.Key.Owner)
+			m.broken++
+			return nil, m.failure(ctx, limited, step, limit, err)
+		}
+	}
+	for chunk := range slices.Chunk(on, mostAtOnce) {
+		var part []move.Outcome
+		if step == "" {
+			part, err = m.session.States(limited, chunk)
+		} else {
+			part, err = m.session.Do(limited, step, chunk)
+		}
+		if err == nil && len(part) != len(chunk) {
+			err = fmt.Errorf("there are %d answers about %d processes", len(part), len(chunk))
+		}
+		if err != nil {
+			m.close()
+			m.broken++
+			return nil, m.failure(ctx, limited, step, limit, err)
+		}
+		all = append(all, part...)
+	}
+	return all, nil
+}
+
+// failure says what became of asking a session.
+func (m *movement) failure(ctx, limited context.Context, step move.Step, limit time.Duration, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	m.failed(step)
+	e := &stepError{step: step, why: err.Error()}
+	if errors.Is(limited.Err(), context.DeadlineExceeded) {
+		e.hangs = true
+		e.why = fmt.Sprintf("its processes did not answer the driver within %v", limit)
+		if pid := m.stopped(); pid != 0 {
+			e.why = fmt.Sprintf("process %d is stopped, so it does not answer the driver; continue it with kill -CONT %d", pid, pid)
+		}
+	}
+	return e
+}
+
+func (m *movement) close() {
+	if m.session != nil {
+		_ = m.session.Close() // it ends its helper in any case
+		m.session = nil
+		m.p.dismiss(m.r.Key.Owner)
+	}
+}
+
+// admit waits until there are fewer than mostSessions for the leases of an owner, and
+// counts one more.
+func (p *Parker) admit(ctx context.Context, owner lease.Owner) error {
+	for pause := firstLook; ; pause = min(2*pause, longestLook) {
+		p.mu.Lock()
+		admitted := p.open[owner] < mostSessions
+		if admitted {
+			p.open[owner]++
+		}
+		p.mu.Unlock()
+		if admitted {
+			return nil
+		}
+		if err := wait(ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
+// dismiss notes the end of a session for a lease of an owner.
+func (p *Parker) dismiss(owner lease.Owner) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.open[owner]--; p.open[owner] == 0 {
+		delete(p.open, owner)
+	}
+}
+
+// took counts what a step has taken.
+func (m *movement) took(step move.Step, memory gpu.MiB, took time.Duration, done bool) {
+	m.p.mu.Lock()
+	defer m.p.mu.Unlock()
+	m.r.Moving += took
+	m.p.counts.Took[m.goal] += took
+	if done && (step == move.Checkpoint || step == move.Restore) {
+		m.p.counts.Moved[m.goal] += memory
+	}
+}
+
+// failed counts a step that failed.
+func (m *movement) failed(step move.Step) {
+	m.p.mu.Lock()
+	defer m.p.mu.Unlock()
+	if step != "" {
+		m.p.counts.Failures[step]++
+	}
+}
+
+// hasEnded reports whether a lease has ended.
+func (p *Parker) hasEnded(r *parked) bool {
+	if p.find(r.Key, r.Fence) != nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r.ended = true
+	return true
+}
+
+// stopped returns a process of the lease that somebody has stopped; 0: none.
+func (m *movement) stopped() int {
+	for _, id := range m.r.ids() {
+		if m.p.Processes.Stopped(process.ID(id)) {
+			return id.PID
+		}
+	}
+	return 0
+}

@@ -1,0 +1,187 @@
+package park
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/device/move"
+	"github.com/berth-gpu/berth/internal/lease/ledger"
+	"github.com/berth-gpu/berth/internal/lease/placement"
+)
+
+const (
+	// often is the shortest time from one look at the queue to the next.
+	often = 50 * time.Millisecond
+	// seldom is how often it is looked whether a lease has become idle, while
+	// somebody waits for its room.
+	seldom = 5 * time.Second
+	// watchful is how often it is looked whether a parked lease begins to use its
+	// device.
+	watchful = 2 * time.Second
+)
+
+// Run carries on with what an earlier daemon had parked, and parks leases when
+// others wait for their devices, until ctx ends. A step that a driver is taking then
+// goes on without the daemon.
+func (p *Parker) Run(ctx context.Context) {
+	p.mu.Lock()
+	p.running = ctx
+	p.mu.Unlock()
+	defer p.stop()
+	p.recover()
+	p.Nudge()
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	timer.Stop()
+	for {
+		select {
+		case <-p.nudged:
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+		next := p.turn(time.Now())
+		if soon := time.Now().Add(watchful); p.confine() && (next.IsZero() || next.After(soon)) {
+			next = soon
+		}
+		if !next.IsZero() {
+			timer.Reset(time.Until(next))
+		}
+		if wait(ctx, often) != nil {
+			return
+		}
+	}
+}
+
+// stop waits until nothing is under way, and wakes those who wait for something.
+func (p *Parker) stop() {
+	p.mu.Lock()
+	p.running = nil // nothing begins any more
+	p.mu.Unlock()
+	p.working.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range p.leases {
+		r.notify()
+	}
+}
+
+// turn parks those whose turn is over, and returns when to look again; zero: when
+// something changes.
+func (p *Parker) turn(now time.Time) time.Time {
+	if _, waiting := p.Leases.Len(); waiting == 0 {
+		p.spareAll()
+		return time.Time{}
+	}
+	pressure := p.Leases.Queue()
+	parkable := p.overlay(&pressure)
+	settings := p.Settings()
+	plan := Turn(now, settings.Rules, pressure)
+	p.mu.Lock()
+	for _, fence := range plan.Spare {
+		delete(p.warned, fence)
+	}
+	p.mu.Unlock()
+	for _, a := range plan.Warn {
+		p.caution(a, now, settings.Grace)
+	}
+	for _, a := range plan.Park {
+		p.displace(a)
+	}
+	next := plan.Next
+	if soon := now.Add(seldom); parkable && (next.IsZero() || next.After(soon)) {
+		next = soon
+	}
+	return next
+}
+
+// overlay adds to the pressure what the book does not know, and reports whether
+// there is any lease that could be parked.
+func (p *Parker) overlay(pressure *placement.Pressure) (parkable bool) {
+	simulated, stand, seen := onlySimulated(p.Leases.Sums()), map[uint64]bool{}, map[string][]ledger.Process{}
+	for i := range pressure.Holdings { // nobody is asked for anything while mu is held
+		h := &pressure.Holdings[i]
+		stand[h.Fence] = true
+		h.Parkable = h.Parkable && p.Denied(h.GPU) == "" && !p.keeps(h, seen)
+		parkable = parkable || h.Parkable
+		if since, idle := p.Idle(h.Fence); idle {
+			h.Idle = since
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	maps.DeleteFunc(p.barred, func(fence uint64, _ bar) bool { return !stand[fence] })
+	for i := range pressure.Holdings {
+		h := &pressure.Holdings[i]
+		h.Warned, h.Barred = p.warned[h.Fence], p.barred[h.Fence].until
+		if r := p.leases[h.Fence]; r != nil {
+			h.Leaves, h.Parkable = r.Phase == move.Parking, h.Parkable && !r.lost
+			switch { // the book leased its room before its memory came back
+			case r.Phase == move.Resuming:
+				h.Since, h.Idle = time.Now(), time.Time{}
+			case r.back.After(h.Since):
+				h.Since = r.back
+			}
+		}
+	}
+	if parkable {
+		host, err := p.hostFor(simulated, nil)
+		if err == nil {
+			pressure.Host = host.Room()
+		}
+	}
+	return parkable
+}
+
+// onlySimulated reports whether all devices are simulated.
+func onlySimulated(sums map[string]ledger.DeviceSum) bool {
+	for _, s := range sums {
+		if s.Device.Vendor != gpu.Simulated {
+			return false
+		}
+	}
+	return true
+}
+
+// caution tells the holder of a lease that it is about to be parked.
+func (p *Parker) caution(a Action, now time.Time, grace time.Duration) {
+	k := a.Key
+	held := p.find(k, a.Fence)
+	if held == nil {
+		return
+	}
+	p.mu.Lock()
+	p.warned[a.Fence] = now
+	p.mu.Unlock()
+	p.Publish(orderFor(a).warning(held, now.Add(grace)))
+}
+
+// displace parks a lease for a request that waits.
+func (p *Parker) displace(a Action) {
+	o := orderFor(a)
+	if _, err := p.begin(o); err != nil {
+		p.mu.Lock()
+		p.bar(a.Fence, o, err)
+		p.mu.Unlock()
+		p.Log.Warn("a lease could not be parked for one that waits", "lease", a.Key.ID, "error", err)
+	}
+}
+
+func orderFor(a Action) order {
+	why := fmt.Sprintf("%s waits for its device", a.For.Key.ID)
+	if a.For.Into != 0 {
+		why = fmt.Sprintf("it is the turn of %s", a.For.Key.ID)
+	}
+	return order{key: a.Key, fence: a.Fence, by: access.Daemon(), why: why, source: move.ByPressure, wanter: a.For.Key}
+}
+
+// spareAll forgets that leases were about to be parked.
+func (p *Parker) spareAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	clear(p.warned)
+}

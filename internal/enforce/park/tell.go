@@ -1,0 +1,97 @@
+package park
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/device/move"
+	"github.com/berth-gpu/berth/internal/lease"
+)
+
+// event returns an event about the memory of a lease.
+func (p *Parker) event(r *parked, code gpu.EventCode, severity gpu.Severity, text string, data map[string]any) gpu.Event {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	data = maps.Clone(data)
+	data["fence"] = r.Fence
+	return gpu.Event{Time: time.Now(), Code: code, Severity: severity, GPU: r.GPU, Lease: r.Key.ID, User: r.User, By: r.By, Text: text, Data: data}
+}
+
+// tell sends an event about the memory of a lease.
+func (p *Parker) tell(r *parked, code gpu.EventCode, severity gpu.Severity, text string, data map[string]any) {
+	p.Publish(p.event(r, code, severity, text, data))
+}
+
+// tellApart sends an event about what went wrong with the memory of a lease. Why may
+// name processes, and is not for other users.
+func (p *Parker) tellApart(r *parked, code gpu.EventCode, severity gpu.Severity, text, why string) {
+	e := p.event(r, code, severity, text+": "+why, map[string]any{"failed": true})
+	e.Public = text
+	p.Publish(e)
+}
+
+// warning returns the event that tells the holder of a lease that it is about to be
+// parked.
+func (o order) warning(held *lease.Lease, at time.Time) gpu.Event {
+	return gpu.Event{
+		Time: time.Now(), Code: gpu.EventParking, Severity: gpu.Warning, GPU: held.Parts[0].GPU, Lease: held.ID, User: held.Holder.User,
+		Text: fmt.Sprintf("%s is going to be parked in %v%s", held.ID, max(time.Until(at), 0).Round(100*time.Millisecond), because(o.why)),
+		Data: map[string]any{"fence": held.Fence, "memory_mb": held.Parts[0].Memory, "reason": o.why, "for": o.wanter.ID, "source": string(o.source), "at": at},
+	}
+}
+
+// refused tells that a lease was not parked.
+func (p *Parker) refused(r *parked, o order, why error) {
+	e := p.event(r, gpu.EventParked, gpu.Warning, fmt.Sprintf("%s was not parked: %s", o.key.ID, reason(why)), map[string]any{"failed": true, "reason": reason(why)})
+	e.Public = fmt.Sprintf("%s was not parked", o.key.ID)
+	p.Publish(e)
+}
+
+// reason returns why something was refused, to follow a colon.
+func reason(why error) string {
+	if refusal := (*move.RefusedError)(nil); errors.As(why, &refusal) {
+		return refusal.Why
+	}
+	return why.Error()
+}
+
+// suspend has the pacer let the processes of a lease run, until it is back.
+func (p *Parker) suspend(r *parked) {
+	if p.Pacer == nil {
+		return
+	}
+	p.mu.Lock()
+	suspended := r.release != nil
+	p.mu.Unlock()
+	if suspended {
+		return
+	}
+	release := p.Pacer.Suspend(r.Fence) // it waits until nothing is stopped
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r.release = release
+}
+
+// figures adds to the data of an event how much memory moved, how long that took as a
+// whole, and how fast the driver was in its steps.
+func figures(memory gpu.MiB, took, steps time.Duration, data map[string]any) map[string]any {
+	data["memory_mb"], data["took_seconds"], data["moving_seconds"] = memory, seconds(took), seconds(steps)
+	if steps > 0 {
+		data["gib_per_second"] = math.Round(100*float64(memory)/1024/steps.Seconds()) / 100
+	}
+	return data
+}
+
+func seconds(d time.Duration) float64 { return math.Round(1000*d.Seconds()) / 1000 }
+
+// because returns a reason to follow a sentence.
+func because(why string) string {
+	if why == "" {
+		return ""
+	}
+	return " (" + why + ")"
+}
