@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/berth-gpu/berth/internal/device/exam"
+	"github.com/berth-gpu/berth/internal/device/check"
 	"github.com/berth-gpu/berth/internal/device/nvml"
 )
 
@@ -14,9 +14,9 @@ const proveCommand = "prove"
 
 // prove does what the daemon asks on standard input, and returns the exit code.
 func prove() int {
-	err := exam.Process{
+	err := check.Process{
 		In: os.Stdin, Out: os.Stdout, Gone: func() { os.Exit(1) },
-		Limit: exam.Confine, Open: exam.Open, Mover: exam.OpenMover, Gauges: gauges,
+		Limit: check.Confine, Open: check.OpenCard, Checkpoints: check.OpenCheckpoints, Gauges: gauges,
 	}.Serve()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -26,7 +26,7 @@ func prove() int {
 }
 
 // gauges reads a device through NVML; nil if it cannot.
-func gauges(uuid string) exam.Gauges {
+func gauges(uuid string) check.Gauges {
 	g, err := nvml.OpenGauges(uuid)
 	if err != nil {
 		return nil

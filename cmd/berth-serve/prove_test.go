@@ -10,13 +10,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/berth-gpu/berth/internal/device/check"
 	"github.com/berth-gpu/berth/internal/device/move"
 	"github.com/berth-gpu/berth/internal/device/proof"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
 // helperSays runs the helper process and returns what it says.
-func helperSays(t *testing.T, libraries string, a proof.Ask) []proof.Line {
+func helperSays(t *testing.T, libraries string, a proof.Ask) []check.Line {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "berth", proveCommand)
 	cmd.Env = append(cmd.Environ(), "LD_LIBRARY_PATH="+libraries)
@@ -35,9 +36,9 @@ func helperSays(t *testing.T, libraries string, a proof.Ask) []proof.Line {
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("it ended with %v: %s", err, out.String())
 	}
-	var lines []proof.Line
+	var lines []check.Line
 	for scan := bufio.NewScanner(strings.NewReader(out.String())); scan.Scan(); {
-		var line proof.Line
+		var line check.Line
 		if err := json.Unmarshal(scan.Bytes(), &line); err != nil {
 			t.Fatalf("%s: %v", scan.Bytes(), err)
 		}
@@ -60,7 +61,7 @@ func TestProveWithoutADriver(t *testing.T) {
 // The whole helper process, on a driver library whose device is made of C.
 func TestProveOnALibraryForTests(t *testing.T) {
 	dir := t.TempDir()
-	build := exec.Command("cc", "-shared", "-fPIC", "-O2", "-ffp-contract=off", "-o", filepath.Join(dir, "libcuda.so.1"), "../../internal/device/exam/testdata/libcuda.c", "-lm")
+	build := exec.Command("cc", "-shared", "-fPIC", "-O2", "-ffp-contract=off", "-o", filepath.Join(dir, "libcuda.so.1"), "../../internal/device/check/testdata/libcuda.c", "-lm")
 	if text, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
@@ -97,7 +98,7 @@ func TestProveOnALibraryForTests(t *testing.T) {
 // with its input.
 func TestProveParks(t *testing.T) {
 	library, driver := t.TempDir(), t.TempDir()
-	build := exec.Command("cc", "-shared", "-fPIC", "-o", filepath.Join(library, "libcuda.so.1"), "../../internal/device/exam/testdata/libpark.c")
+	build := exec.Command("cc", "-shared", "-fPIC", "-o", filepath.Join(library, "libcuda.so.1"), "../../internal/device/check/testdata/libpark.c")
 	if text, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
@@ -134,7 +135,7 @@ func TestProveParks(t *testing.T) {
 		}
 		return answers.Text()
 	}
-	if line := say(proof.Ask{Verb: proof.Park, GPU: "GPU-1"}); line != `{"opened":true}` {
+	if line := say(proof.Ask{Verb: check.Park, GPU: "GPU-1"}); line != `{"opened":true}` {
 		t.Errorf("it says %s", line)
 	}
 	for _, c := range []struct {

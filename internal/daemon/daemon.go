@@ -30,7 +30,7 @@ import (
 	"github.com/berth-gpu/berth/internal/desk/oversight"
 	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/device"
-	"github.com/berth-gpu/berth/internal/device/prover"
+	"github.com/berth-gpu/berth/internal/device/check"
 	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 	"github.com/berth-gpu/berth/internal/door/httpapi"
 	"github.com/berth-gpu/berth/internal/door/peercred"
@@ -141,12 +141,12 @@ type Daemon struct {
 
 	drains    *drains.Drains
 	checkup   *checkup.Checkup
-	prover    prover.Prover
+	prover    check.Prover
 	oversight *oversight.Oversight
 	throttle  *throttle.Throttle
 	reclaim   *reclaim.Reclaim // nil: the daemon only looks
 	parking   *park.Parker     // nil: the daemon only looks
-	mover     prover.Mover
+	mover     check.Mover
 	claims    *devicelock.Claims // nil: the daemon only looks
 	unclaimed sync.Once          // it was logged that claims cannot be made
 	standings interface {        // *oversight.Standings

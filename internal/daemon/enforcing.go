@@ -15,8 +15,8 @@ import (
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/desk/oversight"
-	"github.com/berth-gpu/berth/internal/device/prover"
-	"github.com/berth-gpu/berth/internal/device/residue"
+	"github.com/berth-gpu/berth/internal/device/check"
+	"github.com/berth-gpu/berth/internal/device/proof"
 	"github.com/berth-gpu/berth/internal/enforce/watchdog"
 	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/health/drains"
@@ -143,14 +143,14 @@ func (d *Daemon) stands(fence uint64) bool {
 // clearedBy says who clears the memory of devices between two programs. It reads
 // the file each time, which is small: who puts one there sees it at once.
 func (d *Daemon) clearedBy(devices []gpu.Device) string {
-	path := filepath.Join(d.settings.load().Config.Daemon.StateDir, residue.FileName)
+	path := filepath.Join(d.settings.load().Config.Daemon.StateDir, proof.ResidueFile)
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return residue.NotChecked
+		return proof.NotChecked
 	}
-	var proofs residue.Proofs
+	var proofs proof.Proofs
 	if err == nil {
-		proofs, err = residue.Parse(text)
+		proofs, err = proof.ParseProofs(text)
 	}
 	if err != nil {
 		d.log.Warn("it is not known whether memory is cleared between two programs, because the file about it cannot be read", "file", path, "error", err)
@@ -171,8 +171,8 @@ func (d *Daemon) drainOver(uuid string) gpu.Event {
 // the helper processes of checks. Nobody needs a lease for them.
 type ownProcesses struct {
 	*mps.Pool
-	prover *prover.Prover
-	mover  *prover.Mover
+	prover *check.Prover
+	mover  *check.Mover
 }
 
 // Serves reports whether a process, given with its ancestors, is one of them.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/device/residue"
+	"github.com/berth-gpu/berth/internal/device/proof"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/cgroup"
 )
@@ -30,7 +30,7 @@ func TestClearedByIsInTheAnswer(t *testing.T) {
 // The daemon reads the file for the driver and the model of a device.
 func TestClearedByReadsTheFile(t *testing.T) {
 	d, log := openLogging(t)
-	path := filepath.Join(d.settings.load().Config.Daemon.StateDir, residue.FileName)
+	path := filepath.Join(d.settings.load().Config.Daemon.StateDir, proof.ResidueFile)
 	h200 := []gpu.Device{{Driver: "580.1", Name: "NVIDIA H200"}}
 	put := func(text string) {
 		t.Helper()

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/berth-gpu/berth/internal/device/residue"
+	"github.com/berth-gpu/berth/internal/device/proof"
 	"github.com/berth-gpu/berth/internal/enforce/pace"
 	"github.com/berth-gpu/berth/internal/enforce/park"
 	"github.com/berth-gpu/berth/internal/file"
@@ -40,7 +40,7 @@ const (
 // damaged files are called.
 var private = []string{
 	savedName, healthName, drainsName, throttleName, heatName, peaksName, archiveName, energyName, hooksName, tokensName, sessionsName,
-	eventsName, alertsName, pastName, residue.FileName, pace.FileName, park.FileName, journalName,
+	eventsName, alertsName, pastName, proof.ResidueFile, pace.FileName, park.FileName, journalName,
 }
 
 func isPrivate(name string) bool {

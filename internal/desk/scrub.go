@@ -8,7 +8,6 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device/proof"
-	"github.com/berth-gpu/berth/internal/device/residue"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
@@ -17,7 +16,7 @@ import (
 // restart anybody's may have.
 type traces struct {
 	mu  sync.Mutex // guards all
-	all map[string]residue.Trace
+	all map[string]proof.Trace
 }
 
 // use notes that a user gets memory of a device, and reports whether others may
@@ -27,7 +26,7 @@ func (t *traces) use(uuid, user string) (others bool) {
 	defer t.mu.Unlock()
 	before := t.all[uuid]
 	if t.all == nil {
-		t.all = map[string]residue.Trace{}
+		t.all = map[string]proof.Trace{}
 	}
 	t.all[uuid] = before.Used(user)
 	return before.Others(user)
@@ -37,7 +36,7 @@ func (t *traces) use(uuid, user string) (others bool) {
 func (t *traces) scrubbed(uuid string, users []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.all[uuid] = residue.Scrubbed(users...)
+	t.all[uuid] = proof.TraceOf(users...)
 }
 
 // forget notes that nobody keeps the traces any more.

@@ -4,6 +4,9 @@
 // Three answers are possible, never two: a device passed, it failed, or it
 // could not be asked.
 //
+// It also knows which drivers were checked to clear the memory of a GPU before the
+// next program gets it, and whose programs may have left something there.
+//
 // Pure: no clock, no I/O.
 package proof
 
@@ -24,11 +27,6 @@ const (
 	Residue Verb = "residue" // looks for what earlier programs left in memory that is free
 	Scrub   Verb = "scrub"   // overwrites memory that is free
 )
-
-// Park is the verb of a helper process that proves nothing: it moves the memory of
-// other processes off their devices and back, as the lines after the first say. See
-// package move.
-const Park Verb = "park"
 
 // Verbs lists the verbs that prove something.
 func Verbs() []Verb { return []Verb{Check, Residue, Scrub} }

@@ -1,8 +1,6 @@
 package proof_test
 
 import (
-	"encoding/json"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -161,22 +159,6 @@ func TestEveryStepHasATextAndAPlace(t *testing.T) {
 	for _, v := range []proof.Verdict{proof.Passed, proof.Failed, proof.Unasked, ""} {
 		if v.Text() == "" || strings.Contains(v.Text(), "_") {
 			t.Errorf("verdict %q is shown to people as %q", v, v.Text())
-		}
-	}
-}
-
-// What the helper process writes is what the daemon reads.
-func TestLine(t *testing.T) {
-	s := proof.Copy(proof.StepCopyIn, 54.5, proof.Link{MostGeneration: 4, MostWidth: 16}, proof.Wrong{})
-	s.Took = 0.5
-	for _, line := range []proof.Line{{Opened: true}, {Step: &s}, {Step: &proof.Step{Name: proof.StepMemory, Done: 12}}, {Unable: "no driver"}, {Done: true}} {
-		text, err := json.Marshal(line)
-		if err != nil || len(text) > proof.MostLine {
-			t.Fatalf("%d bytes, %v", len(text), err)
-		}
-		var back proof.Line
-		if err := json.Unmarshal(text, &back); err != nil || !reflect.DeepEqual(back, line) {
-			t.Errorf("%s: %+v, %v", text, back, err)
 		}
 	}
 }

@@ -1,0 +1,171 @@
+package check
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/device/move"
+)
+
+// dialogue is a session with a helper process.
+type dialogue struct {
+	mover *Mover
+	awake bool // the processes run on while their memory is away
+	*launched
+	lines chan []byte   // that it writes; closed at the end of its output
+	over  chan struct{} // closed when nobody reads lines any more
+
+	ending sync.Once
+
+	turn   chan struct{} // holds a token while an order is carried out, which guards the rest
+	number int           // of the last order
+	failed error         // why the session is over
+}
+
+func newDialogue(m *Mover, l *launched, awake bool) *dialogue {
+	s := &dialogue{mover: m, awake: awake, launched: l, lines: make(chan []byte), over: make(chan struct{}), turn: make(chan struct{}, 1)}
+	go s.read()
+	go func() {
+		<-l.child.Gone()
+		m.forget(l.id)
+	}()
+	return s
+}
+
+// read reads lines until the output ends, or a line is too long. It closes the
+// output.
+func (s *dialogue) read() {
+	defer s.output.Close()
+	defer close(s.lines)
+	in := bufio.NewReaderSize(s.output, move.MostLine)
+	for {
+		line, err := in.ReadSlice('\n')
+		if errors.Is(err, io.EOF) && len(line) == 0 {
+			return
+		}
+		select {
+		case s.lines <- slices.Clone(line):
+		case <-s.over:
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// opened waits until the helper process has loaded the driver.
+func (s *dialogue) opened(ctx context.Context) error {
+	var line Line
+	text, err := s.next(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("load the driver: %w", err)
+	case json.Unmarshal(text, &line) != nil || line.Unable == "" && !line.Opened:
+		return nonsense(text)
+	case line.Unable != "":
+		return fmt.Errorf("%w: %s", ErrNoParking, gpu.Printable(line.Unable, mostText))
+	}
+	return nil
+}
+
+// next returns the next line of the helper process.
+func (s *dialogue) next(ctx context.Context) ([]byte, error) {
+	select {
+	case line, more := <-s.lines:
+		if more {
+			return line, nil
+		}
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w in time: %w", ErrBroken, context.Cause(ctx))
+	}
+	select {
+	case <-s.child.Gone():
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: it closed its output: %w", ErrBroken, context.Cause(ctx))
+	}
+	why := "it ended: " + s.child.State().String()
+	if said, _, _ := strings.Cut(s.stderr.String(), "\n"); said != "" {
+		why += ": " + gpu.Printable(said, mostText)
+	}
+	return nil, fmt.Errorf("%w: %s", ErrBroken, why)
+}
+
+func nonsense(text []byte) error {
+	return fmt.Errorf("%w: it wrote what is no answer: %s", ErrBroken, gpu.Printable(string(text[:min(len(text), 80)]), mostText))
+}
+
+// States says where processes stand.
+func (s *dialogue) States(ctx context.Context, ids []move.Process) ([]move.Outcome, error) {
+	return s.Do(ctx, move.Ask, ids)
+}
+
+// Do takes a step with all processes at once; with very many of them, with some
+// after the others.
+func (s *dialogue) Do(ctx context.Context, step move.Step, ids []move.Process) ([]move.Outcome, error) {
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	fault := s.mover.fault(step)
+	var all []move.Outcome
+	for some := range slices.Chunk(ids, move.MostProcesses) {
+		if s.failed != nil {
+			return nil, s.failed
+		}
+		s.number++
+		outcomes, err := s.ask(ctx, move.Order{Number: s.number, Step: step, Processes: some, Awake: s.awake, Fault: fault})
+		if err != nil {
+			s.failed = fmt.Errorf("%s: %w", step, err)
+			_ = s.Close()
+			return nil, s.failed
+		}
+		all = append(all, outcomes...)
+	}
+	return all, nil
+}
+
+// ask gives an order, and returns the answer.
+func (s *dialogue) ask(ctx context.Context, o move.Order) ([]move.Outcome, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(o)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := move.ReadOrder(text); err != nil {
+		return nil, err
+	}
+	// A helper process that does not read must not hold up its daemon.
+	go func() { _, _ = s.input.Write(append(text, '\n')) }()
+	line, err := s.next(ctx)
+	if err != nil {
+		return nil, err
+	}
+	outcomes, err := move.ReadAnswer(line, o)
+	if err != nil {
+		return nil, nonsense(line)
+	}
+	return outcomes, nil
+}
+
+// Close ends the helper process. It does not wait for a step that is going on.
+func (s *dialogue) Close() error {
+	s.ending.Do(func() {
+		s.child.Kill() // it has nothing to lose
+		close(s.over)
+		_ = s.input.Close()
+	})
+	return nil
+}

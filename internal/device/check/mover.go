@@ -1,0 +1,157 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/device/move"
+	"github.com/berth-gpu/berth/internal/device/proof"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+// Mover moves the memory of processes off devices and back: off NVIDIA's through a
+// helper process, off simulated ones by themselves.
+type Mover struct {
+	// Devices has the simulated devices.
+	Devices Devices
+	// Command is the command line of the helper process; nil: this program with
+	// the argument prove.
+	Command []string
+	// Environ are variables that the helper process gets beside its own.
+	Environ []string
+	// Faults go wrong on purpose, for tests.
+	Faults []move.Fault
+
+	mu      sync.Mutex
+	taken   map[move.Step]int   // how often a step was taken, for Faults
+	helpers map[process.ID]bool // that run
+}
+
+// ErrNoParking says that the driver of a device cannot move the memory of
+// processes, or that there is none that could be asked. It comes with the reason.
+var ErrNoParking = errors.New("berth cannot park programs on this device")
+
+// ErrBroken says that the helper process ended, hung or talked nonsense. What it was
+// asked to do may have been done, or may still be going on: the driver ends what it
+// has begun. Another session says where the processes stand.
+var ErrBroken = errors.New("the helper process did not answer")
+
+// Session moves the memory of processes of one device. Its methods may be called
+// from several goroutines; one waits for the other.
+type Session interface {
+	// States says where processes stand, in their order.
+	States(ctx context.Context, ids []move.Process) ([]move.Outcome, error)
+	// Do takes a step with all processes at once, and says what came of it, in
+	// their order. An error means that this is not known: the session is over, and
+	// another one has to ask for the states. That includes the end of ctx, which is
+	// the deadline of the step.
+	Do(ctx context.Context, step move.Step, ids []move.Process) ([]move.Outcome, error)
+	// Close ends the session. It does not wait for a step that is going on.
+	Close() error
+}
+
+// startLimit is how long a helper process may take to load the driver.
+const startLimit = 30 * time.Second
+
+// Open begins a session for a device. It returns ErrNoParking if the driver cannot
+// move memory. Awake processes run on while their memory is away; others are stopped,
+// because NVIDIA's driver does not make all their calls wait.
+func (m *Mover) Open(ctx context.Context, on gpu.Device, awake bool) (Session, error) {
+	switch on.Vendor {
+	case gpu.Simulated:
+		return m.simulate(ctx, on)
+	case gpu.NVIDIA:
+	default:
+		return nil, fmt.Errorf("%w: it can do that only on NVIDIA's", ErrNoParking)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	l, err := launch(m.Command, append(environ(ask(on)), m.Environ...), ask(on))
+	if err != nil {
+		return nil, fmt.Errorf("start the helper process: %w", err)
+	}
+	m.mu.Lock()
+	if m.helpers == nil {
+		m.helpers = map[process.ID]bool{}
+	}
+	m.helpers[l.id] = true
+	m.mu.Unlock()
+	s := newDialogue(m, l, awake)
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	if err := s.opened(ctx); err != nil {
+		_ = s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// ask returns what the helper process for a device is asked first.
+func ask(on gpu.Device) proof.Ask { return proof.Ask{Verb: Park, GPU: on.UUID} }
+
+// Serves reports whether a process, given with its ancestors, is a helper process.
+func (m *Mover) Serves(line []process.ID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, id := range line {
+		if id.PID != 0 && m.helpers[id] {
+			return true
+		}
+	}
+	return false
+}
+
+// forget notes that a helper process has ended.
+func (m *Mover) forget(id process.ID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.helpers, id)
+}
+
+// fault counts a step that is taken, and returns what goes wrong with it on
+// purpose; nil: nothing.
+func (m *Mover) fault(step move.Step) *move.Fault {
+	if len(m.Faults) == 0 {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.taken == nil {
+		m.taken = map[move.Step]int{}
+	}
+	m.taken[step]++
+	for _, f := range m.Faults {
+		if f.Step == step && (f.Nth == 0 || f.Nth == m.taken[step]) {
+			return &f
+		}
+	}
+	return nil
+}
+
+// parkable is a device that moves memory itself, as device.Parkable says.
+type parkable interface {
+	States(ctx context.Context, ids []move.Process) ([]move.Outcome, error)
+	Move(ctx context.Context, step move.Step, ids []move.Process) ([]move.Outcome, error)
+}
+
+// simulate begins a session with a simulated device.
+func (m *Mover) simulate(ctx context.Context, on gpu.Device) (Session, error) {
+	can := false
+	err := m.Devices.Do(ctx, on.UUID, func(_ context.Context, d device.Device) error {
+		_, can = d.(parkable)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !can {
+		return nil, fmt.Errorf("%w: it is simulated without that", ErrNoParking)
+	}
+	return &simulation{mover: m, uuid: on.UUID}, nil
+}

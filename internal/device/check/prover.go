@@ -1,0 +1,145 @@
+// Package check proves that a GPU is right, and moves the memory of processes off it
+// and back, through a helper process: a fault of the driver there hurts nobody.
+//
+// The daemon has a Prover and a Mover. They say what came of it whatever becomes of
+// the helper process: it may crash, hang or talk nonsense. The helper process loads
+// the driver's library, which the daemon never does. It is this program again, with
+// the argument prove, and serves as a Process. It sees one device, leads a session
+// of its own, and ends when the daemon does, because its input ends then.
+//
+// A check takes the memory that it may take, writes patterns and reads them again,
+// copies both ways, computes what it knows the answer to, and compares clocks, link
+// and error counters with what they should be. Package proof judges what it finds.
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/device/proof"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+// ErrBusy says that the device is being proved.
+var ErrBusy = errors.New("the device is being checked already")
+
+// Devices calls a device under its guard.
+type Devices interface {
+	Do(ctx context.Context, uuid string, do func(context.Context, device.Device) error) error
+}
+
+// Prover proves devices.
+type Prover struct {
+	// Devices are asked for what a simulated device would find.
+	Devices Devices
+	// Command is the command line of the helper process; nil: this program with
+	// the argument prove.
+	Command []string
+	// Environ are variables that the helper process gets beside its own.
+	Environ []string
+	// Quiet is how long the helper process may say nothing; 0: a minute.
+	Quiet time.Duration
+
+	after func(time.Duration) <-chan time.Time // for tests; nil: time.After
+
+	mu      sync.Mutex
+	running map[string]process.ID // by UUID; the zero ID: no process yet, or none at all
+}
+
+// Prove does what is asked with a device, and calls told for each step that begins,
+// goes on or ends, one at a time. It returns an error only if nothing was tried:
+// ErrBusy, or that of ctx.
+func (p *Prover) Prove(ctx context.Context, d gpu.Device, a proof.Ask, told func(proof.Step)) (proof.Result, error) {
+	a.GPU = d.UUID
+	if err := ctx.Err(); err != nil {
+		return proof.Result{}, err
+	}
+	if !p.begin(d.UUID) {
+		return proof.Result{}, fmt.Errorf("%s: %w", d.Label(), ErrBusy)
+	}
+	started := time.Now()
+	unable := func(why string) (proof.Result, error) {
+		p.end(d.UUID)
+		return proof.Unable(a, nil, why, time.Since(started)), nil
+	}
+	switch {
+	case d.Vendor == gpu.Simulated:
+		defer p.end(d.UUID)
+		return p.examine(ctx, a, told, started)
+	case d.Vendor != gpu.NVIDIA:
+		return unable("berth has no check for devices of this vendor")
+	case len(d.Instances) > 0:
+		return unable("the device is cut into MIG instances; check those")
+	}
+	return p.help(ctx, a, told, started)
+}
+
+// begin notes that a device is being proved, and reports false if it was already.
+func (p *Prover) begin(uuid string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, busy := p.running[uuid]; busy {
+		return false
+	}
+	if p.running == nil {
+		p.running = map[string]process.ID{}
+	}
+	p.running[uuid] = process.ID{}
+	return true
+}
+
+func (p *Prover) end(uuid string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.running, uuid)
+}
+
+// Serves reports whether a process, given with its ancestors, is a helper process.
+func (p *Prover) Serves(line []process.ID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, id := range line {
+		for _, running := range p.running {
+			if id == running && id.PID != 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// examine asks a simulated device, and takes the time that the device says.
+func (p *Prover) examine(ctx context.Context, a proof.Ask, told func(proof.Step), started time.Time) (proof.Result, error) {
+	var steps []proof.Step
+	unable := "berth cannot check simulated devices of this kind"
+	err := p.Devices.Do(ctx, a.GPU, func(ctx context.Context, d device.Device) (err error) {
+		if e, is := d.(device.Examinee); is {
+			steps, unable, err = e.Examine(ctx, a)
+		}
+		return err
+	})
+	if ctx.Err() != nil {
+		return proof.Result{}, ctx.Err()
+	}
+	if err != nil {
+		unable = err.Error()
+	}
+	if unable != "" {
+		return proof.Unable(a, nil, unable, time.Since(started)), nil
+	}
+	for i, s := range steps {
+		told(proof.Step{Name: s.Name})
+		select {
+		case <-time.After(time.Duration(s.Took * float64(time.Second))):
+		case <-ctx.Done():
+			return proof.Unable(a, steps[:i], "it was stopped", time.Since(started)), nil
+		}
+		told(s)
+	}
+	return proof.Judge(a, steps, time.Since(started)), nil
+}

@@ -1,0 +1,98 @@
+package check
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/device/proof"
+)
+
+// Process is the helper process: it proves a device, or moves the memory of other
+// processes.
+type Process struct {
+	In   io.Reader // has the ask as its first line, and ends with whoever asked
+	Out  io.Writer // gets a line for each thing that happens
+	Gone func()    // is called when In ends
+
+	Open        func() (Card, error)        // opens the device
+	Gauges      func(uuid string) Gauges    // reads the device; it may return nil
+	Checkpoints func() (Checkpoints, error) // opens the driver to move memory of other processes
+	Limit       func() error                // gives up what the process does not need
+}
+
+// Serve does what the first line of its input asks. Its error is for an ask that it
+// cannot read, and for an output that it cannot write.
+func (p Process) Serve() error {
+	runtime.LockOSThread() // the driver keeps its context per thread
+	defer runtime.UnlockOSThread()
+	in := bufio.NewReaderSize(p.In, mostLine)
+	line, err := in.ReadSlice('\n')
+	if err != nil {
+		return fmt.Errorf("read what is asked: %w", err)
+	}
+	var ask proof.Ask
+	if err := json.Unmarshal(line, &ask); err != nil {
+		return fmt.Errorf("read what is asked: %w", err)
+	}
+	w := &writer{out: json.NewEncoder(p.Out)}
+	moves := ask.Verb == Park
+	if !moves {
+		go func() {
+			_, _ = io.Copy(io.Discard, in)
+			p.Gone()
+		}()
+	}
+	if !moves && !slices.Contains(proof.Verbs(), ask.Verb) {
+		w.write(Line{Unable: fmt.Sprintf("this version of berth does not know how to %s", gpu.Printable(string(ask.Verb), 40))})
+		return w.err
+	}
+	if p.Limit != nil {
+		if err := p.Limit(); err != nil {
+			w.write(Line{Unable: err.Error()})
+			return w.err
+		}
+	}
+	if moves {
+		return p.park(in, w)
+	}
+	card, err := p.Open()
+	if err != nil {
+		w.write(Line{Unable: gpu.Printable(err.Error(), mostWritten)})
+		return w.err
+	}
+	w.write(Line{Opened: true})
+	e := &examiner{card: card, gauges: p.Gauges(ask.GPU), ask: ask, tell: w.step}
+	e.run()
+	w.write(Line{Done: true})
+	return w.err
+}
+
+// mostWritten is how long a text may be that the helper process writes, in bytes.
+const mostWritten = 2000
+
+// writer writes lines, until it cannot.
+type writer struct {
+	out  *json.Encoder
+	last proof.Step
+	err  error
+}
+
+func (w *writer) write(l Line) {
+	if w.err == nil {
+		w.err = w.out.Encode(l)
+	}
+}
+
+// step writes a step, unless it says the same as the line before.
+func (w *writer) step(s proof.Step) {
+	s.Detail = gpu.Printable(s.Detail, mostWritten)
+	if s != w.last {
+		w.write(Line{Step: &s})
+	}
+	w.last = s
+}
