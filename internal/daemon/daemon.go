@@ -250,7 +250,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	})
 	d.prover.Devices = d.monitor
 	d.checkup = checkup.New(checkup.Options{
-		Prover: &d.prover, Monitor: d.monitor, Book: d.ledger, Closures: d.drains, Publish: publish,
+		Prover: &d.prover, Monitor: d.monitor, Leases: d.ledger, Closures: d.drains, Publish: publish,
 	})
 	d.monitor.Recall(standings.All())
 	d.openPacer(o, processes)

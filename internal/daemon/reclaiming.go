@@ -23,7 +23,7 @@ func (d *Daemon) openReclaim(o Options, processes process.Table) {
 		return
 	}
 	d.reclaim = reclaim.New(reclaim.Options{
-		Book: d.ledger, Shrinker: d.ledger, Monitor: d.monitor, Alive: processes.Alive, Peaks: d.peaks, Parker: d.parking, Idle: d.idleSince, Publish: d.publish, Log: o.Log, Settings: d.reclaiming(o.Settings.Config),
+		Leases: d.ledger, Shrinker: d.ledger, Monitor: d.monitor, Alive: processes.Alive, Peaks: d.peaks, Parker: d.parking, Idle: d.idleSince, Publish: d.publish, Log: o.Log, Settings: d.reclaiming(o.Settings.Config),
 		Orphans: orphanage{d, processes, desk.New(desk.Keepers{Monitor: d.monitor, Ledger: d.ledger, Processes: processes, Users: d.users, MPS: ownProcesses{d.mps, &d.prover, &d.mover}})},
 	})
 }

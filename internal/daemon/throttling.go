@@ -24,7 +24,7 @@ import (
 func (d *Daemon) openThrottle(o Options, exporter *promexport.Exporter) {
 	c := o.Settings.Config
 	options := throttle.Options{
-		Settings: throttling(c), Devices: d.monitor, Book: d.ledger, Event: d.publish, Count: exporter.Step,
+		Settings: throttling(c), Devices: d.monitor, Leases: d.ledger, Event: d.publish, Count: exporter.Step,
 		Pacer: throttlePacer{d.pacer}, Denied: d.denied, Settles: d.settles,
 		Complain: func(err error) { d.log.Warn(err.Error()) },
 	}

@@ -210,7 +210,7 @@ func (h *history) start() {
 	turns := &turner{t: h.t, held: map[uint64]*pace.Controller{}, paced: &h.seen.paced}
 	dead := false // guarded by mu
 	acts, damage := throttle.Open(throttle.Options{
-		Settings: h.settings(), Devices: h.monitor, Book: h.ledger, Pacer: turns, File: h.file, Event: h.told,
+		Settings: h.settings(), Devices: h.monitor, Leases: h.ledger, Pacer: turns, File: h.file, Event: h.told,
 		Denied: func(string) string {
 			if h.mu.Lock(); dead {
 				defer h.mu.Unlock()

@@ -17,7 +17,7 @@ type Revoker struct {
 	Line func(process.ID) []process.ID // a process, and its ancestors
 }
 
-var _ watchdog.Book = Revoker{}
+var _ watchdog.Leases = Revoker{}
 
 // Revoke ends a lease. A lease that has ended already is no error.
 func (r Revoker) Revoke(ctx context.Context, k lease.Key, fence uint64, why string, spared []string) error {

@@ -33,8 +33,8 @@ type Monitor interface {
 	Checked(uuid string, began time.Time, o health.Outcome, why string)
 }
 
-// Book knows how much of a device can be leased.
-type Book interface {
+// Leases knows how much of a device can be leased.
+type Leases interface {
 	Sum(uuid string) ledger.DeviceSum
 }
 
@@ -47,7 +47,7 @@ type Closures interface {
 type Options struct {
 	Prover   Prover // nil: no device can be asked
 	Monitor  Monitor
-	Book     Book
+	Leases   Leases
 	Closures Closures
 	Publish  func(gpu.Event)
 }
@@ -157,7 +157,7 @@ func (c *Checkup) ask(ctx context.Context, on gpu.Device, a proof.Ask, beside gp
 	defer release()
 	began := time.Now()
 	a.GPU = on.UUID
-	free := max(c.Book.Sum(on.UUID).Available()+beside, 0) // nothing is granted from here on
+	free := max(c.Leases.Sum(on.UUID).Available()+beside, 0) // nothing is granted from here on
 	if a.Memory == 0 || a.Memory > free {
 		a.Memory = free
 	}

@@ -88,7 +88,7 @@ func newWorld(t *testing.T) (*world, *checkup.Checkup) {
 		}
 		return proof.Judge(a, steps, 5*time.Second), nil
 	}
-	return w, checkup.New(checkup.Options{Prover: w, Monitor: w, Book: w, Closures: k, Publish: w.publish})
+	return w, checkup.New(checkup.Options{Prover: w, Monitor: w, Leases: w, Closures: k, Publish: w.publish})
 }
 
 // A check takes what could be leased and no more, and the device is closed as

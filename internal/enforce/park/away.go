@@ -111,7 +111,7 @@ func (p *Parker) begin(o order) (<-chan error, error) {
 	if held == nil {
 		return nil, fmt.Errorf("park %s: %w", o.key.ID, lease.ErrUnknown)
 	}
-	r, err := p.claim(held, o)
+	r, err := p.engage(held, o)
 	if err != nil {
 		return nil, err
 	}
@@ -119,14 +119,14 @@ func (p *Parker) begin(o order) (<-chan error, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.start(func(ctx context.Context) { p.carryOut(ctx, r, o, done) }) {
-		p.unclaim(r)
+		p.disengage(r)
 		return nil, ledger.ErrStopped
 	}
 	return done, nil
 }
 
-// claim reserves a lease for an order. From then on others are refused.
-func (p *Parker) claim(held *lease.Lease, o order) (*parked, error) {
+// engage reserves a lease for an order. From then on others are refused.
+func (p *Parker) engage(held *lease.Lease, o order) (*parked, error) {
 	if err := p.Leases.Unparkable(o.key, o.fence); err != nil {
 		return nil, err
 	}
@@ -157,9 +157,9 @@ func (p *Parker) claim(held *lease.Lease, o order) (*parked, error) {
 	return r, nil
 }
 
-// unclaim ends the reservation of a lease whose memory was not touched. The caller
+// disengage ends the reservation of a lease whose memory was not touched. The caller
 // holds mu.
-func (p *Parker) unclaim(r *parked) {
+func (p *Parker) disengage(r *parked) {
 	r.moves, r.Processes = false, nil
 	r.enter("", time.Now())
 	if r.Times == 0 && r.failed == "" {
@@ -198,7 +198,7 @@ func (p *Parker) carryOut(ctx context.Context, r *parked, o order, done chan<- e
 // leaveIt notes that a lease is not parked whose processes were not touched.
 func (p *Parker) leaveIt(r *parked, o order, why error) {
 	p.mu.Lock()
-	p.unclaim(r)
+	p.disengage(r)
 	_ = p.write() // it complains itself: the next daemon finds that there is nothing to do
 	p.bar(r.Fence, o, why)
 	release := r.release

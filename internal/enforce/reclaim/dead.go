@@ -13,7 +13,7 @@ import (
 // itself within milliseconds, unless it could not watch the process. It needs
 // nobody's permission: such a lease ends by its own terms.
 func (c *climb) dead(context.Context) (done, left []api.RungStep) {
-	for _, held := range c.Book.View().Leases {
+	for _, held := range c.Leases.View().Leases {
 		holder := process.ID{PID: held.Holder.PID, Start: held.Holder.Start}
 		if !c.chosen(held) || held.Binding != lease.ByProcess || holder.PID == 0 || len(held.Scope) > 0 || c.Alive(holder) {
 			continue
@@ -25,7 +25,7 @@ func (c *climb) dead(context.Context) (done, left []api.RungStep) {
 		case c.DryRun:
 			done = append(done, step(held, before, before, "%s would be released: its process has ended", held.ID))
 		default:
-			c.Book.Exited(holder)
+			c.Leases.Exited(holder)
 			if c.stands(held) {
 				left = append(left, step(held, before, before, "the process of %s has ended, and the lease could not be released yet", held.ID))
 			} else {
@@ -38,6 +38,6 @@ func (c *climb) dead(context.Context) (done, left []api.RungStep) {
 
 // stands reports whether a lease has not ended.
 func (c *climb) stands(held ledger.Held) bool {
-	now, found := c.Book.Find(held.Key())
+	now, found := c.Leases.Find(held.Key())
 	return found && now.Fence == held.Fence
 }

@@ -28,7 +28,7 @@ func (c *climb) measure(ctx context.Context) state {
 		}
 	}
 	c.read(ctx, uuids)
-	sums := c.Book.Sums()
+	sums := c.Leases.Sums()
 	for _, r := range c.Monitor.Readings() {
 		uuid := r.Device.UUID
 		if !c.covers(uuid) {

@@ -13,11 +13,11 @@ import (
 // move proposes which leases to move for requests that wait. It moves nothing: a
 // process cannot take its memory to another device.
 func (c *climb) move(context.Context) (done, left []api.RungStep) {
-	waiting := c.Book.View().Waiting
+	waiting := c.Leases.View().Waiting
 	if len(waiting) == 0 {
 		return nil, nil
 	}
-	sums := c.Book.Sums()
+	sums := c.Leases.Sums()
 	mine, _ := c.leases()
 	holds := map[uint64]ledger.Held{}
 	var movable []placement.Movable
@@ -60,7 +60,7 @@ func sites(sums map[string]ledger.DeviceSum) (list []placement.Site) {
 // parents returns the leases that have children.
 func (c *climb) parents() map[lease.Key]bool {
 	all := map[lease.Key]bool{}
-	for _, held := range c.Book.View().Leases {
+	for _, held := range c.Leases.View().Leases {
 		if held.Parent != "" {
 			all[lease.Key{Owner: held.Holder.Owner(), ID: held.Parent}] = true
 		}

@@ -30,13 +30,13 @@ type Request struct {
 // ErrUnmeasured refuses an optimization whose outcome nobody could measure.
 var ErrUnmeasured = errors.New("monitoring is stopped, so berth could not measure what an optimization frees: start monitoring first")
 
-// mostWaiting is how many optimizations may wait for their turn, of one user each.
+// mostWaiting is how many optimizations may wait, of one user each.
 // Each takes seconds, and does what the one before has just done.
 const mostWaiting = 8
 
 // Optimize goes up the ladder for somebody, and returns what each rung did. May
 // reports whether they may change a lease. One optimization runs at a time; a few
-// others wait for their turn, and more are refused with a *lease.BusyError. A dry run
+// others wait until it is done, and more are refused with a *lease.BusyError. A dry run
 // changes nothing, and does not wait.
 func (r *Reclaim) Optimize(ctx context.Context, by access.Actor, b api.Optimize, may func(*lease.Lease) bool) (api.Optimization, error) {
 	return r.optimize(ctx, by, Request{Service: b.Service, DryRun: b.DryRun, May: may})
@@ -65,21 +65,21 @@ func (r *Reclaim) optimize(ctx context.Context, by access.Actor, q Request) (api
 	return c.all(ctx)
 }
 
-// begin waits for the turn of an optimization, and returns what ends it.
+// begin waits until no other optimization runs, and returns what ends it.
 func (r *Reclaim) begin(ctx context.Context, by lease.Owner) (end func(), err error) {
 	if err := r.ask(by); err != nil {
 		return nil, err
 	}
 	select {
-	case r.turn <- struct{}{}:
-		return func() { <-r.turn; r.leave(by) }, nil
+	case r.running <- struct{}{}:
+		return func() { <-r.running; r.leave(by) }, nil
 	case <-ctx.Done():
 		r.leave(by)
 		return nil, context.Cause(ctx)
 	}
 }
 
-// ask lets a user wait for the turn of an optimization. A user has one at a time, so
+// ask lets a user wait with an optimization. A user has one at a time, so
 // that nobody keeps others from theirs.
 func (r *Reclaim) ask(by lease.Owner) error {
 	r.mu.Lock()
@@ -159,7 +159,7 @@ func (c *climb) covers(uuid string) bool { return len(c.GPUs) == 0 || slices.Con
 // leases returns the leases that take room and that the optimization is about, and
 // how many more there are that the actor may not change.
 func (c *climb) leases() (mine []ledger.Held, others int) {
-	for _, held := range c.Book.View().Leases {
+	for _, held := range c.Leases.View().Leases {
 		switch {
 		case !c.chosen(held) || held.State != lease.Active:
 		case !c.May(held.Lease):

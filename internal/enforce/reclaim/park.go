@@ -46,7 +46,7 @@ func (c *climb) park(ctx context.Context) (done, left []api.RungStep) {
 	group.Wait()
 	for i, held := range idle {
 		before := measured(held)
-		now, _ := c.Book.Find(held.Key()) // nothing is measured for one that has ended
+		now, _ := c.Leases.Find(held.Key()) // nothing is measured for one that has ended
 		if failed[i] != nil {
 			left = append(left, step(held, before, measured(now), "%s was not parked: %v", held.ID, failed[i]))
 		} else {
@@ -63,7 +63,7 @@ func (c *climb) unused(held ledger.Held) (lasting, why string) {
 	if !service.Parkable.Or(held.Parkable) {
 		return "", "neither its request nor its service says that it is parkable"
 	}
-	if err := c.Book.Unparkable(held.Key(), held.Fence); err != nil {
+	if err := c.Leases.Unparkable(held.Key(), held.Fence); err != nil {
 		return "", err.Error()
 	}
 	if kept := c.Parker.Kept(held.Lease); kept != "" {

@@ -24,8 +24,8 @@ import (
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
-// Book knows who holds what, and who waits.
-type Book interface {
+// Leases knows who holds what, and who waits.
+type Leases interface {
 	View() ledger.View
 	Find(k lease.Key) (ledger.Held, bool)
 	Sums() map[string]ledger.DeviceSum
@@ -86,7 +86,7 @@ type Parker interface {
 
 // Options are the parts that a Reclaim works with.
 type Options struct {
-	Book     Book
+	Leases   Leases
 	Monitor  Monitor
 	Alive    func(process.ID) bool
 	Orphans  Orphans
@@ -140,13 +140,13 @@ func Rungs() []string { return []string{Dead, Orphaned, Trim, Shrink, Park, Movi
 // Reclaim gets memory back: when somebody asks for it, and by itself.
 type Reclaim struct {
 	Options
-	turn    chan struct{} // has room for one: the optimization that runs
+	running chan struct{} // has room for one: the optimization that runs
 	changed chan struct{} // the settings have changed; has room for one
 	woken   chan struct{} // a lease is to get its size back; has room for one
 
 	mu       sync.Mutex // guards what follows
 	settings Settings
-	asking   map[lease.Owner]bool // whose optimization runs, or waits for its turn
+	asking   map[lease.Owner]bool // whose optimization runs, or waits
 	counts   Counts
 	growing  map[uint64]bool // by fence: leases that are to get their size back
 	grown    []*lease.Lease  // those of them that Run has not taken yet
@@ -166,7 +166,7 @@ func New(o Options) *Reclaim {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	r := &Reclaim{Options: o, settings: o.Settings, turn: make(chan struct{}, 1), changed: make(chan struct{}, 1), woken: make(chan struct{}, 1), growing: map[uint64]bool{}, asking: map[lease.Owner]bool{}}
+	r := &Reclaim{Options: o, settings: o.Settings, running: make(chan struct{}, 1), changed: make(chan struct{}, 1), woken: make(chan struct{}, 1), growing: map[uint64]bool{}, asking: map[lease.Owner]bool{}}
 	r.counts.Freed = map[string]gpu.MiB{}
 	for _, rung := range Rungs() {
 		r.counts.Freed[rung] = 0

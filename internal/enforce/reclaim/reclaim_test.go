@@ -259,7 +259,7 @@ func settings() Settings {
 
 func (w *world) reclaim(s Settings) *Reclaim {
 	return New(Options{
-		Book: w, Monitor: w, Orphans: w, Peaks: used{w}, Shrinker: w, Parker: w, Publish: w.publish, Settings: s,
+		Leases: w, Monitor: w, Orphans: w, Peaks: used{w}, Shrinker: w, Parker: w, Publish: w.publish, Settings: s,
 		Alive: func(id process.ID) bool { return !w.dead[id.PID] },
 		Idle: func(fence uint64) (time.Time, bool) {
 			w.mu.Lock()
@@ -397,7 +397,7 @@ func TestDryRun(t *testing.T) {
 		before := w.print()
 		began := time.Now()
 		r := w.reclaim(s)
-		r.turn <- struct{}{} // an optimization runs: a dry run does not wait for it
+		r.running <- struct{}{} // an optimization runs: a dry run does not wait for it
 		o, err := r.Optimize(t.Context(), access.Daemon(), api.Optimize{DryRun: true}, nil)
 		check(t, o, err,
 			"dead freed 0",

@@ -91,7 +91,7 @@ func (c *climb) settle(ctx context.Context, all []*asked) {
 		c.read(context.WithoutCancel(ctx), devices)
 		calm := true
 		for _, a := range all {
-			a.look(c.Book)
+			a.look(c.Leases)
 			calm = calm && (a.ended || a.calm >= calmReadings)
 		}
 		over = over || calm
@@ -99,8 +99,8 @@ func (c *climb) settle(ctx context.Context, all []*asked) {
 }
 
 // look takes in what a lease uses now.
-func (a *asked) look(book Book) {
-	now, found := book.Find(a.Key())
+func (a *asked) look(leases Leases) {
+	now, found := leases.Find(a.Key())
 	if !found || now.Fence != a.Fence {
 		a.ended = true
 		return

@@ -20,7 +20,7 @@ func (t *Throttle) act(ctx context.Context, h *hand, r monitor.Reading, s Device
 	denied := t.Denied(h.uuid)
 	multiplier, known := h.heat(r, s)
 	if known {
-		w := wanted{device: s.Policy, service: service, holdings: t.Book.Holdings(h.uuid)}
+		w := wanted{device: s.Policy, service: service, holdings: t.Leases.Holdings(h.uuid)}
 		fences, exempt := w.leases()
 		if denied != "" {
 			fences = nil

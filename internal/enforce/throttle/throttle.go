@@ -25,8 +25,8 @@ type Devices interface {
 	Do(ctx context.Context, uuid string, do func(context.Context, device.Device) error) error
 }
 
-// Book knows the leases on a device.
-type Book interface {
+// Leases knows the leases on a device.
+type Leases interface {
 	Holdings(uuid string) []lease.Holding
 }
 
@@ -56,7 +56,7 @@ type Device struct {
 type Options struct {
 	Settings Settings
 	Devices  Devices
-	Book     Book
+	Leases   Leases
 	Pacer    Pacer                    // nil: nobody holds leases back
 	Denied   func(uuid string) string // why another daemon acts on a device; empty or nil: this one does
 

@@ -75,7 +75,7 @@ func (w *world) start() {
 	})
 	var damage *file.Damage
 	w.acts, damage = throttle.Open(throttle.Options{
-		Settings: w.settings(), Devices: w, Book: w, Pacer: w, File: w.file, Event: w.publish,
+		Settings: w.settings(), Devices: w, Leases: w, Pacer: w, File: w.file, Event: w.publish,
 		Denied: func(string) string { w.mu.Lock(); defer w.mu.Unlock(); return w.denied },
 		Count:  func(kind string) { w.mu.Lock(); defer w.mu.Unlock(); w.counted[kind]++ },
 	})

@@ -73,9 +73,9 @@ func (w *Watchdog) end(h Holding, in kinship.Mandate, why string) {
 	grace := w.settings.Grace
 	w.add(func(ctx context.Context) {
 		defer w.done(fence)
-		t := w.membersOf(h, in, w.book.Members)
+		t := w.membersOf(h, in, w.leases.Members)
 		_, spared := w.look(t)
-		if !w.book.BeginRevoke(key, fence, why, w.processes.Describe(spared)) {
+		if !w.leases.BeginRevoke(key, fence, why, w.processes.Describe(spared)) {
 			return
 		}
 		w.record(byPolicy("revoke", api.AuditObject{Kind: "lease", Owner: h.User, ID: h.Lease.ID}, why+w.leftAlone(spared)))
@@ -87,7 +87,7 @@ func (w *Watchdog) end(h Holding, in kinship.Mandate, why string) {
 			w.complain(h, left)
 			why += "; some of its processes could not be ended"
 		}
-		if err := w.book.Revoke(ctx, key, fence, why, w.processes.Describe(spared)); err != nil {
+		if err := w.leases.Revoke(ctx, key, fence, why, w.processes.Describe(spared)); err != nil {
 			w.event(gpu.Event{
 				Time: time.Now(), Code: gpu.EventOverLimit, Severity: gpu.Warning, Lease: key.ID, User: h.User, Data: map[string]any{"fence": fence},
 				Text: fmt.Sprintf("berth could not revoke %s and tries again: %v", key.ID, err),
@@ -126,7 +126,7 @@ func (w *Watchdog) EndOrphan(ctx context.Context, on gpu.Device, s Stranger, in 
 		return errors.New("berth is ending it already, or could not end it before")
 	}
 	defer w.done(s.ID)
-	if w.book.Leased(on.UUID, s.ID) {
+	if w.leases.Leased(on.UUID, s.ID) {
 		return ErrLeased
 	}
 	if _, spared := w.processes.Reach(in, []process.ID{s.ID}); len(spared) > 0 {
@@ -150,7 +150,7 @@ func (w *Watchdog) EndOrphan(ctx context.Context, on gpu.Device, s Stranger, in 
 func (w *Watchdog) stopStranger(ctx context.Context, on gpu.Device, s Stranger, policy string, in kinship.Mandate, grace time.Duration) []process.ID {
 	adopted := false
 	leased := func(id process.ID) bool {
-		adopted = adopted || w.book.Leased(on.UUID, id)
+		adopted = adopted || w.leases.Leased(on.UUID, id)
 		return adopted
 	}
 	if !leased(s.ID) {
@@ -203,7 +203,7 @@ func (w *Watchdog) membersOf(h Holding, in kinship.Mandate, which func(lease.Key
 	return target{
 		in: in, scoped: h.Scoped,
 		members: func() (members, barred []process.ID) { return which(h.Lease, h.Fence) },
-		moved:   func(id process.ID) bool { return w.book.Moved(h.Lease, h.Fence, id) },
+		moved:   func(id process.ID) bool { return w.leases.Moved(h.Lease, h.Fence, id) },
 	}
 }
 

@@ -60,7 +60,7 @@ func TestHeatRevokes(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				world := newWorld()
 				world.ends = map[process.ID]time.Duration{pid(1): time.Second}
-				w := New(Options{Book: world, Processes: world, Event: world.event, Settings: Settings{Heat: test.policy, Grace: 10 * time.Second}})
+				w := New(Options{Leases: world, Processes: world, Event: world.event, Settings: Settings{Heat: test.policy, Grace: 10 * time.Second}})
 				running(t, w)
 				halt, holdings := &Halt{Reason: "92 °C", Heat: test.heat}, []Holding{{Lease: lease.Key{ID: "train"}, Fence: 3}}
 				first := world.next()

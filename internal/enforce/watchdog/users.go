@@ -61,14 +61,14 @@ func (w *Watchdog) stopUsers(h Holding, why string) {
 	grace := w.settings.Grace
 	w.add(func(ctx context.Context) {
 		defer w.done(fence)
-		t := w.membersOf(h, kinship.Authority(), w.book.Users)
+		t := w.membersOf(h, kinship.Authority(), w.leases.Users)
 		first, spared := w.look(t)
 		if len(first) == 0 && len(spared) == 0 { // they, or the lease, have ended meanwhile
 			return
 		}
 		w.record(byPolicy("stop", api.AuditObject{Kind: "lease", Owner: h.User, ID: key.ID}, why+w.leftAlone(spared)))
 		t.members = func() (members, barred []process.ID) {
-			users, barred := w.book.Users(key, fence)
+			users, barred := w.leases.Users(key, fence)
 			return slices.DeleteFunc(users, func(id process.ID) bool { return !slices.Contains(first, id) }), barred
 		}
 		left, spared := w.stop(ctx, grace, t)

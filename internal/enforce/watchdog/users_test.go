@@ -160,7 +160,7 @@ func TestHeatStopsInAScope(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		world := newWorld()
 		world.ends[pid(1)] = 0
-		w := New(Options{Book: world, Processes: world, Event: world.event, Settings: Settings{Heat: RevokeHeated, Grace: 10 * time.Second}})
+		w := New(Options{Leases: world, Processes: world, Event: world.event, Settings: Settings{Heat: RevokeHeated, Grace: 10 * time.Second}})
 		running(t, w)
 		look := func() {
 			time.Sleep(time.Second) // simulated

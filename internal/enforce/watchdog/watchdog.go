@@ -5,7 +5,7 @@
 // and only the processes of that one lease. The lease ends with them, or stays
 // for the next ones.
 //
-// Measurements come in through Look, device by device; the Book knows which
+// Measurements come in through Look, device by device; the Leases know which
 // processes belong to a lease.
 package watchdog
 
@@ -71,8 +71,8 @@ type Stranger struct {
 	Ended  string // the lease that it worked under until that ended; empty: none
 }
 
-// Book knows leases and their processes.
-type Book interface {
+// Leases knows leases and their processes.
+type Leases interface {
 	// BeginRevoke says why a lease is going to be revoked, and which processes are
 	// left alone, so that it is revoked and not released if its processes end before
 	// Revoke. It returns false if the lease has ended.
@@ -104,7 +104,7 @@ type Processes interface {
 // Options are what a watchdog is made from.
 type Options struct {
 	Settings  Settings
-	Book      Book
+	Leases    Leases
 	Processes Processes
 	Event     func(gpu.Event) // must not block
 	// Record writes down that berth ends processes, before it does; nil: nobody
@@ -114,7 +114,7 @@ type Options struct {
 
 // Watchdog watches.
 type Watchdog struct {
-	book      Book
+	leases    Leases
 	processes Processes
 	event     func(gpu.Event)
 	record    func(api.AuditEntry)
@@ -143,7 +143,7 @@ func New(o Options) *Watchdog {
 		o.Record = func(api.AuditEntry) {}
 	}
 	return &Watchdog{
-		book: o.Book, processes: o.Processes, event: o.Event, record: o.Record, settings: o.Settings,
+		leases: o.Leases, processes: o.Processes, event: o.Event, record: o.Record, settings: o.Settings,
 		work: make(chan struct{}, 1), devices: map[string]*device{}, halts: map[string]halted{}, ending: map[any]bool{}, stopped: map[uint64]stopped{},
 	}
 }

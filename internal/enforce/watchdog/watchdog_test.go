@@ -210,7 +210,7 @@ func (w *world) codes() string {
 
 func (w *world) watchdog(policy Policy, foreign ForeignPolicy) *Watchdog {
 	return New(Options{
-		Book: w, Processes: w, Event: w.event, Record: w.record,
+		Leases: w, Processes: w, Event: w.event, Record: w.record,
 		Settings: Settings{OverLimit: func(string) Policy { return policy }, Foreign: foreign, Grace: 10 * time.Second},
 	})
 }

@@ -45,7 +45,7 @@ type Options struct {
 	Label     func(uuid string) string   // returns what people call a device; nil: its UUID
 }
 
-// Pool keeps the daemons that run. Each device and user has a turn of its own:
+// Pool keeps the daemons that run. Each device and user has a lock of its own:
 // a daemon that hangs when it starts or stops delays no other.
 type Pool struct {
 	Options
@@ -56,7 +56,7 @@ type Pool struct {
 
 	mu      sync.Mutex // guards what follows, and the daemons; held for moments only
 	daemons map[key]*daemon
-	turns   map[key]chan struct{} // full while a daemon is looked for, started or stopped
+	locks   map[key]chan struct{} // full while a daemon is looked for, started or stopped
 	lookups map[int]*lookup       // by user: those that are not over
 }
 
@@ -84,7 +84,7 @@ type daemon struct {
 func New(o Options) *Pool {
 	return &Pool{
 		Options: o, wake: make(chan struct{}, 1), ask: runClient, lookUp: lookUpUser, patience: readyWithin,
-		daemons: map[key]*daemon{}, turns: map[key]chan struct{}{}, lookups: map[int]*lookup{},
+		daemons: map[key]*daemon{}, locks: map[key]chan struct{}{}, lookups: map[int]*lookup{},
 	}
 }
 
@@ -107,11 +107,11 @@ func (p *Pool) label(uuid string) string {
 // the lease with a fence, and returns its pipe directory.
 func (p *Pool) Use(ctx context.Context, uuid string, uid int, fence uint64) (string, error) {
 	k := key{uuid, uid}
-	done, err := p.begin(ctx, k)
+	unlock, err := p.lock(ctx, k)
 	if err != nil {
 		return "", fmt.Errorf("start MPS for %s: the daemon of this user is being started or stopped: %w", p.label(uuid), err)
 	}
-	defer done()
+	defer unlock()
 	d, err := p.running(ctx, k)
 	if err != nil {
 		return "", fmt.Errorf("start MPS for %s: %w", p.label(uuid), err)
@@ -123,7 +123,7 @@ func (p *Pool) Use(ctx context.Context, uuid string, uid int, fence uint64) (str
 }
 
 // running returns the daemon of a device and a user, and starts it if there is
-// none. The caller has the turn.
+// none. The caller has locked it.
 func (p *Pool) running(ctx context.Context, k key) (*daemon, error) {
 	d := p.find(k)
 	if d == nil {
@@ -156,11 +156,11 @@ func (p *Pool) inUse(d *daemon) bool {
 // Keep records that a lease from before a restart uses a daemon.
 func (p *Pool) Keep(uuid string, uid int, fence uint64) {
 	k := key{uuid, uid}
-	done, err := p.begin(context.Background(), k)
+	unlock, err := p.lock(context.Background(), k)
 	if err != nil {
 		return
 	}
-	defer done()
+	defer unlock()
 	if d := p.find(k); d != nil {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -249,9 +249,9 @@ func (p *Pool) takeOver() {
 			continue
 		}
 		k := key{filepath.Base(dir), uid}
-		if done, ours := p.tryBegin(k); ours { // otherwise another goroutine looks for it already
+		if unlock, ours := p.tryLock(k); ours { // otherwise another goroutine looks for it already
 			p.find(k)
-			done()
+			unlock()
 		}
 	}
 }

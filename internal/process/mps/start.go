@@ -28,7 +28,7 @@ const longestPipe = 90
 const readyWithin = 5 * time.Second
 
 // find returns the daemon of a device and a user if it runs: one that is known,
-// or one that an earlier berth left behind. The caller has the turn.
+// or one that an earlier berth left behind. The caller has locked it.
 func (p *Pool) find(k key) *daemon {
 	p.mu.Lock()
 	d := p.daemons[k]
@@ -70,7 +70,7 @@ func (p *Pool) isControl(id process.ID, uid int) bool {
 	return err == nil && owner == uid && name == control[:nameKept] && p.Processes.Alive(id)
 }
 
-// start starts a daemon as its user. The caller has the turn.
+// start starts a daemon as its user. The caller has locked it.
 func (p *Pool) start(ctx context.Context, k key) (*daemon, error) {
 	if err := p.Available(); err != nil {
 		return nil, err

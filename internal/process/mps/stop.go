@@ -32,14 +32,14 @@ func (p *Pool) stopIdle(linger time.Duration, stops *sync.WaitGroup) time.Durati
 	return next
 }
 
-// retire stops an unused daemon. If another goroutine has the turn, the daemon
-// is about to be used, and the end of that turn makes Run look again.
+// retire stops an unused daemon. If another goroutine has locked it, the daemon
+// is about to be used, and the unlock makes Run look again.
 func (p *Pool) retire(k key) {
-	done, ours := p.tryBegin(k)
+	unlock, ours := p.tryLock(k)
 	if !ours {
 		return
 	}
-	defer done()
+	defer unlock()
 	p.mu.Lock()
 	d := p.daemons[k]
 	idle := d != nil && len(d.uses) == 0
@@ -49,7 +49,7 @@ func (p *Pool) retire(k key) {
 	}
 }
 
-// end stops a daemon and forgets it. The caller has the turn.
+// end stops a daemon and forgets it. The caller has locked it.
 func (p *Pool) end(d *daemon) {
 	p.mu.Lock()
 	d.stopping = true
