@@ -147,9 +147,9 @@ type Daemon struct {
 	reclaim   *reclaim.Reclaim // nil: the daemon only looks
 	parking   *park.Parker     // nil: the daemon only looks
 	mover     check.Mover
-	claims    *devicelock.Claims // nil: the daemon only looks
-	unclaimed sync.Once          // it was logged that claims cannot be made
-	standings interface {        // *oversight.Standings
+	locks     *devicelock.Locks // nil: the daemon only looks
+	unlocked  sync.Once         // it was logged that no device can be locked
+	standings interface {       // *oversight.Standings
 		Run(ctx context.Context, complain func(error))
 	}
 
@@ -341,7 +341,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		running.run("reclaim", func() { d.reclaim.Run(ctx) })
 		running.run("parking", func() { d.parking.Run(ctx) })
 	}
-	running.run("claims", func() { d.claims.Run(ctx, func() { d.watchdog.Configure(d.watching(d.settings.load().Config)) }) })
+	running.run("claims", func() { d.locks.Run(ctx, func() { d.watchdog.Configure(d.watching(d.settings.load().Config)) }) })
 	running.run("groups", func() { d.groups.Run(ctx, d.stands) })
 	if d.alerts != nil {
 		running.run("alerts", func() { d.alerts.Run(ctx) })

@@ -33,7 +33,7 @@ func (d *Daemon) openThrottle(o Options, exporter *promexport.Exporter) {
 		if own != "" {
 			own += ".daemons"
 		}
-		d.claims = devicelock.New(devicelock.Options{Own: own, Processes: process.Proc()})
+		d.locks = devicelock.New(devicelock.Options{Own: own, Processes: process.Proc()})
 		options.File = filepath.Join(c.Daemon.StateDir, throttleName)
 	}
 	acts, damage := throttle.Open(options)
@@ -65,15 +65,15 @@ func (p throttlePacer) Let(fence uint64) { p.pacer.Let(fence, gpu.By{}, pace.ByT
 // denied returns why another daemon is in charge of a device; empty if this one
 // is. A simulated device is in one process only, unless processes share it.
 func (d *Daemon) denied(uuid string) string {
-	if d.claims == nil {
+	if d.locks == nil {
 		return ""
 	}
 	if r, known := d.monitor.Find(uuid); known && r.Device.Vendor == gpu.Simulated && os.Getenv("BERTH_SIM_GUESTS") == "" {
 		return ""
 	}
-	why := d.claims.Denied(uuid)
-	if err := d.claims.Trouble(); err != nil {
-		d.unclaimed.Do(func() { d.log.Warn("another daemon on this machine would not notice this one: " + err.Error()) })
+	why := d.locks.Denied(uuid)
+	if err := d.locks.Trouble(); err != nil {
+		d.unlocked.Do(func() { d.log.Warn("another daemon on this machine would not notice this one: " + err.Error()) })
 	}
 	return why
 }

@@ -20,7 +20,7 @@ type table struct {
 func (t *table) Identify(int) (process.ID, error) { return t.self, nil }
 func (t *table) Alive(id process.ID) bool         { return t.alive[id] }
 
-func daemon(pid int, alive map[process.ID]bool, root, own string) *Claims {
+func daemon(pid int, alive map[process.ID]bool, root, own string) *Locks {
 	id := process.ID{PID: pid, Start: uint64(pid)}
 	alive[id] = true
 	return New(Options{Root: root, Own: own, Processes: &table{self: id, alive: alive}})
@@ -113,15 +113,15 @@ func TestRun(t *testing.T) {
 		first, second := daemon(1, alive, dir, dir), daemon(2, alive, dir, dir)
 		first.Denied("GPU-a")
 		second.Denied("GPU-a")
-		run := func(c *Claims, changed func()) func() {
+		run := func(l *Locks, changed func()) func() {
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan struct{})
-			go func() { defer close(done); c.Run(ctx, changed) }()
+			go func() { defer close(done); l.Run(ctx, changed) }()
 			return func() { cancel(); <-done }
 		}
 		took := make(chan struct{})
 		stop := run(second, func() { close(took) })
-		run(first, func() { t.Error("the first lost its claim") })()
+		run(first, func() { t.Error("the first lost its lock") })()
 		<-took
 		stop()
 	})

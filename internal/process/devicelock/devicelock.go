@@ -4,8 +4,8 @@
 //
 // The others only look and lease.
 //
-// A claim is a lock on a file in a folder of the daemon's user, which the kernel
-// releases when the daemon is gone. Root's claims go before those of everybody
+// The lock of a device is on a file in a folder of the daemon's user, and the kernel
+// releases it when the daemon is gone. Root's locks go before those of everybody
 // else: their folder is root's, users cannot open the files in it that are
 // locked, and only read who holds them. So no user can keep root's daemon from
 // its devices.
@@ -30,7 +30,7 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// rootFolder has the claims of root.
+// rootFolder has the locks of root.
 const rootFolder = "/run/berth/devices"
 
 // lookEvery is how often a daemon looks again who is in charge.
@@ -42,21 +42,21 @@ type Processes interface {
 	Alive(process.ID) bool
 }
 
-// Options are what Claims are made from.
+// Options are what Locks are made from.
 type Options struct {
-	Root      string // folder of root's claims; empty: /run/berth/devices
-	Own       string // folder of this daemon's claims; empty: that of its user
+	Root      string // folder of root's locks; empty: /run/berth/devices
+	Own       string // folder of this daemon's locks; empty: that of its user
 	Processes Processes
 }
 
-// Claims are the claims of one daemon.
-type Claims struct {
+// Locks are the devices that one daemon is in charge of, or wants to be.
+type Locks struct {
 	Options
 	self process.ID
 
 	mu      sync.Mutex // guards what follows, and is held while files are read
 	devices map[string]*device
-	trouble error // why claims cannot be made; nil: they can
+	trouble error // why nothing can be locked; nil: it can
 }
 
 // device is a device that a daemon wants to be in charge of.
@@ -65,20 +65,20 @@ type device struct {
 	denied string   // why this daemon is not in charge; empty: it is
 }
 
-// New returns Claims without a device.
-func New(o Options) *Claims {
+// New returns Locks without a device.
+func New(o Options) *Locks {
 	if o.Root == "" {
 		o.Root = rootFolder
 	}
 	if o.Own == "" {
 		o.Own = ownFolder(o.Root)
 	}
-	c := &Claims{Options: o, devices: map[string]*device{}}
-	c.self, _ = o.Processes.Identify(os.Getpid()) // without it, others read a holder that is not there
-	return c
+	l := &Locks{Options: o, devices: map[string]*device{}}
+	l.self, _ = o.Processes.Identify(os.Getpid()) // without it, others read a holder that is not there
+	return l
 }
 
-// ownFolder returns the folder for the claims of this process's user.
+// ownFolder returns the folder for the locks of this process's user.
 func ownFolder(root string) string {
 	if os.Geteuid() == 0 {
 		return root
@@ -90,25 +90,25 @@ func ownFolder(root string) string {
 }
 
 // Denied returns why this daemon is not in charge of a device; empty if it is.
-// It claims a device that it has not seen before.
-func (c *Claims) Denied(uuid string) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	d := c.devices[uuid]
+// It locks a device that it has not seen before.
+func (l *Locks) Denied(uuid string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	d := l.devices[uuid]
 	if d == nil {
 		d = &device{}
-		c.devices[uuid] = d
-		c.look(uuid, d)
+		l.devices[uuid] = d
+		l.look(uuid, d)
 	}
 	return d.denied
 }
 
 // Second returns why this daemon is not in charge of all its devices; empty if it
 // is.
-func (c *Claims) Second() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, d := range c.devices {
+func (l *Locks) Second() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, d := range l.devices {
 		if d.denied != "" {
 			return d.denied
 		}
@@ -116,26 +116,26 @@ func (c *Claims) Second() string {
 	return ""
 }
 
-// Trouble returns why claims cannot be made, so that a second daemon would not
-// notice this one; nil if they can.
-func (c *Claims) Trouble() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.trouble
+// Trouble returns why nothing can be locked, so that a second daemon would not
+// notice this one; nil if it can.
+func (l *Locks) Trouble() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.trouble
 }
 
 // Run looks again and again who is in charge, until ctx ends, and calls changed
-// when that is another daemon than before. Then it gives all claims up.
-func (c *Claims) Run(ctx context.Context, changed func()) {
+// when that is another daemon than before. Then it gives all locks up.
+func (l *Locks) Run(ctx context.Context, changed func()) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			c.close()
+			l.close()
 			return
 		case <-tick.C:
-			if c.lookAgain() {
+			if l.lookAgain() {
 				changed()
 			}
 		}
@@ -144,23 +144,23 @@ func (c *Claims) Run(ctx context.Context, changed func()) {
 
 // lookAgain looks who is in charge of each device, and reports whether that
 // changed.
-func (c *Claims) lookAgain() (changed bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for uuid, d := range c.devices {
+func (l *Locks) lookAgain() (changed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for uuid, d := range l.devices {
 		before := d.denied
-		c.look(uuid, d)
+		l.look(uuid, d)
 		changed = changed || before != d.denied
 	}
 	return changed
 }
 
-// look finds out who is in charge of a device, and claims it if nobody is. The
+// look finds out who is in charge of a device, and locks it if nobody is. The
 // caller holds mu.
-func (c *Claims) look(uuid string, d *device) {
+func (l *Locks) look(uuid string, d *device) {
 	d.denied = ""
-	if c.Own != c.Root {
-		if holder, there := c.holder(c.Root, uuid); there {
+	if l.Own != l.Root {
+		if holder, there := l.holder(l.Root, uuid); there {
 			d.denied = fmt.Sprintf("the daemon of root with pid %d is in charge of it", holder.PID)
 			return
 		}
@@ -168,26 +168,26 @@ func (c *Claims) look(uuid string, d *device) {
 	if d.lock != nil {
 		return
 	}
-	lock, err := c.claim(uuid)
+	lock, err := l.lock(uuid)
 	switch {
 	case errors.Is(err, unix.EWOULDBLOCK):
 		d.denied = "another daemon is in charge of it"
-		if holder, there := c.holder(c.Own, uuid); there {
+		if holder, there := l.holder(l.Own, uuid); there {
 			d.denied = fmt.Sprintf("the daemon with pid %d is in charge of it", holder.PID)
 		}
 	case err != nil:
-		c.trouble = fmt.Errorf("berth cannot find out whether another daemon is in charge of its devices: %w", err)
+		l.trouble = fmt.Errorf("berth cannot find out whether another daemon is in charge of its devices: %w", err)
 	default:
-		d.lock, c.trouble = lock, nil
+		d.lock, l.trouble = lock, nil
 	}
 }
 
-// claim locks a device, and says that this process holds it. The caller holds mu.
-func (c *Claims) claim(uuid string) (*os.File, error) {
-	if err := c.prepare(); err != nil {
+// lock locks a device, and says that this process holds it. The caller holds mu.
+func (l *Locks) lock(uuid string) (*os.File, error) {
+	if err := l.prepare(); err != nil {
 		return nil, err
 	}
-	lock, err := os.OpenFile(c.path(c.Own, uuid, "lock"), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	lock, err := os.OpenFile(l.path(l.Own, uuid, "lock"), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -195,12 +195,12 @@ func (c *Claims) claim(uuid string) (*os.File, error) {
 		lock.Close()
 		return nil, err
 	}
-	text, err := json.Marshal(c.self)
+	text, err := json.Marshal(l.self)
 	if err == nil {
-		err = file.ReplacePlain(c.path(c.Own, uuid, "holder"), text)
+		err = file.ReplacePlain(l.path(l.Own, uuid, "holder"), text)
 	}
 	if err == nil {
-		err = os.Chmod(c.path(c.Own, uuid, "holder"), 0o644)
+		err = os.Chmod(l.path(l.Own, uuid, "holder"), 0o644)
 	}
 	if err != nil {
 		lock.Close()
@@ -211,29 +211,29 @@ func (c *Claims) claim(uuid string) (*os.File, error) {
 
 // prepare makes the folder, and refuses one that another user could change. The
 // caller holds mu.
-func (c *Claims) prepare() error {
-	if err := os.MkdirAll(c.Own, 0o755); err != nil {
+func (l *Locks) prepare() error {
+	if err := os.MkdirAll(l.Own, 0o755); err != nil {
 		return err
 	}
-	if c.Own == c.Root { // everybody may read who is in charge, whatever the umask
-		if err := os.Chmod(c.Own, 0o755); err != nil {
+	if l.Own == l.Root { // everybody may read who is in charge, whatever the umask
+		if err := os.Chmod(l.Own, 0o755); err != nil {
 			return err
 		}
 	}
-	info, err := os.Lstat(c.Own)
+	info, err := os.Lstat(l.Own)
 	if err != nil {
 		return err
 	}
 	owner, known := info.Sys().(*syscall.Stat_t)
 	if !info.IsDir() || info.Mode()&0o022 != 0 || known && int(owner.Uid) != os.Geteuid() {
-		return fmt.Errorf("the folder %s is not this user's alone: remove it", c.Own)
+		return fmt.Errorf("the folder %s is not this user's alone: remove it", l.Own)
 	}
 	return nil
 }
 
 // holder returns the living process that holds a device in a folder.
-func (c *Claims) holder(folder, uuid string) (process.ID, bool) {
-	text, err := os.ReadFile(c.path(folder, uuid, "holder"))
+func (l *Locks) holder(folder, uuid string) (process.ID, bool) {
+	text, err := os.ReadFile(l.path(folder, uuid, "holder"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return process.ID{}, false
 	}
@@ -241,12 +241,12 @@ func (c *Claims) holder(folder, uuid string) (process.ID, bool) {
 	if err == nil {
 		err = json.Unmarshal(text, &id)
 	}
-	return id, err == nil && id != c.self && c.Processes.Alive(id)
+	return id, err == nil && id != l.self && l.Processes.Alive(id)
 }
 
 // path returns the file of a device. A UUID is a text of a driver, so what could
 // lead out of the folder is replaced.
-func (c *Claims) path(folder, uuid, kind string) string {
+func (l *Locks) path(folder, uuid, kind string) string {
 	name := strings.Map(func(r rune) rune {
 		if r == '-' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {
 			return r
@@ -256,13 +256,13 @@ func (c *Claims) path(folder, uuid, kind string) string {
 	return filepath.Join(folder, name+"."+kind)
 }
 
-// close gives all claims up.
-func (c *Claims) close() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for uuid, d := range c.devices {
+// close gives all locks up.
+func (l *Locks) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for uuid, d := range l.devices {
 		if d.lock != nil {
-			_ = os.Remove(c.path(c.Own, uuid, "holder")) // one that stays names a process that is gone
+			_ = os.Remove(l.path(l.Own, uuid, "holder")) // one that stays names a process that is gone
 			d.lock.Close()
 			d.lock = nil
 		}
