@@ -134,17 +134,11 @@ func (m *Mover) fault(step move.Step) *move.Fault {
 	return nil
 }
 
-// parkable is a device that moves memory itself, as device.Parkable says.
-type parkable interface {
-	States(ctx context.Context, ids []move.Process) ([]move.Outcome, error)
-	Move(ctx context.Context, step move.Step, ids []move.Process) ([]move.Outcome, error)
-}
-
 // simulate begins a session with a simulated device.
 func (m *Mover) simulate(ctx context.Context, on gpu.Device) (Session, error) {
 	can := false
 	err := m.Devices.Do(ctx, on.UUID, func(_ context.Context, d device.Device) error {
-		_, can = d.(parkable)
+		_, can = d.(device.Parkable)
 		return nil
 	})
 	if err != nil {

@@ -73,7 +73,7 @@ func (s *simulation) take(ctx context.Context, step move.Step, ids []move.Proces
 // move begins a step, waits until it is done, and looks where the processes stand:
 // one may have ended.
 func (s *simulation) move(ctx context.Context, step move.Step, ids []move.Process, fault *move.Fault) ([]move.Outcome, error) {
-	begun, err := s.call(ctx, func(ctx context.Context, d parkable) ([]move.Outcome, error) { return d.Move(ctx, step, ids) }, ids)
+	begun, err := s.call(ctx, func(ctx context.Context, d device.Parkable) ([]move.Outcome, error) { return d.Move(ctx, step, ids) }, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (s *simulation) move(ctx context.Context, step move.Step, ids []move.Proces
 // begun with them is done.
 func (s *simulation) settled(ctx context.Context, ids []move.Process) ([]move.Outcome, error) {
 	for {
-		outcomes, err := s.call(ctx, func(ctx context.Context, d parkable) ([]move.Outcome, error) { return d.States(ctx, ids) }, ids)
+		outcomes, err := s.call(ctx, func(ctx context.Context, d device.Parkable) ([]move.Outcome, error) { return d.States(ctx, ids) }, ids)
 		if err != nil {
 			return nil, err
 		}
@@ -112,10 +112,10 @@ func (s *simulation) settled(ctx context.Context, ids []move.Process) ([]move.Ou
 }
 
 // call asks the device, and refuses an answer that is not for each process.
-func (s *simulation) call(ctx context.Context, ask func(context.Context, parkable) ([]move.Outcome, error), ids []move.Process) (outcomes []move.Outcome, err error) {
+func (s *simulation) call(ctx context.Context, ask func(context.Context, device.Parkable) ([]move.Outcome, error), ids []move.Process) (outcomes []move.Outcome, err error) {
 	answer := make(chan []move.Outcome, 1) // a call that is late must not change what we return
 	err = s.mover.Devices.Do(ctx, s.uuid, func(ctx context.Context, d device.Device) error {
-		p, can := d.(parkable)
+		p, can := d.(device.Parkable)
 		if !can {
 			return ErrNoParking
 		}
@@ -135,16 +135,13 @@ func (s *simulation) call(ctx context.Context, ask func(context.Context, parkabl
 // Close ends the session. What was begun goes on.
 func (s *simulation) Close() error { return nil }
 
-// longestStep is for ever, as far as a deadline is concerned.
-const longestStep = 100 * 365 * 24 * time.Hour
-
 // longest returns how long all processes take together.
 func longest(outcomes []move.Outcome) time.Duration {
 	most := 0.0
 	for _, o := range outcomes {
 		most = max(most, o.Took)
 	}
-	return time.Duration(min(most, longestStep.Seconds()) * float64(time.Second))
+	return time.Duration(min(most, device.Forever.Seconds()) * float64(time.Second))
 }
 
 // wait waits, unless ctx ends before.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/device/move"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
@@ -112,21 +113,15 @@ var doing = map[move.Step]string{
 	move.Restore: "bring its memory back", move.Unlock: "let its programs go on",
 }
 
-// The answers of NVIDIA's driver that mean more than a refusal.
-const (
-	outOfMemory  = 2
-	notSupported = 801
-)
-
 // isNever reports whether a process uses something that cannot be moved.
 func isNever(done []move.Outcome) bool {
-	return slices.ContainsFunc(done, func(o move.Outcome) bool { return o.Code == notSupported })
+	return slices.ContainsFunc(done, func(o move.Outcome) bool { return o.Code == device.CodeNotSupported })
 }
 
 // weight returns how much a refusal counts. A process that found no room on its
 // device is lost: the driver does not bring it back any more.
 func weight(step move.Step, o move.Outcome) int {
-	if step == move.Restore && o.Code == outOfMemory {
+	if step == move.Restore && o.Code == device.CodeOutOfMemory {
 		return attempts
 	}
 	return 1
