@@ -214,6 +214,32 @@ func TestEveryPackageSaysWhatItIs(t *testing.T) {
 	}
 }
 
+// A type that only wraps a pointer has the methods of another type and no subject.
+// Tests may wrap one.
+func TestNoTypeOnlyWrapsAPointer(t *testing.T) {
+	for _, files := range parsePackages(t) {
+		for name, file := range files {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				spec, is := n.(*ast.TypeSpec)
+				if !is {
+					return true
+				}
+				made, is := spec.Type.(*ast.StructType)
+				if !is || len(made.Fields.List) != 1 || len(made.Fields.List[0].Names) > 0 {
+					return true
+				}
+				if _, pointer := made.Fields.List[0].Type.(*ast.StarExpr); pointer {
+					t.Errorf("%s: type %s embeds a pointer and adds no field", name, spec.Name.Name)
+				}
+				return true
+			})
+		}
+	}
+}
+
 func TestThePictureIsShown(t *testing.T) {
 	for _, page := range []string{"README.md", "docs/develop/architecture.md"} {
 		text, err := os.ReadFile(page)
