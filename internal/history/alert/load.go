@@ -19,7 +19,7 @@ import (
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
-// most is how many bytes a file may have.
+// largest is how many bytes a file may have.
 const largest = 1 << 20
 
 // FileError says what is wrong with a file of rules.
