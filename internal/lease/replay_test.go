@@ -103,7 +103,7 @@ func TestReplayKeepsInstants(t *testing.T) {
 // TestReplayOfParking: a parked lease comes back as it was, with its times, and an
 // earlier berth's records of parking, which had no lease in them, are still read.
 func TestReplayOfParking(t *testing.T) {
-	text, err := os.ReadFile("../record/testdata/park.records")
+	text, err := os.ReadFile("stored/testdata/park.records")
 	if err != nil {
 		t.Fatal(err)
 	}
