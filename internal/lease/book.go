@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/lease/alarm"
 )
 
 // Book keeps all leases and all waiting requests. New makes one; the zero value
@@ -18,8 +17,8 @@ type Book struct {
 	waiting  shelf[waiter, *waiter]
 	users    map[Owner]*account
 	services map[string]*account
-	groups   map[string]*account   // of those with a limit of their own
-	alarms   alarm.Alarms[alarmed] // when leases expire and requests time out
+	groups   map[string]*account // of those with a limit of their own
+	alarms   alarms              // when leases expire and requests time out
 
 	// Sums over all devices, for shares.
 	ceiling      gpu.MiB
@@ -104,4 +103,4 @@ func (b *Book) Fence() uint64 { return b.fence }
 
 // Next returns when the next lease expires or request times out; false if none
 // does.
-func (b *Book) Next() (time.Time, bool) { return b.alarms.Next() }
+func (b *Book) Next() (time.Time, bool) { return b.alarms.next() }

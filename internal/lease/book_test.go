@@ -340,7 +340,7 @@ func TestCheckSees(t *testing.T) {
 		"a sum":              func(b *Book) { b.devices[dev(0)].Leased++ },
 		"the machine":        func(b *Book) { b.ceiling++ },
 		"a fence":            func(b *Book) { b.fence = 0 },
-		"an alarm":           func(b *Book) { b.leases.first["a"].alarm.At = noon },
+		"an alarm":           func(b *Book) { b.leases.first["a"].alarm.at = noon },
 		"the heap":           func(b *Book) { b.alarms[0], b.alarms[1] = b.alarms[1], b.alarms[0] },
 		"a missing alarm":    func(b *Book) { b.alarms = b.alarms[:1] },
 		"a user":             func(b *Book) { b.users[alice().Owner()].Memory++ },

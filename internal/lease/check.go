@@ -59,7 +59,7 @@ func (s *shelf[T, P]) check() error {
 // for it, and only then.
 func (e *entry) rightAlarm() bool {
 	at, what := e.due()
-	return (what != nothing) == e.alarm.IsSet() && (what == nothing || e.alarm.At.Equal(at))
+	return (what != nothing) == e.alarm.isSet() && (what == nothing || e.alarm.at.Equal(at))
 }
 
 func (b *Book) checkDevices() error {
@@ -139,7 +139,7 @@ func (b *Book) checkAlarms() error {
 	if len(b.alarms) != count {
 		return fmt.Errorf("there are %d alarms, and should be %d", len(b.alarms), count)
 	}
-	if !b.alarms.Ordered() {
+	if !b.alarms.ordered() {
 		return errors.New("the alarms are out of order")
 	}
 	return nil

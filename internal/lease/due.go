@@ -4,24 +4,22 @@ import (
 	"cmp"
 	"slices"
 	"time"
-
-	"github.com/berth-gpu/berth/internal/lease/alarm"
 )
 
 // Due lists what has come due by now, earliest first, as changes to apply:
 // Expire, Settle, Warn or Overrun for leases, TimeOut for requests.
 func (b *Book) Due(now time.Time) []Change {
-	due := b.alarms.Due(now)
-	slices.SortFunc(due, func(a, b *alarmOf) int {
-		return cmp.Or(a.At.Compare(b.At), a.Of.key.compare(*b.Of.key))
+	due := b.alarms.due(now)
+	slices.SortFunc(due, func(a, b *alarm) int {
+		return cmp.Or(a.at.Compare(b.at), a.key.compare(*b.key))
 	})
 	var changes []Change
 	for _, a := range due {
-		if a.Of.waiting {
-			changes = append(changes, TimeOut{*a.Of.key})
+		if a.waiting {
+			changes = append(changes, TimeOut{*a.key})
 			continue
 		}
-		e := b.leases.get(*a.Of.key)
+		e := b.leases.get(*a.key)
 		_, what := e.due()
 		changes = append(changes, what.change(e.lease))
 	}
@@ -79,11 +77,3 @@ func (e *entry) due() (at time.Time, what event) {
 	}
 	return at, what
 }
-
-// alarmed is the lease, or the request, that an alarm is for.
-type alarmed struct {
-	key     *Key
-	waiting bool // a request, not a lease
-}
-
-type alarmOf = alarm.Alarm[alarmed]

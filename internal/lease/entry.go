@@ -29,7 +29,7 @@ type entry struct {
 	user    *account
 	service *account
 	groups  []*account
-	alarm   alarmOf
+	alarm   alarm
 	want    *waiter   // the request for this lease that waits; nil: none
 	warned  bool      // that its time limit is about to end it
 	overrun time.Time // when its time limit was last noted to be over; zero: it is not
@@ -66,7 +66,7 @@ func (b *Book) insert(l *Lease, measured []gpu.MiB) (shared bool) {
 	e.charge(1)
 	e.own(1)
 	shared = b.leases.put(e, l.Key())
-	e.alarm.Of.key = &e.key
+	e.alarm.key = &e.key
 	b.setAlarm(e)
 	b.queue.stale = true
 	return shared
@@ -87,7 +87,7 @@ func (b *Book) remove(e *entry) {
 	e.own(-1)
 	b.dropAccounts(e.lease.Holder, e.lease.Groups...)
 	b.leases.remove(e)
-	b.alarms.Remove(&e.alarm)
+	b.alarms.remove(&e.alarm)
 	b.queue.stale = true
 }
 
@@ -114,12 +114,12 @@ func (b *Book) setAlarm(e *entry) {
 	at, what := e.due()
 	switch {
 	case what == nothing:
-		b.alarms.Remove(&e.alarm)
-	case !e.alarm.IsSet():
-		e.alarm.At = at
-		b.alarms.Add(&e.alarm)
-	case !at.Equal(e.alarm.At):
-		b.alarms.Move(&e.alarm, at)
+		b.alarms.remove(&e.alarm)
+	case !e.alarm.isSet():
+		e.alarm.at = at
+		b.alarms.add(&e.alarm)
+	case !at.Equal(e.alarm.at):
+		b.alarms.move(&e.alarm, at)
 	}
 }
 

@@ -65,7 +65,7 @@ type waiter struct {
 	request *Request
 	arrival uint64 // orders requests of the same time
 	lane    *lane
-	alarm   alarmOf
+	alarm   alarm
 
 	left, right *waiter // older and younger ones
 	weight      uint32
@@ -96,14 +96,14 @@ func (b *Book) enqueue(r *Request) {
 	b.queue.arrivals++
 	w := &waiter{
 		request: r, arrival: b.queue.arrivals, lane: b.lane(r),
-		alarm: alarmOf{At: r.Deadline, Of: alarmed{waiting: true}},
+		alarm: alarm{at: r.Deadline, waiting: true},
 	}
 	w.lane.add(w)
 	w.lane.user.waiting++
 	w.lane.service.waiting++
 	b.waiting.put(w, r.Key())
-	w.alarm.Of.key = &w.key
-	b.alarms.Add(&w.alarm)
+	w.alarm.key = &w.key
+	b.alarms.add(&w.alarm)
 	if r.Into != 0 {
 		b.leases.get(r.Key()).want = w
 	}
@@ -118,7 +118,7 @@ func (b *Book) leave(w *waiter) {
 	w.lane.service.waiting--
 	b.dropAccounts(w.request.Holder)
 	b.waiting.remove(w)
-	b.alarms.Remove(&w.alarm)
+	b.alarms.remove(&w.alarm)
 	if w.request.Into != 0 {
 		b.leases.get(w.key).want = nil
 	}
