@@ -170,7 +170,7 @@ func (b *Book) checkQueue() error {
 		return fmt.Errorf("%d requests are in %d lanes of the queue, %d of children; %d should be in %d lanes, %d of children",
 			waiters, len(q.lanes), q.children, b.waiting.count, lanes, children)
 	}
-	if !b.Least().within(least) {
+	if !b.Least().Within(least) {
 		return fmt.Errorf("the least in the queue is %+v, and should be %+v", b.Least(), least)
 	}
 	return nil

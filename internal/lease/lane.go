@@ -133,14 +133,14 @@ func (t *waiter) without(w *waiter) *waiter {
 // next returns the oldest waiter that is younger than after and whose load is
 // within most, but not this one; nil if there is none. A nil after means any age.
 func (t *waiter) next(after *waiter, most, but Load) *waiter {
-	if t == nil || !t.least.within(most) || t.least == but && t.most == but {
+	if t == nil || !t.least.Within(most) || t.least == but && t.most == but {
 		return nil
 	}
 	if after == nil || after.older(t) {
 		if found := t.left.next(after, most, but); found != nil {
 			return found
 		}
-		if l := t.request.Load(); l.within(most) && l != but {
+		if l := t.request.Load(); l.Within(most) && l != but {
 			return t
 		}
 		after = nil // everybody to the right is younger

@@ -1,9 +1,6 @@
 package lease
 
-import (
-	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/lease/filling"
-)
+import "github.com/berth-gpu/berth/gpu"
 
 // Load is the memory and the slots that a lease or a request takes of one device.
 type Load struct {
@@ -13,10 +10,14 @@ type Load struct {
 
 func (l Load) plus(m Load) Load { return Load{l.Memory + m.Memory, l.Slots + m.Slots} }
 
-func (l Load) within(room Load) bool { return l.Memory <= room.Memory && l.Slots <= room.Slots }
+// memory returns the amounts of a load where its memory counts.
+func (l Load) memory() amounts { return amounts{this: int64(l.Memory), other: int64(l.Slots)} }
+
+// slots returns the amounts of a load where its slots count.
+func (l Load) slots() amounts { return amounts{this: int64(l.Slots), other: int64(l.Memory)} }
 
 // Within reports whether the load fits into a room.
-func (l Load) Within(room Load) bool { return l.within(room) }
+func (l Load) Within(room Load) bool { return l.Memory <= room.Memory && l.Slots <= room.Slots }
 
 // Smaller returns the smaller memory and the smaller slots of two loads.
 func (l Load) Smaller(m Load) Load { return Load{min(l.Memory, m.Memory), min(l.Slots, m.Slots)} }
@@ -45,10 +46,10 @@ const maxSteps = 1 << 12
 // one search. A search that takes too long ends as if the device could get full:
 // waiting longer than necessary is fair, passing is not.
 type Passing struct {
-	queue  *queue // counts the work; nil: nobody does
+	queue  *queue // counts the work; may be nil
 	ahead  []*Request
-	memory filling.Filling
-	slots  filling.Filling
+	memory filling
+	slots  filling
 	steps  int // left
 	list   []Load
 }
@@ -71,14 +72,14 @@ func (b *Book) Passing(p *Passing, uuid string) {
 func (p *Passing) begin(room Load, holdings []Load) {
 	clear(p.ahead)
 	p.ahead, p.steps = p.ahead[:0], maxSteps
-	p.memory.Begin(filling.Amounts{This: int64(room.Memory), Other: int64(room.Slots)})
-	p.slots.Begin(filling.Amounts{This: int64(room.Slots), Other: int64(room.Memory)})
+	p.memory.begin(room.memory())
+	p.slots.begin(room.slots())
 	for _, l := range holdings {
-		p.memory.Put(filling.Amounts{This: int64(l.Memory), Other: int64(l.Slots)})
-		p.slots.Put(filling.Amounts{This: int64(l.Slots), Other: int64(l.Memory)})
+		p.memory.put(l.memory())
+		p.slots.put(l.slots())
 	}
-	p.memory.Sort()
-	p.slots.Sort()
+	p.memory.sort()
+	p.slots.sort()
 }
 
 // Add adds a request ahead, behind those that were added before. It reports false
@@ -87,8 +88,8 @@ func (p *Passing) Add(r *Request) bool {
 	l, at, left := r.Load(), len(p.ahead), p.steps
 	p.ahead = append(p.ahead, r)
 	p.steps--
-	memory := p.memory.Add(filling.Amounts{This: int64(l.Memory), Other: int64(l.Slots)}, at, &p.steps)
-	slots := p.slots.Add(filling.Amounts{This: int64(l.Slots), Other: int64(l.Memory)}, at, &p.steps)
+	memory := p.memory.add(l.memory(), at, &p.steps)
+	slots := p.slots.add(l.slots(), at, &p.steps)
 	if p.queue != nil {
 		p.queue.work += left - p.steps
 	}
@@ -97,14 +98,14 @@ func (p *Passing) Add(r *Request) bool {
 
 // Allows reports whether a later load delays nobody.
 func (p *Passing) Allows(later Load) bool {
-	return p.memory.Allows(int64(later.Memory)) && p.slots.Allows(int64(later.Slots))
+	return p.memory.allows(int64(later.Memory)) && p.slots.allows(int64(later.Slots))
 }
 
 // Delayed returns a request ahead that a later load would delay; nil if it delays
 // none.
 func (p *Passing) Delayed(later Load) *Request {
-	first := min(p.memory.Delayed(int64(later.Memory)), p.slots.Delayed(int64(later.Slots)))
-	if first == filling.Nobody {
+	first := min(p.memory.delayed(int64(later.Memory)), p.slots.delayed(int64(later.Slots)))
+	if first == nobody {
 		return nil
 	}
 	return p.ahead[first]

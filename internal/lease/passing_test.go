@@ -74,16 +74,16 @@ func TestWhoMayPassDelaysNobody(t *testing.T) {
 		var holdings []Load
 		var total Load
 		for _, l := range drawLoads(t, 8) { // what is on the device now
-			if total.plus(l).within(room) {
+			if total.plus(l).Within(room) {
 				holdings, total = append(holdings, l), total.plus(l)
 			}
 		}
-		if !total.plus(later).within(room) || delays(room, ahead, later, holdings) {
+		if !total.plus(later).Within(room) || delays(room, ahead, later, holdings) {
 			t.Skip("it does not fit or may not pass")
 		}
 		for _, ends := range rapid.Permutation(holdings).Draw(t, "ends") {
-			alone := total.plus(ahead).within(room)
-			if with := total.plus(later).plus(ahead).within(room); alone != with {
+			alone := total.plus(ahead).Within(room)
+			if with := total.plus(later).plus(ahead).Within(room); alone != with {
 				t.Fatalf("beside %+v the one ahead fits alone: %v, and with the later one: %v", total, alone, with)
 			}
 			total = Load{total.Memory - ends.Memory, total.Slots - ends.Slots}

@@ -214,7 +214,7 @@ func delaysSlowly(room, ahead, later Load, holdings []Load) bool {
 				beside = beside.plus(held)
 			}
 		}
-		if beside.within(room) && !beside.plus(later).within(room) {
+		if beside.Within(room) && !beside.plus(later).Within(room) {
 			return true
 		}
 	}

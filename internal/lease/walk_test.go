@@ -85,7 +85,7 @@ func TestWalkLeavesOut(t *testing.T) {
 				goesOn = h.draw("leave", 0, 3) > 0
 				lanes[keyOf(r)] = goesOn
 			}
-			if !known || goesOn && r.Load().within(most) && !(other && last[keyOf(r)] == r.Load()) {
+			if !known || goesOn && r.Load().Within(most) && !(other && last[keyOf(r)] == r.Load()) {
 				want = append(want, r)
 				last[keyOf(r)] = r.Load()
 			}
