@@ -6,7 +6,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/enforce/idle"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/allowance"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
 // openIdle opens what keeps since when leases have not used their devices.
@@ -20,7 +20,7 @@ func (d *Daemon) openIdle() {
 
 // parkable reports whether berth may park a lease by itself.
 func (d *Daemon) parkable(l *lease.Lease) bool {
-	service := allowance.Service{Parkable: saidTrue(d.settings.load().Config.Services[l.Holder.Service].Parkable)}
+	service := quota.Service{Parkable: saidTrue(d.settings.load().Config.Services[l.Holder.Service].Parkable)}
 	return service.ParksItself(l)
 }
 

@@ -11,9 +11,9 @@ import (
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/file/journal/filelog"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/allowance"
 	"github.com/berth-gpu/berth/internal/lease/audit"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
@@ -51,7 +51,7 @@ func (d *Daemon) leasing(c config.Config) ledger.Settings {
 	for name, s := range c.Services {
 		services[name] = ledger.Service{
 			Preferred: s.PreferredDevice, Match: match(s.Match),
-			Service: allowance.Service{
+			Service: quota.Service{
 				Name: name, Together: s.Affinity == "together", MinMemory: s.MinMemory.Or(0), MaxMemory: s.MaxMemory.Or(0), Priority: s.Priority,
 				Quota: lease.Usage{Memory: s.Quota.Memory.Or(0), Slots: s.Quota.Slots.Or(0)}, Users: s.Users,
 				Parkable: saidTrue(s.Parkable), Unshared: s.Parkable == "unshared", Shrinkable: s.Shrinkable == "true",
@@ -59,8 +59,8 @@ func (d *Daemon) leasing(c config.Config) ledger.Settings {
 		}
 	}
 	return ledger.Settings{
-		Services: services, Alike: allowance.Alike(services), KnownOnly: c.UnknownServices == "refuse", Wait: c.Optimization.AllocationTimeout,
-		Limits: allowance.Regime{Generation: limits.Generation, Of: func(s lease.Subject) *lease.Limits { return &limits.Of(s).Limits }},
+		Services: services, Alike: quota.Alike(services), KnownOnly: c.UnknownServices == "refuse", Wait: c.Optimization.AllocationTimeout,
+		Limits: quota.Lookup{Generation: limits.Generation, Of: func(s lease.Subject) *lease.Limits { return &limits.Of(s).Limits }},
 		Device: func(uuid string) ledger.DeviceSettings {
 			d := c.GPU.For(uuid)
 			return ledger.DeviceSettings{Limit: d.MemoryLimit.Or(0), Reserve: d.MemoryReserve, MaxPipelines: d.MaxPipelines.Or(0)}

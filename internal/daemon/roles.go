@@ -41,11 +41,11 @@ func (d *Daemon) govern(c config.Config) (missing []string) {
 func (d *Daemon) limit(c config.Config) {
 	before := d.limits.Load()
 	rules := &quota.Rules{
-		Default: c.Users["default"].Limits,
+		Default: quota.Configured(c.Users["default"].Limits),
 		Users:   map[int]quota.User{}, Named: map[string]quota.User{}, Groups: map[int]quota.Group{},
 	}
 	for name, u := range c.Users {
-		entry := quota.User{Name: name, Limits: u.Limits}
+		entry := quota.User{Name: name, Configured: quota.Configured(u.Limits)}
 		if !isLogin(name) {
 			rules.Named[name] = entry
 		} else if uid, known := d.numbers.User(name); known {
@@ -54,7 +54,7 @@ func (d *Daemon) limit(c config.Config) {
 	}
 	for name, g := range c.Groups {
 		if gid, known := d.numbers.Group(name); known {
-			rules.Groups[gid] = quota.Group{Name: name, Limits: g.Limits, Together: g.Together}
+			rules.Groups[gid] = quota.Group{Name: name, Configured: quota.Configured(g.Limits), Together: quota.Together(g.Together)}
 		}
 	}
 	if before != nil {

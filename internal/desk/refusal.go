@@ -14,10 +14,10 @@ import (
 	"github.com/berth-gpu/berth/internal/enforce/pace"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/allowance"
 	"github.com/berth-gpu/berth/internal/lease/audit"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
@@ -92,17 +92,17 @@ var plainRefusals = []struct {
 	{lease.ErrUnparkable, Conflict, "cannot_park", "Nothing was moved."},
 	{lease.ErrAsked, Conflict, "already_asked", "berth explain (GET /api/leases/{id}/explain) says what it waits for."},
 	{lease.ErrInUse, Conflict, "in_use", "Free memory in the program first, or ask for a larger size."},
-	{allowance.ErrForbidden, Conflict, "service_forbids", "Ask whoever runs the daemon to change the settings of the service."},
+	{quota.ErrForbidden, Conflict, "service_forbids", "Ask whoever runs the daemon to change the settings of the service."},
 	{lease.ErrState, Conflict, "wrong_state", "berth leases (GET /api/leases/{id}) shows the lease."},
 	{ledger.ErrNoHolder, Forbidden, "process_not_allowed", "Name a process that you have started."},
-	{allowance.ErrCrowded, Crowded, "too_many_leases", "Release some of your leases, or wait for your other requests."},
-	{allowance.ErrLimit, Conflict, "over_user_limit", "berth quota shows your limits. Ask for less, release something, or ask whoever runs the daemon."},
-	{allowance.ErrService, Unknown, "unknown_service", "Name a service of the configuration, or ask whoever runs the daemon to add this one: berth config lists them."},
-	{allowance.ErrAlike, Conflict, "lookalike_service", "Spell the name as the configuration does, or use one that nobody takes for it."},
-	{allowance.ErrUser, Forbidden, "user_not_allowed", "Ask whoever runs the daemon to add you to the users of the service."},
-	{allowance.ErrMaxMemory, Conflict, "over_service_maximum", "Ask for less."},
-	{allowance.ErrMinMemory, Conflict, "under_service_minimum", "Ask for more: an admitted request is not raised to the minimum."},
-	{allowance.ErrQuota, Conflict, "over_quota", "Release something of the same service, or wait."},
+	{quota.ErrCrowded, Crowded, "too_many_leases", "Release some of your leases, or wait for your other requests."},
+	{quota.ErrLimit, Conflict, "over_user_limit", "berth quota shows your limits. Ask for less, release something, or ask whoever runs the daemon."},
+	{quota.ErrService, Unknown, "unknown_service", "Name a service of the configuration, or ask whoever runs the daemon to add this one: berth config lists them."},
+	{quota.ErrAlike, Conflict, "lookalike_service", "Spell the name as the configuration does, or use one that nobody takes for it."},
+	{quota.ErrUser, Forbidden, "user_not_allowed", "Ask whoever runs the daemon to add you to the users of the service."},
+	{quota.ErrMaxMemory, Conflict, "over_service_maximum", "Ask for less."},
+	{quota.ErrMinMemory, Conflict, "under_service_minimum", "Ask for more: an admitted request is not raised to the minimum."},
+	{quota.ErrQuota, Conflict, "over_quota", "Release something of the same service, or wait."},
 	{ledger.ErrNotSeen, Conflict, "not_seen", "Wait for the next sample if it has just started."},
 	{ledger.ErrCovered, Conflict, "already_leased", "Release that lease first, if it shall have another one."},
 	{process.ErrGone, Conflict, "process_gone", "A lease is bound to a process that runs."},

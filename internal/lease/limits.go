@@ -7,7 +7,7 @@ import (
 )
 
 // Limits is what one user may have. Package quota finds it in a configuration,
-// and package allowance decides by it.
+// and decides by it.
 type Limits struct {
 	Subject    Subject
 	Generation uint64 // of the configuration that it comes from

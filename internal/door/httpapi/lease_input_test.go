@@ -20,8 +20,8 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/allowance"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -75,9 +75,9 @@ func TestLeaseBadInput(t *testing.T) {
 	d.Ledger.Configure(ledger.Settings{
 		Device: func(string) ledger.DeviceSettings { return ledger.DeviceSettings{Reserve: 512, MaxPipelines: 2} },
 		Services: map[string]ledger.Service{
-			"small":   {Service: allowance.Service{Name: "small", MinMemory: 256, MaxMemory: 1024}},
-			"theirs":  {Service: allowance.Service{Name: "theirs", Users: []string{"user7"}}},
-			"rations": {Service: allowance.Service{Name: "rations", Quota: lease.Usage{Memory: 300}}},
+			"small":   {Service: quota.Service{Name: "small", MinMemory: 256, MaxMemory: 1024}},
+			"theirs":  {Service: quota.Service{Name: "theirs", Users: []string{"user7"}}},
+			"rations": {Service: quota.Service{Name: "rations", Quota: lease.Usage{Memory: 300}}},
 		},
 	})
 	mine, theirs := user(1), user(2)
@@ -260,7 +260,7 @@ func TestRequestUnderTheMinimumIsRaised(t *testing.T) {
 	d := open(t, "1xrtx-4060")
 	d.Ledger.Configure(ledger.Settings{
 		Device:   func(string) ledger.DeviceSettings { return ledger.DeviceSettings{MaxPipelines: 2} },
-		Services: map[string]ledger.Service{"s": {Service: allowance.Service{Name: "s", MinMemory: 256}}},
+		Services: map[string]ledger.Service{"s": {Service: quota.Service{Name: "s", MinMemory: 256}}},
 	})
 	w := d.ask("POST", "/api/gpu/memory/allocate", `{"allocation_id":"x","memory_mb":1,"service":"s"}`)
 	l := decode[api.Lease](t, w)

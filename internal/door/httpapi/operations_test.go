@@ -11,8 +11,8 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/door/doorkeeper"
-	"github.com/berth-gpu/berth/internal/lease/allowance"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
 const embedderOperations = "/api/services/embedder/operations"
@@ -62,7 +62,7 @@ func TestReportsOfWorkThatAreRefused(t *testing.T) {
 	d := open(t, "1xrtx-4060")
 	d.Ledger.Configure(ledger.Settings{
 		Device:   func(string) ledger.DeviceSettings { return ledger.DeviceSettings{} },
-		Services: map[string]ledger.Service{"private": {Service: allowance.Service{Name: "private", Users: []string{"root"}}}},
+		Services: map[string]ledger.Service{"private": {Service: quota.Service{Name: "private", Users: []string{"root"}}}},
 	})
 	latencies := strings.TrimSuffix(strings.Repeat("1,", 10001), ",")
 	for body, want := range map[string]string{

@@ -8,7 +8,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/quota"
 )
@@ -40,7 +39,7 @@ func (c *limits) Collect(out chan<- prometheus.Metric) {
 	sendLimits(out, "default", &rules.Default)
 	users := slices.SortedFunc(entriesOf(rules), func(a, b quota.User) int { return cmp.Compare(a.Name, b.Name) })
 	for _, u := range users[:min(len(users), mostEntries)] {
-		sendLimits(out, u.Name, &u.Limits)
+		sendLimits(out, u.Name, &u.Configured)
 	}
 	groups := slices.SortedFunc(maps.Values(rules.Groups), func(a, b quota.Group) int { return cmp.Compare(a.Name, b.Name) })
 	for _, g := range groups[:min(len(groups), mostEntries)] {
@@ -77,7 +76,7 @@ func entriesOf(r *quota.Rules) func(yield func(quota.User) bool) {
 	}
 }
 
-func sendLimits(out chan<- prometheus.Metric, user string, l *config.Limits) {
+func sendLimits(out chan<- prometheus.Metric, user string, l *quota.Configured) {
 	for name, limit := range map[string]gpu.Opt[float64]{
 		"memory_mb": number(l.Memory), "slots": number(l.Slots), "leases": number(l.Leases), "waiting": number(l.Waiting),
 		"calls_per_second": l.Calls, "connections": number(l.Connections), "streams": number(l.Streams),

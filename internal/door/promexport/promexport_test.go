@@ -15,7 +15,6 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/batch/runs"
-	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/device/move"
 	"github.com/berth-gpu/berth/internal/enforce/park"
 	"github.com/berth-gpu/berth/internal/file/journal"
@@ -193,9 +192,9 @@ func BenchmarkScrape(b *testing.B) {
 // allow returns the limits of a lab.
 func allow() *quota.Rules {
 	return &quota.Rules{
-		Default: config.Limits{Slots: gpu.Some(8)},
-		Users:   map[int]quota.User{1000: {Name: "ada", Limits: config.Limits{Memory: gpu.Some(gpu.MiB(81920)), Calls: gpu.Some(50.0)}}},
-		Named:   map[string]quota.User{"default": {}, "token:ci": {Name: "token:ci", Limits: config.Limits{Leases: gpu.Some(4)}}},
-		Groups:  map[int]quota.Group{100: {Name: "students", Together: config.Together{Memory: gpu.Some(gpu.MiB(1024))}}},
+		Default: quota.Configured{Slots: gpu.Some(8)},
+		Users:   map[int]quota.User{1000: {Name: "ada", Configured: quota.Configured{Memory: gpu.Some(gpu.MiB(81920)), Calls: gpu.Some(50.0)}}},
+		Named:   map[string]quota.User{"default": {}, "token:ci": {Name: "token:ci", Configured: quota.Configured{Leases: gpu.Some(4)}}},
+		Groups:  map[int]quota.Group{100: {Name: "students", Together: quota.Together{Memory: gpu.Some(gpu.MiB(1024))}}},
 	}
 }

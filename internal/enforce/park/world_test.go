@@ -23,8 +23,8 @@ import (
 	"github.com/berth-gpu/berth/internal/file/journal/filelog/disktest"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/allowance"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -193,7 +193,7 @@ func (w *world) start() {
 	d.book, err = ledger.Open(ledger.Options{
 		Settings: ledger.Settings{
 			Device: func(string) ledger.DeviceSettings { return ledger.DeviceSettings{MaxPipelines: 8} }, Wait: time.Hour,
-			Services: map[string]ledger.Service{"fixed": {Service: allowance.Service{Name: "fixed", Parkable: gpu.Some(false)}}},
+			Services: map[string]ledger.Service{"fixed": {Service: quota.Service{Name: "fixed", Parkable: gpu.Some(false)}}},
 		},
 		Hooks: ledger.Hooks{
 			Event: func(e gpu.Event) {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/allowance"
 	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
@@ -72,7 +72,7 @@ func (l *Ledger) acquire(ctx context.Context, r lease.Request, again Again) (Fou
 			return err
 		}
 		if limits := l.limitsOf(request); limits != nil {
-			if err := allowance.TooManyWait(l.book, request.Holder, limits); err != nil { // the error undoes the Ask
+			if err := quota.TooManyWait(l.book, request.Holder, limits); err != nil { // the error undoes the Ask
 				return fmt.Errorf("wait for %s: %w", r.ID, err)
 			}
 		}
@@ -121,10 +121,10 @@ func (m *machine) prepare(r lease.Request, now time.Time) (*lease.Request, error
 		return nil, err
 	}
 	if limits := m.limitsOf(&request); limits != nil {
-		if err := allowance.Apply(limits, &request); err != nil {
+		if err := quota.Apply(limits, &request); err != nil {
 			return nil, fmt.Errorf("ask for %s: %w", r.ID, err)
 		}
-		request.Groups = allowance.GroupNames(limits)
+		request.Groups = quota.GroupNames(limits)
 	}
 	return &request, m.besideParent(&request)
 }
@@ -145,8 +145,8 @@ func (m *machine) admitted(r *lease.Request) (*lease.Request, error) {
 		return nil, err
 	}
 	if service, known := m.settings.Services[r.Holder.Service]; known {
-		admitted, err := allowance.Admit(service.Service, request, m.book.ServiceUsage(r.Holder.Service))
-		if err != nil && !allowance.Later(err) {
+		admitted, err := quota.Admit(service.Service, request, m.book.ServiceUsage(r.Holder.Service))
+		if err != nil && !quota.Later(err) {
 			return nil, err
 		}
 		request = admitted
@@ -154,9 +154,9 @@ func (m *machine) admitted(r *lease.Request) (*lease.Request, error) {
 			request.Preferred = m.snapshot.UUIDOf(service.Preferred)
 		}
 	} else if access.May(r.By, access.Precede, access.Object{}) != nil {
-		request = allowance.InLine(request)
+		request = quota.InLine(request)
 	}
-	if err := m.overLimit(&request, nil); err != nil && !allowance.Later(err) { // as it was raised
+	if err := m.overLimit(&request, nil); err != nil && !quota.Later(err) { // as it was raised
 		return nil, fmt.Errorf("ask for %s: %w", r.ID, err)
 	}
 	return &request, nil

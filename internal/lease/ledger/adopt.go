@@ -11,7 +11,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/allowance"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
@@ -58,7 +58,7 @@ func (l *Ledger) Adopt(ctx context.Context, a Adoption) (*lease.Lease, error) {
 		}
 		granted = &lease.Lease{
 			ID: a.ID, Holder: x.Holder, Binding: lease.ByProcess, TimeLimit: x.TimeLimit, Imposed: x.imposed, Parts: x.parts, EnforcedBy: "watchdog",
-			Note: note, Groups: allowance.GroupNames(x.limits), By: a.By,
+			Note: note, Groups: quota.GroupNames(x.limits), By: a.By,
 		}
 		_, err = l.apply(lease.Grant{Lease: granted, Adopted: x.measured}, now)
 		return err
@@ -95,7 +95,7 @@ func (x *adopting) decide() (note string, err error) {
 	for _, m := range x.measured {
 		x.total += m
 	}
-	if err := allowance.Within(x.l.book, x.limits, x.Holder, lease.Usage{Memory: x.total}, 1); err != nil {
+	if err := quota.Within(x.l.book, x.limits, x.Holder, lease.Usage{Memory: x.total}, 1); err != nil {
 		return "", fmt.Errorf("adopt process %d as %s: %w", x.process.PID, x.ID, err)
 	}
 	if x.Memory == 0 {
@@ -119,7 +119,7 @@ func (x *adopting) admit() error {
 	}
 	if x.limits = x.l.settings.Limits.For(x.Holder, x.Limits, &x.By); x.limits != nil {
 		r := lease.Request{Holder: x.Holder, Binding: lease.ByProcess, TimeLimit: x.TimeLimit, Imposed: x.TimeLimit != 0 && kinship.MandateOf(x.By).All}
-		if err := allowance.Apply(x.limits, &r); err != nil {
+		if err := quota.Apply(x.limits, &r); err != nil {
 			return fmt.Errorf("adopt process %d as %s: %w", x.process.PID, x.ID, err)
 		}
 		x.Holder, x.TimeLimit, x.imposed = r.Holder, r.TimeLimit, r.Imposed
@@ -128,7 +128,7 @@ func (x *adopting) admit() error {
 		return err
 	}
 	service := x.l.settings.Services[x.Holder.Service]
-	_, err := allowance.Admit(allowance.Service{Name: x.Holder.Service, Users: service.Users}, lease.Request{Holder: x.Holder}, lease.Usage{})
+	_, err := quota.Admit(quota.Service{Name: x.Holder.Service, Users: service.Users}, lease.Request{Holder: x.Holder}, lease.Usage{})
 	return err
 }
 

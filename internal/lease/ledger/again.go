@@ -7,7 +7,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/allowance"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
 // Again says which lease a request finds that was made before.
@@ -56,13 +56,13 @@ func (m *machine) find(r *lease.Request, again Again) (*lease.Lease, error) {
 		return nil, fmt.Errorf("ask for %s again: %w", r.ID, lease.ErrWaiting)
 	}
 	if again == SameID {
-		if held := m.book.Lease(r.Key()); held != nil && allowance.Answers(held, r) {
+		if held := m.book.Lease(r.Key()); held != nil && quota.Answers(held, r) {
 			return held, nil
 		}
 		return nil, nil
 	}
 	for _, held := range m.book.Leases() {
-		if allowance.Answers(held, r) && allowance.NamedAfter(held.ID, r.Holder.Service) {
+		if quota.Answers(held, r) && quota.NamedAfter(held.ID, r.Holder.Service) {
 			return held, nil
 		}
 	}

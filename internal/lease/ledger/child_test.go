@@ -9,7 +9,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/allowance"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
 // under makes the request one for a child of a lease.
@@ -124,7 +124,7 @@ func TestWaitingChildIsWithdrawnWithItsParent(t *testing.T) {
 func TestChildrenOfAService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.settings.Services = map[string]Service{"s": {Service: allowance.Service{
+		w.settings.Services = map[string]Service{"s": {Service: quota.Service{
 			Name: "s", MinMemory: 20, MaxMemory: 40, Quota: lease.Usage{Memory: 50, Slots: 1},
 		}}}
 		k := w.start(t)
@@ -138,10 +138,10 @@ func TestChildrenOfAService(t *testing.T) {
 		if used := k.book.ServiceUsage("s"); used != (lease.Usage{Memory: 40, Slots: 1}) {
 			t.Errorf("the service uses %+v", used)
 		}
-		if err := k.refused(want("third", 0, under("batch"), service("s"))); !errors.Is(err, allowance.ErrQuota) {
+		if err := k.refused(want("third", 0, under("batch"), service("s"))); !errors.Is(err, quota.ErrQuota) {
 			t.Errorf("the third was refused with %v", err)
 		}
-		if err := k.refused(want("large", 41, under("batch"), service("s"))); !errors.Is(err, allowance.ErrMaxMemory) {
+		if err := k.refused(want("large", 41, under("batch"), service("s"))); !errors.Is(err, quota.ErrMaxMemory) {
 			t.Errorf("a large one was refused with %v", err)
 		}
 	})

@@ -7,7 +7,7 @@ import (
 
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/allowance"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
 // Release ends a lease, or withdraws a waiting request; lease.Book.Seek says which
@@ -42,7 +42,7 @@ func (l *Ledger) Renew(ctx context.Context, name lease.Name, fence uint64, ttl t
 			return err
 		}
 		if held := l.book.Lease(k); held != nil && ttl > held.TTL {
-			if err := allowance.MayLast(l.settings.Limits.For(held.Holder, limits, &by), ttl); err != nil {
+			if err := quota.MayLast(l.settings.Limits.For(held.Holder, limits, &by), ttl); err != nil {
 				return fmt.Errorf("renew %s: %w", k.ID, err)
 			}
 		}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/allowance"
 	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
 // acquireExactly grants a request that says exactly what it wants on each device, or
@@ -33,7 +33,7 @@ func acquireExactly(ctx context.Context, l *Ledger, r lease.Request) (Found, err
 // caller holds mu.
 func (m *machine) exactly(r lease.Request, now time.Time) (Found, error) {
 	r.GPUs, r.Wait = len(r.Exact), gpu.Some(time.Duration(0))
-	if err := allowance.CheckParts(&r); err != nil {
+	if err := quota.CheckParts(&r); err != nil {
 		return Found{}, err
 	}
 	if held := m.book.Lease(r.Key()); held != nil {
@@ -46,7 +46,7 @@ func (m *machine) exactly(r lease.Request, now time.Time) (Found, error) {
 // groups of the request to the lease, and renews a lease with a time to live. The
 // caller holds mu.
 func (m *machine) findExactly(held *lease.Lease, r *lease.Request, now time.Time) (Found, error) {
-	if err := allowance.Repeats(held, r); err != nil {
+	if err := quota.Repeats(held, r); err != nil {
 		return Found{}, err
 	}
 	if ends, is := m.revoking[held.Key()]; is && ends.fence == held.Fence {

@@ -16,8 +16,8 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/allowance"
 	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
 // part is a part of a lease on the i-th device.
@@ -127,8 +127,8 @@ func TestSettingsHoldForExactRequests(t *testing.T) {
 	w := newWorld()
 	w.settings.KnownOnly = true
 	w.settings.Services = map[string]Service{
-		"s": {Service: allowance.Service{Name: "s", MinMemory: 10, MaxMemory: 40, Priority: 5, Quota: lease.Usage{Memory: 60, Slots: 1}}},
-		"t": {Service: allowance.Service{Name: "t", Users: []string{"eve"}}},
+		"s": {Service: quota.Service{Name: "s", MinMemory: 10, MaxMemory: 40, Priority: 5, Quota: lease.Usage{Memory: 60, Slots: 1}}},
+		"t": {Service: quota.Service{Name: "t", Users: []string{"eve"}}},
 	}
 	w.settings.Limits.Of = func(s lease.Subject) *lease.Limits {
 		l := lease.Builtin()
@@ -146,14 +146,14 @@ func TestSettingsHoldForExactRequests(t *testing.T) {
 		r   lease.Request
 		err error
 	}{
-		"below the minimum on one device": {exact("e", []lease.Part{part(0, 10, 0), part(1, 9, 1)}, service("s")), allowance.ErrMinMemory},
-		"slots alone, with a minimum":     {exact("e", []lease.Part{part(0, 0, 1)}, service("s")), allowance.ErrMinMemory},
-		"above the maximum":               {exact("e", []lease.Part{part(0, 41, 0)}, service("s")), allowance.ErrMaxMemory},
-		"above the quota of all devices":  {exact("e", []lease.Part{part(0, 31, 0), part(1, 30, 0)}, service("s")), allowance.ErrQuota},
-		"above the quota of slots":        {exact("e", []lease.Part{part(0, 10, 1), part(1, 10, 1)}, service("s")), allowance.ErrQuota},
-		"the service of another user":     {exact("e", []lease.Part{part(0, 10, 1)}, service("t")), allowance.ErrUser},
-		"a service that is not known":     {exact("e", []lease.Part{part(0, 10, 1)}, service("none")), allowance.ErrService},
-		"above the limit of the user":     {exact("e", []lease.Part{part(0, 26, 0), part(1, 25, 0)}, second), allowance.ErrLimit},
+		"below the minimum on one device": {exact("e", []lease.Part{part(0, 10, 0), part(1, 9, 1)}, service("s")), quota.ErrMinMemory},
+		"slots alone, with a minimum":     {exact("e", []lease.Part{part(0, 0, 1)}, service("s")), quota.ErrMinMemory},
+		"above the maximum":               {exact("e", []lease.Part{part(0, 41, 0)}, service("s")), quota.ErrMaxMemory},
+		"above the quota of all devices":  {exact("e", []lease.Part{part(0, 31, 0), part(1, 30, 0)}, service("s")), quota.ErrQuota},
+		"above the quota of slots":        {exact("e", []lease.Part{part(0, 10, 1), part(1, 10, 1)}, service("s")), quota.ErrQuota},
+		"the service of another user":     {exact("e", []lease.Part{part(0, 10, 1)}, service("t")), quota.ErrUser},
+		"a service that is not known":     {exact("e", []lease.Part{part(0, 10, 1)}, service("none")), quota.ErrService},
+		"above the limit of the user":     {exact("e", []lease.Part{part(0, 26, 0), part(1, 25, 0)}, second), quota.ErrLimit},
 		"a device that is not there":      {exact("e", []lease.Part{part(0, 1, 0), part(7, 1, 0)}), lease.ErrDevice},
 	} {
 		if err := k.refused(c.r); !errors.Is(err, c.err) {
@@ -163,11 +163,11 @@ func TestSettingsHoldForExactRequests(t *testing.T) {
 	if got := k.grant(exact("e", []lease.Part{part(0, 40, 1), part(1, 20, 0)}, service("s"))); got.Priority != 5 || got.Raised || got.Note != "" {
 		t.Errorf("within the settings: %+v", got)
 	}
-	if err := k.refused(exact("f", []lease.Part{part(1, 10, 0)}, service("s"))); !errors.Is(err, allowance.ErrQuota) {
+	if err := k.refused(exact("f", []lease.Part{part(1, 10, 0)}, service("s"))); !errors.Is(err, quota.ErrQuota) {
 		t.Errorf("what would fit later: %v", err)
 	}
 	k.grant(exact("g", []lease.Part{part(1, 50, 0)}, second))
-	if err := k.refused(exact("h", []lease.Part{part(1, 0, 1)}, second)); !errors.Is(err, allowance.ErrCrowded) {
+	if err := k.refused(exact("h", []lease.Part{part(1, 0, 1)}, second)); !errors.Is(err, quota.ErrCrowded) {
 		t.Errorf("a second lease: %v", err)
 	}
 	// The same request again takes nothing more, so no limit refuses it.
@@ -385,9 +385,9 @@ func TestExactRequestsOverHistories(t *testing.T) {
 						t.Fatalf("%v fits: %v, and the answer is %v", parts, fits, err)
 					case before == nil && err == nil && (found.Stood || !slices.Equal(found.Parts, parts)):
 						t.Fatalf("%v became %+v", parts, found)
-					case before != nil && err == nil && (!found.Stood || found.Fence != before.Fence || allowance.Difference(before, parts) != ""):
+					case before != nil && err == nil && (!found.Stood || found.Fence != before.Fence || quota.Difference(before, parts) != ""):
 						t.Fatalf("%+v was found as %+v for %v", before, found, parts)
-					case before != nil && err != nil && (!errors.Is(err, lease.ErrDuplicate) || allowance.Difference(before, parts) == ""):
+					case before != nil && err != nil && (!errors.Is(err, lease.ErrDuplicate) || quota.Difference(before, parts) == ""):
 						t.Fatalf("%+v was not found for %v: %v", before, parts, err)
 					case err == nil:
 						held[id] = found.Lease

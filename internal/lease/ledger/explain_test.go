@@ -10,18 +10,18 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/allowance"
 	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
 // What is said to be granted now is granted, and one more is not, whoever waits
 // and whatever the service may have.
 func TestLargestNowIsWhatIsGranted(t *testing.T) {
-	quota := func(w *world) {
-		w.settings.Services = map[string]Service{"s": {Service: allowance.Service{Name: "s", Quota: lease.Usage{Memory: 500}}}}
+	few := func(w *world) {
+		w.settings.Services = map[string]Service{"s": {Service: quota.Service{Name: "s", Quota: lease.Usage{Memory: 500}}}}
 	}
 	most := func(w *world) {
-		w.settings.Services = map[string]Service{"s": {Service: allowance.Service{Name: "s", MinMemory: 50, MaxMemory: 300}}}
+		w.settings.Services = map[string]Service{"s": {Service: quota.Service{Name: "s", MinMemory: 50, MaxMemory: 300}}}
 	}
 	for name, test := range map[string]struct {
 		set  func(*world)
@@ -34,10 +34,10 @@ func TestLargestNowIsWhatIsGranted(t *testing.T) {
 		"one who waits":    {held: []lease.Request{want("big", 700)}, wait: []lease.Request{want("w", 500)}, want: 300},
 		"one who is large": {held: []lease.Request{want("big", 700)}, wait: []lease.Request{want("w", 900)}, want: 100},
 		"one for all":      {held: []lease.Request{want("big", 700)}, wait: []lease.Request{want("w", 1000)}, want: 0},
-		"the quota":        {set: quota, held: []lease.Request{want("big", 200, service("s"))}, want: 300},
+		"the quota":        {set: few, held: []lease.Request{want("big", 200, service("s"))}, want: 300},
 		"the maximum":      {set: most, want: 300},
 		"under the least":  {set: most, held: []lease.Request{want("big", 960)}, want: 0},
-		"quota and room":   {set: quota, held: []lease.Request{want("big", 300, service("s")), want("other", 450)}, want: 200},
+		"quota and room":   {set: few, held: []lease.Request{want("big", 300, service("s")), want("other", 450)}, want: 200},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, name := newWorld(), ""
@@ -57,7 +57,7 @@ func TestLargestNowIsWhatIsGranted(t *testing.T) {
 			for _, asked := range []gpu.MiB{50, 300, 400, 2000} {
 				e, err := k.Explain(want("", asked, service(name)))
 				if err != nil {
-					if !errors.Is(err, allowance.ErrMaxMemory) && !errors.Is(err, allowance.ErrQuota) {
+					if !errors.Is(err, quota.ErrMaxMemory) && !errors.Is(err, quota.ErrQuota) {
 						t.Error(err)
 					}
 					continue
@@ -167,12 +167,12 @@ func TestOnlyAdministratorsGoFirst(t *testing.T) {
 func TestTimeoutSaysWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.settings.Services = map[string]Service{"s": {Service: allowance.Service{Name: "s", Quota: lease.Usage{Memory: 50}}}}
+		w.settings.Services = map[string]Service{"s": {Service: quota.Service{Name: "s", Quota: lease.Usage{Memory: 50}}}}
 		k := w.start(t)
 		k.device(0, 100)
 		k.grant(want("a", 40, service("s")))
 		late := (*TimeoutError)(nil)
-		if err := k.refused(want("b", 40, service("s"), wait(2001*time.Millisecond))); !errors.As(err, &late) || !errors.Is(late.Why(), allowance.ErrQuota) || late.Lasted() != "2 s" {
+		if err := k.refused(want("b", 40, service("s"), wait(2001*time.Millisecond))); !errors.As(err, &late) || !errors.Is(late.Why(), quota.ErrQuota) || late.Lasted() != "2 s" {
 			t.Errorf("the quota: %v", err)
 		}
 		if err := k.refused(want("c", 70, wait(501*time.Millisecond))); !errors.As(err, &late) || late.Why() != error(late.Refusal) || late.Lasted() != "0.5 s" {

@@ -3,8 +3,8 @@ package ledger
 import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/allowance"
 	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
 // largestNow returns the most memory on each device that a request could have
@@ -16,7 +16,7 @@ func (m *machine) largestNow(r *lease.Request, before *placement.Line) gpu.MiB {
 
 // largestEver returns the same for a machine on which nobody holds anything.
 func (m *machine) largestEver(r *lease.Request) gpu.MiB {
-	most := allowance.RoomEver(m.limitsOf(r), r.Devices(), placement.LargestEver(m.snapshot, r))
+	most := quota.RoomEver(m.limitsOf(r), r.Devices(), placement.LargestEver(m.snapshot, r))
 	service, known := m.settings.Services[r.Holder.Service]
 	if !known {
 		return most

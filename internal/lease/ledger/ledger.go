@@ -25,9 +25,9 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/allowance"
 	"github.com/berth-gpu/berth/internal/lease/attribution"
 	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/lease/ways"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
@@ -35,9 +35,9 @@ import (
 
 // Settings are the settings of a ledger. Configure changes them while it runs.
 type (
-	Settings       = allowance.Settings
-	DeviceSettings = allowance.DeviceSettings
-	Service        = allowance.Served
+	Settings       = quota.Settings
+	DeviceSettings = quota.DeviceSettings
+	Service        = quota.Served
 )
 
 // Hooks are the functions that the ledger calls when something has happened. Each

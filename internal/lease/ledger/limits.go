@@ -3,8 +3,8 @@ package ledger
 import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/allowance"
 	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
 // limitsOf returns the limits of the holder of a request, as configured now; nil
@@ -28,19 +28,19 @@ func (m *machine) overLimit(r *lease.Request, before *placement.Line) error {
 	if r.Parent != "" && m.splits(r) {
 		more = lease.Usage{} // it takes what its parent has
 	}
-	err := allowance.Within(m.book, limits, r.Holder, more, 1)
+	err := quota.Within(m.book, limits, r.Holder, more, 1)
 	if err != nil && m.grows(r) {
-		err = allowance.Within(m.book, limits, r.Holder, more, 0)
+		err = quota.Within(m.book, limits, r.Holder, more, 0)
 	}
 	if err != nil {
 		return err
 	}
 	if own := lease.UserLimit(r.Holder.Owner()); before.WaitsFor(own) != nil {
-		return allowance.WaitAhead(before.WaitsFor(own), own)
+		return quota.WaitAhead(before.WaitsFor(own), own)
 	}
 	for i := range limits.Together {
 		if of := lease.GroupLimit(limits.Together[i].Group); before.WaitsFor(of) != nil {
-			return allowance.WaitAhead(before.WaitsFor(of), of)
+			return quota.WaitAhead(before.WaitsFor(of), of)
 		}
 	}
 	return nil

@@ -10,12 +10,12 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/allowance"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
 // limited returns the settings of a world in which everybody has limits.
-func limited(generation uint64, change func(*lease.Limits)) allowance.Regime {
-	return allowance.Regime{Generation: generation, Of: func(s lease.Subject) *lease.Limits {
+func limited(generation uint64, change func(*lease.Limits)) quota.Lookup {
+	return quota.Lookup{Generation: generation, Of: func(s lease.Subject) *lease.Limits {
 		l := lease.Builtin()
 		l.Subject, l.Generation = s, generation
 		change(&l)
@@ -33,7 +33,7 @@ func timed(d time.Duration) func(*lease.Request) {
 
 func isLimit(t *testing.T, err error, name string, later bool, words ...string) {
 	t.Helper()
-	limit := (*allowance.LimitError)(nil)
+	limit := (*quota.LimitError)(nil)
 	if !errors.As(err, &limit) || limit.Name != name || limit.Later != later {
 		t.Errorf("%s: %+v: %v", name, limit, err)
 		return
@@ -58,10 +58,10 @@ func TestWaitingForALimit(t *testing.T) {
 		isLimit(t, k.refused(want("now", 30, wait(0))), "memory_mb", true, "30 MiB of your limit of 50 MiB")
 		waits := k.queue(t.Context(), want("b", 40, wait(time.Hour)))
 		e, _ := k.ExplainWaiting(k.only("b"))
-		if !errors.Is(e.Quota, allowance.ErrLimit) || e.Refusal != nil || e.LargestEver != 50 {
+		if !errors.Is(e.Quota, quota.ErrLimit) || e.Refusal != nil || e.LargestEver != 50 {
 			t.Errorf("b waits for %v and %v, and could have %v", e.Quota, e.Refusal, e.LargestEver)
 		}
-		if err := k.refused(want("c", 10)); !errors.Is(err, allowance.ErrLimit) || !strings.Contains(err.Error(), "b is ahead") {
+		if err := k.refused(want("c", 10)); !errors.Is(err, quota.ErrLimit) || !strings.Contains(err.Error(), "b is ahead") {
 			t.Errorf("c was refused with %v", err)
 		}
 		k.grant(want("other", 70, of(2), func(r *lease.Request) { r.By.Role = access.Admin })) // who may exceed them
@@ -70,7 +70,7 @@ func TestWaitingForALimit(t *testing.T) {
 		if d := <-waits; d.err != nil {
 			t.Error(d.err)
 		}
-		if _, err := k.Resize(t.Context(), byID("b"), 0, 51, by(1), nil, 0); !errors.Is(err, allowance.ErrLimit) {
+		if _, err := k.Resize(t.Context(), byID("b"), 0, 51, by(1), nil, 0); !errors.Is(err, quota.ErrLimit) {
 			t.Errorf("it was made larger than the limit: %v", err)
 		}
 		if _, err := k.Resize(t.Context(), byID("b"), 0, 50, by(1), nil, 0); err != nil {
@@ -95,7 +95,7 @@ func TestLimitBelowWhatStands(t *testing.T) {
 		}
 		k.give("a", 1) // b asked when more was allowed
 		d := <-waits
-		if late := (*TimeoutError)(nil); !errors.As(d.err, &late) || !errors.Is(late.Why(), allowance.ErrLimit) {
+		if late := (*TimeoutError)(nil); !errors.As(d.err, &late) || !errors.Is(late.Why(), quota.ErrLimit) {
 			t.Errorf("b: %v %v", d.lease, d.err)
 		}
 		k.grant(want("c", 20))
@@ -110,7 +110,7 @@ func ptr[T any](v T) *T { return &v }
 func TestOtherLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.settings.Services = map[string]Service{"pool": {Service: allowance.Service{Name: "pool", MaxMemory: 10}}}
+		w.settings.Services = map[string]Service{"pool": {Service: quota.Service{Name: "pool", MaxMemory: 10}}}
 		w.settings.Limits = limited(1, func(l *lease.Limits) {
 			l.Slots = lease.Limit[int]{Opt: gpu.Some(1), Source: "users.default"}
 			l.Leases = lease.Limit[int]{Opt: gpu.Some(2), Source: "users.default"}
@@ -127,19 +127,19 @@ func TestOtherLimits(t *testing.T) {
 		isLimit(t, k.refused(want("long", 10, ttl(2*time.Minute))), "longest_ttl_seconds", false, "120 s", "60 s", "users.default")
 		isLimit(t, k.refused(want("longer", 10, ttl(time.Minute), timed(2*time.Hour))), "longest_time_seconds", false)
 		isLimit(t, k.refused(want("wide", 10, ttl(time.Minute), slots(2))), "slots", false, "2 slots is more than your limit of 1 slot")
-		if err := k.refused(want("large", 11, ttl(time.Minute))); !errors.Is(err, allowance.ErrMaxMemory) {
+		if err := k.refused(want("large", 11, ttl(time.Minute))); !errors.Is(err, quota.ErrMaxMemory) {
 			t.Errorf("the service of the limits does not hold: %v", err)
 		}
 		a := k.grant(want("a", 10, ttl(time.Minute), slots(1)))
 		if a.Holder.Service != "pool" || a.TimeLimit != time.Hour || !a.Imposed || !strings.Contains(a.Note, "longest_time_seconds (users.default)") {
 			t.Errorf("a is %+v", a)
 		}
-		if _, err := k.Renew(t.Context(), byID("a"), 0, 2*time.Minute, by(1), nil); !errors.Is(err, allowance.ErrLimit) {
+		if _, err := k.Renew(t.Context(), byID("a"), 0, 2*time.Minute, by(1), nil); !errors.Is(err, quota.ErrLimit) {
 			t.Errorf("a longer ttl by a renewal: %v", err)
 		}
 		k.grant(want("b", 10, ttl(time.Minute), slots(0)))
 		waits := k.queue(t.Context(), want("c", 10, ttl(time.Minute), slots(0), wait(time.Hour)))
-		if err := k.refused(want("d", 10, ttl(time.Minute), slots(0), wait(time.Hour))); !errors.Is(err, allowance.ErrCrowded) {
+		if err := k.refused(want("d", 10, ttl(time.Minute), slots(0), wait(time.Hour))); !errors.Is(err, quota.ErrCrowded) {
 			t.Errorf("one more waits: %v", err)
 		}
 		began := time.Now()
@@ -175,7 +175,7 @@ func TestLimitsTogether(t *testing.T) {
 		if e.Quota == nil || !strings.Contains(e.Quota.Error(), "members of students") || !strings.Contains(e.Quota.Error(), "groups.students.together") {
 			t.Errorf("b waits for %v", e.Quota)
 		}
-		if err := k.refused(want("c", 10)); !errors.Is(err, allowance.ErrLimit) {
+		if err := k.refused(want("c", 10)); !errors.Is(err, quota.ErrLimit) {
 			t.Errorf("c took what b waits for: %v", err)
 		}
 		k.stop()

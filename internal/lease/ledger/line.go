@@ -2,8 +2,8 @@ package ledger
 
 import (
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/allowance"
 	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
 // limits are the quotas, the limits of users and the parents of a machine, for
@@ -13,7 +13,7 @@ type limits struct{ *machine }
 // Lacking returns what forbids to grant a request behind the line.
 func (m limits) Lacking(r *lease.Request) (lease.Allowance, bool) {
 	if err := m.overQuota(r, &m.line); err != nil {
-		return allowance.Lacking(r, err), true
+		return quota.Lacking(r, err), true
 	}
 	return lease.Allowance{}, false
 }
@@ -22,7 +22,7 @@ func (m limits) Lacking(r *lease.Request) (lease.Allowance, bool) {
 // most this much. If one does, all requests of the service, or of the user, further
 // back are stuck behind that one.
 func (m limits) MayLack(r *lease.Request, total lease.Usage) bool {
-	if allowance.Within(m.book, m.limitsOf(r), r.Holder, total, 0) != nil {
+	if quota.Within(m.book, m.limitsOf(r), r.Holder, total, 0) != nil {
 		return true
 	}
 	quota, used := m.settings.Services[r.Holder.Service].Quota, m.book.ServiceUsage(r.Holder.Service)

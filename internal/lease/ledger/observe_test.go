@@ -15,8 +15,8 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/allowance"
 	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -173,7 +173,7 @@ func TestKinshipIsRemembered(t *testing.T) {
 
 func TestAdopt(t *testing.T) {
 	w := newWorld()
-	w.settings.Services = map[string]Service{"s": {Service: allowance.Service{Name: "s", Users: []string{"somebody"}, MinMemory: 90}}}
+	w.settings.Services = map[string]Service{"s": {Service: quota.Service{Name: "s", Users: []string{"somebody"}, MinMemory: 90}}}
 	k := w.start(t)
 	stranger, second := child(t), child(t)
 	k.device(0, 100, used(stranger.Process.Pid, 70), used(second.Process.Pid, 40)) // more than there is
@@ -200,7 +200,7 @@ func TestAdopt(t *testing.T) {
 	if _, err := adopt("b", stranger); !errors.Is(err, ErrCovered) || !strings.Contains(err.Error(), ": a, on "+dev(0)) {
 		t.Errorf("twice: %v", err)
 	}
-	if _, err := adopt("b", second, func(a *Adoption) { a.Holder.Service = "s" }); !errors.Is(err, allowance.ErrUser) {
+	if _, err := adopt("b", second, func(a *Adoption) { a.Holder.Service = "s" }); !errors.Is(err, quota.ErrUser) {
 		t.Errorf("for a service of others: %v", err)
 	}
 	noFit := (*placement.NoFitError)(nil)
@@ -270,7 +270,7 @@ func TestAdoptGrowsWithinTheQuota(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
-			w.settings.Services = map[string]Service{"s": {Service: allowance.Service{Name: "s", Quota: lease.Usage{Memory: test.quota}}}}
+			w.settings.Services = map[string]Service{"s": {Service: quota.Service{Name: "s", Quota: lease.Usage{Memory: test.quota}}}}
 			k := w.start(t)
 			pid := child(t).Process.Pid
 			k.device(0, 9500, used(pid, 1000))
@@ -281,7 +281,7 @@ func TestAdoptGrowsWithinTheQuota(t *testing.T) {
 			}
 			l, err := k.Adopt(t.Context(), Adoption{ID: "a", Holder: holder, Memory: test.asked})
 			if test.first == 0 {
-				if !errors.Is(err, allowance.ErrQuota) {
+				if !errors.Is(err, quota.ErrQuota) {
 					t.Errorf("Adopt = %+v, %v", l, err)
 				}
 				return
@@ -358,7 +358,7 @@ func TestStatesOfADevice(t *testing.T) {
 func TestDeviceThatAppearsLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.settings.Services = map[string]Service{"s": {Service: allowance.Service{Name: "s", Together: true}}}
+		w.settings.Services = map[string]Service{"s": {Service: quota.Service{Name: "s", Together: true}}}
 		k := w.start(t)
 		k.device(0, 100)
 		k.device(1, 100)

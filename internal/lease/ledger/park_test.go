@@ -10,8 +10,8 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/allowance"
 	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
 // park parks a lease of the first user.
@@ -75,7 +75,7 @@ func TestParkAndReturn(t *testing.T) {
 func TestWhatCannotBeParked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.settings.Services = map[string]Service{"firm": {Service: allowance.Service{Name: "firm", Parkable: gpu.Some(false)}}}
+		w.settings.Services = map[string]Service{"firm": {Service: quota.Service{Name: "firm", Parkable: gpu.Some(false)}}}
 		k := w.start(t)
 		k.device(0, 100)
 		k.device(1, 100)
@@ -90,7 +90,7 @@ func TestWhatCannotBeParked(t *testing.T) {
 		k.park("parked")
 		ctx := t.Context()
 		for id, want := range map[string]error{
-			"two": lease.ErrUnparkable, "firm": allowance.ErrForbidden, "mps": lease.ErrUnparkable, "scoped": lease.ErrUnparkable,
+			"two": lease.ErrUnparkable, "firm": quota.ErrForbidden, "mps": lease.ErrUnparkable, "scoped": lease.ErrUnparkable,
 			"whole": lease.ErrUnparkable, "piece": lease.ErrUnparkable, "parked": lease.ErrState, "nobody": lease.ErrUnknown,
 		} {
 			before := k.standing()
@@ -238,7 +238,7 @@ func TestResizeWaits(t *testing.T) {
 func TestShrunkLeasesGetItBackFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.settings.Services = map[string]Service{"soft": {Service: allowance.Service{Name: "soft", Shrinkable: true, MinMemory: 15}}}
+		w.settings.Services = map[string]Service{"soft": {Service: quota.Service{Name: "soft", Shrinkable: true, MinMemory: 15}}}
 		k := w.start(t)
 		pid := child(t).Process.Pid
 		k.device(0, 100)
@@ -246,7 +246,7 @@ func TestShrunkLeasesGetItBackFirst(t *testing.T) {
 		k.grant(want("firm", 10))
 		k.device(0, 100, used(pid, 20))
 		ctx := t.Context()
-		if _, err := k.Shrink(ctx, k.only("firm"), 0, 5); !errors.Is(err, allowance.ErrForbidden) {
+		if _, err := k.Shrink(ctx, k.only("firm"), 0, 5); !errors.Is(err, quota.ErrForbidden) {
 			t.Errorf("a service that does not allow it: %v", err)
 		}
 		if _, err := k.Shrink(ctx, k.only("a"), 0, 19); !errors.Is(err, lease.ErrInUse) {

@@ -9,8 +9,8 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/allowance"
 	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
 // TestParkedThroughARestart: a parked lease is still parked after a restart, its
@@ -163,8 +163,8 @@ func TestQueueSaysWhoIsInTheWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		w.settings.Services = map[string]Service{
-			"soft": {Service: allowance.Service{Name: "soft", Parkable: gpu.Some(true), Priority: 3}},
-			"firm": {Service: allowance.Service{Name: "firm", Parkable: gpu.Some(false)}},
+			"soft": {Service: quota.Service{Name: "soft", Parkable: gpu.Some(true), Priority: 3}},
+			"firm": {Service: quota.Service{Name: "firm", Parkable: gpu.Some(false)}},
 		}
 		k := w.start(t)
 		parkable := func(r *lease.Request) { r.Parkable = true }

@@ -12,8 +12,8 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/allowance"
 	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
 func TestOrderOfTheQueue(t *testing.T) {
@@ -231,16 +231,16 @@ func TestStoppingLeavesNobodyWaiting(t *testing.T) {
 func TestWaitingForAQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.settings.Services = map[string]Service{"s": {Service: allowance.Service{Name: "s", Quota: lease.Usage{Memory: 50}}}}
+		w.settings.Services = map[string]Service{"s": {Service: quota.Service{Name: "s", Quota: lease.Usage{Memory: 50}}}}
 		k := w.start(t)
 		k.device(0, 100)
 		k.grant(want("a", 30, service("s")))
 		waits := k.queue(t.Context(), want("b", 40, service("s"), wait(time.Hour)))
 		e, _ := k.ExplainWaiting(k.only("b"))
-		if e.Quota == nil || !errors.Is(e.Quota, allowance.ErrQuota) || e.Refusal != nil {
+		if e.Quota == nil || !errors.Is(e.Quota, quota.ErrQuota) || e.Refusal != nil {
 			t.Errorf("b waits for %v and %v", e.Quota, e.Refusal)
 		}
-		if err := k.refused(want("c", 10, service("s"))); !errors.Is(err, allowance.ErrQuota) || !strings.Contains(err.Error(), "b is ahead") {
+		if err := k.refused(want("c", 10, service("s"))); !errors.Is(err, quota.ErrQuota) || !strings.Contains(err.Error(), "b is ahead") {
 			t.Errorf("c was refused with %v", err)
 		}
 		k.grant(want("d", 70))
@@ -252,7 +252,7 @@ func TestWaitingForAQuota(t *testing.T) {
 		if d := <-waits; d.err != nil {
 			t.Error(d.err)
 		}
-		if err := k.refused(want("e", 60, service("s"), wait(time.Hour))); !errors.Is(err, allowance.ErrQuota) {
+		if err := k.refused(want("e", 60, service("s"), wait(time.Hour))); !errors.Is(err, quota.ErrQuota) {
 			t.Errorf("more than the whole quota was refused with %v", err)
 		}
 	})

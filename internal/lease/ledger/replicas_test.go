@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/lease/allowance"
 	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -35,7 +35,7 @@ func TestReplicas(t *testing.T) {
 			}
 		}
 		settings := w.settings
-		settings.Services = map[string]Service{"near": {Service: allowance.Service{Name: "near", Together: true}}}
+		settings.Services = map[string]Service{"near": {Service: quota.Service{Name: "near", Together: true}}}
 		k.Configure(settings)
 		first := on("near-a", "near", "")
 		for _, id := range []string{"near-b", "near-c"} {

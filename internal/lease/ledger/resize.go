@@ -9,8 +9,8 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/allowance"
 	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
 // Resize gives a lease another amount of memory on each of its devices. It gives
@@ -47,7 +47,7 @@ func mayGrowLater(err error) bool {
 	if errors.As(err, &refused) {
 		return refused.Ever
 	}
-	return allowance.Later(err)
+	return quota.Later(err)
 }
 
 // Shrink takes memory from a lease that its processes do not use, if its service
@@ -107,12 +107,12 @@ func (m *machine) resizable(held *lease.Lease, memory gpu.MiB, limits *lease.Lim
 		used.Memory -= held.Total().Memory
 		used.Slots -= held.Total().Slots
 		whole := lease.Request{Holder: held.Holder, GPUs: len(held.Parts), Memory: memory, Slots: held.Parts[0].Slots}
-		if _, err := allowance.Admit(service.Service, whole, used); err != nil {
+		if _, err := quota.Admit(service.Service, whole, used); err != nil {
 			return 0, err
 		}
 	}
 	more := lease.Usage{Memory: memory*gpu.MiB(len(held.Parts)) - held.Total().Memory}
-	if err := allowance.Within(m.book, m.settings.Limits.For(held.Holder, limits, by), held.Holder, more, 0); err != nil {
+	if err := quota.Within(m.book, m.settings.Limits.For(held.Holder, limits, by), held.Holder, more, 0); err != nil {
 		return 0, fmt.Errorf("resize %s: %w", held.ID, err)
 	}
 	for _, p := range held.Parts {

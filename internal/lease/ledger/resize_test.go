@@ -9,7 +9,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/allowance"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
 // resize resizes a lease of the first user.
@@ -72,17 +72,17 @@ func TestGrowthDelaysNobody(t *testing.T) {
 func TestResizeWithinTheSettingsOfTheService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.settings.Services = map[string]Service{"s": {Service: allowance.Service{
+		w.settings.Services = map[string]Service{"s": {Service: quota.Service{
 			Name: "s", MinMemory: 20, MaxMemory: 60, Quota: lease.Usage{Memory: 70},
 		}}}
 		k := w.start(t)
 		k.device(0, 100)
 		k.grant(want("a", 30, service("s")))
 		k.grant(want("b", 20, service("s")))
-		if err := k.resize("a", 61); !errors.Is(err, allowance.ErrMaxMemory) {
+		if err := k.resize("a", 61); !errors.Is(err, quota.ErrMaxMemory) {
 			t.Errorf("beyond the maximum: %v", err)
 		}
-		if err := k.resize("a", 51); !errors.Is(err, allowance.ErrQuota) {
+		if err := k.resize("a", 51); !errors.Is(err, quota.ErrQuota) {
 			t.Errorf("beyond the quota: %v", err)
 		}
 		if err := k.resize("a", 50); err != nil {

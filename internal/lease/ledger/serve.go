@@ -5,8 +5,8 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/allowance"
 	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
 // serve grants the waiting requests that fit, in the order of the queue. The
@@ -128,7 +128,7 @@ func (g *gate) Allow(memory gpu.MiB) gpu.MiB {
 		return memory
 	}
 	less := *g.request
-	less.Memory = allowance.Room(m.book, limits, less.Holder, less.Devices(), memory)
+	less.Memory = quota.Room(m.book, limits, less.Holder, less.Devices(), memory)
 	if known {
 		less.Memory = service.Within(less.Devices(), less.Memory, m.book.ServiceUsage(name))
 	}
@@ -142,7 +142,7 @@ func (g *gate) Allow(memory gpu.MiB) gpu.MiB {
 // to grant a request; nil if none does. The caller holds mu.
 func (m *machine) overQuota(r *lease.Request, before *placement.Line) error {
 	err := m.overAny(r, before)
-	if err != nil && r.For() == "resume" && !allowance.Later(err) {
+	if err != nil && r.For() == "resume" && !quota.Later(err) {
 		return nil // it had that, by somebody who may exceed the limits, or before they were set
 	}
 	return err
@@ -158,12 +158,12 @@ func (m *machine) overAny(r *lease.Request, before *placement.Line) error {
 		return nil
 	}
 	if first := before.WaitsFor(lease.ServiceQuota(name)); first != nil {
-		return &allowance.AdmitError{
-			Service: name, Err: allowance.ErrQuota, Later: true, Asked: r.Total(), Limit: service.Quota, InUse: m.book.ServiceUsage(name),
+		return &quota.AdmitError{
+			Service: name, Err: quota.ErrQuota, Later: true, Asked: r.Total(), Limit: service.Quota, InUse: m.book.ServiceUsage(name),
 			Text: first.ID + " is ahead in the queue and waits for the quota of the service",
 		}
 	}
-	return allowance.WithinQuota(service.Service, r, m.book.ServiceUsage(name))
+	return quota.WithinQuota(service.Service, r, m.book.ServiceUsage(name))
 }
 
 // whyNot returns the error that refuses a request that does not wait. The caller

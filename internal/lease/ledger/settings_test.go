@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/allowance"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
 func TestServices(t *testing.T) {
@@ -17,7 +17,7 @@ func TestServices(t *testing.T) {
 		w := newWorld()
 		w.settings.Services = map[string]Service{"s": {
 			Preferred: dev(1),
-			Service: allowance.Service{
+			Service: quota.Service{
 				Name: "s", MinMemory: 20, MaxMemory: 40, Priority: 3, Users: []string{"user1"},
 				Quota: lease.Usage{Memory: 70, Slots: 2},
 			},
@@ -36,11 +36,11 @@ func TestServices(t *testing.T) {
 			request lease.Request
 			want    error
 		}{
-			{"over the maximum", want("x", 41, service("s"), wait(time.Hour)), allowance.ErrMaxMemory},
-			{"another user", want("x", 30, service("s"), of(2), wait(time.Hour)), allowance.ErrUser},
-			{"more than the quota", want("x", 40, service("s"), gpus(2), wait(time.Hour)), allowance.ErrQuota},
-			{"more slots than the quota", want("x", 20, service("s"), slots(3), wait(time.Hour)), allowance.ErrQuota},
-			{"more than is left of the quota", want("x", 30, service("s"), gpus(2)), allowance.ErrQuota},
+			{"over the maximum", want("x", 41, service("s"), wait(time.Hour)), quota.ErrMaxMemory},
+			{"another user", want("x", 30, service("s"), of(2), wait(time.Hour)), quota.ErrUser},
+			{"more than the quota", want("x", 40, service("s"), gpus(2), wait(time.Hour)), quota.ErrQuota},
+			{"more slots than the quota", want("x", 20, service("s"), slots(3), wait(time.Hour)), quota.ErrQuota},
+			{"more than is left of the quota", want("x", 30, service("s"), gpus(2)), quota.ErrQuota},
 		} {
 			if err := k.refused(test.request); !errors.Is(err, test.want) {
 				t.Errorf("%s: refused with %v", test.name, err)
@@ -61,7 +61,7 @@ func TestPreferredDevice(t *testing.T) {
 	for ref, uuid := range map[string]string{dev(2): dev(2), strings.ToLower(dev(2)): dev(2), "2": dev(2), "9": dev(0), "GPU-gone": dev(0), "": dev(0)} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld()
-			w.settings.Services = map[string]Service{"s": {Preferred: ref, Service: allowance.Service{Name: "s"}}}
+			w.settings.Services = map[string]Service{"s": {Preferred: ref, Service: quota.Service{Name: "s"}}}
 			k := w.start(t)
 			for i := range 3 {
 				k.device(i, 100)
@@ -78,17 +78,17 @@ func TestPreferredDevice(t *testing.T) {
 func TestUnknownServices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.settings.Services = map[string]Service{"embedder": {Service: allowance.Service{Name: "embedder"}}}
+		w.settings.Services = map[string]Service{"embedder": {Service: quota.Service{Name: "embedder"}}}
 		k := w.start(t)
 		k.device(0, 100)
 		k.grant(want("before", 1, service("stranger")))
 		w.settings.KnownOnly = true
 		k.Configure(w.settings)
 		err := k.refused(want("x", 1, service("embeder"), wait(time.Hour)))
-		if !errors.Is(err, allowance.ErrService) || !strings.Contains(err.Error(), "did you mean embedder?") {
+		if !errors.Is(err, quota.ErrService) || !strings.Contains(err.Error(), "did you mean embedder?") {
 			t.Errorf("refused with %v", err)
 		}
-		if _, err := k.Explain(want("x", 1, service("stranger"))); !errors.Is(err, allowance.ErrService) {
+		if _, err := k.Explain(want("x", 1, service("stranger"))); !errors.Is(err, quota.ErrService) {
 			t.Errorf("explained with %v", err)
 		}
 		k.grant(want("known", 1, service("embedder")))
@@ -128,8 +128,8 @@ func TestConfigureHoldsAtOnce(t *testing.T) {
 		if d := <-waits; d.err != nil {
 			t.Error(d.err)
 		}
-		set(DeviceSettings{}, map[string]Service{"s": {Service: allowance.Service{Name: "s", MaxMemory: 5}}})
-		if err := k.refused(want("d", 6, service("s"))); !errors.Is(err, allowance.ErrMaxMemory) {
+		set(DeviceSettings{}, map[string]Service{"s": {Service: quota.Service{Name: "s", MaxMemory: 5}}})
+		if err := k.refused(want("d", 6, service("s"))); !errors.Is(err, quota.ErrMaxMemory) {
 			t.Errorf("refused with %v", err)
 		}
 		// Without a number of its own, a device gets its share of the CPUs.

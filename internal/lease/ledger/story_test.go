@@ -13,7 +13,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/allowance"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
 // story is a random history of a ledger, with restarts and a disk that fails,
@@ -62,7 +62,7 @@ func tell(t *testing.T, after func(*story)) {
 			s := &story{T: t, world: newWorld(), asked: map[lease.Key]*toyRequest{}, wanted: map[lease.Key]*toyRequest{}, held: map[lease.Key]*lease.Lease{}, after: after}
 			s.world.settings = Settings{
 				Device:   func(string) DeviceSettings { return DeviceSettings{MaxPipelines: toySlots, Reserve: toyReserve} },
-				Services: map[string]Service{"limited": {Service: allowance.Service{Name: "limited", Quota: lease.Usage{Memory: toyQuota}, Shrinkable: true}}},
+				Services: map[string]Service{"limited": {Service: quota.Service{Name: "limited", Quota: lease.Usage{Memory: toyQuota}, Shrinkable: true}}},
 				Wait:     20 * time.Second,
 			}
 			s.begin()

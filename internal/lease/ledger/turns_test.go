@@ -10,7 +10,7 @@ import (
 
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/allowance"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
 // One user may have only so many requests in the queue, and that is no concern
@@ -25,7 +25,7 @@ func TestWaitingIsLimitedPerUser(t *testing.T) {
 		for i := range most {
 			k.queue(t.Context(), want(fmt.Sprint("w", i), 100, of(2), wait(time.Hour)))
 		}
-		if _, err := k.Acquire(t.Context(), want("over", 100, of(2), wait(time.Hour))); !errors.Is(err, allowance.ErrCrowded) {
+		if _, err := k.Acquire(t.Context(), want("over", 100, of(2), wait(time.Hour))); !errors.Is(err, quota.ErrCrowded) {
 			t.Errorf("one more of the same user: %v", err)
 		}
 		if n := len(k.waiting()); n != most {

@@ -1,10 +1,14 @@
-// Package quota decides what each user may have.
+// Package quota decides what users and services may have beside what the devices
+// have room for.
 //
 // Rules are the sections users and groups of a configuration; Of returns the
-// limits of one user, and where each of them comes from.
+// limits of one user, and where each of them comes from. The own entry of a user
+// decides, then those of the user's groups, of which the largest counts, then
+// users.default, and then what berth has by itself. Apply and Within hold a
+// request against these limits.
 //
-// The own entry of a user decides, then those of the user's groups, of which the
-// largest counts, then users.default, and then what berth has by itself.
+// Settings are the rest of the configuration that a request is held against;
+// Admit applies those of its service.
 //
 // Pure: no clock, no I/O.
 package quota
@@ -17,7 +21,6 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
@@ -41,23 +44,47 @@ const (
 // zero value is for a configuration that says nothing.
 type Rules struct {
 	Generation uint64 // tells rules apart
-	Default    config.Limits
+	Default    Configured
 	Users      map[int]User    // by user id
 	Named      map[string]User // by the names of users without an id: token:NAME and cert:NAME
 	Groups     map[int]Group   // by group id
 }
 
+// Configured is what an entry of the configuration allows. It has the fields of
+// config.Limits, so that one converts to the other.
+type Configured struct {
+	Memory      gpu.Opt[gpu.MiB]
+	Slots       gpu.Opt[int]
+	Leases      gpu.Opt[int]
+	Waiting     gpu.Opt[int]
+	LongestWait gpu.Opt[time.Duration]
+	LongestTTL  gpu.Opt[time.Duration]
+	LongestTime gpu.Opt[time.Duration]
+	NamedLeases string // true, false or empty
+	Calls       gpu.Opt[float64]
+	Connections gpu.Opt[int]
+	Streams     gpu.Opt[int]
+	Service     string
+}
+
+// Together is what the members of a group may have together, likewise.
+type Together struct {
+	Memory gpu.Opt[gpu.MiB]
+	Slots  gpu.Opt[int]
+	Leases gpu.Opt[int]
+}
+
 // User is the entry of a user.
 type User struct {
 	Name string // as configured
-	config.Limits
+	Configured
 }
 
 // Group is the entry of a group.
 type Group struct {
 	Name string // as configured
-	config.Limits
-	Together config.Together
+	Configured
+	Together Together
 }
 
 // SubjectOf returns a caller as somebody who has limits. Groups are those of its
@@ -80,33 +107,33 @@ func (r *Rules) Of(s lease.Subject) *Limits {
 	groups := r.groupsOf(s)
 	uncertain := !s.Sure && r.Grouped()
 	find := finder{
-		own: entry{source: "users." + own.Name, Limits: own.Limits}, hasOwn: named, uncertain: uncertain,
-		fallback: entry{source: "users.default", Limits: r.Default},
+		own: entry{source: "users." + own.Name, Configured: own.Configured}, hasOwn: named, uncertain: uncertain,
+		fallback: entry{source: "users.default", Configured: r.Default},
 	}
 	for _, g := range groups {
-		find.groups = append(find.groups, entry{"groups." + g.Name, g.Limits})
+		find.groups = append(find.groups, entry{"groups." + g.Name, g.Configured})
 	}
-	l := &Limits{Limits: lease.Builtin(), Connections: builtin(Connections), Streams: builtin(Streams), Calls: lease.Limit[float64]{Source: "default"}}
+	l := &Limits{Limits: lease.Builtin(), Connections: limitOf(gpu.Some(Connections), "default"), Streams: limitOf(gpu.Some(Streams), "default"), Calls: lease.Limit[float64]{Source: "default"}}
 	l.Subject, l.Generation = s, r.Generation
-	choose(&find, &l.Memory, func(c *config.Limits) gpu.Opt[gpu.MiB] { return c.Memory })
-	choose(&find, &l.Slots, func(c *config.Limits) gpu.Opt[int] { return c.Slots })
-	choose(&find, &l.Leases, func(c *config.Limits) gpu.Opt[int] { return c.Leases })
-	choose(&find, &l.Waiting, func(c *config.Limits) gpu.Opt[int] { return c.Waiting })
-	choose(&find, &l.LongestWait, func(c *config.Limits) gpu.Opt[time.Duration] { return c.LongestWait })
-	choose(&find, &l.LongestTTL, func(c *config.Limits) gpu.Opt[time.Duration] { return c.LongestTTL })
-	choose(&find, &l.LongestTime, func(c *config.Limits) gpu.Opt[time.Duration] { return c.LongestTime })
-	choose(&find, &l.Calls, func(c *config.Limits) gpu.Opt[float64] { return c.Calls })
-	choose(&find, &l.Connections, func(c *config.Limits) gpu.Opt[int] { return c.Connections })
-	choose(&find, &l.Streams, func(c *config.Limits) gpu.Opt[int] { return c.Streams })
+	choose(&find, &l.Memory, func(c *Configured) gpu.Opt[gpu.MiB] { return c.Memory })
+	choose(&find, &l.Slots, func(c *Configured) gpu.Opt[int] { return c.Slots })
+	choose(&find, &l.Leases, func(c *Configured) gpu.Opt[int] { return c.Leases })
+	choose(&find, &l.Waiting, func(c *Configured) gpu.Opt[int] { return c.Waiting })
+	choose(&find, &l.LongestWait, func(c *Configured) gpu.Opt[time.Duration] { return c.LongestWait })
+	choose(&find, &l.LongestTTL, func(c *Configured) gpu.Opt[time.Duration] { return c.LongestTTL })
+	choose(&find, &l.LongestTime, func(c *Configured) gpu.Opt[time.Duration] { return c.LongestTime })
+	choose(&find, &l.Calls, func(c *Configured) gpu.Opt[float64] { return c.Calls })
+	choose(&find, &l.Connections, func(c *Configured) gpu.Opt[int] { return c.Connections })
+	choose(&find, &l.Streams, func(c *Configured) gpu.Opt[int] { return c.Streams })
 	chooseNamed(&find, &l.Named)
 	chooseService(&find, &l.Service)
 	for _, g := range groups {
 		if uncertain {
-			l.Uncertain = l.Uncertain || g.Together != config.Together{}
+			l.Uncertain = l.Uncertain || g.Together != Together{}
 			continue
 		}
 		l.Groups = append(l.Groups, g.Name)
-		if t := g.Together; t != (config.Together{}) {
+		if t := g.Together; t != (Together{}) {
 			l.Together = append(l.Together, lease.Together{Group: g.Name, Memory: t.Memory, Slots: t.Slots, Leases: t.Leases})
 		}
 	}
@@ -140,14 +167,10 @@ func (r *Rules) groupsOf(s lease.Subject) []Group {
 	return slices.CompactFunc(list, func(a, b Group) bool { return a.Name == b.Name })
 }
 
-func builtin(most int) lease.Limit[int] {
-	return lease.Limit[int]{Opt: gpu.Some(most), Source: "default"}
-}
-
 // entry is one entry of the configuration.
 type entry struct {
 	source string
-	config.Limits
+	Configured
 }
 
 // finder has the entries that matter for one user.
@@ -163,17 +186,17 @@ type finder struct {
 type number interface{ ~int | ~int64 | ~float64 }
 
 // choose finds one limit, and sets it unless no entry has it.
-func choose[T number](f *finder, limit *lease.Limit[T], of func(*config.Limits) gpu.Opt[T]) {
-	if own := of(&f.own.Limits); f.hasOwn && own.Known() {
+func choose[T number](f *finder, limit *lease.Limit[T], of func(*Configured) gpu.Opt[T]) {
+	if own := of(&f.own.Configured); f.hasOwn && own.Known() {
 		*limit = lease.Limit[T]{Opt: own, Source: f.own.source}
 		return
 	}
-	if all := of(&f.fallback.Limits); all.Known() {
+	if all := of(&f.fallback.Configured); all.Known() {
 		*limit = lease.Limit[T]{Opt: all, Source: f.fallback.source}
 	}
 	found := f.uncertain // then the strictest of all counts, else the largest of the groups
 	for i := range f.groups {
-		v, says := of(&f.groups[i].Limits).Get()
+		v, says := of(&f.groups[i].Configured).Get()
 		if !says {
 			continue
 		}
@@ -187,7 +210,7 @@ func choose[T number](f *finder, limit *lease.Limit[T], of func(*config.Limits) 
 // chooseNamed finds whether the user may hold named leases.
 func chooseNamed(f *finder, limit *lease.Limit[bool]) {
 	as := lease.Limit[float64]{}
-	choose(f, &as, func(c *config.Limits) gpu.Opt[float64] {
+	choose(f, &as, func(c *Configured) gpu.Opt[float64] {
 		switch c.NamedLeases {
 		case "true":
 			return gpu.Some(math.Inf(1))
@@ -209,8 +232,8 @@ func chooseService(f *finder, limit *lease.Limit[string]) {
 		entries = append(entries, f.groups...)
 	}
 	for _, e := range append(entries, f.fallback) {
-		if e.Limits.Service != "" {
-			*limit = lease.Limit[string]{Opt: gpu.Some(words.Service(e.Limits.Service)), Source: e.source}
+		if e.Service != "" {
+			*limit = lease.Limit[string]{Opt: gpu.Some(words.Service(e.Service)), Source: e.source}
 			return
 		}
 	}

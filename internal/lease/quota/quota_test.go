@@ -6,21 +6,20 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
 func rules() *Rules {
 	return &Rules{
 		Generation: 7,
-		Default:    config.Limits{Slots: gpu.Some(4), Memory: gpu.Some(gpu.MiB(100)), Service: "everybody"},
+		Default:    Configured{Slots: gpu.Some(4), Memory: gpu.Some(gpu.MiB(100)), Service: "everybody"},
 		Users: map[int]User{
-			1: {"alice", config.Limits{Memory: gpu.Some(gpu.MiB(10)), NamedLeases: "false", Connections: gpu.Some(3)}},
+			1: {"alice", Configured{Memory: gpu.Some(gpu.MiB(10)), NamedLeases: "false", Connections: gpu.Some(3)}},
 		},
-		Named: map[string]User{"token:ci": {"token:ci", config.Limits{Leases: gpu.Some(0)}}},
+		Named: map[string]User{"token:ci": {"token:ci", Configured{Leases: gpu.Some(0)}}},
 		Groups: map[int]Group{
-			100: {"students", config.Limits{Memory: gpu.Some(gpu.MiB(20)), Leases: gpu.Some(2), NamedLeases: "false", Service: "teaching"}, config.Together{Slots: gpu.Some(9)}},
-			200: {"staff", config.Limits{Memory: gpu.Some(gpu.MiB(500)), NamedLeases: "true", LongestTime: gpu.Some(time.Hour)}, config.Together{}},
+			100: {"students", Configured{Memory: gpu.Some(gpu.MiB(20)), Leases: gpu.Some(2), NamedLeases: "false", Service: "teaching"}, Together{Slots: gpu.Some(9)}},
+			200: {"staff", Configured{Memory: gpu.Some(gpu.MiB(500)), NamedLeases: "true", LongestTime: gpu.Some(time.Hour)}, Together{}},
 		},
 	}
 }

@@ -1,8 +1,4 @@
-// Package allowance decides what a request may have beside what its devices have
-// room for: by the settings of its service, and by the limits of its user.
-//
-// Pure: no clock, no I/O.
-package allowance
+package quota
 
 import (
 	"errors"

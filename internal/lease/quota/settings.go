@@ -1,4 +1,4 @@
-package allowance
+package quota
 
 import (
 	"fmt"
@@ -24,7 +24,7 @@ type Settings struct {
 	// Wait is how long a request waits if it does not say so itself.
 	Wait time.Duration
 	// Limits says what users may have.
-	Limits Regime
+	Limits Lookup
 }
 
 // DeviceSettings are the settings of one device.

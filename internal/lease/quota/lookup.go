@@ -1,4 +1,4 @@
-package allowance
+package quota
 
 import (
 	"errors"
@@ -7,31 +7,31 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
-// Regime says what everybody may have. It remembers answers, so it is for one
+// Lookup finds what holders may have. It remembers answers, so it is for one
 // goroutine at a time.
-type Regime struct {
-	// Of returns what somebody may have; nil: what lease.Builtin says.
+type Lookup struct {
+	// Of returns what somebody may have; nil means what lease.Builtin says.
 	Of func(lease.Subject) *lease.Limits
-	// Generation tells regimes apart: limits of another one are not valid here.
+	// Generation tells rules apart: limits by others are not valid here.
 	Generation uint64
 
 	found map[asked]*lease.Limits
 }
 
 // asked is what limits were looked up for: those that a request brought, which
-// are of another regime, or a holder.
+// are by other rules, or a holder.
 type asked struct {
 	known *lease.Limits
 	owner lease.Owner
 }
 
-// mostFound is how many limits a regime remembers.
+// mostFound is how many limits a Lookup remembers.
 const mostFound = 4096
 
 // For returns the limits of a holder; nil if an actor may exceed them. Known are
-// limits that are perhaps the holder's, and perhaps of another regime; nil: none
+// limits that are perhaps the holder's, and perhaps by other rules; nil if none
 // are known.
-func (r *Regime) For(h lease.Holder, known *lease.Limits, by *access.Actor) *lease.Limits {
+func (r *Lookup) For(h lease.Holder, known *lease.Limits, by *access.Actor) *lease.Limits {
 	if access.May(*by, access.Exceed, access.Object{}) == nil {
 		return nil
 	}
@@ -57,7 +57,7 @@ func (r *Regime) For(h lease.Holder, known *lease.Limits, by *access.Actor) *lea
 	return limits
 }
 
-func (r *Regime) of(s lease.Subject) *lease.Limits {
+func (r *Lookup) of(s lease.Subject) *lease.Limits {
 	if r.Of != nil {
 		return r.Of(s)
 	}
