@@ -7,8 +7,8 @@ import (
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/fair"
 	"github.com/berth-gpu/berth/internal/lease/quota"
-	"github.com/berth-gpu/berth/internal/lease/turns"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -30,7 +30,7 @@ func askerOf(ctx context.Context) desk.Caller {
 	if !exceeds(who.Actor) {
 		by.Limits = c.Limits()
 	}
-	if t, has := ctx.Value(turnKey{}).(*turns.Turn); has {
+	if t, has := ctx.Value(placeKey{}).(*fair.Place); has {
 		by.Place = t
 	}
 	return by

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -16,7 +17,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/history/events"
-	"github.com/berth-gpu/berth/internal/lease/turns"
+	"github.com/berth-gpu/berth/internal/lease/fair"
 )
 
 const (
@@ -72,16 +73,16 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 		problems.Write(w, refused)
 		return
 	}
-	var mine *turns.Queue // of the user; nil: an administrator, who need not wait
+	var mine *fair.Queue // of the user; nil: an administrator, who need not wait
 	if who := standingOf(r.Context()); !exceeds(who) {
 		limits := limitsOf(r.Context())
-		line, leave := s.turns.Follow(turns.LineOf(who), limits)
-		if line == nil {
+		queue, leave := s.queues.Follow(fair.UserOf(who), limits.Calls.Or(0), limits.Streams.Or(math.MaxInt32))
+		if queue == nil {
 			problems.Write(w, tooManyStreams(limits))
 			return
 		}
 		defer leave()
-		mine = line
+		mine = queue
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
@@ -99,7 +100,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 		if len(found) > 0 {
 			after, sent = found[len(found)-1].Event.ID, sent+len(found)
 			whole := len(found) >= mostAtOnce
-			t := mine.Enter(r.Context(), turns.Heavy)
+			t := mine.Enter(r.Context(), fair.Heavy)
 			if t == nil {
 				return
 			}
@@ -145,8 +146,8 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 
 // eventPage writes the first events that a query chooses, and the address of the
 // page after them.
-func (s *server) eventPage(out *eventWriter, r *http.Request, q eventQuery, mine *turns.Queue) {
-	t := mine.Enter(r.Context(), turns.Heavy)
+func (s *server) eventPage(out *eventWriter, r *http.Request, q eventQuery, mine *fair.Queue) {
+	t := mine.Enter(r.Context(), fair.Heavy)
 	if t == nil {
 		return
 	}

@@ -31,8 +31,8 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/archive"
 	"github.com/berth-gpu/berth/internal/lease/audit"
+	"github.com/berth-gpu/berth/internal/lease/fair"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
-	"github.com/berth-gpu/berth/internal/lease/turns"
 )
 
 // Parts are the parts of the daemon that the API uses.
@@ -113,7 +113,7 @@ type server struct {
 	api    huma.API
 	routes []string     // "METHOD /path" of every route
 	bodies bodies       // of the lease stream
-	turns  turns.Keeper // of users who are not administrators
+	queues fair.Queues  // of users who are not administrators
 	seed   maphash.Seed // of hide
 }
 
@@ -181,7 +181,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.Refuse(w, r, refusal)
 		return
 	}
-	s.inTurn(w, r, pattern, who)
+	s.inPlace(w, r, pattern, who)
 }
 
 // recover limits a panic to the request that caused it.

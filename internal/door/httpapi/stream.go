@@ -18,7 +18,7 @@ import (
 	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/door/wire"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/turns"
+	"github.com/berth-gpu/berth/internal/lease/fair"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -72,10 +72,10 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 	}
 	st := newStream(s, r.Context(), conn, buffered.Reader)
 	who := standingOf(r.Context())
-	st.uid = turns.LineOf(who)
+	st.uid = fair.UserOf(who)
 	if !exceeds(who) {
 		var leave func()
-		st.queue, leave = s.turns.Join(turns.LineOf(who), limitsOf(r.Context()))
+		st.queue, leave = s.queues.Join(fair.UserOf(who), limitsOf(r.Context()).Calls.Or(0))
 		defer leave()
 	}
 	st.serve()
@@ -90,7 +90,7 @@ type leaseStream struct {
 	cancel context.CancelFunc
 
 	most    int            // calls that may be under way at once
-	queue   *turns.Queue   // of the user; nil: an administrator, who has none
+	queue   *fair.Queue    // of the user; nil: an administrator, who has none
 	uid     int            // of the user
 	working sync.WaitGroup // goroutines that run calls
 	jobs    chan job       // for the idle ones of them

@@ -14,8 +14,8 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/door/wire"
+	"github.com/berth-gpu/berth/internal/lease/fair"
 	"github.com/berth-gpu/berth/internal/lease/placement"
-	"github.com/berth-gpu/berth/internal/lease/turns"
 )
 
 // maxResting is how many idle goroutines of a stream wait for the next call. A
@@ -43,12 +43,12 @@ func (st *leaseStream) begin(f wire.Frame, schema *huma.Schema, asked quick, do 
 		return badFrame("a call must have a number above 0")
 	}
 	if st.queue != nil {
-		st.queue.Limit(limitsOf(st.ctx)) // they may have changed since the stream began
+		st.queue.Limit(limitsOf(st.ctx).Calls.Or(0)) // it may have changed since the stream began
 	}
 	if !st.queue.Pace(st.ctx) {
 		return st.ctx.Err()
 	}
-	t := st.queue.Enter(st.ctx, turns.Light)
+	t := st.queue.Enter(st.ctx, fair.Light)
 	if t == nil {
 		return st.ctx.Err()
 	}
@@ -60,7 +60,7 @@ func (st *leaseStream) begin(f wire.Frame, schema *huma.Schema, asked quick, do 
 	if wrong != nil {
 		return nil
 	}
-	st.turns.Note(st.uid)
+	st.queues.Note(st.uid)
 	wait := mayWait(asked)
 	j := job{number: f.Number, ctx: st.ctx, cancel: func() {}, do: do}
 	if wait {
@@ -92,7 +92,7 @@ func (st *leaseStream) begin(f wire.Frame, schema *huma.Schema, asked quick, do 
 	return nil
 }
 
-// mayWait reports whether a call may wait for its turn.
+// mayWait reports whether a call may wait for a place.
 func mayWait(asked any) bool {
 	r, is := asked.(*wire.RequestBody)
 	return is && r.Timeout != gpu.Some(0.0)
@@ -122,13 +122,13 @@ func (st *leaseStream) work(j job) {
 	}
 }
 
-// finish waits for a turn of the user, runs a call and answers it.
+// finish waits for a place of the user, runs a call and answers it.
 func (st *leaseStream) finish(j job) {
 	var result wire.Body
 	err := error(nil)
-	t := st.queue.Enter(j.ctx, turns.Light)
+	t := st.queue.Enter(j.ctx, fair.Light)
 	if t == nil {
-		t, err = new(turns.Turn), problemOf(context.Cause(j.ctx)) // the answer needs no turn
+		t, err = new(fair.Place), problemOf(context.Cause(j.ctx)) // the answer needs no place
 	} else {
 		result, err = st.guarded(j, t)
 	}
@@ -153,7 +153,7 @@ func (st *leaseStream) count(n int64) {
 }
 
 // guarded runs a call and limits a panic to it.
-func (st *leaseStream) guarded(j job, t *turns.Turn) (result wire.Body, err error) {
+func (st *leaseStream) guarded(j job, t *fair.Place) (result wire.Body, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = st.mistake(cause, "path", wire.Path)
@@ -162,7 +162,7 @@ func (st *leaseStream) guarded(j job, t *turns.Turn) (result wire.Body, err erro
 	if st.queue == nil {
 		return j.do(j.ctx)
 	}
-	return j.do(context.WithValue(j.ctx, turnKey{}, t))
+	return j.do(context.WithValue(j.ctx, placeKey{}, t))
 }
 
 // withdraw makes a call stop waiting; finish then answers it. It does nothing for a

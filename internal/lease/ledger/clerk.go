@@ -3,12 +3,12 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"time"
 
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/ways"
 )
 
 const (
@@ -79,7 +79,7 @@ func (l *Ledger) here(do func(now time.Time) error) (done bool, err error) {
 	default:
 		return false, nil
 	}
-	defer ways.CrashOnPanic() // the book may have changed in part, and the caller might recover
+	defer crashOnPanic() // the book may have changed in part, and the caller might recover
 	l.own = errand{do: do}
 	l.serveAll([]*errand{&l.own})
 	err = l.own.err
@@ -87,10 +87,21 @@ func (l *Ledger) here(do func(now time.Time) error) (done bool, err error) {
 	return true, err
 }
 
+// crashOnPanic ends the daemon if the function that defers it panics. It is for
+// work on a state that others rely on: the work may have changed the state in part,
+// and its caller might recover and go on.
+func crashOnPanic() {
+	if cause := recover(); cause != nil {
+		text := fmt.Sprintf("%v\n\n%s", cause, debug.Stack())
+		go func() { panic(text) }()
+		select {} // until the panic ends the process
+	}
+}
+
 // serveAll works on a batch, on what is due and on the backlog, and sets the
 // alarm. The caller has the seat.
 func (l *Ledger) serveAll(batch []*errand) {
-	l.turn.Begin()
+	l.round.begin()
 	l.work(batch)
 	l.holders.catchUp()
 	l.setAlarm()
@@ -98,7 +109,7 @@ func (l *Ledger) serveAll(batch []*errand) {
 
 // leaveSeat lets another goroutine work on the book.
 func (l *Ledger) leaveSeat() {
-	l.turn.End()
+	l.round.end()
 	<-l.seat
 }
 
@@ -157,9 +168,9 @@ func answer(batch []*errand) {
 	}
 }
 
-// attempt applies errands, then calls turn, and writes the effects of both to
+// attempt applies errands, calls then, and writes the effects of both to
 // the journal. If it returns an error, it has undone all of them.
-func (l *Ledger) attempt(batch []*errand, turn func(now time.Time)) error {
+func (l *Ledger) attempt(batch []*errand, then func(now time.Time)) error {
 	now := time.Now()
 	l.mu.Lock()
 	l.effects = l.effects[:0]
@@ -169,8 +180,8 @@ func (l *Ledger) attempt(batch []*errand, turn func(now time.Time)) error {
 			l.undo(from)
 		}
 	}
-	if turn != nil {
-		turn(now)
+	if then != nil {
+		then(now)
 	}
 	effects := l.effects
 	l.mu.Unlock()

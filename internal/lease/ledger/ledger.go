@@ -1,7 +1,7 @@
 // Package ledger keeps the book of leases: it is the only one that writes it.
 //
 // One goroutine at a time works on the book. Usually it is the clerk, which takes
-// errands in turn: it applies a whole batch of them to the book, writes the
+// errands one after the other: it applies a whole batch of them to the book, writes the
 // effects to the journal in one write, and only then answers. While the clerk
 // waits for the disk, the next batch gathers, so all errands of a batch share the
 // cost of one write. An errand that finds the book free runs in the same way in
@@ -16,7 +16,6 @@ package ledger
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -26,9 +25,9 @@ import (
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/attribution"
+	"github.com/berth-gpu/berth/internal/lease/fair"
 	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/lease/quota"
-	"github.com/berth-gpu/berth/internal/lease/ways"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
@@ -95,7 +94,7 @@ type Ledger struct {
 	seat    chan struct{} // has room for one: the goroutine that fills it works on the book
 	wake    chan struct{} // something changed that may let a waiting request in
 	holders holders
-	turns   ways.Keeper // keeps one user from filling the way to the clerk
+	limiter fair.Limiter // keeps one user from filling the way to the clerk
 
 	// mu guards what follows. Nobody holds it while waiting for the disk, so
 	// reading is always quick. Only the goroutine in the seat changes leases.
@@ -112,7 +111,7 @@ type Ledger struct {
 	chosen   []string
 	restless bool // something must be tried again soon
 
-	turn       ways.Turn // read without mu, which a stuck clerk may hold for ever
+	round      round // read without mu, which a stuck clerk may hold for ever
 	compacting atomic.Bool
 	finished   chan struct{} // closed when Run is over
 }
@@ -128,7 +127,7 @@ func Open(o Options) (*Ledger, error) {
 		o.Hooks.Authority = func([]lease.Effect, error) error { return nil }
 	}
 	l := &Ledger{
-		hooks: o.Hooks, turns: ways.Keeper{Most: mostErrands}, census: census{Table: o.Processes, names: o.Names, boot: boot},
+		hooks: o.Hooks, limiter: fair.Limiter{Most: mostErrands}, census: census{Table: o.Processes, names: o.Names, boot: boot},
 		errands: make(chan *errand, maxBatch), seat: make(chan struct{}, 1), wake: make(chan struct{}, 1), finished: make(chan struct{}),
 		machine: machine{
 			boot: boot, cpus: max(o.CPUs, 1), alive: o.Processes.Alive,
@@ -138,7 +137,7 @@ func Open(o Options) (*Ledger, error) {
 		},
 	}
 	l.standing = attribution.Leases{Book: l.book, Boot: boot, Match: func(service string) *kinship.Match { return l.settings.Services[service].Match }}
-	l.turn.Origin = time.Now()
+	l.round.origin = time.Now()
 	l.seat <- struct{}{} // nobody works on the book before Run
 	l.journal.Notify = l.hooks.noteTrouble
 	l.holders = newHolders(l, o.Processes)
@@ -172,8 +171,8 @@ func (l *Ledger) nudge() {
 // and their holders run on.
 func (l *Ledger) Run(ctx context.Context) error {
 	defer close(l.finished)
-	defer l.turn.End()
-	l.turn.Begin()
+	defer l.round.end()
+	l.round.begin()
 	l.holders.keepDetached()
 	l.holders.resume()
 	l.clerk(ctx)
@@ -183,38 +182,6 @@ func (l *Ledger) Run(ctx context.Context) error {
 
 // Close closes the journal of a ledger that was opened and never run.
 func (l *Ledger) Close() error { return l.journal.Close() }
-
-// ErrStopped is the error of a ledger that has stopped.
-var ErrStopped = errors.New("the daemon is stopping")
-
-// submit runs an errand at once, or hands it to the clerk and waits for its
-// result. Once the clerk has the errand, submit waits for the result even if ctx
-// ends, because the caller would otherwise not know it. An errand may run twice,
-// so whatever do does besides applying changes must allow for that.
-func (l *Ledger) submit(ctx context.Context, do func(now time.Time) error) error {
-	if done, err := l.here(do); done {
-		return err
-	}
-	e := &errand{do: do, done: make(chan error, 1)}
-	select {
-	case l.errands <- e:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-l.finished:
-		return ErrStopped
-	}
-	select {
-	case err := <-e.done:
-		return err
-	case <-l.finished:
-		select {
-		case err := <-e.done:
-			return err
-		default:
-			return ErrStopped
-		}
-	}
-}
 
 // journal sends an event about the journal.
 func (h *Hooks) journal(severity gpu.Severity, format string, args ...any) {

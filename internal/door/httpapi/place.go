@@ -11,8 +11,8 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/door/problems"
+	"github.com/berth-gpu/berth/internal/lease/fair"
 	"github.com/berth-gpu/berth/internal/lease/quota"
-	"github.com/berth-gpu/berth/internal/lease/turns"
 )
 
 // The most that one user may have under way at a time, except for administrators.
@@ -25,10 +25,10 @@ const (
 	smallBody = 64 << 10
 )
 
-// withoutTurn reports whether a request on a route takes no turn: a stream takes
-// turns itself, a try to sign in that fails must delay nobody else, and a probe or a file of
+// withoutPlace reports whether a request on a route takes no place: a stream takes
+// places itself, a try to sign in that fails must delay nobody else, and a probe or a file of
 // the page is less work than taking one.
-func withoutTurn(pattern string) bool {
+func withoutPlace(pattern string) bool {
 	switch pattern {
 	case "GET /healthz", "GET /readyz", "GET /", "GET /favicon.svg", "GET /assets/{file}", "POST /api/session", "GET /api/events", "POST /api/leases/stream":
 		return true
@@ -37,41 +37,41 @@ func withoutTurn(pattern string) bool {
 }
 
 // weightOf returns how much work a request on a route makes.
-func weightOf(pattern string, r *http.Request) turns.Weight {
+func weightOf(pattern string, r *http.Request) fair.Weight {
 	switch pattern {
 	case "POST /api/optimize", "GET /api/leases", "GET /api/energy", "GET /api/measurements", "GET /api/orphans", "GET /api/past/leases", "GET /api/audit", "GET /api/batches", "GET /api/gpu/metrics/history",
 		"GET /metrics", "POST /api/plans", "POST /api/plans/run":
-		return turns.Heavy
+		return fair.Heavy
 	}
 	if strings.HasPrefix(pattern, "GET /api/gpu/status") && r.URL.Query().Get("leases") == "true" {
-		return turns.Heavy // it lists the leases
+		return fair.Heavy // it lists the leases
 	}
 	if strings.Contains(pattern, " /api/v1/") {
-		return turns.Query
+		return fair.Query
 	}
 	if r.ContentLength > smallBody || r.ContentLength < 0 {
-		return turns.Heavy
+		return fair.Heavy
 	}
-	return turns.Light
+	return fair.Light
 }
 
-// turnKey is the context key of the turn of a request.
-type turnKey struct{}
+// placeKey is the context key of the place of a request.
+type placeKey struct{}
 
-// inTurn waits for a turn of the user and serves the request.
-func (s *server) inTurn(w http.ResponseWriter, r *http.Request, pattern string, who access.Actor) {
+// inPlace waits for a place of the user and serves the request.
+func (s *server) inPlace(w http.ResponseWriter, r *http.Request, pattern string, who access.Actor) {
 	if r.ContentLength != 0 {
 		r.Body = wholeBody{r.Body}
 	}
-	if exceeds(who) || withoutTurn(pattern) {
-		s.turns.Note(turns.LineOf(who))
+	if exceeds(who) || withoutPlace(pattern) {
+		s.queues.Note(fair.UserOf(who))
 		s.mux.ServeHTTP(w, r)
 		return
 	}
 	weight := weightOf(pattern, r)
-	q, leave := s.turns.Join(turns.LineOf(who), limitsOf(r.Context()))
+	q, leave := s.queues.Join(fair.UserOf(who), limitsOf(r.Context()).Calls.Or(0))
 	defer leave()
-	if weight == turns.Light {
+	if weight == fair.Light {
 		if !arrived(r) {
 			problems.Write(w, problems.New(http.StatusRequestTimeout, "request_timeout", bodyMissing))
 			return
@@ -79,24 +79,24 @@ func (s *server) inTurn(w http.ResponseWriter, r *http.Request, pattern string, 
 		w = settled{w}
 	}
 	if !q.Pace(r.Context()) {
-		problems.Write(w, noTurn())
+		problems.Write(w, noPlace())
 		return
 	}
 	t := enter(r.Context(), q, weight)
 	if t == nil {
-		problems.Write(w, noTurn())
+		problems.Write(w, noPlace())
 		return
 	}
 	defer t.Leave()
-	s.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), turnKey{}, t)))
+	s.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), placeKey{}, t)))
 }
 
-// queryWait is how long a query waits for the turn of its user.
+// queryWait is how long a query waits for a place of its user.
 const queryWait = 10 * time.Second
 
-// enter waits for a turn. A query gives up where others of its user take too long.
-func enter(ctx context.Context, q *turns.Queue, w turns.Weight) *turns.Turn {
-	if w == turns.Query {
+// enter waits for a place. A query gives up where others of its user take too long.
+func enter(ctx context.Context, q *fair.Queue, w fair.Weight) *fair.Place {
+	if w == fair.Query {
 		limited, cancel := context.WithTimeout(ctx, queryWait)
 		defer cancel()
 		ctx = limited
@@ -104,13 +104,13 @@ func enter(ctx context.Context, q *turns.Queue, w turns.Weight) *turns.Turn {
 	return q.Enter(ctx, w)
 }
 
-// noTurn is the answer to a request that had no turn in time. Mostly its caller has
+// noPlace is the answer to a request that had no place in time. Mostly its caller has
 // left, and nobody reads it.
-func noTurn() *api.Problem {
+func noPlace() *api.Problem {
 	return problems.New(http.StatusTooManyRequests, "no_turn", "Other requests of yours are under way, and this one had no turn in time. Nothing was changed: send it again, with fewer at a time.")
 }
 
-// arrived reads a small body before the request takes a turn, so that a slow client
+// arrived reads a small body before the request takes a place, so that a slow client
 // keeps nobody waiting. It returns false if the body does not arrive whole.
 func arrived(r *http.Request) bool {
 	if r.ContentLength <= 0 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/fair"
 	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
@@ -41,16 +42,20 @@ func TestWaitingIsLimitedPerUser(t *testing.T) {
 	})
 }
 
-// A user with more errands than may stand before the clerk waits for a turn of
-// their own, and nobody else does.
+// A user with more errands than may stand before the clerk waits for one of
+// their own to end, and nobody else does.
 func TestErrandsAreLimitedPerUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newWorld().start(t)
 		by := func(uid int) access.Actor { return actor(lease.Holder{UID: uid}) }
 		nothing := func(time.Time) error { return nil }
-		u := k.turns.Of(2) // who has as many errands under way as one user may
+		var others []*fair.Errands // who has as many errands under way as one user may
 		for range mostErrands {
-			u.Free <- struct{}{}
+			begun, err := k.limiter.Begin(t.Context(), 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			others = append(others, begun)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		left, served := make(chan error, 1), make(chan error, 1)
@@ -69,15 +74,17 @@ func TestErrandsAreLimitedPerUser(t *testing.T) {
 		}
 		cancel()
 		if err := <-left; !errors.Is(err, context.Canceled) {
-			t.Errorf("who left without a turn: %v", err)
+			t.Errorf("who left before it began: %v", err)
 		}
-		<-u.Free
+		others[0].End()
 		if err := <-served; err != nil {
-			t.Errorf("when it was their turn: %v", err)
+			t.Errorf("when another one had ended: %v", err)
 		}
-		k.turns.Done(2, u)
-		if k.turns.Len() != 0 {
-			t.Errorf("turns are kept of users who want nothing: %d", k.turns.Len())
+		for _, begun := range others[1:] {
+			begun.End()
+		}
+		if k.limiter.Len() != 0 {
+			t.Errorf("users are kept who want nothing: %d", k.limiter.Len())
 		}
 	})
 }

@@ -13,20 +13,20 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/turns"
+	"github.com/berth-gpu/berth/internal/lease/fair"
 )
 
 // Every route has a weight that fits its body: what may be large is heavy.
 func TestLargeBodiesAreHeavy(t *testing.T) {
 	r := httptest.NewRequest("POST", "/api/leases", strings.NewReader(strings.Repeat(" ", smallBody+1)))
-	if weightOf("POST /api/leases", r) != turns.Heavy {
+	if weightOf("POST /api/leases", r) != fair.Heavy {
 		t.Error("a large body is light")
 	}
 	r.ContentLength = -1
-	if weightOf("POST /api/leases", r) != turns.Heavy {
+	if weightOf("POST /api/leases", r) != fair.Heavy {
 		t.Error("a body of unknown length is light")
 	}
-	if weightOf("POST /api/leases", httptest.NewRequest("POST", "/", strings.NewReader("{}"))) != turns.Light {
+	if weightOf("POST /api/leases", httptest.NewRequest("POST", "/", strings.NewReader("{}"))) != fair.Light {
 		t.Error("a small body is heavy")
 	}
 }

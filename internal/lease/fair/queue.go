@@ -1,8 +1,15 @@
-// Package turns lets the requests of one user work in turn, so that a user who
-// asks without end slows down nobody else.
+// Package fair shares the daemon among its users: one who asks without end slows
+// down nobody else.
 //
-// While several users ask, one who takes more than a fair share rests.
-package turns
+// Queues are for requests, which take the processors. A user's requests wait for
+// places, and while several users ask, one who takes more than a fair share of the
+// time rests. So a queue outlives its requests: it remembers what they took.
+//
+// Limiter is for errands of the ledger, which mostly wait for the disk. It counts
+// those under way and measures no time: an errand shares its write with others, and
+// a user who rested for the time of a slow disk would keep the next write from being
+// shared. There is nothing to remember, so it forgets a user with the last errand.
+package fair
 
 import (
 	"context"
@@ -16,7 +23,6 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
 // Weight says how much work a request makes.
@@ -30,11 +36,11 @@ const (
 	Query        // reads the past
 )
 
-// mostQueries is how many queries of a user wait for a turn.
+// mostQueries is how many queries of a user wait for a place.
 const mostQueries = 32
 
-// Keeper gives every user a turn.
-type Keeper struct {
+// Queues has a queue for every user.
+type Queues struct {
 	last    atomic.Int64 // the user who asked last
 	changed atomic.Int64 // when last changed, in nanoseconds since 1970
 
@@ -46,10 +52,10 @@ type Keeper struct {
 // recently is how long a change of the user who asks means that several users ask.
 const recently = 100 * time.Millisecond
 
-// LineOf returns the number under which an actor takes turns: the user id, or a
+// UserOf returns the number of the user whose queue an actor is in: the user id, or a
 // number made from the name of a token or certificate, so that their holders
-// share a line neither with each other nor with callers who are not known.
-func LineOf(a access.Actor) int {
+// share a queue neither with each other nor with callers who are not known.
+func UserOf(a access.Actor) int {
 	if a.UID != access.NoUID || !strings.Contains(a.User, ":") {
 		return a.UID
 	}
@@ -59,30 +65,30 @@ func LineOf(a access.Actor) int {
 }
 
 // Note records the user who asks.
-func (t *Keeper) Note(uid int) {
-	if t.last.Load() != int64(uid) {
-		t.last.Store(int64(uid))
-		t.changed.Store(time.Now().UnixNano())
+func (a *Queues) Note(uid int) {
+	if a.last.Load() != int64(uid) {
+		a.last.Store(int64(uid))
+		a.changed.Store(time.Now().UnixNano())
 	}
 }
 
 // shared reports whether several users asked recently. A user who is alone need not
 // make room for others.
-func (t *Keeper) shared(now time.Time) bool {
-	return now.UnixNano()-t.changed.Load() < int64(recently)
+func (a *Queues) shared(now time.Time) bool {
+	return now.UnixNano()-a.changed.Load() < int64(recently)
 }
 
 // Queue orders the requests of one user. It outlives them, so that a user who makes
 // one request after the other keeps the debt.
 type Queue struct {
-	all          *Keeper
-	light, heavy chan struct{} // hold a token for each request that has a turn
+	all          *Queues
+	light, heavy chan struct{} // hold a token for each request that has a place
 	query        chan struct{} // likewise
-	queries      atomic.Int64  // that wait for a turn
+	queries      atomic.Int64  // that wait for a place
 	Calls        atomic.Int64  // how many calls of lease streams are under way; its user counts them
 	followers    atomic.Int64
 	rate         atomic.Uint64 // bits of the number of calls a second; zero: as many as come
-	here         int           // how many requests use it; guarded by Keeper.mu
+	here         int           // how many requests use it; guarded by Queues.mu
 
 	mu   sync.Mutex    // guards what follows
 	next time.Time     // when a user with a rate makes the next call, at that rate
@@ -90,26 +96,26 @@ type Queue struct {
 	paid time.Time     // when debt was last computed
 }
 
-// Join returns the queue of a user, with the limits that hold now. The caller
-// calls leave when it is done.
-func (t *Keeper) Join(uid int, limits *quota.Limits) (q *Queue, leave func()) {
-	t.Note(uid)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if q = t.byUser[uid]; q == nil {
-		// More turns than processors would not make the user faster.
-		q = &Queue{all: t, light: make(chan struct{}, runtime.GOMAXPROCS(0)), heavy: make(chan struct{}, 1), query: make(chan struct{}, 1)}
-		if t.byUser == nil {
-			t.byUser = map[int]*Queue{}
+// Join returns the queue of a user who may make this many calls a second; zero means
+// as many as come. The caller calls leave when it is done.
+func (a *Queues) Join(uid int, rate float64) (q *Queue, leave func()) {
+	a.Note(uid)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if q = a.byUser[uid]; q == nil {
+		// More places than processors would not make the user faster.
+		q = &Queue{all: a, light: make(chan struct{}, runtime.GOMAXPROCS(0)), heavy: make(chan struct{}, 1), query: make(chan struct{}, 1)}
+		if a.byUser == nil {
+			a.byUser = map[int]*Queue{}
 		}
-		t.tidy(time.Now())
-		t.byUser[uid] = q
+		a.tidy(time.Now())
+		a.byUser[uid] = q
 	}
-	q.Limit(limits)
+	q.Limit(rate)
 	q.here++
 	return q, func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
+		a.mu.Lock()
+		defer a.mu.Unlock()
 		q.here--
 	}
 }
@@ -119,18 +125,19 @@ const fewQueues = 64
 
 // tidy removes the queues that nobody uses and that have no debt, if there are many
 // queues. The caller holds mu.
-func (t *Keeper) tidy(now time.Time) {
-	if len(t.byUser) < max(t.tidyAt, fewQueues) {
+func (a *Queues) tidy(now time.Time) {
+	if len(a.byUser) < max(a.tidyAt, fewQueues) {
 		return
 	}
-	maps.DeleteFunc(t.byUser, func(_ int, q *Queue) bool { return q.here == 0 && q.rested(now) })
-	t.tidyAt = 2 * len(t.byUser)
+	maps.DeleteFunc(a.byUser, func(_ int, q *Queue) bool { return q.here == 0 && q.rested(now) })
+	a.tidyAt = 2 * len(a.byUser)
 }
 
-// Follow counts an event stream of a user. It returns nil if there are too many.
-func (t *Keeper) Follow(uid int, limits *quota.Limits) (q *Queue, leave func()) {
-	q, left := t.Join(uid, limits)
-	if q.followers.Add(1) > int64(limits.Streams.Or(math.MaxInt32)) {
+// Follow joins for an event stream. It returns nil if the user has as many as they
+// may have.
+func (a *Queues) Follow(uid int, rate float64, most int) (q *Queue, leave func()) {
+	q, left := a.Join(uid, rate)
+	if q.followers.Add(1) > int64(most) {
 		q.followers.Add(-1)
 		left()
 		return nil, nil
@@ -141,9 +148,9 @@ func (t *Keeper) Follow(uid int, limits *quota.Limits) (q *Queue, leave func()) 
 	}
 }
 
-// Limit sets how many calls a second the user may make.
-func (q *Queue) Limit(l *quota.Limits) {
-	if bits := math.Float64bits(l.Calls.Or(0)); q.rate.Load() != bits {
+// Limit sets how many calls a second the user may make; zero means as many as come.
+func (q *Queue) Limit(rate float64) {
+	if bits := math.Float64bits(rate); q.rate.Load() != bits {
 		q.rate.Store(bits)
 	}
 }
@@ -184,49 +191,49 @@ func (q *Queue) ahead(rate float64, now time.Time) time.Duration {
 	return q.next.Sub(now) - max(time.Second, time.Duration(float64(time.Second)/rate))
 }
 
-// Enter waits for a turn. It returns nil if ctx ends first, or at once if too many
+// Enter waits for a place. It returns nil if ctx ends first, or at once if too many
 // queries of the user wait. A nil queue is that of an administrator, who need not
 // wait.
-func (q *Queue) Enter(ctx context.Context, w Weight) *Turn {
+func (q *Queue) Enter(ctx context.Context, w Weight) *Place {
 	if q == nil {
 		return free
 	}
-	t := &Turn{queue: q, line: q.light}
+	p := &Place{queue: q, lane: q.light}
 	switch w {
 	case Heavy:
-		t.line = q.heavy
+		p.lane = q.heavy
 	case Query:
-		t.line = q.query
+		p.lane = q.query
 		defer q.queries.Add(-1)
 		if q.queries.Add(1) > mostQueries {
 			return nil
 		}
 	}
-	if !t.resume(ctx) {
+	if !p.resume(ctx) {
 		return nil
 	}
-	return t
+	return p
 }
 
-// Turn is the right of a request to work. The zero value is the turn of an
-// administrator, who needs none. A turn is for one goroutine.
-type Turn struct {
+// Place is the right of a request to work. The zero value is the place of an
+// administrator, who needs none. A place is for one goroutine.
+type Place struct {
 	queue *Queue
-	line  chan struct{}
+	lane  chan struct{}
 	begun time.Time // zero: it is not held
 }
 
-// free is the turn of administrators. It never changes.
-var free = &Turn{}
+// free is the place of administrators. It never changes.
+var free = &Place{}
 
-// resume waits for the turn. It returns false if ctx ends first.
-func (t *Turn) resume(ctx context.Context) bool {
-	if t.line == nil || !t.begun.IsZero() {
+// resume waits for the place. It returns false if ctx ends first.
+func (p *Place) resume(ctx context.Context) bool {
+	if p.lane == nil || !p.begun.IsZero() {
 		return true
 	}
 	select {
-	case t.line <- struct{}{}:
-		t.begun = time.Now()
+	case p.lane <- struct{}{}:
+		p.begun = time.Now()
 		return true
 	case <-ctx.Done():
 		return false
@@ -234,7 +241,7 @@ func (t *Turn) resume(ctx context.Context) bool {
 }
 
 // A user who asks a lot while others ask too leaves room for them: beyond a burst
-// and a fifth of the time of one processor, each turn stays unused nine times as
+// and a fifth of the time of one processor, each place stays unused nine times as
 // long as it was used. Otherwise the daemon would have spent its share of the
 // processors on one user when another one asks.
 const (
@@ -244,13 +251,13 @@ const (
 	// mostDebt is the most work that a queue remembers: a user who was alone for
 	// long does not pay for all of it when another user asks.
 	mostDebt = 100 * time.Millisecond
-	// longest is how long a turn stays unused at most. A request that used its turn
+	// longest is how long a place stays unused at most. A request that used its place
 	// for long has mostly waited for a slow client, and the user's other programs
 	// need not wait many times as long for that.
 	longest = time.Second
 )
 
-// spent records how long a turn was used, and reports whether the user has used
+// spent records how long a place was used, and reports whether the user has used
 // more than a fair share.
 func (q *Queue) spent(worked time.Duration, now time.Time) bool {
 	q.mu.Lock()
@@ -267,25 +274,25 @@ func (q *Queue) rested(now time.Time) bool {
 	return q.debt <= now.Sub(q.paid)/drain
 }
 
-// Leave gives the turn to the next request. It may be called again.
-func (t *Turn) Leave() {
-	if t.begun.IsZero() {
+// Leave gives the place to the next request. It may be called again.
+func (p *Place) Leave() {
+	if p.begun.IsZero() {
 		return
 	}
 	now := time.Now()
-	worked := now.Sub(t.begun)
-	t.begun = time.Time{}
-	line := t.line
-	if over := t.queue.spent(worked, now); !over || !t.queue.all.shared(now) {
-		<-line
+	worked := now.Sub(p.begun)
+	p.begun = time.Time{}
+	lane := p.lane
+	if over := p.queue.spent(worked, now); !over || !p.queue.all.shared(now) {
+		<-lane
 		return
 	}
-	time.AfterFunc(min(rest*worked, longest), func() { <-line })
+	time.AfterFunc(min(rest*worked, longest), func() { <-lane })
 }
 
-// Aside gives the turn to the next request while the desk waits for the ledger: the
-// request does no work meanwhile, and the ledger has turns of its own.
-func (t *Turn) Aside() { t.Leave() }
+// Aside gives the place to the next request while the desk waits for the ledger: the
+// request does no work meanwhile, and the ledger has a Limiter of its own.
+func (p *Place) Aside() { p.Leave() }
 
-// Back waits for the turn again, unless ctx ends first.
-func (t *Turn) Back(ctx context.Context) { t.resume(ctx) }
+// Back waits for the place again, unless ctx ends first.
+func (p *Place) Back(ctx context.Context) { p.resume(ctx) }

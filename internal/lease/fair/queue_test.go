@@ -1,27 +1,18 @@
-package turns
+package fair
 
 import (
 	"context"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/quota"
 )
-
-// plain returns the limits of a user for whom nobody has set any.
-func plain() *quota.Limits { return new(quota.Rules).Of(lease.Subject{}) }
 
 // A user with a limit makes the calls of one second at once, and then waits for
 // each; another user does not, nor does the same one without the limit.
 func TestCallsAreDelayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var all Keeper
-		slow := plain()
-		slow.Calls.Opt = gpu.Some(10.0)
-		q, leave := all.Join(7, slow)
+		var all Queues
+		q, leave := all.Join(7, 10)
 		defer leave()
 		began := time.Now()
 		after := func(calls int) time.Duration {
@@ -43,19 +34,18 @@ func TestCallsAreDelayed(t *testing.T) {
 		if q.Pace(gone) {
 			t.Error("somebody who has left may call")
 		}
-		other, leaveOther := all.Join(8, plain())
+		other, leaveOther := all.Join(8, 0)
 		defer leaveOther()
 		for range 1000 {
 			other.Pace(t.Context())
 		}
-		q.Limit(plain())
+		q.Limit(0)
 		after(1000)
 		if took := time.Since(began); took != 2*time.Second {
 			t.Errorf("without a limit, calls took %v", took)
 		}
-		q.Limit(slow)
-		slow.Calls.Opt = gpu.Some(0.5)
-		q.Limit(slow)
+		q.Limit(10)
+		q.Limit(0.5)
 		time.Sleep(time.Minute)
 		began = time.Now()
 		if took := after(2); took != 2*time.Second {
@@ -64,27 +54,27 @@ func TestCallsAreDelayed(t *testing.T) {
 	})
 }
 
-// Requests of one user work in turn, those of others are not held up, and
-// somebody who leaves while waiting takes no turn.
-func TestTurns(t *testing.T) {
+// Requests of one user wait for places, those of others are not held up, and
+// somebody who leaves while waiting takes no place.
+func TestPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var all Keeper
-		q, leave := all.Join(7, plain())
+		var all Queues
+		q, leave := all.Join(7, 0)
 		for range cap(q.light) {
 			if q.Enter(t.Context(), Light) == nil {
-				t.Fatal("there was no turn")
+				t.Fatal("there was no place")
 			}
 		}
-		heavyOne := q.Enter(t.Context(), Heavy) // has a line of its own
+		heavyOne := q.Enter(t.Context(), Heavy) // has a lane of its own
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
 		if q.Enter(gone, Light) != nil {
-			t.Error("somebody who has left has a turn")
+			t.Error("somebody who has left has a place")
 		}
-		next := make(chan *Turn)
+		next := make(chan *Place)
 		go func() { next <- q.Enter(context.Background(), Heavy) }()
 		synctest.Wait()
-		other, leaveOther := all.Join(8, plain())
+		other, leaveOther := all.Join(8, 0)
 		other.Enter(t.Context(), Light).Leave()
 		leaveOther()
 		heavyOne.Leave()
@@ -103,8 +93,8 @@ func TestTurns(t *testing.T) {
 // takes, and not many times as long.
 func TestASlowCallerRestsAMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var all Keeper
-		q, leave := all.Join(7, plain())
+		var all Queues
+		q, leave := all.Join(7, 0)
 		defer leave()
 		slow := q.Enter(t.Context(), Heavy)
 		time.Sleep(10 * time.Second)
@@ -122,10 +112,10 @@ func TestASlowCallerRestsAMoment(t *testing.T) {
 // A user who asks for one thing after the other has done all of it.
 func TestOneAfterTheOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var all Keeper
+		var all Queues
 		begun, worked := time.Now(), 100*time.Millisecond
 		for range 10 {
-			q, leave := all.Join(7, plain())
+			q, leave := all.Join(7, 0)
 			place := q.Enter(t.Context(), Heavy)
 			time.Sleep(worked)
 			all.Note(8) // somebody else asks too
@@ -140,9 +130,9 @@ func TestOneAfterTheOther(t *testing.T) {
 
 func TestQueuesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var all Keeper
+		var all Queues
 		for uid := range 100 * fewQueues {
-			q, leave := all.Join(uid, plain())
+			q, leave := all.Join(uid, 0)
 			place := q.Enter(t.Context(), Light)
 			time.Sleep(time.Millisecond)
 			place.Leave()
@@ -156,19 +146,20 @@ func TestQueuesAreForgotten(t *testing.T) {
 
 func TestFollowersAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var all Keeper
+		var all Queues
+		const streams = 32
 		var leaves []func()
-		for range quota.Streams {
-			q, leave := all.Follow(7, plain())
+		for range streams {
+			q, leave := all.Follow(7, 0, streams)
 			if q == nil {
 				t.Fatalf("turned away after %d", len(leaves))
 			}
 			leaves = append(leaves, leave)
 		}
-		if q, _ := all.Follow(7, plain()); q != nil {
+		if q, _ := all.Follow(7, 0, streams); q != nil {
 			t.Error("one too many was let in")
 		}
-		if q, leave := all.Follow(8, plain()); q == nil {
+		if q, leave := all.Follow(8, 0, streams); q == nil {
 			t.Error("another user was turned away")
 		} else {
 			leave()
@@ -186,11 +177,11 @@ func TestFollowersAreLimited(t *testing.T) {
 }
 
 // A query keeps no other request waiting, other queries of the user wait for it,
-// and those beyond the limit have no turn at once.
+// and those beyond the limit have no place at once.
 func TestQueries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var all Keeper
-		q, leave := all.Join(7, plain())
+		var all Queues
+		q, leave := all.Join(7, 0)
 		defer leave()
 		first := q.Enter(t.Context(), Query)
 		for _, w := range []Weight{Heavy, Light} {
@@ -200,19 +191,19 @@ func TestQueries(t *testing.T) {
 			}
 			other.Leave()
 		}
-		turns := make(chan *Turn)
+		places := make(chan *Place)
 		for range mostQueries {
-			go func() { turns <- q.Enter(t.Context(), Query) }()
+			go func() { places <- q.Enter(t.Context(), Query) }()
 		}
 		synctest.Wait()
 		if q.Enter(t.Context(), Query) != nil {
-			t.Error("one query too many got a turn")
+			t.Error("one query too many got a place")
 		}
 		first.Leave()
 		for range mostQueries {
-			next := <-turns
+			next := <-places
 			if next == nil {
-				t.Fatal("a query that waited got no turn")
+				t.Fatal("a query that waited got no place")
 			}
 			next.Leave()
 		}

@@ -1,0 +1,73 @@
+package fair
+
+import (
+	"context"
+	"sync"
+)
+
+// Limiter lets only so many errands of one user be under way at a time. The zero
+// value has to be given Most.
+type Limiter struct {
+	Most int // of one user
+
+	mu     sync.Mutex
+	byUser map[int]*Errands
+}
+
+// Errands are the errands of one user.
+type Errands struct {
+	limiter  *Limiter
+	uid      int
+	underWay chan struct{} // has room for each that may be under way
+	here     int           // how many are under way or wait; guarded by Limiter.mu
+}
+
+// Begin waits until another errand of a user may be under way. It returns an
+// error if ctx ends first. The caller calls End when the errand is done.
+func (l *Limiter) Begin(ctx context.Context, uid int) (*Errands, error) {
+	e := l.join(uid)
+	select {
+	case e.underWay <- struct{}{}:
+		return e, nil
+	case <-ctx.Done():
+		e.leave()
+		return nil, context.Cause(ctx)
+	}
+}
+
+// End lets the next errand of the user begin.
+func (e *Errands) End() {
+	<-e.underWay
+	e.leave()
+}
+
+// Len returns how many users have errands.
+func (l *Limiter) Len() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.byUser)
+}
+
+func (l *Limiter) join(uid int) *Errands {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.byUser[uid]
+	if e == nil {
+		e = &Errands{limiter: l, uid: uid, underWay: make(chan struct{}, l.Most)}
+		if l.byUser == nil {
+			l.byUser = map[int]*Errands{}
+		}
+		l.byUser[uid] = e
+	}
+	e.here++
+	return e
+}
+
+// leave forgets the user if nothing else of theirs is here.
+func (e *Errands) leave() {
+	e.limiter.mu.Lock()
+	defer e.limiter.mu.Unlock()
+	if e.here--; e.here == 0 {
+		delete(e.limiter.byUser, e.uid)
+	}
+}
