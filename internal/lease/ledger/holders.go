@@ -9,13 +9,12 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
-	"github.com/berth-gpu/berth/internal/process/watch"
 )
 
 // holders ends the leases that are bound to processes when those processes end.
 type holders struct {
 	l       *Ledger
-	watches *watch.Holders // its lock is taken before that of the ledger
+	watches *watches // its lock is taken before that of the ledger
 
 	// The lock of the ledger guards these.
 	outlived map[process.ID]bool // holders that have ended while remaining processes keep their leases
@@ -26,16 +25,16 @@ type holders struct {
 
 func newHolders(l *Ledger, table process.Table) holders {
 	h := holders{l: l, outlived: map[process.ID]bool{}, backlog: newBacklog(l.nudge)}
-	h.watches = watch.New(table, func(id process.ID) { l.holders.exited(id) })
+	h.watches = newWatches(table, func(id process.ID) { l.holders.exited(id) })
 	return h
 }
 
-func watched(l *lease.Lease) watch.Lease { return watch.Lease{ID: l.ID, Fence: l.Fence} }
+func watched(l *lease.Lease) watchedLease { return watchedLease{ID: l.ID, Fence: l.Fence} }
 
 // watch watches the process of a lease, so that the lease ends with it.
 func (h *holders) watch(granted *lease.Lease) error {
 	id := processOf(granted)
-	return h.watches.Add(id, watched(granted), func() bool {
+	return h.watches.add(id, watched(granted), func() bool {
 		h.l.mu.RLock()
 		defer h.l.mu.RUnlock()
 		held := h.l.book.Lease(granted.Key())
@@ -46,7 +45,7 @@ func (h *holders) watch(granted *lease.Lease) error {
 // left stops watching the process of a lease that has ended, or is bound to another.
 func (h *holders) left(l *lease.Lease) {
 	if l.Binding == lease.ByProcess {
-		h.watches.Remove(processOf(l), watched(l))
+		h.watches.remove(processOf(l), watched(l))
 	}
 }
 
@@ -108,7 +107,7 @@ func (h *holders) releaseIfUnused(id process.ID, now time.Time) (remaining []pro
 func (h *holders) follow(id process.ID, remaining []process.ID) {
 	err := error(process.ErrGone)
 	if len(remaining) > 0 {
-		err = h.watches.Follow(id, remaining[0])
+		err = h.watches.follow(id, remaining[0])
 	}
 	if errors.Is(err, process.ErrGone) { // after another error, such as too many open files, Observe notices the end
 		h.releaseLater(id)
@@ -188,7 +187,7 @@ func (h *holders) keep(each *lease.Lease) bool {
 	if !outlived {
 		return false
 	}
-	h.watches.AddExited(id, watched(each))
+	h.watches.addExited(id, watched(each))
 	h.follow(id, remaining)
 	return true
 }

@@ -63,7 +63,7 @@ func TestExited(t *testing.T) {
 }
 
 // watched is how many processes are watched.
-func (k *keeper) watched() int { return k.holders.watches.Len() }
+func (k *keeper) watched() int { return k.holders.watches.len() }
 
 func TestProcessThatIsDeadAlreadyGetsNothing(t *testing.T) {
 	k := newWorld().start(t)
@@ -171,10 +171,10 @@ func TestHolderThatCannotBeWatched(t *testing.T) {
 	if l.book.Lease(l.only("first")) == nil {
 		t.Error("the lease of a living holder was ended")
 	}
-	if l.holders.catchUp(); l.holders.watches.Len() != 1 || len(l.holders.backlog.unwatched) != 0 {
-		t.Errorf("%d processes are watched, and %d are to be", l.holders.watches.Len(), len(l.holders.backlog.unwatched))
+	if l.holders.catchUp(); l.holders.watches.len() != 1 || len(l.holders.backlog.unwatched) != 0 {
+		t.Errorf("%d processes are watched, and %d are to be", l.holders.watches.len(), len(l.holders.backlog.unwatched))
 	}
-	l.holders.watches.Close()
+	l.holders.watches.close()
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}

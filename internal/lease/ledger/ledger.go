@@ -176,7 +176,7 @@ func (l *Ledger) Run(ctx context.Context) error {
 	l.holders.keepDetached()
 	l.holders.resume()
 	l.clerk(ctx)
-	l.holders.watches.Close()
+	l.holders.watches.close()
 	return l.journal.Close()
 }
 
