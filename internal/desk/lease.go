@@ -11,7 +11,6 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
-	"github.com/berth-gpu/berth/internal/lease/notice"
 	"github.com/berth-gpu/berth/internal/process/launch"
 )
 
@@ -154,7 +153,7 @@ func (d *Desk) Trim(by Caller, name lease.Name) (api.Lease, error) {
 	if err := d.recordTrim(&by, held); err != nil {
 		return api.Lease{}, Refused(fmt.Errorf("trim %s: %w", held.ID, err))
 	}
-	d.Publish(notice.Trim(held.Lease, by.Actor, time.Now()))
+	d.Publish(lease.TrimEvent(held.Lease, by.Actor, time.Now()))
 	return LeaseOf(held), nil
 }
 

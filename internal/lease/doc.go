@@ -1,5 +1,5 @@
 // Package lease has the rules of leasing: the life of a lease, the order of the
-// queue, and the sum that says how much of a device is left.
+// queue, the sum that says how much of a device is left, and what people are told.
 //
 // It is pure. A Book keeps the state; the only way to change a lease or the
 // queue is

@@ -13,7 +13,6 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/notice"
 	"github.com/berth-gpu/berth/internal/lease/peaks"
 )
 
@@ -39,7 +38,7 @@ func TestNobodySeesWhatOthersRun(t *testing.T) {
 	d.Desk.Peaks.Add(peaks.Key{User: owner.User, Name: secret}, peaks.Run{Peak: 100}, time.Now())
 	d.events.Publish(gpu.Event{Code: gpu.EventForeignUse, User: owner.User, Text: "Process 7 (" + secret + ") uses much", Public: "A process uses much", Data: map[string]any{"name": secret, "memory_mb": 7}})
 	d.events.Publish(gpu.Event{Code: gpu.EventStateDamaged, Text: "Of the named tokens, only these are accepted: " + secret, Public: "The state file tokens.json is damaged.", Data: map[string]any{"file": "tokens.json"}})
-	d.events.Publish(notice.Sparing(gpu.Event{Code: gpu.EventRevoked, User: owner.User, Text: "train was revoked", Data: map[string]any{"fence": 7}}, []string{"7 (" + secret + ")"}))
+	d.events.Publish(lease.Sparing(gpu.Event{Code: gpu.EventRevoked, User: owner.User, Text: "train was revoked", Data: map[string]any{"fence": 7}}, []string{"7 (" + secret + ")"}))
 
 	paths := []struct{ method, path, body string }{
 		{"GET", "/api/leases", ""}, {"GET", "/api/leases/job", ""}, {"GET", "/api/leases/job/explain", ""}, {"GET", "/api/batches", ""},

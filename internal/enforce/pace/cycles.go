@@ -8,7 +8,6 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/notice"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -93,7 +92,7 @@ func (p *Pacer) pause(ctx context.Context, l *paced, held *lease.Lease, cycle Cy
 	case len(members) == 0:
 		return ""
 	case l.spares(spared):
-		p.Event(notice.Sparing(pacedEvent(held, hold, hold.Share), p.table.Describe(spared)))
+		p.Event(lease.Sparing(pacedEvent(held, hold, hold.Share), p.table.Describe(spared)))
 	}
 	over := l.stopping()
 	if p.isSuspended(l.fence) { // who suspends it waits for a pause that began before

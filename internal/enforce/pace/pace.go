@@ -24,7 +24,6 @@ import (
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/notice"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
@@ -152,7 +151,7 @@ func (p *Pacer) Hold(h Hold) error {
 	members, spared := p.table.Reach(h.mandate(held), p.Leases.Members(h.Key, h.Fence))
 	if len(members) == 0 && len(spared) > 0 {
 		err := &RefusedError{ID: h.Key.ID, Why: othersText}
-		p.Event(notice.Sparing(refusedEvent(held, h, err.Why), p.table.Describe(spared)))
+		p.Event(lease.Sparing(refusedEvent(held, h, err.Why), p.table.Describe(spared)))
 		return err
 	}
 	if h.Source != ByThrottle {
@@ -178,7 +177,7 @@ func (p *Pacer) Hold(h Hold) error {
 	l.hold(h)
 	l.spares(spared)
 	if now := l.share(); now != before && (h.Source != ByThrottle || before == 1) { // a policy changes its mind too often
-		p.Event(notice.Sparing(pacedEvent(held, h, now), p.table.Describe(spared)))
+		p.Event(lease.Sparing(pacedEvent(held, h, now), p.table.Describe(spared)))
 	}
 	if h.Source != ByThrottle {
 		return p.write(true)

@@ -14,7 +14,6 @@ import (
 	"github.com/berth-gpu/berth/internal/device/move"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
-	"github.com/berth-gpu/berth/internal/lease/notice"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
 	"github.com/berth-gpu/berth/internal/text/words"
@@ -176,7 +175,7 @@ func (p *Parker) carryOut(ctx context.Context, r *parked, o order, done chan<- e
 		return
 	}
 	began, moving := time.Now(), r.stepTime()
-	p.Publish(notice.Sparing(p.event(r, gpu.EventParking, gpu.Warning, fmt.Sprintf("%s is being parked%s: its memory moves to the memory of the machine", o.key.ID, because(o.why)),
+	p.Publish(lease.Sparing(p.event(r, gpu.EventParking, gpu.Warning, fmt.Sprintf("%s is being parked%s: its memory moves to the memory of the machine", o.key.ID, because(o.why)),
 		map[string]any{"memory_mb": r.host(), "host_mb": r.host(), "reason": o.why, "for": o.wanter.ID, "source": string(o.source)}), r.sparing()))
 	p.suspend(r)
 	err := p.away(ctx, r, o)

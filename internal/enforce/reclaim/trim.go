@@ -6,8 +6,8 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
-	"github.com/berth-gpu/berth/internal/lease/notice"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -42,7 +42,7 @@ func (c *climb) trim(ctx context.Context) (done, left []api.RungStep) {
 			done = append(done, step(held, uses, uses, "%s would be asked for memory that its libraries keep for later; it uses %s", held.ID, uses))
 			continue
 		}
-		c.Publish(notice.Trim(held.Lease, c.by, time.Now()))
+		c.Publish(lease.TrimEvent(held.Lease, c.by, time.Now()))
 		all = append(all, &asked{Held: held, before: uses, after: uses})
 	}
 	began := time.Now()

@@ -13,7 +13,6 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/notice"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
@@ -98,7 +97,7 @@ func (w *Watchdog) end(h Holding, in kinship.Mandate, why string) {
 
 // leftAlone names processes that an act spares, to follow a sentence.
 func (w *Watchdog) leftAlone(spared []process.ID) string {
-	return notice.LeftAlone(w.processes.Describe(spared))
+	return lease.LeftAlone(w.processes.Describe(spared))
 }
 
 // endStranger returns the errand that ends a process under no lease. A process

@@ -9,7 +9,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/lease/notice"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
 	"github.com/berth-gpu/berth/internal/text/words"
@@ -88,6 +88,6 @@ func (w *Watchdog) stopUsers(h Holding, why string) {
 			Time: time.Now(), Code: gpu.EventStopped, Severity: gpu.Warning, Lease: key.ID, User: h.User, Text: text,
 			Data: map[string]any{"fence": fence, "processes": ended},
 		}
-		w.event(notice.Sparing(e, w.processes.Describe(spared)))
+		w.event(lease.Sparing(e, w.processes.Describe(spared)))
 	})
 }

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/notice"
 )
 
 // announce sends the event of an effect, if it has one. A request that the same
@@ -24,7 +23,7 @@ func (l *Ledger) announce(e *lease.Effect) {
 		defer l.mu.RUnlock()
 		return l.appendLabels(text, parts)
 	}
-	if event, any := notice.Of(e, labels); any {
+	if event, any := lease.EventOf(e, labels); any {
 		l.hooks.Event(event)
 	}
 }

@@ -1,4 +1,4 @@
-package notice
+package lease
 
 import (
 	"maps"
@@ -24,8 +24,8 @@ func Sparing(e gpu.Event, spared []string) gpu.Event {
 	return e
 }
 
-// LeftAlone names processes that berth left alone, to follow a sentence; empty:
-// there are none.
+// LeftAlone names processes that berth left alone, to follow a sentence. It
+// returns "" if there are none.
 func LeftAlone(spared []string) string {
 	if len(spared) == 0 {
 		return ""

@@ -1,8 +1,4 @@
-// Package notice writes what people are told about leases: the event of each
-// change to the book.
-//
-// Pure: no clock, no I/O.
-package notice
+package lease
 
 import (
 	"fmt"
@@ -10,40 +6,39 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Of returns what people are told of an effect; false if they are told nothing.
+// EventOf returns what people are told of an effect; false if they are told nothing.
 // Labels appends what the devices of a lease are called.
-func Of(e *lease.Effect, labels func(text []byte, parts []lease.Part) []byte) (gpu.Event, bool) {
-	if e.Kind == lease.Asked || e.Kind == lease.TimedOut {
-		return ofRequest(e), true
+func EventOf(e *Effect, labels func(text []byte, parts []Part) []byte) (gpu.Event, bool) {
+	if e.Kind == Asked || e.Kind == TimedOut {
+		return requestEvent(e), true
 	}
 	held := e.Lease()
 	if held == nil {
 		return gpu.Event{}, false // withdrawn: the client knows
 	}
 	code, severity, verb := wording(e.Kind)
-	if code == "" || e.Kind == lease.Renewed && e.By.Door == access.Itself {
+	if code == "" || e.Kind == Renewed && e.By.Door == access.Itself {
 		return gpu.Event{}, false // berth keeps a lease that is in use, every minute
 	}
 	total := held.Total()
 	text, public := sentence(e, held, verb, labels)
 	event := gpu.Event{
-		Time: e.Time, Code: code, Severity: severity, Lease: held.ID, User: held.Holder.User, By: lease.ByOf(e.By), Text: text, Public: public,
+		Time: e.Time, Code: code, Severity: severity, Lease: held.ID, User: held.Holder.User, By: ByOf(e.By), Text: text, Public: public,
 		Data: map[string]any{"fence": held.Fence, "memory_mb": int64(total.Memory), "slots": total.Slots},
 	}
-	if e.Kind != lease.Granted {
+	if e.Kind != Granted {
 		event.Data["held_seconds"] = e.Time.Sub(held.Granted).Seconds()
 	}
-	if e.Kind == lease.Resized {
+	if e.Kind == Resized {
 		event.Data["was_mb"] = int64(e.Before.Total().Memory)
 		if held.Asked > 0 {
 			event.Data["asked_mb"] = int64(held.Asked)
 		}
 	}
-	if e.Kind == lease.Warned {
+	if e.Kind == Warned {
 		ends, _ := held.Ends()
 		event.Data["ends"], event.Data["time_limit_seconds"] = ends.Format(time.RFC3339), held.TimeLimit.Seconds()
 	}
@@ -53,9 +48,9 @@ func Of(e *lease.Effect, labels func(text []byte, parts []lease.Part) []byte) (g
 	return Sparing(event, e.Spared), true
 }
 
-// ofRequest returns the event that a request waits, or that it was not granted
+// requestEvent returns the event that a request waits, or that it was not granted
 // in time.
-func ofRequest(e *lease.Effect) gpu.Event {
+func requestEvent(e *Effect) gpu.Event {
 	r := e.Request
 	event := gpu.Event{
 		Time: e.Time, Code: gpu.EventWaiting, Severity: gpu.Note, Lease: r.ID, User: r.Holder.User,
@@ -64,10 +59,10 @@ func ofRequest(e *lease.Effect) gpu.Event {
 	if r.Into != 0 {
 		event.Data["for"], event.Data["fence"] = r.For(), r.Into
 	}
-	if e.Kind == lease.Asked {
-		event.By = lease.ByOf(e.By)
+	if e.Kind == Asked {
+		event.By = ByOf(e.By)
 		event.Text = fmt.Sprintf("%s waits for %s", r.ID, aim(r))
-		if r.Deadline.Sub(e.Time) <= lease.MaxWait {
+		if r.Deadline.Sub(e.Time) <= MaxWait {
 			event.Text += fmt.Sprintf(", until %s at the latest", r.Deadline.Format(time.TimeOnly))
 		}
 		return event
@@ -82,7 +77,7 @@ func ofRequest(e *lease.Effect) gpu.Event {
 }
 
 // aim returns what a request waits for.
-func aim(r *lease.Request) string {
+func aim(r *Request) string {
 	switch r.For() {
 	case "resume":
 		return "room for its " + r.Memory.String() + " to be resumed"
@@ -92,23 +87,23 @@ func aim(r *lease.Request) string {
 	return r.Memory.String()
 }
 
-// sentence returns the text of an event about a  If the text names the
+// sentence returns the text of an event about a lease. If the text names the
 // program, which is at its end, sentence also returns it without that name, as
 // public text. Every grant calls it, so it builds the text in one buffer.
-func sentence(e *lease.Effect, held *lease.Lease, verb string, labels func([]byte, []lease.Part) []byte) (text, public string) {
+func sentence(e *Effect, held *Lease, verb string, labels func([]byte, []Part) []byte) (text, public string) {
 	b := append(append(append(make([]byte, 0, 160), held.ID...), ' '), verb...)
 	switch e.Kind {
-	case lease.Granted:
+	case Granted:
 		b = append(append(b, ' '), amount(held)...)
 		b = append(b, " on "...)
 		b = labels(b, held.Parts)
 		b = appendHolder(b, held.Holder)
-	case lease.Warned:
+	case Warned:
 		ends, _ := held.Ends()
 		b = append(b, " at "...)
 		b = append(ends.AppendFormat(b, time.TimeOnly), ", with its processes: that is its time limit of "...)
 		b = append(b, words.Duration(held.TimeLimit)...)
-	case lease.Resized:
+	case Resized:
 		b = append(append(b, " from "...), e.Before.Parts[0].Memory.String()...)
 		b = append(append(b, " to "...), held.Parts[0].Memory.String()...)
 		b = append(b, " on "...)
@@ -117,7 +112,7 @@ func sentence(e *lease.Effect, held *lease.Lease, verb string, labels func([]byt
 	if e.Why != "" {
 		b = append(append(b, ": "...), e.Why...)
 	}
-	if e.Kind != lease.Granted || held.Holder.Name == "" {
+	if e.Kind != Granted || held.Holder.Name == "" {
 		return string(b), ""
 	}
 	upTo := len(b)
@@ -125,31 +120,31 @@ func sentence(e *lease.Effect, held *lease.Lease, verb string, labels func([]byt
 	return text, text[:upTo]
 }
 
-func wording(k lease.Kind) (gpu.EventCode, gpu.Severity, string) {
+func wording(k Kind) (gpu.EventCode, gpu.Severity, string) {
 	switch k {
-	case lease.Granted:
+	case Granted:
 		return gpu.EventGranted, gpu.Note, "holds"
-	case lease.Renewed:
+	case Renewed:
 		return gpu.EventRenewed, gpu.Note, "was renewed"
-	case lease.Bound:
+	case Bound:
 		return gpu.EventBound, gpu.Note, "was handed to another process"
-	case lease.Detached:
+	case Detached:
 		return gpu.EventBound, gpu.Note, "stands without the process that asked for it"
-	case lease.Resized:
+	case Resized:
 		return gpu.EventResized, gpu.Note, "was resized"
-	case lease.Released:
+	case Released:
 		return gpu.EventReleased, gpu.Note, "was released"
-	case lease.Expired:
+	case Expired:
 		return gpu.EventExpired, gpu.Warning, "expired"
-	case lease.Warned:
+	case Warned:
 		return gpu.EventEnding, gpu.Warning, "is about to end"
-	case lease.Revoked:
+	case Revoked:
 		return gpu.EventRevoked, gpu.Warning, "was revoked"
 	}
 	return "", "", ""
 }
 
-func amount(l *lease.Lease) string {
+func amount(l *Lease) string {
 	part := l.Parts[0]
 	switch {
 	case part.Memory == 0:
@@ -161,7 +156,7 @@ func amount(l *lease.Lease) string {
 }
 
 // appendHolder appends the service and the user of a holder.
-func appendHolder(text []byte, h lease.Holder) []byte {
+func appendHolder(text []byte, h Holder) []byte {
 	said := 0
 	for _, word := range [...]string{h.Service, h.User} {
 		if word != "" {
@@ -179,4 +174,13 @@ func separator(i int) string {
 		return " for "
 	}
 	return ", "
+}
+
+// TrimEvent returns the event that asks the programs of a lease to give back what
+// their libraries keep for later.
+func TrimEvent(l *Lease, by access.Actor, now time.Time) gpu.Event {
+	return gpu.Event{
+		Time: now, Code: gpu.EventReclaim, Severity: gpu.Note, Lease: l.ID, User: l.Holder.User, By: ByOf(by),
+		Text: l.ID + " is asked to give back memory that its libraries keep for later", Data: map[string]any{"pid": l.Holder.PID, "fence": l.Fence},
+	}
 }
