@@ -57,7 +57,6 @@ import (
 	"github.com/berth-gpu/berth/internal/history/throughput"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/archive"
-	"github.com/berth-gpu/berth/internal/lease/attribution"
 	"github.com/berth-gpu/berth/internal/lease/audit"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/peaks"
@@ -218,7 +217,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		Event: func(e gpu.Event) { publish(d.oversight.Bill(e)); d.nudgeParking() }, Decided: exporter.Decided, Ended: d.leaseEnded,
 		Returned: func(l *lease.Lease) { d.parking.Returned(l) },
 		Overran: func(l *lease.Lease, why string) {
-			d.watchdog.End(watchdog.Holding{Lease: l.Key(), Fence: l.Fence, Service: l.Holder.Service, User: l.Holder.User, Scoped: len(l.Scope) > 0}, attribution.LimitMandate(l), why)
+			d.watchdog.End(watchdog.Holding{Lease: l.Key(), Fence: l.Fence, Service: l.Holder.Service, User: l.Holder.User, Scoped: len(l.Scope) > 0}, ledger.LimitMandate(l), why)
 		},
 		Authority: d.authority,
 	})

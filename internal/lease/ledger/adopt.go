@@ -138,10 +138,10 @@ func (x *adopting) see() {
 		if x.GPU != "" && x.GPU != uuid || x.l.devices[uuid].Device.Cut() != "" { // its instances list the process too
 			continue
 		}
-		here := x.l.standing.Holdings(uuid)
+		here := x.l.standing.holdings(uuid)
 		var used gpu.MiB
 		for _, u := range x.l.devices[uuid].used {
-			if owners, _ := here.Of(u.Process); owners == nil && here.Tied(u.Process, x.process) {
+			if owners, _ := here.of(u.Process); owners == nil && here.Tied(u.Process, x.process) {
 				used += u.memory
 			}
 		}
@@ -161,9 +161,9 @@ func (x *adopting) whyNotSeen() error {
 		if x.GPU != "" && x.GPU != uuid {
 			continue
 		}
-		here := x.l.standing.Holdings(uuid)
+		here := x.l.standing.holdings(uuid)
 		for _, u := range x.l.devices[uuid].used {
-			if owners, _ := here.Of(u.Process); len(owners) > 0 && here.Tied(u.Process, x.process) {
+			if owners, _ := here.of(u.Process); len(owners) > 0 && here.Tied(u.Process, x.process) {
 				return fmt.Errorf("adopt process %d: %w: %s, on %s", x.process.PID, ErrCovered, owners[0].Lease.ID, uuid)
 			}
 		}

@@ -56,7 +56,7 @@ func (h *holders) ended(l *lease.Lease) {
 	h.l.mu.Lock()
 	defer h.l.mu.Unlock()
 	delete(h.l.revoking, l.Key())
-	h.l.past.Note(h.l.standing.Kin(l), now)
+	h.l.past.Note(h.l.standing.of(l), now)
 }
 
 // exited releases all leases of a process that has ended, also one that was

@@ -24,7 +24,6 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/attribution"
 	"github.com/berth-gpu/berth/internal/lease/fair"
 	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/lease/quota"
@@ -136,7 +135,7 @@ func Open(o Options) (*Ledger, error) {
 			waiters: map[lease.Key]*waiter{},
 		},
 	}
-	l.standing = attribution.Leases{Book: l.book, Boot: boot, Match: func(service string) *kinship.Match { return l.settings.Services[service].Match }}
+	l.standing = kin{book: l.book, boot: boot, match: func(service string) *kinship.Match { return l.settings.Services[service].Match }}
 	l.round.origin = time.Now()
 	l.seat <- struct{}{} // nobody works on the book before Run
 	l.journal.Notify = l.hooks.noteTrouble

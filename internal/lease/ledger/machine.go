@@ -5,7 +5,6 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/attribution"
 	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
@@ -21,7 +20,7 @@ type machine struct {
 
 	settings Settings
 	book     *lease.Book
-	standing attribution.Leases // those of the book
+	standing kin // those of the book
 	snapshot *placement.Snapshot
 	usual    placement.Requests
 	gate     gate           // see behind
@@ -36,35 +35,32 @@ type machine struct {
 	past     kinship.Past             // the leases that have ended
 }
 
-// processOf returns the process that holds a lease.
-func processOf(l *lease.Lease) process.ID { return attribution.ProcessOf(l) }
-
 // attribute charges the memory that was last measured on a device: to the leases
 // whose processes use it, and the rest, with that of the driver, as foreign. The
 // ledger calls it again when a lease of such a process begins or ends, so that it
 // never leases memory in use before the next measurement.
 func (m *machine) attribute(o *observed) {
 	uuid := o.Device.UUID
-	here := m.standing.Holdings(uuid)
+	here := m.standing.holdings(uuid)
 	o.owned = map[lease.Key]gpu.MiB{}
 	var known gpu.MiB
 	var shared []func() // what may be charged to several leases takes the room that the rest leaves
 	for _, u := range o.used {
-		owners, _ := here.Of(u.Process)
+		owners, _ := here.of(u.Process)
 		switch len(owners) {
 		case 0:
 			continue
 		case 1:
-			attribution.Charge(owners, u.memory, o.owned)
+			charge(owners, u.memory, o.owned)
 		default:
-			shared = append(shared, func() { attribution.Charge(owners, u.memory, o.owned) })
+			shared = append(shared, func() { charge(owners, u.memory, o.owned) })
 		}
 		known += u.memory
 	}
 	for _, charge := range shared {
 		charge()
 	}
-	for _, h := range here.All {
+	for _, h := range here.all {
 		m.book.Observe(h.Lease.Key(), uuid, o.owned[h.Lease.Key()])
 	}
 	m.book.ObserveForeign(uuid, max(o.total-known, 0))
@@ -72,16 +68,16 @@ func (m *machine) attribute(o *observed) {
 
 // concerns reports whether processes of a lease were measured on a device.
 func (m *machine) concerns(o *observed, held *lease.Lease) bool {
-	r, l := m.standing.Register(nil, nil), m.standing.Kin(held)
+	r, l := m.standing.register(nil, nil), m.standing.of(held)
 	return slices.ContainsFunc(o.used, func(u usedBy) bool { return r.Concerns(u.Process, l) })
 }
 
 // foreign returns what the processes under no lease use of a device.
 func (m *machine) foreign(uuid string) ForeignUse {
 	var sum ForeignUse
-	here := m.standing.Holdings(uuid)
+	here := m.standing.holdings(uuid)
 	for _, u := range m.devices[uuid].used {
-		if owners, _ := here.Of(u.Process); owners == nil {
+		if owners, _ := here.of(u.Process); owners == nil {
 			sum.Memory += u.memory
 			sum.PIDs = append(sum.PIDs, u.ID().PID)
 		}

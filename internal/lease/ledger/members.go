@@ -55,14 +55,14 @@ func (m *machine) eachProcess(uuid string, do func(Process, []lease.Holding)) {
 	if o == nil {
 		return
 	}
-	here := m.standing.Holdings(uuid)
+	here := m.standing.holdings(uuid)
 	for _, u := range o.used {
-		owners, tie := here.Of(u.Process)
+		owners, tie := here.of(u.Process)
 		p := Process{GPU: uuid, Line: u.Line, Name: u.name, Kind: u.kind, Memory: u.memory, By: tie.By}
 		if len(owners) > 0 {
 			p.Lease = owners[0].Lease
 		} else {
-			p.Fits, p.Ended = here.IDs(tie.Leases), m.past.LeaseOf(u.Process)
+			p.Fits, p.Ended = here.ids(tie.Leases), m.past.LeaseOf(u.Process)
 		}
 		do(p, owners)
 	}
@@ -80,7 +80,7 @@ func (l *Ledger) Orphan(pid int) (ended string, line []process.ID) {
 	p := l.census.read(id)
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	if _, belongs := l.standing.Anywhere().Owner(p); belongs {
+	if _, belongs := l.standing.anywhere().Owner(p); belongs {
 		return "", p.Line
 	}
 	return l.past.LeaseOf(p), p.Line
@@ -114,7 +114,7 @@ func (l *Ledger) Scoped(k lease.Key, fence uint64) (members, barred []process.ID
 	scoped := len(held.Scope) > 0
 	register := kinship.Register{}
 	if scoped {
-		register, holder = l.standing.Anywhere(), processOf(held)
+		register, holder = l.standing.anywhere(), processOf(held)
 	} else {
 		holder, roots, others = l.rootsOf(held)
 	}
@@ -132,7 +132,7 @@ func (l *Ledger) Scoped(k lease.Key, fence uint64) (members, barred []process.ID
 // lease descend from, and the holders of all other leases. The holder is zero if
 // there is none of this boot.
 func (m *machine) rootsOf(held *lease.Lease) (holder process.ID, roots, others []process.ID) {
-	if m.standing.HasHolder(held) {
+	if m.standing.hasHolder(held) {
 		holder = processOf(held)
 		roots = append(roots, holder)
 	}
@@ -141,15 +141,15 @@ func (m *machine) rootsOf(held *lease.Lease) (holder process.ID, roots, others [
 		if o == nil {
 			continue
 		}
-		here := m.standing.Holdings(p.GPU)
+		here := m.standing.holdings(p.GPU)
 		for _, u := range o.used {
-			if tie, found := here.Owner(u.Process); found && m.standing.IsMember(tie, held) {
+			if tie, found := here.Owner(u.Process); found && m.standing.isMember(tie, held) {
 				roots = append(roots, u.ID())
 			}
 		}
 	}
 	for _, other := range m.book.Leases() {
-		if m.standing.HasHolder(other) && processOf(other) != holder {
+		if m.standing.hasHolder(other) && processOf(other) != holder {
 			others = append(others, processOf(other))
 		}
 	}
@@ -162,12 +162,12 @@ func (l *Ledger) Moved(k lease.Key, fence uint64, member process.ID) bool {
 	p := l.census.read(member)
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	tie, found := l.standing.Anywhere().Owner(p)
+	tie, found := l.standing.anywhere().Owner(p)
 	if !found || !tie.By.Certain() {
 		return false
 	}
 	held := l.book.Lease(k)
-	return held == nil || held.Fence != fence || !l.standing.IsMember(tie, held)
+	return held == nil || held.Fence != fence || !l.standing.isMember(tie, held)
 }
 
 // Leased reports whether a process belongs to a lease on a device, by whichever
@@ -176,7 +176,7 @@ func (l *Ledger) Leased(uuid string, id process.ID) bool {
 	p := l.census.read(id)
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	here := l.standing.Holdings(uuid)
+	here := l.standing.holdings(uuid)
 	_, leased := here.Owner(p)
 	return leased
 }

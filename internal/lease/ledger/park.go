@@ -161,9 +161,9 @@ func (m *machine) vacate(parked *lease.Lease) {
 		if o == nil {
 			continue
 		}
-		here := m.standing.Holdings(p.GPU)
+		here := m.standing.holdings(p.GPU)
 		o.used = slices.DeleteFunc(o.used, func(u usedBy) bool {
-			owners, _ := here.Of(u.Process)
+			owners, _ := here.of(u.Process)
 			gone := len(owners) == 1 && owners[0].Lease == parked
 			if gone {
 				o.total -= u.memory

@@ -21,7 +21,7 @@ import (
 func (m *machine) remaining(holder process.ID) []process.ID {
 	var list []process.ID
 	for uuid, o := range m.devices {
-		here := m.standing.On(uuid)
+		here := m.standing.on(uuid)
 		for _, u := range o.used {
 			if here.Under(u.Process, holder) && !slices.Contains(list, u.ID()) && m.alive(u.ID()) {
 				list = append(list, u.ID())
@@ -42,7 +42,7 @@ func (m *machine) bound(id process.ID) []*lease.Lease {
 // it used: the kernel took that back before it reported the end. It also removes
 // the other processes of its leases that have ended.
 func (m *machine) forgetExited(id process.ID) {
-	r := m.standing.Register(nil, nil)
+	r := m.standing.register(nil, nil)
 	for uuid, o := range m.devices {
 		before := len(o.used)
 		o.used = slices.DeleteFunc(o.used, func(u usedBy) bool {

@@ -147,7 +147,7 @@ func TestClaims(t *testing.T) {
 	claims := kinship.Process{Line: []process.ID{{PID: 1}}, Facts: kinship.Facts{Claim: kinship.Claim{Lease: "a", Fence: granted.Fence, UID: granted.Holder.UID + 1}}}
 	k.Ledger.mu.RLock()
 	defer k.Ledger.mu.RUnlock()
-	if tie, found := k.Ledger.standing.On(dev(0)).Owner(claims); found {
+	if tie, found := k.Ledger.standing.on(dev(0)).Owner(claims); found {
 		t.Errorf("another user's process counts: %v", tie)
 	}
 }

@@ -1,4 +1,4 @@
-package attribution
+package ledger
 
 import (
 	"testing"
@@ -28,11 +28,11 @@ func TestWhoIsCharged(t *testing.T) {
 	}
 	first, second, child := grant("first", 100, 7), grant("second", 100, 7), grant("child", 50, 8)
 	pod := grant("pod", 50, 7, "pod1")
-	leases := Leases{Book: book, Boot: "now", Match: func(string) *kinship.Match { return nil }}
-	if leases.HasHolder(pod) || !leases.HasHolder(first) {
+	leases := kin{book: book, boot: "now", match: func(string) *kinship.Match { return nil }}
+	if leases.hasHolder(pod) || !leases.hasHolder(first) {
 		t.Error("a lease with a scope has a holder, or one without has none")
 	}
-	here := leases.Holdings(uuid)
+	here := leases.holdings(uuid)
 	line := func(pids ...int) (p kinship.Process) {
 		for _, pid := range pids {
 			p.Line = append(p.Line, kinship.ID{PID: pid, Start: 1})
@@ -52,7 +52,7 @@ func TestWhoIsCharged(t *testing.T) {
 		"a process under nothing": {line(3), nil},
 	} {
 		var got []string
-		owners, _ := here.Of(c.process)
+		owners, _ := here.of(c.process)
 		for _, h := range owners {
 			got = append(got, h.Lease.ID)
 		}
@@ -61,15 +61,15 @@ func TestWhoIsCharged(t *testing.T) {
 		}
 	}
 	owned := map[lease.Key]gpu.MiB{}
-	owners, tie := here.Of(line(7))
-	Charge(owners, 250, owned)
+	owners, tie := here.of(line(7))
+	charge(owners, 250, owned)
 	if want := (map[lease.Key]gpu.MiB{first.Key(): 100, second.Key(): 150}); !cmp.Equal(owned, want) {
 		t.Errorf("250 MiB are divided into %v", owned)
 	}
-	if !leases.IsMember(tie, first) || leases.IsMember(tie, child) || leases.IsMember(tie, pod) {
+	if !leases.isMember(tie, first) || leases.isMember(tie, child) || leases.isMember(tie, pod) {
 		t.Error("the holder is a member of another lease, or not of its own")
 	}
-	if got := here.IDs([]uint64{child.Fence, pod.Fence}); !cmp.Equal(got, []string{"child", "pod"}) {
+	if got := here.ids([]uint64{child.Fence, pod.Fence}); !cmp.Equal(got, []string{"child", "pod"}) {
 		t.Errorf("the ids are %v", got)
 	}
 }

@@ -1,0 +1,164 @@
+package ledger
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/process/kinship"
+)
+
+// kin are the leases of a book as package kinship sees them. Kinship has the evidence;
+// kin decides which leases the processes on a device are charged to, and how what a
+// process uses is divided among them. Like the book, it is for one goroutine at a
+// time. It has no clock and does no I/O.
+type kin struct {
+	book  *lease.Book
+	boot  string                              // the id of this boot
+	match func(service string) *kinship.Match // how the processes of a service are told; nil: not by the settings
+}
+
+// processOf returns the process that holds a lease.
+func processOf(l *lease.Lease) kinship.ID {
+	return kinship.ID{PID: l.Holder.PID, Start: l.Holder.Start}
+}
+
+// of returns a lease as package kinship sees it. A lease with a scope has no
+// holder there: the process that asked for it does not belong to it.
+func (k *kin) of(l *lease.Lease) kinship.Lease {
+	relative := kinship.Lease{
+		ID: l.ID, Fence: l.Fence, UID: l.Holder.UID, Bound: l.Binding == lease.ByProcess,
+		Service: l.Holder.Service, Name: l.Holder.Name, Unit: l.Unit, Scope: l.Scope, Match: k.match(l.Holder.Service),
+	}
+	if k.hasHolder(l) {
+		relative.Holder = processOf(l)
+	}
+	return relative
+}
+
+// hasHolder reports whether the processes of a lease are told by the process
+// that holds it. After a reboot there is no such process.
+func (k *kin) hasHolder(l *lease.Lease) bool {
+	return l.Holder.PID != 0 && l.Holder.Boot == k.boot && len(l.Scope) == 0
+}
+
+// LimitMandate returns in whose name the time limit of a lease ends its processes:
+// in the user's, unless an operator or a rule set it.
+func LimitMandate(l *lease.Lease) kinship.Mandate {
+	if l.Imposed {
+		return kinship.Authority()
+	}
+	return kinship.OfUser(l.Holder.UID)
+}
+
+// found finds the lease that a process claims, for package kinship.
+func (k *kin) found(c kinship.Claim) (kinship.Lease, bool) {
+	held := k.book.Lease(lease.Key{Owner: lease.Owner{UID: c.UID}, ID: c.Lease})
+	if held == nil {
+		return kinship.Lease{}, false
+	}
+	return k.of(held), true
+}
+
+// register returns a register that finds the owner of a process. Holds reports
+// which processes hold a lease that counts, and here lists these leases.
+func (k *kin) register(holds func(kinship.ID) bool, here []kinship.Lease) kinship.Register {
+	return kinship.Register{Holds: holds, Lease: k.found, Here: here}
+}
+
+// on returns the register of the holders on a device. It is quick for a few
+// questions about certain evidence; for all others, use holdings.
+func (k *kin) on(uuid string) kinship.Register {
+	var here []lease.Holding // filled by the first question
+	return k.register(func(id kinship.ID) bool {
+		if here == nil {
+			here = k.book.Holdings(uuid)
+		}
+		return slices.ContainsFunc(here, func(h lease.Holding) bool { return k.hasHolder(h.Lease) && processOf(h.Lease) == id })
+	}, nil)
+}
+
+// anywhere returns the register of all leases.
+func (k *kin) anywhere() kinship.Register {
+	holders := map[kinship.ID]bool{}
+	var here []kinship.Lease
+	for _, held := range k.book.Leases() {
+		if k.hasHolder(held) {
+			holders[processOf(held)] = true
+		}
+		here = append(here, k.of(held))
+	}
+	return k.register(func(id kinship.ID) bool { return holders[id] }, here)
+}
+
+// holdings has the leases on a device at one moment.
+type holdings struct {
+	kinship.Register
+	all      []lease.Holding // oldest first
+	byHolder map[kinship.ID][]lease.Holding
+}
+
+// holdings collects the leases on a device.
+func (k *kin) holdings(uuid string) holdings {
+	h := holdings{all: k.book.Holdings(uuid), byHolder: map[kinship.ID][]lease.Holding{}}
+	slices.SortFunc(h.all, func(a, b lease.Holding) int { return cmp.Compare(a.Lease.Fence, b.Lease.Fence) })
+	here := make([]kinship.Lease, len(h.all))
+	for i, each := range h.all {
+		here[i] = k.of(each.Lease)
+		if k.hasHolder(each.Lease) {
+			id := processOf(each.Lease)
+			h.byHolder[id] = append(h.byHolder[id], each)
+		}
+	}
+	h.Register = k.register(func(id kinship.ID) bool { return len(h.byHolder[id]) > 0 }, here)
+	return h
+}
+
+// of returns the leases that a process is charged to, oldest first: all that its
+// owner holds on the device, or those that it is tied to. It also returns the
+// tie, which says why, or which leases fit equally if there are none.
+func (h *holdings) of(p kinship.Process) ([]lease.Holding, kinship.Tie) {
+	tie, found := h.Owner(p)
+	switch {
+	case !found:
+		return nil, tie
+	case len(tie.Leases) == 0:
+		return h.byHolder[tie.Holder], tie
+	}
+	var owners []lease.Holding
+	for _, each := range h.all {
+		if slices.Contains(tie.Leases, each.Lease.Fence) {
+			owners = append(owners, each)
+		}
+	}
+	return owners, tie
+}
+
+// ids returns the ids of the leases with these fences.
+func (h *holdings) ids(fences []uint64) []string {
+	var list []string
+	for _, each := range h.all {
+		if slices.Contains(fences, each.Lease.Fence) {
+			list = append(list, each.Lease.ID)
+		}
+	}
+	return list
+}
+
+// isMember reports whether a tie makes a process one that may be signalled for a
+// lease.
+func (k *kin) isMember(tie kinship.Tie, held *lease.Lease) bool {
+	return tie.By.Certain() && (slices.Contains(tie.Leases, held.Fence) || len(tie.Leases) == 0 && k.hasHolder(held) && tie.Holder == processOf(held))
+}
+
+// charge adds what a process uses to the leases that it belongs to, the oldest
+// first, each up to its own amount. What exceeds all of them goes to the newest.
+func charge(owners []lease.Holding, memory gpu.MiB, owned map[lease.Key]gpu.MiB) {
+	for _, h := range owners {
+		part := min(memory, max(h.Part.Memory-owned[h.Lease.Key()], 0))
+		owned[h.Lease.Key()] += part
+		memory -= part
+	}
+	owned[owners[len(owners)-1].Lease.Key()] += memory
+}
