@@ -92,46 +92,46 @@ func (l *Ledger) acquire(ctx context.Context, r lease.Request, again Again) (Fou
 // admit fills in and checks a request by the settings of its service, and
 // returns the request that goes into the book. If the request finds a lease that
 // it was granted before, admit returns that too. The caller holds mu.
-func (m *machine) admit(r lease.Request, again Again, now time.Time) (request *lease.Request, standing *lease.Lease, err error) {
-	if request, err = m.prepare(r, now); err != nil {
+func (s *state) admit(r lease.Request, again Again, now time.Time) (request *lease.Request, standing *lease.Lease, err error) {
+	if request, err = s.prepare(r, now); err != nil {
 		return nil, nil, err
 	}
-	if standing, err = m.find(request, again); err != nil {
+	if standing, err = s.find(request, again); err != nil {
 		return nil, nil, err
 	}
 	if standing == nil {
-		if err := m.vacant(request); err != nil {
+		if err := s.vacant(request); err != nil {
 			return nil, nil, err
 		}
 	}
-	request, err = m.admitted(request)
+	request, err = s.admitted(request)
 	return request, standing, err
 }
 
 // prepare fills in what a request does not say, validates it, and applies the
 // limits of its user that are about one request.
-func (m *machine) prepare(r lease.Request, now time.Time) (*lease.Request, error) {
+func (s *state) prepare(r lease.Request, now time.Time) (*lease.Request, error) {
 	request := r
 	if request.GPUs == 0 {
 		request.GPUs = 1
 	}
 	request.Priority, request.Imposed = r.AskedPriority.Or(0), r.TimeLimit != 0 && kinship.MandateOf(r.By).All
-	request.Requested, request.Deadline = now, now.Add(r.Wait.Or(m.settings.Wait))
+	request.Requested, request.Deadline = now, now.Add(r.Wait.Or(s.settings.Wait))
 	if err := request.Validate(); err != nil {
 		return nil, err
 	}
-	if limits := m.limitsOf(&request); limits != nil {
+	if limits := s.limitsOf(&request); limits != nil {
 		if err := quota.Apply(limits, &request); err != nil {
 			return nil, fmt.Errorf("ask for %s: %w", r.ID, err)
 		}
 		request.Groups = quota.GroupNames(limits)
 	}
-	return &request, m.besideParent(&request)
+	return &request, s.besideParent(&request)
 }
 
 // vacant refuses an id that the user has in use. The caller holds mu.
-func (m *machine) vacant(r *lease.Request) error {
-	if m.book.Lease(r.Key()) != nil || m.book.Request(r.Key()) != nil {
+func (s *state) vacant(r *lease.Request) error {
+	if s.book.Lease(r.Key()) != nil || s.book.Request(r.Key()) != nil {
 		return fmt.Errorf("ask for %s: %w", r.ID, lease.ErrDuplicate)
 	}
 	return nil
@@ -139,24 +139,24 @@ func (m *machine) vacant(r *lease.Request) error {
 
 // admitted applies the settings of its service to a request. The caller holds
 // mu.
-func (m *machine) admitted(r *lease.Request) (*lease.Request, error) {
+func (s *state) admitted(r *lease.Request) (*lease.Request, error) {
 	request := *r
-	if err := m.settings.Knows(r.Holder.Service); err != nil {
+	if err := s.settings.Knows(r.Holder.Service); err != nil {
 		return nil, err
 	}
-	if service, known := m.settings.Services[r.Holder.Service]; known {
-		admitted, err := quota.Admit(service.Service, request, m.book.ServiceUsage(r.Holder.Service))
+	if service, known := s.settings.Services[r.Holder.Service]; known {
+		admitted, err := quota.Admit(service.Service, request, s.book.ServiceUsage(r.Holder.Service))
 		if err != nil && !quota.Later(err) {
 			return nil, err
 		}
 		request = admitted
 		if request.Preferred == "" {
-			request.Preferred = m.snapshot.UUIDOf(service.Preferred)
+			request.Preferred = s.snapshot.UUIDOf(service.Preferred)
 		}
 	} else if access.May(r.By, access.Precede, access.Object{}) != nil {
 		request = quota.InLine(request)
 	}
-	if err := m.overLimit(&request, nil); err != nil && !quota.Later(err) { // as it was raised
+	if err := s.overLimit(&request, nil); err != nil && !quota.Later(err) { // as it was raised
 		return nil, fmt.Errorf("ask for %s: %w", r.ID, err)
 	}
 	return &request, nil
@@ -190,9 +190,9 @@ func (l *Ledger) decide(r *lease.Request, now time.Time) (*lease.Lease, error) {
 
 // expect notes that somebody waits for the outcome of a request. The caller holds
 // mu.
-func (m *machine) expect(r *lease.Request) *waiter {
+func (s *state) expect(r *lease.Request) *waiter {
 	w := &waiter{request: r, done: make(chan outcome, 1)}
-	m.waiters[r.Key()] = w
+	s.waiters[r.Key()] = w
 	return w
 }
 

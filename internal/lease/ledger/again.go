@@ -48,20 +48,20 @@ func (l *Ledger) AcquireAgain(ctx context.Context, r lease.Request, again Again)
 
 // find returns the lease that a request finds; nil: there is none. The caller
 // holds mu.
-func (m *machine) find(r *lease.Request, again Again) (*lease.Lease, error) {
+func (s *state) find(r *lease.Request, again Again) (*lease.Lease, error) {
 	if again == Once {
 		return nil, nil
 	}
-	if waits := m.book.Request(r.Key()); waits != nil && waits.Into == 0 {
+	if waits := s.book.Request(r.Key()); waits != nil && waits.Into == 0 {
 		return nil, fmt.Errorf("ask for %s again: %w", r.ID, lease.ErrWaiting)
 	}
 	if again == SameID {
-		if held := m.book.Lease(r.Key()); held != nil && quota.Answers(held, r) {
+		if held := s.book.Lease(r.Key()); held != nil && quota.Answers(held, r) {
 			return held, nil
 		}
 		return nil, nil
 	}
-	for _, held := range m.book.Leases() {
+	for _, held := range s.book.Leases() {
 		if quota.Answers(held, r) && quota.NamedAfter(held.ID, r.Holder.Service) {
 			return held, nil
 		}
@@ -70,17 +70,17 @@ func (m *machine) find(r *lease.Request, again Again) (*lease.Lease, error) {
 }
 
 // adjust makes a lease that stands what a request asks for. The caller holds mu.
-func (m *machine) adjust(held *lease.Lease, r *lease.Request, now time.Time) (Found, error) {
+func (s *state) adjust(held *lease.Lease, r *lease.Request, now time.Time) (Found, error) {
 	found := Found{Lease: held, Stood: true}
 	if had := held.Parts[0].Memory; had != r.Memory {
-		resized, err := m.resize(lease.Resize{Key: held.Key(), Fence: held.Fence, Memory: r.Memory, By: r.By}, r.Limits, now)
+		resized, err := s.resize(lease.Resize{Key: held.Key(), Fence: held.Fence, Memory: r.Memory, By: r.By}, r.Limits, now)
 		if err != nil {
 			return Found{}, err
 		}
 		found.Lease, found.Was = resized, had
 	}
 	if held.Binding == lease.ByTTL {
-		e, err := m.apply(lease.Renew{Key: held.Key(), Fence: held.Fence, TTL: r.TTL, By: r.By}, now)
+		e, err := s.apply(lease.Renew{Key: held.Key(), Fence: held.Fence, TTL: r.TTL, By: r.By}, now)
 		if err != nil {
 			return Found{}, err
 		}

@@ -30,12 +30,12 @@ func (l *Ledger) announce(e *lease.Effect) {
 
 // appendLabels appends the labels of the devices of a lease, or the UUID of a
 // device that was not seen yet. The caller holds mu.
-func (m *machine) appendLabels(text []byte, parts []lease.Part) []byte {
+func (s *state) appendLabels(text []byte, parts []lease.Part) []byte {
 	for i, p := range parts {
 		if i > 0 {
 			text = append(text, ", "...)
 		}
-		if d := m.devices[p.GPU]; d != nil {
+		if d := s.devices[p.GPU]; d != nil {
 			text = append(text, d.Device.Label()...)
 		} else {
 			text = append(text, p.GPU...)

@@ -162,3 +162,55 @@ func charge(owners []lease.Holding, memory gpu.MiB, owned map[lease.Key]gpu.MiB)
 	}
 	owned[owners[len(owners)-1].Lease.Key()] += memory
 }
+
+// attribute charges the memory that was last measured on a device: to the leases
+// whose processes use it, and the rest, with that of the driver, as foreign. The
+// ledger calls it again when a lease of such a process begins or ends, so that it
+// never leases memory in use before the next measurement.
+func (s *state) attribute(o *observed) {
+	uuid := o.Device.UUID
+	here := s.standing.holdings(uuid)
+	o.owned = map[lease.Key]gpu.MiB{}
+	var known gpu.MiB
+	var shared []func() // what may be charged to several leases takes the room that the rest leaves
+	for _, u := range o.used {
+		owners, _ := here.of(u.Process)
+		switch len(owners) {
+		case 0:
+			continue
+		case 1:
+			charge(owners, u.memory, o.owned)
+		default:
+			shared = append(shared, func() { charge(owners, u.memory, o.owned) })
+		}
+		known += u.memory
+	}
+	for _, charge := range shared {
+		charge()
+	}
+	for _, h := range here.all {
+		s.book.Observe(h.Lease.Key(), uuid, o.owned[h.Lease.Key()])
+	}
+	s.book.ObserveForeign(uuid, max(o.total-known, 0))
+}
+
+// concerns reports whether processes of a lease were measured on a device.
+func (s *state) concerns(o *observed, held *lease.Lease) bool {
+	r, l := s.standing.register(nil, nil), s.standing.of(held)
+	return slices.ContainsFunc(o.used, func(u usedBy) bool { return r.Concerns(u.Process, l) })
+}
+
+// foreign returns what the processes under no lease use of a device.
+func (s *state) foreign(uuid string) ForeignUse {
+	var sum ForeignUse
+	here := s.standing.holdings(uuid)
+	for _, u := range s.devices[uuid].used {
+		if owners, _ := here.of(u.Process); owners == nil {
+			sum.Memory += u.memory
+			sum.PIDs = append(sum.PIDs, u.ID().PID)
+		}
+	}
+	slices.Sort(sum.PIDs)
+	sum.PIDs = slices.Compact(sum.PIDs)
+	return sum
+}

@@ -12,8 +12,8 @@ import (
 
 // besideParent puts a child on the devices of its parent. It refuses a child that
 // wants others. The caller holds mu.
-func (m *machine) besideParent(r *lease.Request) error {
-	parent, err := m.book.Parent(r)
+func (s *state) besideParent(r *lease.Request) error {
+	parent, err := s.book.Parent(r)
 	if err != nil || parent == nil {
 		return err
 	}
@@ -36,25 +36,25 @@ func (m *machine) besideParent(r *lease.Request) error {
 // splits reports whether a request is for a child that gets its memory from its
 // parent. Such a child takes nothing from anybody, so it needs no room and waits
 // for nobody. The caller holds mu.
-func (m *machine) splits(r *lease.Request) bool {
-	return r.Parent != "" && r.Slots == 0 && m.book.CanSplit(parentOf(r), r.Memory) &&
-		!slices.ContainsFunc(r.Only, func(uuid string) bool { return m.devices[uuid] == nil || m.sum(uuid).Closed != "" })
+func (s *state) splits(r *lease.Request) bool {
+	return r.Parent != "" && r.Slots == 0 && s.book.CanSplit(parentOf(r), r.Memory) &&
+		!slices.ContainsFunc(r.Only, func(uuid string) bool { return s.devices[uuid] == nil || s.sum(uuid).Closed != "" })
 }
 
 // parentOf returns the key of the parent of a child.
 func parentOf(r *lease.Request) lease.Key { return lease.Key{Owner: r.Holder.Owner(), ID: r.Parent} }
 
 // split grants a child with memory of its parent. The caller holds mu.
-func (m *machine) split(r *lease.Request, now time.Time) (*lease.Lease, error) {
-	from := len(m.effects)
+func (s *state) split(r *lease.Request, now time.Time) (*lease.Lease, error) {
+	from := len(s.effects)
 	if r.Memory > 0 {
-		if _, err := m.apply(lease.Split{Key: parentOf(r), Memory: r.Memory, By: r.By}, now); err != nil {
+		if _, err := s.apply(lease.Split{Key: parentOf(r), Memory: r.Memory, By: r.By}, now); err != nil {
 			return nil, err
 		}
 	}
 	granted := r.Lease(r.Only...)
-	if _, err := m.apply(lease.Grant{Lease: granted, Split: true}, now); err != nil {
-		m.undo(from) // those who wait go on without this error
+	if _, err := s.apply(lease.Grant{Lease: granted, Split: true}, now); err != nil {
+		s.undo(from) // those who wait go on without this error
 		return nil, err
 	}
 	return granted, nil
@@ -62,8 +62,8 @@ func (m *machine) split(r *lease.Request, now time.Time) (*lease.Lease, error) {
 
 // parentEnded returns the withdrawal of a waiting request whose parent has ended;
 // nil if it has not. The caller holds mu.
-func (m *machine) parentEnded(r *lease.Request) lease.Change {
-	if _, err := m.book.Parent(r); err == nil {
+func (s *state) parentEnded(r *lease.Request) lease.Change {
+	if _, err := s.book.Parent(r); err == nil {
 		return nil
 	}
 	return lease.Withdraw{Key: r.Key(), By: access.Daemon(), Why: "its parent " + r.Parent + " has ended"}

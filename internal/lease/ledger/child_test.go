@@ -96,7 +96,7 @@ func TestChildrenThatAreRefused(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		k.device(1, 100, state(gpu.Unavailable))
+		k.device(1, 100, inState(gpu.Unavailable))
 		k.refused(want("a", 0, under("batch")))
 	})
 }

@@ -204,26 +204,26 @@ func (l *Ledger) attempt(batch []*errand, then func(now time.Time)) error {
 }
 
 // apply makes a change to the book. The caller holds mu.
-func (m *machine) apply(c lease.Change, now time.Time) (lease.Effect, error) {
-	e, err := m.book.Apply(c, now)
+func (s *state) apply(c lease.Change, now time.Time) (lease.Effect, error) {
+	e, err := s.book.Apply(c, now)
 	if err == nil {
-		m.effects = append(m.effects, e)
-		m.reflect(&e, 1)
+		s.effects = append(s.effects, e)
+		s.reflect(&e, 1)
 	}
 	return e, err
 }
 
 // undo reverts the effects of this batch from index from on. The caller holds mu.
-func (m *machine) undo(from int) {
-	undone := m.effects[from:]
-	m.book.Revert(undone...)
+func (s *state) undo(from int) {
+	undone := s.effects[from:]
+	s.book.Revert(undone...)
 	for i := range undone {
-		m.reflect(&undone[i], -1)
+		s.reflect(&undone[i], -1)
 		if undone[i].Kind == lease.Asked {
-			delete(m.waiters, undone[i].Request.Key())
+			delete(s.waiters, undone[i].Request.Key())
 		}
 	}
-	m.effects = m.effects[:from]
+	s.effects = s.effects[:from]
 }
 
 // due applies the changes of this kind that are due. The caller holds mu.
@@ -243,22 +243,22 @@ func (l *Ledger) due(now time.Time, kind func(lease.Change) bool) {
 // explainTimeOuts notes what is in the way of each request that is about to time
 // out. It runs before any of them leaves the queue, because that changes the
 // reasons of the others. The caller holds mu.
-func (m *machine) explainTimeOuts(changes []lease.Change) {
+func (s *state) explainTimeOuts(changes []lease.Change) {
 	var late []*lease.Request
 	least := lease.AnyLoad
 	for _, c := range changes {
-		if t, is := c.(lease.TimeOut); is && m.waiters[t.Key] != nil {
-			r := m.book.Request(t.Key)
+		if t, is := c.(lease.TimeOut); is && s.waiters[t.Key] != nil {
+			r := s.book.Request(t.Key)
 			late = append(late, r)
 			least = least.Smaller(leastAdvice(r))
 		}
 	}
-	m.book.Sort(late)
-	n := m.form(least)
+	s.book.Sort(late)
+	n := s.form(least)
 	for _, r := range late {
 		advance(n, r)
-		w := m.waiters[r.Key()]
-		w.refusal, w.quota = m.refusal(r, n), m.overQuota(r, n)
+		w := s.waiters[r.Key()]
+		w.refusal, w.quota = s.refusal(r, n), s.overQuota(r, n)
 	}
 }
 

@@ -24,17 +24,17 @@ type observed struct {
 func (o *observed) most(sum lease.Sum) gpu.MiB { return sum.Ceiling() - o.driver.Or(0) }
 
 // recount computes the capacity of every device again.
-func (m *machine) recount() {
-	for uuid := range m.devices {
-		m.capacity(uuid)
+func (s *state) recount() {
+	for uuid := range s.devices {
+		s.capacity(uuid)
 	}
-	m.dirty = true
+	s.dirty = true
 }
 
 // leasable returns how many devices can be leased: a device that is cut into
 // instances cannot.
-func (m *machine) leasable() (n int) {
-	for _, o := range m.devices {
+func (s *state) leasable() (n int) {
+	for _, o := range s.devices {
 		if o.Device.Cut() == "" {
 			n++
 		}
@@ -43,14 +43,14 @@ func (m *machine) leasable() (n int) {
 }
 
 // capacity sets the capacity of a device in the book.
-func (m *machine) capacity(uuid string) {
-	o := m.devices[uuid]
-	set := m.settings.Device(uuid)
+func (s *state) capacity(uuid string) {
+	o := s.devices[uuid]
+	set := s.settings.Device(uuid)
 	slots := set.MaxPipelines
 	if slots == 0 {
 		// A pipeline needs a CPU to feed its device.
-		n := max(m.leasable(), 1)
-		slots = max(1, (m.cpus+n-1)/n)
+		n := max(s.leasable(), 1)
+		slots = max(1, (s.cpus+n-1)/n)
 	}
 	c := lease.Capacity{Total: o.Device.MemoryTotal, Limit: set.Limit, Reserve: set.Reserve, MaxPipelines: slots}
 	switch {
@@ -62,18 +62,18 @@ func (m *machine) capacity(uuid string) {
 	if o.Shut() == "" {
 		c.Usable = o.Standing.Slots(lease.UsableSlots(slots, o.Speed()))
 	}
-	m.book.SetCapacity(uuid, c)
-	m.refresh(uuid)
+	s.book.SetCapacity(uuid, c)
+	s.refresh(uuid)
 }
 
 // refresh updates a device in the snapshot of placement from the book.
-func (m *machine) refresh(uuid string) {
-	o := m.devices[uuid]
+func (s *state) refresh(uuid string) {
+	o := s.devices[uuid]
 	if o == nil {
 		return // the lease is from before a restart, and its device was not seen yet
 	}
-	sum, _ := m.book.Sum(uuid)
-	m.snapshot.Update(uuid, placement.Use{
+	sum, _ := s.book.Sum(uuid)
+	s.snapshot.Update(uuid, placement.Use{
 		Available: sum.Available(), Ceiling: o.most(sum),
 		Active: sum.Active, Usable: sum.Usable, MaxPipelines: sum.MaxPipelines,
 		Recent: o.recent, Warmth: o.Warmth, State: o.State, Reason: o.Reason, Closed: o.Shut(), Slower: o.Slower,

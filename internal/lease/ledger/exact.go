@@ -31,25 +31,25 @@ func acquireExactly(ctx context.Context, l *Ledger, r lease.Request) (Found, err
 
 // exactly finds or grants the lease of a request that says exactly what it wants. The
 // caller holds mu.
-func (m *machine) exactly(r lease.Request, now time.Time) (Found, error) {
+func (s *state) exactly(r lease.Request, now time.Time) (Found, error) {
 	r.GPUs, r.Wait = len(r.Exact), gpu.Some(time.Duration(0))
 	if err := quota.CheckParts(&r); err != nil {
 		return Found{}, err
 	}
-	if held := m.book.Lease(r.Key()); held != nil {
-		return m.findExactly(held, &r, now)
+	if held := s.book.Lease(r.Key()); held != nil {
+		return s.findExactly(held, &r, now)
 	}
-	return m.grantExactly(r, now)
+	return s.grantExactly(r, now)
 }
 
 // findExactly answers a request with the lease that has its id. It adds the control
 // groups of the request to the lease, and renews a lease with a time to live. The
 // caller holds mu.
-func (m *machine) findExactly(held *lease.Lease, r *lease.Request, now time.Time) (Found, error) {
+func (s *state) findExactly(held *lease.Lease, r *lease.Request, now time.Time) (Found, error) {
 	if err := quota.Repeats(held, r); err != nil {
 		return Found{}, err
 	}
-	if ends, is := m.revoking[held.Key()]; is && ends.fence == held.Fence {
+	if ends, is := s.revoking[held.Key()]; is && ends.fence == held.Fence {
 		return Found{}, fmt.Errorf("ask for %s again: %w: it is about to be revoked: %s", r.ID, lease.ErrState, ends.why)
 	}
 	var changes []lease.Change
@@ -60,7 +60,7 @@ func (m *machine) findExactly(held *lease.Lease, r *lease.Request, now time.Time
 		changes = append(changes, lease.Renew{Key: held.Key(), Fence: held.Fence, TTL: r.TTL, By: r.By})
 	}
 	for _, change := range changes {
-		e, err := m.apply(change, now)
+		e, err := s.apply(change, now)
 		if err != nil {
 			return Found{}, err
 		}
@@ -70,34 +70,34 @@ func (m *machine) findExactly(held *lease.Lease, r *lease.Request, now time.Time
 }
 
 // grantExactly grants a request, all of its parts or none. The caller holds mu.
-func (m *machine) grantExactly(r lease.Request, now time.Time) (Found, error) {
-	request, err := m.prepare(r, now)
+func (s *state) grantExactly(r lease.Request, now time.Time) (Found, error) {
+	request, err := s.prepare(r, now)
 	if err != nil {
 		return Found{}, err
 	}
-	if err := m.vacant(request); err != nil { // a request with its id waits
+	if err := s.vacant(request); err != nil { // a request with its id waits
 		return Found{}, err
 	}
-	if request, err = m.settings.AdmitExactly(request, m.book.ServiceUsage(request.Holder.Service)); err != nil {
+	if request, err = s.settings.AdmitExactly(request, s.book.ServiceUsage(request.Holder.Service)); err != nil {
 		return Found{}, err
 	}
-	if err := m.overLimit(request, nil); err != nil {
+	if err := s.overLimit(request, nil); err != nil {
 		return Found{}, fmt.Errorf("ask for %s: %w", r.ID, err)
 	}
-	if err := placement.Exactly(request, m.target); err != nil {
+	if err := placement.Exactly(request, s.target); err != nil {
 		return Found{}, err
 	}
 	granted := request.ExactLease()
-	_, err = m.apply(lease.Grant{Lease: granted, Admitted: true}, now)
+	_, err = s.apply(lease.Grant{Lease: granted, Admitted: true}, now)
 	return Found{Lease: granted}, err
 }
 
 // target returns a device for placement.Exactly. The caller holds mu.
-func (m *machine) target(uuid string) (placement.Target, bool) {
-	o := m.devices[uuid]
+func (s *state) target(uuid string) (placement.Target, bool) {
+	o := s.devices[uuid]
 	if o == nil {
 		return placement.Target{}, false
 	}
-	sum, _ := m.book.Sum(uuid)
+	sum, _ := s.book.Sum(uuid)
 	return placement.Target{Observation: &o.Observation, Sum: sum, Most: o.most(sum)}, true
 }

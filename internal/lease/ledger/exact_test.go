@@ -63,16 +63,16 @@ func TestWhatHoldsBackAnExactRequest(t *testing.T) {
 		code  placement.Code // empty: it is granted
 		text  string
 	}{
-		"a device in the best state":                 {state(gpu.Optimal), part(0, 100, 2), "", ""},
-		"a device that is slow":                      {state(gpu.Throttled), part(0, 100, 2), "", ""},
-		"a device that is full, and critical for it": {func(o *Observation) { state(gpu.Critical)(o); used(1, 96)(o) }, part(0, 4, 2), "", ""},
+		"a device in the best state":                 {inState(gpu.Optimal), part(0, 100, 2), "", ""},
+		"a device that is slow":                      {inState(gpu.Throttled), part(0, 100, 2), "", ""},
+		"a device that is full, and critical for it": {func(o *Observation) { inState(gpu.Critical)(o); used(1, 96)(o) }, part(0, 4, 2), "", ""},
 		"a device that will be too hot":              {forecast, part(0, 100, 2), "", ""},
-		"slots alone":                                {state(gpu.Critical), part(0, 0, 1), "", ""},
-		"memory alone":                               {state(gpu.Critical), part(0, 1, 0), "", ""},
+		"slots alone":                                {inState(gpu.Critical), part(0, 0, 1), "", ""},
+		"memory alone":                               {inState(gpu.Critical), part(0, 1, 0), "", ""},
 		"memory that others use":                     {used(1, 97), part(0, 4, 1), placement.NoMemory, "cannot lease 4 MiB: it has 3 MiB left"},
-		"more memory than there is":                  {state(gpu.Optimal), part(0, 101, 1), placement.TooSmall, "can never lease 101 MiB: it has 100 MiB at most"},
-		"more slots than there are":                  {state(gpu.Optimal), part(0, 1, 3), placement.NoSlot, "cannot lease 3 slots: 0 of 2 are taken"},
-		"a device that is lost":                      {state(gpu.Unavailable), part(0, 1, 1), placement.Closed, "grants nothing: it is UNAVAILABLE"},
+		"more memory than there is":                  {inState(gpu.Optimal), part(0, 101, 1), placement.TooSmall, "can never lease 101 MiB: it has 100 MiB at most"},
+		"more slots than there are":                  {inState(gpu.Optimal), part(0, 1, 3), placement.NoSlot, "cannot lease 3 slots: 0 of 2 are taken"},
+		"a device that is lost":                      {inState(gpu.Unavailable), part(0, 1, 1), placement.Closed, "grants nothing: it is UNAVAILABLE"},
 		"a device above temp_critical":               {hot, part(0, 1, 1), placement.Closed, "grants nothing: it is too hot: 95 °C"},
 		"a device that is drained":                   {closed, part(0, 1, 1), placement.Closed, "grants nothing: it is drained: new fans"},
 		"a device that is cut":                       {cut, part(0, 1, 1), placement.Closed, "grants nothing: it is cut into 1 instance: lease that one"},
@@ -206,7 +206,7 @@ func TestExactRequestAgain(t *testing.T) {
 			!strings.HasSuffix(err.Error(), "with other parts: it has 70 MiB and 0 slots on GPU-1, where the request is for 71 MiB and 0 slots") {
 			t.Errorf("other parts: %v", err)
 		}
-		k.device(0, 100, state(gpu.Unavailable))
+		k.device(0, 100, inState(gpu.Unavailable))
 		if found := k.again(r); found.Fence != first.Fence {
 			t.Errorf("on a device that is lost it is %+v", found)
 		}
@@ -340,7 +340,7 @@ func TestExactRequestsOverHistories(t *testing.T) {
 			var foreign [devices]gpu.MiB
 			var states [devices]gpu.State
 			show := func(i int) {
-				k.device(i, total, state(states[i]), func(o *Observation) { o.Sample.MemoryUsed = gpu.Some(foreign[i]) })
+				k.device(i, total, inState(states[i]), func(o *Observation) { o.Sample.MemoryUsed = gpu.Some(foreign[i]) })
 			}
 			for i := range devices {
 				states[i] = gpu.Optimal

@@ -58,9 +58,9 @@ func (l *Ledger) suppose(r lease.Request, look func(*lease.Request)) error {
 
 // unusedID returns an id that no lease and no request of a user has. The caller
 // holds mu.
-func (m *machine) unusedID(of lease.Owner) string {
+func (s *state) unusedID(of lease.Owner) string {
 	k := lease.Key{Owner: of, ID: "(asked)"}
-	for n := 2; m.book.Lease(k) != nil || m.book.Request(k) != nil; n++ {
+	for n := 2; s.book.Lease(k) != nil || s.book.Request(k) != nil; n++ {
 		k.ID = fmt.Sprintf("(asked %d)", n)
 	}
 	return k.ID
@@ -68,10 +68,10 @@ func (m *machine) unusedID(of lease.Owner) string {
 
 // wouldGrant returns the lease that place would grant for a request; nil if it
 // does not fit. The caller holds mu.
-func (m *machine) wouldGrant(r *lease.Request, before *placement.Line) *lease.Lease {
-	chosen, fits := r.Only, m.splits(r)
+func (s *state) wouldGrant(r *lease.Request, before *placement.Line) *lease.Lease {
+	chosen, fits := r.Only, s.splits(r)
 	if !fits {
-		chosen, fits = placement.Choose(m.snapshot, r, m.behind(r, before), nil)
+		chosen, fits = placement.Choose(s.snapshot, r, s.behind(r, before), nil)
 	}
 	if !fits {
 		return nil
@@ -94,24 +94,24 @@ func (l *Ledger) ExplainWaiting(k lease.Key) (Explanation, bool) {
 }
 
 // explain explains a request that is in the queue.
-func (m *machine) explain(r *lease.Request) Explanation {
-	before := m.adviceBefore(r)
+func (s *state) explain(r *lease.Request) Explanation {
+	before := s.adviceBefore(r)
 	e := Explanation{
-		Refusal: m.refusal(r, before), Quota: m.overQuota(r, before),
+		Refusal: s.refusal(r, before), Quota: s.overQuota(r, before),
 		Holdings: map[string][]lease.Holding{}, Foreign: map[string]ForeignUse{},
-		LargestEver: m.largestEver(r),
-		Policy:      placement.PolicyOf(r), Ranking: placement.Rank(m.snapshot, r, m.advice(r, before)),
+		LargestEver: s.largestEver(r),
+		Policy:      placement.PolicyOf(r), Ranking: placement.Rank(s.snapshot, r, s.advice(r, before)),
 	}
 	if e.Refusal != nil { // it has the number already
 		e.LargestNow = e.Refusal.LargestNow
 	} else {
-		e.LargestNow = m.largestNow(r, before)
+		e.LargestNow = s.largestNow(r, before)
 	}
-	e.Position = m.book.Position(r)
-	e.Ahead = slices.Clone(m.book.Waiting()[:e.Position-1])
-	for uuid := range m.devices {
-		e.Holdings[uuid] = m.book.Holdings(uuid)
-		if used := m.foreign(uuid); len(used.PIDs) > 0 {
+	e.Position = s.book.Position(r)
+	e.Ahead = slices.Clone(s.book.Waiting()[:e.Position-1])
+	for uuid := range s.devices {
+		e.Holdings[uuid] = s.book.Holdings(uuid)
+		if used := s.foreign(uuid); len(used.PIDs) > 0 {
 			e.Foreign[uuid] = used
 		}
 	}

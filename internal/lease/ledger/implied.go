@@ -13,16 +13,16 @@ import (
 
 // noteUse notes the implied leases that are in use on a device, where that
 // changes something, and reports whether there are any. The caller holds mu.
-func (m *machine) noteUse(o *observed, now time.Time) bool {
+func (s *state) noteUse(o *observed, now time.Time) bool {
 	found := false
 	for k, memory := range o.owned {
-		held := m.book.Lease(k)
+		held := s.book.Lease(k)
 		if memory == 0 || held == nil || !held.Implied {
 			continue
 		}
 		// A detached lease is kept about once a minute, not with every sample.
 		if held.Binding == lease.ByProcess || held.Expires.Sub(now) <= held.TTL*9/10 {
-			m.inUse[k] = held.Fence
+			s.inUse[k] = held.Fence
 			found = true
 		}
 	}
@@ -44,17 +44,17 @@ func (h *holders) tend(now time.Time) {
 // keepIfUsed turns the end of a detached lease that is still in use into its
 // renewal. That happens if no sample came for a while: the device does not
 // answer, or monitoring is stopped. The caller holds mu.
-func (m *machine) keepIfUsed(c lease.Change) lease.Change {
+func (s *state) keepIfUsed(c lease.Change) lease.Change {
 	due, ends := c.(lease.Expire)
 	if !ends {
 		return c
 	}
-	held := m.book.Lease(due.Key)
+	held := s.book.Lease(due.Key)
 	if held == nil || !held.Implied {
 		return c
 	}
 	for _, p := range held.Parts {
-		if o := m.devices[p.GPU]; o != nil && o.owned[held.Key()] > 0 {
+		if o := s.devices[p.GPU]; o != nil && o.owned[held.Key()] > 0 {
 			return lease.Keep{Key: held.Key(), Fence: held.Fence}
 		}
 	}

@@ -286,7 +286,7 @@ func used(pid int, memory gpu.MiB) func(*Observation) {
 	}
 }
 
-func state(s gpu.State) func(*Observation) {
+func inState(s gpu.State) func(*Observation) {
 	return func(o *Observation) { o.State, o.Reason = s, "it is "+string(s) }
 }
 

@@ -10,14 +10,14 @@ import (
 // largestNow returns the most memory on each device that a request could have
 // now, given the requests ahead of it and the settings of its service; zero if
 // none. The caller holds mu.
-func (m *machine) largestNow(r *lease.Request, before *placement.Line) gpu.MiB {
-	return placement.LargestNow(m.snapshot, r, m.advice(r, before))
+func (s *state) largestNow(r *lease.Request, before *placement.Line) gpu.MiB {
+	return placement.LargestNow(s.snapshot, r, s.advice(r, before))
 }
 
 // largestEver returns the same for a machine on which nobody holds anything.
-func (m *machine) largestEver(r *lease.Request) gpu.MiB {
-	most := quota.RoomEver(m.limitsOf(r), r.Devices(), placement.LargestEver(m.snapshot, r))
-	service, known := m.settings.Services[r.Holder.Service]
+func (s *state) largestEver(r *lease.Request) gpu.MiB {
+	most := quota.RoomEver(s.limitsOf(r), r.Devices(), placement.LargestEver(s.snapshot, r))
+	service, known := s.settings.Services[r.Holder.Service]
 	if !known {
 		return most
 	}

@@ -98,7 +98,7 @@ type Ledger struct {
 	// mu guards what follows. Nobody holds it while waiting for the disk, so
 	// reading is always quick. Only the goroutine in the seat changes leases.
 	mu sync.RWMutex
-	machine
+	state
 
 	// Only the goroutine in the seat touches these.
 	own      errand // the one that here runs
@@ -128,7 +128,7 @@ func Open(o Options) (*Ledger, error) {
 	l := &Ledger{
 		hooks: o.Hooks, limiter: fair.Limiter{Most: mostErrands}, census: census{Table: o.Processes, names: o.Names, boot: boot},
 		errands: make(chan *errand, maxBatch), seat: make(chan struct{}, 1), wake: make(chan struct{}, 1), finished: make(chan struct{}),
-		machine: machine{
+		state: state{
 			boot: boot, cpus: max(o.CPUs, 1), alive: o.Processes.Alive,
 			settings: o.Settings, book: lease.New(), snapshot: placement.NewSnapshot(nil, nil, nil),
 			devices: map[string]*observed{}, revoking: map[lease.Key]revocation{}, inUse: map[lease.Key]uint64{},

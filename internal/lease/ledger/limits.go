@@ -9,28 +9,28 @@ import (
 
 // limitsOf returns the limits of the holder of a request, as configured now; nil
 // if whoever asks may exceed them. The caller holds mu.
-func (m *machine) limitsOf(r *lease.Request) *lease.Limits {
+func (s *state) limitsOf(r *lease.Request) *lease.Limits {
 	by := &r.By
 	if r.Into != 0 && by.Door == access.Itself { // berth asks for the holder
 		by = &access.Actor{}
 	}
-	return m.settings.Limits.For(r.Holder, r.Limits, by)
+	return s.settings.Limits.For(r.Holder, r.Limits, by)
 }
 
 // overLimit returns why the limits of its user, or of a group of the user, forbid
 // to grant a request; nil if they do not. The caller holds mu.
-func (m *machine) overLimit(r *lease.Request, before *placement.Line) error {
-	limits := m.limitsOf(r)
+func (s *state) overLimit(r *lease.Request, before *placement.Line) error {
+	limits := s.limitsOf(r)
 	if limits == nil {
 		return nil
 	}
 	more := r.Total()
-	if r.Parent != "" && m.splits(r) {
+	if r.Parent != "" && s.splits(r) {
 		more = lease.Usage{} // it takes what its parent has
 	}
-	err := quota.Within(m.book, limits, r.Holder, more, 1)
-	if err != nil && m.grows(r) {
-		err = quota.Within(m.book, limits, r.Holder, more, 0)
+	err := quota.Within(s.book, limits, r.Holder, more, 1)
+	if err != nil && s.grows(r) {
+		err = quota.Within(s.book, limits, r.Holder, more, 0)
 	}
 	if err != nil {
 		return err
@@ -48,8 +48,8 @@ func (m *machine) overLimit(r *lease.Request, before *placement.Line) error {
 
 // grows reports whether a request is for more of a lease that stands. The caller
 // holds mu.
-func (m *machine) grows(r *lease.Request) bool {
-	return m.book.Lease(r.Key()) != nil
+func (s *state) grows(r *lease.Request) bool {
+	return s.book.Lease(r.Key()) != nil
 }
 
 // UserLimits is what somebody may have, and has.

@@ -6,13 +6,13 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
-// limits are the quotas, the limits of users and the parents of a machine, for
-// placement.Line.
-type limits struct{ *machine }
+// limits answers to placement.Line what quotas, the limits of users and parents say.
+// Its methods are not those of state, because the ledger would have them too.
+type limits struct{ of *state }
 
 // Lacking returns what forbids to grant a request behind the line.
-func (m limits) Lacking(r *lease.Request) (lease.Allowance, bool) {
-	if err := m.overQuota(r, &m.line); err != nil {
+func (l limits) Lacking(r *lease.Request) (lease.Allowance, bool) {
+	if err := l.of.overQuota(r, &l.of.line); err != nil {
 		return quota.Lacking(r, err), true
 	}
 	return lease.Allowance{}, false
@@ -21,31 +21,31 @@ func (m limits) Lacking(r *lease.Request) (lease.Allowance, bool) {
 // MayLack reports whether a quota or a limit may forbid to grant a request for at
 // most this much. If one does, all requests of the service, or of the user, further
 // back are stuck behind that one.
-func (m limits) MayLack(r *lease.Request, total lease.Usage) bool {
-	if quota.Within(m.book, m.limitsOf(r), r.Holder, total, 0) != nil {
+func (l limits) MayLack(r *lease.Request, total lease.Usage) bool {
+	if quota.Within(l.of.book, l.of.limitsOf(r), r.Holder, total, 0) != nil {
 		return true
 	}
-	quota, used := m.settings.Services[r.Holder.Service].Quota, m.book.ServiceUsage(r.Holder.Service)
-	return quota.Memory > 0 && used.Memory+total.Memory > quota.Memory || quota.Slots > 0 && used.Slots+total.Slots > quota.Slots
+	most, used := l.of.settings.Services[r.Holder.Service].Quota, l.of.book.ServiceUsage(r.Holder.Service)
+	return most.Memory > 0 && used.Memory+total.Memory > most.Memory || most.Slots > 0 && used.Slots+total.Slots > most.Slots
 }
 
 // MaySplit reports whether a request may get its memory from its parent.
-func (m limits) MaySplit(r *lease.Request, least lease.Load) bool {
-	return least.Slots == 0 && m.book.CanSplit(parentOf(r), least.Memory)
+func (l limits) MaySplit(r *lease.Request, least lease.Load) bool {
+	return least.Slots == 0 && l.of.book.CanSplit(parentOf(r), least.Memory)
 }
 
 // form begins a line at the front of the queue, for questions about requests that
 // ask for at least this much on a device. The caller holds mu.
-func (m *machine) form(least lease.Load) *placement.Line {
-	m.line.Form(m.snapshot, m.book, limits{m}, least)
-	return &m.line
+func (s *state) form(least lease.Load) *placement.Line {
+	s.line.Form(s.snapshot, s.book, limits{s}, least)
+	return &s.line
 }
 
 // lineBefore returns the line before a request: the whole queue, if it does not
 // wait. The line answers whether the request can be granted, and is valid until
 // the next one forms or something changes. The caller holds mu.
-func (m *machine) lineBefore(r *lease.Request) *placement.Line {
-	n := m.form(r.Load())
+func (s *state) lineBefore(r *lease.Request) *placement.Line {
+	n := s.form(r.Load())
 	for n.Open() && n.Before(r) {
 		n.Join()
 	}
@@ -54,8 +54,8 @@ func (m *machine) lineBefore(r *lease.Request) *placement.Line {
 
 // adviceBefore returns the line before a request like lineBefore does. It also
 // answers how much the request could have, and why not more. The caller holds mu.
-func (m *machine) adviceBefore(r *lease.Request) *placement.Line {
-	n := m.form(leastAdvice(r))
+func (s *state) adviceBefore(r *lease.Request) *placement.Line {
+	n := s.form(leastAdvice(r))
 	advance(n, r)
 	return n
 }

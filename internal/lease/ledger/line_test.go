@@ -178,7 +178,7 @@ func TestSplitFurtherBackInALane(t *testing.T) {
 		k.device(0, 100)
 		k.grant(want("parent", 20))
 		k.grant(want("full", 80, of(2)))
-		k.device(0, 100, state(gpu.Critical))
+		k.device(0, 100, inState(gpu.Critical))
 		child := func(r *lease.Request) { r.Parent = "parent" }
 		large := k.queue(t.Context(), want("large", 40, child, wait(time.Minute)))
 		time.Sleep(time.Second)

@@ -50,19 +50,19 @@ func (l *Ledger) Belonging() map[uint64][]Process {
 
 // eachProcess calls do with each process that was last seen on a device, and the
 // leases that it is charged to. The caller holds mu.
-func (m *machine) eachProcess(uuid string, do func(Process, []lease.Holding)) {
-	o := m.devices[uuid]
+func (s *state) eachProcess(uuid string, do func(Process, []lease.Holding)) {
+	o := s.devices[uuid]
 	if o == nil {
 		return
 	}
-	here := m.standing.holdings(uuid)
+	here := s.standing.holdings(uuid)
 	for _, u := range o.used {
 		owners, tie := here.of(u.Process)
 		p := Process{GPU: uuid, Line: u.Line, Name: u.name, Kind: u.kind, Memory: u.memory, By: tie.By}
 		if len(owners) > 0 {
 			p.Lease = owners[0].Lease
 		} else {
-			p.Fits, p.Ended = here.ids(tie.Leases), m.past.LeaseOf(u.Process)
+			p.Fits, p.Ended = here.ids(tie.Leases), s.past.LeaseOf(u.Process)
 		}
 		do(p, owners)
 	}
@@ -131,25 +131,25 @@ func (l *Ledger) Scoped(k lease.Key, fence uint64) (members, barred []process.ID
 // rootsOf returns the holder of a lease, the processes that the members of the
 // lease descend from, and the holders of all other leases. The holder is zero if
 // there is none of this boot.
-func (m *machine) rootsOf(held *lease.Lease) (holder process.ID, roots, others []process.ID) {
-	if m.standing.hasHolder(held) {
+func (s *state) rootsOf(held *lease.Lease) (holder process.ID, roots, others []process.ID) {
+	if s.standing.hasHolder(held) {
 		holder = processOf(held)
 		roots = append(roots, holder)
 	}
 	for _, p := range held.Parts {
-		o := m.devices[p.GPU]
+		o := s.devices[p.GPU]
 		if o == nil {
 			continue
 		}
-		here := m.standing.holdings(p.GPU)
+		here := s.standing.holdings(p.GPU)
 		for _, u := range o.used {
-			if tie, found := here.Owner(u.Process); found && m.standing.isMember(tie, held) {
+			if tie, found := here.Owner(u.Process); found && s.standing.isMember(tie, held) {
 				roots = append(roots, u.ID())
 			}
 		}
 	}
-	for _, other := range m.book.Leases() {
-		if m.standing.hasHolder(other) && processOf(other) != holder {
+	for _, other := range s.book.Leases() {
+		if s.standing.hasHolder(other) && processOf(other) != holder {
 			others = append(others, processOf(other))
 		}
 	}

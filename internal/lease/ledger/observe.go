@@ -47,18 +47,18 @@ func (l *Ledger) Observe(o Observation) {
 
 // rebuild makes a new snapshot for placement, because a device was added or has
 // changed.
-func (m *machine) rebuild() {
+func (s *state) rebuild() {
 	var all []gpu.Device
-	for _, o := range m.devices {
+	for _, o := range s.devices {
 		all = append(all, o.Device)
 	}
-	m.snapshot = placement.NewSnapshot(all, m.book, &m.usual)
-	for _, held := range m.book.Leases() {
+	s.snapshot = placement.NewSnapshot(all, s.book, &s.usual)
+	for _, held := range s.book.Leases() {
 		for _, p := range held.Parts {
-			m.snapshot.AddLeases(held.Holder.Service, p.GPU, 1)
+			s.snapshot.AddLeases(held.Holder.Service, p.GPU, 1)
 		}
 	}
-	m.recount()
+	s.recount()
 }
 
 // totalOf returns the memory in use on a device.

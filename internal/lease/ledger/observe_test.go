@@ -321,11 +321,11 @@ func TestStatesOfADevice(t *testing.T) {
 			memory bool // whether memory alone is granted
 			code   placement.Code
 		}{
-			{"optimal", state(gpu.Optimal), 5, true, ""},
-			{"normal", state(gpu.Normal), 4, true, ""},
-			{"throttled", state(gpu.Throttled), 2, true, placement.NoSlot},
-			{"critical", state(gpu.Critical), 0, false, placement.BadState},
-			{"unavailable", state(gpu.Unavailable), 0, false, placement.Closed},
+			{"optimal", inState(gpu.Optimal), 5, true, ""},
+			{"normal", inState(gpu.Normal), 4, true, ""},
+			{"throttled", inState(gpu.Throttled), 2, true, placement.NoSlot},
+			{"critical", inState(gpu.Critical), 0, false, placement.BadState},
+			{"unavailable", inState(gpu.Unavailable), 0, false, placement.Closed},
 			{"above temp_critical", func(o *Observation) { o.State, o.Stop, o.Reason = gpu.Throttled, true, "91 °C" }, 0, false, placement.Closed},
 		} {
 			k.device(0, 100, test.change)
@@ -348,7 +348,7 @@ func TestStatesOfADevice(t *testing.T) {
 		}
 		// What was granted stands, and what waits is served when it is well again.
 		waits := k.queue(t.Context(), want("b", 10, slots(2), wait(time.Hour)))
-		k.device(0, 100, state(gpu.Optimal))
+		k.device(0, 100, inState(gpu.Optimal))
 		if d := <-waits; d.err != nil {
 			t.Error(d.err)
 		}

@@ -155,13 +155,13 @@ func (l *Ledger) enlarge(r *lease.Request, before *placement.Line, now time.Time
 
 // vacate removes the processes of a parked lease from its devices, with the memory
 // that was last measured for them. The caller holds mu.
-func (m *machine) vacate(parked *lease.Lease) {
+func (s *state) vacate(parked *lease.Lease) {
 	for _, p := range parked.Parts {
-		o := m.devices[p.GPU]
+		o := s.devices[p.GPU]
 		if o == nil {
 			continue
 		}
-		here := m.standing.holdings(p.GPU)
+		here := s.standing.holdings(p.GPU)
 		o.used = slices.DeleteFunc(o.used, func(u usedBy) bool {
 			owners, _ := here.of(u.Process)
 			gone := len(owners) == 1 && owners[0].Lease == parked
@@ -170,7 +170,7 @@ func (m *machine) vacate(parked *lease.Lease) {
 			}
 			return gone
 		})
-		m.attribute(o)
-		m.refresh(p.GPU)
+		s.attribute(o)
+		s.refresh(p.GPU)
 	}
 }

@@ -171,7 +171,7 @@ func TestQueueSaysWhoIsInTheWay(t *testing.T) {
 		pid := child(t).Process.Pid
 		k.device(0, 100)
 		k.device(1, 50)
-		k.device(2, 200, state(gpu.Unavailable))
+		k.device(2, 200, inState(gpu.Unavailable))
 		k.grant(want("soft", 60, at(dev(0)), service("soft"), slots(1), k.held(pid)))
 		k.grant(want("firm", 10, at(dev(0)), service("firm"), parkable))
 		k.grant(want("asked", 5, at(dev(0)), parkable))

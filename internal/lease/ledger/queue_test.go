@@ -150,7 +150,7 @@ func TestTimeoutSaysWhatStoodInTheWay(t *testing.T) {
 		k := w.start(t)
 		k.device(0, 100)
 		k.grant(want("a", 60))
-		k.device(1, 100, state(gpu.Critical))
+		k.device(1, 100, inState(gpu.Critical))
 		asked := time.Now()
 		answer := k.queue(t.Context(), want("b", 50, func(r *lease.Request) { r.Wait = gpu.Opt[time.Duration]{} }))
 		d := <-answer

@@ -18,12 +18,12 @@ import (
 // remaining lists the living processes that use a device under the leases of a
 // holder, each once and without the holder itself. It leaves out a process that
 // has a nearer lease.
-func (m *machine) remaining(holder process.ID) []process.ID {
+func (s *state) remaining(holder process.ID) []process.ID {
 	var list []process.ID
-	for uuid, o := range m.devices {
-		here := m.standing.on(uuid)
+	for uuid, o := range s.devices {
+		here := s.standing.on(uuid)
 		for _, u := range o.used {
-			if here.Under(u.Process, holder) && !slices.Contains(list, u.ID()) && m.alive(u.ID()) {
+			if here.Under(u.Process, holder) && !slices.Contains(list, u.ID()) && s.alive(u.ID()) {
 				list = append(list, u.ID())
 			}
 		}
@@ -32,29 +32,29 @@ func (m *machine) remaining(holder process.ID) []process.ID {
 }
 
 // bound lists the leases that are bound to a process.
-func (m *machine) bound(id process.ID) []*lease.Lease {
-	return slices.DeleteFunc(m.book.Leases(), func(held *lease.Lease) bool {
-		return held.Binding != lease.ByProcess || processOf(held) != id || held.Holder.Boot != m.boot
+func (s *state) bound(id process.ID) []*lease.Lease {
+	return slices.DeleteFunc(s.book.Leases(), func(held *lease.Lease) bool {
+		return held.Binding != lease.ByProcess || processOf(held) != id || held.Holder.Boot != s.boot
 	})
 }
 
 // forgetExited removes a process that has ended from its devices, with the memory
 // it used: the kernel took that back before it reported the end. It also removes
 // the other processes of its leases that have ended.
-func (m *machine) forgetExited(id process.ID) {
-	r := m.standing.register(nil, nil)
-	for uuid, o := range m.devices {
+func (s *state) forgetExited(id process.ID) {
+	r := s.standing.register(nil, nil)
+	for uuid, o := range s.devices {
 		before := len(o.used)
 		o.used = slices.DeleteFunc(o.used, func(u usedBy) bool {
-			ended := r.Tied(u.Process, id) && !m.alive(u.ID())
+			ended := r.Tied(u.Process, id) && !s.alive(u.ID())
 			if ended {
 				o.total -= u.memory
 			}
 			return ended
 		})
 		if len(o.used) < before {
-			m.attribute(o)
-			m.refresh(uuid)
+			s.attribute(o)
+			s.refresh(uuid)
 		}
 	}
 }
@@ -62,11 +62,11 @@ func (m *machine) forgetExited(id process.ID) {
 // endOfHolder returns what becomes of a lease whose process has ended: it is
 // released, or revoked if that was about to happen. An implied lease that is not
 // settled stands without the process.
-func (m *machine) endOfHolder(held *lease.Lease) lease.Change {
-	if r, revoking := m.revoking[held.Key()]; revoking && r.fence == held.Fence {
+func (s *state) endOfHolder(held *lease.Lease) lease.Change {
+	if r, revoking := s.revoking[held.Key()]; revoking && r.fence == held.Fence {
 		return lease.Revoke{Key: held.Key(), Fence: held.Fence, By: access.Daemon(), Why: r.why, Spared: r.spared}
 	}
-	if held.Implied && held.State == lease.Active && m.inUse[held.Key()] != held.Fence {
+	if held.Implied && held.State == lease.Active && s.inUse[held.Key()] != held.Fence {
 		return lease.Detach{Key: held.Key(), Fence: held.Fence}
 	}
 	return lease.Release{Key: held.Key(), Fence: held.Fence, By: access.Daemon(), Why: "its process ended"}

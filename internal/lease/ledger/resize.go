@@ -78,8 +78,8 @@ func (l *Ledger) Regrow(ctx context.Context, k lease.Key, fence uint64, to gpu.M
 }
 
 // resize resizes a lease. The caller holds mu.
-func (m *machine) resize(r lease.Resize, limits *lease.Limits, now time.Time) (*lease.Lease, error) {
-	held := m.book.Lease(r.Key)
+func (s *state) resize(r lease.Resize, limits *lease.Limits, now time.Time) (*lease.Lease, error) {
+	held := s.book.Lease(r.Key)
 	if held != nil && (r.Fence == 0 || r.Fence == held.Fence) && access.May(r.By, access.Resize, held.Object()) == nil {
 		if err := held.Resizable(); err != nil {
 			return nil, fmt.Errorf("resize %s: %w", r.ID, err)
@@ -88,22 +88,22 @@ func (m *machine) resize(r lease.Resize, limits *lease.Limits, now time.Time) (*
 			return nil, lease.FieldErrors{bad}
 		}
 		var err error
-		if r.Memory, err = m.resizable(held, r.Memory, limits, &r.By); err != nil {
+		if r.Memory, err = s.resizable(held, r.Memory, limits, &r.By); err != nil {
 			return nil, err
 		}
 	} // else the book refuses
-	e, err := m.apply(r, now)
+	e, err := s.apply(r, now)
 	return e.After, err
 }
 
 // resizable returns what a lease gets that asks for an amount on each of its
 // devices, or refuses it by the rules for a request that does not want to wait.
 // The caller holds mu.
-func (m *machine) resizable(held *lease.Lease, memory gpu.MiB, limits *lease.Limits, by *access.Actor) (gpu.MiB, error) {
-	service, known := m.settings.Services[held.Holder.Service]
+func (s *state) resizable(held *lease.Lease, memory gpu.MiB, limits *lease.Limits, by *access.Actor) (gpu.MiB, error) {
+	service, known := s.settings.Services[held.Holder.Service]
 	memory = max(memory, service.MinMemory)
 	if had := held.Parts[0].Memory; known && memory > had {
-		used := m.book.ServiceUsage(held.Holder.Service)
+		used := s.book.ServiceUsage(held.Holder.Service)
 		used.Memory -= held.Total().Memory
 		used.Slots -= held.Total().Slots
 		whole := lease.Request{Holder: held.Holder, GPUs: len(held.Parts), Memory: memory, Slots: held.Parts[0].Slots}
@@ -112,11 +112,11 @@ func (m *machine) resizable(held *lease.Lease, memory gpu.MiB, limits *lease.Lim
 		}
 	}
 	more := lease.Usage{Memory: memory*gpu.MiB(len(held.Parts)) - held.Total().Memory}
-	if err := quota.Within(m.book, m.settings.Limits.For(held.Holder, limits, by), held.Holder, more, 0); err != nil {
+	if err := quota.Within(s.book, s.settings.Limits.For(held.Holder, limits, by), held.Holder, more, 0); err != nil {
 		return 0, fmt.Errorf("resize %s: %w", held.ID, err)
 	}
 	for _, p := range held.Parts {
-		if err := m.grow(held, p, memory, limits, by); err != nil {
+		if err := s.grow(held, p, memory, limits, by); err != nil {
 			return 0, err
 		}
 	}
@@ -125,26 +125,26 @@ func (m *machine) resizable(held *lease.Lease, memory gpu.MiB, limits *lease.Lim
 
 // grow refuses an amount that a lease cannot have on a device now. The caller
 // holds mu.
-func (m *machine) grow(held *lease.Lease, p lease.Part, memory gpu.MiB, limits *lease.Limits, by *access.Actor) error {
-	more := m.book.Growth(held.Key(), p.GPU, memory)
+func (s *state) grow(held *lease.Lease, p lease.Part, memory gpu.MiB, limits *lease.Limits, by *access.Actor) error {
+	more := s.book.Growth(held.Key(), p.GPU, memory)
 	if more == 0 {
 		return nil
 	}
 	growth := &lease.Request{ID: held.ID, Holder: held.Holder, GPUs: 1, Memory: more, Where: gpu.Where{GPU: p.GPU}, By: *by, Limits: limits}
 	var before *placement.Line
 	if memory > held.Asked { // else berth took it, and it goes before all others
-		before = m.adviceBefore(growth)
+		before = s.adviceBefore(growth)
 	}
-	err := m.overQuota(growth, before)
-	if err == nil && m.refusal(growth, before) == nil {
+	err := s.overQuota(growth, before)
+	if err == nil && s.refusal(growth, before) == nil {
 		return nil
 	}
 	if err == nil {
-		err = m.whyNot(growth)
+		err = s.whyNot(growth)
 	}
 	refusal := &ResizeError{Lease: held, GPU: p.GPU, Asked: memory, Most: p.Memory, Why: err}
-	if o := m.devices[p.GPU]; o != nil {
-		sum, _ := m.book.Sum(p.GPU)
+	if o := s.devices[p.GPU]; o != nil {
+		sum, _ := s.book.Sum(p.GPU)
 		refusal.Ever = memory <= o.most(sum)
 	}
 	noFit, queued := (*placement.NoFitError)(nil), (*QueuedError)(nil)

@@ -151,7 +151,7 @@ func TestResizeRefusals(t *testing.T) {
 				t.Errorf("%d MiB: %v", memory, err)
 			}
 		}
-		k.device(0, 100, state(gpu.Unavailable))
+		k.device(0, 100, inState(gpu.Unavailable))
 		if err := k.resize("a", 40); err == nil {
 			t.Error("it grew on a device that is not there")
 		}

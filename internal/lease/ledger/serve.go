@@ -84,25 +84,25 @@ func (l *Ledger) place(r *lease.Request, before *placement.Line, now time.Time) 
 // gate keeps a request from delaying the requests before it in the queue. It
 // implements placement.Gate.
 type gate struct {
-	machine *machine
+	state   *state
 	request *lease.Request
 	before  *placement.Line
 }
 
 // behind returns the gate for a request behind others; nil if there are none.
 // The gate is valid until the next call of behind or advice. The caller holds mu.
-func (m *machine) behind(r *lease.Request, before *placement.Line) placement.Gate {
+func (s *state) behind(r *lease.Request, before *placement.Line) placement.Gate {
 	if before == nil || before.Ahead() == 0 {
 		return nil
 	}
-	return m.advice(r, before)
+	return s.advice(r, before)
 }
 
 // advice returns the gate that answers how much a request could have. It also
 // applies the limits of its service. The caller holds mu.
-func (m *machine) advice(r *lease.Request, before *placement.Line) placement.Gate {
-	m.gate = gate{machine: m, request: r, before: before}
-	return &m.gate
+func (s *state) advice(r *lease.Request, before *placement.Line) placement.Gate {
+	s.gate = gate{state: s, request: r, before: before}
+	return &s.gate
 }
 
 // Refuse returns, in words, which request this one would delay on a device; "" if
@@ -121,18 +121,18 @@ func (g *gate) Refuse(uuid string, memory gpu.MiB) string {
 // Allow returns how much of an amount on each device the service and the user of
 // the request may have now; zero if nothing.
 func (g *gate) Allow(memory gpu.MiB) gpu.MiB {
-	m, name := g.machine, g.request.Holder.Service
-	service, known := m.settings.Services[name]
-	limits := m.limitsOf(g.request)
+	s, name := g.state, g.request.Holder.Service
+	service, known := s.settings.Services[name]
+	limits := s.limitsOf(g.request)
 	if !known && limits == nil {
 		return memory
 	}
 	less := *g.request
-	less.Memory = quota.Room(m.book, limits, less.Holder, less.Devices(), memory)
+	less.Memory = quota.Room(s.book, limits, less.Holder, less.Devices(), memory)
 	if known {
-		less.Memory = service.Within(less.Devices(), less.Memory, m.book.ServiceUsage(name))
+		less.Memory = service.Within(less.Devices(), less.Memory, s.book.ServiceUsage(name))
 	}
-	if less.Memory == 0 || m.overQuota(&less, g.before) != nil {
+	if less.Memory == 0 || s.overQuota(&less, g.before) != nil {
 		return 0
 	}
 	return less.Memory
@@ -140,54 +140,54 @@ func (g *gate) Allow(memory gpu.MiB) gpu.MiB {
 
 // overQuota returns why the quota of its service, or a limit of its user, forbids
 // to grant a request; nil if none does. The caller holds mu.
-func (m *machine) overQuota(r *lease.Request, before *placement.Line) error {
-	err := m.overAny(r, before)
+func (s *state) overQuota(r *lease.Request, before *placement.Line) error {
+	err := s.overAny(r, before)
 	if err != nil && r.For() == "resume" && !quota.Later(err) {
 		return nil // it had that, by somebody who may exceed the limits, or before they were set
 	}
 	return err
 }
 
-func (m *machine) overAny(r *lease.Request, before *placement.Line) error {
-	if err := m.overLimit(r, before); err != nil {
+func (s *state) overAny(r *lease.Request, before *placement.Line) error {
+	if err := s.overLimit(r, before); err != nil {
 		return err
 	}
 	name := r.Holder.Service
-	service, known := m.settings.Services[name]
-	if !known || m.splits(r) {
+	service, known := s.settings.Services[name]
+	if !known || s.splits(r) {
 		return nil
 	}
 	if first := before.WaitsFor(lease.ServiceQuota(name)); first != nil {
 		return &quota.AdmitError{
-			Service: name, Err: quota.ErrQuota, Later: true, Asked: r.Total(), Limit: service.Quota, InUse: m.book.ServiceUsage(name),
+			Service: name, Err: quota.ErrQuota, Later: true, Asked: r.Total(), Limit: service.Quota, InUse: s.book.ServiceUsage(name),
 			Text: first.ID + " is ahead in the queue and waits for the quota of the service",
 		}
 	}
-	return quota.WithinQuota(service.Service, r, m.book.ServiceUsage(name))
+	return quota.WithinQuota(service.Service, r, s.book.ServiceUsage(name))
 }
 
 // whyNot returns the error that refuses a request that does not wait. The caller
 // holds mu.
-func (m *machine) whyNot(r *lease.Request) error {
-	before := m.adviceBefore(r)
-	if err := m.overQuota(r, before); err != nil {
+func (s *state) whyNot(r *lease.Request) error {
+	before := s.adviceBefore(r)
+	if err := s.overQuota(r, before); err != nil {
 		return err
 	}
-	if _, fits := placement.Choose(m.snapshot, r, nil, nil); !fits {
-		return m.refusal(r, before) // with before, so that its advice delays nobody
+	if _, fits := placement.Choose(s.snapshot, r, nil, nil); !fits {
+		return s.refusal(r, before) // with before, so that its advice delays nobody
 	}
-	_, waiting := m.book.Len()
-	if m.book.Request(r.Key()) == r {
+	_, waiting := s.book.Len()
+	if s.book.Request(r.Key()) == r {
 		waiting-- // do not count r itself
 	}
-	return &QueuedError{Waiting: waiting, LargestNow: m.largestNow(r, before)}
+	return &QueuedError{Waiting: waiting, LargestNow: s.largestNow(r, before)}
 }
 
 // refusal returns what prevents a grant now, the requests ahead included; nil if
 // nothing does. The caller holds mu.
-func (m *machine) refusal(r *lease.Request, before *placement.Line) *placement.NoFitError {
-	if m.splits(r) {
+func (s *state) refusal(r *lease.Request, before *placement.Line) *placement.NoFitError {
+	if s.splits(r) {
 		return nil
 	}
-	return placement.Explain(m.snapshot, r, m.advice(r, before))
+	return placement.Explain(s.snapshot, r, s.advice(r, before))
 }

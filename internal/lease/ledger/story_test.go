@@ -92,7 +92,7 @@ func (s *story) begin() {
 
 func (s *story) observe(i int) {
 	d := s.devices[i]
-	s.keeper.device(i, 12, state(d.state), func(o *Observation) {
+	s.keeper.device(i, 12, inState(d.state), func(o *Observation) {
 		o.Sample.MemoryUsed, o.Multiplier, o.Slower = gpu.Some(d.foreign), gpu.Some(d.multiplier()), "it will be too hot"
 	})
 }

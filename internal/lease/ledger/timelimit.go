@@ -13,12 +13,12 @@ func overrunText(l *lease.Lease) string {
 
 // revokeIfAlone turns the notice that a lease has reached its time limit into its
 // revocation, if the ledger is alone: nobody else ends its processes.
-func (m *machine) revokeIfAlone(c lease.Change, alone bool) lease.Change {
+func (s *state) revokeIfAlone(c lease.Change, alone bool) lease.Change {
 	over, is := c.(lease.Overrun)
 	if !is || !alone {
 		return c
 	}
-	held := m.book.Lease(over.Key)
+	held := s.book.Lease(over.Key)
 	if held == nil {
 		return c
 	}

@@ -122,9 +122,9 @@ func (l *Ledger) Sum(uuid string) DeviceSum {
 	return l.sum(uuid)
 }
 
-func (m *machine) sum(uuid string) DeviceSum {
-	o := m.devices[uuid]
-	sum, _ := m.book.Sum(uuid)
+func (s *state) sum(uuid string) DeviceSum {
+	o := s.devices[uuid]
+	sum, _ := s.book.Sum(uuid)
 	closed := o.Shut()
 	if closed == "" && o.State.Multiplier() == 0 {
 		closed = o.Reason
