@@ -154,7 +154,7 @@ func (s *state) admitted(r *lease.Request) (*lease.Request, error) {
 			request.Preferred = s.snapshot.UUIDOf(service.Preferred)
 		}
 	} else if access.May(r.By, access.Precede, access.Object{}) != nil {
-		request = quota.InLine(request)
+		request = quota.WithoutPrecedence(request)
 	}
 	if err := s.overLimit(&request, nil); err != nil && !quota.Later(err) { // as it was raised
 		return nil, fmt.Errorf("ask for %s: %w", r.ID, err)
@@ -181,7 +181,7 @@ func (l *Ledger) decide(r *lease.Request, now time.Time) (*lease.Lease, error) {
 	if _, err := l.apply(lease.Ask{Request: r}, now); err != nil || patient {
 		return nil, err
 	}
-	granted, err := l.place(r, l.lineBefore(r), now)
+	granted, err := l.place(r, l.aheadOf(r), now)
 	if granted == nil && err == nil {
 		err = l.whyNot(r) // the error undoes the errand, which takes the request out of the queue
 	}

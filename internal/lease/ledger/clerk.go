@@ -254,7 +254,7 @@ func (s *state) explainTimeOuts(changes []lease.Change) {
 		}
 	}
 	s.book.Sort(late)
-	n := s.form(least)
+	n := s.front(least)
 	for _, r := range late {
 		advance(n, r)
 		w := s.waiters[r.Key()]

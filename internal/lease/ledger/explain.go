@@ -18,7 +18,7 @@ func (l *Ledger) Explain(r lease.Request) (Explanation, error) {
 		e = l.explain(request)
 		e.Position = 0
 		if e.Refusal == nil && e.Quota == nil {
-			e.Grant = l.wouldGrant(request, l.lineBefore(request))
+			e.Grant = l.wouldGrant(request, l.aheadOf(request))
 		}
 	})
 	return e, err
@@ -29,7 +29,7 @@ func (l *Ledger) Explain(r lease.Request) (Explanation, error) {
 func (l *Ledger) Fits(r lease.Request) bool {
 	fits := false
 	err := l.suppose(r, func(request *lease.Request) {
-		before := l.lineBefore(request)
+		before := l.aheadOf(request)
 		fits = l.overQuota(request, before) == nil && l.wouldGrant(request, before) != nil
 	})
 	return err == nil && fits
@@ -68,7 +68,7 @@ func (s *state) unusedID(of lease.Owner) string {
 
 // wouldGrant returns the lease that place would grant for a request; nil if it
 // does not fit. The caller holds mu.
-func (s *state) wouldGrant(r *lease.Request, before *placement.Line) *lease.Lease {
+func (s *state) wouldGrant(r *lease.Request, before *placement.Ahead) *lease.Lease {
 	chosen, fits := r.Only, s.splits(r)
 	if !fits {
 		chosen, fits = placement.Choose(s.snapshot, r, s.behind(r, before), nil)

@@ -10,7 +10,7 @@ import (
 // largestNow returns the most memory on each device that a request could have
 // now, given the requests ahead of it and the settings of its service; zero if
 // none. The caller holds mu.
-func (s *state) largestNow(r *lease.Request, before *placement.Line) gpu.MiB {
+func (s *state) largestNow(r *lease.Request, before *placement.Ahead) gpu.MiB {
 	return placement.LargestNow(s.snapshot, r, s.advice(r, before))
 }
 

@@ -19,7 +19,7 @@ func (s *state) limitsOf(r *lease.Request) *lease.Limits {
 
 // overLimit returns why the limits of its user, or of a group of the user, forbid
 // to grant a request; nil if they do not. The caller holds mu.
-func (s *state) overLimit(r *lease.Request, before *placement.Line) error {
+func (s *state) overLimit(r *lease.Request, before *placement.Ahead) error {
 	limits := s.limitsOf(r)
 	if limits == nil {
 		return nil

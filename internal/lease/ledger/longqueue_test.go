@@ -128,7 +128,7 @@ func workOfChanges(t *testing.T, n, users int, size func(i, n int) gpu.MiB) floa
 	now := time.Now()
 	k.dirty = true
 	k.serve(now)
-	before, changes := k.book.Work()+k.line.Looked(), 0
+	before, changes := k.book.Work()+k.ahead.Looked(), 0
 	change := func(c lease.Change) {
 		k.effects = k.effects[:0]
 		if _, err := k.apply(c, now); err != nil {
@@ -156,5 +156,5 @@ func workOfChanges(t *testing.T, n, users int, size func(i, n int) gpu.MiB) floa
 		k.serve(now)
 		changes++
 	}
-	return float64(k.book.Work()+k.line.Looked()-before) / float64(changes)
+	return float64(k.book.Work()+k.ahead.Looked()-before) / float64(changes)
 }

@@ -138,7 +138,7 @@ func (l *Ledger) into(ctx context.Context, by access.Actor, do func(now time.Tim
 // enlarge gives a lease what a request for it asks for, if that fits without
 // delaying the requests before it. It returns a nil lease if it does not. The
 // caller holds mu.
-func (l *Ledger) enlarge(r *lease.Request, before *placement.Line, now time.Time) (*lease.Lease, error) {
+func (l *Ledger) enlarge(r *lease.Request, before *placement.Ahead, now time.Time) (*lease.Lease, error) {
 	more := *r
 	more.Memory = l.book.Lacks(r)
 	var fits bool

@@ -131,7 +131,7 @@ func (s *state) grow(held *lease.Lease, p lease.Part, memory gpu.MiB, limits *le
 		return nil
 	}
 	growth := &lease.Request{ID: held.ID, Holder: held.Holder, GPUs: 1, Memory: more, Where: gpu.Where{GPU: p.GPU}, By: *by, Limits: limits}
-	var before *placement.Line
+	var before *placement.Ahead
 	if memory > held.Asked { // else berth took it, and it goes before all others
 		before = s.adviceBefore(growth)
 	}

@@ -26,7 +26,7 @@ func (l *Ledger) serve(now time.Time) {
 func (l *Ledger) serveNew(now time.Time) bool {
 	for _, e := range l.effects { // place appends to it only before the loop ends
 		if e.Kind == lease.Asked && l.book.Request(e.Request.Key()) == e.Request {
-			if granted, err := l.place(e.Request, l.lineBefore(e.Request), now); err == nil && granted != nil {
+			if granted, err := l.place(e.Request, l.aheadOf(e.Request), now); err == nil && granted != nil {
 				return true
 			}
 		}
@@ -37,7 +37,7 @@ func (l *Ledger) serveNew(now time.Time) bool {
 // serveFirst grants the first request in the queue that fits, or withdraws a child
 // whose parent has ended. It reports whether there was one.
 func (l *Ledger) serveFirst(now time.Time) bool {
-	n := l.form(l.book.Least())
+	n := l.front(l.book.Least())
 	for r := n.Request(); r != nil; r = n.Request() {
 		if !n.Open() && !l.book.ChildrenWait() {
 			return false
@@ -60,7 +60,7 @@ func (l *Ledger) serveFirst(now time.Time) bool {
 // place grants a request if it fits without delaying the requests before it; a
 // nil before means that there are none. It returns a nil lease if the request
 // does not fit. The caller holds mu.
-func (l *Ledger) place(r *lease.Request, before *placement.Line, now time.Time) (*lease.Lease, error) {
+func (l *Ledger) place(r *lease.Request, before *placement.Ahead, now time.Time) (*lease.Lease, error) {
 	if l.overQuota(r, before) != nil {
 		return nil, nil
 	}
@@ -86,13 +86,13 @@ func (l *Ledger) place(r *lease.Request, before *placement.Line, now time.Time) 
 type gate struct {
 	state   *state
 	request *lease.Request
-	before  *placement.Line
+	before  *placement.Ahead
 }
 
 // behind returns the gate for a request behind others; nil if there are none.
 // The gate is valid until the next call of behind or advice. The caller holds mu.
-func (s *state) behind(r *lease.Request, before *placement.Line) placement.Gate {
-	if before == nil || before.Ahead() == 0 {
+func (s *state) behind(r *lease.Request, before *placement.Ahead) placement.Gate {
+	if before == nil || before.Len() == 0 {
 		return nil
 	}
 	return s.advice(r, before)
@@ -100,7 +100,7 @@ func (s *state) behind(r *lease.Request, before *placement.Line) placement.Gate 
 
 // advice returns the gate that answers how much a request could have. It also
 // applies the limits of its service. The caller holds mu.
-func (s *state) advice(r *lease.Request, before *placement.Line) placement.Gate {
+func (s *state) advice(r *lease.Request, before *placement.Ahead) placement.Gate {
 	s.gate = gate{state: s, request: r, before: before}
 	return &s.gate
 }
@@ -108,7 +108,7 @@ func (s *state) advice(r *lease.Request, before *placement.Line) placement.Gate 
 // Refuse returns, in words, which request this one would delay on a device; "" if
 // none.
 func (g *gate) Refuse(uuid string, memory gpu.MiB) string {
-	if g.before == nil || g.before.Ahead() == 0 {
+	if g.before == nil || g.before.Len() == 0 {
 		return ""
 	}
 	first := g.before.Delayed(uuid, lease.Load{Memory: memory, Slots: g.request.Slots})
@@ -140,7 +140,7 @@ func (g *gate) Allow(memory gpu.MiB) gpu.MiB {
 
 // overQuota returns why the quota of its service, or a limit of its user, forbids
 // to grant a request; nil if none does. The caller holds mu.
-func (s *state) overQuota(r *lease.Request, before *placement.Line) error {
+func (s *state) overQuota(r *lease.Request, before *placement.Ahead) error {
 	err := s.overAny(r, before)
 	if err != nil && r.For() == "resume" && !quota.Later(err) {
 		return nil // it had that, by somebody who may exceed the limits, or before they were set
@@ -148,7 +148,7 @@ func (s *state) overQuota(r *lease.Request, before *placement.Line) error {
 	return err
 }
 
-func (s *state) overAny(r *lease.Request, before *placement.Line) error {
+func (s *state) overAny(r *lease.Request, before *placement.Ahead) error {
 	if err := s.overLimit(r, before); err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func (s *state) whyNot(r *lease.Request) error {
 
 // refusal returns what prevents a grant now, the requests ahead included; nil if
 // nothing does. The caller holds mu.
-func (s *state) refusal(r *lease.Request, before *placement.Line) *placement.NoFitError {
+func (s *state) refusal(r *lease.Request, before *placement.Ahead) *placement.NoFitError {
 	if s.splits(r) {
 		return nil
 	}

@@ -20,8 +20,8 @@ type state struct {
 	standing kin // the leases of the book
 	snapshot *placement.Snapshot
 	usual    placement.Requests
-	gate     gate           // see behind
-	line     placement.Line // see form
+	gate     gate            // see behind
+	ahead    placement.Ahead // see front
 	devices  map[string]*observed
 	dirty    bool // something changed that may let a waiting request in
 	waiters  map[lease.Key]*waiter

@@ -94,9 +94,9 @@ func (s *Service) Serves(user string) error {
 	}
 }
 
-// InLine returns a request with a priority of zero at most. It is for requests
-// without a configured service, which would otherwise all ask to be first.
-func InLine(r lease.Request) lease.Request {
+// WithoutPrecedence returns a request with a priority of zero at most. It is for
+// requests without a configured service, which would otherwise all ask to be first.
+func WithoutPrecedence(r lease.Request) lease.Request {
 	if r.Priority > 0 {
 		note(&r, "priority lowered from %d to 0: only a configured service or an operator goes before others", r.Priority)
 		r.Priority = 0

@@ -90,11 +90,11 @@ func TestPriority(t *testing.T) {
 			t.Errorf("asked for %v of %d: got %d, %q, %v", test.asked, test.service, got.Priority, got.Note, err)
 		}
 	}
-	if got := InLine(lease.Request{Priority: 7}); got.Priority != 0 || got.Note == "" {
-		t.Errorf("in line: %+v", got)
+	if got := WithoutPrecedence(lease.Request{Priority: 7}); got.Priority != 0 || got.Note == "" {
+		t.Errorf("without precedence: %+v", got)
 	}
-	if got := InLine(lease.Request{Priority: -7}); got.Priority != -7 || got.Note != "" {
-		t.Errorf("in line: %+v", got)
+	if got := WithoutPrecedence(lease.Request{Priority: -7}); got.Priority != -7 || got.Note != "" {
+		t.Errorf("without precedence: %+v", got)
 	}
 }
 

@@ -6,13 +6,13 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
-// limits answers to placement.Line what quotas, the limits of users and parents say.
+// limits answers to placement.Ahead what quotas, the limits of users and parents say.
 // Its methods are not those of state, because the ledger would have them too.
 type limits struct{ of *state }
 
-// Lacking returns what forbids to grant a request behind the line.
+// Lacking returns what forbids to grant a request behind those ahead.
 func (l limits) Lacking(r *lease.Request) (lease.Allowance, bool) {
-	if err := l.of.overQuota(r, &l.of.line); err != nil {
+	if err := l.of.overQuota(r, &l.of.ahead); err != nil {
 		return quota.Lacking(r, err), true
 	}
 	return lease.Allowance{}, false
@@ -34,28 +34,28 @@ func (l limits) MaySplit(r *lease.Request, least lease.Load) bool {
 	return least.Slots == 0 && l.of.book.CanSplit(parentOf(r), least.Memory)
 }
 
-// form begins a line at the front of the queue, for questions about requests that
+// front begins at the front of the queue, for questions about requests that
 // ask for at least this much on a device. The caller holds mu.
-func (s *state) form(least lease.Load) *placement.Line {
-	s.line.Form(s.snapshot, s.book, limits{s}, least)
-	return &s.line
+func (s *state) front(least lease.Load) *placement.Ahead {
+	s.ahead.Begin(s.snapshot, s.book, limits{s}, least)
+	return &s.ahead
 }
 
-// lineBefore returns the line before a request: the whole queue, if it does not
-// wait. The line answers whether the request can be granted, and is valid until
-// the next one forms or something changes. The caller holds mu.
-func (s *state) lineBefore(r *lease.Request) *placement.Line {
-	n := s.form(r.Load())
+// aheadOf returns the requests ahead of a request: the whole queue, if it does not
+// wait. They answer whether the request can be granted, and are valid until the next
+// call of front or something changes. The caller holds mu.
+func (s *state) aheadOf(r *lease.Request) *placement.Ahead {
+	n := s.front(r.Load())
 	for n.Open() && n.Before(r) {
 		n.Join()
 	}
 	return n
 }
 
-// adviceBefore returns the line before a request like lineBefore does. It also
-// answers how much the request could have, and why not more. The caller holds mu.
-func (s *state) adviceBefore(r *lease.Request) *placement.Line {
-	n := s.form(leastAdvice(r))
+// adviceBefore returns the requests ahead like aheadOf does. They also
+// answer how much the request could have, and why not more. The caller holds mu.
+func (s *state) adviceBefore(r *lease.Request) *placement.Ahead {
+	n := s.front(leastAdvice(r))
 	advance(n, r)
 	return n
 }
@@ -66,7 +66,7 @@ func leastAdvice(r *lease.Request) lease.Load {
 }
 
 // advance lets everybody join who is before a request.
-func advance(n *placement.Line, r *lease.Request) {
+func advance(n *placement.Ahead, r *lease.Request) {
 	for n.Before(r) {
 		n.Join()
 	}

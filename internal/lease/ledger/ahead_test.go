@@ -15,16 +15,16 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
-// slowLine is a line by its definition: everybody before a place in the queue,
+// slowAhead is placement.Ahead by its definition: everybody before a place in the queue,
 // and nobody left out.
-type slowLine struct {
+type slowAhead struct {
 	*keeper
 	request *lease.Request
 	ahead   []*lease.Request
 	stuck   map[string]bool
 }
 
-func (n *slowLine) Refuse(uuid string, memory gpu.MiB) string {
+func (n *slowAhead) Refuse(uuid string, memory gpu.MiB) string {
 	var p lease.Passing
 	n.book.Passing(&p, uuid)
 	for _, r := range n.ahead {
@@ -38,12 +38,12 @@ func (n *slowLine) Refuse(uuid string, memory gpu.MiB) string {
 	return "it would delay somebody"
 }
 
-func (n *slowLine) Allow(memory gpu.MiB) gpu.MiB { return memory }
+func (n *slowAhead) Allow(memory gpu.MiB) gpu.MiB { return memory }
 
 // firstSlowly returns the first request that can be granted or must be withdrawn,
 // and the devices that it gets.
 func (k *keeper) firstSlowly() (*lease.Request, []string) {
-	n := &slowLine{keeper: k, stuck: map[string]bool{}}
+	n := &slowAhead{keeper: k, stuck: map[string]bool{}}
 	for _, r := range k.book.Waiting() {
 		n.request = r
 		if k.parentEnded(r) != nil {
@@ -121,7 +121,7 @@ func TestServedInOrder(t *testing.T) {
 				}
 			}
 			for _, r := range k.book.Waiting() { // whoever waits cannot be granted by themselves either
-				if granted := k.wouldGrant(r, k.lineBefore(r)); granted != nil && k.overQuota(r, &k.line) == nil {
+				if granted := k.wouldGrant(r, k.aheadOf(r)); granted != nil && k.overQuota(r, &k.ahead) == nil {
 					t.Fatalf("%s waits and would be granted", r.ID)
 				}
 			}

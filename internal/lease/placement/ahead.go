@@ -2,24 +2,24 @@ package placement
 
 import "github.com/berth-gpu/berth/internal/lease"
 
-// Line has the requests before a place in the queue, as far as they matter to the
-// requests behind it. It forms from the front of the queue: Join adds the request
-// at hand, and goes on to the next one. Form begins a line; it is valid until the
-// book or the snapshot changes.
+// Ahead has the requests ahead of a place in the queue, as far as they matter to the
+// requests behind it. Begin sets the place to the front of the queue: Join adds the
+// request at hand, and goes on to the next one. It is valid until the book or the
+// snapshot changes.
 //
-// The line leaves out whoever does not matter. The devices with room now are open
-// in the beginning. A device closes as soon as everybody further back would delay
-// somebody there, which mostly is after a few requests. When none is open that
-// suits the requests of a lane, the line leaves that lane. So what a line costs
-// depends on the number of lanes, and on how many requests it takes to close the
-// devices, but not on the length of the queue.
-type Line struct {
+// It leaves out whoever does not matter. The devices with room now are open in the
+// beginning. A device closes as soon as everybody further back would delay somebody
+// there, which mostly is after a few requests. When none is open that suits the
+// requests of a lane, that lane is left. So the cost depends on the number of lanes,
+// and on how many requests it takes to close the devices, but not on the length of
+// the queue.
+type Ahead struct {
 	snapshot *Snapshot
 	book     *lease.Book
 	limits   Limits
 
 	walk lease.Walk
-	// least is the least that is asked of the line: it answers about no request
+	// least is the least that is asked about: there is no answer about a request
 	// for less on a device.
 	least lease.Load
 	// open lists the devices on which somebody may still be granted something.
@@ -33,17 +33,17 @@ type Line struct {
 	// may use the quota or the limit that it waits for.
 	stuck map[lease.Allowance]*lease.Request
 
-	openings map[string]*opening // by device; kept from line to line
-	formed   int                 // how many lines there were; see opening.line
-	looked   int                 // how many requests have joined a line so far
+	openings map[string]*opening // by device; kept from one Begin to the next
+	begun    int                 // how often Begin was called; see opening.begun
+	looked   int                 // how many requests have joined so far
 }
 
-// opening is the way of a line to a device that had room for the least that is
-// asked when the line began.
+// opening is the way to a device that had room for the least that is asked at the
+// front of the queue.
 type opening struct {
 	uuid     string
 	position int
-	line     int // the line that it belongs to
+	begun    int // the call of Begin that it belongs to
 	now      lease.Load
 	most     lease.Load
 	passing  lease.Passing
@@ -67,7 +67,7 @@ func (o *opening) isOpen(least lease.Load) bool {
 // Limits says what forbids to grant a request, or allows it, apart from devices.
 type Limits interface {
 	// Lacking returns the quota or the limit that forbids to grant a request behind
-	// the line; false if none does.
+	// those ahead; false if none does.
 	Lacking(*lease.Request) (lease.Allowance, bool)
 	// MayLack reports whether Lacking may hold for a request of the same service
 	// and user as r that asks for at most this much over all devices.
@@ -78,15 +78,15 @@ type Limits interface {
 	MaySplit(r *lease.Request, least lease.Load) bool
 }
 
-// Form begins a line at the front of the queue, for questions about requests that
+// Begin begins at the front of the queue, for questions about requests that
 // ask for at least this much on a device.
-func (n *Line) Form(s *Snapshot, b *lease.Book, limits Limits, least lease.Load) {
+func (n *Ahead) Begin(s *Snapshot, b *lease.Book, limits Limits, least lease.Load) {
 	n.snapshot, n.book, n.limits = s, b, limits
 	if n.openings == nil {
 		n.openings, n.stuck = map[string]*opening{}, map[lease.Allowance]*lease.Request{}
 	}
 	b.Walk(&n.walk)
-	n.formed++
+	n.begun++
 	n.ahead = 0
 	clear(n.stuck)
 	n.least, n.open = least, n.open[:0]
@@ -99,7 +99,7 @@ func (n *Line) Form(s *Snapshot, b *lease.Book, limits Limits, least lease.Load)
 		}
 		o.position, o.now, o.most, o.taken = i, lease.Load{Memory: s.room[i], Slots: int(s.free[i])}, s.most(i), false
 		if o.isOpen(least) {
-			o.line = n.formed
+			o.begun = n.begun
 			n.open = append(n.open, o)
 		}
 	}
@@ -107,22 +107,22 @@ func (n *Line) Form(s *Snapshot, b *lease.Book, limits Limits, least lease.Load)
 }
 
 // Request returns the request at hand; nil at the end of the queue.
-func (n *Line) Request() *lease.Request { return n.walk.Request() }
+func (n *Ahead) Request() *lease.Request { return n.walk.Request() }
 
 // Before reports whether the request at hand is before r in the queue. All are
 // before a request that does not wait.
-func (n *Line) Before(r *lease.Request) bool { return n.walk.Request() != nil && n.walk.IsBefore(r) }
+func (n *Ahead) Before(r *lease.Request) bool { return n.walk.Request() != nil && n.walk.IsBefore(r) }
 
 // Open reports whether somebody further back may still be granted something.
-func (n *Line) Open() bool { return len(n.open) > 0 }
+func (n *Ahead) Open() bool { return len(n.open) > 0 }
 
-// Ahead returns how many requests have joined and must not be delayed, as far as
+// Len returns how many requests have joined and must not be delayed, as far as
 // they matter.
-func (n *Line) Ahead() int { return n.ahead }
+func (n *Ahead) Len() int { return n.ahead }
 
-// WaitsFor returns the first request in the line that waits for a quota or a
-// limit; nil if there is none. In no line nobody waits.
-func (n *Line) WaitsFor(a lease.Allowance) *lease.Request {
+// WaitsFor returns the first request ahead that waits for a quota or a limit;
+// nil if there is none. Nobody is in a nil Ahead.
+func (n *Ahead) WaitsFor(a lease.Allowance) *lease.Request {
 	if n == nil {
 		return nil
 	}
@@ -131,23 +131,23 @@ func (n *Line) WaitsFor(a lease.Allowance) *lease.Request {
 
 // isStuck reports whether all requests in the lane of r are stuck behind one that
 // waits for the quota of their service, or for the limits of their user.
-func (n *Line) isStuck(r *lease.Request) bool {
+func (n *Ahead) isStuck(r *lease.Request) bool {
 	return len(n.stuck) > 0 && (n.stuck[lease.ServiceQuota(r.Holder.Service)] != nil || n.stuck[lease.UserLimit(r.Holder.Owner())] != nil)
 }
 
-// Looked returns how many requests have joined the lines that n has formed.
-func (n *Line) Looked() int { return n.looked }
+// Looked returns how many requests have joined since n was made.
+func (n *Ahead) Looked() int { return n.looked }
 
 // measure computes most again after devices have closed.
-func (n *Line) measure() {
+func (n *Ahead) measure() {
 	n.most = lease.Load{Memory: -1, Slots: -1}
 	for _, o := range n.open {
 		n.most.Memory, n.most.Slots = max(n.most.Memory, o.most.Memory), max(n.most.Slots, o.most.Slots)
 	}
 }
 
-// MayFit reports whether a request might get one of its devices behind the line.
-func (n *Line) MayFit(r *lease.Request) bool {
+// MayFit reports whether a request might get one of its devices behind those ahead.
+func (n *Ahead) MayFit(r *lease.Request) bool {
 	for _, o := range n.open {
 		if o.allows(r.Load()) {
 			return true
@@ -156,18 +156,18 @@ func (n *Line) MayFit(r *lease.Request) bool {
 	return false
 }
 
-// Delayed returns a request of the line that a load would delay on a device; nil
+// Delayed returns a request ahead that a load would delay on a device; nil
 // if it delays none.
-func (n *Line) Delayed(uuid string, l lease.Load) *lease.Request {
-	if o := n.openings[uuid]; o.line == n.formed && o.taken {
+func (n *Ahead) Delayed(uuid string, l lease.Load) *lease.Request {
+	if o := n.openings[uuid]; o.begun == n.begun && o.taken {
 		return o.passing.Delayed(l)
 	}
 	return nil
 }
 
-// Join puts the request at hand at the end of the line, and goes on to the next
+// Join puts the request at hand behind those ahead, and goes on to the next
 // one that matters.
-func (n *Line) Join() {
+func (n *Ahead) Join() {
 	r := n.walk.Request()
 	counts := n.count(r)
 	least, total := n.walk.Lane()
@@ -186,7 +186,7 @@ func (n *Line) Join() {
 
 // count makes a request one of those ahead. It reports false if that makes no
 // difference, and no further request for as much will make any.
-func (n *Line) count(r *lease.Request) bool {
+func (n *Ahead) count(r *lease.Request) bool {
 	n.looked++
 	if lacks, lacking := n.limits.Lacking(r); lacking {
 		if n.stuck[lacks] == nil {
@@ -217,7 +217,7 @@ func (n *Line) count(r *lease.Request) bool {
 }
 
 // suits reports whether an open device suits the lane of a request.
-func (n *Line) suits(r *lease.Request) bool {
+func (n *Ahead) suits(r *lease.Request) bool {
 	if n.isStuck(r) {
 		return false
 	}
