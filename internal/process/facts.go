@@ -27,7 +27,7 @@ func (t Table) Facts(id ID) kinship.Facts {
 	lease, _ := t.Variable(id.PID, "BERTH_LEASE")
 	fence, _ := t.Variable(id.PID, "BERTH_FENCE")
 	return kinship.Facts{
-		UID: access.KnownUID(uid), Claim: kinship.ParseClaim(lease, fence, uid),
+		UID: access.KnownUID(uid), Origin: kinship.ParseOrigin(lease, fence, uid),
 		Cgroups: t.Cgroups(id.PID), Programs: t.programs(id.PID),
 	}
 }

@@ -33,8 +33,8 @@ func TestFacts(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := Proc().Facts(id)
-	if want := kinship.ParseClaim("embed", "5", os.Geteuid()); f.Claim != want || f.UID != access.KnownUID(os.Geteuid()) {
-		t.Errorf("it claims %v as %v, want %v", f.Claim, f.UID, want)
+	if want := kinship.ParseOrigin("embed", "5", os.Geteuid()); f.Origin != want || f.UID != access.KnownUID(os.Geteuid()) {
+		t.Errorf("its origin is %v, as %v, want %v", f.Origin, f.UID, want)
 	}
 	if command := Proc().Command(id.PID); !slices.Contains(f.Programs, "bash") || !slices.Equal(command, []string{"bash", script}) {
 		t.Errorf("it goes by %q, and its command is %q", f.Programs, command)

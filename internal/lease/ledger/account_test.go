@@ -66,7 +66,7 @@ func TestProcessOfOneLeaseIsChargedFirst(t *testing.T) {
 	k.device(0, 100)
 	one := k.grant(want("one", 10, service("embedder"), at(dev(0))))
 	k.grant(want("two", 60, service("embedder"), at(dev(0))))
-	w.cast[second] = kinship.Facts{UID: access.KnownUID(1), Claim: kinship.Claim{Lease: one.ID, Fence: one.Fence, UID: 1}}
+	w.cast[second] = kinship.Facts{UID: access.KnownUID(1), Origin: kinship.Origin{Lease: one.ID, Fence: one.Fence, UID: 1}}
 	for _, order := range [][]int{{first, second}, {second, first}} {
 		uses := map[int]gpu.MiB{first: 10, second: 30}
 		k.device(0, 100, used(order[0], uses[order[0]]), used(order[1], uses[order[1]]))
@@ -288,7 +288,7 @@ func (a *account) startBatch() {
 func (a *account) startUnder() {
 	held := a.drawLease()
 	if held == nil || held.Binding == lease.ByProcess || held.Implied {
-		return // the leases of one holder count together, also after it has exited: see TestOwnerByTheHolderOfAClaimedLease in kin
+		return // the leases of one holder count together, also after it has exited: see TestOwnerByTheHolderOfAnOrigin in kinship
 	}
 	app := a.start("under", []string{"BERTH_LEASE=" + held.ID, "BERTH_FENCE=" + strconv.FormatUint(held.Fence, 10)})
 	a.add(app, held.ID)

@@ -52,9 +52,9 @@ func LimitMandate(l *lease.Lease) kinship.Mandate {
 	return kinship.OfUser(l.Holder.UID)
 }
 
-// found finds the lease that a process claims, for package kinship.
-func (k *kin) found(c kinship.Claim) (kinship.Lease, bool) {
-	held := k.book.Lease(lease.Key{Owner: lease.Owner{UID: c.UID}, ID: c.Lease})
+// found finds the lease that a process was started under, for package kinship.
+func (k *kin) found(o kinship.Origin) (kinship.Lease, bool) {
+	held := k.book.Lease(lease.Key{Owner: lease.Owner{UID: o.UID}, ID: o.Lease})
 	if held == nil {
 		return kinship.Lease{}, false
 	}

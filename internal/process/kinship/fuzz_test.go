@@ -34,8 +34,8 @@ func FuzzCgroups(f *testing.F) {
 		if _, acts := facts.ActsOn([]string{name}); acts && !in {
 			t.Errorf("for the scope %q, berth acts on a process in %q, which is not in it", name, facts.Cgroups)
 		}
-		if claim := ParseClaim(name, text, 1); claim.Lease != "" && claim.Lease != name {
-			t.Errorf("%q claims %q", name, claim.Lease)
+		if origin := ParseOrigin(name, text, 1); origin.Lease != "" && origin.Lease != name {
+			t.Errorf("%q has the origin %q", name, origin.Lease)
 		}
 	})
 }

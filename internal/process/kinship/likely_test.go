@@ -16,7 +16,7 @@ func here(leases ...Lease) Register {
 	}
 	return Register{
 		Holds: func(ID) bool { return false },
-		Lease: func(c Claim) (Lease, bool) {
+		Lease: func(c Origin) (Lease, bool) {
 			i := slices.IndexFunc(leases, func(l Lease) bool { return l.ID == c.Lease })
 			return leases[max(i, 0)], i >= 0
 		},
@@ -101,11 +101,11 @@ func TestScopedOwner(t *testing.T) {
 	}{
 		"in the scope":              {Process{line(30), Facts{Cgroups: []string{pod}}}, []string{"a", "b"}},
 		"of another user":           {Process{line(30), Facts{UID: access.KnownUID(9), Cgroups: []string{pod}}}, []string{"a", "b"}},
-		"a claim chooses":           {Process{line(30), Facts{Claim: Claim{"b", 2, 9}, Cgroups: []string{pod}}}, []string{"b"}},
-		"an old claim":              {Process{line(30), Facts{Claim: Claim{"b", 1, 9}, Cgroups: []string{pod}}}, []string{"a", "b"}},
+		"an origin chooses":         {Process{line(30), Facts{Origin: Origin{"b", 2, 9}, Cgroups: []string{pod}}}, []string{"b"}},
+		"an old origin":             {Process{line(30), Facts{Origin: Origin{"b", 1, 9}, Cgroups: []string{pod}}}, []string{"a", "b"}},
 		"below another holder":      {Process{line(30, 20), Facts{Cgroups: []string{pod}}}, []string{"a", "b"}},
 		"in one of several":         {Process{line(30), Facts{Cgroups: []string{"/x/other"}}}, []string{"b"}},
-		"outside, with a claim":     {Process{line(30), Facts{Claim: Claim{"a", 1, 7}}}, nil},
+		"outside, with an origin":   {Process{line(30), Facts{Origin: Origin{"a", 1, 7}}}, nil},
 		"outside, called like it":   {Process{line(30), Facts{UID: user7, Programs: []string{"a"}}}, nil},
 		"in a pod that sounds like": {Process{line(30), Facts{Cgroups: []string{"/kubepods-xpod12ab-34cd.slice"}}}, nil},
 	} {

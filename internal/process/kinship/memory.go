@@ -4,7 +4,7 @@ import "time"
 
 // Memory remembers processes. A process keeps the ancestors that it had when it
 // was first seen: a child whose parent has ended still belongs to the lease of
-// that parent. It also keeps a claim, because it was started under that lease
+// that parent. It also keeps an origin, because it was started under that lease
 // whatever becomes of its environment. Its other facts are read again now and
 // then. The zero Memory is empty.
 type Memory struct {
@@ -58,8 +58,8 @@ func (m *memory) renew(f Facts) {
 	if !f.UID.Known() {
 		return
 	}
-	if m.Claim != (Claim{}) {
-		f.Claim = m.Claim
+	if m.Origin != (Origin{}) {
+		f.Origin = m.Origin
 	}
 	m.Facts = f
 }

@@ -44,14 +44,14 @@ func TestMemory(t *testing.T) {
 func TestMemoryReadsFactsAgain(t *testing.T) {
 	var memory Memory
 	now := time.Unix(1e9, 0)
-	world := &table{facts: Facts{Claim: Claim{"a", 5, 7}, UID: access.KnownUID(7), Programs: []string{"sh"}}}
+	world := &table{facts: Facts{Origin: Origin{"a", 5, 7}, UID: access.KnownUID(7), Programs: []string{"sh"}}}
 	memory.See(id(10), now, world)
 	world.facts = Facts{UID: access.KnownUID(8), Programs: []string{"train"}, Cgroups: []string{"/x.service"}}
 	if got := memory.See(id(10), now.Add(freshFor-1), world); world.reads != 1 || got.Programs[0] != "sh" {
 		t.Errorf("too soon it was read %d times, and is %+v", world.reads, got)
 	}
 	got := memory.See(id(10), now.Add(freshFor), world)
-	if got.Programs[0] != "train" || got.Claim.Lease != "a" || !got.runsAs(8) || len(got.Cgroups) != 1 {
+	if got.Programs[0] != "train" || got.Origin.Lease != "a" || !got.runsAs(8) || len(got.Cgroups) != 1 {
 		t.Errorf("later it is %+v", got)
 	}
 	world.facts = Facts{} // it has just ended
@@ -59,8 +59,8 @@ func TestMemoryReadsFactsAgain(t *testing.T) {
 		t.Errorf("after its end it is %+v", got)
 	}
 	memory.See(id(11), now, world)
-	world.facts = Facts{UID: access.KnownUID(7), Claim: Claim{"a", 5, 7}} // an exec brought it
-	if got := memory.See(id(11), now.Add(freshFor), world); got.Claim.Lease != "a" {
-		t.Errorf("a claim that came later is %+v", got.Claim)
+	world.facts = Facts{UID: access.KnownUID(7), Origin: Origin{"a", 5, 7}} // an exec brought it
+	if got := memory.See(id(11), now.Add(freshFor), world); got.Origin.Lease != "a" {
+		t.Errorf("an origin that came later is %+v", got.Origin)
 	}
 }

@@ -12,8 +12,8 @@ const remembered = 1024
 
 // ending is the end of a lease.
 type ending struct {
-	claim Claim  // what a process that worked under the lease has in its environment
-	at    uint64 // clock ticks since boot
+	origin Origin // what a process that worked under the lease has in its environment
+	at     uint64 // clock ticks since boot
 }
 
 // saw reports whether a process existed when the lease ended. A process that was
@@ -21,7 +21,7 @@ type ending struct {
 func (e ending) saw(id ID) bool { return id.Start < e.at }
 
 // Note remembers that a lease has ended, at a time in clock ticks since boot. A
-// lease without a holder is remembered for the processes that claim it.
+// lease without a holder is remembered for the processes that were started under it.
 func (p *Past) Note(l Lease, at uint64) {
 	holder := l.Holder
 	if holder == (ID{}) {
@@ -33,7 +33,7 @@ func (p *Past) Note(l Lease, at uint64) {
 	if _, known := p.ended[holder]; !known {
 		p.order = append(p.order, holder)
 	}
-	p.ended[holder] = ending{Claim{l.ID, l.Fence, l.UID}, at}
+	p.ended[holder] = ending{Origin{l.ID, l.Fence, l.UID}, at}
 	if len(p.order) > remembered {
 		delete(p.ended, p.order[0])
 		p.order = p.order[1:]
@@ -41,20 +41,20 @@ func (p *Past) Note(l Lease, at uint64) {
 }
 
 // LeaseOf returns the id of the lease that a process worked under until the
-// lease ended, by descent or by environment; empty if there was none. A claim
+// lease ended, by descent or by environment; empty if there was none. An origin
 // to a lease that Past does not remember counts for nothing.
 func (p *Past) LeaseOf(process Process) string {
 	for _, id := range process.Line {
 		if e, known := p.ended[id]; known && e.saw(process.ID()) {
-			return e.claim.Lease
+			return e.origin.Lease
 		}
 	}
-	if process.Claim.Lease == "" {
+	if process.Origin.Lease == "" {
 		return ""
 	}
 	for _, e := range p.ended {
-		if e.claim == process.Claim && e.saw(process.ID()) {
-			return e.claim.Lease
+		if e.origin == process.Origin && e.saw(process.ID()) {
+			return e.origin.Lease
 		}
 	}
 	return ""

@@ -4,7 +4,7 @@ import "testing"
 
 func TestPast(t *testing.T) {
 	var past Past
-	if got := past.LeaseOf(claiming(Claim{"a", 1, 7}, line(1))); got != "" {
+	if got := past.LeaseOf(from(Origin{"a", 1, 7}, line(1))); got != "" {
 		t.Errorf("an empty past knows %q", got)
 	}
 	past.Note(Lease{ID: "first", Fence: 1, UID: 7, Holder: id(10)}, 50)
@@ -13,15 +13,15 @@ func TestPast(t *testing.T) {
 		process Process
 		want    string
 	}{
-		"the holder":                   {Process{Line: line(10)}, "a"},
-		"a descendant":                 {Process{Line: line(30, 20, 10)}, "a"},
-		"a late descendant":            {Process{Line: line(100, 10)}, ""},
-		"a claim":                      {claiming(Claim{"a", 2, 7}, line(30)), "a"},
-		"a late claim":                 {claiming(Claim{"a", 2, 7}, line(200)), ""},
-		"a claim of another user":      {claiming(Claim{"a", 2, 8}, line(30)), ""},
-		"a claim nobody remembers":     {claiming(Claim{"b", 2, 7}, line(30)), ""},
-		"a claim to an earlier lease":  {claiming(Claim{"first", 1, 7}, line(30)), ""},
-		"another process with the pid": {Process{Line: []ID{{PID: 10, Start: 11}}}, ""},
+		"the holder":                    {Process{Line: line(10)}, "a"},
+		"a descendant":                  {Process{Line: line(30, 20, 10)}, "a"},
+		"a late descendant":             {Process{Line: line(100, 10)}, ""},
+		"an origin":                     {from(Origin{"a", 2, 7}, line(30)), "a"},
+		"a late origin":                 {from(Origin{"a", 2, 7}, line(200)), ""},
+		"an origin of another user":     {from(Origin{"a", 2, 8}, line(30)), ""},
+		"an origin nobody remembers":    {from(Origin{"b", 2, 7}, line(30)), ""},
+		"an origin to an earlier lease": {from(Origin{"first", 1, 7}, line(30)), ""},
+		"another process with the pid":  {Process{Line: []ID{{PID: 10, Start: 11}}}, ""},
 	} {
 		if got := past.LeaseOf(test.process); got != test.want {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
@@ -31,8 +31,8 @@ func TestPast(t *testing.T) {
 	past.Note(Lease{ID: "other", Fence: 4, UID: 7}, 100)
 	for _, name := range []string{"named", "other"} { // leases without a holder
 		fence := map[string]uint64{"named": 3, "other": 4}[name]
-		if got := past.LeaseOf(claiming(Claim{name, fence, 7}, line(30))); got != name {
-			t.Errorf("the claim to %s leads to %q", name, got)
+		if got := past.LeaseOf(from(Origin{name, fence, 7}, line(30))); got != name {
+			t.Errorf("the origin %s leads to %q", name, got)
 		}
 	}
 	for n := range remembered {

@@ -42,7 +42,7 @@ func (p Process) ID() ID { return p.Line[0] }
 // can change all of it while it runs: it executes another program, becomes
 // another user, or is moved to another control group.
 type Facts struct {
-	Claim    Claim      // what its environment says
+	Origin   Origin     // what its environment says
 	UID      access.UID // the user that it runs as
 	User     string     // login name of that user; empty: not known
 	Cgroups  []string   // the paths of its control groups; see ParseCgroups
@@ -71,31 +71,31 @@ type Lease struct {
 	Match   *Match   // what is set for its service; nil: nothing
 }
 
-// Claim is the lease that a process was started under, by its environment. It
+// Origin is the lease that a process was started under, by its environment. It
 // tells where a process belongs whose ancestors have all ended, also after a
-// restart of the daemon. The zero Claim names no lease.
+// restart of the daemon. The zero Origin names no lease.
 //
-// Anybody can write anything into an environment, so a claim counts only
+// Anybody can write anything into an environment, so an origin counts only
 // between a process and a lease of the same user.
-type Claim struct {
+type Origin struct {
 	Lease string
 	Fence uint64
 	UID   int // the user that the process runs as
 }
 
-// ParseClaim returns the claim of a process of a user, from the values of
-// BERTH_LEASE and BERTH_FENCE. Without a fence there is no claim.
-func ParseClaim(lease, fence string, uid int) Claim {
+// ParseOrigin returns the origin of a process of a user, from the values of
+// BERTH_LEASE and BERTH_FENCE. Without a fence there is none.
+func ParseOrigin(lease, fence string, uid int) Origin {
 	n, err := strconv.ParseUint(fence, 10, 64)
 	if err != nil || lease == "" {
-		return Claim{}
+		return Origin{}
 	}
-	return Claim{lease, n, uid}
+	return Origin{lease, n, uid}
 }
 
-// names reports whether the claim is good for a lease.
-func (c Claim) names(l Lease) bool {
-	return c.Lease != "" && c == Claim{l.ID, l.Fence, l.UID}
+// names reports whether the origin is this lease.
+func (o Origin) names(l Lease) bool {
+	return o.Lease != "" && o == Origin{l.ID, l.Fence, l.UID}
 }
 
 // Evidence is a kind of reason why a process belongs to a lease.
@@ -139,9 +139,9 @@ type Register struct {
 	// Holds reports whether a process holds a lease without a scope that counts
 	// for the question, for example one on a certain device.
 	Holds func(ID) bool
-	// Lease finds the lease that stands by what a claim names: its id, and the
+	// Lease finds the lease that stands by what an origin names: its id, and the
 	// user who runs the process.
-	Lease func(Claim) (Lease, bool)
+	Lease func(Origin) (Lease, bool)
 	// Here is the leases that count for the question, oldest first. Owner, Scoped
 	// and Certain use it.
 	Here []Lease
@@ -170,7 +170,7 @@ func (r Register) Scoped(p Process) (Tie, bool) {
 		if !p.inScope(l.Scope) {
 			continue
 		}
-		if p.Claim.Lease == l.ID && p.Claim.Fence == l.Fence {
+		if p.Origin.Lease == l.ID && p.Origin.Fence == l.Fence {
 			return Tie{By: Scope, Leases: []uint64{l.Fence}}, true
 		}
 		t.Leases = append(t.Leases, l.Fence)
@@ -186,7 +186,7 @@ func (r Register) Certain(p Process) (Tie, bool) {
 			return Tie{By: Descent, Holder: id}, true
 		}
 	}
-	l, good := r.claimed(p)
+	l, good := r.startedUnder(p)
 	switch {
 	case !good:
 		return Tie{}, false
@@ -196,14 +196,14 @@ func (r Register) Certain(p Process) (Tie, bool) {
 	return Tie{By: Environment, Holder: l.Holder}, l.Holder != ID{} && r.Holds(l.Holder)
 }
 
-// claimed returns the lease that a process claims, if the lease stands, has no
-// scope, and the claim is good.
-func (r Register) claimed(p Process) (Lease, bool) {
-	if p.Claim.Lease == "" {
+// startedUnder returns the lease that a process was started under, if the lease stands,
+// has no scope, and is of the same user.
+func (r Register) startedUnder(p Process) (Lease, bool) {
+	if p.Origin.Lease == "" {
 		return Lease{}, false
 	}
-	l, stands := r.Lease(p.Claim)
-	return l, stands && len(l.Scope) == 0 && p.Claim.names(l)
+	l, stands := r.Lease(p.Origin)
+	return l, stands && len(l.Scope) == 0 && p.Origin.names(l)
 }
 
 // Under reports whether a process works for a holder other than itself, by
@@ -224,18 +224,18 @@ func (r Register) Under(p Process, holder ID) bool {
 	return r.Tied(p, holder)
 }
 
-// Tied reports whether a process is a holder, descends from it, or claims a
+// Tied reports whether a process is a holder, descends from it, or was started under a
 // lease of it.
 func (r Register) Tied(p Process, holder ID) bool {
 	if slices.Contains(p.Line, holder) {
 		return true
 	}
-	l, good := r.claimed(p)
+	l, good := r.startedUnder(p)
 	return good && holder != ID{} && l.Holder == holder
 }
 
 // Concerns reports whether a process may be charged to a lease, or may have
 // been until a moment ago: the lease itself need not stand any more.
 func (r Register) Concerns(p Process, l Lease) bool {
-	return r.Tied(p, l.Holder) || p.Claim.names(l) || p.inScope(l.Scope) || p.fits(&l)
+	return r.Tied(p, l.Holder) || p.Origin.names(l) || p.inScope(l.Scope) || p.fits(&l)
 }
