@@ -24,7 +24,7 @@ func openLedger(o Options, s ledger.Settings, processes process.Table, names led
 	return ledger.Open(ledger.Options{
 		Settings: s, Hooks: hooks,
 		Processes: processes, Names: names, CPUs: runtime.NumCPU(),
-		Open: func(replay func(journal.Record) error) (journal.Journal, error) {
+		Open: func(replay func(journal.Entry) error) (journal.Journal, error) {
 			if o.ReadOnly {
 				return journal.Forgetful(), nil
 			}

@@ -55,7 +55,7 @@ func openWith(t *testing.T, devices string, made func(device.Backend) device.Bac
 		Settings:  ledger.Settings{Device: func(string) ledger.DeviceSettings { return ledger.DeviceSettings{MaxPipelines: 2} }},
 		Hooks:     ledger.Hooks{Event: o.tell},
 		Processes: process.Proc(),
-		Open:      func(func(journal.Record) error) (journal.Journal, error) { return journal.Forgetful(), nil },
+		Open:      func(func(journal.Entry) error) (journal.Journal, error) { return journal.Forgetful(), nil },
 	})
 	if err != nil {
 		t.Fatal(err)

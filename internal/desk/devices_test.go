@@ -67,7 +67,7 @@ func TestTrendHasAForecast(t *testing.T) {
 		book, err := ledger.Open(ledger.Options{
 			Settings:  ledger.Settings{Device: func(string) ledger.DeviceSettings { return ledger.DeviceSettings{} }},
 			Processes: process.Proc(),
-			Open:      func(func(journal.Record) error) (journal.Journal, error) { return journal.Forgetful(), nil },
+			Open:      func(func(journal.Entry) error) (journal.Journal, error) { return journal.Forgetful(), nil },
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -35,7 +35,7 @@ func ask(id string) *Request {
 }
 
 // BenchmarkGrantRelease is what an acquire and a release cost the book,
-// together with the encoding of both records.
+// together with the encoding of both entries.
 func BenchmarkGrantRelease(b *testing.B) {
 	for _, leases := range []int{0, 1000, 100000} {
 		b.Run(fmt.Sprintf("leases=%d", leases), func(b *testing.B) {
@@ -50,12 +50,12 @@ func BenchmarkGrantRelease(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				written := RecordOf(&e)
+				written := EntryOf(&e)
 				line = written.Append(line[:0])
 				if e, err = book.Apply(Release{Key: r.Key(), By: by}, now); err != nil {
 					b.Fatal(err)
 				}
-				written = RecordOf(&e)
+				written = EntryOf(&e)
 				line = written.Append(line)
 			}
 		})
@@ -143,12 +143,12 @@ func BenchmarkPassing(b *testing.B) {
 	}
 }
 
-func BenchmarkDecodeRecord(b *testing.B) {
+func BenchmarkDecodeEntry(b *testing.B) {
 	e, err := full(0).Apply(Grant{Lease: ask("new").Lease("GPU-3")}, noon)
 	if err != nil {
 		b.Fatal(err)
 	}
-	r := RecordOf(&e)
+	r := EntryOf(&e)
 	line := r.Append(nil)
 	b.SetBytes(int64(len(line)))
 	b.ReportAllocs()

@@ -50,7 +50,7 @@ func (e *Effect) Grants() bool {
 // Kind says what kind of change an effect is.
 type Kind string
 
-// The kinds of effect. Durable ones have the names of their records.
+// The kinds of effect. Durable ones have the names of their entries.
 const (
 	Asked     Kind = "ask"
 	Withdrawn Kind = "withdraw"
@@ -58,7 +58,7 @@ const (
 	Granted   Kind = Kind(stored.Grant)
 	Renewed   Kind = Kind(stored.Renew)
 	Bound     Kind = Kind(stored.Bind)
-	Settled   Kind = "settle" // its record is a Bind
+	Settled   Kind = "settle" // its entry is a Bind
 	Detached  Kind = Kind(stored.Detach)
 	Resized   Kind = Kind(stored.Resize)
 	Released  Kind = Kind(stored.Release)

@@ -18,8 +18,8 @@
 //	                          │
 //	(nobody) ─────────────────┘ Grant without waiting; Renew moves the end
 //
-// Leases are durable: every Effect on a lease becomes a record.Record, and
-// replaying the records gives an equal book. Requests, measurements and the
+// Leases are durable: every Effect on a lease becomes a stored.Entry, and
+// replaying the entries gives an equal book. Requests, measurements and the
 // capacities of devices are not durable; after a restart clients ask again, and
 // the daemon measures the machine again.
 //

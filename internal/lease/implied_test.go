@@ -42,7 +42,7 @@ func TestImpliedLeaseSettlesAfterItsGrace(t *testing.T) {
 	if _, any := b.Next(); any {
 		t.Error("something is still due")
 	}
-	if r := RecordOf(&e); r.Kind != stored.Bind || r.Version != 2 {
+	if r := EntryOf(&e); r.Kind != stored.Bind || r.Version != 2 {
 		t.Errorf("an older berth does not understand the record: %+v", r)
 	}
 	for _, c := range []Change{Settle{Key: only(b, "app")}, Detach{Key: only(b, "app")}, Keep{Key: only(b, "app")}} {

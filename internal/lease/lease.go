@@ -81,7 +81,7 @@ func (l *Lease) Devices() []string {
 }
 
 // OutlivesBoot reports whether the lease lasts when the machine starts again. A
-// lease that is bound to a process does not, so its records must survive the end
+// lease that is bound to a process does not, so its entries must survive the end
 // of the daemon but not of the machine.
 func (l *Lease) OutlivesBoot() bool { return l.Binding != ByProcess }
 

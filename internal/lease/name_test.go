@@ -134,7 +134,7 @@ func TestAmbiguousNames(t *testing.T) {
 // TestOlderBerthsMeetNoIDTwice: the grant of an id that another user has is of a
 // version that berths refuse to which ids are unique; all else is not.
 func TestOlderBerthsMeetNoIDTwice(t *testing.T) {
-	older := func(h *history, r *stored.Record, standing map[string]uint64) {
+	older := func(h *history, r *stored.Entry, standing map[string]uint64) {
 		_, twice := standing[r.ID]
 		if r.Version == 5 {
 			return // an older berth refuses it anyway
@@ -164,7 +164,7 @@ func TestOlderBerthsMeetNoIDTwice(t *testing.T) {
 			}
 		}
 		clear(ids)
-		for r := range RecordsOf(h.book.Leases()) {
+		for r := range EntriesOf(h.book.Leases()) {
 			older(h, &r, ids)
 			ids[r.ID] = r.Fence
 		}

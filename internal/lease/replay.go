@@ -9,24 +9,24 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/stored"
 )
 
-// ErrReplay refuses a record that cannot follow those before it: some are
+// ErrReplay refuses an entry that cannot follow those before it: some are
 // missing, or it is from another journal.
 var ErrReplay = errors.New("the record does not follow from those before it")
 
-// Replay applies a record to the book. Records are facts: Replay does not check
-// that there is room or that the devices are known. But it refuses a record that
+// Replay applies an entry to the book. Entries are facts: Replay does not check
+// that there is room or that the devices are known. But it refuses an entry that
 // contradicts the book, and then changes nothing.
-func (b *Book) Replay(r *stored.Record) error {
+func (b *Book) Replay(r *stored.Entry) error {
 	if err := b.replay(r); err != nil {
 		return fmt.Errorf("replay %s %s (fence %d): %w", string(r.Kind), r.ID, r.Fence, err)
 	}
 	return nil
 }
 
-// Read decodes a record from the journal and applies it to the book. If Read
-// refuses a record, the journal contradicts itself, unless the error is a
+// Read decodes an entry from the journal and applies it to the book. If Read
+// refuses an entry, the journal contradicts itself, unless the error is a
 // *stored.VersionError.
-func (b *Book) Read(data []byte) (stored.Record, error) {
+func (b *Book) Read(data []byte) (stored.Entry, error) {
 	r, err := stored.Decode(data)
 	if err == nil {
 		err = b.Replay(&r)
@@ -35,7 +35,7 @@ func (b *Book) Read(data []byte) (stored.Record, error) {
 }
 
 // granted returns the lease with an id and a fence; nil if there is none. A
-// record does not say whose lease it is about: the fence does.
+// entry does not say whose lease it is about: the fence does.
 func (b *Book) granted(id string, fence uint64) *entry {
 	for e := range b.leases.called(id) {
 		if e.lease.Fence == fence {
@@ -45,7 +45,7 @@ func (b *Book) granted(id string, fence uint64) *entry {
 	return nil
 }
 
-func (b *Book) replay(r *stored.Record) error {
+func (b *Book) replay(r *stored.Entry) error {
 	switch r.Kind {
 	case stored.Fence:
 		if r.Fence < b.fence {
@@ -97,7 +97,7 @@ func (b *Book) replay(r *stored.Record) error {
 	return nil
 }
 
-// stateAfter returns the state of a lease after a record of a kind.
+// stateAfter returns the state of a lease after an entry of a kind.
 func stateAfter(k stored.Kind, before State) State {
 	switch k {
 	case stored.Park:
@@ -108,13 +108,13 @@ func stateAfter(k stored.Kind, before State) State {
 	return before
 }
 
-// replayWhole takes a record back that holds a lease as it is from then on.
-func (b *Book) replayWhole(e *entry, r *stored.Record) error {
+// replayWhole takes an entry back that holds a lease as it is from then on.
+func (b *Book) replayWhole(e *entry, r *stored.Entry) error {
 	if r.Lease == nil {
 		return fmt.Errorf("%w: it has no lease in it", ErrReplay)
 	}
 	l := restored(r)
-	l.By = e.lease.By // the record says who changed it
+	l.By = e.lease.By // the entry says who changed it
 	sameDevices := slices.EqualFunc(l.Parts, e.lease.Parts, func(a, b Part) bool { return a.GPU == b.GPU })
 	if !sameDevices || !l.Holder.Same(e.lease.Holder) || l.State != stateAfter(r.Kind, e.lease.State) {
 		return fmt.Errorf("%w: it is about another lease", ErrReplay)
@@ -126,7 +126,7 @@ func (b *Book) replayWhole(e *entry, r *stored.Record) error {
 	return nil
 }
 
-func (b *Book) replayGrant(r *stored.Record) error {
+func (b *Book) replayGrant(r *stored.Entry) error {
 	switch {
 	case r.Lease == nil:
 		return fmt.Errorf("%w: the record has no lease in it", ErrReplay)
@@ -148,11 +148,11 @@ func (b *Book) replayGrant(r *stored.Record) error {
 	return nil
 }
 
-// Dump returns everything durable in the book as text, one record a line, the
-// same text for equal books. A compacted journal holds the same records.
+// Dump returns everything durable in the book as text, one entry a line, the
+// same text for equal books. A compacted journal holds the same entries.
 func (b *Book) Dump() string {
 	var text []byte
-	for r := range RecordsOf(b.Leases()) {
+	for r := range EntriesOf(b.Leases()) {
 		text = append(r.Append(text), '\n')
 	}
 	r := stored.NewFence(b.fence, "")

@@ -28,7 +28,7 @@ func replayText(t failer, b *Book, text string) {
 	}
 }
 
-// TestReplayRefuses: a record that cannot be true changes nothing.
+// TestReplayRefuses: an entry that cannot be true changes nothing.
 func TestReplayRefuses(t *testing.T) {
 	b := newBook(t)
 	replayText(t, b, `{"v":1,"kind":"grant","id":"a","fence":3,"lease":{"uid":1,"user":"u","binding":"ttl","ttl_ns":1000000000,"granted_ns":5,"expires_ns":1000000005,"parts":[{"gpu":"GPU-0","memory_mb":4}],"state":"active"}}
@@ -85,7 +85,7 @@ func TestReplayBeforeTheDeviceIsSeen(t *testing.T) {
 	}
 }
 
-// Time zones and the monotonic clock are lost in a record; the instant is not.
+// Time zones and the monotonic clock are lost in an entry; the instant is not.
 func TestReplayKeepsInstants(t *testing.T) {
 	b := newBook(t, Capacity{Total: 10})
 	at := noon.Add(123456789 * time.Nanosecond).In(time.FixedZone("", 3600))
@@ -101,7 +101,7 @@ func TestReplayKeepsInstants(t *testing.T) {
 }
 
 // TestReplayOfParking: a parked lease comes back as it was, with its times, and an
-// earlier berth's records of parking, which had no lease in them, are still read.
+// earlier berth's entries of parking, which had no lease in them, are still read.
 func TestReplayOfParking(t *testing.T) {
 	text, err := os.ReadFile("stored/testdata/park.records")
 	if err != nil {
@@ -119,11 +119,11 @@ func TestReplayOfParking(t *testing.T) {
 	if next, any := b.Next(); !any || !next.Equal(short.Expires) {
 		t.Errorf("the next thing is due at %s", next)
 	}
-	r := stored.Record{Version: 1, Kind: stored.Resume, Time: 5, ID: "train", Fence: 1}
+	r := stored.Entry{Version: 1, Kind: stored.Resume, Time: 5, ID: "train", Fence: 1}
 	if err := b.Replay(&r); err != nil || b.Lease(only(b, "train")).State != Active {
 		t.Errorf("a resume of an earlier berth: %v, %+v", err, b.Lease(only(b, "train")))
 	}
-	r = RecordOf(&Effect{Kind: Resumed, Before: train, After: train}) // the lease in it is parked
+	r = EntryOf(&Effect{Kind: Resumed, Before: train, After: train}) // the lease in it is parked
 	if err := b.Replay(&r); !errors.Is(err, ErrReplay) {
 		t.Errorf("a resume with a parked lease in it: %v", err)
 	}

@@ -26,7 +26,7 @@ func TestRescope(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	records := []stored.Record{RecordOf(&e)}
+	entries := []stored.Entry{EntryOf(&e)}
 	ada := access.Actor{User: "ada", UID: 1000, Door: access.Socket, Role: access.User}
 	if _, err := b.Apply(Rescope{Key: only(b, "a"), Add: []string{"y"}, By: ada}, now); err == nil || b.Lease(only(b, "a")).Scope[0] != "x" {
 		t.Errorf("a user changed the scope: %v", err)
@@ -43,7 +43,7 @@ func TestRescope(t *testing.T) {
 		if err != nil || !slices.Equal(e.After.Scope, test.want) || !slices.Equal(b.Lease(only(b, "a")).Scope, test.want) {
 			t.Errorf("add %v, remove %v: %v, %v; want %v", test.add, test.remove, e.After, err, test.want)
 		}
-		records = append(records, RecordOf(&e))
+		entries = append(entries, EntryOf(&e))
 	}
 	var many []string
 	for i := range MaxScope + 1 {
@@ -60,8 +60,8 @@ func TestRescope(t *testing.T) {
 	}
 
 	again := New()
-	for i := range records {
-		if _, err := again.Read(records[i].Append(nil)); err != nil {
+	for i := range entries {
+		if _, err := again.Read(entries[i].Append(nil)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 // was spelled otherwise.
 func TestRestoredServiceHasItsOneName(t *testing.T) {
 	l := &Lease{ID: "a", Fence: 1, Holder: Holder{User: "u", UID: 1, Service: "embedding_service"}, Binding: ByName, Granted: time.Unix(1, 0), State: Active, Parts: []Part{{GPU: "GPU-1", Memory: 5}}}
-	r := RecordOf(&Effect{Kind: Granted, Time: l.Granted, After: l})
+	r := EntryOf(&Effect{Kind: Granted, Time: l.Granted, After: l})
 	if got := restored(&r).Holder.Service; got != "embedding-service" {
 		t.Errorf("restored as %q", got)
 	}

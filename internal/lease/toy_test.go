@@ -278,7 +278,7 @@ var errFields = errors.New("fields")
 func (h *history) follow(e Effect) {
 	h.effects = append(h.effects, e)
 	if e.Durable() {
-		r := RecordOf(&e)
+		r := EntryOf(&e)
 		h.journal = append(h.journal, r.Append(nil))
 	}
 	if e.Request != nil && e.Kind != Asked {

@@ -42,7 +42,7 @@ func (o *journalShowOptions) run() error {
 	return damage
 }
 
-func (o *journalShowOptions) show(entries []journal.Record) error {
+func (o *journalShowOptions) show(entries []journal.Entry) error {
 	shown := make([]view.Entry, len(entries))
 	for i, e := range entries {
 		shown[i] = view.Entry(e)

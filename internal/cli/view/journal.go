@@ -60,7 +60,7 @@ func Entries(all []Entry, to term.Screen) []string {
 }
 
 // recorded says what an entry tells beside its kind and the id of its lease.
-func recorded(r stored.Record, to term.Screen) string {
+func recorded(r stored.Entry, to term.Screen) string {
 	switch {
 	case r.Lease != nil:
 		text := ""
@@ -73,7 +73,7 @@ func recorded(r stored.Record, to term.Screen) string {
 		}
 		return Join(text, binding, term.Clean(r.Lease.Service), term.Clean(r.Lease.User))
 	case r.Kind == stored.Audit:
-		return "entry " + strconv.FormatUint(r.Line.Seq, 10) + " of the audit log"
+		return "entry " + strconv.FormatUint(r.AuditLine.Seq, 10) + " of the audit log"
 	case r.Expires != 0:
 		return "until " + entryTime(r.Expires, to)
 	}

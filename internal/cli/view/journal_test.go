@@ -27,7 +27,7 @@ func TestRecordedBy(t *testing.T) {
 func TestRecorded(t *testing.T) {
 	running := &stored.Lease{User: "ada", PID: 4711, Binding: "process", Parts: []stored.Part{{GPU: "G", Memory: 4096, Slots: 1}}}
 	named := &stored.Lease{User: "ada", PID: 4711, Binding: "named", Parts: []stored.Part{{GPU: "G", Memory: 4096}}}
-	for want, r := range map[string]stored.Record{
+	for want, r := range map[string]stored.Entry{
 		"4 GiB and 1 slot on G, process 4711, ada": {Kind: stored.Bind, Lease: running},
 		"4 GiB on G, named, ada":                   {Kind: stored.Grant, Lease: named},
 		"until Nov 15 12:00:00":                    {Kind: stored.Renew, Expires: time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC).UnixNano()},

@@ -22,9 +22,9 @@ func VerifyAudit(stateDir string) (api.AuditVerdict, error) {
 	}
 	// The journal comes first: what it names is in the log by now.
 	var marked audit.Marked
-	_, err := (&Journal{journalDir(stateDir)}).read(func() func(journal.Record) error {
+	_, err := (&Journal{journalDir(stateDir)}).read(func() func(journal.Entry) error {
 		marked = audit.Marked{}
-		return marked.Reading(func(journal.Record) error { return nil })
+		return marked.Reading(func(journal.Entry) error { return nil })
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return api.AuditVerdict{}, fmt.Errorf("read which entry the journal names: %w", err)

@@ -47,10 +47,10 @@ func (e *Error) Hint() string { return e.next }
 
 // Records returns the records of the journal, whether they make sense or not, up
 // to the damage if there is any. A daemon may be writing to it.
-func (j *Journal) Records() (records []journal.Record, rec journal.Recovery, err error) {
-	rec, err = j.read(func() func(journal.Record) error {
+func (j *Journal) Records() (records []journal.Entry, rec journal.Recovery, err error) {
+	rec, err = j.read(func() func(journal.Entry) error {
 		records = nil
-		return func(r journal.Record) error {
+		return func(r journal.Entry) error {
 			r.Data = slices.Clone(r.Data) // it is lent for the call only
 			records = append(records, r)
 			return nil
@@ -61,7 +61,7 @@ func (j *Journal) Records() (records []journal.Record, rec journal.Recovery, err
 
 // book returns the book that the journal describes.
 func (j *Journal) book() (book *lease.Book, rec journal.Recovery, err error) {
-	rec, err = j.read(func() func(journal.Record) error {
+	rec, err = j.read(func() func(journal.Entry) error {
 		book = lease.New()
 		return believe(book)
 	})
@@ -71,7 +71,7 @@ func (j *Journal) book() (book *lease.Book, rec journal.Recovery, err error) {
 // read reads the files. What looks damaged while a daemon writes to them is
 // right at the next try, and damage stays. Read calls begin for every try; begin
 // returns the function that takes the records.
-func (j *Journal) read(begin func() func(journal.Record) error) (rec journal.Recovery, err error) {
+func (j *Journal) read(begin func() func(journal.Entry) error) (rec journal.Recovery, err error) {
 	for range 3 {
 		rec, err = filelog.Read(filelog.Dir(j.dir), begin())
 		damage := (*journal.CorruptError)(nil)
@@ -84,8 +84,8 @@ func (j *Journal) read(begin func() func(journal.Record) error) (rec journal.Rec
 
 // believe returns a function that takes records into a book, and says which of
 // them contradict those before.
-func believe(book *lease.Book) func(journal.Record) error {
-	return func(r journal.Record) error {
+func believe(book *lease.Book) func(journal.Entry) error {
+	return func(r journal.Entry) error {
 		_, err := book.Read(r.Data)
 		if newer := (*stored.VersionError)(nil); err != nil && !errors.As(err, &newer) {
 			return fmt.Errorf("%w: %w", journal.ErrContradiction, err)

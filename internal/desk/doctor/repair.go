@@ -51,7 +51,7 @@ func (j *Journal) Repair() (Repair, error) {
 // its own boot.
 func (j *Journal) skipFences() error {
 	var fence uint64
-	log, _, err := filelog.Open(filelog.Dir(j.dir), filelog.Options{}, func(r journal.Record) error {
+	log, _, err := filelog.Open(filelog.Dir(j.dir), filelog.Options{}, func(r journal.Entry) error {
 		read, err := stored.Decode(r.Data)
 		fence = max(fence, read.Fence)
 		return err

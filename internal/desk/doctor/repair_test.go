@@ -24,13 +24,13 @@ func TestRepairOfAContradiction(t *testing.T) {
 	if err := os.Mkdir(journalDir(state), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	log, _, err := filelog.Open(dir, filelog.Options{}, func(journal.Record) error { return nil })
+	log, _, err := filelog.Open(dir, filelog.Options{}, func(journal.Entry) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
 	kept := &lease.Lease{ID: "kept", Fence: 1, Binding: lease.ByName, State: lease.Active, Granted: now, Parts: []lease.Part{{GPU: "G", Memory: 1}}}
-	records := slices.Collect(lease.RecordsOf([]*lease.Lease{kept}))
-	for _, r := range append(records, stored.Record{Version: 1, Kind: stored.Release, ID: "nobody", Fence: 7, Time: now.UnixNano()}) {
+	records := slices.Collect(lease.EntriesOf([]*lease.Lease{kept}))
+	for _, r := range append(records, stored.Entry{Version: 1, Kind: stored.Release, ID: "nobody", Fence: 7, Time: now.UnixNano()}) {
 		if err := log.Append([][]byte{r.Append(nil)}, journal.Care{Durable: true}); err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +68,7 @@ func TestRepairLeavesAnOpenJournalAlone(t *testing.T) {
 	if err := os.Mkdir(journalDir(state), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	log, _, err := filelog.Open(filelog.Dir(journalDir(state)), filelog.Options{}, func(journal.Record) error { return nil })
+	log, _, err := filelog.Open(filelog.Dir(journalDir(state)), filelog.Options{}, func(journal.Entry) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -174,7 +174,7 @@ func begin(t *testing.T, dir string, seed uint64) *history {
 		Settings:  ledger.Settings{Device: func(string) ledger.DeviceSettings { return ledger.DeviceSettings{MaxPipelines: 8} }},
 		Hooks:     ledger.Hooks{Event: h.granted},
 		Processes: process.Proc(), CPUs: 4,
-		Open: func(func(journal.Record) error) (journal.Journal, error) { return journal.Forgetful(), nil },
+		Open: func(func(journal.Entry) error) (journal.Journal, error) { return journal.Forgetful(), nil },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -73,7 +73,7 @@ func open(t testing.TB, devices string) *door {
 	book, err := ledger.Open(ledger.Options{
 		Settings:  ledger.Settings{Device: func(string) ledger.DeviceSettings { return ledger.DeviceSettings{Reserve: 512, MaxPipelines: 2} }},
 		Processes: process.Proc(),
-		Open:      func(func(journal.Record) error) (journal.Journal, error) { return journal.Forgetful(), nil },
+		Open:      func(func(journal.Entry) error) (journal.Journal, error) { return journal.Forgetful(), nil },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -70,7 +70,7 @@ func writing(t testing.TB, watching bool, log journal.Journal) (*Exporter, *ledg
 	book, err := ledger.Open(ledger.Options{
 		Settings:  ledger.Settings{Device: func(string) ledger.DeviceSettings { return ledger.DeviceSettings{Reserve: 512} }},
 		Processes: process.Proc(), CPUs: 8,
-		Open: func(func(journal.Record) error) (journal.Journal, error) { return log, nil },
+		Open: func(func(journal.Entry) error) (journal.Journal, error) { return log, nil },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -205,7 +205,7 @@ func (w *world) start() {
 			Returned: func(l *lease.Lease) { d.Returned(l) },
 		},
 		Processes: table, CPUs: 4,
-		Open: func(replay func(journal.Record) error) (journal.Journal, error) {
+		Open: func(replay func(journal.Entry) error) (journal.Journal, error) {
 			log, _, err := filelog.Open(w.disk, filelog.Options{Segment: 64 << 10, Reserve: 4 << 10, Step: 4 << 10, Unsynced: 16 << 10}, replay)
 			return log, err
 		},

@@ -8,9 +8,9 @@ package journal
 
 import "iter"
 
-// Record is one entry, read back. Data means nothing to the journal and is
+// Entry is one entry, read back. Data means nothing to the journal and is
 // valid only during the call that hands it over.
-type Record struct {
+type Entry struct {
 	// Seq numbers the records from 1, without gaps. The records of a snapshot
 	// all carry the number of the last record the snapshot stands for.
 	Seq      uint64

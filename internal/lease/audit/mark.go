@@ -12,36 +12,36 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/stored"
 )
 
-// markDelay is how long the newest line waits for a group of records that is
+// markDelay is how long the newest line waits for a group of entries that is
 // written anyway. Then it is written by itself.
 const markDelay = time.Second
 
 // Marked is a journal that also names the newest line of the audit log, so that
 // a log whose end was cut off is noticed. That costs leases nothing: the name
-// goes with the next group of records. Its zero value names no line; Over gives
+// goes with the next group of entries. Its zero value names no line; Over gives
 // it the journal to write to.
 type Marked struct {
 	journal.Journal
-	newest atomic.Pointer[stored.Line] // nil: there is none
-	armed  atomic.Bool                 // flush is going to be called
+	newest atomic.Pointer[stored.AuditLine] // nil: there is none
+	armed  atomic.Bool                      // flush is going to be called
 	// Settle waits until the disk has the log, and calls Set; Close calls it. nil:
 	// there is no log.
 	Settle func()
 
-	mu      sync.Mutex   // a journal has one writer at a time; guards what follows
-	written *stored.Line // what the journal names; nil: nothing
+	mu      sync.Mutex        // a journal has one writer at a time; guards what follows
+	written *stored.AuditLine // what the journal names; nil: nothing
 	stored  []byte
 	group   [][]byte
 }
 
-// Reading returns a function that looks for the newest line in the records of
-// the journal, and hands each record on.
-func (m *Marked) Reading(replay func(journal.Record) error) func(journal.Record) error {
-	begins := []byte(`{"v":4,"kind":"audit",`) // decoding every record twice would make starts slow
-	return func(r journal.Record) error {
+// Reading returns a function that looks for the newest line in the entries of
+// the journal, and hands each entry on.
+func (m *Marked) Reading(replay func(journal.Entry) error) func(journal.Entry) error {
+	begins := []byte(`{"v":4,"kind":"audit",`) // decoding every entry twice would make starts slow
+	return func(r journal.Entry) error {
 		if bytes.HasPrefix(r.Data, begins) {
 			if read, err := stored.Decode(r.Data); err == nil {
-				m.written = &read.Line
+				m.written = &read.AuditLine
 				m.newest.Store(m.written)
 			}
 		}
@@ -67,7 +67,7 @@ func (m *Marked) Newest() chain.Mark {
 // Set names the newest line. It does not wait: the journal has it after a
 // moment.
 func (m *Marked) Set(newest chain.Mark) {
-	line := stored.Line(newest)
+	line := stored.AuditLine(newest)
 	m.newest.Store(&line)
 	if m.armed.CompareAndSwap(false, true) {
 		time.AfterFunc(markDelay, func() {
@@ -87,8 +87,8 @@ func (m *Marked) flush() {
 	}
 }
 
-// store returns the record of a line. The caller holds mu.
-func (m *Marked) store(line *stored.Line) []byte {
+// store returns the entry of a line. The caller holds mu.
+func (m *Marked) store(line *stored.AuditLine) []byte {
 	r := stored.NewAudit(*line)
 	m.stored = r.Append(m.stored[:0])
 	return m.stored

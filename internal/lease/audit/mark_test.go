@@ -19,12 +19,12 @@ import (
 type markedWorld struct {
 	*disktest.Disk
 	marked  *Marked
-	records []string // as they were read last
+	entries []string // as they were read last
 }
 
 var smallJournal = filelog.Options{Segment: 700, Reserve: 200, Step: 256, Unsynced: 400}
 
-func (w *markedWorld) Open(replay func(journal.Record) error) (journal.Journal, journal.Recovery, error) {
+func (w *markedWorld) Open(replay func(journal.Entry) error) (journal.Journal, journal.Recovery, error) {
 	w.marked = &Marked{}
 	l, rec, err := filelog.Open(w.Disk, smallJournal, w.marked.Reading(replay))
 	if err != nil {
@@ -66,12 +66,12 @@ func TestMarkedIsAJournal(t *testing.T) {
 	journaltest.Run(t, func() journaltest.World { return &markedWorld{Disk: disktest.New()} })
 }
 
-// open opens the journal of a test, and notes its records.
+// open opens the journal of a test, and notes its entries.
 func (w *markedWorld) open(t *testing.T) journal.Journal {
 	t.Helper()
-	w.records = nil
-	j, _, err := w.Open(func(r journal.Record) error {
-		w.records = append(w.records, string(r.Data))
+	w.entries = nil
+	j, _, err := w.Open(func(r journal.Entry) error {
+		w.entries = append(w.entries, string(r.Data))
 		return nil
 	})
 	if err != nil {
@@ -97,7 +97,7 @@ func TestMarks(t *testing.T) {
 			w.Kill()
 			j = w.open(t)
 			var kinds []string
-			for _, r := range w.records {
+			for _, r := range w.entries {
 				if strings.HasPrefix(r, "{") {
 					r = "mark"
 				}

@@ -275,8 +275,8 @@ func (l *Ledger) write(effects []lease.Effect) error {
 		if !e.Durable() {
 			continue
 		}
-		record := lease.RecordOf(e)
-		l.buffer = record.Append(l.buffer)
+		entry := lease.EntryOf(e)
+		l.buffer = entry.Append(l.buffer)
 		l.ends = append(l.ends, len(l.buffer))
 		care.Durable = care.Durable || e.Lease().OutlivesBoot()
 		care.Reserve = care.Reserve && !e.Takes()

@@ -10,20 +10,20 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/stored"
 )
 
-// The ledger compacts the journal when it has many records, and far more records
+// The ledger compacts the journal when it has many entries, and far more entries
 // than leases.
 const (
-	compactRecords = 20_000
+	compactEntries = 20_000
 	compactFactor  = 4
 	compactRetry   = time.Minute // after a failure, for example on a full disk
 )
 
-// compactIfLong replaces a long journal by the records of the present leases, in
+// compactIfLong replaces a long journal by the entries of the present leases, in
 // a goroutine of its own; the clerk goes on appending meanwhile. The clerk calls
 // it when the book and the journal agree.
 func (l *Ledger) compactIfLong() {
 	stats := l.journal.Stats()
-	if stats.LogRecords < compactRecords || stats.LogRecords < compactFactor*stats.SnapshotRecords || !l.compacting.CompareAndSwap(false, true) {
+	if stats.LogRecords < compactEntries || stats.LogRecords < compactFactor*stats.SnapshotRecords || !l.compacting.CompareAndSwap(false, true) {
 		return
 	}
 	l.mu.RLock()
@@ -34,7 +34,7 @@ func (l *Ledger) compactIfLong() {
 		defer l.compacting.Store(false)
 		err := l.journal.Compact(stats.LastSeq, func(yield func([]byte) bool) {
 			var buffer []byte
-			for stored := range lease.RecordsOf(standing) {
+			for stored := range lease.EntriesOf(standing) {
 				if buffer = stored.Append(buffer[:0]); !yield(buffer) {
 					return
 				}

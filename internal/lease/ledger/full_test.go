@@ -105,7 +105,7 @@ func TestTroubleFromTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		w.start(t).stop()
-		w.records = anotherBoot(t) // so that the start has something to write
+		w.entries = anotherBoot(t) // so that the start has something to write
 		w.fail(errFull, false)
 		k := w.start(t)
 		if !errors.Is(k.Trouble(), journal.ErrFull) {

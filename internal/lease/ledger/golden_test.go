@@ -12,9 +12,9 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// TestJournalsOfEarlierReleases reads journals with records of versions 1 and 2:
+// TestJournalsOfEarlierReleases reads journals with entries of versions 1 and 2:
 // the same history, once as a whole and once half compacted. The bytes of every
-// record come back, and both make the same book.
+// entry come back, and both make the same book.
 func TestJournalsOfEarlierReleases(t *testing.T) {
 	const golden = "../stored/testdata"
 	wantBook := readText(t, golden, "book")
@@ -22,7 +22,7 @@ func TestJournalsOfEarlierReleases(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var records strings.Builder
 			book := lease.New()
-			_, err := filelog.Read(filelog.Dir(filepath.Join(golden, name)), func(r journal.Record) error {
+			_, err := filelog.Read(filelog.Dir(filepath.Join(golden, name)), func(r journal.Entry) error {
 				records.Write(r.Data)
 				records.WriteByte('\n')
 				_, err := book.Read(r.Data)

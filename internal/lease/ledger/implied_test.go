@@ -121,7 +121,7 @@ func TestAfterARebootAnImpliedLeaseEnds(t *testing.T) {
 	k.device(0, 100)
 	k.grant(want("app", 10, k.implied(os.Getpid())))
 	k.stop()
-	w.records = anotherBoot(t)
+	w.entries = anotherBoot(t)
 	k = w.start(t)
 	k.told(gpu.EventReleased, "app")
 }

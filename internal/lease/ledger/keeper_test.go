@@ -32,7 +32,7 @@ type world struct {
 	real     filelog.Disk // used instead, if it is not nil
 	settings Settings
 	cast     cast                                  // simulated processes
-	records  func([]byte) []byte                   // changes what is read back; nil: nothing
+	entries  func([]byte) []byte                   // changes what is read back; nil: nothing
 	wrap     func(journal.Journal) journal.Journal // puts another one around the journal; nil: none
 	audited  func([]lease.Effect, error) error     // for Hooks.Authority; nil: nobody
 
@@ -73,10 +73,10 @@ func (w *world) where() filelog.Disk {
 }
 
 // open is for Options.
-func (w *world) open(replay func(journal.Record) error) (journal.Journal, error) {
-	log, _, err := filelog.Open(w.where(), small, func(r journal.Record) error {
-		if w.records != nil {
-			r.Data = w.records(r.Data)
+func (w *world) open(replay func(journal.Entry) error) (journal.Journal, error) {
+	log, _, err := filelog.Open(w.where(), small, func(r journal.Entry) error {
+		if w.entries != nil {
+			r.Data = w.entries(r.Data)
 		}
 		return replay(r)
 	})
@@ -216,7 +216,7 @@ func (k *keeper) auditSnapshot() {
 func (w *world) replay(t tester) *lease.Book {
 	t.Helper()
 	book := lease.New()
-	log, _, err := filelog.Open(w.where(), small, func(r journal.Record) error {
+	log, _, err := filelog.Open(w.where(), small, func(r journal.Entry) error {
 		_, err := book.Read(r.Data)
 		return err
 	})
@@ -403,12 +403,12 @@ func kill(t tester, cmd *exec.Cmd) {
 	_ = cmd.Wait()
 }
 
-// anotherBoot makes every record that is read back one of an earlier boot.
+// anotherBoot makes every entry that is read back one of an earlier boot.
 func anotherBoot(t tester) func([]byte) []byte {
 	t.Helper()
 	boot, err := process.Proc().Boot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return func(record []byte) []byte { return bytes.ReplaceAll(record, []byte(boot), []byte("an-earlier-boot")) }
+	return func(entry []byte) []byte { return bytes.ReplaceAll(entry, []byte(boot), []byte("an-earlier-boot")) }
 }

@@ -79,8 +79,8 @@ type Options struct {
 	Names     Names // nil: users are known by number
 	CPUs      int
 
-	// Open opens the journal and hands every record in it to replay.
-	Open func(replay func(journal.Record) error) (journal.Journal, error)
+	// Open opens the journal and hands every entry in it to replay.
+	Open func(replay func(journal.Entry) error) (journal.Journal, error)
 }
 
 // Ledger keeps the book, writes it to the journal, and measures it against the
@@ -105,7 +105,7 @@ type Ledger struct {
 	alarm    *time.Timer
 	alarmAt  time.Time // when it rings; zero: not yet known
 	buffer   []byte
-	ends     []int // of the records in buffer
+	ends     []int // of the entries in buffer
 	group    [][]byte
 	chosen   []string
 	restless bool // something must be tried again soon

@@ -16,9 +16,9 @@ const lostFences = 1 << 16
 // recover reads the book from the journal. If the machine was started again
 // since, recover skips lostFences fences: the last grants before may be lost, and
 // the ledger must not use their fences twice.
-func (l *Ledger) recover(open func(func(journal.Record) error) (journal.Journal, error)) error {
+func (l *Ledger) recover(open func(func(journal.Entry) error) (journal.Journal, error)) error {
 	var boot string
-	log, err := open(func(r journal.Record) error {
+	log, err := open(func(r journal.Entry) error {
 		read, err := l.book.Read(r.Data)
 		if newer := (*stored.VersionError)(nil); err != nil && !errors.As(err, &newer) {
 			err = fmt.Errorf("%w: %w", journal.ErrContradiction, err)

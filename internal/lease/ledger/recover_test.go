@@ -66,7 +66,7 @@ func TestAfterARebootProcessesAreGone(t *testing.T) {
 	k.grant(want("named", 10))
 	k.grant(want("ttl", 10, ttl(time.Hour)))
 	k.stop()
-	w.records = anotherBoot(t)
+	w.entries = anotherBoot(t)
 
 	k = w.start(t)
 	k.device(0, 100)
@@ -81,7 +81,7 @@ func TestAfterARebootProcessesAreGone(t *testing.T) {
 		t.Errorf("the fences did not jump: %d", fresh.Fence)
 	}
 	k.stop()
-	w.records = nil // the same boot again: no jump
+	w.entries = nil // the same boot again: no jump
 
 	k = w.start(t)
 	k.device(0, 100)
@@ -109,7 +109,7 @@ func TestPowerLoss(t *testing.T) {
 				return int(chance>>16) % n
 			})
 		})
-		w.records = anotherBoot(t)
+		w.entries = anotherBoot(t)
 
 		again := w.start(t)
 		again.device(0, 100)
@@ -164,20 +164,20 @@ func TestDamagedJournalIsNotGuessedAt(t *testing.T) {
 		t.Errorf("a rotten record: %v", err)
 	}
 
-	// Records that are sound by themselves, and cannot be true.
+	// Entries that are sound by themselves, and cannot be true.
 	w.disk.WriteFile(name, sound)
-	w.records = func(record []byte) []byte {
-		return []byte(strings.ReplaceAll(string(record), `"lease-4"`, `"lease-3"`))
+	w.entries = func(entry []byte) []byte {
+		return []byte(strings.ReplaceAll(string(entry), `"lease-4"`, `"lease-3"`))
 	}
 	if err := open(); !errors.As(err, &damage) || damage.File != name || damage.Offset < 48 || damage.Seq != 6 || strings.Count(err.Error(), "record 6") != 1 ||
 		!strings.Contains(err.Error(), "the id is in use") || !strings.Contains(err.Error(), "berth journal repair") {
 		t.Errorf("a record that contradicts another: %v", err)
 	}
-	w.records = func(record []byte) []byte { return []byte(strings.Replace(string(record), `{"v":1`, `{"v":9`, 1)) }
+	w.entries = func(entry []byte) []byte { return []byte(strings.Replace(string(entry), `{"v":1`, `{"v":9`, 1)) }
 	if err := open(); !errors.As(err, new(*stored.VersionError)) {
 		t.Errorf("a record of a later berth: %v", err)
 	}
-	w.records = nil
+	w.entries = nil
 	if err := open(); err != nil {
 		t.Errorf("the sound journal: %v", err)
 	}
@@ -255,5 +255,5 @@ func TestCompactionThatFailsIsToldOnceInAWhile(t *testing.T) {
 // long is a journal that seems long, and cannot be made shorter.
 type long struct{ journal.Journal }
 
-func (l *long) Stats() journal.Stats                   { return journal.Stats{LogRecords: compactRecords} }
+func (l *long) Stats() journal.Stats                   { return journal.Stats{LogRecords: compactEntries} }
 func (l *long) Compact(uint64, iter.Seq[[]byte]) error { return errFull }

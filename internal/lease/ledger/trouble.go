@@ -20,7 +20,7 @@ func (h *Hooks) noteTrouble(err error) {
 // takes no lock.
 func (l *Ledger) Trouble() error { return l.journal.Trouble() }
 
-// probe tries a write to a journal in trouble, with a record that changes
+// probe tries a write to a journal in trouble, with an entry that changes
 // nothing. The clerk calls it when it has no errand that would try.
 func (l *Ledger) probe() {
 	if l.Trouble() == nil {

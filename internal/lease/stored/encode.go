@@ -5,29 +5,29 @@ import (
 	"unicode/utf8"
 )
 
-// Append appends r to dst as the JSON that encoding/json would write, several
+// Append appends e to dst as the JSON that encoding/json would write, several
 // times faster: every grant waits for it. The JSON contains no newline.
-func (r *Record) Append(dst []byte) []byte {
+func (e *Entry) Append(dst []byte) []byte {
 	dst = append(dst, `{"v":`...)
-	dst = strconv.AppendInt(dst, int64(r.Version), 10)
-	dst = appendText(dst, `,"kind":`, string(r.Kind))
-	dst = appendInt(dst, `,"time_ns":`, r.Time)
-	dst = appendOptional(dst, `,"id":`, r.ID)
+	dst = strconv.AppendInt(dst, int64(e.Version), 10)
+	dst = appendText(dst, `,"kind":`, string(e.Kind))
+	dst = appendInt(dst, `,"time_ns":`, e.Time)
+	dst = appendOptional(dst, `,"id":`, e.ID)
 	dst = append(dst, `,"fence":`...)
-	dst = strconv.AppendUint(dst, r.Fence, 10)
-	dst = appendInt(dst, `,"expires_ns":`, r.Expires)
-	dst = appendInt(dst, `,"ttl_ns":`, r.TTL)
-	dst = appendOptional(dst, `,"why":`, r.Why)
-	if r.By != (By{}) {
-		dst = r.By.append(append(dst, `,"by":`...))
+	dst = strconv.AppendUint(dst, e.Fence, 10)
+	dst = appendInt(dst, `,"expires_ns":`, e.Expires)
+	dst = appendInt(dst, `,"ttl_ns":`, e.TTL)
+	dst = appendOptional(dst, `,"why":`, e.Why)
+	if e.By != (By{}) {
+		dst = e.By.append(append(dst, `,"by":`...))
 	}
-	if r.Lease != nil {
+	if e.Lease != nil {
 		dst = append(dst, `,"lease":{`...)
-		dst = append(r.Lease.append(dst), '}')
+		dst = append(e.Lease.append(dst), '}')
 	}
-	if r.Line != (Line{}) {
-		dst = strconv.AppendUint(append(dst, `,"line":{"seq":`...), r.Line.Seq, 10)
-		dst = append(appendText(dst, `,"hash":`, r.Line.Hash), '}')
+	if e.AuditLine != (AuditLine{}) {
+		dst = strconv.AppendUint(append(dst, `,"line":{"seq":`...), e.AuditLine.Seq, 10)
+		dst = append(appendText(dst, `,"hash":`, e.AuditLine.Hash), '}')
 	}
 	return append(dst, '}')
 }

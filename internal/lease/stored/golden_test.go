@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// TestRecordsOfEarlierReleases holds the codec to the records that are on
+// TestEntriesOfEarlierReleases holds the codec to the entries that are on
 // people's disks: it reads each, and writes the same bytes again.
-func TestRecordsOfEarlierReleases(t *testing.T) {
+func TestEntriesOfEarlierReleases(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.records")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("there are no records to read: %v", err)
+		t.Fatalf("there are no entries to read: %v", err)
 	}
 	seen := map[Kind]bool{}
 	for _, file := range files {

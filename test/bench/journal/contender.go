@@ -34,7 +34,7 @@ func contenders() []contender {
 }
 
 func openBerth(path string, durable bool) (func([][]byte) error, func() error, error) {
-	log, _, err := filelog.Open(filelog.Dir(path), filelog.Options{}, func(journal.Record) error { return nil })
+	log, _, err := filelog.Open(filelog.Dir(path), filelog.Options{}, func(journal.Entry) error { return nil })
 	if err != nil {
 		return nil, nil, err
 	}

@@ -69,7 +69,7 @@ func newMachine(devices, leases int) *machine {
 	book, err := ledger.Open(ledger.Options{
 		Settings:  ledger.Settings{Device: func(string) ledger.DeviceSettings { return ledger.DeviceSettings{Reserve: 512} }},
 		Processes: process.Proc(), CPUs: 16,
-		Open: func(func(journal.Record) error) (journal.Journal, error) { return journal.Forgetful(), nil },
+		Open: func(func(journal.Entry) error) (journal.Journal, error) { return journal.Forgetful(), nil },
 	})
 	if err != nil {
 		panic(err) // nothing is on disk

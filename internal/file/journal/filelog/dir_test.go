@@ -21,7 +21,7 @@ import (
 // everything up to n.
 type counter struct{ n uint64 }
 
-func (c *counter) replay(r journal.Record) error {
+func (c *counter) replay(r journal.Entry) error {
 	c.n++
 	if r.Snapshot {
 		c.n = r.Seq
@@ -112,7 +112,7 @@ func TestCompactionBesideAppends(t *testing.T) {
 }
 
 func TestAppendDoesNotAllocate(t *testing.T) {
-	l, _, err := filelog.Open(filelog.Dir(t.TempDir()), filelog.Options{}, func(journal.Record) error { return nil })
+	l, _, err := filelog.Open(filelog.Dir(t.TempDir()), filelog.Options{}, func(journal.Entry) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func open(t testing.TB, d filelog.Disk) (*filelog.Log, []string, journal.Recover
 
 func tryOpen(d filelog.Disk) (*filelog.Log, []string, journal.Recovery, error) {
 	var found []string
-	l, rec, err := filelog.Open(d, small, func(r journal.Record) error {
+	l, rec, err := filelog.Open(d, small, func(r journal.Entry) error {
 		found = append(found, string(r.Data))
 		return nil
 	})

@@ -62,7 +62,7 @@ func seal(data []byte) {
 // in an error of a known type, and what was read once is read again.
 func FuzzReader(f *testing.F) {
 	d := disktest.New()
-	l, _, err := filelog.Open(d, small, func(journal.Record) error { return nil })
+	l, _, err := filelog.Open(d, small, func(journal.Entry) error { return nil })
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func FuzzReader(f *testing.F) {
 			d.WriteFile(snapshot, snap)
 		}
 		var found []string
-		l, _, err := filelog.Open(d, small, func(r journal.Record) error {
+		l, _, err := filelog.Open(d, small, func(r journal.Entry) error {
 			if !covered(segment, r.Data) && !covered(snap, r.Data) {
 				t.Errorf("record %d, %q, has no checksum", r.Seq, r.Data)
 			}

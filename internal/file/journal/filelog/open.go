@@ -11,7 +11,7 @@ import (
 // was replayed can still be lost. It refuses damage that is no cut-off write
 // (*journal.CorruptError), files of a later berth (*journal.VersionError) and a
 // directory in use (*journal.LockedError).
-func Open(disk Disk, opt Options, replay func(journal.Record) error) (*Log, journal.Recovery, error) {
+func Open(disk Disk, opt Options, replay func(journal.Entry) error) (*Log, journal.Recovery, error) {
 	unlock, err := disk.Lock()
 	if err != nil {
 		return nil, journal.Recovery{}, err
@@ -28,7 +28,7 @@ func Open(disk Disk, opt Options, replay func(journal.Record) error) (*Log, jour
 	return l, rec, nil
 }
 
-func (l *Log) open(replay func(journal.Record) error) (journal.Recovery, error) {
+func (l *Log) open(replay func(journal.Entry) error) (journal.Recovery, error) {
 	h, err := load(l.disk, replay)
 	if err != nil {
 		return journal.Recovery{}, err

@@ -43,7 +43,7 @@ func (e ending) torn(name string) *journal.Torn {
 
 // load reads the whole journal, changes nothing, and hands over every record.
 // Damage is a *journal.CorruptError that says where reading stopped.
-func load(disk Disk, replay func(journal.Record) error) (history, error) {
+func load(disk Disk, replay func(journal.Entry) error) (history, error) {
 	c, err := list(disk)
 	if err != nil {
 		return history{}, err
@@ -67,7 +67,7 @@ func load(disk Disk, replay func(journal.Record) error) (history, error) {
 	return h, nil
 }
 
-func (h *history) readSnapshot(disk Disk, replay func(journal.Record) error) error {
+func (h *history) readSnapshot(disk Disk, replay func(journal.Entry) error) error {
 	base := h.base()
 	name := snapshotName(base)
 	data, err := disk.ReadFile(name)
@@ -95,7 +95,7 @@ func (h *history) readSnapshot(disk Disk, replay func(journal.Record) error) err
 			return nil
 		}
 		if err := f.each(func(_ int, data []byte) error {
-			return handOver(name, off, replay, journal.Record{Seq: base, Snapshot: true, Data: data})
+			return handOver(name, off, replay, journal.Entry{Seq: base, Snapshot: true, Data: data})
 		}); err != nil {
 			return err
 		}
@@ -106,7 +106,7 @@ func (h *history) readSnapshot(disk Disk, replay func(journal.Record) error) err
 
 // readSegment reads one segment. Its successor begins with record limit: what
 // this one holds from there on was given up when the successor was begun.
-func (h *history) readSegment(disk Disk, first, limit uint64, replay func(journal.Record) error) error {
+func (h *history) readSegment(disk Disk, first, limit uint64, replay func(journal.Entry) error) error {
 	name := segmentName(first)
 	data, err := disk.ReadFile(name)
 	if err != nil {
@@ -140,7 +140,7 @@ func (h *history) readSegment(disk Disk, first, limit uint64, replay func(journa
 				return nil
 			}
 			fresh++
-			return handOver(name, s.off-f.size, replay, journal.Record{Seq: seq, Data: data})
+			return handOver(name, s.off-f.size, replay, journal.Entry{Seq: seq, Data: data})
 		}); err != nil {
 			return err
 		}
@@ -160,7 +160,7 @@ func (h *history) readSegment(disk Disk, first, limit uint64, replay func(journa
 }
 
 // handOver replays a record of the packet at an offset of a file.
-func handOver(name string, offset int, replay func(journal.Record) error, r journal.Record) error {
+func handOver(name string, offset int, replay func(journal.Entry) error, r journal.Entry) error {
 	err := replay(r)
 	switch {
 	case err == nil:
@@ -174,7 +174,7 @@ func handOver(name string, offset int, replay func(journal.Record) error, r jour
 // Read hands every record to replay and changes nothing, not even the end that
 // a crash left half written. It takes no lock: while a daemon writes, what it
 // reads may look damaged or be gone, and is right at the next try.
-func Read(disk Disk, replay func(journal.Record) error) (journal.Recovery, error) {
+func Read(disk Disk, replay func(journal.Entry) error) (journal.Recovery, error) {
 	h, err := load(disk, replay)
 	rec := journal.Recovery{SnapshotRecords: h.snapshotRecords, LogRecords: h.logRecords, LastSeq: max(h.next, 1) - 1}
 	if err == nil && len(h.segments) > 0 {

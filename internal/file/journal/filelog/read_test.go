@@ -15,7 +15,7 @@ import (
 // it is.
 func TestReadChangesNothing(t *testing.T) {
 	dir := t.TempDir()
-	keep := func(journal.Record) error { return nil }
+	keep := func(journal.Entry) error { return nil }
 	log, _, err := filelog.Open(filelog.Dir(dir), filelog.Options{}, keep)
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +39,7 @@ func TestReadChangesNothing(t *testing.T) {
 	}
 
 	var got []string
-	rec, err := filelog.Read(filelog.Dir(dir), func(r journal.Record) error {
+	rec, err := filelog.Read(filelog.Dir(dir), func(r journal.Entry) error {
 		got = append(got, string(r.Data))
 		return nil
 	})

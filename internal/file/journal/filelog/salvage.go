@@ -31,7 +31,7 @@ type Salvaged struct {
 //
 // Whatever interrupts it, running it again is safe: the damaged file keeps its
 // name until its copy, and then what replaces it, is on disk.
-func Salvage(disk Disk, replay func(journal.Record) error) (Salvaged, error) {
+func Salvage(disk Disk, replay func(journal.Entry) error) (Salvaged, error) {
 	unlock, err := disk.Lock()
 	if err != nil {
 		return Salvaged{}, err
@@ -40,7 +40,7 @@ func Salvage(disk Disk, replay func(journal.Record) error) (Salvaged, error) {
 	return s, errors.Join(err, unlock())
 }
 
-func salvage(disk Disk, replay func(journal.Record) error) (Salvaged, error) {
+func salvage(disk Disk, replay func(journal.Entry) error) (Salvaged, error) {
 	var s Salvaged
 	h, err := load(disk, replay)
 	s.Kept = h.snapshotRecords + h.logRecords

@@ -13,7 +13,7 @@ import (
 )
 
 // anything is a replay that believes every record.
-func anything(journal.Record) error { return nil }
+func anything(journal.Entry) error { return nil }
 
 var reserve = journal.Care{Reserve: true}
 
@@ -192,7 +192,7 @@ func TestSalvageBeforeAContradiction(t *testing.T) {
 	for _, bad := range []string{"record 14 ", "record 1 ", "record 40 "} {
 		t.Run(bad, func(t *testing.T) {
 			d, all := sound(t)
-			believe := func(r journal.Record) error {
+			believe := func(r journal.Entry) error {
 				if strings.HasPrefix(string(r.Data), bad) {
 					return fmt.Errorf("%w: no such lease", journal.ErrContradiction)
 				}

@@ -15,7 +15,7 @@ var small = filelog.Options{Segment: 700, Reserve: 200, Step: 256, Unsynced: 400
 // world is a log on a disk that can crash.
 type world struct{ *disktest.Disk }
 
-func (w world) Open(replay func(journal.Record) error) (journal.Journal, journal.Recovery, error) {
+func (w world) Open(replay func(journal.Entry) error) (journal.Journal, journal.Recovery, error) {
 	l, rec, err := filelog.Open(w.Disk, small, replay)
 	if err != nil {
 		return nil, rec, err

@@ -54,7 +54,7 @@ func (m *model) tryOpen(least int) (journal.Recovery, error) {
 	m.t.Helper()
 	var found []string
 	var snapshot, next uint64
-	j, rec, err := m.world.Open(func(r journal.Record) error {
+	j, rec, err := m.world.Open(func(r journal.Entry) error {
 		if r.Snapshot {
 			snapshot, next = r.Seq, r.Seq
 		} else if next++; r.Seq != next {

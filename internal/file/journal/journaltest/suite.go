@@ -114,9 +114,9 @@ func testEmptySnapshot(t *testing.T, newWorld func() World) {
 		t.Fatal(err)
 	}
 	w.PowerCut(lost)
-	var found []journal.Record
-	_, _, err := w.Open(func(r journal.Record) error {
-		found = append(found, journal.Record{Seq: r.Seq, Snapshot: r.Snapshot, Data: slices.Clone(r.Data)})
+	var found []journal.Entry
+	_, _, err := w.Open(func(r journal.Entry) error {
+		found = append(found, journal.Entry{Seq: r.Seq, Snapshot: r.Snapshot, Data: slices.Clone(r.Data)})
 		return nil
 	})
 	if err != nil || len(found) != 1 || found[0].Seq != 6 || found[0].Snapshot || string(found[0].Data) != "six" {
@@ -149,7 +149,7 @@ func testReplayError(t *testing.T, newWorld func() World) {
 		t.Fatal(err)
 	}
 	refusal := errors.New("not this one")
-	_, _, err := m.world.Open(func(r journal.Record) error {
+	_, _, err := m.world.Open(func(r journal.Entry) error {
 		if r.Seq == 2 {
 			return refusal
 		}
@@ -163,7 +163,7 @@ func testReplayError(t *testing.T, newWorld func() World) {
 
 func testLocked(t *testing.T, newWorld func() World) {
 	m := newModel(t, newWorld())
-	_, _, err := m.world.Open(func(journal.Record) error { return nil })
+	_, _, err := m.world.Open(func(journal.Entry) error { return nil })
 	if e := (*journal.LockedError)(nil); !errors.As(err, &e) {
 		t.Fatalf("a second one: %v", err)
 	}

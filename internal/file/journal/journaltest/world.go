@@ -10,7 +10,7 @@ import "github.com/berth-gpu/berth/internal/file/journal"
 type World interface {
 	// Open opens the journal. It is small enough in its segments and steps for
 	// short histories to reach all its code.
-	Open(replay func(journal.Record) error) (journal.Journal, journal.Recovery, error)
+	Open(replay func(journal.Entry) error) (journal.Journal, journal.Recovery, error)
 
 	// Kill ends the process that has the journal open: what it has written
 	// stays.

@@ -49,10 +49,10 @@ const version2 = `{"v":1,"kind":"grant","time_ns":5,"id":"c","fence":9,"lease":{
 {"v":2,"kind":"bind","time_ns":6,"id":"c","fence":9,"lease":{"uid":1,"user":"ada","name":"berth","pid":43,"start":8,"boot":"y","binding":"process","granted_ns":5,"parts":[{"gpu":"GPU-1","slots":1}],"state":"active"}}
 `
 
-// TestRecordsSayWhoDidIt: each record names who made the change, and the book
+// TestEntriesSayWhoDidIt: each entry names who made the change, and the book
 // keeps who asked for a lease, also through a compacted journal. An older berth
 // makes the same book of it.
-func TestRecordsSayWhoDidIt(t *testing.T) {
+func TestEntriesSayWhoDidIt(t *testing.T) {
 	b := newBook(t, roomy)
 	r := &Request{ID: "job", Holder: alice(), By: actor(alice()), GPUs: 1, Memory: 4, Binding: ByTTL, TTL: time.Minute, Requested: noon, Deadline: noon}
 	token := access.Actor{User: "token", UID: NoUID, Token: access.DaemonToken, Door: access.TCP, Role: access.Admin}
@@ -70,7 +70,7 @@ func TestRecordsSayWhoDidIt(t *testing.T) {
 		{Release{Key: r.Key(), By: token}, byToken, 1},
 	} {
 		e := apply(t, b, c.change, noon)
-		written := RecordOf(&e)
+		written := EntryOf(&e)
 		if got := string(written.Append(nil)); !strings.Contains(got, c.want) || written.Version != c.version {
 			t.Errorf("%T is written as %s, want %s", c.change, got, c.want)
 		}
@@ -93,8 +93,8 @@ func TestRecordsSayWhoDidIt(t *testing.T) {
 	}
 }
 
-// FuzzDecodeRecord: nothing on a disk can make the book panic or go wrong.
-func FuzzDecodeRecord(f *testing.F) {
+// FuzzDecodeEntry: nothing on a disk can make the book panic or go wrong.
+func FuzzDecodeEntry(f *testing.F) {
 	for line := range strings.Lines(version1 + version2 + version4 + `{"v":1,"kind":"grant","id":"c","fence":9,"by":{"uid":1,"user":"ada","token":"t","door":"tcp"},"lease":{"uid":1,"binding":"named","granted_ns":5,"parts":[{"gpu":"GPU-1","slots":1}],"state":"active"}}`) {
 		f.Add([]byte(line))
 	}

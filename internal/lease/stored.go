@@ -10,8 +10,8 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// RecordOf returns the record of a durable effect.
-func RecordOf(e *Effect) stored.Record {
+// EntryOf returns the entry of a durable effect.
+func EntryOf(e *Effect) stored.Entry {
 	l := e.Lease()
 	kind := stored.Kind(e.Kind)
 	if e.Kind == Settled { // a bind to the process that it is bound to, which an older berth understands
@@ -31,12 +31,12 @@ func RecordOf(e *Effect) stored.Record {
 	return r
 }
 
-// RecordsOf yields records that restore leases as they are now, whatever has
+// EntriesOf yields entries that restore leases as they are now, whatever has
 // happened to them since their grants. A compacted journal begins with the
-// records of all leases, in the order of Book.Leases; a record of kind
+// entries of all leases, in the order of Book.Leases; an entry of kind
 // stored.Fence follows them.
-func RecordsOf(leases []*Lease) iter.Seq[stored.Record] {
-	return func(yield func(stored.Record) bool) {
+func EntriesOf(leases []*Lease) iter.Seq[stored.Entry] {
+	return func(yield func(stored.Entry) bool) {
 		seen := make(map[string]bool, len(leases))
 		for _, l := range leases {
 			r := stored.New(stored.Grant)
@@ -100,9 +100,9 @@ func storedLease(l *Lease) *stored.Lease {
 	return s
 }
 
-// restored converts the lease in a record back. An earlier berth wrote the name
+// restored converts the lease in an entry back. An earlier berth wrote the name
 // of a service as it was spelled.
-func restored(r *stored.Record) *Lease {
+func restored(r *stored.Entry) *Lease {
 	s := r.Lease
 	l := &Lease{
 		ID: r.ID, Fence: r.Fence, Parent: s.Parent,

@@ -10,9 +10,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestRecordsAreTheJSONTheySeem holds the encoder written by hand to
-// encoding/json: what either writes, both read as the same record.
-func TestRecordsAreTheJSONTheySeem(t *testing.T) {
+// TestEntriesAreTheJSONTheySeem holds the encoder written by hand to
+// encoding/json: what either writes, both read as the same entry.
+func TestEntriesAreTheJSONTheySeem(t *testing.T) {
 	text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"", "plain", "quote\"back\\slash", "\x00\n\t\x7f", "\u2028<&>é𝄞", "\xff\xc3"}))
 	part := rapid.Make[Part]()
 	lease := rapid.Custom(func(t *rapid.T) *Lease {
@@ -24,7 +24,7 @@ func TestRecordsAreTheJSONTheySeem(t *testing.T) {
 		return &l
 	})
 	rapid.Check(t, func(t *rapid.T) {
-		r := Record{
+		r := Entry{
 			Version: Version, Kind: Kind(text.Draw(t, "kind")), ID: text.Draw(t, "id"), Why: text.Draw(t, "why"),
 			Time: rapid.Int64().Draw(t, "time"), Fence: rapid.Uint64().Draw(t, "fence"),
 			Expires: rapid.Int64().Draw(t, "expires"), TTL: rapid.Int64().Draw(t, "ttl"),

@@ -1,31 +1,31 @@
 // Package stored holds what the ledger writes into the journal: plain structs
 // with a version, and the codec that turns them into JSON and back.
 //
-// Package lease converts between its leases and these records, so that the
+// Package lease converts between its leases and these entries, so that the
 // rules can change without changing what is on people's disks.
 //
 // # The promise
 //
-// Upgrade: a newer berth reads every record that any earlier berth wrote. The
+// Upgrade: a newer berth reads every entry that any earlier berth wrote. The
 // folder testdata holds journals of earlier releases; tests read them, and the
 // files there never change.
 //
-// Downgrade: each record carries the lowest version that can say what it says
+// Downgrade: each entry carries the lowest version that can say what it says
 // (see New). An older berth therefore reads a journal in which nothing newer
 // has happened since the journal was last compacted. A berth that meets a
 // version above its own refuses to read on and says so (VersionError). It
 // never guesses.
 //
-// # Adding to a record
+// # Adding to an entry
 //
 // A field may be added under the same version if a reader that does not know
 // the field still makes the same book. Everything else raises Version:
 //
-//  1. Add the field to Record, Lease or Part, with omitempty, and to Append.
-//     TestRecordsAreTheJSONTheySeem fails until both agree.
+//  1. Add the field to Entry, Lease or Part, with omitempty, and to Append.
+//     TestEntriesAreTheJSONTheySeem fails until both agree.
 //  2. If the version rises, raise Version and let New, or whoever sets the
-//     field, give the new version to the records that need it.
-//  3. Fill the field in package lease (RecordOf) and read it (Book.Replay).
+//     field, give the new version to the entries that need it.
+//  3. Fill the field in package lease (EntryOf) and read it (Book.Replay).
 //     The zero value means "written by an earlier berth".
 //  4. Add a journal of the new release to testdata, and the version to
 //     docs/reference/journal.md.
@@ -39,7 +39,7 @@ import (
 	"time"
 )
 
-// Version is the newest version of a record that this berth reads and writes.
+// Version is the newest version of an entry that this berth reads and writes.
 //
 //	1  everything but what follows
 //	2  Bind
@@ -50,27 +50,27 @@ import (
 //	   Lease.TimeLimit
 //
 // Added later under the same versions, because the book is the same without
-// them: Record.By, Lease.Parent, Lease.Unit, Lease.Scope, Lease.Implied,
+// them: Entry.By, Lease.Parent, Lease.Unit, Lease.Scope, Lease.Implied,
 // Lease.Parkable, Lease.Unshared, Lease.Returned, Lease.Asked and Lease.Imposed. An older berth ignores them.
 const Version = 5
 
-// Record is one entry of the journal: what happened to a lease, as one JSON
+// Entry is one entry of the journal: what happened to a lease, as one JSON
 // object. Times are nanoseconds since 1970, durations are nanoseconds.
-type Record struct {
-	Version int    `json:"v"`
-	Kind    Kind   `json:"kind"`
-	Time    int64  `json:"time_ns,omitempty"`
-	ID      string `json:"id,omitempty"`
-	Fence   uint64 `json:"fence"`
-	Expires int64  `json:"expires_ns,omitempty"` // Renew
-	TTL     int64  `json:"ttl_ns,omitempty"`     // Renew
-	Why     string `json:"why,omitempty"`        // for people; in a Fence record, the boot id
-	By      By     `json:"by,omitzero"`          // zero: an earlier berth wrote it, or it is a Fence record
-	Lease   *Lease `json:"lease,omitempty"`      // Grant, Bind, Scope, Detach, Resize, Park, Resume
-	Line    Line   `json:"line,omitzero"`        // Audit
+type Entry struct {
+	Version   int       `json:"v"`
+	Kind      Kind      `json:"kind"`
+	Time      int64     `json:"time_ns,omitempty"`
+	ID        string    `json:"id,omitempty"`
+	Fence     uint64    `json:"fence"`
+	Expires   int64     `json:"expires_ns,omitempty"` // Renew
+	TTL       int64     `json:"ttl_ns,omitempty"`     // Renew
+	Why       string    `json:"why,omitempty"`        // for people; in a Fence entry, the boot id
+	By        By        `json:"by,omitzero"`          // zero: an earlier berth wrote it, or it is a Fence entry
+	Lease     *Lease    `json:"lease,omitempty"`      // Grant, Bind, Scope, Detach, Resize, Park, Resume
+	AuditLine AuditLine `json:"line,omitzero"`        // Audit
 }
 
-// By says who did it. In the record of a lease in a compacted journal, that is
+// By says who did it. In the entry of a lease in a compacted journal, that is
 // who asked for the lease.
 type By struct {
 	UID   int    `json:"uid"` // -1: not known
@@ -79,17 +79,17 @@ type By struct {
 	Door  string `json:"door,omitempty"`  // socket, tcp, process, or daemon for what berth did by itself
 }
 
-// Line names an entry of the audit log: by its number and by the SHA-256 of its
+// AuditLine names an entry of the audit log: by its number and by the SHA-256 of its
 // line, in hexadecimal. The zero value names none.
-type Line struct {
+type AuditLine struct {
 	Seq  uint64 `json:"seq"`
 	Hash string `json:"hash"`
 }
 
-// Kind says what a record reports.
+// Kind says what an entry reports.
 type Kind string
 
-// The kinds of record.
+// The kinds of entry.
 const (
 	Grant   Kind = "grant"
 	Renew   Kind = "renew"
@@ -111,7 +111,7 @@ const (
 )
 
 // Lease is a lease as the journal keeps it. Its id and its fence are those of
-// the record.
+// the entry.
 type Lease struct {
 	Parent     string `json:"parent,omitempty"`
 	User       string `json:"user,omitempty"`
@@ -155,60 +155,60 @@ type Part struct {
 	Slots  int    `json:"slots,omitempty"`
 }
 
-// New returns a record of a kind, with the lowest version that has this kind.
-func New(kind Kind) Record {
-	r := Record{Version: 1, Kind: kind}
+// New returns an entry of a kind, with the lowest version that has this kind.
+func New(kind Kind) Entry {
+	e := Entry{Version: 1, Kind: kind}
 	switch kind {
 	case Bind:
-		r.Version = 2
+		e.Version = 2
 	case Scope, Detach, Resize:
-		r.Version = 3
+		e.Version = 3
 	case Audit:
-		r.Version = 4
+		e.Version = 4
 	}
-	return r
+	return e
 }
 
-// NewAudit returns a record that names a line of the audit log.
-func NewAudit(line Line) Record {
-	r := New(Audit)
-	r.Line = line
-	return r
+// NewAudit returns an entry that names a line of the audit log.
+func NewAudit(line AuditLine) Entry {
+	e := New(Audit)
+	e.AuditLine = line
+	return e
 }
 
-// SetLease puts a lease into a record. An earlier berth refuses a lease that has
+// SetLease puts a lease into an entry. An earlier berth refuses a lease that has
 // neither memory nor slots, which only a child can be, and would let a lease
 // outlive its time limit and groups have more than their limits. One that does not
 // know how to park would let time go on for a parked lease, and end it too early.
-func (r *Record) SetLease(l *Lease) {
-	r.Lease = l
-	if r.Kind == Park || r.Kind == Resume || l.ParkedAt != 0 || l.Paused != 0 && l.TimeLimit != 0 {
-		r.Version = max(r.Version, 5)
+func (e *Entry) SetLease(l *Lease) {
+	e.Lease = l
+	if e.Kind == Park || e.Kind == Resume || l.ParkedAt != 0 || l.Paused != 0 && l.TimeLimit != 0 {
+		e.Version = max(e.Version, 5)
 	}
 	if l.TimeLimit != 0 || len(l.Groups) > 0 {
-		r.Version = max(r.Version, 4)
+		e.Version = max(e.Version, 4)
 	}
 	for _, p := range l.Parts {
 		if p.Memory == 0 && p.Slots == 0 {
-			r.Version = max(r.Version, 3)
+			e.Version = max(e.Version, 3)
 		}
 	}
 }
 
 // Share marks the grant of an id that a lease of another user has. To an earlier
 // berth, ids are unique on the machine.
-func (r *Record) Share() { r.Version = max(r.Version, 4) }
+func (e *Entry) Share() { e.Version = max(e.Version, 4) }
 
-// NewFence returns a record that says how far fences have got, and in which
+// NewFence returns an entry that says how far fences have got, and in which
 // boot of the machine. The daemon lets the fences jump when it starts and the
-// last such record is of another boot.
-func NewFence(fence uint64, boot string) Record {
-	r := New(Fence)
-	r.Fence, r.Why = fence, boot
-	return r
+// last such entry is of another boot.
+func NewFence(fence uint64, boot string) Entry {
+	e := New(Fence)
+	e.Fence, e.Why = fence, boot
+	return e
 }
 
-// Nanoseconds returns a time as records keep it; the zero time is 0.
+// Nanoseconds returns a time as entries keep it; the zero time is 0.
 func Nanoseconds(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -224,7 +224,7 @@ func Time(ns int64) time.Time {
 	return time.Unix(0, ns)
 }
 
-// VersionError refuses a record that a newer berth wrote.
+// VersionError refuses an entry that a newer berth wrote.
 type VersionError struct{ Version int }
 
 func (e *VersionError) Error() string {
@@ -232,19 +232,19 @@ func (e *VersionError) Error() string {
 		e.Version, Version)
 }
 
-// Decode reads a record that Append wrote. The record is well formed, but it
+// Decode reads an entry that Append wrote. The entry is well formed, but it
 // may still be false: lease.Book.Replay reports whether it follows from the
-// records before it.
-func Decode(data []byte) (Record, error) {
-	var r Record
-	err := json.Unmarshal(data, &r)
+// entries before it.
+func Decode(data []byte) (Entry, error) {
+	var e Entry
+	err := json.Unmarshal(data, &e)
 	switch {
-	case r.Version > Version: // whatever else is in it
-		return Record{}, &VersionError{r.Version}
+	case e.Version > Version: // whatever else is in it
+		return Entry{}, &VersionError{e.Version}
 	case err != nil:
-		return Record{}, fmt.Errorf("read record: %w", err)
-	case r.Version < 1:
-		return Record{}, fmt.Errorf("read record: version %d does not exist", r.Version)
+		return Entry{}, fmt.Errorf("read record: %w", err)
+	case e.Version < 1:
+		return Entry{}, fmt.Errorf("read record: version %d does not exist", e.Version)
 	}
-	return r, nil
+	return e, nil
 }
