@@ -35,8 +35,8 @@ type Device struct {
 // device in the texts of events; their field GPU has the UUID.
 func (d Device) Label() string { return "GPU " + strconv.Itoa(d.Index) }
 
-// Cut returns why a device cannot be leased as a whole: it is cut into instances.
-// It returns "" if it can.
+// Cut returns why the device cannot be leased as a whole, because it is cut into
+// instances. It returns "" if it can.
 func (d *Device) Cut() string {
 	switch n := len(d.Instances); n {
 	case 0:

@@ -16,17 +16,16 @@ type Event struct {
 	User     string    `json:"user,omitempty" doc:"Whose lease, batch, plan or process it is about."`
 	By       By        `json:"by,omitzero" doc:"Who did it. Absent: the daemon did it by itself."`
 	Text     string    `json:"text" doc:"One sentence for people."`
-	// Public is the sentence for readers who are neither that user nor an
-	// administrator. It names no program, path or process. Empty: Text names
-	// none either.
+	// Public is the sentence for readers who are neither that user nor an administrator.
+	// It names no program, path or process. It is empty if Text names none either.
 	Public string `json:"-"`
 	// Data holds the numbers behind the sentence.
 	Data map[string]any `json:"data,omitempty"`
 }
 
-// ConcernsGrant reports whether the event may be about the lease with an id and a
-// fence, and not about another one with the same id: an earlier lease, or one of
-// another user. Some events do not say which.
+// ConcernsGrant reports whether the event may be about the lease with this id and fence,
+// rather than about another lease with the same id: an earlier one, or one of another
+// user. Some events do not say which.
 func (e *Event) ConcernsGrant(id string, fence uint64) bool {
 	if e.Lease != id {
 		return false
@@ -48,7 +47,7 @@ type By struct {
 	Door  string   `json:"door,omitempty" enum:"socket,tcp,process" doc:"The way it was asked for: over the Unix socket, over TCP, or within the process of the daemon."`
 }
 
-// Equal reports whether two say the same.
+// Equal reports whether b and other are the same.
 func (b By) Equal(other By) bool { return b == other }
 
 // String returns who it is in a few words for people.

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// MaxEventJSON is the size of a trimmed event as JSON in bytes, at most.
+// MaxEventJSON is the maximum size of a trimmed event as JSON, in bytes.
 const MaxEventJSON = 4096
 
 // The bounds of the parts of a trimmed event, in bytes as JSON. Any valid
@@ -23,7 +23,7 @@ const (
 	maxWord  = 64   // the code, the severity, and a key of Data
 	maxValue = 256  // a string in Data
 	maxItems = 64   // elements of a list or a map
-	maxDepth = 3    // how many maps and lists are inside each other
+	maxDepth = 3    // levels of maps and lists inside each other
 	maxName  = 128  // the user in By
 	maxFrame = 288  // everything else: names of fields, punctuation, id, time and uid
 )
@@ -36,10 +36,10 @@ const (
 // cutMark is the key in Data that says that Data is not complete.
 const cutMark = "cut"
 
-// Trimmed returns e within bounds: it takes at most [MaxEventJSON] bytes as
-// JSON, its texts are safe to show, and Data holds plain values, so that e can
-// always be encoded. Trimmed returns an event within bounds as it is. If it
-// leaves out something of Data, Data has the key cut.
+// Trimmed returns e within bounds: it takes at most [MaxEventJSON] bytes as JSON, its
+// texts are safe to show, and Data holds plain values, so that e can always be encoded.
+// Trimmed returns an event within bounds unchanged. If it leaves out part of Data, Data
+// has the key cut.
 func (e Event) Trimmed() Event {
 	if e.fits() {
 		return e
@@ -66,8 +66,8 @@ func (e *Event) fits() bool {
 	return fits
 }
 
-// measure returns how many bytes e takes at most as JSON without Data. It
-// reports false if one of its parts is not within its bounds.
+// measure returns the maximum size of e as JSON without Data, in bytes. It reports false
+// if a part of e exceeds its bound.
 func (e *Event) measure() (size int, fits bool) {
 	size = maxFrame
 	fits = encodable(e.Time)
@@ -84,8 +84,8 @@ func (e *Event) measure() (size int, fits bool) {
 	return size, fits && within
 }
 
-// measureValue returns how many bytes v takes at most as JSON. It reports false
-// if these are more than room, or if v is not a plain value within bounds.
+// measureValue returns the maximum size of v as JSON, in bytes. It reports false if the
+// size exceeds room, or if v is not a plain value within bounds.
 func measureValue(v any, depth, room int) (size int, fits bool) {
 	switch v := v.(type) {
 	case nil, bool:
@@ -146,8 +146,8 @@ func measureList[T any](list []T, depth, room int, measure func(T) (int, bool)) 
 	return size, size <= room
 }
 
-// measureNamed measures a value of any other type. Only those that are encoded
-// as numbers, words or truth values are plain.
+// measureNamed measures a value of any other type. Only types that are encoded as
+// numbers, strings or booleans are plain.
 func measureNamed(v any, room int) (size int, fits bool) {
 	if encodesItself(v) {
 		return 0, false
@@ -175,7 +175,7 @@ func encodesItself(v any) bool {
 	return false
 }
 
-// trimData returns what of data has room.
+// trimData returns the part of data that fits into room.
 func trimData(data map[string]any, room int) map[string]any {
 	const mark = len(cutMark) + 2 + 1 + 5 + 1
 	t := trimmer{}
@@ -189,8 +189,8 @@ func trimData(data map[string]any, room int) map[string]any {
 // trimmer makes values fit, and remembers whether it left something out.
 type trimmer struct{ cut bool }
 
-// value returns v within bounds and how many bytes it takes as JSON at most; ok
-// is false if there is no room for it at all.
+// value returns v within bounds and its maximum size as JSON, in bytes. ok is false if
+// there is no room for v at all.
 func (t *trimmer) value(v any, depth, room int) (trimmed any, size int, ok bool) {
 	size, plain := measureValue(v, depth, MaxEventJSON)
 	if plain && size <= room {
@@ -218,7 +218,7 @@ func (t *trimmer) value(v any, depth, room int) (trimmed any, size int, ok bool)
 	return t.text(fmt.Sprint(v), room)
 }
 
-// text returns a string that has room.
+// text returns s, cut to fit into room.
 func (t *trimmer) text(s string, room int) (trimmed any, size int, ok bool) {
 	const worthwhile = 16
 	if room < worthwhile {
@@ -230,8 +230,8 @@ func (t *trimmer) text(s string, room int) (trimmed any, size int, ok bool) {
 	return s, n + 2, true
 }
 
-// object returns what of m has room, and how many bytes that takes. Lists and
-// maps come last, so that a long one leaves the numbers beside it their room.
+// object returns the part of m that fits into room, and its size in bytes. Lists and maps
+// come last, so that a long one leaves room for the numbers beside it.
 func (t *trimmer) object(m map[string]any, depth, room, most int) (map[string]any, int) {
 	kept, size := map[string]any{}, 4
 	keys := slices.SortedFunc(maps.Keys(m), func(a, b string) int {
@@ -260,7 +260,7 @@ func rank(v any) int {
 	return 0
 }
 
-// list returns the first elements, as many as have room.
+// list returns as many of the first elements as fit into room, and their size in bytes.
 func (t *trimmer) list(value reflect.Value, depth, room int) ([]any, int) {
 	kept, size := []any{}, 4
 	for i := range value.Len() {
@@ -278,7 +278,7 @@ func (t *trimmer) list(value reflect.Value, depth, room int) ([]any, int) {
 	return kept, size
 }
 
-// encodable reports whether t has a form in JSON.
+// encodable reports whether t can be encoded as JSON.
 func encodable(t time.Time) bool {
 	_, offset := t.Zone()
 	year := t.Year()

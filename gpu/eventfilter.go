@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// EventFilter chooses events. A field that is empty chooses all of them, so the
-// zero filter matches every event.
+// EventFilter chooses events. An empty field chooses all events, so the zero filter
+// matches every event.
 type EventFilter struct {
 	Codes    []EventCode // one of these codes
 	GPUs     []string    // about one of these devices

@@ -5,9 +5,9 @@ package gpu
 type Fault struct {
 	Name     string     // what happened, in a few words
 	Class    FaultClass // whose fault it is
-	Severity Severity   // Serious: the device must not be used until something was done about it
-	Remedy   string     // what to do, one sentence; empty: nothing
-	Code     string     // what the vendor calls it, such as "XID 79"; empty: nothing
+	Severity Severity   // Serious if the device must not be used until the fault is dealt with
+	Remedy   string     // what to do, in one sentence; empty if there is nothing to do
+	Code     string     // the vendor's name for it, such as "XID 79"; empty if it has none
 }
 
 // FaultClass says whose fault a fault is.

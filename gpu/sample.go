@@ -25,8 +25,8 @@ type Sample struct {
 	ClockSM           Opt[MHz]     `json:"clock_sm_mhz,omitzero"`
 	ClockMemory       Opt[MHz]     `json:"clock_memory_mhz,omitzero"`
 
-	// Throttle and Processes are nil when the device cannot tell, and empty
-	// when it can and there is nothing.
+	// Throttle and Processes are nil if the device cannot report them, and empty if there
+	// are none.
 	Throttle  []ThrottleReason `json:"throttle_reasons,omitzero"`
 	Processes []Process        `json:"processes,omitzero"`
 

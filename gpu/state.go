@@ -12,7 +12,7 @@ const (
 	Unavailable State = "UNAVAILABLE"
 )
 
-// States lists them from best to worst.
+// States lists the states from best to worst.
 func States() []State { return []State{Optimal, Normal, Throttled, Critical, Unavailable} }
 
 // Rank returns a number that grows from best to worst; a word that is not a

@@ -20,7 +20,7 @@ func Printable(text string, most int) string {
 		return text
 	}
 	var out strings.Builder
-	size, whole := 0, 0 // whole is how much of out leaves room for the ellipsis
+	size, whole := 0, 0 // whole is the length of out that leaves room for the ellipsis
 	for _, r := range text {
 		r = shown(r)
 		if size += cost(r); size > most {
@@ -39,9 +39,8 @@ func Printable(text string, most int) string {
 
 const ellipsis = "…"
 
-// measure returns how many bytes text takes as JSON, without the quotation
-// marks. It reports false if these are more than most, or if Printable would
-// replace something.
+// measure returns the size of text as JSON without the quotation marks, in bytes. It
+// reports false if the size exceeds most, or if Printable would replace something.
 func measure(text string, most int) (size int, fits bool) {
 	if len(text) > most {
 		return 0, false
@@ -66,11 +65,11 @@ func measureRunes(text string, most int) (size int, fits bool) {
 	return size, size <= most
 }
 
-// special is the cost of a byte that must be looked at as part of a character.
-// It is more than any text that is measured takes.
+// special is the cost of a byte that is part of a longer character. It exceeds the size
+// of any measured text.
 const special = 1 << 24
 
-// byteCost holds how many bytes each byte takes in a JSON string.
+// byteCost holds the size of each byte in a JSON string.
 var byteCost = func() (costs [256]uint32) {
 	for c := range costs {
 		costs[c] = special

@@ -27,8 +27,8 @@ func DefaultThresholds() Thresholds {
 	}
 }
 
-// Validate refuses thresholds that are out of order or out of the world. It
-// returns every complaint at once, each beginning with the field it is about.
+// Validate refuses thresholds that are out of order or out of range. It returns all
+// complaints at once, each beginning with the field that it is about.
 func (t Thresholds) Validate() error {
 	var errs []error
 	ordered := func(names []string, values []float64, lowest, highest float64) {

@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// MiB is an amount of memory in units of 2^20 bytes. JSON fields of this type
-// end in _mb. It is a type, so that nobody passes a count of bytes for one of
-// mebibytes.
+// MiB is an amount of memory in units of 2^20 bytes. JSON fields of this type end in _mb.
+// It is a type of its own, so that nobody passes bytes for mebibytes.
 type MiB int64
 
 // MiBOf converts bytes, rounding down: a device with 2^20-1 free bytes cannot
@@ -63,14 +62,13 @@ var memoryUnits = map[string]float64{
 	"k": 1.0 / (1 << 10), "kb": 1.0 / (1 << 10), "kib": 1.0 / (1 << 10),
 }
 
-// maxMemory keeps sums of leases far away from overflow: a PiB.
+// maxMemory is a PiB, which keeps sums of leases far from overflow.
 const maxMemory = MiB(1) << 30
 
-// ParseMiB reads "4GiB", "512M", "1.5g" or a plain number of MiB. The result
-// is a whole, positive number of MiB; anything else is refused with a reason.
-// ParseMiB rounds a fraction of a GiB or of a TiB down to whole MiB, so that
-// nobody gets more than they wrote. It refuses a fraction of a MiB as a mistake
-// in the unit.
+// ParseMiB reads "4GiB", "512M", "1.5g" or a plain number of MiB. The result is a whole,
+// positive number of MiB; ParseMiB refuses anything else with a reason. It rounds a
+// fraction of a GiB or of a TiB down to whole MiB, so that nobody gets more than they
+// wrote. It refuses a fraction of a MiB as a mistake in the unit.
 func ParseMiB(s string) (MiB, error) {
 	text := strings.TrimSpace(s)
 	end := strings.LastIndexAny(text, "0123456789.") + 1

@@ -13,14 +13,14 @@ import (
 // every device.
 type Where struct {
 	GPU       string     `json:"gpu,omitempty"`       // this device and no other, by UUID or index
-	Vendor    Vendor     `json:"vendor,omitempty"`    // empty: any
-	Name      string     `json:"name,omitempty"`      // the whole name, or a part or pattern of it where Like is set; empty: any
-	Like      bool       `json:"like,omitempty"`      // Name is looked for inside the name; with * or ? it is a pattern for all of it
-	CC        Capability `json:"cc,omitzero"`         // at least; zero: any
-	MinMemory MiB        `json:"memory_mb,omitempty"` // at least, of the device as a whole; zero: any
+	Vendor    Vendor     `json:"vendor,omitempty"`    // empty means any
+	Name      string     `json:"name,omitempty"`      // the whole name, or a part or pattern of it if Like is set; empty means any
+	Like      bool       `json:"like,omitempty"`      // Name is a part of the name, or with * or ? a pattern for all of it
+	CC        Capability `json:"cc,omitzero"`         // minimum; zero means any
+	MinMemory MiB        `json:"memory_mb,omitempty"` // minimum, of the device as a whole; zero means any
 }
 
-// mostWrong is how many constraints ParseWhere complains about.
+// mostWrong is the maximum number of constraints that ParseWhere complains about.
 const mostWrong = 8
 
 // ParseWhere reads constraints separated by commas, all of which must hold:
@@ -88,7 +88,7 @@ func splitTerm(term string) (field, operator, value string) {
 	return strings.TrimSpace(term[:at]), term[at:end], strings.TrimSpace(term[end:])
 }
 
-// operators lists what each field can be compared with.
+// operators lists the operators of each field.
 var operators = map[string]string{"vendor": "=", "name": "= ~", "cc": ">=", "memory": ">=", "gpu": "="}
 
 func (w *Where) add(field, operator, value string) error {
@@ -145,12 +145,12 @@ func (w Where) String() string {
 	return strings.Join(terms, ",")
 }
 
-// Model is everything about a device that constraints look at, the pin to one
-// device aside. A machine has few models however many devices it has.
+// Model is everything about a device that constraints look at, except the pin to one
+// device. A machine has few models, however many devices it has.
 type Model struct {
 	Vendor Vendor
 	Name   string
-	CC     Capability // zero: it has none
+	CC     Capability // zero if it has none
 	Memory MiB
 }
 
@@ -163,8 +163,8 @@ func (d *Device) Model() Model {
 	return m
 }
 
-// Unmet returns the name of the first constraint that a model does not meet;
-// empty if it meets all. Allows judges the pin to one device.
+// Unmet returns the name of the first constraint that a model does not meet, or "" if it
+// meets all. Allows judges the pin to one device.
 func (w *Where) Unmet(m *Model) string {
 	switch {
 	case w.Vendor != "" && w.Vendor != m.Vendor:
@@ -179,8 +179,8 @@ func (w *Where) Unmet(m *Model) string {
 	return ""
 }
 
-// Allows reports whether the pin to one device, if there is one, is to the
-// device with this UUID and index.
+// Allows reports whether w accepts the device with this UUID and index: w pins this
+// device or none.
 func (w *Where) Allows(uuid string, index int) bool {
 	return w.GPU == "" || strings.EqualFold(w.GPU, uuid) || w.GPU == strconv.Itoa(index)
 }
@@ -204,7 +204,7 @@ func (w *Where) named(name string) bool {
 // to the last * only, so it takes at most len(pattern) × len(name) steps.
 func like(pattern, name string) bool {
 	anywhere := !strings.ContainsAny(pattern, "*?")
-	restart, mark := -1, 0 // where to go on after a mismatch, if anywhere
+	restart, mark := -1, 0 // where to go on after a mismatch; restart is -1 if there is no such place
 	if anywhere {
 		restart = 0
 	}
