@@ -6,7 +6,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Whoami is who the daemon takes a caller for.
+// Whoami says which user the daemon takes the caller for.
 type Whoami struct {
 	User    string       `json:"user" example:"alice" doc:"Login name, token:NAME or cert:NAME; unknown: the daemon does not know the caller."`
 	UID     gpu.Opt[int] `json:"uid,omitzero" doc:"Absent: the caller is not known by a user id."`
@@ -19,7 +19,7 @@ type Whoami struct {
 	Session *Session     `json:"session,omitempty" doc:"The session that the request was made with. Absent: none."`
 }
 
-// SignIn is what begins a session: one of both.
+// SignIn begins a session with a code or a token.
 type SignIn struct {
 	Code  string `json:"code,omitempty" maxLength:"64" doc:"Code of a link that berth open made."`
 	Token string `json:"token,omitempty" maxLength:"512" doc:"Secret of a token."`
@@ -50,7 +50,7 @@ type Sessions struct {
 	More
 }
 
-// Quota is what a user may have, and has.
+// Quota says how much a user may have, and has.
 type Quota struct {
 	User    string       `json:"user"`
 	Role    string       `json:"role,omitempty"`

@@ -6,13 +6,13 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Alerts are the alerts that are pending or fire.
+// Alerts lists the alerts that are pending or firing.
 type Alerts struct {
 	Alerts []Alert `json:"alerts" doc:"Those that fire first, the critical ones before others, and then the newest."`
 	Note   string  `json:"note,omitempty" doc:"Why no rules are evaluated; absent: they are."`
 }
 
-// Alert is an alert that is pending or fires.
+// Alert is an alert that is pending or firing.
 type Alert struct {
 	Fingerprint  string            `json:"fingerprint" example:"f3c2b1a09e8d7c6b" doc:"Identifies the alert by its labels, as in Alertmanager."`
 	Alert        string            `json:"alert" example:"GPUTemperatureHigh" doc:"Name of the alert."`

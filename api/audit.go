@@ -27,7 +27,7 @@ type AuditEntry struct {
 	Prev    string            `json:"prev" doc:"SHA-256 of the line before, in hexadecimal; empty in the first line of all."`
 }
 
-// AuditActor is who did something.
+// AuditActor names the actor of an audit entry.
 type AuditActor struct {
 	User    string       `json:"user,omitempty" doc:"Login name, token:NAME or cert:NAME. Absent: the daemon did it by itself."`
 	UID     gpu.Opt[int] `json:"uid,omitzero" doc:"Absent: the kernel did not say."`
@@ -37,14 +37,14 @@ type AuditActor struct {
 	Address string       `json:"address,omitempty" doc:"Where the connection came from, for door tcp."`
 }
 
-// AuditObject is what something was done to.
+// AuditObject names the object of an act.
 type AuditObject struct {
 	Kind  string `json:"kind" enum:"lease,request,process,settings,monitoring,token,session,route,log,device,alert" doc:"What kind of thing it is."`
 	Owner string `json:"owner,omitempty" doc:"User whose thing it is."`
 	ID    string `json:"id,omitempty" doc:"Id of the lease, number of the process, name of the token, UUID of the device, fingerprint of the alert, method and path of the route."`
 }
 
-// AuditVerdict says whether the audit log is whole.
+// AuditVerdict says whether the audit log is intact.
 type AuditVerdict struct {
 	Sound    bool           `json:"sound" doc:"Whether there is no problem."`
 	Entries  int            `json:"entries" doc:"How many entries were read."`

@@ -8,7 +8,7 @@ type CheckRequest struct {
 	Kind string  `json:"kind,omitempty" enum:"quick,long,residue" doc:"quick: some seconds. long: some minutes, with more patterns. residue: look for what earlier programs left in free memory, and test nothing. Default: quick."`
 }
 
-// Check is what came of checking a device.
+// Check is the result of checking a device.
 type Check struct {
 	GPU     string      `json:"gpu" doc:"UUID of the device."`
 	Index   int         `json:"index"`

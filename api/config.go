@@ -120,7 +120,7 @@ type OptimizationChange struct {
 	ParkHost            gpu.Opt[gpu.MiB] `json:"park_host_mb,omitzero"`
 }
 
-// ServiceConfig is what is set for one service.
+// ServiceConfig has the settings of one service.
 type ServiceConfig struct {
 	MinMemory       gpu.Opt[gpu.MiB] `json:"min_memory_mb,omitzero" doc:"Least memory of a request. berth raises a request for less."`
 	MaxMemory       gpu.Opt[gpu.MiB] `json:"max_memory_mb,omitzero" doc:"Most memory of a request. berth refuses a request for more."`
@@ -136,7 +136,7 @@ type ServiceConfig struct {
 	Match           MatchConfig      `json:"match" doc:"Which processes belong to the leases of the service that no process holds."`
 }
 
-// MatchConfig is what the processes of a service are like.
+// MatchConfig describes the processes of a service.
 type MatchConfig struct {
 	Unit    string `json:"unit,omitempty" doc:"Systemd unit, or id of the container, that they run in."`
 	Cgroup  string `json:"cgroup,omitempty" doc:"Path of the control group that they are in, or of one around it."`
@@ -144,7 +144,7 @@ type MatchConfig struct {
 	User    string `json:"user,omitempty" doc:"User that they run as."`
 }
 
-// QuotaConfig is what all leases of a service may hold together.
+// QuotaConfig limits all leases of a service together.
 type QuotaConfig struct {
 	Memory gpu.Opt[gpu.MiB] `json:"memory_mb,omitzero" doc:"Memory over all devices."`
 	Slots  gpu.Opt[int]     `json:"slots,omitzero" doc:"Slots over all devices."`
@@ -160,7 +160,7 @@ type HookConfig struct {
 	Timeout  gpu.Opt[float64] `json:"timeout_seconds,omitzero" doc:"How long one delivery may take."`
 }
 
-// DeviceConfig has the settings that differ for one device. Absent ones follow the
+// DeviceConfig has the settings that differ for one device. Absent settings follow the
 // section around it.
 type DeviceConfig struct {
 	TempOptimal      gpu.Opt[gpu.Celsius] `json:"temp_optimal,omitzero"`
@@ -180,9 +180,9 @@ type DeviceConfig struct {
 	FanCurve         string               `json:"fan_curve,omitempty"`
 }
 
-// GPUChange changes any settings but those of the section daemon, all of them or
-// none. Absent fields stay as
-// they are; in JSON, null resets a field to what the weaker sources say.
+// GPUChange changes any settings except those of the section daemon, all of them or none.
+// Absent fields stay as they are; in JSON, null resets a field to what the weaker sources
+// say.
 type GPUChange struct {
 	DeviceConfig
 
@@ -213,7 +213,7 @@ type GPUChange struct {
 	Hooks           map[string]HookConfig    `json:"hooks,omitempty" doc:"Changes of hooks, by name; null for a hook removes everything that was set for it at run time."`
 }
 
-// ConfigReload says what reading the configuration again changed.
+// ConfigReload says which settings changed when the daemon read the configuration again.
 type ConfigReload struct {
 	Changed    []string         `json:"changed" doc:"The settings that changed, each as NAME = VALUE (was VALUE)."`
 	Overridden []ConfigOverride `json:"overridden" doc:"Settings of the file that do not hold, because a stronger source says otherwise."`

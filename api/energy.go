@@ -14,7 +14,7 @@ type Energy struct {
 	Used     []EnergyUse      `json:"used" doc:"For whom leases used energy, those that have ended included; the most first."`
 }
 
-// Cost returns the price of an amount of energy; absent if no price is set.
+// Cost returns the price of an amount of energy. It is absent if no price is set.
 func (e *Energy) Cost(j gpu.Joules) gpu.Opt[float64] {
 	price, set := e.Price.Get()
 	if !set {
@@ -23,7 +23,7 @@ func (e *Energy) Cost(j gpu.Joules) gpu.Opt[float64] {
 	return gpu.Some(price * j.WattHours() / 1000)
 }
 
-// DeviceEnergy is what a device used. Leases, others and idle add up to the
+// DeviceEnergy says how much energy a device used. Leases, others and idle add up to the
 // total.
 type DeviceEnergy struct {
 	GPU        string     `json:"gpu" doc:"UUID of the device."`
@@ -39,7 +39,7 @@ type DeviceEnergy struct {
 	Unmeasured float64    `json:"unmeasured_seconds" doc:"How much of the time since then nobody measured. What was used then is missing."`
 }
 
-// EnergyUse is what leases used for a user, a service and a program.
+// EnergyUse says how much energy leases used for a user, a service and a program.
 type EnergyUse struct {
 	User    string     `json:"user,omitempty" doc:"Absent: users for whom there was no account of their own."`
 	Service string     `json:"service,omitempty"`

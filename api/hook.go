@@ -6,13 +6,13 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Hooks are the hooks of the configuration.
+// Hooks lists the hooks of the configuration.
 type Hooks struct {
 	Hooks []Hook `json:"hooks" doc:"In the order of their names."`
 }
 
-// Hook is a hook and what came of it. Its address, its secret and its command are
-// in the configuration, which administrators read.
+// Hook describes a hook and its last delivery. Its address, its secret and its
+// command are in the configuration, which administrators read.
 type Hook struct {
 	Name     string        `json:"name" example:"pager"`
 	Kind     string        `json:"kind" enum:"url,command"`
@@ -32,7 +32,7 @@ type HookDelivery struct {
 	Error       string        `json:"error,omitempty" doc:"Why it failed; absent: it did not."`
 }
 
-// HookTest is what came of the test of a hook.
+// HookTest is the result of testing a hook.
 type HookTest struct {
 	Hook string `json:"hook"`
 	Kind string `json:"kind" enum:"url,command"`

@@ -68,7 +68,7 @@ type LeaseRequest struct {
 	Unshared  bool             `json:"unshared,omitempty" doc:"The owner says that the processes of the lease share no GPU memory, with each other or with others. Without that, a lease is parked only if one process uses the GPU alone."`
 }
 
-// LeaseShare is what a request asks for on one device.
+// LeaseShare is the part of a request on one device.
 type LeaseShare struct {
 	GPU    string  `json:"gpu" minLength:"1" maxLength:"128" doc:"UUID of the device. No other share of the request may have it."`
 	Memory gpu.MiB `json:"memory_mb" minimum:"0" maximum:"1073741824"`
@@ -113,8 +113,8 @@ type Lease struct {
 	IsolatedBy string `json:"isolated_by,omitempty" enum:"cgroup" doc:"cgroup: its process can open only the leased GPUs. Absent: nothing but its environment keeps it from the others."`
 }
 
-// Launch has what a launcher needs, besides the lease, to make the environment of
-// a program.
+// Launch has everything besides the lease that a launcher needs to make the environment
+// of a program.
 type Launch struct {
 	Context gpu.MiB      `json:"context_mb" doc:"How much memory of the lease a CUDA context takes."`
 	Devices []gpu.Device `json:"devices" doc:"The devices of the parts of the lease, in the same order."`
@@ -127,7 +127,7 @@ type Launch struct {
 	ClearedBy string `json:"cleared_by,omitempty" doc:"Who clears the memory of the devices between two programs, and when that was checked; not checked: nobody looked." example:"driver, checked 2026-11-15"`
 }
 
-// LeasePart is what a lease holds on one device.
+// LeasePart is the part of a lease on one device.
 type LeasePart struct {
 	GPU      string           `json:"gpu"`
 	Index    gpu.Opt[int]     `json:"index,omitzero" doc:"Index of the device, for people; only in the answer of /api/gpu/memory/allocate."`
@@ -198,7 +198,8 @@ type Bind struct {
 	Isolation string `json:"isolation,omitempty" enum:"env,cgroup" doc:"cgroup: move the process into a control group in which it can open only the leased NVIDIA GPUs. Default: env, which does nothing."`
 }
 
-// Rescope changes which control groups the processes of a lease are told by.
+// Rescope changes the control groups by which the daemon recognizes the processes of a
+// lease.
 type Rescope struct {
 	Fence  uint64   `json:"fence,omitempty" doc:"Only if the lease still has this fence. Default: whichever it has."`
 	Add    []string `json:"add,omitempty" maxItems:"256" doc:"Names of control groups, as in scope of a request for a lease."`
@@ -264,7 +265,7 @@ type Obstacle struct {
 	ForeignPIDs []int   `json:"foreign_pids,omitempty" doc:"Those processes."`
 }
 
-// Ranked is where a device stands for a request, with the numbers that decide.
+// Ranked says how a device ranks for a request, with the numbers that decide.
 type Ranked struct {
 	GPU       string    `json:"gpu"`
 	Index     int       `json:"index"`
@@ -283,7 +284,7 @@ type Ranked struct {
 	Settles     gpu.Opt[gpu.Celsius] `json:"settles_celsius,omitzero" doc:"Where the temperature ends with the request on the device, by the power that its program drew before, or at the present power if that is not known. Absent: not known."`
 }
 
-// HolderUntil is a lease in the way, with its end if that is known.
+// HolderUntil is a lease that is in the way, with its end if that is known.
 type HolderUntil struct {
 	Lease    string     `json:"lease"`
 	Holder   Holder     `json:"holder"`

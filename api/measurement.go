@@ -6,7 +6,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Measurement says what one run of a piece of work used.
+// Measurement says how much one run of a piece of work used.
 type Measurement struct {
 	Name    string  `json:"name" minLength:"1" maxLength:"128" doc:"The name of the work: a pipeline, a function, a job. The daemon keeps measurements by name."`
 	Step    string  `json:"step,omitempty" maxLength:"128" doc:"The step of the pipeline. Default: the whole pipeline."`
@@ -14,13 +14,13 @@ type Measurement struct {
 	Seconds float64 `json:"seconds" minimum:"0" maximum:"1000000000"`
 }
 
-// Measurements lists what the daemon knows about earlier runs.
+// Measurements lists the measurements of earlier runs.
 type Measurements struct {
 	Measurements []Measured `json:"measurements" doc:"In the order of user, name and step."`
 	More
 }
 
-// Measured is what the daemon knows about the runs of a piece of work.
+// Measured sums up the measured runs of a piece of work.
 type Measured struct {
 	User    string    `json:"user"`
 	Name    string    `json:"name"`

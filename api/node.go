@@ -21,8 +21,8 @@ type PodLease struct {
 	Pods      []string `json:"pods,omitempty" doc:"Names of the pods that use the claim."`
 }
 
-// Nodes is what is known about several machines: what berth status and berth leases
-// print with --json when they look at more than one.
+// Nodes describes several machines. berth status and berth leases print it with --json
+// when they look at more than one.
 type Nodes struct {
 	Nodes []Node `json:"nodes" doc:"By name. One that does not answer has down, and no status."`
 }

@@ -23,7 +23,7 @@ type Paced struct {
 	Refused    string           `json:"refused,omitempty" doc:"Why its processes are not stopped, so that it runs freely; absent: they are."`
 }
 
-// PacedBy is one who holds a lease to a share.
+// PacedBy is one party that holds a lease to a share.
 type PacedBy struct {
 	Share  float64 `json:"share"`
 	Source string  `json:"source" enum:"owner,operator,throttle" doc:"owner: whoever owns the lease. operator: an operator. throttle: berth itself, because of gpu.throttle."`

@@ -7,7 +7,7 @@ import (
 )
 
 // PeriodReport says how a machine was used over a time of hours, days or months. Its
-// numbers are of the time that was measured: nothing is added for the rest.
+// numbers cover only the time that was measured; berth estimates nothing for the rest.
 type PeriodReport struct {
 	From     time.Time       `json:"from"`
 	Until    time.Time       `json:"until"`
@@ -85,8 +85,8 @@ type WaitingPeriod struct {
 	Now      []Waiting        `json:"now" doc:"Requests that wait now."`
 }
 
-// WaitCount says how many requests waited for less than a time and not for less than
-// the one before it.
+// WaitCount counts the requests that waited for less than a time, and for at least the
+// one before it.
 type WaitCount struct {
 	Below float64 `json:"below_seconds,omitempty" doc:"Absent: no limit."`
 	Count float64 `json:"count"`
@@ -98,7 +98,8 @@ type EventCount struct {
 	Count float64       `json:"count"`
 }
 
-// Curve is numbers over time. Each is of the step that ends at its time.
+// Curve is a series of numbers over time. Each number covers the step that ends at its
+// time.
 type Curve struct {
 	Name   string       `json:"name" enum:"load,heat,power,state,used,unused,foreign,free,user,queue" doc:"load: percent of a device on average. heat: its highest temperature. power: watts on average. state: the share of time in a state. used, unused, foreign, free: MiB of all devices. user: MiB that a user leased. queue: requests that wait."`
 	Of     string       `json:"of,omitempty" doc:"The device or the user."`

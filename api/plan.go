@@ -59,8 +59,7 @@ type Plan struct {
 	Table string `json:"table,omitempty" doc:"The plan as text for people, as berth plan prints it."`
 }
 
-// PlannedPipeline is a pipeline for which everything is decided except when it
-// runs.
+// PlannedPipeline is a pipeline with everything decided except when it runs.
 type PlannedPipeline struct {
 	Name  string        `json:"name"`
 	Steps []PlannedStep `json:"steps" doc:"In the order in which they run."`

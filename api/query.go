@@ -18,12 +18,12 @@ type QueryResult struct {
 	Point  QueryPoint    // of a scalar; of a string only its time
 	Text   string        // of a string
 
-	// Warnings and Infos are what the daemon remarks, such as that the answer was
-	// cut. They are not part of the JSON form.
+	// Warnings and Infos are remarks of the daemon, for example that the answer was cut.
+	// They are not part of the JSON form.
 	Warnings, Infos []string
 }
 
-// QuerySeries is the points of one set of labels, the oldest first.
+// QuerySeries has the points of one set of labels, the oldest first.
 type QuerySeries struct {
 	Labels map[string]string // __name__ is the name of the metric
 	Points []QueryPoint

@@ -21,7 +21,7 @@ type Resume struct {
 	Timeout gpu.Opt[float64] `json:"timeout_seconds,omitzero" doc:"How long to wait for room. Default: allocation_timeout. 0: not at all."`
 }
 
-// Parking says what became of the memory of a lease.
+// Parking says how and why the memory of a lease was parked or resumed.
 type Parking struct {
 	Since   time.Time `json:"since" doc:"When its present state began: parking, parked, resuming, or active again."`
 	By      gpu.By    `json:"by,omitzero" doc:"Who asked for that. Absent: berth itself."`
@@ -47,7 +47,7 @@ type Optimize struct {
 	DryRun  bool   `json:"dry_run,omitempty" doc:"Only say what would be done."`
 }
 
-// Optimization is what an optimization did, rung by rung.
+// Optimization says what an optimization did, rung by rung.
 type Optimization struct {
 	DryRun  bool        `json:"dry_run,omitempty"`
 	Service string      `json:"service,omitempty"`
@@ -66,7 +66,7 @@ type Rung struct {
 	Left  []RungStep `json:"left" doc:"What was left alone, and why."`
 }
 
-// RungStep is what a rung did to one lease or process, or why it left it alone.
+// RungStep says what a rung did to one lease or process, or why it left it alone.
 type RungStep struct {
 	Lease  string  `json:"lease,omitempty"`
 	User   string  `json:"user,omitempty"`
@@ -88,7 +88,7 @@ type Move struct {
 	Restarts bool    `json:"restarts" doc:"Its program has to be started again: a process cannot take its memory to another device."`
 }
 
-// Reclaimed is what an optimization changed on one device.
+// Reclaimed says what an optimization changed on one device.
 type Reclaimed struct {
 	GPU             string  `json:"gpu"`
 	UsedBefore      gpu.MiB `json:"used_before_mb"`

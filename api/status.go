@@ -30,7 +30,7 @@ type Status struct {
 	Curves *Curves       `json:"curves,omitempty" doc:"What the device did in the last minutes; only of /api/gpu/status/all, with curves."`
 }
 
-// DeviceLease is what a lease holds on one device.
+// DeviceLease is the part of a lease on one device.
 type DeviceLease struct {
 	ID       string    `json:"id"`
 	Holder   Holder    `json:"holder"`
@@ -76,8 +76,7 @@ type StatusAll struct {
 	Utilization Utilization `json:"utilization"`
 }
 
-// Utilization counts slots over all devices that can be used: UNAVAILABLE
-// devices are left out.
+// Utilization counts slots over all usable devices, which leaves out UNAVAILABLE ones.
 type Utilization struct {
 	TotalGPUs     int                       `json:"total_gpus" doc:"Devices that are not UNAVAILABLE. Those that are count nowhere here; gpus lists them all."`
 	TotalCapacity int                       `json:"total_capacity"`
@@ -173,9 +172,8 @@ type Available struct {
 	GPUs []DeviceAvailable `json:"gpus"`
 }
 
-// DeviceAvailable has the sum that says how much of a device can be leased:
-// limit − reserve − leased − foreign, and nothing while the device is CRITICAL or
-// UNAVAILABLE.
+// DeviceAvailable has the terms that decide how much of a device can be leased: limit −
+// reserve − leased − foreign, and nothing while the device is CRITICAL or UNAVAILABLE.
 type DeviceAvailable struct {
 	GPU       string     `json:"gpu"`
 	Available gpu.MiB    `json:"available_mb"`
