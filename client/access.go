@@ -16,7 +16,7 @@ func (c *Client) Whoami(ctx context.Context) (api.Whoami, error) {
 	return get[api.Whoami](ctx, c, "/api/whoami", nil)
 }
 
-// Quota returns the limits of a user and what the user has of them; empty: of
+// Quota returns the limits of a user and what the user has of them. An empty user means
 // the caller.
 func (c *Client) Quota(ctx context.Context, user string) (api.Quota, error) {
 	query := url.Values{}
@@ -45,8 +45,8 @@ func (c *Client) RevokeToken(ctx context.Context, name string) (api.Token, error
 	return call[api.Token](ctx, c, http.MethodDelete, tokenPath(name), nil, nil)
 }
 
-// tokenPath returns the path of a token. It escapes dots too, because a path
-// with the segment .. is another one.
+// tokenPath returns the path of a token. It escapes dots too, because a path with the
+// segment .. leads elsewhere.
 func tokenPath(name string) string {
 	return tokensPath + "/" + strings.ReplaceAll(url.PathEscape(name), ".", "%2E")
 }

@@ -8,14 +8,13 @@ import (
 	"github.com/berth-gpu/berth/api"
 )
 
-// Alerts returns the alerts that are pending or fire.
+// Alerts returns the alerts that are pending or firing.
 func (c *Client) Alerts(ctx context.Context) (api.Alerts, error) {
 	return call[api.Alerts](ctx, c, http.MethodGet, "/api/alerts", nil, nil)
 }
 
-// Acknowledge says that somebody takes care of an alert, which is named by its
-// fingerprint. Hooks get nothing more about it until the time is over or the alert
-// is resolved.
+// Acknowledge says that somebody takes care of the alert with this fingerprint. Hooks get
+// nothing more about it until the time is over or the alert is resolved.
 func (c *Client) Acknowledge(ctx context.Context, fingerprint string, r api.AcknowledgeRequest) (api.Alert, error) {
 	return post[api.Alert](ctx, c, acknowledgement(fingerprint), r)
 }

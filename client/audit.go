@@ -12,12 +12,12 @@ import (
 // AuditQuery says which entries of the audit log to return.
 type AuditQuery struct {
 	Since time.Time // only entries that are not older
-	User  string    // only what this user did or was refused, and what was done to things of this user; empty: of everybody
-	What  string    // only this verb; empty: all
-	Limit int       // at most this many; 0: 100
+	User  string    // only acts and refusals of this user, and acts on what this user owns; empty means everybody
+	What  string    // only this verb; empty means all
+	Limit int       // maximum number of entries; 0 means 100
 
-	// After returns the entries that follow the one with this number, the oldest
-	// first. Page asks for the first page, with After 0; else the answer has the
+	// After asks for the entries that follow the one with this number, the oldest first.
+	// Set Page to ask for the first page, with After 0; otherwise the answer has the
 	// newest entries.
 	After uint64
 	Page  bool

@@ -17,8 +17,8 @@ func (c *Client) Undrain(ctx context.Context, r api.UndrainRequest) (api.Drained
 	return post[api.Drained](ctx, c, "/api/gpu/undrain", r)
 }
 
-// Check has a device checked, and returns when that is done: after some seconds,
-// or after minutes for a long check. The time limit of the client does not count.
+// Check has a device checked, and returns when that is done: after some seconds, or after
+// minutes for a long check. The client's timeout does not apply.
 func (c *Client) Check(ctx context.Context, r api.CheckRequest) (api.Check, error) {
 	patient := *c
 	patient.timeout = 0

@@ -21,8 +21,8 @@ type Options struct {
 	// http://127.0.0.1:8000 or https://gpu-box:8000. A missing scheme means http.
 	URL string
 
-	// Token is the bearer token. It replaces the identity that the daemon would
-	// know the caller by, also on a socket.
+	// Token is the bearer token. It replaces the identity by which the daemon would know
+	// the caller, also on a socket.
 	Token string
 
 	// CA is a file with certificates that the client trusts beside those of the
@@ -33,12 +33,12 @@ type Options struct {
 	// Transport carries the requests instead of the network; see [Through].
 	Transport http.RoundTripper
 
-	// Timeout limits every call but Events, and does not count while a request
-	// for a lease waits. Zero means that only the context limits calls.
+	// Timeout limits every call except Events. It does not count while a request for a
+	// lease waits. Zero means that only the context limits calls.
 	Timeout time.Duration
 
-	// Events calls Retry, if set, before it connects again, with the reason
-	// and with how long it waits first.
+	// Retry, if set, is called by Events before it connects again, with the reason and
+	// with the time that it waits first.
 	Retry func(err error, wait time.Duration)
 }
 
@@ -50,9 +50,9 @@ type Client struct {
 	token   string
 	timeout time.Duration
 	retry   func(error, time.Duration)
-	local   bool     // over a socket: the daemon sees which process this is
-	streams *streams // for calls about leases; nil: over HTTP like all others
-	user    string   // whose leases an id means; see Of
+	local   bool     // over a socket, where the daemon sees which process this is
+	streams *streams // for calls about leases; nil if they go over HTTP like all others
+	user    string   // the user whose leases ids name; see Of
 }
 
 // New returns a client. It does not connect: the first call does.

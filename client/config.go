@@ -8,17 +8,16 @@ import (
 	"github.com/berth-gpu/berth/api"
 )
 
-// Config returns the part of the present configuration that can change at run
-// time, without hooks, as the JSON object that SetConfig takes. It does not decode the object, so that SetConfig
-// can send back fields that this client does not know.
+// Config returns the part of the present configuration that can change at run time,
+// without hooks, as the JSON object that SetConfig takes. It does not decode the object,
+// so that SetConfig can send back fields that this client does not know.
 func (c *Client) Config(ctx context.Context) (json.RawMessage, error) {
 	return get[json.RawMessage](ctx, c, "/api/gpu/config", nil)
 }
 
-// SetConfig changes any part of it and returns the changed configuration. An
-// absent field stays, and null returns a field to what the configuration file
-// says. The daemon applies all of it or nothing: an [*api.Problem] lists every
-// field that is wrong.
+// SetConfig changes any part of the configuration and returns the result. An absent field
+// stays, and null returns a field to what the configuration file says. The daemon applies
+// all of the change or nothing: an [*api.Problem] lists every field that is wrong.
 func (c *Client) SetConfig(ctx context.Context, part json.RawMessage) (json.RawMessage, error) {
 	return call[json.RawMessage](ctx, c, http.MethodPut, "/api/gpu/config", nil, part)
 }

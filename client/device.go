@@ -36,9 +36,9 @@ func (c *Client) StatusAllWithLeases(ctx context.Context) (api.StatusAll, error)
 	return get[api.StatusAll](ctx, c, "/api/gpu/status/all", url.Values{"leases": {"true"}})
 }
 
-// StatusAllWithCurves does what StatusAllWithLeases does, and adds the load and
-// the temperature of the last minutes of each device, as this many averages. A
-// daemon that is older leaves them out.
+// StatusAllWithCurves does what StatusAllWithLeases does, and adds the load and the
+// temperature of each device in the last minutes, as points averages. An older daemon
+// leaves them out.
 func (c *Client) StatusAllWithCurves(ctx context.Context, points int) (api.StatusAll, error) {
 	return get[api.StatusAll](ctx, c, "/api/gpu/status/all", url.Values{"leases": {"true"}, "curves": {strconv.Itoa(points)}})
 }
@@ -51,9 +51,9 @@ func (c *Client) Metrics(ctx context.Context, gpu string) (api.Samples, error) {
 // HistoryQuery selects samples of one device. The zero value selects all
 // samples of the first device.
 type HistoryQuery struct {
-	GPU   string    // empty: the first device
-	Since time.Time // only later samples; zero: all
-	Limit int       // only the newest samples, at most this number; zero: all
+	GPU   string    // empty means the first device
+	Since time.Time // only later samples; zero means all
+	Limit int       // maximum number of samples, the newest ones; zero means all
 }
 
 // History returns the samples of a device that the daemon keeps, oldest first.
@@ -83,7 +83,7 @@ func (c *Client) Available(ctx context.Context) (api.Available, error) {
 	return get[api.Available](ctx, c, "/api/gpu/memory/available", nil)
 }
 
-// Throttle returns how hard work may use a device; an empty gpu means the first.
+// Throttle returns how fast work on a device may run; an empty gpu means the first.
 func (c *Client) Throttle(ctx context.Context, gpu string) (api.Throttle, error) {
 	return get[api.Throttle](ctx, c, "/api/gpu/throttle/status", ofGPU(gpu))
 }

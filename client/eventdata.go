@@ -9,20 +9,19 @@ import (
 	"strconv"
 )
 
-// maxLine is far above what an event takes.
+// maxLine is far more than an event takes.
 const maxLine = 1 << 20
 
-// message is one message of a stream. One without data only says how far the
-// stream has come; in one with data, the id repeats what is in the data.
+// message is one message of a stream. A message without data only says how far the stream
+// has come; in a message with data, the id repeats what is in the data.
 type message struct {
-	id   uint64 // 0: none
+	id   uint64 // 0 means none
 	data []byte
 }
 
-// messages reads a stream of server-sent events and gives each message. A message
-// counts once the blank line after it is there: what a broken connection cut
-// off is not given. A stream that breaks ends with the error, one that ends in
-// good order without.
+// messages reads a stream of server-sent events and yields each message. It leaves out a
+// message without the blank line after it, because a broken connection cut that one off.
+// Only a stream that breaks ends with an error.
 func messages(r io.Reader) iter.Seq2[message, error] {
 	return func(yield func(message, error) bool) {
 		lines := bufio.NewScanner(r)

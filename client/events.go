@@ -19,30 +19,30 @@ import (
 
 const eventsPath = "/api/events"
 
-// Events gives the events after the id, oldest first; 0 means from the oldest
-// that is kept. Without follow it ends after the newest. With follow it goes on
-// until ctx ends: a connection that breaks is made again, and continues after
-// the last event seen, so that none is lost and none comes twice.
+// Events yields the events after the id, oldest first; 0 means from the oldest event that
+// the daemon keeps. Without follow it ends after the newest event. With follow it goes on
+// until ctx ends: when a connection breaks, it connects again and continues after the
+// last event, so that it loses none and repeats none.
 //
-// An error is the last thing it gives. A daemon that is not there at the start
-// is one; a daemon that goes away later is waited for. Where events are no
-// longer kept, an event with the code [gpu.EventGap] stands in their place.
+// An error is the last thing that Events yields. It fails if there is no daemon at the
+// start, and waits for a daemon that goes away later. An event with the code
+// [gpu.EventGap] stands for events that the daemon does not keep any more.
 func (c *Client) Events(ctx context.Context, after uint64, follow bool) iter.Seq2[gpu.Event, error] {
 	return c.EventsWhere(ctx, EventQuery{After: after, Follow: follow})
 }
 
 // EventQuery says which events a reader wants.
 type EventQuery struct {
-	After  uint64 // only events after this id; 0: from the oldest that is kept
+	After  uint64 // only events after this id; 0 means from the oldest that the daemon keeps
 	Follow bool   // go on until the context ends
 
-	// Filter chooses among them. Its GPUs are indexes or UUIDs. A gap always
-	// comes through.
+	// Filter chooses among the events. Its GPUs are indexes or UUIDs. A gap always
+	// passes.
 	Filter gpu.EventFilter
 }
 
-// EventsWhere does what Events does, for the events that a query chooses. The
-// daemon filters them, so that what is not wanted does not travel.
+// EventsWhere does what Events does, for the events that a query chooses. The daemon
+// filters them, so that it sends only those.
 func (c *Client) EventsWhere(ctx context.Context, q EventQuery) iter.Seq2[gpu.Event, error] {
 	return func(yield func(gpu.Event, error) bool) {
 		r := &reader{client: c, last: q.After, follow: q.Follow, filter: q.Filter, yield: yield}
@@ -52,22 +52,22 @@ func (c *Client) EventsWhere(ctx context.Context, q EventQuery) iter.Seq2[gpu.Ev
 	}
 }
 
-// reader is one range over Events.
+// reader is one loop over Events.
 type reader struct {
 	client    *Client
 	follow    bool
 	filter    gpu.EventFilter
 	yield     func(gpu.Event, error) bool
-	last      uint64 // id of the newest event given or passed over
-	connected bool   // has been, at least once
-	failures  int    // breaks since the last event
+	last      uint64 // id of the newest event yielded or skipped
+	connected bool   // at least one connection succeeded
+	failures  int    // broken connections since the last event
 }
 
-// errStopped says that the loop body wants no more.
+// errStopped says that the loop has ended early.
 var errStopped = errors.New("stopped")
 
-// read returns nil when there is nothing more to give, and otherwise why it
-// ended early.
+// read returns nil when the loop stopped or all events were yielded, and otherwise the
+// reason for the early end.
 func (r *reader) read(ctx context.Context) error {
 	for {
 		err := r.connection(ctx)
@@ -87,8 +87,8 @@ func (r *reader) read(ctx context.Context) error {
 	}
 }
 
-// connection reads one connection to its end, which is nil where the daemon
-// ended it in good order.
+// connection reads one connection to its end. It returns nil if the daemon ended it in
+// good order.
 func (r *reader) connection(ctx context.Context) error {
 	query := url.Values{"follow": {strconv.FormatBool(r.follow)}, "gpu": r.filter.GPUs, "lease": r.filter.Leases}
 	for _, code := range r.filter.Codes {
@@ -117,13 +117,13 @@ func (r *reader) connection(ctx context.Context) error {
 	return r.give(resp.Body)
 }
 
-// give hands on what is new in a stream.
+// give yields the new events of a stream.
 func (r *reader) give(body io.Reader) error {
 	for f, err := range messages(body) {
 		if err != nil {
 			return err
 		}
-		if len(f.data) == 0 { // the events up to this one were not asked for
+		if len(f.data) == 0 { // the query excludes the events up to this one
 			r.last, r.failures = f.id, 0
 			continue
 		}
@@ -131,7 +131,7 @@ func (r *reader) give(body io.Reader) error {
 		if err := json.Unmarshal(f.data, &e); err != nil {
 			return &badEventError{err}
 		}
-		// After a gap the ids may begin again lower, so a gap is never old.
+		// After a gap the ids may start again at a lower number, so a gap is never old.
 		if e.ID <= r.last && e.Code != gpu.EventGap {
 			continue
 		}
@@ -143,8 +143,8 @@ func (r *reader) give(body io.Reader) error {
 	return nil
 }
 
-// pause waits before the next connection, longer each time, and never as long
-// as the neighbour: many readers of a daemon that restarts come back one by one.
+// pause waits before the next connection, longer each time. The time is random, so that
+// many readers of a daemon that restarts come back one by one.
 func (r *reader) pause(ctx context.Context, why error) error {
 	const shortest, longest = 100 * time.Millisecond, 5 * time.Second
 	wait := min(shortest<<min(r.failures, 10), longest)
@@ -163,7 +163,7 @@ func (r *reader) pause(ctx context.Context, why error) error {
 	}
 }
 
-// isPermanent reports whether trying again would end the same way.
+// isPermanent reports whether another attempt would fail in the same way.
 func isPermanent(err error) bool {
 	if problem := (*api.Problem)(nil); errors.As(err, &problem) {
 		return problem.Status < 500
@@ -172,7 +172,7 @@ func isPermanent(err error) bool {
 	return errors.As(err, &bad)
 }
 
-// badEventError is an event that came whole and cannot be read.
+// badEventError is an event that arrived complete and cannot be decoded.
 type badEventError struct{ err error }
 
 func (e *badEventError) Error() string { return fmt.Sprintf("read an event: %v", e.err) }

@@ -17,8 +17,7 @@ const (
 	// heldTTL is the time to live of a held lease that cannot be bound to this
 	// process.
 	heldTTL = time.Minute
-	// look is how often, at least, the client checks that the lease still
-	// exists.
+	// look is how often the client checks, at least, that the lease still exists.
 	look = 5 * time.Second
 	// tryAgain is how soon the client repeats a call that got no answer.
 	tryAgain = time.Second
@@ -27,7 +26,7 @@ const (
 // Lease is a lease that renews itself. [Client.Hold] returns one. Several
 // goroutines may use it.
 type Lease struct {
-	api.Lease // as it was granted; Expires moves on with every renewal
+	api.Lease // as granted; Expires moves on with every renewal
 
 	client *Client
 	lost   chan struct{}
@@ -65,12 +64,12 @@ func (c *Client) Hold(ctx context.Context, r api.LeaseRequest) (*Lease, error) {
 		return nil, err
 	}
 	if r.PID != 0 || r.Unit != "" {
-		c = c.Of(granted.Holder.User) // the user of that process, who may be another one
+		c = c.Of(granted.Holder.User) // the user of that process may be another one
 	}
 	return c.hold(granted), nil
 }
 
-// hold keeps a lease from now on.
+// hold starts to keep a lease.
 func (c *Client) hold(granted api.Lease) *Lease {
 	ctx, stop := context.WithCancel(context.Background())
 	l := &Lease{Lease: granted, client: c, lost: make(chan struct{}), stop: stop, kept: make(chan struct{})}
@@ -157,19 +156,19 @@ func (l *Lease) touch(ctx context.Context, due bool, end time.Time) error {
 	return err
 }
 
-// isRefusal reports whether the daemon refused, and will refuse again.
+// isRefusal reports whether the daemon refused, and would refuse again.
 func isRefusal(err error) bool {
 	problem := (*api.Problem)(nil)
 	return errors.As(err, &problem) && problem.Status < 500
 }
 
-// hasEnded reports whether the daemon says that there is no such lease any more.
+// hasEnded reports whether the daemon says that the lease has ended.
 func hasEnded(err error) bool {
 	problem := (*api.Problem)(nil)
 	return errors.As(err, &problem) && slices.Contains([]string{"unknown_allocation", "stale_fence", "lease_expired"}, problem.Code)
 }
 
-// pause waits, and reports whether ctx let it wait to the end.
+// pause waits, and reports whether it waited to the end, before ctx ended.
 func pause(ctx context.Context, wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

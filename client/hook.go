@@ -8,19 +8,19 @@ import (
 	"github.com/berth-gpu/berth/api"
 )
 
-// Hooks asks about the hooks of a daemon, where it sends events.
+// Hooks asks a daemon about its hooks, to which it sends events.
 type Hooks struct{ c *Client }
 
-// Hooks returns what asks about hooks.
+// Hooks returns a Hooks for the daemon of the client.
 func (c *Client) Hooks() Hooks { return Hooks{c} }
 
-// List returns the hooks, and what came of them.
+// List returns the hooks with their last deliveries.
 func (h Hooks) List(ctx context.Context) (api.Hooks, error) {
 	return call[api.Hooks](ctx, h.c, http.MethodGet, "/api/hooks", nil, nil)
 }
 
-// Test sends a test to a hook, and returns what came of it. The time limit of the
-// client does not count: that of the hook does.
+// Test sends a test to a hook, and returns the result. The timeout of the hook applies
+// instead of the client's.
 func (h Hooks) Test(ctx context.Context, name string) (api.HookTest, error) {
 	return call[api.HookTest](ctx, h.c.unhurried(), http.MethodPost, "/api/hooks/"+url.PathEscape(name)+"/test", nil, nil)
 }

@@ -20,12 +20,12 @@ import (
 
 const leasesPath = "/api/leases"
 
-// Allocate leases memory on one device under an id of the caller's choice. It
-// waits for room as long as r.Timeout says, and not at all if it says nothing,
-// unless r.Wait is set. When ctx ends first, the request is withdrawn.
+// Allocate leases memory on one device under an id of the caller's choice. It waits for
+// room for r.Timeout; without one, it waits only if r.Wait is set. When ctx ends first,
+// Allocate withdraws the request.
 //
-// Unless r says otherwise, the lease ends with the calling process, if the daemon
-// can tell which one that is.
+// Unless r says otherwise, the lease ends with the calling process, if the daemon can
+// tell which one that is.
 //
 // A refusal is an [*api.Problem]: duplicate_allocation, insufficient_memory,
 // allocation_timeout, and others; its Extra has the numbers.
@@ -37,10 +37,10 @@ func (c *Client) Allocate(ctx context.Context, r api.Allocate) (api.Lease, error
 	return post[api.Lease](ctx, patient, "/api/gpu/memory/allocate", r)
 }
 
-// Of returns a client that names the leases and requests of a user: its Lease,
-// Release, Renew and the others that take an id mean those of that user. The
-// user is a login name, a uid, token:NAME or cert:NAME. With no user, an id means
-// the caller's own, and if there is none the only one that the caller may choose.
+// Of returns a client whose methods that take an id, such as Lease, Release and Renew,
+// mean the leases and requests of a user. The user is a login name, a uid, token:NAME or
+// cert:NAME. Without a user, an id means the caller's own lease, or else the only one
+// that the caller may choose.
 //
 // Both clients share their connections; close the first one.
 func (c *Client) Of(user string) *Client {
@@ -49,20 +49,20 @@ func (c *Client) Of(user string) *Client {
 	return &of
 }
 
-// Deallocate ends a lease, or withdraws a request that waits.
+// Deallocate ends a lease, or withdraws a waiting request.
 func (c *Client) Deallocate(ctx context.Context, id string) (api.Ended, error) {
 	return post[api.Ended](ctx, c, "/api/gpu/memory/deallocate", api.Deallocate{ID: id, User: c.user})
 }
 
-// Leases returns who holds what, and who waits. It asks for as many pages as there
-// are; [Client.LeasePages] returns them one by one.
+// Leases returns all leases and waiting requests. It asks for as many pages as there are;
+// [Client.LeasePages] yields them one by one.
 func (c *Client) Leases(ctx context.Context) (api.Leases, error) {
 	all, err := whole(ctx, c, leasesPath, nextLeases, func(all *api.Leases, page api.Leases) {
 		type name struct {
 			holder api.Holder
 			id     string
 		}
-		granted := map[name]bool{} // since they were on an earlier page as requests
+		granted := map[name]bool{} // leases of this page, which may have been requests on an earlier one
 		for _, l := range page.Leases {
 			granted[name{l.Holder, l.ID}] = true
 		}
@@ -75,27 +75,26 @@ func (c *Client) Leases(ctx context.Context) (api.Leases, error) {
 
 func nextLeases(page api.Leases) string { return page.Next }
 
-// LeasePages returns who holds what, and who waits, in pages of at most limit
-// leases and requests; 0: as many as the daemon likes. An error is the last thing
-// that it gives. A lease or request that stands from the first page to the last is
-// on exactly one. A request that is granted meanwhile may be on one page as a
-// request and on a later one as a lease.
+// LeasePages yields all leases and waiting requests, in pages of at most limit; 0 lets
+// the daemon choose. An error is the last thing that it yields. A lease or request that
+// exists from the first page to the last is on exactly one. A request that is granted
+// meanwhile may be on one page as a request and on a later one as a lease.
 func (c *Client) LeasePages(ctx context.Context, limit int) iter.Seq2[api.Leases, error] {
 	return pages(ctx, c, leasesPath, limited(nil, limit), nextLeases)
 }
 
-// PastQuery selects leases that have ended. What is empty selects all.
+// PastQuery selects leases that have ended. An empty field selects all.
 type PastQuery struct {
 	Service string
 	User    string
 	GPU     string    // index or UUID
-	Since   time.Time // only those that ended later
-	Limit   int       // at most this number; zero: as many as the daemon likes
-	After   string    // the Next of an answer to the same query; empty: from the newest
+	Since   time.Time // only leases that ended later
+	Limit   int       // maximum number of leases; zero lets the daemon choose
+	After   string    // the Next of an answer to the same query; empty means from the newest
 }
 
-// PastLeases returns leases that have ended, the newest end first. Where there are
-// more, the answer has a Next.
+// PastLeases returns leases that have ended, the newest end first. If there are more, the
+// answer has a Next.
 func (c *Client) PastLeases(ctx context.Context, q PastQuery) (api.PastLeases, error) {
 	query := ofGPU(q.GPU)
 	for name, value := range map[string]string{"service": q.Service, "user": q.User} {
@@ -112,9 +111,9 @@ func (c *Client) PastLeases(ctx context.Context, q PastQuery) (api.PastLeases, e
 	return get[api.PastLeases](ctx, c, "/api/past/leases", limited(query, q.Limit))
 }
 
-// Lease is one lease as it stands. Where a request of that name waits, its state
-// is waiting and it has no parts; an id that nobody uses is an [*api.Problem]
-// with the code unknown_allocation. [WithLaunch] adds what a launcher needs.
+// Lease returns one lease as it is now. For a waiting request with that id, the state is
+// waiting and there are no parts; an unused id is an [*api.Problem] with the code
+// unknown_allocation. [WithLaunch] adds what a launcher needs.
 func (c *Client) Lease(ctx context.Context, id string, options ...LeaseOption) (api.Lease, error) {
 	query := whose(c)
 	for _, option := range options {
@@ -126,10 +125,10 @@ func (c *Client) Lease(ctx context.Context, id string, options ...LeaseOption) (
 // LeaseOption changes what [Client.Lease] asks for.
 type LeaseOption func(url.Values)
 
-// WithLaunch asks for the Launch of a lease, with the environment of a program
-// under it, which limits the libraries caps to the memory of the lease: cupy, jax
-// and torch, or all if none is named. It is for the user of the lease and for
-// operators.
+// WithLaunch asks for the Launch of a lease, with the environment of a program under it.
+// The environment limits the libraries in caps to the memory of the lease: cupy, jax and
+// torch, or all of them if caps is empty. Only the user of the lease and operators may
+// ask.
 func WithLaunch(caps ...string) LeaseOption {
 	return func(query url.Values) {
 		query.Set("launch", "true")
@@ -139,13 +138,12 @@ func WithLaunch(caps ...string) LeaseOption {
 	}
 }
 
-// Acquire asks for slots and memory on one or more devices and waits for them,
-// as long as r.Timeout says or else the daemon's allocation_timeout does. When
-// ctx ends first, the request is withdrawn. Options.Timeout does not count
-// while it waits.
+// Acquire asks for slots and memory on one or more devices and waits for them, for
+// r.Timeout or else for the daemon's allocation_timeout. When ctx ends first, Acquire
+// withdraws the request. Options.Timeout does not count while it waits.
 //
-// What it returns stands until it is released or ends by its binding; see
-// [Client.Hold] for a lease that looks after itself.
+// The lease lasts until it is released or ends by its binding; see [Client.Hold] for a
+// lease that renews itself.
 func (c *Client) Acquire(ctx context.Context, r api.LeaseRequest) (api.Lease, error) {
 	patient := c.patient(r.Timeout.Or(0))
 	if !r.Timeout.Known() {
@@ -158,10 +156,9 @@ func (c *Client) Acquire(ctx context.Context, r api.LeaseRequest) (api.Lease, er
 	return post[api.Lease](ctx, patient, leasesPath, r)
 }
 
-// Release ends a lease, or withdraws a request that waits. With a fence, only
-// the grant that came with it is ended: if the id has been granted again
-// meanwhile, that is refused as stale_fence. A fence of 0 means whichever there
-// is.
+// Release ends a lease, or withdraws a waiting request. With a fence, it ends only the
+// grant with that fence: if the id has been granted again meanwhile, the daemon refuses
+// with stale_fence. A fence of 0 means any grant.
 func (c *Client) Release(ctx context.Context, id string, fence uint64) (api.Ended, error) {
 	var ended api.Ended
 	if used, err := overStream(ctx, c, wire.Release, http.MethodDelete, leasePath(id), &wire.ReleaseBody{ID: id, User: c.user, Fence: fence}, (*wire.EndedBody)(&ended)); used {
@@ -174,7 +171,7 @@ func (c *Client) Release(ctx context.Context, id string, fence uint64) (api.Ende
 	return call[api.Ended](ctx, c, http.MethodDelete, leasePath(id), query, nil)
 }
 
-// Renew makes a lease with a time to live last for another while.
+// Renew extends a lease that has a time to live.
 func (c *Client) Renew(ctx context.Context, id string, r api.Renew) (api.Lease, error) {
 	var renewed api.Lease
 	renewal := &wire.RenewalBody{ID: id, User: c.user, Fence: r.Fence, TTL: r.TTL}
@@ -184,49 +181,49 @@ func (c *Client) Renew(ctx context.Context, id string, r api.Renew) (api.Lease, 
 	return postTo[api.Lease](ctx, c, leasePath(id)+"/renew", r)
 }
 
-// Bind hands a lease that is bound to a process to another process of the same
-// user, which holds it from then on: a launcher hands it to what it has started.
-// The lease keeps its fence.
+// Bind hands a lease that is bound to a process to another process of the same user,
+// which holds it from then on. A launcher hands the lease to the program that it has
+// started. The lease keeps its fence.
 func (c *Client) Bind(ctx context.Context, id string, b api.Bind) (api.Lease, error) {
 	return postTo[api.Lease](ctx, c, leasePath(id)+"/bind", b)
 }
 
-// Rescope changes which control groups the processes of a lease are told by. It
-// is for operators.
+// Rescope changes the control groups by which the daemon recognizes the processes of a
+// lease. Only operators may do that.
 func (c *Client) Rescope(ctx context.Context, id string, r api.Rescope) (api.Lease, error) {
 	return postTo[api.Lease](ctx, c, leasePath(id)+"/scope", r)
 }
 
-// Resize gives a lease another amount of memory on each of its devices. It gives
-// back at once, and takes more if there is room, for which it waits as long as
-// r.Timeout says. When ctx ends first, the lease keeps its size.
+// Resize gives a lease another amount of memory on each of its devices. Less takes effect
+// at once; for more, Resize waits for room for r.Timeout. When ctx ends first, the lease
+// keeps its size.
 func (c *Client) Resize(ctx context.Context, id string, r api.Resize) (api.Lease, error) {
 	return postTo[api.Lease](ctx, c.patient(r.Timeout.Or(0)), leasePath(id)+"/resize", r)
 }
 
-// Pace holds a lease to a share of what it would get of its devices. A share of 1
-// ends that.
+// Pace holds a lease to a share of what it would get of its devices. A share of 1 ends
+// the pacing.
 func (c *Client) Pace(ctx context.Context, id string, p api.Pace) (api.Lease, error) {
 	return postTo[api.Lease](ctx, c, leasePath(id)+"/pace", p)
 }
 
-// Trim asks the holder of a lease to give back what its libraries keep for
-// later. Only programs that listen for it do.
+// Trim asks the holder of a lease to give back the memory that its libraries cache. Only
+// programs that listen for the request do so.
 func (c *Client) Trim(ctx context.Context, id string) (api.Lease, error) {
 	return postTo[api.Lease](ctx, c, leasePath(id)+"/trim", struct{}{})
 }
 
-// Adopt puts a process that already runs under a lease, which ends with it.
+// Adopt puts a process that already runs under a lease. The lease ends with the process.
 func (c *Client) Adopt(ctx context.Context, a api.Adopt) (api.Lease, error) {
 	return post[api.Lease](ctx, c, leasesPath+"/adopt", a)
 }
 
-// Explain says what would become of a request, without making it.
+// Explain says how the daemon would decide a request, without making it.
 func (c *Client) Explain(ctx context.Context, r api.LeaseRequest) (api.Explanation, error) {
 	return post[api.Explanation](ctx, c, leasesPath+"/explain", r)
 }
 
-// ExplainWaiting says what a request that waits is waiting for.
+// ExplainWaiting says what a waiting request waits for.
 func (c *Client) ExplainWaiting(ctx context.Context, id string) (api.Explanation, error) {
 	return get[api.Explanation](ctx, c, leasePath(id)+"/explain", whose(c))
 }
@@ -250,7 +247,7 @@ func postWith[T any](ctx context.Context, c *Client, path string, query url.Valu
 	return call[T](ctx, c, http.MethodPost, path, query, text)
 }
 
-// whose returns the parameter that says whose lease an id means.
+// whose returns the query parameter that names the owner of a lease.
 func whose(c *Client) url.Values {
 	query := url.Values{}
 	if c.user != "" {
@@ -259,8 +256,8 @@ func whose(c *Client) url.Values {
 	return query
 }
 
-// patient is the same client for a call that the daemon may take so long over
-// before its time limit begins to count.
+// patient returns a client that adds seconds to its timeout, for a call that the daemon
+// may take so long to answer.
 func (c *Client) patient(seconds float64) *Client {
 	patient := *c
 	switch {
@@ -273,11 +270,11 @@ func (c *Client) patient(seconds float64) *Client {
 	return &patient
 }
 
-// leasePath is the path of one lease. Ids are the caller's choice and may hold
-// anything that can be printed: a dot alone would be taken for the folder.
+// leasePath returns the path of one lease. Ids are the caller's choice and may hold
+// anything printable; a dot alone would mean the folder.
 func leasePath(id string) string {
 	return leasesPath + "/" + strings.ReplaceAll(url.PathEscape(id), ".", "%2E")
 }
 
-// seconds is a length of time as the API takes it.
+// seconds returns d in the form that the API takes.
 func seconds(d time.Duration) gpu.Opt[float64] { return gpu.Some(d.Seconds()) }

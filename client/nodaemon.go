@@ -13,7 +13,7 @@ import (
 
 // NoDaemonError reports that no daemon listens where the client looked.
 type NoDaemonError struct {
-	Attempts []Attempt // in the order they were made
+	Attempts []Attempt // in order
 }
 
 // Attempt is one place where the client looked for a daemon.
@@ -35,8 +35,8 @@ func (e *NoDaemonError) Error() string {
 	return "no daemon answers (" + strings.Join(tried, "; ") + ")"
 }
 
-// Unwrap returns the causes, so that errors.Is(err, fs.ErrPermission) tells a
-// daemon that is not there from one that the user may not use.
+// Unwrap returns the causes, so that errors.Is(err, fs.ErrPermission) tells a missing
+// daemon from one that the user may not use.
 func (e *NoDaemonError) Unwrap() []error {
 	var errs []error
 	for _, a := range e.Attempts {
@@ -77,8 +77,8 @@ func dialFirst(ctx context.Context, network string, addresses []string) (net.Con
 	return nil, &failed
 }
 
-// NoAnswerError reports that a daemon did not answer within Options.Timeout: it
-// hangs, or is out of reach.
+// NoAnswerError reports that a daemon did not answer within Options.Timeout, because it
+// hangs or cannot be reached.
 type NoAnswerError struct {
 	Call   string // method and path
 	Within time.Duration

@@ -9,9 +9,9 @@ import (
 	"strconv"
 )
 
-// pages asks for a list, page after page. The first request has no parameters but
-// those of the query, so that daemons which know no pages answer it too. next
-// returns where the list goes on after a page.
+// pages asks for a list, page after page. The first request has no parameters except
+// those of the query, so that daemons without pages answer it too. next returns where the
+// list goes on after a page.
 func pages[T any](ctx context.Context, c *Client, path string, query url.Values, next func(T) string) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		query := maps.Clone(query)
@@ -37,7 +37,7 @@ func pages[T any](ctx context.Context, c *Client, path string, query url.Values,
 	}
 }
 
-// whole returns all pages of a list as one. add appends a page to it.
+// whole returns all pages of a list as one. add appends a page to the list.
 func whole[T any](ctx context.Context, c *Client, path string, next func(T) string, add func(all *T, page T)) (T, error) {
 	var all T
 	first := true
@@ -55,7 +55,7 @@ func whole[T any](ctx context.Context, c *Client, path string, next func(T) stri
 	return all, nil
 }
 
-// limited returns a query with a limit; 0: without one.
+// limited returns a query with a limit, or without one if limit is 0.
 func limited(query url.Values, limit int) url.Values {
 	if limit == 0 {
 		return query

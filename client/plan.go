@@ -8,9 +8,9 @@ import (
 
 const plansPath = "/api/plans"
 
-// Plan compiles pipelines against the devices as they are now, and starts
-// nothing. Pipelines that cannot work are an [*api.Problem] with the code
-// plan_refused, and every reason in its Fields.
+// Plan compiles pipelines against the devices as they are now, and starts nothing. For
+// pipelines that cannot work, the error is an [*api.Problem] with the code plan_refused
+// and every reason in its Fields.
 func (c *Client) Plan(ctx context.Context, r api.PlanRequest) (api.Plan, error) {
 	return post[api.Plan](ctx, c, plansPath, r)
 }

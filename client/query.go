@@ -11,13 +11,13 @@ import (
 	"github.com/berth-gpu/berth/api"
 )
 
-// QueryRange says which moments a question is about.
+// QueryRange says which times a question covers.
 type QueryRange struct {
 	From, To time.Time
 	Step     time.Duration // from one point to the next
 }
 
-// Query asks a question in PromQL about one moment. The zero time is now.
+// Query asks a question in PromQL about one time. The zero time means now.
 func (c *Client) Query(ctx context.Context, expr string, at time.Time) (api.QueryResult, error) {
 	form := url.Values{"query": {expr}}
 	if !at.IsZero() {
@@ -26,7 +26,7 @@ func (c *Client) Query(ctx context.Context, expr string, at time.Time) (api.Quer
 	return query(ctx, c, "/api/v1/query", form)
 }
 
-// QueryRange asks a question in PromQL about every step of a time.
+// QueryRange asks a question in PromQL about every step of a range.
 func (c *Client) QueryRange(ctx context.Context, expr string, over QueryRange) (api.QueryResult, error) {
 	return query(ctx, c, "/api/v1/query_range", url.Values{
 		"query": {expr}, "start": {sinceEpoch(over.From)}, "end": {sinceEpoch(over.To)},
@@ -34,7 +34,7 @@ func (c *Client) QueryRange(ctx context.Context, expr string, over QueryRange) (
 	})
 }
 
-// sinceEpoch writes a time in seconds since 1970.
+// sinceEpoch returns a time in seconds since 1970.
 func sinceEpoch(t time.Time) string {
 	return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', -1, 64)
 }

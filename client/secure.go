@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// secure returns how to speak TLS with a daemon: whom to trust, and which
+// secure returns the TLS configuration for a daemon: the certificates to trust, and the
 // certificate to show.
 func (o Options) secure() (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
@@ -19,7 +19,7 @@ func (o Options) secure() (*tls.Config, error) {
 			return nil, fmt.Errorf("read the certificates to trust (BERTH_CA): %w", err)
 		}
 		if c.RootCAs, err = x509.SystemCertPool(); err != nil {
-			c.RootCAs = x509.NewCertPool() // a machine without any
+			c.RootCAs = x509.NewCertPool() // the machine has none
 		}
 		if !c.RootCAs.AppendCertsFromPEM(text) {
 			return nil, fmt.Errorf("read the certificates to trust (BERTH_CA): %s holds none in PEM form", o.CA)
@@ -65,8 +65,7 @@ func (e *InsecureError) Unwrap() error { return e.Err }
 // Hint returns the next step, in one sentence.
 func (e *InsecureError) Hint() string { return e.hint }
 
-// insecure adds the next step to an error of TLS. It returns other errors as they
-// are.
+// insecure adds the next step to an error of TLS. It returns other errors unchanged.
 func insecure(err error) error {
 	invalid, name, record := x509.CertificateInvalidError{}, x509.HostnameError{}, tls.RecordHeaderError{}
 	switch {
@@ -78,7 +77,7 @@ func insecure(err error) error {
 		return &InsecureError{err, "use the name that the certificate is for"}
 	case errors.As(err, &record):
 		return &InsecureError{errors.New("the daemon does not speak TLS there"), "use http:// in the address, if its administrator meant that"}
-	case strings.Contains(err.Error(), "tls: "): // an alert of the other side
+	case strings.Contains(err.Error(), "tls: "): // an alert from the daemon
 		return &InsecureError{err, "check the client certificate: BERTH_CERT and BERTH_KEY"}
 	}
 	return err

@@ -9,21 +9,21 @@ import (
 	"github.com/berth-gpu/berth/api"
 )
 
-// Sessions asks about who is signed in on the page of a daemon.
+// Sessions asks a daemon about the sessions on its page.
 type Sessions struct{ c *Client }
 
-// Sessions returns what asks about sessions.
+// Sessions returns a Sessions for the daemon of the client.
 func (c *Client) Sessions() Sessions { return Sessions{c} }
 
 const sessionsPath = "/api/sessions"
 
-// Link makes a link with which the caller can sign in. The daemon makes one over
-// its Unix socket alone.
+// Link makes a link with which the caller can sign in. The daemon makes links only over
+// its Unix socket.
 func (s Sessions) Link(ctx context.Context) (api.SessionLink, error) {
 	return call[api.SessionLink](ctx, s.c, http.MethodPost, "/api/session/link", nil, nil)
 }
 
-// List returns who is signed in: the caller, or everybody if the caller is an
+// List returns the sessions of the caller, or of everybody if the caller is an
 // administrator.
 func (s Sessions) List(ctx context.Context) (api.Sessions, error) {
 	return whole(ctx, s.c, sessionsPath, func(page api.Sessions) string { return page.Next },

@@ -15,9 +15,9 @@ import (
 	"github.com/berth-gpu/berth/internal/door/wire"
 )
 
-// overStream makes a call over the lease stream, which costs a fraction of what
-// HTTP does. It reports false if there is none here, and then nothing has been
-// sent; method and path are those of the same call over HTTP.
+// overStream makes a call over the lease stream, which costs a fraction of an HTTP call.
+// If there is no stream, or the call is too large for it, overStream sends nothing and
+// reports false. method and path are those of the same call over HTTP.
 func overStream(ctx context.Context, c *Client, kind wire.Kind, method, path string, asked wire.Body, answer quick) (used bool, err error) {
 	if c.streams == nil {
 		return false, nil
@@ -31,19 +31,19 @@ func overStream(ctx context.Context, c *Client, kind wire.Kind, method, path str
 	return true, c.explain(ctx, method, path, err)
 }
 
-// quick is an answer with a fast reader for the usual way to write it.
+// quick is an answer with a fast decoder for its usual form.
 type quick interface{ Read(data []byte) bool }
 
 // errNoStream reports that the daemon does not speak the protocol.
 var errNoStream = errors.New("the daemon has no lease stream")
 
-// streams opens a stream when one is needed, and again when it broke. All calls
-// of a client go over the same one.
+// streams opens a stream when a call needs one, and again after it broke. All calls of a
+// client share one stream.
 type streams struct {
 	dial    func(context.Context) (net.Conn, error)
-	token   string                 // empty: none
-	current atomic.Pointer[stream] // nil: none was opened yet
-	absent  atomic.Bool            // the daemon does not know it; do not ask again
+	token   string                 // may be empty
+	current atomic.Pointer[stream] // nil until the first one was opened
+	absent  atomic.Bool            // the daemon has no lease stream; do not ask again
 
 	turn chan struct{} // has room for one: the goroutine that opens a stream
 }
@@ -130,13 +130,13 @@ func upgrade(ctx context.Context, conn net.Conn, token string) (*bufio.Reader, e
 	if resp.StatusCode != http.StatusSwitchingProtocols || resp.Header.Get("Upgrade") != wire.Protocol {
 		return nil, errNoStream
 	}
-	if !giveUp() { // the context ended meanwhile, and has made the connection useless
+	if !giveUp() { // the context ended meanwhile and made the connection useless
 		return nil, context.Cause(ctx)
 	}
 	return in, nil
 }
 
-// ended returns why a call failed: the error of the context, if it has ended.
+// ended returns the reason why a call failed: the error of the context, if it has ended.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -144,7 +144,7 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// read reads an answer, or returns the problem that it is.
+// read decodes an answer, or returns the problem in it.
 func read(f wire.Frame, answer quick) error {
 	if f.Kind == wire.Done {
 		if answer.Read(f.Body) {

@@ -14,18 +14,18 @@ import (
 	"github.com/berth-gpu/berth/internal/door/wire"
 )
 
-// streamIdle is for how long a stream that nobody uses is kept.
+// streamIdle is how long an unused stream stays open.
 const streamIdle = 90 * time.Second
 
-// stream is one connection with the calls that are under way on it. Nobody
-// reads it but those who wait for an answer: one of them at a time reads, and
-// hands the others theirs. A goroutine that only reads would have to be woken for
-// every answer, and would have to wake the caller.
+// stream is one connection with the calls that are under way on it. Only callers that
+// wait for an answer read it: one of them at a time reads, and hands the others their
+// answers. A goroutine that only reads would have to be woken for every answer, and would
+// have to wake the caller.
 type stream struct {
 	conn net.Conn
 	idle *time.Timer
 
-	reading chan struct{} // has room for one: whoever is in it reads from in
+	reading chan struct{} // has room for one: the goroutine that reads from in
 	in      *wire.Reader
 
 	// writing guards the sending half of conn, and out.
@@ -35,21 +35,21 @@ type stream struct {
 	// mu guards what follows.
 	mu      sync.Mutex
 	last    uint32 // number of the newest call
-	seen    uint32 // what last was when it was looked whether anybody uses this
+	seen    uint32 // value of last when rest last checked for use
 	calls   map[uint32]*pending
-	broken  error // why the connection has ended; nil: it has not
+	broken  error // why the connection has ended; nil while it is open
 	retired bool  // takes no more calls, and ends with the last one
 }
 
 // pending is a call that has no answer yet.
 type pending struct {
 	kind   wire.Kind
-	answer quick      // what it is read into
+	answer quick      // where to put the answer
 	done   chan error // has room for one
 	left   bool       // nobody waits for it any more
 }
 
-// errTooLarge is said of a call that no frame can hold; nothing was sent.
+// errTooLarge reports that a call does not fit into a frame; nothing was sent.
 var errTooLarge = errors.New("the request is too large for a frame")
 
 // unsentError means that the daemon has not seen the call.
@@ -91,8 +91,8 @@ func (s *stream) call(ctx context.Context, kind wire.Kind, asked wire.Body, answ
 	return <-p.done // it has just come
 }
 
-// await waits for the answer of a call until ctx ends: it reads answers itself
-// where nobody else does.
+// await waits for the answer of a call until ctx ends. If no other goroutine reads
+// answers, it does.
 func (s *stream) await(ctx context.Context, p *pending) (came bool, err error) {
 	select {
 	case err := <-p.done:
@@ -101,7 +101,7 @@ func (s *stream) await(ctx context.Context, p *pending) (came bool, err error) {
 		return false, nil
 	case s.reading <- struct{}{}:
 	}
-	defer func() { <-s.reading }() // which lets the next one read
+	defer func() { <-s.reading }() // let the next one read
 	interrupt := context.AfterFunc(ctx, func() { _ = s.conn.SetReadDeadline(time.Unix(1, 0)) })
 	defer interrupt()
 	for {
@@ -112,13 +112,13 @@ func (s *stream) await(ctx context.Context, p *pending) (came bool, err error) {
 		}
 		f, err := s.in.Next()
 		switch {
-		case err == nil && f.Number == 0: // about the whole connection, which ends with it
+		case err == nil && f.Number == 0: // about the whole connection, which then ends
 			s.fail(read(wire.Frame{Kind: wire.Refused, Body: f.Body}, nil))
 		case err == nil:
 			s.deliver(f)
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			// It was set for this call, or for one that read before and had its
-			// answer in the same moment.
+			// The deadline was set for this call, or for an earlier reader whose answer
+			// came in the same moment.
 			_ = s.conn.SetReadDeadline(time.Time{})
 			if ctx.Err() != nil {
 				return false, nil
@@ -154,8 +154,8 @@ func (s *stream) send(kind wire.Kind, number uint32, body wire.Body) error {
 	return err
 }
 
-// unsent is the error of a call that the daemon has not seen: part of a frame
-// at most has got through, and it makes nothing of that.
+// unsent returns the error of a call that the daemon has not seen: at most a part of a
+// frame got through, which the daemon ignores.
 func (s *stream) unsent(number uint32, err error) error {
 	if errors.Is(err, errTooLarge) {
 		s.mu.Lock()
@@ -167,8 +167,8 @@ func (s *stream) unsent(number uint32, err error) error {
 	return &unsentError{err}
 }
 
-// tell sends what the caller does not wait for, not even for a daemon that
-// hangs, and reads until the answer of a call is there.
+// tell sends a message for which the caller does not wait, even if the daemon hangs, and
+// reads until the answer of a call is there.
 func (s *stream) tell(kind wire.Kind, number uint32, body wire.Body, until *pending) {
 	go func() {
 		if err := s.send(kind, number, body); err != nil {
@@ -192,8 +192,8 @@ func (s *stream) leave(number uint32) bool {
 	return true
 }
 
-// deliver hands out one answer. A number that is not known belongs to a call
-// that was never made, and there is nobody to tell.
+// deliver hands out one answer. An unknown number belongs to a call that was never made,
+// so deliver drops it.
 func (s *stream) deliver(f wire.Frame) {
 	s.mu.Lock()
 	p := s.calls[f.Number]
@@ -212,11 +212,11 @@ func (s *stream) deliver(f wire.Frame) {
 	s.endIfOver()
 }
 
-// giveBack releases a lease that came after whoever asked had left.
+// giveBack releases a lease that was granted after its caller had left.
 func (s *stream) giveBack(f wire.Frame) {
 	var l wire.LeaseBody
 	if read(f, &l) != nil {
-		return // it is no lease, so there is nothing to give back
+		return // no lease was granted
 	}
 	p := &pending{kind: wire.Release, left: true, done: make(chan error, 1)}
 	if number, err := s.add(p); err == nil {
@@ -224,7 +224,8 @@ func (s *stream) giveBack(f wire.Frame) {
 	}
 }
 
-// fail ends the stream. Whoever waits is told that the answer is not known.
+// fail ends the stream. Waiting calls get an error that says that their outcome is not
+// known.
 func (s *stream) fail(cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -248,7 +249,7 @@ func (s *stream) end(cause error) {
 	_ = s.conn.Close()
 }
 
-// retire takes no more calls, and ends the stream with the last one.
+// retire lets the stream take no more calls, and ends it with the last one.
 func (s *stream) retire() {
 	s.mu.Lock()
 	s.retired = true
@@ -264,7 +265,7 @@ func (s *stream) endIfOver() {
 	}
 }
 
-// rest lets go of a stream that has not been used for a while.
+// rest retires a stream that was not used for a while.
 func (s *stream) rest() {
 	s.mu.Lock()
 	used := s.last != s.seen || len(s.calls) > 0
