@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// Actor is who does something. It is plain data: it travels with a request,
-// and the journal and the events name it. The zero value is nobody, who may do
+// Actor is the user or program that does something. It is plain data: it travels with a
+// request, and the journal and the events name it. The zero value is nobody, who may do
 // nothing.
 type Actor struct {
 	User  string // login name, or the number as text
-	UID   int    // NoUID: the kernel did not say
-	Token string // name of the token that the actor showed; empty: none
-	Door  Door   // empty: not known
+	UID   int    // NoUID if the kernel did not say
+	Token string // name of the token that the actor showed, if any
+	Door  Door   // empty if not known
 	Role  Role
 
-	Service string // the only service that the actor may act for; empty: any
-	Address string // where a TCP connection came from; empty: not known, or no TCP
+	Service string // the only service that the actor may act for; empty means any
+	Address string // source of a TCP connection; empty if not known, or not TCP
 }
 
 // NoUID stands for a user who is not known by a user id.
@@ -25,13 +25,13 @@ const NoUID = -1
 // DaemonToken is the name of the token that the daemon is started with.
 const DaemonToken = "daemon"
 
-// Daemon returns the actor for what berth does by itself.
+// Daemon returns the actor for what the daemon does by itself.
 func Daemon() Actor { return Actor{UID: NoUID, Door: Itself, Role: Admin} }
 
 // Verb is something that an actor does.
 type Verb int
 
-// The verbs. The zero value is none: nobody may do it.
+// The verbs. The zero value is none, which nobody may do.
 const (
 	_           Verb = iota
 	Probe            // ask whether the daemon lives
@@ -40,7 +40,7 @@ const (
 	Scrape           // read the metrics
 	Look             // look at devices, sums, leases and batches, without what is private
 	Name             // see which users others are
-	Inspect          // see a thing whole: its programs, paths and processes
+	Inspect          // see all of an object: its programs, paths and processes
 	Lease            // ask for a lease, and plan
 	Adopt            // put a running process under a lease
 	Speak            // speak for a process: lease for it, hand a lease to it
@@ -52,7 +52,7 @@ const (
 	Admit            // lease exactly what another scheduler has decided, without the queue
 	Trim             // ask the holder of a lease for unused memory
 	Park             // move the memory of a lease off its devices
-	Resume           // move it back
+	Resume           // move the memory of a parked lease back
 	Pace             // hold a lease to a share of its devices
 	Optimize         // get memory back from leases
 	Withdraw         // take a request out of the queue
@@ -65,17 +65,17 @@ const (
 	Monitor          // switch monitoring on and off
 	Drain            // take devices out of use, and back
 	Check            // test whether a device works
-	Acknowledge      // say that one takes care of an alert
-	Hook             // see which hooks there are, and what came of them
+	Acknowledge      // take care of an alert
+	Hook             // see the hooks and their deliveries
 	Entrust          // make and revoke tokens
 	Audit            // read the log of acts of authority
 )
 
-// rule says who may do a verb.
+// rule says who may do what a verb names.
 type rule struct {
 	name   string
-	least  Role // the least role for what is the actor's own, or nobody's
-	others Role // the least role for what is somebody else's
+	least  Role // the least role for an object of the actor's own, or nobody's
+	others Role // the least role for an object of somebody else
 }
 
 var rules = [...]rule{
@@ -133,9 +133,9 @@ func (v Verb) String() string {
 	return rules[v].name
 }
 
-// Least returns the least role that may do the verb: to what is the actor's own or
-// nobody's, and to what is somebody else's. Nobody may do what has no rule, and
-// Least returns roles that do not exist for it.
+// Least returns the least roles that may do the verb to an object of the actor's own or
+// nobody's, and to an object of somebody else. For a verb without a rule, which nobody
+// may do, it returns roles that do not exist.
 func (v Verb) Least() (own, others Role) {
 	if v < Probe || int(v) >= len(rules) {
 		return Admin + 1, Admin + 1
@@ -146,7 +146,7 @@ func (v Verb) Least() (own, others Role) {
 // Kind is the kind of an object.
 type Kind int
 
-// The kinds. The zero value is what belongs to nobody in particular.
+// The kinds. The zero value belongs to nobody in particular.
 const (
 	Machine   Kind = iota // the devices, the daemon and its settings
 	Held                  // a lease
@@ -159,41 +159,41 @@ const (
 	All                   // the things of all users together
 )
 
-// Object is something that a verb is done to.
+// Object is the thing that a verb acts on.
 type Object struct {
 	Kind   Kind
-	UID    int    // of the owner; NoUID: the owner has none
-	User   string // login name of the owner; empty: not known
-	ByName bool   // the owner is known by name alone; UID says nothing
+	UID    int    // of the owner; NoUID if the owner has none
+	User   string // login name of the owner; empty if not known
+	ByName bool   // only the name of the owner is known; ignore UID
 }
 
 // Everything returns the object that stands for the things of all users.
 func Everything() Object { return Object{Kind: All, UID: NoUID} }
 
-// Of returns an object with an owner. An owner without a uid is known by name,
-// among those who have no uid either.
+// Of returns an object with an owner. An owner without a uid is identified by name, among
+// those who have no uid either.
 func Of(kind Kind, uid int, user string) Object { return Object{Kind: kind, UID: uid, User: user} }
 
-// Named returns an object of which only the login name of its owner is known.
+// Named returns an object for which only the login name of its owner is known.
 func Named(kind Kind, user string) Object {
 	return Object{Kind: kind, UID: NoUID, User: user, ByName: true}
 }
 
-// belongsTo reports whether the object is a's own, or nobody's.
+// belongsTo reports whether the object belongs to a, or to nobody.
 func (o *Object) belongsTo(a *Actor) bool {
 	switch {
 	case o.Kind == Machine:
 		return true
 	case o.Kind == All:
 		return false
-	case o.ByName: // a name with a colon is that of a token or certificate, which no user of the machine has
+	case o.ByName: // a name with a colon belongs to a token or certificate, never to a user of the machine
 		return o.User != "" && o.User == a.User && (a.UID != NoUID || strings.Contains(a.User, ":"))
 	}
 	return o.UID == a.UID && (o.UID != NoUID || o.User == a.User)
 }
 
-// Owns reports whether an object is a's own, or nobody's. What somebody does to
-// the things of others is an act of authority.
+// Owns reports whether an object belongs to a, or to nobody. To act on an object of
+// somebody else is an act of authority.
 func Owns(a Actor, o Object) bool { return o.belongsTo(&a) }
 
 // May returns nil if an actor may do something to an object, or a *Refusal that
@@ -218,8 +218,8 @@ func May(a Actor, v Verb, o Object) error {
 // Refusal says why an actor may not do something.
 type Refusal struct {
 	Reason Reason
-	Owner  string // of the object, for NotYours; empty: not known
-	Needs  Role   // the least role that may do it; Stranger: none may
+	Owner  string // of the object, for NotYours; empty if not known
+	Needs  Role   // the least role that may do it; Stranger if none may
 }
 
 // Reason is why an actor may not do something.
@@ -234,8 +234,8 @@ const (
 	NotYours               // the object is somebody else's
 )
 
-// These refusals are the same for everybody, so that asking costs no memory:
-// May is asked several times for every lease.
+// These refusals are the same for everybody, so that May need not allocate them: berth
+// calls it several times for every lease.
 var (
 	noRule   = &Refusal{Reason: NoRule}
 	private  = &Refusal{Reason: Private, Needs: Viewer}
@@ -248,7 +248,7 @@ var (
 	}()
 )
 
-// ErrNotYours is wrapped by every refusal because of the owner.
+// ErrNotYours is the error that every refusal because of the owner wraps.
 var ErrNotYours = errors.New("it belongs to somebody else")
 
 // Error returns the reason in words for people.
@@ -270,7 +270,7 @@ func (r *Refusal) Error() string {
 	return "nobody may do this: the daemon has no rule for it"
 }
 
-// Unwrap returns ErrNotYours where that is the reason.
+// Unwrap returns ErrNotYours if that is the reason.
 func (r *Refusal) Unwrap() error {
 	if r.Reason == NotYours {
 		return ErrNotYours

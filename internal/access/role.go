@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Role is what a caller may do. A greater role may do all that a lesser one may.
+// Role says what a caller may do. A greater role may do everything that a lesser one may.
 type Role int
 
 // The roles. The zero value is the least.
@@ -14,14 +14,14 @@ const (
 	Stranger Role = iota // may do nothing
 	Scraper              // may read the metrics; only tokens have it
 	Viewer               // may look at devices and sums
-	User                 // may lease, and change what is its own
+	User                 // may lease, and change what the user owns
 	Operator             // may release, revoke and set thresholds and priorities for others
 	Admin                // may set what ends processes, and give tokens and roles
 )
 
 var roleNames = [...]string{"stranger", "scraper", "viewer", "user", "operator", "admin"}
 
-// String names the role as people and the API do.
+// String returns the name of the role, as in the API.
 func (r Role) String() string {
 	if r < Stranger || r > Admin {
 		return "none"
@@ -29,7 +29,7 @@ func (r Role) String() string {
 	return roleNames[r]
 }
 
-// ParseRole returns the role with a name. Nobody is made a stranger by name.
+// ParseRole returns the role with this name. It does not accept stranger.
 func ParseRole(name string) (Role, error) {
 	for r := Scraper; r <= Admin; r++ {
 		if roleNames[r] == name {
@@ -39,23 +39,23 @@ func ParseRole(name string) (Role, error) {
 	return Stranger, fmt.Errorf("there is no role %q: use one of %s", name, strings.Join(roleNames[Scraper:], ", "))
 }
 
-// Rules say which role a caller has. The zero value is for a daemon of root in
-// which nobody was given a role.
+// Rules say which role a caller has. The zero value is for a daemon that runs as root and
+// has given nobody a role.
 type Rules struct {
 	Daemon       int             // the user that the daemon runs as
 	Users        map[int]Given   // by user id
-	Groups       map[int]Given   // by group id, for callers on the socket; Stranger: no role
+	Groups       map[int]Given   // by group id, for callers on the socket; Stranger means no role
 	Certificates map[string]Role // by common name
-	Others       Role            // of local users who were given none; Stranger: User
+	Others       Role            // role of local users who were given none; Stranger means User
 
-	// ContainersNeedToken turns away callers from other PID and user namespaces
-	// who show no token.
+	// ContainersNeedToken refuses callers from other PID and user namespaces who show no
+	// token.
 	ContainersNeedToken bool
 }
 
 // Given is a role that the configuration gives.
 type Given struct {
-	Name string // of the user or group, as configured
+	Name string // name of the user or group, as configured
 	Role Role
 }
 
@@ -63,9 +63,9 @@ type Given struct {
 type Standing struct {
 	Role  Role
 	Cause Cause
-	Group string // that gave the role, for ByGroup
+	Group string // the group that gave the role, for ByGroup
 
-	known bool // the caller is certainly the user that the kernel names
+	known bool // the caller is certainly the user whom the kernel names
 }
 
 // Cause is why a caller has a role.
@@ -73,14 +73,14 @@ type Cause int
 
 // The causes.
 const (
-	NotIdentified Cause = iota // the kernel does not say who it is
+	NotIdentified Cause = iota // the kernel does not name the caller
 	ByToken
 	ByCertificate
-	ByUnknownCertificate // nobody gave the holder of the certificate a role
+	ByUnknownCertificate // the certificate has no role in the configuration
 	ByRoot               // root or the daemon's own user, on the socket
 	ByUser               // the configuration names the user
 	ByGroup              // the configuration names a group of the user
-	ByDefault            // any local user has it
+	ByDefault            // every local user has it
 	RootElsewhere        // uid 0, but perhaps in a container
 	PrivateDaemon        // the daemon is another user's
 	NeedsToken           // containers need a token here
@@ -88,12 +88,12 @@ const (
 
 // Standing returns the role of a caller.
 //
-// A token replaces whatever the caller would be otherwise, and so does a
-// certificate. A session makes its user what that user is on the socket. There, root and the daemon's own user administer, unless
-// they call from a container: uid 0 in there is not the root of this machine.
-// Other users have the role of their own entry, or the highest of their groups,
-// or that of everybody. Over TCP and from containers it is User at most. A
-// daemon that an ordinary user runs is private, so others are turned away from
+// A token or a certificate replaces whatever the caller would be otherwise. A session
+// gives its user the role that this user has on the socket. There, root and the daemon's
+// own user are administrators, unless they call from a container: uid 0 in a container is
+// not the root of this machine. Other users have the role of their own entry, or the
+// highest of their groups, or that of everybody. Over TCP and from containers, the role
+// is User at most. A daemon that an ordinary user runs is private and refuses others on
 // its TCP port.
 func (r *Rules) Standing(c *Caller) Standing {
 	uid, known := c.UID.Get()
@@ -109,7 +109,7 @@ func (r *Rules) Standing(c *Caller) Standing {
 		asOnSocket := *c
 		asOnSocket.Door, asOnSocket.Shown = Socket, Credential{}
 		return r.Standing(&asOnSocket)
-	case c.Door != Socket && c.Door != TCP: // nobody thought of such a door
+	case c.Door != Socket && c.Door != TCP: // an unknown door
 		return Standing{Role: Stranger, Cause: NotIdentified}
 	case c.Door == TCP && r.Daemon != 0 && (!known || uid != r.Daemon):
 		return Standing{Role: Stranger, Cause: PrivateDaemon}
@@ -147,8 +147,8 @@ func (r *Rules) given(uid int, groups []int) Standing {
 	return best
 }
 
-// Why says why a caller has its role, a sentence each. The first one decides. Where
-// several entries of the configuration speak of the caller, the others follow.
+// Why returns the reasons for the role of a caller, a sentence each. The first one
+// decides. If several entries of the configuration name the caller, the others follow.
 func (r *Rules) Why(c *Caller) []string {
 	s := r.Standing(c)
 	why := []string{s.Reason()}
@@ -177,8 +177,8 @@ func (r *Rules) Why(c *Caller) []string {
 	return why
 }
 
-// Counting returns the groups of a caller that the configuration has an entry for,
-// in the order of their ids.
+// Counting returns the groups of a caller that have an entry in the configuration, in the
+// order of their ids.
 func (r *Rules) Counting(c *Caller) []Given {
 	var found []Given
 	for _, gid := range slices.Compact(slices.Sorted(slices.Values(c.Groups))) {
@@ -189,9 +189,9 @@ func (r *Rules) Counting(c *Caller) []Given {
 	return found
 }
 
-// Actor returns who a caller is, without a login name. One of whom it is not
-// certain who it is, is nobody in particular: uid 0 in a container is not the
-// user root of this machine. Nor is one who shows a token: it may be anybody's.
+// Actor returns the actor for a caller, without a login name. It names no user for a
+// caller whose identity is not certain: uid 0 in a container is not the user root of this
+// machine. Nor does it for a caller with a token, which may be anybody's.
 func (r *Rules) Actor(c *Caller) Actor {
 	s := r.Standing(c)
 	a := Actor{UID: NoUID, Door: c.Door, Role: s.Role}
@@ -210,17 +210,17 @@ func (r *Rules) Actor(c *Caller) Actor {
 	return a
 }
 
-// DaemonUser is the user that the holder of the token of the configuration is.
+// DaemonUser is the user name for the holder of the token of the configuration.
 const DaemonUser = "token"
 
-// TokenUser returns the user that the holder of a named token is. No login name
-// has a colon.
+// TokenUser returns the user name for the holder of a named token. No login name has a
+// colon.
 func TokenUser(name string) string { return "token:" + name }
 
-// CertificateUser returns the user that the holder of a client certificate is.
+// CertificateUser returns the user name for the holder of a client certificate.
 func CertificateUser(name string) string { return "cert:" + name }
 
-// Reason says in one sentence why a caller has its role.
+// Reason returns in one sentence why a caller has its role.
 func (s Standing) Reason() string {
 	switch s.Cause {
 	case ByToken:

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Account returns the id of a user and the groups that the user database names;
-// nil if it names none in time. It returns false for a user that the database
-// does not know, or does not find in time. What a process may do never depends on
-// it: the kernel says which groups a process is in.
+// Account returns the id of a user and the groups that the user database names, nil if it
+// names none in time. It returns false for a user that the database does not know, or
+// does not find in time. The rights of a process never depend on Account: the kernel says
+// which groups a process is in.
 func (n *Names) Account(name string) (uid int, groups []int, known bool) {
 	type account struct {
 		uid    int
@@ -32,7 +32,7 @@ func (n *Names) Account(name string) (uid int, groups []int, known bool) {
 			a.uid, err = strconv.Atoi(u.Uid)
 		}
 		if a.err = err; err == nil {
-			ids, _ := u.GroupIds() // none: they are not known
+			ids, _ := u.GroupIds() // nil if they are not known
 			for _, id := range ids {
 				if gid, err := strconv.Atoi(id); err == nil {
 					a.groups = append(a.groups, gid)

@@ -7,19 +7,18 @@ import (
 	"time"
 )
 
-// Numbers finds the ids of the users and groups that a configuration names. The
-// database may be on a server that does not answer: a caller waits for it only for
-// a moment, lookups that hang take one goroutine in all, and an answer that comes
-// late is kept.
+// Numbers finds the ids of the users and groups that a configuration names. The database
+// may be on a server that does not answer: a caller waits only for a moment, all lookups
+// that hang share one goroutine, and Numbers keeps an answer that comes late.
 type Numbers struct {
 	Limit time.Duration // how long Find waits
 
-	// Users and Groups ask the database; nil: that of the system.
+	// Users and Groups ask the database; nil means that of the system.
 	Users, Groups func(name string) (int, error)
 
-	mu     sync.Mutex // guards what follows; nothing is waited for under it
+	mu     sync.Mutex // guards what follows; nobody waits while holding it
 	known  map[account]int
-	asking chan struct{} // closed when the lookups under way end; nil: there are none
+	asking chan struct{} // closed when the lookups under way end; nil if there are none
 }
 
 // account is a name in the database.
@@ -35,9 +34,8 @@ func (a account) String() string {
 	return "user " + a.name
 }
 
-// Find looks up the names that are not known yet, and returns those that are not
-// known then: nobody has them, or the database has not answered. A number is its
-// own name.
+// Find looks up the names that are not known yet, and returns those that are still
+// unknown: nobody has them, or the database has not answered. A number is its own id.
 func (n *Numbers) Find(users, groups []string) (missing []string) {
 	var all []account
 	for _, name := range users {
@@ -60,8 +58,8 @@ func (n *Numbers) Find(users, groups []string) (missing []string) {
 	return missing
 }
 
-// ask begins to look names up, unless lookups are under way already. It returns a
-// channel that is closed when they end; nil if there is nothing to look up.
+// ask begins to look up names, unless lookups are under way already. It returns a channel
+// that is closed when they end, or nil if there is nothing to look up.
 func (n *Numbers) ask(names []account) <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -19,13 +19,13 @@ import (
 const (
 	// goodFor is how long a name is valid before it is looked up again.
 	goodFor = 10 * time.Minute
-	// retryAfter is how long after a failure, or a wait without an answer, a
-	// user is looked up or waited for again.
+	// retryAfter is how long after a failure, or after a wait without an answer, a user
+	// is looked up or waited for again.
 	retryAfter = 30 * time.Second
-	// maxLookups limits the lookups under way: each may take a thread of the
-	// operating system, for as long as it hangs.
+	// maxLookups limits the lookups under way: each may take a thread of the operating
+	// system for as long as it hangs.
 	maxLookups = 4
-	// maxKnown limits how many users are kept.
+	// maxKnown is the maximum number of users to keep.
 	maxKnown = 4096
 	// maxLength is the length in bytes of the longest valid name.
 	maxLength = 256
@@ -37,15 +37,15 @@ type Names struct {
 	limit  time.Duration
 	slots  chan struct{} // holds a token for each lookup under way
 
-	mu    sync.Mutex // guards known; nothing is waited for under it
+	mu    sync.Mutex // guards known; nobody waits while holding it
 	known map[int]*entry
 }
 
-// entry is what is known about one user.
+// entry holds what is known about one user.
 type entry struct {
-	name    string        // empty: not known
-	next    time.Time     // the earliest time to look it up, or to wait for it, again
-	pending chan struct{} // closed when the lookup under way ends; nil: there is none
+	name    string        // empty if not known
+	next    time.Time     // the earliest time to look up the name, or to wait for it, again
+	pending chan struct{} // closed when the lookup under way ends; nil if there is none
 }
 
 // New returns an empty Names. lookup asks the user database; Lookup of this
@@ -63,9 +63,8 @@ func Lookup(uid int) (string, error) {
 	return u.Username, nil
 }
 
-// Of returns the login name of a user, or the number in decimal if there is
-// none. It waits for the first answer of the user database, but never longer
-// than the limit.
+// Of returns the login name of a user, or the number in decimal if there is none. It
+// waits for the first answer of the user database, but at most for the limit.
 func (n *Names) Of(uid int) string {
 	name, pending := n.look(uid)
 	if name != "" {
@@ -90,8 +89,8 @@ func (n *Names) Of(uid int) string {
 	return n.remembered(uid)
 }
 
-// Now returns the login name of a user if it is known, or the number in
-// decimal. It never waits: it looks an unknown name up in the background.
+// Now returns the login name of a user if it is known, or the number in decimal. It never
+// waits: it looks up an unknown name in the background.
 func (n *Names) Now(uid int) string {
 	if name, _ := n.look(uid); name != "" {
 		return name
@@ -99,10 +98,10 @@ func (n *Names) Now(uid int) string {
 	return strconv.Itoa(uid)
 }
 
-// look returns what to answer at once: a name, or the number if a lookup failed
-// a moment ago. If that is empty, pending is closed when the lookup under way
-// ends, or is nil if none could begin. look returns an old name and looks it up
-// again in the background.
+// look returns the answer to give at once: a name, or the number if a lookup failed a
+// moment ago. If that is empty, pending is closed when the lookup under way ends, or is
+// nil if none could begin. look returns an old name and looks it up again in the
+// background.
 func (n *Names) look(uid int) (name string, pending <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -131,8 +130,8 @@ func (e *entry) answer(uid int) string {
 	return strconv.Itoa(uid)
 }
 
-// begin looks a user up unless another goroutine did or does. The caller holds
-// a slot, which begin passes on or gives back.
+// begin looks up a user unless another goroutine did or does. The caller holds a slot,
+// which begin passes on or gives back.
 func (n *Names) begin(uid int) <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -150,8 +149,8 @@ func (n *Names) begin(uid int) <-chan struct{} {
 	return n.start(uid).pending
 }
 
-// start looks a user up in a goroutine. The caller holds mu and a slot, which
-// is given back when the lookup ends.
+// start looks up a user in a goroutine. The caller holds mu and a slot, which start gives
+// back when the lookup ends.
 func (n *Names) start(uid int) *entry {
 	e := n.entry(uid)
 	pending := make(chan struct{})
@@ -168,8 +167,8 @@ func (n *Names) start(uid int) *entry {
 	return e
 }
 
-// learn takes in the answer of the user database. A known name stays if the
-// database fails, and goes if the user is gone.
+// learn stores the answer of the user database. A known name stays if the database fails,
+// and goes if the user is gone.
 func (e *entry) learn(uid int, name string, err error) {
 	unknown := user.UnknownUserIdError(0)
 	switch {
@@ -182,9 +181,8 @@ func (e *entry) learn(uid int, name string, err error) {
 	e.next = time.Now().Add(retryAfter)
 }
 
-// believable reports whether a name can be shown and compared. A number is
-// valid only as the name of the user who has it: another user would pass for
-// that one.
+// believable reports whether a name can be shown and compared. A number is valid only as
+// the name of the user with that id: another user would pass for that one.
 func believable(uid int, name string) bool {
 	if name == "" || len(name) > maxLength || !utf8.ValidString(name) || strings.TrimSpace(name) != name ||
 		strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
@@ -226,8 +224,8 @@ func (n *Names) entry(uid int) *entry {
 	return e
 }
 
-// makeRoom forgets the user who is due soonest, if too many are known. Users
-// who are being looked up stay. The caller holds mu.
+// makeRoom forgets the user who is due soonest, if too many are known. Users whose lookup
+// is under way stay. The caller holds mu.
 func (n *Names) makeRoom() {
 	if len(n.known) < maxKnown {
 		return
