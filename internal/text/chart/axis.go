@@ -15,7 +15,7 @@ type axis struct {
 
 // newAxis returns an axis from 0 to at least most, with about four ticks.
 func newAxis(most, top, bottom float64, unit string) axis {
-	if !known(most) || most < 1e-9 || most > 1e18 { // nothing, or nothing that was measured
+	if !known(most) || most < 1e-9 || most > 1e18 { // nothing to draw, or no measured value
 		most = 1
 	}
 	step := nice(most / 4)
@@ -46,7 +46,7 @@ func (a *axis) draw(p *picture) {
 	}
 }
 
-// number writes v with the decimals that a step needs, and thousands as k.
+// number returns v with the decimals that a step needs, and thousands as k.
 func number(v, step float64) string {
 	suffix := ""
 	switch {
@@ -74,7 +74,7 @@ func (s span) x(t time.Time) float64 {
 	return left + min(max(share, 0), 1)*(width-left-right)
 }
 
-// pauses are the distances between ticks that people read well.
+// pauses are the readable distances between ticks.
 var pauses = []time.Duration{
 	time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute,
 	time.Hour, 2 * time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, day, 2 * day, 7 * day, 14 * day, 28 * day, 56 * day, 112 * day, 365 * day,
@@ -85,8 +85,8 @@ const (
 	mostTicks = 9
 )
 
-// ticks returns the times that an axis names, and how it writes them. They are full
-// hours and days of the time zone of from.
+// ticks returns the times that an axis names, and their format. They are full hours and
+// days of the time zone of from.
 func (s span) ticks() (list []time.Time, format string) {
 	all := s.until.Sub(s.from)
 	if all <= 0 {

@@ -5,11 +5,11 @@ import "cmp"
 // Bar is a row of a picture of bars.
 type Bar struct {
 	Name  string
-	Parts []float64 // one for each of the names of the parts
-	Note  string    // behind the bar
+	Parts []float64 // one for each name of a part
+	Note  string    // text after the bar
 }
 
-// BarPlot describes bars, one below the other.
+// BarPlot describes bars, one below another.
 type BarPlot struct {
 	Title, Desc string
 	Unit        string
@@ -56,7 +56,7 @@ func Bars(b BarPlot) string {
 	return p.end()
 }
 
-// name writes the name of a row, and the whole of it as a title if it is cut.
+// name writes the name of a row. If it cuts the name, it adds the whole name as a title.
 func (p *picture) name(name string, x, y float64, most int) {
 	p.add(`<text x="%s" y="%s" text-anchor="end">`, num(x), num(y))
 	if cut := short(name, most); cut != name {

@@ -17,7 +17,7 @@ import (
 	"unicode"
 )
 
-// Point is a value at a time. A value that is NaN is a gap.
+// Point is a value at a time. NaN is a gap.
 type Point struct {
 	T time.Time
 	V float64
@@ -26,7 +26,7 @@ type Point struct {
 // Series is a curve with a name.
 type Series struct {
 	Name   string
-	Class  string // of Style, such as "state-critical"; empty: the next colour
+	Class  string // class in Style, such as "state-critical"; empty means the next colour
 	Points []Point
 }
 
@@ -40,9 +40,9 @@ type Mark struct {
 type Time struct {
 	Title, Desc string // for people who cannot see the picture
 	From, Until time.Time
-	Step        time.Duration // between two points; a longer pause is a gap
-	Unit        string        // behind the numbers of the axis, such as " GiB"
-	Most        float64       // the least upper end of the axis; 0: by the numbers
+	Step        time.Duration // between two points; a longer distance is a gap
+	Unit        string        // text after the numbers of the axis, such as " GiB"
+	Most        float64       // minimum of the upper end of the axis; 0 lets the numbers decide
 	Series      []Series
 	Marks       []Mark
 }
@@ -57,7 +57,7 @@ const (
 	line   = 17.0 // height of a line of a legend
 )
 
-// Colours is how many series have a colour of their own.
+// Colours is the number of series that have a colour of their own.
 const Colours = 8
 
 // picture collects the parts of an SVG.
@@ -67,7 +67,7 @@ type picture struct {
 
 func (p *picture) add(format string, args ...any) { fmt.Fprintf(p, format, args...) }
 
-// begin writes the head of a picture, and a drawing's title and description.
+// begin writes the head of a picture, with its title and description.
 func begin(title, desc string, height float64) *picture {
 	p := &picture{}
 	p.add(`<svg class="chart" viewBox="0 0 %s %s" role="img" xmlns="http://www.w3.org/2000/svg">`, num(width), num(height))
@@ -83,8 +83,8 @@ func (p *picture) end() string {
 	return p.String()
 }
 
-// Escape makes a name safe for HTML and SVG. It replaces characters that control
-// a screen or turn the direction of text round.
+// Escape makes a name safe for HTML and SVG. It replaces characters that control a screen
+// or reverse the direction of text.
 func Escape(text string) string {
 	return html.EscapeString(strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
@@ -94,7 +94,7 @@ func Escape(text string) string {
 	}, text))
 }
 
-// short cuts a name to a number of letters.
+// short cuts a name to most letters.
 func short(name string, most int) string {
 	if letters := []rune(name); len(letters) > most {
 		return string(letters[:most-1]) + "…"
@@ -102,7 +102,7 @@ func short(name string, most int) string {
 	return name
 }
 
-// num writes a coordinate with one decimal at most.
+// num returns a coordinate with at most one decimal.
 func num(v float64) string {
 	text := fmt.Sprintf("%.1f", v)
 	text = strings.TrimSuffix(text, ".0")

@@ -2,7 +2,7 @@ package chart
 
 import "unicode"
 
-// place is where an entry of a legend stands.
+// place is the position of an entry in a legend.
 type place struct{ x, y float64 }
 
 // layout puts the entries of a legend into lines, and returns their height.
@@ -23,7 +23,7 @@ func layout(names []string) ([]place, float64) {
 	return list, at.y + 10
 }
 
-// textWidth returns how wide a text is, about: a browser has fonts of its own.
+// textWidth estimates the width of a text, because each browser has its own fonts.
 func textWidth(text string) float64 {
 	wide := 0.0
 	for _, r := range text {

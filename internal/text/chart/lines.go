@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// frame is where the plot of a picture over time lies.
+// frame is the area of the plot in a picture over time.
 type frame struct {
 	*picture
 	span
@@ -98,9 +98,9 @@ func (f *frame) path(run []Point) string {
 	return b.String()
 }
 
-// Stack draws series as areas upon each other, the first at the bottom. Their
-// points must be at the same times; a value that is not known counts as 0, and a
-// time at which none is known is a gap.
+// Stack draws series as areas on top of each other, the first at the bottom. Their points
+// must be at the same times; an unknown value counts as 0, and a time at which no value
+// is known is a gap.
 func Stack(t Time) string {
 	times, sums := []time.Time{}, [][]float64{} // the upper border of each series
 	most := 0.0
@@ -131,7 +131,7 @@ func Stack(t Time) string {
 	return f.end()
 }
 
-// moments returns the times of all series, in order. They are those of the longest.
+// moments returns the times of the longest series, which has all of them, in order.
 func moments(list []Series) []time.Time {
 	var longest []Point
 	for _, s := range list {
@@ -162,7 +162,7 @@ func valueAt(points []Point, at time.Time) (float64, bool) {
 	return points[low].V, true
 }
 
-// columnRuns returns where columns follow each other without a gap.
+// columnRuns returns the ranges of columns that follow each other without a gap.
 func columnRuns(times []time.Time, columns [][]float64, step time.Duration) (list [][2]int) {
 	begin := -1
 	for i := range times {

@@ -4,19 +4,19 @@ import (
 	"time"
 )
 
-// Cell is a piece of a strip: which share of its time each state took.
+// Cell is a piece of a strip, with the share of its time that each state took.
 type Cell struct {
 	From, Until time.Time
-	Shares      []float64 // one for each of the states
+	Shares      []float64 // one for each state
 }
 
-// Strip is the states of one thing over time.
+// Strip shows the states of one thing over time.
 type Strip struct {
 	Name  string
 	Cells []Cell
 }
 
-// StripPlot describes strips of states, one below the other.
+// StripPlot describes strips of states, one below another.
 type StripPlot struct {
 	Title, Desc string
 	From, Until time.Time
@@ -26,8 +26,8 @@ type StripPlot struct {
 
 const stripHeight = 20.0
 
-// Strips draws each strip as a row of columns, in which each state has its share of
-// the height: the last state on top. Where there is no cell, there is nothing.
+// Strips draws each strip as a row of columns, in which each state has its share of the
+// height, with the last state on top. It draws nothing where there is no cell.
 func Strips(s StripPlot) string {
 	at, head := layout(namesOf(s.States))
 	bottom := head + stripHeight*float64(len(s.Strips))
@@ -54,7 +54,7 @@ func Strips(s StripPlot) string {
 	return p.end()
 }
 
-// joined puts cells together that follow each other and are alike.
+// joined merges equal cells that follow each other.
 func joined(cells []Cell) (list []Cell) {
 	for _, c := range cells {
 		if n := len(list); n > 0 && list[n-1].Until.Equal(c.From) && alike(list[n-1].Shares, c.Shares) {

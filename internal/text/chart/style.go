@@ -1,8 +1,7 @@
 package chart
 
-// Style has the rules for the classes that pictures name. The colours are those
-// that Okabe and Ito chose for people who do not tell red from green. Lines
-// differ in their dashes, too.
+// Style has the rules for the classes that pictures name. Okabe and Ito chose its colours
+// for people who do not tell red from green. Lines differ in their dashes, too.
 const Style = `:root{--ink:#1d2329;--soft:#5d6873;--rule:#dfe3e7;--paper:#fff;--empty:#eef0f2;
 --c0:#0072b2;--c1:#d55e00;--c2:#009e73;--c3:#cc79a7;--c4:#e69f00;--c5:#56b4e9;--c6:#8a6d00;--c7:#6b6f76;
 --fine:#009e73;--warm:#e69f00;--hot:#d55e00;--bad:#7a0f3d;--gone:#6b6f76;--free:#e3e7ea}

@@ -8,10 +8,10 @@ import (
 // Node is one value of a document, the same for YAML and JSON.
 type Node struct {
 	Line    int    // where the value begins
-	Key     string // under which its section has it; empty in a list and for the root
+	Key     string // its key in a section; empty in a list and for the root
 	KeyLine int    // where the key stands
 	Shape   Shape
-	Text    string  // of a single value, as it is written, without quotes
+	Text    string  // of a single value, as written, without quotes
 	Type    Type    // of a single value
 	Items   []*Node // of a list, or the entries of a section, in order, duplicates included
 	Parent  *Node   // nil for the root
@@ -46,8 +46,8 @@ const (
 	Other
 )
 
-// Number returns the number that n is. It reports false if n is no number, or
-// none that has an end.
+// Number returns the value of n as a number. It reports false if n is not a number, or
+// not a finite one.
 func (n *Node) Number() (float64, bool) {
 	if n.Shape != Single || n.Type != Number {
 		return 0, false
@@ -72,8 +72,8 @@ func (n *Node) Entry(key string) *Node {
 	return nil
 }
 
-// Path returns the keys that lead from the root to n. An item of a list has its
-// position in brackets for a key.
+// Path returns the keys that lead from the root to n. For an item of a list, its position
+// in brackets is the key.
 func (n *Node) Path() []string {
 	depth := 0
 	for at := n; at.Parent != nil; at = at.Parent {

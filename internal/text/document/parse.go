@@ -17,16 +17,15 @@ import (
 // Format says what a text may be.
 type Format struct {
 	Noun  string // what messages call the text: "the file", "the body"
-	Bytes int    // the largest text that is read
-	JSON  bool   // it must be JSON; otherwise YAML will do
+	Bytes int    // maximum size of a text
+	JSON  bool   // the text must be JSON; otherwise it may be YAML
 }
 
-// maxDepth is deeper than any document of berth goes. What lies below is not
-// looked at.
+// maxDepth is deeper than any document of berth goes. Parse ignores what lies below.
 const maxDepth = 16
 
-// Parse reads one document. The root of an empty YAML text is Nothing. The
-// problem is nil, or says why nothing could be read.
+// Parse reads one document. The root of an empty YAML text is Nothing. The problem is
+// nil, or says why Parse could read nothing.
 func Parse(text []byte, f Format) (*Node, *Problem) {
 	if len(text) > f.Bytes {
 		return nil, &Problem{
@@ -53,8 +52,8 @@ func size(n int) string {
 	return strconv.Itoa(n>>10) + " KiB"
 }
 
-// notText returns the first line with something that is not text, or 0. The
-// parsers refuse it too, but do not say where.
+// notText returns the first line with something that is not text, or 0. The parsers
+// refuse it too, but do not name the line.
 func notText(text []byte) int {
 	for i := 0; i < len(text); {
 		if c := text[i]; c >= ' ' && c < 0x7f {
@@ -92,7 +91,7 @@ func parseYAML(text []byte, f Format) (*Node, *Problem) {
 
 func notYAML(err error, f Format) *Problem {
 	reason := strings.TrimPrefix(err.Error(), "yaml: ")
-	line := 1 // the parser leaves out the first one
+	line := 1 // the parser does not name the first line
 	if after, found := strings.CutPrefix(reason, "line "); found {
 		if number, rest, found := strings.Cut(after, ": "); found {
 			if n, err := strconv.Atoi(number); err == nil {
@@ -145,7 +144,7 @@ func fromYAML(y *yaml.Node, depth int) *Node {
 	return n
 }
 
-// faultOf says what a YAML node has that this format does not.
+// faultOf returns the feature of a YAML node that this format does not have.
 func faultOf(y *yaml.Node, depth int) fault {
 	switch {
 	case y.Kind == yaml.AliasNode:

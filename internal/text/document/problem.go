@@ -3,9 +3,9 @@ package document
 // Problem describes one mistake in a document.
 type Problem struct {
 	Code   Code
-	Line   int    // 0 where there is none to blame
-	Node   *Node  // which it is about; nil: the whole text
-	Reason string // what is wrong, with Node for its subject: "is set twice"; a whole sentence without one
+	Line   int    // 0 if no line is at fault
+	Node   *Node  // the node at fault; nil means the whole text
+	Reason string // what is wrong, with Node as its subject: "is set twice"; a whole sentence if Node is nil
 	Remedy string // what to do; may be empty
 }
 
@@ -16,14 +16,14 @@ type Code string
 const (
 	TooLarge     Code = "too_large"     // more bytes than the format allows
 	NotReadable  Code = "not_readable"  // neither YAML nor JSON, or more than one document
-	NotSupported Code = "not_supported" // an anchor, a tag, a key that is no word, or too much nesting
-	Repeated     Code = "repeated"      // an alias or a merge key: something that stands elsewhere
-	WrongShape   Code = "wrong_shape"   // a list where a section is expected, and the like
+	NotSupported Code = "not_supported" // an anchor, a tag, a key that is not a word, or too much nesting
+	Repeated     Code = "repeated"      // an alias or a merge key, which repeats another value
+	WrongShape   Code = "wrong_shape"   // for example a list instead of a section
 	UnknownKey   Code = "unknown_key"   // a key that means nothing here
-	SetTwice     Code = "set_twice"     // a key that the same section has already
+	SetTwice     Code = "set_twice"     // a key that the section already has
 )
 
-// Report takes a problem and returns whether it takes another one.
+// Report takes a problem and reports whether it takes more.
 type Report func(Problem) (more bool)
 
 // fault says why no caller can use a node.
@@ -42,8 +42,8 @@ const (
 // ofKey reports whether the fault is in the key and not in the value.
 func (f fault) ofKey() bool { return f == mergeKey || f == complexKey }
 
-// usable reports what the format does not have. It returns whether the value can
-// be read in spite of it, and whether report takes more.
+// usable reports a feature that the format does not have. It returns whether the value
+// can be read in spite of it, and whether report takes more.
 func (n *Node) usable(report Report) (usable, more bool) {
 	p := Problem{Code: NotSupported, Line: n.Line, Node: n}
 	switch n.fault {

@@ -11,9 +11,9 @@ import (
 // Keys says what a section may hold.
 type Keys struct {
 	What      string                  // what each entry is: "a setting", "a key of a step"
-	Known     []string                // nil: every key is one
-	Otherwise string                  // what to do about an unknown key that resembles none; empty: choose from Known
-	Elsewhere func(key string) string // where an unknown key belongs, or empty; nil: nowhere
+	Known     []string                // nil means that every key is known
+	Otherwise string                  // advice about an unknown key that resembles none; empty means to choose from Known
+	Elsewhere func(key string) string // returns where an unknown key belongs, or ""; may be nil
 }
 
 // Entries visits the entries of a section that have known keys, each key once.
@@ -52,8 +52,8 @@ func (n *Node) Entries(keys Keys, report Report) iter.Seq[*Node] {
 	}
 }
 
-// All visits the items of a list. It reports a node that is no list, and items
-// that cannot be used; form says how to write the list.
+// All visits the items of a list. It reports a node that is not a list, and items that
+// cannot be used; form says how to write the list.
 func (n *Node) All(form string, report Report) iter.Seq[*Node] {
 	return func(yield func(*Node) bool) {
 		if !n.is(List, form, report) {
@@ -67,8 +67,8 @@ func (n *Node) All(form string, report Report) iter.Seq[*Node] {
 	}
 }
 
-// is reports whether a node has the shape that it must have. If not, it reports
-// a problem. Only the root has not been checked before.
+// is reports whether a node has the required shape. If not, it reports a problem. Only
+// the root has not been checked before.
 func (n *Node) is(shape Shape, remedy string, report Report) bool {
 	if n.Parent == nil {
 		if usable, more := n.usable(report); !usable || !more {
@@ -86,7 +86,7 @@ func (n *Node) is(shape Shape, remedy string, report Report) bool {
 	return false
 }
 
-// shapes says how to write the section, where its keys are known.
+// shapes says how to write the section, if its keys are known.
 func (k Keys) shapes() string {
 	if k.Known == nil || k.Otherwise != "" {
 		return ""
@@ -94,8 +94,7 @@ func (k Keys) shapes() string {
 	return "it can have " + words.Few(k.Known, 20)
 }
 
-// unknown says where a key belongs that is in the wrong place, or which one it
-// resembles.
+// unknown says where a misplaced key belongs, or which known key it resembles.
 func (k Keys) unknown(e *Node) Problem {
 	p := Problem{Code: UnknownKey, Line: e.KeyLine, Node: e, Reason: "is not " + k.What}
 	if k.Elsewhere != nil {

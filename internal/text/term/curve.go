@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// Spark draws values as a line of small columns, one for each value, between
-// the heights lo and hi. It leaves a blank for NaN: what is not known is not
-// small.
+// Spark draws values as a line of small columns, one for each value, between the heights
+// lo and hi. It leaves a blank for NaN, because unknown is not small.
 func Spark(values []float64, lo, hi float64) string {
 	const steps, bytes = "▁▂▃▄▅▆▇█", len("▁")
 	var b strings.Builder
@@ -23,8 +22,8 @@ func Spark(values []float64, lo, hi float64) string {
 }
 
 // Area draws values as a filled curve between the heights lo and hi, on lines of
-// characters with two columns and four rows of dots each: the top line first, and
-// half as many characters wide as there are values. It leaves out NaN.
+// characters with two columns and four rows of dots each. The top line comes first, and
+// each line has half as many characters as there are values. Area leaves out NaN.
 func Area(values []float64, lo, hi float64, lines int) []string {
 	// The dots of a character are bits, from the lowest dot of each column up.
 	columns := [2][4]rune{{0x40, 0x04, 0x02, 0x01}, {0x80, 0x20, 0x10, 0x08}}
@@ -36,7 +35,7 @@ func Area(values []float64, lo, hi float64, lines int) []string {
 		if math.IsNaN(v) {
 			continue
 		}
-		high := max(1, int(math.Round(share(v, lo, hi)*float64(4*lines)))) // a little is not nothing
+		high := max(1, int(math.Round(share(v, lo, hi)*float64(4*lines)))) // show a small value too
 		for dot := range high {
 			picture[lines-1-dot/4][x/2] |= columns[x%2][dot%4]
 		}
@@ -48,7 +47,7 @@ func Area(values []float64, lo, hi float64, lines int) []string {
 	return texts
 }
 
-// share returns where a value is between lo and hi, from 0 to 1.
+// share returns the position of a value between lo and hi, from 0 to 1.
 func share(v, lo, hi float64) float64 {
 	if hi <= lo {
 		return 0

@@ -19,11 +19,11 @@ type Live struct {
 // NewLive returns a Live that has drawn nothing yet.
 func NewLive(out io.Writer) *Live { return &Live{out: out} }
 
-// Draw puts lines in the place of the last ones. Without a line it takes those
-// away. Whoever looked may be gone, so it reports no error.
+// Draw replaces the last lines by these. Without lines it removes the last ones. It
+// reports no error, because the reader may be gone.
 func (l *Live) Draw(lines ...string) {
 	text := l.wipe()
-	if len(lines) == 1 && len(l.drawn) <= 1 { // write over the line: it does not flicker
+	if len(lines) == 1 && len(l.drawn) <= 1 { // write over the line, so that it does not flicker
 		text = "\r" + lines[0] + "\x1b[K"
 	} else {
 		text += block(lines)
@@ -34,7 +34,7 @@ func (l *Live) Draw(lines ...string) {
 	}
 }
 
-// Write writes whole lines above those that are drawn.
+// Write writes whole lines above the drawn ones.
 func (l *Live) Write(text []byte) (int, error) {
 	_, err := io.WriteString(l.out, l.wipe()+string(text)+block(l.drawn))
 	return len(text), err
@@ -53,7 +53,7 @@ func (l *Live) Above(to io.Writer, text []byte, lines ...string) error {
 	return err
 }
 
-// wipe returns what moves to where the lines begin, and clears from there.
+// wipe returns the codes that move the cursor to the first line and clear from there.
 func (l *Live) wipe() string {
 	switch n := len(l.drawn); n {
 	case 0:
@@ -76,8 +76,8 @@ func block(lines []string) string {
 	return b.String()
 }
 
-// Page returns what shows lines from the top of a terminal, line over line so
-// that nothing flickers. The first page clears the terminal.
+// Page returns the text that shows lines from the top of a terminal, each over the old
+// one so that nothing flickers. The first page clears the terminal.
 func Page(lines []string, first bool) string {
 	const home, clear, clearLine, clearBelow = "\x1b[H", "\x1b[2J", "\x1b[K", "\x1b[J"
 	var b strings.Builder
@@ -92,17 +92,17 @@ func Page(lines []string, first bool) string {
 	return b.String()
 }
 
-// LineWriter gathers what is written and passes it on line by line.
+// LineWriter collects what is written and passes it on line by line.
 type LineWriter struct {
-	pass func(line []byte) // without its end
-	rest []byte            // of a line that is not complete
+	pass func(line []byte) // line has no newline
+	rest []byte            // the beginning of an incomplete line
 }
 
 // NewLineWriter returns a writer that calls pass for every line.
 func NewLineWriter(pass func(line []byte)) *LineWriter { return &LineWriter{pass: pass} }
 
-// LongestLine is how much of a line LineWriter gathers before it passes it on
-// incomplete.
+// LongestLine is the number of bytes of a line that LineWriter collects before it passes
+// them on incomplete.
 const LongestLine = 64 << 10
 
 func (w *LineWriter) Write(text []byte) (int, error) {
@@ -120,7 +120,7 @@ func (w *LineWriter) Write(text []byte) (int, error) {
 	}
 }
 
-// Flush passes on a last line that has no end.
+// Flush passes on a last line without a newline.
 func (w *LineWriter) Flush() {
 	if len(w.rest) > 0 {
 		w.pass(bytes.TrimRight(w.rest, "\r\n"))

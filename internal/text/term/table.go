@@ -22,11 +22,11 @@ func Painted(text string, c Colour) Cell { return Cell{text, c} }
 type Column struct {
 	Title string
 	Right bool // align to the right, as numbers are
-	Least int  // the column may become this narrow to make the table fit; 0: it stays as it is
-	Fold  bool // fold what does not fit onto more lines; else cut it
+	Least int  // the column may shrink to this width to make the table fit; 0 means that it never shrinks
+	Fold  bool // fold what does not fit onto more lines instead of cutting it
 }
 
-// Table lines texts up, however wide their characters are.
+// Table aligns texts, however wide their characters are.
 type Table struct {
 	Columns []Column
 	Rows    [][]Cell
@@ -35,15 +35,15 @@ type Table struct {
 
 const tableGap = 2
 
-// Add adds a row. It drops cells that there is no column for, and leaves columns
-// empty that there is no cell for.
+// Add adds a row. It drops cells without a column, and leaves columns without a cell
+// empty.
 func (t *Table) Add(cells ...Cell) {
 	row := make([]Cell, len(t.Columns))
 	copy(row, cells)
 	t.Rows = append(t.Rows, row)
 }
 
-// Width returns how wide the table is if nothing is cut or folded.
+// Width returns the width of the table if nothing is cut or folded.
 func (t *Table) Width() int {
 	_, total := t.widths(math.MaxInt)
 	return total
@@ -56,9 +56,9 @@ func (t *Table) Fits(width int) bool {
 	return total <= width
 }
 
-// widths returns how wide each column is, and all of them together. Where the
-// table is too wide it folds columns first, from the right, so that names stay
-// whole the longest, and then cuts columns from the left.
+// widths returns the width of each column, and their total. If the table is too wide,
+// widths folds columns first, from the right, so that names stay whole the longest, and
+// then cuts columns from the left.
 func (t *Table) widths(width int) (widths []int, total int) {
 	total = t.Indent - tableGap
 	for i, c := range t.Columns {
@@ -89,7 +89,7 @@ func (t *Table) widths(width int) (widths []int, total int) {
 	return widths, total
 }
 
-// Lines writes the table, the titles first.
+// Lines returns the lines of the table, the titles first.
 func (t *Table) Lines(width int, p Painter) []string {
 	widths, _ := t.widths(width)
 	titles := make([]Cell, len(t.Columns))

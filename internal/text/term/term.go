@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Colour is the code with which a terminal changes how it writes.
+// Colour is the code that makes a terminal change colour or weight.
 type Colour string
 
 // The colours, and two weights of writing.
@@ -25,7 +25,7 @@ const (
 	Yellow Colour = "33"
 )
 
-// Painter writes in colours if it is true.
+// Painter writes in colour if it is true.
 type Painter bool
 
 // Paint returns the text in a colour.
@@ -36,17 +36,17 @@ func (p Painter) Paint(c Colour, text string) string {
 	return "\x1b[" + string(c) + "m" + text + "\x1b[0m"
 }
 
-// Screen describes where a view appears: its colours, its width in columns, and
-// the present time.
+// Screen describes the screen of a view: its colours, its width in columns, and the
+// present time.
 type Screen struct {
 	Painter
 	Width int
 	Now   time.Time
 }
 
-// Hang writes a text beside its lead, line under line.
+// Hang writes a text beside its lead, with its lines aligned.
 func (s Screen) Hang(c Colour, lead, text string) string {
-	const narrowest = 20 // columns for the text; below that, lines that run over read better
+	const narrowest = 20 // columns for the text; below that, lines that wrap read better
 	indent := Columns(lead)
 	lines := hang(lead, strings.Repeat(" ", indent), text, max(s.Width, indent+narrowest))
 	lines[0] = s.Paint(c, lead) + lines[0][len(lead):]

@@ -7,7 +7,7 @@ import (
 	"github.com/clipperhouse/displaywidth"
 )
 
-// Columns returns how many columns a text takes on a terminal. The condition is
+// Columns returns the number of columns that a text takes on a terminal. The condition is
 // fixed, so that a table looks the same under every locale.
 func Columns(s string) int {
 	for i := range len(s) {
@@ -29,9 +29,9 @@ func Cut(s string, width int) string {
 	return displaywidth.TruncateString(s, width, "…")
 }
 
-// Clean replaces what a terminal would act on: names of devices and processes
-// come from outside and may hold anything. It fences off a text that would melt
-// into the blanks around it, as one that begins with an accent does.
+// Clean replaces characters that a terminal would act on, because names of devices and
+// processes come from outside and may hold anything. It separates a text from the blanks
+// around it if the two would merge, for example because the text begins with an accent.
 func Clean(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

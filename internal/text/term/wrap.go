@@ -22,14 +22,13 @@ func hang(lead, indent, text string, width int) []string {
 	return lines
 }
 
-// Paragraph wraps a text that is one paragraph, whatever lines it has: lead
-// stands before its first line, and indent before every other. It may break
-// after every word.
+// Paragraph wraps a text as one paragraph, whatever lines it has: lead stands before its
+// first line, and indent before every other. It may break after every word.
 func Paragraph(lead, indent, text string, width int) []string {
 	return fill(nil, lead, indent, strings.Fields(text), width)
 }
 
-// fill appends lines that hold as many words as fit, and one at least.
+// fill appends lines with as many words as fit, but at least one.
 func fill(lines []string, lead, indent string, words []string, width int) []string {
 	line, empty := lead, true
 	for _, word := range words {
@@ -45,7 +44,7 @@ func fill(lines []string, lead, indent string, words []string, width int) []stri
 	return append(lines, line)
 }
 
-// pieces returns the parts of a text that may stand at the end of a line.
+// pieces returns the parts of a text that may end a line.
 func pieces(text string) []string {
 	const longestUnit = 4
 	var list []string
@@ -64,8 +63,8 @@ func endsInDigit(s string) bool {
 	return '0' <= last && last <= '9'
 }
 
-// fold breaks a text into lines of at most width columns: after blanks, arrows
-// and underscores, and a word that is longer than a line anywhere.
+// fold breaks a text into lines of at most width columns: after blanks, arrows and
+// underscores. It breaks a word that is longer than a line anywhere.
 func fold(text string, width int) []string {
 	var lines []string
 	line := ""

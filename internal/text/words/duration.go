@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Duration returns how long something took, as people say it. The longer it
-// took, the more Duration rounds; it never rounds to nothing.
+// Duration returns the length of d in words. The longer d is, the more Duration rounds;
+// it never rounds to nothing.
 func Duration(d time.Duration) string {
 	switch {
 	case d < 10*time.Second:
@@ -23,8 +23,7 @@ func Duration(d time.Duration) string {
 	return fmt.Sprintf("%.0f days", d.Hours()/24)
 }
 
-// Age returns how long something has lasted so far, as people say their age: in
-// whole units, rounded down.
+// Age returns d as people tell an age: in whole units, rounded down.
 func Age(d time.Duration) string {
 	switch {
 	case d < 0:

@@ -1,7 +1,7 @@
 package words
 
-// End returns the last characters of a text that is longer than most, with … in
-// the place of those before them.
+// End returns text, or for a text that is longer than most its last characters with …
+// before them.
 func End(text string, most int) string {
 	letters := []rune(text)
 	if len(letters) <= most {

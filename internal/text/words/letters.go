@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// UpperFirst returns text with a capital at its beginning, to make a sentence
-// of the text of an error.
+// UpperFirst returns text with a capital at its beginning, to turn the text of an error
+// into a sentence.
 func UpperFirst(text string) string {
 	first, size := utf8.DecodeRuneInString(text)
 	if upper := unicode.ToUpper(first); upper != first {
@@ -15,8 +15,7 @@ func UpperFirst(text string) string {
 	return text
 }
 
-// Cut returns the first most characters of text, and an ellipsis if there are
-// more.
+// Cut returns the first most characters of text, with an ellipsis if there are more.
 func Cut(text string, most int) string {
 	if len(text) <= most {
 		return text

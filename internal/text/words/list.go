@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// And returns a list as people say it: "a", "a and b", "a, b and c".
+// And joins a list in words: "a", "a and b", "a, b and c".
 func And(list []string) string { return series(list, " and ") }
 
-// Or returns a choice as people say it: "a", "a or b", "a, b or c".
+// Or joins a choice in words: "a", "a or b", "a, b or c".
 func Or(list []string) string { return series(list, " or ") }
 
 func series(list []string, before string) string {
@@ -19,8 +19,8 @@ func series(list []string, before string) string {
 	return strings.Join(list[:last], ", ") + before + list[last]
 }
 
-// Few returns a list with commas. Of one with more than most entries it names
-// the first ones and counts the others: "a, b and 3 more".
+// Few joins a list with commas. If the list has more than most entries, Few names the
+// first ones and counts the others: "a, b and 3 more".
 func Few(list []string, most int) string {
 	if len(list) <= most {
 		return strings.Join(list, ", ")

@@ -2,10 +2,9 @@ package words
 
 import "strings"
 
-// Nearest returns the known name that a mistyped word perhaps means: the
-// shortest one that begins with the word, or else the one that differs from it
-// in the fewest letters. It reports whether that name is near enough to be
-// worth saying. Capitals do not matter.
+// Nearest returns the known name that a mistyped word probably means: the shortest one
+// that begins with the word, or else the one that differs from it in the fewest letters.
+// It reports whether that name is near enough to suggest. Nearest ignores case.
 func Nearest(word string, known []string) (name string, near bool) {
 	word = strings.ToLower(word)
 	fewest, begins := 1<<30, false
@@ -22,8 +21,8 @@ func Nearest(word string, known []string) (name string, near bool) {
 	return name, begins || fewest <= max(2, len(word)/3)
 }
 
-// Suggest asks whether the nearest known name was meant. If none is near, it
-// returns otherwise, which says where to look.
+// Suggest asks whether the user meant the nearest known name. If none is near, it returns
+// otherwise, which says where to look.
 func Suggest(word string, known []string, otherwise string) string {
 	if name, near := Nearest(word, known); near {
 		return "did you mean " + name + "?"

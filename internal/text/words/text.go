@@ -7,12 +7,12 @@ import (
 	"unicode/utf8"
 )
 
-// MaxText is how many characters a name may have.
+// MaxText is the maximum number of characters in a name.
 const MaxText = 128
 
-// TextProblem returns what is wrong with a name that people give to a thing; empty
-// if nothing is. A name has 1 to MaxText printable characters of any script, with
-// no space at either end.
+// TextProblem returns what is wrong with a name that people give to a thing, or "" if it
+// is right. A name has 1 to MaxText printable characters of any script, with no space at
+// either end.
 func TextProblem(text string) string {
 	if text == "" {
 		return "is empty; give it a name"
@@ -39,8 +39,8 @@ func TextProblem(text string) string {
 	return ""
 }
 
-// Plain reports whether a text has only visible ASCII characters and is short. It
-// is the quick answer for nearly all names.
+// Plain reports whether a text is short and has only visible ASCII characters. It is the
+// fast path for nearly all names.
 func Plain(text string) bool {
 	if len(text) > MaxText {
 		return false

@@ -2,8 +2,8 @@ package words
 
 import "strconv"
 
-// Thousands returns a large number so that it can be read: "1,234,567". It has
-// no use for numbers below zero and returns "0" for them.
+// Thousands returns a large number in readable form: "1,234,567". It returns "0" for
+// negative numbers.
 func Thousands(n int64) string {
 	digits := strconv.FormatInt(max(n, 0), 10)
 	for at := len(digits) - 3; at > 0; at -= 3 {
