@@ -40,7 +40,7 @@ func FieldName(written string) string {
 	return dotted(path)
 }
 
-// assign sets a value in nested objects, and makes those that are not there yet.
+// assign sets a value in nested objects, and makes missing ones.
 func assign(section map[string]any, path []string, value any) error {
 	for _, name := range path[:len(path)-1] {
 		if _, there := section[name]; !there {
@@ -60,9 +60,9 @@ func assign(section map[string]any, path []string, value any) error {
 	return nil
 }
 
-// jsonValue returns a number, true, false, null, a list or an object where the
-// text is one, and else the text: each field knows whether it takes "1GiB" or
-// "500ms". A list may lack the quotes of its items, as in berth.yaml.
+// jsonValue returns text as a number, true, false, null, a list or an object if it is
+// one, and as a string otherwise: each field knows whether it takes "1GiB" or "500ms". A
+// list may lack the quotes of its items, as in berth.yaml.
 func jsonValue(text string) any {
 	if json.Valid([]byte(text)) {
 		return json.RawMessage(text)

@@ -12,17 +12,17 @@ import (
 	"github.com/berth-gpu/berth/internal/text/document"
 )
 
-// Change applies a change at run time. The body is a JSON object with any
-// settings of the gpu section, and beside them the sections optimization,
-// services and hooks, and unknown_services. It is merged as RFC 7396 says: what
-// is absent stays, null goes back to what the weaker sources say, and so it is
-// for single devices, services and hooks. What equals the present value is no
-// change, so an answer to GET can be edited and sent back.
+// Change applies a change at run time. The body is a JSON object with any settings of the
+// gpu section, and beside them the sections optimization, services and hooks, and
+// unknown_services. Change merges it as RFC 7396 says: an absent setting stays, and null
+// returns to what the weaker sources say, also for single devices, services and hooks. A
+// value that equals the present one is no change, so an answer to GET can be edited and
+// sent back.
 //
-// The whole result is validated, and either all of it holds or nothing. A
-// setting that the environment or a flag decides cannot be changed, nor can the
-// section daemon. Change returns the new settings, and the text to store so that
-// ParseSaved finds it at the next start.
+// Change validates the whole result, and applies all of it or nothing. It refuses to
+// change a setting that the environment or a flag decides, and the section daemon. Change
+// returns the new settings, and the text to store so that ParseSaved finds it at the next
+// start.
 func (s *Settings) Change(body []byte) (*Settings, []byte, error) {
 	request, cleared := readChange(body)
 	saved := s.saved()
@@ -51,7 +51,7 @@ func (s *Settings) Change(body []byte) (*Settings, []byte, error) {
 		return nil, nil, asRequest(err)
 	}
 
-	// What is stored is what holds: both come from the same text.
+	// The text is also the source of the settings, so that both agree.
 	text, err := saved.text()
 	if err != nil {
 		return nil, nil, err
@@ -66,8 +66,8 @@ func (s *Settings) Change(body []byte) (*Settings, []byte, error) {
 	return next, text, nil
 }
 
-// changeable reports whether a setting can be changed at run time, and complains
-// in the request if not.
+// changeable reports whether a setting can be changed at run time. If not, it adds a
+// complaint to the request.
 func (s *Settings) changeable(request *Layer, path []string) bool {
 	switch name := dotted(path); {
 	case path[0] == "daemon":
@@ -83,7 +83,7 @@ func (s *Settings) changeable(request *Layer, path []string) bool {
 // FixedWhileRunning says what to do about a setting of the section daemon.
 const FixedWhileRunning = "cannot change while the daemon runs: set it in berth.yaml and restart the daemon"
 
-// readChange reads the body; cleared lists what is null.
+// readChange reads the body; cleared lists the paths that are null.
 func readChange(body []byte) (request Layer, cleared [][]string) {
 	root := schema()
 	r := reader{layer: newLayer(inRequest), home: "gpu", schema: root}
@@ -100,12 +100,12 @@ func readChange(body []byte) (request Layer, cleared [][]string) {
 	return r.layer, cleared
 }
 
-// sectionsBeside returns what is at the top of berth.yaml beside the gpu section.
+// sectionsBeside returns the sections of berth.yaml beside gpu.
 func sectionsBeside(root []field) []field {
 	return slices.DeleteFunc(slices.Clone(root), func(f field) bool { return f.key == "gpu" })
 }
 
-// saved is a copy of the layer of earlier changes.
+// saved returns a copy of the layer of earlier changes.
 func (s *Settings) saved() Layer {
 	saved := newLayer(atRunTime)
 	for _, layer := range s.layers {
@@ -124,21 +124,21 @@ func (l *Layer) clear(path []string) {
 	})
 }
 
-// present is the value of every setting as it stands, nil if absent.
+// present returns the present value of every setting, nil if it is absent.
 func (s *Settings) present() map[string]any {
 	now := map[string]any{}
 	walk(schema(), reflect.ValueOf(s.Config), nil, func(path []string, _ *field, v any) { now[dotted(path)] = v })
 	return now
 }
 
-// pinned reports whether a source decides that is stronger than run time.
+// pinned reports whether a source that is stronger than run time decides.
 func (s *Settings) pinned(field string) bool { return s.values[field].source.rank > atRunTime }
 
 func pinnedBy(source string) string {
 	return "is set by " + source + ", which is stronger: change it there"
 }
 
-// asRequest names fields the way the body does.
+// asRequest names fields as the body does.
 func asRequest(err error) error {
 	refused, ok := err.(*Error)
 	if !ok {
@@ -170,7 +170,7 @@ func (l *Layer) text() ([]byte, error) {
 		}
 		last := v.path[len(v.path)-1]
 		if at[last] = v.v; v.v == nil {
-			at[last] = map[string]any{} // a service that is known, whatever else is set for it
+			at[last] = map[string]any{} // makes the service known even if nothing else is set for it
 		}
 		if n, ok := v.v.(float64); ok && n == math.Trunc(n) {
 			at[last] = int64(n) // 100000, not 1e+05

@@ -15,8 +15,8 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// read turns what was written into a value, and refuses one that is
-// impossible by itself. A secret never shows up in what it says.
+// read turns a written value into a value of the field, and refuses one that is
+// impossible by itself. Its errors never show a secret.
 func (f *field) read(s scalar) (any, error) {
 	v, err := f.kind.read(s)
 	if err != nil {
@@ -56,7 +56,7 @@ func (f *field) allowed(v string) error {
 	return checkText(f.check, v)
 }
 
-// readList reads a list of texts, each following the rule of the field.
+// readList reads a list of texts, each of which follows the rule of the field.
 func (f *field) readList(items []*document.Node) (any, error) {
 	texts := []string{}
 	for _, item := range items {
@@ -74,9 +74,9 @@ func (f *field) readList(items []*document.Node) (any, error) {
 	return texts, nil
 }
 
-// Names have no dots: dots take the names of settings apart. They are checked
-// by hand and not by regular expressions, because every command of berth would
-// pay for compiling those at its start.
+// isServiceName reports whether v can be the name of a service. Names have no dots,
+// because dots separate the names of settings. The checks use no regular expressions,
+// because every command of berth would pay for compiling them at its start.
 func isServiceName(v string) bool {
 	return len(v) <= 64 && alphanumeric(v[:min(1, len(v))]) && alphanumeric(strings.NewReplacer("-", "", "_", "").Replace(v))
 }
@@ -124,7 +124,7 @@ func eventCodes() []string {
 	return codes
 }
 
-// alphanumeric reports whether v is letters and digits, at least one.
+// alphanumeric reports whether v has only letters and digits, at least one.
 func alphanumeric(v string) bool {
 	return v != "" && !strings.ContainsFunc(v, func(r rune) bool {
 		return !('0' <= r && r <= '9' || 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z')
@@ -161,7 +161,7 @@ func checkText(rule, v string) error {
 		return fmt.Errorf("is %d bytes long, but the path of a Unix socket has at most 107", len(v))
 	case rule == "token" && strings.ContainsFunc(v, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return errors.New("must be printable ASCII without spaces")
-	case rule == "address" && !isAddress(v): // not shown: it may hold a key
+	case rule == "address" && !isAddress(v): // not shown, because it may hold a key
 		return errors.New("must be a web address such as https://example.com/events")
 	case rule == "argument" && strings.ContainsRune(v, 0):
 		return errors.New("must not hold the character 0")
@@ -187,7 +187,7 @@ func checkListen(v string) error {
 	return nil
 }
 
-// splitListen takes HOST:PORT apart; an IPv6 address is in brackets.
+// splitListen splits HOST:PORT; an IPv6 address is in brackets.
 func splitListen(v string) (host, port string, ok bool) {
 	i := strings.LastIndexByte(v, ':')
 	if i < 0 {

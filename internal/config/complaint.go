@@ -11,8 +11,8 @@ import (
 // Complaint is one thing that is wrong.
 type Complaint struct {
 	Source string // file name, "environment BERTH_…", "flag --…"; empty for the body of a request
-	Line   int    // in a file; 0 where there are no lines
-	Field  string // dotted name; empty if it is about the whole text
+	Line   int    // in a file; 0 if there are no lines
+	Field  string // dotted name; empty if the complaint is about the whole text
 	Reason string // what is wrong and what would be right
 }
 
@@ -30,7 +30,7 @@ func (c Complaint) String() string {
 	return strings.Join(parts, ": ")
 }
 
-// Error is everything that is wrong, at once.
+// Error lists everything that is wrong.
 type Error struct {
 	Complaints []Complaint
 }
@@ -47,14 +47,14 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// allSettings says where to find what can be set, if nothing similar can.
+// allSettings says where to find all settings, if none resembles an unknown one.
 const allSettings = "there is none like it; berth config lists all of them"
 
 // maxComplaints is more than anybody reads, and keeps the answer to a hostile
 // document small.
 const maxComplaints = 100
 
-// complaints collects, up to the limit.
+// complaints collects complaints, up to the limit.
 type complaints []Complaint
 
 func (c *complaints) full() bool { return len(*c) >= maxComplaints }
@@ -70,8 +70,8 @@ func (c complaints) err() error {
 	if len(c) == 0 {
 		return nil
 	}
-	// By source, as they were read, and there by line: some are found when a
-	// value is read, others when it is compared.
+	// Sort by source, in the order of reading, and then by line, because some complaints
+	// are found when a value is read and others when it is compared.
 	order := map[string]int{}
 	for _, each := range c {
 		if _, known := order[each.Source]; !known {

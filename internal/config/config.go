@@ -1,12 +1,11 @@
-// Package config says what can be set, what it means, what it is when nobody
-// set it, and what is refused.
+// Package config defines the settings of berth: their meaning, their defaults, and which
+// values it refuses.
 //
-// It reads text, not files: where the text comes from is the daemon's business.
+// It reads text, not files: the daemon decides where the text comes from.
 //
-// The structs in this file are the one description of every setting. Their
-// tags drive the parsers of YAML, environment and flags, the JSON of the gpu
-// section, the list of sources and the documentation, so a new setting is one
-// new field:
+// The structs in this file are the only description of every setting. Their tags drive
+// the parsers of YAML, environment and flags, the JSON of the gpu section, the list of
+// sources and the documentation, so a new setting is one new field:
 //
 //	key      its name in berth.yaml and JSON (without one: the json tag)
 //	default  what it is when nobody set it, written as in berth.yaml
@@ -22,8 +21,8 @@
 //	role     the least role that may change it at run time (without one: admin)
 //	doc      what it does, for people
 //
-// Sources are read one by one into layers and then merged; every layer keeps
-// its complaints, so that Merge can report all that is wrong at once:
+// Each source is parsed into a layer, and Merge merges the layers. Every layer keeps its
+// complaints, so that Merge can report all mistakes at once:
 //
 //	file, _ := config.ParseYAML("berth.yaml", text)
 //	env, _ := config.ParseEnv(os.Environ())
@@ -41,7 +40,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Config is everything that can be set.
+// Config has all settings.
 type Config struct {
 	Daemon       Daemon       `key:"daemon" doc:"Where the daemon listens and keeps its files. The daemon reads this section once, when it starts; the other settings can change while it runs."`
 	GPU          GPU          `key:"gpu" doc:"How berth measures and judges devices."`
@@ -60,7 +59,7 @@ type Config struct {
 	Hooks    map[string]Hook    `key:"hooks" names:"NAME" check:"hook" doc:"Where to send events. Each hook has either a url or a command. docs/guide/events.md says more."`
 }
 
-// Daemon is where the daemon lives. It is read once, at the start.
+// Daemon has the settings of the daemon itself, which reads them once, at the start.
 type Daemon struct {
 	Devices  string `key:"devices" default:"auto" env:"BERTH_DEVICES" empty:"no" doc:"Which devices to manage: auto, nvml, amd, intel, sim:4, sim:rtx-4060, sim:dgx-h200, sim:FILE (a scenario), sim:trace=FILE (a recording), or several separated by commas."`
 	StateDir string `key:"state_dir" env:"BERTH_STATE_DIR" empty:"no" absent:"/var/lib/berth as root, else $XDG_STATE_HOME/berth or ~/.local/state/berth" doc:"Folder in which the daemon keeps what must survive a restart."`
@@ -81,8 +80,7 @@ type Daemon struct {
 	LogLevel string `key:"log_level" default:"info" oneof:"debug,info,warn,error" doc:"Least level of the messages that the daemon logs."`
 }
 
-// String leaves the token out, so that a printed or logged configuration never
-// holds it.
+// String leaves out the token, so that a printed or logged configuration never shows it.
 func (d Daemon) String() string {
 	if d.Token != "" {
 		d.Token = "set"
@@ -91,10 +89,10 @@ func (d Daemon) String() string {
 	return fmt.Sprintf("%+v", plain(d))
 }
 
-// GoString is String, for %#v.
+// GoString returns String, for %#v.
 func (d Daemon) GoString() string { return d.String() }
 
-// GPU is how devices are measured and judged. It can be changed at run time.
+// GPU says how berth measures and judges devices. It can change at run time.
 type GPU struct {
 	gpu.Thresholds
 
@@ -124,12 +122,12 @@ type GPU struct {
 	Check      string             `key:"check" default:"on" oneof:"on,off" doc:"Whether a device has to pass berth check before it leaves its quarantine. A device that cannot be checked leaves it by time. docs/guide/health.md says more."`
 	Scrub      string             `key:"scrub" default:"off" oneof:"off,on" doc:"Whether berth overwrites the free memory of a device before a lease of another user is answered, where the driver is not known to clear it. Leases say what was done (cleared_by). docs/guide/enforcement.md says more."`
 
-	// Devices holds what is different for single devices, by UUID.
+	// Devices holds the settings that differ for single devices, by UUID.
 	Devices map[string]DeviceOverride `key:"devices" names:"UUID" check:"uuid" doc:"Settings that differ for single devices."`
 }
 
-// DeviceOverride is what is different for one device; absent fields follow the
-// section around it. A field is described by the field of GPU with its name.
+// DeviceOverride has the settings that differ for one device; absent fields follow the
+// section around it. The field of GPU with the same name describes each of them.
 type DeviceOverride struct {
 	TempOptimal    gpu.Opt[gpu.Celsius]
 	TempNormal     gpu.Opt[gpu.Celsius]
@@ -149,7 +147,7 @@ type DeviceOverride struct {
 	FanCurve         string
 }
 
-// Device is what holds for one device, overrides applied.
+// Device has the settings of one device, with its overrides.
 type Device struct {
 	gpu.Thresholds
 	ThrottleCooldown time.Duration
@@ -162,7 +160,7 @@ type Device struct {
 	FanCurve         string
 }
 
-// Optimization is when memory is won back, and how long requests may take.
+// Optimization says when berth reclaims memory, and how long requests may take.
 type Optimization struct {
 	Interval            time.Duration `key:"interval" role:"operator" default:"300" min:"1" max:"86400" doc:"Time from one optimization to the next. berth optimizes by itself only on devices that are fuller than memory_threshold. It then releases what the dead hold, names orphans and asks programs for caches; it shrinks and parks only leases of services that allow it."`
 	MemoryThreshold     float64       `key:"memory_threshold" role:"operator" default:"0.85" over:"0" max:"1" doc:"Share of a device's memory above which berth wins memory back by itself."`
@@ -178,19 +176,19 @@ type Optimization struct {
 	ParkHost      gpu.Opt[gpu.MiB] `key:"park_host_mb" role:"operator" min:"0" absent:"half of the machine's memory" doc:"Most memory of the machine that parked leases take together. 0: nothing is parked."`
 }
 
-// Energy is what energy costs.
+// Energy says how much energy costs.
 type Energy struct {
 	Price    gpu.Opt[float64] `key:"price_per_kwh" role:"operator" min:"0" max:"1000000" absent:"costs are not shown" doc:"Price of a kilowatt-hour."`
 	Currency string           `key:"currency" role:"operator" default:"EUR" check:"currency" doc:"Currency of that price, such as EUR."`
 }
 
-// Audit is how much of the audit log is kept.
+// Audit says how much of the audit log berth keeps.
 type Audit struct {
 	MaxSize gpu.MiB `key:"max_mb" default:"16" min:"1" max:"4096" doc:"Size at which berth begins another file of the audit log."`
 	Files   int     `key:"files" default:"10" min:"2" max:"1000" doc:"How many files of the audit log berth keeps. It removes the oldest."`
 }
 
-// Past is how much of the past is kept. The short form past: off sets store.
+// Past says how much of the past berth keeps. The short form past: off sets store.
 type Past struct {
 	Store  string        `key:"store" default:"on" oneof:"on,off" doc:"Whether berth remembers what it measured. off: graphs, reports and alerts have nothing to show."`
 	Recent time.Duration `key:"recent" default:"48h" min:"3600" max:"2592000" doc:"How long berth keeps every sample."`
@@ -198,7 +196,7 @@ type Past struct {
 	Size   gpu.MiB       `key:"size_mb" default:"1024" min:"64" max:"1048576" doc:"Most space on disk that the past takes. berth removes the oldest when there is more."`
 }
 
-// Alerts is which rules are evaluated.
+// Alerts says which alert rules berth evaluates.
 type Alerts struct {
 	Evaluate string        `key:"evaluate" default:"on" oneof:"on,off" doc:"Whether berth evaluates alert rules itself. Set off where a Prometheus evaluates the same rules."`
 	Interval time.Duration `key:"interval" default:"30" min:"1" max:"3600" doc:"Time from one evaluation to the next, for rule groups that do not say."`
@@ -206,12 +204,12 @@ type Alerts struct {
 	Rules    []string      `key:"rules" check:"path" absent:"none" doc:"Files with your own rules, in the format of Prometheus."`
 }
 
-// Metrics is what the page for Prometheus shows.
+// Metrics says what the page for Prometheus shows.
 type Metrics struct {
 	Compat string `key:"compat" default:"off" oneof:"off,dcgm" doc:"dcgm: show the devices also under the names of dcgm-exporter, so that dashboards made for it work."`
 }
 
-// Service is what one service may have.
+// Service has the limits and priorities of one service.
 type Service struct {
 	MinMemory       gpu.Opt[gpu.MiB] `key:"min_memory_mb" min:"0" absent:"none" doc:"Least memory of a request. berth raises a request for less, and refuses an exact one."`
 	MaxMemory       gpu.Opt[gpu.MiB] `key:"max_memory_mb" min:"1" from:"min_memory_mb" absent:"none" doc:"Most memory of a request. berth refuses a request for more."`
@@ -227,8 +225,7 @@ type Service struct {
 	Match           Match            `key:"match" doc:"Which processes belong to the leases of the service that no process holds. All that is given must be true of a process."`
 }
 
-// Match is what the processes of a service are like; what is empty does not
-// matter.
+// Match describes the processes of a service. Empty fields do not matter.
 type Match struct {
 	Unit    string `key:"unit" check:"unit" absent:"any" doc:"Systemd unit, or id of the container, that the processes of the service run in. berth counts their memory under the lease of the service."`
 	Cgroup  string `key:"cgroup" check:"cgroup" absent:"any" doc:"Path of the control group that the processes of the service are in, or of one around it."`
@@ -236,28 +233,28 @@ type Match struct {
 	User    string `key:"user" check:"user" absent:"that of the lease" doc:"User that the processes of the service run as. Needs a unit, a cgroup or a program beside it."`
 }
 
-// Quota is what all leases of a service may hold together; absent is no limit.
+// Quota limits all leases of a service together. An absent field means no limit.
 type Quota struct {
 	Memory gpu.Opt[gpu.MiB] `key:"memory_mb" min:"1" absent:"no limit" doc:"Memory over all devices."`
 	Slots  gpu.Opt[int]     `key:"slots" min:"1" max:"1000000" absent:"no limit" doc:"Slots over all devices."`
 }
 
-// User is the role of a user, and what they may have; absent is what holds for
-// their groups, or for everybody.
+// User has the role and the limits of a user. For absent fields, those of the user's
+// groups or of everybody apply.
 type User struct {
 	Role string `key:"role" oneof:"viewer,user,operator,admin" absent:"that of default, else user" doc:"What the user may do: viewer, user, operator or admin. Root and the user that the daemon runs as are always admin on the socket."`
 	Limits
 }
 
-// Group is the role of the members of a group, and what they may have.
+// Group has the role and the limits of the members of a group.
 type Group struct {
 	Role string `key:"role" oneof:"viewer,user,operator,admin" absent:"that of default, else user" doc:"What the members may do, if they call over the Unix socket."`
 	Limits
 	Together Together `key:"together" doc:"What all members of the group may hold together."`
 }
 
-// Limits is what one user may have. The zero value of a limit is not known: a
-// weaker entry decides.
+// Limits says how much one user may have. An absent limit leaves the decision to a weaker
+// entry.
 type Limits struct {
 	Memory      gpu.Opt[gpu.MiB]       `key:"memory_mb" min:"0" absent:"no limit" doc:"Memory of all leases of the user together."`
 	Slots       gpu.Opt[int]           `key:"slots" min:"0" max:"1000000" absent:"no limit" doc:"Slots of all leases of the user together."`
@@ -273,14 +270,14 @@ type Limits struct {
 	Service     string                 `key:"service" check:"service" absent:"none" doc:"Service of requests that name none."`
 }
 
-// Together is what all members of a group may hold together.
+// Together limits all members of a group together.
 type Together struct {
 	Memory gpu.Opt[gpu.MiB] `key:"memory_mb" min:"0" absent:"no limit" doc:"Memory over all devices."`
 	Slots  gpu.Opt[int]     `key:"slots" min:"0" max:"1000000" absent:"no limit" doc:"Slots over all devices."`
 	Leases gpu.Opt[int]     `key:"leases" min:"0" max:"1000000" absent:"no limit" doc:"How many leases."`
 }
 
-// Hook is who is told of events.
+// Hook says where to send events.
 type Hook struct {
 	URL      string        `key:"url" check:"address" secret:"yes" absent:"none" doc:"Address that berth sends events to, by POST. berth does not show it, because many services put a key into it."`
 	Command  []string      `key:"command" check:"argument" secret:"file" absent:"none" doc:"Program, and its arguments, that berth runs for each event."`
@@ -290,7 +287,7 @@ type Hook struct {
 	Timeout  time.Duration `key:"timeout_seconds" default:"10" min:"0.1" max:"600" doc:"How long one delivery to the hook may take."`
 }
 
-// String leaves out what is secret.
+// String leaves out secrets.
 func (h Hook) String() string {
 	if h.URL != "" {
 		h.URL = "set"
@@ -305,11 +302,11 @@ func (h Hook) String() string {
 	return fmt.Sprintf("%+v", plain(h))
 }
 
-// GoString is String, for %#v.
+// GoString returns String, for %#v.
 func (h Hook) GoString() string { return h.String() }
 
-// Default is what holds when nobody set anything. The paths are empty: they
-// depend on who runs the daemon, see DefaultPaths.
+// Default returns the configuration without any settings. The paths are empty, because
+// they depend on who runs the daemon; see DefaultPaths.
 func Default() Config {
 	var c Config
 	setDefaults(schema(), reflect.ValueOf(&c).Elem())
@@ -317,7 +314,7 @@ func Default() Config {
 	return c
 }
 
-// For is what holds for one device.
+// For returns the settings of one device.
 func (g GPU) For(uuid string) Device {
 	o := g.Devices[uuid]
 	d := Device{

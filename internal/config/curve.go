@@ -8,7 +8,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// CurvePoint is the fan speed from a temperature on.
+// CurvePoint is the fan speed at and above a temperature.
 type CurvePoint struct {
 	At    gpu.Celsius
 	Speed gpu.Percent

@@ -10,15 +10,15 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// kubernetesService matches the variables that Kubernetes sets in every
-// container for a service called berth or berth-gpu. They are not ours.
+// kubernetesService matches the variables that Kubernetes sets in every container for a
+// service called berth or berth-gpu. They are not settings of berth.
 func kubernetesService() *regexp.Regexp {
 	return regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)$`)
 }
 
-// ParseEnv reads variables of the form NAME=value. An empty variable counts as
-// not set. Of the unknown ones that begin with BERTH_, those are refused that
-// name a section or resemble a known one.
+// ParseEnv reads variables of the form NAME=value. An empty variable counts as not set.
+// ParseEnv refuses an unknown variable that begins with BERTH_ if it names a section or
+// resembles a known one.
 func ParseEnv(environ []string) (Layer, error) {
 	layer, foreign := newLayer(inEnvironment), kubernetesService()
 	type target struct {

@@ -12,10 +12,10 @@ import (
 type field struct {
 	key    string
 	goName string
-	index  []int // where it is in its struct
+	index  []int // position in its struct
 	doc    string
 
-	// A section has fields; a map of sections also says what its names are.
+	// A section has fields; a map of sections also has a placeholder for its names.
 	fields []field
 	names  string
 	short  string // the setting of a section that a single value in its place sets
@@ -27,7 +27,7 @@ type field struct {
 	hasDef   bool
 	absent   string
 	env      string
-	secret   bool // its value is never shown
+	secret   bool // never show its value
 	closed   bool // a file that sets it must be closed to others
 	noEmpty  bool
 	oneof    []string
@@ -43,13 +43,13 @@ func (f *field) isSetting() bool { return f.fields == nil }
 // schema reads the tags of Config.
 func schema() []field { return describe(reflect.TypeFor[Config](), nil) }
 
-// describe lists the fields of a struct. A field without tags of its own is
-// described by the one in outer that has its name.
+// describe lists the fields of a struct. The field in outer with the same name describes
+// a field without tags of its own.
 func describe(t reflect.Type, outer []field) []field {
 	var list []field
 	for _, sf := range reflect.VisibleFields(t) {
 		if sf.Anonymous {
-			continue // its fields are visible themselves
+			continue // its fields are listed themselves
 		}
 		f := described(sf, outer)
 		switch {
@@ -90,8 +90,8 @@ func described(sf reflect.StructField, outer []field) field {
 	return f
 }
 
-// bound panics on a tag that is no number: a mistake in this package that its
-// tests find.
+// bound panics on a tag that is not a number, a mistake in this package that its tests
+// find.
 func bound(sf reflect.StructField, tag string) *float64 {
 	text, ok := sf.Tag.Lookup(tag)
 	if !ok {
@@ -116,18 +116,18 @@ func find(fields []field, key string) *field {
 // Field describes one setting, for documentation, flags and completion.
 type Field struct {
 	Name    string // dotted: gpu.temp_optimal, services.NAME.priority
-	Unit    string // "°C", "MiB"; empty for what has none
-	Default string // as written in berth.yaml, or what holds without a value
-	Range   string // "above 0, at most 150"; empty for any
+	Unit    string // "°C", "MiB"; empty if it has none
+	Default string // as written in berth.yaml, or what applies without a value
+	Range   string // "above 0, at most 150"; empty means any
 	Doc     string
 	Env     []string // the variables that set it, the long name first
-	Flag    string   // without dashes; empty where a flag would be wrong
-	Secret  bool     // its value is never shown
-	Role    string   // the least role that may change it at run time; empty: nobody
+	Flag    string   // without dashes; empty if there is none
+	Secret  bool     // never show its value
+	Role    string   // the least role that may change it at run time; empty means nobody
 }
 
-// Describe lists every setting in order. What can be set per device is listed
-// once, for all of them.
+// Describe lists every setting in order. It lists the settings of single devices once,
+// for all devices.
 func Describe() []Field {
 	var list []Field
 	root := schema()
@@ -152,9 +152,8 @@ func (f *field) role(path []string) string {
 	return "admin"
 }
 
-// each visits the settings of sections. It leaves out those of gpu.devices,
-// which repeat the section around them, and gives the other maps the
-// placeholder for their names.
+// each visits the settings of sections. It leaves out those of gpu.devices, which repeat
+// the section around them, and uses the placeholder for the names of other maps.
 func each(fields []field, path []string, visit func([]string, *field)) {
 	for i := range fields {
 		f := &fields[i]
@@ -170,15 +169,14 @@ func each(fields []field, path []string, visit func([]string, *field)) {
 	}
 }
 
-// repeats reports whether the entries of a map are described by the section
-// around it.
+// repeats reports whether the section around a map describes the entries of the map.
 func (f *field) repeats(around []field) bool {
 	return find(around, f.fields[0].key) != nil
 }
 
 func dotted(path []string) string { return strings.Join(path, ".") }
 
-// envNames are the variables that set a field: none for what is in a map.
+// envNames returns the variables that set a field; a field inside a map has none.
 func envNames(path []string, f *field) []string {
 	if len(path) > 2 {
 		return nil
@@ -190,8 +188,8 @@ func envNames(path []string, f *field) []string {
 	return []string{long, f.env}
 }
 
-// flagName is --listen for daemon.listen and --gpu-temp-optimal for
-// gpu.temp_optimal. A secret has none: flags are there for everybody to see.
+// flagName returns --listen for daemon.listen and --gpu-temp-optimal for
+// gpu.temp_optimal. A secret has no flag, because everybody can see flags.
 func flagName(path []string, f *field) string {
 	if len(path) > 2 || f.secret {
 		return ""

@@ -16,9 +16,9 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// kind is how a setting is written. A value that was read is a string, a
-// []string or a float64: memory in MiB, durations in seconds, whole numbers up
-// to 2^53 all fit, and one type keeps ranges and comparisons simple.
+// kind says how a setting is written. A value that was read is a string, a []string or a
+// float64: memory in MiB, durations in seconds, and whole numbers up to 2^53 all fit, and
+// one type keeps ranges and comparisons simple.
 type kind int
 
 const (
@@ -33,7 +33,8 @@ const (
 	seconds
 )
 
-// kindOf is the one place that knows which Go types a setting can have.
+// kindOf returns the kind for a Go type. Only kindOf knows the types that a setting can
+// have.
 func kindOf(t reflect.Type) kind {
 	switch reflect.Zero(t).Interface().(type) {
 	case string:
@@ -62,7 +63,7 @@ func isOpt(t reflect.Type) bool {
 	return t.Implements(reflect.TypeFor[interface{ Known() bool }]())
 }
 
-// wanted says what to write, in complaints.
+// wanted says in complaints what to write.
 func (k kind) wanted() string {
 	switch k {
 	case text:
@@ -95,13 +96,13 @@ func (k kind) unit() string {
 	return ""
 }
 
-// scalar is a value as it was written.
+// scalar is a value as written.
 type scalar struct {
 	text string
 	tag  tag
 }
 
-// tag is what the language it was written in takes a scalar for.
+// tag is the type that the language of the source gives a scalar.
 type tag int
 
 const (
@@ -119,10 +120,10 @@ func (s scalar) String() string {
 	return strconv.Quote(shown)
 }
 
-// maxMemory is a million TiB, which keeps every sum far away from overflow.
+// maxMemory is a million TiB, which keeps every sum far from overflow.
 const maxMemory = 1 << 40
 
-// read turns what was written into a value.
+// read turns a written value into a value of the kind.
 func (k kind) read(s scalar) (any, error) {
 	if k == text {
 		return readText(s)
@@ -156,7 +157,7 @@ func readText(s scalar) (any, error) {
 
 func readNumber(s scalar) (float64, bool) {
 	v, err := strconv.ParseFloat(strings.TrimSpace(s.text), 64)
-	// 2^53 is where a float64 begins to skip whole numbers; NaN fails as well.
+	// Above 2^53, a float64 skips whole numbers. NaN fails as well.
 	ok := err == nil && math.Abs(v) <= 1<<53
 	return v, ok && (s.tag == digits || s.tag == bare)
 }
@@ -179,8 +180,8 @@ func (k kind) readUnit(written string) (float64, bool) {
 	return 0, false
 }
 
-// store puts a value that was read into the Go field for it. Going through
-// JSON is what fills plain and optional fields of every type alike.
+// store puts a value that was read into its Go field. It goes through JSON, which fills
+// plain and optional fields of every type alike.
 func (k kind) store(v any, into reflect.Value) {
 	switch n, _ := v.(float64); k {
 	case whole, memory:
@@ -197,7 +198,7 @@ func (k kind) store(v any, into reflect.Value) {
 	}
 }
 
-// load is the opposite of store; false is an absent value.
+// load is the opposite of store. It reports false for an absent value.
 func (k kind) load(from reflect.Value) (any, bool) {
 	if isOpt(from.Type()) {
 		value := from.MethodByName("Get").Call(nil)
@@ -219,7 +220,7 @@ func (k kind) load(from reflect.Value) (any, bool) {
 	return from.Float(), true
 }
 
-// format writes a value the way berth.yaml takes it.
+// format returns a value as written in berth.yaml.
 func format(v any) string {
 	switch v := v.(type) {
 	case string:

@@ -10,13 +10,13 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Layer is what one source sets, and what is wrong with it. The zero Layer
-// sets nothing.
+// Layer holds the settings of one source and the complaints about it. The zero Layer sets
+// nothing.
 type Layer struct {
 	rank       rank
 	values     map[string]value // by dotted name
 	complaints complaints
-	bad        map[string]bool // names of settings that were refused
+	bad        map[string]bool // names of refused settings
 }
 
 // rank orders sources from weak to strong.
@@ -28,25 +28,25 @@ const (
 	atRunTime
 	inEnvironment
 	byFlag
-	inRequest // the body of a change that is being tried: first to blame
+	inRequest // the body of a change to try, which is blamed first
 )
 
-// value is one setting as a source gives it. A value of nil is the bare
-// existence of an entry in a map.
+// value is one setting from a source. A value of nil means only that an entry exists in a
+// map.
 type value struct {
 	path   []string
 	v      any
 	source source
 }
 
-// source is where a value comes from.
+// source says where a value comes from.
 type source struct {
 	rank rank
 	name string // "berth.yaml", "environment BERTH_LISTEN", "flag --listen"
 	line int
 }
 
-// SavedAtRunTime is the source of what was changed at run time.
+// SavedAtRunTime is the source of settings that were changed at run time.
 const SavedAtRunTime = "saved at run time"
 
 func (s source) String() string {
@@ -78,7 +78,7 @@ func (l *Layer) complain(at source, path []string, reason string) {
 	l.complaints.add(Complaint{Source: at.name, Line: at.line, Field: field, Reason: reason})
 }
 
-// take reads a setting written as bare text, as in environment and flags.
+// take reads a setting written as plain text, as in environment and flags.
 func (l *Layer) take(f *field, path []string, written string, from source) {
 	v, err := f.read(scalar{written, bare})
 	if err != nil {
@@ -88,7 +88,7 @@ func (l *Layer) take(f *field, path []string, written string, from source) {
 	l.set(path, v, from)
 }
 
-// sorted lists the values by name.
+// sorted returns the values by name.
 func (l *Layer) sorted() []value {
 	var list []value
 	for _, name := range slices.Sorted(maps.Keys(l.values)) {
@@ -97,14 +97,13 @@ func (l *Layer) sorted() []value {
 	return list
 }
 
-// ParseYAML reads a configuration file; name is what complaints and Source
-// call it. With an error, the layer holds what was right, and Merge repeats
-// the complaints.
+// ParseYAML reads a configuration file. Complaints and Source call the file name. With an
+// error, the layer holds the valid settings, and Merge repeats the complaints.
 func ParseYAML(name string, text []byte) (Layer, error) {
 	return parseFile(inFile, name, text, schema())
 }
 
-// ParseSaved reads what Change returned, stored in the file with this name.
+// ParseSaved reads the text that Change returned, stored in the file with this name.
 func ParseSaved(name string, text []byte) (Layer, error) {
 	return parseFile(atRunTime, name, text, slices.DeleteFunc(schema(), func(f field) bool { return f.key == "daemon" }))
 }
@@ -141,8 +140,8 @@ func Flags(flags map[string]string) (Layer, error) {
 	return layer, layer.complaints.err()
 }
 
-// Paths is the layer of the defaults that DefaultPaths gives. Merge refuses an
-// empty one if nothing stronger sets it.
+// Paths returns the layer with the defaults from DefaultPaths. Merge refuses an empty
+// path if nothing stronger sets it.
 func Paths(stateDir, socket string) Layer {
 	layer := newLayer(byDefault)
 	layer.set([]string{"daemon", "state_dir"}, stateDir, source{})

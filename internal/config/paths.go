@@ -2,9 +2,9 @@ package config
 
 import "path"
 
-// DefaultPaths is where the daemon keeps its state and its socket when nobody
-// says otherwise, and where clients look for it. A path is empty when the
-// environment does not even name a home.
+// DefaultPaths returns where the daemon keeps its state and its socket by default, and
+// where clients look for it. A path is empty if the environment does not even name a
+// home.
 func DefaultPaths(root bool, env func(string) string) (stateDir, socket string) {
 	if root {
 		return "/var/lib/berth", "/run/berth/berth.sock"
@@ -22,7 +22,7 @@ func DefaultPaths(root bool, env func(string) string) (stateDir, socket string) 
 	return stateDir, socket
 }
 
-// absolute drops relative paths, as the XDG rules ask.
+// absolute drops relative paths, as the XDG rules require.
 func absolute(p string) string {
 	if path.IsAbs(p) {
 		return p

@@ -8,23 +8,22 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// maxDocument is far more than settings for every device of a large machine
-// need.
+// maxDocument is far more than the settings for every device of a large machine need.
 const maxDocument = 1 << 20
 
-// reader takes a document apart along the fields that are known.
+// reader reads a document along the known fields.
 type reader struct {
 	layer  Layer
 	name   string // of the file; empty for a body
-	home   string // the section of settings that stand at the top of a body; empty for a file
+	home   string // the section of the settings at the top of a body; empty for a file
 	schema []field
 
-	// cleared is called for what is null, which goes back to what weaker sources
-	// say; nil for a file, where null means "not set".
+	// cleared is called for each null, which returns a setting to what weaker sources
+	// say. It is nil for a file, where null means "not set".
 	cleared func(path []string)
 }
 
-// at returns the source of a line. A body has no lines for people.
+// at returns the source of a line. The lines of a body mean nothing to people.
 func (r *reader) at(line int) source {
 	if r.name == "" {
 		return source{}
@@ -32,8 +31,7 @@ func (r *reader) at(line int) source {
 	return source{name: r.name, line: line}
 }
 
-// path returns the path of a setting. A service has one name, however it is
-// spelled.
+// path returns the path of a setting. All spellings of a service have the same path.
 func (r *reader) path(n *document.Node) []string {
 	path := n.Path()
 	if r.home != "" && (len(path) == 0 || find(r.schema, path[0]) == nil) {
@@ -53,7 +51,7 @@ func (r *reader) inLine(n *document.Node) string {
 	return fmt.Sprintf(" in line %d", n.KeyLine)
 }
 
-// report takes what the document says is wrong with it.
+// report turns a problem of the document into a complaint.
 func (r *reader) report(p document.Problem) (more bool) {
 	reason := p.Reason
 	if p.Remedy != "" {
@@ -67,7 +65,7 @@ func (r *reader) report(p document.Problem) (more bool) {
 	return !r.layer.complaints.full()
 }
 
-// null reports whether n is null, and clears what it stands for.
+// null reports whether n is null. If so, it clears the setting or section.
 func (r *reader) null(n *document.Node) bool {
 	if n.Shape == document.Nothing && r.cleared != nil {
 		r.cleared(r.path(n))
@@ -101,7 +99,7 @@ func (r *reader) keys(fields []field) document.Keys {
 	return document.Keys{What: "a setting", Known: known, Otherwise: allSettings, Elsewhere: r.elsewhere}
 }
 
-// elsewhere says where a setting with this key belongs; empty if there is none.
+// elsewhere says where a setting with this key belongs; empty if nowhere.
 func (r *reader) elsewhere(key string) string {
 	var where string
 	each(r.schema, nil, func(known []string, _ *field) {
@@ -138,7 +136,7 @@ func (r *reader) named(f *field, n *document.Node) {
 	}
 }
 
-// setting reads the value of the setting with a path.
+// setting reads the value of the setting at a path.
 func (r *reader) setting(f *field, e *document.Node, path []string) {
 	var v any
 	var err error
@@ -159,7 +157,7 @@ func (r *reader) setting(f *field, e *document.Node, path []string) {
 	r.layer.set(path, v, r.at(e.KeyLine))
 }
 
-// written returns a single value as it was written.
+// written returns a single value as written.
 func written(n *document.Node) scalar {
 	return scalar{n.Text, map[document.Type]tag{document.Text: quoted, document.Number: digits, document.Other: other}[n.Type]}
 }

@@ -7,19 +7,18 @@ import (
 	"slices"
 )
 
-// Settings is a configuration, and where each part of it comes from. It never
-// changes: Change makes another one.
+// Settings is a configuration, with the source of each setting. It is immutable: Change
+// returns a new one.
 type Settings struct {
-	Config Config // not to be changed
+	Config Config // read-only
 
 	layers []Layer          // weakest first
-	values map[string]value // what the strongest source of each setting says
+	values map[string]value // the value of each setting from its strongest source
 }
 
-// Merge puts layers on top of the defaults. A layer knows its place, so their
-// order does not matter: berth.yaml, what was saved at run time, environment,
-// flags. The error is an *Error with all that is wrong with the layers and
-// with the whole.
+// Merge merges layers onto the defaults. A layer knows its rank, so their order does not
+// matter: berth.yaml, what was saved at run time, environment, flags. The error is an
+// *Error with everything that is wrong with the layers and with the whole.
 func Merge(layers ...Layer) (*Settings, error) {
 	s := &Settings{
 		Config: Default(),
@@ -50,7 +49,7 @@ func Merge(layers ...Layer) (*Settings, error) {
 // at run time", "environment BERTH_GPU_TEMP_OPTIMAL" or "flag --listen".
 func (s *Settings) Source(field string) string { return s.values[field].source.String() }
 
-// Setting is one setting as it stands.
+// Setting is one setting with its present value.
 type Setting struct {
 	Name   string // dotted
 	Value  string // as written in berth.yaml; never a secret
@@ -59,8 +58,8 @@ type Setting struct {
 	Doc    string
 }
 
-// All lists the settings in order; of single devices and services only what is
-// set for them.
+// All lists the settings in order. For single devices and services, it lists only those
+// that are set.
 func (s *Settings) All() []Setting {
 	var list []Setting
 	walk(schema(), reflect.ValueOf(s.Config), nil, func(path []string, f *field, v any) {
@@ -73,15 +72,15 @@ func (s *Settings) All() []Setting {
 	return list
 }
 
-// Difference is a setting that two configurations have otherwise.
+// Difference is a setting that differs between two configurations.
 type Difference struct {
 	Name    string // dotted
-	Was, Is string // as people read them; never a secret, which is "set" or "changed"
-	Role    string // the least role that may change it at run time; empty: nobody
+	Was, Is string // as people read them; "set" or "changed" for a secret
+	Role    string // the least role that may change it at run time; empty means nobody
 }
 
-// Differences lists what is otherwise in next, by name. A change of a secret is
-// in the list, and its value is not.
+// Differences lists the settings that differ in next, by name. It includes a changed
+// secret, but not its value.
 func (s *Settings) Differences(next *Settings) []Difference {
 	was, is := s.shownValues(), next.shownValues()
 	var list []Difference
@@ -100,7 +99,7 @@ func (s *Settings) Differences(next *Settings) []Difference {
 	return list
 }
 
-// shownValue is a value, how people read it, and who may change it.
+// shownValue is a value, its text for people, and the role that may change it.
 type shownValue struct {
 	v           any
 	shown, role string
@@ -120,7 +119,7 @@ func joined[V any](a, b map[string]V) map[string]V {
 	return all
 }
 
-// Secrets lists the settings that a file sets and that others must not read there.
+// Secrets lists the settings in a file that others must not read.
 func (s *Settings) Secrets(file string) []string {
 	var list []string
 	walk(schema(), reflect.ValueOf(s.Config), nil, func(path []string, f *field, v any) {
@@ -131,16 +130,16 @@ func (s *Settings) Secrets(file string) []string {
 	return list
 }
 
-// Override is a setting of berth.yaml that a stronger source decides otherwise.
+// Override is a setting of berth.yaml that a stronger source overrides.
 type Override struct {
-	Setting          // as it stands
-	InFile    string // what the file says
-	File      string // where: "berth.yaml:12"
-	AtRunTime bool   // a change at run time decides, which can be taken back
+	Setting          // the setting in force
+	InFile    string // the value in the file
+	File      string // its place: "berth.yaml:12"
+	AtRunTime bool   // a change at run time decides, which can be reverted
 }
 
-// Overridden lists the settings of berth.yaml that do not hold, because a change
-// at run time, the environment or a flag says otherwise.
+// Overridden lists the settings of berth.yaml that a change at run time, the environment
+// or a flag overrides.
 func (s *Settings) Overridden() []Override {
 	var list []Override
 	for _, layer := range s.layers {
@@ -161,7 +160,7 @@ func (s *Settings) Overridden() []Override {
 	return list
 }
 
-// shown is a value for people.
+// shown returns a value as text for people.
 func (f *field) shown(v any) string {
 	written := format(v)
 	switch {
@@ -173,7 +172,7 @@ func (f *field) shown(v any) string {
 	return written
 }
 
-// shownDefault is the default of a setting for people.
+// shownDefault returns the default of a setting as text for people.
 func shownDefault(root []field, path []string, f *field) string {
 	if f.hasDef {
 		return f.def

@@ -8,7 +8,7 @@ import (
 // The functions here move values between a Config, or a part of one, and the
 // paths of its fields.
 
-// put stores a value that was read, and creates the map entry it lies in.
+// put stores a value that was read, and creates the map entry around it.
 func put(fields []field, into reflect.Value, path []string, v any) {
 	f := find(fields, path[0])
 	at := into.FieldByIndex(f.index)
@@ -52,8 +52,8 @@ func setDefaults(fields []field, into reflect.Value) {
 	}
 }
 
-// walk visits every setting in order, map entries by name. v is nil for what
-// is absent.
+// walk visits every setting in order, and map entries by name. v is nil for an absent
+// setting.
 func walk(fields []field, from reflect.Value, path []string, visit func(path []string, f *field, v any)) {
 	for i := range fields {
 		f := &fields[i]

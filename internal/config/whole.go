@@ -9,9 +9,9 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// check refuses what is impossible only as a whole: settings out of order, an
-// open door without TLS, a hook that leads nowhere. Settings that were
-// refused already are left out: nobody knows what they were meant to be.
+// check refuses settings that are impossible only together: settings out of order, a
+// listener open to others without TLS, a hook without a target. It ignores settings that
+// were refused already, because their intended values are unknown.
 func (s *Settings) check(root []field, bad map[string]bool) []Complaint {
 	c := checker{settings: s, bad: bad}
 	c.section(&scope{fields: root, at: reflect.ValueOf(s.Config)})
@@ -29,8 +29,8 @@ type checker struct {
 	complaints complaints
 }
 
-// scope is a section, and the one around it that fills in for what an entry of
-// a map leaves out.
+// scope is a section, and the section around it that supplies what an entry of a map
+// leaves out.
 type scope struct {
 	fields []field
 	at     reflect.Value
@@ -79,7 +79,8 @@ func (c *checker) section(s *scope) {
 	}
 }
 
-// order complains about the one of two settings that is to blame.
+// order complains about the one of two settings that is to blame, if they are not in
+// order.
 func (c *checker) order(s *scope, lowKey, highKey string, right func(low, high float64) bool, over, under string) {
 	low, ok := s.lookup(lowKey)
 	high, ok2 := s.lookup(highKey)
@@ -88,7 +89,7 @@ func (c *checker) order(s *scope, lowKey, highKey string, right func(low, high f
 		return
 	case c.bad[low.path()] || c.bad[high.path()]:
 		return
-	case low.scope != s && high.scope != s: // both come from around, and are compared there
+	case low.scope != s && high.scope != s: // both come from the section around, which compares them
 		return
 	}
 	blamed, against, word := high, low, over
@@ -103,9 +104,8 @@ func (c *checker) order(s *scope, lowKey, highKey string, right func(low, high f
 		word, name, formatNumber(against.v), c.settings.Source(against.path())))
 }
 
-// blame is larger for the setting that was more likely the mistake: what is
-// being tried now, then what is special to the entry s, then the stronger
-// source.
+// blame returns a larger number for the setting that is more likely the mistake: the one
+// being tried now, then the one of the entry s, then the one from the stronger source.
 func (c *checker) blame(o operand, s *scope) rank {
 	r := c.settings.values[o.path()].source.rank
 	weight := r
@@ -123,8 +123,8 @@ func (c *checker) complain(path, reason string) {
 	c.complaints.add(Complaint{Source: from.name, Line: from.line, Field: path, Reason: reason})
 }
 
-// exposure refuses to serve other machines without TLS, and files of TLS without
-// the others that they need.
+// exposure refuses to serve other machines without TLS, and TLS files without the others
+// that they need.
 func (c *checker) exposure() {
 	d := c.settings.Config.Daemon
 	const listen, cert, key, authorities = "daemon.listen", "daemon.tls_cert", "daemon.tls_key", "daemon.tls_client_ca"
@@ -146,7 +146,8 @@ func (c *checker) exposure() {
 	}
 }
 
-// hooks refuses those of which nobody knows whom to tell.
+// hooks refuses hooks without exactly one target, and settings that do not suit the
+// target.
 func (c *checker) hooks() {
 	for _, name := range slices.Sorted(maps.Keys(c.settings.Config.Hooks)) {
 		h, path := c.settings.Config.Hooks[name], "hooks."+name
@@ -164,7 +165,7 @@ func (c *checker) hooks() {
 	}
 }
 
-// matches refuses to take every process of a user for one of a service.
+// matches refuses a match that fits every process of a user.
 func (c *checker) matches() {
 	for _, name := range slices.Sorted(maps.Keys(c.settings.Config.Services)) {
 		m, path := c.settings.Config.Services[name].Match, "services."+name+".match."
@@ -174,8 +175,7 @@ func (c *checker) matches() {
 	}
 }
 
-// limits refuses a service for requests that name none, if requests for it would
-// be refused.
+// limits refuses a default service for which requests would be refused.
 func (c *checker) limits() {
 	all := c.settings.Config
 	if all.UnknownServices != "refuse" {
@@ -198,8 +198,7 @@ func (c *checker) limits() {
 	}
 }
 
-// paths looks at the defaults that come from Paths, once it is clear that
-// nothing stronger takes their place.
+// paths checks the defaults from Paths that nothing stronger replaces.
 func (c *checker) paths(root []field) {
 	for _, key := range []string{"state_dir", "socket"} {
 		v, known := c.settings.values["daemon."+key]

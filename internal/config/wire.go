@@ -7,11 +7,11 @@ import (
 	"slices"
 )
 
-// Changeable returns the settings that Change takes, as the JSON object that it
-// takes: the settings of gpu, and beside them the other sections. Durations are
-// in seconds, what is absent is null, and of single devices and services only
-// what is set for them is there. Hooks are left out, because they hold secrets,
-// and users and groups, because not everybody may see their names.
+// Changeable returns the settings that Change takes, in the form of its JSON object: the
+// settings of gpu, and beside them the other sections. Durations are in seconds and
+// absent values are null. For single devices and services, it has only what is set. It
+// leaves out hooks, because they hold secrets, and users and groups, because not
+// everybody may see their names.
 func (c Config) Changeable() ([]byte, error) {
 	root := schema()
 	var inner, beside bytes.Buffer
