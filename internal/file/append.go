@@ -15,34 +15,34 @@ type Folder interface {
 	// exist has none.
 	Names() ([]string, error)
 	Read(name string) ([]byte, error)
-	// Append opens a file to append to it. It makes the file, and the folder, if
-	// they are not there.
+	// Append opens a file for appending. It creates the file and the folder if they do
+	// not exist.
 	Append(name string) (Appender, error)
-	// Rename gives a file another name, which no file has.
+	// Rename gives a file another name, which must be unused.
 	Rename(from, to string) error
 	Remove(name string) error
 }
 
-// Appender is a file that is open to append to.
+// Appender is a file that is open for appending.
 type Appender interface {
-	// Write appends with one write. It returns an error if it did not write all.
+	// Write appends with one write. It returns an error if it did not write everything.
 	Write(b []byte) (int, error)
-	// Size returns how long the file is, or an error if its name does not lead to
-	// it any more: then nobody would read what is appended.
+	// Size returns the length of the file, or an error if its name leads to another file
+	// or none: then nobody would read what is appended.
 	Size() (int64, error)
 	// Sync waits until the disk has what was written.
 	Sync() error
 	Close() error
 }
 
-// Dir returns a folder of the operating system. Its owner may write to it, and
-// its group may read it.
+// Dir returns a folder of the operating system that its owner may write to and its group
+// may read.
 func Dir(path string) Folder { return dir{path, 0o750, 0o640} }
 
-// PrivateDir returns a folder of the operating system that is for its owner alone.
+// PrivateDir returns a folder of the operating system that only its owner may use.
 func PrivateDir(path string) Folder { return dir{path, 0o700, 0o600} }
 
-// ErrMoved is the error of a file whose name leads to something else.
+// ErrMoved reports that the name of an open file leads to another file or none.
 var ErrMoved = errors.New("the file was removed or replaced while it was open")
 
 type dir struct {
@@ -75,7 +75,7 @@ func (d dir) Append(name string) (Appender, error) {
 	if err := d.make(); err != nil {
 		return nil, err
 	}
-	// A link is not followed: it may lead to a file of somebody else.
+	// Do not follow a link: it may lead to somebody else's file.
 	f, err := os.OpenFile(d.path(name), os.O_WRONLY|os.O_APPEND|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, d.fileMode)
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (d dir) Append(name string) (Appender, error) {
 	return &appender{f, d.path(name)}, d.sync()
 }
 
-// make makes the folder with its mode, whatever the mask of the process is.
+// make makes the folder with its mode, whatever the umask is.
 func (d dir) make() error {
 	err := os.Mkdir(d.folder, d.folderMode)
 	if errors.Is(err, fs.ErrExist) {
@@ -98,8 +98,8 @@ func (d dir) make() error {
 	return os.Chmod(d.folder, d.folderMode)
 }
 
-// settle refuses what is no regular file, and closes it to others, whatever the
-// mask of the process or an administrator made of its mode.
+// settle refuses a file that is not regular, and sets its mode, whatever the umask or an
+// administrator made of it.
 func settle(f *os.File, mode fs.FileMode) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -152,7 +152,7 @@ func (f *appender) Size() (int64, error) {
 	return ours.Size(), nil
 }
 
-// Sync skips the times of the file, which nobody needs after a crash.
+// Sync does not sync the times of the file, which nobody needs after a crash.
 func (f *appender) Sync() error {
 	for {
 		if err := unix.Fdatasync(int(f.Fd())); err != unix.EINTR {

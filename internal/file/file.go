@@ -1,22 +1,22 @@
 // Package file reads and writes the files of a daemon so that neither a crash
 // nor another user spoils them.
 //
-// State files are replaced as a whole: after a crash a file is the old one or
-// the new one, never half of either. They carry a checksum. Load reads one, and
-// sets a damaged one aside under another name, so that the daemon can start
-// without it and tell.
+// State files are replaced as a whole: after a crash a file is the old one or the new
+// one, never half of either. They carry a checksum. Load reads one, and sets a damaged
+// one aside under another name, so that the daemon can start without it and report the
+// damage.
 //
-// Logs that only grow are in a Folder, whose files are appended to, each line
-// with one write. SealLine gives a line a checksum. Dir is a real folder; tests
-// have one that fails.
+// Logs that only grow are in a Folder, whose files are appended to, each line with one
+// write. SealLine gives a line a checksum. Dir is a real folder; tests have one that
+// fails.
 //
-// Files that decide what the daemon does, such as its configuration, rules,
-// tokens, certificates and keys, are read with ReadTrusted. It refuses a file
-// that somebody other than root or the daemon's user can change, whatever is in
-// it, because such a file is a way to run commands as the daemon.
+// ReadTrusted reads files that decide what the daemon does, such as its configuration,
+// rules, tokens, certificates and keys. It refuses a file that somebody other than root
+// or the daemon's user can change, whatever its contents, because such a file is a way to
+// run commands as the daemon.
 //
-// Save is for files of users, which may be anywhere: it takes no name that
-// somebody could foresee.
+// Save writes files of users, which may be anywhere, under temporary names that nobody
+// can foresee.
 package file
 
 import (

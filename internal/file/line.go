@@ -6,8 +6,8 @@ import (
 	"hash/crc32"
 )
 
-// A sealed line is an object of JSON whose last member is the checksum of what is
-// before it, so that programs which do not know of it read the line as before:
+// A sealed line is a JSON object whose last member is the checksum of the rest, so that
+// programs that do not know the checksum can read the line:
 //
 //	{"name":"ci","role":"user","crc32c":"5d0a9c1e"}
 const (
@@ -16,15 +16,15 @@ const (
 	sealSize  = len(sealBegin) + 8 + len(sealEnd)
 )
 
-// SealLine returns an object of JSON, which has members and no newline, with its
-// checksum.
+// SealLine returns a JSON object with its checksum. The object must have members and no
+// newline.
 func SealLine(object []byte) []byte {
 	text := object[:len(object)-1]
 	return fmt.Appendf(bytes.Clone(text), "%s%08x%s", sealBegin, crc32.Checksum(text, castagnoli), sealEnd)
 }
 
-// UnsealLine returns an object of JSON without its checksum, and whether it had one.
-// An earlier berth wrote lines without. Sound is false if the checksum is wrong.
+// UnsealLine returns a JSON object without its checksum, and whether it had one: earlier
+// versions of berth wrote lines without. sound is false if the checksum is wrong.
 func UnsealLine(line []byte) (object []byte, sealed, sound bool) {
 	at := len(line) - sealSize
 	if at < 0 || !bytes.HasPrefix(line[at:], []byte(sealBegin)) || !bytes.HasSuffix(line, []byte(sealEnd)) {

@@ -9,21 +9,21 @@ import (
 	"strings"
 )
 
-// suffix is added to the name of a file for the temporary one beside it, to which
-// the new text is written. A writer that is killed leaves at most that one, and
-// the next write replaces it. Only one writer at a time may replace a file.
+// suffix is added to the name of a file for the temporary file beside it, which gets the
+// new text. A killed writer leaves at most that file, and the next write replaces it.
+// Only one writer at a time may replace a file.
 const suffix = ".new"
 
-// Replace replaces the state file at path by one with this text, which only its
-// owner can read. It returns when the disk has it.
+// Replace replaces the state file at path by one with this text, which only its owner can
+// read. It returns when the file is on disk.
 func Replace(path string, text []byte) error { return replace(path, sealed(path, text), true) }
 
-// ReplaceUnsynced does the same as Replace and does not wait for the disk. After a
-// power loss the file may be empty, for texts that are not worth the wait.
+// ReplaceUnsynced does what Replace does, but does not wait for the disk. It is for texts
+// that are not worth the wait: after a power loss the file may be empty.
 func ReplaceUnsynced(path string, text []byte) error { return replace(path, sealed(path, text), false) }
 
-// ReplacePlain replaces a file that is no state file and has no checksum, and does
-// not wait for the disk.
+// ReplacePlain replaces a file that is not a state file and has no checksum. It does not
+// wait for the disk.
 func ReplacePlain(path string, text []byte) error { return replace(path, text, false) }
 
 func replace(path string, text []byte, durable bool) error {
@@ -46,8 +46,8 @@ func replace(path string, text []byte, durable bool) error {
 	return syncFolder(dir)
 }
 
-// create writes a new file. What an earlier writer left under its name is
-// removed and not opened: it may be a link, a pipe, or readable by others.
+// create writes a new file. It removes what an earlier writer left under its name and
+// does not open it, because it may be a link, a pipe, or readable by others.
 func create(dir *os.Root, name string, text []byte, durable bool) error {
 	if err := removeIfThere(dir, name); err != nil {
 		return err
@@ -78,9 +78,9 @@ func syncFolder(dir *os.Root) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// RemoveStale removes the temporary files that earlier versions of berth left
-// in a folder when they were killed: regular files called ".new-" and a number.
-// A folder that does not exist has none.
+// RemoveStale removes the temporary files that earlier versions of berth left in a folder
+// when they were killed: regular files called ".new-" and a number. A folder that does
+// not exist has none.
 func RemoveStale(folder string) error {
 	dir, err := os.OpenRoot(folder)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -11,10 +11,9 @@ import (
 	"path/filepath"
 )
 
-// Save writes a file that a user named, in a folder that others may share: whole
-// or not at all. It writes beside the place of the file and moves the result
-// there. What is no regular file, such as a pipe or /dev/null, it does not
-// replace but writes to.
+// Save writes a file that a user named, in a folder that others may share, completely or
+// not at all. It writes a temporary file beside it and renames that. If the file is not
+// regular, such as a pipe or /dev/null, Save writes to it instead of replacing it.
 func Save(path string, write func(io.Writer) error) error {
 	path, mode, err := target(path)
 	if err != nil {
@@ -31,7 +30,7 @@ func Save(path string, write func(io.Writer) error) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // gone already when all went well
+	defer os.Remove(f.Name()) // fails after the rename
 	buffer := bufio.NewWriter(f)
 	if err := write(buffer); err != nil {
 		return errors.Join(err, f.Close())
@@ -42,8 +41,8 @@ func Save(path string, write func(io.Writer) error) error {
 	return os.Rename(f.Name(), path)
 }
 
-// target follows links, so that a link to a file stays one, and returns the mode
-// of what is there now. A new file is as readable as the user's mask makes it.
+// target follows links, so that a link to a file stays one, and returns the mode of the
+// present file. The mode of a new file depends on the user's umask.
 func target(path string) (string, fs.FileMode, error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
@@ -60,8 +59,8 @@ func target(path string) (string, fs.FileMode, error) {
 	return path, info.Mode(), nil
 }
 
-// createBeside makes an empty file in the folder of path, under a name that
-// nobody can guess and put a trap under.
+// createBeside makes an empty file in the folder of path, under a name that nobody can
+// guess, so that nobody can prepare a trap there.
 func createBeside(path string, mode fs.FileMode) (*os.File, error) {
 	name := fmt.Sprintf(".%s.%x", filepath.Base(path), rand.Uint64())
 	return os.OpenFile(filepath.Join(filepath.Dir(path), name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode.Perm())

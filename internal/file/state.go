@@ -20,14 +20,14 @@ import (
 //
 //	# berth tokens.json: 412 bytes, crc32c 5d0a9c1e
 //
-// A file without that line is one that an earlier berth wrote, or that somebody
-// has mended: it is read as it stands.
+// A file without that line was written by an earlier version of berth, or mended by
+// somebody: it is read as it is.
 const mark = "# berth "
 
-// largest is the most bytes of a state file that are read.
+// largest is the maximum size of a state file.
 const largest = 64 << 20
 
-// seal returns the first line of the state file with a name and a text.
+// seal returns the first line of a state file with this name and text.
 func seal(name string, text []byte) []byte {
 	return fmt.Appendf(nil, "%s%s: %d bytes, crc32c %08x\n", mark, name, len(text), crc32.Checksum(text, castagnoli))
 }
@@ -36,8 +36,8 @@ func sealed(path string, text []byte) []byte {
 	return append(seal(filepath.Base(path), text), text...)
 }
 
-// Unseal returns the text of the state file at path, which holds file, or what is
-// wrong with it.
+// Unseal returns the text of the state file at path with the contents file, or an error
+// that says what is wrong with it.
 func Unseal(path string, file []byte) ([]byte, error) {
 	name := filepath.Base(path)
 	if len(file) == 0 {
@@ -61,15 +61,15 @@ func Unseal(path string, file []byte) ([]byte, error) {
 	return nil, errors.New("its checksum is wrong")
 }
 
-// Damage says that a state file cannot be read, and where it is kept.
+// Damage reports that a state file cannot be read, and where the file is kept.
 type Damage struct {
 	Path  string
-	Aside string // where the file is now; empty: it could not be set aside
-	Lost  string // what follows from that, in sentences for people
+	Aside string // where the file is now; empty if it could not be set aside
+	Lost  string // the consequences, in sentences for people
 	Err   error  // what is wrong with the file
 }
 
-// String says what is wrong, where the file is kept, and what follows.
+// String says what is wrong, where the file is kept, and what the consequences are.
 func (d *Damage) String() string {
 	kept := "is kept as " + filepath.Base(d.Aside)
 	if d.Aside == "" {
@@ -78,9 +78,9 @@ func (d *Damage) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s is damaged and %s: %v. %s", filepath.Base(d.Path), kept, d.Err, d.Lost))
 }
 
-// Check reads a state file and gives its text to take. It returns an error that
-// says what is wrong if the file is damaged or take refuses the text. A file that
-// does not exist is no error, and take does not hear of it.
+// Check reads a state file and passes its text to take. It returns an error that says
+// what is wrong if the file is damaged or take refuses the text. For a file that does not
+// exist, Check returns nil and does not call take.
 func Check(path string, take func(text []byte) error) error {
 	file, err := read(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -96,8 +96,8 @@ func Check(path string, take func(text []byte) error) error {
 	return take(text)
 }
 
-// Load does what Check does, and sets a damaged file aside. It returns nil if all
-// is well. Lost says what follows from damage.
+// Load does what Check does, and sets a damaged file aside. It returns nil if all is
+// well. lost names the consequences of damage.
 func Load(path, lost string, take func(text []byte) error) *Damage {
 	if err := Check(path, take); err != nil {
 		return SetAside(path, lost, nil, err)
@@ -105,22 +105,22 @@ func Load(path, lost string, take func(text []byte) error) *Damage {
 	return nil
 }
 
-// Salvage returns what can be read of a damaged file, as it stands there.
+// Salvage returns as much of a damaged file as can be read.
 func Salvage(path string) []byte {
-	text, _ := read(path) // what there is
+	text, _ := read(path) // return what could be read
 	return text
 }
 
-// SetAside keeps a damaged file under another name. If there is a text to be read
-// in its place, SetAside writes that: whenever the daemon is killed, the next one
-// finds the damaged file or that text.
+// SetAside keeps a damaged file under another name. If instead is not nil, SetAside
+// writes it to path: whenever the daemon is killed, the next one finds the damaged file
+// or that text.
 func SetAside(path, lost string, instead []byte, why error) *Damage {
 	d := &Damage{Path: path, Aside: AsideName(path, time.Now()), Lost: lost, Err: why}
 	var err error
 	if instead != nil {
 		err = os.Link(path, d.Aside)
 	}
-	if instead == nil || err != nil { // a folder has one name only
+	if instead == nil || err != nil { // a folder cannot be linked
 		err = os.Rename(path, d.Aside)
 	}
 	if err != nil {
@@ -144,7 +144,7 @@ func AsideName(name string, now time.Time) string {
 
 // Asides returns the names of the damaged files that are kept in a folder.
 func Asides(folder string) (names []string) {
-	entries, _ := os.ReadDir(folder) // one that cannot be read has none to show
+	entries, _ := os.ReadDir(folder) // a folder that cannot be read has none to show
 	for _, e := range entries {
 		if strings.Contains(e.Name(), damagedMark) {
 			names = append(names, e.Name())
@@ -153,7 +153,7 @@ func Asides(folder string) (names []string) {
 	return names
 }
 
-// read reads a file, and refuses what is no file without waiting for it.
+// read reads a file. It refuses what is not a regular file, without waiting for it.
 func read(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {

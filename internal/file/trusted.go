@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrOthers says that somebody other than root or the daemon's user can change
-// a file, or put another one in its place.
+// ErrOthers reports that somebody other than root or the daemon's user can change a file,
+// or replace it.
 var ErrOthers = errors.New("others can change it")
 
 // Trusted is a file that only root and the daemon's user can change.
@@ -33,11 +33,10 @@ type Trusted struct {
 //     group of root. Other daemons call warn then, which may be nil: on many
 //     machines each user has a group of their own.
 //
-// In a folder with the sticky bit, such as /tmp, nobody can replace what is not
-// theirs, so that everybody may write to it. So may everybody to the folder of a
-// link that leads further down: the folder of a ConfigMap in a pod has the mode
-// 0777 and links to a folder with the files, and a link that somebody else puts
-// there is theirs.
+// In a folder with the sticky bit, such as /tmp, nobody can replace what others own, so
+// everybody may write to it. Everybody may also write to the folder of a link that leads
+// further down: the folder of a ConfigMap in a pod has the mode 0777 and links to a
+// folder with the files, and if somebody else puts a link there, that user owns the link.
 func ReadTrusted(path string, warn func(string)) (*Trusted, error) {
 	return reader{uint32(os.Geteuid()), warn}.read(path)
 }
@@ -63,17 +62,18 @@ func (f *Trusted) CheckSecret() error {
 	return fmt.Errorf("%s holds a secret, and others can read or change it (its mode is %04o). Close it with: chmod 600 %s", f.path, f.mode&0o7777, f.path)
 }
 
-// reader reads files for a daemon of a user.
+// reader reads files for the daemon of a user.
 type reader struct {
 	uid  uint32
 	warn func(string)
 }
 
-// maxLinks is how many symbolic links a path may lead through, as for the kernel.
+// maxLinks is the maximum number of symbolic links that a path may lead through, as in
+// the kernel.
 const maxLinks = 40
 
-// read walks to a file, one name at a time, so that every check is about what the
-// next step uses.
+// read walks to a file, one name at a time, so that every check is about the object that
+// the next step uses.
 func (r reader) read(path string) (*Trusted, error) {
 	fault := func(err error) error { return &fs.PathError{Op: "open", Path: path, Err: err} }
 	here := ""
@@ -129,7 +129,7 @@ func (r reader) read(path string) (*Trusted, error) {
 	return nil, fault(errIrregular)
 }
 
-// look opens a name in a folder to learn what it is, and follows no link.
+// look opens a name in a folder to find out what it is, and follows no link.
 func look(folder int, name string) (fd int, stat unix.Stat_t, err error) {
 	if fd, err = unix.Openat(folder, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0); err != nil {
 		return 0, stat, err
@@ -140,8 +140,8 @@ func look(folder int, name string) (fd int, stat unix.Stat_t, err error) {
 	return fd, stat, err
 }
 
-// follow returns where a link in a folder leads, if nobody else could have made
-// it.
+// follow returns the target of a link in a folder, if nobody else could have made the
+// link.
 func (r reader) follow(folder, link int, here, name string) (string, error) {
 	path := filepath.Join(here, name)
 	var around, own unix.Stat_t
@@ -164,7 +164,7 @@ func (r reader) follow(folder, link int, here, name string) (string, error) {
 func (r reader) open(folder int, here, name string) (*Trusted, error) {
 	path := filepath.Join(here, name)
 	fault := func(err error) error { return &fs.PathError{Op: "open", Path: path, Err: err} }
-	fd, err := unix.Openat(folder, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0) // a pipe would wait for a writer
+	fd, err := unix.Openat(folder, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0) // do not wait for the writer of a pipe
 	if err != nil {
 		return nil, fault(err)
 	}
@@ -195,7 +195,7 @@ func (r reader) check(path string, stat *unix.Stat_t) error {
 	if err := r.checkOwner(path, stat); err != nil {
 		return err
 	}
-	sticky := stat.Mode&unix.S_IFMT == unix.S_IFDIR && stat.Mode&unix.S_ISVTX != 0 // nobody replaces what is not theirs
+	sticky := stat.Mode&unix.S_IFMT == unix.S_IFDIR && stat.Mode&unix.S_ISVTX != 0 // nobody can replace what others own
 	const advice = "run chmod go-w %s, and look at what is in it"
 	switch {
 	case sticky:
@@ -210,8 +210,8 @@ func (r reader) check(path string, stat *unix.Stat_t) error {
 	return nil
 }
 
-// checkOwner refuses what belongs to somebody else: an owner can always change
-// the mode.
+// checkOwner refuses a file or a folder of somebody else, because an owner can always
+// change the mode.
 func (r reader) checkOwner(path string, stat *unix.Stat_t) error {
 	if stat.Uid == 0 || stat.Uid == r.uid {
 		return nil

@@ -5,25 +5,25 @@ import (
 	"fmt"
 )
 
-// Errors that callers decide on.
+// Errors for callers to test.
 var (
 	// ErrFull is in a *WriteError when the disk, or the quota, is used up.
 	ErrFull = errors.New("disk is full")
 	// ErrTooLarge refuses a group that no journal file could hold.
 	ErrTooLarge = errors.New("group of records is too large for the journal")
-	// ErrContradiction is what a replay answers to a record that is whole and
-	// cannot be true where it stands. Opening treats it as damage.
+	// ErrContradiction is the error that a replay returns for a record that is complete
+	// but cannot be true at its place. Opening treats it as damage.
 	ErrContradiction = errors.New("it contradicts the records before it")
-	// ErrClosed is what a closed journal answers.
+	// ErrClosed is the error of a closed journal.
 	ErrClosed = errors.New("journal is closed")
 )
 
-// WriteError is a disk that did not take what it was given. The group it is
-// about is not in the journal.
+// WriteError reports that the disk did not take a write. The group of that write is not
+// in the journal.
 type WriteError struct {
 	Op   string // what was tried, in a few words
 	File string
-	Full bool // no room, rather than broken
+	Full bool // the disk is full, not broken
 	Err  error
 }
 
@@ -37,12 +37,12 @@ func (e *WriteError) Error() string {
 
 func (e *WriteError) Unwrap() error { return e.Err }
 
-// Is makes a full disk recognisable without its error numbers.
+// Is makes errors.Is(err, ErrFull) recognize a full disk.
 func (e *WriteError) Is(target error) bool { return target == ErrFull && e.Full }
 
-// CorruptError is damage that no crash explains: records that were safely on
-// disk are not readable any more. Opening refuses, because going on would
-// forget leases that somebody holds.
+// CorruptError reports damage that no crash explains: records that were safely on disk
+// are not readable any more. Opening refuses the journal, because going on would forget
+// leases that somebody holds.
 type CorruptError struct {
 	File   string
 	Offset int64  // where in File the damage begins
@@ -56,7 +56,7 @@ func (e *CorruptError) Error() string {
 		"before the damage and puts the damaged files aside", e.File, e.Offset, e.Seq, e.Reason)
 }
 
-// VersionError is a file in a format that a later berth wrote.
+// VersionError reports a file in a format of a later version of berth.
 type VersionError struct {
 	File         string
 	Found, Known uint32
@@ -67,10 +67,10 @@ func (e *VersionError) Error() string {
 		"start the newer berth that wrote it. Nothing was changed", e.File, e.Found, e.Known)
 }
 
-// LockedError is a journal that another process has open.
+// LockedError reports that another process has the journal open.
 type LockedError struct {
 	Dir string
-	PID int // 0: not known
+	PID int // 0 if not known
 }
 
 func (e *LockedError) Error() string {

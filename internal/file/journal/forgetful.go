@@ -2,8 +2,7 @@ package journal
 
 import "iter"
 
-// Forgetful returns a journal that keeps nothing, for a ledger that is used
-// only once.
+// Forgetful returns a journal that keeps nothing, for a ledger that is used only once.
 func Forgetful() Journal { return forgetful{} }
 
 type forgetful struct{}

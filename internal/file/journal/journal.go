@@ -1,55 +1,53 @@
 // Package journal is the seam between the ledger and its storage.
 //
-// An implementation (package filelog) keeps records in order through kill -9,
-// power loss and a full disk; the ledger writes to it before it answers and
-// reads it back when it starts; journaltest holds the suite that every
-// implementation passes.
+// An implementation (package filelog) keeps records in order through kill -9, power loss
+// and a full disk. The ledger writes to it before it answers and reads it back when it
+// starts. Package journaltest has the suite that every implementation passes.
 package journal
 
 import "iter"
 
-// Entry is one entry, read back. Data means nothing to the journal and is
+// Entry is one entry that was read back. The journal does not interpret Data, which is
 // valid only during the call that hands it over.
 type Entry struct {
 	// Seq numbers the records from 1, without gaps. The records of a snapshot
-	// all carry the number of the last record the snapshot stands for.
+	// all carry the number of the last record that the snapshot replaces.
 	Seq      uint64
 	Snapshot bool
 	Data     []byte
 }
 
-// Journal is an open journal. Each implementation has its own way to open one,
-// and passes every record to the opener, in order, the snapshot first.
+// Journal is an open journal. Each implementation has its own function to open one, which
+// passes every record to its caller, in order, the snapshot first.
 //
 // There is one writer: Append is not called from two goroutines at once. Other
 // goroutines may call Compact and Stats meanwhile.
 type Journal interface {
-	// Append adds a group of records. They are there together or not at all,
-	// after any crash. When it returns nil, the group survives kill -9, and
-	// with care.Durable power loss too, with everything appended before it.
+	// Append adds a group of records. After any crash, either all of them are there or
+	// none. When Append returns nil, the group survives kill -9, and with care.Durable
+	// also a power loss, together with everything appended before it.
 	//
-	// When it returns an error, nothing of the group is in the journal, what
-	// was there before still is, and the next call tries afresh: after a
-	// *WriteError the journal goes on by itself as soon as the disk takes
-	// writes again. Only if the disk would not even let the group be taken
-	// back (Stats shows a Fault) and the process dies before it does, the
-	// group may be found, whole and last, at the next start, and groups that
-	// were not durable may be lost if the file system has dropped them.
+	// When Append returns an error, nothing of the group is in the journal, earlier
+	// records still are, and the next call tries again: after a *WriteError the journal
+	// goes on by itself as soon as the disk takes writes again. There is one exception:
+	// if the disk does not even let the journal take the group back (Stats shows a Fault)
+	// and the process dies before it does, the next start may find the group, complete
+	// and last, and groups that were not durable may be lost if the file system has
+	// dropped them.
 	//
-	// Append keeps nothing of group.
+	// Append does not retain group.
 	Append(group [][]byte, care Care) error
 
-	// Compact replaces the records up to and including number upTo by those of
-	// snapshot, in one step that a crash leaves either undone or done. Records
-	// after upTo stay, also those appended meanwhile: the writer notes the
-	// last number and what snapshot needs, and may let another goroutine call
-	// Compact while it goes on appending. After an error the journal is as it
-	// was, only not smaller.
+	// Compact replaces the records up to and including number upTo by those of snapshot,
+	// in one step that a crash leaves either undone or done. Records after upTo stay,
+	// also those appended meanwhile: the writer notes the last number and what snapshot
+	// needs, and may let another goroutine call Compact while it goes on appending. After
+	// an error the journal is as it was, only not smaller.
 	//
-	// A slice that snapshot yields is not kept.
+	// Compact does not retain the slices that snapshot yields.
 	Compact(upTo uint64, snapshot iter.Seq[[]byte]) error
 
-	// Stats answers from memory, also while another call is stuck in the disk.
+	// Stats returns at once, also while another call waits for the disk.
 	Stats() Stats
 
 	// Close makes everything durable and closes the files. Append returns
@@ -57,46 +55,46 @@ type Journal interface {
 	Close() error
 }
 
-// Care says how to write a group. The zero value asks for the least: the group
-// survives the end of the process, and not that of the machine.
+// Care says how to write a group. The zero value asks for the least: the group survives
+// the end of the process, but not a crash of the machine.
 type Care struct {
 	// Durable means that the group is on disk before Append returns.
 	Durable bool
 
-	// Reserve lets the group use the room that is kept back for records that
-	// free something, so that releases succeed on a full disk.
+	// Reserve lets the group use the room that is reserved for records that free
+	// something, so that releases succeed on a full disk.
 	Reserve bool
 }
 
 // Stats are the numbers behind metrics and behind the decision to compact. The
 // journal never compacts by itself.
 type Stats struct {
-	LastSeq     uint64 // number of the last record; 0: none yet
-	SnapshotSeq uint64 // number of the last record the snapshot stands for; 0: no snapshot
+	LastSeq     uint64 // number of the last record; 0 if there is none
+	SnapshotSeq uint64 // number of the last record that the snapshot replaces; 0 if there is no snapshot
 
 	SnapshotRecords int
 	SnapshotBytes   int64
-	LogRecords      int   // records after the snapshot: what a start has to replay beside it
-	LogBytes        int64 // what they take in the files (after a compaction: all since it began)
+	LogRecords      int   // records after the snapshot, which a start has to replay too
+	LogBytes        int64 // their size in the files (after a compaction: all since it began)
 	DiskBytes       int64 // size of all files, with the room allocated ahead
 	Segments        int   // files that hold the records after the snapshot
 
-	Syncs uint64 // how often the disk was waited for, since the start
+	Syncs uint64 // number of waits for the disk since the start
 
-	// Fault says why the journal does not trust its last bytes and refuses to
-	// append until it has written them again. Nil means that all is well.
+	// Fault says why the journal does not trust its last bytes and refuses to append
+	// until it has written them again. Nil means that all is well.
 	Fault error
 }
 
-// Recovery says what was found when a journal was opened.
+// Recovery says what Open found.
 type Recovery struct {
 	SnapshotRecords int
 	LogRecords      int
 	LastSeq         uint64
 
-	// Torn is the write that was cut off in the middle when the process or the
-	// machine died. It was never acknowledged, or not as durable, and has been
-	// removed. Nil: the journal ended with a whole record.
+	// Torn is the write that was cut off when the process or the machine died. It was
+	// never acknowledged, or not as durable, and has been removed. It is nil if the
+	// journal ended with a complete record.
 	Torn *Torn
 }
 
@@ -105,5 +103,5 @@ type Torn struct {
 	File   string
 	Offset int64
 	Bytes  int64  // how much was removed, up to the last byte that is not zero
-	Seq    uint64 // the number the first removed record would have had
+	Seq    uint64 // the number that the first removed record would have had
 }

@@ -5,17 +5,17 @@ import (
 	"sync/atomic"
 )
 
-// Writer writes a journal and keeps whether that works. One goroutine writes.
+// Writer writes a journal and remembers whether that works. Only one goroutine may write.
 type Writer struct {
 	Journal
 	// Notify is called with the error when writing stops working, and with nil when
 	// it works again.
 	Notify func(error)
 
-	trouble atomic.Pointer[error] // read without a lock; nil: there is none
+	trouble atomic.Pointer[error] // read without a lock; nil if there is none
 }
 
-// Trouble returns why the journal takes no new records now; nil if it does. Any
+// Trouble returns why the journal takes no new records now, or nil if it does. Any
 // goroutine may call it.
 func (w *Writer) Trouble() error {
 	if err := w.trouble.Load(); err != nil {
@@ -24,8 +24,8 @@ func (w *Writer) Trouble() error {
 	return nil
 }
 
-// Write appends a group to the journal, and notes whether that works. A write from
-// the reserve of the disk does not prove that the journal works again.
+// Write appends a group to the journal, and notes whether that works. A write into the
+// reserve does not prove that the journal works again.
 func (w *Writer) Write(group [][]byte, care Care) error {
 	err := w.Append(group, care)
 	failed := (*WriteError)(nil)
@@ -38,7 +38,7 @@ func (w *Writer) Write(group [][]byte, care Care) error {
 	return err
 }
 
-// Note notes that writing fails; nil: that it works.
+// Note records that writing fails with err, or works again if err is nil.
 func (w *Writer) Note(err error) {
 	before := w.Trouble()
 	if err == nil {

@@ -1,7 +1,7 @@
 // Package logqueue stands between a logger and the file that it writes to.
 //
-// A file can stall: a pipe that nobody reads, a disk that hangs. Writing to the
-// queue never waits for it; lines that do not fit are dropped and counted.
+// A file can stall: a pipe that nobody reads, a disk that hangs. Writing to the queue
+// never waits for the file; lines that do not fit are dropped and counted.
 package logqueue
 
 import (
@@ -16,15 +16,15 @@ const (
 	maxBytes = 1 << 20
 )
 
-// Queue is an io.Writer that never waits. One goroutine of its own writes what
-// is queued, a line at a time.
+// Queue is an io.Writer that never waits. A goroutine of its own writes the queued lines,
+// one at a time.
 type Queue struct {
 	to   io.Writer
 	note func(dropped uint64) []byte
 	wake chan struct{} // has room for one
 
-	mu      sync.Mutex // guards what follows; nothing is written under it
-	lines   [][]byte   // the first one may be being written
+	mu      sync.Mutex // guards what follows; not held while writing
+	lines   [][]byte   // the goroutine may be writing the first one
 	bytes   int        // in lines
 	dropped uint64     // lines, in all
 	untold  uint64     // dropped lines that no note has counted yet
@@ -33,8 +33,8 @@ type Queue struct {
 	done chan struct{} // closed when the goroutine has ended
 }
 
-// New returns a queue before a file. note returns the line that says, at its
-// place in the log, how many lines were dropped.
+// New returns a queue in front of a file. note returns the line that says, at its place
+// in the log, how many lines were dropped.
 func New(to io.Writer, note func(dropped uint64) []byte) *Queue {
 	q := &Queue{to: to, note: note, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	go q.run()
@@ -57,9 +57,9 @@ func (q *Queue) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// room reports whether a line of this size may be queued. After a line was
-// dropped, half of the queue has to be empty first: otherwise a slow file would
-// get a note between any two lines. The caller holds mu.
+// room reports whether a line of this size may be queued. After a line was dropped, half
+// of the queue must be empty first: otherwise a slow file would get a note between any
+// two lines. The caller holds mu.
 func (q *Queue) room(size int) bool {
 	part := 1
 	if q.untold > 0 {
@@ -87,7 +87,7 @@ func (q *Queue) push(line []byte) {
 func (q *Queue) signal() {
 	select {
 	case q.wake <- struct{}{}:
-	default: // the goroutine is going to look anyway
+	default: // the goroutine is already going to look
 	}
 }
 
@@ -98,8 +98,8 @@ func (q *Queue) Dropped() uint64 {
 	return q.dropped
 }
 
-// Close writes what is queued, but takes no longer than the limit, and reports
-// whether everything was written. Later writes to the queue are dropped.
+// Close writes the queued lines, for at most the limit, and reports whether it wrote all
+// of them. Later writes to the queue are dropped.
 func (q *Queue) Close(limit time.Duration) bool {
 	q.mu.Lock()
 	q.closed = true
@@ -122,7 +122,7 @@ func (q *Queue) run() {
 		line, more := q.first()
 		switch {
 		case line != nil:
-			_, _ = q.to.Write(line) // there is nowhere else to say that it failed
+			_, _ = q.to.Write(line) // there is no other place to report a failure
 			q.pop()
 		case more:
 			<-q.wake
@@ -132,8 +132,8 @@ func (q *Queue) run() {
 	}
 }
 
-// first returns the line to write next, or nil, and whether there may be more.
-// If all is written, a note about dropped lines is next.
+// first returns the next line to write, or nil, and whether there may be more. After the
+// last line, it returns a note about dropped lines.
 func (q *Queue) first() (line []byte, more bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

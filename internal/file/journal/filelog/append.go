@@ -8,8 +8,8 @@ import (
 	"github.com/berth-gpu/berth/internal/file/journal"
 )
 
-// Append is in journal.Journal: one write for the group, and one sync if it is
-// to be durable.
+// Append implements journal.Journal. It takes one write for the group, and one sync if
+// the group must be durable.
 func (l *Log) Append(group [][]byte, care journal.Care) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,7 +51,7 @@ func (l *Log) Append(group [][]byte, care journal.Care) error {
 	return nil
 }
 
-// write puts the tail from start on into the file.
+// write writes the tail from start on to the file.
 func (l *Log) write(start int) error {
 	off := l.synced + int64(start)
 	l.dirty = max(l.dirty, off+int64(len(l.tail)-start))
@@ -59,10 +59,10 @@ func (l *Log) write(start int) error {
 	return err
 }
 
-// sync waits for the disk. After a failure nobody knows which of the pages
-// written since the last sync are on disk, and the next sync would not say: it
-// reports only failures of pages that have been written to again since. That
-// goes for the zeros ahead too, so they do not count as allocated any more.
+// sync waits for the disk. After a failure nobody knows which of the pages written since
+// the last sync are on disk, and the next sync would not say: it reports only failures of
+// pages that have been written to again since. The same is true for the zeros ahead, so
+// they do not count as allocated any more.
 func (l *Log) sync() error {
 	l.syncs++
 	err := l.file.Sync()
@@ -72,17 +72,17 @@ func (l *Log) sync() error {
 	return err
 }
 
-// settled notes that the tail is on disk, up to record last.
+// settled records that the tail is on disk, up to record last.
 func (l *Log) settled(last uint64) {
 	l.synced += int64(len(l.tail))
 	l.durable = last
 	l.tail = l.tail[:0]
 	if cap(l.tail) > maxPayload/4 {
-		l.tail = nil // one huge group does not keep its memory for ever
+		l.tail = nil // do not keep the memory of one huge group forever
 	}
 }
 
-// settle makes everything that was appended durable.
+// settle makes all appended records durable.
 func (l *Log) settle() error {
 	if err := l.heal(); err != nil {
 		return err
@@ -97,9 +97,9 @@ func (l *Log) settle() error {
 	return nil
 }
 
-// mark notes in the log what is on disk and which boot writes from here on. It
-// only makes the judgement of later damage sharper, so it neither takes from
-// the reserve nor does it matter when it fails.
+// mark records in the log what is on disk and which boot writes from here on. It only
+// helps to judge later damage, so it takes nothing from the reserve, and its failure does
+// not matter.
 func (l *Log) mark() {
 	need := int64(packetSize(len(BootID{})))
 	if l.end()+need+l.opt.Reserve > l.alloc {
@@ -112,11 +112,11 @@ func (l *Log) mark() {
 	}
 }
 
-// end is the offset after the last packet.
+// end returns the offset after the last packet.
 func (l *Log) end() int64 { return l.synced + int64(len(l.tail)) }
 
-// blame makes the error for a write to the last segment; the stats show it
-// until heal has succeeded.
+// blame returns the error for a write to the last segment. The stats show it until heal
+// succeeds.
 func (l *Log) blame(op string, cause error) error {
 	l.fault = writeError(op, segmentName(l.segments[len(l.segments)-1]), cause)
 	return l.fault
@@ -124,7 +124,7 @@ func (l *Log) blame(op string, cause error) error {
 
 func writeError(op, file string, err error) error {
 	if p := (*fs.PathError)(nil); errors.As(err, &p) {
-		err = p.Err // it may know the file by the name it had when it was made
+		err = p.Err // its path may be the name that the file had when it was created
 	}
 	full := errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 	return &journal.WriteError{Op: op, File: file, Full: full, Err: err}

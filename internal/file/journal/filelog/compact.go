@@ -9,16 +9,16 @@ import (
 	"github.com/berth-gpu/berth/internal/file/journal"
 )
 
-// snapshotPacket is how many bytes of records go into one packet of a snapshot.
+// snapshotPacket is the number of bytes of records in one packet of a snapshot.
 const snapshotPacket = 64 << 10
 
-// Compact is in journal.Journal. It holds up appends for one sync at the
-// beginning and for nothing else.
+// Compact implements journal.Journal. It delays appends only for one sync at the
+// beginning.
 //
-// A crash before the renaming leaves the old snapshot and all segments; after
-// it, the new snapshot and segments of which the first few, or the beginning of
-// one, are skipped when read. Segments go only when the name of the new
-// snapshot is on disk.
+// A crash before the renaming leaves the old snapshot and all segments. A crash after it
+// leaves the new snapshot and segments of which reading skips the first few, or the
+// beginning of one. Compact removes segments only when the name of the new snapshot is on
+// disk.
 func (l *Log) Compact(upTo uint64, snapshot iter.Seq[[]byte]) error {
 	l.compacting.Lock()
 	defer l.compacting.Unlock()
@@ -39,17 +39,17 @@ func (l *Log) Compact(upTo uint64, snapshot iter.Seq[[]byte]) error {
 		return writeError("write", name, err)
 	}
 	if err := l.disk.Sync(); err != nil {
-		// Both are there now, either may be after a power loss, and both tell
-		// the same. The next compaction, or opening, tidies up.
+		// Both snapshots are there now, and after a power loss either may be; both have
+		// the same contents. The next compaction or opening tidies up.
 		return writeError("sync directory of", name, err)
 	}
 	l.finishCompaction(upTo, records, size, appended)
 	return nil
 }
 
-// beginCompaction makes sure that no snapshot stands for records that the log
-// itself could still lose: the log would then have to go on after a gap, in a
-// new file, for which a full disk has no room.
+// beginCompaction ensures that no snapshot replaces records that the log itself could
+// still lose: the log would then have to go on after a gap, in a new file, for which a
+// full disk has no room.
 func (l *Log) beginCompaction(upTo uint64) (appended int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,7 +67,7 @@ func (l *Log) finishCompaction(upTo uint64, records int, size, appended int64) {
 	l.mu.Lock()
 	old := l.snapshots
 	if n := len(old); n > 0 && old[n-1] == upTo {
-		old = old[:n-1] // the new one has taken its place
+		old = old[:n-1] // the new snapshot has replaced it
 	}
 	gone := l.obsolete(upTo)
 	l.sizes = l.sizes[len(gone):]
@@ -104,7 +104,7 @@ type snapshotWriter struct {
 	file    File
 	upTo    uint64
 	buf     []byte // not yet written
-	packet  int    // where in buf the packet begins that records are added to
+	packet  int    // offset in buf of the packet that takes records
 	records int
 	size    int64 // written
 }

@@ -23,9 +23,8 @@ const lockFile = "lock"
 
 func (d dir) path(name string) string { return filepath.Join(string(d), name) }
 
-// Lock uses flock: the kernel releases the lock when the process is gone,
-// however it ended. The pid in the file is only for the error message of the
-// next process.
+// Lock uses flock: the kernel releases the lock when the process ends in any way. The pid
+// in the file is only for the error message of the next process.
 func (d dir) Lock() (unlock func() error, err error) {
 	if err := d.make(); err != nil {
 		return nil, fmt.Errorf("journal: make directory: %w", err)

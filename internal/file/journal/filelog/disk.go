@@ -24,7 +24,7 @@ type Disk interface {
 	// contents.
 	Sync() error
 
-	// Boot returns an id that differs for each boot of the machine. Zero means
+	// Boot returns an id that differs for each boot of the machine, or zero if it is
 	// unknown.
 	Boot() BootID
 }

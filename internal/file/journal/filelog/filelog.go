@@ -1,10 +1,10 @@
 // Package filelog is a journal in plain files: an append-only log in segments
 // and a snapshot, as docs/reference/journal.md specifies them.
 //
-// The files are filled with zeros ahead of the records. Overwriting blocks that
-// are allocated and written costs one disk write per sync; growing a file costs
-// another one for the file system's own journal. The same room is what lets
-// releases be recorded while the disk is full.
+// Files are filled with zeros ahead of the records. Overwriting blocks that are allocated
+// and written costs one disk write per sync; growing a file costs another one for the
+// file system's own journal. The same room lets the journal record releases while the
+// disk is full.
 package filelog
 
 import (
@@ -17,10 +17,10 @@ import (
 
 // Options holds sizes in bytes; zero means the default.
 type Options struct {
-	Segment  int64 // from this size on a new file is begun; default 4 MiB
-	Reserve  int64 // room kept for records that free something; default 256 KiB
-	Step     int64 // how much is allocated ahead at a time; default 256 KiB
-	Unsynced int64 // records may wait for the disk until they are this many; default 1 MiB
+	Segment  int64 // size from which on a new file begins; default 4 MiB
+	Reserve  int64 // room for records that free something; default 256 KiB
+	Step     int64 // room to allocate ahead at a time; default 256 KiB
+	Unsynced int64 // bytes of records that may wait for the disk; default 1 MiB
 }
 
 func (o Options) withDefaults() Options {
@@ -36,13 +36,13 @@ type Log struct {
 	disk   Disk
 	opt    Options
 	unlock func() error
-	boot   BootID // of this life
+	boot   BootID // the present boot
 	zeros  []byte // never written to
 
-	// compacting is held by Compact, and taken before mu.
+	// Compact holds compacting, and takes it before mu.
 	compacting sync.Mutex
 
-	// mu guards what follows. It is held during waits for the disk.
+	// mu guards what follows. It may be held while waiting for the disk.
 	mu       sync.Mutex
 	closed   bool
 	contents         // the files; the last segment is the one written to
@@ -51,18 +51,18 @@ type Log struct {
 	last     uint64  // number of the last record
 	durable  uint64  // number of the last record known to be on disk
 
-	// The last segment, by offset: up to synced it is on disk; tail is what
-	// comes after that, byte for byte, and is written too; dirty is how far
-	// writes have got, which is further than the tail if one of them failed;
-	// from there to alloc there are zeros.
+	// These describe the last segment by offset. Everything up to synced is on disk. tail
+	// is what follows, byte for byte, and is written too. Writes have reached dirty,
+	// which is beyond the tail if one of them failed. From there to alloc there are
+	// zeros.
 	synced int64
 	tail   []byte
 	dirty  int64
 	alloc  int64
 
-	// suspect: what is in the file after synced is not known. unnamed: the
-	// names in the directory may not be on disk. Nothing is appended before
-	// heal has cleared both.
+	// suspect means that the contents of the file after synced are unknown. unnamed means
+	// that the names in the directory may not be on disk. Nothing is appended until heal
+	// has cleared both.
 	suspect bool
 	unnamed bool
 
@@ -72,7 +72,7 @@ type Log struct {
 	syncs           uint64
 	fault           error
 
-	// statsMu guards stats, is held for moments only and taken last.
+	// statsMu guards stats. It is held only for moments, and taken last.
 	statsMu sync.Mutex
 	stats   journal.Stats
 }
@@ -91,8 +91,8 @@ func (l *Log) Close() error {
 	l.closed = true
 	err := l.settle()
 	if err == nil {
-		// With a mark at the end, damage to the very last records does not look
-		// like a write that was cut off.
+		// After a mark, damage to the very last records does not look like a write that
+		// was cut off.
 		l.mark()
 		err = l.settle()
 	}
@@ -100,8 +100,8 @@ func (l *Log) Close() error {
 	return errors.Join(err, l.file.Close(), l.unlock())
 }
 
-// removeFiles removes old files. The next Open finds again what cannot be
-// removed now, so errors do not matter.
+// removeFiles removes old files. It ignores errors, because the next Open finds the
+// remaining files.
 func (l *Log) removeFiles(names []string, segments, snapshots []uint64) {
 	for _, name := range names {
 		l.disk.Remove(name)

@@ -1,13 +1,13 @@
 package filelog
 
-// zeroChunk is how much is written at once when room is allocated. Measured on
-// ext4, a small write into zeros that came in pieces of 64 KiB takes 0.5 µs, of
-// 1 MiB 1.5 µs, and of 4 MiB 6.5 µs: apparently what one write brought stays one
-// unit in the cache, and every later write inside walks over all of it.
+// zeroChunk is the size of one write of zeros. Measured on ext4, a small write into zeros
+// that came in pieces of 64 KiB takes 0.5 µs, of 1 MiB 1.5 µs, and of 4 MiB 6.5 µs:
+// apparently one write stays one unit in the cache, and every later write inside it walks
+// over all of it.
 const zeroChunk = 64 << 10
 
-// makeRoom makes sure that need bytes fit, and the reserve after them. On a
-// full disk only the reserve is left, for those who may use it.
+// makeRoom ensures that need bytes fit, with the reserve after them. On a full disk, only
+// writes that may use the reserve fit.
 func (l *Log) makeRoom(need int64, reserve bool) error {
 	end := l.end()
 	if end+need+l.opt.Reserve <= l.alloc {
@@ -24,7 +24,7 @@ func (l *Log) makeRoom(need int64, reserve bool) error {
 		keep = 0
 	}
 	if err != nil && !l.unnamed && l.end()+need+keep <= l.alloc {
-		return nil // not as much as hoped for, but enough
+		return nil // less than requested, but enough
 	}
 	return err
 }
@@ -34,8 +34,8 @@ func (l *Log) extend(target int64) error {
 	for l.alloc < target {
 		n, err := l.file.WriteAt(l.zeros, l.alloc)
 		if err != nil {
-			// What is there of this chunk is zeros, and stays; only whole
-			// chunks count, which keeps the next ones aligned.
+			// The written part of this chunk is zeros, and stays. Only whole chunks
+			// count, which keeps the next ones aligned.
 			name := segmentName(l.segments[len(l.segments)-1])
 			return writeError("allocate room in", name, err)
 		}
@@ -44,14 +44,13 @@ func (l *Log) extend(target int64) error {
 	return nil
 }
 
-// rotate begins a new segment and carries over the tail, so that the old one
-// need not be synced or, if its sync failed, trusted. The new file gets its
-// name when it is whole: there is never a segment without a header. From then
-// on the old file counts only up to the first record of the new one, whatever
-// else it holds.
+// rotate begins a new segment and copies the tail into it, so that the old one need not
+// be synced or, if its sync failed, trusted. The new file gets its name when it is
+// complete, so there is never a segment without a header. From then on the old file
+// counts only up to the first record of the new one, whatever else it holds.
 //
-// After an error before the renaming, the old segment stays in use. After a
-// later error the new one is in use, but unnamed.
+// After an error before the renaming, the old segment stays in use. After a later error
+// the new one is in use, but unnamed.
 func (l *Log) rotate(need int64) error {
 	first := l.durable + 1
 	name := segmentName(first)
@@ -68,7 +67,7 @@ func (l *Log) rotate(need int64) error {
 		return writeError("rename to", name, err)
 	}
 	if l.file != nil {
-		l.file.Close() // nothing in it is waited for any more
+		l.file.Close() // nobody waits for its contents any more
 	}
 	l.adopt(first)
 	l.file, l.alloc = file, alloc
@@ -82,8 +81,8 @@ func (l *Log) rotate(need int64) error {
 	return nil
 }
 
-// adopt adds a segment to the list. It replaces the last one if that had
-// nothing on disk yet.
+// adopt adds a segment to the list. It replaces the last one if nothing of that was on
+// disk yet.
 func (l *Log) adopt(first uint64) {
 	n := len(l.segments)
 	if n > 0 && l.segments[n-1] == first {

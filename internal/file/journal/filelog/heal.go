@@ -2,8 +2,8 @@ package filelog
 
 import "fmt"
 
-// takeBack removes from the tail what was written from start on, and from the
-// file too if the disk allows it.
+// takeBack removes what was written from start on from the tail, and also from the file
+// if the disk allows it.
 func (l *Log) takeBack(start int, op string, cause error) error {
 	l.tail = l.tail[:start]
 	l.suspect = true
@@ -12,8 +12,8 @@ func (l *Log) takeBack(start int, op string, cause error) error {
 	return err
 }
 
-// heal makes the file and the log's view of it agree again after a failed write
-// or sync, and after opening a journal that ended in a crash.
+// heal makes the file agree with the log's view of it after a failed write or sync, and
+// after opening a journal that ended in a crash.
 //
 // All bytes that may not be on disk are in the tail. heal writes them again,
 // and zeros over what follows. That marks their pages as changed, so the next

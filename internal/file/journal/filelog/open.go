@@ -6,11 +6,11 @@ import (
 	"github.com/berth-gpu/berth/internal/file/journal"
 )
 
-// Open reads the journal on disk, hands every record to replay, cuts off what
-// a crash left half written, and makes the rest durable, so that nothing that
-// was replayed can still be lost. It refuses damage that is no cut-off write
-// (*journal.CorruptError), files of a later berth (*journal.VersionError) and a
-// directory in use (*journal.LockedError).
+// Open reads the journal on disk, passes every record to replay, removes what a crash
+// left half written, and makes the rest durable, so that no replayed record can still be
+// lost. It refuses damage other than a cut-off write (*journal.CorruptError), files of a
+// later version of berth (*journal.VersionError) and a directory in use
+// (*journal.LockedError).
 func Open(disk Disk, opt Options, replay func(journal.Entry) error) (*Log, journal.Recovery, error) {
 	unlock, err := disk.Lock()
 	if err != nil {
@@ -33,9 +33,9 @@ func (l *Log) open(replay func(journal.Entry) error) (journal.Recovery, error) {
 	if err != nil {
 		return journal.Recovery{}, err
 	}
-	// The last process may have been killed between a rename and the sync of
-	// the directory. What was read must have its name on disk before anything
-	// is appended to it, and before anything it replaces is removed.
+	// The last process may have been killed between a rename and the sync of the
+	// directory. The names of the files that were read must be on disk before anything is
+	// appended to them, and before the files that they replace are removed.
 	if err := l.disk.Sync(); err != nil {
 		return journal.Recovery{}, writeError("sync directory of", "the journal", err)
 	}
@@ -46,8 +46,9 @@ func (l *Log) open(replay func(journal.Entry) error) (journal.Recovery, error) {
 	l.last = h.next - 1
 	l.contents = h.contents
 	if len(h.segments) == 0 || h.last.next < h.next {
-		// Nothing to append to, or (a disk that lost what it had promised)
-		// records that only the snapshot still has: a file that goes on after it.
+		// There is no segment to append to, or only the snapshot still has the last
+		// records because the disk lost what it had promised. Begin a segment that goes
+		// on after the snapshot.
 		l.durable = l.last
 		l.sizes = h.segmentBytes
 		if err := l.rotate(0); err != nil {
@@ -64,9 +65,8 @@ func (l *Log) open(replay func(journal.Entry) error) (journal.Recovery, error) {
 	return rec, nil
 }
 
-// resume continues in the last segment. A disk that takes no writes now does
-// not keep a journal from opening: what is known stays, and Append says why it
-// cannot write.
+// resume continues in the last segment. A journal opens even if the disk takes no writes
+// now: the records stay known, and Append says why it cannot write.
 func (l *Log) resume(h history) error {
 	name := segmentName(h.segments[len(h.segments)-1])
 	file, err := l.disk.Open(name)

@@ -6,7 +6,7 @@ import (
 	"hash/crc32"
 )
 
-// The bytes are specified in docs/reference/journal.md; all numbers are little-endian.
+// docs/reference/journal.md specifies the bytes; all numbers are little-endian.
 const (
 	packetMagic  = 0x6d726662 // "bfrm"
 	packetHeader = 32
@@ -18,26 +18,26 @@ type packetKind byte
 
 const (
 	kindRecords packetKind = 1
-	kindMark    packetKind = 2 // holds no record; says what is on disk, and which boot writes from here on
+	kindMark    packetKind = 2 // no records; says what is on disk, and which boot writes from here on
 	kindEnd     packetKind = 3 // the last packet of a snapshot
 )
 
-// packet is one write to the journal: a group of records that is there as a
-// whole or not at all, because one checksum covers it.
+// packet is one write to the journal. Its group of records is there as a whole or not at
+// all, because one checksum covers it.
 type packet struct {
 	kind    packetKind
-	seq     uint64 // of the first record; of the next one in a mark; the snapshot's in a snapshot
-	durable uint64 // every record up to this one was on disk when the packet was written; in an end: how many records there are
+	seq     uint64 // number of the first record; in a mark, of the next record; in a snapshot, of the snapshot
+	durable uint64 // every record up to this one was on disk when the packet was written; in an end, the number of records
 	payload []byte
 	size    int // bytes in the file, padding included
 	count   int // records
 }
 
-// last is the number of the last record in a packet of records.
+// last returns the number of the last record in a packet of records.
 func (f packet) last() uint64 { return f.seq + uint64(f.count) - 1 }
 
-// provenBy is the record that, being on disk, proves that this packet is. A
-// mark has no record of its own: only one that was written after it will do.
+// provenBy returns the record whose presence on disk proves that this packet is on disk.
+// A mark has no record of its own: only a record that was written after it proves it.
 func (f packet) provenBy() uint64 {
 	if f.kind == kindMark {
 		return f.seq
@@ -46,10 +46,10 @@ func (f packet) provenBy() uint64 {
 }
 
 var (
-	// errIncomplete is what the end of a log looks like, and a write that was
-	// cut off, and a bit that fell over.
+	// errIncomplete describes the end of a log, a write that was cut off, or a flipped
+	// bit.
 	errIncomplete = errors.New("checksum does not match")
-	// errNonsense is no cut-off write: somebody computed a checksum over it.
+	// errNonsense is not a cut-off write, because its checksum is right.
 	errNonsense = errors.New("checksum holds over a packet that makes no sense")
 )
 
@@ -65,7 +65,7 @@ func packetSize(payload int) int {
 	return (packetHeader + payload + packetAlign - 1) &^ (packetAlign - 1)
 }
 
-// appendPacket writes a packet of records to the end of b.
+// appendPacket appends a packet of records to b.
 func appendPacket(b []byte, kind packetKind, seq, durable uint64, group [][]byte) []byte {
 	start := len(b)
 	b = append(b, make([]byte, packetHeader)...)
@@ -76,7 +76,7 @@ func appendPacket(b []byte, kind packetKind, seq, durable uint64, group [][]byte
 	return finishPacket(b, start, kind, seq, durable)
 }
 
-// appendMark writes a mark: seq is the number the next record will have.
+// appendMark appends a mark to b. seq is the number of the next record.
 func appendMark(b []byte, seq, durable uint64, boot BootID) []byte {
 	start := len(b)
 	b = append(b, make([]byte, packetHeader)...)
@@ -123,7 +123,7 @@ func parsePacket(b []byte) (packet, error) {
 	return f, nil
 }
 
-// sensible checks that the payload is what the kind says, and counts records.
+// sensible checks that the payload suits the kind, and counts the records.
 func (f *packet) sensible() bool {
 	switch f.kind {
 	case kindMark:
@@ -146,7 +146,7 @@ func (f *packet) sensible() bool {
 	return false
 }
 
-// each hands over the records of a packet that parsePacket found sound.
+// each calls do for each record of a packet that parsePacket accepted.
 func (f packet) each(do func(i int, data []byte) error) error {
 	rest := f.payload
 	for i := range f.count {
@@ -159,7 +159,7 @@ func (f packet) each(do func(i int, data []byte) error) error {
 	return nil
 }
 
-// findPacket looks for the next sound packet in b at or after off.
+// findPacket returns the next sound packet in b at or after off.
 func findPacket(b []byte, off int) (packet, int, bool) {
 	for off = (off + packetAlign - 1) &^ (packetAlign - 1); off+packetHeader <= len(b); off += packetAlign {
 		if f, err := parsePacket(b[off:]); err == nil {

@@ -8,32 +8,33 @@ import (
 	"github.com/berth-gpu/berth/internal/file/journal"
 )
 
-// history is what reading a directory found.
+// history is the result of reading a directory.
 type history struct {
 	contents
-	gone []uint64 // segments that hold nothing after the snapshot
+	gone []uint64 // segments with nothing after the snapshot
 
 	snapshotRecords int
 	snapshotBytes   int64
 	logRecords      int
-	logBytes        int64   // of the packets that hold them
+	logBytes        int64   // size of the packets that hold them
 	segmentBytes    []int64 // sizes, as contents.segments
-	next            uint64  // the number the next record will have
+	next            uint64  // the number of the next record
 	last            ending  // how the last segment ends; zero if there is none
 }
 
-// ending is how the last segment ends.
+// ending describes the end of the last segment.
 type ending struct {
 	end      int    // where its packets end
 	size     int    // where the file ends; all zero between dirty and here
-	dirty    int    // where what is not zero ends: behind end, after a torn write
-	next     uint64 // the number the next record in this segment would have
-	durable  uint64 // up to here records are known to be on disk
+	dirty    int    // end of what is not zero: after end if a write was torn
+	next     uint64 // the number of the next record in this segment
+	durable  uint64 // number of the last record known to be on disk
 	boot     BootID // the boot that wrote last
-	unproven []byte // the packets after durable: read from the cache, so perhaps not on disk
+	unproven []byte // the packets after durable, read from the cache and perhaps not on disk
 }
 
-// torn describes what is between the packets and the zeros, if anything.
+// torn describes what is between the packets and the zeros, or returns nil if there is
+// nothing.
 func (e ending) torn(name string) *journal.Torn {
 	if e.dirty <= e.end {
 		return nil
@@ -41,7 +42,7 @@ func (e ending) torn(name string) *journal.Torn {
 	return &journal.Torn{File: name, Offset: int64(e.end), Bytes: int64(e.dirty - e.end), Seq: e.next}
 }
 
-// load reads the whole journal, changes nothing, and hands over every record.
+// load reads the whole journal, changes nothing, and passes every record to replay.
 // Damage is a *journal.CorruptError that says where reading stopped.
 func load(disk Disk, replay func(journal.Entry) error) (history, error) {
 	c, err := list(disk)
@@ -104,8 +105,8 @@ func (h *history) readSnapshot(disk Disk, replay func(journal.Entry) error) erro
 	}
 }
 
-// readSegment reads one segment. Its successor begins with record limit: what
-// this one holds from there on was given up when the successor was begun.
+// readSegment reads one segment. Its successor begins with record limit and supersedes
+// what this one holds from there on.
 func (h *history) readSegment(disk Disk, first, limit uint64, replay func(journal.Entry) error) error {
 	name := segmentName(first)
 	data, err := disk.ReadFile(name)
@@ -144,7 +145,7 @@ func (h *history) readSegment(disk Disk, first, limit uint64, replay func(journa
 		}); err != nil {
 			return err
 		}
-		h.logRecords += fresh // a packet is there as a whole or not at all
+		h.logRecords += fresh // a packet counts as a whole or not at all
 	}
 	if limit == math.MaxUint64 {
 		if err := s.judge(disk.Boot()); err != nil {
@@ -159,7 +160,7 @@ func (h *history) readSegment(disk Disk, first, limit uint64, replay func(journa
 	return nil
 }
 
-// handOver replays a record of the packet at an offset of a file.
+// handOver replays a record of the packet at an offset in a file.
 func handOver(name string, offset int, replay func(journal.Entry) error, r journal.Entry) error {
 	err := replay(r)
 	switch {
@@ -171,9 +172,9 @@ func handOver(name string, offset int, replay func(journal.Entry) error, r journ
 	return fmt.Errorf("journal: %s at byte %d, record %d: %w. Nothing was changed", name, offset, r.Seq, err)
 }
 
-// Read hands every record to replay and changes nothing, not even the end that
-// a crash left half written. It takes no lock: while a daemon writes, what it
-// reads may look damaged or be gone, and is right at the next try.
+// Read passes every record to replay and changes nothing, not even the end that a crash
+// left half written. It takes no lock: while a daemon writes, a file may look damaged or
+// be gone, and the next try succeeds.
 func Read(disk Disk, replay func(journal.Entry) error) (journal.Recovery, error) {
 	h, err := load(disk, replay)
 	rec := journal.Recovery{SnapshotRecords: h.snapshotRecords, LogRecords: h.logRecords, LastSeq: max(h.next, 1) - 1}

@@ -11,26 +11,25 @@ import (
 
 // Salvaged says what Salvage did.
 type Salvaged struct {
-	// Damage is what it found; nil if the journal is sound, and then nothing
-	// was changed.
+	// Damage is the damage that Salvage found. It is nil if the journal is sound; then
+	// Salvage changed nothing.
 	Damage *journal.CorruptError
 	// Kept counts the records before the damage.
 	Kept int
-	// Dropped counts the records after it that are sound but have lost their
-	// history. What is in the damage itself cannot be counted.
+	// Dropped counts the sound records after the damage, which have lost their history.
+	// Records inside the damage cannot be counted.
 	Dropped int
-	// Aside are the files that hold what was there before.
+	// Aside lists the files that hold the former contents.
 	Aside []string
 }
 
-// Salvage makes a damaged journal usable again: it keeps the records before
-// the damage and puts the files with the damage, and those after it, aside
-// under names that the journal does not look at. The numbers of the dropped
-// records will be given again. Replay says, as for Open, which records cannot be
-// true (journal.ErrContradiction); those are damage too.
+// Salvage makes a damaged journal usable again: it keeps the records before the damage
+// and puts the files with the damage, and those after it, aside under names that the
+// journal ignores. New records reuse the numbers of the dropped ones. As for Open, replay
+// says which records cannot be true (journal.ErrContradiction); those are damage too.
 //
-// Whatever interrupts it, running it again is safe: the damaged file keeps its
-// name until its copy, and then what replaces it, is on disk.
+// It is safe to run Salvage again after an interruption: the damaged file keeps its name
+// until its copy, and then its replacement, is on disk.
 func Salvage(disk Disk, replay func(journal.Entry) error) (Salvaged, error) {
 	unlock, err := disk.Lock()
 	if err != nil {
@@ -90,7 +89,7 @@ func salvage(disk Disk, replay func(journal.Entry) error) (Salvaged, error) {
 	return s, writeFile(disk, file, keep)
 }
 
-// beginning is what can be kept of the damaged file, or nil.
+// beginning returns the part of the damaged file to keep, or nil.
 func (h history) beginning(data []byte, d *journal.CorruptError) []byte {
 	if d.Offset < fileHeader {
 		return nil
@@ -102,9 +101,9 @@ func (h history) beginning(data []byte, d *journal.CorruptError) []byte {
 	return b
 }
 
-// from lists the files from the damaged one on, the last first, so that what is
-// left is never a log with a hole in it. After a damaged snapshot come all
-// segments, and snapshots before it that have not been removed.
+// from lists the files from the damaged one on, the last first, so that the remaining log
+// never has a hole. After a damaged snapshot come all segments, and earlier snapshots
+// that have not been removed.
 func (h history) from(file string) (names []string) {
 	for _, first := range slices.Backward(h.segments) {
 		names = append(names, segmentName(first))
@@ -118,7 +117,8 @@ func (h history) from(file string) (names []string) {
 	return names
 }
 
-// freeName finds a prefix under which nothing has been put aside yet.
+// freeName finds a prefix under which nothing has been put aside yet, and returns a
+// function that adds it.
 func freeName(taken []string) func(name string) string {
 	for n := 1; ; n++ {
 		prefix := fmt.Sprintf("%s%d-", asidePrefix, n)
@@ -128,7 +128,7 @@ func freeName(taken []string) func(name string) string {
 	}
 }
 
-// writeFile makes a file that is there with all its contents or not at all.
+// writeFile creates a file that is there completely or not at all.
 func writeFile(disk Disk, name string, data []byte) error {
 	f, err := disk.Create(name + temporary)
 	if err != nil {
@@ -150,8 +150,8 @@ func writeFile(disk Disk, name string, data []byte) error {
 	return nil
 }
 
-// countRecords counts the sound records in data from off on, without those
-// that the snapshot stands for.
+// countRecords counts the sound records in data from off on, except those that the
+// snapshot replaces.
 func countRecords(data []byte, off int, base uint64) (n int) {
 	for {
 		f, at, found := findPacket(data, off)

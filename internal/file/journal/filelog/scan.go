@@ -11,13 +11,13 @@ type scanner struct {
 	name    string
 	data    []byte
 	off     int
-	next    uint64 // the number the next record must have
-	durable uint64 // up to here, a packet or the header has said that it was on disk
+	next    uint64 // the number that the next record must have
+	durable uint64 // number of the last record that a packet or the header says is on disk
 	boot    BootID // the boot that wrote from here on
 }
 
-// scan reads the next packet. It is not ok where the sound packets end, for
-// whatever reason: judge looks into that.
+// scan reads the next packet. ok is false at the end of the sound packets, for any
+// reason: judge finds out which.
 func (s *scanner) scan() (f packet, ok bool, err error) {
 	f, err = parsePacket(s.data[s.off:])
 	switch {
@@ -37,13 +37,12 @@ func (s *scanner) scan() (f packet, ok bool, err error) {
 	return f, true, nil
 }
 
-// judge decides what stands at the place where the sound packets of the last
-// segment end. Zeros are room that was allocated ahead. Anything else is a
-// write that a crash cut off, and may go, unless there is proof that the
-// record it belonged to had been whole:
+// judge decides what follows the sound packets of the last segment. Zeros are room that
+// was allocated ahead. Anything else is a write that a crash cut off, and may be removed,
+// unless there is proof that its record was complete:
 //
 //   - A sound packet further on that was written when this record was already
-//     on disk. Every packet says how far that was at its time.
+//     on disk. Every packet says which records were on disk at its time.
 //   - Any sound packet further on, if the machine has not been restarted since.
 //     Without a power loss writes are seen in the order they were made, so only
 //     the very last can be cut off. (A power loss may keep the later of two

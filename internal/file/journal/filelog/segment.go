@@ -14,7 +14,7 @@ import (
 const (
 	formatVersion = 1
 	fileHeader    = 48
-	maxSeq        = 1 << 62 // far from where numbers would wrap
+	maxSeq        = 1 << 62 // far from overflow
 
 	segmentMagic  = "berthlog"
 	snapshotMagic = "berthsnp"
@@ -25,9 +25,9 @@ const (
 	temporary      = ".tmp"
 )
 
-// header is the beginning of every file. For a segment, seq is the number of
-// the first record that may be in it; for a snapshot, the number of the last
-// record it stands for.
+// header is the beginning of every file. In a segment, seq is the number of the first
+// record that may be in it; in a snapshot, the number of the last record that it
+// replaces.
 type header struct {
 	seq  uint64
 	boot BootID // the boot that made the file
@@ -44,9 +44,9 @@ func appendHeader(b []byte, magic string, h header) []byte {
 	return binary.LittleEndian.AppendUint32(b, checksum(b[start+16:]))
 }
 
-// parseHeader checks the header of a file whose name promises seq. The first
-// 16 bytes mean the same in every version there will ever be, so that a later
-// format is told apart from a damaged file.
+// parseHeader checks the header of a file whose name promises seq. The first 16 bytes
+// mean the same in every version of the format, so that parseHeader can tell a later
+// version from a damaged file.
 func parseHeader(name, magic string, seq uint64, b []byte) (header, error) {
 	bad := func(reason string) (header, error) {
 		return header{}, &journal.CorruptError{File: name, Seq: seq, Reason: reason}
@@ -78,7 +78,7 @@ func snapshotName(upTo uint64) string { return fmt.Sprintf("%s%020d", snapshotPr
 
 // contents lists the files of a directory by name.
 type contents struct {
-	segments  []uint64 // first numbers, ascending
+	segments  []uint64 // numbers of their first records, ascending
 	snapshots []uint64 // ascending; the last one counts
 	temporary []string
 }
@@ -112,7 +112,7 @@ func number(name, prefix string) (uint64, bool) {
 	return n, err == nil
 }
 
-// base returns the number of the last record that the snapshot stands for.
+// base returns the number of the last record that the snapshot replaces.
 func (c contents) base() uint64 {
 	if len(c.snapshots) == 0 {
 		return 0
@@ -120,8 +120,8 @@ func (c contents) base() uint64 {
 	return c.snapshots[len(c.snapshots)-1]
 }
 
-// obsolete removes the segments that hold nothing after base, and returns them:
-// those whose successor begins no later than the record after it.
+// obsolete removes the segments without records after base from the list, and returns
+// them: those whose successor begins no later than the record after base.
 func (c *contents) obsolete(base uint64) (gone []uint64) {
 	n := 0
 	for n+1 < len(c.segments) && c.segments[n+1] <= base+1 {

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncData skips the times of the file, which nobody needs after a crash.
+// syncData does not sync the times of the file, which nobody needs after a crash.
 func syncData(f *os.File) error {
 	for {
 		if err := unix.Fdatasync(int(f.Fd())); err != unix.EINTR {

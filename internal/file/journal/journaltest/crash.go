@@ -9,9 +9,9 @@ import (
 	"github.com/berth-gpu/berth/internal/file/journal"
 )
 
-// script is a history that goes through everything a journal does: groups of
-// all kinds, new files, compactions with and without appends after the number
-// was noted, closing and opening, a kill.
+// script is a history that exercises everything a journal does: groups of all kinds, new
+// files, compactions with and without appends after the number was noted, closing and
+// opening, a kill.
 func script(m *model) (failed bool) {
 	step := func(err error) bool { failed = err != nil; return failed }
 	for i := range 6 {
@@ -54,7 +54,7 @@ func countOps(t *testing.T, newWorld func() World) int {
 	return m.world.Ops()
 }
 
-// ends are the ways in which a life can end after it was stopped.
+// end is one way in which a life can end after it was stopped.
 type end struct {
 	name    string
 	partial int // bytes of the write it was stopped in
@@ -80,7 +80,7 @@ func ends() []end {
 	return all
 }
 
-// goOn checks that a journal that came back is as good as new.
+// goOn checks that a reopened journal works like a new one.
 func goOn(m *model) {
 	m.t.Helper()
 	m.mustAppend(2, 50, quick)
@@ -98,8 +98,8 @@ func goOn(m *model) {
 	m.open(len(m.history))
 }
 
-// crash stops the world at an operation of the script. The process may have
-// been between two answers: what it tried last is in doubt.
+// crash stops the world at an operation of the script. The outcome of the last call is in
+// doubt.
 func crash(t TB, w World, op, partial int) *model {
 	w.CrashAt(op, partial)
 	m := &model{t: t, world: w}
@@ -120,8 +120,8 @@ func testCrashPoints(t *testing.T, newWorld func() World) {
 	}
 }
 
-// A machine that goes down at one operation may go down again at any operation
-// of the start after it.
+// A machine that crashes at one operation may crash again at any operation of the next
+// start.
 func testCrashInRecovery(t *testing.T, newWorld func() World) {
 	all := ends()
 	for op := 0; op < countOps(t, newWorld); op += 2 {
@@ -132,7 +132,7 @@ func testCrashInRecovery(t *testing.T, newWorld func() World) {
 			least := m.endLife(first.name, op)
 			m.world.CrashAt(m.world.Ops()+i, second.partial)
 			if _, err := m.tryOpen(least); err == nil {
-				m.world.Mend() // it started in fewer operations
+				m.world.Mend() // the start took fewer operations
 				goOn(m)
 				break
 			}
@@ -143,7 +143,7 @@ func testCrashInRecovery(t *testing.T, newWorld func() World) {
 	}
 }
 
-// endLife is the first half of kill or powerCut, by the name of the end.
+// endLife does the first half of kill or powerCut, by the name of the end.
 func (m *model) endLife(name string, seed int) (least int) {
 	switch name[0] {
 	case 'k':
@@ -167,17 +167,17 @@ func testFaultPoints(t *testing.T, newWorld func() World) {
 			m := newModel(tb, newWorld())
 			m.world.FailAt(op, f)
 			script(m)
-			if m.dead() { // it failed in opening, or in closing
+			if m.dead() { // opening or closing failed
 				m.world.Kill()
 				m.open(m.least(f))
 			}
 			if op%2 == 0 {
-				// The disk is well again, and the journal goes on without help.
+				// The disk works again, and the journal goes on without help.
 				m.world.Mend()
 				m.mustAppend(1, 40, durable)
 				m.powerCut(lost)
 			} else {
-				least := m.least(f) // it dies before the disk is well
+				least := m.least(f) // the process dies before the disk works again
 				m.world.Kill()
 				m.world.Mend()
 				m.open(least)
@@ -187,8 +187,8 @@ func testFaultPoints(t *testing.T, newWorld func() World) {
 	}
 }
 
-// least is how many records survive a kill. What the file system threw away
-// after a failed sync is gone, unless it had been made durable before.
+// least returns how many records survive a kill. What the file system dropped after a
+// failed sync is lost, unless it was durable before.
 func (m *model) least(f Fault) int {
 	if f.Revert && m.j.Stats().Fault != nil {
 		return m.durable

@@ -24,11 +24,11 @@ func damaged(t *testing.T, w World) *model {
 	return m
 }
 
-// eachFlip damages one byte at a time and opens. A refusal must be typed.
+// eachFlip damages one byte at a time and opens the journal. A refusal must be typed.
 func eachFlip(t *testing.T, newWorld func() World, end func(*model), least func(*model) int) {
 	t.Helper()
 	refused := 0
-	for i, n := 0, 1; i < n; i += 3 { // every third byte meets every field
+	for i, n := 0, 1; i < n; i += 3 { // every third byte reaches every field
 		m := damaged(t, newWorld())
 		end(m)
 		n = m.world.Bytes()
@@ -50,8 +50,8 @@ func eachFlip(t *testing.T, newWorld func() World, end func(*model), least func(
 	}
 }
 
-// After it was closed, and even after the machine was restarted, no bit that falls over changes or loses a record: the
-// journal opens with all of them or not at all.
+// After a journal was closed, and even after the machine was restarted, no flipped bit
+// changes or loses a record: the journal opens with all records or not at all.
 func testDamageAfterClose(t *testing.T, newWorld func() World) {
 	eachFlip(t, newWorld, func(m *model) {
 		if err := m.close(); err != nil {

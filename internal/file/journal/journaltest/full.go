@@ -7,7 +7,7 @@ import (
 	"github.com/berth-gpu/berth/internal/file/journal"
 )
 
-// fill appends until the disk is full, and says how many groups went in.
+// fill appends until the disk is full, and returns the number of groups that it appended.
 func fill(t *testing.T, m *model, care journal.Care) (n int) {
 	t.Helper()
 	for {
@@ -30,7 +30,7 @@ func testFullDisk(t *testing.T, newWorld func() World) {
 		m.world.Fill()
 		fill(t, m, durable)
 		fill(t, m, quick)
-		m.kill() // it opens, and is full still
+		m.kill() // it opens, and is still full
 		fill(t, m, durable)
 		if n := fill(t, m, journal.Care{Durable: true, Reserve: true}); n == 0 {
 			t.Fatal("there is no room for a release")
@@ -60,8 +60,8 @@ func testCompactionOnFullDisk(t *testing.T, newWorld func() World) {
 	if err := m.compact(len(m.history)); err != nil {
 		t.Fatal(err)
 	}
-	// What a snapshot stands for is on disk in the log too: a log that has to go
-	// on after a gap would need a new file, and there is no room for one.
+	// The records of a snapshot are on disk in the log too: a log that has to go on after
+	// a gap would need a new file, and there is no room for one.
 	m.mustAppend(2, 60, quick)
 	if err := m.compact(len(m.history)); err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-gpu/berth/internal/file/journal"
 )
 
-// TB is what the suite needs of a test; rapid has its own.
+// TB is the part of a test that the suite uses; rapid has its own.
 type TB interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -17,17 +17,17 @@ type TB interface {
 
 var _ TB = (*testing.T)(nil)
 
-// model is a journal beside the real one that remembers what was promised.
-// Its snapshots are no shorter than what they replace: record i is history[i]
-// in both, which makes every loss and every doubling visible.
+// model is a journal beside the real one that remembers what was promised. Its snapshots
+// are as long as the records that they replace: record i is history[i] in both, which
+// makes every loss and every duplicate visible.
 type model struct {
 	t     TB
 	world World
 	j     journal.Journal
 
 	history []string   // acknowledged, in order; record number i+1 at i
-	durable int        // as many of them must survive a power cut
-	doubt   [][]string // groups that failed, one of which may be found all the same
+	durable int        // this many of them must survive a power cut
+	doubt   [][]string // groups that failed, one of which may be found anyway
 	made    int        // records ever made, so that no two are equal
 }
 
@@ -38,9 +38,9 @@ func newModel(t TB, w World) *model {
 	return m
 }
 
-// open opens the journal and checks what comes back: at least the first least
-// records, nothing out of order, nothing twice, nothing that was never asked
-// for, and of a group in doubt all or nothing.
+// open opens the journal and checks what comes back: at least the first least records,
+// nothing out of order, nothing twice, nothing that was never appended, and of a group in
+// doubt all or nothing.
 func (m *model) open(least int) journal.Recovery {
 	m.t.Helper()
 	rec, err := m.tryOpen(least)
@@ -71,7 +71,7 @@ func (m *model) tryOpen(least int) (journal.Recovery, error) {
 	m.checkNumbers(rec, j.Stats(), int(snapshot))
 	m.doubt = nil
 	if j.Stats().Fault == nil {
-		m.durable = len(m.history) // what was read back is safe from now on
+		m.durable = len(m.history) // what was read back is durable
 	}
 	return rec, nil
 }
@@ -172,14 +172,14 @@ func (m *model) close() error {
 	return err
 }
 
-// kill ends this life as kill -9 does, and begins the next.
+// kill ends this life as kill -9 does, and begins the next one.
 func (m *model) kill() journal.Recovery {
 	m.t.Helper()
 	m.world.Kill()
 	return m.open(len(m.history))
 }
 
-// powerCut ends this life and the machine's, and begins the next.
+// powerCut ends this life and that of the machine, and begins the next one.
 func (m *model) powerCut(chance func(int) int) journal.Recovery {
 	m.t.Helper()
 	m.world.PowerCut(chance)

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-gpu/berth/internal/file/journal"
 )
 
-// testRandomHistories lives through random lives and deaths.
+// testRandomHistories runs random histories with random crashes.
 func testRandomHistories(t *testing.T, newWorld func() World) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newModel(t, newWorld())

@@ -13,7 +13,7 @@ var (
 	quick   = journal.Care{}
 )
 
-// Run puts the journals of new worlds through the whole suite.
+// Run runs the whole suite on the journals of new worlds.
 func Run(t *testing.T, newWorld func() World) {
 	for _, test := range []struct {
 		name string
@@ -158,7 +158,7 @@ func testReplayError(t *testing.T, newWorld func() World) {
 	if !errors.Is(err, refusal) {
 		t.Fatalf("open: %v", err)
 	}
-	m.open(3) // the refused one has let go of the lock
+	m.open(3) // the refused opening has released the lock
 }
 
 func testLocked(t *testing.T, newWorld func() World) {

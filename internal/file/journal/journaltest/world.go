@@ -8,32 +8,30 @@ import "github.com/berth-gpu/berth/internal/file/journal"
 
 // World is a journal on a disk that can fail and crash.
 type World interface {
-	// Open opens the journal. It is small enough in its segments and steps for
-	// short histories to reach all its code.
+	// Open opens the journal, with segments and steps so small that short histories reach
+	// all its code.
 	Open(replay func(journal.Entry) error) (journal.Journal, journal.Recovery, error)
 
-	// Kill ends the process that has the journal open: what it has written
-	// stays.
+	// Kill ends the process that has the journal open. Its writes stay.
 	Kill()
-	// PowerCut ends the machine: chance(n) picks from 0 to n-1 what happens to
-	// each write that was not synced. 0 means that it is lost and 1 that it is
-	// kept, more means that it is torn.
+	// PowerCut stops the machine. chance(n) picks from 0 to n-1 what happens to each
+	// write that was not synced: 0 loses it, 1 keeps it, and more tears it.
 	PowerCut(chance func(n int) int)
 
 	// Ops counts operations on the disk.
 	Ops() int
-	// CrashAt stops everything at an operation; of a write, partial bytes get
-	// done. Kill or PowerCut comes next.
+	// CrashAt stops everything at an operation. If that is a write, it writes partial
+	// bytes first. Kill or PowerCut must follow.
 	CrashAt(op, partial int)
-	// FailAt lets an operation fail, and those after it too if stay.
+	// FailAt makes an operation fail, and the later ones too if fault.Stay is set.
 	FailAt(op int, fault Fault)
-	// Fill leaves no room beyond what the files have.
+	// Fill leaves no room except in the present files.
 	Fill()
 	// Mend takes back FailAt and Fill.
 	Mend()
 
-	// Bytes is the size of all files, and Flip changes one byte of them, while
-	// the journal is closed or dead.
+	// Bytes returns the size of all files, and Flip changes one byte of them, while the
+	// journal is closed or dead.
 	Bytes() int
 	Flip(i int, mask byte)
 }
@@ -41,7 +39,7 @@ type World interface {
 // Fault is an operation that fails.
 type Fault struct {
 	Err     error
-	Partial int  // bytes of a write that get done
-	Revert  bool // after a failed sync, what was written is not even seen any more
-	Stay    bool // what comes after it fails too, until Mend
+	Partial int  // bytes of a write that succeed
+	Revert  bool // after a failed sync, reads do not return what was written
+	Stay    bool // later operations fail too, until Mend
 }

@@ -8,17 +8,16 @@ import (
 // Chance picks a number from 0 to n-1. It decides what a crash keeps.
 type Chance func(n int) int
 
-// Always picks the same: Always(0) loses everything that was not synced,
-// Always(1) keeps everything.
+// Always returns a Chance that always picks the same: Always(0) loses everything that was
+// not synced, Always(1) keeps everything.
 func Always(pick int) Chance { return func(n int) int { return min(pick, n-1) } }
 
 // Fault is an operation that fails.
 type Fault struct {
 	Err error
-	// Partial is how many bytes of a write succeed anyway.
+	// Partial is the number of bytes of a write that succeed anyway.
 	Partial int
-	// Keep decides what a failed sync has brought to the disk. Nil means
-	// nothing.
+	// Keep decides what a failed sync has brought to the disk; nil means nothing.
 	Keep Chance
 	// Revert means that after a failed sync, reads return what is on disk and
 	// not what was written. Some file systems do this, others do not.
@@ -27,22 +26,23 @@ type Fault struct {
 	Stay bool
 }
 
-// Ops counts the operations so far: everything that changes the disk.
+// Ops returns the number of operations so far. Everything that changes the disk is an
+// operation.
 func (d *Disk) Ops() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.ops
 }
 
-// FailAt makes one operation fail, counted as Ops does from 0.
+// FailAt makes one operation fail. Operations count from 0, as in Ops.
 func (d *Disk) FailAt(op int, f Fault) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.faults[op] = f
 }
 
-// CrashAt stops everything at one operation; of a write, partial bytes are
-// done. Then comes Kill or PowerCut.
+// CrashAt stops everything at one operation. If that is a write, it writes partial bytes
+// first. Kill or PowerCut must follow.
 func (d *Disk) CrashAt(op, partial int) {
 	d.FailAt(op, Fault{Err: ErrDown, Partial: partial, Stay: true})
 }
@@ -55,7 +55,7 @@ func (d *Disk) Mend() {
 	d.limit = -1
 }
 
-// Fill leaves no room beyond what the files have.
+// Fill leaves no room except in the present files.
 func (d *Disk) Fill() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -79,8 +79,8 @@ func (d *Disk) Kill() {
 	d.restart()
 }
 
-// PowerCut ends the machine. Of every write and every change of a name since
-// the last sync, chance decides whether it got to the disk.
+// PowerCut stops the machine. chance decides for every write and every change of a name
+// since the last sync whether it reached the disk.
 func (d *Disk) PowerCut(chance Chance) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -116,12 +116,12 @@ func (d *Disk) restart() {
 	d.faults = map[int]Fault{}
 }
 
-// sector is the smallest piece that is written as a whole. Real ones are
-// larger; small ones tear more.
+// sector is the smallest piece that is written as a whole. Real sectors are larger; small
+// ones tear more.
 const sector = 64
 
-// lose applies to b what chance keeps of the writes: each is lost, kept, torn
-// at some byte, or kept in some of its sectors only.
+// lose applies the writes to b that chance keeps: each is lost, kept, torn at some byte,
+// or kept in some of its sectors only.
 func lose(b []byte, writes []write, chance Chance) []byte {
 	if chance == nil {
 		return b
@@ -154,8 +154,8 @@ func (d *Disk) used() (n int64) {
 	return n
 }
 
-// room returns how many bytes can be written at off: bytes that the file
-// already has need no room.
+// room returns how many bytes can be written at off. Bytes that the file already has need
+// no room.
 func (d *Disk) room(f *inode, off int64) int64 {
 	if d.limit < 0 {
 		return 1 << 62

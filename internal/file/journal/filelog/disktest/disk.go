@@ -16,25 +16,25 @@ import (
 	"github.com/berth-gpu/berth/internal/file/journal/filelog"
 )
 
-// ErrDown is the error of every operation after the crash.
+// ErrDown is the error of every operation after a crash.
 var ErrDown = errors.New("the machine is down")
 
-// Disk is one directory. The zero value is not usable: see New.
+// Disk is one directory. Use New to make one.
 type Disk struct {
 	mu     sync.Mutex
 	names  map[string]*inode // as a process sees them
 	stable map[string]*inode // as they are after a power loss
-	moves  []move            // what happened to names since the last Sync
+	moves  []move            // changes of names since the last Sync
 	locked bool
 	boot   byte
-	life   int // grows with every crash; files opened before it are dead
+	life   int // grows with every crash; files opened before a crash are dead
 
 	ops    int
 	faults map[int]Fault
-	limit  int64 // bytes; negative: none
+	limit  int64 // bytes; negative means none
 }
 
-// move is one change of names: what is given a file, and what loses it.
+// move is one change of names: set gets a file, and del loses it.
 type move struct {
 	set, del string
 	file     *inode
@@ -59,7 +59,7 @@ func New() *Disk {
 
 var _ filelog.Disk = (*Disk)(nil)
 
-// Lock is in filelog.Disk.
+// Lock implements filelog.Disk.
 func (d *Disk) Lock() (func() error, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -78,17 +78,17 @@ func (d *Disk) Lock() (func() error, error) {
 	}, nil
 }
 
-// Boot is in filelog.Disk.
+// Boot implements filelog.Disk.
 func (d *Disk) Boot() filelog.BootID { return filelog.BootID{0: d.boot} }
 
-// List is in filelog.Disk.
+// List implements filelog.Disk.
 func (d *Disk) List() ([]string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Sorted(maps.Keys(d.names)), nil
 }
 
-// ReadFile is in filelog.Disk.
+// ReadFile implements filelog.Disk.
 func (d *Disk) ReadFile(name string) ([]byte, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -107,7 +107,7 @@ func (d *Disk) WriteFile(name string, data []byte) {
 	d.names[name], d.stable[name] = f, f
 }
 
-// Create is in filelog.Disk.
+// Create implements filelog.Disk.
 func (d *Disk) Create(name string) (filelog.File, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -120,7 +120,7 @@ func (d *Disk) Create(name string) (filelog.File, error) {
 	return &handle{disk: d, file: f, life: d.life}, nil
 }
 
-// Open is in filelog.Disk.
+// Open implements filelog.Disk.
 func (d *Disk) Open(name string) (filelog.File, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -134,7 +134,7 @@ func (d *Disk) Open(name string) (filelog.File, error) {
 	return &handle{disk: d, file: f, life: d.life}, nil
 }
 
-// Rename is in filelog.Disk.
+// Rename implements filelog.Disk.
 func (d *Disk) Rename(from, to string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -151,7 +151,7 @@ func (d *Disk) Rename(from, to string) error {
 	return nil
 }
 
-// Remove is in filelog.Disk.
+// Remove implements filelog.Disk.
 func (d *Disk) Remove(name string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -166,7 +166,7 @@ func (d *Disk) Remove(name string) error {
 	return nil
 }
 
-// Sync is in filelog.Disk.
+// Sync implements filelog.Disk.
 func (d *Disk) Sync() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -184,7 +184,7 @@ type handle struct {
 	life int
 }
 
-// WriteAt is in filelog.File. A write that fails has written a part.
+// WriteAt implements filelog.File. A write that fails has written a part.
 func (h *handle) WriteAt(b []byte, off int64) (int, error) {
 	d := h.disk
 	d.mu.Lock()
@@ -209,8 +209,8 @@ func (h *handle) WriteAt(b []byte, off int64) (int, error) {
 	return len(b), nil
 }
 
-// Sync is in filelog.File. After a failed Sync, waiting data is written only if
-// it is written again: the cache counts it as clean.
+// Sync implements filelog.File. After a failed Sync, pending data reaches the disk only
+// if it is written again, because the cache counts it as clean.
 func (h *handle) Sync() error {
 	d := h.disk
 	d.mu.Lock()
@@ -235,7 +235,7 @@ func (h *handle) Sync() error {
 	return nil
 }
 
-// Close is in filelog.File.
+// Close implements filelog.File.
 func (h *handle) Close() error { return nil }
 
 func put(b []byte, off int64, data []byte) []byte {
