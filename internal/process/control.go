@@ -9,27 +9,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Control is what controls a process besides the scheduler: who stopped it, who
-// traces it, and which job of a shell it belongs to.
+// Control says what controls a process besides the scheduler: who stopped it, who traces
+// it, and which job of a shell it belongs to.
 type Control struct {
 	Stopped bool // by a signal
-	Tracer  int  // pid of the debugger that it is attached to; 0: none
+	Tracer  int  // pid of the attached debugger; 0 if there is none
 
-	// Manager is the process that runs the job that the process belongs to, at a
-	// terminal: an interactive shell, as a rule. Such a manager notices that one
-	// of its jobs was stopped, and takes the terminal back. It is 0 if there is
-	// none: the process has no terminal, or its group is the one of its session.
+	// Manager is the process that runs the job of this process at a terminal, usually an
+	// interactive shell. It notices when one of its jobs stops, and takes the terminal
+	// back. Manager is 0 if there is none: the process has no terminal, or its group is
+	// the one of its session.
 	Manager    int
 	Foreground bool // the job has the terminal
 }
 
-// Stopped reports whether a signal has stopped this very process.
+// Stopped reports whether a signal has stopped exactly this process.
 func (t Table) Stopped(id ID) bool {
 	s, err := t.stat(id.PID)
 	return err == nil && s.start == id.Start && s.state == 'T'
 }
 
-// Control returns what controls this very process.
+// Control returns what controls exactly this process.
 func (t Table) Control(id ID) (Control, error) {
 	s, err := t.stat(id.PID)
 	if err != nil {
@@ -39,7 +39,7 @@ func (t Table) Control(id ID) (Control, error) {
 	if s.terminal != 0 {
 		c.Manager, c.Foreground = t.manager(s), s.foreground == s.group
 	}
-	// The identity comes last: then all of it was about this process.
+	// Check the identity last, so that all facts are about this process.
 	if !t.Alive(id) {
 		return Control{}, fmt.Errorf("process %d: %w", id.PID, ErrGone)
 	}
@@ -64,8 +64,8 @@ func (t Table) manager(s stat) int {
 	return 0
 }
 
-// tracer returns the process that a process is attached to; 0: none, or it is
-// gone.
+// tracer returns the process that traces a process, or 0 if there is none or the process
+// is gone.
 func (t Table) tracer(pid int) int {
 	text, err := os.ReadFile(t.file(pid, "status"))
 	if err != nil {
@@ -73,15 +73,15 @@ func (t Table) tracer(pid int) int {
 	}
 	for line := range strings.Lines(string(text)) {
 		if rest, found := strings.CutPrefix(line, "TracerPid:"); found {
-			tracer, _ := strconv.Atoi(strings.TrimSpace(rest)) // what is no number is nobody
+			tracer, _ := strconv.Atoi(strings.TrimSpace(rest)) // 0 for what is not a number
 			return tracer
 		}
 	}
 	return 0
 }
 
-// Program returns the path of the program that a process runs; empty if it is
-// gone, or if this process may not know.
+// Program returns the path of the program that a process runs. It is empty if the process
+// is gone, or if this process may not read it.
 func (t Table) Program(pid int) string {
 	path, err := os.Readlink(t.file(pid, "exe"))
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
-// Facts reads what package kinship goes by of a process, without the login name of
-// its user. What this process may not read is absent: only root reads the
+// Facts returns the facts about a process that package kinship uses, without the login
+// name of its user. It leaves out what this process may not read: only root reads the
 // environments and executables of every user.
 func (t Table) Facts(id ID) kinship.Facts {
 	if id.PID > lastPID {
@@ -32,8 +32,8 @@ func (t Table) Facts(id ID) kinship.Facts {
 	}
 }
 
-// Cgroups returns the paths of the control groups of a process, see
-// kinship.ParseCgroups, or the one that a simulation says it is in.
+// Cgroups returns the paths of the control groups of a process, see kinship.ParseCgroups,
+// or the one that a simulation gives.
 func (t Table) Cgroups(pid int) []string {
 	if said, _ := t.simulated.facts(pid); len(said.Cgroups) > 0 {
 		return said.Cgroups
@@ -45,12 +45,11 @@ func (t Table) Cgroups(pid int) []string {
 	return kinship.ParseCgroups(string(text))
 }
 
-// mostCommand is how much of the command of a process is read, in bytes: enough
-// for the name of a script.
+// mostCommand is the number of bytes to read of the command of a process, enough for the
+// name of a script.
 const mostCommand = 4096
 
-// programs returns the names that a process goes by, apart from that of its
-// script.
+// programs returns the names of a process, except that of its script.
 func (t Table) programs(pid int) []string {
 	comm, err := os.ReadFile(t.file(pid, "comm"))
 	if err != nil {
@@ -64,8 +63,8 @@ func (t Table) programs(pid int) []string {
 	return kinship.Programs(names...)
 }
 
-// Command returns the first words of the command of a process; none if it is a
-// zombie or a thread of the kernel.
+// Command returns the first words of the command of a process. A zombie or a thread of
+// the kernel has none.
 func (t Table) Command(pid int) []string {
 	file, err := os.Open(t.file(pid, "cmdline"))
 	if err != nil {

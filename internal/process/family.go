@@ -19,14 +19,14 @@ func (t Table) Family() kinship.Family {
 	return all
 }
 
-// PIDs returns the processes that exist.
+// PIDs returns the pids of all processes.
 func (t Table) PIDs() []int {
 	dir, err := os.Open(t.root)
 	if err != nil {
 		return nil
 	}
 	defer dir.Close()
-	names, _ := dir.Readdirnames(-1) // what could be read is better than nothing
+	names, _ := dir.Readdirnames(-1) // an incomplete list is better than none
 	var pids []int
 	for _, name := range names {
 		if pid, err := strconv.Atoi(name); err == nil {

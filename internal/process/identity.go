@@ -21,17 +21,16 @@ import (
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
-// ErrGone means that there is no such process, or none any more.
+// ErrGone means that the process does not exist, or has ended.
 var ErrGone = errors.New("the process is gone")
 
-// ID is one process, and never another one that got the same pid later.
+// ID identifies one process, and never another one that got the same pid later.
 type ID = kinship.ID
 
-// userHz is how many ticks a second has in the numbers that Linux shows to
-// programs.
+// userHz is the number of ticks per second in the numbers that Linux shows to programs.
 const userHz = 100
 
-// Now returns the time as ID.Start counts it, or 0 if the kernel does not say.
+// Now returns the time in the unit of ID.Start, or 0 if the kernel does not say.
 func Now() uint64 {
 	var t unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &t) != nil {
@@ -40,7 +39,7 @@ func Now() uint64 {
 	return uint64(t.Nano()) / (1e9 / userHz)
 }
 
-// Age returns how long a process has run, judging by its start time.
+// Age returns how long a process has run, according to its start time.
 func Age(id ID) time.Duration {
 	return time.Duration(Now()-min(id.Start, Now())) * (time.Second / userHz)
 }
@@ -48,7 +47,7 @@ func Age(id ID) time.Duration {
 // Table reads processes from a proc file system, and from simulations.
 type Table struct {
 	root      string
-	simulated *simulations // nil: none
+	simulated *simulations // may be nil
 }
 
 // Proc returns the table of this machine.
@@ -63,14 +62,14 @@ func (t Table) Identify(pid int) (ID, error) {
 	return ID{PID: pid, Start: s.start}, nil
 }
 
-// Alive reports whether this very process still runs. A zombie does not: it
-// holds only its exit status.
+// Alive reports whether exactly this process still runs. A zombie does not: it holds only
+// its exit status.
 func (t Table) Alive(id ID) bool {
 	s, err := t.stat(id.PID)
 	return err == nil && s.start == id.Start && s.state != 'Z' && s.state != 'X'
 }
 
-// Parent returns the process that started pid, or took it over; 0 at the root.
+// Parent returns the parent of a process, which may have taken it over; 0 at the root.
 func (t Table) Parent(pid int) (int, error) {
 	s, err := t.stat(pid)
 	return s.parent, err
@@ -94,8 +93,8 @@ func (t Table) Line(id ID) []ID {
 	return line
 }
 
-// Name returns the short name of a process; empty if it is gone. A process
-// chooses its name itself, so what is not safe to show is replaced.
+// Name returns the short name of a process, or "" if it is gone. A process chooses its
+// name itself, so Name replaces what is not safe to show.
 func (t Table) Name(pid int) string {
 	text, err := os.ReadFile(filepath.Join(t.root, strconv.Itoa(pid), "comm"))
 	if err != nil {
@@ -104,8 +103,7 @@ func (t Table) Name(pid int) string {
 	return gpu.Printable(strings.TrimSpace(string(text)), 128)
 }
 
-// UID returns the user that a process runs as: the effective one, which decides
-// what the process may do.
+// UID returns the effective user of a process, which decides what the process may do.
 func (t Table) UID(pid int) (int, error) {
 	uids, err := t.UIDs(pid)
 	return uids.Effective, err
@@ -131,8 +129,7 @@ func (t Table) UIDs(pid int) (kinship.UIDs, error) {
 	return kinship.UIDs{}, fmt.Errorf("process %d: its status names no user", pid)
 }
 
-// parseUIDs reads the user ids in a status: real, effective, saved and that for
-// files.
+// parseUIDs reads the user ids in a status: real, effective, saved and file system.
 func parseUIDs(pid int, fields []string) (u kinship.UIDs, err error) {
 	if len(fields) < 3 {
 		return u, fmt.Errorf("process %d: its status names %d users", pid, len(fields))
@@ -195,8 +192,8 @@ type stat struct {
 	parent     int
 	group      int
 	session    int
-	terminal   int // number of the device; 0: none
-	foreground int // the process group that has the terminal; -1: none
+	terminal   int // number of the device; 0 if there is none
+	foreground int // the process group that has the terminal; -1 if there is none
 	start      uint64
 }
 
@@ -215,8 +212,8 @@ func (t Table) stat(pid int) (stat, error) {
 	return s, nil
 }
 
-// parseStat reads a line of the form `pid (name) state ppid …`. The name may
-// hold anything, so the fields are counted from its last parenthesis on.
+// parseStat reads a line of the form `pid (name) state ppid …`. The name may hold
+// anything, so parseStat counts the fields from its last parenthesis on.
 func parseStat(text []byte) (stat, error) {
 	end := bytes.LastIndexByte(text, ')')
 	if end < 0 {

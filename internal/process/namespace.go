@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// InNamespace translates a pid inside a PID namespace, such as a container's,
-// to the pid in this table. The namespace is given as /proc/PID/ns/pid reads,
-// "pid:[4026531836]". InNamespace returns an error that wraps ErrGone unless it
-// finds exactly one living process. It does not find processes whose namespace
-// this process may not read: only root reads those of every user.
+// InNamespace translates a pid inside a PID namespace, such as a container's, to the pid
+// in this table. The namespace has the form of /proc/PID/ns/pid, "pid:[4026531836]".
+// InNamespace returns an error that wraps ErrGone unless it finds exactly one living
+// process. It does not find processes whose namespace this process may not read: only
+// root reads those of every user.
 func (t Table) InNamespace(namespace string, pid int) (int, error) {
 	var found []int
 	for _, outer := range t.PIDs() {
@@ -26,10 +26,9 @@ func (t Table) InNamespace(namespace string, pid int) (int, error) {
 	return found[0], nil
 }
 
-// isInNamespace reports whether a process of this table has the pid inner in
-// the namespace it runs in. It reads everything through one handle on the
-// folder of the process, so that all of it is about the same process even if
-// the pid is used again meanwhile.
+// isInNamespace reports whether a process of this table has the pid inner in its
+// namespace. It reads everything through one handle on the folder of the process, so that
+// all of it is about the same process even if the pid is reused meanwhile.
 func (t Table) isInNamespace(outer int, namespace string, inner int) bool {
 	proc, err := os.OpenRoot(filepath.Join(t.root, strconv.Itoa(outer)))
 	if err != nil {

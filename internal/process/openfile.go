@@ -6,9 +6,8 @@ import (
 	"strconv"
 )
 
-// Openers returns the processes that have one of these files open, by file. It
-// leaves out processes that this one may not inspect: only root sees those of
-// every user.
+// Openers returns the processes that have each of these files open. It leaves out
+// processes that this one may not inspect: only root sees those of every user.
 func (t Table) Openers(files []string) map[string][]int {
 	wanted := map[string]bool{}
 	for _, file := range files {

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
-// Signal is what can be sent to a process.
+// Signal is a signal to a process.
 type Signal = unix.Signal
 
 // The signals that berth sends.
@@ -21,12 +21,12 @@ const (
 	Continue  = unix.SIGCONT // continues a stopped process
 )
 
-// ErrSpared means that an act must not reach a process: the user in whose name it
-// is done could not signal it.
+// ErrSpared means that an act must not reach a process: the user in whose name it happens
+// could not signal it.
 var ErrSpared = errors.New("it belongs to another user")
 
-// Reach divides processes into those that an act reaches, and those that it must
-// spare. It leaves out those that have ended.
+// Reach divides processes into those that an act reaches and those that it must spare. It
+// leaves out those that have ended.
 func (t Table) Reach(in kinship.Mandate, ids []ID) (reached, spared []ID) {
 	for _, id := range ids {
 		switch err := t.Reaches(in, id); {
@@ -39,16 +39,16 @@ func (t Table) Reach(in kinship.Mandate, ids []ID) (reached, spared []ID) {
 	return reached, spared
 }
 
-// Reaches returns nil if an act reaches this very process, and ErrSpared if not or
-// if nobody can tell. A caller that sends a signal opens a pidfd, asks Reaches, and
-// sends at once. A process can still change its user in between: then its old user
+// Reaches returns nil if an act reaches exactly this process, and ErrSpared if it does
+// not or if that is unknown. A caller that sends a signal opens a pidfd, calls Reaches,
+// and sends at once. A process can still change its user in between: then its old user
 // could have sent the signal in the same moment.
 func (t Table) Reaches(in kinship.Mandate, id ID) error {
 	uids, err := kinship.UIDs{}, error(nil)
 	if !in.All {
 		uids, err = t.UIDs(id.PID)
 	}
-	switch { // the identity comes last: then the uids are those of this process
+	switch { // check the identity last, so that the uids are those of this process
 	case !t.Alive(id):
 		return fmt.Errorf("process %d: %w", id.PID, ErrGone)
 	case err != nil || !in.Reaches(uids):
@@ -57,8 +57,8 @@ func (t Table) Reaches(in kinship.Mandate, id ID) error {
 	return nil
 }
 
-// Describe names processes for people, each by its number and its name. It names
-// only the first few, and says how many others there are.
+// Describe names processes for people, each by its number and its name. It names only the
+// first few, and counts the others.
 func (t Table) Describe(ids []ID) []string {
 	const most = 8
 	var list []string
@@ -71,11 +71,11 @@ func (t Table) Describe(ids []ID) []string {
 	return list
 }
 
-// Signal sends a signal to this very process, and never to another one that got
-// the same pid: it opens a pidfd, checks which process that is and whether the
-// mandate reaches it, and sends the signal through the pidfd. It returns ErrGone if
-// the process is gone, and ErrSpared if the mandate does not reach it. A simulated
-// process ends with the first signal.
+// Signal sends a signal to exactly this process, and never to another one that got the
+// same pid: it opens a pidfd, checks which process that is and whether the mandate
+// reaches it, and sends the signal through the pidfd. It returns ErrGone if the process
+// is gone, and ErrSpared if the mandate does not reach it. A simulated process ends with
+// the first signal.
 func (t Table) Signal(in kinship.Mandate, id ID, signal Signal) error {
 	if sim, start := t.simulated.of(id.PID); sim != nil && start == id.Start {
 		if err := t.Reaches(in, id); err != nil {

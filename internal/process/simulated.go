@@ -8,32 +8,30 @@ const lastPID = 1 << 22
 
 // Simulated is a simulation that has processes.
 type Simulated interface {
-	// Started returns when a simulated process was started, as ID.Start counts
-	// it, and false if there is no such process now.
+	// Started returns the start of a simulated process, in the unit of ID.Start. It
+	// returns false if there is no such process now.
 	Started(pid int) (start uint64, runs bool)
 	// End ends a simulated process, as a signal does.
 	End(pid int)
-	// Facts returns what the simulation says about a simulated process, and the
-	// control group that it says a real process is in. It returns false if it
-	// says nothing.
+	// Facts returns the facts of a simulated process, or for a real process the control
+	// group that the simulation gives it. It returns false if the simulation says nothing
+	// about the process.
 	Facts(pid int) (kinship.Facts, bool)
 }
 
-// With returns a table that has the processes of a simulation beside those of
-// this machine.
+// With returns a table with the processes of a simulation beside those of this machine.
 func (t Table) With(s Simulated) Table {
 	t.simulated = &simulations{s, t.simulated}
 	return t
 }
 
-// simulations is a list of simulations; nil is the empty one.
+// simulations is a list of simulations; nil is empty.
 type simulations struct {
 	first Simulated
 	rest  *simulations
 }
 
-// of returns the simulation that a process belongs to, and when the process was
-// started there.
+// of returns the simulation of a process, and the start of the process there.
 func (s *simulations) of(pid int) (found Simulated, start uint64) {
 	if pid <= lastPID {
 		return nil, 0
@@ -46,7 +44,7 @@ func (s *simulations) of(pid int) (found Simulated, start uint64) {
 	return nil, 0
 }
 
-// facts returns what a simulation says about a process.
+// facts returns the facts that a simulation gives about a process.
 func (s *simulations) facts(pid int) (kinship.Facts, bool) {
 	for ; s != nil; s = s.rest {
 		if f, says := s.first.Facts(pid); says {

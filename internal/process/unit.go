@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// unitFolders are where systemd finds the files of its units, of the machine and
-// of all users.
+// unitFolders lists where systemd finds the files of its units, of the machine and of all
+// users.
 var unitFolders = []string{
 	"/etc/systemd/system", "/run/systemd/system", "/run/systemd/generator", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system",
 	"/etc/systemd/user", "/run/systemd/user", "/usr/local/lib/systemd/user", "/usr/lib/systemd/user",
 }
 
-// HasUnitFile reports whether systemd has the file of a service, so that it can
-// be started: a unit that does not run has nothing else that shows it. The ending
-// .service may be left out. Units in the home of a user are not seen.
+// HasUnitFile reports whether systemd has the file of a service, so that the service can
+// be started: nothing else shows a unit that does not run. The ending .service may be
+// left out. HasUnitFile does not see units in the home of a user.
 func HasUnitFile(name string) bool { return hasUnitFile(unitFolders, name) }
 
 func hasUnitFile(folders []string, name string) bool {

@@ -7,9 +7,8 @@ import (
 	"strconv"
 )
 
-// Variable returns a variable of the environment that a process started with.
-// It returns false if there is no such variable, or this process may not
-// inspect the other.
+// Variable returns a variable of the environment that a process started with. It returns
+// false if there is no such variable, or if this process may not inspect the other.
 func (t Table) Variable(pid int, name string) (string, bool) {
 	text, err := os.ReadFile(filepath.Join(t.root, strconv.Itoa(pid), "environ"))
 	if err != nil {

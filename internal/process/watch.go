@@ -23,8 +23,7 @@ func (t Table) Watch(id ID, ended func()) (stop func(), err error) {
 		return nil, fmt.Errorf("watch process %d: %w (berth needs Linux 5.10 or later)", id.PID, err)
 	}
 	file := os.NewFile(uintptr(fd), "pidfd")
-	// The pid may have gone to another process before it was opened, but not
-	// since.
+	// The pid may have been reused before the pidfd was opened, but not since.
 	if !t.Alive(id) {
 		return nil, errors.Join(fmt.Errorf("watch process %d: %w", id.PID, ErrGone), file.Close())
 	}
@@ -41,11 +40,11 @@ func (t Table) Watch(id ID, ended func()) (stop func(), err error) {
 	}()
 	return func() {
 		over.Store(true)
-		_ = file.Close() // twice is harmless: the second finds it closed
+		_ = file.Close() // harmless if it is closed already
 	}, nil
 }
 
-// exited asks a pidfd, without waiting, whether its process has ended.
+// exited reports whether the process of a pidfd has ended, without waiting.
 func exited(fd uintptr) bool {
 	for {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)

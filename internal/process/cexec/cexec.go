@@ -38,8 +38,8 @@ func Ignored() []syscall.Signal {
 	return list
 }
 
-// Closed lists those of the files 0, 1 and 2 that were closed when this process
-// began. Go has put something harmless in their places.
+// Closed lists those of the files 0, 1 and 2 that were closed when this process began. Go
+// has opened something harmless in their places.
 func Closed() []int {
 	var list []int
 	for fd := range 3 {
@@ -50,9 +50,9 @@ func Closed() []int {
 	return list
 }
 
-// Torch is the version of PyTorch that a program would import, by the look of
-// the folders that belong to it, to the environment of this process, and to the
-// user; empty if there is none.
+// Torch returns the version of PyTorch that a program would import, or "" if there is
+// none. It looks into the folders of the program, of the environment of this process, and
+// of the user.
 func Torch(program string) string {
 	name := C.CString(program)
 	defer C.free(unsafe.Pointer(name))

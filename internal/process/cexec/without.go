@@ -6,14 +6,13 @@ package cexec
 
 import "syscall"
 
-// Ignored lists the signals that were ignored when this process began; without
-// C nobody knows.
+// Ignored returns nil: without C, the signals that were ignored when this process began
+// are unknown.
 func Ignored() []syscall.Signal { return nil }
 
-// Closed lists those of the files 0, 1 and 2 that were closed when this process
-// began; without C nobody knows.
+// Closed returns nil: without C, the files that were closed when this process began are
+// unknown.
 func Closed() []int { return nil }
 
-// Torch is the version of PyTorch that a program would import; without C it is
-// not looked for.
+// Torch returns "": without C, it does not look for PyTorch.
 func Torch(string) string { return "" }

@@ -2,11 +2,10 @@
 // moves a process into a control group of its own, in which a filter lets only
 // the leased GPUs be opened (cgroup v2, BPF_PROG_TYPE_CGROUP_DEVICE).
 //
-// What the process starts is in the group too.
+// Processes that the process starts are in the group too.
 //
-// The group lies below the one that the process is in, so what holds there, a
-// limit of memory or another filter, still holds. Its name is berth, the fence
-// of the lease, and a tag of the daemon: berth-12-3f9a1c02. The filter stays if
-// the daemon ends, even by kill -9; the next daemon finds its groups by their
-// names and removes them when their leases have ended.
+// The group lies below the one that the process was in, so limits and filters there still
+// apply. Its name consists of berth, the fence of the lease, and a tag of the daemon:
+// berth-12-3f9a1c02. The filter stays if the daemon ends, even by kill -9; the next
+// daemon finds its groups by their names and removes them when their leases have ended.
 package cgroup

@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NVIDIA's device files have this major number. The minors up to lastGPU are
-// GPUs; those above are for control, and every program needs them.
+// NVIDIA's device files have this major number. The minors up to lastGPU are GPUs; those
+// above are control devices, which every program needs.
 const (
 	nvidiaMajor = 195
 	lastGPU     = 247
 )
 
-// What the kernel hands to a device filter: struct bpf_cgroup_dev_ctx.
+// The offsets in struct bpf_cgroup_dev_ctx, which the kernel passes to a device filter.
 const (
 	accessField = 0 // the kind of device in its lower half
 	majorField  = 4
@@ -45,9 +45,9 @@ const (
 	exit        = unix.BPF_JMP | unix.BPF_EXIT
 )
 
-// filter returns a program that refuses every use of NVIDIA's GPUs, to open
-// them and to make device files for them, except of those with these minors. It
-// allows everything else: the filters around it still count.
+// filter returns a program that refuses to open NVIDIA's GPUs, or to make device files
+// for them, except those with these minors. It allows everything else: the filters around
+// it still apply.
 func filter(minors []int) []instruction {
 	const verdict, context, value = 0, 1, 2
 	field := func(at int16) instruction { return instruction{loadWord, context<<4 | value, at, 0} }
@@ -78,7 +78,7 @@ func filter(minors []int) []instruction {
 	return code
 }
 
-// bytesOf returns the program as the kernel takes it.
+// bytesOf returns the program in the form of the kernel.
 func bytesOf(code []instruction) []byte {
 	text := make([]byte, 0, 8*len(code))
 	for _, i := range code {
@@ -98,8 +98,8 @@ const (
 	queryEffective      = 1
 )
 
-// bpf calls the kernel. The attributes have to be a struct as the kernel lays
-// it out for the command.
+// bpf calls the kernel. The attributes must be a struct in the layout of the kernel for
+// the command.
 func bpf[T any](command uintptr, attributes *T) (int, error) {
 	got, _, errno := unix.Syscall(unix.SYS_BPF, command, uintptr(unsafe.Pointer(attributes)), unsafe.Sizeof(*attributes))
 	if errno != 0 {
@@ -108,8 +108,8 @@ func bpf[T any](command uintptr, attributes *T) (int, error) {
 	return int(got), nil
 }
 
-// load hands a program to the kernel and returns its file descriptor. The
-// caller closes it; an attached program stays.
+// load loads a program into the kernel and returns its file descriptor. The caller closes
+// it; an attached program stays.
 func load(code []instruction) (int, error) {
 	text, licence := bytesOf(code), []byte("Apache-2.0\x00")
 	attributes := struct {
@@ -127,9 +127,9 @@ func load(code []instruction) (int, error) {
 	return fd, nil
 }
 
-// attach makes the kernel ask a program for every use of a device by a process
-// in a control group, beside the programs of the groups around it. The program
-// stays when this process ends, and goes with the group.
+// attach makes the kernel run a program for every use of a device by a process in a
+// control group, beside the programs of the groups around it. The program stays when this
+// process ends, and goes with the group.
 func attach(program, group int) error {
 	attributes := struct{ target, program, kind, flags uint32 }{uint32(group), uint32(program), attachCgroupDevice, unix.BPF_F_ALLOW_MULTI}
 	if _, err := bpf(bpfAttach, &attributes); err != nil {
@@ -138,8 +138,8 @@ func attach(program, group int) error {
 	return nil
 }
 
-// effective returns the ids of the programs that count in a control group:
-// its own and those of the groups around it.
+// effective returns the ids of the programs that apply in a control group: its own and
+// those of the groups around it.
 func effective(group int) ([]uint32, error) {
 	ids := make([]uint32, 64) // the kernel allows no more on one level
 	attributes := struct {
@@ -153,13 +153,12 @@ func effective(group int) ([]uint32, error) {
 	return ids[:attributes.count], nil
 }
 
-// errLoosens means that a filter in a group would take the place of one around
-// it. The kernel allows that where the outer filter was attached so.
+// errLoosens means that a filter in a group would replace one around it. The kernel
+// allows that if the outer filter was attached so.
 var errLoosens = errors.New("the device filter around it would not count any more")
 
-// attachTo loads a filter for these minors and attaches it to a group. It makes
-// sure that every filter that counts in the group around it counts in the group
-// too.
+// attachTo loads a filter for these minors and attaches it to a group. It ensures that
+// every filter that applies in the group around it also applies in the group.
 func attachTo(inner, outer *os.File, minors []int) error {
 	program, err := load(filter(minors))
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// mount is where a cgroup v2 file system is, and which group is its root.
+// mount is the mount point of a cgroup v2 file system and the group at its root.
 type mount struct{ point, root string }
 
 // errNoMount means that this machine has no cgroup v2.
@@ -42,13 +42,12 @@ func parseMounts(text string) (mount, error) {
 	return found, nil
 }
 
-// unescape reads a path as the kernel writes it in mountinfo.
+// unescape decodes a path in mountinfo.
 func unescape(path string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
 }
 
-// folder returns where the group of a process is, from its file
-// /proc/PID/cgroup.
+// folder returns the folder of the group of a process, from the text of /proc/PID/cgroup.
 func (m mount) folder(text string) (string, error) {
 	for line := range strings.Lines(text) {
 		path, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::")

@@ -22,26 +22,26 @@ import (
 type Pool struct {
 	tag       string
 	processes process.Table
-	wake      chan struct{} // a lease has ended; has room for one
+	wake      chan struct{} // signals that a lease has ended; has room for one
 
-	count  atomic.Int64 // of groups: a daemon without any does not wait for mu
+	count  atomic.Int64 // number of groups: a daemon without groups need not lock mu
 	mu     sync.Mutex   // guards what follows; held for moments only
 	groups map[uint64]string
 	ended  []string // groups whose leases have ended
 }
 
-// New returns a pool whose groups have this tag in their names, so that no other
-// daemon of the machine takes them for its own.
+// New returns a pool whose groups have this tag in their names, so that other daemons of
+// the machine do not take them for theirs.
 func New(tag string) *Pool {
 	return &Pool{tag: tag, processes: process.Proc(), wake: make(chan struct{}, 1), groups: map[uint64]string{}}
 }
 
-// again is how long Run waits until it tries to remove a group again that still
-// has processes.
+// again is how long Run waits before it tries again to remove a group that still has
+// processes.
 const again = time.Second
 
-// Available says why this daemon cannot filter devices; nil: it can, as far as
-// that is known before it has a process to move.
+// Available returns nil if this daemon can filter devices, as far as that is known before
+// it has a process to move. Otherwise the error says why not.
 func (p *Pool) Available() error {
 	if _, err := findMount("/proc"); err != nil {
 		return err
@@ -53,7 +53,7 @@ func (p *Pool) Available() error {
 	return unix.Close(program)
 }
 
-// explain adds what to do about an answer of the kernel.
+// explain adds the remedy to an error of the kernel.
 func explain(err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
@@ -68,9 +68,9 @@ func explain(err error) error {
 	return err
 }
 
-// Enclose moves a process into a group of its own, in which of NVIDIA's GPUs
-// only those with these minors can be opened. leavable reports whether the user
-// of the process can move it out again.
+// Enclose moves a process into a group of its own, which can open only those of NVIDIA's
+// GPUs that have these minors. leavable reports whether the user of the process can move
+// it out again.
 func (p *Pool) Enclose(id process.ID, fence uint64, minors []int) (leavable bool, err error) {
 	top, outer, err := folderOf(id)
 	if err != nil {
@@ -90,8 +90,7 @@ func (p *Pool) Enclose(id process.ID, fence uint64, minors []int) (leavable bool
 
 func (p *Pool) name(fence uint64) string { return fmt.Sprintf("berth-%d-%s", fence, p.tag) }
 
-// folderOf returns the folder of the group that a process is in, and that of the
-// outermost group.
+// folderOf returns the folder of the group of a process, and that of the outermost group.
 func folderOf(id process.ID) (top, own string, err error) {
 	m, err := findMount("/proc")
 	if err != nil {
@@ -105,8 +104,8 @@ func folderOf(id process.ID) (top, own string, err error) {
 	return m.point, own, err
 }
 
-// make makes a group with its filter. An empty group of that name is left from
-// earlier, and goes first.
+// make makes a group with its filter. It first removes an empty group of that name, which
+// is left from earlier.
 func (p *Pool) make(inner, outer string, minors []int) error {
 	err := os.Mkdir(inner, 0o755)
 	if errors.Is(err, fs.ErrExist) && os.Remove(inner) == nil {
@@ -135,8 +134,8 @@ func attachIn(inner, outer string, minors []int) error {
 	return attachTo(in, out, minors)
 }
 
-// move moves this very process into a group. A group takes a pid, and pids are
-// used again: a pidfd shows that the process had its pid all the while.
+// move moves exactly this process into a group. A group takes a pid, and pids are reused:
+// a pidfd proves that the process had its pid all the time.
 func (p *Pool) move(id process.ID, group string) error {
 	pidfd, err := unix.PidfdOpen(id.PID, 0)
 	if err != nil {
@@ -164,7 +163,7 @@ func enter(group string, pid int) error {
 	return errors.Join(err, file.Close())
 }
 
-// ended asks a pidfd, without waiting, whether its process has ended.
+// ended reports whether the process of a pidfd has ended, without waiting.
 func ended(pidfd int) bool {
 	for {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0)
@@ -174,9 +173,9 @@ func ended(pidfd int) bool {
 	}
 }
 
-// leavable reports whether a process in a group below outer can be moved out by
-// its user: one of the groups around it is that user's own, as below a systemd
-// user manager. Root can leave every group, and nobody has to be told.
+// leavable reports whether the user of a process in a group below outer can move it out:
+// one of the groups around it belongs to that user, as below a systemd user manager. It
+// reports false for root, who can leave every group and needs no warning.
 func (p *Pool) leavable(id process.ID, outer, top string) bool {
 	uid, err := p.processes.UID(id.PID)
 	if err != nil || uid == 0 {
@@ -208,8 +207,8 @@ func (p *Pool) Encloses(fence uint64) bool {
 	return p.groups[fence] != ""
 }
 
-// Release notes that a lease has ended; it need not have had a group. Run
-// removes the group when no process is in it any more.
+// Release records that a lease has ended; it need not have had a group. Run removes the
+// group when it has no processes any more.
 func (p *Pool) Release(fence uint64) {
 	if p.count.Load() == 0 {
 		return
@@ -225,14 +224,14 @@ func (p *Pool) Release(fence uint64) {
 	p.dispose(group)
 }
 
-// discard has Run remove a group that no lease has.
+// discard makes Run remove a group without a lease.
 func (p *Pool) discard(group string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.dispose(group)
 }
 
-// dispose wakes Run for one more group. The caller holds mu.
+// dispose adds a group to those that Run removes. The caller holds mu.
 func (p *Pool) dispose(group string) {
 	p.ended = append(p.ended, group)
 	select {
@@ -241,9 +240,8 @@ func (p *Pool) dispose(group string) {
 	}
 }
 
-// Run finds the groups that an earlier daemon left, and removes the groups of
-// leases that have ended, until ctx ends. stands reports whether a lease with a
-// fence stands.
+// Run finds the groups that an earlier daemon left, and removes the groups of leases that
+// have ended, until ctx ends. stands reports whether a lease with this fence exists.
 func (p *Pool) Run(ctx context.Context, stands func(fence uint64) bool) {
 	p.recall(stands)
 	for {
@@ -260,8 +258,8 @@ func (p *Pool) Run(ctx context.Context, stands func(fence uint64) bool) {
 	}
 }
 
-// tidy removes the groups of ended leases that are empty, and returns how many
-// are not. A process that was left in one keeps its filter.
+// tidy removes the empty groups of ended leases, and returns how many are not empty. A
+// process that is left in a group keeps its filter.
 func (p *Pool) tidy() int {
 	p.mu.Lock()
 	ended := p.ended
@@ -279,16 +277,16 @@ func (p *Pool) tidy() int {
 	return len(left)
 }
 
-// recall finds the groups with the tag of this pool. A lease that ends meanwhile
-// is noticed here, or in Release.
+// recall finds the groups with the tag of this pool. If a lease ends meanwhile, recall or
+// Release notices it.
 func (p *Pool) recall(stands func(fence uint64) bool) {
 	m, err := findMount("/proc")
-	if err != nil || os.Geteuid() != 0 { // nobody else can have made one
+	if err != nil || os.Geteuid() != 0 { // only root can have made groups
 		return
 	}
 	_ = filepath.WalkDir(m.point, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
-			return nil // a group that has just gone
+			return nil // the group has just gone
 		}
 		if fence, ours := p.fenceOf(d.Name()); ours {
 			p.keep(fence, path)

@@ -1,10 +1,10 @@
 // Package child starts programs and makes sure that nothing of them is left.
 //
-// Every child leads a process group of its own, so that an interrupt at the
-// terminal does not reach it before this process does, and so that a signal
-// also reaches what the child started. When the child ends, this package kills
-// the rest of its group before it reaps the child: until then no other process
-// can have its number, which is also the name of the group.
+// Every child leads a process group of its own, so that an interrupt at the terminal does
+// not reach it before this process does, and so that a signal also reaches the processes
+// that the child started. When the child ends, this package kills the rest of its group
+// before it reaps the child: until then no other process can have its number, which is
+// also the name of the group.
 //
 // A child of Start or Run may outlive this process if this process is killed. A
 // child of a Launcher does not.
@@ -26,40 +26,40 @@ import (
 
 // How says how a child runs. The zero value is right for most.
 type How struct {
-	Session  bool                // the child leads a session of its own, away from our terminal
-	User     *syscall.Credential // the child runs as this user; nil: as we do
-	Ordinary bool                // the child has the ordinary priority, even where ours is higher
+	Session  bool                // the child leads a session of its own, away from this process's terminal
+	User     *syscall.Credential // the child runs as this user; nil means the user of this process
+	Ordinary bool                // the child has the ordinary priority, even if this process has a higher one
 	Daemon   bool                // the child's group may live on when the child has ended
 }
 
-// outputDelay is how long Wait reads on after the end of a child: a process
-// that has left the group may hold the output open.
+// outputDelay is how long Wait reads on after the end of a child, because a process that
+// has left the group may hold the output open.
 const outputDelay = time.Second
 
-// Child is a program that was started.
+// Child is a started program.
 type Child struct {
 	cmd    *exec.Cmd
 	how    How
-	minder *minder       // leads the group; nil: the child does
+	minder *minder       // leads the group; nil if the child does
 	ended  chan struct{} // closed when the child has ended
 	stops  chan struct{} // receives when the child was stopped
 	gone   chan struct{} // closed when the child is reaped and its output read
-	err    error         // of cmd.Wait; valid when gone is closed
+	err    error         // from cmd.Wait; valid when gone is closed
 
 	mu      sync.Mutex
 	reaped  bool      // the process id may belong to another process
-	stopped time.Time // when it was stopped; zero: it runs
-	rests   []rest    // when it was stopped before, oldest first
+	stopped time.Time // when it was stopped; zero if it runs
+	rests   []rest    // earlier stops, oldest first
 }
 
 // rest is a stretch of time in which a child was stopped.
 type rest struct{ from, until time.Time }
 
-// mostRests is how many of them are remembered: hours, at a second each.
+// mostRests is the number of rests to remember: hours, at a second each.
 const mostRests = 10_000
 
-// Start starts cmd. It sets the SysProcAttr of cmd, and its WaitDelay unless
-// the caller did.
+// Start starts cmd. It sets the SysProcAttr of cmd, and its WaitDelay unless the caller
+// has set it.
 func Start(cmd *exec.Cmd, how How) (*Child, error) {
 	return start(cmd, how, nil, &syscall.SysProcAttr{Setpgid: !how.Session, Setsid: how.Session}, (*exec.Cmd).Start)
 }
@@ -80,9 +80,8 @@ func start(cmd *exec.Cmd, how How, m *minder, attr *syscall.SysProcAttr, begin f
 	return c, nil
 }
 
-// Run starts cmd and waits for its end. If ctx ends first, Run stops the child
-// with the grace and returns the error of ctx; otherwise Run returns what Wait
-// returns.
+// Run starts cmd and waits for its end. If ctx ends first, Run stops the child with the
+// grace and returns the error of ctx; otherwise Run returns the result of Wait.
 func Run(ctx context.Context, cmd *exec.Cmd, how How, grace time.Duration) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -101,8 +100,8 @@ func Run(ctx context.Context, cmd *exec.Cmd, how How, grace time.Duration) error
 	}
 }
 
-// attend waits for the end of the child, kills what is left of its group, and
-// reaps the child.
+// attend waits for the end of the child, kills the rest of its group, and reaps the
+// child.
 func (c *Child) attend() {
 	c.awaitEnd()
 	if !c.how.Daemon {
@@ -117,14 +116,13 @@ func (c *Child) attend() {
 	close(c.gone)
 }
 
-// The codes of the kernel for a child that was stopped or continued, and has not
-// ended.
+// The codes of the kernel for a child that was stopped or continued and has not ended.
 const (
 	cldStopped   = 5
 	cldContinued = 6
 )
 
-// awaitEnd waits until the child has ended, and leaves it to be reaped.
+// awaitEnd waits until the child has ended, and does not reap it.
 func (c *Child) awaitEnd() {
 	for {
 		var news unix.Siginfo
@@ -134,8 +132,8 @@ func (c *Child) awaitEnd() {
 		case err != nil || news.Code != cldStopped && news.Code != cldContinued:
 			return
 		default:
-			// Reaping the news makes the kernel report it once. A child that was
-			// continued may have been stopped again in between: what was reaped counts.
+			// Reap the event, so that the kernel reports it once. A child that was
+			// continued may have been stopped again in between: the reaped event counts.
 			var reaped unix.Siginfo
 			_ = unix.Waitid(unix.P_PID, c.PID(), &reaped, unix.WSTOPPED|unix.WCONTINUED|unix.WNOHANG, nil)
 			if reaped.Code == cldStopped || reaped.Code == cldContinued {
@@ -145,7 +143,7 @@ func (c *Child) awaitEnd() {
 	}
 }
 
-// note notes that the child was stopped or continued.
+// note records that the child was stopped or continued.
 func (c *Child) note(stopped bool) {
 	c.mu.Lock()
 	switch {
@@ -167,8 +165,8 @@ func (c *Child) note(stopped bool) {
 	}
 }
 
-// Rested returns for how long signals have kept the child stopped since a moment.
-// Time limits of a child do not count that.
+// Rested returns how long signals have kept the child stopped since a time. Time limits
+// of a child exclude that.
 func (c *Child) Rested(since time.Time) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -191,14 +189,16 @@ func (c *Child) Rested(since time.Time) time.Duration {
 // PID returns the process id of the child.
 func (c *Child) PID() int { return c.cmd.Process.Pid }
 
-// Ended is closed when the child has ended and the rest of its group has been
-// killed. Some of its output may still be unread.
+// Ended returns a channel that is closed when the child has ended and the rest of its
+// group has been killed. Some of its output may still be unread.
 func (c *Child) Ended() <-chan struct{} { return c.ended }
 
-// Stops receives when a signal has stopped the child, as Ctrl-Z does.
+// Stops returns a channel that receives when a signal has stopped the child, as Ctrl-Z
+// does.
 func (c *Child) Stops() <-chan struct{} { return c.stops }
 
-// Gone is closed when the child has ended and its output has been read.
+// Gone returns a channel that is closed when the child has ended and its output has been
+// read.
 func (c *Child) Gone() <-chan struct{} { return c.gone }
 
 // Wait waits until the child is gone. Its error is nil if the child exited

@@ -9,15 +9,15 @@ import (
 // Launcher starts children that die with this process, however it dies: the
 // kernel kills the child, and a minder kills the rest of its group.
 //
-// The kernel kills the child when the thread that started it ends. The Go
-// runtime ends threads as it likes, except one that a goroutine is locked to.
-// So a Launcher has a thread of its own.
+// The kernel kills the child when the thread that started it ends. The Go runtime ends
+// threads at any time, except one that a goroutine is locked to. So a Launcher has a
+// thread of its own.
 type Launcher struct {
 	starts chan func()
 	ended  chan struct{}
 }
 
-// NewLauncher returns a Launcher. The caller has to close it.
+// NewLauncher returns a Launcher. The caller must close it.
 func NewLauncher() *Launcher {
 	l := &Launcher{starts: make(chan func()), ended: make(chan struct{})}
 	go func() {
@@ -31,8 +31,8 @@ func NewLauncher() *Launcher {
 	return l
 }
 
-// Start starts cmd like the function Start. The child cannot lead a session:
-// Start ignores how.Session.
+// Start starts cmd as the function Start does. The child cannot lead a session: Start
+// ignores how.Session.
 func (l *Launcher) Start(cmd *exec.Cmd, how How) (*Child, error) {
 	m := startMinder()
 	c, err := start(cmd, how, m, &syscall.SysProcAttr{Setpgid: true, Pgid: m.group(), Pdeathsig: syscall.SIGKILL}, l.begin)

@@ -7,15 +7,14 @@ import (
 	"syscall"
 )
 
-// minder kills the process group of a child when this process dies. The signal
-// that the kernel sends at the death of a parent reaches the child alone, and
-// not what the child has started: a wrapper would leave its program behind.
+// minder kills the process group of a child when this process dies. The signal that the
+// kernel sends at the death of a parent reaches only the child, not the processes that
+// the child has started: a wrapper would leave its program behind.
 //
-// A minder is a shell that leads the group and reads from a pipe. The kernel
-// closes the pipe when this process is gone. The minder leads the group before
-// the child joins it, so there is no moment without it. A child may lead a
-// group of its own later, as timeout and setsid do, so the minder is told the
-// process id of the child too.
+// A minder is a shell that leads the group and reads from a pipe. The kernel closes the
+// pipe when this process is gone. The minder leads the group before the child joins it,
+// so there is no moment without it. A child may lead a group of its own later, as timeout
+// and setsid do, so the minder also gets the process id of the child.
 type minder struct {
 	cmd  *exec.Cmd
 	rope *os.File // writing end of the pipe; no other process has it
@@ -25,8 +24,8 @@ type minder struct {
 // may survive.
 const mind = `trap "" HUP INT TERM; read -r child; read -r end; [ "$child" ] && kill -s KILL -- "-$child"; kill -s KILL 0`
 
-// startMinder returns nil if there is no shell. Then children still die with
-// this process, but what they have started does not.
+// startMinder starts a minder. It returns nil if there is no shell; then children still
+// die with this process, but the processes that they have started do not.
 func startMinder() *minder {
 	theirs, rope, err := os.Pipe()
 	if err != nil {
@@ -44,7 +43,7 @@ func startMinder() *minder {
 	return m
 }
 
-// group returns the process group that the child has to join; 0: a new one.
+// group returns the process group for the child to join; 0 means a new one.
 func (m *minder) group() int {
 	if m == nil {
 		return 0
@@ -52,15 +51,15 @@ func (m *minder) group() int {
 	return m.cmd.Process.Pid
 }
 
-// watch tells the minder the process id of the child.
+// watch sends the minder the process id of the child.
 func (m *minder) watch(pid int) {
 	if m != nil {
-		_, _ = fmt.Fprintln(m.rope, pid) // so few bytes never block a pipe
+		_, _ = fmt.Fprintln(m.rope, pid) // a few bytes never block a pipe
 	}
 }
 
-// dismiss ends the minder. Until then, its process id keeps the name of the
-// group taken.
+// dismiss ends the minder. Until then, its process id keeps the number of the group in
+// use.
 func (m *minder) dismiss() {
 	if m == nil {
 		return

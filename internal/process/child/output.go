@@ -2,15 +2,14 @@ package child
 
 import "strings"
 
-// Head is a writer that keeps the beginning of what a child writes and drops
-// the rest.
+// Head is a writer that keeps the beginning of the output of a child and drops the rest.
 type Head struct {
 	Limit int // bytes
 	kept  []byte
 	more  bool
 }
 
-// Write never fails: its output must not hold up a child.
+// Write never fails, so that it does not hold up a child.
 func (h *Head) Write(p []byte) (int, error) {
 	room := h.Limit - len(h.kept)
 	h.kept = append(h.kept, p[:min(room, len(p))]...)
@@ -18,7 +17,7 @@ func (h *Head) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String returns the beginning as text, and says if more was dropped.
+// String returns the beginning as text, and says whether more was dropped.
 func (h *Head) String() string {
 	text := strings.ToValidUTF8(strings.TrimSpace(string(h.kept)), "\uFFFD")
 	if h.more {
@@ -27,14 +26,14 @@ func (h *Head) String() string {
 	return text
 }
 
-// Tail is a writer that keeps the end of what a child writes: a traceback ends
-// with what was wrong.
+// Tail is a writer that keeps the end of the output of a child, because a traceback ends
+// with the error.
 type Tail struct {
 	Limit int // bytes
 	kept  []byte
 }
 
-// Write never fails: its output must not hold up a child.
+// Write never fails, so that it does not hold up a child.
 func (t *Tail) Write(p []byte) (int, error) {
 	t.kept = append(t.kept, p[max(0, len(p)-t.Limit):]...)
 	t.kept = append(t.kept[:0], t.kept[max(0, len(t.kept)-t.Limit):]...)

@@ -18,7 +18,7 @@ const (
 type ProgramError struct {
 	Name   string
 	Reason string
-	Exit   int // what a shell would exit with
+	Exit   int // the exit status of a shell in this case
 }
 
 func (e *ProgramError) Error() string { return fmt.Sprintf("run %s: %s", e.Name, e.Reason) }
@@ -26,8 +26,7 @@ func (e *ProgramError) Error() string { return fmt.Sprintf("run %s: %s", e.Name,
 // usualPath is where a shell looks for commands if there is no PATH.
 const usualPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// PathOf returns the folders in which a command with this environment is
-// searched.
+// PathOf returns the search path for commands in this environment.
 func PathOf(environ []string) string {
 	for _, entry := range environ {
 		if path, is := strings.CutPrefix(entry, "PATH="); is {
@@ -37,9 +36,9 @@ func PathOf(environ []string) string {
 	return usualPath
 }
 
-// Program returns the file that a command would run, as a shell finds it: a name
-// with a slash is a path, any other is looked for in the folders of path. Its
-// error is a *ProgramError.
+// Program returns the file that a command would run, as a shell finds it: a name with a
+// slash is a path, and any other name is searched for in the folders of path. Its error
+// is a *ProgramError.
 func Program(name, path string) (string, error) {
 	if name == "" {
 		return "", &ProgramError{`""`, "there is no name", ExitNotFound}
@@ -61,7 +60,7 @@ func Program(name, path string) (string, error) {
 			return file, nil
 		}
 		if exit == ExitNotExecutable && refused.Exit != ExitNotExecutable {
-			refused = &ProgramError{file, reason, exit} // the first match is the one that was meant
+			refused = &ProgramError{file, reason, exit} // report the first match
 		}
 	}
 	return "", refused

@@ -17,7 +17,7 @@ func (c *Child) Signal(signal syscall.Signal) {
 		return
 	}
 	given := c.group()
-	_ = unix.Kill(-given, signal) // an error means that nobody is left
+	_ = unix.Kill(-given, signal) // an error means that the group is empty
 	switch group, err := unix.Getpgid(c.PID()); {
 	case err != nil, group == given:
 	case group == c.PID():
@@ -56,8 +56,8 @@ func (c *Child) Stop(grace time.Duration) {
 	<-c.ended
 }
 
-// Alive reports whether the child has not ended. It asks the kernel, so it
-// knows of an end before Ended does.
+// Alive reports whether the child has not ended. It asks the kernel, so it notices an end
+// before Ended does.
 func (c *Child) Alive() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -5,10 +5,9 @@
 // The others only look and lease.
 //
 // The lock of a device is on a file in a folder of the daemon's user, and the kernel
-// releases it when the daemon is gone. Root's locks go before those of everybody
-// else: their folder is root's, users cannot open the files in it that are
-// locked, and only read who holds them. So no user can keep root's daemon from
-// its devices.
+// releases it when the daemon is gone. Root's locks take precedence: their folder belongs
+// to root, and users cannot open the locked files in it, but only read who holds them. So
+// no user can keep root's daemon from its devices.
 package devicelock
 
 import (
@@ -33,36 +32,36 @@ import (
 // rootFolder has the locks of root.
 const rootFolder = "/run/berth/devices"
 
-// lookEvery is how often a daemon looks again who is in charge.
+// lookEvery is how often a daemon checks who is in charge.
 const lookEvery = 5 * time.Second
 
-// Processes tells whether a process still runs.
+// Processes reports whether a process still runs.
 type Processes interface {
 	Identify(pid int) (process.ID, error)
 	Alive(process.ID) bool
 }
 
-// Options are what Locks are made from.
+// Options are the options of New.
 type Options struct {
-	Root      string // folder of root's locks; empty: /run/berth/devices
-	Own       string // folder of this daemon's locks; empty: that of its user
+	Root      string // folder of root's locks; empty means /run/berth/devices
+	Own       string // folder of this daemon's locks; empty means that of its user
 	Processes Processes
 }
 
-// Locks are the devices that one daemon is in charge of, or wants to be.
+// Locks holds the devices that one daemon is in charge of, or wants to be.
 type Locks struct {
 	Options
 	self process.ID
 
-	mu      sync.Mutex // guards what follows, and is held while files are read
+	mu      sync.Mutex // guards what follows; held while reading files
 	devices map[string]*device
-	trouble error // why nothing can be locked; nil: it can
+	trouble error // why nothing can be locked; nil if locking works
 }
 
 // device is a device that a daemon wants to be in charge of.
 type device struct {
-	lock   *os.File // nil: another daemon has it
-	denied string   // why this daemon is not in charge; empty: it is
+	lock   *os.File // nil if another daemon has it
+	denied string   // why this daemon is not in charge; empty if it is
 }
 
 // New returns Locks without a device.
@@ -74,7 +73,7 @@ func New(o Options) *Locks {
 		o.Own = ownFolder(o.Root)
 	}
 	l := &Locks{Options: o, devices: map[string]*device{}}
-	l.self, _ = o.Processes.Identify(os.Getpid()) // without it, others read a holder that is not there
+	l.self, _ = o.Processes.Identify(os.Getpid()) // without it, the lock files name a holder that does not exist
 	return l
 }
 
@@ -89,8 +88,8 @@ func ownFolder(root string) string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("berth-%d", os.Geteuid()))
 }
 
-// Denied returns why this daemon is not in charge of a device; empty if it is.
-// It locks a device that it has not seen before.
+// Denied returns why this daemon is not in charge of a device, or "" if it is. It locks a
+// device that it has not seen before.
 func (l *Locks) Denied(uuid string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,8 +102,7 @@ func (l *Locks) Denied(uuid string) string {
 	return d.denied
 }
 
-// Second returns why this daemon is not in charge of all its devices; empty if it
-// is.
+// Second returns why this daemon is not in charge of all its devices, or "" if it is.
 func (l *Locks) Second() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,16 +114,16 @@ func (l *Locks) Second() string {
 	return ""
 }
 
-// Trouble returns why nothing can be locked, so that a second daemon would not
-// notice this one; nil if it can.
+// Trouble returns why nothing can be locked, so that a second daemon would not notice
+// this one. It returns nil if locking works.
 func (l *Locks) Trouble() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.trouble
 }
 
-// Run looks again and again who is in charge, until ctx ends, and calls changed
-// when that is another daemon than before. Then it gives all locks up.
+// Run checks regularly who is in charge, and calls changed when that has changed. When
+// ctx ends, Run releases all locks and returns.
 func (l *Locks) Run(ctx context.Context, changed func()) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -142,8 +140,7 @@ func (l *Locks) Run(ctx context.Context, changed func()) {
 	}
 }
 
-// lookAgain looks who is in charge of each device, and reports whether that
-// changed.
+// lookAgain checks who is in charge of each device, and reports whether that changed.
 func (l *Locks) lookAgain() (changed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -182,7 +179,7 @@ func (l *Locks) look(uuid string, d *device) {
 	}
 }
 
-// lock locks a device, and says that this process holds it. The caller holds mu.
+// lock locks a device, and records this process as its holder. The caller holds mu.
 func (l *Locks) lock(uuid string) (*os.File, error) {
 	if err := l.prepare(); err != nil {
 		return nil, err
@@ -209,13 +206,13 @@ func (l *Locks) lock(uuid string) (*os.File, error) {
 	return lock, nil
 }
 
-// prepare makes the folder, and refuses one that another user could change. The
-// caller holds mu.
+// prepare makes the folder, and refuses one that another user could change. The caller
+// holds mu.
 func (l *Locks) prepare() error {
 	if err := os.MkdirAll(l.Own, 0o755); err != nil {
 		return err
 	}
-	if l.Own == l.Root { // everybody may read who is in charge, whatever the umask
+	if l.Own == l.Root { // everybody may read who is in charge, whatever the umask is
 		if err := os.Chmod(l.Own, 0o755); err != nil {
 			return err
 		}
@@ -244,8 +241,8 @@ func (l *Locks) holder(folder, uuid string) (process.ID, bool) {
 	return id, err == nil && id != l.self && l.Processes.Alive(id)
 }
 
-// path returns the file of a device. A UUID is a text of a driver, so what could
-// lead out of the folder is replaced.
+// path returns the file of a device. A UUID comes from a driver, so path replaces what
+// could lead out of the folder.
 func (l *Locks) path(folder, uuid, kind string) string {
 	name := strings.Map(func(r rune) rune {
 		if r == '-' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {
@@ -256,13 +253,13 @@ func (l *Locks) path(folder, uuid, kind string) string {
 	return filepath.Join(folder, name+"."+kind)
 }
 
-// close gives all locks up.
+// close releases all locks.
 func (l *Locks) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for uuid, d := range l.devices {
 		if d.lock != nil {
-			_ = os.Remove(l.path(l.Own, uuid, "holder")) // one that stays names a process that is gone
+			_ = os.Remove(l.path(l.Own, uuid, "holder")) // a file that stays names a process that is gone
 			d.lock.Close()
 			d.lock = nil
 		}

@@ -22,13 +22,13 @@ func ParseCgroups(text string) []string {
 	return paths
 }
 
-// inScope reports whether a control group of the process, or one around it, has
-// one of these names. A program that may make control groups cannot go over to a
-// pod by a name: of those that are named like pods, only the outermost counts, and
-// none inside the service manager of a user, who may make any there.
+// inScope reports whether a control group of the process, or one around it, has one of
+// these names. A program that may make control groups cannot enter the scope of a pod by
+// choosing a name: of the groups named like pods, only the outermost counts, and none
+// counts inside the service manager of a user, who may make any group there.
 func (f *Facts) inScope(names []string) bool {
 	return len(names) > 0 && slices.ContainsFunc(f.Cgroups, func(path string) bool {
-		inPod := false // or where no pod can be
+		inPod := false // or inside the service manager of a user
 		one := Facts{Cgroups: []string{path}}
 		return one.inside(func(component string) bool {
 			pod := podIn(component) != ""
@@ -41,10 +41,9 @@ func (f *Facts) inScope(names []string) bool {
 	})
 }
 
-// sameScope reports whether a control group has a name. The endings .slice and
-// .scope do not matter, and _ is read as -. The name pod and a UID matches at
-// the end of the control group's, because a kubelet writes the class of the pod
-// before it.
+// sameScope reports whether a control group has this name. It ignores the endings .slice
+// and .scope, and reads _ as -. A name of the form pod and a UID matches the end of the
+// control group's name, because a kubelet writes the class of the pod before it.
 func sameScope(component, name string) bool {
 	component, name = bare(component), bare(name)
 	if sameName(component, name) {
@@ -54,8 +53,8 @@ func sameScope(component, name string) bool {
 	return strings.HasPrefix(name, "pod") && len(name) > len("pod") && before >= 0 && dashed(component[before]) == '-' && sameName(component[before+1:], name)
 }
 
-// PodOf returns the UID of the Kubernetes pod that paths of control groups lead
-// through, in lower case and with dashes; empty: there is none.
+// PodOf returns the UID of the Kubernetes pod on the paths of control groups, in lower
+// case and with dashes, or "" if there is none.
 func PodOf(paths []string) string {
 	f, uid := Facts{Cgroups: paths}, ""
 	f.inside(func(component string) bool {
@@ -65,7 +64,8 @@ func PodOf(paths []string) string {
 	return uid
 }
 
-// podIn returns the UID of the pod that a control group is named after; empty: none.
+// podIn returns the UID of the pod that a control group is named after, or "" if there is
+// none.
 func podIn(component string) string {
 	component = bare(component)
 	at := len(component) - podUID
@@ -93,19 +93,18 @@ func bare(name string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(name, ".slice"), ".scope")
 }
 
-// InUnit reports whether a control group of the process, or one around it, is a
-// systemd unit or a container. A unit is named as systemd does, the ending
-// .service or .scope may be left out; a container by its id, or by 12 or more
-// digits that the id begins with. What is shared by many programs is no unit;
-// see SharedUnit.
+// InUnit reports whether a control group of the process, or one around it, is a systemd
+// unit or a container. The name of a unit may lack the ending .service or .scope; the
+// name of a container is its id, or the first 12 or more digits of it. A group that many
+// programs share is not a unit; see SharedUnit.
 func (f *Facts) InUnit(name string) bool {
 	return name != "" && f.inside(func(component string) bool {
 		return !SharedUnit(component) && (component == name || component == name+".service" || component == name+".scope" || isContainer(component, name))
 	})
 }
 
-// isContainer reports whether a control group is that of a container. Runtimes
-// write a prefix such as docker- before the id, or nothing.
+// isContainer reports whether a control group belongs to a container. Runtimes write a
+// prefix such as docker- before the id, or nothing.
 func isContainer(component, id string) bool {
 	if len(id) < 12 || !isHex(id) {
 		return false
@@ -117,9 +116,8 @@ func isContainer(component, id string) bool {
 
 func isHex(text string) bool { return strings.Trim(text, "0123456789abcdef") == "" }
 
-// SharedUnit reports whether a control group holds programs that have nothing to
-// do with one another: those of a login session, of a user's service manager, of
-// a slice, or of the machine.
+// SharedUnit reports whether a control group holds unrelated programs: those of a login
+// session, of a user's service manager, of a slice, or of the machine.
 func SharedUnit(name string) bool {
 	return name == "" || name == "init.scope" || strings.HasSuffix(name, ".slice") ||
 		strings.HasPrefix(name, "session-") && strings.HasSuffix(name, ".scope") ||
@@ -134,7 +132,7 @@ func (f *Facts) below(path string) bool {
 	})
 }
 
-// inside reports whether is holds for a component of a path of the process's
+// inside reports whether is returns true for a component of a path of the process's
 // control groups.
 func (f *Facts) inside(is func(component string) bool) bool {
 	for _, path := range f.Cgroups {

@@ -2,8 +2,8 @@ package kinship
 
 import "slices"
 
-// Family is the living processes of a machine at one moment, by pid, each with
-// its parent.
+// Family holds the living processes of a machine at one moment, by pid, each with its
+// parent.
 type Family map[int]Relative
 
 // Relative is one process of a family.
@@ -12,9 +12,8 @@ type Relative struct {
 	Parent int // pid
 }
 
-// Tree lists the living processes among roots, and all that descend from one of
-// them. A process whose parent has ended descends from the process that took it
-// over.
+// Tree lists the living processes among roots, and all their descendants. A process whose
+// parent has ended descends from the process that took it over.
 func (f Family) Tree(roots []ID) []ID {
 	wanted := set(roots)
 	belongs := map[int]bool{} // by pid, once it is known
@@ -39,11 +38,11 @@ func (f Family) Tree(roots []ID) []ID {
 	return tree
 }
 
-// maxDepth ends a walk up a family in a circle. The table of processes is read
-// while it changes, so there may be one.
+// maxDepth limits a walk up a family. The table of processes is read while it changes, so
+// there may be a circle.
 const maxDepth = 1000
 
-// descends reports whether a process is another one or descends from it.
+// descends reports whether a process is from, or descends from it.
 func (f Family) descends(id, from ID) bool {
 	if f[id.PID].ID != id {
 		return false
@@ -58,14 +57,14 @@ func (f Family) descends(id, from ID) bool {
 	return false
 }
 
-// Members lists the living processes of a holder: the roots, which are the
-// holder and what works for it on a device, and all that descends from them.
+// Members lists the living processes of a holder: the roots, which are the holder and the
+// processes that work for it on a device, and all their descendants.
 //
-// Members leaves out the trees of other holders, except those that the holder
-// itself descends from: it was started from inside their leases, and only what
-// is below it counts. Members also leaves out the daemon and its ancestors (own,
-// the daemon first), because members may be ended; where the holder is one of
-// them, it leaves out all that the daemon has started too.
+// Members leaves out the trees of other holders, except those that the holder itself
+// descends from: it was started from inside their leases, and only what is below it
+// counts. Members also leaves out the daemon and its ancestors (own, the daemon first),
+// because members may be ended. If the holder is one of them, Members leaves out all
+// processes that the daemon has started too.
 func (f Family) Members(holder ID, roots, others, own []ID) []ID {
 	others = slices.DeleteFunc(slices.Clone(others), func(other ID) bool { return f.descends(holder, other) })
 	spared := append(f.Tree(others), own...)

@@ -1,8 +1,8 @@
 // Package kinship decides whose process is whose: which leases a process
 // belongs to, and by which evidence.
 //
-// It is pure. Callers read the process table and hand in what they found: lines
-// of ancestors, environments, users, control groups, names of programs.
+// It is pure. Callers read the process table and pass in the lines of ancestors,
+// environments, users, control groups and names of programs.
 //
 // Evidence attributes memory; it gives no right. A process that belongs to a
 // lease is charged to it and spared as its own, and nothing more follows from
@@ -23,7 +23,7 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 )
 
-// ID is one process, and never another one that got the same pid later.
+// ID identifies one process, and never another one that got the same pid later.
 type ID struct {
 	PID   int
 	Start uint64 // clock ticks since boot, from /proc/PID/stat
@@ -38,45 +38,44 @@ type Process struct {
 // ID returns the process itself.
 func (p Process) ID() ID { return p.Line[0] }
 
-// Facts is what is read about one process, apart from its ancestors. A process
-// can change all of it while it runs: it executes another program, becomes
-// another user, or is moved to another control group.
+// Facts holds what is read about one process, apart from its ancestors. A process can
+// change all of it while it runs: it executes another program, becomes another user, or
+// is moved to another control group.
 type Facts struct {
-	Origin   Origin     // what its environment says
+	Origin   Origin     // from its environment
 	UID      access.UID // the user that it runs as
-	User     string     // login name of that user; empty: not known
+	User     string     // login name of that user; empty if not known
 	Cgroups  []string   // the paths of its control groups; see ParseCgroups
-	Programs []string   // the names that it goes by: its own, those of its executable and its command, and of its script
+	Programs []string   // its names: its own, and those of its executable, its command and its script
 }
 
-// runsAs reports whether the process runs as a user, who must be known by a
-// user id.
+// runsAs reports whether the process runs as a user with a known user id.
 func (f *Facts) runsAs(uid int) bool {
 	id, known := f.UID.Get()
 	return known && id == uid
 }
 
-// Lease is what package kinship goes by of a lease.
+// Lease is the part of a lease that package kinship uses.
 type Lease struct {
 	ID     string
 	Fence  uint64
-	UID    int  // of its user; access.NoUID: none
-	Holder ID   // the process that holds it; zero: none does, or none of this boot
-	Bound  bool // it ends with the holder, so it needs no guess about which processes are its own
+	UID    int  // of its user; access.NoUID if there is none
+	Holder ID   // the process that holds it; zero if there is none, or none of this boot
+	Bound  bool // it ends with the holder, so its processes need not be guessed
 
-	Service string   // empty: none
-	Name    string   // what the holder is called; empty: not known
-	Unit    string   // the systemd unit or container whose processes are its own; empty: none
-	Scope   []string // names of control groups whose processes are its own, and no others; empty: none
-	Match   *Match   // what is set for its service; nil: nothing
+	Service string   // empty if there is none
+	Name    string   // name of the holder; empty if not known
+	Unit    string   // the systemd unit or container that its processes are in; empty if there is none
+	Scope   []string // names of the control groups of its processes, and no others; empty if there are none
+	Match   *Match   // the settings of its service; nil if there are none
 }
 
-// Origin is the lease that a process was started under, by its environment. It
-// tells where a process belongs whose ancestors have all ended, also after a
-// restart of the daemon. The zero Origin names no lease.
+// Origin is the lease that a process was started under, according to its environment. It
+// says where a process belongs whose ancestors have all ended, also after a restart of
+// the daemon. The zero Origin names no lease.
 //
-// Anybody can write anything into an environment, so an origin counts only
-// between a process and a lease of the same user.
+// Anybody can write anything into an environment, so an origin counts only between a
+// process and a lease of the same user.
 type Origin struct {
 	Lease string
 	Fence uint64
@@ -103,53 +102,52 @@ type Evidence string
 
 // The kinds of evidence, strongest first.
 const (
-	// Scope: the process is in a control group that the lease names as its
+	// Scope means that the process is in a control group that the lease names as its
 	// scope. Such a lease takes no process by other evidence.
 	Scope Evidence = "scope"
-	// Descent: the process holds the lease itself, or an ancestor does.
+	// Descent means that the process or an ancestor holds the lease.
 	Descent Evidence = "descent"
-	// Environment: the process was started with the id and the fence of the
+	// Environment means that the process was started with the id and the fence of the
 	// lease in its environment, and runs as the user of the lease.
 	Environment Evidence = "environment"
-	// Unit: the process is in the systemd unit or the container that the lease
+	// Unit means that the process is in the systemd unit or the container that the lease
 	// names, and runs as the user of the lease.
 	Unit Evidence = "unit"
-	// Service: the process is as the settings of the lease's service say that
-	// its processes are.
+	// Service means that the process matches the settings of the lease's service.
 	Service Evidence = "service"
-	// Program: the process runs as the user of the lease, and its program is
-	// called like the lease, its service or its holder.
+	// Program means that the process runs as the user of the lease, and its program has
+	// the name of the lease, its service or its holder.
 	Program Evidence = "program"
 )
 
-// Certain reports whether berth may signal a process on this evidence. The
-// other kinds count its memory, and spare it as a process under a lease.
+// Certain reports whether berth may signal a process on this evidence. On other evidence,
+// berth only counts its memory, and spares it as a process under a lease.
 func (e Evidence) Certain() bool { return e == Scope || e == Descent || e == Environment }
 
-// Tie is what a process belongs to, and why: all leases of a holder, or certain
-// leases.
+// Tie says to which leases a process belongs, and why: to all leases of a holder, or to
+// certain leases.
 type Tie struct {
 	By     Evidence
-	Holder ID       // zero: the leases are named
-	Leases []uint64 // their fences, oldest lease first; empty: all that Holder holds
+	Holder ID       // zero if Leases names them
+	Leases []uint64 // their fences, oldest lease first; empty means all that Holder holds
 }
 
 // Register answers questions about the leases that exist at one moment.
 type Register struct {
-	// Holds reports whether a process holds a lease without a scope that counts
-	// for the question, for example one on a certain device.
+	// Holds reports whether a process holds a lease without a scope that counts for the
+	// question, for example one on a certain device.
 	Holds func(ID) bool
-	// Lease finds the lease that stands by what an origin names: its id, and the
-	// user who runs the process.
+	// Lease returns the existing lease that an origin names by its id and the user who runs
+	// the process.
 	Lease func(Origin) (Lease, bool)
-	// Here is the leases that count for the question, oldest first. Owner, Scoped
-	// and Certain use it.
+	// Here lists the leases that count for the question, oldest first. Owner, Scoped and
+	// Certain use it.
 	Here []Lease
 }
 
-// Owner returns what a process belongs to, by the strongest evidence that there
-// is. It returns false if the process belongs to nothing. If that is because the
-// evidence fits several leases equally, the tie names them.
+// Owner returns the leases of a process, by the strongest evidence there is. It returns
+// false if the process belongs to none. If that is because the evidence fits several
+// leases equally, the tie names them.
 func (r Register) Owner(p Process) (Tie, bool) {
 	if t, found := r.Scoped(p); found {
 		return t, true
@@ -160,9 +158,9 @@ func (r Register) Owner(p Process) (Tie, bool) {
 	return r.likely(&p.Facts)
 }
 
-// Scoped returns the leases whose scope a process is in, and false if it is in
-// none. If the environment of the process names one of them, it is that one
-// alone; whose user the process runs as does not matter.
+// Scoped returns the leases whose scope a process is in, and false if it is in none. If
+// the environment of the process names one of them, Scoped returns only that one; the
+// user of the process does not matter.
 func (r Register) Scoped(p Process) (Tie, bool) {
 	t := Tie{By: Scope}
 	for i := range r.Here {
@@ -178,8 +176,8 @@ func (r Register) Scoped(p Process) (Tie, bool) {
 	return t, len(t.Leases) > 0
 }
 
-// Certain returns what a process belongs to by descent or by its environment,
-// and false if it belongs to nothing by these. The nearest holder counts.
+// Certain returns the leases of a process by descent or by its environment, and false if
+// there are none. The nearest holder counts.
 func (r Register) Certain(p Process) (Tie, bool) {
 	for _, id := range p.Line {
 		if r.Holds(id) {
@@ -206,9 +204,8 @@ func (r Register) startedUnder(p Process) (Lease, bool) {
 	return l, stands && len(l.Scope) == 0 && p.Origin.names(l)
 }
 
-// Under reports whether a process works for a holder other than itself, by
-// descent or by its environment, and for none that is nearer. It does not ask
-// whether the holder still holds anything.
+// Under reports whether a process works for a holder other than itself, by descent or by
+// its environment, and for no nearer one. The holder need not hold anything any more.
 func (r Register) Under(p Process, holder ID) bool {
 	if p.ID() == holder {
 		return false
@@ -224,8 +221,8 @@ func (r Register) Under(p Process, holder ID) bool {
 	return r.Tied(p, holder)
 }
 
-// Tied reports whether a process is a holder, descends from it, or was started under a
-// lease of it.
+// Tied reports whether a process is a holder, descends from it, or was started under one of its
+// leases.
 func (r Register) Tied(p Process, holder ID) bool {
 	if slices.Contains(p.Line, holder) {
 		return true
@@ -234,8 +231,8 @@ func (r Register) Tied(p Process, holder ID) bool {
 	return good && holder != ID{} && l.Holder == holder
 }
 
-// Concerns reports whether a process may be charged to a lease, or may have
-// been until a moment ago: the lease itself need not stand any more.
+// Concerns reports whether a process may be charged to a lease, or may have been until a
+// moment ago: the lease need not exist any more.
 func (r Register) Concerns(p Process, l Lease) bool {
 	return r.Tied(p, l.Holder) || p.Origin.names(l) || p.inScope(l.Scope) || p.fits(&l)
 }

@@ -2,13 +2,13 @@ package kinship
 
 import "strconv"
 
-// Match is how the processes of a service are told by its settings. What is
-// empty does not matter; something other than the user must be set.
+// Match says how to recognize the processes of a service by its settings. Empty fields do
+// not matter; a field other than User must be set.
 type Match struct {
 	Unit    string // see Lease.Unit
-	Cgroup  string // path of a control group; those below count too
-	Program string // one of the names that the process goes by
-	User    string // login name or number; empty: the process must run as the user of the lease
+	Cgroup  string // path of a control group; groups below it count too
+	Program string // one of the names of the process
+	User    string // login name or number; empty means the user of the lease
 }
 
 // likely lists the kinds of evidence that are not certain, strongest first.
@@ -21,9 +21,9 @@ var likely = []struct {
 	{Program, (*Facts).fitsProgram},
 }
 
-// likely returns the lease that the strongest of these kinds fits. If it fits
-// several, the process belongs to them only if they are alike; otherwise it
-// belongs to none, and no weaker kind is asked.
+// likely returns the lease that the strongest of these kinds fits. If that kind fits
+// several leases, the process belongs to them only if they are alike; otherwise it
+// belongs to none, and likely tries no weaker kind.
 func (r Register) likely(f *Facts) (Tie, bool) {
 	for _, kind := range likely {
 		t := Tie{By: kind.by}
@@ -57,11 +57,10 @@ func (f *Facts) fits(l *Lease) bool {
 	return false
 }
 
-// alike reports whether it makes no difference which of two leases that fit a
-// process is charged to: both are of one user for one service, like those of
-// replicas. Where the settings tell the processes of a service, its leases of
-// other users count too: otherwise a user could take away from a service what it
-// has, by leasing for the service as well.
+// alike reports whether it makes no difference to which of two leases a process is
+// charged: both are of one user for one service, like those of replicas. If the settings
+// describe the processes of a service, its leases of other users count too: otherwise a
+// user could take processes away from a service by leasing for the service as well.
 func alike(by Evidence, a, b *Lease) bool {
 	return a.Service != "" && a.Service == b.Service && (a.UID == b.UID || by == Service)
 }
@@ -70,8 +69,8 @@ func (f *Facts) fitsUnit(l *Lease) bool {
 	return l.Unit != "" && f.runsAs(l.UID) && f.InUnit(l.Unit)
 }
 
-// fitsService leaves out leases that end with a process: that process says which
-// others work for it.
+// fitsService ignores leases that end with a process, because that process determines
+// which others work for it.
 func (f *Facts) fitsService(l *Lease) bool {
 	m := l.Match
 	if m == nil || l.Bound || m.Unit == "" && m.Cgroup == "" && m.Program == "" {
@@ -83,8 +82,8 @@ func (f *Facts) fitsService(l *Lease) bool {
 		(m.Program == "" || f.isCalled(m.Program))
 }
 
-// isUser reports whether the process runs as the user with this login name or
-// number, or as the user of the lease if there is no name.
+// isUser reports whether the process runs as the user with this login name or number, or,
+// if name is empty, as the user with this uid.
 func (f *Facts) isUser(name string, uid int) bool {
 	if name == "" {
 		return f.runsAs(uid)
@@ -93,8 +92,8 @@ func (f *Facts) isUser(name string, uid int) bool {
 	return known && (name == f.User || name == strconv.Itoa(id))
 }
 
-// fitsProgram leaves out leases that end with a process, and names that say
-// nothing about the program, such as python3.
+// fitsProgram ignores leases that end with a process, and names that say nothing about
+// the program, such as python3.
 func (f *Facts) fitsProgram(l *Lease) bool {
 	if l.Bound || !f.runsAs(l.UID) {
 		return false

@@ -2,11 +2,11 @@ package kinship
 
 import "time"
 
-// Memory remembers processes. A process keeps the ancestors that it had when it
-// was first seen: a child whose parent has ended still belongs to the lease of
-// that parent. It also keeps an origin, because it was started under that lease
-// whatever becomes of its environment. Its other facts are read again now and
-// then. The zero Memory is empty.
+// Memory remembers processes. A process keeps the ancestors that it had when Memory first
+// saw it: a child whose parent has ended still belongs to the lease of that parent. It
+// also keeps an origin, because it was started under that lease even if its environment
+// changes. Memory reads its other facts again from time to time. The zero Memory is
+// empty.
 type Memory struct {
 	seen   map[int]memory // by pid
 	weeded time.Time      // when Memory last forgot processes
@@ -14,7 +14,7 @@ type Memory struct {
 
 type memory struct {
 	Process
-	last time.Time // when it was last seen
+	last time.Time // when the process was last seen
 	read time.Time // when its facts were last read
 }
 
@@ -24,17 +24,16 @@ type Table interface {
 	Facts(ID) Facts
 }
 
-// freshFor is for how long facts are used before they are read again. To read
-// them takes some tenths of a millisecond, and they rarely change: by an exec, or by
-// a move to another control group.
+// freshFor is how long facts are used before they are read again. Reading them takes some
+// tenths of a millisecond, and they rarely change: by an exec, or by a move to another
+// control group.
 const freshFor = 10 * time.Second
 
-// forgetAfter is for how long Memory knows a process that it does not see any
-// more.
+// forgetAfter is how long Memory keeps a process that it does not see any more.
 const forgetAfter = 5 * time.Minute
 
-// See notes that a process is there, and returns what is known about it. See
-// asks the table about a process that is new, or whose facts are old.
+// See records that a process exists, and returns what is known about it. See asks the
+// table about a process that is new, or whose facts are old.
 func (m *Memory) See(id ID, now time.Time, from Table) Process {
 	known, ok := m.seen[id.PID]
 	switch {
@@ -52,8 +51,8 @@ func (m *Memory) See(id ID, now time.Time, from Table) Process {
 	return known.Process
 }
 
-// renew takes in facts that were read again. Without a user they are those of a
-// process that has just ended.
+// renew stores facts that were read again. Facts without a user are those of a process
+// that has just ended.
 func (m *memory) renew(f Facts) {
 	if !f.UID.Known() {
 		return
@@ -67,8 +66,8 @@ func (m *memory) renew(f Facts) {
 // Len returns the number of processes that Memory knows.
 func (m *Memory) Len() int { return len(m.seen) }
 
-// Weed forgets processes that were not seen for long. Calls that come soon after
-// the last one do nothing.
+// Weed forgets processes that were not seen for long. It does nothing soon after the last
+// call.
 func (m *Memory) Weed(now time.Time) {
 	if now.Sub(m.weeded) < forgetAfter {
 		return

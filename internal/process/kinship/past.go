@@ -1,31 +1,31 @@
 package kinship
 
-// Past remembers which lease a process held last, for telling which processes
-// are left over from a lease that has ended. The zero Past remembers nothing.
+// Past remembers the last lease of each process, to find the processes that are left over
+// from a lease that has ended. The zero Past is empty.
 type Past struct {
 	ended map[ID]ending
 	order []ID // keys of ended, oldest first
 }
 
-// remembered is for how many processes a Past knows the last lease.
+// remembered is the number of processes whose last lease a Past remembers.
 const remembered = 1024
 
 // ending is the end of a lease.
 type ending struct {
-	origin Origin // what a process that worked under the lease has in its environment
+	origin Origin // the claim in the environment of a process that worked under the lease
 	at     uint64 // clock ticks since boot
 }
 
-// saw reports whether a process existed when the lease ended. A process that was
-// started later never worked under the lease, whoever its ancestors are.
+// saw reports whether a process existed when the lease ended. A process that was started
+// later never worked under the lease, whatever its ancestors are.
 func (e ending) saw(id ID) bool { return id.Start < e.at }
 
-// Note remembers that a lease has ended, at a time in clock ticks since boot. A
-// lease without a holder is remembered for the processes that were started under it.
+// Note records that a lease has ended, at a time in clock ticks since boot. A lease
+// without a holder is remembered for the processes that were started under it.
 func (p *Past) Note(l Lease, at uint64) {
 	holder := l.Holder
 	if holder == (ID{}) {
-		holder.Start = l.Fence // no process has pid 0, so this is the key of nobody else
+		holder.Start = l.Fence // no process has pid 0, so this key is unique
 	}
 	if p.ended == nil {
 		p.ended = map[ID]ending{}
@@ -40,9 +40,9 @@ func (p *Past) Note(l Lease, at uint64) {
 	}
 }
 
-// LeaseOf returns the id of the lease that a process worked under until the
-// lease ended, by descent or by environment; empty if there was none. An origin
-// to a lease that Past does not remember counts for nothing.
+// LeaseOf returns the id of the lease that a process worked under until the lease ended,
+// by descent or by environment, or "" if there was none. An origin to a lease that Past
+// does not remember does not count.
 func (p *Past) LeaseOf(process Process) string {
 	for _, id := range process.Line {
 		if e, known := p.ended[id]; known && e.saw(process.ID()) {

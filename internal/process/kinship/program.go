@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Programs returns the names that a process goes by: these, each once and
-// without its folder. What is empty is left out.
+// Programs returns these names of a process, each once and without its folder. It leaves
+// out empty ones.
 func Programs(names ...string) []string {
 	var programs []string
 	for _, name := range names {
@@ -18,19 +18,18 @@ func Programs(names ...string) []string {
 	return programs
 }
 
-// interpreters are programs that run other programs, so that their names do not
-// tell which program it is.
+// interpreters lists programs that run other programs, so that their names do not say
+// which program it is.
 var interpreters = map[string]bool{
 	"python": true, "pypy": true, "ipython": true, "sh": true, "bash": true, "dash": true, "zsh": true, "node": true, "java": true,
 	"julia": true, "perl": true, "ruby": true, "R": true, "Rscript": true, "lua": true,
 }
 
-// isInterpreter reports whether a name is that of an interpreter, of whichever
-// version: python3.12 is python.
+// isInterpreter reports whether a name is that of an interpreter, in any version:
+// python3.12 is python.
 func isInterpreter(name string) bool { return interpreters[strings.TrimRight(name, "0123456789.")] }
 
-// isCalled reports whether the process goes by a name, where _ and - are the
-// same.
+// isCalled reports whether the process has this name, where _ and - are the same.
 func (f *Facts) isCalled(name string) bool {
 	return slices.ContainsFunc(f.Programs, func(own string) bool { return sameName(own, name) })
 }

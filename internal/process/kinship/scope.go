@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// A scope may name pods, containers and units. Other control groups hold programs
-// that have nothing to do with each other: an operator who named system.slice could
-// have berth end all of them.
+// scopeKind is the kind of a control group. A scope may name pods, containers and units.
+// Other control groups hold unrelated programs: an operator who named system.slice could
+// make berth end all of them.
 type scopeKind int
 
 const (
@@ -17,14 +17,14 @@ const (
 	unit                // a service or a scope of systemd
 )
 
-// MayScope reports whether a scope may have a name: that of a pod, of a container,
-// or of a systemd service or scope for one program.
+// MayScope reports whether a scope may have this name: that of a pod, of a container, or
+// of a systemd service or scope for one program.
 func MayScope(name string) bool { return kindOf(name) != noScope }
 
-// ScopeForms says which names a scope may have, to follow a semicolon.
+// ScopeForms says which names a scope may have. It follows a semicolon.
 const ScopeForms = "name a pod (pod and its UID), a container (its id of 64 hexadecimal digits, also with a prefix as in docker-ID), or a systemd unit that ends in .service or .scope; never a slice, a login session, user@… or init.scope"
 
-// kindOf returns what a control group is.
+// kindOf returns the kind of a control group.
 func kindOf(component string) scopeKind {
 	own := bare(component)[strings.LastIndexByte(bare(component), '-')+1:]
 	switch {
@@ -42,13 +42,13 @@ func kindOf(component string) scopeKind {
 
 const containerID = 64 // hexadecimal digits
 
-// ActsOn reports whether berth may act on the process for a lease with this scope,
-// and by which unit, if it is a unit. Then all processes of the unit must be of one
-// user, see OneUser.
+// ActsOn reports whether berth may act on the process for a lease with this scope. If a
+// unit is the reason, it returns the unit; then all processes of the unit must belong to
+// one user, see OneUser.
 //
-// Of nested pods and of nested containers only the outermost counts, and a unit
-// only outside of all others: programs may make control groups with any name
-// below their own. So may users below their service manager, where nothing counts.
+// Of nested pods and of nested containers only the outermost counts, and a unit only
+// outside of all others, because programs may make control groups with any name below
+// their own. So may users below their service manager, where nothing counts.
 func (f *Facts) ActsOn(scope []string) (in string, may bool) {
 	for _, path := range f.Cgroups {
 		seen := map[scopeKind]bool{}
@@ -72,8 +72,8 @@ func (f *Facts) ActsOn(scope []string) (in string, may bool) {
 	return "", false
 }
 
-// Around reports whether one of the process's control groups, or one around them,
-// has a name.
+// Around reports whether one of the process's control groups, or one around them, has
+// this name.
 func (f *Facts) Around(name string) bool {
 	return f.inside(func(component string) bool { return sameScope(component, name) })
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// The variables that keep a program to its memory.
+// The variables that limit the memory of a program.
 const (
 	cupyLimit   = "CUPY_GPU_MEMORY_LIMIT"
 	xlaOld      = "XLA_PYTHON_CLIENT_MEM_FRACTION"
@@ -26,7 +26,7 @@ const (
 	torchOption = "per_process_memory_fraction"
 )
 
-// The libraries that the framework rung limits, as a launcher names them.
+// The names of the libraries that the framework rung limits.
 const (
 	CuPy  = "cupy"
 	JAX   = "jax"
@@ -62,9 +62,9 @@ func (e *editor) stripCaps() {
 	}
 }
 
-// capByMPS makes the driver enforce the limit. It gives the libraries no
-// fraction: under MPS, a client may see its limit as the size of the device,
-// and a fraction of that would be far too little.
+// capByMPS makes the driver enforce the limit. It sets no fraction for the libraries:
+// under MPS, a client may see its limit as the size of the device, and a fraction of that
+// would be far too little.
 func (e *editor) capByMPS(memory gpu.MiB, ladder Ladder, r *Receipt) {
 	e.set(mpsPipe, ladder.MPS)
 	if memory > 0 {
@@ -75,14 +75,14 @@ func (e *editor) capByMPS(memory gpu.MiB, ladder Ladder, r *Receipt) {
 		e.set(mpsThreads, strconv.Itoa(ladder.Compute))
 		r.hold("at most %d %% of the multiprocessors (%s)", ladder.Compute, mpsThreads)
 	}
-	// Both take most of the device at the start unless they are told not to.
+	// Both take most of the device at the start by default.
 	e.setDefault(xlaGreed, "false")
 	e.setDefault(tensorflow, "true")
 	r.miss("the limit is per process: several processes of one program may each take it; the watchdog sees their sum")
 	r.miss("MPS has one server for all its clients on a device: a fault of one of them, such as a bad address, ends all of them")
 }
 
-// capByFramework lets the libraries refuse by themselves.
+// capByFramework makes the libraries enforce the limit.
 func (e *editor) capByFramework(devices []gpu.Device, memory gpu.MiB, ladder Ladder, r *Receipt) {
 	pool := poolOf(memory, ladder.Context)
 	largest := gpu.MiB(0)
@@ -105,7 +105,7 @@ func (e *editor) capByFramework(devices []gpu.Device, memory gpu.MiB, ladder Lad
 			e.capTorch(share, pool, ladder.Torch, amd, r)
 		}
 	}
-	if len(ladder.Caps) == 0 { // a launcher that names libraries gets variables of no other
+	if len(ladder.Caps) == 0 { // a launcher that names libraries gets the variables of no others
 		e.setDefault(tensorflow, "true")
 		r.miss("TensorFlow has no variable for it: it is only told to take memory as it needs it; import the berth package, or set memory_limit in the program")
 	}
@@ -115,8 +115,9 @@ func (e *editor) capByFramework(devices []gpu.Device, memory gpu.MiB, ladder Lad
 	}
 }
 
-// poolOf returns the memory of a lease that is left for data. Of a lease that is
-// hardly larger than a context, that is half: libraries take zero for no limit.
+// poolOf returns the part of the memory of a lease that is left for data. If the lease is
+// hardly larger than a context, that is half of it, because libraries read zero as no
+// limit.
 func poolOf(memory, context gpu.MiB) gpu.MiB {
 	return max(memory-min(context, memory/2), 1)
 }
@@ -142,8 +143,8 @@ func (e *editor) capCuPy(pool, total gpu.MiB, r *Receipt) {
 	r.hold("CuPy: at most %s in its pool (%s)", pool, cupyLimit)
 }
 
-// cupyBytes reads a limit as CuPy does: bytes, or a percentage of the device.
-// 0 is none, or nonsense.
+// cupyBytes reads a limit as CuPy does: bytes, or a percentage of the device. It returns
+// 0 if there is no valid limit.
 func cupyBytes(text string, total gpu.MiB) int64 {
 	if percent, ok := strings.CutSuffix(strings.TrimSpace(text), "%"); ok {
 		share, err := strconv.ParseFloat(percent, 64)
@@ -164,9 +165,9 @@ func (e *editor) capJAX(share float64, pool gpu.MiB, r *Receipt) {
 		r.miss("JAX: not limited, because the size of the device is not known")
 		return
 	}
-	// One name only: a jax that knows the newer one raises an error where both
-	// are set, and then quietly runs on the CPU (seen with 0.11 on an H200). All
-	// know the older one; the newer is for those who use it themselves.
+	// Set only one name: a jax that knows the newer one raises an error if both are set,
+	// and then quietly runs on the CPU (seen with 0.11 on an H200). All versions know the
+	// older name; the newer is for users who set it themselves.
 	name, other := xlaOld, xlaNew
 	if _, newer := e.get(xlaNew); newer {
 		name, other = xlaNew, xlaOld
@@ -178,7 +179,7 @@ func (e *editor) capJAX(share float64, pool gpu.MiB, r *Receipt) {
 	r.hold("JAX: at most %s, taken at once unless %s is false (%s)", pool, xlaGreed, name)
 }
 
-// smaller returns share, or the user's own setting if that is less.
+// smaller returns share, or the user's own setting if that is smaller.
 func (e *editor) smaller(name string, share float64) float64 {
 	own, _ := e.get(name)
 	if v, err := strconv.ParseFloat(own, 64); err == nil && v > 0 && v < share {
@@ -210,19 +211,19 @@ func (e *editor) capTorch(share float64, pool gpu.MiB, version string, amd bool,
 		e.set(torchHIP, withShare(hip, share))
 	}
 	name, short := "PyTorch "+version, "PyTorch "+version
-	if version == "" { // an older one would not start, and the user has to know why
+	if version == "" { // an older version would not start, and the user has to know why
 		name, short = "PyTorch, if it is 2.10 or later", "PyTorch 2.10 or later"
 	}
 	r.limited = append(r.limited, short)
 	r.hold("%s: at most %s in its allocator (%s)", name, pool, torchNew)
 }
 
-// takesFraction reports whether a version of PyTorch knows the option in the
-// environment. Earlier ones refuse to start when they meet it.
+// takesFraction reports whether a version of PyTorch knows the option in the environment.
+// Earlier versions refuse to start with it.
 func takesFraction(version string) bool {
 	var major, minor int
 	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil {
-		return true // nothing is known about it
+		return true // the version is unknown
 	}
 	return major > 2 || major == 2 && minor >= 10
 }

@@ -11,35 +11,34 @@ import (
 
 // The rungs of the ladder, strongest first, as enforced_by names them.
 const (
-	MPS       = "mps"       // the driver refuses, whatever the program is
+	MPS       = "mps"       // the driver refuses, whatever the program does
 	Framework = "framework" // CuPy, JAX and PyTorch refuse by themselves
-	Watchdog  = "watchdog"  // nobody refuses; what is used is measured
+	Watchdog  = "watchdog"  // nothing refuses; use is measured
 	None      = "none"
 )
 
 // Ladder holds what berth needs to enforce the memory of a lease. The lease
 // names the rung.
 type Ladder struct {
-	Context gpu.MiB // what a CUDA context takes of the lease; libraries do not count it
+	Context gpu.MiB // part of the lease that a CUDA context takes; libraries do not count it
 	MPS     string  // pipe directory of the MPS daemon, for that rung
-	Compute int     // percent of the multiprocessors, for that rung; 0: all
-	Torch   string  // version of PyTorch that the program would find; empty: not known
-	Socket  string  // where the daemon listens; empty: where the program would look anyway
+	Compute int     // percent of the multiprocessors, for that rung; 0 means all
+	Torch   string  // version of PyTorch that the program would find; empty if not known
+	Socket  string  // socket of the daemon; empty if the program finds it anyway
 
-	Caps []string // the libraries that the framework rung limits, of Libraries; empty: all of them
+	Caps []string // the libraries that the framework rung limits, of Libraries; empty means all of them
 
-	Isolation string // what keeps the program from other devices, ByEnv or ByCgroup; empty: ByEnv
-	ClearedBy string // who clears memory between two programs, and when that was checked; empty: the daemon does not say
+	Isolation string // what keeps the program from other devices, ByEnv or ByCgroup; empty means ByEnv
+	ClearedBy string // who clears memory between two programs, and when that was checked; empty if the daemon does not say
 }
 
-// Environment returns the environment of a program under a lease: environ,
-// changed so that the program sees only the devices of the lease, as device 0
-// and so on, and so that the rung of the lease enforces its memory. devices are
-// those of the lease.
+// Environment returns the environment of a program under a lease: environ, changed so
+// that the program sees only the devices of the lease, numbered from 0, and so that the
+// rung of the lease enforces its memory. devices are those of the lease.
 func Environment(l api.Lease, devices []gpu.Device, ladder Ladder, environ []string) ([]string, Receipt) {
 	e := newEditor(environ)
 	if _, nested := e.get("BERTH_LEASE"); nested {
-		e.stripCaps() // they are of the lease around this one
+		e.stripCaps() // they belong to the lease around this one
 	}
 	e.identify(l, ladder)
 	receipt := Receipt{EnforcedBy: l.EnforcedBy}
@@ -66,9 +65,9 @@ func Environment(l api.Lease, devices []gpu.Device, ladder Ladder, environ []str
 	return e.list, receipt
 }
 
-// memoryOf returns the memory of a lease on each of its devices. Where the amounts
-// differ, it returns the least, so that no device gives more than was leased;
-// devices of which the lease has slots only do not count.
+// memoryOf returns the memory of a lease on each of its devices. If the amounts differ,
+// it returns the least, so that no device gives more than was leased. Devices on which
+// the lease has only slots do not count.
 func memoryOf(l api.Lease) gpu.MiB {
 	least := gpu.MiB(0)
 	for _, p := range l.Parts {
@@ -91,9 +90,9 @@ func (e *editor) identify(l api.Lease, ladder Ladder) {
 	e.set("BERTH_MEMORY_MB", strconv.FormatInt(int64(memoryOf(l)), 10))
 	e.set("BERTH_CONTEXT_MB", strconv.FormatInt(int64(ladder.Context), 10))
 	e.set("BERTH_GPUS", strings.Join(gpusOf(l), ","))
-	e.unset("BERTH_PARKABLE") // of the lease around this one
+	e.unset("BERTH_PARKABLE") // it belongs to the lease around this one
 	if l.Parkable {
-		e.set("BERTH_PARKABLE", "1") // so that only programs that may be parked ask for their device back
+		e.set("BERTH_PARKABLE", "1") // only programs that may be parked ask for their device back
 	}
 	if ladder.Socket != "" {
 		e.set("BERTH_SOCKET", ladder.Socket)
@@ -108,9 +107,9 @@ func gpusOf(l api.Lease) []string {
 	return list
 }
 
-// Changes returns the differences between two environments: NAME=VALUE for a
-// new or different variable, NAME for one that is gone. It leaves out entries
-// without a =, which are no variables.
+// Changes returns the differences between two environments: NAME=VALUE for a new or
+// different variable, NAME for one that is gone. It ignores entries without a =, which
+// are not variables.
 func Changes(from, to []string) []string {
 	before, after := newEditor(from), newEditor(to)
 	var changes []string
@@ -129,8 +128,8 @@ func Changes(from, to []string) []string {
 	return changes
 }
 
-// editor changes an environment. If a name is there twice, the first counts, as
-// it does for getenv.
+// editor changes an environment. If a name occurs twice, the first one counts, as for
+// getenv.
 type editor struct{ list []string }
 
 func newEditor(environ []string) *editor { return &editor{slices.Clone(environ)} }

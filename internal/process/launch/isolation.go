@@ -7,7 +7,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// What keeps a program from the devices of others.
+// The ways to keep a program from the devices of others.
 const (
 	ByEnv    = "env"    // its environment names the devices of the lease
 	ByCgroup = "cgroup" // the kernel refuses to open the others
@@ -17,8 +17,8 @@ const (
 // others.
 const isolationVariable = "BERTH_ISOLATION"
 
-// InCgroup reports whether changes of an environment, see Changes, are those of
-// a program that has to be in the control group of its lease before it begins.
+// InCgroup reports whether changes of an environment, see Changes, are for a program that
+// must be in the control group of its lease before it begins.
 func InCgroup(changes []string) bool {
 	for _, c := range changes {
 		if c == isolationVariable+"="+ByCgroup {
@@ -49,14 +49,14 @@ func (e *editor) isolate(devices []gpu.Device, r *Receipt) {
 		e.isolateIntel(intel, r)
 	}
 	if len(amd) > 0 && len(others) == 0 {
-		e.unset("CUDA_VISIBLE_DEVICES") // HIP reads it too, and would take a UUID for nothing
+		e.unset("CUDA_VISIBLE_DEVICES") // HIP reads it too, and does not understand a UUID
 		return
 	}
 	e.isolateNVIDIA(others, r)
 }
 
-// isolateNVIDIA names devices by UUID, so it does not matter how CUDA counts; the
-// order is set for programs that ask for device 1 of several.
+// isolateNVIDIA names devices by UUID, so the order in which CUDA counts does not matter.
+// It sets the order for programs that ask for device 1 of several.
 func (e *editor) isolateNVIDIA(devices []gpu.Device, r *Receipt) {
 	var uuids []string
 	instances := 0
@@ -73,13 +73,13 @@ func (e *editor) isolateNVIDIA(devices []gpu.Device, r *Receipt) {
 	}
 }
 
-// isolateAMD names devices to ROCm by UUID, or by number where a device has none,
-// and lets HIP count what that leaves.
+// isolateAMD names devices to ROCm by UUID, or by number if a device has none, and lets
+// HIP count the remaining ones.
 func (e *editor) isolateAMD(devices []gpu.Device, r *Receipt) {
 	var names, count []string
 	for i, d := range devices {
 		name := d.UUID
-		if strings.Contains(d.UUID, "-at-") { // it is known by its place
+		if strings.Contains(d.UUID, "-at-") { // its place identifies it
 			n, known := d.Ordinal.Get()
 			if !known {
 				r.miss("%s: ROCm has no name for it, so the program sees every AMD GPU", d.Label())
@@ -95,9 +95,9 @@ func (e *editor) isolateAMD(devices []gpu.Device, r *Receipt) {
 	e.set("HIP_VISIBLE_DEVICES", strings.Join(count, ","))
 }
 
-// isolateIntel names devices to Level Zero by number, counted by their addresses
-// and as whole cards, and lets SYCL count what that leaves. SYCL reaches GPUs
-// through OpenCL too, which knows no such mask, so that way is closed.
+// isolateIntel names devices to Level Zero by number, counted by their addresses and as
+// whole cards, and lets SYCL count the remaining ones. SYCL reaches GPUs through OpenCL
+// too, which has no such mask, so isolateIntel closes that way.
 func (e *editor) isolateIntel(devices []gpu.Device, r *Receipt) {
 	var numbers, count []string
 	for i, d := range devices {
@@ -114,8 +114,8 @@ func (e *editor) isolateIntel(devices []gpu.Device, r *Receipt) {
 	e.set("ONEAPI_DEVICE_SELECTOR", "level_zero:"+strings.Join(count, ","))
 }
 
-// separate writes into the receipt what is between this program and others: who
-// keeps it from their devices, and who clears the memory that they had.
+// separate writes into the receipt what separates this program from others: what keeps it
+// from their devices, and who clears the memory that they had.
 func (e *editor) separate(ladder Ladder, r *Receipt) {
 	r.IsolatedBy, r.ClearedBy = ByEnv, ladder.ClearedBy
 	if ladder.Isolation == ByCgroup {

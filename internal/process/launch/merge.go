@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// PyTorch's allocator is told what to do in one variable, as options separated
-// by commas: "expandable_segments:True,roundup_power2_divisions:[256:1,512:2]".
-// A list in brackets may hold commas itself.
+// PyTorch's allocator reads its options from one variable, separated by commas:
+// "expandable_segments:True,roundup_power2_divisions:[256:1,512:2]". A list in brackets
+// may hold commas itself.
 
-// withShare returns a setting that includes the share of the device, or the
-// user's own share if that is less.
+// withShare returns a setting with the share of the device, or with the user's own share
+// if that is smaller.
 func withShare(conf string, share float64) string {
 	for _, option := range options(conf) {
 		if own, ok := valueOf(option, torchOption); ok {
@@ -26,8 +26,7 @@ func withShare(conf string, share float64) string {
 	return option
 }
 
-// withoutOption returns conf without one option, and with the others as the
-// user wrote them.
+// withoutOption returns conf without one option, and with the others unchanged.
 func withoutOption(conf, name string) string {
 	var kept []string
 	for _, option := range options(conf) {

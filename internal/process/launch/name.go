@@ -9,22 +9,22 @@ import (
 	"unicode"
 )
 
-// runner runs a program that is named by one of its arguments.
+// runner describes a program that runs another one, which an argument names.
 type runner struct {
-	command bool     // what it runs is a command with its arguments, and not a file for itself
+	command bool     // it runs a command with arguments, not a file that it reads itself
 	values  string   // short options that take a value: the rest of the word, or else the next one
 	long    []string // long options that take the next word
 	module  bool     // -m takes the name of the program
 	text    string   // short options that take the text of the program
 	before  int      // words that come before the program, such as the time limit of timeout
-	verb    string   // the word that makes it run something; empty: it always does
+	verb    string   // the word that makes it run something; empty if it always does
 
-	// guess is for one with options of all kinds: the word after an option is
-	// its value, unless it looks like what is to be run.
+	// guess is for a runner with options of all kinds: the word after an option is its
+	// value, unless it looks like the program to run.
 	guess bool
 }
 
-// runners lists them, without their versions.
+// runners lists the runners, without their versions.
 var runners = map[string]runner{
 	"python": {values: "WX", long: []string{"--check-hash-based-pycs"}, module: true, text: "c"},
 	"pypy":   {values: "WX", module: true, text: "c"},
@@ -65,20 +65,20 @@ var runners = map[string]runner{
 	}},
 }
 
-// launchers are modules that run another program, and what they are as commands.
+// launchers maps modules that run another program to their names as commands.
 var launchers = map[string]string{
 	"torch.distributed.run": "torchrun", "torch.distributed.launch": "torchrun",
 	"accelerate.commands.launch": "torchrun", "deepspeed.launcher.runner": "deepspeed",
 }
 
-// programEndings are those of files with programs in them.
+// programEndings lists the endings of program files.
 var programEndings = []string{".py", ".pyc", ".sh", ".bash", ".jl", ".R", ".r", ".js", ".mjs", ".ts", ".pl", ".rb"}
 
-// NameOf returns the name under which berth remembers a command: the program
-// or, for a program that runs another one, that other one, without the folder.
-// "python3 -u src/train.py" is train.py, and so is "timeout 5 python train.py";
-// "python -m demo.train" is demo.train. For a program written out in the
-// command, NameOf makes a name from its text.
+// NameOf returns the name under which berth remembers a command: the program or, for a
+// program that runs another one, that other one, without the folder. "python3 -u
+// src/train.py" is train.py, and so is "timeout 5 python train.py"; "python -m
+// demo.train" is demo.train. For a program written out in the command, NameOf makes a
+// name from its text.
 func NameOf(command []string) string {
 	if len(command) == 0 {
 		return ""
@@ -103,13 +103,13 @@ func runnerOf(program string) (bare string, is bool) {
 	return bare, is
 }
 
-// runs returns the name of the program that a runner runs; empty if it has none.
+// runs returns the name of the program that a runner runs, or "" if it runs none.
 func (r runner) runs(by string, arguments []string) string {
 	before, verb := r.before, r.verb
 	for i := 0; i < len(arguments); i++ {
 		word, rest := arguments[i], arguments[i+1:]
 		switch {
-		case word == "-": // what comes in through a pipe
+		case word == "-": // the program comes through a pipe
 			return ""
 		case word == "--":
 			continue
@@ -142,9 +142,9 @@ func isOption(by, word string) bool {
 	return strings.HasPrefix(word, "-") || isShell(by) && strings.HasPrefix(word, "+")
 }
 
-// option reads an option: the letter of a short one that takes a value, its
-// value, and how many of the words after it belong to it. Short options may
-// share a dash, as in -uc.
+// option reads an option: the letter of a short one that takes a value, its value, and
+// the number of words after it that belong to it. Short options may share a dash, as in
+// -uc.
 func (r runner) option(by, word string, rest []string) (letter rune, value string, takes int) {
 	next := ""
 	if len(rest) > 0 {
@@ -178,8 +178,7 @@ func (r runner) option(by, word string, rest []string) (letter rune, value strin
 	return 0, "", 0
 }
 
-// guesses reports whether the word after an option that nobody knows is taken
-// for its value.
+// guesses reports whether to take the word after an unknown option for its value.
 func (r runner) guesses(option, next string) bool {
 	_, runs := runnerOf(next)
 	return r.guess && !strings.Contains(option, "=") && !strings.HasPrefix(next, "-") && !runs && !isProgramFile(next)

@@ -4,21 +4,20 @@ import (
 	"strings"
 )
 
-// A launch that begins before Go does (package cexec) sends the daemon what
-// was typed, and gets back what to change in the environment. Both are lists of
-// texts, each with a letter before it that says what it is and a zero byte after
-// it. The answer ends with a dot, so that one that was cut off is not taken for
-// whole.
+// A launch that begins before Go does (package cexec) sends the daemon what was typed,
+// and receives the changes to the environment. Both are lists of texts, each with a
+// letter before it that says what it is and a zero byte after it. The answer ends with a
+// dot, so that a cut-off answer is not taken for a complete one.
 
-// Question is what was typed.
+// Question holds what was typed.
 type Question struct {
 	Flags   []string // before the --
 	Command []string // after it, the first words
-	Environ []string // what is in the environment already, of what matters here
+	Environ []string // the relevant part of the environment
 	Torch   string   // version of PyTorch, if there is one
 }
 
-// ReadQuestion reads a question; false if it is none.
+// ReadQuestion reads a question. It returns false if text is not a question.
 func ReadQuestion(text []byte) (Question, bool) {
 	var q Question
 	rest, whole := strings.CutSuffix(string(text), "\x00")
@@ -45,11 +44,12 @@ func ReadQuestion(text []byte) (Question, bool) {
 	return q, len(q.Command) > 0
 }
 
-// Answer writes what to do: say something, and make these changes; see Changes.
+// Answer returns the answer to a question: a text to print, and changes to make, see
+// Changes.
 func Answer(say string, changes []string) []byte {
 	var b strings.Builder
 	add := func(kind, text string) {
-		// Nothing that the daemon says holds a zero byte.
+		// No text of the daemon holds a zero byte.
 		b.WriteString(kind + strings.ReplaceAll(text, "\x00", "") + "\x00")
 	}
 	if say != "" {

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Receipt says what an environment holds a program to, and what it does not.
+// Receipt says which limits an environment enforces on a program, and which it does not.
 type Receipt struct {
 	EnforcedBy string   `json:"enforced_by"`
 	IsolatedBy string   `json:"isolated_by"`
@@ -16,11 +16,11 @@ type Receipt struct {
 	Held       []string `json:"held,omitempty"` // one sentence each
 	Gaps       []string `json:"gaps,omitempty"`
 
-	limited  []string // the names of the libraries that refuse by themselves
+	limited  []string // the names of the libraries that enforce the limit themselves
 	sentence string
 }
 
-// Sentence says in one sentence what holds the program to its memory.
+// Sentence says in one sentence what limits the memory of the program.
 func (r *Receipt) Sentence() string { return r.sentence }
 
 func (r *Receipt) hold(format string, args ...any) {
@@ -30,9 +30,9 @@ func (r *Receipt) miss(format string, args ...any) {
 	r.Gaps = append(r.Gaps, fmt.Sprintf(format, args...))
 }
 
-// summarize writes the sentence of the receipt, when the libraries that refuse by
-// themselves are known. memory is that of the lease on each device, and context
-// what a CUDA context takes of it.
+// summarize writes the sentence of the receipt, when the libraries that enforce the limit
+// themselves are known. memory is that of the lease on each device, and context the part
+// of it that a CUDA context takes.
 func (r *Receipt) summarize(l api.Lease, memory, context gpu.MiB) {
 	amount := memory.String()
 	if len(l.Parts) > 1 {

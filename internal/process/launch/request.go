@@ -12,24 +12,23 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Request is what a user asks berth exec for.
+// Request is a request of a user to berth exec.
 type Request struct {
 	api.LeaseRequest
-	Compute int // percent of the multiprocessors; 0: all
+	Compute int // percent of the multiprocessors; 0 means all
 }
 
-// Flag is one flag of berth exec. The command line shows and reads them; the
-// daemon reads them too, for a launch that begins before Go does.
+// Flag is one flag of berth exec. The command line shows and reads flags; the daemon
+// reads them too, for a launch that begins before Go does.
 type Flag struct {
 	Name  string
-	Value string // what stands after it, for the help page
+	Value string // the value after it, for the help page
 	Usage string
 	Set   func(*Request, string) error
-	Bare  bool // nothing stands after it
+	Bare  bool // the flag takes no value
 }
 
-// Flags lists the flags that say what to ask for. A policy has to be one of
-// policies.
+// Flags lists the flags that describe a request. A policy must be one of policies.
 func Flags(policies []string) []Flag {
 	return []Flag{
 		{Name: "gpus", Value: "N", Usage: "how many devices (default 1)", Set: whole(func(r *Request) *int { return &r.GPUs }, 1, 1024)},
@@ -51,13 +50,13 @@ func Flags(policies []string) []Flag {
 	}
 }
 
-// Finish fills in what the user did not say. It makes the id of the lease
-// unique with the random text.
+// Finish sets what the user left out. It makes the id of the lease unique with the random
+// text.
 func (r *Request) Finish(command []string, random string) error {
 	r.Binding = "process"
 	if r.ID == "" {
-		// Everybody can read an id, so it does not name the program unless the
-		// user has named it.
+		// Everybody can read an id, so it names the program only if the user has named
+		// it.
 		r.ID = cmp.Or(strings.TrimSpace(clipName(r.Name)), "exec") + "-" + strings.ToLower(random[:min(len(random), 6)])
 	}
 	if r.Name == "" {
@@ -76,9 +75,9 @@ func (r *Request) Finish(command []string, random string) error {
 	return nil
 }
 
-// ParsePlain reads flags that are written in full, --memory 8GiB or
-// --memory=8GiB. Anything else is not plain: an abbreviation, a flag that does
-// more than ask, a value that is refused.
+// ParsePlain reads flags that are written in full, --memory 8GiB or --memory=8GiB. It
+// reports false for anything else: an abbreviation, a flag that does more than ask, a
+// value that is refused.
 func ParsePlain(args, policies []string) (Request, bool) {
 	var r Request
 	flags := Flags(policies)
@@ -97,7 +96,7 @@ func ParsePlain(args, policies []string) (Request, bool) {
 			value = args[i]
 		}
 		switch {
-		case long && name == "socket": // it has been used already
+		case long && name == "socket": // already used
 		case !long || at < 0 || flags[at].Set(&r, value) != nil:
 			return r, false
 		}

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	answersWithin = time.Second // then the client is killed
-	mostOutput    = 4 << 10     // of a client; the rest is dropped
+	answersWithin = time.Second // after that, the client is killed
+	mostOutput    = 4 << 10     // bytes of the output of a client; the rest is dropped
 )
 
-// runClient sends a command to a daemon through NVIDIA's client. The client
-// answers at once or not at all. It opens what it finds in the user's folder,
-// so it runs as the user too.
+// runClient sends a command to a daemon through NVIDIA's client. The client answers at
+// once or not at all. It runs as the user too, because it opens files in the user's
+// folder.
 func runClient(ctx context.Context, d *daemon, command string) error {
 	ctx, cancel := context.WithTimeout(ctx, answersWithin)
 	defer cancel()

@@ -10,9 +10,10 @@ import (
 	"syscall"
 )
 
-// folder opens the folder of a daemon, and creates it if create is set. It goes
-// down from the folder around Dir, one by one: each must be ours, not a link,
-// and not writable for others, so that nobody else can have put anything there.
+// folder opens the folder of a daemon, and creates it if create is set. It goes down from
+// the folder around Dir, one by one. Each folder must belong to this process's user, must
+// not be a link, and must not be writable for others, so that nobody else can have put
+// anything there.
 func (p *Pool) folder(k key, create bool) (*os.Root, error) {
 	if !filepath.IsLocal(k.uuid) || filepath.Base(k.uuid) != k.uuid || k.uuid == "." {
 		return nil, fmt.Errorf("%q is not the name of a device", k.uuid)
@@ -40,8 +41,8 @@ func (p *Pool) folder(k key, create bool) (*os.Root, error) {
 	return dir, nil
 }
 
-// descend opens a folder in one of ours, which must be ours too, and creates it
-// if create is set. Users can pass through it.
+// descend opens a folder inside another one, which must belong to this process's user
+// too, and creates it if create is set. Users can pass through it.
 func descend(dir *os.Root, name string, create bool) (*os.Root, error) {
 	if create {
 		if err := dir.Mkdir(name, 0o711); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -60,7 +61,7 @@ func descend(dir *os.Root, name string, create bool) (*os.Root, error) {
 	if err := checkOurs(inner); err != nil {
 		return nil, errors.Join(err, inner.Close())
 	}
-	if create { // a mask may have closed it
+	if create { // the umask may have closed it
 		if err := inner.Chmod(".", 0o711); err != nil {
 			return nil, errors.Join(err, inner.Close())
 		}
@@ -84,8 +85,8 @@ func checkOurs(dir *os.Root) error {
 	return nil
 }
 
-// handOver creates the folders of a daemon that belong to its user; nil means
-// the user of this process. The folders around them stay ours.
+// handOver creates the folders of a daemon that belong to its user; nil means the user of
+// this process. The folders around them stay with this process's user.
 func handOver(dir *os.Root, as *syscall.Credential) error {
 	uid, gid := os.Geteuid(), os.Getegid()
 	if as != nil {

@@ -2,8 +2,8 @@ package mps
 
 import "context"
 
-// lock waits until nobody else works on the daemon of a device and a user. The
-// caller ends its work with unlock.
+// lock waits until no other goroutine works on the daemon of a device and a user. The
+// caller calls unlock when it is done.
 func (p *Pool) lock(ctx context.Context, k key) (unlock func(), err error) {
 	lock := p.lockOf(k)
 	select {

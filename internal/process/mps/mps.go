@@ -4,14 +4,14 @@
 // The pool starts a daemon for the first lease that needs it, as the user that
 // the lease belongs to, and stops it a while after the last.
 //
-// MPS lets several processes share a device as if they were one. That has a
-// price: the clients of a daemon share a server, and a fault of one of them
-// ends all of them. So each user gets a daemon of their own, no user is hurt by
-// another, and MPS is used only if the configuration asks for it.
+// MPS lets several processes share a device as if they were one. That has a price: the
+// clients of a daemon share a server, and a fault of one of them ends all of them. So
+// each user gets a daemon of their own, no user can harm another, and berth uses MPS only
+// if the configuration asks for it.
 //
-// Users own the folders that MPS keeps its pipes and logs in, and can put
-// anything there. The pool itself opens nothing in them: NVIDIA's programs, the
-// client too, run as the user.
+// Users own the folders in which MPS keeps its pipes and logs, and can put anything
+// there. The pool itself opens nothing in them: NVIDIA's programs, the client too, run as
+// the user.
 package mps
 
 import (
@@ -38,26 +38,26 @@ var ErrMissing = errors.New("there is no " + control + " on this machine: it com
 
 // Options says how a pool works.
 type Options struct {
-	Dir       string        // where pipes and logs lie; owned by the daemon, passable for users
+	Dir       string        // folder of pipes and logs; owned by the daemon, passable for users
 	Linger    time.Duration // from the end of the last lease to the end of its daemon
 	Processes process.Table
-	Died      func(uuid string, uid int) // an MPS daemon ended by itself; must not block
-	Label     func(uuid string) string   // returns what people call a device; nil: its UUID
+	Died      func(uuid string, uid int) // called when an MPS daemon ended by itself; must not block
+	Label     func(uuid string) string   // returns the name of a device for people; nil means its UUID
 }
 
-// Pool keeps the daemons that run. Each device and user has a lock of its own:
-// a daemon that hangs when it starts or stops delays no other.
+// Pool keeps the running daemons. Each device and user has a lock of its own: a daemon
+// that hangs when it starts or stops delays no other.
 type Pool struct {
 	Options
-	wake     chan struct{} // a daemon has become unused; has room for one
+	wake     chan struct{} // signals that a daemon has become unused; has room for one
 	ask      func(ctx context.Context, d *daemon, command string) error
 	lookUp   func(uid int) (*syscall.Credential, error)
-	patience time.Duration // for a daemon to answer
+	patience time.Duration // how long to wait for an answer of a daemon
 
 	mu      sync.Mutex // guards what follows, and the daemons; held for moments only
 	daemons map[key]*daemon
-	locks   map[key]chan struct{} // full while a daemon is looked for, started or stopped
-	lookups map[int]*lookup       // by user: those that are not over
+	locks   map[key]chan struct{} // full while a goroutine looks for, starts or stops a daemon
+	lookups map[int]*lookup       // unfinished lookups, by user
 }
 
 // key identifies a daemon.
@@ -66,15 +66,15 @@ type key struct {
 	uid  int
 }
 
-// daemon is a daemon that runs, or ran when the pool last checked.
+// daemon is a daemon that runs, or ran at the last check of the pool.
 type daemon struct {
 	key
 	dir      string
 	id       process.ID
-	as       *syscall.Credential // the user it runs as; nil: this process's user, or not known yet
-	answered bool                // it has answered a client of ours
+	as       *syscall.Credential // the user it runs as; nil if that is this process's user, or not known yet
+	answered bool                // it has answered a client of this pool
 	uses     map[uint64]bool     // fences of leases
-	idle     time.Time           // since when nobody uses it
+	idle     time.Time           // since when it is unused
 	stopping bool
 	watch    func() // stops the watch over it
 }
@@ -153,7 +153,7 @@ func (p *Pool) inUse(d *daemon) bool {
 	return len(d.uses) > 0
 }
 
-// Keep records that a lease from before a restart uses a daemon.
+// Keep records that a lease uses a daemon since before a restart.
 func (p *Pool) Keep(uuid string, uid int, fence uint64) {
 	k := key{uuid, uid}
 	unlock, err := p.lock(context.Background(), k)
@@ -188,12 +188,12 @@ func (p *Pool) Release(fence uint64) {
 func (p *Pool) nudge() {
 	select {
 	case p.wake <- struct{}{}:
-	default: // Run is going to look anyway
+	default: // Run is already going to look
 	}
 }
 
-// Serves reports whether a process, given with its ancestors, is one of the
-// daemons or a server that they started.
+// Serves reports whether a process, given with its ancestors, is one of the daemons or a
+// server of one.
 func (p *Pool) Serves(line []process.ID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -207,8 +207,8 @@ func (p *Pool) Serves(line []process.ID) bool {
 	return false
 }
 
-// Run stops unused daemons, those of an earlier berth too, until ctx ends, and
-// then stops them at once. Daemons in use keep running, because their leases
+// Run stops unused daemons, also those of an earlier berth, until ctx ends, and then
+// stops all unused ones at once. Daemons in use keep running, because their leases
 // continue.
 func (p *Pool) Run(ctx context.Context) {
 	p.takeOver()
@@ -249,7 +249,7 @@ func (p *Pool) takeOver() {
 			continue
 		}
 		k := key{filepath.Base(dir), uid}
-		if unlock, ours := p.tryLock(k); ours { // otherwise another goroutine looks for it already
+		if unlock, ours := p.tryLock(k); ours { // otherwise another goroutine already looks for it
 			p.find(k)
 			unlock()
 		}
@@ -261,8 +261,8 @@ func logOf(dir string) string  { return filepath.Join(dir, "log") }
 
 func (p *Pool) dirOf(k key) string { return filepath.Join(p.Dir, strconv.Itoa(k.uid), k.uuid) }
 
-// environ returns the environment of the daemon and its client. The client of a
-// device reaches the daemon through the pipe directory alone.
+// environ returns the environment of the daemon and its client. A client finds the daemon
+// of a device by the pipe directory alone.
 func environ(dir, uuid string) []string {
 	return []string{
 		"PATH=" + os.Getenv("PATH"), "CUDA_VISIBLE_DEVICES=" + uuid,

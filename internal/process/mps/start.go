@@ -16,19 +16,19 @@ import (
 	"github.com/berth-gpu/berth/internal/process/child"
 )
 
-// pidFile holds the process of a daemon and its start time, so that the next
-// berth recognises it.
+// pidFile holds the process of a daemon and its start time, so that the next berth
+// recognizes it.
 const pidFile = "daemon"
 
-// longestPipe is how long the pipe directory may be, so that the path of a Unix
+// longestPipe is the maximum length of the pipe directory, so that the path of a Unix
 // socket has room for the names that MPS adds.
 const longestPipe = 90
 
-// readyWithin is how long a daemon may take until it answers.
+// readyWithin is how long a daemon may take to answer.
 const readyWithin = 5 * time.Second
 
-// find returns the daemon of a device and a user if it runs: one that is known,
-// or one that an earlier berth left behind. The caller has locked it.
+// find returns the daemon of a device and a user if it runs: a known one, or one that an
+// earlier berth left behind. The caller has locked it.
 func (p *Pool) find(k key) *daemon {
 	p.mu.Lock()
 	d := p.daemons[k]
@@ -64,7 +64,7 @@ func newDaemon(k key, dir string, as *syscall.Credential) *daemon {
 // isControl reports whether a process is an MPS control daemon of a user. berth
 // must never signal any other process.
 func (p *Pool) isControl(id process.ID, uid int) bool {
-	const nameKept = 15 // of the name of a process, by the kernel
+	const nameKept = 15 // length to which the kernel cuts the name of a process
 	owner, err := p.Processes.UID(id.PID)
 	name := p.Processes.Name(id.PID)
 	return err == nil && owner == uid && name == control[:nameKept] && p.Processes.Alive(id)
@@ -135,8 +135,8 @@ func (p *Pool) launch(ctx context.Context, d *daemon, dir *os.Root) error {
 	return fmt.Errorf("%w; see %s and %s", err, log.Name(), logOf(d.dir))
 }
 
-// settle writes down the process of a daemon before anything else: if berth is
-// killed from here on, the next one finds it.
+// settle first records the process of a daemon: if berth is killed from here on, the next
+// one finds it.
 func (p *Pool) settle(ctx context.Context, d *daemon, pid int, ended <-chan struct{}) error {
 	id, err := p.Processes.Identify(pid)
 	if err != nil {
@@ -199,7 +199,7 @@ func (p *Pool) died(d *daemon) {
 
 var errEnded = errors.New("it ended at once")
 
-// isThere is a command that changes nothing.
+// isThere is a command without effects.
 const isThere = "get_default_active_thread_percentage"
 
 // ready waits until a daemon answers.

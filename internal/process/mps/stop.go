@@ -13,9 +13,9 @@ import (
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
-// stopIdle stops the daemons that have been unused for linger, each in a
-// goroutine that stops counts. It returns when to look again; 0 means that
-// there is nothing to wait for.
+// stopIdle stops the daemons that have been unused for linger, each in a goroutine that
+// stops counts. It returns how long to wait until the next look; 0 means that there is
+// nothing to wait for.
 func (p *Pool) stopIdle(linger time.Duration, stops *sync.WaitGroup) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -63,8 +63,8 @@ func (p *Pool) end(d *daemon) {
 	}
 }
 
-// stop asks a daemon to quit, and kills it if it does not. That takes a few
-// seconds at most, whatever the daemon does.
+// stop asks a daemon to quit, and kills it if it does not. It takes a few seconds at
+// most, whatever the daemon does.
 func (p *Pool) stop(d *daemon) {
 	ctx := context.Background()
 	var err error

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// lookedUpWithin is how long the user database may take to answer. It may be on
+// lookedUpWithin is how long the user database may take to answer. The database may be on
 // another machine.
 const lookedUpWithin = 2 * time.Second
 
-// lookup is a question to the user database.
+// lookup is a query to the user database.
 type lookup struct {
 	done chan struct{} // closed when the rest is known
 	as   *syscall.Credential
@@ -46,8 +46,8 @@ func (p *Pool) credential(ctx context.Context, uid int) (*syscall.Credential, er
 	}
 }
 
-// lookUpAside asks the user database in a goroutine of its own, because the
-// database may hang. There is at most one question about a user at a time.
+// lookUpAside asks the user database in a goroutine of its own, because the database may
+// hang. At most one query about a user runs at a time.
 func (p *Pool) lookUpAside(uid int) *lookup {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,8 +66,8 @@ func (p *Pool) lookUpAside(uid int) *lookup {
 	return l
 }
 
-// lookUpUser finds a user with all groups: one of them may be the group that
-// opens the device.
+// lookUpUser finds a user with all groups, because one of them may be the group with
+// access to the device.
 func lookUpUser(uid int) (*syscall.Credential, error) {
 	found, err := user.LookupId(strconv.Itoa(uid))
 	if err != nil {
