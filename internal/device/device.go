@@ -13,25 +13,22 @@ import (
 
 // Backend knows the devices of one kind on this machine.
 //
-// Calls may come from several goroutines, but each Device is asked by one at a
-// time. A call may block for as long as a hung driver does: callers go through
-// Guard, which gives up at the deadline and leaves that device alone until the
-// call is back. A backend must therefore hold no lock while it is in the
-// driver that a call for another device needs.
+// Several goroutines may call it, but only one at a time calls a Device. A call may block
+// for as long as a hung driver does: callers go through Guard, which gives up at the
+// deadline and leaves that device alone until the call returns. While it is in the
+// driver, a backend must therefore hold no lock that a call for another device needs.
 type Backend interface {
 	// Name returns the name of the backend in configuration and answers:
 	// "nvml", "sim".
 	Name() string
 
-	// Scan lists the devices that are there now, in index order. A device
-	// keeps its UUID for ever, and what an earlier Scan returned stays usable:
-	// a device that fell off answers ErrLost until it is back. No device is
-	// not an error.
+	// Scan lists the devices that are there now, in index order. A device keeps its UUID
+	// for ever, and the devices of an earlier Scan stay usable: a device that fell off
+	// the bus answers ErrLost until it is back. Finding no device is not an error.
 	Scan(ctx context.Context) ([]Device, error)
 
-	// Watch calls found for every fault the driver reports, until ctx ends,
-	// and returns nil then. A backend that cannot watch returns ErrUnsupported
-	// at once.
+	// Watch calls found for every fault the driver reports, until ctx ends, and then
+	// returns nil. A backend that cannot watch returns ErrUnsupported at once.
 	Watch(ctx context.Context, found func(Fault)) error
 
 	// Close closes the connection to the driver. Nothing is called after it.
@@ -43,10 +40,9 @@ type Device interface {
 	// Describe returns the description from memory, without asking the driver.
 	Describe() gpu.Device
 
-	// Fast fills everything in a sample but Slow, GPU and Time, in
-	// microseconds. Metrics the device does not have stay absent. An error
-	// means that the device as a whole did not answer, and then the sample
-	// means nothing.
+	// Fast fills everything in a sample but Slow, GPU and Time, in microseconds. Metrics
+	// that the device does not have stay absent. An error means that the device as a
+	// whole did not answer, and that the sample means nothing.
 	Fast(ctx context.Context, into *gpu.Sample) error
 
 	// Slow fills the metrics that cost milliseconds.
@@ -59,5 +55,5 @@ type Fault struct {
 	GPU    string // UUID; empty if the driver did not say which
 	Time   time.Time
 	PID    int            // the process that caused it; 0 if not known
-	Detail map[string]any // what the vendor adds for programs, in the data of the event; nothing is decided by it
+	Detail map[string]any // the vendor's additions to the data of the event; berth decides nothing by it
 }

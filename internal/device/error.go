@@ -2,8 +2,8 @@ package device
 
 import "errors"
 
-// Callers decide on these errors. Backends wrap them with the operation and, in
-// Error, with what the user can do about it.
+// Callers compare with these errors. Backends wrap them with the operation and, in Error,
+// with what the user can do about it.
 var (
 	ErrLost         = errors.New("device is not on the bus")
 	ErrHung         = errors.New("device did not answer in time")

@@ -6,16 +6,16 @@ import (
 	"sync"
 )
 
-// Late is a backend whose driver may come after berth: until it can be opened
-// there are no devices, and every Scan tries again.
+// Late is a backend whose driver may appear after berth has started. Until it can be
+// opened there are no devices, and every Scan tries again.
 type Late struct {
 	name   string
 	open   func() (Backend, error)
-	opened chan struct{} // closed when backend is there
+	opened chan struct{} // closed when backend is set
 
-	mu      sync.Mutex // guards what follows; not held while in the driver
-	backend Backend    // nil: not yet
-	missing error      // why
+	mu      sync.Mutex // guards the fields below; not held while in the driver
+	backend Backend    // nil until open succeeds
+	missing error      // why backend is nil
 }
 
 var _ Backend = (*Late)(nil)
@@ -25,18 +25,18 @@ func OpenLate(name string, open func() (Backend, error)) *Late {
 	return &Late{name: name, open: open, opened: make(chan struct{})}
 }
 
-// Missing returns why there is no driver. It returns nil if there is one, or no
-// Scan was made.
+// Missing returns why there is no driver. It returns nil if there is one, or before the
+// first Scan.
 func (l *Late) Missing() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.missing
 }
 
-// Name returns the name of the backend, also before it is open.
+// Name returns the name of the backend, even before it is open.
 func (l *Late) Name() string { return l.name }
 
-// try opens the backend if it is not open. The caller makes one call at a time.
+// try opens the backend if it is not open. Callers must not call it concurrently.
 func (l *Late) try() Backend {
 	l.mu.Lock()
 	b := l.backend
@@ -55,8 +55,8 @@ func (l *Late) try() Backend {
 	return b
 }
 
-// Scan returns no devices while there is no driver; a driver that hangs is an
-// error. The caller makes one call at a time.
+// Scan returns no devices while there is no driver; a driver that hangs is an error.
+// Callers must not call it concurrently.
 func (l *Late) Scan(ctx context.Context) ([]Device, error) {
 	if b := l.try(); b != nil {
 		return b.Scan(ctx)
@@ -77,7 +77,7 @@ func (l *Late) Watch(ctx context.Context, found func(Fault)) error {
 	}
 }
 
-// Close closes what was opened.
+// Close closes the backend if it was opened.
 func (l *Late) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

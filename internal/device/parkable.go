@@ -10,27 +10,26 @@ import (
 // Parkable is a Device that moves the memory of processes off itself and back, as a
 // simulated one does: there is no driver that a helper process could call.
 //
-// Neither method waits for what it begins, so that both can be called under a Guard
-// while the device is read. An outcome tells the state that the process has when
-// Took seconds have passed. The caller waits that long, and then calls States: the
-// process may have ended in between. What was begun goes on if the caller ends.
+// Neither method waits for the step that it begins, so that both can be called under a
+// Guard while the device is read. An outcome has the state of the process after Took
+// seconds. The caller waits that long, and then calls States: the process may have ended
+// in between. A step goes on even if the caller ends.
 type Parkable interface {
-	// States returns where processes stand, in the order of ids. Took is what is left
-	// of a step that was begun before.
+	// States returns the states of processes, in the order of ids. Took is the rest of a
+	// step that was begun before.
 	States(ctx context.Context, ids []move.Process) ([]move.Outcome, error)
 
-	// Move begins a step with several processes at once, and returns what comes of
-	// it, in the order of ids. A step that the process refuses changes nothing, and
-	// its outcome has the driver's answer. An error means that the device as a whole
-	// did not answer.
+	// Move begins a step with several processes at once, and returns its outcomes in the
+	// order of ids. A step that the process refuses changes nothing, and its outcome has
+	// the driver's answer. An error means that the device as a whole did not answer.
 	Move(ctx context.Context, step move.Step, ids []move.Process) ([]move.Outcome, error)
 }
 
-// Forever is what a call takes for a process that is stopped: the driver waits for
-// the process, whatever the deadline. The process stays where it is.
+// Forever is the duration of a call for a stopped process: the driver waits for the
+// process, whatever the deadline. The state of the process does not change.
 const Forever = 100 * 365 * 24 * time.Hour
 
-// The answers of drivers to a step, by the numbers that NVIDIA gave them.
+// The answers of drivers to a step, by NVIDIA's numbers.
 const (
 	CodeOutOfMemory    = 2   // no room for the memory where it has to go
 	CodeNotInitialized = 3   // the process does not use the driver

@@ -1,7 +1,7 @@
 package device
 
-// Specs returns the texts that name devices, as help and errors list them. MODEL
-// and FILE stand for what a user writes there.
+// Specs returns the texts that name devices, for help and errors. MODEL and FILE stand
+// for the user's text.
 func Specs() []string {
 	return []string{"auto", "nvml", "amd", "intel", "sim:4", "sim:MODEL", "sim:FILE", "sim:trace=FILE"}
 }

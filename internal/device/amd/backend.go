@@ -21,16 +21,16 @@ import (
 // driver is the name of the kernel's driver.
 const driver = "amdgpu"
 
-// leastMemory is what a GPU must have of its own to be found without being asked
-// for. One with less is part of a processor and uses the memory of the machine:
-// there is nothing to lease, and a program that wants a GPU is badly served.
+// leastMemory is how much memory of its own a GPU needs for the default scan to list it.
+// A GPU with less is part of a processor and uses the memory of the machine: it has
+// nothing to lease, and is of little use to a program that wants a GPU.
 const leastMemory = gpu.MiB(1024)
 
 // Options says where to look and for what.
 type Options struct {
-	Root drm.Root         // empty: /
+	Root drm.Root         // empty means /
 	All  bool             // also GPUs that are part of a processor
-	Now  func() time.Time // the clock; nil: time.Now
+	Now  func() time.Time // the clock; nil means time.Now
 }
 
 // Backend knows the AMD GPUs of this machine.
@@ -93,8 +93,7 @@ func (b *Backend) look() []drm.Card {
 	})
 }
 
-// adopt returns the device at a place, which may have been at another one
-// before.
+// adopt returns the device at a place. The device may have been at another place before.
 func (b *Backend) adopt(at *place, index int) *card {
 	described := b.identify(at, index)
 	b.mu.Lock()

@@ -23,7 +23,7 @@ type card struct {
 	at   atomic.Pointer[place]      // where it was last found
 	desc atomic.Pointer[gpu.Device] // as it was last found
 
-	// The goroutine that reads the device owns what follows, one at a time.
+	// One goroutine at a time reads the device and owns the fields below.
 	usage drm.Usage
 }
 
@@ -43,8 +43,7 @@ var (
 // Describe answers from memory.
 func (c *card) Describe() gpu.Device { return *c.desc.Load() }
 
-// silent returns the error of a GPU of which nothing could be read; err is one of
-// the reasons.
+// silent returns the error for a GPU that answered no read; err is one of the reasons.
 func (c *card) silent(at *place, err error) error {
 	e := &device.Error{Op: "read " + c.uuid, Err: err}
 	switch {
@@ -60,7 +59,7 @@ func (c *card) silent(at *place, err error) error {
 	return e
 }
 
-// refused returns the error of a file that could not be written or read.
+// refused returns the error for a file that could not be written or read.
 func (c *card) refused(op string, err error) error {
 	e := &device.Error{Op: op + " of " + c.uuid, Err: err}
 	switch {

@@ -10,8 +10,8 @@ import (
 	"github.com/berth-gpu/berth/internal/device/drm"
 )
 
-// core are the sensors of the chip. The edge is what other vendors call the
-// temperature of a GPU; boards for servers have the hottest spot only.
+// core lists the sensors of the chip, best first. The edge is what other vendors call the
+// temperature of a GPU; server boards have only the hottest spot.
 var core = []string{"edge", "junction", "1"}
 
 // Fast reads a dozen small files.
@@ -67,8 +67,8 @@ func readThrottle(at *place) []gpu.ThrottleReason {
 	return throttleReasons(table)
 }
 
-// readProcesses returns who has the GPU open, and who computes on it. For a
-// process that is both, the larger amount of memory counts.
+// readProcesses returns the processes that have the GPU open or compute on it. For a
+// process that does both, the larger amount of memory counts.
 func (c *card) readProcesses(at *place) []gpu.Process {
 	used, _ := c.openers.Of(&at.Card)
 	c.usage.Add(c.now(), used)

@@ -5,12 +5,11 @@ import (
 	"github.com/berth-gpu/berth/internal/device/drm"
 )
 
-// catalogue says what messages of the driver mean. The first that matches
-// counts. A reset that succeeds leaves a GPU that can be used; the programs on
-// it have lost their work.
+// catalogue says what messages of the driver mean. The first match counts. A reset that
+// succeeds leaves a usable GPU; the programs on it have lost their work.
 var catalogue = drm.NewCatalogue(drm.Catalogue{
 	Entries: []drm.Entry{
-		// These name a program, which may be called as its user likes: first.
+		// These messages name a program, and users choose that name: match them first.
 		{Words: []string{"Process information:", "pid "}, Fault: hang},
 		{Words: []string{"for process ", "pid "}, Fault: gpu.Fault{
 			Name: "access to memory that is not mapped", Class: gpu.FaultProgram, Severity: gpu.Warning,
@@ -30,8 +29,8 @@ var catalogue = drm.NewCatalogue(drm.Catalogue{
 		{Words: []string{"ring ", " timeout"}, Fault: hang},
 	},
 	Not: " 0 uncorrectable",
-	// A name has at most 15 bytes and may look like the rest of the message, so it
-	// is taken as long as it can be.
+	// A name has at most 15 bytes and may look like the rest of the message, so the
+	// pattern takes as much as it can.
 	PID: `\bprocess .{0,15} pid:? (\d+)`,
 })
 

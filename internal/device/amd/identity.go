@@ -27,8 +27,8 @@ func (b *Backend) identify(at *place, index int) gpu.Device {
 	return d
 }
 
-// uuid returns the UUID that ROCm shows, GPU- and sixteen hexadecimal digits. A
-// GPU without a number of its own is known by its place.
+// uuid returns the UUID that ROCm shows: GPU- and sixteen hexadecimal digits. A GPU
+// without a serial number gets its UUID from its place.
 func (p *place) uuid() string {
 	text, err := drm.Text(p.Device, "unique_id")
 	text = strings.TrimPrefix(strings.ToLower(text), "0x")
@@ -39,8 +39,7 @@ func (p *place) uuid() string {
 	return "GPU-" + strings.Repeat("0", max(digits-len(text), 0)) + text
 }
 
-// name returns what the board calls itself, or what lists of this machine call
-// it.
+// name returns the name from the board, or from the lists of this machine.
 func (b *Backend) name(c *drm.Card) string {
 	product, _ := drm.Text(c.Device, "product_name")
 	return gpu.Printable(cmp.Or(product, b.Root.Name(c), "AMD GPU "+c.Model), 128)

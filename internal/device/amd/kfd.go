@@ -13,9 +13,9 @@ import (
 	"github.com/berth-gpu/berth/internal/device/drm"
 )
 
-// node is what the driver for computing (KFD) knows a GPU by.
+// node is a GPU as the driver for computing (KFD) identifies it.
 type node struct {
-	id      string       // in the names of files; empty: computing is not possible
+	id      string       // in the names of files; empty if computing is not possible
 	ordinal gpu.Opt[int] // as ROCm counts GPUs
 }
 
@@ -62,8 +62,8 @@ func property(dir, name string) (int, bool) {
 	return 0, false
 }
 
-// computing returns the processes that compute on a GPU, with their memory. KFD
-// tells that about the processes of every user, whoever asks.
+// computing returns the processes that compute on a GPU, with their memory. KFD reports
+// the processes of every user to every reader.
 func (p *place) computing(root drm.Root) map[int]gpu.MiB {
 	if p.node.id == "" {
 		return nil

@@ -7,9 +7,9 @@ import (
 	"github.com/berth-gpu/berth/internal/device"
 )
 
-// Busy returns the shares that the engines count for each process. Work that
-// goes through the driver for computing (ROCm) is not counted by the driver:
-// such a process is not in the answer.
+// Busy returns the shares that the engines count for each process. The driver does not
+// count work that goes through the driver for computing (ROCm), so the answer lacks those
+// processes.
 func (c *card) Busy(ctx context.Context, since time.Time) (device.Busy, error) {
 	if err := ctx.Err(); err != nil {
 		return device.Busy{}, err

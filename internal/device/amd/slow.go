@@ -11,8 +11,7 @@ import (
 	"github.com/berth-gpu/berth/internal/device/drm"
 )
 
-// Slow reads the fan, the counters of errors, and what each process had of the
-// GPU lately.
+// Slow reads the fan, the error counters, and the recent share of each process.
 func (c *card) Slow(ctx context.Context, into *gpu.Slow) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -33,8 +32,8 @@ func (c *card) Slow(ctx context.Context, into *gpu.Slow) error {
 	return nil
 }
 
-// readErrors adds up the errors that the parts of a GPU have counted: those that
-// were corrected, and those that were not. It reports false if no part counts.
+// readErrors sums the errors that the parts of a GPU have counted, corrected and
+// uncorrected. It reports false if no part counts.
 func readErrors(at *place) (corrected, uncorrected int64, ok bool) {
 	files, _ := filepath.Glob(filepath.Join(at.Device, "ras/*_err_count"))
 	for _, file := range files {

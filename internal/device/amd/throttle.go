@@ -6,9 +6,8 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// The table gpu_metrics begins with its size, its format and its revision. Only
-// revision 1.3 has bits that mean the same for every GPU; the others are left
-// alone.
+// The table gpu_metrics begins with its size, its format and its revision. Only revision
+// 1.3 has bits that mean the same for every GPU; throttleReasons ignores the others.
 const (
 	metricsFormat, metricsRevision = 1, 3
 	throttleAt                     = 112 // where the bits are
@@ -26,8 +25,8 @@ var throttleWords = []struct {
 	{56, 57, gpu.ThrottleHardware},
 }
 
-// throttleReasons reads a table. It returns nil if the table does not tell, and
-// an empty list if nothing slows the GPU down.
+// throttleReasons reads a table. It returns nil if the table does not say, and an empty
+// list if nothing slows the GPU down.
 func throttleReasons(table []byte) []gpu.ThrottleReason {
 	if len(table) < throttleAt+8 || table[2] != metricsFormat || table[3] != metricsRevision ||
 		int(binary.NativeEndian.Uint16(table)) > len(table) {

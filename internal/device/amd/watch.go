@@ -13,15 +13,15 @@ import (
 // countPeriod is how often Watch reads the counters of errors.
 const countPeriod = 30 * time.Second
 
-// Watch reports what the driver writes to the kernel's log, where berth may read
-// it, and errors that the counters show. The log is for root, unless the machine
-// lets everybody read it.
+// Watch reports faults that the driver writes to the kernel's log, if berth may read it,
+// and errors that the counters show. Only root may read the log, unless the machine lets
+// everybody read it.
 func (b *Backend) Watch(ctx context.Context, found func(device.Fault)) error {
 	if ctx.Err() != nil {
 		return nil
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	var mu sync.Mutex // found is called by one at a time
+	var mu sync.Mutex // serializes calls of found
 	tell := func(f device.Fault) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -63,7 +63,7 @@ func (b *Backend) Watch(ctx context.Context, found func(device.Fault)) error {
 	}
 }
 
-// heard reports a message of the driver that is about a fault of a GPU.
+// heard reports a message of the driver if it describes a fault of a GPU.
 func (b *Backend) heard(m drm.Message, tell func(device.Fault)) {
 	if !strings.Contains(m.Text, driver) {
 		return
@@ -81,7 +81,7 @@ func (b *Backend) heard(m drm.Message, tell func(device.Fault)) {
 	}
 }
 
-// count reports errors that were counted since the last call.
+// count reports errors that the counters added since the last call.
 func (b *Backend) count(counts map[string]int64, tell func(device.Fault)) {
 	for _, c := range b.all() {
 		_, errors, ok := readErrors(c.at.Load())

@@ -7,16 +7,15 @@ import (
 	"github.com/berth-gpu/berth/internal/device/proof"
 )
 
-// Card is what an exam asks of a device.
+// Card is a device under exam.
 type Card interface {
-	// Units returns how many multiprocessors it has.
+	// Units returns the number of multiprocessors.
 	Units() (int, error)
 	// Free returns how much of its memory is free, in bytes.
 	Free() (uint64, error)
 	// Take takes memory of the device.
 	Take(bytes uint64) (cuda.Address, error)
-	// HostMemory returns memory of the machine that the device reads and writes
-	// by itself.
+	// HostMemory returns memory of the machine that the device accesses by itself.
 	HostMemory(words int) ([]uint32, error)
 	// CopyIn copies words to the device, and CopyOut from it.
 	CopyIn(to cuda.Address, from []uint32) error
@@ -25,24 +24,23 @@ type Card interface {
 	// fill writes a pattern, and check counts the words that do not follow it.
 	fill(all []piece, p pattern) error
 	check(all []piece, p pattern) (proof.Wrong, error)
-	// chain starts the computation in so many blocks, and returns at once.
+	// chain starts the computation in that number of blocks, and returns at once.
 	chain(at cuda.Address, blocks, rounds int, seed uint32) error
 	// Wait waits until the device has done everything.
 	Wait() error
 }
 
-// piece is memory of a device that was taken at once.
+// piece is memory of a device from one call of Take.
 type piece struct {
 	at    cuda.Address
 	words uint64
-	first uint64 // index of its first word in all that was taken
+	first uint64 // index of its first word in all memory taken
 }
 
-// threads is how many threads a block has.
+// threads is the number of threads in a block.
 const threads = 256
 
-// blocksPerUnit is how many blocks there are for each multiprocessor: enough to
-// keep it busy.
+// blocksPerUnit is the number of blocks for each multiprocessor: enough to keep it busy.
 const blocksPerUnit = 8
 
 // nvidia is a device under NVIDIA's driver.
@@ -77,7 +75,7 @@ func OpenCard() (Card, error) {
 	return c, err
 }
 
-// compile compiles the programs under the first header that the driver takes.
+// compile compiles the programs under the first header that the driver accepts.
 func compile(d *cuda.Device) ([]cuda.Function, error) {
 	var first error
 	for _, header := range headers {
@@ -95,8 +93,8 @@ func compile(d *cuda.Device) ([]cuda.Function, error) {
 	return nil, first
 }
 
-// reportWords is the size of what the program check writes: a count, an index, and
-// what was expected and found.
+// reportWords is the size of the report of the program check: a count, an index, and the
+// expected and the found word.
 const reportWords = 6
 
 func (c *nvidia) fill(all []piece, p pattern) error {
@@ -124,7 +122,7 @@ func (c *nvidia) check(all []piece, p pattern) (proof.Wrong, error) {
 	return readReport(report), nil
 }
 
-// readReport returns what the program check wrote.
+// readReport reads the report of the program check.
 func readReport(report []uint32) proof.Wrong {
 	long := func(i int) uint64 { return uint64(report[i]) | uint64(report[i+1])<<32 }
 	return proof.Wrong{Count: long(0), At: 4 * long(2), Expected: report[4], Found: report[5]}

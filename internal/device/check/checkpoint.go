@@ -19,8 +19,8 @@ import (
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
-// Checkpoints moves the memory of other processes, as the driver does. Its methods are
-// called for several processes at once.
+// Checkpoints moves the memory of other processes, as the driver does. Callers call its
+// methods for several processes at once.
 type Checkpoints interface {
 	State(pid int) (move.State, error)
 	// Thread returns the thread of a process in which the driver moves its memory.
@@ -35,11 +35,11 @@ func OpenCheckpoints() (Checkpoints, error) {
 	return nvidiaCheckpoints{}, cuda.LoadCheckpoint(cuda.Library)
 }
 
-// nvidiaCheckpoints moves memory by NVIDIA's driver.
+// nvidiaCheckpoints moves memory with NVIDIA's driver.
 type nvidiaCheckpoints struct{}
 
-// lockLimit is how long a process may stay in a call to the driver before it is
-// locked: less than the daemon waits for the answer.
+// lockLimit is how long the driver waits for a process to leave its calls before it locks
+// the process: less than the daemon waits for the answer.
 const lockLimit = 8 * time.Second
 
 func (nvidiaCheckpoints) State(pid int) (move.State, error) {
@@ -79,7 +79,7 @@ func (nvidiaCheckpoints) Do(step move.Step, pid int) error {
 	return cuda.Unlock(pid)
 }
 
-// park does what orders say, one after the other, until the input ends.
+// park carries out orders, one after the other, until the input ends.
 func (p Process) park(in io.Reader, w *writer) error {
 	lines := make(chan []byte)
 	var broken error // valid when lines is closed
@@ -123,7 +123,7 @@ type moving struct {
 	table process.Table
 }
 
-// carryOut does what an order says with all its processes at once.
+// carryOut carries out an order with all its processes at once.
 func (m *moving) carryOut(o move.Order) []move.Outcome {
 	if refused := fault(o, move.Before); refused != "" {
 		asked := m.carryOut(move.Order{Step: move.Ask, Processes: o.Processes, Awake: o.Awake})
@@ -142,12 +142,12 @@ func (m *moving) carryOut(o move.Order) []move.Outcome {
 	return refuse(outcomes, fault(o, move.After))
 }
 
-// move takes a step with one process, and says where the process stands then. A
-// process that ended is gone, even if another one has its number by now.
+// move takes a step with one process and returns the state after it. A process that ended
+// is gone, even if another one has its number by now.
 //
-// The threads of the process are still from its lock to its unlock, all but the one
-// in which the driver works. While the memory is away and nobody holds them, a
-// signal keeps the whole process stopped, unless it is to run on: see rest.
+// From its lock to its unlock, the threads of the process are still, except the one in
+// which the driver works. While the memory is away and no tracer holds them, a signal
+// keeps the whole process stopped, unless it is to run on: see rest.
 func (m *moving) move(step move.Step, id move.Process, awake bool) move.Outcome {
 	out := move.Outcome{Process: id, State: move.Gone}
 	who := process.ID{PID: id.PID, Start: id.Start}
@@ -205,8 +205,8 @@ func (m *moving) move(step move.Step, id move.Process, awake bool) move.Outcome 
 	return out
 }
 
-// still holds the threads of a process. Where that is not allowed, the process takes
-// its chance: most programs make no call that the driver lets through.
+// still holds the threads of a process. Where the kernel does not allow that, the process
+// runs the risk: most programs make no call that the driver lets through.
 func (m *moving) still(id move.Process) {
 	if tid, err := m.Thread(id.PID); err == nil {
 		_ = m.hold(id, tid)
@@ -216,10 +216,10 @@ func (m *moving) still(id move.Process) {
 	}
 }
 
-// rest leaves a process as its state demands when a step is over. A process whose
-// memory is away is stopped by a signal, unless it is to run on, or is a job of a
-// shell at a terminal, which would take the terminal back. Again says that it was
-// stopped before, and is to be stopped again. A process that is locked is held.
+// rest leaves a process as its state demands after a step. It stops a process whose
+// memory is away by a signal, unless the process is to run on, or is a job of a shell at
+// a terminal, which would take the terminal back. It holds a locked process. again means
+// that the process was stopped before, and must be stopped again.
 func (m *moving) rest(who process.ID, state move.State, awake, again bool) {
 	id := move.Process{PID: who.PID, Start: who.Start}
 	if state == move.Checkpointed && !awake {
@@ -230,7 +230,7 @@ func (m *moving) rest(who process.ID, state move.State, awake, again bool) {
 	case again:
 		_ = m.table.Signal(kinship.Authority(), who, process.Stop) // before it is let go: no thread runs in between
 		m.let(id)
-		for range 1000 { // until it has come there: who asks next has to see it
+		for range 1000 { // until the signal has arrived: the next caller must see it
 			if m.table.Stopped(who) || !m.table.Alive(who) {
 				break
 			}
@@ -243,11 +243,11 @@ func (m *moving) rest(who process.ID, state move.State, awake, again bool) {
 	}
 }
 
-// duringAfter is how long a step has been going on when a fault happens during it.
+// duringAfter is how long a step has run when a fault happens during it.
 const duringAfter = 200 * time.Millisecond
 
-// fault lets the fault of an order happen, if this is its moment. It returns why the
-// step is refused; empty: it is not.
+// fault triggers the fault of an order if this is its moment. It returns why the step is
+// refused, or the empty string if it is not.
 func fault(o move.Order, now move.When) string {
 	if o.Fault == nil || o.Fault.When != now || o.Fault.Step != o.Step {
 		return ""

@@ -18,8 +18,8 @@ const (
 	launches    = 16   // computations that are started together
 )
 
-// compute lets every multiprocessor compute what this process computes too, and
-// compares. While the device is busy, compute reads its clock.
+// compute lets every multiprocessor compute a chain that this process computes too, and
+// compares the results. It reads the clock of the device while the device is busy.
 func (e *examiner) compute() (proof.Step, error) {
 	units, err := e.card.Units()
 	if err != nil {
@@ -64,8 +64,8 @@ func (e *examiner) compute() (proof.Step, error) {
 	}
 }
 
-// readClock keeps the reading with the highest clock: some come while the device
-// waits for this process.
+// readClock keeps the reading with the highest clock, because the device waits for this
+// process during some readings.
 func (e *examiner) readClock() {
 	if e.gauges == nil {
 		return

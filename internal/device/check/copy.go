@@ -9,23 +9,23 @@ import (
 
 type address = cuda.Address
 
-// copyWords is how many words are copied at a time: 128 MiB.
+// copyWords is the number of words in one copy: 128 MiB.
 const copyWords = 32 << 20
 
-// How often they are copied. The best time counts: others may use the link too.
+// The number of copies. The best time counts: others may use the link too.
 const (
 	quickCopies = 20
 	longCopies  = 200
 )
 
-// sent and fetched are the patterns that are copied.
+// sent and fetched are the patterns to copy.
 var (
 	sent    = pattern{spread, 0x5A17C0DE}
 	fetched = pattern{spread, 0x0FF1CE00}
 )
 
-// copyIn copies words to the device. The device itself reads them again, so that a
-// fault of the way back does not count here.
+// copyIn copies words to the device. The device itself reads them again, so that a fault
+// on the way back does not count here.
 func (e *examiner) copyIn() (proof.Step, error) {
 	host, on, err := e.buffers()
 	if err != nil {
@@ -42,7 +42,7 @@ func (e *examiner) copyIn() (proof.Step, error) {
 	return proof.Copy(proof.StepCopyIn, rate, e.link, wrong), err
 }
 
-// copyOut copies words from the device, which has written them itself.
+// copyOut copies words, which the device has written itself, from the device.
 func (e *examiner) copyOut() (proof.Step, error) {
 	host, on, err := e.buffers()
 	if err == nil {
@@ -73,8 +73,8 @@ func (e *examiner) buffers() ([]uint32, piece, error) {
 	return e.host, on, nil
 }
 
-// copies copies again and again, and returns the best rate in GB/s. In between,
-// while the link is busy, it reads the state of the link.
+// copies copies repeatedly, and returns the best rate in GB/s. In between, while the link
+// is busy, it reads the state of the link.
 func (e *examiner) copies(name proof.Name, words int, once func() error) (float64, error) {
 	count, best := quickCopies, 0.0
 	if e.ask.Kind == proof.Long {
@@ -96,7 +96,7 @@ func (e *examiner) copies(name proof.Name, words int, once func() error) (float6
 	return best, nil
 }
 
-// compare counts the words that are not what they should be.
+// compare counts the words that differ from want.
 func compare(words []uint32, want func(i int) uint32) (wrong proof.Wrong) {
 	for i, found := range words {
 		if expected := want(i); found != expected {

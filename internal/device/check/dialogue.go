@@ -20,12 +20,12 @@ type dialogue struct {
 	mover *Mover
 	awake bool // the processes run on while their memory is away
 	*launched
-	lines chan []byte   // that it writes; closed at the end of its output
+	lines chan []byte   // from the helper process; closed at the end of its output
 	over  chan struct{} // closed when nobody reads lines any more
 
 	ending sync.Once
 
-	turn   chan struct{} // holds a token while an order is carried out, which guards the rest
+	turn   chan struct{} // holds a token during an order; guards the fields below
 	number int           // of the last order
 	failed error         // why the session is over
 }
@@ -103,13 +103,13 @@ func nonsense(text []byte) error {
 	return fmt.Errorf("%w: it wrote what is no answer: %s", ErrBroken, gpu.Printable(string(text[:min(len(text), 80)]), mostText))
 }
 
-// States says where processes stand.
+// States returns the states of processes.
 func (s *dialogue) States(ctx context.Context, ids []move.Process) ([]move.Outcome, error) {
 	return s.Do(ctx, move.Ask, ids)
 }
 
-// Do takes a step with all processes at once; with very many of them, with some
-// after the others.
+// Do takes a step with all processes at once. If they are too many for one order, it
+// takes the step with one group after the other.
 func (s *dialogue) Do(ctx context.Context, step move.Step, ids []move.Process) ([]move.Outcome, error) {
 	select {
 	case s.turn <- struct{}{}:
@@ -147,7 +147,7 @@ func (s *dialogue) ask(ctx context.Context, o move.Order) ([]move.Outcome, error
 	if _, err := move.ReadOrder(text); err != nil {
 		return nil, err
 	}
-	// A helper process that does not read must not hold up its daemon.
+	// A helper process that does not read must not block the daemon.
 	go func() { _, _ = s.input.Write(append(text, '\n')) }()
 	line, err := s.next(ctx)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-gpu/berth/internal/device/proof"
 )
 
-// Gauges reads what a device says about itself.
+// Gauges reads the values that a device reports about itself.
 type Gauges interface {
 	Link() proof.Link
 	Clocks() proof.Clocks
@@ -25,7 +25,7 @@ type examiner struct {
 	tell   func(proof.Step)
 
 	pieces []piece
-	host   []uint32 // memory of the machine, for copies; nil: not taken yet
+	host   []uint32 // memory of the machine, for copies; nil until taken
 	memory gpu.MiB  // of all pieces
 	link   proof.Link
 	clocks proof.Clocks
@@ -80,8 +80,8 @@ func (e *examiner) noMemory() string {
 	return "no memory is free"
 }
 
-// done reports a step. An error makes it one that failed, if the error speaks
-// against the device, or one that could not be asked.
+// done reports a step. An error makes it a failed step if the error speaks against the
+// device, and otherwise a step that could not be asked.
 func (e *examiner) done(name proof.Name, step proof.Step, err error, started time.Time) error {
 	step.Name, step.Took = name, time.Since(started).Seconds()
 	broken := false
@@ -101,12 +101,12 @@ func (e *examiner) done(name proof.Name, step proof.Step, err error, started tim
 }
 
 const (
-	largest = 1 << 30 // bytes that are taken at a time
-	least   = 4 << 20 // bytes that are worth taking
+	largest = 1 << 30 // bytes to take at a time
+	least   = 4 << 20 // fewer bytes are not worth taking
 	grain   = 2 << 20 // bytes that the driver rounds to
 )
 
-// take takes the memory that the exam may take, in pieces.
+// take takes the memory that the exam may use, in pieces.
 func (e *examiner) take() error {
 	free, err := e.card.Free()
 	if err != nil {
@@ -135,12 +135,12 @@ func (e *examiner) take() error {
 	return nil
 }
 
-// progress tells how far a step is.
+// progress reports how far a step is.
 func (e *examiner) progress(name proof.Name, share float64) {
 	e.tell(proof.Step{Name: name, Done: gpu.Percent(int(100 * min(share, 1)))})
 }
 
-// errors compares what the device counts now with what it counted before.
+// errors compares the error counters of the device with their values before the exam.
 func (e *examiner) errors(before proof.Errors) proof.Step {
 	if e.gauges == nil {
 		return proof.Grown(before, proof.Errors{})
@@ -148,8 +148,8 @@ func (e *examiner) errors(before proof.Errors) proof.Step {
 	return proof.Grown(before, e.gauges.Errors())
 }
 
-// look counts what is not zero in memory that nobody has written to since the
-// driver gave it out.
+// look counts words that are not zero in memory that nobody has written to since the
+// driver handed it out.
 func (e *examiner) look() (proof.Step, error) {
 	if e.ask.Plant {
 		if err := e.flip(); err != nil {

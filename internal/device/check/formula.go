@@ -2,9 +2,9 @@ package check
 
 import "math"
 
-// pattern says which word belongs at which place.
+// pattern determines the word at each index.
 type pattern struct {
-	factor uint32 // 0: the same word everywhere
+	factor uint32 // 0 means the same word everywhere
 	mask   uint32
 }
 
@@ -13,17 +13,17 @@ func (p pattern) at(index uint64) uint32 {
 	return (uint32(index)+uint32(index>>32))*p.factor ^ p.mask
 }
 
-// spread is odd, so that a pattern that has it as its factor has another word at
-// each of 2³² neighbours.
+// spread is odd, so that a pattern with this factor has a different word at each of 2³²
+// neighbours.
 const spread = 0x9E3779B1
 
-// quickPatterns has each bit in both states, neighbours that differ, and words
-// that depend on their address.
+// quickPatterns have each bit in both states, neighbours that differ, and words that
+// depend on their address.
 var quickPatterns = []pattern{
 	{0, 0x00000000}, {0, 0xFFFFFFFF}, {0, 0xAAAAAAAA}, {0, 0x55555555}, {spread, 0}, {spread, 0xFFFFFFFF},
 }
 
-// longPatterns adds to these one bit that wanders through the word, and its
+// longPatterns returns quickPatterns, and one bit that wanders through the word, and its
 // inverse.
 func longPatterns() []pattern {
 	list := append([]pattern{}, quickPatterns...)
@@ -33,7 +33,7 @@ func longPatterns() []pattern {
 	return list
 }
 
-// chainOf returns what the program chain computes in a thread.
+// chainOf returns the value that the program chain computes in a thread.
 func chainOf(thread uint32, rounds int, seed uint32) uint32 {
 	state, x, y := thread*spread+seed, float32(0), 0.0
 	for range rounds {
@@ -48,8 +48,8 @@ func chainOf(thread uint32, rounds int, seed uint32) uint32 {
 	return state ^ uint32(bits) ^ uint32(bits>>32)
 }
 
-// fma32 returns x*y + z, rounded once. Rounding to a float64 first would be
-// rounding twice, unless that rounding is to the odd one of two neighbours.
+// fma32 returns x*y + z, rounded once. Rounding to a float64 first would round twice,
+// unless that rounding is to the odd one of two neighbours.
 func fma32(x, y, z float32) float32 {
 	product, c := float64(x)*float64(y), float64(z) // exact
 	sum := product + c

@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	quiet    = time.Minute      // that a helper process may say nothing, unless the Prover says otherwise
-	teardown = 10 * time.Second // that the driver may take to free the memory of a helper process
-	mostText = 400              // bytes of a text of a helper process that are believed
-	mostSaid = 300              // bytes of what it writes to its standard error
+	quiet    = time.Minute      // longest silence of a helper process, unless the Prover says otherwise
+	teardown = 10 * time.Second // longest time for the driver to free the memory of a helper process
+	mostText = 400              // longest text from a helper process that berth believes, in bytes
+	mostSaid = 300              // longest standard error that berth keeps, in bytes
 )
 
-// helper is one helper process and what it has said.
+// helper is one helper process and its output.
 type helper struct {
 	ask proof.Ask
 	*launched
@@ -34,11 +34,11 @@ type helper struct {
 	broken error     // why its output was not read to its end; valid when lines is closed
 
 	opened, nonsense bool
-	steps            []proof.Step // that are done
-	last             *Line        // its last line, if it came to its end
+	steps            []proof.Step // finished steps
+	last             *Line        // its last line; nil if it did not finish
 }
 
-// help lets a helper process do what is asked.
+// help lets a helper process carry out an Ask.
 func (p *Prover) help(ctx context.Context, a proof.Ask, told func(proof.Step), started time.Time) (proof.Result, error) {
 	h, err := p.start(a)
 	if err != nil {
@@ -66,7 +66,7 @@ func (p *Prover) help(ctx context.Context, a proof.Ask, told func(proof.Step), s
 	return h.judge(why, time.Since(started)), nil
 }
 
-// start starts a helper process and tells it what is asked.
+// start starts a helper process and sends it the Ask.
 func (p *Prover) start(a proof.Ask) (*helper, error) {
 	l, err := launch(p.Command, append(environ(a), p.Environ...), a)
 	if err != nil {
@@ -80,7 +80,7 @@ func (p *Prover) start(a proof.Ask) (*helper, error) {
 	return h, nil
 }
 
-// read reads the lines of the helper process, as many as it may write.
+// read reads the lines of the helper process, up to mostLines.
 func (h *helper) read() {
 	defer close(h.lines)
 	in := bufio.NewReaderSize(h.output, mostLine)
@@ -102,12 +102,12 @@ func (h *helper) read() {
 	h.broken = errors.New("it wrote without end")
 }
 
-// listen follows the helper process to its last line. It returns why it stopped
-// listening before; empty if it did not.
+// listen follows the helper process to its last line. It returns why it stopped listening
+// before that, or the empty string.
 func (p *Prover) listen(ctx context.Context, h *helper, told func(proof.Step)) string {
 	quiet, limit := cmp.Or(p.Quiet, quiet), p.timer(h.ask.Limit())
 	defer func() {
-		go func() { // lets the reader come to its end
+		go func() { // drains lines, so that the reader ends
 			for range h.lines {
 			}
 		}()
@@ -141,10 +141,10 @@ func (p *Prover) timer(d time.Duration) <-chan time.Time {
 	return time.After(d)
 }
 
-// stopped is why listen ends with its context.
+// stopped is the reason when listen ends with its context.
 const stopped = "it was stopped"
 
-// note keeps what a line says, if it makes sense.
+// note keeps a line if it makes sense.
 func (h *helper) note(line Line, told func(proof.Step)) {
 	h.opened = h.opened || line.Opened
 	if line.Done || line.Unable != "" {
@@ -166,9 +166,8 @@ func (h *helper) note(line Line, told func(proof.Step)) {
 	told(*s)
 }
 
-// judge says what became of the helper process. If it crashed or hung once the
-// device was open, that counts against the device; before, the device could not be
-// asked.
+// judge returns the result of the helper process. A crash or a hang counts against the
+// device once the device was open; before that, the device could not be asked.
 func (h *helper) judge(why string, took time.Duration) proof.Result {
 	ended := h.child.State()
 	switch {

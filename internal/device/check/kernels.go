@@ -188,8 +188,8 @@ chain_next:
 }
 `
 
-// headers are what the programs begin with. The driver compiles the first one for
-// every GPU that berth knows; the second is for a driver that no longer does.
+// headers begin the programs. The driver compiles the first one for every GPU that berth
+// supports; the second is for a driver that no longer does.
 var headers = []string{
 	".version 6.0\n.target sm_50\n",
 	".version 6.4\n.target sm_75\n",

@@ -11,17 +11,17 @@ import (
 	"github.com/berth-gpu/berth/internal/process/child"
 )
 
-// launched is a helper process that runs.
+// launched is a running helper process.
 type launched struct {
 	child  *child.Child
-	id     process.ID // the zero ID: it ended at once
+	id     process.ID // zero if it ended at once
 	input  *os.File
 	output *os.File
 	stderr *child.Head
 }
 
-// launch starts a helper process and tells it what is asked. A nil command is this
-// program with the argument prove.
+// launch starts a helper process and sends it the Ask. A nil command means this program
+// with the argument prove.
 func launch(command, environ []string, a proof.Ask) (*launched, error) {
 	if command == nil {
 		command = []string{os.Args[0], "prove"}
@@ -56,8 +56,7 @@ func launch(command, environ []string, a proof.Ask) (*launched, error) {
 // process opens the device itself.
 const nowhere = "/nonexistent"
 
-// environ returns the environment of a helper process, which has nothing that it
-// does not need.
+// environ returns the environment of a helper process: only the variables that it needs.
 func environ(a proof.Ask) []string {
 	list := []string{
 		"CUDA_VISIBLE_DEVICES=" + a.GPU,

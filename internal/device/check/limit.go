@@ -7,13 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mostCPU is how many seconds of a processor an exam may take: more than any does.
+// mostCPU is the CPU limit of an exam in seconds: more than any exam takes.
 const mostCPU = 30 * 60
 
-// Confine gives up what an exam does not need: this process leaves no image of its
-// memory if it crashes, does not compute for ever, and is the first to go when the
-// machine runs out of memory. It keeps the right to start programs with rights of
-// their own, because the driver's library loads parts of the driver that way.
+// Confine gives up what an exam does not need: this process leaves no core dump if it
+// crashes, does not compute for ever, and is the first to go when the machine runs out of
+// memory. It keeps the right to start setuid programs, because the driver's library loads
+// parts of the driver that way.
 func Confine() error {
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
 		return fmt.Errorf("forbid core dumps: %w", err)

@@ -6,8 +6,8 @@ import (
 	"github.com/berth-gpu/berth/internal/device/proof"
 )
 
-// How long the patterns take. A quick check of a slow device stops in time for a
-// check of 20 seconds; a long one repeats the patterns.
+// Time limits of the patterns. A quick check of a slow device stops in time for a check
+// of 20 seconds; a long one repeats the patterns.
 const (
 	quickMemory = 10 * time.Second
 	longMemory  = 2 * time.Minute
@@ -39,7 +39,7 @@ func (e *examiner) patterns() (proof.Step, error) {
 	}
 }
 
-// enough reports whether so many patterns, of a list, in that time are enough.
+// enough reports whether passes patterns of a list are enough after that time.
 func (e *examiner) enough(passes, list int, took time.Duration) bool {
 	switch {
 	case passes < fewest:
@@ -50,8 +50,8 @@ func (e *examiner) enough(passes, list int, took time.Duration) bool {
 	return passes >= list || took >= quickMemory
 }
 
-// pass writes one pattern and reads it again. If it plants an error, it flips one
-// bit in the middle of the memory in between.
+// pass writes one pattern and reads it again. If plant is set, it flips one bit in the
+// middle of the memory in between.
 func (e *examiner) pass(p pattern, plant bool) (proof.Wrong, error) {
 	if err := e.card.fill(e.pieces, p); err != nil {
 		return proof.Wrong{}, err

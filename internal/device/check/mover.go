@@ -14,42 +14,42 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// Mover moves the memory of processes off devices and back: off NVIDIA's through a
-// helper process, off simulated ones by themselves.
+// Mover moves the memory of processes off devices and back. For NVIDIA's devices it uses
+// a helper process; simulated devices move memory themselves.
 type Mover struct {
 	// Devices has the simulated devices.
 	Devices Devices
-	// Command is the command line of the helper process; nil: this program with
-	// the argument prove.
+	// Command is the command line of the helper process; nil means this program with the
+	// argument prove.
 	Command []string
-	// Environ are variables that the helper process gets beside its own.
+	// Environ has additional variables for the helper process.
 	Environ []string
-	// Faults go wrong on purpose, for tests.
+	// Faults are planned faults, for tests.
 	Faults []move.Fault
 
 	mu      sync.Mutex
-	taken   map[move.Step]int   // how often a step was taken, for Faults
-	helpers map[process.ID]bool // that run
+	taken   map[move.Step]int   // how often each step was taken, for Faults
+	helpers map[process.ID]bool // running helper processes
 }
 
-// ErrNoParking says that the driver of a device cannot move the memory of
-// processes, or that there is none that could be asked. It comes with the reason.
+// ErrNoParking means that the driver of a device cannot move the memory of processes, or
+// that there is no driver to ask. The error that wraps it has the reason.
 var ErrNoParking = errors.New("berth cannot park programs on this device")
 
-// ErrBroken says that the helper process ended, hung or talked nonsense. What it was
-// asked to do may have been done, or may still be going on: the driver ends what it
-// has begun. Another session says where the processes stand.
+// ErrBroken means that the helper process ended, hung or talked nonsense. Its last order
+// may have been carried out, or may still be going on: the driver ends what it has begun.
+// A new session can ask for the states of the processes.
 var ErrBroken = errors.New("the helper process did not answer")
 
-// Session moves the memory of processes of one device. Its methods may be called
-// from several goroutines; one waits for the other.
+// Session moves the memory of processes of one device. Several goroutines may call its
+// methods; one waits for the other.
 type Session interface {
-	// States says where processes stand, in their order.
+	// States returns the states of processes, in the order of ids.
 	States(ctx context.Context, ids []move.Process) ([]move.Outcome, error)
-	// Do takes a step with all processes at once, and says what came of it, in
-	// their order. An error means that this is not known: the session is over, and
-	// another one has to ask for the states. That includes the end of ctx, which is
-	// the deadline of the step.
+	// Do takes a step with all processes at once, and returns the outcomes in the order
+	// of ids. An error means that the outcomes are not known: the session is over, and
+	// another one has to ask for the states. That includes the end of ctx, which is the
+	// deadline of the step.
 	Do(ctx context.Context, step move.Step, ids []move.Process) ([]move.Outcome, error)
 	// Close ends the session. It does not wait for a step that is going on.
 	Close() error
@@ -114,8 +114,7 @@ func (m *Mover) forget(id process.ID) {
 	delete(m.helpers, id)
 }
 
-// fault counts a step that is taken, and returns what goes wrong with it on
-// purpose; nil: nothing.
+// fault counts a step, and returns its planned fault, or nil.
 func (m *Mover) fault(step move.Step) *move.Fault {
 	if len(m.Faults) == 0 {
 		return nil

@@ -1,15 +1,15 @@
-// Package check proves that a GPU is right, and moves the memory of processes off it
-// and back, through a helper process: a fault of the driver there hurts nobody.
+// Package check proves that a GPU is right, and moves the memory of processes off it and
+// back, through a helper process: a fault of the driver there hurts nobody.
 //
-// The daemon has a Prover and a Mover. They say what came of it whatever becomes of
-// the helper process: it may crash, hang or talk nonsense. The helper process loads
-// the driver's library, which the daemon never does. It is this program again, with
-// the argument prove, and serves as a Process. It sees one device, leads a session
-// of its own, and ends when the daemon does, because its input ends then.
+// The daemon has a Prover and a Mover. They return a result even if the helper process
+// crashes, hangs or talks nonsense. The helper process loads the driver's library, which
+// the daemon never does. It is this program again, with the argument prove, and serves as
+// a Process. It sees one device, leads its own session, and ends when the daemon does,
+// because its input ends then.
 //
-// A check takes the memory that it may take, writes patterns and reads them again,
-// copies both ways, computes what it knows the answer to, and compares clocks, link
-// and error counters with what they should be. Package proof judges what it finds.
+// A check takes the memory that it may take, writes patterns and reads them again, copies
+// both ways, computes known answers, and compares clocks, link and error counters with
+// what they should be. Package proof judges the findings.
 package check
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// ErrBusy says that the device is being proved.
+// ErrBusy means that another Prove of the device is running.
 var ErrBusy = errors.New("the device is being checked already")
 
 // Devices calls a device under its guard.
@@ -35,25 +35,25 @@ type Devices interface {
 
 // Prover proves devices.
 type Prover struct {
-	// Devices are asked for what a simulated device would find.
+	// Devices has the simulated devices, which know the result of a check.
 	Devices Devices
-	// Command is the command line of the helper process; nil: this program with
-	// the argument prove.
+	// Command is the command line of the helper process; nil means this program with the
+	// argument prove.
 	Command []string
-	// Environ are variables that the helper process gets beside its own.
+	// Environ has additional variables for the helper process.
 	Environ []string
-	// Quiet is how long the helper process may say nothing; 0: a minute.
+	// Quiet is how long the helper process may say nothing; 0 means a minute.
 	Quiet time.Duration
 
-	after func(time.Duration) <-chan time.Time // for tests; nil: time.After
+	after func(time.Duration) <-chan time.Time // nil means time.After; set by tests
 
 	mu      sync.Mutex
-	running map[string]process.ID // by UUID; the zero ID: no process yet, or none at all
+	running map[string]process.ID // by UUID; the zero ID if no process has started
 }
 
-// Prove does what is asked with a device, and calls told for each step that begins,
-// goes on or ends, one at a time. It returns an error only if nothing was tried:
-// ErrBusy, or that of ctx.
+// Prove carries out an Ask with a device, and calls told for each step that begins, goes
+// on or ends, one at a time. It returns an error only if it tried nothing: ErrBusy, or
+// the error of ctx.
 func (p *Prover) Prove(ctx context.Context, d gpu.Device, a proof.Ask, told func(proof.Step)) (proof.Result, error) {
 	a.GPU = d.UUID
 	if err := ctx.Err(); err != nil {
@@ -79,7 +79,7 @@ func (p *Prover) Prove(ctx context.Context, d gpu.Device, a proof.Ask, told func
 	return p.help(ctx, a, told, started)
 }
 
-// begin notes that a device is being proved, and reports false if it was already.
+// begin records that a Prove of a device begins, and reports false if one is running.
 func (p *Prover) begin(uuid string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,7 +113,7 @@ func (p *Prover) Serves(line []process.ID) bool {
 	return false
 }
 
-// examine asks a simulated device, and takes the time that the device says.
+// examine asks a simulated device, and waits as long as the device says.
 func (p *Prover) examine(ctx context.Context, a proof.Ask, told func(proof.Step), started time.Time) (proof.Result, error) {
 	var steps []proof.Step
 	unable := "berth cannot check simulated devices of this kind"

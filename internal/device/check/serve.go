@@ -12,20 +12,20 @@ import (
 	"github.com/berth-gpu/berth/internal/device/proof"
 )
 
-// Process is the helper process: it proves a device, or moves the memory of other
+// Process is the helper process. It proves a device, or moves the memory of other
 // processes.
 type Process struct {
-	In   io.Reader // has the ask as its first line, and ends with whoever asked
-	Out  io.Writer // gets a line for each thing that happens
-	Gone func()    // is called when In ends
+	In   io.Reader // has the ask as its first line, and ends when the daemon does
+	Out  io.Writer // receives a Line for each thing that happens
+	Gone func()    // called when In ends
 
 	Open        func() (Card, error)        // opens the device
-	Gauges      func(uuid string) Gauges    // reads the device; it may return nil
+	Gauges      func(uuid string) Gauges    // returns a reader of the device, or nil
 	Checkpoints func() (Checkpoints, error) // opens the driver to move memory of other processes
 	Limit       func() error                // gives up what the process does not need
 }
 
-// Serve does what the first line of its input asks. Its error is for an ask that it
+// Serve carries out the first line of its input. It returns an error for an ask that it
 // cannot read, and for an output that it cannot write.
 func (p Process) Serve() error {
 	runtime.LockOSThread() // the driver keeps its context per thread
@@ -72,10 +72,10 @@ func (p Process) Serve() error {
 	return w.err
 }
 
-// mostWritten is how long a text may be that the helper process writes, in bytes.
+// mostWritten is the longest text that the helper process writes, in bytes.
 const mostWritten = 2000
 
-// writer writes lines, until it cannot.
+// writer writes lines until a write fails.
 type writer struct {
 	out  *json.Encoder
 	last proof.Step

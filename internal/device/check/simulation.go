@@ -14,8 +14,8 @@ import (
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
-// simulation is a session with a simulated device. It waits as long as the device
-// says that a step takes.
+// simulation is a session with a simulated device. It waits as long as the device says
+// that a step takes.
 type simulation struct {
 	mover *Mover
 	uuid  string
@@ -24,7 +24,7 @@ type simulation struct {
 	failed error // why the session is over
 }
 
-// States says where processes stand, once what was begun with them is done.
+// States returns the states of processes, once the steps under way are done.
 func (s *simulation) States(ctx context.Context, ids []move.Process) ([]move.Outcome, error) {
 	return s.Do(ctx, move.Ask, ids)
 }
@@ -70,8 +70,8 @@ func (s *simulation) take(ctx context.Context, step move.Step, ids []move.Proces
 	return refuse(outcomes, refused), err
 }
 
-// move begins a step, waits until it is done, and looks where the processes stand:
-// one may have ended.
+// move begins a step, waits until it is done, and asks for the states: a process may have
+// ended.
 func (s *simulation) move(ctx context.Context, step move.Step, ids []move.Process, fault *move.Fault) ([]move.Outcome, error) {
 	begun, err := s.call(ctx, func(ctx context.Context, d device.Parkable) ([]move.Outcome, error) { return d.Move(ctx, step, ids) }, ids)
 	if err != nil {
@@ -93,8 +93,8 @@ func (s *simulation) move(ctx context.Context, step move.Step, ids []move.Proces
 	return begun, nil
 }
 
-// settled says where processes stand. As with a driver, it takes until what was
-// begun with them is done.
+// settled returns the states of processes. As with a driver, it waits until the steps
+// under way are done.
 func (s *simulation) settled(ctx context.Context, ids []move.Process) ([]move.Outcome, error) {
 	for {
 		outcomes, err := s.call(ctx, func(ctx context.Context, d device.Parkable) ([]move.Outcome, error) { return d.States(ctx, ids) }, ids)
@@ -111,9 +111,9 @@ func (s *simulation) settled(ctx context.Context, ids []move.Process) ([]move.Ou
 	}
 }
 
-// call asks the device, and refuses an answer that is not for each process.
+// call asks the device, and refuses an answer that does not cover each process.
 func (s *simulation) call(ctx context.Context, ask func(context.Context, device.Parkable) ([]move.Outcome, error), ids []move.Process) (outcomes []move.Outcome, err error) {
-	answer := make(chan []move.Outcome, 1) // a call that is late must not change what we return
+	answer := make(chan []move.Outcome, 1) // a late call must not change the result
 	err = s.mover.Devices.Do(ctx, s.uuid, func(ctx context.Context, d device.Device) error {
 		p, can := d.(device.Parkable)
 		if !can {
@@ -135,7 +135,7 @@ func (s *simulation) call(ctx context.Context, ask func(context.Context, device.
 // Close ends the session. What was begun goes on.
 func (s *simulation) Close() error { return nil }
 
-// longest returns how long all processes take together.
+// longest returns the time until all processes are done.
 func longest(outcomes []move.Outcome) time.Duration {
 	most := 0.0
 	for _, o := range outcomes {
@@ -156,8 +156,8 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// happen lets a fault happen, if this is its moment. It returns why the step is
-// refused; empty: it is not.
+// happen triggers a fault if this is its moment. It returns why the step is refused, or
+// the empty string if it is not.
 func happen(ctx context.Context, f *move.Fault, now move.When) (refused string, err error) {
 	if f == nil || f.When != now {
 		return "", nil
@@ -181,7 +181,7 @@ func happen(ctx context.Context, f *move.Fault, now move.When) (refused string, 
 	return "", context.Cause(ctx)
 }
 
-// refuse adds an error to outcomes; none if why is empty.
+// refuse adds an error to outcomes, unless why is empty.
 func refuse(outcomes []move.Outcome, why string) []move.Outcome {
 	for i := range outcomes {
 		if why != "" && outcomes[i].Error == "" {

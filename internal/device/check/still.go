@@ -15,20 +15,20 @@ import (
 	"github.com/berth-gpu/berth/internal/device/move"
 )
 
-// stills keeps the threads of processes still while their memory moves, all but the
-// one in which the driver works. A driver makes most calls of a locked process wait,
-// but not all: driver 580 lets cuStreamQuery through, which then reads memory that is
-// away, and the process crashes.
+// stills keeps the threads of processes still while their memory moves, except the one in
+// which the driver works. A driver makes most calls of a locked process wait, but not
+// all: driver 580 lets cuStreamQuery through, which then reads memory that is away, and
+// the process crashes.
 //
-// A thread is held by tracing it, which its parent does not notice. The kernel lets
-// it go when this process ends.
+// stills holds a thread by tracing it, which its parent does not notice. The kernel lets
+// the thread go when this process ends.
 type stills struct {
 	mu   sync.Mutex
 	held map[move.Process]*tracer
 }
 
-// hold keeps all threads of a process still but one. Without an error, they stay
-// still until let.
+// hold keeps all threads of a process still except but. Without an error, they stay still
+// until let.
 func (s *stills) hold(id move.Process, but int) error {
 	s.mu.Lock()
 	t := s.held[id]
@@ -47,7 +47,7 @@ func (s *stills) hold(id move.Process, but int) error {
 	return err
 }
 
-// let lets the threads of a process go; it need not be held.
+// let lets the threads of a process go. The process need not be held.
 func (s *stills) let(id move.Process) {
 	s.mu.Lock()
 	t := s.held[id]
@@ -60,11 +60,11 @@ func (s *stills) let(id move.Process) {
 	close(t.work)
 }
 
-// tracer traces threads. The kernel takes orders about a traced thread only from the
+// tracer traces threads. The kernel accepts orders about a traced thread only from the
 // thread that began to trace it, so one thread does all the work.
 type tracer struct {
 	work    chan func()
-	threads map[int]unix.Signal // that are still; with a signal that they have not had yet, or 0
+	threads map[int]unix.Signal // the still ones, each with the signal that it was about to take, or 0
 }
 
 func newTracer() *tracer {
@@ -78,17 +78,17 @@ func newTracer() *tracer {
 	return t
 }
 
-// do does something in the tracing thread.
+// do calls f in the tracing thread.
 func (t *tracer) do(f func() error) error {
 	done := make(chan error)
 	t.work <- func() { done <- f() }
 	return <-done
 }
 
-// seize stops the threads of a process that are not still yet, all but one. Threads
-// that run may start others, so it looks again until there are no new ones.
+// seize stops the threads of a process that are not still yet, except but. Running
+// threads may start others, so it looks again until there are no new ones.
 func (t *tracer) seize(pid, but int) error {
-	const most = 1000 // a process that starts threads faster than they are stopped
+	const most = 1000 // gives up on a process that starts threads faster than they are stopped
 	for range most {
 		tids, err := threadsOf(pid)
 		if err != nil {
@@ -111,7 +111,7 @@ func (t *tracer) seize(pid, but int) error {
 	return fmt.Errorf("process %d starts threads without end", pid)
 }
 
-// stop stops a thread; it may have ended.
+// stop stops a thread. The thread may have ended.
 func (t *tracer) stop(tid int) error {
 	err := unix.PtraceSeize(tid)
 	if err == nil {

@@ -11,7 +11,7 @@ import (
 	"unsafe"
 )
 
-// ErrTooOld says that the driver cannot move the memory of other processes.
+// ErrTooOld means that the driver cannot move the memory of other processes.
 var ErrTooOld = errors.New("the driver is too old: 570 or newer is needed")
 
 // LoadCheckpoint loads the driver library and starts it, to move the memory of
@@ -28,7 +28,7 @@ func LoadCheckpoint(library string) error {
 	return failure("cuInit", C.berth_cuInit(0))
 }
 
-// ProcessState is where a process stands, by the driver's numbers.
+// ProcessState is the state of a process, by the driver's numbers.
 type ProcessState int
 
 // The states.
@@ -44,7 +44,7 @@ const (
 // call waits until the one before it for the same process is done, even if the
 // process that made it has ended.
 
-// StateOf returns where a process stands.
+// StateOf returns the state of a process.
 func StateOf(pid int) (ProcessState, error) {
 	var state C.int
 	err := failure("cuCheckpointProcessGetState", C.berth_cuCheckpointProcessGetState(C.int(pid), &state))
@@ -80,6 +80,5 @@ func Unlock(pid int) error {
 	return failure("cuCheckpointProcessUnlock", C.berth_cuCheckpointProcessUnlock(C.int(pid), nil))
 }
 
-// Uninitialized reports whether a process that was asked about does not use the
-// driver.
+// Uninitialized reports whether the error means that a process does not use the driver.
 func (e *Error) Uninitialized() bool { return e.Code == 3 }

@@ -3,8 +3,8 @@
 // A fault of the driver can end the process, and a call that hangs cannot be
 // cancelled: only a process that nobody depends on may use this package.
 //
-// The driver keeps its context per thread. Whoever opens a device must have
-// locked its goroutine to its thread, and make all calls from there.
+// The driver keeps its context per thread. The goroutine that opens a device must be
+// locked to its thread, and must make all calls.
 package cuda
 
 // #cgo LDFLAGS: -ldl
@@ -33,7 +33,7 @@ type Address uint64
 // Function is a program for the device.
 type Function struct{ handle unsafe.Pointer }
 
-// ErrNoLibrary says that there is no driver library to load.
+// ErrNoLibrary means that there is no driver library to load.
 var ErrNoLibrary = errors.New("the driver library cannot be loaded")
 
 // Load loads the driver library and starts it.
@@ -59,7 +59,7 @@ func Open() (*Device, error) {
 	return d, failure("cuCtxCreate", C.berth_cuCtxCreate(&context, waitBlocked, d.ordinal))
 }
 
-// Units returns how many multiprocessors the device has.
+// Units returns the number of multiprocessors of the device.
 func (d *Device) Units() (int, error) {
 	const multiprocessors = 16
 	var n C.int
@@ -81,13 +81,13 @@ func (d *Device) Take(bytes uint64) (Address, error) {
 	return Address(at), err
 }
 
-// Give gives memory back that was taken.
+// Give frees memory from Take.
 func (d *Device) Give(at Address) error {
 	return failure("cuMemFree", C.berth_cuMemFree(C.uint64_t(at)))
 }
 
-// HostMemory returns memory of the machine that the device reads and writes by
-// itself. It stays until the process ends.
+// HostMemory returns memory of the machine that the device accesses by itself. It stays
+// until the process ends.
 func (d *Device) HostMemory(words int) ([]uint32, error) {
 	var memory unsafe.Pointer
 	err := failure("cuMemHostAlloc", C.berth_cuMemHostAlloc(&memory, C.size_t(words)*4, 0))

@@ -12,7 +12,7 @@ import (
 type Error struct {
 	Call string
 	Code int
-	Text string // what the driver says about the code
+	Text string // the driver's text for the code
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s (code %d)", e.Call, e.Text, e.Code) }
@@ -37,7 +37,7 @@ var broken = []int{
 // Broken reports whether the error speaks against the device.
 func (e *Error) Broken() bool { return slices.Contains(broken, e.Code) }
 
-// Full reports whether the device has not enough memory.
+// Full reports whether the device ran out of memory.
 func (e *Error) Full() bool { return e.Code == 2 }
 
 // uncompiled lists the codes for programs that the driver cannot compile for the
@@ -52,7 +52,7 @@ var uncompiled = []int{
 // Uncompiled reports whether the driver cannot compile the program.
 func (e *Error) Uncompiled() bool { return slices.Contains(uncompiled, e.Code) }
 
-// failure returns the error for the result of a call; nil for success.
+// failure returns the error for the result of a call, or nil for success.
 func failure(call string, code C.int) error {
 	if code == 0 {
 		return nil

@@ -5,8 +5,8 @@ import "C"
 
 import "github.com/berth-gpu/berth/gpu"
 
-// Imported returns how much GPU memory a process has opened that belongs to other
-// processes (CUDA IPC); absent: the kernel driver does not say. It counts none whose
+// Imported returns how much GPU memory of other processes a process has opened (CUDA
+// IPC). It is absent if the kernel driver does not say. It does not count memory whose
 // owner has ended.
 func Imported(pid int) gpu.Opt[gpu.MiB] {
 	var bytes C.uint64_t

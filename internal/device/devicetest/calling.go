@@ -12,11 +12,11 @@ import (
 	"github.com/berth-gpu/berth/internal/device"
 )
 
-// rounds is how often to repeat calls that only the race detector judges.
+// rounds is the number of repetitions of calls that only the race detector judges.
 const rounds = 20
 
-// checkCancelled checks that a call returns, perhaps with an error, when its
-// context has ended, and that the device stays usable.
+// checkCancelled checks that a call whose context has ended returns, perhaps with an
+// error, and that the device stays usable.
 func checkCancelled(t *testing.T, b device.Backend) {
 	devices := scan(t, b)
 	dead := cancelled()
@@ -50,8 +50,8 @@ func checkGuarded(t *testing.T, b device.Backend) {
 	}
 }
 
-// checkConcurrent is for the race detector: one goroutine per device, and one
-// that scans.
+// checkConcurrent lets one goroutine per device read and another one scan, for the race
+// detector.
 func checkConcurrent(t *testing.T, b device.Backend) {
 	var wg sync.WaitGroup
 	for _, dev := range scan(t, b) {

@@ -1,8 +1,7 @@
-// Package devicetest is the suite that every device.Backend passes, the
-// simulator as well as the real ones.
+// Package devicetest is the suite that every device.Backend passes, simulated or real.
 //
-// It asks for what package device promises and nothing else, so a backend on a
-// machine without GPUs passes too.
+// It checks only what package device promises, so a backend on a machine without GPUs
+// passes too.
 package devicetest
 
 import (
@@ -14,9 +13,9 @@ import (
 	"github.com/berth-gpu/berth/internal/device"
 )
 
-// Run checks that what open returns keeps the promises of device.Backend. It
-// calls open once for every subtest, and closes what it got. The devices must
-// be well and stay so while the suite runs.
+// Run checks that the backends from open keep the promises of device.Backend. It calls
+// open once for every subtest, and closes the backend. The devices must be well and stay
+// so while the suite runs.
 func Run(t *testing.T, open func(t *testing.T) device.Backend) {
 	t.Helper()
 	for _, c := range []struct {
@@ -72,7 +71,7 @@ func returns(t *testing.T, promise string, call func()) {
 	}
 }
 
-// scan lists the devices, which must work.
+// scan lists the devices, and fails the test if it cannot.
 func scan(t *testing.T, b device.Backend) []device.Device {
 	t.Helper()
 	devices, err := b.Scan(t.Context())
@@ -82,16 +81,16 @@ func scan(t *testing.T, b device.Backend) []device.Device {
 	return devices
 }
 
-// cancelled returns a context that has ended already.
+// cancelled returns a context that has ended.
 func cancelled() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }
 
-// Readings checks what a backend reads, and that its devices describe
-// themselves, where files or answers of its driver are not as they should be: a
-// value is absent or in range, and a device that cannot be read is an error.
+// Readings checks the readings and descriptions of a backend where files or answers of
+// its driver are not as they should be: a value is absent or in range, and a device that
+// cannot be read is an error.
 func Readings(t *testing.T, b device.Backend) {
 	t.Helper()
 	checkScan(t, b)

@@ -8,9 +8,8 @@ import (
 	"github.com/berth-gpu/berth/internal/device"
 )
 
-// checkGovern lowers the power limit of devices that let berth do that, and sets
-// their fans. It gives both back. A backend whose devices are no device.Governor
-// has nothing to show.
+// checkGovern lowers the power limit of devices that allow it, sets their fans, and gives
+// both back. It checks nothing for devices that are no device.Governor.
 func checkGovern(t *testing.T, b device.Backend) {
 	for _, dev := range scan(t, b) {
 		if governor, is := dev.(device.Governor); is {
@@ -64,7 +63,7 @@ func checkFan(t *testing.T, uuid string, g device.Governor) {
 	}
 }
 
-// mayRefuse takes the two answers by which a device says that it cannot be set.
+// mayRefuse accepts the two errors of a device that cannot be set.
 func mayRefuse(t *testing.T, uuid, what string, err error) {
 	t.Helper()
 	if !errors.Is(err, device.ErrUnsupported) && !errors.Is(err, device.ErrNoPermission) {

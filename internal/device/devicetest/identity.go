@@ -110,8 +110,8 @@ func checkDescribe(t *testing.T, b device.Backend) {
 	}
 }
 
-// checkDescribeDuringCall is for the race detector: Describe answers from
-// memory, so it is asked while another goroutine is in the driver.
+// checkDescribeDuringCall is for the race detector: Describe answers from memory, so it
+// may be called while another goroutine is in the driver.
 func checkDescribeDuringCall(t *testing.T, b device.Backend) {
 	for _, dev := range scan(t, b) {
 		want := dev.Describe().UUID

@@ -9,8 +9,8 @@ import (
 	"github.com/berth-gpu/berth/internal/device"
 )
 
-// checkMeter asks devices that are a device.Meter who had them. One that cannot
-// tell says so.
+// checkMeter asks each device.Meter for the shares of processes. A device that cannot
+// tell returns an error that says so.
 func checkMeter(t *testing.T, b device.Backend) {
 	for _, dev := range scan(t, b) {
 		meter, is := dev.(device.Meter)

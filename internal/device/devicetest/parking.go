@@ -11,8 +11,8 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// checkParkable asks devices that are a device.Parkable about processes that have
-// nothing on them: every step is refused with an answer, and nothing changes.
+// checkParkable asks each device.Parkable about processes that have nothing on it: the
+// device refuses every step with an answer, and nothing changes.
 func checkParkable(t *testing.T, b device.Backend) {
 	self, err := process.Proc().Identify(os.Getpid())
 	if err != nil {
@@ -114,7 +114,7 @@ func take(t *testing.T, dev device.Device, step move.Step, id move.Process) move
 	return outcomes[0]
 }
 
-// stands checks where a process stands, with no step under way.
+// stands checks the state of a process, with no step under way.
 func stands(t *testing.T, dev device.Device, id move.Process, want move.State) {
 	t.Helper()
 	outcomes, err := dev.(device.Parkable).States(t.Context(), []move.Process{id})

@@ -10,8 +10,8 @@ import (
 	"github.com/berth-gpu/berth/internal/device"
 )
 
-// These are generous limits of the physical world: a reading beyond them is a
-// wrong unit, or a special value of the driver that passed for a number.
+// Generous limits of the physical world: a reading beyond them is a wrong unit, or a
+// special value of the driver that passed for a number.
 const (
 	coldest  = -50
 	hottest  = 200

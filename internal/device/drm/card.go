@@ -23,8 +23,7 @@ type Card struct {
 	Nodes    []string // its device files: /dev/dri/card0, /dev/dri/renderD128
 }
 
-// Cards returns the cards with one of some drivers, in the order of their
-// addresses.
+// Cards returns the cards with one of the drivers, in the order of their addresses.
 func (r Root) Cards(drivers ...string) []Card {
 	dirs, _ := filepath.Glob(r.path("sys/class/drm/card*"))
 	var cards []Card
@@ -45,7 +44,8 @@ func numbered(name, prefix string) bool {
 	return ok && digits != "" && strings.IndexFunc(digits, func(c rune) bool { return !unicode.IsDigit(c) }) < 0
 }
 
-// readCard reads who a card is. A card that is not on the PCI bus is none.
+// readCard reads the identity of a card. It reports false if the card is not on the PCI
+// bus.
 func readCard(dir string) (Card, bool) {
 	c := Card{Dir: dir, Device: filepath.Join(dir, "device")}
 	text, err := Text(c.Device, "uevent")
@@ -90,7 +90,7 @@ func isAddress(text string) bool {
 	return true
 }
 
-// Render returns the device file that programs compute through; empty: none.
+// Render returns the device file that programs compute through, or the empty string.
 func (c *Card) Render() string {
 	for _, node := range c.Nodes {
 		if strings.Contains(node, "renderD") {
@@ -100,7 +100,7 @@ func (c *Card) Render() string {
 	return ""
 }
 
-// RenderMinor returns the number of that file; -1: none.
+// RenderMinor returns the number of that file, or -1.
 func (c *Card) RenderMinor() int {
 	n, err := strconv.Atoi(strings.TrimPrefix(c.Render(), "/dev/dri/renderD"))
 	if err != nil {
@@ -109,20 +109,18 @@ func (c *Card) RenderMinor() int {
 	return n
 }
 
-// Place returns a name for the card where its driver tells no serial number:
-// what it is, and where it is. The name changes if the card moves to another
-// slot.
+// Place returns a name for a card whose driver tells no serial number: its model and its
+// address. The name changes if the card moves to another slot.
 func (c *Card) Place() string {
 	return "GPU-" + c.Vendor + "-" + c.Model + "-at-" + strings.ReplaceAll(c.PCI, ":", "-")
 }
 
-// Integrated reports whether a card is part of the processor: such a card is on
-// the first bus, beside the memory controller.
+// Integrated reports whether a card is part of the processor: it is then on the first
+// bus, beside the memory controller.
 func (c *Card) Integrated() bool { return strings.HasPrefix(c.PCI, "0000:00:") }
 
-// Gone reports whether the card has left the bus. A card that was pulled out has
-// no files; one that fell off may still have them, but its configuration reads
-// as ones.
+// Gone reports whether the card has left the bus. A card that was pulled out has no
+// files; one that fell off may still have them, but its configuration reads as ones.
 func (c *Card) Gone() bool {
 	if !Exists(c.Device, "uevent") {
 		return true
@@ -142,8 +140,8 @@ func (c *Card) NUMANode() gpu.Opt[int] {
 	return gpu.Some(int(node))
 }
 
-// DriverVersion returns the version of the driver, or that of the kernel, which
-// the driver is a part of.
+// DriverVersion returns the version of the driver, or that of the kernel, which the
+// driver is a part of.
 func (r Root) DriverVersion(driver string) string {
 	if version, err := Text(r.path("sys/module", driver, "version")); err == nil && version != "" {
 		return gpu.Printable(version, 64)

@@ -11,8 +11,8 @@ import (
 
 // Catalogue says what messages of a driver mean.
 type Catalogue struct {
-	Entries []Entry // the first that matches counts
-	Not     string  // no message with this is about a fault; empty: every one may be
+	Entries []Entry // the first match counts
+	Not     string  // a message with this text is about no fault; empty excludes none
 	PID     string  // pattern whose first group is the process that a message names
 
 	pattern func() *regexp.Regexp
@@ -20,19 +20,18 @@ type Catalogue struct {
 
 // Entry is a kind of message.
 type Entry struct {
-	Words []string // all of them are in the message
+	Words []string // the message has all of them
 	Fault gpu.Fault
 }
 
-// NewCatalogue returns a catalogue. It compiles the pattern when the first fault
-// comes.
+// NewCatalogue returns a catalogue. It compiles the pattern at the first fault.
 func NewCatalogue(c Catalogue) *Catalogue {
 	c.pattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(c.PID) })
 	return &c
 }
 
-// Describe returns the fault that a message reports, and the process that it
-// names; 0: none. It reports false for a message that is about no fault.
+// Describe returns the fault that a message reports, and the process that it names, or 0.
+// It reports false for a message that is about no fault.
 func (c *Catalogue) Describe(text string) (f gpu.Fault, pid int, ok bool) {
 	if c.Not != "" && strings.Contains(text, c.Not) {
 		return f, 0, false

@@ -4,15 +4,15 @@
 //
 // Backends of vendors whose driver is part of the kernel are built on it.
 //
-// Nothing is kept open between two readings. A file that is gone, or is a
-// directory, or holds no number is an error of that file alone; the backend
-// decides whether the card as a whole has stopped answering.
+// The package keeps nothing open between two readings. A file that is gone, is a
+// directory, or holds no number is an error of that file alone; the backend decides
+// whether the card as a whole has stopped answering.
 package drm
 
 import "path/filepath"
 
-// Root is the directory that has sys, proc, dev and usr in it. It is "/", except
-// in tests, which point it at written trees.
+// Root is the directory that has sys, proc, dev and usr in it. It is "/", except in
+// tests, which point it at written trees.
 type Root string
 
 func (r Root) path(parts ...string) string {

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Client is one open file of a card, as the kernel describes it in the file of
-// /proc/PID/fdinfo. Files that were inherited or passed on are the same client.
+// Client is one open file of a card, as /proc/PID/fdinfo describes it. Files that were
+// inherited or passed on are the same client.
 type Client struct {
 	ID      uint64
 	Driver  string
 	PCI     string
 	Memory  uint64 // bytes on the card
-	Counted bool   // the driver says how much memory it has
+	Counted bool   // whether the driver says how much memory it has
 	Engines map[string]Engine
 }
 
@@ -22,15 +22,15 @@ type Client struct {
 type Engine struct {
 	Busy     uint64 // nanoseconds, or cycles if Total is not zero
 	Total    uint64 // cycles that passed
-	Capacity uint64 // how many such parts there are; zero: one
+	Capacity uint64 // number of such parts; 0 means one
 }
 
-// memoryKeys are the keys for memory on the card, best first: what is there now,
-// the older word for it, and what was asked for.
+// memoryKeys are the keys for memory on the card, best first: the resident memory, the
+// older word for it, and the requested memory.
 var memoryKeys = []string{"drm-resident-", "drm-memory-", "drm-total-"}
 
-// ParseClient reads a file of fdinfo. It reports false for a file that is not
-// one of a card. It ignores what it does not know, and numbers that are none.
+// ParseClient reads a file of fdinfo. It reports false for a file that does not belong to
+// a card. It ignores unknown keys and malformed numbers.
 func ParseClient(text []byte) (Client, bool) {
 	c := Client{Engines: map[string]Engine{}}
 	var memory [3]uint64
@@ -72,8 +72,8 @@ func ParseClient(text []byte) (Client, bool) {
 	return c, c.Driver != "" && named
 }
 
-// onCard reports whether a region of memory is on the card: amdgpu calls it
-// vram, i915 local0 and xe vram0.
+// onCard reports whether a region of memory is on the card: amdgpu calls it vram, i915
+// local0 and xe vram0.
 func onCard(region string) bool {
 	return region == "vram" || numbered(region, "vram") || numbered(region, "local")
 }
@@ -85,7 +85,7 @@ func addUp(a, b uint64) uint64 {
 	return a + b
 }
 
-// parseBytes reads "12 KiB"; without a unit it is bytes.
+// parseBytes reads a size such as "12 KiB"; without a unit it is bytes.
 func parseBytes(value string) (uint64, bool) {
 	number, unit, _ := strings.Cut(value, " ")
 	n, err := strconv.ParseUint(number, 10, 64)
@@ -97,8 +97,8 @@ func parseBytes(value string) (uint64, bool) {
 	return n << by, true
 }
 
-// engine takes in a line about an engine. Nanoseconds are drm-engine-NAME,
-// cycles are drm-cycles-NAME and drm-total-cycles-NAME.
+// engine reads a line about an engine. Nanoseconds are drm-engine-NAME, cycles are
+// drm-cycles-NAME and drm-total-cycles-NAME.
 func (c *Client) engine(key, value string) {
 	set := func(name string, into func(*Engine, uint64)) {
 		number, _, _ := strings.Cut(value, " ")

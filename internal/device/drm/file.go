@@ -11,18 +11,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mostText is more than a file of /sys may hold, which is one page.
+// mostText is more than a file of /sys can hold, which is one page.
 const mostText = 4096
 
-// errNoNumber says that a file holds something else than a number.
+// errNoNumber means that a file holds something other than a number.
 var errNoNumber = errors.New("no number")
 
-// errNoSensors says that a card shows no sensors.
+// errNoSensors means that a card shows no sensors.
 var errNoSensors = &fs.PathError{Op: "open", Path: "hwmon", Err: fs.ErrNotExist}
 
-// Read reads a small file into space, and returns the part of it that holds
-// text. What does not fit is left out. Read takes three system calls and
-// allocates nothing.
+// Read reads a small file into space, and returns the part of space that holds text. It
+// drops what does not fit. Read takes three system calls and allocates nothing.
 func Read(path string, space []byte) ([]byte, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -46,7 +45,7 @@ func Read(path string, space []byte) ([]byte, error) {
 	return space[:n], nil
 }
 
-// Text returns a small file without the space around it.
+// Text returns the contents of a small file without the space around it.
 func Text(parts ...string) (string, error) {
 	var space [mostText]byte
 	text, err := Read(filepath.Join(parts...), space[:])
@@ -71,7 +70,7 @@ func Number(parts ...string) (int64, error) {
 	return n, nil
 }
 
-// Write writes a whole number into a file that is there.
+// Write writes a whole number into an existing file.
 func Write(n int64, parts ...string) error {
 	path := filepath.Join(parts...)
 	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_TRUNC, 0)
@@ -85,11 +84,11 @@ func Write(n int64, parts ...string) error {
 	return nil
 }
 
-// Exists reports whether there is something at a path.
+// Exists reports whether a path exists.
 func Exists(parts ...string) bool {
 	var s unix.Stat_t
 	return unix.Stat(filepath.Join(parts...), &s) == nil
 }
 
-// Denied reports whether an error says that berth may not do it.
+// Denied reports whether an error means that berth lacks the permission.
 func Denied(err error) bool { return errors.Is(err, fs.ErrPermission) }

@@ -15,11 +15,11 @@ import (
 // Message is one entry of the kernel's log.
 type Message struct {
 	Text string
-	PCI  string // the address of the device that a driver wrote it about; empty: none did
+	PCI  string // the address of the device that the message is about; empty if no driver gave one
 }
 
-// Follow calls heard for every message that the kernel writes to its log from
-// now on, until ctx ends, and returns nil then.
+// Follow calls heard for every message that the kernel writes to its log from now on,
+// until ctx ends, and then returns nil.
 func Follow(ctx context.Context, path string, heard func(Message)) error {
 	log, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -51,9 +51,9 @@ func Follow(ctx context.Context, path string, heard func(Message)) error {
 }
 
 // ParseMessages reads entries of the kernel's log. The first line of an entry is
-// "PRIORITY,NUMBER,TIME,FLAGS;TEXT"; lines that follow begin with a space and
-// say more, such as " DEVICE=+pci:0000:03:00.0". Only such a line says what an
-// entry is about: texts hold names of programs and files, which users choose.
+// "PRIORITY,NUMBER,TIME,FLAGS;TEXT"; lines that follow begin with a space and say more,
+// such as " DEVICE=+pci:0000:03:00.0". Only such a line determines the device: texts hold
+// names of programs and files, which users choose.
 func ParseMessages(text string) []Message {
 	var all []Message
 	for line := range strings.Lines(text) {

@@ -8,15 +8,14 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// The lists of names that distributions install. Each is read when a card is
-// first seen.
+// The lists of names that distributions install. Name reads them when a card is first
+// seen.
 var (
 	pciLists = []string{"usr/share/misc/pci.ids", "usr/share/hwdata/pci.ids"}
 	amdLists = []string{"usr/share/libdrm/amdgpu.ids"}
 )
 
-// Name returns the name of a card as the lists of this machine have it; empty:
-// it is in none of them.
+// Name returns the name of a card from the lists of this machine, or the empty string.
 func (r Root) Name(c *Card) string {
 	for _, list := range amdLists {
 		if name := find(r.path(list), c.amdName); name != "" {
@@ -57,9 +56,8 @@ func (c *Card) amdName(line string) string {
 	return strings.TrimSpace(parts[2])
 }
 
-// pciName returns a reader of pci.ids, in which the models of a vendor are
-// indented below it: "\t56a0  DG2 [Arc A770]". The name in brackets is the one
-// that people know.
+// pciName returns a reader of pci.ids, which indents the models of a vendor below it:
+// "\t56a0  DG2 [Arc A770]". People know the name in brackets.
 func (c *Card) pciName() func(string) string {
 	ours := false
 	return func(line string) string {

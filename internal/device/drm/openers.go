@@ -15,26 +15,25 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Openers knows which processes have a card open. It finds that out from the
-// open files of every process that it may read, which costs tens of microseconds
-// for a process. So it looks at a process when it is new, often while it is
-// young, and rarely when it has been there for a while without a card; and at
-// mostLooks of them at a time, except the first time. It never asks a driver:
-// cards share it, and one of them may hang.
+// Openers knows which processes have a card open. It reads the open files of every
+// process that it may read, which costs tens of microseconds for a process. So it looks
+// at a process when it is new, often while it is young, and rarely after a while without
+// a card; and at mostLooks of them at a time, except the first time. It never asks a
+// driver: cards share it, and one of them may hang.
 type Openers struct {
 	root Root
 	now  func() time.Time
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	looked time.Time
 	known  map[int]*opener
 	hidden map[int]bool // processes whose files berth may not see
 }
 
-// How often processes are looked at.
+// How often Openers looks at processes.
 const (
-	lookPeriod    = time.Second      // at most
-	youngPeriod   = 2 * time.Second  // programs open their GPU when they start
+	lookPeriod    = time.Second      // between two looks, at least
+	youngPeriod   = 2 * time.Second  // young ones: programs open their GPU when they start
 	openPeriod    = 5 * time.Second  // those with a card open
 	settledPeriod = 30 * time.Second // the others
 	settledAge    = time.Minute
@@ -44,11 +43,11 @@ const (
 // opener is a process.
 type opener struct {
 	pid   int
-	born  int64 // when its directory was made, which a new process has its own of
+	born  int64 // when its directory was made; a new process with the same pid differs
 	since time.Time
 	due   time.Time // when to look at it again
 	name  string
-	files []openFile // of cards
+	files []openFile // those of cards
 }
 
 // openFile is a file that a process has open.
@@ -57,7 +56,7 @@ type openFile struct {
 	node string // /dev/dri/renderD128
 }
 
-// Openers returns who has cards open. now is the clock.
+// Openers returns an Openers with the clock now.
 func (r Root) Openers(now func() time.Time) *Openers {
 	return &Openers{root: r, now: now, known: map[int]*opener{}, hidden: map[int]bool{}}
 }
@@ -69,10 +68,9 @@ type Used struct {
 	Clients []Client
 }
 
-// Of returns the processes that have one of some device files open, by pid, with
-// what the driver says about each file. A client that several processes share is
-// only with the first of them. complete reports whether berth sees the files of
-// every process.
+// Of returns the processes that have the card open, by pid, with what the driver says
+// about each file. If several processes share a client, only the first of them has it.
+// complete reports whether berth sees the files of every process.
 func (o *Openers) Of(card *Card) (used []Used, complete bool) {
 	open, complete := o.find(card.Nodes)
 	seen := map[uint64]bool{}
@@ -82,7 +80,7 @@ func (o *Openers) Of(card *Card) (used []Used, complete bool) {
 		for _, f := range p.files {
 			text, err := Read(o.root.path("proc", strconv.Itoa(p.pid), "fdinfo", f.fd), space[:])
 			if err != nil {
-				continue // it has just been closed
+				continue // it was closed in between
 			}
 			c, ok := ParseClient(text)
 			if ok && (c.PCI == "" || c.PCI == card.PCI) && c.Driver == card.Driver && !seen[c.ID] {
@@ -97,7 +95,7 @@ func (o *Openers) Of(card *Card) (used []Used, complete bool) {
 	return used, complete
 }
 
-// find returns the processes with one of some files open, with these files only.
+// find returns the processes that have one of the nodes open, with these files only.
 func (o *Openers) find(nodes []string) (open []opener, complete bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -158,12 +156,12 @@ func (o *Openers) look(now time.Time) {
 	}
 }
 
-// lookAt reads what a process has open. The caller holds mu.
+// lookAt reads the open files of a process. The caller holds mu.
 func (o *Openers) lookAt(p *opener, now time.Time) {
 	dir := o.root.path("proc", strconv.Itoa(p.pid))
 	var about unix.Stat_t
 	if unix.Stat(dir, &about) != nil {
-		delete(o.known, p.pid) // it has just ended
+		delete(o.known, p.pid) // it ended in between
 		return
 	}
 	if born := about.Mtim.Nano(); p.born != born {
@@ -214,8 +212,8 @@ func openFiles(dir string) ([]openFile, error) {
 	return files, nil
 }
 
-// Name returns the name of a process that may have no file of a card open; empty
-// if it has gone.
+// Name returns the name of a process, which may have no card open, or the empty string if
+// it has ended.
 func (o *Openers) Name(pid int) string {
 	comm, err := Text(o.root.path("proc", strconv.Itoa(pid), "comm"))
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Processes returns who uses a card in berth's words, by pid. It never returns
-// nil: that nobody is there is an answer.
+// Processes returns the users of a card in berth's words, by pid. It never returns nil:
+// an empty list says that nobody uses the card.
 func Processes(used []Used) []gpu.Process {
 	list := []gpu.Process{}
 	for _, u := range used {

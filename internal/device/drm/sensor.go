@@ -8,12 +8,12 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Sensors are the sensors of a card, as the kernel's hardware monitoring shows
-// them: temperatures in thousandths of a degree, power in millionths of a watt,
-// energy in millionths of a joule.
+// Sensors are the sensors of a card in the kernel's hardware monitoring: temperatures in
+// thousandths of a degree, power in millionths of a watt, energy in millionths of a
+// joule.
 type Sensors struct {
 	dir   string
-	temps map[string]int // by label: the number of the sensor
+	temps map[string]int // number of the sensor by label
 }
 
 // Sensors finds the sensors of a card. A card without any has no values.
@@ -45,12 +45,12 @@ func (c *Card) Sensors() Sensors {
 
 func temp(i int, what string) string { return "temp" + strconv.Itoa(i) + "_" + what }
 
-// hottest is the highest temperature that is believed: a sensor that is not
-// there often reads as ones.
+// hottest is the highest temperature that berth believes: a missing sensor often reads as
+// ones.
 const hottest = 200
 
-// Temperature reads the first of some sensors that there is, by label or, where
-// there is none, by number. What is "input", "crit" or "emergency".
+// Temperature reads the first sensor of labels that exists, by label or, where there is
+// none, by number. what is "input", "crit" or "emergency".
 func (s *Sensors) Temperature(what string, labels ...string) gpu.Opt[gpu.Celsius] {
 	for _, label := range labels {
 		i, there := s.temps[label]
@@ -67,15 +67,15 @@ func (s *Sensors) Temperature(what string, labels ...string) gpu.Opt[gpu.Celsius
 	return gpu.Opt[gpu.Celsius]{}
 }
 
-// HasTemperature reports whether there is one of some sensors.
+// HasTemperature reports whether one of the sensors exists.
 func (s *Sensors) HasTemperature(labels ...string) bool {
 	return slices.ContainsFunc(labels, func(label string) bool { _, there := s.temps[label]; return there })
 }
 
-// mostWatts is the highest power that is believed.
+// mostWatts is the highest power that berth believes.
 const mostWatts = 5000
 
-// Watts reads the first file of some that holds a power.
+// Watts reads the first of the files that holds a power.
 func (s *Sensors) Watts(names ...string) gpu.Opt[gpu.Watts] {
 	for _, name := range names {
 		if n, err := s.Number(name); err == nil {
@@ -87,7 +87,7 @@ func (s *Sensors) Watts(names ...string) gpu.Opt[gpu.Watts] {
 	return gpu.Opt[gpu.Watts]{}
 }
 
-// Joules reads the first file of some that counts energy.
+// Joules reads the first of the files that counts energy.
 func (s *Sensors) Joules(names ...string) gpu.Opt[float64] {
 	for _, name := range names {
 		if n, err := s.Number(name); err == nil && n >= 0 {
@@ -97,7 +97,7 @@ func (s *Sensors) Joules(names ...string) gpu.Opt[float64] {
 	return gpu.Opt[float64]{}
 }
 
-// Megahertz reads a frequency that is written in hertz.
+// Megahertz reads a file that holds a frequency in hertz.
 func (s *Sensors) Megahertz(name string) gpu.Opt[gpu.MHz] {
 	n, err := s.Number(name)
 	if err != nil || n < 0 || n > 30e9 {

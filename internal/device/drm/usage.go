@@ -7,11 +7,11 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Usage remembers for some seconds how much the engines of a card have worked
-// for each client, and tells shares of the time from the differences.
+// Usage remembers for some seconds how much the engines of a card have worked for each
+// client, and computes shares of the time from the differences.
 type Usage struct{ past []moment }
 
-// moment is what the engines had done at a time.
+// moment has the counters of the engines at a time.
 type moment struct {
 	at   time.Time
 	work map[work]Engine
@@ -24,11 +24,11 @@ type work struct {
 	engine string
 }
 
-// mostMoments is how many moments are kept: a minute of samples, or some seconds
-// if somebody asks ten times a second.
+// mostMoments is the number of moments to keep: a minute of samples, or some seconds if
+// somebody asks ten times a second.
 const mostMoments = 64
 
-// Add takes in what was read at a time.
+// Add adds the reading at a time.
 func (u *Usage) Add(at time.Time, used []Used) {
 	m := moment{at: at, work: map[work]Engine{}}
 	for _, p := range used {
@@ -50,13 +50,12 @@ func (u *Usage) Add(at time.Time, used []Used) {
 // Shares are shares of a stretch of time.
 type Shares struct {
 	From, Until time.Time
-	Process     map[int]gpu.Percent // by pid: its busiest engine
-	Card        gpu.Percent         // the busiest engine, for all processes together
+	Process     map[int]gpu.Percent // share of its busiest engine, by pid
+	Card        gpu.Percent         // share of the busiest engine, for all processes together
 }
 
-// Since returns the shares from a time to the newest moment. They begin with the
-// oldest moment that is not before the time. With less than two moments, there
-// are no shares.
+// Since returns the shares from the oldest moment that is not before since to the newest
+// moment. With fewer than two moments, there are no shares.
 func (u *Usage) Since(since time.Time) Shares {
 	for i := range u.past {
 		if !u.past[i].at.Before(since) {
@@ -66,8 +65,8 @@ func (u *Usage) Since(since time.Time) Shares {
 	return Shares{}
 }
 
-// Over returns the shares of the last stretch of at least this length. If the past
-// is shorter, they begin with the oldest moment.
+// Over returns the shares of the last stretch of at least this length. If the past is
+// shorter, they begin with the oldest moment.
 func (u *Usage) Over(length time.Duration) Shares {
 	n := len(u.past)
 	if n == 0 {
@@ -100,7 +99,7 @@ func (u *Usage) from(i int) Shares {
 	for w, now := range last.work {
 		before, known := first.work[w]
 		if !known {
-			continue // nobody knows when it did its work
+			continue // it is not known when it did its work
 		}
 		share := shareOf(before, now, took)
 		ofProcess[part{w.pid, w.engine}] += share
@@ -115,8 +114,8 @@ func (u *Usage) from(i int) Shares {
 	return s
 }
 
-// shareOf returns the share of the time that an engine worked for a client. A
-// counter that went back has not moved.
+// shareOf returns the share of the time that an engine worked for a client. A counter
+// that went back counts as not moved.
 func shareOf(before, now Engine, took time.Duration) gpu.Percent {
 	if now.Busy <= before.Busy {
 		return 0

@@ -25,9 +25,9 @@ const (
 
 // Options says where to look and for what.
 type Options struct {
-	Root drm.Root         // empty: /
+	Root drm.Root         // empty means /
 	All  bool             // also GPUs that are part of a processor
-	Now  func() time.Time // the clock; nil: time.Now
+	Now  func() time.Time // the clock; nil means time.Now
 }
 
 // Backend knows the Intel GPUs of this machine.
@@ -80,16 +80,16 @@ func (b *Backend) Scan(ctx context.Context) ([]device.Device, error) {
 	return list, nil
 }
 
-// counted is a card with its number among all Intel cards, as the vendor's
-// runtime counts them when it goes by their addresses.
+// counted is a card with its number among all Intel cards, as the vendor's runtime
+// numbers them by address.
 type counted struct {
 	drm.Card
 	ordinal int
 }
 
-// look returns the cards that count. One that is part of a processor uses the
-// memory of the machine: there is nothing to lease, and a program that wants a
-// GPU is badly served.
+// look returns the cards to list. A card that is part of a processor uses the memory of
+// the machine: it has nothing to lease, and is of little use to a program that wants a
+// GPU.
 func (b *Backend) look() []counted {
 	var list []counted
 	for i, c := range b.Root.Cards(older, newer) {
@@ -100,7 +100,7 @@ func (b *Backend) look() []counted {
 	return list
 }
 
-// adopt returns the device at a place, which may have had another driver before.
+// adopt returns the device at a place. The device may have had another driver before.
 func (b *Backend) adopt(at *place, index int) *card {
 	described := b.identify(at, index)
 	b.mu.Lock()
@@ -115,7 +115,7 @@ func (b *Backend) adopt(at *place, index int) *card {
 	return c
 }
 
-// find returns the device at an address; nil: there is none.
+// find returns the device at an address, or nil.
 func (b *Backend) find(address string) *card {
 	b.mu.Lock()
 	defer b.mu.Unlock()

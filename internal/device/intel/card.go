@@ -22,7 +22,7 @@ type card struct {
 	at   atomic.Pointer[place]      // where it was last found
 	desc atomic.Pointer[gpu.Device] // as it was last found
 
-	// The goroutine that reads the device owns what follows, one at a time.
+	// One goroutine at a time reads the device and owns the fields below.
 	usage  drm.Usage
 	energy gpu.Opt[float64] // at the time read
 	read   time.Time
@@ -48,7 +48,7 @@ func (c *card) lost(at *place) error {
 	}
 }
 
-// refused returns the error of a file that could not be written or read.
+// refused returns the error for a file that could not be written or read.
 func (c *card) refused(op string, err error) error {
 	e := &device.Error{Op: op + " of " + c.uuid, Err: err}
 	switch {

@@ -9,8 +9,8 @@ import (
 	"github.com/berth-gpu/berth/internal/device/drm"
 )
 
-// Fast reads some small files, and what the driver says about the open files of
-// each process. A card that is there answers, even if it tells nothing.
+// Fast reads some small files, and what the driver says about the open files of each
+// process. A card on the bus answers without an error, even if it tells nothing.
 func (c *card) Fast(ctx context.Context, into *gpu.Sample) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -37,8 +37,8 @@ func (c *card) Fast(ctx context.Context, into *gpu.Sample) error {
 	return nil
 }
 
-// sumUp fills in what can be told from the processes if all of them are seen:
-// the drivers have no file for it.
+// sumUp adds up the values of the processes if berth sees all of them: the drivers have
+// no file for the sum.
 func (c *card) sumUp(at *place, into *gpu.Sample) {
 	const lately = 2 * time.Second
 	if shares := c.usage.Over(lately); shares.From.Before(shares.Until) {
@@ -59,7 +59,7 @@ func (c *card) sumUp(at *place, into *gpu.Sample) {
 	into.MemoryTotal, into.MemoryUsed, into.MemoryFree = gpu.Some(at.memory), gpu.Some(used), gpu.Some(at.memory-used)
 }
 
-// readPower returns the power since the last reading: the drivers count energy.
+// readPower returns the power since the last reading, because the drivers count energy.
 func (c *card) readPower(at *place, now time.Time) gpu.Opt[gpu.Watts] {
 	before, since := c.energy, c.read
 	c.energy, c.read = at.sensors.Joules(energyFiles...), now
@@ -103,7 +103,7 @@ var throttleWords = []struct {
 	{"reason_vr_thermalert", gpu.ThrottleThermalHW},
 }
 
-// readThrottle reads the reasons one by one only if there are any.
+// readThrottle returns the reasons. It reads them one by one only if there are any.
 func readThrottle(at *place) []gpu.ThrottleReason {
 	if at.throttle == "" {
 		return nil

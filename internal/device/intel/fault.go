@@ -5,8 +5,7 @@ import (
 	"github.com/berth-gpu/berth/internal/device/drm"
 )
 
-// catalogue says what messages of the drivers mean. The first that matches
-// counts.
+// catalogue says what messages of the drivers mean. The first match counts.
 var catalogue = drm.NewCatalogue(drm.Catalogue{
 	Entries: []drm.Entry{
 		{Words: []string{"declared device", "wedged"}, Fault: dead},

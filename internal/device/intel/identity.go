@@ -8,19 +8,18 @@ import (
 	"github.com/berth-gpu/berth/internal/device/drm"
 )
 
-// place is where a GPU is found, and where its values are. It does not change.
+// place is where to find a GPU and its values. It does not change.
 type place struct {
 	drm.Card
 	sensors  drm.Sensors
-	clock    string // file with the frequency in MHz; empty: none
-	throttle string // directory of the reasons; empty: none
-	prefix   string // of the names of the reasons
+	clock    string // file with the frequency in MHz; empty if there is none
+	throttle string // directory of the reasons; empty if there is none
+	prefix   string // prefix of the names of the reasons
 	ordinal  int
-	memory   gpu.MiB // zero: the driver does not tell
+	memory   gpu.MiB // 0 if the driver does not tell
 }
 
-// locate finds the files of a card. The drivers have the same values at
-// different places.
+// locate finds the files of a card. The drivers have the same values at different places.
 func locate(c drm.Card, ordinal int) *place {
 	p := &place{Card: c, sensors: c.Sensors(), ordinal: ordinal, memory: memoryOf(&c)}
 	for _, file := range []string{
@@ -42,8 +41,8 @@ func locate(c drm.Card, ordinal int) *place {
 	return p
 }
 
-// memoryOf returns how much memory a card has, if one of the files that some
-// versions of the drivers have says so. Tiles add up.
+// memoryOf returns how much memory a card has, if the driver has one of the files that
+// say so in some versions. Tiles add up.
 func memoryOf(c *drm.Card) gpu.MiB {
 	for _, pattern := range []string{
 		filepath.Join(c.Device, "tile*/physical_vram_size_bytes"),
@@ -64,8 +63,8 @@ func memoryOf(c *drm.Card) gpu.MiB {
 	return 0
 }
 
-// identify describes the GPU at a place. The drivers tell no serial number, so
-// it is known by its place.
+// identify describes the GPU at a place. The drivers tell no serial number, so the UUID
+// comes from the place.
 func (b *Backend) identify(at *place, index int) gpu.Device {
 	d := gpu.Device{
 		UUID: at.Place(), Index: index, Name: gpu.Printable(cmp.Or(b.Root.Name(&at.Card), "Intel GPU "+at.Model), 128),
@@ -80,8 +79,8 @@ func (b *Backend) identify(at *place, index int) gpu.Device {
 	return d
 }
 
-// The files of the sensors. The first is that of the card, the second that of
-// the chip alone; a card has one or both.
+// The files of the sensors: first that of the card, then that of the chip alone. A card
+// has one or both.
 var (
 	limitFiles  = []string{"power1_max", "power2_max"}
 	ratedFiles  = []string{"power1_rated_max", "power2_rated_max"}

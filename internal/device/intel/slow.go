@@ -8,8 +8,7 @@ import (
 	"github.com/berth-gpu/berth/internal/device"
 )
 
-// Slow reads the energy counter, the fan, and what each process had of the GPU
-// lately.
+// Slow reads the energy counter, the fan, and the recent share of each process.
 func (c *card) Slow(ctx context.Context, into *gpu.Slow) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-gpu/berth/internal/device/drm"
 )
 
-// Watch reports what the drivers write to the kernel's log, where berth may read
-// it: the log is for root, unless the machine lets everybody read it.
+// Watch reports faults that the drivers write to the kernel's log, if berth may read it.
+// Only root may read the log, unless the machine lets everybody read it.
 func (b *Backend) Watch(ctx context.Context, found func(device.Fault)) error {
 	if ctx.Err() != nil {
 		return nil
@@ -22,7 +22,7 @@ func (b *Backend) Watch(ctx context.Context, found func(device.Fault)) error {
 	return err
 }
 
-// heard reports a message of a driver that is about a fault.
+// heard reports a message of a driver if it describes a fault.
 func (b *Backend) heard(m drm.Message, found func(device.Fault)) {
 	if driver, _, _ := strings.Cut(m.Text, " "); driver != older && driver != newer {
 		return

@@ -9,13 +9,12 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Fault is something that goes wrong on purpose, for tests: at a step, before it,
-// during it or after it.
+// Fault is a planned fault, for tests: before, during or after a step.
 type Fault struct {
 	Step Step  `json:"step"`
 	When When  `json:"when"`
 	What Wrong `json:"what"`
-	Nth  int   `json:"-"` // only the Nth time that the step is taken; 0: every time
+	Nth  int   `json:"-"` // only the Nth time that the step is taken; 0 means every time
 }
 
 // When says at which moment of a step a fault happens.
@@ -35,7 +34,7 @@ type Wrong string
 const (
 	KillHelper Wrong = "kill-helper" // the helper process is killed
 	KillDaemon Wrong = "kill-daemon" // the daemon is killed
-	Refuse     Wrong = "error"       // the step is refused; after: it was taken all the same
+	Refuse     Wrong = "error"       // the step is refused; with After, it was taken all the same
 	Hang       Wrong = "hang"        // there is never an answer
 )
 
@@ -43,8 +42,8 @@ const (
 // tests.
 const FaultVariable = "BERTH_PARK_FAULT"
 
-// ParseFaults reads STEP:WHEN:WHAT or STEP:WHEN:WHAT:N, and several with commas
-// between them. Empty text has none.
+// ParseFaults reads STEP:WHEN:WHAT or STEP:WHEN:WHAT:N, several of them separated by
+// commas. Empty text has no faults.
 func ParseFaults(text string) ([]Fault, error) {
 	if text == "" {
 		return nil, nil
@@ -71,7 +70,7 @@ func ParseFaults(text string) ([]Fault, error) {
 	return list, nil
 }
 
-// check complains about a fault that cannot happen.
+// check returns an error for a fault that cannot happen.
 func (f Fault) check() error {
 	for _, word := range []struct {
 		text  string

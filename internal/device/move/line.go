@@ -10,8 +10,8 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// A daemon and its helper process speak in lines of JSON: the daemon writes an
-// Order, and the helper process writes an Answer.
+// A daemon and its helper process exchange lines of JSON: the daemon writes an Order, and
+// the helper process writes an Answer.
 const (
 	MostProcesses = 256       // of one order
 	MostLine      = 256 << 10 // bytes of a line
@@ -22,22 +22,22 @@ const (
 // Ask is the step of an Order that only asks for states.
 const Ask Step = "state"
 
-// Order says what the helper process does with processes, with all of them at once.
+// Order says what the helper process does with several processes at once.
 type Order struct {
-	Number    int       `json:"number,omitempty"` // the answer has the same
+	Number    int       `json:"number,omitempty"` // repeated in the answer
 	Step      Step      `json:"step"`
 	Processes []Process `json:"processes"`
-	Awake     bool      `json:"awake,omitempty"` // the processes run on while their memory is away
+	Awake     bool      `json:"awake,omitempty"` // whether the processes run on while their memory is away
 	Fault     *Fault    `json:"fault,omitempty"` // for tests
 }
 
-// Answer is what came of an order: an outcome for each process, in their order.
+// Answer has the outcome of an order for each process, in their order.
 type Answer struct {
 	Number   int       `json:"number,omitempty"`
 	Outcomes []Outcome `json:"outcomes"`
 }
 
-// ReadOrder reads a line with an order, and refuses what nobody may ask for.
+// ReadOrder reads a line with an order, and refuses an order that is not allowed.
 func ReadOrder(line []byte) (Order, error) {
 	var o Order
 	if err := read(line, &o); err != nil {

@@ -7,7 +7,7 @@ package move
 
 import "github.com/berth-gpu/berth/gpu"
 
-// Step is one thing that the driver does to a process.
+// Step is one action of the driver on a process.
 type Step string
 
 // The steps, in the order in which they are taken: the first two park a process,
@@ -22,7 +22,7 @@ const (
 // Steps lists the steps in their order.
 func Steps() []Step { return []Step{Lock, Checkpoint, Restore, Unlock} }
 
-// State is where a process stands, as the driver tells it.
+// State is the state of a process, as the driver tells it.
 type State string
 
 // The states.
@@ -36,21 +36,21 @@ const (
 	Unknown      State = "unknown" // the driver did not say
 )
 
-// Process is one process of the machine. The pid alone does not identify it: the
-// kernel uses it again.
+// Process is one process of the machine. The pid alone does not identify it, because the
+// kernel reuses it.
 type Process struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"` // when it started, in ticks since boot
 }
 
-// Outcome is what came of asking the driver about a process, or of a step.
+// Outcome is the result of a step, or of asking the driver for the state of a process.
 type Outcome struct {
 	Process
 	State State  `json:"state"`           // afterwards
 	Error string `json:"error,omitempty"` // the driver's own answer, if it refused the step
 	Code  int    `json:"code,omitempty"`  // of that answer
-	// Imported is how much memory of other processes it has opened on its devices;
-	// zero: none, or nobody can tell.
+	// Imported is how much memory of other processes it has opened on its devices; 0 if
+	// none, or if nobody can tell.
 	Imported gpu.MiB `json:"imported_mb,omitempty"`
 	Took     float64 `json:"took_seconds,omitempty"`
 }

@@ -1,13 +1,13 @@
 package move
 
-// RefusedError says why a lease was not parked or resumed. Nothing was changed, or
-// what was changed has been undone.
+// RefusedError says why a lease was not parked or resumed. berth has changed nothing, or
+// has undone the changes.
 type RefusedError struct {
 	Do   string // "park" or "resume"
 	ID   string // of the lease
 	Code Refusal
 	Why  string // continues "cannot park ID: "
-	Next string // what to do about it, in a sentence; empty: nothing
+	Next string // what to do about it, in a sentence; may be empty
 }
 
 // Refusal is the stable name of a reason.

@@ -6,7 +6,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Phase says what is done with the memory of a lease.
+// Phase says what happens to the memory of a lease.
 type Phase string
 
 // The phases. The zero value is a lease whose memory is on its device.
@@ -26,23 +26,22 @@ const (
 	ByLadder   Source = "ladder"   // an optimization found it idle: it waits for its next turn after a time slice
 )
 
-// Status says where the memory of a lease is, and how it came there.
+// Status says where the memory of a lease is, and why.
 type Status struct {
 	Phase   Phase
 	Since   time.Time // of the phase
-	By      gpu.By    // who asked for it; the zero value is berth itself
+	By      gpu.By    // who asked for it; the zero value means berth itself
 	Why     string
 	Source  Source
-	Host    gpu.MiB       // memory of the machine that it takes
-	Returns bool          // it waits, or is going to wait, for its turn to come back
+	Host    gpu.MiB       // memory of the machine that it uses
+	Returns bool          // whether it waits, or is going to wait, for its turn to come back
 	Times   int           // how often it was parked
-	Moving  time.Duration // how long its memory has been moving in all
-	Ground  Ground        // how it was known, when it was last parked, that its processes share no memory
-	Failed  string        // what went wrong last, and what to do; empty: nothing
+	Moving  time.Duration // total time that its memory has been moving
+	Ground  Ground        // evidence, when it was last parked, that its processes share no memory
+	Failed  string        // the last failure, and what to do about it; may be empty
 }
 
-// Ground says how it is known that the processes of a lease share no memory of
-// their device.
+// Ground is the evidence that the processes of a lease share no memory of their device.
 type Ground string
 
 // The grounds.

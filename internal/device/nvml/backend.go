@@ -3,11 +3,11 @@
 // It speaks to the driver through NVML, which is loaded at run time: the binary
 // also starts where there is no driver, and then says what is missing.
 //
-// Calls into the driver can hang for ever. Three rules keep that from
-// spreading. No lock is held while in the driver. Scan asks about every device
-// in a goroutine of its own and goes on without those that do not answer. And
-// the library is only shut down and initialised again, which NVML needs to see
-// a device that came back to the bus, at a moment when nobody is inside it.
+// Calls into the driver can hang for ever. Three rules keep that from spreading. No lock
+// is held while in the driver. Scan asks about every device in its own goroutine and goes
+// on without those that do not answer. And the backend shuts the library down and
+// initialises it again, which NVML needs to see a device that came back to the bus, only
+// when nobody is inside it.
 package nvml
 
 import (
@@ -23,8 +23,7 @@ import (
 	"github.com/berth-gpu/berth/internal/device"
 )
 
-// libraryName is the file that the driver installs. The dynamic loader finds
-// it.
+// libraryName is the file that the driver installs. The dynamic loader finds it.
 const libraryName = "libnvidia-ml.so.1"
 
 // Backend knows the NVIDIA GPUs of this machine.
@@ -37,7 +36,7 @@ type Backend struct {
 
 	mu       sync.Mutex // guards the rest; never held while in the driver
 	probes   []*errand[[]*card]
-	seen     [][]*card        // by index: what the last probe found there
+	seen     [][]*card        // findings of the last probe, by index
 	cards    map[string]*card // every device ever found, by UUID
 	enlarged chan struct{}    // closed and replaced when cards grows
 }
@@ -67,9 +66,8 @@ func New(lib nvml.Interface, roots Roots) *Backend {
 	}
 }
 
-// Open loads the driver's library and initialises it. Its errors are
-// *device.Error and say whether the library, the driver or the permission is
-// missing, and what to do.
+// Open loads the driver's library and initialises it. Its errors are *device.Error and
+// say whether the library, the driver or the permission is missing, and what to do.
 func Open() (*Backend, error) {
 	b, err := load()
 	if err != nil {
@@ -82,8 +80,8 @@ func Open() (*Backend, error) {
 	return b, nil
 }
 
-// Opener returns Open for repeated tries: however often it is called, only one
-// call at a time is in a driver that hangs.
+// Opener returns Open for repeated tries: only one of its calls at a time is in a driver
+// that hangs.
 func Opener() func() (device.Backend, error) {
 	var b *Backend
 	return func() (device.Backend, error) {
@@ -101,7 +99,7 @@ func Opener() func() (device.Backend, error) {
 	}
 }
 
-// load loads the library, and asks nothing of the driver.
+// load loads the library, and asks the driver nothing.
 func load() (*Backend, error) {
 	// A second reference keeps the library in memory for the life of the
 	// process: a hung call must not return into code that a restart has
@@ -156,8 +154,8 @@ func (b *Backend) adopt(uuid string, identify func() *card) *card {
 	return fresh
 }
 
-// all returns every device ever found, and a channel that is closed when
-// there is a new one.
+// all returns every device ever found, and a channel that is closed when there is a new
+// one.
 func (b *Backend) all() ([]*card, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -28,18 +28,18 @@ type card struct {
 	desc  gpu.Device
 	wires wiring
 
-	recut atomic.Bool // MIG instances have changed, and with them what the device can be asked
+	recut atomic.Bool // whether MIG instances have changed, and with them what the device can be asked
 
-	// The goroutine that reads the device owns what follows, one at a time.
-	session *session    // the one that handle is from
-	handle  nvml.Device // nil: has to be found again
-	whole   nvml.Device // of a MIG instance: the GPU that it is part of; nil: not found
-	lost    bool        // the last reading found it gone
-	absent  metrics     // what the device does not have; void with the handle
+	// One goroutine at a time reads the device and owns the fields below.
+	session *session    // the session that handle is from
+	handle  nvml.Device // nil if it has to be found again
+	whole   nvml.Device // the GPU that a MIG instance is part of; nil if not found
+	lost    bool        // whether the last reading found it gone
+	absent  metrics     // metrics that the device does not have; void with the handle
 	names   nameCache
-	sampled uint64        // NVML's time of the last process utilisation seen
-	metered time.Time     // until when Busy has measured
-	stretch time.Duration // the shortest that the driver was seen to measure over; 0: not known
+	sampled uint64        // NVML's time of the last process utilisation
+	metered time.Time     // end of the last measurement of Busy
+	stretch time.Duration // the shortest that the driver was seen to measure over; 0 if not known
 }
 
 var _ device.Device = (*card)(nil)
@@ -54,16 +54,15 @@ func (c *card) Describe() gpu.Device {
 	return d
 }
 
-// revise changes the description. change must not ask the driver.
+// revise changes the description. change must not call the driver.
 func (c *card) revise(change func(*gpu.Device)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	change(&c.desc)
 }
 
-// read runs one reading. A device that is lost for the second time in a row may
-// be back on the bus without NVML seeing it, so read then restarts the library
-// if that may help.
+// read runs one reading. A device that is lost for the second time in a row may be back
+// on the bus without NVML seeing it, so read then restarts the library if that may help.
 func (c *card) read(ctx context.Context, reading func(*session, nvml.Device) error) error {
 	err := c.try(ctx, reading)
 	if errors.Is(err, device.ErrLost) && c.lost && c.slice == nil && c.onBus() && c.lib.restart(ctx) {
@@ -77,7 +76,7 @@ func (c *card) read(ctx context.Context, reading func(*session, nvml.Device) err
 	return err
 }
 
-// try runs one reading on a handle that is good for the session.
+// try runs one reading on a handle that is valid in the session.
 func (c *card) try(ctx context.Context, reading func(*session, nvml.Device) error) error {
 	s, err := c.lib.enter(ctx)
 	if err != nil {
@@ -100,9 +99,8 @@ func (c *card) try(ctx context.Context, reading func(*session, nvml.Device) erro
 	return reading(s, c.handle)
 }
 
-// find looks a device up by its PCI address, where the same device nearly
-// always is: to find a UUID, NVML may have to wake up other GPUs, and one of
-// those may hang.
+// find looks a device up by its PCI address, which hardly ever changes: to find a UUID,
+// NVML may have to wake up other GPUs, and one of those may hang.
 func (s *session) find(c *card) (nvml.Device, nvml.Return) {
 	if c.slice == nil && c.pci != "" {
 		h, ret := s.api.DeviceGetHandleByPciBusId(c.pci)
@@ -122,8 +120,8 @@ func (s *session) find(c *card) (nvml.Device, nvml.Return) {
 	return h, ret
 }
 
-// failed returns the error of a device that did not answer as a whole. The next
-// reading looks its handle up again.
+// failed returns the error for a device that did not answer as a whole. The next reading
+// looks its handle up again.
 func (c *card) failed(s *session, ret nvml.Return) error {
 	c.handle = nil
 	if ret == nvml.ERROR_UNINITIALIZED {
@@ -132,10 +130,9 @@ func (c *card) failed(s *session, ret nvml.Return) error {
 	return failure("read "+c.uuid, ret)
 }
 
-// onBus reports whether the device answers on the PCI bus, as far as berth can
-// tell. The first two bytes of its configuration space are the vendor, and read
-// as ones if no device is there. This spares the other devices a restart that
-// cannot help.
+// onBus reports whether the device answers on the PCI bus, as far as berth can tell. The
+// first two bytes of its configuration space are the vendor, and read as ones if no
+// device is there. This spares the other devices a restart that cannot help.
 func (c *card) onBus() bool {
 	devices := filepath.Join(c.roots.Sys, "bus/pci/devices")
 	if _, err := os.Stat(devices); err != nil || c.pci == "" {

@@ -8,14 +8,13 @@ import (
 	"github.com/berth-gpu/berth/internal/device"
 )
 
-// patience is how long anything but a reading of a device may take: attaching
-// eight GPUs that were asleep takes several seconds.
+// patience is how long any call but a reading of a device may take: attaching eight GPUs
+// that were asleep takes several seconds.
 const patience = 10 * time.Second
 
-// errand is a driver call that may never come back. It runs in a goroutine of
-// its own, one at a time; callers that come meanwhile share its answer. Nobody
-// waits for a call longer than the patience, so a hung driver costs one
-// goroutine and delays its callers once.
+// errand is a driver call that may never return. It runs in its own goroutine, one at a
+// time; callers that come meanwhile share its answer. No caller waits longer than the
+// patience, so a hung driver costs one goroutine and delays its callers once.
 type errand[T any] struct {
 	mu     sync.Mutex
 	flight *flight[T]
@@ -28,7 +27,7 @@ type flight[T any] struct {
 	err     error
 }
 
-// run returns what call returns, or ErrHung when ctx or the patience ends.
+// run returns the result of call, or ErrHung when ctx or the patience ends.
 func (e *errand[T]) run(ctx context.Context, call func(context.Context) (T, error)) (T, error) {
 	var none T
 	if ctx.Err() != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-gpu/berth/internal/device"
 )
 
-// failure returns an NVML error in berth's words. It does not use Return.Error,
-// which calls into a library that may be gone.
+// failure returns an NVML error in berth's words. It does not use Return.Error, which
+// calls into a library that may be gone.
 func failure(op string, ret nvml.Return) *device.Error {
 	e := &device.Error{Op: op}
 	switch ret {
@@ -45,8 +45,8 @@ func failure(op string, ret nvml.Return) *device.Error {
 	return e
 }
 
-// gone reports whether a code says that the whole device, and not just one
-// metric, cannot be used.
+// gone reports whether a code means that the whole device, and not just one metric,
+// cannot be used.
 func gone(ret nvml.Return) bool {
 	switch ret {
 	case nvml.ERROR_GPU_IS_LOST, nvml.ERROR_GPU_NOT_FOUND, nvml.ERROR_RESET_REQUIRED, nvml.ERROR_UNINITIALIZED:
@@ -55,7 +55,7 @@ func gone(ret nvml.Return) bool {
 	return false
 }
 
-// unsupported reports whether a code says that the device never has a metric.
+// unsupported reports whether a code means that the device never has a metric.
 func unsupported(ret nvml.Return) bool {
 	switch ret {
 	case nvml.ERROR_NOT_SUPPORTED, nvml.ERROR_NO_PERMISSION, nvml.ERROR_FUNCTION_NOT_FOUND,

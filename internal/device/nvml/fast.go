@@ -9,7 +9,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Fast reads what costs microseconds.
+// Fast reads the metrics that cost microseconds.
 func (c *card) Fast(ctx context.Context, into *gpu.Sample) error {
 	return c.read(ctx, func(s *session, h nvml.Device) error {
 		r := round{absent: &c.absent}
@@ -33,9 +33,9 @@ func (c *card) Fast(ctx context.Context, into *gpu.Sample) error {
 	})
 }
 
-// readMemory counts what the driver keeps for itself as used, so that used and
-// free add up to total: no program can get the driver's part. NVML's older call
-// counts it so too; its newer one sets that part aside.
+// readMemory counts the driver's own memory as used, so that used and free add up to
+// total: no program can get the driver's part. NVML's older call counts it that way too;
+// its newer one sets that part aside.
 func readMemory(r *round, h nvml.Device, into *gpu.Sample) {
 	if m, ok := ask(r, memory, h.GetMemoryInfo); ok {
 		total, free := gpu.MiBOf(m.Total), gpu.MiBOf(m.Free)
@@ -68,8 +68,8 @@ func readHeat(r *round, h nvml.Device, into *gpu.Sample) {
 	}
 }
 
-// field reads one field value that is an unsigned number. Some cards return
-// zero if they have no sensor.
+// field reads a field value that is an unsigned number. Some cards return zero if they
+// have no sensor.
 func field(h nvml.Device, id uint32) (uint32, nvml.Return) {
 	values := []nvml.FieldValue{{FieldId: id}}
 	if ret := h.GetFieldValues(values); ret != nvml.SUCCESS {
@@ -122,7 +122,8 @@ var throttleWords = []struct {
 	{nvml.ClocksEventReasonDisplayClockSetting, gpu.ThrottleDisplayClocks},
 }
 
-// throttleReasons never returns nil: the device could tell.
+// throttleReasons returns the reasons of bits. It never returns nil: an empty list says
+// that nothing slows the device down.
 func throttleReasons(bits uint64) []gpu.ThrottleReason {
 	reasons := []gpu.ThrottleReason{}
 	for _, w := range throttleWords {

@@ -9,8 +9,8 @@ import (
 	"github.com/berth-gpu/berth/internal/device/proof"
 )
 
-// Gauges reads what a check of a device compares. It waits as long as the driver
-// takes, so it belongs into the process of the check.
+// Gauges reads the values that a check of a device compares. It waits as long as the
+// driver takes, so only the process of the check may use it.
 type Gauges struct {
 	session *session
 	handle  nvml.Device
@@ -44,8 +44,8 @@ func (b *Backend) Gauges(uuid string) (*Gauges, error) {
 	}, nil
 }
 
-// Link returns the link as it is now, and the best that the device and its slot can
-// do. What the driver does not tell is 0.
+// Link returns the present link, and the best that the device and its slot can do. A
+// value that the driver does not tell is 0.
 func (g *Gauges) Link() proof.Link {
 	known := func(ask func() (int, nvml.Return)) int {
 		if n, ret := ask(); ret == nvml.SUCCESS {
@@ -59,7 +59,7 @@ func (g *Gauges) Link() proof.Link {
 	}
 }
 
-// Clocks returns the clock now, the highest one, and why it is lower.
+// Clocks returns the present clock, the highest one, and the reasons for the difference.
 func (g *Gauges) Clocks() proof.Clocks {
 	var now gpu.Sample
 	readClocks(&round{absent: &g.absent}, g.session, g.handle, &now)
@@ -70,8 +70,8 @@ func (g *Gauges) Clocks() proof.Clocks {
 	return c
 }
 
-// Errors returns what the device counts of memory errors. Newer devices replace
-// rows of memory, older ones retire pages.
+// Errors returns the memory errors that the device counts. Newer devices replace rows of
+// memory, older ones retire pages.
 func (g *Gauges) Errors() proof.Errors {
 	r := round{absent: &g.absent}
 	e := proof.Errors{

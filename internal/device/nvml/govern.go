@@ -13,8 +13,7 @@ import (
 
 var _ device.Governor = (*card)(nil)
 
-// PowerLimits returns the power limit that was set and the ones that the driver
-// takes.
+// PowerLimits returns the power limit that was set and the ones that the driver accepts.
 func (c *card) PowerLimits(ctx context.Context) (limits device.PowerLimits, err error) {
 	err = c.govern(ctx, "read the power limits", func(_ *session, h nvml.Device) nvml.Return {
 		now, ret := h.GetPowerManagementLimit()
@@ -49,7 +48,7 @@ func (c *card) SetPowerLimit(ctx context.Context, limit gpu.Watts) error {
 	return err
 }
 
-// SetFan sets the speed of every fan, within what the fans of the device can do.
+// SetFan sets the speed of every fan, within the range of the fans of the device.
 func (c *card) SetFan(ctx context.Context, speed gpu.Percent) error {
 	op := fmt.Sprintf("set the fans to %.0f %%", speed)
 	if !(speed >= 0 && speed <= 100) {
@@ -73,8 +72,8 @@ func (c *card) ReleaseFan(ctx context.Context) error {
 	})
 }
 
-// eachFan calls set for every fan of a device. A device without fans does not
-// support it.
+// eachFan calls set for every fan of a device. It returns an error for a device without
+// fans: setting them is not supported.
 func (s *session) eachFan(h nvml.Device, set func(fan int) nvml.Return) nvml.Return {
 	if !s.hasFans {
 		return nvml.ERROR_NOT_SUPPORTED
@@ -89,8 +88,8 @@ func (s *session) eachFan(h nvml.Device, set func(fan int) nvml.Return) nvml.Ret
 	return ret
 }
 
-// govern runs one call that reads or sets limits. An instance that MIG cut out
-// of a GPU has none of its own.
+// govern runs one call that reads or sets limits. A MIG instance has no limits of its
+// own.
 func (c *card) govern(ctx context.Context, op string, call func(*session, nvml.Device) nvml.Return) error {
 	if c.slice != nil {
 		return &device.Error{Op: op + " on " + c.uuid, Err: device.ErrUnsupported, Hint: "a MIG instance has the power limit and the fans of its GPU"}

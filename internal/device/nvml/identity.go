@@ -12,7 +12,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// identify reads what does not change about a GPU.
+// identify reads the constant properties of a GPU.
 func (b *Backend) identify(s *session, h nvml.Device, uuid string) *card {
 	d := gpu.Device{UUID: uuid, Vendor: gpu.NVIDIA, Backend: b.Name(), Driver: s.driver, Name: "NVIDIA GPU"}
 	if name, ret := h.GetName(); ret == nvml.SUCCESS {
@@ -40,8 +40,8 @@ func (b *Backend) identify(s *session, h nvml.Device, uuid string) *card {
 	}
 }
 
-// powerLimit returns the cap in force, the lowest of what the board, the user
-// and the system allow.
+// powerLimit returns the cap in force: the lowest of the limits of the board, the user
+// and the system.
 func powerLimit(h nvml.Device) gpu.Opt[gpu.Watts] {
 	mw, ret := h.GetEnforcedPowerLimit()
 	if ret != nvml.SUCCESS || mw == 0 {
@@ -58,9 +58,8 @@ func threshold(h nvml.Device, which nvml.TemperatureThresholds) gpu.Opt[gpu.Cels
 	return gpu.Some(gpu.Celsius(t))
 }
 
-// busID returns a PCI address as the kernel writes it in /sys and lspci shows
-// it, 0000:18:00.0; NVML has eight digits for the domain. It returns "" if NVML
-// has none.
+// busID returns a PCI address as the kernel writes it in /sys and lspci shows it,
+// 0000:18:00.0; NVML has eight digits for the domain. It returns "" if NVML has none.
 func busID(pci nvml.PciInfo) string {
 	var text strings.Builder
 	for _, c := range pci.BusId {

@@ -10,9 +10,8 @@ import (
 	"github.com/berth-gpu/berth/internal/device"
 )
 
-// firstPause and longestPause bound the time from one restart to the next: a
-// restart disturbs every device, so restarts become rare for a device that
-// stays away.
+// firstPause and longestPause bound the time from one restart to the next. A restart
+// disturbs every device, so restarts become rare for a device that stays away.
 const (
 	firstPause   = 10 * time.Second
 	longestPause = 10 * time.Minute
@@ -22,30 +21,30 @@ const (
 // slowest healthy reading takes half of it.
 const quietPause = 100 * time.Millisecond
 
-// session is one initialisation of the library. What was found out in it, and
-// every handle from it, is void in the next. It does not change.
+// session is one initialisation of the library. Its findings and its handles are void in
+// the next one. It does not change.
 type session struct {
 	api    nvml.Interface
 	driver string
-	// A driver may be too old for these NVML calls. A call of a missing one
-	// ends the process, so they are looked up first.
+	// These report NVML calls that an old driver may lack. Calling a missing one ends the
+	// process.
 	hasEventReasons, hasMIG, hasMPSProcesses, hasRemoteType, hasFans bool
 }
 
-// library is the only way into NVML. It counts the calls inside, and keeps all
-// calls out while it is initialised.
+// library is the only way into NVML. It counts the calls inside, and keeps all calls out
+// while the library is initialised.
 type library struct {
 	api nvml.Interface
 
 	mu         sync.Mutex    // guards the rest; never held while in the driver
 	current    *session      // nil while not initialised
-	turning    chan struct{} // not nil while being initialised; closed when that is over
-	inside     int           // calls in the driver now
-	quiet      chan struct{} // not nil while somebody waits for inside to be 0; closed then
-	watchers   int           // calls that wait for events; they leave when asked
-	evacuation chan struct{} // not nil while they are asked to; closed when they may come back
+	turning    chan struct{} // not nil during initialisation; closed at its end
+	inside     int           // number of calls in the driver
+	quiet      chan struct{} // not nil while a caller waits for inside to be 0; closed then
+	watchers   int           // number of calls that wait for events; they leave when asked
+	evacuation chan struct{} // not nil while watchers are asked to leave; closed when they may come back
 	pause      time.Duration // between the last restart and the next
-	next       time.Time     // no restart before
+	next       time.Time     // earliest time of the next restart
 }
 
 // enter lets a call into the library, and initialises it if needed. While
@@ -130,7 +129,7 @@ func (l *library) explore() *session {
 	}
 }
 
-// invalidate records that the library says it is not initialised, so that the
+// invalidate records that the library reports that it is not initialised, so that the
 // next call to enter initialises it.
 func (l *library) invalidate(s *session) {
 	l.mu.Lock()
@@ -140,10 +139,10 @@ func (l *library) invalidate(s *session) {
 	l.mu.Unlock()
 }
 
-// restart shuts the library down and initialises it again, and reports whether
-// it did. It does not while a call is inside: a hung call would return into a
-// library that is gone. Watchers are inside nearly always, so restart asks them
-// to leave, and the last to go restarts.
+// restart shuts the library down and initialises it again, and reports whether it did. It
+// does nothing while a call is inside: a hung call would return into a library that is
+// gone. Watchers are inside nearly always, so restart asks them to leave, and the last
+// one to leave restarts the library.
 func (l *library) restart(ctx context.Context) bool {
 	l.mu.Lock()
 	if l.turning != nil || l.current == nil || time.Now().Before(l.next) {
@@ -180,7 +179,7 @@ func (l *library) restart(ctx context.Context) bool {
 	return l.initialise() == nil
 }
 
-// recovered is called when a lost device answers again.
+// recovered records that a lost device answers again.
 func (l *library) recovered() {
 	l.mu.Lock()
 	l.pause = 0
@@ -194,9 +193,9 @@ func (l *library) unwelcome() bool {
 	return l.evacuation != nil
 }
 
-// leaveWatch takes a watcher out. If watchers were asked to leave, it returns
-// when the watcher may enter again: after the restart, or when there is none
-// because another watcher did not leave.
+// leaveWatch takes a watcher out. If watchers were asked to leave, it returns when the
+// watcher may enter again: after the restart, or when there is none because another
+// watcher did not leave.
 func (l *library) leaveWatch(ctx context.Context) {
 	l.mu.Lock()
 	l.watchers--

@@ -10,13 +10,13 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// wiring is what one GPU knows about its connections. The NVLink part is read
-// once, when the GPU is found, because it takes long on machines with many
-// GPUs; the rest grows as other GPUs are found.
+// wiring has the connections of one GPU. The backend reads the NVLink part once, when it
+// finds the GPU, because that takes long on machines with many GPUs; the rest grows as it
+// finds other GPUs.
 type wiring struct {
-	direct   map[string]int          // NVLinks to other GPUs, by their PCI address
-	switched int                     // NVLinks to switches, which reach every other GPU on them
-	nearest  map[string]gpu.LinkKind // what is shared on the PCI side, by the other's UUID
+	direct   map[string]int          // number of NVLinks to other GPUs, by their PCI address
+	switched int                     // number of NVLinks to switches, which reach every other GPU on them
+	nearest  map[string]gpu.LinkKind // the kind of link on the PCI side, by the other's UUID
 }
 
 // readWiring counts the NVLinks of a GPU.
@@ -68,8 +68,8 @@ func (b *Backend) link(ctx context.Context, cards []*card) error {
 	return nil
 }
 
-// linkPair looks up its own handles: those in the cards belong to the goroutine
-// that reads them.
+// linkPair asks for the PCI topology of one pair. It looks up its own handles: those in
+// the cards belong to the goroutine that reads them.
 func (b *Backend) linkPair(ctx context.Context, one, two *card) error {
 	s, err := b.lib.enter(ctx)
 	if err != nil {
@@ -78,7 +78,7 @@ func (b *Backend) linkPair(ctx context.Context, one, two *card) error {
 	defer b.lib.leave()
 	first, ret := s.find(one)
 	if ret != nvml.SUCCESS {
-		return nil // gone again; the next scan asks anew
+		return nil // gone again; the next scan asks again
 	}
 	second, ret := s.find(two)
 	if ret != nvml.SUCCESS {
@@ -110,8 +110,7 @@ func (c *card) note(other *card, kind gpu.LinkKind) {
 	c.wires.nearest[other.uuid] = kind
 }
 
-// connect writes the known links between the present GPUs into their
-// descriptions.
+// connect writes the known links between the present GPUs into their descriptions.
 func (b *Backend) connect(cards []*card) {
 	cards = slices.DeleteFunc(slices.Clone(cards), func(c *card) bool { return c.slice != nil })
 	switched := map[*card]int{} // does not change after a card is made

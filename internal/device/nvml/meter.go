@@ -15,10 +15,10 @@ var _ device.Meter = (*card)(nil)
 // longestMeasured is the longest stretch that the driver measures over.
 const longestMeasured = time.Second
 
-// Busy returns what each process had of the device in the newest stretch that the
-// driver measured. The driver measures several times a second and keeps the
-// newest measurement of each process, so whoever wants all of them asks as often.
-// Where several processes take turns, it names only one of them for each stretch.
+// Busy returns the share of each process in the newest stretch that the driver measured.
+// The driver measures several times a second and keeps the newest measurement of each
+// process, so a caller that wants all of them asks as often. Where several processes take
+// turns, the driver names only one of them for each stretch.
 func (c *card) Busy(ctx context.Context, since time.Time) (busy device.Busy, err error) {
 	err = c.read(ctx, func(s *session, h nvml.Device) error {
 		samples, ret := h.GetProcessUtilization(uint64(since.UnixMicro()))
@@ -37,8 +37,8 @@ func (c *card) Busy(ctx context.Context, since time.Time) (busy device.Busy, err
 	return busy, err
 }
 
-// measured sums samples up. If the driver has measured more than once since then,
-// each sample is for a part of the time.
+// measured sums samples up. If the driver has measured more than once since then, each
+// sample covers a part of the time.
 func (c *card) measured(since time.Time, samples []nvml.ProcessUtilizationSample) device.Busy {
 	after := uint64(since.UnixMicro())
 	newest, times := after, map[uint64]bool{}

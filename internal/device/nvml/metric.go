@@ -33,7 +33,7 @@ type metrics uint32
 func (s metrics) has(m metric) bool { return s&(1<<m) != 0 }
 func (s *metrics) add(m metric)     { *s |= 1 << m }
 
-// round is one round of questions to a device.
+// round is one series of questions to a device.
 type round struct {
 	absent  *metrics
 	answers int
@@ -42,8 +42,8 @@ type round struct {
 	failed  nvml.Return // the last answer that explains nothing; SUCCESS if none did
 }
 
-// ask asks for one metric, unless the device is known not to have it or was
-// found gone in this round.
+// ask asks for one metric, unless the device is known not to have it or was found gone in
+// this round.
 func ask[T any](r *round, m metric, call func() (T, nvml.Return)) (T, bool) {
 	var none T
 	if r.gone != nvml.SUCCESS || r.absent.has(m) {
@@ -66,8 +66,8 @@ func ask[T any](r *round, m metric, call func() (T, nvml.Return)) (T, bool) {
 	return none, false
 }
 
-// verdict returns SUCCESS if the device answered. Every call refuses a stale
-// handle; if only some refuse, those metrics are not supported.
+// verdict returns SUCCESS if the device answered. Every call refuses a stale handle; if
+// only some refuse, the device does not support those metrics.
 func (r *round) verdict() nvml.Return {
 	switch {
 	case r.gone != nvml.SUCCESS:

@@ -6,15 +6,15 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// slice says which part of a GPU a MIG instance is, in the numbers that the
-// driver's events use.
+// slice identifies the part of a GPU that a MIG instance is, in the numbers of the
+// driver's events.
 type slice struct {
 	parent            string
 	instance, compute int
 }
 
-// instances lists the MIG instances of a GPU, if it is cut into some. They
-// come and go while the machine runs, so they are listed at every scan.
+// instances lists the MIG instances of a GPU, if it has any. They come and go while the
+// machine runs, so every scan lists them.
 func (b *Backend) instances(s *session, h nvml.Device, parent *card) []*card {
 	if !s.hasMIG {
 		return nil
@@ -31,7 +31,7 @@ func (b *Backend) instances(s *session, h nvml.Device, parent *card) []*card {
 	for i := range most {
 		in, ret := h.GetMigDeviceHandleByIndex(i)
 		if ret != nvml.SUCCESS {
-			continue // there are gaps
+			continue // the numbering has gaps
 		}
 		uuid, ret := in.GetUUID()
 		if ret != nvml.SUCCESS {
@@ -42,8 +42,8 @@ func (b *Backend) instances(s *session, h nvml.Device, parent *card) []*card {
 	return found
 }
 
-// identifyInstance takes over from the GPU what an instance shares with it. The
-// power limit is the whole GPU's and stays with it.
+// identifyInstance describes an instance, and copies what it shares with its GPU. The
+// power limit belongs to the whole GPU and is not copied.
 func (b *Backend) identifyInstance(h nvml.Device, uuid string, parent *card) *card {
 	whole := parent.Describe()
 	d := gpu.Device{
@@ -78,8 +78,8 @@ func (b *Backend) instanceOf(parent string, instance, compute uint32) (string, b
 	return "", false
 }
 
-// findWhole finds the GPU that an instance is part of, whose heat and clocks the
-// instance shares. It is nil if the driver does not find it.
+// findWhole finds the GPU that an instance is part of, whose heat and clocks the instance
+// shares. It returns nil if the driver does not find it.
 func (s *session) findWhole(c *card) nvml.Device {
 	if c.pci != "" {
 		if h, ret := s.api.DeviceGetHandleByPciBusId(c.pci); ret == nvml.SUCCESS {

@@ -14,8 +14,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// unknownMemory is what NVML reports if it does not know how much memory a
-// process uses.
+// unknownMemory is NVML's value for memory of a process that it does not know.
 const unknownMemory = ^uint64(0)
 
 // readProcesses merges the driver's lists by process. It returns nil if the
@@ -38,10 +37,9 @@ func (c *card) readProcesses(r *round, s *session, h nvml.Device) []gpu.Process 
 	return found
 }
 
-// merge adds a list to what is known already. A process is in several lists
-// with the same amount of memory, so between lists the larger counts; within
-// one list it is there once for each MIG instance that it uses, so there they
-// add up.
+// merge adds a list to found. A process is in several lists with the same amount of
+// memory, so between lists the larger counts; within one list it is there once for each
+// MIG instance that it uses, so there the amounts add up.
 func merge(found []gpu.Process, list []nvml.ProcessInfo, kind gpu.ProcessKind) []gpu.Process {
 	if found == nil {
 		found = []gpu.Process{}
@@ -73,10 +71,10 @@ func merge(found []gpu.Process, list []nvml.ProcessInfo, kind gpu.ProcessKind) [
 	return found
 }
 
-// nameCache remembers the names of processes between readings. Reading a name
-// takes three system calls, checking that the process is still the same one
-// takes one: its directory in /proc is made anew for every process, so its
-// time of birth stands for the start time of the process.
+// nameCache remembers the names of processes between readings. Reading a name takes three
+// system calls, checking that the process is still the same one takes one: the kernel
+// makes a new directory in /proc for every process, so its time of birth stands for the
+// start time of the process.
 type nameCache map[int]processName
 
 type processName struct {
@@ -92,7 +90,7 @@ func (c *nameCache) fill(proc string, processes []gpu.Process) {
 		dir := filepath.Join(proc, strconv.Itoa(p.PID))
 		stat, err := os.Stat(dir)
 		if err != nil {
-			continue // it has just ended, or lives where we cannot see it
+			continue // it has ended, or lives where berth cannot see it
 		}
 		known, ok := (*c)[p.PID]
 		if !ok || !known.born.Equal(stat.ModTime()) {

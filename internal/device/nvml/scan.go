@@ -13,10 +13,9 @@ import (
 	"github.com/berth-gpu/berth/internal/device"
 )
 
-// Scan lists the GPUs, then the MIG instances, which are numbered after them.
-// It lists a device that hangs during the scan if the device was there before.
-// It leaves out a device that may not be used, unless that is true of all of
-// them.
+// Scan lists the GPUs, then the MIG instances, which are numbered after them. It lists a
+// device that hangs during the scan if the device was there before. It leaves out a
+// device that berth may not use, unless that is true of all of them.
 func (b *Backend) Scan(ctx context.Context) ([]device.Device, error) {
 	count, err := b.count(ctx)
 	if err != nil {
@@ -54,7 +53,7 @@ func rank(c *card) int {
 	return 0
 }
 
-// count asks how many GPUs the driver has.
+// count returns the number of GPUs that the driver has.
 func (b *Backend) count(ctx context.Context) (int, error) {
 	return b.counting.run(ctx, func(ctx context.Context) (int, error) {
 		s, err := b.lib.enter(ctx)
@@ -73,8 +72,8 @@ func (b *Backend) count(ctx context.Context) (int, error) {
 	})
 }
 
-// probeAll looks at every index at the same time. It returns the error of the
-// devices if there are some and none can be used.
+// probeAll probes every index at the same time. If there are devices and none can be
+// used, it returns their error.
 func (b *Backend) probeAll(ctx context.Context, count int) ([]*card, error) {
 	b.mu.Lock()
 	for len(b.probes) < count {
@@ -113,8 +112,8 @@ func (b *Backend) probeAll(ctx context.Context, count int) ([]*card, error) {
 	return nil, nil
 }
 
-// probe looks at one index of the driver's list: a GPU and the instances in it.
-// It does not read again what is known.
+// probe reads one index of the driver's list: a GPU and the instances in it. It does not
+// read known properties again.
 func (b *Backend) probe(ctx context.Context, index int) ([]*card, error) {
 	s, err := b.lib.enter(ctx)
 	if err != nil {
@@ -146,7 +145,7 @@ func (b *Backend) probe(ctx context.Context, index int) ([]*card, error) {
 	return cards, b.saw(index, cards, nil)
 }
 
-// saw stores what is at an index, and returns err.
+// saw stores the cards at an index, and returns err.
 func (b *Backend) saw(index int, cards []*card, err error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

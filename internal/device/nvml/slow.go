@@ -8,8 +8,8 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Slow reads what costs milliseconds. Unlike Fast, it does not fail if nothing
-// is supported: a MIG instance has none of these.
+// Slow reads the metrics that cost milliseconds. Unlike Fast, it does not fail if the
+// device supports none: a MIG instance has none of these.
 func (c *card) Slow(ctx context.Context, into *gpu.Slow) error {
 	return c.read(ctx, func(s *session, h nvml.Device) error {
 		r := round{absent: &c.absent}
@@ -35,7 +35,7 @@ func (c *card) Slow(ctx context.Context, into *gpu.Slow) error {
 	})
 }
 
-// throughput returns MiB per second; NVML measures it over 20 ms.
+// throughput returns MiB per second, which NVML measures over 20 ms.
 func throughput(r *round, h nvml.Device, m metric, counter nvml.PcieUtilCounter) gpu.Opt[float64] {
 	kib, ok := ask(r, m, func() (uint32, nvml.Return) { return h.GetPcieThroughput(counter) })
 	if !ok {
@@ -44,8 +44,8 @@ func throughput(r *round, h nvml.Device, m metric, counter nvml.PcieUtilCounter)
 	return gpu.Some(float64(kib) / 1024)
 }
 
-// errorsTotal counts over the life of the device: a count since the driver was
-// loaded would hide old errors.
+// errorsTotal returns the errors over the life of the device: a count since the driver
+// was loaded would hide old errors.
 func errorsTotal(r *round, h nvml.Device, m metric, kind nvml.MemoryErrorType) gpu.Opt[int64] {
 	count, ok := ask(r, m, func() (uint64, nvml.Return) {
 		return h.GetTotalEccErrors(kind, nvml.AGGREGATE_ECC)
@@ -56,9 +56,8 @@ func errorsTotal(r *round, h nvml.Device, m metric, kind nvml.MemoryErrorType) g
 	return gpu.Some(int64(count))
 }
 
-// readProcessUtilization returns the newest sample of each process since the
-// last reading; a process without one was idle. The driver pads the list with
-// empty samples.
+// readProcessUtilization returns the newest sample of each process since the last
+// reading; a process without one was idle. The driver pads the list with empty samples.
 func (c *card) readProcessUtilization(r *round, h nvml.Device) map[int]gpu.Percent {
 	samples, ok := ask(r, processUtilization, func() ([]nvml.ProcessUtilizationSample, nvml.Return) {
 		samples, ret := h.GetProcessUtilization(c.sampled)

@@ -13,18 +13,17 @@ import (
 )
 
 const (
-	// waitMillis bounds how long Watch takes to end, and a restart to begin.
-	// Events arrive at once however long it is, and each wait costs a wake-up.
+	// waitMillis bounds how long Watch takes to end, and a restart to begin. Events
+	// arrive at once in any case, and each wait costs a wake-up.
 	waitMillis = 1800
-	// retryPause is between attempts to watch a device that is not there.
+	// retryPause is the time between attempts to watch a device that is not there.
 	retryPause = 5 * time.Second
 	// wantedEvents are the events that berth acts on.
 	wantedEvents = uint64(nvml.EventTypeXidCriticalError | nvml.EventTypeSingleBitEccError | nvml.EventTypeDoubleBitEccError)
 )
 
-// Watch listens to every GPU in a goroutine of its own, so that a GPU that
-// hangs or is lost does not silence the others. It also listens to GPUs that a
-// later Scan finds.
+// Watch listens to every GPU in its own goroutine, so that a GPU that hangs or is lost
+// does not silence the others. It also listens to GPUs that a later Scan finds.
 func (b *Backend) Watch(ctx context.Context, found func(device.Fault)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	faults := make(chan device.Fault)
@@ -74,8 +73,8 @@ func (b *Backend) Watch(ctx context.Context, found func(device.Fault)) error {
 	}
 }
 
-// listen reports the faults of one GPU until ctx ends, and returns false if
-// the GPU cannot report any.
+// listen reports the faults of one GPU until ctx ends, and returns false if the GPU
+// cannot report any.
 func (b *Backend) listen(ctx context.Context, c *card, faults chan<- device.Fault) bool {
 	for {
 		s, err := b.lib.enterWatch(ctx)
@@ -97,8 +96,8 @@ func (b *Backend) listen(ctx context.Context, c *card, faults chan<- device.Faul
 	}
 }
 
-// hear waits for events. It returns SUCCESS when ctx ends or the library has to
-// be left, or the code with which the driver refuses.
+// hear waits for events. It returns SUCCESS when ctx ends or the watcher has to leave the
+// library, or the code with which the driver refuses.
 func (b *Backend) hear(ctx context.Context, s *session, c *card, faults chan<- device.Fault) nvml.Return {
 	h, ret := s.find(c)
 	if ret != nvml.SUCCESS {
@@ -135,8 +134,7 @@ func (b *Backend) hear(ctx context.Context, s *session, c *card, faults chan<- d
 	return nvml.SUCCESS
 }
 
-// fault returns an event in berth's words. NVML does not say which process
-// caused it.
+// fault returns an event in berth's words. NVML does not say which process caused it.
 func (b *Backend) fault(c *card, event nvml.EventData) device.Fault {
 	f := device.Fault{GPU: c.uuid, Time: time.Now()}
 	if uuid, ok := b.instanceOf(c.uuid, event.GpuInstanceId, event.ComputeInstanceId); ok {

@@ -24,8 +24,8 @@ type Verb string
 // The verbs.
 const (
 	Check   Verb = "check"   // tests memory, copies, computation, clocks and links
-	Residue Verb = "residue" // looks for what earlier programs left in memory that is free
-	Scrub   Verb = "scrub"   // overwrites memory that is free
+	Residue Verb = "residue" // looks for what earlier programs left in free memory
+	Scrub   Verb = "scrub"   // overwrites free memory
 )
 
 // Verbs lists the verbs that prove something.
@@ -37,7 +37,7 @@ type Kind string
 // The kinds of check.
 const (
 	Quick Kind = "quick" // some seconds
-	Long  Kind = "long"  // some minutes: more patterns, and again and again
+	Long  Kind = "long"  // some minutes: more patterns, repeatedly
 )
 
 // Kinds lists every kind.
@@ -46,30 +46,28 @@ func Kinds() []Kind { return []Kind{Quick, Long} }
 const (
 	// Spare is how much of the free memory of a device a check leaves to others.
 	Spare gpu.MiB = 512
-	// Context is how much memory the driver takes at most for the helper process
-	// itself.
+	// Context is the most memory that the driver takes for the helper process itself.
 	Context gpu.MiB = 640
 )
 
-// Ask is what a helper process is asked.
+// Ask is a request to a helper process.
 type Ask struct {
 	Verb   Verb    `json:"verb"`
 	Kind   Kind    `json:"kind,omitempty"`
 	GPU    string  `json:"gpu"`                 // UUID
-	Memory gpu.MiB `json:"memory_mb,omitempty"` // the most that it may take, Context included; 0: all that is free, less Spare
+	Memory gpu.MiB `json:"memory_mb,omitempty"` // most memory to take, Context included; 0 means all free memory less Spare
 
-	// Lease and Fence name the lease that the helper process runs under, if any.
-	// They reach it in its environment.
+	// Lease and Fence name the lease that the helper process runs under, if any. The
+	// helper process gets them in its environment.
 	Lease string `json:"-"`
 	Fence uint64 `json:"-"`
 
-	// Plant is for tests: it flips one bit of the device's memory before it is
-	// read, which the check, or the look for residue, must find.
+	// Plant, for tests, flips one bit of the device's memory before the check, or the
+	// look for residue, reads it. They must find it.
 	Plant bool `json:"plant,omitempty"`
 }
 
-// Room returns how many bytes of memory may be tested on a device that has so many
-// free.
+// Room returns how many of the free bytes of a device may be tested.
 func (a Ask) Room(free uint64) uint64 {
 	room := int64(free) - int64(Spare)<<20
 	if a.Memory > 0 {
@@ -78,8 +76,7 @@ func (a Ask) Room(free uint64) uint64 {
 	return uint64(max(0, room))
 }
 
-// Limit returns how long the helper process may take. A device that takes longer
-// hangs.
+// Limit returns how long the helper process may take. A device that takes longer hangs.
 func (a Ask) Limit() time.Duration {
 	if a.Verb == Check && a.Kind == Long {
 		return 15 * time.Minute
@@ -155,21 +152,21 @@ func (n Name) Text() string {
 	return string(n)
 }
 
-// Step is one thing that was tested, or is being tested.
+// Step is one test, finished or not.
 type Step struct {
 	Name    Name             `json:"name"`
-	Verdict Verdict          `json:"verdict,omitempty"`  // empty: not done yet
-	Done    gpu.Percent      `json:"done,omitempty"`     // how far it is, while it is not done
-	Detail  string           `json:"detail,omitempty"`   // what was found, in one sentence without its full stop
-	Value   gpu.Opt[float64] `json:"value,omitzero"`     // what was measured
-	Norm    gpu.Opt[float64] `json:"norm,omitzero"`      // what it should be
-	Unit    string           `json:"unit,omitempty"`     // of both
-	Memory  gpu.MiB          `json:"memory_mb,omitzero"` // that it covered
+	Verdict Verdict          `json:"verdict,omitempty"`  // empty until it is done
+	Done    gpu.Percent      `json:"done,omitempty"`     // progress, until it is done
+	Detail  string           `json:"detail,omitempty"`   // the finding, in one sentence without its full stop
+	Value   gpu.Opt[float64] `json:"value,omitzero"`     // the measurement
+	Norm    gpu.Opt[float64] `json:"norm,omitzero"`      // the expected value
+	Unit    string           `json:"unit,omitempty"`     // unit of both
+	Memory  gpu.MiB          `json:"memory_mb,omitzero"` // memory that it covered
 	Left    int64            `json:"left_bytes,omitzero"`
 	Took    float64          `json:"took_seconds,omitzero"`
 }
 
-// Result is what came of asking a device.
+// Result is the result of asking a device.
 type Result struct {
 	Verb    Verb    `json:"verb"`
 	Kind    Kind    `json:"kind,omitempty"`
@@ -177,14 +174,13 @@ type Result struct {
 	Verdict Verdict `json:"verdict"`
 	Reason  string  `json:"reason"` // why, in one sentence without its full stop
 	Steps   []Step  `json:"steps,omitempty"`
-	Memory  gpu.MiB `json:"memory_mb"`  // that was tested, looked at or overwritten
-	Left    int64   `json:"left_bytes"` // that were not zero: after residue, and after scrub
+	Memory  gpu.MiB `json:"memory_mb"`  // memory that was tested, looked at or overwritten
+	Left    int64   `json:"left_bytes"` // bytes that were not zero: after residue, and after scrub
 	Took    float64 `json:"took_seconds"`
 }
 
-// Judge returns what steps mean together. One that failed fails the device. A
-// step without which nothing is proved, and which is absent or could not be asked,
-// makes the whole a device that could not be asked.
+// Judge combines steps into a result. A failed step fails the device. If a step without
+// which nothing is proved is absent or could not be asked, the device could not be asked.
 func Judge(a Ask, steps []Step, took time.Duration) Result {
 	r := Result{Verb: a.Verb, Kind: a.Kind, GPU: a.GPU, Steps: steps, Took: took.Seconds()}
 	var missing, failed []string
@@ -214,7 +210,7 @@ func Judge(a Ask, steps []Step, took time.Duration) Result {
 	return r
 }
 
-// say returns the step with what was found.
+// say returns the step with its finding.
 func (s Step) say() string {
 	if s.Detail == "" {
 		return s.Name.Text() + ": " + s.Verdict.Text()
@@ -222,7 +218,7 @@ func (s Step) say() string {
 	return s.Name.Text() + ": " + s.Detail
 }
 
-// passed says what a result without complaint means.
+// passed describes a result without complaint.
 func passed(a Ask, r Result) string {
 	switch a.Verb {
 	case Residue:
@@ -253,8 +249,7 @@ func Unable(a Ask, steps []Step, why string, took time.Duration) Result {
 	return r
 }
 
-// Broke returns the result for a device on whose account the helper process did
-// not come to its end.
+// Broke returns the result for a device that kept the helper process from finishing.
 func Broke(a Ask, steps []Step, why string, took time.Duration) Result {
 	r := Judge(a, steps, took)
 	if r.Verdict == Failed {

@@ -17,8 +17,8 @@ const ResidueFile = "residue.json"
 // version is that of the file.
 const version = 1
 
-// Proof is the result of one check: a program filled memory of a device and
-// ended, and the next one looked for what was left.
+// Proof is the result of one check: a program filled memory of a device and ended, and
+// the next one looked for what was left.
 type Proof struct {
 	Driver  string    `json:"driver"`       // version
 	Device  string    `json:"device"`       // model
@@ -28,12 +28,12 @@ type Proof struct {
 	By      string    `json:"by,omitempty"` // what checked it, for people
 }
 
-// Proofs are the checks of a machine. One check of a driver version and a model
-// of device holds for all devices like it.
+// Proofs are the checks of a machine. A check of a driver version and a device model
+// holds for all devices with both.
 type Proofs []Proof
 
-// ParseProofs reads the file. It refuses what it does not know: a check that is
-// misread would claim what is not true.
+// ParseProofs reads the file. It refuses unknown content: a misread check would claim
+// what is not true.
 func ParseProofs(text []byte) (Proofs, error) {
 	var file struct {
 		Version int    `json:"version"`
@@ -58,13 +58,12 @@ func ParseProofs(text []byte) (Proofs, error) {
 	return file.Proofs, nil
 }
 
-// NotChecked is what ClearedBy says if nothing is known.
+// NotChecked is the answer of ClearedBy if nothing is known.
 const NotChecked = "not checked"
 
-// ClearedBy says who clears the memory of these devices between two programs,
-// and when that was last checked: "driver, checked 2026-11-15". It says
-// NotChecked unless every device was checked with its driver, and "nobody" if
-// anything was left on one of them.
+// ClearedBy says who clears the memory of these devices between two programs, and when
+// that was last checked: "driver, checked 2026-11-15". It returns NotChecked unless every
+// device was checked with its driver, and "nobody" if anything was left on one of them.
 func (all Proofs) ClearedBy(devices []gpu.Device) string {
 	var oldest time.Time
 	who := "driver"

@@ -8,22 +8,20 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Wrong counts words of memory that are not what they should be, and shows the
-// first one.
+// Wrong counts wrong words of memory, and shows the first one.
 type Wrong struct {
 	Count           uint64
-	At              uint64 // of the first: its distance from the start of what was tested, in bytes
+	At              uint64 // distance of the first from the start of the tested memory, in bytes
 	Expected, Found uint32
 }
 
-// say returns the count, of which whole, and the first place.
+// say returns the count and the first place.
 func (w Wrong) say(what, whole string) string {
 	return fmt.Sprintf("%s%s %s wrong, the first at byte %#x: expected %#08x, found %#08x",
 		words.Count(int64(w.Count), what), whole, words.Form(int64(w.Count), "is", "are"), w.At, w.Expected, w.Found)
 }
 
-// Memory returns the step for patterns that were written to memory and read
-// again.
+// Memory returns the step for patterns that were written to memory and read again.
 func Memory(tested gpu.MiB, passes int, w Wrong) Step {
 	s := Step{Name: StepMemory, Memory: tested, Verdict: Passed, Detail: fmt.Sprintf("%s, %s", tested, words.Count(passes, "pattern"))}
 	switch {
@@ -35,16 +33,16 @@ func Memory(tested gpu.MiB, passes int, w Wrong) Step {
 	return s
 }
 
-// Link is the connection of a device to its machine. Zero is not known.
+// Link is the connection of a device to its machine. Zero means not known.
 type Link struct {
-	Generation, Width         int // of PCIe, now
-	MostGeneration, MostWidth int // that the device and its slot can do
+	Generation, Width         int // of PCIe, at present
+	MostGeneration, MostWidth int // the best that the device and its slot can do
 }
 
-// perLane holds what one lane carries in GB/s, by PCIe generation.
+// perLane holds the rate of one lane in GB/s, by PCIe generation.
 var perLane = []float64{1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
 
-// Norm returns how fast the link can be at its best, in GB/s.
+// Norm returns the highest rate of the link, in GB/s.
 func (l Link) Norm() gpu.Opt[float64] {
 	if l.MostGeneration < 1 || l.MostGeneration >= len(perLane) || l.MostWidth < 1 {
 		return gpu.Opt[float64]{}
@@ -52,9 +50,9 @@ func (l Link) Norm() gpu.Opt[float64] {
 	return gpu.Some(perLane[l.MostGeneration] * float64(l.MostWidth))
 }
 
-// slowLink is the share of its norm below which a link counts as slow. A good one
-// comes to between 0.8 and 0.9 if nobody else uses it, and to half of that beside
-// another program that copies without a pause.
+// slowLink is the share of its norm below which a link counts as slow. A good one reaches
+// between 0.8 and 0.9 if nobody else uses it, and half of that beside another program
+// that copies without a pause.
 const slowLink = 1.0 / 3
 
 // Copy returns the step for copies in one direction, at a rate in GB/s.
@@ -84,10 +82,10 @@ func Compute(values int, w Wrong) Step {
 	return Step{Name: StepCompute, Verdict: Passed, Detail: words.Count(values, "result")}
 }
 
-// Clocks is what a device said about its clock while it computed.
+// Clocks has the clock of a device while it computed.
 type Clocks struct {
 	SM, Most gpu.Opt[gpu.MHz]
-	Reasons  []gpu.ThrottleReason // nil: it cannot tell
+	Reasons  []gpu.ThrottleReason // nil if the device cannot tell
 }
 
 // stuckClock is the share of its highest clock below which a device that computes
@@ -137,14 +135,14 @@ func (l Link) Step() Step {
 	return s
 }
 
-// Errors is what a device counts of memory errors.
+// Errors has the memory errors that a device counts.
 type Errors struct {
 	Corrected, Uncorrected gpu.Opt[int64] // so far
-	Pending                gpu.Opt[bool]  // memory waits to be replaced at the next reset
-	Broken                 gpu.Opt[bool]  // memory could not be replaced
+	Pending                gpu.Opt[bool]  // whether memory waits to be replaced at the next reset
+	Broken                 gpu.Opt[bool]  // whether memory could not be replaced
 }
 
-// Grown returns the step for a device that counted before a check and after it.
+// Grown returns the step for the error counters before a check and after it.
 func Grown(before, after Errors) Step {
 	s := Step{Name: StepErrors, Verdict: Passed, Detail: "none came during the check"}
 	corrected, known := grown(before.Corrected, after.Corrected)
@@ -173,8 +171,7 @@ func grown(before, after gpu.Opt[int64]) (int64, bool) {
 	return max(0, now-old), true
 }
 
-// Look returns the step for memory that was taken and read before anybody wrote to
-// it.
+// Look returns the step for memory that was read before anybody wrote to it.
 func Look(looked gpu.MiB, left int64) Step {
 	s := Step{Name: StepResidue, Verdict: Passed, Memory: looked, Left: left, Detail: "all of " + looked.String() + " is zero"}
 	switch {
@@ -186,8 +183,8 @@ func Look(looked gpu.MiB, left int64) Step {
 	return s
 }
 
-// Scrubbed returns the step for memory that was overwritten with zeros, and for
-// what was not zero afterwards.
+// Scrubbed returns the step for memory that was overwritten with zeros; left bytes were
+// not zero afterwards.
 func Scrubbed(memory gpu.MiB, left int64) Step {
 	s := Step{Name: StepScrub, Verdict: Passed, Memory: memory, Left: left, Detail: memory.String() + " overwritten"}
 	switch {

@@ -9,14 +9,14 @@ type Trace struct {
 	users []string
 }
 
-// TraceOf returns the trace of a device whose free memory was overwritten, and on
-// which programs of these users run, or are about to.
+// TraceOf returns the trace of a device whose free memory was overwritten, and on which
+// programs of these users run, or are about to run.
 func TraceOf(users ...string) Trace {
 	slices.Sort(users)
 	return Trace{known: true, users: slices.Compact(users)}
 }
 
-// Used returns the trace after a user had memory of the device, too.
+// Used returns the trace after a user has had memory of the device, too.
 func (t Trace) Used(user string) Trace {
 	if !t.known {
 		return t
@@ -24,7 +24,7 @@ func (t Trace) Used(user string) Trace {
 	return TraceOf(append(slices.Clone(t.users), user)...)
 }
 
-// Others reports whether somebody else than a user may have left something.
+// Others reports whether anybody but user may have left something.
 func (t Trace) Others(user string) bool {
 	return !t.known || slices.ContainsFunc(t.users, func(other string) bool { return other != user })
 }

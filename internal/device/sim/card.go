@@ -18,17 +18,17 @@ type card struct {
 
 	mu     sync.Mutex
 	plant  *plant       // guarded by mu
-	guests *guests      // guarded by mu; nil if there can be none
-	fates  map[int]fate // guarded by mu: of scripted processes, by pid
+	guests *guests      // guarded by mu; nil if the simulation has none
+	fates  map[int]fate // guarded by mu; of scripted processes, by pid
 
-	scrubbed gpu.Opt[time.Duration] // guarded by mu: when memory was last overwritten
-	hand     hand                   // guarded by mu: what was set through device.Governor
+	scrubbed gpu.Opt[time.Duration] // guarded by mu; when memory was last overwritten
+	hand     hand                   // guarded by mu; settings made through device.Governor
 }
 
 var errClosed = errors.New("the simulation is closed")
 
-// answer waits until a hang is over, whatever the caller's deadline, as a
-// driver call does, and returns the simulated time at which the device answers.
+// answer waits until a hang is over, whatever the caller's deadline, as a driver call
+// does. It returns the simulated time at which the device answers.
 func (c *card) answer() (time.Duration, error) {
 	now := c.backend.elapsed()
 	for {
@@ -47,14 +47,14 @@ func (c *card) answer() (time.Duration, error) {
 	return now, nil
 }
 
-// reading says what a card does at a moment.
+// reading is the activity of a card at a moment.
 type reading struct {
 	load      float64
-	processes []running // that are on it
+	processes []running // those on the card
 	all       []running // also those whose memory is elsewhere
 }
 
-// advance brings the plant to now. The caller holds mu.
+// advance advances the plant to now. The caller holds mu.
 func (c *card) advance(now time.Duration) reading {
 	visiting := c.guests.visiting()
 	for {

@@ -11,18 +11,18 @@ import (
 
 var _ device.Examinee = (*card)(nil)
 
-// checkup says what a check of the device finds while it holds. The zero value is
-// a device on which everything is right.
+// checkup determines the result of a check. The zero value is a device on which
+// everything is right.
 type checkup struct {
 	fails   []proof.Name  // steps that fail
-	residue gpu.MiB       // that earlier programs left, until it is overwritten
+	residue gpu.MiB       // left by earlier programs, until it is overwritten
 	takes   time.Duration // for all steps together
-	unable  string        // why the device cannot be asked; empty: it can
+	unable  string        // why the device cannot be asked; empty if it can
 }
 
 func setsCheck(e *entry) bool { return e.check != nil }
 
-// Examine returns what the script says a check finds.
+// Examine returns the result of a check according to the script.
 func (c *card) Examine(ctx context.Context, a proof.Ask) ([]proof.Step, string, error) {
 	var now gpu.Sample
 	if err := c.Fast(ctx, &now); err != nil {
@@ -57,16 +57,16 @@ func (c *card) Examine(ctx context.Context, a proof.Ask) ([]proof.Step, string, 
 	return steps, "", nil
 }
 
-// These are the figures of a device on which everything is right.
+// The figures of a device on which everything is right.
 const (
 	simPatterns = 6
 	simResults  = 1 << 20
-	simRate     = 0.87 // of what the link can do at its best
+	simRate     = 0.87 // share of the best rate of the link
 )
 
 var simLink = proof.Link{Generation: 4, Width: 16, MostGeneration: 4, MostWidth: 16}
 
-// step returns one step: as it should be, or as the script says.
+// step returns one step: passed, unless the script says otherwise.
 func (c *card) step(name proof.Name, room gpu.MiB, found checkup) proof.Step {
 	fails, wrong := found.failing(name), proof.Wrong{}
 	if fails {

@@ -55,8 +55,8 @@ func (c *card) fillClocks(load float64, into *gpu.Sample) {
 	}
 }
 
-// fillMemory divides the memory among processes, less what is used without them;
-// a process that wants more than there is gets what is left.
+// fillMemory divides the memory among processes, less the memory in use without them. A
+// process that wants more than there is gets the rest.
 func (c *card) fillMemory(used gpu.MiB, processes []running, into *gpu.Sample) {
 	free := max(0, c.model.Memory-used)
 	into.Processes = make([]gpu.Process, 0, len(processes))

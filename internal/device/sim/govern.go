@@ -11,15 +11,15 @@ import (
 
 var _ device.Governor = (*card)(nil)
 
-// hand is what somebody set on a card through device.Governor.
+// hand has the settings made through device.Governor.
 type hand struct {
 	limit gpu.Opt[gpu.Watts]
 	at    time.Duration // when the limit was set
 	fan   gpu.Opt[gpu.Percent]
 }
 
-// act changes a drive to what was set. A scripted power limit that came later
-// counts.
+// act applies the settings to a drive. A scripted power limit that came later takes
+// precedence.
 func (h *hand) act(d *drive) {
 	if limit, set := h.limit.Get(); set && h.at >= d.capped {
 		d.cap = float64(limit)
@@ -29,19 +29,18 @@ func (h *hand) act(d *drive) {
 	}
 }
 
-// airFlow returns the share of the usual air flow that a fan speed gives. The
-// numbers are chosen, not measured: 60 % is the usual flow, and a fan that
-// stands still leaves some.
+// airFlow returns the share of the usual air flow at a fan speed. The numbers are chosen,
+// not measured: 60 % is the usual flow, and a fan that stands still leaves some.
 func airFlow(speed gpu.Percent) float64 { return 0.4 + float64(speed)/100 }
 
-// leastShare is the lowest power limit that a card takes, as a share of its cap.
+// leastShare is the lowest power limit that a card accepts, as a share of its cap.
 const leastShare = 0.3
 
-// least returns the lowest power limit that a model takes. An awake GPU without
-// work stays below it.
+// least returns the lowest power limit that a model accepts. An awake GPU without work
+// stays below it.
 func (p powerModel) least() gpu.Watts { return gpu.Watts(max(leastShare*p.Cap, 1.1*p.Awake)) }
 
-// PowerLimits returns the power limit in force and the ones that the card takes.
+// PowerLimits returns the power limit in force and the ones that the card accepts.
 func (c *card) PowerLimits(context.Context) (device.PowerLimits, error) {
 	if c.model.recording != nil {
 		return device.PowerLimits{}, c.refuse("read the power limit", device.ErrUnsupported)
@@ -59,7 +58,7 @@ func (c *card) PowerLimits(context.Context) (device.PowerLimits, error) {
 
 // SetPowerLimit sets the power limit.
 func (c *card) SetPowerLimit(_ context.Context, limit gpu.Watts) error {
-	if c.model.recording != nil { // it went as it went
+	if c.model.recording != nil { // a recording cannot change
 		return c.refuse("set the power limit", device.ErrUnsupported)
 	}
 	least, most := c.model.Power.least(), gpu.Watts(c.model.Power.Cap)
@@ -88,7 +87,7 @@ func (c *card) ReleaseFan(context.Context) error {
 	return c.set(func(time.Duration) { c.hand.fan = gpu.Opt[gpu.Percent]{} })
 }
 
-// set changes what acts on the card from now on.
+// set changes a setting from now on.
 func (c *card) set(change func(now time.Duration)) error {
 	now, err := c.answer()
 	if err != nil {

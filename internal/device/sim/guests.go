@@ -20,30 +20,29 @@ import (
 //
 //	{"memory_mb": 4096, "load": 50, "start_time": 123456}
 //
-// best under another name first and then renamed, and may rewrite it at any
-// time. Load is in percent; start_time is field 22 of /proc/PID/stat. The process
-// counts until the file is gone or the process is; while it is stopped, it has
-// memory and no load. Without start_time the pid is
-// taken to belong to the process that had it at first sight, so that a recycled
-// pid does not count.
+// best under another name first and then renamed, and may rewrite it at any time. Load is
+// in percent; start_time is field 22 of /proc/PID/stat. The process counts until the file
+// or the process is gone; while it is stopped, it has memory and no load. Without
+// start_time, the pid belongs to the process that had it at first sight, so that a
+// recycled pid does not count.
 //
-// A process in a container adds "pid_namespace", which is where its
-// /proc/self/ns/pid links to; PID is then its pid inside that namespace.
+// A process in a container adds "pid_namespace", the target of its link
+// /proc/self/ns/pid; PID is then its pid inside that namespace.
 //
-// A file may name the control group of its process, "cgroup": what is there in
-// /proc does not count then.
+// A file may name the control group of its process, "cgroup", which takes precedence over
+// the one in /proc.
 //
 // "imported_mb" says how much memory of other processes it has opened.
 //
-// While a guest is parked or locked, the file PID.parked beside its own says so, and
-// what its own file says does not count: see parkfile.go.
+// While a guest is parked or locked, the file PID.parked takes precedence over its own:
+// see parkfile.go.
 //
-// What cannot be read counts as absent, because a process may be in the middle
-// of writing, or of dying. So does a file that does not belong to the user of
-// the process: otherwise one user could charge memory to another.
+// A file that cannot be read counts as absent, because a process may be in the middle of
+// writing, or of dying. So does a file that does not belong to the user of the process:
+// otherwise one user could charge memory to another.
 type guests struct {
 	dir   string
-	root  string // the parent of dir
+	root  string // parent of dir
 	table processes.Table
 	born  map[int]uint64         // start time of each guest, from when it was first seen
 	found map[inner]processes.ID // translated pids
@@ -57,12 +56,11 @@ type inner struct {
 }
 
 const (
-	maxGuests    = 1024 // files of one device that are looked at
+	maxGuests    = 1024 // most files of one device to look at
 	maxGuestFile = 4096 // bytes
 )
 
-// newGuests returns nil if there is no directory. A nil guests never has a
-// guest.
+// newGuests returns nil if dir is empty. A nil guests never has a guest.
 func newGuests(dir, uuid string) *guests {
 	if dir == "" {
 		return nil
@@ -70,7 +68,7 @@ func newGuests(dir, uuid string) *guests {
 	return &guests{dir: filepath.Join(dir, uuid), root: dir, table: processes.Proc(), born: map[int]uint64{}, found: map[inner]processes.ID{}}
 }
 
-// visiting returns the guests that are there now.
+// visiting returns the present guests.
 func (g *guests) visiting() []running {
 	if g == nil {
 		return nil
@@ -119,8 +117,8 @@ func (g *guests) visiting() []running {
 	return list
 }
 
-// cgroup returns the control group that the file of a guest named when it was
-// last read; empty: none.
+// cgroup returns the control group that the file of a guest named when it was last read,
+// or the empty string.
 func (g *guests) cgroup(pid int) string {
 	if g == nil {
 		return ""
@@ -133,12 +131,11 @@ func (g *guests) stopped(guest running) bool {
 	return g.table.Stopped(processes.ID{PID: guest.pid, Start: guest.born})
 }
 
-// files returns the pids that files of guests, and those of parked ones, are named
-// after.
+// files returns the pids in the names of the files of guests, and of parked guests.
 func (g *guests) files() (guests, parked []int) {
 	dir, err := os.Open(g.dir)
 	if err != nil {
-		return nil, nil // not there yet: nobody is
+		return nil, nil // the directory does not exist yet
 	}
 	defer dir.Close()
 	names, _ := dir.Readdirnames(maxGuests)
@@ -164,14 +161,14 @@ type guestFile struct {
 	Cgroup    string  `json:"cgroup"`
 
 	Imported gpu.MiB   `json:"imported_mb"`
-	Refuses  move.Step `json:"refuses"` // a step of parking
+	Refuses  move.Step `json:"refuses"` // a step of parking that it refuses
 
 	owner uint32 // user id
 }
 
-// read reads a guest file. It does not follow links, does not wait for pipes,
-// and refuses a file with another name beside this one: that may be the file
-// of another user, linked to here.
+// read reads a guest file. It does not follow links, does not wait for pipes, and refuses
+// a file with another name beside this one: that may be the file of another user, linked
+// to here.
 func (g *guests) read(pid int) (f guestFile, ok bool) {
 	if f.owner, ok = g.decode(strconv.Itoa(pid), &f); !ok {
 		return f, false
@@ -179,7 +176,7 @@ func (g *guests) read(pid int) (f guestFile, ok bool) {
 	return f, f.Imported >= 0 && f.Memory >= 0 && f.Memory <= maxMemory && f.Load >= 0 && f.Load <= 100
 }
 
-// decode reads a file into a value, and returns the user that the file belongs to.
+// decode reads a file into a value, and returns the owner of the file.
 func (g *guests) decode(name string, into any) (owner uint32, ok bool) {
 	file, err := os.OpenFile(filepath.Join(g.dir, name), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -198,8 +195,8 @@ func (g *guests) decode(name string, into any) (owner uint32, ok bool) {
 	return stat.Uid, err == nil && json.Unmarshal(text, into) == nil
 }
 
-// translate returns the pid that a process in a namespace has here. It looks
-// through all processes only if the one it found last time is gone.
+// translate returns the pid on this machine of a process in a namespace. It looks through
+// all processes only if the one it found last time is gone.
 func (g *guests) translate(in inner, found map[inner]processes.ID) (pid int, ok bool) {
 	id, known := g.found[in]
 	if !known || !g.table.Alive(id) {
@@ -215,16 +212,16 @@ func (g *guests) translate(in inner, found map[inner]processes.ID) (pid int, ok 
 	return id.PID, true
 }
 
-// living returns the name and the start time of a process; zero if it is not
-// there, belongs to another user, or is a zombie, which holds no memory any
-// more.
+// living returns the name and the start time of a process. It returns zero values if the
+// process does not exist, belongs to another user, or is a zombie, which no longer holds
+// memory.
 func (g *guests) living(pid int, owner uint32) (name string, born uint64) {
 	id, err := g.table.Identify(pid)
 	if err != nil {
 		return "", 0
 	}
 	name = g.table.Name(pid)
-	// Alive comes last: then all of it was about this process.
+	// Call Alive last: then all answers were about this process.
 	if uid, err := g.table.UID(pid); err != nil || uid != int(owner) || !g.table.Alive(id) {
 		return "", 0
 	}

@@ -25,7 +25,7 @@ const (
 	nodeSize  = boardSize / 2
 )
 
-// describe gives every device its identity. It is the same at every start.
+// describe returns the identity of every device. It is the same at every start.
 func describe(models []*model, firstIndex int) []gpu.Device {
 	devices := make([]gpu.Device, len(models))
 	for i, m := range models {
@@ -40,7 +40,7 @@ func describe(models []*model, firstIndex int) []gpu.Device {
 			MemoryTotal:       m.Memory,
 			NUMANode:          gpu.Some(i / nodeSize % 2),
 		}
-		if m.recording != nil { // which does not say what the limits were
+		if m.recording != nil { // a recording does not have the limits
 			continue
 		}
 		devices[i].PowerLimit = gpu.Some(gpu.Watts(m.Power.Cap))
@@ -54,8 +54,7 @@ func describe(models []*model, firstIndex int) []gpu.Device {
 	return devices
 }
 
-// uuid returns a readable UUID that is unique on the machine because of its
-// index.
+// uuid returns a readable UUID. Its index makes it unique on the machine.
 func uuid(m *model, index int) string { return fmt.Sprintf("SIM-%s-%d", m.Name, index) }
 
 // busID spreads devices over buses, 28 to a PCI domain, the way large machines do.

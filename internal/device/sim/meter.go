@@ -12,8 +12,8 @@ var _ device.Meter = (*card)(nil)
 // metered is how far back the answer of Busy reaches, in real time.
 const metered = time.Second
 
-// Busy returns what each process has of the device now, as if it had had that
-// since then. Whoever asks often gets what really was.
+// Busy returns the present share of each process for the whole time since then. A caller
+// that asks often gets the real shares.
 func (c *card) Busy(_ context.Context, since time.Time) (device.Busy, error) {
 	now, err := c.answer()
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 //go:embed models.yaml
 var modelsYAML []byte
 
-// catalog is what models.yaml holds.
+// catalog is the content of models.yaml.
 type catalog struct {
 	Models   []*model  `yaml:"models"`
 	Machines []machine `yaml:"machines"`
@@ -33,13 +33,13 @@ type model struct {
 	Name              string  `yaml:"name"`
 	Title             string  `yaml:"title"`
 	Memory            gpu.MiB `yaml:"memory_mb"`
-	DriverMemory      gpu.MiB `yaml:"driver_memory_mb"` // what is used with no process there
+	DriverMemory      gpu.MiB `yaml:"driver_memory_mb"` // in use without any process
 	ComputeCapability string  `yaml:"compute_capability"`
 	ECC               bool    `yaml:"ecc"`
 	Link              struct {
 		Kind  gpu.LinkKind `yaml:"kind"`
 		Lanes int          `yaml:"lanes"`
-	} `yaml:"link"` // to another one of the same model on the same board
+	} `yaml:"link"` // to another GPU of the same model on the same board
 	Park struct {
 		Out  float64 `yaml:"out"`  // GiB per second, to the memory of the machine
 		Back float64 `yaml:"back"` // GiB per second
@@ -59,15 +59,15 @@ type model struct {
 	} `yaml:"limits"`
 	Ambient      float64   `yaml:"ambient"` // of the air that cools it
 	Die          []mode    `yaml:"die"`
-	MemoryOffset float64   `yaml:"memory_offset"` // above ambient, whatever the power
-	MemoryModes  []mode    `yaml:"memory"`        // none: it has no sensor there
-	Fan          *fanModel `yaml:"fan"`           // nil: it has none of its own
+	MemoryOffset float64   `yaml:"memory_offset"` // above ambient, at any power
+	MemoryModes  []mode    `yaml:"memory"`        // empty if it has no sensor there
+	Fan          *fanModel `yaml:"fan"`           // nil if it has no fan of its own
 
-	recording *recording // what it plays; nil: it follows physics
+	recording *recording // the recording to play; nil if it follows physics
 }
 
-// fanModel is a fan that stands still below start and then runs from floor to
-// 100 percent, which it reaches at full.
+// fanModel is a fan that stands still below start and then runs from floor to 100
+// percent, which it reaches at full.
 type fanModel struct {
 	Start float64 `yaml:"start"`
 	Floor float64 `yaml:"floor"`
@@ -102,8 +102,7 @@ func (c *catalog) model(name string) *model {
 	return nil
 }
 
-// expand returns the models that a name stands for, or none if the name is
-// unknown.
+// expand returns the models that a name stands for, or none if the name is unknown.
 func (c *catalog) expand(name string) []*model {
 	if m := c.model(name); m != nil {
 		return []*model{m}

@@ -13,24 +13,24 @@ import (
 	processes "github.com/berth-gpu/berth/internal/process"
 )
 
-// parkedSuffix ends the name of the file that says how far a guest is parked. The
-// file is written by the simulation and outlives it, as what a driver holds outlives
-// the daemon. It is there from the lock to the unlock: a guest that wants to behave
-// like a program of a real driver waits while it is.
+// parkedSuffix ends the name of the file with the parking state of a guest. The
+// simulation writes the file, and it outlives the simulation, as the state of a driver
+// outlives the daemon. The file exists from the lock to the unlock: a guest that wants to
+// behave like a program of a real driver waits meanwhile.
 const parkedSuffix = ".parked"
 
-// parkFile is what such a file says.
+// parkFile is the content of the file.
 type parkFile struct {
 	Start uint64 `json:"start_time"`
 	parking
 
-	// What the guest's own file said when it was locked.
+	// Fields of the guest's own file at the time of the lock.
 	Cgroup  string    `json:"cgroup,omitempty"`
 	Refuses move.Step `json:"refuses,omitempty"`
 }
 
-// parked returns a guest that is locked or parked, whatever its own file says. It
-// removes the file of one that has ended.
+// parked returns a guest that is locked or parked, whatever its own file says. It removes
+// the file of a guest that has ended.
 func (g *guests) parked(pid int) (running, bool) {
 	var f parkFile
 	name := strconv.Itoa(pid) + parkedSuffix
@@ -50,7 +50,7 @@ func (g *guests) parked(pid int) (running, bool) {
 	return guest, true
 }
 
-// keep writes how far a guest is parked, or removes the file if it runs again.
+// keep writes the parking state of a guest, or removes the file if the guest runs again.
 func (g *guests) keep(guest running, next parking) error {
 	name := strconv.Itoa(guest.pid) + parkedSuffix
 	return g.inside(func(dir *os.Root) error {
@@ -63,7 +63,7 @@ func (g *guests) keep(guest running, next parking) error {
 		}
 		fresh := "." + name
 		if err := dir.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			fresh += rand.Text() // others made something of that name, which must not keep this process parked
+			fresh += rand.Text() // somebody else made a file of that name, which must not keep this process parked
 		}
 		file, err := dir.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 		if err != nil {
@@ -77,8 +77,8 @@ func (g *guests) keep(guest running, next parking) error {
 	})
 }
 
-// inside calls do with the folder of the device. A link does not lead out of the
-// folder of all guests.
+// inside calls do with the folder of the device. A link cannot lead out of the folder of
+// all guests.
 func (g *guests) inside(do func(*os.Root) error) error {
 	all, err := os.OpenRoot(g.root)
 	if err != nil {

@@ -12,17 +12,17 @@ import (
 
 var _ device.Parkable = (*card)(nil)
 
-// parking says how far a process is parked. The zero value is a process that runs.
-// A step takes effect at once, except that a checkpoint leaves the memory on the card
-// until it is done, as the driver does.
+// parking is the parking state of a process. The zero value is a process that runs. A
+// step takes effect at once, except that a checkpoint leaves the memory on the card until
+// it is done, as the driver does.
 type parking struct {
-	State  move.State `json:"state"` // once Done has come
+	State  move.State `json:"state"` // the state from Done on
 	Done   time.Time  `json:"done"`  // when the last step ends
 	Memory gpu.MiB    `json:"memory_mb"`
-	Lost   bool       `json:"lost,omitempty"` // it could not be restored, and never can be
+	Lost   bool       `json:"lost,omitempty"` // whether a restore failed for ever
 }
 
-// hold makes a process one whose calls to the driver wait.
+// hold makes the driver calls of a process wait.
 func (r *running) hold(p parking) {
 	if p.State == "" {
 		return
@@ -41,7 +41,7 @@ func (c *card) present(all []running) []running {
 	return list
 }
 
-// States returns where processes stand.
+// States returns the states of processes.
 func (c *card) States(_ context.Context, ids []move.Process) ([]move.Outcome, error) {
 	return c.each(ids, func(o *move.Outcome, r *running) {
 		if r != nil {
@@ -66,8 +66,8 @@ func (c *card) Move(_ context.Context, step move.Step, ids []move.Process) ([]mo
 	})
 }
 
-// each calls do with what is known about each process: its outcome so far, and the
-// process if it uses the card. What do sees is what the calls before it left.
+// each calls do for each process, with its outcome so far, and the process if it uses the
+// card. do sees the effects of the calls before it.
 func (c *card) each(ids []move.Process, do func(*move.Outcome, *running)) ([]move.Outcome, error) {
 	now, err := c.answer()
 	if err != nil {
@@ -110,11 +110,11 @@ func (c *card) left(r *running) time.Duration {
 	return max(0, r.parking.Done.Sub(c.backend.clock()))
 }
 
-// stopped reports whether a signal has stopped a process, so that the driver waits for
-// it in vain.
+// stopped reports whether a signal has stopped a process, so that the driver waits for it
+// in vain.
 func (c *card) stopped(r *running) bool { return r.born != 0 && c.guests.stopped(*r) }
 
-// stands returns where a process stands when its last step is done.
+// stands returns the state of a process after its last step.
 func (r *running) stands() move.State {
 	if r.parking.State == "" {
 		return move.Running

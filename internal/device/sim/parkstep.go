@@ -9,7 +9,7 @@ import (
 	"github.com/berth-gpu/berth/internal/device/move"
 )
 
-// before returns the state in which a process must be for a step.
+// before returns the state that a step requires.
 func before(step move.Step) move.State {
 	switch step {
 	case move.Lock:
@@ -21,11 +21,11 @@ func before(step move.Step) move.State {
 	}
 }
 
-// lockTime is what it takes to lock or unlock a process.
+// lockTime is the duration of a lock or an unlock.
 const lockTime = time.Millisecond
 
-// begin begins a step with a process that uses the card, and fills what comes of it.
-// The caller holds mu.
+// begin begins a step with a process that uses the card, and fills in the outcome. The
+// caller holds mu.
 func (c *card) begin(o *move.Outcome, r *running, step move.Step) {
 	o.State, o.Took = r.stands(), c.left(r).Seconds()
 	switch {
@@ -73,7 +73,7 @@ func (c *card) begin(o *move.Outcome, r *running, step move.Step) {
 	o.State, o.Took = r.stands(), takes.Seconds()
 }
 
-// keep notes how far a process is parked.
+// keep records the parking state of a process.
 func (c *card) keep(r *running, next parking) error {
 	if r.born != 0 {
 		return c.guests.keep(*r, next)
@@ -94,14 +94,14 @@ func (c *card) has(r *running) gpu.MiB {
 	return 0
 }
 
-// room returns the memory that is free on the card.
+// room returns the free memory of the card.
 func (c *card) room() gpu.MiB {
 	var now gpu.Sample
 	c.fillMemory(c.reserved(), c.advance(c.plant.now).processes, &now)
 	return now.MemoryFree.Or(0)
 }
 
-// reserved returns the memory that is used without processes.
+// reserved returns the memory in use without processes.
 func (c *card) reserved() gpu.MiB {
 	if c.model.recording != nil {
 		return c.model.recording.memoryUsed(c.plant.now)
@@ -109,7 +109,7 @@ func (c *card) reserved() gpu.MiB {
 	return c.model.DriverMemory
 }
 
-// moving returns how long memory takes at a rate in GiB per second.
+// moving returns how long it takes to move memory at a rate in GiB per second.
 func moving(memory gpu.MiB, rate float64) time.Duration {
 	return time.Duration(float64(memory) / 1024 / rate * float64(time.Second))
 }
@@ -123,7 +123,7 @@ var answers = map[int]string{
 	device.CodeNotSupported:   "CUDA_ERROR_NOT_SUPPORTED",
 }
 
-// refuse makes an outcome one of a step that changed nothing.
+// refuse makes an outcome that of a refused step, which changed nothing.
 func refuse(o *move.Outcome, state move.State, code int) {
 	o.State, o.Code, o.Error = state, code, fmt.Sprintf("%s (%d)", answers[code], code)
 }

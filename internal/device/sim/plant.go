@@ -24,13 +24,13 @@ type plant struct {
 	cap        float64       // the power limit in force
 }
 
-// drive is what acts on a plant from outside.
+// drive has the influences on a plant from outside.
 type drive struct {
 	load    float64 // 0 to 1
 	ambient float64
-	cooling float64       // 1 is as designed
-	cap     float64       // power limit; 0: that of the model
-	capped  time.Duration // when that limit was set from outside; 0: at the start
+	cooling float64       // share of the designed air flow
+	cap     float64       // power limit; 0 means that of the model
+	capped  time.Duration // when that limit was set from outside; 0 means at the start
 }
 
 // newPlant returns a GPU that has been idle for a long time.
@@ -46,8 +46,8 @@ func newPlant(m *model) *plant {
 	}
 }
 
-// advance lets time pass under an unchanging drive. One long step and many
-// short ones lead to the same state.
+// advance lets time pass under a constant drive. One long step and many short ones lead
+// to the same state.
 func (p *plant) advance(until time.Duration, d drive) {
 	p.cap = cmp.Or(d.cap, p.model.Power.Cap)
 	for p.now < until {
@@ -65,8 +65,8 @@ func (p *plant) advance(until time.Duration, d drive) {
 	}
 }
 
-// governed reports whether the governor may have to act under this drive. If
-// not, any stretch of time is one step.
+// governed reports whether the governor may have to act under this drive. If not, any
+// stretch of time is one step.
 func (p *plant) governed(d drive) bool {
 	highest := max(p.air, d.ambient) + p.die.highest(p.model.Die, p.watts(d.load), d.cooling)
 	return p.governor < 1 || highest >= float64(p.model.Limits.Slowdown)

@@ -11,8 +11,8 @@ import (
 
 var _ processes.Simulated = (*Backend)(nil)
 
-// Started returns when a scripted process was started, in clock ticks since the
-// boot of this machine, and false if it does not run now.
+// Started returns the start of a scripted process, in clock ticks since the boot of this
+// machine, and false if it does not run now.
 func (b *Backend) Started(pid int) (start uint64, runs bool) {
 	now := b.elapsed()
 	for _, c := range b.cards {
@@ -32,7 +32,7 @@ func (b *Backend) ticks(t time.Duration) uint64 {
 // tickLength is the unit of process start times in Linux.
 const tickLength = 10 * time.Millisecond
 
-// since returns when a scripted process was started on a card, in simulated time.
+// since returns the start of a scripted process on a card, in simulated time.
 func (c *card) since(pid int, now time.Duration) (time.Duration, bool) {
 	if c.script.lost(now) {
 		return 0, false
@@ -60,7 +60,7 @@ func (b *Backend) End(pid int) {
 	}
 }
 
-// setFate notes what happened to a scripted process. The caller holds mu.
+// setFate records the fate of a scripted process. The caller holds mu.
 func (c *card) setFate(pid int, f fate) {
 	if c.fates == nil {
 		c.fates = map[int]fate{}
@@ -68,9 +68,9 @@ func (c *card) setFate(pid int, f fate) {
 	c.fates[pid] = f
 }
 
-// Facts returns what the script says about a process of its own: its user, its
-// control group, and its name, which is its program. Of a guest it returns the
-// control group that its file names.
+// Facts returns the facts of a scripted process: its user, its control group, and its
+// name, which is its program. For a guest it returns the control group that its file
+// names.
 func (b *Backend) Facts(pid int) (kinship.Facts, bool) {
 	now := b.elapsed()
 	for _, c := range b.cards {

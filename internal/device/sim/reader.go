@@ -12,8 +12,8 @@ import (
 	"github.com/berth-gpu/berth/internal/text/document"
 )
 
-// reader takes values out of a document and collects complaints instead of
-// stopping at the first.
+// reader takes values out of a document and collects complaints instead of stopping at
+// the first.
 type reader struct {
 	file       string
 	complaints []complaint
@@ -24,7 +24,7 @@ type complaint struct {
 	text string
 }
 
-// field is a key that a section may have, and what reads its value.
+// field is a key that a section may have, with the function that reads its value.
 type field struct {
 	key  string
 	read func(*document.Node)
@@ -34,7 +34,7 @@ func (r *reader) complain(n *document.Node, format string, args ...any) {
 	r.complaints = append(r.complaints, complaint{n.Line, fmt.Sprintf(format, args...)})
 }
 
-// report takes in a problem of the document.
+// report records a problem of the document.
 func (r *reader) report(p document.Problem) (more bool) {
 	text := p.Reason
 	if p.Node != nil && p.Node.Parent != nil {
@@ -62,8 +62,8 @@ func (r *reader) err() error {
 	return errors.Join(list...)
 }
 
-// section reads the values of the keys that a section may have. It reports
-// whether n is a section at all.
+// section reads the values of the keys that a section may have. It reports whether n is a
+// section at all.
 func (r *reader) section(n *document.Node, what string, fields []field) bool {
 	keys := document.Keys{What: "a key of " + what}
 	for _, f := range fields {
@@ -75,7 +75,7 @@ func (r *reader) section(n *document.Node, what string, fields []field) bool {
 	return n.Shape == document.Section
 }
 
-// number reads a number between two ends.
+// number reads a number from low to high.
 func (r *reader) number(n *document.Node, key string, low, high float64, unit string) float64 {
 	v, ok := n.Number()
 	if !ok || !(v >= low && v <= high) {
@@ -85,7 +85,7 @@ func (r *reader) number(n *document.Node, key string, low, high float64, unit st
 	return v
 }
 
-// whole reads a whole number between two ends.
+// whole reads a whole number from low to high.
 func (r *reader) whole(n *document.Node, key string, low, high int, unit string) int {
 	v := r.number(n, key, float64(low), float64(high), unit)
 	if v != math.Trunc(v) {
@@ -142,7 +142,7 @@ func (r *reader) yes(n *document.Node, key string) bool {
 	return true
 }
 
-// show says what is there instead of what was expected.
+// show describes a value that is not what was expected.
 func show(n *document.Node) string {
 	if n.Shape == document.Single {
 		return strconv.Quote(clip(n.Text))

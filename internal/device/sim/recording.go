@@ -15,20 +15,20 @@ import (
 	"github.com/berth-gpu/berth/internal/device/trace"
 )
 
-// recording is what a real device did, to be played again. Between two rows the
-// first one holds. After the last row, the recording begins again.
+// recording is the recorded behaviour of a real device, to be played again. A row holds
+// until the next one. After the last row, the recording begins again.
 type recording struct {
 	points []trace.Point
-	joules []float64     // by point: since the beginning of the recording
-	length time.Duration // with the time that the last row holds
+	joules []float64     // energy since the beginning of the recording, by point
+	length time.Duration // includes the time that the last row holds
 	total  float64       // joules of the whole recording
 }
 
-// maxTrace is the largest recording that is read, in bytes.
+// maxTrace is the size of the largest recording to read, in bytes.
 const maxTrace = 64 << 20
 
-// traceName is the name of a model that is a recording, and with a "=" what
-// begins the part of a spec that names its file.
+// traceName is the name of a model that is a recording. With a "=", it begins the part of
+// a spec that names its file.
 const traceName = "trace"
 
 // recordingError says that a recording cannot be played.
@@ -37,8 +37,8 @@ type recordingError struct{ err error }
 func (e *recordingError) Error() string { return e.err.Error() }
 func (e *recordingError) Unwrap() error { return e.err }
 
-// recorded returns a model that plays a file. What the recording does not say is
-// as with a base model.
+// recorded returns a model that plays a file. A base model supplies what the recording
+// does not say.
 func recorded(base *model, path string) (*model, error) {
 	r, err := readRecording(path)
 	if err != nil {
@@ -101,8 +101,8 @@ func newRecording(points []trace.Point) *recording {
 	counted, power := 0.0, 0.0
 	for i, p := range points {
 		if i > 0 {
-			// Where the counter says nothing, and where it was reset, the power that
-			// was measured gives the energy.
+			// Where the counter says nothing, and where it was reset, the measured power
+			// gives the energy.
 			used := power * (p.At - points[i-1].At).Seconds()
 			now, known := p.Energy.Get()
 			before, knew := points[i-1].Energy.Get()
@@ -118,7 +118,7 @@ func newRecording(points []trace.Point) *recording {
 	return r
 }
 
-// hold keeps what is read rarely, and therefore stands in few rows.
+// hold fills gaps in values that are read rarely, and therefore are in few rows.
 func hold(p *trace.Point, before trace.Point) {
 	if !p.Energy.Known() {
 		p.Energy = before.Energy
@@ -135,8 +135,8 @@ func (r *recording) at(now time.Duration) (trace.Point, float64) {
 	return r.points[i], float64(rounds)*r.total + r.joules[i]
 }
 
-// fast fills what the recording says into a sample. Load is what programs of
-// today add, from 0 to 1.
+// fast fills a sample from the recording. load is the load that today's programs add,
+// from 0 to 1.
 func (r *recording) fast(now time.Duration, load float64, into *gpu.Sample) {
 	p, _ := r.at(now)
 	if was, known := p.Utilization.Get(); known || load > 0 {
@@ -150,13 +150,13 @@ func (r *recording) fast(now time.Duration, load float64, into *gpu.Sample) {
 	}
 }
 
-// throttleReasons are the words that a recording of berth has for them.
+// throttleReasons are the words for reasons in recordings of berth.
 var throttleReasons = []gpu.ThrottleReason{
 	gpu.ThrottleIdle, gpu.ThrottlePowerCap, gpu.ThrottleThermal, gpu.ThrottleThermalHW, gpu.ThrottlePowerBrake,
 	gpu.ThrottleHardware, gpu.ThrottleAppClocks, gpu.ThrottleDisplayClocks, gpu.ThrottleSync,
 }
 
-// slow fills what the recording says into the slow part of a sample.
+// slow fills the slow part of a sample from the recording.
 func (r *recording) slow(now time.Duration, into *gpu.Slow) {
 	p, joules := r.at(now)
 	into.Energy, into.Fan = gpu.Some(joules), p.Fan

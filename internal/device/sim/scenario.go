@@ -17,7 +17,7 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// scenario is a machine and what happens to it: one script per model.
+// scenario is a machine with its events: one script per model.
 type scenario struct {
 	models  []*model
 	scripts []script
@@ -46,8 +46,7 @@ func readScenario(known *catalog, path string, firstIndex int) (*scenario, error
 	return parseScenario(known, path, text, firstIndex)
 }
 
-// parseScenario reads a scenario. Its error lists every mistake, each with the
-// line it is on.
+// parseScenario reads a scenario. Its error lists every mistake, each with its line.
 func parseScenario(known *catalog, name string, text []byte, firstIndex int) (*scenario, error) {
 	root, problem := document.Parse(text, document.Format{Noun: "the file", Bytes: maxFile})
 	r := &reader{file: name}
@@ -84,7 +83,7 @@ func parseScenario(known *catalog, name string, text []byte, firstIndex int) (*s
 	return s, r.err()
 }
 
-// devices reads either the text that stands after "sim:" or a list of models.
+// devices reads either the text after "sim:" or a list of models.
 func (r *reader) devices(known *catalog, n *document.Node) []*model {
 	if n.Shape != document.List {
 		models, err := parseModels(known, r.text(n, "devices", "a number, a model, or a list of models"))
@@ -124,14 +123,13 @@ func (r *reader) deviceGroup(known *catalog, item *document.Node) (group []*mode
 	return group, count
 }
 
-// timelineReader reads the entries of a timeline into the scripts of the devices
-// they are about.
+// timelineReader reads the entries of a timeline into the scripts of their devices.
 type timelineReader struct {
 	*reader
 	scenario   *scenario
-	repeat     time.Duration // of entries that do not say
+	repeat     time.Duration // default of entries
 	firstIndex int
-	blind      bool // the devices could not be read, so no reference to one can be judged
+	blind      bool // whether the devices could not be read, so that no reference to one can be judged
 }
 
 func (t timelineReader) read(n *document.Node) {
@@ -187,7 +185,7 @@ func (t timelineReader) entry(item *document.Node) (*entry, []int) {
 	return e, devices
 }
 
-// check complains about entries that are well-formed and make no sense.
+// check complains about well-formed entries that make no sense.
 func (t timelineReader) check(item *document.Node, e *entry) {
 	lasting := e.load.Known() || e.ambient.Known() || e.cooling.Known() || e.limit.Known() || e.process != nil || e.hang || e.lost || e.check != nil
 	switch {
@@ -273,10 +271,9 @@ func (t timelineReader) pid(n *document.Node) int {
 	return t.whole(n, "pid", 1, 1<<31-1, "above 4194304 it is never that of a real process")
 }
 
-// fault reads a fault in words of no vendor: a class and, if given, a name, a
-// severity, a remedy, a code and the process that caused it. A program's fault is
-// a warning unless the script says otherwise; any other is serious, and puts the
-// device in quarantine.
+// fault reads a fault in words of no vendor: a class and, if given, a name, a severity, a
+// remedy, a code and the process that caused it. A program's fault is a warning unless
+// the script says otherwise; any other is serious, and puts the device in quarantine.
 func (t timelineReader) fault(n *document.Node) fault {
 	f := fault{Fault: gpu.Fault{Name: "a simulated fault"}}
 	ok := t.section(n, "fault", []field{
@@ -314,8 +311,8 @@ func oneOf[T ~string](t timelineReader, n *document.Node, key string, words []T)
 	return T(word)
 }
 
-// checkup reads what a check of the device finds: the steps that fail, the residue
-// in its memory, how long the check takes, or why it cannot be done.
+// checkup reads the result of a check: the steps that fail, the residue in memory, how
+// long the check takes, or why it cannot be done.
 func (t timelineReader) checkup(n *document.Node) *checkup {
 	c := &checkup{}
 	var names []proof.Name
@@ -339,7 +336,7 @@ func (t timelineReader) checkup(n *document.Node) *checkup {
 	return c
 }
 
-// xid reads the number of an XID, or that and the process it is charged to.
+// xid reads the number of an XID, or the number and the process it is charged to.
 func (t timelineReader) xid(n *document.Node) fault {
 	var f fault
 	code := func(n *document.Node) {

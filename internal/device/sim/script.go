@@ -13,27 +13,27 @@ import (
 // never is later than anything.
 const never = time.Duration(math.MaxInt64)
 
-// script says what happens to one device. What is in force at a moment depends
-// on the moment alone, so there is nothing to replay and nothing to forget: of
-// the entries that set the same thing, the one that began last counts.
+// script lists the events of one device. The entries in force at a moment depend on the
+// moment alone, so there is nothing to replay and nothing to forget: of the entries that
+// set the same thing, the one that began last counts.
 type script []*entry
 
 // entry is one line of a script. It may set several things.
 type entry struct {
 	at    time.Duration
-	lasts time.Duration // zero: until a later entry says otherwise
-	every time.Duration // zero: once
+	lasts time.Duration // 0 means until a later entry says otherwise
+	every time.Duration // 0 means once
 	ramp  time.Duration // for load
 
 	load    gpu.Opt[float64] // 0 to 1
 	ambient gpu.Opt[float64]
 	cooling gpu.Opt[float64]
-	limit   gpu.Opt[float64] // power limit that somebody sets, in watts
+	limit   gpu.Opt[float64] // power limit from outside, in watts
 	process *process
 	hang    bool
 	lost    bool
 	faults  []fault
-	check   *checkup // what a check finds
+	check   *checkup // result of a check
 }
 
 // process is a simulated process.
@@ -44,17 +44,17 @@ type process struct {
 	growth float64 // MiB per second
 	load   float64 // 0 to 1, on top of the rest
 
-	uid    gpu.Opt[int] // absent: it runs as nobody
-	cgroup string       // path of its control group; empty: the root
+	uid    gpu.Opt[int] // absent if it runs as nobody
+	cgroup string       // path of its control group; empty means the root
 }
 
-// fault is something the driver will report.
+// fault is a fault that the driver will report.
 type fault struct {
 	gpu.Fault
-	pid    int // of the process that caused it; zero: none
+	pid    int // the process that caused it; 0 if none
 	detail map[string]any
-	ecc    memoryKind // empty: it is no memory error
-	count  int64      // of memory errors
+	ecc    memoryKind // empty if it is no memory error
+	count  int64      // number of memory errors
 }
 
 // memoryKind says how a memory error ended.
@@ -99,8 +99,8 @@ func (e *entry) nextStart(t time.Duration) time.Duration {
 	return t - (t-e.at)%e.every + e.every
 }
 
-// nextChange returns the first moment after t at which the entry or its ramp
-// begins or ends.
+// nextChange returns the first moment after t at which the entry or its ramp begins or
+// ends.
 func (e *entry) nextChange(t time.Duration) time.Duration {
 	next := e.nextStart(t)
 	start, active := e.began(t)
@@ -113,8 +113,8 @@ func (e *entry) nextChange(t time.Duration) time.Duration {
 	return next
 }
 
-// latest returns the entry in force at t among those that concern something,
-// and when it began. It returns nil if there is none.
+// latest returns the entry in force at t among those for which concerns is true, and when
+// it began. It returns nil if there is none.
 func (s script) latest(t time.Duration, concerns func(*entry) bool) (*entry, time.Duration) {
 	var found *entry
 	var since time.Duration
@@ -136,7 +136,7 @@ func setsLimit(e *entry) bool   { return e.limit.Known() }
 func setsHang(e *entry) bool    { return e.hang }
 func setsLost(e *entry) bool    { return e.lost }
 
-// drive returns what acts on the device from t on, and until when that holds.
+// drive returns the influences on the device from t on, and until when they hold.
 func (s script) drive(t time.Duration, m *model, fates map[int]fate) (drive, time.Duration) {
 	d := drive{ambient: m.Ambient, cooling: 1, cap: m.Power.Cap}
 	if e, _ := s.latest(t, setsAmbient); e != nil {
@@ -166,9 +166,8 @@ func (s script) drive(t time.Duration, m *model, fates map[int]fate) (drive, tim
 	return d, until
 }
 
-// load returns the load without processes. On a ramp it is the load in the
-// middle of the tick around t. A ramp begins where the entry before it was
-// heading.
+// load returns the load without processes. On a ramp it is the load in the middle of the
+// tick around t. A ramp begins at the target of the entry before it.
 func (s script) load(t time.Duration) (load float64, ramping bool) {
 	e, start := s.latest(t, setsLoad)
 	if e == nil {
@@ -186,7 +185,7 @@ func (s script) load(t time.Duration) (load float64, ramping bool) {
 	return from + (target-from)*min(1, max(0, done)), true
 }
 
-// running is a process that runs now.
+// running is a running process.
 type running struct {
 	pid    int
 	name   string
@@ -198,20 +197,19 @@ type running struct {
 	cgroup string
 
 	born     uint64    // of a guest: when it started, in ticks since boot
-	refuses  move.Step // that a guest does not let happen; empty: none
+	refuses  move.Step // the step that a guest refuses; empty if none
 	imported gpu.MiB   // memory of other processes that a guest has opened
 	parking  parking
 }
 
-// fate is what happened to a scripted process from outside of the script.
+// fate is an influence on a scripted process from outside of the script.
 type fate struct {
 	ended   gpu.Opt[time.Duration] // when it was ended
-	of      time.Duration          // when the process started that parking is about
+	of      time.Duration          // start of the process that parking is about
 	parking parking
 }
 
-// processes returns the processes in force at t, by pid, without those that
-// were ended.
+// processes returns the processes in force at t, by pid, without those that were ended.
 func (s script) processes(t time.Duration, fates map[int]fate) []running {
 	type begun struct {
 		*process
@@ -252,7 +250,7 @@ func byPID(list []running) []running {
 	return slices.CompactFunc(list, func(a, b running) bool { return a.pid == b.pid })
 }
 
-// maxMemory keeps growth over years from overflowing.
+// maxMemory keeps memory that grows for years from overflowing.
 const maxMemory = 1 << 40
 
 // hungUntil returns when a hang that is in force at t ends.
@@ -273,7 +271,7 @@ func (s script) lost(t time.Duration) bool {
 	return e != nil
 }
 
-// memoryErrors counts those of one kind that have happened by t.
+// memoryErrors counts the memory errors of one kind until t.
 func (s script) memoryErrors(t time.Duration, kind memoryKind) int64 {
 	var total int64
 	for _, e := range s {
@@ -286,8 +284,7 @@ func (s script) memoryErrors(t time.Duration, kind memoryKind) int64 {
 	return total
 }
 
-// nextFault returns the first moment after t at which the driver reports
-// something.
+// nextFault returns the first moment after t at which the driver reports something.
 func (s script) nextFault(t time.Duration) time.Duration {
 	next := never
 	for _, e := range s {
@@ -298,7 +295,7 @@ func (s script) nextFault(t time.Duration) time.Duration {
 	return next
 }
 
-// faultsAt returns the faults that are reported at exactly t.
+// faultsAt returns the faults at exactly t.
 func (s script) faultsAt(t time.Duration) []fault {
 	var list []fault
 	for _, e := range s {

@@ -4,10 +4,9 @@
 // People run it to try berth on a machine without GPUs, and tests run it to see
 // a GPU overheat, hang or fall off the bus on demand.
 //
-// A model (models.yaml) says what a GPU is, a plant what state it is in, a
-// script what happens to it. State advances when somebody looks: there are no
-// goroutines, and the same clock gives the same readings, however often they are
-// taken.
+// A model (models.yaml) is a kind of GPU, a plant is the state of one GPU, and a script
+// lists its events. State advances when somebody looks: there are no goroutines, and the
+// same clock gives the same readings, however often they are taken.
 package sim
 
 import (
@@ -46,16 +45,15 @@ type options struct {
 	guestDir   string
 }
 
-// Clock makes the simulation follow now instead of time.Now. It is called from
-// several goroutines.
+// Clock makes the simulation follow now instead of time.Now. Several goroutines call now.
 func Clock(now func() time.Time) Option { return func(o *options) { o.clock = now } }
 
-// FirstIndex numbers the devices from n on instead of from 0, for a machine
-// that has other devices too. The number is part of the UUID.
+// FirstIndex numbers the devices from n on instead of from 0, for a machine that has
+// other devices too. The number is part of the UUID.
 func FirstIndex(n int) Option { return func(o *options) { o.firstIndex = n } }
 
-// Guests lets real processes use simulated memory: see guests.go for the files
-// they put into dir.
+// Guests lets real processes use simulated memory. See guests.go for the files that they
+// put into dir.
 func Guests(dir string) Option { return func(o *options) { o.guestDir = dir } }
 
 // Open starts a simulation, now. The spec says of what:
@@ -88,8 +86,8 @@ func Open(spec string, opts ...Option) (*Backend, error) {
 	return newBackend(world, o), nil
 }
 
-// longWait is the longest wait between two looks at a clock that is time.Now:
-// any timer works there. Another clock has to be polled.
+// longWait is the longest wait between two looks at a clock that is time.Now: any timer
+// works there. Another clock has to be polled.
 const (
 	longWait  = time.Hour
 	pollClock = 20 * time.Millisecond
@@ -118,8 +116,8 @@ func (b *Backend) Name() string { return backendName }
 
 const backendName = "sim"
 
-// Scan lists the devices that are not lost. It answers from memory, so a hung
-// device does not hold it up.
+// Scan lists the devices that are not lost. It answers from memory, so a hung device does
+// not delay it.
 func (b *Backend) Scan(context.Context) ([]device.Device, error) {
 	now := b.elapsed()
 	var list []device.Device
@@ -146,13 +144,13 @@ func (b *Backend) elapsed() time.Duration {
 	return time.Duration(min(float64(past)*b.speed, float64(never/2)))
 }
 
-// wall returns when a moment of simulated time comes on the clock.
+// wall returns the clock time of a moment of simulated time.
 func (b *Backend) wall(t time.Duration) time.Time {
 	return b.start.Add(time.Duration(float64(t) / b.speed))
 }
 
-// wait returns true when simulated time has come to t, and false when stop or
-// the simulation is closed before.
+// wait returns true when simulated time has reached t, and false if stop or the
+// simulation is closed before.
 func (b *Backend) wait(t time.Duration, stop <-chan struct{}) bool {
 	for {
 		left := t - b.elapsed()

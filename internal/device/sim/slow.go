@@ -35,8 +35,8 @@ func (c *card) Slow(_ context.Context, into *gpu.Slow) error {
 	return nil
 }
 
-// shares returns the load of each process in percent. If they want more than
-// there is, each gets its share.
+// shares returns the load of each process in percent. If they want more than there is,
+// each gets its share.
 func shares(processes []running) map[int]gpu.Percent {
 	wanted := 0.0
 	for _, r := range processes {

@@ -19,8 +19,8 @@ const (
 	maxDevices   = 256 // every device lists its links to all others
 )
 
-// isPath reports whether a spec is the path of a scenario file, and not a list
-// of models and recordings.
+// isPath reports whether a spec is the path of a scenario file, and not a list of models
+// and recordings.
 func isPath(spec string) bool {
 	for part := range strings.SplitSeq(spec, "+") {
 		if _, is := tracePath(part); is {
@@ -57,8 +57,8 @@ func unscripted(known *catalog, spec string, firstIndex int) (*scenario, error) 
 	return world, nil
 }
 
-// parseModels reads "4", "l4", "4xl4", "dgx-h200", "trace=FILE" and sums of these
-// with "+".
+// parseModels reads "4", "l4", "4xl4", "dgx-h200", "trace=FILE" and sums of these with
+// "+".
 func parseModels(known *catalog, spec string) ([]*model, error) {
 	if strings.TrimSpace(spec) == "" {
 		spec = strconv.Itoa(defaultCount)
@@ -79,7 +79,7 @@ func parseModels(known *catalog, spec string) ([]*model, error) {
 	return models, nil
 }
 
-// parseGroup reads one part of a spec: so many of a group of models.
+// parseGroup reads one part of a spec: a count and a group of models.
 func parseGroup(known *catalog, part string) (count int, group []*model, err error) {
 	if path, is := tracePath(part); is {
 		m, err := recorded(known.model(defaultModel), path)
@@ -117,7 +117,7 @@ func unknownModel(known *catalog, name string) error {
 	return fmt.Errorf("no model is called %q; there are %s", clip(name), strings.Join(names, ", "))
 }
 
-// byDistance sorts names by how little they differ from a word.
+// byDistance sorts names by their distance from a word.
 func byDistance(word string, names []string) []string {
 	sorted := slices.Clone(names)
 	slices.SortStableFunc(sorted, func(a, b string) int { return cmp.Compare(words.Distance(word, a), words.Distance(word, b)) })

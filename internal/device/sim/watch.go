@@ -9,8 +9,8 @@ import (
 	"github.com/berth-gpu/berth/internal/device"
 )
 
-// Watch reports the faults of the script, each once: the first Watch begins with
-// the start of the simulation, a later one where the one before it ended.
+// Watch reports each fault of the script once. The first Watch begins with the start of
+// the simulation, a later one where the one before it ended.
 func (b *Backend) Watch(ctx context.Context, found func(device.Fault)) error {
 	for {
 		next := b.nextFault()
@@ -54,8 +54,7 @@ func (f fault) report(uuid string, when time.Time) device.Fault {
 	return device.Fault{Fault: f.Fault, GPU: uuid, Time: when, PID: f.pid, Detail: f.detail}
 }
 
-// memoryFault returns the fault that the driver reports for a number of memory
-// errors.
+// memoryFault returns the fault that the driver reports for a number of memory errors.
 func memoryFault(kind memoryKind, count int64) fault {
 	f := fault{ecc: kind, count: count, detail: map[string]any{"kind": "ecc_" + string(kind)}}
 	if kind == corrected {

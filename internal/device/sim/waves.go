@@ -6,10 +6,10 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// waves returns the script of a device without a script: idle, with some light
-// work now and then, so that a first look shows some activity. Every device has
-// a rhythm of its own, always the same one. The load stays low enough for the
-// best state, and no process takes memory.
+// waves returns the script of a device without a script: idle, with some light work now
+// and then, so that a first look shows some activity. Every device has its own rhythm,
+// always the same one. The load stays low enough for the best state, and no process takes
+// memory.
 func waves(index int) script {
 	shift := time.Duration(index%8) * time.Second
 	share := float64(index%4) * 0.03

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// column is one that berth knows.
+// column is a known column.
 type column struct {
 	name   string
 	needed bool
@@ -21,7 +21,7 @@ type column struct {
 	write  func(p *Point) string
 }
 
-// columns are those that Write writes, in this order.
+// columns are the columns that Write writes, in this order.
 var columns = []column{
 	{"t_s", true, readTime, func(p *Point) string { return strconv.FormatFloat(p.At.Seconds(), 'f', 3, 64) }},
 	number("temp_c", true, func(p *Point) *gpu.Opt[gpu.Celsius] { return &p.Temperature }),
@@ -53,7 +53,7 @@ func number[T ~float64 | ~int64 | ~int](name string, needed bool, at func(*Point
 	}}
 }
 
-// largest is a number beyond which a cell is no measurement.
+// largest is the largest number that is a measurement.
 const largest = 1e15
 
 func parse(cell string) (float64, error) {
@@ -76,8 +76,8 @@ func readTime(p *Point, cell string) error {
 	return err
 }
 
-// Read reads a recording. It refuses what is not a number, and a time that goes
-// back, and names the line. A gap is kept and reported.
+// Read reads a recording. It refuses a cell that is not a number and a time that goes
+// back, and names the line. It keeps and reports gaps.
 func Read(r io.Reader) (Trace, error) {
 	in := csv.NewReader(r)
 	in.ReuseRecord = true
@@ -120,7 +120,7 @@ func Read(r io.Reader) (Trace, error) {
 	return t, nil
 }
 
-// match returns the column behind each name of a header; nil for unknown ones.
+// match returns the column for each name of a header, or nil for unknown names.
 func match(header []string) ([]*column, error) {
 	known := make([]*column, len(header))
 	seen := map[string]bool{}
@@ -171,8 +171,8 @@ type Writer struct {
 // NewWriter returns a Writer that writes to w.
 func NewWriter(w io.Writer) *Writer { return &Writer{out: csv.NewWriter(w)} }
 
-// Write writes a point, and the header before the first one. Each point is written
-// out at once: a recording that is cut short holds all points but the last.
+// Write writes a point, and the header before the first one. It flushes each point at
+// once: a recording that is cut short holds all points but the last.
 func (w *Writer) Write(p Point) error {
 	if !w.begun {
 		w.begun = true
@@ -195,8 +195,7 @@ func (w *Writer) Write(p Point) error {
 	return nil
 }
 
-// Gaps returns the gaps between the points that were written, as Read finds
-// them.
+// Gaps returns the gaps between the written points, as Read finds them.
 func (w *Writer) Gaps() []Gap {
 	return gapsBetween(w.times, func(i int) int { return i + 2 }) // the header is line 1
 }

@@ -1,8 +1,8 @@
-// Package trace reads and writes recordings of a GPU: CSV with a header, a line
-// for each sample.
+// Package trace reads and writes recordings of a GPU: CSV with a header and a line for
+// each sample.
 //
-// The columns t_s (seconds), temp_c and power_w are needed; others are known by
-// their names, and unknown ones are passed over.
+// The columns t_s (seconds), temp_c and power_w are required. The package knows others by
+// their names, and ignores unknown ones.
 //
 // Pure: no clock, no I/O.
 package trace
@@ -15,7 +15,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Point is one sample of a recording. A cell that is empty is absent.
+// Point is one sample of a recording. An empty cell is absent.
 type Point struct {
 	At                time.Duration // since the time zero of the recording
 	Temperature       gpu.Opt[gpu.Celsius]
@@ -27,7 +27,7 @@ type Point struct {
 	ClockSM           gpu.Opt[gpu.MHz]
 	Fan               gpu.Opt[gpu.Percent]
 	Energy            gpu.Opt[float64] // joules, from a counter
-	Throttle          string           // reasons, as whoever recorded it wrote them
+	Throttle          string           // reasons, as the recorder wrote them
 }
 
 // Trace is a recording, in the order of time.
@@ -38,7 +38,7 @@ type Trace struct {
 
 // Gap is a time without samples, far longer than between other samples.
 type Gap struct {
-	Line int // the one after the gap
+	Line int // the line after the gap
 	At   time.Duration
 	For  time.Duration
 }
@@ -47,14 +47,14 @@ func (g Gap) String() string {
 	return fmt.Sprintf("line %d: nothing was recorded for %v", g.Line, g.For.Round(time.Millisecond))
 }
 
-// A gap is so many times longer than most steps, and no shorter than shortest.
+// A gap is that many times longer than most steps, and no shorter than shortest.
 const (
 	longer   = 10
 	shortest = 5 * time.Second
 )
 
-// gapsBetween returns the gaps between points; line returns the line of the
-// point with an index.
+// gapsBetween returns the gaps between points; line returns the line of the point with an
+// index.
 func gapsBetween(times []time.Duration, line func(i int) int) []Gap {
 	var steps []time.Duration
 	for i := 1; i < len(times); i++ {
@@ -77,7 +77,7 @@ func gapsBetween(times []time.Duration, line func(i int) int) []Gap {
 // Every returns the recording with at most one point in each interval.
 func (t Trace) Every(interval time.Duration) []Point {
 	var kept []Point
-	// A clock that ticks a little early does not lose a sample.
+	// A clock that ticks a little early must not lose a sample.
 	early := interval / 20
 	for _, p := range t.Points {
 		if len(kept) == 0 || p.At >= kept[len(kept)-1].At+interval-early {

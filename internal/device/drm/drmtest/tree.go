@@ -39,7 +39,7 @@ func Lay(t testing.TB, archives ...string) *Tree {
 	return tree
 }
 
-// Root is where the tree is.
+// Root returns the root of the tree.
 func (t *Tree) Root() drm.Root { return drm.Root(t.dir) }
 
 // Path returns the path of a file of the tree.
@@ -71,7 +71,7 @@ func (t *Tree) Write(name, text string) {
 	}
 }
 
-// Remove takes files or directories away.
+// Remove removes files or directories.
 func (t *Tree) Remove(names ...string) {
 	t.t.Helper()
 	for _, name := range names {
@@ -90,7 +90,7 @@ func (t *Tree) Folder(name string) {
 	}
 }
 
-// Text returns what a file holds.
+// Text returns the contents of a file.
 func (t *Tree) Text(name string) string {
 	t.t.Helper()
 	text, err := os.ReadFile(t.Path(name))
@@ -100,8 +100,7 @@ func (t *Tree) Text(name string) string {
 	return string(text)
 }
 
-// Log puts a kernel's log into the tree, and returns a function that writes an
-// entry to it.
+// Log adds a kernel's log to the tree, and returns a function that writes an entry to it.
 func (t *Tree) Log() func(entry string) {
 	t.t.Helper()
 	path := t.Path("dev/kmsg")

@@ -1,8 +1,8 @@
 // Package xid describes the numbered errors of NVIDIA's driver in words that
 // all vendors share.
 //
-// It is a catalogue only: package nvml reads the numbers from the driver, and
-// package sim from a script.
+// It is only a catalogue: package nvml reads the numbers from the driver, and package sim
+// from a script.
 //
 // Pure: no clock, no I/O.
 package xid
@@ -14,11 +14,10 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Describe returns the fault that a code stands for, as NVIDIA's catalogue has
-// it. A code that is not in the catalogue is a note: numbers are added with
-// every driver, most of them harmless, and a device that is really broken also
-// stops answering or reports one of the codes below. So an unknown number alone
-// takes no GPU out of service.
+// Describe returns the fault that a code stands for in NVIDIA's catalogue. A code that is
+// not in the catalogue is a note: every driver adds numbers, most of them harmless, and a
+// device that is really broken also stops answering or reports one of the codes below. So
+// an unknown number alone takes no GPU out of service.
 func Describe(code int) gpu.Fault {
 	f := gpu.Fault{Code: fmt.Sprintf("XID %d", code)}
 	for _, entry := range catalogue {
@@ -32,7 +31,7 @@ func Describe(code int) gpu.Fault {
 	return f
 }
 
-// Detail returns what an event about a code adds for programs.
+// Detail returns the data about a code that an event adds for programs.
 func Detail(code int) map[string]any { return map[string]any{"kind": "xid", "xid": code} }
 
 // Remedies that many codes share.
@@ -45,12 +44,12 @@ const (
 	updateDriver   = "update the driver and the firmware; if it stays, ask the vendor."
 )
 
-// catalogue follows the actions that NVIDIA's public catalogue recommends: where
-// only the program has to be started again the fault is the program's, where the
-// GPU has to be reset or replaced it is serious. Two readings are our own. A
-// context switch timeout (109) is charged to the program, as NVIDIA's Kubernetes
-// plugin does. Corrected memory errors, a high rate of them (92) and rows that
-// were remapped in time (63) leave the data right and are notes.
+// catalogue follows the actions that NVIDIA's public catalogue recommends: where it is
+// enough to start the program again, the fault is the program's; where the GPU has to be
+// reset or replaced, it is serious. Two readings are our own. A context switch timeout
+// (109) is charged to the program, as NVIDIA's Kubernetes plugin does. Corrected memory
+// errors, a high rate of them (92) and rows that were remapped in time (63) leave the
+// data right and are notes.
 var catalogue = []struct {
 	codes    []int
 	name     string
@@ -101,7 +100,7 @@ var catalogue = []struct {
 	{[]int{169}, "security processor halted", gpu.FaultDevice, gpu.Serious, resetDevice},
 	{[]int{171, 172}, "memory error that could not be corrected", gpu.FaultDevice, gpu.Serious, resetDevice},
 
-	// Worth writing down.
+	// These only deserve a note.
 	{[]int{14}, "test message of the driver", gpu.FaultDriver, gpu.Note, watchDevice},
 	{[]int{37, 38, 44, 66, 67}, "firmware or driver complaint", gpu.FaultDriver, gpu.Note, updateDriver},
 	{[]int{54}, "auxiliary power is not connected or too weak", gpu.FaultDevice, gpu.Note, "check the power cables of the GPU."},
