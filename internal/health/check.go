@@ -6,7 +6,7 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Outcome is what came of a check of a device.
+// Outcome is the result of a check of a device.
 type Outcome string
 
 // The outcomes.
@@ -16,22 +16,21 @@ const (
 	Unasked Outcome = "unasked" // the device could not be checked
 )
 
-// longestCheck is how many characters of what a check said are kept.
+// longestCheck is the longest text of a check that a standing keeps, in characters.
 const longestCheck = 400
 
-// CheckDue reports whether a device has to be checked now: it has waited long
-// enough in quarantine, and only a check lets it out.
+// CheckDue reports whether a device has to be checked now: it has been in quarantine long
+// enough, and only a check lets it out.
 func (s Standing) CheckDue(r Rules, now time.Time) bool {
 	return r.Check && s.Phase == Quarantined && !s.Cleared && !now.Before(s.Until)
 }
 
 // Checked records the outcome of a check that began at a time and ends now.
 //
-// A device that passed may leave its quarantine, also before its time: somebody
-// asked for the check. So may one that could not be checked, after its time. A
-// device that failed stays, and its next check comes later each time; if it was
-// trusted, its quarantine begins. A fault that came during the check counts for
-// more than what the check found before it.
+// A device that passed may leave its quarantine, even before its time: somebody asked for
+// the check. So may one that could not be checked, after its time. A device that failed
+// stays, and its next check comes later each time; if it was trusted, its quarantine
+// begins. A fault during the check counts for more than what the check found before it.
 func (s *Standing) Checked(r Rules, began, now time.Time, o Outcome, why string) {
 	switch {
 	case o == Failed && s.Phase != Quarantined:

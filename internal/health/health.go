@@ -1,17 +1,15 @@
 // Package health decides how far to trust a device after something went wrong
 // on it.
 //
-// It is rules only: faults, answers and times come in as arguments, a standing
-// goes out.
+// It has only rules: faults, answers and times come in as arguments, a standing goes out.
 //
-// A device with a fault of its own goes into quarantine: berth grants nothing
-// there. When it has answered without a new fault for long enough, and has passed
-// a check where one is asked for, it is on probation with half its slots, and
-// after that it is trusted again. If it fails again within a day, its quarantine
-// lasts twice as long each time.
+// A device with a fault of its own goes into quarantine: berth grants nothing there. When
+// it has answered without a new fault for long enough, and has passed a check if the
+// rules require one, it is on probation with half its slots, and after that it is trusted
+// again. If it fails again within a day, its quarantine lasts twice as long each time.
 //
-// A device whose memory ran out loses one slot, each time, and gets them back
-// one by one while its memory lasts.
+// A device whose memory ran out loses one slot each time, and gets the slots back one by
+// one while its memory lasts.
 //
 // Pure: no clock, no I/O.
 package health
@@ -23,10 +21,10 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Phase says how far a device is trusted.
+// Phase is the degree of trust in a device.
 type Phase string
 
-// The phases. A device that was never in trouble has the empty one.
+// The phases. A device that was never in trouble has the empty phase.
 const (
 	Trusted     Phase = ""
 	Quarantined Phase = "quarantine"
@@ -39,45 +37,45 @@ type Rules struct {
 	Probation  time.Duration // from there to trust
 	SlotReturn time.Duration // from memory running out to the return of one slot
 
-	// Check says that a device leaves its quarantine only after a check that it
-	// passed, or that could not be made.
+	// Check means that a device leaves its quarantine only after it passed a check, or
+	// could not be checked.
 	Check bool
 }
 
-// DefaultRules returns the rules of a daemon that nobody configured.
+// DefaultRules returns the rules without configuration.
 func DefaultRules() Rules {
 	return Rules{Quarantine: time.Minute, Probation: 5 * time.Minute, SlotReturn: 5 * time.Minute}
 }
 
-// Standing says how far a device is trusted, with all that must survive a
-// restart. The zero Standing is that of a device that was never in trouble.
+// Standing is the trust in a device, with everything that must survive a restart. The
+// zero Standing is that of a device that was never in trouble.
 type Standing struct {
 	Phase Phase     `json:"phase,omitempty"`
 	Since time.Time `json:"since,omitzero"` // when the phase began
 	Until time.Time `json:"until,omitzero"` // the earliest end of the phase
 	Why   string    `json:"why,omitempty"`  // the fault that began it
 
-	Check   string `json:"check,omitempty"`   // what the last check since then said; empty: there was none
-	Cleared bool   `json:"cleared,omitempty"` // no check keeps it in quarantine any more
-	Failed  int    `json:"failed,omitempty"`  // checks that failed in this quarantine
+	Check   string `json:"check,omitempty"`   // text of the last check since then; empty if there was none
+	Cleared bool   `json:"cleared,omitempty"` // whether no check keeps it in quarantine any more
+	Failed  int    `json:"failed,omitempty"`  // number of failed checks in this quarantine
 
-	Relapses int       `json:"relapses,omitempty"` // faults that came within a day after another was dealt with
+	Relapses int       `json:"relapses,omitempty"` // number of faults within a day after another was dealt with
 	Fault    time.Time `json:"fault,omitzero"`     // the newest one
 
-	Withheld int       `json:"withheld,omitempty"` // slots, after memory ran out
-	Full     bool      `json:"full,omitempty"`     // memory has run out, and still is out
+	Withheld int       `json:"withheld,omitempty"` // slots withheld after memory ran out
+	Full     bool      `json:"full,omitempty"`     // whether memory has run out, and still is out
 	Counted  time.Time `json:"counted,omitzero"`   // when Withheld or Full last changed
 }
 
 const (
 	memory       = 24 * time.Hour // how long a fault makes the next one worse
-	mostRelapses = 6              // more do not lengthen the quarantine: with the default it is an hour then
+	mostRelapses = 6              // more relapses do not lengthen the quarantine, which is an hour then by default
 	mostWithheld = 4
 	lull         = time.Minute // memory that runs out again sooner is the same trouble
 )
 
-// Bounded returns the standing with its counts inside the limits of these rules.
-// A file that somebody wrote by hand may have others.
+// Bounded returns the standing with its counts inside the limits of these rules, which a
+// file edited by hand may exceed.
 func (s Standing) Bounded() Standing {
 	s.Relapses = min(max(s.Relapses, 0), mostRelapses)
 	s.Failed = min(max(s.Failed, 0), mostRelapses)
@@ -85,14 +83,14 @@ func (s Standing) Bounded() Standing {
 	return s
 }
 
-// Quarantines reports whether a fault puts its device in quarantine. A fault of
-// a program never does: the device is well.
+// Quarantines reports whether a fault puts its device in quarantine. A fault of a program
+// never does: the device is well.
 func Quarantines(f gpu.Fault) bool {
 	return f.Severity == gpu.Serious && f.Class != gpu.FaultProgram
 }
 
-// Fail records a fault of the device itself. Faults during a quarantine prolong
-// it: one cause is often reported several times.
+// Fail records a fault of the device itself. A fault during a quarantine prolongs it:
+// drivers often report one cause several times.
 func (s *Standing) Fail(r Rules, now time.Time, why string) {
 	if s.Phase != Quarantined {
 		if s.Fault.IsZero() || now.Sub(s.Fault) > memory {
@@ -106,16 +104,15 @@ func (s *Standing) Fail(r Rules, now time.Time, why string) {
 	s.Until = s.wait(r, now)
 }
 
-// wait returns when a quarantine ends that begins now, or that begins again
-// because a check failed.
+// wait returns the end of a quarantine that begins now, or begins again because a check
+// failed.
 func (s *Standing) wait(r Rules, now time.Time) time.Time {
 	return now.Add(r.Quarantine << min(s.Relapses+s.Failed, mostRelapses))
 }
 
-// Return records that a device which fell off the bus is back. It was reset,
-// which cures most faults, so it is on probation at once, or as soon as a check
-// says so. A device that comes and goes, or has failed a check, has to wait like
-// any other.
+// Return records that a device which fell off the bus is back. It was reset, which cures
+// most faults, so it is on probation at once, or as soon as a check allows it. A
+// device that comes and goes, or has failed a check, has to wait like any other.
 func (s *Standing) Return(r Rules, now time.Time) {
 	if s.Phase == Quarantined && s.Relapses == 0 && s.Failed == 0 {
 		s.Until = now
@@ -123,8 +120,7 @@ func (s *Standing) Return(r Rules, now time.Time) {
 	}
 }
 
-// release begins the probation of a device in quarantine, if nothing keeps it
-// there.
+// release begins the probation of a device in quarantine, if nothing keeps it there.
 func (s *Standing) release(r Rules, now time.Time) {
 	if !now.Before(s.Until) && (s.Cleared || !r.Check) {
 		s.probation(r, now)
@@ -135,8 +131,8 @@ func (s *Standing) probation(r Rules, now time.Time) {
 	s.Phase, s.Since, s.Until = Probation, now, now.Add(r.Probation)
 }
 
-// Answer records that the device answered, and whether its memory has run out.
-// Only a device that answers comes nearer to being trusted.
+// Answer records that the device answered, and whether its memory has run out. Only a
+// device that answers regains trust.
 func (s *Standing) Answer(r Rules, now time.Time, full bool) {
 	if s.Phase != Trusted && !now.Before(s.Until) {
 		if s.Phase == Quarantined {
@@ -158,8 +154,8 @@ func (s *Standing) Answer(r Rules, now time.Time, full bool) {
 	}
 }
 
-// Slots returns how many of a device's slots may be used: at least one, as long
-// as anything may be granted at all.
+// Slots returns how many of a device's slots may be used: at least one, as long as
+// anything may be granted at all.
 func (s Standing) Slots(all int) int {
 	left := all - s.Withheld
 	if s.Phase == Probation {
@@ -168,8 +164,8 @@ func (s Standing) Slots(all int) int {
 	return min(max(left, 1), all)
 }
 
-// Reason says why the device is not trusted, to follow a colon. It returns ""
-// if the device is trusted.
+// Reason says why the device is not trusted, to follow a colon. It returns "" if the
+// device is trusted.
 func (s Standing) Reason() string {
 	switch s.Phase {
 	case Quarantined:
@@ -180,7 +176,7 @@ func (s Standing) Reason() string {
 	return ""
 }
 
-// Cause returns the fault that began the phase, and what the last check said.
+// Cause returns the fault that began the phase, and the text of the last check.
 func (s Standing) Cause() string {
 	if s.Check == "" {
 		return s.Why

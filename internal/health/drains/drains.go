@@ -1,6 +1,6 @@
-// Package drains keeps which devices are closed to new leases although they
-// are well: because somebody drains them, which a file remembers across
-// restarts, or because berth works on them itself for a moment.
+// Package drains records which devices are closed to new leases although they are well:
+// because somebody drains them, which a file remembers across restarts, or because berth
+// works on them itself for a moment.
 package drains
 
 import (
@@ -17,41 +17,41 @@ import (
 	"github.com/berth-gpu/berth/internal/health"
 )
 
-// Hooks are the functions that Drains calls. Each may be nil. None is called under
-// a lock.
+// Hooks are the functions that Drains calls. Each may be nil. Drains calls none of them
+// under a lock.
 type Hooks struct {
-	Changed func(uuid string)                   // a device was closed or opened; the book must hear of it before this returns
-	Ended   func(uuid string, was health.Drain) // a drain has ended by itself
+	Changed func(uuid string)                   // called when a device was closed or opened; the book must know before it returns
+	Ended   func(uuid string, was health.Drain) // called when a drain has ended by itself
 }
 
-// Drains keeps what closes devices. Several goroutines may use it.
+// Drains records why devices are closed. Several goroutines may use it.
 type Drains struct {
-	path  string // of the file; empty: drains are not kept
+	path  string // path of the file; empty if drains are not saved
 	hooks Hooks
-	wake  chan struct{} // the drains have changed
+	wake  chan struct{} // receives when the drains have changed
 
-	writing sync.Mutex // held while drains change, so that the file follows them in order
+	writing sync.Mutex // held while drains change, so that writes to the file keep their order
 
-	mu   sync.RWMutex // guards what follows; nothing is called under it
+	mu   sync.RWMutex // guards the fields below; nothing is called under it
 	kept document
-	busy map[string]*hold // what berth does on a device, by UUID
+	busy map[string]*hold // berth's own work on devices, by UUID
 }
 
-// hold is what berth does on a device.
+// hold is berth's own work on a device.
 type hold struct {
 	why  string
 	over chan struct{} // closed at its end
 }
 
-// document is the content of the file, and does not change.
+// document is the content of the file. It does not change.
 type document struct {
 	Version int                     `json:"version"`
 	Drains  map[string]health.Drain `json:"drains"`
 
-	// Unknown is the drain of every device that nobody has drained or undrained
-	// since the file was damaged; nil: it never was.
+	// Unknown is the drain of every device that nobody has drained or undrained since the
+	// file was damaged; nil if it never was.
 	Unknown *health.Drain   `json:"unknown,omitempty"`
-	Known   map[string]bool `json:"known,omitempty"` // those devices
+	Known   map[string]bool `json:"known,omitempty"` // devices that somebody has drained or undrained since
 }
 
 const version = 1
@@ -62,7 +62,7 @@ func (d document) copy() document {
 	return d
 }
 
-// set drains a device, or ends its drain. It ends what is not known about it.
+// set drains a device, or ends its drain. The device is then known.
 func (d *document) set(uuid string, next *health.Drain) {
 	if delete(d.Drains, uuid); next != nil {
 		d.Drains[uuid] = *next
@@ -72,8 +72,7 @@ func (d *document) set(uuid string, next *health.Drain) {
 	}
 }
 
-// of returns the drain of a device, or of the device that it is part of, which may
-// be empty.
+// of returns the drain of a device, or of its parent, which may be empty.
 func (d *document) of(uuid, parent string) (health.Drain, bool) {
 	drain, drained := d.Drains[uuid]
 	if !drained && parent != "" {
@@ -85,10 +84,9 @@ func (d *document) of(uuid, parent string) (health.Drain, bool) {
 	return *d.Unknown, true
 }
 
-// Open reads the file at path; an empty path keeps nothing. If the file is damaged,
-// Open sets it aside and every device is drained, until somebody drains or undrains
-// it: otherwise berth would grant leases on devices that somebody is about to take
-// out.
+// Open reads the file at path; with an empty path, Drains saves nothing. If the file is
+// damaged, Open sets it aside and drains every device until somebody drains or undrains
+// it: otherwise berth would grant leases on devices that somebody is about to take out.
 func Open(path string) (*Drains, *file.Damage) {
 	d := &Drains{path: path, wake: make(chan struct{}, 1), kept: document{Version: version, Drains: map[string]health.Drain{}}, busy: map[string]*hold{}}
 	if path == "" {
@@ -107,7 +105,7 @@ func Open(path string) (*Drains, *file.Damage) {
 	return d, file.SetAside(path, "berth does not know which GPUs are drained, so every GPU is: look at the file, and run berth undrain for each GPU that is to be used.", instead, err)
 }
 
-// take takes in the text of a file.
+// take reads the text of a file.
 func (d *Drains) take(text []byte) error {
 	var read document
 	if err := json.Unmarshal(text, &read); err != nil {
@@ -126,18 +124,18 @@ func (d *Drains) take(text []byte) error {
 	return nil
 }
 
-// Tell sets the functions to call. Call it before anything else.
+// Tell sets the functions to call. Call it before any other method.
 func (d *Drains) Tell(h Hooks) { d.hooks = h }
 
-// Drain closes a device until Undrain, or until the drain is over. If somebody
-// drains the device already, the new drain replaces that one. When Drain
-// returns, the file has it and nothing more is granted on the device.
+// Drain closes a device until Undrain, or until the drain is over. A new drain replaces
+// an earlier one. When Drain returns, the file has the drain and berth grants nothing
+// more on the device.
 func (d *Drains) Drain(uuid string, next health.Drain) error {
 	return d.change(uuid, func(all *document) { all.set(uuid, &next) }, nil)
 }
 
-// Undrain opens a device again. It returns the drain that it ended, and false if
-// there was none.
+// Undrain opens a device again. It returns the drain that it ended, and false if there
+// was none.
 func (d *Drains) Undrain(uuid string) (was health.Drain, drained bool, err error) {
 	err = d.change(uuid, func(all *document) {
 		was, drained = all.of(uuid, "")
@@ -146,9 +144,9 @@ func (d *Drains) Undrain(uuid string) (was health.Drain, drained bool, err error
 	return was, drained, err
 }
 
-// change changes the drains and writes the file. If the disk refuses, nothing
-// changes. It calls tell, which may be nil, when the file has the change and before
-// anybody sees it: who is told that a drain is over hears so before the first grant.
+// change changes the drains and writes the file. If the write fails, nothing changes. It
+// calls tell, which may be nil, when the file has the change and before anybody sees it:
+// the end of a drain is reported before the first grant.
 func (d *Drains) change(uuid string, apply func(*document), tell func()) error {
 	if err := d.write(apply, tell); err != nil {
 		return err
@@ -192,15 +190,15 @@ func (d *Drains) changed(uuid string) {
 	}
 }
 
-// Drained returns the drain of a device, or of the device that it is part of;
-// false if there is none.
+// Drained returns the drain of a device, or of the device that it is part of, and false
+// if there is none.
 func (d *Drains) Drained(on gpu.Device) (health.Drain, bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.kept.of(on.UUID, on.Parent)
 }
 
-// Why returns why nothing is granted on a device; "" if it is open.
+// Why returns why berth grants nothing on a device, or "" if the device is open.
 func (d *Drains) Why(on gpu.Device) string {
 	if drain, drained := d.Drained(on); drained {
 		return drain.Reason()
@@ -220,18 +218,18 @@ func (d *Drains) Held(uuid string) bool {
 	return d.busy[uuid] != nil
 }
 
-// BusyError says that berth works on a device already.
+// BusyError means that berth is already working on a device.
 type BusyError struct {
 	Why  string
-	Over <-chan struct{} // closed when that is done; nil: not known
+	Over <-chan struct{} // closed when that work is done; nil if not known
 }
 
 func (e *BusyError) Error() string { return e.Why }
 
-// Hold closes a device while berth itself works on it, and says what it does
-// there. Only one holds a device at a time: a second gets a *BusyError. When Hold
-// returns, nothing more is granted on the device; release opens it again. After a
-// restart nobody holds a device.
+// Hold closes a device while berth itself works on it; why describes the work. A device
+// has at most one holder: a second caller gets a *BusyError. When Hold returns, berth
+// grants nothing more on the device; release opens it again. A hold does not survive a
+// restart.
 func (d *Drains) Hold(uuid, why string) (release func(), err error) {
 	d.mu.Lock()
 	if before := d.busy[uuid]; before != nil {
@@ -253,8 +251,8 @@ func (d *Drains) Hold(uuid, why string) (release func(), err error) {
 
 // The waits of Run.
 const (
-	retry  = 10 * time.Second // after the disk refused
-	glance = time.Minute      // at most, so that a clock that is set shows
+	retry  = 10 * time.Second // after a failed write
+	glance = time.Minute      // at most, to notice a clock that was set
 )
 
 // Run ends drains when their time has come, until ctx ends.
@@ -272,8 +270,8 @@ func (d *Drains) Run(ctx context.Context) {
 	}
 }
 
-// endDue ends the drains that are over. It returns how long the next one lasts,
-// or glance.
+// endDue ends the drains that are over. It returns how long the next one lasts, or
+// glance.
 func (d *Drains) endDue(now time.Time) time.Duration {
 	wait := glance
 	for uuid, drain := range d.All() {
@@ -295,8 +293,8 @@ func (d *Drains) All() map[string]health.Drain {
 	return maps.Clone(d.kept.Drains)
 }
 
-// end ends one drain that is over, unless somebody has replaced it meanwhile. It
-// reports false if the disk refused.
+// end ends one drain that is over, unless somebody has replaced it meanwhile. It reports
+// false if the write failed.
 func (d *Drains) end(uuid string, was health.Drain) bool {
 	ended := false
 	return nil == d.change(uuid, func(all *document) {

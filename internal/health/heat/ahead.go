@@ -7,7 +7,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Guess is a temperature, and an interval that holds it nine times of ten.
+// Guess is a temperature, and an interval that contains it nine times out of ten.
 type Guess struct {
 	Mean, Low, High gpu.Celsius
 }
@@ -33,14 +33,14 @@ func (m *Model) Along(steps ...Step) Guess {
 	return m.guess(seconds, &l)
 }
 
-// Settle returns where the temperature ends if the power is w from now on.
+// Settle returns the final temperature if the power is w from now on.
 func (m *Model) Settle(w gpu.Watts) Guess {
 	return m.Ahead(time.Duration(8*lags[parts-1])*time.Second, w)
 }
 
-// Present returns the temperature in d as far as the present tells it. Ahead knows
-// the power; Present does not, and its interval allows for what the power may do.
-// It is never much worse than "it stays as it is".
+// Present forecasts the temperature in d from the present alone. Ahead knows the power;
+// Present does not, and its interval allows for changes of the power. It is never much
+// worse than "it stays as it is".
 func (m *Model) Present(d time.Duration) Guess {
 	seconds := max(0, d.Seconds())
 	around := m.aroundAverages()
@@ -51,7 +51,7 @@ func (m *Model) Present(d time.Duration) Guess {
 	return Guess{gpu.Celsius(mean), gpu.Celsius(mean + min(low, 0)), gpu.Celsius(mean + max(high, 0))}
 }
 
-// PerWatt returns how many degrees one more watt adds in the end.
+// PerWatt returns how many degrees one more watt finally adds.
 func (m *Model) PerWatt() float64 {
 	sum := 0.0
 	for _, g := range m.Fit.Gain {
@@ -67,7 +67,7 @@ func (m *Model) guess(seconds float64, l *lagged) Guess {
 	low := m.between(seconds, 0, func(t *track) float64 { return t.Known.span(spareKnown).Low })
 	high := m.between(seconds, 0, func(t *track) float64 { return t.Known.span(spareKnown).High })
 	low, high = min(low, -narrowest), max(high, narrowest)
-	// Nobody has seen this power: the gain may be wrong there.
+	// The model has not seen this power: the gain may be wrong there.
 	if far := max(m.Least-w, w-m.Most, 0); far > 0 {
 		unsure := far * (0.2*m.PerWatt() + 0.05*enough/(enough+m.Fit.Varied))
 		low, high = low-unsure, high+unsure
@@ -75,12 +75,12 @@ func (m *Model) guess(seconds float64, l *lagged) Guess {
 	return Guess{gpu.Celsius(mean), gpu.Celsius(mean + low), gpu.Celsius(mean + high)}
 }
 
-// narrowest is how far an interval goes to each side at least, in degrees: a sensor
-// that shows whole degrees tells no more.
+// narrowest is the least distance from a guess to each end of its interval, in degrees: a
+// sensor that shows whole degrees tells no more.
 const narrowest = 1
 
-// between interpolates a figure of the tracks for a time ahead, from its value
-// now. Beyond the farthest track that was tested, the figure stays.
+// between interpolates a figure of the tracks for a time ahead, from its value now.
+// Beyond the farthest tested track, the figure stays the same.
 func (m *Model) between(seconds, now float64, figure func(*track) float64) float64 {
 	before, value := 0.0, now
 	for h := range m.tracks {
@@ -96,12 +96,12 @@ func (m *Model) between(seconds, now float64, figure func(*track) float64) float
 	return value
 }
 
-// Crossing says when a temperature is reached.
+// Crossing says when the temperature reaches a limit.
 type Crossing struct {
-	Never bool // not at this power
+	Never bool // the temperature does not reach the limit at this power
 	In    time.Duration
 
-	// Soonest and Latest hold the time nine times of ten. Either may be Forever,
+	// Soonest and Latest contain the time nine times out of ten. Either may be Forever,
 	// Soonest only if Never.
 	Soonest, Latest time.Duration
 }
@@ -109,8 +109,8 @@ type Crossing struct {
 // Forever is a time that does not come.
 const Forever time.Duration = math.MaxInt64
 
-// Reach returns when the device shows limit degrees if the power is w from now
-// on. A sensor shows whole degrees, so that is half a degree before.
+// Reach returns when the device shows limit degrees if the power is w from now on. A
+// sensor shows whole degrees, so that is half a degree earlier.
 func (m *Model) Reach(limit gpu.Celsius, w gpu.Watts) Crossing {
 	c := Crossing{
 		In:      m.when(limit, w, func(g Guess) gpu.Celsius { return g.Mean }),

@@ -10,13 +10,13 @@ const parts = 7
 // row holds one number for each lag.
 type row [parts]float64
 
-// lagged is power as each lag shows it, in watts, and what is left at each lag of
-// the time before the first sample, from 1 down to 0.
+// lagged has the power in watts as each lag shows it, and the remaining share at each lag
+// of the time before the first sample, from 1 down to 0.
 type lagged struct {
 	Watts, Start row
 }
 
-// pass lets a time at p watts go by.
+// pass lets a time at p watts pass.
 func (l *lagged) pass(seconds, p float64) {
 	l.decay(fades(seconds), p)
 }
@@ -30,7 +30,7 @@ func (l *lagged) decay(f *row, p float64) {
 	}
 }
 
-// fades returns what is left at each lag after a time.
+// fades returns the remaining share at each lag after a time.
 func fades(seconds float64) *row {
 	var f row
 	for i := 1; i < parts; i++ {
@@ -39,7 +39,7 @@ func fades(seconds float64) *row {
 	return &f
 }
 
-// approach returns where value is after a time if it follows target.
+// approach returns value after a time of following target.
 func approach(value, target, seconds, lag float64) float64 {
 	if lag == 0 {
 		return target
@@ -50,33 +50,33 @@ func approach(value, target, seconds, lag float64) float64 {
 // The times that the fit works with, in seconds.
 const (
 	blurred = 1.5  // below that, sensors of power and temperature disagree about when
-	centred = 900  // what changes more slowly is put down to the surroundings
-	forgets = 1200 // of varied power, in which the fit is replaced
-	begins  = 1800 // after which the time before the first sample is gone
+	centred = 900  // slower changes count as changes of the surroundings
+	forgets = 1200 // seconds of varied power that replace the fit
+	begins  = 1800 // age at which the time before the first sample no longer matters
 )
 
-// What keeps the fit sober.
+// Constants that keep the fit sober.
 const (
 	// stiff keeps gains apart that the samples hardly tell apart, above all those of
 	// long lags, so that a rise is not taken for the beginning of a longer one.
 	stiff = 4e-9
 
-	// robust is the error in degrees from which on a sample counts for less.
+	// robust is the error in degrees from which a sample counts less.
 	robust = 2
 
-	// doubt is the evidence that a power before the first sample needs: a degree
-	// for so many seconds for every hundred watts.
+	// doubt is the evidence that a power before the first sample needs: a degree for that
+	// many seconds for every hundred watts.
 	doubt = 1
 
-	// faint is what a sample counts whose power says nothing new.
+	// faint is the weight of a sample whose power says nothing new.
 	faint = 0.05
 )
 
-// law tells a temperature from lagged powers.
+// law computes a temperature from lagged powers.
 type law struct {
 	Gain   row     // degrees per watt
 	Before float64 // watts
-	Most   float64 // watts of any sample
+	Most   float64 // highest watts of any sample
 	around surroundings
 }
 
@@ -96,8 +96,8 @@ func (w *law) celsius(l *lagged) float64 {
 
 // fit finds how temperature follows lagged power.
 //
-// Nobody knows what a device did before its first sample. The fit takes it to
-// have rested at some power, and looks for that power too: Before is how much
+// The power of a device before its first sample is not known. The fit assumes that the
+// device has rested at some power, and looks for that power too: Before is how much
 // higher it was than that of the first sample.
 type fit struct {
 	law
@@ -109,10 +109,10 @@ type fit struct {
 	Blur, Centre view
 
 	Age    float64 // seconds since the first sample
-	Shaken float64 // seconds until a gap has faded
+	Shaken float64 // seconds until the effect of a gap has faded
 	Weight float64 // seconds that Centre is averaged over, at most centred
 	Varied float64 // seconds of power away from its centre
-	since  float64 // seconds of news since the gains were solved for
+	since  float64 // seconds of news since the last solution
 
 	// Sums of products, of powers in hundreds of watts: of powers with each other
 	// and with the start, of starts with each other, and of each with temperature.
@@ -121,8 +121,8 @@ type fit struct {
 	CC         float64
 }
 
-// view is a temperature with the lagged powers that belong to it, all passed
-// through the same filter: a filter leaves the gains as they are.
+// view is a temperature with its lagged powers, all passed through the same filter: a
+// filter leaves the gains unchanged.
 type view struct {
 	Celsius float64
 	Lagged  lagged
@@ -151,8 +151,8 @@ func startFit(c, p float64) fit {
 	return f
 }
 
-// learn takes a temperature that came some seconds after the one before, when the
-// power was before watts.
+// learn adds a temperature some seconds after the one before, when the power was before
+// watts.
 func (f *fit) learn(seconds, c, before float64, gap bool) {
 	if gap {
 		f.restart(seconds, c)
@@ -177,9 +177,9 @@ func (f *fit) learn(seconds, c, before float64, gap bool) {
 	}
 }
 
-// restart is called after a gap. Nobody knows what the device did in it, so a fit
-// that has learned stays as it is until that has faded, and one that has not looks
-// for the power in the gap as for the one before the first sample.
+// restart handles a gap. What the device did in it is not known, so a fit that has
+// learned stays as it is until the gap has faded, and one that has not looks for the
+// power in the gap as for the one before the first sample.
 func (f *fit) restart(seconds, c float64) {
 	if f.Varied > wiser {
 		f.Shaken = seconds + min(seconds, fading)
@@ -188,14 +188,14 @@ func (f *fit) restart(seconds, c float64) {
 	*f = startFit(c, f.Lagged.Watts[0])
 }
 
-// A fit has learned after wiser seconds of varied power, and a gap has faded after
-// fading seconds.
+// A fit has learned after wiser seconds of varied power, and the effect of a gap has
+// faded after fading seconds.
 const (
 	wiser  = 120
 	fading = 300
 )
 
-// add puts the present into the sums.
+// add adds the present to the sums.
 func (f *fit) add(seconds float64) {
 	var w, s row
 	strength := 0.0
@@ -208,8 +208,8 @@ func (f *fit) add(seconds float64) {
 		off -= f.Gain[i] * (w[i]*100 + f.Before*s[i])
 	}
 	scale := robust + math.Abs(c)/5
-	// Only a sample that says something makes the fit forget: what a device taught
-	// on Friday it still knows after a weekend of rest.
+	// Only a sample that says something makes the fit forget: a fit from Friday is still
+	// valid after a weekend of rest.
 	telling := strength / (strength + 0.1)
 	keep := math.Exp(-seconds / forgets * telling)
 	f.Varied = f.Varied*keep + seconds*telling
@@ -249,12 +249,12 @@ func (f *fit) solve() {
 // coolest is the lowest temperature that the surroundings can have, in degrees.
 const coolest = 10
 
-// absurd reports whether the gains, with a power before the first sample, would let
-// the device melt at a power that it has drawn, or need surroundings that are too
-// cold. A temperature that rises by itself, as that of a room does, can look like a
-// device that warms up from a power a little lower, and errors of one sign can look
-// like a long rise. The surroundings say nothing before the power has varied: until
-// then, the gains are as large as the power before is small.
+// absurd reports whether the gains, with a power before the first sample, would let the
+// device melt at a power that it has drawn, or need surroundings that are too cold. A
+// temperature that rises by itself, as that of a room does, can look like a device that
+// warms up from a slightly lower power, and errors of one sign can look like a long rise.
+// The surroundings say nothing before the power has varied: until then, the gains are as
+// large as the power before is small.
 func (f *fit) absurd(s *solution, before float64) bool {
 	settled, around := f.Blur.Celsius, f.Centre.Celsius
 	for i, g := range s.gain {
@@ -264,7 +264,7 @@ func (f *fit) absurd(s *solution, before float64) bool {
 	return settled > hottest || around < coolest && f.Varied >= seasoned
 }
 
-// better returns the power before that fits best if the gains stay.
+// better returns the best power before the first sample for fixed gains.
 func better(f *fit, s *solution) float64 {
 	top, bottom := 0.0, doubt/1e4
 	for i, g := range s.gain {
@@ -283,10 +283,10 @@ type solution struct {
 	out  [parts]bool // gains that would be negative
 }
 
-// solved returns the gains that fit best, none of them negative, for a power
-// before the first sample, and what they leave unexplained.
+// solved returns the best gains for a power before the first sample, none of them
+// negative, and the error that they leave.
 func (f *fit) solved(before float64) (s solution, left float64) {
-	// A lagged power is that of the samples and what is left of the one before.
+	// A lagged power has the powers of the samples and the rest of the one before.
 	b := before / 100
 	var a [parts]row
 	var y row
@@ -320,7 +320,7 @@ func (f *fit) solved(before float64) (s solution, left float64) {
 	return s, left
 }
 
-// nonnegative solves a·x = y for those that are not out, and puts out those that
+// nonnegative solves a·x = y for the unknowns that are not out, and puts out those that
 // would be negative.
 func nonnegative(a *[parts]row, y *row, out *[parts]bool) (x row) {
 	for range parts {
@@ -339,7 +339,7 @@ func nonnegative(a *[parts]row, y *row, out *[parts]bool) (x row) {
 	return x
 }
 
-// least solves a·x = y for those that are not out, by Cholesky's method.
+// least solves a·x = y for the unknowns that are not out, by Cholesky's method.
 func least(a *[parts]row, y *row, out *[parts]bool) (x row) {
 	var l [parts]row
 	var z row

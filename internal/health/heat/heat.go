@@ -1,20 +1,20 @@
 // Package heat models the temperature of a GPU as a function of its power.
 //
-// Temperature follows power, so a forecast is a question about power: what will
-// the temperature be if the power stays as it is, or if it becomes so many watts.
-// A Model learns the answer for one device while it runs. It takes the
-// temperature to be
+// Temperature follows power, so a forecast is a question about power: what will the
+// temperature be if the power stays the same, or changes to a given number of watts. A
+// Model learns the answer for one device while it runs. It assumes that the temperature
+// is
 //
 //	surroundings + gain·lagged power + gain·lagged power + …
 //
 // where the lags are a fixed row, from none at all to several minutes, and no gain is
-// negative. A server GPU puts its weight on the short lags and a card in a case on
-// the long ones: the fit finds out. The surroundings drift, and they are kept for
-// each level of power that the device has drawn: programs that draw as much can
-// warm it more or less, and a program is known by its power when it returns.
+// negative. A server GPU puts its weight on the short lags and a card in a case on the
+// long ones: the fit finds out. The surroundings drift, and the model keeps them for each
+// level of power that the device has drawn: programs that draw the same power can warm it
+// more or less, and a program is known by its power when it returns.
 //
-// A Model also keeps how wrong it was, at several distances, and answers with an
-// interval that is as wide as its errors were.
+// A Model also records its errors, at several distances, and answers with an interval as
+// wide as its errors were.
 //
 // Pure: no clock, no I/O.
 package heat
@@ -26,22 +26,22 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// What is believed of a sensor.
+// Which samples the model believes.
 const (
 	coldest, hottest = 0, 130 // degrees; a sensor that fails reads 0 or 255
 	mostWatts        = 5000
-	leap             = 35 // degrees between two samples that are believed only if they last
-	leaps            = 5  // samples after which they are
+	leap             = 35 // degrees between two samples; a larger step is believed only if it lasts
+	leaps            = 5  // samples after which a leap is believed
 	setBack          = 3  // samples after which a clock that went back is believed
-	blind            = 15 // seconds without power after which nothing is known
+	blind            = 15 // seconds without power after which the model knows nothing
 )
 
-// enough is how long a model learns before it can be asked, in seconds.
+// enough is how long a model learns before it answers, in seconds.
 const enough = 60
 
-// Model knows how the temperature of one device follows its power. The zero value
-// is ready to learn. A Model is a plain value: a copy is independent, and JSON
-// keeps what it has learned.
+// Model knows how the temperature of one device follows its power. The zero value is
+// ready to learn. A Model is a plain value: a copy is independent, and its JSON has what
+// it has learned.
 type Model struct {
 	at    time.Time // of the newest sample; zero before the first one
 	asked time.Time // of the newest call of Learn, with or without a power
@@ -52,20 +52,20 @@ type Model struct {
 	wild, back int // samples in a row that leapt, or whose time went back
 }
 
-// learnt is what a model knows after its newest sample.
+// learnt is the knowledge of a model after its newest sample.
 type learnt struct {
 	Celsius float64
 	Watts   float64
 	Least   float64        // watts
 	Most    float64        // watts
-	Seconds float64        // of learning
+	Seconds float64        // time of learning
 	Recent  [spans]float64 // watts, averaged
 	Vernier vernier
 	Fit     fit
 }
 
-// Learn takes a sample. It passes over a temperature or a power that cannot be
-// true, and a time that is not later than the last one.
+// Learn adds a sample. It ignores a temperature or a power that cannot be true, and a
+// time that is not later than the last one.
 func (m *Model) Learn(at time.Time, t gpu.Opt[gpu.Celsius], w gpu.Opt[gpu.Watts]) {
 	celsius, hot := t.Get()
 	watts, powered := w.Get()
@@ -107,7 +107,7 @@ func (m *Model) start(at time.Time, c, p float64) {
 	}
 }
 
-// pass lets time go by, at whose end the device has c degrees and draws p watts.
+// pass lets time pass, at the end of which the device has c degrees and draws p watts.
 func (m *Model) pass(at time.Time, seconds, c, p float64) {
 	gap := m.every > 0 && seconds > max(10*m.every, 20)
 	if gap {
@@ -122,8 +122,8 @@ func (m *Model) pass(at time.Time, seconds, c, p float64) {
 	m.Least, m.Most = min(m.Least, p), max(m.Most, p)
 	m.Seconds += min(seconds, 10)
 	if seconds > 3 {
-		// A sensor shows the last second at most: of the time before it, the first
-		// half goes to the old power.
+		// A sensor covers the last second at most: of the time before it, the first half
+		// goes to the old power.
 		m.draw(seconds/2, before)
 		m.draw(seconds/2, p)
 	} else {
@@ -142,23 +142,23 @@ func (m *Model) draw(seconds, p float64) {
 	}
 }
 
-// Ready reports whether the model can be asked: it has learned for a minute, and
-// the device says what it draws.
+// Ready reports whether the model can answer: it has learned for a minute, and the device
+// reports its power.
 func (m *Model) Ready() bool {
 	return m.Seconds >= enough && m.asked.Sub(m.at).Seconds() <= max(blind, 3*m.every)
 }
 
-// seasoned is how long the power must have varied before a forecast is worth an
-// act, in seconds.
+// seasoned is how long the power must have varied before berth acts on a forecast, in
+// seconds.
 const seasoned = 60
 
-// Seasoned reports whether the model has seen the power vary for a minute. Before
-// that, a room that warms up looks like a device that does: its answers are good
-// to look at, and nobody should act by them.
+// Seasoned reports whether the model has seen the power vary for a minute. Before that, a
+// room that warms up looks like a device that does: its answers are good to look at, and
+// nobody should act on them.
 func (m *Model) Seasoned() bool { return m.Fit.Varied >= seasoned }
 
-// Power returns what the device draws now. It is absent before the first sample
-// and while the device does not say it.
+// Power returns the present power of the device. It is absent before the first sample and
+// while the device does not report it.
 func (m *Model) Power() gpu.Opt[gpu.Watts] {
 	if m.at.IsZero() || m.asked.Sub(m.at).Seconds() > max(blind, 3*m.every) {
 		return gpu.Opt[gpu.Watts]{}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// version is that of the saved form. Another one is not read: a model learns anew
-// within minutes.
+// version is the version of the saved form. A model does not read another one: it learns
+// again within minutes.
 const version = 2
 
 // saved is the form in which a model outlives the daemon.
@@ -19,8 +19,8 @@ type saved struct {
 	Tracks  [horizons]track `json:"tracks"`
 }
 
-// MarshalJSON writes what the model has learned. Forecasts that have not come due
-// are left out.
+// MarshalJSON writes what the model has learned. It leaves out forecasts that have not
+// come due.
 func (m Model) MarshalJSON() ([]byte, error) {
 	return json.Marshal(saved{version, m.at, m.every, m.learnt, m.tracks})
 }

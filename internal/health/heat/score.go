@@ -15,17 +15,16 @@ const (
 	kept     = 150
 )
 
-// averages are the times over which power is averaged to tell what it will be,
-// in seconds.
+// averages are the times over which the model averages power to forecast it, in seconds.
 var averages = [spans]float64{0, 5, 20, 60}
 
 const spans = 4
 
-// ways are the ways to tell a temperature without knowing the power: it stays, or
-// the power stays at one of its averages.
+// ways is the number of ways to forecast a temperature without knowing the power: it
+// stays, or the power stays at one of its averages.
 const ways = 1 + spans
 
-// left is what is left at each lag after each distance.
+// left is the remaining share at each lag after each distance.
 var left = func() (f [horizons]row) {
 	for h, d := range distances {
 		f[h] = *fades(d)
@@ -33,7 +32,7 @@ var left = func() (f [horizons]row) {
 	return f
 }()
 
-// track is how good the model was at one distance.
+// track records how good the model was at one distance.
 type track struct {
 	Seen    float64       // promises that came due
 	Known   record        // if the power is known
@@ -55,7 +54,7 @@ type promise struct {
 	mixed, present float64
 }
 
-// memory is over how many promises a mean error is taken.
+// memory is the number of promises in a mean error.
 const memory = 60
 
 // score compares the promises that have come due with the temperature.
@@ -78,8 +77,7 @@ func (m *Model) score() {
 	}
 }
 
-// settle takes what a promise missed by, with the power that followed and without
-// it.
+// settle records the error of a promise, with the power that followed and without it.
 func (t *track) settle(p *promise, m *Model) {
 	t.Seen++
 	t.Known.take(p.miss(m), p.known)
@@ -91,9 +89,9 @@ func (t *track) settle(p *promise, m *Model) {
 	}
 }
 
-// miss returns how wrong the promise was, given the power that followed. What the
-// model said with wrong gains says nothing about it now, so the error counts as far
-// as the gains of today would have made it too.
+// miss returns the error of the promise, given the power that followed. Forecasts with
+// old, wrong gains say nothing about the model now, so the error counts only as far as
+// the present gains would have made it too.
 func (p *promise) miss(m *Model) float64 {
 	then := m.Celsius - p.law.celsius(&m.Fit.Lagged)
 	today := then + p.law.rise(&m.Fit.Lagged) - p.law.rise(&p.lagged) - m.Fit.rise(&m.Fit.Lagged) + m.Fit.rise(&p.lagged)
@@ -136,8 +134,8 @@ func (m *Model) aroundAverages() (c [spans]float64) {
 	return c
 }
 
-// ways returns the temperature by each way of telling, given what is left of the
-// present at each lag, and the surroundings at each average of the power.
+// ways returns the temperature by each way of forecasting, given the remaining share of
+// the present at each lag, and the surroundings at each average of the power.
 func (m *Model) ways(left *row, around *[spans]float64) (c [ways]float64) {
 	c[0] = m.Celsius
 	for k, w := range m.Recent {
@@ -168,13 +166,13 @@ func (t *track) trust(stays, mixed float64) float64 {
 	return stays + (mixed-stays)*min(1, max(0, 10*(gain-0.03)))
 }
 
-// rounding is how far a sensor that shows whole degrees is off, at most.
+// rounding is the largest error of a sensor that shows whole degrees.
 const rounding = 0.5
 
-// span is between what errors lie, nine times of ten.
+// span is the range of nine errors out of ten.
 type span struct{ Low, High float64 }
 
-// record is what the forecasts of one kind missed by.
+// record has the errors of one kind of forecast.
 type record struct {
 	Misses      [kept]float64 // a ring
 	Seen        int
@@ -183,21 +181,21 @@ type record struct {
 	sorted [kept]float64
 }
 
-// What a bound leaves out: one in twenty on average. If it leaves out more, it
-// moves outwards.
+// The share of errors that a bound leaves out: one in twenty on average. If it leaves out
+// more, the bound moves outwards.
 const (
 	outside = 0.05
 	reacts  = 0.025
 )
 
-// spare is how many of the outermost errors a bound never leaves out. Errors with
-// a known power need more: they come in runs, one for each program.
+// spare is the number of outermost errors that a bound never leaves out. Errors with a
+// known power need more: they come in runs, one for each program.
 const (
 	spareKnown   = 2
 	sparePresent = 1
 )
 
-// take adds an error, and learns from whether it was within the span promised.
+// take adds an error, and learns from whether it was within the promised span.
 func (r *record) take(miss float64, promised span) {
 	n := min(r.Seen, kept)
 	if n == kept {
@@ -214,7 +212,7 @@ func (r *record) take(miss float64, promised span) {
 	r.Over = adapt(r.Over, miss > promised.High)
 }
 
-// sort orders the errors that JSON brought.
+// sort orders the errors that were read from JSON.
 func (r *record) sort() {
 	r.sorted = r.Misses
 	slices.Sort(r.sorted[:min(r.Seen, kept)])
@@ -227,8 +225,8 @@ func adapt(share float64, missed bool) float64 {
 	return min(outside, max(-2*outside, share+reacts*outside))
 }
 
-// span returns the span of the errors, with some of the outermost spared; a wide
-// one while there are few.
+// span returns the span of the errors, with some of the outermost spared. It is wide
+// while there are few errors.
 func (r *record) span(spare float64) span {
 	all := r.sorted[:min(r.Seen, kept)]
 	if len(all) < 3 {
@@ -240,8 +238,8 @@ func (r *record) span(spare float64) span {
 	}
 }
 
-// outer returns the value that a share of n values passes; at says which is the
-// i-th from the outside.
+// outer returns the value that a share of n values passes; at returns the i-th value from
+// the outside.
 func outer(at func(int) float64, n int, share, spare float64) float64 {
 	x := share*float64(n+1) - spare
 	if x <= 0 {

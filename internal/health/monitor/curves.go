@@ -11,7 +11,7 @@ import (
 // curved is how far back curves go.
 const curved = 5 * time.Minute
 
-// Curves returns what a device did in the last minutes, as averages over n equal
+// Curves returns the readings of a device in the last minutes, as averages over n equal
 // stretches of time. It copies no samples, because berth status asks for it.
 func (m *Monitor) Curves(uuid string, now time.Time, n int) *api.Curves {
 	c := &api.Curves{Seconds: curved.Seconds(), Points: n, Utilization: []gpu.Percent{}, Temperature: []gpu.Celsius{}}
@@ -37,7 +37,7 @@ func (m *Monitor) Curves(uuid string, now time.Time, n int) *api.Curves {
 	return c
 }
 
-// average adds up what was measured in a stretch of time.
+// average sums the measurements in a stretch of time.
 type average struct {
 	sum   float64
 	count int
@@ -49,8 +49,8 @@ func (a *average) add(v float64) {
 	}
 }
 
-// averages returns the averages from the first stretch with a measurement on,
-// rounded to tenths.
+// averages returns the averages from the first stretch with a measurement on, rounded to
+// tenths.
 func averages[T ~float64](stretches []average) []T {
 	list := make([]T, 0, len(stretches))
 	for _, a := range stretches {

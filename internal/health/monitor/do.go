@@ -7,9 +7,9 @@ import (
 	"github.com/berth-gpu/berth/internal/device"
 )
 
-// Do calls do with a device, while nobody else asks it, and gives up at the
-// deadline of a reading. What the device can do beyond device.Device, do finds
-// out by itself.
+// Do calls do with a device, while nobody else calls the device, and gives up at the
+// deadline of a reading. do finds out by itself what the device can do beyond
+// device.Device.
 func (m *Monitor) Do(ctx context.Context, uuid string, do func(context.Context, device.Device) error) error {
 	u := m.unit(uuid)
 	if u == nil {
@@ -31,8 +31,8 @@ func (m *Monitor) Do(ctx context.Context, uuid string, do func(context.Context, 
 	return u.guard.Do(limited, do)
 }
 
-// Read samples a device now, unless monitoring is stopped. When it returns, the
-// reading has been told.
+// Read samples a device now, unless monitoring is stopped. When it returns, the hooks
+// have had the reading.
 func (m *Monitor) Read(ctx context.Context, uuid string) {
 	if _, on, _ := m.control(); !on {
 		return

@@ -6,17 +6,17 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// window is how far the history of a device goes back at least, however often
-// the device is sampled. Ten minutes at the shortest interval are 6,000 samples.
+// window is the time that the history of a device covers at least, however often the
+// device is sampled. Ten minutes at the shortest interval are 6,000 samples.
 const window = 10 * time.Minute
 
-// history keeps the newest samples of a device: at least size of them, and at
-// least so many that they cover the last window. It is a ring that grows while it is full of
-// samples that it must keep.
+// history keeps the newest samples of a device: at least size of them, and at least those
+// of the last window. It is a ring that grows while it is full of samples that it must
+// keep.
 type history struct {
 	size   int
 	ring   []gpu.Sample
-	oldest int // where the oldest is
+	oldest int // index of the oldest
 	count  int
 }
 
@@ -31,11 +31,11 @@ func (h *history) add(s *gpu.Sample) {
 	h.count++
 }
 
-// shed drops the oldest samples that need not be kept, so that size samples
-// remain with as many new ones as are about to come.
+// shed drops the oldest samples that need not be kept, so that size samples remain after
+// as many new ones as are about to come.
 func (h *history) shed(now time.Time, coming int) {
 	for h.count > 1 && h.count+coming > h.size && now.Sub(h.back(h.count-2).Time) >= window {
-		h.ring[h.oldest] = gpu.Sample{} // its lists can go
+		h.ring[h.oldest] = gpu.Sample{} // frees its lists
 		h.oldest = (h.oldest + 1) % len(h.ring)
 		h.count--
 	}
@@ -72,7 +72,7 @@ func (h *history) last(since time.Time, limit int) []gpu.Sample {
 	return found
 }
 
-// resize changes the size. What need not be kept any more goes at once.
+// resize changes the size. It drops samples that need not be kept any more at once.
 func (h *history) resize(size int) {
 	h.size = size
 	if s := h.newest(); s != nil {

@@ -1,10 +1,10 @@
-// Package monitor reads every device again and again, keeps what it read,
-// judges it, and reports what changed.
+// Package monitor reads every device repeatedly, keeps and judges the readings, and
+// reports changes.
 //
-// Each device has a goroutine and a pace of its own, and every call into a
-// driver has a deadline. So a device that hangs becomes UNAVAILABLE, and the
-// others do not notice. No caller of the monitor ever waits for a driver:
-// answers come from memory. Package thermal does the judging.
+// Each device has its own goroutine and pace, and every call into a driver has a
+// deadline. So a device that hangs becomes UNAVAILABLE, and the others do not notice. No
+// caller of the monitor ever waits for a driver: answers come from memory. Package
+// thermal does the judging.
 package monitor
 
 import (
@@ -24,10 +24,10 @@ import (
 
 // Settings can change while the monitor runs.
 type Settings struct {
-	Interval    time.Duration                   // between two samples of a device; zero: 1 s
-	HistorySize int                             // samples kept per device, and never less than ten minutes; zero: 200
-	Rules       func(uuid string) thermal.Rules // what a device is judged by; nil: the default for all
-	Health      health.Rules                    // when to trust a device again that failed; zero: the default
+	Interval    time.Duration                   // between two samples of a device; 0 means 1 s
+	HistorySize int                             // samples kept per device, and never less than ten minutes; 0 means 200
+	Rules       func(uuid string) thermal.Rules // rules for judging a device; nil means the default for all
+	Health      health.Rules                    // when to trust a failed device again; the zero value means the default
 }
 
 func (s Settings) withDefaults() Settings {
@@ -42,18 +42,17 @@ func (s Settings) withDefaults() Settings {
 	return s
 }
 
-// deadline returns how long a device may take to answer: one interval, so that
-// a hang shows within two (one until the next call, one until the monitor gives
-// it up). Calls take microseconds, so only a hang or a starved machine passes
-// the lower bound; the upper bound keeps a long interval from hiding a hang.
+// deadline returns how long a device may take to answer: one interval, so that a hang
+// shows within two (one until the next call, one until the monitor gives up the call).
+// Calls take microseconds, so only a hang or a starved machine passes the lower bound;
+// the upper bound keeps a long interval from hiding a hang.
 func (s Settings) deadline() time.Duration {
 	return min(max(s.Interval, time.Second), 2*time.Second)
 }
 
 // slowPeriod returns how often to read the costly metrics. They take tens of
-// milliseconds, a thousand times a fast sample: once a minute they take less
-// than a thousandth of the time, and they never come more often than with every
-// tenth sample.
+// milliseconds, a thousand times a fast sample: once a minute they take less than a
+// thousandth of the time, and they never come more often than with every tenth sample.
 func (s Settings) slowPeriod() time.Duration {
 	return max(time.Minute, 10*s.Interval)
 }
@@ -67,18 +66,18 @@ type Hooks struct {
 	Event    func(gpu.Event)               // Time is set, ID is not
 	Reading  func(Reading)                 // after every sample, miss or fault
 	Cost     func(Cost)                    // after every call to a device
-	Standing func(string, health.Standing) // of a device, by UUID, when it changed
+	Standing func(string, health.Standing) // when the standing of a device, by UUID, has changed
 
-	// Due is called with every sample of a device that has to be checked before it
-	// leaves its quarantine, until Checked says what came of that.
+	// Due is called with every sample of a device that has to be checked before it leaves
+	// its quarantine, until Checked records the outcome.
 	Due func(gpu.Device)
 
-	// Filled reports whether berth itself fills the memory of a device, to test or
-	// to overwrite it: how full the memory is says nothing then.
+	// Filled reports whether berth itself fills the memory of a device, to test or to
+	// overwrite it: then the use of the memory says nothing.
 	Filled func(uuid string) bool
 
-	// Stuck is called again and again while the sampler of a device hangs,
-	// perhaps in one of the other hooks. The reading is UNAVAILABLE.
+	// Stuck is called repeatedly while the sampler of a device hangs, perhaps in one of
+	// the other hooks. The reading is UNAVAILABLE.
 	Stuck func(Reading)
 }
 
@@ -88,7 +87,7 @@ type Cost struct {
 	GPU      string // UUID
 	Tier     string // TierFast or TierSlow
 	Duration time.Duration
-	Err      error // why there was no answer
+	Err      error // why there was no answer; nil if there was one
 }
 
 // The tiers of Cost.
@@ -105,13 +104,13 @@ type Monitor struct {
 	learned map[string]heat.Model      // by UUID, from before a restart; read only
 
 	adopting  sync.Mutex // held while the result of a scan is taken over
-	switching sync.Mutex // Start and Stop hold it, so that their events come in order
+	switching sync.Mutex // held by Start and Stop, so that their events come in order
 
-	mu       sync.RWMutex // guards what follows; nothing is called under it
+	mu       sync.RWMutex // guards the fields below; nothing is called under it
 	settings Settings
-	on       bool          // whether drivers may be asked
+	on       bool          // whether drivers may be called
 	changed  chan struct{} // closed and replaced when settings or on change
-	since    time.Time     // sampling was switched on, or its settings changed
+	since    time.Time     // when sampling was switched on, or its settings changed
 	units    []*unit       // by index, then UUID; replaced, never changed
 	run      *run          // nil unless Run runs
 }
@@ -122,8 +121,7 @@ type run struct {
 	group sync.WaitGroup
 }
 
-// New returns a monitor that is switched on and asks no driver until Run or
-// Once.
+// New returns a monitor that is switched on and calls no driver until Run or Once.
 func New(backends []device.Backend, s Settings, hooks Hooks) *Monitor {
 	m := &Monitor{hooks: hooks, settings: s.withDefaults(), on: true, changed: make(chan struct{})}
 	var last *source
@@ -138,13 +136,12 @@ func New(backends []device.Backend, s Settings, hooks Hooks) *Monitor {
 // before the first Run or Once.
 func (m *Monitor) Recall(standings map[string]health.Standing) { m.before = standings }
 
-// RecallHeat sets what was known before a restart about how the temperature of
-// devices follows their power, by UUID. Call it before the first Run or Once.
+// RecallHeat sets the models from before a restart of how the temperature of devices
+// follows their power, by UUID. Call it before the first Run or Once.
 func (m *Monitor) RecallHeat(models map[string]heat.Model) { m.learned = models }
 
-// Run looks for devices, samples them and watches for faults until ctx ends.
-// When it returns, no call is in a driver any more, except those that hang and
-// were given up.
+// Run looks for devices, samples them and watches for faults until ctx ends. When it
+// returns, no call is in a driver any more, except those that hang and were given up.
 func (m *Monitor) Run(ctx context.Context) error {
 	r := &run{ctx: ctx}
 	m.mu.Lock()
@@ -177,8 +174,8 @@ func (m *Monitor) Run(ctx context.Context) error {
 	return nil
 }
 
-// leaveDrivers waits a moment for scans and watches to return from the drivers:
-// their context has ended, and only one that hangs does not return.
+// leaveDrivers waits a moment for scans and watches to return from the drivers: their
+// context has ended, and only one that hangs does not return.
 func (m *Monitor) leaveDrivers() {
 	patience := time.NewTimer(2 * time.Second)
 	defer patience.Stop()
@@ -209,8 +206,8 @@ func (m *Monitor) startSamplers() {
 	}
 }
 
-// repeat calls do whenever it is due and the monitor is on, until ctx ends. It
-// sleeps in between: a change of settings or of the switch wakes it.
+// repeat calls do whenever it is due and the monitor is on, until ctx ends. It sleeps in
+// between: a change of settings or of the switch wakes it.
 func (m *Monitor) repeat(ctx context.Context, due func(Settings) time.Time, do func()) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -236,23 +233,22 @@ func (m *Monitor) repeat(ctx context.Context, due func(Settings) time.Time, do f
 	}
 }
 
-// control returns what the loops depend on; changed is closed when any of it
-// changes.
+// control returns what the loops depend on; changed is closed when any of it changes.
 func (m *Monitor) control() (s Settings, on bool, changed <-chan struct{}) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.settings, m.on, m.changed
 }
 
-// Start switches the monitor on, for somebody.
+// Start switches the monitor on. Its event says that by asked for it.
 func (m *Monitor) Start(by gpu.By) (changed bool) {
 	return m.switchTo(true, by, func(s Settings) string {
 		return fmt.Sprintf("Monitoring started: berth reads every device every %v", s.Interval)
 	})
 }
 
-// Stop switches the monitor off, for somebody. Readings stay and age, and the
-// monitor asks no driver for anything until Start. A call under way is finished.
+// Stop switches the monitor off. Its event says that by asked for it. Readings stay and
+// age, and the monitor calls no driver until Start. A call under way is finished.
 func (m *Monitor) Stop(by gpu.By) (changed bool) {
 	return m.switchTo(false, by, func(Settings) string {
 		return "Monitoring stopped: berth reads no device until monitoring is started again"
@@ -297,16 +293,16 @@ func (m *Monitor) Configure(s Settings) {
 	m.wake()
 }
 
-// wake tells the loops that something changed. The caller holds mu.
+// wake notifies the loops of a change. The caller holds mu.
 func (m *Monitor) wake() {
 	close(m.changed)
 	m.changed = make(chan struct{})
 }
 
-// Once looks for devices and samples all of them. It returns when that is done,
-// or when ctx has ended and the calls under way have returned or passed their
-// deadline. A device that does not answer is a reading and not an error; a
-// backend that cannot look for devices is an error.
+// Once looks for devices and samples all of them. It returns when that is done, or when
+// ctx has ended and the calls under way have returned or passed their deadline. A device
+// that does not answer is a reading and not an error; a backend that cannot look for
+// devices is an error.
 func (m *Monitor) Once(ctx context.Context) error {
 	failed := make([]error, len(m.sources))
 	var group sync.WaitGroup

@@ -10,16 +10,15 @@ import (
 	"github.com/berth-gpu/berth/internal/health/thermal"
 )
 
-// Outlook says where the temperature of a device goes if its power stays as it
-// is.
+// Outlook forecasts the temperature of a device if its power stays the same.
 type Outlook struct {
 	Power     gpu.Watts  // a short average
-	Settles   heat.Guess // where the temperature ends
-	PerWatt   float64    // degrees that one more watt adds in the end
+	Settles   heat.Guess // the final temperature
+	PerWatt   float64    // degrees that one more watt finally adds
 	Crossings [3]thermal.Crossing
 }
 
-// outlook asks a model about the thresholds of a device; nil if the model has
+// outlook asks a model about the thresholds of a device. It returns nil if the model has
 // not learned enough, or if the power is not measured.
 func outlook(m *heat.Model, t gpu.Thresholds, celsius gpu.Celsius) *Outlook {
 	watts, measured := m.Power().Get()
@@ -42,11 +41,11 @@ func outlook(m *heat.Model, t gpu.Thresholds, celsius gpu.Celsius) *Outlook {
 	return o
 }
 
-// highestAhead returns a temperature that the device does not pass in the next
-// half hour. Asking for it costs a tenth of asking when a threshold is reached,
-// and for most devices it is answer enough.
+// highestAhead returns a temperature that the device does not pass in the next half hour.
+// It costs a tenth of the search for the time of a crossing, and for most devices it is
+// answer enough.
 func highestAhead(m *heat.Model, w gpu.Watts) gpu.Celsius {
-	const between = 2 // degrees that the temperature may be higher between two looks
+	const between = 2 // possible rise between two looks, in degrees
 	highest := m.Ahead(0, w).High
 	for d := time.Second; d < 30*time.Minute; d *= 2 {
 		highest = max(highest, m.Ahead(d, w).High)
@@ -54,7 +53,7 @@ func highestAhead(m *heat.Model, w gpu.Watts) gpu.Celsius {
 	return highest + between
 }
 
-// crossings lists what is known about thresholds.
+// crossings lists the known crossings of thresholds.
 func (o *Outlook) crossings() []thermal.Crossing {
 	if o == nil {
 		return nil
@@ -62,12 +61,12 @@ func (o *Outlook) crossings() []thermal.Crossing {
 	return o.Crossings[:]
 }
 
-// A device far below every threshold, whose power stays as it is, is not asked at
-// each sample what is ahead of it: that would cost more than the sample.
+// The monitor does not compute the outlook at each sample for a device far below every
+// threshold whose power stays the same: that would cost more than the sample.
 const (
 	calmFor   = 5 * time.Second
 	farBelow  = 15   // degrees
-	samePower = 0.05 // of the power
+	samePower = 0.05 // share of the power
 )
 
 // calm reports whether the last outlook still holds. The caller holds judging.
@@ -77,8 +76,8 @@ func (u *unit) calm(t gpu.Thresholds, now time.Time, celsius gpu.Celsius, power 
 		max(celsius, o.Settles.High) < t.TempNormal-farBelow && math.Abs(float64(power-o.Power)) < samePower*float64(o.Power)
 }
 
-// foresee learns from a sample, which is nil if nothing was measured, and works
-// out what is ahead of a device. The caller holds judging.
+// foresee learns from a sample, which is nil if nothing was measured, and computes the
+// outlook of a device. The caller holds judging.
 func (u *unit) foresee(rules thermal.Rules, now time.Time, s *gpu.Sample) {
 	var ahead *Outlook
 	if s != nil {
@@ -94,13 +93,13 @@ func (u *unit) foresee(rules thermal.Rules, now time.Time, s *gpu.Sample) {
 	u.ahead, u.looked = ahead, now
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if s != nil && s.Power.Known() { // else the model has learned nothing, and is large
+	if s != nil && s.Power.Known() { // otherwise the model, which is large, has learned nothing
 		u.model = u.heat
 	}
 	u.outlook, u.sight = ahead, sight
 }
 
-// slow lowers the multiplier of a reading to what is ahead of the device.
+// slow lowers the multiplier of a reading because of a forecast.
 func (r *Reading) slow(s thermal.Sight) {
 	m := s.State.Multiplier()
 	if m >= r.Multiplier {
@@ -110,8 +109,8 @@ func (r *Reading) slow(s thermal.Sight) {
 	r.Slower = "it " + s.Reason
 }
 
-// Model returns a copy of what is known about how the temperature of a device
-// follows its power. It reports false if there is no such device.
+// Model returns a copy of the model of how the temperature of a device follows its power.
+// It reports false if there is no such device.
 func (m *Monitor) Model(uuid string) (heat.Model, bool) {
 	u := m.unit(uuid)
 	if u == nil {
@@ -122,8 +121,8 @@ func (m *Monitor) Model(uuid string) (heat.Model, bool) {
 	return u.model, true
 }
 
-// Models returns a copy of every model, by UUID, also of devices that were there
-// before a restart and are not now.
+// Models returns a copy of every model, by UUID, including those of devices from before a
+// restart that are not there now.
 func (m *Monitor) Models() map[string]heat.Model {
 	all := maps.Clone(m.learned)
 	if all == nil {

@@ -7,23 +7,23 @@ import (
 	"github.com/berth-gpu/berth/internal/health"
 )
 
-// Reading is one device at a moment. It is a copy that does not change; its
-// lists and maps are shared and must not be written to.
+// Reading is one device at a moment. It is a copy that does not change; its lists and
+// maps are shared and must not be written to.
 type Reading struct {
 	Device  gpu.Device
-	Sample  gpu.Sample // the newest; it stays when the device stops answering
-	Sampled bool       // there is one
-	Stale   bool       // it is older than three intervals, and than 3 s
+	Sample  gpu.Sample // the newest one; it stays when the device stops answering
+	Sampled bool       // whether there is a sample
+	Stale   bool       // whether it is older than three intervals, and than 3 s
 	State   gpu.State
 	Since   time.Time
-	// Multiplier is how fast work may run, from 0 to 1, and Cause what decided
-	// that: CauseState, or a reason to be slower than the state says.
+	// Multiplier is how fast work may run, from 0 to 1. Cause is what decided that:
+	// CauseState, or a reason to be slower than the state says.
 	Multiplier float64
 	Cause      string
-	Slower     string   // why it is slower than the state says; empty: it is not
-	Outlook    *Outlook // where the temperature goes; nil: not known
+	Slower     string   // why it is slower than the state says; empty if it is not
+	Outlook    *Outlook // forecast of the temperature; nil if not known
 	Reason     string
-	StateCause string    // what the state follows from, such as gpu.CauseMemory; empty: it is OPTIMAL, or nothing is measured
+	StateCause string    // the cause of the state, such as gpu.CauseMemory; empty if it is OPTIMAL, or nothing is measured
 	Until      time.Time // the earliest time that work may run faster; zero while no cooldown runs
 	Hot        bool      // above temp_critical
 	Stop       bool      // above temp_critical, or in quarantine: holders must stop now

@@ -12,14 +12,13 @@ import (
 	"github.com/berth-gpu/berth/internal/health/thermal"
 )
 
-// sample reads a device once, judges what it read, and sends the events. The
-// fast metrics come first. The slow ones, when they are due, delay only the
-// next sample of the same device, and only if they take longer than the
-// interval.
+// sample reads a device once, judges the reading, and sends the events. The fast metrics
+// come first. The slow ones, when they are due, delay only the next sample of the same
+// device, and only if they take longer than the interval.
 //
-// When ctx ends, sample begins nothing more. It still waits for a call under
-// way until the deadline of that call, which is short: if it left a driver
-// alone while the driver works, the next caller would see a hang.
+// When ctx ends, sample begins nothing more. It still waits for a call under way until
+// the deadline of that call, which is short: if it left a driver alone while the driver
+// works, the next caller would see a hang.
 func (m *Monitor) sample(ctx context.Context, u *unit) {
 	select {
 	case u.asking <- struct{}{}:
@@ -51,8 +50,8 @@ func (m *Monitor) sample(ctx context.Context, u *unit) {
 	}
 }
 
-// sampleSlow reads the costly metrics; the caller holds the asking token. It
-// only counts a failure: if the device hangs, the next fast call shows it.
+// sampleSlow reads the costly metrics; the caller holds the asking token. It only counts
+// a failure: if the device hangs, the next fast call shows it.
 func (m *Monitor) sampleSlow(ctx context.Context, u *unit, settings Settings) {
 	begun := time.Now()
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), settings.deadline())
@@ -67,7 +66,7 @@ func (m *Monitor) sampleSlow(ctx context.Context, u *unit, settings Settings) {
 	}
 }
 
-// observed takes in an answer. The caller holds judging.
+// observed handles an answer. The caller holds judging.
 func (m *Monitor) observed(u *unit, settings Settings, now time.Time, s *gpu.Sample) {
 	s.GPU, s.Name, s.Time, s.MemoryShare = u.uuid, u.description().Name, now, s.MemoryPercent()
 	rules := settings.Rules(u.uuid)
@@ -95,8 +94,8 @@ func (m *Monitor) observed(u *unit, settings Settings, now time.Time, s *gpu.Sam
 	}
 }
 
-// judged returns a sample as the device is judged by: without its memory, if it
-// is berth that fills it.
+// judged returns the sample by which to judge the device: without its memory, if berth
+// itself fills it.
 func (m *Monitor) judged(u *unit, s *gpu.Sample) *gpu.Sample {
 	if m.hooks.Filled == nil || !s.Temperature.Known() || !m.hooks.Filled(u.uuid) {
 		return s
@@ -106,8 +105,8 @@ func (m *Monitor) judged(u *unit, s *gpu.Sample) *gpu.Sample {
 	return &cool
 }
 
-// show returns a verdict as readers see it: a device in quarantine is
-// UNAVAILABLE, however well it measures. The caller holds judging.
+// show returns a verdict as readers see it: a device in quarantine is UNAVAILABLE,
+// however good its readings are. The caller holds judging.
 func (u *unit) show(now time.Time, v thermal.Verdict) thermal.Verdict {
 	before := u.verdict // only the holder of judging writes it
 	if u.standing.Phase == health.Quarantined {
@@ -123,14 +122,14 @@ func (u *unit) show(now time.Time, v thermal.Verdict) thermal.Verdict {
 	v.From, v.Changed, v.Since = before.State, v.State != before.State, before.Since
 	switch {
 	case u.standing.Phase == health.Quarantined && !u.silent:
-		v.Since = u.standing.Since // also if that was before a restart
+		v.Since = u.standing.Since // even if that was before a restart
 	case v.Changed || v.Since.IsZero():
 		v.Since = now
 	}
 	return v
 }
 
-// missed takes in that there was no answer. The caller holds judging.
+// missed handles a missing answer. The caller holds judging.
 func (m *Monitor) missed(u *unit, settings Settings, now time.Time, err error) {
 	why := err.Error()
 	switch {
@@ -169,8 +168,8 @@ func (m *Monitor) tellReading(u *unit) {
 	}
 }
 
-// Refresh hands the reading of a device to its hook again, after something that
-// the hook goes by has changed. When it returns, the hook has returned.
+// Refresh passes the reading of a device to its hook again, after a change of something
+// that the hook depends on. When it returns, the hook has returned.
 func (m *Monitor) Refresh(uuid string) {
 	if u := m.unit(uuid); u != nil {
 		u.judging.Lock()
@@ -180,9 +179,9 @@ func (m *Monitor) Refresh(uuid string) {
 	}
 }
 
-// tellParts hands the readings of the instances of a device to their hook: what
-// befalls the device befalls them. The caller holds judging of the device; that
-// of an instance is always taken after it.
+// tellParts passes the readings of the instances of a device to their hook: what happens
+// to the device happens to them. The caller holds judging of the device; that of an
+// instance is always taken after it.
 func (m *Monitor) tellParts(u *unit) {
 	for _, part := range m.list() {
 		if part.whole.Load() == u {

@@ -11,9 +11,9 @@ import (
 	"github.com/berth-gpu/berth/internal/device"
 )
 
-// scanPeriod and scanRetry are how often to look for new devices. New devices
-// are rare, and the sampler of a device notices when it comes back; after a
-// failure it pays to try sooner.
+// scanPeriod and scanRetry are how often to look for new devices. New devices are rare,
+// and the sampler of a device notices when it comes back; after a failure it pays to try
+// sooner.
 const (
 	scanPeriod   = time.Minute
 	scanRetry    = 10 * time.Second
@@ -30,17 +30,17 @@ type source struct {
 	// second call queues up behind one that hangs.
 	scanning, watching chan struct{}
 
-	before *source       // the one that is numbered before it; nil: it is the first
-	once   chan struct{} // closed after the first scan, however that ended
+	before *source       // the source numbered before it; nil for the first
+	once   chan struct{} // closed after the first scan, even if it failed
 
 	// guarded by Monitor.adopting
-	shift    int // what is added to the indexes of its devices
+	shift    int // added to the indexes of its devices
 	numbered bool
 
 	// guarded by Monitor.mu
 	scanDue time.Time
-	failing bool // the last scan failed, and an event said so
-	scanned bool // once is closed
+	failing bool // whether the last scan failed, and an event said so
+	scanned bool // whether once is closed
 }
 
 func newSource(b device.Backend, before *source) *source {
@@ -92,9 +92,8 @@ func (m *Monitor) tellScan(src *source, now time.Time, err error) {
 	m.emit(e)
 }
 
-// askScan asks the driver. The result of a scan that comes back too late still
-// counts while the monitor runs: a scan may take long once, while the devices
-// wake up.
+// askScan calls the driver. A late result still counts while the monitor runs: a scan may
+// take long once, while the devices wake up.
 func (m *Monitor) askScan(ctx context.Context, src *source) error {
 	limited, cancel := context.WithTimeout(ctx, scanDeadline)
 	defer cancel()
@@ -121,9 +120,9 @@ func (m *Monitor) askScan(ctx context.Context, src *source) error {
 	}
 }
 
-// wait waits for the first scan of the source before this one, so that devices
-// get the same numbers at every start, whichever driver answers first. A driver
-// that hangs holds the others up once, and no longer than orderPatience.
+// wait waits for the first scan of the source before this one, so that devices get the
+// same numbers at every start, whichever driver answers first. A driver that hangs delays
+// the others once, and no longer than orderPatience.
 func (s *source) wait(ctx context.Context) {
 	if s.before == nil {
 		return
@@ -136,10 +135,9 @@ func (s *source) wait(ctx context.Context) {
 	}
 }
 
-// number returns the index of a device among all devices: those of the sources
-// before come first. A number that is given stays with its device while the
-// monitor runs; if another device has the number that it should get, it gets the
-// next free one. The caller holds adopting.
+// number returns the index of a device among all devices: those of the sources before
+// come first. A device keeps its number while the monitor runs; if another device has the
+// number that it should get, it gets the next free one. The caller holds adopting.
 func (m *Monitor) number(src *source, units []*unit, d *gpu.Device) int {
 	taken := map[int]bool{}
 	for _, u := range units {
@@ -154,8 +152,8 @@ func (m *Monitor) number(src *source, units []*unit, d *gpu.Device) int {
 	return index
 }
 
-// order sets what is added to the indexes of a source, when its first devices are
-// found: nothing, unless one of the indexes is taken. The caller holds adopting.
+// order sets the shift of a source when its first devices are found: 0, unless one of the
+// indexes is taken. The caller holds adopting.
 func (m *Monitor) order(src *source, units []*unit, found []device.Device) {
 	if src.numbered || len(found) == 0 {
 		return
@@ -175,10 +173,9 @@ func (m *Monitor) order(src *source, units []*unit, found []device.Device) {
 	}
 }
 
-// adopt takes over what a scan found: new devices get a unit, known ones a
-// fresh description. A device that is not found any more keeps its unit, which
-// finds out by itself. If two backends know the same device, the first one gets
-// it.
+// adopt takes over the result of a scan: new devices get a unit, known ones a fresh
+// description. A device that the scan did not find keeps its unit, which finds out by
+// itself. If two backends know the same device, the first one gets it.
 func (m *Monitor) adopt(src *source, found []device.Device) {
 	m.adopting.Lock()
 	defer m.adopting.Unlock()

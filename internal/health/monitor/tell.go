@@ -16,8 +16,7 @@ import (
 // device_probation, slots_changed, state_change, throttle or resume, critical,
 // overheat, forecast. The callers hold the judging lock of the unit.
 
-// tell sends an event about a unit. Its text is the name of the unit, followed
-// by text.
+// tell sends an event about a unit. Its text is the name of the unit, followed by text.
 func (m *Monitor) tell(u *unit, now time.Time, code gpu.EventCode, severity gpu.Severity, text string, data map[string]any) {
 	m.emit(gpu.Event{
 		Time: now, Code: code, Severity: severity, GPU: u.uuid, Text: u.description().Label() + text, Data: data,
@@ -72,9 +71,9 @@ func (m *Monitor) tellStanding(u *unit, now time.Time, before health.Standing) {
 	}
 }
 
-// tellState sends the events of a change of state; s is nil if nothing was
-// measured. Throttle and resume come in pairs: between them work has to slow
-// down or wait, whatever the reason.
+// tellState sends the events of a change of state; s is nil if nothing was measured.
+// Throttle and resume come in pairs: between them work has to slow down or wait, whatever
+// the reason.
 func (m *Monitor) tellState(u *unit, now time.Time, v thermal.Verdict, s *gpu.Sample) {
 	if !v.Changed {
 		return
@@ -97,9 +96,9 @@ func (m *Monitor) tellState(u *unit, now time.Time, v thermal.Verdict, s *gpu.Sa
 	}
 }
 
-// tellHeat sends one event when the temperature passes temp_throttle. The
-// excursion ends with the state it caused, so a temperature that flickers
-// around the threshold counts as one.
+// tellHeat sends one event when the temperature passes temp_throttle. The excursion ends
+// with the state it caused, so a temperature that flickers around the threshold counts as
+// one.
 func (m *Monitor) tellHeat(u *unit, now time.Time, v thermal.Verdict, rules thermal.Rules, s *gpu.Sample) {
 	t, _ := thermal.Temperature(s)
 	limit := rules.TempThrottle
@@ -114,8 +113,8 @@ func (m *Monitor) tellHeat(u *unit, now time.Time, v thermal.Verdict, rules ther
 	}
 }
 
-// tellForecast sends an event when a forecast begins to slow work down below what
-// the state says, when it slows it down further, and when that is over.
+// tellForecast sends an event when a forecast begins to slow work down below what the
+// state says, when it slows it down further, and when that is over.
 func (m *Monitor) tellForecast(u *unit, now time.Time, state gpu.State) {
 	s := u.sight // only the holder of judging writes it
 	allowed := s.State.Multiplier()
@@ -152,7 +151,7 @@ func measured(s *gpu.Sample) map[string]any {
 	return data
 }
 
-// severity returns how much it matters that a device is in a state.
+// severity returns the severity of a state.
 func severity(s gpu.State) gpu.Severity {
 	switch s {
 	case gpu.Optimal, gpu.Normal:

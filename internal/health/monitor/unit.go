@@ -12,54 +12,53 @@ import (
 	"github.com/berth-gpu/berth/internal/health/thermal"
 )
 
-// unit is one device and all that is known about it. Its locks are taken in the
-// order of the fields here, and after those of Monitor.
+// unit is one device and everything known about it. Its locks are taken in the order of
+// the fields here, and after those of Monitor.
 type unit struct {
 	source *source
 	guard  *device.Guard
 	uuid   string
 	own    int // its index among the devices of its source; guarded by Monitor.adopting
 
-	whole atomic.Pointer[unit] // the device that it is an instance of; nil: none, or not found yet
+	whole atomic.Pointer[unit] // the device that it is an instance of; nil if none, or not found yet
 
-	sampling bool // it has a goroutine; guarded by Monitor.mu
+	sampling bool // whether it has a goroutine; guarded by Monitor.mu
 
-	asking  chan struct{} // holds a token while the driver is asked
+	asking  chan struct{} // holds a token while the driver is called
 	slowDue time.Time     // guarded by asking
 
-	// judging is held while the monitor works out and reports something about
-	// the device, and never while it asks the driver. It makes the hooks come
-	// one at a time.
+	// judging is held while the monitor judges the device and reports on it, and never
+	// while it calls the driver. It serializes the hooks.
 	judging   sync.Mutex
 	tracker   thermal.Tracker
-	lost      bool // it fell off the bus, and an event said so
-	throttled bool // a throttle event was sent, and no resume event yet
-	hot       bool // an overheat event was sent, and it is not over
-	silent    bool // it did not answer when it was last asked
+	lost      bool // whether it fell off the bus, and an event said so
+	throttled bool // whether a throttle event was sent, and no resume event yet
+	hot       bool // whether an overheat event was sent, and it is not over
+	silent    bool // whether it did not answer the last call
 	standing  health.Standing
 	heat      heat.Model
 	foresight thermal.Foresight
-	ahead     *Outlook // the last one, and when it was worked out
+	ahead     *Outlook // the last outlook, and when it was computed
 	looked    time.Time
-	foretold  gpu.State // what a forecast event said is ahead; OPTIMAL: nothing
+	foretold  gpu.State // the state ahead in the last forecast event; OPTIMAL if nothing is ahead
 
 	announcing sync.Mutex  // held while tellStuck reports that the sampler hangs
-	telling    atomic.Bool // a goroutine is in tellStuck, or hangs there
+	telling    atomic.Bool // whether a goroutine is in tellStuck, or hangs there
 
 	mu      sync.RWMutex // guards what readers copy; nothing is called under it
 	device  gpu.Device
 	verdict thermal.Verdict
 	health  gpu.Health
-	trust   health.Standing // standing again, for readers
-	model   heat.Model      // heat again, for readers
-	outlook *Outlook        // nil: not known; never changed
+	trust   health.Standing // copy of standing, for readers
+	model   heat.Model      // copy of heat, for readers
+	outlook *Outlook        // nil if not known; never changed
 	sight   thermal.Sight
 	slow    gpu.Slow
 	history history
 	asked   time.Time // when the newest fast call began
-	judged  time.Time // when the sampler last took in an answer, or the lack of one
-	hung    time.Time // since when the sampler is reported as hanging; zero: it is not
-	hurried bool      // the next sample should come soon
+	judged  time.Time // when the sampler last recorded an answer, or the lack of one
+	hung    time.Time // since when the sampler is reported as hanging; zero if it is not
+	hurried bool      // whether the next sample should come soon
 }
 
 func newUnit(src *source, d device.Device, described gpu.Device, now time.Time, before health.Standing, known heat.Model) *unit {
@@ -93,8 +92,7 @@ func (u *unit) due(s Settings) time.Time {
 	return u.asked.Add(s.Interval)
 }
 
-// soon is the shortest time from one sample to the next, however much they
-// hurry.
+// soon is the shortest time between two samples, however much they hurry.
 const soon = 100 * time.Millisecond
 
 // hurry makes the next sample come soon.
@@ -104,8 +102,8 @@ func (u *unit) hurry() {
 	u.hurried = true
 }
 
-// reading returns a copy of what is known, or UNAVAILABLE if the sampler hangs,
-// or if the device that it is an instance of is in quarantine.
+// reading returns a copy of what is known, or UNAVAILABLE if the sampler hangs, or if the
+// device that it is an instance of is in quarantine.
 func (u *unit) reading(now time.Time, p pace) Reading {
 	r := u.ownReading(now, p)
 	whole := u.whole.Load()
@@ -120,7 +118,7 @@ func (u *unit) reading(now time.Time, p pace) Reading {
 	return r
 }
 
-// trusted returns how far the device is trusted.
+// trusted returns the standing of the device.
 func (u *unit) trusted() health.Standing {
 	u.mu.RLock()
 	defer u.mu.RUnlock()
@@ -175,8 +173,8 @@ func (u *unit) begin(now time.Time) {
 	u.asked, u.hurried = now, false
 }
 
-// keep stores a verdict and the sample it is about, which is nil if nothing was
-// measured. The caller holds judging.
+// keep stores a verdict and its sample, which is nil if nothing was measured. The caller
+// holds judging.
 func (u *unit) keep(v thermal.Verdict, s *gpu.Sample) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -187,8 +185,8 @@ func (u *unit) keep(v thermal.Verdict, s *gpu.Sample) {
 	}
 }
 
-// keepSlow stores the slow metrics: for the samples to come, and in the newest
-// one, which they belong to.
+// keepSlow stores the slow metrics: for the samples to come, and in the newest one, which
+// they belong to.
 func (u *unit) keepSlow(slow gpu.Slow) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -198,8 +196,8 @@ func (u *unit) keepSlow(slow gpu.Slow) {
 	}
 }
 
-// healthNow returns the health of a device. A device on probation still has to
-// show that it is well. The caller holds judging.
+// healthNow returns the health of a device. A device on probation still has to prove
+// itself. The caller holds judging.
 func (u *unit) healthNow() gpu.Health {
 	switch {
 	case u.silent || u.standing.Phase == health.Probation:

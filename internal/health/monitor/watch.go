@@ -18,7 +18,7 @@ const watchRetry = 10 * time.Second
 
 // watch listens for faults while the monitor is on, until ctx ends.
 func (m *Monitor) watch(ctx context.Context, src *source) {
-	var next time.Time // zero: at once
+	var next time.Time // zero means at once
 	told := false
 	worthwhile, giveUp := context.WithCancel(ctx)
 	defer giveUp()
@@ -48,9 +48,8 @@ func (m *Monitor) tellWatch(src *source, now time.Time, err error) {
 
 var errWatchEnded = errors.New("the driver stopped reporting")
 
-// askWatch listens until the monitor is switched off or ctx ends, and then
-// returns nil. A watch that does not return when its context ends holds up this
-// backend, and no other.
+// askWatch listens until the monitor is switched off or ctx ends, and then returns nil. A
+// watch that does not return when its context ends blocks this backend, and no other.
 func (m *Monitor) askWatch(ctx context.Context, src *source) error {
 	listening, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -90,7 +89,7 @@ func (m *Monitor) askWatch(ctx context.Context, src *source) error {
 	}
 }
 
-// faulted takes in a fault that a driver reported.
+// faulted handles a fault that a driver reported.
 func (m *Monitor) faulted(f device.Fault) {
 	now := time.Now()
 	data := map[string]any{"class": string(f.Class)}
@@ -126,8 +125,8 @@ func (m *Monitor) quarantine(u *unit, rules health.Rules, now time.Time, why str
 	m.restand(u, now, func(s *health.Standing) { s.Fail(rules, now, why) })
 }
 
-// Checked takes in what came of a check of a device that began at a time. A
-// device that may leave its quarantine does so with its next sample.
+// Checked records the outcome of a check of a device that began at a time. A device that
+// may leave its quarantine does so with its next sample.
 func (m *Monitor) Checked(uuid string, began time.Time, o health.Outcome, why string) {
 	u := m.unit(uuid)
 	if u == nil {
@@ -141,7 +140,7 @@ func (m *Monitor) Checked(uuid string, began time.Time, o health.Outcome, why st
 	u.hurry()
 }
 
-// restand changes how far a device is trusted, and says so. The caller holds
+// restand changes the standing of a device, and reports the change. The caller holds
 // judging.
 func (m *Monitor) restand(u *unit, now time.Time, change func(*health.Standing)) {
 	before := u.standing

@@ -7,14 +7,13 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// classify returns the state that a sample means by itself, without memory of
-// earlier ones, and why. The worse of temperature and memory counts. classify skips
-// one that was not measured. With neither, the device is UNAVAILABLE, or NORMAL if
-// its driver has neither to tell.
+// classify returns the state of a sample by itself, regardless of earlier ones, and why.
+// The worse of temperature and memory counts. classify skips one that was not measured.
+// With neither, the device is UNAVAILABLE, or NORMAL if its driver reports neither.
 func classify(s *gpu.Sample, heat, memory gpu.State, heatWhy, memoryWhy string) (gpu.State, string) {
 	switch {
 	case heat == "" && memory == "":
-		if s.Blind { // it answers, and berth cannot know better
+		if s.Blind { // it answers, and berth cannot know more
 			return gpu.Normal, "its driver tells neither temperature nor memory"
 		}
 		return gpu.Unavailable, "nothing measured"
@@ -26,8 +25,7 @@ func classify(s *gpu.Sample, heat, memory gpu.State, heatWhy, memoryWhy string) 
 	return heat, heatWhy + " and " + memoryWhy
 }
 
-// classifyTemperature judges the temperature alone. It returns no state if
-// there is none.
+// classifyTemperature judges the temperature alone. It returns no state if there is none.
 func classifyTemperature(t gpu.Thresholds, s *gpu.Sample) (gpu.State, string) {
 	v, ok := Temperature(s)
 	if !ok {
@@ -43,8 +41,7 @@ func classifyTemperature(t gpu.Thresholds, s *gpu.Sample) (gpu.State, string) {
 	return state, compare("", float64(v), crossed, " °C")
 }
 
-// classifyMemory judges the memory alone. It returns no state if it was not
-// measured.
+// classifyMemory judges the memory alone. It returns no state if it was not measured.
 func classifyMemory(t gpu.Thresholds, s *gpu.Sample) (gpu.State, string) {
 	v, ok := s.MemoryPercent().Get()
 	if !ok {
@@ -69,23 +66,22 @@ func tooHot(t gpu.Thresholds, s *gpu.Sample) bool {
 	return ok && v > t.TempCritical
 }
 
-// Temperature returns the measured temperature. A sensor that fails reads 0, 255
-// or no number at all, none of which a GPU at work can have: that counts as not
+// Temperature returns the measured temperature. A sensor that fails reads 0, 255 or no
+// number at all, none of which a GPU at work can have: such a reading counts as not
 // measured.
 func Temperature(s *gpu.Sample) (gpu.Celsius, bool) {
 	v, ok := s.Temperature.Get()
 	return v, ok && v > 0 && v < 150
 }
 
-// limit is a threshold with the name people set it by.
+// limit is a threshold with the name of its setting.
 type limit struct {
 	name string
 	at   float64
 }
 
-// place returns the state of a value, and the limit that decided it. A value at
-// one of the first two limits is in the state above it, a value at the last is
-// still below.
+// place returns the state of a value, and the limit that decided it. A value at one of
+// the first two limits is in the state above it, a value at the last is still below.
 func place(v float64, optimal, normal, throttled limit) (gpu.State, limit) {
 	switch {
 	case v < optimal.at:

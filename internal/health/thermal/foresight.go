@@ -8,25 +8,25 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Crossing says whether and when the temperature of a device passes a threshold
-// if its power stays as it is.
+// Crossing says whether and when the temperature of a device passes a threshold if its
+// power stays the same.
 type Crossing struct {
 	Threshold string      // its name, such as temp_normal
 	Limit     gpu.Celsius // its value
 	State     gpu.State   // the state beyond it
 
-	Passed  bool        // the temperature is beyond it now
-	Ever    bool        // the temperature most likely passes it
-	Sure    bool        // the whole interval of where it ends is beyond it, by a model that has seen power vary
-	Settles gpu.Celsius // where it ends
-	Power   gpu.Watts   // that it goes by
+	Passed  bool        // whether the temperature is beyond it now
+	Ever    bool        // whether the temperature most likely passes it
+	Sure    bool        // whether the whole interval of the final temperature is beyond it, by a model that has seen power vary
+	Settles gpu.Celsius // the final temperature
+	Power   gpu.Watts   // the power of the forecast
 
-	In, Soonest, Latest time.Duration // until it passes; meaningless unless Ever
+	In, Soonest, Latest time.Duration // time until it passes; meaningless unless Ever
 }
 
-// Crossings returns the thresholds that a forecast is about, still without the
-// forecast, the lowest first. It leaves temp_optimal out: nobody is hurt at 80 %
-// of full speed, and the state follows soon enough.
+// Crossings returns the thresholds of a forecast, still without the forecast, the lowest
+// first. It leaves temp_optimal out: 80 % of full speed hurts nobody, and the state
+// follows soon enough.
 func Crossings(t gpu.Thresholds) [3]Crossing {
 	return [3]Crossing{
 		{Threshold: "temp_normal", Limit: t.TempNormal, State: gpu.Throttled},
@@ -51,25 +51,25 @@ func (c Crossing) When() string {
 	return "in " + words.Duration(c.In.Round(time.Second))
 }
 
-// Foresight slows work on a device down before its temperature crosses a
-// threshold. It never changes the state of the device. The zero Foresight sees
-// nothing ahead. It is a plain value: a copy is independent.
+// Foresight slows work on a device down before its temperature crosses a threshold. It
+// never changes the state of the device. The zero Foresight sees nothing ahead. It is a
+// plain value: a copy is independent.
 //
-// It acts when a forecast is sure, and soon enough: the whole interval of where
-// the temperature ends is beyond the threshold, and the latest time of passing it
-// is within the lead of the state beyond. Worse counts at once, and better after
-// Cooldown, as states do, so that it cannot flap faster than they.
+// It acts when a forecast is sure, and soon enough: the whole interval of the final
+// temperature is beyond the threshold, and the latest time of passing it is within the
+// lead of the state beyond. Worse counts at once, and better after Cooldown, as with
+// states, so that it cannot flap faster than they do.
 type Foresight struct {
 	ladder
 	last time.Time // newest time seen
 	why  Crossing  // the newest crossing behind the level
 }
 
-// lead returns how long before a device enters a state work slows down to what
-// that state allows. A minute is time enough for batches to become smaller and
-// for queues to look elsewhere; the power of a minute from now is anybody's
-// guess. Work stops altogether only in the last seconds: until then half the
-// speed, which came before, may have been enough.
+// lead returns how long before a device enters a state work slows down to what that state
+// allows. A minute is enough for batches to become smaller and for queues to look
+// elsewhere; the power a minute from now is anybody's guess. Work stops altogether only
+// in the last seconds: until then half the speed, which came before, may have been
+// enough.
 func lead(s gpu.State) time.Duration {
 	if s == gpu.Critical {
 		return 10 * time.Second
@@ -77,17 +77,17 @@ func lead(s gpu.State) time.Duration {
 	return time.Minute
 }
 
-// Sight says how a device should be treated for what is ahead of it.
+// Sight says how to treat a device because of a forecast.
 type Sight struct {
-	State   gpu.State // the state whose multiplier holds; OPTIMAL: nothing is ahead
-	Reason  string    // why, to follow the name of a device; empty: nothing is ahead
-	Because Crossing  // what was last seen ahead
+	State   gpu.State // the state whose multiplier holds; OPTIMAL if nothing is ahead
+	Reason  string    // why, to follow the name of a device; empty if nothing is ahead
+	Because Crossing  // the last crossing seen ahead
 	Until   time.Time // the earliest time of a better State; zero while no cooldown runs
 }
 
-// Look takes in a forecast. No crossings mean that nothing is known, which counts
-// as nothing ahead: a device that has stopped to measure its power is not held
-// back for ever. A time before the newest one counts as the newest.
+// Look adds a forecast. No crossings mean that nothing is known, which counts as nothing
+// ahead: a device that no longer measures its power is not slowed down for ever. A time
+// before the newest one counts as the newest.
 func (f *Foresight) Look(r Rules, now time.Time, crossings []Crossing) Sight {
 	if !r.Forecast {
 		*f = Foresight{}

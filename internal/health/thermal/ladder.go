@@ -6,16 +6,16 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// ladder goes down at once and up slowly: it is in the state of the worst
-// reading until all readings of a window were better.
+// ladder goes down at once and up slowly: it stays in the state of the worst reading
+// until all readings of a window were better.
 type ladder struct {
 	level  gpu.State // empty before the first reading
-	better time.Time // when the window opened; zero: none is open
+	better time.Time // when the window opened; zero if none is open
 	worst  gpu.State // worst reading in the window
 }
 
-// follow takes in a reading. Hold returns how long readings must have been
-// better than a state before the ladder leaves it.
+// follow adds a reading. hold returns how long readings must have been better than a
+// state before the ladder leaves it.
 func (l *ladder) follow(now time.Time, raw gpu.State, hold func(gpu.State) time.Duration) {
 	if l.level == "" || !l.level.Worse(raw) {
 		l.level, l.better = raw, time.Time{}

@@ -1,6 +1,6 @@
-// Package thermal judges devices: which state a sample means, how long a device
-// stays in a state after its readings got better, how its temperature went, and
-// what follows from where it goes.
+// Package thermal judges devices: which state a sample means, how long a device stays in
+// a state after its readings got better, how its temperature changed, and what follows
+// from a forecast.
 //
 // It only computes: samples and times come in as arguments, verdicts go out.
 //
@@ -18,10 +18,10 @@ type Rules struct {
 	gpu.Thresholds
 	Cooldown      time.Duration // how long readings must stay better before the state follows
 	CriticalPause time.Duration // the same for leaving CRITICAL; Cooldown if that is longer
-	Forecast      bool          // work slows down before a threshold is crossed
+	Forecast      bool          // whether work slows down before a threshold is crossed
 }
 
-// DefaultRules returns the rules of a device that nobody configured.
+// DefaultRules returns the rules without configuration.
 func DefaultRules() Rules {
 	return Rules{
 		Thresholds:    gpu.DefaultThresholds(),
@@ -31,9 +31,8 @@ func DefaultRules() Rules {
 	}
 }
 
-// hold returns how long readings must have been better before a device leaves
-// state s. CRITICAL is never easier to leave than the states below it, whatever
-// was configured.
+// hold returns how long readings must have been better before a device leaves state s.
+// CRITICAL is never easier to leave than the states below it, whatever the settings.
 func (r Rules) hold(s gpu.State) time.Duration {
 	if s == gpu.Critical {
 		return max(r.CriticalPause, r.Cooldown)

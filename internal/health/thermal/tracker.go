@@ -11,38 +11,36 @@ import (
 // Tracker follows the state of one device. The zero Tracker has measured
 // nothing yet and is UNAVAILABLE. It is a plain value: a copy is independent.
 //
-// A worse reading counts at once. A better one opens a window: when every
-// reading has been better than the state for its hold time (Cooldown, or
-// CriticalPause for CRITICAL), the state becomes the worst that the readings in
-// the window showed. One reading as bad as the state closes the window, and the
-// next better one opens a new one. After an improvement the window starts anew,
-// so a device earns each step to a better state by itself.
+// A worse reading counts at once. A better one opens a window: when every reading has
+// been better than the state for its hold time (Cooldown, or CriticalPause for CRITICAL),
+// the state becomes the worst of the readings in the window. One reading as bad as the
+// state closes the window, and the next better one opens a new one. After an improvement
+// the window starts again, so a device earns each step to a better state by itself.
 //
-// A device that does not answer is UNAVAILABLE at once, and the first answer
-// ends that at once. Underneath, windows keep running while the device is away,
-// and one opens if none was open. A device that comes back before the hold time
-// is over continues where it was, so it cannot leave CRITICAL early by falling
-// off the bus. A device that comes back later is judged by what it measures
-// then.
+// A device that does not answer is UNAVAILABLE at once, and the first answer ends that at
+// once. Underneath, windows keep running while the device is away, and one opens if none
+// was open. A device that comes back before the hold time is over continues where it was,
+// so it cannot leave CRITICAL early by falling off the bus. A device that comes back
+// later is judged by its readings then.
 type Tracker struct {
 	ladder           // by readings; kept while away
-	away   bool      // the last observation was a miss
+	away   bool      // whether the last observation was a miss
 	since  time.Time // when the visible state began
 	last   time.Time // newest time seen
 
-	// What the state would be by one of the two alone, to tell which decides it.
+	// The states by one of the two alone, to find out which one decides.
 	heat, memory ladder
 	cause        string
 }
 
-// Verdict says how a device stands after an observation.
+// Verdict is the judgement on a device after an observation.
 type Verdict struct {
 	State   gpu.State
 	From    gpu.State // the state before this observation
-	Changed bool      // State is not From
+	Changed bool      // whether State differs from From
 	Since   time.Time // when State began
 	Reason  string    // why, to follow a colon
-	Cause   string    // which threshold decides State, CauseTemperature before CauseMemory, or CauseSilent; empty: none
+	Cause   string    // which threshold decides State, CauseTemperature before CauseMemory, or CauseSilent; may be empty
 	Until   time.Time // the earliest time a better state is possible; zero while no cooldown runs
 	Stop    bool      // the temperature is above temp_critical: holders must stop now
 }
@@ -85,9 +83,8 @@ func (t *Tracker) Missed(now time.Time, why string) Verdict {
 	return v
 }
 
-// decides returns what the present state follows from. A state that the device
-// keeps for a while after both have become better follows from what it did
-// before.
+// decides returns the cause of the present state. A state that the device keeps for a
+// while after both have become better has the cause that it had before.
 func (t *Tracker) decides(measured bool) string {
 	switch {
 	case t.level == gpu.Optimal, !measured:

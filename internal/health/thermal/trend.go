@@ -43,9 +43,8 @@ const (
 	UnknownDirection Direction = "unknown"
 )
 
-// Trend describes the course of points, oldest first. It does not forecast:
-// temperature follows power, and the course of the temperature does not tell how
-// the power goes on.
+// Trend describes the course of points, oldest first. It does not forecast: temperature
+// follows power, and the course of the temperature does not tell how the power goes on.
 func Trend(points []Point) Course {
 	c := Course{Samples: len(points), Direction: UnknownDirection}
 	if len(points) == 0 {
@@ -68,7 +67,7 @@ func Trend(points []Point) Course {
 	return c
 }
 
-// fewest is the number of points below which there is no slope.
+// fewest is the least number of points with a slope.
 const fewest = 3
 
 // flicker is the largest change over a window that one flip of the last digit
@@ -77,9 +76,9 @@ const fewest = 3
 // 1.5 times the step, and every other pattern of two values by less.
 const flicker = 1.5
 
-// direction returns the direction of a line that changes so much over points that
-// differ by spread at most. Two adjacent whole values are never a direction,
-// however the points are spaced.
+// direction returns the direction of a line that changes by change over points that
+// differ by spread at most. Two adjacent whole values are never a direction, however the
+// points are spaced.
 func direction(change, spread float64) Direction {
 	switch {
 	case spread <= 1 || math.Abs(change) <= flicker:
