@@ -15,7 +15,7 @@ import (
 
 // Folder keeps the files of leases.
 type Folder struct {
-	Dirs []string // the first has our files; all of them may have those of vendors, the last counts most
+	Dirs []string // the first has our files; all of them may have vendors' files, the last takes precedence
 }
 
 const (
@@ -40,8 +40,8 @@ func (f Folder) paths(claimUID string) (whole, part string, err error) {
 	return whole, filepath.Join(dir, "."+prefix+claimUID+unwritten), err
 }
 
-// Write writes the file of a claim, in place of an older one. A reader sees the one or
-// the other, never a part.
+// Write writes the file of a claim, and replaces an older one. A reader sees one or the
+// other, never a part.
 func (f Folder) Write(spec *specs.Spec, claimUID string) error {
 	whole, part, err := f.paths(claimUID)
 	if err == nil {
@@ -80,7 +80,7 @@ func write(spec *specs.Spec, whole, part string) error {
 	return sync(filepath.Dir(whole))
 }
 
-// sync makes the names in a folder last.
+// sync makes changes of names in a folder durable.
 func sync(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -89,8 +89,8 @@ func sync(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// Remove removes the file of a claim, and what a driver that was killed left of it. It
-// is no error if there is none.
+// Remove removes the file of a claim, and the leftovers of a killed driver. A missing
+// file is no error.
 func (f Folder) Remove(claimUID string) error {
 	whole, part, err := f.paths(claimUID)
 	if err == nil {
@@ -102,8 +102,8 @@ func (f Folder) Remove(claimUID string) error {
 	return nil
 }
 
-// remove removes a file, if there is one. A folder that cannot be written refuses to
-// remove even what it does not have.
+// remove removes a file, if it exists. A read-only folder refuses even to remove a file
+// that does not exist.
 func remove(path string) error {
 	err := os.Remove(path)
 	if _, found := os.Lstat(path); err != nil && errors.Is(found, fs.ErrNotExist) {
@@ -125,8 +125,8 @@ func (f Folder) List() ([]string, error) {
 	return f.matching(prefix, suffix)
 }
 
-// Clean removes what drivers that were killed left half written. Nothing may be
-// written at the same time.
+// Clean removes files that killed drivers left half written. Nothing may be written at
+// the same time.
 func (f Folder) Clean() error {
 	list, err := f.matching("."+prefix, unwritten)
 	for _, claimUID := range list {

@@ -1,8 +1,8 @@
-// Package cdi writes the files by which a container runtime learns of a lease, and
-// finds the files of vendors that bring in their devices (Container Device Interface).
+// Package cdi writes the files by which a container runtime learns of a lease, and finds
+// the files of vendors that bring in their devices (Container Device Interface).
 //
-// A file of ours has environment variables and, where a class asks for it, the folder
-// of the daemon's socket. Device nodes, libraries and hooks are the vendor's business.
+// Our files have environment variables and, where a class asks for it, the folder of the
+// daemon's socket. Device nodes, libraries and hooks are the vendor's business.
 package cdi
 
 import (
@@ -25,20 +25,20 @@ const (
 	Env    = "env"    // variables hide the others
 )
 
-// Lease is what a file is written for.
+// Lease has the contents of a file.
 type Lease struct {
 	ClaimUID  string
 	Lease     api.Lease // with Launch
 	Isolation string    // Vendor or Env; simulated devices always have Env
-	Socket    string    // path of the daemon's socket that the container can use; empty: it cannot
+	Socket    string    // path of the daemon's socket that the container can use; empty if it cannot
 }
 
-// version is the version of the specification that has everything in our files.
+// version is the version of the specification that covers everything in our files.
 const version = "0.6.0"
 
 const kind = words.CDIVendor + "/" + words.CDIClass
 
-// uid matches what may be the name of a device and part of a file name.
+// uid matches texts that may name a device and be part of a file name.
 var uid = regexp.MustCompile(`^[0-9A-Za-z]([0-9A-Za-z-]{0,61}[0-9A-Za-z])?$`)
 
 // Name returns the name of a lease for a container runtime.
@@ -103,8 +103,8 @@ func simulated(devices []gpu.Device) bool {
 	return len(devices) > 0 && !slices.ContainsFunc(devices, func(d gpu.Device) bool { return d.Vendor != gpu.Simulated && d.Backend != "sim" })
 }
 
-// folder returns the mount of the folder of a socket. The socket itself is made anew
-// when the daemon starts, so a mount of it would be of one that is gone.
+// folder returns the mount of the folder of a socket. The daemon creates the socket again
+// when it starts, so a mount of the socket itself would point to one that is gone.
 func folder(socket string) (*specs.Mount, error) {
 	dir := filepath.Dir(filepath.Clean(socket))
 	if !filepath.IsAbs(socket) || strings.ContainsRune(socket, 0) || strings.Count(dir, "/") < 2 {

@@ -15,10 +15,10 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// maxFile is the size of a vendor's file that is read, at most.
+// maxFile is the largest size of a vendor's file to read.
 const maxFile = 16 << 20
 
-// makers says what brings in the devices of a vendor.
+// makers has what brings in the devices of each vendor.
 var makers = map[gpu.Vendor]struct {
 	kinds   []string
 	install string
@@ -30,8 +30,8 @@ var makers = map[gpu.Vendor]struct {
 }
 
 // Vendor returns the name of a device for a container runtime, from the vendor's own
-// files. Its error says what to install. A simulated device needs no file: its name
-// is empty.
+// files. Its error says what to install. A simulated device needs no file: its name is
+// empty.
 func (f Folder) Vendor(d gpu.Device) (string, error) {
 	if d.Vendor == gpu.Simulated || d.Backend == "sim" {
 		return "", nil
@@ -68,8 +68,8 @@ func listed(found []source) []string {
 	return paths
 }
 
-// match returns the name of a device: by its UUID, or else by its device file, if one
-// device and no other brings that in alone.
+// match returns the name of a device: by its UUID, or else by its device file, if exactly
+// one device brings in that file alone.
 func match(found []source, d gpu.Device) string {
 	for _, s := range found {
 		for _, one := range s.spec.Devices {
@@ -110,8 +110,8 @@ func hostPath(n *specs.DeviceNode) string {
 	return n.Path
 }
 
-// specs reads the files of some kinds, those that count most first. It goes on after a
-// file that cannot be read, and returns the error with the rest.
+// specs reads the files of some kinds, in order of precedence. It goes on after a file
+// that cannot be read, and returns the error with the rest.
 func (f Folder) specs(kinds []string) ([]source, error) {
 	var found []source
 	var broken error

@@ -1,8 +1,7 @@
 // Package claim reads a ResourceClaim that Kubernetes has allocated, and turns
 // it into the request for a lease.
 //
-// It decides and touches nothing else: the claim and the names of the devices
-// come in as arguments.
+// It has no side effects: the claim and the names of the devices come in as arguments.
 package claim
 
 import (
@@ -18,13 +17,13 @@ import (
 	"github.com/berth-gpu/berth/kubernetes/words"
 )
 
-// Claim is what a ResourceClaim holds on one node by this driver.
+// Claim is the part of a ResourceClaim that belongs to this driver on one node.
 type Claim struct {
 	UID, Namespace, Name string
 
 	Pods       []Pod // those that the claim is reserved for
-	Template   bool  // made for one pod: no other pod joins later
-	Admin      bool  // every part is for administration: there is no lease
+	Template   bool  // whether it was made for one pod, so that no other pod joins later
+	Admin      bool  // whether every part is for administration, so that there is no lease
 	Parts      []Part
 	Parameters Parameters
 }
@@ -32,22 +31,22 @@ type Claim struct {
 // Pod is a pod that uses a claim.
 type Pod struct{ Name, UID string }
 
-// Part is what a claim holds on one published device.
+// Part is the part of a claim on one published device.
 type Part struct {
 	Device   string // its published name
 	Pool     string
 	Requests []string // of the claim, each once
-	Admin    bool     // access for administration: it holds nothing
-	Fixed    bool     // the device is a fixed share, which has its own size: Memory and Slots are zero
+	Admin    bool     // whether it is access for administration, which holds nothing
+	Fixed    bool     // whether the device is a fixed share, which has its own size: Memory and Slots are zero
 	Memory   gpu.MiB
 	Slots    int
-	Shares   []Share // what the API server calls the parts of the part
+	Shares   []Share // the parts of the part, as the API server names them
 }
 
 // Share is one result of an allocation.
 type Share struct {
 	Request string
-	ShareID string // empty: the device is not shared
+	ShareID string // empty if the device is not shared
 }
 
 // The codes of refusals.
@@ -81,7 +80,7 @@ const (
 	maxText   = 1000 // of a refusal: an event has 1024 bytes
 )
 
-// MaxScope is how many pods a lease covers, at most: as many as a claim is reserved for.
+// MaxScope is the most pods that a lease covers: as many as a claim can be reserved for.
 const MaxScope = 256
 
 // Allocated reports whether a claim has a device of this driver on a node.
@@ -89,7 +88,7 @@ func Allocated(c *resourcev1.ResourceClaim, node string) bool {
 	return len(results(c, node)) > 0
 }
 
-// results lists what this driver's devices on a node were allocated for.
+// results lists the allocation results for this driver's devices on a node.
 func results(c *resourcev1.ResourceClaim, node string) []resourcev1.DeviceRequestAllocationResult {
 	if c == nil || c.Status.Allocation == nil {
 		return nil
@@ -103,10 +102,10 @@ func results(c *resourcev1.ResourceClaim, node string) []resourcev1.DeviceReques
 	return list
 }
 
-// uid matches what may be part of a file name and of the name of a control group.
+// uid matches texts that may be part of a file name and of the name of a control group.
 var uid = regexp.MustCompile(`^[0-9A-Za-z]([0-9A-Za-z-]{0,61}[0-9A-Za-z])?$`)
 
-// Read returns what a claim holds on a node. Its errors are of type [*Refusal].
+// Read returns the part of a claim on a node. Its errors are of type [*Refusal].
 func Read(c *resourcev1.ResourceClaim, node string) (Claim, error) {
 	found := results(c, node)
 	if len(found) == 0 {
@@ -190,7 +189,7 @@ func parts(found []resourcev1.DeviceRequestAllocationResult) ([]Part, error) {
 	return list, nil
 }
 
-// amount returns what a result consumes of a capacity, in units. It rounds up, so
+// amount returns how much of a capacity a result consumes, in units. It rounds up, so
 // that a lease never has less than Kubernetes has given away.
 func amount(r resourcev1.DeviceRequestAllocationResult, name resourcev1.QualifiedName, unit, most int64) (int64, error) {
 	q, known := r.ConsumedCapacity[name]
@@ -204,14 +203,14 @@ func amount(r resourcev1.DeviceRequestAllocationResult, name resourcev1.Qualifie
 		return 0, refuse(BadCapacity, "the claim has %s of %s on device %s; no device has that", quote(q.String()), name, r.Device)
 	}
 	if q.IsZero() && name == words.Memory {
-		// The scheduler gives nothing to a claim for nothing while a device has less
-		// than the least amount, and a lease without memory has no limit.
+		// The scheduler gives nothing to a claim for nothing while a device has less than
+		// the least amount, and a lease without memory has no limit.
 		return 0, refuse(BadCapacity, "the claim asks for no memory of device %s, so nothing would limit its programs; ask for some, or leave the amount out", r.Device)
 	}
 	return (q.Value() + unit - 1) / unit, nil
 }
 
-// quote returns a text that comes from outside, for a sentence.
+// quote returns a text from outside, for use in a sentence.
 func quote(text string) string {
 	return `"` + strings.ReplaceAll(gpu.Printable(text, 80), `"`, `'`) + `"`
 }

@@ -16,13 +16,13 @@ import (
 	"github.com/berth-gpu/berth/kubernetes/words"
 )
 
-// Parameters is what a class and a claim say about the lease, in the kind Lease.
+// Parameters are the settings of the lease from a class and a claim, in the kind Lease.
 type Parameters struct {
-	Service  string   // empty: none
-	Priority *int     // nil: that of the service. From the class only
-	Enforce  string   // auto, framework, watchdog or none; empty: auto
-	Caps     []string // cupy, jax, torch; nil: cupy and jax
-	Socket   bool     // the container can talk to the daemon. From the class only
+	Service  string
+	Priority *int     // nil means that of the service. From the class only
+	Enforce  string   // auto, framework, watchdog or none; empty means auto
+	Caps     []string // cupy, jax, torch; nil means cupy and jax
+	Socket   bool     // whether the container can talk to the daemon. From the class only
 }
 
 var (
@@ -33,7 +33,7 @@ var (
 
 const (
 	maxPriority   = 1_000_000
-	maxParameters = 10 << 10 // bytes; the API server takes no more
+	maxParameters = 10 << 10 // bytes; the API server accepts no more
 )
 
 // enforcement returns enforce and caps of the request.
@@ -78,8 +78,8 @@ func (p Parameters) equal(q Parameters) bool {
 		(p.Caps == nil) == (q.Caps == nil) && slices.Equal(p.Caps, q.Caps)
 }
 
-// parametersFor returns the parameters for one request: what the class says, then what
-// the claim says, each in its order.
+// parametersFor returns the parameters for one request: those of the class, then those of
+// the claim, each in its order.
 func parametersFor(configs []resourcev1.DeviceAllocationConfiguration, request string) (Parameters, error) {
 	var p Parameters
 	for _, source := range []resourcev1.AllocationConfigSource{resourcev1.AllocationConfigSourceClass, resourcev1.AllocationConfigSourceClaim} {
@@ -110,14 +110,14 @@ func where(source resourcev1.AllocationConfigSource) string {
 	return "claim"
 }
 
-// concerns reports whether a configuration is for a request. The name of a request
-// with alternatives stands for each of them.
+// concerns reports whether a configuration is for a request. The name of a request with
+// alternatives stands for each of them.
 func concerns(requests []string, request string) bool {
 	main, _, _ := strings.Cut(request, "/")
 	return len(requests) == 0 || slices.Contains(requests, request) || slices.Contains(requests, main)
 }
 
-// said is what one set of parameters says; nil: nothing.
+// said is one set of parameters. A nil field is not set.
 type said struct {
 	service, enforce *string
 	priority         *int
@@ -125,7 +125,7 @@ type said struct {
 	socket           *bool
 }
 
-// allowed returns an error if a claim says what only its class may say.
+// allowed returns an error if a claim sets something that only its class may set.
 func (s said) allowed(class Parameters) error {
 	switch {
 	case s.priority != nil:
@@ -140,7 +140,7 @@ func (s said) allowed(class Parameters) error {
 	return nil
 }
 
-// over returns p with what s says in its place.
+// over returns p with the fields of s in place of its own.
 func (s said) over(p Parameters) (Parameters, error) {
 	if s.service != nil {
 		p.Service = *s.service
@@ -163,8 +163,8 @@ func (s said) over(p Parameters) (Parameters, error) {
 	return p, nil
 }
 
-// decode reads one set of parameters. It takes no field that it does not know, none
-// twice, and none in other letters.
+// decode reads one set of parameters. It refuses unknown fields, duplicate fields, and
+// names that differ in case.
 func decode(raw []byte) (said, error) {
 	values, err := object(raw)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// What enforces the memory of a lease: the values of enforce.
+// The values of enforce: what enforces the memory of a lease.
 const (
 	auto      = "auto"
 	framework = "framework"
@@ -15,14 +15,13 @@ const (
 	none      = "none"
 )
 
-// Find looks up a published name: the UUID of its device, and for a fixed share how
-// much of it that is.
+// Find looks up a published name: the UUID of its device, and for a fixed share its size.
 type Find = func(device string) (uuid string, memory gpu.MiB, slots int, ok bool)
 
 // Request returns the request for the lease of a claim. alone says that the pod has no
 // other claim of this driver: two claims would overwrite each other's environment, so
-// none of them limits the libraries of the program, and the daemon only measures what
-// it uses. The errors of Request are of type [*Refusal].
+// neither limits the libraries of the program, and the daemon only measures its use.
+// The errors of Request are of type [*Refusal].
 func (c Claim) Request(find Find, alone bool) (api.LeaseRequest, error) {
 	if c.Admin {
 		return api.LeaseRequest{}, refuse(BadClaim, "claim %s/%s is for administration, so there is no lease for it", c.Namespace, c.Name)
@@ -59,11 +58,11 @@ func (c Claim) Scope() []string {
 	return names
 }
 
-// holder returns what people call the holder of the lease.
+// holder returns the name of the holder of the lease, for people.
 func (c Claim) holder() string { return gpu.Printable(c.Namespace+"/"+c.Pods[0].Name, maxName) }
 
-// shares returns what the lease holds on each device. Several fixed shares may be of
-// one device.
+// shares returns the shares of the lease, by device. Several fixed shares may be of one
+// device.
 func (c Claim) shares(find Find) ([]api.LeaseShare, error) {
 	var list []api.LeaseShare
 	for _, p := range c.Parts {

@@ -1,5 +1,5 @@
-// Package export serves what people and Prometheus ask a driver: its metrics, whether
-// it works, and the page of its node.
+// Package export serves what people and Prometheus ask a driver: its metrics, whether it
+// works, and the page of its node.
 package export
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Metrics counts what the driver does. Every method may be called at any time.
+// Metrics counts the driver's work. Several goroutines may call its methods.
 type Metrics struct {
 	registry   *prometheus.Registry
 	prepare    *prometheus.HistogramVec
@@ -21,7 +21,7 @@ type Metrics struct {
 	cluster    *prometheus.CounterVec
 }
 
-// New returns metrics that have counted nothing.
+// New returns metrics with all counters at zero.
 func New() *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
@@ -46,7 +46,7 @@ func New() *Metrics {
 	return m
 }
 
-// Prepared counts a claim that was prepared, or was not.
+// Prepared counts an attempt to prepare a claim.
 func (m *Metrics) Prepared(result string, took time.Duration) {
 	m.prepare.WithLabelValues(result).Observe(took.Seconds())
 }
@@ -54,13 +54,13 @@ func (m *Metrics) Prepared(result string, took time.Duration) {
 // Refused counts a claim that could not be prepared.
 func (m *Metrics) Refused(code string) { m.refusals.WithLabelValues(code).Inc() }
 
-// Published counts a publish.
+// Published counts one publication of devices.
 func (m *Metrics) Published() { m.publishes.Inc() }
 
-// Reconciled counts something that the driver put right.
+// Reconciled counts a repair by the driver.
 func (m *Metrics) Reconciled(what string) { m.reconciled.WithLabelValues(what).Inc() }
 
-// ClusterFailed counts a question that the API server did not answer as it should.
+// ClusterFailed counts a failed call to the API server.
 func (m *Metrics) ClusterFailed(what string, err error) {
 	reason := string(errors.ReasonForError(err))
 	if reason == "" {
@@ -69,7 +69,7 @@ func (m *Metrics) ClusterFailed(what string, err error) {
 	m.cluster.WithLabelValues(what, reason).Inc()
 }
 
-// Claim is what a claim holds and uses on one device.
+// Claim is the share and the use of a claim on one device.
 type Claim struct {
 	Namespace, Pod, Name, GPU string
 	Leased                    gpu.MiB
@@ -79,7 +79,7 @@ type Claim struct {
 // Taint is a taint of a published device.
 type Taint struct{ Device, Key, Effect string }
 
-// present has the metrics that are read from the driver at each scrape.
+// present has the metrics that every scrape reads from the driver.
 type present struct{ s Source }
 
 var (
@@ -116,8 +116,8 @@ func (p present) Collect(c chan<- prometheus.Metric) {
 }
 
 // sums adds up the memory of claims by their labels. Two claims have the same ones if
-// somebody made a claim again while the lease of the first still stands; Prometheus
-// gets no page at all that has the same labels twice.
+// somebody made a claim again while the lease of the first still exists; Prometheus
+// rejects a whole page that has the same labels twice.
 func sums(claims []Claim) map[[5]string]gpu.MiB {
 	all := map[[5]string]gpu.MiB{}
 	for _, one := range claims {

@@ -9,18 +9,18 @@ import (
 	"github.com/berth-gpu/berth/api"
 )
 
-// Source is what the pages are about.
+// Source has the contents of the pages.
 type Source interface {
-	Node() api.Node         // what the driver knows of its node
-	Live() error            // why the driver does not work
-	Ready() error           // why it cannot prepare claims
+	Node() api.Node         // the driver's knowledge of its node
+	Live() error            // why the driver does not work, or nil
+	Ready() error           // why it cannot prepare claims, or nil
 	DaemonUp() bool         // whether the daemon answers
-	Claims() (int, []Claim) // how many claims are prepared, and what they use
-	Taints() []Taint        // of the published devices
+	Claims() (int, []Claim) // the number of prepared claims, and their use
+	Taints() []Taint        // those of the published devices
 }
 
-// Handler returns the pages of a driver: /metrics, /healthz, /readyz and /node. They
-// can only be read.
+// Handler returns the pages of a driver: /metrics, /healthz, /readyz and /node. They are
+// read-only.
 func Handler(m *Metrics, s Source) http.Handler {
 	m.registry.MustRegister(present{s})
 	mux := http.NewServeMux()
@@ -35,7 +35,7 @@ func Handler(m *Metrics, s Source) http.Handler {
 	return mux
 }
 
-// probe answers 200 and ok, or 503 and why not.
+// probe answers 200 and ok, or 503 and the error.
 func probe(ask func() error) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")

@@ -19,10 +19,10 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// nonroot is the user that an image starts as unless somebody says otherwise.
+// nonroot is the default user of an image.
 const nonroot = "65532:65532"
 
-// content is what an image contains.
+// content is the content of an image.
 type content struct {
 	name, about string
 	layers      []files
@@ -68,7 +68,7 @@ func (o *options) image(c content) (v1.Image, error) {
 	return mutate.ConfigFile(whole, config)
 }
 
-// write writes the image as an archive, under a second name until it is whole, and
+// write writes the image as an archive, under a temporary name until it is whole, and
 // returns its size.
 func (o *options) write(c content, out string) (size int64, err error) {
 	image, err := o.image(c)
@@ -130,7 +130,7 @@ func dockerManifest(image v1.Image, reference string) ([]byte, error) {
 
 func blob(h v1.Hash) string { return "blobs/" + h.Algorithm + "/" + h.Hex }
 
-// pack writes a folder as a tar file, in the order of names and with one time.
+// pack writes a folder as a tar file, sorted by name and with the same time everywhere.
 func pack(w io.Writer, folder string, created time.Time) error {
 	out := tar.NewWriter(w)
 	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {

@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// libraries are the files of the package libc6 that berth-serve and the libraries of
-// a GPU's driver load, with the ways to find users and hosts.
+// libraries are the files of the package libc6 that berth-serve and the libraries of a
+// GPU's driver load, including those that look up users and hosts.
 var libraries = []string{
 	"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libresolv.so.2",
 	"libnss_files.so.2", "libnss_dns.so.2",
 }
 
-// debian returns the files of Debian's packages libc6 and ca-certificates, unpacked in
-// root, that the daemon needs.
+// debian returns the files that the daemon needs from Debian's packages libc6 and
+// ca-certificates, unpacked in root.
 func debian(root string) (files, error) {
 	if root == "" {
 		return nil, errors.New("give the folder of Debian's packages: -debian FOLDER")
@@ -56,8 +56,8 @@ func debian(root string) (files, error) {
 	return f, errors.Join(f.certificates(root), f.licences(root))
 }
 
-// certificates adds the authorities that the daemon trusts when it calls a hook, in
-// one file, as update-ca-certificates writes it.
+// certificates adds the authorities that the daemon trusts when it calls a hook, in one
+// file, as update-ca-certificates writes it.
 func (f files) certificates(root string) error {
 	found, err := filepath.Glob(filepath.Join(root, "usr/share/ca-certificates/*/*.crt"))
 	if err != nil || len(found) == 0 {
@@ -76,7 +76,7 @@ func (f files) certificates(root string) error {
 	return nil
 }
 
-// licences adds the terms under which Debian gives these files on.
+// licences adds the licences of these files.
 func (f files) licences(root string) error {
 	for _, name := range []string{"libc6", "ca-certificates"} {
 		path := filepath.Join("usr/share/doc", name, "copyright")
@@ -87,7 +87,7 @@ func (f files) licences(root string) error {
 	return nil
 }
 
-// add reads a file from the disk. A link becomes the file that it leads to.
+// add reads a file from the disk. A link becomes its target.
 func (f files) add(name, path string, mode int64) error {
 	data, err := os.ReadFile(path)
 	if err != nil {

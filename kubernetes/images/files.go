@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// files are the files of a layer by their paths, without the slash at the beginning.
+// files are the files of a layer by their paths, without the leading slash.
 type files map[string]file
 
 type file struct {
@@ -24,7 +24,7 @@ type file struct {
 	mode int64
 }
 
-// layer returns a layer with the files, all of root and of the same time.
+// layer returns a layer with the files. All belong to root and have the same time.
 func (f files) layer(created time.Time) (v1.Layer, error) {
 	var text bytes.Buffer
 	w := tar.NewWriter(&text)
@@ -71,7 +71,7 @@ func modeOf(folder string) int64 {
 	return 0o755
 }
 
-// programs returns the programs of a folder, where a shell looks for them.
+// programs returns the programs of a folder, at paths where a shell looks for them.
 func programs(folder string, names ...string) (files, error) {
 	f := files{}
 	for _, name := range names {
@@ -84,8 +84,7 @@ func programs(folder string, names ...string) (files, error) {
 	return f, nil
 }
 
-// accounts returns the users that programs look up: root, and the one that images
-// start as unless somebody says otherwise.
+// accounts returns the users that programs look up: root, and the default user of images.
 func accounts() files {
 	return files{
 		"etc/passwd": {mode: 0o644, data: []byte("root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/:/sbin/nologin\n")},

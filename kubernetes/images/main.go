@@ -1,11 +1,11 @@
-// Command images writes the images of berth as archives: berth, with the daemon
-// and its command, and berth-dra, with the driver alone.
+// Command images writes the images of berth as archives: berth, with the daemon and its
+// command, and berth-dra, with the driver alone.
 //
-// It needs no registry and no container engine, and the same programs give the
-// same bytes every time.
+// It needs no registry and no container engine, and the same programs give the same bytes
+// every time.
 //
 // An archive is an OCI image layout in a tar file that also has the manifest.json of
-// Docker: `ctr images import`, `docker load` and `podman load` all take it.
+// Docker: `ctr images import`, `docker load` and `podman load` all accept it.
 package main
 
 import (
@@ -66,7 +66,7 @@ func (o *options) run() error {
 	return nil
 }
 
-// berth returns what the image of the daemon contains.
+// berth returns the content of the image of the daemon.
 func (o *options) berth() (content, error) {
 	system, err := debian(o.debian)
 	if err != nil {
@@ -79,7 +79,7 @@ func (o *options) berth() (content, error) {
 	}, err
 }
 
-// driver returns what the image of the driver contains.
+// driver returns the content of the image of the driver.
 func (o *options) driver() (content, error) {
 	programs, err := programs(o.programs, "berth-dra")
 	return content{

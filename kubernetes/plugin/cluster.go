@@ -20,20 +20,20 @@ import (
 	"github.com/berth-gpu/berth/kubernetes/words"
 )
 
-// cluster is what the driver asks of the API server, apart from publishing devices.
+// cluster has the calls to the API server, apart from publishing devices.
 type cluster interface {
-	// claim returns a claim, and nil if there is none. One that is not fresh may be
-	// a few seconds old.
+	// claim returns a claim, or nil if it does not exist. Unless fresh is set, the claim
+	// may be a few seconds old.
 	claim(ctx context.Context, namespace, name string, fresh bool) (*resourcev1.ResourceClaim, error)
-	// claimWith returns the claim of a namespace that has a UID, and nil if there is none.
+	// claimWith returns the claim of a namespace with a UID, or nil if it does not exist.
 	claimWith(ctx context.Context, namespace, uid string) (*resourcev1.ResourceClaim, error)
-	// report writes the status of the devices of a claim that are this driver's.
+	// report writes the status of this driver's devices of a claim.
 	report(ctx context.Context, c *resourcev1.ResourceClaim, devices []*resourceapply.AllocatedDeviceStatusApplyConfiguration) error
-	// warn tells the owner of a pod something, in an event. It does not wait.
+	// warn sends an event about a pod. It does not wait.
 	warn(namespace string, pod claim.Pod, reason, text string)
 }
 
-// clusterTimeout limits one question to the API server.
+// clusterTimeout limits one call to the API server.
 const clusterTimeout = 5 * time.Second
 
 // kube is the cluster behind an API server.
@@ -92,7 +92,8 @@ func (k *kube) claimWith(ctx context.Context, namespace, uid string) (*resourcev
 func (k *kube) report(ctx context.Context, c *resourcev1.ResourceClaim, devices []*resourceapply.AllocatedDeviceStatusApplyConfiguration) error {
 	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
 	defer cancel()
-	// With the UID, a claim of the same name that came later is refused as a conflict.
+	// Because of the UID, the API server refuses a later claim of the same name as a
+	// conflict.
 	status := resourceapply.ResourceClaim(c.Name, c.Namespace).WithUID(c.UID).
 		WithStatus(resourceapply.ResourceClaimStatus().WithDevices(devices...))
 	_, err := k.client.ResourceV1().ResourceClaims(c.Namespace).ApplyStatus(ctx, status, metav1.ApplyOptions{FieldManager: words.Driver, Force: true})
@@ -102,8 +103,8 @@ func (k *kube) report(ctx context.Context, c *resourcev1.ResourceClaim, devices 
 	return nil
 }
 
-// keeps asks the API server which fields of a device it keeps, without changing
-// anything. If it does not say, the shape stays as it is.
+// keeps asks the API server which fields of a device it keeps, without changing anything.
+// If the API server does not say, keeps returns shape.
 func (k *kube) keeps(ctx context.Context, node string, shape slice.Shape) slice.Shape {
 	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
 	defer cancel()
@@ -127,8 +128,8 @@ func (k *kube) keeps(ctx context.Context, node string, shape slice.Shape) slice.
 	return shape
 }
 
-// soldTwice lists the resources by which a device plugin offers the GPUs of the node
-// as well. Kubernetes does not see that they are the same GPUs.
+// soldTwice lists the resources by which a device plugin offers the GPUs of the node as
+// well. Kubernetes does not see that they are the same GPUs.
 func (k *kube) soldTwice(ctx context.Context, node string) []string {
 	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
 	defer cancel()
@@ -145,7 +146,7 @@ func (k *kube) soldTwice(ctx context.Context, node string) []string {
 	return names
 }
 
-// maxNote is how long the text of an event may be.
+// maxNote is the longest text of an event.
 const maxNote = 1024
 
 func (k *kube) warn(namespace string, pod claim.Pod, reason, text string) {

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Daemon is what the driver asks of berth's daemon. A [client.Client] is one.
+// Daemon has the driver's calls to berth's daemon. A [client.Client] is one.
 type Daemon interface {
 	Acquire(ctx context.Context, r api.LeaseRequest) (api.Lease, error)
 	Release(ctx context.Context, id string, fence uint64) (api.Ended, error)
@@ -29,7 +29,7 @@ type Daemon interface {
 
 var _ Daemon = (*client.Client)(nil)
 
-// askTimeout limits one question to the daemon. Kubelet gives up after 45 seconds.
+// askTimeout limits one call to the daemon. Kubelet gives up after 45 seconds.
 const askTimeout = 10 * time.Second
 
 // The codes of the daemon that the driver decides on.
@@ -40,7 +40,7 @@ const (
 	codeAmbiguous = "ambiguous_id"
 )
 
-// problemCode returns the code of a refusal by the daemon, and "" for any other error.
+// problemCode returns the code of a refusal by the daemon, or "" for any other error.
 func problemCode(err error) string {
 	var p *api.Problem
 	if errors.As(err, &p) && p.Status != 0 && p.Status < http.StatusInternalServerError {
@@ -50,9 +50,9 @@ func problemCode(err error) string {
 }
 
 // release ends the lease of a claim. A lease that does not exist is no error. If the
-// lease was granted again under another fence, that one is ended: only the driver
+// lease was granted again under another fence, release ends that one: only the driver
 // asks for leases with the id of a claim, and it holds the lock. Users of the node may
-// give leases of theirs the same id; those are not the claim's.
+// give their leases the same id; those are not the claim's.
 func (d *Driver) release(ctx context.Context, uid string, fence uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -69,10 +69,10 @@ func (d *Driver) release(ctx context.Context, uid string, fence uint64) error {
 	return nil
 }
 
-// needs names the release that has what the driver asks for.
+// needs names the release of berth that the driver needs.
 const needs = "berth with exact leases (field parts of POST /api/leases)"
 
-// oldDaemonError reports that the daemon lacks what the driver needs.
+// oldDaemonError means that the daemon lacks what the driver needs.
 type oldDaemonError struct{ version, address string }
 
 func (e *oldDaemonError) Error() string {

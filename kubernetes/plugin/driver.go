@@ -20,17 +20,17 @@ import (
 	"github.com/berth-gpu/berth/kubernetes/words"
 )
 
-// Options say where the driver runs and with whom it works.
+// Options configure a driver.
 type Options struct {
 	Node    string // name of the node, which is also the name of its pool
-	PodUID  string // of the driver's own pod; empty: no second driver runs beside it
+	PodUID  string // UID of the driver's own pod; empty if no second driver runs beside it
 	Version string // of the driver
 
 	Registry string // kubelet's folder for registration sockets
 	Plugins  string // kubelet's folder for the data of plugins
 
 	Daemon  Daemon
-	Address string // of the daemon, for people
+	Address string // address of the daemon, for people
 	Kube    kubernetes.Interface
 
 	CDI        cdi.Folder
@@ -45,16 +45,16 @@ type Options struct {
 	// Pace is how often the driver looks by itself. The zero value means DefaultPace.
 	Pace Pace
 
-	// Step, if set, is called between two steps of Prepare and Unprepare.
+	// Step, if not nil, is called between two steps of Prepare and Unprepare.
 	Step func(step string)
 }
 
-// Pace says how often the driver does what no event tells it to do.
+// Pace says how often the driver does things that no event triggers.
 type Pace struct {
 	Poll      time.Duration // read the devices of the daemon
 	Reconcile time.Duration // compare all claims, leases and files
 	Join      time.Duration // read claims that other pods can join
-	Grace     time.Duration // how long a claim is gone before its lease is ended without kubelet
+	Grace     time.Duration // how long a claim must be gone before the driver ends its lease without kubelet
 }
 
 // DefaultPace is the pace of a driver in a cluster.
@@ -74,25 +74,25 @@ type Driver struct {
 
 	serving chan struct{} // closed when kubelet can be served
 
-	wakeWatch     chan struct{} // the devices may have changed
-	wakeReconcile chan struct{} // a lease may be missing
+	wakeWatch     chan struct{} // receives when the devices may have changed
+	wakeReconcile chan struct{} // receives when a lease may be missing
 
 	mu         sync.Mutex
 	publisher  *slice.Publisher
 	shape      slice.Shape
 	facts      slice.Facts
-	status     *api.StatusAll    // nil: the daemon was not seen yet
+	status     *api.StatusAll    // nil until the daemon was seen
 	heard      time.Time         // when the daemon last answered
-	down       error             // why it does not
+	down       error             // why it does not answer
 	checked    string            // version of the daemon that was checked
 	old        error             // why that version is too old
 	root       map[string]string // PCIe root complex, by PCI address
 	devicesNow []resourcev1.Device
-	publishDue bool // they are not published yet
+	publishDue bool // whether the devices have to be published
 	health     []slice.Health
 	healthNews chan struct{} // closed when health changes
 	registered bool
-	vendor     error             // why a device has no vendor's CDI
+	vendor     error             // why a device lacks the vendor's CDI files
 	known      map[string]*state // by claim, as last read
 	gone       map[string]time.Time
 	taints     []export.Taint
@@ -131,7 +131,7 @@ func (d *Driver) Run(ctx context.Context) error {
 	return nil
 }
 
-// New returns a driver, which does nothing until Run.
+// New returns a driver that does nothing until Run.
 func New(o Options) (*Driver, error) {
 	if o.Pace == (Pace{}) {
 		o.Pace = DefaultPace()
@@ -155,7 +155,7 @@ func New(o Options) (*Driver, error) {
 	return d, nil
 }
 
-// wake makes a loop look now, if it does not already.
+// wake makes a loop look now, unless it is about to.
 func wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

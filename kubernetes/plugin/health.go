@@ -8,12 +8,12 @@ import (
 	"github.com/berth-gpu/berth/kubernetes/slice"
 )
 
-// healthAgain is how often health is reported that has not changed. Kubelet forgets
-// it after 30 seconds.
+// healthAgain is how often the driver repeats health that has not changed. Kubelet
+// forgets it after 30 seconds.
 const healthAgain = 10 * time.Second
 
-// setHealth keeps what the devices are like and tells those who follow it. The caller
-// holds d.mu.
+// setHealth sets the health of the devices and notifies its watchers. The caller holds
+// d.mu.
 func (d *Driver) setHealth(now []slice.Health) {
 	if slices.Equal(d.health, now) {
 		return
@@ -23,8 +23,8 @@ func (d *Driver) setHealth(now []slice.Health) {
 	d.healthNews = make(chan struct{})
 }
 
-// watchHealth calls report with the health of all devices, whenever it changes and
-// every ten seconds, until ctx ends. At says when the daemon last said so.
+// watchHealth calls report with the health of all devices, whenever it changes and every
+// ten seconds, until ctx ends. at is when the daemon last answered.
 func (d *Driver) watchHealth(ctx context.Context, report func(all []slice.Health, at time.Time) bool) {
 	for {
 		d.mu.Lock()

@@ -21,9 +21,9 @@ import (
 	"github.com/berth-gpu/berth/kubernetes/words"
 )
 
-// This file is the only one that knows the helper of Kubernetes for drivers.
+// This is the only file that uses Kubernetes' helper for drivers.
 
-// serve registers the driver with kubelet. stop ends that.
+// serve registers the driver with kubelet. stop ends the registration.
 func (d *Driver) serve(ctx context.Context, fail context.CancelCauseFunc) (stop func(), err error) {
 	for _, dir := range []string{d.o.dataDir(), d.o.Registry} {
 		if err := os.MkdirAll(dir, 0o750); err != nil {
@@ -53,7 +53,7 @@ func (d *Driver) serve(ctx context.Context, fail context.CancelCauseFunc) (stop 
 	return helper.Stop, nil
 }
 
-// pool returns the one pool of a node.
+// pool returns the only pool of a node.
 func pool(node string, devices []resourcev1.Device) resourceslice.DriverResources {
 	var all []resourceslice.Slice
 	for _, some := range slice.Split(devices) {
@@ -62,8 +62,8 @@ func pool(node string, devices []resourcev1.Device) resourceslice.DriverResource
 	return resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{node: {Slices: all}}}
 }
 
-// pcieRoot returns the PCIe root complex of a PCI address, and "" if the machine does
-// not tell.
+// pcieRoot returns the PCIe root complex of a PCI address, or "" if the machine does not
+// say.
 func pcieRoot(address string) string {
 	root, err := deviceattribute.GetPCIeRootAttributeByPCIBusID(address)
 	if err != nil || root.Value.StringValue == nil {
@@ -72,7 +72,7 @@ func pcieRoot(address string) string {
 	return *root.Value.StringValue
 }
 
-// seeRegistration notes when kubelet has registered the driver.
+// seeRegistration notices when kubelet has registered the driver.
 func (d *Driver) seeRegistration(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	answer, err := handler(ctx, req)
 	if status, ok := req.(interface{ GetPluginRegistered() bool }); ok && strings.HasSuffix(info.FullMethod, "/NotifyRegistrationStatus") {
@@ -125,7 +125,7 @@ func (s *served) UnprepareResourceClaims(ctx context.Context, claims []kubeletpl
 	return answer, nil
 }
 
-// HandleError looks at an error of the background. Only one that cannot be mended
+// HandleError handles an error of the background. Only an error that cannot be mended
 // ends the driver.
 func (s *served) HandleError(ctx context.Context, err error, msg string) {
 	var dropped *resourceslice.DroppedFieldsError

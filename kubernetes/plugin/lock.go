@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// lock keeps the drivers of a node from changing claims at the same time: the
-// goroutines of this process by a channel, another process by a lock on a file, which
-// the kernel ends with the process.
+// lock keeps the drivers of a node from changing claims at the same time: the goroutines
+// of this process by a channel, another process by a lock on a file, which the kernel
+// releases with the process.
 type lock struct {
 	path string
 	turn chan struct{}
@@ -19,10 +19,10 @@ type lock struct {
 
 func newLock(path string) *lock { return &lock{path: path, turn: make(chan struct{}, 1)} }
 
-// lockRetry is how often the lock of another process is tried again.
+// lockRetry is how often to retry the lock of another process.
 const lockRetry = 50 * time.Millisecond
 
-// take waits for the lock, and returns what gives it back.
+// take waits for the lock, and returns a function that releases it.
 func (l *lock) take(ctx context.Context) (func(), error) {
 	select {
 	case l.turn <- struct{}{}:

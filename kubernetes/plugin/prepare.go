@@ -35,13 +35,13 @@ func Steps() []string {
 	return []string{StepRead, StepState, StepAcquired, StepChecked, StepCDI, StepPrepared, StepCDIAway, StepReleased, StepStateAway}
 }
 
-// prepared is a device of a claim as kubelet gets it.
+// prepared is a device of a claim, for kubelet.
 type prepared struct {
 	result
 	cdi []string // names of CDI devices
 }
 
-// refusal is an error whose code is counted.
+// refusal is an error with a code for the metrics.
 type refusal struct {
 	code string
 	err  error
@@ -54,7 +54,7 @@ func refuse(code, format string, args ...any) error {
 	return &refusal{code, fmt.Errorf(format, args...)}
 }
 
-// codeOf returns what an error of Prepare is counted as.
+// codeOf returns the code of an error of Prepare, for the metrics.
 func codeOf(err error) string {
 	var own *refusal
 	var bad *claim.Refusal
@@ -74,7 +74,7 @@ func codeOf(err error) string {
 	return "error"
 }
 
-// prepareAll prepares the claims of a pod, and returns what became of each.
+// prepareAll prepares the claims of a pod, and returns the result for each.
 func (d *Driver) prepareAll(ctx context.Context, claims []*resourcev1.ResourceClaim) (map[string][]prepared, map[string]error) {
 	devices, failed := map[string][]prepared{}, map[string]error{}
 	unlock, err := d.lock.take(ctx)
@@ -98,9 +98,9 @@ func (d *Driver) prepareAll(ctx context.Context, claims []*resourcev1.ResourceCl
 	return devices, failed
 }
 
-// prepare leases the devices of a claim and writes its CDI file. It may be called
-// again for the same claim at any time. The caller holds the lock. only says that the
-// pod has no other claim of this driver in the same call.
+// prepare leases the devices of a claim and writes its CDI file. It may be called again
+// for the same claim at any time. The caller holds the lock. only says that the pod has
+// no other claim of this driver in the same call.
 func (d *Driver) prepare(ctx context.Context, c *resourcev1.ResourceClaim, only bool) ([]prepared, error) {
 	if !goodUID(string(c.UID)) {
 		return nil, refuse("bad_claim", "claim %s/%s has the UID %q, which cannot be the id of a lease", c.Namespace, c.Name, c.UID)
@@ -150,8 +150,8 @@ func (d *Driver) prepare(ctx context.Context, c *resourcev1.ResourceClaim, only 
 	return devices, nil
 }
 
-// still returns the claim as it is now, if it is still the one that kubelet means and
-// kubelet still waits for the answer.
+// still returns the present claim, if it is still the one that kubelet means and kubelet
+// still waits for the answer.
 func (d *Driver) still(ctx context.Context, c *resourcev1.ResourceClaim) (*resourcev1.ResourceClaim, error) {
 	now, err := d.cluster.claim(ctx, c.Namespace, c.Name, true)
 	switch {
@@ -168,8 +168,8 @@ func (d *Driver) still(ctx context.Context, c *resourcev1.ResourceClaim) (*resou
 	return now, nil
 }
 
-// begin returns the state of a claim: that of an earlier Prepare if it was for the
-// same allocation, else a new one, which is fresh.
+// begin returns the state of a claim: that of an earlier Prepare if it was for the same
+// allocation, else a new one, which is fresh.
 func (d *Driver) begin(ctx context.Context, c *resourcev1.ResourceClaim, want claim.Claim, only bool) (st *state, fresh bool, err error) {
 	all := results(c, d.o.Node)
 	before, err := d.states.get(want.UID)
@@ -177,8 +177,8 @@ func (d *Driver) begin(ctx context.Context, c *resourcev1.ResourceClaim, want cl
 		d.o.Log.Warn("state file ignored", "uid", want.UID, "err", err)
 	}
 	if before != nil && !before.sameAllocation(all) {
-		// The scheduler gave the claim other devices, and nobody ended the lease of
-		// the earlier ones.
+		// The scheduler gave the claim other devices, and nobody ended the lease of the
+		// earlier ones.
 		if err := d.endUnused(ctx, before.UID, before.Fence); err != nil {
 			return nil, false, err
 		}
@@ -216,10 +216,10 @@ func (d *Driver) begin(ctx context.Context, c *resourcev1.ResourceClaim, want cl
 	return st, true, nil
 }
 
-// join makes pods those of a state, and returns the control groups that its lease did
-// not have, and those that it has to give up: a lease has room for so many, and a claim
-// that a Deployment shares sees any number of pods. A pod that is gone keeps its place
-// as long as there is room, because its processes may live a little longer.
+// join sets the pods of a state. It returns the control groups that its lease did not
+// have, and those that it has to give up: a lease has room for MaxScope of them, and a
+// claim that a Deployment shares sees any number of pods. A pod that is gone keeps its
+// place as long as there is room, because its processes may live a little longer.
 func (s *state) join(pods []claim.Pod) (added, left []string) {
 	s.Pods = pods
 	var now []string
@@ -284,8 +284,8 @@ func (d *Driver) giveUp(ctx context.Context, st *state, fence uint64, why error)
 	return errors.Join(why, d.states.remove(st.UID))
 }
 
-// acquire asks for the lease of a state. If the claim has a lease with other parts
-// that nobody uses, which is left from an earlier allocation, it ends that first.
+// acquire asks for the lease of a state. If the claim has an unused lease with other
+// parts, left from an earlier allocation, acquire ends that first.
 func (d *Driver) acquire(ctx context.Context, st *state) (api.Lease, error) {
 	held, err := d.ask(ctx, st)
 	if problemCode(err) == codeDuplicate {
@@ -327,8 +327,8 @@ func gpusOf(l api.Lease) []string {
 	return all
 }
 
-// devices returns what kubelet gets for a state: each device with the vendor's CDI
-// name of the GPU, where there is one, and with the name of the lease.
+// devices returns the devices of a state for kubelet: each with the vendor's CDI name of
+// the GPU, where there is one, and with the name of the lease.
 func (d *Driver) devices(st *state) ([]prepared, error) {
 	byGPU := map[string][]string{} // each is looked up once: a claim has up to 32 results, and a pod 32 claims
 	for _, uuid := range st.gpus() {
@@ -348,8 +348,8 @@ func (d *Driver) devices(st *state) ([]prepared, error) {
 	return all, nil
 }
 
-// vendorNames returns the CDI name of a GPU that its vendor gave it. A simulated one
-// has none, and none is asked for if the environment isolates.
+// vendorNames returns the CDI name that the vendor gave a GPU. It returns none for a
+// simulated GPU, or if the environment isolates.
 func (d *Driver) vendorNames(uuid string) ([]string, error) {
 	device, ok := d.device(uuid)
 	if !ok {
@@ -370,7 +370,7 @@ const (
 	isolationEnv    = "env"
 )
 
-// isolation returns what keeps a container from other GPUs than its own.
+// isolation returns how a container is kept from GPUs other than its own.
 func (d *Driver) isolation(device gpu.Device) string {
 	if d.o.Isolation == isolationEnv || device.Vendor == gpu.Simulated {
 		return isolationEnv

@@ -32,7 +32,7 @@ func (d *Driver) reconcileLoop(ctx context.Context) {
 		case <-ctx.Done():
 		case <-d.wakeReconcile:
 			whole = time.Time{}
-			select { // until what comes together has come
+			select { // until events that come together have come
 			case <-ctx.Done():
 			case <-time.After(min(beat, d.o.Pace.Join)):
 			}
@@ -41,8 +41,8 @@ func (d *Driver) reconcileLoop(ctx context.Context) {
 	}
 }
 
-// reconcile makes leases and files as the claims are. Without all, it looks only at
-// the claims that other pods can join.
+// reconcile makes leases and files match the claims. Without all, it looks only at the
+// claims that other pods can join.
 func (d *Driver) reconcile(ctx context.Context, all bool) error {
 	if err := d.ready(ctx); err != nil {
 		return err
@@ -75,8 +75,8 @@ func (d *Driver) claims(ctx context.Context) ([]string, error) {
 	return d.states.list()
 }
 
-// leases returns the leases of the daemon that are for claims, by id: they have the
-// scope of pods, which only operators can give.
+// leases returns the daemon's leases for claims, by id: those with pods in their scope,
+// which only operators can set.
 func (d *Driver) leases(ctx context.Context) (map[string]api.Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -93,7 +93,7 @@ func (d *Driver) leases(ctx context.Context) (map[string]api.Lease, error) {
 	return found, nil
 }
 
-// reconcileClaim looks at one claim that has a state file.
+// reconcileClaim reconciles one claim that has a state file.
 func (d *Driver) reconcileClaim(ctx context.Context, uid string, leases map[string]api.Lease, all bool) error {
 	unlock, err := d.lock.take(ctx)
 	if err != nil {
@@ -137,8 +137,8 @@ func (d *Driver) ours(c *resourcev1.ResourceClaim, st *state) bool {
 	return c != nil && string(c.UID) == st.UID && claim.Allocated(c, d.o.Node) && st.sameAllocation(results(c, d.o.Node))
 }
 
-// reconcileGone ends the lease of a claim that is gone, deallocated or elsewhere, if
-// no process uses it and kubelet has had time to end it.
+// reconcileGone ends the lease of a claim that is gone, deallocated or elsewhere, if no
+// process uses it and kubelet has had time to end it.
 func (d *Driver) reconcileGone(ctx context.Context, st *state) error {
 	d.mu.Lock()
 	since, seen := d.gone[st.UID]
@@ -167,7 +167,7 @@ func (d *Driver) used(ctx context.Context, uid string) (bool, error) {
 	return len(leases[uid].Processes) > 0, err
 }
 
-// reconcileHeld sees to it that a claim has its lease, its pods and its CDI file.
+// reconcileHeld ensures that a claim has its lease, its pods and its CDI file.
 func (d *Driver) reconcileHeld(ctx context.Context, c *resourcev1.ResourceClaim, st *state, held api.Lease, stands bool) error {
 	want, err := claim.Read(c, d.o.Node)
 	if err != nil {
@@ -191,8 +191,8 @@ func (d *Driver) reconcileHeld(ctx context.Context, c *resourcev1.ResourceClaim,
 	return nil
 }
 
-// repair asks for the lease of a state again, and writes its CDI file. If the lease
-// stands after all, the daemon answers with it.
+// repair asks for the lease of a state again, and writes its CDI file. If the lease still
+// exists, the daemon answers with it.
 func (d *Driver) repair(ctx context.Context, st *state) error {
 	held, err := d.acquire(ctx, st)
 	if problemCode(err) != "" {
@@ -220,7 +220,7 @@ func (d *Driver) repair(ctx context.Context, st *state) error {
 	return nil
 }
 
-// rescope adds control groups to the lease of a state, and takes others out.
+// rescope adds control groups to the lease of a state, and removes others.
 func (d *Driver) rescope(ctx context.Context, st *state, fence uint64, added, left []string) (api.Lease, error) {
 	asked, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -237,7 +237,7 @@ func (d *Driver) rescope(ctx context.Context, st *state, fence uint64, added, le
 	return held, nil
 }
 
-// reconcileLeft looks at what has no state file: leases, and CDI files.
+// reconcileLeft reconciles leases and CDI files without a state file.
 func (d *Driver) reconcileLeft(ctx context.Context, uids []string, leases map[string]api.Lease) error {
 	var failed []error
 	for uid, held := range leases {
@@ -249,8 +249,8 @@ func (d *Driver) reconcileLeft(ctx context.Context, uids []string, leases map[st
 	return errors.Join(failed...)
 }
 
-// reconcileStray looks at a lease without a state file: its claim is prepared again
-// if it is allocated here, and else the lease ends.
+// reconcileStray reconciles a lease without a state file: it prepares the claim again if
+// it is allocated here, and otherwise ends the lease.
 func (d *Driver) reconcileStray(ctx context.Context, held api.Lease) error {
 	unlock, err := d.lock.take(ctx)
 	if err != nil {
@@ -263,9 +263,9 @@ func (d *Driver) reconcileStray(ctx context.Context, held api.Lease) error {
 	return d.adoptOrEnd(ctx, held)
 }
 
-// reconcileDamaged looks at a claim whose state file is damaged. Its lease says all that
-// is needed to prepare it again or to end it; without a lease there is nothing to keep.
-// The caller holds the lock.
+// reconcileDamaged reconciles a claim whose state file is damaged. Its lease has
+// everything that is needed to prepare it again or to end it; without a lease there is
+// nothing to keep. The caller holds the lock.
 func (d *Driver) reconcileDamaged(ctx context.Context, uid string, leases map[string]api.Lease) error {
 	if held, stands := leases[uid]; stands {
 		return d.adoptOrEnd(ctx, held)
@@ -279,7 +279,7 @@ func (d *Driver) reconcileDamaged(ctx context.Context, uid string, leases map[st
 func (d *Driver) adoptOrEnd(ctx context.Context, held api.Lease) error {
 	namespace, _, ok := strings.Cut(held.Holder.Name, "/")
 	if !ok || !madeUID(held.ID) || held.Binding != "named" {
-		return nil // no claim's, but an operator's, who gave it the scope of a pod
+		return nil // an operator's lease with the scope of a pod, not a claim's
 	}
 	if now, err := d.leases(ctx); err != nil || now[held.ID].Fence != held.Fence {
 		return err // unprepared meanwhile

@@ -9,15 +9,14 @@ import (
 	"github.com/berth-gpu/berth/api"
 )
 
-// Anybody asks the daemon who a caller is that comes from the driver's container and
-// shows no token.
+// Anybody calls the daemon from the driver's container without a token.
 type Anybody interface {
 	Whoami(ctx context.Context) (api.Whoami, error)
 }
 
 // closedSocket returns an error unless the daemon turns away callers from containers
-// that show no token. A pod chooses its own user id: with the socket, it would be the
-// user of that number on the node.
+// without a token. A pod chooses its own user id: with the socket, it would be the user
+// of that number on the node.
 func (d *Driver) closedSocket(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()

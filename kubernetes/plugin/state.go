@@ -17,25 +17,25 @@ import (
 	"github.com/berth-gpu/berth/kubernetes/words"
 )
 
-// stateVersion is the version of the state files. A driver reads files of its own
-// version and of earlier ones.
+// stateVersion is the version of the state files. A driver reads files of its own version
+// and of earlier ones.
 const stateVersion = 1
 
-// state is what the driver has to know about a claim that it prepared, or began to.
+// state is the driver's record of a claim that it prepared, or began to prepare.
 type state struct {
 	Version   int         `json:"version"`
 	UID       string      `json:"uid"`
 	Namespace string      `json:"namespace"`
 	Name      string      `json:"name"`
-	Template  bool        `json:"template,omitempty"` // no other pod can join
+	Template  bool        `json:"template,omitempty"` // whether no other pod can join
 	Pods      []claim.Pod `json:"pods"`
-	Socket    bool        `json:"socket,omitempty"` // the container gets the daemon's socket
+	Socket    bool        `json:"socket,omitempty"` // whether the container gets the daemon's socket
 	Results   []result    `json:"results"`
 
-	// Request is what was asked of the daemon. The same request is made again
-	// whenever the lease has to be found, so that its parts never differ.
-	Request *api.LeaseRequest `json:"request,omitempty"` // nil: for administration, which has no lease and no file
-	Fence   uint64            `json:"fence,omitempty"`   // 0: the lease was not seen yet
+	// Request is the request to the daemon. The driver repeats it whenever it has to find
+	// the lease, so that its parts never differ.
+	Request *api.LeaseRequest `json:"request,omitempty"` // nil for administration, which has no lease and no file
+	Fence   uint64            `json:"fence,omitempty"`   // 0 until the lease was seen
 }
 
 // result is one device that the scheduler gave to the claim.
@@ -73,7 +73,7 @@ func (s *state) sharesPod(pods []claim.Pod) bool {
 }
 
 // results returns the devices of this node that a claim has, in the order of the
-// scheduler. UUIDs are not filled in.
+// scheduler. It does not fill in UUIDs.
 func results(c *resourcev1.ResourceClaim, node string) []result {
 	if c.Status.Allocation == nil {
 		return nil
@@ -97,7 +97,7 @@ type states struct{ dir string }
 
 func (s states) path(uid string) string { return filepath.Join(s.dir, uid+".json") }
 
-// put writes a state file whole, or leaves the one before.
+// put writes a whole state file, or leaves the one before.
 func (s states) put(st *state) error {
 	st.Version = stateVersion
 	text, err := json.MarshalIndent(st, "", "  ")
@@ -110,7 +110,7 @@ func (s states) put(st *state) error {
 	return nil
 }
 
-// errDamaged says that a state file says nothing, and never will.
+// errDamaged means that a state file says nothing, and never will.
 var errDamaged = errors.New("is damaged")
 
 // get reads a state file. It returns nil if there is none.
@@ -143,8 +143,8 @@ func (s states) remove(uid string) error {
 	return syncDir(s.dir)
 }
 
-// list returns the claims that have a state file, and removes what a killed driver
-// left of files that it had not finished. The caller holds the lock.
+// list returns the claims that have a state file, and removes unfinished files of a
+// killed driver. The caller holds the lock.
 func (s states) list() ([]string, error) {
 	files, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -210,7 +210,7 @@ func replaceFile(path string, text []byte) error {
 	return syncDir(dir)
 }
 
-// syncDir makes renames and removals in a folder last.
+// syncDir makes renames and removals in a folder durable.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/berth-gpu/berth/kubernetes/words"
 )
 
-// write makes the status of a claim say what a report does. It writes nothing if the
-// status says so already, or if the claim is gone.
+// write writes a report into the status of a claim. It writes nothing if the status says
+// so already, or if the claim is gone.
 func (t *teller) write(ctx context.Context, r report) error {
 	c, err := t.d.cluster.claim(ctx, r.st.Namespace, r.st.Name, true)
 	if err != nil {
@@ -55,7 +55,7 @@ func (t *teller) write(ctx context.Context, r report) error {
 	return t.d.cluster.report(ctx, c, all)
 }
 
-// statusOf returns what the status of a claim says of one of its devices.
+// statusOf returns the status of one of the devices of a claim.
 func statusOf(c *resourcev1.ResourceClaim, one result) *resourcev1.AllocatedDeviceStatus {
 	for i, s := range c.Status.Devices {
 		share := ""
@@ -69,11 +69,11 @@ func statusOf(c *resourcev1.ResourceClaim, one result) *resourcev1.AllocatedDevi
 	return nil
 }
 
-// maxMessage is how long the message of a condition is at most.
+// maxMessage is the longest message of a condition.
 const maxMessage = 4096
 
-// conditions returns what the status of a device says. What it said before keeps its
-// time.
+// conditions returns the conditions of a device. A condition that has not changed keeps
+// its time.
 func (r *report) conditions(before *resourcev1.AllocatedDeviceStatus, now time.Time) []metav1.Condition {
 	all := []metav1.Condition{r.ready(), r.enforced(before), r.withinLimit()}
 	for i := range all {

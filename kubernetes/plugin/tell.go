@@ -10,9 +10,9 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// teller writes into the status of claims what became of them, and events on their
-// pods. Both are best effort: no Prepare waits for them, and an API server that
-// refuses is asked again a few times.
+// teller writes the results into the status of claims, and events on their pods. Both are
+// best effort: no Prepare waits for them, and teller retries a few times if the API
+// server refuses.
 type teller struct {
 	d    *Driver
 	news chan struct{}
@@ -21,25 +21,25 @@ type teller struct {
 	reports map[string]*report // by claim
 }
 
-// report is what the status of a claim shall say.
+// report is the intended status of a claim.
 type report struct {
 	st      *state
 	lease   api.Lease
-	receipt string // what enforces the lease; empty: as the status says already
-	refused string // why there is no lease; empty: there is
-	code    string // of that refusal
-	over    string // how it uses more than it holds; empty: it does not
+	receipt string // what enforces the lease; empty to keep the text of the status
+	refused string // why there is no lease; empty if there is one
+	code    string // code of that refusal
+	over    string // how it uses more than it holds; empty if it does not
 
-	written bool // the status says so
+	written bool // whether the status says so
 	tries   int
-	next    time.Time // not before then
+	next    time.Time // earliest time of the next try
 }
 
 func newTeller(d *Driver) *teller {
 	return &teller{d: d, news: make(chan struct{}, 1), reports: map[string]*report{}}
 }
 
-// change changes the report of a claim and has it written.
+// change changes the report of a claim and schedules its write.
 func (t *teller) change(st *state, f func(r *report) bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -73,14 +73,14 @@ func (t *teller) prepared(st *state, held api.Lease) {
 }
 
 // looked reports what reconcile saw of a lease: whether it is within its limit, and
-// everything if this driver has not told it yet.
+// everything if this driver has not reported it yet.
 func (t *teller) looked(st *state, held api.Lease) {
 	t.change(st, func(r *report) bool {
 		first := r.lease.ID == ""
 		before := *r
 		r.lease, r.refused, r.code = held, "", ""
 		if over := overLimit(held); over == "" || r.over == "" {
-			r.over = over // an event says it better
+			r.over = over // an event describes it better
 		}
 		return first || r.over != before.over || before.refused != ""
 	})
@@ -90,7 +90,7 @@ func (t *teller) looked(st *state, held api.Lease) {
 func (t *teller) lost(st *state, err error) {
 	t.change(st, func(r *report) bool {
 		if r.refused != "" && r.code == codeOf(err) {
-			return false // only the numbers may be others
+			return false // only the numbers may differ
 		}
 		r.refused, r.code = err.Error(), codeOf(err)
 		t.warn(st, "LeaseLost", "The lease of claim "+st.Name+" is gone, and berth does not grant it again: "+err.Error())
@@ -98,7 +98,7 @@ func (t *teller) lost(st *state, err error) {
 	})
 }
 
-// happened tells the pods of a claim what happened to its lease.
+// happened reports what happened to a lease to the pods of its claim.
 func (t *teller) happened(e gpu.Event) {
 	st := t.stateOf(e.Lease)
 	if st == nil || st.Fence != 0 && !e.ConcernsGrant(st.UID, st.Fence) {
@@ -120,8 +120,8 @@ func (t *teller) happened(e gpu.Event) {
 	}
 }
 
-// stateOf returns the state of the claim of a lease, also while it is being prepared,
-// and nil if the lease is for no claim.
+// stateOf returns the state of the claim of a lease, even while it is being prepared, or
+// nil if the lease is for no claim.
 func (t *teller) stateOf(lease string) *state {
 	t.d.mu.Lock()
 	st := t.d.known[lease]
@@ -147,7 +147,7 @@ func (t *teller) warn(st *state, reason, text string) {
 	}
 }
 
-// overLimit says how a lease uses more than it holds, and "" if it does not.
+// overLimit says how a lease uses more than it holds, or "" if it does not.
 func overLimit(l api.Lease) string {
 	for _, p := range l.Parts {
 		if used, ok := p.Measured.Get(); ok && used > p.Memory {
@@ -163,8 +163,8 @@ func (t *teller) forget(uid string) {
 	delete(t.reports, uid)
 }
 
-// maxTries is how often a status is written at most until something changes, with
-// pauses that double from one second on.
+// maxTries is the most tries to write a status until something changes, with pauses that
+// double from one second on.
 const maxTries = 7
 
 // run writes reports until ctx ends.
@@ -179,7 +179,7 @@ func (t *teller) run(ctx context.Context) {
 	}
 }
 
-// writeDue writes what is due, and returns how long nothing else will be.
+// writeDue writes the reports that are due, and returns the time until the next one.
 func (t *teller) writeDue(ctx context.Context) time.Duration {
 	pause := time.Hour
 	t.mu.Lock()
@@ -193,7 +193,7 @@ func (t *teller) writeDue(ctx context.Context) time.Duration {
 			continue
 		}
 		due[uid] = *r
-		r.written = true // unless it changes meanwhile, or cannot be written
+		r.written = true // unless it changes meanwhile, or the write fails
 	}
 	t.mu.Unlock()
 	for uid, r := range due {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// unprepareAll undoes the Prepare of claims, and returns what became of each.
+// unprepareAll undoes the Prepare of claims, and returns the result for each.
 func (d *Driver) unprepareAll(ctx context.Context, uids []string) map[string]error {
 	done := map[string]error{}
 	unlock, err := d.lock.take(ctx)
@@ -24,14 +24,14 @@ func (d *Driver) unprepareAll(ctx context.Context, uids []string) map[string]err
 	return done
 }
 
-// unprepare ends the lease of a claim and removes its files. It may be called again,
-// and for a claim that was never prepared. The caller holds the lock.
+// unprepare ends the lease of a claim and removes its files. It may be called again, and
+// for a claim that was never prepared. The caller holds the lock.
 func (d *Driver) unprepare(ctx context.Context, uid string) error {
 	if !goodUID(uid) {
 		return fmt.Errorf("the claim has the UID %q, which cannot be the id of a lease", uid)
 	}
 	st, err := d.states.get(uid)
-	if err != nil { // the id of the lease is the UID, so nothing else is needed
+	if err != nil { // the UID is the id of the lease, so nothing else is needed
 		d.o.Log.Warn("state file ignored", "uid", uid, "err", err)
 	}
 	if err := d.o.CDI.Remove(uid); err != nil {

@@ -16,7 +16,7 @@ var _ export.Source = (*Driver)(nil)
 // registerWithin is how long kubelet may take to register the driver.
 const registerWithin = 2 * time.Minute
 
-// Live returns why the driver does not work. A daemon that is away is no reason: the
+// Live returns why the driver does not work, or nil. An absent daemon is no reason: the
 // driver waits for it, and a restart would not bring it back.
 func (d *Driver) Live() error {
 	d.mu.Lock()
@@ -27,7 +27,7 @@ func (d *Driver) Live() error {
 	return nil
 }
 
-// Ready returns why the driver cannot prepare claims.
+// Ready returns why the driver cannot prepare claims, or nil.
 func (d *Driver) Ready() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -58,7 +58,7 @@ func (d *Driver) Taints() []export.Taint {
 	return slices.Clone(d.taints)
 }
 
-// Claims returns how many claims are prepared, and what each holds and uses.
+// Claims returns the number of prepared claims, and the share and use of each.
 func (d *Driver) Claims() (int, []export.Claim) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -79,8 +79,8 @@ func (d *Driver) Claims() (int, []export.Claim) {
 	return len(d.known), all
 }
 
-// Node returns the page of the node. It has no processes: whoever reaches the page may
-// be anybody in the cluster.
+// Node returns the page of the node. It has no processes: anybody in the cluster may read
+// it.
 func (d *Driver) Node() api.Node {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -17,9 +17,9 @@ import (
 	"github.com/berth-gpu/berth/kubernetes/slice"
 )
 
-// beat is the shortest time between two looks at the daemon, so that at most one
-// publish a second comes of any number of events. A daemon that does not answer is
-// asked as often.
+// beat is the shortest time between two reads of the daemon, so that any number of events
+// cause at most one publication a second. A daemon that does not answer is asked as
+// often.
 const beat = time.Second
 
 // watch publishes the devices of the daemon whenever they change.
@@ -42,8 +42,8 @@ func (d *Driver) watch(ctx context.Context) {
 	}
 }
 
-// look reads the daemon, and publishes its devices if they have changed since they
-// were published. Only one goroutine may call it.
+// look reads the daemon, and publishes its devices if they have changed since the last
+// publication. Only one goroutine may call it.
 func (d *Driver) look(ctx context.Context) error {
 	err := d.refresh(ctx)
 	d.mu.Lock()
@@ -65,8 +65,8 @@ func (d *Driver) look(ctx context.Context) error {
 	return err
 }
 
-// refresh reads the daemon and finds out whether its devices have to be published
-// again. If the daemon was never seen, the devices of an earlier driver stay.
+// refresh reads the daemon and finds out whether its devices have to be published again.
+// If the daemon was never seen, the devices of an earlier driver stay.
 func (d *Driver) refresh(ctx context.Context) error {
 	err := d.read(ctx)
 	d.mu.Lock()
@@ -86,7 +86,7 @@ func (d *Driver) refresh(ctx context.Context) error {
 	return err
 }
 
-// read asks the daemon what there is.
+// read reads the state of the daemon.
 func (d *Driver) read(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout/2)
 	defer cancel()
@@ -125,8 +125,8 @@ func (d *Driver) read(ctx context.Context) error {
 	return nil
 }
 
-// held returns the published names of the devices that prepared claims have. The
-// caller holds d.mu.
+// held returns the published names of the devices that prepared claims have. The caller
+// holds d.mu.
 func (d *Driver) held() []string {
 	var names []string
 	for _, st := range d.known {
@@ -137,7 +137,7 @@ func (d *Driver) held() []string {
 	return names
 }
 
-// unheard notes that the daemon does not answer, or refuses to.
+// unheard records that the daemon does not answer, or refuses to.
 func (d *Driver) unheard(err error) error {
 	why := fmt.Errorf("the daemon at %s does not answer: %w", d.o.Address, err)
 	if problemCode(err) != "" {
@@ -152,8 +152,8 @@ func (d *Driver) unheard(err error) error {
 	return why
 }
 
-// checkVersion looks, once for each version of the daemon, whether it has what the
-// driver needs.
+// checkVersion checks, once for each version of the daemon, that it has what the driver
+// needs.
 func (d *Driver) checkVersion(ctx context.Context, version string) error {
 	d.mu.Lock()
 	same := d.checked == version && d.checked != ""
@@ -179,7 +179,7 @@ func (d *Driver) checkVersion(ctx context.Context, version string) error {
 	return nil
 }
 
-// contextOf returns what a CUDA context takes of a lease, by the daemon's
+// contextOf returns the memory of a CUDA context in a lease, from the daemon's
 // configuration.
 func contextOf(config json.RawMessage) gpu.MiB {
 	var c struct {
@@ -194,8 +194,8 @@ func contextOf(config json.RawMessage) gpu.MiB {
 	return max(c.GPU.Context, c.Context)
 }
 
-// roots returns the PCIe root complex of each device that the machine knows. The
-// caller holds d.mu.
+// roots returns the PCIe root complex of each device that the machine knows. The caller
+// holds d.mu.
 func (d *Driver) roots(all []api.Status) map[string]string {
 	for i := range all {
 		address := slice.Address(all[i].Device.PCI)
@@ -207,8 +207,8 @@ func (d *Driver) roots(all []api.Status) map[string]string {
 	return d.root
 }
 
-// ready returns why the driver cannot prepare claims now. It asks the daemon if it
-// was not seen yet.
+// ready returns why the driver cannot prepare claims now, or nil. It asks the daemon if
+// the daemon was not seen yet.
 func (d *Driver) ready(ctx context.Context) error {
 	d.mu.Lock()
 	unseen := d.status == nil
@@ -238,8 +238,7 @@ func (d *Driver) missingVendor(all []api.Status) error {
 	return nil
 }
 
-// changes are the events after which the published devices or the leases of claims
-// may be others.
+// changes are the events that may change the published devices or the leases of claims.
 var changes = []gpu.EventCode{
 	gpu.EventStateChange, gpu.EventCritical, gpu.EventOverheat, gpu.EventDeviceFound, gpu.EventDeviceLost,
 	gpu.EventDeviceRecovered, gpu.EventDeviceFault, gpu.EventDeviceQuarantined, gpu.EventDeviceProbation, gpu.EventSlots,
@@ -248,7 +247,7 @@ var changes = []gpu.EventCode{
 	gpu.EventOverLimit, gpu.EventStop, gpu.EventStopped, gpu.EventGap,
 }
 
-// follow reads the events of the daemon, and begins again when it went away.
+// follow reads the events of the daemon, and begins again when the daemon has gone away.
 func (d *Driver) follow(ctx context.Context) {
 	var after uint64
 	for ctx.Err() == nil {
@@ -267,10 +266,10 @@ func (d *Driver) follow(ctx context.Context) {
 	}
 }
 
-// happened looks at one event of the daemon.
+// happened handles one event of the daemon.
 func (d *Driver) happened(e gpu.Event) {
 	if e.Time.Before(d.began) && e.Code != gpu.EventGap {
-		return // the first look sees what came of it
+		return // the first look sees the result
 	}
 	if !slices.Contains(changes, e.Code) {
 		return
@@ -290,7 +289,7 @@ func (d *Driver) happened(e gpu.Event) {
 	d.teller.happened(e)
 }
 
-// find returns what a published device stands for.
+// find returns the share that a published device stands for.
 func (d *Driver) find(device string) (slice.Share, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -313,8 +312,8 @@ func (d *Driver) device(uuid string) (gpu.Device, bool) {
 	return d.facts.Status[i].Device, true
 }
 
-// learn remembers the state of a claim, which nobody may change any more. forget
-// forgets it.
+// learn remembers the state of a claim, which must not change afterwards. forget forgets
+// it.
 func (d *Driver) learn(st *state) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -329,7 +328,7 @@ func (d *Driver) forget(uid string) {
 	d.teller.forget(uid)
 }
 
-// knownBut returns the claims that the driver remembers, without some.
+// knownBut returns the claims that the driver remembers, except some.
 func (d *Driver) knownBut(uids []string) (others []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -341,8 +340,8 @@ func (d *Driver) knownBut(uids []string) (others []string) {
 	return others
 }
 
-// drops notes that the API server drops fields of the devices that are published to
-// it, and publishes devices that do without them.
+// drops records that the API server drops fields of published devices, and publishes
+// devices that do without them.
 func (d *Driver) drops(features []string) {
 	d.mu.Lock()
 	before := d.shape

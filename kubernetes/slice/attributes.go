@@ -12,8 +12,8 @@ import (
 
 const standard = "resource.kubernetes.io/"
 
-// attributes returns what is known of a device, by the names that selectors use.
-// Values that the API server would refuse are left out or cut.
+// attributes returns the known properties of a device, by the names that selectors use.
+// It leaves out or cuts values that the API server would refuse.
 func attributes(d gpu.Device, roots map[string]string) map[resourcev1.QualifiedName]resourcev1.DeviceAttribute {
 	a := map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{}
 	text := func(name resourcev1.QualifiedName, value string) {
@@ -58,7 +58,7 @@ func kind(d gpu.Device) string {
 	return "gpu"
 }
 
-// Simulated reports whether a device is one of the simulator's.
+// Simulated reports whether a device belongs to the simulator.
 func Simulated(d gpu.Device) bool { return d.Vendor == gpu.Simulated || d.Backend == "sim" }
 
 // profile finds the profile of a MIG instance in its name, such as 1g.18gb.
@@ -66,8 +66,8 @@ var profile = regexp.MustCompile(`\b[0-9]{1,2}(c\.[0-9]{1,2})?g\.[0-9]{1,4}gb(\+
 
 var numbers = regexp.MustCompile(`^[0-9]+(\.[0-9]+){0,3}`)
 
-// semver returns a version as semver.org writes it: three numbers without leading
-// zeros. What follows the third is left out. It returns "" for another text.
+// semver returns a version as semver.org writes it: three numbers without leading zeros.
+// It leaves out what follows the third. It returns "" for any other text.
 func semver(text string) string {
 	found := numbers.FindString(text)
 	if found == "" || len(found) > resourcev1.DeviceAttributeMaxValueLength-4 {
@@ -85,8 +85,8 @@ func semver(text string) string {
 
 var pci = regexp.MustCompile(`^([0-9a-f]{1,8}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])$`)
 
-// Address returns a PCI address as Linux writes it, 0000:1b:00.0. NVIDIA's driver
-// writes eight digits and capitals. Address returns "" for another text.
+// Address returns a PCI address as Linux writes it, 0000:1b:00.0. NVIDIA's driver writes
+// eight digits and capitals. Address returns "" for any other text.
 func Address(text string) string {
 	m := pci.FindStringSubmatch(strings.ToLower(text))
 	if m == nil {
@@ -99,8 +99,8 @@ func Address(text string) string {
 	return domain + ":" + m[2] + ":" + m[3] + "." + m[4]
 }
 
-// whole returns a text that may be an attribute, and "" for one that is too long: a
-// name that was cut could be that of something else.
+// whole returns text if it fits into an attribute, or "" if it is too long: a cut name
+// could be that of something else.
 func whole(text string) string {
 	if len(text) > resourcev1.DeviceAttributeMaxValueLength || !utf8.ValidString(text) {
 		return ""

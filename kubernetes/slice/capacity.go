@@ -9,23 +9,23 @@ import (
 	"github.com/berth-gpu/berth/kubernetes/words"
 )
 
-// grain is the unit in which the memory counts that others use: what a driver and its
-// processes use goes up and down by a few MiB all the time.
+// grain is the unit of the memory that others use: the use by a driver and its processes
+// goes up and down by a few MiB all the time.
 const grain = gpu.MiB(64)
 
-// use is what leases hold on one device.
+// use has the shares of leases on one device.
 type use struct {
-	memory gpu.MiB // leases that are not for claims: the larger of leased and measured
+	memory gpu.MiB // of leases that are not for claims: the larger of leased and measured
 	slots  int
 	leases int
 
-	own       int     // leases for claims
-	ownMemory gpu.MiB // what they hold
+	own       int     // number of leases for claims
+	ownMemory gpu.MiB // memory that they hold
 	ownSlots  int
-	over      gpu.MiB // what their processes use beyond that
+	over      gpu.MiB // memory that their processes use beyond that
 }
 
-// uses adds up what leases hold on each device.
+// uses adds up the shares of leases on each device.
 func uses(leases []api.Lease) map[string]use {
 	all := map[string]use{}
 	for i := range leases {
@@ -64,14 +64,14 @@ func ceiling(a api.DeviceAvailable) gpu.MiB {
 	return max(limit-a.Reserve, 0)
 }
 
-// memoryFor returns how much memory of a device claims can have, together.
+// memoryFor returns the memory of a device that all claims together can have.
 func memoryFor(a api.DeviceAvailable, u use) gpu.MiB {
 	others := max(u.memory, 0) + max(a.Foreign, 0) + max(u.over, 0)
 	others = (others + grain - 1) / grain * grain
 	return max(ceiling(a)-others, 0)
 }
 
-// slotsFor returns how many slots of a device claims can have, together: half of them
+// slotsFor returns the slots of a device that all claims together can have: half of them
 // on probation. The state of the device does not count, because it follows from its
 // memory too.
 func slotsFor(s api.Status, u use) int {
@@ -89,9 +89,9 @@ func mebibytes(m gpu.MiB) resource.Quantity {
 
 func count(n int64) resource.Quantity { return *resource.NewQuantity(n, resource.DecimalSI) }
 
-// memoryCapacity returns the memory of a device that claims share by amount. A claim
-// that does not say how much it wants gets all of it. If less is left than a claim
-// needs, the default is more than there is, so that no claim fits.
+// memoryCapacity returns the memory of a device that claims share by amount. A claim that
+// does not name an amount gets all of it. If less is left than a claim needs, the default
+// is more than there is, so that no claim fits.
 func memoryCapacity(value, least gpu.MiB) resourcev1.DeviceCapacity {
 	least = max(least, 1)
 	if value < least+1 {
@@ -108,7 +108,7 @@ func slotCapacity(value int) resourcev1.DeviceCapacity {
 	return ranged(count(int64(value)), count(1), count(0), count(1))
 }
 
-// ranged returns a capacity of which claims take any amount from least on, in steps.
+// ranged returns a capacity from which claims take any amount from least on, in steps.
 func ranged(value, standard, least, step resource.Quantity) resourcev1.DeviceCapacity {
 	most := value.DeepCopy()
 	return resourcev1.DeviceCapacity{Value: value, RequestPolicy: &resourcev1.CapacityRequestPolicy{
@@ -116,13 +116,13 @@ func ranged(value, standard, least, step resource.Quantity) resourcev1.DeviceCap
 	}}
 }
 
-// unfit returns a capacity in which no claim that leaves the amount to the default
-// fits. A range would have to fit into the value.
+// unfit returns a capacity that fits no claim that leaves the amount to the default. A
+// range would have to fit into the value.
 func unfit(value, standard resource.Quantity) resourcev1.DeviceCapacity {
 	return resourcev1.DeviceCapacity{Value: value, RequestPolicy: &resourcev1.CapacityRequestPolicy{Default: &standard}}
 }
 
-// shareCapacities returns the capacities of a fixed share: one claim has all of it.
+// shareCapacities returns the capacities of a fixed share, all of which one claim has.
 func shareCapacities(memory gpu.MiB, known bool) map[resourcev1.QualifiedName]resourcev1.DeviceCapacity {
 	c := map[resourcev1.QualifiedName]resourcev1.DeviceCapacity{words.Slots: {Value: count(1)}}
 	if known {

@@ -6,14 +6,14 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// maxMessage is the size of a message in the health of a device, at most.
+// maxMessage is the largest size of a message in the health of a device.
 const maxMessage = 1024
 
-// Health says how one published device does.
+// Health is the health of one published device.
 type Health struct {
 	Device  string // its published name
 	State   gpu.Health
-	Message string // why it is not healthy, in berth's words; empty: it is
+	Message string // why it is not healthy, in berth's words; empty if it is
 }
 
 // healthOf returns the worst of a list of troubles.
@@ -28,8 +28,8 @@ func healthOf(list []trouble) (gpu.Health, string) {
 	return state, gpu.Printable(text, maxMessage)
 }
 
-// summary returns what a list of troubles is about, without what changes from one
-// sample to the next.
+// summary returns the subjects of a list of troubles, without the parts that change from
+// one sample to the next.
 func summary(list []trouble) string {
 	var b strings.Builder
 	for _, t := range list {

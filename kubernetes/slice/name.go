@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// maxPlain is the length of a name without a hash, at most. A DNS label has at most
-// 63 characters, and the number of a fixed share must fit behind the name.
+// maxPlain is the greatest length of a name without a hash. A DNS label has at most 63
+// characters, and the number of a fixed share must fit behind the name.
 const maxPlain = 55
 
 var (
@@ -19,9 +19,9 @@ var (
 	odd    = regexp.MustCompile(`[^a-z0-9]+`)
 )
 
-// DeviceName returns the name under which a device is published: a DNS label that
-// depends on nothing but its UUID. Different UUIDs have different names: a UUID that
-// could not be told from its name gets a hash.
+// DeviceName returns the published name of a device: a DNS label that depends only on its
+// UUID. Different UUIDs have different names: a UUID that its name does not determine
+// gets a hash.
 func DeviceName(uuid string) string {
 	name := strings.ToLower(uuid)
 	vendor, rest, _ := strings.Cut(uuid, "-")

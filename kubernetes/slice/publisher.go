@@ -14,29 +14,28 @@ import (
 	"github.com/berth-gpu/berth/kubernetes/words"
 )
 
-// maxShares is how many fixed shares a device is cut into, at most: as many as fit into
-// one slice.
+// maxShares is the most fixed shares of a device: as many as fit into one slice.
 const maxShares = MaxDevices
 
-// forget is how long a device stays listed that the daemon no longer lists and no
+// forget is how long the publisher lists a device that the daemon no longer lists and no
 // claim has.
 const forget = 10 * time.Minute
 
-// Publisher decides what to publish for one node. Its methods may be called at the
-// same time.
+// Publisher decides what to publish for one node. Several goroutines may call its
+// methods.
 type Publisher struct {
 	node string
 
 	mu        sync.Mutex
 	devices   map[string]*device // by UUID
-	names     map[string]string  // UUID, by published name of the device
+	names     map[string]string  // UUID by published name of the device
 	held      []string           // published names that prepared claims have
 	last      []resourcev1.Device
 	health    []Health
 	published bool
 }
 
-// device is what the publisher remembers of one device.
+// device is the publisher's record of one device.
 type device struct {
 	name   string
 	status api.Status // the newest
@@ -44,24 +43,24 @@ type device struct {
 	use    use
 	least  gpu.MiB
 	roots  map[string]string
-	gone   time.Time // since when the daemon does not list it; zero: it does
+	gone   time.Time // since when the daemon does not list it; zero while it does
 	lost   time.Time // since when the daemon says that it is lost
 
-	memory, slots, alone steady // alone: 1 without leases that are not for claims
+	memory, slots, alone steady // alone is 1 without leases that are not for claims
 	shares, size         steady // of fixed shares
 
-	about   string // the troubles that message is about
+	about   string // the subjects of message
 	message string
 }
 
-// New returns a publisher for a node that has published nothing yet.
+// New returns a publisher for a node that has not published anything yet.
 func New(node string) *Publisher {
 	return &Publisher{node: node, devices: map[string]*device{}, names: map[string]string{}}
 }
 
-// Next returns the devices to publish, in their order, and whether they differ from
-// those that it returned last. It reports no difference as long as it has never heard
-// of a device: an empty list would take away what an earlier driver has published.
+// Next returns the devices to publish, in their order, and whether they differ from its
+// last result. It reports no difference until it has heard of a device: an empty list
+// would remove the devices of an earlier driver.
 func (p *Publisher) Next(now time.Time, f Facts, s Shape) (devices []resourcev1.Device, changed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,7 +84,7 @@ func copied(list []resourcev1.Device) []resourcev1.Device {
 	return out
 }
 
-// observe takes in what the daemon says.
+// observe records the facts from the daemon.
 func (p *Publisher) observe(now time.Time, f Facts) {
 	room := map[string]api.DeviceAvailable{}
 	for _, a := range f.Available {
@@ -127,7 +126,7 @@ func (p *Publisher) observe(now time.Time, f Facts) {
 	}
 }
 
-// observe takes in the state of the device.
+// observe records the state of the device.
 func (d *device) observe(now time.Time, s api.Status) {
 	facts := d.status.Device
 	d.gone = time.Time{}
@@ -164,7 +163,7 @@ func (d *device) measure(now time.Time) {
 	d.alone.follow(now, alone, 1)
 
 	shares := min(slots, maxShares)
-	switch { // a claim has one of them, and nobody here knows which
+	switch { // a claim has one of them, and it is not known which
 	case d.use.own > 0 && d.shares.known:
 		shares = max(shares, d.shares.value)
 	case d.use.own > 0:
@@ -208,8 +207,8 @@ func (p *Publisher) list(now time.Time, silent time.Duration, s Shape) []resourc
 	return list
 }
 
-// keepHeld leaves out the shares of a device that no claim has. It leaves out none as
-// long as it knows fewer shares that claims have than there are leases for claims.
+// keepHeld leaves out the shares of a device that no claim has. It leaves out none while
+// it knows of fewer held shares than there are leases for claims.
 func (p *Publisher) keepHeld(d *device, shares []resourcev1.Device) []resourcev1.Device {
 	var kept []resourcev1.Device
 	for _, one := range shares {
@@ -223,7 +222,7 @@ func (p *Publisher) keepHeld(d *device, shares []resourcev1.Device) []resourcev1
 	return kept
 }
 
-// troubles lists what is wrong with the device. away says that the daemon is silent.
+// troubles lists the troubles of the device. away says that the daemon is silent.
 func (d *device) troubles(now time.Time, silent time.Duration, s Shape, away string) []trouble {
 	const schedule = resourcev1.DeviceTaintEffectNoSchedule
 	var list []trouble
@@ -244,7 +243,7 @@ func (d *device) troubles(now time.Time, silent time.Duration, s Shape, away str
 	return list
 }
 
-// published returns the device as the API server gets it: one, or its fixed shares.
+// published returns the device for the API server: whole, or as its fixed shares.
 func (d *device) published(s Shape, bad []trouble) []resourcev1.Device {
 	var marks []resourcev1.DeviceTaint
 	if s.Taints {
@@ -276,8 +275,8 @@ func (d *device) published(s Shape, bad []trouble) []resourcev1.Device {
 	return list
 }
 
-// Find returns what a published name stands for. It knows fixed shares and whole
-// devices, whatever shape was published last, because claims outlive it.
+// Find returns the share that a published name stands for. It knows fixed shares and
+// whole devices, whatever shape was published last, because claims outlive it.
 func (p *Publisher) Find(name string) (Share, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -297,7 +296,7 @@ func (p *Publisher) Find(name string) (Share, bool) {
 	return Share{UUID: uuid, Device: d.status.Device, Memory: gpu.MiB(d.size.value), Slots: 1, Fixed: true}, true
 }
 
-// Health returns how each published device does, in the order of publication.
+// Health returns the health of each published device, in the order of publication.
 func (p *Publisher) Health() []Health {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -2,17 +2,17 @@ package slice
 
 import "time"
 
-// rise is how long more must have been there before it is published.
+// rise is how long an increase must last before it is published.
 const rise = time.Minute
 
-// steady follows a number: down at once, up only after it has been higher by a margin
-// for a minute, and then to the lowest that it was in that time. So a number that
-// goes up and down stays as it is.
+// steady follows a number: down at once, up only after it has been higher by a margin for
+// a minute, and then to the lowest value of that minute. So a number that goes up and
+// down stays the same.
 type steady struct {
 	value  int64
 	known  bool
-	since  time.Time // since when it has been higher by the margin; zero: it is not
-	lowest int64     // in that time
+	since  time.Time // since when it has been higher by the margin; zero if it is not
+	lowest int64     // the lowest value in that time
 }
 
 // follow returns the number to publish.

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-gpu/berth/kubernetes/words"
 )
 
-// What api.Status says in words.
+// Words of api.Status.
 const (
 	phaseQuarantine  = "quarantine"
 	phaseProbation   = "probation"
@@ -26,19 +26,18 @@ const (
 	lostFor  = 30 * time.Second // how long a device must be lost before pods are moved away
 )
 
-// trouble is what is wrong with a device, for the taints and for the health of the
-// pods that use it.
+// trouble is something wrong with a device, for the taints and for the health of the pods
+// that use it.
 type trouble struct {
 	key    string
 	value  string
-	effect resourcev1.DeviceTaintEffect // empty: it is no taint
+	effect resourcev1.DeviceTaintEffect // empty if it is no taint
 	health gpu.Health
 	text   string
 }
 
-// troubles lists what is wrong with a device, the worst first. Its memory is never
-// trouble: a device that is full does what it is there for. since is when the device
-// was lost.
+// troubles lists what is wrong with a device, the worst first. Its memory is never a
+// trouble: a full device does its job. since is when the device was lost.
 func troubles(now time.Time, s api.Status, since time.Time, effect resourcev1.DeviceTaintEffect) []trouble {
 	const schedule, execute, none = resourcev1.DeviceTaintEffectNoSchedule, resourcev1.DeviceTaintEffectNoExecute, resourcev1.DeviceTaintEffectNone
 	if effect == "" {

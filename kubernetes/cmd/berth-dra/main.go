@@ -62,7 +62,7 @@ func run(ctx context.Context, args []string) error {
 	return err
 }
 
-// serve answers on an address until ctx ends.
+// serve serves pages on an address until ctx ends.
 func serve(ctx context.Context, address string, pages http.Handler) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {

@@ -39,8 +39,8 @@ type settings struct {
 	help               bool
 }
 
-// parse reads the flags. A flag that is not given comes from the environment, as
-// BERTH_DRA_ and its name: --cdi-dir is BERTH_DRA_CDI_DIR.
+// parse reads the flags. A missing flag comes from the environment, as BERTH_DRA_ and its
+// name: --cdi-dir is BERTH_DRA_CDI_DIR.
 func parse(args []string, env func(string) string) (*settings, error) {
 	s := new(settings)
 	flags := flag.NewFlagSet("berth-dra", flag.ContinueOnError)
@@ -100,7 +100,7 @@ func (s *settings) check() error {
 	return nil
 }
 
-// daemonTimeout limits a call to the daemon that nothing else limits.
+// daemonTimeout limits calls to the daemon that have no other limit.
 const daemonTimeout = 30 * time.Second
 
 // options connects the parts of the driver.
@@ -133,7 +133,7 @@ func (s *settings) options(log *slog.Logger, metrics *export.Metrics) (plugin.Op
 		}
 		where.Token = token
 	}
-	daemon, err := client.Find(where, os.Getenv) // BERTH_CA and others count for https
+	daemon, err := client.Find(where, os.Getenv) // uses BERTH_CA and others for https
 	if err != nil {
 		return o, err
 	}
@@ -169,7 +169,7 @@ func (s *settings) cdiDirs() []string {
 // errNewToken ends a driver whose token file has changed: kubelet starts it again.
 var errNewToken = fmt.Errorf("the token changed: %w", context.Canceled)
 
-// watchToken ends the driver when its token file has another token.
+// watchToken ends the driver when its token file has a new token.
 func (s *settings) watchToken(ctx context.Context, stop context.CancelCauseFunc) {
 	if s.tokenFile == "" {
 		return

@@ -1,9 +1,9 @@
-// Command archive writes an image of one static program, which is all that it
-// contains, as an archive that containerd imports:
+// Command archive writes an image that contains nothing but one static program, as an
+// archive that containerd imports:
 //
 //	archive NAME[:TAG] PROGRAM OUT.tar
 //
-// The program lies in the root of the image under its own name, and is the entrypoint.
+// The program is in the root of the image under its own name, and is the entrypoint.
 package main
 
 import (
@@ -33,7 +33,7 @@ func main() {
 	}
 }
 
-// write writes an image with one program, under a second name until it is whole.
+// write writes an image with one program, under a temporary name until it is whole.
 func write(image, program, out string) error {
 	tag, err := name.NewTag(image)
 	if err != nil {
