@@ -1,8 +1,7 @@
-// Package checkup has devices checked: when somebody asks for it, and before a
-// device leaves its quarantine.
+// Package checkup checks devices on request, and before they leave quarantine.
 //
-// While a check runs, nothing is granted on the device, and the check takes
-// only memory that could be leased: nobody gets less because of it.
+// While a check runs, nothing is granted on the device. The check takes only memory that
+// could be leased, so nobody gets less because of it.
 package checkup
 
 import (
@@ -19,14 +18,14 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 )
 
-// Prover asks a device to do what an Ask says, in a process of its own. It tells
-// how far it is, and gives up when ctx ends. An error says that nothing was tried,
-// because ctx has ended or the device is being asked already.
+// Prover asks a device to do what an Ask says, in a separate process. It reports its
+// progress to tell and gives up when ctx ends. An error means that nothing was tried,
+// because ctx has ended or another process is asking the device.
 type Prover interface {
 	Prove(ctx context.Context, on gpu.Device, a proof.Ask, tell func(proof.Step)) (proof.Result, error)
 }
 
-// Monitor is told what came of a check.
+// Monitor samples devices and records the outcomes of checks.
 type Monitor interface {
 	// Read samples a device now.
 	Read(ctx context.Context, uuid string)
@@ -45,21 +44,21 @@ type Closures interface {
 
 // Options are the parts that a Checkup works with.
 type Options struct {
-	Prover   Prover // nil: no device can be asked
+	Prover   Prover // nil if no device can be asked
 	Monitor  Monitor
 	Leases   Leases
 	Closures Closures
 	Publish  func(gpu.Event)
 }
 
-// Checkup has devices checked.
+// Checkup checks devices.
 type Checkup struct {
 	Options
 	woken chan struct{} // a device is due
 
 	mu      sync.Mutex
 	due     map[string]gpu.Device // by UUID
-	running map[string]bool       // those that Run has checked now
+	running map[string]bool       // devices that Run is checking now
 }
 
 // New returns a Checkup with these parts.
@@ -67,8 +66,8 @@ func New(o Options) *Checkup {
 	return &Checkup{Options: o, woken: make(chan struct{}, 1), due: map[string]gpu.Device{}, running: map[string]bool{}}
 }
 
-// Due notes that a device has to be checked before it leaves its quarantine. It
-// does not wait; Run has the device checked.
+// Due notes that a device has to be checked before it leaves quarantine. It does not wait
+// for the check, which Run does.
 func (c *Checkup) Due(on gpu.Device) {
 	c.mu.Lock()
 	if !c.running[on.UUID] {
@@ -81,8 +80,8 @@ func (c *Checkup) Due(on gpu.Device) {
 	}
 }
 
-// Run has devices checked that are due, several at once, until ctx ends. When it
-// returns, no check that it began runs any more.
+// Run checks the devices that are due, several at once, until ctx ends. It waits for the
+// checks that it began before it returns.
 func (c *Checkup) Run(ctx context.Context) {
 	var checks sync.WaitGroup
 	defer checks.Wait()
@@ -95,14 +94,13 @@ func (c *Checkup) Run(ctx context.Context) {
 		for _, on := range c.takeDue() {
 			checks.Go(func() {
 				defer c.done(on.UUID)
-				_, _ = c.Check(ctx, on, proof.Ask{Verb: proof.Check, Kind: proof.Quick}, gpu.By{}) // it says itself what came of it; what was not begun is still due
+				_, _ = c.Check(ctx, on, proof.Ask{Verb: proof.Check, Kind: proof.Quick}, gpu.By{}) // Check publishes its outcome; a device whose check did not begin is still due
 			})
 		}
 	}
 }
 
-// takeDue returns the devices that are due, and notes that they are being
-// checked.
+// takeDue returns the devices that are due, and notes that they are being checked.
 func (c *Checkup) takeDue() (list []gpu.Device) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,18 +118,17 @@ func (c *Checkup) done(uuid string) {
 	delete(c.running, uuid)
 }
 
-// Check asks a device what a says, and returns what came of it. The memory that
-// it takes is at most what could be leased, also where a allows more. A check
-// changes how far the device is trusted. By is who asks for it; the zero value is
-// berth itself. The error says that nothing was asked: somebody else works on the
-// device already, or ctx has ended.
+// Check asks a device what a says, and returns the result. It takes at most the memory
+// that could be leased, even if a allows more. A check changes how far the device is
+// trusted. By asks for the check; the zero value is berth itself. An error means that the
+// device was not asked, because another task holds it or ctx has ended.
 func (c *Checkup) Check(ctx context.Context, on gpu.Device, a proof.Ask, by gpu.By) (proof.Result, error) {
 	return c.ask(ctx, on, a, 0, by)
 }
 
-// Scrub overwrites all memory of a device that could be leased, and beside it an
-// amount that a lease holds whose processes have not begun. If berth works on the
-// device already, Scrub waits for that.
+// Scrub overwrites all memory of a device that could be leased, and also the amount held
+// by a lease whose processes have not begun. If berth already works on the device, Scrub
+// waits until that is over.
 func (c *Checkup) Scrub(ctx context.Context, on gpu.Device, held gpu.MiB) (proof.Result, error) {
 	for {
 		r, err := c.ask(ctx, on, proof.Ask{Verb: proof.Scrub}, held, gpu.By{})
@@ -147,8 +144,8 @@ func (c *Checkup) Scrub(ctx context.Context, on gpu.Device, held gpu.MiB) (proof
 	}
 }
 
-// ask asks a device, as Check does, and lets it take an amount beside what could
-// be leased.
+// ask asks a device as Check does, and lets it take the amount beside in addition to what
+// could be leased.
 func (c *Checkup) ask(ctx context.Context, on gpu.Device, a proof.Ask, beside gpu.MiB, by gpu.By) (proof.Result, error) {
 	release, err := c.Closures.Hold(on.UUID, doing(a))
 	if err != nil {
@@ -163,11 +160,11 @@ func (c *Checkup) ask(ctx context.Context, on gpu.Device, a proof.Ask, beside gp
 	}
 	c.tell(on, a, by, gpu.Note, fmt.Sprintf("%s: %s, with %s of %s", on.Label(), doing(a), a.Memory, on.MemoryTotal), map[string]any{"memory_mb": a.Memory})
 	r, err := c.prove(ctx, on, a, by)
-	// The device opens with a sample that no longer has the memory of the check in
-	// it: nobody could lease that memory until the next one.
+	// Sample the device again before it opens. Otherwise nobody could lease the memory of
+	// the check until the next sample.
 	c.Monitor.Read(context.WithoutCancel(ctx), on.UUID)
 	switch {
-	case ctx.Err() != nil && r.Verdict != proof.Failed: // whoever asked has left
+	case ctx.Err() != nil && r.Verdict != proof.Failed: // the caller has left
 		c.tell(on, a, by, gpu.Warning, fmt.Sprintf("%s: its %s was given up before its end", on.Label(), noun(a)), nil)
 		return proof.Result{}, context.Cause(ctx)
 	case err != nil:
@@ -188,10 +185,10 @@ func (c *Checkup) ask(ctx context.Context, on gpu.Device, a proof.Ask, beside gp
 	return r, nil
 }
 
-// outcomes are the verdicts as health takes them.
+// outcomes translates verdicts for package health.
 var outcomes = map[proof.Verdict]health.Outcome{proof.Passed: health.Passed, proof.Failed: health.Failed, proof.Unasked: health.Unasked}
 
-// prove asks the device, and tells about each step.
+// prove asks the device, and publishes each step.
 func (c *Checkup) prove(ctx context.Context, on gpu.Device, a proof.Ask, by gpu.By) (proof.Result, error) {
 	switch {
 	case c.Prover == nil:
@@ -199,7 +196,7 @@ func (c *Checkup) prove(ctx context.Context, on gpu.Device, a proof.Ask, by gpu.
 	case a.Memory == 0:
 		return proof.Unable(a, nil, "all of its memory is leased or in use", 0), nil
 	}
-	quarters := map[proof.Name]int{} // that were told
+	quarters := map[proof.Name]int{} // published so far, by step
 	return c.Prover.Prove(ctx, on, a, func(s proof.Step) {
 		data := map[string]any{"step": string(s.Name)}
 		text := fmt.Sprintf("%s: %s ", on.Label(), s.Name.Text())
@@ -220,7 +217,7 @@ func (c *Checkup) prove(ctx context.Context, on gpu.Device, a proof.Ask, by gpu.
 	})
 }
 
-// tell sends an event about what is done with a device.
+// tell publishes an event about work on a device.
 func (c *Checkup) tell(on gpu.Device, a proof.Ask, by gpu.By, severity gpu.Severity, text string, data map[string]any) {
 	if data == nil {
 		data = map[string]any{}
@@ -235,7 +232,7 @@ func (c *Checkup) tell(on gpu.Device, a proof.Ask, by gpu.By, severity gpu.Sever
 	c.Publish(gpu.Event{Time: time.Now(), Code: code, Severity: severity, GPU: on.UUID, By: by, Text: text, Data: data})
 }
 
-// doing says what berth does on a device, to follow a colon.
+// doing returns what berth does on a device, to follow a colon.
 func doing(a proof.Ask) string {
 	switch a.Verb {
 	case proof.Residue:
@@ -246,7 +243,7 @@ func doing(a proof.Ask) string {
 	return "it is being checked"
 }
 
-// noun names what a device was asked.
+// noun returns a name for what a device was asked.
 func noun(a proof.Ask) string {
 	switch a.Verb {
 	case proof.Residue:

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-gpu/berth/internal/device"
 )
 
-// Run asks drivers what the processes of leases had of their devices, until ctx ends.
+// Run asks drivers how much the processes of leases used their devices, until ctx ends.
 // It sleeps while there is no lease that berth may park.
 func (i *Idlers) Run(ctx context.Context) {
 	for {
@@ -35,8 +35,8 @@ func (i *Idlers) ask(ctx context.Context) {
 	}
 }
 
-// asking returns the devices to ask, and since when: a question begins where the one
-// before it ended, so that no work is missed.
+// asking returns the devices to ask, and the moment from which to ask. A question begins
+// where the last one ended, so that no work is missed.
 func (i *Idlers) asking() map[string]time.Time {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -53,8 +53,8 @@ func (i *Idlers) asking() map[string]time.Time {
 	return list
 }
 
-// take takes in what the processes on a device had of it; nil: the driver does not
-// tell.
+// take records how much the processes on a device used it. Busy is nil if the driver
+// cannot say.
 func (i *Idlers) take(uuid string, busy *device.Busy) {
 	after := i.After()
 	i.mu.Lock()
@@ -76,7 +76,7 @@ func (i *Idlers) take(uuid string, busy *device.Busy) {
 	i.tell(events)
 }
 
-// sum returns what several processes had together.
+// sum returns how much several processes used the device together.
 func sum(shares map[int]gpu.Percent, pids []int) gpu.Percent {
 	var all gpu.Percent
 	for _, pid := range pids {

@@ -1,12 +1,11 @@
-// Package idle keeps since when the processes of leases have not used their
-// devices.
+// Package idle keeps since when the processes of leases have not used their devices.
 //
-// It looks only at leases that berth may park, and only while there are such
-// leases: it learns what they hold from the samples of the monitor, and asks
-// the driver every five seconds what each of their processes had of the device.
+// It looks only at leases that berth may park, and only while there are any. It learns
+// what they hold from the samples of the monitor, and asks the driver every five seconds
+// how much each of their processes used the device.
 //
-// Evidence has the rules of what counts as use. A driver that does not tell what a
-// process had leaves a lease in use for ever.
+// Evidence has the rules of what counts as use. If a driver does not report the use of a
+// process, its lease stays in use forever.
 package idle
 
 import (
@@ -20,8 +19,8 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
-// askEvery is how often the driver is asked what processes had of a device. NVIDIA's
-// takes 2.3 ms for the answer.
+// askEvery is how often a driver is asked how much processes used a device. NVIDIA's
+// driver takes 2.3 ms to answer.
 const askEvery = 5 * time.Second
 
 // Holding is a lease on a device that berth may park.
@@ -35,24 +34,24 @@ type Holding struct {
 // Figures are the evidence that a lease is idle.
 type Figures struct {
 	Spell      // on all its devices together
-	Long  bool // for as long as the settings ask for
+	Long  bool // it has been idle for as long as the settings ask for
 }
 
-// Options are what Idlers are made from.
+// Options are the parts that Idlers work with.
 type Options struct {
-	// Busy asks a device what its processes had of it since a moment.
+	// Busy asks a device how much its processes used it since a moment.
 	Busy func(ctx context.Context, uuid string, since time.Time) (device.Busy, error)
 	// After returns how long a lease must not have used its devices to be idle.
 	After func() time.Duration
-	// Publish tells that a lease is idle, or is so no more. It is called without
-	// a lock held.
+	// Publish sends an event when a lease becomes idle, or is used again. It is called
+	// without a lock held.
 	Publish func(gpu.Event)
 }
 
-// Idlers keeps since when leases are idle. Use New to make them.
+// Idlers keeps since when leases are idle. New makes them.
 type Idlers struct {
 	Options
-	due chan struct{} // has room for one: a device should be asked
+	due chan struct{} // holds one value when a device should be asked
 
 	mu      sync.Mutex // guards what follows
 	devices map[string]*unit
@@ -67,7 +66,7 @@ type unit struct {
 	here   map[uint64]*measure // by fence
 }
 
-// measure is what is known about a lease on one device.
+// measure holds what is known about a lease on one device.
 type measure struct {
 	Evidence
 	memory gpu.MiB
@@ -79,7 +78,7 @@ type measure struct {
 type held struct {
 	*lease.Lease
 	devices map[string]*measure // by UUID
-	told    bool                // that it is idle
+	told    bool                // an event has said that it is idle
 }
 
 // New returns Idlers that know nothing.
@@ -87,10 +86,10 @@ func New(o Options) *Idlers {
 	return &Idlers{Options: o, due: make(chan struct{}, 1), devices: map[string]*unit{}, leases: map[uint64]*held{}}
 }
 
-// Observe takes in a sample of a device, and the leases on it that berth may park. It
-// does not ask the driver, and returns at once if there are none.
+// Observe records a sample of a device, and the leases on it that berth may park. It does
+// not ask the driver, and returns at once if there are no such leases.
 func (i *Idlers) Observe(on gpu.Device, s *gpu.Sample, here []Holding) {
-	after := i.After() // before the lock: it is somebody else's
+	after := i.After() // before mu is locked: it is the caller's code
 	i.mu.Lock()
 	u := i.devices[on.UUID]
 	if u == nil && len(here) == 0 {
@@ -98,19 +97,19 @@ func (i *Idlers) Observe(on gpu.Device, s *gpu.Sample, here []Holding) {
 		return
 	}
 	if u == nil {
-		u = &unit{asked: s.Time, here: map[uint64]*measure{}} // a first question has nothing to go back to
+		u = &unit{asked: s.Time, here: map[uint64]*measure{}} // the first question begins with this sample
 		i.devices[on.UUID] = u
 	}
 	u.device = on
 	if s.Time.Equal(u.seen) {
 		i.mu.Unlock()
-		return // the device did not answer: this sample was here before
+		return // the device did not answer, so this sample is an old one
 	}
 	u.seen = s.Time
 	i.leave(on.UUID, here)
 	for _, h := range here {
 		if i.meet(u, h).observe(on, s, h) {
-			i.leases[h.Lease.Fence].told = false // it uses nothing, so there is nothing to tell
+			i.leases[h.Lease.Fence].told = false // it uses nothing, so there is nothing to publish
 		}
 	}
 	if len(u.here) == 0 {
@@ -126,7 +125,7 @@ func (i *Idlers) Observe(on gpu.Device, s *gpu.Sample, here []Holding) {
 	i.tell(events)
 }
 
-// observe takes in what a sample says about a lease on a device. It reports whether
+// observe records what a sample says about a lease on a device. It reports whether
 // processes of the lease have left the device, because they ended or are parked, and
 // nothing else has changed.
 func (m *measure) observe(on gpu.Device, s *gpu.Sample, h Holding) (left bool) {
@@ -135,15 +134,15 @@ func (m *measure) observe(on gpu.Device, s *gpu.Sample, h Holding) (left bool) {
 		m.Sample(s.Time, gpu.Opt[gpu.Percent]{}, h.Memory)
 	}
 	m.memory, m.pids = h.Memory, h.PIDs
-	// A driver tells what a process had in the last second or so. What the device did
-	// before that was for the only lease on it. A simulated device has work of its own.
+	// A driver reports use over the last second or so. Use of the device before that is
+	// due to the only lease on it. A simulated device has work of its own.
 	if h.Alone && on.Vendor != gpu.Simulated && s.Utilization.Or(0) > NoUse {
 		m.used = true
 	}
 	return left
 }
 
-// within reports whether all of some processes were there before.
+// within reports whether all processes of now are in before.
 func within(before, now []int) bool {
 	for _, pid := range now {
 		if !slices.Contains(before, pid) {
@@ -187,8 +186,8 @@ func (i *Idlers) leave(uuid string, here []Holding) {
 	}
 }
 
-// Of returns since when a lease is idle; false: it is not, nobody knows, or berth
-// may not park it.
+// Of returns since when a lease is idle. It returns false if the lease is in use, if that
+// is not known, or if berth may not park the lease.
 func (i *Idlers) Of(fence uint64) (Figures, bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// judge returns the events about leases on a device that are idle now, or are so no
-// more. The caller holds mu.
+// judge returns the events about leases on a device that have become idle, or are used
+// again. The caller holds mu.
 func (i *Idlers) judge(u *unit, now time.Time, after time.Duration) []gpu.Event {
 	var events []gpu.Event
 	for fence := range u.here {
@@ -30,7 +30,7 @@ func (i *Idlers) judge(u *unit, now time.Time, after time.Duration) []gpu.Event 
 	return events
 }
 
-// event tells that a lease is idle since a moment, or uses its devices again.
+// event returns the event that a lease is idle since a moment, or uses its devices again.
 func (l *held) event(now time.Time, f Figures) gpu.Event {
 	e := gpu.Event{
 		Time: now, Code: gpu.EventIdle, Severity: gpu.Note, Lease: l.ID, User: l.Holder.User,

@@ -33,8 +33,8 @@ type guarding struct {
 	gone    chan struct{} // closed when it has ended
 }
 
-// answerLimit is how long the guardian may take for an answer. It takes
-// microseconds, unless somebody has stopped it.
+// answerLimit is how long the guardian may take to answer. It takes microseconds, unless
+// somebody has stopped it.
 const answerLimit = time.Second
 
 var errNoGuardian = errors.New("the guardian of stopped processes does not answer")
@@ -96,7 +96,7 @@ func (c *connection) guardian() (*guarding, error) {
 		return c.present, nil
 	}
 	cmd := exec.Command(c.command[0], c.command[1:]...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a signal to the group of the daemon must not reach it
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // keep signals to the daemon's process group from reaching it
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, fmt.Errorf("start the guardian of stopped processes: %w", err)
@@ -125,15 +125,15 @@ func (c *connection) guardian() (*guarding, error) {
 				c.paused(r.Lease, time.Unix(0, r.From), time.Unix(0, r.Until))
 			}
 		}
-		_ = cmd.Wait() // how it ended does not matter
+		_ = cmd.Wait() // its exit status does not matter
 		close(g.gone)
 		c.drop(g)
 	}()
 	return g, nil
 }
 
-// drop ends a guardian that does not answer, or is gone, and continues what it
-// had stopped.
+// drop ends a guardian that does not answer, or is gone, and continues the processes that
+// it had stopped.
 func (c *connection) drop(g *guarding) {
 	c.mu.Lock()
 	present := c.present == g
@@ -148,7 +148,7 @@ func (c *connection) drop(g *guarding) {
 	}
 }
 
-// hung drops the guardian if it is the same as before.
+// hung drops the guardian if it is still the same as before.
 func (c *connection) hung() {
 	c.mu.Lock()
 	g := c.present
@@ -158,8 +158,8 @@ func (c *connection) hung() {
 	}
 }
 
-// close lets the guardian continue everything and end, and waits for that. It
-// returns false if the guardian did not.
+// close lets the guardian continue everything and end, and waits for that. It reports
+// whether the guardian ended.
 func (c *connection) close() bool {
 	c.mu.Lock()
 	g := c.present

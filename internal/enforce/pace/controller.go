@@ -9,26 +9,26 @@ import (
 // and each cycle lets it run for LeastRun, so that it can react to a signal even
 // at a share of 0.
 const (
-	Usual        = time.Second             // of a cycle
-	LongestPause = 1900 * time.Millisecond // of one cycle
-	LeastRun     = 50 * time.Millisecond   // of one cycle
-	leastPause   = 30 * time.Millisecond   // a shorter one is not worth two signals
+	Usual        = time.Second             // length of a cycle
+	LongestPause = 1900 * time.Millisecond // in one cycle
+	LeastRun     = 50 * time.Millisecond   // in one cycle
+	leastPause   = 30 * time.Millisecond   // a shorter pause is not worth two signals
 	goodRun      = 300 * time.Millisecond  // long enough for the clock of a device to settle, and to be measured
 )
 
-// Cycle is one pause of the processes and one run: they are stopped for Pause, and
-// then run for Run. A Pause of 0 stops nothing.
+// Cycle is one pause and one run: the processes are stopped for Pause, and then run for
+// Run. A Pause of 0 stops nothing.
 type Cycle struct{ Pause, Run time.Duration }
 
-// Controller finds the cycles of one lease. The zero value lets it run all the
-// time. Its methods must not be called at the same time.
+// Controller finds the cycles of one lease. The zero value lets it run all the time. Its
+// methods must not be called at the same time.
 //
-// The share of the time that the processes run is not yet the share that the
-// lease gets. Kernels that were queued run on after their process was stopped;
-// and a device that was idle for a moment runs faster than its power limit lets
-// it run in the long run, until the limit is felt. A Controller measures both,
-// and stops the processes for as much longer. It has no clock: the caller says
-// when processes were stopped and what was measured, and carries out the cycles.
+// The share of the time that the processes run differs from the share that the lease
+// gets. Queued kernels run on after their process was stopped. A device that was idle for
+// a moment runs faster than its power limit allows in the long run, until the limit takes
+// effect. A Controller measures both effects, and lengthens the pauses to make up for
+// them. It has no clock: the caller reports pauses and measurements, and carries out the
+// cycles.
 type Controller struct {
 	share  float64
 	cycles int // planned so far
@@ -37,8 +37,8 @@ type Controller struct {
 	clock  clock
 }
 
-// Hold sets the share that the lease shall get, from 0 to 1. What was learned
-// about the device stays.
+// Hold sets the share that the lease is to get, from 0 to 1. The Controller keeps what it
+// has learned about the device.
 func (c *Controller) Hold(share float64) {
 	if share = min(max(share, 0), 1); share != c.share {
 		c.share = share
@@ -46,11 +46,11 @@ func (c *Controller) Hold(share float64) {
 	}
 }
 
-// Paused says that the processes were stopped from one moment to another.
+// Paused records that the processes were stopped from one moment to another.
 func (c *Controller) Paused(from, until time.Time) { c.pauses.add(from, until) }
 
-// Used says what share of the time of its devices the lease had from one moment
-// to another, from 0 to 1. The pauses up to then must be known.
+// Used records the share of the time of its devices that the lease had from one moment to
+// another, from 0 to 1. Paused must have been called for all pauses before until.
 func (c *Controller) Used(from, until time.Time, share float64) {
 	length := until.Sub(from)
 	if length <= 0 || length > longestSlot || math.IsNaN(share) {
@@ -61,10 +61,10 @@ func (c *Controller) Used(from, until time.Time, share float64) {
 	}, min(max(share, 0), 1))
 }
 
-// longestSlot is the longest stretch that says something about cycles.
+// longestSlot is the longest stretch whose measurement says something about cycles.
 const longestSlot = 5 * time.Second
 
-// Clocked says how fast a device ran at a moment, in MHz.
+// Clocked records the clock of a device at a moment, in MHz.
 func (c *Controller) Clocked(at time.Time, mhz float64) {
 	if since, runs := c.pauses.since(at); runs && mhz > 0 && !math.IsInf(mhz, 0) && !math.IsNaN(mhz) {
 		c.clock.add(since, mhz)
@@ -76,7 +76,7 @@ func (c *Controller) Next() Cycle {
 	if c.share >= 1 {
 		return Cycle{Run: Usual}
 	}
-	wanted := c.share / c.clock.gain() // of the time, with what is queued
+	wanted := c.share / c.clock.gain() // share of the time, including queued work
 	queued, _ := c.use.tail()
 	tail := queued.Seconds()
 	whole := Usual.Seconds()
@@ -104,16 +104,16 @@ func (c *Controller) uneven() float64 {
 	return 1 + 0.5*(part-0.5)
 }
 
-// Measure is what a lease really gets.
+// Measure is the share that a lease really gets.
 type Measure struct {
 	Share float64 // of what it would get without pauses
-	// Known says that the driver measured how much of its time the device worked
-	// for the lease. If not, Share is the share of the time that it runs, at the
+	// Known reports whether the driver measured how much of its time the device worked
+	// for the lease. If not, Share is the share of the time that the lease runs, at the
 	// speed that the device has then.
 	Known bool
 }
 
-// Measured returns what the lease gets, in the last half minute or so.
+// Measured returns what the lease got in the last half minute or so.
 func (c *Controller) Measured() Measure {
 	tail, known := c.use.tail()
 	return Measure{Share: min(1, c.pauses.worked(tail)*c.clock.gain()), Known: known}

@@ -14,18 +14,18 @@ import (
 const (
 	// late is how long after its end a pause may be reported.
 	late = 500 * time.Millisecond
-	// again is how long a lease that could not be stopped runs before the next try.
+	// again is how long a lease that could not be stopped runs until the next try.
 	again = 5 * time.Second
-	// rounds is how often the processes of a lease are listed in one cycle. Each
-	// time there are fewer that could start others meanwhile.
+	// rounds is how often the processes of a lease are listed in one cycle. In each round
+	// fewer are left that could start others.
 	rounds = 5
 )
 
-// othersText says why a lease is not paced that its owner holds to a share.
+// othersText says why a lease that its owner holds to a share is not paced.
 const othersText = "all its processes belong to other users, and only an operator may have them stopped"
 
-// cycles stops and continues the processes of a lease until nobody holds it any
-// more, the lease ends, or ctx does.
+// cycles stops and continues the processes of a lease until nobody holds it any more, the
+// lease ends, or ctx ends.
 func (p *Pacer) cycles(ctx context.Context, l *paced) {
 	defer p.guard.tell(order{Lease: l.fence, Free: true})
 	var renewal renewal
@@ -35,7 +35,7 @@ func (p *Pacer) cycles(ctx context.Context, l *paced) {
 		if (held == nil || !on) && p.forget(l, held) {
 			return
 		}
-		if len(held.Scope) > 0 { // it got one meanwhile
+		if len(held.Scope) > 0 { // it got a scope meanwhile
 			p.Let(l.fence, gpu.By{}, ByOwner, ByOperator, ByThrottle)
 			continue
 		}
@@ -54,13 +54,13 @@ func (p *Pacer) cycles(ctx context.Context, l *paced) {
 			l.mu.Unlock()
 		}
 		if p.renewing(&renewal, l, held) {
-			_ = p.Leases.Renew(ctx, l.key, l.fence) // it is tried again with the next cycle
+			_ = p.Leases.Renew(ctx, l.key, l.fence) // if it fails, the next cycle tries again
 		}
 		wait(ctx, l, run)
 	}
 }
 
-// forget forgets a lease that has ended (nil), or that nobody holds any more. It
+// forget removes a lease that has ended (held is nil), or that nobody holds any more. It
 // returns false if somebody holds it again.
 func (p *Pacer) forget(l *paced, held *lease.Lease) bool {
 	p.mu.Lock()
@@ -70,7 +70,7 @@ func (p *Pacer) forget(l *paced, held *lease.Lease) bool {
 		return false
 	}
 	delete(p.leases, l.fence)
-	_ = p.write(false) // it complains itself
+	_ = p.write(false) // write reports its errors itself
 	if held != nil {
 		p.Event(endedEvent(held, last))
 	}
@@ -95,7 +95,7 @@ func (p *Pacer) pause(ctx context.Context, l *paced, held *lease.Lease, cycle Cy
 		p.Event(lease.Sparing(pacedEvent(held, hold, hold.Share), p.table.Describe(spared)))
 	}
 	over := l.stopping()
-	if p.isSuspended(l.fence) { // who suspends it waits for a pause that began before
+	if p.isSuspended(l.fence) { // Suspend waits for pauses that began before
 		l.freed()
 		return ""
 	}
@@ -129,7 +129,7 @@ func (p *Pacer) pause(ctx context.Context, l *paced, held *lease.Lease, cycle Cy
 		}
 		members, _ = p.table.Reach(in, p.Leases.Members(l.key, l.fence))
 	}
-	if stopped == 0 { // all of them are left as they are
+	if stopped == 0 { // all of them are left alone
 		l.freed()
 		return ""
 	}
@@ -142,7 +142,7 @@ func (p *Pacer) pause(ctx context.Context, l *paced, held *lease.Lease, cycle Cy
 		case <-limit.C:
 			p.guard.hung()
 			return ""
-		case <-l.wake: // somebody has let it go, or holds it to another share
+		case <-l.wake: // somebody has let it go, or has changed its share
 			if l.share() >= 1 {
 				p.guard.tell(order{Lease: l.fence, Free: true})
 			}
@@ -153,7 +153,7 @@ func (p *Pacer) pause(ctx context.Context, l *paced, held *lease.Lease, cycle Cy
 	}
 }
 
-// refused notes why the processes of a lease are not stopped, and tells it once.
+// refused notes why the processes of a lease are not stopped, and publishes it once.
 func (p *Pacer) refused(l *paced, held *lease.Lease, why string) {
 	l.mu.Lock()
 	told := l.refused == why
@@ -174,17 +174,17 @@ func wait(ctx context.Context, l *paced, run time.Duration) {
 	}
 }
 
-// renewal keeps how long the time to live of a lease stood still, because its
-// processes were stopped and could not renew it.
+// renewal keeps for how long a lease could not be renewed because its processes were
+// stopped.
 type renewal struct {
-	expires time.Time // as it was last seen
+	expires time.Time // when it was last looked at
 	counted time.Duration
 	owed    time.Duration
-	ours    bool // the next change of expires is our own
+	ours    bool // the next change of expires is the pacer's own
 }
 
-// renewing reports whether a lease has to be renewed: it is about to expire, and
-// its holder was stopped for a part of the time that it had to renew it.
+// renewing reports whether the pacer has to renew a lease: it is about to expire, and its
+// holder was stopped for a part of the time that it had to renew it.
 func (p *Pacer) renewing(r *renewal, l *paced, held *lease.Lease) bool {
 	if held.Binding != lease.ByTTL {
 		return false

@@ -13,15 +13,15 @@ import (
 // FileName is the name of the pacer's file in the state folder.
 const FileName = "paced.json"
 
-// kept is what the file holds: the shares that people set, and the processes
-// that may be stopped. A process is in it before it is stopped.
+// kept is the content of the file: the shares that people set, and the processes that may
+// be stopped. A process is in it before it is stopped.
 type kept struct {
 	Boot      string       `json:"boot"`
 	Holds     []Hold       `json:"holds,omitempty"`
 	Processes []process.ID `json:"processes,omitempty"`
 }
 
-// recall reads the file. A damaged one it sets aside.
+// recall reads the file, and sets a damaged one aside.
 func (p *Pacer) recall() *file.Damage {
 	if p.Path == "" {
 		return nil
@@ -35,7 +35,7 @@ func (p *Pacer) recall() *file.Damage {
 	})
 }
 
-// take takes over what an earlier daemon kept.
+// take takes over the state of an earlier daemon.
 func (p *Pacer) take(k kept) {
 	if k.Boot == p.Boot {
 		if n := continueStopped(p.table, k.Processes); n > 0 {
@@ -52,7 +52,7 @@ func (p *Pacer) take(k kept) {
 		p.leases[h.Fence].hold(h)
 	}
 	if len(k.Processes) > 0 || len(k.Holds) > len(p.leases) {
-		_ = p.write(true) // it complains itself
+		_ = p.write(true) // write reports its errors itself
 	}
 }
 
@@ -66,9 +66,8 @@ func parse(text []byte) (k kept, err error) {
 	return k, nil
 }
 
-// Left returns how many processes a daemon that was killed together with its
-// guardian has left stopped, by the file of its pacer. The next daemon continues
-// them.
+// Left returns how many processes a daemon has left stopped that was killed together with
+// its guardian, according to the file at path. The next daemon continues them.
 func Left(path, boot string) (processes int, err error) {
 	var k kept
 	err = file.Check(path, func(text []byte) (err error) {
@@ -87,8 +86,8 @@ func Left(path, boot string) (processes int, err error) {
 	return processes, nil
 }
 
-// remember notes processes that are about to be stopped, and returns once the
-// file has them. A process that it cannot note must not be stopped.
+// remember writes to the file that processes are about to be stopped. If it fails, they
+// must not be stopped.
 func (p *Pacer) remember(ids []process.ID) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,8 +102,8 @@ func (p *Pacer) remember(ids []process.ID) error {
 	return p.write(false)
 }
 
-// write writes the file. The caller holds mu. What people set has to survive a
-// power loss; processes do not.
+// write writes the file. The caller holds mu. The shares that people set have to survive
+// a power loss, so they need durable; processes do not survive it.
 func (p *Pacer) write(durable bool) error {
 	if p.Path == "" {
 		return nil

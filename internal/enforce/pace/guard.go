@@ -17,20 +17,18 @@ import (
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
-// silence is how long the daemon may say nothing before the guardian continues
-// everything and ends. The daemon says something each beat.
+// silence is how long the daemon may send nothing before the guardian continues
+// everything and ends. The daemon sends something every beat.
 const (
 	silence = time.Second
 	beat    = 250 * time.Millisecond
 )
 
-// Guard is the guardian: a process of its own that stops processes when the
-// daemon says so, and continues them. It reads orders from in and writes reports
-// to out. If the daemon ends, or hangs, or is killed, Guard continues everything
-// that it stopped, and returns.
+// Guard runs the guardian, a separate process that stops and continues processes on the
+// orders of the daemon. It reads orders from in and writes reports to out. If the daemon
+// ends, hangs, or is killed, Guard continues everything that it stopped, and returns.
 //
-// Each stop has an end that the guardian knows, so a daemon that is late makes no
-// pause longer.
+// The guardian knows the end of each pause, so a late daemon makes no pause longer.
 func Guard(in io.Reader, out io.Writer) error {
 	g := &guardian{table: process.Proc(), out: json.NewEncoder(out), stopped: map[uint64]*pause{}}
 	defer g.freeAll()
@@ -53,7 +51,7 @@ func Guard(in io.Reader, out io.Writer) error {
 				return
 			}
 		}
-		failed <- lines.Err() // nil: the daemon is gone
+		failed <- lines.Err() // nil means that the daemon is gone
 	}()
 	stops := make(chan os.Signal, 1)
 	signal.Notify(stops, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
@@ -88,18 +86,18 @@ type guardian struct {
 	table   process.Table
 	out     *json.Encoder
 	stopped map[uint64]*pause // by the fence of the lease
-	failed  error             // the daemon does not read
+	failed  error             // set when the daemon does not read
 }
 
-// pause is what is stopped of one lease.
+// pause is the set of stopped processes of one lease.
 type pause struct {
 	files []*handle
 	from  time.Time
 	until time.Time
 }
 
-// handle is one process that was stopped. Its pidfd is open for as long as it is
-// stopped, so that no other process can take its place.
+// handle is one stopped process. Its pidfd stays open while it is stopped, so that no
+// other process can take its place.
 type handle struct{ fd int }
 
 func (g *guardian) say(r report) {
@@ -119,8 +117,8 @@ func (g *guardian) obey(o order) {
 	}
 }
 
-// stop stops processes of a lease, all or none. If one of them cannot be
-// stopped, what is stopped of the lease already is continued too.
+// stop stops processes of a lease, all or none. If one of them cannot be stopped, it also
+// continues those of the lease that were stopped before.
 func (g *guardian) stop(o order) {
 	p := g.stopped[o.Lease]
 	if p == nil {
@@ -152,7 +150,7 @@ func (g *guardian) stop(o order) {
 	g.say(report{Lease: o.Lease, Answer: true, Stopped: stopped})
 }
 
-// halt stops this very process, if the mandate reaches it.
+// halt stops exactly this process, if the mandate covers it.
 func (g *guardian) halt(in kinship.Mandate, id process.ID) (*handle, error) {
 	fd, err := unix.PidfdOpen(id.PID, 0)
 	if errors.Is(err, unix.ESRCH) {
@@ -161,7 +159,7 @@ func (g *guardian) halt(in kinship.Mandate, id process.ID) (*handle, error) {
 	if err != nil {
 		return nil, fmt.Errorf("stop process %d: %w", id.PID, err)
 	}
-	err = stoppable(g.table, id) // after the pidfd: then it is about the process that the pidfd means
+	err = stoppable(g.table, id) // after the pidfd is open, so that it checks the process of the pidfd
 	if err == nil {
 		err = g.table.Reaches(in, id)
 	}
@@ -180,7 +178,7 @@ func (g *guardian) halt(in kinship.Mandate, id process.ID) (*handle, error) {
 	return nil, err
 }
 
-// free continues what is stopped of a lease, and reports how long the pause was.
+// free continues the stopped processes of a lease, and reports how long the pause was.
 func (g *guardian) free(fence uint64) {
 	p := g.stopped[fence]
 	if p == nil {
@@ -206,7 +204,7 @@ func (g *guardian) freeAll() {
 // end continues the processes of a pause.
 func (p *pause) end() {
 	for _, h := range p.files {
-		// It fails only for a process that has ended.
+		// Only a process that has ended makes it fail.
 		_ = unix.PidfdSendSignal(h.fd, unix.SIGCONT, nil, 0)
 		_ = unix.Close(h.fd)
 	}
@@ -220,7 +218,7 @@ func (g *guardian) freeDue(now time.Time) {
 	}
 }
 
-// untilNext returns how long it takes until a pause ends.
+// untilNext returns the time until the next pause ends.
 func (g *guardian) untilNext(now time.Time) time.Duration {
 	next := time.Hour
 	for _, p := range g.stopped {

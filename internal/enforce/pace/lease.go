@@ -13,25 +13,25 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// paced is one lease that is held to a share.
+// paced is a lease that is held to a share.
 type paced struct {
 	key   lease.Key
 	fence uint64
 	since time.Time
-	wake  chan struct{} // something has changed; has room for one
+	wake  chan struct{} // has room for one value, sent when something has changed
 
 	mu      sync.Mutex // guards what follows
 	holds   []Hold     // the least share first; of equal ones, that of the owner last
-	ended   Hold       // the last one that was ended, with who ended it
+	ended   Hold       // the hold that was ended last, with who ended it
 	control Controller
-	seen    []func() // what was measured, and is not learned yet: pauses come first
+	seen    []func() // measurements to learn from in the next cycle, after the pauses
 	pids    map[int]bool
-	over    chan struct{} // closed when the present pause is over; nil: there is none
+	over    chan struct{} // closed when the present pause is over; nil between pauses
 	stopped []process.ID  // in the present pause
-	lasted  time.Duration // of all pauses
+	lasted  time.Duration // length of all pauses together
 	cycles  int
 	refused string
-	sparing bool // people were told that some of its processes are left alone
+	sparing bool // people know that some of its processes are left alone
 }
 
 func newPaced(h Hold) *paced {
@@ -42,7 +42,7 @@ func (l *paced) hold(h Hold) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.holds) > 0 && h.Share != l.holds[0].Share {
-		l.cycles = 0 // what is measured is about another share
+		l.cycles = 0 // the count starts again with a new share
 	}
 	l.holds = slices.DeleteFunc(l.holds, func(old Hold) bool { return old.Source == h.Source })
 	l.holds = append(l.holds, h)
@@ -50,8 +50,8 @@ func (l *paced) hold(h Hold) {
 	l.changed()
 }
 
-// rank puts the hold of an owner, who may not have every process stopped, after
-// others with the same share.
+// rank orders the hold of an owner, who may not have every process stopped, after others
+// with the same share.
 func rank(h Hold) int {
 	if h.Source == ByOwner {
 		return 1
@@ -59,8 +59,8 @@ func rank(h Hold) int {
 	return 0
 }
 
-// counting returns the hold that counts: the processes are stopped in the name of
-// who set it.
+// counting returns the hold that counts. The processes are stopped in the name of the
+// person who set it.
 func (l *paced) counting() Hold {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,7 +79,7 @@ func (l *paced) spares(spared []process.ID) bool {
 	return fresh
 }
 
-// let ends what some sources hold it to, and reports whether there was anything.
+// let ends the holds of some sources, and reports whether there were any.
 func (l *paced) let(sources []Source, by gpu.By) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -106,20 +106,20 @@ func (l *paced) changed() {
 	}
 }
 
-// share returns the share that it is held to; 1: to none.
+// share returns the share that the lease is held to, or 1 if nobody holds it.
 func (l *paced) share() float64 {
 	h := l.counting()
 	return h.Share
 }
 
-// byHand returns what people hold it to.
+// byHand returns the holds that people set.
 func (l *paced) byHand() []Hold {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(l.holds), func(h Hold) bool { return h.Source == ByThrottle })
 }
 
-// told returns what is told about it.
+// told returns the public state of the lease.
 func (l *paced) told() (Paced, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -144,7 +144,7 @@ func (l *paced) next() (Cycle, bool) {
 	return l.control.Next(), true
 }
 
-// saw keeps what was measured until the next cycle.
+// saw keeps a measurement until the next cycle.
 func (l *paced) saw(learn func(*Controller)) {
 	const most = 1000
 	l.mu.Lock()
@@ -154,7 +154,7 @@ func (l *paced) saw(learn func(*Controller)) {
 	}
 }
 
-// stopping begins a pause, and returns what is closed when it is over.
+// stopping begins a pause, and returns a channel that is closed when the pause is over.
 func (l *paced) stopping() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -172,14 +172,14 @@ func (l *paced) paused(from, until time.Time) {
 	l.endPause()
 }
 
-// freed ends a pause of unknown length, and returns what it stopped.
+// freed ends a pause of unknown length, and returns the processes that it stopped.
 func (l *paced) freed() []process.ID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.endPause()
 }
 
-// endPause tells who waits that nothing is stopped. The caller holds mu.
+// endPause tells the waiting goroutines that nothing is stopped. The caller holds mu.
 func (l *paced) endPause() (stopped []process.ID) {
 	stopped, l.stopped = l.stopped, nil
 	if l.over != nil {
@@ -206,7 +206,7 @@ func (l *paced) members(ids []process.ID) {
 	}
 }
 
-// used returns what the processes of the lease had of a device, from 0 to 1.
+// used returns the share of a device that the processes of the lease had, from 0 to 1.
 func (l *paced) used(shares map[int]gpu.Percent) float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -219,10 +219,10 @@ func (l *paced) used(shares map[int]gpu.Percent) float64 {
 	return min(sum, 1)
 }
 
-// Percent writes a share for people.
+// Percent formats a share for people.
 func Percent(share float64) string { return fmt.Sprintf("%d %%", int(math.Round(100*share))) }
 
-// reason says why a lease is held to a share, to follow the sentence.
+// reason returns why a lease is held to a share, to follow the sentence.
 func (h *Hold) reason() string {
 	if h.Why == "" {
 		return ""

@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// lookEvery is how often the clock of a device is read: it changes within a
-	// tenth of a second.
+	// lookEvery is how often the clock of a device is read. It changes within a tenth of
+	// a second.
 	lookEvery = 50 * time.Millisecond
-	// measureEvery is how many looks there are to one question of who had the
-	// device. A driver measures five times a second, keeps the last measurement
-	// only, and takes two milliseconds to say it.
+	// measureEvery is the number of clock readings per question of who used the device. A
+	// driver measures five times a second, keeps only the last measurement, and takes two
+	// milliseconds to return it.
 	measureEvery = 3
 )
 
-// meter measures one device for the leases on it that are paced.
+// meter measures one device for the paced leases on it.
 type meter struct {
 	devices Devices
 	uuid    string
@@ -70,8 +70,7 @@ func (m *meter) run() {
 	}
 }
 
-// look reads the clock of the device. A device that does not answer is the
-// business of others.
+// look reads the clock of the device. Others handle a device that does not answer.
 func (m *meter) look() {
 	var s gpu.Sample
 	at := time.Now()
@@ -81,8 +80,8 @@ func (m *meter) look() {
 	}
 }
 
-// measure asks who had the device since a moment. It returns the moment up to
-// which that is known, and false if the driver does not tell.
+// measure asks who used the device since a moment. It returns the moment up to which that
+// is known, and false if the driver cannot say.
 func (m *meter) measure(since time.Time) (until time.Time, metered bool) {
 	var busy device.Busy
 	err := m.devices.Do(m.ctx, m.uuid, func(ctx context.Context, d device.Device) error {

@@ -1,13 +1,12 @@
-// Package pace holds leases to a share of their devices, without the help of
-// their programs: it stops and continues their processes in short cycles.
+// Package pace holds leases to a share of their devices, without the help of their
+// programs: it stops and continues their processes in short cycles.
 //
 // A Controller decides how long each cycle is, and a Pacer carries it out.
 //
-// The daemon stops nothing itself. A guardian does, which is a process of its own
-// (see Guard): if the daemon is killed, the guardian continues everything at
-// once. If the guardian is killed, the daemon does. If both are killed at the same
-// moment, the next daemon finds in a file which processes may be stopped, and
-// continues them.
+// The daemon stops nothing itself. A guardian does, a separate process (see Guard): if
+// the daemon is killed, the guardian continues everything at once. If the guardian is
+// killed, the daemon does. If both are killed at the same moment, the next daemon reads
+// from a file which processes may be stopped, and continues them.
 package pace
 
 import (
@@ -28,44 +27,44 @@ import (
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
-// Leases knows leases and their processes.
+// Leases returns leases and their processes.
 type Leases interface {
-	// Lease returns a lease; nil means that it has ended.
+	// Lease returns a lease, or nil if it has ended.
 	Lease(k lease.Key, fence uint64) *lease.Lease
 	// Members returns the living processes of a lease and of its children.
 	Members(k lease.Key, fence uint64) []process.ID
-	// Renew lets a lease with a time to live last for as long as after a grant.
+	// Renew restarts the time to live of a lease, if it has one.
 	Renew(ctx context.Context, k lease.Key, fence uint64) error
 }
 
-// Devices calls a device while nobody else asks it. A monitor does.
+// Devices calls a device while nobody else asks it. A monitor implements it.
 type Devices interface {
 	Do(ctx context.Context, uuid string, do func(context.Context, device.Device) error) error
 }
 
-// Options are what a pacer is made from.
+// Options are the parts that a Pacer works with.
 type Options struct {
 	Leases  Leases
 	Devices Devices
 	Event   func(gpu.Event) // must not block
 	Log     *slog.Logger
 
-	Guardian []string // the command that runs Guard; empty: nothing can be paced
-	Path     string   // file that it keeps its state in; empty: nothing is kept
-	Boot     string   // of this machine; empty: not known
+	Guardian []string // the command that runs Guard; if empty, nothing can be paced
+	Path     string   // state file; if empty, nothing is kept
+	Boot     string   // boot ID of this machine; empty if not known
 
-	// Denied says why another daemon is in charge of a device; empty, or nil: this
-	// one is.
+	// Denied returns why another daemon is in charge of a device, or "" if this one is.
+	// Nil means that this daemon is in charge of all devices.
 	Denied func(uuid string) string
 }
 
-// Source is who holds a lease to a share. A lease may be held by several, and
-// then the least share counts.
+// Source says who holds a lease to a share. Several sources may hold a lease; then the
+// least share counts.
 type Source string
 
 // The sources.
 const (
-	ByOwner    Source = "owner"    // whoever owns the lease
+	ByOwner    Source = "owner"    // the owner of the lease
 	ByOperator Source = "operator" // an operator
 	ByThrottle Source = "throttle" // the policy of the device
 )
@@ -78,10 +77,10 @@ type Hold struct {
 	Source Source    `json:"source"`
 	By     gpu.By    `json:"by,omitzero"`
 	Why    string    `json:"why,omitempty"` // follows a colon
-	GPU    string    `json:"gpu,omitempty"` // UUID of the device that is the reason; empty: none
+	GPU    string    `json:"gpu,omitempty"` // UUID of the device that is the reason, if any
 }
 
-// mandate returns in whose name processes of a lease are stopped.
+// mandate returns in whose name the processes of a lease are stopped.
 func (h *Hold) mandate(l *lease.Lease) kinship.Mandate {
 	switch h.Source {
 	case ByOwner:
@@ -99,8 +98,8 @@ type Paced struct {
 	Holds    []Hold // the least share first
 	Since    time.Time
 	Measured Measure
-	Cycles   int    // in which something was stopped since the share changed
-	Refused  string // why its processes are not stopped; empty: they are
+	Cycles   int    // cycles with a pause since the share changed
+	Refused  string // why its processes are not stopped; empty if they are
 
 	ended Hold
 }
@@ -112,7 +111,7 @@ func (p *Paced) Share() float64 { return p.Holds[0].Share }
 type RefusedError struct {
 	ID     string
 	Why    string
-	Denied bool // it takes a daemon with more rights
+	Denied bool // a daemon with more rights could do it
 }
 
 func (e *RefusedError) Error() string { return fmt.Sprintf("pace %s: %s", e.ID, e.Why) }
@@ -126,14 +125,14 @@ type Pacer struct {
 	mu        sync.Mutex // guards what follows
 	leases    map[uint64]*paced
 	meters    map[string]*meter   // by UUID
-	stopped   map[process.ID]bool // that may be stopped, as the file says
-	suspended map[uint64]int      // leases whose processes must run, by fence, and how often that was asked for
-	begin     func(*paced)        // starts the cycles of a lease; nil: Run does not run
-	woken     chan struct{}       // has room for one: there is something to do for Run
+	stopped   map[process.ID]bool // processes that may be stopped, as in the file
+	suspended map[uint64]int      // by fence: how many callers of Suspend need the processes of the lease to run
+	begin     func(*paced)        // starts the cycles of a lease; nil unless Run runs
+	woken     chan struct{}       // has room for one value, sent when Run has something to do
 }
 
-// New returns a pacer. It reads its file, continues what an earlier daemon left
-// stopped, and remembers the shares that people set. Run carries out the cycles.
+// New returns a Pacer. It reads its file, continues the processes that an earlier daemon
+// left stopped, and restores the shares that people set. Run carries out the cycles.
 func New(o Options) (*Pacer, *file.Damage) {
 	p := &Pacer{Options: o, table: process.Proc(), leases: map[uint64]*paced{}, meters: map[string]*meter{}, stopped: map[process.ID]bool{}, suspended: map[uint64]int{}, woken: make(chan struct{}, 1)}
 	p.guard.command, p.guard.lost = o.Guardian, p.rescue
@@ -141,8 +140,8 @@ func New(o Options) (*Pacer, *file.Damage) {
 	return p, p.recall()
 }
 
-// Hold holds a lease to a share, or to another one than before. It refuses if its
-// processes must not be stopped.
+// Hold holds a lease to a share, or changes its share. It returns an error if the
+// processes of the lease must not be stopped.
 func (p *Pacer) Hold(h Hold) error {
 	held := p.Leases.Lease(h.Key, h.Fence)
 	if err := p.refuse(held, h); err != nil {
@@ -176,7 +175,7 @@ func (p *Pacer) Hold(h Hold) error {
 	before := l.share()
 	l.hold(h)
 	l.spares(spared)
-	if now := l.share(); now != before && (h.Source != ByThrottle || before == 1) { // a policy changes its mind too often
+	if now := l.share(); now != before && (h.Source != ByThrottle || before == 1) { // a policy changes its shares too often to publish each
 		p.Event(lease.Sparing(pacedEvent(held, h, now), p.table.Describe(spared)))
 	}
 	if h.Source != ByThrottle {
@@ -185,7 +184,7 @@ func (p *Pacer) Hold(h Hold) error {
 	return nil
 }
 
-// refuse says why a lease must not be paced at all.
+// refuse returns why a lease must not be paced at all.
 func (p *Pacer) refuse(l *lease.Lease, h Hold) error {
 	why := ""
 	switch {
@@ -208,7 +207,7 @@ func (p *Pacer) refuse(l *lease.Lease, h Hold) error {
 	return &RefusedError{ID: h.Key.ID, Why: why}
 }
 
-// denied says why another daemon is in charge of a device of a lease.
+// denied returns why another daemon is in charge of a device of a lease.
 func (p *Pacer) denied(l *lease.Lease) string {
 	for _, part := range l.Parts {
 		if p.Denied == nil {
@@ -221,8 +220,8 @@ func (p *Pacer) denied(l *lease.Lease) string {
 	return ""
 }
 
-// Let ends what some sources hold a lease to, and reports whether there was
-// anything. Its processes run on at once if nobody else holds it.
+// Let ends the holds of some sources on a lease, and reports whether there were any. The
+// processes run on at once if nobody else holds the lease.
 func (p *Pacer) Let(fence uint64, by gpu.By, sources ...Source) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -230,11 +229,11 @@ func (p *Pacer) Let(fence uint64, by gpu.By, sources ...Source) bool {
 	if l == nil || !l.let(sources, by) {
 		return false
 	}
-	_ = p.write(true) // it complains itself
+	_ = p.write(true) // write reports its errors itself
 	return true
 }
 
-// Held returns the leases that are held to a share, by fence.
+// Held returns the leases that are held to a share, ordered by fence.
 func (p *Pacer) Held() []Paced {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -248,7 +247,7 @@ func (p *Pacer) Held() []Paced {
 	return list
 }
 
-// Of returns what a lease is held to; false: to nothing.
+// Of returns what a lease is held to, and false if nobody holds it.
 func (p *Pacer) Of(fence uint64) (Paced, bool) {
 	p.mu.Lock()
 	l := p.leases[fence]
@@ -259,8 +258,8 @@ func (p *Pacer) Of(fence uint64) (Paced, bool) {
 	return l.told()
 }
 
-// rests reports whether there is nothing to do: no lease is paced. It lets the
-// guardian end, which continues everything.
+// rests reports whether no lease is paced. If so, it lets the guardian end, which
+// continues everything.
 func (p *Pacer) rests() bool {
 	p.mu.Lock()
 	busy := len(p.leases) > 0 || len(p.meters) > 0
@@ -314,11 +313,11 @@ func (p *Pacer) Run(ctx context.Context) {
 	defer p.mu.Unlock()
 	if len(p.stopped) > 0 {
 		clear(p.stopped)
-		_ = p.write(false) // it complains itself
+		_ = p.write(false) // write reports its errors itself
 	}
 }
 
-// paused notes how long the processes of a lease were stopped.
+// paused records how long the processes of a lease were stopped.
 func (p *Pacer) paused(fence uint64, from, until time.Time) {
 	p.mu.Lock()
 	l := p.leases[fence]

@@ -2,12 +2,11 @@ package pace
 
 import "time"
 
-// remembered is how many pauses a Controller knows: more than half a minute of
+// remembered is the number of pauses that a Controller keeps: more than half a minute of
 // cycles.
 const remembered = 40
 
-// pauses are the last stretches in which the processes were stopped, oldest
-// first.
+// pauses keeps the last stretches in which the processes were stopped, oldest first.
 type pauses struct{ list []span }
 
 type span struct{ from, until time.Time }
@@ -22,16 +21,15 @@ func (p *pauses) add(from, until time.Time) {
 	p.list = append(p.list, span{from, until})
 }
 
-// forget forgets all pauses but the last two, which measurements may still be
-// about.
+// forget drops all pauses but the last two, which later measurements may still cover.
 func (p *pauses) forget() {
 	if n := len(p.list); n > 2 {
 		p.list = append(p.list[:0], p.list[n-2:]...)
 	}
 }
 
-// within returns for how long the processes were stopped between two moments,
-// without the first part of each pause, in which a device works on for them.
+// within returns for how long the processes were stopped between two moments. It leaves
+// out the first part of each pause, in which the device works on for them.
 func (p *pauses) within(from, until time.Time, tail time.Duration) time.Duration {
 	var total time.Duration
 	for i := len(p.list) - 1; i >= 0 && p.list[i].until.After(from); i-- {
@@ -48,8 +46,8 @@ func (p *pauses) within(from, until time.Time, tail time.Duration) time.Duration
 	return total
 }
 
-// since returns how long the processes had run at a moment since the last pause,
-// and whether they ran then. Before the first pause they had run for long.
+// since returns how long the processes had run at a moment since the last pause, and
+// whether they ran then. Before the first pause they count as having run for long.
 func (p *pauses) since(at time.Time) (ran time.Duration, runs bool) {
 	ran = time.Hour
 	for _, s := range p.list {
@@ -63,8 +61,8 @@ func (p *pauses) since(at time.Time) (ran time.Duration, runs bool) {
 	return ran, true
 }
 
-// worked returns the share of the time that a device worked for the processes,
-// over whole cycles.
+// worked returns the share of the time that a device worked for the processes, over whole
+// cycles.
 func (p *pauses) worked(tail time.Duration) float64 {
 	n := len(p.list)
 	if n < 2 {

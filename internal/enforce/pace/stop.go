@@ -13,17 +13,17 @@ import (
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
-// ErrDenied means that this process may not signal another one.
+// ErrDenied means that this process may not signal another process.
 var ErrDenied = errors.New("the daemon may not signal it")
 
-// errLeave means that a process is left as it is: somebody else stopped it or
-// traces it, it is one of berth's own, or it has ended.
+// errLeave means that a process is left alone: somebody else stopped it or traces it, it
+// runs a program of berth, or it has ended.
 var errLeave = errors.New("it is left as it is")
 
-// isBerth reports whether a process runs one of berth's own programs. They are
-// never stopped: they hold locks on journals and on the results of batches, and
-// they see to their children. A name is not enough, because everybody can copy a
-// program to another name: the file must be root's or that of the daemon's user.
+// isBerth reports whether a process runs a program of berth. Such processes are never
+// stopped: they hold locks on journals and on the results of batches, and they manage
+// their children. The name is not enough, because everybody can give a program that name:
+// the file must belong to root or to the daemon's user.
 func isBerth(table process.Table, pid int) bool {
 	name := filepath.Base(table.Program(pid))
 	if name != "berth" && !strings.HasPrefix(name, "berth-") {
@@ -33,14 +33,13 @@ func isBerth(table process.Table, pid int) bool {
 	return err == nil && !changeable && (owner == 0 || owner == os.Geteuid())
 }
 
-// stoppable returns nil if a process may be stopped by a signal, errLeave if it
-// has to be left as it is, and else the reason why nothing of its lease may be
-// stopped.
+// stoppable returns nil if a process may be stopped by a signal, errLeave if it has to be
+// left alone, and otherwise the reason why no process of its lease may be stopped.
 //
-// A signal that stops a process tells its parent. A shell at a terminal would
-// take the terminal back and call the job stopped; and if the shell ended
-// meanwhile, the kernel would hang the job up. So a job of a shell at a terminal
-// is not stopped. The workers of a batch are jobs of its runner, which knows.
+// A signal that stops a process also notifies its parent. A shell at a terminal would
+// take the terminal back and report the job as stopped; if the shell ended meanwhile, the
+// kernel would hang the job up. So stoppable refuses a job of a shell at a terminal. The
+// workers of a batch are jobs of its runner, which can handle it.
 func stoppable(table process.Table, id process.ID) error {
 	c, err := table.Control(id)
 	switch {
@@ -60,9 +59,9 @@ func stoppable(table process.Table, id process.ID) error {
 	return nil
 }
 
-// continueStopped continues processes that berth may have left stopped, and
-// returns how many it continued. It leaves alone what does not look as if berth
-// had stopped it: what runs, and what is traced.
+// continueStopped continues processes that berth may have left stopped, and returns how
+// many it continued. It leaves alone processes that berth cannot have stopped: those that
+// run, and those that are traced.
 func continueStopped(table process.Table, ids []process.ID) (continued int) {
 	for _, id := range ids {
 		c, err := table.Control(id)

@@ -2,9 +2,9 @@ package pace
 
 import "time"
 
-// Suspend has the processes of a lease run until release is called, whatever it is
-// held to: their memory is about to be moved, and a driver waits for ever for a
-// stopped process. It returns when nothing of the lease is stopped.
+// Suspend lets the processes of a lease run until release is called, whatever share it is
+// held to. The caller is about to move their memory, and a driver waits forever for a
+// stopped process. Suspend returns when no process of the lease is stopped.
 func (p *Pacer) Suspend(fence uint64) (release func()) {
 	p.mu.Lock()
 	p.suspended[fence]++
@@ -31,7 +31,7 @@ func (p *Pacer) awaitPause(l *paced) {
 		return
 	}
 	p.guard.tell(order{Lease: l.fence, Free: true})
-	const most = 5 * time.Second // longer than any pause; a guardian that is late is ended before
+	const most = 5 * time.Second // longer than any pause; a late guardian is ended before
 	limit := time.NewTimer(most)
 	defer limit.Stop()
 	select {
@@ -40,7 +40,7 @@ func (p *Pacer) awaitPause(l *paced) {
 	}
 }
 
-// isSuspended reports whether the processes of a lease must not be stopped.
+// isSuspended reports whether Suspend keeps the processes of a lease running.
 func (p *Pacer) isSuspended(fence uint64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -26,22 +26,22 @@ type order struct {
 	by     access.Actor
 	why    string
 	source move.Source
-	wanter lease.Key // of the request that it makes room for; zero: none
+	wanter lease.Key // of the request that it makes room for, if any
 	said   bool      // the owner says that its processes share no memory
 }
 
-// Park moves the memory of a lease to the memory of the machine, because somebody
-// asked for it. It stays there until somebody resumes it. Park returns when the
-// memory has left the device, or when nothing has changed or what had changed was
-// undone, and the error says why. It goes on if ctx ends. Unshared is the word of the
-// owner that the processes of the lease share no memory of the device.
+// Park moves the memory of a lease to the memory of the machine, because somebody asked
+// for it. The memory stays there until somebody resumes the lease. Park returns when the
+// memory has left the device. If it returns an error, nothing has changed or every change
+// was undone. Parking goes on if ctx ends. Unshared says that, by the word of the owner,
+// the processes of the lease share no memory of the device.
 func (p *Parker) Park(ctx context.Context, k lease.Key, fence uint64, by access.Actor, why string, unshared bool) error {
 	return p.park(ctx, order{key: k, fence: fence, by: by, why: why, source: move.ByHand, said: unshared})
 }
 
-// ParkIdle parks a lease because it is idle. It tells the holder, waits for the
-// grace, and parks the lease if it is idle still. The lease waits for its turn to
-// come back after a time slice.
+// ParkIdle parks a lease because it is idle. It warns the holder, waits for the grace,
+// and parks the lease if it is still idle. After a time slice, the lease waits for its
+// turn to come back.
 func (p *Parker) ParkIdle(ctx context.Context, k lease.Key, fence uint64, why string) error {
 	held := p.find(k, fence)
 	if held == nil {
@@ -71,7 +71,7 @@ func (p *Parker) ParkIdle(ctx context.Context, k lease.Key, fence uint64, why st
 	return p.park(ctx, o)
 }
 
-// keptSince returns since when a lease has its device.
+// keptSince returns since when a lease has had its device.
 func (p *Parker) keptSince(held *lease.Lease) time.Time {
 	since := held.Granted
 	if held.Returned.After(since) {
@@ -85,7 +85,7 @@ func (p *Parker) keptSince(held *lease.Lease) time.Time {
 	return since
 }
 
-// refuse returns why a lease is not parked.
+// refuse returns the error that says why a lease is not parked.
 func refuse(id string, code move.Refusal, why, next string) error {
 	return &move.RefusedError{Do: "park", ID: id, Code: code, Why: why, Next: next}
 }
@@ -104,7 +104,7 @@ func (p *Parker) park(ctx context.Context, o order) error {
 	}
 }
 
-// begin begins to carry out an order. The channel gets what came of it.
+// begin begins to carry out an order. The channel gets the result.
 func (p *Parker) begin(o order) (<-chan error, error) {
 	held := p.find(o.key, o.fence)
 	if held == nil {
@@ -124,7 +124,7 @@ func (p *Parker) begin(o order) (<-chan error, error) {
 	return done, nil
 }
 
-// engage reserves a lease for an order. From then on others are refused.
+// engage reserves a lease for an order. From then on it refuses other orders.
 func (p *Parker) engage(held *lease.Lease, o order) (*parked, error) {
 	if err := p.Leases.Unparkable(o.key, o.fence); err != nil {
 		return nil, err
@@ -166,7 +166,7 @@ func (p *Parker) disengage(r *parked) {
 	}
 }
 
-// carryOut parks a lease, and undoes what it did if that fails.
+// carryOut parks a lease, and undoes its changes if that fails.
 func (p *Parker) carryOut(ctx context.Context, r *parked, o order, done chan<- error) {
 	defer p.Nudge()
 	if err := p.prepare(ctx, r, o); err != nil {
@@ -194,11 +194,11 @@ func (p *Parker) carryOut(ctx context.Context, r *parked, o order, done chan<- e
 	}
 }
 
-// leaveIt notes that a lease is not parked whose processes were not touched.
+// leaveIt notes that a lease whose processes were not touched is not parked.
 func (p *Parker) leaveIt(r *parked, o order, why error) {
 	p.mu.Lock()
 	p.disengage(r)
-	_ = p.write() // it complains itself: the next daemon finds that there is nothing to do
+	_ = p.write() // write reports its errors itself; the next daemon finds nothing to do
 	p.bar(r.Fence, o, why)
 	release := r.release
 	r.release = nil
@@ -206,12 +206,13 @@ func (p *Parker) leaveIt(r *parked, o order, why error) {
 	if release != nil {
 		release()
 	}
-	if o.source != move.ByHand { // else who asked is told
+	if o.source != move.ByHand { // otherwise the caller gets the error
 		p.refused(r, o, why)
 	}
 }
 
-// prepare finds what a lease runs, checks that it can be parked, and writes it down.
+// prepare finds the processes of a lease, checks that it can be parked, and records it in
+// the file.
 func (p *Parker) prepare(ctx context.Context, r *parked, o order) error {
 	reading, found := p.Monitor.Find(r.GPU)
 	if !found {
@@ -257,7 +258,7 @@ func (p *Parker) prepare(ctx context.Context, r *parked, o order) error {
 // reserve reserves memory of the machine for the processes of a lease. The caller
 // holds mu.
 func (p *Parker) reserve(r *parked, list []moved) error {
-	r.Processes = nil // it must not count twice
+	r.Processes = nil // they must not count twice
 	whole := parked{kept: kept{Processes: list}}
 	host, err := p.hostFor(r.Simulated, whole.processes())
 	if err != nil {
@@ -270,9 +271,10 @@ func (p *Parker) reserve(r *parked, list []moved) error {
 	return nil
 }
 
-// members returns the processes of a lease, with what they have on its device. It
-// refuses a lease that has processes on a device which berth must not act on, or that
-// also use another device. Processes of other users that use no device are left alone.
+// members returns the processes of a lease, with the memory that they have on its device.
+// It refuses a lease if berth must not act on one of its processes that uses a device, or
+// if a process also uses another device. It leaves alone processes of other users that
+// use no device.
 func (p *Parker) members(r *parked) ([]moved, error) {
 	var list []moved
 	index := map[process.ID]int{}
@@ -305,15 +307,16 @@ func (p *Parker) members(r *parked) ([]moved, error) {
 	return list, nil
 }
 
-// refuseOthers refuses to park a lease with a process that the user in whose name it
-// is done could not signal: its processes are parked together or not at all.
+// refuseOthers refuses to park a lease that has a process which the user of the mandate
+// could not signal: the processes of a lease are parked together or not at all.
 func refuseOthers(id string, pid int) error {
 	return refuse(id, move.Unparkable, fmt.Sprintf("process %d uses the device and belongs to another user", pid), "Ask an operator to park it, or end that process first.")
 }
 
-// away moves all memory of a lease off its device, and has the book note it.
+// away moves all memory of a lease off its device, and notes in the book that it is
+// parked.
 func (p *Parker) away(ctx context.Context, r *parked, o order) error {
-	const rounds = 5 // in each there are fewer processes that could start others
+	const rounds = 5 // each leaves fewer processes that could start others
 	for range rounds {
 		all, err := p.moveTo(ctx, r, Away)
 		if err != nil {
@@ -337,8 +340,8 @@ func (p *Parker) away(ctx context.Context, r *parked, o order) error {
 	return errors.New("it keeps starting processes")
 }
 
-// remeasure measures what the processes of a lease have on the device. It may be more
-// than before they were locked.
+// remeasure measures the memory of the processes of a lease on the device. It may have
+// grown until they were locked.
 func (p *Parker) remeasure(ctx context.Context, r *parked) error {
 	if _, err := p.sample(ctx, r.GPU); err != nil {
 		return err
@@ -349,8 +352,8 @@ func (p *Parker) remeasure(ctx context.Context, r *parked) error {
 	return p.separate(r, r.moved())
 }
 
-// newMembers adds the processes that a lease has started meanwhile, and reports
-// whether there are any.
+// newMembers adds the processes that a lease has started meanwhile, and reports whether
+// there are any.
 func (p *Parker) newMembers(r *parked) (found bool, err error) {
 	list, err := p.members(r)
 	if err != nil {
@@ -376,7 +379,7 @@ func (p *Parker) newMembers(r *parked) (found bool, err error) {
 			return false, err
 		}
 		if r.Phase == move.Parking {
-			host.Coming -= r.host() // it is there by now
+			host.Coming -= r.host() // that memory is there by now
 		}
 		if why := host.Refuse(more); why != "" {
 			return false, refuse(r.Key.ID, move.NoHost, why, "")
@@ -396,7 +399,7 @@ func (p *Parker) arrivedAway(r *parked, o order, took, steps time.Duration) {
 	r.Times++
 	r.Returns = r.Returns || o.source != move.ByHand
 	r.enter(move.Parked, r.parkedAt)
-	_ = p.write() // it complains itself; the book says what is true
+	_ = p.write() // write reports its errors itself; the book is right
 	delete(p.barred, r.Fence)
 	delete(p.warned, r.Fence)
 	if o.source == move.ByPressure {
@@ -416,7 +419,7 @@ func (p *Parker) arrivedAway(r *parked, o order, took, steps time.Duration) {
 func (p *Parker) undo(ctx context.Context, r *parked, o order, why error, done chan<- error) {
 	p.mu.Lock()
 	r.enter(move.Resuming, time.Now())
-	_ = p.write() // it complains itself
+	_ = p.write() // write reports its errors itself
 	p.bar(r.Fence, o, why)
 	p.mu.Unlock()
 	refusal := o.undone(p.find(o.key, o.fence), why)
@@ -426,7 +429,7 @@ func (p *Parker) undo(ctx context.Context, r *parked, o order, why error, done c
 	var once sync.Once
 	answer := func() { once.Do(func() { done <- refusal }) }
 	if r.isEnded() {
-		answer() // it may take until others leave the device
+		answer() // bringing it back may take until others leave the device
 	}
 	late := time.AfterFunc(time.Minute, answer)
 	defer late.Stop()
@@ -438,8 +441,8 @@ func (p *Parker) undo(ctx context.Context, r *parked, o order, why error, done c
 	})
 }
 
-// undone returns why a lease was not parked after its memory was touched. The lease
-// is nil if it has ended.
+// undone returns why a lease was not parked after its memory was touched. Held is nil if
+// the lease has ended.
 func (o order) undone(held *lease.Lease, why error) error {
 	if errors.Is(why, errEnded) || held == nil {
 		return fmt.Errorf("park %s: %w: it ended meanwhile", o.key.ID, lease.ErrUnknown)
@@ -447,7 +450,7 @@ func (o order) undone(held *lease.Lease, why error) error {
 	step := (*stepError)(nil)
 	refused := (*move.RefusedError)(nil)
 	switch {
-	case errors.As(why, &step) && step.step == "": // nobody could say where its processes stand
+	case errors.As(why, &step) && step.step == "": // the states of its processes are not known
 		return refuse(o.key.ID, move.Unparkable, step.why, "")
 	case errors.As(why, &refused):
 		return why
@@ -459,8 +462,8 @@ func (o order) undone(held *lease.Lease, why error) error {
 	return refuse(o.key.ID, move.Unmoved, why.Error(), next)
 }
 
-// bar keeps berth from trying again soon to park a lease that could not be parked.
-// The caller holds mu.
+// bar keeps berth from soon trying again to park a lease that could not be parked. The
+// caller holds mu.
 func (p *Parker) bar(fence uint64, o order, why error) {
 	if o.source == move.ByHand {
 		return

@@ -16,9 +16,10 @@ import (
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
-// Resume brings the memory of a parked lease back to its device. It waits for room
-// for as long as wait says; absent: until ctx ends. Resume returns when the programs
-// of the lease go on. If it gives up before there is room, the lease stays parked.
+// Resume brings the memory of a parked lease back to its device. It waits for room for as
+// long as wait says, or until ctx ends if wait is absent. Resume returns when the
+// programs of the lease run on. If it gives up before there is room, the lease stays
+// parked.
 func (p *Parker) Resume(ctx context.Context, k lease.Key, fence uint64, by access.Actor, why string, wait gpu.Opt[time.Duration]) error {
 	p.mu.Lock()
 	r := p.leases[fence]
@@ -49,9 +50,8 @@ func (p *Parker) Resume(ctx context.Context, k lease.Key, fence uint64, by acces
 	return p.call(ctx, r, held, by, why, wait)
 }
 
-// Wake brings a lease back because its program asks for it. It does nothing for a
-// lease that is not parked. If ctx ends before, the lease still comes back at its
-// turn.
+// Wake brings a lease back because its program asks for it. It does nothing for a lease
+// that is not parked. If ctx ends first, the lease still comes back at its turn.
 func (p *Parker) Wake(ctx context.Context, k lease.Key, fence uint64) error {
 	held := p.find(k, fence)
 	p.mu.Lock()
@@ -69,10 +69,10 @@ func (p *Parker) Wake(ctx context.Context, k lease.Key, fence uint64) error {
 	if !r.Returns {
 		r.Wanted = time.Now()
 	}
-	r.Returns = true // also after it was parked by hand, and while it is being parked
+	r.Returns = true // even after it was parked by hand, and while it is being parked
 	var stop func()
 	if r.Source == move.ByLadder {
-		r.Source, stop = move.ByPressure, r.stopWait // its turn comes without the pause that a ladder gives
+		r.Source, stop = move.ByPressure, r.stopWait // it waits for its turn without the pause of the ladder
 	}
 	p.mu.Unlock()
 	if stop != nil {
@@ -82,15 +82,15 @@ func (p *Parker) Wake(ctx context.Context, k lease.Key, fence uint64) error {
 	return p.awaitBack(ctx, r)
 }
 
-// adopt makes a record for a lease that the book says is parked, and the file does
-// not know. Its processes are its members.
+// adopt makes a record for a lease that is parked according to the book, but is missing
+// in the file. Its processes are its members.
 func (p *Parker) adopt(held *lease.Lease) *parked {
 	var list []moved
 	for _, id := range p.Leases.Members(held.Key(), held.Fence) {
 		list = append(list, moved{Process: move.Process(id)})
 	}
 	if len(list) > 0 {
-		list[0].Memory = held.Parts[0].Memory // nobody knows which of them has it
+		list[0].Memory = held.Parts[0].Memory // it is not known which of them has the memory
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -110,8 +110,8 @@ func (p *Parker) adopt(held *lease.Lease) *parked {
 	return r
 }
 
-// call has the book lease the room of a parked lease again, and waits until its
-// memory is back.
+// call leases the room of a parked lease again in the book, and waits until its memory is
+// back.
 func (p *Parker) call(ctx context.Context, r *parked, held *lease.Lease, by access.Actor, why string, wait gpu.Opt[time.Duration]) error {
 	p.mu.Lock()
 	stop := r.stopWait
@@ -124,16 +124,16 @@ func (p *Parker) call(ctx context.Context, r *parked, held *lease.Lease, by acce
 	p.mu.Lock()
 	r.calling--
 	p.mu.Unlock()
-	p.settle(r)                                                        // it comes back now, or waits for its turn again
-	if err != nil && !(r.isBack() && errors.Is(err, lease.ErrState)) { // its turn came in the same moment
+	p.settle(r)                                                        // bring it back now, or wait for its turn again
+	if err != nil && !(r.isBack() && errors.Is(err, lease.ErrState)) { // its turn may have come at the same moment
 		return err
 	}
 	return p.awaitBack(ctx, r)
 }
 
-// since returns since when a lease waits for its turn. One that was parked by hand does
-// not wait until somebody wants it back: else its owner could keep a place in the queue
-// for later.
+// since returns since when a lease waits for its turn. A lease that was parked by hand
+// waits only from the moment when somebody wants it back: otherwise its owner could keep
+// a place in the queue for later.
 func since(r *parked, held *lease.Lease) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -185,7 +185,7 @@ func (p *Parker) Ended(fence uint64) {
 	p.later(fence)
 }
 
-// later looks at a lease soon, outside of the goroutine that works on the book.
+// later looks at a lease soon, outside the goroutine that works on the book.
 func (p *Parker) later(fence uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -197,8 +197,8 @@ func (p *Parker) later(fence uint64) {
 	delete(p.barred, fence)
 }
 
-// settle begins what follows from what the book says about a lease: its memory
-// comes back, it waits for its turn, or it is forgotten.
+// settle does what the state of a lease in the book asks for: it brings its memory back,
+// waits for its turn, or forgets it.
 func (p *Parker) settle(r *parked) {
 	held := p.find(r.Key, r.Fence)
 	p.mu.Lock()
@@ -208,7 +208,7 @@ func (p *Parker) settle(r *parked) {
 		r.notify()
 	}
 	switch {
-	case r.moves: // who moves it settles it
+	case r.moves: // the goroutine that moves it settles it
 	case held == nil && (r.Phase == move.Parked || r.lost):
 		p.abandon(r)
 	case held == nil && r.Phase == "":
@@ -218,7 +218,7 @@ func (p *Parker) settle(r *parked) {
 		if r.Phase != move.Resuming {
 			r.enter(move.Resuming, time.Now())
 		}
-		_ = p.write() // it complains itself
+		_ = p.write() // write reports its errors itself
 		if !p.start(func(ctx context.Context) { p.bring(ctx, r, nil) }) {
 			r.moves = false
 		}
@@ -227,7 +227,7 @@ func (p *Parker) settle(r *parked) {
 	}
 }
 
-// forget forgets a lease that has ended. The caller holds mu.
+// forget removes a lease that has ended. The caller holds mu.
 func (p *Parker) forget(r *parked) {
 	if release := r.release; release != nil {
 		p.start(func(context.Context) { release() })
@@ -236,12 +236,12 @@ func (p *Parker) forget(r *parked) {
 	delete(p.leases, r.Fence)
 	delete(p.barred, r.Fence)
 	delete(p.warned, r.Fence)
-	_ = p.write() // it complains itself
+	_ = p.write() // write reports its errors itself
 }
 
-// abandon leaves the processes of a lease that ended while it was parked as they
-// are. They cannot run on without room on the device, which nobody leases for them.
-// The caller holds mu.
+// abandon leaves alone the processes of a lease that ended while it was parked. They
+// cannot run on without room on the device, which nobody leases for them. The caller
+// holds mu.
 func (p *Parker) abandon(r *parked) {
 	if r.left {
 		return
@@ -265,8 +265,8 @@ func (p *Parker) abandon(r *parked) {
 	})
 }
 
-// using returns how many of some processes live after a moment in which those that
-// were told to end can do so.
+// using returns how many processes of a lease live and wait for their memory, after a
+// moment in which those that were told to end can do so.
 func (p *Parker) using(ctx context.Context, r *parked, ids []move.Process) (n int) {
 	const moment = 10 * time.Second
 	for began := time.Now(); anyAlive(p.Processes, ids) && time.Since(began) < moment; {
@@ -286,7 +286,7 @@ func (p *Parker) using(ctx context.Context, r *parked, ids []move.Process) (n in
 	return n
 }
 
-// look asks where the processes of a lease stand.
+// look asks for the states of the processes of a lease.
 func (p *Parker) look(ctx context.Context, r *parked) ([]move.Outcome, error) {
 	reading, found := p.Monitor.Find(r.GPU)
 	if !found {
@@ -325,8 +325,8 @@ func (p *Parker) queueUp(r *parked, held *lease.Lease) {
 	r.notify()
 }
 
-// awaitTurn waits in the queue of the book until a parked lease has its room again,
-// it ends, or ctx does.
+// awaitTurn waits in the queue of the book until a parked lease has its room again, the
+// lease ends, or ctx ends.
 func (p *Parker) awaitTurn(ctx context.Context, r *parked, held *lease.Lease) {
 	from := since(r, held)
 	p.mu.Lock()
@@ -355,9 +355,8 @@ func (p *Parker) awaitTurn(ctx context.Context, r *parked, held *lease.Lease) {
 	}
 }
 
-// letPass waits until the request has its room that a lease was parked for: the
-// lease may be before it in the queue, by the share of its user, and would take the
-// room back.
+// letPass waits until the request that a lease was parked for has its room. The lease may
+// be ahead of it in the queue, by the share of its user, and would take the room back.
 func (p *Parker) letPass(ctx context.Context, r *parked) {
 	const enough = 5 * time.Second // for a book that writes to a slow disk
 	for last := time.Now(); ; {
@@ -373,11 +372,11 @@ func (p *Parker) letPass(ctx context.Context, r *parked) {
 	}
 }
 
-// yield waits until nobody has to go before a parked lease who would be behind it in
-// the queue; see Yields.
+// yield waits while requests behind a parked lease in the queue have to go first; see
+// Yields.
 func (p *Parker) yield(ctx context.Context, r *parked, held *lease.Lease, from time.Time) {
 	self := placement.Holding{Fence: r.Fence, GPU: r.GPU, Priority: held.Priority, Since: from}
-	const turns = 4 // somebody whose turn does not come must not hold it up for ever
+	const turns = 4 // a request whose turn does not come must not hold it up forever
 	began := time.Now()
 	for {
 		rules := p.Settings().Rules
@@ -396,8 +395,8 @@ func (p *Parker) yield(ctx context.Context, r *parked, held *lease.Lease, from t
 	}
 }
 
-// addYielding adds to the wants the other parked leases on the device of one that
-// wait for their turn and let others go first.
+// addYielding adds to the wants the other parked leases on the device of r that wait for
+// their turn and let others go first.
 func (p *Parker) addYielding(pressure *placement.Pressure, r *parked) {
 	p.mu.Lock()
 	var others []*parked
@@ -421,7 +420,7 @@ func (p *Parker) addYielding(pressure *placement.Pressure, r *parked) {
 	}
 }
 
-// leaving reports whether a lease is being parked on a device. The caller holds mu.
+// leaving reports whether any lease on a device is being parked. The caller holds mu.
 func (p *Parker) leaving(uuid string) bool {
 	for _, r := range p.leases {
 		if r.GPU == uuid && r.Phase == move.Parking {
@@ -431,9 +430,9 @@ func (p *Parker) leaving(uuid string) bool {
 	return false
 }
 
-// bring brings the memory of a lease back to its device, and tries again until that
-// is done, or cannot be. First is called with what came of the first try; nil: nobody
-// asks.
+// bring brings the memory of a lease back to its device. It tries again until it succeeds
+// or finds that it never can. It calls first with the result of the first try, unless
+// first is nil.
 func (p *Parker) bring(ctx context.Context, r *parked, first func(error)) {
 	defer p.Nudge()
 	if first == nil {
@@ -495,7 +494,7 @@ func (p *Parker) arrivedBack(r *parked, memory gpu.MiB, took, steps time.Duratio
 	r.moves, r.Returns, r.failed, r.lost, r.Processes, r.Wanted = false, false, "", false, nil, time.Time{}
 	r.back, r.parkedAt = time.Now(), time.Time{}
 	r.enter("", r.back)
-	_ = p.write() // it complains itself: the next daemon finds that there is nothing to do
+	_ = p.write() // write reports its errors itself; the next daemon finds nothing to do
 	release, ended := r.release, r.ended
 	r.release = nil
 	p.mu.Unlock()

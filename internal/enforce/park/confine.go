@@ -8,8 +8,8 @@ import (
 	"github.com/berth-gpu/berth/internal/device/move"
 )
 
-// confine takes the memory of processes off a device that began to use it under a
-// lease that is parked: others have leased that memory. They wait with the rest of
+// confine takes the memory of processes that begin to use a device under a parked lease
+// off it again: others have leased that memory. The processes then wait with the rest of
 // their lease. It reports whether any lease is parked.
 func (p *Parker) confine() (any bool) {
 	p.mu.Lock()

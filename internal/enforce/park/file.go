@@ -14,18 +14,18 @@ import (
 // FileName is the name of the file in the state folder.
 const FileName = "parked.json"
 
-// document is what the file holds: every lease whose memory may not be on its
-// device. A lease is in it before its first process is locked, and until its last
-// one is unlocked.
+// document is the content of the file: every lease whose memory may not be on its device.
+// A lease is in it before its first process is locked, and until its last one is
+// unlocked.
 type document struct {
 	Boot   string `json:"boot"`
 	Leases []kept `json:"leases"`
-	// Unknown means that the file before was damaged, and that the driver has not
-	// been asked about every lease since.
+	// Unknown means that the file before this one was damaged, and that the driver has
+	// not yet been asked about every lease.
 	Unknown bool `json:"unknown,omitempty"`
 }
 
-// recall reads the file. A damaged one it sets aside.
+// recall reads the file, and sets a damaged one aside.
 func (p *Parker) recall() *file.Damage {
 	if p.Path == "" {
 		return nil
@@ -38,9 +38,9 @@ func (p *Parker) recall() *file.Damage {
 		p.damaged = d.Unknown
 		for _, k := range d.Leases {
 			if d.Boot != p.Boot {
-				k.Processes = nil // they ended with the boot that they were started in
+				k.Processes = nil // they ended with the boot in which they started
 			}
-			if k.In == (kinship.Mandate{}) { // an earlier berth wrote it
+			if k.In == (kinship.Mandate{}) { // an earlier version of berth wrote it
 				k.In = kinship.OfUser(k.Key.UID)
 			}
 			p.leases[k.Fence] = &parked{kept: k, mu: &p.mu, changed: make(chan struct{})}
@@ -51,7 +51,7 @@ func (p *Parker) recall() *file.Damage {
 		return nil
 	}
 	p.damaged = true
-	instead, _ := json.Marshal(document{Boot: p.Boot, Leases: []kept{}, Unknown: true}) // it can be encoded
+	instead, _ := json.Marshal(document{Boot: p.Boot, Leases: []kept{}, Unknown: true}) // encoding it cannot fail
 	return file.SetAside(p.Path, "Which leases are being parked is not known: berth asks the driver about every lease instead.", instead, err)
 }
 

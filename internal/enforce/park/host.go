@@ -16,12 +16,12 @@ import (
 
 // Machine is the memory of this machine.
 type Machine struct {
-	Root      string // of the file system; empty: /
+	Root      string // root of the file system; empty means /
 	Processes process.Table
 }
 
-// Memory returns what the machine has, and what programs can get of it without
-// swapping.
+// Memory returns how much memory the machine has, and how much of it programs can get
+// without swapping.
 func (m Machine) Memory() (total, available gpu.MiB, err error) {
 	text, err := os.ReadFile(filepath.Join("/", m.Root, "proc/meminfo"))
 	if err != nil {
@@ -46,9 +46,9 @@ func (m Machine) Memory() (total, available gpu.MiB, err error) {
 	return total, available, nil
 }
 
-// Group returns how much more the control groups of processes let them have; absent:
-// there is no limit. It counts what the kernel can drop, such as cached files, as
-// free.
+// Group returns how much more memory the control groups of processes let them have, or
+// absent if there is no limit. Memory that the kernel can drop, such as cached files,
+// counts as free.
 func (m Machine) Group(ids []move.Process) gpu.Opt[gpu.MiB] {
 	least := gpu.MiB(math.MaxInt64)
 	seen := map[string]bool{}
@@ -66,8 +66,8 @@ func (m Machine) Group(ids []move.Process) gpu.Opt[gpu.MiB] {
 	return gpu.Some(max(least, 0))
 }
 
-// left returns how much more one control group (v2, or the memory controller of v1)
-// may have; the largest amount there is: it has no limit.
+// left returns how much more memory one control group may have, in v2 or under the memory
+// controller of v1. It returns the largest amount if the group has no limit.
 func (m Machine) left(group string) gpu.MiB {
 	base := filepath.Join("/", m.Root, "sys/fs/cgroup")
 	for _, files := range [][3]string{{base, "memory.max", "memory.current"}, {filepath.Join(base, "memory"), "memory.limit_in_bytes", "memory.usage_in_bytes"}} {
@@ -81,7 +81,8 @@ func (m Machine) left(group string) gpu.MiB {
 	return math.MaxInt64
 }
 
-// number reads a file with one number; false: there is none, or it says max.
+// number reads a file with one number. It returns false if there is none, or if the file
+// says max.
 func number(file string) (int64, bool) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -93,7 +94,7 @@ func number(file string) (int64, bool) {
 
 // cached returns how many bytes of a control group the kernel can drop at once.
 func cached(file string) int64 {
-	text, _ := os.ReadFile(file) // what cannot be read is not dropped
+	text, _ := os.ReadFile(file) // an unreadable file counts as nothing to drop
 	for line := range strings.Lines(string(text)) {
 		if rest, is := strings.CutPrefix(line, "inactive_file "); is {
 			n, _ := strconv.ParseInt(strings.TrimSpace(rest), 10, 64)
@@ -103,8 +104,8 @@ func cached(file string) int64 {
 	return 0
 }
 
-// hostFor returns the memory of the machine for a lease on a device. What lies on
-// simulated devices is in no memory, so only a setting limits it.
+// hostFor returns the memory of the machine for a lease on a device. The content of
+// simulated devices takes no memory, so only a setting limits it.
 func (p *Parker) hostFor(simulated bool, ids []move.Process) (HostMemory, error) {
 	h := HostMemory{Most: p.Settings().Host}
 	if simulated {

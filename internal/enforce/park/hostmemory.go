@@ -2,20 +2,20 @@ package park
 
 import "github.com/berth-gpu/berth/gpu"
 
-// HostMemory is the memory of the machine, for what parked leases may take of it.
+// HostMemory says how much memory of the machine parked leases may take.
 type HostMemory struct {
 	Total     gpu.MiB
 	Available gpu.MiB          // without swapping
-	Most      gpu.Opt[gpu.MiB] // that parked leases may take together; absent: half of Total
+	Most      gpu.Opt[gpu.MiB] // that parked leases may take together; half of Total if absent
 	Taken     gpu.MiB          // by leases that are parked or being parked
 	Coming    gpu.MiB          // the part of Taken that may not be in use yet
-	Group     gpu.Opt[gpu.MiB] // what the control groups of the processes let them take; absent: no limit
+	Group     gpu.Opt[gpu.MiB] // what the control groups of the processes let them take; absent if there is no limit
 }
 
-// Limit returns how much parked leases may take together.
+// Limit returns how much memory parked leases may take together.
 func (h HostMemory) Limit() gpu.MiB { return h.Most.Or(h.Total / 2) }
 
-// Spare returns what the machine keeps free for everything else.
+// Spare returns how much memory the machine keeps free for everything else.
 func (h HostMemory) Spare() gpu.MiB { return max(2048, h.Total/20) }
 
 // Room returns how much one more lease may take.
@@ -27,7 +27,7 @@ func (h HostMemory) Room() gpu.MiB {
 	return max(room, 0)
 }
 
-// Refuse says why a lease with this much memory must not be parked; empty: it may.
+// Refuse returns why a lease with this much memory must not be parked, or "" if it may.
 func (h HostMemory) Refuse(memory gpu.MiB) string {
 	group, limited := h.Group.Get()
 	switch {

@@ -11,56 +11,56 @@ import (
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
-// kept is what the file says about a lease.
+// kept is the record of a lease in the file.
 type kept struct {
 	Key       lease.Key       `json:"key"`
 	Fence     uint64          `json:"fence"`
 	GPU       string          `json:"gpu"`
-	User      string          `json:"user,omitempty"` // the holder's, for events
+	User      string          `json:"user,omitempty"` // of the holder, for events
 	Phase     move.Phase      `json:"phase"`
 	Since     time.Time       `json:"since"`
 	Source    move.Source     `json:"source"`
 	By        gpu.By          `json:"by,omitzero"`
 	In        kinship.Mandate `json:"in,omitzero"` // in whose name its processes are parked
 	Why       string          `json:"why,omitempty"`
-	Returns   bool            `json:"returns,omitempty"` // it waits for its turn to come back, or is going to
-	Wanted    time.Time       `json:"wanted,omitzero"`   // when its program asked for it, after it was parked by hand
+	Returns   bool            `json:"returns,omitempty"` // it waits for its turn to come back, or is going to wait
+	Wanted    time.Time       `json:"wanted,omitzero"`   // when its program asked to be woken, after it was parked by hand
 	Times     int             `json:"times"`
 	Moving    time.Duration   `json:"moving"`
 	Processes []moved         `json:"processes"`
 	Awake     bool            `json:"awake,omitempty"`    // its programs ask to be woken, so they run on while it is parked
-	Said      bool            `json:"unshared,omitempty"` // who asked said for this time that its processes share no memory
+	Said      bool            `json:"unshared,omitempty"` // the person who parked it said that this time its processes share no memory
 	Ground    move.Ground     `json:"unshared_by,omitempty"`
-	Simulated bool            `json:"simulated,omitempty"` // the device is, so no memory of the machine is taken
+	Simulated bool            `json:"simulated,omitempty"` // the device is simulated, so no memory of the machine is taken
 }
 
 // moved is a process whose memory moves.
 type moved struct {
 	move.Process
-	Memory gpu.MiB `json:"memory_mb"` // that it had on the device
+	Memory gpu.MiB `json:"memory_mb"` // on the device
 }
 
-// parked is a lease that is parked, on its way, or was so before. Parker.mu
-// guards it.
+// parked is a lease that is parked, that is being parked or resumed, or that was parked
+// before. Parker.mu guards it.
 type parked struct {
 	kept
-	mu      *sync.Mutex // of the Parker
+	mu      *sync.Mutex // Parker.mu
 	moves   bool        // a goroutine moves its memory
-	touched bool        // a step was begun with one of its processes
+	touched bool        // a step was begun on one of its processes
 	calling int         // calls of Resume that wait for its room
-	left    bool        // its processes are left as they are
+	left    bool        // its processes are left alone
 	ended   bool        // the lease has ended
 	lost    bool        // its memory cannot be brought back
-	failed  string      // what went wrong last, and what to do
+	failed  string      // the last problem, and what to do about it
 	spared  []string    // processes that are not parked with it, for people
 
 	wanter   lease.Key     // of the request that it makes room for
 	parkedAt time.Time     // when its memory had left the device
-	from     time.Time     // since when it waits for its turn; zero: it does not
+	from     time.Time     // since when it waits for its turn; zero if it does not wait
 	back     time.Time     // when it was last brought back
-	changed  chan struct{} // closed and replaced whenever something of it changes
-	stopWait func()        // ends the wait for its turn, and returns when it has ended; nil: it does not wait
-	release  func()        // lets the pacer go on; nil: the pacer is not suspended
+	changed  chan struct{} // closed and replaced whenever the lease changes
+	stopWait func()        // ends the wait for its turn, and returns when it has ended; nil if it does not wait
+	release  func()        // resumes pacing; nil if the pacer is not suspended
 }
 
 // host returns how much memory of the machine the lease takes.
@@ -79,7 +79,7 @@ func (r *parked) processes() (ids []move.Process) {
 	return ids
 }
 
-// memory returns what some of the processes had on the device.
+// memory returns the memory that some of the processes had on the device.
 func (r *parked) memory(on []move.Process) (sum gpu.MiB) {
 	for _, m := range r.Processes {
 		for _, id := range on {
@@ -91,7 +91,7 @@ func (r *parked) memory(on []move.Process) (sum gpu.MiB) {
 	return sum
 }
 
-// notify wakes everybody who waits for a change of the lease.
+// notify wakes all goroutines that wait for a change of the lease.
 func (r *parked) notify() {
 	close(r.changed)
 	r.changed = make(chan struct{})
@@ -112,14 +112,14 @@ func (r *parked) ids() []move.Process {
 	return r.processes()
 }
 
-// moved returns the processes of the lease with what they had on the device.
+// moved returns the processes of the lease with the memory that they had on the device.
 func (r *parked) moved() []moved {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.Processes)
 }
 
-// isEnded reports whether the lease was seen to have ended.
+// isEnded reports whether the lease is known to have ended.
 func (r *parked) isEnded() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -134,7 +134,7 @@ func (r *parked) isBack() bool {
 	return r.Phase == "" || r.Phase == move.Resuming
 }
 
-// touch notes that a step is begun with a process of the lease.
+// touch notes that a step begins on a process of the lease.
 func (r *parked) touch() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -167,7 +167,7 @@ func (r *parked) wasTouched() bool {
 	return r.touched
 }
 
-// stepTime returns how long the steps have taken with the memory of the lease, in all.
+// stepTime returns how long all steps on the memory of the lease have taken together.
 func (r *parked) stepTime() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -180,7 +180,7 @@ func (r *parked) setFrom(from time.Time) {
 	r.from = from
 }
 
-// setFailed notes what is wrong with the lease, if set.
+// setFailed records what is wrong with the lease, if set is true.
 func (r *parked) setFailed(why string, set bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"github.com/berth-gpu/berth/internal/device/move"
 )
 
-// Imports returns a process that has opened memory of another one, which the driver
-// would take off the device and never bring back; false: none has.
+// Imports returns a process that has opened memory of another one. The driver would take
+// it off the device and never bring it back. Imports returns false if there is none.
 func Imports(all []move.Outcome) (move.Outcome, bool) {
 	for _, o := range all {
 		if o.Imported > 0 && (o.State == move.Running || o.State == move.Locked) {
@@ -24,16 +24,16 @@ type User struct {
 	Ours bool           // it belongs to the lease
 }
 
-// MayShare says why the processes of a lease may share memory of their device, with
-// each other or with processes outside of the lease, to follow a colon. It returns
-// no text if one process uses the device alone.
+// MayShare returns why the processes of a lease may share memory of their device, with
+// each other or with processes outside the lease, to follow a colon. It returns "" if one
+// process uses the device alone.
 //
-// The driver takes a process off the device that has opened memory of another one
-// (CUDA IPC), and never brings it back. It does not tell such a process from others,
-// so every process counts that could have been handed memory: another one of the
-// lease, an ancestor of one, a descendant, and what has the parent of the lease's
-// holder for an ancestor, the holder's siblings above all. The first process of the
-// machine makes nobody a sibling.
+// The driver takes a process that has opened memory of another one (CUDA IPC) off the
+// device, and never brings it back. It does not distinguish such a process from others.
+// So MayShare counts every process that could have been handed memory: other processes of
+// the lease, their ancestors and descendants, and all descendants of the parent of the
+// lease's holder, above all the holder's siblings. The first process of the machine makes
+// nobody a sibling.
 func MayShare(holder move.Process, on []User) string {
 	var ours, others []User
 	for _, u := range on {

@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// attempts is how often a move begins anew after a helper that broke off, and
-	// how often a process may refuse to come back until it is lost.
+	// attempts is how often a move begins anew after a helper broke off, and how often a
+	// process may refuse to come back before it is lost.
 	attempts = 3
-	// mostAtOnce is how many processes take a step together.
+	// mostAtOnce is the most processes that take a step together.
 	mostAtOnce = 256
-	// mostSessions is how many sessions there are at once for the leases of one user.
-	// Each may be a helper process with the rights of the daemon, which takes hundreds
-	// of MiB, and a user may have a thousand leases.
+	// mostSessions is the most sessions at once for the leases of one user. Each may be a
+	// helper process with the rights of the daemon, which takes hundreds of MiB, and a
+	// user may have a thousand leases.
 	mostSessions = 16
 )
 
@@ -30,7 +30,7 @@ const (
 type stepError struct {
 	step  move.Step
 	why   string
-	never bool // it is always going to refuse it
+	never bool // it will always refuse the step
 	hangs bool // it did not answer
 }
 
@@ -39,21 +39,21 @@ func (e *stepError) Error() string { return e.why }
 // errEnded says that a lease ended while its memory moved.
 var errEnded = errors.New("the lease has ended")
 
-// movement is the moving of the memory of one lease to a goal.
+// movement moves the memory of one lease to a goal.
 type movement struct {
 	p       *Parker
 	r       *parked
 	goal    Goal
 	on      gpu.Device
 	awake   bool    // its programs run on while their memory is away
-	session Session // nil: none is open
-	broken  int     // sessions that broke off
+	session Session // nil unless one is open
+	broken  int     // number of sessions that broke off
 }
 
-// moveTo moves the memory of the processes of a lease to a goal, and returns where
-// the processes are then. If a process refuses to leave, or somebody does not answer,
-// it returns the error at once. A process that refuses to come back again and again,
-// it leaves behind as failed, and brings the others.
+// moveTo moves the memory of the processes of a lease to a goal, and returns their states
+// then. If a process refuses to leave, or a session does not answer, it returns the error
+// at once. It leaves a process behind as failed that refuses again and again to come
+// back, and brings back the others.
 func (p *Parker) moveTo(ctx context.Context, r *parked, goal Goal) ([]move.Outcome, error) {
 	reading, found := p.Monitor.Find(r.GPU)
 	if !found {
@@ -66,7 +66,7 @@ func (p *Parker) moveTo(ctx context.Context, r *parked, goal Goal) ([]move.Outco
 	all, err := m.states(ctx)
 	refusals := map[move.Process]int{}
 	for err == nil {
-		for i, o := range all { // those who refused too often are left behind
+		for i, o := range all { // leave behind those that refused too often
 			if goal == Back && refusals[o.Process] >= attempts && o.State != move.Running && o.State != move.Gone {
 				all[i].State = move.Failed
 			}
@@ -85,7 +85,7 @@ func (p *Parker) moveTo(ctx context.Context, r *parked, goal Goal) ([]move.Outco
 		done, err = m.take(ctx, step, on)
 		switch broke := (*stepError)(nil); {
 		case errors.As(err, &broke) && !broke.hangs && m.broken < attempts && ctx.Err() == nil:
-			all, err = m.states(ctx) // it may have been done
+			all, err = m.states(ctx) // the step may have been done
 			continue
 		case err != nil:
 			return all, err
@@ -127,7 +127,7 @@ func weight(step move.Step, o move.Outcome) int {
 	return 1
 }
 
-// states opens a session if there is none, and asks where all processes stand.
+// states opens a session if there is none, and asks for the states of all processes.
 func (m *movement) states(ctx context.Context) ([]move.Outcome, error) {
 	m.p.mu.Lock()
 	ids := m.r.processes()
@@ -135,7 +135,7 @@ func (m *movement) states(ctx context.Context) ([]move.Outcome, error) {
 		m.p.mu.Unlock()
 		return nil, nil
 	}
-	limit := Limit(move.Checkpoint, m.r.memory(ids)) // the driver ends what an earlier daemon began
+	limit := Limit(move.Checkpoint, m.r.memory(ids)) // the driver first finishes what an earlier daemon began
 	m.p.mu.Unlock()
 	for {
 		all, err := m.ask(ctx, move.Step(""), ids, limit)
@@ -146,7 +146,7 @@ func (m *movement) states(ctx context.Context) ([]move.Outcome, error) {
 	}
 }
 
-// again asks where all processes stand and keeps what they refused.
+// again asks for the states of all processes, and keeps what they refused.
 func (m *movement) again(ctx context.Context, all []move.Outcome) ([]move.Outcome, error) {
 	now, err := m.states(ctx)
 	if err != nil {
@@ -162,11 +162,11 @@ func (m *movement) again(ctx context.Context, all []move.Outcome) ([]move.Outcom
 	return now, nil
 }
 
-// take takes a step. Before memory leaves, it measures how much that is: the processes
+// take takes a step. Before memory leaves, it measures how much there is: the processes
 // are locked, and take no more. Before memory comes back, it waits until the device has
 // room.
 func (m *movement) take(ctx context.Context, step move.Step, on []move.Process) ([]move.Outcome, error) {
-	if m.goal == Away { // a process can become another user's on the way
+	if m.goal == Away { // a process may have changed its user meanwhile
 		for _, id := range on {
 			if errors.Is(m.p.Processes.Reaches(m.r.mandate(), process.ID(id)), process.ErrSpared) {
 				return nil, refuseOthers(m.r.Key.ID, id.PID)
@@ -198,9 +198,9 @@ func (m *movement) take(ctx context.Context, step move.Step, on []move.Process) 
 	return done, err
 }
 
-// ask asks a session to take a step, or only for states.
+// ask asks a session to take a step, or only for the states if step is empty.
 func (m *movement) ask(ctx context.Context, step move.Step, on []move.Process, limit time.Duration) (all []move.Outcome, err error) {
-	if m.session == nil { // waiting for others is not hanging
+	if m.session == nil { // the time to wait for others does not count as hanging
 		if err := m.p.admit(ctx, m.r.Key.Owner); err != nil {
 			return nil, err
 		}
@@ -235,7 +235,7 @@ func (m *movement) ask(ctx context.Context, step move.Step, on []move.Process, l
 	return all, nil
 }
 
-// failure says what became of asking a session.
+// failure returns the error for a session that failed.
 func (m *movement) failure(ctx, limited context.Context, step move.Step, limit time.Duration, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -260,7 +260,7 @@ func (m *movement) close() {
 	}
 }
 
-// admit waits until there are fewer than mostSessions for the leases of an owner, and
+// admit waits until the leases of an owner have fewer than mostSessions sessions, and
 // counts one more.
 func (p *Parker) admit(ctx context.Context, owner lease.Owner) error {
 	for pause := firstLook; ; pause = min(2*pause, longestLook) {
@@ -288,7 +288,7 @@ func (p *Parker) dismiss(owner lease.Owner) {
 	}
 }
 
-// took counts what a step has taken.
+// took counts the duration of a step and, if the step is done, the memory that it moved.
 func (m *movement) took(step move.Step, memory gpu.MiB, took time.Duration, done bool) {
 	m.p.mu.Lock()
 	defer m.p.mu.Unlock()
@@ -319,7 +319,7 @@ func (p *Parker) hasEnded(r *parked) bool {
 	return true
 }
 
-// stopped returns a process of the lease that somebody has stopped; 0: none.
+// stopped returns a process of the lease that somebody has stopped, or 0.
 func (m *movement) stopped() int {
 	for _, id := range m.r.ids() {
 		if m.p.Processes.Stopped(process.ID(id)) {

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-gpu/berth/internal/device/move"
 )
 
-// Goal is where the memory of the processes of a lease has to be.
+// Goal says where the memory of the processes of a lease has to be.
 type Goal string
 
 // The goals.
@@ -19,12 +19,12 @@ const (
 	Back Goal = "back" // all of it on the device, and the processes run
 )
 
-// Next returns the next step to a goal, and the processes that take it together.
-// It goes by the states alone, so it goes on where others left off. All processes
-// are locked before the memory of one moves, and all memory is back before one is
-// unlocked: no process runs beside another one of its lease whose memory is away.
-// A process that the driver gave up, or whose state is not known, takes no step;
-// see Stuck. No step means that there is nothing left to do.
+// Next returns the next step to a goal, and the processes that take it together. It looks
+// only at the states, so it continues where another daemon left off. All processes are
+// locked before the memory of one moves, and all memory is back before one is unlocked:
+// no process runs beside another one of its lease whose memory is away. A process that
+// the driver gave up, or whose state is not known, takes no step; see Stuck. An empty
+// step means that there is nothing left to do.
 func Next(goal Goal, all []move.Outcome) (move.Step, []move.Process) {
 	order := []struct {
 		in   move.State
@@ -70,8 +70,8 @@ func Stuck(goal Goal, all []move.Outcome) (list []move.Outcome) {
 	return list
 }
 
-// Merge returns the outcomes with newer ones of the same processes in their
-// place, and those of other processes added.
+// Merge returns the outcomes in all, with newer ones of the same processes in their place
+// and those of other processes added.
 func Merge(all, newer []move.Outcome) []move.Outcome {
 	merged := slices.Clone(all)
 	for _, n := range newer {
@@ -85,8 +85,8 @@ func Merge(all, newer []move.Outcome) []move.Outcome {
 	return merged
 }
 
-// Refused returns what the driver refused, as a sentence without a subject;
-// empty: nothing.
+// Refused returns what the driver refused, as a sentence without a subject, or "" if it
+// refused nothing.
 func Refused(all []move.Outcome) string {
 	var list []string
 	for _, o := range all {
@@ -97,8 +97,8 @@ func Refused(all []move.Outcome) string {
 	return strings.Join(list, "; ")
 }
 
-// Limit returns how long a step may take that moves an amount of memory. A step
-// on a process that somebody has stopped never ends by itself.
+// Limit returns how long a step that moves an amount of memory may take. A step on a
+// process that somebody has stopped never ends by itself.
 func Limit(s move.Step, memory gpu.MiB) time.Duration {
 	const quick, slow, rate = 10 * time.Second, 30 * time.Second, 256 // MiB a second
 	if s == move.Checkpoint || s == move.Restore {

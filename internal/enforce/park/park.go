@@ -1,18 +1,16 @@
-// Package park parks leases and resumes them: it has the memory of their
-// processes moved to the memory of the machine, and back.
+// Package park parks and resumes leases: it moves the memory of their processes to the
+// memory of the machine, and back.
 //
-// Rules without a clock decide which step follows from the states that the driver
-// tells (Next), whose turn it is where several leases do not fit together (Turn),
-// and who lets others go first (Yields). A Parker asks them, and a Session takes
-// the steps.
+// Rules without a clock decide which step follows from the states that the driver reports
+// (Next), whose turn it is where several leases do not fit together (Turn), and who lets
+// others go first (Yields). A Parker asks them, and a Session takes the steps.
 //
-// The book is right, and the processes are made what the book says. A lease is
-// active in the book until the memory of all its processes has left the device; only
-// then the book notes that it is parked, and others can have the room. It is active
-// in the book again, with its room leased, before any memory moves back. A file says
-// which processes may be away. So a daemon that is killed between any two lines
-// leaves the next one the book, the file and the states that the driver tells, from
-// which it goes on.
+// The book is right, and the processes have to follow it. A lease is active in the book
+// until the memory of all its processes has left the device. Only then the book notes
+// that it is parked, and others can have the room. It is active in the book again, with
+// its room leased, before any memory moves back. A file says which processes may be away.
+// So a daemon that is killed between any two lines leaves the next one the book, the file
+// and the states that the driver reports, and the next one goes on from there.
 package park
 
 import (
@@ -33,7 +31,7 @@ import (
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
-// Leases knows the leases and who waits. The ledger does.
+// Leases keeps the leases and the queue. The ledger implements it.
 type Leases interface {
 	Find(k lease.Key) (ledger.Held, bool)
 	View() ledger.View
@@ -42,35 +40,35 @@ type Leases interface {
 	Sums() map[string]ledger.DeviceSum
 	// Members lists the processes that berth may act on for a lease.
 	Members(k lease.Key, fence uint64) []process.ID
-	// ParkMandate returns in whose name somebody parks a lease.
+	// ParkMandate returns in whose name an actor parks a lease.
 	ParkMandate(k lease.Key, by access.Actor) kinship.Mandate
 	// Processes lists the processes that were last seen on a device.
 	Processes(uuid string) []ledger.Process
 	// Unshared reports whether the owner or the service of a lease says that its
 	// processes share no memory of a device.
 	Unshared(held *lease.Lease) bool
-	// Unparkable says why a lease cannot be parked; nil: it can.
+	// Unparkable returns why a lease cannot be parked, or nil if it can.
 	Unparkable(k lease.Key, fence uint64) error
 	// Park notes that the memory of a lease has left its device.
 	Park(ctx context.Context, k lease.Key, fence uint64, by access.Actor, why string) (*lease.Lease, error)
-	// Return leases the room of a parked lease again, when its turn comes. It waits
-	// in the queue as if since the given time, for as long as wait says; absent: until
-	// ctx ends.
+	// Return leases the room of a parked lease again, when its turn comes. It waits in
+	// the queue as if since the given time, for as long as wait says, or until ctx ends
+	// if wait is absent.
 	Return(ctx context.Context, k lease.Key, fence uint64, by access.Actor, why string, since time.Time, wait gpu.Opt[time.Duration]) (*lease.Lease, error)
-	// FindWaiting returns a request that waits; false: it does not.
+	// FindWaiting returns a request that waits, and false if it does not wait.
 	FindWaiting(k lease.Key) (r *lease.Request, position int, waits bool)
-	// Queue returns who has what and who waits for what.
+	// Queue returns the holdings and the wants.
 	Queue() placement.Pressure
 }
 
-// Session takes steps with processes of one device.
+// Session takes steps on processes of one device.
 type Session interface {
-	// States says where processes stand, in their order.
+	// States returns the states of processes, in their order.
 	States(ctx context.Context, ids []move.Process) ([]move.Outcome, error)
-	// Do takes a step with all processes at once. An error means that nobody knows
-	// what came of it, and that the session is over.
+	// Do takes a step on all processes at once. An error means that the result is not
+	// known, and that the session is over.
 	Do(ctx context.Context, step move.Step, ids []move.Process) ([]move.Outcome, error)
-	// Close ends the session. It does not wait for a step that is going on.
+	// Close ends the session. It does not wait for a step in progress.
 	Close() error
 }
 
@@ -83,7 +81,7 @@ type Monitor interface {
 
 // Pacer stops and continues processes in cycles.
 type Pacer interface {
-	// Suspend has the processes of a lease run on until release.
+	// Suspend lets the processes of a lease run on until release is called.
 	Suspend(fence uint64) (release func())
 }
 
@@ -94,71 +92,71 @@ type Closures interface {
 
 // Host is the memory of the machine.
 type Host interface {
-	// Memory returns what the machine has, and what programs can get of it without
-	// swapping.
+	// Memory returns how much memory the machine has, and how much of it programs can get
+	// without swapping.
 	Memory() (total, available gpu.MiB, err error)
-	// Group returns how much more the control groups of processes let them have;
-	// absent: there is no limit.
+	// Group returns how much more memory the control groups of processes let them have,
+	// or absent if there is no limit.
 	Group(ids []move.Process) gpu.Opt[gpu.MiB]
 }
 
 // Settings can change while a Parker works.
 type Settings struct {
 	Rules
-	Host gpu.Opt[gpu.MiB] // most memory of the machine that parked leases take together; absent: half of it
+	Host gpu.Opt[gpu.MiB] // most memory of the machine that parked leases take together; half of it if absent
 }
 
-// Options are what a Parker is made from.
+// Options are the parts that a Parker works with.
 type Options struct {
 	Leases Leases
-	// Open begins a session. Awake processes run on while their memory is away;
-	// others are kept still where the driver needs it.
+	// Open begins a session. Awake processes run on while their memory is away; others
+	// are kept still where the driver needs it.
 	Open      func(ctx context.Context, on gpu.Device, awake bool) (Session, error)
 	Monitor   Monitor
-	Pacer     Pacer    // nil: nothing is paced
-	Closures  Closures // nil: nothing closes devices
+	Pacer     Pacer    // nil if nothing is paced
+	Closures  Closures // nil if nothing closes devices
 	Host      Host
 	Processes process.Table
 	Settings  func() Settings
 	Publish   func(gpu.Event) // must not block
 	Log       *slog.Logger
 
-	Idle   func(fence uint64) (since time.Time, idle bool) // nil: nobody knows
-	Denied func(uuid string) string                        // why another daemon is in charge of a device; empty or nil: this one is
+	Idle   func(fence uint64) (since time.Time, idle bool) // nil if idleness is not measured
+	Denied func(uuid string) string                        // why another daemon is in charge of a device; nil or "" if this one is
 
-	Path string // file that it keeps its state in; empty: nothing is kept
-	Boot string // of this machine
+	Path string // state file; if empty, nothing is kept
+	Boot string // boot ID of this machine
 }
 
 // Parker parks and resumes leases.
 type Parker struct {
 	Options
-	nudged   chan struct{} // has room for one: somebody may be to be parked
-	roomLock chan struct{} // has room for one: who fills it looks whether a device has room
+	nudged   chan struct{} // has room for one value, sent when some lease may have to be parked
+	roomLock chan struct{} // has room for one value; its sender may check whether a device has room
 	working  sync.WaitGroup
 
 	mu      sync.Mutex      // guards what follows
-	running context.Context // ends with Run; nil: Run does not run
+	running context.Context // ends with Run; nil unless Run runs
 	leases  map[uint64]*parked
 	warned  map[uint64]time.Time
 	barred  map[uint64]bar
 	hung    map[place]bar       // restores that did not end
-	coming  map[string]gpu.MiB  // by UUID: what restores take of a device, and may not have taken yet
-	open    map[lease.Owner]int // sessions for the leases of an owner
-	wakes   map[uint64]bool     // by fence: a program of the lease has asked to be woken, so it has to run on while it is parked
+	coming  map[string]gpu.MiB  // by UUID: memory that restores take of a device, and may not have taken yet
+	open    map[lease.Owner]int // number of sessions for the leases of an owner
+	wakes   map[uint64]bool     // by fence: a program of the lease has asked to be woken, so it has to run on while the lease is parked
 	counts  Counts
-	damaged bool // the file could not be read, and not every lease was asked about since
+	damaged bool // the file could not be read, and not every lease has been asked about since
 }
 
-// bar keeps berth from trying again what could not be done: to park a lease by itself,
-// or to close a device for somebody.
+// bar keeps berth from repeating what could not be done: to park a lease by itself, or to
+// close a device for an owner.
 type bar struct {
 	until time.Time
 	times int
 }
 
-// New returns a Parker that knows what an earlier daemon had parked. Run carries
-// on with it.
+// New returns a Parker that knows the leases parked by an earlier daemon. Run carries on
+// with them.
 func New(o Options) (*Parker, *file.Damage) {
 	p := &Parker{
 		Options: o, nudged: make(chan struct{}, 1), roomLock: make(chan struct{}, 1),
@@ -173,9 +171,9 @@ func New(o Options) (*Parker, *file.Damage) {
 	return p, p.recall()
 }
 
-// Nudge has Run look whether somebody has to be parked. It does not block. It has
-// to be called when a request begins to wait, and when a lease or a setting
-// changes while one waits.
+// Nudge makes Run check whether a lease has to be parked. It does not block. It has to be
+// called when a request begins to wait, and when a lease or a setting changes while one
+// waits.
 func (p *Parker) Nudge() {
 	select {
 	case p.nudged <- struct{}{}:
@@ -183,7 +181,7 @@ func (p *Parker) Nudge() {
 	}
 }
 
-// Of returns where the memory of a lease is; false: it was never parked.
+// Of returns where the memory of a lease is, and false if the lease was never parked.
 func (p *Parker) Of(fence uint64) (move.Status, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -198,7 +196,7 @@ func (p *Parker) Of(fence uint64) (move.Status, bool) {
 	return s, true
 }
 
-// find returns a lease that must have a fence.
+// find returns the lease with this key and fence, or nil.
 func (p *Parker) find(k lease.Key, fence uint64) *lease.Lease {
 	held, found := p.Leases.Find(k)
 	if !found || held.Fence != fence {
@@ -207,8 +205,8 @@ func (p *Parker) find(k lease.Key, fence uint64) *lease.Lease {
 	return held.Lease
 }
 
-// start runs do in a goroutine of its own that Run waits for. It returns false if
-// Run does not run. The caller holds mu.
+// start runs do in a goroutine that Run waits for. It returns false unless Run runs. The
+// caller holds mu.
 func (p *Parker) start(do func(ctx context.Context)) bool {
 	ctx := p.running
 	if ctx == nil || ctx.Err() != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
-// recover goes on with what an earlier daemon began: it makes the processes what the
-// book says.
+// recover goes on with the work of an earlier daemon: it brings the processes to the
+// state that the book says.
 func (p *Parker) recover() {
 	for _, held := range p.Leases.View().Leases {
 		if p.known(held.Fence) || len(held.Parts) == 0 {
@@ -24,7 +24,7 @@ func (p *Parker) recover() {
 		}
 	}
 	p.mu.Lock()
-	p.damaged = false // the next file has all that was found
+	p.damaged = false // the next file has everything that was found
 	list := make([]*parked, 0, len(p.leases))
 	for _, r := range p.leases {
 		list = append(list, r)
@@ -47,7 +47,7 @@ func (p *Parker) revive(r *parked, held *lease.Lease) {
 	switch {
 	case held == nil:
 		r.ended = true
-		if r.Phase != move.Parked { // it ended on its way: what is locked must go on
+		if r.Phase != move.Parked { // it ended while its memory moved, so its locked processes must go on
 			r.Phase = move.Resuming
 		}
 	case held.State == lease.Parked:
@@ -73,7 +73,7 @@ func (p *Parker) revive(r *parked, held *lease.Lease) {
 	p.settle(r)
 }
 
-// confirm makes sure that the memory of a lease that the book calls parked is off its
+// confirm makes sure that the memory of a lease that is parked in the book is off its
 // device.
 func (p *Parker) confirm(ctx context.Context, r *parked) {
 	p.suspend(r)
@@ -111,7 +111,7 @@ func (p *Parker) confirm(ctx context.Context, r *parked) {
 	p.settle(r)
 }
 
-// isActive reports whether the book calls a lease active.
+// isActive reports whether a lease is active in the book.
 func (p *Parker) isActive(r *parked) bool {
 	held := p.find(r.Key, r.Fence)
 	return held != nil && held.State == lease.Active

@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// freeing is how long a driver may take until memory that was taken off a
-	// device is free there.
+	// freeing is how long a driver may take to free memory on a device after it was moved
+	// off.
 	freeing = 15 * time.Second
-	// firstLook and longestLook are how long it takes from one look at a device to
-	// the next.
+	// firstLook and longestLook are the shortest and the longest time between two looks
+	// at a device.
 	firstLook, longestLook = 50 * time.Millisecond, time.Second
 	// remains is how much memory of a process may stay on its device.
 	remains gpu.MiB = 16
-	// patience is how long memory may wait for room until people are told.
+	// patience is how long memory may wait for room before berth tells people.
 	patience = 10 * time.Second
 )
 
@@ -41,10 +41,11 @@ func (p *Parker) sample(ctx context.Context, uuid string) (gpu.Sample, error) {
 	return r.Sample, nil
 }
 
-// awaitRoom waits until a device has room for what comes back to it, as measured: a
-// process that finds none is lost. It keeps the room until release. What a lease needs
-// beyond its size, and all that one needs which has ended, must be what nobody else
-// has leased. If it takes long, it calls idle, which ends what others may need.
+// awaitRoom waits until a device has room for the memory that comes back to it, as
+// measured: a process that finds none is lost. It keeps the room until release is called.
+// Memory beyond the size of the lease, and all memory of a lease that has ended, must be
+// memory that nobody else has leased. If the wait is long, awaitRoom calls idle, which
+// ends what others may need.
 func (p *Parker) awaitRoom(ctx context.Context, r *parked, memory gpu.MiB, on []move.Process, idle func()) (release func(), err error) {
 	began, told := time.Now(), false
 	for pause := firstLook; ; pause = min(2*pause, longestLook) {
@@ -65,7 +66,7 @@ func (p *Parker) awaitRoom(ctx context.Context, r *parked, memory gpu.MiB, on []
 			return nil, err
 		}
 		if !anyAlive(p.Processes, on) {
-			return func() {}, nil // the driver says so too
+			return func() {}, nil // they have ended, as the driver will report
 		}
 		_ = p.hasEnded(r)
 	}
@@ -120,7 +121,7 @@ func (p *Parker) takeRoom(ctx context.Context, r *parked, memory gpu.MiB) (relea
 	}, ""
 }
 
-// leased returns what a lease may have of its device; nothing if it has ended.
+// leased returns how much a lease may have of its device, or 0 if it has ended.
 func (p *Parker) leased(r *parked) gpu.MiB {
 	if held := p.find(r.Key, r.Fence); held != nil {
 		return held.Parts[0].Memory
@@ -136,23 +137,23 @@ func (p *Parker) hold(uuid string) (func(), error) {
 	return p.Closures.Hold(uuid, "berth brings the memory of a program back to it")
 }
 
-// place is a device and somebody whose programs use it.
+// place is a device and an owner whose programs use it.
 type place struct {
 	owner lease.Owner
 	gpu   string
 }
 
-// hangs returns how long no device is closed for a lease, because programs of its
-// owner did not come back to it.
+// hangs returns for how long no device is closed for a lease, because programs of its
+// owner did not come back to the device.
 func (p *Parker) hangs(r *parked) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return time.Until(p.hung[place{r.Key.Owner, r.GPU}].until)
 }
 
-// hang notes that programs of a lease did not come back while its device was closed
-// for them. A user can stop programs on purpose, and begin again with other leases:
-// so it counts for all leases of the owner, and each time doubles the pause.
+// hang notes that programs of a lease did not come back while its device was closed for
+// them. A user can stop programs on purpose, and begin again with other leases, so it
+// counts for all leases of the owner, and each time doubles the pause.
 func (p *Parker) hang(r *parked) {
 	const longest = 24 * time.Hour
 	p.mu.Lock()
@@ -164,7 +165,7 @@ func (p *Parker) hang(r *parked) {
 	p.hung[at] = bar{until: now.Add(min(time.Minute<<min(b.times, 11), longest)), times: b.times + 1}
 }
 
-// awaitGone waits until a device is measured to be free of the memory of a lease.
+// awaitGone waits until measurements show that a device is free of the memory of a lease.
 func (p *Parker) awaitGone(ctx context.Context, r *parked) error {
 	p.mu.Lock()
 	pids := map[int]bool{}
@@ -200,7 +201,7 @@ func (p *Parker) awaitGone(ctx context.Context, r *parked) error {
 	}
 }
 
-// anyAlive reports whether one of some processes lives.
+// anyAlive reports whether any of the processes lives.
 func anyAlive(table process.Table, on []move.Process) bool {
 	for _, id := range on {
 		if table.Alive(process.ID(id)) {
@@ -210,7 +211,7 @@ func anyAlive(table process.Table, on []move.Process) bool {
 	return false
 }
 
-// wait waits, unless ctx ends before.
+// wait waits for d, or until ctx ends.
 func wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -14,19 +14,18 @@ import (
 )
 
 const (
-	// often is the shortest time from one look at the queue to the next.
+	// often is the shortest time between two looks at the queue.
 	often = 50 * time.Millisecond
-	// seldom is how often it is looked whether a lease has become idle, while
-	// somebody waits for its room.
+	// seldom is how often Run checks whether a lease has become idle, while a request
+	// waits for its room.
 	seldom = 5 * time.Second
-	// watchful is how often it is looked whether a parked lease begins to use its
-	// device.
+	// watchful is how often Run checks whether a parked lease begins to use its device.
 	watchful = 2 * time.Second
 )
 
-// Run carries on with what an earlier daemon had parked, and parks leases when
-// others wait for their devices, until ctx ends. A step that a driver is taking then
-// goes on without the daemon.
+// Run carries on with the leases that an earlier daemon had parked, and parks leases when
+// others wait for their devices, until ctx ends. A step that a driver is taking at that
+// time goes on without the daemon.
 func (p *Parker) Run(ctx context.Context) {
 	p.mu.Lock()
 	p.running = ctx
@@ -57,7 +56,7 @@ func (p *Parker) Run(ctx context.Context) {
 	}
 }
 
-// stop waits until nothing is under way, and wakes those who wait for something.
+// stop waits until all work has ended, and wakes all waiting goroutines.
 func (p *Parker) stop() {
 	p.mu.Lock()
 	p.running = nil // nothing begins any more
@@ -70,8 +69,8 @@ func (p *Parker) stop() {
 	}
 }
 
-// turn parks those whose turn is over, and returns when to look again; zero: when
-// something changes.
+// turn parks the leases whose turn is over. It returns when to look again, or zero if
+// only a change calls for that.
 func (p *Parker) turn(now time.Time) time.Time {
 	if _, waiting := p.Leases.Len(); waiting == 0 {
 		p.spareAll()
@@ -99,11 +98,11 @@ func (p *Parker) turn(now time.Time) time.Time {
 	return next
 }
 
-// overlay adds to the pressure what the book does not know, and reports whether
-// there is any lease that could be parked.
+// overlay adds what the book does not know to the pressure, and reports whether any lease
+// could be parked.
 func (p *Parker) overlay(pressure *placement.Pressure) (parkable bool) {
 	simulated, stand, seen := onlySimulated(p.Leases.Sums()), map[uint64]bool{}, map[string][]ledger.Process{}
-	for i := range pressure.Holdings { // nobody is asked for anything while mu is held
+	for i := range pressure.Holdings { // collect the answers of others before mu is held
 		h := &pressure.Holdings[i]
 		stand[h.Fence] = true
 		h.Parkable = h.Parkable && p.Denied(h.GPU) == "" && !p.keeps(h, seen)
@@ -120,7 +119,7 @@ func (p *Parker) overlay(pressure *placement.Pressure) (parkable bool) {
 		h.Warned, h.Barred = p.warned[h.Fence], p.barred[h.Fence].until
 		if r := p.leases[h.Fence]; r != nil {
 			h.Leaves, h.Parkable = r.Phase == move.Parking, h.Parkable && !r.lost
-			switch { // the book leased its room before its memory came back
+			switch { // the book leases its room before its memory comes back
 			case r.Phase == move.Resuming:
 				h.Since, h.Idle = time.Now(), time.Time{}
 			case r.back.After(h.Since):
@@ -147,7 +146,7 @@ func onlySimulated(sums map[string]ledger.DeviceSum) bool {
 	return true
 }
 
-// caution tells the holder of a lease that it is about to be parked.
+// caution warns the holder of a lease that it is about to be parked.
 func (p *Parker) caution(a Action, now time.Time, grace time.Duration) {
 	k := a.Key
 	held := p.find(k, a.Fence)

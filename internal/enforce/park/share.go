@@ -9,9 +9,9 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/placement"
 )
 
-// Kept says why berth does not park a lease by itself, to follow a colon: its
-// processes may share memory of the device. It goes by the processes that were last
-// seen there, and returns no text if nothing is shared, or the owner says so.
+// Kept returns why berth does not park a lease by itself, to follow a colon: its
+// processes may share memory of the device. It looks at the processes that were last seen
+// there, and returns "" if they share nothing, or the owner says that they do not.
 func (p *Parker) Kept(held *lease.Lease) string {
 	if p.Leases.Unshared(held) || len(held.Parts) != 1 {
 		return ""
@@ -19,8 +19,8 @@ func (p *Parker) Kept(held *lease.Lease) string {
 	return mayShare(held, p.Leases.Processes(held.Parts[0].GPU), nil)
 }
 
-// keeps reports whether a lease that takes room on a device is kept there. Seen has
-// the processes on the devices that were asked about before.
+// keeps reports whether a lease that takes room on a device is kept there. Seen caches
+// the processes on devices.
 func (p *Parker) keeps(h *placement.Holding, seen map[string][]ledger.Process) bool {
 	held := p.find(h.Key, h.Fence)
 	if held == nil || p.Leases.Unshared(held) {
@@ -34,10 +34,10 @@ func (p *Parker) keeps(h *placement.Holding, seen map[string][]ledger.Process) b
 	return mayShare(held, on, nil) != ""
 }
 
-// mayShare says why processes of a lease may share memory of its device. Its members
-// belong to it, also if they are charged to another lease of the same holder, and
-// those count that have just left the device. The processes of a lease that is parked
-// have nothing on the device, also if the driver lists them.
+// mayShare returns why processes of a lease may share memory of its device. Members
+// belong to the lease even if they are charged to another lease of the same holder, and
+// count even if they have just left the device. The processes of a parked lease have
+// nothing on the device, even if the driver lists them.
 func mayShare(held *lease.Lease, on []ledger.Process, members []moved) string {
 	ours := map[move.Process]bool{}
 	for _, m := range members {
@@ -66,8 +66,8 @@ func mayShare(held *lease.Lease, on []ledger.Process, members []moved) string {
 	return MayShare(move.Process{PID: held.Holder.PID, Start: held.Holder.Start}, list)
 }
 
-// separate refuses a lease whose processes may share memory of the device, by the
-// last sample. It notes how it is known that they do not.
+// separate refuses a lease whose processes may share memory of the device, by the last
+// sample. Otherwise it records how berth knows that they do not.
 func (p *Parker) separate(r *parked, members []moved) error {
 	held := p.find(r.Key, r.Fence)
 	if held == nil {

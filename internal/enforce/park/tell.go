@@ -21,20 +21,20 @@ func (p *Parker) event(r *parked, code gpu.EventCode, severity gpu.Severity, tex
 	return gpu.Event{Time: time.Now(), Code: code, Severity: severity, GPU: r.GPU, Lease: r.Key.ID, User: r.User, By: r.By, Text: text, Data: data}
 }
 
-// tell sends an event about the memory of a lease.
+// tell publishes an event about the memory of a lease.
 func (p *Parker) tell(r *parked, code gpu.EventCode, severity gpu.Severity, text string, data map[string]any) {
 	p.Publish(p.event(r, code, severity, text, data))
 }
 
-// tellApart sends an event about what went wrong with the memory of a lease. Why may
-// name processes, and is not for other users.
+// tellApart publishes an event about a problem with the memory of a lease. Why may name
+// processes, so other users do not see it.
 func (p *Parker) tellApart(r *parked, code gpu.EventCode, severity gpu.Severity, text, why string) {
 	e := p.event(r, code, severity, text+": "+why, map[string]any{"failed": true})
 	e.Public = text
 	p.Publish(e)
 }
 
-// warning returns the event that tells the holder of a lease that it is about to be
+// warning returns the event that warns the holder of a lease that it is about to be
 // parked.
 func (o order) warning(held *lease.Lease, at time.Time) gpu.Event {
 	return gpu.Event{
@@ -44,14 +44,14 @@ func (o order) warning(held *lease.Lease, at time.Time) gpu.Event {
 	}
 }
 
-// refused tells that a lease was not parked.
+// refused publishes that a lease was not parked.
 func (p *Parker) refused(r *parked, o order, why error) {
 	e := p.event(r, gpu.EventParked, gpu.Warning, fmt.Sprintf("%s was not parked: %s", o.key.ID, reason(why)), map[string]any{"failed": true, "reason": reason(why)})
 	e.Public = fmt.Sprintf("%s was not parked", o.key.ID)
 	p.Publish(e)
 }
 
-// reason returns why something was refused, to follow a colon.
+// reason returns why berth refused something, to follow a colon.
 func reason(why error) string {
 	if refusal := (*move.RefusedError)(nil); errors.As(why, &refusal) {
 		return refusal.Why
@@ -59,7 +59,7 @@ func reason(why error) string {
 	return why.Error()
 }
 
-// suspend has the pacer let the processes of a lease run, until it is back.
+// suspend makes the pacer let the processes of a lease run, until the lease is back.
 func (p *Parker) suspend(r *parked) {
 	if p.Pacer == nil {
 		return
@@ -77,7 +77,7 @@ func (p *Parker) suspend(r *parked) {
 }
 
 // figures adds to the data of an event how much memory moved, how long that took as a
-// whole, and how fast the driver was in its steps.
+// whole, and how fast the steps of the driver were.
 func figures(memory gpu.MiB, took, steps time.Duration, data map[string]any) map[string]any {
 	data["memory_mb"], data["took_seconds"], data["moving_seconds"] = memory, seconds(took), seconds(steps)
 	if steps > 0 {

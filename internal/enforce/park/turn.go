@@ -11,19 +11,19 @@ import (
 
 // Rules say when berth parks a lease by itself.
 type Rules struct {
-	IdleAfter time.Duration // how long a lease must not use its device to count as idle
+	IdleAfter time.Duration // a lease is idle after it has not used its device for this long
 	Grace     time.Duration // from the warning to the parking
-	Keep      time.Duration // how long a lease keeps its device at least, after its grant and after each return
-	Slice     time.Duration // how long a lease keeps its device while others wait, also if it uses it
+	Keep      time.Duration // a lease keeps its device at least this long, after its grant and after each return
+	Slice     time.Duration // a lease keeps its device this long while others wait, even if it uses it
 }
 
-// Plan is what to do about the leases on the devices now, so that those who wait
+// Plan says what to do about the leases on the devices now, so that the waiting requests
 // get their turn.
 type Plan struct {
-	Warn  []Action  // tell the holders that their leases are about to be parked
-	Park  []Action  // park these; they were warned, and their grace is over
-	Spare []uint64  // fences of leases that were warned and are not parked after all
-	Next  time.Time // when to ask again, if nothing changes before; zero: not at all
+	Warn  []Action  // warn the holders that their leases are about to be parked
+	Park  []Action  // park these leases, which were warned and whose grace is over
+	Spare []uint64  // fences of leases that were warned but are not parked
+	Next  time.Time // when to ask again if nothing changes before; zero if only a change can help
 }
 
 // Action is about one lease.
@@ -32,13 +32,13 @@ type Action struct {
 	For placement.Want
 }
 
-// Turn decides whose turn it is. It serves the requests that wait in their order,
-// and looks for each on which device the fewest leases have to leave for it. A
-// lease leaves only for a request of the same or a higher priority, after it has
-// kept its device for Rules.Keep, and if it is idle or its time slice is over.
-// Turn moves nobody unless the request fits then, and never more than it takes.
+// Turn decides whose turn it is. It serves the waiting requests in their order, and finds
+// for each the device that the fewest leases have to leave for it. A lease leaves only
+// for a request of the same or a higher priority, after it has kept its device for
+// Rules.Keep, and if it is idle or its time slice is over. Turn moves a lease only if the
+// request then fits, and never more leases than it takes.
 //
-// On a device that a request waits for, nobody is moved for those behind it: the
+// On a device that a request waits for, Turn moves nobody for the requests behind it: the
 // book would not grant them what it keeps for the first.
 func Turn(now time.Time, r Rules, p placement.Pressure) Plan {
 	t := turn{now: now, rules: r, pressure: p, host: p.Host, spoken: map[string]bool{}, chosen: map[uint64]bool{}}
@@ -57,17 +57,17 @@ type turn struct {
 	now      time.Time
 	rules    Rules
 	pressure placement.Pressure
-	host     gpu.MiB         // that is not given away yet
+	host     gpu.MiB         // memory of the machine that is still free
 	spoken   map[string]bool // devices that a request before this one waits for
 	chosen   map[uint64]bool // leases, by fence
 	plan     Plan
 }
 
-// exit is who has to leave a device for a request, and when that can be.
+// exit says which leases have to leave a device for a request, and when they can.
 type exit struct {
 	gpu    string
 	leaves []placement.Holding
-	at     time.Time // zero: now
+	at     time.Time // zero means now
 	moved  gpu.MiB
 }
 
@@ -104,8 +104,8 @@ func (t *turn) serve(w placement.Want) {
 	t.clear(w, leaves)
 }
 
-// clear warns the leases that leave for a request, and parks them once the grace
-// of all is over.
+// clear warns the leases that leave for a request, and parks them once the grace of all
+// is over.
 func (t *turn) clear(w placement.Want, leaves []placement.Holding) {
 	var ends time.Time // of the last grace
 	for _, h := range leaves {
@@ -133,8 +133,8 @@ func (t *turn) again(at time.Time) {
 	}
 }
 
-// exit returns who has to leave a device for a request. It returns false if the
-// request does not fit even if everybody leaves who may ever be moved for it.
+// exit returns which leases have to leave a device for a request. It returns false if the
+// request does not fit even if all leases leave that may ever be moved for it.
 func (t *turn) exit(w placement.Want, room placement.Room) (exit, bool) {
 	memory, slots := room.Missing, room.MissingSlots
 	var may []placement.Holding
@@ -150,7 +150,7 @@ func (t *turn) exit(w placement.Want, room placement.Room) (exit, bool) {
 	slices.SortStableFunc(may, func(a, b placement.Holding) int { return t.ready(a).Compare(t.ready(b)) })
 	for n := range len(may) + 1 {
 		if n > 0 && n < len(may) && !t.ready(may[n]).After(t.now) {
-			continue // all that may leave now are looked at together
+			continue // consider all leases that may leave now together
 		}
 		leaves, enough := t.choose(may[:n], memory, slots)
 		if !enough {
@@ -168,7 +168,7 @@ func (t *turn) exit(w placement.Want, room placement.Room) (exit, bool) {
 	return exit{}, false
 }
 
-// ready returns from when on a lease may be parked.
+// ready returns the time from which a lease may be parked.
 func (t *turn) ready(h placement.Holding) time.Time {
 	at := t.sliceEnd(h)
 	if idle := h.Idle.Add(t.rules.IdleAfter); !h.Idle.IsZero() && idle.Before(at) {
@@ -184,10 +184,10 @@ func (t *turn) ready(h placement.Holding) time.Time {
 
 func (t *turn) sliceEnd(h placement.Holding) time.Time { return h.Since.Add(t.rules.Slice) }
 
-// choose returns some of the leases whose leaving frees this much, and false if
-// all of them free less. It prefers lower priorities, then those whose time slice
-// is over, and idle ones among them, then those who were warned already, and then
-// those with the least to move.
+// choose returns some of the leases whose leaving frees this much, and false if all of
+// them free less. It prefers lower priorities, then leases whose time slice is over, and
+// idle ones among them, then leases that were already warned, and then those with the
+// least to move.
 func (t *turn) choose(may []placement.Holding, memory gpu.MiB, slots int) ([]placement.Holding, bool) {
 	order := slices.Clone(may)
 	slices.SortStableFunc(order, func(a, b placement.Holding) int {
@@ -201,7 +201,7 @@ func (t *turn) choose(may []placement.Holding, memory gpu.MiB, slots int) ([]pla
 			break
 		}
 		if h.Measured > host || !(memory > 0 && h.Memory > 0 || slots > 0 && h.Slots > 0) {
-			continue // it cannot leave, or nobody would be helped
+			continue // it cannot leave, or that would help nobody
 		}
 		leaves = append(leaves, h)
 		host, memory, slots = host-h.Measured, memory-h.Memory, slots-h.Slots
@@ -209,7 +209,7 @@ func (t *turn) choose(may []placement.Holding, memory gpu.MiB, slots int) ([]pla
 	if memory > 0 || slots > 0 {
 		return nil, false
 	}
-	for i := len(leaves) - 1; i >= 0; i-- { // what the later ones free may make the earlier ones needless
+	for i := len(leaves) - 1; i >= 0; i-- { // the later ones may free enough without the earlier ones
 		if h := leaves[i]; memory+h.Memory <= 0 && slots+h.Slots <= 0 {
 			memory, slots = memory+h.Memory, slots+h.Slots
 			leaves = slices.Delete(leaves, i, i+1)

@@ -9,9 +9,9 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// dead releases the leases of processes that have ended. The ledger does that by
-// itself within milliseconds, unless it could not watch the process. It needs
-// nobody's permission: such a lease ends by its own terms.
+// dead releases the leases of processes that have ended. The ledger does that by itself
+// within milliseconds, unless it could not watch the process. It needs no permission:
+// such a lease ends by its own terms.
 func (c *climb) dead(context.Context) (done, left []api.RungStep) {
 	for _, held := range c.Leases.View().Leases {
 		holder := process.ID{PID: held.Holder.PID, Start: held.Holder.Start}
@@ -36,7 +36,7 @@ func (c *climb) dead(context.Context) (done, left []api.RungStep) {
 	return done, left
 }
 
-// stands reports whether a lease has not ended.
+// stands reports whether a lease still exists.
 func (c *climb) stands(held ledger.Held) bool {
 	now, found := c.Leases.Find(held.Key())
 	return found && now.Fence == held.Fence

@@ -9,15 +9,15 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// state is what was measured of the devices at one moment.
+// state holds the measurements of the devices at one moment.
 type state struct {
 	order   []string // UUIDs, in the order of the devices
 	used    map[string]gpu.MiB
-	fresh   map[string]bool    // devices that answered just now
-	forSale map[string]gpu.MiB // what could be leased
+	fresh   map[string]bool    // devices that answered this time
+	forSale map[string]gpu.MiB // memory that could be leased
 }
 
-// measure reads the devices that the optimization is about.
+// measure reads the devices of the optimization.
 func (c *climb) measure(ctx context.Context) state {
 	began := time.Now()
 	s := state{used: map[string]gpu.MiB{}, fresh: map[string]bool{}, forSale: map[string]gpu.MiB{}}
@@ -51,8 +51,8 @@ func (c *climb) read(ctx context.Context, uuids []string) {
 	group.Wait()
 }
 
-// until returns how much less memory the devices have in use in a later state. A
-// device that did not answer both times does not count.
+// until returns how much less memory the devices have in use in a later state. It leaves
+// out devices that did not answer both times.
 func (s state) until(later state) (freed gpu.MiB) {
 	for uuid, fresh := range s.fresh {
 		if fresh && later.fresh[uuid] {

@@ -10,8 +10,8 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/placement"
 )
 
-// move proposes which leases to move for requests that wait. It moves nothing: a
-// process cannot take its memory to another device.
+// move proposes which leases to move for requests that wait. It moves nothing: a process
+// cannot take its memory to another device.
 func (c *climb) move(context.Context) (done, left []api.RungStep) {
 	waiting := c.Leases.View().Waiting
 	if len(waiting) == 0 {
@@ -24,7 +24,7 @@ func (c *climb) move(context.Context) (done, left []api.RungStep) {
 	parents := c.parents()
 	for _, held := range mine {
 		if len(held.Parts) != 1 || len(held.Scope) > 0 || held.Parent != "" || parents[held.Key()] {
-			continue // nobody can move it alone
+			continue // it cannot be moved alone
 		}
 		holds[held.Fence] = held
 		p := held.Parts[0]
@@ -46,7 +46,7 @@ func (c *climb) move(context.Context) (done, left []api.RungStep) {
 	return done, left
 }
 
-// sites returns the devices as placement moves leases between them.
+// sites returns the devices in the form that placement needs to move leases between them.
 func sites(sums map[string]ledger.DeviceSum) (list []placement.Site) {
 	for _, s := range sums {
 		list = append(list, placement.Site{

@@ -18,32 +18,32 @@ import (
 
 // Request says what to optimize.
 type Request struct {
-	Service string   // only leases of this service; empty: all that the actor may change
-	DryRun  bool     // only say what would be done
-	GPUs    []string // only leases and processes on these devices, by UUID; empty: on all
-	ID      string   // names the optimization in its events; empty: by the time when it began
+	Service string   // only leases of this service; if empty, all that the actor may change
+	DryRun  bool     // only report what would be done
+	GPUs    []string // only leases and processes on these devices, by UUID; if empty, on all
+	ID      string   // names the optimization in its events; if empty, it is named after its start
 
-	// May reports whether the actor may change a lease; nil: all of them.
+	// May reports whether the actor may change a lease. Nil means all leases.
 	May func(*lease.Lease) bool
 }
 
-// ErrUnmeasured refuses an optimization whose outcome nobody could measure.
+// ErrUnmeasured refuses an optimization whose result could not be measured.
 var ErrUnmeasured = errors.New("monitoring is stopped, so berth could not measure what an optimization frees: start monitoring first")
 
-// mostWaiting is how many optimizations may wait, of one user each.
-// Each takes seconds, and does what the one before has just done.
+// mostWaiting is the most optimizations that may wait, one for each user. Each takes
+// seconds, and repeats what the one before has just done.
 const mostWaiting = 8
 
-// Optimize goes up the ladder for somebody, and returns what each rung did. May
-// reports whether they may change a lease. One optimization runs at a time; a few
-// others wait until it is done, and more are refused with a *lease.BusyError. A dry run
+// Optimize goes up the ladder for an actor, and returns what each rung did. May reports
+// whether the actor may change a lease. One optimization runs at a time. A few others
+// wait until it is done, and Optimize refuses more with a *lease.BusyError. A dry run
 // changes nothing, and does not wait.
 func (r *Reclaim) Optimize(ctx context.Context, by access.Actor, b api.Optimize, may func(*lease.Lease) bool) (api.Optimization, error) {
 	return r.optimize(ctx, by, Request{Service: b.Service, DryRun: b.DryRun, May: may})
 }
 
-// optimize goes up the ladder. If ctx ends, it stops after the rung at hand, and
-// returns what was done until then.
+// optimize goes up the ladder. If ctx ends, it stops after the current rung, and returns
+// what it has done so far.
 func (r *Reclaim) optimize(ctx context.Context, by access.Actor, q Request) (api.Optimization, error) {
 	if !r.Monitor.Running() {
 		return api.Optimization{}, ErrUnmeasured
@@ -65,7 +65,8 @@ func (r *Reclaim) optimize(ctx context.Context, by access.Actor, q Request) (api
 	return c.all(ctx)
 }
 
-// begin waits until no other optimization runs, and returns what ends it.
+// begin waits until no other optimization runs. The caller calls end when its own is
+// over.
 func (r *Reclaim) begin(ctx context.Context, by lease.Owner) (end func(), err error) {
 	if err := r.ask(by); err != nil {
 		return nil, err
@@ -79,8 +80,8 @@ func (r *Reclaim) begin(ctx context.Context, by lease.Owner) (end func(), err er
 	}
 }
 
-// ask lets a user wait with an optimization. A user has one at a time, so
-// that nobody keeps others from theirs.
+// ask admits an optimization of a user to the queue. Each user has one at a time, so that
+// nobody keeps others from theirs.
 func (r *Reclaim) ask(by lease.Owner) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -108,7 +109,7 @@ type climb struct {
 	set   Settings
 	began time.Time
 
-	shrunk gpu.MiB // how much more could be leased since leases were shrunk
+	shrunk gpu.MiB // memory that has become available since leases were shrunk
 }
 
 // all goes up the whole ladder.
@@ -147,17 +148,17 @@ func (c *climb) all(ctx context.Context) (api.Optimization, error) {
 	return o, context.Cause(ctx)
 }
 
-// chosen reports whether the optimization is about a lease.
+// chosen reports whether the optimization covers a lease.
 func (c *climb) chosen(held ledger.Held) bool {
 	return (c.Service == "" || held.Holder.Service == c.Service) &&
 		slices.ContainsFunc(held.Parts, func(p lease.Part) bool { return c.covers(p.GPU) })
 }
 
-// covers reports whether the optimization is about a device.
+// covers reports whether the optimization covers a device.
 func (c *climb) covers(uuid string) bool { return len(c.GPUs) == 0 || slices.Contains(c.GPUs, uuid) }
 
-// leases returns the leases that take room and that the optimization is about, and
-// how many more there are that the actor may not change.
+// leases returns the leases that take room and that the optimization covers, and the
+// number of others that the actor may not change.
 func (c *climb) leases() (mine []ledger.Held, others int) {
 	for _, held := range c.Leases.View().Leases {
 		switch {
@@ -171,7 +172,7 @@ func (c *climb) leases() (mine []ledger.Held, others int) {
 	return mine, others
 }
 
-// step returns what a rung says about a lease.
+// step returns the report of a rung about a lease.
 func step(held ledger.Held, before, after gpu.MiB, format string, args ...any) api.RungStep {
 	s := api.RungStep{Lease: held.ID, User: held.Holder.User, Before: before, After: after, Text: fmt.Sprintf(format, args...)}
 	if len(held.Parts) == 1 {
@@ -180,7 +181,7 @@ func step(held ledger.Held, before, after gpu.MiB, format string, args ...any) a
 	return s
 }
 
-// othersLeft returns what a rung says about leases that the actor may not change.
+// othersLeft returns the report of a rung about leases that the actor may not change.
 func othersLeft(n int) []api.RungStep {
 	if n == 0 {
 		return nil
@@ -188,7 +189,7 @@ func othersLeft(n int) []api.RungStep {
 	return []api.RungStep{{Text: fmt.Sprintf("%s of other users: only their owners and operators may change them", words.Count(n, "lease"))}}
 }
 
-// measured returns what the processes of a lease use on all its devices.
+// measured returns how much memory the processes of a lease use on all its devices.
 func measured(held ledger.Held) (sum gpu.MiB) {
 	for _, m := range held.Measured {
 		sum += m.Or(0)

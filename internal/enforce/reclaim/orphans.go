@@ -12,9 +12,9 @@ import (
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
-// orphans names the processes that go on using devices after their leases have
-// ended, and ends them if the settings say so. Nobody knows the service of a lease
-// that has ended, so an optimization of one service is about none of them.
+// orphans names the processes that go on using devices after their leases have ended, and
+// ends them if the settings say so. The service of a lease that has ended is not known,
+// so an optimization of one service covers none of them.
 func (c *climb) orphans(ctx context.Context) (done, left []api.RungStep) {
 	if c.Service != "" {
 		return nil, nil
@@ -59,7 +59,7 @@ func (c *climb) orphans(ctx context.Context) (done, left []api.RungStep) {
 	return done, left
 }
 
-// orphan returns what the rung says about a process.
+// orphan returns the report of the rung about a process.
 func (c *climb) orphan(o Orphan, after gpu.MiB, format string, args ...any) api.RungStep {
 	s := api.RungStep{Lease: o.Ended, User: o.User, GPU: o.On.UUID, Before: o.Memory, After: after, Text: fmt.Sprintf(format, args...)}
 	if c.inspects(o) {
@@ -73,7 +73,7 @@ func (c *climb) inspects(o Orphan) bool {
 	return access.May(c.by, access.Inspect, access.Of(access.Process, o.UID, o.User)) == nil
 }
 
-// name names a process as far as the actor may know it.
+// name returns a name of a process that the actor may see.
 func (c *climb) name(o Orphan) string {
 	switch {
 	case c.inspects(o):
@@ -84,7 +84,7 @@ func (c *climb) name(o Orphan) string {
 	return "A process"
 }
 
-// uses says what a process does that it should not.
+// uses says how a process uses its device without a lease.
 func (c *climb) uses(o Orphan) string {
 	return fmt.Sprintf("%s uses %s of %s although its lease %s has ended", c.name(o), o.Memory, o.On.Label(), o.Ended)
 }

@@ -46,7 +46,7 @@ func (c *climb) park(ctx context.Context) (done, left []api.RungStep) {
 	group.Wait()
 	for i, held := range idle {
 		before := measured(held)
-		now, _ := c.Leases.Find(held.Key()) // nothing is measured for one that has ended
+		now, _ := c.Leases.Find(held.Key()) // a lease that has ended has no measurement
 		if failed[i] != nil {
 			left = append(left, step(held, before, measured(now), "%s was not parked: %v", held.ID, failed[i]))
 		} else {
@@ -56,8 +56,8 @@ func (c *climb) park(ctx context.Context) (done, left []api.RungStep) {
 	return done, left
 }
 
-// unused returns for how long a lease has not used its device. Why says that it must
-// not be parked.
+// unused returns for how long a lease has not used its device, and, if it must not be
+// parked, why.
 func (c *climb) unused(held ledger.Held) (lasting, why string) {
 	service, _ := c.set.Service(held.Holder.Service)
 	if !service.Parkable.Or(held.Parkable) {

@@ -1,10 +1,10 @@
 // Package reclaim gets memory back.
 //
-// An optimization goes up a ladder of six rungs: it releases what the dead
-// hold, names orphans or ends them, asks programs to trim their caches, shrinks
-// leases that never use what they asked for, parks idle leases, and proposes
-// which lease to move for a request that waits. It measures before and after
-// each rung, and says what it left alone, and why.
+// An optimization goes up a ladder of six rungs: it releases the leases of dead
+// processes, names orphans or ends them, asks programs to trim their caches, shrinks
+// leases that never use what they asked for, parks idle leases, and proposes which lease
+// to move for a request that waits. It measures before and after each rung, and reports
+// what it left alone, and why.
 package reclaim
 
 import (
@@ -24,15 +24,15 @@ import (
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
-// Leases knows who holds what, and who waits.
+// Leases returns leases and waiting requests.
 type Leases interface {
 	View() ledger.View
 	Find(k lease.Key) (ledger.Held, bool)
 	Sums() map[string]ledger.DeviceSum
-	// Unparkable says why a lease cannot or must not be parked; nil: it can.
+	// Unparkable returns why a lease cannot or must not be parked, or nil if it can.
 	Unparkable(k lease.Key, fence uint64) error
-	// Exited releases the leases of a process that has ended. It leaves a process
-	// alone that lives, and leases that other processes use.
+	// Exited releases the leases of a process that has ended. It does nothing if the
+	// process lives, and keeps leases that other processes use.
 	Exited(id process.ID)
 }
 
@@ -48,39 +48,39 @@ type Monitor interface {
 type Orphan struct {
 	watchdog.Stranger
 	On  gpu.Device
-	UID int // of its user; lease.NoUID: not known
+	UID int // of its user; lease.NoUID if not known
 }
 
 // Orphans finds orphans, and ends them.
 type Orphans interface {
 	List() []Orphan
-	// End ends an orphan, and waits for its end. It leaves a process alone that
+	// End ends an orphan, and waits until it has ended. It leaves alone a process that
 	// runs under a lease again.
 	End(ctx context.Context, o Orphan, in kinship.Mandate) error
 }
 
-// Peaks remembers how much memory programs use.
+// Peaks records how much memory programs use.
 type Peaks interface {
-	// Most returns the most memory that a lease was measured to use on one device so
-	// far, and how often it was measured.
+	// Most returns the most memory that a lease was measured to use on one device so far,
+	// and the number of measurements.
 	Most(fence uint64) (most gpu.MiB, samples int)
 	Find(key peaks.Key) (peaks.Entry, bool)
 }
 
-// Shrinker makes leases smaller that get their size back when they ask for it.
+// Shrinker makes leases smaller, and gives them their size back when they ask for it.
 type Shrinker interface {
 	Shrink(ctx context.Context, k lease.Key, fence uint64, to gpu.MiB) (*lease.Lease, error)
 	// Regrow gives a lease the size back that it had before Shrink. It waits for room,
-	// before others are served.
+	// ahead of other requests.
 	Regrow(ctx context.Context, k lease.Key, fence uint64, to gpu.MiB) error
 }
 
 // Parker moves the memory of leases to the memory of the machine.
 type Parker interface {
-	// ParkIdle tells the holder of a lease that it is about to be parked, and parks it
-	// after a grace if it is idle still. It returns when the memory has moved.
+	// ParkIdle warns the holder of a lease that it is about to be parked, and parks it
+	// after a grace if it is still idle. It returns when the memory has moved.
 	ParkIdle(ctx context.Context, k lease.Key, fence uint64, why string) error
-	// Kept says why a lease is not parked although it is parkable; empty: it is.
+	// Kept returns why a parkable lease is not parked, or "" if it is.
 	Kept(held *lease.Lease) string
 }
 
@@ -91,37 +91,38 @@ type Options struct {
 	Alive    func(process.ID) bool
 	Orphans  Orphans
 	Peaks    Peaks
-	Shrinker Shrinker // nil: nothing is shrunk
-	Parker   Parker   // nil: nothing is parked
+	Shrinker Shrinker // nil if nothing is shrunk
+	Parker   Parker   // nil if nothing is parked
 
-	// Idle returns since when the processes of a lease do not use their device; false
-	// if they do, or nobody knows. A nil function knows nothing.
+	// Idle returns since when the processes of a lease have not used their device. It
+	// returns false if they use it, or if that is not known. A nil function knows
+	// nothing.
 	Idle func(fence uint64) (since time.Time, idle bool)
 
 	Publish func(gpu.Event)
-	Log     *slog.Logger // nil: nothing is logged
+	Log     *slog.Logger // nil if nothing is logged
 
 	Settings Settings
 }
 
 // Settings can be changed while optimizations run.
 type Settings struct {
-	Interval    time.Duration // from one optimization by itself to the next
-	Threshold   float64       // the share of its memory above which a device is optimized by itself
-	EndOrphans  bool          // orphans are ended; false: they are named
-	TrimTimeout time.Duration // how long to wait for programs that are asked for memory
+	Interval    time.Duration // time between two optimizations that berth begins by itself
+	Threshold   float64       // berth optimizes a device by itself if a larger share of its memory is in use
+	EndOrphans  bool          // end orphans instead of only naming them
+	TrimTimeout time.Duration // how long to wait for programs that were asked for memory
 	IdleAfter   time.Duration // how long a lease must be idle before it is parked
-	Keep        time.Duration // how long a lease keeps its size and its device at least
+	Keep        time.Duration // shortest time for which a lease keeps its size and its device
 
-	// Service returns what is configured for a service; false: nothing is.
+	// Service returns the settings of a service, and false if it has none.
 	Service func(name string) (Service, bool)
 }
 
 // Service says what may be done to the leases of a service.
 type Service struct {
 	Shrinkable bool
-	Parkable   gpu.Opt[bool] // absent: as the request of a lease says
-	MinMemory  gpu.MiB       // no lease is made smaller
+	Parkable   gpu.Opt[bool] // if absent, the request of a lease decides
+	MinMemory  gpu.MiB       // no lease is made smaller than this
 }
 
 // The rungs, in their order.
@@ -137,25 +138,25 @@ const (
 // Rungs lists the names of the rungs in their order.
 func Rungs() []string { return []string{Dead, Orphaned, Trim, Shrink, Park, Moving} }
 
-// Reclaim gets memory back: when somebody asks for it, and by itself.
+// Reclaim gets memory back, on request and by itself.
 type Reclaim struct {
 	Options
-	running chan struct{} // has room for one: the optimization that runs
-	changed chan struct{} // the settings have changed; has room for one
-	woken   chan struct{} // a lease is to get its size back; has room for one
+	running chan struct{} // has room for one: the running optimization
+	changed chan struct{} // has room for one value, sent when the settings have changed
+	woken   chan struct{} // has room for one value, sent when a lease is to get its size back
 
 	mu       sync.Mutex // guards what follows
 	settings Settings
-	asking   map[lease.Owner]bool // whose optimization runs, or waits
+	asking   map[lease.Owner]bool // users whose optimization runs or waits
 	counts   Counts
 	growing  map[uint64]bool // by fence: leases that are to get their size back
-	grown    []*lease.Lease  // those of them that Run has not taken yet
+	grown    []*lease.Lease  // leases in growing that Run has not taken yet
 }
 
-// Counts says what optimizations did since the daemon started.
+// Counts says what optimizations have done since the daemon started.
 type Counts struct {
-	Runs  uint64             // optimizations that were more than a dry run
-	Freed map[string]gpu.MiB // by rung; what a rung called shrink or move freed can be leased
+	Runs  uint64             // optimizations without dry runs
+	Freed map[string]gpu.MiB // by rung; for shrink and move, memory that can now be leased
 }
 
 // New returns a Reclaim with these parts.
@@ -174,8 +175,8 @@ func New(o Options) *Reclaim {
 	return r
 }
 
-// Configure changes the settings. An optimization that runs keeps those that it
-// began with.
+// Configure changes the settings. A running optimization keeps the settings that it began
+// with.
 func (r *Reclaim) Configure(s Settings) {
 	r.mu.Lock()
 	r.settings = s
@@ -192,7 +193,7 @@ func (r *Reclaim) now() Settings {
 	return r.settings
 }
 
-// Counts returns what optimizations did since the daemon started.
+// Counts returns what optimizations have done since the daemon started.
 func (r *Reclaim) Counts() Counts {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -234,7 +235,7 @@ func (r *Reclaim) Run(ctx context.Context) {
 	}
 }
 
-// fuller returns the devices of whose memory a larger share is in use than the
+// fuller returns the devices that have a larger share of their memory in use than the
 // threshold.
 func (r *Reclaim) fuller(threshold float64) (list []string) {
 	for _, reading := range r.Monitor.Readings() {

@@ -12,9 +12,9 @@ import (
 // regrowPause is how long Run waits after it could not give a lease its size back.
 const regrowPause = time.Minute
 
-// Observe takes in what a lease was measured to use on a device. If berth has shrunk
-// the lease and its programs are about to use all that it has left, they ask for more
-// by that, and Run gives the lease its size back. Observe does not block.
+// Observe records how much a lease uses on a device. If berth has shrunk the lease and
+// its programs are about to use all that is left of it, Run gives the lease its size
+// back. Observe does not block.
 func (r *Reclaim) Observe(h lease.Holding) {
 	if h.Lease.Asked == 0 || h.Measured <= h.Part.Memory-slack(h.Part.Memory) {
 		return
@@ -32,8 +32,8 @@ func (r *Reclaim) Observe(h lease.Holding) {
 	}
 }
 
-// slack returns how much of what a shrunk lease has must be unused: half of the
-// margin that it was left.
+// slack returns how much memory of a shrunk lease must be unused: half of the margin that
+// it was left.
 func slack(size gpu.MiB) gpu.MiB { return max(size/20, 128) }
 
 // regrow gives leases their size back until ctx ends.

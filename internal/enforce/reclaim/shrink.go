@@ -13,7 +13,7 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// shrink makes leases smaller whose programs never used what they asked for.
+// shrink makes leases smaller whose programs never used all that they asked for.
 func (c *climb) shrink(ctx context.Context) (done, left []api.RungStep) {
 	mine, others := c.leases()
 	left = othersLeft(others)
@@ -46,7 +46,7 @@ func (c *climb) shrink(ctx context.Context) (done, left []api.RungStep) {
 	return done, left
 }
 
-// takes returns how much of its devices nobody else can lease because of a lease.
+// takes returns how much memory of its devices a lease keeps others from leasing.
 func takes(held ledger.Held) (sum gpu.MiB) {
 	for i, p := range held.Parts {
 		sum += max(p.Memory, held.Measured[i].Or(0))
@@ -54,8 +54,8 @@ func takes(held ledger.Held) (sum gpu.MiB) {
 	return sum
 }
 
-// smaller returns what a lease would have on each of its devices, and the most that
-// its programs used on one. Why says that it stays as it is.
+// smaller returns the size that a lease would have on each of its devices, and the most
+// memory that its programs used on one. If the lease keeps its size, why says why.
 func (c *climb) smaller(held ledger.Held, parent bool) (to, most gpu.MiB, why string) {
 	service, _ := c.set.Service(held.Holder.Service)
 	size := held.Parts[0].Memory

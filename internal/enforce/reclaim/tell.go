@@ -11,7 +11,7 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// texts are the rungs in the words of an event.
+// texts describes the rungs in the words of an event.
 var texts = map[string]string{
 	Dead:     "releasing what the dead hold",
 	Orphaned: "looking for orphans",
@@ -21,8 +21,8 @@ var texts = map[string]string{
 	Moving:   "looking for leases to move",
 }
 
-// reached counts a rung, and tells about it. A dry run did nothing; what berth does
-// by itself is told only if it did something.
+// reached counts a rung, and publishes it. It does neither for a dry run. It publishes a
+// rung that berth began by itself only if it did something.
 func (c *climb) reached(one api.Rung) {
 	if c.DryRun {
 		return
@@ -37,8 +37,8 @@ func (c *climb) reached(one api.Rung) {
 	c.tell(text, map[string]any{"rung": one.Name, "freed_mb": int64(one.Freed), "done": len(one.Done), "left": len(one.Left), "took_seconds": one.Took})
 }
 
-// over counts an optimization, and tells about its end. A dry run concerns who asked for
-// it alone: anybody can ask for thousands.
+// over counts an optimization, and publishes its end. It does neither for a dry run,
+// which concerns only its caller: anybody can ask for thousands.
 func (c *climb) over(o api.Optimization) {
 	if c.DryRun {
 		return

@@ -11,8 +11,8 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// lookEvery is how often devices are read while programs give memory back, and
-// calmReadings how many equal readings in a row mean that they are done.
+// lookEvery is how often devices are read while programs give memory back. After
+// calmReadings equal readings in a row they are done.
 const (
 	lookEvery    = 250 * time.Millisecond
 	calmReadings = 2
@@ -26,9 +26,9 @@ type asked struct {
 	ended         bool // the lease has ended
 }
 
-// trim asks the programs of all leases at once to give back what their libraries
-// keep for later, and waits until what they use has settled. A program that does not
-// answer costs the time limit and nothing else.
+// trim asks the programs of all leases at once to give back the memory that their
+// libraries keep for later, and waits until their use has settled. A program that does
+// not answer costs only the time limit.
 func (c *climb) trim(ctx context.Context) (done, left []api.RungStep) {
 	mine, others := c.leases()
 	left = othersLeft(others)
@@ -60,7 +60,7 @@ func (c *climb) trim(ctx context.Context) (done, left []api.RungStep) {
 	return done, left
 }
 
-// settle reads the devices of leases again and again, until all of them have given
+// settle reads the devices of leases again and again, until all leases have given
 // something back and use the same amount for a while, or the time is over.
 func (c *climb) settle(ctx context.Context, all []*asked) {
 	if len(all) == 0 {
@@ -98,7 +98,7 @@ func (c *climb) settle(ctx context.Context, all []*asked) {
 	}
 }
 
-// look takes in what a lease uses now.
+// look updates how much a lease uses now.
 func (a *asked) look(leases Leases) {
 	now, found := leases.Find(a.Key())
 	if !found || now.Fence != a.Fence {

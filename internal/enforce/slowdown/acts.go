@@ -5,11 +5,11 @@ import "github.com/berth-gpu/berth/gpu"
 // Acts says what berth does to a device.
 type Acts struct {
 	Policy   Policy
-	Share    float64 // that leases are held to; 1: none is
+	Share    float64 // that leases are held to; 1 if none is held
 	Paced    int     // leases that are held back
 	Limit    gpu.Opt[gpu.Watts]
-	Original gpu.Opt[gpu.Watts] // of the power limit that berth lowered
-	Steps    int                // that lowered it
+	Original gpu.Opt[gpu.Watts] // power limit before berth lowered it
+	Steps    int                // number of steps that lowered it
 	Fan      gpu.Opt[gpu.Percent]
-	Denied   string // why another daemon acts on the device; empty: this one does
+	Denied   string // why another daemon acts on the device; empty if this one does
 }

@@ -7,20 +7,18 @@ import (
 	"github.com/berth-gpu/berth/internal/config"
 )
 
-// cooler is how many degrees a device must cool before its fans follow the curve
-// down: fans that follow every degree are heard.
+// cooler is how many degrees a device must cool before its fans follow the curve down.
+// Fans that follow every degree can be heard.
 const cooler = gpu.Celsius(3)
 
-// Fan is what berth does about the fans of one device. The zero Fan leaves them
-// to the driver.
+// Fan is the state of the fans of one device. The zero Fan leaves them to the driver.
 type Fan struct {
 	Held  bool        `json:"held"`
 	Speed gpu.Percent `json:"speed_percent"`
 }
 
-// Follow returns how fast fans should turn at a temperature. Without a curve, or
-// without a temperature to follow, they go back to the driver. A reading that no
-// GPU can have changes nothing.
+// Follow returns how fast the fans should turn at a temperature. Without a curve or a
+// temperature, they go back to the driver. An impossible reading changes nothing.
 func (f Fan) Follow(curve []config.CurvePoint, t gpu.Opt[gpu.Celsius]) Fan {
 	celsius, measured := t.Get()
 	switch {

@@ -9,45 +9,44 @@ import (
 
 // How the power limit moves.
 const (
-	stepShare   = 0.05             // of the default limit, for one step
-	stepPause   = 15 * time.Second // after a step, for its effect to show
+	stepShare   = 0.05             // size of a step, as a share of the default limit
+	stepPause   = 15 * time.Second // after a step, until its effect shows
 	raisePause  = 30 * time.Second // before a step up that may turn out too early
 	lowerAt     = 0.5              // multiplier at which the limit goes down
-	raiseFrom   = 0.8              // multiplier from which it may go up
+	raiseFrom   = 0.8              // multiplier from which the limit may go up
 	sameLimit   = 1                // watts by which a driver may round
-	mostRelapse = 4                // relapses that count: each doubles the pause before a step up
+	mostRelapse = 4                // most relapses that count; each doubles the pause before a step up
 )
 
-// Limits has the power limits of a device as its driver gives them.
+// Limits are the power limits of a device as its driver reports them.
 type Limits struct {
 	Now, Default, Least, Most gpu.Watts
 }
 
-// Heat is what was measured at a moment.
+// Heat holds the measurements of one moment.
 type Heat struct {
 	Temperature gpu.Opt[gpu.Celsius]
 	Power       gpu.Opt[gpu.Watts]
 }
 
-// Kept is the part of a Limit that must survive the daemon. It is written down
-// before a step is taken; only of a step that restores the limit it is written
-// down afterwards.
+// Kept is the part of a Limit that must survive the daemon. The caller writes it to a
+// file before it takes a step, but after a step that restores the limit.
 type Kept struct {
 	Original gpu.Watts `json:"original_watts"` // the limit before berth changed it
-	Set      gpu.Watts `json:"set_watts"`      // what berth sets
-	Before   gpu.Watts `json:"before_watts"`   // what was in force before that step
+	Set      gpu.Watts `json:"set_watts"`      // the limit that berth sets
+	Before   gpu.Watts `json:"before_watts"`   // the limit in force before that step
 }
 
-// Limit is what berth does about the power limit of one device. It is a plain
-// value; the zero Limit holds nothing. Decide returns the Limit after a step, so
-// that it can be written down before the step is taken.
+// Limit is the state of the power limit of one device. The zero Limit holds nothing.
+// Decide returns the Limit after a step, so that the caller can write it to a file before
+// it takes the step.
 type Limit struct {
 	Kept
-	recalled bool // from before a restart: it may not be in force
+	recalled bool // from before a restart, so it may not be in force
 	next     time.Time
-	risen    time.Time // the last step up
+	risen    time.Time // time of the last step up
 	relapses int
-	steps    int // down, since the limit was last the original
+	steps    int // steps down since the limit was last the original
 	off      bool
 	failed   bool // the device did not take the last step
 
@@ -57,7 +56,7 @@ type Limit struct {
 	expected gpu.Opt[gpu.Celsius]
 }
 
-// Recall returns the Limit of a daemon that ended while it held one.
+// Recall returns the Limit of an earlier daemon that ended while it held one.
 func Recall(k Kept) Limit { return Limit{Kept: k, recalled: true} }
 
 // Held reports whether the power limit is lower because of berth.
@@ -66,41 +65,41 @@ func (l *Limit) Held() bool { return l.Original > 0 }
 // Steps returns how many steps down led to the limit in force.
 func (l *Limit) Steps() int { return l.steps }
 
-// Off returns a Limit that takes no steps any more, because the device does not
-// let berth take them.
+// Off returns a Limit that takes no more steps, because the device does not let berth
+// take them.
 func (l Limit) Off() Limit { return Limit{Kept: l.Kept, off: true} }
 
-// Again returns a Limit that tries again what the device did not take.
+// Again returns a Limit that tries again the step that the device did not take.
 func (l Limit) Again() Limit {
 	l.off, l.failed = false, false
 	return l
 }
 
-// Failed returns the Limit after a step from it that the device did not take. It
-// tries again later.
+// Failed returns the Limit after a step that the device did not take. It tries again
+// later.
 func (l Limit) Failed(now time.Time) Limit {
 	l.next, l.failed = now.Add(raisePause), true
 	return l
 }
 
-// Ask is what a decision about the power limit depends on.
+// Ask holds the arguments of a decision about the power limit.
 type Ask struct {
 	Now        time.Time
-	Steer      bool    // the limit may be lowered: by policy, and no exempt lease is on the device
-	Multiplier float64 // by heat alone
+	Steer      bool    // whether the limit may be lowered: the policy allows it, and no exempt lease is on the device
+	Multiplier float64 // from heat alone
 	Limits     Limits
 	Least      gpu.Opt[gpu.Watts] // lowest limit that berth may set
 	Heat       Heat
 	Reason     string // why the device should run slower
 
-	// Normal is the temperature that a step up must not lead to, and Settles
-	// returns where the temperature ends at a power, if that is known.
+	// A step up must not lead to the temperature Normal. Settles returns the temperature
+	// that the device reaches in the end at a power, if that is known.
 	Normal  gpu.Celsius
 	Settles func(gpu.Watts) (gpu.Celsius, bool)
 }
 
-// Decide returns what to do now, and the Limit afterwards. The step is nil if
-// there is nothing to do or to tell.
+// Decide returns the next step, and the Limit after it. The step is nil if there is
+// nothing to do or to publish.
 func (l Limit) Decide(a Ask) (Limit, *Step) {
 	switch {
 	case l.Held() && !l.ours(a.Limits.Now):
@@ -135,7 +134,7 @@ func (l *Limit) ours(now gpu.Watts) bool {
 
 func near(a, b gpu.Watts) bool { return math.Abs(float64(a-b)) <= sameLimit }
 
-// restore gives the device back the limit that it had.
+// restore gives the device back its original limit.
 func (l Limit) restore(a Ask) (Limit, *Step) {
 	step := &Step{Kind: Restored, Was: a.Limits.Now, Watts: l.Original, Effect: l.effect(a), Reason: "it is not to be lowered any more"}
 	if l.recalled {
@@ -150,7 +149,7 @@ func (l Limit) restore(a Ask) (Limit, *Step) {
 	return Limit{relapses: l.relapses, risen: a.Now, next: a.Now.Add(raisePause), off: l.off}, step
 }
 
-// lower takes a step down, and two if nothing may run at all.
+// lower takes a step down, or two if nothing may run at all.
 func (l Limit) lower(a Ask) (Limit, *Step) {
 	by := a.step()
 	floor := max(a.Limits.Least, a.Least.Or(0))
@@ -183,9 +182,9 @@ func (l Limit) lower(a Ask) (Limit, *Step) {
 	}
 }
 
-// raise takes a step up if the device stays cool with it: the forecast says so, or
-// the device draws less than its limit. Where there is no forecast, a device in
-// its best state may try, and another one after a while.
+// raise takes a step up if the device stays cool with it: the forecast says so, or the
+// device draws less than its limit. Without a forecast, a device in its best state may
+// try at once, and another one after a while.
 func (l Limit) raise(a Ask) (Limit, *Step) {
 	to := min(gpu.Watts(math.Ceil(float64(a.Limits.Now+a.step()))), l.Original)
 	if near(to, l.Original) {
@@ -227,8 +226,7 @@ func (l Limit) after(a Ask, to gpu.Watts, wait time.Duration) Limit {
 	return l
 }
 
-// settle tells the effect of the last step once it shows, if no other step
-// follows.
+// settle reports the effect of the last step once it shows, if no other step follows.
 func (l Limit) settle(a Ask) (Limit, *Step) {
 	if effect := l.effect(a); effect != nil {
 		l.waiting = false
@@ -240,7 +238,8 @@ func (l Limit) settle(a Ask) (Limit, *Step) {
 	return l, nil
 }
 
-// effect returns what the last step did; nil if it was told, or it is too early.
+// effect returns the effect of the last step. It returns nil if the effect was already
+// reported, or if it is too early.
 func (l *Limit) effect(a Ask) *Effect {
 	if !l.waiting || a.Now.Sub(l.at) < stepPause {
 		return nil
@@ -257,8 +256,8 @@ func (a *Ask) step() gpu.Watts {
 	return max(stepShare*whole, 2*sameLimit)
 }
 
-// bound reports whether the device draws what its limit allows, or nearly, so that
-// a higher limit makes it hotter at once.
+// bound reports whether the device draws about as much as its limit allows, so that a
+// higher limit makes it hotter at once.
 func (a *Ask) bound() bool {
 	power, measured := a.Heat.Power.Get()
 	return measured && power > 0.9*a.Limits.Now

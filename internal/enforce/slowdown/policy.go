@@ -1,8 +1,8 @@
-// Package slowdown decides what berth does by itself about a device that should
-// run slower: how far its leases are held back, which power limit it gets, and
-// how fast its fans turn.
+// Package slowdown decides what berth does by itself about a device that should run
+// slower: how far its leases are held back, which power limit it gets, and how fast its
+// fans turn.
 //
-// It only computes: measurements and times come in as arguments, steps go out.
+// It only computes: it takes measurements and times as arguments, and returns steps.
 // Package throttle carries them out.
 //
 // Pure: no clock, no I/O.
@@ -10,11 +10,11 @@ package slowdown
 
 import "slices"
 
-// Policy says what berth does about a device or the leases of a service. Each
-// policy does what the ones before it do.
+// Policy says what berth does about a device or the leases of a service. Each policy
+// includes the ones before it.
 type Policy string
 
-// The policies, from the one that does least. Exempt is for services alone.
+// The policies, from the one that does least. Only a service can be Exempt.
 const (
 	Exempt Policy = "exempt"
 	Advise Policy = "advise"
@@ -23,15 +23,14 @@ const (
 	Power  Policy = "power"
 )
 
-// Does reports whether a policy does what another one does. A policy that is
-// not known does nothing.
+// Does reports whether a policy includes another one. An unknown policy includes nothing.
 func (p Policy) Does(what Policy) bool {
 	order := []Policy{Exempt, Advise, Slots, Pace, Power}
 	return slices.Index(order, p) >= slices.Index(order, what)
 }
 
-// Of returns the policy for a service on a device: the service's own where it
-// has one.
+// Of returns the policy for a service on a device: that of the service if it has one, and
+// otherwise that of the device.
 func Of(service, device Policy) Policy {
 	if service != "" {
 		return service
@@ -39,8 +38,8 @@ func Of(service, device Policy) Policy {
 	return device
 }
 
-// SlotSpeed returns the multiplier that the slots of a device follow. With a
-// policy that only advises they stay, except where nothing may be granted.
+// SlotSpeed returns the multiplier that the slots of a device follow. Under a policy that
+// only advises, the slots stay, unless nothing may be granted.
 func SlotSpeed(p Policy, multiplier float64) float64 {
 	if multiplier > 0 && !p.Does(Slots) {
 		return 1

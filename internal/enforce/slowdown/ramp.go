@@ -6,20 +6,20 @@ import (
 )
 
 const (
-	rise     = 0.25             // by which a ramp goes up
+	rise     = 0.25             // size of a step up
 	pause    = 15 * time.Second // before each step up
-	memory   = 5 * time.Minute  // a step down so soon after one up is a relapse
-	relapses = 5                // that count: each doubles the pause
+	memory   = 5 * time.Minute  // a step down within this time after one up is a relapse
+	relapses = 5                // most relapses that count; each doubles the pause
 )
 
-// Ramp is the share of full speed that leases on a device are held to. It
-// follows a multiplier down at once. It goes up in steps, and the more slowly
-// the sooner the last rise was followed by a fall: so a device at a threshold
-// does not swing. The zero Ramp is at full speed.
+// Ramp is the share of full speed that leases on a device are held to. It follows a
+// multiplier down at once. It goes up in steps, which come more slowly the sooner the
+// last rise was followed by a fall, so that a device at a threshold does not swing. The
+// zero Ramp is at full speed.
 type Ramp struct {
-	held     float64   // what is missing to full speed
+	held     float64   // distance to full speed
 	next     time.Time // no step up before
-	risen    time.Time // the last step up
+	risen    time.Time // time of the last step up
 	relapses int
 }
 

@@ -10,8 +10,8 @@ import (
 // Kind says what a step does.
 type Kind string
 
-// The kinds of steps. Measured sets nothing: it tells the effect of the step
-// before. Taken sets nothing: somebody else set the limit.
+// The kinds of steps. Measured sets nothing, and reports the effect of the step before.
+// Taken sets nothing, because somebody else set the limit.
 const (
 	Lowered  Kind = "lowered"
 	Raised   Kind = "raised"
@@ -23,11 +23,11 @@ const (
 // Kinds returns the kinds of steps that change a power limit.
 func Kinds() []Kind { return []Kind{Lowered, Raised, Restored} }
 
-// Step is something that berth does about a power limit, or tells about it.
+// Step is an action on a power limit, or a report about one.
 type Step struct {
 	Kind     Kind
 	Was      gpu.Watts
-	Watts    gpu.Watts // the limit to set; of Taken: the one that somebody set
+	Watts    gpu.Watts // the limit to set; for Taken, the limit that somebody else set
 	Original gpu.Watts
 	Reason   string
 	Lowest   bool // there is no lower limit
@@ -38,7 +38,7 @@ type Step struct {
 // Sets reports whether the step sets a limit.
 func (s *Step) Sets() bool { return s.Kind == Lowered || s.Kind == Raised || s.Kind == Restored }
 
-// Effect is what a step did: expected, and measured.
+// Effect is the expected and the measured effect of a step.
 type Effect struct {
 	Watts         gpu.Watts // the limit that had been set
 	Before, After Heat

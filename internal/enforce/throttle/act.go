@@ -14,8 +14,8 @@ import (
 	"github.com/berth-gpu/berth/internal/process/launch"
 )
 
-// act does about a device what a reading asks for, and returns what berth does to
-// the device from then on.
+// act does what a reading of a device asks for, and returns what berth does to the device
+// from then on.
 func (t *Throttle) act(ctx context.Context, h *hand, r monitor.Reading, s Device, service func(string) slowdown.Policy) slowdown.Acts {
 	denied := t.Denied(h.uuid)
 	multiplier, known := h.heat(r, s)
@@ -40,9 +40,9 @@ func (t *Throttle) act(ctx context.Context, h *hand, r monitor.Reading, s Device
 	return h.does(s.Policy, denied, t.paces.count(h.uuid))
 }
 
-// heat returns the multiplier of a device by its heat alone: memory that runs
-// out is no reason to draw less power. It is not known of a device that does not
-// answer, or that shows a temperature no GPU can have.
+// heat returns the multiplier of a device by its heat alone: memory that runs out is no
+// reason to draw less power. The multiplier is not known if the device does not answer,
+// or reports an impossible temperature.
 func (h *hand) heat(r monitor.Reading, s Device) (multiplier float64, known bool) {
 	celsius, measured := r.Sample.Temperature.Get()
 	if !r.Sampled || r.Sample.Time.Equal(h.seen) || measured && !(celsius > 0 && celsius < 150) {
@@ -71,15 +71,15 @@ func reason(r monitor.Reading) string {
 	return "it is " + string(r.State)
 }
 
-// wanted finds the leases that are held back on a device.
+// wanted finds the leases that are to be held back on a device.
 type wanted struct {
 	device   slowdown.Policy
 	service  func(string) slowdown.Policy
 	holdings []lease.Holding
 }
 
-// leases returns the leases that pacing may touch, and whether one on the device
-// is exempt. Pods are never paced, nor are clients of MPS.
+// leases returns the leases that pacing may touch, and whether any lease on the device is
+// exempt. Pods and clients of MPS are never paced.
 func (w wanted) leases() (paced map[uint64]lease.Key, exempt bool) {
 	paced = map[uint64]lease.Key{}
 	for _, held := range w.holdings {
@@ -96,7 +96,7 @@ func (w wanted) leases() (paced map[uint64]lease.Key, exempt bool) {
 	return paced, exempt
 }
 
-// steerPower asks the device for its limits and takes a step, if one is due.
+// steerPower asks the device for its limits, and takes a step if one is due.
 func (t *Throttle) steerPower(ctx context.Context, h *hand, r monitor.Reading, s Device, multiplier float64, may bool) {
 	if !h.limit.Held() && (!may || h.closed || multiplier == 1) {
 		return
@@ -119,7 +119,7 @@ func (t *Throttle) steerPower(ctx context.Context, h *hand, r monitor.Reading, s
 	})
 	if step != nil && step.Sets() {
 		if step.Kind != slowdown.Restored && !t.keep(h, next, h.fan) {
-			return // a limit that nobody would give back is not set
+			return // without the file, no later daemon could restore the limit
 		}
 		err := t.govern(ctx, h.uuid, func(ctx context.Context, g device.Governor) error { return g.SetPowerLimit(ctx, step.Watts) })
 		if err != nil {
@@ -137,7 +137,7 @@ func (t *Throttle) steerPower(ctx context.Context, h *hand, r monitor.Reading, s
 	}
 }
 
-// settles returns the forecast of a device for steer.
+// settles returns the forecast of a device for steerPower.
 func (t *Throttle) settles(uuid string) func(gpu.Watts) (gpu.Celsius, bool) {
 	if t.Settles == nil {
 		return nil
@@ -145,7 +145,7 @@ func (t *Throttle) settles(uuid string) func(gpu.Watts) (gpu.Celsius, bool) {
 	return func(w gpu.Watts) (gpu.Celsius, bool) { return t.Settles(uuid, w) }
 }
 
-// govern calls a device that lets its power limit and its fans be set.
+// govern calls a device whose power limit and fans can be set.
 func (t *Throttle) govern(ctx context.Context, uuid string, call func(context.Context, device.Governor) error) error {
 	return t.Devices.Do(ctx, uuid, func(ctx context.Context, d device.Device) error {
 		g, is := d.(device.Governor)
@@ -156,8 +156,8 @@ func (t *Throttle) govern(ctx context.Context, uuid string, call func(context.Co
 	})
 }
 
-// refused takes in that the power limit could not be read or set. A device that
-// never lets berth do it is told once, and left alone.
+// refused records that the power limit could not be read or set. If the device will never
+// allow it, refused publishes that once, and leaves the device alone.
 func (t *Throttle) refused(h *hand, r monitor.Reading, now time.Time, err error) {
 	if !never(err) {
 		h.limit = h.limit.Failed(now)
@@ -173,7 +173,7 @@ func (t *Throttle) refused(h *hand, r monitor.Reading, now time.Time, err error)
 	h.closed, h.limit = true, h.limit.Off().Failed(now)
 }
 
-// never reports whether a device will not do what it was asked later, either.
+// never reports whether a device will also refuse the same request later.
 func never(err error) bool {
 	return errors.Is(err, device.ErrUnsupported) || errors.Is(err, device.ErrNoPermission)
 }
@@ -188,7 +188,7 @@ func (t *Throttle) steerFan(ctx context.Context, h *hand, r monitor.Reading, s D
 		return
 	}
 	if next.Held && !h.fan.Held && !t.keep(h, h.limit, next) {
-		return // fans that nobody would give back are not set
+		return // without the file, no later daemon could restore the fans
 	}
 	err := t.govern(ctx, h.uuid, func(ctx context.Context, g device.Governor) error {
 		if next.Held {
@@ -212,8 +212,8 @@ func (t *Throttle) steerFan(ctx context.Context, h *hand, r monitor.Reading, s D
 	}
 }
 
-// fanRefused tells once that fans could not be set. Fans that berth may hold are
-// tried again with the next reading: they go back to the driver.
+// fanRefused publishes once that fans could not be set. If berth may hold the fans, the
+// next reading tries again to give them back to the driver.
 func (t *Throttle) fanRefused(h *hand, r monitor.Reading, err error) {
 	if !h.fanless {
 		t.fanEvent(r, gpu.Warning, fmt.Sprintf("berth cannot set the fans of %s: %v. They are the driver's", r.Device.Label(), err), "refused", h.fan)
@@ -235,7 +235,7 @@ func (t *Throttle) fanEvent(r monitor.Reading, severity gpu.Severity, text, step
 	t.Event(e)
 }
 
-// keep writes down what berth holds of a device, and reports whether that worked.
+// keep writes to the file what berth holds of a device, and reports whether that worked.
 func (t *Throttle) keep(h *hand, l slowdown.Limit, f slowdown.Fan) bool {
 	k := kept{Fan: f.Held}
 	if l.Held() {

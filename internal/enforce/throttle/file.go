@@ -12,22 +12,22 @@ import (
 	"github.com/berth-gpu/berth/internal/file"
 )
 
-// kept is what berth holds of a device and has to give back.
+// kept holds the settings of a device that berth has changed and has to give back.
 type kept struct {
 	Power *slowdown.Kept `json:"power,omitempty"`
 	Fan   bool           `json:"fan,omitempty"`
 }
 
-// notes remembers across a kill what berth holds. It is written before a device
-// is changed.
+// notes keeps what berth holds in a file, which survives a kill. The file is written
+// before a device is changed.
 type notes struct {
-	path string // empty: nothing is remembered
+	path string // if empty, nothing is kept
 
 	mu  sync.Mutex // guards all, and is held while the file is written
 	all map[string]kept
 }
 
-// read reads the file, by UUID. A damaged file it sets aside.
+// read reads the file, by UUID, and sets a damaged one aside.
 func (n *notes) read() (map[string]kept, *file.Damage) {
 	n.all = map[string]kept{}
 	if n.path == "" {
@@ -54,7 +54,7 @@ func (n *notes) read() (map[string]kept, *file.Damage) {
 
 func sane(watts float64) bool { return watts > 0 && watts < math.MaxUint16 }
 
-// put writes down what berth holds of a device.
+// put writes to the file what berth holds of a device.
 func (n *notes) put(uuid string, k kept) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -9,20 +9,20 @@ import (
 // pacing holds leases to shares. A lease over several devices is held to the
 // lowest of their shares.
 type pacing struct {
-	pacer Pacer // nil: nobody holds leases back
+	pacer Pacer // nil if nothing holds leases back
 
 	mu     sync.Mutex // guards leases, and is held while the pacer is asked
 	leases map[uint64]*paced
 }
 
-// paced is one lease that some device holds back.
+// paced is a lease that some device holds back.
 type paced struct {
 	shares map[string]float64 // by device
-	share  float64            // that the pacer was asked for
-	held   bool               // it took it
+	share  float64            // share that the pacer was asked for
+	held   bool               // the pacer accepted it
 }
 
-// hold holds the leases on a device to a share, and lets the others there go.
+// hold holds the leases on a device to a share, and lets other leases there go.
 func (p *pacing) hold(uuid string, fences map[uint64]lease.Key, share float64, why string, count func(string)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -57,8 +57,8 @@ func (p *pacing) hold(uuid string, fences map[uint64]lease.Key, share float64, w
 	}
 }
 
-// ask asks the pacer for the lowest share of a lease, if that is another one. The
-// caller holds mu.
+// ask asks the pacer for the lowest share of a lease, if it has changed. The caller holds
+// mu.
 func (p *pacing) ask(fence uint64, key lease.Key, uuid string, l *paced, why string, count func(string)) {
 	share := 1.0
 	for _, s := range l.shares {

@@ -8,11 +8,10 @@ import (
 	"github.com/berth-gpu/berth/internal/enforce/slowdown"
 )
 
-// restLimit is how long a device may take to get back what it had.
+// restLimit is how long it may take to restore a device.
 const restLimit = 2 * time.Second
 
-// Run acts on readings until ctx ends. Then it gives every device back what it
-// had.
+// Run acts on readings until ctx ends. Then it restores every device.
 func (t *Throttle) Run(ctx context.Context) {
 	t.mu.Lock()
 	t.running = ctx
@@ -31,7 +30,7 @@ func (t *Throttle) Resume() {
 	t.resting = false
 }
 
-// Rest gives every device back what it had, and acts on none until Resume.
+// Rest restores every device, and acts on none until Resume.
 func (t *Throttle) Rest(ctx context.Context) {
 	t.mu.Lock()
 	t.resting = true
@@ -64,7 +63,7 @@ func (t *Throttle) holding() []*hand {
 	return list
 }
 
-// rest gives a device back what it had.
+// rest restores a device.
 func (t *Throttle) rest(ctx context.Context, h *hand) {
 	t.mu.Lock()
 	r, policy := h.newest, h.settings.Policy
@@ -79,7 +78,7 @@ func (t *Throttle) rest(ctx context.Context, h *hand) {
 	t.mu.Unlock()
 }
 
-// Acts says what berth does to a device.
+// Acts returns what berth does to a device.
 func (t *Throttle) Acts(uuid string) slowdown.Acts {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,8 +1,8 @@
-// Package throttle carries out what package slowdown decides about devices that
-// should run slower: it holds leases back, lowers power limits and sets fans.
+// Package throttle carries out what package slowdown decides about devices that should
+// run slower: it holds leases back, lowers power limits and sets fans.
 //
-// It gives back what it changed when the device is cooler, when the settings
-// say so and when the daemon ends; if the daemon is killed, the next one does.
+// It restores what it changed when the device is cooler, when the settings say so, and
+// when the daemon ends. If the daemon is killed, the next one does.
 package throttle
 
 import (
@@ -25,13 +25,13 @@ type Devices interface {
 	Do(ctx context.Context, uuid string, do func(context.Context, device.Device) error) error
 }
 
-// Leases knows the leases on a device.
+// Leases returns the leases on a device.
 type Leases interface {
 	Holdings(uuid string) []lease.Holding
 }
 
-// Pacer holds leases to a share of their speed. Hold again changes the share. A
-// lease that it cannot hold is an error, which it has told.
+// Pacer holds leases to a share of their speed. A second Hold changes the share. Hold
+// returns an error for a lease that it cannot hold, after it has published that.
 type Pacer interface {
 	Hold(fence uint64, key lease.Key, uuid string, share float64, why string) error
 	Let(fence uint64)
@@ -40,11 +40,11 @@ type Pacer interface {
 // Settings can change while a Throttle works.
 type Settings struct {
 	Device  func(uuid string) Device
-	Service func(name string) slowdown.Policy // empty: that of the device
-	Paces   bool                              // some service paces, whatever the device does
+	Service func(name string) slowdown.Policy // empty if the policy of the device applies
+	Paces   bool                              // some service is paced, whatever the policy of the device
 }
 
-// Device is how one device is throttled.
+// Device says how one device is throttled.
 type Device struct {
 	Policy slowdown.Policy
 	Least  gpu.Opt[gpu.Watts]
@@ -52,25 +52,25 @@ type Device struct {
 	Rules  thermal.Rules
 }
 
-// Options are what a Throttle is made from.
+// Options are the parts that a Throttle works with.
 type Options struct {
 	Settings Settings
 	Devices  Devices
 	Leases   Leases
-	Pacer    Pacer                    // nil: nobody holds leases back
-	Denied   func(uuid string) string // why another daemon acts on a device; empty or nil: this one does
+	Pacer    Pacer                    // nil if nothing holds leases back
+	Denied   func(uuid string) string // why another daemon acts on a device; nil or "" if this one does
 
-	// Settles returns where the temperature of a device ends at a power, if that
-	// is known. Nil: it never is.
+	// Settles returns the temperature that a device reaches in the end at a power, if
+	// that is known. Nil means that it never is.
 	Settles func(uuid string, at gpu.Watts) (gpu.Celsius, bool)
 
-	File     string            // remembers what was changed; empty: nothing does
+	File     string            // keeps what was changed; if empty, nothing does
 	Event    func(gpu.Event)   // must not block
-	Count    func(kind string) // counts a step; nil: nobody does
-	Complain func(error)       // the file cannot be written; nil: nobody is told
+	Count    func(kind string) // counts a step; may be nil
+	Complain func(error)       // reports that the file cannot be written; may be nil
 }
 
-// The kinds of steps that Count gets, beside those of a power limit.
+// The kinds of steps that Count gets, besides those of a power limit.
 const (
 	paceStep = "paced"
 	fanStep  = "fan"
@@ -94,13 +94,12 @@ type Throttle struct {
 	mu       sync.Mutex // guards what follows
 	settings Settings
 	hands    map[string]*hand
-	running  context.Context // ends with Run; nil: Run does not run
+	running  context.Context // ends with Run; nil unless Run runs
 	resting  bool            // nothing is done until Resume
 	working  sync.WaitGroup
 }
 
-// hand is what a Throttle does to one device. One goroutine at a time works on
-// it.
+// hand holds what a Throttle does to one device. One goroutine at a time works on it.
 type hand struct {
 	uuid string
 
@@ -109,20 +108,20 @@ type hand struct {
 	fresh    bool // newest was not acted on
 	busy     bool // a goroutine works
 	settings Device
-	retry    bool // the settings changed: what could not be steered is tried again
+	retry    bool // the settings have changed, so try again what could not be steered
 	acts     slowdown.Acts
 
-	// The goroutine that works owns what follows.
+	// The working goroutine owns what follows.
 	tracker thermal.Tracker
 	ramp    slowdown.Ramp
 	limit   slowdown.Limit
 	fan     slowdown.Fan
 	closed  bool      // the power limit cannot be steered, and an event said so
-	seen    time.Time // of the last sample that was acted on
+	seen    time.Time // time of the last sample that was acted on
 	fanless bool      // the fans cannot be set, and an event said so
 }
 
-// Open returns a Throttle that remembers what a daemon before it changed.
+// Open returns a Throttle that knows what an earlier daemon changed.
 func Open(o Options) (*Throttle, *file.Damage) {
 	if o.Denied == nil {
 		o.Denied = func(string) string { return "" }
@@ -161,8 +160,8 @@ func (t *Throttle) hand(uuid string) *hand {
 	return h
 }
 
-// Configure changes the settings. What could not be steered before is tried
-// again.
+// Configure changes the settings. The Throttle then tries again what it could not steer
+// before.
 func (t *Throttle) Configure(s Settings) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -174,7 +173,7 @@ func (t *Throttle) Configure(s Settings) {
 	}
 }
 
-// Observe takes in a reading of a device. It does not block.
+// Observe records a reading of a device. It does not block.
 func (t *Throttle) Observe(r monitor.Reading) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
-// Run carries out the decisions until ctx ends. It leaves what is not finished
-// then: the lease continues, and the next daemon notices it again.
+// Run carries out the decisions until ctx ends. It leaves unfinished ones then: the lease
+// continues, and the next daemon notices it again.
 func (w *Watchdog) Run(ctx context.Context) {
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -53,9 +53,9 @@ func (w *Watchdog) done(what any) {
 	delete(w.ending, what)
 }
 
-// End revokes a lease for a reason that the watchdog does not see itself, in the
-// name of somebody: it ends the processes of the lease first. It does not block,
-// and does nothing if that has begun already.
+// End revokes a lease for a reason that the watchdog does not see itself, under the
+// mandate in. It ends the processes of the lease first. It does not block, and does
+// nothing if the lease is already being revoked.
 func (w *Watchdog) End(h Holding, in kinship.Mandate, why string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -95,13 +95,13 @@ func (w *Watchdog) end(h Holding, in kinship.Mandate, why string) {
 	})
 }
 
-// leftAlone names processes that an act spares, to follow a sentence.
+// leftAlone names spared processes, to follow a sentence.
 func (w *Watchdog) leftAlone(spared []process.ID) string {
 	return lease.LeftAlone(w.processes.Describe(spared))
 }
 
-// endStranger returns the errand that ends a process under no lease. A process
-// that cannot be ended is not tried again.
+// endStranger returns the errand that ends a process under no lease. It does not try
+// again to end a process that it could not end.
 func (w *Watchdog) endStranger(on gpu.Device, s Stranger, by Settings) func(context.Context) {
 	return func(ctx context.Context) {
 		if left := w.stopStranger(ctx, on, s, "gpu.foreign is "+string(by.Foreign), kinship.Authority(), by.Grace); len(left) == 0 && ctx.Err() == nil {
@@ -110,12 +110,12 @@ func (w *Watchdog) endStranger(on gpu.Device, s Stranger, by Settings) func(cont
 	}
 }
 
-// ErrLeased says that a process was not ended, because it runs under a lease.
+// ErrLeased means that a process was not ended, because it runs under a lease.
 var ErrLeased = errors.New("it runs under a lease now")
 
-// EndOrphan ends a process whose lease has ended, in the name of somebody, and waits
-// for its end. Policy says why berth may. It leaves alone a process that runs under
-// a lease again.
+// EndOrphan ends a process whose lease has ended, under the mandate in, and waits until
+// it has ended. Policy says why berth may end it. EndOrphan leaves alone a process that
+// runs under a lease again.
 func (w *Watchdog) EndOrphan(ctx context.Context, on gpu.Device, s Stranger, in kinship.Mandate, policy string) error {
 	w.mu.Lock()
 	grace, begun := w.settings.Grace, w.ending[s.ID]
@@ -143,9 +143,9 @@ func (w *Watchdog) EndOrphan(ctx context.Context, on gpu.Device, s Stranger, in 
 	return nil
 }
 
-// stopStranger ends a process under no lease, because of a policy, and sends an
-// event. It leaves alone a process that gets a lease meanwhile. It returns the
-// process if it could not end it.
+// stopStranger ends a process under no lease, because of a policy, and publishes that. It
+// leaves alone a process that gets a lease meanwhile. It returns the process if it could
+// not end it.
 func (w *Watchdog) stopStranger(ctx context.Context, on gpu.Device, s Stranger, policy string, in kinship.Mandate, grace time.Duration) []process.ID {
 	adopted := false
 	leased := func(id process.ID) bool {
@@ -175,29 +175,27 @@ func (w *Watchdog) stopStranger(ctx context.Context, on gpu.Device, s Stranger, 
 	return left
 }
 
-// byPolicy returns the entry of the audit log for processes that berth ends by
-// itself.
+// byPolicy returns the entry of the audit log for processes that berth ends by itself.
 func byPolicy(what string, object api.AuditObject, why string) api.AuditEntry {
 	return api.AuditEntry{Who: api.AuditActor{Door: string(access.Itself)}, What: what, Object: object, Why: why, Outcome: "done"}
 }
 
-// lookEvery is how often stop checks whether processes have ended, and
-// dying is how long after SIGKILL it does: a process in the driver dies
-// when it returns from there.
+// lookEvery is how often stop checks whether processes have ended, and dying is for how
+// long after SIGKILL: a process in the driver dies when it returns from there.
 const (
 	lookEvery = 50 * time.Millisecond
 	dying     = 5 * time.Second
 )
 
-// target is the processes that an act ends.
+// target is the set of processes that an act ends.
 type target struct {
 	in      kinship.Mandate // in whose name
 	members func() (members, barred []process.ID)
 	moved   func(process.ID) bool // a member is under another lease now
-	scoped  bool                  // only what is a member now may be signalled
+	scoped  bool                  // only present members may be signalled
 }
 
-// membersOf returns the processes of a lease, or some of them, as a target.
+// membersOf returns the processes of a lease that which selects, as a target.
 func (w *Watchdog) membersOf(h Holding, in kinship.Mandate, which func(lease.Key, uint64) (members, barred []process.ID)) target {
 	return target{
 		in: in, scoped: h.Scoped,
@@ -206,8 +204,8 @@ func (w *Watchdog) membersOf(h Holding, in kinship.Mandate, which func(lease.Key
 	}
 }
 
-// look returns the processes of a target that the act reaches now, and those that
-// it has to spare.
+// look returns the processes of a target that the act reaches now, and those that it has
+// to spare.
 func (w *Watchdog) look(t target) (reached, spared []process.ID) {
 	members, barred := t.members()
 	reached, spared = w.processes.Reach(t.in, members)
@@ -237,7 +235,7 @@ func (w *Watchdog) stop(ctx context.Context, grace time.Duration, t target) (lef
 	return left, slices.DeleteFunc(spared, func(id process.ID) bool { return !w.processes.Alive(id) })
 }
 
-// union returns what is in one of two lists.
+// union returns list with the members of more that it lacks.
 func union(list, more []process.ID) []process.ID {
 	for _, id := range more {
 		if !slices.Contains(list, id) {
@@ -249,13 +247,13 @@ func union(list, more []process.ID) []process.ID {
 
 func (w *Watchdog) signal(in kinship.Mandate, members []process.ID, signal process.Signal) {
 	for _, id := range members {
-		// If the process has ended, all is well. One that may not be signalled
-		// is found alive in the end, and reported.
+		// A process that has ended needs no signal. One that may not be signalled is
+		// found alive in the end, and reported.
 		_ = w.processes.Signal(in, id, signal)
 	}
 }
 
-// gone waits for the end of processes, but no longer than within.
+// gone waits until the processes have ended, but no longer than within.
 func (w *Watchdog) gone(ctx context.Context, members []process.ID, within time.Duration) {
 	for end := time.Now().Add(within); slices.ContainsFunc(members, w.processes.Alive) && time.Now().Before(end); {
 		select {

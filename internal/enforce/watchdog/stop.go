@@ -20,21 +20,20 @@ const (
 // Halt says why a device must not be used now.
 type Halt struct {
 	Reason string // to follow a colon
-	Heat   bool   // it is above temp_critical; false: it is in quarantine
+	Heat   bool   // the device is above temp_critical; otherwise it is in quarantine
 }
 
-// halted is a device that must not be used, as it was when it was last
-// measured.
+// halted is a device that must not be used, as of its last measurement.
 type halted struct {
 	sampled time.Time
 	heat    bool
 	leases  map[uint64]int // by fence: leases told to stop, and for how many samples in a row
 }
 
-// Stop tells the holders of a device to stop, once per reason for as long as it
-// lasts, and revokes their leases if the device stays too hot and the policy
-// says so; of a lease with a scope it ends the processes. A nil halt means that the device may be used. Stop ignores a
-// measurement that it has seen already. It does not block.
+// Stop tells the holders of a device to stop, once per reason for as long as it lasts. It
+// revokes their leases if the device stays too hot and the policy says so; for a lease
+// with a scope it ends the processes. A nil halt means that the device may be used. Stop
+// ignores a measurement that it has already seen. It does not block.
 func (w *Watchdog) Stop(on gpu.Device, now time.Time, halt *Halt, holdings []Holding) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -56,7 +55,7 @@ func (w *Watchdog) Stop(on gpu.Device, now time.Time, halt *Halt, holdings []Hol
 		after.leases[h.Fence] = before.leases[h.Fence] + 1
 		revoke := halt.Heat && w.settings.Heat == RevokeHeated
 		if after.leases[h.Fence] == 1 {
-			w.event(stopNow(on, time.Now(), *halt, h, revoke)) // what was measured may be a moment old
+			w.event(stopNow(on, time.Now(), *halt, h, revoke)) // the measurement may be a moment old
 		}
 		switch why := "its GPU was too hot: " + halt.Reason; {
 		case !revoke || after.leases[h.Fence] < patience:

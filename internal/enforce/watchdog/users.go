@@ -15,15 +15,14 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// stopped is a lease whose processes were ended, and which stays.
+// stopped is a lease that stays after its processes were ended.
 type stopped struct {
-	at   time.Time    // when that was over
-	left []process.ID // those that had not ended by then
+	at   time.Time    // when they had been ended
+	left []process.ID // processes that had not ended by then
 }
 
-// settling reports whether what was measured for a lease at a time may still be
-// that of processes which berth ends, so that it says nothing about those which
-// come after them. The caller holds mu.
+// settling reports whether a measurement of a lease may still include processes that
+// berth ends, so that it says nothing about their successors. The caller holds mu.
 func (w *Watchdog) settling(fence uint64, sampled time.Time) bool {
 	maps.DeleteFunc(w.stopped, func(_ uint64, s stopped) bool { return !w.settles(s, sampled) })
 	s, is := w.stopped[fence]
@@ -34,8 +33,8 @@ func (w *Watchdog) settles(s stopped, sampled time.Time) bool {
 	return !sampled.After(s.at) || slices.ContainsFunc(s.left, w.processes.Alive)
 }
 
-// settle notes that processes of a lease were ended, so that the watchdog begins
-// to count anew for what is measured from now on.
+// settle notes that processes of a lease were ended, so that the watchdog begins to count
+// anew with the next measurement.
 func (w *Watchdog) settle(fence uint64, left []process.ID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -48,10 +47,10 @@ func (w *Watchdog) settle(fence uint64, left []process.ID) {
 	}
 }
 
-// stopUsers begins to end the processes that use the devices of a lease, once,
-// and keeps the lease: as the kernel does when a memory control group is full.
-// It ends those that it finds first and no others, because a program that is
-// started again meanwhile has done nothing yet. The caller holds mu.
+// stopUsers begins to end the processes that use the devices of a lease, once, and keeps
+// the lease, as the kernel does when a memory control group is full. It ends only the
+// processes that it finds first, because a program that is started again meanwhile has
+// done nothing yet. The caller holds mu.
 func (w *Watchdog) stopUsers(h Holding, why string) {
 	key, fence := h.Lease, h.Fence
 	if w.ending[fence] {
@@ -63,7 +62,7 @@ func (w *Watchdog) stopUsers(h Holding, why string) {
 		defer w.done(fence)
 		t := w.membersOf(h, kinship.Authority(), w.leases.Users)
 		first, spared := w.look(t)
-		if len(first) == 0 && len(spared) == 0 { // they, or the lease, have ended meanwhile
+		if len(first) == 0 && len(spared) == 0 { // they or the lease have ended meanwhile
 			return
 		}
 		w.record(byPolicy("stop", api.AuditObject{Kind: "lease", Owner: h.User, ID: key.ID}, why+w.leftAlone(spared)))

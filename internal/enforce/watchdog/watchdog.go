@@ -1,12 +1,11 @@
-// Package watchdog compares leases with the memory that their processes use,
-// and looks for processes that use a device under no lease.
+// Package watchdog compares leases with the memory that their processes use, and looks
+// for processes that use a device under no lease.
 //
-// It reports them, and ends them if the policy says so: SIGTERM, then SIGKILL,
-// and only the processes of that one lease. The lease ends with them, or stays
-// for the next ones.
+// It reports them, and ends them if the policy says so: SIGTERM, then SIGKILL, and only
+// the processes of that one lease. The lease ends with them, or stays for the next ones.
 //
-// Measurements come in through Look, device by device; the Leases know which
-// processes belong to a lease.
+// Measurements come in through Look, device by device. Leases returns the processes of a
+// lease.
 package watchdog
 
 import (
@@ -51,15 +50,15 @@ type Settings struct {
 	Grace     time.Duration // from SIGTERM to SIGKILL
 }
 
-// Holding is a lease on a device, and what its processes use there.
+// Holding is a lease on a device, and the memory that its processes use there.
 type Holding struct {
 	Lease    lease.Key
 	Fence    uint64
 	Service  string
 	User     string
-	Leased   gpu.MiB // 0: it holds slots only, without a limit
+	Leased   gpu.MiB // 0 if it holds only slots, without a limit
 	Measured gpu.MiB
-	Scoped   bool // it was asked for by somebody else than its processes, who start them again
+	Scoped   bool // somebody other than its processes asked for it, and starts them again
 }
 
 // Stranger is a process on a device under no lease.
@@ -68,28 +67,27 @@ type Stranger struct {
 	Name   string
 	User   string
 	Memory gpu.MiB
-	Ended  string // the lease that it worked under until that ended; empty: none
+	Ended  string // the lease under which it worked until that ended, if any
 }
 
-// Leases knows leases and their processes.
+// Leases returns leases and their processes.
 type Leases interface {
-	// BeginRevoke says why a lease is going to be revoked, and which processes are
+	// BeginRevoke records why a lease is going to be revoked, and which processes are
 	// left alone, so that it is revoked and not released if its processes end before
 	// Revoke. It returns false if the lease has ended.
 	BeginRevoke(k lease.Key, fence uint64, why string, spared []string) bool
-	// Members returns the living processes of a lease, and those that its scope
-	// names but must not reach.
+	// Members returns the living processes of a lease, and those that its scope names but
+	// must not reach.
 	Members(k lease.Key, fence uint64) (members, barred []process.ID)
-	// Users returns those of them that use the devices of the lease, and what these
-	// have started.
+	// Users returns the members that use the devices of the lease, and the processes that
+	// these have started.
 	Users(k lease.Key, fence uint64) (users, barred []process.ID)
-	// Moved reports whether a process that was a member is under another lease
-	// now.
+	// Moved reports whether a former member is now under another lease.
 	Moved(k lease.Key, fence uint64, member process.ID) bool
 	// Leased reports whether a process is under a lease on a device.
 	Leased(uuid string, id process.ID) bool
-	// Revoke ends a lease, if it has not ended. Spared describes the processes that
-	// were left alone, for the event.
+	// Revoke ends a lease, unless it has ended. Spared describes the processes that were
+	// left alone, for the event.
 	Revoke(ctx context.Context, k lease.Key, fence uint64, why string, spared []string) error
 }
 
@@ -101,24 +99,25 @@ type Processes interface {
 	Alive(id process.ID) bool
 }
 
-// Options are what a watchdog is made from.
+// Options are the parts that a Watchdog works with.
 type Options struct {
 	Settings  Settings
 	Leases    Leases
 	Processes Processes
 	Event     func(gpu.Event) // must not block
-	// Record writes down that berth ends processes, before it does; nil: nobody
-	// does. That it cannot be written down does not stop the watchdog.
+	// Record writes to the audit log that berth ends processes, before it does; it may be
+	// nil. A failure to write does not stop the watchdog.
 	Record func(api.AuditEntry)
 }
 
-// Watchdog watches.
+// Watchdog reports processes that use more than their leases hold, and ends them if a
+// policy says so.
 type Watchdog struct {
 	leases    Leases
 	processes Processes
 	event     func(gpu.Event)
 	record    func(api.AuditEntry)
-	work      chan struct{} // something was added to errands; has room for one
+	work      chan struct{} // has room for one value, sent when errands grows
 
 	mu       sync.Mutex // guards what follows
 	settings Settings
@@ -129,15 +128,15 @@ type Watchdog struct {
 	errands  []func(context.Context)
 }
 
-// device is what was noticed on one device, and is not over yet.
+// device holds what was noticed on one device and is not over yet.
 type device struct {
 	sampled   time.Time
 	over      map[uint64]int      // by fence: samples in a row
 	strangers map[process.ID]int  // samples in a row
-	told      map[process.ID]bool // strangers with an event, until they end: some come and go
+	told      map[process.ID]bool // strangers with an event, until they end, because some come and go
 }
 
-// New returns a watchdog. Run carries out its decisions.
+// New returns a Watchdog. Run carries out its decisions.
 func New(o Options) *Watchdog {
 	if o.Record == nil {
 		o.Record = func(api.AuditEntry) {}
@@ -160,8 +159,8 @@ func (w *Watchdog) Configure(s Settings) {
 // allocation and the return of another.
 const patience = 2
 
-// Look takes in a measurement of a device. It ignores one that it has seen
-// already. It does not block.
+// Look records a measurement of a device. It ignores one that it has already seen. It
+// does not block.
 func (w *Watchdog) Look(on gpu.Device, now time.Time, holdings []Holding, strangers []Stranger) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -268,8 +267,7 @@ func (s Stranger) unnamed() string {
 	return "A process of " + s.User
 }
 
-// event returns an event about a process under no lease; text begins with the
-// process.
+// event returns an event about a process under no lease. Text begins with the process.
 func (s Stranger) event(on gpu.Device, now time.Time, severity gpu.Severity, text string) gpu.Event {
 	return gpu.Event{
 		Time: now, Code: gpu.EventForeignUse, Severity: severity, GPU: on.UUID, Lease: s.Ended, User: s.User, Text: text,
