@@ -10,15 +10,15 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
-// The errors of acknowledging.
+// The errors of Acknowledge and Unacknowledge.
 var (
 	ErrUnknown         = errors.New("no alert with this fingerprint is pending or fires")
 	ErrNotAcknowledged = errors.New("nobody has acknowledged this alert")
 )
 
-// Acknowledge notes that somebody takes care of an alert for a time. Until then,
-// or until the alert is resolved, hooks get nothing more about it. Acknowledging
-// it again replaces the first.
+// Acknowledge records that an actor takes care of an alert for a time. Until then, or
+// until the alert is resolved, hooks get no more events about it. A second
+// acknowledgement replaces the first.
 func (as *Alerts) Acknowledge(by access.Actor, fingerprint string, lasts time.Duration, comment string) (State, error) {
 	now := time.Now()
 	a := &Acknowledgement{By: lease.ByOf(by), At: now, Until: now.Add(lasts).Round(0), Comment: comment}
@@ -38,8 +38,8 @@ func (as *Alerts) Acknowledge(by access.Actor, fingerprint string, lasts time.Du
 	return s, nil
 }
 
-// Unacknowledge takes an acknowledgement back. If the alert fires, people hear of
-// it again at the next evaluation.
+// Unacknowledge takes an acknowledgement back. If the alert fires, the next evaluation
+// publishes it again.
 func (as *Alerts) Unacknowledge(by access.Actor, fingerprint string) (State, error) {
 	s, err := as.set(by, fingerprint, nil)
 	if err != nil {
@@ -52,8 +52,8 @@ func (as *Alerts) Unacknowledge(by access.Actor, fingerprint string) (State, err
 	return s, nil
 }
 
-// set changes the acknowledgement of an alert in every rule that has it; nil
-// takes it back.
+// set changes the acknowledgement of an alert in every rule that has it. If a is nil, it
+// takes the acknowledgement back.
 func (as *Alerts) set(by access.Actor, fingerprint string, a *Acknowledgement) (State, error) {
 	found, err := as.find(fingerprint)
 	switch {
@@ -62,7 +62,7 @@ func (as *Alerts) set(by access.Actor, fingerprint string, a *Acknowledgement) (
 	case a == nil && found.Acknowledged == nil:
 		return found, ErrNotAcknowledged
 	}
-	if as.Record != nil { // it waits for the disk, and nobody waits for it
+	if as.Record != nil { // before mu is locked: it waits for the disk
 		if err := as.Record(by, &found, a); err != nil {
 			return found, err
 		}

@@ -1,19 +1,17 @@
 // Package alert evaluates alert rules as Prometheus does.
 //
-// An alert is one element of the answer to the expression of a rule, known by
-// its labels: it is pending from the first answer that has it, fires when it
-// has been there for the time that the rule asks for, and is resolved by the
-// first answer without it, or, with keep_firing_for, by the first one after
-// that time.
+// An alert is one element of the answer to the expression of a rule, identified by its
+// labels. It is pending from the first answer that has it, fires when it has been there
+// for the time that the rule asks for, and is resolved by the first answer without it,
+// or, with keep_firing_for, by the first one after that time.
 //
-// Rules are read with Prometheus' own reader, and templates are expanded with
-// its own functions. What fires and what is resolved becomes an event, so that it
-// reaches the log, streams and hooks; ALERTS and the results of recording rules
-// go to the store. The alerts survive a restart in a small file, with who
-// acknowledged them.
+// The package reads rules with Prometheus' own reader, and expands templates with its
+// functions. It publishes an event when an alert fires or is resolved, for the log,
+// streams and hooks. ALERTS and the results of recording rules go to the store. A small
+// file keeps the alerts across a restart, with who acknowledged them.
 //
-// What an answer means is decided without a clock and without I/O: answers and
-// times are arguments of Step, Tell, Restore and carry.
+// The rules of what an answer means need no clock and no I/O: Step, Tell, Restore and
+// carry get answers and times as arguments.
 package alert
 
 import (
@@ -34,7 +32,7 @@ const (
 	SinceSeries   = "ALERTS_FOR_STATE"
 )
 
-// Phase says where an alert stands.
+// Phase is the phase of an alert.
 type Phase string
 
 // The phases, as Prometheus writes them.
@@ -50,15 +48,15 @@ type State struct {
 	Labels      series.Labels // with alertname
 	Annotations series.Labels // expanded
 	Phase       Phase
-	Value       float64   // of the newest answer that had it
-	ActiveAt    time.Time // of the first answer that had it
-	FiredAt     time.Time // zero: it is pending
-	// KeptSince is the time of the first answer without it, while keep_firing_for
-	// lets it fire; zero: the newest answer has it.
+	Value       float64   // in the newest answer that had it
+	ActiveAt    time.Time // time of the first answer that had it
+	FiredAt     time.Time // zero if it is pending
+	// KeptSince is the time of the first answer without it, while keep_firing_for lets it
+	// fire. It is zero if the newest answer has the alert.
 	KeptSince time.Time
 
-	Told         time.Time        // when people last heard that it fires; zero: they have not
-	Acknowledged *Acknowledgement // nil: nobody did
+	Told         time.Time        // when an event last said that it fires; zero if none has
+	Acknowledged *Acknowledgement // nil if nobody acknowledged it
 }
 
 // Name returns the name of the alert.
@@ -81,13 +79,13 @@ type Acknowledgement struct {
 	Comment string
 }
 
-// Fingerprint returns the fingerprint of labels, which are in the order of their
-// names. It is the one by which Alertmanager knows the alert.
+// Fingerprint returns the fingerprint of labels, which are ordered by name. Alertmanager
+// identifies the alert by the same fingerprint.
 func Fingerprint(labels series.Labels) string {
 	h := fnv.New64a()
-	end := []byte{0xff} // in no label
+	end := []byte{0xff} // occurs in no label
 	for _, l := range labels {
-		_, _ = h.Write([]byte(l.Name)) // a hash takes everything
+		_, _ = h.Write([]byte(l.Name)) // a hash accepts everything
 		_, _ = h.Write(end)
 		_, _ = h.Write([]byte(l.Value))
 		_, _ = h.Write(end)

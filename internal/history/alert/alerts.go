@@ -12,43 +12,43 @@ import (
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
-// most is how many alerts or series a rule may have if its group does not say:
-// each of them is an event, and a part of the file.
+// most is the most alerts or series of a rule if its group sets no limit. Each of them is
+// an event, and a part of the file.
 const most = 1000
 
-// Store takes samples.
+// Store stores samples.
 type Store interface {
 	// Append hands samples over. It does not wait for the disk.
 	Append(at time.Time, list []series.Sample) error
 }
 
-// Ask answers the expression of a rule, or a question of a template.
+// Ask answers the expression of a rule, or a query of a template.
 type Ask func(ctx context.Context, expr string, at time.Time) (series.Answer, error)
 
-// Options are what Alerts are made from.
+// Options are the parts that Alerts work with.
 type Options struct {
 	Ask   Ask
-	Store Store                  // nil: results are not stored
-	Event func(gpu.Event)        // tells what fires and what is resolved
+	Store Store                  // nil if results are not stored
+	Event func(gpu.Event)        // publishes that an alert fires or is resolved
 	Known func(uuid string) bool // reports whether there is such a device
-	File  string                 // keeps alerts across restarts; empty: they are not kept
-	Tell  func(err error)        // hears that File cannot be written, once until it can
-	// Record writes an acknowledgement down before it is made, or its end, for which
-	// a is nil. If it fails, nothing is changed.
+	File  string                 // keeps alerts across restarts; if empty, nothing does
+	Tell  func(err error)        // reports that File cannot be written, once until it can
+	// Record writes an acknowledgement to the audit log before it takes effect, or its
+	// end if a is nil. If Record fails, nothing changes.
 	Record func(by access.Actor, s *State, a *Acknowledgement) error
-	Settle time.Duration // from Run to the first evaluation at least, or the interval of the group if that is shorter: the store must have something
+	Settle time.Duration // shortest time from Run to the first evaluation, or the interval of the group if that is shorter: the store must have something
 }
 
-// Alerts evaluates groups of rules, each at its interval, its rules one after the
-// other and never twice at once, and keeps the alerts of all of them.
+// Alerts evaluates groups of rules, each at its interval, and keeps the alerts of all of
+// them. It evaluates the rules of a group one after the other, and never twice at once.
 type Alerts struct {
 	Options
-	dirty chan struct{} // has one after something changed
+	dirty chan struct{} // has room for one value, sent after a change
 
-	mu     sync.Mutex // guards what follows; never held during a question
+	mu     sync.Mutex // guards what follows; not held during a query
 	groups []*group
-	at     *running  // nil: Run is not at work
-	kept   *document // of before the restart, until the first Configure; nil: there is none
+	at     *running  // nil unless Run runs
+	kept   *document // alerts from before the restart, until the first Configure; nil if there are none
 }
 
 // running is one call of Run.
@@ -58,20 +58,20 @@ type running struct {
 	groups sync.WaitGroup
 }
 
-// group is a group that is evaluated. What is not said otherwise is guarded by
-// Alerts.
+// group is a group that is evaluated. Alerts.mu guards the fields unless they say
+// otherwise.
 type group struct {
 	Group     // does not change
 	active    []Active
-	states    []outcome                  // of the rules
-	stored    []map[string]series.Labels // what each rule stored last, by its labels as text
+	states    []outcome                  // by rule
+	stored    []map[string]series.Labels // series that each rule stored last, by their labels as text
 	evaluated time.Time
-	due       time.Time // of the next evaluation, or of the one under way; zero: it does not run
+	due       time.Time // time of the next evaluation, or of the one under way; zero if it does not run
 	took      time.Duration
-	stop      context.CancelFunc // nil: it does not run
+	stop      context.CancelFunc // nil if it does not run
 }
 
-// outcome is what came of a rule.
+// outcome is the result of a rule.
 type outcome struct {
 	health    Health
 	problem   string
@@ -79,7 +79,7 @@ type outcome struct {
 	took      time.Duration
 }
 
-// New returns Alerts without rules. Nothing is evaluated before Run.
+// New returns Alerts without rules. Only Run evaluates them.
 func New(o Options) *Alerts {
 	if o.Known == nil {
 		o.Known = func(string) bool { return true }
@@ -113,12 +113,12 @@ func (as *Alerts) Groups() []GroupState {
 type Evaluation struct {
 	Group    string
 	Interval time.Duration
-	Last     time.Time // zero: not since the daemon started
-	Due      time.Time // the next one, or the one under way
+	Last     time.Time // zero if there was none since the daemon started
+	Due      time.Time // time of the next evaluation, or of the one under way
 }
 
-// Evaluations returns when each group that runs was evaluated, and when it is due.
-// A nil *Alerts has none.
+// Evaluations returns when each running group was evaluated, and when it is due. A nil
+// *Alerts has none.
 func (as *Alerts) Evaluations() []Evaluation {
 	if as == nil {
 		return nil
@@ -134,8 +134,8 @@ func (as *Alerts) Evaluations() []Evaluation {
 	return list
 }
 
-// Active returns the alerts that are pending or fire: those that fire first, the
-// critical ones before others, and then the newest.
+// Active returns the alerts that are pending or fire. Firing ones come first, critical
+// ones before others, and then the newest.
 func (as *Alerts) Active() []State {
 	list := []State{}
 	if as == nil {
@@ -169,6 +169,6 @@ func rank(s *State) int {
 func (as *Alerts) change() {
 	select {
 	case as.dirty <- struct{}{}:
-	default: // it is going to be written anyway
+	default: // Run is about to write it anyway
 	}
 }

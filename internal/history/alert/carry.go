@@ -1,9 +1,8 @@
 package alert
 
-// carry returns the alerts of each rule of a group under its new version, and the
-// alerts that fired and have no rule any more. Rules go together if they have
-// kind, name and labels in common; of several, the first with the first, the
-// second with the second.
+// carry returns the alerts of each rule in the new version of a group, and the firing
+// alerts whose rule is gone. Two rules match if they have the same kind, name and labels.
+// If several match, the first goes with the first, the second with the second.
 func carry(from *Group, active []Active, to *Group) (carried []Active, dropped []State) {
 	carried = make([]Active, len(to.Rules))
 	taken := make([]bool, len(from.Rules))

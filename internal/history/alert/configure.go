@@ -11,10 +11,10 @@ import (
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
-// Configure replaces the rules. A group that is as it was goes on undisturbed.
-// The alerts of another one go on where a rule with the same name and labels is
-// still in the group; the others end. No groups at all stop the evaluation. It
-// reports whether anything is different.
+// Configure replaces the rules. An unchanged group goes on undisturbed. The alerts of a
+// changed group go on if it still has a rule with the same name and labels; the others
+// end. An empty list stops the evaluation. Configure reports whether anything has
+// changed.
 func (as *Alerts) Configure(list []Group) (changed bool) {
 	now := time.Now()
 	var tell []gpu.Event
@@ -69,7 +69,7 @@ func newGroup(g Group) *group {
 	return made
 }
 
-// same reports whether a group is as it was.
+// same reports whether a group is unchanged.
 func (g *group) same(other *Group) bool {
 	if g.Interval != other.Interval || g.Offset != other.Offset || g.Limit != other.Limit || len(g.Rules) != len(other.Rules) {
 		return false
@@ -89,8 +89,8 @@ func firing(a Active) []State {
 	return slices.DeleteFunc(a.List(), func(s State) bool { return s.Phase != Firing })
 }
 
-// retire stops a group and ends the series that it stored. It does not wait for
-// an evaluation under way, whose result is dropped. The caller holds mu.
+// retire stops a group and ends the series that it stored. It does not wait for an
+// evaluation under way, whose result is dropped. The caller holds mu.
 func (as *Alerts) retire(g *group, now time.Time) {
 	if g.stop != nil {
 		g.stop()
@@ -105,14 +105,14 @@ func (as *Alerts) retire(g *group, now time.Time) {
 	as.store(now, list)
 }
 
-// store hands samples over. What the store does not take is its own business.
+// store appends samples to the store, which handles its errors itself.
 func (as *Alerts) store(at time.Time, list []series.Sample) {
 	if as.Store != nil && len(list) > 0 {
 		_ = as.Store.Append(at, list)
 	}
 }
 
-// start lets a group be evaluated, if Run runs. The caller holds mu.
+// start begins to evaluate a group, if Run runs. The caller holds mu.
 func (as *Alerts) start(g *group) {
 	r := as.at
 	if r == nil || r.ctx.Err() != nil {
@@ -125,10 +125,10 @@ func (as *Alerts) start(g *group) {
 	r.groups.Go(func() { as.run(ctx, g, first) })
 }
 
-// stagger returns a part of the interval of a group that depends on its name, so
-// that groups do not ask all at once.
+// stagger returns a part of the interval of a group that depends on its name, so that not
+// all groups ask at once.
 func stagger(g *group) time.Duration {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(g.Key())) // a hash takes everything
+	_, _ = h.Write([]byte(g.Key())) // a hash accepts everything
 	return time.Duration(h.Sum64() % uint64(max(g.Interval, 1)))
 }

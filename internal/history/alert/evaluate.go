@@ -10,8 +10,8 @@ import (
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
-// timeLimit is how long the question of one rule may take, and never longer than
-// the interval of its group.
+// timeLimit is how long the query of one rule may take. It may never take longer than the
+// interval of its group.
 const timeLimit = 10 * time.Second
 
 // Run evaluates the rules until ctx ends, and keeps the alerts in the file.
@@ -31,8 +31,7 @@ func (as *Alerts) Run(ctx context.Context) {
 	as.finish()
 }
 
-// run evaluates a group at its interval. Evaluations that it has no time for are
-// left out.
+// run evaluates a group at its interval. It skips evaluations that it has no time for.
 func (as *Alerts) run(ctx context.Context, g *group, first time.Duration) {
 	timer := time.NewTimer(first)
 	defer timer.Stop()
@@ -69,9 +68,9 @@ func (as *Alerts) evaluate(ctx context.Context, g *group) {
 	g.evaluated, g.took = began, time.Since(began)
 }
 
-// evaluateRule asks the question of a rule, and takes the answer into account.
+// evaluateRule asks the query of a rule, and processes the answer.
 func (as *Alerts) evaluateRule(ctx context.Context, g *group, i int) {
-	at := time.Now() // with its monotonic part: a clock that jumps changes no age
+	at := time.Now() // has a monotonic part, so a clock that jumps changes no age
 	asked, cancel := context.WithTimeout(ctx, min(timeLimit, g.Interval))
 	defer cancel()
 	answer, err := as.ask(asked, g.Rules[i].Expr, at.Add(-g.Offset))
@@ -110,7 +109,7 @@ type element struct {
 	Value  float64
 }
 
-// ask asks a question and returns the elements of the answer.
+// ask asks a query and returns the elements of the answer.
 func (as *Alerts) ask(ctx context.Context, expr string, at time.Time) ([]element, error) {
 	answer, err := as.Ask(ctx, expr, at)
 	switch {
@@ -130,8 +129,8 @@ func (as *Alerts) ask(ctx context.Context, expr string, at time.Time) ([]element
 	return list, nil
 }
 
-// take takes the answer to a rule into account, and returns what has to be told.
-// The caller holds mu.
+// take processes the answer to a rule, and returns the events to publish. The caller
+// holds mu.
 func (as *Alerts) take(g *group, i int, answer []element, found []Found, at time.Time) (tell []gpu.Event, err error) {
 	r, limit := &g.Rules[i], g.Limit
 	if limit <= 0 {
@@ -161,8 +160,8 @@ func (as *Alerts) take(g *group, i int, answer []element, found []Found, at time
 	return tell, err
 }
 
-// record stores the series of a rule, and ends those that it no longer has. The
-// caller holds mu.
+// record stores the series of a rule, and ends those that it no longer has. The caller
+// holds mu.
 func (as *Alerts) record(g *group, i int, list []Value, at time.Time) {
 	if as.Store == nil {
 		return

@@ -18,7 +18,7 @@ func (as *Alerts) fires(s *State, at time.Time) gpu.Event {
 	e.Data["value"], e.Data["since"], e.Data["annotations"] = jsonable(s.Value), s.ActiveAt.UTC(), s.Annotations.Map()
 	switch {
 	case s.Acknowledged != nil:
-		e.Data["acknowledged"] = true // hooks do not get it
+		e.Data["acknowledged"] = true // hooks ignore it
 	case s.FiredAt.Before(at):
 		e.Data["again"] = true
 	}
@@ -26,15 +26,15 @@ func (as *Alerts) fires(s *State, at time.Time) gpu.Event {
 	return e
 }
 
-// conceal sets the public sentence of an event about an alert that names somebody
-// who is not the user of the event.
+// conceal sets the public sentence of an event about an alert that names a person other
+// than the user of the event.
 func (as *Alerts) conceal(e *gpu.Event, s *State, public string) {
 	if e.User == "" && s.Labels.Tells() {
 		e.Public = public
 	}
 }
 
-// resolved returns the events of alerts that fired and do not any more.
+// resolved returns the events of alerts that no longer fire.
 func (as *Alerts) resolved(list []State, at time.Time, why string) []gpu.Event {
 	var events []gpu.Event
 	for i := range list {
@@ -52,9 +52,9 @@ func (as *Alerts) resolved(list []State, at time.Time, why string) []gpu.Event {
 	return events
 }
 
-// event returns what all events about an alert have in common. An alert about a
-// lease is about its user, so that viewers do not see the name. One that names
-// somebody otherwise has a public sentence, which the caller sets.
+// event returns the common part of all events about an alert. An alert about a lease
+// belongs to its user, so that viewers do not see the name. For an alert that names a
+// person in another way, the caller sets a public sentence.
 func (as *Alerts) event(s *State, at time.Time) gpu.Event {
 	e := gpu.Event{
 		Time: at, User: s.Labels.Get("user"),

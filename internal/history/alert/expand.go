@@ -16,12 +16,12 @@ import (
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
-// longest is how many bytes an expanded label or annotation may have.
+// longest is the most bytes of an expanded label or annotation.
 const longest = 4 << 10
 
-// expand returns the alert that an element of an answer means: its labels with
-// those of the rule, and its annotations. A template that fails becomes a text
-// that says so, as in Prometheus.
+// expand returns the alert for an element of an answer: its labels with those of the
+// rule, and its annotations. A template that fails becomes a text that says so, as in
+// Prometheus.
 func expand(ctx context.Context, ask Ask, r *Rule, labels series.Labels, value float64, at time.Time) Found {
 	data := template.AlertTemplateData(labels.Map(), map[string]string{}, "", promql.Sample{F: value})
 	question := func(ctx context.Context, expr string, at time.Time) (promql.Vector, error) {
@@ -68,7 +68,7 @@ func cut(text string) string {
 	return text[:end] + "…"
 }
 
-// vector returns an answer as templates read it.
+// vector returns an answer in the form that templates read.
 func vector(a series.Answer) promql.Vector {
 	if a.Shape == series.Scalar {
 		return promql.Vector{{T: a.Point.T, F: a.Point.V}}

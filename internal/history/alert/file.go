@@ -14,14 +14,14 @@ import (
 
 const (
 	writeAfter = time.Second // from a change to the disk
-	// writeAgain is how often the file is written while there are alerts, so that
-	// the next daemon knows when this one was last there.
+	// writeAgain is how often the file is written while there are alerts, so that the
+	// next daemon knows when this one last ran.
 	writeAgain = time.Minute
 	retryWrite = 10 * time.Second
 )
 
-// document is the content of the file. A field may be added under the same
-// version if a reader that does not know it still makes sense of the rest.
+// document is the content of the file. The same version may get a new field if a reader
+// that does not know the field still understands the rest.
 type document struct {
 	Version int       `json:"version"`
 	Seen    time.Time `json:"seen"` // when it was written
@@ -54,8 +54,8 @@ type acknowledged struct {
 	Comment string    `json:"comment,omitempty"`
 }
 
-// Recall reads the alerts that were there before a restart, for the first
-// Configure. A damaged file it sets aside, and continues without it.
+// Recall reads the alerts from before a restart, for the first Configure. It sets a
+// damaged file aside, and continues without it.
 func (as *Alerts) Recall() *file.Damage {
 	if as.File == "" {
 		return nil
@@ -95,7 +95,7 @@ func (s *saved) state() State {
 	switch v := s.Value.(type) {
 	case float64:
 		state.Value = v
-	case string: // what JSON has no number for
+	case string: // a number that JSON cannot express
 		state.Value, _ = strconv.ParseFloat(v, 64)
 	}
 	if a := s.Acknowledged; a != nil {
@@ -104,8 +104,8 @@ func (s *saved) state() State {
 	return state
 }
 
-// restore gives a group the alerts that it had before the restart, and returns
-// what has to be told. The caller holds mu.
+// restore gives a group its alerts from before the restart, and returns the events to
+// publish. The caller holds mu.
 func (as *Alerts) restore(g *group, now time.Time) (tell []gpu.Event) {
 	byRule := map[int][]State{}
 	for i := range as.kept.Alerts {
@@ -114,12 +114,12 @@ func (as *Alerts) restore(g *group, now time.Time) (tell []gpu.Event) {
 			continue
 		}
 		state, rule := s.state(), s.Rule
-		if rule < 0 || rule >= len(g.Rules) || g.Rules[rule].Alert != state.Name() { // the group was changed meanwhile
+		if rule < 0 || rule >= len(g.Rules) || g.Rules[rule].Alert != state.Name() { // the group has changed meanwhile
 			rule = g.rule(state.Name())
 		}
 		if rule >= 0 {
 			byRule[rule] = append(byRule[rule], state)
-			s.Group = "" // it is taken
+			s.Group = "" // mark it as taken
 		}
 	}
 	for i, list := range byRule {
@@ -130,7 +130,7 @@ func (as *Alerts) restore(g *group, now time.Time) (tell []gpu.Event) {
 	return tell
 }
 
-// rule returns the place of the first rule of an alert; -1: there is none.
+// rule returns the index of the first rule of an alert, or -1.
 func (g *group) rule(name string) int {
 	for i := range g.Rules {
 		if g.Rules[i].Alert != "" && g.Rules[i].Alert == name {
@@ -140,8 +140,8 @@ func (g *group) rule(name string) int {
 	return -1
 }
 
-// orphaned returns what has to be told about alerts of the file that no group has
-// taken, and forgets the file. The caller holds mu.
+// orphaned returns the events about alerts of the file that no group has taken, and
+// forgets the file. The caller holds mu.
 func (as *Alerts) orphaned(now time.Time) (tell []gpu.Event) {
 	if as.kept == nil {
 		return nil
@@ -155,8 +155,8 @@ func (as *Alerts) orphaned(now time.Time) (tell []gpu.Event) {
 	return tell
 }
 
-// keep writes the file when something changed, and every minute while there are
-// alerts, until ctx ends. Without alerts it sleeps. Nobody waits for it.
+// keep writes the file after a change, and every minute while there are alerts, until ctx
+// ends. Without alerts it sleeps. Nobody waits for it.
 func (as *Alerts) keep(ctx context.Context) {
 	if as.File == "" {
 		<-ctx.Done()
@@ -197,7 +197,7 @@ func (as *Alerts) keep(ctx context.Context) {
 // finish writes the file once more.
 func (as *Alerts) finish() {
 	if as.File != "" {
-		_, _ = as.write() // the next start knows a little less
+		_, _ = as.write() // if it fails, the next daemon knows a little less
 	}
 }
 
@@ -211,7 +211,7 @@ func (as *Alerts) write() (active bool, err error) {
 	return len(d.Alerts) > 0, file.Replace(as.File, text)
 }
 
-// document returns what the file is to hold.
+// document returns the content for the file.
 func (as *Alerts) document(now time.Time) *document {
 	as.mu.Lock()
 	defer as.mu.Unlock()

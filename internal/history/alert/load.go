@@ -19,15 +19,15 @@ import (
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
-// largest is how many bytes a file may have.
+// largest is the most bytes of a file.
 const largest = 1 << 20
 
 // FileError says what is wrong with a file of rules.
 type FileError struct {
 	File string
-	Line int // 0: not known
+	Line int // 0 if not known
 	Why  string
-	err  error // what made it unreadable, if it was not read
+	err  error // why the file could not be read, if it could not
 }
 
 func (e *FileError) Unwrap() error { return e.err }
@@ -39,9 +39,9 @@ func (e *FileError) Error() string {
 	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Why)
 }
 
-// Load reads files. Groups that do not say how often they are evaluated get the
-// interval. It returns every mistake in every file, and refuses files that others
-// can change as file.ReadTrusted does.
+// Load reads files of rules. Groups without an interval get the given one. Load returns
+// every mistake in every file, and refuses files that others can change, as
+// file.ReadTrusted does.
 func Load(paths []string, interval time.Duration, warn func(string)) ([]Group, error) {
 	var (
 		groups []Group
@@ -118,8 +118,8 @@ func Parse(file string, text []byte, interval time.Duration) ([]Group, error) {
 	return groups, nil
 }
 
-// The ways in which the reader says where a mistake is, and the names of its
-// own types, which mean nothing to a reader.
+// The forms in which the reader gives the place of a mistake, and the names of its types,
+// which mean nothing to users.
 var (
 	position = regexp.MustCompile(`^(?:yaml: )?(?:line )?(\d+)(?::\d+)?: (?:\d+:\d+: )?`)
 	types    = regexp.MustCompile(` in type rulefmt\.\w+`)
@@ -156,7 +156,7 @@ func explain(file string, text []byte, wrong []error) error {
 	return errors.Join(list...)
 }
 
-// split takes the line off the beginning of an error.
+// split cuts the line number off the beginning of an error.
 func split(why string, otherwise int) (int, string) {
 	found := position.FindStringSubmatch(why)
 	if found == nil {
@@ -168,19 +168,19 @@ func split(why string, otherwise int) (int, string) {
 	return otherwise, strings.TrimPrefix(why, found[0])
 }
 
-// place is where a rule stands: its group and its number there, from 1 on.
+// place is the position of a rule: its group and its number there, starting at 1.
 type place struct {
 	group string
 	rule  int
 }
 
-// ruleLines returns the lines on which rules begin, and with the number 0 those
-// of groups, of two with one name the second.
+// ruleLines returns the lines on which rules begin, and under number 0 the lines of
+// groups. Of two groups with the same name, it returns the line of the second.
 func ruleLines(text []byte) map[place]int {
 	var file struct {
 		Groups []yaml.Node `yaml:"groups"`
 	}
-	_ = yaml.Unmarshal(text, &file) // what it could not read has no lines
+	_ = yaml.Unmarshal(text, &file) // rules that cannot be read have no lines
 	lines := map[place]int{}
 	for _, node := range file.Groups {
 		var g struct {

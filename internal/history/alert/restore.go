@@ -2,30 +2,30 @@ package alert
 
 import "time"
 
-// The limits of Restore, which are Prometheus' own.
+// The limits of Restore, which are those of Prometheus.
 const (
-	// Tolerance is how long the daemon may have been down: what was true before
-	// that says nothing about now.
+	// Tolerance is how long the daemon may have been down. Older alerts say nothing about
+	// the present.
 	Tolerance = time.Hour
-	// Grace is how long a restored alert stays pending at least. Whatever was
-	// about to fire when the daemon went down gets this time to end by itself.
+	// Grace is the shortest time for which a restored alert stays pending. An alert that
+	// was about to fire when the daemon went down gets this time to end by itself.
 	Grace = 10 * time.Minute
 )
 
-// Restore returns the alerts of a rule after a restart at the given time, from
-// those that were kept when the daemon was last seen. It is Prometheus' own
-// decision, but for one thing: an alert that fired goes on firing, so that the
-// restart is not the end of it and the beginning of another one. It returns the
-// alerts that fired and are dropped, because the daemon was down for too long.
+// Restore returns the alerts of a rule after a restart at the given time, from those that
+// were kept when the daemon was last seen. It decides as Prometheus does, with one
+// exception: an alert that fired goes on firing, so that the restart does not end it and
+// begin another one. Restore also returns the firing alerts that it drops, because the
+// daemon was down for too long.
 //
-// A pending alert of a rule with a time below Grace begins anew. One that had
-// less than Grace to go fires after Grace; another one after the time it had to
-// go: the time in which the daemon was down does not count.
+// A pending alert of a rule with a time below Grace begins anew. An alert that had less
+// than Grace to go fires after Grace. Any other fires after the time that it had to go:
+// the downtime of the daemon does not count.
 func (r *Rule) Restore(kept []State, seen, at time.Time) (active Active, dropped []State) {
 	active = Active{}
-	down := max(at.Sub(seen), 0) // a clock that went back
-	// What was read from a file follows the clock of the wall. From here on the
-	// times follow the clock of at, which may be one that never jumps.
+	down := max(at.Sub(seen), 0) // the clock may have gone back
+	// Times from a file follow the wall clock. From here on they follow the clock of at,
+	// which may be monotonic.
 	rebase := func(t time.Time) time.Time {
 		if t.IsZero() {
 			return t
@@ -45,7 +45,7 @@ func (r *Rule) Restore(kept []State, seen, at time.Time) (active Active, dropped
 			}
 			continue
 		case s.Phase == Firing:
-			// Times on a clock that went back lie ahead.
+			// After the clock went back, times may lie ahead.
 			s.ActiveAt, s.FiredAt, s.Told = earlier(s.ActiveAt, at.Add(-r.For)), earlier(s.FiredAt, at), earlier(s.Told, at)
 			if !s.KeptSince.IsZero() {
 				s.KeptSince = earlier(s.KeptSince, at)

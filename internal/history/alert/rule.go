@@ -6,17 +6,17 @@ import (
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
-// Rule is a question and what its answer means: an alert for each element of it,
-// or, for a recording rule, a series.
+// Rule is a query and the meaning of its answer: each element is an alert or, for a
+// recording rule, a series.
 type Rule struct {
-	Alert  string // name of the alert; empty: a recording rule
-	Record string // name of the series that the answer becomes
+	Alert  string // name of the alert; empty for a recording rule
+	Record string // name of the series for a recording rule
 	Expr   string
-	For    time.Duration // how long an alert is pending before it fires
-	Keep   time.Duration // how long an alert fires on after the last answer that had it
+	For    time.Duration // an alert is pending for this long before it fires
+	Keep   time.Duration // an alert goes on firing for this long after the last answer that had it
 
-	// Labels and Annotations are templates for an alert. The labels of a recording
-	// rule are as they are.
+	// Labels and Annotations are templates for an alert. The labels of a recording rule
+	// are literal.
 	Labels      series.Labels
 	Annotations series.Labels
 }
@@ -29,19 +29,19 @@ func (r *Rule) Name() string {
 	return r.Record
 }
 
-// same reports whether two rules are about the same thing, so that what was
-// found by one goes on under the other: they have a name and labels in common.
+// same reports whether two rules have the same name and labels, so that the alerts of one
+// go on under the other.
 func (r *Rule) same(other *Rule) bool {
 	return r.Alert == other.Alert && r.Record == other.Record && r.Labels.Compare(other.Labels) == 0
 }
 
-// Group is rules that are evaluated together, one after the other.
+// Group is a list of rules that are evaluated together, one after the other.
 type Group struct {
 	Name     string
-	File     string        // the file that it is from
-	Interval time.Duration // from one evaluation to the next
-	Offset   time.Duration // how far before the present the questions are asked
-	Limit    int           // alerts or series of one rule; 0: the limit of the evaluator
+	File     string        // file that defines it
+	Interval time.Duration // time between two evaluations
+	Offset   time.Duration // how far in the past the queries are evaluated
+	Limit    int           // most alerts or series of one rule; 0 means the default of the evaluator
 	Rules    []Rule
 }
 
@@ -51,21 +51,21 @@ func (g *Group) Key() string { return g.File + ";" + g.Name }
 // Health says whether a rule could be evaluated.
 type Health string
 
-// The answers, as Prometheus writes them.
+// The values of Health, as Prometheus writes them.
 const (
 	Untried Health = "unknown"
 	Good    Health = "ok"
 	Bad     Health = "err"
 )
 
-// RuleState is a rule and what came of it.
+// RuleState is a rule and its results.
 type RuleState struct {
 	Rule
 	Health    Health
-	Error     string // why the newest evaluation failed; empty: it did not
+	Error     string // why the newest evaluation failed; empty if it did not
 	Evaluated time.Time
 	Took      time.Duration
-	Active    []State // pending and firing, in the order of their labels; of an alerting rule
+	Active    []State // pending and firing alerts of an alerting rule, in the order of their labels
 }
 
 // Phase returns the worst phase of the alerts of a rule.
@@ -80,10 +80,10 @@ func (r *RuleState) Phase() Phase {
 	return worst
 }
 
-// GroupState is a group and what came of its rules.
+// GroupState is a group and the results of its rules.
 type GroupState struct {
 	Group
-	Rules     []RuleState // hides those of Group
-	Evaluated time.Time   // when the newest evaluation began; zero: there was none
+	Rules     []RuleState // hides Group.Rules
+	Evaluated time.Time   // when the newest evaluation began; zero if there was none
 	Took      time.Duration
 }

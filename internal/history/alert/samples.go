@@ -9,12 +9,12 @@ import (
 
 // Value is a series and its value.
 type Value struct {
-	Labels series.Labels // with the name
+	Labels series.Labels // including the name
 	Value  float64
 }
 
-// Values returns what the store gets for the alerts of a rule: ALERTS, which is
-// 1 for each of them, and ALERTS_FOR_STATE, which is since when it is there, in
+// Values returns the series to store for the alerts of a rule: ALERTS, which is 1 for
+// each alert, and ALERTS_FOR_STATE, which is the time since which it is active, in
 // seconds since 1970.
 func (a Active) Values() []Value {
 	list := make([]Value, 0, 2*len(a))
@@ -27,14 +27,13 @@ func (a Active) Values() []Value {
 	return list
 }
 
-// Recorded returns what the store gets for an element of the answer of a recording
-// rule.
+// Recorded returns the series to store for an element of the answer of a recording rule.
 func (r *Rule) Recorded(labels series.Labels, value float64) Value {
 	return Value{with(with(labels, r.Labels...), series.Label{Name: series.Name, Value: r.Record}), value}
 }
 
-// with returns labels with others set. One with an empty value is removed: that
-// is what PromQL means by it.
+// with returns labels with others set. It removes a label whose value is empty, because
+// PromQL treats the two alike.
 func with(labels series.Labels, set ...series.Label) series.Labels {
 	list := slices.Clone(labels)
 	for _, l := range set {

@@ -11,15 +11,15 @@ import (
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
-// Found is one element of the answer to the expression of a rule, with the
-// labels and annotations of the alert that it means.
+// Found is one element of the answer to the expression of a rule, with the labels and
+// annotations of its alert.
 type Found struct {
-	Labels      series.Labels // with alertname
+	Labels      series.Labels // including alertname
 	Annotations series.Labels
 	Value       float64
 }
 
-// Active are the alerts of one rule that are pending or fire, by fingerprint.
+// Active holds the alerts of one rule that are pending or fire, by fingerprint.
 type Active map[string]State
 
 // List returns the alerts in the order of their labels.
@@ -29,24 +29,24 @@ func (a Active) List() []State {
 	})
 }
 
-// Changes are what an evaluation changed for people: alerts that began to fire,
-// and alerts that no longer do. Both are in the order of their labels.
+// Changes are the alerts that an evaluation made fire, and those that no longer fire
+// after it. Both are in the order of their labels.
 type Changes struct{ Fired, Resolved []State }
 
-// ErrTwice is the error of an answer that has one alert twice.
+// ErrTwice means that an answer has one alert twice.
 var ErrTwice = errors.New("two elements of the answer have the same labels after the labels of the rule are added; let the rule keep the label that tells them apart")
 
-// TooManyError is the error of an answer with more alerts than a rule may have.
+// TooManyError means that an answer has more alerts than a rule may have.
 type TooManyError struct{ Limit, Found int }
 
 func (e *TooManyError) Error() string {
 	return fmt.Sprintf("the answer has %d elements, and one rule may have %d; make the expression stricter, or raise the limit of the group", e.Found, e.Limit)
 }
 
-// Step takes the answer of one evaluation into account. It returns the alerts
-// afterwards and what changed, and leaves before as it is. With an answer that
-// has one alert twice nothing changes; with more alerts than limit (0: any
-// number) the rule has none afterwards, as in Prometheus.
+// Step processes the answer of one evaluation. It returns the alerts afterwards and the
+// changes, and does not modify before. If an answer has one alert twice, nothing changes.
+// If it has more alerts than limit, the rule has none afterwards, as in Prometheus; a
+// limit of 0 means any number.
 func (r *Rule) Step(before Active, answer []Found, at time.Time, limit int) (Active, Changes, error) {
 	after := make(Active, len(answer))
 	for _, f := range answer {
@@ -89,8 +89,8 @@ func (r *Rule) keeps(s *State, at time.Time) bool {
 	return at.Sub(s.KeptSince) < r.Keep
 }
 
-// age lets an alert fire that has been there for long enough. One that fires
-// under a rule that now asks for more time is pending again.
+// age makes an alert fire that has been there for long enough. A firing alert becomes
+// pending again if its rule now asks for more time.
 func (r *Rule) age(s *State, at time.Time) {
 	switch old := at.Sub(s.ActiveAt) >= r.For; {
 	case old && s.Phase == Pending:

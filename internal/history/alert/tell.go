@@ -2,14 +2,13 @@ package alert
 
 import "time"
 
-// Repeat is how long after an alert was told it is told again, if it still fires
-// and nobody has acknowledged it.
+// Repeat is the time after which an alert is published again if it still fires and nobody
+// has acknowledged it.
 const Repeat = 4 * time.Hour
 
-// Tell returns the alerts that people have to hear of now, in the order of their
-// labels, and notes that they have: those that have begun to fire, and those that
-// nobody cares for. An acknowledgement ends with its time, and then the alert is
-// told at once.
+// Tell returns the alerts to publish now, in the order of their labels, and marks them as
+// published: those that have begun to fire, and those that are due again and not
+// acknowledged. When an acknowledgement expires, Tell returns the alert at once.
 func (a Active) Tell(at time.Time) []State {
 	var due []State
 	for _, s := range a.List() {

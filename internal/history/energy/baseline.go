@@ -2,7 +2,7 @@ package energy
 
 import "github.com/berth-gpu/berth/gpu"
 
-// Baseline learns the power that a device draws while it does nothing.
+// Baseline learns the power that an idle device draws.
 type Baseline struct {
 	Watts gpu.Watts `json:"watts"`
 	Empty bool      `json:"empty,omitempty"` // it was measured without a process on the device
@@ -10,7 +10,7 @@ type Baseline struct {
 	block block
 }
 
-// block is a stretch of time whose average power counts as sustained.
+// block is a stretch of time long enough for its average power to count as sustained.
 type block struct {
 	joules, seconds float64
 	empty           bool
@@ -18,17 +18,17 @@ type block struct {
 
 const (
 	sustained = 10.0 // seconds
-	// follow is how much of the difference a block adds that is above the
-	// baseline: a device that has just worked settles within seconds, and one in a
-	// warmer room draws more for hours.
+	// follow is the part of the difference that a block above the baseline adds to it. A
+	// device that has just worked settles within seconds, and one in a warmer room draws
+	// more for hours.
 	follow = 0.1
-	// assumed is the share of the highest power that a device is taken to draw for
-	// itself, at most, until it was seen without a process.
+	// assumed is the largest share of its highest power that an idle device is assumed to
+	// draw, until it was seen without a process.
 	assumed = 0.1
 )
 
-// learn takes in the power of some seconds, and whether there was no process on
-// the device all the while. Most is the highest power of the device; 0: not known.
+// learn records the power during some seconds, and whether no process was on the device
+// all that time. Most is the highest power of the device, or 0 if not known.
 func (b *Baseline) learn(power gpu.Watts, seconds float64, empty bool, most gpu.Watts) {
 	if b.block.empty != empty {
 		b.block = block{empty: empty}
@@ -44,7 +44,7 @@ func (b *Baseline) learn(power gpu.Watts, seconds float64, empty bool, most gpu.
 	}
 }
 
-// settle takes in the average power of a block.
+// settle records the average power of a block.
 func (b *Baseline) settle(power gpu.Watts, empty bool, most gpu.Watts) {
 	switch {
 	case empty && (!b.Empty || power < b.Watts):
@@ -61,5 +61,5 @@ func (b *Baseline) settle(power gpu.Watts, empty bool, most gpu.Watts) {
 	}
 }
 
-// pause forgets the block that has begun: nobody measured for a while.
+// pause drops the current block, because nothing was measured for a while.
 func (b *Baseline) pause() { b.block = block{} }

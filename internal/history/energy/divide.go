@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	// askEvery is how often the driver is asked what processes had of a device.
-	// NVIDIA's takes 2.3 ms for the answer.
+	// askEvery is how often a driver is asked how much processes used a device. NVIDIA's
+	// driver takes 2.3 ms to answer.
 	askEvery = 5 * time.Second
-	// believed is how long an answer counts, and rarely how long one counts that
-	// comes with the slow metrics.
+	// believed is how long an answer counts, and rarely how long one counts that comes
+	// with the slow metrics.
 	believed = 3 * askEvery
 	rarely   = 90 * time.Second
 )
 
-// shares returns how a device is divided. A party that is alone has all of it.
-// Several have what the driver says; where it says nothing, all have the same.
+// shares returns the share of each party in a device. A single party has all of it.
+// Several parties have what the driver says, or equal shares if it says nothing.
 func (u *unit) shares(s *gpu.Sample, parties map[Party][]int) Shares {
 	if len(parties) > 1 {
 		if age := s.Time.Sub(u.busy.Until); age >= 0 && age <= believed {
@@ -38,7 +38,8 @@ func (u *unit) shares(s *gpu.Sample, parties map[Party][]int) Shares {
 	return alike
 }
 
-// divide returns what the processes of each party had; empty if none had any.
+// divide returns how much the processes of each party used the device. The result is
+// empty if none used it.
 func divide(parties map[Party][]int, had map[int]gpu.Percent) Shares {
 	shares := Shares{}
 	for party, pids := range parties {
@@ -51,12 +52,12 @@ func divide(parties map[Party][]int, had map[int]gpu.Percent) Shares {
 	return shares
 }
 
-// ask asks every device that is divided what its processes had of it.
+// ask asks every divided device how much its processes used it.
 func (ms *Meters) ask(ctx context.Context, now time.Time) {
 	for uuid, since := range ms.due(now) {
 		busy, err := ms.Busy(ctx, uuid, since)
 		if err != nil {
-			continue // a device that cannot tell is divided by the next best
+			continue // without an answer, shares falls back to the next best
 		}
 		ms.mu.Lock()
 		ms.devices[uuid].busy = busy
@@ -64,7 +65,7 @@ func (ms *Meters) ask(ctx context.Context, now time.Time) {
 	}
 }
 
-// due returns the devices to ask, and since when.
+// due returns the devices to ask, and the moment from which to ask.
 func (ms *Meters) due(now time.Time) map[string]time.Time {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()

@@ -1,17 +1,15 @@
 // Package energy works out how much energy a device used, and who used it.
 //
-// A Meter counts for one device, without a clock and without I/O. Meters keeps
-// one for each device, in a file.
+// A Meter counts for one device, without a clock and without I/O. Meters keeps one for
+// each device, in a file.
 //
-// A driver that counts energy is believed, but reading its counter takes
-// milliseconds, so it is read rarely. Between two readings, the package adds up
-// the power of the samples, and at the next reading it corrects the sum. A device
-// without a counter has the sum alone, and nothing for the time in which nobody
-// measured.
+// The package trusts a driver that counts energy, but it reads the counter rarely,
+// because that takes milliseconds. Between two readings, it adds up the power of the
+// samples, and at the next reading it corrects the sum. A device without a counter has
+// only the sum, and nothing for the time in which nothing was measured.
 //
-// Amounts are whole microjoules. So what the leases used, what processes under no
-// lease used, and what the device would have used without any of them add up to
-// the energy of the device exactly.
+// Amounts are whole microjoules. So the energy of the leases, that of processes under no
+// lease, and that of the idle device add up to the energy of the device exactly.
 package energy
 
 import (
@@ -28,8 +26,7 @@ type Amount int64
 
 const perJoule = 1e6
 
-// mostJoules keeps sums far away from overflow: more than any device uses in a
-// century.
+// mostJoules keeps sums far from overflow. It is more than any device uses in a century.
 const mostJoules = 4e12
 
 // Of returns an amount of joules, rounded to a microjoule.
@@ -38,21 +35,21 @@ func Of(j gpu.Joules) Amount { return Amount(math.Round(float64(j) * perJoule)) 
 // Joules returns the amount in joules.
 func (a Amount) Joules() gpu.Joules { return gpu.Joules(float64(a) / perJoule) }
 
-// Party is who used energy: a lease by its fence, Others, or Idle.
+// Party is a user of energy: a lease by its fence, Others, or Idle.
 type Party uint64
 
-// The parties that are no leases. A fence is never one of these.
+// The parties that are not leases. No fence has these values.
 const (
 	// Others are the processes under no lease.
 	Others Party = 0
-	// Idle is nobody: what the device uses without any process.
+	// Idle stands for the energy that the device uses without any process.
 	Idle Party = math.MaxUint64
 )
 
-// Shares says how large the part of each party is. Only the proportions matter.
+// Shares holds the share of each party. Only the proportions matter.
 type Shares map[Party]float64
 
-// clean returns the shares without those that are no positive numbers.
+// clean returns the shares that are positive numbers.
 func (s Shares) clean() Shares {
 	kept := Shares{}
 	for p, share := range s {
@@ -75,8 +72,8 @@ func (s Shares) proportion() Shares {
 	return scaled
 }
 
-// mean returns the shares in the middle between two moments. Where nobody was
-// there at one of them, those of the other count for all of the time.
+// mean returns the average of the shares at two moments. If one of them is empty, the
+// other counts for all of the time.
 func mean(a, b Shares) Shares {
 	switch {
 	case len(a) == 0:
@@ -91,8 +88,8 @@ func mean(a, b Shares) Shares {
 	return between.proportion()
 }
 
-// throughout returns the shares that parties certainly had between two moments
-// that are far apart. The rest belongs to Others: nobody knows who it was.
+// throughout returns the shares that parties certainly had between two moments that are
+// far apart. The rest belongs to Others, because its users are not known.
 func throughout(a, b Shares) Shares {
 	if len(a) == 0 && len(b) == 0 {
 		return nil
@@ -111,8 +108,8 @@ func throughout(a, b Shares) Shares {
 	return sure
 }
 
-// split divides an amount by shares. The parts add up to the amount exactly.
-// Without shares, all of it is Idle.
+// split divides an amount by shares. The parts add up to the amount exactly. Without
+// shares, Idle gets all of it.
 func split(amount Amount, shares Shares) map[Party]Amount {
 	if len(shares) == 0 {
 		return map[Party]Amount{Idle: amount}
@@ -124,11 +121,11 @@ func split(amount Amount, shares Shares) map[Party]Amount {
 		parts[p] = part
 		left -= part
 	}
-	parts[largest(proportions)] += left // what rounding left over
+	parts[largest(proportions)] += left // the rounding error
 	return parts
 }
 
-// largest returns the party with the largest share, the least of several.
+// largest returns the party with the largest share. Of several, it returns the least.
 func largest(s Shares) Party {
 	return slices.MinFunc(slices.Collect(maps.Keys(s)), func(a, b Party) int {
 		return cmp.Or(cmp.Compare(s[b], s[a]), cmp.Compare(a, b))

@@ -16,8 +16,8 @@ const (
 	writeIdle = 5 * time.Minute
 )
 
-// document is the content of the file. A field may be added under the same
-// version if a reader that does not know it still makes sense of the rest.
+// document is the content of the file. The same version may get a new field if a reader
+// that does not know the field still understands the rest.
 type document struct {
 	Version  int               `json:"version"`
 	Devices  map[string]*Meter `json:"devices"` // by UUID
@@ -32,8 +32,8 @@ type account struct {
 
 const version = 1
 
-// Open reads the file at path, or begins one there. A damaged file it sets aside,
-// and begins anew: what was used is not worth refusing to start.
+// Open reads the file at path, or begins one there. It sets a damaged file aside, and
+// begins anew: the record of energy is not worth refusing to start.
 func Open(path string, o Options) (*Meters, *file.Damage) {
 	ms := New(o)
 	damage := file.Load(path, "How much energy was used before is lost, and sums begin anew.", func(text []byte) error {
@@ -47,13 +47,13 @@ func Open(path string, o Options) (*Meters, *file.Damage) {
 		return ms.take(d)
 	})
 	if damage != nil {
-		ms = New(o) // without what was taken before the damage showed
+		ms = New(o) // discard what was taken before the damage showed
 	}
 	ms.path = path
 	return ms, damage
 }
 
-// take takes in what a file says, unless it does not add up.
+// take takes over the content of a file, unless its sums are wrong.
 func (ms *Meters) take(d document) error {
 	for uuid, one := range d.Devices {
 		if one == nil || !one.Sound() {
@@ -67,7 +67,7 @@ func (ms *Meters) take(d document) error {
 		}
 		u.Account = ms.account(u.Account)
 		for uuid := range ms.devices {
-			u.devices = append(u.devices, uuid) // whichever they were: leaving one it was not on changes nothing
+			u.devices = append(u.devices, uuid) // it may not have been on all of them, but leaving a device that it was not on changes nothing
 		}
 		ms.leases[fence] = u
 	}
@@ -80,8 +80,8 @@ func (ms *Meters) take(d document) error {
 	return nil
 }
 
-// Recall forgets the leases that do not stand any more: they ended while no daemon
-// ran, or the journal is another one.
+// Recall drops the leases that no longer exist: they ended while no daemon ran, or the
+// journal is another one.
 func (ms *Meters) Recall(standing []*lease.Lease) {
 	ids := map[uint64]string{}
 	for _, l := range standing {
@@ -111,13 +111,13 @@ func (ms *Meters) Run(ctx context.Context) error {
 		case <-ms.divided:
 			ms.ask(ctx, time.Now())
 		case <-write.C:
-			_ = ms.write() // the next time tries again, and so does the end
+			_ = ms.write() // if it fails, the next write tries again, and so does the last one
 			write.Reset(ms.pause())
 		}
 	}
 }
 
-// pause returns how long to wait before the file is written again.
+// pause returns how long to wait before the next write.
 func (ms *Meters) pause() time.Duration {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
@@ -127,8 +127,8 @@ func (ms *Meters) pause() time.Duration {
 	return writeIdle
 }
 
-// write replaces the file. It is not synced: that would cost the disk more than
-// it is worth.
+// write replaces the file. It does not sync it, because that would cost the disk more
+// than the data is worth.
 func (ms *Meters) write() error {
 	if ms.path == "" {
 		return nil

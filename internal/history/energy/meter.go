@@ -7,20 +7,20 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Meter accounts for the energy of one device. The zero value has measured
-// nothing yet. It can be written as JSON and read back to go on after a restart.
+// Meter accounts for the energy of one device. The zero value has measured nothing yet.
+// It can be written as JSON and read back to go on after a restart.
 //
-// None of its sums ever gets smaller. Where the counter of the driver shows that
-// too much was booked, Meter books nothing until that is made up for.
+// None of its sums ever decreases. If the counter of the driver shows that Meter booked
+// too much, Meter books nothing until that is made up for.
 type Meter struct {
 	Total  Amount `json:"total_uj"`
 	Idle   Amount `json:"idle_uj"`
 	Others Amount `json:"others_uj"`
-	Leases Amount `json:"leases_uj"` // of all leases, also those that have ended
+	Leases Amount `json:"leases_uj"` // of all leases, including those that have ended
 
-	Since      time.Time `json:"since"`              // the first measurement
-	Unmeasured float64   `json:"unmeasured_seconds"` // time since then of which nothing is known
-	Counted    bool      `json:"counted"`            // the driver counts
+	Since      time.Time `json:"since"`              // time of the first measurement
+	Unmeasured float64   `json:"unmeasured_seconds"` // time since then without a measurement
+	Counted    bool      `json:"counted"`            // the driver counts energy
 
 	Baseline Baseline `json:"baseline"`
 
@@ -35,37 +35,37 @@ type point struct {
 	Shares Shares             `json:"shares,omitempty"`
 }
 
-// comparison compares what is booked with the counter of the driver, from one
-// reading of the counter to the next.
+// comparison compares the booked energy with the counter of the driver, from one reading
+// of the counter to the next.
 type comparison struct {
 	Known   bool             `json:"known"`
 	Joules  float64          `json:"joules"`           // the last reading
 	At      time.Time        `json:"at"`               // when it was read
 	Seconds float64          `json:"seconds"`          // since then
 	Booked  map[Party]Amount `json:"booked,omitempty"` // since then
-	Ahead   Amount           `json:"ahead_uj"`         // what was booked too much by then
-	Owed    Amount           `json:"owed_uj"`          // what is left of Ahead
+	Ahead   Amount           `json:"ahead_uj"`         // energy booked too much by then
+	Owed    Amount           `json:"owed_uj"`          // rest of Ahead that is not made up for
 	Dark    float64          `json:"dark_seconds"`     // since then, without a power reading
-	Unseen  Shares           `json:"unseen,omitempty"` // who was there meanwhile, in seconds
+	Unseen  Shares           `json:"unseen,omitempty"` // parties on the device meanwhile, in seconds
 }
 
-// Reading is what is known about a device at one moment.
+// Reading holds the measurements of a device at one moment.
 type Reading struct {
 	At    time.Time
 	Power gpu.Opt[gpu.Watts]
-	Most  gpu.Watts // the power limit; 0: not known
+	Most  gpu.Watts // power limit; 0 if not known
 
 	Counter   gpu.Opt[gpu.Joules] // of the driver
-	CounterAt time.Time           // when it was read, which may be the same for many readings
+	CounterAt time.Time           // when it was read; many readings may share it
 
-	Shares Shares        // who is on the device; empty: nobody
-	Gap    time.Duration // readings that are further apart leave a gap
+	Shares Shares        // parties on the device; may be empty
+	Gap    time.Duration // readings further apart leave a gap
 }
 
-// Booking is what leases used, by fence.
+// Booking is the energy that leases used, by fence.
 type Booking map[uint64]Amount
 
-// Observe takes in a reading and returns what leases used since the last one.
+// Observe records a reading and returns the energy that leases used since the last one.
 func (m *Meter) Observe(r Reading) Booking {
 	r.Shares = r.Shares.clean()
 	next := point{At: r.At, Power: plausible(r.Power, r.Most), Shares: r.Shares}
@@ -73,9 +73,9 @@ func (m *Meter) Observe(r Reading) Booking {
 	switch elapsed := r.At.Sub(m.Last.At); {
 	case m.Last.At.IsZero():
 		m.Since = r.At
-	case elapsed <= 0 && -elapsed <= r.Gap: // a lease ended after this was measured, and up to there all is booked
+	case elapsed <= 0 && -elapsed <= r.Gap: // a lease ended after this was measured, so everything up to then is booked
 		return booking
-	case elapsed <= 0: // somebody set the clock back: nobody knows how long it was
+	case elapsed <= 0: // the clock was set back, so the time that has passed is not known
 		m.Baseline.pause()
 		m.forgetCounter()
 	default:
@@ -105,8 +105,8 @@ func (m *Meter) Observe(r Reading) Booking {
 	return booking
 }
 
-// Leave books what was used up to the end of a lease, and takes the lease off the
-// device. Since the last reading, the device is taken to have drawn the same power.
+// Leave books the energy up to the end of a lease, and takes the lease off the device. It
+// assumes that the device has drawn the same power since the last reading.
 func (m *Meter) Leave(fence uint64, at time.Time, longest time.Duration) Booking {
 	booking := Booking{}
 	party := Party(fence)
@@ -114,7 +114,7 @@ func (m *Meter) Leave(fence uint64, at time.Time, longest time.Duration) Booking
 		m.advance(at, m.Last.Power, m.Last.Shares, 0, booking)
 	}
 	delete(m.Last.Shares, party)
-	if late, any := m.Counter.Booked[party]; any { // what the counter shows later cannot be put down to it any more
+	if late, any := m.Counter.Booked[party]; any { // later corrections by the counter cannot go to this lease any more
 		delete(m.Counter.Booked, party)
 		m.Counter.Booked[Others] += late
 	}
@@ -128,8 +128,8 @@ func (m *Meter) Leave(fence uint64, at time.Time, longest time.Duration) Booking
 // mostPower is more than any device draws.
 const mostPower = gpu.Watts(5000)
 
-// plausible drops a power that no device draws: a sensor that fails says 0, or
-// something enormous.
+// plausible drops a power that no device draws: a broken sensor reports 0, or something
+// enormous.
 func plausible(power gpu.Opt[gpu.Watts], most gpu.Watts) gpu.Opt[gpu.Watts] {
 	limit := mostPower
 	if most > 0 {
@@ -141,8 +141,8 @@ func plausible(power gpu.Opt[gpu.Watts], most gpu.Watts) gpu.Opt[gpu.Watts] {
 	return power
 }
 
-// between returns the power at a moment between two points; absent if that of one
-// is not known.
+// between returns the power at a moment between two points. It is absent if the power at
+// one of them is not known.
 func between(a, b point, at time.Time) gpu.Opt[gpu.Watts] {
 	from, known := a.Power.Get()
 	to, known2 := b.Power.Get()
@@ -153,8 +153,8 @@ func between(a, b point, at time.Time) gpu.Opt[gpu.Watts] {
 	return gpu.Some(from + gpu.Watts(part)*(to-from))
 }
 
-// advance books from the last point to another one. It leaves the shares of the
-// last point as they are.
+// advance books from the last point to another one. It does not change the shares of the
+// last point.
 func (m *Meter) advance(to time.Time, power gpu.Opt[gpu.Watts], shares Shares, most gpu.Watts, booking Booking) {
 	seconds := to.Sub(m.Last.At).Seconds()
 	if seconds <= 0 {
@@ -176,7 +176,7 @@ func (m *Meter) advance(to time.Time, power gpu.Opt[gpu.Watts], shares Shares, m
 	m.book(amount-withheld, seconds, shares, booking)
 }
 
-// pass notes time in which nobody measured the power.
+// pass records time without a power reading.
 func (m *Meter) pass(seconds float64, shares Shares) {
 	m.Baseline.pause()
 	if !m.Counter.Known {
@@ -195,8 +195,8 @@ func (m *Meter) pass(seconds float64, shares Shares) {
 	}
 }
 
-// book divides an amount: what the device draws by itself is Idle, and the rest
-// belongs to whoever was there.
+// book divides an amount: Idle gets what the idle device draws, and the parties on the
+// device get the rest.
 func (m *Meter) book(amount Amount, seconds float64, shares Shares, booking Booking) {
 	idle := min(amount, Of(gpu.Joules(float64(m.Baseline.Watts)*seconds)))
 	m.enter(Idle, idle, booking)
@@ -228,7 +228,7 @@ func (m *Meter) enter(party Party, amount Amount, booking Booking) {
 	}
 }
 
-// fresh returns the reading of the counter, if it is a new one.
+// fresh returns the reading of the counter, and false unless it is new.
 func (m *Meter) fresh(r Reading) (joules float64, fresh bool) {
 	value, known := r.Counter.Get()
 	joules = float64(value)
@@ -238,7 +238,7 @@ func (m *Meter) fresh(r Reading) (joules float64, fresh bool) {
 	return joules, !m.Counter.Known || !r.CounterAt.Equal(m.Counter.At)
 }
 
-// begin counts from a reading of the counter on.
+// begin starts to compare from a reading of the counter.
 func (m *Meter) begin(joules float64, at time.Time) {
 	m.Counter = comparison{Known: true, Joules: joules, At: at, Ahead: m.Counter.Owed, Owed: m.Counter.Owed}
 	m.Counted = true
@@ -250,9 +250,9 @@ func (m *Meter) forgetCounter() {
 	m.Counter = comparison{}
 }
 
-// settle makes what is booked equal to what the driver counted since its last
-// reading. A counter that went back, or further than the device can draw, was
-// reset: it counts from now on.
+// settle makes the booked energy equal to what the driver has counted since its last
+// reading. If the counter went back, or further than the device can draw, it was reset,
+// and settle starts from the new reading.
 func (m *Meter) settle(joules float64, at time.Time, most gpu.Watts, booking Booking) {
 	c := m.Counter
 	counted := joules - c.Joules
@@ -277,13 +277,13 @@ func possible(seconds float64, most gpu.Watts) float64 {
 	if most <= 0 {
 		most = mostPower
 	}
-	const slack = 1000 // the counter and the clock are not read at once
+	const slack = 1000 // the counter and the clock are not read at the same moment
 	return math.Max(seconds, 1)*1.5*float64(most) + slack
 }
 
-// correct books what the driver counted and nobody measured. If some of the time
-// was without a power reading, it is from that time; otherwise every party gets
-// more of what it had.
+// correct books energy that the driver counted but no sample measured. If some of the
+// time was without a power reading, the energy belongs to that time. Otherwise every
+// party gets more, in proportion to its part.
 func (m *Meter) correct(missing Amount, booking Booking) {
 	c := m.Counter
 	if c.Dark > 0 {
@@ -299,8 +299,8 @@ func (m *Meter) correct(missing Amount, booking Booking) {
 	}
 }
 
-// Sound reports whether the sums of a device can be believed that somebody may
-// have written by hand. It drops shares that are none.
+// Sound reports whether the sums of a device, which somebody may have written by hand,
+// are credible. It drops invalid shares.
 func (m *Meter) Sound() bool {
 	for _, part := range []Amount{m.Idle, m.Others, m.Leases, m.Counter.Owed, m.Counter.Ahead} {
 		if part < 0 || part > Of(mostJoules) {

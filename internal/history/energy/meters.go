@@ -18,7 +18,7 @@ const (
 	mostAccounts = 1000 // accounts of all users
 	mostPerUser  = 100  // accounts of one user
 	mostGone     = 256  // leases that have just ended
-	leastWork    = 3.0  // seconds of work from which an average power is worth remembering
+	leastWork    = 3.0  // seconds of work needed for an average power that is worth remembering
 )
 
 // Account says for whom energy was used.
@@ -31,46 +31,45 @@ type Account struct {
 // Process is a process on a device.
 type Process struct {
 	PID   int
-	Lease *lease.Lease // nil: it is under no lease
+	Lease *lease.Lease // nil if it is under no lease
 }
 
-// Used is what a lease used.
+// Used is the energy and power of a lease.
 type Used struct {
-	Joules gpu.Opt[gpu.Joules] // absent: nothing was measured
-	Watts  gpu.Opt[gpu.Watts]  // on each device, on average, above what the device draws by itself, while it worked
+	Joules gpu.Opt[gpu.Joules] // absent if nothing was measured
+	Watts  gpu.Opt[gpu.Watts]  // average on each device while it worked, above what the idle device draws
 }
 
-// Options are what Meters are made from. All may be missing.
+// Options are the parts that Meters work with. All may be nil.
 type Options struct {
-	// Interval returns the time from one sample to the next.
+	// Interval returns the time between two samples.
 	Interval func() time.Duration
-	// Busy asks a device what its processes had of it since a moment.
+	// Busy asks a device how much its processes used it since a moment.
 	Busy func(ctx context.Context, uuid string, since time.Time) (device.Busy, error)
 	// Label returns the label under which metrics show a service of a user.
 	Label func(service, user string) string
 }
 
-// Meters keeps how much energy devices and leases used, and for whom, across
-// restarts. Use New or Open to make one.
+// Meters keeps how much energy devices and leases used, and for whom, across restarts.
+// New and Open make one.
 //
-// It learns from the samples of the monitor and asks the driver for one thing
-// only: what each process had of a device, while processes of several leases are
-// on it.
+// It learns from the samples of the monitor. It asks the driver only how much each
+// process used a device, while processes of several leases are on it.
 type Meters struct {
 	Options
-	path    string        // empty: it is not kept
-	divided chan struct{} // has room for one: somebody should ask how a device is divided
+	path    string        // if empty, nothing is kept
+	divided chan struct{} // has room for one value, sent when a driver should be asked how its device is divided
 
 	mu       sync.Mutex // guards what follows
 	devices  map[string]*unit
-	leases   map[uint64]*use // those that stand, by fence
-	gone     []ended         // the leases that ended last, the newest at the end
+	leases   map[uint64]*use // existing leases, by fence
+	gone     []ended         // leases that ended last, the newest at the end
 	accounts map[Account]Amount
-	perUser  map[string]int // accounts
+	perUser  map[string]int // number of accounts
 	services map[string]Amount
 }
 
-// unit is a device, and what was last known about its processes.
+// unit is a device, and what is known about its processes.
 type unit struct {
 	Meter
 	busy  device.Busy
@@ -84,7 +83,7 @@ type ended struct {
 	used  gpu.Joules
 }
 
-// use is what a lease has used.
+// use is the energy that a lease has used.
 type use struct {
 	ID      string  `json:"id"`
 	Account Account `json:"account"`
@@ -112,13 +111,13 @@ func New(o Options) *Meters {
 // gap returns the longest time between two samples that leaves no gap.
 func (ms *Meters) gap() time.Duration { return 3*ms.Interval() + 3*time.Second }
 
-// Observe takes in a sample of a device, and the processes on it and on its
-// instances. An instance has no energy of its own: it is part of its device.
+// Observe records a sample of a device, and the processes on it and on its instances. An
+// instance has no energy of its own: it is part of its device.
 func (ms *Meters) Observe(on gpu.Device, s *gpu.Sample, here []Process) {
 	if on.Parent != "" {
 		return
 	}
-	gap := ms.gap() // before the lock: it is somebody else's
+	gap := ms.gap() // before mu is locked: it is the caller's code
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	u := ms.devices[on.UUID]
@@ -127,7 +126,7 @@ func (ms *Meters) Observe(on gpu.Device, s *gpu.Sample, here []Process) {
 		ms.devices[on.UUID] = u
 	}
 	if s.Time.Equal(u.Last.At) {
-		return // the device did not answer: this sample was here before
+		return // the device did not answer, so this sample is an old one
 	}
 	elapsed := min(s.Time.Sub(u.Last.At), gap).Seconds()
 	parties := ms.parties(on.UUID, here)
@@ -140,7 +139,7 @@ func (ms *Meters) Observe(on gpu.Device, s *gpu.Sample, here []Process) {
 	if len(parties) > 1 && ms.Busy != nil && s.Time.Sub(u.asked) >= askEvery {
 		select {
 		case ms.divided <- struct{}{}:
-		default: // it is going to be asked anyway
+		default: // Run is about to ask anyway
 		}
 	}
 }
@@ -166,7 +165,7 @@ func (ms *Meters) parties(uuid string, here []Process) map[Party][]int {
 	return parties
 }
 
-// meet remembers a lease whose processes are on a device. The caller holds mu.
+// meet records that processes of a lease are on a device. The caller holds mu.
 func (ms *Meters) meet(l *lease.Lease, uuid string) {
 	u := ms.leases[l.Fence]
 	if u == nil {
@@ -178,9 +177,9 @@ func (ms *Meters) meet(l *lease.Lease, uuid string) {
 	}
 }
 
-// account returns the account that energy is booked to. A user who makes up more
-// names than fit has the rest in one account, and so have all users together. The
-// caller holds mu.
+// account returns the account to book energy to. If a user makes up more names than fit,
+// the rest goes to one account, and the same holds for all users together. The caller
+// holds mu.
 func (ms *Meters) account(a Account) Account {
 	_, known := ms.accounts[a]
 	switch {
@@ -198,12 +197,12 @@ func (ms *Meters) account(a Account) Account {
 	return a
 }
 
-// credit adds what leases used in some seconds. The caller holds mu.
+// credit adds the energy that leases used in some seconds. The caller holds mu.
 func (ms *Meters) credit(booking Booking, seconds float64, working bool) {
 	for fence, amount := range booking {
 		u := ms.leases[fence]
 		if u == nil {
-			continue // the device has it in the sum of its leases
+			continue // the sum of the leases of the device includes it
 		}
 		u.Energy += amount
 		if working {
@@ -218,7 +217,7 @@ func (ms *Meters) credit(booking Booking, seconds float64, working bool) {
 // lately is the time over which the draw of a lease is averaged, in seconds.
 const lately = 10
 
-// draw notes what leases drew in some seconds.
+// draw records the power of leases over some seconds.
 func (u *unit) draw(booking Booking, seconds float64) {
 	if seconds <= 0 {
 		return
@@ -236,8 +235,8 @@ func (u *unit) draw(booking Booking, seconds float64) {
 	u.draws = drew
 }
 
-// Draw returns what a lease drew lately of a device, above what the device draws
-// by itself; absent if that is not known.
+// Draw returns the recent power of a lease on a device, above what the idle device draws.
+// It is absent if not known.
 func (ms *Meters) Draw(fence uint64, uuid string) gpu.Opt[gpu.Watts] {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
@@ -249,8 +248,8 @@ func (ms *Meters) Draw(fence uint64, uuid string) gpu.Opt[gpu.Watts] {
 	return gpu.Opt[gpu.Watts]{}
 }
 
-// Lease returns what a lease has used up to now, or until it ended a moment ago;
-// absent if nothing was measured.
+// Lease returns the energy that a lease has used up to now, or until it ended a moment
+// ago. It is absent if nothing was measured.
 func (ms *Meters) Lease(fence uint64) gpu.Opt[gpu.Joules] {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
@@ -260,8 +259,8 @@ func (ms *Meters) Lease(fence uint64) gpu.Opt[gpu.Joules] {
 	return ms.left(fence)
 }
 
-// left returns what a lease used that has just ended; absent if it is not one.
-// The caller holds mu.
+// left returns the energy of a lease that has just ended. It is absent if there is no
+// such lease. The caller holds mu.
 func (ms *Meters) left(fence uint64) gpu.Opt[gpu.Joules] {
 	if i := slices.IndexFunc(ms.gone, func(e ended) bool { return e.fence == fence }); i >= 0 {
 		return gpu.Some(ms.gone[i].used)
@@ -269,8 +268,8 @@ func (ms *Meters) left(fence uint64) gpu.Opt[gpu.Joules] {
 	return gpu.Opt[gpu.Joules]{}
 }
 
-// Close returns what a lease that is ending used, up to this moment. Its energy
-// does not change any more.
+// Close returns the energy that an ending lease has used up to this moment. It does not
+// change any more.
 func (ms *Meters) Close(fence uint64, at time.Time) gpu.Opt[gpu.Joules] {
 	gap := ms.gap()
 	ms.mu.Lock()
@@ -291,7 +290,7 @@ func (ms *Meters) Close(fence uint64, at time.Time) gpu.Opt[gpu.Joules] {
 	return u.joules()
 }
 
-// Ended returns what a lease used that has ended, and forgets the lease.
+// Ended returns the energy and power of a lease that has ended, and forgets the lease.
 func (ms *Meters) Ended(l *lease.Lease, at time.Time) Used {
 	used := Used{Joules: ms.Close(l.Fence, at)}
 	ms.mu.Lock()
@@ -305,17 +304,17 @@ func (ms *Meters) Ended(l *lease.Lease, at time.Time) Used {
 
 func (u *use) joules() gpu.Opt[gpu.Joules] { return gpu.Some(u.Energy.Joules()) }
 
-// Device is what a device used since it was first measured.
+// Device is the energy of a device since it was first measured.
 type Device struct {
 	GPU                         string // UUID
 	Total, Idle, Others, Leases gpu.Joules
-	IdlePower                   gpu.Watts // what it draws by itself; 0: not known yet
+	IdlePower                   gpu.Watts // power of the idle device; 0 if not known yet
 	Since                       time.Time
-	Unmeasured                  time.Duration // how much of the time since then was not measured
-	Counted                     bool          // the driver counts
+	Unmeasured                  time.Duration // part of the time since then that was not measured
+	Counted                     bool          // the driver counts energy
 }
 
-// Devices returns every device of which something was measured, by UUID.
+// Devices returns every measured device, ordered by UUID.
 func (ms *Meters) Devices() []Device {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
@@ -333,7 +332,7 @@ func (ms *Meters) Devices() []Device {
 	return list
 }
 
-// Share is what leases used for somebody.
+// Share is the energy that leases used for an account.
 type Share struct {
 	Account
 	Joules gpu.Joules
@@ -355,7 +354,7 @@ func (ms *Meters) Accounts() []Share {
 	return list
 }
 
-// Services returns what leases used since the daemon started, by the label of
+// Services returns the energy that leases used since the daemon started, by the label of
 // their service.
 func (ms *Meters) Services() map[string]gpu.Joules {
 	ms.mu.Lock()

@@ -7,19 +7,18 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Limits bound a backlog. It has three parts: notes, warnings about devices and
-// the daemon, and warnings about users. Each limit is at least 1.
+// Limits bound a backlog. It has three parts: notes, warnings about devices and the
+// daemon, and warnings about users. Each limit is at least 1.
 type Limits struct {
 	Notes    int // events in the first part
 	Warnings int // events in each of the other two
 	Share    int // events of one user in the third part
-	Bytes    int // memory of each part, as estimated
+	Bytes    int // estimated memory of each part
 }
 
-// Backlog keeps the newest events within bounds, with a value for each, and
-// decides which one has to go when there is no room. A note never displaces a
-// warning, a user displaces only what is that user's own, and nothing that a
-// user does displaces a warning about a device or the daemon.
+// Backlog keeps the newest events within bounds, with a value for each, and decides which
+// one goes when there is no room. A note never displaces a warning. A user displaces only
+// events about the same user, and never a warning about a device or the daemon.
 //
 // It has no lock: its owner guards it.
 type Backlog[T any] struct {
@@ -28,8 +27,8 @@ type Backlog[T any] struct {
 
 	slots []slot[T] // ascending by id
 	first int       // slots before it are empty
-	kept  int       // how many slots are not empty
-	spare *item[T]  // to be used again
+	kept  int       // number of slots that are not empty
+	spare *item[T]  // an item to use again
 
 	notes  *lane[T]
 	daemon *lane[T]
@@ -41,7 +40,7 @@ type Backlog[T any] struct {
 	}
 }
 
-// slot is the place of an event. It is empty after the event has gone.
+// slot is the place of an event. It is empty once the event is gone.
 type slot[T any] struct {
 	id   uint64
 	item *item[T]
@@ -56,7 +55,7 @@ type item[T any] struct {
 	next  *item[T] // the next one in the lane
 }
 
-// lane holds events of which the oldest goes first.
+// lane holds events, of which the oldest goes first.
 type lane[T any] struct {
 	user           string
 	place          int // in the heap, for the lane of a user
@@ -64,17 +63,16 @@ type lane[T any] struct {
 	count, bytes   int
 }
 
-// NewBacklog returns an empty backlog. It calls displaced with each value that
-// has to go.
+// NewBacklog returns an empty backlog. It calls displaced with each value that it
+// displaces.
 func NewBacklog[T any](limits Limits, displaced func(T)) *Backlog[T] {
 	b := &Backlog[T]{limits: limits, displaced: displaced, notes: &lane[T]{}, daemon: &lane[T]{}}
 	b.users.byName = map[string]*lane[T]{}
 	return b
 }
 
-// Owner returns the user that an event is about. It reports false if the event
-// is about a device or the daemon. All events about unknown users have one
-// owner, whose name is empty.
+// Owner returns the user that an event is about, and false if the event is about a device
+// or the daemon. All events about unknown users have one owner, whose name is empty.
 func Owner(e *gpu.Event) (user string, owned bool) {
 	switch e.Code {
 	case gpu.EventForeignUse, gpu.EventBatch, gpu.EventPlan, gpu.EventRationed:
@@ -83,8 +81,8 @@ func Owner(e *gpu.Event) (user string, owned bool) {
 	return e.User, e.User != "" || e.Lease != ""
 }
 
-// Add keeps v for the event e, whose id is larger than that of any event
-// before. It displaces events that no longer have room.
+// Add keeps v for the event e, whose id must be larger than that of any event before. It
+// displaces events that no longer have room.
 func (b *Backlog[T]) Add(e *gpu.Event, v T) {
 	it := b.spare
 	if it == nil {
@@ -124,8 +122,8 @@ func (b *Backlog[T]) laneOf(e *gpu.Event) *lane[T] {
 	return l
 }
 
-// place puts an item into a slot of its own. Now and then it removes the empty
-// ones, which costs each event a constant on average.
+// place puts an item into a new slot. Now and then it removes the empty slots, at a
+// constant cost per event on average.
 func (b *Backlog[T]) place(id uint64, it *item[T]) {
 	if len(b.slots) >= 2*b.kept+64 {
 		b.slots = slices.DeleteFunc(b.slots, func(s slot[T]) bool { return s.item == nil })
@@ -150,8 +148,8 @@ func (b *Backlog[T]) grow(l *lane[T], it *item[T]) {
 	b.count(l, 1, it.size)
 }
 
-// shrink displaces the oldest of a lane until it is within bounds. An event by
-// itself always is.
+// shrink displaces the oldest items of a lane until it is within bounds. A single event
+// always is.
 func (b *Backlog[T]) shrink(l *lane[T], most int) {
 	for l.count > most || l.bytes > b.limits.Bytes && l.count > 1 {
 		b.displace(l.oldest)
@@ -194,8 +192,8 @@ func (b *Backlog[T]) count(l *lane[T], events, bytes int) {
 	heap.Fix(&b.users.heap, l.place)
 }
 
-// After returns what is kept of the events after an id, the oldest first and at
-// most most, and how many there are in all.
+// After returns at most most kept values of the events after an id, the oldest first, and
+// how many there are in all.
 func (b *Backlog[T]) After(id uint64, most int) (found []T, all int) {
 	from := len(b.slots)
 	if b.kept > 0 {
@@ -222,7 +220,7 @@ func (b *Backlog[T]) After(id uint64, most int) (found []T, all int) {
 	return found, all
 }
 
-// Take removes and returns the oldest. found is false if there is none.
+// Take removes and returns the oldest value. found is false if there is none.
 func (b *Backlog[T]) Take() (v T, found bool) {
 	it := b.oldest()
 	if it == nil {
@@ -233,7 +231,7 @@ func (b *Backlog[T]) Take() (v T, found bool) {
 	return v, true
 }
 
-// Oldest returns the oldest without taking it. found is false if there is none.
+// Oldest returns the oldest value without removing it. found is false if there is none.
 func (b *Backlog[T]) Oldest() (v T, found bool) {
 	if it := b.oldest(); it != nil {
 		return it.value, true
@@ -250,9 +248,9 @@ func (b *Backlog[T]) oldest() *item[T] {
 	return nil
 }
 
-// crowd is a heap of the lanes of users, with the one that takes most memory on
-// top: it has to give way when all of them together take too much. Of two that
-// take the same, it is the one with the older event.
+// crowd is a heap of the lanes of users, with the one that takes the most memory on top:
+// it has to give way when all of them together take too much. Of two that take the same,
+// the one with the older event is on top.
 type crowd[T any] []*lane[T]
 
 func (c crowd[T]) Len() int { return len(c) }

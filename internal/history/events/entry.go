@@ -7,28 +7,27 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// recent is how many of the newest entries remember their encodings. Readers
-// that follow are not further behind; for all entries it would take too much
-// memory.
+// recent is the number of newest entries that keep their encodings. Readers that follow
+// the log are not further behind, and keeping all encodings would take too much memory.
 const recent = 1024
 
-// Entry is an event that is kept. All readers share it.
+// Entry is a kept event. All readers share it.
 type Entry struct {
 	Event   gpu.Event // does not change
 	encoded [Views]atomic.Pointer[[]byte]
 	old     atomic.Bool
 }
 
-// View numbers the forms in which readers see one event, from 0 up to Views.
-// The door that encodes them decides what each of them hides.
+// View numbers the forms in which readers see one event, from 0 up to Views. The encoder
+// decides what each form hides.
 type View int
 
-// Views is how many views there can be.
+// Views is the number of views.
 const Views = 3
 
-// JSON returns the event as one line of JSON. It encodes each view of a recent
-// event once, however many readers there are: show changes the event for that
-// view, and must give the same for every reader of it; nil: the event as it is.
+// JSON returns the event as one line of JSON. It encodes each view of a recent event only
+// once for all readers. Show changes the event for that view, and must return the same
+// for every reader of it. If show is nil, JSON encodes the event unchanged.
 func (e *Entry) JSON(view View, show func(gpu.Event) gpu.Event) ([]byte, error) {
 	if text := e.encoded[view].Load(); text != nil {
 		return *text, nil
@@ -48,7 +47,7 @@ func (e *Entry) JSON(view View, show func(gpu.Event) gpu.Event) ([]byte, error) 
 	return text, nil
 }
 
-// forget frees the encodings, and keeps no new ones.
+// forget frees the encodings, and makes JSON keep no new ones.
 func (e *Entry) forget() {
 	e.old.Store(true)
 	for i := range e.encoded {

@@ -13,30 +13,26 @@ import (
 )
 
 const (
-	// writeAfter is how long after a write the next one follows, unless a warning
-	// comes.
+	// writeAfter is the time between two writes, unless a warning comes.
 	writeAfter = time.Second
 	retryWrite = 10 * time.Second
 
-	// A file is replaced by one with what is kept when this much was appended to
-	// it.
+	// After this much was appended, a new file with the kept events replaces the file.
 	tailEvents = 4096
 	tailBytes  = 4 << 20
 )
 
-// Keep writes the events to a folder, for Recall of the next daemon, until ctx
-// ends. Then it writes the rest and notes that nothing is missing. It reads like
-// any reader: no publisher waits for the disk, and while nothing happens, it
-// sleeps.
+// Keep writes the events to a folder, for Recall of the next daemon, until ctx ends. Then
+// it writes the rest and records that nothing is missing. It reads like any reader: no
+// publisher waits for the disk, and while nothing happens, Keep sleeps.
 //
-// An event that comes alone is written at once, and so are warnings and worse
-// with all before them; of a stream of notes a daemon that is killed loses the
-// last second. The disk is asked to have warnings before the next write; other
-// events are lost with the power of the machine, if it goes within the half
-// minute that the kernel takes.
+// Keep writes a single event at once, and also warnings and worse, with all events before
+// them. Of a stream of notes, a daemon that is killed loses the last second. Keep syncs
+// warnings before the next write. Other events are lost if the machine loses power within
+// the half minute that the kernel takes to write them.
 //
-// While the folder cannot be written, Keep tries every 10 seconds. It calls
-// complain once until it succeeds.
+// While the folder cannot be written, Keep tries every 10 seconds. It calls complain once
+// until it succeeds.
 func (l *Log) Keep(ctx context.Context, folder file.Folder, complain func(error)) {
 	w := &writer{log: l, folder: folder}
 	defer w.close()
@@ -58,7 +54,7 @@ func (l *Log) Keep(ctx context.Context, folder file.Folder, complain func(error)
 		last = time.Now()
 		select {
 		case <-ctx.Done():
-			_, err = w.write() // what came since
+			_, err = w.write() // events that came since
 			w.finish(err)
 			return
 		case <-more:
@@ -67,8 +63,7 @@ func (l *Log) Keep(ctx context.Context, folder file.Folder, complain func(error)
 	}
 }
 
-// group waits until a second has passed since the last write, or a warning
-// comes.
+// group waits until a second has passed since the last write, or a warning comes.
 func (l *Log) group(ctx context.Context, last time.Time) {
 	left := writeAfter - time.Since(last)
 	if left <= 0 {
@@ -88,17 +83,16 @@ type writer struct {
 	log    *Log
 	folder file.Folder
 
-	file   file.Appender // nil: the next write begins one
-	after  uint64        // id of the last event in it; 0: there is none
+	file   file.Appender // nil if the next write begins one
+	after  uint64        // id of the last event in it; 0 if there is none
 	events int           // appended since the file was begun
 	bytes  int
 }
 
-// write writes what is new, and returns a channel that is closed when there is
-// more.
+// write writes the new events, and returns a channel that is closed when there are more.
 func (w *writer) write() (<-chan struct{}, error) {
 	select {
-	case <-w.log.urgent: // it is among what is read now
+	case <-w.log.urgent: // the events to read now include the warning
 	default:
 	}
 	if w.file == nil || w.events > tailEvents || w.bytes > tailBytes {
@@ -109,12 +103,12 @@ func (w *writer) write() (<-chan struct{}, error) {
 	if err != nil || len(text) == 0 {
 		return more, err
 	}
-	if _, err := w.file.Size(); err != nil { // its name leads elsewhere
+	if _, err := w.file.Size(); err != nil { // its name no longer leads to it
 		w.close()
 		return w.begin()
 	}
 	if err := w.append(text, urgent); err != nil {
-		w.close() // a line may be cut: the next file is whole
+		w.close() // its last line may be cut; the next file is whole
 		return more, err
 	}
 	w.after = entries[len(entries)-1].Event.ID
@@ -123,11 +117,10 @@ func (w *writer) write() (<-chan struct{}, error) {
 	return more, nil
 }
 
-// lines appends events as lines, and reports whether a warning is among them, or
-// worse.
+// lines appends events as lines, and reports whether any is a warning or worse.
 func lines(text []byte, entries []*Entry) (_ []byte, urgent bool, err error) {
 	for _, entry := range entries {
-		if entry.Event.Code == gpu.EventGap { // Entries made it: the disk was slow
+		if entry.Event.Code == gpu.EventGap { // Entries made it, because the disk was slow
 			continue
 		}
 		if text, err = appendLine(text, &entry.Event); err != nil {
@@ -148,7 +141,7 @@ func (w *writer) append(text []byte, durable bool) error {
 	return nil
 }
 
-// begin begins a file with all that is kept, and removes the others.
+// begin begins a file with all kept events, and removes the others.
 func (w *writer) begin() (<-chan struct{}, error) {
 	w.close()
 	entries, more := w.log.Entries(0, math.MaxInt)
@@ -186,8 +179,8 @@ func (w *writer) begin() (<-chan struct{}, error) {
 	return more, w.tidy(name)
 }
 
-// tidy removes the files that are not the newest, and those that are not whole.
-// If the newest is not there yet, the one before it stays.
+// tidy removes all files but the newest, and those that are not whole. If the newest does
+// not exist yet, the one before it stays.
 func (w *writer) tidy(keep string) error {
 	names, err := w.folder.Names()
 	if err != nil {
@@ -208,10 +201,10 @@ func (w *writer) tidy(keep string) error {
 	return errors.Join(failed...)
 }
 
-// finish notes that no event is missing, unless one is.
+// finish records that no event is missing, unless err says otherwise.
 func (w *writer) finish(err error) {
 	if err == nil && w.file != nil {
-		_ = w.append([]byte(closing), true) // without it readers get a gap
+		_ = w.append([]byte(closing), true) // if it fails, readers get a gap
 	}
 }
 

@@ -1,10 +1,10 @@
 // Package events keeps events and hands them to readers.
 //
-// A Log keeps the newest in memory; readers pull from there at their own pace,
-// so a slow reader falls behind, gets a gap event, and never delays a publisher.
-// Keep is such a reader: it writes to a folder what the next daemon recalls. A
-// Backlog decides which events have room. A Ration limits how many warnings
-// about one user are published at all.
+// A Log keeps the newest in memory. Readers pull from there at their own pace, so a slow
+// reader falls behind, gets a gap event, and never delays a publisher. Keep is one of
+// these readers: it writes the events to a folder, from which the next daemon recalls
+// them. A Backlog decides which events have room. A Ration limits how many warnings about
+// one user are published at all.
 package events
 
 import (
@@ -18,21 +18,21 @@ import (
 )
 
 const (
-	// share is how many warnings about one user are kept at most.
+	// share is the most warnings about one user that are kept.
 	share = 256
-	// memory is how many bytes each of the three parts of a backlog may take:
-	// notes, warnings about devices and the daemon, warnings about users.
+	// memory is the most bytes of each of the three parts of a backlog: notes, warnings
+	// about devices and the daemon, and warnings about users.
 	memory = 4 << 20
-	// early is the age below which a displaced event is counted: a reader that
-	// was away for longer cannot expect it.
+	// early is the age below which a displaced event counts. A reader that was away for
+	// longer cannot expect it.
 	early = 10 * time.Minute
 )
 
-// Hooks are what a Log calls while it publishes. They must return at once, and
+// Hooks are functions that a Log calls while it publishes. They must return at once, and
 // must not publish.
 type Hooks struct {
-	Kept      func(gpu.Event) // with every event, in the order of the ids
-	Displaced func(gpu.Event) // with an event that newer ones displaced within 10 minutes
+	Kept      func(gpu.Event) // called with every event, in the order of the ids
+	Displaced func(gpu.Event) // called with an event that newer ones displaced within 10 minutes
 }
 
 // Log holds the newest events. Its zero value is not usable.
@@ -40,18 +40,17 @@ type Log struct {
 	mu      sync.Mutex
 	hooks   Hooks
 	kept    *Backlog[*Entry]
-	next    uint64        // id of the event to come
-	newest  time.Time     // of the newest event
-	waiting chan struct{} // closed when an event comes; nil: nobody has asked
+	next    uint64        // id of the next event
+	newest  time.Time     // time of the newest event
+	waiting chan struct{} // closed when an event comes; nil if nobody waits
 	recent  [recent]*Entry
-	urgent  chan struct{} // has one after a warning came, or worse
+	urgent  chan struct{} // has room for one value, sent after a warning or worse
 }
 
-// New returns a log that keeps the newest size notes, as many warnings about
-// devices and the daemon, and as many about all users together. Ids begin at
-// the current time in microseconds, so that they grow across restarts also if
-// nothing was kept: no daemon publishes a million events a second for its whole
-// life.
+// New returns a log that keeps the newest size notes, as many warnings about devices and
+// the daemon, and as many about all users together. Ids begin at the current time in
+// microseconds, so that they grow across restarts even if nothing was kept: no daemon
+// publishes a million events a second for its whole life.
 func New(size int, now time.Time) *Log {
 	return newLog(Limits{Notes: size, Warnings: size, Share: min(share, size), Bytes: memory}, now)
 }
@@ -94,7 +93,7 @@ func (l *Log) Publish(e gpu.Event) {
 	}
 }
 
-// age makes the oldest of the recent entries forget its encodings.
+// age makes the oldest of the recent entries drop its encodings.
 func (l *Log) age(entry *Entry) {
 	oldest := &l.recent[entry.Event.ID%recent]
 	if *oldest != nil {
@@ -109,18 +108,18 @@ func (l *Log) displaced(entry *Entry) {
 	}
 }
 
-// Entries returns the events after an id, oldest first and at most most, and a
-// channel that is closed when there are more. If an event after that id existed
-// and is no longer kept, the first entry is a gap that says so. An id of 0 asks
-// for all that is kept and never returns a gap.
+// Entries returns at most most events after an id, oldest first, and a channel that is
+// closed when there are more. If an event after that id existed and is no longer kept,
+// the first entry is a gap that says so. An id of 0 asks for all kept events and never
+// returns a gap.
 func (l *Log) Entries(after uint64, most int) ([]*Entry, <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.waiting == nil {
 		l.waiting = make(chan struct{})
 	}
-	// A daemon whose clock was ahead gave this id from the future: nothing is
-	// known about the events between.
+	// A daemon whose clock was ahead assigned this id, so nothing is known about the
+	// events between.
 	future := after >= l.next
 	from := after
 	if future {
@@ -134,8 +133,8 @@ func (l *Log) Entries(after uint64, most int) ([]*Entry, <-chan struct{}) {
 	return found, l.waiting
 }
 
-// gap returns an event that stands just before the oldest one found, so a
-// reader that resumes from it loses nothing that is kept.
+// gap returns an event with an id just before the oldest one found, so that a reader that
+// resumes from it misses no kept event.
 func (l *Log) gap(found []*Entry) gpu.Event {
 	e := gpu.Event{
 		ID: l.next - 1, Time: l.newest, Code: gpu.EventGap, Severity: gpu.Warning,
@@ -148,7 +147,7 @@ func (l *Log) gap(found []*Entry) gpu.Event {
 	return e
 }
 
-// Kept does what Entries does, for readers that need no encoding.
+// Kept is like Entries, for readers that need no encoding.
 func (l *Log) Kept(after uint64) ([]gpu.Event, <-chan struct{}) {
 	entries, more := l.Entries(after, math.MaxInt)
 	if len(entries) == 0 {

@@ -6,9 +6,9 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// These are estimates of what an event takes in memory besides its texts.
+// Estimates of the memory that an event takes besides its texts.
 const (
-	eventSize = 320 // the event itself and what points to it
+	eventSize = 320 // the event itself and the pointers to it
 	dataSize  = 320 // a map of up to eight keys
 	valueSize = 16  // a value that is not a text
 )

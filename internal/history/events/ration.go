@@ -11,32 +11,31 @@ import (
 )
 
 const (
-	// PerMinute is how many warnings about one user are published in a minute.
+	// PerMinute is the most warnings about one user that are published in a minute.
 	PerMinute = 60
-	// period is how long a ration is for.
+	// period is the time that a ration covers.
 	period = time.Minute
-	// rationed is how many users with a login name have a ration of their own,
-	// and how many without. All others share one. A person may have tens of
-	// thousands of user ids for containers, which have no names: they take no
-	// ration from those who have.
+	// rationed is the number of users with a login name that have a ration of their own,
+	// and the number of those without. All others share one. A person may have tens of
+	// thousands of user ids for containers, which have no names: they take no ration from
+	// users with names.
 	rationed = 1024
 )
 
-// Ration limits the warnings that one user can cause. Those about devices and
-// the daemon, and notes, are not limited. Its zero value is not usable.
+// Ration limits the warnings that one user can cause. It does not limit notes, nor
+// warnings about devices and the daemon. Its zero value is not usable.
 type Ration struct {
 	tell func(gpu.Event)
 
 	mu     sync.Mutex
 	used   map[string]int // warnings in this period, by user
-	named  int            // of them have a login name
-	timer  *time.Timer    // ends the period; nil: none has begun
+	named  int            // number of them that have a login name
+	timer  *time.Timer    // ends the period; nil if none has begun
 	closed bool
 }
 
-// NewRation returns a ration for every user. At the end of a minute in which it
-// did not admit warnings, it calls tell with one event for each user that says
-// how many.
+// NewRation returns a ration for every user. At the end of each minute, it calls tell
+// with one event for each user whose warnings it did not admit, which says how many.
 func NewRation(tell func(gpu.Event)) *Ration {
 	return &Ration{tell: tell, used: map[string]int{}}
 }
@@ -44,7 +43,7 @@ func NewRation(tell func(gpu.Event)) *Ration {
 // Admit reports whether an event may be published, and counts it.
 func (r *Ration) Admit(e *gpu.Event) bool {
 	if !e.Severity.AtLeast(gpu.Warning) || e.Code == gpu.EventRationed || e.Code == gpu.EventStop {
-		return true // that a holder must stop is its device's doing, and programs wait for it
+		return true // its device, not the holder, is the reason to stop, and programs wait for it
 	}
 	user, owned := Owner(e)
 	if !owned {
@@ -68,7 +67,7 @@ func (r *Ration) Admit(e *gpu.Event) bool {
 	return r.used[user] <= PerMinute
 }
 
-// renew begins a new period, and reports what was not admitted in the old one.
+// renew begins a new period, and reports the warnings that the old one did not admit.
 func (r *Ration) renew() {
 	r.mu.Lock()
 	if r.closed {
@@ -85,13 +84,13 @@ func (r *Ration) renew() {
 	}
 }
 
-// isNumber reports whether a user is known by number alone.
+// isNumber reports whether a user is known only by number.
 func isNumber(user string) bool {
 	_, err := strconv.Atoi(user)
 	return err == nil || user == ""
 }
 
-// Close ends the ration. It reports nothing any more.
+// Close ends the ration. After that it reports nothing.
 func (r *Ration) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

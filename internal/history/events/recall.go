@@ -16,13 +16,13 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// A folder has one file, whose name ends with a number: each line is an event as
-// JSON, with its public sentence and a checksum. A new file begins with all that is kept, gets
+// A folder has one file, whose name ends with a number. Each line is an event as JSON,
+// with its public sentence and a checksum. A new file begins with all kept events, gets
 // its name when it is whole, and replaces the one before.
 const (
 	prefix  = "events-"
 	suffix  = ".jsonl"
-	partial = ".new" // of a file that is not whole
+	partial = ".new" // suffix of a file that is not whole
 	largest = 64 << 20
 )
 
@@ -43,18 +43,17 @@ const (
 	closing = `{"closed":true}` + "\n"
 )
 
-// skipped is how far ids jump over events that a daemon that was killed may
-// have published and not written.
+// skipped is how far ids jump, to pass events that a killed daemon may have published but
+// not written.
 const skipped = 1 << 20
 
-// Recall restores the events that an earlier daemon kept in a folder. They go to
-// readers and to no hook. Call it before the first Publish. It takes from a damaged
-// file what can be read, sets the file aside and returns the damage; nil if all is
-// well.
+// Recall restores the events that an earlier daemon kept in a folder. Readers get them,
+// hooks do not. Call it before the first Publish. It restores what it can read of a
+// damaged file, sets the file aside and returns the damage, or nil if all is well.
 //
-// Ids go on where they ended if the daemon before stopped in an orderly way, so a
-// reader resumes without a gap. After a kill the newest events may be missing,
-// so ids jump, and a reader that resumes is told so by a gap.
+// If the daemon before stopped in an orderly way, ids continue, so a reader resumes
+// without a gap. After a kill the newest events may be missing, so ids jump, and a reader
+// that resumes gets a gap.
 func (l *Log) Recall(folder file.Folder) *file.Damage {
 	number, name, err := newest(folder)
 	if err != nil {
@@ -90,7 +89,7 @@ func (l *Log) Recall(folder file.Folder) *file.Damage {
 	return nil
 }
 
-// lost says what follows from a damaged file.
+// lost says what a damaged file leads to.
 const lost = "Events of before the restart are missing from the list of events."
 
 // setAside keeps a damaged file under another name.
@@ -110,7 +109,7 @@ func (l *Log) restore(e gpu.Event) {
 	l.kept.Add(&entry.Event, entry)
 }
 
-// newest returns the newest file of a folder, by its number; 0: there is none.
+// newest returns the newest file of a folder, by its number, or 0 if there is none.
 func newest(folder file.Folder) (number uint64, name string, err error) {
 	names, err := folder.Names()
 	for _, each := range names {
@@ -134,11 +133,11 @@ func numberOf(name string) (uint64, bool) {
 	return n, err == nil && n > 0
 }
 
-// parseLines reads the content of a file. It counts the lines that are damaged
-// and reports whether the last one says that no event is missing. Numbers in the
-// data of events stay as they were written.
+// parseLines reads the content of a file. It counts the damaged lines and reports whether
+// the last one says that no event is missing. It keeps numbers in the data of events as
+// they were written.
 func parseLines(text []byte) (kept []gpu.Event, closed bool, damaged int) {
-	if len(text) == 0 { // it got its name with the first line in it
+	if len(text) == 0 { // a file gets its name after its first line is written
 		return nil, false, 1
 	}
 	last := uint64(0)

@@ -12,19 +12,19 @@ import (
 	"github.com/berth-gpu/berth/internal/process/child"
 )
 
-// outputKept is how many bytes of a command's output are passed on.
+// outputKept is the most bytes of a command's output that are passed on.
 const outputKept = 4 << 10
 
 // Commands runs programs for events.
 type Commands struct {
 	Environ []string                         // of the programs
-	Output  func(hook string, output string) // hears what a program wrote
+	Output  func(hook string, output string) // gets the output of a program
 }
 
-// Call returns the function that runs a program for one event, with the event
-// on its standard input, and waits for the end of the program. It kills what
-// the program started. A failure is final: nobody knows what the program has
-// done by then.
+// Call returns a function that runs a program for one event, with the event on its
+// standard input, and waits until the program ends. It then kills the processes that the
+// program started. A failure is final, because nobody knows what the program has done by
+// then.
 func (c Commands) Call(hook string, command []string) Call {
 	return func(ctx context.Context, e gpu.Event, body []byte) error {
 		output := &beginning{}
@@ -49,7 +49,7 @@ func (c Commands) Call(hook string, command []string) Call {
 	}
 }
 
-// beginning is a writer that keeps the beginning.
+// beginning is a writer that keeps only the beginning.
 type beginning struct {
 	kept []byte
 	more bool

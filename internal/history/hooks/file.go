@@ -13,35 +13,34 @@ import (
 
 const (
 	writeAfter = time.Second // from a change to the disk
-	writeRate  = 256 << 10   // bytes that are written in a second at most, on average
+	writeRate  = 256 << 10   // most bytes to write in a second, on average
 	retryWrite = 10 * time.Second
 )
 
-// document is the content of the file. A field may be added under the same
-// version if a reader that does not know it still makes sense of the rest.
+// document is the content of the file. The same version may get a new field if a reader
+// that does not know the field still understands the rest.
 type document struct {
 	Version int             `json:"version"`
-	Hooks   map[string]left `json:"hooks"` // by name; only those for which something is left
+	Hooks   map[string]left `json:"hooks"` // by name, without hooks that have received everything
 }
 
 const version = 1
 
-// nothing is the content of the file if all was delivered.
+// nothing is the content of the file when everything is delivered.
 var nothing, _ = json.Marshal(document{Version: version})
 
-// left holds what a hook has not received yet.
+// left holds the events that a hook has not received yet.
 type left struct {
-	Current *gpu.Event  `json:"current,omitempty"` // the one that is being tried
-	Events  []gpu.Event `json:"events,omitempty"`  // those that follow, oldest first
+	Current *gpu.Event  `json:"current,omitempty"` // the event that is being tried
+	Events  []gpu.Event `json:"events,omitempty"`  // the events after it, oldest first
 	Lost    *loss       `json:"lost,omitempty"`
 }
 
 // empty reports whether a hook has received everything.
 func (l left) empty() bool { return l.Current == nil && len(l.Events) == 0 && l.Lost == nil }
 
-// Recall restores from the file what was not delivered before a restart. Call
-// it before the first Offer. A damaged file it sets aside, and continues without
-// it.
+// Recall restores from the file the events that were not delivered before a restart. Call
+// it before the first Offer. It sets a damaged file aside, and continues without it.
 func (hs *Hooks) Recall() *file.Damage {
 	if hs.File == "" {
 		return nil
@@ -59,8 +58,8 @@ func (hs *Hooks) Recall() *file.Damage {
 	})
 }
 
-// parse reads the content of the file. Numbers in the data of events stay as
-// they were written.
+// parse reads the content of the file. It keeps numbers in the data of events as they
+// were written.
 func parse(text []byte) (d document, err error) {
 	from := json.NewDecoder(bytes.NewReader(text))
 	from.UseNumber()
@@ -77,13 +76,12 @@ func parse(text []byte) (d document, err error) {
 func (hs *Hooks) change() {
 	select {
 	case hs.dirty <- struct{}{}:
-	default: // it is going to be written anyway
+	default: // keep is about to write it anyway
 	}
 }
 
-// keep writes to the file what was not delivered, until ctx ends, and then once
-// more. Nobody waits for it: a disk that hangs or is full costs only what is
-// written there.
+// keep writes undelivered events to the file until ctx ends, and then once more. Nobody
+// waits for it: a disk that hangs or is full costs only the file.
 func (hs *Hooks) keep(ctx context.Context) {
 	if hs.File == "" {
 		return
@@ -117,7 +115,7 @@ func (hs *Hooks) keep(ctx context.Context) {
 	}
 }
 
-// write replaces the file, unless it says the same already.
+// write replaces the file, unless its content is the same.
 func (hs *Hooks) write() error {
 	d := document{Version: version}
 	for _, q := range hs.list() {

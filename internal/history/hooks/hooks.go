@@ -1,17 +1,17 @@
 // Package hooks delivers events to web addresses and commands.
 //
-// Every hook has a queue of the events that it wants and works through it at
-// its own pace, in order; one that does not answer delays neither the daemon
-// nor the other hooks. Events that the queue has no room for are dropped and
-// counted, and an event with the code gap tells the hook how many were dropped.
+// Every hook has a queue of the events that it wants and works through it at its own
+// pace, in order. A hook that does not answer delays neither the daemon nor the other
+// hooks. A queue drops and counts events that it has no room for, and an event with the
+// code gap tells the hook how many were dropped.
 //
-// What cannot be delivered is tried again for an hour and then given up. An
-// event with the code hook tells that once, until a delivery succeeds. Hooks do
-// not get such events, so that they cannot keep each other busy.
+// Hooks tries for an hour to deliver an event, and then gives up. An event with the code
+// hook reports that once, until a delivery succeeds. Hooks do not get these events, so
+// that they cannot keep each other busy.
 //
-// What was not delivered is kept in a file, for the next start of the daemon. A
-// daemon that is killed with -9 loses the last second of that, or a little more
-// where much is waiting.
+// A file keeps the undelivered events for the next start of the daemon. A daemon that is
+// killed with -9 loses the last second of that, or a little more if many events are
+// waiting.
 package hooks
 
 import (
@@ -27,19 +27,19 @@ import (
 type Hook struct {
 	Name     string
 	URL      string
-	Secret   string // signs what is sent to URL; empty: not signed
+	Secret   string // signs what is sent to URL; if empty, nothing is signed
 	Command  []string
-	Codes    []gpu.EventCode // none: all of them
-	Severity gpu.Severity    // at least
+	Codes    []gpu.EventCode // empty means all
+	Severity gpu.Severity    // the least severity
 	Timeout  time.Duration   // of one delivery
 }
 
-// Call makes one attempt to deliver an event, which body is as JSON. A
-// failure is final, unless it is one of Web that may pass.
+// Call makes one attempt to deliver an event, which body holds as JSON. A failure is
+// final, unless it is a temporary one of Web.
 type Call func(ctx context.Context, e gpu.Event, body []byte) error
 
-// wants reports whether a hook gets an event. A gap may have held anything, and
-// of an alert that somebody has acknowledged nobody needs to be told.
+// wants reports whether a hook gets an event. A gap may stand for any event. Nobody needs
+// an event about an acknowledged alert.
 func (h *Hook) wants(e gpu.Event) bool {
 	switch {
 	case e.Code == gpu.EventHook:
@@ -62,32 +62,32 @@ const (
 	Failed    Status = "failed"  // the event is not delivered
 )
 
-// Statuses lists them all.
+// Statuses returns all statuses.
 func Statuses() []Status { return []Status{Delivered, Retried, Failed} }
 
-// Options are what Hooks are made from.
+// Options are the parts that Hooks work with.
 type Options struct {
 	Hooks []Hook
-	Queue int    // how many notes, and how many warnings, wait for one hook at most; 0: 1024
-	File  string // keeps what was not delivered across restarts; empty: nothing is kept
+	Queue int    // most notes, and most warnings, that wait for one hook; 0 means 1024
+	File  string // keeps undelivered events across restarts; if empty, nothing does
 
-	Call    func(Hook) Call             // returns how a hook is called
-	Event   func(gpu.Event)             // tells that a hook does not work
+	Call    func(Hook) Call             // returns the function that calls a hook
+	Event   func(gpu.Event)             // publishes that a hook does not work
 	Count   func(hook string, s Status) // counts attempts
 	Dropped func(hook string)           // counts events that a queue had no room for; must return at once
-	// Complain is called when File cannot be written, once until it can.
+	// Complain reports that File cannot be written, once until it can.
 	Complain func(error)
 }
 
 // Hooks keeps the queues of all hooks.
 type Hooks struct {
 	Options
-	dirty   chan struct{} // has one after something changed
-	written []byte        // what the file holds; for Recall, and then for keep alone
+	dirty   chan struct{} // has room for one value, sent after a change
+	written []byte        // content of the file; owned by Recall, and then by keep
 
-	mu     sync.RWMutex // guards what follows; held for moments only
+	mu     sync.RWMutex // guards what follows; held only for moments
 	queues []*queue
-	at     *delivering // nil: Run is not at work
+	at     *delivering // nil unless Run runs
 }
 
 // delivering is one call of Run.
@@ -97,8 +97,7 @@ type delivering struct {
 	group   sync.WaitGroup
 }
 
-// New prepares the hooks. They take events at once; nothing is delivered before
-// Run.
+// New returns hooks that accept events at once. Only Run delivers them.
 func New(o Options) *Hooks {
 	hs := &Hooks{Options: o, dirty: make(chan struct{}, 1), written: nothing}
 	hs.Configure(o.Hooks)
@@ -130,7 +129,7 @@ func (hs *Hooks) Configure(list []Hook) {
 	hs.change()
 }
 
-// start lets a queue deliver, if Run runs. The caller holds mu.
+// start makes a queue deliver, if Run runs. The caller holds mu.
 func (hs *Hooks) start(q *queue) {
 	if r := hs.at; r != nil && r.ctx.Err() == nil {
 		r.group.Go(func() { q.run(r.ctx, r.sending) })

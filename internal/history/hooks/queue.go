@@ -14,10 +14,9 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// How failing deliveries are tried again: after a second, then after twice as
-// long each time up to the longest pause. An event that is older than patience
-// is given up while that goes on, so a receiver that comes back after a weekend
-// hears of the last hour and not of everything.
+// How failed deliveries are repeated: after a second, then after twice as long each time,
+// up to the longest pause. Meanwhile an event older than patience is given up, so a
+// receiver that comes back after a weekend gets the last hour and not everything.
 const (
 	firstPause   = time.Second
 	longestPause = 5 * time.Minute
@@ -30,19 +29,19 @@ type queue struct {
 	waiting *waiting
 	event   func(gpu.Event)
 	count   func(hook string, s Status)
-	changed chan struct{} // has one after the hook was changed
-	removed chan struct{} // closed when there is no such hook any more
+	changed chan struct{} // has room for one value, sent after the hook was changed
+	removed chan struct{} // closed when the hook no longer exists
 
 	mu   sync.Mutex // guards what follows
 	hook Hook
 	send Call
 	last Attempt
 
-	// for run alone
+	// Owned by run.
 	failures int       // in a row
 	failure  error     // the last of them
-	resting  time.Time // nothing is sent before
-	told     bool      // that the hook does not work
+	resting  time.Time // nothing is sent before this time
+	told     bool      // an event has said that the hook does not work
 }
 
 func newQueue(h Hook, hs *Hooks) *queue {
@@ -53,8 +52,8 @@ func newQueue(h Hook, hs *Hooks) *queue {
 	}
 }
 
-// configure changes what the hook wants and how it is called. It does not
-// interrupt an attempt under way; the next attempt follows at once.
+// configure changes the events of a hook and how it is called. It does not interrupt an
+// attempt under way; the next attempt follows at once.
 func (q *queue) configure(h Hook, send Call) {
 	q.mu.Lock()
 	same := reflect.DeepEqual(h, q.hook)
@@ -122,8 +121,8 @@ func (q *queue) run(ctx, sending context.Context) {
 	}
 }
 
-// deliver sends an event until that succeeds or is of no use. It returns false
-// when the daemon stops.
+// deliver sends an event until that succeeds or is pointless. It returns false when the
+// daemon stops.
 func (q *queue) deliver(ctx, sending context.Context, e gpu.Event) bool {
 	body, err := json.Marshal(e)
 	if err != nil {
@@ -133,7 +132,7 @@ func (q *queue) deliver(ctx, sending context.Context, e gpu.Event) bool {
 	for {
 		hook, send := q.current()
 		if !hook.wants(e) {
-			return true // it did when the event came
+			return true // the hook wanted it when it came
 		}
 		if q.failures > 0 && !e.Time.IsZero() && time.Since(e.Time) > patience {
 			q.fail(e, q.failure)
@@ -146,7 +145,7 @@ func (q *queue) deliver(ctx, sending context.Context, e gpu.Event) bool {
 			continue
 		}
 		if hook.URL == "" {
-			q.waiting.settle() // a command that was begun is not run again
+			q.waiting.settle() // a command that has begun is not run again
 		}
 		limited, cancel := context.WithTimeout(sending, hook.Timeout)
 		began := time.Now()
@@ -177,8 +176,7 @@ func (q *queue) deliver(ctx, sending context.Context, e gpu.Event) bool {
 	}
 }
 
-// warn reports a failed delivery that is tried again, once for failures in a
-// row.
+// warn publishes that a delivery failed and is tried again, once for failures in a row.
 func (q *queue) warn(err error) {
 	q.event(gpu.Event{
 		Time: time.Now(), Code: gpu.EventHook, Severity: gpu.Warning,
@@ -187,12 +185,12 @@ func (q *queue) warn(err error) {
 	})
 }
 
-// pause returns how long to wait after this many earlier failures. It is partly
-// random, so that the machines of a cluster that lost the same receiver do not
-// all call it at once.
+// pause returns how long to wait after this many earlier failures. It is partly random,
+// so that the machines of a cluster that lost the same receiver do not all call it at
+// once.
 func pause(failures int) time.Duration {
 	longest := longestPause
-	if failures < 16 { // before it overflows
+	if failures < 16 { // avoid an overflow
 		longest = min(firstPause<<failures, longestPause)
 	}
 	return longest/2 + rand.N(longest/2)
@@ -222,7 +220,7 @@ func (q *queue) rest(ctx context.Context) (rested, changed bool) {
 	}
 }
 
-// fail gives up on an event, and reports that unless it has done so already.
+// fail gives up on an event, and publishes that unless it has already done so.
 func (q *queue) fail(e gpu.Event, err error) {
 	q.count(q.name, Failed)
 	if q.told {

@@ -17,18 +17,17 @@ type Attempt struct {
 	Time   time.Time // when it began
 	Took   time.Duration
 	Status Status
-	Err    error // why it failed; nil: it did not
+	Err    error // why it failed; nil if it did not
 }
 
-// Report is a hook and what came of it.
+// Report is a hook and the results of its deliveries.
 type Report struct {
 	Hook    Hook
-	Waiting int     // events that it has not got yet
-	Last    Attempt // since the daemon started; zero: there was none
+	Waiting int     // events that it has not received yet
+	Last    Attempt // last attempt since the daemon started; zero if there was none
 }
 
-// Reports returns every hook and what came of it, in the order of the
-// configuration.
+// Reports returns the report of every hook, in the order of the configuration.
 func (hs *Hooks) Reports() []Report {
 	list := []Report{}
 	for _, q := range hs.list() {
@@ -38,13 +37,13 @@ func (hs *Hooks) Reports() []Report {
 	return list
 }
 
-// ErrNoHook is the error of a name that no hook has.
+// ErrNoHook means that no hook has the name.
 var ErrNoHook = errors.New("there is no such hook")
 
-// Test makes one attempt to deliver a test to a hook, beside its queue, and
-// returns what came of it. The event has the code hook, which a hook never gets
-// otherwise, whatever it wants. A test is not counted: one that fails while
-// somebody sets a hook up must raise no alert about it.
+// Test makes one attempt to deliver a test event to a hook, bypassing its queue, and
+// returns the result. The event has the code hook, which a hook never gets otherwise,
+// whatever codes it wants. A test is not counted: if it fails while somebody sets up a
+// hook, that must raise no alert.
 func (hs *Hooks) Test(ctx context.Context, name string, by gpu.By) (Attempt, error) {
 	for _, q := range hs.list() {
 		if q.name == name {
@@ -75,7 +74,7 @@ func (q *queue) test(ctx context.Context, by gpu.By) (Attempt, error) {
 	return q.note(e, now, status, err), nil
 }
 
-// note remembers an attempt.
+// note records an attempt.
 func (q *queue) note(e gpu.Event, began time.Time, s Status, err error) Attempt {
 	a := Attempt{Event: e.ID, Code: e.Code, Time: began, Took: time.Since(began), Status: s, Err: err}
 	q.mu.Lock()

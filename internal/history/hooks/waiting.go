@@ -11,18 +11,18 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// queueMemory is how many bytes each part of a queue may take.
+// queueMemory is the most bytes of each part of a queue.
 const queueMemory = 2 << 20
 
-// waiting holds the events that a hook has not got yet.
+// waiting holds the events that a hook has not received yet.
 type waiting struct {
-	more    chan struct{} // has one after an event was added
-	dropped func()        // is called for every event that is dropped
-	changed func()        // is called after every change; must return at once
+	more    chan struct{} // has room for one value, sent after an event was added
+	dropped func()        // called for every dropped event
+	changed func()        // called after every change; must return at once
 
 	mu      sync.Mutex // guards what follows
 	events  *events.Backlog[gpu.Event]
-	current *gpu.Event // was taken and not settled, now or before a restart; nil: none
+	current *gpu.Event // taken but not settled, now or before a restart; may be nil
 	again   bool       // current is to be taken once more
 	lost    loss
 }
@@ -65,9 +65,9 @@ func (w *waiting) drop(e gpu.Event) {
 	w.dropped()
 }
 
-// take returns the next event to deliver, or false. If events were dropped,
-// that is one that says so, with the id of the first of them. The event stays
-// in left until settle is called.
+// take returns the next event to deliver, or false. If events were dropped, it returns a
+// gap event with the id of the first of them. The event stays in left until settle is
+// called.
 func (w *waiting) take() (gpu.Event, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -96,7 +96,7 @@ func (w *waiting) settle() {
 	w.changed()
 }
 
-// left returns what the hook has not received yet, oldest first.
+// left returns the events that the hook has not received yet, oldest first.
 func (w *waiting) left() left {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -109,14 +109,14 @@ func (w *waiting) left() left {
 	return l
 }
 
-// recall puts back what left returned before a restart.
+// recall restores what left returned before a restart.
 func (w *waiting) recall(l left) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.current, w.again = l.Current, l.Current != nil
 	last := uint64(0)
 	for _, e := range l.Events {
-		if e.ID > last { // as left returned them; a file that somebody wrote may say anything
+		if e.ID > last { // ids grow as left returned them, but a file written by hand may say anything
 			last = e.ID
 			w.events.Add(&e, e)
 		}

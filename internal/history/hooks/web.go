@@ -24,8 +24,8 @@ type Web struct {
 	client *http.Client
 }
 
-// NewWeb returns a Web that names this machine and this version of berth to
-// receivers. A nil transport is the network.
+// NewWeb returns a Web that names this machine and this version of berth to receivers. If
+// transport is nil, it uses the network.
 func NewWeb(host, version string, transport http.RoundTripper) *Web {
 	if transport == nil {
 		network := http.DefaultTransport.(*http.Transport).Clone()
@@ -38,9 +38,9 @@ func NewWeb(host, version string, transport http.RoundTripper) *Web {
 // Close closes the connections that are not in use.
 func (w *Web) Close() { w.client.CloseIdleConnections() }
 
-// nearby follows a redirect only if the same host gets the same request.
-// Otherwise it returns the answer as it is: events are only for the host that
-// the configuration names.
+// nearby follows a redirect only if the same host gets the same request. Otherwise it
+// returns the answer unchanged: events are only for the host that the configuration
+// names.
 func nearby(r *http.Request, via []*http.Request) error {
 	first := via[0]
 	if len(via) > 3 || r.Method != first.Method || r.URL.Host != first.URL.Host || r.URL.Scheme != first.URL.Scheme {
@@ -49,16 +49,16 @@ func nearby(r *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// passing is a failure that another attempt may not have.
+// passing is a temporary failure, so another attempt may succeed.
 type passing struct {
 	error
-	after time.Duration // how long the receiver asked to wait at least; 0: it did not say
+	after time.Duration // how long the receiver asked to wait; 0 if it did not say
 }
 
 func (p *passing) Unwrap() error { return p.error }
 
-// Call returns the function that sends one event to an address, signed with the
-// secret unless that is empty.
+// Call returns a function that sends one event to an address, signed with the secret
+// unless it is empty.
 func (w *Web) Call(address, secret string) Call {
 	return func(ctx context.Context, e gpu.Event, body []byte) error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
@@ -80,7 +80,7 @@ func (w *Web) Call(address, secret string) Call {
 			return &passing{error: withoutAddress(err)}
 		}
 		defer answer.Body.Close()
-		_, _ = io.CopyN(io.Discard, answer.Body, 64<<10) // a connection is used again only after its answer was read
+		_, _ = io.CopyN(io.Discard, answer.Body, 64<<10) // a connection is reused only after its answer was read
 		return judge(answer)
 	}
 }
@@ -93,8 +93,7 @@ func sign(secret, timestamp string, body []byte) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// judge returns nil if the answer means that the event was delivered, or an
-// error.
+// judge returns nil if the answer means that the event was delivered.
 func judge(answer *http.Response) error {
 	code := answer.StatusCode
 	switch {

@@ -14,18 +14,18 @@ import (
 // stored is a series as one of the stores knows it.
 type stored struct {
 	labels labels.Labels
-	ref    storage.SeriesRef // 0: not known yet
+	ref    storage.SeriesRef // 0 if not known yet
 }
 
-// catalog remembers the series that come again and again, so that a sample costs
-// a look in a table. The zero value is empty.
+// catalog keeps the series that come again and again, so that a sample costs only a table
+// lookup. The zero value is empty.
 type catalog struct {
 	seed  maphash.Seed
 	table map[uint64][]*known
 	count int
 }
 
-// known is a series, and its half-minute.
+// known is a series and its current half-minute.
 type known struct {
 	own    series.Labels
 	whole  stored // with every sample
@@ -37,11 +37,11 @@ type known struct {
 	seen   int64
 }
 
-// mostSeries is how many series there are at a time. A machine with sixteen
-// devices and all the leases that have series has a third of it.
+// mostSeries is the most series at a time. A machine with sixteen devices and all the
+// leases that have series has a third of it.
 const mostSeries = 10_000
 
-// find returns the series of a sample; nil if there are too many.
+// find returns the series of a sample, or nil if there are too many.
 func (c *catalog) find(s *series.Sample, now int64) *known {
 	if c.table == nil {
 		c.seed, c.table = maphash.MakeSeed(), map[uint64][]*known{}
@@ -85,14 +85,14 @@ func newKnown(s *series.Sample) *known {
 	return k
 }
 
-// vendor returns labels as the storage has them, with an ending of the name.
+// vendor returns labels in the form of the storage, with an ending added to the name.
 func vendor(l series.Labels, ending string) labels.Labels {
 	list := make([]labels.Label, 0, len(l))
 	for _, each := range l {
 		if each.Name == series.Name {
 			each.Value += ending
 		}
-		if each.Value != "" { // an empty label is none
+		if each.Value != "" { // an empty label counts as absent
 			list = append(list, labels.Label{Name: each.Name, Value: each.Value})
 		}
 	}
@@ -112,15 +112,15 @@ func (c *catalog) all() iter.Seq[*known] {
 	}
 }
 
-// forget forgets how the stores know the series: they are others now.
+// forget drops the references of all series, because the stores have been opened anew.
 func (c *catalog) forget() {
 	for k := range c.all() {
 		k.whole.ref, k.half.ref, k.least.ref, k.most.ref = 0, 0, 0, 0
 	}
 }
 
-// expire removes the series that have not come since a time, or since a clock
-// that was ahead.
+// expire removes the series without samples since a time, and those that a clock ahead of
+// now left behind.
 func (c *catalog) expire(since, now int64) {
 	for sum, list := range c.table {
 		before := len(list)

@@ -14,12 +14,12 @@ import (
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
-// catchUpMost is how much of the recent samples is condensed anew at the start.
+// catchUpMost is how much of the recent samples catchUp condenses anew.
 const catchUpMost = 90 * time.Minute
 
-// catchUp condenses the recent samples of which there are no half-minutes: those
-// of the half-minute in which the daemon was killed. What belongs to the newest
-// half-minute is collected, because more may follow. The caller holds write.
+// catchUp condenses the recent samples that have no half-minutes: those of the
+// half-minute in which the daemon was killed. It collects the samples of the newest
+// half-minute, because more may follow. The caller holds write.
 func (p *Past) catchUp() error {
 	if p.recent.newest == math.MinInt64 || p.recent.newest < p.long.newest {
 		return nil
@@ -73,8 +73,8 @@ func (p *Past) catchUp() error {
 	return nil
 }
 
-// remembered returns a series of the store. Its kind follows from its name: that
-// of a counter ends with _total, and those of a histogram with their part.
+// remembered returns a series of the store. Its kind follows from its name: the name of a
+// counter ends with _total, and the names of a histogram end with their part.
 func remembered(l labels.Labels) series.Sample {
 	var s series.Sample
 	l.Range(func(each labels.Label) {

@@ -19,9 +19,9 @@ import (
 // has passed them.
 const aheadName = "ahead"
 
-// setClock makes the stores take samples of a time. The storage takes none that
-// is much older than its newest, so what lies ahead of the clock is taken out.
-// The caller holds write.
+// setClock makes the stores accept samples of a time. The storage accepts none that is
+// much older than its newest, so setClock takes out samples ahead of the clock. The
+// caller holds write.
 func (p *Past) setClock(t int64) error {
 	newest := max(p.recent.newest, p.long.newest)
 	if newest == math.MinInt64 {
@@ -29,7 +29,7 @@ func (p *Past) setClock(t int64) error {
 	}
 	span := late.Milliseconds()
 	switch {
-	case t > newest && t-newest > span: // years ahead, or after a long time off
+	case t > newest && t-newest > span: // the clock jumped years ahead, or the machine was off for long
 		return p.recall(t)
 	case newest > t && newest-t >= span-2*step:
 		return p.rewind(t, newest)
@@ -37,7 +37,7 @@ func (p *Past) setClock(t int64) error {
 	return nil
 }
 
-// rewind takes what lies ahead of a time out of the stores.
+// rewind takes the samples ahead of a time out of the stores.
 func (p *Past) rewind(t, newest int64) error {
 	by := (time.Duration(newest-t) * time.Millisecond).Round(time.Second)
 	if newest-t > int64(math.MaxInt64/time.Millisecond) {
@@ -75,8 +75,8 @@ func (p *Past) rewind(t, newest int64) error {
 	return nil
 }
 
-// settle writes everything from memory to blocks: one up to a time, and one of
-// what lies ahead of it.
+// settle writes all samples from memory to blocks: one block up to a time, and one of the
+// samples ahead of it.
 func (s *store) settle(t int64) error {
 	head := s.db.Head()
 	if head.NumSeries() == 0 {
@@ -98,8 +98,8 @@ func (s *store) settle(t int64) error {
 	return s.db.CompactHead(tsdb.NewRangeHead(head, from, to))
 }
 
-// shelve moves the blocks of a store that end much later than a time, and
-// removes the log of what the blocks now hold.
+// shelve moves away the blocks of a store that end much later than a time, and removes
+// the log, whose samples the blocks now hold.
 func (p *Past) shelve(k kind, t int64) (moved int, err error) {
 	folder := p.path(k.name)
 	for _, name := range []string{"wal", "wbl", "chunks_head"} {
@@ -126,8 +126,8 @@ func (p *Past) shelve(k kind, t int64) (moved int, err error) {
 	return moved, nil
 }
 
-// recall brings back the blocks that the clock has passed. The storage finds
-// them within a minute. The caller holds write.
+// recall brings back the blocks that the clock has passed. The storage finds them within
+// a minute. The caller holds write.
 func (p *Past) recall(t int64) error {
 	for _, k := range []kind{recentKind, longKind} {
 		blocks, err := blocksIn(p.path(aheadName, k.name))

@@ -9,29 +9,29 @@ import (
 	"time"
 )
 
-// counts are numbers about the store. They can be read while it hangs in a disk.
+// counts holds numbers about the store. They can be read while the store hangs in a disk.
 type counts struct {
 	samples, dropped       atomic.Uint64
 	recentBytes, longBytes atomic.Int64
-	otherBytes             atomic.Int64 // aside, and ahead of the clock
+	otherBytes             atomic.Int64 // of files put aside, and ahead of the clock
 	recentSeries           atomic.Int64
 	longSeries             atomic.Int64
-	oldest                 atomic.Int64 // in milliseconds; 0: there is nothing
-	written                atomic.Int64 // when samples were last stored, in nanoseconds; 0: never
-	began                  atomic.Int64 // when Run began, in nanoseconds; 0: it has not
+	oldest                 atomic.Int64 // in milliseconds; 0 if there is no sample
+	written                atomic.Int64 // when samples were last stored, in nanoseconds; 0 if never
+	began                  atomic.Int64 // when Run began, in nanoseconds; 0 if it has not
 	suspected              atomic.Bool  // a block may be damaged
-	waiting                atomic.Bool  // it does not store now
+	waiting                atomic.Bool  // it stores nothing now
 }
 
-// Cost is what the past costs, and how far back it goes.
+// Cost says what the past costs, and how far back it goes.
 type Cost struct {
-	Bytes   int64     // on disk, all of it
-	Limit   int64     // most that it may take
+	Bytes   int64     // on disk, in all
+	Limit   int64     // most bytes on disk
 	Series  int64     // in memory, of both stores
 	Samples uint64    // stored since the daemon started
 	Dropped uint64    // not stored
-	Oldest  time.Time // of the oldest sample; zero: there is none
-	Written time.Time // when samples were last stored; zero: not since the daemon started
+	Oldest  time.Time // of the oldest sample; zero if there is none
+	Written time.Time // when samples were last stored; zero if not since the daemon started
 	Paused  bool      // nothing is stored now
 }
 
@@ -54,8 +54,8 @@ func (p *Past) Cost() Cost {
 	return c
 }
 
-// Behind returns for how long nothing was stored although the store is on; 0 while
-// it is off or pauses, which it has told, and before Run.
+// Behind returns for how long nothing was stored although the store is on. It returns 0
+// before Run, and while the store is off or pauses, which an event has reported.
 func (p *Past) Behind(now time.Time) time.Duration {
 	if !p.On() || p.counted.waiting.Load() {
 		return 0
@@ -67,8 +67,8 @@ func (p *Past) Behind(now time.Time) time.Duration {
 	return now.Sub(time.Unix(0, since))
 }
 
-// Text says what the past takes and how far back it goes; empty for no store at
-// all.
+// Text says how much the past takes and how far back it goes. It returns "" if there is
+// no store.
 func (p *Past) Text() string {
 	if p == nil {
 		return ""
@@ -88,8 +88,7 @@ func (p *Past) Text() string {
 	return size + " of " + mebibytes(c.Limit) + ", back to " + c.Oldest.Format("2006-01-02 15:04")
 }
 
-// mebibytes writes a size in whole MiB, with commas. What is not nothing is at
-// least 1.
+// mebibytes formats a size in whole MiB, with commas. Any size above 0 is at least 1 MiB.
 func mebibytes(bytes int64) string {
 	s := strconv.FormatInt((bytes+1<<20-1)>>20, 10)
 	for i := len(s) - 3; i > 0; i -= 3 {
@@ -98,7 +97,7 @@ func mebibytes(bytes int64) string {
 	return s
 }
 
-// measure counts anew what the stores take. The caller holds write.
+// measure updates how much the stores take. The caller holds write.
 func (p *Past) measure() {
 	n := &p.counted
 	n.otherBytes.Store(Size(p.path(AsideName)) + Size(p.path(aheadName)))
@@ -116,7 +115,7 @@ func (p *Past) measure() {
 	}
 }
 
-// onDisk returns what a file takes of the disk.
+// onDisk returns how much space a file takes on the disk.
 func onDisk(info fs.FileInfo) int64 {
 	if s, known := info.Sys().(*syscall.Stat_t); known {
 		return s.Blocks * 512
@@ -124,7 +123,7 @@ func onDisk(info fs.FileInfo) int64 {
 	return info.Size()
 }
 
-// Size returns how much the files in a folder take; 0: there is no folder.
+// Size returns how much space the files in a folder take, or 0 if there is no folder.
 func Size(folder string) (sum int64) {
 	_ = filepath.WalkDir(folder, func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
@@ -132,7 +131,7 @@ func Size(folder string) (sum int64) {
 				sum += onDisk(info)
 			}
 		}
-		return nil // what goes meanwhile takes nothing
+		return nil // a file that goes meanwhile takes nothing
 	})
 	return sum
 }

@@ -2,14 +2,14 @@ package past
 
 import "sync"
 
-// gate counts the queries that read the stores, so that the stores are closed only
-// when nobody reads them. A query never waits: it gets in, or there is nothing to
-// read now.
+// gate counts the queries that read the stores, so that the stores close only when no
+// query reads them. A query never waits: either it enters, or there is nothing to read
+// now.
 type gate struct {
 	mu      sync.Mutex // guards what follows; never held while something waits
 	open    bool
 	readers int
-	empty   chan struct{} // closed by the last reader after close; nil: nobody waits for that
+	empty   chan struct{} // closed by the last reader after close; nil if nobody waits for it
 }
 
 // enter lets a reader in. It returns false if the gate is closed.

@@ -8,9 +8,9 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 )
 
-// surplus returns the function that chooses which blocks of a store go. It
-// counts the time that was recorded, not the calendar: a clock that jumps years
-// ahead, or a machine that was off, makes nothing too old.
+// surplus returns the function that chooses which blocks of a store go. It counts
+// recorded time, not calendar time, so neither a clock that jumps years ahead nor a
+// machine that was off makes any block too old.
 func (p *Past) surplus(s *store) tsdb.BlocksToDeleteFunc {
 	return func(blocks []*tsdb.Block) map[ulid.ULID]struct{} {
 		limits := p.limits.Load()
@@ -21,7 +21,7 @@ func (p *Past) surplus(s *store) tsdb.BlocksToDeleteFunc {
 		}
 		room := int64(limits.Size) << 20
 		if s.kind.name == recentKind.name {
-			room /= 2 // the other half, and what is left of this one, is for the long store
+			room /= 2 // the long store gets the other half, and the rest of this one
 		} else {
 			room -= p.counted.recentBytes.Load() + p.counted.otherBytes.Load()
 		}
@@ -32,7 +32,7 @@ func (p *Past) surplus(s *store) tsdb.BlocksToDeleteFunc {
 	}
 }
 
-// stretch is what a block covers.
+// stretch is the time that a block covers.
 type stretch struct {
 	id       ulid.ULID
 	from, to int64 // in milliseconds; to is not included
@@ -40,15 +40,14 @@ type stretch struct {
 	replaced bool // by a larger block
 }
 
-// beyond returns the blocks that are surplus: those for which newer ones already
-// hold as much time as is kept, or fill the room. No block counts for more time
-// than blocks are made for: one that was made while the clock jumped seems to
-// cover years.
+// beyond returns the surplus blocks: those for which newer blocks already hold as much
+// time as is kept, or fill the room. No block counts for more time than blocks are made
+// for: one that was made while the clock jumped seems to cover years.
 func beyond(list []stretch, keep, most, room int64) map[ulid.ULID]struct{} {
 	gone := map[ulid.ULID]struct{}{}
 	slices.SortFunc(list, func(a, b stretch) int { return int(min(max(b.to-a.to, -1), 1)) })
 	var held, size int64
-	earliest := int64(1<<63 - 1) // where the newer blocks begin
+	earliest := int64(1<<63 - 1) // start of the newer blocks
 	for i, b := range list {
 		if b.replaced {
 			gone[b.id] = struct{}{}
@@ -56,7 +55,7 @@ func beyond(list []stretch, keep, most, room int64) map[ulid.ULID]struct{} {
 		}
 		if size += b.size; held >= keep || size > room && i > 0 {
 			gone[b.id] = struct{}{}
-			size = max(size, room+1) // what is older goes too
+			size = max(size, room+1) // all older blocks go too
 			continue
 		}
 		if b.from < earliest {
@@ -67,5 +66,5 @@ func beyond(list []stretch, keep, most, room int64) map[ulid.ULID]struct{} {
 	return gone
 }
 
-// tidyEvery is how often files are joined and surplus ones go.
+// tidyEvery is how often files are joined and surplus ones removed.
 const tidyEvery = time.Minute

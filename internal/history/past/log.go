@@ -11,12 +11,12 @@ import (
 	"github.com/berth-gpu/berth/internal/file"
 )
 
-// sizesName is the name of the file in the folder of a store that says how long
-// the files of its log are. It is there while no daemon writes: one that is
-// killed leaves none, and then nobody knows how long they should be.
+// sizesName is the name of the file in the folder of a store that holds the lengths of
+// the files of its log. It exists while no daemon writes. A daemon that is killed leaves
+// none, and then the right lengths are not known.
 const sizesName = "log.json"
 
-// noteSizes writes down how long the files of the log are, for the next start.
+// noteSizes writes the lengths of the files of the log to a file, for the next start.
 func (s *store) noteSizes() {
 	sizes := map[string]int64{}
 	wal := filepath.Join(s.dir, "wal")
@@ -25,21 +25,21 @@ func (s *store) noteSizes() {
 		sizes[name] = info.Size()
 		return err
 	})
-	text, _ := json.Marshal(sizes) // it can be encoded
+	text, _ := json.Marshal(sizes) // encoding it cannot fail
 	if err == nil {
-		_ = file.ReplaceUnsynced(filepath.Join(s.dir, sizesName), text) // the next start notices less
+		_ = file.ReplaceUnsynced(filepath.Join(s.dir, sizesName), text) // if it fails, the next start notices less
 	}
 }
 
-// shortened returns an error if files of the log are shorter than they were when
-// the store was closed. Closed is false if nobody knows how long they were.
+// shortened returns an error if files of the log are shorter than they were when the
+// store was closed. Closed is false if their lengths then are not known.
 func (s *store) shortened() (closed bool, err error) {
 	path := filepath.Join(s.dir, sizesName)
 	var sizes map[string]int64
 	if file.Check(path, func(text []byte) error { return json.Unmarshal(text, &sizes) }) != nil {
 		sizes = nil
 	}
-	if err := os.RemoveAll(path); err != nil { // from now on the files change
+	if err := os.RemoveAll(path); err != nil { // the files change from now on
 		return false, err
 	}
 	missing := int64(0)
@@ -60,15 +60,15 @@ func (s *store) shortened() (closed bool, err error) {
 // written is not zero.
 const walPage = 32 << 10
 
-// cutZeros ends each file of a log before the first page that is zero: the storage
-// reads such a page as one without records, and says nothing. The error tells how
-// much there was. It writes new files, so that second names lead to the old ones.
+// cutZeros ends each file of a log before the first page that is zero. The storage would
+// read such a page as one without records, without reporting it. The error zeros says how
+// much there was. cutZeros writes new files, so that second names lead to the old ones.
 func cutZeros(wal string) (zeros error, err error) {
 	cut := 0
 	err = eachFile(wal, func(path string, _ fs.FileInfo) error {
 		text, err := os.ReadFile(path)
 		if err != nil {
-			return nil // the storage says what is wrong with it
+			return nil // the storage reports what is wrong with it
 		}
 		for at := 0; at < len(text); at += walPage {
 			if text[at] != 0 {
@@ -88,8 +88,7 @@ func cutZeros(wal string) (zeros error, err error) {
 	return zeros, err
 }
 
-// eachFile calls do with every file in a folder; a folder that does not exist has
-// none.
+// eachFile calls do with every file in a folder. It treats a missing folder as empty.
 func eachFile(folder string, do func(path string, info fs.FileInfo) error) error {
 	err := filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {

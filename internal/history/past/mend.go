@@ -23,21 +23,21 @@ import (
 const (
 	// AsideName is the name of the folder of files that could not be read.
 	AsideName = "aside"
-	// asideMost is how many of them are kept.
+	// asideMost is the most of them that are kept.
 	asideMost = 3
-	// torn is how much of the log may be unreadable at its end after kill -9
-	// without anybody being told: one page, which holds seconds.
+	// torn is how much of the end of the log may be unreadable after kill -9 without an
+	// event about it: one page, which holds seconds.
 	torn = 32 << 10
 )
 
-// block is a block's folder, and what its description says.
+// block is the folder of a block, and its description.
 type block struct {
 	dir      string
 	from, to int64 // in milliseconds; to is not included
-	err      error // the description cannot be read
+	err      error // why the description cannot be read
 }
 
-// blocksIn returns the blocks in a folder; none if there is no folder.
+// blocksIn returns the blocks in a folder, which may not exist.
 func blocksIn(folder string) ([]block, error) {
 	entries, err := os.ReadDir(folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -63,8 +63,8 @@ func blocksIn(folder string) ([]block, error) {
 	return list, nil
 }
 
-// mend opens a database. What cannot be read is put aside first: blocks one by
-// one, then the log, then everything.
+// mend opens a database. It first puts aside what cannot be read: blocks one by one, then
+// the log, then everything.
 func (p *Past) mend(s *store, o *tsdb.Options) (*tsdb.DB, error) {
 	blocks, err := blocksIn(s.dir)
 	if err != nil {
@@ -100,7 +100,7 @@ func (p *Past) mend(s *store, o *tsdb.Options) (*tsdb.DB, error) {
 	return p.openDB(s, o)
 }
 
-// tryBlock reports why a block cannot be opened.
+// tryBlock returns why a block cannot be opened, or nil.
 func tryBlock(dir string) (err error) {
 	defer catch(&err)
 	b, err := tsdb.OpenBlock(nil, dir, chunkenc.NewPool(), nil)
@@ -110,9 +110,9 @@ func tryBlock(dir string) (err error) {
 	return b.Close()
 }
 
-// openDB opens a database. The storage repairs its log by cutting off what it
-// cannot read, and passes over zeros and files that are too short: what was there
-// is kept aside, unless no more is lost than kill -9 takes.
+// openDB opens a database. The storage repairs its log by cutting off what it cannot
+// read, and ignores zeros and files that are too short. openDB keeps the old files aside,
+// unless no more is lost than kill -9 takes.
 func (p *Past) openDB(s *store, o *tsdb.Options) (db *tsdb.DB, err error) {
 	defer catch(&err)
 	spare := p.path(AsideName, ".wal-"+s.name)
@@ -145,7 +145,7 @@ func (p *Past) openDB(s *store, o *tsdb.Options) (db *tsdb.DB, err error) {
 		if err := db.Close(); err != nil {
 			return nil, err
 		}
-		if _, err := cutZeros(wal); err != nil { // the repair fills the last page with them
+		if _, err := cutZeros(wal); err != nil { // the repair fills the last page with zeros
 			return nil, err
 		}
 		numbers = prometheus.NewRegistry()
@@ -161,9 +161,9 @@ func (p *Past) openDB(s *store, o *tsdb.Options) (db *tsdb.DB, err error) {
 	return db, nil
 }
 
-// corruptions reads how often the storage had to repair its log.
+// corruptions returns how often the storage had to repair its log.
 func corruptions(numbers prometheus.Gatherer) float64 {
-	all, _ := numbers.Gather() // what there is
+	all, _ := numbers.Gather() // use what there is
 	for _, f := range all {
 		if f.GetName() == "prometheus_tsdb_wal_corruptions_total" {
 			return f.GetMetric()[0].GetCounter().GetValue()
@@ -196,8 +196,8 @@ func linkAll(from, to string) (size int64, err error) {
 	return size, err
 }
 
-// putAside moves files or folders out of the way, keeps the newest few, and
-// tells why.
+// putAside moves files or folders out of the way, keeps the newest few, and publishes
+// why.
 func (p *Past) putAside(name string, why error, paths ...string) error {
 	to := p.path(AsideName, time.Now().UTC().Format("20060102T150405.000000000")+"-"+name)
 	if err := os.MkdirAll(to, 0o700); err != nil {
@@ -217,7 +217,7 @@ func (p *Past) putAside(name string, why error, paths ...string) error {
 	return nil
 }
 
-// clearAside keeps only the newest of what was put aside.
+// clearAside removes all but the newest of the files that were put aside.
 func (p *Past) clearAside(most int) {
 	entries, err := os.ReadDir(p.path(AsideName))
 	if err != nil {

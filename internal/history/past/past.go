@@ -1,11 +1,11 @@
-// Package past keeps what berth measured, in Prometheus' storage: every sample
-// for days, and half-minutes for months.
+// Package past keeps what berth measured, in Prometheus' storage: every sample for days,
+// and half-minutes for months.
 //
 // One query reads both.
 //
-// The past is a convenience. It never makes anybody wait: samples are handed
-// over and written by a goroutine of its own, and what a slow or full disk does
-// not take is counted and dropped. Damaged files are put aside, never fatal.
+// The past is a convenience. It never makes a caller wait: a separate goroutine writes
+// the samples, and counts and drops those that a slow or full disk does not take. Damaged
+// files are put aside, never fatal.
 package past
 
 import (
@@ -24,34 +24,33 @@ import (
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
-// queueSize is how many lists of samples wait for the disk: half a minute of a
+// queueSize is the most lists of samples that wait for the disk: half a minute of a
 // daemon that samples every second.
 const queueSize = 64
 
-// ErrBusy says that samples were dropped, because the disk is slower than they
-// come.
+// ErrBusy means that samples were dropped, because the disk is too slow.
 var ErrBusy = errors.New("the disk does not keep up, and the past drops samples")
 
 // Settings say how much is kept. They can change while the store is open.
 type Settings struct {
 	Off    bool          // nothing is stored, and nothing can be read
-	Recent time.Duration // how long every sample is kept
-	Long   time.Duration // how long half-minutes are kept
+	Recent time.Duration // every sample is kept for this long
+	Long   time.Duration // half-minutes are kept for this long
 	Size   gpu.MiB       // most space on disk
-	Every  time.Duration // from one sample of a device to the next; 0: a second
+	Every  time.Duration // time between two samples of a device; 0 means a second
 }
 
-// Options are what a store is made from.
+// Options are the parts that a store works with.
 type Options struct {
 	Settings
 	Log   *slog.Logger
-	Event func(gpu.Event) // nil: nobody is told
-	// Free returns the free space of the file system that a folder is in; nil:
-	// the kernel is asked.
+	Event func(gpu.Event) // may be nil
+	// Free returns the free space of the file system of a folder. If nil, the kernel is
+	// asked.
 	Free func(folder string) (int64, error)
 }
 
-// Past is the store. A nil *Past keeps nothing, and has nothing to say.
+// Past is the store. A nil *Past keeps nothing, and has nothing to report.
 type Past struct {
 	dir     string
 	log     *slog.Logger
@@ -64,10 +63,10 @@ type Past struct {
 
 	gate gate // lets queries read recent and long
 
-	write        sync.Mutex // guards what follows: only one writes at a time
-	recent, long *store     // nil: not open; they change only while the gate is closed
+	write        sync.Mutex // guards what follows: one writer at a time
+	recent, long *store     // nil unless open; they change only while the gate is closed
 	catalog      catalog
-	window       int64 // the end of the half-minute that is being collected; 0: none is
+	window       int64 // end of the half-minute that is being collected; 0 if there is none
 	pause        pause
 	closed       bool
 }
@@ -78,7 +77,7 @@ type batch struct {
 	list []series.Sample
 }
 
-// New returns a store in a folder. It does not touch the disk: Run opens it.
+// New returns a store in a folder. It does not touch the disk: Run opens the store.
 func New(dir string, o Options) *Past {
 	p := &Past{dir: dir, log: o.Log, tell: o.Event, free: o.Free, in: make(chan batch, queueSize), changed: make(chan struct{}, 1)}
 	if p.log == nil {
@@ -94,8 +93,8 @@ func New(dir string, o Options) *Past {
 	return p
 }
 
-// Open opens the store in a folder, and makes it if there is none. It puts
-// damaged files aside. It returns an error if the folder cannot be used at all.
+// Open opens the store in a folder, and creates it if there is none. It puts damaged
+// files aside. It returns an error if the folder cannot be used at all.
 func Open(dir string, o Options) (*Past, error) {
 	p := New(dir, o)
 	p.write.Lock()
@@ -125,7 +124,7 @@ func (p *Past) open() error {
 	p.recent, p.long = recent, long
 	p.catalog.forget()
 	defer p.gate.unlock()
-	if p.window != 0 { // after a pause: what was collected before is still there
+	if p.window != 0 { // after a pause: the samples collected before are still there
 		return nil
 	}
 	if err := p.catchUp(); err != nil {
@@ -134,8 +133,8 @@ func (p *Past) open() error {
 	return nil
 }
 
-// makeFolder makes a folder if it is not there. The one that it is in must be: a
-// state folder that somebody removed is not made anew.
+// makeFolder creates a folder if it does not exist. Its parent must exist: a state folder
+// that somebody removed is not created anew.
 func makeFolder(path string) error {
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("make the folder of the past: %w", err)
@@ -154,8 +153,8 @@ func (p *Past) shut() error {
 	return err
 }
 
-// Configure changes how much is kept, and whether anything is. What is too much
-// goes within minutes.
+// Configure changes how much is kept, and whether anything is kept. Surplus files go
+// within minutes.
 func (p *Past) Configure(s Settings) {
 	if p == nil {
 		return
@@ -167,12 +166,12 @@ func (p *Past) Configure(s Settings) {
 	p.nudge()
 }
 
-// On reports whether the past is kept. A store that only looks is not.
+// On reports whether the past is kept. A nil *Past keeps nothing.
 func (p *Past) On() bool { return p != nil && !p.limits.Load().Off }
 
-// Append hands samples over to be stored, and does not wait for the disk. The
-// list belongs to the store from then on. If too many wait, it drops the samples
-// and returns ErrBusy.
+// Append queues samples to be stored, and does not wait for the disk. The list belongs to
+// the store from then on. If too many lists wait, Append drops the samples and returns
+// ErrBusy.
 func (p *Past) Append(at time.Time, list []series.Sample) error {
 	if !p.On() || len(list) == 0 {
 		return nil
@@ -186,8 +185,8 @@ func (p *Past) Append(at time.Time, list []series.Sample) error {
 	}
 }
 
-// Run opens the store if it is not open, and stores what is handed over until
-// ctx ends. It tries again and again where the disk fails.
+// Run opens the store if it is not open, and stores queued samples until ctx ends. If the
+// disk fails, it tries again and again.
 func (p *Past) Run(ctx context.Context) {
 	if p == nil {
 		return
@@ -199,7 +198,7 @@ func (p *Past) Run(ctx context.Context) {
 	for {
 		select {
 		case b := <-p.in:
-			_ = p.Write(b.at, b.list) // it tells by an event
+			_ = p.Write(b.at, b.list) // it publishes its errors
 		case <-p.changed:
 			p.Tidy(time.Now())
 		case now := <-tidy.C:
@@ -231,12 +230,12 @@ func (p *Past) Close() error {
 // path returns the path of something in the folder.
 func (p *Past) path(name ...string) string { return filepath.Join(append([]string{p.dir}, name...)...) }
 
-// say tells what happened to the past.
+// say publishes what happened to the past.
 func (p *Past) say(severity gpu.Severity, format string, values ...any) {
 	p.tell(gpu.Event{Time: time.Now(), Code: gpu.EventPast, Severity: severity, Text: fmt.Sprintf(format, values...)})
 }
 
-// failures passes only errors on: the storage says a lot about its daily work.
+// failures passes on only errors: the storage logs a lot about its daily work.
 type failures struct{ slog.Handler }
 
 // Enabled reports whether a line is passed on.

@@ -17,15 +17,15 @@ import (
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
-// ErrOpening says that there is nothing to read yet, or not now.
+// ErrOpening means that there is nothing to read yet, or not now.
 var ErrOpening = errors.New("the past is not open: berth is opening it, or the disk does not take it (see the events with code past)")
 
-// ErrOff says that there is no past.
+// ErrOff means that there is no past.
 var ErrOff = errors.New("the past is off: past.store turns it on")
 
-// Queryable returns what a query engine reads: half-minutes before the oldest of
-// the recent samples, and every sample after. The least and the most of
-// half-minutes are there for both.
+// Queryable returns the store for a query engine: half-minutes before the oldest of the
+// recent samples, and every sample after. The least and the most of half-minutes exist
+// for both.
 func (p *Past) Queryable() storage.Queryable {
 	return storage.QueryableFunc(func(from, to int64) (storage.Querier, error) {
 		if !p.On() {
@@ -39,7 +39,7 @@ func (p *Past) querier(from, to int64) (storage.Querier, error) {
 	if !p.gate.enter() {
 		return nil, ErrOpening
 	}
-	debug.SetPanicOnFault(true) // a file that shrinks while it is read
+	debug.SetPanicOnFault(true) // a file may shrink while it is read
 	q := &querier{p: p}
 	open := func(s *store, from, to int64) storage.Querier {
 		one, err := s.db.Querier(from, to)
@@ -61,13 +61,13 @@ func (p *Past) querier(from, to int64) (storage.Querier, error) {
 	return q, nil
 }
 
-// Most returns about how many samples of one series there are at most between two
-// times, in milliseconds: every sample of the recent time, and half-minutes before.
+// Most returns an estimate of the most samples of one series between two times, in
+// milliseconds: every sample of the recent time, and half-minutes before.
 func (p *Past) Most(from, to int64) float64 {
 	limits := p.limits.Load()
 	every := max(float64(cmp.Or(limits.Every, time.Second).Milliseconds()), 1)
 	border := time.Now().Add(-limits.Recent).UnixMilli()
-	if p.gate.enter() { // it keeps as much as was recorded, however long ago that is
+	if p.gate.enter() { // the store keeps as much as was recorded, however long ago
 		border = min(border, p.recent.oldest())
 		p.gate.leave()
 	}
@@ -79,18 +79,18 @@ func (p *Past) Most(from, to int64) float64 {
 type querier struct {
 	p      *Past
 	recent storage.Querier   // every sample
-	coarse []storage.Querier // half-minutes where there are none: before the oldest, and where a block was damaged
+	coarse []storage.Querier // half-minutes where recent has nothing: before the oldest sample, and where a block was damaged
 	long   storage.Querier   // all half-minutes
 	failed error
 	once   sync.Once
 }
 
-// parts returns what was opened.
+// parts returns the queriers that were opened.
 func (q *querier) parts() []storage.Querier {
 	return append([]storage.Querier{q.recent, q.long}, q.coarse...)
 }
 
-// Close lets the stores be closed.
+// Close allows the stores to be closed.
 func (q *querier) Close() error {
 	var err error
 	q.once.Do(func() {
@@ -102,8 +102,8 @@ func (q *querier) Close() error {
 	return err
 }
 
-// extremes matches the names of the least and the most of half-minutes. Only the
-// long store has them.
+// extremes matches the names of the least and the most of half-minutes, which only the
+// long store has.
 var extremes = labels.MustNewMatcher(labels.MatchRegexp, series.Name, ".*(?:"+leastEnding+"|"+mostEnding+")")
 
 // Select returns the series of both stores, without doubled points.
@@ -144,7 +144,7 @@ func (q *querier) LabelNames(ctx context.Context, hints *storage.LabelHints, mat
 	})
 }
 
-// both asks both stores, and returns what they say once each, in order.
+// both asks both stores, and returns their answers in order, without duplicates.
 func both(q *querier, ask func(storage.Querier) ([]string, annotations.Annotations, error)) ([]string, annotations.Annotations, error) {
 	var all []string
 	var notes annotations.Annotations

@@ -11,24 +11,24 @@ import (
 )
 
 const (
-	// spare is the free space that the past leaves on the disk: the journal of
-	// the leases may be on the same one.
+	// spare is the free space that the past leaves on the disk: the journal of the leases
+	// may be on the same disk.
 	spare = 64 << 20
 	// tryAgain is how long a pause lasts before the disk is tried again.
 	tryAgain = 30 * time.Second
 )
 
-// errNoRoom says that the disk is nearly full.
+// errNoRoom means that the disk is nearly full.
 var errNoRoom = errors.New("the disk is nearly full")
 
-// errPaused says that nothing is stored now. It was told why.
+// errPaused means that nothing is stored now. An event has said why.
 var errPaused = errors.New("the past pauses")
 
-// pause is the time in which nothing is stored. The zero value is none.
+// pause is a time in which nothing is stored. The zero value means none.
 type pause struct {
-	since   time.Time // zero: there is none
+	since   time.Time // zero if there is none
 	tried   time.Time
-	dropped uint64 // samples that were dropped before it
+	dropped uint64 // samples that had been dropped before it
 	why     string
 }
 
@@ -37,7 +37,7 @@ func noRoom(err error) bool {
 	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EFBIG) || errors.Is(err, errNoRoom)
 }
 
-// freeSpace asks the kernel.
+// freeSpace asks the kernel for the free space of a folder's file system.
 func freeSpace(folder string) (int64, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(folder, &s); err != nil {
@@ -49,14 +49,14 @@ func freeSpace(folder string) (int64, error) {
 // roomLeft returns errNoRoom if the disk is nearly full.
 func (p *Past) roomLeft() error {
 	free, err := p.free(p.dir)
-	if err != nil || free >= spare { // a folder that is not there yet has no disk
+	if err != nil || free >= spare { // a folder that does not exist yet has no disk
 		return nil
 	}
 	return fmt.Errorf("%w: %d MiB are free, and the past leaves %d MiB to others", errNoRoom, free>>20, spare>>20)
 }
 
-// ready opens the stores if they are not open, also after a pause. The caller
-// holds write.
+// ready opens the stores if they are not open, including after a pause. The caller holds
+// write.
 func (p *Past) ready() error {
 	if p.closed {
 		return errPaused
@@ -79,15 +79,15 @@ func (p *Past) ready() error {
 	if err := p.roomLeft(); err != nil {
 		return err
 	}
-	// What a failed write leaves in memory and on disk does not agree. Opening
-	// the stores anew makes it agree.
+	// After a failed write, memory and disk do not agree. Opening the stores anew makes
+	// them agree.
 	if err := p.shut(); err != nil {
 		p.log.Warn("cannot close the past", "error", err)
 	}
 	return p.open()
 }
 
-// failed begins a pause, or goes on with one. The caller holds write.
+// failed begins a pause, or continues one. The caller holds write.
 func (p *Past) failed(err error) {
 	if errors.Is(err, errPaused) {
 		return

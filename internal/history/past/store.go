@@ -14,35 +14,35 @@ import (
 	"github.com/prometheus/prometheus/util/compression"
 )
 
-// kind says how one of the two stores is laid out.
+// kind is the layout of one of the two stores.
 type kind struct {
 	name    string
-	block   time.Duration // what is collected in memory before it becomes a file
-	largest time.Duration // what files are joined to
+	block   time.Duration // time that is collected in memory before it becomes a file
+	largest time.Duration // longest time that joined files cover
 	chunk   int           // samples in a chunk
 	keep    func(Settings) time.Duration
 }
 
-// The kinds of store. Short blocks take little memory. Long chunks take little
-// space: a sample that does not change takes two bits, and each chunk has 30
-// bytes beside its samples.
+// The kinds of store. Short blocks take little memory. Long chunks take little space: a
+// sample that does not change takes two bits, and each chunk has 30 bytes besides its
+// samples.
 var (
 	recentKind = kind{"recent", 30 * time.Minute, 270 * time.Minute, 960, func(s Settings) time.Duration { return s.Recent }}
 	longKind   = kind{"long", 6 * time.Hour, 162 * time.Hour, 960, func(s Settings) time.Duration { return s.Long }}
 )
 
 const (
-	// late is how much earlier than the newest sample another one may be. It
-	// covers a clock that is set back a little.
+	// late is how much older than the newest sample another sample may be. It covers a
+	// clock that is set back a little.
 	late = 2 * time.Hour
-	// reloadEvery is how often the storage looks which blocks there are, and which
-	// are too many. It does so too when it makes one.
+	// reloadEvery is how often the storage looks for new blocks and surplus ones. It also
+	// does so when it makes one.
 	reloadEvery = 10 * time.Minute
-	// chunkFile is the size that the storage reserves for a file of chunks before
-	// it writes it. The default of 512 MiB fails on a disk with less room.
+	// chunkFile is the space that the storage reserves for a file of chunks before it
+	// writes it. The default of 512 MiB fails on a disk with less room.
 	chunkFile = 16 << 20
-	// walSegment is the size of a file of the log that survives kill -9. Small
-	// ones go sooner.
+	// walSegment is the size of a file of the log that survives kill -9. Small files are
+	// removed sooner.
 	walSegment = 1 << 20
 )
 
@@ -51,14 +51,15 @@ type store struct {
 	kind
 	dir    string
 	db     *tsdb.DB
-	newest int64 // the newest time in it; the least number: it is empty
+	newest int64 // newest time in it; the least number if it is empty
 	// began is the first time that came after the store was opened with nothing in
-	// memory; the greatest number: none came yet; the least: there was something.
+	// memory. It is the greatest number if none came yet, and the least if something was
+	// in memory.
 	began atomic.Int64
 }
 
-// memory returns the time from which on what is in memory begins; the greatest
-// number: there is nothing.
+// memory returns the time at which the samples in memory begin, or the greatest number if
+// there are none.
 func (s *store) memory() int64 {
 	head := s.db.Head()
 	if head.NumSeries() == 0 {
@@ -67,18 +68,18 @@ func (s *store) memory() int64 {
 	return max(head.MinTime(), s.began.Load())
 }
 
-// openStore opens a store after damaged files were put aside.
+// openStore opens a store, and puts damaged files aside first.
 func (p *Past) openStore(k kind) (*store, error) {
 	s := &store{kind: k, dir: p.path(k.name), newest: math.MinInt64}
 	if err := makeFolder(s.dir); err != nil {
 		return nil, err
 	}
 	o := tsdb.DefaultOptions()
-	o.RetentionDuration = 0 // see surplus
+	o.RetentionDuration = 0 // surplus decides instead
 	o.MinBlockDuration, o.MaxBlockDuration = k.block.Milliseconds(), k.largest.Milliseconds()
 	o.WALSegmentSize, o.WALCompression = walSegment, compression.Snappy
 	o.MaxBlockChunkSegmentSize = chunkFile
-	o.NoLockfile = true // the state folder has one daemon
+	o.NoLockfile = true // the state folder has only one daemon
 	o.StripeSize = 64
 	o.SamplesPerChunk = k.chunk
 	o.OutOfOrderTimeWindow = late.Milliseconds()
@@ -93,7 +94,7 @@ func (p *Past) openStore(k kind) (*store, error) {
 		return nil, fmt.Errorf("open the past: %w", err)
 	}
 	s.db = db
-	db.DisableCompactions() // Tidy does that, where a fault can be caught
+	db.DisableCompactions() // Tidy compacts, where a fault can be caught
 	s.began.Store(math.MaxInt64)
 	if head := db.Head(); head.NumSeries() > 0 {
 		s.newest = head.MaxTime()
@@ -113,14 +114,13 @@ func (s *store) close() error {
 	return nil
 }
 
-// wrote notes that a time was written.
+// wrote records that a sample of a time was written.
 func (s *store) wrote(t int64) {
 	s.newest = max(s.newest, t)
 	s.began.CompareAndSwap(math.MaxInt64, t)
 }
 
-// oldest returns the time of the oldest sample; the greatest number: there is
-// none.
+// oldest returns the time of the oldest sample, or the greatest number if there is none.
 func (s *store) oldest() int64 {
 	t := s.memory()
 	for _, b := range s.db.Blocks() {
@@ -129,10 +129,10 @@ func (s *store) oldest() int64 {
 	return t
 }
 
-// holes returns the times from one to another, both included, of which the store
-// has nothing.
+// holes returns the times between from and to, both included, for which the store has
+// nothing.
 func (s *store) holes(from, to int64) (list [][2]int64) {
-	var held [][2]int64 // from, and to, which is not included
+	var held [][2]int64 // start and end, with the end not included
 	for _, b := range s.db.Blocks() {
 		held = append(held, [2]int64{b.Meta().MinTime, b.Meta().MaxTime})
 	}
@@ -154,15 +154,15 @@ func (s *store) holes(from, to int64) (list [][2]int64) {
 	return list
 }
 
-// compact writes what is old enough from memory to files, and joins files. It
-// does nothing while there is nothing to write: to ask the storage costs a look
-// at every block.
+// compact writes samples that are old enough from memory to files, and joins files. It
+// does nothing while there is nothing to write: asking the storage costs a look at every
+// block.
 func (s *store) compact(ctx context.Context) error {
 	head := s.db.Head()
 	if head.NumSeries() == 0 {
 		return nil
 	}
-	s.db.ForceHeadMMap() // chunks that are full need not stay in memory
+	s.db.ForceHeadMMap() // full chunks need not stay in memory
 	if head.MaxTime()-head.MinTime() <= s.block.Milliseconds()*3/2 {
 		return nil
 	}
@@ -172,7 +172,7 @@ func (s *store) compact(ctx context.Context) error {
 	return nil
 }
 
-// bytes returns what the store takes on disk.
+// bytes returns how much space the store takes on disk.
 func (s *store) bytes() int64 {
 	sum := s.db.Head().Size()
 	for _, b := range s.db.Blocks() {

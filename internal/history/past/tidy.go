@@ -14,12 +14,12 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// forgetAfter is how long a series is remembered that no longer comes.
+// forgetAfter is how long a series without new samples is remembered.
 const forgetAfter = time.Hour
 
-// Tidy writes what is old enough from memory to files, joins files, looks for
-// damage where somebody met it, and counts what the past takes. Run calls it
-// every minute.
+// Tidy writes samples that are old enough from memory to files, joins files, looks for
+// damage if somebody met it, and measures how much the past takes. Run calls it every
+// minute.
 func (p *Past) Tidy(now time.Time) {
 	p.write.Lock()
 	defer p.write.Unlock()
@@ -28,7 +28,7 @@ func (p *Past) Tidy(now time.Time) {
 		if p.recent == nil || noRoom(err) {
 			p.failed(err)
 		} else {
-			p.counted.suspected.Store(true) // the next time looks for damage
+			p.counted.suspected.Store(true) // the next call looks for damage
 			p.log.Warn("cannot tidy up the past", "error", err)
 		}
 	}
@@ -41,7 +41,7 @@ func (p *Past) tidy(now time.Time) (err error) {
 		return err
 	}
 	if !p.pause.since.IsZero() {
-		return nil // the next sample tells whether it is over
+		return nil // the next sample shows whether it is over
 	}
 	if err := p.roomLeft(); err != nil {
 		return err

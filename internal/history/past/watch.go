@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunks"
 )
 
-// watched returns a function that opens a block for a query. It makes the store
-// look for damage when a chunk cannot be read.
+// watched opens a block for a query. It makes the store look for damage when a chunk
+// cannot be read.
 func (p *Past) watched(b tsdb.BlockReader, from, to int64) (storage.Querier, error) {
 	if block, is := b.(*tsdb.Block); is {
 		b = watchedBlock{block, p}
@@ -50,7 +50,7 @@ type watchedSet struct {
 	p *Past
 }
 
-// Err returns why there are no more series; nil: these are all.
+// Err returns why there are no more series, or nil if there are none left.
 func (s watchedSet) Err() error {
 	err := s.SeriesSet.Err()
 	if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
@@ -69,6 +69,6 @@ func (p *Past) suspect() {
 func (p *Past) nudge() {
 	select {
 	case p.changed <- struct{}{}:
-	default: // it is going to look anyway
+	default: // Run is about to look anyway
 	}
 }

@@ -9,15 +9,15 @@ import (
 // step is the length of a window, in milliseconds.
 const step = 30_000
 
-// The endings of the names under which the least and the most are kept. The
-// average keeps the name of the metric, and so does the last value of a counter.
+// The endings of the names of the least and the most. The average keeps the name of the
+// metric, and so does the last value of a counter.
 const (
 	leastEnding = ":min"
 	mostEnding  = ":max"
 )
 
-// windowEnd returns the end of the window that a time lies in. Each window includes
-// its start and excludes its end. What a window holds is stored at its end.
+// windowEnd returns the end of the window of a time. Each window includes its start and
+// excludes its end. It is stored at its end.
 func windowEnd(t int64) int64 {
 	start := t - t%step
 	if t < 0 && t%step != 0 {
@@ -30,7 +30,7 @@ func windowEnd(t int64) int64 {
 // the least and the most of a gauge, and the last value of a counter. The zero
 // value is an empty window.
 type window struct {
-	count       int // of numbers
+	count       int // of samples that are numbers
 	blank       bool
 	sum         float64
 	least, most float64
@@ -39,8 +39,8 @@ type window struct {
 	ended       bool // the series ended after its last sample
 }
 
-// Add adds a sample. A stale value says that the series has ended. Any other
-// NaN is no measurement, and is kept only where there is nothing else.
+// Add adds a sample. A stale value means that the series has ended. Any other NaN is not
+// a measurement, and is kept only if there is nothing else.
 func (w *window) Add(v float64) {
 	if series.IsStale(v) {
 		w.ended = true
@@ -59,7 +59,7 @@ func (w *window) Add(v float64) {
 	w.least, w.most, w.last = min(w.least, v), max(w.most, v), v
 }
 
-// half is what one half-minute holds.
+// half is the content of one half-minute.
 type half struct {
 	Empty   bool // there is nothing to store
 	Stale   bool // the series ended before this window began; there are no values
@@ -69,14 +69,14 @@ type half struct {
 	Last    float64
 }
 
-// Close returns what the window holds, and begins the next one. The window after
-// the last one of a series that has ended is stale.
+// Close returns the content of the window, and begins the next one. The window after the
+// last one of an ended series is stale.
 func (w *window) Close() half {
 	was := *w
 	*w = window{live: was.count > 0 || was.blank, ended: was.ended}
 	switch {
 	case was.count > 0:
-		// Rounding must not put the average outside of what was measured.
+		// Rounding must not move the average outside the measured range.
 		average := min(max(round(was.sum/float64(was.count)), was.least), was.most)
 		return half{Average: average, Least: was.least, Most: was.most, Last: was.last}
 	case was.blank:
@@ -87,11 +87,12 @@ func (w *window) Close() half {
 	return half{Empty: !over, Stale: over}
 }
 
-// kept is how many bits of the fraction of an average are kept: five digits.
+// keptBits is the number of bits of the fraction of an average that are kept: five
+// digits.
 const keptBits = 17
 
-// round rounds a number that is not whole to five digits. The bits that it
-// clears make the stored average half as large.
+// round rounds a fractional number to five digits. The cleared bits halve the space of
+// the stored average.
 func round(v float64) float64 {
 	if v == math.Trunc(v) || math.IsNaN(v) {
 		return v

@@ -13,8 +13,8 @@ import (
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
-// Write stores samples and waits for the disk. Append hands them over instead.
-// It returns why they are not stored.
+// Write stores samples and waits for the disk, unlike Append. It returns why they were
+// not stored.
 func (p *Past) Write(at time.Time, list []series.Sample) (err error) {
 	p.write.Lock()
 	defer p.write.Unlock()
@@ -86,8 +86,7 @@ func (p *Past) condense() error {
 	return nil
 }
 
-// store closes the half-minute of a series that ended at a time, and stores what
-// it held.
+// store closes the half-minute of a series that ended at a time, and stores its content.
 func (k *known) store(a storage.Appender, end int64) error {
 	h := k.window.Close()
 	if h.Empty {
@@ -102,8 +101,7 @@ func (k *known) store(a storage.Appender, end int64) error {
 	return errors.Join(k.half.append(a, end, h.Average), k.least.append(a, end, h.Least), k.most.append(a, end, h.Most))
 }
 
-// append appends a point. A point that the store does not take because of its
-// time is left out.
+// append appends a point. It skips a point that the store refuses because of its time.
 func (s *stored) append(a storage.Appender, t int64, v float64) error {
 	ref, err := a.Append(s.ref, s.labels, t, v)
 	if err == nil {
@@ -114,16 +112,15 @@ func (s *stored) append(a storage.Appender, t int64, v float64) error {
 	return nil
 }
 
-// refused reports whether the store does not take a sample because of its time.
-// That is no trouble with the disk.
+// refused reports whether the store refuses a sample because of its time, which is not a
+// fault of the disk.
 func refused(err error) bool {
 	return errors.Is(err, storage.ErrOutOfBounds) || errors.Is(err, storage.ErrOutOfOrderSample) ||
 		errors.Is(err, storage.ErrTooOldSample) || errors.Is(err, storage.ErrDuplicateSampleForTimestamp)
 }
 
-// catch turns a panic of the storage into an error: a file that shrinks while it
-// is mapped into memory, or a fault that nobody thought of, must not end the
-// daemon. Use it with defer.
+// catch turns a panic of the storage into an error: a file that shrinks while it is
+// mapped into memory, or an unexpected fault, must not end the daemon. Use it with defer.
 func catch(err *error) {
 	if r := recover(); r != nil {
 		stack, _, _ := strings.Cut(string(debug.Stack()), "\n\n")

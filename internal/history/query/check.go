@@ -11,8 +11,8 @@ import (
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
-// check refuses an expression that is not one, or whose limits can be seen before
-// it is evaluated. It returns what each series that it reads may cost.
+// check refuses an invalid expression, and one that is known to exceed a limit before it
+// is evaluated. It returns the cost for each series that the expression reads.
 func (e *Engine) check(expr string, from, to time.Time, step time.Duration) (cost, error) {
 	if err := e.limits.text("query", expr); err != nil {
 		return cost{}, err
@@ -44,12 +44,11 @@ func (e *Engine) prepared(expr string, from, to time.Time, step time.Duration) (
 	return promql.PreprocessExpr(tree, from, to, step)
 }
 
-// subqueryStep is the step of a subquery that names none, as in Prometheus.
+// subqueryStep is the step of a subquery that sets none, as in Prometheus.
 const subqueryStep = time.Minute
 
-// text refuses texts that take too long to read: long ones, and those with
-// regular expressions that become large when they are compiled, which the parser
-// does at once.
+// text refuses texts that take too long to parse: long ones, and those with regular
+// expressions that become large when the parser compiles them, which it does at once.
 func (l Limits) text(parameter string, texts ...string) *series.Error {
 	length := 0
 	for _, text := range texts {
@@ -68,9 +67,9 @@ func (l Limits) text(parameter string, texts ...string) *series.Error {
 	return nil
 }
 
-// patterns returns about how many steps the compiled regular expressions of a text
-// in PromQL have. Every string in it may be one: those of matchers, and those that
-// label_replace is given.
+// patterns returns an estimate of how many steps the compiled regular expressions of a
+// text in PromQL have. Every string in it may be one: those of matchers, and the
+// arguments of label_replace.
 func patterns(text string) int {
 	sum := 0
 	lexer := parser.Lex(text)
@@ -88,8 +87,8 @@ func patterns(text string) int {
 	}
 }
 
-// patternWeight returns about how many steps a text has when it is compiled as a
-// regular expression; 0 for what is none.
+// patternWeight returns an estimate of how many steps a text has when it is compiled as a
+// regular expression, or 0 if it is not one.
 func patternWeight(text string) int {
 	tree, err := syntax.Parse(text, syntax.Perl|syntax.DotNL)
 	if err != nil {
@@ -101,7 +100,8 @@ func patternWeight(text string) int {
 // enough is more than any limit of patterns.
 const enough = 1 << 40
 
-// weight returns about how many steps a regular expression is compiled to.
+// weight returns an estimate of how many steps a regular expression has when it is
+// compiled.
 func weight(re *syntax.Regexp) int {
 	own := 1 + len(re.Rune)
 	for _, sub := range re.Sub {

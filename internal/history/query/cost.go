@@ -9,32 +9,32 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// The engine asks its context between series, and counts samples, but it lets one
-// series take any number of steps, makes room for points that never come, and
-// builds labels of any length. So the cost of an expression is estimated from its
-// tree before it is evaluated, for each series that it will read, and the series
-// are counted while they are read (see sight).
+// The engine checks its context between series, and counts samples. But it lets one
+// series take any number of steps, allocates room for points that never come, and builds
+// labels of any length. So this package estimates the cost of an expression from its tree
+// before it is evaluated, for each series that it will read, and counts the series while
+// they are read (see sight).
 
-// cost is the most that an expression takes.
+// cost is the most that an expression may take.
 type cost struct {
-	steps   float64 // moments of the subquery with the most of them
-	work    float64 // samples that one function looks at for one series, before the engine asks its context again
+	steps   float64 // moments of the subquery that has the most
+	work    float64 // samples that one function looks at for one series before the engine checks its context again
 	rows    float64 // series that one series becomes: count_values makes one of each value
 	cells   float64 // room for points, for each series
-	sources float64 // series that come from no store: vector(1) is one
-	made    float64 // bytes that are built beside the samples, whatever is read
-	label   size    // of the longest value of a label
+	sources float64 // series that come from no store, such as vector(1)
+	made    float64 // bytes that are built besides the samples, whatever is read
+	label   size    // of the longest label value
 	labels  size    // of all labels of a series
 	pattern float64 // steps of the regular expressions of label_replace
 	builds  bool    // the expression makes labels
 }
 
-// size is a number of bytes that depends on those of a series of the store.
+// size is a number of bytes that depends on the labels of a series of the store.
 type size struct{ times, more float64 }
 
 func (s size) of(stored float64) float64 { return s.times*stored + s.more }
 
-// repeated returns the size of several copies with something beside them.
+// repeated returns the size of several copies and more bytes.
 func (s size) repeated(copies, more float64) size {
 	return size{s.times * copies, s.more*copies + more}
 }
@@ -43,8 +43,8 @@ func (s size) plus(o size) size { return size{s.times + o.times, s.more + o.more
 
 func (s size) max(o size) size { return size{max(s.times, o.times), max(s.more, o.more)} }
 
-// with returns the cost of two expressions, of which one works on what the other
-// one left, or beside it.
+// with returns the cost of two expressions, one of which works on the result of the other
+// or beside it.
 func (c cost) with(o cost) cost {
 	return cost{
 		steps: max(c.steps, o.steps), work: max(c.work, o.work), rows: max(c.rows, o.rows), cells: max(c.cells, o.cells), sources: c.sources + o.sources,
@@ -63,20 +63,20 @@ func (t times) count() float64 {
 }
 
 const (
-	// firstRoom is the room for points that the engine makes at once for each series
+	// firstRoom is the room for points that the engine allocates at once for each series
 	// of the result of an operator, however few points it gets.
 	firstRoom = 5000
-	// remark is about how many bytes a warning takes that the engine collects.
+	// remark is about how many bytes a warning of the engine takes.
 	remark = 512
-	// number is the longest text of a number.
+	// number is the length of the longest text of a number.
 	number = 32
 )
 
-// estimator estimates costs. most returns how many samples a series of the store
-// has at most between two times.
+// estimator estimates costs. most returns the most samples that a series of the store has
+// between two times.
 type estimator struct{ most func(from, to int64) float64 }
 
-// of estimates an expression after the engine has prepared it.
+// of estimates an expression that the engine has prepared.
 func (e estimator) of(expr parser.Expr, at times) cost {
 	c := e.node(expr, at)
 	c.cells = max(c.cells, c.rows*min(at.count(), firstRoom))
@@ -107,8 +107,8 @@ func (e estimator) node(expr parser.Expr, at times) cost {
 	return cost{rows: 1, sources: 1} // a number or a text
 }
 
-// subquery estimates an expression that is evaluated at every step of all ranges
-// of the moments around it, also where they leave gaps.
+// subquery estimates an expression that is evaluated at every step of all ranges of the
+// moments around it, even where they leave gaps.
 func (e estimator) subquery(n *parser.SubqueryExpr, at times) cost {
 	inside := times{from: at.from - float64(n.Range.Milliseconds()), to: at.to, step: float64(stepOf(n).Milliseconds())}
 	c := e.of(n.Expr, inside)
@@ -159,7 +159,7 @@ func (e estimator) call(n *parser.Call, at times) cost {
 	case "label_join":
 		return c.joining(n.Args)
 	case "quantile_over_time", "histogram_quantile":
-		if !constant(n.Args[0]) { // the engine remarks on every value that is no quantile
+		if !constant(n.Args[0]) { // the engine warns about every value that is not a quantile
 			c.made += remark * at.count()
 		}
 	}
@@ -169,7 +169,7 @@ func (e estimator) call(n *parser.Call, at times) cost {
 	return c
 }
 
-// constant reports whether an expression has one value.
+// constant reports whether an expression has a single value.
 func constant(expr parser.Expr) bool {
 	switch n := expr.(type) {
 	case *parser.NumberLiteral:
@@ -184,7 +184,7 @@ func constant(expr parser.Expr) bool {
 	return false
 }
 
-// weightOf returns how much longer a function looks at a sample than one that adds
+// weightOf returns how much longer a function takes for a sample than one that only adds
 // it up.
 func weightOf(function string) float64 {
 	switch function {
@@ -196,8 +196,8 @@ func weightOf(function string) float64 {
 	return 1
 }
 
-// samples returns how many samples of one series the windows of a range have, all
-// moments together; 0 for what is no range.
+// samples returns how many samples of one series the windows of a range have at all
+// moments together, or 0 if the expression is not a range.
 func (e estimator) samples(expr parser.Expr, at times) float64 {
 	switch n := expr.(type) {
 	case *parser.StepInvariantExpr:
@@ -213,7 +213,7 @@ func (e estimator) samples(expr parser.Expr, at times) float64 {
 			return at.count() * e.window(float64(*selector.Timestamp), window)
 		}
 		at.from, at.to = at.from-float64(selector.OriginalOffset.Milliseconds()), at.to-float64(selector.OriginalOffset.Milliseconds())
-		const looks = 64 // windows that stand for all
+		const looks = 64 // number of windows that stand for all
 		sum := 0.0
 		for i := range looks {
 			sum += e.window(at.from+(at.to-at.from)*float64(i)/(looks-1), window)
@@ -223,25 +223,24 @@ func (e estimator) samples(expr parser.Expr, at times) float64 {
 	return 0
 }
 
-// window returns how many samples a series has at most in a window that ends at a
-// time.
+// window returns the most samples that a series has in a window that ends at a time.
 func (e estimator) window(end, length float64) float64 {
 	return e.most(milliseconds(end-length), milliseconds(end))
 }
 
 func milliseconds(t float64) int64 { return int64(min(max(t, -lastMoment), lastMoment)) }
 
-// replacing adds what label_replace builds: what its text says, with the label that
-// it reads in the place of every reference.
+// replacing adds what label_replace builds: its text, with the label that it reads in
+// place of every reference.
 func (c cost) replacing(args parser.Expressions) cost {
 	to, text, pattern := literal(args[1]), literal(args[2]), literal(args[4])
 	value := c.label.repeated(float64(strings.Count(text, "$")), float64(len(text)))
-	c.pattern += float64(patternWeight(pattern)) * float64(1+strings.Count(pattern, "(")) // each step copies what the groups hold
+	c.pattern += float64(patternWeight(pattern)) * float64(1+strings.Count(pattern, "(")) // each step copies the content of the groups
 	return c.labelled(to, value)
 }
 
-// joining adds what label_join builds: all the labels that it reads, with a text
-// between them.
+// joining adds what label_join builds: all the labels that it reads, with a text between
+// them.
 func (c cost) joining(args parser.Expressions) cost {
 	count := float64(len(args) - 3)
 	return c.labelled(literal(args[1]), c.label.repeated(count, count*float64(len(literal(args[2])))))
@@ -267,7 +266,7 @@ func literal(expr parser.Expr) string {
 	return ""
 }
 
-// tooMuch says which limit an expression exceeds whatever it reads; nil: none.
+// tooMuch returns the limit that an expression exceeds whatever it reads, or nil.
 func (l Limits) tooMuch(c cost) error {
 	switch {
 	case c.steps > float64(l.Steps):
@@ -281,19 +280,19 @@ func (l Limits) tooMuch(c cost) error {
 	return nil
 }
 
-// tally is what the series that a question has read so far become.
+// tally sums up what the series that a question has read so far become.
 type tally struct {
-	series  float64 // and those that come from no store
+	series  float64 // including those that come from no store
 	made    float64 // bytes of labels
 	matched float64 // steps of regular expressions
 }
 
-// before returns what there is before a series is read.
+// before returns the tally before any series is read.
 func (c cost) before() tally {
 	return tally{series: c.sources, made: c.made + c.sources*c.rows*c.labels.of(0), matched: c.sources * c.pattern * c.label.of(0)}
 }
 
-// add counts a series whose labels have so many bytes.
+// add counts a series whose labels have this many bytes.
 func (t *tally) add(c *cost, bytes float64) {
 	t.series++
 	if !c.builds {
@@ -303,7 +302,7 @@ func (t *tally) add(c *cost, bytes float64) {
 	t.matched += c.pattern * c.label.of(bytes)
 }
 
-// beyond says which limit is exceeded by the series that were read; nil: none.
+// beyond returns the limit that the series read so far exceed, or nil.
 func (l Limits) beyond(c cost, t tally) error {
 	switch {
 	case t.series*c.cells > float64(l.Cells):
@@ -316,7 +315,7 @@ func (l Limits) beyond(c cost, t tally) error {
 	return nil
 }
 
-// rough writes a large number so that people can read it.
+// rough formats a large number for people.
 func rough(n float64) string {
 	if n < 1e15 {
 		return grouped(int(n))

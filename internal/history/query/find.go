@@ -15,8 +15,7 @@ import (
 )
 
 // Series returns the labels of the series that match one of the selectors and have
-// samples between two times. A time that is zero is no border. The texts are
-// warnings.
+// samples between two times. A zero time means no border. The strings are warnings.
 func (e *Engine) Series(ctx context.Context, selectors []string, from, to time.Time, o series.Options) ([]series.Labels, []string, error) {
 	list := []series.Labels{}
 	if len(selectors) == 0 {
@@ -69,7 +68,7 @@ func (e *Engine) LabelValues(ctx context.Context, name string, selectors []strin
 	})
 }
 
-// gather unites the texts that the store has for each selector.
+// gather merges the names or values that the store has for each selector.
 func (e *Engine) gather(ctx context.Context, selectors []string, from, to time.Time, o series.Options, read func(context.Context, storage.Querier, *storage.LabelHints, []*labels.Matcher) ([]string, annotations.Annotations, error)) ([]string, []string, error) {
 	all := map[string]bool{}
 	remarks, err := e.find(ctx, selectors, from, to, o, func(ctx context.Context, q storage.Querier, sets [][]*labels.Matcher) (annotations.Annotations, error) {
@@ -162,8 +161,8 @@ func moment(t time.Time, otherwise int64) int64 {
 	return min(max(t.UnixMilli(), firstMoment), lastMoment)
 }
 
-// over returns one more than a limit, so that it can be seen whether something
-// was left out.
+// over returns one more than a limit, so that the caller can see whether something was
+// left out.
 func over(limit int) int {
 	if limit <= 0 {
 		return 0

@@ -18,11 +18,11 @@ type Limits struct {
 	Work      int           // samples that a function looks at for one series, and steps of regular expressions on labels
 	Cells     int           // room for points: series times steps
 	Labels    int           // bytes of labels that a question builds
-	Time      time.Duration // that an answer takes, waiting included
-	Lookback  time.Duration // how old the newest sample of a series may be
-	AtOnce    int           // questions of all askers that are answered at a time
-	// Most returns how many samples of one series the store has at most between two
-	// times, in milliseconds.
+	Time      time.Duration // that an answer may take, including waiting
+	Lookback  time.Duration // most age of the newest sample of a series
+	AtOnce    int           // questions of all askers that are answered at the same time
+	// Most returns the most samples of one series that the store has between two times,
+	// in milliseconds.
 	Most func(from, to int64) float64
 }
 
@@ -35,7 +35,7 @@ func Default() Limits {
 	}
 }
 
-// orDefault fills in what is zero.
+// orDefault replaces zero fields by their defaults.
 func (l Limits) orDefault() Limits {
 	d, most := Default(), l.Most
 	if most == nil {
@@ -57,14 +57,14 @@ func (l Limits) steps(from, to time.Time, step time.Duration) error {
 	case to.Before(from):
 		return bad("the end must not be before the start")
 	}
-	whole := to.UnixMilli() - from.UnixMilli() // to.Sub(from) ends after 292 years
+	whole := to.UnixMilli() - from.UnixMilli() // to.Sub(from) saturates after 292 years
 	if whole/step.Milliseconds() > int64(l.Points) {
 		return bad("exceeded maximum resolution of %s points per timeseries: a step of %v or more is within it", grouped(l.Points), roundUp(time.Duration(whole/int64(l.Points))*time.Millisecond))
 	}
 	return nil
 }
 
-// roundUp returns whole seconds, or milliseconds of what is shorter than one.
+// roundUp rounds up to whole seconds, or to milliseconds below one second.
 func roundUp(d time.Duration) time.Duration {
 	unit := time.Second
 	if d < time.Second {
@@ -73,7 +73,7 @@ func roundUp(d time.Duration) time.Duration {
 	return d.Truncate(unit) + unit
 }
 
-// grouped writes a number with commas.
+// grouped formats a number with commas.
 func grouped(n int) string {
 	text := strconv.Itoa(n)
 	for i := len(text) - 3; i > 0; i -= 3 {

@@ -10,8 +10,8 @@ import (
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
-// places are how many questions are answered at a time. Others wait, in the order
-// in which they came. Who asks has waited among the own questions before.
+// places limits how many questions are answered at the same time. Others wait, in the
+// order in which they came. Each has first waited among the questions of the same asker.
 type places chan struct{}
 
 // enter waits for a place. The caller calls leave when the question is answered.
@@ -31,10 +31,10 @@ func (p places) enter(ctx context.Context) (leave func(), err error) {
 // ones wait for room before they are made, while the question still has its place.
 const (
 	largeAnswer = 10_000 // points
-	answersRoom = 3      // of the largest answers
+	answersRoom = 3      // times the largest answer
 )
 
-// room waits for the room of an answer with so many points. The asker releases it.
+// room waits for the room of an answer with this many points. The asker releases it.
 func (e *Engine) room(ctx context.Context, points int) (release func(), err error) {
 	if points < largeAnswer {
 		return func() {}, nil

@@ -1,8 +1,7 @@
 // Package query answers questions in PromQL with the engine of Prometheus.
 //
-// It reads whatever store it is given, holds every question to the limits of
-// this package, and hides from nameless askers every series that names
-// somebody.
+// It reads the store that it is given, holds every question to the limits of this
+// package, and hides every series that names somebody from nameless askers.
 package query
 
 import (
@@ -19,8 +18,8 @@ import (
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
-// Version is the version of Prometheus whose language and engine this is. Grafana
-// asks for it to know which functions there are.
+// Version is the version of Prometheus whose language and engine the package uses.
+// Grafana asks for it to learn which functions there are.
 const Version = "3.15.0"
 
 // Engine answers questions about one store.
@@ -74,7 +73,7 @@ func (e *Engine) Range(ctx context.Context, expr string, from, to time.Time, ste
 	})
 }
 
-// answer waits for a place, asks the engine, and translates what it says.
+// answer waits for a place, asks the engine, and translates the result.
 func (e *Engine) answer(ctx context.Context, expr string, o series.Options, c cost, ask func(context.Context, storage.Queryable, promql.QueryOpts) (promql.Query, error)) (series.Answer, error) {
 	ctx, leave, err := e.begin(ctx, o)
 	if err != nil {
@@ -101,8 +100,8 @@ func (e *Engine) answer(ctx context.Context, expr string, o series.Options, c co
 	return answer, nil
 }
 
-// begin returns a context that ends when the time of a question is over, after the
-// question has got a place. The caller calls leave when it is answered.
+// begin waits for a place for a question, and returns a context that ends when the time
+// of the question is over. The caller calls leave when it is answered.
 func (e *Engine) begin(ctx context.Context, o series.Options) (_ context.Context, leave func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, e.time(o))
 	if !o.Waits {
@@ -125,7 +124,7 @@ func (e *Engine) time(o series.Options) time.Duration {
 	return e.limits.Time
 }
 
-// fault says why the engine or the store has no answer.
+// fault returns why the engine or the store has no answer.
 func (e *Engine) fault(ctx context.Context, o series.Options, err error) error {
 	var known *series.Error
 	var many promql.ErrTooManySamples
@@ -142,7 +141,7 @@ func (e *Engine) fault(ctx context.Context, o series.Options, err error) error {
 	return &series.Error{Fault: series.Execution, Text: err.Error()}
 }
 
-// bad returns the error of a question that is not one.
+// bad returns the error for an invalid question.
 func bad(format string, args ...any) *series.Error {
 	return &series.Error{Fault: series.BadData, Text: fmt.Sprintf(format, args...)}
 }

@@ -12,8 +12,7 @@ import (
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
-// nameless matches the series that name nobody. The others do not exist for
-// nameless askers.
+// nameless matches the series that name nobody. Nameless askers cannot see any others.
 func nameless() []*labels.Matcher {
 	telling := series.Telling()
 	list := make([]*labels.Matcher, len(telling))
@@ -23,8 +22,8 @@ func nameless() []*labels.Matcher {
 	return list
 }
 
-// sight is the store as one question sees it. It counts the series that the
-// question reads, and what they cost.
+// sight is the store as one question sees it. It counts the series that the question
+// reads, and their cost.
 type sight struct {
 	store  storage.Queryable
 	hide   []*labels.Matcher
@@ -54,7 +53,7 @@ func (s *sight) Querier(from, to int64) (storage.Querier, error) {
 	return &querier{q, s}, nil
 }
 
-// unreadable is the error of a store that failed; nil: it did not.
+// unreadable returns the error for a store that failed, or nil if err is nil.
 func unreadable(err error) error {
 	if known := (*series.Error)(nil); err == nil || errors.As(err, &known) {
 		return err
@@ -62,7 +61,7 @@ func unreadable(err error) error {
 	return &series.Error{Fault: series.Internal, Text: "the store of the past could not be read: " + err.Error()}
 }
 
-// only adds what hides series to the matchers of a question.
+// only adds the matchers that hide series to those of a question.
 func (s *sight) only(matchers []*labels.Matcher) []*labels.Matcher {
 	return append(matchers[:len(matchers):len(matchers)], s.hide...)
 }
@@ -102,8 +101,8 @@ func (c *counted) Next() bool {
 	return c.over == nil
 }
 
-// count counts a series that the question has read. It returns an error if that is
-// one too many.
+// count counts a series that the question has read. It returns an error if that is one
+// too many.
 func (s *sight) count(one storage.Series) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

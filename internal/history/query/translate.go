@@ -10,16 +10,16 @@ import (
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
-// The texts that an answer may carry beside what the engine remarks.
+// The texts that an answer may carry besides the remarks of the engine.
 var (
 	errTruncated = errors.New("results truncated due to limit")
 	errNative    = errors.New("native histograms were left out of the answer: berth stores none, and shows none")
 )
 
-// mostRemarks is how many warnings an answer carries, and how many infos.
+// mostRemarks is the most warnings, and the most infos, that an answer carries.
 const mostRemarks = 10
 
-// translate returns what the engine answered, with at most limit series.
+// translate returns the answer of the engine, with at most limit series.
 func translate(result *promql.Result, expr string, limit int) series.Answer {
 	var a series.Answer
 	remarks := result.Warnings

@@ -10,11 +10,11 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// What advice is worth giving.
+// The limits above which advice is worth giving.
 const (
 	settled    = 10 * time.Minute // a younger lease may still load its model
 	impatience = time.Minute      // a request that waits longer has a reason
-	worthwhile = gpu.MiB(1024)    // less memory is not worth a word
+	worthwhile = gpu.MiB(1024)    // less memory is not worth mentioning
 	watched    = 5 * time.Minute  // a device that was seen for less may have had a pause
 	idle       = 1                // percent
 	mostAdvice = 20
@@ -146,7 +146,7 @@ func (a *Answers) programs() (list []api.Advice) {
 	return list
 }
 
-// label returns what people call a device.
+// label returns the name of a device for people.
 func (a *Answers) label(uuid string) string {
 	for _, d := range a.Status.GPUs {
 		if d.Device.UUID == uuid {

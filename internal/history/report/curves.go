@@ -11,7 +11,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// mostCurves is how many users have a curve of their own.
+// mostCurves is the most users with a curve of their own.
 const mostCurves = 7
 
 // curves returns the numbers that a page draws.
@@ -32,12 +32,12 @@ func (s *period) curves() []api.Curve {
 	return slices.DeleteFunc(list, func(c api.Curve) bool { return len(c.Points) == 0 })
 }
 
-// finite leaves out points that are no numbers.
+// finite removes points that are not numbers.
 func finite(points []api.QueryPoint) []api.QueryPoint {
 	return slices.DeleteFunc(slices.Clone(points), func(p api.QueryPoint) bool { return math.IsNaN(p.Value) || math.IsInf(p.Value, 0) })
 }
 
-// memory returns what the memory of all devices was for.
+// memory returns how the memory of all devices was used.
 func (s *period) memory() []api.Curve {
 	sums := map[time.Time]*[4]float64{} // total, leased, used, foreign
 	for i, question := range []string{"total", "leased", "memory", "foreign"} {
@@ -71,7 +71,7 @@ func sortedTimes[V any](m map[time.Time]V) []time.Time {
 	return times
 }
 
-// users returns the memory that the largest users leased, and what the others did.
+// users returns the memory that the largest users leased, and that of the others.
 func (s *period) users() []api.Curve {
 	list := slices.Clone(s.Series["user_leased"])
 	slices.SortFunc(list, func(x, y api.QuerySeries) int {

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// holders returns what each user or each service had.
+// holders returns what each user or each service held.
 func (s *period) holders(kind string) []api.HolderPeriod {
 	found := map[string]*api.HolderPeriod{}
 	of := func(name string) *api.HolderPeriod {
@@ -39,7 +39,7 @@ func (s *period) holders(kind string) []api.HolderPeriod {
 		h := of(each.Labels[kind])
 		h.Energy = gpu.Some(h.Energy.Or(0) + gpu.Joules(s.grown(each.Points)))
 	}
-	if kind == "service" { // it counts leases that were too short for series of their own
+	if kind == "service" { // it includes leases that were too short for series of their own
 		for name, points := range s.by("service_energy", "service") {
 			if grown := gpu.Joules(s.grown(points)); grown > of(name).Energy.Or(0) {
 				of(name).Energy = gpu.Some(grown)
@@ -48,7 +48,7 @@ func (s *period) holders(kind string) []api.HolderPeriod {
 	}
 	list := []api.HolderPeriod{}
 	for _, h := range found {
-		h.Leased = max(h.Leased, h.Measured) // series of leases may reach back further
+		h.Leased = max(h.Leased, h.Measured) // series of leases may reach further back
 		if h.Leased > 0 || h.Leases > 0 || h.Waiting > 0 || h.Energy.Or(0) > 0 {
 			list = append(list, *h)
 		}
@@ -75,7 +75,7 @@ func (s *period) eachLease(f func(labels map[string]string, end time.Time, memor
 	}
 }
 
-// leaseSpan is a lease, ended or not, in the period.
+// leaseSpan is a lease in the period, whether it has ended or not.
 type leaseSpan struct {
 	holder         api.Holder
 	id             string
@@ -86,15 +86,15 @@ type leaseSpan struct {
 	parked         bool
 }
 
-// name returns what a lease is called in a report.
+// name returns the name of a lease in a report.
 func (h *leaseSpan) name() string {
-	if h.holder.Name == "berth" { // berth allocate: not what works under the lease
+	if h.holder.Name == "berth" { // berth allocate is not the program that works under the lease
 		return h.id
 	}
 	return cmp.Or(h.holder.Name, h.id)
 }
 
-// seconds returns how much of a time the lease stood.
+// seconds returns for how much of a time the lease existed.
 func (h *leaseSpan) seconds(from, until time.Time) float64 {
 	if h.granted.After(from) {
 		from = h.granted
@@ -105,7 +105,7 @@ func (h *leaseSpan) seconds(from, until time.Time) float64 {
 	return max(until.Sub(from).Seconds(), 0)
 }
 
-// inPeriod returns the leases that stood in the period, the oldest grant first.
+// inPeriod returns the leases that existed in the period, the oldest grant first.
 func (s *period) inPeriod() (list []leaseSpan) {
 	for _, l := range s.Past.Leases {
 		list = append(list, leaseSpan{l.Holder, l.ID, l.Granted, l.Ended, l.Parts, l.Peak, l.Energy, false})
@@ -120,7 +120,7 @@ func (s *period) inPeriod() (list []leaseSpan) {
 	return list
 }
 
-// perProgram returns what the leases of each name had.
+// perProgram returns what the leases of each name held.
 func (s *period) perProgram() []api.ProgramPeriod {
 	type key struct{ program, user, service string }
 	found := map[key]*api.ProgramPeriod{}
@@ -173,7 +173,7 @@ func (s *period) perProgram() []api.ProgramPeriod {
 	return list
 }
 
-// idleHours returns how long a lease stood while none of its devices did anything.
+// idleHours returns how long a lease existed while none of its devices did anything.
 func (s *period) idleHours(h *leaseSpan, busiest map[string]map[time.Time]float64) float64 {
 	if len(h.parts) == 0 {
 		return 0
@@ -214,7 +214,7 @@ func (s *period) waits() api.WaitingPeriod {
 	before := 0.0
 	for i, b := range buckets {
 		if b.below < shortWait && i < len(buckets)-1 {
-			continue // nobody feels less
+			continue // nobody notices a shorter wait
 		}
 		count := api.WaitCount{Below: b.below, Count: max(math.Round(b.count-before), 0)}
 		if math.IsInf(b.below, 1) {

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// hour is the unit of what is held over a time.
+// hour is the number of seconds in an hour.
 const hour = 3600.0
 
 // period sums up a longer time.
@@ -25,8 +25,8 @@ type period struct {
 	begin time.Time
 }
 
-// MakePeriod returns what happened in a period. The answers have series, or the
-// samples of the last minutes if there is no store.
+// MakePeriod returns what happened in a period. The answers have series, or the samples
+// of the last minutes if there is no store.
 func MakePeriod(a *Answers, p Period) *api.PeriodReport {
 	s := period{Answers: a, Period: p, step: p.Step().Seconds()}
 	r := &api.PeriodReport{From: p.From, Until: p.Until, Source: "past", Step: s.step, Remarks: slices.Clone(a.Remarks)}
@@ -93,7 +93,7 @@ func (s *period) remarks(covered float64) (list []string) {
 	return list
 }
 
-const mostPast = 2000 // leases that have ended and that the daemon remembers
+const mostPast = 2000 // ended leases that the daemon remembers
 
 // integral adds up value times seconds.
 func (s *period) integral(points []api.QueryPoint) float64 {
@@ -130,7 +130,7 @@ func (s *period) grown(points []api.QueryPoint) float64 {
 	return sum
 }
 
-// by returns the points of a question by one of its labels.
+// by returns the points of a question, grouped by one of its labels.
 func (s *period) by(question, label string) map[string][]api.QueryPoint {
 	found := map[string][]api.QueryPoint{}
 	for _, each := range s.Series[question] {

@@ -10,10 +10,10 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// What advice on a period is worth giving.
+// The limits above which advice on a period is worth giving.
 const (
 	mostPeriodAdvice = 10
-	worthHours       = 1.0 // idle for less is a pause
+	worthHours       = 1.0 // a shorter idle time is a pause
 )
 
 // AdvicePeriod returns what could have been done better in a period, the largest

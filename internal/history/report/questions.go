@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Period is a time that a report is about.
+// Period is the time that a report covers.
 type Period struct{ From, Until time.Time }
 
-// steps are the lengths of a step that people read well.
+// steps are the lengths of a step that are easy to read.
 var steps = []time.Duration{
 	leastMark, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute,
 	time.Hour, 2 * time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour,
@@ -30,9 +30,9 @@ func (p Period) Step() time.Duration {
 	return (p.Until.Sub(p.From)/mostPoints + time.Hour).Truncate(time.Hour)
 }
 
-// Question is what a report asks the store of the past, over its period.
+// Question is a question to the store of the past, over the period of a report.
 type Question struct {
-	Name string // under which Answers.Series has the answer
+	Name string // key of the answer in Answers.Series
 	Expr string // in PromQL
 	Step time.Duration
 }
@@ -40,17 +40,17 @@ type Question struct {
 // trouble lists the events that a report counts as faults.
 const trouble = "critical|overheat|device_lost|device_fault|device_quarantined|lease_over_limit|lease_stop|lease_stopped|lease_timeout|lease_revoked|lease_expired|foreign_use|journal|alert"
 
-// Questions returns what to ask the store of the past. Each point of an answer is of
-// the step that ends there, whatever the distance between the samples is.
+// Questions returns the questions to the store of the past. Each point of an answer
+// covers the step that ends there, whatever the distance between the samples.
 func (p Period) Questions() []Question {
 	step := p.Step()
 	over := fmt.Sprintf("[%ds]", int(step.Seconds()))
 	mean := func(metric string) string { return "avg by (gpu) (avg_over_time(" + metric + over + "))" }
-	most := func(metric string) string { // the long store has the highest values beside the averages
+	most := func(metric string) string { // the long store has the highest values besides the averages
 		return "max by (gpu) (max_over_time(" + metric + ":max" + over + ")) or max by (gpu) (max_over_time(" + metric + over + "))"
 	}
 	last := func(by, metric string) string { return "max by (" + by + ") (last_over_time(" + metric + over + "))" }
-	// share is for series that come and go: they count as 0 while they are away.
+	// share is for series that come and go. They count as 0 while they are absent.
 	share := func(by, metric string) string {
 		return "sum by (" + by + ") (sum_over_time(" + metric + over + ")) / scalar(sum(count_over_time(up" + over + ")))"
 	}

@@ -26,9 +26,9 @@ type Answers struct {
 	History      map[string][]gpu.Sample // by UUID, oldest first
 
 	// The rest is for a period. Series has the answers of the store of the past by the
-	// names of the questions; nil if there is no store.
+	// names of the questions. It is nil if there is no store.
 	Series  map[string][]api.QuerySeries
-	Marks   time.Duration // the step of the answer "up"; 0: as asked
+	Marks   time.Duration // step of the answer "up"; 0 means as asked
 	Remarks []string      // what could not be asked, and why
 }
 
@@ -86,8 +86,7 @@ func (a *Answers) device(d api.Status) api.DeviceReport {
 	return r
 }
 
-// leasedOf returns the memory that a part of a lease takes; a parked one takes
-// none.
+// leasedOf returns the memory that a part of a lease takes. A parked lease takes none.
 func leasedOf(l api.Lease, p api.LeasePart) gpu.MiB {
 	if l.State == "parked" {
 		return 0
@@ -95,7 +94,7 @@ func leasedOf(l api.Lease, p api.LeasePart) gpu.MiB {
 	return p.Memory
 }
 
-// mean is the average of what was added.
+// mean is the average of the added values.
 type mean struct {
 	sum float64
 	n   int

@@ -6,8 +6,8 @@ import (
 	"github.com/berth-gpu/berth/api"
 )
 
-// series fills in series from the samples of the last minutes, where there is no
-// store of the past.
+// series fills in series from the samples of the last minutes if there is no store of the
+// past.
 func (s *period) series() {
 	a := *s.Answers
 	a.Series, a.Marks = map[string][]api.QuerySeries{}, s.Step()
@@ -59,7 +59,7 @@ func (s *period) series() {
 	a.Series["up"] = []api.QuerySeries{up}
 }
 
-// raise makes a mean the highest of what was added.
+// raise makes a mean the highest of the added values.
 func (m *mean) raise(v float64, known bool) {
 	if known && (m.n == 0 || v > m.sum) {
 		m.sum, m.n = v, 1

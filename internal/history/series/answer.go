@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// Shape is what kind of answer a question has.
+// Shape is the kind of an answer.
 type Shape string
 
 // The shapes, as Prometheus calls them.
@@ -22,8 +22,8 @@ const (
 // Answer is the answer to a question in PromQL.
 type Answer struct {
 	Shape    Shape
-	Series   []Series // of a vector or a matrix
-	Point    Point    // of a scalar; of a text only its time
+	Series   []Series // for a vector or a matrix
+	Point    Point    // for a scalar; for a text only its time
 	Text     string
 	Warnings []string
 	Infos    []string
@@ -72,10 +72,10 @@ type encoder struct {
 	err error
 }
 
-// piece is how much is written at a time.
+// piece is the number of bytes that are written at a time.
 const piece = 32 << 10
 
-// flush writes what was collected, if it is more than a length.
+// flush writes the collected bytes, if there are more than most.
 func (e *encoder) flush(most int) {
 	if len(e.b) <= most {
 		return
@@ -115,12 +115,12 @@ func (e *encoder) series(shape Shape, s Series) {
 	e.flush(piece)
 }
 
-// appendPoint appends a time in seconds and a value in quotes: JSON has no
+// appendPoint appends a time in seconds and a value in quotes, because JSON has no
 // infinite numbers.
 func appendPoint(b []byte, p Point) []byte {
 	b = append(appendTime(append(b, '['), p.T), ',', '"')
 	format := byte('f')
-	if size := math.Abs(p.V); size != 0 && (size < 1e-6 || size >= 1e21) { // as Prometheus writes it
+	if size := math.Abs(p.V); size != 0 && (size < 1e-6 || size >= 1e21) { // use the format of Prometheus
 		format = 'e'
 	}
 	b = strconv.AppendFloat(b, p.V, format, -1, 64)

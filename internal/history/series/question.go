@@ -5,30 +5,32 @@ import (
 	"time"
 )
 
-// Options are what a question says beside its expression and its times. The zero
-// value is a question of the daemon itself, which sees everything.
+// Options are the options of a question. The zero value is for a question of the daemon
+// itself, which sees everything.
 type Options struct {
 	// Nameless hides every series that names a user, a group, a service or a lease.
 	Nameless bool
-	// Waits makes the question wait for a place among those that are answered at a
-	// time, and its answer for room. The daemon's own questions wait for nobody.
+	// Waits makes the question wait for a place among those that are answered at the same
+	// time, and its answer for room. The daemon's own questions do not wait.
 	Waits bool
-	// Limit is how many series, names or values the answer has at most. Zero: all.
+	// Limit is the most series, names or values of the answer. Zero means all.
 	Limit int
-	// Timeout ends the question sooner than the engine would. Zero: the engine's.
+	// Timeout ends the question sooner than the engine would. Zero means the engine's
+	// limit.
 	Timeout time.Duration
-	// Lookback is how old the newest sample of a series may be. Zero: the engine's.
+	// Lookback is how old the newest sample of a series may be. Zero means the engine's
+	// limit.
 	Lookback time.Duration
 }
 
-// Fault says whose fault it is that a question has no answer. The texts are those
-// of the field errorType of Prometheus.
+// Fault says why a question has no answer. The texts are those of the field errorType of
+// Prometheus.
 type Fault string
 
 // The faults.
 const (
-	BadData   Fault = "bad_data"    // the question is not one, or is beyond a limit that can be seen before it is answered
-	Execution Fault = "execution"   // the question cannot be answered with these data, or is beyond a limit
+	BadData   Fault = "bad_data"    // the question is invalid, or exceeds a limit that is visible before it is answered
+	Execution Fault = "execution"   // these data cannot answer the question, or it exceeds a limit
 	TimedOut  Fault = "timeout"     // the answer took too long, or too many questions were asked at once
 	Canceled  Fault = "canceled"    // the asker has left
 	Internal  Fault = "internal"    // the store failed
@@ -36,7 +38,7 @@ const (
 	Down      Fault = "unavailable" // the store is not open yet
 )
 
-// Error is why a question has no answer.
+// Error says why a question has no answer.
 type Error struct {
 	Fault Fault
 	Text  string

@@ -1,8 +1,8 @@
-// Package series has the words for numbers over time: labels, points, series,
-// and the answer to a question in PromQL.
+// Package series has the words for numbers over time: labels, points, series, and the
+// answer to a question in PromQL.
 //
-// It is what the store of the past, the query engine, the alerts and the doors
-// have in common, so that none of them needs the types of a vendor.
+// The store of the past, the query engine, the alerts and the doors share it, so that
+// none of them needs the types of a vendor.
 //
 // Pure: no clock, no I/O.
 package series
@@ -20,10 +20,10 @@ const Name = "__name__"
 // Label is a name and a value.
 type Label struct{ Name, Value string }
 
-// Labels identify a series. They are in the order of their names.
+// Labels identify a series. They are ordered by name.
 type Labels []Label
 
-// FromMap returns labels in order.
+// FromMap returns labels ordered by name.
 func FromMap(m map[string]string) Labels {
 	list := make(Labels, 0, len(m))
 	for name, value := range m {
@@ -42,7 +42,7 @@ func (l Labels) Map() map[string]string {
 	return m
 }
 
-// Get returns the value of a label; empty if there is none.
+// Get returns the value of a label, or "" if there is none.
 func (l Labels) Get(name string) string {
 	for _, each := range l {
 		if each.Name == name {
@@ -65,16 +65,16 @@ type Point struct {
 	V float64
 }
 
-// Series is the points of one set of labels, the oldest first.
+// Series is a set of labels and its points, the oldest first.
 type Series struct {
 	Labels Labels
 	Points []Point
 }
 
-// Kind says what the numbers of a metric mean.
+// Kind is the meaning of the numbers of a metric.
 type Kind int
 
-// The kinds. The zero value is that nobody knows.
+// The kinds. The zero value means that the kind is not known.
 const (
 	Unknown   Kind = iota
 	Gauge          // goes up and down
@@ -87,16 +87,16 @@ func (k Kind) String() string {
 	return [...]string{"unknown", "gauge", "counter", "histogram"}[k]
 }
 
-// Sample is a value to be stored: one point of one series, at a time that is
-// said beside it. Its labels include the name.
+// Sample is a value to be stored: one point of one series, whose time is given
+// separately. Its labels include the name.
 type Sample struct {
 	Labels Labels
 	Kind   Kind
 	Value  float64
 }
 
-// Stale returns the value that ends a series: a query after it no longer finds
-// the value before it. It is the NaN that Prometheus uses for this.
+// Stale returns the value that ends a series: a query after it no longer finds the value
+// before it. Prometheus uses this NaN for the same purpose.
 func Stale() float64 { return math.Float64frombits(stale) }
 
 // IsStale reports whether a value ends a series. Other NaNs do not.

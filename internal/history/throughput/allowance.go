@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// allowance is how many operations a user may report now. It grows with time,
+// allowance is the number of operations that a user may report now. It grows with time,
 // so that programs may report as often or as rarely as they like.
 type allowance struct {
 	left   float64
@@ -15,8 +15,8 @@ type allowance struct {
 // fewUsers is the number of allowances below which none is dropped.
 const fewUsers = 64
 
-// allow reports whether a user may report so many operations now, and takes them
-// from the allowance. The caller holds mu.
+// allow reports whether a user may report this many operations now, and takes them from
+// the allowance. The caller holds mu.
 func (c *Counter) allow(user string, count int64, now time.Time) bool {
 	a := c.allowances[user]
 	if a == nil {

@@ -1,8 +1,8 @@
-// Package throughput counts the work that services report, so that a metric can
-// show their throughput and how long an operation takes.
+// Package throughput counts the work that services report, so that a metric can show
+// their throughput and how long an operation takes.
 //
-// Reports come from users and may say anything. So a report has limits, each
-// user can report so many operations a second, and names go through labels.
+// Reports come from users and may say anything. So a report has limits, each user can
+// report a limited number of operations a second, and names go through labels.
 package throughput
 
 import (
@@ -30,16 +30,16 @@ const (
 type Report struct {
 	Service string
 	User    string // who reports
-	GPU     string // UUID; empty: not known
+	GPU     string // UUID; empty if not known
 	api.Operations
 }
 
-// Total is what a service has done on a device since the daemon started.
+// Total is the work of a service on a device since the daemon started.
 type Total struct {
 	Service string // its label
-	GPU     string // UUID; empty: not known
+	GPU     string // UUID; empty if not known
 	Count   uint64
-	Latency api.Latency // of the operations whose time is known; without bounds: of none
+	Latency api.Latency // of the operations whose time is known; without bounds if there are none
 }
 
 // Counter counts the operations that services report.
@@ -53,8 +53,8 @@ type Counter struct {
 
 type place struct{ service, gpu string }
 
-// New returns a Counter that has counted nothing. label returns the label under
-// which metrics show a service of a user, and bounds how many there are.
+// New returns a Counter that has counted nothing. label returns the label under which
+// metrics show a service of a user, and bounds how many labels there are.
 func New(label func(service, user string) string) *Counter {
 	return &Counter{label: label, totals: map[place]*Total{}, allowances: map[string]*allowance{}}
 }
@@ -64,15 +64,14 @@ type InvalidError struct{ Field, Detail string }
 
 func (e *InvalidError) Error() string { return e.Field + " " + e.Detail }
 
-// RateError refuses a report because its user reports too much.
+// RateError means that a user reports too much.
 type RateError struct{ Count int64 }
 
 func (e *RateError) Error() string {
 	return fmt.Sprintf("%d operations are more than one user may report now: at most %d a second count, and at most %d after a silence", e.Count, perSecond, most)
 }
 
-// Add counts a report, wholly or not at all, and returns how many operations
-// it has.
+// Add counts a report, wholly or not at all, and returns how many operations it has.
 func (c *Counter) Add(r Report, now time.Time) (int64, error) {
 	if err := r.check(); err != nil {
 		return 0, err
@@ -97,8 +96,8 @@ func (c *Counter) Add(r Report, now time.Time) (int64, error) {
 	return count, nil
 }
 
-// check returns what is wrong with a report. The door has checked the limits
-// that a description of the API can state.
+// check returns what is wrong with a report. The door has already checked the limits that
+// a description of the API can state.
 func (r *Report) check() error {
 	each := r.Seconds / float64(max(r.Count, 1))
 	switch {
@@ -136,7 +135,7 @@ func (c *Counter) total(label, gpu string) *Total {
 	return c.totals[p]
 }
 
-// observe counts operations that took so long each.
+// observe counts operations that took this long each.
 func (t *Total) observe(count uint64, seconds float64) {
 	if t.Latency.Bounds == nil {
 		t.Latency.Bounds = api.LatencyBounds()

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-gpu/berth/internal/text/chart"
 )
 
-// HTML writes a report with a period as a page. The page has no scripts and asks
-// nobody for anything, and its policy forbids both.
+// HTML writes a report with a period as a page. The page has no scripts and loads
+// nothing, and its policy forbids both.
 func HTML(w io.Writer, r *api.Report) error {
 	var b writer
 	b.document(newDocument(r))
@@ -42,9 +42,9 @@ ul{padding-left:1.2rem}
 @media print{body{max-width:none;padding:0;font-size:11px}.figure,table,svg,h3{break-inside:avoid}h2,h3{break-after:avoid}}
 `
 
-// writer writes HTML. A library for templates would look methods up by their names
-// at run time, so that the linker keeps every method of the program, and each
-// command starts more slowly.
+// writer writes HTML. A template library would look methods up by name at run time, so
+// the linker would keep every method of the program, and each command would start more
+// slowly.
 type writer struct{ text []byte }
 
 // raw writes markup.
@@ -54,7 +54,7 @@ func (w *writer) raw(markup ...string) {
 	}
 }
 
-// put writes text between two pieces of markup, and nothing if there is no text.
+// put writes text between two pieces of markup, or nothing if there is no text.
 func (w *writer) put(before, text, after string) {
 	if text != "" {
 		w.raw(before, html.EscapeString(text), after)

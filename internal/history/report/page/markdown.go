@@ -10,8 +10,8 @@ import (
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
-// Markdown writes a report with a period as Markdown. Its pictures are text, so that
-// a mail can carry them.
+// Markdown writes a report with a period as Markdown. Its pictures are text, so that a
+// mail can carry them.
 func Markdown(w io.Writer, r *api.Report) error {
 	d, b := newDocument(r), bufio.NewWriter(w)
 	fmt.Fprintf(b, "# %s\n\n%s\n", d.Title, escape(d.About))
@@ -78,7 +78,7 @@ func writeTable(b *bufio.Writer, t *table) {
 	}
 }
 
-// escape makes text from anybody safe inside a line of Markdown.
+// escape makes untrusted text safe inside a line of Markdown.
 func escape(text string) string {
 	var b strings.Builder
 	for _, r := range term.Clean(text) {

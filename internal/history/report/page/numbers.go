@@ -10,10 +10,10 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// memoryHours writes MiB times hours as GiB times hours.
+// memoryHours formats MiB times hours as GiB times hours.
 func memoryHours(mbHours float64) string { return round(mbHours/1024) + " GiB·h" }
 
-// round writes a number with as many decimals as it needs to say something.
+// round formats a number with as many decimals as it needs to be useful.
 func round(v float64) string {
 	switch {
 	case v != 0 && math.Abs(v) < 0.095:
@@ -24,7 +24,7 @@ func round(v float64) string {
 	return words.Thousands(int64(math.Round(v)))
 }
 
-// hours writes a number of seconds as hours.
+// hours formats a number of seconds as hours.
 func hours(seconds float64) string {
 	if seconds <= 0 {
 		return "–"
@@ -38,7 +38,7 @@ func hours(seconds float64) string {
 	return round(seconds/3600) + " h"
 }
 
-// percent writes a part of a whole.
+// percent formats a part of a whole.
 func percent(part, whole float64) string {
 	if whole <= 0 {
 		return "–"
@@ -57,7 +57,7 @@ func optional[T ~float64](v gpu.Opt[T], format string) string {
 	return "–"
 }
 
-// wait writes how long somebody waited.
+// wait formats a waiting time.
 func wait(seconds float64) string {
 	if seconds < 1 {
 		return fmt.Sprintf("%.0f ms", seconds*1000)

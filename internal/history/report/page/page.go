@@ -13,7 +13,7 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// document is a report as people read it, in the order of its sections.
+// document is a report for people, in the order of its sections.
 type document struct {
 	Title, About string
 	Remarks      []string
@@ -21,7 +21,7 @@ type document struct {
 	Sections     []section
 }
 
-// figure is a number that says much.
+// figure is a number at the top of a report.
 type figure struct{ Name, Value, Note string }
 
 type section struct {
@@ -30,7 +30,7 @@ type section struct {
 	Blocks []block
 }
 
-// block is a picture, a table or a list; the others are empty.
+// block is a picture, a table or a list. The other fields are empty.
 type block struct {
 	Title   string
 	Picture string   // SVG
@@ -44,7 +44,7 @@ type advice struct{ Text, Command string }
 type table struct {
 	Columns []column
 	Rows    [][]cell
-	More    string // what is not listed
+	More    string // says what is not listed
 }
 
 type column struct {
@@ -57,7 +57,7 @@ type cell struct {
 	Picture string // markup instead of the text
 }
 
-// text is a cell. Names come from anybody, so it replaces what a screen would act on.
+// text returns a cell. Names are untrusted, so it replaces what a screen would act on.
 func text(s string) cell { return cell{Text: term.Clean(s)} }
 
 // newDocument arranges a report, which must have a period.
@@ -91,7 +91,7 @@ func (b *builder) about() string {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// label returns what people call a device.
+// label returns the name of a device for people.
 func (b *builder) label(uuid string) string {
 	for _, d := range b.p.GPUs {
 		if d.GPU == uuid {

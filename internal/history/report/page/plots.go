@@ -13,10 +13,10 @@ import (
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
-// mostLines is how many lines a picture has before it shows only their range.
+// mostLines is the most lines of a picture. With more, it shows only their range.
 const mostLines = 8
 
-// curves returns the curves of a name, in the order of the devices.
+// curves returns the curves with a name, in the order of the devices.
 func (b *builder) curves(name string) (list []api.Curve) {
 	for _, c := range b.p.Curves {
 		if c.Name == name {
@@ -44,7 +44,7 @@ func (b *builder) frame(title, unit string) chart.Time {
 	return chart.Time{Title: title, From: b.p.From, Until: b.p.Until, Step: seconds(b.p.Step), Unit: unit}
 }
 
-// devices draws a curve of each device, or the range of all if they are many.
+// devices draws a curve for each device, or the range of all if there are many.
 func (b *builder) devices(name, title, unit string, most float64) block {
 	curves := b.curves(name)
 	if len(curves) == 0 {
@@ -62,7 +62,7 @@ func (b *builder) devices(name, title, unit string, most float64) block {
 	return block{Title: title, Picture: chart.Lines(t), Text: b.sparks(t)}
 }
 
-// extent returns the highest, the mean and the lowest of series.
+// extent returns the highest, the mean and the lowest of several series.
 func extent(list []chart.Series) []chart.Series {
 	columns := map[time.Time][]float64{}
 	for _, s := range list {
@@ -104,7 +104,7 @@ func describe(list []chart.Series, unit string) string {
 	return strings.Join(parts, "; ")
 }
 
-// memory draws what the memory of all devices was for.
+// memory draws how the memory of all devices was used.
 func (b *builder) memory() block {
 	t := b.frame("What the memory of all GPUs was for", " GiB")
 	for _, each := range []struct{ curve, name, class string }{
@@ -189,7 +189,7 @@ func (b *builder) strips() block {
 	return block{Title: plot.Title, Picture: chart.Strips(plot), Text: lines}
 }
 
-// marks writes the worst state of each moment as a letter.
+// marks returns the worst state of each moment as a letter.
 func (b *builder) marks(cells []chart.Cell) string {
 	line := []byte(strings.Repeat(" ", b.columns()))
 	for _, c := range cells {
@@ -210,7 +210,7 @@ func worse(mark, than byte) bool {
 
 const plotWidth = 56 // of a picture as text, at most
 
-// columns returns how wide a picture as text is: no wider than there are points.
+// columns returns the width of a picture as text: no wider than there are points.
 func (b *builder) columns() int {
 	if b.p.Step <= 0 {
 		return plotWidth
@@ -218,7 +218,7 @@ func (b *builder) columns() int {
 	return min(max(int(math.Ceil(b.p.Until.Sub(b.p.From).Seconds()/b.p.Step)), 1), plotWidth)
 }
 
-// column returns where a time is in a picture as text.
+// column returns the position of a time in a picture as text.
 func (b *builder) column(t time.Time) int {
 	all := b.p.Until.Sub(b.p.From)
 	if all <= 0 {
@@ -262,7 +262,7 @@ func pad(text string, wide int) string {
 	return text + strings.Repeat(" ", max(wide-term.Columns(text), 0))
 }
 
-// named returns a name, or what stands for none.
+// named returns a name, or a placeholder if it is empty.
 func named(name string) string {
 	if name == "" {
 		return "(none)"

@@ -16,14 +16,14 @@ import (
 
 const mostRows = 25 // of a table
 
-// filled leaves out blocks without anything in them.
+// filled removes empty blocks.
 func filled(list ...block) []block {
 	return slices.DeleteFunc(list, func(b block) bool {
 		return b.Picture == "" && (b.Table == nil || len(b.Table.Rows) == 0) && len(b.List) == 0
 	})
 }
 
-// cut makes a table short.
+// cut shortens a table.
 func cut(t *table) *table {
 	if more := len(t.Rows) - mostRows; more > 0 {
 		t.Rows, t.More = t.Rows[:mostRows], fmt.Sprintf("%s more; berth report --json has them.", words.Count(more, "row"))
@@ -111,7 +111,7 @@ func peak(m gpu.MiB) string {
 	return m.String()
 }
 
-// waste shows what was asked for and not used.
+// waste shows what was requested and not used.
 func (b *builder) waste() section {
 	plot := chart.BarPlot{Title: "Memory asked for and used, by program", Unit: " GiB·h", Parts: []chart.Series{{Name: "used", Class: "c0"}, {Name: "asked for and not used", Class: "c5"}}}
 	idle := &table{Columns: []column{{"Program", false}, {"User", false}, {"Held", true}, {"Idle", true}, {"Share", true}}}
