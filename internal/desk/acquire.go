@@ -15,8 +15,8 @@ import (
 	"github.com/berth-gpu/berth/internal/process/launch"
 )
 
-// Acquire grants a lease, now or when there is room. A caller who leaves
-// meanwhile leaves nothing behind.
+// Acquire grants a lease, now or when there is room. If the caller leaves meanwhile,
+// nothing remains of the request.
 func (d *Desk) Acquire(ctx context.Context, by Caller, b api.LeaseRequest) (api.Lease, error) {
 	if b.ID == "" && len(b.Parts) == 0 {
 		b.ID = madeUp("lease", 10)
@@ -24,9 +24,9 @@ func (d *Desk) Acquire(ctx context.Context, by Caller, b api.LeaseRequest) (api.
 	return d.acquire(ctx, &by, &order{LeaseRequest: b})
 }
 
-// Launch grants what somebody typed who launches a program, and returns what to
-// tell them and what to change in the environment of the program. It grants at
-// once or not at all, and what it refuses does not count as asked.
+// Launch grants the lease of a program that a launcher is about to start. It returns a
+// note for the user and the changes to the environment of the program. It grants at once
+// or not at all; a launch that it refuses does not count as a request.
 func (d *Desk) Launch(ctx context.Context, by Caller, q launch.Question) (say string, changes []string, err error) {
 	wish, plain := launch.ParsePlain(q.Flags, placement.PolicyNames())
 	if len(q.Command) == 0 || !plain || wish.Compute > 0 || wish.Finish(q.Command, rand.Text()) != nil || by.Holder.PID == 0 {
@@ -50,10 +50,10 @@ func notPlain(cause error) *Refusal {
 	return r
 }
 
-// acquire is the one way to a lease, for every door and for the runs of plans:
-// translate the order, ask the ledger while the caller stands aside, remember,
-// equip. Whatever fails after the grant gives the lease back, and so does a
-// caller who has left by then.
+// acquire is the only way to a lease, for every door and for the runs of plans. It
+// translates the order, asks the ledger while the caller stands aside, remembers the
+// grant, and equips the lease. If anything fails after the grant, or the caller has left
+// by then, it gives the lease back.
 func (d *Desk) acquire(ctx context.Context, by *Caller, o *order) (api.Lease, error) {
 	request, err := d.request(by, o)
 	if err != nil {
@@ -77,16 +77,16 @@ func (d *Desk) acquire(ctx context.Context, by *Caller, o *order) (api.Lease, er
 		if err := d.equip(ctx, &l, granted, o); err != nil {
 			return api.Lease{}, err
 		}
-		return l, nil // also if the caller has left: it stood before
+		return l, nil // even if the caller has left: the lease existed before
 	}
-	if o.Parent == "" { // the memory of a child is that of its parent
+	if o.Parent == "" { // a child uses the memory of its parent
 		var note string
 		if o.cleared, note = d.scrub(ctx, granted); note != "" {
 			l.Note = strings.TrimPrefix(l.Note+"; "+note, "; ")
 		}
 	}
 	if err := d.equip(ctx, &l, granted, o); err != nil {
-		_ = d.giveBack(&l) // it may have ended by itself
+		_ = d.giveBack(&l) // the lease may have ended by itself
 		return api.Lease{}, err
 	}
 	if o.isolation == launch.ByCgroup && o.Parent == "" { // a child is handed to its process first
@@ -99,7 +99,7 @@ func (d *Desk) acquire(ctx context.Context, by *Caller, o *order) (api.Lease, er
 			l.Note = strings.TrimPrefix(l.Note+"; "+note, "; ")
 		}
 	}
-	if ctx.Err() != nil && request.Exact == nil { // the same request again finds an exact lease
+	if ctx.Err() != nil && request.Exact == nil { // repeating the request finds an exact lease
 		if err := d.abandon(&l); err != nil {
 			return api.Lease{}, err
 		}
@@ -110,9 +110,9 @@ func (d *Desk) acquire(ctx context.Context, by *Caller, o *order) (api.Lease, er
 // errNotAtOnce refuses an order that cannot be granted at once.
 var errNotAtOnce = Refuse(Conflict, "not_at_once", "This cannot be granted at once. Ask for it with the time that it may wait.")
 
-// abandon gives back a lease whose caller has left: nobody would ever release
-// it. It returns the refusal, or nil where the ledger has stopped: then the
-// lease stands, and the answer may still get through.
+// abandon gives back a lease whose caller has left and would never release it. It returns
+// the refusal, or nil if the ledger has stopped: then the lease remains, and the answer
+// may still get through.
 func (d *Desk) abandon(l *api.Lease) error {
 	if errors.Is(d.giveBack(l), ledger.ErrStopped) {
 		return nil
@@ -120,17 +120,17 @@ func (d *Desk) abandon(l *api.Lease) error {
 	return Refused(fmt.Errorf("wait for %s: %w", l.ID, ledger.ErrWithdrawn))
 }
 
-// giveBack ends a lease that nobody is going to use, if need be when the journal
-// takes it.
+// giveBack ends a lease that nobody is going to use. If the journal refuses that now, the
+// ledger tries again until it succeeds.
 func (d *Desk) giveBack(l *api.Lease) error {
 	err := d.Ledger.GiveBack(keyOf(l), l.Fence, "the client disconnected before it received the lease")
 	if l.EnforcedBy == launch.MPS {
-		d.MPS.Release(l.Fence) // also if the lease had ended before MPS knew of it
+		d.MPS.Release(l.Fence) // even if the lease ended before MPS knew it
 	}
 	return err
 }
 
-// madeUp returns an id for what came without one.
+// madeUp returns an id for a request that has none.
 func madeUp(kind string, letters int) string {
 	return kind + "-" + strings.ToLower(rand.Text()[:letters])
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 )
 
-// unknownCaller is the note of an allocation that nothing ends by itself,
-// although nobody asked for that.
+// unknownCaller is the note of an allocation that does not end by itself although nobody
+// asked for that.
 const unknownCaller = "the daemon does not know the process of the caller, so the lease lasts until it is deallocated"
 
-// Allocate leases memory under an id of the caller's choice. If the caller does
-// not say what ends the lease, it ends with the process of the caller, or, where
-// that process only asks for others (curl in a script), after a while without
-// use. See lease.Settle and lease.Detach.
+// Allocate leases memory under an id that the caller chooses. If the caller does not say
+// what ends the lease, it ends with the process of the caller, or after a while without
+// use if that process only asks for others (curl in a script). See lease.Settle and
+// lease.Detach.
 func (d *Desk) Allocate(ctx context.Context, by Caller, b api.Allocate) (api.Lease, error) {
 	o := &order{again: againOf(b.Again), unitExists: true, LeaseRequest: api.LeaseRequest{
 		ID: b.ID, Service: b.Service, Memory: b.Memory, Slots: gpu.Some(0), GPU: b.GPU, Prefer: b.Prefer, Policy: b.Policy,
@@ -26,7 +26,7 @@ func (d *Desk) Allocate(ctx context.Context, by Caller, b api.Allocate) (api.Lea
 		o.Timeout = gpu.Some(0.0)
 	}
 	if b.Unit != "" && b.Binding == "" && !b.TTL.Known() && b.PID == 0 {
-		o.Binding = string(lease.ByName) // the caller is not the one who uses it
+		o.Binding = string(lease.ByName) // the caller does not use it itself
 	}
 	said := o.Binding != "" || b.TTL.Known() || b.PID != 0
 	if !said || b.Binding == string(lease.ByProcess) && b.PID == 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 )
 
-// act writes an act of authority down and does it. If it fails, act writes that
-// down too.
+// act records an act of authority and performs it. If the act fails, act records that
+// too.
 func (d *Desk) act(e api.AuditEntry, do func() error) error {
 	e.Outcome = chain.Done
 	if err := d.Record(e); err != nil {
@@ -23,12 +23,12 @@ func (d *Desk) act(e api.AuditEntry, do func() error) error {
 	err := do()
 	if err != nil {
 		e.Outcome, e.Why = chain.Failed, err.Error()
-		_ = d.Record(e) // it was not done, whether that is written down or not
+		_ = d.Record(e) // the act failed, whether or not the log says so
 	}
 	return err
 }
 
-// tokenAct returns the entry for what is done to a token.
+// tokenAct returns the audit entry for a change of a token.
 func tokenAct(by *Caller, what string, t tokens.Token) api.AuditEntry {
 	facts := map[string]string{"role": t.Role.String()}
 	if t.Service != "" {
@@ -74,8 +74,8 @@ func (d *Desk) Monitoring(by Caller, on bool) (changed bool, err error) {
 	return changed, nil
 }
 
-// recordTrim writes down that somebody asks the lease of another user for
-// memory. The ledger does not hear of it, so it does not write it down.
+// recordTrim records that somebody asks the lease of another user for memory. The ledger
+// does not take part in that, so it does not record it.
 func (d *Desk) recordTrim(by *Caller, held ledger.Held) error {
 	if access.Owns(by.Actor, held.Object()) {
 		return nil

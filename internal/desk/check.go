@@ -15,20 +15,20 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/audit"
 )
 
-// Checkup has devices checked.
+// Checkup checks devices.
 type Checkup interface {
 	Check(ctx context.Context, on gpu.Device, a proof.Ask, by gpu.By) (proof.Result, error)
-	// Scrub overwrites the memory of a device that could be leased, and beside it
-	// an amount that a lease holds whose processes have not begun.
+	// Scrub overwrites the memory of a device that could be leased, and also held, the
+	// amount of a lease whose processes have not started.
 	Scrub(ctx context.Context, on gpu.Device, held gpu.MiB) (proof.Result, error)
 }
 
-// residueKind is the kind of check that looks for what programs left.
+// residueKind is the kind of check that looks for what programs left in memory.
 const residueKind = "residue"
 
-// Check has a device checked, and returns when that is done. A device that fails
-// goes into quarantine, or stays there; one in quarantine that passes may leave
-// it. If the caller leaves, the check is given up and changes nothing.
+// Check checks a device and returns when that is done. A device that fails goes into
+// quarantine, or stays there; a device in quarantine that passes may leave it. If the
+// caller leaves, Check gives up and changes nothing.
 func (d *Desk) Check(ctx context.Context, by Caller, b api.CheckRequest) (api.Check, error) {
 	on, err := d.named(b.GPU)
 	if err != nil {
@@ -65,7 +65,7 @@ func (d *Desk) Check(ctx context.Context, by Caller, b api.CheckRequest) (api.Ch
 	return checkOf(on, kind, found), nil
 }
 
-// checkOf returns what came of a check as the API shows it.
+// checkOf returns the result of a check as the API shows it.
 func checkOf(on gpu.Device, kind string, r proof.Result) api.Check {
 	out := api.Check{
 		GPU: on.UUID, Index: on.Index, Kind: kind, Verdict: string(r.Verdict), Reason: r.Reason,

@@ -7,10 +7,10 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// TraceDescent adds to each process of a lease its ancestors up to the holder, so
-// that a person sees which program started which. It reads a few files for each
-// process, and is for answers about one lease. It skips processes without a pid,
-// which the caller may not see.
+// TraceDescent adds to each process of a lease its ancestors up to the holder, so that a
+// person sees which program started which. It reads a few files for each process, so it
+// is only for answers about one lease. It skips processes without a pid, which the caller
+// may not see.
 func (d *Desk) TraceDescent(l *api.Lease) {
 	for i, p := range l.Processes {
 		if p.PID == 0 || l.Holder.PID == 0 || p.PID == l.Holder.PID {
@@ -18,7 +18,7 @@ func (d *Desk) TraceDescent(l *api.Lease) {
 		}
 		id, err := d.Processes.Identify(p.PID)
 		if err != nil {
-			continue // it has ended since it was seen
+			continue // the process has ended since
 		}
 		line := d.Processes.Line(id)[1:]
 		last := slices.IndexFunc(line, func(a process.ID) bool { return a.PID == l.Holder.PID })

@@ -1,11 +1,10 @@
-// Package desk decides what becomes of a question: who asks, for what, and what
-// they get.
+// Package desk decides what becomes of a question: who asks, for what, and what they get.
 //
-// Every door brings its callers here, so that a lease is asked for, equipped
-// and given back in one way, whichever way the question came.
+// Every door brings its callers here, so that every lease is requested, equipped and
+// given back in the same way, whichever door the question came through.
 //
-// The desk takes and returns the types of the API, and refuses with a *Refusal,
-// whose code never changes. It knows neither HTTP nor any other protocol.
+// The desk takes and returns the types of the API, and refuses with a *Refusal, whose
+// code never changes. It knows neither HTTP nor any other protocol.
 package desk
 
 import (
@@ -29,92 +28,92 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Keepers are the parts of the daemon that the desk asks. Those that may be
-// missing say so.
+// Keepers are the parts of the daemon that the desk asks.
 type Keepers struct {
 	Monitor   *monitor.Monitor
 	Ledger    *ledger.Ledger
-	Peaks     *peaks.Peaks // what earlier runs used
+	Peaks     *peaks.Peaks // memory that earlier runs used
 	Processes process.Table
 	Users     Users
 
-	Energy *energy.Meters                    // what devices and leases used; nil: nobody measured
-	Price  func() (gpu.Opt[float64], string) // of a kilowatt-hour, as configured now, and its currency; nil: not set
+	Energy *energy.Meters                    // energy that devices and leases used; nil if nobody measures it
+	Price  func() (gpu.Opt[float64], string) // price and currency of a kilowatt-hour, as configured now; nil if not set
 
-	Operations *throughput.Counter // what services report
+	Operations *throughput.Counter // work that services report
 	Tokens     *tokens.Tokens
 
-	Limits func() *quota.Rules // what users may have, now; nil: what berth has by itself
+	Limits func() *quota.Rules // current limits of users; nil means berth's defaults
 
-	MPS         MPS                // nil: this machine has none
-	Groups      Groups             // nil: this machine has none
-	Pacer       Pacer              // nil: this daemon paces nothing
-	Parking     Parking            // nil: this daemon parks nothing
-	Optimizer   Optimizer          // nil: this daemon takes nothing back
+	MPS         MPS                // nil if this machine has none
+	Groups      Groups             // nil if this machine has none
+	Pacer       Pacer              // nil if this daemon paces nothing
+	Parking     Parking            // nil if this daemon parks nothing
+	Optimizer   Optimizer          // nil if this daemon takes nothing back
 	Enforcement func() Enforcement // as configured now
-	CPUs        int                // of the machine, for plans; 0: not known
-	Socket      string             // where the daemon listens, for programs that are launched
+	CPUs        int                // CPUs of the machine, for plans; 0 if not known
+	Socket      string             // socket of the daemon, for programs that are launched
 
-	Wait     func() time.Duration                  // allocation_timeout, as configured now; nil: nobody waits to be resumed
-	Services func() []string                       // of the configuration, as it is now; nil: it names none
-	Idle     func(fence uint64) (idle.Spell, bool) // since when a lease is idle; nil: nobody looks
+	Wait     func() time.Duration                  // allocation_timeout, as configured now; nil means that no resume waits
+	Services func() []string                       // services that the configuration names now; nil if it names none
+	Idle     func(fence uint64) (idle.Spell, bool) // since when a lease is idle; nil if nobody watches
 
-	Drains   Drains    // nil: nothing closes devices
-	Checkup  Checkup   // nil: devices cannot be checked
-	Throttle Throttler // acts on devices; nil: nobody does
+	Drains   Drains    // nil if nothing closes devices
+	Checkup  Checkup   // nil if devices cannot be checked
+	Throttle Throttler // nil if nothing acts on devices
 
-	// Record writes an act of authority down. If it fails, the act must not be done.
-	// Nil means that nobody does.
+	// Record records an act of authority. If it fails, the act must not be done. Nil
+	// means that nothing is recorded.
 	Record func(api.AuditEntry) error
 
-	Publish func(gpu.Event) // tells everybody what happened
-	Note    func() string   // says why there are no devices
+	Publish func(gpu.Event) // publishes an event to everybody
+	Note    func() string   // returns why there are no devices
 
-	// ClearedBy says who clears the memory of devices between two programs, and
-	// when that was checked; nil: nothing is known.
+	// ClearedBy says who clears the memory of devices between two programs, and when that
+	// was checked. It is nil if nothing is known.
 	ClearedBy func(devices []gpu.Device) string
 }
 
-// Enforcement is what holds leases to their memory.
+// Enforcement says how leases are held to their memory.
 type Enforcement struct {
-	Context gpu.MiB // what a CUDA context takes of a lease
-	MPS     bool    // the driver may be asked to, through MPS
+	Context gpu.MiB // memory of a lease that a CUDA context takes
+	MPS     bool    // whether the driver may enforce leases, through MPS
 
-	Scrub     bool   // free memory is overwritten before another user gets it
-	Isolation string // what keeps programs from other devices, unless they ask for something else
+	Scrub     bool   // whether free memory is overwritten before another user gets it
+	Isolation string // default way to keep programs from other devices
 }
 
 // MPS lets the driver hold processes to their memory.
 type MPS interface {
-	// Available says why this machine has no MPS; nil: it has.
+	// Available returns why this machine has no MPS, or nil if it has it.
 	Available() error
-	// Use starts what the lease with a fence, of a user on a device, needs, and
-	// returns the directory of its pipes.
+	// Use starts what a lease of user uid on device uuid needs, and returns the directory
+	// of its pipes.
 	Use(ctx context.Context, uuid string, uid int, fence uint64) (pipe string, err error)
-	// Release notes that the lease with a fence has ended; it need not have
-	// used any.
+	// Release notes that the lease with this fence has ended. The lease need not have
+	// used MPS.
 	Release(fence uint64)
-	// Serves reports whether a process, given with its ancestors, belongs to
-	// MPS itself.
+	// Serves reports whether a process, given with its ancestors, belongs to MPS itself.
 	Serves(line []process.ID) bool
 }
 
 // Users knows users by login name.
 type Users interface {
-	// Now returns the name of a user, or the number, without waiting for it.
+	// Now returns the name of a user, or the number if the name is not known yet. It does
+	// not wait.
 	Now(uid int) string
-	// Account returns the id of a user by name, and the groups that the user
-	// database names; nil: it does not say. It may wait, but only for a moment.
+	// Account returns the id of a user by name, and the groups that the user database
+	// names. Groups is nil if the database does not say. Account may wait, but only for a
+	// moment.
 	Account(name string) (uid int, groups []int, known bool)
 }
 
-// Desk answers those who ask.
+// Desk answers the questions of callers.
 type Desk struct {
 	Keepers
 	traces traces
 }
 
-// New returns a desk that asks these keepers.
+// New returns a desk with these keepers.
 func New(k Keepers) *Desk {
 	if k.MPS == nil {
 		k.MPS = noMPS{}
@@ -137,35 +136,35 @@ func New(k Keepers) *Desk {
 	return &Desk{Keepers: k}
 }
 
-// Caller is somebody who asks. The door has found out who that is; the caller
-// was not asked.
+// Caller is somebody who asks. The door has found out who that is, without relying on
+// what the caller says.
 type Caller struct {
 	access.Actor
-	Holder lease.Holder // the caller as the holder of a lease; its process, where that is known
-	PIDs   PIDs         // nil: their numbers of processes are ours
-	Place  Place        // nil: they need none
+	Holder lease.Holder // the caller as the holder of a lease, with its process if known
+	PIDs   PIDs         // nil if the caller sees the same pids as the daemon
+	Place  Place        // nil if the caller needs none
 
-	Limits *quota.Limits // what the caller may have; nil: the ledger finds out
+	Limits *quota.Limits // limits of the caller; nil if the ledger has to find them
 }
 
-// PIDs knows the processes of a caller.
+// PIDs translates and finds the processes of a caller.
 type PIDs interface {
-	// Here returns the number that a process has where the daemon runs, for a
-	// number that the caller writes down. In a container it has another one.
+	// Here returns the pid that a process has where the daemon runs, for a pid that the
+	// caller gives. In a container the two differ.
 	Here(pid int) (int, error)
-	// Self fills in the process of the caller, if that is certain. Over TCP it
-	// looks through all processes, so only those who need it ask.
+	// Self fills in the process of the caller, if that is certain. Over TCP it looks
+	// through all processes, so call it only if the process is needed.
 	Self(lease.Holder) lease.Holder
 }
 
-// Place is the place of a caller among those who ask at the same time.
+// Place is the place of a caller among those who are served at the same time.
 type Place interface {
-	Aside()                   // gives the place to others while the ledger is waited for
+	Aside()                   // gives the place to others during a wait for the ledger
 	Back(ctx context.Context) // takes it again, unless ctx ends first
 }
 
-// limits returns what the caller may have, as far as leases are concerned; nil if
-// that is not known.
+// limits returns the limits of the caller that concern leases, or nil if they are not
+// known.
 func (c *Caller) limits() *lease.Limits {
 	if c.Limits == nil {
 		return nil
@@ -180,8 +179,7 @@ func (c *Caller) here(pid int) (int, error) {
 	return c.PIDs.Here(pid)
 }
 
-// self returns the caller as the holder of a lease, with its process if that is
-// known.
+// self returns the caller as the holder of a lease, with its process if that is known.
 func (c *Caller) self() lease.Holder {
 	if c.PIDs == nil || c.Holder.PID != 0 {
 		return c.Holder
@@ -189,9 +187,9 @@ func (c *Caller) self() lease.Holder {
 	return c.PIDs.Self(c.Holder)
 }
 
-// serving returns the service that a request is for which names this one. A token
-// that acts for one service acts for it also if the request names none; it refuses
-// a request in the name of another one.
+// serving returns the service that a request acts for, given the one that it names. A
+// token for one service acts for that service also if the request names none, and may not
+// act for another one.
 func (c *Caller) serving(service string) (string, error) {
 	service = words.Service(service)
 	switch {
@@ -216,8 +214,8 @@ func (c *Caller) back(ctx context.Context) {
 	}
 }
 
-// Device returns the device that somebody names by index or UUID, or refuses
-// and says which there are. An empty name is the first device.
+// Device returns the device with an index or a UUID, or refuses and lists the devices. An
+// empty name means the first device.
 func (d *Desk) Device(name string) (monitor.Reading, error) {
 	if r, found := d.Monitor.Find(name); found {
 		return r, nil

@@ -16,8 +16,8 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 )
 
-// Status returns how a device stands. It leaves out the sample: each caller sees
-// other parts of it.
+// Status returns the status of a device. It leaves out the sample, of which each caller
+// sees other parts.
 func (d *Desk) Status(r monitor.Reading) api.Status {
 	sum := d.Ledger.Sum(r.Device.UUID)
 	return api.Status{
@@ -29,8 +29,8 @@ func (d *Desk) Status(r monitor.Reading) api.Status {
 	}
 }
 
-// trustOf returns how far a device is trusted; nil if it is trusted fully, or has
-// no slot to lose.
+// trustOf returns how far a device is trusted, or nil if it is trusted fully or has no
+// slot to lose.
 func trustOf(s health.Standing, slots int) *api.Trust {
 	withheld := min(s.Withheld, max(slots-1, 0))
 	if s.Phase == health.Trusted && withheld == 0 {
@@ -43,8 +43,8 @@ func trustOf(s health.Standing, slots int) *api.Trust {
 	return t
 }
 
-// Utilization counts the slots of the devices that can be used. It leaves
-// UNAVAILABLE devices out, in the totals and per device.
+// Utilization counts the slots of the devices that can be used. It leaves UNAVAILABLE
+// devices out, in the totals and per device.
 func Utilization(devices []api.Status) api.Utilization {
 	u := api.Utilization{PerGPU: make(map[string]api.GPUUtilization, len(devices))}
 	for _, d := range devices {
@@ -69,11 +69,11 @@ func percent(part, whole int) float64 {
 	return 100 * float64(part) / float64(whole)
 }
 
-// horizons are the times ahead that a trend has the temperature of.
+// horizons lists how far ahead a trend forecasts the temperature.
 var horizons = []time.Duration{10 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute}
 
-// Trend returns the course of a device's temperature over the last minutes, and
-// where it goes.
+// Trend returns the course of a device's temperature over the last minutes, and its
+// forecast.
 func (d *Desk) Trend(r monitor.Reading, minutes float64, now time.Time) api.Trend {
 	since := now.Add(-time.Duration(minutes * float64(time.Minute)))
 	samples := d.Monitor.History(r.Device.UUID, since, 0)
@@ -95,8 +95,9 @@ func (d *Desk) Trend(r monitor.Reading, minutes float64, now time.Time) api.Tren
 	return t
 }
 
-// without returns where the temperature of a device that draws a power would end
-// without each of its leases whose own draw is known, the largest first.
+// without returns, for each lease on a device whose own draw is known, where the
+// temperature of the device would settle without that lease. The lease that draws most
+// comes first.
 func without(m *heat.Model, power gpu.Watts, holdings []lease.Holding, draw func(*lease.Lease) gpu.Opt[gpu.Watts]) []api.WithoutLease {
 	var list []api.WithoutLease
 	for _, h := range holdings {
@@ -113,7 +114,7 @@ func without(m *heat.Model, power gpu.Watts, holdings []lease.Holding, draw func
 	return list
 }
 
-// outlookOf returns where a temperature goes, as the API shows it.
+// outlookOf returns the outlook of a temperature as the API shows it.
 func outlookOf(o *monitor.Outlook) *api.Outlook {
 	if o == nil {
 		return nil
@@ -150,7 +151,7 @@ func Covers(samples []gpu.Sample) time.Duration {
 	return samples[len(samples)-1].Time.Sub(samples[0].Time)
 }
 
-// Available lists what can be leased on each device.
+// Available lists how much can be leased on each device.
 func (d *Desk) Available() api.Available {
 	sums := d.Ledger.Sums()
 	all := api.Available{GPUs: []api.DeviceAvailable{}}
@@ -162,7 +163,8 @@ func (d *Desk) Available() api.Available {
 	return all
 }
 
-// availableOf returns the sum that leads to what can be leased on a device.
+// availableOf returns how much can be leased on a device, and the amounts that lead to
+// it.
 func availableOf(sum ledger.DeviceSum) api.DeviceAvailable {
 	a := api.DeviceAvailable{
 		GPU: sum.Device.UUID, State: sum.State, Health: sum.Health,
@@ -189,8 +191,8 @@ func Throttle(r monitor.Reading) api.Throttle {
 	return t
 }
 
-// DeviceLease returns what a lease holds on a device, as the API shows it. Without
-// whole, it leaves out who paces the lease.
+// DeviceLease returns the part of a lease on a device as the API shows it. Unless whole
+// is true, it leaves out who paces the lease.
 func (d *Desk) DeviceLease(h lease.Holding, whole bool) api.DeviceLease {
 	out := api.DeviceLease{
 		ID: h.Lease.ID, Holder: HolderOf(h.Lease.Holder), State: string(h.Lease.State),

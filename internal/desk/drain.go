@@ -13,19 +13,18 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Drains keeps which devices are closed to new leases.
+// Drains remembers which devices are closed to new leases.
 type Drains interface {
 	Drain(uuid string, d health.Drain) error
 	Undrain(uuid string) (was health.Drain, drained bool, err error)
 	Drained(on gpu.Device) (health.Drain, bool)
 }
 
-// longestReason is how many characters the reason of a drain may have.
+// longestReason is the most characters that the reason of a drain may have.
 const longestReason = 200
 
-// Drain takes a device out of use: leases there go on, and no new ones are
-// granted. The answer leaves the leases out: each caller sees other parts of
-// them.
+// Drain takes a device out of use: its leases go on, and no new ones are granted there.
+// The answer leaves out the leases, of which each caller sees other parts.
 func (d *Desk) Drain(by Caller, b api.DrainRequest) (api.Drained, error) {
 	on, err := d.named(b.GPU)
 	if err != nil {
@@ -70,8 +69,7 @@ func (d *Desk) Drain(by Caller, b api.DrainRequest) (api.Drained, error) {
 	return api.Drained{GPU: on.UUID, Index: on.Index, Changed: true, Drain: DrainOf(next)}, nil
 }
 
-// holders adds the leases on a device to the data of an event, and returns how
-// many there are.
+// holders adds the leases on a device to the data of an event, and returns their number.
 func (d *Desk) holders(uuid string, data map[string]any) int {
 	var leases []string
 	var fences []uint64
@@ -84,7 +82,7 @@ func (d *Desk) holders(uuid string, data map[string]any) int {
 	return len(leases)
 }
 
-// Undrain lets a device be used again.
+// Undrain opens a device to leases again.
 func (d *Desk) Undrain(by Caller, b api.UndrainRequest) (api.Drained, error) {
 	on, err := d.named(b.GPU)
 	if err != nil {
@@ -110,8 +108,8 @@ func (d *Desk) Undrain(by Caller, b api.UndrainRequest) (api.Drained, error) {
 	return answer, nil
 }
 
-// Undrained returns the event for a drain that has ended. By is the zero value if
-// it ended by itself.
+// Undrained returns the event for a drain that has ended. By is the zero value if it
+// ended by itself.
 func Undrained(on gpu.Device, now time.Time, by gpu.By) gpu.Event {
 	text := on.Label() + " is not drained any more: berth grants leases there again, if it is well"
 	if by == (gpu.By{}) {
@@ -137,8 +135,8 @@ func (d *Desk) drainOf(on gpu.Device) *api.Drain {
 	return nil
 }
 
-// named returns the device that somebody names who changes something there. It
-// refuses an empty name: the first device is no default for that.
+// named returns the device that a request wants to change. It refuses an empty name: a
+// change has no default device.
 func (d *Desk) named(ref gpu.Ref) (gpu.Device, error) {
 	if ref == "" {
 		return gpu.Device{}, wrongFields(lease.FieldErrors{{Field: "gpu", Detail: "is missing: name a device by index or UUID"}})
@@ -147,7 +145,7 @@ func (d *Desk) named(ref gpu.Ref) (gpu.Device, error) {
 	return r.Device, err
 }
 
-// drainAct returns the entry for a drain that begins or ends.
+// drainAct returns the audit entry for a drain that begins or ends.
 func drainAct(by *Caller, what string, on gpu.Device, before, after *health.Drain) api.AuditEntry {
 	e := api.AuditEntry{Who: audit.Who(by.Actor), What: what, Object: api.AuditObject{Kind: "device", ID: on.UUID}}
 	e.Before, e.After = drainFacts(before), drainFacts(after)
@@ -168,7 +166,7 @@ func drainFacts(d *health.Drain) map[string]string {
 	return facts
 }
 
-// notDrained returns the refusal that an error of a drain stands for.
+// notDrained returns the refusal for an error of Drains.
 func notDrained(err error) *Refusal {
 	if r := Refused(err); r.Code != "internal" {
 		return r
@@ -176,7 +174,7 @@ func notDrained(err error) *Refusal {
 	return because(err, Unavailable, "drains_not_written", "Nothing was changed. Look at the disk of the state folder; then try again.")
 }
 
-// noDrains stands for drains where nothing closes devices.
+// noDrains implements Drains for a daemon that closes no devices.
 type noDrains struct{}
 
 func (noDrains) Drain(string, health.Drain) error { return errNoDrains }

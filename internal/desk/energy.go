@@ -8,8 +8,8 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Used returns how much energy devices used, and for whom. See returns an entry
-// as the caller may see it; entries that look the same then are added up.
+// Used returns how much energy devices used, and for whom. See returns an entry as the
+// caller may see it; Used adds up entries that look the same then.
 func (d *Desk) Used(see func(api.EnergyUse) api.EnergyUse) api.Energy {
 	out := api.Energy{GPUs: []api.DeviceEnergy{}, Used: []api.EnergyUse{}}
 	if price, currency := d.Price(); price.Known() {
@@ -44,6 +44,6 @@ func (d *Desk) Used(see func(api.EnergyUse) api.EnergyUse) api.Energy {
 	return out
 }
 
-// UsedBy returns the energy that the lease with a fence has used; absent if
+// UsedBy returns the energy that the lease with this fence has used. It is absent if
 // nothing was measured.
 func (d *Desk) UsedBy(fence uint64) gpu.Opt[gpu.Joules] { return d.Energy.Lease(fence) }

@@ -14,8 +14,8 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// rung decides who holds a lease to its memory: the strongest that there is, of
-// those that the caller can do its part for.
+// rung chooses what holds a lease to its memory: the strongest way that is available and
+// that the caller can do its part for.
 func (d *Desk) rung(b *api.LeaseRequest, bound bool) (string, error) {
 	if len(b.Scope) > 0 {
 		return scopedRung(b)
@@ -46,9 +46,9 @@ func hasMemory(b *api.LeaseRequest) bool {
 	return b.Memory > 0 || slices.ContainsFunc(b.Parts, func(p api.LeaseShare) bool { return p.Memory > 0 })
 }
 
-// scopedRung decides who holds a lease with a scope to its memory. The daemon sees
-// neither the programs in the scope nor their users: libraries are limited if the
-// launcher names them, and MPS, which serves one user, is refused.
+// scopedRung chooses what holds a lease with a scope to its memory. The daemon sees
+// neither the programs in the scope nor their users: it limits libraries that the
+// launcher names, and refuses MPS, which serves one user.
 func scopedRung(b *api.LeaseRequest) (string, error) {
 	switch {
 	case b.Enforce == launch.MPS:
@@ -63,8 +63,8 @@ func scopedRung(b *api.LeaseRequest) (string, error) {
 	return launch.Watchdog, nil
 }
 
-// checkCaps refuses libraries that berth cannot limit, and libraries where
-// nothing would limit them.
+// checkCaps refuses libraries that berth cannot limit, and libraries where nothing would
+// limit them.
 func checkCaps(b *api.LeaseRequest) (lease.FieldError, bool) {
 	if len(b.Caps) > 0 && b.Enforce != "auto" && b.Enforce != launch.Framework {
 		return lease.FieldError{Field: "caps", Detail: "names libraries to limit, which only enforce auto or framework does; ask for one of these, or leave caps out"}, false
@@ -82,7 +82,7 @@ func knownCaps(caps []string) (lease.FieldError, bool) {
 	return lease.FieldError{}, true
 }
 
-// whyNoMPS says why MPS cannot enforce a lease; nil: it can.
+// whyNoMPS returns why MPS cannot enforce a lease, or nil if it can.
 func (d *Desk) whyNoMPS(b *api.LeaseRequest) error {
 	no := func(detail string) error { return Refuse(Conflict, "mps_unavailable", "%s", detail) }
 	if !d.Enforcement().MPS {
@@ -100,8 +100,7 @@ func (d *Desk) whyNoMPS(b *api.LeaseRequest) error {
 	return nil
 }
 
-// candidates lists the devices that a request may get: the one that it names, or
-// any.
+// candidates lists the devices that a request may get: the one that it names, or all.
 func (d *Desk) candidates(named string) []gpu.Device {
 	if r, found := d.Monitor.Find(named); named != "" && found {
 		return []gpu.Device{r.Device}
@@ -113,7 +112,7 @@ func (d *Desk) candidates(named string) []gpu.Device {
 	return all
 }
 
-// notForMPS returns the first device that has no MPS; empty: all have it.
+// notForMPS returns the UUID of the first device without MPS, or "" if all have it.
 func notForMPS(devices []gpu.Device) string {
 	for _, d := range devices {
 		if d.Vendor != gpu.NVIDIA || d.Parent != "" || len(d.Instances) > 0 {
@@ -123,7 +122,7 @@ func notForMPS(devices []gpu.Device) string {
 	return ""
 }
 
-// noMPS stands for MPS on a machine that has none.
+// noMPS implements MPS for a machine that has none.
 type noMPS struct{}
 
 var errNoMPS = errors.New("there is no MPS on this machine")

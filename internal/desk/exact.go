@@ -7,9 +7,9 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
-// exactly refuses an order that says exactly what it wants, if the caller may not ask
-// so, or if other words of the order contradict it. It returns the parts; nil: the
-// order does not say exactly.
+// exactly returns the parts of an order that says exactly what it wants, or nil if the
+// order does not. It refuses if the caller may not ask for parts, or if the rest of the
+// order contradicts them.
 func (o *order) exactly(by *Caller) ([]lease.Part, error) {
 	if len(o.Parts) == 0 && !o.Admitted {
 		return nil, nil
@@ -23,13 +23,13 @@ func (o *order) exactly(by *Caller) ([]lease.Part, error) {
 	parts := make([]lease.Part, len(o.Parts))
 	for i, p := range o.Parts {
 		parts[i] = lease.Part{GPU: p.GPU, Memory: p.Memory, Slots: p.Slots}
-		o.Memory = max(o.Memory, p.Memory) // for what enforces it
+		o.Memory = max(o.Memory, p.Memory) // for the enforcement
 	}
 	o.GPUs = len(parts)
 	return parts, nil
 }
 
-// contradictions lists what an order says beside its parts that cannot be.
+// contradictions lists the fields of an order that contradict its parts.
 func (o *order) contradictions() (errs lease.FieldErrors) {
 	wrong := func(is bool, field, detail string) {
 		if is {
@@ -40,7 +40,7 @@ func (o *order) contradictions() (errs lease.FieldErrors) {
 	wrong(len(o.Parts) == 0, "parts", "is empty; an admitted request says exactly what it wants on each device")
 	wrong(!o.Admitted, "admitted", "is false; a request with parts needs it, because it goes before everybody who waits")
 	wrong(o.ID == "", "id", "is empty; the same id finds the lease when the request is made again")
-	wrong(o.GPUs > 1, "gpus", beside) // 1 is what a body without it says
+	wrong(o.GPUs > 1, "gpus", beside) // a body without gpus means 1
 	wrong(o.Memory != 0, "memory_mb", beside)
 	wrong(o.Slots.Known(), "slots", beside)
 	wrong(o.GPU != "", "gpu", beside)

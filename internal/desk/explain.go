@@ -9,7 +9,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/placement"
 )
 
-// RankedOf returns where a device stands for a request, as the API shows it.
+// RankedOf returns the rank of a device for a request as the API shows it.
 func RankedOf(p placement.Place) api.Ranked {
 	u := &p.Use
 	r := api.Ranked{

@@ -11,23 +11,23 @@ import (
 	"github.com/berth-gpu/berth/internal/process/launch"
 )
 
-// Groups keep processes from devices that they have not leased.
+// Groups keeps processes from devices that they have not leased.
 type Groups interface {
-	// Available says why this machine has no such groups; nil: it has.
+	// Available returns why this machine has no groups, or nil if it has them.
 	Available() error
-	// Enclose moves a process into a group of its own, in which of NVIDIA's GPUs
-	// only those with these minors can be opened. leavable reports whether the
-	// user of the process can move it out again.
+	// Enclose moves a process into a group of its own, which can open only those of
+	// NVIDIA's GPUs that have these minors. Leavable reports whether the user of the
+	// process can move it out again.
 	Enclose(id process.ID, fence uint64, minors []int) (leavable bool, err error)
 	// Encloses reports whether the lease with this fence has a group.
 	Encloses(fence uint64) bool
-	// Release notes that a lease has ended; it need not have had a group.
+	// Release notes that a lease has ended. The lease need not have had a group.
 	Release(fence uint64)
 }
 
-// isolation returns what keeps the process of an order from the devices of
-// others. It refuses what this machine cannot do: a program that is isolated
-// less than was asked for would not know.
+// isolation returns what keeps the process of an order from the devices of others. It
+// refuses what this machine cannot do: a program could not tell that it is isolated less
+// than it asked for.
 func (d *Desk) isolation(b *api.LeaseRequest, binding lease.Binding) (string, error) {
 	way := b.Isolation
 	if way == "" && b.Enforce != "" {
@@ -60,8 +60,8 @@ func notIsolated(format string, args ...any) *Refusal {
 	return Refuse(Conflict, isolationUnavailable, format, args...)
 }
 
-// minorOf returns the minor number of the device file of a whole NVIDIA GPU. It
-// refuses other devices: the filter does not know their files.
+// minorOf returns the minor number of the device file of a whole NVIDIA GPU. It refuses
+// other devices, whose files the filter does not know.
 func minorOf(d gpu.Device) (int, error) {
 	number, ok := strings.CutPrefix(d.Path, "/dev/nvidia")
 	minor, err := strconv.Atoi(number)
@@ -76,8 +76,8 @@ func minorOf(d gpu.Device) (int, error) {
 	return minor, nil
 }
 
-// enclose moves the process of a lease into a group in which it can open only
-// the devices of the lease. It returns what the holder should know, or refuses.
+// enclose moves the process of a lease into a group that can open only the devices of the
+// lease. It returns a note for the holder, or refuses.
 func (d *Desk) enclose(l *lease.Lease) (note string, err error) {
 	var minors []int
 	for _, p := range l.Parts {
@@ -105,8 +105,8 @@ func (d *Desk) enclose(l *lease.Lease) (note string, err error) {
 	return note, nil
 }
 
-// IsolatedBy returns what keeps the process of a lease from other devices, if
-// that is more than its environment.
+// IsolatedBy returns what keeps the process of a lease from other devices, or "" if only
+// its environment does.
 func (d *Desk) IsolatedBy(l *lease.Lease) string {
 	if d.Groups != nil && d.Groups.Encloses(l.Fence) {
 		return launch.ByCgroup

@@ -17,22 +17,22 @@ func (d *Desk) equipment(granted *lease.Lease, o *order) *api.Launch {
 	e := &api.Launch{Context: d.Enforcement().Context, Isolation: o.isolation}
 	for _, p := range granted.Parts {
 		device := d.Ledger.Sum(p.GPU).Device
-		device.UUID = p.GPU // also if the device has just gone
+		device.UUID = p.GPU // even if the device has just gone
 		e.Devices = append(e.Devices, device)
 	}
-	if d.ClearedBy != nil && !o.atOnce { // who asks so does not read a receipt
+	if d.ClearedBy != nil && !o.atOnce { // a launcher that asks at once reads no receipt
 		e.ClearedBy = d.ClearedBy(e.Devices)
 	}
 	e.ClearedBy = cmp.Or(o.cleared, e.ClearedBy)
 	return e
 }
 
-// environs reports whether whoever makes an order leaves the environment of the
-// program to the daemon: they start it in a control group, or name its libraries.
+// environs reports whether the launcher leaves the environment of the program to the
+// daemon: it starts the program in a control group, or names its libraries.
 func (o *order) environs() bool { return len(o.Caps) > 0 || len(o.Scope) > 0 }
 
-// equip adds to the answer what a launcher needs, if the order is a launcher's:
-// also for a lease that stood before.
+// equip adds to the answer what a launcher needs, if the order comes from one, also for a
+// lease that existed before.
 func (d *Desk) equip(ctx context.Context, l *api.Lease, granted *lease.Lease, o *order) error {
 	if o.Enforce == "" && !o.environs() {
 		return nil
@@ -47,8 +47,8 @@ func (d *Desk) equip(ctx context.Context, l *api.Lease, granted *lease.Lease, o 
 	return nil
 }
 
-// environ adds the environment of a program under a lease, whose launcher has none
-// of its own to begin with.
+// environ adds to a lease the environment of its program, for a launcher that starts from
+// an empty one.
 func environ(l *api.Lease, caps []string) {
 	variables, receipt := launch.Environment(*l, l.Launch.Devices, launch.Ladder{
 		Context: l.Launch.Context, MPS: l.Launch.MPS, Isolation: l.Launch.Isolation, ClearedBy: l.Launch.ClearedBy, Caps: caps,
@@ -56,8 +56,8 @@ func environ(l *api.Lease, caps []string) {
 	l.Launch.Environment, l.Launch.Receipt = variables, receipt.Sentence()
 }
 
-// AddLaunch adds to a lease that stands what a launcher needs to start a program
-// under it, limited to the memory of the lease by the libraries in caps.
+// AddLaunch adds to an existing lease what a launcher needs to start a program under it.
+// The libraries in caps limit the program to the memory of the lease.
 func (d *Desk) AddLaunch(ctx context.Context, by access.Actor, l *api.Lease, held ledger.Held, caps []string) error {
 	if err := access.May(by, access.Inspect, access.Of(access.Held, held.Holder.UID, held.Holder.User)); err != nil {
 		return Refused(fmt.Errorf("start a program under %s: %w", held.ID, err))
@@ -74,8 +74,8 @@ func (d *Desk) AddLaunch(ctx context.Context, by access.Actor, l *api.Lease, hel
 	return nil
 }
 
-// startMPS starts what a lease that MPS enforces needs. Where it fails, the
-// lease must not stand: it would claim what does not hold.
+// startMPS starts what a lease that MPS enforces needs. If it fails, the lease must not
+// remain: nothing would enforce it.
 func (d *Desk) startMPS(ctx context.Context, granted *lease.Lease, e *api.Launch) error {
 	if granted.EnforcedBy != launch.MPS {
 		return nil
@@ -84,7 +84,8 @@ func (d *Desk) startMPS(ctx context.Context, granted *lease.Lease, e *api.Launch
 	if err != nil {
 		return because(err, Conflict, "mps_failed", "Try again, or with --enforce framework.")
 	}
-	// A lease that ended while MPS started did not tell MPS: it was not known there yet.
+	// If the lease ended while MPS started, nothing released it there: MPS did not know
+	// it yet.
 	if held, stands := d.Ledger.Find(granted.Key()); !stands || held.Lease.Fence != granted.Fence {
 		d.MPS.Release(granted.Fence)
 		return Refuse(Conflict, "lease_ended", "The lease %s ended while MPS started for it. Ask again.", granted.ID)

@@ -11,8 +11,8 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/peaks"
 )
 
-// learn gives an order that says nothing about memory what earlier runs of the
-// same name used, and returns the sentence that says so.
+// learn gives an order that says nothing about memory the amount that earlier runs of the
+// same name used, and returns a note that says so.
 func (d *Desk) learn(o *order, user string) (note string) {
 	if !o.Learned || o.Memory != 0 || o.Name == "" {
 		return ""
@@ -25,7 +25,7 @@ func (d *Desk) learn(o *order, user string) (note string) {
 	return o.Name + " gets " + need.String() + ": earlier runs used up to " + peak.String()
 }
 
-// draw returns the power that earlier runs of the same name drew on one device;
+// draw returns the power that earlier runs of the same name drew on one device. It is
 // absent if that is not known.
 func (d *Desk) draw(h lease.Holder) gpu.Opt[gpu.Watts] {
 	name := cmp.Or(h.Name, h.Service)
@@ -44,7 +44,7 @@ func (d *Desk) mostEver() gpu.MiB {
 	return most
 }
 
-// Measured lists what earlier runs used, those of everybody.
+// Measured lists what earlier runs of all users used.
 func (d *Desk) Measured() []api.Measured {
 	most, context := d.mostEver(), d.Enforcement().Context
 	var all []api.Measured
@@ -57,9 +57,9 @@ func (d *Desk) Measured() []api.Measured {
 	return all
 }
 
-// Measure remembers what somebody measured, under the name of the caller.
+// Measure remembers a measurement under the name of the caller.
 func (d *Desk) Measure(by Caller, b api.Measurement) error {
-	var most gpu.MiB // that a device has
+	var most gpu.MiB // memory of the largest device
 	for _, sum := range d.Ledger.Sums() {
 		most = max(most, sum.Device.MemoryTotal)
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/berth-gpu/berth/internal/process/launch"
 )
 
-// Seek returns the key of the lease or the request that somebody names to look at
-// it. A caller who may not see the names of others cannot name them either.
+// Seek returns the key of the lease or request that the caller wants to look at. A caller
+// who may not see the names of others cannot name them either.
 func (d *Desk) Seek(by access.Actor, name lease.Name) (lease.Key, error) {
 	unnamed := access.May(by, access.Name, access.Object{})
 	if name.User != "" && unnamed != nil {
@@ -31,8 +31,8 @@ func (d *Desk) Seek(by access.Actor, name lease.Name) (lease.Key, error) {
 	return k, nil
 }
 
-// Release ends a lease, or withdraws a request that waits; lease.Book.Seek says
-// which one a name means. A fence of zero means whichever there is.
+// Release ends a lease, or withdraws a request that waits; lease.Book.Seek says which one
+// a name means. A fence of zero means any.
 func (d *Desk) Release(ctx context.Context, by Caller, name lease.Name, fence uint64) (api.Ended, error) {
 	by.aside()
 	ended, err := d.Ledger.Release(ctx, name, fence, by.Actor)
@@ -49,7 +49,7 @@ func (d *Desk) Release(ctx context.Context, by Caller, name lease.Name, fence ui
 	return result, nil
 }
 
-// Renew makes a lease last for another while.
+// Renew extends a lease by another time to live.
 func (d *Desk) Renew(ctx context.Context, by Caller, name lease.Name, b api.Renew) (api.Lease, error) {
 	ttl := lease.Seconds(b.TTL.Or(0))
 	if bad := (lease.FieldError{}); b.TTL.Known() && errors.As(lease.ValidTTL(ttl), &bad) {
@@ -61,8 +61,8 @@ func (d *Desk) Renew(ctx context.Context, by Caller, name lease.Name, b api.Rene
 	return leaseOr(renewed, err)
 }
 
-// Resize gives a lease another amount of memory on each of its devices. A larger
-// one waits for room, if the caller wants that.
+// Resize gives a lease another amount of memory on each of its devices. A larger amount
+// waits for room if the caller wants that.
 func (d *Desk) Resize(ctx context.Context, by Caller, name lease.Name, b api.Resize) (api.Lease, error) {
 	wait := b.Timeout.Or(0)
 	if !(wait >= 0 && wait <= lease.MaxWait.Seconds()) {
@@ -93,7 +93,7 @@ func (d *Desk) Bind(ctx context.Context, by Caller, name lease.Name, b api.Bind)
 	return l, err
 }
 
-// Rescope changes which control groups the processes of a lease are told by.
+// Rescope changes which control groups the processes of a lease are known by.
 func (d *Desk) Rescope(ctx context.Context, by Caller, name lease.Name, b api.Rescope) (api.Lease, error) {
 	if len(b.Add) > 0 && access.May(by.Actor, access.Scope, access.Object{}) == nil { // the ledger refuses others
 		if wrong := d.Ledger.ScopeProblem(b.Add); wrong != "" {
@@ -106,7 +106,7 @@ func (d *Desk) Rescope(ctx context.Context, by Caller, name lease.Name, b api.Re
 	return leaseOr(changed, err)
 }
 
-// Adopt puts a process that already runs under a lease.
+// Adopt puts a running process under a lease.
 func (d *Desk) Adopt(ctx context.Context, by Caller, b api.Adopt) (api.Lease, error) {
 	if b.ID == "" {
 		b.ID = madeUp("adopted", 10)
@@ -143,8 +143,8 @@ func (d *Desk) Adopt(ctx context.Context, by Caller, b api.Adopt) (api.Lease, er
 	return leaseOr(adopted, err)
 }
 
-// Trim asks the holder of a lease to give back what its libraries keep for
-// later. Nothing is taken away.
+// Trim asks the holder of a lease to give back the memory that its libraries keep for
+// later. It takes nothing away.
 func (d *Desk) Trim(by Caller, name lease.Name) (api.Lease, error) {
 	held, err := d.Ledger.Held(by.Actor, access.Trim, name)
 	if err != nil {
@@ -157,8 +157,8 @@ func (d *Desk) Trim(by Caller, name lease.Name) (api.Lease, error) {
 	return LeaseOf(held), nil
 }
 
-// Explain says what would become of a request, without making it, and what a
-// launcher would get of the lease; nil: there would be none.
+// Explain says what would become of a request, without making it. It also returns what a
+// launcher would get with the lease, or nil if there would be none.
 func (d *Desk) Explain(by Caller, b api.LeaseRequest) (ledger.Explanation, *api.Lease, error) {
 	o := order{LeaseRequest: b}
 	if len(b.Parts) > 0 || b.Admitted {
@@ -180,7 +180,7 @@ func (d *Desk) Explain(by Caller, b api.LeaseRequest) (ledger.Explanation, *api.
 	return e, &would, nil
 }
 
-// leaseOr returns a lease as the API shows it, or the refusal.
+// leaseOr returns a lease as the API shows it, or the refusal for err.
 func leaseOr(l *lease.Lease, err error) (api.Lease, error) {
 	if err != nil {
 		return api.Lease{}, Refused(err)
@@ -211,8 +211,8 @@ func LeaseOf(h ledger.Held) api.Lease {
 	return l
 }
 
-// Asked returns a request in the queue in the form of a lease. w is the request as
-// the caller may see it.
+// Asked returns a request in the queue in the form of a lease. W is the request as the
+// caller may see it.
 func Asked(r *lease.Request, w api.Waiting) api.Lease {
 	l := api.Lease{
 		ID: r.ID, State: "waiting", Holder: w.Holder, Binding: string(r.Binding), TTL: r.TTL.Seconds(),
@@ -230,7 +230,7 @@ func WaitingOf(r *lease.Request, position int) api.Waiting {
 		ID: r.ID, Position: position, Since: r.Requested, Holder: HolderOf(r.Holder),
 		GPUs: r.GPUs, Memory: r.Memory, Slots: r.Slots, Priority: r.Priority, For: r.For(),
 	}
-	if r.Deadline.Sub(r.Requested) <= lease.MaxWait || r.Into == 0 { // a parked lease waits without an end
+	if r.Deadline.Sub(r.Requested) <= lease.MaxWait || r.Into == 0 { // a parked lease waits without a deadline
 		w.Deadline = &r.Deadline
 	}
 	return w

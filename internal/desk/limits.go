@@ -5,9 +5,9 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// limitsOf returns what the holder of a lease may have; nil if the ledger has to
-// find out. If the holder is somebody else than the caller, the groups are those
-// of the process that is going to hold the lease.
+// limitsOf returns the limits of the holder of a lease, or nil if the ledger has to find
+// them. If the holder is not the caller, the groups are those of the process that is
+// going to hold the lease.
 func (d *Desk) limitsOf(by *Caller, h lease.Holder) *lease.Limits {
 	if h.Owner() == lease.OwnerOf(&by.Actor) {
 		return by.limits()

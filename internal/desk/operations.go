@@ -10,9 +10,9 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
-// CountOperations counts the work that a service reports. Those may report who may
-// lease in the name of the service. Work counts for a device only if the
-// service has a lease there.
+// CountOperations counts the work that a service reports. A caller who may lease in the
+// name of the service may report for it. Work counts for a device only if the service has
+// a lease there.
 func (d *Desk) CountOperations(by Caller, service string, o api.Operations) (api.Counted, error) {
 	if bad := (lease.FieldError{}); errors.As(lease.ValidName(service), &bad) {
 		return api.Counted{}, wrongFields(lease.FieldErrors{{Field: "name", Detail: bad.Detail}})

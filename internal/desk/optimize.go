@@ -13,13 +13,13 @@ import (
 
 // Optimizer gets memory back from leases. Only one optimization runs at a time.
 type Optimizer interface {
-	// Optimize works on the leases that may allows, and returns when it is done. The
-	// actor is who asked for it.
+	// Optimize works on the leases that may allows, for the actor by, and returns when it
+	// is done.
 	Optimize(ctx context.Context, by access.Actor, b api.Optimize, may func(*lease.Lease) bool) (api.Optimization, error)
 }
 
-// Optimize gets memory back from the leases that the caller may change. For an
-// operator these are all, and what it does to them is an act of authority.
+// Optimize gets memory back from the leases that the caller may change. For an operator
+// these are all leases, and the optimization is an act of authority.
 func (d *Desk) Optimize(ctx context.Context, by Caller, b api.Optimize) (api.Optimization, error) {
 	if bad := (lease.FieldError{}); b.Service != "" && errors.As(lease.ValidService(b.Service), &bad) {
 		return api.Optimization{}, wrongFields(lease.FieldErrors{bad})
@@ -43,7 +43,7 @@ func (d *Desk) Optimize(ctx context.Context, by Caller, b api.Optimize) (api.Opt
 		found, err = d.Optimizer.Optimize(ctx, by.Actor, b, may)
 		return err
 	}
-	if !b.DryRun { // which waits for nothing, and measures all devices
+	if !b.DryRun { // a dry run does not wait, and measures all devices
 		by.aside()
 	}
 	if access.May(by.Actor, access.Optimize, access.Everything()) != nil || b.DryRun {

@@ -7,8 +7,8 @@ import (
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
-// Orphans lists the processes that use devices under no lease: those whose
-// lease has ended, and those that never had one.
+// Orphans lists the processes that use devices under no lease: those whose lease has
+// ended, and those that never had one.
 func (d *Desk) Orphans() api.Strays {
 	strays := api.Strays{Orphans: []api.Stray{}, Foreign: []api.Stray{}}
 	listed := map[string]map[int]bool{}
@@ -37,8 +37,8 @@ func (d *Desk) Orphans() api.Strays {
 	return strays
 }
 
-// openers finds processes of ended leases that have a device open and are not
-// on its list. Others who have it open may only be looking at it.
+// openers finds processes of ended leases that have a device open but are not on its
+// list. Other processes that have it open may only be looking at it.
 func (d *Desk) openers(readings []monitor.Reading, listed map[string]map[int]bool) []api.Stray {
 	files := map[string]string{} // device file to UUID
 	var names []string
@@ -65,7 +65,7 @@ func (d *Desk) openers(readings []monitor.Reading, listed map[string]map[int]boo
 	return found
 }
 
-// userOf returns the user of a process, for people; empty: it has gone.
+// userOf returns the user of a process, for people, or "" if the process has ended.
 func (d *Desk) userOf(pid int) string {
 	uid, err := d.Processes.UID(pid)
 	if err != nil {

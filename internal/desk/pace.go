@@ -17,15 +17,14 @@ import (
 // Pacer holds leases to shares of their devices.
 type Pacer interface {
 	Hold(pace.Hold) error
-	// Let ends what some sources hold a lease to, and reports whether there was
-	// anything.
+	// Let ends the holds of some sources on a lease, and reports whether there were any.
 	Let(fence uint64, by gpu.By, sources ...pace.Source) bool
-	// Of returns what a lease is held to; false: to nothing.
+	// Of returns the holds on a lease, or false if there are none.
 	Of(fence uint64) (pace.Paced, bool)
 }
 
-// Pace holds a lease to a share of its devices, or lets it run freely. Owners hold
-// their own leases; what an operator holds, only an operator lets go.
+// Pace holds a lease to a share of its devices, or lets it run freely. Owners hold their
+// own leases; only an operator can end the hold of an operator.
 func (d *Desk) Pace(by Caller, name lease.Name, b api.Pace) (api.Lease, error) {
 	if !(b.Share >= 0.05 && b.Share <= 1) {
 		return api.Lease{}, wrongFields(lease.FieldErrors{{Field: "share", Detail: "must be from 0.05 to 1"}})
@@ -66,7 +65,7 @@ func (d *Desk) Pace(by Caller, name lease.Name, b api.Pace) (api.Lease, error) {
 	return l, nil
 }
 
-// unpace ends what the caller may end.
+// unpace ends the holds that the caller may end.
 func (d *Desk) unpace(by *Caller, held ledger.Held, operator bool) error {
 	sources := []pace.Source{pace.ByOwner}
 	if operator {
@@ -84,8 +83,8 @@ func (d *Desk) unpace(by *Caller, held ledger.Held, operator bool) error {
 	return nil
 }
 
-// Paced returns the share that the lease with a fence is held to, as the API shows
-// it; nil: it runs freely. Without whole it names nobody, and no process.
+// Paced returns the share that the lease with this fence is held to, as the API shows it,
+// or nil if the lease runs freely. Unless whole is true, it names no user and no process.
 func (d *Desk) Paced(fence uint64, whole bool) *api.Paced {
 	if d.Pacer == nil {
 		return nil
@@ -102,7 +101,7 @@ func (d *Desk) Paced(fence uint64, whole bool) *api.Paced {
 		}
 		out.HeldBy = append(out.HeldBy, by)
 	}
-	const some = 5 // turns: before that there is little to go by
+	const some = 5 // turns; fewer say too little
 	switch {
 	case p.Refused != "" && whole:
 		out.Refused = p.Refused

@@ -21,21 +21,20 @@ import (
 // Parking parks and resumes leases. Its methods return when the memory has moved.
 type Parking interface {
 	// Park parks a lease whose processes share no memory of the device. Unshared is the
-	// word of the owner that they do not, where that is not known.
+	// owner's promise that they share none, where berth cannot tell.
 	Park(ctx context.Context, k lease.Key, fence uint64, by access.Actor, why string, unshared bool) error
-	// Resume waits for room as long as wait says; absent: without a limit.
+	// Resume waits for room for at most wait; an absent wait has no limit.
 	Resume(ctx context.Context, k lease.Key, fence uint64, by access.Actor, why string, wait gpu.Opt[time.Duration]) error
-	// Wake resumes a lease whose program asks for it. It does nothing for one that
-	// is not parked.
+	// Wake resumes a lease whose program asks for it. It does nothing if the lease is not
+	// parked.
 	Wake(ctx context.Context, k lease.Key, fence uint64) error
-	// Of returns where the memory of a lease is; false: it was never parked.
+	// Of returns where the memory of a lease is, or false if the lease was never parked.
 	Of(fence uint64) (move.Status, bool)
-	// Kept says why berth does not park a lease by itself that is parkable; empty: it
-	// does.
+	// Kept returns why berth does not park a parkable lease by itself, or "" if it does.
 	Kept(held *lease.Lease) string
 }
 
-// Park moves the memory of a lease to the memory of the machine. It goes on if the
+// Park moves the memory of a lease to the memory of the machine. The move goes on if the
 // caller leaves.
 func (d *Desk) Park(ctx context.Context, by Caller, name lease.Name, b api.Park) (api.Lease, error) {
 	why := gpu.Printable(b.Why, 256)
@@ -47,8 +46,8 @@ func (d *Desk) Park(ctx context.Context, by Caller, name lease.Name, b api.Park)
 	})
 }
 
-// Resume moves the memory of a parked lease back to its device, now or when there
-// is room. A caller who leaves while it waits for room leaves it parked.
+// Resume moves the memory of a parked lease back to its device, now or when there is
+// room. If the caller leaves while it waits for room, the lease stays parked.
 func (d *Desk) Resume(ctx context.Context, by Caller, name lease.Name, b api.Resume) (api.Lease, error) {
 	wait, err := d.patience(b.Timeout)
 	if err != nil {
@@ -60,10 +59,10 @@ func (d *Desk) Resume(ctx context.Context, by Caller, name lease.Name, b api.Res
 	})
 }
 
-// noRoom returns the refusal for a lease that cannot return because its device has
-// no room, also after the time that its caller waited, and other errors as they are.
-// How long a request for a parked lease waited counts from when it was parked, so a
-// TimeoutError does not say how long the caller did.
+// noRoom returns the refusal for a lease that cannot return because its device has no
+// room, also after the caller has waited. It returns other errors unchanged. The wait in
+// a TimeoutError counts from when the lease was parked, so it is not how long the caller
+// waited.
 func (d *Desk) noRoom(held ledger.Held, wait time.Duration, err error) error {
 	noFit, late := (*placement.NoFitError)(nil), (*ledger.TimeoutError)(nil)
 	switch {
@@ -82,8 +81,8 @@ func (d *Desk) noRoom(held ledger.Held, wait time.Duration, err error) error {
 	return r
 }
 
-// Wake resumes a lease whose program asks for it. It changes nothing if the lease
-// is not parked.
+// Wake resumes a lease whose program asks for it. It changes nothing if the lease is not
+// parked.
 func (d *Desk) Wake(ctx context.Context, by Caller, name lease.Name, b api.Park) (api.Lease, error) {
 	return d.move(ctx, by, access.Resume, name, b.Fence, gpu.Printable(b.Why, 256), func(held ledger.Held) error {
 		return d.Parking.Wake(ctx, held.Key(), held.Fence)
@@ -104,14 +103,14 @@ func (d *Desk) patience(asked gpu.Opt[float64]) (time.Duration, error) {
 	return d.Wait(), nil
 }
 
-// wrongWait refuses a time that nobody may wait.
+// wrongWait refuses a wait that is out of range.
 func wrongWait() *Refusal {
 	return wrongFields(lease.FieldErrors{{Field: "timeout_seconds", Detail: fmt.Sprintf("must be from 0 to %.0f", lease.MaxWait.Seconds())}})
 }
 
-// move finds the lease that a caller names, has its memory moved while the
-// caller stands aside, and returns the lease as it is then. What is done to the lease
-// of somebody else is an act of authority.
+// move finds the lease that a caller names, moves its memory while the caller stands
+// aside, and returns the lease as it is then. A move of somebody else's lease is an act
+// of authority.
 func (d *Desk) move(ctx context.Context, by Caller, verb access.Verb, name lease.Name, fence uint64, why string, do func(ledger.Held) error) (api.Lease, error) {
 	held, err := d.Ledger.Held(by.Actor, verb, name)
 	switch {
@@ -143,7 +142,7 @@ func (d *Desk) move(ctx context.Context, by Caller, verb access.Verb, name lease
 	return l, nil
 }
 
-// whereabouts adds to a lease where its memory is. Without whole it names nobody,
+// whereabouts adds to a lease where its memory is. Unless whole is true, it names no user
 // and no process.
 func (d *Desk) whereabouts(l *api.Lease, whole bool) {
 	if d.Parking == nil {
@@ -167,8 +166,8 @@ func (d *Desk) whereabouts(l *api.Lease, whole bool) {
 	}
 }
 
-// Complete adds to a lease what other keepers know about it: its share, its energy,
-// where its memory is. Without whole it names nobody, and no process.
+// Complete adds to a lease what other keepers know about it: its share, its energy, and
+// where its memory is. Unless whole is true, it names no user and no process.
 func (d *Desk) Complete(l *api.Lease, held ledger.Held, whole bool) {
 	l.IsolatedBy, l.Energy, l.Paced = d.IsolatedBy(held.Lease), d.UsedBy(held.Fence), d.Paced(held.Fence, whole)
 	d.whereabouts(l, whole)
@@ -184,7 +183,7 @@ func notMoved(err *move.RefusedError) *Refusal {
 	return because(err, Conflict, string(err.Code), err.Next)
 }
 
-// NotWaiting says that a lease waits for nothing, and why.
+// NotWaiting returns a sentence that says why a lease does not wait.
 func (d *Desk) NotWaiting(held ledger.Held) string {
 	if held.State == lease.Parked {
 		return fmt.Sprintf("%s is parked, and does not wait for its turn: it stays parked until somebody resumes it (berth resume).", held.ID)
@@ -200,8 +199,8 @@ func (d *Desk) NotWaiting(held ledger.Held) string {
 	return fmt.Sprintf("%s does not wait: it was granted at %s.", held.ID, held.Granted.Format("15:04:05"))
 }
 
-// WaitsFor returns a sentence about a request for a lease that there is, with a
-// space after it; empty: the request is for a new one.
+// WaitsFor returns a sentence about a request for an existing lease, with a space after
+// it, or "" if the request is for a new lease.
 func WaitsFor(r *lease.Request) string {
 	switch r.For() {
 	case "resume":

@@ -15,8 +15,8 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Plan compiles pipelines against the devices as they are now, and tells
-// everybody that it did. It starts nothing and leases nothing.
+// Plan compiles pipelines against the devices as they are now, and publishes that it did.
+// It starts nothing and leases nothing.
 func (d *Desk) Plan(by Caller, asked api.PlanRequest) (*api.Plan, error) {
 	if err := checkPlanRequest(&asked); err != nil {
 		return nil, err
@@ -45,8 +45,8 @@ func (d *Desk) Plan(by Caller, asked api.PlanRequest) (*api.Plan, error) {
 	return plan, nil
 }
 
-// readPipelines finds the pipelines of a request. Beside an error there may be
-// some: what could be read, for the compiler to report on all of it.
+// readPipelines returns the pipelines of a request. Beside an error it may return those
+// that it could read, so that the compiler can report on all of them.
 func readPipelines(asked api.PlanRequest) (*pipeline.File, error) {
 	name, text := asked.Name, []byte(asked.Text)
 	if name == "" {
@@ -67,7 +67,7 @@ func readPipelines(asked api.PlanRequest) (*pipeline.File, error) {
 	return file, nil
 }
 
-// world returns what a file is compiled for.
+// world returns the world that a file is compiled for.
 func (d *Desk) world(file *pipeline.File, asked api.PlanRequest, user string) pipeline.World {
 	w := pipeline.World{
 		Interpreter: asked.Interpreter, ProbeError: asked.ProbeError, CPUs: d.CPUs,
@@ -85,7 +85,7 @@ func (d *Desk) world(file *pipeline.File, asked api.PlanRequest, user string) pi
 	return w
 }
 
-// learned returns what is known about the steps of a file, by signature.
+// learned returns what earlier runs showed about the steps of a file, by signature.
 func (d *Desk) learned(file *pipeline.File, user string) map[string]pipeline.Peak {
 	all := map[string]pipeline.Peak{}
 	for i := range file.Pipelines {
@@ -120,8 +120,8 @@ func knownStatuses(said map[string]api.Library) error {
 	return nil
 }
 
-// planRefused refuses a file with everything that is wrong with it. Lines are those of a
-// file; pipelines that came as JSON have none worth naming.
+// planRefused returns a refusal that lists everything wrong with a file. It names lines
+// only if the pipelines came as a file: those of JSON help nobody.
 func planRefused(err error, asked api.PlanRequest) *Refusal {
 	all := (*pipeline.Error)(nil)
 	if !errors.As(err, &all) {
@@ -157,8 +157,8 @@ func whereInFile(p *pipeline.Problem) string {
 	return "file"
 }
 
-// tell publishes what became of a plan or of one of its runs. The format begins
-// with its name, which others read as what it is: a plan or a run.
+// tell publishes what became of a plan or of one of its runs. The first argument of the
+// format is its name; other users read its kind instead.
 func (d *Desk) tell(by *Caller, e gpu.Event, name, kind, format string, args ...any) {
 	say := func(what string) string {
 		return fmt.Sprintf(format, append([]any{what}, args...)...) + ", for " + by.User

@@ -10,22 +10,23 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
-// The limits of what comes with a plan, in characters. Names go into events and
-// into the answer of every run, so a long one would be there thousands of times.
+// The limits of the fields of a plan, in characters. Names go into events and into the
+// answer of every run, so a long one would be there thousands of times.
 const (
 	maxPlanName    = lease.MaxIDLength // of a file, a pipeline, a run, a service, a policy, a device
 	maxPlanWish    = 512               // what a pipeline asks of its device
 	maxInterpreter = 4096
 	maxReason      = 4096 // why a library is missing or broken
 	maxProbeError  = 16384
-	maxLibraries   = 1024 // and as many devices that one of them sees
+	maxLibraries   = 1024 // and the most devices that a library may list
 	maxLibraryText = 256  // a name, a version, a device
 )
 
 // lengths collects the fields that are too long.
 type lengths struct{ errs lease.FieldErrors }
 
-// text checks one field. The format and its arguments are its name.
+// text checks the length of a field. The format and its arguments make the name of the
+// field.
 func (l *lengths) text(text string, most int, format string, args ...any) {
 	if len(text) > most && utf8.RuneCountInString(text) > most {
 		l.wrong(fmt.Sprintf("is longer than %d characters", most), format, args...)
@@ -46,7 +47,7 @@ func (l *lengths) wrong(detail, format string, args ...any) {
 	}
 }
 
-// err refuses the fields that are too long; nil: none is.
+// err refuses the fields that are too long. It returns nil if there are none.
 func (l *lengths) err() error {
 	if l.errs == nil {
 		return nil
@@ -54,8 +55,8 @@ func (l *lengths) err() error {
 	return wrongFields(l.errs)
 }
 
-// checkPlanRequest refuses what is too long in a request for a plan. No door
-// checks that: a pipeline file has its own reader.
+// checkPlanRequest refuses fields that are too long in a request for a plan. No door
+// checks them, because a pipeline file has its own reader.
 func checkPlanRequest(asked *api.PlanRequest) error {
 	var l lengths
 	l.text(asked.Name, maxPlanName, "name")
@@ -83,8 +84,8 @@ func checkPlanRequest(asked *api.PlanRequest) error {
 	return l.err()
 }
 
-// checkLengths refuses what is too long in a plan that came from the caller, and
-// in the names of the runs.
+// checkLengths refuses fields that are too long in a plan that the caller brought, and in
+// the names of the runs.
 func (a *planOrder) checkLengths() error {
 	var l lengths
 	l.text(a.ID, maxPlanName, "id")

@@ -13,29 +13,29 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
-// Running is what became of the runs of a plan.
+// Running holds the results of the runs of a plan.
 type Running struct {
-	Plan *api.Plan // if it was made for this; nil: it came with the question
+	Plan *api.Plan // nil if the caller brought the plan
 	Runs []Run     // in the order of the plan
 }
 
-// Run is what became of one run. A run that was refused has no reason and no
-// problem yet: the door writes them, in its own words.
+// Run is the result of one run. A run that was refused has no reason and no problem yet:
+// the door writes them, in its own words.
 type Run struct {
 	api.RunningRun
-	Refusal *Refusal // nil: it was not refused
+	Refusal *Refusal // nil if the run was not refused
 }
 
-// planOrder is a question for runs of a plan on its way over the desk.
+// planOrder is a request for runs of a plan while the desk works on it.
 type planOrder struct {
 	api.PlanRun
-	until  time.Time       // when the waiting ends
-	wanted map[string]bool // the runs; nil: all
+	until  time.Time       // end of the wait
+	wanted map[string]bool // names of the runs; nil means all
 }
 
-// Run leases what the runs of a plan need, one after the other. Each run gets a
-// lease of its own, whole or not at all: it does not depend on what other runs
-// get. If no run gets anything, Run returns the first refusal.
+// Run leases what the runs of a plan need, one after the other. Each run gets a lease of
+// its own, whole or not at all, whatever the other runs get. If no run gets anything, Run
+// returns the first refusal.
 func (d *Desk) Run(ctx context.Context, by Caller, asked api.PlanRun) (Running, error) {
 	o := planOrder{PlanRun: asked, until: time.Now()}
 	var result Running
@@ -56,7 +56,7 @@ func (d *Desk) Run(ctx context.Context, by Caller, asked api.PlanRun) (Running, 
 		return result, err
 	}
 	result.Runs = d.placeRuns(ctx, &by, &o)
-	if ctx.Err() != nil { // nobody will hear of them
+	if ctx.Err() != nil { // nobody will hear of the leases
 		for i := range result.Runs {
 			d.abandonRun(&result.Runs[i])
 		}
@@ -72,8 +72,8 @@ const (
 	maxPlanRuns = 10_000              // as many as a file may have
 )
 
-// check refuses what is wrong with the question itself. It sets when the waiting
-// ends, and which runs are wanted.
+// check refuses a malformed request. It sets when the wait ends, and which runs are
+// wanted.
 func (o *planOrder) check() error {
 	switch pipelines := len(o.Pipelines) > 0 || o.Text != ""; {
 	case o.Plan != nil && pipelines:
@@ -104,8 +104,8 @@ func (o *planOrder) check() error {
 
 func (o *planOrder) wants(run string) bool { return o.wanted == nil || o.wanted[run] }
 
-// checkRuns refuses runs that are not in the plan or have no name, and more runs
-// than can be meant.
+// checkRuns refuses runs that are not in the plan or have no name, and more runs than can
+// be meant.
 func (o *planOrder) checkRuns() error {
 	names, wanted := map[string]bool{}, 0
 	for i := range o.Plan.Pipelines {
@@ -136,9 +136,8 @@ func (o *planOrder) checkRuns() error {
 	return nil
 }
 
-// placeRuns leases for every run that is wanted. The runs of a pipeline are all
-// alike, so once one of them is refused the others are too: there are never
-// more than there are slots.
+// placeRuns leases for every wanted run. The runs of a pipeline are all alike, so once
+// one is refused, it refuses the rest too: there are never more leases than slots.
 func (d *Desk) placeRuns(ctx context.Context, by *Caller, o *planOrder) []Run {
 	runs := []Run{}
 	for i := range o.Plan.Pipelines {
@@ -164,8 +163,8 @@ func (d *Desk) placeRuns(ctx context.Context, by *Caller, o *planOrder) []Run {
 	return runs
 }
 
-// placeRun leases for one run: on the device of the plan if that has room, else
-// where there is room.
+// placeRun leases for one run: on the device of the plan if that has room, else where
+// there is room.
 func (d *Desk) placeRun(ctx context.Context, by *Caller, asked *planOrder, p *api.PlannedPipeline, run *Run) *Refusal {
 	o := d.runOrder(asked, p, run)
 	l, err := d.acquire(ctx, by, &o)
@@ -194,8 +193,8 @@ func (d *Desk) abandonRun(run *Run) {
 	}
 }
 
-// runOrder returns the order for the lease of a run. Its holder has the name of
-// the pipeline, whatever its process is called: the next run is like this one.
+// runOrder returns the order for the lease of a run. The holder has the name of the
+// pipeline, whatever its process is called, because the next run is like this one.
 func (d *Desk) runOrder(asked *planOrder, p *api.PlannedPipeline, run *Run) order {
 	id := asked.ID
 	if id == "" {
@@ -217,8 +216,8 @@ func (d *Desk) runOrder(asked *planOrder, p *api.PlannedPipeline, run *Run) orde
 	return o
 }
 
-// whyElsewhere says why the device of the plan was not taken. It is found out
-// after the grant, so it may be over by now.
+// whyElsewhere returns why the lease is not on the device of the plan. It looks after the
+// grant, so the reason may be over by now.
 func (d *Desk) whyElsewhere(by *Caller, o order, planned string) string {
 	switch {
 	case planned == "":
@@ -240,13 +239,12 @@ func (d *Desk) whyElsewhere(by *Caller, o order, planned string) string {
 	return d.label(planned) + " had no room at that moment"
 }
 
-// onlyRefusals returns the first refusal if every run was refused; nil: one was
-// not.
+// onlyRefusals returns the first refusal if every run was refused, and nil otherwise.
 func onlyRefusals(runs []Run) *Refusal {
 	for _, run := range runs {
 		if run.Refusal == nil {
 			return nil
 		}
 	}
-	return runs[0].Refusal // there is one: a question without runs was refused
+	return runs[0].Refusal // there is a run: a request without runs was refused
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
-// Quota returns what a user may have, and has. Own are the limits of the caller;
-// an empty user is the caller. Of others, the groups are those that the user
-// database names: a process may have others, and those count.
+// Quota returns the limits of a user, and what the user has of them. Own holds the limits
+// of the caller; an empty user means the caller. For others it uses the groups in the
+// user database; a process may have other groups, and those count.
 func (d *Desk) Quota(by Caller, own *quota.Limits, user string) (api.Quota, error) {
 	if user == "" || user == by.User {
 		q := d.quota(by.User, own, access.May(by.Actor, access.Exceed, access.Object{}) == nil)
@@ -48,8 +48,7 @@ func (d *Desk) account(user string) (uid int, groups []int, known bool) {
 	return d.Users.Account(user)
 }
 
-// quota lists limits, with what is used of them. Somebody who may exceed them has
-// none.
+// quota lists limits, with what is used of them. A user who may exceed them has none.
 func (d *Desk) quota(user string, l *quota.Limits, exceeds bool) api.Quota {
 	has := d.Ledger.Usage(&l.Limits)
 	q := api.Quota{User: user, Service: l.Service.Or(""), Limits: []api.QuotaLimit{}}

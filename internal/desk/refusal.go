@@ -22,8 +22,8 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Kind says what sort of refusal it is. Programs go by the code; the kind is for
-// doors, which have their own words for it.
+// Kind is the kind of a refusal. Programs go by the code; the kind is for doors, which
+// have their own words for it.
 type Kind int
 
 // The kinds.
@@ -32,34 +32,34 @@ const (
 	Invalid                 // the question makes no sense
 	Unknown                 // it names something that is not there
 	Forbidden               // the caller may not do that
-	Conflict                // it does not go with how things are now
-	Crowded                 // the caller has too much under way
+	Conflict                // it conflicts with the current state
+	Crowded                 // the caller has too much in progress
 	DiskFull                // the disk has no room for it
 	Unavailable             // the daemon cannot do it now
 	Withdrawn               // nobody waits for the answer any more
 )
 
-// Refusal is the answer to what is not done. Its code is stable.
+// Refusal is the error of a request that the desk does not carry out. Its code is stable.
 type Refusal struct {
 	Kind   Kind
 	Code   string
 	Detail string // what failed, why, and what to do about it, for people
 	Fields []api.FieldProblem
-	Extra  map[string]any // numbers behind the sentence
+	Extra  map[string]any // the numbers behind the sentence
 	cause  error
 }
 
 func (r *Refusal) Error() string { return r.Detail }
 
-// Unwrap returns what the refusal was made from; nil: it stands for itself.
+// Unwrap returns the error that the refusal was made from, or nil if there is none.
 func (r *Refusal) Unwrap() error { return r.cause }
 
-// Refuse makes a refusal.
+// Refuse returns a refusal.
 func Refuse(kind Kind, code, format string, args ...any) *Refusal {
 	return &Refusal{Kind: kind, Code: code, Detail: fmt.Sprintf(format, args...)}
 }
 
-// because makes a refusal of an error, with advice if there is any.
+// because returns a refusal for an error, followed by advice if there is any.
 func because(err error, kind Kind, code, advice string) *Refusal {
 	detail := words.UpperFirst(err.Error()) + "."
 	if advice != "" {
@@ -68,7 +68,7 @@ func because(err error, kind Kind, code, advice string) *Refusal {
 	return &Refusal{Kind: kind, Code: code, Detail: detail, cause: err}
 }
 
-// plainRefusals are those that need nothing beside their own words.
+// plainRefusals lists the errors whose refusal consists of their own text and advice.
 var plainRefusals = []struct {
 	cause  error
 	kind   Kind
@@ -111,8 +111,7 @@ var plainRefusals = []struct {
 	{context.Canceled, Withdrawn, "withdrawn", "The caller left, or somebody released, resized or parked the lease."},
 }
 
-// Refused returns the refusal that an error of a keeper stands for. It returns a
-// refusal as it is.
+// Refused returns the refusal for an error of a keeper. It returns a refusal unchanged.
 func Refused(err error) *Refusal {
 	if already := (*Refusal)(nil); errors.As(err, &already) {
 		return already
@@ -180,8 +179,8 @@ func refusalOf(err error) *Refusal {
 	return Refuse(Failed, "internal", "The daemon could not do this: %v.", err)
 }
 
-// ambiguous refuses a name that fits leases or requests of several users. It lists
-// them, unless the caller may not see who they are.
+// ambiguous refuses a name that fits leases or requests of several users. It lists them,
+// unless the caller may not see who they are.
 func ambiguous(e *lease.AmbiguousError) *Refusal {
 	if len(e.Names) == 0 {
 		return Refuse(Conflict, "ambiguous_id", "Several users have a lease or a request with the id %s.", e.Name.ID)
@@ -196,8 +195,8 @@ func ambiguous(e *lease.AmbiguousError) *Refusal {
 	return r
 }
 
-// obstacle names the first device that could serve a request one day and what
-// is in the way there, and how many more such devices there are.
+// obstacle names the first device that could serve a request one day and what is in the
+// way there, and says how many more devices could.
 func obstacle(e *placement.NoFitError) string {
 	if e == nil {
 		return ""
@@ -223,7 +222,7 @@ func obstacle(e *placement.NoFitError) string {
 	return text
 }
 
-// inTheWay says after a colon what was in the way of a request that nobody granted
+// inTheWay returns, after a colon, what was in the way of a request that was not granted
 // in time.
 func inTheWay(late *ledger.TimeoutError) string {
 	if late.Quota != nil {
@@ -232,7 +231,7 @@ func inTheWay(late *ledger.TimeoutError) string {
 	return obstacle(late.Refusal)
 }
 
-// wrongFields refuses a request for what is wrong with its fields.
+// wrongFields refuses a request because of its fields.
 func wrongFields(fields lease.FieldErrors) *Refusal {
 	r := Refuse(Invalid, "invalid_request", "The request was understood, but some of it is out of range. Nothing was changed; see fields.")
 	for _, f := range fields {
@@ -242,7 +241,7 @@ func wrongFields(fields lease.FieldErrors) *Refusal {
 	return r
 }
 
-// noFitCode returns the stable name of what is mainly missing.
+// noFitCode returns the stable code for what is mainly missing.
 func noFitCode(e *placement.NoFitError) string {
 	if len(e.Reasons) == 0 && e.Fit == 0 {
 		return "no_device"
@@ -263,8 +262,7 @@ func codeOfReasons(reasons []placement.Reason) string {
 	return code
 }
 
-// numbersOf returns the numbers behind a refusal, and what is in the way on each
-// device.
+// numbersOf returns the numbers behind a refusal, and what is in the way on each device.
 func numbersOf(e *placement.NoFitError) map[string]any {
 	return map[string]any{
 		"requested_mb": e.Request.Memory, "available_mb": max(e.LargestNow, gpu.MiB(0)), "largest_ever_mb": e.LargestEver,

@@ -15,28 +15,28 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// order is one request on its way over the desk.
+// order is a request while the desk works on it.
 type order struct {
 	api.LeaseRequest
-	atOnce    bool     // to be granted now and without MPS, or else not to count as asked
-	as        string   // name of the holder, whatever its process is called; empty: that of the process
-	preferred string   // UUID of the device to try first; empty: none
-	only      []string // UUIDs of the devices that will do; empty: any
+	atOnce    bool     // grant now and without MPS, or do not count it as a request
+	as        string   // name of the holder; empty means that of its process
+	preferred string   // UUID of the device to try first; may be empty
+	only      []string // UUIDs of the devices to choose from; empty means any
 
-	unitExists bool // refuse a unit that is not there; else it may come later
+	unitExists bool // whether to refuse a unit that does not exist; else it may come later
 
 	implied bool         // nobody said what ends the lease
-	again   ledger.Again // which lease that stands is an answer
-	note    string       // what is different from what was asked for; empty: nothing
+	again   ledger.Again // which existing lease answers the request
+	note    string       // how the lease differs from the request; may be empty
 
-	learned bool // Desk.request has filled in the memory
+	learned bool // whether Desk.request has filled in the memory
 
-	isolation string // Desk.request has settled it
-	cleared   string // who has cleared the memory for this lease; empty: it was not done for this one
+	isolation string // set by Desk.request
+	cleared   string // who cleared the memory for this lease; empty if nobody did
 }
 
-// request translates an order for the ledger: what was asked for, by whom, what
-// earlier runs used, and who enforces it.
+// request translates an order for the ledger: what it asks for, for whom, what earlier
+// runs used, and what enforces it.
 func (d *Desk) request(by *Caller, o *order) (lease.Request, error) {
 	exact, err := o.exactly(by)
 	if err != nil {
@@ -66,7 +66,7 @@ func (d *Desk) request(by *Caller, o *order) (lease.Request, error) {
 			return r, err
 		}
 	}
-	r.Note = cmp.Or(d.learn(o, by.User), o.note) // never both: an allocation says how much
+	r.Note = cmp.Or(d.learn(o, by.User), o.note) // never both: an allocation gives its memory
 	r.GPUs, r.Memory, r.Slots, r.Policy, r.Parkable, r.Unshared = o.GPUs, o.Memory, o.Slots.Or(1), o.Policy, o.Parkable, o.Unshared
 	if exact != nil {
 		r.Exact, r.Memory, r.Slots = exact, 0, 0
@@ -94,8 +94,8 @@ func (d *Desk) request(by *Caller, o *order) (lease.Request, error) {
 	return r, err
 }
 
-// kin adds which processes belong to the lease that an order is for, and refuses
-// those who may not say so.
+// kin adds which processes belong to the lease of an order, and refuses callers who may
+// not say so.
 func (d *Desk) kin(by *Caller, o *order, r *lease.Request) error {
 	r.Unit, r.Scope = o.Unit, o.Scope
 	if len(o.Scope) > 0 {
@@ -123,8 +123,8 @@ func (d *Desk) kin(by *Caller, o *order, r *lease.Request) error {
 	return nil
 }
 
-// where returns what the devices of an order must be. It refuses everything at
-// once that is wrong with the words of the order.
+// where returns the conditions that the devices of an order must meet. It reports
+// everything that is wrong with the fields of the order at once.
 func (d *Desk) where(o *order) (gpu.Where, error) {
 	var errs lease.FieldErrors
 	wrong := func(field, detail string) { errs = append(errs, lease.FieldError{Field: field, Detail: detail}) }
@@ -160,8 +160,8 @@ func (d *Desk) where(o *order) (gpu.Where, error) {
 	return where, nil
 }
 
-// preferred returns the UUID of a device that an order prefers. It refuses a
-// device that the order itself rules out.
+// preferred returns the UUID of the device that an order prefers. It refuses a device
+// that the order itself rules out.
 func (d *Desk) preferred(name string, where gpu.Where) (string, error) {
 	found, err := d.Device(name)
 	if err != nil {
@@ -174,7 +174,7 @@ func (d *Desk) preferred(name string, where gpu.Where) (string, error) {
 	return found.Device.UUID, nil
 }
 
-// binding returns what ends the lease, also for a request that does not say.
+// binding returns what ends the lease, also for a request that does not say it.
 func binding(b *api.LeaseRequest) lease.Binding {
 	switch {
 	case b.Binding != "":

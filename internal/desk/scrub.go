@@ -12,8 +12,8 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// traces keeps whose programs may have left something on each device. After a
-// restart anybody's may have.
+// traces remembers whose programs may have left something on each device. After a
+// restart, any user's may have.
 type traces struct {
 	mu  sync.Mutex // guards all
 	all map[string]proof.Trace
@@ -39,17 +39,17 @@ func (t *traces) scrubbed(uuid string, users []string) {
 	t.all[uuid] = proof.TraceOf(users...)
 }
 
-// forget notes that nobody keeps the traces any more.
+// forget drops all traces, because nobody updates them any more.
 func (t *traces) forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.all = nil
 }
 
-// scrub overwrites the free memory of the devices of a new lease before its holder
-// hears of it, if others may have left something there and the driver is not known
-// to clear it. It returns who clears the memory, for the receipt, and a note for
-// the holder if that was not done in full; both are empty if berth need not scrub.
+// scrub overwrites the free memory of the devices of a new lease before its holder hears
+// of it, if others may have left something there and the driver is not known to clear it.
+// It returns who clears the memory, for the receipt, and a note for the holder if that
+// was not done in full. Both are empty if berth need not scrub.
 func (d *Desk) scrub(ctx context.Context, granted *lease.Lease) (by, note string) {
 	if !d.Enforcement().Scrub || d.Checkup == nil {
 		d.traces.forget()
@@ -57,7 +57,7 @@ func (d *Desk) scrub(ctx context.Context, granted *lease.Lease) (by, note string
 	}
 	me := userKey(granted.Holder)
 	var partly, not []string
-	ours := false // to clear
+	ours := false // whether berth has to clear the memory
 	for _, p := range granted.Parts {
 		on := d.Ledger.Sum(p.GPU).Device
 		if d.ClearedBy != nil && strings.HasPrefix(d.ClearedBy([]gpu.Device{on}), "driver") {
@@ -91,9 +91,8 @@ func (d *Desk) scrub(ctx context.Context, granted *lease.Lease) (by, note string
 	return "berth", ""
 }
 
-// otherUsers returns whose memory on a device could not be overwritten for a
-// lease: that of other users who hold leases there, and of processes under no
-// lease.
+// otherUsers returns the users whose memory on a device could not be overwritten for a
+// lease: other users who hold leases there, and processes under no lease.
 func (d *Desk) otherUsers(granted *lease.Lease, uuid string) (users []string) {
 	for _, h := range d.Ledger.Holdings(uuid) {
 		if h.Lease.Fence != granted.Fence && !h.Lease.Holder.Same(granted.Holder) {
@@ -108,5 +107,5 @@ func (d *Desk) otherUsers(granted *lease.Lease, uuid string) (users []string) {
 	return users
 }
 
-// userKey returns what tells the user of a holder from others.
+// userKey returns a key that differs between the users of holders.
 func userKey(h lease.Holder) string { return fmt.Sprintf("%d/%s", h.UID, h.User) }

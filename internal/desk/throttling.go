@@ -10,14 +10,14 @@ import (
 
 // Throttler acts on devices that should run slower.
 type Throttler interface {
-	// Acts says what is done to a device.
+	// Acts returns what is done to a device.
 	Acts(uuid string) slowdown.Acts
-	// Rest gives every device back what it had, and acts on none until Resume.
+	// Rest restores every device, and acts on none until Resume.
 	Rest(ctx context.Context)
 	Resume()
 }
 
-// Throttling says what berth does by itself about a device; nil: nothing does.
+// Throttling returns what berth does by itself about a device, or nil if it does nothing.
 func (d *Desk) Throttling(uuid string) *api.Throttling {
 	if d.Throttle == nil {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/audit"
 )
 
-// longestTTL is how long a token may stand.
+// longestTTL is the longest time to live of a token.
 const longestTTL = 100 * 365 * 24 * time.Hour
 
 // ListTokens returns the tokens that the daemon accepts, by name.
@@ -51,7 +51,7 @@ func (d *Desk) CreateToken(by Caller, b api.TokenRequest) (api.NewToken, error) 
 		}
 		t.Expires = now.Add(lease.Seconds(seconds))
 	}
-	if d.Tokens.Stands(t, b.Secret) { // the request was made before, and nothing is to be done
+	if d.Tokens.Stands(t, b.Secret) { // the request was made before, so there is nothing to do
 		return d.madeToken(b.Name, ""), nil
 	}
 	secret := ""
@@ -72,7 +72,7 @@ func (d *Desk) CreateToken(by Caller, b api.TokenRequest) (api.NewToken, error) 
 	return d.madeToken(b.Name, secret), nil
 }
 
-// madeToken returns the token of a name, and the secret that only now is shown.
+// madeToken returns the token with a name, and its secret, which is shown only now.
 func (d *Desk) madeToken(name, secret string) api.NewToken {
 	made := api.NewToken{Secret: secret}
 	for _, t := range d.Tokens.List() {
@@ -107,7 +107,7 @@ func (d *Desk) RevokeToken(by Caller, name string) (api.Token, error) {
 	return tokenOf(t), nil
 }
 
-// refusedToken returns the refusal that an error of the tokens stands for.
+// refusedToken returns the refusal for an error of package tokens.
 func refusedToken(err error) *Refusal {
 	wrong := (*tokens.InvalidError)(nil)
 	switch {

@@ -14,13 +14,13 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// VerifyAudit checks the audit log in the state folder of a daemon, and holds it
-// against the entry that the journal names. The daemon may run.
+// VerifyAudit checks the audit log in the state folder of a daemon, and compares it with
+// the entry that the journal names. The daemon may run.
 func VerifyAudit(stateDir string) (api.AuditVerdict, error) {
 	if _, err := os.Stat(stateDir); err != nil {
 		return api.AuditVerdict{}, &Error{fmt.Errorf("look at the state folder: %w", err), "name the state folder of the daemon: --state-dir DIR"}
 	}
-	// The journal comes first: what it names is in the log by now.
+	// Read the journal first: the entry that it names is in the log by then.
 	var marked audit.Marked
 	_, err := (&Journal{journalDir(stateDir)}).read(func() func(journal.Entry) error {
 		marked = audit.Marked{}

@@ -46,8 +46,8 @@ func (d *Doctor) daemon(ctx context.Context) (running bool, found []Finding) {
 	return true, found
 }
 
-// journalOf asks a daemon whether it can write its journal. One that cannot
-// grants nothing.
+// journalOf asks a daemon whether it can write its journal. A daemon that cannot grants
+// nothing.
 func journalOf(ctx context.Context, c Daemon) []Finding {
 	ready, err := c.Ready(ctx)
 	if err != nil {
@@ -85,7 +85,7 @@ func (d *Doctor) version(all api.StatusAll) Finding {
 	return f
 }
 
-// trouble says why a daemon cannot be asked.
+// trouble reports why a daemon cannot be asked.
 func trouble(err error) Finding {
 	missing := (*client.NoDaemonError)(nil)
 	switch {

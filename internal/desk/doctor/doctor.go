@@ -16,18 +16,18 @@ import (
 
 // Doctor examines one machine.
 type Doctor struct {
-	Root    string // folder with the files of the system; "/" but in tests
-	Version string // of the program that asks
+	Root    string // folder with the files of the system; "/" except in tests
+	Version string // version of the program that asks
 
 	// Settings reads the configuration as a daemon would.
 	Settings func() (*config.Settings, error)
-	// Daemon finds the daemon, without asking whether it is there.
+	// Daemon returns a client of the daemon, without checking that it runs.
 	Daemon func() (Daemon, error)
-	// Probe opens the libraries of the vendors; nil: there are none to open.
+	// Probe opens the libraries of the vendors. It is nil if there are none to open.
 	Probe func(context.Context) []Finding
 }
 
-// Daemon answers the questions of a doctor. A client does.
+// Daemon answers the questions of a doctor. A client implements it.
 type Daemon interface {
 	StatusAll(context.Context) (api.StatusAll, error)
 	Leases(context.Context) (api.Leases, error)
@@ -36,7 +36,7 @@ type Daemon interface {
 	Close()
 }
 
-// Examine looks at everything, in the order in which it depends on each other.
+// Examine examines everything: first what other things depend on.
 func (d *Doctor) Examine(ctx context.Context) []Finding {
 	found := append(d.system(), d.hardware()...)
 	if d.Probe != nil {
@@ -49,7 +49,7 @@ func (d *Doctor) Examine(ctx context.Context) []Finding {
 	}
 	running, daemon := d.daemon(ctx)
 	found = append(found, daemon...)
-	if settings != nil && !running { // a daemon that runs knows better, and may have its state elsewhere
+	if settings != nil && !running { // a running daemon knows better, and may have its state elsewhere
 		state := settings.Config.Daemon.StateDir
 		found = append(found, stateDir(state), leases(state), auditLog(state))
 		found = append(found, leftStopped(state)...)

@@ -1,6 +1,6 @@
 package doctor
 
-// Finding is one thing that was examined.
+// Finding is the result of one examination.
 type Finding struct {
 	Topic string `json:"topic"` // a word or two, as in "driver"
 	Grade Grade  `json:"grade"`
@@ -18,7 +18,7 @@ const (
 	Broken Grade = "broken"
 )
 
-// Count returns how many of the findings have a grade.
+// Count returns the number of findings with a grade.
 func Count(findings []Finding, g Grade) int {
 	n := 0
 	for _, f := range findings {

@@ -15,13 +15,13 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// maker describes how the GPUs of a vendor show themselves to the system.
+// maker describes how the system shows the GPUs of a vendor.
 type maker struct {
 	name    string
 	pci     string   // vendor id on the bus
-	modules []string // folders of which one is there once a driver is loaded
+	modules []string // folders, one of which exists once a driver is loaded
 	version string   // file with the driver's version
-	files   []string // device files a process must be able to open
+	files   []string // device files that a process must be able to open
 	install string   // what to do when the driver is not loaded
 	absent  string   // what to do when there are no device files
 }
@@ -71,9 +71,9 @@ func (d *Doctor) hardware() []Finding {
 	return append(found, d.links()...)
 }
 
-// gpus returns the folders of the GPUs on the PCI bus, as far as a folder tells:
-// class 03 is a display controller, which on servers drives no display, and class
-// 12 an accelerator. An Intel device on the first bus is part of the processor.
+// gpus returns the folders of the GPUs on the PCI bus. Class 03 is a display controller,
+// which on servers drives no display, and class 12 an accelerator. An Intel device on the
+// first bus is part of the processor.
 func (d *Doctor) gpus() []string {
 	devices, _ := filepath.Glob(filepath.Join(d.Root, "sys/bus/pci/devices/*"))
 	return slices.DeleteFunc(devices, func(device string) bool {
@@ -93,8 +93,8 @@ func (d *Doctor) bus() map[string]int {
 	return counts
 }
 
-// links names GPUs that have fewer lanes to the processor than they could use:
-// copies are slower there.
+// links reports GPUs that have fewer lanes to the processor than they could use: copies
+// to them are slower.
 func (d *Doctor) links() []Finding {
 	var found []Finding
 	for _, device := range d.gpus() {
@@ -109,12 +109,12 @@ func (d *Doctor) links() []Finding {
 	return found
 }
 
-// versionNumber matches a version. It is compiled when it is needed: every
+// versionNumber matches a version. It is compiled when needed, because otherwise every
 // command would wait for it.
 var versionNumber = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\b\d+\.\d+(\.\d+)*\b`) })
 
-// driver reports whether the kernel driver is loaded, and its version. A driver
-// that is part of the kernel has the kernel's.
+// driver reports whether the kernel driver is loaded, and its version. A driver that is
+// part of the kernel has the version of the kernel.
 func (d *Doctor) driver(m maker) (version string, loaded bool) {
 	there := slices.ContainsFunc(m.modules, func(module string) bool {
 		_, err := os.Stat(filepath.Join(d.Root, module))
@@ -133,7 +133,7 @@ func (d *Doctor) driver(m maker) (version string, loaded bool) {
 	return version, true
 }
 
-// withNouveau adds the usual reason why the driver does not load.
+// withNouveau returns what to do when the driver is not loaded, with the usual reason.
 func (d *Doctor) withNouveau(m maker) string {
 	if _, err := os.Stat(filepath.Join(d.Root, "sys/module/nouveau")); err == nil && m.name == "NVIDIA" {
 		return "nouveau has the GPU: block it (blacklist nouveau in /etc/modprobe.d), then " + m.install
@@ -160,7 +160,7 @@ func (d *Doctor) access(m maker) Finding {
 	return Finding{Topic: "access", Grade: Fine, Text: "the device files can be opened"}
 }
 
-// oneLine returns the first line of a small file; empty if there is none.
+// oneLine returns the first line of a small file, or "" if it cannot be read.
 func oneLine(path string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -14,12 +14,11 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/stored"
 )
 
-// Journal is the journal of a daemon, as files. It is read and mended without
-// the daemon.
+// Journal is the journal of a daemon, as files. It can be read and repaired without the
+// daemon.
 type Journal struct{ dir string }
 
-// OpenJournal finds the journal in the state folder of a daemon. It opens no
-// file yet.
+// OpenJournal finds the journal in the state folder of a daemon. It opens no file yet.
 func OpenJournal(stateDir string) (*Journal, error) {
 	dir := journalDir(stateDir)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
@@ -30,8 +29,7 @@ func OpenJournal(stateDir string) (*Journal, error) {
 	return &Journal{dir}, nil
 }
 
-// journalDir returns the folder where a daemon with this state folder keeps its
-// journal.
+// journalDir returns the folder of the journal in a state folder.
 func journalDir(stateDir string) string { return filepath.Join(stateDir, "journal") }
 
 // Error is a failure with a next step.
@@ -45,13 +43,13 @@ func (e *Error) Unwrap() error { return e.error }
 // Hint returns the next step.
 func (e *Error) Hint() string { return e.next }
 
-// Records returns the records of the journal, whether they make sense or not, up
-// to the damage if there is any. A daemon may be writing to it.
+// Records returns the records of the journal up to the damage, if there is any, whether
+// they make sense or not. A daemon may be writing to it.
 func (j *Journal) Records() (records []journal.Entry, rec journal.Recovery, err error) {
 	rec, err = j.read(func() func(journal.Entry) error {
 		records = nil
 		return func(r journal.Entry) error {
-			r.Data = slices.Clone(r.Data) // it is lent for the call only
+			r.Data = slices.Clone(r.Data) // it is valid only during the call
 			records = append(records, r)
 			return nil
 		}
@@ -68,9 +66,9 @@ func (j *Journal) book() (book *lease.Book, rec journal.Recovery, err error) {
 	return book, rec, err
 }
 
-// read reads the files. What looks damaged while a daemon writes to them is
-// right at the next try, and damage stays. Read calls begin for every try; begin
-// returns the function that takes the records.
+// read reads the files. It tries several times: what only looks damaged because a daemon
+// writes to it is right at the next try, and real damage remains. It calls begin for
+// every try; begin returns the function that takes the records.
 func (j *Journal) read(begin func() func(journal.Entry) error) (rec journal.Recovery, err error) {
 	for range 3 {
 		rec, err = filelog.Read(filelog.Dir(j.dir), begin())
@@ -82,8 +80,8 @@ func (j *Journal) read(begin func() func(journal.Entry) error) (rec journal.Reco
 	return rec, err
 }
 
-// believe returns a function that takes records into a book, and says which of
-// them contradict those before.
+// believe returns a function that takes records into a book, and returns an error for a
+// record that contradicts those before.
 func believe(book *lease.Book) func(journal.Entry) error {
 	return func(r journal.Entry) error {
 		_, err := book.Read(r.Data)

@@ -9,8 +9,8 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// leases examines whether the next daemon could read the leases in the journal.
-// A daemon that runs has read them.
+// leases examines whether the next daemon could read the leases in the journal. A running
+// daemon has read them.
 func leases(stateDir string) Finding {
 	f := Finding{Topic: "journal", Grade: Fine}
 	book, rec, err := (&Journal{journalDir(stateDir)}).book()

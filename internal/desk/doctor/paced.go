@@ -8,8 +8,8 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// leftStopped finds processes that a daemon which was killed together with its
-// guardian has left stopped.
+// leftStopped finds processes that were left stopped when a daemon was killed together
+// with its guardian.
 func leftStopped(stateDir string) []Finding {
 	boot, err := process.Proc().Boot()
 	if err != nil {

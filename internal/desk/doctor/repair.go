@@ -13,16 +13,15 @@ import (
 // Repair describes the repair of a journal.
 type Repair struct {
 	Folder  string   `json:"folder"`
-	Damage  string   `json:"damage,omitempty"` // empty: there was none
+	Damage  string   `json:"damage,omitempty"` // empty if there was none
 	Kept    int      `json:"kept_records"`
 	Dropped int      `json:"dropped_records"`
 	Aside   []string `json:"put_aside"`
-	Leases  []string `json:"leases"` // that still stand
+	Leases  []string `json:"leases"` // ids of the leases that remain
 }
 
-// Repair keeps the records before the damage and puts the damaged files aside.
-// It changes nothing in a journal that is sound, and none that a daemon has
-// open.
+// Repair keeps the records before the damage and puts the damaged files aside. It leaves
+// a sound journal unchanged, and refuses one that a daemon has open.
 func (j *Journal) Repair() (Repair, error) {
 	salvaged, err := filelog.Salvage(filelog.Dir(j.dir), believe(lease.New()))
 	if locked := (*journal.LockedError)(nil); errors.As(err, &locked) {
@@ -46,9 +45,8 @@ func (j *Journal) Repair() (Repair, error) {
 	return did, err
 }
 
-// skipFences makes the next daemon give out fences that are higher than any that
-// may have been lost. A daemon skips fences wherever the last mark is not from
-// its own boot.
+// skipFences makes the next daemon give out fences that are higher than any that may have
+// been lost. A daemon skips fences if the last mark is not from its own boot.
 func (j *Journal) skipFences() error {
 	var fence uint64
 	log, _, err := filelog.Open(filelog.Dir(j.dir), filelog.Options{}, func(r journal.Entry) error {

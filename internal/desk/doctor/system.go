@@ -26,8 +26,8 @@ func (d *Doctor) system() []Finding {
 	return []Finding{kernel, proc}
 }
 
-// A disk with less room than diskSmall is worth a note, and one with less than
-// diskFull is broken: a journal that cannot be written stops every grant.
+// A disk with less room than diskSmall is worth a note. With less than diskFull it is
+// broken: a journal that cannot be written stops every grant.
 const (
 	diskSmall = gpu.MiB(1 << 10)
 	diskFull  = gpu.MiB(16)

@@ -8,10 +8,10 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 )
 
-// Charge adds to an event about a device the leases that it concerns. It blames
-// a fault of a program on the lease that the program runs under. To an event
-// about a device that must not be used any more, it adds the ids and the fences
-// of all leases there, so that each holder can find out.
+// Charge adds to an event about a device the leases that it concerns. It attributes the
+// fault of a program to the lease that the program runs under. To an event about a device
+// that must not be used any more, it adds the ids and fences of all leases there, so that
+// each holder can find out.
 func (o *Oversight) Charge(e gpu.Event) gpu.Event {
 	switch e.Code {
 	case gpu.EventDeviceFault:
@@ -38,9 +38,9 @@ func (o *Oversight) Charge(e gpu.Event) gpu.Event {
 	return e
 }
 
-// culprit returns the lease of the process that the driver named. The driver
-// often names none: then culprit returns the only lease on the device, if nobody
-// else runs there, and nil otherwise.
+// culprit returns the lease of the process that the driver named. The driver often names
+// none: then culprit returns the only lease on the device if nobody else runs there, and
+// nil otherwise.
 func (o *Oversight) culprit(uuid string, pid any) *lease.Lease {
 	var processes []ledger.Process
 	for _, part := range o.parts(uuid) {
@@ -61,8 +61,7 @@ func (o *Oversight) culprit(uuid string, pid any) *lease.Lease {
 	return holdings[0].Lease
 }
 
-// parts returns a device and the instances that it is cut into: what befalls the
-// device befalls them.
+// parts returns a device and its instances, which share the fate of the device.
 func (o *Oversight) parts(uuid string) []string {
 	return append([]string{uuid}, o.Leases.Sum(uuid).Device.Instances...)
 }

@@ -10,16 +10,16 @@ import (
 	"github.com/berth-gpu/berth/internal/process/launch"
 )
 
-// Energy keeps how much energy devices and leases used.
+// Energy measures how much energy devices and leases used.
 type Energy interface {
 	Observe(on gpu.Device, s *gpu.Sample, here []energy.Process)
-	// Close returns what a lease used that is ending.
+	// Close returns what a lease used that is about to end.
 	Close(fence uint64, at time.Time) gpu.Opt[gpu.Joules]
 	// Ended returns what a lease used that has ended.
 	Ended(l *lease.Lease, at time.Time) energy.Used
 }
 
-// Bill adds to the event about the end of a lease how much energy it used.
+// Bill adds to an event about the end of a lease how much energy the lease used.
 func (o *Oversight) Bill(e gpu.Event) gpu.Event {
 	switch e.Code {
 	case gpu.EventReleased, gpu.EventExpired, gpu.EventRevoked:
@@ -31,9 +31,9 @@ func (o *Oversight) Bill(e gpu.Event) gpu.Event {
 	return e
 }
 
-// consumers returns the processes that the energy of a device belongs to: those
-// on the device and on its instances. Where the driver does not list processes,
-// the leases on the device stand for them.
+// consumers returns the processes that the energy of a device belongs to: those on the
+// device and on its instances. If the driver lists no processes, the leases on the device
+// stand for them.
 func (o *Oversight) consumers(on gpu.Device, processes []ledger.Process, listed bool) []energy.Process {
 	var all []energy.Process
 	seen := map[int]bool{}
@@ -57,8 +57,8 @@ func (o *Oversight) consumers(on gpu.Device, processes []ledger.Process, listed 
 	return all
 }
 
-// behind returns a process, or the leases that it works for: an MPS daemon works
-// for those that it enforces.
+// behind returns a process, or the leases that it works for: an MPS daemon works for the
+// leases that it enforces.
 func (o *Oversight) behind(uuid string, p ledger.Process) []energy.Process {
 	pid := p.Line[0].PID
 	if p.Lease != nil || !o.MPS.Serves(p.Line) {

@@ -7,7 +7,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 )
 
-// Idle keeps since when leases have not used their devices.
+// Idle tracks since when leases have not used their devices.
 type Idle interface {
 	Observe(on gpu.Device, s *gpu.Sample, here []idle.Holding)
 }

@@ -10,19 +10,18 @@ import (
 	"github.com/berth-gpu/berth/internal/health/heat"
 )
 
-// modelsVersion is the version of the file of models.
+// modelsVersion is the version of the file format.
 const modelsVersion = 1
 
-// models is the content of the file: by UUID, how the temperature of a device
-// follows its power.
+// models is the content of the file. Models holds, by UUID, how the temperature of a
+// device follows its power.
 type models struct {
 	Version int                   `json:"version"`
 	Models  map[string]heat.Model `json:"models"`
 }
 
-// ReadModels reads what is known about how the temperature of devices follows
-// their power, by UUID. A damaged file it sets aside: minutes of learning are not
-// worth refusing to start.
+// ReadModels reads how the temperatures of devices follow their power, by UUID. It sets a
+// damaged file aside: a few minutes of learning are no reason not to start.
 func ReadModels(path string) (known map[string]heat.Model, damage *file.Damage) {
 	damage = file.Load(path, "How temperatures follow power is lost, and berth learns it again.", func(text []byte) error {
 		var m models
@@ -38,12 +37,12 @@ func ReadModels(path string) (known map[string]heat.Model, damage *file.Damage) 
 	return known, damage
 }
 
-// modelsPeriod is how often KeepModels writes. A daemon that is killed loses what
-// was learned since.
+// modelsPeriod is how often KeepModels writes. A daemon that is killed loses what it
+// learned since.
 const modelsPeriod = 10 * time.Minute
 
-// KeepModels writes what is known to path from time to time, and once more when
-// ctx ends. It gives up on nothing: the next time may work.
+// KeepModels writes the models to path from time to time, and once more when ctx ends.
+// After a failure it tries again the next time.
 func KeepModels(ctx context.Context, path string, known func() map[string]heat.Model) {
 	tick := time.NewTicker(modelsPeriod)
 	defer tick.Stop()
@@ -53,7 +52,7 @@ func KeepModels(ctx context.Context, path string, known func() map[string]heat.M
 		case <-ctx.Done():
 		}
 		if text, err := json.Marshal(models{Version: modelsVersion, Models: known()}); err == nil {
-			_ = file.ReplaceUnsynced(path, text) // what cannot be kept costs minutes of learning
+			_ = file.ReplaceUnsynced(path, text) // a failure costs minutes of learning
 		}
 	}
 }

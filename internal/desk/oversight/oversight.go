@@ -1,6 +1,6 @@
-// Package oversight decides what a sample means: it hands every reading of a
-// device to the ledger, the peaks and the watchdog, says which lease caused a
-// fault, and keeps which devices are in quarantine.
+// Package oversight decides what a sample means: it hands every reading of a device to
+// the ledger, the peaks and the watchdog, says which lease caused a fault, and remembers
+// which devices are in quarantine.
 package oversight
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/berth-gpu/berth/internal/process/launch"
 )
 
-// Leases knows who holds what, and whose processes run where.
+// Leases knows the holders of devices, and whose processes run where.
 type Leases interface {
 	Observe(o ledger.Observation)
 	Holdings(uuid string) []lease.Holding
@@ -26,11 +26,11 @@ type Leases interface {
 	Sum(uuid string) ledger.DeviceSum
 }
 
-// Peaks remembers how much memory leases were measured to use.
+// Peaks remembers how much memory leases used.
 type Peaks interface {
 	Use(l *lease.Lease, uuid string, measured gpu.MiB, at time.Time)
-	// Ended takes in the power that the lease drew on one device, and returns the
-	// most memory that it used on one.
+	// Ended takes the power that the lease drew on one device, and returns the most
+	// memory that it used on one.
 	Ended(l *lease.Lease, drew gpu.Opt[gpu.Watts], at time.Time) gpu.MiB
 }
 
@@ -42,10 +42,10 @@ type Watchdog interface {
 
 // MPS knows the daemons that enforce leases in the driver.
 type MPS interface {
-	// Serves reports whether a process, given with its ancestors, is one of
-	// these daemons.
+	// Serves reports whether a process, given with its ancestors, is one of these
+	// daemons.
 	Serves(line []process.ID) bool
-	// Release notes that the lease with a fence has ended.
+	// Release notes that the lease with this fence has ended.
 	Release(fence uint64)
 }
 
@@ -54,9 +54,9 @@ type Groups interface {
 	Release(fence uint64)
 }
 
-// Drains knows which devices are closed although they are well.
+// Drains knows which healthy devices are closed.
 type Drains interface {
-	Why(on gpu.Device) string // empty: the device is open
+	Why(on gpu.Device) string // empty if the device is open
 }
 
 // Archive remembers the leases that have ended.
@@ -64,7 +64,7 @@ type Archive interface {
 	Ended(e *lease.Effect, peak gpu.MiB, used gpu.Opt[gpu.Joules])
 }
 
-// Batches is told when a lease ends.
+// Batches takes notice of leases that end.
 type Batches interface {
 	Ended(l *lease.Lease, at time.Time)
 }
@@ -74,8 +74,8 @@ type Processes interface {
 	UID(pid int) (int, error)
 }
 
-// Names finds the login name of a user. It never waits for the user database:
-// a device would not be sampled meanwhile.
+// Names finds the login name of a user. It never waits for the user database, because
+// that would delay the samples of a device.
 type Names interface {
 	Now(uid int) string
 }
@@ -88,35 +88,36 @@ type Options struct {
 	Energy    Energy
 	Watchdog  Watchdog
 	MPS       MPS
-	Groups    Groups // nil: there are none
-	Drains    Drains // nil: nothing closes devices
+	Groups    Groups // nil if there are none
+	Drains    Drains // nil if nothing closes devices
 	Batches   Batches
 	Processes Processes
 	Names     Names
 
-	// Idle watches the leases for which Parkable returns true; nil: nobody does.
+	// Idle watches the leases for which Parkable returns true. It is nil if nobody
+	// watches.
 	Idle     Idle
 	Parkable func(*lease.Lease) bool
 
-	// Policy returns what is done about a device that should run slower; nil: it
-	// has fewer slots.
+	// Policy returns what is done about a device that should run slower. Nil means that
+	// it has fewer slots.
 	Policy func(uuid string) slowdown.Policy
-	// Throttle acts on a device; nil: nobody does. It must not block.
+	// Throttle acts on a device. It must not block, and may be nil.
 	Throttle func(monitor.Reading)
-	// Shrunk is called with what a lease uses that berth has shrunk; nil: nobody
-	// looks. It must not block.
+	// Shrunk is called with what a lease uses that berth has shrunk. It must not block,
+	// and may be nil.
 	Shrunk func(lease.Holding)
 }
 
 // Oversight decides what samples, faults and ended leases mean.
 type Oversight struct{ Options }
 
-// New returns an Oversight over these keepers.
+// New returns an Oversight with these keepers.
 func New(o Options) *Oversight { return &Oversight{o} }
 
-// Observe hands a reading to the ledger. If it has a sample, Observe also tells
-// the peaks and the watchdog what each lease and each stranger uses, whose
-// processes the energy of the device belongs to, and who may be idle.
+// Observe hands a reading to the ledger. If the reading has a sample, Observe also tells
+// the peaks and the watchdog what each lease and each stranger uses, the energy meters
+// which processes use the device, and the idle watch which leases may be idle.
 func (o *Oversight) Observe(r monitor.Reading) {
 	o.Leases.Observe(o.observation(r))
 	if !r.Sampled {
@@ -136,15 +137,15 @@ func (o *Oversight) Observe(r monitor.Reading) {
 	o.Watchdog.Stop(r.Device, r.Sample.Time, halt(r), holdings)
 }
 
-// Unread closes a device whose sampler hangs. It does not use the last sample
-// again: the hang may be in the search for its owner.
+// Unread closes a device whose sampler hangs. It does not use the last sample again,
+// because the hang may be in the search for the owners of its processes.
 func (o *Oversight) Unread(r monitor.Reading) {
 	closed := o.observation(r)
 	closed.Sample = nil
 	o.Leases.Observe(closed)
 }
 
-// LeaseEnded tells those who keep something for a lease that it has ended.
+// LeaseEnded tells the keepers that a lease has ended.
 func (o *Oversight) LeaseEnded(e *lease.Effect) {
 	l := e.Before
 	used := o.Energy.Ended(l, e.Time)
@@ -158,7 +159,7 @@ func (o *Oversight) LeaseEnded(e *lease.Effect) {
 	}
 }
 
-// Label returns what people call a device, or its UUID if no device is known.
+// Label returns the name of a device for people, or its UUID if the device is not known.
 func (o *Oversight) Label(uuid string) string {
 	if d := o.Leases.Sum(uuid).Device; d.UUID != "" {
 		return d.Label()
@@ -192,14 +193,14 @@ func (o *Oversight) holdings(uuid string, held []lease.Holding, at time.Time) []
 		}
 		list = append(list, watchdog.Holding{
 			Lease: h.Lease.Key(), Fence: h.Lease.Fence, Service: h.Lease.Holder.Service, User: h.Lease.Holder.User, Measured: h.Measured, Scoped: len(h.Lease.Scope) > 0,
-			Leased: max(h.Part.Memory, h.Lease.Asked), // nobody is blamed for using what berth took away
+			Leased: max(h.Part.Memory, h.Lease.Asked), // using what berth took away is not a violation
 		})
 	}
 	return list
 }
 
-// strangers returns the processes on a device that run under no lease and
-// should. A process that only draws on a screen has no use for a lease.
+// strangers returns the processes on a device that run under no lease but should. A
+// process that only draws on a screen needs none.
 func (o *Oversight) strangers(processes []ledger.Process) []watchdog.Stranger {
 	var list []watchdog.Stranger
 	for _, p := range processes {
@@ -213,7 +214,7 @@ func (o *Oversight) strangers(processes []ledger.Process) []watchdog.Stranger {
 	return list
 }
 
-// userOf returns the user of a process; empty if the process has ended.
+// userOf returns the user of a process, or "" if the process has ended.
 func (o *Oversight) userOf(pid int) string {
 	uid, err := o.Processes.UID(pid)
 	if err != nil {
@@ -222,7 +223,7 @@ func (o *Oversight) userOf(pid int) string {
 	return o.Names.Now(uid)
 }
 
-// halt returns why a device must not be used; nil if it may.
+// halt returns why a device must not be used, or nil if it may be used.
 func halt(r monitor.Reading) *watchdog.Halt {
 	if !r.Stop {
 		return nil
@@ -230,8 +231,8 @@ func halt(r monitor.Reading) *watchdog.Halt {
 	return &watchdog.Halt{Reason: r.Reason, Heat: r.Hot}
 }
 
-// observation returns a reading as the ledger takes it. With a policy that only
-// advises, slots follow the state of a device only where nothing may be granted.
+// observation returns a reading as the ledger takes it. If the policy only advises, the
+// slots follow the state of a device only where nothing may be granted.
 func (o *Oversight) observation(r monitor.Reading) ledger.Observation {
 	if o.Policy != nil {
 		if policy := o.Policy(r.Device.UUID); !policy.Does(slowdown.Slots) {

@@ -15,7 +15,7 @@ type Pacing struct{ Ledger *ledger.Ledger }
 
 var _ pace.Leases = Pacing{}
 
-// Lease returns a lease; nil: it has ended.
+// Lease returns a lease, or nil if it has ended.
 func (p Pacing) Lease(k lease.Key, fence uint64) *lease.Lease {
 	held, found := p.Ledger.Find(k)
 	if !found || held.Fence != fence {
@@ -24,8 +24,8 @@ func (p Pacing) Lease(k lease.Key, fence uint64) *lease.Lease {
 	return held.Lease
 }
 
-// Members returns the living processes of a lease and of its children: a launcher
-// that is held to a share holds what it starts to it.
+// Members returns the living processes of a lease and of its children: a share that holds
+// for a launcher also holds for the programs that it starts.
 func (p Pacing) Members(k lease.Key, fence uint64) []process.ID {
 	members := p.Ledger.Members(k, fence)
 	for _, held := range p.Ledger.View().Leases {
@@ -36,7 +36,7 @@ func (p Pacing) Members(k lease.Key, fence uint64) []process.ID {
 	return members
 }
 
-// Renew lets a lease with a time to live last for as long as after a grant.
+// Renew extends a lease by the time to live that it was granted with.
 func (p Pacing) Renew(ctx context.Context, k lease.Key, fence uint64) error {
 	_, err := p.Ledger.Renew(ctx, k.Name(), fence, 0, access.Daemon(), nil)
 	return err

@@ -13,18 +13,18 @@ import (
 	"github.com/berth-gpu/berth/internal/health"
 )
 
-// Standings keeps in a file how far devices are trusted, so that a daemon that
-// is killed does not let a device out of quarantine.
+// Standings remembers in a file how far devices are trusted, so that a daemon that is
+// killed does not let a device out of quarantine.
 type Standings struct {
-	path  string // empty: they are not kept
+	path  string // empty if there is no file
 	dirty chan struct{}
 
 	mu  sync.Mutex // guards all
 	all map[string]health.Standing
 }
 
-// OpenStandings reads the file at path; an empty path keeps nothing. A damaged file
-// it sets aside, and then no device is in quarantine.
+// OpenStandings reads the file at path. An empty path means no file. OpenStandings sets a
+// damaged file aside, and then no device is in quarantine.
 func OpenStandings(path string) (*Standings, *file.Damage) {
 	s := &Standings{path: path, dirty: make(chan struct{}, 1), all: map[string]health.Standing{}}
 	if path == "" {
@@ -33,7 +33,7 @@ func OpenStandings(path string) (*Standings, *file.Damage) {
 	return s, file.Load(path, "No GPU is in quarantine or on probation until it shows a fault again. Look at the file, and drain GPUs that are not to be used.", s.take)
 }
 
-// take takes in the text of a file.
+// take parses the text of the file.
 func (s *Standings) take(text []byte) error {
 	var read map[string]health.Standing
 	if err := json.Unmarshal(text, &read); err != nil {
@@ -48,7 +48,7 @@ func (s *Standings) take(text []byte) error {
 	return nil
 }
 
-// All returns the standing of every device that ever was in trouble, by UUID.
+// All returns the standing of every device that was ever in trouble, by UUID.
 func (s *Standings) All() map[string]health.Standing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,16 +62,16 @@ func (s *Standings) Changed(uuid string, now health.Standing) {
 	s.mu.Unlock()
 	select {
 	case s.dirty <- struct{}{}:
-	default: // it is going to be written anyway
+	default: // a write is due anyway
 	}
 }
 
-// rewrite is how long Run waits after a failure before it writes again.
+// rewrite is how long Run waits after a failed write.
 const rewrite = 10 * time.Second
 
-// Run writes the file when something has changed, until ctx ends, and then once
-// more if something is left. If the disk refuses, Run calls complain once and
-// tries again until it succeeds.
+// Run writes the file when something has changed, until ctx ends, and then once more if
+// something is left. If a write fails, Run calls complain once and tries again until it
+// succeeds.
 func (s *Standings) Run(ctx context.Context, complain func(error)) {
 	failed := false
 	write := func() {

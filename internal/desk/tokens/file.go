@@ -15,9 +15,9 @@ import (
 	"github.com/berth-gpu/berth/internal/file"
 )
 
-// document is the content of the file. Only its owner may read it, although it
-// holds no secrets. Each token has a line of its own with a checksum of its own, so
-// that damage costs no more tokens than it must.
+// document is the content of the file. Only its owner may read it, although it holds no
+// secrets. Each token has a line and a checksum of its own, so that damage costs as few
+// tokens as possible.
 type document struct {
 	Version int             `json:"version"`
 	Tokens  []storedToken   `json:"tokens"`
@@ -45,9 +45,9 @@ type storedRevoked struct {
 
 const version = 1
 
-// Open reads the file at path, or begins one there. A damaged file it sets aside.
-// Of that it takes the tokens whose own checksum is right, and no others: nobody
-// gets more than was written down.
+// Open reads the file at path, or starts a new one there. It sets a damaged file aside
+// and takes only the tokens in it whose own checksum is right: nobody gets more than was
+// written down.
 func Open(path string) (*Tokens, *file.Damage) {
 	t := New()
 	t.path = path
@@ -64,7 +64,7 @@ func Open(path string) (*Tokens, *file.Damage) {
 		return t, nil
 	}
 	b := t.all.Load()
-	if !whole { // one that is whole means something that this berth does not know
+	if !whole { // an intact file means something that this berth does not know
 		b = salvage(file.Salvage(path))
 		t.all.Store(b)
 	}
@@ -111,7 +111,7 @@ func parse(text []byte) (*book, error) {
 	return new(book).with(tokens, latest(gone), nil), nil
 }
 
-// salvage reads the tokens of a damaged file whose lines are as they were written.
+// salvage reads the tokens of a damaged file whose lines are intact.
 func salvage(text []byte) *book {
 	tokens, hashes := map[string]*entry{}, map[hash]bool{}
 	var gone []revoked
@@ -137,8 +137,8 @@ func salvage(text []byte) *book {
 	return new(book).with(tokens, latest(gone), nil)
 }
 
-// strictly reads JSON. A restriction that this berth does not know must not be left
-// out.
+// strictly decodes JSON and refuses unknown fields: a restriction that this berth does
+// not know must not be ignored.
 func strictly(text []byte, into any) error {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()

@@ -1,12 +1,12 @@
 // Package tokens keeps the named tokens of a daemon.
 //
-// A token is a secret that gives whoever shows it a role. Tokens stores only the
-// SHA-256 of each secret, so a copy of its file lets nobody in. A secret that berth
-// makes up has 256 random bits; one that somebody brings has at least 32 characters.
+// A token is a secret that gives its holder a role. Tokens stores only the SHA-256 of
+// each secret, so a copy of its file lets nobody in. A secret that berth makes has 256
+// random bits; one that a user brings has at least 32 characters.
 //
-// Check finds a token by the hash of its secret, so how long that takes says
-// nothing about the secrets. Tokens remembers the hashes of tokens that were
-// revoked, so that their holders learn why they are refused.
+// Check finds a token by the hash of its secret, so its run time says nothing about the
+// secrets. Tokens remembers the hashes of revoked tokens, so that their holders learn why
+// they are refused.
 package tokens
 
 import (
@@ -29,21 +29,21 @@ import (
 )
 
 const (
-	// Prefix begins every secret that berth makes up, so that people and
-	// programs that look for leaked secrets recognise one.
+	// Prefix begins every secret that berth makes, so that people and programs that look
+	// for leaked secrets recognise it.
 	Prefix = "berth_"
-	// ShortestSecret is how many characters the secret of a token has at least.
+	// ShortestSecret is the least number of characters that a secret may have.
 	ShortestSecret = 32
-	// LongestSecret is how many characters it has at most.
+	// LongestSecret is the most characters that a secret may have.
 	LongestSecret = 512
 
 	longestName = 64
 	most        = 1000 // tokens
-	mostRevoked = 1000 // tokens that were revoked and are remembered
+	mostRevoked = 1000 // revoked tokens that are remembered
 )
 
-// The reasons to refuse a secret. Only somebody who has the right secret learns
-// that its token has expired or was revoked.
+// The reasons to refuse a secret. Only the holder of the right secret learns that its
+// token has expired or was revoked.
 var (
 	ErrUnknown = errors.New("no token has this secret")
 	ErrExpired = errors.New("the token has expired")
@@ -53,13 +53,13 @@ var (
 // ErrMissing means that there is no token with this name.
 var ErrMissing = errors.New("there is no token with this name")
 
-// ErrTaken means that a token has this name, or had this secret.
+// ErrTaken means that a token has this name, or has or had this secret.
 var ErrTaken = errors.New("it is taken")
 
-// ErrFull means that there are as many tokens as there may be.
+// ErrFull means that there are as many tokens as allowed.
 var ErrFull = fmt.Errorf("there are %d tokens, which is the most: revoke one that is not used", most)
 
-// InvalidError says what is wrong with a token that somebody asks for.
+// InvalidError describes what is wrong with a requested token.
 type InvalidError struct{ Field, Detail string }
 
 func (e *InvalidError) Error() string { return e.Field + " " + e.Detail }
@@ -68,10 +68,10 @@ func (e *InvalidError) Error() string { return e.Field + " " + e.Detail }
 type Token struct {
 	Name    string
 	Role    access.Role
-	Service string    // the only service that its holder may act for; empty: any
-	Created time.Time // zero: it stands in the configuration
-	Expires time.Time // zero: it does not
-	Used    time.Time // when somebody last showed it, to the minute; zero: nobody has
+	Service string    // the only service that its holder may act for; empty means any
+	Created time.Time // zero if the token is in the configuration
+	Expires time.Time // zero if it does not expire
+	Used    time.Time // when somebody last showed it, to the minute; zero if never
 	By      string    // user who created it
 }
 
@@ -82,10 +82,10 @@ func hashOf(secret string) hash { return sha256.Sum256([]byte(secret)) }
 
 // entry is a token that is accepted.
 type entry struct {
-	Token              // Used is not kept here
+	Token              // without Used
 	hash  hash         // of its secret
 	weak  bool         // its secret is short enough to be guessed
-	used  atomic.Int64 // minutes since 1970 when it was last shown; 0: never
+	used  atomic.Int64 // minutes from 1970 to when it was last shown; 0 if never
 
 	standing context.Context // ends when the token is revoked
 	end      context.CancelCauseFunc
@@ -100,7 +100,7 @@ func newEntry(t Token, h hash) *entry {
 	return e
 }
 
-// token returns the token with when it was last used.
+// token returns the token, including when it was last used.
 func (e *entry) token() Token {
 	t := e.Token
 	if used := e.used.Load(); used != 0 {
@@ -118,32 +118,32 @@ type revoked struct {
 	at   time.Time
 }
 
-// Tokens keeps the tokens of a daemon. Use New or Open to make one.
+// Tokens keeps the tokens of a daemon. Create one with New or Open.
 type Tokens struct {
-	path string // empty: it is kept in no file
+	path string // empty if there is no file
 
-	changing sync.Mutex // held while tokens change, also while the disk is waited for
+	changing sync.Mutex // held while tokens change, also during writes to the disk
 	all      atomic.Pointer[book]
-	dirty    atomic.Bool // somebody used a token, and the file does not say so
+	dirty    atomic.Bool // whether a token was used since the last write
 }
 
-// book is every token at one moment. It never changes, so Check takes no lock.
+// book holds every token at one moment. It never changes, so Check takes no lock.
 type book struct {
-	byHash  map[hash]*entry // with the daemon's own
+	byHash  map[hash]*entry // including the daemon's own
 	byName  map[string]*entry
 	revoked []revoked // oldest first
 	gone    map[hash]bool
-	daemon  *entry // the token of the configuration; nil: there is none
+	daemon  *entry // the token of the configuration; nil if there is none
 }
 
-// New returns an empty set of tokens that no file keeps.
+// New returns an empty set of tokens without a file.
 func New() *Tokens {
 	t := &Tokens{}
 	t.all.Store(&book{byHash: map[hash]*entry{}, byName: map[string]*entry{}})
 	return t
 }
 
-// with returns a copy of the book in which these are the tokens.
+// with returns a copy of the book with these tokens instead.
 func (b *book) with(tokens map[string]*entry, gone []revoked, daemon *entry) *book {
 	next := &book{byHash: make(map[hash]*entry, len(tokens)+1), byName: tokens, revoked: gone, gone: make(map[hash]bool, len(gone)), daemon: daemon}
 	for _, r := range gone {
@@ -158,30 +158,30 @@ func (b *book) with(tokens map[string]*entry, gone []revoked, daemon *entry) *bo
 	return next
 }
 
-// Shown is a token whose secret was shown.
+// Shown is a token whose secret somebody showed.
 type Shown struct {
 	access.Credential
-	Expires  time.Time       // zero: it does not
+	Expires  time.Time       // zero if it does not expire
 	Standing context.Context // ends when the token is revoked
-	// Weak means that the secret is short enough to be guessed by somebody who may
-	// try often.
+	// Weak means that the secret is short enough to be guessed by somebody who may try
+	// often.
 	Weak bool
 }
 
-// Check returns what a secret gives to its holder. The error is ErrUnknown,
-// ErrExpired or ErrRevoked.
+// Check returns the token with this secret. The error is ErrUnknown, ErrExpired or
+// ErrRevoked.
 func (t *Tokens) Check(secret string, now time.Time) (Shown, error) {
 	return t.check(hashOf(secret), now)
 }
 
-// Fingerprint returns what Recall knows a secret by.
+// Fingerprint returns the fingerprint of a secret, for Recall.
 func Fingerprint(secret string) string {
 	h := hashOf(secret)
 	return hex.EncodeToString(h[:])
 }
 
-// Recall returns what a secret gives to somebody who has shown it before, from its
-// fingerprint. The error is one of those of Check.
+// Recall returns the token of a secret that was shown before, given its fingerprint. It
+// returns the same errors as Check.
 func (t *Tokens) Recall(fingerprint string, now time.Time) (Shown, error) {
 	h, err := parseHash(fingerprint)
 	if err != nil {
@@ -213,10 +213,9 @@ func (t *Tokens) check(h hash, now time.Time) (Shown, error) {
 // HasDaemon reports whether the configuration has a token.
 func (t *Tokens) HasDaemon() bool { return t.all.Load().daemon != nil }
 
-// SetDaemon takes over the token of the configuration, which has the role
-// admin. An empty secret means that there is none. SetDaemon reports whether the
-// token is another one than before, and whether it is so short that somebody could
-// guess it.
+// SetDaemon sets the token of the configuration, which has the role admin. An empty
+// secret means that there is none. SetDaemon reports whether the token has changed, and
+// whether it is short enough to be guessed.
 func (t *Tokens) SetDaemon(secret string) (changed, short bool) {
 	t.changing.Lock()
 	defer t.changing.Unlock()
@@ -251,21 +250,21 @@ func (t *Tokens) List() []Token {
 	return list
 }
 
-// Stands reports whether this very token is there already: with its name,
-// this secret, its role and its service, and neither of them expires.
+// Stands reports whether this very token exists already, with the same name, secret, role
+// and service, and without an expiry on either.
 func (t *Tokens) Stands(token Token, secret string) bool {
 	e := t.all.Load().byName[token.Name]
 	return e != nil && secret != "" && e.hash == hashOf(secret) && e.Role == token.Role && e.Service == words.Service(token.Service) && e.Expires.IsZero() && token.Expires.IsZero()
 }
 
-// Create makes a token and returns its secret: the one that was brought, or one
-// of 256 random bits. It returns when the disk has the token.
+// Create makes a token and returns its secret: the one that was brought, or one of 256
+// random bits. It returns when the token is on the disk.
 func (t *Tokens) Create(token Token, brought string, now time.Time) (secret string, err error) {
 	return t.create(token, brought, false, now)
 }
 
-// Replace makes a token as Create does. If a token has its name, Replace revokes
-// that one in the same write: after a crash, one of the two is there.
+// Replace makes a token as Create does. If a token has the same name, Replace revokes
+// that one in the same write: after a crash, one of the two exists.
 func (t *Tokens) Replace(token Token, brought string, now time.Time) (secret string, err error) {
 	return t.create(token, brought, true, now)
 }
@@ -313,8 +312,8 @@ func (t *Tokens) create(token Token, brought string, replace bool, now time.Time
 // expiredKept is how long an expired token is listed.
 const expiredKept = 30 * 24 * time.Hour
 
-// living returns the tokens and the revoked ones of a book, to be changed. It
-// counts a token that expired long ago as revoked.
+// living returns copies of the tokens and the revoked tokens of a book. It counts a token
+// that expired long ago as revoked.
 func (b *book) living(now time.Time) (tokens map[string]*entry, gone []revoked) {
 	tokens, gone = make(map[string]*entry, len(b.byName)+1), slices.Clone(b.revoked)
 	for name, e := range b.byName {
@@ -330,9 +329,9 @@ func (b *book) living(now time.Time) (tokens map[string]*entry, gone []revoked) 
 // latest returns the revoked tokens that are remembered.
 func latest(gone []revoked) []revoked { return gone[max(len(gone)-mostRevoked, 0):] }
 
-// Revoke makes a token worthless, at once: the context of everybody who has
-// shown it ends. It returns when the disk has that. If the disk does not take
-// it, the token is worthless until the daemon starts again.
+// Revoke makes a token worthless at once: the context of everybody who has shown it ends.
+// It returns when the disk has the change. If the write fails, the token is worthless
+// until the daemon restarts.
 func (t *Tokens) Revoke(name string, now time.Time) (Token, error) {
 	t.changing.Lock()
 	defer t.changing.Unlock()
@@ -347,7 +346,7 @@ func (t *Tokens) Revoke(name string, now time.Time) (Token, error) {
 		gone = latest(append(gone, revoked{name, e.hash, now.UTC().Truncate(time.Second)}))
 	}
 	next := b.with(tokens, gone, b.daemon)
-	t.all.Store(next) // first of all: whoever revokes a token fears the worst
+	t.all.Store(next) // before the write: the secret may be in wrong hands
 	e.end(ErrRevoked)
 	if err := t.write(next); err != nil {
 		return e.token(), fmt.Errorf("the token %s is refused from now on, but the daemon could not write that down and accepts it again after a restart: %w", name, err)
@@ -355,7 +354,7 @@ func (t *Tokens) Revoke(name string, now time.Time) (Token, error) {
 	return e.token(), nil
 }
 
-// replace writes a book to the disk and lets it hold then.
+// replace writes a book to the disk and then puts it into force.
 func (t *Tokens) replace(next *book) error {
 	if err := t.write(next); err != nil {
 		return err
@@ -364,7 +363,7 @@ func (t *Tokens) replace(next *book) error {
 	return nil
 }
 
-// Run writes down now and then when tokens were used, until ctx ends.
+// Run writes from time to time when tokens were last used, until ctx ends.
 func (t *Tokens) Run(ctx context.Context) error {
 	tick := time.NewTicker(usedAfter)
 	defer tick.Stop()
@@ -373,12 +372,12 @@ func (t *Tokens) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return t.saveUsed()
 		case <-tick.C:
-			_ = t.saveUsed() // it tries again
+			_ = t.saveUsed() // the next tick tries again
 		}
 	}
 }
 
-// usedAfter is how often it is written down when tokens were used.
+// usedAfter is how often Run writes.
 const usedAfter = 10 * time.Minute
 
 func (t *Tokens) saveUsed() error {
@@ -397,11 +396,11 @@ func (t *Tokens) saveUsed() error {
 // random returns 256 random bits as 43 characters.
 func random() string {
 	var b [32]byte
-	_, _ = rand.Read(b[:]) // it never fails
+	_, _ = rand.Read(b[:]) // never fails
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// check returns what is wrong with a token.
+// check returns an error if something is wrong with a token.
 func check(t Token) error {
 	switch {
 	case !validName(t.Name):
@@ -433,8 +432,8 @@ func validName(name string) bool {
 	return true
 }
 
-// Sound reports whether a secret could be that of a token: printable ASCII
-// without spaces, and not too long.
+// Sound reports whether a secret could belong to a token: printable ASCII without spaces,
+// and not too long.
 func Sound(secret string) bool {
 	if secret == "" || len(secret) > LongestSecret {
 		return false
@@ -442,7 +441,7 @@ func Sound(secret string) bool {
 	return !strings.ContainsFunc(secret, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
-// checkSecret returns what is wrong with a secret that somebody brings.
+// checkSecret returns an error if something is wrong with a secret that a user brings.
 func checkSecret(secret string) error {
 	switch {
 	case !Sound(secret):
@@ -455,7 +454,7 @@ func checkSecret(secret string) error {
 	return nil
 }
 
-// distinct returns how many different characters a text has.
+// distinct returns the number of different bytes in text.
 func distinct(text string) int {
 	seen := map[byte]bool{}
 	for i := range len(text) {
