@@ -22,13 +22,14 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// settleAlerts is how long after the start the first rule is evaluated at least:
-// by then the store has samples of this daemon.
+// settleAlerts is the least time between the start and the first evaluation of a rule: by
+// then the store has samples of this daemon.
 const settleAlerts = 15 * time.Second
 
-// openAlerts makes the alerts, with those of before the restart.
-// Rules are evaluated from runAlerts on. A daemon that only looks has none. It goes
-// on without rules that have a mistake, and not with rules that others can change.
+// openAlerts opens the alerts, including those from before the restart. Run evaluates
+// their rules. A daemon that only looks has no alerts. If a file of rules has a mistake,
+// the daemon goes on without these rules; if others can change the file, openAlerts
+// returns an error.
 func (d *Daemon) openAlerts(o Options) error {
 	if o.ReadOnly || d.engine == nil {
 		return nil
@@ -47,21 +48,20 @@ func (d *Daemon) openAlerts(o Options) error {
 		d.tellRules(err, "The rules of that file are not evaluated until it is mended and `berth config reload` reads it again.")
 		shipped := o.Settings.Config
 		shipped.Alerts.Rules = nil
-		groups, _ = rulesOf(shipped, d.warn) // a test reads them
+		groups, _ = rulesOf(shipped, d.warn) // a test parses the shipped rules
 	}
 	d.alerts.Configure(groups)
 	d.settings.rules = d.readRules
 	return nil
 }
 
-// askNow answers a question of a rule, which sees everything.
+// askNow answers the query of a rule, which may see everything.
 func (d *Daemon) askNow(ctx context.Context, expr string, at time.Time) (series.Answer, error) {
 	return d.engine.Instant(ctx, expr, at, series.Options{})
 }
 
-// evaluated returns when each group of rules was last evaluated, for the page of
-// metrics. Of groups with one name, in several files, the one that waits longest
-// counts.
+// evaluated returns when each group of rules was last evaluated, for the page of metrics.
+// If groups in several files have the same name, the one that has waited longest counts.
 func (d *Daemon) evaluated() map[string]time.Time {
 	last := map[string]time.Time{}
 	for _, e := range d.alerts.Evaluations() {
@@ -72,8 +72,8 @@ func (d *Daemon) evaluated() map[string]time.Time {
 	return last
 }
 
-// rulesOf reads the rules that a configuration names; none where nobody wants
-// them, or where there is nothing to ask.
+// rulesOf reads the rules that a configuration names. It returns none if rules are
+// switched off, or if there is no past to evaluate them on.
 func rulesOf(c config.Config, warn func(string)) ([]alert.Group, error) {
 	if whyNoAlerts(c) != "" {
 		return nil, nil
@@ -87,7 +87,7 @@ func rulesOf(c config.Config, warn func(string)) ([]alert.Group, error) {
 	return append(shipped, groups...), err
 }
 
-// whyNoAlerts says why no rules are evaluated; empty: they are.
+// whyNoAlerts returns why no rules are evaluated, or "" if they are.
 func whyNoAlerts(c config.Config) string {
 	switch {
 	case c.Alerts.Evaluate == "off":
@@ -98,7 +98,7 @@ func whyNoAlerts(c config.Config) string {
 	return ""
 }
 
-// noAlerts says why this daemon evaluates no rules; empty: it does.
+// noAlerts returns why this daemon evaluates no rules, or "" if it does.
 func (d *Daemon) noAlerts() string {
 	if d.alerts == nil {
 		return "This process only looks, and evaluates no rules."
@@ -106,9 +106,9 @@ func (d *Daemon) noAlerts() string {
 	return whyNoAlerts(d.settings.load().Config)
 }
 
-// readRules reads the rules that a new configuration names, if it is another one
-// or all is read again. It returns a function that lets them hold. If there is a
-// mistake, nothing changes.
+// readRules reads the rules that a new configuration names, if it differs from before or
+// again is true. It returns a function that puts them into force. If there is a mistake,
+// nothing changes.
 func (d *Daemon) readRules(before, after config.Config, again bool) (hold func(), err error) {
 	if !again && reflect.DeepEqual(before.Alerts, after.Alerts) && before.Past.Store == after.Past.Store {
 		return func() {}, nil
@@ -136,7 +136,7 @@ func (d *Daemon) readRules(before, after config.Config, again bool) (hold func()
 	}, nil
 }
 
-// tellRules publishes what is wrong with files of rules, and what holds now.
+// tellRules publishes what is wrong with files of rules, and which rules are in force.
 func (d *Daemon) tellRules(err error, so string) {
 	e := gpu.Event{
 		Time: time.Now(), Code: gpu.EventRules, Severity: gpu.Warning, Text: fmt.Sprintf("Alert rules cannot be read: %v. %s", err, so),
@@ -148,8 +148,8 @@ func (d *Daemon) tellRules(err error, so string) {
 	d.publish(e)
 }
 
-// recordAcknowledgement writes down that somebody acknowledged an alert, or took
-// that back.
+// recordAcknowledgement records in the audit log that somebody acknowledged an alert, or
+// took that back.
 func (d *Daemon) recordAcknowledgement(by access.Actor, s *alert.State, a *alert.Acknowledgement) error {
 	entry := api.AuditEntry{
 		Who: audit.Who(by), What: access.Acknowledge.String(), Object: api.AuditObject{Kind: "alert", ID: s.Fingerprint}, Outcome: chain.Done,

@@ -9,23 +9,23 @@ import (
 	systemd "github.com/coreos/go-systemd/v22/daemon"
 )
 
-// How far rules and the past may be behind, beside some of their own intervals: for
-// a daemon that is ready, and for one that systemd lets live.
+// How late rules and the past may be, in addition to some of their own intervals:
+// soonBehind for a daemon that is ready, longBehind for one that systemd keeps alive.
 const (
 	soonBehind = 30 * time.Second
 	longBehind = 10 * time.Minute
 )
 
-// stuck returns an error if something that everything depends on hangs: the clerk
-// of the ledger, a sampler, or what has been evaluating rules or storing samples for
-// minutes. It takes no lock that they hold.
+// stuck returns an error if something that everything depends on hangs: the clerk of the
+// ledger, a sampler, or, for minutes, the evaluation of rules or the storage of samples.
+// It takes no lock that they hold.
 func (d *Daemon) stuck() error {
 	now := time.Now()
 	return errors.Join(d.ledger.Stuck(now), d.monitor.Stuck(now), d.behind(now, longBehind))
 }
 
-// behind returns an error if a group of rules was due, or samples were to be stored,
-// more than a time ago.
+// behind returns an error if an evaluation of rules, or the storage of samples, is late
+// by more than patience.
 func (d *Daemon) behind(now time.Time, patience time.Duration) error {
 	var late []error
 	for _, e := range d.alerts.Evaluations() {
@@ -39,14 +39,13 @@ func (d *Daemon) behind(now time.Time, patience time.Duration) error {
 	return errors.Join(late...)
 }
 
-// ready returns an error that says why the daemon cannot do its work; nil if it
-// can.
+// ready returns an error that says why the daemon cannot do its work, or nil if it can.
 func (d *Daemon) ready() error {
 	return errors.Join(d.stuck(), d.behind(time.Now(), soonBehind), d.ledger.Trouble())
 }
 
-// tellSystemd tells systemd that the daemon is up, is alive, and stops. Outside
-// systemd there is nobody to tell.
+// tellSystemd tells systemd when the daemon is up, that it is alive, and when it stops.
+// It does nothing outside systemd.
 func (d *Daemon) tellSystemd(ctx context.Context) {
 	notify := func(state string) { _, _ = systemd.SdNotify(false, state) }
 	notify(systemd.SdNotifyReady)
@@ -57,9 +56,8 @@ func (d *Daemon) tellSystemd(ctx context.Context) {
 	notify(systemd.SdNotifyStopping)
 }
 
-// tellAlive tells systemd's watchdog that the daemon is alive, for as long as
-// nothing is stuck, until ctx ends. Systemd restarts a daemon that does not say
-// so in time.
+// tellAlive tells systemd's watchdog that the daemon is alive, as long as nothing is
+// stuck, until ctx ends. Systemd restarts a daemon that does not report in time.
 func (d *Daemon) tellAlive(ctx context.Context, every time.Duration, notify func(string), stuck func() error) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()

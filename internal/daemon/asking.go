@@ -13,8 +13,8 @@ import (
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
-// openAsking makes the engine that answers questions about the past. A daemon that
-// only looks has none.
+// openAsking opens the engine that answers queries about the past. A daemon that only
+// looks has none.
 func (d *Daemon) openAsking() {
 	if d.past != nil {
 		limits := query.Default()
@@ -23,7 +23,7 @@ func (d *Daemon) openAsking() {
 	}
 }
 
-// whenOpen returns a store that says so where it is not open yet.
+// whenOpen returns a store that reports an error while store is not open yet.
 func whenOpen(store storage.Queryable) storage.Queryable {
 	return storage.QueryableFunc(func(from, to int64) (storage.Querier, error) {
 		q, err := store.Querier(from, to)

@@ -10,8 +10,8 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/audit"
 )
 
-// openAudit opens the audit log in the state folder, and holds it against what
-// the journal says about it. A daemon that only looks has none.
+// openAudit opens the audit log in the state folder, and compares it with what the
+// journal says about it. A daemon that only looks has none.
 func (d *Daemon) openAudit(o Options) {
 	if o.ReadOnly {
 		return
@@ -28,7 +28,7 @@ func auditing(c config.Config) audit.Settings {
 	return audit.Settings{MaxSize: int64(c.Audit.MaxSize) << 20, Files: c.Audit.Files}
 }
 
-// record writes an act of authority down. Where there is no log, all is well.
+// record records an act of authority. It returns nil if there is no log.
 func (d *Daemon) record(e api.AuditEntry) error {
 	if d.audit == nil {
 		return nil
@@ -36,8 +36,7 @@ func (d *Daemon) record(e api.AuditEntry) error {
 	return d.audit.Record(e)
 }
 
-// authority writes down what users do to the leases of others, or that it could
-// not be done.
+// authority records what users do to the leases of others, or that it failed.
 func (d *Daemon) authority(effects []lease.Effect, failed error) error {
 	if d.audit == nil {
 		return nil

@@ -17,23 +17,23 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// certificate is what the daemon shows on TCP. It can be exchanged while
-// connections are open: new ones get the new one.
+// certificate is the certificate that the daemon shows on TCP. It can be exchanged while
+// connections are open: new connections get the new one.
 type certificate struct {
 	current atomic.Pointer[shownCertificate]
 }
 
-// shownCertificate is a certificate with its key, and whose certificates the
-// daemon accepts.
+// shownCertificate is a certificate with its key, and the authorities whose certificates
+// the daemon accepts.
 type shownCertificate struct {
 	tls     *tls.Config
 	expires time.Time
-	name    string // for people: the file
+	name    string // file, for people
 }
 
-// readCertificate reads the files that the configuration names. It returns nil if
-// it names none. It refuses a pair that cannot work; an expired certificate can,
-// because leases go on whatever the clients on TCP say.
+// readCertificate reads the files that the configuration names, or returns nil if it
+// names none. It refuses a pair that cannot work. It accepts an expired certificate:
+// leases go on whatever the clients on TCP say.
 func readCertificate(c config.Daemon, warn func(string)) (*shownCertificate, error) {
 	if c.TLSCert == "" {
 		return nil, nil
@@ -47,7 +47,7 @@ func readCertificate(c config.Daemon, warn func(string)) (*shownCertificate, err
 		return nil, fmt.Errorf("read the key (daemon.tls_key): %w", err)
 	}
 	pair, err := tls.X509KeyPair(chain.Text, key)
-	if err != nil { // the error names neither the key nor what is in it
+	if err != nil { // err names neither the key nor its content
 		return nil, fmt.Errorf("the certificate %s and the key %s do not work together: %w. Give the key that the certificate was made for, both in PEM form", c.TLSCert, c.TLSKey, err)
 	}
 	s := &shownCertificate{expires: pair.Leaf.NotAfter, name: c.TLSCert, tls: &tls.Config{
@@ -64,8 +64,8 @@ func readCertificate(c config.Daemon, warn func(string)) (*shownCertificate, err
 	return s, nil
 }
 
-// readAuthorities reads certificates in PEM form. A file with anything that is
-// none is refused: who leaves one out by mistake locks its holders out.
+// readAuthorities reads certificates in PEM form. It refuses a file with anything else in
+// it: a certificate that was left out by mistake would lock its holders out.
 func readAuthorities(path string, warn func(string)) (*x509.CertPool, error) {
 	read, err := file.ReadTrusted(path, warn)
 	if err != nil {
@@ -100,7 +100,7 @@ func (c *certificate) config() *tls.Config {
 	}
 }
 
-// expires returns when the certificate ends; zero: there is none.
+// expires returns when the certificate ends, or the zero time if there is none.
 func (c *certificate) expires() time.Time {
 	if now := c.current.Load(); now != nil {
 		return now.expires
@@ -108,8 +108,7 @@ func (c *certificate) expires() time.Time {
 	return time.Time{}
 }
 
-// renew reads the certificate and the token again, for a reload of the
-// configuration.
+// renew reads the certificate and the token again, for a reload of the configuration.
 func (d *Daemon) renew(c config.Daemon) (commit func() []string, err error) {
 	next, err := readCertificate(c, d.warn)
 	if err != nil {
@@ -130,8 +129,8 @@ func (d *Daemon) renew(c config.Daemon) (commit func() []string, err error) {
 	}, nil
 }
 
-// exchange shows another certificate from now on, and reports whether it is
-// another. Whether there is TLS at all is decided at the start.
+// exchange replaces the certificate, and reports whether the new one differs. Whether
+// there is TLS at all is decided at the start.
 func (c *certificate) exchange(next *shownCertificate) bool {
 	before := c.current.Load()
 	if before == nil || next == nil {
@@ -141,10 +140,11 @@ func (c *certificate) exchange(next *shownCertificate) bool {
 	return !bytes.Equal(before.tls.Certificates[0].Certificate[0], next.tls.Certificates[0].Certificate[0])
 }
 
-// expiresSoon is how long before its end people are told, once a day.
+// expiresSoon is how long before the certificate ends the daemon begins to warn, once a
+// day.
 const expiresSoon = 14 * 24 * time.Hour
 
-// watchCertificate tells once a day that the certificate ends soon, or has ended.
+// watchCertificate warns once a day that the certificate ends soon, or has ended.
 func (d *Daemon) watchCertificate(ctx context.Context) {
 	tick := time.NewTicker(24 * time.Hour)
 	defer tick.Stop()
@@ -160,7 +160,7 @@ func (d *Daemon) watchCertificate(ctx context.Context) {
 	}
 }
 
-// warning returns the event that tells of a certificate that ends soon.
+// warning returns the event about a certificate that ends soon.
 func (c *certificate) warning(now time.Time) (e gpu.Event, soon bool) {
 	shown := c.current.Load()
 	if shown == nil || shown.expires.Sub(now) > expiresSoon {
@@ -176,8 +176,8 @@ func (c *certificate) warning(now time.Time) (e gpu.Event, soon bool) {
 	return e, true
 }
 
-// readToken returns the token of the daemon, which may be in a file of its own;
-// empty: there is none.
+// readToken returns the token of the daemon, which may be in a file of its own, or "" if
+// there is none.
 func readToken(c config.Daemon, warn func(string)) (string, error) {
 	if c.TokenFile == "" {
 		return c.Token, nil

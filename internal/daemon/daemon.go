@@ -67,35 +67,35 @@ import (
 	"github.com/berth-gpu/berth/internal/process/mps"
 )
 
-// eventsKept is how many events a reader may fall behind: hours on a quiet
-// machine, and still minutes while every device changes its state each second.
+// eventsKept is how many events a reader may fall behind: hours on a quiet machine, and
+// still minutes while every device changes its state each second.
 const eventsKept = 4096
 
 // nameLimit is how long a request waits for the name of its user. A user
 // database that answers does so in a few milliseconds.
 const nameLimit = 200 * time.Millisecond
 
-// Options are what a daemon is made from.
+// Options configures a daemon.
 type Options struct {
 	Settings *config.Settings
 	Version  string
 	Log      *slog.Logger  // must not block: the ledger and the samplers write to it
-	Unlogged func() uint64 // lines that the log did not take; nil: none
+	Unlogged func() uint64 // number of lines that the log dropped; nil if it drops none
 
-	// Load reads the settings again from where they came; nil: Reload changes
+	// Load reads the settings again from where they came. If it is nil, Reload changes
 	// nothing.
 	Load func() (*config.Settings, error)
 
-	// Guardian is the command of the guardian of stopped processes; empty: no
+	// Guardian is the command of the guardian of stopped processes. If it is empty, no
 	// lease can be paced.
 	Guardian []string
 
-	// ReadOnly keeps the hands off the state folder: for a look at the devices
-	// beside a daemon that may be running.
+	// ReadOnly leaves the state folder alone, for a look at the devices beside a daemon
+	// that may be running.
 	ReadOnly bool
 }
 
-// Daemon is the whole, wired.
+// Daemon is a whole daemon with all its parts.
 type Daemon struct {
 	log      *slog.Logger
 	settings *settings
@@ -103,7 +103,7 @@ type Daemon struct {
 	events   *events.Log
 	ration   *events.Ration
 
-	remembered file.Folder // of events across restarts; nil: they are not kept
+	remembered file.Folder // folder of events across restarts; nil if they are not kept
 
 	users    *users.Names
 	numbers  users.Numbers
@@ -111,24 +111,24 @@ type Daemon struct {
 	shown    certificate // on TCP
 	limits   atomic.Pointer[quota.Rules]
 	kernel   *peercred.Kernel
-	doorstep func() // counts a caller that there is no room for
+	doorstep func() // counts callers that there is no room for
 	monitor  *monitor.Monitor
 	ledger   *ledger.Ledger
 	batches  *runs.Runs
 	peaks    *peaks.Peaks
 	archive  *archive.Archive
-	past     *past.Past // nil: the daemon only looks
+	past     *past.Past // nil if the daemon only looks
 	recorder *promexport.Recorder
-	engine   *query.Engine // nil: the daemon only looks
-	alerts   *alert.Alerts // nil: the daemon only looks
+	engine   *query.Engine // nil if the daemon only looks
+	alerts   *alert.Alerts // nil if the daemon only looks
 	energy   *energy.Meters
 	idle     *idle.Idlers
-	audit    *audit.Log // nil: the daemon only looks
+	audit    *audit.Log // nil if the daemon only looks
 	marked   audit.Marked
 	labels   *promexport.Names
 	tokens   *tokens.Tokens
 	sessions *sessions.Sessions
-	tries    *sessions.Tries // failed tries to show a token
+	tries    *sessions.Tries // failed attempts to show a token
 
 	operations *throughput.Counter
 	watchdog   *watchdog.Watchdog
@@ -136,31 +136,31 @@ type Daemon struct {
 	groups     *cgroup.Pool
 	pacer      *pace.Pacer
 	hooks      *hooks.Hooks
-	closeWeb   func() // closes the connections of hooks that are not in use
+	closeWeb   func() // closes the idle connections of hooks
 
 	drains    *drains.Drains
 	checkup   *checkup.Checkup
 	prover    check.Prover
 	oversight *oversight.Oversight
 	throttle  *throttle.Throttle
-	reclaim   *reclaim.Reclaim // nil: the daemon only looks
-	parking   *park.Parker     // nil: the daemon only looks
+	reclaim   *reclaim.Reclaim // nil if the daemon only looks
+	parking   *park.Parker     // nil if the daemon only looks
 	mover     check.Mover
-	locks     *devicelock.Locks // nil: the daemon only looks
-	unlocked  sync.Once         // it was logged that no device can be locked
+	locks     *devicelock.Locks // nil if the daemon only looks
+	unlocked  sync.Once         // logs once that no device can be locked
 	standings interface {       // *oversight.Standings
 		Run(ctx context.Context, complain func(error))
 	}
 
 	handler   http.Handler
-	listening atomic.Pointer[string] // the address on TCP; nil: none
+	listening atomic.Pointer[string] // address on TCP; nil if there is none
 	publish   func(gpu.Event)
-	streams   sync.WaitGroup // lease streams that are open
+	streams   sync.WaitGroup // open lease streams
 	patience  time.Duration  // see stopLimit
 }
 
-// Open opens the devices and reads each of them once, so that the first answer
-// is never empty. Nothing runs yet.
+// Open opens the devices and reads each of them once, so that the first answer is never
+// empty. It starts nothing.
 func Open(ctx context.Context, o Options) (*Daemon, error) {
 	c := o.Settings.Config
 	d := &Daemon{log: o.Log, events: events.New(eventsKept, time.Now()), users: users.New(users.Lookup, nameLimit), labels: &promexport.Names{}, patience: stopLimit}
@@ -181,7 +181,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	d.settings = newSettings(o.Settings, filepath.Join(c.Daemon.StateDir, savedName), d.configure)
 	d.settings.reread, d.settings.renew, d.settings.record = o.Load, d.renew, d.record
 	d.settings.refused = d.tellRefusedReload
-	host, _ := os.Hostname() // a machine without a name is still a machine
+	host, _ := os.Hostname() // the machine may have no name
 	exporter := promexport.New(promexport.Sources{
 		Compat: func() string { return d.settings.load().Config.Metrics.Compat }, Host: host,
 		Readings: func() []monitor.Reading { return d.monitor.Readings() },
@@ -282,8 +282,8 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	return d, nil
 }
 
-// Run serves until ctx ends. Then it returns within seconds, also if a part of
-// the daemon hangs: what did not end is logged.
+// Run serves until ctx ends. Then it returns within seconds, even if a part of the daemon
+// hangs: it logs the parts that did not end.
 func (d *Daemon) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -314,10 +314,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.keepMPS(d.settings.load().Config)
 	defer d.rememberEvents(ctx)() // until nothing publishes any more
 	var running parts
-	running.run("tokens", func() { _ = d.tokens.Run(ctx) })     // when they were used costs nobody anything
-	running.run("sessions", func() { _ = d.sessions.Run(ctx) }) // who cannot be kept signed in signs in again
-	running.run("peaks", func() { _ = d.peaks.Run(ctx) })       // peaks that cannot be kept cost only a guess
-	running.run("archive", func() { _ = d.archive.Run(ctx) })   // nor does the past that cannot be kept
+	running.run("tokens", func() { _ = d.tokens.Run(ctx) })     // a failure loses only when tokens were used
+	running.run("sessions", func() { _ = d.sessions.Run(ctx) }) // after a failure, users sign in again
+	running.run("peaks", func() { _ = d.peaks.Run(ctx) })       // a failure costs only a guess
+	running.run("archive", func() { _ = d.archive.Run(ctx) })   // a failure costs only the archive
 	running.run("past", func() { d.keepPast(ctx) })
 	running.run("recorder", func() { d.runPast(ctx) })
 	recording, recorded := context.WithCancel(context.WithoutCancel(ctx)) // until nothing can change any more
@@ -325,7 +325,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if d.audit != nil {
 		running.run("audit", func() { d.audit.Run(ctx) })
 	}
-	running.run("energy", func() { _ = d.energy.Run(recording) }) // sums that cannot be kept begin anew
+	running.run("energy", func() { _ = d.energy.Run(recording) }) // after a failure, sums begin anew
 	running.run("idle", func() { d.idle.Run(ctx) })
 	running.run("quarantine", func() { d.standings.Run(recording, func(err error) { d.log.Warn(err.Error()) }) })
 	running.run("drains", func() { d.drains.Run(ctx) })
@@ -354,9 +354,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	running.run("accounts", func() { d.findAccounts(ctx) })
 	running.run("systemd", func() { d.tellSystemd(ctx) })
 	err = doors.serve()
-	cancel() // also if the doors failed
+	cancel() // even if the doors failed
 	running.wait(d.patience)
-	recorded() // whatever the monitor hangs in
+	recorded() // even if the monitor hangs
 	endStreams()
 	running.run("streams", d.streams.Wait)
 	if left := running.wait(leaveLimit); len(left) > 0 {
@@ -372,13 +372,13 @@ func (d *Daemon) Run(ctx context.Context) error {
 	return err
 }
 
-// doorkeeper knows callers by what the kernel says.
+// doorkeeper returns a doorkeeper that identifies callers by what the kernel says.
 func (d *Daemon) doorkeeper() doorkeeper.Doorkeeper {
 	return doorkeeper.Doorkeeper{Kernel: d.kernel, Processes: process.Proc(), Names: d.users, Rules: d.rules.Load, Tokens: d.tokens, Sessions: d.sessions, Tries: d.tries, Limits: d.limits.Load, Named: d.shown.named}
 }
 
-// Close lets go of the devices and of the journal. It does not wait for a
-// driver or a disk that hangs.
+// Close closes the devices and the journal. It does not wait for a driver or a disk that
+// hangs.
 func (d *Daemon) Close() error {
 	d.ration.Close()
 	if d.audit != nil {
@@ -394,8 +394,8 @@ func (d *Daemon) Close() error {
 	}
 }
 
-// Note says why there is no device, if there is none, or why this daemon is not in
-// charge of those that are there.
+// Note returns why there are no devices, or why this daemon is not in charge of those
+// that are there.
 func (d *Daemon) Note() string {
 	if len(d.monitor.Readings()) > 0 {
 		return d.second()
@@ -403,10 +403,10 @@ func (d *Daemon) Note() string {
 	return whyNone(d.backends)
 }
 
-// warn logs what is not safe, and no reason to refuse.
+// warn logs something unsafe that is no reason to refuse.
 func (d *Daemon) warn(text string) { d.log.Warn(text) }
 
-// tellRefusedReload publishes why the settings before a reload stay.
+// tellRefusedReload publishes why a reload changed nothing.
 func (d *Daemon) tellRefusedReload(by access.Actor, err error) {
 	d.publish(gpu.Event{
 		Time: time.Now(), Code: gpu.EventConfig, Severity: gpu.Warning, By: lease.ByOf(by),
@@ -414,8 +414,8 @@ func (d *Daemon) tellRefusedReload(by access.Actor, err error) {
 	})
 }
 
-// Reload reads the settings again, and applies what has changed. If something is
-// wrong with them, an event says so and nothing changes.
+// Reload reads the settings again, and applies what has changed. If something is wrong
+// with them, it publishes an event and changes nothing.
 func (d *Daemon) Reload() {
 	done, err := d.settings.Reload(access.Daemon())
 	if err != nil {

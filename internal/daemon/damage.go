@@ -15,12 +15,11 @@ import (
 	"github.com/berth-gpu/berth/internal/history/past"
 )
 
-// vital are the state files without which the daemon does not do what somebody
-// relies on.
+// vital lists the state files without which the daemon does not do something that users
+// rely on.
 var vital = []string{savedName, tokensName, drainsName, healthName, throttleName, park.FileName, pace.FileName}
 
-// tellDamage tells in the log and in events which state files are damaged; nil is
-// one that is not.
+// tellDamage publishes which state files are damaged. It skips nil.
 func (d *Daemon) tellDamage(list ...*file.Damage) {
 	for _, damage := range list {
 		if damage == nil {
@@ -41,17 +40,17 @@ func (d *Daemon) tellDamage(list ...*file.Damage) {
 	}
 }
 
-// damaged lists the damaged files that are kept in the state folder: somebody still
-// has to look at them. Who has done so removes them.
+// damaged lists the damaged files that are kept in the state folder until somebody has
+// looked at them and removes them.
 func (d *Daemon) damaged() (list []string) {
 	state := d.settings.load().Config.Daemon.StateDir
 	list = file.Asides(state)
 	for _, name := range file.Asides(filepath.Join(state, eventsName)) {
 		list = append(list, filepath.Join(eventsName, name))
 	}
-	entries, _ := os.ReadDir(filepath.Join(state, pastName, past.AsideName)) // none if there is no folder
+	entries, _ := os.ReadDir(filepath.Join(state, pastName, past.AsideName)) // empty if there is no folder
 	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), ".") { // the past is opening
+		if !strings.HasPrefix(e.Name(), ".") { // the past is still opening
 			list = append(list, filepath.Join(pastName, past.AsideName, e.Name()))
 		}
 	}

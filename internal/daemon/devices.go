@@ -16,9 +16,9 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// openDevices opens the backends that spec names: auto, nvml, amd, intel, sim:…,
-// or several separated by commas. What auto does not find is no error, and is
-// looked for again; what was asked for by name must be there.
+// openDevices opens the backends that spec names: auto, nvml, amd, intel, sim:…, or
+// several separated by commas. It is no error if auto does not find a backend, which is
+// looked for again later; a backend that spec names must be there.
 func openDevices(spec string) (backends []device.Backend, err error) {
 	defer func() {
 		if err != nil {
@@ -44,7 +44,7 @@ func openDevices(spec string) (backends []device.Backend, err error) {
 	return backends, nil
 }
 
-// whyNone says why there is no device.
+// whyNone returns why there is no device.
 func whyNone(backends []device.Backend) string {
 	for _, b := range backends {
 		if late, is := b.(*device.Late); is && late.Missing() != nil {
@@ -54,12 +54,12 @@ func whyNone(backends []device.Backend) string {
 	return "The driver answers, but there is no GPU on this machine."
 }
 
-// indexStride keeps the indexes of several simulated machines apart, and with
-// them the UUIDs.
+// indexStride keeps the indexes of several simulated machines apart, and therefore their
+// UUIDs.
 const indexStride = 100
 
-// openBackend opens one backend. AMD's and Intel's read the files of this
-// machine, or after a colon a folder with those of another one.
+// openBackend opens one backend. Those of AMD and Intel read the files of this machine,
+// or a folder with those of another one, given after a colon.
 func openBackend(name string, firstIndex int) (device.Backend, error) {
 	kind, rest, _ := strings.Cut(name, ":")
 	switch kind {
@@ -75,8 +75,7 @@ func openBackend(name string, firstIndex int) (device.Backend, error) {
 	return nil, &device.SpecError{Err: fmt.Errorf("there is no such backend: use %s", words.Or(device.Specs()))}
 }
 
-// processTable returns the processes of this machine, and with them those that
-// a backend simulates.
+// processTable returns the processes of this machine and those that a backend simulates.
 func processTable(backends []device.Backend) process.Table {
 	table := process.Proc()
 	for _, b := range backends {

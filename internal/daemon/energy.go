@@ -11,7 +11,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
-// openEnergy opens what was kept of the energy that devices and leases used.
+// openEnergy opens the record of the energy that devices and leases used.
 func (d *Daemon) openEnergy(o Options) {
 	options := energy.Options{
 		Interval: func() time.Duration { return d.settings.load().Config.GPU.MonitorInterval }, Busy: d.busy, Label: d.labels.Service,
@@ -30,7 +30,7 @@ func (d *Daemon) openEnergy(o Options) {
 	d.energy.Recall(standing)
 }
 
-// busy asks a device what its processes had of it since a moment.
+// busy asks a device how much its processes used it since a moment.
 func (d *Daemon) busy(ctx context.Context, uuid string, since time.Time) (device.Busy, error) {
 	answer := make(chan device.Busy, 1) // a call that is given up may still answer
 	err := d.monitor.Do(ctx, uuid, func(ctx context.Context, one device.Device) error {
@@ -48,7 +48,7 @@ func (d *Daemon) busy(ctx context.Context, uuid string, since time.Time) (device
 	return <-answer, nil
 }
 
-// price returns what a kilowatt-hour costs, in which currency.
+// price returns the price of a kilowatt-hour and its currency.
 func (d *Daemon) price() (gpu.Opt[float64], string) {
 	c := d.settings.load().Config.Energy
 	return c.Price, c.Currency

@@ -29,13 +29,13 @@ import (
 	"github.com/berth-gpu/berth/internal/process/mps"
 )
 
-// mpsLinger is how long an MPS daemon waits for the next lease: starting one
-// takes a second.
+// mpsLinger is how long an MPS daemon waits for the next lease. Starting one takes a
+// second.
 const mpsLinger = time.Minute
 
-// openEnforcement opens the keepers that hold leases to their memory, that
-// remember how much leases used and which have ended, and that remember which
-// devices are in quarantine.
+// openEnforcement opens the keepers that hold leases to their memory, that remember how
+// much leases used and which have ended, and that remember which devices are in
+// quarantine.
 func (d *Daemon) openEnforcement(o Options, processes process.Table, publish func(gpu.Event)) *oversight.Standings {
 	c := o.Settings.Config
 	d.peaks, d.archive = peaks.New(), archive.New()
@@ -59,14 +59,14 @@ func (d *Daemon) openEnforcement(o Options, processes process.Table, publish fun
 	d.groups = cgroup.New(tagOf(c.Daemon.StateDir))
 	d.watchdog = watchdog.New(watchdog.Options{
 		Settings: d.watching(c), Leases: oversight.Revoker{Ledger: d.ledger, Line: processes.Line}, Processes: inCharge{processes, d.barred}, Event: publish,
-		Record: func(e api.AuditEntry) { _ = d.record(e) }, // the log says itself that it cannot be written
+		Record: func(e api.AuditEntry) { _ = d.record(e) }, // the log itself reports that it cannot be written
 	})
 	d.standings = standings
 	return standings
 }
 
-// recallHeat tells the monitor how the temperatures of devices follow their power,
-// as far as that was known before a restart.
+// recallHeat passes to the monitor what was known before a restart about how the
+// temperatures of devices follow their power.
 func (d *Daemon) recallHeat(o Options) {
 	if o.ReadOnly {
 		return
@@ -76,8 +76,8 @@ func (d *Daemon) recallHeat(o Options) {
 	d.monitor.RecallHeat(known)
 }
 
-// keepMPS tells about the leases from before a restart that MPS enforces. Users
-// other than ours must be able to reach their pipes.
+// keepMPS passes to the MPS pool the leases from before a restart that MPS enforces, and
+// opens the way to their pipes for other users.
 func (d *Daemon) keepMPS(c config.Config) {
 	for _, held := range d.ledger.View().Leases {
 		if held.EnforcedBy == launch.MPS {
@@ -87,8 +87,8 @@ func (d *Daemon) keepMPS(c config.Config) {
 	d.passable(c)
 }
 
-// passable lets users through the state folder to the pipes of their MPS
-// daemons; what else is in it stays closed to them.
+// passable lets users pass through the state folder to the pipes of their MPS daemons.
+// Everything else in it stays closed to them.
 func (d *Daemon) passable(c config.Config) {
 	if c.GPU.MPS != "on" || os.Geteuid() != 0 {
 		return
@@ -100,8 +100,8 @@ func (d *Daemon) passable(c config.Config) {
 	}
 }
 
-// watching translates the settings that the watchdog goes by. A daemon that is
-// not the first on its machine only tells.
+// watching translates the settings of the watchdog. If this daemon is not the first on
+// its machine, its watchdog only reports.
 func (d *Daemon) watching(c config.Config) watchdog.Settings {
 	if d.monitor != nil && d.second() != "" {
 		c.GPU.Foreign, c.GPU.Overheat, c.GPU.OverLimit = string(watchdog.Show), string(watchdog.Tell), string(watchdog.Warn)
@@ -118,20 +118,20 @@ func (d *Daemon) watching(c config.Config) watchdog.Settings {
 	}
 }
 
-// enforcement is what the desk needs to know about it.
+// enforcement returns the settings of enforcement for the desk.
 func (d *Daemon) enforcement() desk.Enforcement {
 	c := d.settings.load().Config.GPU
 	return desk.Enforcement{Context: c.Context, MPS: c.MPS == "on", Scrub: c.Scrub == "on", Isolation: c.Isolation}
 }
 
-// tagOf returns a text that tells the control groups of this daemon from those
-// of another: the two have different state folders.
+// tagOf returns a text that distinguishes the control groups of this daemon from those of
+// another, which has another state folder.
 func tagOf(folder string) string {
 	if whole, err := filepath.Abs(folder); err == nil {
 		folder = whole
 	}
 	sum := fnv.New32a()
-	_, _ = sum.Write([]byte(folder)) // cannot fail
+	_, _ = sum.Write([]byte(folder)) // never fails
 	return fmt.Sprintf("%08x", sum.Sum32())
 }
 
@@ -140,8 +140,8 @@ func (d *Daemon) stands(fence uint64) bool {
 	return slices.ContainsFunc(d.ledger.View().Leases, func(held ledger.Held) bool { return held.Fence == fence })
 }
 
-// clearedBy says who clears the memory of devices between two programs. It reads
-// the file each time, which is small: who puts one there sees it at once.
+// clearedBy returns who clears the memory of devices between two programs. It reads the
+// file each time, which is small, so that a new file takes effect at once.
 func (d *Daemon) clearedBy(devices []gpu.Device) string {
 	path := filepath.Join(d.settings.load().Config.Daemon.StateDir, proof.ResidueFile)
 	text, err := os.ReadFile(path)
@@ -167,8 +167,8 @@ func (d *Daemon) drainOver(uuid string) gpu.Event {
 	return desk.Undrained(on, time.Now(), gpu.By{})
 }
 
-// ownProcesses are those that the daemon itself has on devices: MPS daemons, and
-// the helper processes of checks. Nobody needs a lease for them.
+// ownProcesses knows the processes that the daemon itself has on devices: MPS daemons,
+// and the helper processes of checks. They need no lease.
 type ownProcesses struct {
 	*mps.Pool
 	prover *check.Prover

@@ -11,8 +11,7 @@ import (
 	"github.com/berth-gpu/berth/internal/history/hooks"
 )
 
-// hooking translates the hooks of the configuration, in the order of their
-// names.
+// hooking translates the hooks of the configuration, in the order of their names.
 func hooking(c config.Config) []hooks.Hook {
 	var list []hooks.Hook
 	for _, name := range slices.Sorted(maps.Keys(c.Hooks)) {
@@ -28,7 +27,7 @@ func hooking(c config.Config) []hooks.Hook {
 	return list
 }
 
-// hookCalls returns how a hook is called.
+// hookCalls returns a function that returns how to call a hook.
 func (d *Daemon) hookCalls(host, version string) func(hooks.Hook) hooks.Call {
 	web := hooks.NewWeb(host, version, nil)
 	commands := hooks.Commands{
@@ -44,8 +43,8 @@ func (d *Daemon) hookCalls(host, version string) func(hooks.Hook) hooks.Call {
 	}
 }
 
-// hookEnviron is the environment of commands: ours, without what is secret and
-// without the socket on which systemd listens to us.
+// hookEnviron returns the environment of commands: environ without secrets and without
+// the socket on which systemd listens to the daemon.
 func hookEnviron(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
-// openIdle opens what keeps since when leases have not used their devices.
+// openIdle opens the watch that tracks since when leases have not used their devices.
 func (d *Daemon) openIdle() {
 	d.idle = idle.New(idle.Options{
 		Busy:    d.busy,
@@ -30,8 +30,8 @@ func (d *Daemon) idleOf(fence uint64) (idle.Spell, bool) {
 	return f.Spell, idle
 }
 
-// idleSince returns since when a lease has not used its devices; false if it does, or
-// that is not known.
+// idleSince returns since when a lease has not used its devices. It returns false if the
+// lease does use them, or if that is not known.
 func (d *Daemon) idleSince(fence uint64) (since time.Time, idle bool) {
 	f, idle := d.idle.Of(fence)
 	return f.Since, idle

@@ -18,8 +18,8 @@ import (
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
-// openLedger opens the book in the state folder. Its journal names the newest line
-// of the audit log.
+// openLedger opens the ledger in the state folder. Its journal names the newest line of
+// the audit log.
 func openLedger(o Options, s ledger.Settings, processes process.Table, names ledger.Names, marked *audit.Marked, publish func(gpu.Event), hooks ledger.Hooks) (*ledger.Ledger, error) {
 	return ledger.Open(ledger.Options{
 		Settings: s, Hooks: hooks,
@@ -44,7 +44,7 @@ func openLedger(o Options, s ledger.Settings, processes process.Table, names led
 	})
 }
 
-// leasing translates the settings that the ledger goes by.
+// leasing translates the settings of the ledger.
 func (d *Daemon) leasing(c config.Config) ledger.Settings {
 	limits := d.limits.Load()
 	services := make(map[string]ledger.Service, len(c.Services))
@@ -68,7 +68,7 @@ func (d *Daemon) leasing(c config.Config) ledger.Settings {
 	}
 }
 
-// saidTrue translates whether leases may be parked: true, unshared, false or not said.
+// saidTrue translates whether leases may be parked: true, unshared, false or absent.
 func saidTrue(said string) gpu.Opt[bool] {
 	if said == "" {
 		return gpu.Opt[bool]{}
@@ -76,8 +76,8 @@ func saidTrue(said string) gpu.Opt[bool] {
 	return gpu.Some(said != "false")
 }
 
-// match translates how the processes of a service are known; nil: by nothing
-// that is set.
+// match translates how the processes of a service are recognised. It returns nil if
+// nothing is set.
 func match(m config.Match) *kinship.Match {
 	if m == (config.Match{}) {
 		return nil

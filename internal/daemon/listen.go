@@ -32,14 +32,13 @@ type doors struct {
 	listeners []net.Listener
 }
 
-// guestLimits bounds how many connections there are, so that one user can take
-// neither the file descriptors of the daemon nor anybody else's place. A program
-// needs one or two.
+// guestLimits bounds the number of connections, so that one user can take neither the
+// file descriptors of the daemon nor anybody else's place. A program needs one or two.
 var guestLimits = peercred.Limits{User: quota.Connections, Unknown: 64, All: 1536, Admin: 512, First: 512, Few: 8}
 
-// openDoors listens on the socket and, if configured, on TCP, with TLS if there is
-// a certificate. Requests see a
-// context that ends with ctx, so that streams end when the daemon stops.
+// openDoors listens on the socket and, if configured, on TCP, with TLS if there is a
+// certificate. The context of every request ends with ctx, so that streams end when the
+// daemon stops.
 func openDoors(ctx context.Context, c config.Daemon, h http.Handler, keeper doorkeeper.Doorkeeper, kernel *peercred.Kernel, shown *certificate, turnedAway func()) (*doors, error) {
 	d := &doors{}
 	most := guestLimits
@@ -55,12 +54,12 @@ func openDoors(ctx context.Context, c config.Daemon, h http.Handler, keeper door
 		d.listeners = append(d.listeners, l)
 		d.servers = append(d.servers, &http.Server{
 			Handler: h, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute,
-			// Until a request is read whole; how long it takes to answer is not
-			// limited, and streams may stay open.
+			// The time to read a whole request. The time to answer is not limited, and
+			// streams may stay open.
 			ReadTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10,
 			BaseContext: func(net.Listener) context.Context { return ctx },
 			ConnContext: keeper.ConnContext(),
-			ErrorLog:    slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // of what callers do wrong
+			ErrorLog:    slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // drops errors that callers cause
 		})
 	}
 	socket, err := listenSocket(c)
@@ -79,7 +78,7 @@ func openDoors(ctx context.Context, c config.Daemon, h http.Handler, keeper door
 	return d, nil
 }
 
-// tcp is the address on TCP, which may have been chosen by the system.
+// tcp returns the address on TCP, which the system may have chosen.
 func (d *doors) tcp() string {
 	if len(d.listeners) < 2 {
 		return "none"
@@ -87,7 +86,7 @@ func (d *doors) tcp() string {
 	return d.listeners[1].Addr().String()
 }
 
-// serve answers until every server was shut down.
+// serve answers until every server is shut down.
 func (d *doors) serve() error {
 	failed := make(chan error, len(d.servers))
 	for i, s := range d.servers {
@@ -103,7 +102,7 @@ func (d *doors) serve() error {
 	return errors.Join(errs...)
 }
 
-// close lets requests in flight finish, for a moment.
+// close gives requests in flight a moment to finish.
 func (d *doors) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
@@ -114,8 +113,8 @@ func (d *doors) close() {
 	}
 }
 
-// listenSocket takes over the socket of a daemon that is gone, and refuses if
-// one is there.
+// listenSocket takes over the socket of a daemon that is gone, and refuses if a daemon
+// still uses it.
 func listenSocket(c config.Daemon) (net.Listener, error) {
 	path := c.Socket
 	group, err := socketGroup(c.SocketGroup)
@@ -154,9 +153,8 @@ func listenSocket(c config.Daemon) (net.Listener, error) {
 	return l, nil
 }
 
-// makePassable makes a folder, and those around it, that every user can enter,
-// whatever the mask of the process is: under systemd it closes new folders to
-// everybody else.
+// makePassable makes a folder and its parents, so that every user can enter them whatever
+// the umask is: under systemd, the umask closes new folders to other users.
 func makePassable(folder string) error {
 	err := os.Mkdir(folder, 0o755)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -174,9 +172,9 @@ func makePassable(folder string) error {
 	return os.Chmod(folder, 0o755)
 }
 
-// socketMode returns the permissions of the socket. A daemon of root serves every
-// user of the machine and knows each by the credentials of the connection; anyone
-// else's is for its owner.
+// socketMode returns the permissions of the socket. A daemon of root serves every user of
+// the machine and identifies each by the credentials of the connection; any other daemon
+// serves only its owner.
 func socketMode(c config.Daemon) os.FileMode {
 	if mode, err := strconv.ParseUint(c.SocketMode, 8, 32); err == nil {
 		return os.FileMode(mode)
@@ -187,7 +185,7 @@ func socketMode(c config.Daemon) os.FileMode {
 	return 0o600
 }
 
-// socketGroup returns the id of the group that gets the socket; -1: none does.
+// socketGroup returns the id of the group that gets the socket, or -1 if none does.
 func socketGroup(name string) (int, error) {
 	if name == "" {
 		return -1, nil
@@ -202,14 +200,13 @@ func socketGroup(name string) (int, error) {
 	return strconv.Atoi(group.Gid)
 }
 
-// listenTCP listens on TCP.
 func listenTCP(address string) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %q: %w (write it as 127.0.0.1:8000, or empty for none)", address, err)
 	}
-	// Callers from this machine end with their processes, so the kernel need not
-	// ask whether they are still there.
+	// Callers from this machine end with their processes, so the kernel need not check
+	// whether they are still there.
 	keepAlive := net.KeepAliveConfig{Enable: !loopback(host)}
 	l, err := (&net.ListenConfig{KeepAlive: -1, KeepAliveConfig: keepAlive}).Listen(context.Background(), "tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {

@@ -11,35 +11,33 @@ import (
 	"github.com/berth-gpu/berth/internal/file"
 )
 
-// savedName is the file in the state folder that holds what was set at run
-// time.
+// savedName is the file in the state folder that holds the settings made at run time.
 const savedName = "config.yaml"
 
-// Sources says where the settings come from, beside the file saved at run
-// time, which lies in the state folder that they name.
+// Sources says where settings come from, in addition to the file saved at run time in the
+// state folder that they name.
 type Sources struct {
-	File    string   // berth.yaml; empty: the usual places, if there is one
+	File    string   // berth.yaml; empty means the first of the usual places that exists, if any
 	Environ []string // as from os.Environ
 	Getenv  func(string) string
 	Flags   map[string]string // by field, as in daemon.listen
-	Root    bool              // whether root runs it, which decides the default paths
-	Warn    func(string)      // is called with what is not safe, and no reason to refuse; may be nil
+	Root    bool              // whether root runs the daemon, which decides the default paths
+	Warn    func(string)      // called with what is unsafe but no reason to refuse; may be nil
 
-	// Start means that a daemon is about to start with the settings. If the file
-	// saved at run time is damaged, they are those without it, and Open tells.
+	// Start means that a daemon is about to start with the settings. If the file saved at
+	// run time is damaged, Load leaves it out, and Open reports it.
 	Start bool
 }
 
-// Load reads the settings from everywhere they may come from. It refuses files that
-// others can change, because hooks make a configuration a list of commands that the
-// daemon runs.
+// Load reads the settings from all sources. It refuses files that others can change:
+// because of hooks, a configuration is a list of commands that the daemon runs.
 func Load(from Sources) (*config.Settings, error) {
 	name, found, layers, err := from.layers()
 	if err != nil {
 		return nil, err
 	}
-	// The state folder is not known before the other sources are read, and
-	// the file saved there is weaker than some of them: hence twice.
+	// Merge twice: the state folder is not known before the other sources are read, and
+	// the file saved there is weaker than some of them.
 	first, err := config.Merge(layers...)
 	if err != nil {
 		return nil, err
@@ -64,7 +62,7 @@ func Load(from Sources) (*config.Settings, error) {
 	return config.Merge(layers...)
 }
 
-// checkSavedFile reads what was set at run time, if there is any.
+// checkSavedFile reads the settings made at run time, if there are any.
 func checkSavedFile(path string, warn func(string), take func(config.Layer)) error {
 	found, err := file.ReadTrusted(path, warn)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -84,8 +82,8 @@ func checkSavedFile(path string, warn func(string), take func(config.Layer)) err
 	return err
 }
 
-// checkSaved sets what was set at run time aside if it is damaged: the settings
-// were read without it.
+// checkSaved sets the file saved at run time aside if it is damaged. The settings were
+// read without it.
 func (d *Daemon) checkSaved(o Options) {
 	path := filepath.Join(o.Settings.Config.Daemon.StateDir, savedName)
 	if o.ReadOnly {
@@ -96,8 +94,8 @@ func (d *Daemon) checkSaved(o Options) {
 	}
 }
 
-// layers reads every source. What is wrong with one is kept in its layer, so
-// that Merge can say all of it at once.
+// layers reads every source. It keeps the errors of a source in its layer, so that Merge
+// can report all of them at once.
 func (from Sources) layers() (name string, found *file.Trusted, layers []config.Layer, err error) {
 	name, found, err = from.readFile()
 	if err != nil {
@@ -109,8 +107,8 @@ func (from Sources) layers() (name string, found *file.Trusted, layers []config.
 	return name, found, []config.Layer{config.Paths(config.DefaultPaths(from.Root, from.Getenv)), read, env, flags}, nil
 }
 
-// readFile reads the file that was named, or the first of the usual ones that
-// is there. No file is an empty one.
+// readFile reads the named file, or the first of the usual files that exists. A missing
+// file counts as empty.
 func (from Sources) readFile() (name string, found *file.Trusted, err error) {
 	if from.File != "" {
 		found, err = file.ReadTrusted(from.File, from.Warn)
@@ -124,8 +122,8 @@ func (from Sources) readFile() (name string, found *file.Trusted, err error) {
 		if err == nil {
 			return path, found, nil
 		}
-		// The file of the machine may hold secrets, and then it is closed to
-		// ordinary users: they go without.
+		// The file of the machine may hold secrets, and then it is closed to ordinary
+		// users, who go without it.
 		if closed := errors.Is(err, fs.ErrPermission) && !from.Root; !closed && !errors.Is(err, fs.ErrNotExist) {
 			return "", nil, fmt.Errorf("read the configuration: %w", err)
 		}

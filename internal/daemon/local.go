@@ -9,9 +9,9 @@ import (
 	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 )
 
-// Local is a client of a daemon that lives only for this call: it reads the
-// devices and answers in this process, until the function is called. Read-only commands use it when no
-// daemon runs.
+// Local returns a client of a daemon inside this process, which reads the devices and
+// answers until the returned function is called. Read-only commands use it when no daemon
+// runs.
 func Local(ctx context.Context, settings *config.Settings, version string) (*client.Client, func(), error) {
 	d, err := Open(ctx, Options{Settings: settings, Version: version, Log: slog.New(slog.DiscardHandler), ReadOnly: true})
 	if err != nil {
@@ -23,7 +23,7 @@ func Local(ctx context.Context, settings *config.Settings, version string) (*cli
 	stop := func() {
 		cancel()
 		<-done
-		_ = d.Close() // the process ends with it
+		_ = d.Close() // the process is about to end
 	}
 	c, err := client.New(client.Options{Transport: client.Through(doorkeeper.InProcess(d.handler))})
 	if err != nil {

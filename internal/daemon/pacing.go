@@ -30,13 +30,13 @@ func (d *Daemon) paced() []promexport.Paced {
 	return list
 }
 
-// openPacer opens what holds leases to shares of their devices. A daemon that
-// only looks holds nothing, and continues nothing.
+// openPacer opens the pacer, which holds leases to shares of their devices. In a daemon
+// that only looks it holds nothing, and continues nothing.
 func (d *Daemon) openPacer(o Options, processes process.Table) {
 	p := pace.Options{Leases: oversight.Pacing{Ledger: d.ledger}, Devices: d.monitor, Event: d.publish, Log: o.Log, Denied: d.denied}
 	if !o.ReadOnly {
 		p.Guardian, p.Path = o.Guardian, filepath.Join(o.Settings.Config.Daemon.StateDir, pace.FileName)
-		p.Boot, _ = processes.Boot() // without it, nothing is continued that another boot stopped
+		p.Boot, _ = processes.Boot() // without it, the pacer continues nothing that another boot stopped
 	}
 	holds, damage := pace.New(p)
 	d.pacer = holds

@@ -36,7 +36,7 @@ func (d *Daemon) openSessions(o Options) {
 	d.tellDamage(damage)
 }
 
-// pageURL returns where a browser of this machine finds the page; empty if the daemon
+// pageURL returns the URL of the page for a browser on this machine, or "" if the daemon
 // listens on no TCP address.
 func (d *Daemon) pageURL() string {
 	at := d.listening.Load()
@@ -62,13 +62,13 @@ func (d *Daemon) pageURL() string {
 	return "https://" + net.JoinHostPort(host, port)
 }
 
-// names reports whether a certificate is for a host.
+// names reports whether a certificate is valid for a host.
 func (s *shownCertificate) names(host string) bool {
 	return s.tls.Certificates[0].Leaf.VerifyHostname(strings.Trim(host, "[]")) == nil
 }
 
-// host returns the first name of a certificate, under which a browser accepts it; the
-// other one if it has none.
+// host returns the first name of a certificate, under which a browser accepts it, or
+// otherwise if it has no name.
 func (s *shownCertificate) host(otherwise string) string {
 	leaf := s.tls.Certificates[0].Leaf
 	for _, name := range leaf.DNSNames {
@@ -82,7 +82,7 @@ func (s *shownCertificate) host(otherwise string) string {
 	return otherwise
 }
 
-// named reports whether the daemon has a certificate that is for a host.
+// named reports whether the daemon has a certificate that is valid for a host.
 func (c *certificate) named(host string) bool {
 	now := c.current.Load()
 	return now != nil && now.names(host)

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// openParking opens what parks leases. A daemon that only looks parks none.
+// openParking opens the parker. A daemon that only looks parks nothing.
 func (d *Daemon) openParking(o Options, processes process.Table) error {
 	if o.ReadOnly {
 		return nil
@@ -45,20 +45,20 @@ func (d *Daemon) openParking(o Options, processes process.Table) error {
 	return nil
 }
 
-// parkingRules returns the settings by which leases are parked.
+// parkingRules returns the settings of the parker.
 func (d *Daemon) parkingRules() park.Settings {
 	c := d.settings.load().Config.Optimization
 	return park.Settings{Host: c.ParkHost, Rules: park.Rules{IdleAfter: c.ParkIdleAfter, Grace: c.ParkGrace, Keep: c.Keep, Slice: c.TimeSlice}}
 }
 
-// nudgeParking has it looked whether somebody has to be parked.
+// nudgeParking makes the parker check whether a lease has to be parked.
 func (d *Daemon) nudgeParking() {
 	if d.parking != nil {
 		d.parking.Nudge()
 	}
 }
 
-// leaseEnded tells those who keep something for a lease that it has ended.
+// leaseEnded tells the keepers that a lease has ended.
 func (d *Daemon) leaseEnded(e *lease.Effect) {
 	d.oversight.LeaseEnded(e)
 	if d.parking != nil {
@@ -66,7 +66,7 @@ func (d *Daemon) leaseEnded(e *lease.Effect) {
 	}
 }
 
-// parker returns what parks leases, as the desk asks it; nil: nothing does.
+// parker returns the parker for the desk, or nil if there is none.
 func (d *Daemon) parker() desk.Parking {
 	if d.parking == nil {
 		return nil

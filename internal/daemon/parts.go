@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	// stopLimit is how long the parts of a daemon may take to end. A driver that
-	// hangs is given up after 4 s, hooks and open requests after 3 s.
+	// stopLimit is how long the parts of a daemon may take to end. A driver that hangs is
+	// given up after 4 s, hooks and open requests after 3 s.
 	stopLimit = 5 * time.Second
-	// leaveLimit is how long they may take when they are not waited for any more.
+	// leaveLimit is how long parts may take that the daemon no longer waits for.
 	leaveLimit = 500 * time.Millisecond
 	// closeLimit is how long closing the devices and the journal may take.
 	closeLimit = time.Second
@@ -21,10 +21,10 @@ const (
 type parts struct {
 	mu      sync.Mutex // guards what follows
 	running map[string]bool
-	idle    chan struct{} // closed when nothing runs; nil: nobody waits
+	idle    chan struct{} // closed when nothing runs; nil if nobody waits
 }
 
-// run runs a part in a goroutine. Each name is for one part at a time.
+// run runs a part in a goroutine. Only one part at a time may have a name.
 func (p *parts) run(name string, do func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -48,8 +48,8 @@ func (p *parts) ended(name string) {
 	}
 }
 
-// wait waits until all parts have ended, but never longer than the limit, and
-// returns the names of those that have not.
+// wait waits until all parts have ended, but at most limit, and returns the names of
+// those that have not.
 func (p *parts) wait(limit time.Duration) []string {
 	p.mu.Lock()
 	idle := make(chan struct{})

@@ -12,12 +12,12 @@ import (
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
-// restEvery is how often what is not about devices is stored: leases, queues and
-// counters.
+// restEvery is how often everything that is not about devices is stored: leases, queues
+// and counters.
 const restEvery = 10 * time.Second
 
-// openPast makes the store of the past. Nothing is opened before runPast. A
-// daemon that only looks has no past.
+// openPast creates the store of the past. Nothing is opened before runPast. A daemon that
+// only looks has no past.
 func (d *Daemon) openPast(o Options, host string, exporter *promexport.Exporter) {
 	if o.ReadOnly {
 		return
@@ -36,7 +36,7 @@ func remembering(c config.Config) past.Settings {
 	return past.Settings{Off: c.Past.Store == "off", Recent: c.Past.Recent, Long: c.Past.Long, Size: c.Past.Size, Every: c.GPU.MonitorInterval}
 }
 
-// instance names a machine as a Prometheus would that scrapes it.
+// instance names a machine as a Prometheus that scrapes it would.
 func instance(host, listen string) string {
 	if host == "" {
 		host = "localhost"
@@ -47,8 +47,8 @@ func instance(host, listen string) string {
 	return host
 }
 
-// runPast hands every sample of the devices over to the past, and the rest of
-// the page every few seconds, until ctx ends.
+// runPast hands every sample of the devices to the past, and the rest of the page every
+// few seconds, until ctx ends.
 func (d *Daemon) runPast(ctx context.Context) {
 	if d.past == nil {
 		return
@@ -72,24 +72,24 @@ func (d *Daemon) runPast(ctx context.Context) {
 	}
 }
 
-// heldFor is how long samples are held before they are handed over together: a disk
-// that is written every second costs an idle machine more than the samples.
+// heldFor is how long samples are held before they are handed over together. On an idle
+// machine, a write to the disk every second would cost more than the samples.
 const heldFor = 2 * time.Second
 
-// remembered says what was handed over.
+// remembered tracks what was handed over to the past.
 type remembered struct {
-	last time.Time // the time of the newest samples
+	last time.Time // time of the newest samples
 	rest time.Time // when the rest of the page is due
-	held []moment  // what is handed over next
+	held []moment  // samples to hand over next
 }
 
-// moment is the samples of one time.
+// moment holds the samples of one time.
 type moment struct {
 	at   time.Time
 	list []series.Sample
 }
 
-// handOver hands over what is held. What is dropped is counted.
+// handOver hands the held samples to the past, which counts those that it drops.
 func (d *Daemon) handOver(done *remembered) {
 	for _, m := range done.held {
 		_ = d.past.Append(m.at, m.list)
@@ -97,11 +97,11 @@ func (d *Daemon) handOver(done *remembered) {
 	done.held = done.held[:0]
 }
 
-// remember takes what is due, hands it over every few seconds, and returns when
-// more is due. Times that lie on a grid take half the space.
+// remember takes the samples that are due, hands them over every few seconds, and returns
+// when more are due. Times on a grid take half the space.
 func (d *Daemon) remember(now time.Time, interval time.Duration, done *remembered) (next time.Time) {
 	at := now.Truncate(interval)
-	if d.past.On() && !at.Equal(done.last) { // a clock that is slewed may wake it early
+	if d.past.On() && !at.Equal(done.last) { // a slewed clock may wake it early
 		done.last = at
 		list := d.recorder.Devices()
 		if !now.Before(done.rest) || done.rest.Sub(now) > restEvery { // the clock may have gone back
@@ -116,7 +116,7 @@ func (d *Daemon) remember(now time.Time, interval time.Duration, done *remembere
 	return at.Add(interval)
 }
 
-// keepPast stores what is handed over until ctx ends, and closes the store.
+// keepPast stores what is handed over until ctx ends, and then closes the store.
 func (d *Daemon) keepPast(ctx context.Context) {
 	d.past.Run(ctx)
 	if err := d.past.Close(); err != nil {

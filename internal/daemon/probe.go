@@ -14,13 +14,13 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Probe opens each vendor's driver the way the daemon would, and says what came
-// of it. Drivers of the kernel that have no GPU are left out: nothing is missing.
+// Probe opens each vendor's driver the way the daemon would, and reports the results. It
+// leaves out kernel drivers without a GPU, because nothing is missing there.
 func Probe(ctx context.Context) []doctor.Finding {
 	found := []doctor.Finding{probe(ctx, "NVML", func() (device.Backend, error) {
 		b, err := nvml.Open()
 		if err != nil {
-			return nil, err // not a backend that is nil
+			return nil, err // not b, which would be a non-nil interface
 		}
 		return b, nil
 	})}
@@ -57,8 +57,8 @@ func probe(ctx context.Context, topic string, open func() (device.Backend, error
 	return doctor.Finding{Topic: topic, Grade: doctor.Fine, Text: text}
 }
 
-// refused grades a library that could not be used. One that is not installed
-// is missed only where there is a GPU for it, which is told by the hardware.
+// refused grades a library that could not be used. A library that is not installed is a
+// problem only if there is a GPU for it, which Doctor.Examine reports with the hardware.
 func refused(topic string, err error) doctor.Finding {
 	f := doctor.Finding{Topic: topic, Grade: doctor.Broken, Text: err.Error(), Next: device.Hint(err)}
 	if e := (*device.Error)(nil); errors.As(err, &e) {

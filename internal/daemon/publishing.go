@@ -13,9 +13,9 @@ import (
 	"github.com/berth-gpu/berth/internal/history/hooks"
 )
 
-// publisher returns the function through which every event goes. It trims the
-// event first, so that nothing larger gets any further, and leaves out what is
-// beyond a user's ration: neither the log, a stream nor a hook gets that.
+// publisher returns the function that every event goes through. It trims the event first,
+// so that nothing larger gets any further, and drops events beyond the ration of a user:
+// they reach neither the log, a stream nor a hook.
 func (d *Daemon) publisher(ctx context.Context, exporter *promexport.Exporter) func(gpu.Event) {
 	return func(e gpu.Event) {
 		e = e.Trimmed()
@@ -31,8 +31,8 @@ func (d *Daemon) publisher(ctx context.Context, exporter *promexport.Exporter) f
 	}
 }
 
-// openEvents makes the ration of users and the hooks, which get every event
-// from the first one on.
+// openEvents opens the rations of users and the hooks, which get every event from the
+// first one on.
 func (d *Daemon) openEvents(o Options, host string, exporter *promexport.Exporter) {
 	d.ration = events.NewRation(d.publish)
 	path, state := "", o.Settings.Config.Daemon.StateDir
@@ -50,12 +50,12 @@ func (d *Daemon) openEvents(o Options, host string, exporter *promexport.Exporte
 		Kept:      d.hooks.Offer,
 		Displaced: func(e gpu.Event) { exporter.Lost(e.Severity, promexport.Displaced) },
 	})
-	d.tellDamage(recalled, undelivered) // hooks get that, too
+	d.tellDamage(recalled, undelivered) // hooks get these events, too
 }
 
-// rememberEvents writes events to the state folder, for the next daemon, until
-// the function that it returns is called. That one waits until they are written,
-// unless the disk hangs.
+// rememberEvents writes events to the state folder, for the next daemon, until the
+// returned function is called. That function waits until the events are written, unless
+// the disk hangs.
 func (d *Daemon) rememberEvents(ctx context.Context) (stop func()) {
 	if d.remembered == nil {
 		return func() {}
@@ -76,9 +76,9 @@ func (d *Daemon) rememberEvents(ctx context.Context) (stop func()) {
 	}
 }
 
-// level returns how an event is logged. What users cause in the normal course
-// of things is for the event stream: it would fill the log of a busy machine,
-// and the disk if somebody wanted that.
+// level returns the level at which an event is logged. What users cause in normal
+// operation belongs in the event stream: it would fill the log of a busy machine, and a
+// user could fill the disk with it.
 func level(e gpu.Event) slog.Level {
 	switch _, owned := events.Owner(&e); {
 	case e.Severity == gpu.Serious:

@@ -17,7 +17,8 @@ import (
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
-// openReclaim opens what gets memory back. A daemon that only looks gets none back.
+// openReclaim opens the keeper that gets memory back. A daemon that only looks gets none
+// back.
 func (d *Daemon) openReclaim(o Options, processes process.Table) {
 	if o.ReadOnly {
 		return
@@ -28,7 +29,7 @@ func (d *Daemon) openReclaim(o Options, processes process.Table) {
 	})
 }
 
-// reclaiming translates the settings by which memory is got back.
+// reclaiming translates the settings of that keeper.
 func (d *Daemon) reclaiming(c config.Config) reclaim.Settings {
 	return reclaim.Settings{
 		Interval: c.Optimization.Interval, Threshold: c.Optimization.MemoryThreshold, EndOrphans: c.Optimization.Orphans == "end",
@@ -40,14 +41,15 @@ func (d *Daemon) reclaiming(c config.Config) reclaim.Settings {
 	}
 }
 
-// shrunk notes what a lease uses that berth has shrunk.
+// shrunk notes how much a lease uses that berth has shrunk.
 func (d *Daemon) shrunk(h lease.Holding) {
 	if d.reclaim != nil {
 		d.reclaim.Observe(h)
 	}
 }
 
-// optimizer returns what gets memory back, as the desk asks it; nil: nothing does.
+// optimizer returns the keeper that gets memory back for the desk, or nil if there is
+// none.
 func (d *Daemon) optimizer() desk.Optimizer {
 	if d.reclaim == nil {
 		return nil
@@ -60,7 +62,7 @@ func (d *Daemon) services() []string {
 	return slices.Collect(maps.Keys(d.settings.load().Config.Services))
 }
 
-// allocationTimeout returns how long a request waits that does not say.
+// allocationTimeout returns how long a request waits that does not say how long.
 func (d *Daemon) allocationTimeout() time.Duration {
 	return d.settings.load().Config.Optimization.AllocationTimeout
 }
@@ -78,13 +80,13 @@ func (o orphanage) List() (list []reclaim.Orphan) {
 		id, found := o.identify(stray)
 		r, known := o.monitor.Find(stray.GPU)
 		if !found || !known {
-			continue // it has ended, or has a lease since
+			continue // it has ended, or has got a lease
 		}
 		orphan := reclaim.Orphan{
 			On: r.Device, UID: lease.NoUID,
 			Stranger: watchdog.Stranger{ID: id, Name: stray.Name, User: stray.User, Memory: stray.Memory.Or(0), Ended: stray.Lease},
 		}
-		if uid, err := o.processes.UID(id.PID); err == nil && o.processes.Alive(id) { // in this order: then the user is that of this process
+		if uid, err := o.processes.UID(id.PID); err == nil && o.processes.Alive(id) { // in this order, so that uid belongs to this process
 			orphan.UID = uid
 		}
 		list = append(list, orphan)
@@ -92,21 +94,21 @@ func (o orphanage) List() (list []reclaim.Orphan) {
 	return list
 }
 
-// identify returns which process a stray is, beyond its pid.
+// identify returns the full identity of a stray, of which only the pid is known.
 func (o orphanage) identify(stray api.Stray) (process.ID, bool) {
 	for _, p := range o.ledger.Processes(stray.GPU) {
 		if p.Line[0].PID == stray.PID && p.Lease == nil && p.Ended == stray.Lease {
 			return p.Line[0], true
 		}
 	}
-	ended, line := o.ledger.Orphan(stray.PID) // no device lists it
+	ended, line := o.ledger.Orphan(stray.PID) // no device lists the stray
 	if ended == "" || ended != stray.Lease {
 		return process.ID{}, false
 	}
 	return line[0], true
 }
 
-// End ends an orphan, in the name of somebody. It leaves a process alone that has a lease on any device.
+// End ends an orphan under a mandate. It spares a process that has a lease on any device.
 func (o orphanage) End(ctx context.Context, orphan reclaim.Orphan, in kinship.Mandate) error {
 	if err := o.barred(); err != nil {
 		return err

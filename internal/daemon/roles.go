@@ -12,15 +12,15 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
-// accountsAgain is how long after a failure the names of users and groups in the
-// configuration are looked up again.
+// accountsAgain is how long after a failure the users and groups in the configuration are
+// looked up again.
 const accountsAgain = time.Minute
 
-// accountsLimit is how long the daemon waits for all of them together.
+// accountsLimit is how long the daemon waits for all of these lookups together.
 const accountsLimit = 2 * time.Second
 
-// govern takes over who has which role. It returns the names of users and groups
-// that nobody knows: they have no role until they are found.
+// govern puts the roles of the configuration into force. It returns the names of unknown
+// users and groups, which have no role until they are found.
 func (d *Daemon) govern(c config.Config) (missing []string) {
 	var users, groups []string
 	for name := range c.Users {
@@ -37,7 +37,7 @@ func (d *Daemon) govern(c config.Config) (missing []string) {
 	return missing
 }
 
-// limit takes over what users may have. What they have already, they keep.
+// limit puts the limits of users into force. Users keep what they already have.
 func (d *Daemon) limit(c config.Config) {
 	before := d.limits.Load()
 	rules := &quota.Rules{
@@ -67,8 +67,7 @@ func (d *Daemon) limit(c config.Config) {
 	d.limits.Store(rules)
 }
 
-// isLogin reports whether an entry of the section users is a user of this
-// machine.
+// isLogin reports whether an entry of the section users is a user of this machine.
 func isLogin(name string) bool { return name != "default" && !strings.Contains(name, ":") }
 
 func (d *Daemon) rulesOf(c config.Config) *access.Rules {
@@ -79,7 +78,7 @@ func (d *Daemon) rulesOf(c config.Config) *access.Rules {
 	for name, u := range c.Users {
 		role, err := access.ParseRole(u.Role)
 		if err != nil {
-			continue // none is given
+			continue // no role is given
 		}
 		if certificate, is := strings.CutPrefix(name, "cert:"); is {
 			rules.Certificates[certificate] = role
@@ -90,7 +89,7 @@ func (d *Daemon) rulesOf(c config.Config) *access.Rules {
 		}
 	}
 	for name, g := range c.Groups {
-		role, _ := access.ParseRole(g.Role) // none: the entry has only limits
+		role, _ := access.ParseRole(g.Role) // none if the entry has only limits
 		if gid, known := d.numbers.Group(name); known {
 			rules.Groups[gid] = access.Given{Name: name, Role: role}
 		}
@@ -98,8 +97,8 @@ func (d *Daemon) rulesOf(c config.Config) *access.Rules {
 	return rules
 }
 
-// findAccounts looks up the users and groups of the configuration again for as
-// long as some are missing: the database may be on a server that comes up later.
+// findAccounts looks up the users and groups of the configuration again as long as some
+// are missing: the database may be on a server that comes up later.
 func (d *Daemon) findAccounts(ctx context.Context) {
 	told := ""
 	tick := time.NewTicker(accountsAgain)

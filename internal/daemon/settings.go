@@ -21,30 +21,30 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/audit/chain"
 )
 
-// settings keeps the configuration in force. It is the one place that changes
-// it. Reading takes no lock: a change that waits for the disk holds nobody up.
+// settings keeps the configuration in force, and nothing else changes it. Reading takes
+// no lock, so a change that waits for the disk holds nobody up.
 type settings struct {
 	current atomic.Pointer[config.Settings]
 	path    string
 	write   func(path string, text []byte) error
-	apply   func(now config.Config, by access.Actor, changed []string) // tells the keepers
-	reread  func() (*config.Settings, error)                           // reads the sources again; nil: there are none
-	record  func(api.AuditEntry) error                                 // writes an act of authority down, before it is done
-	refused func(by access.Actor, err error)                           // tells that a reload changed nothing
+	apply   func(now config.Config, by access.Actor, changed []string) // passes the settings to the keepers
+	reread  func() (*config.Settings, error)                           // reads the sources again; nil if there are none
+	record  func(api.AuditEntry) error                                 // records an act of authority before it is done
+	refused func(by access.Actor, err error)                           // publishes that a reload changed nothing
 
-	// renew reads the files that the section daemon names. It returns a function
-	// that lets them hold, and says what is different.
+	// renew reads the files that the section daemon names. It returns a function that
+	// puts them into force and returns what differs.
 	renew func(config.Daemon) (commit func() []string, err error)
 
-	// rules reads the files of rules that a changed configuration names, or again
-	// those that it named before. It returns a function that lets them hold.
+	// rules reads the files of rules that a changed configuration names, or reads the
+	// same files again. It returns a function that puts them into force.
 	rules func(before, after config.Config, again bool) (hold func(), err error)
 
-	changing sync.Mutex // held by Change: changes happen one after another
+	changing sync.Mutex // held by Change, so that changes happen one after another
 }
 
-// newSettings returns the settings that a daemon starts with. Changes are
-// saved at path, and apply is called with each.
+// newSettings returns the settings that a daemon starts with. It saves changes at path,
+// and calls apply with each.
 func newSettings(first *config.Settings, path string, apply func(now config.Config, by access.Actor, changed []string)) *settings {
 	s := &settings{path: path, write: file.Replace, apply: apply, record: func(api.AuditEntry) error { return nil }, refused: func(access.Actor, error) {}}
 	s.renew = func(config.Daemon) (func() []string, error) { return func() []string { return nil }, nil }
@@ -55,7 +55,7 @@ func newSettings(first *config.Settings, path string, apply func(now config.Conf
 
 func (s *settings) load() *config.Settings { return s.current.Load() }
 
-// GPU returns what can change at run time, without hooks.
+// GPU returns the settings that can change at run time, without hooks.
 func (s *settings) GPU() api.GPUConfig {
 	var wire api.GPUConfig
 	text, err := s.load().Config.Changeable()
@@ -63,12 +63,12 @@ func (s *settings) GPU() api.GPUConfig {
 		err = json.Unmarshal(text, &wire)
 	}
 	if err != nil {
-		panic(err) // the shapes are held together by a test
+		panic(err) // a test keeps the two shapes together
 	}
 	return wire
 }
 
-// Fields is every setting and where it comes from.
+// Fields returns every setting and its source.
 func (s *settings) Fields() []api.ConfigField {
 	var fields []api.ConfigField
 	for _, f := range s.load().All() {
@@ -81,7 +81,8 @@ func fieldOf(f config.Setting) api.ConfigField {
 	return api.ConfigField{Field: f.Name, Value: f.Value, Unit: f.Unit, Source: f.Source, Doc: f.Doc}
 }
 
-// Change validates the whole, writes it down, and only then lets it hold.
+// Change validates the new settings as a whole, saves them, and only then puts them into
+// force.
 func (s *settings) Change(_ context.Context, by access.Actor, body []byte) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -109,7 +110,7 @@ func (s *settings) Change(_ context.Context, by access.Actor, body []byte) error
 	if err := s.write(s.path, saved); err != nil {
 		err = fmt.Errorf("keep the change across restarts: %w", err)
 		act.Outcome, act.Why = chain.Failed, err.Error()
-		_ = s.record(act) // nothing was changed, whether that is written down or not
+		_ = s.record(act) // nothing was changed, whether or not the log says so
 		return err
 	}
 	s.current.Store(next)
@@ -118,8 +119,8 @@ func (s *settings) Change(_ context.Context, by access.Actor, body []byte) error
 	return nil
 }
 
-// mayChange refuses a change of settings that take a higher role than that of an
-// actor. It names all of them.
+// mayChange refuses a change of settings that need a higher role than the actor has. It
+// names all of them.
 func mayChange(by access.Actor, changed []config.Difference) error {
 	refused := access.May(by, access.Govern, access.Object{})
 	if refused == nil {
@@ -137,15 +138,15 @@ func mayChange(by access.Actor, changed []config.Difference) error {
 	return fmt.Errorf("%s: %w", strings.Join(wrong, ", "), refused)
 }
 
-// mayRun refuses a change of what the daemon runs, and of which files it reads, by
-// somebody with a token: a token is for the API, and must not become a shell of
-// the daemon's user.
+// mayRun refuses a change of what the daemon runs, and of which files it reads, by an
+// actor with a token: a token is for the API, and must not become a shell of the daemon's
+// user.
 func mayRun(by access.Actor, before, after *config.Config) error {
 	if by.Token == "" {
 		return nil
 	}
 	var wrong []config.Complaint
-	if !slices.Equal(before.Alerts.Rules, after.Alerts.Rules) { // a mistake in a file is told with its text
+	if !slices.Equal(before.Alerts.Rules, after.Alerts.Rules) { // an error in a file shows its text
 		wrong = append(wrong, config.Complaint{
 			Field:  "alerts.rules",
 			Reason: "must not be set with a token: set it in berth.yaml, or on the Unix socket as the user that the daemon runs as",
@@ -165,9 +166,9 @@ func mayRun(by access.Actor, before, after *config.Config) error {
 	return nil
 }
 
-// Reload takes over what the sources say now, wholly or not at all, and returns
-// what changed. The section daemon cannot change while the daemon runs: if it
-// differs, Reload changes nothing and says which settings they are.
+// Reload puts into force what the sources say now, wholly or not at all, and returns what
+// changed. The section daemon cannot change while the daemon runs: if it differs, Reload
+// changes nothing and names the settings that differ.
 func (s *settings) Reload(by access.Actor) (api.ConfigReload, error) {
 	done, err := s.reload(by)
 	if err != nil {
@@ -216,15 +217,15 @@ func (s *settings) reload(by access.Actor) (api.ConfigReload, error) {
 	return done, nil
 }
 
-// namesSomebody reports whether a difference names a user, a group or a hook, which
-// not everybody may see.
+// namesSomebody reports whether a difference names a user, a group or a hook, which not
+// everybody may see.
 func namesSomebody(difference string) bool {
 	section, _, _ := strings.Cut(difference, ".")
 	return slices.Contains([]string{"users", "groups", "hooks"}, section)
 }
 
-// settingsAct returns the entry of the audit log for a change. Of a secret it
-// says only that it is another one.
+// settingsAct returns the audit entry for a change. Of a secret it says only that it
+// changed.
 func settingsAct(by access.Actor, before, after *config.Settings) api.AuditEntry {
 	act := api.AuditEntry{
 		Who: audit.Who(by), What: access.Configure.String(), Object: api.AuditObject{Kind: "settings"}, Outcome: chain.Done,
@@ -255,8 +256,8 @@ func settingsAct(by access.Actor, before, after *config.Settings) api.AuditEntry
 	return act
 }
 
-// differences lists what is set otherwise, as "gpu.temp_optimal = 61 (was 65)". The
-// settings of hooks hold secrets, so it lists the names of hooks alone.
+// differences lists the settings that differ, as "gpu.temp_optimal = 61 (was 65)". Of
+// hooks it lists only the names, because their settings hold secrets.
 func differences(before, after *config.Settings) []string {
 	was := map[string]string{}
 	for _, f := range before.All() {
@@ -275,7 +276,7 @@ func differences(before, after *config.Settings) []string {
 			list = append(list, fmt.Sprintf("%s = %s (was %s)", f.Name, said(f.Value), said(old)))
 		}
 	}
-	for name, old := range was { // of a device that nothing is set for any more
+	for name, old := range was { // for devices that have no settings any more
 		list = append(list, fmt.Sprintf("%s is not set (was %s)", name, said(old)))
 	}
 	slices.Sort(list)
@@ -284,7 +285,7 @@ func differences(before, after *config.Settings) []string {
 
 func ofHook(s config.Setting) bool { return strings.HasPrefix(s.Name, "hooks.") }
 
-// hookDifferences lists the hooks that came, went or changed.
+// hookDifferences lists the hooks that were added, removed or changed.
 func hookDifferences(before, after map[string]config.Hook) []string {
 	var list []string
 	for name, h := range after {

@@ -16,28 +16,28 @@ import (
 	"github.com/berth-gpu/berth/internal/file"
 )
 
-// The names in the state folder. Beside them there is the folder of the MPS
-// daemons, which users pass through to theirs.
+// The names in the state folder. The folder of the MPS daemons is there too, which users
+// pass through to their own.
 const (
 	journalName  = "journal"
-	auditName    = "audit" // its folder is for the daemon's group to read
+	auditName    = "audit" // folder that the daemon's group may read
 	healthName   = "health.json"
 	drainsName   = "drains.json"
 	heatName     = "heat.json"  // how temperatures follow power
-	hooksName    = "hooks.json" // what hooks have not got yet
-	eventsName   = "events"     // a folder with the newest events
+	hooksName    = "hooks.json" // events that hooks have not got yet
+	eventsName   = "events"     // folder with the newest events
 	alertsName   = "alerts.json"
 	archiveName  = "past-leases.json"
-	pastName     = "past" // its folder
+	pastName     = "past" // a folder
 	energyName   = "energy.json"
-	peaksName    = "history.json"  // its name in every version
+	peaksName    = "history.json"  // called so in every version
 	tokensName   = "tokens.json"   // hashes of secrets
 	sessionsName = "sessions.json" // hashes of secrets
-	throttleName = "throttle.json" // power limits and fans to give back
+	throttleName = "throttle.json" // power limits and fans to restore
 )
 
-// private are the names that only the daemon may read, alone or before a dot: so
-// damaged files are called.
+// private lists the names that only the daemon may read, alone or followed by a dot, as
+// in the names of damaged files.
 var private = []string{
 	savedName, healthName, drainsName, throttleName, heatName, peaksName, archiveName, energyName, hooksName, tokensName, sessionsName,
 	eventsName, alertsName, pastName, proof.ResidueFile, pace.FileName, park.FileName, journalName,
@@ -47,10 +47,9 @@ func isPrivate(name string) bool {
 	return slices.ContainsFunc(private, func(p string) bool { return name == p || strings.HasPrefix(name, p+".") })
 }
 
-// prepareState makes the state folder, or checks that nobody else can change
-// what is in it. It closes to others what an earlier version, or an
-// administrator, left readable: users may pass through the folder to their MPS
-// daemons.
+// prepareState makes the state folder, or checks that nobody else can change what is in
+// it. It closes to others what an earlier version, or an administrator, left readable:
+// users may pass through the folder to their MPS daemons.
 func prepareState(folder string) error {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return fmt.Errorf("make the state folder: %w (choose another with --state-dir)", err)
@@ -81,8 +80,8 @@ func prepareState(folder string) error {
 	return nil
 }
 
-// checkOurs refuses a state folder that an ordinary user could change under a
-// daemon of root.
+// checkOurs refuses a state folder that an ordinary user could change under a daemon of
+// root.
 func checkOurs(dir *os.Root, folder string) error {
 	info, err := dir.Stat(".")
 	if err != nil {
@@ -101,8 +100,8 @@ func checkOurs(dir *os.Root, folder string) error {
 	return nil
 }
 
-// closeToOthers takes the permissions of everybody but the owner from a file or
-// a folder, if there is one with this name.
+// closeToOthers removes the permissions of everybody but the owner from a file or a
+// folder, if one with this name exists.
 func closeToOthers(dir *os.Root, name string) error {
 	info, err := dir.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -19,8 +19,8 @@ import (
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
-// openThrottle opens what acts on devices that should run slower. A daemon that
-// only looks acts on none.
+// openThrottle opens the throttle, which acts on devices that should run slower. In a
+// daemon that only looks it acts on none.
 func (d *Daemon) openThrottle(o Options, exporter *promexport.Exporter) {
 	c := o.Settings.Config
 	options := throttle.Options{
@@ -29,7 +29,7 @@ func (d *Daemon) openThrottle(o Options, exporter *promexport.Exporter) {
 		Complain: func(err error) { d.log.Warn(err.Error()) },
 	}
 	if !o.ReadOnly {
-		own := os.Getenv("BERTH_SIM_GUESTS") // daemons that share simulated devices do so through this folder
+		own := os.Getenv("BERTH_SIM_GUESTS") // the folder through which daemons share simulated devices
 		if own != "" {
 			own += ".daemons"
 		}
@@ -41,8 +41,8 @@ func (d *Daemon) openThrottle(o Options, exporter *promexport.Exporter) {
 	d.tellDamage(damage)
 }
 
-// settles returns where the temperature of a device ends at a power, if its model
-// has learned enough to say.
+// settles returns where the temperature of a device settles at a power, if its model has
+// learned enough.
 func (d *Daemon) settles(uuid string, at gpu.Watts) (gpu.Celsius, bool) {
 	m, known := d.monitor.Model(uuid)
 	if !known || !m.Ready() {
@@ -51,19 +51,19 @@ func (d *Daemon) settles(uuid string, at gpu.Watts) (gpu.Celsius, bool) {
 	return m.Settle(at).Mean, true
 }
 
-// throttlePacer holds leases back for the throttle.
+// throttlePacer adapts the pacer to the throttle.
 type throttlePacer struct{ pacer *pace.Pacer }
 
-// Hold holds a lease to a share, because of a device.
+// Hold holds a lease to a share because of a device.
 func (p throttlePacer) Hold(fence uint64, key lease.Key, uuid string, share float64, why string) error {
 	return p.pacer.Hold(pace.Hold{Key: key, Fence: fence, Share: share, Source: pace.ByThrottle, Why: why, GPU: uuid})
 }
 
-// Let lets a lease go that Hold holds. Others may hold it further.
+// Let ends the hold of the throttle on a lease. Others may still hold it.
 func (p throttlePacer) Let(fence uint64) { p.pacer.Let(fence, gpu.By{}, pace.ByThrottle) }
 
-// denied returns why another daemon is in charge of a device; empty if this one
-// is. A simulated device is in one process only, unless processes share it.
+// denied returns why another daemon is in charge of a device, or "" if this one is. A
+// simulated device is in one process only, unless processes share it.
 func (d *Daemon) denied(uuid string) string {
 	if d.locks == nil {
 		return ""
@@ -78,8 +78,7 @@ func (d *Daemon) denied(uuid string) string {
 	return why
 }
 
-// second says why this daemon is not in charge of all its devices; empty if it
-// is.
+// second returns why this daemon is not in charge of all its devices, or "" if it is.
 func (d *Daemon) second() string {
 	for _, r := range d.monitor.Readings() {
 		if why := d.denied(r.Device.UUID); why != "" {
@@ -89,7 +88,7 @@ func (d *Daemon) second() string {
 	return ""
 }
 
-// barred says why this daemon must not stop processes; nil if it may.
+// barred returns why this daemon must not stop processes, or nil if it may.
 func (d *Daemon) barred() error {
 	if why := d.second(); why != "" {
 		return errors.New(why)
@@ -97,14 +96,14 @@ func (d *Daemon) barred() error {
 	return nil
 }
 
-// inCharge is the processes of the machine as the watchdog signals them: those
-// of a second daemon are left alone.
+// inCharge is the process table for the watchdog. It sends no signals if this daemon is
+// the second on its machine.
 type inCharge struct {
 	process.Table
 	barred func() error
 }
 
-// Signal signals a process, if this daemon is the first on the machine.
+// Signal signals a process if this daemon is the first on the machine.
 func (i inCharge) Signal(in kinship.Mandate, id process.ID, signal process.Signal) error {
 	if err := i.barred(); err != nil && signal != process.Probe {
 		return err
@@ -112,7 +111,7 @@ func (i inCharge) Signal(in kinship.Mandate, id process.ID, signal process.Signa
 	return i.Table.Signal(in, id, signal)
 }
 
-// throttling translates the settings by which berth acts on devices.
+// throttling translates the settings of the throttle.
 func throttling(c config.Config) throttle.Settings {
 	s := throttle.Settings{
 		Device: func(uuid string) throttle.Device {

@@ -17,8 +17,8 @@ func (d *Daemon) openTokens(o Options) {
 	d.tellDamage(damage)
 }
 
-// trustToken takes over the token of the configuration, and reports whether it is
-// another one than before.
+// trustToken puts the token of the configuration into force, and reports whether it has
+// changed.
 func (d *Daemon) trustToken(secret string) (changed bool) {
 	changed, short := d.tokens.SetDaemon(secret)
 	if short {

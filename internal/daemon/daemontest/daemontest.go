@@ -1,5 +1,5 @@
-// Package daemontest starts whole daemons inside a test: with simulated devices,
-// and with a socket and a state folder of their own.
+// Package daemontest starts whole daemons inside a test: with simulated devices, and with
+// a socket and a state folder of their own.
 package daemontest
 
 import (
@@ -18,25 +18,25 @@ import (
 	"github.com/berth-gpu/berth/internal/daemon"
 )
 
-// Version is the version that these daemons say they have.
+// Version is the version that these daemons report.
 const Version = "1.2.3"
 
 // Daemon is a daemon that answers on its socket.
 type Daemon struct {
 	Socket string
-	Stop   func() error // ends it, and removes what Start made; returns how it ended
+	Stop   func() error // ends the daemon, removes what Start made, and returns how the daemon ended
 }
 
-// Options say how a daemon is started.
+// Options configures a daemon.
 type Options struct {
 	Devices string // such as sim:4
-	File    string // configuration file; empty: none
-	State   string // state folder; empty: one that goes with the daemon
+	File    string // configuration file; may be empty
+	State   string // state folder; empty means one that is removed with the daemon
 }
 
 // Start starts a daemon, and returns once it answers.
 func Start(o Options) (*Daemon, error) {
-	dir, err := os.MkdirTemp("", "b") // short: the path of a socket is limited
+	dir, err := os.MkdirTemp("", "b") // short, because the path of a socket is limited
 	if err != nil {
 		return nil, err
 	}
@@ -114,9 +114,9 @@ func Open(t testing.TB, o Options) *client.Client {
 	return c
 }
 
-// Scenario writes a scenario of the simulator to a file, and returns the devices
-// that it describes. Its clock starts before the daemon looks: a fault that must
-// be seen repeats, and a device that goes away is there for two seconds first.
+// Scenario writes a scenario of the simulator to a file, and returns the devices that it
+// describes. Its clock starts before the daemon looks, so a fault that must be seen has
+// to repeat, and a device that goes away has to be there for two seconds first.
 func Scenario(t testing.TB, text string) (devices string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "scenario.yaml")
@@ -126,7 +126,7 @@ func Scenario(t testing.TB, text string) (devices string) {
 	return "sim:" + path
 }
 
-// Await waits for an event; one that has been counts too.
+// Await waits for an event. An event of the past counts too.
 func Await(ctx context.Context, c *client.Client, filter gpu.EventFilter) (gpu.Event, error) {
 	for e, err := range c.EventsWhere(ctx, client.EventQuery{Follow: true, Filter: filter}) {
 		if err != nil || e.Code != gpu.EventGap {
