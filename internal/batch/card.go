@@ -6,32 +6,31 @@ import (
 	"github.com/berth-gpu/berth/internal/batch/chunk"
 )
 
-// card is what a run knows about one GPU. The run's lock guards it.
+// card holds what a run knows about one GPU. The run's lock guards it.
 type card struct {
 	gpu     GPU
-	workers int     // with a place there
+	workers int     // workers that have a place there
 	most    int     // the highest number of workers so far
 	ready   int     // workers that take records
-	speed   float64 // multiplier, as it was last seen
+	speed   float64 // multiplier, as last seen
 
 	fit     chunk.Fit
 	pace    float64 // how much longer batches take now than the fit says; 1 at first
 	largest int     // records in the largest batch that came back
-	quick   float64 // seconds of a batch, lately
+	quick   float64 // recent seconds per batch
 
-	failures int  // workers that failed in a row, without an outcome
+	failures int  // workers that failed in a row without an outcome
 	givenUp  bool // no more workers are started there
 
 	done, failed      int64 // records
 	retries, restarts int64
-	busy              time.Duration // workers at work, added up
+	busy              time.Duration // total time that workers were at work
 	latency           Histogram
 	batch             int // records in the last batch
 }
 
-// learned updates the costs with a batch that came back. The first batch of a
-// process warms it up (it loads kernels and allocates memory), so it does not
-// count.
+// learned updates the costs with a batch that came back. It ignores the first batch of a
+// process, which warms it up: it loads kernels and allocates memory.
 func (c *card) learned(g *group, took time.Duration, warm bool) {
 	n := len(g.records)
 	c.largest = max(c.largest, n)

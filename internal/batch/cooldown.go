@@ -6,9 +6,9 @@ import (
 	"github.com/berth-gpu/berth/internal/batch/chunk"
 )
 
-// coolDown lets a GPU cool down if it should not work at full speed: after each
-// second of work it waits until the share of work is the multiplier of the GPU.
-// It also waits after memory ran out.
+// coolDown lets a GPU cool down if it should not work at full speed: after each second of
+// work it waits until the share of work equals the multiplier of the GPU. It also waits
+// after memory ran out.
 func (w *worker) coolDown() {
 	const pollInterval = 250 * time.Millisecond
 	var waited time.Duration

@@ -6,8 +6,8 @@ import "time"
 type Event struct {
 	Time   time.Time
 	Code   EventCode
-	GPU    GPU    // zero: it is about no GPU
-	Worker string // empty: it is about no worker
+	GPU    GPU    // zero if the event is about no GPU
+	Worker string // empty if the event is about no worker
 	Text   string // one sentence for people
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// fill hands the worker its next batch, and another one if batches are short,
-// so that it need not wait for the pipe.
+// fill hands the worker its next batch, and another one if batches are short, so that it
+// need not wait for the pipe.
 func (w *worker) fill() error {
 	for len(w.flight) < w.depth() {
 		g := w.probe()
@@ -33,7 +33,7 @@ func (w *worker) fill() error {
 		w.buf = appendBatch(w.buf[:0], g.id, g.records)
 		err := w.proc.Send(w.buf, w.run.opt.Timeout)
 		if cap(w.buf) > 8<<20 {
-			w.buf = nil // do not keep the memory of one huge record
+			w.buf = nil // release the memory of a huge record
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return &failure{chunk.Hung, fmt.Sprintf("it took no records for %s", w.run.opt.Timeout)}
@@ -45,9 +45,9 @@ func (w *worker) fill() error {
 	return nil
 }
 
-// depth returns how many batches the worker should have. A second one pays only
-// if batches or records are short, or if the worker reads ahead. Behind a long
-// batch, or near the end, another worker could do it sooner.
+// depth returns how many batches the worker should have. A second one pays only if
+// batches or records are short, or if the worker reads ahead. Behind a long batch, or
+// near the end, another worker could do it sooner.
 func (w *worker) depth() int {
 	const shortBatch, shortRecord = 0.05, 0.001 // seconds
 	r := w.run

@@ -7,16 +7,16 @@ import (
 	"github.com/berth-gpu/berth/internal/batch/record"
 )
 
-// group is a set of records that one worker has, or that wait as suspects to be
-// tried by themselves.
+// group is a set of records that one worker has, or that wait as suspects to be tried by
+// themselves.
 type group struct {
 	id       int64
 	records  []record.Record
 	weight   float64
-	suspect  bool     // a part of a batch that failed: not to be mixed with others
-	failures int      // of a single record
+	suspect  bool     // part of a batch that failed, not to be mixed with others
+	failures int      // failures of a single record
 	tried    []string // UUIDs of the GPUs where it failed
-	probe    bool     // its record has an outcome already, and only tries the worker
+	probe    bool     // the record has an outcome already, and only tests the worker
 }
 
 // parts cuts a group that failed on a GPU into smaller ones.
@@ -41,7 +41,7 @@ func (g *group) triedOn(gpu string) {
 	}
 }
 
-// overhead is how much memory a record takes beside its bytes.
+// overhead is the memory that a record takes in addition to its bytes.
 const overhead = 128
 
 func size(r *record.Record) int { return len(r.Data) + overhead }

@@ -6,7 +6,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 )
 
-// Histogram counts records by how long their batch took.
+// Histogram counts records by the duration of their batch.
 type Histogram struct {
 	Bounds []float64 `json:"bounds" doc:"Upper ends of the buckets, in seconds."`
 	Counts []uint64  `json:"counts" doc:"One more than bounds: the last bucket has no end."`

@@ -4,12 +4,12 @@ import "github.com/berth-gpu/berth/internal/batch/record"
 
 // intake counts how much of the input was read. The run's lock guards it.
 type intake struct {
-	expect int64 // records of the input, as the caller says; 0: unknown
+	expect int64 // records of the input according to the caller; 0 if unknown
 	eof    bool
 	total  int64 // records of the input, once eof
-	seen   int64 // records of the input that were read, or passed over
-	from   int64 // bytes of the input before the first record that was wanted
-	count  int64 // records that were wanted, and their weight
+	seen   int64 // records of the input that were read or skipped
+	from   int64 // bytes of the input before the first wanted record
+	count  int64 // wanted records, and their weight
 	weight float64
 }
 
@@ -24,8 +24,8 @@ func (i *intake) saw(rec record.Record, source *record.Source) {
 // end notes that there are no more records.
 func (i *intake) end(total int64) { i.eof, i.total, i.seen = true, total, total }
 
-// rest returns how much of the input is not read yet, as a multiple of what was
-// read. It returns 0 if nothing is left or the amount is unknown.
+// rest returns how much of the input is not read yet, as a multiple of what was read. It
+// returns 0 if nothing is left or the amount is unknown.
 func (i *intake) rest(source *record.Source) float64 {
 	read, total := source.Position()
 	if !i.eof && i.count > 0 && total == 0 && i.expect > i.seen {
@@ -37,9 +37,9 @@ func (i *intake) rest(source *record.Source) float64 {
 	return float64(total-read) / float64(read-i.from)
 }
 
-// records returns how many records the input has. The number is exact at the
-// end of the input; before, it is an estimate from how much was read, or what
-// the caller expects.
+// records returns the number of records in the input. The number is exact at the end of
+// the input; before, it is an estimate from how much was read, or what the caller
+// expects.
 func (i *intake) records(source *record.Source) (n int64, known bool) {
 	if i.eof {
 		return i.total, true

@@ -5,8 +5,7 @@ import (
 	"errors"
 )
 
-// Leaser grants places for workers. The wiring provides one that asks the
-// daemon.
+// Leaser grants places for workers. The wiring provides one that asks the daemon.
 type Leaser interface {
 	// Acquire waits for a place for one more worker. A run keeps one request
 	// open while records wait and no worker takes them, so it uses a GPU as
@@ -18,8 +17,8 @@ type Leaser interface {
 	Acquire(ctx context.Context, req WorkerRequest) (Grant, error)
 }
 
-// ErrRefused in an error of Acquire means that it is of no use to ask again.
-// The run continues with the workers it has, and ends if it has none.
+// ErrRefused in an error of Acquire means that asking again is of no use. The run
+// continues with the workers it has, and ends if it has none.
 var ErrRefused = errors.New("no place for a worker")
 
 // WorkerRequest asks a Leaser for a place.

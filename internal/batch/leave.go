@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// watch ends the worker when its lease is lost, when somebody else wants its
-// place, or when the run stops. The returned function ends the watching.
+// watch ends the worker when its lease is lost, when somebody else wants its place, or
+// when the run stops. The returned function stops watching.
 func (w *worker) watch(ctx context.Context) (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -11,16 +11,16 @@ import (
 	"github.com/berth-gpu/berth/internal/batch/record"
 )
 
-// Options say what to run. Zero means the default.
+// Options configures a run. The zero value of a field means its default.
 type Options struct {
-	Input record.Spec // what to read; Done and Skip are not used
+	Input record.Spec // input to read; Done and Skip are not used
 	Spool bool        // keep a stream in a file first, so that the run can be resumed
 
 	Output string        // the file to write, or the name of a run that writes to Pipe
-	Shape  outcome.Shape // how to write it
+	Shape  outcome.Shape // form of the output
 	Force  bool          // replace an output, and forget an unfinished run
-	Pipe   io.Writer     // gets the outcomes as they come, instead of a file; nil: there is a file
-	Expect int64         // records of an input that cannot tell, for the progress; 0: unknown
+	Pipe   io.Writer     // gets the outcomes as they come, instead of a file; nil if there is a file
+	Expect int64         // records of an input that cannot tell, for the progress; 0 if unknown
 
 	// Start starts the process of a worker. Each line that the worker prints
 	// gets the prefix in the log. In env, KEY=VALUE sets a variable of the
@@ -28,24 +28,24 @@ type Options struct {
 	Start  func(prefix string, env []string) (Process, error)
 	Leases Leaser
 
-	Workers      int           // at most this many at a time; 0: as many as there are places
-	Batch        int           // records in a batch, at most; 128
-	MinBatch     int           // records in a batch, at least, unless fewer are left; 1
-	BatchTime    time.Duration // how long a batch should take, about; 1 s
-	BatchBytes   int           // of records in a batch, at most, unless it is a single one; 4 MiB
-	Window       int           // bytes of records that are read ahead and put in order of cost; 16 MiB
-	AnswerBytes  int           // the longest answer to a batch; 64 MiB
-	Timeout      time.Duration // for a batch; 300 s
-	ReadyTimeout time.Duration // for a worker to say that it is ready; 300 s
-	StopGrace    time.Duration // for a worker to end by itself; 5 s
-	IdleGrace    time.Duration // after which a worker without work gives its place back; 5 s
-	Tries        int           // failures of a single record before it is marked, if its workers died; 3
-	Restarts     int           // of workers on one GPU, in a row and without an outcome, before it is given up; 16
-	Backoff      time.Duration // before a worker is started again after a failure; it doubles; 100 ms
-	CommitEvery  time.Duration // outcomes wait for the disk at most this long; 500 ms, and 20 ms for a pipe
-	CommitBytes  int           // or until they are this many; 4 MiB
+	Workers      int           // most workers at a time; 0 means one for each place
+	Batch        int           // most records in a batch; default 128
+	MinBatch     int           // fewest records in a batch, unless fewer are left; default 1
+	BatchTime    time.Duration // approximate duration of a batch; default 1 s
+	BatchBytes   int           // most bytes of records in a batch, unless it is a single record; default 4 MiB
+	Window       int           // bytes of records that are read ahead and put in order of cost; default 16 MiB
+	AnswerBytes  int           // longest answer to a batch; default 64 MiB
+	Timeout      time.Duration // limit for a batch; default 300 s
+	ReadyTimeout time.Duration // limit for a worker to say that it is ready; default 300 s
+	StopGrace    time.Duration // limit for a worker to end by itself; default 5 s
+	IdleGrace    time.Duration // time after which a worker without work gives its place back; default 5 s
+	Tries        int           // failures of a single record before it is marked, if its workers died; default 3
+	Restarts     int           // failures of workers on one GPU, in a row and without an outcome, before it is given up; default 16
+	Backoff      time.Duration // wait before a worker is started again after a failure; it doubles; default 100 ms
+	CommitEvery  time.Duration // longest wait of outcomes for the disk; default 500 ms, and 20 ms for a pipe
+	CommitBytes  int           // bytes of outcomes that end this wait; default 4 MiB
 
-	Notify func(Event) // is called for each event; it must not block. It may be nil
+	Notify func(Event) // called for each event; must not block; may be nil
 }
 
 func (o Options) withDefaults() Options {

@@ -12,8 +12,8 @@ const (
 	probeBytes = 64 << 10 // the largest record that a probe may have
 )
 
-// probe returns a group with the record that succeeded before, if this worker
-// has to answer it first. It returns nil otherwise.
+// probe returns a group with a record that succeeded before, if this worker has to answer
+// it first. It returns nil otherwise.
 func (w *worker) probe() *group {
 	r := w.run
 	r.mu.Lock()

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Stage is how far a run has got.
+// Stage is the stage of a run.
 type Stage string
 
 // The stages.
@@ -22,7 +22,7 @@ const (
 	StageFailed    Stage = "failed"  // can be resumed when the reason is gone
 )
 
-// Progress is where a run stands.
+// Progress describes the state of a run.
 type Progress struct {
 	Output  string    `json:"output"`
 	Piped   bool      `json:"piped,omitempty" doc:"Output is a name, and no file: the outcomes go to a pipe."`
@@ -45,7 +45,7 @@ type Progress struct {
 	GPUs    []GPUProgress `json:"gpus"`
 }
 
-// GPUProgress is the part of one GPU.
+// GPUProgress is the part of one GPU in a run.
 type GPUProgress struct {
 	GPU
 	Workers  int              `json:"workers" doc:"That have a place there."`
@@ -62,7 +62,7 @@ type GPUProgress struct {
 	Latency  Histogram        `json:"latency" doc:"How long the batch took that a record was in."`
 }
 
-// Progress returns where the run stands. Any goroutine may call it at any time.
+// Progress returns the state of the run. Any goroutine may call it at any time.
 func (r *Run) Progress() Progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -97,7 +97,7 @@ func (c *card) progress(rate gpu.Opt[float64]) GPUProgress {
 	}
 }
 
-// tally holds what a run counts, and its stage. The run's lock guards it.
+// tally holds the counts and the stage of a run. The run's lock guards it.
 type tally struct {
 	stage                     Stage
 	started, ended            time.Time
@@ -124,7 +124,7 @@ func (r *rates) add(s rateSample) {
 	}
 }
 
-// of returns how fast a count has grown.
+// of returns how fast a count grows, per second.
 func (r *rates) of(count func(rateSample) int64) gpu.Opt[float64] {
 	if len(r.samples) < 2 {
 		return gpu.Opt[float64]{}

@@ -15,8 +15,8 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// The protocol is lines of JSON on two pipes; docs/reference/batch-protocol.md specifies
-// it.
+// The protocol consists of lines of JSON on two pipes; docs/reference/batch-protocol.md
+// specifies it.
 
 // ProtocolVersion is the version that this berth speaks.
 const ProtocolVersion = 1
@@ -24,8 +24,8 @@ const ProtocolVersion = 1
 // The file descriptors of the pipes in the worker.
 const workerIn, workerOut = 3, 4
 
-// The variables of a worker: the numbers of the pipes, the version of the
-// protocol, and its name.
+// The variables of a worker: the numbers of the pipes, the version of the protocol, and
+// its name.
 const (
 	envIn       = "BERTH_WORKER_IN"
 	envOut      = "BERTH_WORKER_OUT"
@@ -71,7 +71,7 @@ func appendBatch(to []byte, id int64, records []record.Record) []byte {
 // byeMessage asks a worker to end.
 const byeMessage = `{"type":"bye"}` + "\n"
 
-// parseMessage returns the message of a line, or an error if the line is none.
+// parseMessage returns the message in a line, or an error if the line has none.
 func parseMessage(line []byte) (message, error) {
 	line = bytes.TrimSpace(line)
 	switch {
@@ -112,8 +112,8 @@ func parseMessage(line []byte) (message, error) {
 	return message{}, fmt.Errorf("a message of unknown type %.40q", m.kind)
 }
 
-// split returns the outcome of each of n records of a result, and the errors by
-// record. The slices point into the line.
+// split returns the outcome of each of n records of a result, and the errors by record.
+// The slices point into the line.
 func (m message) split(n int) (outcomes [][]byte, faults map[int]string, err error) {
 	outcomes = make([][]byte, 0, n)
 	for o := range rawjson.Elements(m.outcomes) {
@@ -135,12 +135,11 @@ func (m message) split(n int) (outcomes [][]byte, faults map[int]string, err err
 	return outcomes, faults, nil
 }
 
-// errTooLong means that a line was longer than allowed. readLine skips the rest
-// of such a line.
+// errTooLong means that a line was longer than allowed. readLine skips the rest of it.
 var errTooLong = errors.New("an answer that is too long")
 
-// readLine returns the next line, in memory of its own and without its end.
-// likely is about how long it will be.
+// readLine returns the next line, in memory of its own and without its end. likely is its
+// approximate length.
 func readLine(r *bufio.Reader, likely, most int) ([]byte, error) {
 	var line []byte
 	long := false
@@ -161,7 +160,7 @@ func readLine(r *bufio.Reader, likely, most int) ([]byte, error) {
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
 		case errors.Is(err, io.EOF) && (len(line) > 0 || long):
-			return nil, io.ErrUnexpectedEOF // it died in the middle of a line
+			return nil, io.ErrUnexpectedEOF // the worker died in the middle of a line
 		case err != nil:
 			return nil, err
 		case long:

@@ -35,8 +35,8 @@ func (r *Run) read() {
 	}
 }
 
-// reject gives an outcome to a record that no worker can take. It reports
-// whether the run still wants records.
+// reject gives an outcome to a record that no worker can take. It reports whether the run
+// still wants records.
 func (r *Run) reject(rec record.Record) bool {
 	r.mu.Lock()
 	if r.stopping {

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-gpu/berth/internal/batch/record"
 )
 
-// Run is one run of a batch, opened.
+// Run is an opened run of a batch.
 type Run struct {
 	opt    Options
 	source *record.Source
@@ -159,7 +159,7 @@ func (r *Run) begin(place *outcome.Place) error {
 	return nil
 }
 
-// Close ends a run that was opened and is not run.
+// Close ends a run that was opened and is not going to run.
 func (r *Run) Close() error { return r.output.Close() }
 
 // Errors that callers decide on.
@@ -211,7 +211,7 @@ func (r *Run) countCommitted() {
 	r.tally.done, r.tally.failed = done-r.before, failed
 }
 
-// advise adds the next step to an error of the disk, if there is one.
+// advise adds the next step to an error of the disk, if err is one.
 func (r *Run) advise(err error) error {
 	switch {
 	case r.stream, r.opt.Pipe != nil:
@@ -224,7 +224,7 @@ func (r *Run) advise(err error) error {
 	return err
 }
 
-// again says how to continue the run.
+// again returns how to continue the run.
 func (r *Run) again() string {
 	if r.opt.Force { // with --force, berth would discard the outcomes
 		return "the same command again, without --force"
@@ -259,7 +259,7 @@ func (r *Run) work(ctx context.Context) error {
 	r.hosts.Wait()
 	err := r.sink.close()
 	if !r.stream || complete {
-		<-reading // a stream may not end for a long time: its reader stays behind
+		<-reading // a stream may not end for a long time, so its reader stays behind
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -21,12 +21,12 @@ type sink struct {
 	size    int
 	closed  bool
 	err     error
-	arrived chan struct{} // something is there
+	arrived chan struct{} // something has arrived
 	full    chan struct{} // there is enough, or no more will come
 	ended   chan struct{}
 }
 
-// mostOutcomes is the most outcomes of a group, however small they are.
+// mostOutcomes is the most outcomes in a group, however small they are.
 const mostOutcomes = 1 << 17
 
 func newSink(every time.Duration, bytes int, write func([]outcome.Outcome) error) *sink {
@@ -89,7 +89,7 @@ func (s *sink) run() {
 		s.space.Broadcast()
 		s.mu.Unlock()
 		err := s.write(group)
-		clear(group) // lets go of the outcomes
+		clear(group) // releases the outcomes
 		spare = group
 		s.mu.Lock()
 		if err != nil && s.err == nil {
@@ -104,7 +104,7 @@ func (s *sink) run() {
 	}
 }
 
-// wake wakes the reader of a channel, and does not wait for it.
+// wake wakes the reader of a channel without waiting for it.
 func wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

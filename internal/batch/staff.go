@@ -10,11 +10,11 @@ import (
 // guards it.
 type staff struct {
 	cards       map[string]*card // by UUID
-	avoid       []string         // UUIDs of GPUs that were given up
-	workers     int              // that have a place
-	idle        int              // that wait for records
-	numbers     map[int]bool     // of the workers
-	everReady   bool             // some worker was ready once
+	avoid       []string         // UUIDs of GPUs that the run gave up
+	workers     int              // workers that have a place
+	idle        int              // workers that wait for records
+	numbers     map[int]bool     // numbers of the workers
+	everReady   bool             // whether any worker was ever ready
 	lastFailure string
 }
 
@@ -74,8 +74,8 @@ func (s *staff) loading() int {
 	return n
 }
 
-// fullSpeedWorkers returns how many workers at full speed would do as much as
-// those that are ready.
+// fullSpeedWorkers returns how many workers at full speed would do as much as those that
+// are ready.
 func (s *staff) fullSpeedWorkers() float64 {
 	sum := 0.0
 	for _, c := range s.cards {
@@ -88,10 +88,9 @@ func (s *staff) fullSpeedWorkers() float64 {
 // ever ready. After that the command itself is wrong.
 const unreadyLimit = 3
 
-// neverReady reports whether no worker was ever ready and every available GPU
-// has used up its tries. The run asks for the GPUs with the fewest failures
-// first, so each gets its tries; on a GPU that has tries left, a worker may
-// still be loading.
+// neverReady reports whether no worker was ever ready and every available GPU has used up
+// its tries. The run asks for the GPUs with the fewest failures first, so each gets its
+// tries; on a GPU that has tries left, a worker may still be loading.
 func (s *staff) neverReady() bool {
 	for _, c := range s.cards {
 		if c.failures < unreadyLimit*c.most {
@@ -101,9 +100,8 @@ func (s *staff) neverReady() bool {
 	return !s.everReady
 }
 
-// mayTry reports whether a suspect may be tried on a GPU. It may not where it
-// has failed, as long as there is another GPU to try: the GPU may be the broken
-// part.
+// mayTry reports whether a suspect may be tried on a GPU. It may not be tried where it
+// has failed, as long as there is another GPU to try: the GPU may be the broken part.
 func (s *staff) mayTry(g *group, on *card) bool {
 	if !slices.Contains(g.tried, on.gpu.UUID) {
 		return true
@@ -116,8 +114,8 @@ func (s *staff) mayTry(g *group, on *card) bool {
 	return true
 }
 
-// model returns what a batch costs on a GPU, or on all of them together if this
-// one is too new.
+// model returns the cost of a batch on a GPU, or on all GPUs together if this one is too
+// new.
 func (s *staff) model(c *card) chunk.Model {
 	if m := c.fit.Model(); m.Known {
 		return m
@@ -125,7 +123,7 @@ func (s *staff) model(c *card) chunk.Model {
 	return s.pooled()
 }
 
-// pooled returns what a batch costs on the GPUs taken together.
+// pooled returns the cost of a batch on all GPUs taken together.
 func (s *staff) pooled() chunk.Model {
 	fits := make([]chunk.Fit, 0, len(s.cards))
 	for _, c := range s.cards {

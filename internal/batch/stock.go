@@ -11,22 +11,22 @@ import (
 // lock guards it.
 type stock struct {
 	limits   chunk.Limits
-	learning bool // the run learns what a weight means; the user did not say it
+	learning bool // whether the run learns what a weight means, because the user did not say
 
 	pool     chunk.Pool[record.Record]
-	bytes    int  // of the records in the pool
-	primed   bool // workers may take from the pool
+	bytes    int  // bytes of the records in the pool
+	primed   bool // whether workers may take from the pool
 	suspects []*group
 	pending  int            // records in suspects
 	inFlight int            // records with workers, or on their way to the sink
-	lastID   int64          // of a group
-	good     *record.Record // one that succeeded; nil: none yet
+	lastID   int64          // id of the last group
+	good     *record.Record // a record that succeeded; nil if none has yet
 }
 
 func newStock(o Options) stock {
 	return stock{
-		// Without any cost, a trend in the input (it may be sorted) looks like
-		// an expensive call.
+		// Without a cost, a trend in the input, which may be sorted, looks like an
+		// expensive call.
 		limits:   chunk.Limits{Min: o.MinBatch, Max: o.Batch, Seconds: o.BatchTime.Seconds(), Singly: o.Input.Cost.By == record.ByNothing},
 		learning: o.Input.Cost.By == record.BySize,
 	}
@@ -38,8 +38,8 @@ func (s *stock) put(rec record.Record) {
 	s.bytes += size(&rec)
 }
 
-// take takes a group from the pool: one record, or several whose bytes
-// are at most most.
+// take takes a group from the pool: one record, or several with at most most bytes
+// together.
 func (s *stock) take(model chunk.Model, budget chunk.Budget, most int) *group {
 	bytes := 0
 	records, weight := s.pool.Take(model.Falling && s.learning, func(count int, rec record.Record, weight float64) bool {

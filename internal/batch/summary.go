@@ -12,7 +12,7 @@ import (
 type Summary struct {
 	Stage    Stage        `json:"stage"`
 	Records  int64        `json:"records"`     // records with an outcome, earlier runs included
-	Before   int64        `json:"done_before"` // of which earlier runs did this many
+	Before   int64        `json:"done_before"` // records that earlier runs did
 	Failed   int64        `json:"failed"`      // records whose outcome is an error
 	Marked   int64        `json:"marked"`      // records that broke workers in this run
 	Retries  int64        `json:"retries"`
@@ -21,13 +21,14 @@ type Summary struct {
 	Error    string       `json:"error,omitempty"` // why it did not reach its end
 	GPUs     []GPUSummary `json:"gpus"`
 
-	// Energy is what the workers of this run used, above what the devices draw by
-	// themselves; absent: nobody measured it. Whoever starts the run fills it in.
+	// Energy is the energy that the workers of this run used, above what the devices draw
+	// by themselves. It is absent if nobody measured it. The caller of the run sets it
+	// with Bill.
 	Energy    gpu.Opt[gpu.Joules] `json:"energy_joules,omitzero"`
 	PerRecord gpu.Opt[gpu.Joules] `json:"joules_per_record,omitzero"`
 }
 
-// Bill adds how much energy the workers used.
+// Bill adds the energy that the workers used.
 func (s *Summary) Bill(used gpu.Opt[gpu.Joules]) {
 	s.Energy = used
 	if records := s.Records - s.Before; used.Known() && records > 0 {
@@ -42,7 +43,7 @@ type GPUSummary struct {
 	Failed   int64   `json:"failed"`
 	Restarts int64   `json:"restarts"`
 	Rate     float64 `json:"records_per_second"` // over the whole run
-	Busy     float64 `json:"busy_seconds"`       // time that its workers were at work, added up
+	Busy     float64 `json:"busy_seconds"`       // total time that its workers were at work
 }
 
 // Took returns how long this run took.

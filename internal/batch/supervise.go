@@ -60,10 +60,9 @@ func (r *Run) awaitNeed() bool {
 	}
 }
 
-// awaitRetry waits after a request for a place failed, and reports whether to
-// ask again. workers is how many workers there were at the request. After
-// ErrRefused, awaitRetry waits until one of them leaves; if there were none, it
-// ends the run.
+// awaitRetry waits after a request for a place failed, and reports whether to ask again.
+// workers is the number of workers at the time of the request. After ErrRefused,
+// awaitRetry waits until one of them leaves; if there were none, it ends the run.
 func (r *Run) awaitRetry(ctx context.Context, err error, refusals, workers int) bool {
 	if errors.Is(err, ErrRefused) {
 		r.mu.Lock()
@@ -85,7 +84,7 @@ func (r *Run) awaitRetry(ctx context.Context, err error, refusals, workers int) 
 	return r.pause(ctx.Done(), chunk.Backoff(r.opt.Backoff, refusals))
 }
 
-// pause waits, unless done is closed first.
+// pause waits for d, unless done is closed first.
 func (r *Run) pause(done <-chan struct{}, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -147,8 +146,8 @@ func (r *Run) host(ctx context.Context, name string, g *Grant, c *card) {
 	}
 }
 
-// workerFailed counts and reports the failure of a worker. It returns how long
-// to wait before the next worker starts, or less than zero if none starts.
+// workerFailed counts and reports the failure of a worker. It returns how long to wait
+// before the next worker starts, or a negative time if none starts.
 func (r *Run) workerFailed(name string, c *card, err error) time.Duration {
 	r.notify(EventFailed, c.gpu, name, "%v", err)
 	r.mu.Lock()

@@ -6,8 +6,8 @@ import (
 	"github.com/berth-gpu/berth/internal/batch/chunk"
 )
 
-// take returns the next group for a worker, or nil. With wait, it waits until
-// there is a group or the run no longer needs the worker.
+// take returns the next group for a worker, or nil. If wait is true, it waits until there
+// is a group or the run no longer needs the worker.
 func (r *Run) take(w *worker, wait bool) *group {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -20,23 +20,23 @@ type worker struct {
 	card  *card
 	proc  *process
 
-	flight  []*group  // sent and not answered, oldest first
-	since   time.Time // when the oldest began to be the one at work
+	flight  []*group  // groups that were sent and not answered, oldest first
+	since   time.Time // since when the worker is at work on the oldest
 	took    time.Duration
-	batches int // answered
+	batches int // batches that were answered
 	cap     chunk.Cap
-	ooms    int // in a row
+	ooms    int // batches in a row that ran out of memory
 	isReady bool
-	ahead   bool // reads the next batch while it works on one
+	ahead   bool // whether it reads the next batch while it works on one
 	buf     []byte
 
-	leaving   bool          // takes no more; the run's lock guards it
+	leaving   bool          // takes no more groups; the run's lock guards it
 	left      chan struct{} // closed when leaving
 	leaveOnce sync.Once
-	withdrawn atomic.Bool // the run killed the process, for a reason of its own
+	withdrawn atomic.Bool // whether the run killed the process for a reason of its own
 }
 
-// failure says why a worker ended before it should.
+// failure describes why a worker ended before it should.
 type failure struct {
 	cause chunk.Cause
 	text  string
@@ -44,9 +44,8 @@ type failure struct {
 
 func (f *failure) Error() string { return fmt.Sprintf("%s: %s", f.cause, f.text) }
 
-// exitGrace is how long a worker may take to end after it closed its pipe.
-// Python closes its files before it exits, and the exit status is known only
-// after that.
+// exitGrace is how long a worker may take to end after it closed its pipe. Python closes
+// its files before it exits, and the exit status is known only after that.
 const exitGrace = 5 * time.Second
 
 // errBye means that a worker wants to be replaced and has done some work
@@ -85,8 +84,8 @@ func (r *Run) runWorker(ctx context.Context, name string, g *Grant, c *card) err
 	return w.conclude(err)
 }
 
-// conclude gives back what the worker did not finish. Workers answer batches in
-// order, so only the oldest can be to blame.
+// conclude gives back what the worker did not finish. Workers answer batches in order, so
+// only the oldest can be to blame.
 func (w *worker) conclude(err error) error {
 	if w.isReady {
 		w.run.mu.Lock()
@@ -160,7 +159,7 @@ func (w *worker) awaitReady() error {
 			w.ready()
 			return nil
 		case <-w.left:
-			w.withdrawn.Store(true) // it has nothing, and need not finish loading
+			w.withdrawn.Store(true) // it has no records, and need not finish loading
 			return &failure{chunk.Withdrawn, "not needed any more"}
 		case <-time.After(w.remaining(started, limit)):
 			if w.remaining(started, limit) <= 0 {
@@ -170,9 +169,8 @@ func (w *worker) awaitReady() error {
 	}
 }
 
-// remaining returns how much is left of a time limit. The limit begins anew
-// each time the worker reports progress, and stands still while the worker is
-// stopped.
+// remaining returns how much is left of a time limit. The limit restarts each time the
+// worker reports progress, and pauses while the worker is stopped.
 func (w *worker) remaining(since time.Time, limit time.Duration) time.Duration {
 	if heard := time.Unix(0, w.proc.heard.Load()); heard.After(since) {
 		since = heard

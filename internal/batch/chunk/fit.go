@@ -15,11 +15,11 @@ type Fit struct {
 	xx       [3][3]float64
 	xy       [3]float64
 	yy       float64
-	shortest float64 // seconds of the shortest batch: no call costs more
+	shortest float64 // seconds of the shortest batch; no call costs more
 }
 
-// Add learns from one batch. The time of a batch of n records scatters with n
-// (each record adds its own surprise), so it counts 1/n.
+// Add learns from one batch. The time of a batch of n records scatters with n, because
+// each record adds its own deviation, so the batch counts 1/n.
 func (f *Fit) Add(records int, weight, seconds float64) {
 	if records < 1 {
 		return
@@ -43,7 +43,7 @@ func (f *Fit) learnShortest(seconds float64) {
 	}
 }
 
-// Sum returns what several fits know together.
+// Sum returns the combination of several fits.
 func Sum(fits ...Fit) Fit {
 	var sum Fit
 	for _, f := range fits {
@@ -64,14 +64,14 @@ func Sum(fits ...Fit) Fit {
 
 // Model holds the costs that a Fit has learned.
 type Model struct {
-	Known     bool    // enough batches were seen to trust the rest
+	Known     bool    // whether enough batches were seen to trust the rest
 	Call      float64 // seconds that a batch takes however small it is
-	CallSure  float64 // seconds that Call is at least, given the scatter
+	CallSure  float64 // lower bound of Call, given the scatter
 	Each      float64 // seconds per record
 	PerWeight float64 // seconds per unit of weight
-	Falling   bool    // records of more weight surely take less time
-	Usual     float64 // records in a batch, on average
-	Varied    bool    // batches were of different sizes, so that calls and records can be told apart
+	Falling   bool    // whether records of more weight surely take less time
+	Usual     float64 // average records in a batch
+	Varied    bool    // whether batches differed in size, so that calls and records can be told apart
 }
 
 const (
@@ -184,14 +184,13 @@ func invert(a, b *[3][3]float64) {
 	}
 }
 
-// Total returns how long many records should take, in batches of the usual
-// size.
+// Total returns the expected seconds of many records, in batches of the usual size.
 func (m Model) Total(records int, weight float64) float64 {
 	batches := math.Ceil(float64(records) / max(m.Usual, 1))
 	return m.Seconds(records, weight) + m.Call*max(batches-1, 0)
 }
 
-// Seconds returns how long a batch should take.
+// Seconds returns the expected seconds of a batch.
 func (m Model) Seconds(records int, weight float64) float64 {
 	return max(m.Call+m.Each*float64(records)+m.PerWeight*weight, 1e-7*float64(records))
 }

@@ -10,26 +10,26 @@ const (
 	Withdrawn   Cause = "withdrawn"     // the run stopped the worker: the batch is not at fault
 	Died        Cause = "died"          // its process ended
 	Hung        Cause = "hung"          // it did not answer in time
-	Nonsense    Cause = "nonsense"      // it answered something that is no answer
-	OutOfMemory Cause = "out of memory" // it said so, and lives
-	Refused     Cause = "refused"       // it said that it cannot do the batch, and lives
+	Nonsense    Cause = "nonsense"      // its answer was not valid
+	OutOfMemory Cause = "out of memory" // it reported that, and is alive
+	Refused     Cause = "refused"       // it reported that it cannot do the batch, and is alive
 )
 
-// Verdict says what to do with a batch that was not finished.
+// Verdict is the decision about a batch that was not finished.
 type Verdict int
 
 // The verdicts.
 const (
-	Again Verdict = iota // as if it had never been sent
+	Again Verdict = iota // send it again as if for the first time
 	Split                // cut it into parts, each to be tried by itself
 	Alone                // the single record is tried again by itself
 	Mark                 // the single record is the culprit and is marked with an error
 )
 
-// Judge decides about a batch of this many records. failures counts how often
-// the batch, as a single record, has failed, this time included. Judge blames a
-// record only if it was alone. If its worker died, it does so only after
-// several tries, because somebody else may have killed the worker.
+// Judge decides about a batch of this many records. failures counts how often the batch,
+// as a single record, has failed, this time included. Judge blames a record only if it
+// was alone, and, if its worker died, only after several tries, because somebody else may
+// have killed the worker.
 func Judge(cause Cause, records, failures, tries int) Verdict {
 	switch {
 	case cause == Withdrawn:

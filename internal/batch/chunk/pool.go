@@ -11,14 +11,14 @@ import (
 // good for the makespan, and neighbours stay together. Items without weight are
 // all equal, so a pool of them is a queue. The zero value is empty.
 type Pool[T any] struct {
-	keys   []int // of the classes that hold something, in order
+	keys   []int // keys of the classes that are not empty, in order
 	class  map[int]*line[T]
 	count  int
 	weight float64
 }
 
 const (
-	classes  = 16    // in a doubling of weight: 4.4 % each
+	classes  = 16    // classes in a doubling of weight: 4.4 % each
 	heaviest = 1e200 // so that sums stay finite
 )
 
@@ -29,7 +29,7 @@ func keyOf(weight float64) int {
 	return int(math.Floor(classes * math.Log2(weight)))
 }
 
-// Len returns how many items wait.
+// Len returns the number of waiting items.
 func (p *Pool[T]) Len() int { return p.count }
 
 // Weight returns the sum of the weights of the waiting items.
@@ -58,8 +58,8 @@ func (p *Pool[T]) Put(item T, weight float64) {
 	p.weight += weight
 }
 
-// Take removes items, the heaviest first, or the lightest first, as long as
-// there is room for one more.
+// Take removes items, the heaviest or the lightest first, as long as there is room for
+// one more.
 func (p *Pool[T]) Take(lightest bool, room func(count int, item T, weight float64) bool) (items []T, weight float64) {
 	for len(p.keys) > 0 {
 		at := len(p.keys) - 1
@@ -104,7 +104,7 @@ func (l *line[T]) first() weighted[T]    { return l.items[l.head] }
 func (l *line[T]) push(item weighted[T]) { l.items = append(l.items, item) }
 
 func (l *line[T]) pop() {
-	l.items[l.head] = weighted[T]{} // lets go of the item
+	l.items[l.head] = weighted[T]{} // releases the item
 	l.head++
 	if l.head > len(l.items)/2 {
 		n := copy(l.items, l.items[l.head:])

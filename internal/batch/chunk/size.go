@@ -2,39 +2,39 @@ package chunk
 
 import "math"
 
-// Limits holds what the user allows.
+// Limits holds the limits that the user sets.
 type Limits struct {
 	Min, Max int     // records in a batch
-	Seconds  float64 // how long a batch may take, about
-	Singly   bool    // share out single records in the end, whatever the call costs
+	Seconds  float64 // approximate longest duration of a batch
+	Singly   bool    // whether to share out single records in the end, whatever the call costs
 }
 
 // Situation describes a run at the moment when a worker asks for a batch.
 type Situation struct {
-	Workers int     // that share what is left
+	Workers int     // workers that share what is left
 	Pending int     // records that wait
-	Weight  float64 // of those records
-	Seconds float64 // how long one worker would take for all that is left, unread records included
-	Ending  bool    // nothing more will be read
+	Weight  float64 // weight of those records
+	Seconds float64 // time of one worker for all that is left, unread records included
+	Ending  bool    // whether nothing more will be read
 
-	Largest int     // records in the largest batch that came back on this GPU; 0: none yet
-	Cap     int     // records in a batch that still fit into memory; 0: no limit is known
+	Largest int     // records in the largest batch that came back on this GPU; 0 if none has
+	Cap     int     // records in a batch that still fit into memory; 0 if no limit is known
 	Speed   float64 // multiplier of the GPU, from 0 to 1
 }
 
-// Budget says how much to put into the next batch.
+// Budget is the size of the next batch.
 type Budget struct {
 	AtLeast int     // records to take even if they take longer
-	Records int     // records to take at most
-	Seconds float64 // how long they may take together; 0: unknown
+	Records int     // most records to take
+	Seconds float64 // how long they may take together; 0 if unknown
 }
 
 const (
-	// shares is how many batches each worker's part of the rest is cut into:
+	// shares is the number of batches that each worker's part of the rest is cut into:
 	// batches get smaller towards the end, so that all workers end together.
 	shares = 4
-	// worthwhile is how much longer the records of a batch should take than
-	// the call that carries them: smaller batches waste the GPU.
+	// worthwhile is how many times as long as the call the records of a batch should
+	// take: smaller batches waste the GPU.
 	worthwhile = 3
 )
 
@@ -82,7 +82,7 @@ func (m Model) worthwhile(s Situation) int {
 	case m.Varied: // a batch takes as long with many records as with few
 		return 1 << 30
 	}
-	return 1 // a record and its call could not be told apart yet
+	return 1 // a record and its call cannot be told apart yet
 }
 
 // Room reports whether a batch may have this many records of this weight.
@@ -95,21 +95,20 @@ func (b Budget) Room(m Model, records int, weight float64) bool {
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
-// Cap follows how many records fit into memory. The zero value knows no limit.
+// Cap tracks how many records fit into memory. The zero value knows no limit.
 type Cap struct {
 	records int
 	good    int // batches of that size that went well since
 }
 
-// Records returns how many records may go together; 0 means that no limit is
-// known.
+// Records returns how many records may go together, or 0 if no limit is known.
 func (c Cap) Records() int { return c.records }
 
 // Exceeded returns the cap after a batch of n records ran out of memory.
 func (c Cap) Exceeded(n int) Cap { return Cap{records: max(1, n/2)} }
 
-// Held returns the cap after a batch of n records succeeded: after every few
-// full batches it grows by an eighth, until it is no limit any more.
+// Held returns the cap after a batch of n records succeeded: after every few full batches
+// it grows by an eighth, until it no longer limits anything.
 func (c Cap) Held(n, most int) Cap {
 	if c.records == 0 || n < c.records {
 		return c

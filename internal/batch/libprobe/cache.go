@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// variables are the parts of an environment that change which library is found
-// or which GPUs it sees.
+// variables lists the parts of an environment that change which library is found or which
+// GPUs it sees.
 var variables = []string{
 	"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH", "LD_PRELOAD",
 	"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES",
@@ -22,7 +22,7 @@ var variables = []string{
 
 // store is the place in a cache for one question.
 type store struct {
-	folder string // empty: nothing is kept
+	folder string // empty if nothing is cached
 	key    string
 	maxAge time.Duration
 }

@@ -113,7 +113,7 @@ func read(path string, answer any) error {
 	return nil
 }
 
-// fate says how a child ended.
+// fate returns how a child ended.
 func fate(err error) string {
 	if signal := child.KilledBy(err); signal != 0 {
 		return "killed by " + unix.SignalName(signal)

@@ -13,8 +13,8 @@ var (
 // Error reports a child process that did not answer.
 type Error struct {
 	Interpreter string
-	Library     string // the one it was asked about; empty: the interpreter itself
-	Err         error  // one of the above where it fits
+	Library     string // library that the child was asked about; empty for the interpreter itself
+	Err         error  // one of the above if one fits
 	Detail      string // how it ended and what it said last; may be empty
 	Hint        string // what to do, one sentence; may be empty
 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// find returns the path of an interpreter. It looks a name up on the PATH that
-// the interpreter will have, which may not be ours.
+// find returns the path of an interpreter. It looks a name up on the PATH that the
+// interpreter will have, which may differ from that of this process.
 func find(interpreter string, env []string) (string, error) {
 	missing := func(detail string) error {
 		return &Error{Interpreter: interpreter, Err: ErrNoInterpreter, Detail: detail, Hint: "install Python 3, or give the path of an interpreter"}
@@ -28,7 +28,7 @@ func find(interpreter string, env []string) (string, error) {
 		return path, nil
 	}
 	for _, folder := range filepath.SplitList(variable(env, "PATH")) {
-		// A relative entry depends on the folder that a child runs in.
+		// The meaning of a relative entry depends on the folder that a child runs in.
 		if path := filepath.Join(folder, interpreter); filepath.IsAbs(path) && executable(path) == nil {
 			return path, nil
 		}
@@ -51,7 +51,7 @@ func executable(path string) error {
 	return nil
 }
 
-// variable returns the value of a variable; as usual, the last one counts.
+// variable returns the value of a variable. The last one counts, as usual.
 func variable(env []string, name string) string {
 	for i := len(env) - 1; i >= 0; i-- {
 		if value, ok := strings.CutPrefix(env[i], name+"="); ok {

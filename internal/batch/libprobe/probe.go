@@ -28,38 +28,37 @@ const DefaultMaxAge = time.Hour
 // the disk and takes up to a gigabyte of memory.
 const lanes = 4
 
-// Prober asks interpreters. The zero value is ready, and keeps nothing.
+// Prober asks interpreters. The zero value is ready to use, and caches nothing.
 type Prober struct {
-	Limit  time.Duration // for every child process; 0: DefaultLimit
-	Cache  string        // folder for answers, made if needed; empty: none are kept
-	MaxAge time.Duration // of an answer in Cache; 0: DefaultMaxAge
+	Limit  time.Duration // limit for every child process; 0 means DefaultLimit
+	Cache  string        // folder for answers, made if needed; empty if none are cached
+	MaxAge time.Duration // oldest answer in Cache that is used; 0 means DefaultMaxAge
 
-	// expiry returns what ends a child; nil: a timer.
+	// expiry returns the channel that ends a child. Nil means a timer.
 	expiry func(library string) <-chan time.Time
 }
 
 // Report says what an interpreter can import.
 type Report struct {
 	Interpreter string                 `json:"interpreter"` // the path that was started
-	Version     string                 `json:"version"`     // of Python
-	Libraries   map[string]api.Library `json:"libraries"`   // by the name that comes after import
-	Cached      bool                   `json:"-"`           // the answer is from the cache
+	Version     string                 `json:"version"`     // version of Python
+	Libraries   map[string]api.Library `json:"libraries"`   // by the name that follows import
+	Cached      bool                   `json:"-"`           // whether the answer is from the cache
 
 	// Failed has an *Error for every library whose child crashed, hung or gave
 	// no answer. In Libraries those are broken, with the same reason.
 	Failed map[string]error `json:"-"`
 }
 
-// Probe asks an interpreter about libraries with the default limit, and keeps
-// nothing.
+// Probe asks an interpreter about libraries with the default limit, and caches nothing.
 func Probe(ctx context.Context, interpreter string, env, libraries []string) (Report, error) {
 	return Prober{}.Probe(ctx, interpreter, env, libraries)
 }
 
-// Probe asks an interpreter, by path or by a name on the PATH of env, about
-// libraries. Env is what the interpreter will run with; nil is the environment
-// of this process. The error, an *Error, is about the interpreter as a whole:
-// what is wrong with a library is in the report.
+// Probe asks an interpreter, by path or by a name on the PATH of env, about libraries.
+// Env is the environment that the interpreter will run with; nil means that of this
+// process. The error, an *Error, is about the interpreter as a whole: problems of a
+// library are in the report.
 func (p Prober) Probe(ctx context.Context, interpreter string, env, libraries []string) (Report, error) {
 	if env == nil {
 		env = os.Environ()
@@ -110,8 +109,8 @@ func (q question) each(ctx context.Context, libraries []string) (map[string]api.
 	return answers, failed
 }
 
-// library asks about one library. A child that failed while it listed its GPUs
-// has imported the library before.
+// library asks about one library. If a child fails while it lists its GPUs, it has
+// imported the library before.
 func (q question) library(ctx context.Context, name string) (api.Library, error) {
 	var answer api.Library
 	err := q.ask(ctx, name, &answer)
@@ -140,11 +139,11 @@ func plausible(answer *api.Library) error {
 	return fmt.Errorf("%q is no status", answer.Status)
 }
 
-// identity is all that the answers of an interpreter depend on.
+// identity holds everything that the answers of an interpreter depend on.
 type identity struct {
 	Version    string     `json:"version"`
 	Executable string     `json:"executable"`
-	Folders    [][]string `json:"folders"` // where it looks for libraries, with the time of the last change
+	Folders    [][]string `json:"folders"` // folders where it looks for libraries, with the time of the last change
 }
 
 // identify starts the interpreter without importing anything. That takes

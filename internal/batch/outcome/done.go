@@ -6,7 +6,7 @@ type set struct {
 	full  int64           // all pages below this one are full
 	pages map[int64]*page // pages with gaps
 	later map[int64]bool  // full pages above full
-	count int64           // of records
+	count int64           // number of records
 }
 
 const pageBits = 1 << 16

@@ -12,12 +12,12 @@ import (
 	"slices"
 )
 
-// Finish gives the output its name, in order if the shape says so, and removes
-// the folder. total is how many records the input has.
+// Finish gives the output its name, in order if the shape says so, and removes the
+// folder. total is the number of records in the input.
 //
-// The process may be killed at any point. Until the journal says that the run
-// is complete, the next run can do everything again from the outcomes. After
-// that, only the rename and the cleanup are left, and both can be repeated too.
+// The process may be killed at any point. Until the journal says that the run is
+// complete, the next run can do everything again from the outcomes. After that, only the
+// rename and the cleanup are left, and both can be repeated too.
 func (l *Log) Finish(total int64) error {
 	p := l.place
 	from := logName
@@ -131,7 +131,7 @@ func (l *Log) tidyUp() error {
 	return nil
 }
 
-// window is how many records are ordered at a time. Their stretches are held in
+// window is the number of records that are ordered at a time. Their stretches are held in
 // memory, 24 bytes each.
 const window = 2 << 20
 

@@ -34,7 +34,7 @@ func (s *site) makeFolder() (*folder, error) {
 		var err error
 		fd, err = unix.Openat(int(s.dir.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		switch {
-		case err == nil, errors.Is(err, fs.ErrNotExist): // another run has removed it
+		case err == nil, errors.Is(err, fs.ErrNotExist): // another run has removed the folder
 		case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOTDIR):
 			return nil, fmt.Errorf("%w: %s is not a folder, and berth needs a folder of that name for unfinished work: remove it, or choose an output elsewhere", ErrUnsafe, path)
 		default:
@@ -109,7 +109,7 @@ func strangeFile(path string) error {
 	return fmt.Errorf("%w: %s is a link, or not a file of yours, and berth did not make it: remove it, or choose an output elsewhere", ErrUnsafe, path)
 }
 
-// state returns what has a name in the folder. It does not follow a link.
+// state returns the state of a name in the folder. It does not follow a link.
 func (f *folder) state(name string) (unix.Stat_t, error) {
 	var stat unix.Stat_t
 	if err := unix.Fstatat(int(f.dir.Fd()), name, &stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {

@@ -13,34 +13,34 @@ import (
 	"strconv"
 )
 
-// The journal is a text file. Each line is a checksum and a JSON object. The
-// first line has the header, each following one a commit, and the last line of
-// a finished run says that it is complete. A line that is not whole or cannot be
-// true, and all that follow it, count as never written: a run that forgets a commit only does
-// its records again, so no damage to this file can make an output wrong.
+// The journal is a text file. Each line is a checksum and a JSON object. The first line
+// has the header, each following one a commit, and the last line of a finished run says
+// that it is complete. If a line is not whole or cannot be true, it and all lines after
+// it count as never written: a run that forgets a commit only does its records again, so
+// no damage to this file can make an output wrong.
 
-// entry is a line. One of its fields is set.
+// entry is a line. Exactly one of its fields is set.
 type entry struct {
 	Header   *header `json:"header,omitempty"`
 	Commit   *commit `json:"commit,omitempty"`
 	Complete bool    `json:"complete,omitempty"`
 }
 
-// journalVersion grows when an older berth can no longer read the file.
+// journalVersion increases when an older berth can no longer read the file.
 const journalVersion = 1
 
-// header says how a run began. The run has to continue in the same way.
+// header describes how a run began. The run has to continue in the same way.
 type header struct {
 	Version int             `json:"berth_batch"`
-	Input   json.RawMessage `json:"input"` // a fingerprint; only the caller understands it
+	Input   json.RawMessage `json:"input"` // fingerprint that only the caller understands
 	Shape
 	Replace bool `json:"replace,omitempty"` // the run replaces an existing output at the end
 }
 
 // commit describes a group of outcomes that is in the file.
 type commit struct {
-	Bytes  int64 `json:"bytes"`            // length of the file with it
-	Failed int64 `json:"failed,omitempty"` // of the records
+	Bytes  int64 `json:"bytes"`            // length of the file after the commit
+	Failed int64 `json:"failed,omitempty"` // records that failed
 	// Stretches are triples of numbers: see stretch.
 	Stretches []int64 `json:"frames"`
 
@@ -49,8 +49,8 @@ type commit struct {
 	Columns []string `json:"columns,omitzero"`
 }
 
-// stretch is a run of records that are neighbours in the input and in the
-// file: the first, their count, and their bytes before compression.
+// stretch is a sequence of records that are neighbours in the input and in the file: the
+// first, their count, and their bytes before compression.
 type stretch struct{ first, count, bytes int64 }
 
 // each yields the stretches of the commit in the order of the file.
@@ -62,9 +62,9 @@ func (c *commit) each(yield func(stretch) bool) {
 	}
 }
 
-// possible reports whether Commit could have written this. A stretch of several
-// records has at least a byte for each of them, and is not longer than one may
-// be, so that a number in a damaged file makes no work without end.
+// possible reports whether Commit could have written this. A stretch of several records
+// has at least a byte for each of them and a limited length, so that a number in a
+// damaged file causes no endless work.
 func (c *commit) possible() bool {
 	records := int64(0)
 	for s := range c.each {
@@ -115,8 +115,8 @@ func (j *journal) append(e entry) error {
 // rest.
 var errStop = errors.New("stop")
 
-// replay passes every whole line to each, from the beginning. It returns where
-// the last one ends.
+// replay passes every whole line to each, from the beginning. It returns where the last
+// one ends.
 func (j *journal) replay(each func(entry) error) (end int64, err error) {
 	r := bufio.NewReaderSize(io.NewSectionReader(j.file, 0, 1<<62), 64<<10)
 	for {

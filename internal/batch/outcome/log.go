@@ -17,14 +17,14 @@ import (
 type Log struct {
 	place *Place
 	file  *os.File
-	bytes int64        // committed
+	bytes int64        // bytes that are committed
 	mu    sync.RWMutex // guards done
 	done  *set
 	fails int64
 	last  int64 // the record after the last one in the file
 	top   int64 // the record after the highest one in the file
-	tidy  bool  // the outcomes lie in the order of the input
-	over  bool  // the journal says that the run is complete
+	tidy  bool  // whether the outcomes are in the order of the input
+	over  bool  // whether the journal says that the run is complete
 
 	// An ordered output is written twice: first as it comes, as JSON lines,
 	// then in order, in its final shape.
@@ -112,9 +112,9 @@ func (l *Log) recover() error {
 	return writeError("shorten", l.file.Name(), l.file.Truncate(l.bytes))
 }
 
-// follows reports whether the bytes of a commit are those of its outcomes, after
-// those that are known. How long they are compressed, nobody knows; the first
-// commit of a CSV has its header too.
+// follows reports whether the bytes of a commit are those of its outcomes, after those
+// that are known. The compressed length of outcomes cannot be checked; the first commit
+// of a CSV has its header too.
 func (l *Log) follows(c *commit) bool {
 	more := c.Bytes - l.bytes
 	switch {
@@ -244,9 +244,9 @@ func (l *Log) render(data []byte) {
 	l.buf.WriteByte('\n')
 }
 
-// worthless reports whether the run has nothing to continue from: a user who
-// mistyped the command need not decide about the run it began. A run that
-// replaces an output is kept, because continuing it needs no --force.
+// worthless reports whether the run has nothing to continue from: a user who mistyped the
+// command need not decide about the run that it began. A run that replaces an output is
+// kept, because continuing it needs no --force.
 func (l *Log) worthless() bool {
 	_, err := l.place.folder.state(spoolName)
 	return l.done.count == 0 && !l.place.replace && errors.Is(err, fs.ErrNotExist)

@@ -17,26 +17,27 @@ import (
 
 // Outcome is the result of one record.
 type Outcome struct {
-	Index  int64  // of the record
+	Index  int64  // index of the record
 	Data   []byte // one JSON value, without line ends
-	Failed bool   // it carries an error
+	Failed bool   // whether Data carries an error
 }
 
 // ErrorKey is the field that a failed record carries.
 const ErrorKey = "_error"
 
-// inputKey holds a record that is no object, so that it can carry an error.
+// inputKey is the field for a record that is not an object, so that it can carry an
+// error.
 const inputKey = "_input"
 
-// Failure returns the outcome of a record that failed: the record itself, with
-// the error beside its fields, so that it can be run again as it is.
+// Failure returns the outcome of a record that failed: the record itself, with the error
+// beside its fields, so that it can be run again unchanged.
 func Failure(index int64, data []byte, text string) Outcome {
 	out := make([]byte, 0, len(data)+len(text)+len(ErrorKey)+8)
 	out = append(out, '{')
 	if rawjson.IsObject(data) {
 		for key, value := range rawjson.Fields(data) {
 			if rawjson.Is(key, ErrorKey) {
-				continue // that of an earlier run
+				continue // the error of an earlier run
 			}
 			out = appendField(out, key, value)
 		}
@@ -47,8 +48,8 @@ func Failure(index int64, data []byte, text string) Outcome {
 	return Outcome{Index: index, Data: append(out, '}'), Failed: true}
 }
 
-// Success returns the outcome that a worker gave. If that carries an error of
-// its own, it counts as failed.
+// Success returns the outcome that a worker gave. It counts as failed if it carries an
+// error itself.
 func Success(index int64, data []byte) Outcome {
 	failed := bytes.Contains(data, []byte(ErrorKey)) && rawjson.Field(data, ErrorKey) != nil
 	return Outcome{Index: index, Data: data, Failed: failed}

@@ -15,7 +15,7 @@ type packer interface {
 	member(data []byte) ([]byte, error)
 }
 
-// newPacker returns nil if the packing is none.
+// newPacker returns a packer, or nil if p is None.
 func newPacker(p Packing) packer {
 	switch p {
 	case Gzip:

@@ -6,9 +6,8 @@ import (
 	"io"
 )
 
-// Pipe writes outcomes to a reader as they come, as JSON lines. Nothing of it
-// stays, so a run that writes to a Pipe cannot be resumed. Only one goroutine
-// may use it.
+// Pipe writes outcomes to a reader as they come, as JSON lines. It keeps nothing, so a
+// run that writes to a Pipe cannot be resumed. Only one goroutine may use it.
 type Pipe struct {
 	to    io.Writer
 	done  *set

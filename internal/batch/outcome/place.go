@@ -19,11 +19,11 @@ type Place struct {
 	folder  *folder
 	shape   Shape
 	replace bool
-	mode    fs.FileMode // of an output that is replaced, or the usual one
-	foreign bool        // that output belongs to another user
+	mode    fs.FileMode // mode of an output that is replaced, or the usual one
+	foreign bool        // whether that output belongs to another user
 	journal *journal
-	fresh   bool    // nothing here is worth keeping
-	begun   *header // of the run to go on with; nil: there is none
+	fresh   bool    // whether nothing here is worth keeping
+	begun   *header // header of the run to continue; nil if there is none
 }
 
 // Names in the folder.
@@ -32,7 +32,7 @@ const (
 	logName     = "outcomes"
 	orderedName = "ordered"
 	spoolName   = "input"
-	partName    = "input.part" // of a stream that is still being kept
+	partName    = "input.part" // beginning of a stream that is still being copied
 )
 
 // folderEnding is appended to the name of the output to name the folder.
@@ -222,7 +222,7 @@ func (p *Place) Spool(ctx context.Context, r io.Reader) (string, error) {
 		copied <- err
 	}()
 	select {
-	case <-ctx.Done(): // the stream may be silent for a long time: do not wait for its reader
+	case <-ctx.Done(): // the stream may be silent for a long time, so do not wait for its reader
 		return p.halfKept(f), ctx.Err()
 	case err := <-copied:
 		if err != nil {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Format says how outcomes are written.
+// Format is the format of an output.
 type Format string
 
 // The formats.
@@ -17,7 +17,7 @@ const (
 	CSV   Format = "csv"   // a header and rows
 )
 
-// Packing says how the output is compressed.
+// Packing is the compression of an output.
 type Packing string
 
 // The packings.
@@ -28,12 +28,12 @@ const (
 	Zstd   Packing = "zstd"
 )
 
-// Shape says what an output looks like. A run keeps the shape it began with.
+// Shape describes the form of an output. A run keeps the shape it began with.
 type Shape struct {
 	Format  Format   `json:"format"`
 	Packing Packing  `json:"packing"`
-	Ordered bool     `json:"ordered,omitempty"` // in the order of the input
-	Columns []string `json:"columns,omitempty"` // of a CSV; nil: the fields of the first outcome
+	Ordered bool     `json:"ordered,omitempty"` // whether outcomes are in the order of the input
+	Columns []string `json:"columns,omitempty"` // columns of a CSV; nil means the fields of the first outcome
 }
 
 // settled returns the shape with what the name of the output decides.
@@ -96,7 +96,7 @@ func (s Shape) checkColumns() error {
 	return nil
 }
 
-// difference says how a shape differs from that of the unfinished run.
+// difference returns how a shape differs from that of the unfinished run.
 func (s Shape) difference(before Shape) string {
 	switch {
 	case s.Format != before.Format:

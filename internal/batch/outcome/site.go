@@ -16,12 +16,11 @@ import (
 // is renamed or linked later.
 type site struct {
 	dir  *os.File
-	path string // of the output, without links
-	name string // of the output, in dir
+	path string // path of the output, without links
+	name string // name of the output in dir
 }
 
-// maxLinks is how many symbolic links a path may lead through, as for the
-// kernel.
+// maxLinks is the most symbolic links that a path may lead through, as for the kernel.
 const maxLinks = 40
 
 // locate walks to an output, one name at a time, and follows the symbolic links
@@ -86,8 +85,8 @@ func locate(output string) (*site, error) {
 	return nil, fault(errors.New("this is a folder: name a file in it"))
 }
 
-// look says what a name in a folder is. For a link that may be followed, target
-// is where it leads.
+// look returns the kind of a name in a folder. For a link that may be followed, target is
+// where it leads.
 func look(at int, name string) (target string, kind uint32, err error) {
 	fd, err := unix.Openat(at, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -136,8 +135,8 @@ func closeFolder(fd int) {
 	}
 }
 
-// state returns what has the name of the output now. It does not follow a
-// symbolic link.
+// state returns the state of the name of the output now. It does not follow a symbolic
+// link.
 func (s *site) state() (unix.Stat_t, error) {
 	var stat unix.Stat_t
 	if err := unix.Fstatat(int(s.dir.Fd()), s.name, &stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {

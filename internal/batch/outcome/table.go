@@ -7,9 +7,9 @@ import (
 	"github.com/berth-gpu/berth/internal/batch/rawjson"
 )
 
-// table writes outcomes as CSV. The header comes before the first row, when
-// nobody knows what fields later outcomes have, so there is a column for the
-// rest: nothing that a worker returns is lost.
+// table writes outcomes as CSV. The header comes before the first row, when the fields of
+// later outcomes are not known, so there is a column for the rest: nothing that a worker
+// returns is lost.
 type table struct {
 	columns []string
 	place   map[string]int

@@ -26,7 +26,7 @@ func (c *compiler) candidates(p *Pipeline, planned *api.PlannedPipeline) []int {
 		for i := range c.devices {
 			wished = append(wished, i)
 		}
-		c.hopeless(p, planned, sights, wished) // with any other wish either
+		c.hopeless(p, planned, sights, wished) // also report what no other wish could meet
 		return nil
 	}
 	var fitting []int
@@ -54,7 +54,7 @@ func (c *compiler) wished(p *Pipeline) []int {
 	return found
 }
 
-// unfit says what a device will never have; empty if it has everything.
+// unfit returns what a device will never have, or "" if it has everything.
 func unfit(d *Device, planned *api.PlannedPipeline, sights []sight) string {
 	switch {
 	case planned.Slots > d.MaxPipelines:
@@ -70,8 +70,8 @@ func unfit(d *Device, planned *api.PlannedPipeline, sights []sight) string {
 	return ""
 }
 
-// hopeless reports each need that no device can ever meet. It returns whether
-// there is one.
+// hopeless reports each need that no device can ever meet. It returns whether there is
+// one.
 func (c *compiler) hopeless(p *Pipeline, planned *api.PlannedPipeline, sights []sight, devices []int) bool {
 	slots, largest := 0, &c.devices[devices[0]]
 	for _, i := range devices {
@@ -103,8 +103,8 @@ func (c *compiler) hopeless(p *Pipeline, planned *api.PlannedPipeline, sights []
 	return found
 }
 
-// scope says among which devices d is the largest: those that the pipeline may
-// use or, if it may use none of them, all devices of the machine.
+// scope returns the devices among which d is the largest, in words: those that the
+// pipeline may use or, if it may use none of them, all devices of the machine.
 func scope(p *Pipeline, d *Device) string {
 	if d.meets(&p.Where) {
 		return "it may use"
@@ -147,7 +147,7 @@ func firstOnGPU(p *Pipeline) *Step {
 	return &p.Steps[all[at]]
 }
 
-// gpuNeed says why a step needs a GPU.
+// gpuNeed returns why a step needs a GPU.
 func gpuNeed(s *Step) string {
 	switch {
 	case s.Input.OnGPU():

@@ -39,7 +39,7 @@ func (r *reader) command(n *document.Node) []string {
 
 const commandForms = "write command: [python3, analyse.py], or one text for a shell"
 
-// word reads one word of a command: any text that a program can be given.
+// word reads one word of a command: any text that can be passed to a program.
 func (r *reader) word(n *document.Node) string {
 	switch {
 	case n.Shape != document.Single:

@@ -56,7 +56,7 @@ type compiler struct {
 type draft struct {
 	source     *Pipeline
 	planned    api.PlannedPipeline
-	candidates []int // positions of the devices it can ever run on
+	candidates []int // positions of the devices that it can ever run on
 }
 
 func (c *compiler) draft(p *Pipeline) draft {
@@ -105,9 +105,9 @@ func (c *compiler) step(p *Pipeline, s *Step, planned *api.PlannedPipeline) api.
 	return step
 }
 
-// memory decides how much GPU memory the step needs by itself. What the file
-// says counts, unless more than that was measured. A measurement of more than
-// any device has is none of this machine.
+// memory decides how much GPU memory the step needs by itself. The declared amount
+// counts, unless more was measured. A measurement of more than any device has is not from
+// this machine.
 func (c *compiler) memory(s *api.PlannedStep, declared gpu.MiB, peak Peak, planned *api.PlannedPipeline) {
 	measured := peak.Observations > 0 && peak.Memory > 0
 	total, room := c.largest()
@@ -145,8 +145,8 @@ func (c *compiler) largest() (total, room gpu.MiB) {
 	return total, room
 }
 
-// atLeast returns what a pipeline with problems needs at least: the memory of
-// the largest step that could be read.
+// atLeast sets the least that a pipeline with problems needs: the memory of the largest
+// step that could be read.
 func atLeast(p *api.PlannedPipeline) {
 	for i := range p.Steps {
 		if s := &p.Steps[i]; s.MemoryFrom != api.MemoryDefault && s.Memory > p.Peak {
@@ -155,12 +155,12 @@ func atLeast(p *api.PlannedPipeline) {
 	}
 }
 
-// note adds what somebody should know about a pipeline.
+// note adds a note for the user to a pipeline.
 func note(p *api.PlannedPipeline, format string, args ...any) {
 	p.Notes = append(p.Notes, fmt.Sprintf(format, args...))
 }
 
-// noteGuesses says which amounts nobody knows.
+// noteGuesses notes which amounts are guesses.
 func noteGuesses(p *api.PlannedPipeline) {
 	var names []string
 	for i := range p.Steps {

@@ -12,11 +12,11 @@ const (
 	HostCopy Cost = api.CostHostCopy
 )
 
-// conversionCosts says for every pair what it costs, on one device: a plan
-// keeps all GPU steps of a pipeline on the same one. CuPy, PyTorch, TensorFlow
-// and JAX speak DLPack with each other. pyclesperanto keeps its arrays in
-// OpenCL or CUDA buffers of its own and does not, so everything that enters or
-// leaves it goes through host memory, as does everything from and to NumPy.
+// conversionCosts holds the cost for every pair on one device: a plan keeps all GPU steps
+// of a pipeline on the same one. CuPy, PyTorch, TensorFlow and JAX speak DLPack with each
+// other. pyclesperanto keeps its arrays in OpenCL or CUDA buffers of its own and does
+// not, so everything that enters or leaves it goes through host memory, as does
+// everything from and to NumPy.
 var conversionCosts = map[MemoryType]map[MemoryType]Cost{
 	Numpy: {
 		Numpy: NoCost, Cupy: HostCopy, Torch: HostCopy,

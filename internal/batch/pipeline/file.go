@@ -11,27 +11,27 @@ type File struct {
 	Name      string
 	Pipelines []Pipeline
 
-	problems problems // that reading it found
+	problems problems // problems that Parse found
 }
 
-// Pipeline is steps that run in one process, on one device.
+// Pipeline is a list of steps that run in one process, on one device.
 type Pipeline struct {
 	Name  string
-	Line  int    // in the file
+	Line  int    // line in the file
 	Steps []Step // in the order they are written
 
-	GPU      string       // which devices it accepts, as it is written; empty: any
-	Where    gpu.Where    // the same, read
-	Count    int          // how often it runs, as name[0], name[1], …; 0: once, under its own name
-	Slots    int          // on its device
-	Policy   string       // for the lease; empty: the default
-	Service  string       // for the lease; empty: none
-	Priority gpu.Opt[int] // for the lease
-	Command  []string     // what runs it; empty: that is said elsewhere
+	GPU      string       // devices that it accepts, as written; empty means any
+	Where    gpu.Where    // GPU, parsed
+	Count    int          // number of runs, named name[0], name[1], …; 0 means one, under its own name
+	Slots    int          // slots on its device
+	Policy   string       // policy of the lease; empty means the default
+	Service  string       // service of the lease; may be empty
+	Priority gpu.Opt[int] // priority of the lease
+	Command  []string     // command that runs it; empty if that is said elsewhere
 
-	broken bool    // it has problems, so some of it is not there
+	broken bool    // whether it has problems, so that parts of it are missing
 	order  []int   // positions of the steps in the order they run
-	inputs [][]int // by position: the steps whose outputs it takes
+	inputs [][]int // by position, the steps whose outputs it takes
 }
 
 // Step is one piece of work.
@@ -41,13 +41,13 @@ type Step struct {
 	Input  MemoryType
 	Output MemoryType
 
-	Memory     gpu.MiB  // the most GPU memory while it runs: inputs, outputs and what it works with; 0: not known
-	OutputSize gpu.MiB  // the part that its output takes; 0: not known
-	Libraries  []string // Python packages it imports, besides those of its memory types
+	Memory     gpu.MiB  // most GPU memory while it runs: inputs, outputs and what it works with; 0 if not known
+	OutputSize gpu.MiB  // part of Memory that its output takes; 0 if not known
+	Libraries  []string // Python packages that it imports, besides those of its memory types
 	After      []string // steps whose outputs it takes; the one before it unless the file says otherwise
-	Function   string   // what it calls, for finding earlier measurements; empty: none given
+	Function   string   // function that it calls, for finding earlier measurements; may be empty
 
-	unnamed bool // Name is made up, for messages
+	unnamed bool // whether Name is made up, for messages
 }
 
 // UsesGPU reports whether the step needs a device: it takes or gives arrays on
@@ -103,8 +103,8 @@ func (p *Pipeline) sequence() []int {
 // runs returns how often the pipeline runs.
 func (p *Pipeline) runs() int { return max(p.Count, 1) }
 
-// Libraries lists the Python packages that the file needs, sorted: what is to
-// be probed before it is compiled.
+// Libraries returns the sorted Python packages that the file needs, to be probed before
+// it is compiled.
 func (f *File) Libraries() []string {
 	var all []string
 	for i := range f.Pipelines {

@@ -42,8 +42,7 @@ func (r *reader) graph(p *Pipeline) {
 	}
 }
 
-// othersThan says which steps there are that one could wait for in place of one
-// that there is not.
+// othersThan lists the steps that one could wait for instead of a missing one.
 func othersThan(p *Pipeline, position int, missing string) string {
 	var names []string
 	for i := range p.Steps {
@@ -57,8 +56,8 @@ func othersThan(p *Pipeline, position int, missing string) string {
 	return suggest(missing, "there are", names)
 }
 
-// runOrder puts every step after its inputs, and the earlier written first.
-// Steps on a circle, and those behind one, are left out.
+// runOrder puts every step after its inputs, and otherwise keeps the order of the file.
+// It leaves out steps on a circle, and those behind one.
 func runOrder(inputs [][]int) []int {
 	var order []int
 	done := make([]bool, len(inputs))
@@ -72,7 +71,7 @@ func runOrder(inputs [][]int) []int {
 		}
 		done[i] = true
 		order = append(order, i)
-		i = 0 // an earlier one may have waited for it
+		i = 0 // an earlier step may have waited for it
 	}
 	return order
 }
@@ -104,8 +103,7 @@ func (r *reader) cycles(p *Pipeline) {
 	}
 }
 
-// circle complains about steps of which each waits for the next, and the last
-// for the first.
+// circle reports steps of which each waits for the next, and the last for the first.
 func (r *reader) circle(p *Pipeline, steps []int) {
 	if r.problems.full() {
 		return

@@ -2,8 +2,8 @@ package pipeline
 
 import "strings"
 
-// packages says under which name a library is installed, where that is not the
-// name it is imported by, and how to get the build that uses GPUs.
+// packages maps a library to the package that installs it, if that has another name than
+// the import or is a special build that uses GPUs.
 var packages = map[string]string{
 	"cupy":       "cupy-cuda12x",
 	"jax":        `"jax[cuda12]"`,
@@ -28,7 +28,7 @@ func (c *compiler) install(library string) string {
 	return c.interpreter() + " -m pip install " + name + installNote(name)
 }
 
-// installNote says what the right package depends on.
+// installNote returns what the right package depends on.
 func installNote(name string) string {
 	if newer := strings.NewReplacer("cuda12", "cuda13", "-cu12", "-cu13").Replace(name); newer != name {
 		return " (" + newer + " for CUDA 13)"

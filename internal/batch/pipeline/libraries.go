@@ -11,11 +11,11 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// libraries checks that every library of a pipeline can be imported. Which GPUs
-// a library sees is another question, asked by candidates.
+// libraries checks that every library of a pipeline can be imported. Which GPUs a library
+// sees is checked by candidates.
 func (c *compiler) libraries(p *Pipeline, planned *api.PlannedPipeline) {
 	if c.world.ProbeError != "" || c.world.Libraries == nil {
-		return // said once, for the whole file
+		return // reported once, for the whole file
 	}
 	var unasked []string
 	for _, need := range needsOf(p) {
@@ -38,9 +38,9 @@ func (c *compiler) libraries(p *Pipeline, planned *api.PlannedPipeline) {
 	}
 }
 
-// settled returns the libraries with what their interpreter left out: a library
-// without a status is broken if it has an error, and else importable. It keeps
-// nil, which means that nobody asked, apart from empty.
+// settled fills in what the interpreter left out: a library without a status is broken if
+// it has an error, and otherwise importable. It returns nil for nil, which means that
+// nobody asked, and differs from empty.
 func settled(said map[string]api.Library) map[string]api.Library {
 	if said == nil {
 		return nil
@@ -63,10 +63,10 @@ func settled(said map[string]api.Library) map[string]api.Library {
 type need struct {
 	library string
 	steps   []*Step
-	onGPU   bool // it keeps arrays on the GPU for at least one of them
+	onGPU   bool // whether it keeps arrays on the GPU for at least one of them
 }
 
-// others names the steps beside the first.
+// others names the steps other than the first.
 func (n *need) others() string {
 	if len(n.steps) == 1 {
 		return ""
@@ -101,8 +101,8 @@ type sight struct {
 	api.Library
 }
 
-// sights returns the libraries for which it is known what they see. What is
-// not known is noted, and stops nothing.
+// sights returns the libraries whose GPUs are known. It notes those whose GPUs are not
+// known, which stops nothing.
 func (c *compiler) sights(p *Pipeline, planned *api.PlannedPipeline) []sight {
 	var all []sight
 	for _, n := range needsOf(p) {
@@ -118,8 +118,8 @@ func (c *compiler) sights(p *Pipeline, planned *api.PlannedPipeline) []sight {
 	return all
 }
 
-// sees reports whether the library can use a device. A simulated one is seen
-// by nobody, and is there to try things out.
+// sees reports whether the library can use a device. No library sees a simulated device,
+// which is there to try things out, so any may use it.
 func (s *sight) sees(d *Device) bool {
 	return d.Vendor == gpu.Simulated || slices.ContainsFunc(s.Devices, func(v api.VisibleGPU) bool { return same(v, d) })
 }

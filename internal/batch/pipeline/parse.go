@@ -15,29 +15,28 @@ import (
 // Limits on a file. They are far above what is useful, and keep a plan small
 // enough to look at.
 const (
-	maxSteps = 500    // of a pipeline
-	maxRuns  = 10_000 // of all pipelines together
+	maxSteps = 500    // steps of a pipeline
+	maxRuns  = 10_000 // runs of all pipelines together
 	maxSlots = 10_000
 	maxName  = 100 // bytes
-	maxNeeds = 64  // libraries of a file: each is imported in a process of its own
+	maxNeeds = 64  // libraries of a file; each is imported in a process of its own
 )
 
-// The words of the format, in the order in which documentation has them.
+// The words of the format, in the order of the documentation.
 var (
 	fileKeys     = []string{"pipelines"}
 	pipelineKeys = []string{"name", "steps", "gpu", "count", "slots", "policy", "service", "priority", "command"}
 	stepKeys     = []string{"name", "input", "output", "memory_mb", "output_mb", "libraries", "after", "function"}
 	policyNames  = placement.PolicyNames()
 
-	// stepAliases are words of earlier systems for keys of a step.
+	// stepAliases maps words of earlier systems to keys of a step.
 	stepAliases = map[string]string{"input_memory_type": "input", "output_memory_type": "output"}
 )
 
-// Parse reads a pipeline file, YAML or JSON. The name is for messages, and a
-// name that ends in .json allows nothing but JSON. The error is an *Error with
-// every problem of the file by itself. With an error, Parse also returns what
-// it could read, or nil: Compile makes no plan of it, but reports its problems
-// too.
+// Parse reads a pipeline file, YAML or JSON. The name is for messages; a name that ends
+// in .json allows only JSON. The error is an *Error with every problem of the file by
+// itself. With an error, Parse also returns what it could read, or nil: Compile makes no
+// plan of it, but reports its problems too.
 func Parse(name string, text []byte) (*File, error) {
 	r := &reader{}
 	file := &File{Name: name}
@@ -98,8 +97,8 @@ func (r *reader) pipeline(n *document.Node) Pipeline {
 	return p
 }
 
-// pipelineName reads the name of a pipeline. The runs of a repeated pipeline are
-// called name[3], so no name may look like that.
+// pipelineName reads the name of a pipeline. No name may look like name[3], which is how
+// the runs of a repeated pipeline are called.
 func (r *reader) pipelineName(n *document.Node) string {
 	name := r.text(n, n.Key)
 	if !strings.HasSuffix(name, "]") {
@@ -176,7 +175,7 @@ func (r *reader) policy(n *document.Node) string {
 	return word
 }
 
-// devices reads which devices a pipeline accepts, with the text as it stands.
+// devices reads which devices a pipeline accepts, and returns the text as written too.
 func (r *reader) devices(n *document.Node) (string, gpu.Where) {
 	text := strings.TrimSpace(r.text(n, n.Key))
 	where, err := gpu.ParseDevices(text)
@@ -225,8 +224,8 @@ func (r *reader) libraries(n *document.Node) []string {
 	return all
 }
 
-// importable reports whether a word can stand after import: letters, digits
-// and underscores, with dots between.
+// importable reports whether a word can follow import: letters, digits and underscores,
+// with dots between.
 func importable(word string) bool {
 	if len(word) > maxName {
 		return false
@@ -244,8 +243,8 @@ func importable(word string) bool {
 	return true
 }
 
-// together checks what no pipeline can be blamed for alone, and how the steps
-// of each hang together.
+// together checks what concerns several pipelines, and how the steps of each depend on
+// each other.
 func (r *reader) together(file *File) {
 	runs, first := 0, map[string]int{}
 	for i := range file.Pipelines {

@@ -58,8 +58,8 @@ func DOT(p *api.Plan) string {
 	return b.String()
 }
 
-// draw walks through the plan the way both pictures do. Nodes get ids of their
-// own, because the names of steps may hold anything.
+// draw walks through the plan for both pictures. Nodes get ids of their own, because the
+// names of steps may hold anything.
 func draw(p *api.Plan, begin func(int, *api.PlannedPipeline), node func(id string, s *api.PlannedStep), edge func(from, to, label string, copied bool), end func()) {
 	for i := range p.Pipelines {
 		planned := &p.Pipelines[i]
@@ -93,7 +93,7 @@ func caption(p *api.PlannedPipeline) string {
 	return text + " on " + onDevices(p)
 }
 
-// onDevices says where the runs of a pipeline are.
+// onDevices returns where the runs of a pipeline are.
 func onDevices(p *api.PlannedPipeline) string {
 	if p.Memory == 0 {
 		return "CPU"
@@ -120,8 +120,8 @@ func memoryOf(s *api.PlannedStep) string {
 	return "GPU, " + s.Memory.String()
 }
 
-// mermaidText returns a text that can go between double quotes: a character
-// with a meaning in Mermaid or HTML becomes an entity.
+// mermaidText returns a text that can go between double quotes: characters with a meaning
+// in Mermaid or HTML become entities.
 func mermaidText(s string) string {
 	var b strings.Builder
 	for _, c := range term.Clean(s) {

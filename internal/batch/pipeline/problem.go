@@ -10,38 +10,38 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// lineWidth is the width of the lines of an error in columns, at most.
+// lineWidth is the most columns of a line of an error.
 const lineWidth = 80
 
-// Code names a kind of problem; codes are stable.
+// Code names a kind of problem. Codes are stable.
 type Code string
 
 // What can be wrong with a file by itself.
 const (
-	NotReadable       Code = "not_readable"        // too large, neither YAML nor JSON, or using what is not supported
-	UnknownKey        Code = "unknown_key"         // a word that means nothing here
-	MissingKey        Code = "missing_key"         // something that must be there is not
+	NotReadable       Code = "not_readable"        // too large, neither YAML nor JSON, or with unsupported features
+	UnknownKey        Code = "unknown_key"         // a key that has no meaning here
+	MissingKey        Code = "missing_key"         // a required key is missing
 	BadValue          Code = "bad_value"           // a value that makes no sense
 	DuplicateName     Code = "duplicate_name"      // two pipelines, steps or keys of the same name
 	UnknownMemoryType Code = "unknown_memory_type" // an input or output that is no memory type
-	UnknownStep       Code = "unknown_step"        // after names a step that is not there
+	UnknownStep       Code = "unknown_step"        // after names a step that does not exist
 	Cycle             Code = "cycle"               // steps wait for each other in a circle
 )
 
 // What can be wrong with a file in the world it is compiled for.
 const (
-	NoGPU            Code = "no_gpu"              // it needs a GPU and the machine has none
-	NoSuchDevice     Code = "no_such_device"      // no device is what it asks for
+	NoGPU            Code = "no_gpu"              // it needs a GPU, and the machine has none
+	NoSuchDevice     Code = "no_such_device"      // no device matches what it asks for
 	TooMuchMemory    Code = "too_much_memory"     // more than any device has
 	TooManySlots     Code = "too_many_slots"      // more than any device has
 	NoFit            Code = "no_fit"              // each device fails for another reason
-	ProbeFailed      Code = "probe_failed"        // nobody knows what the interpreter can import
+	ProbeFailed      Code = "probe_failed"        // the interpreter could not be asked what it can import
 	MissingLibrary   Code = "missing_library"     // a library is not installed
-	BrokenLibrary    Code = "broken_library"      // a library is there and cannot be imported
-	LibrarySeesNoGPU Code = "library_sees_no_gpu" // a library is there and has no use of the GPUs
+	BrokenLibrary    Code = "broken_library"      // a library is installed and cannot be imported
+	LibrarySeesNoGPU Code = "library_sees_no_gpu" // a library is installed and cannot use the GPUs
 )
 
-// Problem is one thing that is wrong, and what to do about it.
+// Problem is a problem of a file, with its remedy.
 type Problem struct {
 	Code     Code   `json:"code"`
 	Line     int    `json:"line,omitempty" doc:"In the file."`
@@ -51,7 +51,7 @@ type Problem struct {
 	Remedy   string `json:"remedy,omitempty" doc:"What to do."`
 }
 
-// write puts the problem into lines, and the remedy below it.
+// write writes the problem in lines, and the remedy below it.
 func (p *Problem) write(b *strings.Builder) {
 	var where []string
 	if p.Line > 0 {
@@ -70,7 +70,7 @@ func (p *Problem) write(b *strings.Builder) {
 	b.WriteString(strings.Join(lines, "\n") + "\n")
 }
 
-// Error is everything that is wrong, at once.
+// Error lists all problems of a file.
 type Error struct {
 	Op       string // "read" or "compile"
 	File     string // name of the file
@@ -86,11 +86,10 @@ func (e *Error) Error() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// maxProblems is more than anybody reads, and keeps the answer to a hostile
-// file small.
+// maxProblems is more than anybody reads, and keeps the answer to a hostile file small.
 const maxProblems = 100
 
-// problems collects, up to the limit.
+// problems collects problems, up to the limit.
 type problems []Problem
 
 func (p *problems) full() bool { return len(*p) >= maxProblems }

@@ -12,14 +12,14 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// MaxFile is how many bytes a pipeline file may have: room for more than ten
-// thousand steps. A YAML tree takes a hundred times the memory of its text, so
-// the limit keeps a hostile file from costing more than a fraction of a second.
+// MaxFile is the most bytes that a pipeline file may have: room for more than ten
+// thousand steps. A YAML tree takes a hundred times the memory of its text, so the limit
+// keeps a hostile file from costing more than a fraction of a second.
 const MaxFile = 1 << 20
 
 const example = "a file begins with pipelines: and a list; each entry has a name and steps"
 
-// reader takes a file apart and collects what is wrong with it.
+// reader parses a file and collects what is wrong with it.
 type reader struct {
 	problems problems
 }
@@ -30,8 +30,8 @@ type place struct {
 	pipeline, step string
 }
 
-// placeOf returns where a node is. Its pipeline and its step are the nodes above
-// it that stand in a list of such.
+// placeOf returns the place of a node. Its pipeline and its step are the nodes above it
+// that are elements of a list of pipelines or steps.
 func placeOf(n *document.Node) place {
 	at := place{line: n.Line}
 	for ; n.Parent != nil; n = n.Parent {
@@ -46,8 +46,8 @@ func placeOf(n *document.Node) place {
 	return at
 }
 
-// nameOf returns the name of a pipeline or step, for messages. One without a
-// name goes by its number.
+// nameOf returns the name of a pipeline or step, for messages, or its number if it has no
+// name.
 func nameOf(n *document.Node) string {
 	if name := n.Entry("name"); name != nil && name.Text != "" {
 		return words.Cut(name.Text, maxName)
@@ -63,11 +63,11 @@ func (r *reader) add(at place, code Code, reason, remedy string) {
 	r.problems.add(at.problem(code, reason, remedy))
 }
 
-// document reads the text into one tree. It returns nil if that cannot be done.
+// document reads the text into one tree. It returns nil if that fails.
 func (r *reader) document(name string, text []byte) *document.Node {
 	isJSON := strings.HasSuffix(strings.ToLower(name), ".json")
 	if isJSON && len(bytes.TrimSpace(text)) == 0 {
-		isJSON = false // an empty file is no JSON, and has a better message
+		isJSON = false // an empty file is not JSON, and has a better message
 	}
 	root, problem := document.Parse(text, document.Format{Noun: "the file", Bytes: MaxFile, JSON: isJSON})
 	switch {
@@ -81,8 +81,7 @@ func (r *reader) document(name string, text []byte) *document.Node {
 	return root
 }
 
-// report takes what the document says is wrong with it, and returns whether
-// there is room for more.
+// report adds a problem of the document, and returns whether there is room for more.
 func (r *reader) report(p document.Problem) (more bool) {
 	at := place{}
 	if p.Node != nil {
@@ -106,7 +105,7 @@ func (r *reader) report(p document.Problem) (more bool) {
 	return !r.problems.full()
 }
 
-// subject returns what a message calls the node of a problem.
+// subject returns the name of the node of a problem, for messages.
 func subject(p document.Problem) string {
 	switch n := p.Node; {
 	case p.Code == document.UnknownKey:
@@ -124,8 +123,8 @@ func subject(p document.Problem) string {
 	}
 }
 
-// keysOf returns the keys of a part of the file. A key that another part has is
-// perhaps indented wrongly.
+// keysOf returns the keys of a part of the file. A key that another part has may be
+// indented wrongly.
 func keysOf(what string, known []string) document.Keys {
 	return document.Keys{What: "a key of " + what, Known: known, Elsewhere: func(key string) string {
 		for _, other := range []struct {
@@ -140,7 +139,7 @@ func keysOf(what string, known []string) document.Keys {
 	}}
 }
 
-// required complains about keys that a section has not.
+// required reports the keys that a section lacks.
 func (r *reader) required(n *document.Node, what string, keys ...string) {
 	for _, key := range keys {
 		if n.Shape == document.Section && n.Entry(key) == nil {
@@ -149,7 +148,7 @@ func (r *reader) required(n *document.Node, what string, keys ...string) {
 	}
 }
 
-// remedies say how to write what is required.
+// remedies maps a required key to how to write it.
 var remedies = map[string]string{
 	"name":   "add a name that is not used twice, such as name: denoise",
 	"steps":  "add at least one, such as steps: [{name: load, input: numpy, output: numpy}]",
@@ -157,7 +156,7 @@ var remedies = map[string]string{
 	"output": "add the memory type that it gives, such as output: numpy",
 }
 
-// text reads a single value. It returns nothing if there is a problem.
+// text reads a single value. It returns "" if there is a problem.
 func (r *reader) text(n *document.Node, key string) string {
 	if n.Shape != document.Single || strings.TrimSpace(n.Text) == "" {
 		found := n.Shape.String()
@@ -174,7 +173,7 @@ func (r *reader) text(n *document.Node, key string) string {
 	return n.Text
 }
 
-// unprintable says what is wrong with a text; empty if nothing is.
+// unprintable returns what is wrong with a text, or "" if nothing is.
 func unprintable(s string) string {
 	switch {
 	case len(s) > maxName:
@@ -185,7 +184,7 @@ func unprintable(s string) string {
 	return ""
 }
 
-// whole reads a whole number. It returns zero if there is a problem.
+// whole reads a whole number. It returns 0 if there is a problem.
 func (r *reader) whole(n *document.Node, key string, least, most int) int {
 	text := r.text(n, key)
 	if text == "" {

@@ -10,10 +10,10 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// plan puts every run on a device. Pipelines that can go to few devices are
-// placed first, then large ones, so that they are not in the way of
-// themselves; each run goes where it starts soonest, and of those devices to
-// the one with the least load, then to the one that worked least lately.
+// plan puts every run on a device. It places pipelines that can go to few devices first,
+// then large ones, so that they do not get in each other's way. Each run goes where it
+// starts soonest, and of those devices to the one with the least load, then to the one
+// that worked least lately.
 func (c *compiler) plan(drafts []draft) *api.Plan {
 	seats := make([]seat, len(c.devices))
 	for i := range seats {
@@ -51,15 +51,15 @@ func placingOrder(drafts []draft) []int {
 	return order
 }
 
-// seat is a device as the plan fills it.
+// seat is a device while the plan fills it.
 type seat struct {
 	device  *Device
 	waves   []wave
-	from    []int // by draft: the first wave that may have room for it
+	from    []int // by draft, the first wave that may have room for it
 	runs    int
 	waiting int
-	slots   int     // of all runs, whatever their wave
-	memory  gpu.MiB // likewise
+	slots   int     // slots of all runs, whatever their wave
+	memory  gpu.MiB // memory of all runs, whatever their wave
 }
 
 // wave holds runs that run side by side.
@@ -67,11 +67,11 @@ type wave struct {
 	runs    int
 	slots   int
 	memory  gpu.MiB
-	seconds float64 // the longest of them
+	seconds float64 // duration of the longest run
 }
 
-// The waves of a run that cannot start now: on a device where others have to
-// give something back first, and on one that has to get well first.
+// The waves of a run that cannot start now: on a device where others have to give
+// something back first, and on a device that has to recover first.
 const (
 	busy   = 1 << 30
 	unwell = busy + 1
@@ -90,9 +90,9 @@ func choose(seats []seat, d *draft, number int) *seat {
 	return best
 }
 
-// wave returns the first wave with room for one more run of a pipeline, from 0.
-// The runs of a pipeline are all alike, so a wave without room for one has none
-// for the next: the search goes on where it ended.
+// wave returns the first wave with room for one more run of a pipeline, from 0. The runs
+// of a pipeline are all alike, so a wave without room for one has none for the next: the
+// search continues where it ended.
 func (s *seat) wave(p *api.PlannedPipeline, number int) int {
 	free, room := s.device.Usable-s.device.Active, s.device.Available
 	switch {
@@ -109,7 +109,7 @@ func (s *seat) wave(p *api.PlannedPipeline, number int) int {
 	return w
 }
 
-// obstacle says why a run cannot start on the device now.
+// obstacle returns why a run cannot start on the device now.
 func (s *seat) obstacle(p *api.PlannedPipeline) string {
 	d := s.device
 	free := max(d.Usable-d.Active, 0)
@@ -158,7 +158,7 @@ func (s *seat) take(p *api.PlannedPipeline, number int, run *api.PlannedRun) {
 	run.Wave = w + 1
 }
 
-// unsatisfied says once for each obstacle how many runs it stops.
+// unsatisfied returns, for each obstacle, how many runs it stops.
 func unsatisfied(runs []api.PlannedRun) []string {
 	var texts []string
 	count := map[string]int{}

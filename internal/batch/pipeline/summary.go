@@ -41,8 +41,8 @@ func (s *seat) summary() api.PlannedLoad {
 	return load
 }
 
-// expected returns the time until the last device is done, if each wave begins
-// when the one before it ends; absent if that is not known.
+// expected returns the time until the last device is done, if each wave begins when the
+// one before it ends. It is absent if that is not known.
 func expected(drafts []draft, seats []seat) gpu.Opt[float64] {
 	onGPU := false
 	for i := range drafts {

@@ -38,7 +38,7 @@ func waiting(p *api.Plan) int {
 	return sum
 }
 
-// page is the table as it grows.
+// page is the table while it grows.
 type page struct {
 	strings.Builder
 	width int
@@ -84,7 +84,7 @@ func (t *page) pipeline(p *api.PlannedPipeline) {
 	t.notes("note: ", p.Notes)
 }
 
-// headline says in a sentence what the pipeline gets.
+// headline returns a sentence that says what the pipeline gets.
 func headline(p *api.PlannedPipeline) string {
 	text := fmt.Sprintf("pipeline %s: %s", term.Clean(p.Name), words.Count(len(p.Runs), "run"))
 	if seconds, known := p.Seconds.Get(); known {
@@ -188,7 +188,7 @@ func (t *page) devices(p *api.Plan) {
 
 func number(n int) term.Cell { return term.Text(strconv.Itoa(n)) }
 
-// length returns an expected time, rounded the more the longer it is.
+// length returns an expected time. The longer it is, the more it is rounded.
 func length(seconds float64) string {
 	switch {
 	case seconds < 10:

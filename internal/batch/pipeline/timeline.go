@@ -7,15 +7,14 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// timeline follows the steps in the order they run, inserts the conversions
-// between them, and adds up what is on the GPU at each.
+// timeline follows the steps in the order they run, inserts the conversions between them,
+// and adds up what is on the GPU at each.
 //
-// The memory of a step counts its inputs and its output. What it does not
-// count is outputs of earlier steps that wait for later ones, and copies: a
-// host copy from one GPU type to another has both arrays on the GPU at once.
-// An output lives until the last step that takes it is done; one that nobody
-// takes is a result, and lives to the end. Where the size of an output is not
-// declared, it is taken to be as large as the step that makes it.
+// The memory of a step counts its inputs and its output. It does not count outputs of
+// earlier steps that wait for later ones, nor copies: a host copy from one GPU type to
+// another has both arrays on the GPU at once. An output lives until the last step that
+// takes it is done; one that no step takes is a result, and lives to the end. An output
+// of undeclared size counts as large as the step that makes it.
 func timeline(p *Pipeline, planned *api.PlannedPipeline) {
 	outputs := outputsOf(p, planned.Steps)
 	for at := range planned.Steps {
@@ -34,7 +33,7 @@ func timeline(p *Pipeline, planned *api.PlannedPipeline) {
 
 // output is the output of a step.
 type output struct {
-	position int // of its step in the file
+	position int // position of its step in the file
 	name     string
 	kind     MemoryType
 	size     gpu.MiB // on the GPU
@@ -66,16 +65,16 @@ func outputsOf(p *Pipeline, steps []api.PlannedStep) []output {
 // moment describes what is on the GPU around one step.
 type moment struct {
 	step   *api.PlannedStep
-	input  MemoryType // that the step takes
+	input  MemoryType // type that the step takes
 	inputs []int      // positions of the steps whose outputs it takes
 
 	held    gpu.MiB // kept for later steps while it runs
-	sources gpu.MiB // copied from, and let go when the copies are made
+	sources gpu.MiB // copied from, and freed when the copies are made
 	own     gpu.MiB // inputs, as they are and as copies: part of the memory of the step
 	copied  bool
 }
 
-// see takes an earlier output into account.
+// see adds an earlier output.
 func (m *moment) see(o *output, at int) {
 	taken := slices.Contains(m.inputs, o.position)
 	cost := NoCost

@@ -14,21 +14,20 @@ import (
 type World struct {
 	Devices []Device `json:"devices"`
 
-	// Libraries is what the interpreter can import, by the name that comes
-	// after import. Nil means that nobody asked; a library that is not in it
-	// was not asked for.
+	// Libraries is what the interpreter can import, by the name that follows import. Nil
+	// means that nobody asked; a library that is not in it was not asked for.
 	Libraries   map[string]api.Library `json:"libraries,omitempty"`
-	ProbeError  string                 `json:"probe_error,omitempty"` // why the interpreter could not be asked; empty: it could
+	ProbeError  string                 `json:"probe_error,omitempty"` // why the interpreter could not be asked; empty if it could
 	Interpreter string                 `json:"interpreter,omitempty"` // for messages
 
 	Learned map[string]Peak `json:"learned,omitempty"` // by Pipeline.Signature
 
-	// Context is kept free for the CUDA context of a process, beside what its
-	// steps need. No pool or limit of a library counts it, so the lease has to.
-	// The libraries of one process share it.
+	// Context is kept free for the CUDA context of a process, in addition to what its
+	// steps need. No pool or limit of a library counts it, so the lease has to. The
+	// libraries of one process share it.
 	Context gpu.MiB `json:"context_mb,omitempty"`
 
-	CPUs int `json:"cpus,omitempty"` // of the machine; 0: not known
+	CPUs int `json:"cpus,omitempty"` // CPUs of the machine; 0 if not known
 }
 
 // Device is a GPU and its load.
@@ -41,19 +40,19 @@ type Device struct {
 	ComputeCapability string     `json:"compute_capability,omitempty"`
 
 	MemoryTotal gpu.MiB `json:"memory_total_mb"`
-	Ceiling     gpu.MiB `json:"ceiling_mb,omitempty"` // what could be leased if nobody held anything; 0: MemoryTotal
+	Ceiling     gpu.MiB `json:"ceiling_mb,omitempty"` // what could be leased if nobody held anything; 0 means MemoryTotal
 	Available   gpu.MiB `json:"available_mb"`         // what can be leased now
 
 	Active       int `json:"active"`        // slots in use
-	Usable       int `json:"usable"`        // slots that may be in use in the present state
+	Usable       int `json:"usable"`        // slots that may be in use in the current state
 	MaxPipelines int `json:"max_pipelines"` // slots in the best state
 
 	State  gpu.State `json:"state"`
-	Closed string    `json:"closed,omitempty"` // why nothing is granted here; empty: open
-	Recent int       `json:"recent,omitempty"` // smaller: the device worked less lately, or is cooler
+	Closed string    `json:"closed,omitempty"` // why nothing is granted here; empty if the device is open
+	Recent int       `json:"recent,omitempty"` // smaller if the device worked less lately, or is cooler
 }
 
-// meets reports whether the device is one that a pipeline accepts.
+// meets reports whether a pipeline accepts the device.
 func (d *Device) meets(w *gpu.Where) bool {
 	facts := gpu.Device{
 		UUID: d.UUID, Index: d.Index, Name: d.Name, Vendor: d.Vendor, ComputeCapability: d.ComputeCapability, MemoryTotal: d.MemoryTotal,
@@ -68,8 +67,8 @@ type Peak struct {
 	Observations int     `json:"observations" doc:"How many runs were measured; 0: nothing is known."`
 }
 
-// byIndex returns the devices in a fixed order, so that a plan does not depend
-// on the one in which they were found.
+// byIndex returns the devices in a fixed order, so that a plan does not depend on the
+// order in which they were found.
 func (w *World) byIndex() []Device {
 	devices := slices.Clone(w.Devices)
 	slices.SortStableFunc(devices, func(a, b Device) int {
@@ -86,7 +85,7 @@ func (d *Device) ceiling() gpu.MiB {
 	return d.MemoryTotal
 }
 
-// shut says why nothing is granted on the device; empty if something is.
+// shut returns why nothing is granted on the device, or "" if something is.
 func (d *Device) shut() string {
 	switch {
 	case d.Closed != "":
@@ -110,8 +109,7 @@ func same(v api.VisibleGPU, d *Device) bool {
 	return okA && okB && a == b
 }
 
-// bareUUID leaves out what some write and others do not: the prefix and the
-// case.
+// bareUUID removes what only some write: the prefix and the case.
 func bareUUID(uuid string) string {
 	uuid = strings.ToLower(uuid)
 	for _, prefix := range []string{"gpu-", "mig-"} {
@@ -120,8 +118,8 @@ func bareUUID(uuid string) string {
 	return uuid
 }
 
-// busAddress reads domain:bus:device.function. The driver writes the domain
-// with eight digits and CUDA with four, so texts cannot be compared.
+// busAddress parses domain:bus:device.function. The driver writes the domain with eight
+// digits and CUDA with four, so texts cannot be compared.
 func busAddress(text string) (address [4]uint64, ok bool) {
 	parts := strings.FieldsFunc(text, func(c rune) bool { return c == ':' || c == '.' })
 	if len(parts) == 3 { // without a domain

@@ -53,8 +53,8 @@ func Fields(object []byte) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// Field returns the value of a key, or nil if there is none. If a key is there
-// twice, the last one counts, as in most decoders.
+// Field returns the value of a key, or nil if there is none. If a key occurs twice, the
+// last one counts, as in most decoders.
 func Field(object []byte, key string) []byte {
 	var found []byte
 	for k, v := range Fields(object) {
@@ -65,7 +65,7 @@ func Field(object []byte, key string) []byte {
 	return found
 }
 
-// Is reports whether a key as it is written, in quotes, stands for key.
+// Is reports whether written, a key in quotes, stands for key.
 func Is(written []byte, key string) bool {
 	if bytes.IndexByte(written, '\\') < 0 {
 		return string(written[1:len(written)-1]) == key
@@ -73,8 +73,7 @@ func Is(written []byte, key string) bool {
 	return Text(written) == key
 }
 
-// Text returns the text of a JSON string. It returns another value as it is
-// written.
+// Text returns the text of a JSON string. It returns any other value as it is written.
 func Text(value []byte) string {
 	var s string
 	if len(value) == 0 || value[0] != '"' || json.Unmarshal(value, &s) != nil {
@@ -100,8 +99,7 @@ func space(data []byte, i int) int {
 	return i
 }
 
-// comma skips what stands between a value and the next one, or the end of the
-// container.
+// comma skips everything between a value and the next one, or the end of the container.
 func comma(data []byte, i int) int {
 	i = space(data, i)
 	if data[i] == ',' {

@@ -8,7 +8,7 @@ func Valid(data []byte) bool {
 	return ok && skipSpace(data, i) == len(data)
 }
 
-// deepest is how deep values may be nested, as in encoding/json.
+// deepest is the deepest nesting of values, as in encoding/json.
 const deepest = 10000
 
 func skipSpace(data []byte, i int) int {

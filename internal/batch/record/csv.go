@@ -18,7 +18,7 @@ type csvDecoder struct {
 	lines  *lines
 	comma  byte
 	header [][]byte // the columns, as JSON strings with a colon
-	errors int      // the column that is left out; -1: none
+	errors int      // index of the column that is left out; -1 if none is
 	row    []byte
 	out    []byte
 }
@@ -123,8 +123,8 @@ func (d *csvDecoder) takeBack(first int, start int64) {
 	d.lines.number = start
 }
 
-// quoteOpen reports whether a quoted field is open at the end of a line, given
-// whether one was at its beginning.
+// quoteOpen reports whether a quoted field is open at the end of a line, given whether
+// one was open at its beginning.
 func quoteOpen(line []byte, comma byte, open bool) bool {
 	atStart := !open
 	for i := 0; i < len(line); i++ {

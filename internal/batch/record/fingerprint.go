@@ -17,7 +17,7 @@ import (
 // still the same. It is stored with the run.
 type Fingerprint struct {
 	Format Format     `json:"format"`
-	Stream bool       `json:"stream,omitempty"` // it cannot be read again, so nothing more is known
+	Stream bool       `json:"stream,omitempty"` // whether it cannot be read again, so that nothing more is known
 	Files  int        `json:"files"`
 	Bytes  int64      `json:"bytes"`
 	Digest string     `json:"digest"`         // over all the files
@@ -33,7 +33,7 @@ type FileMark struct {
 
 const (
 	hashWhole = 64 << 20 // files up to this size are read whole
-	hashEnds  = 1 << 20  // of larger ones, this much at each end
+	hashEnds  = 1 << 20  // bytes at each end of larger files
 	marksKept = 100
 )
 
@@ -90,8 +90,8 @@ func (s *Source) digest(f file) (string, error) {
 
 func sum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)[:16]) }
 
-// Difference says in a few words how the input differs from the one before. It
-// returns "" if they are the same. The folder of a file does not matter.
+// Difference returns in a few words how the input differs from the one before, or "" if
+// they are the same. The folder of a file does not matter.
 func (f Fingerprint) Difference(before Fingerprint) string {
 	switch {
 	case f.Stream || before.Stream:

@@ -18,7 +18,7 @@ type lines struct {
 	max    int
 	long   []byte // a line that did not fit into the reader's buffer
 	again  []byte // lines to read once more, before the rest
-	number int64  // of the line that was read last, from 1
+	number int64  // number of the last line read, from 1
 }
 
 // newLines skips a byte order mark.
@@ -56,8 +56,8 @@ func (l *lines) next() (line []byte, whole bool, err error) {
 	return line[:min(len(line), l.max)], len(line) <= l.max, nil
 }
 
-// gather reads a line that is longer than the buffer. It keeps as much as is
-// allowed, and one byte more to tell that the line is too long.
+// gather reads a line that is longer than the buffer. It keeps as much as is allowed, and
+// one byte more to show that the line is too long.
 func (l *lines) gather(part []byte) ([]byte, error) {
 	l.long = l.long[:0]
 	for {
@@ -88,7 +88,7 @@ func (l *lines) check(line []byte, whole bool) error {
 	return nil
 }
 
-// nextText makes a string of the next line. It is a decoder.
+// nextText returns the next line as a JSON string. It is a decoder.
 func (l *lines) nextText(skip bool) ([]byte, int64, int64, error) {
 	line, whole, err := l.next()
 	if err != nil || skip {
@@ -100,8 +100,7 @@ func (l *lines) nextText(skip bool) ([]byte, int64, int64, error) {
 	return rawjson.AppendQuote(nil, line), l.number, int64(len(line)), nil
 }
 
-// nextJSON takes the next line, which is JSON; empty ones are not records. It is
-// a decoder.
+// nextJSON returns the next line of JSON, and skips empty lines. It is a decoder.
 func (l *lines) nextJSON(skip bool) ([]byte, int64, int64, error) {
 	for {
 		line, whole, err := l.next()
@@ -125,8 +124,7 @@ func (l *lines) nextJSON(skip bool) ([]byte, int64, int64, error) {
 	}
 }
 
-// complaint says what is wrong with a line of JSON, in the words of the
-// decoder.
+// complaint returns what is wrong with a line of JSON, in the words of the decoder.
 func complaint(line []byte) string {
 	var value json.RawMessage
 	err := json.Unmarshal(line, &value)

@@ -18,8 +18,8 @@ import (
 	"github.com/berth-gpu/berth/internal/batch/rawjson"
 )
 
-// Next returns the next wanted record, or io.EOF. The caller may keep its data.
-// Other errors are about the input as a whole; reading cannot go on.
+// Next returns the next wanted record, or io.EOF. The caller may keep its data. Other
+// errors are about the input as a whole, and reading cannot continue.
 func (s *Source) Next() (Record, error) {
 	for {
 		if s.format == Files {
@@ -57,8 +57,8 @@ func (s *Source) Next() (Record, error) {
 	}
 }
 
-// Count returns how many records were passed so far. After io.EOF, that is how
-// many there are.
+// Count returns how many records were passed so far. After io.EOF, that is the number of
+// records in the input.
 func (s *Source) Count() int64 { return s.index }
 
 // nextFile returns the record of the next file.

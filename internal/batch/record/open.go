@@ -12,17 +12,17 @@ import (
 	"sync/atomic"
 )
 
-// Spec says what to read, and how.
+// Spec describes an input and how to read it.
 type Spec struct {
 	Paths    []string  // files, and patterns of files as in filepath.Match, with ** for any folders
 	Stream   io.Reader // read instead of Paths
 	Format   Format
 	Cost     Cost
-	MaxBytes int    // the longest record; longer ones become errors. 0: 16 MiB
-	Skip     string // a folder whose files are not found by patterns
+	MaxBytes int    // longest record; longer ones become errors; 0 means 16 MiB
+	Skip     string // folder whose files no pattern matches
 
-	// Done reports whether a record is not wanted any more; Next skips it. Nil
-	// means that all are wanted.
+	// Done reports whether a record is not wanted any more; Next skips it. Nil means that
+	// all are wanted.
 	Done func(index int64) bool
 }
 
@@ -38,14 +38,14 @@ type Source struct {
 	spec    Spec
 	format  Format
 	files   []file
-	stream  bool // at least a part cannot be read twice
+	stream  bool // whether at least a part cannot be read twice
 	total   int64
 	read    atomic.Int64 // bytes taken from the files
 	next    int          // the file to open next
 	current decoder
 	closer  io.Closer
-	name    string // of the current file
-	index   int64  // of the next record
+	name    string // name of the current file
+	index   int64  // index of the next record
 }
 
 type file struct {
@@ -157,8 +157,8 @@ func (s *Source) Reads(path string) bool {
 	return false
 }
 
-// isPattern reports whether a path is a pattern. The name of an existing file
-// is none, whatever characters it has.
+// isPattern reports whether a path is a pattern. The name of an existing file is not,
+// whatever characters it has.
 func isPattern(path string) bool {
 	if !strings.ContainsAny(path, `*?[`) {
 		return false
@@ -215,6 +215,5 @@ func (s *Source) Format() Format { return s.format }
 // IsStream reports whether the input, or a part of it, can be read only once.
 func (s *Source) IsStream() bool { return s.stream }
 
-// Position returns how many bytes were read, and how many there are; 0 means
-// unknown.
+// Position returns the number of bytes read, and the total, or 0 if that is unknown.
 func (s *Source) Position() (read, total int64) { return s.read.Load(), s.total }

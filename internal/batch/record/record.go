@@ -19,16 +19,16 @@ import (
 type Record struct {
 	Index  int64   // its place in the whole input, from 0
 	Data   []byte  // its JSON, on one line
-	Weight float64 // known or presumed cost, in any unit; 0: not known
+	Weight float64 // known or presumed cost, in any unit; 0 if not known
 	File   string  // the file that the record is in, or is
-	Line   int64   // in the file, from 1; 0: it is the file
+	Line   int64   // line in the file, from 1; 0 if the record is the file
 
 	// Error says why no worker can take the record, and where it is in the
 	// input. Data is then what could be read of it, as a string.
 	Error string
 }
 
-// Place says where a record is in the input, for people.
+// Place returns the place of a record in the input, for people.
 func (r *Record) Place() string {
 	if r.Line == 0 {
 		return r.File
@@ -36,7 +36,7 @@ func (r *Record) Place() string {
 	return fmt.Sprintf("%s line %d", r.File, r.Line)
 }
 
-// Format says how the input holds its records.
+// Format is the form of the records in an input.
 type Format string
 
 // The formats.
@@ -48,13 +48,13 @@ const (
 	Files Format = "files" // a record is a file: {"path": …, "size": …}
 )
 
-// Cost says where the weight of a record comes from.
+// Cost defines the weight of a record.
 type Cost struct {
 	By    Basis
 	Field string // for ByField
 }
 
-// Basis is what a cost is taken from.
+// Basis is the source of a weight.
 type Basis string
 
 // The bases.
@@ -79,9 +79,9 @@ func (c Cost) of(data []byte, size int64) float64 {
 	return float64(size)
 }
 
-// errorKey is the field that a failed record carries. berth removes it from the
-// records it reads, so that failed ones can be run again as they are: a worker
-// that passes on unknown fields would make them fail again.
+// errorKey is the field that a failed record carries. berth removes it from the records
+// it reads, so that failed ones can be run again unchanged: a worker that passes on
+// unknown fields would make them fail again.
 const errorKey = "_error"
 
 // withoutError returns a record without errorKey.
@@ -102,7 +102,7 @@ func withoutError(data []byte) []byte {
 	return append(out, '}')
 }
 
-// fault says what is wrong with a single record. spoil adds its place.
+// fault describes what is wrong with a single record. spoil adds its place.
 type fault struct {
 	raw  []byte // what was found
 	text string

@@ -1,11 +1,10 @@
 // Package runs keeps what the runners of batches report about themselves.
 //
-// It forgets a runner that reports nothing for a while, because that is
-// probably dead; its records stay in the totals of its GPUs.
+// It forgets a runner that reports nothing for a while, because it is probably dead; its
+// records stay in the totals of its GPUs.
 //
-// Reports come from users and may say anything. So texts are cleaned, each user
-// has a share of the places, and what a report adds to the totals is bounded:
-// see standing.
+// Reports come from users and may say anything. So texts are cleaned, each user has a
+// share of the places, and what a report adds to the totals is bounded: see standing.
 package runs
 
 import (
@@ -28,7 +27,7 @@ import (
 // Silence is how long a batch is listed after its last report.
 const Silence = 10 * time.Second
 
-// How many batches are listed, in all and of one user: nobody runs so many.
+// The most batches that are listed, in all and of one user: nobody runs more.
 const (
 	most        = 1024
 	mostPerUser = 64
@@ -36,12 +35,11 @@ const (
 
 // Errors that callers decide on.
 var (
-	// ErrShare means that this user has as many batches as one user may.
+	// ErrShare means that this user has as many batches as one user may have.
 	ErrShare = fmt.Errorf("%d batches of this user report at the same time, and no more are listed", mostPerUser)
 	// ErrTooMany means that as many batches report as are listed.
 	ErrTooMany = errors.New("too many batches report at the same time")
-	// ErrID means that a batch has no id that can be shown, or another one than
-	// it is reported under.
+	// ErrID means that a batch has no printable id, or is reported under another one.
 	ErrID = errors.New("the id of the batch is missing, has characters that cannot be printed, or is not the one of the path")
 )
 
@@ -68,9 +66,9 @@ type Listed struct {
 	Owner lease.Owner
 }
 
-// New returns Runs without a batch. They call publish with events, from any
-// goroutine. They keep only known GPUs, and count records only on GPUs on which
-// the user who reports them holds a lease, or held one a moment ago.
+// New returns Runs without a batch. Runs calls publish with events, from any goroutine.
+// It keeps only known GPUs, and counts records only on GPUs on which the user who reports
+// them holds a lease, or held one a moment ago.
 func New(publish func(gpu.Event), known func(uuid string) bool, holds func(owner lease.Owner, uuid string) bool) *Runs {
 	return &Runs{
 		publish: publish, known: known, holds: holds,
@@ -78,7 +76,7 @@ func New(publish func(gpu.Event), known func(uuid string) bool, holds func(owner
 	}
 }
 
-// Report takes in a report of a batch by its user.
+// Report processes a report of a batch by its user.
 func (r *Runs) Report(b api.Batch, by access.Actor) (api.Batch, error) {
 	if b.ID == "" || gpu.Printable(b.ID, gpu.Whole) != b.ID {
 		return b, ErrID
@@ -100,8 +98,8 @@ func (r *Runs) Report(b api.Batch, by access.Actor) (api.Batch, error) {
 	return b, err
 }
 
-// clean makes a report fit to be kept: texts can be printed, and each GPU of
-// this machine is there at most once.
+// clean prepares a report to be kept: it makes texts printable, and keeps each GPU of
+// this machine at most once.
 func (r *Runs) clean(b *api.Batch) {
 	for _, text := range []*string{&b.Output, &b.Command, &b.Stage, &b.Error} {
 		*text = gpu.Printable(*text, gpu.Whole)
@@ -121,8 +119,7 @@ func (r *Runs) clean(b *api.Batch) {
 	}
 }
 
-// share returns how many batches of a user are listed. The caller holds the
-// lock.
+// share returns the number of listed batches of a user. The caller holds the lock.
 func (r *Runs) share(owner lease.Owner) int {
 	n := 0
 	for key := range r.running {
@@ -133,7 +130,7 @@ func (r *Runs) share(owner lease.Owner) int {
 	return n
 }
 
-// take takes in a report and returns the events to publish without the lock.
+// take processes a report and returns the events to publish without the lock.
 func (r *Runs) take(owner lease.Owner, b *api.Batch, held map[string]bool) (news []gpu.Event, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -149,7 +146,7 @@ func (r *Runs) take(owner lease.Owner, b *api.Batch, held map[string]bool) (news
 		r.running[key] = before
 		if b.Started.IsZero() || b.Reported.Sub(b.Started) < Silence {
 			news = append(news, event(b, gpu.Note, "started", "begins with its workers", ""))
-		} else if !ended(b.Stage) { // this daemon is younger than the batch, or has not heard of it for long
+		} else if !ended(b.Stage) { // this daemon is younger than the batch, or has not heard from it for long
 			news = append(news, event(b, gpu.Note, "seen", "goes on; its runner reports again", ""))
 		}
 	default:

@@ -12,18 +12,18 @@ type party struct {
 	uuid string
 }
 
-// standing says how many records a user may count on a GPU.
+// standing holds how many records a user may count on a GPU.
 type standing struct {
 	held      time.Time // when the user last held a lease there
 	filled    time.Time // when allowance was last filled up
 	allowance float64   // records that may be counted
 }
 
-// No user does more records on a GPU than this: the fastest runs measured did
-// less than a tenth of it.
+// The most records that a user may count on a GPU: the fastest runs measured did less
+// than a tenth of it.
 const (
 	recordsPerSecond = 10_000_000
-	firstAllowance   = recordsPerSecond // for a user of whom nothing was counted yet
+	firstAllowance   = recordsPerSecond // for a user who has not counted any yet
 	mostAllowance    = 10 * recordsPerSecond
 )
 
@@ -42,7 +42,7 @@ func (r *Runs) Ended(l *lease.Lease, at time.Time) {
 func (r *Runs) seen(p party, at time.Time) *standing {
 	s := r.standings[p]
 	if s == nil {
-		for other, s := range r.standings { // those that mean nothing any more
+		for other, s := range r.standings { // drop those that have no effect any more
 			if at.Sub(s.held) > Silence {
 				delete(r.standings, other)
 			}

@@ -8,11 +8,11 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
-// Total is what batches have done on one GPU since the daemon started.
+// Total holds what batches have done on one GPU since the daemon started.
 type Total struct {
 	GPU     string // UUID
 	Records uint64
-	Latency api.Latency // how long the batch took that a record was in
+	Latency api.Latency // durations of the batches that records were in
 }
 
 // Totals returns the totals of the GPUs that batches have worked on.
@@ -53,7 +53,7 @@ func (r *Runs) count(owner lease.Owner, before, now *api.Batch, held map[string]
 			r.totals[g.GPU] = t
 		}
 		done, was := max(g.Done, 0), max(old.Done, 0)
-		added := may.take(uint64(max(done-was, 0))) // a count that goes down is not believed
+		added := may.take(uint64(max(done-was, 0))) // a count that goes down is ignored
 		t.Records = add(t.Records, added)
 		t.observe(&old.Latency, &g.Latency, added)
 	}
@@ -105,8 +105,8 @@ func add(a, b uint64) uint64 {
 	return a + b
 }
 
-// sound reports whether a histogram has the buckets that all runners use, and a
-// sum that is a number.
+// sound reports whether a histogram has the buckets that all runners use, and a sum that
+// is a number.
 func sound(l *api.Latency) bool {
 	return slices.Equal(l.Bounds, api.LatencyBounds()) && len(l.Counts) == len(l.Bounds)+1 &&
 		!math.IsNaN(l.Sum) && !math.IsInf(l.Sum, 0)

@@ -9,10 +9,9 @@ import (
 // it ends.
 const waiting = `read -r begin <&5 && exec "$@" 5<&-`
 
-// StartHeld starts a process that becomes the worker, with the same process id,
-// when Begin is called: until then, something can be done to the process that
-// has to be done before the worker begins. If this process ends first, the
-// worker never begins.
+// StartHeld starts a process that becomes the worker, with the same process id, when
+// Begin is called. Until then, the caller can do to the process what has to be done
+// before the worker begins. If this process ends first, the worker never begins.
 func (s *Starter) StartHeld(prefix string, env []string) (*Process, error) {
 	theirs, gate, err := os.Pipe()
 	if err != nil {
@@ -34,7 +33,7 @@ func (s *Starter) StartHeld(prefix string, env []string) (*Process, error) {
 	return p, nil
 }
 
-// Begin lets the process become the worker. Nothing happens if it has begun, or
+// Begin lets the process become the worker. It does nothing if the worker has begun, or
 // has ended.
 func (s *Starter) Begin(pid int) {
 	s.mu.Lock()
@@ -53,5 +52,5 @@ func (s *Starter) takeGate(pid int, gate *os.File) {
 		delete(s.gates, pid)
 	}
 	s.mu.Unlock()
-	_ = gate.Close() // it may be closed already
+	_ = gate.Close() // the gate may be closed already
 }

@@ -17,14 +17,14 @@ type sharedLog struct {
 	to io.Writer
 }
 
-// output passes on what a worker prints, and keeps the last lines: a traceback
-// ends with what was wrong.
+// output passes on what a worker prints, and keeps the last lines, because a traceback
+// ends with the error.
 type output struct {
 	prefix string
 	to     *sharedLog
 
 	mu   sync.Mutex
-	line []byte // begun and not ended
+	line []byte // line that has no end yet
 	tail child.Tail
 }
 
@@ -64,9 +64,8 @@ func shown(line []byte) []byte {
 	return line[bytes.LastIndexByte(end, '\r')+1:]
 }
 
-// escape matches a command to a terminal, such as one that sets a colour or
-// clears the screen. It is compiled when it is needed: every command would wait
-// for it.
+// escape matches a command to a terminal, such as one that sets a colour or clears the
+// screen. It is compiled when needed, because otherwise every command would wait for it.
 var escape = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[ -~])`)
 })
@@ -91,12 +90,11 @@ func (w *output) flush() {
 	}
 }
 
-// pass prints a line. It drops a line that the log does not take: the run
-// matters more.
+// pass prints a line. If the log fails, pass drops the line: the run matters more.
 func (w *output) pass(line []byte) {
 	line = printable(shown(line))
 	line = append(line, '\n')
-	_, _ = w.tail.Write(line) // cannot fail
+	_, _ = w.tail.Write(line) // never fails
 	w.to.mu.Lock()
 	defer w.to.mu.Unlock()
 	_, _ = w.to.to.Write(append([]byte(w.prefix), line...))

@@ -86,8 +86,8 @@ func (p *Process) within(timeout time.Duration) bool {
 	}
 }
 
-// ExitStatus says how the worker ended, and whether a signal ended it. The worker
-// must be gone.
+// ExitStatus returns how the worker ended, and whether a signal ended it. The worker must
+// be gone.
 func (p *Process) ExitStatus() (text string, signalled bool) {
 	state := p.State()
 	status, _ := state.Sys().(syscall.WaitStatus)

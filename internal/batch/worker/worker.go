@@ -21,10 +21,10 @@ import (
 	"github.com/berth-gpu/berth/internal/process/child"
 )
 
-// Command says what a worker runs.
+// Command is the command of a worker.
 type Command struct {
 	Args []string  // the program and its arguments
-	Dir  string    // where it runs; empty: here
+	Dir  string    // folder where it runs; empty means the current one
 	Env  []string  // KEY=VALUE, added to the environment of this process
 	Log  io.Writer // gets what workers print; nil drops it
 }
@@ -36,7 +36,7 @@ type Starter struct {
 	launcher *child.Launcher
 
 	mu    sync.Mutex
-	gates map[int]*os.File // of the workers that are held, by process id
+	gates map[int]*os.File // gates of the workers that are held, by process id
 }
 
 // NewStarter returns a Starter for a command, or an error if the command cannot
@@ -67,7 +67,7 @@ func (s *Starter) Start(prefix string, env []string) (*Process, error) {
 	return s.start(prefix, env, s.command.Args, nil)
 }
 
-// start starts a command as a worker, with one more file for it if there is one.
+// start starts a command as a worker, with one more file if more is not nil.
 func (s *Starter) start(prefix string, env, args []string, more *os.File) (*Process, error) {
 	theirIn, in, err := os.Pipe()
 	if err != nil {
@@ -100,8 +100,8 @@ func (s *Starter) start(prefix string, env, args []string, more *os.File) (*Proc
 	return p, nil
 }
 
-// environment returns base with changes. If a name is there twice, the last
-// counts; an entry without a value removes the name.
+// environment returns base with changes. If a name occurs twice, the last counts; an
+// entry without a value removes the name.
 func environment(base []string, changes ...[]string) []string {
 	env := slices.Clone(base)
 	for _, entry := range slices.Concat(changes...) {
