@@ -7,11 +7,11 @@ import (
 	"github.com/berth-gpu/berth/internal/enforce/pace"
 )
 
-// guardian is the word that makes this program the guardian of stopped processes.
-// The daemon starts it; people do not.
+// guardian is the argument that makes this program the guardian of stopped processes. The
+// daemon starts it; people do not.
 const guardian = "pacer"
 
-// guard runs the guardian, and ends this process.
+// guard runs the guardian, and then ends this process.
 func guard() {
 	if err := pace.Guard(os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "berth-serve pacer:", err)
@@ -20,8 +20,8 @@ func guard() {
 	os.Exit(0)
 }
 
-// guardianCommand returns the command that runs the guardian; none if this program
-// does not know where it is.
+// guardianCommand returns the command that runs the guardian, or nil if this program does
+// not know its own path.
 func guardianCommand() []string {
 	self, err := os.Executable()
 	if err != nil {

@@ -1,11 +1,10 @@
-// Command berth-serve is the whole GPU resource manager: the daemon, and every
-// command.
+// Command berth-serve is the whole GPU resource manager: the daemon, and every command.
 //
-// People type berth, a program that starts in less time because the daemon is
-// not in it, and that becomes this one where a command needs the daemon's code.
+// People type berth, a program that starts in less time because the daemon is not in it,
+// and that becomes this one if a command needs the daemon's code.
 //
-// The number of cores that it may use does not change while it runs: following that
-// would wake the idle daemon every second.
+// The number of cores that it may use does not change while it runs: following that would
+// wake the idle daemon every second.
 //
 //go:debug updatemaxprocs=0
 package main
@@ -49,7 +48,7 @@ func sources(file string, flags map[string]string) daemon.Sources {
 	}
 }
 
-// local looks at the devices of this machine without a daemon.
+// local returns a client that looks at the devices of this machine without a daemon.
 func local(ctx context.Context, devices string) (*client.Client, func(), error) {
 	flags := map[string]string{}
 	if devices != "" {

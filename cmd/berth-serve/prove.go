@@ -8,8 +8,8 @@ import (
 	"github.com/berth-gpu/berth/internal/device/nvml"
 )
 
-// proveCommand makes this program the helper process that proves a device, or moves
-// the memory of processes. It is no command for people: the daemon speaks to it.
+// proveCommand makes this program the helper process that checks a device, or moves the
+// memory of processes. It is not a command for people: the daemon speaks to it.
 const proveCommand = "prove"
 
 // prove does what the daemon asks on standard input, and returns the exit code.
@@ -25,7 +25,7 @@ func prove() int {
 	return 0
 }
 
-// gauges reads a device through NVML; nil if it cannot.
+// gauges returns a reader of a device through NVML, or nil if there is none.
 func gauges(uuid string) check.Gauges {
 	g, err := nvml.OpenGauges(uuid)
 	if err != nil {

@@ -17,15 +17,15 @@ import (
 	"github.com/berth-gpu/berth/internal/file/logqueue"
 )
 
-// daemonThreads is for a program that sleeps nearly always: more threads find
-// nothing to do and cost a little each time one of them is woken to look.
+// daemonThreads is the number of threads for a program that sleeps nearly always: more
+// threads find nothing to do, and waking one costs a little each time.
 const daemonThreads = 4
 
 const (
-	// flushLimit is how long the end of the log may take to be written.
+	// flushLimit is how long writing the end of the log may take.
 	flushLimit = time.Second
-	// endLimit is how long after a signal the process ends, whatever hangs. It is
-	// more than a daemon needs and less than systemd waits before it kills.
+	// endLimit is how long after a signal the process ends, even if something hangs. It
+	// is more than a daemon needs and less than systemd waits before it kills.
 	endLimit = 9 * time.Second
 	// reportLimit is how long a daemon that has ended may take to say why.
 	reportLimit = 2 * time.Second
@@ -70,9 +70,9 @@ func serve(ctx context.Context, o upkeep.ServeOptions) error {
 	return d.Run(ctx)
 }
 
-// reloadOnHangup makes SIGHUP read the configuration again, until the function
-// that it returns is called. A daemon that was started in a terminal ends when
-// the terminal goes, unless it was told to ignore that, as nohup does.
+// reloadOnHangup makes SIGHUP reload the configuration, until the returned function is
+// called. A daemon that was started in a terminal ends with the terminal, unless it was
+// told to ignore that, as nohup does.
 func reloadOnHangup(d *daemon.Daemon) func() {
 	endsWithTerminal := hasTerminal() && !signal.Ignored(syscall.SIGHUP)
 	came := make(chan os.Signal, 1)
@@ -92,8 +92,8 @@ func reloadOnHangup(d *daemon.Daemon) func() {
 	}
 }
 
-// hasTerminal reports whether the process has a terminal that controls it. When
-// the terminal goes, its processes lose it before they get SIGHUP.
+// hasTerminal reports whether the process has a controlling terminal. When a terminal
+// goes away, its processes lose it before they get SIGHUP.
 func hasTerminal() bool {
 	terminal, err := os.Open("/dev/tty")
 	if err != nil {
@@ -103,9 +103,9 @@ func hasTerminal() bool {
 	return true
 }
 
-// insistOnEnd ends the process at once at the second signal, and some time
-// after the first one whatever hangs. The function that it returns gives the
-// process a moment to end by itself.
+// insistOnEnd ends the process at once at the second signal, and some time after the
+// first one even if something hangs. The function that it returns gives the process a
+// moment to end by itself.
 func insistOnEnd() func() {
 	came := make(chan os.Signal, 2)
 	signal.Notify(came, os.Interrupt, syscall.SIGTERM)

@@ -1,14 +1,12 @@
-// Command berth is what people and programs type: every command of the GPU
-// resource manager.
+// Command berth provides every command of the GPU resource manager.
 //
-// The daemon is in another program, berth-serve, which stands beside this one
-// or in the PATH: linking it would make each command wait for packages to set
-// themselves up that it never uses. Where a command needs the daemon's code, as
-// "berth serve" does, this process becomes that program, with the same
-// arguments.
+// The daemon is in another program, berth-serve, which is beside this one or in the PATH:
+// if it were linked in, each command would wait for the initialization of packages that
+// it never uses. If a command needs the daemon's code, as "berth serve" does, this
+// process becomes that program, with the same arguments.
 //
-// A command needs no more than a core or two, so the runtime does not read how
-// many its cgroup allows, which takes a tenth of a millisecond.
+// A command needs no more than a core or two, so the runtime does not read how many its
+// cgroup allows, which takes a tenth of a millisecond.
 //
 //go:debug containermaxprocs=0
 //go:debug updatemaxprocs=0
@@ -53,8 +51,8 @@ func main() {
 // whole is the program with the daemon in it.
 const whole = "berth-serve"
 
-// becomeWhole makes this process the program with the daemon in it; it returns
-// only if it cannot.
+// becomeWhole replaces this process with the program that holds the daemon. It returns
+// only if that fails.
 func becomeWhole() error {
 	file, err := findWhole()
 	if err != nil {
@@ -63,7 +61,8 @@ func becomeWhole() error {
 	return programs.Become(file, os.Args, os.Environ())
 }
 
-// findWhole looks beside this program first: the two are built together.
+// findWhole returns the path of that program. It looks beside this program first, because
+// the two are built together.
 func findWhole() (string, error) {
 	self, err := os.Executable()
 	if err == nil {
@@ -77,8 +76,7 @@ func findWhole() (string, error) {
 	return "", fmt.Errorf("cannot find the program %s, which holds the daemon: it is neither beside %s nor in the PATH; install it there", whole, self)
 }
 
-// isAnother reports whether a path is a program, and not this one under another
-// name.
+// isAnother reports whether a path is a program other than this one.
 func isAnother(path, self string) bool {
 	there, err := os.Stat(path)
 	if err != nil || !there.Mode().IsRegular() || there.Mode()&0o111 == 0 {
