@@ -27,7 +27,7 @@ type callerKey struct{}
 // the server calls it before it accepts the next connection; the first request
 // looks up the name of the user.
 func (d Doorkeeper) ConnContext() func(context.Context, net.Conn) context.Context {
-	boot, _ := d.Processes.Boot() // without one, a lease that is bound to a process is refused
+	boot, _ := d.Processes.Boot() // if it is unknown, a lease that is bound to a process is refused
 	return func(ctx context.Context, c net.Conn) context.Context {
 		secured, secure := c.(interface{ NetConn() net.Conn }) // TLS
 		if secure {
@@ -37,7 +37,7 @@ func (d Doorkeeper) ConnContext() func(context.Context, net.Conn) context.Contex
 		if !ok {
 			return ctx
 		}
-		host, _, _ := net.SplitHostPort(c.RemoteAddr().String()) // a Unix socket has none
+		host, _, _ := net.SplitHostPort(c.RemoteAddr().String()) // empty for a Unix socket
 		who := d.caller(known.Peer(), host, boot)
 		who.secure = secure
 		return With(ctx, who)
@@ -49,21 +49,20 @@ func With(ctx context.Context, c *Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// Of returns who makes a request; nil: nobody who is known. A nil caller is a
-// stranger.
+// Of returns the caller who makes a request, or nil if the caller is not known. A nil
+// caller is a stranger.
 func Of(ctx context.Context) *Caller {
 	c, _ := ctx.Value(callerKey{}).(*Caller)
 	return c
 }
 
-// Caller returns the caller at the other end of a connection, which came from an
-// address.
+// Caller returns the caller at the other end of a connection from address.
 func (d Doorkeeper) Caller(p access.Peer, address string) *Caller { return d.caller(p, address, "") }
 
 func (d Doorkeeper) caller(p access.Peer, address, boot string) *Caller {
 	settled := sync.OnceValue(func() access.Peer {
-		// Root in a container is not root, so it matters which process it is; and
-		// where containers need a token, it matters for everybody.
+		// Root in a container is not root, so the process matters. Where containers
+		// need a token, the process matters for every user.
 		if p.Door == access.TCP && (p.UID == access.KnownUID(0) || d.Rules().ContainersNeedToken) {
 			return d.Kernel.Find(p)
 		}
@@ -92,8 +91,8 @@ func (d Doorkeeper) caller(p access.Peer, address, boot string) *Caller {
 	}
 }
 
-// underRules returns a function that computes a value again only if the rules have
-// changed since the last call.
+// underRules returns a function that calls compute again only if the rules have changed
+// since the last call.
 func underRules[T any](rules func() *access.Rules, compute func(*access.Rules) T) func() T {
 	type kept struct {
 		rules *access.Rules
@@ -114,28 +113,29 @@ func underRules[T any](rules func() *access.Rules, compute func(*access.Rules) T
 // Caller makes the requests of one connection.
 type Caller struct {
 	door     access.Door
-	boot     string              // which boot of the machine its process is of; empty: not known
-	uid      access.UID          // that the kernel names, whatever the caller shows
-	address  string              // of a TCP caller, without the port; empty: not known
+	boot     string              // boot of the machine in which its process runs; empty if not known
+	uid      access.UID          // the user that the kernel names, whatever the caller shows
+	address  string              // address of a TCP caller, without the port; empty if not known
 	standing func() access.Actor // its role and user id; the name may be missing
 	resolve  func() Identity     // its identity with the name
-	locate   func() access.Peer  // its process and the place of that, as far as they can be found
+	locate   func() access.Peer  // its process and the place of the process, as far as they can be found
 
-	// known returns what decides the role of the caller; nil: nothing has to.
+	// known returns what decides the role of the caller. It is nil if the role is
+	// given.
 	known func() (access.Caller, *access.Rules)
 
-	shown       atomic.Pointer[tokenShown] // the token that it showed last; nil: none
-	certificate atomic.Pointer[Caller]     // the caller as the holder of its certificate; nil: it showed none yet
+	shown       atomic.Pointer[tokenShown] // the last token that it showed; nil if none
+	certificate atomic.Pointer[Caller]     // the caller as the holder of its certificate; nil until it shows one
 
 	secure  bool                         // the connection has TLS
-	port    atomic.Pointer[string]       // that the browser asked for last; nil: none
-	session atomic.Pointer[sessionShown] // the session that it showed last; nil: none
+	port    atomic.Pointer[string]       // the port that the browser last asked for; nil if none
+	session atomic.Pointer[sessionShown] // the last session that it showed; nil if none
 	renewed atomic.Int64                 // the hour in which it last got the cookie again
-	signed  *sessions.Session            // the session by which it is who it is; nil: by none
+	signed  *sessions.Session            // the session that identifies it; nil if none does
 
 	rules  func() *quota.Rules                   // see Doorkeeper.Limits
-	groups func(locate func() access.Peer) []int // of its process; nil: not known
-	limits atomic.Pointer[quota.Limits]          // as of the last time that somebody asked
+	groups func(locate func() access.Peer) []int // groups of its process; nil if not known
+	limits atomic.Pointer[quota.Limits]          // as of the last call of Limits
 }
 
 // Standing returns the caller as an actor, without waiting for a name. A nil caller
@@ -147,8 +147,8 @@ func (c *Caller) Standing() access.Actor {
 	return c.standing()
 }
 
-// Known returns what decides the role of the caller, and the rules that do; false
-// if nothing has to.
+// Known returns what decides the role of the caller, and the rules that apply. It
+// returns false if the role is given.
 func (c *Caller) Known() (access.Caller, *access.Rules, bool) {
 	if c == nil || c.known == nil {
 		return access.Caller{}, nil, false
@@ -157,8 +157,7 @@ func (c *Caller) Known() (access.Caller, *access.Rules, bool) {
 	return known, rules, true
 }
 
-// NeedsToken reports whether the caller is turned away only because it shows no
-// token.
+// NeedsToken reports whether the caller is turned away only because it shows no token.
 func (c *Caller) NeedsToken() bool {
 	known, rules, is := c.Known()
 	return is && rules.Standing(&known).Cause == access.NeedsToken
@@ -201,7 +200,7 @@ func (d Doorkeeper) identity(r *access.Rules, p access.Peer, boot string) Identi
 	return who
 }
 
-// stranger returns the actor for a caller who is not known.
+// stranger returns the actor for an unknown caller.
 func stranger() access.Actor { return access.Actor{UID: access.NoUID, User: "unknown"} }
 
 // Identity returns the identity of a caller. It may wait a moment for the name of
@@ -218,7 +217,7 @@ func fromHere(uid int) access.Peer {
 	return access.Peer{Caller: access.Caller{Door: access.Socket, UID: access.KnownUID(uid), Place: access.Here}}
 }
 
-// As returns a caller on this machine whose identity is known already.
+// As returns a caller on this machine whose identity is already known.
 func As(who Identity) *Caller {
 	return &Caller{
 		door:     who.Door,

@@ -11,9 +11,9 @@ import (
 	"github.com/berth-gpu/berth/internal/door/problems"
 )
 
-// withCertificate serves a request over a connection on which the caller showed a
-// client certificate, or refuses it. It returns false if the caller showed none.
-// The server has checked who signed the certificate; a connection can outlive it.
+// withCertificate serves or refuses a request over a connection on which the caller
+// showed a client certificate. It returns false if the caller showed none. The server
+// has checked who signed the certificate; a connection can outlive it.
 func (d Doorkeeper) withCertificate(w http.ResponseWriter, r *http.Request, c *Caller, h http.Handler, refuse refusing) bool {
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 || c == nil {
 		return false
@@ -38,7 +38,7 @@ func (d Doorkeeper) withCertificate(w http.ResponseWriter, r *http.Request, c *C
 	return true
 }
 
-// isName reports whether a common name can be the name of somebody.
+// isName reports whether a common name can be the name of a caller.
 func isName(name string) bool {
 	return name != "" && utf8.RuneCountInString(name) <= 64 && gpu.Printable(name, gpu.Whole) == name && strings.TrimSpace(name) == name && !strings.ContainsAny(name, "/:")
 }

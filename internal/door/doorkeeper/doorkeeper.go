@@ -1,9 +1,8 @@
-// Package doorkeeper finds out who makes a request: from what the kernel says
-// about the connection, and from what the caller shows.
+// Package doorkeeper finds out who makes a request: from what the kernel says about the
+// connection, and from what the caller shows.
 //
-// It refuses those who show nothing where something is asked for, and slows
-// down those who guess. What a caller may do is decided by access; the doors
-// ask.
+// It refuses callers who show nothing where a credential is required, and slows down
+// callers who guess. Package access decides what a caller may do, and the doors ask it.
 package doorkeeper
 
 import (
@@ -28,24 +27,24 @@ import (
 type Doorkeeper struct {
 	Kernel    Kernel
 	Processes process.Table
-	Names     Names                // of users; nil: their numbers
-	Rules     func() *access.Rules // which role a caller has, now
+	Names     Names                // of users; nil to use their numbers
+	Rules     func() *access.Rules // the rules in force, which give a caller its role
 	Tokens    *tokens.Tokens
-	Sessions  *sessions.Sessions // nil: there are none
+	Sessions  *sessions.Sessions // nil if the daemon keeps none
 	Tries     *sessions.Tries    // failed tries to show a token, or to sign in
 
-	// Named reports whether the certificate of the daemon is for a host; nil: it is for
-	// none.
+	// Named reports whether the certificate of the daemon is for a host. It is nil if
+	// the certificate is for no host.
 	Named func(host string) bool
 
-	Limits func() *quota.Rules // what users may have, now; nil: what berth has by itself
+	Limits func() *quota.Rules // the limits of users in force; nil means the built-in ones
 }
 
 // Kernel finds the processes of callers.
 type Kernel interface {
-	// Find adds to a TCP peer its process and the place of that process. It returns
-	// the peer unchanged if that is not certain. It looks through all processes, so
-	// it is called only for callers who need it.
+	// Find adds to a TCP peer its process and the place of that process. It returns the
+	// peer unchanged if the process is not certain. It looks through all processes, so
+	// the doorkeeper calls it only for callers who need it.
 	Find(access.Peer) access.Peer
 }
 
@@ -55,10 +54,10 @@ type Names interface {
 	Of(uid int) string
 }
 
-// ForTCP wraps the API for a TCP port. Callers from other machines must show a
-// token or a certificate, and so must all callers if the configuration has a
-// token; a session counts as what it was begun with. The others are users of this
-// machine, and no web page may make a browser call for one of them.
+// ForTCP wraps the API for a TCP port. Callers from other machines must show a token or
+// a certificate, and so must all callers if the configuration has a token; a session
+// counts as the credential that it began with. All others are users of this machine,
+// and no web page may make a browser call for one of them.
 func (d Doorkeeper) ForTCP(h http.Handler) http.Handler {
 	refuse, note := refuser(h), noter(h)
 	sameOrigin := http.NewCrossOriginProtection()
@@ -89,8 +88,9 @@ func (d Doorkeeper) ForTCP(h http.Handler) http.Handler {
 	})
 }
 
-// shield sets the headers by which browsers keep answers from pages of other sites:
-// such a page can neither show one in a frame nor take it for a script or a picture.
+// shield sets the headers by which browsers keep answers from pages of other sites: a
+// page of another site can neither show an answer in a frame nor use it as a script or
+// a picture.
 func shield(h http.Header) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
@@ -98,8 +98,8 @@ func shield(h http.Header) {
 }
 
 // ForSocket wraps the API for the Unix socket, where the kernel says who calls. A
-// caller may send a token there too: in a container, that is the only way to be
-// more than a guest.
+// caller may also send a token there: in a container, that is the only way to be more
+// than a guest.
 func (d Doorkeeper) ForSocket(h http.Handler) http.Handler {
 	refuse := refuser(h)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -113,8 +113,8 @@ func (d Doorkeeper) ForSocket(h http.Handler) http.Handler {
 // refusing answers a request with a problem.
 type refusing func(http.ResponseWriter, *http.Request, *api.Problem)
 
-// refuser returns how a request is refused in front of the API, which writes it
-// down.
+// refuser returns the function that refuses a request in front of the API. The API
+// records the refusal.
 func refuser(h http.Handler) refusing {
 	if s, is := h.(interface {
 		Refuse(http.ResponseWriter, *http.Request, *api.Problem)
@@ -124,8 +124,7 @@ func refuser(h http.Handler) refusing {
 	return func(w http.ResponseWriter, _ *http.Request, p *api.Problem) { problems.Write(w, p) }
 }
 
-// noter returns how it is written down that something was refused to a request that
-// goes on.
+// noter returns the function that records a refusal for a request that goes on.
 func noter(h http.Handler) func(*http.Request, *api.Problem) {
 	if s, is := h.(interface {
 		Refused(*http.Request, *api.Problem)
@@ -140,9 +139,8 @@ func (d Doorkeeper) NeedsCredential(c *Caller) bool {
 	return d.Tokens.HasDaemon() || c == nil || !isLoopback(c.address)
 }
 
-// probes reports whether a request asks how the daemon is, or for a file of the
-// page. Everybody may ask that, and the answer is the same with a token and without
-// one.
+// probes reports whether a request asks for the health of the daemon, or for a file of
+// the page. Everybody may ask for those, and the answer does not depend on a token.
 func probes(r *http.Request) bool {
 	switch path := r.URL.Path; {
 	case path == "/healthz", path == "/readyz":
@@ -165,8 +163,8 @@ type tokenShown struct {
 	caller *Caller
 }
 
-// withToken serves a request that shows a token, or refuses it. It returns false
-// for a request that shows none.
+// withToken serves or refuses a request that shows a token. It returns false for a
+// request that shows none.
 func (d Doorkeeper) withToken(w http.ResponseWriter, r *http.Request, c *Caller, h http.Handler, refuse refusing) bool {
 	header := r.Header["Authorization"]
 	if len(header) == 0 || probes(r) {
@@ -202,7 +200,7 @@ func (d Doorkeeper) check(c *Caller, header []string, now time.Time) (*tokenShow
 		return nil, err
 	}
 	if found.Weak && d.Tries.Crowded(keyOf(c)) {
-		return nil, tokens.ErrUnknown // it could be guessed by trying often
+		return nil, tokens.ErrUnknown // a caller could guess it by trying often
 	}
 	s := &tokenShown{Shown: found, secret: secret, minute: minute, caller: c.showing(found.Credential, noRules)}
 	if c != nil {
@@ -211,13 +209,13 @@ func (d Doorkeeper) check(c *Caller, header []string, now time.Time) (*tokenShow
 	return s, nil
 }
 
-// stands reports whether the token is still worth something.
+// stands reports whether the token is still valid.
 func (s *tokenShown) stands(now time.Time) bool {
 	return s.Standing.Err() == nil && (s.Expires.IsZero() || now.Before(s.Expires))
 }
 
-// until returns a context that also ends when the token is revoked or expires, and
-// with it the streams and the waiting requests of its holder.
+// until returns a context that also ends when the token is revoked or expires. The
+// streams and the waiting requests of its holder end with it.
 func (s *tokenShown) until(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	revoked := context.AfterFunc(s.Standing, func() { cancel(tokens.ErrRevoked) })
@@ -229,7 +227,7 @@ func (s *tokenShown) until(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { expired.Stop(); stop() }
 }
 
-// noRules returns rules that give nobody a role: a token has one of its own.
+// noRules returns rules that give nobody a role, because a token has its own role.
 func noRules() *access.Rules { return none }
 
 var none = new(access.Rules)
@@ -273,9 +271,9 @@ func Unauthorized(w http.ResponseWriter, code, why string) *api.Problem {
 	return problems.New(http.StatusUnauthorized, code, "%s: send Authorization: Bearer TOKEN (the command line takes it from BERTH_TOKEN). An administrator makes one with berth token create. Nothing was changed.", why)
 }
 
-// localOnly refuses requests for the name of another host: otherwise a web page
-// whose name resolves to this machine could pass as this machine. A name that the
-// certificate of the daemon has is its own.
+// localOnly refuses requests for the name of another host: otherwise a web page whose
+// name resolves to this machine could pass as this machine. A name in the certificate
+// of the daemon is a name of this machine.
 func (d Doorkeeper) localOnly(h http.Handler, refuse refusing) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !isLoopback(r.Host) && !(r.TLS != nil && d.Named != nil && d.Named(hostOf(r.Host))) {
@@ -286,7 +284,7 @@ func (d Doorkeeper) localOnly(h http.Handler, refuse refusing) http.Handler {
 	})
 }
 
-// hostOf returns the host of a host with or without a port.
+// hostOf returns the host of hostport, which may lack the port.
 func hostOf(hostport string) string {
 	if host, _, err := net.SplitHostPort(hostport); err == nil {
 		return host

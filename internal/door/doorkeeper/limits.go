@@ -6,11 +6,11 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// builtinLimits are the rules of a daemon in which nobody has set a limit.
+// builtinLimits are the rules of a daemon without configured limits.
 var builtinLimits = &quota.Rules{}
 
-// Limits returns what the caller may have. It finds that out once for each
-// connection and configuration.
+// Limits returns the limits of the caller. It computes them once for each connection
+// and configuration.
 func (c *Caller) Limits() *quota.Limits {
 	rules := builtinLimits
 	if c != nil && c.rules != nil {
@@ -23,7 +23,7 @@ func (c *Caller) Limits() *quota.Limits {
 	if found := c.limits.Load(); found != nil && found.Generation == rules.Generation {
 		return found
 	}
-	who := c.standing() // without a name, which nobody needs here and which may take a while
+	who := c.standing() // without a name, which may take a while and is not needed here
 	var groups []int
 	if c.groups != nil && rules.Grouped() && who.UID != access.NoUID {
 		groups = c.groups(c.locate)
@@ -33,8 +33,8 @@ func (c *Caller) Limits() *quota.Limits {
 	return found
 }
 
-// groups returns the groups of a peer: those that the kernel named with the
-// connection, or those of its process, if that can be found; nil: not known.
+// groups returns the groups of a peer: those that the kernel named with the connection,
+// or those of its process, if that can be found. It returns nil if they are not known.
 func (d Doorkeeper) groups(p access.Peer, locate func() access.Peer) []int {
 	if p.Groups != nil {
 		return p.Groups

@@ -19,16 +19,16 @@ import (
 	"github.com/berth-gpu/berth/internal/door/sessions"
 )
 
-// The beginnings of the name of the cookie. With TLS, the prefix makes a browser take
-// it only from a page with TLS, for this host alone and for all of its paths.
+// The beginnings of the cookie's name. With TLS, the prefix makes a browser accept the
+// cookie only from a page with TLS, for this host alone and for all of its paths.
 const (
 	plainName  = "berth_session"
 	secureName = "__Host-" + plainName
 )
 
-// cookieName returns the name of the cookie. It ends in the port that the browser
-// asked for, because browsers keep cookies for a host and not for a port: a person
-// may have the pages of several daemons open, through ssh for example.
+// cookieName returns the name of the cookie. The name ends in the port that the browser
+// asked for, because browsers keep cookies by host and not by port: a person may have
+// the pages of several daemons open, through ssh for example.
 func (c *Caller) cookieName() string {
 	name := plainName
 	if c.secure {
@@ -40,7 +40,7 @@ func (c *Caller) cookieName() string {
 	return name
 }
 
-// askedFor notes which host and port a browser asked for.
+// askedFor stores the port that a browser asked for.
 func (c *Caller) askedFor(host string) {
 	_, port, err := net.SplitHostPort(host)
 	if number, wrong := strconv.ParseUint(port, 10, 16); err != nil || wrong != nil {
@@ -51,25 +51,25 @@ func (c *Caller) askedFor(host string) {
 	}
 }
 
-// mostCookies is how many cookies of one request are looked at. A server on another
-// port of the same host can make a browser send more than one.
+// mostCookies limits the cookies of one request that the doorkeeper checks. A server on
+// another port of the same host can make a browser send more than one.
 const mostCookies = 4
 
-// errElsewhere means that a session does not hold for the connection it was shown on.
+// errElsewhere means that a session is not valid for the connection that showed it.
 var errElsewhere = errors.New("the session does not hold for this connection")
 
 // sessionShown is a session that a caller showed, and the caller as its owner.
 type sessionShown struct {
 	sessions.Shown
-	token  tokens.Shown // that the session was begun with; Standing is nil if with none
+	token  tokens.Shown // the token that the session began with; Standing is nil if it began with none
 	secret string
 	minute int64 // when it was checked
 	caller *Caller
 }
 
 // withSession serves a request that shows a session. It returns false for a request
-// that shows none. A cookie that is worth nothing here counts for nothing: the
-// browser is told to forget it, and the request goes on without.
+// that shows none. It ignores a cookie that is not valid here: it tells the browser to
+// forget the cookie, and the request goes on without it.
 func (d Doorkeeper) withSession(w http.ResponseWriter, r *http.Request, c *Caller, h http.Handler, refuse refusing, note func(*http.Request, *api.Problem)) bool {
 	if d.Sessions == nil || c == nil || probes(r) || signsIn(r) {
 		return false
@@ -90,7 +90,7 @@ func (d Doorkeeper) withSession(w http.ResponseWriter, r *http.Request, c *Calle
 		refuse(w, r, problems.New(http.StatusForbidden, "cross_origin", "A page of another site may not do this with the session of this one. Nothing was changed."))
 		return true
 	}
-	w.Header().Set("Cache-Control", "no-store") // of an answer that is for one person
+	w.Header().Set("Cache-Control", "no-store") // the answer is for one person
 	if c.renews(time.Now()) {
 		http.SetCookie(w, c.cookie(s.secret))
 	}
@@ -100,7 +100,7 @@ func (d Doorkeeper) withSession(w http.ResponseWriter, r *http.Request, c *Calle
 	return true
 }
 
-// signsIn reports whether a request begins a session. Everybody may try.
+// signsIn reports whether a request begins a session. Everybody may try to.
 func signsIn(r *http.Request) bool {
 	return r.Method == http.MethodPost && r.URL.Path == "/api/session"
 }
@@ -121,8 +121,8 @@ func cookies(r *http.Request, name string) (secrets []string) {
 // secretLength is how many characters the secret of a session has.
 const secretLength = 43
 
-// fromOwnPage reports whether a browser made a request for the page of this daemon.
-// What changes something must say so; a browser always does.
+// fromOwnPage reports whether a browser made a request for the page of this daemon. A
+// request that changes something must say so; a browser always does.
 func fromOwnPage(r *http.Request) bool {
 	safe := r.Method == http.MethodGet || r.Method == http.MethodHead
 	switch site := r.Header.Get("Sec-Fetch-Site"); {
@@ -135,8 +135,8 @@ func fromOwnPage(r *http.Request) bool {
 	return found && strings.EqualFold(host, r.Host)
 }
 
-// session returns the first session with one of these secrets that holds for a
-// caller. A browser shows the same one in every request, so session remembers it for
+// session returns the first session with one of these secrets that is valid for a
+// caller. A browser shows the same secret in every request, so session remembers it for
 // a minute.
 func (d Doorkeeper) session(c *Caller, secrets []string, now time.Time) (found *sessionShown, err error) {
 	err = sessions.ErrUnknown
@@ -168,7 +168,7 @@ func (d Doorkeeper) checkSession(c *Caller, secret string, now time.Time) (*sess
 	s := &sessionShown{Shown: found, secret: secret, minute: minute}
 	if found.ByToken() {
 		if s.token, err = d.Tokens.Recall(found.Proof, now); err != nil {
-			_, _ = d.Sessions.End(found.ID) // the token is worthless, whatever the disk says
+			_, _ = d.Sessions.End(found.ID) // the token is worthless, whether or not the disk records the end
 			return nil, sessions.ErrEnded
 		}
 	}
@@ -177,7 +177,7 @@ func (d Doorkeeper) checkSession(c *Caller, secret string, now time.Time) (*sess
 	return s, nil
 }
 
-// stands reports whether the session is still worth something.
+// stands reports whether the session is still valid.
 func (s *sessionShown) stands(now time.Time) bool {
 	if s.token.Standing != nil && (s.token.Standing.Err() != nil || !s.token.Expires.IsZero() && !now.Before(s.token.Expires)) {
 		return false
@@ -185,8 +185,8 @@ func (s *sessionShown) stands(now time.Time) bool {
 	return s.Standing.Err() == nil && now.Before(s.Until())
 }
 
-// until returns a context that also ends with the session, and with it the streams
-// and the waiting requests of its owner. A stream does not keep a session alive.
+// until returns a context that also ends with the session. The streams and the waiting
+// requests of its owner end with it. A stream does not keep a session alive.
 func (s *sessionShown) until(ctx context.Context, in *sessions.Sessions) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	ended := context.AfterFunc(s.Standing, func() { cancel(sessions.ErrEnded) })
@@ -196,7 +196,7 @@ func (s *sessionShown) until(ctx context.Context, in *sessions.Sessions) (contex
 	over = func() {
 		mu.Lock()
 		defer mu.Unlock()
-		now, err := in.Find(s.ID, time.Now()) // others may have used it meanwhile
+		now, err := in.Find(s.ID, time.Now()) // other requests may have used it meanwhile
 		if err != nil {
 			cancel(sessions.ErrEnded)
 			return
@@ -214,9 +214,10 @@ func (s *sessionShown) until(ctx context.Context, in *sessions.Sessions) (contex
 	return ctx, func() { stopToken(); stop() }
 }
 
-// holds reports whether a session holds for the connection of a caller: for one of
-// the user who began it, or for one from another machine if it began there. So a
-// cookie that another user of the machine gets hold of is worth nothing to them.
+// holds reports whether a session is valid for the connection of a caller: for a
+// connection of the user who began it, or for one from another machine if it began
+// there. So a cookie is worth nothing to another user of the machine who gets hold of
+// it.
 func (c *Caller) holds(o *sessions.Owner) bool {
 	if !o.UID.Known() {
 		return !c.uid.Known() && !c.fromThisMachine()
@@ -224,8 +225,8 @@ func (c *Caller) holds(o *sessions.Owner) bool {
 	return c.uid == o.UID
 }
 
-// fromThisMachine reports whether a connection came from this machine, by whichever
-// of its addresses. It does if nobody can tell.
+// fromThisMachine reports whether a connection came from this machine, through any of
+// its addresses. It returns true if that is not known.
 func (c *Caller) fromThisMachine() bool {
 	if c == nil || c.uid.Known() || isLoopback(c.address) {
 		return true
@@ -257,9 +258,10 @@ func (d Doorkeeper) signedIn(c *Caller, s *sessions.Shown, token access.Credenti
 	return holder
 }
 
-// asUser returns a caller as the user of this machine who began a session: with the
-// role that the user has on the Unix socket under the rules that hold now, and less
-// if the connection comes from a container, or may do so and that matters.
+// asUser returns a caller as the user of this machine who began a session. The caller
+// has the role that the user has on the Unix socket under the rules in force, and less
+// if the connection comes from a container, or if it may come from one and that
+// matters.
 func (d Doorkeeper) asUser(c *Caller, o *sessions.Owner) *Caller {
 	known := sync.OnceValue(func() access.Caller {
 		from := access.Caller{Door: c.door, UID: o.UID, Groups: o.Groups, Place: o.Place, Shown: access.Credential{Kind: access.Session}}
@@ -291,7 +293,7 @@ func (d Doorkeeper) asUser(c *Caller, o *sessions.Owner) *Caller {
 	return holder
 }
 
-// Session returns the session that a caller shows; nil: none.
+// Session returns the session that a caller shows, or nil if it shows none.
 func (c *Caller) Session() *sessions.Session {
 	if c == nil {
 		return nil

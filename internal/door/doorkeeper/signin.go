@@ -14,8 +14,8 @@ import (
 )
 
 // Link returns the code of a link with which the caller can sign in on the page, and
-// when it ends. Only a user of this machine who calls over the Unix socket gets one,
-// because the session will be worth what the user is there.
+// when the code ends. Only a user of this machine who calls over the Unix socket gets a
+// code, because the session gets the role that the user has there.
 func (d Doorkeeper) Link(c *Caller, now time.Time) (code string, ends time.Time, err error) {
 	known, _, is := c.Known()
 	who := c.Standing()
@@ -38,13 +38,13 @@ func (d Doorkeeper) Link(c *Caller, now time.Time) (code string, ends time.Time,
 // SignedIn is a session that has just begun.
 type SignedIn struct {
 	Session sessions.Session
-	Caller  *Caller // as its owner
+	Caller  *Caller // the caller as the owner of the session
 	Cookie  *http.Cookie
 }
 
 // SignIn begins a session for a caller who shows the code of a link, or a token. It
-// calls confirm before the session stands. A try that fails is slowed down like one
-// with a wrong token.
+// calls confirm before the session is valid. It delays the answer to a failed try as it
+// does for a wrong token.
 func (d Doorkeeper) SignIn(ctx context.Context, c *Caller, code, token string, confirm func(*Caller, sessions.Session) error) (*SignedIn, error) {
 	now := time.Now()
 	switch {
@@ -73,8 +73,8 @@ func (d Doorkeeper) SignIn(ctx context.Context, c *Caller, code, token string, c
 	return &SignedIn{Session: s, Caller: who, Cookie: c.cookie(secret)}, nil
 }
 
-// ownerOf returns who begins a session. A session that begins on this machine is
-// bound to the user whose connection it is.
+// ownerOf returns the owner of a session that begins. A session that begins on this
+// machine is bound to the user of the connection.
 func (d Doorkeeper) ownerOf(c *Caller, code, token string, now time.Time) (sessions.Owner, tokens.Shown, error) {
 	if code != "" {
 		o, err := d.Sessions.Redeem(code, now)
@@ -88,7 +88,7 @@ func (d Doorkeeper) ownerOf(c *Caller, code, token string, now time.Time) (sessi
 	}
 	shown, err := d.Tokens.Check(token, now)
 	if err == nil && shown.Weak && d.Tries.Crowded(keyOf(c)) {
-		err = tokens.ErrUnknown // it could be guessed by trying often
+		err = tokens.ErrUnknown // a caller could guess it by trying often
 	}
 	if err != nil {
 		return sessions.Owner{}, tokens.Shown{}, err
@@ -100,10 +100,10 @@ func (d Doorkeeper) ownerOf(c *Caller, code, token string, now time.Time) (sessi
 	return o, shown, err
 }
 
-// errNobody means that the kernel does not say whose connection it is.
+// errNobody means that the kernel does not name the user of the connection.
 var errNobody = errors.New("the connection is nobody's")
 
-// slowed returns the refusal of a try to sign in, after a delay.
+// slowed waits, and then returns the refusal of a failed try to sign in.
 func (d Doorkeeper) slowed(ctx context.Context, c *Caller, err error) *api.Problem {
 	if errors.Is(err, errNobody) {
 		return problems.New(http.StatusForbidden, "caller_not_known", "The daemon cannot tell which user of this machine the connection belongs to, so it binds no session to it. Load the page again.")
@@ -127,8 +127,7 @@ func (d Doorkeeper) slowed(ctx context.Context, c *Caller, err error) *api.Probl
 	return refusal
 }
 
-// Until returns when a session ends if nobody uses it any more: with its token at the
-// latest.
+// Until returns when an unused session ends: with its token at the latest.
 func (d Doorkeeper) Until(s *sessions.Session) time.Time {
 	until := s.Until()
 	if !s.ByToken() {
@@ -140,8 +139,8 @@ func (d Doorkeeper) Until(s *sessions.Session) time.Time {
 	return until
 }
 
-// ActorOf returns who the owner of a session is now, and with which role: Stranger if
-// the session is worth nothing any more.
+// ActorOf returns the owner of a session with their present role. The role is Stranger
+// if the session is no longer valid.
 func (d Doorkeeper) ActorOf(s *sessions.Session) access.Actor {
 	from := access.Caller{Door: access.TCP, UID: s.UID, Groups: s.Groups, Place: s.Place, Shown: access.Credential{Kind: access.Session}}
 	if s.ByToken() {

@@ -17,8 +17,8 @@ import (
 // errMalformed refuses an Authorization header that holds no token.
 var errMalformed = errors.New("the header Authorization holds no token")
 
-// keyOf returns the name under which the failed tries of a caller count: its user,
-// or its address. An IPv6 network of 64 bits counts as one address.
+// keyOf returns the key that counts the failed tries of a caller: its user or its
+// address. An IPv6 network of 64 bits counts as one address.
 func keyOf(c *Caller) string {
 	if c == nil {
 		return "unknown"
@@ -38,7 +38,7 @@ func keyOf(c *Caller) string {
 	return address.String()
 }
 
-// refuseTry answers a try that failed, after a delay.
+// refuseTry answers a failed try, after a delay.
 func (d Doorkeeper) refuseTry(w http.ResponseWriter, r *http.Request, c *Caller, err error, answer refusing) {
 	reason, refusal := sessions.TokenUnknown, (*api.Problem)(nil)
 	switch {

@@ -51,20 +51,20 @@ func (s *server) audit(_ context.Context, in *auditQuery) (*listed[api.AuditLog]
 	return out, nil
 }
 
-// Refuse answers a request with a problem, and writes the refusal down.
+// Refuse answers a request with a problem, and records the refusal.
 func (s *server) Refuse(w http.ResponseWriter, r *http.Request, p *api.Problem) {
 	s.Refused(r, p)
 	problems.Write(w, p)
 }
 
-// Refused writes down that something was refused to a caller.
+// Refused records the refusal of a request.
 func (s *server) Refused(r *http.Request, p *api.Problem) {
 	_, pattern := s.route(r)
 	s.refused(r.Context(), r.Method, r.URL.Path, pattern, p)
 }
 
-// noteRefusal writes down that an operation refused a caller. It is a response
-// transformer, because every refusal of an operation passes there.
+// noteRefusal records the refusals of operations. It is a response transformer, because
+// every refusal of an operation passes there.
 func (s *server) noteRefusal(ctx huma.Context, _ string, v any) (any, error) {
 	if p, is := v.(*api.Problem); is {
 		at := ctx.URL()
@@ -73,8 +73,8 @@ func (s *server) noteRefusal(ctx huma.Context, _ string, v any) (any, error) {
 	return v, nil
 }
 
-// refused writes a refusal to the audit log, if it is one because of who asks:
-// all others are no refusals of a person.
+// refused writes a refusal to the audit log if it depends on who asks. Other refusals
+// do not refuse a person.
 func (s *server) refused(ctx context.Context, method, path, pattern string, p *api.Problem) {
 	if s.Audit == nil || p.Status != http.StatusForbidden && p.Status != http.StatusUnauthorized {
 		return

@@ -43,8 +43,7 @@ type batchReport struct {
 	Body api.Batch
 }
 
-// reportBatch takes the user and the process from the connection, and not from
-// the report.
+// reportBatch takes the user and the process from the connection, not from the report.
 func (s *server) reportBatch(ctx context.Context, in *batchReport) (*answer[api.Batch], error) {
 	b := in.Body
 	who := identityOf(ctx)

@@ -12,17 +12,17 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// standingOf returns who makes a request, without waiting for a name.
+// standingOf returns the actor who makes a request, without waiting for a name.
 func standingOf(ctx context.Context) access.Actor { return doorkeeper.Of(ctx).Standing() }
 
-// identityOf returns who makes a request. It may wait a moment for the name of
-// the user.
+// identityOf returns the identity of the caller of a request. It may wait a moment for
+// the name of the user.
 func identityOf(ctx context.Context) doorkeeper.Identity { return doorkeeper.Of(ctx).Identity() }
 
-// limitsOf returns what the caller of a request may have.
+// limitsOf returns the limits of the caller of a request.
 func limitsOf(ctx context.Context) *quota.Limits { return doorkeeper.Of(ctx).Limits() }
 
-// askerOf returns who makes a request, in the form that the desk takes.
+// askerOf returns the caller of a request in the form that the desk takes.
 func askerOf(ctx context.Context) desk.Caller {
 	c := doorkeeper.Of(ctx)
 	who := c.Identity()

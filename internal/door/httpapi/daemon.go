@@ -20,9 +20,9 @@ import (
 //go:embed docs.html
 var docsPage []byte
 
-// docsPolicy returns the policy of a page that runs and shows what is in it and
-// nothing else: the browser knows its style and its script by their hashes. The page
-// reads from the daemon.
+// docsPolicy returns the policy of a page that runs and shows only its own content: the
+// browser knows its style and its script by their hashes. The page reads from the
+// daemon.
 func docsPolicy(page []byte) string {
 	hash := func(tag string) string {
 		_, rest, _ := bytes.Cut(page, []byte("<"+tag+">"))
@@ -90,8 +90,8 @@ func (s *server) ready(context.Context, *struct{}) (*answer[api.Ready], error) {
 	return ok(now)
 }
 
-// metrics serves the Prometheus page, without names to viewers. A scraper gets
-// them: it reads this page and nothing else, for people who may.
+// metrics serves the Prometheus page, without names for viewers. A scraper gets names:
+// it reads nothing but this page, and for people who may see them.
 func (s *server) metrics(w http.ResponseWriter, r *http.Request) {
 	if sight := sightOf(r.Context()); s.Nameless != nil && sight.Role != access.Scraper && !sight.names() {
 		s.Nameless.ServeHTTP(w, r)

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-gpu/berth/internal/health/monitor"
 )
 
-// answer is a response body in the form the framework takes.
+// answer is a response body in the form that the framework takes.
 type answer[T any] struct{ Body T }
 
 func ok[T any](body T) (*answer[T], error) { return &answer[T]{Body: body}, nil }
@@ -64,7 +64,7 @@ func (s *server) index(parts []api.LeasePart) {
 	}
 }
 
-// WithLeases asks for the leases of each device, too.
+// WithLeases asks for the leases of each device as well.
 type WithLeases struct {
 	Leases bool `query:"leases" doc:"Also list the leases on each device."`
 }
@@ -97,7 +97,7 @@ func (s *server) leasesOn(uuid string, by sight) []api.DeviceLease {
 	return list
 }
 
-// statusOf returns how a device stands, as a caller sees it.
+// statusOf returns the status of a device as a caller sees it.
 func (s *server) statusOf(r monitor.Reading, by sight) api.Status {
 	status := s.Desk.Status(r)
 	if status.Drain != nil {
@@ -110,8 +110,8 @@ func (s *server) statusOf(r monitor.Reading, by sight) api.Status {
 	return status
 }
 
-// newest returns the newest sample of a device as a caller sees it, with the
-// state of the device as it stands now.
+// newest returns the newest sample of a device as a caller sees it, with the present
+// state of the device.
 func newest(r monitor.Reading, by sight, mine map[int]time.Time) gpu.Sample {
 	seen := by.sample(r.Sample, mine)
 	seen.State = r.State
@@ -215,7 +215,7 @@ func (s *server) trend(_ context.Context, in *trendQuery) (*answer[api.Trend], e
 	if err != nil {
 		return nil, err
 	}
-	if math.IsNaN(in.Minutes) { // passes the checks of minimum and maximum
+	if math.IsNaN(in.Minutes) { // NaN passes the checks of minimum and maximum
 		return nil, problems.New(http.StatusUnprocessableEntity, "invalid_request", "minutes must be a number from 0.1 to 1440.")
 	}
 	return ok(s.Desk.Trend(r, in.Minutes, time.Now()))

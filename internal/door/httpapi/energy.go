@@ -23,7 +23,7 @@ func (s *server) energy(ctx context.Context, _ *struct{}) (*answer[api.Energy], 
 	return ok(s.Desk.Used(sightOf(ctx).energy))
 }
 
-// energy returns for whom energy was used as this caller sees it.
+// energy returns the use of energy as this caller sees it.
 func (s sight) energy(u api.EnergyUse) api.EnergyUse {
 	if s.named(access.Measured, u.User) {
 		return u

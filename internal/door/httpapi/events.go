@@ -28,13 +28,13 @@ const (
 	gather = 10 * time.Millisecond
 	// patience is how long one write to a reader may take before the stream ends.
 	patience = 10 * time.Second
-	// mostAtOnce is how many events a stream encodes and sends at a time. The
-	// kernel buffers what a reader does not read at once.
+	// mostAtOnce limits the events that a stream encodes and sends at a time. The
+	// kernel buffers events that a reader does not read at once.
 	mostAtOnce = 256
-	// mostKept is more events than the log ever keeps. A stream that does not
-	// follow ends after this many, however fast new events come.
+	// mostKept is more events than the log ever keeps. A stream that does not follow
+	// ends after this number, however fast new events come.
 	mostKept = 16 << 10
-	// mostChosen is how many values each parameter of a filter may have.
+	// mostChosen limits the values of each parameter of a filter.
 	mostChosen = 64
 )
 
@@ -60,7 +60,7 @@ func registerEvents(s *server) {
 	}, "text/event-stream", s.events)
 }
 
-// severalParam describes a parameter that may be given several times.
+// severalParam describes a parameter that may be repeated.
 func severalParam(name, description string) *huma.Param {
 	explode := true
 	return &huma.Param{Name: name, In: "query", Description: description, Explode: &explode,
@@ -73,7 +73,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 		problems.Write(w, refused)
 		return
 	}
-	var mine *fair.Queue // of the user; nil: an administrator, who need not wait
+	var mine *fair.Queue // of the user; nil for an administrator, who need not wait
 	if who := standingOf(r.Context()); !exceeds(who) {
 		limits := limitsOf(r.Context())
 		queue, leave := s.queues.Follow(fair.UserOf(who), limits.Calls.Or(0), limits.Streams.Or(math.MaxInt32))
@@ -94,7 +94,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 	out.flush()
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
-	after, said := q.after, q.after // the last event looked at, and the last id that the reader has
+	after, said := q.after, q.after // the last event examined, and the last id that the reader has
 	for sent := 0; out.err == nil; {
 		found, more := s.Events.Entries(after, mostAtOnce)
 		if len(found) > 0 {
@@ -117,7 +117,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 				said = found[len(found)-1].Event.ID
 			}
 			if whole && (q.follow || sent < mostKept) {
-				continue // with the events kept by then: a slow reader does not keep older ones alive
+				continue // with the events kept by then, so that a slow reader does not keep older ones alive
 			}
 		}
 		out.flush()
@@ -144,8 +144,8 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// eventPage writes the first events that a query chooses, and the address of the
-// page after them.
+// eventPage writes the first events that a query selects, and the address of the page
+// after them.
 func (s *server) eventPage(out *eventWriter, r *http.Request, q eventQuery, mine *fair.Queue) {
 	t := mine.Enter(r.Context(), fair.Heavy)
 	if t == nil {
@@ -190,12 +190,11 @@ func pause(ctx context.Context, d time.Duration) {
 type eventQuery struct {
 	after  uint64
 	follow bool
-	limit  int // of a page; 0: the stream is no page
+	limit  int // of a page; 0 if the stream is no page
 	filter gpu.EventFilter
 }
 
-// eventQuery parses the parameters of a request, or returns what is wrong with
-// them.
+// eventQuery parses the parameters of a request, or returns the problem with them.
 func (s *server) eventQuery(r *http.Request) (q eventQuery, refused *api.Problem) {
 	wrong := func(format string, args ...any) (eventQuery, *api.Problem) {
 		return eventQuery{}, problems.New(http.StatusUnprocessableEntity, "invalid_request", format, args...)
@@ -212,8 +211,8 @@ func (s *server) eventQuery(r *http.Request) (q eventQuery, refused *api.Problem
 			return wrong("There is no parameter %q here: use after, follow, limit, code, gpu, lease and severity.", name)
 		}
 	}
-	// A browser that opened the stream with after says in the header how far
-	// it has come since.
+	// A browser that opened the stream with after says in the header how far it has
+	// come since then.
 	last := cmp.Or(r.Header.Get("Last-Event-ID"), query.Get("after"))
 	var err error
 	if last != "" {

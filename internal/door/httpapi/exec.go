@@ -23,8 +23,8 @@ func registerExec(s *server) {
 	}, "application/octet-stream", s.exec)
 }
 
-// exec answers a launch in one request. A launcher that is refused then makes an
-// ordinary request.
+// exec answers a launch in one request. A launcher that is refused makes an ordinary
+// request instead.
 func (s *server) exec(w http.ResponseWriter, r *http.Request) {
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxQuestion))
 	question, plain := launch.ReadQuestion(text)

@@ -82,7 +82,7 @@ func (s *server) explanationOf(e ledger.Explanation, by sight) api.Explanation {
 	return out
 }
 
-// obstacleOf returns what is in the way on a device, and the leases there.
+// obstacleOf returns the obstacle on a device, and the leases there.
 func (s *server) obstacleOf(r placement.Reason, e ledger.Explanation, by sight) api.Obstacle {
 	o := api.Obstacle{GPU: r.GPU, Code: string(r.Code), Text: r.Text, Holders: s.holdersOf(e.Holdings[r.GPU], by)}
 	if used, any := e.Foreign[r.GPU]; any && r.Code == placement.NoMemory {
@@ -108,11 +108,11 @@ func processes(pids []int) string {
 func (s *server) holdersOf(all []lease.Holding, by sight) []api.HolderUntil {
 	var out []api.HolderUntil
 	for _, h := range all {
-		if h.Lease.State == lease.Parked && h.Measured == 0 { // it holds nothing
+		if h.Lease.State == lease.Parked && h.Measured == 0 { // the lease holds nothing
 			continue
 		}
 		u := api.HolderUntil{Lease: h.Lease.ID, Holder: by.holder(h.Lease.Holder), Memory: max(h.Part.Memory, h.Measured), Slots: h.Part.Slots, Parkable: h.Lease.Parkable}
-		if u.Parkable && s.Desk.Parking != nil && s.Desk.Parking.Kept(h.Lease) != "" { // which names processes
+		if u.Parkable && s.Desk.Parking != nil && s.Desk.Parking.Kept(h.Lease) != "" { // the text of Kept names processes
 			u.Kept = "its processes may share GPU memory, and neither its request nor its service says unshared"
 		}
 		if until, known := h.Lease.Until(); known {

@@ -74,7 +74,7 @@ func (s *server) testHook(ctx context.Context, in *hookQuery) (*answer[api.HookT
 		}
 		attempt, err := s.Hooks.Test(ctx, in.Name, lease.ByOf(identityOf(ctx).Actor))
 		if errors.Is(err, hooks.ErrNoHook) {
-			break // it is gone since
+			break // the hook no longer exists
 		}
 		if err != nil {
 			return nil, problemOf(err)

@@ -11,11 +11,11 @@ import (
 	"github.com/berth-gpu/berth/api"
 )
 
-// bodyMissing says that a body ended early or too late.
+// bodyMissing is the answer to a body that ended early or too late.
 const bodyMissing = "The body did not arrive whole within 10 s. Send the request again."
 
-// inWords returns the code, the sentence and the fields of the problem that stands
-// for an error of the framework.
+// inWords returns the code, the sentence and the fields of the problem for an error of
+// the framework.
 func inWords(model *huma.ErrorModel) (code, sentence string, fields []api.FieldProblem) {
 	for _, e := range model.Errors {
 		field := strings.TrimPrefix(strings.TrimPrefix(e.Location, "query."), "body.")
@@ -24,8 +24,7 @@ func inWords(model *huma.ErrorModel) (code, sentence string, fields []api.FieldP
 	return frameworkCode(model.Status), frameworkSentence(model), fields
 }
 
-// fieldInWords says what is wrong with a field in terms of the request, and not in
-// terms of Go.
+// fieldInWords describes the fault of a field in terms of the request instead of Go.
 func fieldInWords(field, message string) api.FieldProblem {
 	if value, rest, found := strings.Cut(message, " into Go struct field "); found {
 		path, _, _ := strings.Cut(rest, " of type ")

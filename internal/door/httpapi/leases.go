@@ -12,10 +12,10 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/placement"
 )
 
-// body is a request body in the form the framework takes.
+// body is a request body in the form that the framework takes.
 type body[T any] struct{ Body T }
 
-// named is what a route about one lease takes: its id, and whose it is.
+// named has the parameters of a route about one lease: its id and its user.
 type named struct {
 	ID   string `path:"id" doc:"Id of the lease." maxLength:"512"`
 	User string `query:"user" doc:"Whose lease it is: login name, uid, token:NAME or cert:NAME. Default: the caller's own, else the only one with this id." maxLength:"256"`
@@ -61,7 +61,7 @@ func (s *server) allocate(ctx context.Context, in *body[api.Allocate]) (*allocat
 	return allocatedOf(granted), nil
 }
 
-// allocated is a lease that was granted, or that stood already.
+// allocated is a lease that was granted, or that existed already.
 type allocated struct {
 	Status int
 	Body   api.Lease

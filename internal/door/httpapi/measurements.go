@@ -27,8 +27,8 @@ type measurementQuery struct {
 	Page
 }
 
-// measurements lists what the runs of the caller used, or, for an administrator,
-// the runs of all users.
+// measurements lists the measurements of the caller's runs or, for an administrator, of
+// all users' runs.
 func (s *server) measurements(ctx context.Context, in *measurementQuery) (*listed[api.Measurements], error) {
 	chosen, sight := []api.Measured{}, sightOf(ctx)
 	for _, m := range s.Desk.Measured() {

@@ -13,9 +13,9 @@ import (
 	"github.com/berth-gpu/berth/internal/door/problems"
 )
 
-// describe completes a text once every route is registered: who may use each route
-// comes from verbs, and how a route refuses follows from its verb, its parameters
-// and its body. An operation lists in Errors only what does not follow.
+// describe completes the description once every route is registered. The users of each
+// route come from verbs; its refusals follow from its verb, its parameters and its
+// body. An operation lists in Errors only those that do not follow.
 func describe(text *huma.OpenAPI, verbs map[string]access.Verb, problem *huma.Schema) {
 	text.Info.Description = "GPU resource manager: devices, samples, states, leases. " +
 		"Memory is in MB meaning MiB (2^20 bytes). Errors are RFC 9457 problem documents with a stable code."
@@ -53,7 +53,7 @@ func describe(text *huma.OpenAPI, verbs map[string]access.Verb, problem *huma.Sc
 		text.Components.Responses[nameOf(status)] = problemResponse(problem, why)
 	}
 	for pattern, verb := range verbs {
-		if op := operation(text, pattern); op != nil { // the routes of other doors need not be there
+		if op := operation(text, pattern); op != nil { // the routes of other doors may be missing
 			describeRoute(op, verb)
 		}
 	}
@@ -62,7 +62,7 @@ func describe(text *huma.OpenAPI, verbs map[string]access.Verb, problem *huma.Sc
 	delete(schemas, "ErrorDetail")
 }
 
-// refusals says why a request is refused with a status.
+// refusals gives the reason for a refusal, by status.
 var refusals = map[int]string{
 	http.StatusBadRequest:            "The body does not have the form that the path takes.",
 	http.StatusUnauthorized:          "The caller must show a valid token or client certificate.",
@@ -84,7 +84,7 @@ func problemResponse(problem *huma.Schema, why string) *huma.Response {
 	return &huma.Response{Description: why, Content: map[string]*huma.MediaType{problems.MediaType: {Schema: problem}}}
 }
 
-// describeRoute describes who may use a route, and how it refuses.
+// describeRoute describes the users of a route and its refusals.
 func describeRoute(op *huma.Operation, verb access.Verb) {
 	own, others := verb.Least()
 	op.Extensions = map[string]any{"x-role": own.String()}
@@ -116,7 +116,7 @@ func describeRoute(op *huma.Operation, verb access.Verb) {
 	op.Responses = answers
 }
 
-// refusalsOf returns the statuses with which an operation that needs a role refuses.
+// refusalsOf returns the statuses of the refusals of an operation that needs a role.
 func refusalsOf(op *huma.Operation, needs access.Role) []int {
 	found := map[int]bool{http.StatusForbidden: true}
 	add := func(statuses ...int) {
@@ -149,7 +149,7 @@ func refusalsOf(op *huma.Operation, needs access.Role) []int {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// operation returns the operation of a route, which is given as "METHOD /path"; nil
+// operation returns the operation of a route, which is given as "METHOD /path", or nil
 // if there is none.
 func operation(text *huma.OpenAPI, pattern string) *huma.Operation {
 	method, path, _ := strings.Cut(pattern, " ")

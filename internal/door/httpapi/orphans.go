@@ -27,7 +27,7 @@ type strayListed struct {
 	foreign bool
 }
 
-// strayKey is what a process on a list is known by. Others may not see it.
+// strayKey identifies a process on a list. Other users may not see it.
 type strayKey struct {
 	gpu     string
 	pid     int

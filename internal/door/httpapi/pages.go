@@ -16,10 +16,10 @@ import (
 	"github.com/berth-gpu/berth/internal/door/problems"
 )
 
-// mostListed is how many entries an answer lists at most.
+// mostListed is the largest number of entries in an answer.
 const mostListed = 10_000
 
-// Page is the part of a list that a caller wants. The answer before says where it
+// Page is the part of a list that a caller wants. The previous answer says where it
 // begins: its cursor names the last entry by a key that does not change, so that
 // entries that come and go neither repeat nor hide others.
 type Page struct {
@@ -28,17 +28,17 @@ type Page struct {
 	Address
 }
 
-// Address is the address that a caller asked for.
+// Address is the address of a request.
 type Address struct{ url url.URL }
 
-// Resolve notes the address.
+// Resolve stores the address of the request.
 func (a *Address) Resolve(ctx huma.Context) []error {
 	a.url = ctx.URL()
 	return nil
 }
 
-// next returns the Link header with the address of the page after a cursor; empty
-// if there is none.
+// next returns the Link header with the address of the page after a cursor, or "" if
+// there is none.
 func (a *Address) next(after string) string {
 	if after == "" {
 		return ""
@@ -48,10 +48,10 @@ func (a *Address) next(after string) string {
 	return "<" + a.url.Path + "?" + query.Encode() + `>; rel="next"`
 }
 
-// most returns how many entries the answer may have.
+// most returns the largest number of entries in the answer.
 func (p *Page) most() int { return cmp.Or(p.Limit, mostListed) }
 
-// The lists that have pages. A cursor of one list is none of another.
+// The lists that have pages. A cursor of one list is not valid for another.
 const (
 	leasesList       = "leases"
 	pastList         = "past"
@@ -62,13 +62,14 @@ const (
 	sessionsList     = "sessions"
 )
 
-// cursor is what next holds, as JSON in base64: nobody should have to read it.
+// cursor is the content of next, as JSON in base64 because nobody needs to read it.
 type cursor struct {
 	List string          `json:"list"`
 	Last json.RawMessage `json:"last"` // the key of the last entry
 }
 
-// resume decodes the key after which the page begins; false if it is the first.
+// resume decodes the key after which the page begins. It returns false for the first
+// page.
 func (p *Page) resume(list string, into any) (bool, error) {
 	if p.After == "" {
 		return false, nil
@@ -96,7 +97,7 @@ func wrongCursor(detail string) *api.Problem {
 	return p
 }
 
-// more returns how a list goes on after the entry with a key.
+// more returns the continuation of a list after the entry with key last.
 func (p *Page) more(list string, last any) api.More {
 	key, err := json.Marshal(last)
 	if err != nil {
@@ -110,19 +111,19 @@ func (p *Page) more(list string, last any) api.More {
 	return m
 }
 
-// listed is an answer with a part of a list.
+// listed is an answer with part of a list.
 type listed[T any] struct {
 	Link string `header:"Link" doc:"The address of the next page, with rel=\"next\". Absent: this is the end."`
 	Body T
 }
 
-// answerPage returns a part of a list with the address of the next one.
+// answerPage returns part of a list with the address of the next page.
 func answerPage[T any](p *Page, m api.More, body T) (*listed[T], error) {
 	return &listed[T]{Link: p.next(m.Next), Body: body}, nil
 }
 
-// cut returns the page of a list: of the entries that come after the cursor in the
-// order of their keys, the first ones. They keep the order that the list has.
+// cut returns a page of a list: the first of the entries that come after the cursor in
+// the order of their keys. The entries keep the order of the list.
 func cut[T, K any](p *Page, list string, most int, all []T, key func(T) K, compare func(a, b K) int) ([]T, api.More, error) {
 	var after K
 	resumed, err := p.resume(list, &after)
@@ -144,11 +145,11 @@ func cut[T, K any](p *Page, list string, most int, all []T, key func(T) K, compa
 	return slices.DeleteFunc(all, func(each T) bool { return compare(key(each), last) > 0 }), p.more(list, last), nil
 }
 
-// hide returns a key that does not show what it stands for: callers may not see
-// the process ids and users of others. The key holds until the daemon restarts.
+// hide returns a key that does not reveal its content: callers may not see the process
+// ids and users of others. The key is valid until the daemon restarts.
 func hide[T comparable](s *server, key T) uint64 { return maphash.Comparable(s.seed, key) }
 
-// thisRun returns the name of a list whose keys hold until the daemon restarts.
+// thisRun returns the name of a list whose keys are valid until the daemon restarts.
 func (s *server) thisRun(list string) string {
 	return list + "-" + strconv.FormatUint(maphash.String(s.seed, list), 36)
 }

@@ -31,10 +31,10 @@ type pastQuery struct {
 	Page
 }
 
-// pastShown is how many leases an answer has for which no limit was given.
+// pastShown is how many leases an answer has if the request gives no limit.
 const pastShown = 100
 
-// pastKey orders the leases that have ended, the newest end first.
+// pastKey orders ended leases by their end, the newest first.
 type pastKey struct {
 	Ended time.Time `json:"ended"`
 	Fence uint64    `json:"fence"`
@@ -72,10 +72,10 @@ func (s *server) pastLeases(ctx context.Context, in *pastQuery) (*listed[api.Pas
 	return answerPage(&in.Page, more, api.PastLeases{Leases: page, More: more})
 }
 
-// endings says in the words of the API how a lease ended.
+// endings has the API's word for each way a lease ends.
 var endings = map[lease.Kind]string{lease.Released: "released", lease.Expired: "expired", lease.Revoked: "revoked"}
 
-// past returns a lease that has ended as this caller sees it.
+// past returns an ended lease as this caller sees it.
 func (s sight) past(p archive.Past) api.PastLease {
 	holder := lease.Holder{User: p.User, UID: p.UID, Service: p.Service, Name: p.Name}
 	out := api.PastLease{

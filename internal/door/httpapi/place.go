@@ -15,10 +15,10 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
-// The most that one user may have under way at a time, except for administrators.
-// A user who asks without end slows down nobody else.
+// The most that one user may have under way at a time, except for administrators, so
+// that a user who asks without end slows down nobody else.
 const (
-	// mostCalls is how many calls of lease streams, waiting ones included.
+	// mostCalls limits the calls of lease streams, including waiting ones.
 	mostCalls = 2048
 	// smallBody is the largest body of a light request. The daemon reads larger
 	// bodies one after the other, so that they do not fill the memory.
@@ -36,7 +36,7 @@ func withoutPlace(pattern string) bool {
 	return false
 }
 
-// weightOf returns how much work a request on a route makes.
+// weightOf returns the weight of a request on a route.
 func weightOf(pattern string, r *http.Request) fair.Weight {
 	switch pattern {
 	case "POST /api/optimize", "GET /api/leases", "GET /api/energy", "GET /api/measurements", "GET /api/orphans", "GET /api/past/leases", "GET /api/audit", "GET /api/batches", "GET /api/gpu/metrics/history",
@@ -44,7 +44,7 @@ func weightOf(pattern string, r *http.Request) fair.Weight {
 		return fair.Heavy
 	}
 	if strings.HasPrefix(pattern, "GET /api/gpu/status") && r.URL.Query().Get("leases") == "true" {
-		return fair.Heavy // it lists the leases
+		return fair.Heavy // the answer lists the leases
 	}
 	if strings.Contains(pattern, " /api/v1/") {
 		return fair.Query
@@ -94,7 +94,7 @@ func (s *server) inPlace(w http.ResponseWriter, r *http.Request, pattern string,
 // queryWait is how long a query waits for a place of its user.
 const queryWait = 10 * time.Second
 
-// enter waits for a place. A query gives up where others of its user take too long.
+// enter waits for a place. A query gives up if other requests of its user take too long.
 func enter(ctx context.Context, q *fair.Queue, w fair.Weight) *fair.Place {
 	if w == fair.Query {
 		limited, cancel := context.WithTimeout(ctx, queryWait)
@@ -104,7 +104,7 @@ func enter(ctx context.Context, q *fair.Queue, w fair.Weight) *fair.Place {
 	return q.Enter(ctx, w)
 }
 
-// noPlace is the answer to a request that had no place in time. Mostly its caller has
+// noPlace is the answer to a request that got no place in time. Usually its caller has
 // left, and nobody reads it.
 func noPlace() *api.Problem {
 	return problems.New(http.StatusTooManyRequests, "no_turn", "Other requests of yours are under way, and this one had no turn in time. Nothing was changed: send it again, with fewer at a time.")
@@ -124,10 +124,10 @@ func arrived(r *http.Request) bool {
 	return true
 }
 
-// settled answers a request whose body has arrived. The framework gives each body
-// five seconds by a deadline on the connection. From the end of the body on, the
-// server reads the connection to learn that the caller has left, and would take the
-// deadline for that.
+// settled answers a request whose body has arrived. The framework gives each body five
+// seconds by a deadline on the connection. After the body, the server reads the
+// connection to learn that the caller has left, and would mistake the deadline for
+// that.
 type settled struct{ http.ResponseWriter }
 
 // SetReadDeadline does nothing: there is nothing left to read.
@@ -136,8 +136,8 @@ func (settled) SetReadDeadline(time.Time) error { return nil }
 // Unwrap returns the writer, for http.ResponseController.
 func (s settled) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
-// wholeBody is a body whose errors are those of the caller. The framework would
-// answer a body that is cut off with 500, and only one that is late with 408.
+// wholeBody is a body whose errors are those of the caller. The framework would answer
+// a truncated body with 500, and only a late one with 408.
 type wholeBody struct{ io.ReadCloser }
 
 func (b wholeBody) Read(into []byte) (int, error) {

@@ -15,9 +15,9 @@ import (
 	"github.com/berth-gpu/berth/internal/door/problems"
 )
 
-// maxPlanBody has room for the largest file with what an interpreter says about
-// its libraries, and for a plan of thousands of runs. In JSON, one byte of a file
-// takes up to six bytes.
+// maxPlanBody has room for the largest file together with an interpreter's report about
+// its libraries, and for a plan of thousands of runs. In JSON, one byte of a file takes
+// up to six bytes.
 const maxPlanBody = 6*pipeline.MaxFile + 2<<20
 
 func registerPlans(s *server) {
@@ -47,8 +47,8 @@ func registerPlans(s *server) {
 	takes(run.Path, map[string]*huma.MediaType{"application/json": {Schema: schemaOf[api.PlanRun](s.api)}})
 }
 
-// planBody keeps the body undecoded: pipeline files have their own reader, which
-// finds everything that is wrong with them.
+// planBody keeps the body undecoded: pipeline files have their own reader, which finds
+// every error in them.
 type planBody struct {
 	ContentType string `header:"Content-Type" hidden:"true"`
 	RawBody     []byte `contentType:"application/json"`
@@ -66,7 +66,7 @@ func (s *server) compile(ctx context.Context, in *planBody) (*answer[api.Plan], 
 	return ok(*plan)
 }
 
-// request decodes a body of JSON or YAML.
+// request decodes a body in JSON or YAML.
 func (b *planBody) request() (api.PlanRequest, error) {
 	switch media, _, _ := mime.ParseMediaType(b.ContentType); media {
 	case "application/json":
@@ -79,8 +79,8 @@ func (b *planBody) request() (api.PlanRequest, error) {
 		"The body must be JSON (Content-Type: application/json) or a pipeline file (application/yaml).")
 }
 
-// strictly decodes one JSON object, and refuses unknown fields: a typing error must
-// not change what a plan means.
+// strictly decodes one JSON object, and refuses unknown fields: a typing error must not
+// change the meaning of a plan.
 func strictly(text []byte, into any) error {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()

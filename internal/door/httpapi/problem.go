@@ -46,8 +46,8 @@ func answered[T any](body T, err error) (*answer[T], error) {
 	return ok(body)
 }
 
-// asID renames the field allocation_id of a refusal to id, for paths that call it
-// so.
+// asID renames the field allocation_id of a refusal to id, for paths that use that
+// name.
 func asID(err error) error {
 	if r := (*desk.Refusal)(nil); errors.As(err, &r) {
 		for i, f := range r.Fields {

@@ -66,7 +66,7 @@ func (s *server) optimize(ctx context.Context, in *optimizeQuery) (*answer[api.O
 	return answered(found, err)
 }
 
-// given returns the body of a request, or an empty one where there was none.
+// given returns the body of a request, or an empty one if the request has none.
 func given[T any](body *T) (empty T) {
 	if body == nil {
 		return empty
@@ -74,7 +74,7 @@ func given[T any](body *T) (empty T) {
 	return *body
 }
 
-// steps hides what a caller may not see of the leases and processes of others.
+// steps hides the parts of other users' leases and processes that a caller may not see.
 func (s sight) steps(all []api.RungStep) {
 	for i := range all {
 		if step := &all[i]; (step.User != "" || step.PID != 0) && !s.named(access.Held, step.User) {

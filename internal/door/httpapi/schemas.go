@@ -8,8 +8,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// nameOptionals makes the schema generator describe an optional value by the type
-// of the value.
+// nameOptionals makes the schema generator describe an optional value by its type.
 func nameOptionals(r huma.Registry) {
 	see[gpu.Celsius, float64](r)
 	see[gpu.Percent, float64](r)
@@ -22,7 +21,7 @@ func nameOptionals(r huma.Registry) {
 	r.RegisterTypeAlias(reflect.TypeFor[gpu.Ref](), reflect.TypeFor[deviceRef]())
 }
 
-// deviceRef describes a gpu.Ref: text, or the number of an index.
+// deviceRef describes a gpu.Ref: text, or an index as a number.
 type deviceRef string
 
 // Schema returns the description of a reference to a device.
@@ -38,8 +37,8 @@ func see[T, Plain any](r huma.Registry) {
 	r.RegisterTypeAlias(reflect.TypeFor[gpu.Opt[T]](), reflect.TypeFor[Plain]())
 }
 
-// limitNames limits the names of control groups: no tag does it for the items of
-// a list.
+// limitNames limits the names of control groups: no tag can do it for the items of a
+// list.
 func limitNames(text *huma.OpenAPI, most int) {
 	schemas := text.Components.Schemas.Map()
 	for _, list := range []*huma.Schema{
@@ -50,8 +49,8 @@ func limitNames(text *huma.OpenAPI, most int) {
 	}
 }
 
-// answerStanding says that an operation which makes a lease may answer with one that
-// stands already.
+// answerStanding documents that an operation that makes a lease may answer with an
+// existing one.
 func answerStanding(text *huma.OpenAPI, patterns ...string) {
 	for _, pattern := range patterns {
 		op := operation(text, pattern)

@@ -49,40 +49,39 @@ type Parts struct {
 	Streams *sync.WaitGroup
 
 	Batches *runs.Runs       // what runners report
-	Past    *archive.Archive // leases that have ended; nil: none
-	Audit   *audit.Log       // acts of authority and refusals; nil: none
-	Alerts  *alert.Alerts    // nil: no rules are evaluated
-	// NoAlerts says why no rules are evaluated; empty: they are.
+	Past    *archive.Archive // ended leases; nil if none are kept
+	Audit   *audit.Log       // acts of authority and refusals; nil if none are recorded
+	Alerts  *alert.Alerts    // nil if no rules are evaluated
+	// NoAlerts says why no rules are evaluated, or returns "" if they are.
 	NoAlerts func() string
-	Hooks    *hooks.Hooks // nil: there are none
+	Hooks    *hooks.Hooks // nil if there are none
 
 	Log     *slog.Logger
 	Metrics http.Handler // the Prometheus page
-	// Nameless is the Prometheus page for callers who may not see the names of
-	// users; nil: Metrics has no names.
+	// Nameless is the Prometheus page for callers who may not see the names of users.
+	// It is nil if Metrics has no names.
 	Nameless http.Handler
 	Host     string
 	Version  string
-	// Note returns a remark about all devices, such as why there are none; empty:
-	// there is nothing to say.
+	// Note returns a remark about all devices, such as why there are none, or "".
 	Note func() string
-	// Ready returns why the daemon cannot do its work; nil if it can.
+	// Ready returns why the daemon cannot do its work, or nil if it can.
 	Ready func() error
-	// Damaged lists the damaged state files that are kept; nil: none.
+	// Damaged lists the damaged state files that are kept. It may be nil.
 	Damaged func() []string
-	// Remembered says what the past takes; nil or empty: there is nothing to say.
+	// Remembered says how much room the past takes. It may be nil or return "".
 	Remembered func() string
-	// Contained says what a daemon in a container cannot see; empty: it is not in a
+	// Contained says what a daemon in a container cannot see. It is empty outside a
 	// container.
 	Contained string
 
 	Guests []Guest // the routes of other doors
 
-	Door    doorkeeper.Doorkeeper // who is signed in
-	PageURL func() string         // the address of the page for a browser of this machine; empty, nil: there is none
+	Door    doorkeeper.Doorkeeper // knows who is signed in
+	PageURL func() string         // the address of the page for a browser of this machine; nil or returning "" if there is none
 }
 
-// Guest is a route of another door. This one checks who may use it.
+// Guest is a route of another door. This door checks who may use it.
 type Guest struct {
 	Operation *huma.Operation
 	MediaType string // of the answer
@@ -99,10 +98,10 @@ func registerGuests(s *server) {
 type Settings interface {
 	GPU() api.GPUConfig
 	Fields() []api.ConfigField
-	// Change applies a JSON object with any settings that can change at run time,
-	// wholly or not at all.
+	// Change applies a JSON object with settings that can change at run time, all of
+	// them or none.
 	Change(ctx context.Context, by access.Actor, body []byte) error
-	// Reload reads the sources again, and applies them wholly or not at all.
+	// Reload reads the sources again, and applies all of them or none.
 	Reload(by access.Actor) (api.ConfigReload, error)
 }
 
@@ -112,9 +111,9 @@ type server struct {
 	mux    *http.ServeMux
 	api    huma.API
 	routes []string     // "METHOD /path" of every route
-	bodies bodies       // of the lease stream
+	bodies bodies       // decodes the frames of lease streams
 	queues fair.Queues  // of users who are not administrators
-	seed   maphash.Seed // of hide
+	seed   maphash.Seed // for hide
 }
 
 // New returns a handler that serves every path of the API.
@@ -184,7 +183,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.inPlace(w, r, pattern, who)
 }
 
-// recover limits a panic to the request that caused it.
+// recover confines a panic to the request that caused it.
 func (s *server) recover(w http.ResponseWriter, r *http.Request) {
 	switch cause := recover(); cause {
 	case nil:
@@ -201,15 +200,15 @@ func (s *server) mistake(cause any, where ...any) *api.Problem {
 	return problems.New(http.StatusInternalServerError, "internal", "This is a bug in berth, not a mistake in the request. The log of the daemon has the details; please report it.")
 }
 
-// HandleFunc records a route before it adds it to the multiplexer, so that a test
-// can compare the routes with the OpenAPI text. It panics if verbs does not list
-// the route: nobody has decided yet who may use it.
+// HandleFunc records a route before it adds it to the multiplexer, so that a test can
+// compare the routes with the OpenAPI text. It panics if verbs does not list the route:
+// nobody has decided who may use it.
 func (s *server) HandleFunc(pattern string, f func(http.ResponseWriter, *http.Request)) {
 	if _, listed := verbs[pattern]; !listed {
 		panic("httpapi: the route " + pattern + " has no verb: enter it in verbs and in docs/reference/access.md")
 	}
 	s.routes = append(s.routes, pattern)
-	if strings.HasSuffix(pattern, " /") { // the multiplexer would take it for every path
+	if strings.HasSuffix(pattern, " /") { // the multiplexer would match it with every path
 		pattern += onlyThis
 	}
 	s.mux.HandleFunc(pattern, f)
@@ -218,8 +217,8 @@ func (s *server) HandleFunc(pattern string, f func(http.ResponseWriter, *http.Re
 // onlyThis ends a pattern of the multiplexer that matches one path ending in a slash.
 const onlyThis = "{$}"
 
-// route returns what answers a request, and its route, as verbs lists it; empty: there
-// is none.
+// route returns the handler of a request and its route as verbs lists it, or "" if
+// there is none.
 func (s *server) route(r *http.Request) (http.Handler, string) {
 	answer, pattern := s.mux.Handler(r)
 	return answer, strings.TrimSuffix(pattern, onlyThis)

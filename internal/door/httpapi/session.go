@@ -58,8 +58,7 @@ func (s *server) signIn(ctx context.Context, in *body[api.SignIn]) (*withCookie,
 	return &withCookie{*done.Cookie, s.sessionOf(&done.Session, done.Caller)}, nil
 }
 
-// recordSession writes down what was done to a session. It does nothing where there is no
-// audit log.
+// recordSession records an act on a session. It does nothing without an audit log.
 func (s *server) recordSession(who access.Actor, verb access.Verb, owner, id string) error {
 	if s.Audit == nil {
 		return nil
@@ -87,7 +86,7 @@ type sessionNamed struct {
 func (s *server) endSession(ctx context.Context, in *sessionNamed) (*answer[api.Session], error) {
 	c := doorkeeper.Of(ctx)
 	found, err := s.Door.Sessions.Find(in.ID, time.Now())
-	if err != nil || !s.seesSession(c, &found) { // what others have, nobody learns
+	if err != nil || !s.seesSession(c, &found) { // nobody learns about the sessions of others
 		return nil, problems.New(http.StatusNotFound, "unknown_session", "You have no session %s: GET /api/sessions lists those you have.", in.ID)
 	}
 	ended, err := s.endAs(c, &found)
@@ -97,8 +96,9 @@ func (s *server) endSession(ctx context.Context, in *sessionNamed) (*answer[api.
 	return ok(ended)
 }
 
-// endAs ends a session for a caller. An end that changes something for others is written down
-// first; that of a session which could, in any case.
+// endAs ends a session for a caller. It first records the end of another user's
+// session, and does not end the session if that fails. It also records the end of a
+// session whose owner is an operator or more.
 func (s *server) endAs(c *doorkeeper.Caller, found *sessions.Session) (api.Session, error) {
 	who, owner := c.Identity().Actor, s.Door.ActorOf(found)
 	theirs := !access.Owns(who, found.Object())

@@ -42,8 +42,8 @@ func registerSettings(s *server) {
 	}
 }
 
-// config returns the configuration. A caller who may not see names of users does
-// not see who may use a service, and how its processes are known.
+// config returns the configuration. A caller who may not see the names of users does
+// not see who may use a service, and how its processes are recognized.
 func (s *server) config(ctx context.Context, _ *struct{}) (*answer[api.GPUConfig], error) {
 	c := s.Settings.GPU()
 	if !sightOf(ctx).names() {
@@ -55,9 +55,9 @@ func (s *server) config(ctx context.Context, _ *struct{}) (*answer[api.GPUConfig
 	return ok(c)
 }
 
-// sources lists the settings. Only administrators see those of users, groups and
-// hooks, whose names are names of people and places. Only those who may see names
-// of users see who may use a service, and how its processes are known.
+// sources lists the settings. Only administrators see the settings of users, groups and
+// hooks, whose names are names of people and places. Only callers who may see the names
+// of users see who may use a service, and how its processes are recognized.
 func (s *server) sources(ctx context.Context, _ *struct{}) (*answer[api.ConfigFields], error) {
 	sight := sightOf(ctx)
 	fields := slices.DeleteFunc(slices.Clone(s.Settings.Fields()), func(f api.ConfigField) bool {
@@ -90,7 +90,7 @@ func (s *server) changeConfig(ctx context.Context, in *configChange) (*answer[ap
 	return ok(s.Settings.GPU())
 }
 
-// refusedChange returns the problem of a refused change, field by field.
+// refusedChange returns the problem of a refused change, with an entry for each field.
 func refusedChange(err error) error {
 	wrong, refused := (*config.Error)(nil), (*access.Refusal)(nil)
 	if errors.As(err, &refused) {
@@ -120,8 +120,8 @@ func (s *server) reloadConfig(ctx context.Context, _ *struct{}) (*answer[api.Con
 	return ok(done)
 }
 
-// refusedReload says what is wrong with the sources, line by line. The request
-// itself is right, so it is a conflict.
+// refusedReload reports the errors in the sources, line by line. The request itself is
+// valid, so the refusal is a conflict.
 func refusedReload(err error) error {
 	wrong := (*config.Error)(nil)
 	if errors.Is(err, audit.ErrUnavailable) {

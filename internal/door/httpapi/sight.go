@@ -19,10 +19,10 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// sight decides what a caller may see. Operators see everything but the names in
-// the configuration, and everybody sees all of their own. Of others, users see
-// who holds how much, where and since when; programs, paths, processes and the
-// names of tokens stay hidden. A viewer does not even see the names of users.
+// sight decides what a caller may see. Operators see everything but the names in the
+// configuration, and all callers see everything of their own. Of others, users see who
+// holds how much, where and since when; programs, paths, processes and the names of
+// tokens stay hidden. A viewer does not even see the names of users.
 type sight struct{ doorkeeper.Identity }
 
 func sightOf(ctx context.Context) sight { return sight{identityOf(ctx)} }
@@ -33,17 +33,16 @@ func (s sight) all() bool { return s.whole(access.Everything()) }
 // whole reports whether the caller may see all of an object.
 func (s sight) whole(o access.Object) bool { return access.May(s.Actor, access.Inspect, o) == nil }
 
-// owns reports whether the caller may see all of what a holder has.
+// owns reports whether the caller may see everything that a holder has.
 func (s sight) owns(h lease.Holder) bool { return s.whole(access.Of(access.Held, h.UID, h.User)) }
 
-// named reports whether the caller may see all of an object of the user with that
-// name.
+// named reports whether the caller may see all of an object that belongs to user.
 func (s sight) named(kind access.Kind, user string) bool { return s.whole(access.Named(kind, user)) }
 
 // names reports whether the caller may see the names of other users.
 func (s sight) names() bool { return access.May(s.Actor, access.Name, access.Object{}) == nil }
 
-// governs reports whether the caller may see whom the configuration names: users,
+// governs reports whether the caller may see the names in the configuration: of users,
 // groups and hooks.
 func (s sight) governs() bool { return access.May(s.Actor, access.Govern, access.Object{}) == nil }
 
@@ -92,8 +91,8 @@ func (s sight) waiting(r *lease.Request, position int) api.Waiting {
 	return w
 }
 
-// sample returns a sample as this caller sees it: of the processes of others, only
-// the memory is left.
+// sample returns a sample as this caller sees it: of the processes of others, only the
+// memory remains.
 func (s sight) sample(sample gpu.Sample, mine map[int]time.Time) gpu.Sample {
 	if s.all() || len(sample.Processes) == 0 && len(sample.ProcessUtilization) == 0 {
 		return sample
@@ -104,8 +103,8 @@ func (s sight) sample(sample gpu.Sample, mine map[int]time.Time) gpu.Sample {
 			begun = s.begun(pid)
 			mine[pid] = begun
 		}
-		// The kernel uses a pid again: before the process began, the pid was another
-		// process's.
+		// The kernel reuses pids: before this process began, its pid belonged to
+		// another process.
 		return !begun.IsZero() && !begun.After(sample.Time)
 	}
 	sample.Processes = slices.Clone(sample.Processes)
@@ -119,7 +118,7 @@ func (s sight) sample(sample gpu.Sample, mine map[int]time.Time) gpu.Sample {
 	return sample
 }
 
-// begun returns when a process of the caller began; zero if it is not the caller's.
+// begun returns when a process of the caller began, or zero if it is not the caller's.
 func (s sight) begun(pid int) time.Time {
 	id, err := process.Proc().Identify(pid)
 	if err != nil || !s.runs(pid) {
@@ -128,7 +127,7 @@ func (s sight) begun(pid int) time.Time {
 	return time.Now().Add(-process.Age(id))
 }
 
-// runs reports whether a process is the caller's, or the caller an operator.
+// runs reports whether a process belongs to the caller, or the caller is an operator.
 func (s sight) runs(pid int) bool {
 	uid, err := process.Proc().UID(pid)
 	return err == nil && s.whole(access.Of(access.Process, uid, ""))
@@ -151,14 +150,14 @@ func (s sight) batch(listed runs.Listed) api.Batch {
 	return b
 }
 
-// private lists the data of an event that name programs, paths or processes.
+// private lists the data of an event that names programs, paths or processes.
 var private = []string{"pid", "name", "output", "run", "batch", "spared"}
 
 // The views of an event. All callers with the same view see the same.
 const (
-	wholeView  events.View = iota // of operators and of the user that the event is about
-	othersView                    // of other users
-	viewerView                    // of viewers
+	wholeView  events.View = iota // for operators and for the user that the event is about
+	othersView                    // for other users
+	viewerView                    // for viewers
 )
 
 // view returns how the caller sees an event about a user.

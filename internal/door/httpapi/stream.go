@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// maxCalls is how many calls may be under way on one stream.
+	// maxCalls limits the calls under way on one stream.
 	maxCalls = 1024
 	// farewell is how long a stream may take to send its last answers when the
 	// daemon stops.
@@ -90,17 +90,17 @@ type leaseStream struct {
 	cancel context.CancelFunc
 
 	most    int            // calls that may be under way at once
-	queue   *fair.Queue    // of the user; nil: an administrator, who has none
+	queue   *fair.Queue    // of the user; nil for an administrator, who has none
 	uid     int            // of the user
 	working sync.WaitGroup // goroutines that run calls
-	jobs    chan job       // for the idle ones of them
-	resting chan struct{}  // holds a token for each idle one
+	jobs    chan job       // for idle goroutines
+	resting chan struct{}  // holds a token for each idle goroutine
 
 	// writing guards the sending half of conn, and out.
 	writing sync.Mutex
 	out     []byte
 
-	// mu guards calls, which has the function to withdraw each call under way.
+	// mu guards calls, which has the function that withdraws each call under way.
 	mu    sync.Mutex
 	calls map[uint32]context.CancelFunc
 }
@@ -115,7 +115,7 @@ func newStream(s *server, ctx context.Context, conn net.Conn, in *bufio.Reader) 
 }
 
 // serve takes calls until the connection ends, the daemon stops, or a frame is not
-// valid. Then it withdraws the calls that wait.
+// valid. It then withdraws the waiting calls.
 func (st *leaseStream) serve() {
 	hurry := context.AfterFunc(st.ctx, func() {
 		_ = st.conn.SetReadDeadline(time.Now())
@@ -149,8 +149,8 @@ func badFrame(format string, args ...any) *api.Problem {
 		words.UpperFirst(fmt.Sprintf(format, args...)))
 }
 
-// take begins a call. A problem that it returns ends the stream: so does a call of a
-// caller whose role was taken away since the stream began.
+// take begins a call. An error from take ends the stream. A call of a caller who lost
+// their role since the stream began is an error.
 func (st *leaseStream) take(f wire.Frame) error {
 	if refused := mayUse("POST "+wire.Path, standingOf(st.ctx)); refused != nil {
 		return refused

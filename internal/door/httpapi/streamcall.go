@@ -18,9 +18,8 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/placement"
 )
 
-// maxResting is how many idle goroutines of a stream wait for the next call. A
-// goroutine that has run a call has the stack for it; a new one has to grow it
-// first.
+// maxResting limits the idle goroutines of a stream that wait for the next call. A
+// goroutine that has run a call has the stack for it; a new one has to grow it first.
 const maxResting = 4
 
 // job is a call to run.
@@ -31,13 +30,13 @@ type job struct {
 	do     func(context.Context) (wire.Body, error)
 }
 
-// quick is the body of a frame. Read decodes a body that is written in the usual
-// way, and returns false for any other.
+// quick is the body of a frame. Read decodes a body in the usual form, and returns
+// false for any other.
 type quick interface{ Read(data []byte) bool }
 
-// begin decodes the body of a call into asked, and runs the call, usually in
-// another goroutine. It answers the call with a problem if the body is wrong. It
-// returns an error that ends the stream if the frame is wrong.
+// begin decodes the body of a call into asked, and runs the call, usually in another
+// goroutine. It answers the call with a problem if the body is wrong. It returns an
+// error, which ends the stream, if the frame is wrong.
 func (st *leaseStream) begin(f wire.Frame, schema *huma.Schema, asked quick, do func(context.Context) (wire.Body, error)) error {
 	if f.Number == 0 {
 		return badFrame("a call must have a number above 0")
@@ -108,7 +107,7 @@ func (st *leaseStream) hand(j job) {
 }
 
 // work runs j and then the calls from st.jobs. It returns if enough goroutines are
-// idle already.
+// already idle.
 func (st *leaseStream) work(j job) {
 	for more := true; more; {
 		st.finish(j)
@@ -117,7 +116,7 @@ func (st *leaseStream) work(j job) {
 			j, more = <-st.jobs
 			<-st.resting
 		default:
-			return // enough goroutines are idle already
+			return
 		}
 	}
 }
@@ -152,7 +151,7 @@ func (st *leaseStream) count(n int64) {
 	}
 }
 
-// guarded runs a call and limits a panic to it.
+// guarded runs a call and confines a panic to it.
 func (st *leaseStream) guarded(j job, t *fair.Place) (result wire.Body, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -166,7 +165,7 @@ func (st *leaseStream) guarded(j job, t *fair.Place) (result wire.Body, err erro
 }
 
 // withdraw makes a call stop waiting; finish then answers it. It does nothing for a
-// call that is answered already.
+// call that is already answered.
 func (st *leaseStream) withdraw(number uint32) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -192,8 +191,8 @@ func unlisted[T any](a huma.API) *huma.Schema {
 	return huma.SchemaFromType(a.OpenAPI().Components.Schemas, reflect.TypeFor[T]())
 }
 
-// read decodes a body, or returns what is wrong with it. A body that the quick way
-// accepts is valid, except for a policy that does not exist.
+// read decodes a body, or returns the error in it. A body that the quick way accepts is
+// valid, except for a policy that does not exist.
 func (b *bodies) read(body []byte, schema *huma.Schema, into quick) error {
 	if into.Read(body) && knownPolicy(into) {
 		return nil

@@ -17,10 +17,10 @@ func mayUse(pattern string, who access.Actor) *api.Problem {
 	return nil
 }
 
-// verbs has the verb of each route. A daemon with a route that is not listed here
-// does not start. docs/reference/access.md has the same table, with the roles. The desk and
-// the ledger check whether the caller may apply it to an object; sight decides what
-// a caller sees of others.
+// verbs has the verb of each route. A daemon with an unlisted route does not start.
+// docs/reference/access.md has the same table, with the roles. The desk and the ledger
+// check whether the caller may apply the verb to an object; sight decides what a caller
+// sees of others.
 var verbs = map[string]access.Verb{
 	"GET /healthz": access.Probe, // probes do not identify themselves
 	"GET /readyz":  access.Probe,
@@ -33,7 +33,7 @@ var verbs = map[string]access.Verb{
 	"GET /openapi.json": access.Look,
 	"GET /docs":         access.Look,
 	"GET /api/whoami":   access.Look,
-	"GET /api/quota":    access.Look, // of others: access.Inspect
+	"GET /api/quota":    access.Look, // for those of others: access.Inspect
 
 	"GET /api/gpu/status":            access.Look,
 	"GET /api/gpu/status/all":        access.Look,
@@ -94,7 +94,7 @@ var verbs = map[string]access.Verb{
 	"POST /api/session":         access.SignIn,
 	"DELETE /api/session":       access.SignIn,
 	"POST /api/session/link":    access.Look,
-	"GET /api/sessions":         access.Look, // of others: access.SignOut
+	"GET /api/sessions":         access.Look, // for those of others: access.SignOut
 	"DELETE /api/sessions/{id}": access.SignOut,
 
 	"GET /api/audit": access.Audit,
@@ -105,7 +105,8 @@ var verbs = map[string]access.Verb{
 	"GET /api/hooks":              access.Hook,
 	"POST /api/hooks/{name}/test": access.Govern,
 
-	// The routes of promapi: whoever may read the metrics may ask about their past.
+	// The routes of promapi: a caller who may read the metrics may ask about their
+	// past.
 	"GET /api/v1/query":               access.Scrape,
 	"POST /api/v1/query":              access.Scrape,
 	"GET /api/v1/query_range":         access.Scrape,

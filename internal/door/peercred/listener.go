@@ -8,30 +8,30 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 )
 
-// Limits bounds how many connections there are. Connections of administrators
-// and of others are counted apart.
+// Limits limits the number of connections. Connections of administrators and of others
+// count separately.
 type Limits struct {
 	User    int // of one user, if Of is nil
 	Unknown int // of all callers together whose user is not known
-	All     int // of all users together, administrators excepted
+	All     int // of all users together, except administrators
 	Admin   int // of all administrators together
 
-	// First is how many connections beyond All are kept for users who have
-	// fewer than Few, so that a person with many user ids, such as a range for
-	// containers, does not lock others out.
+	// First is how many connections beyond All are reserved for users with fewer than
+	// Few, so that a person with many user ids, such as a range for containers, does
+	// not lock others out.
 	First, Few int
 
-	// Of returns how many a caller may have whose user is known.
+	// Of returns how many connections a caller with a known user may have.
 	Of func(*access.Caller) int
 }
 
-// room reports whether there is room for another connection of a user who has
-// this many.
+// room reports whether there is room for another connection of a user, given how many
+// they have.
 func (l Limits) room(has, most, all int) bool {
 	return has < most && (all < l.All || has < l.Few && all < l.All+l.First)
 }
 
-// Guests counts the connections of one daemon, through all its doors.
+// Guests counts the connections to all doors of one daemon.
 type Guests struct {
 	limits Limits
 	rules  func() *access.Rules
@@ -40,7 +40,7 @@ type Guests struct {
 	byUser map[int]guest
 	all    int
 	admins int
-	told   time.Time // when somebody who was turned away was last told why
+	told   time.Time // when a caller was last told why it was turned away
 }
 
 // guest is one user with connections.
@@ -54,10 +54,10 @@ func NewGuests(l Limits, rules func() *access.Rules) *Guests {
 	return &Guests{limits: l, rules: rules, byUser: map[int]guest{}}
 }
 
-// full reports whether another connection of a user would be too many,
-// administrator or not. It is called before much is known about a caller.
+// full reports whether another connection of a user would be too many, administrator or
+// not. The listener calls it before it knows much about a caller.
 func (g *Guests) full(uid int) bool {
-	if rules := g.rules(); uid == 0 || uid == rules.Daemon || rules.Users[uid].Role == access.Admin { // it may be an administrator
+	if rules := g.rules(); uid == 0 || uid == rules.Daemon || rules.Users[uid].Role == access.Admin { // the user may be an administrator
 		return false
 	}
 	g.mu.Lock()
@@ -77,11 +77,11 @@ func (l *Limits) most(uid int, groups []int) int {
 	return l.Of(&access.Caller{UID: access.KnownUID(uid), Groups: groups})
 }
 
-// unknown stands for callers whose user is not known.
+// unknown stands for callers with an unknown user.
 const unknown = -1
 
-// enter lets a connection in, or reports that there are too many. Groups are those
-// of the caller; nil: not known.
+// enter lets a connection in, or returns false if there are too many. The groups are
+// those of the caller, or nil if they are not known.
 func (g *Guests) enter(uid int, admin bool, groups []int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -125,8 +125,8 @@ type Conn struct {
 	once  sync.Once
 
 	mu    sync.Mutex // guards what follows
-	limit time.Time  // that somebody set for writing; zero: none
-	until time.Time  // the deadline that is set now
+	limit time.Time  // the deadline set for writing; zero if none
+	until time.Time  // the deadline in force
 }
 
 // Peer returns what the kernel says about the other end.
@@ -146,7 +146,7 @@ func (c *Conn) SetDeadline(t time.Time) error {
 	return c.Conn.SetDeadline(t)
 }
 
-// SetWriteDeadline sets how long writes may take in all. Each takes no longer
+// SetWriteDeadline sets how long writes may take in all. Each write takes no longer
 // than patience in any case.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
 	c.mu.Lock()
@@ -155,9 +155,8 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 	return c.Conn.SetWriteDeadline(t)
 }
 
-// patience is how long a reader may leave an answer in its socket, at least
-// half of it, before the daemon closes the connection. Unread data takes
-// memory.
+// patience is the longest that a reader may leave an answer in its socket before the
+// daemon closes the connection, and patience/2 the shortest. Unread data takes memory.
 const patience = 10 * time.Second
 
 func (c *Conn) Write(b []byte) (int, error) {
@@ -172,7 +171,7 @@ func (c *Conn) extend(now time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.limit.IsZero() && c.limit.Before(now.Add(patience)) || c.until.Sub(now) > patience/2 {
-		return nil // somebody has set a nearer one, or it is far enough
+		return nil // a nearer deadline is set, or it is far enough
 	}
 	c.until = now.Add(patience)
 	return c.Conn.SetWriteDeadline(c.until)
@@ -184,13 +183,12 @@ type Listener struct {
 	net.Listener
 	Kernel *Kernel
 	Guests *Guests
-	// TurnedAway is called for each caller that is turned away; it must not
-	// block.
+	// TurnedAway is called for each caller that is turned away; it must not block.
 	TurnedAway func()
 }
 
-// Accept returns the next caller that there is room for, as a *Conn. Nothing
-// was read from it yet.
+// Accept returns the next caller that there is room for, as a *Conn. It reads nothing
+// from the connection.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		raw, err := l.Listener.Accept()
@@ -224,8 +222,8 @@ func (l *Listener) admit(raw net.Conn) *Conn {
 	return &Conn{Conn: raw, peer: p, leave: func() { l.Guests.leave(uid, admin) }}
 }
 
-// turnAway closes a connection. A caller may connect again and again, so this
-// must cost little, and only some of them get an answer that says why.
+// turnAway closes a connection. A caller may connect again and again, so this must cost
+// little, and only some callers get an answer that says why.
 func (l *Listener) turnAway(raw net.Conn) {
 	if l.Guests.mayTell(time.Now()) {
 		_ = raw.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))

@@ -1,6 +1,6 @@
-// Package peercred finds out who is at the other end of a connection, from the
-// kernel and from nobody else: the user, the process if that is certain, and
-// whether the process lives in a container.
+// Package peercred finds out who is at the other end of a connection, from the kernel
+// alone: the user, the process if that is certain, and whether the process lives in a
+// container.
 //
 // It also limits how many connections one user may have.
 package peercred
@@ -25,39 +25,38 @@ type Kernel struct {
 	grouped   bool     // the daemon sees every group under an id of its own
 
 	asking    sync.Mutex // guards what follows
-	netlink   int        // a socket on which the kernel answers; 0: none yet
-	questions uint32     // numbers them
+	netlink   int        // a socket on which the kernel answers; 0 until it is opened
+	questions uint32     // number of questions asked
 }
 
-// at returns a peer of which only the door is known.
+// at returns a peer with only the door known.
 func at(door access.Door) access.Peer { return access.Peer{Caller: access.Caller{Door: door}} }
 
-// links are the namespaces of a process that count, as /proc names them.
+// links are the namespaces of a process that matter, as /proc names them.
 type links struct{ pid, user string }
 
 // New returns a Kernel for the daemon that calls it.
 func New(processes process.Table) *Kernel {
 	k := &Kernel{processes: processes, root: "/proc"}
 	for i, who := range []string{"1", "self"} {
-		k.own[i], _ = k.links(who) // an ordinary user may not look at the first process
+		k.own[i], _ = k.links(who) // an ordinary user may not read the first process
 	}
 	k.mapped = wholeMap(filepath.Join(k.root, "self/uid_map"))
 	k.grouped = wholeMap(filepath.Join(k.root, "self/gid_map"))
 	return k
 }
 
-// wholeMap reports whether a user namespace maps every id to itself. In any
-// other, the kernel shows all users that it does not map under one id.
+// wholeMap reports whether a user namespace maps every id to itself. In any other
+// namespace, the kernel shows all unmapped users under one id.
 func wholeMap(path string) bool {
 	text, err := os.ReadFile(path)
 	return err == nil && strings.Join(strings.Fields(string(text)), " ") == "0 0 4294967295"
 }
 
-// overflowUID is the id under which the kernel shows users that it does not
-// map.
+// overflowUID is the id under which the kernel shows unmapped users.
 const overflowUID = 65534
 
-// user returns an id that the kernel named, if it stands for one user.
+// user returns an id that the kernel named, if it stands for a single user.
 func (k *Kernel) user(uid uint32) access.UID {
 	if uid == overflowUID && !k.mapped || uid == ^uint32(0) {
 		return access.UID{}
@@ -74,7 +73,7 @@ func (k *Kernel) links(who string) (links, error) {
 	return links{pid, user}, err
 }
 
-// settle fills in which process a peer is, and in which namespaces it lives.
+// settle fills in the process of a peer and the namespaces it lives in.
 func (k *Kernel) settle(p *access.Peer, id process.ID) {
 	p.PID, p.Start, p.Name = id.PID, id.Start, k.processes.Name(id.PID)
 	found, err := k.links(strconv.Itoa(id.PID))
@@ -95,9 +94,9 @@ func (k *Kernel) settle(p *access.Peer, id process.ID) {
 	}
 }
 
-// Contained says in a sentence what a daemon in a container cannot see, or
-// returns "" if it is in none. The kernel gives the first namespaces of a
-// machine fixed numbers.
+// Contained returns a sentence about what a daemon in a container cannot see, or ""
+// outside a container. The kernel gives the first namespaces of a machine fixed
+// numbers.
 func (k *Kernel) Contained() string {
 	switch own := k.own[1]; {
 	case own.pid == "":

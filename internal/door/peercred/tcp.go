@@ -18,10 +18,9 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// TCP identifies the other end of a TCP connection within this machine: the
-// user whose socket it is. Call it when the connection is accepted, before
-// reading anything. Only an established socket names its user: the kernel lists
-// one that is closing under uid 0.
+// TCP identifies the user at the other end of a TCP connection within this machine.
+// Call it when the connection is accepted, before reading anything. Only an established
+// socket names its user: the kernel lists one that is closing under uid 0.
 func (k *Kernel) TCP(c net.Conn) access.Peer {
 	p := at(access.TCP)
 	local, err := netip.ParseAddrPort(c.LocalAddr().String())
@@ -57,9 +56,9 @@ func stillOpen(c net.Conn) bool {
 	return err == nil && open
 }
 
-// Find finds the process of a TCP peer and its namespaces. Exactly one process
-// of the same user may have the socket open; otherwise the process stays
-// unknown. Find searches all processes, so call it only if needed.
+// Find finds the process of a TCP peer and its namespaces. If other than exactly one
+// process of the same user has the socket open, the process stays unknown. Find
+// searches all processes, so call it only if needed.
 func (k *Kernel) Find(p access.Peer) access.Peer {
 	uid, known := p.UID.Get()
 	if p.Door != access.TCP || p.Inode == 0 || !known {
@@ -73,7 +72,7 @@ func (k *Kernel) Find(p access.Peer) access.Peer {
 		}
 		id, err := k.processes.Identify(pid)
 		if err != nil || owner != (process.ID{}) {
-			return p // several have it, or one that has just ended
+			return p // several processes have it, or one that has just ended
 		}
 		owner = id
 	}
@@ -82,14 +81,14 @@ func (k *Kernel) Find(p access.Peer) access.Peer {
 	}
 	found := p
 	k.settle(&found, owner)
-	// It is still that process if it still has the socket.
+	// The process is still the same if it still has the socket.
 	if again, err := k.processes.Identify(owner.PID); err != nil || again != owner || !k.hasOpen(owner.PID, target) {
 		return p
 	}
 	return found
 }
 
-// hasOpen reports whether a process has a file open that its links call target.
+// hasOpen reports whether a process has an open file whose link is target.
 func (k *Kernel) hasOpen(pid int, target string) bool {
 	folder := filepath.Join(k.root, strconv.Itoa(pid), "fd")
 	dir, err := os.Open(folder)
@@ -97,7 +96,7 @@ func (k *Kernel) hasOpen(pid int, target string) bool {
 		return false
 	}
 	defer dir.Close()
-	names, _ := dir.Readdirnames(-1) // what could be read is better than nothing
+	names, _ := dir.Readdirnames(-1) // a partial list is better than none
 	for _, name := range names {
 		if link, err := os.Readlink(filepath.Join(folder, name)); err == nil && link == target {
 			return true
@@ -106,23 +105,23 @@ func (k *Kernel) hasOpen(pid int, target string) bool {
 	return false
 }
 
-// established is the state of a connection that both ends have open, as the
-// kernel counts states.
+// established is the kernel's number for the state of a connection that both ends have
+// open.
 const established = 1
 
-// loopback is the number of the interface through which a machine calls itself,
-// by whichever of its addresses.
+// loopback is the number of the interface through which a machine calls itself, through
+// any of its addresses.
 const loopback = 1
 
-// socket is what the kernel says about a TCP socket.
+// socket is the kernel's description of a TCP socket.
 type socket struct {
 	state byte
 	uid   uint32
 	inode uint32
 }
 
-// lookUp asks the kernel for the socket that is connected from one address to
-// another, and for no other.
+// lookUp asks the kernel for exactly the socket that is connected from one address to
+// another.
 func (k *Kernel) lookUp(from, to netip.AddrPort) (socket, error) {
 	family := uint8(unix.AF_INET)
 	if from.Addr().Unmap().Is6() {
@@ -130,7 +129,7 @@ func (k *Kernel) lookUp(from, to netip.AddrPort) (socket, error) {
 	}
 	found, err := k.ask(question(family, from, to))
 	if errors.Is(err, unix.ENOENT) && family == unix.AF_INET {
-		// A program with a socket for both families may have called by IPv4.
+		// A program with a socket for both families may have connected over IPv4.
 		return k.ask(question(unix.AF_INET6, from, to))
 	}
 	return found, err
@@ -156,8 +155,8 @@ func question(family uint8, from, to netip.AddrPort) []byte {
 	binary.BigEndian.PutUint16(b[26:], to.Port())
 	putAddress(b[28:44], family, from.Addr())
 	putAddress(b[44:60], family, to.Addr())
-	native.PutUint32(b[60:], loopback)   // a socket that is bound to no interface is found as well
-	native.PutUint32(b[64:], ^uint32(0)) // whichever cookie it has
+	native.PutUint32(b[60:], loopback)   // also finds a socket that is bound to no interface
+	native.PutUint32(b[64:], ^uint32(0)) // any cookie
 	native.PutUint32(b[68:], ^uint32(0))
 	return b
 }
@@ -187,7 +186,7 @@ func (k *Kernel) ask(question []byte) (socket, error) {
 	k.questions++
 	binary.NativeEndian.PutUint32(question[8:], k.questions)
 	found, err := exchange(k.netlink, question)
-	if err != nil && !errors.Is(err, unix.ENOENT) { // what comes next on it is not known
+	if err != nil && !errors.Is(err, unix.ENOENT) { // its next message may be anything
 		_ = unix.Close(k.netlink)
 		k.netlink = 0
 	}
@@ -218,8 +217,8 @@ func exchange(fd int, question []byte) (socket, error) {
 		case err != nil:
 			return socket{}, fmt.Errorf("ask the kernel whose connection it is: %w", err)
 		case netlink && sender.Pid == 0 && n >= headerSize && bytes.Equal(answer[8:12], question[8:12]):
-			// From the kernel, and to this question; anybody may write to a
-			// netlink socket.
+			// The answer comes from the kernel, and to this question; anybody may write
+			// to a netlink socket.
 			return readAnswer(answer[:n])
 		}
 	}

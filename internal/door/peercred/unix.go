@@ -10,20 +10,19 @@ import (
 )
 
 // Unix identifies the other end of a Unix socket: the user and the process that
-// connected. If the process is gone, or another one may have its number, only
-// the user is known.
+// connected. If the process is gone, or another one may have its number, Unix returns
+// only the user.
 func (k *Kernel) Unix(c *net.UnixConn) access.Peer {
 	p := at(access.Socket)
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return p
 	}
-	_ = raw.Control(func(fd uintptr) { k.credentials(int(fd), &p) }) // an error leaves p as it is: unknown
+	_ = raw.Control(func(fd uintptr) { k.credentials(int(fd), &p) }) // an error leaves p unknown
 	return p
 }
 
-// User identifies only the user at the other end of a Unix socket. That costs
-// little.
+// User identifies only the user at the other end of a Unix socket, at little cost.
 func (k *Kernel) User(c *net.UnixConn) access.Peer {
 	p := at(access.Socket)
 	raw, err := c.SyscallConn()
@@ -44,14 +43,14 @@ func (k *Kernel) credentials(fd int, p *access.Peer) {
 		return
 	}
 	p.UID, p.Groups = k.user(peer.Uid), k.groups(fd, peer.Gid)
-	if peer.Pid <= 0 { // it is outside of the PID namespace of the daemon
+	if peer.Pid <= 0 { // the process is outside the PID namespace of the daemon
 		return
 	}
 	pidfd, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEERPIDFD)
 	pinned := err == nil
 	if pinned {
 		defer unix.Close(pidfd)
-	} else if err != unix.ENOPROTOOPT { // a kernel before 6.5 has no such option
+	} else if err != unix.ENOPROTOOPT { // kernels before 6.5 lack the option
 		return
 	}
 	before, err := k.processes.Identify(int(peer.Pid))
@@ -60,9 +59,8 @@ func (k *Kernel) credentials(fd int, p *access.Peer) {
 	}
 	found := *p
 	k.settle(&found, before)
-	// What was read is about the process that connected only if that still has
-	// its number: a pidfd shows its end, and without one the start time is read
-	// again.
+	// What was read is about the process that connected only if that process still has
+	// its number. A pidfd shows its end; without one, the start time is read again.
 	if pinned && ended(pidfd) {
 		return
 	}
@@ -83,7 +81,7 @@ func (k *Kernel) groups(fd int, own uint32) []int {
 		size := uint32(len(list) * 4)
 		_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_PEERGROUPS,
 			uintptr(unsafe.Pointer(&list[0])), uintptr(unsafe.Pointer(&size)), 0)
-		if errno == unix.ERANGE && int(size/4) > len(list) && size <= 1<<18 { // the kernel says how many there are
+		if errno == unix.ERANGE && int(size/4) > len(list) && size <= 1<<18 { // the kernel reports the number of groups
 			list = make([]uint32, size/4)
 			continue
 		}
@@ -98,7 +96,7 @@ func (k *Kernel) groups(fd int, own uint32) []int {
 	}
 }
 
-// ended asks a pidfd, without waiting, whether its process has ended.
+// ended reports whether the process of a pidfd has ended, without waiting.
 func ended(pidfd int) bool {
 	for {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0)

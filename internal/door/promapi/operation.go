@@ -31,7 +31,7 @@ var (
 const (
 	longExpression = 10_000
 	longName       = 4096
-	longNumber     = 64 // also of a time
+	longNumber     = 64 // also for times
 )
 
 func parameter(name string, longest int, description string, needed bool) *huma.Param {

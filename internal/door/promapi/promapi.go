@@ -1,8 +1,8 @@
-// Package promapi is the door that answers as the HTTP API of Prometheus does,
-// so that Grafana and promtool can ask berth about its past.
+// Package promapi is the door that answers as the HTTP API of Prometheus does, so that
+// Grafana and promtool can ask berth about its past.
 //
-// It reads parameters, asks the query engine, and writes what it says. Another
-// door checks who may use its routes.
+// It reads parameters, asks the query engine, and writes the answer. Another door
+// checks who may use its routes.
 package promapi
 
 import (
@@ -26,19 +26,19 @@ type Engine interface {
 	LabelValues(ctx context.Context, name string, selectors []string, from, to time.Time, o series.Options) ([]string, []string, error)
 }
 
-// Rules are the rules that the daemon evaluates, and what came of them.
+// Rules are the rules that the daemon evaluates, and their results.
 type Rules interface {
 	Groups() []alert.GroupState
 	Active() []alert.State
 }
 
-// Sources are where the answers come from.
+// Sources provide the answers.
 type Sources struct {
-	Engine   Engine                 // nil: there is no past
-	On       func() bool            // whether the past is kept now; nil: it is
-	Rules    Rules                  // nil: none are evaluated
-	Metadata func() []series.Metric // nil: nothing is known about metrics
-	Version  string                 // of the Prometheus whose language the engine speaks
+	Engine   Engine                 // nil if the daemon keeps no past
+	On       func() bool            // reports whether the past is kept now; nil means yes
+	Rules    Rules                  // nil if no rules are evaluated
+	Metadata func() []series.Metric // nil if metrics have no descriptions
+	Version  string                 // version of Prometheus whose language the engine speaks
 	Now      func() time.Time
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
-// off reports whether there is nothing to ask.
+// off reports whether the daemon keeps no past to query.
 func (a api) off() bool { return a.Engine == nil || a.On != nil && !a.On() }
 
 // query answers a question about one moment.
@@ -29,7 +29,7 @@ func (a api) query(q *question) (reply, error) {
 	return answered(a.Engine.Instant(q.Context(), q.Form.Get("query"), at, o))
 }
 
-// queryRange answers a question about every step of a time.
+// queryRange answers a question about every step of a range of time.
 func (a api) queryRange(q *question) (reply, error) {
 	if a.off() {
 		return reply{}, errPastOff
@@ -112,7 +112,7 @@ func (a api) labelValues(q *question) (reply, error) {
 	return reply{data: list, warnings: warnings}, err
 }
 
-// described is what is known about a metric.
+// described is the description of a metric.
 type described struct {
 	Type string `json:"type"`
 	Help string `json:"help"`
@@ -144,7 +144,7 @@ func (a api) metadata(q *question) (reply, error) {
 // exemplars answers that there are none.
 func (a api) exemplars(*question) (reply, error) { return reply{data: []struct{}{}}, nil }
 
-// buildInfo says which Prometheus this answers like.
+// buildInfo says which version of Prometheus the answers are like.
 func (a api) buildInfo(*question) (reply, error) {
 	return reply{data: map[string]string{
 		"version": a.Version, "revision": "", "branch": "", "buildUser": "", "buildDate": "", "goVersion": runtime.Version(),

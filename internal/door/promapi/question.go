@@ -14,7 +14,7 @@ import (
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
-// question is a request with its parameters, of the address and of the form.
+// question is a request with the parameters of its address and its form.
 type question struct {
 	*http.Request
 	who access.Actor
@@ -24,8 +24,8 @@ type question struct {
 // mostForm is the largest form, in bytes: more than the longest expression needs.
 const mostForm = 64 << 10
 
-// read reads the parameters of a request, and refuses values that are too long.
-// Parameters that the route does not have are passed over, as Prometheus does.
+// read reads the parameters of a request, and refuses values that are too long. It
+// ignores parameters that the route does not have, as Prometheus does.
 func read(w http.ResponseWriter, r *http.Request, who access.Actor, now time.Time, parameters []*huma.Param) (*question, error) {
 	r.Body = http.MaxBytesReader(w, r.Body, mostForm)
 	if err := r.ParseForm(); err != nil {
@@ -49,18 +49,18 @@ func bad(format string, args ...any) error {
 	return &series.Error{Fault: series.BadData, Text: fmt.Sprintf(format, args...)}
 }
 
-// invalid is the error of a parameter.
+// invalid returns the error for a parameter.
 func invalid(parameter string, err error) error {
 	return bad("invalid parameter %q: %v", parameter, err)
 }
 
-// nameless reports whether the caller may see no names. A scraper gets them: it
-// reads metrics for people who may.
+// nameless reports whether the caller may see no names. A scraper gets them: it reads
+// metrics for people who may see them.
 func (q *question) nameless() bool {
 	return q.who.Role != access.Scraper && access.May(q.who, access.Name, access.Object{}) != nil
 }
 
-// options reads the parameters that all questions have.
+// options reads the parameters common to all questions.
 func (q *question) options() (o series.Options, err error) {
 	o = series.Options{Nameless: q.nameless(), Waits: true}
 	if o.Limit, err = q.number("limit"); err != nil {
@@ -73,7 +73,7 @@ func (q *question) options() (o series.Options, err error) {
 	return o, err
 }
 
-// number reads a number that is not negative; 0 if it is not given.
+// number reads a number that is not negative. It returns 0 if the number is not given.
 func (q *question) number(name string) (int, error) {
 	text := q.Form.Get(name)
 	if text == "" {
@@ -89,7 +89,7 @@ func (q *question) number(name string) (int, error) {
 	return n, nil
 }
 
-// duration reads a duration that is positive; 0 if it is not given.
+// duration reads a positive duration. It returns 0 if the duration is not given.
 func (q *question) duration(name string) (time.Duration, error) {
 	text := q.Form.Get(name)
 	if text == "" {
@@ -105,7 +105,7 @@ func (q *question) duration(name string) (time.Duration, error) {
 	return d, nil
 }
 
-// moment reads a time; otherwise if it is not given.
+// moment reads a time. It returns otherwise if the time is not given.
 func (q *question) moment(name string, otherwise time.Time) (time.Time, error) {
 	text := q.Form.Get(name)
 	if text == "" {
@@ -118,7 +118,7 @@ func (q *question) moment(name string, otherwise time.Time) (time.Time, error) {
 	return t, nil
 }
 
-// borders reads the times between which series have samples. Zero: no border.
+// borders reads the times between which series have samples. Zero means no border.
 func (q *question) borders() (from, to time.Time, err error) {
 	if from, err = q.moment("start", time.Time{}); err != nil {
 		return from, to, err
@@ -127,7 +127,7 @@ func (q *question) borders() (from, to time.Time, err error) {
 	return from, to, err
 }
 
-// The borders that Prometheus writes where there are none.
+// The borders that Prometheus writes if there are none.
 const (
 	noStart = "-292273086-05-16T16:47:06Z"
 	noEnd   = "+292277025-08-18T07:12:54.999999999Z"
@@ -136,7 +136,7 @@ const (
 // mostSeconds is further from 1970 than any sample.
 const mostSeconds = 1 << 42
 
-// parseTime reads seconds since 1970, with a fraction, or RFC 3339.
+// parseTime parses seconds since 1970, with a fraction, or RFC 3339.
 func parseTime(text string) (time.Time, error) {
 	if text == noStart || text == noEnd {
 		return time.Time{}, nil
@@ -151,10 +151,10 @@ func parseTime(text string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("cannot parse %q to a valid timestamp", text)
 }
 
-// parseDuration reads seconds, with a fraction, or a duration such as 1h30m.
+// parseDuration parses seconds, with a fraction, or a duration such as 1h30m.
 func parseDuration(text string) (time.Duration, error) {
 	if seconds, err := strconv.ParseFloat(text, 64); err == nil {
-		if !(math.Abs(seconds) < math.MaxInt64/float64(time.Second)) { // NaN is not
+		if !(math.Abs(seconds) < math.MaxInt64/float64(time.Second)) { // false for NaN
 			return 0, fmt.Errorf("cannot parse %q to a valid duration. It overflows int64", text)
 		}
 		return time.Duration(seconds * float64(time.Second)), nil

@@ -16,7 +16,7 @@ import (
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
-// reply is the data of an answer, with what there is to remark.
+// reply is the data of an answer, with remarks.
 type reply struct {
 	data            any
 	warnings, infos []string
@@ -41,7 +41,7 @@ func (a api) serve(parameters []*huma.Param, answer func(*question) (reply, erro
 	}
 }
 
-// encode writes the answer in the form of Prometheus. A large one is never in
+// encode writes the answer in the form of Prometheus. It never holds a large answer in
 // memory as a whole.
 func (found *reply) encode(w io.Writer) error {
 	if _, err := io.WriteString(w, `{"status":"success","data":`); err != nil {
@@ -73,7 +73,7 @@ func appendTexts(b []byte, name string, list []string) []byte {
 var statuses = map[series.Fault]int{
 	series.BadData:   http.StatusBadRequest,
 	series.Execution: http.StatusUnprocessableEntity,
-	series.Canceled:  499, // nobody reads it
+	series.Canceled:  499, // nobody reads the answer
 	series.TimedOut:  http.StatusServiceUnavailable,
 	series.Internal:  http.StatusInternalServerError,
 	series.Missing:   http.StatusNotFound,
@@ -103,33 +103,33 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 const (
-	// smallAnswer is an answer that is not worth compressing.
+	// smallAnswer is the size below which an answer is not worth compressing.
 	smallAnswer = 1 << 10
-	// sendLimit is how long a caller may take to read an answer, which takes room in
-	// memory meanwhile.
+	// sendLimit is how long a caller may take to read an answer, which takes memory
+	// meanwhile.
 	sendLimit = time.Minute
 )
 
-// write sends an answer, compressed if the caller takes that.
+// write sends an answer, compressed if the caller accepts that.
 func write(w http.ResponseWriter, r *http.Request, status int, encode func(io.Writer) error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Add("Vary", "Accept-Encoding")
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(sendLimit)) // a recorder in a test has none
 	out := &sender{w: w, status: status, gzip: takesGzip(r.Header.Get("Accept-Encoding"))}
-	if err := encode(out); err == nil { // it fails only if the client is gone
+	if err := encode(out); err == nil { // fails only if the client is gone
 		out.close()
 	}
 }
 
-// sender holds the beginning of an answer back until it knows whether it is a small
-// one.
+// sender holds back the beginning of an answer until it knows whether the answer is
+// small.
 type sender struct {
 	w      http.ResponseWriter
 	status int
 	gzip   bool
 	held   []byte
-	out    io.Writer // nil: nothing was sent yet
+	out    io.Writer // nil until something is sent
 	zip    *gzip.Writer
 }
 
@@ -144,7 +144,7 @@ func (s *sender) Write(b []byte) (int, error) {
 	s.out = s.w
 	if s.gzip {
 		s.w.Header().Set("Content-Encoding", "gzip")
-		s.zip, _ = gzip.NewWriterLevel(s.w, gzip.BestSpeed) // there is such a level
+		s.zip, _ = gzip.NewWriterLevel(s.w, gzip.BestSpeed) // the level is valid
 		s.out = s.zip
 	}
 	s.w.WriteHeader(s.status)
@@ -164,7 +164,7 @@ func (s *sender) close() {
 	}
 }
 
-// takesGzip reports whether a list of encodings has gzip and does not forbid it.
+// takesGzip reports whether a list of encodings contains gzip and does not forbid it.
 func takesGzip(list string) bool {
 	for each := range strings.SplitSeq(list, ",") {
 		name, quality, _ := strings.Cut(strings.TrimSpace(each), ";")

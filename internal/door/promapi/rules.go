@@ -20,8 +20,8 @@ type active struct {
 	Value           string            `json:"value"`
 }
 
-// rule is a rule as Prometheus shows it. The fields of an alerting rule are nil in
-// a recording one.
+// rule is a rule as Prometheus shows it. The fields of an alerting rule are nil in a
+// recording rule.
 type rule struct {
 	State          alert.Phase       `json:"state,omitempty"`
 	Name           string            `json:"name"`
@@ -50,7 +50,7 @@ type group struct {
 }
 
 // alerts lists the alerts that are pending or firing. A caller who may see no names
-// gets those that name nobody.
+// gets the alerts that name nobody.
 func (a api) alerts(q *question) (reply, error) {
 	list := []active{}
 	if a.Rules != nil {
@@ -79,7 +79,7 @@ func shown(states []alert.State, nameless bool) []active {
 	return list
 }
 
-// rules lists the rules by group, those that the parameters ask for.
+// rules lists, by group, the rules that the parameters select.
 func (a api) rules(q *question) (reply, error) {
 	want := strings.ToLower(q.Form.Get("type"))
 	if want != "" && want != "alert" && want != "record" {

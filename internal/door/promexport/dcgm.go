@@ -12,9 +12,9 @@ import (
 	"github.com/berth-gpu/berth/internal/health/monitor"
 )
 
-// dcgm shows the devices under the names and labels of NVIDIA's dcgm-exporter, so
-// that dashboards and rules made for it work. It has what berth measures with the
-// same meaning and unit, and nothing else.
+// dcgm shows the devices under the names and labels of NVIDIA's dcgm-exporter, so that
+// dashboards and rules made for it work. It has only the values that berth measures
+// with the same meaning and unit.
 type dcgm struct {
 	from Sources
 	xids *xids
@@ -30,8 +30,7 @@ type dcgmMetric struct {
 	value func(*monitor.Reading) gpu.Opt[float64]
 }
 
-// dcgmFrom returns a metric that one of the page's own metrics has, times a
-// factor.
+// dcgmFrom returns a metric that is one of the page's own metrics times a factor.
 func dcgmFrom[T ~float64 | ~int64](name, help string, kind prometheus.ValueType, factor float64, of func(*gpu.Sample) gpu.Opt[T]) dcgmMetric {
 	own := fromSample(name, help, kind, of)
 	return dcgmMetric{prometheus.NewDesc(name, help, dcgmLabels, nil), kind, func(r *monitor.Reading) gpu.Opt[float64] {
@@ -65,8 +64,8 @@ func (d *dcgm) Describe(out chan<- *prometheus.Desc) {
 	out <- dcgmXID
 }
 
-// Collect collects nothing unless somebody wants these names. An instance of a
-// device, which dcgm-exporter shows with labels that berth has not, is left out.
+// Collect collects nothing unless these names are enabled. It omits an instance of a
+// device, which dcgm-exporter shows with labels that berth lacks.
 func (d *dcgm) Collect(out chan<- prometheus.Metric) {
 	if d.from.Compat == nil || d.from.Compat() != "dcgm" {
 		return
@@ -104,7 +103,7 @@ type xids struct {
 	seen map[string]float64
 }
 
-// note takes the XID of an event.
+// note stores the XID of an event.
 func (x *xids) note(e *gpu.Event) {
 	number, known := e.Data["xid"].(int)
 	if e.Code != gpu.EventDeviceFault || e.GPU == "" || !known {

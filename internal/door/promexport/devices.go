@@ -16,7 +16,7 @@ type family struct {
 	desc       *prometheus.Desc
 	name, help string
 	kind       prometheus.ValueType
-	label      string // beside those of the device; empty: none
+	label      string // beside those of the device; empty if none
 }
 
 func deviceFamily(name, help string, kind prometheus.ValueType, label ...string) *family {
@@ -36,13 +36,13 @@ func describe(name, help string, more ...string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, append(deviceLabels[:len(deviceLabels):len(deviceLabels)], more...), nil)
 }
 
-// answers reports whether a sample is fresh: a device in quarantine is
-// UNAVAILABLE and still measured.
+// answers reports whether a sample is fresh. A device in quarantine is UNAVAILABLE and
+// still measured.
 func answers(r *monitor.Reading) bool {
 	return r.State != gpu.Unavailable || r.Health == gpu.Unhealthy
 }
 
-// fromSample returns a metric that a sample holds.
+// fromSample returns a metric from a value of a sample.
 func fromSample[T ~float64 | ~int64](name, help string, kind prometheus.ValueType, of func(*gpu.Sample) gpu.Opt[T]) metric {
 	return metric{deviceFamily(name, help, kind), func(r *monitor.Reading) gpu.Opt[float64] {
 		if v, known := of(&r.Sample).Get(); known && r.Sampled && answers(r) {
@@ -54,9 +54,8 @@ func fromSample[T ~float64 | ~int64](name, help string, kind prometheus.ValueTyp
 
 const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
 
-// deviceMetrics is the list of what is exported for each device. What an
-// UNAVAILABLE device last said is not repeated: a stale temperature would keep
-// an alert quiet.
+// deviceMetrics lists the metrics of each device. The page does not repeat the last
+// values of an UNAVAILABLE device: a stale temperature would keep an alert quiet.
 var deviceMetrics = []metric{
 	fromSample("gpu_utilization_percent", "Share of time in which the device worked.", gauge, func(s *gpu.Sample) gpu.Opt[gpu.Percent] { return s.Utilization }),
 	fromSample("gpu_memory_usage_mb", "Memory in use, in MiB.", gauge, func(s *gpu.Sample) gpu.Opt[gpu.MiB] { return s.MemoryUsed }),
@@ -87,7 +86,7 @@ func powerLimit(r *monitor.Reading) gpu.Opt[float64] {
 	return gpu.Opt[float64]{}
 }
 
-// ownPower leaves out the power of another device, which a sum would count twice.
+// ownPower omits the power of another device, which a sum would count twice.
 func ownPower(s *gpu.Sample) gpu.Opt[gpu.Watts] {
 	if s.PowerOf != "" {
 		return gpu.Opt[gpu.Watts]{}
@@ -95,8 +94,8 @@ func ownPower(s *gpu.Sample) gpu.Opt[gpu.Watts] {
 	return s.Power
 }
 
-// outlook returns where the temperature of a device goes; nil if that is not
-// known, or if the device does not answer.
+// outlook returns the forecast of a device's temperature. It returns nil if there is
+// none, or if the device does not answer.
 func outlook(r *monitor.Reading) *monitor.Outlook {
 	if !r.Sampled || !answers(r) {
 		return nil
@@ -130,7 +129,7 @@ var (
 	throttleFamily = deviceFamily("gpu_throttle_reason", "1 for each reason why the device runs below its full clock.", gauge, "reason")
 )
 
-// deviceFamilies returns every metric that each device has.
+// deviceFamilies returns every metric of a device.
 func deviceFamilies() []*family {
 	all := []*family{stateFamily, causeFamily, secondsFamily, throttleFamily, drainedFamily}
 	for _, m := range deviceMetrics {
@@ -165,7 +164,7 @@ func (d *devices) Collect(out chan<- prometheus.Metric) {
 // lines calls send with every line of a device: its metric, the value of the
 // metric's own label if it has one, and the value.
 func (d *devices) lines(r *monitor.Reading, watching bool, send func(f *family, more string, v float64)) {
-	r.Sampled = r.Sampled && watching && !r.Stale // what was measured before monitoring stopped is not repeated either
+	r.Sampled = r.Sampled && watching && !r.Stale // values from before monitoring stopped are not repeated either
 	for i := range deviceMetrics {
 		if v, known := deviceMetrics[i].value(r).Get(); known {
 			send(deviceMetrics[i].family, "", v)

@@ -12,11 +12,11 @@ var (
 	serviceEnergyDesc = prometheus.NewDesc("berth_service_energy_joules_total", "Energy that leases of the service used since the daemon started, above what the devices draw by themselves.", []string{"service"}, nil)
 )
 
-// consumption is a collector of the energy that devices and services used. A
-// device that nothing was measured of has no line.
+// consumption is a collector of the energy that devices and services used. A device
+// without measurements has no line.
 type consumption struct {
 	from  Sources
-	named bool // with the services, which it names
+	named bool // includes services, which it names
 }
 
 func (c *consumption) Describe(out chan<- *prometheus.Desc) {

@@ -24,8 +24,8 @@ func describeHolder(kind string) holderDescs {
 
 var serviceDescs, userDescs = describeHolder("service"), describeHolder("user")
 
-// holders is a collector of what each service and each user holds and waits
-// for. A name that has a label keeps its lines until the daemon restarts.
+// holders is a collector of what each service and each user holds and waits for. A name
+// with a label keeps its lines until the daemon restarts.
 type holders struct{ from Sources }
 
 func (c *holders) Describe(out chan<- *prometheus.Desc) {

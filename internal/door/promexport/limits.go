@@ -18,11 +18,11 @@ var (
 	groupUsedDesc  = prometheus.NewDesc("berth_group_used", "What the members of a group have together, by limit.", []string{"group", "limit"}, nil)
 )
 
-// mostEntries is how many users, and how many groups, have lines. Their names are
-// those of the configuration, so nobody else can make them up.
+// mostEntries limits the users and the groups that have lines. Their names come from
+// the configuration, so nobody else can make them up.
 const mostEntries = 50
 
-// limits is a collector of what users and groups may have.
+// limits is a collector of the limits of users and groups.
 type limits struct{ from Sources }
 
 func (c *limits) Describe(out chan<- *prometheus.Desc) {
@@ -60,7 +60,7 @@ func (c *limits) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// entriesOf yields the users that have an entry of their own.
+// entriesOf yields the users that have their own entry.
 func entriesOf(r *quota.Rules) func(yield func(quota.User) bool) {
 	return func(yield func(quota.User) bool) {
 		for _, u := range r.Users {

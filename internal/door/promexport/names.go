@@ -6,24 +6,22 @@ import (
 	"sync"
 )
 
-// The limits.
 const (
 	mostNames = 50 // labels of users, and of services
-	// mostInvented is how many labels one user can take for services that the
-	// configuration does not know: otherwise one user could take them all.
+	// mostInvented limits the labels that one user can take for services that are not
+	// in the configuration: otherwise one user could take them all.
 	mostInvented = 10
 )
 
 // otherName is the label of every name that came too late.
 const otherName = "other"
 
-// Names keeps the names of users and services that metrics show. Its zero value
-// has none.
+// Names keeps the names of users and services that metrics show. Its zero value has
+// none.
 //
-// A name keeps its label until the daemon restarts, and there are at most 50
-// labels of each kind: every name beyond them is "other". So nobody can fill
-// the memory of a Prometheus by making up names, and no counter ever moves from
-// one label to another.
+// A name keeps its label until the daemon restarts. There are at most 50 labels of each
+// kind, and every name beyond them is "other". So nobody can fill the memory of a
+// Prometheus by making up names, and no counter ever moves from one label to another.
 type Names struct {
 	mu       sync.Mutex // guards what follows
 	users    map[string]bool
@@ -31,8 +29,8 @@ type Names struct {
 	invented map[string]int // by user: labels of services that are not configured
 }
 
-// Reserve gives each service of the configuration a label of its own, in the
-// order of their names, for as long as there are any.
+// Reserve gives each service of the configuration its own label, in the order of their
+// names, while labels are left.
 func (n *Names) Reserve(services []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -51,8 +49,8 @@ func (n *Names) User(name string) string {
 	return name
 }
 
-// Service returns the label of a service that a user names. Work under no
-// service has the empty label.
+// Service returns the label of a service that a user names. Work without a service has
+// the empty label.
 func (n *Names) Service(name, user string) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -69,8 +67,7 @@ func (n *Names) Service(name, user string) string {
 	return name
 }
 
-// take reports whether a name has a label, and gives it one if there is any
-// left.
+// takeLabel reports whether a name has a label, and gives it one if any is left.
 func takeLabel(names *map[string]bool, name string) bool {
 	switch {
 	case (*names)[name]:

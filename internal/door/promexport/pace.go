@@ -18,7 +18,7 @@ var (
 type Paced struct {
 	GPUs     []string         // UUIDs
 	Share    float64          // from 0 to 1
-	Measured gpu.Opt[float64] // what it gets; absent: not known yet
+	Measured gpu.Opt[float64] // the share it gets; absent if not known yet
 }
 
 // pacing is a collector over leases that are held to a share.

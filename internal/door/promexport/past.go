@@ -15,11 +15,11 @@ var (
 	pastDroppedDesc = prometheus.NewDesc("berth_past_dropped_total", "Samples that were not stored: the disk was full, failed or too slow, or the clock went back.", nil, nil)
 )
 
-// Past is what the store of the past costs.
+// Past has the costs of the store of the past.
 type Past struct {
 	Bytes, Series    int64
 	Samples, Dropped uint64    // since the daemon started
-	Written          time.Time // when samples were last stored; zero: not since the daemon started
+	Written          time.Time // when samples were last stored; zero if not since the daemon started
 }
 
 // remembering is a collector over the store of the past.
@@ -50,5 +50,5 @@ func (c *remembering) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// seconds returns a time as Prometheus has it.
+// seconds returns a time in the form of Prometheus.
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }

@@ -1,7 +1,7 @@
 // Package promexport shows what berth knows as metrics of Prometheus.
 //
-// A scrape reads what the monitor last measured and asks nothing of any driver,
-// so it costs the same whatever the devices are doing.
+// A scrape reads the last measurements of the monitor and asks no driver, so it costs
+// the same whatever the devices are doing.
 package promexport
 
 import (
@@ -25,37 +25,37 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
-// Sources are where the numbers come from.
+// Sources provide the numbers.
 type Sources struct {
 	Readings func() []monitor.Reading
 	Ledger   func() *ledger.Ledger
 	Batches  func() []runs.Total
 	Services func() []throughput.Total
-	Energy   func() *energy.Meters // nil: nobody measured
-	Paced    func() []Paced        // nil: nothing is ever paced
-	Parking  func() Parking        // nil: nothing is ever parked
-	Idle     func() int            // leases that are idle now; nil: nobody looks
+	Energy   func() *energy.Meters // nil if energy is not measured
+	Paced    func() []Paced        // nil if leases are never paced
+	Parking  func() Parking        // nil if leases are never parked
+	Idle     func() int            // number of idle leases; nil if not watched
 	Labels   *Names
-	Limits   func() *quota.Rules // what users may have; nil: not known
-	Hooks    []string            // their names
+	Limits   func() *quota.Rules // limits of users; nil if not known
+	Hooks    []string            // names of the hooks
 	// TokenFailures are the reasons for which a token is refused.
 	TokenFailures []string
-	Drained       func(gpu.Device) bool       // nil: none is
-	Optimized     func() Optimized            // nil: nobody optimizes
+	Drained       func(gpu.Device) bool       // nil if none is drained
+	Optimized     func() Optimized            // nil if there is no optimizer
 	Watching      func() bool                 // whether devices are being sampled
-	Unlogged      func() uint64               // lines that the log did not take; nil: none
-	Expires       func() time.Time            // when the certificate of the daemon ends; nil or zero: it has none
-	Past          func() Past                 // nil: nothing is kept
-	Evaluated     func() map[string]time.Time // when each group of rules was last evaluated; nil: none is
-	Compat        func() string               // dcgm: the devices are shown under those names too; nil: no other names
+	Unlogged      func() uint64               // lines that the log did not take; nil if none
+	Expires       func() time.Time            // when the certificate of the daemon ends; nil or zero if it has none
+	Past          func() Past                 // nil if nothing is kept
+	Evaluated     func() map[string]time.Time // when each group of rules was last evaluated; nil if none is
+	Compat        func() string               // "dcgm" to show the devices under those names too; nil for no other names
 	Host          string                      // name of the machine
 	Version       string
-	// Audit returns how many entries the audit log was given, and how often it
-	// could not be written; nil: there is no audit log.
+	// Audit returns how many entries the audit log was given, and how often it could
+	// not be written. It is nil if there is no audit log.
 	Audit func() (entries, failures uint64)
 }
 
-// Exporter serves the page and counts what only happens once.
+// Exporter serves the page and counts single events.
 type Exporter struct {
 	http.Handler
 	// Nameless serves the page without the lines that name users and services.
@@ -80,7 +80,7 @@ type Exporter struct {
 	rest prometheus.Gatherer // the page without devices and most of the Go runtime
 }
 
-// New makes a page of its own, apart from any other in the process.
+// New returns an exporter with its own registry, apart from any other in the process.
 func New(from Sources) *Exporter {
 	e := &Exporter{
 		from: from, xids: &xids{},
@@ -124,7 +124,7 @@ func New(from Sources) *Exporter {
 		}, []string{"hook"}),
 	}
 	for _, status := range []string{"granted", "failed", "withdrawn"} {
-		e.asked.WithLabelValues(status) // there from the start, so that rates are right
+		e.asked.WithLabelValues(status) // present from the start, so that rates are right
 	}
 	for _, reason := range failures {
 		e.unmet.WithLabelValues(reason)
@@ -196,7 +196,7 @@ func New(from Sources) *Exporter {
 	named := []prometheus.Collector{&work{from: from, named: true}, &consumption{from: from, named: true}, &holders{from}, &limits{from}}
 	e.Nameless = promhttp.HandlerFor(registryOf(page, nameless), promhttp.HandlerOpts{})
 	e.Handler = promhttp.HandlerFor(registryOf(page, named), promhttp.HandlerOpts{})
-	// Of what every Go program has, the past keeps what the daemon costs.
+	// Of the metrics that every Go program has, the past keeps the cost of the daemon.
 	e.rest = registryOf(all, named, []prometheus.Collector{
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "go_goroutines", Help: "Number of goroutines that currently exist."}, func() float64 { return float64(runtime.NumGoroutine()) }),
@@ -204,7 +204,7 @@ func New(from Sources) *Exporter {
 	return e
 }
 
-// registryOf returns a registry of what these collectors collect.
+// registryOf returns a registry of these collectors.
 func registryOf(lists ...[]prometheus.Collector) *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	for _, list := range lists {
@@ -222,10 +222,10 @@ func (e *Exporter) Cost(c monitor.Cost) {
 	e.sampled.WithLabelValues(c.Backend, c.Tier).Observe(c.Duration.Seconds())
 }
 
-// TurnedAway counts a caller that there was no room for.
+// TurnedAway counts a caller that was turned away for lack of room.
 func (e *Exporter) TurnedAway() { e.turnedAway.Inc() }
 
-// Step counts a step that berth took about a device by itself.
+// Step counts a step about a device that berth took by itself.
 func (e *Exporter) Step(kind string) { e.steps.WithLabelValues(kind).Inc() }
 
 // TokenFailed counts a request whose token was refused.
@@ -234,9 +234,9 @@ func (e *Exporter) TokenFailed(reason string) { e.tokens.WithLabelValues(reason)
 // failures are the answers of the ledger that count as a failed request.
 var failures = []string{"refused", "timeout"}
 
-// Decided counts one answer to a request for a lease. A request that failed
-// counts once under its status, so that the statuses add up to all requests,
-// and once under its reason in a metric of its own.
+// Decided counts one answer to a request for a lease. A failed request counts once
+// under its status, so that the statuses add up to all requests, and once under its
+// reason in a separate metric.
 func (e *Exporter) Decided(status string, took time.Duration) {
 	if slices.Contains(failures, status) {
 		e.unmet.WithLabelValues(status).Inc()
@@ -252,15 +252,15 @@ func (e *Exporter) Event(event gpu.Event) {
 	e.xids.note(&event)
 }
 
-// Delivery counts one attempt to tell a hook of an event.
+// Delivery counts one attempt to send an event to a hook.
 func (e *Exporter) Delivery(hook string, status hooks.Status) {
 	e.hooks.WithLabelValues(hook, string(status)).Inc()
 }
 
-// The reasons why an event is lost.
+// The reasons for which an event is lost.
 const (
 	Rationed  = "rationed"  // there were too many about its user
-	Displaced = "displaced" // newer ones took its room
+	Displaced = "displaced" // newer events took its room
 )
 
 // Lost counts one event that readers cannot get.
@@ -268,5 +268,5 @@ func (e *Exporter) Lost(severity gpu.Severity, reason string) {
 	e.lost.WithLabelValues(string(severity), reason).Inc()
 }
 
-// HookDropped counts one event that a hook was not sent.
+// HookDropped counts one event that was not sent to a hook.
 func (e *Exporter) HookDropped(hook string) { e.dropped.WithLabelValues(hook).Inc() }

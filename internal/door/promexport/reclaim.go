@@ -22,7 +22,7 @@ var (
 	reclaimedDesc  = prometheus.NewDesc("berth_reclaimed_bytes_total", "Memory that optimizations got back, as measured, by rung; for shrink: what became free to lease.", []string{"rung"}, nil)
 )
 
-// Parking are numbers about parked leases since the daemon began.
+// Parking has numbers about parked leases since the daemon started.
 type Parking struct {
 	Parked   int     // leases that are parked now
 	Host     gpu.MiB // memory of the machine that leases take now
@@ -32,7 +32,7 @@ type Parking struct {
 	Turns    int // leases that were parked because others waited
 }
 
-// Optimized are numbers about optimizations since the daemon began.
+// Optimized has numbers about optimizations since the daemon started.
 type Optimized struct {
 	Runs  uint64             // optimizations that were more than a dry run
 	Freed map[string]gpu.MiB // by rung

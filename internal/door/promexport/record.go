@@ -13,9 +13,9 @@ import (
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
-// Recorder turns what the page shows into samples for a store, with the labels
-// that a Prometheus would add. It leaves out what the page says about the
-// process itself. Only Metadata is safe for concurrent use.
+// Recorder turns the content of the page into samples for a store, with the labels that
+// a Prometheus would add. It omits the metrics of the process itself. Only Metadata is
+// safe for concurrent use.
 type Recorder struct {
 	from     Sources
 	rest     prometheus.Gatherer
@@ -23,12 +23,12 @@ type Recorder struct {
 	common   series.Labels // job and instance
 	cells    map[place]*cell
 	lines    map[string]*cell
-	round    uint64 // counts calls, so that what is missing is found
+	round    uint64 // counts calls, to find missing series
 	key      []byte
 	recorded leaseSlots
 }
 
-// place is where a value of a device comes from.
+// place identifies the source of a value of a device.
 type place struct {
 	gpu, index, name string
 	family           *family
@@ -42,8 +42,7 @@ type cell struct {
 	round  uint64 // when it was last stored
 }
 
-// Recorder returns a recorder of the page for an instance, which names the
-// machine.
+// Recorder returns a recorder of the page for an instance, which names the machine.
 func (e *Exporter) Recorder(instance string) *Recorder {
 	return &Recorder{
 		from: e.from, rest: e.rest, devices: devices{e.from}, cells: map[place]*cell{}, lines: map[string]*cell{},
@@ -51,8 +50,8 @@ func (e *Exporter) Recorder(instance string) *Recorder {
 	}
 }
 
-// Devices returns what was last measured of each device. A series that was there
-// at the last call and has no value now ends with a stale value.
+// Devices returns the last measurements of each device. A series that was present at
+// the last call and has no value now ends with a stale value.
 func (r *Recorder) Devices() []series.Sample {
 	r.round++
 	list := make([]series.Sample, 0, len(r.cells)+8)
@@ -108,8 +107,8 @@ func kindOf(k prometheus.ValueType) series.Kind {
 	return series.Gauge
 }
 
-// Rest returns everything else: the page without devices, and what leases hold
-// and use. It costs more than Devices, and is for every few seconds.
+// Rest returns everything else: the page without devices, and what leases hold and use.
+// It costs more than Devices; call it every few seconds.
 func (r *Recorder) Rest(now time.Time) []series.Sample {
 	r.round++
 	list := make([]series.Sample, 0, len(r.lines)+8)
@@ -117,7 +116,7 @@ func (r *Recorder) Rest(now time.Time) []series.Sample {
 		list = append(list, r.sample(name, kind, v, own))
 	}
 	put("up", series.Gauge, 1)
-	families, _ := r.rest.Gather() // what there is
+	families, _ := r.rest.Gather() // keep what could be gathered
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			own := make([]series.Label, 0, len(m.GetLabel())+1)
@@ -150,8 +149,8 @@ func (r *Recorder) Rest(now time.Time) []series.Sample {
 	return list
 }
 
-// border writes the upper bound of a bucket as Prometheus stores it: with a
-// point, also if it is whole.
+// border writes the upper bound of a bucket as Prometheus stores it: with a point, even
+// if it is whole.
 func border(v float64) string {
 	s := strconv.FormatFloat(v, 'g', -1, 64)
 	if !strings.ContainsAny(s, ".eIN") {

@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	leaseAge    = time.Minute // from its grant on until a lease has series
+	leaseAge    = time.Minute // age at which a lease gets series
 	leaseMost   = 256         // leases with series
 	leaseOfUser = 192         // of one user
-	// leaseRest is how long the place of a lease that has ended stays taken, so
-	// that nobody fills the store by leasing over and over.
+	// leaseRest is how long an ended lease keeps its place, so that nobody fills the
+	// store by leasing over and over.
 	leaseRest = time.Hour
 )
 
@@ -25,7 +25,7 @@ var leaseMetrics = []series.Metric{
 	{Name: "berth_lease_energy_joules_total", Kind: series.Counter, Help: "Energy that the lease used, above what its devices draw by themselves."},
 }
 
-// leaseSlots says which leases have series. The zero value has none.
+// leaseSlots keeps which leases have series. The zero value has none.
 type leaseSlots struct {
 	taken  map[uint64]*leaseSlot // by fence
 	ofUser map[string]int
@@ -36,7 +36,7 @@ type leaseSlot struct {
 	seen time.Time
 }
 
-// take reports whether a lease has a place, and gives it one if there is any.
+// take reports whether a lease has a place, and gives it one if any is left.
 func (s *leaseSlots) take(l *lease.Lease, now time.Time) bool {
 	if slot := s.taken[l.Fence]; slot != nil {
 		slot.seen = now
@@ -65,7 +65,7 @@ func (s *leaseSlots) clear(now time.Time) {
 	}
 }
 
-// leases puts what each lease holds and uses.
+// leases puts the values that each lease holds and uses.
 func (r *Recorder) leases(now time.Time, put func(name string, kind series.Kind, v float64, own ...series.Label)) {
 	r.recorded.clear(now)
 	var standing []ledger.Held

@@ -13,11 +13,11 @@ var (
 	latencyDesc    = describe("gpu_operation_latency_seconds", "How long an operation took; for a record, the batch that it was in.", "service")
 )
 
-// work is a collector over what the runners of batches and services report. A
-// device that nobody has worked on has no line.
+// work is a collector over the reports of the runners of batches and services. A device
+// without work has no line.
 type work struct {
 	from  Sources
-	named bool // with the work of services, which names them
+	named bool // includes the work of services, which it names
 }
 
 func (c *work) Describe(out chan<- *prometheus.Desc) {
@@ -25,9 +25,8 @@ func (c *work) Describe(out chan<- *prometheus.Desc) {
 	out <- latencyDesc
 }
 
-// Collect sends a line for each service and device. The records of batches
-// belong to no service. Operations whose device is not known have empty device
-// labels.
+// Collect sends a line for each service and device. The records of batches belong to no
+// service. Operations on an unknown device have empty device labels.
 func (c *work) Collect(out chan<- prometheus.Metric) {
 	known := map[string][]string{"": {"", "", ""}}
 	for _, r := range c.from.Readings() {

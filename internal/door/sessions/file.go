@@ -27,7 +27,7 @@ type stored struct {
 	ID     string       `json:"id"`
 	SHA256 string       `json:"sha256"` // of the secret, in hexadecimal
 	UID    gpu.Opt[int] `json:"uid,omitzero"`
-	Groups []int        `json:"groups"` // null: not known
+	Groups []int        `json:"groups"` // null if not known
 	Here   bool         `json:"here,omitempty"`
 	Token  string       `json:"token,omitempty"`
 	Proof  string       `json:"token_sha256,omitempty"`
@@ -37,8 +37,8 @@ type stored struct {
 
 const version = 1
 
-// Open reads the file at path, or begins one there. A damaged file it sets aside,
-// and begins without sessions.
+// Open reads the file at path, or creates one there. It sets a damaged file aside, and
+// begins without sessions.
 func Open(path string, now time.Time) (*Sessions, *file.Damage) {
 	s := New()
 	s.path = path
@@ -57,7 +57,7 @@ func Open(path string, now time.Time) (*Sessions, *file.Damage) {
 func parse(text []byte) (map[hash]*entry, error) {
 	var d document
 	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields() // a restriction that this berth does not know must not be left out
+	decoder.DisallowUnknownFields() // an unknown restriction must not be dropped
 	if err := decoder.Decode(&d); err != nil {
 		return nil, err
 	}
@@ -150,11 +150,11 @@ func (s *Sessions) encode() ([]byte, error) {
 
 // How often the file is written.
 const (
-	changedAfter = time.Second      // sessions that began or ended by themselves
-	usedAfter    = 10 * time.Minute // when sessions were used
+	changedAfter = time.Second      // after sessions began or ended by themselves
+	usedAfter    = 10 * time.Minute // after sessions were used
 )
 
-// Run writes sessions down until ctx ends.
+// Run saves sessions until ctx ends.
 func (s *Sessions) Run(ctx context.Context) error {
 	tick := time.NewTicker(usedAfter)
 	defer tick.Stop()

@@ -1,12 +1,13 @@
-// Package sessions keeps who is signed in on the page, and slows down who guesses.
+// Package sessions keeps who is signed in on the page, and slows down callers who
+// guess.
 //
 // A session is a secret of 256 random bits in a cookie; Sessions stores only its
-// SHA-256, so a copy of its file lets nobody in. It knows who made a session and
-// not what that person may do: the doorkeeper finds that out again for every
-// request, so a role that is taken away is gone at once.
+// SHA-256, so a copy of its file lets nobody in. Sessions knows who made a session and
+// not what that person may do: the doorkeeper finds that out again for every request,
+// so a role that is taken away is gone at once.
 //
-// A code is the secret in a link for signing in. It works once, within a minute,
-// and is kept in memory alone.
+// A code is the secret in a link for signing in. It works once, within a minute, and
+// exists only in memory.
 //
 // Tries delays the answers to wrong tokens and codes.
 package sessions
@@ -31,15 +32,15 @@ import (
 const (
 	// CodeLife is how long a code works.
 	CodeLife = time.Minute
-	// Idle is how long a session stands that nobody uses.
+	// Idle is how long an unused session lasts.
 	Idle = 12 * time.Hour
-	// Longest is how long a session stands that somebody uses.
+	// Longest is how long a session lasts that is in use.
 	Longest = 7 * 24 * time.Hour
 
-	// MostOfOne is how many sessions one owner has. The one that was unused for the
+	// MostOfOne limits the sessions of one owner. The session that was unused for the
 	// longest time makes room for another.
 	MostOfOne = 32
-	// Most is how many sessions there are.
+	// Most limits the sessions of all owners.
 	Most = 1024
 
 	mostCodesOfOne = 8
@@ -56,25 +57,26 @@ var (
 // ErrMissing means that there is no session with this id.
 var ErrMissing = errors.New("there is no session with this id")
 
-// ErrFull means that there are as many sessions or codes as are kept.
+// ErrFull means that the limit of sessions or codes is reached.
 var ErrFull = fmt.Errorf("there are %d sessions of all users, which is the most: end one, or wait until some are over", Most)
 
-// Owner is who made a session.
+// Owner describes who made a session.
 type Owner struct {
-	// UID is the user that the kernel named when the session began. The session holds
-	// only for connections of that user. Not known: it began on another machine.
+	// UID is the user that the kernel named when the session began. The session is
+	// valid only for connections of that user. It is unknown if the session began on
+	// another machine.
 	UID    access.UID
-	Groups []int        // of the user on the Unix socket; nil: not known
+	Groups []int        // of the user on the Unix socket; nil if not known
 	Place  access.Place // where the user called from to get a link
 
-	Token string // name of the token that the session was begun with; empty: none
+	Token string // name of the token that the session began with; empty if none
 	Proof string // fingerprint of that token
 }
 
-// ByToken reports whether the session was begun with a token.
+// ByToken reports whether the session began with a token.
 func (o *Owner) ByToken() bool { return o.Proof != "" }
 
-// Object returns the session as what somebody does something to.
+// Object returns the session as an object of access.
 func (o *Owner) Object() access.Object {
 	switch {
 	case !o.ByToken():
@@ -85,7 +87,7 @@ func (o *Owner) Object() access.Object {
 	return access.Of(access.SignedIn, access.NoUID, access.TokenUser(o.Token))
 }
 
-// same reports whether two sessions count for the same owner.
+// same reports whether two sessions belong to the same owner.
 func (o *Owner) same(other *Owner) bool { return o.UID == other.UID && o.Proof == other.Proof }
 
 // Session is a session without its secret.
@@ -96,7 +98,7 @@ type Session struct {
 	Used  time.Time // to the minute
 }
 
-// Until returns when the session ends if nobody uses it any more.
+// Until returns when the session ends if it stays unused.
 func (s *Session) Until() time.Time {
 	idle, longest := s.Used.Add(Idle), s.Begun.Add(Longest)
 	if longest.Before(idle) {
@@ -110,7 +112,7 @@ type hash [sha256.Size]byte
 
 func hashOf(secret string) hash { return sha256.Sum256([]byte(secret)) }
 
-// entry is a session that stands.
+// entry is a session that has not ended.
 type entry struct {
 	Session
 	hash hash
@@ -134,20 +136,20 @@ type code struct {
 
 // Sessions keeps sessions and codes. Use New or Open to make one.
 type Sessions struct {
-	path    string        // empty: it is kept in no file
-	changed chan struct{} // has room for one: sessions that the file does not have
+	path    string        // empty if there is no file
+	changed chan struct{} // has room for one; signals that the file lacks sessions
 
 	writing sync.Mutex // held while the file is written
 
 	mu     sync.Mutex // guards what follows
 	byHash map[hash]*entry
 	codes  []code // the oldest first
-	used   bool   // somebody used a session, and the file does not say so
+	used   bool   // a session was used, and the file does not say so
 
 	unwritten atomic.Bool // sessions began or ended, and the file does not say so
 }
 
-// New returns Sessions that has none yet and is kept in no file.
+// New returns an empty Sessions without a file.
 func New() *Sessions {
 	return &Sessions{byHash: map[hash]*entry{}, changed: make(chan struct{}, 1)}
 }
@@ -174,8 +176,8 @@ func (s *Sessions) Issue(o Owner, now time.Time) (secret string, ends time.Time,
 	return secret, ends, nil
 }
 
-// Redeem returns who a code was made for. Nobody can use it again, also if the
-// caller of Redeem then refuses to let the bearer in.
+// Redeem returns the owner of a code. The code does not work again, even if the caller
+// of Redeem then refuses to let the bearer in.
 func (s *Sessions) Redeem(secret string, now time.Time) (Owner, error) {
 	h := hashOf(secret)
 	s.mu.Lock()
@@ -192,9 +194,9 @@ func (s *Sessions) Redeem(secret string, now time.Time) (Owner, error) {
 	return found.Owner, nil
 }
 
-// Begin begins a session and returns its secret. It calls confirm, which may refuse
-// it, before the session stands. The file has it a moment later: a daemon that is
-// killed in between forgets the session, and the person signs in again.
+// Begin begins a session and returns its secret. It calls confirm, which may refuse the
+// session, before the session is valid. The file has the session a moment later: a
+// daemon that is killed in between forgets it, and the person signs in again.
 func (s *Sessions) Begin(o Owner, now time.Time, confirm func(Session) error) (secret string, begun Session, err error) {
 	secret = random()
 	now = now.UTC().Truncate(time.Second)
@@ -231,8 +233,8 @@ type Shown struct {
 	Standing context.Context // ends when the session is ended
 }
 
-// Check returns the session with a secret, and notes that it is used. The error is
-// ErrUnknown or ErrEnded.
+// Check returns the session with a secret, and notes its use. The error is ErrUnknown
+// or ErrEnded.
 func (s *Sessions) Check(secret string, now time.Time) (Shown, error) {
 	h := hashOf(secret)
 	s.mu.Lock()
@@ -277,9 +279,8 @@ func (s *Sessions) List(now time.Time) []Session {
 	return list
 }
 
-// End ends a session at once: the context of its requests ends. It returns when the
-// disk has that. If the disk does not take it, the session is worthless until the
-// daemon starts again.
+// End ends a session at once: the context of its requests ends. It returns when the end
+// is on disk. If the write fails, the session is worthless until the daemon restarts.
 func (s *Sessions) End(id string) (Session, error) {
 	s.mu.Lock()
 	var found *entry
@@ -296,19 +297,19 @@ func (s *Sessions) End(id string) (Session, error) {
 		return Session{}, fmt.Errorf("session %s: %w", id, ErrMissing)
 	}
 	if err := s.save(); err != nil {
-		s.tell() // it tries again
+		s.tell() // Run tries again
 		return found.Session, fmt.Errorf("the session %s is refused from now on, but the daemon could not write that down and accepts it again after a restart: %w", id, err)
 	}
 	return found.Session, nil
 }
 
-// remove takes a session out. The caller holds mu.
+// remove removes a session. The caller holds mu.
 func (s *Sessions) remove(e *entry) {
 	delete(s.byHash, e.hash)
 	e.end(ErrEnded)
 }
 
-// prune takes out the sessions that are over. The caller holds mu.
+// prune removes the sessions that are over. The caller holds mu.
 func (s *Sessions) prune(now time.Time) {
 	for _, e := range s.byHash {
 		if !now.Before(e.Until()) {
@@ -328,8 +329,8 @@ func (s *Sessions) count(o *Owner) (n int) {
 	return n
 }
 
-// oldest returns the session of an owner that was unused for the longest time; nil:
-// there is none. The caller holds mu.
+// oldest returns the session of an owner that was unused for the longest time, or nil
+// if there is none. The caller holds mu.
 func (s *Sessions) oldest(o *Owner) (last *entry) {
 	for _, e := range s.byHash {
 		if e.same(o) && (last == nil || cmp.Or(e.Used.Compare(last.Used), e.Begun.Compare(last.Begun), cmp.Compare(e.ID, last.ID)) < 0) {
@@ -339,7 +340,7 @@ func (s *Sessions) oldest(o *Owner) (last *entry) {
 	return last
 }
 
-// tell lets Run know that the file is old.
+// tell tells Run that the file is out of date.
 func (s *Sessions) tell() {
 	s.unwritten.Store(true)
 	select {
@@ -351,11 +352,11 @@ func (s *Sessions) tell() {
 // random returns 256 random bits as 43 characters.
 func random() string {
 	var b [32]byte
-	_, _ = rand.Read(b[:]) // it never fails
+	_, _ = rand.Read(b[:]) // never fails
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// newID returns the name of a session, which is no secret.
+// newID returns the name of a session, which is not secret.
 func newID() string {
 	var b [8]byte
 	_, _ = rand.Read(b[:])

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The reasons for which a try fails, as the metric names them.
+// The reasons for a failed try, as the metric names them.
 const (
 	TokenMalformed = "malformed"
 	TokenUnknown   = "unknown"
@@ -16,44 +16,44 @@ const (
 	TokenRevoked   = "revoked"
 )
 
-// TryReasons lists the reasons for which a try to show a token fails.
+// TryReasons lists the reasons for a failed try to show a token.
 func TryReasons() []string { return []string{TokenMalformed, TokenUnknown, TokenExpired, TokenRevoked} }
 
-// How failed tries are slowed down.
+// The delays and limits of failed tries.
 const (
-	FirstDelay  = 25 * time.Millisecond // of the answer to a try that fails; it doubles with each
+	FirstDelay  = 25 * time.Millisecond // of the answer to a failed try; it doubles with each
 	MostDelay   = time.Second
-	forgetTries = time.Minute // without one that fails
-	// MostHeld is how many answers of one caller are delayed at the same time, and
-	// mostHeldOfAll those of all. Beyond that, the answer comes at once and says
-	// that there were too many tries.
+	forgetTries = time.Minute // without a failed try
+	// MostHeld limits the answers to one caller that are delayed at the same time, and
+	// mostHeldOfAll those to all callers. Beyond that, the answer comes at once and
+	// says that there were too many tries.
 	MostHeld      = 4
 	mostHeldOfAll = 64
-	// MostTriers is how many callers the daemon tells apart. The rest counts as one.
+	// MostTriers limits the callers that the daemon tells apart. The rest count as one.
 	MostTriers = 1024
-	// MostLines is how many lines a minute the log gets about failed tries.
+	// MostLines limits the lines a minute in the log about failed tries.
 	MostLines = 20
 )
 
-// Tries slows down, counts and logs failed tries to show a token. A try that fails
-// delays its own answer alone, and nobody else's.
+// Tries slows down, counts and logs failed tries to show a token. A failed try delays
+// only its own answer.
 type Tries struct {
 	count func(reason string)
 	log   *slog.Logger
 
 	mu     sync.Mutex // guards what follows
 	by     map[string]*Trier
-	held   int       // answers that are delayed
+	held   int       // delayed answers
 	minute time.Time // in which lines were logged
 	lines  int
 }
 
-// Trier is a caller whose tries fail.
+// Trier is a caller with failed tries.
 type Trier struct {
-	failed int       // tries
+	failed int       // failed tries
 	last   time.Time // when the last one failed
-	held   int       // answers that are delayed
-	logged time.Time // when the log last got a line
+	held   int       // delayed answers
+	logged time.Time // when it was last logged
 	more   int       // tries since then
 }
 
@@ -62,8 +62,8 @@ func NewTries(log *slog.Logger, count func(reason string)) *Tries {
 	return &Tries{count: count, log: log, by: map[string]*Trier{}}
 }
 
-// Fail notes a failed try and returns how long its answer is delayed. It returns
-// nil if too many answers are delayed already.
+// Fail records a failed try and returns how long to delay its answer. It returns nil if
+// too many answers are already delayed.
 func (t *Tries) Fail(key, reason string, now time.Time) (who *Trier, delay time.Duration) {
 	t.count(reason)
 	t.mu.Lock()
@@ -82,7 +82,7 @@ func (t *Tries) Fail(key, reason string, now time.Time) (who *Trier, delay time.
 	return who, min(FirstDelay<<min(who.failed-1, 10), MostDelay)
 }
 
-// LetGo notes that an answer is no longer delayed.
+// LetGo records that an answer is no longer delayed.
 func (t *Tries) LetGo(who *Trier) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -90,8 +90,7 @@ func (t *Tries) LetGo(who *Trier) {
 	who.held--
 }
 
-// Crowded reports whether so many tries of a caller fail that another one would be
-// refused at once.
+// Crowded reports whether another failed try of a caller would be refused at once.
 func (t *Tries) Crowded(key string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -120,8 +119,8 @@ func (t *Tries) trier(key string, now time.Time) *Trier {
 	return who
 }
 
-// tell logs a failed try: of each caller the first one in a minute, with the number
-// of those before it that were not logged. The caller holds mu.
+// tell logs a failed try: the first of each caller in a minute, with the number of
+// earlier tries that were not logged. The caller holds mu.
 func (t *Tries) tell(who *Trier, key, reason string, now time.Time) {
 	if now.Sub(t.minute) >= time.Minute {
 		t.minute, t.lines = now, 0
@@ -135,7 +134,7 @@ func (t *Tries) tell(who *Trier, key, reason string, now time.Time) {
 	t.lines++
 }
 
-// Forget forgets every caller whose tries failed.
+// Forget forgets the failed tries of every caller.
 func (t *Tries) Forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -20,12 +20,11 @@ type file struct {
 	tag       string // of its content, for ETag
 	forever   bool   // another content would have another name
 
-	brotli, gzip []byte // its content compressed, as the build made it; nil: it made none
+	brotli, gzip []byte // the content compressed by the build; nil if the build did not
 	packOnce     sync.Once
 }
 
-// hashed matches the names that Vite gives to files whose content it has put into
-// the name.
+// hashed matches the names in which Vite puts a hash of the content.
 var hashed = regexp.MustCompile(`^assets/.+-[A-Za-z0-9_-]{8,}\.[a-z0-9]+$`)
 
 func newFile(name string, content []byte) *file {
@@ -33,8 +32,8 @@ func newFile(name string, content []byte) *file {
 	return &file{content: content, mediaType: mediaTypeOf(name), tag: hex.EncodeToString(sum[:12]), forever: hashed.MatchString(name)}
 }
 
-// mediaTypes has the types of files in a page. The tables of the machine do not
-// count, so that every daemon answers alike.
+// mediaTypes has the types of files in a page. The tables of the machine do not count,
+// so that all daemons answer alike.
 var mediaTypes = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".js":   "text/javascript; charset=utf-8",
@@ -57,20 +56,20 @@ func mediaTypeOf(name string) string {
 	return "application/octet-stream"
 }
 
-// packs reports whether a file gets smaller when it is compressed.
+// packs reports whether compression makes a file smaller.
 func (f *file) packs() bool {
 	return strings.HasPrefix(f.mediaType, "text/") || f.mediaType == "image/svg+xml" || f.mediaType == "application/json"
 }
 
-// packed returns the content compressed with gzip. It compresses once, when somebody
-// asks for the first time, if the build did not.
+// packed returns the content compressed with gzip. If the build did not compress it,
+// packed does so once, at the first request.
 func (f *file) packed() []byte {
 	f.packOnce.Do(func() {
 		if f.gzip != nil || !f.packs() || len(f.content) < 512 {
 			return
 		}
 		var b bytes.Buffer
-		w, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // the level is a valid one
+		w, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // the level is valid
 		_, _ = w.Write(f.content)                             // memory takes everything
 		if err := w.Close(); err == nil && b.Len() < len(f.content) {
 			f.gzip = b.Bytes()
@@ -79,7 +78,7 @@ func (f *file) packed() []byte {
 	return f.gzip
 }
 
-// serve answers a request with the file, in the smallest form that the browser takes.
+// serve answers a request with the file, in the smallest form that the browser accepts.
 func (f *file) serve(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", f.mediaType)
@@ -110,7 +109,7 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// takes reports whether an Accept-Encoding header takes an encoding.
+// takes reports whether an Accept-Encoding header accepts an encoding.
 func takes(header, encoding string) bool {
 	for entry := range strings.SplitSeq(header, ",") {
 		name, quality, _ := strings.Cut(entry, ";")

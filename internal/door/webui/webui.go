@@ -1,9 +1,9 @@
-// Package webui is the door to the page: it serves the files that Vite has
-// built into the folder page, which the binary embeds.
+// Package webui is the door to the page: it serves the files that Vite has built into
+// the folder page, which the binary embeds.
 //
-// They are the same for everybody, so nobody has to show anything to get them;
-// what the page shows comes from the REST API, which asks who calls. A binary
-// that was built without Node serves a text that says how to get the page.
+// The files are the same for everybody, so nobody has to show anything to get them. The
+// content of the page comes from the REST API, which checks who calls. A binary that
+// was built without Node serves a text that says how to get the page.
 package webui
 
 import (
@@ -26,7 +26,7 @@ type Page struct {
 	absent *file
 }
 
-// New returns the page that the binary has.
+// New returns the page embedded in the binary.
 func New() *Page {
 	folder, err := fs.Sub(built, "page")
 	if err != nil {
@@ -38,7 +38,7 @@ func New() *Page {
 // open reads the files of a page.
 func open(folder fs.FS) *Page {
 	p := &Page{files: map[string]*file{}}
-	_ = fs.WalkDir(folder, ".", func(path string, d fs.DirEntry, err error) error { // what cannot be read is not served
+	_ = fs.WalkDir(folder, ".", func(path string, d fs.DirEntry, err error) error { // files that cannot be read are not served
 		if err != nil || d.IsDir() {
 			return nil
 		}
@@ -112,9 +112,9 @@ func (p *Page) serve(w http.ResponseWriter, r *http.Request, path string) {
 	f.serve(w, r)
 }
 
-// policy is what a browser may do for the page: load and call nothing but this
-// daemon, run no script and apply no style that stands in the page or comes from an
-// attribute, and show it in no frame.
+// policy limits what a browser does for the page: it loads from and calls only this
+// daemon, runs no script and applies no style from inside the page or from an
+// attribute, and shows the page in no frame.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 

@@ -15,19 +15,19 @@ const (
 
 const (
 	lengthSize = 4
-	headSize   = 5 // kind and number: what the length counts beside the body
+	headSize   = 5 // kind and number, which the length counts beside the body
 
-	// Overhead is what a frame is longer than its body.
+	// Overhead is the size of a frame without its body.
 	Overhead = lengthSize + headSize
 )
 
-// Body is what is sent in a frame: it writes itself, as JSON.
+// Body is the body of a frame. Append appends it to dst as JSON.
 type Body interface{ Append(dst []byte) []byte }
 
-// Append writes a frame at the end of dst; a nil body is empty.
+// Append appends a frame to dst. A nil body is empty.
 func Append(dst []byte, kind Kind, number uint32, body Body) []byte {
 	begin := len(dst)
-	dst = append(dst, 0, 0, 0, 0, byte(kind)) // the length is known when the body is there
+	dst = append(dst, 0, 0, 0, 0, byte(kind)) // the length is filled in after the body
 	dst = binary.BigEndian.AppendUint32(dst, number)
 	if body != nil {
 		dst = body.Append(dst)
@@ -36,19 +36,18 @@ func Append(dst []byte, kind Kind, number uint32, body Body) []byte {
 	return dst
 }
 
-// Frame is one message that was read. A call and its answer have the same
-// number, which the client chooses; 0 is for what concerns the whole
-// connection.
+// Frame is one message that was read. A call and its answer have the same number, which
+// the client chooses. Number 0 is for messages about the whole connection.
 type Frame struct {
 	Kind   Kind
 	Number uint32
-	Body   []byte // empty: none
+	Body   []byte // may be empty
 }
 
-// SizeError is a frame that cannot be right. Nothing that comes after it can
-// be read, because nobody knows where it would begin.
+// SizeError is the error for a frame of an invalid size. Nothing after the frame can be
+// read, because nobody knows where the next one begins.
 type SizeError struct {
-	Length uint32 // as the frame says
+	Length uint32 // as given in the frame
 	Most   int
 }
 
@@ -59,21 +58,20 @@ func (e *SizeError) Error() string {
 // Reader reads frames.
 type Reader struct {
 	in   *bufio.Reader
-	most int // of the body
+	most int // largest body in bytes
 
-	frame   Frame // what was read of it so far
-	missing int   // bytes of its body that have not come yet
+	frame   Frame // the part that was read so far
+	missing int   // bytes of its body that have not arrived
 	begun   bool  // its head was read
 	body    []byte
 }
 
-// NewReader reads frames with bodies of at most so many bytes.
+// NewReader returns a Reader of frames with bodies of up to most bytes.
 func NewReader(in *bufio.Reader, most int) *Reader { return &Reader{in: in, most: most} }
 
-// Next reads a frame; its body is good until the next call. At the end of the
-// stream the error is io.EOF, in the middle of a frame io.ErrUnexpectedEOF. After
-// an error that passes, such as a deadline, the next call goes on where this one
-// stopped.
+// Next reads a frame, whose body is valid until the next call. At the end of the stream
+// the error is io.EOF, in the middle of a frame io.ErrUnexpectedEOF. After a temporary
+// error, such as a deadline, the next call goes on where this one stopped.
 func (r *Reader) Next() (Frame, error) {
 	if !r.begun {
 		if err := r.head(); err != nil {
@@ -88,7 +86,7 @@ func (r *Reader) Next() (Frame, error) {
 	return r.frame, nil
 }
 
-// head reads everything of a frame but its body.
+// head reads a frame up to its body.
 func (r *Reader) head() error {
 	head, err := r.in.Peek(lengthSize)
 	if err != nil {
@@ -102,19 +100,19 @@ func (r *Reader) head() error {
 		return cutOff(err, true)
 	}
 	r.frame = Frame{Kind: Kind(head[lengthSize]), Number: binary.BigEndian.Uint32(head[lengthSize+1:])}
-	_, _ = r.in.Discard(len(head)) // they were peeked at, so they are there
+	_, _ = r.in.Discard(len(head)) // cannot fail: the bytes were peeked at
 	r.missing, r.begun = int(length)-headSize, true
 	if cap(r.body) > bodyStep {
-		r.body = nil // one large body does not keep its memory for ever
+		r.body = nil // do not keep the memory of one large body for ever
 	}
 	r.body = r.body[:0]
 	return nil
 }
 
-// More reports whether another frame, or part of one, has already come.
+// More reports whether another frame, or part of one, has already arrived.
 func (r *Reader) More() bool { return r.in.Buffered() > 0 }
 
-// cutOff tells an end in the middle of a frame from one between two.
+// cutOff distinguishes an end in the middle of a frame from an end between frames.
 func cutOff(err error, middle bool) error {
 	if err == io.EOF && middle {
 		return io.ErrUnexpectedEOF
@@ -122,11 +120,11 @@ func cutOff(err error, middle bool) error {
 	return err
 }
 
-// bodyStep is how much memory is taken for a body at a time: as it comes, and
-// not because a length says so.
+// bodyStep is how much memory the reader allocates for a body at a time: as the body
+// arrives, not because a length says so.
 const bodyStep = 64 << 10
 
-// read takes a body in, in memory that is used again.
+// read reads a body into memory that is reused.
 func (r *Reader) read() error {
 	for r.missing > 0 {
 		from := len(r.body)

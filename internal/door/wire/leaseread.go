@@ -9,10 +9,9 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Read reads a request that is written the way Append does it, with nothing in
-// it that could be refused for its form, except that the policy may be one that
-// does not exist. It reports false for everything else, right or wrong, and
-// encoding/json finds out which.
+// Read reads a request in the form that Append writes, if nothing in it could be
+// refused for its form; the policy alone may be one that does not exist. It returns
+// false for everything else, right or wrong, and encoding/json finds out which.
 func (r *RequestBody) Read(data []byte) bool {
 	*r = RequestBody{}
 	s := scanner{data: data}
@@ -147,7 +146,7 @@ func (l *LeaseBody) read(s *scanner) {
 			ends := s.time()
 			l.Ends = &ends
 		case "parts":
-			s.bad = s.bad || l.Parts != nil // twice
+			s.bad = s.bad || l.Parts != nil // a duplicate field
 			l.Parts = make([]api.LeasePart, 0, 1)
 			for range s.items {
 				var p api.LeasePart
@@ -187,7 +186,7 @@ func (e *EndedBody) Read(data []byte) bool {
 		case "id":
 			e.ID = s.text(512)
 		case "lease":
-			s.bad = s.bad || e.Lease != nil // twice
+			s.bad = s.bad || e.Lease != nil // a duplicate field
 			e.Lease = new(api.Lease)
 			(*LeaseBody)(e.Lease).read(&s)
 		default:
@@ -235,16 +234,15 @@ func readPart(p *api.LeasePart, s *scanner) {
 	}
 }
 
-// scanner reads compact JSON of a simple kind: no spaces, no escapes, no
-// characters beyond ASCII, no null. After the first thing that is not so it
-// reads nothing more.
+// scanner reads compact JSON of a simple kind: no spaces, no escapes, no characters
+// beyond ASCII, no null. It reads nothing after the first violation.
 type scanner struct {
 	data []byte
 	at   int
 	bad  bool
 }
 
-// over reports whether everything was read, and right.
+// over reports whether all input was read without a violation.
 func (s *scanner) over() bool { return !s.bad && s.at == len(s.data) }
 
 // take reads one byte if it is c.
@@ -263,7 +261,7 @@ func (s *scanner) expect(c byte) {
 	}
 }
 
-// fields goes over an object; whoever ranges over it reads the values.
+// fields iterates over the keys of an object. The body of the loop reads the values.
 func (s *scanner) fields(yield func(key []byte) bool) {
 	s.expect('{')
 	if s.take('}') {
@@ -279,7 +277,7 @@ func (s *scanner) fields(yield func(key []byte) bool) {
 	}
 }
 
-// items goes over a list in the same way.
+// items iterates over a list. The body of the loop reads the items.
 func (s *scanner) items(yield func() bool) {
 	s.expect('[')
 	if s.take(']') {
@@ -311,7 +309,7 @@ func (s *scanner) quoted() []byte {
 	return nil
 }
 
-// text reads a string of at most so many characters.
+// text reads a string of up to most characters.
 func (s *scanner) text(most int) string {
 	text := s.quoted()
 	if len(text) > most {
@@ -320,7 +318,7 @@ func (s *scanner) text(most int) string {
 	return string(text)
 }
 
-// oneOf reads a string that is one of these.
+// oneOf reads a string that is one of words.
 func (s *scanner) oneOf(words ...string) string {
 	text := s.quoted()
 	for _, word := range words {
@@ -344,7 +342,7 @@ func (s *scanner) bool() bool {
 	return false
 }
 
-// digits reads at least one digit, and says where they begin.
+// digits reads at least one digit, and returns where the digits begin.
 func (s *scanner) digits() (begin int) {
 	begin = s.at
 	for !s.bad && s.at < len(s.data) && s.data[s.at] >= '0' && s.data[s.at] <= '9' {
@@ -356,7 +354,7 @@ func (s *scanner) digits() (begin int) {
 	return begin
 }
 
-// int reads a whole number within limits.
+// int reads a whole number between least and most.
 func (s *scanner) int(least, most int64) int64 {
 	negative := s.take('-')
 	begin := s.digits()
