@@ -14,7 +14,7 @@ import (
 	"github.com/berth-gpu/berth/internal/cli/work"
 )
 
-// Env is the world as the commands see it.
+// Env is the environment of the commands.
 type Env struct {
 	console.Env
 	upkeep.Daemon
@@ -22,11 +22,10 @@ type Env struct {
 	Top    look.Top
 }
 
-// New returns the berth command with everything below it.
+// New returns the berth command with all its subcommands.
 func New(env Env) *cobra.Command { return root(env, &console.Console{Env: env.Env}) }
 
-// Run runs one command line, reports on Err what went wrong, and returns the exit
-// code.
+// Run runs one command line, reports an error on Err, and returns the exit code.
 func Run(ctx context.Context, env Env, args []string) int {
 	con := &console.Console{Env: env.Env}
 	berth := root(env, con)
@@ -83,9 +82,8 @@ func addGroup(root *cobra.Command, title string, commands []*cobra.Command) {
 	root.AddCommand(commands...)
 }
 
-// refuseStrayWords makes the commands that only hold others say that a word is
-// no command of theirs. They would show their help otherwise, as if nothing were
-// wrong.
+// refuseStrayWords makes commands that only group other commands refuse an unknown
+// word. Otherwise they would show their help, as if nothing were wrong.
 func refuseStrayWords(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

@@ -13,8 +13,8 @@ import (
 	"github.com/berth-gpu/berth/internal/cli/console"
 )
 
-// ThisMachine returns the world of a process on this machine. What needs other
-// packages (Serve, Local, Settings, Become and Probe) is left to the caller.
+// ThisMachine returns the environment of a process on this machine. The caller sets the
+// fields that need other packages: Serve, Local, Settings, Become and Probe.
 func ThisMachine(version string) Env {
 	return Env{Env: console.Env{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
@@ -23,8 +23,7 @@ func ThisMachine(version string) Env {
 	}}
 }
 
-// terminal returns a function that asks for the width of the terminal that a
-// file is, if it is one.
+// terminal returns a function that returns the width of f if it is a terminal.
 func terminal(f *os.File) func() (width int, ok bool) {
 	return func() (width int, ok bool) {
 		width, _, err := term.GetSize(int(f.Fd()))
@@ -32,8 +31,8 @@ func terminal(f *os.File) func() (width int, ok bool) {
 	}
 }
 
-// UntilSignal returns a context that ends with the first of these signals, which
-// is its cause.
+// UntilSignal returns a context that ends with the first of these signals. The signal
+// is the cause of the context.
 func UntilSignal(signals ...os.Signal) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	came := make(chan os.Signal, 1)

@@ -11,16 +11,16 @@ import (
 	"github.com/berth-gpu/berth/internal/cli/kubectl"
 )
 
-// Across says which machines a command looks at, if it is not this one alone.
+// Across selects the machines that a command shows, if not this one alone.
 type Across struct {
 	Kubernetes         bool
 	Context, Namespace string
 	URLs               []string
 
-	given func(flag string) bool // by the command line; nil: nothing is
+	given func(flag string) bool // by the command line; nil if none is
 }
 
-// AcrossFlags lets a command that only looks do so on several machines.
+// AcrossFlags adds the flags that let a read-only command show several machines.
 func AcrossFlags(cmd *cobra.Command, a *Across) {
 	flags := cmd.Flags()
 	a.given = flags.Changed
@@ -30,22 +30,22 @@ func AcrossFlags(cmd *cobra.Command, a *Across) {
 	flags.StringSliceVar(&a.URLs, "urls", nil, "show the daemons at these addresses (`URL,URL`), as\nin http://a:8000,unix:///run/b.sock")
 }
 
-// Live says what the live view shows, and how.
+// Live has the options of the live view.
 type Live struct {
 	Interval time.Duration // how often to ask
-	GPU      string        // only this device; empty: all
-	Devices  string        // without a daemon; empty: through one
-	Once     bool          // one frame
+	GPU      string        // the only device to show; empty for all
+	Devices  string        // devices to show without a daemon; empty to ask a daemon
+	Once     bool          // show one frame
 	Across   Across
 }
 
-// Any reports whether the command looks at several machines.
+// Any reports whether the command shows several machines.
 func (a *Across) Any() bool {
 	return a.Kubernetes || a.given != nil && slices.ContainsFunc([]string{"urls", "context", "namespace"}, a.given)
 }
 
-// Interval returns how often to ask again, where a user wants it this often: through
-// kubectl, which starts a program for each node, not more than every five seconds.
+// Interval returns how often to ask again, given how often the user wants it: through
+// kubectl, which starts a program for each node, at most every five seconds.
 func (a *Across) Interval(wanted time.Duration) time.Duration {
 	const rarely = 5 * time.Second
 	if a.Kubernetes && wanted != 0 {
@@ -54,13 +54,13 @@ func (a *Across) Interval(wanted time.Duration) time.Duration {
 	return wanted
 }
 
-// daemon is the address of one of several daemons, and what people call it.
+// daemon is the address of one of several daemons, and the name that people use for it.
 type daemon struct {
 	name, host  string
 	socket, url string
 }
 
-// daemons reads the addresses.
+// daemons parses the addresses.
 func (a *Across) daemons() ([]daemon, error) {
 	if len(a.URLs) == 0 {
 		return nil, Usage("--urls names no daemon")

@@ -17,18 +17,18 @@ func (c *Console) HasBrowser() bool {
 	return c.Getenv("BROWSER") != "" || c.Getenv("DISPLAY") != "" || c.Getenv("WAYLAND_DISPLAY") != ""
 }
 
-// Browse opens an address in a browser, and returns a function that removes what it
-// left behind; call that when the browser has loaded the address.
+// Browse opens an address in a browser, and returns a function that removes the files
+// it made. Call the function when the browser has loaded the address.
 //
-// Every user of a machine can read the arguments of every program. So the browser
-// does not get the address, which may hold a secret, but the name of a file that
-// only its owner can read and that leads to the address.
+// Every user of a machine can read the arguments of every program. So the browser does
+// not get the address, which may hold a secret, but the name of a file that only its
+// owner can read and that leads to the address.
 func (c *Console) Browse(address string) (done func(), err error) {
 	file, remove, err := c.leadTo(address)
 	if err != nil {
 		return nil, err
 	}
-	command := strings.Fields(strings.Split(c.Getenv("BROWSER"), ":")[0]) // the first one that is named there
+	command := strings.Fields(strings.Split(c.Getenv("BROWSER"), ":")[0]) // the first browser named there
 	if len(command) == 0 {
 		command = []string{"xdg-open"}
 	}
@@ -43,27 +43,27 @@ func (c *Console) Browse(address string) (done func(), err error) {
 	}
 	browser := exec.Command(command[0], command[1:]...)
 	browser.Env = c.Environ()
-	browser.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it stays when the command ends
+	browser.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // the browser stays when the command ends
 	if err := browser.Start(); err != nil {
 		remove()
 		return nil, fmt.Errorf("open a browser: %w", err)
 	}
-	go func() { _ = browser.Wait() }() // some stay until the last window is closed
+	go func() { _ = browser.Wait() }() // some browsers stay until the last window is closed
 	return remove, nil
 }
 
-// leadTo writes a page that leads to an address, for the user alone.
+// leadTo writes a page that leads to an address and that only the user can read.
 func (c *Console) leadTo(address string) (path string, remove func(), err error) {
 	folder, made := c.Getenv("XDG_RUNTIME_DIR"), false
 	if info, err := os.Stat(folder); folder == "" || err != nil || !info.IsDir() || info.Mode().Perm()&0o077 != 0 {
-		if folder, err = os.MkdirTemp("", "berth-open-"); err != nil { // nobody else can look into it
+		if folder, err = os.MkdirTemp("", "berth-open-"); err != nil { // nobody else can read it
 			return "", nil, fmt.Errorf("write a page that leads to the link: %w", err)
 		}
 		made = true
 	}
 	remove = func() {
 		if path != "" {
-			_ = os.Remove(path) // what is left is worth nothing in a minute
+			_ = os.Remove(path) // a file that is left is worthless in a minute
 		}
 		if made {
 			_ = os.Remove(folder)
@@ -93,7 +93,7 @@ func (c *Console) leadTo(address string) (path string, remove func(), err error)
 
 // sweep removes the pages of earlier commands that were killed.
 func sweep(folder, but string) {
-	old, _ := filepath.Glob(filepath.Join(folder, "berth-open-*.html")) // the pattern is a valid one
+	old, _ := filepath.Glob(filepath.Join(folder, "berth-open-*.html")) // the pattern is valid
 	for _, path := range old {
 		if info, err := os.Lstat(path); path != but && err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > time.Minute {
 			_ = os.Remove(path)

@@ -13,14 +13,14 @@ import (
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
-// NoFiles says that the shell must not offer files.
+// NoFiles tells the shell not to offer files.
 const NoFiles = cobra.ShellCompDirectiveNoFileComp
 
-// CompleteFlag makes a flag offer what complete offers for a first argument.
+// CompleteFlag makes a flag offer the completions of a first argument.
 func CompleteFlag(cmd *cobra.Command, flag string, complete cobra.CompletionFunc) {
 	_ = cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, part string) ([]string, cobra.ShellCompDirective) {
 		return complete(cmd, nil, part)
-	}) // fails only for a flag that is not there
+	}) // fails only for a flag that does not exist
 }
 
 // CompleteWith makes a flag offer a list.
@@ -37,7 +37,7 @@ func Texts[T ~string](words []T) []string {
 	return list
 }
 
-// Known returns what the daemon answers; nothing if it does not answer.
+// Known returns the answer of the daemon, or the zero value if it does not answer.
 func Known[T any](c *Console, cmd *cobra.Command, ask func(*client.Client, context.Context) (T, error)) (answer T) {
 	daemon, err := c.Client()
 	if err != nil {
@@ -61,8 +61,8 @@ func (c *Console) CompleteGPU(cmd *cobra.Command, args []string, _ string) (offe
 	return offers, NoFiles
 }
 
-// CompleteLease offers the ids of leases and of requests that wait, and USER/ID
-// where several users have an id.
+// CompleteLease offers the ids of leases and waiting requests, and USER/ID if several
+// users have an id.
 func (c *Console) CompleteLease(cmd *cobra.Command, args []string, _ string) (offers []string, _ cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, NoFiles
@@ -87,8 +87,8 @@ func (c *Console) CompleteUser(cmd *cobra.Command, args []string, _ string) ([]s
 	return c.completeHolder(cmd, args, func(h api.Holder) string { return h.User })
 }
 
-// completeHolder offers what holders of leases and of requests that wait have,
-// each once.
+// completeHolder offers a value of the holders of leases and waiting requests, each
+// once.
 func (c *Console) completeHolder(cmd *cobra.Command, args []string, of func(api.Holder) string) (offers []string, _ cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, NoFiles

@@ -25,7 +25,7 @@ func (c *Console) patience() time.Duration {
 	return 10 * time.Second
 }
 
-// Client returns a client of the daemon, without asking whether it is there.
+// Client returns a client of the daemon, without checking that the daemon answers.
 func (c *Console) Client() (*client.Client, error) {
 	if c.Socket != "" && c.URL != "" {
 		return nil, Usage("give --socket or --url, not both")
@@ -54,7 +54,7 @@ func (c *Console) Daemon(ctx context.Context) (*client.Client, error) {
 	return daemon, nil
 }
 
-// Ask asks the daemon something, and prints its answer.
+// Ask asks the daemon, and prints its answer.
 func Ask[T any](ctx context.Context, c *Console, ask func(*client.Client, context.Context) (T, error), say func(T, term.Screen) []string) error {
 	daemon, err := c.Daemon(ctx)
 	if err != nil {
@@ -68,7 +68,7 @@ func Ask[T any](ctx context.Context, c *Console, ask func(*client.Client, contex
 	return c.Answer(answer, say(answer, c.Screen())...)
 }
 
-// lost reports once per outage that the daemon went away.
+// lost reports, once per outage, that the daemon went away.
 func (c *Console) lost(what string) {
 	if !c.outage {
 		fmt.Fprintln(c.Err, "berth: "+term.CleanLines(what)+"; waiting for it to come back")
@@ -76,8 +76,8 @@ func (c *Console) lost(what string) {
 	c.outage = true
 }
 
-// Lost reports whether err says that the daemon went away, and says so on Err,
-// once per outage. A daemon that refuses is there.
+// Lost reports whether err means that the daemon went away, and says so on Err once per
+// outage. A daemon that refuses has not gone away.
 func (c *Console) Lost(err error) bool {
 	if problem := (*api.Problem)(nil); errors.As(err, &problem) {
 		return false
@@ -89,28 +89,27 @@ func (c *Console) Lost(err error) bool {
 // Back ends an outage: the daemon has answered again.
 func (c *Console) Back() { c.outage = false }
 
-// Remote reports whether the daemon is reached in a way on which it cannot see
-// processes of this machine.
+// Remote reports whether the connection keeps the daemon from seeing processes of this
+// machine.
 func (c *Console) Remote() bool {
 	return c.URL != "" || c.Socket == "" && c.Getenv("BERTH_SOCKET") == "" && c.Getenv("BERTH_URL") != ""
 }
 
-// Indexes asks the daemon for the indexes of its devices, which people call them
-// by.
+// Indexes asks the daemon for the indexes of its devices, by which people name them.
 func (c *Console) Indexes(ctx context.Context, daemon *client.Client) (view.GPUs, error) {
 	all, err := daemon.StatusAll(ctx)
 	return view.GPUsOf(all), err
 }
 
-// Source answers a command that only looks.
+// Source answers a read-only command.
 type Source struct {
 	*client.Client
-	Local bool // no daemon runs: this process looks at the devices itself
+	Local bool // no daemon runs, and this process reads the devices itself
 
-	release func() // lets go of the local devices
+	release func() // releases the local devices
 }
 
-// Close lets go of the source.
+// Close releases the source.
 func (s *Source) Close() {
 	if s.Local {
 		s.release()
@@ -119,8 +118,8 @@ func (s *Source) Close() {
 	s.Client.Close()
 }
 
-// Look opens the daemon or, with no daemon running, the devices themselves.
-// Naming devices means looking at them without a daemon.
+// Look opens the daemon or, if no daemon runs, the devices themselves. If devices are
+// named, it opens them without a daemon.
 func (c *Console) Look(ctx context.Context, devices string) (*Source, error) {
 	if devices != "" {
 		return c.lookLocally(ctx, devices)
@@ -136,7 +135,7 @@ func (c *Console) Look(ctx context.Context, devices string) (*Source, error) {
 	if !isLocalMiss(err) {
 		return nil, err
 	}
-	v, err := c.lookLocally(ctx, "") // which may become another program, and that one says the same
+	v, err := c.lookLocally(ctx, "") // this process may become another program, which says the same
 	fmt.Fprintln(c.Err, "berth: no daemon runs; this is the local view (start one: berth serve)")
 	return v, err
 }
@@ -149,9 +148,9 @@ func (c *Console) lookLocally(ctx context.Context, devices string) (*Source, err
 	return &Source{Client: devicesHere, Local: true, release: release}, nil
 }
 
-// isLocalMiss reports whether err says that there is no daemon on this machine.
-// One that may not be used, or that should be elsewhere, is something else:
-// showing the local devices instead would mislead.
+// isLocalMiss reports whether err means that there is no daemon on this machine. A
+// daemon that refuses access or that should be elsewhere is different: showing the
+// local devices instead would mislead.
 func isLocalMiss(err error) bool {
 	missing := (*client.NoDaemonError)(nil)
 	if !errors.As(err, &missing) || errors.Is(err, fs.ErrPermission) {
@@ -165,7 +164,7 @@ func isLocalMiss(err error) bool {
 	return true
 }
 
-// DevicesFlag lets a command that only looks do so without a daemon.
+// DevicesFlag adds the flag that lets a read-only command work without a daemon.
 func DevicesFlag(cmd *cobra.Command, devices *string) {
 	cmd.Flags().StringVar(devices, "devices", "", "show these `DEVICES` without a daemon, as in sim:4")
 	CompleteWith(cmd, "devices", device.SpecExamples())

@@ -14,8 +14,8 @@ import (
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
-// The exit codes; scripts rely on them. Other signals than an interrupt give
-// exitSignal and their number, as in a shell.
+// The exit codes; scripts rely on them. Signals other than an interrupt give exitSignal
+// plus their number, as in a shell.
 const (
 	exitDone        = 0
 	exitFailed      = 1
@@ -26,14 +26,14 @@ const (
 	exitInterrupted = 130
 )
 
-// ErrReported is a failure that the command has already shown in full, and
-// ErrRefused a refusal of that kind.
+// ErrReported is a failure that the command has already reported in full, and
+// ErrRefused is such a refusal.
 var (
 	ErrReported = errors.New("failed")
 	ErrRefused  = fmt.Errorf("refused: %w", ErrReported)
 )
 
-// SignalError says which signal ended a context.
+// SignalError is the cause of a context that a signal ended.
 type SignalError struct{ Signal syscall.Signal }
 
 func (e *SignalError) Error() string { return e.Signal.String() + " signal received" }
@@ -83,17 +83,17 @@ func IsUnanswered(err error) bool {
 	return errors.As(err, &silent)
 }
 
-// IsInterrupted reports whether err says no more than that ctx has ended.
+// IsInterrupted reports whether err only means that ctx has ended.
 func IsInterrupted(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx)))
 }
 
-// Report writes what went wrong, the lines that belong to it, and the next step.
+// Report writes an error, the lines that belong to it, and the next step.
 func (c *Console) Report(err error) {
 	if err == nil || errors.Is(err, ErrReported) {
 		return
 	}
-	// The framework puts its guess at a mistyped command into the error.
+	// The framework appends its guess at a mistyped command to the error.
 	text, guess, _ := strings.Cut(err.Error(), "\n\nDid you mean this?\n")
 	fmt.Fprintln(c.Err, "berth: "+term.CleanLines(strings.TrimSpace(text)))
 	if guess != "" {
@@ -112,7 +112,7 @@ func (c *Console) nextStep(err error) string {
 	case errors.As(err, &problem) && problem.Code == "unknown_path":
 		return "the daemon is older than this command: restart it after an upgrade"
 	case errors.As(err, &problem):
-		return "" // the daemon has said what to do
+		return "" // the daemon has named the next step
 	case c.isUsage(err):
 		return "see berth --help, or add --help to the command"
 	case IsUnanswered(err):

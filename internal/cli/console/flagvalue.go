@@ -13,14 +13,14 @@ import (
 // Memory is the value of a flag that takes 4GiB, 512M, or a plain number of MB.
 type Memory gpu.MiB
 
-// Set reads the value.
+// Set parses the value.
 func (v *Memory) Set(text string) error {
 	m, err := gpu.ParseMiB(text)
 	*v = Memory(m)
 	return err
 }
 
-// String returns the value as Set reads it; empty if it is 0.
+// String returns the value as Set parses it, or "" if it is 0.
 func (v *Memory) String() string {
 	if *v == 0 {
 		return ""
@@ -28,14 +28,14 @@ func (v *Memory) String() string {
 	return gpu.MiB(*v).String()
 }
 
-// Type names the kind of value for the help.
+// Type returns the kind of value for the help.
 func (*Memory) Type() string { return "memory" }
 
-// Seconds is the value of a flag for a length of time: 90s, 10m, 30d, or a plain
-// number of seconds. It is absent unless it was given.
+// Seconds is the value of a flag for a length of time: 90s, 10m, 30d, or a plain number
+// of seconds. It is absent if the flag is not given.
 type Seconds struct{ gpu.Opt[float64] }
 
-// Set reads the value. It leaves it to the daemon to refuse what is too long.
+// Set parses the value. It lets the daemon refuse a value that is too long.
 func (v *Seconds) Set(text string) error {
 	length, err := parseLength(text)
 	seconds := length.Seconds()
@@ -49,8 +49,7 @@ func (v *Seconds) Set(text string) error {
 	return nil
 }
 
-// parseLength reads a length of time as Go writes it, or a number of days, as in
-// 90d.
+// parseLength parses a length of time as Go writes it, or a number of days, as in 90d.
 func parseLength(text string) (time.Duration, error) {
 	const longest = math.MaxInt64 / (24 * time.Hour)
 	if number, days := strings.CutSuffix(text, "d"); days {
@@ -63,10 +62,10 @@ func parseLength(text string) (time.Duration, error) {
 	return time.ParseDuration(text)
 }
 
-// Duration returns the length of time; 0 if it was not given.
+// Duration returns the length of time, or 0 if the flag is not given.
 func (v *Seconds) Duration() time.Duration { return time.Duration(v.Or(0) * float64(time.Second)) }
 
-// String returns the value as Set reads it; empty if it was not given.
+// String returns the value as Set parses it, or "" if the flag is not given.
 func (v *Seconds) String() string {
 	if !v.Known() {
 		return ""
@@ -74,5 +73,5 @@ func (v *Seconds) String() string {
 	return v.Duration().String()
 }
 
-// Type names the kind of value for the help.
+// Type returns the kind of value for the help.
 func (*Seconds) Type() string { return "time" }

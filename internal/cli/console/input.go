@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-// Read returns at most so many bytes of a file; "-" is standard input.
+// Read returns up to most bytes of a file. The path "-" means standard input.
 func (c *Console) Read(path string, most int64) ([]byte, error) {
 	if path == "-" {
 		return io.ReadAll(io.LimitReader(c.In, most))

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Moment reads a time, or how long before now it was. It returns the zero time
-// for an empty text. Its error continues the name of the flag.
+// Moment parses a time, or a length of time before now. It returns the zero time for an
+// empty text. Its error continues the name of the flag.
 func Moment(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -20,9 +20,9 @@ func Moment(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("takes a length of time such as 10m or 7d, or a time such as %s, not %q", now.Format(time.RFC3339), text)
 }
 
-// Ahead reads a time to come: a date, an hour of today or tomorrow, or how long
-// from now on. It returns the zero time for an empty text. Its error continues
-// the name of the flag.
+// Ahead parses a future time: a date, an hour of today or tomorrow, or a length of time
+// from now. It returns the zero time for an empty text. Its error continues the name of
+// the flag.
 func Ahead(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -45,7 +45,7 @@ func Ahead(text string, now time.Time) (time.Time, error) {
 	return t, nil
 }
 
-// date reads a date with or without an hour.
+// date parses a date with or without an hour.
 func date(text string, now time.Time) (time.Time, bool) {
 	for _, format := range []string{time.RFC3339, time.DateTime, "2006-01-02 15:04", time.DateOnly} {
 		if t, err := time.ParseInLocation(format, text, now.Location()); err == nil {

@@ -16,16 +16,16 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// atOnce is how many machines are asked at the same time.
+// atOnce limits the machines that are asked at the same time.
 const atOnce = 8
 
-// Nodes answers a command that looks at several machines.
+// Nodes answers a command that shows several machines.
 type Nodes struct {
 	con     *Console
-	cluster *kubectl.Cluster // nil: the daemons
+	cluster *kubectl.Cluster // nil to ask the daemons
 	daemons []reached
-	asked   atomic.Int64 // machines that have answered, or not
-	all     atomic.Int64 // machines; 0: not known yet
+	asked   atomic.Int64 // machines that have answered or failed to
+	all     atomic.Int64 // number of machines; 0 if not known yet
 }
 
 // reached is a daemon that can be asked.
@@ -34,7 +34,7 @@ type reached struct {
 	*client.Client
 }
 
-// Nodes prepares to ask several machines. It asks none yet.
+// Nodes prepares to ask several machines. It does not ask them yet.
 func (c *Console) Nodes(a Across) (*Nodes, error) {
 	switch {
 	case c.Socket != "" || c.URL != "":
@@ -76,7 +76,7 @@ func (n *Nodes) Close() {
 	}
 }
 
-// Doing says what Ask is doing.
+// Doing describes what Ask is doing.
 func (n *Nodes) Doing() string {
 	how := ""
 	if n.cluster != nil {
@@ -88,8 +88,8 @@ func (n *Nodes) Doing() string {
 	return "asking for the nodes" + how
 }
 
-// Ask asks all machines, several at a time. One that does not answer is among the
-// answers, with the reason. An error means that nobody could be asked.
+// Ask asks all machines, several at a time. A machine that does not answer is among the
+// answers, with the reason. An error means that no machine could be asked.
 func (n *Nodes) Ask(ctx context.Context) (api.Nodes, error) {
 	n.asked.Store(0)
 	n.all.Store(0)
@@ -107,8 +107,8 @@ func (n *Nodes) Ask(ctx context.Context) (api.Nodes, error) {
 	return api.Nodes{Nodes: all}, err
 }
 
-// askCluster asks the driver on each node. If the user has no right to ask, that is
-// said once, and not for each node.
+// askCluster asks the driver on each node. If the user has no right to ask, it reports
+// that once, not for each node.
 func (n *Nodes) askCluster(ctx context.Context) ([]api.Node, error) {
 	n.cluster.Begin()
 	pods, err := n.cluster.Pods(ctx)
@@ -152,7 +152,7 @@ func (n *Nodes) askDaemon(ctx context.Context, d reached) (api.Node, error) {
 	return node, nil
 }
 
-// each asks all, atOnce at a time, and returns what they answered in their order.
+// each asks all, atOnce at a time, and returns the answers in the order of all.
 func each[T any](ctx context.Context, n *Nodes, all []T, name func(T) string, ask func(context.Context, T) (api.Node, error), missed func(error)) []api.Node {
 	n.all.Store(int64(len(all)))
 	nodes := make([]api.Node, len(all))
@@ -182,14 +182,14 @@ func each[T any](ctx context.Context, n *Nodes, all []T, name func(T) string, as
 	return nodes
 }
 
-// reason makes a sentence of an error.
+// reason turns an error into a sentence.
 func reason(err error) string {
 	const longest = 1000
 	return words.UpperFirst(words.Cut(strings.TrimSuffix(err.Error(), "."), longest)) + "."
 }
 
-// Missing returns the failure of a command that has shown several machines, if one or
-// more of them do not answer; else nil.
+// Missing returns the failure of a command that has shown several machines if some of
+// them do not answer, or else nil.
 func Missing(shown api.Nodes) error {
 	if fleet.Add(shown.Nodes).Silent == 0 {
 		return nil
@@ -197,8 +197,8 @@ func Missing(shown api.Nodes) error {
 	return fmt.Errorf("some nodes do not answer: %w", ErrReported)
 }
 
-// TellNodes asks several machines and shows what they say, once or again and again.
-// Once, a machine that does not answer is a failure.
+// TellNodes asks several machines and shows their answers, once or repeatedly. If it
+// asks once, a machine that does not answer is a failure.
 func (c *Console) TellNodes(ctx context.Context, every time.Duration, nodes *Nodes, show func(api.Nodes) Shown) error {
 	done := c.SlowlyDoing(nodes.Doing)
 	first, err := nodes.Ask(ctx)

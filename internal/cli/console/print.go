@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Answer writes a value as JSON if the user asked for that, and lines otherwise.
+// Answer writes a value as JSON if the user asked for that, and otherwise lines.
 func (c *Console) Answer(v any, lines ...string) error {
 	if c.JSON {
 		return c.PrintJSON(v)
@@ -14,7 +14,7 @@ func (c *Console) Answer(v any, lines ...string) error {
 	return c.Print(lines...)
 }
 
-// PrintJSON writes a value for programs that people may read too.
+// PrintJSON writes a value as JSON that people can read as well.
 func (c *Console) PrintJSON(v any) error {
 	encoder := json.NewEncoder(c.Out)
 	encoder.SetIndent("", "  ")
@@ -22,7 +22,7 @@ func (c *Console) PrintJSON(v any) error {
 	return encoder.Encode(v)
 }
 
-// PrintJSONLine writes a value on one line, for streams of them.
+// PrintJSONLine writes a value as JSON on one line, for streams.
 func (c *Console) PrintJSONLine(v any) error {
 	encoder := json.NewEncoder(c.Out)
 	encoder.SetEscapeHTML(false)

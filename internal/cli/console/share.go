@@ -9,10 +9,10 @@ import (
 // Share is a part of a whole, written as 50% or 0.5.
 type Share float64
 
-// leastShare is the least that can be held.
+// leastShare is the smallest share that a lease can be held to.
 const leastShare = 0.05
 
-// Set reads the value.
+// Set parses the value.
 func (v *Share) Set(text string) error {
 	number, percent := strings.CutSuffix(text, "%")
 	share, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
@@ -26,8 +26,8 @@ func (v *Share) Set(text string) error {
 	return nil
 }
 
-// String returns the value as Set reads it.
+// String returns the value as Set parses it.
 func (v *Share) String() string { return strconv.FormatFloat(float64(*v)*100, 'g', 4, 64) + "%" }
 
-// Type names the kind of value for the help.
+// Type returns the kind of value for the help.
 func (*Share) Type() string { return "share" }

@@ -9,14 +9,13 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Slowly says on Err what is being done, once that takes longer than a second,
-// and then every ten seconds that it still is. The function that it returns
-// ends it.
+// Slowly says on Err what the command is doing, after a second and then every ten
+// seconds. Call done to end it.
 func (c *Console) Slowly(what string) (done func()) {
 	return c.SlowlyDoing(func() string { return what })
 }
 
-// SlowlyDoing does what Slowly does for something that changes meanwhile.
+// SlowlyDoing does the same as Slowly for work whose description changes.
 func (c *Console) SlowlyDoing(doing func() string) (done func()) {
 	finished := make(chan struct{})
 	var telling sync.WaitGroup

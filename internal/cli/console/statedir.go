@@ -2,15 +2,15 @@ package console
 
 import "github.com/spf13/cobra"
 
-// StateFlag lets a command that reads the files of a daemon itself name their
-// folder.
+// StateFlag adds the flag that names the state folder, for a command that reads the
+// files of a daemon itself.
 func StateFlag(cmd *cobra.Command, folder *string) {
 	cmd.Flags().StringVar(folder, "state-dir", "", "state `FOLDER` of the daemon (default as configured)")
-	_ = cmd.MarkFlagDirname("state-dir") // fails only for a flag that is not there
+	_ = cmd.MarkFlagDirname("state-dir") // fails only for a flag that does not exist
 }
 
-// StateDir returns the state folder of the daemon: the one that was given, or
-// else the one that is configured.
+// StateDir returns the state folder of the daemon: given, or the configured one if
+// given is empty.
 func (c *Console) StateDir(given string) (string, error) {
 	if given != "" {
 		return given, nil

@@ -6,9 +6,9 @@ import (
 	"strconv"
 )
 
-// Tunnel says how a browser on another machine gets to the page: the command that
-// leads there, for a login on this machine, and the link to open then. The link works
-// only for connections of its user, which those through ssh are.
+// Tunnel returns how a browser on another machine reaches the page: the ssh command for
+// a login on this machine, and the link to open then. The link works only for
+// connections of its user, such as those through ssh.
 func Tunnel(link, login, port string) (command, there string) {
 	at, err := url.Parse(link)
 	if err != nil || at.Port() == "" {

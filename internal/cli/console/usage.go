@@ -11,25 +11,24 @@ import (
 	"github.com/berth-gpu/berth/internal/device"
 )
 
-// usageError says what is wrong with a command line.
+// usageError describes an error in a command line.
 type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
 
-// Usage returns an error that says what is wrong with the command line.
+// Usage returns an error that describes what is wrong with the command line.
 func Usage(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 
-// isUsage reports whether err is about the command line, and not about what
-// became of it. That is
+// isUsage reports whether err is about the command line, and not about its result:
 //
-//   - whatever goes wrong before the command runs: unknown commands and flags,
-//     values that a flag does not take, too many arguments or too few,
-//   - what a command says with Usage,
+//   - errors before the command runs: unknown commands and flags, values that a flag
+//     does not take, too many arguments or too few,
+//   - errors that a command makes with Usage,
 //   - values of flags that the configuration or the devices do not take,
-//   - what the daemon calls a wrong request or a wrong setting, because it knows
-//     policies, conditions and settings better than the command does.
+//   - requests and settings that the daemon calls wrong, because it knows policies,
+//     conditions and settings better than the command does.
 //
-// Something that is not there, such as a device or a lease, is a refusal.
+// An object that does not exist, such as a device or a lease, is a refusal.
 func (c *Console) isUsage(err error) bool {
 	said, named := (*usageError)(nil), (*device.SpecError)(nil)
 	settings, problem := (*config.Error)(nil), (*api.Problem)(nil)

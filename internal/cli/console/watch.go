@@ -12,10 +12,10 @@ import (
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
-// shortestWatch keeps a typing error from turning into a busy loop.
+// shortestWatch keeps a typing error from causing a busy loop.
 const shortestWatch = 100 * time.Millisecond
 
-// WatchFlag lets a command show its answer again and again.
+// WatchFlag adds the flag that makes a command show its answer repeatedly.
 func WatchFlag(cmd *cobra.Command, watch *time.Duration) {
 	cmd.Flags().DurationVar(watch, "watch", 0, "repeat every `INTERVAL`")
 	cmd.Flags().Lookup("watch").NoOptDefVal = "1s"
@@ -39,17 +39,17 @@ func TakeInterval(args []string, watch *time.Duration) (others []string, err err
 	return others, nil
 }
 
-// Shown is an answer and how it looks.
+// Shown is an answer, and the lines that show it.
 type Shown interface {
 	Answer() any
 	Lines(to term.Screen) []string
 }
 
-// question gets what is to be shown.
+// question returns the answer to show.
 type question func(context.Context) (Shown, error)
 
-// Tell asks and shows once, or with an interval again and again until it is
-// interrupted, which is no failure.
+// Tell asks and shows once or, with an interval, repeatedly until it is interrupted,
+// which is not a failure.
 func (c *Console) Tell(ctx context.Context, every time.Duration, ask question) error {
 	if every != 0 {
 		return c.repeat(ctx, every, ask)
@@ -61,7 +61,7 @@ func (c *Console) Tell(ctx context.Context, every time.Duration, ask question) e
 	return c.Answer(found.Answer(), found.Lines(c.Screen())...)
 }
 
-// repeat waits for a daemon that goes away; not for one that refuses.
+// repeat waits for a daemon that goes away, but not for one that refuses.
 func (c *Console) repeat(ctx context.Context, every time.Duration, ask question) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -95,8 +95,7 @@ func (c *Console) showAgain(ctx context.Context, first bool, ask question) error
 	return c.draw(found.Lines(c.Screen()), first)
 }
 
-// draw puts lines in the place of the last ones on a terminal, and after them
-// elsewhere.
+// draw overwrites the last lines on a terminal, and appends lines elsewhere.
 func (c *Console) draw(lines []string, first bool) error {
 	if !c.isTerminal() {
 		return c.Print(append([]string{c.Now().Format(time.RFC3339)}, append(lines, "")...)...)

@@ -7,7 +7,7 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Filter chooses leases by their holder. A field that is empty chooses all.
+// Filter selects leases by their holder. An empty field selects all.
 type Filter struct{ Service, User string }
 
 // Apply returns the machines with the leases that match.

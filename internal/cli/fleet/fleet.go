@@ -1,12 +1,11 @@
-// Package fleet puts what several machines say about themselves into one order:
-// the devices of all of them, their leases with the pods that these are for,
-// and what there is together.
+// Package fleet merges the reports of several machines: the devices of all of them,
+// their leases with the pods that these are for, and the totals.
 //
-// It asks nobody: it is given the answers.
+// It asks no machine: the caller passes the answers.
 //
-// What a machine says is not trusted. Amounts that cannot be are taken for none, so
-// that one machine cannot spoil the sum of all. Texts stay as they are: the package
-// that writes them for a terminal cleans them.
+// It does not trust the reports. Impossible amounts count as none, so that one machine
+// cannot spoil the totals. Texts stay as they are: the package that writes them for a
+// terminal cleans them.
 //
 // Pure: no clock, no I/O.
 package fleet
@@ -21,38 +20,37 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// GPU is one device of one machine, and who has it.
+// GPU is one device of one machine, with its leases.
 type GPU struct {
 	api.Status // without its own list of leases
 	Node       string
-	Old        bool            // the machine's daemon does not answer: this is what it said last
-	Leased     gpu.MiB         // by all leases there
-	Leases     []*api.PodLease // that are there, the oldest first
+	Old        bool            // the machine's daemon does not answer, and this is its last answer
+	Leased     gpu.MiB         // by all leases on the device
+	Leases     []*api.PodLease // the leases on the device, the oldest first
 }
 
-// Part is what a lease holds on one device of one machine. Parts of one lease stand
-// one after the other.
+// Part is the share of a lease on one device of one machine. Parts of one lease are
+// adjacent.
 type Part struct {
 	*api.PodLease
 	Node  string
-	Old   bool          // as of a GPU
-	On    api.LeasePart // the zero value: the lease holds nothing
-	Index int           // of the device; -1: the machine has no such device
-	First bool          // of its lease
+	Old   bool          // as in GPU
+	On    api.LeasePart // zero if the lease holds nothing
+	Index int           // of the device; -1 if the machine has no such device
+	First bool          // the first part of its lease
 }
 
-// Sum is what there is together. A device that is UNAVAILABLE adds no memory, nor do
+// Sum has the totals of all machines. An UNAVAILABLE device adds no memory, nor do
 // instances of a device.
 type Sum struct {
-	Nodes, Silent int // Silent: how many of them do not answer
+	Nodes, Silent int // Silent counts the nodes that do not answer
 	GPUs, Leases  int
 	States        map[gpu.State]int
 	Leased, Total gpu.MiB
 	Power         gpu.Watts
 }
 
-// Sort puts machines in the order of their names, in which node-2 comes before
-// node-10.
+// Sort sorts machines by name, with node-2 before node-10.
 func Sort(nodes []api.Node) {
 	slices.SortStableFunc(nodes, func(a, b api.Node) int { return compareNames(a.Name, b.Name) })
 }
@@ -76,7 +74,7 @@ func GPUs(nodes []api.Node) []GPU {
 	return list
 }
 
-// take adds up who has the device.
+// take adds the leases on the device.
 func (g *GPU) take(leases []api.PodLease) {
 	for i := range leases {
 		l := &leases[i]
@@ -84,7 +82,7 @@ func (g *GPU) take(leases []api.PodLease) {
 			if p.GPU != g.Device.UUID {
 				continue
 			}
-			if l.State != "parked" { // it holds nothing
+			if l.State != "parked" { // a parked lease holds nothing
 				g.Leased += Amount(p.Memory)
 			}
 			if n := len(g.Leases); n == 0 || g.Leases[n-1] != l {
@@ -94,8 +92,8 @@ func (g *GPU) take(leases []api.PodLease) {
 	}
 }
 
-// Parts returns what leases hold on the devices of all machines: by machine, and the
-// oldest lease first.
+// Parts returns the parts of all leases on the devices of all machines, by machine and
+// with the oldest lease first.
 func Parts(nodes []api.Node) []Part {
 	var list []Part
 	for _, n := range nodes {
@@ -136,13 +134,13 @@ func Pods(l *api.PodLease) []string {
 	return list
 }
 
-// HasPods reports whether there may be pods: a driver of Kubernetes has answered for a
-// machine.
+// HasPods reports whether there may be pods: whether a driver of Kubernetes has
+// answered for a machine.
 func HasPods(nodes []api.Node) bool {
 	return slices.ContainsFunc(nodes, func(n api.Node) bool { return n.Driver != "" })
 }
 
-// Add adds up what there is.
+// Add returns the totals of all machines.
 func Add(nodes []api.Node) Sum {
 	sum := Sum{Nodes: len(nodes), States: map[gpu.State]int{}}
 	for _, n := range nodes {
@@ -159,7 +157,7 @@ func Add(nodes []api.Node) Sum {
 		}
 		sum.Total += Amount(d.Device.MemoryTotal)
 		if d.Sample != nil {
-			if power := d.Sample.Power.Or(0); power > 0 && power < 100_000 { // what a device may take
+			if power := d.Sample.Power.Or(0); power > 0 && power < 100_000 { // a plausible power of a device
 				sum.Power += power
 			}
 		}
@@ -167,8 +165,8 @@ func Add(nodes []api.Node) Sum {
 	return sum
 }
 
-// Late returns how long ago a driver last heard from its daemon, if that is long
-// enough for people to know it; 0 if it is not.
+// Late returns how long ago a driver last heard from its daemon. It returns 0 if that
+// is too short to matter to people.
 func Late(n api.Node, now time.Time) time.Duration {
 	const usual = time.Minute // drivers ask several times a minute, and clocks differ
 	if age := now.Sub(n.At); n.Down == "" && !n.At.IsZero() && age > usual {
@@ -177,7 +175,7 @@ func Late(n api.Node, now time.Time) time.Duration {
 	return 0
 }
 
-// Amount returns an amount of memory that a machine may have; 0 for others.
+// Amount returns m if a machine can have this much memory, and otherwise 0.
 func Amount(m gpu.MiB) gpu.MiB {
 	const most = 1 << 30 // a PiB
 	if m < 0 || m > most {
@@ -186,7 +184,7 @@ func Amount(m gpu.MiB) gpu.MiB {
 	return m
 }
 
-// compareNames compares names; numbers in them count as numbers.
+// compareNames compares names, with numbers in them by value.
 func compareNames(a, b string) int {
 	for x, y := a, b; ; {
 		xText, xNumber, xRest := piece(x)
@@ -200,8 +198,8 @@ func compareNames(a, b string) int {
 	}
 }
 
-// piece cuts off the text and the number, without zeros before it, that a name begins
-// with.
+// piece splits off the text and the number, without leading zeros, at the beginning of
+// a name.
 func piece(name string) (text, number, rest string) {
 	digit := func(r rune) bool { return '0' <= r && r <= '9' }
 	at := strings.IndexFunc(name, digit)

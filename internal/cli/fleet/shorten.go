@@ -7,12 +7,11 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// longest is how many characters a text of a machine may have. The longest that a
-// daemon writes, which say why a device is not well, have some hundred.
+// longest limits the characters in a text of a machine. The longest texts of a daemon,
+// which say why a device is not well, have some hundred.
 const longest = 1000
 
-// Shorten cuts every text in what a machine says about itself, so that none fills a
-// screen.
+// Shorten cuts every text in the report of a machine, so that none fills a screen.
 func Shorten(n *api.Node) { shorten(reflect.ValueOf(n).Elem()) }
 
 func shorten(v reflect.Value) {

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Error is what kubectl or the cluster said instead of an answer.
+// Error is the message of kubectl or the cluster instead of an answer.
 type Error struct {
-	Code string // the reason that the API server gave, such as Forbidden; empty: it gave none
-	Text string // one sentence without a full stop; it may hold anything, and is to be cleaned
-	Next string // what to do about it
+	Code string // the reason that the API server gave, such as Forbidden; empty if none
+	Text string // one sentence without a full stop; it may hold anything, so the caller must clean it
+	Next string // the next step
 }
 
 func (e *Error) Error() string { return e.Text }
@@ -18,7 +18,7 @@ func (e *Error) Error() string { return e.Text }
 // Hint returns the next step.
 func (e *Error) Hint() string { return e.Next }
 
-// failed makes an error of what kubectl wrote before it failed.
+// failed returns the error for the output of a kubectl that failed.
 func failed(err error, said []byte) error {
 	exit := (*exec.ExitError)(nil)
 	text := lastLine(said)
@@ -33,7 +33,7 @@ func failed(err error, said []byte) error {
 	return e
 }
 
-// nextStep says what to do about what kubectl said.
+// nextStep returns the next step after an error of kubectl.
 func nextStep(e *Error) string {
 	has := func(part string) bool { return strings.Contains(e.Text, part) }
 	switch {
@@ -49,8 +49,8 @@ func nextStep(e *Error) string {
 	return ""
 }
 
-// lastLine returns the last line that says something. What stands before it are
-// warnings, and what the libraries of kubectl log.
+// lastLine returns the last line that is not empty. The lines before it are warnings
+// and the log of kubectl's libraries.
 func lastLine(said []byte) string {
 	last := ""
 	for line := range strings.Lines(string(said)) {

@@ -1,12 +1,12 @@
-// Package kubectl asks a Kubernetes cluster for what berth's driver knows about
-// each node.
+// Package kubectl asks a Kubernetes cluster for what berth's driver knows about each
+// node.
 //
-// It does so through the user's own kubectl: the cluster, the user and the
-// rights are those that kubectl has, and this program keeps no key.
+// It uses the user's own kubectl: the cluster, the user and the rights are those of
+// kubectl, and this program keeps no key.
 //
 // It only reads. It starts kubectl without a shell, gives every call a deadline, and
-// reads no more of an answer than a node can have to say. Names that come back become
-// part of an address only if Kubernetes would have given them.
+// reads no more of an answer than a node can have to say. A name in an answer becomes
+// part of an address only if Kubernetes would have given it.
 package kubectl
 
 import (
@@ -18,28 +18,28 @@ import (
 	"time"
 )
 
-// Namespace is where the driver runs, unless somebody chose another namespace.
+// Namespace is the default namespace of the driver.
 const Namespace = "berth-system"
 
-// Options say which cluster to ask.
+// Options select the cluster to ask.
 type Options struct {
-	Program   string        // kubectl, or the value of KUBECTL; empty: kubectl
-	Context   string        // of the kubeconfig; empty: the current one
-	Namespace string        // of the driver; empty: Namespace
-	Environ   []string      // of kubectl; nil: that of this process
+	Program   string        // kubectl, or the value of KUBECTL; empty for kubectl
+	Context   string        // of the kubeconfig; empty for the current one
+	Namespace string        // of the driver; empty for Namespace
+	Environ   []string      // of kubectl; nil for that of this process
 	Patience  time.Duration // how long one call may take
 }
 
-// Cluster is a cluster as kubectl reaches it.
+// Cluster is a cluster that kubectl reaches.
 type Cluster struct {
 	Options
-	command []string // the program, and words that stand before all arguments
+	command []string // the program, and the words before all arguments
 	budget  budget
 }
 
-// isName reports whether Kubernetes gives a name like this to a pod, or with no dots
-// and at most 63 characters to a namespace. It is no regular expression, because each
-// of those costs every command time at its start.
+// isName reports whether Kubernetes accepts a name for a pod or, without dots and with
+// at most 63 characters, for a namespace. It uses no regular expression, because each
+// costs every command time at its start.
 func isName(name string, most int, others string) bool {
 	if name == "" || len(name) > most {
 		return false
@@ -70,15 +70,15 @@ func New(o Options) (*Cluster, error) {
 	return &Cluster{Options: o, command: command}, nil
 }
 
-// NameError reports a namespace that cannot be.
+// NameError reports an invalid namespace.
 type NameError struct{ Name string }
 
 func (e *NameError) Error() string {
 	return fmt.Sprintf("%q is not the name of a namespace: it has small letters, digits and hyphens", e.Name)
 }
 
-// find returns the command that a value of KUBECTL names: a program, or a program
-// with words behind it, as in "microk8s kubectl".
+// find returns the command in a value of KUBECTL: a program, or a program with
+// arguments, as in "microk8s kubectl".
 func find(program string) ([]string, error) {
 	if strings.TrimSpace(program) == "" {
 		program = "kubectl"
@@ -94,7 +94,7 @@ func find(program string) ([]string, error) {
 	return append([]string{path}, words[1:]...), nil
 }
 
-// run runs kubectl and returns what it prints, up to a number of bytes.
+// run runs kubectl and returns up to most bytes of its output.
 func (c *Cluster) run(ctx context.Context, most int, args ...string) ([]byte, error) {
 	limited, cancel := context.WithTimeout(ctx, c.Patience)
 	defer cancel()
@@ -121,9 +121,9 @@ func (c *Cluster) run(ctx context.Context, most int, args ...string) ([]byte, er
 	return out.kept, nil
 }
 
-// bounded keeps what is written to it, up to a limit. A writer of more gets an error
-// if full is set, which ends the program that writes; without it the rest is dropped. It has no
-// method but Write, so that nothing gets past the limit.
+// bounded keeps the bytes written to it, up to a limit. If full is set, a write beyond
+// the limit fails and full ends the program that writes; otherwise bounded drops the
+// rest. It has no method but Write, so that nothing gets past the limit.
 type bounded struct {
 	kept []byte
 	most int
@@ -131,7 +131,7 @@ type bounded struct {
 	over bool
 }
 
-// Write takes some more.
+// Write keeps p as far as there is room.
 func (b *bounded) Write(p []byte) (int, error) {
 	room := b.most - len(b.kept)
 	if len(p) <= room {

@@ -11,16 +11,16 @@ import (
 	"github.com/berth-gpu/berth/internal/cli/fleet"
 )
 
-// mostNode bounds what one node may say, and mostTogether what all nodes may say in
-// one round: a node with 8 devices and 100 leases takes about 100 KiB.
+// mostNode limits the answer of one node, and mostTogether the answers of all nodes in
+// one round, in bytes: a node with 8 devices and 100 leases takes about 100 KiB.
 const (
 	mostNode     = 4 << 20
 	mostTogether = 256 << 20
 )
 
-// mostValues bounds how many values one node may list: 1,000 leases take about half of
-// it. A value of two bytes, such as 0 where a lease belongs, takes 500 in memory. Every
-// lease is held against every device, so there are bounds for both.
+// mostValues limits the values in the answer of one node: 1,000 leases take about half
+// of it. A value of two bytes, such as 0 where a lease belongs, takes 500 in memory.
+// Every lease is compared with every device, so both have limits.
 const (
 	mostValues  = 100_000
 	mostDevices = 512
@@ -51,7 +51,7 @@ func (c *Cluster) Node(ctx context.Context, p Pod) (api.Node, error) {
 	return read(said, p)
 }
 
-// read reads the answer of a pod.
+// read parses the answer of a pod.
 func read(said []byte, p Pod) (api.Node, error) {
 	var n api.Node
 	if bytes.Count(said, []byte(",")) > mostValues {

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// selector chooses the pods of the driver, and port is where each serves its page
-// unless its container names another one.
+// selector selects the pods of the driver, and port is where each serves its page
+// unless its container names another.
 const (
 	selector = "app.kubernetes.io/name=berth-dra"
 	port     = 9480
 	portName = "http"
 )
 
-// mostPods bounds the list of pods: a pod takes about 10 KiB.
+// mostPods limits the list of pods in bytes: a pod takes about 10 KiB.
 const mostPods = 128 << 20
 
 // Pod is the driver on one node.
@@ -26,11 +26,12 @@ type Pod struct {
 	Node string
 	Name string
 	Port int
-	Away string // why it cannot be asked, in one sentence without a full stop; empty: it can
+	Away string // why it cannot be asked, in one sentence without a full stop; empty if it can
 }
 
-// Pods returns the driver's pods: one for each node, by the name of the node. While
-// the driver is replaced there are two on a node, and the one that answers counts.
+// Pods returns the driver's pods: one for each node, sorted by the name of the node.
+// While the driver is replaced there are two on a node, and Pods returns the one most
+// likely to answer.
 func (c *Cluster) Pods(ctx context.Context) ([]Pod, error) {
 	said, err := c.run(ctx, mostPods, "get", "pods", "--namespace="+c.Namespace, "--selector="+selector, "--output=json")
 	if problem := (*Error)(nil); errors.As(err, &problem) {
@@ -50,7 +51,7 @@ func (c *Cluster) Pods(ctx context.Context) ([]Pod, error) {
 	return pods, nil
 }
 
-// podList has what is needed of a list of pods.
+// podList has the fields that are needed of a list of pods.
 type podList struct {
 	Items []pod `json:"items"`
 }
@@ -114,8 +115,8 @@ func (l podList) best() []Pod {
 	return list
 }
 
-// node returns the node that a pod runs on, or is meant for: the pod of a DaemonSet
-// that has no place yet says so only in its affinity.
+// node returns the node that a pod runs on or is meant for: the pod of a DaemonSet that
+// has no place yet names its node only in its affinity.
 func (p pod) node() string {
 	if p.Spec.NodeName != "" {
 		return p.Spec.NodeName

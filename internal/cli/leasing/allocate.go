@@ -131,9 +131,9 @@ func (o *allocateOptions) run(ctx context.Context) error {
 	return o.Answer(granted, gpus.Granted(granted, o.Screen())...)
 }
 
-// allocate asks under the id that was given, or else under the name of the
-// service. If that is taken it looks for an id that is free; another may take
-// that one in between, and then it tries the next.
+// allocate asks under the given id, or else under the name of the service. If that is
+// taken, it looks for a free id; another request may take that one first, and then
+// allocate tries the next.
 func (o *allocateOptions) allocate(ctx context.Context, c *client.Client) (api.Lease, error) {
 	const tries = 10
 	request := o.request
@@ -167,7 +167,7 @@ func (o *allocateOptions) indexesOf(ctx context.Context, c *client.Client, l api
 	return gpus, nil
 }
 
-// freeID returns the name of a service, with a number if that is taken.
+// freeID returns the name of a service, with a number if the name is taken.
 func freeID(service string, leases api.Leases) string {
 	taken := map[string]bool{}
 	for _, l := range leases.Leases {
@@ -183,7 +183,7 @@ func freeID(service string, leases api.Leases) string {
 	return id
 }
 
-// advise adds how to find out who is in the way, where somebody is.
+// advise adds how to find out who is in the way, if anybody is.
 func (o *allocateOptions) advise(err error) error {
 	problem := (*api.Problem)(nil)
 	if !errors.As(err, &problem) || problem.Extra["possible"] != true {

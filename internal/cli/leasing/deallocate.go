@@ -57,7 +57,7 @@ func (o *deallocateOptions) run(ctx context.Context) error {
 	}, view.GPUs.Ended)
 }
 
-// find returns the only lease that the arguments mean.
+// find returns the only lease that matches the arguments.
 func (o *deallocateOptions) find(ctx context.Context, c *client.Client) (api.Lease, error) {
 	device, err := c.Status(ctx, o.gpu)
 	if err != nil {

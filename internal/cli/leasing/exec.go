@@ -60,7 +60,7 @@ refuses it the GPUs that it has not leased, or berth refuses to start it.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
 	flags := cmd.Flags()
-	flags.SetInterspersed(false) // what comes after the command is the command's
+	flags.SetInterspersed(false) // flags after the command belong to the command
 	for _, f := range launch.Flags(placement.PolicyNames()) {
 		flags.Var(&requestValue{&o.request, f, ""}, f.Name, f.Usage)
 		if f.Bare {
@@ -76,7 +76,7 @@ refuses it the GPUs that it has not leased, or berth refuses to start it.`,
 	return cmd
 }
 
-// requestValue is a flag of the launcher as the command line takes it.
+// requestValue is a flag of the launcher in the form that the command line takes.
 type requestValue struct {
 	request *launch.Request
 	flag    launch.Flag
@@ -135,7 +135,7 @@ func (o *execOptions) take(ctx context.Context, c *client.Client, program *progr
 	return await(ctx, o.Console, c, o.request.ID, gpus, func(ctx context.Context) (api.Lease, error) { return program.Acquire(ctx, c) })
 }
 
-// show says what would happen, and takes nothing.
+// show says what would happen, without taking a lease.
 func (o *execOptions) show(ctx context.Context, c *client.Client, program *programs.Exec) error {
 	e, err := c.Explain(ctx, o.request.LeaseRequest)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 type explainOptions struct {
 	*console.Console
-	id      string // of a request that waits; empty: request is not made
+	id      string // of a waiting request; empty if request is not made
 	request api.LeaseRequest
 	memory  console.Memory
 	devices string
@@ -92,8 +92,8 @@ func (o *explainOptions) run(ctx context.Context) error {
 	return o.Answer(e, gpus.Explained(e, o.Screen())...)
 }
 
-// open finds who can explain: only the daemon knows who waits, but what would
-// fit can be said without one.
+// open finds a source for the explanation: only the daemon knows who waits, but what
+// would fit can be said without one.
 func (o *explainOptions) open(ctx context.Context) (*console.Source, error) {
 	if o.id == "" {
 		return o.Look(ctx, o.devices)

@@ -8,9 +8,9 @@ import (
 	"github.com/berth-gpu/berth/client"
 )
 
-// byName calls do for the lease or the request that somebody names: by ID, which
-// means their own or else the only one there is, or by USER/ID. An id may have a
-// slash in it too: if USER has no such lease, the whole text is tried as an id.
+// byName calls do for the lease or the request with a name: ID, which means the user's
+// own or else the only one there is, or USER/ID. An id may also contain a slash: if
+// USER has no such lease, byName tries the whole text as an id.
 func byName[T any](c *client.Client, name string, do func(c *client.Client, id string) (T, error)) (T, error) {
 	user, id, found := strings.Cut(name, "/")
 	if !found || user == "" || id == "" {
@@ -26,7 +26,7 @@ func byName[T any](c *client.Client, name string, do func(c *client.Client, id s
 	return answer, err
 }
 
-// named leaves the leases that a name means: ID or USER/ID.
+// named returns the leases that match a name: ID or USER/ID.
 func named(leases []api.Lease, name string) []api.Lease {
 	return slices.DeleteFunc(leases, func(l api.Lease) bool { return l.ID != name && l.Holder.User+"/"+l.ID != name })
 }

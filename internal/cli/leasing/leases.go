@@ -22,8 +22,8 @@ type leasesOptions struct {
 	orphan bool
 	ended  bool
 	whose  bool          // show the processes of the leases
-	limit  int           // 0: all
-	watch  time.Duration // 0: once
+	limit  int           // 0 for all
+	watch  time.Duration // 0 to show once
 	across console.Across
 }
 
@@ -142,7 +142,7 @@ func (o *leasesOptions) ask(ctx context.Context, c *client.Client) (console.Show
 	return &view.Leases{Leases: all, GPUs: gpus, Filtered: filter != view.LeaseFilter{}}, err
 }
 
-// mostShown is the most that --limit takes: the daemon lists no more at once.
+// mostShown is the largest value of --limit: the daemon lists no more at once.
 const mostShown = 10_000
 
 // choose returns the leases and requests that match. With --limit it asks for
@@ -173,7 +173,7 @@ func (o *leasesOptions) choose(ctx context.Context, c *client.Client, filter vie
 	return some, nil
 }
 
-// change asks the daemon to change a lease, and prints what say makes of the
+// change asks the daemon to change a lease, and prints the lines that say makes of the
 // answer.
 func change[T any](ctx context.Context, con *console.Console, ask func(*client.Client) (T, error), say func(view.GPUs, T, term.Screen) []string) error {
 	c, err := con.Daemon(ctx)

@@ -1,5 +1,5 @@
-// Package leasing holds the commands about leases: those that take, change and
-// end a lease, and those that tell who holds what and why a request waits.
+// Package leasing holds the commands about leases: those that take, change and end a
+// lease, and those that show who holds what and why a request waits.
 package leasing
 
 import (
@@ -8,7 +8,7 @@ import (
 	"github.com/berth-gpu/berth/internal/cli/console"
 )
 
-// Become makes this process a program; it returns only if it cannot.
+// Become makes this process a program. It returns only if that fails.
 type Become func(file string, command, environ []string) error
 
 // Commands returns the commands about leases.

@@ -76,8 +76,8 @@ func (o *loopOptions) run(ctx context.Context) error {
 	}
 }
 
-// round optimizes once. It returns an error if the next round would fail in the
-// same way, and else says on Err what went wrong.
+// round optimizes once. It returns an error if the next round would fail in the same
+// way, and otherwise reports a failure on Err.
 func (o *loopOptions) round(ctx context.Context) error {
 	found, err := o.ask(ctx)
 	if err == nil {
@@ -104,8 +104,8 @@ func (o *loopOptions) round(ctx context.Context) error {
 	return nil
 }
 
-// optimize asks the daemon, with a new connection for each round: the daemon may
-// have been started again since the last one.
+// optimize asks the daemon over a new connection: the daemon may have restarted since
+// the last round.
 func (o *loopOptions) optimize(ctx context.Context) (api.Optimization, error) {
 	c, err := o.Client()
 	if err != nil {

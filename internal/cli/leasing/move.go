@@ -12,9 +12,9 @@ import (
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
-// move asks the daemon to change a lease in a way that takes a while, and prints
-// what say makes of the lease before and after. If it takes longer than a second,
-// move says on Err how far it is. Interrupted says what an interrupt means.
+// move asks the daemon to change a lease in a way that takes a while, and prints the
+// lines that say makes of the lease before and after. After a second, move reports the
+// progress on Err. The text interrupted says what an interrupt means.
 func move(ctx context.Context, con *console.Console, name, interrupted string,
 	ask func(ctx context.Context, c *client.Client, id string) (api.Lease, error), say func(view.GPUs, view.Moved, term.Screen) []string) error {
 	c, err := con.Daemon(ctx)
@@ -28,7 +28,7 @@ func move(ctx context.Context, con *console.Console, name, interrupted string,
 	}
 	var before api.Lease
 	after, err := byName(c, name, func(c *client.Client, id string) (api.Lease, error) {
-		before, _ = c.Lease(ctx, id) // if there is none, the daemon refuses what is asked, and says what that was
+		before, _ = c.Lease(ctx, id) // if there is none, the daemon refuses the request and names it
 		p := progress{notice: notice{Console: con, live: term.NewLive(con.Err), id: id, gpus: gpus, since: con.Now()}, client: c, state: before.State}
 		return p.follow(ctx, func(ctx context.Context) (api.Lease, error) { return ask(ctx, c, id) })
 	})
@@ -41,14 +41,14 @@ func move(ctx context.Context, con *console.Console, name, interrupted string,
 	return con.Answer(after, say(gpus, view.Moved{Before: before, After: after}, con.Screen())...)
 }
 
-// progress says how far the daemon is with a lease that it moves.
+// progress reports how far the daemon is with a lease that it moves.
 type progress struct {
 	notice
 	client *client.Client
-	state  string // that was said last
+	state  string // the last one reported
 }
 
-// follow calls ask, and says every second until it returns what happens to the
+// follow calls ask, and until it returns reports every second what happens to the
 // lease.
 func (p *progress) follow(ctx context.Context, ask func(context.Context) (api.Lease, error)) (api.Lease, error) {
 	type outcome struct {
@@ -73,11 +73,11 @@ func (p *progress) follow(ctx context.Context, ask func(context.Context) (api.Le
 	}
 }
 
-// look says where the memory of the lease is, or what it waits for.
+// look reports where the memory of the lease is, or what the lease waits for.
 func (p *progress) look(ctx context.Context) {
 	l, err := p.client.Lease(ctx, p.id)
 	if err != nil {
-		return // the answer to the request comes all the same
+		return // the answer to the request comes anyway
 	}
 	text := p.gpus.Moving(l, p.Now())
 	if text == "" {

@@ -52,7 +52,7 @@ what it would do, what it would leave alone, and why.`,
 	return cmd
 }
 
-// serviceOf returns the service that an argument names; empty: none.
+// serviceOf returns the service that an argument names, or "" if there is none.
 func serviceOf(args []string) (string, error) {
 	if len(args) == 0 {
 		return "", nil
@@ -85,15 +85,15 @@ func (o *optimizeOptions) run(ctx context.Context) error {
 	return o.Answer(found, gpus.Optimized(found, o.Screen())...)
 }
 
-// follow says how far the optimization is: on a terminal in one line that changes.
-// A reader who wants the steps elsewhere has the answer.
+// follow reports the progress of the optimization: on a terminal, in one line that
+// changes. Elsewhere, the answer has the steps.
 func (o *optimizeOptions) follow(ctx context.Context, c *client.Client) {
 	live, begun := term.NewLive(o.Err), o.Now()
 	defer live.Draw()
 	query := client.EventQuery{Follow: true, Filter: gpu.EventFilter{Codes: []gpu.EventCode{gpu.EventOptimized}}}
 	for e, err := range c.EventsWhere(ctx, query) {
 		if err != nil {
-			return // the answer comes all the same
+			return // the answer comes anyway
 		}
 		if width, ok := o.LiveWidth(); ok && !e.Time.Before(begun) {
 			live.Draw(term.Cut(term.Clean(e.Text), width-1))

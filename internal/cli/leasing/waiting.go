@@ -13,14 +13,14 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// manyUnanswered is how many questions in a row the daemon may leave unanswered
-// before await gives up the request, and with it its place in the queue.
+// manyUnanswered is how many questions in a row the daemon may leave unanswered before
+// await gives up the request and its place in the queue.
 const manyUnanswered = 3
 
-// await asks for a lease. If that takes longer than a second, it says on Err
-// what the request waits for. An interrupt withdraws the request. A caller that
-// has asked the daemon for the indexes gives them as gpus; nil means that the
-// daemon has not answered yet, and await does not wait for one that never does.
+// await asks for a lease. After a second, it says on Err what the request waits for. An
+// interrupt withdraws the request. A caller that has asked the daemon for the indexes
+// passes them as gpus; nil means that the daemon has not answered yet, and await does
+// not wait for one that never does.
 func await(ctx context.Context, con *console.Console, c *client.Client, id string, gpus view.GPUs,
 	ask func(context.Context) (api.Lease, error)) (api.Lease, error) {
 	type outcome struct {
@@ -52,7 +52,7 @@ func await(ctx context.Context, con *console.Console, c *client.Client, id strin
 			switch {
 			case !console.IsUnanswered(err):
 				unanswered, answered = 0, true
-			case !answered, unanswered == manyUnanswered-1: // nor will it answer the request
+			case !answered, unanswered == manyUnanswered-1: // the daemon will not answer the request either
 				return api.Lease{}, err
 			default:
 				if unanswered++; unanswered == 1 {
@@ -61,7 +61,7 @@ func await(ctx context.Context, con *console.Console, c *client.Client, id strin
 			}
 			if err == nil && e.Position > 0 {
 				if note.gpus == nil {
-					note.gpus, _ = con.Indexes(ctx, c) // without them, devices are called by their UUIDs
+					note.gpus, _ = con.Indexes(ctx, c) // if they are missing, devices are named by their UUIDs
 				}
 				note.say(e)
 			}
@@ -77,13 +77,13 @@ type notice struct {
 	id       string
 	gpus     view.GPUs
 	since    time.Time
-	position int // that was said last; 0: nothing was said yet
+	position int // the last one reported; 0 if none was yet
 }
 
 func (n *notice) say(e api.Explanation) {
 	place := fmt.Sprintf("number %d in the queue: %s", e.Position, n.gpus.Why(e))
 	if width, ok := n.LiveWidth(); ok {
-		const interrupt = 3 // the terminal writes ^C after it, and must not begin a new line for that
+		const interrupt = 3 // the terminal writes ^C after the line, which must not begin a new line
 		line := fmt.Sprintf("%s waits %s, %s", term.Clean(n.id), words.Age(n.Now().Sub(n.since)), place)
 		n.live.Draw(term.Cut(line, width-interrupt))
 	} else if e.Position != n.position {

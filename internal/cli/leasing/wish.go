@@ -10,7 +10,7 @@ import (
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
-// wishFlags adds the flags that say which of the GPUs that fit to take.
+// wishFlags adds the flags that choose among the GPUs that fit.
 func wishFlags(con *console.Console, cmd *cobra.Command, prefer, policy *string) {
 	flags, names := cmd.Flags(), placement.PolicyNames()
 	flags.StringVar(prefer, "prefer", "", "take this `GPU` if it has room (index or UUID)")

@@ -59,7 +59,7 @@ missing. docs/reference/events.md lists the codes.`,
 	return cmd
 }
 
-// severities returns the severities from least to most.
+// severities returns the severities from lowest to highest.
 func severities() []gpu.Severity { return []gpu.Severity{gpu.Note, gpu.Warning, gpu.Serious} }
 
 func (o *eventsOptions) run(ctx context.Context) error {
@@ -94,7 +94,7 @@ func (o *eventsOptions) run(ctx context.Context) error {
 	return nil
 }
 
-// filter returns what the flags choose.
+// filter returns the filter that the flags select.
 func (o *eventsOptions) filter() (gpu.EventFilter, error) {
 	f := gpu.EventFilter{GPUs: o.gpus, Leases: o.leases, Severity: gpu.Severity(o.severity)}
 	if o.severity != "" && !slices.Contains(severities(), f.Severity) {

@@ -84,7 +84,7 @@ func (o *exportOptions) run(ctx context.Context) error {
 	return o.sumUp(all)
 }
 
-// collect asks for everything.
+// collect asks for the whole content of the export.
 func (o *exportOptions) collect(ctx context.Context, v *console.Source, since time.Time) (*view.Export, error) {
 	all := view.NewExport(o.Now())
 	var err error
@@ -123,8 +123,8 @@ func (o *exportOptions) collect(ctx context.Context, v *console.Source, since ti
 	return all, nil
 }
 
-// collectLeases asks who holds, held and waits for what, what programs used, and
-// which batches run.
+// collectLeases asks for leases, past leases, waiting requests, measurements of
+// programs, and batches.
 func (o *exportOptions) collectLeases(ctx context.Context, v *console.Source, since time.Time, all *view.Export) error {
 	now, err := v.Leases(ctx)
 	if err != nil {
@@ -144,7 +144,7 @@ func (o *exportOptions) collectLeases(ctx context.Context, v *console.Source, si
 	return err
 }
 
-// sumUp says what is in the file.
+// sumUp describes the content of the file.
 func (o *exportOptions) sumUp(all *view.Export) error {
 	summary := map[string]any{
 		"file": o.file, "format": o.format,

@@ -1,5 +1,5 @@
-// Package look holds the commands that only look: they show what the GPUs do,
-// what happened, and how they were used.
+// Package look holds the read-only commands: they show what the GPUs do, what happened,
+// and how they were used.
 //
 // They change nothing.
 package look
@@ -10,7 +10,7 @@ import (
 	"github.com/berth-gpu/berth/internal/cli/console"
 )
 
-// Commands returns the commands that only look.
+// Commands returns the read-only commands.
 func Commands(con *console.Console, top Top) []*cobra.Command {
 	return []*cobra.Command{newStatus(con), newTop(con, top), newEvents(con), newRecord(con), newExport(con), newReport(con), newQuery(con)}
 }

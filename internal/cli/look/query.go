@@ -47,7 +47,7 @@ it, in the field data.`,
 	return cmd
 }
 
-// fewestSteps is how many points a graph has unless the user says otherwise.
+// fewestSteps is the default number of points in a graph.
 const fewestSteps = 120
 
 func (o *queryOptions) run(ctx context.Context) error {

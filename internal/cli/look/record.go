@@ -26,8 +26,8 @@ type recordOptions struct {
 	file     string
 	gpu      string
 	devices  string
-	length   console.Seconds // absent: until interrupted
-	interval console.Seconds // absent: every sample
+	length   console.Seconds // absent to record until interrupted
+	interval console.Seconds // absent to record every sample
 	force    bool
 }
 
@@ -63,8 +63,8 @@ are no rows, and the command says so at the end.
 	return cmd
 }
 
-// longestPoll is how often the command asks for new samples, at least. The daemon
-// keeps those of ten minutes.
+// longestPoll is the longest time between two questions for new samples. The daemon
+// keeps the samples of ten minutes.
 const longestPoll = time.Second
 
 func (o *recordOptions) run(ctx context.Context) error {
@@ -98,8 +98,7 @@ func (o *recordOptions) run(ctx context.Context) error {
 	return r.sumUp()
 }
 
-// choose returns the device to record, and says which one that is where there are
-// several.
+// choose returns the device to record, and names it if there are several.
 func (o *recordOptions) choose(ctx context.Context, v *console.Source) (gpu.Device, error) {
 	if o.gpu != "" {
 		one, err := v.Status(ctx, o.gpu)
@@ -119,7 +118,7 @@ func (o *recordOptions) choose(ctx context.Context, v *console.Source) (gpu.Devi
 	return first, nil
 }
 
-// open opens what the rows are written to.
+// open opens the destination of the rows.
 func (o *recordOptions) open() (io.WriteCloser, error) {
 	if o.file == "-" {
 		return standardOutput{o.Out}, nil
@@ -152,14 +151,14 @@ type recorder struct {
 	live   *term.Live
 	begun  time.Time
 
-	first, last time.Time // of the samples that were seen
+	first, last time.Time // times of the samples seen
 	rows        int
-	written     time.Duration // when the last row was, since the first
+	written     time.Duration // time of the last row, since the first
 	temperature span
 	power       span
 }
 
-// span is the range of what was measured.
+// span is the range of measured values.
 type span struct {
 	known     bool
 	low, high float64
@@ -174,8 +173,7 @@ func (s *span) take(v float64, known bool) {
 	}
 }
 
-// record asks for samples again and again until it is interrupted or --for is
-// over.
+// record asks for samples repeatedly until it is interrupted or --for is over.
 func (r *recorder) record(ctx context.Context) error {
 	poll := longestPoll
 	if r.interval.Known() {
@@ -208,8 +206,8 @@ func (r *recorder) record(ctx context.Context) error {
 	}
 }
 
-// take writes the samples that came since it was last called. It begins with the
-// newest one there is.
+// take writes the samples since the last call. The first call begins with the newest
+// sample.
 func (r *recorder) take(ctx context.Context) error {
 	q := client.HistoryQuery{GPU: r.about.UUID, Since: r.last}
 	if r.last.IsZero() {
@@ -243,7 +241,7 @@ func (r *recorder) write(s *gpu.Sample) error {
 		r.first = s.Time
 	}
 	p := pointOf(s, r.first)
-	early := r.interval.Duration() / 20 // a clock that ticks a little early loses no sample
+	early := r.interval.Duration() / 20 // so that a clock that ticks a little early loses no sample
 	if r.rows > 0 && p.At < r.written+r.interval.Duration()-early {
 		return nil
 	}
@@ -259,7 +257,7 @@ func (r *recorder) write(s *gpu.Sample) error {
 	return nil
 }
 
-// pointOf returns what a recording holds of a sample.
+// pointOf returns the part of a sample that a recording holds.
 func pointOf(s *gpu.Sample, begin time.Time) trace.Point {
 	reasons := make([]string, len(s.Throttle))
 	for i, reason := range s.Throttle {
@@ -272,7 +270,7 @@ func pointOf(s *gpu.Sample, begin time.Time) trace.Point {
 	}
 }
 
-// draw shows how far the recording is. Rows on a terminal show it themselves.
+// draw shows the progress of the recording. Rows on a terminal show it themselves.
 func (r *recorder) draw() {
 	width, ok := r.LiveWidth()
 	if !ok || r.file == "-" {
@@ -282,7 +280,7 @@ func (r *recorder) draw() {
 	r.live.Draw(term.Cut(fmt.Sprintf("recording GPU %d, %s: %s", r.about.Index, words.Age(r.Now().Sub(r.begun)), r.measured()), width-interrupt))
 }
 
-// measured says what was written.
+// measured summarizes the values that were written.
 func (r *recorder) measured() string {
 	text := words.Count(r.rows, "row")
 	if r.temperature.known {
@@ -294,7 +292,7 @@ func (r *recorder) measured() string {
 	return text
 }
 
-// recordSummary is the answer of record in JSON.
+// recordSummary is the answer of the command record in JSON.
 type recordSummary struct {
 	File    string      `json:"file"`
 	GPU     string      `json:"gpu"`

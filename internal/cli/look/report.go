@@ -77,10 +77,10 @@ it; and for whom. With energy.price_per_kwh, show what it cost.`,
 	return cmd
 }
 
-// usualPeriod is what a page shows unless the user says otherwise.
+// usualPeriod is the default period of a page.
 const usualPeriod = 7 * 24 * time.Hour
 
-// period returns what the report is about; nil: the last minutes.
+// period returns the period of the report, or nil for the last minutes.
 func (o *reportOptions) period() (*report.Period, error) {
 	switch {
 	case o.html != "" && o.markdown != "":
@@ -160,8 +160,8 @@ func (o *reportOptions) write(path string, r *api.Report, format func(io.Writer,
 	return nil
 }
 
-// ask asks the store of the past what a period needs. Where there is no store, the
-// report is of the samples of the last minutes, and says so.
+// ask asks the store of the past for the data of a period. Without a store, the report
+// covers the samples of the last minutes, and says so.
 func ask(ctx context.Context, c *client.Client, p report.Period, a *report.Answers) error {
 	found := map[string][]api.QuerySeries{}
 	for _, q := range p.Questions() {
@@ -183,10 +183,10 @@ func ask(ctx context.Context, c *client.Client, p report.Period, a *report.Answe
 	return nil
 }
 
-// reported is how far back a report looks at the samples of devices.
+// reported is how far back a report reads the samples of devices.
 const reported = 10 * time.Minute
 
-// collect asks for everything that a report is made from.
+// collect asks for everything that a report needs.
 func (o *reportOptions) collect(ctx context.Context, c *client.Client) (report.Answers, error) {
 	a := report.Answers{History: map[string][]gpu.Sample{}}
 	var err error

@@ -15,7 +15,7 @@ type statusOptions struct {
 	*console.Console
 	gpu     string
 	devices string
-	watch   time.Duration // 0: once
+	watch   time.Duration // 0 to show once
 	across  console.Across
 }
 
@@ -95,7 +95,7 @@ func (o *statusOptions) runAcross(ctx context.Context) error {
 	return o.TellNodes(ctx, o.across.Interval(o.watch), nodes, func(all api.Nodes) console.Shown { return &view.NodesStatus{Nodes: all} })
 }
 
-// ask gets what is to be shown.
+// ask returns the answer to show.
 func (o *statusOptions) ask(ctx context.Context, v *console.Source) (console.Shown, error) {
 	if o.gpu != "" {
 		one, err := v.StatusWithLeases(ctx, o.gpu)
@@ -113,8 +113,8 @@ func (o *statusOptions) ask(ctx context.Context, v *console.Source) (console.Sho
 	return &view.Status{StatusAll: all, Leasable: leasable, Local: v.Local}, err
 }
 
-// all asks for every device, with curves if there is room for them: they come
-// with the same answer, and take no other question.
+// all asks for every device, with curves if there is room for them: they come in the
+// same answer, and need no other question.
 func (o *statusOptions) all(ctx context.Context, v *console.Source) (api.StatusAll, error) {
 	if !o.JSON && o.Screen().Width >= view.CurvesFrom {
 		return v.StatusAllWithCurves(ctx, view.CurvePoints)

@@ -9,8 +9,8 @@ import (
 	"github.com/berth-gpu/berth/internal/cli/console"
 )
 
-// Top shows the live view until the user ends it, or one frame. It is handed in:
-// the libraries that draw it take a third of a millisecond at the start of every
+// Top shows the live view until the user ends it, or one frame. The caller passes it
+// in: the libraries that draw it take a third of a millisecond at the start of every
 // command that links them.
 type Top func(ctx context.Context, con *console.Console, what console.Live) error
 

@@ -24,8 +24,8 @@ import (
 // longestWait is the longest time that the daemon lets a request wait.
 const longestWait = 30 * 24 * time.Hour
 
-// Daemon tells a batch about devices, and hands its leases to its workers. A
-// client is one.
+// Daemon reports the devices to a batch, and hands its leases to its workers. A client
+// is a Daemon.
 type Daemon interface {
 	StatusAll(ctx context.Context) (api.StatusAll, error)
 	Explain(ctx context.Context, r api.LeaseRequest) (api.Explanation, error)
@@ -53,33 +53,33 @@ func HoldOver(c *client.Client) func(context.Context, api.LeaseRequest) (Held, e
 	}
 }
 
-// BatchOptions say what to run, with which workers, and where.
+// BatchOptions select what to run, with which workers, and where.
 type BatchOptions struct {
 	batch.Options // OpenBatch sets Start and Leases
 
 	Command []string         // of a worker
 	Environ []string         // of this process; workers inherit it, changed by their lease
-	Log     io.Writer        // gets what workers print
+	Log     io.Writer        // gets the output of workers
 	Request api.LeaseRequest // service, memory and rule of each worker
-	PerGPU  int              // workers on each GPU, at most
-	GPUs    int              // GPUs to use, at most; 0: all
-	Socket  string           // of the daemon; empty: where workers look anyway
+	PerGPU  int              // largest number of workers on each GPU
+	GPUs    int              // largest number of GPUs to use; 0 for all
+	Socket  string           // of the daemon; empty for where workers look anyway
 	Say     func(format string, args ...any)
 
-	// Hold takes a lease for this process. HoldOver returns the real one.
+	// Hold takes a lease for this process. HoldOver returns a Hold over a client.
 	Hold func(ctx context.Context, r api.LeaseRequest) (Held, error)
 }
 
-// Batch is a run of a batch whose workers are under leases of the daemon.
+// Batch is a run of a batch whose workers hold leases of the daemon.
 type Batch struct {
 	Run     *batch.Run
 	places  *places
-	pipe    io.Writer // gets the outcomes; nil: a file
+	pipe    io.Writer // gets the outcomes; nil if they go to a file
 	workers *worker.Starter
 	report  reporter
 }
 
-// OpenBatch opens a run. The caller has to end it with Work.
+// OpenBatch opens a run. The caller must end it with Work.
 func OpenBatch(ctx context.Context, d Daemon, o BatchOptions) (*Batch, error) {
 	program, err := child.Program(o.Command[0], child.PathOf(o.Environ))
 	if err != nil {
@@ -108,8 +108,8 @@ func OpenBatch(ctx context.Context, d Daemon, o BatchOptions) (*Batch, error) {
 	return b, nil
 }
 
-// Work runs the batch. Meanwhile it watches over the devices and leases, and
-// tells the daemon how the batch goes.
+// Work runs the batch. Meanwhile it watches the devices and leases, and reports the
+// progress of the batch to the daemon.
 func (b *Batch) Work(ctx context.Context) (batch.Summary, error) {
 	defer b.workers.Close()
 	beside, stop := context.WithCancel(context.WithoutCancel(ctx))

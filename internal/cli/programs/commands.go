@@ -7,7 +7,7 @@ import (
 	"github.com/berth-gpu/berth/internal/process/child"
 )
 
-// NoCommandError says that neither the file nor the caller has a command for a
+// NoCommandError means that neither the file nor the caller has a command for a
 // pipeline.
 type NoCommandError struct{ Pipeline string }
 
@@ -16,8 +16,8 @@ func (e *NoCommandError) Error() string {
 }
 
 // Commands returns the command of every pipeline of a file, by the name of the
-// pipeline: given, or if that is empty the one that the file has. It finds
-// programs in path, which is a list of folders as in PATH.
+// pipeline: given, or the command in the file if given is empty. It finds programs in
+// path, which is a list of folders as in PATH.
 func Commands(file *pipeline.File, given []string, path string) (map[string]Command, error) {
 	all := map[string]Command{}
 	for i := range file.Pipelines {

@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// billPatience is how long the daemon may take to say how much energy the
+	// billPatience is how long the daemon may take to report the energy that the
 	// workers used. The end of the run waits for it.
 	billPatience = 2 * time.Second
-	// mostPast is how many leases that have ended the daemon keeps.
+	// mostPast is how many ended leases the daemon keeps.
 	mostPast = 2000
 )
 
-// energy returns how much energy the workers used whose leases have ended; absent
-// if the daemon does not know.
+// energy returns the energy used by workers whose leases have ended. It is absent if
+// the daemon does not know it.
 func (p *places) energy(ctx context.Context) gpu.Opt[gpu.Joules] {
 	var used gpu.Opt[gpu.Joules]
 	var fences map[uint64]bool

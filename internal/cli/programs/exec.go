@@ -18,11 +18,10 @@ type Exec struct {
 	socket  string
 }
 
-// NewExec finds the file of a program before the lease is taken, so that nobody
-// waits for a command that does not exist. From then on this process ignores
-// the signals that were ignored when it began, also while it waits for the
-// lease. With an empty socket, the program looks for the daemon in the usual
-// place.
+// NewExec finds the file of a program before the lease is taken, so that nobody waits
+// for a command that does not exist. From then on, also while it waits for the lease,
+// this process ignores the signals that were ignored when it began. If socket is empty,
+// the program looks for the daemon in the usual place.
 func NewExec(r launch.Request, command, environ []string, socket string) (*Exec, error) {
 	KeepIgnored()
 	file, err := child.Program(command[0], child.PathOf(environ))
@@ -32,12 +31,12 @@ func NewExec(r launch.Request, command, environ []string, socket string) (*Exec,
 	return &Exec{File: file, request: r, environ: environ, socket: socket}, nil
 }
 
-// ExecDaemon grants the lease of a program. A client is one.
+// ExecDaemon grants the lease of a program. A client is an ExecDaemon.
 type ExecDaemon interface {
 	Acquire(ctx context.Context, r api.LeaseRequest) (api.Lease, error)
 }
 
-// Acquire takes the lease of the program. It waits as long as the request says.
+// Acquire takes the lease of the program. It waits as long as the request allows.
 func (e *Exec) Acquire(ctx context.Context, d ExecDaemon) (api.Lease, error) {
 	granted, err := d.Acquire(ctx, e.request.LeaseRequest)
 	if err == nil && granted.Launch == nil {

@@ -13,22 +13,22 @@ import (
 )
 
 const (
-	// leaveAlone is how long a run does not ask for a GPU after somebody
-	// released a lease there: that user wants the GPU.
+	// leaveAlone is how long a run does not ask for a GPU after a user released a lease
+	// there: that user wants the GPU.
 	leaveAlone = time.Minute
 	// eventPatience is how long the daemon may take to say why a lease ended.
 	eventPatience = 2 * time.Second
-	// stopPatience is how long the daemon may take once the run ends. A daemon
-	// that hangs must not hold up the run, and the leases of this process end
-	// with the process anyway.
+	// stopPatience is how long the daemon may take once the run ends. A daemon that
+	// hangs must not delay the run, and the leases of this process end with the process
+	// anyway.
 	stopPatience = time.Second
 	// bindPatience is how long the daemon may take to hand over a lease.
 	bindPatience = 5 * time.Second
 )
 
-// place is the lease of one worker. The daemon grants it to this process, which
-// hands it to the worker once that has started. Then the lease ends with the
-// worker, and a revoked lease stops only the worker.
+// place is the lease of one worker. The daemon grants it to this process, which hands
+// it to the worker once the worker has started. Then the lease ends with the worker,
+// and revoking the lease stops only the worker.
 type place struct {
 	Held
 	gpu     string
@@ -37,15 +37,15 @@ type place struct {
 
 	lost, recall chan struct{} // for the worker, see batch.Grant
 	ended        chan struct{} // closed when the daemon reports the end
-	why          string        // it was revoked; for people
+	why          string        // why it was revoked, for people
 }
 
 func newPlace(l Held, s *slot) *place {
 	return &place{Held: l, gpu: s.gpu, slot: s, lost: make(chan struct{}), recall: make(chan struct{}), ended: make(chan struct{})}
 }
 
-// patiently calls do and waits for it, also for a moment after ctx has ended.
-// It reports whether do returned.
+// patiently calls do and waits for it, for a moment even after ctx has ended. It
+// reports whether do returned.
 func patiently(ctx context.Context, do func()) bool {
 	done := make(chan struct{})
 	go func() {
@@ -65,7 +65,7 @@ func patiently(ctx context.Context, do func()) bool {
 	}
 }
 
-// grant returns a place for a worker. ctx is that of the run.
+// grant returns a place for a worker. ctx is the context of the run.
 func (p *places) grant(ctx context.Context, h *place) batch.Grant {
 	l := h.Held
 	p.mu.Lock()
@@ -76,7 +76,7 @@ func (p *places) grant(ctx context.Context, h *place) batch.Grant {
 	}
 	p.fences[l.Fence] = true
 	p.waited = false
-	if p.slots[h.gpu] != h.slot { // somebody ended it meanwhile
+	if p.slots[h.gpu] != h.slot { // the slot ended meanwhile
 		shut(h.recall)
 	}
 	device := gpu.Device{UUID: h.gpu}
@@ -144,9 +144,9 @@ func (p *places) bind(ctx context.Context, h *place, released <-chan struct{}) e
 	return nil
 }
 
-// isolate hands a lease to its worker, which is held until it is in the control
-// group of the lease. While the daemon is away, isolate asks again: the worker
-// must not begin without.
+// isolate hands a lease to its worker, which does not begin until it is in the control
+// group of the lease. While the daemon is away, isolate asks again: the worker must not
+// begin outside the group.
 func (p *places) isolate(ctx context.Context, h *place) error {
 	for {
 		soon, cancel := context.WithTimeout(ctx, bindPatience)
@@ -169,9 +169,9 @@ func (p *places) isolate(ctx context.Context, h *place) error {
 	}
 }
 
-// whyEnded returns the reason that the daemon gives for the end of a lease, if
-// the daemon ended it. The daemon reports it before it ends a worker that can
-// still act on it; after a signal, the event may be on its way.
+// whyEnded returns the reason that the daemon gives for the end of a lease, if the
+// daemon ended it. The daemon reports the reason before it ends a worker that can still
+// act on it; after a signal, the event may be on its way.
 func (p *places) whyEnded(h *place, signalled bool) string {
 	if signalled {
 		patience := time.NewTimer(eventPatience)
@@ -203,12 +203,12 @@ func (p *places) listen(ctx context.Context) {
 	}
 }
 
-// hear handles an event. Events of long ago come too.
+// hear handles an event. It also gets old events.
 func (p *places) hear(e gpu.Event) {
 	switch e.Code {
 	case gpu.EventReleased, gpu.EventExpired, gpu.EventRevoked:
 		p.locked(func() { p.endOf(e) })
-	case gpu.EventStop: // it is too hot, or in quarantine
+	case gpu.EventStop: // the device is too hot, or in quarantine
 		p.locked(func() {
 			if h := p.leases[e.Lease]; h != nil && e.ConcernsGrant(h.ID, h.Fence) {
 				shut(h.recall)
@@ -228,7 +228,7 @@ func (p *places) hear(e gpu.Event) {
 // endOf handles the end of a lease. The caller holds mu.
 func (p *places) endOf(e gpu.Event) {
 	for _, s := range p.slots {
-		if e.ConcernsGrant(s.ID, s.Fence) { // somebody released it: that user wants the GPU
+		if e.ConcernsGrant(s.ID, s.Fence) { // a user released it, and wants the GPU
 			p.left[s.gpu] = time.Now()
 			p.slotEnded(s)
 			p.wake()

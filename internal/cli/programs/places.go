@@ -24,22 +24,22 @@ type places struct {
 	lease   func(ctx context.Context, r api.LeaseRequest) (Held, error)
 	ask     api.LeaseRequest // for a slot and one worker
 	perGPU  int
-	most    int // GPUs to use; 0: all
+	most    int // GPUs to use; 0 for all
 	environ []string
 	torch   string // version that the workers will find
 	socket  string
 	say     func(format string, args ...any)
-	begin   func(pid int) // lets a worker begin that is held
+	begin   func(pid int) // lets a waiting worker begin
 
 	mu      sync.Mutex
 	devices []api.Status
 	held    map[string]int       // workers on each GPU
 	leases  map[string]*place    // by id
 	slots   map[string]*slot     // by GPU
-	left    map[string]time.Time // GPUs that are left alone, since when
+	left    map[string]time.Time // when each GPU was left alone
 	fences  map[uint64]bool      // the leases of all workers
 	began   time.Time            // when the first of them was granted
-	waited  bool                 // tell has said that no worker has a place
+	waited  bool                 // tell has reported that no worker has a place
 
 	changed chan struct{} // receives when there may be another place
 }
@@ -147,8 +147,8 @@ func (p *places) acquire(ctx context.Context, req batch.WorkerRequest) (batch.Gr
 	}
 }
 
-// refused returns the error for a worker that no GPU takes. What the daemon
-// says about all GPUs tells more than its refusal for one of them.
+// refused returns the error for a worker that no GPU takes. The daemon's answer about
+// all GPUs tells more than its refusal for one of them.
 func (p *places) refused(ctx context.Context, err error, avoid []string) error {
 	problem := (*api.Problem)(nil)
 	switch {
@@ -167,7 +167,7 @@ func (p *places) refused(ctx context.Context, err error, avoid []string) error {
 	return fmt.Errorf("%w: this machine has no GPU; run berth doctor to see why", batch.ErrRefused)
 }
 
-// candidates returns the GPUs that may take one more worker. full reports
+// candidates returns the GPUs that may take another worker. The result full reports
 // whether other GPUs have all the workers that they may have.
 func (p *places) candidates(req batch.WorkerRequest) (list []gpu.Device, full bool) {
 	p.mu.Lock()
@@ -195,7 +195,7 @@ func (p *places) candidates(req batch.WorkerRequest) (list []gpu.Device, full bo
 	return list, full
 }
 
-// now takes a place that needs no waiting, or returns nil.
+// now takes a place without waiting, or returns nil.
 func (p *places) now(ctx context.Context, candidates []gpu.Device) (*place, error) {
 	for _, d := range candidates {
 		held, err := p.hold(ctx, d, 0)
@@ -217,7 +217,7 @@ func (p *places) hold(ctx context.Context, d gpu.Device, wait time.Duration) (*p
 	}
 	ask := p.ask
 	ask.Parent, ask.Slots, ask.Timeout = s.ID, gpu.Some(0), gpu.Some(wait.Seconds())
-	ask.GPU, ask.Where = gpu.Ref(d.UUID), "" // the slot is where the rule holds
+	ask.GPU, ask.Where = gpu.Ref(d.UUID), "" // the rule applies to the slot
 	lease, err := p.lease(ctx, ask)
 	if err == nil {
 		return newPlace(lease, s), nil
@@ -226,7 +226,7 @@ func (p *places) hold(ctx context.Context, d gpu.Device, wait time.Duration) (*p
 	case "no_parent": // the slot has ended: the next attempt takes another
 		p.locked(func() { p.slotEnded(s) })
 		err = errChanged
-	case "withdrawn": // the slot ended while the worker waited, or somebody withdrew the request
+	case "withdrawn": // the slot ended while the worker waited, or a user withdrew the request
 		err = errChanged
 	}
 	p.leave(ctx, s)
@@ -319,9 +319,9 @@ func isRefusal(err error) bool {
 	return errors.As(err, &problem) && problem.Status < 500
 }
 
-// speed returns the multiplier that batches on a GPU follow, as look last saw
-// it: callers cannot wait for the daemon. Where berth only advises, batches stay
-// as they are.
+// speed returns the multiplier that batches on a GPU follow, as look last saw it:
+// callers cannot wait for the daemon. If berth only advises, batches do not change
+// their speed.
 func (p *places) speed(uuid string) float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"github.com/berth-gpu/berth/internal/process/launch"
 )
 
-// order returns what a run becomes: its command, in the environment of this
-// process, with the variables that keep it to its lease and name the run.
+// order returns the order for a run: its command, in the environment of this process,
+// with the variables that keep it to its lease and name the run.
 func (s *planStarter) order(run api.PlannedRun, placed api.RunningRun) runOrder {
 	command := s.Commands[placed.Pipeline]
 	o := runOrder{Path: command.Path, Args: command.Args, Plan: pathOf(s.file.Fd())}
@@ -41,8 +41,8 @@ func (s *planStarter) torch(program string) string {
 	return cexec.Torch(program)
 }
 
-// replaced returns an environment with entries in place of those of the same
-// name. An entry without a value only removes the other.
+// replaced returns an environment in which entries replace those of the same name. An
+// entry without a value only removes the other.
 func replaced(env []string, entries ...string) []string {
 	env = slices.DeleteFunc(slices.Clone(env), func(old string) bool {
 		name, _, _ := strings.Cut(old, "=")

@@ -29,16 +29,16 @@ func newPlanFile(plan api.Plan) (*os.File, error) {
 	return f, nil
 }
 
-// pathOf returns where children find a file that this process has open.
+// pathOf returns the path at which children find a file that this process has open.
 func pathOf(fd uintptr) string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), fd) }
 
-// planNumber is the lowest number under which a run has the plan open: above
-// those that programs and scripts choose for their own files.
+// planNumber is the lowest file descriptor for the plan in a run: above those that
+// programs and scripts choose for their own files.
 const planNumber = 60
 
 // takePlan opens the plan for this process and the command it becomes. The path
-// contains the process id, so that processes which the command starts can read
-// the plan too.
+// contains the process id, so that processes that the command starts can read the plan
+// too.
 func (o *runOrder) takePlan() error {
 	if o.Plan == "" {
 		return nil
@@ -48,7 +48,7 @@ func (o *runOrder) takePlan() error {
 		return ErrNoOrder
 	}
 	if err == nil {
-		fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD, planNumber) // the other is closed on exec
+		fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD, planNumber) // the other descriptor is closed on exec
 	}
 	if err != nil {
 		return fmt.Errorf("open the plan %s: %w", o.Plan, err)

@@ -2,13 +2,13 @@ package programs
 
 import "github.com/berth-gpu/berth/api"
 
-// PlanReport is a plan that was run, as programs read it.
+// PlanReport is the report of a plan and its runs, for programs.
 type PlanReport struct {
 	Plan api.Plan    `json:"plan"`
 	Runs []RunReport `json:"runs"`
 }
 
-// RunReport is one run of a plan.
+// RunReport is the report of one run of a plan.
 type RunReport struct {
 	api.RunningRun
 	PID     int     `json:"pid,omitempty"`

@@ -11,13 +11,13 @@ import (
 	"github.com/berth-gpu/berth/internal/batch/libprobe"
 )
 
-// Probe asks a Python interpreter which libraries it can import, and puts the
-// answer into the request for a plan. If the interpreter does not answer, that
-// is a problem of the plan, and not an error. Probe keeps answers in the cache
-// folder of the user, if environ names one.
+// Probe asks a Python interpreter which libraries it can import, and puts the answer
+// into the request for a plan. If the interpreter does not answer, that is a problem of
+// the plan, not an error. Probe keeps answers in the cache folder of the user, if
+// environ names one.
 //
-// The interpreter runs code of the user who installed the libraries. So this
-// process asks, as the user who plans, and not the daemon.
+// The interpreter runs code of the user who installed the libraries. So this process
+// asks, as the user who plans, and not the daemon.
 func Probe(ctx context.Context, python string, environ, libraries []string, request *api.PlanRequest) error {
 	report, err := libprobe.Prober{Cache: cacheFolder(environ)}.Probe(ctx, python, environ, libraries)
 	switch {
@@ -26,7 +26,7 @@ func Probe(ctx context.Context, python string, environ, libraries []string, requ
 	case err != nil:
 		request.ProbeError = err.Error()
 		if e := (*libprobe.Error)(nil); errors.As(err, &e) {
-			request.ProbeError = e.Reason() // the plan says who was asked
+			request.ProbeError = e.Reason() // the plan names the interpreter
 		}
 		return nil
 	}
@@ -34,7 +34,7 @@ func Probe(ctx context.Context, python string, environ, libraries []string, requ
 	return nil
 }
 
-// cacheFolder returns the folder for answers; empty if the user has none.
+// cacheFolder returns the folder for answers, or "" if the user has none.
 func cacheFolder(environ []string) string {
 	set := map[string]string{}
 	for _, variable := range environ {

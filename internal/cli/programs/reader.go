@@ -13,9 +13,9 @@ import (
 // ErrReaderLeft means that nobody reads the outcomes any more.
 var ErrReaderLeft = errors.New("the reader of standard output left")
 
-// watchReader cancels a run when the reader of its pipe leaves, even if there
-// is nothing to write at that moment: workers must not compute for nobody. The
-// caller calls the function that watchReader returns when the run has ended.
+// watchReader cancels a run when the reader of its pipe leaves, even if there is
+// nothing to write at that moment: workers must not compute for nobody. Call stop when
+// the run has ended.
 func watchReader(pipe io.Writer, cancel context.CancelCauseFunc) (stop func()) {
 	file, ok := pipe.(*os.File)
 	if !ok {
@@ -43,8 +43,8 @@ func watchReader(pipe io.Writer, cancel context.CancelCauseFunc) (stop func()) {
 	}
 }
 
-// awaitReader waits until the reader of a pipe leaves, which it reports, or the
-// other end of wake is closed.
+// awaitReader waits until the reader of a pipe leaves or the other end of wake is
+// closed. It reports whether the reader left.
 func awaitReader(pipe, wake int) (left bool) {
 	fds := []unix.PollFd{{Fd: int32(pipe)}, {Fd: int32(wake)}}
 	for {

@@ -19,13 +19,14 @@ const (
 	reportPatience = 2 * time.Second
 )
 
-// reporter tells the daemon how a batch goes. A daemon that is away misses it.
+// reporter reports the progress of a batch to the daemon. A daemon that is away misses
+// reports.
 type reporter struct {
 	daemon   Daemon
 	standing func() api.Batch
 	id       string
 	command  string
-	energy   gpu.Opt[gpu.Joules] // what the workers used, once that is known
+	energy   gpu.Opt[gpu.Joules] // used by the workers, once known
 }
 
 // follow reports every second until ctx ends.
@@ -42,7 +43,7 @@ func (r *reporter) follow(ctx context.Context) {
 	}
 }
 
-// send reports once, with what the batch failed of.
+// send reports once, with the failure of the batch if there is one.
 func (r *reporter) send(ctx context.Context, failure error) {
 	ctx, cancel := context.WithTimeout(ctx, reportPatience)
 	defer cancel()
@@ -54,10 +55,10 @@ func (r *reporter) send(ctx context.Context, failure error) {
 	_, _ = r.daemon.ReportBatch(ctx, b)
 }
 
-// clip keeps a text to what the daemon takes.
+// clip cuts a text to the length that the daemon accepts.
 func clip(text string) string { return words.Cut(text, 1000) }
 
-// Standing returns where the batch stands, as the daemon is told.
+// Standing returns the progress of the batch in the form of a report to the daemon.
 func (b *Batch) Standing() api.Batch { return standing(b.Run.Progress()) }
 
 func standing(p batch.Progress) api.Batch {
@@ -80,8 +81,8 @@ func standing(p batch.Progress) api.Batch {
 	return b
 }
 
-// Ended returns the summary of a batch in the form in which the daemon is told
-// of batches. The rates are those of the whole run.
+// Ended returns the summary of a batch in the form of a report to the daemon. The rates
+// are those of the whole run.
 func Ended(s batch.Summary) api.Batch {
 	b := api.Batch{
 		Stage: string(s.Stage), Done: s.Records, Before: s.Before, Failed: s.Failed, Marked: s.Marked,

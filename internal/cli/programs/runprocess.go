@@ -16,23 +16,22 @@ import (
 	"github.com/berth-gpu/berth/internal/process/child"
 )
 
-// orderFile is the file descriptor of the pipe that a process reads its order
-// from.
+// orderFile is the file descriptor of the pipe from which a process reads its order.
 const orderFile = 3
 
-// runOrder says which command a process becomes.
+// runOrder is the command that a process becomes.
 type runOrder struct {
 	Path string   `json:"path"` // of the program
-	Args []string `json:"args"` // its own name first
+	Args []string `json:"args"` // the first is its own name
 	Env  []string `json:"env"`
-	Plan string   `json:"plan,omitempty"` // path of the parent's plan, for BERTH_PLAN; empty: none
+	Plan string   `json:"plan,omitempty"` // path of the parent's plan, for BERTH_PLAN; empty if none
 }
 
 // ErrNoOrder means that the parent ended before it sent the order.
 var ErrNoOrder = errors.New("the parent ended before it sent the command to run")
 
-// awaitOrder waits for the order of this process. Only a process of startRun may
-// call it.
+// awaitOrder waits for the order of this process. Only a process that startRun started
+// may call it.
 func awaitOrder() (runOrder, error) {
 	file := os.NewFile(orderFile, "order")
 	if file == nil {
@@ -52,19 +51,19 @@ func awaitOrder() (runOrder, error) {
 
 // runProcess is the process of a run.
 //
-// A lease is bound to the process that uses it, and the process must know its
-// devices before it starts. So a run begins as a process of this program that
-// waits: its parent takes the lease for it, and then sends it the command to
-// become. From there on it is the command, with the same process id; the lease
-// ends with it, whatever other process is killed.
+// A lease is bound to the process that uses it, and the process must know its devices
+// before it starts. So a run begins as a process of this program that waits: its parent
+// takes the lease for it, and then sends it the command to become. From then on it is
+// the command, with the same process id; the lease ends with it, whatever other process
+// is killed.
 type runProcess struct {
 	*child.Child
-	order    *os.File  // writing end; nil once the order is given
-	terminal *terminal // the one that it reads from; nil: none
+	order    *os.File  // writing end; nil after the order is sent
+	terminal *terminal // the terminal that it reads from; nil if none
 }
 
-// startRun starts a process of this program. self is the command line that makes
-// this program call awaitOrder and become the command of the order.
+// startRun starts a process of this program. The command line self makes this program
+// call awaitOrder and become the command of the order.
 func startRun(self []string, stdin *os.File, stdout, stderr io.Writer) (*runProcess, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -109,8 +108,8 @@ func (p *runProcess) abort() {
 	_ = p.Wait()
 }
 
-// end waits until the command has ended, and returns the error of its end. If
-// ctx ends first, it asks the command to stop, and kills it after the grace.
+// end waits until the command has ended, and returns the error of its end. If ctx ends
+// first, it asks the command to stop, and kills it after grace.
 func (p *runProcess) end(ctx context.Context, grace time.Duration) error {
 	p.await(ctx, grace)
 	p.terminal.takeBack()
@@ -131,13 +130,13 @@ func (p *runProcess) await(ctx context.Context, grace time.Duration) {
 	}
 }
 
-// stopped handles a run at a terminal that was stopped, by the keyboard or
-// because it read in the background: this process stops too, so that the shell
-// takes over. If the terminal is ours by now, the run was stopped only because
-// it did not have the terminal, and continues.
+// stopped handles a run at a terminal that was stopped, by the keyboard or because it
+// read in the background: this process stops too, so that the shell takes over. If the
+// terminal belongs to this process by now, the run was stopped only because it did not
+// have the terminal, and continues.
 func (p *runProcess) stopped() {
 	if p.terminal == nil {
-		return // who stopped it continues it
+		return // the process that stopped it continues it
 	}
 	if !p.terminal.ours() {
 		p.terminal.takeBack()

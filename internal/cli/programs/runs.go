@@ -18,45 +18,44 @@ import (
 	"github.com/berth-gpu/berth/internal/process/child"
 )
 
-// runOptions says how to start the runs of a plan.
+// runOptions are the options of doRuns.
 type runOptions struct {
 	Plan api.Plan
 
 	// Self is the command line that makes this program call Obey.
 	Self []string
-	// Order returns what a run becomes, now that its place is known.
+	// Order returns the order for a run, once its place is known.
 	Order func(run api.PlannedRun, placed api.RunningRun) runOrder
-	// Output returns where a run writes to. The caller calls done when the run
-	// has ended.
+	// Output returns the writers for the output of a run. The caller calls done when
+	// the run has ended.
 	Output func(run string) (stdout, stderr io.Writer, done func())
-	// Input is the standard input of a run that is alone. If there are several
-	// runs, none reads anything.
+	// Input is the standard input of a single run. Several runs read nothing.
 	Input *os.File
 
-	// Lease takes the lease for a run and binds it to a process. It may wait as
-	// long as it takes. Several calls may wait at the same time.
+	// Lease takes the lease for a run and binds it to a process. It may wait
+	// indefinitely. Several calls may wait at the same time.
 	Lease func(ctx context.Context, pipeline *api.PlannedPipeline, run api.PlannedRun, pid int) (api.RunningRun, error)
-	// Again waits, and reports whether to ask again for a lease after this many
-	// failed tries. After an error nobody knows whether the daemon granted the
-	// lease; the process of that lease is gone by then, and the lease with it.
+	// Again waits, and reports whether to ask again for a lease after tries failures.
+	// After an error nobody knows whether the daemon granted the lease; the process of
+	// that lease is gone by then, and the lease with it.
 	Again func(ctx context.Context, tries int, err error) bool
 
 	// Started and Ended are called for every run, one at a time. Ended is also
 	// called for a run that never started.
 	Started, Ended func(Result)
 
-	CPUs  int           // runs without a GPU that are under way at a time; at least one
-	Grace time.Duration // from being asked to stop to being killed
+	CPUs  int           // limit of concurrent runs without a GPU; at least one
+	Grace time.Duration // time from the request to stop until the kill
 }
 
-// Result says how a run ended.
+// Result is the outcome of a run.
 type Result struct {
 	api.RunningRun
 	PID    int
-	Begun  time.Time // zero: it never started
+	Begun  time.Time // zero if it never started
 	Took   time.Duration
-	Status int   // exit status; -1: it was killed, or never started
-	Err    error // nil: it ended well; ErrStopped: it was stopped, or not started
+	Status int   // exit status; -1 if it was killed or never started
+	Err    error // nil on success; ErrStopped if it was stopped or not started
 }
 
 // ErrStopped is the error of a run that was stopped before its end.
@@ -67,10 +66,9 @@ type KilledError struct{ Signal syscall.Signal }
 
 func (e *KilledError) Error() string { return "killed by " + unix.SignalName(e.Signal) }
 
-// doRuns starts every run of the plan, as many side by side as leases are
-// granted, and waits for all of them. When ctx ends, it starts no more, asks
-// those that run to stop, and then kills them. The results are in the order of
-// the plan.
+// doRuns starts every run of the plan, as many side by side as leases are granted, and
+// waits for all of them. When ctx ends, it starts no more runs, asks those that run to
+// stop, and then kills them. The results are in the order of the plan.
 func doRuns(ctx context.Context, o runOptions) []Result {
 	r := &planRuns{runOptions: o, results: map[string]Result{}}
 	r.change.L = &r.mu
@@ -120,7 +118,7 @@ type planRuns struct {
 	change  sync.Cond // a lease was decided, a run has ended, or all should stop
 }
 
-// onCPUs does the runs that need no GPU.
+// onCPUs runs the tasks that need no GPU.
 func (r *planRuns) onCPUs(ctx context.Context, tasks []*task) {
 	var under sync.WaitGroup
 	lane := make(chan struct{}, max(r.CPUs, 1))
@@ -136,8 +134,8 @@ func (r *planRuns) onCPUs(ctx context.Context, tasks []*task) {
 	under.Wait()
 }
 
-// onGPUs asks for one lease after the other and does the run of each. A lease
-// that has to wait does not hold up the others.
+// onGPUs asks for one lease after the other and runs the task of each. A lease that has
+// to wait does not delay the others.
 func (r *planRuns) onGPUs(ctx context.Context, tasks []*task) {
 	wake := context.AfterFunc(ctx, r.changed)
 	defer wake()
@@ -173,7 +171,7 @@ func (r *planRuns) await(ctx context.Context, tasks []*task) int {
 	}
 }
 
-// decided notes that a task has its lease, or will not get one.
+// decided records that a task has its lease, or will not get one.
 func (r *planRuns) decided(t *task) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -196,8 +194,8 @@ func device(r *Result) string {
 	return r.Lease.Parts[0].GPU
 }
 
-// do does one run from its beginning to its end. It calls decided as soon as
-// the run has its lease, or will not get one.
+// do performs one run from beginning to end. It calls decided as soon as the run has
+// its lease, or will not get one.
 func (r *planRuns) do(ctx context.Context, t *task, lease func(pid int) (api.RunningRun, error), decided func()) {
 	defer decided()
 	result := &Result{RunningRun: api.RunningRun{Name: t.run.Name, Pipeline: t.pipeline.Name, Placement: api.PlaceRefused, Planned: t.run.GPU}, Status: -1}
@@ -223,7 +221,7 @@ func (r *planRuns) do(ctx context.Context, t *task, lease func(pid int) (api.Run
 	r.ended(result)
 }
 
-// outcomeOf turns the end of a process into a status and an error.
+// outcomeOf converts the end of a process to a status and an error.
 func outcomeOf(ctx context.Context, end error) (status int, err error) {
 	failed := (*exec.ExitError)(nil)
 	switch {
@@ -240,8 +238,7 @@ func outcomeOf(ctx context.Context, end error) (status int, err error) {
 	return failed.ExitCode(), fmt.Errorf("exit status %d", failed.ExitCode())
 }
 
-// begin starts a process, takes the lease for it, and sends it the command to
-// become.
+// begin starts a process, takes the lease for it, and sends it the command to become.
 func (r *planRuns) begin(t *task, result *Result, stdout, stderr io.Writer, lease func(pid int) (api.RunningRun, error)) (*runProcess, error) {
 	p, err := startRun(r.Self, r.Input, stdout, stderr)
 	if err != nil {

@@ -10,18 +10,18 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// slot is the lease of this run on one GPU. It has one slot, however many workers
-// share it, and their leases are children of it. The run asks for it together
-// with the memory of the first worker, which then takes that memory over.
+// slot is the lease of this run on one GPU. It has one slot, however many workers share
+// it, and their leases are children of it. The run asks for it together with the memory
+// of the first worker, which then takes over that memory.
 type slot struct {
 	Held
 	gpu     string
-	workers int           // that use it, or are about to; places.mu guards it
+	workers int           // workers that use it, or are about to; places.mu guards it
 	left    chan struct{} // closed when no worker uses it
 }
 
-// enter returns the slot of this run on a GPU for one more worker. If the run has
-// none there, enter asks the daemon for it. The caller has to leave it.
+// enter returns the slot of this run on a GPU for another worker. If the run has none
+// there, enter asks the daemon for it. The caller must call leave.
 func (p *places) enter(ctx context.Context, uuid string, wait time.Duration) (*slot, error) {
 	p.mu.Lock()
 	if s := p.slots[uuid]; s != nil {
@@ -50,11 +50,11 @@ func (p *places) enter(ctx context.Context, uuid string, wait time.Duration) (*s
 	return s, nil
 }
 
-// slotName begins the name of the lease of a slot, which keeps it apart from the
-// leases of its workers.
+// slotName begins the name of a slot's lease, which distinguishes it from the leases of
+// its workers.
 const slotName = "slot of "
 
-// leave gives the slot back if no other worker uses it. ctx is that of the run.
+// leave gives the slot back if no other worker uses it. ctx is the context of the run.
 func (p *places) leave(ctx context.Context, s *slot) {
 	last := false
 	p.locked(func() {
@@ -69,8 +69,8 @@ func (p *places) leave(ctx context.Context, s *slot) {
 	}
 }
 
-// slotEnded handles the end of a slot that this run did not give back: its
-// workers leave, and the next one asks for another slot. The caller holds mu.
+// slotEnded handles the end of a slot that this run did not give back: its workers
+// leave, and the next worker asks for another slot. The caller holds mu.
 func (p *places) slotEnded(s *slot) {
 	if p.slots[s.gpu] == s {
 		delete(p.slots, s.gpu)
@@ -82,7 +82,7 @@ func (p *places) slotEnded(s *slot) {
 	}
 }
 
-// codeOf returns the code of a refusal of the daemon; "" for other errors.
+// codeOf returns the code of a refusal of the daemon, or "" for other errors.
 func codeOf(err error) string {
 	if problem := (*api.Problem)(nil); errors.As(err, &problem) {
 		return problem.Code

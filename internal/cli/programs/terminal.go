@@ -9,16 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is the terminal that a run reads from. It listens to one process
-// group at a time, so this process lends it to the run and takes it back, as a
-// shell does.
+// terminal is the terminal that a run reads from. It listens to one process group at a
+// time, so this process lends it to the run and takes it back, as a shell does.
 type terminal struct {
 	fd   int
 	lent bool
 }
 
-// terminalOf returns the terminal that a file is, or nil if it is none or not
-// the one that started this process.
+// terminalOf returns the terminal that is f. It returns nil if f is not a terminal, or
+// not the one that started this process.
 func terminalOf(f *os.File) *terminal {
 	if f == nil {
 		return nil
@@ -59,9 +58,8 @@ func (t *terminal) takeBack() {
 	}
 }
 
-// listen changes the group that the terminal listens to. The kernel stops a
-// background process that does this, unless the calling thread blocks the
-// signal.
+// listen changes the group that the terminal listens to. The kernel stops a background
+// process that does this, unless the calling thread blocks the signal.
 func (t *terminal) listen(group int) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -77,9 +75,9 @@ func (t *terminal) listen(group int) error {
 	return err
 }
 
-// pause stops this process and its process group until the shell continues
-// them. Without such a shell, the kernel does not stop them, and the run
-// continues after a moment.
+// pause stops this process and its process group until the shell continues them. If no
+// shell can continue them, the kernel does not stop them, and the run continues after a
+// moment.
 func pause() {
 	_ = unix.Kill(0, syscall.SIGTSTP)
 	time.Sleep(50 * time.Millisecond) // the kernel stops this process in here

@@ -8,19 +8,19 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// task is a run of the plan that is still to do.
+// task is a run of the plan that has not begun.
 type task struct {
 	pipeline *api.PlannedPipeline
 	run      api.PlannedRun
 	line     *line
-	aim      string // UUID of the device whose room, as planned, it asks for
+	aim      string // UUID of the device whose planned room it asks for
 }
 
-// line is the tasks with the same need. The daemon grants them one after the
+// line stands for the tasks with the same need. The daemon grants them one after the
 // other, so only the first asks. Tasks of another line do not wait behind it.
 type line struct{ asking int }
 
-// need says what lease a run asks for.
+// need describes the lease that a run asks for.
 type need struct {
 	candidates      string
 	memory          gpu.MiB
@@ -37,19 +37,19 @@ func needOf(p *api.PlannedPipeline, run api.PlannedRun) need {
 	}
 }
 
-// unplanned reports whether the plan found no room for a run. Such a run waits
+// unplanned reports whether the plan found no room for a run. An unplanned run waits
 // for leases of others, so it and the planned runs are not in each other's way.
 func unplanned(run api.PlannedRun) bool { return run.Wave == 0 }
 
-// mostUnplanned is how many unplanned runs ask at a time: each is a process
-// that waits.
+// mostUnplanned limits the unplanned runs that ask at a time: each is a waiting
+// process.
 const mostUnplanned = 64
 
-// next returns the task that asks next: one that the plan found no room for,
-// one whose device has fewer runs than planned side by side, or, if a device
-// has nothing left to do, one from the longest queue. It returns less than zero
-// while all devices are as full as planned, or others of the same line ask: the
-// next run begins when one ends. The caller holds mu.
+// next returns the index of the task that asks next: one that the plan found no room
+// for, one whose device has fewer runs than planned side by side, or, if a device has
+// nothing left to do, one from the longest queue. It returns less than zero while all
+// devices are as full as planned, or others of the same line ask: the next run begins
+// when one ends. The caller holds mu.
 func (r *planRuns) next(tasks []*task) int {
 	free, unplannedAsk := r.room()
 	queue := map[string]int{}
@@ -66,7 +66,7 @@ func (r *planRuns) next(tasks []*task) int {
 		}
 	}
 	if len(r.running)+len(r.asking) == 0 {
-		return 0 // whatever was planned
+		return 0 // regardless of the plan
 	}
 	for _, d := range r.Plan.Devices {
 		if free[d.GPU] <= 0 || queue[d.GPU] > 0 {
@@ -86,7 +86,7 @@ func (r *planRuns) next(tasks []*task) int {
 	return -1
 }
 
-// room returns how many more runs each device takes as planned, and how many
+// room returns how many more runs each device takes according to the plan, and how many
 // unplanned runs are asking.
 func (r *planRuns) room() (free map[string]int, unplannedAsk int) {
 	free = map[string]int{}

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	usualEntries = 100         // that are shown if nobody says which
-	entriesAPage = 2000        // that the daemon returns at once
-	auditPause   = time.Second // from one look for new entries to the next
+	usualEntries = 100         // shown by default
+	entriesAPage = 2000        // returned by the daemon at once
+	auditPause   = time.Second // between two questions for new entries
 )
 
 type auditOptions struct {
@@ -55,7 +55,7 @@ the role admin. docs/guide/access.md says what is in the log.`,
 	return cmd
 }
 
-// verbs returns the verbs that entries have.
+// verbs returns the verbs of entries.
 func verbs() (names []string) {
 	for _, v := range access.Verbs() {
 		names = append(names, v.String())
@@ -85,8 +85,8 @@ func (o *auditOptions) run(ctx context.Context, limited bool) error {
 	return o.show(ctx, c, query)
 }
 
-// show prints the entries that a query selects, page after page. With --follow,
-// it waits for more until it is interrupted, which is no failure.
+// show prints the entries that a query selects, page after page. With --follow, it
+// waits for more until it is interrupted, which is not a failure.
 func (o *auditOptions) show(ctx context.Context, c *client.Client, query client.AuditQuery) error {
 	tick := time.NewTicker(auditPause)
 	defer tick.Stop()

@@ -79,7 +79,7 @@ func (o *openOptions) say(format string, args ...any) {
 	fmt.Fprintln(o.Err, "berth: "+term.CleanLines(fmt.Sprintf(format, args...)))
 }
 
-// explain says what to do with the link.
+// explain tells the user what to do with the link.
 func (o *openOptions) explain(link api.SessionLink) {
 	login, port := o.login()
 	command, there := console.Tunnel(link.URL, login, port)
@@ -97,7 +97,7 @@ func (o *openOptions) explain(link api.SessionLink) {
 	o.say("and open the link there. When the minute is over, berth open makes another one.")
 }
 
-// login returns how ssh reaches this machine: the user and the host, and the port.
+// login returns the user and the host, and the port, by which ssh reaches this machine.
 func (o *openOptions) login() (login, port string) {
 	name := "USER"
 	if me, err := user.Current(); err == nil {
@@ -107,14 +107,14 @@ func (o *openOptions) login() (login, port string) {
 	if err != nil {
 		host = "HOST"
 	}
-	// The address that the person came by surely leads here.
+	// The address that the person connected to surely leads here.
 	if came := strings.Fields(o.Getenv("SSH_CONNECTION")); len(came) == 4 {
 		host, port = came[2], came[3]
 	}
 	return name + "@" + host, port
 }
 
-// await waits until somebody has signed in with the link, or until it has ended.
+// await waits until somebody has signed in with the link, or until the link has ended.
 func (o *openOptions) await(ctx context.Context, c *client.Client, before api.Sessions, link api.SessionLink) error {
 	interrupted := ctx
 	ctx, cancel := context.WithTimeout(ctx, link.Expires.Sub(o.Now()))

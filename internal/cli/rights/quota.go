@@ -13,7 +13,7 @@ import (
 type quotaOptions struct {
 	*console.Console
 	user  string
-	watch time.Duration // 0: once
+	watch time.Duration // 0 to show once
 }
 
 func newQuota(con *console.Console) *cobra.Command {

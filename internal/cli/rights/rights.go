@@ -1,5 +1,5 @@
-// Package rights holds the commands about who may what: they tell who one is
-// and what one may have, open the page, make and revoke tokens, and read the audit log.
+// Package rights holds the commands about rights: they show who the user is and what
+// they may have, open the page, make and revoke tokens, and read the audit log.
 package rights
 
 import (
@@ -8,7 +8,7 @@ import (
 	"github.com/berth-gpu/berth/internal/cli/console"
 )
 
-// Commands returns the commands about who may what.
+// Commands returns the commands about rights.
 func Commands(con *console.Console) []*cobra.Command {
 	return []*cobra.Command{newOpen(con), newSessions(con), newWhoami(con), newQuota(con), newToken(con), newAudit(con)}
 }

@@ -20,10 +20,10 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// longestSecret is more than any secret has. The daemon has a limit of its own.
+// longestSecret is more than the length of any secret. The daemon has its own limit.
 const longestSecret = 64 << 10
 
-// tokenRoles returns the roles that a token can give, from least to most.
+// tokenRoles returns the roles that a token can give, from lowest to highest.
 func tokenRoles() (names []string) {
 	for role := access.Scraper; role <= access.Admin; role++ {
 		names = append(names, role.String())
@@ -37,7 +37,7 @@ type tokenCreateOptions struct {
 	expires console.Seconds
 	stdin   bool // read the secret
 	file    string
-	wait    console.Seconds // for a daemon that starts
+	wait    console.Seconds // for a daemon that is starting
 }
 
 func newTokenCreate(con *console.Console) *cobra.Command {
@@ -104,8 +104,8 @@ func (o *tokenCreateOptions) run(ctx context.Context) error {
 	return o.Answer(made, made.Secret)
 }
 
-// awaitDaemon connects to the daemon. It tries again for as long as --wait says
-// while there is none.
+// awaitDaemon connects to the daemon. If there is none, it tries again for as long as
+// --wait allows.
 func (o *tokenCreateOptions) awaitDaemon(ctx context.Context) (*client.Client, error) {
 	over := time.After(time.Duration(o.wait.Or(0) * float64(time.Second)))
 	for {
@@ -123,7 +123,7 @@ func (o *tokenCreateOptions) awaitDaemon(ctx context.Context) (*client.Client, e
 	}
 }
 
-// check refuses what cannot be meant, and reads the secret.
+// check refuses options that cannot be meant, and reads the secret.
 func (o *tokenCreateOptions) check() error {
 	switch {
 	case o.request.Name == "":

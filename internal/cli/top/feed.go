@@ -18,13 +18,13 @@ import (
 // past is how far back the first samples go.
 const past = 5 * time.Minute
 
-// rarely is how often the feed asks for what changes seldom or costs more.
+// rarely is how often the feed asks for data that changes seldom or costs more.
 const rarely = 5 * time.Second
 
-// feed asks the daemon for what a screen shows.
+// feed asks the daemon for the content of a screen.
 type feed struct {
 	from *console.Source
-	gpu  string // only this device: index or UUID; empty: all
+	gpu  string // index or UUID of the only device to show; empty for all
 	now  func() time.Time
 
 	known     map[string]bool // devices whose samples were asked for
@@ -34,8 +34,8 @@ type feed struct {
 	explained time.Time
 }
 
-// ask returns what is new. stirred says that something happened to leases since
-// the last time; nil: ask for everything.
+// ask returns new facts. The flag stirred says that leases changed since the last call;
+// nil means to ask for everything.
 func (f *feed) ask(ctx context.Context, stirred *bool) (tui.Facts, error) {
 	facts := tui.Facts{At: f.now()}
 	all, err := f.from.StatusAll(ctx)
@@ -87,7 +87,7 @@ func (f *feed) ask(ctx context.Context, stirred *bool) (tui.Facts, error) {
 	return facts, nil
 }
 
-// only returns the device that the user asked for, or all.
+// only returns the device that the user asked for, or all devices.
 func (f *feed) only(all []api.Status) ([]api.Status, error) {
 	if f.gpu == "" {
 		return all, nil
@@ -98,12 +98,12 @@ func (f *feed) only(all []api.Status) ([]api.Status, error) {
 		}
 	}
 	if f.known != nil {
-		return nil, nil // it was there, and may come back
+		return nil, nil // the device was present, and may come back
 	}
 	return nil, console.Usage("there is no GPU %q here", f.gpu)
 }
 
-// onDevices leaves out leases on other devices.
+// onDevices omits leases on other devices.
 func onDevices(all api.Leases, devices []api.Status, some bool) api.Leases {
 	if !some {
 		return all
@@ -118,8 +118,8 @@ func onDevices(all api.Leases, devices []api.Status, some bool) api.Leases {
 	return all
 }
 
-// samples asks for what devices did before, once each: later samples come with
-// the status.
+// samples asks for the past samples of devices, once each: later samples come with the
+// status.
 func (f *feed) samples(ctx context.Context, facts *tui.Facts, asking *sync.WaitGroup) {
 	if f.known == nil {
 		f.known = map[string]bool{}

@@ -16,7 +16,7 @@ import (
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
-// What reaches the program beside keys.
+// The messages to the program beside keys.
 type (
 	factsCame  struct{ facts tui.Facts }
 	eventsCame struct{ list []gpu.Event }
@@ -29,7 +29,7 @@ type (
 	ticked struct{} // the clock goes on while the daemon does not answer
 )
 
-// program is the screen as the terminal library sees it.
+// program is the screen in the form that the terminal library takes.
 type program struct {
 	screen *tui.State
 	now    func() time.Time
@@ -41,7 +41,7 @@ type program struct {
 // Init does nothing: the feed runs beside the program.
 func (p *program) Init() tea.Cmd { return nil }
 
-// Update takes what came.
+// Update handles a message.
 func (p *program) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	p.screen.Tick(p.now())
 	want := hand(p.screen, msg)
@@ -63,12 +63,12 @@ func (p *program) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return p, leave(want)
 }
 
-// View writes the screen.
+// View draws the screen.
 func (p *program) View() tea.View { return written(p.screen) }
 
 // live runs the screen until the user quits or ctx ends.
 func (o *options) live(ctx context.Context, f *feed, screen *tui.State) error {
-	first, err := f.ask(ctx, nil) // what is wrong is said before the screen changes
+	first, err := f.ask(ctx, nil) // an error is reported before the screen changes
 	if err != nil {
 		return err
 	}
@@ -90,9 +90,9 @@ type runner struct {
 	*options
 	feed    *feed
 	send    func(tea.Msg)
-	hurried chan struct{}      // has room for one: ask at once
-	stirred chan struct{}      // has room for one: leases may have changed
-	wanted  chan []tui.Request // has room for one: whose reasons the screen shows
+	hurried chan struct{}      // has room for one; signals to ask at once
+	stirred chan struct{}      // has room for one; signals that leases may have changed
+	wanted  chan []tui.Request // has room for one; requests whose reasons the screen shows
 }
 
 func (r *runner) hurry() { signal(r.hurried) }
@@ -104,7 +104,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-// share leaves the newest list of requests for the feed.
+// share passes the newest list of requests to the feed.
 func (r *runner) share(list []tui.Request) {
 	select {
 	case <-r.wanted:
@@ -116,7 +116,7 @@ func (r *runner) share(list []tui.Request) {
 	}
 }
 
-// tick moves the clock on.
+// tick advances the clock.
 func (r *runner) tick(ctx context.Context) {
 	for each := time.NewTicker(time.Second); ; {
 		select {
@@ -129,7 +129,7 @@ func (r *runner) tick(ctx context.Context) {
 	}
 }
 
-// poll asks the daemon again and again.
+// poll asks the daemon repeatedly.
 func (r *runner) poll(ctx context.Context) {
 	next := time.NewTimer(r.interval)
 	defer next.Stop()
@@ -176,7 +176,7 @@ func (r *runner) explain(ctx context.Context, stirred bool) {
 	}
 }
 
-// follow hands on events as they come, many at once if they come fast.
+// follow passes on events as they come, many at once if they come fast.
 func (r *runner) follow(ctx context.Context) {
 	list := make(chan gpu.Event)
 	var reading sync.WaitGroup
@@ -225,7 +225,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// do has the daemon do something, and says what came of it.
+// do makes the daemon carry out an act, and reports the result.
 func (r *runner) do(ctx context.Context, a tui.Act) {
 	did, err := r.act(ctx, a)
 	if ctx.Err() != nil {

@@ -26,7 +26,7 @@ func (o *options) across(ctx context.Context, which console.Across) error {
 	}
 	defer nodes.Close()
 	done := o.SlowlyDoing(nodes.Doing)
-	first, err := nodes.Ask(ctx) // what is wrong is said before the screen changes
+	first, err := nodes.Ask(ctx) // an error is reported before the screen changes
 	done()
 	if err != nil {
 		return err
@@ -54,7 +54,7 @@ func (o *options) liveAcross(ctx context.Context, nodes *console.Nodes, screen *
 	})
 }
 
-// pollNodes asks the machines again and again, each time an interval after all have
+// pollNodes asks the machines repeatedly, each time an interval after all have
 // answered.
 func (r *runner) pollNodes(ctx context.Context, nodes interface {
 	Ask(context.Context) (api.Nodes, error)
@@ -80,7 +80,8 @@ func (r *runner) pollNodes(ctx context.Context, nodes interface {
 	}
 }
 
-// nodesProgram is the screen of several machines as the terminal library sees it.
+// nodesProgram is the screen of several machines in the form that the terminal library
+// takes.
 type nodesProgram struct {
 	screen *tui.Nodes
 	now    func() time.Time
@@ -90,7 +91,7 @@ type nodesProgram struct {
 // Init does nothing: the machines are asked beside the program.
 func (p *nodesProgram) Init() tea.Cmd { return nil }
 
-// Update takes what came.
+// Update handles a message.
 func (p *nodesProgram) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	p.screen.Tick(p.now())
 	want := hand(p.screen, msg)
@@ -105,5 +106,5 @@ func (p *nodesProgram) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return p, leave(want)
 }
 
-// View writes the screen.
+// View draws the screen.
 func (p *nodesProgram) View() tea.View { return written(p.screen) }

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-gpu/berth/internal/cli/tui"
 )
 
-// screen is what berth top shows: one machine, or several.
+// screen is a screen of berth top: of one machine, or of several.
 type screen interface {
 	Tick(now time.Time)
 	Resize(width, height int)
@@ -22,7 +22,7 @@ type screen interface {
 	Frame() []string
 }
 
-// hand gives a screen what came from the terminal, and returns what the user wants.
+// hand passes a message of the terminal to a screen, and returns what the user wants.
 func hand(s screen, msg tea.Msg) tui.Want {
 	switch m := msg.(type) {
 	case tea.WindowSizeMsg:
@@ -44,7 +44,7 @@ func hand(s screen, msg tea.Msg) tui.Want {
 	return tui.Want{}
 }
 
-// leave returns how the program ends or pauses, if the user wants that.
+// leave returns the command that ends or pauses the program, if the user wants that.
 func leave(want tui.Want) tea.Cmd {
 	switch {
 	case want.Quit:
@@ -55,22 +55,22 @@ func leave(want tui.Want) tea.Cmd {
 	return nil
 }
 
-// written returns a screen as the terminal library takes it.
+// written returns a screen in the form that the terminal library takes.
 func written(s screen) tea.View {
 	v := tea.NewView(strings.Join(s.Frame(), "\n"))
 	v.AltScreen, v.MouseMode, v.WindowTitle = true, tea.MouseModeCellMotion, "berth top"
 	return v
 }
 
-// frames is how often a terminal is written to at most, in a second: a slow line
-// gets no more than it can carry.
+// frames limits the frames per second that are written to a terminal, so that a slow
+// line gets no more than it can carry.
 const frames = 20
 
-// show runs a program until the user quits or ctx ends. begin starts what runs beside
-// it; show waits until that has ended, too.
+// show runs a program until the user quits or ctx ends. The function begin starts the
+// work beside it; show waits until that has ended, too.
 func (o *options) show(ctx context.Context, model tea.Model, begin func(ctx context.Context, send func(tea.Msg), running *sync.WaitGroup)) error {
 	said := o.Err
-	o.Err = io.Discard // the screen says it
+	o.Err = io.Discard // the screen reports it
 	ctx, cancel := context.WithCancel(ctx)
 	loop := tea.NewProgram(model, tea.WithContext(ctx), tea.WithInput(o.In), tea.WithOutput(o.Out), tea.WithEnvironment(o.Environ()),
 		tea.WithoutSignalHandler(), tea.WithFPS(frames))

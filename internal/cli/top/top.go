@@ -52,8 +52,7 @@ func Run(ctx context.Context, con *console.Console, what console.Live) error {
 	return o.live(ctx, f, screen)
 }
 
-// needsTerminal says what to use where there is no terminal that can be written
-// over.
+// needsTerminal says what to use if there is no terminal that can be overwritten.
 func (o *options) needsTerminal() error {
 	hint := "use berth status --watch, or berth top --once"
 	if _, ok := o.Terminal(); !ok {
@@ -89,21 +88,21 @@ func (o *options) frame(ctx context.Context, f *feed, screen *tui.State) error {
 	return o.Print(screen.Frame()...)
 }
 
-// height returns how many lines a frame has that is printed.
+// height returns the number of lines of a printed frame.
 func (o *options) height() int {
 	if n, err := strconv.Atoi(o.Getenv("LINES")); err == nil && n > 0 {
 		return n
 	}
 	if out, ok := o.Out.(*os.File); ok {
 		if _, height, err := term.GetSize(int(out.Fd())); err == nil && height > 1 {
-			return height - 1 // the line that the shell goes on in
+			return height - 1 // the shell goes on in the last line
 		}
 	}
 	return 24
 }
 
-// reason returns the text of an error for the screen, and the next step if there
-// is one.
+// reason returns the text of an error for the screen, with the next step if there is
+// one.
 func reason(err error) error {
 	var hinted interface{ Hint() string }
 	problem := (*api.Problem)(nil)

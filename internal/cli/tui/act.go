@@ -9,26 +9,26 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Act is something that the daemon has to do. A lease is named by its user, its
-// id and its fence, so that no other one is meant by mistake.
+// Act is a request to the daemon. It names a lease by its user, its id and its fence,
+// so that it cannot mean another lease.
 type Act struct {
 	Verb  string // release, park, resume, drain or undrain
 	User  string
 	ID    string
-	Fence uint64 // 0: a request that waits
+	Fence uint64 // 0 for a waiting request
 	GPU   string // UUID of the device to drain
-	About string // what is done it to, in words
+	About string // the object of the act, in words
 }
 
-// dialog asks before something is done, or says what came of it.
+// dialog asks before an act, or reports its result.
 type dialog struct {
 	title string
 	text  []string // paragraphs
-	act   *Act     // nil: there is nothing to decide
+	act   *Act     // nil if there is nothing to decide
 	bad   bool
 }
 
-// pressAct takes a key that changes something: it asks first.
+// pressAct handles a key that changes something: it asks first.
 func (s *State) pressAct(key string) Want {
 	verb := map[string]string{"r": "release", "p": "park", "u": "resume", "d": "drain"}[key]
 	if verb == "" {
@@ -59,7 +59,7 @@ func (s *State) pressAct(key string) Want {
 	return Want{}
 }
 
-// askDrain asks whether to drain the device that is chosen, or to end that.
+// askDrain asks whether to drain the chosen device, or to end its drain.
 func (s *State) askDrain() {
 	d, ok := s.chosenDevice()
 	if !ok {
@@ -109,7 +109,7 @@ func (s *State) askRequest(verb string, w *api.Waiting) {
 		text: []string{"The request for " + view.Amount(w.Memory, w.Slots) + " leaves the queue. The program that waits for it is refused. If it is granted meanwhile, that lease ends."}}
 }
 
-// askLease asks whether to do something to a lease, and says what will happen.
+// askLease asks whether to perform an act on a lease, and says what will happen.
 func (s *State) askLease(verb string, l *api.Lease) {
 	who := plain(l.ID)
 	if l.Holder.User != "" {
@@ -137,7 +137,7 @@ func (s *State) askLease(verb string, l *api.Lease) {
 	s.dialog = &dialog{title: strings.ToUpper(verb[:1]) + verb[1:] + " " + who + "?", text: []string{text}, act: act}
 }
 
-// answer takes the key that answers a dialog.
+// answer handles the key that answers a dialog.
 func (s *State) answer(key string) Want {
 	asked := s.dialog
 	switch {
@@ -154,7 +154,7 @@ func (s *State) answer(key string) Want {
 	return Want{}
 }
 
-// Done takes what came of an act: what the daemon did, or why it refused.
+// Done takes the result of an act: what the daemon did, or why it refused.
 func (s *State) Done(a Act, did string, refused error) {
 	s.working = ""
 	if refused == nil {

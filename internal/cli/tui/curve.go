@@ -11,13 +11,14 @@ import (
 // window is how far back curves go.
 const window = 5 * time.Minute
 
-// point is what a curve needs of a sample. What was not measured is NaN.
+// point is the part of a sample that a curve needs. Values that were not measured are
+// NaN.
 type point struct {
 	at                               time.Time
 	load, memory, temperature, power float64
 }
 
-// curve is what a device did in the last minutes, oldest first.
+// curve has the points of a device in the last minutes, oldest first.
 type curve []point
 
 // pointOf returns the point of a sample.
@@ -27,9 +28,8 @@ func pointOf(s gpu.Sample) point {
 
 func number[T ~float64](v gpu.Opt[T]) float64 { return float64(v.Or(T(math.NaN()))) }
 
-// add puts a sample into a curve, wherever it belongs, and drops what is too old.
-// A clock that was set back makes a new curve: the points that lie ahead of it
-// would never leave.
+// add inserts a sample into a curve in order, and drops points that are too old. A
+// clock that was set back begins a new curve: the points ahead of it would never leave.
 func (c curve) add(p point) curve {
 	if n := len(c); n > 0 && c[n-1].at.Sub(p.at) > window {
 		c = nil
@@ -43,9 +43,8 @@ func (c curve) add(p point) curve {
 }
 
 // values returns n averages over the window that ends now. A value that was not
-// measured again stays for a while; after that it is NaN. The borders between the
-// averages stay where they are as time goes on, so that a curve moves and does
-// not tremble.
+// measured again stays for a while, and then becomes NaN. The borders between the
+// averages are fixed in time, so that a curve moves and does not tremble.
 func (c curve) values(n int, now time.Time, of func(point) float64) []float64 {
 	const lasts = 12 * time.Second
 	if n <= 0 {

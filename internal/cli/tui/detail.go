@@ -12,18 +12,18 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// detail is one thing that the whole screen is about. The pane panes stands for
-// what needs a person.
+// detail is one object that fills the whole screen. The pane panes stands for the list
+// of needs.
 type detail struct {
 	pane Pane
 	key  string
-	top  int // lines that it is moved up
+	top  int // lines that it is scrolled up
 }
 
-// fact is one line about something; empty ones are left out.
+// fact is one line of a detail. Empty facts are left out.
 type fact struct{ name, text string }
 
-// detailLines writes everything about what is chosen.
+// detailLines writes everything about the chosen object.
 func (s *State) detailLines(width int) []line {
 	d := s.detail
 	switch d.pane {
@@ -98,15 +98,14 @@ func facts(head string, list []fact, width int) []line {
 	return lines
 }
 
-// wrapped breaks a text into lines; a word that is longer than a line is broken
-// too.
+// wrapped breaks a text into lines. It also breaks a word that is longer than a line.
 func wrapped(s string, width int) []string {
 	var lines []string
 	for _, l := range term.Wrap(s, max(width, 10)) {
 		for term.Columns(l) > width && width > 1 {
 			cut := strings.TrimSuffix(term.Cut(l, width), "…")
 			if cut == "" {
-				break // not even one wide character has room
+				break // there is no room even for one wide character
 			}
 			lines, l = append(lines, cut), strings.TrimPrefix(l, cut)
 		}
@@ -115,7 +114,7 @@ func wrapped(s string, width int) []string {
 	return lines
 }
 
-// deviceDetail writes a device: its curves, and what berth status GPU says.
+// deviceDetail writes a device: its curves, and the text of berth status GPU.
 func (s *State) deviceDetail(width int) []line {
 	d, there := s.device(s.detail.key)
 	if !there {
@@ -145,7 +144,7 @@ func (s *State) leasesOn(uuid string) []api.DeviceLease {
 	return list
 }
 
-// leaseDetail writes a lease: all that the daemon says about it.
+// leaseDetail writes everything that the daemon says about a lease.
 func (s *machine) leaseDetail(l *api.Lease, width int) []line {
 	var parts []string
 	for _, p := range l.Parts {
@@ -227,7 +226,7 @@ func (s *machine) strayDetail(p *api.Stray, width int) []line {
 	}, width)
 }
 
-// requestDetail writes a request that waits.
+// requestDetail writes a waiting request.
 func (s *machine) requestDetail(w api.Waiting, width int) []line {
 	until := "no limit"
 	if w.Deadline != nil {
@@ -243,7 +242,7 @@ func (s *machine) requestDetail(w api.Waiting, width int) []line {
 	return lines
 }
 
-// block returns lines that were written for a screen without colours.
+// block returns lines for texts that were written without colours.
 func block(texts []string) []line {
 	var lines []line
 	for _, t := range texts {

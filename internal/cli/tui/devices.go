@@ -52,7 +52,7 @@ func (s *State) drawDevices(a area, k look) []string {
 				}
 				row := k
 				if n == 0 {
-					row = mark // only the name is marked: curves are hard to read turned round
+					row = mark // only the name is marked: inverted curves are hard to read
 				}
 				w := width
 				if x == c.across-1 {
@@ -66,7 +66,7 @@ func (s *State) drawDevices(a area, k look) []string {
 	return lines
 }
 
-// noDevices says why there are none.
+// noDevices says why there are no devices.
 func (s *machine) noDevices() string {
 	if s.facts.Status != nil && s.facts.Status.Note != "" {
 		return plain(s.facts.Status.Note)
@@ -74,7 +74,7 @@ func (s *machine) noDevices() string {
 	return "No GPU on this machine."
 }
 
-// deviceColumns returns the columns for devices that take one line.
+// deviceColumns returns the columns for devices with one line each.
 func (s *machine) deviceColumns() []column[api.Status] {
 	return []column[api.Status]{
 		{heading: "GPU", least: 3, most: 3, right: true, cell: func(d api.Status, _ int) line { return text(strconv.Itoa(d.Device.Index), strong) }},
@@ -95,7 +95,7 @@ func (s *machine) deviceColumns() []column[api.Status] {
 	}
 }
 
-// spark draws what a device did in front of what it does now.
+// spark draws the past values of a device in front of the present one.
 func (s *machine) spark(d api.Status, width int, of func(point) float64, high float64, t tone, now string) line {
 	room := width - term.Columns(now) - 1
 	lo := 0.0
@@ -105,14 +105,15 @@ func (s *machine) spark(d api.Status, width int, of func(point) float64, high fl
 	return line{{term.Spark(s.curves[d.Device.UUID].values(max(0, room), s.Now, of), lo, high), t}, {" " + now, ordinary}}
 }
 
-// memoryCell draws what is used, what is leased beyond that, and the numbers.
+// memoryCell draws the used memory and the memory leased beyond that, and writes the
+// numbers.
 func (s *machine) memoryCell(d api.Status, width int) line {
 	m := view.Measured(d)
 	now := fmt.Sprintf("%4s/%s", gibOr(m.MemoryUsed), gibOr(m.MemoryTotal))
 	return join(s.memoryBar(d, width-term.Columns(now)-1), line{{" " + now, ordinary}})
 }
 
-// memoryBar draws what is used, and lighter what is leased beyond that.
+// memoryBar draws the used memory, and lighter the memory leased beyond that.
 func (s *machine) memoryBar(d api.Status, width int) line {
 	m := view.Measured(d)
 	total, inUse := m.MemoryTotal.Or(0), m.MemoryUsed.Or(0)
@@ -137,7 +138,7 @@ func (s *machine) memoryBar(d api.Status, width int) line {
 	return line{{strings.Repeat("█", full), tone}, {strings.Repeat("▒", both-full), tone}, {strings.Repeat("░", width-both), faint}}
 }
 
-// card draws a device with curves: its name, its numbers, and what it did.
+// card draws a device with its name, its numbers and its curves.
 func (s *machine) card(d api.Status, width int, c cards) []line {
 	m := view.Measured(d)
 	name := line{{" " + d.Device.Label(), strong}, {"  " + shortName(d) + "  ", ordinary}, {stateText(d), stateTone(d)}}
@@ -185,7 +186,7 @@ func (s *machine) card(d api.Status, width int, c cards) []line {
 
 func shortName(d api.Status) string { return strings.TrimPrefix(plain(d.Device.Name), "NVIDIA ") }
 
-// stateText returns the state, and that the device is drained.
+// stateText returns the state of a device, and whether it is drained.
 func stateText(d api.Status) string {
 	if d.Drain != nil && d.Well() {
 		return "drained"
@@ -203,8 +204,8 @@ func stateTone(d api.Status) tone {
 	return good
 }
 
-// temperatureTone returns how warm a device is, by its own thresholds where the
-// daemon tells them.
+// temperatureTone returns the tone of a device's temperature, by the device's own
+// thresholds if the daemon reports them.
 func temperatureTone(d api.Status) tone {
 	normal, throttle := gpu.Celsius(75), gpu.Celsius(85)
 	if d.Outlook != nil {

@@ -43,7 +43,7 @@ func (s *State) box(width int) []line {
 	return append(lines, line{{"╰" + strings.Repeat("─", width-2) + "╯", t}})
 }
 
-// helpLines writes what the keys and the columns mean.
+// helpLines explains the keys and the columns.
 func helpLines(width int) []line {
 	list := []fact{
 		{"tab, 1 … 4", "go to the next pane, or to GPUs, leases, queue, events"},

@@ -7,15 +7,15 @@ import (
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
-// The smallest terminal that shows something useful, and the width from which on
-// panes stand side by side.
+// The smallest terminal that shows something useful, and the smallest width for panes
+// side by side.
 const (
 	leastWidth  = 60
 	leastHeight = 15
 	wideFrom    = 150
 )
 
-// area is where a pane stands.
+// area is the place of a pane on the screen.
 type area struct {
 	pane          Pane
 	x, y          int
@@ -57,10 +57,10 @@ func tooSmall(width, height int) []string {
 	return lines
 }
 
-// bodyHeight returns how many lines are between the header and the footer.
+// bodyHeight returns the number of lines between the header and the footer.
 func (s *State) bodyHeight() int { return max(0, s.Height-len(s.header())-1) }
 
-// body writes what is between them.
+// body writes the lines between the header and the footer.
 func (s *State) body() []string {
 	k := look{colours: s.Colours, old: s.lost != nil}
 	if s.help >= 0 {
@@ -75,7 +75,7 @@ func (s *State) body() []string {
 		text string
 	}
 	rows := make([][]piece, s.bodyHeight())
-	edges := map[int]int{} // where a pane that does not begin at the left begins
+	edges := map[int]int{} // where each pane begins that is not at the left
 	for _, a := range s.layout() {
 		for i, text := range s.draw(a, k) {
 			if i < a.height && a.y+i < len(rows) {
@@ -100,7 +100,7 @@ func (s *State) body() []string {
 	return lines
 }
 
-// scroll returns the part of a text that is in sight.
+// scroll returns the visible part of a text.
 func scroll(all []line, top, height, width int, k look) []string {
 	var lines []string
 	for _, l := range all[min(top, len(all)):min(top+height, len(all))] {
@@ -134,7 +134,7 @@ func (s *State) draw(a area, k look) []string {
 	return lines
 }
 
-// marked returns which row of a pane is marked; -1: none, because keys go to
+// marked returns the index of the marked row of a pane. It returns -1 if keys go to
 // another pane.
 func (s *State) marked(p Pane) int {
 	if s.pane != p {
@@ -152,7 +152,7 @@ func writeRow(l line, chosen bool, width int, k look) string {
 	return k.paint(join(line{{mark, ordinary}}, l).fit(width))
 }
 
-// headTone returns how the heading of a pane looks.
+// headTone returns the tone of a pane's heading.
 func (s *State) headTone(p Pane) tone {
 	if s.pane == p {
 		return chosen

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// header says where this is, and what needs a person.
+// header names the machine, and what needs a person.
 func (s *State) header() []line {
 	lines := []line{s.titleLine()}
 	if s.lost != nil {
@@ -41,7 +41,7 @@ func (s *State) header() []line {
 	return lines
 }
 
-// titleLine says which machine this is, and what time it is there.
+// titleLine names the machine, and shows its time.
 func (s *State) titleLine() line {
 	left := line{{" berth top ", chosen}}
 	version := s.Version
@@ -54,7 +54,7 @@ func (s *State) titleLine() line {
 	return join(left.fit(max(0, s.Width-right.columns()-1)), line{{" ", ordinary}}, right)
 }
 
-// summary counts what there is.
+// summary counts the objects on the machine.
 func (s *machine) summary() string {
 	text := words.Count(len(s.devices()), "GPU")
 	var drawn gpu.Watts
@@ -73,7 +73,7 @@ func (s *machine) summary() string {
 	return text
 }
 
-// need is something that a person should look at.
+// need is something that needs the attention of a person.
 type need struct {
 	tone tone
 	text string
@@ -86,7 +86,7 @@ func (n need) mark() string {
 	return "!"
 }
 
-// needs returns what a person should look at, the worst first.
+// needs returns the needs of the machine, the worst first.
 func (s *machine) needs() []need {
 	var worst, others []need
 	add := func(t tone, text string) {
@@ -162,7 +162,7 @@ func (s *machine) needs() []need {
 	return append(worst, others...)
 }
 
-// footer says which keys there are, what was done, or what the filter is.
+// footer shows the keys, the last result, or the filter.
 func (s *State) footer() line {
 	switch {
 	case s.typing:

@@ -6,16 +6,16 @@ import (
 	"unicode/utf8"
 )
 
-// Want is what the user wants done after a key. The zero value is nothing.
+// Want has the wishes of the user after a key. The zero value has none.
 type Want struct {
 	Quit    bool
 	Suspend bool
-	Act     *Act // the daemon has to do it
+	Act     *Act // for the daemon to carry out
 	Ask     bool // ask the daemon at once
 }
 
-// Press takes a key, by the name that the terminal library gives it, and returns
-// what the user wants done.
+// Press handles a key, by its name in the terminal library, and returns what the user
+// wants.
 func (s *State) Press(key string) Want {
 	defer s.settle()
 	switch {
@@ -40,8 +40,8 @@ func (s *State) Press(key string) Want {
 	return Want{}
 }
 
-// Type takes a character that was pasted. It goes to the filter, or nowhere: a
-// pasted text gives no orders.
+// Type handles a pasted character. It goes to the filter, or nowhere: a pasted text
+// gives no orders.
 func (s *State) Type(character string) {
 	if s.typing {
 		s.typeFilter(character)
@@ -49,13 +49,13 @@ func (s *State) Type(character string) {
 	}
 }
 
-// typeFilter takes a key for the filter.
+// typeFilter handles a key for the filter.
 func (s *State) typeFilter(key string) {
 	s.filter, s.typing = typed(s.filter, key)
 	s.top = [panes]int{}
 }
 
-// typed returns a filter after a key, and whether the next key is for it too.
+// typed returns a filter after a key, and whether the next key is for the filter too.
 func typed(filter, key string) (string, bool) {
 	const longest = 40
 	switch key {
@@ -78,7 +78,7 @@ func typed(filter, key string) (string, bool) {
 }
 
 // steps returns how many rows a key moves the cursor in a list that shows page rows,
-// and whether it moves it.
+// and whether the key moves the cursor.
 func steps(key string, page int) (by int, moves bool) {
 	switch key {
 	case "up", "k":
@@ -97,7 +97,7 @@ func steps(key string, page int) (by int, moves bool) {
 	return 0, false
 }
 
-// pressList takes a key while the panes are shown.
+// pressList handles a key while the panes are shown.
 func (s *State) pressList(key string) Want {
 	if by, moves := steps(key, s.rows(s.pane)); moves {
 		s.step(by)
@@ -140,7 +140,7 @@ func (s *State) pressList(key string) Want {
 	return Want{Ask: key == "tab"}
 }
 
-// pressDetail takes a key while a detail is shown.
+// pressDetail handles a key while a detail is shown.
 func (s *State) pressDetail(key string) Want {
 	switch key {
 	case "esc", "q", "enter", "backspace", "left":
@@ -160,7 +160,7 @@ func (s *State) pressDetail(key string) Want {
 	return Want{}
 }
 
-// scrolled returns how far a text is moved up after a key.
+// scrolled returns the offset of a text after a key.
 func scrolled(top int, key string, page int) int {
 	switch key {
 	case "up", "k":
@@ -174,12 +174,12 @@ func scrolled(top int, key string, page int) int {
 	case "home", "g":
 		top = 0
 	case "end", "G":
-		top = 1 << 30 // settle knows where it ends
+		top = 1 << 30 // settle limits it to the end
 	}
 	return max(0, top)
 }
 
-// turn gives the keys to the next pane that is shown.
+// turn gives the keys to the next visible pane.
 func (s *State) turn(by int) {
 	for range panes {
 		s.pane = (s.pane + panes + Pane(by)) % panes
@@ -198,7 +198,7 @@ func (s *State) step(by int) {
 	s.cursor[s.pane] = keys[min(max(s.at(s.pane)+by, 0), len(keys)-1)]
 }
 
-// Wheel moves what is chosen, or the text that is shown.
+// Wheel moves the choice, or the text that is shown.
 func (s *State) Wheel(by int) {
 	key := "down"
 	if by < 0 {
@@ -209,7 +209,7 @@ func (s *State) Wheel(by int) {
 	}
 }
 
-// open shows everything about what is chosen.
+// open shows everything about the chosen row.
 func (s *State) open() {
 	keys := s.keys(s.pane)
 	at := s.at(s.pane)
@@ -228,9 +228,9 @@ func (s *State) open() {
 	s.detail = &detail{pane: s.pane, key: key}
 }
 
-// settle moves each pane so that its choice is in sight, and ends what cannot be
-// any more. The choice of the first row stays the first row: new events move
-// under it.
+// settle scrolls each pane so that its choice is visible, and ends states that are no
+// longer possible. The choice of the first event stays on the first row: new events
+// move under it.
 func (s *State) settle() {
 	s.sift()
 	for p := range panes {

@@ -2,9 +2,9 @@ package tui
 
 import "slices"
 
-// layout says where the panes stand. The devices are at the top and take less
-// than half; below them, leases, queue and events share what is left, side by
-// side on a wide terminal.
+// layout returns the places of the panes. The devices are at the top and take less than
+// half; below them, leases, queue and events share the rest, side by side on a wide
+// terminal.
 func (s *State) layout() []area {
 	height := s.bodyHeight()
 	if s.zoomed {
@@ -47,7 +47,7 @@ func (s *State) shown(p Pane) bool {
 	return slices.ContainsFunc(s.layout(), func(a area) bool { return a.pane == p })
 }
 
-// rows returns how many rows of a pane are in sight.
+// rows returns the number of visible rows of a pane.
 func (s *State) rows(p Pane) int {
 	for _, a := range s.layout() {
 		if a.pane != p {
@@ -62,11 +62,12 @@ func (s *State) rows(p Pane) int {
 	return 1
 }
 
-// cards says how devices are drawn: how many stand side by side, how many lines
-// each takes, and how many of these are curves; 0: one line with small curves.
+// cards describes the drawing of devices: how many stand side by side, how many lines
+// each takes, and how many of these are curves. With 0 curves, each device is one line
+// with small curves.
 type cards struct{ across, height, curves int }
 
-// cards returns the richest drawing that there is room for.
+// cards returns the richest drawing that fits.
 func (s *State) cards(width, height int) cards {
 	n := len(s.devices())
 	for _, c := range []cards{{1, 7, 5}, {1, 6, 4}, {1, 5, 3}, {2, 5, 3}, {1, 4, 2}, {2, 4, 2}, {2, 3, 1}} {
@@ -80,8 +81,8 @@ func (s *State) cards(width, height int) cards {
 // devicesHeight returns how many lines of the body the devices take.
 func (s *State) devicesHeight(body int) int {
 	n := len(s.devices())
-	// Where there are few leases, curves have what the lists do not need. That goes
-	// in steps, so that not every lease moves the whole screen.
+	// If there are few leases, curves take the lines that the lists do not need, in
+	// steps, so that not every lease moves the whole screen.
 	const step = 8
 	lists := (len(s.leases)/step+1)*step + 2
 	if s.Width < wideFrom {

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// drawLeases writes who holds what, and what runs under no lease.
+// drawLeases writes the leases, and the processes under no lease.
 func (s *State) drawLeases(a area) (head line, rows []line) {
 	all := s.leases
 	columns := choose(s.leaseColumns(), a.width-2)
@@ -106,7 +106,7 @@ func (s *machine) leaseColumns() []column[row] {
 	}
 }
 
-// ofLease writes a text about a lease; other about a process under none.
+// ofLease writes a text about a lease, or other for a process under no lease.
 func ofLease(r row, about func(*api.Lease) string, other string) line {
 	switch {
 	case r.process != nil:
@@ -124,7 +124,7 @@ func (r row) strayText(about func(*api.Stray) string) string {
 	return about(r.stray)
 }
 
-// where writes on which devices something is.
+// where names the devices of a row.
 func (s *machine) where(r row) string {
 	switch {
 	case r.process != nil:
@@ -139,7 +139,7 @@ func (s *machine) where(r row) string {
 	return strings.Join(list, ",")
 }
 
-// memoryText writes what is used of what was asked for, and marks a lease that
+// memoryText writes how much of the requested memory is used, and marks a lease that
 // uses more.
 func memoryText(r row) line {
 	switch {
@@ -172,7 +172,7 @@ func isSeen(l *api.Lease) bool {
 	return false
 }
 
-// useBar draws which part of what a lease asked for it uses.
+// useBar draws the share of its requested memory that a lease uses.
 func useBar(r row, width int) line {
 	if r.lease == nil || r.process != nil || asked(r.lease) == 0 || !isSeen(r.lease) {
 		return nil
@@ -187,12 +187,12 @@ func useBar(r row, width int) line {
 	case share > 1:
 		t = bad
 	case share < 0.25:
-		t = warning // it asked for much more than it uses
+		t = warning // it requested much more than it uses
 	}
 	return line{{strings.Repeat("█", full), t}, {strings.Repeat("░", width-full), faint}}
 }
 
-// leaseState writes how a lease stands.
+// leaseState writes the state of a lease.
 func leaseState(r row) line {
 	switch {
 	case r.process != nil:
@@ -214,7 +214,7 @@ func leaseState(r row) line {
 	return text(l.State, good)
 }
 
-// program writes what runs under a lease.
+// program writes the programs under a lease.
 func program(r row) line {
 	switch {
 	case r.process != nil:
@@ -244,7 +244,8 @@ func slots(l *api.Lease) int {
 	return n
 }
 
-// pid writes the number of a process, which users do not see of others.
+// pid writes the number of a process. Users do not see the numbers of others'
+// processes.
 func pid(p int) string {
 	if p == 0 {
 		return "a process"

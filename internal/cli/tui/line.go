@@ -9,12 +9,12 @@ import (
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
-// tone says what a text means, and by that how it looks.
+// tone is the meaning of a text, which decides its look.
 type tone int
 
 const (
 	ordinary tone = iota
-	faint         // beside the point
+	faint         // less important
 	strong        // what to see first
 	title         // the heading of a pane
 	chosen        // the heading of the pane that keys go to
@@ -38,7 +38,7 @@ type line []span
 // text returns a line in one tone.
 func text(s string, t tone) line { return line{{s, t}} }
 
-// columns returns how wide a line is.
+// columns returns the width of a line.
 func (l line) columns() int {
 	n := 0
 	for _, s := range l {
@@ -47,7 +47,7 @@ func (l line) columns() int {
 	return n
 }
 
-// fit cuts a line, or fills it up with blanks, to be exactly as wide as it must.
+// fit cuts a line, or pads it with blanks, to exactly width columns.
 func (l line) fit(width int) line {
 	width = max(width, 0)
 	if l.columns() > width {
@@ -58,7 +58,7 @@ func (l line) fit(width int) line {
 				cut, left = append(cut, s), left-n
 				continue
 			}
-			cut = append(cut, span{term.Cut(s.text+" ", left), s.tone}) // more follows: it ends in an ellipsis
+			cut = append(cut, span{term.Cut(s.text+" ", left), s.tone}) // more follows, so it ends in an ellipsis
 			break
 		}
 		l = cut
@@ -69,7 +69,7 @@ func (l line) fit(width int) line {
 	return l
 }
 
-// right fills a line up with blanks on its left.
+// right pads a line with blanks on its left.
 func (l line) right(width int) line {
 	if missing := width - l.columns(); missing > 0 {
 		return append(line{{strings.Repeat(" ", missing), ordinary}}, l...)
@@ -77,7 +77,7 @@ func (l line) right(width int) line {
 	return l.fit(width)
 }
 
-// join puts lines one behind the other.
+// join concatenates lines.
 func join(parts ...line) line {
 	var all line
 	for _, p := range parts {
@@ -86,9 +86,9 @@ func join(parts ...line) line {
 	return all
 }
 
-// plain replaces what a terminal would act on, and the characters that one
-// terminal draws wider than another: marks that join others, and what changes
-// how the character before it looks.
+// plain replaces characters that a terminal would act on, and characters that terminals
+// draw in different widths: marks that join others, and characters that change the look
+// of the one before.
 func plain(s string) string {
 	return term.Clean(strings.Map(func(r rune) rune {
 		switch {
@@ -101,8 +101,8 @@ func plain(s string) string {
 	}, s))
 }
 
-// look is how lines are written: in colours or without, and all of it faint
-// while it is old.
+// look decides how lines are written: in colours or without, and faint while they are
+// old.
 type look struct{ colours, old, marked bool }
 
 // paint writes a line for a terminal.
@@ -118,8 +118,8 @@ func (k look) paint(l line) string {
 	return b.String()
 }
 
-// style returns how a tone looks. The colours are those that the user has chosen
-// for the terminal, so that they can be read on every background.
+// style returns the style of a tone. The colours are those of the user's terminal, so
+// that they can be read on every background.
 func (k look) style(t tone) lipgloss.Style {
 	style := lipgloss.NewStyle()
 	if k.marked {

@@ -10,7 +10,7 @@ import (
 )
 
 // Nodes is the screen for several machines: their devices, and their leases. It is
-// only to look at, so it wants nothing done but to quit.
+// read-only, so the only thing it wants is to quit.
 type Nodes struct {
 	Width, Height int
 	Colours       bool
@@ -18,37 +18,37 @@ type Nodes struct {
 	Now           time.Time
 
 	all    api.Nodes
-	at     time.Time // when they answered; zero: not yet
-	lost   *outage   // nobody can be asked; nil: they can
-	asking string    // what goes on, while it takes long
+	at     time.Time // when the machines answered; zero before the first answer
+	lost   *outage   // nil while machines can be asked
+	asking string    // what is going on, if it takes long
 
-	gpus   []fleet.GPU  // of all
-	leases []fleet.Part // of all
+	gpus   []fleet.GPU  // of all machines
+	leases []fleet.Part // of all machines
 	needs  []need       // what a person should look at, the worst first
-	sum    string       // what there is together
+	sum    string       // the totals
 
-	devices []nodeRow    // that match the filter, in their order
-	parts   []fleet.Part // the same for leases
-	rowKeys [2][]string  // of both, by which a row is found again
+	devices []nodeRow    // rows that match the filter, in order
+	parts   []fleet.Part // leases that match the filter, in order
+	rowKeys [2][]string  // keys of both lists, to find a row again
 	pane    Pane         // Devices or Leases
-	cursor  [2]string    // the key of the row that is chosen; empty: the first
-	place   [2]int       // where that row was
-	top     [2]int       // how many rows are above the first that is shown
+	cursor  [2]string    // key of the chosen row; empty for the first
+	place   [2]int       // the last index of that row
+	top     [2]int       // number of rows above the first visible one
 	order   [2]int       // see nodeOrders and partOrders
 	turned  [2]bool
 	zoomed  bool
 	filter  string
 	typing  bool
 	detail  *detail
-	help    int // lines that it is moved up; -1: it is not shown
+	help    int // lines that the help is scrolled up; -1 if it is hidden
 	said    line
 	saidAt  time.Time
 }
 
-// nodeRow is a device, or a machine that shows none.
+// nodeRow is a device, or a machine without one.
 type nodeRow struct {
 	node *api.Node
-	gpu  *fleet.GPU // nil: the machine does not answer, or has none
+	gpu  *fleet.GPU // nil if the machine does not answer or has none
 }
 
 func (r nodeRow) key() string {
@@ -62,10 +62,10 @@ func partKey(p fleet.Part) string {
 	return p.Node + "/" + p.Holder.User + "/" + p.ID + "/" + strconv.FormatUint(p.Fence, 10) + "/" + p.On.GPU
 }
 
-// NewNodes returns a screen that shows nothing yet.
+// NewNodes returns an empty screen.
 func NewNodes() *Nodes { return &Nodes{help: -1} }
 
-// Take takes what the machines said.
+// Take takes the answers of the machines.
 func (s *Nodes) Take(all api.Nodes, at time.Time) {
 	s.all, s.at, s.lost, s.asking = all, at, nil, ""
 	s.gpus, s.leases = fleet.GPUs(all.Nodes), fleet.Parts(all.Nodes)
@@ -73,10 +73,10 @@ func (s *Nodes) Take(all api.Nodes, at time.Time) {
 	s.settle()
 }
 
-// Ask takes what goes on while the machines are asked.
+// Ask takes a description of what is going on while the machines are asked.
 func (s *Nodes) Ask(doing string) { s.asking = doing }
 
-// Lose takes note that nobody can be asked. What they said before stays.
+// Lose records that no machine can be asked. The previous answers stay.
 func (s *Nodes) Lose(why string, at time.Time) {
 	if s.lost == nil {
 		s.lost = &outage{since: at}
@@ -91,16 +91,16 @@ func (s *Nodes) Resize(width, height int) {
 	s.settle()
 }
 
-// Tick says what time it is.
+// Tick sets the time.
 func (s *Nodes) Tick(now time.Time) {
 	const saidFor = 12 * time.Second
 	if s.Now = now; now.Sub(s.saidAt) > saidFor {
 		s.said = nil
 	}
-	s.needs = s.findNeeds() // they say how long each lasts
+	s.needs = s.findNeeds() // they include how long each lasts
 }
 
-// Press takes a key, by the name that the terminal library gives it.
+// Press handles a key, by its name in the terminal library.
 func (s *Nodes) Press(key string) Want {
 	defer s.settle()
 	switch {
@@ -177,7 +177,7 @@ func (s *Nodes) pressList(key string) Want {
 	return Want{}
 }
 
-// orders returns how many orders the rows of the pane can have.
+// orders returns the number of orders for the rows of the pane.
 func (s *Nodes) orders() int {
 	if s.pane == Devices {
 		return len(nodeOrders())
@@ -185,14 +185,14 @@ func (s *Nodes) orders() int {
 	return len(partOrders())
 }
 
-// Type takes a character that was pasted.
+// Type handles a pasted character.
 func (s *Nodes) Type(character string) {
 	if s.typing {
 		s.Press(character)
 	}
 }
 
-// Wheel moves what is chosen, or the text that is shown.
+// Wheel moves the choice, or the text that is shown.
 func (s *Nodes) Wheel(by int) {
 	key := "down"
 	if by < 0 {
@@ -210,8 +210,8 @@ func (s *Nodes) step(by int) {
 	}
 }
 
-// chosen returns which row of a pane is chosen: the one that was, or, if it has gone,
-// the one that is in its place.
+// chosen returns the index of the chosen row of a pane: the row that was chosen or, if
+// it is gone, the row in its place.
 func (s *Nodes) chosen(p Pane) int {
 	keys := s.rowKeys[p]
 	if s.cursor[p] == "" || len(keys) == 0 {
@@ -223,7 +223,7 @@ func (s *Nodes) chosen(p Pane) int {
 	return min(s.place[p], len(keys)-1)
 }
 
-// settle chooses what the lists show, and moves each so that its choice is in sight.
+// settle selects the rows of the lists, and scrolls each so that its choice is visible.
 func (s *Nodes) settle() {
 	s.sift()
 	for _, p := range []Pane{Devices, Leases} {

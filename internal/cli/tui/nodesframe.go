@@ -31,7 +31,7 @@ func (s *Nodes) Frame() []string {
 
 func (s *Nodes) bodyHeight() int { return max(0, s.Height-len(s.header())-1) }
 
-// header says what there is together, and what needs a person.
+// header shows the totals, and what needs a person.
 func (s *Nodes) header() []line {
 	sum := " asking …"
 	if !s.at.IsZero() {
@@ -71,7 +71,7 @@ func (s *Nodes) header() []line {
 	return lines
 }
 
-// summary counts what there is.
+// summary counts the objects on the machines.
 func (s *Nodes) summary() string {
 	sum := fleet.Add(s.all.Nodes)
 	text := words.Count(sum.Nodes, "node")
@@ -81,7 +81,7 @@ func (s *Nodes) summary() string {
 	return fmt.Sprintf("%s · %s · %s · %s/%s GiB leased", text, words.Count(sum.GPUs, "GPU"), words.Count(sum.Leases, "lease"), view.GiB(sum.Leased), view.GiB(sum.Total))
 }
 
-// findNeeds returns what a person should look at, the worst first.
+// findNeeds returns the needs of the machines, the worst first.
 func (s *Nodes) findNeeds() []need {
 	var worst, others []need
 	add := func(text string, isBad bool) {
@@ -103,7 +103,7 @@ func (s *Nodes) findNeeds() []need {
 	return append(worst, others...)
 }
 
-// heights returns how many lines the panes have.
+// heights returns the number of lines of each pane.
 func (s *Nodes) heights() [2]int {
 	height := s.bodyHeight()
 	if s.zoomed {
@@ -119,10 +119,10 @@ func (s *Nodes) heights() [2]int {
 	return [2]int{devices, height - devices}
 }
 
-// rows returns how many rows of a pane are in sight.
+// rows returns the number of visible rows of a pane.
 func (s *Nodes) rows(p Pane) int { return max(1, s.heights()[p]-1) }
 
-// body writes the panes, or what is over them.
+// body writes the panes, or the detail or help over them.
 func (s *Nodes) body() []string {
 	k := look{colours: s.Colours, old: s.lost != nil}
 	switch {
@@ -144,8 +144,8 @@ func (s *Nodes) body() []string {
 	return lines
 }
 
-// count writes how many leases there are, and how many match the filter: those with
-// several devices have several rows.
+// count writes the number of leases, and how many match the filter. It counts leases
+// because one with several devices has several rows.
 func (s *Nodes) count() string {
 	all, shown := 0, map[*api.PodLease]bool{}
 	for _, p := range s.leases {
@@ -160,7 +160,7 @@ func (s *Nodes) count() string {
 	return fmt.Sprintf("%d of %d", len(shown), all)
 }
 
-// allDevices returns how many rows there are without a filter.
+// allDevices returns the number of rows without a filter.
 func (s *Nodes) allDevices() int {
 	n := len(s.gpus)
 	for _, each := range s.all.Nodes {
@@ -215,7 +215,7 @@ func (s *Nodes) nothing(p Pane, all int) string {
 	return "Nobody holds a lease."
 }
 
-// footer says which keys there are, or what the filter is.
+// footer shows the keys, or the filter.
 func (s *Nodes) footer() line {
 	switch {
 	case s.typing:
@@ -240,7 +240,7 @@ func (s *Nodes) footer() line {
 	return l
 }
 
-// detailLines writes everything about what is chosen.
+// detailLines writes everything about the chosen row.
 func (s *Nodes) detailLines(width int) []line {
 	gone := []line{{}, {{"  It is not there any more. esc goes back.", warning}}}
 	switch s.detail.pane {
@@ -324,7 +324,7 @@ func (s *Nodes) partDetail(p fleet.Part, width int) []line {
 	}, width)
 }
 
-// nodesHelp writes what the keys and the columns mean.
+// nodesHelp explains the keys and the columns.
 func nodesHelp(width int) []line {
 	return facts(" Keys and columns; on several machines berth top only looks", []fact{
 		{"tab, 1, 2", "go to the other pane, to the GPUs, or to the leases"},

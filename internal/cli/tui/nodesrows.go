@@ -13,8 +13,8 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// nodeOrder is a way to sort devices, and partOrder one to sort leases. The first of
-// each is that of the machines, which needs no comparison.
+// nodeOrder is an order for devices, and partOrder one for leases. The first of each is
+// the order of the machines, which needs no comparison.
 type (
 	nodeOrder struct {
 		column  string
@@ -26,7 +26,7 @@ type (
 	}
 )
 
-// nodeOrders returns the ways to sort devices, in the order in which a key goes
+// nodeOrders returns the orders for devices, in the sequence in which a key goes
 // through them.
 func nodeOrders() []nodeOrder {
 	return []nodeOrder{
@@ -40,7 +40,7 @@ func nodeOrders() []nodeOrder {
 func loadNow(d *fleet.GPU) gpu.Percent { return view.MeasuredOn(*d).Utilization.Or(-1) }
 func tempNow(d *fleet.GPU) gpu.Celsius { return view.MeasuredOn(*d).Temperature.Or(-300) }
 
-// partOrders does the same for leases.
+// partOrders returns the orders for leases in the same way.
 func partOrders() []partOrder {
 	return []partOrder{
 		{"NODE", nil},
@@ -50,7 +50,7 @@ func partOrders() []partOrder {
 	}
 }
 
-// sift chooses what the lists show.
+// sift selects the rows of the lists.
 func (s *Nodes) sift() {
 	s.devices = nil
 	devices, at := s.gpus, 0
@@ -73,7 +73,7 @@ func (s *Nodes) sift() {
 	if by := nodeOrders()[s.order[Devices]]; by.compare != nil {
 		slices.SortStableFunc(s.devices, func(a, b nodeRow) int {
 			if a.gpu == nil || b.gpu == nil {
-				return cmp.Compare(bit(a.gpu == nil), bit(b.gpu == nil)) // those that say nothing are last
+				return cmp.Compare(bit(a.gpu == nil), bit(b.gpu == nil)) // machines that do not answer come last
 			}
 			return s.turn(Devices, by.compare(a.gpu, b.gpu))
 		})
@@ -111,7 +111,7 @@ func bit(b bool) int {
 	return 0
 }
 
-// matches reports whether one of the texts has the filter in it.
+// matches reports whether one of the texts contains the filter.
 func (s *Nodes) matches(texts ...string) bool {
 	wanted := strings.ToLower(s.filter)
 	return wanted == "" || slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(strings.ToLower(t), wanted) })
@@ -120,7 +120,7 @@ func (s *Nodes) matches(texts ...string) bool {
 // podText names the pods of a lease.
 func podText(p fleet.Part) string { return strings.Join(fleet.Pods(p.PodLease), ", ") }
 
-// widest returns how wide a column must be for all rows, from least to most.
+// widest returns the width that a column needs for all rows, between least and most.
 func widest[T any](rows []T, least, most int, cell func(T, int) line) int {
 	width := least
 	for _, r := range rows {
@@ -131,7 +131,7 @@ func widest[T any](rows []T, least, most int, cell func(T, int) line) int {
 	return width
 }
 
-// fitted returns a column that grows no wider than its rows need, but for its bar.
+// fitted returns a column that grows no wider than its rows need, except for its bar.
 func fitted[T any](rows []T, c column[T]) column[T] {
 	c.most = widest(rows, c.least, c.most, c.cell)
 	return c
@@ -193,8 +193,8 @@ func nodeState(r nodeRow, _ int) line {
 	return text(plain(view.DeviceState(*r.gpu)), stateTone(r.gpu.Status))
 }
 
-// nodeMemory draws what is used and what is leased beyond that, if there is room for
-// it, and writes the numbers.
+// nodeMemory draws the used memory and the memory leased beyond that, if there is room,
+// and writes the numbers.
 func nodeMemory(d fleet.GPU, width int) line {
 	m := view.MeasuredOn(d)
 	used, known := m.MemoryUsed.Get()
@@ -210,8 +210,8 @@ func nodeMemory(d fleet.GPU, width int) line {
 	return line{{view.MemoryBar(fleet.Amount(used), d.Leased, total, room), memory}, {" " + now, ordinary}}
 }
 
-// fewIn names as many as there is room for, and counts the others. If there is room
-// for none, it counts all in front of the first.
+// fewIn names as many items as fit, and counts the others. If none fits, it counts all
+// in front of the first.
 func fewIn(list []string, width int) string {
 	for n := min(len(list), width/2); n > 0; n-- {
 		if said := plain(words.Few(list, n)); (line{{said, ordinary}}).columns() <= width {
@@ -268,7 +268,8 @@ func (s *Nodes) partColumns() []column[fleet.Part] {
 	return columns
 }
 
-// partMemory writes what is used of what is leased, and marks a lease that uses more.
+// partMemory writes how much of the leased memory is used, and marks a lease that uses
+// more.
 func partMemory(p fleet.Part, _ int) line {
 	inUse, of, t := "-", "-", ordinary
 	measured, seen := p.On.Measured.Get()

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// drawQueue writes who waits, and why.
+// drawQueue writes the waiting requests, and why they wait.
 func (s *State) drawQueue(a area) (head line, rows []line) {
 	all := s.queue
 	total := 0
@@ -46,8 +46,8 @@ func (s *machine) queueColumns() []column[api.Waiting] {
 	}
 }
 
-// shortReason says in a few words why a request waits: what is in its way on the
-// device that comes nearest to having room.
+// shortReason says in a few words why a request waits: the obstacle on the device that
+// comes nearest to having room.
 func (s *machine) shortReason(w api.Waiting) string {
 	e, known := s.reasons[requestOf(w).Key()]
 	if !known {
@@ -74,7 +74,7 @@ func (s *machine) shortReason(w api.Waiting) string {
 	return plain(why)
 }
 
-// asksFor says what a request waits for.
+// asksFor describes what a request waits for.
 func asksFor(w api.Waiting) string {
 	asks := view.Amount(w.Memory, w.Slots)
 	if w.Memory > 0 && w.Slots > 0 {
@@ -91,7 +91,7 @@ func asksFor(w api.Waiting) string {
 	return asks
 }
 
-// drawEvents writes what happened, newest first.
+// drawEvents writes the events, newest first.
 func (s *State) drawEvents(a area) (head line, rows []line) {
 	all := s.news
 	head = line{{"  EVENTS " + s.count(len(all), len(s.events)), s.headTone(Events)}}

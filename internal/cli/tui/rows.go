@@ -10,8 +10,8 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// row is a lease, one of its processes, or a process under no lease. Exactly one
-// of them is set; a process has its lease too.
+// row is a lease, one of its processes, or a process under no lease. Exactly one of
+// them is set, except that a process of a lease also has its lease.
 type row struct {
 	key     string
 	lease   *api.Lease
@@ -19,25 +19,25 @@ type row struct {
 	stray   *api.Stray
 }
 
-// leaseKey returns by which a row finds its lease again.
+// leaseKey returns the key by which a row finds its lease again.
 func leaseKey(l *api.Lease) string { return fmt.Sprintf("%s/%s/%d", l.Holder.User, l.ID, l.Fence) }
 
-// Request is a request that waits: whose it is, and its id.
+// Request identifies a waiting request by its user and id.
 type Request struct{ User, ID string }
 
-// Key returns by which a reason finds its request again.
+// Key returns the key by which a reason finds its request again.
 func (r Request) Key() string { return r.User + "/" + r.ID }
 
 func requestOf(w api.Waiting) Request { return Request{w.Holder.User, w.ID} }
 
-// order is a way to sort leases.
+// order is an order for leases.
 type order struct {
-	column  string // whose heading shows it
+	column  string // the column whose heading shows it
 	compare func(a, b *api.Lease) int
 }
 
-// orders returns the ways to sort leases, in the order in which a key goes
-// through them. The largest, the oldest and the first of the alphabet come first.
+// orders returns the orders for leases, in the sequence in which a key goes through
+// them. The largest, the oldest and the first of the alphabet come first.
 func orders() []order {
 	return []order{
 		{"MEMORY GiB", func(a, b *api.Lease) int { return cmp.Compare(max(used(b), asked(b)), max(used(a), asked(a))) }},
@@ -46,12 +46,12 @@ func orders() []order {
 		{"ENERGY", func(a, b *api.Lease) int { return cmp.Compare(b.Energy.Or(-1), a.Energy.Or(-1)) }},
 		{"USER", func(a, b *api.Lease) int { return cmp.Compare(a.Holder.User, b.Holder.User) }},
 		{"LEASE", func(a, b *api.Lease) int { return cmp.Compare(a.ID, b.ID) }},
-		{"GPU", func(a, b *api.Lease) int { return 0 }}, // see leaseRows: the index is not in the lease
+		{"GPU", func(a, b *api.Lease) int { return 0 }}, // the lease lacks the index; leaseRows sorts
 	}
 }
 
-// asked returns how much memory a lease holds on all its devices; nothing while
-// it is parked.
+// asked returns the memory that a lease holds on all its devices: none while it is
+// parked.
 func asked(l *api.Lease) gpu.MiB {
 	var sum gpu.MiB
 	for _, p := range l.Parts {
@@ -60,7 +60,7 @@ func asked(l *api.Lease) gpu.MiB {
 	return sum
 }
 
-// used returns how much memory its processes use.
+// used returns the memory that the processes of a lease use.
 func used(l *api.Lease) gpu.MiB {
 	var sum gpu.MiB
 	for _, p := range l.Parts {
@@ -69,11 +69,11 @@ func used(l *api.Lease) gpu.MiB {
 	return sum
 }
 
-// sift chooses what the lists show.
+// sift selects the rows of the lists.
 func (s *State) sift() { s.leases, s.queue, s.news = s.leaseRows(), s.queueRows(), s.eventRows() }
 
-// leaseRows returns the leases that match the filter, in their order, and then
-// the processes under no lease.
+// leaseRows returns the leases that match the filter, in order, and then the processes
+// under no lease.
 func (s *State) leaseRows() []row {
 	var rows []row
 	if s.facts.Leases != nil {
@@ -124,7 +124,7 @@ func withProcesses(leases []row) []row {
 	return rows
 }
 
-// leaseWords returns what the filter looks for in a lease.
+// leaseWords returns the words of a lease that the filter searches.
 func (s *machine) leaseWords(l *api.Lease) []string {
 	list := []string{l.ID, l.Holder.User, l.Holder.Service, l.Holder.Name, l.State, l.EnforcedBy, l.Unit}
 	for _, p := range l.Parts {
@@ -136,8 +136,8 @@ func (s *machine) leaseWords(l *api.Lease) []string {
 	return list
 }
 
-// firstIndex returns the index of the first device of a lease; devices that are
-// gone come last.
+// firstIndex returns the index of the first device of a lease. Devices that are gone
+// come last.
 func (s *machine) firstIndex(l *api.Lease) int {
 	if len(l.Parts) > 0 {
 		if d, there := s.device(l.Parts[0].GPU); there {
@@ -147,13 +147,13 @@ func (s *machine) firstIndex(l *api.Lease) int {
 	return 1 << 20
 }
 
-// matches reports whether one of the words has what the filter looks for.
+// matches reports whether one of the words contains the filter.
 func (s *State) matches(words ...string) bool {
 	looked := strings.ToLower(s.filter)
 	return looked == "" || slices.ContainsFunc(words, func(w string) bool { return strings.Contains(strings.ToLower(w), looked) })
 }
 
-// queueRows returns the requests that wait and match the filter.
+// queueRows returns the waiting requests that match the filter.
 func (s *State) queueRows() []api.Waiting {
 	var list []api.Waiting
 	if s.facts.Leases != nil {
@@ -203,8 +203,8 @@ func (s *State) keys(p Pane) []string {
 	return list
 }
 
-// at returns which row of a pane is chosen: the one in the place of one that is
-// gone, and -1 if there is none.
+// at returns the index of the chosen row of a pane, or of the row in its place if it is
+// gone. It returns -1 if there is none.
 func (s *State) at(p Pane) int {
 	keys := s.keys(p)
 	switch at := slices.Index(keys, s.cursor[p]); {
@@ -216,7 +216,7 @@ func (s *State) at(p Pane) int {
 	return min(s.place[p], len(keys)-1)
 }
 
-// chosenLease returns the lease that is chosen; nil: none is.
+// chosenLease returns the chosen lease, or nil if none is chosen.
 func (s *State) chosenLease() *api.Lease {
 	if d := s.detail; d != nil {
 		if d.pane != Leases {
@@ -233,7 +233,7 @@ func (s *State) chosenLease() *api.Lease {
 	return nil
 }
 
-// leaseWith returns the lease with a key; nil: there is none any more.
+// leaseWith returns the lease with a key, or nil if it is gone.
 func (s *machine) leaseWith(key string) *api.Lease {
 	if s.facts.Leases == nil {
 		return nil
@@ -246,7 +246,7 @@ func (s *machine) leaseWith(key string) *api.Lease {
 	return nil
 }
 
-// chosenDevice returns the device that is chosen; ok is false if none is.
+// chosenDevice returns the chosen device. It returns false if none is chosen.
 func (s *State) chosenDevice() (d api.Status, ok bool) {
 	if s.detail != nil {
 		if s.detail.pane != Devices {
@@ -260,7 +260,7 @@ func (s *State) chosenDevice() (d api.Status, ok bool) {
 	return d, false
 }
 
-// chosenRequest returns the request that is chosen; nil: none is.
+// chosenRequest returns the chosen request, or nil if none is chosen.
 func (s *State) chosenRequest() *api.Waiting {
 	rows := s.queue
 	if d := s.detail; d != nil {
@@ -277,9 +277,9 @@ func (s *State) chosenRequest() *api.Waiting {
 	return nil
 }
 
-// Explained returns the requests whose reasons the screen shows, the next first.
+// Explained returns the requests whose reasons the screen shows, the next one first.
 func (s *State) Explained() []Request {
-	const most = 12 // a question each
+	const most = 12 // each costs a question
 	var list []Request
 	rows, from := s.queue, s.top[Queue]
 	for i := from; i < len(rows) && len(list) < most; i++ {

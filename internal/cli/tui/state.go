@@ -10,7 +10,7 @@ import (
 	"github.com/berth-gpu/berth/internal/cli/view"
 )
 
-// State is all that a screen shows. Its methods change it; Frame writes it.
+// State is the content of a screen. Its methods change it; Frame writes it.
 type State struct {
 	machine
 	Width, Height int
@@ -18,44 +18,44 @@ type State struct {
 	Version       string        // of this program
 	Interval      time.Duration // how often the daemon is asked
 
-	leases []row         // that match the filter, in their order
-	queue  []api.Waiting // that match the filter
-	news   []gpu.Event   // that match the filter, newest first
+	leases []row         // rows that match the filter, in order
+	queue  []api.Waiting // requests that match the filter
+	news   []gpu.Event   // events that match the filter, newest first
 
 	pane    Pane
-	cursor  [panes]string // the key of the row that is chosen; empty: the first
-	place   [panes]int    // where that row was
-	top     [panes]int    // how many rows are above the first that is shown
+	cursor  [panes]string // key of the chosen row; empty for the first
+	place   [panes]int    // the last index of that row
+	top     [panes]int    // number of rows above the first visible one
 	zoomed  bool          // the pane has the whole screen
-	tree    bool          // processes stand under their leases
+	tree    bool          // processes are shown under their leases
 	order   int           // of leases; see orders
-	turned  bool          // the order is turned round
+	turned  bool          // the order is reversed
 	filter  string
 	typing  bool // keys go to the filter
 	detail  *detail
 	dialog  *dialog
-	help    int // lines that it is moved up; -1: it is not shown
+	help    int // lines that the help is scrolled up; -1 if it is hidden
 	said    line
 	saidAt  time.Time
 	working string // what the daemon is doing for the user
 }
 
-// machine is what is known about the machine, and when.
+// machine has the facts about the machine, and their time.
 type machine struct {
 	Now time.Time
 
-	// Local says that no daemon runs, and that the devices are those which this
-	// process sees. Nothing can be changed then.
+	// Local says that no daemon runs, and that the devices are those that this process
+	// sees. Nothing can be changed then.
 	Local bool
 
 	facts   Facts
 	curves  map[string]curve           // by UUID
 	events  []gpu.Event                // oldest first
 	reasons map[string]api.Explanation // why requests wait, by Request.Key
-	lost    *outage                    // nil: the daemon answers
+	lost    *outage                    // nil while the daemon answers
 }
 
-// Facts is what the daemon said. What is nil has not changed.
+// Facts has answers of the daemon. A nil field has not changed.
 type Facts struct {
 	Status    *api.StatusAll
 	Available *api.Available
@@ -64,7 +64,7 @@ type Facts struct {
 	Alerts    *api.Alerts
 	Reasons   map[string]api.Explanation // why requests wait, by Request.Key
 	Samples   map[string][]gpu.Sample    // of the last minutes, by UUID
-	Refused   string                     // why the daemon does not tell the leases; empty: it does
+	Refused   string                     // why the daemon does not list the leases; empty if it does
 	At        time.Time
 }
 
@@ -74,7 +74,7 @@ type outage struct {
 	why   string
 }
 
-// Pane is a part of the screen that keys can go to.
+// Pane is a part of the screen that can have the keys.
 type Pane int
 
 // The panes, from top to bottom.
@@ -86,15 +86,15 @@ const (
 	panes
 )
 
-// mostEvents is how many events a screen keeps.
+// mostEvents limits the events that a screen keeps.
 const mostEvents = 500
 
-// New returns a screen that shows nothing yet.
+// New returns an empty screen.
 func New() *State {
 	return &State{machine: machine{curves: map[string]curve{}, reasons: map[string]api.Explanation{}}, help: -1}
 }
 
-// Take takes what the daemon said. A daemon that was away is back.
+// Take takes answers of the daemon. A daemon that was away is back.
 func (s *State) Take(f Facts) {
 	if f.Status != nil {
 		s.facts.Status, s.facts.At, s.lost = f.Status, f.At, nil
@@ -127,8 +127,7 @@ func (s *State) Take(f Facts) {
 	s.settle()
 }
 
-// TakeEvents takes events as they come, oldest first. One that is there already
-// is left out.
+// TakeEvents takes events as they come, oldest first. It ignores known events.
 func (s *State) TakeEvents(list ...gpu.Event) {
 	for _, e := range list {
 		if n := len(s.events); n > 0 && e.ID <= s.events[n-1].ID && e.Code != gpu.EventGap {
@@ -142,8 +141,8 @@ func (s *State) TakeEvents(list ...gpu.Event) {
 	s.settle()
 }
 
-// Lose takes note that the daemon does not answer. What it said before stays,
-// and is shown as old.
+// Lose records that the daemon does not answer. Its previous answers stay, and are
+// shown as old.
 func (s *State) Lose(why string, at time.Time) {
 	if s.lost == nil {
 		s.lost = &outage{since: at}
@@ -161,7 +160,7 @@ func (s *State) Resize(width, height int) {
 	s.settle()
 }
 
-// Tick says what time it is.
+// Tick sets the time.
 func (s *State) Tick(now time.Time) {
 	const saidFor = 12 * time.Second
 	if s.Now = now; now.Sub(s.saidAt) > saidFor {
@@ -180,7 +179,7 @@ func (s *machine) devices() []api.Status {
 	return s.facts.Status.GPUs
 }
 
-// device returns one of them; ok is false if it is not there.
+// device returns the device with a UUID. It returns false if there is none.
 func (s *machine) device(uuid string) (api.Status, bool) {
 	for _, d := range s.devices() {
 		if d.Device.UUID == uuid {
@@ -190,7 +189,7 @@ func (s *machine) device(uuid string) (api.Status, bool) {
 	return api.Status{}, false
 }
 
-// leasable returns what can be leased on a device.
+// leasable returns the amounts that can be leased on a device.
 func (s *machine) leasable(uuid string) api.DeviceAvailable {
 	if s.facts.Available == nil {
 		return api.DeviceAvailable{}
@@ -198,7 +197,7 @@ func (s *machine) leasable(uuid string) api.DeviceAvailable {
 	return view.LeasableOf(*s.facts.Available, uuid)
 }
 
-// index returns what people call a device by, in a column.
+// index returns the name of a device in a column.
 func (s *machine) index(uuid string) string {
 	if d, there := s.device(uuid); there {
 		return strconv.Itoa(d.Device.Index)
@@ -206,7 +205,7 @@ func (s *machine) index(uuid string) string {
 	return "gone"
 }
 
-// name returns what people call a device by, in a sentence.
+// name returns the name of a device in a sentence.
 func (s *machine) name(uuid string) string {
 	if d, there := s.device(uuid); there {
 		return d.Device.Label()

@@ -5,20 +5,20 @@ import "strings"
 // column is one column of a list.
 type column[T any] struct {
 	heading     string
-	least, most int // how wide it may be
-	drop        int // columns with the highest number go first where there is no room; 0: never
+	least, most int // limits of its width
+	drop        int // columns with the highest number go first if there is no room; 0 to keep it always
 	right       bool
 	cell        func(row T, width int) line
 }
 
-// sized is a column that there is room for, and how wide it is.
+// sized is a column that fits, with its width.
 type sized[T any] struct {
 	column[T]
 	width int
 }
 
-// choose returns the columns that there is room for. What is left over widens
-// those that can use it, evenly.
+// choose returns the columns that fit. Space that is left widens, evenly, the columns
+// that can use it.
 func choose[T any](all []column[T], width int) []sized[T] {
 	var kept []sized[T]
 	total := -1
@@ -52,8 +52,8 @@ func choose[T any](all []column[T], width int) []sized[T] {
 	return kept
 }
 
-// headings returns the headings of columns. The pane's name stands in front of
-// the first one, and mark behind the one that the rows are sorted by.
+// headings returns the headings of columns. The name of the pane stands before the
+// first, and mark after the one that the rows are sorted by.
 func headings[T any](columns []sized[T], sorted, mark string, t tone) line {
 	var l line
 	for i, c := range columns {
@@ -73,7 +73,7 @@ func headings[T any](columns []sized[T], sorted, mark string, t tone) line {
 	return l
 }
 
-// cells returns a row.
+// cells returns the cells of a row.
 func cells[T any](columns []sized[T], row T) line {
 	var l line
 	for i, c := range columns {
@@ -89,7 +89,7 @@ func cells[T any](columns []sized[T], row T) line {
 	return l
 }
 
-// rule returns a heading with a line behind it that fills the width.
+// rule returns a heading followed by a rule that fills the width.
 func rule(head line, width int, t tone) line {
 	if missing := width - head.columns() - 1; missing > 0 {
 		return join(head, line{{" " + strings.Repeat("─", missing), t}})

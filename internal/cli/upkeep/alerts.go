@@ -80,7 +80,7 @@ func newUnack(con *console.Console) *cobra.Command {
 	}
 }
 
-// eachAlert does something to the alert with a fingerprint, or to all with a name.
+// eachAlert calls do for the alert with a fingerprint, or for all alerts with a name.
 func eachAlert(ctx context.Context, con *console.Console, which string, do func(c *client.Client, fingerprint string) (api.Alert, error)) error {
 	c, err := con.Daemon(ctx)
 	if err != nil {
@@ -109,7 +109,7 @@ func eachAlert(ctx context.Context, con *console.Console, which string, do func(
 	return con.Answer(done, lines...)
 }
 
-// completeAlert offers the alerts that there are.
+// completeAlert offers the present alerts.
 func completeAlert(con *console.Console) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) (offers []string, _ cobra.ShellCompDirective) {
 		if len(args) > 0 {

@@ -54,7 +54,7 @@ if one could not be asked. It needs the role operator.`,
 	return cmd
 }
 
-// kind returns the kind of check that the flags choose.
+// kind returns the kind of check that the flags select.
 func (o *checkOptions) kind() string {
 	switch {
 	case o.long:
@@ -113,7 +113,7 @@ func (o *checkOptions) run(ctx context.Context, args []string) error {
 	return nil
 }
 
-// check has one device checked, and says meanwhile how far that is.
+// check checks one device, and reports the progress meanwhile.
 func (o *checkOptions) check(ctx context.Context, c *client.Client, ref string) (api.Check, error) {
 	before, err := c.Status(ctx, ref)
 	if err != nil {
@@ -128,15 +128,15 @@ func (o *checkOptions) check(ctx context.Context, c *client.Client, ref string) 
 	return found, err
 }
 
-// follow says how far a check is: on a terminal in one line that changes. A
-// reader who wants the steps elsewhere has the answer.
+// follow reports the progress of a check: on a terminal, in one line that changes.
+// Elsewhere, the answer has the steps.
 func (o *checkOptions) follow(ctx context.Context, c *client.Client, uuid string) {
 	live, begun := term.NewLive(o.Err), o.Now()
 	defer live.Draw()
 	query := client.EventQuery{Follow: true, Filter: gpu.EventFilter{Codes: []gpu.EventCode{gpu.EventCheck}, GPUs: []string{uuid}}}
 	for e, err := range c.EventsWhere(ctx, query) {
 		if err != nil {
-			return // the answer comes all the same
+			return // the answer comes anyway
 		}
 		if width, ok := o.LiveWidth(); ok && !e.Time.Before(begun) {
 			live.Draw(term.Cut(term.Clean(e.Text), width-1))

@@ -61,8 +61,8 @@ func (o *configOptions) run(ctx context.Context) error {
 	return o.Answer(fields, lines...)
 }
 
-// completeField offers the fields of the configuration in force that come from a
-// source (empty: from any), each with a suffix.
+// completeField offers the fields of the configuration in force that come from a source
+// (from any if it is empty), each with a suffix.
 func completeField(con *console.Console, cmd *cobra.Command, suffix, source string) (offers []string) {
 	for _, f := range console.Known(con, cmd, (*client.Client).ConfigFields).Fields {
 		if source != "" && f.Source != source {
@@ -73,7 +73,7 @@ func completeField(con *console.Console, cmd *cobra.Command, suffix, source stri
 	return offers
 }
 
-// findField finds a field by its name, or by its name without "gpu." in front.
+// findField finds a field by its name, with or without the leading "gpu.".
 func findField(fields []api.ConfigField, name string) (api.ConfigField, error) {
 	var near []string
 	name = config.FieldName(name)

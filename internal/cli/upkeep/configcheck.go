@@ -29,7 +29,7 @@ func checkConfig(con *console.Console, file string) error {
 		return fmt.Errorf("read the configuration: %w", err)
 	}
 	name := console.NameOf(file)
-	layer, _ := config.ParseYAML(name, text) // Merge repeats what is wrong, and finds more
+	layer, _ := config.ParseYAML(name, text) // Merge repeats the errors, and finds more
 	if _, err := config.Merge(layer); err != nil {
 		return err
 	}

@@ -34,8 +34,8 @@ device, services.NAME.FIELD and hooks.NAME.FIELD one of a service or a hook.`,
 	}
 }
 
-// setFields makes changes, each written as FIELD=VALUE, and prints what the fields
-// are then.
+// setFields makes changes, each written as FIELD=VALUE, and prints the resulting
+// fields.
 func setFields(ctx context.Context, con *console.Console, changes []string) error {
 	body, names, err := config.Assignments(changes)
 	if err != nil {

@@ -76,8 +76,8 @@ func (o *drainOptions) run(ctx context.Context, ref string) error {
 	return o.Answer(done, view.Drained(done, o.Screen())...)
 }
 
-// await returns when no lease is left on a drained device, or when it is not
-// drained any more.
+// await returns when no lease is left on a drained device, or when the device is no
+// longer drained.
 func (o *drainOptions) await(ctx context.Context, c *client.Client, d api.Drained) (api.Drained, error) {
 	defer o.Slowly("waiting for " + words.Count(len(d.Leases), "lease") + " to end")()
 	tick := time.NewTicker(time.Second)

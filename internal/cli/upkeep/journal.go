@@ -7,7 +7,7 @@ import (
 	"github.com/berth-gpu/berth/internal/desk/doctor"
 )
 
-// journalOptions are the flags that the commands about the journal share. They
+// journalOptions are the flags that the commands about the journal share. The commands
 // work on the files themselves, without a daemon.
 type journalOptions struct {
 	*console.Console

@@ -11,8 +11,7 @@ import (
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
-// serveFlags maps the flags of serve to the fields of the configuration they
-// set.
+// serveFlags maps the flags of serve to the fields of the configuration that they set.
 func serveFlags() map[string]string {
 	return map[string]string{
 		"devices": "daemon.devices", "state-dir": "daemon.state_dir",
@@ -25,7 +24,7 @@ type ServeOptions struct {
 	// Config is the configuration file; empty means the default place.
 	Config string
 	// Flags holds the flags that were given, by the field they set, as in
-	// daemon.listen. A flag that was given empty is there too.
+	// daemon.listen. It also holds a flag that was given empty.
 	Flags map[string]string
 	// JSON asks for a log that programs can read.
 	JSON bool
@@ -35,7 +34,7 @@ type serveOptions struct {
 	*console.Console
 	daemon Daemon
 	config string
-	flags  map[string]string // by field, only those that were given
+	flags  map[string]string // only those that were given, by field
 }
 
 func newServe(con *console.Console, daemon Daemon) *cobra.Command {

@@ -1,4 +1,4 @@
-// Package upkeep holds the commands for whoever runs the daemon: they start it,
+// Package upkeep holds the commands for administrators of the daemon: they start it,
 // configure it, examine it, mend its journal, look after alerts and hooks, and check
 // devices or take them out of use.
 package upkeep
@@ -12,13 +12,13 @@ import (
 	"github.com/berth-gpu/berth/internal/desk/doctor"
 )
 
-// Daemon is the code of the daemon, which is not in every program that has the
-// commands.
+// Daemon is the code of the daemon, which only some programs with these commands
+// contain.
 type Daemon struct {
 	// Serve runs the daemon until ctx ends.
 	Serve func(ctx context.Context, o ServeOptions) error
 
-	// Probe looks at drivers and their libraries.
+	// Probe examines drivers and their libraries.
 	Probe func(ctx context.Context) []doctor.Finding
 }
 

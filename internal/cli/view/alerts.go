@@ -10,7 +10,7 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Alerts shows the alerts that are pending or fire.
+// Alerts shows the alerts that are pending or firing.
 func Alerts(all api.Alerts, to term.Screen) []string {
 	var note []string
 	if all.Note != "" {
@@ -33,7 +33,7 @@ func Alerts(all api.Alerts, to term.Screen) []string {
 	return append(t.Lines(to.Width, to.Painter), note...)
 }
 
-// phase returns the state of an alert: red if it fires and is critical.
+// phase returns the state of an alert, in red if it is firing and critical.
 func phase(a *api.Alert) term.Cell {
 	switch {
 	case a.State == "firing" && a.Severity == gpu.Serious:
@@ -44,7 +44,7 @@ func phase(a *api.Alert) term.Cell {
 	return term.Text(term.Clean(a.State))
 }
 
-// said returns what an alert says.
+// said returns the text of an alert.
 func said(a *api.Alert) string {
 	for _, name := range []string{"summary", "description"} {
 		if text := a.Annotations[name]; text != "" {
@@ -67,7 +67,7 @@ func caredFor(a *api.Alert, now time.Time) string {
 	return term.Clean(text)
 }
 
-// Acknowledged says that somebody takes care of an alert, or does not any more.
+// Acknowledged says that somebody takes care of an alert, or no longer does.
 func Acknowledged(a api.Alert, to term.Screen) string {
 	if a.Acknowledged == nil {
 		return term.Clean(a.Alert + " is not acknowledged any more.")

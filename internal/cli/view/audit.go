@@ -11,8 +11,8 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// AuditEntry writes one entry of the audit log, which goes on below where it is
-// too long: when, who, what, to what, the values before and after, and why.
+// AuditEntry writes one entry of the audit log, on several lines if it is too long:
+// when, who, what, to what, the values before and after, and why.
 func AuditEntry(e api.AuditEntry, to term.Screen) string {
 	mark, c := "  ", term.Plain
 	switch e.Outcome {
@@ -37,7 +37,7 @@ func AuditEntry(e api.AuditEntry, to term.Screen) string {
 	return to.Hang(c, e.Time.In(to.Now.Location()).Format("2006-01-02 15:04:05 ")+mark, term.Clean(text))
 }
 
-// auditActor says who did something, and how.
+// auditActor names the actor and how they called.
 func auditActor(a api.AuditActor) string {
 	user := a.User
 	if user == "" {
@@ -59,7 +59,7 @@ func auditActor(a api.AuditActor) string {
 	return user + " (" + strings.Join(how, ", ") + ")"
 }
 
-// auditObject names what something was done to.
+// auditObject names the object of an entry.
 func auditObject(o api.AuditObject) string {
 	if o.Kind == "" {
 		return ""
@@ -105,7 +105,7 @@ func orNothing(value string) string {
 	return value
 }
 
-// AuditVerdict says whether the audit log is whole, and what is wrong with it.
+// AuditVerdict says whether the audit log is intact, and what is wrong with it.
 func AuditVerdict(v api.AuditVerdict, to term.Screen) []string {
 	what := words.Count(v.Entries, "entry")
 	if v.Entries > 1 {

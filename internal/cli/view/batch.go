@@ -11,11 +11,11 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// mostBars is how many GPUs of a batch get their own bar.
+// mostBars limits the GPUs of a batch with their own bar.
 const mostBars = 16
 
-// Batch draws a bar for each GPU, which is its share of all records, and one for
-// the whole. It takes at most height lines and width columns.
+// Batch draws a bar for the share of each GPU in all records, and a bar for the whole.
+// It takes at most height lines and width columns.
 func Batch(b api.Batch, width, height int, paint term.Painter) []string {
 	const around = 3 // the title, the sum and the last line
 	size := min(max(width-52, 8), 40)
@@ -42,7 +42,7 @@ func Batch(b api.Batch, width, height int, paint term.Painter) []string {
 	t.Add(term.Painted("all", term.Bold), term.Text(shareBar(b.Done, total, size)), term.Text(words.Thousands(b.Done)),
 		term.Text(rate(b.Rate)), term.Text(fmt.Sprintf("%d/%d", ready, b.Workers)))
 	var lines []string
-	if t.Fits(width) && height >= around { // a line that runs over would be in the way of the next block
+	if t.Fits(width) && height >= around { // a line that wraps would disturb the next block
 		lines = t.Lines(width, paint)
 	}
 	foot := term.Cut(BatchLine(b), width)
@@ -87,7 +87,7 @@ func BatchLine(b api.Batch) string {
 	return strings.Join(parts, ", ")
 }
 
-// rate writes how many records a second are done, or a dash if that is not known.
+// rate writes the records per second, or a dash if the rate is not known.
 func rate(perSecond gpu.Opt[float64]) string {
 	r, known := perSecond.Get()
 	switch {

@@ -11,8 +11,8 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// BatchSummary shows what each GPU did for a batch that has ended, and sums up
-// the whole. Took is how long the last run took, without those before it.
+// BatchSummary shows the work of each GPU for a batch that has ended, and sums up the
+// whole. The duration took is that of the last run, without those before it.
 func BatchSummary(b api.Batch, took time.Duration, to term.Screen) []string {
 	t := term.Table{Columns: []term.Column{
 		{Title: "GPU"}, {Title: "NAME", Least: 8}, {Title: "RECORDS", Right: true}, {Title: "FAILED", Right: true},
@@ -58,7 +58,7 @@ func batchSentence(b api.Batch, took time.Duration) string {
 	return text
 }
 
-// perRecord writes joules with as many digits as they are worth.
+// perRecord writes joules with as many digits as are significant.
 func perRecord(joules float64) string {
 	if joules >= 100 {
 		return strconv.FormatFloat(joules, 'f', 0, 64)

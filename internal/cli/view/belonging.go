@@ -14,10 +14,10 @@ type Belonging struct {
 	GPUs GPUs
 }
 
-// Answer returns what the daemon said.
+// Answer returns the answer of the daemon.
 func (s *Belonging) Answer() any { return s.Leases }
 
-// reasons says why a process belongs to a lease, by the word of the API.
+// reasons explains why a process belongs to a lease, by the word of the API.
 var reasons = map[string]string{
 	"scope":       "is in its scope",
 	"descent":     "holds it or descends from its holder",

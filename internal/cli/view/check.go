@@ -10,7 +10,7 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Check shows what came of a check: the verdict, and each step.
+// Check shows the result of a check: the verdict, and each step.
 func Check(c api.Check, to term.Screen) []string {
 	took := words.Duration(time.Duration(c.Took * float64(time.Second)))
 	head := fmt.Sprintf("GPU %d %s: %s (%s check, %s)", c.Index, verdict(c.Verdict), term.Clean(c.Reason), c.Kind, took)

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
-// ConfigFields shows every field of the configuration with its value and where
-// that comes from, in a table of at most width columns.
+// ConfigFields shows every field of the configuration with its value and the source of
+// the value, in a table of at most width columns.
 func ConfigFields(fields []api.ConfigField, width int, p term.Painter) []string {
 	t := &term.Table{Columns: []term.Column{{Title: "FIELD"}, {Title: "VALUE", Least: 12}, {Title: "FROM"}}}
 	for _, f := range fields {
@@ -22,7 +22,7 @@ func ConfigFields(fields []api.ConfigField, width int, p term.Painter) []string 
 	return t.Lines(width, p)
 }
 
-// ConfigDocs puts under the line of each field what the field does.
+// ConfigDocs adds the documentation of each field below its line.
 func ConfigDocs(lines []string, fields []api.ConfigField, to term.Screen) []string {
 	out := lines[:1:1]
 	for i, f := range fields {
@@ -39,8 +39,8 @@ func withUnit(f api.ConfigField) string {
 	return f.Value + " " + term.Clean(f.Unit)
 }
 
-// Reloaded says what reading the configuration again changed, and what it could
-// not change.
+// Reloaded says what a reload of the configuration changed, and what it could not
+// change.
 func Reloaded(done api.ConfigReload, _ term.Screen) []string {
 	var lines []string
 	for _, change := range done.Changed {

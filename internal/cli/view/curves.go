@@ -7,10 +7,10 @@ import (
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
-// coldest is where the curve of a temperature begins: no device is colder.
+// coldest is the lower end of temperature curves: no device is colder.
 const coldest = 20
 
-// curves draws what a device did in the last minutes.
+// curves draws the load and the temperature of a device in the last minutes.
 func curves(c *api.Curves, size int) (load, temperature string) {
 	if c == nil || size == 0 {
 		return "", ""
@@ -18,8 +18,8 @@ func curves(c *api.Curves, size int) (load, temperature string) {
 	return term.Spark(stretch(c.Utilization, c.Points, size), 0, 100), term.Spark(stretch(c.Temperature, c.Points, size), coldest, 100)
 }
 
-// stretch returns size values for a list of up to points averages that ends now.
-// What the list does not reach back to is NaN.
+// stretch returns size values for a list of up to points averages that ends now. Values
+// before the beginning of the list are NaN.
 func stretch[T ~float64](list []T, points, size int) []float64 {
 	values := make([]float64, size)
 	for i := range values {

@@ -11,13 +11,13 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Device shows all that is known about one device.
+// Device shows everything about one device.
 type Device struct {
 	api.Status
 	Leasable api.DeviceAvailable
 }
 
-// Answer returns what the daemon said.
+// Answer returns the answer of the daemon.
 func (s *Device) Answer() any { return s.Status }
 
 // Lines writes the device for a screen.
@@ -44,7 +44,7 @@ func (s *Device) Lines(to term.Screen) []string {
 	return lines
 }
 
-// fact is one line about a device. It is left out if its text is empty.
+// fact is one line about a device. A fact with an empty text is left out.
 type fact struct{ name, text string }
 
 func (s *Device) facts(to term.Screen) []fact {
@@ -75,7 +75,7 @@ func (s *Device) facts(to term.Screen) []fact {
 	return facts
 }
 
-// advice says how fast work should run, and why if the state does not say so.
+// advice says how fast work should run, and why unless the state says so.
 func (s *Device) advice() string {
 	text := fmt.Sprintf("work at %.0f %% of full speed", s.Multiplier*100)
 	if s.Slower != "" {
@@ -92,7 +92,7 @@ func (s *Device) memory(m gpu.Sample) string {
 	return Join(fmt.Sprintf("%s of %s", used, m.MemoryTotal.Or(s.Device.MemoryTotal)), withBar(m.MemoryPercent()))
 }
 
-// drain says who drains the device; nothing if nobody does.
+// drain says who drains the device, or returns "" if nobody does.
 func (s *Device) drain(to term.Screen) string {
 	if s.Drain == nil {
 		return ""
@@ -100,7 +100,7 @@ func (s *Device) drain(to term.Screen) string {
 	return "yes, " + drained(s.Drain, to)
 }
 
-// leased says how much of the memory is promised, and how much is left.
+// leased says how much of the memory is leased, and how much is left.
 func (s *Device) leased() string {
 	l := s.Leasable
 	if l.GPU == "" {
@@ -154,7 +154,7 @@ func heldBack(reasons []gpu.ThrottleReason) string {
 	return strings.Join(words, ", ")
 }
 
-// Join puts commas between the parts that are not empty.
+// Join joins the parts that are not empty with commas.
 func Join(parts ...string) string {
 	var there []string
 	for _, part := range parts {
@@ -165,7 +165,7 @@ func Join(parts ...string) string {
 	return strings.Join(there, ", ")
 }
 
-// pidText writes the number of a process, and a dash for one of another user,
+// pidText writes the number of a process, or a dash for a process of another user,
 // which the daemon does not show.
 func pidText(pid int) string {
 	if pid == 0 {

@@ -1,12 +1,11 @@
-// Package view says how answers look on a terminal: those of the daemon, and
-// what a command found out by itself.
+// Package view formats answers for a terminal: those of the daemon, and the findings of
+// the commands themselves.
 //
-// A value goes in, mostly of package api, and lines come out: for a width, a
-// choice of colours and a time that the caller gives. Every command prints with
-// it, so that a lease or a device looks the same everywhere.
+// Its functions take a value, mostly of package api, and return lines for a width, a
+// choice of colours and a time that the caller gives. Every command prints with it, so
+// that a lease or a device looks the same everywhere.
 //
-// What other machines say is not trusted: each name of theirs is cleaned and
-// cut.
+// It does not trust other machines: it cleans and cuts each of their names.
 //
 // Pure: no clock, no I/O.
 package view

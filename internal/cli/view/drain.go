@@ -9,7 +9,7 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Drained says that a device is drained, and which leases go on there.
+// Drained says that a device is drained, and which leases continue there.
 func Drained(d api.Drained, to term.Screen) []string {
 	text := fmt.Sprintf("GPU %d is not drained any more.", d.Index)
 	if d.Drain != nil {
@@ -45,7 +45,7 @@ func drained(d *api.Drain, to term.Screen) string {
 	return text
 }
 
-// clock writes a time to come: only the hour if that is within a day.
+// clock writes a future time: only the hour if it is within a day.
 func clock(t, now time.Time) string {
 	t = t.In(now.Location())
 	if t.Sub(now) < 24*time.Hour {

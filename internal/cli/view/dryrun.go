@@ -9,16 +9,16 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// DryRun is what a program would be started with.
+// DryRun describes how a program would be started.
 type DryRun struct {
 	Program     string         `json:"program"`
 	Grant       api.Lease      `json:"grant"`
-	Environment []string       `json:"environment"` // what is set, and without = what is taken out
+	Environment []string       `json:"environment"` // variables to set and, without =, to remove
 	Receipt     launch.Receipt `json:"receipt"`     // what keeps the program to its lease, and what does not
 }
 
-// Would says what a program would get, and writes its environment as a shell
-// takes it.
+// Would says what a program would get, and writes its environment in the syntax of a
+// shell.
 func (x GPUs) Would(d DryRun, to term.Screen) []string {
 	lines := []string{to.Hang(term.Green, "✓ ", term.Clean(d.Program)+" would get "+x.Had(d.Grant)+", enforced by "+d.Grant.EnforcedBy)}
 	if d.Grant.Note != "" {

@@ -13,10 +13,10 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// mostUses is how many users, services and programs a report lists.
+// mostUses limits the users, services and programs in a report.
 const mostUses = 20
 
-// energyLines shows how much energy each device used, and for whom.
+// energyLines shows the energy that each device used, and for whom.
 func energyLines(e *api.Energy, to term.Screen) []string {
 	lines := deviceEnergy(e, to.Now).Lines(to.Width, to.Painter)
 	if len(e.Used) > 0 {
@@ -60,7 +60,7 @@ func usedEnergy(e *api.Energy) *term.Table {
 	return t
 }
 
-// priced leaves out the last column if no price is set.
+// priced omits the last column if no price is set.
 func priced[T any](e *api.Energy, all []T) []T {
 	if e.Price.Known() {
 		return all
@@ -68,7 +68,7 @@ func priced[T any](e *api.Energy, all []T) []T {
 	return all[:len(all)-1]
 }
 
-// part returns which part of the whole an amount is.
+// part returns an amount as a share of the whole.
 func part(some, whole gpu.Joules) string {
 	if whole <= 0 {
 		return "-"
@@ -76,7 +76,7 @@ func part(some, whole gpu.Joules) string {
 	return fmt.Sprintf("%.0f %%", 100*float64(some/whole))
 }
 
-// cost returns what an amount costs.
+// cost returns the cost of an amount.
 func cost(e *api.Energy, j gpu.Joules) string {
 	amount, known := e.Cost(j).Get()
 	if !known {
@@ -85,7 +85,7 @@ func cost(e *api.Energy, j gpu.Joules) string {
 	return strings.TrimSpace(fmt.Sprintf("%.2f %s", amount, term.Clean(e.Currency)))
 }
 
-// energyOf returns how much was used, or a dash if that is not known.
+// energyOf returns the energy used, or a dash if it is not known.
 func energyOf(used gpu.Opt[gpu.Joules]) string {
 	if j, known := used.Get(); known {
 		return j.String()

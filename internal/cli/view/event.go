@@ -5,8 +5,8 @@ import (
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
-// Event writes one line, which goes on below where it is too long. The sentence
-// names the device itself.
+// Event writes one event, on several lines if it is too long. The sentence names the
+// device itself.
 func Event(e gpu.Event, to term.Screen) string {
 	mark, c := "  ", term.Plain
 	switch e.Severity {

@@ -12,8 +12,8 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Explained says in a sentence whether a request fits, then in which order it
-// would get the devices, and then for each other device what stands in its way.
+// Explained says in a sentence whether a request fits, then in which order it would get
+// the devices, and then, for each other device, what the obstacle is.
 func (x GPUs) Explained(e api.Explanation, to term.Screen) []string {
 	mark, c := "✗ ", term.Red
 	switch {
@@ -60,7 +60,7 @@ func (x GPUs) Why(e api.Explanation) string {
 		}
 		able[o.GPU] = true
 	}
-	if len(able) == 0 { // the caller has said its place in the queue
+	if len(able) == 0 { // the caller has shown the place in the queue
 		return term.Clean(strings.TrimSuffix(e.Text, fmt.Sprintf(" It is number %d in the queue.", e.Position)))
 	}
 	text := x.Name(first.GPU) + " " + term.Clean(first.Text)
@@ -77,18 +77,18 @@ func atMost(m gpu.MiB) string {
 	return "at most " + m.Exact()
 }
 
-// together is what stands in the way on several devices alike.
+// together is an obstacle that several devices have in common.
 type together struct {
 	api.Obstacle
 	uuids []string
 }
 
-// grouped puts devices together that differ in nothing but their name.
+// grouped groups devices that differ only in their name.
 func grouped(all []api.Obstacle) []together {
 	var groups []together
 	for _, o := range all {
 		if o.Code != "no_memory" && o.Code != "no_slot" {
-			o.Holders = nil // it is not they who are in the way
+			o.Holders = nil // they are not the obstacle
 		}
 		same := slices.IndexFunc(groups, func(g together) bool {
 			return g.Text == o.Text && len(g.Holders) == 0 && len(o.Holders) == 0

@@ -10,8 +10,8 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Export is the file with everything that the daemon knows. Format grows if a
-// reader of the old one could misread a new one.
+// Export is the file with everything that the daemon knows. Format increases if a
+// reader of the old format could misread the new one.
 type Export struct {
 	Format   int               `json:"format"`
 	Exported time.Time         `json:"exported"`
@@ -27,7 +27,7 @@ type Export struct {
 	Events   []gpu.Event       `json:"events"`
 }
 
-// NewExport returns an export with nothing in it yet.
+// NewExport returns an empty export.
 func NewExport(now time.Time) *Export {
 	return &Export{
 		Format: 1, Exported: now, History: []gpu.Sample{}, Leases: []api.Lease{}, Waiting: []api.Waiting{}, Past: []api.PastLease{},
@@ -35,17 +35,17 @@ func NewExport(now time.Time) *Export {
 	}
 }
 
-// WriteJSON writes all of it.
+// WriteJSON writes the whole export.
 func (x *Export) WriteJSON(w io.Writer) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(x)
 }
 
-// WriteCSV writes the samples alone.
+// WriteCSV writes only the samples.
 func (x *Export) WriteCSV(w io.Writer) error { return WriteSamples(w, x.History) }
 
-// Summary counts what is in the file. A file in CSV holds samples only.
+// Summary counts the content of the file. A file in CSV holds only samples.
 func (x *Export) Summary(whole bool) string {
 	text := words.Count(len(x.History), "sample") + " of " + words.Count(len(x.Status.GPUs), "GPU")
 	if whole {

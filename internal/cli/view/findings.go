@@ -7,12 +7,12 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Finding is one thing that the doctor examined.
+// Finding is one result of the doctor's examination.
 type Finding struct {
 	Topic string // a word or two
 	Grade string // ok, note or broken
-	Text  string // what was found
-	Next  string // what to do about it
+	Text  string // the result
+	Next  string // the next step
 }
 
 // Findings shows each finding with a mark, and counts those that are not well.

@@ -7,8 +7,7 @@ import (
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
-// GPUs holds the indexes of the devices by UUID: people call devices by their
-// index.
+// GPUs holds the indexes of the devices by UUID: people name devices by their index.
 type GPUs map[string]int
 
 // GPUsOf returns the devices of a status.
@@ -20,7 +19,7 @@ func GPUsOf(all api.StatusAll) GPUs {
 	return gpus
 }
 
-// short returns the index, or the UUID of a device that is not there any more.
+// short returns the index of a device, or the UUID if the device is gone.
 func (x GPUs) short(uuid string) string {
 	if index, known := x[uuid]; known {
 		return strconv.Itoa(index)
@@ -28,8 +27,8 @@ func (x GPUs) short(uuid string) string {
 	return term.Clean(uuid)
 }
 
-// Name returns what a device is called in a sentence: "GPU 0", or the UUID of a
-// device that is not there any more.
+// Name returns the name of a device in a sentence: "GPU 0", or the UUID if the device
+// is gone.
 func (x GPUs) Name(uuid string) string {
 	if _, known := x[uuid]; known {
 		return "GPU " + x.short(uuid)
@@ -37,7 +36,7 @@ func (x GPUs) Name(uuid string) string {
 	return x.short(uuid)
 }
 
-// cell returns the index for a table, where a UUID would take half of it.
+// cell returns the index for a table, because a UUID would take half of the width.
 func (x GPUs) cell(uuid string) term.Cell {
 	if _, known := x[uuid]; !known {
 		return term.Painted("gone", term.Red)

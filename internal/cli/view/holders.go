@@ -12,7 +12,7 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// holding is what one holder has on one device.
+// holding is the share of one holder in one device.
 type holding struct {
 	name             string
 	memory, measured gpu.MiB
@@ -28,11 +28,11 @@ func (h *holding) add(more holding) {
 	h.parked += more.parked
 }
 
-// mostHolders is how many holders of a device are shown one by one.
+// mostHolders limits the holders of a device that are shown one by one.
 const mostHolders = 8
 
-// holdings sums up the leases on a device by holder, the largest first. It sums
-// up those beyond mostHolders in one.
+// holdings sums up the leases on a device by holder, the largest first. It combines the
+// holders beyond mostHolders.
 func holdings(leases []api.DeviceLease) []holding {
 	var list []holding
 	for _, l := range leases {
@@ -104,7 +104,7 @@ func leasesOn(leases []api.DeviceLease, to term.Screen) *term.Table {
 	return t
 }
 
-// usedCell writes what is used of what is leased. It marks a holder that uses
+// usedCell writes how much of the leased memory is used. It marks a holder that uses
 // more than it leased.
 func usedCell(used, leased gpu.MiB) term.Cell {
 	amount := func(m gpu.MiB) string {

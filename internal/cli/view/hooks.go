@@ -11,7 +11,7 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Hooks shows the hooks and what came of them, in a table.
+// Hooks shows the hooks and their results in a table.
 func Hooks(all api.Hooks, to term.Screen) []string {
 	if len(all.Hooks) == 0 {
 		return []string{"There are no hooks. The section hooks of berth.yaml makes some."}
@@ -30,7 +30,7 @@ func Hooks(all api.Hooks, to term.Screen) []string {
 	return t.Lines(to.Width, to.Painter)
 }
 
-// lastDelivery says what came of the last attempt. One that failed is red.
+// lastDelivery describes the result of the last attempt, in red if it failed.
 func lastDelivery(d *api.HookDelivery, now time.Time) term.Cell {
 	if d == nil {
 		return term.Text("none")
@@ -42,7 +42,7 @@ func lastDelivery(d *api.HookDelivery, now time.Time) term.Cell {
 	return term.Painted(text+": "+term.Clean(d.Error), term.Red)
 }
 
-// HookTest says what came of the test of a hook.
+// HookTest describes the result of the test of a hook.
 func HookTest(t api.HookTest, to term.Screen) string {
 	took := time.Duration(t.TookSeconds * float64(time.Second)).Round(time.Millisecond)
 	if t.Status == "delivered" {

@@ -19,8 +19,7 @@ type Entry struct {
 	Data     []byte
 }
 
-// Answer returns the entry for programs. It returns data that is not JSON as a
-// text.
+// Answer returns the entry for programs. It returns data that is not JSON as text.
 func (e Entry) Answer() any {
 	answer := struct {
 		Seq      uint64 `json:"seq"`
@@ -59,7 +58,7 @@ func Entries(all []Entry, to term.Screen) []string {
 	return t.Lines(to.Width, to.Painter)
 }
 
-// recorded says what an entry tells beside its kind and the id of its lease.
+// recorded returns the details of an entry beside its kind and the id of its lease.
 func recorded(r stored.Entry, to term.Screen) string {
 	switch {
 	case r.Lease != nil:
@@ -80,8 +79,7 @@ func recorded(r stored.Entry, to term.Screen) string {
 	return term.Clean(r.Why)
 }
 
-// recordedBy says who did what an entry tells. It returns nothing for one that
-// does not name anybody.
+// recordedBy returns the actor of an entry, or "" if the entry names nobody.
 func recordedBy(b stored.By) string {
 	switch by := (gpu.By{User: term.Clean(b.User), Token: term.Clean(b.Token)}); b.Door {
 	case "":

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Granted says what a lease holds that was just granted or changed.
+// Granted describes a lease that was just granted or changed.
 func (x GPUs) Granted(l api.Lease, to term.Screen) []string {
 	who := term.Clean(l.ID)
 	switch {
@@ -28,7 +28,7 @@ func (x GPUs) Granted(l api.Lease, to term.Screen) []string {
 	return lines
 }
 
-// Ended says what a lease held that is released, or that a request was withdrawn.
+// Ended describes a lease that was released, or says that a request was withdrawn.
 func (x GPUs) Ended(ended api.Ended, to term.Screen) []string {
 	if ended.Lease == nil {
 		return []string{to.Hang(term.Plain, "", term.Clean(ended.ID)+" does not wait any more.")}
@@ -70,7 +70,7 @@ func end(l api.Lease, zone *time.Location) string {
 	return text
 }
 
-// endOf says what ends a lease that has no time limit.
+// endOf says what ends a lease without a time limit.
 func endOf(l api.Lease, zone *time.Location) string {
 	switch {
 	case l.Expires != nil:
@@ -95,7 +95,7 @@ func Amount(memory gpu.MiB, slots int) string {
 	return memory.String() + " and " + words.Count(slots, "slot")
 }
 
-// Holder returns a holder in two words: what it is, and whose.
+// Holder returns a holder in two words: its name and its user.
 func Holder(h api.Holder) string {
 	what, user := term.Clean(cmp.Or(h.Service, h.Name)), term.Clean(h.User)
 	if what == "" || user == "" {

@@ -7,15 +7,15 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// LeaseFilter chooses leases and requests. A field that is empty chooses all.
+// LeaseFilter selects leases and requests. An empty field selects all.
 type LeaseFilter struct {
 	Service string
 	User    string
 	GPU     string // UUID
 }
 
-// Apply returns the leases and requests that match. A request that waits is on
-// no device yet.
+// Apply returns the leases and requests that match. A waiting request is on no device
+// yet.
 func (f LeaseFilter) Apply(all api.Leases) api.Leases {
 	chosen := api.Leases{Leases: []api.Lease{}, Waiting: []api.Waiting{}}
 	for _, l := range all.Leases {

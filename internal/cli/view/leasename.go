@@ -2,8 +2,8 @@ package view
 
 import "github.com/berth-gpu/berth/api"
 
-// LeaseName returns what to call a lease by that a holder has: the id, or USER/ID if
-// several of all have the id.
+// LeaseName returns the name of a holder's lease: the id, or USER/ID if several leases
+// or requests in all have the id.
 func LeaseName(id string, h api.Holder, all api.Leases) string {
 	others := 0
 	for _, l := range all.Leases {

@@ -15,14 +15,14 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Leases shows who holds what and who waits.
+// Leases shows the leases and the waiting requests.
 type Leases struct {
 	api.Leases
 	GPUs     GPUs
-	Filtered bool // somebody asked for some of them only
+	Filtered bool // the user asked for only some of them
 }
 
-// Answer returns what the daemon said.
+// Answer returns the answer of the daemon.
 func (s *Leases) Answer() any { return s.Leases }
 
 // Lines writes the tables for a screen.
@@ -48,15 +48,15 @@ func (s *Leases) Lines(to term.Screen) []string {
 	return lines
 }
 
-// leaseLayout says how much of the table there is room for.
+// leaseLayout says how much of the table fits.
 type leaseLayout struct {
-	id, holder            int // columns they may be cut to; 0: never
+	id, holder            int // columns they may be cut to; 0 for never
 	noHolder, noAge, noBy bool
 	noEnergy              bool
 }
 
-// held returns the richest table of the leases that there is room for. It cuts
-// an id last: other commands take it.
+// held returns the richest table of the leases that fits. It cuts ids last, because
+// other commands take them.
 func (s *Leases) held(to term.Screen) *term.Table {
 	var t *term.Table
 	measured := slices.ContainsFunc(s.Leases.Leases, func(l api.Lease) bool { return l.Energy.Known() })
@@ -73,8 +73,8 @@ func (s *Leases) held(to term.Screen) *term.Table {
 	return t
 }
 
-// table returns one row for every device of a lease. What belongs to the lease as
-// a whole is in the first.
+// table returns one row for every device of a lease. The first row has the values of
+// the lease as a whole.
 func (s *Leases) table(l leaseLayout, now time.Time) *term.Table {
 	t := &term.Table{Columns: kept(l, []term.Column{
 		{Title: "ID", Least: l.id}, {Title: "HOLDER", Least: l.holder}, {Title: "GPU", Right: true}, {Title: "MEMORY GiB"},
@@ -95,7 +95,7 @@ func (s *Leases) table(l leaseLayout, now time.Time) *term.Table {
 	return t
 }
 
-// kept leaves out the columns that there is no room for.
+// kept omits the columns that do not fit.
 func kept[T any](l leaseLayout, all []T) []T {
 	var some []T
 	for i, each := range all {
@@ -106,8 +106,8 @@ func kept[T any](l leaseLayout, all []T) []T {
 	return some
 }
 
-// leasedCell writes what is used and what is leased. It marks a holder that uses
-// more than it leased.
+// leasedCell writes the used and the leased memory. It marks a holder that uses more
+// than it leased.
 func leasedCell(l api.Lease, p api.LeasePart) term.Cell {
 	used, leased := "-", "-"
 	measured, seen := p.Measured.Get()
@@ -145,8 +145,8 @@ func Until(l api.Lease, now time.Time) string {
 	return "release"
 }
 
-// queue returns the table of those who wait. It has a column for priorities
-// where there are any.
+// queue returns the table of the waiting requests. It has a column for priorities if
+// there are any.
 func (s *Leases) queue(to term.Screen) *term.Table {
 	t := &term.Table{Columns: []term.Column{
 		{Title: "#", Right: true}, {Title: "ID"}, {Title: "HOLDER", Least: 8}, {Title: "ASKS FOR", Least: 12},
@@ -171,7 +171,7 @@ func (s *Leases) queue(to term.Screen) *term.Table {
 	return t
 }
 
-// asksFor says what a request waits for.
+// asksFor describes what a request waits for.
 func asksFor(w api.Waiting) string {
 	text := Amount(w.Memory, w.Slots)
 	switch {
@@ -195,7 +195,7 @@ func (s *Leases) totals() string {
 	var memory gpu.MiB
 	slots, parked := 0, 0
 	for _, l := range s.Leases.Leases {
-		if l.State == "parked" { // it holds nothing
+		if l.State == "parked" { // a parked lease holds nothing
 			parked++
 			continue
 		}

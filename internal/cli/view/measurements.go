@@ -12,7 +12,7 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Measurements shows what programs asked for, and what they used.
+// Measurements shows what programs requested and what they used.
 func Measurements(all api.Measurements, to term.Screen) []string {
 	if len(all.Measurements) == 0 {
 		return []string{"Nothing has run under a lease yet."}
@@ -24,11 +24,11 @@ func Measurements(all api.Measurements, to term.Screen) []string {
 	return measurements(all, to, false).Lines(to.Width, to.Painter)
 }
 
-// measurements returns the table, with the power that programs drew or without.
+// measurements returns the table, with or without the power that programs drew.
 func measurements(all api.Measurements, to term.Screen, power bool) *term.Table {
 	name, user := 10, 4
 	if power {
-		name, user = 0, 0 // it is not worth a cut
+		name, user = 0, 0 // the column DREW is not worth cutting names
 	}
 	t := &term.Table{Columns: []term.Column{
 		{Title: "NAME", Least: name}, {Title: "USER", Least: user}, {Title: "RUNS", Right: true}, {Title: "ASKED", Right: true}, {Title: "USED", Right: true},
@@ -59,8 +59,8 @@ func orDash(m gpu.MiB) string {
 	return m.String()
 }
 
-// shareCell writes how much of what was asked for was used: too much is a
-// mistake, and little is waste.
+// shareCell writes how much of the request was used: too much is a mistake, and little
+// is waste.
 func shareCell(m api.Measured) term.Cell {
 	if m.Asked == 0 || m.Peak == 0 {
 		return term.Text("-")

@@ -9,14 +9,13 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// NodesLeases shows the leases of several machines in one table, and the pods that
-// they are for.
+// NodesLeases shows the leases of several machines in one table, with their pods.
 type NodesLeases struct {
 	api.Nodes
-	Filtered bool // somebody asked for some of them only
+	Filtered bool // the user asked for only some of them
 }
 
-// Answer returns what the machines said.
+// Answer returns the answers of the machines.
 func (s *NodesLeases) Answer() any { return s.Nodes }
 
 // Lines writes the table for a screen.
@@ -37,7 +36,7 @@ func (s *NodesLeases) Lines(to term.Screen) []string {
 	return append(lines, to.Hang(term.Plain, "", text))
 }
 
-// fit returns the richest table that the width has room for.
+// fit returns the richest table that fits the width.
 func (s *NodesLeases) fit(parts []fleet.Part, to term.Screen) *term.Table {
 	var t *term.Table
 	var never []string
@@ -52,8 +51,8 @@ func (s *NodesLeases) fit(parts []fleet.Part, to term.Screen) *term.Table {
 	return narrowed(t)
 }
 
-// table returns one row for every device of a lease. What belongs to the lease as a
-// whole is in the first.
+// table returns one row for every device of a lease. The first row has the values of
+// the lease as a whole.
 func (s *NodesLeases) table(parts []fleet.Part, without []string, to term.Screen) *term.Table {
 	t := columnsBut(without, []term.Column{
 		{Title: "NODE", Least: 16}, {Title: "GPU", Right: true}, {Title: "POD", Least: 24, Fold: true}, {Title: "LEASE", Least: 12}, {Title: "MEMORY GiB"},

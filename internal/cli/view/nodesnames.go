@@ -8,8 +8,8 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// HeldBy names the pods that have a device, and the holders of leases that are for no
-// pod, each once.
+// HeldBy names the pods that have a device, and the holders of leases without a pod,
+// each once.
 func HeldBy(d fleet.GPU) []string {
 	var list []string
 	seen := map[string]bool{}
@@ -23,7 +23,7 @@ func HeldBy(d fleet.GPU) []string {
 	return list
 }
 
-// podsOf names the pods of a lease, or its holder if it is for none.
+// podsOf names the pods of a lease, or its holder if it has none.
 func podsOf(l *api.PodLease) []string {
 	var list []string
 	for _, p := range fleet.Pods(l) {
@@ -35,7 +35,7 @@ func podsOf(l *api.PodLease) []string {
 	return list
 }
 
-// mostNamed is how many pods a cell of a table names.
+// mostNamed limits the pods named in a cell of a table.
 const mostNamed = 4
 
 // holder returns a holder in two words, each of them cut.
@@ -43,8 +43,8 @@ func holder(h api.Holder) string {
 	return Holder(api.Holder{Service: Short(h.Service), Name: Short(h.Name), User: Short(h.User)})
 }
 
-// LeaseOf returns what people call a lease by: the claim that it is for, whose UID is
-// its id, or else its id and its user.
+// LeaseOf returns the name of a lease: its claim, whose UID is the id of the lease, or
+// else its id and its user.
 func LeaseOf(l *api.PodLease) string {
 	if l.Claim != "" {
 		return Short(l.Claim)
@@ -62,7 +62,7 @@ func DeviceName(d fleet.GPU) string {
 	return term.Cut(shortName(Short(d.Device.Name)), most)
 }
 
-// DeviceState returns the state of a device, and that this is an old answer.
+// DeviceState returns the state of a device, and whether it is from an old answer.
 func DeviceState(d fleet.GPU) string {
 	const most = 12
 	text := term.Cut(term.Clean(string(d.State)), most)
@@ -75,8 +75,8 @@ func DeviceState(d fleet.GPU) string {
 	return text
 }
 
-// MeasuredOn returns what is known about a device now. What was measured before it or
-// its machine went silent is history.
+// MeasuredOn returns the present values of a device. Values from before it or its
+// machine went silent are omitted.
 func MeasuredOn(d fleet.GPU) gpu.Sample {
 	if d.Old {
 		d.Sample = nil
@@ -84,7 +84,8 @@ func MeasuredOn(d fleet.GPU) gpu.Sample {
 	return Measured(d.Status)
 }
 
-// Number writes a number, or a dash if there is none. It cuts one that no device has.
+// Number writes a number, or a dash if it is absent. It cuts a number that no device
+// can have.
 func Number[T ~float64](v gpu.Opt[T], format string) string {
 	const most = 7
 	return term.Cut(optional(v, format), most)

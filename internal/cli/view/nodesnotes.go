@@ -12,8 +12,9 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Silence says that a machine does not answer, or has not for a while; empty if it
-// does. It is bad if nothing is known about the machine.
+// Silence says that a machine does not answer, or has not for a while. It returns "" if
+// the machine answers. The result bad reports whether nothing is known about the
+// machine.
 func Silence(n api.Node, now time.Time) (text string, bad bool) {
 	name, late := Short(n.Name), fleet.Late(n, now)
 	switch {
@@ -28,8 +29,8 @@ func Silence(n api.Node, now time.Time) (text string, bad bool) {
 	return "", false
 }
 
-// Complaint says what is the matter with a device; empty if nothing is. Of an old
-// answer it says nothing.
+// Complaint says what is wrong with a device. It returns "" if nothing is, or if the
+// answer is old.
 func Complaint(d fleet.GPU, now time.Time) (text string, bad bool) {
 	text = fmt.Sprintf("%s GPU %d ", Short(d.Node), d.Device.Index)
 	switch {
@@ -63,7 +64,7 @@ func because(why string) string {
 	return ": " + term.Clean(why)
 }
 
-// notes says which machines do not answer.
+// notes lists the machines that do not answer.
 func notes(all api.Nodes, to term.Screen) []string {
 	var lines []string
 	for _, n := range all.Nodes {
@@ -76,7 +77,7 @@ func notes(all api.Nodes, to term.Screen) []string {
 	return lines
 }
 
-// sentence cleans a reason, and ends it.
+// sentence cleans a reason, and ends it with a full stop.
 func sentence(why string) string {
 	why = strings.TrimSpace(term.Clean(strings.Join(strings.Fields(why), " ")))
 	if !strings.HasSuffix(why, ".") {
@@ -85,7 +86,7 @@ func sentence(why string) string {
 	return why
 }
 
-// sumOf says what several machines have together.
+// sumOf describes the totals of several machines.
 func sumOf(all api.Nodes) string {
 	sum := fleet.Add(all.Nodes)
 	nodes := words.Count(sum.Nodes, "node")

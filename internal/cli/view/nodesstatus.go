@@ -14,10 +14,10 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// NodesStatus shows the devices of several machines in one table, and who has them.
+// NodesStatus shows the devices of several machines in one table, with their holders.
 type NodesStatus struct{ api.Nodes }
 
-// Answer returns what the machines said.
+// Answer returns the answers of the machines.
 func (s *NodesStatus) Answer() any { return s.Nodes }
 
 // Lines writes the table for a screen.
@@ -37,7 +37,7 @@ func (s *NodesStatus) Lines(to term.Screen) []string {
 	return append(lines, to.Hang(term.Plain, "", sumOf(s.Nodes)))
 }
 
-// fit returns the richest table that the width has room for.
+// fit returns the richest table that fits the width.
 func (s *NodesStatus) fit(width int) *term.Table {
 	var t *term.Table
 	for _, l := range []struct {
@@ -62,7 +62,7 @@ func narrowed(t *term.Table) *term.Table {
 	return t
 }
 
-// table returns one row for every device, and one for a machine that shows none.
+// table returns one row for every device, and one for a machine without devices.
 func (s *NodesStatus) table(bar int, without []string) *term.Table {
 	holders := "POD"
 	if !fleet.HasPods(s.Nodes.Nodes) {
@@ -88,7 +88,7 @@ func (s *NodesStatus) table(bar int, without []string) *term.Table {
 	return &t.Table
 }
 
-// titled is a table whose rows are by the titles of the columns.
+// titled is a table whose rows are keyed by the titles of the columns.
 type titled struct{ term.Table }
 
 // columnsBut returns a table without some of the columns.
@@ -104,8 +104,7 @@ func (t *titled) add(row map[string]term.Cell) {
 	t.Add(cells...)
 }
 
-// gpuRow writes one device. It leaves out what was measured before the machine went
-// silent.
+// gpuRow writes one device. It omits values from before the machine went silent.
 func gpuRow(d fleet.GPU, bar int, holders string) map[string]term.Cell {
 	m := MeasuredOn(d)
 	state := term.Painted(DeviceState(d), deviceColour(d))
@@ -121,8 +120,8 @@ func gpuRow(d fleet.GPU, bar int, holders string) map[string]term.Cell {
 	}
 }
 
-// memory draws what is used, and lighter what is leased beyond that, and writes what
-// is used of what there is.
+// memory draws the used memory, and lighter the memory leased beyond that, and writes
+// how much of the whole is used.
 func memory(m gpu.Sample, leased gpu.MiB, size int) string {
 	used, total := "-", fleet.Amount(m.MemoryTotal.Or(0))
 	bar := strings.Repeat(" ", size)

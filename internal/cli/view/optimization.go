@@ -12,7 +12,7 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Freed says in a sentence how much memory an optimization got back, and how.
+// Freed says in a sentence how much memory an optimization freed, and how.
 func Freed(o api.Optimization) string {
 	var total, leasable gpu.MiB
 	var ways []string
@@ -50,7 +50,7 @@ func Freed(o api.Optimization) string {
 	return fmt.Sprintf("Nothing was freed: %s, %s.%s", words.Count(done, "step"), took, more)
 }
 
-// Optimized shows what an optimization did, way by way: what was freed, what was
+// Optimized shows the result of an optimization for each way: what was freed, what was
 // done, and what was left alone.
 func (x GPUs) Optimized(o api.Optimization, to term.Screen) []string {
 	var lines []string
@@ -94,7 +94,7 @@ func (x GPUs) Optimized(o api.Optimization, to term.Screen) []string {
 	return append(lines, to.Hang(term.Plain, "", Freed(o)))
 }
 
-// rungName returns what a way to get memory back is called in a heading.
+// rungName returns the heading for a way to free memory.
 func rungName(name string) string {
 	return cmp.Or(map[string]string{
 		"dead": "Leases of the dead", "orphans": "Orphans", "trim": "Caches", "shrink": "Leases that are too large", "park": "Idle leases", "move": "Moves that would make room",

@@ -9,8 +9,8 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// ahead says in a few words that the temperature of a device passes a threshold,
-// or that a forecast slows work on it down. It says nothing if neither is so.
+// ahead says in a few words that the temperature of a device passes a threshold, or
+// that a forecast slows work on it down. It returns "" if neither is so.
 func ahead(d api.Status) string {
 	text := ""
 	if next, passes := nextThreshold(d.Outlook); passes {
@@ -25,8 +25,8 @@ func ahead(d api.Status) string {
 	return fmt.Sprintf("%s: work at %.0f %% of full speed", text, d.Multiplier*100)
 }
 
-// nextThreshold returns the first threshold that the temperature of a device will
-// pass; ok is false if there is none.
+// nextThreshold returns the first threshold that the temperature of a device will pass.
+// It returns false if there is none.
 func nextThreshold(o *api.Outlook) (next api.ThresholdForecast, ok bool) {
 	if o == nil {
 		return next, false
@@ -44,7 +44,8 @@ func passing(t api.ThresholdForecast) time.Duration {
 	return time.Duration(t.Seconds.Or(0) * float64(time.Second))
 }
 
-// outlook says where the temperature of a device goes, for the page about it.
+// outlook describes the forecast of a device's temperature, for the page about the
+// device.
 func outlook(o *api.Outlook) string {
 	if o == nil {
 		return ""

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
-// Paced says what share a lease is held to.
+// Paced says which share a lease is held to.
 func (x GPUs) Paced(l api.Lease, to term.Screen) []string {
 	if l.Paced == nil {
 		return []string{to.Hang(term.Plain, "", term.Clean(l.ID)+" runs freely.")}
@@ -19,7 +19,7 @@ func (x GPUs) Paced(l api.Lease, to term.Screen) []string {
 
 func percent(share float64) string { return fmt.Sprintf("%d %%", int(math.Round(100*share))) }
 
-// pacedLine says in one line what share a lease is held to, by whom, and what it
+// pacedLine says in one line which share a lease is held to, by whom, and how much it
 // gets.
 func pacedLine(id string, p *api.Paced, to term.Screen) string {
 	text := term.Clean(id) + " is held to " + percent(p.Share)
@@ -42,7 +42,7 @@ func pacedLine(id string, p *api.Paced, to term.Screen) string {
 	return to.Hang(term.Plain, "", text+".")
 }
 
-// paced says which leases are held to a share, each once.
+// paced lists the leases that are held to a share, each once.
 func (s *Status) paced(to term.Screen) []string {
 	var lines []string
 	for _, d := range s.GPUs {

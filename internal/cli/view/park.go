@@ -14,7 +14,7 @@ import (
 // Moved is a lease before and after the daemon moved its memory or changed its size.
 type Moved struct{ Before, After api.Lease }
 
-// Parked says that a lease is parked, how fast that was, and what it takes.
+// Parked says that a lease is parked, how fast that was, and how much memory it takes.
 func (x GPUs) Parked(m Moved, to term.Screen) []string {
 	l := m.After
 	text := term.Clean(l.ID) + " is parked"
@@ -45,7 +45,7 @@ func (x GPUs) Resumed(m Moved, to term.Screen) []string {
 	return append([]string{to.Hang(term.Plain, "", text+".")}, failure(m.After, to)...)
 }
 
-// Resized says what a lease holds that has another size now.
+// Resized describes a lease that has changed its size.
 func (x GPUs) Resized(m Moved, to term.Screen) []string {
 	l := m.After
 	if len(m.Before.Parts) > 0 && l.Was == 0 && len(l.Parts) > 0 && m.Before.Parts[0].Memory != l.Parts[0].Memory {
@@ -54,8 +54,8 @@ func (x GPUs) Resized(m Moved, to term.Screen) []string {
 	return x.Granted(l, to)
 }
 
-// speed says how much memory was moved, how long that took, and how fast it was;
-// empty: nothing was moved.
+// speed says how much memory was moved, how long that took, and how fast it was. It
+// returns "" if nothing was moved.
 func (m Moved) speed(moved gpu.MiB) string {
 	took := 0.0
 	if m.After.Parking != nil {
@@ -70,8 +70,8 @@ func (m Moved) speed(moved gpu.MiB) string {
 	return fmt.Sprintf("%s moved in %s, %.1f GiB/s", moved, words.Duration(time.Duration(took*float64(time.Second))), float64(moved)/1024/took)
 }
 
-// Moving says in a few words where the memory of a lease is on its way to; empty:
-// it is not on its way.
+// Moving says in a few words where the memory of a lease is moving. It returns "" if
+// the memory is not moving.
 func (x GPUs) Moving(l api.Lease, now time.Time) string {
 	if l.Parking == nil || len(l.Parts) == 0 {
 		return ""
@@ -86,7 +86,7 @@ func (x GPUs) Moving(l api.Lease, now time.Time) string {
 	return ""
 }
 
-// amountMoved says how much memory of a lease is on its way.
+// amountMoved says how much memory of a lease is moving.
 func amountMoved(l api.Lease) string {
 	moved := l.Parking.Host
 	if measured, known := l.Parts[0].Measured.Get(); known && moved == 0 {
@@ -106,8 +106,8 @@ func failure(l api.Lease, to term.Screen) []string {
 	return []string{to.Hang(term.Red, "✗ ", term.Clean(l.ID)+": "+term.Clean(l.Parking.Failed))}
 }
 
-// whereabouts says in a line each what is to be said about the memory of a lease:
-// that it is parked or on its way, that it was shrunk, and that it is idle.
+// whereabouts describes the memory of a lease, with a line each: that it is parked or
+// moving, that it was shrunk, and that it is idle.
 func whereabouts(l api.Lease, to term.Screen) []string {
 	var lines []string
 	add := func(text string) { lines = append(lines, to.Hang(term.Plain, "", term.Clean(l.ID)+" "+text+".")) }
@@ -158,7 +158,7 @@ func why(p *api.Parking) string {
 	return ": " + term.Clean(p.Why)
 }
 
-// parked says how much memory of the machine parked leases take, and which they are.
+// parked says how much memory of the machine parked leases take, and lists them.
 func (s *Status) parked(to term.Screen) []string {
 	var memory gpu.MiB
 	var names []string

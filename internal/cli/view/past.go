@@ -9,14 +9,14 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Past shows the leases that have ended.
+// Past shows ended leases.
 type Past struct {
 	api.PastLeases
 	GPUs     GPUs
-	Filtered bool // somebody asked for some of them only
+	Filtered bool // the user asked for only some of them
 }
 
-// Answer returns what the daemon said.
+// Answer returns the answer of the daemon.
 func (s *Past) Answer() any { return s.PastLeases }
 
 // Lines writes the table for a screen. A lease has one row for every device.
@@ -34,11 +34,11 @@ func (s *Past) Lines(to term.Screen) []string {
 	return s.table(to, false).Lines(to.Width, to.Painter)
 }
 
-// table returns the table, with the energy of each lease or without.
+// table returns the table, with or without the energy of each lease.
 func (s *Past) table(to term.Screen, energy bool) *term.Table {
 	least := 8
 	if energy {
-		least = 0 // it is not worth a cut
+		least = 0 // the column ENERGY is not worth cutting names
 	}
 	t := &term.Table{Columns: []term.Column{
 		{Title: "ID", Least: least}, {Title: "HOLDER", Least: least}, {Title: "GPU", Right: true}, {Title: "MEMORY GiB"},
@@ -65,7 +65,7 @@ func (s *Past) table(to term.Screen, energy bool) *term.Table {
 	return t
 }
 
-// how says how a lease ended, and why where that is known.
+// how says how a lease ended, and why if that is known.
 func how(l api.PastLease) string {
 	if l.Why == "" {
 		return term.Clean(l.How)

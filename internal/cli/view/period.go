@@ -11,7 +11,7 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// mostListed is how many users, services and programs a report of a period lists.
+// mostListed limits the users, services and programs in a report of a period.
 const mostListed = 15
 
 // period shows what happened over a longer time.
@@ -102,7 +102,7 @@ func faults(p *api.PeriodReport, to term.Screen) []string {
 	return t.Lines(to.Width, to.Painter)
 }
 
-// ratio writes a part of a whole; - if there is no whole.
+// ratio writes part as a share of whole, or "-" if whole is not positive.
 func ratio(part, whole float64) string {
 	if whole <= 0 {
 		return "-"
@@ -110,7 +110,7 @@ func ratio(part, whole float64) string {
 	return fmt.Sprintf("%.0f%%", 100*part/whole)
 }
 
-// spent writes a number of seconds; - for none.
+// spent writes a number of seconds, or "-" for none.
 func spent(s float64) string {
 	if s < 1 {
 		return "-"

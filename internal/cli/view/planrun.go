@@ -9,16 +9,16 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Runs counts the runs of a plan, and says how they go.
+// Runs counts the runs of a plan, and describes their progress.
 type Runs struct {
 	Total   int
 	Running int
-	Done    int // ended well
+	Done    int // ended successfully
 	Failed  int
 	Stopped int // before the end, or before the beginning
 }
 
-// Begin says how many runs there are, and how many at a time.
+// Begin says how many runs there are, and how many run at a time.
 func (n Runs) Begin(plan api.Plan) string {
 	text := term.Clean(plan.File) + ": " + words.Count(n.Total, "run")
 	if plan.SideBySide > 0 {
@@ -27,8 +27,8 @@ func (n Runs) Begin(plan api.Plan) string {
 	return text
 }
 
-// Line draws a bar of the runs that have ended, and counts the others. Age is
-// how long ago the first one began.
+// Line draws a bar of the ended runs, and counts the others. The duration age is the
+// time since the first one began.
 func (n Runs) Line(age time.Duration) string {
 	ended := n.Done + n.Failed + n.Stopped
 	text := fmt.Sprintf("%s %d of %d done, %d running, %s", term.Bar(100*float64(ended)/float64(n.Total), 20), n.Done, n.Total, n.Running, words.Age(age))
@@ -38,7 +38,7 @@ func (n Runs) Line(age time.Duration) string {
 	return text
 }
 
-// End sums up the runs, which took so long together.
+// End sums up the runs, which together took the duration took.
 func (n Runs) End(took time.Duration, runs []api.RunningRun) string {
 	planned, elsewhere := 0, 0
 	for _, r := range runs {
@@ -59,8 +59,7 @@ func (n Runs) End(took time.Duration, runs []api.RunningRun) string {
 	return text
 }
 
-// RunStarts says where a run starts, and why it does not start where the plan
-// has it.
+// RunStarts says where a run starts, and why it does not start where the plan put it.
 func (x GPUs) RunStarts(r api.RunningRun) string {
 	name := term.Clean(r.Name)
 	switch r.Placement {
@@ -72,7 +71,7 @@ func (x GPUs) RunStarts(r api.RunningRun) string {
 	return name + " starts, without a GPU"
 }
 
-// RunEnds says how a run ended that took so long, or why it did not start.
+// RunEnds says how a run ended and how long it took, or why it did not start.
 func RunEnds(name string, started bool, took time.Duration, err error) string {
 	name = term.Clean(name)
 	switch {

@@ -12,9 +12,9 @@ import (
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
-// Query shows the answer to a question in PromQL: values as a table, and values
-// over a time as small graphs, each with its least, its most and its last value.
-// It does not change the order of the series: the question may have sorted them.
+// Query shows the answer to a question in PromQL: values as a table, and values over a
+// time as small graphs, each with its least, its most and its last value. It keeps the
+// order of the series, because the question may have sorted them.
 func Query(r api.QueryResult, to term.Screen) []string {
 	var lines []string
 	switch {
@@ -35,8 +35,7 @@ func Query(r api.QueryResult, to term.Screen) []string {
 	return lines
 }
 
-// values shows series with one point each. Labels that all of them have with the
-// same value stand above.
+// values shows series with one point each. Labels that all of them share stand above.
 func values(list []api.QuerySeries, to term.Screen) []string {
 	same := common(list)
 	t := &term.Table{Columns: []term.Column{{Title: "VALUE", Right: true}, {Title: "SERIES", Least: 20, Fold: true}}}
@@ -48,7 +47,7 @@ func values(list []api.QuerySeries, to term.Screen) []string {
 	return append(heading(same, to), t.Lines(to.Width, to.Painter)...)
 }
 
-// graphs shows series as graphs between the least and the most of all.
+// graphs shows series as graphs between their common least and most values.
 func graphs(list []api.QuerySeries, to term.Screen) []string {
 	same := common(list)
 	first, last, lo, hi := bounds(list)
@@ -68,7 +67,8 @@ func graphs(list []api.QuerySeries, to term.Screen) []string {
 	return append(heading(same, to), t.Lines(to.Width, to.Painter)...)
 }
 
-// bounds returns the first and the last time of series, and their least and most.
+// bounds returns the first and the last time of series, and their least and most
+// values.
 func bounds(list []api.QuerySeries) (first, last time.Time, lo, hi float64) {
 	lo, hi = math.Inf(1), math.Inf(-1)
 	for _, s := range list {
@@ -90,9 +90,8 @@ func bounds(list []api.QuerySeries) (first, last time.Time, lo, hi float64) {
 	return first, last, lo, hi
 }
 
-// columns returns the averages of points in equal parts of a time; NaN where there
-// are none. A point is as wide as its step, where there are fewer points than
-// columns.
+// columns returns the averages of points in equal parts of a time, with NaN where there
+// are none. If there are fewer points than columns, a point is as wide as its step.
 func columns(points []api.QueryPoint, first, last time.Time, step time.Duration, width int) []float64 {
 	parts := min(width, int(last.Sub(first)/step)+1)
 	sums, counts := make([]float64, parts), make([]float64, parts)
@@ -125,7 +124,7 @@ func steps(list []api.QuerySeries) time.Duration {
 	return shortest
 }
 
-// common returns the labels that all of several series have with the same value.
+// common returns the labels that all series have with the same value.
 func common(list []api.QuerySeries) map[string]string {
 	if len(list) < 2 {
 		return nil
@@ -137,7 +136,7 @@ func common(list []api.QuerySeries) map[string]string {
 	return same
 }
 
-// heading is a line with the labels that all series have.
+// heading returns a line with the labels that all series have.
 func heading(same map[string]string, to term.Screen) []string {
 	if len(same) == 0 {
 		return nil
@@ -145,7 +144,7 @@ func heading(same map[string]string, to term.Screen) []string {
 	return []string{to.Paint(term.Bold, term.Cut(labelled(same, nil), to.Width))}
 }
 
-// labelled writes labels as PromQL does, except for those that are shown elsewhere.
+// labelled writes labels as PromQL does, except those shown elsewhere.
 func labelled(labels, except map[string]string) string {
 	name := labels["__name__"]
 	if _, shown := except["__name__"]; shown {
@@ -166,7 +165,7 @@ func labelled(labels, except map[string]string) string {
 // finite reports whether a value can be drawn.
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// number writes a value with at most six digits; whole numbers keep all of theirs.
+// number writes a value with at most six digits; whole numbers keep all their digits.
 func number(v float64) string {
 	if v == math.Trunc(v) && math.Abs(v) < 1e15 {
 		return strconv.FormatFloat(v, 'f', -1, 64)
@@ -174,5 +173,5 @@ func number(v float64) string {
 	return strconv.FormatFloat(v, 'g', 6, 64)
 }
 
-// stamp writes a time in the zone of the reader.
+// stamp writes a time in the time zone of the reader.
 func stamp(t time.Time, to term.Screen) string { return t.In(to.Now.Location()).Format("Jan 2 15:04") }

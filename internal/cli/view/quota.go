@@ -11,11 +11,11 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Quota shows the limits of a user in a table, and how much of each is used.
-// What is used up is red.
+// Quota shows the limits of a user in a table, and how much of each is used. Limits
+// that are used up are red.
 type Quota struct{ api.Quota }
 
-// Answer returns what the daemon said.
+// Answer returns the answer of the daemon.
 func (q *Quota) Answer() any { return q.Quota }
 
 // Lines writes the table for a screen.
@@ -51,8 +51,7 @@ func (q *Quota) Lines(to term.Screen) []string {
 	return lines
 }
 
-// limited says what a limit is on. A setting that is not known here goes by its
-// name.
+// limited says what a limit applies to. An unknown setting goes by its name.
 func limited(setting string) string {
 	name, known := map[string]string{
 		"memory_mb": "memory", "waiting": "waiting requests", "calls_per_second": "calls a second", "streams": "event streams",
@@ -64,8 +63,7 @@ func limited(setting string) string {
 	return strings.ReplaceAll(setting, "_", " ")
 }
 
-// amountOf writes an amount in the unit of a setting. An absent one has no
-// limit.
+// amountOf writes an amount in the unit of a setting. An absent amount means no limit.
 func amountOf(setting string, amount gpu.Opt[float64]) string {
 	n, known := amount.Get()
 	switch {

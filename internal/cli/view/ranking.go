@@ -9,10 +9,9 @@ import (
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
-// ranking returns the devices in the order in which a request would get them,
-// with the numbers that decide. Devices that do not fit come last, with the
-// reason, unless the explanation says more about them elsewhere. It returns
-// nothing if no device fits.
+// ranking returns the devices in the order in which a request would get them, with the
+// numbers that decide. Devices that do not fit come last, with the reason, unless the
+// explanation says more about them elsewhere. It returns nothing if no device fits.
 func (x GPUs) ranking(e api.Explanation, to term.Screen) []string {
 	if !slices.ContainsFunc(e.Ranking, func(r api.Ranked) bool { return r.Rank > 0 }) {
 		return nil
@@ -24,8 +23,8 @@ func (x GPUs) ranking(e api.Explanation, to term.Screen) []string {
 	return t.Lines(to.Width, to.Painter)
 }
 
-// rankingTable returns the table with or without the free memory. Replicas are a
-// column where there are any.
+// rankingTable returns the table with or without the free memory. It has a column for
+// replicas if there are any.
 func (x GPUs) rankingTable(e api.Explanation, free bool) *term.Table {
 	replicas := slices.ContainsFunc(e.Ranking, func(r api.Ranked) bool { return r.Replicas > 0 })
 	t := &term.Table{Indent: 2}
@@ -68,7 +67,7 @@ func rankCell(rank int) term.Cell {
 	return term.Text(strconv.Itoa(rank))
 }
 
-// remark says what becomes of a device: the request takes it, or cannot.
+// remark says what happens to a device: the request takes it, or cannot.
 func remark(r api.Ranked, grant *api.Lease) term.Cell {
 	switch {
 	case grant != nil && slices.ContainsFunc(grant.Parts, func(p api.LeasePart) bool { return p.GPU == r.GPU }):

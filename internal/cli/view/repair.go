@@ -10,11 +10,11 @@ import (
 // Repair describes the repair of a journal.
 type Repair struct {
 	Folder  string
-	Damage  string // empty: there was none
+	Damage  string // empty if there was none
 	Kept    int    // records
 	Dropped int    // records
 	Aside   []string
-	Leases  []string // that still stand
+	Leases  []string // that still exist
 }
 
 // Lines says what was damaged, what was done about it, and what to do next.

@@ -11,8 +11,8 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Report shows how devices were used, who used them, what programs used, and
-// what could be done better.
+// Report shows how devices were used, who used them, what programs used, and what could
+// be improved.
 func Report(r api.Report, to term.Screen) []string {
 	var lines []string
 	section := func(title string, body []string) {
@@ -50,7 +50,7 @@ func adviceLines(list []api.Advice, to term.Screen) []string {
 	return lines
 }
 
-// covered says which time the numbers of devices are of.
+// covered says which time the numbers of devices cover.
 func covered(devices []api.DeviceReport) string {
 	most := 0.0
 	for _, d := range devices {

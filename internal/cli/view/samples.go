@@ -38,8 +38,8 @@ func sampleColumns() []sampleColumn {
 	}
 }
 
-// WriteSamples writes samples as CSV, one line for each. What was not measured is
-// empty.
+// WriteSamples writes samples as CSV, one line for each. A value that was not measured
+// is empty.
 func WriteSamples(w io.Writer, samples []gpu.Sample) error {
 	columns := sampleColumns()
 	line := make([]string, len(columns))

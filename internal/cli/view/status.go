@@ -13,15 +13,15 @@ import (
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
-// Status shows every device in a table, and says below what is the matter with
-// those that are not well.
+// Status shows every device in a table, and says below it what is wrong with devices
+// that are not well.
 type Status struct {
 	api.StatusAll
 	Leasable api.Available
-	Local    bool // no daemon measures: these are the devices as the caller sees them
+	Local    bool // no daemon measures, and the caller sees these devices itself
 }
 
-// Answer returns what the daemon said.
+// Answer returns the answer of the daemon.
 func (s *Status) Answer() any { return s.StatusAll }
 
 // Lines writes the table for a screen.
@@ -56,17 +56,17 @@ func (s *Status) Lines(to term.Screen) []string {
 	return append(lines, to.Hang(term.Plain, "", s.totals()))
 }
 
-// layout says how much of the table there is room for.
+// layout says how much of the table fits.
 type layout struct {
-	bar         int // columns of a bar; 0: none
-	spark       int // columns of a curve; 0: none
-	least       int // columns the name may be cut to; 0: never
+	bar         int // columns of a bar; 0 for none
+	spark       int // columns of a curve; 0 for none
+	least       int // columns the name may be cut to; 0 for never
 	power, name bool
 	slots       bool
 }
 
-// CurvesFrom is the width from which on a table of devices may have room for
-// curves, and CurvePoints how many averages one has at most.
+// CurvesFrom is the smallest width at which a table of devices may have curves, and
+// CurvePoints the largest number of averages in a curve.
 const (
 	CurvesFrom  = 96
 	CurvePoints = 20
@@ -88,7 +88,7 @@ func layouts() []layout {
 	)
 }
 
-// fit returns the richest table that the width has room for.
+// fit returns the richest table that fits the width.
 func (s *Status) fit(width int) *term.Table {
 	var t *term.Table
 	if t = s.curved(width); t != nil {
@@ -103,9 +103,9 @@ func (s *Status) fit(width int) *term.Table {
 	return t
 }
 
-// curved returns the table with the widest curves that the width has room for;
-// nil if there is no room, or nothing to draw. It makes two tables at most: this
-// is most of the time that berth status takes by itself.
+// curved returns the table with the widest curves that fit the width. It returns nil if
+// none fit, or if there is nothing to draw. It makes at most two tables: they take most
+// of the time that berth status takes by itself.
 func (s *Status) curved(width int) *term.Table {
 	const narrowest = 8
 	if !slices.ContainsFunc(s.GPUs, func(d api.Status) bool {
@@ -176,7 +176,7 @@ func deviceRow(d api.Status, leasable api.DeviceAvailable, l layout) []term.Cell
 	return row
 }
 
-// LeasableOf returns what can be leased on one device; the zero value if that is
+// LeasableOf returns the amounts that can be leased on one device, or zero if they are
 // not known.
 func LeasableOf(all api.Available, uuid string) api.DeviceAvailable {
 	for _, d := range all.GPUs {
@@ -187,10 +187,10 @@ func LeasableOf(all api.Available, uuid string) api.DeviceAvailable {
 	return api.DeviceAvailable{}
 }
 
-// Measured returns what is known about a device now. The last sample of one that
-// does not answer is history.
+// Measured returns the present values of a device. It omits the last sample of a device
+// that does not answer.
 func Measured(d api.Status) gpu.Sample {
-	answers := d.State != gpu.Unavailable || d.Health == gpu.Unhealthy // in quarantine, and still measured
+	answers := d.State != gpu.Unavailable || d.Health == gpu.Unhealthy // or it is in quarantine, and still measured
 	if d.Sample == nil || !answers {
 		return gpu.Sample{MemoryTotal: gpu.Some(d.Device.MemoryTotal)}
 	}
@@ -221,7 +221,7 @@ func memoryCell(m gpu.Sample, leasable api.DeviceAvailable, size int) string {
 	return beside(bar, fmt.Sprintf("%4s/%s", used, total))
 }
 
-// MemoryBar draws what is used, and lighter what is leased beyond that.
+// MemoryBar draws the used memory, and lighter the memory leased beyond that.
 func MemoryBar(used, leased, total gpu.MiB, size int) string {
 	share := func(m gpu.MiB) string { return term.Bar(100*float64(m)/float64(total), size) }
 	full := []rune(share(used))
@@ -233,7 +233,7 @@ func MemoryBar(used, leased, total gpu.MiB, size int) string {
 	return string(full)
 }
 
-// beside puts a text after its bar, if there is room for bars.
+// beside puts a text after its bar, if there is a bar.
 func beside(bar, text string) string {
 	if bar == "" {
 		return text
@@ -250,7 +250,7 @@ func gib(m gpu.MiB) string {
 	return strconv.FormatFloat(v, 'f', 1, 64)
 }
 
-// GiB writes an amount in GiB with three digits, and never nothing for a little.
+// GiB writes an amount in GiB with three digits, and never 0 for a small amount.
 func GiB(m gpu.MiB) string {
 	if text := gib(m); text != "0.0" || m == 0 {
 		return text
@@ -258,12 +258,12 @@ func GiB(m gpu.MiB) string {
 	return "<0.1"
 }
 
-// bar draws a share, and blanks for one that is not known.
+// bar draws a share, or blanks if the share is not known.
 func bar(share gpu.Opt[gpu.Percent], size int) string {
 	return term.Bar(float64(share.Or(gpu.Percent(math.NaN()))), size)
 }
 
-// optional writes a number, or a dash if there is none.
+// optional writes a number, or a dash if it is absent.
 func optional[T ~float64](v gpu.Opt[T], format string) string {
 	if n, ok := v.Get(); ok {
 		return fmt.Sprintf(format, float64(n))

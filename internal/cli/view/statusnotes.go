@@ -10,7 +10,7 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// complaint says what is the matter with a device.
+// complaint says what is wrong with a device.
 func complaint(d api.Status, to term.Screen) string {
 	mark := "! "
 	if d.State.Worse(gpu.Throttled) || d.Health == gpu.Unhealthy {
@@ -40,7 +40,7 @@ func complaint(d api.Status, to term.Screen) string {
 	return to.Hang(stateColour(d.State), mark, text)
 }
 
-// distrust says how far a device is not trusted, and nothing of one that is.
+// distrust says how far a device is not trusted, or returns "" if it is.
 func distrust(t *api.Trust, to term.Screen) string {
 	if t == nil {
 		return ""
@@ -61,15 +61,15 @@ func distrust(t *api.Trust, to term.Screen) string {
 	return text
 }
 
-// totals sums up what the table shows. Devices that are UNAVAILABLE count as
-// such, and add no memory and no power; nor do instances of a device.
+// totals sums up the table. UNAVAILABLE devices count as such, and add no memory and no
+// power; nor do instances of a device.
 func (s *Status) totals() string {
 	var used, total gpu.MiB
 	var power gpu.Watts
 	states := map[gpu.State]int{}
 	for _, d := range s.GPUs {
 		states[d.State]++
-		if d.State == gpu.Unavailable || d.Device.Parent != "" { // the whole counts for its instances
+		if d.State == gpu.Unavailable || d.Device.Parent != "" { // the whole device counts for its instances
 			continue
 		}
 		total += d.Device.MemoryTotal

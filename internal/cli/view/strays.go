@@ -14,7 +14,7 @@ type Strays struct {
 	GPUs GPUs
 }
 
-// Answer returns what the daemon said.
+// Answer returns the answer of the daemon.
 func (s *Strays) Answer() any { return s.Strays }
 
 // Lines writes the table for a screen.

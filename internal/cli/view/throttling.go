@@ -7,8 +7,8 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// throttling says what berth does about a device that should run slower; empty:
-// nothing.
+// throttling says what berth does about a device that should run slower, or returns ""
+// if it does nothing.
 func throttling(t *api.Throttling) string {
 	if t == nil {
 		return ""

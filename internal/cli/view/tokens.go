@@ -38,7 +38,7 @@ func Tokens(all api.Tokens, to term.Screen) []string {
 	return t.Lines(to.Width, to.Painter)
 }
 
-// expiry says when a token expires. One that has expired is red.
+// expiry says when a token expires, in red if it has expired.
 func expiry(k api.Token, now time.Time) term.Cell {
 	switch left := k.Expires.Sub(now); {
 	case k.Expires.IsZero():
@@ -50,7 +50,7 @@ func expiry(k api.Token, now time.Time) term.Cell {
 	}
 }
 
-// TokenCreated says what a new token is for. It does not tell the secret.
+// TokenCreated describes a new token, without its secret.
 func TokenCreated(k api.Token, to term.Screen) string {
 	text := fmt.Sprintf("%s has the role %s", k.Name, k.Role)
 	if k.Service != "" {

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
-// Whoami shows who the daemon takes a caller for.
+// Whoami shows how the daemon identifies a caller.
 func Whoami(w api.Whoami, to term.Screen) []string {
 	user := w.User
 	if uid, known := w.UID.Get(); known {
@@ -33,7 +33,7 @@ func Whoami(w api.Whoami, to term.Screen) []string {
 	return lines
 }
 
-// about writes what something is beside its name.
+// about writes a name with a text about it.
 func about(name, text string, to term.Screen) string {
 	const widest = 9
 	return to.Hang(term.Plain, name+strings.Repeat(" ", widest-len(name)), term.Clean(text))

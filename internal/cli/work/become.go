@@ -9,8 +9,7 @@ import (
 	"github.com/berth-gpu/berth/internal/cli/programs"
 )
 
-// becomeCommand is the hidden command that waits until the daemon sends the
-// command to run.
+// becomeCommand is the hidden command that waits for the command to become.
 const becomeCommand = "become"
 
 func newBecome() *cobra.Command {
@@ -27,7 +26,7 @@ func newBecome() *cobra.Command {
 func become() error {
 	err := programs.Obey()
 	if errors.Is(err, programs.ErrNoOrder) {
-		return console.ErrReported // nobody is left who would want to know
+		return console.ErrReported // nobody is left to read it
 	}
 	return err
 }

@@ -19,14 +19,14 @@ import (
 
 type planOptions struct {
 	*console.Console
-	path         string // of the file; - is standard input
+	path         string // of the file; "-" is standard input
 	mermaid, dot bool
 	python       string
 	noProbe      bool
 	devices      string
 
-	start   bool     // run it
-	command []string // for every run; empty: as the file says
+	start   bool     // run the plan
+	command []string // for every run; empty for those of the file
 	timeout console.Seconds
 }
 
@@ -51,7 +51,7 @@ to run. The lease ends with its process. Interrupt berth to stop all runs.`,
   berth plan plate.yaml --run -- python3 well.py`,
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveDefault // of the command
+				return nil, cobra.ShellCompDirectiveDefault // arguments of the command
 			}
 			return []string{"yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt
 		},
@@ -74,7 +74,7 @@ to run. The lease ends with its process. Interrupt berth to stop all runs.`,
 	return cmd
 }
 
-// take reads the arguments; dash is how many come before the --, or -1.
+// take reads the arguments, of which dash come before a "--". Without one, dash is -1.
 func (o *planOptions) take(args []string, dash int) error {
 	before := args
 	if dash >= 0 {
@@ -105,7 +105,7 @@ func (o *planOptions) take(args []string, dash int) error {
 }
 
 func (o *planOptions) run(ctx context.Context) error {
-	text, err := o.Read(o.path, pipeline.MaxFile+1) // one byte more shows that it is too large
+	text, err := o.Read(o.path, pipeline.MaxFile+1) // one byte more than allowed shows that it is too large
 	if err != nil {
 		return fmt.Errorf("read the pipelines: %w", err)
 	}
@@ -157,7 +157,7 @@ func (o *planOptions) compile(ctx context.Context, c *client.Client, file *pipel
 	return plan, o.asRead(err)
 }
 
-// asRead puts a refusal into the words of the file.
+// asRead rewords a refusal in terms of the file.
 func (o *planOptions) asRead(err error) error {
 	refusal := (*api.Problem)(nil)
 	if !errors.As(err, &refusal) || refusal.Code != "plan_refused" {
@@ -174,7 +174,7 @@ func (o *planOptions) asRead(err error) error {
 	return &all
 }
 
-// printPlan writes a plan in the form that was asked for.
+// printPlan writes a plan in the requested form.
 func (o *planOptions) printPlan(plan api.Plan) error {
 	if o.JSON {
 		return o.PrintJSON(plan)

@@ -16,14 +16,14 @@ import (
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
-// progress shows how the runs of a plan go: what they write, which one begins
-// and which one ends and, on a terminal, a line below that counts.
+// progress shows the runs of a plan: their output, their beginnings and ends and, on a
+// terminal, a line below that counts them.
 type progress struct {
 	*console.Console
 	plan api.Plan
 	gpus view.GPUs
 
-	mu    sync.Mutex // guards what follows, and everything that is written
+	mu    sync.Mutex // guards what follows, and all output
 	live  *term.Live
 	begun time.Time
 	runs  view.Runs
@@ -47,7 +47,7 @@ func (p *progress) started(r programs.Result) {
 	p.say("%s", p.gpus.RunStarts(r.RunningRun))
 }
 
-// ended says nothing of a run that was stopped: all are, and end says so once.
+// ended says nothing of a run that was stopped: all are stopped, and end says so once.
 func (p *progress) ended(r programs.Result) {
 	started, stopped := !r.Begun.IsZero(), errors.Is(r.Err, programs.ErrStopped)
 	p.count(func(n *view.Runs) {
@@ -68,7 +68,7 @@ func (p *progress) ended(r programs.Result) {
 	}
 }
 
-// end sums up.
+// end sums up the runs.
 func (p *progress) end(results []programs.Result) {
 	runs := make([]api.RunningRun, len(results))
 	for i, r := range results {
@@ -81,8 +81,8 @@ func (p *progress) end(results []programs.Result) {
 	p.runs.Total = 0 // nothing more is counted
 }
 
-// waits says what a run waits for, if that takes more than a moment and none of
-// ours is in its way. The function that it returns ends it.
+// waits says what a run waits for, if that takes more than a moment and none of this
+// plan's runs is in its way. Call done to end it.
 func (p *progress) waits(ctx context.Context, c *client.Client, run, id string) (done func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var telling sync.WaitGroup
@@ -118,15 +118,15 @@ func (p *progress) say(format string, args ...any) {
 	p.line(p.Err, []byte("berth: "+fmt.Sprintf(format, args...)+"\n"))
 }
 
-// line writes whole lines above the one that counts.
+// line writes whole lines above the line that counts.
 func (p *progress) line(to io.Writer, text []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_ = p.live.Above(to, text, p.counting()...) // whoever reads may be gone; the runs go on
+	_ = p.live.Above(to, text, p.counting()...) // the reader may be gone; the runs go on
 }
 
-// counting returns the line that counts. A single run has the terminal, so
-// there is no such line for it.
+// counting returns the line that counts. A single run has no such line, because it has
+// the terminal.
 func (p *progress) counting() []string {
 	width, ok := p.LiveWidth()
 	if !ok || p.runs.Total <= 1 {
@@ -135,9 +135,9 @@ func (p *progress) counting() []string {
 	return []string{term.Cut(p.runs.Line(p.Now().Sub(p.begun)), width-1)}
 }
 
-// output returns where a run writes to. A run by itself has the terminal as it
-// is; of several, every line says whose it is. With --json standard output is
-// for the answer.
+// output returns the writers for the output of a run. A single run has the terminal as
+// it is; of several, every line names its run. With --json, standard output is for the
+// answer.
 func (p *progress) output(run string) (stdout, stderr io.Writer, done func()) {
 	out := p.Out
 	if p.JSON {

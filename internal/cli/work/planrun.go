@@ -14,8 +14,8 @@ import (
 	"github.com/berth-gpu/berth/internal/cli/programs"
 )
 
-// runFile plans a file and runs it. Everything that can be wrong with the
-// command line is found out before anything is asked for.
+// runFile plans a file and runs it. It finds all errors in the command line before it
+// asks for anything.
 func (o *planOptions) runFile(ctx context.Context, file *pipeline.File, text []byte) error {
 	commands, err := programs.Commands(file, o.command, o.Getenv("PATH"))
 	if missing := (*programs.NoCommandError)(nil); errors.As(err, &missing) {
@@ -81,9 +81,9 @@ func (s *starter) run(ctx context.Context) error {
 	return nil
 }
 
-// failure returns the error of the command after a failed run, which progress
-// has reported already. A single run has the terminal, so an interrupt is meant
-// for the run and for berth.
+// failure returns the error of the command after a failed run, which progress has
+// already reported. A single run has the terminal, so an interrupt is meant for the run
+// and for berth.
 func failure(err error, alone bool) error {
 	killed := (*programs.KilledError)(nil)
 	if alone && errors.As(err, &killed) && (killed.Signal == syscall.SIGINT || killed.Signal == syscall.SIGQUIT) {

@@ -103,7 +103,7 @@ as it comes, and keeps none.`,
 	flags.Int64Var(&o.expect, "expect", 0, "standard input has about `N` records, for the bars")
 	flags.BoolVar(&o.allowFailures, "allow-failures", false, "exit with 0 also if records failed")
 	console.CompleteWith(cmd, "isolation", []string{launch.ByEnv, launch.ByCgroup})
-	_ = cmd.MarkFlagFilename("input") // these fail only for flags that are not there
+	_ = cmd.MarkFlagFilename("input") // these fail only for flags that do not exist
 	_ = cmd.MarkFlagFilename("output")
 	return cmd
 }
@@ -115,7 +115,7 @@ func (o *runOptions) run(ctx context.Context) error {
 	}
 	shown := newRunScreen(o.Console)
 	above := *o.Console
-	above.Err = shown // what is said of the daemon must not fall into the bars
+	above.Err = shown // messages about the daemon must not disturb the bars
 	c, err := above.Daemon(ctx)
 	if err != nil {
 		return err
@@ -134,7 +134,7 @@ func (o *runOptions) run(ctx context.Context) error {
 	return o.conclude(ctx, summary, err)
 }
 
-// options says what to run, as far as the command line does.
+// options returns the options that the command line gives.
 func (o *runOptions) options() (batch.Options, int, error) {
 	options := batch.Options{
 		Input: record.Spec{Paths: o.inputs, Format: record.Format(o.inputFormat)},
@@ -169,7 +169,7 @@ func (o *runOptions) options() (batch.Options, int, error) {
 // piped reports whether outcomes go to standard output.
 func (o *runOptions) piped() bool { return o.output == "-" }
 
-// check refuses what cannot be meant before anything is asked for.
+// check refuses options that cannot be meant, before anything is asked for.
 func (o *runOptions) check() error {
 	switch {
 	case len(o.inputs) == 0:
@@ -212,7 +212,7 @@ func (o *runOptions) check() error {
 	return nil
 }
 
-// refused adds the next step to what the engine says.
+// refused adds the next step to an error of the engine.
 func (o *runOptions) refused(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -229,7 +229,7 @@ func (o *runOptions) refused(ctx context.Context, err error) error {
 	return err
 }
 
-// watch runs a batch, and shows how it goes.
+// watch runs a batch, and shows its progress.
 func (o *runOptions) watch(ctx context.Context, work *programs.Batch, shown *runScreen) (batch.Summary, error) {
 	beside, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var showing sync.WaitGroup
@@ -239,7 +239,7 @@ func (o *runOptions) watch(ctx context.Context, work *programs.Batch, shown *run
 	return work.Work(ctx)
 }
 
-// conclude sums up and decides how the command ends.
+// conclude sums up the batch and decides how the command ends.
 func (o *runOptions) conclude(ctx context.Context, s batch.Summary, err error) error {
 	var shownErr error
 	if o.piped() { // Out has the outcomes
@@ -248,7 +248,7 @@ func (o *runOptions) conclude(ctx context.Context, s batch.Summary, err error) e
 	switch {
 	case o.JSON:
 		shownErr = o.PrintJSON(s)
-	case err == nil || len(s.GPUs) > 0: // else nothing has happened
+	case err == nil || len(s.GPUs) > 0: // otherwise nothing has happened
 		shownErr = o.Print(view.BatchSummary(programs.Ended(s), s.Took(), o.Screen())...)
 	}
 	switch {

@@ -21,15 +21,15 @@ const (
 	drawEvery = 200 * time.Millisecond // on a terminal
 	sayEvery  = 5 * time.Second        // elsewhere
 
-	usualHeight = 24 // of a terminal that does not say
+	usualHeight = 24 // of a terminal that does not report its height
 )
 
-// runScreen shows how a batch goes on Err: on a terminal a block that is drawn
-// again and again, with whatever is said above it; elsewhere a line now and then.
+// runScreen shows the progress of a batch on Err: on a terminal as a block that is
+// redrawn, with messages above it; elsewhere as a line now and then.
 type runScreen struct {
 	*console.Console
 
-	mu   sync.Mutex // guards live, and everything that is written
+	mu   sync.Mutex // guards live, and all output
 	live *term.Live
 }
 
@@ -37,7 +37,7 @@ func newRunScreen(con *console.Console) *runScreen {
 	return &runScreen{Console: con, live: term.NewLive(con.Err)}
 }
 
-// follow shows where the batch stands until ctx ends.
+// follow shows the progress of the batch until ctx ends.
 func (s *runScreen) follow(ctx context.Context, work *programs.Batch) {
 	every := sayEvery
 	if _, ok := s.LiveWidth(); ok {
@@ -61,7 +61,7 @@ func (s *runScreen) follow(ctx context.Context, work *programs.Batch) {
 	}
 }
 
-// height returns how many lines the terminal has.
+// height returns the number of lines of the terminal.
 func (s *runScreen) height() int {
 	if f, ok := s.Err.(*os.File); ok {
 		if _, height, err := xterm.GetSize(int(f.Fd())); err == nil && height > 0 {
@@ -71,7 +71,7 @@ func (s *runScreen) height() int {
 	return usualHeight
 }
 
-// notify says at once what people want to know at once.
+// notify reports the events that people want to know at once.
 func (s *runScreen) notify(e batch.Event) {
 	switch e.Code {
 	case batch.EventStarted, batch.EventReady, batch.EventCommitted:
@@ -95,7 +95,7 @@ func (s *runScreen) Write(text []byte) (int, error) {
 	return s.live.Write(text)
 }
 
-// draw puts a block in the place of the last one; nil takes it away.
+// draw replaces the last block; nil removes it.
 func (s *runScreen) draw(block []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

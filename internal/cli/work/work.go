@@ -1,5 +1,5 @@
-// Package work holds the commands that put GPUs to work: they plan pipelines and
-// run them, and push the records of a batch through workers.
+// Package work holds the commands that put GPUs to work: they plan and run pipelines,
+// and push the records of a batch through workers.
 package work
 
 import (
