@@ -8,7 +8,7 @@ type alarm struct {
 	at      time.Time
 	key     *Key
 	waiting bool // a request, not a lease
-	place   int  // in the heap, counted from one; zero: not in it
+	place   int  // in the heap, counted from one; zero if the alarm is not in it
 }
 
 // isSet reports whether the alarm is in alarms.

@@ -1,9 +1,9 @@
 package lease
 
-// Allowance is what a request may have to wait for although there is room: the
-// quota of its service, or a limit of its user or of a group.
+// Allowance names a quota or a limit that a request may have to wait for although there
+// is room: the quota of its service, or a limit of its user or of a group.
 type Allowance struct {
-	Group string // empty: it is not that of a group
+	Group string // empty if it is not the limit of a group
 
 	user    bool
 	service string

@@ -11,7 +11,7 @@ import (
 // launcher to the program it has started. The lease keeps its fence and its user.
 type Bind struct {
 	Key
-	Fence uint64 // zero: any
+	Fence uint64 // zero means any
 	By    access.Actor
 
 	// The process that holds the lease from now on. The caller of Apply has
@@ -31,7 +31,7 @@ func (x Bind) apply(b *Book, now time.Time) (Effect, error) {
 		return Effect{}, fmt.Errorf("bind %s: %w: it is a %s lease", x.ID, ErrNotBound, string(old.Binding))
 	}
 	l.Holder.PID, l.Holder.Start, l.Holder.Boot = x.PID, x.Start, x.Boot
-	l.Implied = false // now somebody has said it
+	l.Implied = false // the binding is explicit now
 	if field, detail := bindingProblem(l.Binding, l.TTL, l.Holder); detail != "" {
 		return Effect{}, FieldErrors{{field, detail}}
 	}

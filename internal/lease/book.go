@@ -17,7 +17,7 @@ type Book struct {
 	waiting  shelf[waiter, *waiter]
 	users    map[Owner]*account
 	services map[string]*account
-	groups   map[string]*account // of those with a limit of their own
+	groups   map[string]*account // only groups with limits of their own
 	alarms   alarms              // when leases expire and requests time out
 
 	// Sums over all devices, for shares.

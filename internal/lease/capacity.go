@@ -6,11 +6,11 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Capacity says how much of a device can be leased. It may change at any time;
-// leases that no longer fit last, and nothing new is granted until there is room.
+// Capacity says how much of a device can be leased. It may change at any time; leases
+// that no longer fit stay, and the book grants nothing new until there is room.
 type Capacity struct {
 	Total        gpu.MiB
-	Limit        gpu.MiB // memory_limit_mb; zero: all of it
+	Limit        gpu.MiB // memory_limit_mb; zero means all of it
 	Reserve      gpu.MiB // memory_reserve_mb
 	MaxPipelines int     // slots in the best state
 	Usable       int     // slots in the present state: UsableSlots, or 0 while nothing may be granted
@@ -38,7 +38,7 @@ func UsableSlots(max int, multiplier float64) int {
 	return n
 }
 
-// Sum has every term of the sum that says how much of a device can be leased.
+// Sum holds the terms that say how much of a device can be leased.
 type Sum struct {
 	Capacity
 	Leased  gpu.MiB // promised to active leases
@@ -52,8 +52,8 @@ type Sum struct {
 //
 //	min(total, limit) − reserve − Σ max(leased, measured) − foreign
 //
-// It is negative if processes use more than the ceiling. It is 0 if the device does
-// not tell how much it has: whatever runs there, slots can be leased.
+// It is negative if processes use more than the ceiling. It is 0 if the device does not
+// report its memory: slots can be leased there whatever runs.
 func (s Sum) Available() gpu.MiB {
 	if s.Total <= 0 && s.MaxPipelines > 0 {
 		return 0

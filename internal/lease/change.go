@@ -21,18 +21,18 @@ func (b *Book) Apply(c Change, now time.Time) (Effect, error) { return c.apply(b
 type Effect struct {
 	Kind   Kind
 	Time   time.Time
-	Before *Lease // the lease before the change; nil: there was none
-	After  *Lease // the lease after the change; nil: it has ended
-	// Request is the request that began or stopped waiting; nil: none did.
+	Before *Lease // the lease before the change; nil if there was none
+	After  *Lease // the lease after the change; nil if it has ended
+	// Request is the request that began or stopped waiting, if any.
 	Request *Request
 	By      access.Actor // who did it
-	Why     string       // for people; empty: nothing to add
+	Why     string       // for people; may be empty
 	Shared  bool         // for a grant: a lease of another user has the same id
 	Spared  []string     // see Revoke
 }
 
-// Grants reports whether the effect gave the request that stopped waiting what it
-// asked for. A request for a lease also stops waiting when that ends or becomes
+// Grants reports whether the effect gave the request that stopped waiting what it asked
+// for. A request for an existing lease also stops waiting when the lease ends or becomes
 // something else.
 func (e *Effect) Grants() bool {
 	switch r := e.Request; {
@@ -71,13 +71,13 @@ const (
 	Overran   Kind = "overrun"
 )
 
-// Durable reports whether the effect must be in the journal before anybody learns
-// of it. Effects on requests alone are not durable: a client that waits has no
-// answer yet, and asks again after a restart. Nor is what a time limit makes due.
+// Durable reports whether the effect must be in the journal before anybody learns of it.
+// Effects on requests alone are not durable: a client that waits has no answer yet, and
+// asks again after a restart. Effects that a time limit makes due are not durable either.
 func (e *Effect) Durable() bool { return (e.Before != nil || e.After != nil) && !e.Fleeting() }
 
-// Fleeting reports whether the effect only notes that something is due for a
-// lease, which stays as it is.
+// Fleeting reports whether the effect only notes that something is due for a lease and
+// leaves the lease unchanged.
 func (e *Effect) Fleeting() bool { return e.Kind == Warned || e.Kind == Overran }
 
 // Lease returns the lease that the effect is about, as it is or as it last was;
@@ -105,8 +105,8 @@ func (e *Effect) SetsScope() bool {
 	return e.Kind == Scoped || e.Kind == Granted && len(e.After.Scope) > 0
 }
 
-// OnOthers reports whether somebody did something to a thing of another user. A
-// grant from the queue is none: asking was.
+// OnOthers reports whether an actor acted on a lease or a request of another user. A
+// grant from the queue does not count, because asking for it did.
 func (e *Effect) OnOthers() bool {
 	if e.By.Door == access.Itself || e.By.Door == "" || e.Grants() {
 		return false

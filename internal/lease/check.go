@@ -41,7 +41,7 @@ func (b *Book) checkLeases() error {
 	return errors.Join(append(errs, b.leases.check(), b.waiting.check())...)
 }
 
-// check counts what is on the shelf again.
+// check recounts the shelf.
 func (s *shelf[T, P]) check() error {
 	n := 0
 	for x := range s.all {

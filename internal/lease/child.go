@@ -10,14 +10,14 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 )
 
-// A lease can be the child of another lease of the same user, on the same
-// devices. A launcher holds the parent, which has the slots, and each program
-// that it starts has a child, which has the memory of that program. A child may
-// be for no memory and no slot: it has those of its parent.
+// A lease can be the child of another lease of the same user, on the same devices. A
+// launcher holds the parent, which has the slots, and each program that it starts has a
+// child, which has the memory of that program. A child may have neither memory nor slots
+// and use those of its parent.
 //
-// If the parent itself has the memory that a child asks for, the child takes it
-// from there, with Split. So a launcher can wait for the slot and the memory of
-// its first program in one request.
+// If the parent itself has the memory that a child asks for, Split takes it from the
+// parent. So a launcher can wait for the slot and the memory of its first program in one
+// request.
 //
 // A child does not end with its parent: it belongs to a process of its own.
 
@@ -43,7 +43,7 @@ func (b *Book) Parent(r *Request) (*Lease, error) {
 	return nil, fmt.Errorf("ask for %s as a child of %s: %w: %s", r.ID, r.Parent, ErrParent, why)
 }
 
-// verifyChild refuses a child whose parent has ended or is somewhere else.
+// verifyChild refuses a child whose parent has ended or is on other devices.
 func (b *Book) verifyChild(l *Lease) error {
 	if l.Parent == "" {
 		return nil
@@ -65,9 +65,8 @@ func (l *Lease) On(uuid string) bool {
 	return slices.ContainsFunc(l.Parts, func(p Part) bool { return p.GPU == uuid })
 }
 
-// CanSplit reports whether Split can take this much memory out of a lease, on
-// each of its devices: what its own processes use stays in it, and it keeps
-// something.
+// CanSplit reports whether Split can take this much memory out of a lease on each of its
+// devices. The lease keeps what its own processes use, and must keep something.
 func (b *Book) CanSplit(k Key, memory gpu.MiB) bool {
 	e := b.leases.get(k)
 	return e != nil && e.canSplit(memory)

@@ -26,7 +26,7 @@ func (b *Book) Due(now time.Time) []Change {
 	return changes
 }
 
-// event is what becomes due for a lease.
+// event is something that becomes due for a lease.
 type event int
 
 const (
@@ -50,7 +50,7 @@ func (w event) change(l *Lease) Change {
 	return Overrun{l.Key(), l.Fence}
 }
 
-// due returns when something is due for a lease, and what.
+// due returns the next event of a lease and the time at which it is due.
 func (e *entry) due() (at time.Time, what event) {
 	l := e.lease
 	switch {

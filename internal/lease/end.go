@@ -11,7 +11,7 @@ import (
 // gone.
 type Release struct {
 	Key
-	Fence uint64 // zero: any
+	Fence uint64 // zero means any
 	By    access.Actor
 	Why   string
 }
@@ -50,7 +50,7 @@ func (x Expire) apply(b *Book, now time.Time) (Effect, error) {
 // Revoke ends a lease against its holder's will.
 type Revoke struct {
 	Key
-	Fence  uint64 // zero: any
+	Fence  uint64 // zero means any
 	By     access.Actor
 	Why    string
 	Spared []string // processes that were left alone, for people

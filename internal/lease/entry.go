@@ -30,12 +30,12 @@ type entry struct {
 	service *account
 	groups  []*account
 	alarm   alarm
-	want    *waiter   // the request for this lease that waits; nil: none
-	warned  bool      // that its time limit is about to end it
-	overrun time.Time // when its time limit was last noted to be over; zero: it is not
+	want    *waiter   // the waiting request for this lease, if any
+	warned  bool      // a Warn has noted that its time limit is about to end it
+	overrun time.Time // when an Overrun last noted that its time limit is over; zero if none has
 }
 
-// place is where a part of a lease is kept.
+// place locates a part of a lease on its device.
 type place struct {
 	device   *device
 	at       int     // index in device.spots

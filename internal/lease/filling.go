@@ -6,19 +6,19 @@ import (
 	"slices"
 )
 
-// filling finds how full a device can get in one respect, memory or slots, while
-// it is within its room in both, with one of the requests ahead on it.
+// filling finds how full a device can get in one respect, memory or slots, with at least
+// one of the requests ahead on it and within its room in both respects.
 type filling struct {
 	room   amounts
 	things []thing // what may be on the device: the largest first, of equal ones the one with less of the other
 	total  amounts // of things
-	step   int64   // the greatest common divisor of things: sums grow in this step
-	most   int64   // how full the device can get with a request ahead on it; negative: there is none
+	step   int64   // the greatest common divisor of things: sums are multiples of it
+	most   int64   // how full the device can get with a request ahead on it; negative if there is none
 	rises  []rise  // how most grew
-	goal   int64   // of the search at hand: a sum cannot be larger
+	goal   int64   // no sum in the present search can be larger
 }
 
-// amounts are an amount in the respect that counts, and in the other one.
+// amounts holds an amount in the respect that counts and one in the other respect.
 type amounts struct{ this, other int64 }
 
 func (a amounts) plus(b amounts) amounts { return amounts{a.this + b.this, a.other + b.other} }
@@ -39,15 +39,15 @@ type rise struct {
 	first int // the first request ahead in the set
 }
 
-// nobody is the index of no request.
+// nobody is the index that stands for no request.
 const nobody = math.MaxInt
 
-// begin begins with an empty room.
+// begin empties f and sets its room.
 func (f *filling) begin(room amounts) {
 	*f = filling{room: room, things: f.things[:0], rises: f.rises[:0], most: -1}
 }
 
-// put puts a holding into the room. sort follows the last one.
+// put puts a holding into the room. The caller calls sort after the last one.
 func (f *filling) put(a amounts) { f.things = append(f.things, thing{amounts: a, ahead: nobody}) }
 
 // sort makes things ready for add: it sorts them and leaves out those that never
@@ -85,8 +85,8 @@ func (f *filling) count(i int) {
 	}
 }
 
-// fitting returns how many things with these amounts fit on the empty device.
-// What takes nothing never matters.
+// fitting returns how many things with these amounts fit on the empty device. It returns
+// 0 for a thing that takes nothing, because that never matters.
 func (f *filling) fitting(a amounts) int {
 	n := int64(0)
 	switch {
@@ -101,8 +101,8 @@ func (f *filling) fitting(a amounts) int {
 	return int(n)
 }
 
-// add adds a request ahead, and raises most if the device can get fuller with it.
-// It reports false if the request never matters, nor will another one like it.
+// add adds a request ahead, and raises most if the device can get fuller with it. It
+// reports false if neither this request nor another one like it ever matters.
 func (f *filling) add(a amounts, ahead int, steps *int) bool {
 	if !a.within(f.room) {
 		return false
@@ -200,8 +200,7 @@ func (f *filling) fill(i int, taken amounts, first int, steps *int) bool {
 	return false
 }
 
-// mostOf returns how many of the things from i on fit into what is left, or a
-// larger number.
+// mostOf returns an upper bound on how many of the things from i on fit into left.
 func (f *filling) mostOf(i int, left amounts) int64 {
 	n := int64(len(f.things) - i)
 	if least := f.things[i].least; least > 0 {

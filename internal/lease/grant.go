@@ -15,7 +15,7 @@ import (
 type Grant struct {
 	Lease *Lease
 
-	// Adopted is for a lease over processes that use the devices already. It says,
+	// Adopted is for a lease over processes that already use the devices. It holds,
 	// by part, how much memory they were measured to use. The book counted that as
 	// foreign, and counts it under the lease from now on.
 	Adopted []gpu.MiB

@@ -7,10 +7,10 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 )
 
-// A lease is implied if whoever asked for it did not say what ends it. It is
-// bound to the process that asked, which is either the application itself or a
-// program like curl, which exits as soon as it has the answer. What the process
-// does tells which of the two it is:
+// A lease is implied if the request for it did not say what ends it. It is bound to the
+// process that asked, which is either the application itself or a program like curl,
+// which exits as soon as it has the answer. What the process does tells which of the two
+// it is:
 //
 //	             it is measured on a device, or lives for Grace
 //	granted ──┬──▶ Settle: the lease ends with the process, as if bound to it by request
@@ -28,7 +28,7 @@ const (
 // Settle notes that an implied lease belongs to the process that it is bound to.
 type Settle struct {
 	Key
-	Fence uint64 // zero: whichever there is
+	Fence uint64 // zero means any
 }
 
 func (s Settle) apply(b *Book, now time.Time) (Effect, error) {
@@ -41,11 +41,11 @@ func (s Settle) apply(b *Book, now time.Time) (Effect, error) {
 	return b.change(e, &l, Settled, now), nil
 }
 
-// Detach lets an implied lease stand without the process that asked for it. From
-// now on it has a time to live.
+// Detach lets an implied lease outlast the process that asked for it. From now on the
+// lease has a time to live.
 type Detach struct {
 	Key
-	Fence uint64 // zero: whichever there is
+	Fence uint64 // zero means any
 }
 
 func (d Detach) apply(b *Book, now time.Time) (Effect, error) {
@@ -55,18 +55,18 @@ func (d Detach) apply(b *Book, now time.Time) (Effect, error) {
 	}
 	l := *e.lease
 	l.Binding, l.TTL, l.Expires = ByTTL, DetachedTTL, now.Add(DetachedTTL)
-	l.EnforcedBy = "none" // whoever uses it is not the process that asked
+	l.EnforcedBy = "none" // the process that asked does not use it
 	l.Note = noted(l.Note, "the process that asked for it has exited, so it expires 10 minutes after its processes were last measured on a GPU")
 	effect := b.change(e, &l, Detached, now)
 	effect.Why = "that process exited before it was seen on a GPU"
 	return effect, nil
 }
 
-// Keep renews a detached lease whose processes are measured, also one that is
-// due: nobody could keep it while the daemon was away.
+// Keep renews a detached lease whose processes are measured. It also renews one that is
+// due, because nobody could keep it while the daemon was away.
 type Keep struct {
 	Key
-	Fence uint64 // zero: whichever there is
+	Fence uint64 // zero means any
 }
 
 func (k Keep) apply(b *Book, now time.Time) (Effect, error) {
@@ -87,8 +87,8 @@ func noted(note, more string) string {
 	return note + more
 }
 
-// findImplied returns an implied lease with a binding. Only berth itself changes
-// how such a lease ends.
+// findImplied returns an implied lease with a binding. Only berth itself changes how an
+// implied lease ends.
 func (b *Book) findImplied(op string, k Key, fence uint64, binding Binding) (*entry, error) {
 	e := b.leases.get(k)
 	switch {
@@ -100,7 +100,7 @@ func (b *Book) findImplied(op string, k Key, fence uint64, binding Binding) (*en
 	return e, nil
 }
 
-// change puts a new state of a lease into the book, by the daemon itself.
+// change puts a new state of a lease into the book, as an act of the daemon.
 func (b *Book) change(e *entry, l *Lease, kind Kind, now time.Time) Effect {
 	old := e.lease
 	b.replace(e, l)

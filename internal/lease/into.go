@@ -6,18 +6,18 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// A request can be for a lease that there is: a parked lease wants to return, or
-// an active one wants to be larger. It has the key of the lease, and its fence in
-// Request.Into. It waits in the same queue as all others, and a lease has one such
-// request at a time. When the lease ends, or becomes something else than what the
-// request was for, the request stops waiting: the effect of that change has it.
+// A request can be for an existing lease: a parked lease wants to return, or an active
+// one wants to be larger. The request has the key of the lease, and the fence of the
+// lease in Request.Into. It waits in the same queue as all others, and a lease has one
+// such request at a time. When the lease ends, or becomes something else than what the
+// request was for, the request stops waiting, and the effect of that change holds it.
 
-// First is the priority of the requests that go before all others: those of leases
-// that berth has shrunk, for what they had. No other request may have it.
+// First is the priority of the requests for what berth has taken from leases by shrinking
+// them. They go before all others, and no other request may have it.
 const First = MaxPriority + 1
 
-// For returns what a request for a lease that there is wants: resume or resize;
-// empty if the request is for a new one.
+// For returns what a request for an existing lease wants, resume or resize. It returns ""
+// if the request is for a new lease.
 func (r *Request) For() string {
 	switch {
 	case r.Into == 0:
@@ -28,11 +28,11 @@ func (r *Request) For() string {
 	return "resize"
 }
 
-// Returning returns the request of a parked lease for what it had.
+// Returning returns the request with which a parked lease asks for what it had.
 func (l *Lease) Returning() Request { return l.into(0, l.Parts[0].Memory, l.Parts[0].Slots) }
 
-// Growing returns the request of an active lease for this much memory on each of
-// its devices.
+// Growing returns the request with which an active lease asks for this much memory on
+// each of its devices.
 func (l *Lease) Growing(size gpu.MiB) Request {
 	r := l.into(size, 0, 0)
 	for _, p := range l.Parts {
@@ -51,9 +51,8 @@ func (l *Lease) into(size, memory gpu.MiB, slots int) Request {
 	}
 }
 
-// Lacks returns how much more memory of each of its devices a lease takes when it
-// gets what a request for it asks for. What is measured for its processes is taken
-// already.
+// Lacks returns how much more memory of each of its devices a lease takes when it gets
+// what r asks for. Memory that is measured for its processes is taken already.
 func (b *Book) Lacks(r *Request) gpu.MiB {
 	e := b.leases.get(r.Key())
 	if e == nil {
@@ -70,8 +69,8 @@ func (b *Book) Lacks(r *Request) gpu.MiB {
 	return most
 }
 
-// verifyKey refuses a request whose key is in use, or that is for a lease that
-// there is not.
+// verifyKey refuses a request whose key is in use, or that is for a lease that does not
+// exist.
 func (r *Request) verifyKey(b *Book) error {
 	held, waits := b.leases.get(r.Key()), b.waiting.get(r.Key())
 	switch {

@@ -22,7 +22,7 @@ type Key struct {
 	ID string
 }
 
-// OwnerOf returns an actor as the owner of leases.
+// OwnerOf returns the owner of the leases of an actor.
 func OwnerOf(a *access.Actor) Owner { return ownerOf(a.UID, a.User) }
 
 func ownerOf(uid int, user string) Owner {
@@ -32,8 +32,7 @@ func ownerOf(uid int, user string) Owner {
 	return byName(user)
 }
 
-// byName returns the owner without a uid who has a name, cleaned as Lease.clean
-// cleans it.
+// byName returns the owner without a uid who has this name, as Lease.clean cleans it.
 func byName(user string) Owner {
 	if !words.Plain(user) {
 		user = gpu.Printable(user, gpu.Whole)
@@ -41,13 +40,13 @@ func byName(user string) Owner {
 	return Owner{UID: NoUID, User: user}
 }
 
-// Owner returns the user that a holder is.
+// Owner returns the user of the holder.
 func (h Holder) Owner() Owner { return ownerOf(h.UID, h.User) }
 
-// Key returns what identifies the lease among those that stand.
+// Key returns the key that identifies the lease in the book.
 func (l *Lease) Key() Key { return Key{l.Holder.Owner(), l.ID} }
 
-// Key returns what identifies the request among those that wait.
+// Key returns the key that identifies the request among those that wait.
 func (r *Request) Key() Key { return Key{r.Holder.Owner(), r.ID} }
 
 // compare orders keys by id, and equal ids by owner.
@@ -55,9 +54,8 @@ func (k Key) compare(other Key) int {
 	return cmp.Or(strings.Compare(k.ID, other.ID), cmp.Compare(k.UID, other.UID), strings.Compare(k.User, other.User))
 }
 
-// shelf finds leases, or requests, by id and owner. Nearly always an id has one
-// owner, so a look-up costs what it does in a map of ids. Those with the same id
-// form a chain.
+// shelf finds leases, or requests, by id and owner. Nearly every id has one owner, so a
+// look-up costs as much as in a map of ids. Values with the same id form a chain.
 type shelf[T any, P shelved[T]] struct {
 	first map[string]*T
 	count int
@@ -79,7 +77,7 @@ func (n *node[T]) chain() *node[T] { return n }
 
 func newShelf[T any, P shelved[T]]() shelf[T, P] { return shelf[T, P]{first: make(map[string]*T)} }
 
-// get returns what has a key; nil if nothing has.
+// get returns the value with a key; nil if there is none.
 func (s *shelf[T, P]) get(k Key) *T {
 	for x := s.first[k.ID]; x != nil; {
 		n := P(x).chain()
@@ -133,7 +131,7 @@ func (s *shelf[T, P]) all(yield func(*T) bool) {
 	}
 }
 
-// called yields what has an id.
+// called yields everything that has an id.
 func (s *shelf[T, P]) called(id string) func(yield func(*T) bool) {
 	return func(yield func(*T) bool) {
 		for x := s.first[id]; x != nil; x = P(x).chain().next {

@@ -7,8 +7,8 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// laneKey says which requests go into one lane. They have the same place in the
-// queue but for their age, and the same devices suit them but for their size.
+// laneKey identifies a lane. Requests with the same key differ in their place in the
+// queue only by age, and in the devices that suit them only by size.
 type laneKey struct {
 	priority int
 	user     string
@@ -36,7 +36,7 @@ type lane struct {
 	key     laneKey
 	user    *account
 	service *account
-	root    *waiter // nil: the lane is empty
+	root    *waiter // nil if the lane is empty
 	level   *level
 	at      int // index in level.lanes
 }
@@ -130,8 +130,8 @@ func (t *waiter) without(w *waiter) *waiter {
 	return t
 }
 
-// next returns the oldest waiter that is younger than after and whose load is
-// within most, but not this one; nil if there is none. A nil after means any age.
+// next returns the oldest waiter that is younger than after and whose load is within most
+// and differs from but; nil if there is none. A nil after means any age.
 func (t *waiter) next(after *waiter, most, but Load) *waiter {
 	if t == nil || !t.least.Within(most) || t.least == but && t.most == but {
 		return nil
@@ -172,7 +172,7 @@ func (t *waiter) countOlder(w *waiter) int {
 	return n
 }
 
-// scatter makes a number that looks random out of one that counts up.
+// scatter turns a number that counts up into one that looks random.
 func scatter(n uint64) uint32 {
 	n = (n ^ n>>30) * 0xbf58476d1ce4e5b9
 	n = (n ^ n>>27) * 0x94d049bb133111eb

@@ -12,7 +12,7 @@ import (
 type Lease struct {
 	ID       string // the allocation id; only one lease or waiting request of a user has it at a time
 	Fence    uint64 // grows with every grant; set by the book
-	Parent   string // the id of the lease of the same user that it is a child of; empty: none
+	Parent   string // the id of the lease of the same user that it is a child of; may be empty
 	Holder   Holder
 	Binding  Binding
 	Implied  bool          // nobody said what ends it; see Settle, Detach and Keep
@@ -23,37 +23,37 @@ type Lease struct {
 	Priority int
 	State    State
 
-	// TimeLimit is how long it lasts at most from its grant on, without the time
-	// for which it was parked; zero: for ever.
+	// TimeLimit is how long it lasts at most from its grant on, without the time for
+	// which it was parked; zero means no limit.
 	TimeLimit time.Duration
-	Imposed   bool // TimeLimit is an operator's or a rule's, and not its user's own wish
+	Imposed   bool // an operator or a rule chose TimeLimit, not its user
 
-	Parkable bool          // berth may park it by itself; its service decides over this
+	Parkable bool          // berth may park it by itself; its service may override this
 	Unshared bool          // its owner says that its processes share no GPU memory
-	ParkedAt time.Time     // since when it is parked; zero: it is active
-	Returned time.Time     // when it was last resumed; zero: never
-	Paused   time.Duration // how long it was parked before, in all
+	ParkedAt time.Time     // since when it is parked; zero if it is active
+	Returned time.Time     // when it was last resumed; zero if never
+	Paused   time.Duration // how long it was parked before, in total
 
-	// Asked is the memory on each device that it had before berth shrank it; zero:
+	// Asked is the memory that it had on each device before berth shrank it; zero if
 	// berth did not. It gets that back before others are served.
 	Asked gpu.MiB
 
 	EnforcedBy string // what enforces the memory limit: mps, framework, watchdog or none
 	Raised     bool   // the minimum of the service made it larger than the request
-	Note       string // how it differs from the request, one sentence; empty: it does not
+	Note       string // how it differs from the request, one sentence; empty if it does not
 
-	// Which processes are its own, beside those of the holder. Package kinship says
-	// what follows from these.
-	Unit  string   // systemd unit or container; empty: none
-	Scope []string // names of control groups: then no other processes are; empty: none
+	// Unit and Scope say which processes belong to it beside those of the holder. See
+	// package kinship.
+	Unit  string   // systemd unit or container; may be empty
+	Scope []string // names of control groups; if there are any, no other processes belong to it
 
-	// Groups are those whose limits together count this lease, as of the grant.
+	// Groups are the groups whose limits together count this lease, as of the grant.
 	Groups []string
 
-	By access.Actor // who asked for it; without a door: not known
+	By access.Actor // who asked for it; without a door if that is not known
 }
 
-// Part is what a lease has on one device.
+// Part holds what a lease has on one device.
 type Part struct {
 	GPU    string // UUID
 	Memory gpu.MiB
@@ -80,9 +80,9 @@ func (l *Lease) Devices() []string {
 	return devices
 }
 
-// OutlivesBoot reports whether the lease lasts when the machine starts again. A
-// lease that is bound to a process does not, so its entries must survive the end
-// of the daemon but not of the machine.
+// OutlivesBoot reports whether the lease lasts when the machine starts again. A lease
+// that is bound to a process does not, so its entries must survive the end of the daemon
+// but not that of the machine.
 func (l *Lease) OutlivesBoot() bool { return l.Binding != ByProcess }
 
 // Holder is the user and the process that have a lease. The daemon takes them
@@ -91,7 +91,7 @@ func (l *Lease) OutlivesBoot() bool { return l.Binding != ByProcess }
 type Holder struct {
 	User    string // login name, or the number as text
 	UID     int    // NoUID if the kernel did not say
-	Service string // empty: none
+	Service string // may be empty
 	Name    string // what the process calls itself, for people
 
 	// The process, for Binding ByProcess and for finding the processes that a
@@ -110,7 +110,7 @@ func (h Holder) Same(other Holder) bool {
 	return h.UID == other.UID && (h.UID != NoUID || h.User == other.User)
 }
 
-// Object returns the lease as access decides about it.
+// Object returns the lease as the object of access decisions.
 func (l *Lease) Object() access.Object { return access.Of(access.Held, l.Holder.UID, l.Holder.User) }
 
 // Binding says what ends a lease without a release.

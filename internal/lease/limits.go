@@ -6,8 +6,8 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Limits is what one user may have. Package quota finds it in a configuration,
-// and decides by it.
+// Limits holds what one user may have. Package quota finds it in a configuration and
+// decides by it.
 type Limits struct {
 	Subject    Subject
 	Generation uint64 // of the configuration that it comes from
@@ -21,8 +21,8 @@ type Limits struct {
 	LongestTTL  Limit[time.Duration] // a longer ttl is refused
 	LongestTime Limit[time.Duration] // from the grant of a lease to its end
 
-	Named   Limit[bool]   // whether leases may be bound to nothing but a release; absent: yes
-	Service Limit[string] // of requests that name none
+	Named   Limit[bool]   // whether leases may be bound to nothing but a release; absent means yes
+	Service Limit[string] // the service of requests that name none
 
 	Together []Together // of the groups that the user is in
 
@@ -31,13 +31,13 @@ type Limits struct {
 	Uncertain bool
 }
 
-// Limit is the most that somebody may have, and where that is said.
+// Limit is the most that somebody may have, and the setting that says so.
 type Limit[T any] struct {
-	gpu.Opt[T]        // absent: there is no limit
+	gpu.Opt[T]        // absent if there is no limit
 	Source     string // users.alice, groups.students, users.default or default
 }
 
-// Together is what all members of a group may have together.
+// Together holds what all members of a group may have together.
 type Together struct {
 	Group  string
 	Memory gpu.Opt[gpu.MiB]
@@ -45,14 +45,14 @@ type Together struct {
 	Leases gpu.Opt[int]
 }
 
-// Source returns where the limit is said.
+// Source returns the name of the setting that holds the limit.
 func (t *Together) Source() string { return "groups." + t.Group + ".together" }
 
 // Subject is somebody who has limits.
 type Subject struct {
 	Owner
 	Groups []int // ids of groups
-	Sure   bool  // Groups lists all of them; else it is not known which there are
+	Sure   bool  // Groups lists all of them; false if they are not known
 }
 
 // Builtin returns the limits of a user for whom nobody has set any. Each lease
@@ -70,7 +70,7 @@ func Builtin() Limits {
 // builtin is the source of a limit that nobody has set.
 const builtin = "default"
 
-// Count is what a user or a group has.
+// Count holds what a user or a group has.
 type Count struct {
 	Usage
 	Leases, Waiting int
@@ -79,8 +79,8 @@ type Count struct {
 // UserCount returns what a user has.
 func (b *Book) UserCount(user Owner) Count { return countOf(b.users[user]) }
 
-// GroupCount returns what those members of a group have who counted for it when
-// they asked.
+// GroupCount returns what the members of a group have, for those who counted as members
+// when they asked.
 func (b *Book) GroupCount(group string) Count { return countOf(b.groups[group]) }
 
 func countOf(a *account) Count {

@@ -11,10 +11,10 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 )
 
-// Name names a lease or a waiting request as people do: by its id, and by its
-// user where they say so.
+// Name names a lease or a waiting request as people do: by its id, and optionally by its
+// user.
 type Name struct {
-	User string // login name, uid, token:NAME or cert:NAME; empty: not said
+	User string // login name, uid, token:NAME or cert:NAME; may be empty
 	ID   string
 }
 
@@ -26,7 +26,7 @@ func (n Name) String() string {
 	return n.User + "/" + n.ID
 }
 
-// Name returns the key as a name, with the number of the user where there is one.
+// Name returns the key as a name, with the user id if there is one.
 func (k Key) Name() Name {
 	if k.UID != NoUID {
 		return Name{strconv.Itoa(k.UID), k.ID}
@@ -41,7 +41,7 @@ var ErrAmbiguous = errors.New("several users have a lease or a request with this
 // matches ErrAmbiguous.
 type AmbiguousError struct {
 	Name  Name
-	Names []Name // those that it fits, each of which fits one alone
+	Names []Name // those that it fits; each of them fits only one
 }
 
 func (e *AmbiguousError) Error() string {
@@ -55,16 +55,15 @@ func (e *AmbiguousError) Error() string {
 // Is reports whether target is ErrAmbiguous.
 func (e *AmbiguousError) Is(target error) bool { return target == ErrAmbiguous }
 
-// Seek returns the key of what an actor names who wants to do something to it:
+// Seek returns the key of the lease or request that an actor names and wants to act on:
 //
 //   - with a user, that of this user;
 //   - with the id alone, the actor's own;
 //   - if the actor has none, the only one there is.
 //
-// A fence chooses among several. An actor who may not do this to the things of
-// others finds what is their own or nothing, so that no refusal tells what others
-// have. With the id alone, nothing need have the key that Seek returns: the
-// change that uses it says so.
+// A fence chooses among several. An actor who may not act on the things of others finds
+// only their own, so that no refusal tells what others have. With the id alone, Seek may
+// return a key that nothing has: the change that uses the key says so.
 func (b *Book) Seek(by *access.Actor, v access.Verb, n Name, fence uint64) (Key, error) {
 	own := Key{OwnerOf(by), n.ID}
 	others := access.May(*by, v, access.Everything())
@@ -98,8 +97,8 @@ func (b *Book) Seek(by *access.Actor, v access.Verb, n Name, fence uint64) (Key,
 	return own, fmt.Errorf("%s %s: %w", v, n, ErrUnknown)
 }
 
-// Held returns the lease that an actor names who wants to do something to it, and
-// refuses an actor who may not.
+// Held returns the lease that an actor names and wants to act on. It refuses an actor who
+// may not.
 func (b *Book) Held(by *access.Actor, v access.Verb, n Name) (*Lease, error) {
 	k, err := b.Seek(by, v, n, 0)
 	if err != nil {
@@ -108,8 +107,8 @@ func (b *Book) Held(by *access.Actor, v access.Verb, n Name) (*Lease, error) {
 	return b.Find(v, k, 0, by)
 }
 
-// Find returns a lease that an actor wants to do something to, and refuses an
-// actor who may not. A fence of zero means whichever there is.
+// Find returns a lease that an actor wants to act on, and refuses an actor who may not. A
+// fence of zero means any.
 func (b *Book) Find(v access.Verb, k Key, fence uint64, by *access.Actor) (*Lease, error) {
 	e, err := b.find(v, k, fence, by)
 	if err != nil {
@@ -118,8 +117,8 @@ func (b *Book) Find(v access.Verb, k Key, fence uint64, by *access.Actor) (*Leas
 	return e.lease, nil
 }
 
-// has reports whether a lease or a request has a key, and with a fence whether
-// the lease has that.
+// has reports whether a lease or a request has a key. With a fence, it reports whether a
+// lease has both.
 func (b *Book) has(k Key, fence uint64) bool {
 	if e := b.leases.get(k); e != nil {
 		return fence == 0 || e.lease.Fence == fence
@@ -131,7 +130,7 @@ func (b *Book) has(k Key, fence uint64) bool {
 type named struct {
 	key   Key
 	user  string
-	fence uint64 // 0: a request
+	fence uint64 // zero for a request
 }
 
 // fitting lists what a name fits, ordered by user.
@@ -146,7 +145,7 @@ func (b *Book) fitting(n Name) []named {
 		add(&e.lease.Holder, e.lease.Fence)
 	}
 	for w := range b.waiting.called(n.ID) {
-		if w.request.Into == 0 { // else its lease is there
+		if w.request.Into == 0 { // otherwise its lease is there
 			add(&w.request.Holder, 0)
 		}
 	}
@@ -154,14 +153,13 @@ func (b *Book) fitting(n Name) []named {
 	return list
 }
 
-// isCalled reports whether an owner with a login name is called by a name: that
-// name, or the number of the owner.
+// isCalled reports whether name is the login name of an owner or the owner's user id.
 func isCalled(name string, o Owner, login string) bool {
 	return name == login || o.UID != NoUID && name == strconv.Itoa(o.UID)
 }
 
-// names returns names for leases and requests that tell them apart: by number
-// where several have the same login name.
+// names returns names that tell leases and requests apart, with user ids where several
+// users have the same login name.
 func names(list []named) []Name {
 	all := make([]Name, len(list))
 	for i, n := range list {

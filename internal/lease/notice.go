@@ -9,8 +9,8 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// EventOf returns what people are told of an effect; false if they are told nothing.
-// Labels appends what the devices of a lease are called.
+// EventOf returns the event that tells people about an effect; false if there is none.
+// Labels appends the names of the devices of a lease.
 func EventOf(e *Effect, labels func(text []byte, parts []Part) []byte) (gpu.Event, bool) {
 	if e.Kind == Asked || e.Kind == TimedOut {
 		return requestEvent(e), true
@@ -48,8 +48,7 @@ func EventOf(e *Effect, labels func(text []byte, parts []Part) []byte) (gpu.Even
 	return Sparing(event, e.Spared), true
 }
 
-// requestEvent returns the event that a request waits, or that it was not granted
-// in time.
+// requestEvent returns the event that a request waits or was not granted in time.
 func requestEvent(e *Effect) gpu.Event {
 	r := e.Request
 	event := gpu.Event{
@@ -87,9 +86,9 @@ func aim(r *Request) string {
 	return r.Memory.String()
 }
 
-// sentence returns the text of an event about a lease. If the text names the
-// program, which is at its end, sentence also returns it without that name, as
-// public text. Every grant calls it, so it builds the text in one buffer.
+// sentence returns the text of an event about a lease. If the text ends with the name of
+// the program, sentence also returns it without that name, as public text. Every grant
+// calls sentence, so it builds the text in one buffer.
 func sentence(e *Effect, held *Lease, verb string, labels func([]byte, []Part) []byte) (text, public string) {
 	b := append(append(append(make([]byte, 0, 160), held.ID...), ' '), verb...)
 	switch e.Kind {

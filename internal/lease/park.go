@@ -12,7 +12,7 @@ import (
 // stands still: nothing is due for it until it is resumed.
 type Park struct {
 	Key
-	Fence uint64 // zero: any
+	Fence uint64 // zero means any
 	By    access.Actor
 	Why   string
 }
@@ -30,8 +30,8 @@ func (p Park) apply(b *Book, now time.Time) (Effect, error) {
 	return b.become(e, &l, WasParked, p.By, p.Why, now), nil
 }
 
-// Unparkable reports why a lease cannot be parked, whatever its service allows;
-// nil: it can. Only the book knows whether it has children: see Book.Unparkable.
+// Unparkable returns why a lease cannot be parked, whatever its service allows, or nil if
+// it can. Only the book knows whether it has children: see Book.Unparkable.
 func (l *Lease) Unparkable() error {
 	why := ""
 	switch {
@@ -51,8 +51,8 @@ func (l *Lease) Unparkable() error {
 	return fmt.Errorf("park %s: %w: %s", l.ID, ErrUnparkable, why)
 }
 
-// Unparkable reports why a lease cannot be parked, whatever its service allows;
-// nil: it can. A lease with children, held or waiting, cannot.
+// Unparkable returns why a lease cannot be parked, whatever its service allows, or nil if
+// it can. A lease with children, held or waiting, cannot.
 func (b *Book) Unparkable(k Key, fence uint64) error {
 	by := access.Daemon()
 	e, err := b.find(access.Park, k, fence, &by)
@@ -88,7 +88,7 @@ func (e *entry) parkable(b *Book) error {
 // that finds no room when it returns is lost.
 type Resume struct {
 	Key
-	Fence uint64 // zero: any
+	Fence uint64 // zero means any
 	By    access.Actor
 	Why   string
 }
@@ -114,8 +114,8 @@ func (r Resume) apply(b *Book, now time.Time) (Effect, error) {
 	return b.become(e, &l, Resumed, r.By, r.Why, now), nil
 }
 
-// unpark makes a parked lease active. Its times move on by how long it was parked;
-// a renewal meanwhile counts from now on at most.
+// unpark makes a parked lease active. It moves the times of the lease on by how long it
+// was parked, but lets it expire no later than a renewal now would.
 func (l *Lease) unpark(now time.Time) {
 	if away := now.Sub(l.ParkedAt); !l.ParkedAt.IsZero() && away > 0 { // an earlier berth did not say since when
 		l.Paused += away

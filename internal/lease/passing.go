@@ -10,10 +10,10 @@ type Load struct {
 
 func (l Load) plus(m Load) Load { return Load{l.Memory + m.Memory, l.Slots + m.Slots} }
 
-// memory returns the amounts of a load where its memory counts.
+// memory returns the load as amounts, with memory as the respect that counts.
 func (l Load) memory() amounts { return amounts{this: int64(l.Memory), other: int64(l.Slots)} }
 
-// slots returns the amounts of a load where its slots count.
+// slots returns the load as amounts, with slots as the respect that counts.
 func (l Load) slots() amounts { return amounts{this: int64(l.Slots), other: int64(l.Memory)} }
 
 // Within reports whether the load fits into a room.

@@ -75,9 +75,9 @@ type waiter struct {
 	total       Usage // the most over all devices
 }
 
-// queue keeps the waiters in lanes, and the lanes by priority. The shares of users
-// and services change with every grant and every end of a lease, so the order of
-// the lanes of a priority is found only when somebody asks for it; see Walk.
+// queue keeps the waiters in lanes, and the lanes by priority. The shares of users and
+// services change with every grant and every end of a lease, so Walk finds the order of
+// the lanes of a priority only when somebody asks for it.
 type queue struct {
 	lanes    map[laneKey]*lane
 	levels   []*level // the highest priority first
@@ -178,9 +178,9 @@ func (q *queue) find(priority int) (at int, found bool) {
 	return slices.BinarySearchFunc(q.levels, priority, func(l *level, priority int) int { return cmp.Compare(priority, l.priority) })
 }
 
-// Least returns the least memory and the fewest slots that a request in the queue
-// asks for on a device, or less: if the queue has many lanes, Least takes in only
-// after some time that the requests for the least have left.
+// Least returns a lower bound on the memory and the slots that a request in the queue
+// asks for on a device. If the queue has many lanes, Least takes a while to notice that
+// the smallest requests have left.
 func (b *Book) Least() Load {
 	if q := &b.queue; q.left > len(q.lanes)/256 {
 		q.least, q.left = AnyLoad, 0
@@ -194,6 +194,6 @@ func (b *Book) Least() Load {
 // ChildrenWait reports whether a request with a parent waits.
 func (b *Book) ChildrenWait() bool { return b.queue.children > 0 }
 
-// Work returns how much work the order of the queue and the question who may pass
-// have taken so far: comparisons of requests by Walk, and steps of Passing.
+// Work returns how much work it has taken so far to order the queue and to find who may
+// pass: comparisons of requests by Walk, and steps of Passing.
 func (b *Book) Work() int { return b.queue.work }

@@ -11,8 +11,8 @@ import (
 // Renew moves the end of a lease with a time to live to now + TTL.
 type Renew struct {
 	Key
-	Fence uint64        // of the lease that the holder believes it has; zero: any
-	TTL   time.Duration // from now on; zero: as before
+	Fence uint64        // of the lease that the holder believes it has; zero means any
+	TTL   time.Duration // from now on; zero means as before
 	By    access.Actor
 }
 
@@ -57,7 +57,7 @@ func (b *Book) find(op access.Verb, k Key, fence uint64, by *access.Actor) (*ent
 	case e == nil && b.waiting.get(k) != nil:
 		return nil, fmt.Errorf("%s %s: %w", op, id, ErrWaiting)
 	case e == nil && access.May(*by, op, access.Everything()) != nil:
-		return nil, fmt.Errorf("%s %s: %w among yours", op, id, ErrUnknown) // what others have is not said
+		return nil, fmt.Errorf("%s %s: %w among yours", op, id, ErrUnknown) // it does not tell what others have
 	case e == nil:
 		return nil, fmt.Errorf("%s %s: %w", op, id, ErrUnknown)
 	case refusal != nil:

@@ -34,8 +34,8 @@ func (b *Book) Read(data []byte) (stored.Entry, error) {
 	return r, err
 }
 
-// granted returns the lease with an id and a fence; nil if there is none. A
-// entry does not say whose lease it is about: the fence does.
+// granted returns the lease with an id and a fence; nil if there is none. An entry does
+// not name the owner of its lease: the fence identifies it.
 func (b *Book) granted(id string, fence uint64) *entry {
 	for e := range b.leases.called(id) {
 		if e.lease.Fence == fence {
@@ -89,7 +89,7 @@ func (b *Book) replay(r *stored.Entry) error {
 		if r.Lease != nil {
 			return b.replayWhole(e, r)
 		}
-		l.State = stateAfter(r.Kind, l.State) // an earlier berth wrote no more
+		l.State = stateAfter(r.Kind, l.State) // an earlier berth wrote no lease
 	default:
 		return fmt.Errorf("%w: kind %q is not known", ErrReplay, string(r.Kind))
 	}
@@ -108,7 +108,7 @@ func stateAfter(k stored.Kind, before State) State {
 	return before
 }
 
-// replayWhole takes an entry back that holds a lease as it is from then on.
+// replayWhole replays an entry that holds the whole new state of a lease.
 func (b *Book) replayWhole(e *entry, r *stored.Entry) error {
 	if r.Lease == nil {
 		return fmt.Errorf("%w: it has no lease in it", ErrReplay)

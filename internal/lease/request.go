@@ -14,49 +14,49 @@ import (
 type Request struct {
 	ID      string
 	Parent  string // see Lease
-	Holder  Holder // the future holder; the door finds it out and does not believe the client
+	Holder  Holder // the future holder; the door determines it and does not believe the client
 	Binding Binding
 	TTL     time.Duration
 
-	// TimeLimit is how long the lease lasts at most, from the grant on, however
-	// often it is renewed; zero: for ever.
+	// TimeLimit is how long the lease lasts at most, from the grant on, however often
+	// it is renewed; zero means no limit.
 	TimeLimit time.Duration
 	Imposed   bool // see Lease; admission sets it
 
-	// Exact is what to have on each device, all of it or nothing: another scheduler
-	// has chosen the devices and decided that the request is due. It never waits, and
-	// GPUs, Memory and Slots say nothing more.
+	// Exact lists what the lease has on each device, all of it or nothing: another
+	// scheduler has chosen the devices and decided that the request is due. The
+	// request never waits, and GPUs, Memory and Slots mean nothing.
 	Exact []Part
 
-	GPUs   int     // how many devices, all different; zero: one
+	GPUs   int     // how many devices, all different; zero means one
 	Memory gpu.MiB // on each device
 	Slots  int     // on each device
 
 	Where     gpu.Where // what the devices must be
-	Only      []string  // UUIDs of the devices that may be used; empty: all
-	Preferred string    // UUID of the device to use if the request fits there; empty: none
-	Policy    string    // the name of the policy that chooses; empty: the default
+	Only      []string  // UUIDs of the devices that may be used; empty means all
+	Preferred string    // UUID of the device to use if the request fits there; may be empty
+	Policy    string    // the name of the policy that chooses; empty means the default
 
-	Draw gpu.Opt[gpu.Watts] // what its program added to the power of a device before; absent: not known
+	Draw gpu.Opt[gpu.Watts] // what its program added to the power of a device before; absent if not known
 
-	AskedPriority gpu.Opt[int]           // absent: the priority of the service
-	Wait          gpu.Opt[time.Duration] // how long to wait for room; absent: as configured
+	AskedPriority gpu.Opt[int]           // absent means the priority of the service
+	Wait          gpu.Opt[time.Duration] // how long to wait for room; absent means as configured
 
 	By access.Actor // who asks; an administrator may ask for a process of somebody else
 
-	// Limits are those of the holder, as far as whoever asks knows them; nil: the
+	// Limits are those of the holder, as far as the caller knows them; if nil, the
 	// ledger finds them.
 	Limits *Limits
 
 	Unit  string   // see Lease
 	Scope []string // see Lease
 
-	// Into is the fence of the lease with the same key that the request is for; zero:
-	// it is for a new one. A parked lease wants to return; an active one wants Size on
-	// each of its devices, and Memory is what that adds. See into.go.
+	// Into is the fence of the existing lease with the same key that the request is
+	// for; zero if it is for a new one. A parked lease wants to return; an active one
+	// wants Size on each of its devices, and Memory is what that adds. See into.go.
 	Into uint64
 	Size gpu.MiB
-	Why  string // for people; empty: nothing to add
+	Why  string // for people; may be empty
 
 	EnforcedBy string // see Lease
 	Note       string // see Lease
@@ -67,14 +67,14 @@ type Request struct {
 
 	// Admission sets these.
 	Raised    bool      // see Lease
-	Together  bool      // goes where its service has leases already, rather than elsewhere
+	Together  bool      // prefers devices on which its service has leases already
 	Priority  int       // higher goes first
-	Requested time.Time // since when it waits; its age counts from here
+	Requested time.Time // when it began to wait; its age counts from here
 	Deadline  time.Time // when it stops waiting; every request has one
 	Groups    []string  // see Lease
 }
 
-// Object returns the request as access decides about it.
+// Object returns the request as the object of access decisions.
 func (r *Request) Object() access.Object {
 	return access.Of(access.Asked, r.Holder.UID, r.Holder.User)
 }

@@ -11,22 +11,22 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 )
 
-// ErrEnforced refuses to resize a lease whose limit its programs were started
-// with: they would keep the old one.
+// ErrEnforced refuses to resize a lease whose programs were started with its limit: they
+// would keep the old one.
 var ErrEnforced = errors.New("its programs were started with its limit")
 
-// Resize gives a lease another amount of memory on each of its devices, with the
-// same fence. It takes more only where there is room now, and gives back at
-// once. What the processes of the lease use beyond it counts as before.
+// Resize gives a lease another amount of memory on each of its devices, with the same
+// fence. It takes more only where there is room now, and gives back at once. What the
+// processes of the lease use beyond the new amount counts as before.
 type Resize struct {
 	Key
-	Fence  uint64  // zero: whichever there is
+	Fence  uint64  // zero means any
 	Memory gpu.MiB // on each device
 	By     access.Actor
 	Why    string
 
-	// Shrinks says that berth takes what the lease does not use. It gets that back
-	// when it asks for it, before others are served.
+	// Shrinks says that berth takes what the lease does not use. The lease gets that
+	// back when it asks for it, before others are served.
 	Shrinks bool
 }
 
@@ -46,7 +46,7 @@ func (r Resize) apply(b *Book, now time.Time) (Effect, error) {
 	if err := l.validate(); err != nil {
 		return Effect{}, err
 	}
-	l.Asked = 0 // now its owner has said what it is to have
+	l.Asked = 0 // its owner has now chosen its size
 	if r.Shrinks {
 		if err := e.shrinkable(r.Memory); err != nil {
 			return Effect{}, fmt.Errorf("shrink %s: %w", r.ID, err)
@@ -86,7 +86,7 @@ func (e *entry) shrinkable(to gpu.MiB) error {
 	return nil
 }
 
-// Resizable reports why the size of the lease cannot change; nil: it can.
+// Resizable returns why the size of the lease cannot change, or nil if it can.
 func (l *Lease) Resizable() error {
 	switch {
 	case l.State != Active:
@@ -99,8 +99,8 @@ func (l *Lease) Resizable() error {
 	return nil
 }
 
-// Growth returns how much more of a device a lease would take if it had this
-// much memory there: what its processes use beyond the lease is taken already.
+// Growth returns how much more of a device a lease would take if it had this much memory
+// there. What its processes use beyond the lease is taken already.
 func (b *Book) Growth(k Key, uuid string, memory gpu.MiB) gpu.MiB {
 	if e := b.leases.get(k); e != nil {
 		for i, p := range e.lease.Parts {

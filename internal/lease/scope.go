@@ -13,7 +13,7 @@ import (
 // processes are its own.
 type Rescope struct {
 	Key
-	Fence       uint64 // zero: whichever there is
+	Fence       uint64 // zero means any
 	Add, Remove []string
 	By          access.Actor
 }

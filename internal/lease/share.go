@@ -38,8 +38,7 @@ func (b *Book) dropAccounts(h Holder, groups ...string) {
 	}
 }
 
-// own counts a lease for its user, its service and its groups, or with n = −1
-// takes it off.
+// own counts a lease for its user, service and groups, or with n = −1 subtracts it.
 func (e *entry) own(n int) {
 	e.user.leases += n
 	e.service.leases += n

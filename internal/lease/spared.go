@@ -7,9 +7,9 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Sparing adds to an event which processes of the lease berth left alone, because
-// it may not signal them in the name of who asked, or for the scope of the lease.
-// Only the user and operators see which these are.
+// Sparing adds to an event the processes of the lease that berth left alone, because it
+// may not signal them on behalf of the actor, or because of the scope of the lease. Only
+// the user and operators see which these are.
 func Sparing(e gpu.Event, spared []string) gpu.Event {
 	if len(spared) == 0 {
 		return e

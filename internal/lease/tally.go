@@ -8,11 +8,11 @@ import (
 
 // Party is a user who holds leases, or waits for one, in the name of a service.
 type Party struct {
-	Service string // empty: none
+	Service string // may be empty
 	User    string
 }
 
-// Tally is what a party holds and waits for.
+// Tally holds what a party has and waits for.
 type Tally struct {
 	Usage            // of its leases; parked ones use nothing
 	Measured gpu.MiB // what the processes of its leases were measured to use

@@ -8,9 +8,9 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// A lease with a time limit ends that long after its grant, however often it is
-// renewed. The book only says when: its processes are ended first, as for any
-// lease that is revoked, and then somebody applies Revoke.
+// A lease with a time limit ends that long after its grant, however often it is renewed.
+// The book only says when: the caller first ends the processes of the lease, as for any
+// lease that is revoked, and then applies Revoke.
 //
 //	granted ──▶ Warn ──▶ Overrun ──▶ Revoke
 //	            a while before    at the end, and again until it is revoked
@@ -19,12 +19,12 @@ const (
 	MaxTime = 365 * 24 * time.Hour
 
 	// overrunAgain is how long after an Overrun the next one is due, if the lease
-	// still stands: a daemon that could not revoke it tries again.
+	// still exists: a daemon that could not revoke it tries again.
 	overrunAgain = time.Minute
 )
 
-// Ends returns when the time limit ends the lease; false: it has none, or it is
-// parked, and its time does not go on.
+// Ends returns when the time limit ends the lease; false if it has none, or if it is
+// parked, because its time then stands still.
 func (l *Lease) Ends() (time.Time, bool) {
 	return l.Granted.Add(l.TimeLimit + l.Paused), l.TimeLimit > 0 && l.State != Parked
 }
@@ -39,8 +39,8 @@ func (l *Lease) Until() (time.Time, bool) {
 	return ends, limited
 }
 
-// warnAhead returns how long before its end the holder of a lease with a time
-// limit is warned.
+// warnAhead returns how long before its end berth warns the holder of a lease with a time
+// limit.
 func warnAhead(limit time.Duration) time.Duration { return min(limit/10, 5*time.Minute) }
 
 // Warn notes that the time limit of a lease is about to end it. See Due.
@@ -79,7 +79,7 @@ func (o Overrun) apply(b *Book, now time.Time) (Effect, error) {
 	return Effect{Kind: Overran, Time: now, Before: e.lease, After: e.lease, By: access.Daemon()}, nil
 }
 
-// forget makes what an effect noted due again.
+// forget makes due again what an effect of a kind noted.
 func (b *Book) forget(e *entry, kind Kind) {
 	if kind == Warned {
 		e.warned = false

@@ -16,8 +16,8 @@ const (
 	MaxMemory   = gpu.MiB(1) << 30 // on one device: a PiB
 	MaxSlots    = 1 << 16          // on one device
 	MaxGPUs     = 1 << 16
-	MaxScope    = 256       // names in a scope: a claim of Kubernetes is for as many pods
-	MaxPriority = 1_000_000 // and the same below zero
+	MaxScope    = 256       // names in a scope: as many pods may share a Kubernetes claim
+	MaxPriority = 1_000_000 // the least is −MaxPriority
 	MinTTL      = time.Second
 	MaxTTL      = 30 * 24 * time.Hour
 	MaxWait     = 30 * 24 * time.Hour // from Requested to Deadline

@@ -104,8 +104,8 @@ func (w *Walk) Leave() {
 	w.descend()
 }
 
-// IsBefore reports whether the request at hand is before r in the queue. All are
-// before a request that does not wait.
+// IsBefore reports whether the request at hand is before r in the queue. Every
+// request is before one that does not wait.
 func (w *Walk) IsBefore(r *Request) bool {
 	waiter := w.book.waiting.get(r.Key())
 	if waiter == nil || waiter.request != r {
