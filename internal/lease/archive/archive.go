@@ -36,14 +36,14 @@ type Past struct {
 	Ended   time.Time     `json:"ended"`
 	How     lease.Kind    `json:"how"` // release, expire or revoke
 	Why     string        `json:"why,omitempty"`
-	By      string        `json:"by,omitempty"` // the user who ended it; empty: the daemon
+	By      string        `json:"by,omitempty"` // the user who ended it; empty if the daemon did
 	Parts   []Part        `json:"parts"`
-	Peak    gpu.MiB       `json:"peak_mb,omitempty"` // the most memory measured on one device; 0: none was
+	Peak    gpu.MiB       `json:"peak_mb,omitempty"` // the most memory measured on one device; 0 if none was
 
-	Energy gpu.Opt[gpu.Joules] `json:"energy_joules,omitzero"` // above what the devices draw by themselves; absent: not measured
+	Energy gpu.Opt[gpu.Joules] `json:"energy_joules,omitzero"` // above what the devices draw by themselves; absent if not measured
 }
 
-// Part is what a lease held on one device.
+// Part holds what a lease had on one device.
 type Part struct {
 	GPU    string  `json:"gpu"`
 	Memory gpu.MiB `json:"memory_mb,omitempty"`
@@ -52,7 +52,7 @@ type Part struct {
 
 // Archive remembers leases. Use New or Open to make one.
 type Archive struct {
-	path  string        // empty: it is not kept
+	path  string        // empty if there is no file
 	dirty chan struct{} // has room for one
 
 	mu     sync.Mutex // guards what follows
@@ -135,8 +135,7 @@ func (a *Archive) All() []Past {
 	return all
 }
 
-// Run writes what is remembered to the file until ctx ends, and then what is new
-// once more.
+// Run writes the archive to its file until ctx ends, and then what is new once more.
 func (a *Archive) Run(ctx context.Context) error {
 	for {
 		select {

@@ -17,15 +17,15 @@ type document struct {
 
 const version = 1
 
-// Open reads the file at path, or begins one there. A damaged file it sets aside,
-// and begins anew: the past is not worth refusing to start.
+// Open reads the file at path, or begins one there. It sets a damaged file aside and
+// begins anew: the past is not worth refusing to start.
 func Open(path string) (*Archive, *file.Damage) {
 	a := New()
 	a.path = path
 	return a, file.Load(path, "Leases that have ended are missing from reports.", a.take)
 }
 
-// take takes in the text of a file.
+// take reads the text of a file into a.
 func (a *Archive) take(text []byte) error {
 	var d document
 	if err := json.Unmarshal(text, &d); err != nil {
@@ -40,8 +40,7 @@ func (a *Archive) take(text []byte) error {
 	return nil
 }
 
-// write replaces the file. It is not synced: that would cost the disk more than
-// it is worth.
+// write replaces the file, unsynced: a sync would cost the disk more than it is worth.
 func (a *Archive) write() error {
 	if a.path == "" {
 		return nil
