@@ -11,16 +11,14 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/audit/chain"
 )
 
-// verbs has the verb of each effect on a lease or a request that is named
-// otherwise.
+// verbs has the verb of each kind of effect whose verb has another name.
 var verbs = map[lease.Kind]access.Verb{
 	lease.Granted: access.Speak, lease.Asked: access.Speak, lease.Withdrawn: access.Withdraw,
 }
 
-// RecordLeases writes down which of these effects are acts on the things of
-// others, or choose a scope, before they are done. If it returns an error, none of
-// them may be done. With failed set, it writes down that they were not done after
-// all.
+// RecordLeases writes down, before they are done, those effects that are acts on the
+// things of others or choose a scope. If it returns an error, none of them may be done.
+// If failed is not nil, it writes down that they were not done after all.
 func (l *Log) RecordLeases(effects []lease.Effect, failed error) error {
 	for i := range effects {
 		if !effects[i].OnOthers() && !effects[i].SetsScope() {
@@ -68,7 +66,7 @@ func leaseAct(e *lease.Effect) api.AuditEntry {
 	return entry
 }
 
-// factsOf returns what an act can change of a lease; nil: there is no lease.
+// factsOf returns what an act can change of a lease; nil if there is no lease.
 func factsOf(l *lease.Lease) map[string]string {
 	if l == nil {
 		return nil

@@ -2,10 +2,9 @@
 // what to whose thing, when, through which door, and what it was before and
 // after.
 //
-// An entry is written before the act is done and before the answer is sent; the
-// disk is waited for afterwards. Each line carries the hash of the line before
-// (package chain), and the journal names the newest line, so that a line that
-// is missing or changed is noticed.
+// Record writes an entry before the act is done and before the answer is sent; Run waits
+// for the disk afterwards. Each line carries the hash of the line before (package chain),
+// and the journal names the newest line, so that a missing or changed line is noticed.
 //
 // The log never stops the daemon. If it cannot be written, Record returns an
 // error and the act must not be done; the next Record tries again.
@@ -34,7 +33,7 @@ type Settings struct {
 	Files   int   // how many files, with the one that is written to
 }
 
-// Options are what a log is made from.
+// Options configure a log.
 type Options struct {
 	Folder   file.Folder
 	Settings Settings
@@ -54,22 +53,22 @@ type Log struct {
 	event  func(gpu.Event)
 
 	entries, failures atomic.Uint64
-	trouble           atomic.Pointer[error] // nil: there is none
+	trouble           atomic.Pointer[error] // nil if there is none
 	lost              atomic.Bool           // entries were missing or changed when it was opened
 	dirty             chan struct{}         // something was written that the disk may not have; has room for one
 
 	mu       sync.Mutex // guards what follows
 	settings Settings
-	file     file.Appender // nil: it is not open
+	file     file.Appender // nil if it is not open
 	size     int64         // of file
-	first    uint64        // number of its first entry; 0: it has none
+	first    uint64        // number of its first entry; 0 if it has none
 	oldest   uint64        // number of the oldest entry that is kept
 	newest   chain.Mark    // the newest entry, in this file or before
 	expect   chain.Mark    // an entry that must be there when the log is opened
 	doubtful bool          // the disk refused to sync the file, so the next entry goes to another one
 	ration   ration
 
-	syncing sync.Mutex // held while the disk is waited for, and while a file is closed
+	syncing sync.Mutex // held during a sync, and while a file is closed
 }
 
 // Open returns the log in a folder. It completes a line that a crash cut off,
@@ -126,8 +125,8 @@ func (l *Log) record(e api.AuditEntry) error {
 	return nil
 }
 
-// ready opens the log if it is not open, and if somebody removed or changed the
-// file meanwhile. The caller holds mu.
+// ready opens the log if it is not open, or if somebody removed or changed the file
+// meanwhile. The caller holds mu.
 func (l *Log) ready(now time.Time) error {
 	if l.file != nil {
 		if size, err := l.file.Size(); err == nil && size == l.size {
@@ -158,8 +157,8 @@ func (l *Log) line(e api.AuditEntry, now time.Time) []byte {
 	return chain.Line(e)
 }
 
-// append appends the next line. If a part of it was written, the file is opened
-// again before the next one, which completes that part. The caller holds mu.
+// append appends the next line. If it writes only a part of the line, the log opens the
+// file again before the next line, which completes that part. The caller holds mu.
 func (l *Log) append(line []byte) error {
 	n, err := l.file.Write(line)
 	if err != nil {

@@ -12,30 +12,30 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/stored"
 )
 
-// markDelay is how long the newest line waits for a group of entries that is
-// written anyway. Then it is written by itself.
+// markDelay is how long the newest line waits for a group of entries to go with. After
+// that, flush writes it by itself.
 const markDelay = time.Second
 
 // Marked is a journal that also names the newest line of the audit log, so that
-// a log whose end was cut off is noticed. That costs leases nothing: the name
+// berth notices a log whose end was cut off. That costs leases nothing: the name
 // goes with the next group of entries. Its zero value names no line; Over gives
 // it the journal to write to.
 type Marked struct {
 	journal.Journal
-	newest atomic.Pointer[stored.AuditLine] // nil: there is none
-	armed  atomic.Bool                      // flush is going to be called
-	// Settle waits until the disk has the log, and calls Set; Close calls it. nil:
-	// there is no log.
+	newest atomic.Pointer[stored.AuditLine] // nil if there is none
+	armed  atomic.Bool                      // a call of flush is scheduled
+	// Settle waits until the disk has the log, and calls Set; Close calls Settle. It
+	// is nil if there is no log.
 	Settle func()
 
 	mu      sync.Mutex        // a journal has one writer at a time; guards what follows
-	written *stored.AuditLine // what the journal names; nil: nothing
+	written *stored.AuditLine // what the journal names; nil if nothing
 	stored  []byte
 	group   [][]byte
 }
 
-// Reading returns a function that looks for the newest line in the entries of
-// the journal, and hands each entry on.
+// Reading returns a function that looks for the newest line in the entries of the
+// journal, and passes each entry to replay.
 func (m *Marked) Reading(replay func(journal.Entry) error) func(journal.Entry) error {
 	begins := []byte(`{"v":4,"kind":"audit",`) // decoding every entry twice would make starts slow
 	return func(r journal.Entry) error {
@@ -49,14 +49,14 @@ func (m *Marked) Reading(replay func(journal.Entry) error) func(journal.Entry) e
 	}
 }
 
-// Over returns m, which writes to this journal from now on.
+// Over makes m write to j from now on, and returns m.
 func (m *Marked) Over(j journal.Journal) journal.Journal {
 	m.Journal = j
 	return m
 }
 
-// Newest returns the newest line that the journal names, or is about to; zero:
-// there is none.
+// Newest returns the newest line that the journal names or is about to name; the zero
+// Mark if there is none.
 func (m *Marked) Newest() chain.Mark {
 	if line := m.newest.Load(); line != nil {
 		return chain.Mark(*line)
@@ -77,7 +77,7 @@ func (m *Marked) Set(newest chain.Mark) {
 	}
 }
 
-// flush writes the newest line by itself, unless it was written. If the journal
+// flush writes the newest line by itself, unless it is written already. If the journal
 // refuses it, the next group takes it along.
 func (m *Marked) flush() {
 	m.mu.Lock()
@@ -94,7 +94,7 @@ func (m *Marked) store(line *stored.AuditLine) []byte {
 	return m.stored
 }
 
-// Append is in journal.Journal.
+// Append implements journal.Journal.
 func (m *Marked) Append(group [][]byte, care journal.Care) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -111,7 +111,7 @@ func (m *Marked) Append(group [][]byte, care journal.Care) error {
 	return err
 }
 
-// Compact is in journal.Journal. The snapshot names the newest line too.
+// Compact implements journal.Journal. The snapshot names the newest line too.
 func (m *Marked) Compact(upTo uint64, snapshot iter.Seq[[]byte]) error {
 	m.mu.Lock()
 	line := m.written
@@ -126,7 +126,7 @@ func (m *Marked) Compact(upTo uint64, snapshot iter.Seq[[]byte]) error {
 	})
 }
 
-// Close is in journal.Journal. The journal names the newest line of all then.
+// Close implements journal.Journal. Afterwards the journal names the newest line of all.
 func (m *Marked) Close() error {
 	if m.Settle != nil {
 		m.Settle()

@@ -41,24 +41,24 @@ func (l *Log) open(now time.Time) error {
 	return nil
 }
 
-// ending is how the log ends, as its files say.
+// ending describes how the log ends, as its files say.
 type ending struct {
-	first uint64 // number of the first entry of the file that is written to; 0: it has none
-	seq   uint64 // of the newest entry; 0: there is none
+	first uint64 // number of the first entry of the file that is written to; 0 if it has none
+	seq   uint64 // of the newest entry; 0 if there is none
 	hash  string // of the last line
 
 	open    bool   // the last line has no newline
 	garbage bool   // the last line is no entry
 	bytes   int    // of that line
-	whole   string // hash of the newest entry; empty: there is none
+	whole   string // hash of the newest entry; empty if there is none
 
-	oldest uint64 // the oldest entry that is kept, as the newest Rotate says; 0: nothing says so
+	oldest uint64 // the oldest entry that is kept, as the newest Rotate says; 0 if there is no Rotate
 	found  bool   // the expected entry is there
-	broken string // what is wrong with earlier lines of the file that is written to, and was not told yet; empty: nothing
+	broken string // what is wrong with earlier lines of the file that is written to and was not reported yet
 }
 
-// findEnd reads the files from the newest one back, until it has found an entry
-// the one that is expected, and what is kept. The caller holds mu.
+// findEnd reads the files from the newest one back, until it has found an entry, the one
+// that is expected, and what is kept. The caller holds mu.
 func (l *Log) findEnd(names []string) (ending, error) {
 	e := ending{found: l.expect.Seq == 0}
 	for i := len(names) - 1; i >= 0 && (e.seq == 0 || !e.found || e.oldest == 0); i-- {
@@ -71,8 +71,8 @@ func (l *Log) findEnd(names []string) (ending, error) {
 	return e, nil
 }
 
-// scan reads one file from its end back, as far as it has to; the files after it
-// were read before.
+// scan reads one file from its end back, as far as it has to. The caller has scanned
+// newer files before.
 func (l *Log) scan(e *ending, text []byte, current bool) {
 	for rest := text; len(rest) > 0 && (e.seq == 0 || !e.found); {
 		from := bytes.LastIndexByte(rest[:len(rest)-1], '\n') + 1
@@ -98,9 +98,9 @@ func (l *Log) scan(e *ending, text []byte, current bool) {
 	}
 }
 
-// broken says what is wrong with the lines from the newest Lost entry to the one
-// with a hash, which the disk had; empty: nothing. What is before a Lost entry was
-// told when that was written, and a power cut may leave anything of later lines.
+// broken says what is wrong with the lines from the newest Lost entry to the line with a
+// hash, which the disk had; it returns "" if nothing is. Damage before a Lost entry was
+// reported when that was written, and a power cut may leave anything of later lines.
 func broken(text []byte, hash string) string {
 	from, at, end := 0, 0, 0
 	for line := range bytes.Lines(text) {
@@ -126,7 +126,7 @@ func broken(text []byte, hash string) string {
 	return ""
 }
 
-// firstOf returns the first entry of a file; the zero value: there is none.
+// firstOf returns the first entry of a file; the zero value if there is none.
 func firstOf(text []byte) api.AuditEntry {
 	for line := range bytes.Lines(text) {
 		if entry, is := chain.Parse(line); is {
@@ -136,7 +136,7 @@ func firstOf(text []byte) api.AuditEntry {
 	return api.AuditEntry{}
 }
 
-// mend makes the log fit to be continued. The caller holds mu.
+// mend makes the log ready for the next entry. The caller holds mu.
 func (l *Log) mend(e *ending, now time.Time) error {
 	if e.open {
 		if n, err := l.file.Write([]byte("\n")); err != nil {

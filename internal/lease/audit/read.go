@@ -15,10 +15,10 @@ import (
 type Query struct {
 	After uint64    // only entries with a larger number
 	Since time.Time // only entries that are not older
-	User  string    // only acts and refusals of this user, or on things of this user; empty: of everybody
-	What  string    // only this verb; empty: all
+	User  string    // only acts and refusals of this user, or on things of this user; empty means of everybody
+	What  string    // only this verb; empty means all
 	Limit int       // at most this many
-	// Oldest returns the first entries that match; else Page returns the last.
+	// Oldest makes Page return the first entries that match, and not the last.
 	Oldest bool
 }
 

@@ -17,13 +17,13 @@ import (
 const (
 	perMinute = 10   // refusals of one caller that are written down
 	mostUsers = 1024 // users who are counted by themselves; the others are counted together
-	mostHosts = 8    // hosts that callers who are not known came from, likewise
+	mostHosts = 8    // hosts of unknown callers, likewise
 	period    = time.Minute
 )
 
-// Refuse writes down that somebody was refused. Beyond a few in a minute it only
-// counts them, and Run writes the count down. That the log cannot be written
-// changes nothing: the caller is refused anyway.
+// Refuse writes down that somebody was refused. Beyond a few in a minute it only counts
+// them, and Run writes the count down. A log that cannot be written changes nothing: the
+// caller is refused anyway.
 func (l *Log) Refuse(e api.AuditEntry) {
 	e.Outcome = chain.Refused
 	l.mu.Lock()
@@ -36,16 +36,16 @@ func (l *Log) Refuse(e api.AuditEntry) {
 // ration counts refusals in a minute.
 type ration struct {
 	used  map[string]*share // by caller
-	hosts int               // of them are hosts
+	hosts int               // how many callers in used are hosts
 }
 
-// share is what one caller has used of the ration.
+// share counts the refusals of one caller.
 type share struct {
 	n     int
 	entry api.AuditEntry // the last one that was left out
 }
 
-// excess is how many refusals of one caller were left out.
+// excess says how many refusals of one caller were left out.
 type excess struct {
 	n     int
 	entry api.AuditEntry
@@ -72,8 +72,8 @@ func (r *ration) admit(e api.AuditEntry) bool {
 	return s.n <= perMinute
 }
 
-// callerOf names the caller that a refusal counts for: the user, or the host of
-// one who is not known.
+// callerOf names the caller that a refusal counts for: the user, or the host of an
+// unknown one.
 func callerOf(who api.AuditActor) (caller string, isHost bool) {
 	if who.UID.Known() || who.Token != "" {
 		return fmt.Sprint("user ", who.UID.Or(access.NoUID), " token ", who.Token), false

@@ -39,10 +39,9 @@ func (l *Log) rotate(now time.Time) error {
 	return nil
 }
 
-// begin writes the first line of a file that is not the first one. The line
-// carries the hash of the last line of the file before, like every line, and
-// says which entries are kept. Then begin removes the files that are too many.
-// The caller holds mu.
+// begin writes the first line of a file that is not the first one. The line carries the
+// hash of the last line of the file before, like every line, and says which entries are
+// kept. Then begin removes surplus files. The caller holds mu.
 func (l *Log) begin(now time.Time) error {
 	names, err := l.folder.Names()
 	if err != nil {

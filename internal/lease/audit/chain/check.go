@@ -17,8 +17,8 @@ type File struct {
 	Text []byte
 }
 
-// Order sorts the names of files by age, the oldest first. The names of other
-// files it leaves out.
+// Order sorts the names of files by age, the oldest first, and leaves out the names of
+// other files.
 func Order(names []string) []string {
 	ours := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		_, rotated := FirstOf(name)
@@ -55,8 +55,8 @@ type Checker struct {
 	suspect []api.AuditProblem // lines before this one that are no entries
 }
 
-// NewChecker returns a checker that also looks for the entry which the journal
-// names; a zero mark: it names none.
+// NewChecker returns a checker that also looks for the entry that the journal names. A
+// zero mark means that it names none.
 func NewChecker(mark Mark) *Checker { return &Checker{mark: mark} }
 
 // Read checks the lines of the next file.
@@ -122,8 +122,8 @@ func (c *Checker) next(e api.AuditEntry, is bool, hash string) {
 	c.seq, c.prev, c.whole, c.begun = e.Seq, hash, hash, true
 }
 
-// OldestOf returns the number of the oldest entry that is kept, as a Rotate entry
-// says; 0: e is none.
+// OldestOf returns the number of the oldest entry that is kept, as a Rotate entry says; 0
+// if e is not a Rotate entry.
 func OldestOf(e *api.AuditEntry) uint64 {
 	oldest, err := strconv.ParseUint(e.After[Oldest], 10, 64)
 	if e.What != Rotate || err != nil {
@@ -150,7 +150,7 @@ func (c *Checker) complain(seq uint64, format string, args ...any) {
 	c.verdict.Problems = append(c.verdict.Problems, api.AuditProblem{File: c.file, Line: c.line, Seq: seq, Text: fmt.Sprintf(format, args...)})
 }
 
-// Verdict returns what the files amount to. Call it after the last file.
+// Verdict returns the result of the check. Call it after the last file.
 func (c *Checker) Verdict() api.AuditVerdict {
 	if n := len(c.suspect); n > 0 && c.file == CurrentName {
 		c.suspect = c.suspect[:n-1] // the last line of all: the next start says that it was cut off

@@ -90,7 +90,7 @@ func Hash(line []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Parse reads a line; false: it is no entry.
+// Parse reads a line; false if it is no entry.
 func Parse(line []byte) (api.AuditEntry, bool) {
 	var e api.AuditEntry
 	d := json.NewDecoder(bytes.NewReader(line))
@@ -107,8 +107,8 @@ const CurrentName = "audit.log"
 // its first entry.
 func RotatedName(first uint64) string { return fmt.Sprintf("audit-%020d.log", first) }
 
-// FirstOf returns the number of the first entry of a complete file, from its
-// name; false: it is not the name of one.
+// FirstOf returns the number of the first entry of a complete file, from its name; false
+// if name is not that of a complete file.
 func FirstOf(name string) (first uint64, rotated bool) {
 	if n, err := fmt.Sscanf(name, "audit-%d.log", &first); n != 1 || err != nil || name != RotatedName(first) {
 		return 0, false
