@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Limiter lets only so many errands of one user be under way at a time. The zero
-// value has to be given Most.
+// Limiter limits how many errands of one user are under way at a time. The zero value is
+// ready once Most is set.
 type Limiter struct {
 	Most int // of one user
 
@@ -14,7 +14,7 @@ type Limiter struct {
 	byUser map[int]*Errands
 }
 
-// Errands are the errands of one user.
+// Errands counts the errands of one user.
 type Errands struct {
 	limiter  *Limiter
 	uid      int

@@ -36,7 +36,7 @@ const (
 	Query        // reads the past
 )
 
-// mostQueries is how many queries of a user wait for a place.
+// mostQueries is how many queries of a user may wait for a place.
 const mostQueries = 32
 
 // Queues has a queue for every user.
@@ -49,7 +49,7 @@ type Queues struct {
 	tidyAt int // the number of queues at which tidy removes unused ones
 }
 
-// recently is how long a change of the user who asks means that several users ask.
+// recently is how long several users count as asking after the user who asks has changed.
 const recently = 100 * time.Millisecond
 
 // UserOf returns the number of the user whose queue an actor is in: the user id, or a
@@ -85,9 +85,9 @@ type Queue struct {
 	light, heavy chan struct{} // hold a token for each request that has a place
 	query        chan struct{} // likewise
 	queries      atomic.Int64  // that wait for a place
-	Calls        atomic.Int64  // how many calls of lease streams are under way; its user counts them
+	Calls        atomic.Int64  // how many calls of lease streams are under way; the streams count them
 	followers    atomic.Int64
-	rate         atomic.Uint64 // bits of the number of calls a second; zero: as many as come
+	rate         atomic.Uint64 // bits of the number of calls a second; zero means no limit
 	here         int           // how many requests use it; guarded by Queues.mu
 
 	mu   sync.Mutex    // guards what follows
@@ -96,8 +96,8 @@ type Queue struct {
 	paid time.Time     // when debt was last computed
 }
 
-// Join returns the queue of a user who may make this many calls a second; zero means
-// as many as come. The caller calls leave when it is done.
+// Join returns the queue of a user who may make this many calls a second; zero means no
+// limit. The caller calls leave when it is done.
 func (a *Queues) Join(uid int, rate float64) (q *Queue, leave func()) {
 	a.Note(uid)
 	a.mu.Lock()
@@ -133,8 +133,8 @@ func (a *Queues) tidy(now time.Time) {
 	a.tidyAt = 2 * len(a.byUser)
 }
 
-// Follow joins for an event stream. It returns nil if the user has as many as they
-// may have.
+// Follow joins for an event stream. It returns nil if the user has as many streams as
+// they may have.
 func (a *Queues) Follow(uid int, rate float64, most int) (q *Queue, leave func()) {
 	q, left := a.Join(uid, rate)
 	if q.followers.Add(1) > int64(most) {
@@ -148,7 +148,7 @@ func (a *Queues) Follow(uid int, rate float64, most int) (q *Queue, leave func()
 	}
 }
 
-// Limit sets how many calls a second the user may make; zero means as many as come.
+// Limit sets how many calls a second the user may make; zero means no limit.
 func (q *Queue) Limit(rate float64) {
 	if bits := math.Float64bits(rate); q.rate.Load() != bits {
 		q.rate.Store(bits)
@@ -220,7 +220,7 @@ func (q *Queue) Enter(ctx context.Context, w Weight) *Place {
 type Place struct {
 	queue *Queue
 	lane  chan struct{}
-	begun time.Time // zero: it is not held
+	begun time.Time // zero if it is not held
 }
 
 // free is the place of administrators. It never changes.
