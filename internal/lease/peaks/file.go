@@ -9,8 +9,8 @@ import (
 	"github.com/berth-gpu/berth/internal/file"
 )
 
-// document is the content of the file. A field may be added under the same version if a reader
-// that does not know it still makes sense of the rest.
+// document is the content of the file. A field may be added under the same version if a
+// reader that does not know it still makes sense of the rest.
 type document struct {
 	Version int      `json:"version"`
 	Entries []*Entry `json:"entries"`
@@ -25,15 +25,15 @@ func New() *Peaks {
 	}
 }
 
-// Open reads the file at path, or begins one there. A damaged file it sets aside,
-// and begins anew: a guess is not worth refusing to start.
+// Open reads the file at path, or begins one there. It sets a damaged file aside and
+// begins anew: a guess is not worth refusing to start.
 func Open(path string) (*Peaks, *file.Damage) {
 	p := New()
 	p.path = path
 	return p, file.Load(path, "What was learned about earlier runs is lost, and berth learns it again.", p.take)
 }
 
-// take takes in the text of a file.
+// take reads the text of a file into p.
 func (p *Peaks) take(text []byte) error {
 	var d document
 	if err := json.Unmarshal(text, &d); err != nil {
@@ -46,7 +46,7 @@ func (p *Peaks) take(text []byte) error {
 		if e != nil && len(p.entries) < keptEntries {
 			e.bound()
 			e.Runs = e.Runs[max(len(e.Runs)-keptRuns, 0):]
-			for _, r := range e.Runs { // a file of before there were ceilings
+			for _, r := range e.Runs { // the file is from before there were ceilings
 				e.raise(r)
 			}
 			p.entries[e.Key] = e
@@ -61,8 +61,8 @@ const mostMemory = gpu.MiB(1) << 30
 // mostWatts is more than any device draws.
 const mostWatts = gpu.Watts(5000)
 
-// bound drops from an entry what cannot have been measured. A file that somebody
-// wrote by hand may have it, and what is offered next depends on it.
+// bound drops from an entry what cannot have been measured. A file that somebody wrote by
+// hand may have it, and the next offer depends on it.
 func (e *Entry) bound() {
 	possible := func(m gpu.MiB) bool { return m >= 0 && m <= mostMemory }
 	for i, r := range e.Runs {
@@ -85,8 +85,7 @@ func (e *Entry) bound() {
 // mostSeconds is longer than any run: thirty years.
 const mostSeconds = 1e9
 
-// write replaces the file. It is not synced: that would cost the disk more than
-// it is worth.
+// write replaces the file, unsynced: a sync would cost the disk more than it is worth.
 func (p *Peaks) write() error {
 	if p.path == "" {
 		return nil

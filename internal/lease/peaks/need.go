@@ -9,9 +9,8 @@ import (
 // margin is the least that is leased beyond what was measured.
 const margin = gpu.MiB(256)
 
-// Known returns the most memory that the last runs used; 0 if none of them was watched for
-// long enough to tell. A short one counts beside others: it used that much at
-// least.
+// Known returns the most memory that the last runs used; 0 if none of them was watched
+// long enough to tell. A short run counts beside others: it used that much at least.
 func (e *Entry) Known() gpu.MiB {
 	if !slices.ContainsFunc(e.Runs, func(r Run) bool { return r.Peak > 0 && !r.Short }) {
 		return 0
@@ -32,8 +31,8 @@ func (e *Entry) Need(context gpu.MiB) gpu.MiB {
 	return most
 }
 
-// WithMargin returns how much a program needs that was measured to use an amount at
-// most: that and a tenth, or a margin if that is more.
+// WithMargin returns how much to lease for a program with this measured peak: a tenth
+// more, or margin more if that is larger.
 func WithMargin(peak gpu.MiB) gpu.MiB {
 	const grain = gpu.MiB(64)
 	need := peak + max(peak/10, margin)

@@ -32,19 +32,19 @@ const (
 type Key struct {
 	User string `json:"user"`
 	Name string `json:"name"`
-	Step string `json:"step,omitempty"` // of a pipeline; empty: the whole
+	Step string `json:"step,omitempty"` // of a pipeline; empty for the whole
 }
 
 // Run holds what one run used.
 type Run struct {
-	Peak    gpu.MiB `json:"peak_mb,omitempty"`  // the most on one device; 0: it was never seen there
-	Asked   gpu.MiB `json:"asked_mb,omitempty"` // leased on one device; 0: nothing
+	Peak    gpu.MiB `json:"peak_mb,omitempty"`  // the most on one device; 0 if it was never seen there
+	Asked   gpu.MiB `json:"asked_mb,omitempty"` // leased on one device; 0 if nothing was
 	Seconds float64 `json:"seconds"`
-	Learned bool    `json:"learned,omitempty"` // it leased what was learned, and not what somebody asked for
-	Short   bool    `json:"short,omitempty"`   // it was seen too rarely for Peak to be more than the least it needs
+	Learned bool    `json:"learned,omitempty"` // it leased what berth had learned, not what somebody asked for
+	Short   bool    `json:"short,omitempty"`   // it was measured too rarely: Peak is only the least it needs
 
-	// Drew is the power that it drew on one device, on average while it worked,
-	// above what the device draws by itself.
+	// Drew is the average power that it drew on one device while it worked, above
+	// what the device draws by itself.
 	Drew gpu.Opt[gpu.Watts] `json:"drew_watts,omitzero"`
 }
 
@@ -54,7 +54,7 @@ type Entry struct {
 	Count   int       `json:"runs"` // in all
 	Last    time.Time `json:"last"`
 	Runs    []Run     `json:"last_runs"`            // oldest first
-	Offered gpu.MiB   `json:"offered_mb,omitempty"` // what the last run got that did not say what it needs
+	Offered gpu.MiB   `json:"offered_mb,omitempty"` // what the last run without a stated need got
 	Ceiling gpu.MiB   `json:"ceiling_mb,omitempty"` // see raise
 }
 
@@ -103,7 +103,7 @@ func (e *Entry) Asked() gpu.MiB {
 
 // Peaks remembers runs. Use New or Open to make one.
 type Peaks struct {
-	path  string        // empty: it is not kept
+	path  string        // empty if there is no file
 	dirty chan struct{} // has room for one
 
 	mu      sync.Mutex // guards what follows
@@ -217,10 +217,10 @@ func (e *Entry) clone() Entry {
 	return c
 }
 
-// byMPS is how enforced_by names a lease that MPS enforces.
+// byMPS is the enforced_by of a lease that MPS enforces.
 const byMPS = "mps"
 
-// Use takes in how much memory a lease was measured to use on one of its
+// Use records how much memory a lease was measured to use on one of its
 // devices, and when. It ignores a measurement that it has seen already, and
 // leases under MPS: the driver shows their processes with next to nothing.
 func (p *Peaks) Use(l *lease.Lease, uuid string, measured gpu.MiB, at time.Time) {
@@ -252,9 +252,9 @@ func (p *Peaks) Most(fence uint64) (most gpu.MiB, samples int) {
 	return u.peak, u.samples
 }
 
-// dropStale makes room for another lease: it drops the one that was not
-// measured for longest. A lease may be measured once more after it has ended,
-// and would otherwise stay forever. The caller holds mu.
+// dropStale makes room for another lease: it drops the lease whose last measurement is
+// the oldest. A lease may be measured once more after it has ended, and would otherwise
+// stay forever. The caller holds mu.
 func (p *Peaks) dropStale() {
 	if len(p.running) < keptRunning {
 		return
@@ -269,16 +269,14 @@ func (p *Peaks) dropStale() {
 	delete(p.running, stale)
 }
 
-// fewSamples is how often each device of a run must have been measured before
-// nothing is expected beyond its peak: one that was over by then may have been
-// seen while it still grew.
+// fewSamples is how often each device of a run must have been measured for its peak to be
+// final: a run that was over sooner may have been seen while it still grew.
 const fewSamples = 3
 
-// Ended takes in that a lease has ended, and records it as a run of its name. A
-// lease without a process is no run, and neither is one that had children: they
-// are the runs. Drew is the power that it drew on one device. Ended returns the
-// most memory that the lease was measured to use on one device; 0 if it was not
-// measured.
+// Ended records that a lease has ended, as a run of its name. A lease without a process
+// is not a run, and neither is one that had children: they are the runs. Drew is the
+// power that the lease drew on one device. Ended returns the most memory that the lease
+// was measured to use on one device; 0 if it was not measured.
 func (p *Peaks) Ended(l *lease.Lease, drew gpu.Opt[gpu.Watts], now time.Time) gpu.MiB {
 	p.mu.Lock()
 	u := p.running[l.Fence]
@@ -291,7 +289,7 @@ func (p *Peaks) Ended(l *lease.Lease, drew gpu.Opt[gpu.Watts], now time.Time) gp
 	p.mu.Unlock()
 	name := cmp.Or(l.Holder.Name, l.Holder.Service)
 	if parent || name == "" || l.Holder.PID == 0 || l.Binding == lease.ByName || len(l.Parts) == 0 {
-		return u.peak // of a lease that outlives its process nobody knows what used it
+		return u.peak // nobody knows what used a lease that outlives its process
 	}
 	key := Key{User: l.Holder.User, Name: name}
 	run := Run{
