@@ -13,14 +13,14 @@ import (
 // Service has the settings of a service. The zero value sets nothing.
 type Service struct {
 	Name      string
-	MinMemory gpu.MiB     // a request for less is raised to it; zero: none
-	MaxMemory gpu.MiB     // a request for more is refused; zero: none
+	MinMemory gpu.MiB     // a request for less is raised to it; zero means none
+	MaxMemory gpu.MiB     // a request for more is refused; zero means none
 	Priority  int         // the priority of its requests, and the most they can ask for
-	Quota     lease.Usage // the most it may have in use at a time; zero: no quota
-	Users     []string    // who may ask in its name; empty: everybody
+	Quota     lease.Usage // the most it may have in use at a time; zero means no quota
+	Users     []string    // who may ask in its name; empty means everybody
 	Together  bool        // its leases go on one device rather than on different ones
 
-	Parkable   gpu.Opt[bool] // whether its leases may be parked; absent: as the request says
+	Parkable   gpu.Opt[bool] // whether its leases may be parked; absent means as the request says
 	Unshared   bool          // whether the processes of a lease share no GPU memory
 	Shrinkable bool          // whether berth may shrink its leases to what they use
 }
@@ -128,7 +128,7 @@ func WithinQuota(s Service, r *lease.Request, used lease.Usage) error {
 	return nil
 }
 
-// note adds to what a request says about itself.
+// note adds to the note of a request.
 func note(r *lease.Request, format string, args ...any) {
 	if r.Note != "" {
 		r.Note += "; "
@@ -136,8 +136,8 @@ func note(r *lease.Request, format string, args ...any) {
 	r.Note += fmt.Sprintf(format, args...)
 }
 
-// Within returns how much of an amount on each device a service may have that
-// already uses used; zero if nothing.
+// Within returns how much of amount on each device the service may have beside used; zero
+// if nothing.
 func (s *Service) Within(gpus int, amount gpu.MiB, used lease.Usage) gpu.MiB {
 	if s.MaxMemory > 0 {
 		amount = min(amount, s.MaxMemory)

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// NamedAfter reports whether an id is the name of a service, or that and a number.
-// A lease with another id was asked for under that id.
+// NamedAfter reports whether an id is the name of a service, or that and a number. A
+// client that has a lease with another id has asked for that id.
 func NamedAfter(id, service string) bool {
 	id = words.Service(id)
 	number, numbered := strings.CutPrefix(id, service+"-")

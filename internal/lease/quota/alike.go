@@ -8,9 +8,9 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Alike returns the names of services by what they look like. Who leases as
-// Embedder, or as embеdder with a Cyrillic е, must not pass for embedder, nor
-// escape its limits.
+// Alike returns the names of services by what they look like. A user who leases as
+// Embedder, or as embеdder with a Cyrillic е, must neither pass for embedder nor escape
+// its limits.
 func Alike[V any](services map[string]V) map[string]string {
 	names := make(map[string]string, len(services))
 	for name := range services {
@@ -53,8 +53,7 @@ func skeleton(name string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(string(b), "rn", "m"), "vv", "w")
 }
 
-// plainest returns the one of several ASCII characters that look alike, without
-// case.
+// plainest returns the same letter for ASCII characters that look alike, ignoring case.
 func plainest(c byte) byte {
 	switch {
 	case 'A' <= c && c <= 'Z':

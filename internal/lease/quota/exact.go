@@ -92,9 +92,9 @@ func Repeats(l *lease.Lease, r *lease.Request) error {
 	return nil
 }
 
-// Difference says in words how the parts of a lease differ from those that a request
-// asks for, in whichever order; "" if they do not. What berth has taken from a lease
-// by shrinking it counts as its own.
+// Difference says how the parts of a lease differ from those that a request asks for, in
+// any order; "" if they do not. What berth has taken from a lease by shrinking it counts
+// as its own.
 func Difference(l *lease.Lease, asked []lease.Part) string {
 	held := slices.Clone(l.Parts)
 	for i := range held {

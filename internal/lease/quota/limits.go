@@ -23,7 +23,7 @@ var ErrLimit = errors.New("it is over a limit of the user")
 type LimitError struct {
 	Name   string // of the setting: memory_mb, slots, leases, …
 	Source string
-	Group  string // whose members have the limit together; empty: the user has it
+	Group  string // whose members have the limit together; empty if the user has it
 	Text   string
 	Err    error // ErrCrowded or ErrLimit
 
@@ -69,7 +69,7 @@ func Apply(l *lease.Limits, r *lease.Request) error {
 	return MayLast(l, r.TTL)
 }
 
-// MayLast refuses a time to live that is too long; zero is none.
+// MayLast refuses a time to live that is too long. Zero means none.
 func MayLast(l *lease.Limits, ttl time.Duration) error {
 	if l == nil {
 		return nil
@@ -85,8 +85,8 @@ func tooLong(name, what string, asked time.Duration, l lease.Limit[time.Duration
 		Text: fmt.Sprintf("%s of %s s is longer than your limit of %s s (%s)", what, words.Seconds(asked), words.Seconds(l.Or(0)), l.Source)}
 }
 
-// TooManyWait refuses a request that waits beside as many others of its user as
-// may wait. The request itself is in the queue already.
+// TooManyWait refuses a request if more requests of its user wait than may wait. The
+// request itself is in the queue already.
 func TooManyWait(b *lease.Book, h lease.Holder, l *lease.Limits) error {
 	has := b.UserCount(h.Owner()).Waiting
 	most, limited := l.Waiting.Get()
@@ -128,7 +128,7 @@ type bounds struct {
 	memory lease.Limit[gpu.MiB]
 	slots  lease.Limit[int]
 	leases lease.Limit[int]
-	group  string // empty: of the user
+	group  string // empty if they are the user's
 }
 
 func (b *bounds) within(used lease.Count, more lease.Usage, leases int) error {
@@ -170,13 +170,13 @@ func isOrAre(name, used string) string {
 	return ""
 }
 
-// Room returns how much of an amount on each of several devices the limits leave
-// beside what the user and the groups have; zero if nothing.
+// Room returns how much of amount on each of several devices the limits leave beside what
+// the user and the groups have; zero if nothing.
 func Room(b *lease.Book, l *lease.Limits, h lease.Holder, gpus int, amount gpu.MiB) gpu.MiB {
 	return roomBeside(l, b.UserUsage(h.Owner()).Memory, func(group string) gpu.MiB { return b.GroupCount(group).Memory }, gpus, amount)
 }
 
-// RoomEver returns the same for a user, and groups, who have nothing.
+// RoomEver returns what Room returns for a user and groups who have nothing.
 func RoomEver(l *lease.Limits, gpus int, amount gpu.MiB) gpu.MiB {
 	return roomBeside(l, 0, func(string) gpu.MiB { return 0 }, gpus, amount)
 }

@@ -12,14 +12,14 @@ import (
 type Lookup struct {
 	// Of returns what somebody may have; nil means what lease.Builtin says.
 	Of func(lease.Subject) *lease.Limits
-	// Generation tells rules apart: limits by others are not valid here.
+	// Generation identifies the rules: limits from other rules are not valid here.
 	Generation uint64
 
 	found map[asked]*lease.Limits
 }
 
-// asked is what limits were looked up for: those that a request brought, which
-// are by other rules, or a holder.
+// asked is the key of a remembered answer: the limits that a request brought, which are
+// from other rules, or a holder.
 type asked struct {
 	known *lease.Limits
 	owner lease.Owner
@@ -28,9 +28,8 @@ type asked struct {
 // mostFound is how many limits a Lookup remembers.
 const mostFound = 4096
 
-// For returns the limits of a holder; nil if an actor may exceed them. Known are
-// limits that are perhaps the holder's, and perhaps by other rules; nil if none
-// are known.
+// For returns the limits of a holder; nil if the actor may exceed them. Known are limits
+// that may be the holder's and may be from other rules; nil if none are known.
 func (r *Lookup) For(h lease.Holder, known *lease.Limits, by *access.Actor) *lease.Limits {
 	if access.May(*by, access.Exceed, access.Object{}) == nil {
 		return nil
@@ -66,8 +65,8 @@ func (r *Lookup) of(s lease.Subject) *lease.Limits {
 	return &l
 }
 
-// Lacking returns what a request waits for that an AdmitError or a LimitError
-// refuses.
+// Lacking returns the allowance that a request waits for if an AdmitError or a LimitError
+// refuses it.
 func Lacking(r *lease.Request, err error) lease.Allowance {
 	limit := (*LimitError)(nil)
 	switch {

@@ -6,7 +6,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
-// MayPark returns an error if the service does not allow to park its leases.
+// MayPark returns an error if the service does not allow parking its leases.
 func (s *Service) MayPark(l *lease.Lease) error {
 	if !s.Parkable.Or(true) {
 		return s.forbids("park", "parkable is false", l)
@@ -23,7 +23,7 @@ func (s *Service) ParksItself(l *lease.Lease) bool {
 // say that its processes share no GPU memory.
 func (s *Service) SharesNothing(l *lease.Lease) bool { return s.Unshared || l.Unshared }
 
-// MayShrink returns an error if the service does not allow to shrink its leases.
+// MayShrink returns an error if the service does not allow shrinking its leases.
 func (s *Service) MayShrink(l *lease.Lease) error {
 	if !s.Shrinkable {
 		return s.forbids("shrink", "shrinkable is not true", l)

@@ -1,11 +1,10 @@
 // Package quota decides what users and services may have beside what the devices
 // have room for.
 //
-// Rules are the sections users and groups of a configuration; Of returns the
-// limits of one user, and where each of them comes from. The own entry of a user
-// decides, then those of the user's groups, of which the largest counts, then
-// users.default, and then what berth has by itself. Apply and Within hold a
-// request against these limits.
+// Rules are the sections users and groups of a configuration; Of returns the limits of
+// one user, and where each of them comes from. A user's own entry decides, then the
+// largest limit of the user's groups, then users.default, and then the limit that is
+// built into berth. Apply and Within hold a request against these limits.
 //
 // Settings are the rest of the configuration that a request is held against;
 // Admit applies those of its service.
@@ -25,7 +24,7 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Limits is what one user may have.
+// Limits holds what one user may have.
 type Limits struct {
 	lease.Limits
 	Calls       lease.Limit[float64] // a second
@@ -34,7 +33,7 @@ type Limits struct {
 	Groups      []string         // of the user, with an entry in the configuration
 }
 
-// What berth allows if nobody says otherwise; lease.Builtin has the rest.
+// The limits that berth has by default; lease.Builtin has the rest.
 const (
 	Connections = 256
 	Streams     = 32
@@ -50,7 +49,7 @@ type Rules struct {
 	Groups     map[int]Group   // by group id
 }
 
-// Configured is what an entry of the configuration allows. It has the fields of
+// Configured holds what an entry of the configuration allows. It has the fields of
 // config.Limits, so that one converts to the other.
 type Configured struct {
 	Memory      gpu.Opt[gpu.MiB]
@@ -67,7 +66,7 @@ type Configured struct {
 	Service     string
 }
 
-// Together is what the members of a group may have together, likewise.
+// Together holds what the members of a group may have together, likewise.
 type Together struct {
 	Memory gpu.Opt[gpu.MiB]
 	Slots  gpu.Opt[int]
@@ -87,8 +86,8 @@ type Group struct {
 	Together Together
 }
 
-// SubjectOf returns a caller as somebody who has limits. Groups are those of its
-// process; nil: not known. Whoever shows a token or a certificate is in none.
+// SubjectOf returns a caller as a subject of limits. Groups are those of its process; nil
+// if they are not known. A caller with a token or a certificate is in none.
 func SubjectOf(a *access.Actor, groups []int) lease.Subject {
 	return lease.Subject{Owner: lease.OwnerOf(a), Groups: groups, Sure: groups != nil || a.UID == access.NoUID}
 }
@@ -224,7 +223,7 @@ func chooseNamed(f *finder, limit *lease.Limit[bool]) {
 	}
 }
 
-// chooseService finds the service of requests that name none: that of the own
+// chooseService finds the service of requests that name none: that of the user's own
 // entry, of the first group by name, or of everybody.
 func chooseService(f *finder, limit *lease.Limit[string]) {
 	entries := []entry{f.own}

@@ -29,21 +29,21 @@ type Settings struct {
 
 // DeviceSettings are the settings of one device.
 type DeviceSettings struct {
-	Limit        gpu.MiB // zero: all of it
+	Limit        gpu.MiB // zero means all of it
 	Reserve      gpu.MiB
-	MaxPipelines int // zero: the number of CPUs divided by that of devices
+	MaxPipelines int // zero means the number of CPUs divided by that of devices
 }
 
 // Served has the settings of one service, and which devices and processes are its
 // own.
 type Served struct {
 	Service
-	Preferred string         // index or UUID of the device to try first; empty: none
-	Match     *kinship.Match // how its processes are told; nil: not by the settings
+	Preferred string         // index or UUID of the device to try first; may be empty
+	Match     *kinship.Match // how to recognize its processes; nil if the settings do not say
 }
 
-// Knows refuses a service that looks like a configured one, and one that is not
-// configured, where only those may ask.
+// Knows refuses a service that looks like a configured one. Where only configured
+// services may ask, it also refuses one that is not configured.
 func (s *Settings) Knows(service string) error {
 	if _, known := s.Services[service]; known || service == "" {
 		return nil
