@@ -23,8 +23,8 @@
 //
 //  1. Add the field to Entry, Lease or Part, with omitempty, and to Append.
 //     TestEntriesAreTheJSONTheySeem fails until both agree.
-//  2. If the version rises, raise Version and let New, or whoever sets the
-//     field, give the new version to the entries that need it.
+//  2. If the version rises, raise Version and let New, or the code that sets
+//     the field, give the new version to the entries that need it.
 //  3. Fill the field in package lease (EntryOf) and read it (Book.Replay).
 //     The zero value means "written by an earlier berth".
 //  4. Add a journal of the new release to testdata, and the version to
@@ -49,9 +49,10 @@ import (
 //	5  Park and Resume with a lease, a lease that is parked, Lease.Paused beside
 //	   Lease.TimeLimit
 //
-// Added later under the same versions, because the book is the same without
-// them: Entry.By, Lease.Parent, Lease.Unit, Lease.Scope, Lease.Implied,
-// Lease.Parkable, Lease.Unshared, Lease.Returned, Lease.Asked and Lease.Imposed. An older berth ignores them.
+// Added later under the same versions, because the book is the same without them:
+// Entry.By, Lease.Parent, Lease.Unit, Lease.Scope, Lease.Implied, Lease.Parkable,
+// Lease.Unshared, Lease.Returned, Lease.Asked and Lease.Imposed. An older berth ignores
+// them.
 const Version = 5
 
 // Entry is one entry of the journal: what happened to a lease, as one JSON
@@ -65,15 +66,15 @@ type Entry struct {
 	Expires   int64     `json:"expires_ns,omitempty"` // Renew
 	TTL       int64     `json:"ttl_ns,omitempty"`     // Renew
 	Why       string    `json:"why,omitempty"`        // for people; in a Fence entry, the boot id
-	By        By        `json:"by,omitzero"`          // zero: an earlier berth wrote it, or it is a Fence entry
+	By        By        `json:"by,omitzero"`          // zero if an earlier berth wrote it, or for a Fence entry
 	Lease     *Lease    `json:"lease,omitempty"`      // Grant, Bind, Scope, Detach, Resize, Park, Resume
 	AuditLine AuditLine `json:"line,omitzero"`        // Audit
 }
 
-// By says who did it. In the entry of a lease in a compacted journal, that is
-// who asked for the lease.
+// By says who did it. In the entry of a lease in a compacted journal, it says who asked
+// for the lease.
 type By struct {
-	UID   int    `json:"uid"` // -1: not known
+	UID   int    `json:"uid"` // -1 if not known
 	User  string `json:"user,omitempty"`
 	Token string `json:"token,omitempty"` // name of the token that was shown
 	Door  string `json:"door,omitempty"`  // socket, tcp, process, or daemon for what berth did by itself
@@ -106,7 +107,7 @@ const (
 	// it, because the newest grant may have ended.
 	Fence Kind = "fence"
 	// Audit only names the newest line of the audit log that the disk has, so
-	// that a log whose end was cut off is noticed.
+	// that berth notices a log whose end was cut off.
 	Audit Kind = "audit"
 )
 
@@ -137,18 +138,18 @@ type Lease struct {
 	Scope []string `json:"scope,omitempty"`
 
 	TimeLimit int64    `json:"time_limit_ns,omitempty"` // from the grant to the end
-	Imposed   bool     `json:"imposed,omitempty"`       // the time limit is not its user's own
+	Imposed   bool     `json:"imposed,omitempty"`       // its user did not choose the time limit
 	Groups    []string `json:"groups,omitempty"`        // whose limits together count the lease
 
 	Parkable bool  `json:"parkable,omitempty"`
 	Unshared bool  `json:"unshared,omitempty"`
-	ParkedAt int64 `json:"parked_ns,omitempty"`   // 0: it is active, or an earlier berth parked it
-	Returned int64 `json:"returned_ns,omitempty"` // 0: it was never parked
+	ParkedAt int64 `json:"parked_ns,omitempty"`   // 0 if it is active, or if an earlier berth parked it
+	Returned int64 `json:"returned_ns,omitempty"` // 0 if it was never parked
 	Paused   int64 `json:"paused_ns,omitempty"`   // how long it was parked before
 	Asked    int64 `json:"asked_mb,omitempty"`    // MiB; what it had before berth shrank it
 }
 
-// Part is what a lease has of one device.
+// Part holds what a lease has on one device.
 type Part struct {
 	GPU    string `json:"gpu"`
 	Memory int64  `json:"memory_mb,omitempty"` // MiB
@@ -176,10 +177,11 @@ func NewAudit(line AuditLine) Entry {
 	return e
 }
 
-// SetLease puts a lease into an entry. An earlier berth refuses a lease that has
-// neither memory nor slots, which only a child can be, and would let a lease
-// outlive its time limit and groups have more than their limits. One that does not
-// know how to park would let time go on for a parked lease, and end it too early.
+// SetLease puts a lease into an entry, and raises the version of the entry if the lease
+// needs that. An earlier berth refuses a lease that has neither memory nor slots, which
+// only a child can be, and would let a lease outlive its time limit and groups exceed
+// their limits. One that does not know how to park would let time go on for a parked
+// lease, and end it too early.
 func (e *Entry) SetLease(l *Lease) {
 	e.Lease = l
 	if e.Kind == Park || e.Kind == Resume || l.ParkedAt != 0 || l.Paused != 0 && l.TimeLimit != 0 {
