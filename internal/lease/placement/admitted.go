@@ -9,18 +9,18 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Target is a device that a request names which says exactly what it wants there.
+// Target is a device that a request with exact parts names.
 type Target struct {
 	*Observation
 	lease.Sum
-	Most gpu.MiB // what could be leased if nobody held anything
+	Most gpu.MiB // memory that could be leased if nobody held anything
 }
 
 // ExactError refuses a request that says exactly what it wants on each device.
 type ExactError struct {
 	ID      string
 	Reasons []Reason // in the order of its parts
-	Ever    bool     // it would fit if nobody held anything and every device were well
+	Ever    bool     // the request would fit if nobody held anything and every device were well
 }
 
 func (e *ExactError) Error() string {
@@ -31,8 +31,8 @@ func (e *ExactError) Error() string {
 	return fmt.Sprintf("lease %s exactly: %s", e.ID, strings.Join(texts, "; "))
 }
 
-// Exactly refuses a request that cannot have exactly its parts now, whoever waits;
-// nil: it can. Look returns the device with a UUID; false: there is none.
+// Exactly returns an error if a request cannot have exactly its parts now, regardless of
+// the queue. Look returns the device with a UUID, or false if there is none.
 func Exactly(r *lease.Request, look func(uuid string) (Target, bool)) error {
 	e := &ExactError{ID: r.ID, Ever: true}
 	for _, p := range r.Exact {

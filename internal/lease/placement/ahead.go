@@ -3,43 +3,43 @@ package placement
 import "github.com/berth-gpu/berth/internal/lease"
 
 // Ahead has the requests ahead of a place in the queue, as far as they matter to the
-// requests behind it. Begin sets the place to the front of the queue: Join adds the
-// request at hand, and goes on to the next one. It is valid until the book or the
+// requests behind it. Begin sets the place to the front of the queue; Join adds the
+// request at hand and moves on to the next one. An Ahead is valid until the book or the
 // snapshot changes.
 //
-// It leaves out whoever does not matter. The devices with room now are open in the
-// beginning. A device closes as soon as everybody further back would delay somebody
-// there, which mostly is after a few requests. When none is open that suits the
-// requests of a lane, that lane is left. So the cost depends on the number of lanes,
-// and on how many requests it takes to close the devices, but not on the length of
-// the queue.
+// Ahead leaves out requests that do not matter. At first, the devices with room are open.
+// A device closes as soon as every request further back would delay a request ahead
+// there, which mostly happens after a few requests. When no open device suits the
+// requests of a lane, Ahead leaves that lane. So the cost depends on the number of lanes
+// and on how many requests it takes to close the devices, but not on the length of the
+// queue.
 type Ahead struct {
 	snapshot *Snapshot
 	book     *lease.Book
 	limits   Limits
 
 	walk lease.Walk
-	// least is the least that is asked about: there is no answer about a request
-	// for less on a device.
+	// least is the smallest load on a device that callers ask about: Ahead has no answer
+	// about a request for less.
 	least lease.Load
-	// open lists the devices on which somebody may still be granted something.
+	// open lists the devices on which a request further back may still be granted.
 	open []*opening
 	// most is the largest load that could ever be on an open device.
 	most lease.Load
 	// ahead is the number of requests that have joined and must not be delayed.
 	ahead int
-	// stuck has the first request that waits for a quota or a limit. It cannot use
-	// free room, so others may; but no request of the same service, user or group
-	// may use the quota or the limit that it waits for.
+	// stuck has the first request that waits for each quota or limit. That request cannot
+	// use free room, so others may; but no request of the same service, user or group may
+	// use the quota or the limit that it waits for.
 	stuck map[lease.Allowance]*lease.Request
 
 	openings map[string]*opening // by device; kept from one Begin to the next
-	begun    int                 // how often Begin was called; see opening.begun
-	looked   int                 // how many requests have joined so far
+	begun    int                 // number of calls of Begin; see opening.begun
+	looked   int                 // number of requests that have joined so far
 }
 
-// opening is the way to a device that had room for the least that is asked at the
-// front of the queue.
+// opening is a device that had room, at the front of the queue, for the least load that
+// callers ask about.
 type opening struct {
 	uuid     string
 	position int
@@ -47,16 +47,15 @@ type opening struct {
 	now      lease.Load
 	most     lease.Load
 	passing  lease.Passing
-	taken    bool // somebody has joined who could be on the device
+	taken    bool // a request that could be on the device has joined
 }
 
-// allows reports whether a load fits on the device now and delays nobody there.
+// allows reports whether a load fits on the device now and delays no request there.
 func (o *opening) allows(l lease.Load) bool {
 	return l.Within(o.now) && (!o.taken || o.passing.Allows(l))
 }
 
-// isOpen reports whether somebody who asks for at least this much may be granted
-// something on the device.
+// isOpen reports whether a request for at least this load may be granted on the device.
 func (o *opening) isOpen(least lease.Load) bool {
 	if least != (lease.Load{}) {
 		return o.allows(least)
@@ -64,22 +63,22 @@ func (o *opening) isOpen(least lease.Load) bool {
 	return o.allows(lease.Load{Memory: 1}) || o.allows(lease.Load{Slots: 1})
 }
 
-// Limits says what forbids to grant a request, or allows it, apart from devices.
+// Limits reports what forbids or allows a grant, apart from devices.
 type Limits interface {
-	// Lacking returns the quota or the limit that forbids to grant a request behind
-	// those ahead; false if none does.
+	// Lacking returns the quota or the limit that forbids granting a request behind those
+	// ahead, or false if none does.
 	Lacking(*lease.Request) (lease.Allowance, bool)
 	// MayLack reports whether Lacking may hold for a request of the same service
 	// and user as r that asks for at most this much over all devices.
 	MayLack(r *lease.Request, total lease.Usage) bool
-	// MaySplit reports whether a request with the same parent as r that asks for at
-	// least this much may get its memory from the parent. It then needs no room, and
-	// waits for nobody and no quota.
+	// MaySplit reports whether a request with the same parent as r that asks for at least
+	// this much may get its memory from the parent. It then needs no room, and waits for
+	// no other request and no quota.
 	MaySplit(r *lease.Request, least lease.Load) bool
 }
 
-// Begin begins at the front of the queue, for questions about requests that
-// ask for at least this much on a device.
+// Begin starts at the front of the queue, for questions about requests for at least this
+// load on a device.
 func (n *Ahead) Begin(s *Snapshot, b *lease.Book, limits Limits, least lease.Load) {
 	n.snapshot, n.book, n.limits = s, b, limits
 	if n.openings == nil {
@@ -106,22 +105,22 @@ func (n *Ahead) Begin(s *Snapshot, b *lease.Book, limits Limits, least lease.Loa
 	n.measure()
 }
 
-// Request returns the request at hand; nil at the end of the queue.
+// Request returns the request at hand, or nil at the end of the queue.
 func (n *Ahead) Request() *lease.Request { return n.walk.Request() }
 
-// Before reports whether the request at hand is before r in the queue. All are
-// before a request that does not wait.
+// Before reports whether the request at hand is before r in the queue. Every request is
+// before one that does not wait.
 func (n *Ahead) Before(r *lease.Request) bool { return n.walk.Request() != nil && n.walk.IsBefore(r) }
 
-// Open reports whether somebody further back may still be granted something.
+// Open reports whether a request further back may still be granted.
 func (n *Ahead) Open() bool { return len(n.open) > 0 }
 
-// Len returns how many requests have joined and must not be delayed, as far as
+// Len returns the number of requests that have joined and must not be delayed, as far as
 // they matter.
 func (n *Ahead) Len() int { return n.ahead }
 
-// WaitsFor returns the first request ahead that waits for a quota or a limit;
-// nil if there is none. Nobody is in a nil Ahead.
+// WaitsFor returns the first request ahead that waits for a quota or a limit, or nil if
+// there is none. A nil Ahead has no requests.
 func (n *Ahead) WaitsFor(a lease.Allowance) *lease.Request {
 	if n == nil {
 		return nil
@@ -135,7 +134,7 @@ func (n *Ahead) isStuck(r *lease.Request) bool {
 	return len(n.stuck) > 0 && (n.stuck[lease.ServiceQuota(r.Holder.Service)] != nil || n.stuck[lease.UserLimit(r.Holder.Owner())] != nil)
 }
 
-// Looked returns how many requests have joined since n was made.
+// Looked returns the number of requests that have joined since n was made.
 func (n *Ahead) Looked() int { return n.looked }
 
 // measure computes most again after devices have closed.
@@ -156,8 +155,8 @@ func (n *Ahead) MayFit(r *lease.Request) bool {
 	return false
 }
 
-// Delayed returns a request ahead that a load would delay on a device; nil
-// if it delays none.
+// Delayed returns a request ahead that a load would delay on a device, or nil if there is
+// none.
 func (n *Ahead) Delayed(uuid string, l lease.Load) *lease.Request {
 	if o := n.openings[uuid]; o.begun == n.begun && o.taken {
 		return o.passing.Delayed(l)
@@ -165,8 +164,8 @@ func (n *Ahead) Delayed(uuid string, l lease.Load) *lease.Request {
 	return nil
 }
 
-// Join puts the request at hand behind those ahead, and goes on to the next
-// one that matters.
+// Join adds the request at hand to those ahead, and moves on to the next one that
+// matters.
 func (n *Ahead) Join() {
 	r := n.walk.Request()
 	counts := n.count(r)
@@ -177,15 +176,15 @@ func (n *Ahead) Join() {
 		n.walk.Next(lease.AnyLoad) // a quota may be used up, or a parent be split
 	case !n.suits(r):
 		n.walk.Leave()
-	case !counts && !n.MayFit(r): // nor do others in its lane for as much
+	case !counts && !n.MayFit(r): // nor do others in its lane that ask for as much
 		n.walk.NextOther(n.most)
 	default:
 		n.walk.Next(n.most)
 	}
 }
 
-// count makes a request one of those ahead. It reports false if that makes no
-// difference, and no further request for as much will make any.
+// count adds a request to those ahead. It returns false if that makes no difference, and
+// no further request for as much will make any.
 func (n *Ahead) count(r *lease.Request) bool {
 	n.looked++
 	if lacks, lacking := n.limits.Lacking(r); lacking {

@@ -7,10 +7,10 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
-// Choose picks the devices for a request and appends their UUIDs to chosen, in
-// the order of their index. It reports false, with chosen as it was, when the
-// request does not fit; Explain then says why. The caller has checked the
-// numbers of the request: none is negative.
+// Choose picks the devices for a request and appends their UUIDs to chosen, in the order
+// of their index. If the request does not fit, Choose returns chosen unchanged and false;
+// Explain then says why. The caller must have checked that no number in the request is
+// negative.
 func Choose(s *Snapshot, r *lease.Request, gate Gate, chosen []string) ([]string, bool) {
 	n := s.needOf(r, gate)
 	if r.Devices() == 1 {
@@ -30,8 +30,8 @@ func Choose(s *Snapshot, r *lease.Request, gate Gate, chosen []string) ([]string
 	return chosen, true
 }
 
-// need is a request made ready for the scan: names looked up, constraints
-// judged once per model of device.
+// need is a request prepared for the scan, with names looked up and constraints judged
+// once per model of device.
 type need struct {
 	memory gpu.MiB
 	slots  int
@@ -39,21 +39,21 @@ type need struct {
 	apart  bool // the fewer leases of the service a device has, the better
 
 	heeds bool    // devices that stay below temp_normal come first
-	draw  float32 // what the request adds to the power of a device, in watts
+	draw  float32 // watts that the request adds to the power of a device
 	hot   bool    // a device was left out because it gets too hot
 
 	pinned    bool
-	pin       int    // position of the only device allowed; -1: not on this machine
-	preferred int    // position; -1: none
-	models    []bool // which models meet the constraints; nil: all do
-	only      []bool // by position: which devices will do; nil: all will
-	plain     bool   // every device with room will do
+	pin       int    // position of the only device allowed; -1 if it is not on this machine
+	preferred int    // position; -1 if there is none
+	models    []bool // which models meet the constraints; nil if all do
+	only      []bool // by position: which devices are allowed; nil if all are
+	plain     bool   // every device with room is allowed
 	runs      presence
 	gate      Gate
 
 	request *lease.Request
-	score   func(*View, *lease.Request) float64 // nil: the keys decide
-	places  []int32                             // by position: from one, the place by score; nil: see score
+	score   func(*View, *lease.Request) float64 // nil if the keys decide
+	places  []int32                             // by position: the place by score, from one; nil before rank
 }
 
 func (s *Snapshot) needOf(r *lease.Request, gate Gate) need {
@@ -91,7 +91,8 @@ func (s *Snapshot) lookup(uuid string) int {
 	return -1
 }
 
-// pinned finds the one device that constraints allow; -1 if it is not here.
+// pinned returns the position of the one device that constraints allow, or -1 if it is
+// not here.
 func (s *Snapshot) pinned(w *gpu.Where) int {
 	if i, ok := s.position[w.GPU]; ok { // nearly always
 		return i
@@ -104,8 +105,8 @@ func (s *Snapshot) pinned(w *gpu.Where) int {
 	return -1
 }
 
-// among marks devices by position. The answer lies in scratch space and holds
-// until the next call.
+// among marks devices by position. The result lies in scratch space and is valid until
+// the next call.
 func (s *Snapshot) among(uuids []string) []bool {
 	clear(s.scratch.only)
 	for _, uuid := range uuids {
@@ -116,7 +117,7 @@ func (s *Snapshot) among(uuids []string) []bool {
 	return s.scratch.only
 }
 
-// hasRoom reports whether a device has room. The scan asks it for every device.
+// hasRoom reports whether a device has room for the request.
 func (s *Snapshot) hasRoom(n *need, i int) bool {
 	return s.room[i] >= n.memory && int(s.free[i]) >= n.slots
 }
@@ -126,7 +127,7 @@ func (s *Snapshot) meets(n *need, i int) bool {
 	return (n.models == nil || n.models[s.model[i]]) && (!n.pinned || i == n.pin) && (n.only == nil || n.only[i])
 }
 
-// refusal returns why the caller does not want a device that fits.
+// refusal returns why the gate refuses a device that fits, or "" if it does not.
 func (s *Snapshot) refusal(n *need, i int) string {
 	if n.gate == nil {
 		return ""
@@ -139,7 +140,7 @@ func (s *Snapshot) takes(n *need, i int) bool {
 	return s.hasRoom(n, i) && s.meets(n, i) && s.refusal(n, i) == ""
 }
 
-// one chooses a single device; -1 means that none fits.
+// one chooses a single device. It returns -1 if none fits.
 func (s *Snapshot) one(n *need) int {
 	if n.pinned {
 		if n.pin >= 0 && s.takes(n, n.pin) {
@@ -161,9 +162,8 @@ func (s *Snapshot) one(n *need) int {
 	return at
 }
 
-// coolest chooses by affinity and policy among the devices that stay below
-// temp_normal, or among all if the request does not heed that; -1 means that
-// none fits.
+// coolest chooses by affinity and policy among the devices that stay below temp_normal,
+// or among all if the request does not heed that. It returns -1 if none fits.
 func (s *Snapshot) coolest(n *need) int {
 	if !n.apart {
 		if at := s.beside(n); at >= 0 {
@@ -173,7 +173,7 @@ func (s *Snapshot) coolest(n *need) int {
 	return s.scan(n)
 }
 
-// first takes the device with the best score; -1 means that none fits.
+// first chooses the device with the best score. It returns -1 if none fits.
 func (s *Snapshot) first(n *need) int {
 	if s.candidatesFor(n, scored) == 0 {
 		return -1
@@ -181,7 +181,7 @@ func (s *Snapshot) first(n *need) int {
 	best := candidate{tier: math.MaxInt32}
 	for _, c := range s.scratch.candidates {
 		if c.tier > best.tier {
-			break // they are in the order of their tiers
+			break // candidates are in the order of their tiers
 		}
 		if c.score = s.score(n, c.position); c.tier < best.tier || c.score > best.score {
 			best = c
@@ -190,9 +190,8 @@ func (s *Snapshot) first(n *need) int {
 	return best.position
 }
 
-// scan takes the device with the smallest key. The key is compared first: a
-// device that would not be taken anyway needs no further look, and those are
-// nearly all.
+// scan chooses the device with the smallest key. It compares the key first, because
+// nearly all devices fail there and need no further check.
 func (s *Snapshot) scan(n *need) int {
 	best, at := noKey, -1
 	memory, slots := n.memory, n.slots
@@ -212,14 +211,14 @@ func (s *Snapshot) scan(n *need) int {
 	return at
 }
 
-// stands reports whether a device is taken alone: without a lease of the same
-// service, where these are kept apart.
+// stands reports whether a device takes the request and does not get too hot. If the
+// leases of a service are kept apart, the device must have none of the same service.
 func (s *Snapshot) stands(n *need, i int) bool {
 	return !s.warm(n, i) && !(n.apart && n.runs.leases(i) > 0) && s.takes(n, i)
 }
 
-// beside chooses among the devices on which the service runs: by the policy,
-// or, where its leases are kept apart, those with fewer of them first.
+// beside chooses among the devices on which the service runs: by the policy or, if the
+// leases of the service are kept apart, those with the fewest of them first.
 func (s *Snapshot) beside(n *need) int {
 	best, at, fewest := noKey, -1, int32(math.MaxInt32)
 	for _, d := range n.runs {

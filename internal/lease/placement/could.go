@@ -7,9 +7,9 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
-// Could reports whether a device would do for one of the devices of a request
-// if nobody held anything and it were well. A Gate may ask it in the middle of a
-// decision: it leaves the scratch space of that decision alone.
+// Could reports whether a device could be one of the devices of a request if nobody held
+// anything and the device were well. A Gate may call it during a decision: it does not
+// touch the scratch space of that decision.
 func (s *Snapshot) Could(uuid string, r *lease.Request) bool {
 	i := s.lookup(uuid)
 	return i >= 0 && r.Load().Within(s.most(i)) && s.allows(i, r)
@@ -27,8 +27,8 @@ func (s *Snapshot) most(i int) lease.Load {
 	return lease.Load{Memory: s.use[i].Ceiling, Slots: s.use[i].MaxPipelines}
 }
 
-// Ever reports whether a request would fit if nobody held anything and every
-// device were well: Explain's Ever, without the cost of reasons.
+// Ever reports whether a request would fit if nobody held anything and every device were
+// well, like the Ever of Explain but without the cost of reasons.
 func (s *Snapshot) Ever(r *lease.Request) bool {
 	n, ready := s.needOf(r, nil), 0
 	for i := range s.devices {
@@ -44,8 +44,7 @@ func (s *Snapshot) could(n *need, i int) bool {
 	return s.meets(n, i) && u.Ceiling >= n.memory && u.MaxPipelines >= n.slots
 }
 
-// UUIDOf returns the UUID of a device that is named by index or UUID; empty if
-// there is none.
+// UUIDOf returns the UUID of the device with this index or UUID, or "" if there is none.
 func (s *Snapshot) UUIDOf(ref string) string {
 	where := gpu.Where{GPU: ref}
 	for i := range s.devices {

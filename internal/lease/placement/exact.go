@@ -2,15 +2,15 @@ package placement
 
 import "math"
 
-// search goes through the sets of count candidates, in lexicographic order of
-// their ranks, and keeps the best. A branch is left as soon as the links it
-// still could add would not make it better; where all links are alike that is
-// almost at once.
+// search goes through the sets of count candidates, in lexicographic order of their
+// ranks, and keeps the best. It leaves a branch as soon as the links that the branch
+// could still add would not make it better; where all links are alike, that is almost at
+// once.
 type search struct {
 	links     [few][few]int32 // by rank
 	strongest int32           // of all links
 	size      int             // number of candidates
-	cool      int             // of those, which come first, the number that do not get too hot
+	cool      int             // number of candidates that do not get too hot; they come first
 	count     int             // number of devices wanted
 	set       [few]int8       // ranks chosen so far
 	best      [few]int8
@@ -91,7 +91,7 @@ func (q *search) extend(rank, have int, now score) {
 	}
 	for next := rank; next <= q.size-(q.count-have); next++ {
 		if q.found && !q.hope(next, have, now).betterThan(q.score) {
-			return // and there is less hope for those after it
+			return // candidates after it have even less hope
 		}
 		with := now
 		with.ranks += int32(next)

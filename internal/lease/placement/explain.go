@@ -8,9 +8,8 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Explain says why a request does not fit, in the terms and with the code that
-// Choose decides by; nil means that it does fit. It is for answers to people:
-// it costs far more than Choose.
+// Explain returns why a request does not fit, in the terms and with the code of Choose,
+// or nil if it fits. It is for answers to people: it costs far more than Choose.
 func Explain(s *Snapshot, r *lease.Request, gate Gate) *NoFitError {
 	n := s.needOf(r, gate)
 	e := &NoFitError{Request: *r}
@@ -78,7 +77,8 @@ func (s *Snapshot) reasons(n *need, r *lease.Request, i int) []Reason {
 	return all
 }
 
-// fewer says that a device has more slots than can be used now.
+// fewer returns a note that a device has more slots than can be used now, or "" if it has
+// not.
 func fewer(u *Use) string {
 	if u.Usable >= u.MaxPipelines {
 		return ""

@@ -16,9 +16,9 @@ func SameFacts(a, b *gpu.Device) bool {
 // belongs to a process that berth cannot see, and that may end.
 const mostOwnUse = gpu.MiB(1024)
 
-// OwnUse returns the memory that a driver uses for itself, which nobody can ever
-// lease: the least that was measured beyond what processes use, in this sample and
-// before. A sample that lacks the memory of a process says nothing about it.
+// OwnUse returns the memory that a driver uses for itself, which nobody can ever lease:
+// the least that was measured beyond what processes use, in this sample and before. It
+// ignores a sample that lacks the memory of a process.
 func OwnUse(s *gpu.Sample, before gpu.Opt[gpu.MiB]) gpu.Opt[gpu.MiB] {
 	rest, measured := s.MemoryUsed.Get()
 	for _, p := range s.Processes {

@@ -2,19 +2,19 @@ package placement
 
 import "math"
 
-// pull is how strongly the members of a set draw a device that is not in it.
+// pull describes the links between a device and the members of a set.
 type pull struct {
-	links   int32 // how many members it has a link to
+	links   int32 // number of members that the device has a link to
 	weakest int32 // of those links
 	total   int32 // of those links
 	member  bool
 }
 
-// greedy grows a set around each of the first few candidates (the first one
-// only, where the preferred device fits or where very many devices are wanted)
-// and keeps the best; it stops at one that cannot be beaten. A set grows by a
-// device that stays below temp_normal, then by the one that is linked best to
-// those already in it, then by the first in affinity and policy.
+// greedy grows a set around each of the first few candidates and keeps the best; it stops
+// at a set that cannot be beaten. If the preferred device fits, or if more than few
+// devices are wanted, it grows one set only, around the first candidate. A set grows by a
+// device that stays below temp_normal, then by the one with the best links to its
+// members, then by the first in affinity and policy.
 func (s *Snapshot) greedy(n *need, count int) {
 	seeds := few
 	if count > few || s.hasPreferred(n) {
@@ -57,7 +57,7 @@ func (s *Snapshot) grow(n *need, seed, count int) score {
 	return now
 }
 
-// join makes a device a member and lets it draw those it has links to.
+// join makes a device a member, and updates the pull of the devices that it has links to.
 func (s *Snapshot) join(i int) {
 	c := &s.scratch
 	c.set = append(c.set, i)
@@ -83,10 +83,9 @@ func (s *Snapshot) weakestTo(i int) int32 {
 	return s.scratch.pull[i].weakest
 }
 
-// bestLinked returns the next device for the set: of those that stay below
-// temp_normal the one with the best links to it, or the first candidate that is
-// not in it yet. There always is one,
-// because there are at least as many candidates as devices wanted.
+// bestLinked returns the next device for the set: of those that stay below temp_normal,
+// the one with the best links to the set, or the first candidate that is not in it yet.
+// There always is one, because there are at least as many candidates as devices wanted.
 func (s *Snapshot) bestLinked(n *need) int {
 	c := &s.scratch
 	at := -1
@@ -102,7 +101,7 @@ func (s *Snapshot) bestLinked(n *need) int {
 		if p.member || i == at || best.tier < warmTier && s.warm(n, i) {
 			continue
 		}
-		// Links first: they are at hand, and settle most cases.
+		// Compare links first: they are at hand, and decide most cases.
 		its := s.weakestTo(i)
 		alike := its == weakest && p.total == c.pull[at].total
 		if !alike && (its < weakest || its == weakest && p.total < c.pull[at].total) || !s.takes(n, i) {

@@ -23,7 +23,7 @@ func LargestNow(s *Snapshot, r *lease.Request, gate Gate) gpu.MiB {
 		_, fits := Choose(s, &ask, gate, chosen)
 		return !fits
 	}
-	if tooMuch(0) { // where many wait this is the answer, and each look may be long
+	if tooMuch(0) { // the usual answer while many requests wait, when each try may take long
 		return 0
 	}
 	most = gpu.MiB(sort.Search(int(most), tooMuch))

@@ -6,19 +6,20 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// link is how a device reaches another one. Larger strength is better.
+// link is a link to another device. Larger strength is better.
 type link struct {
 	to       int32
 	strength int32
 }
 
-// strength puts the kind of a link before the number of its lanes.
+// strength returns the strength of a link: its kind counts before the number of its
+// lanes.
 func strength(l gpu.Link) int32 {
 	return int32(l.Kind.Closeness())<<8 | int32(min(max(l.Lanes, 0), 255))
 }
 
-// linksOf turns the links of devices into positions. Two devices may report
-// the same link; the better report counts, for both ends.
+// linksOf returns the links of each device, by position. Two devices may report the same
+// link; the better report counts for both ends.
 func linksOf(devices []gpu.Device, position map[string]int) [][]link {
 	links := make([][]link, len(devices))
 	for i := range devices {

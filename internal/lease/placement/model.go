@@ -2,8 +2,8 @@ package placement
 
 import "github.com/berth-gpu/berth/gpu"
 
-// modelOf finds the model of a device, or adds it to those already known. A
-// machine has few models, so constraints are judged per model.
+// modelOf returns the position of a device's model in s.models, and adds the model if it
+// is new. A machine has few models, so constraints are judged per model.
 func (s *Snapshot) modelOf(d *gpu.Device, known map[gpu.Model]int32) int32 {
 	m := d.Model()
 	at, ok := known[m]
@@ -15,8 +15,8 @@ func (s *Snapshot) modelOf(d *gpu.Device, known map[gpu.Model]int32) int32 {
 	return at
 }
 
-// judge says which models meet the constraints. The answer lies in scratch
-// space and holds until the next call.
+// judge returns which models meet the constraints. The result lies in scratch space and
+// is valid until the next call.
 func (s *Snapshot) judge(w *gpu.Where) []bool {
 	verdict := s.scratch.models[:0]
 	for i := range s.models {

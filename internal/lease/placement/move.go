@@ -11,8 +11,8 @@ import (
 // Site is a device as Moves sees it.
 type Site struct {
 	Device gpu.Device
-	Room   lease.Load // what can be leased now; its memory is negative when the device is over-used
-	Most   lease.Load // what could be leased if nobody held anything
+	Room   lease.Load // load that can be leased now; its memory is negative when the device is over-used
+	Most   lease.Load // load that could be leased if nobody held anything
 	Open   bool       // berth grants leases on it
 }
 
@@ -20,7 +20,7 @@ type Site struct {
 type Movable struct {
 	Lease *lease.Lease
 	GPU   string     // where it is
-	Load  lease.Load // what it takes there, and needs elsewhere
+	Load  lease.Load // load that it takes there, and needs elsewhere
 }
 
 // Move moves one lease to another device, so that a request fits.
@@ -34,22 +34,21 @@ type Move struct {
 // Unmoved is a request that no move helps.
 type Unmoved struct {
 	Request *lease.Request
-	Why     string // to follow the id of the request
+	Why     string // text that follows the id of the request
 }
 
-// The bounds of what Moves tries: it answers within milliseconds, also on a
-// machine with many leases.
+// These bounds let Moves answer within milliseconds, even on a machine with many leases.
 const (
 	movedAtOnce = 3  // leases that leave one device for one request
-	movedFrom   = 24 // leases of one device that Moves looks at, the smallest
-	movedFor    = 64 // requests that Moves looks at, the first
+	movedFrom   = 24 // leases of one device that Moves considers, the smallest
+	movedFor    = 64 // requests that Moves considers, the first
 )
 
-// Moves proposes which leases to move so that requests fit that wait now. It goes
-// through the requests in their order; what it proposes for one counts as done for
-// those behind it. For each request it moves the least memory that it finds. A lease
-// moves only to a device of the same vendor and model: nobody knows what else its
-// program runs on.
+// Moves proposes which leases to move so that waiting requests fit now. It takes the
+// requests in their order, and counts its proposals for one request as done for those
+// behind it. For each request it moves the least memory that it finds. A lease moves only
+// to a device of the same vendor and model, because nobody knows what else its program
+// runs on.
 func Moves(sites []Site, movable []Movable, waiting []*lease.Request) (moves []Move, left []Unmoved) {
 	y := yard{sites: slices.Clone(sites), movable: slices.Clone(movable)}
 	slices.SortFunc(y.sites, func(a, b Site) int {
@@ -70,14 +69,14 @@ func Moves(sites []Site, movable []Movable, waiting []*lease.Request) (moves []M
 	return moves, left
 }
 
-// yard is the devices and the leases on them, with what was proposed so far.
+// yard has the devices and the leases on them, after the moves proposed so far.
 type yard struct {
 	sites   []Site
 	movable []Movable // the smallest first
 }
 
-// makeRoom finds the moves that let a request in, and returns the yard after them.
-// Why says that there are none.
+// makeRoom finds the moves that let a request in, and returns the yard after them. If
+// there are none, why says the reason.
 func (y yard) makeRoom(r *lease.Request) (after yard, moves []Move, why string) {
 	after = yard{slices.Clone(y.sites), slices.Clone(y.movable)}
 	var full []int // positions of the devices that lack room for it now
@@ -138,8 +137,8 @@ type clearance struct {
 	memory   gpu.MiB
 }
 
-// clear finds the leases that leave a device so that a request fits there: those
-// with the least memory together, and of equal ones the fewest.
+// clear finds the leases that must leave a device so that a request fits there: those
+// with the least memory together and, among equals, the fewest.
 func (y *yard) clear(at int, r *lease.Request) (best clearance, found bool) {
 	var here []int
 	for i, m := range y.movable {
@@ -200,8 +199,8 @@ func (y *yard) settle(from int, leave []int) (to []int, fits bool) {
 	return to, true
 }
 
-// carryOut changes the yard as if a way were gone: the leases have moved and the
-// request has its room.
+// carryOut carries out a clearance in the yard: it moves the leases and gives the request
+// its room.
 func (y *yard) carryOut(c clearance, r *lease.Request) (moves []Move) {
 	for n, i := range c.leave {
 		m := &y.movable[i]

@@ -13,17 +13,17 @@ import (
 // Code names a kind of reason; codes are stable.
 type Code string
 
-// The reasons why a device is not taken. The first that holds is given; only
-// no_slot and no_memory are given together.
+// The codes say why a device is not taken. Only the first that holds is given, except
+// that no_slot and no_memory are given together.
 const (
-	OtherDevice Code = "other_device" // the request is for one other device
-	Unmet       Code = "constraint"   // the device is not what was asked for
+	OtherDevice Code = "other_device" // the request names another device
+	Unmet       Code = "constraint"   // the request does not allow the device
 	Closed      Code = "closed"       // nothing is granted on the device
-	TooSmall    Code = "too_small"    // it would not fit on the device even if it were empty
+	TooSmall    Code = "too_small"    // the request would not fit on the device even if it were empty
 	BadState    Code = "state"        // the device is CRITICAL or UNAVAILABLE
 	NoSlot      Code = "no_slot"      // too few slots are free
 	NoMemory    Code = "no_memory"    // too little memory can be leased
-	HeldBack    Code = "held_back"    // it fits, but the Gate refuses it
+	HeldBack    Code = "held_back"    // the request fits, but the Gate refuses it
 )
 
 // Reason says why a request does not get one device.
@@ -42,17 +42,17 @@ type Reason struct {
 type NoFitError struct {
 	Request lease.Request
 	Reasons []Reason // by device, in order of index; a device that fits has none
-	Fit     int      // how many devices do fit; fewer than were asked for
+	Fit     int      // number of devices that fit; fewer than were asked for
 
-	// Ever is whether the request would fit if nobody held anything and every
-	// device were well. A request that never fits should not wait.
+	// Ever reports whether the request would fit if nobody held anything and every device
+	// were well. A request that never fits should not wait.
 	Ever bool
 
 	// LargestNow and LargestEver are the most memory per device that the same
 	// request could have got, now and on an empty machine; zero if none.
 	LargestNow, LargestEver gpu.MiB
 
-	Hint string // what to do, one sentence
+	Hint string // one sentence that says what to do
 }
 
 func (e *NoFitError) Error() string {
@@ -67,8 +67,8 @@ func (e *NoFitError) Error() string {
 	return b.String()
 }
 
-// hint says what to do; able is how many devices meet the constraints and have
-// the slots.
+// hint returns a sentence that says what to do. Able is the number of devices that meet
+// the constraints and have the slots.
 func (s *Snapshot) hint(e *NoFitError, able int) string {
 	r := &e.Request
 	switch {
@@ -90,7 +90,7 @@ func (s *Snapshot) hint(e *NoFitError, able int) string {
 	case e.LargestNow > 0 && e.LargestNow < r.Memory:
 		return fmt.Sprintf("wait, or ask for at most %s, which would be granted now", e.LargestNow.Exact())
 	}
-	for i := range e.Reasons { // of one given device there is one thing to say
+	for i := range e.Reasons { // for a request that names a device, its reason is the hint
 		if r.Where.GPU != "" && (e.Reasons[i].Code == Closed || e.Reasons[i].Code == BadState) {
 			return "GPU " + strconv.Itoa(e.Reasons[i].Index) + ": " + e.Reasons[i].Text
 		}

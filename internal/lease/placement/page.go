@@ -7,9 +7,9 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
-// Mark says how far somebody has read the leases and the waiting requests. The
-// fences of leases and the arrivals of requests only grow, and neither changes, so
-// a mark stays right while leases come and go.
+// Mark is a position in the list of leases and waiting requests, up to which a client has
+// read. The fences of leases and the arrivals of requests only grow, and neither changes,
+// so a mark stays right while leases come and go.
 type Mark struct {
 	Fence   uint64 // of the newest lease that was read
 	Arrival uint64 // number of the last request that was read
@@ -22,11 +22,11 @@ type Placed struct {
 	arrival  uint64
 }
 
-// PageOf returns at most limit leases and waiting requests of a book that follow a
-// mark, the mark of the last one, and whether there are more: first leases, oldest
-// grant first, and then the requests that have waited longest, in the order of the
-// queue. A request that is granted between two pages follows as a lease, because
-// its fence is new; so whatever stands from the first page to the last is on one of
+// PageOf returns at most limit leases and waiting requests of a book that follow a mark,
+// the mark of the last one, and whether there are more. Leases come first, oldest grant
+// first, and then the requests that have waited longest, in the order of the queue. A
+// request that is granted between two pages follows as a lease, because its fence is new.
+// So every lease or request that exists from the first page to the last is on one of
 // them.
 func PageOf(b *lease.Book, after Mark, limit int) (leases []*lease.Lease, waiting []Placed, last Mark, more bool) {
 	last, leases = after, b.Leases()

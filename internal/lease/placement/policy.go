@@ -29,17 +29,17 @@ var policies = []policy{
 	{name: Pack, about: "the fullest device, so that others stay empty", key: pack, fills: true},
 }
 
-// policy says which of the devices that fit is taken. It orders them by key,
-// which is one number per device, computed from what is known about the device
-// alone whenever that changes. A policy with a score looks at the request too:
-// it scores the first scored devices in the order of its key.
+// policy chooses among the devices that fit. It orders them by key: one number per
+// device, computed from the Use of the device alone whenever that changes. A policy with
+// a score looks at the request too: it scores the first scored devices in the order of
+// its key.
 type policy struct {
 	name  string
 	about string
 	key   func(*Use) Key
-	score func(*View, *lease.Request) float64 // the largest is taken; nil: the key decides alone
+	score func(*View, *lease.Request) float64 // the largest is taken; nil if the key decides alone
 	fills bool                                // take the same device again although it gets hot
-	apart bool                                // keep the leases of a service apart also if the service wants them together
+	apart bool                                // keep the leases of a service apart even if the service wants them together
 }
 
 // PolicyNames lists the names of all policies, the default first.
@@ -51,7 +51,8 @@ func PolicyNames() []string {
 	return names
 }
 
-// CheckPolicy reports a name that no policy has. The empty name is the default.
+// CheckPolicy returns an error if no policy has this name. The empty name means the
+// default.
 func CheckPolicy(name string) error {
 	if name == "" || slices.Contains(PolicyNames(), name) {
 		return nil
@@ -62,10 +63,11 @@ func CheckPolicy(name string) error {
 // PolicyOf returns the name of the policy that chooses for a request.
 func PolicyOf(r *lease.Request) string { return policies[indexOf(policies, r.Policy)].name }
 
-// AboutPolicy says in a few words which device a policy takes.
+// AboutPolicy describes in a few words which device a policy takes.
 func AboutPolicy(name string) string { return policies[indexOf(policies, name)].about }
 
-// indexOf finds a policy by its name; the default if none has it.
+// indexOf returns the index of the policy with this name, or of the default if there is
+// none.
 func indexOf(list []policy, name string) int {
 	for i := range list {
 		if list[i].name == name {
@@ -75,10 +77,9 @@ func indexOf(list []policy, name string) int {
 	return 0
 }
 
-// Key orders devices under a policy: the smallest is taken. It holds a share or
-// a count in loadBits, what was measured in measuredBits and an amount of memory
-// in memoryBits, in the order that the policy puts them in; equal keys are told
-// apart by position.
+// Key orders devices under a policy: the smallest is taken. It holds a share or a count
+// in loadBits, measurements in measuredBits and an amount of memory in memoryBits, in the
+// order that the policy chooses. Position decides between equal keys.
 type Key uint64
 
 const (
@@ -90,14 +91,12 @@ const (
 	noKey        = Key(math.MaxUint64)
 )
 
-// loadFirst orders by load, where it is equal by what was measured, and then by
-// memory.
+// loadFirst orders by load, then by measurements, then by memory.
 func loadFirst(load, measured, memory uint64) Key {
 	return Key(load<<(measuredBits+memoryBits) | measured<<memoryBits | memory)
 }
 
-// memoryFirst orders by memory, where it is equal by load, and then by what was
-// measured.
+// memoryFirst orders by memory, then by load, then by measurements.
 func memoryFirst(memory, load, measured uint64) Key {
 	return Key(memory<<(loadBits+measuredBits) | load<<measuredBits | measured)
 }
@@ -111,13 +110,13 @@ func share(u *Use) uint64 {
 	return min(count(u.Active)<<20/uint64(u.MaxPipelines), mostLoad)
 }
 
-// count returns a number that is not negative and fits a key.
+// count limits n to the range that fits a key.
 func count(n int) uint64 { return uint64(min(max(n, 0), mostLoad)) }
 
-// measured returns how busy a device was lately and, after that, how hot.
+// measured orders devices by how busy they were lately, then by how hot.
 func measured(u *Use) uint64 { return uint64(u.Recent.Order()) }
 
-// memory returns what berth can lease now. Over-used devices count as full.
+// memory returns the memory that berth can lease now. Over-used devices count as full.
 func memory(u *Use) uint64 { return uint64(min(max(u.Available, 0), gpu.MiB(mostMemory))) }
 
 // most puts the largest amount of memory first.

@@ -2,9 +2,9 @@ package placement
 
 import "slices"
 
-// presence is where a service runs: devices with the number of its leases
-// there, sorted by position. A service runs on few devices, so a short sorted
-// list is smaller and faster than a table over all of them.
+// presence lists the devices that a service runs on, with the number of its leases there,
+// sorted by position. A service runs on few devices, so a short sorted list is smaller
+// and faster than a table over all of them.
 type presence []onDevice
 
 type onDevice struct {
@@ -18,7 +18,7 @@ func (p presence) find(position int) (int, bool) {
 	})
 }
 
-// leases returns how many leases the service has on a device.
+// leases returns the number of leases that the service has on a device.
 func (p presence) leases(position int) int32 {
 	if len(p) == 0 {
 		return 0
@@ -29,8 +29,8 @@ func (p presence) leases(position int) int32 {
 	return 0
 }
 
-// AddLeases counts leases of a service on a device, up or, with a negative
-// number, down. Affinity goes by this count.
+// AddLeases adds by, which may be negative, to the number of leases that a service has on
+// a device. Affinity goes by this number.
 func (s *Snapshot) AddLeases(service, uuid string, by int) {
 	position, ok := s.position[uuid]
 	if !ok || service == "" || by == 0 {

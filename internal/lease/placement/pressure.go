@@ -7,7 +7,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
-// Pressure is who has what, and who waits for what, at one moment.
+// Pressure lists the leases and the waiting requests at one moment.
 type Pressure struct {
 	Holdings []Holding
 	Wants    []Want  // in the order in which they are served
@@ -19,41 +19,40 @@ type Holding struct {
 	Key      lease.Key
 	Fence    uint64
 	GPU      string  // UUID
-	Memory   gpu.MiB // what the device has free for others when it is parked
-	Slots    int     // that others can have then
-	Measured gpu.MiB // what its processes have on the device: that is moved
+	Memory   gpu.MiB // memory that parking it frees for others
+	Slots    int     // slots that parking it frees for others
+	Measured gpu.MiB // memory that its processes have on the device, which parking moves
 	Priority int
 	Parkable bool      // berth may park it by itself
-	Since    time.Time // of its grant, or of its last return
+	Since    time.Time // time of its grant, or of its last return
 
-	// What the book does not know. Package park fills these in.
-	Idle   time.Time // since when it does not use its device; zero: it does, or that is not known
+	// The book does not know these fields. Package park fills them in.
+	Idle   time.Time // since when it has not used its device; zero if it does, or if that is not known
 	Leaves bool      // it is being parked
-	Warned time.Time // when its holder was told that it is about to be parked; zero: not yet
-	Barred time.Time // until when it must not be parked, because it could not be; zero: never barred
+	Warned time.Time // when its holder was told that it is about to be parked; zero if not yet
+	Barred time.Time // until when it must not be parked, because parking it failed; zero if never barred
 }
 
-// Want is a request that waits.
+// Want is a waiting request.
 type Want struct {
 	Key      lease.Key
-	Into     uint64 // fence of the lease that wants to return or to grow; zero: it wants a new lease
+	Into     uint64 // fence of the lease that wants to return or to grow; zero for a new lease
 	Priority int
 	Since    time.Time
 	Memory   gpu.MiB // on each device
 	Slots    int     // on each device
-	GPUs     int     // how many devices; zero: one
-	Rooms    []Room  // the devices that it could ever be granted on; none: room would not help it
+	GPUs     int     // number of devices; zero means one
+	Rooms    []Room  // the devices that it could ever be granted on; empty if room would not help it
 }
 
-// Room is what a request lacks on one device.
+// Room says how much a request lacks on one device.
 type Room struct {
 	GPU          string // UUID
 	Missing      gpu.MiB
 	MissingSlots int
 }
 
-// HoldingOf returns an active lease on a device for those who decide whose turn it
-// is.
+// HoldingOf returns the Holding of an active lease on a device.
 func HoldingOf(uuid string, h lease.Holding, parkable bool) Holding {
 	held := h.Lease
 	p := Holding{
@@ -66,9 +65,9 @@ func HoldingOf(uuid string, h lease.Holding, parkable bool) Holding {
 	return p
 }
 
-// WantOf returns a waiting request for those who decide whose turn it is. Memory
-// is what it takes of each device beyond what is taken already. The rooms are the
-// devices that it could ever have, without those on which nothing is granted now.
+// WantOf returns the Want of a waiting request. Memory is the amount that it takes on
+// each device beyond what is taken already. The rooms are the devices that it could ever
+// have, without those on which nothing is granted now.
 func (s *Snapshot) WantOf(r *lease.Request, memory gpu.MiB) Want {
 	w := Want{
 		Key: r.Key(), Into: r.Into, Priority: r.Priority, Since: r.Requested, Memory: memory, Slots: r.Slots, GPUs: r.Devices(),

@@ -7,26 +7,26 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
-// Place is where a device stands for a request.
+// Place describes a device as a choice for a request.
 type Place struct {
 	GPU   string // UUID
 	Index int
 
-	Rank      int      // from 1; 0: the device does not take the request
-	Reasons   []Reason // why it does not; empty: it does
+	Rank      int      // from 1; 0 if the device does not take the request
+	Reasons   []Reason // why it does not; empty if it does
 	Preferred bool     // the request prefers the device
 	Replicas  int      // leases of the service of the request on the device
 	Use       Use
 
-	Settles gpu.Opt[gpu.Celsius] // where its temperature ends with the request on it; absent: not known
-	Warm    string               // that it gets too hot, so that cooler devices come first; empty: it does not
+	Settles gpu.Opt[gpu.Celsius] // where its temperature settles with the request on it; absent if not known
+	Warm    string               // says that it gets too hot, so cooler devices come first; empty if it does not
 }
 
-// Rank returns where every device stands for a request: those that take it in
-// the order in which Choose prefers them, by the code of Choose, and then the
-// others by position. A request for one device gets the first; one for several
-// gets those with the best links, among equals the first. Rank is for answers to
-// people: it costs far more than Choose.
+// Rank returns every device as a choice for a request. The devices that take it come
+// first, in the order in which Choose prefers them, by the code of Choose; the others
+// follow by position. A request for one device gets the first. A request for several gets
+// those with the best links and, among equals, the first. Rank is for answers to people:
+// it costs far more than Choose.
 func Rank(s *Snapshot, r *lease.Request, gate Gate) []Place {
 	n := s.needOf(r, gate)
 	list := s.scratch.candidates[:0]
@@ -39,7 +39,7 @@ func Rank(s *Snapshot, r *lease.Request, gate Gate) []Place {
 		list = append(list, s.candidate(&n, i))
 	}
 	slices.SortFunc(list, compare)
-	if n.score != nil { // it decides among the first ones
+	if n.score != nil { // the score decides among the first ones
 		s.scratch.candidates = list[:min(len(list), scored)]
 		s.rank(&n)
 		s.unrank(&n)

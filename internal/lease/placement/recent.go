@@ -21,15 +21,15 @@ type Average struct {
 	Mean float64
 	Step int // Mean in whole steps, which is what policies compare
 
-	at time.Time // of the newest sample; zero: there was none
+	at time.Time // time of the newest sample; zero if there was none
 }
 
 // fading is the time in which the weight of a sample falls to 1/e.
 const fading = 20 * time.Second
 
-// Policies compare averages in steps, so that two devices alike stay alike, and
-// other things decide between them. Idle devices differ by some degrees because
-// of where they sit in the machine, so all devices below cool are alike.
+// Policies compare averages in steps, so that similar devices count as equal and other
+// criteria decide between them. Idle devices differ by some degrees because of where they
+// sit in the machine, so all devices below cool count as equal.
 const (
 	loadStep = 10 // per cent
 	heatStep = 5  // degrees
@@ -40,7 +40,7 @@ const (
 	heatBits  = 5
 )
 
-// Add takes a sample in. A metric that the sample lacks keeps its average.
+// Add adds a sample. A metric that the sample lacks keeps its average.
 func (r *Recent) Add(s *gpu.Sample) {
 	if load, measured := s.Utilization.Get(); measured {
 		r.Load.add(s.Time, float64(load), 0, loadStep, loadSteps)
@@ -56,11 +56,11 @@ func (r *Recent) Order() int {
 	return min(max(r.Load.Step, 0), loadSteps)<<heatBits | min(max(r.Heat.Step, 0), heatSteps)
 }
 
-// Known reports whether the metric was measured at all. One that was not counts
-// as zero: a device that cannot tell its load is not kept from work for that.
+// Known reports whether the metric was ever measured. An unmeasured metric counts as
+// zero, so that a device that cannot tell its load still gets work.
 func (a Average) Known() bool { return !a.at.IsZero() }
 
-// add takes a value in. Steps begin at zero and are this wide.
+// add adds a value. Steps begin at zero and have this width.
 func (a *Average) add(at time.Time, value, zero, width float64, last int) {
 	if math.IsNaN(value) || math.IsInf(value, 0) {
 		return
@@ -73,8 +73,8 @@ func (a *Average) add(at time.Time, value, zero, width float64, last int) {
 		a.Mean += (value - a.Mean) * -math.Expm1(-age.Seconds()/fading.Seconds())
 	}
 	a.at = at
-	// An average near the border of two steps stays in the one where it is: it
-	// leaves it only when it is three quarters of a step away from its middle.
+	// An average near the border of two steps stays in its step until it is more than
+	// three quarters of a step away from the middle.
 	steps := (a.Mean - zero) / width
 	if first || math.Abs(steps-float64(a.Step)) > 0.75 {
 		a.Step = int(min(max(math.Round(steps), 0), float64(last)))

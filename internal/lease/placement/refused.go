@@ -13,8 +13,8 @@ import (
 type TimeoutError struct {
 	Request *lease.Request
 	Waited  time.Duration
-	Refusal *NoFitError // why it did not fit at the deadline; nil: it would have fitted
-	Quota   error       // how its service was over its quota at the deadline; nil: it was not
+	Refusal *NoFitError // why it did not fit at the deadline; nil if it would have fitted
+	Quota   error       // how its service was over its quota at the deadline; nil if it was not
 }
 
 func (e *TimeoutError) Error() string {
@@ -25,7 +25,7 @@ func (e *TimeoutError) Error() string {
 	return text
 }
 
-// Why returns what prevented the grant at the deadline; nil if nothing did.
+// Why returns what prevented the grant at the deadline, or nil if nothing did.
 func (e *TimeoutError) Why() error {
 	switch {
 	case e.Quota != nil:
@@ -36,14 +36,14 @@ func (e *TimeoutError) Why() error {
 	return nil
 }
 
-// Lasted returns how long the request waited, as people say it.
+// Lasted returns how long the request waited, in words.
 func (e *TimeoutError) Lasted() string { return words.Duration(e.Waited) }
 
 // QueuedError refuses a request that does not wait and would fit, but would delay
 // a waiting request.
 type QueuedError struct {
 	Waiting    int
-	LargestNow gpu.MiB // the most memory that would delay nobody; zero: none
+	LargestNow gpu.MiB // the most memory that would delay nobody; zero if none
 }
 
 func (e *QueuedError) Error() string {
@@ -62,12 +62,12 @@ type ResizeError struct {
 	Lease *lease.Lease
 	GPU   string  // where there is no room
 	Asked gpu.MiB // on each device
-	Most  gpu.MiB // what it could have there now
+	Most  gpu.MiB // the most that the lease could have there now
 	Ever  bool    // it would fit if nobody else held anything
 	Why   error   // what is in the way of the growth
 }
 
-// Has returns what the lease has where there is no room.
+// Has returns the memory that the lease has on the device without room.
 func (e *ResizeError) Has() gpu.MiB {
 	for _, p := range e.Lease.Parts {
 		if p.GPU == e.GPU {

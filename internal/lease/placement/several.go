@@ -6,8 +6,8 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
-// few is up to how many candidates the best set is searched for exactly. It
-// covers every machine sold as one piece; beyond it the search is greedy.
+// few is the largest number of candidates among which the search for the best set is
+// exact. It covers every machine sold as one piece; beyond it the search is greedy.
 const few = 16
 
 // candidate is a device that fits, with what decides between it and others.
@@ -16,7 +16,7 @@ type candidate struct {
 	tier     int32
 	key      Key
 	position int
-	score    float64 // where the policy has one
+	score    float64 // if the policy has one
 }
 
 func compare(a, b candidate) int {
@@ -31,7 +31,7 @@ func compare(a, b candidate) int {
 	return a.position - b.position
 }
 
-// scratch is space that decisions use and leave for the next one.
+// scratch is space that decisions reuse.
 type scratch struct {
 	models     []bool
 	candidates []candidate
@@ -46,12 +46,12 @@ type scratch struct {
 	holdings   []lease.Holding
 }
 
-// several chooses count devices, all or nothing. The set is the one with the
-// preferred device in it, if that fits; among those, the one with the fewest
-// devices that get too hot; then the one whose weakest link is strongest, because the slowest pair sets the pace of work that spans
-// devices; then the one with the best links in all; then the one whose members
-// come first in affinity and policy. The answer is in order of position, lies
-// in scratch space, and is nil if fewer than count devices fit.
+// several chooses count devices, all or nothing. It prefers the set with the preferred
+// device in it, if that fits; then the one with the fewest devices that get too hot; then
+// the one whose weakest link is strongest, because the slowest pair sets the pace of work
+// that spans devices; then the one with the best links in all; then the one whose members
+// come first in affinity and policy. The result is in order of position, lies in scratch
+// space, and is nil if fewer than count devices fit.
 func (s *Snapshot) several(n *need, count int) []int {
 	keep := max(count, few)
 	if n.score != nil {
@@ -75,12 +75,11 @@ func (s *Snapshot) several(n *need, count int) []int {
 	return set
 }
 
-// candidatesFor leaves the best devices that fit in scratch space, best first,
-// at most keep of them, and returns how many fit; beyond keep it may not count
-// them all.
+// candidatesFor puts the best devices that fit into scratch space, best first, at most
+// keep of them. It returns how many fit; beyond keep it may not count them all.
 func (s *Snapshot) candidatesFor(n *need, keep int) int {
 	list, fit := s.scratch.candidates[:0], 0
-	limit := noKey // from here on keys are of no interest
+	limit := noKey // keys from here on do not matter
 	for i := s.below(n, 0, limit); i >= 0; i = s.below(n, i+1, limit) {
 		if !n.plain && !s.takes(n, i) {
 			continue
@@ -102,9 +101,9 @@ func (s *Snapshot) candidatesFor(n *need, keep int) int {
 	return fit
 }
 
-// below finds the next device with room whose key is below a limit; -1 means
-// that there is none. It is a function of its own because nearly all the time
-// goes into this loop, and with little around it everything stays in registers.
+// below returns the next device with room whose key is below a limit, or -1 if there is
+// none. It is a separate function because nearly all the time goes into this loop, and
+// with little around it everything stays in registers.
 func (s *Snapshot) below(n *need, from int, limit Key) int {
 	memory, slots := n.memory, n.slots
 	keys := n.keys[from:]
@@ -117,8 +116,8 @@ func (s *Snapshot) below(n *need, from int, limit Key) int {
 	return -1
 }
 
-// insert puts a candidate in its place. Lists are short, and what comes later
-// is more often than not worse.
+// insert puts a candidate in its place. Lists are short, and later candidates are usually
+// worse.
 func insert(list []candidate, c candidate) []candidate {
 	list = append(list, c)
 	at := len(list) - 1
@@ -151,8 +150,8 @@ func (s *Snapshot) candidate(n *need, i int) candidate {
 	return c
 }
 
-// hasPreferred reports whether the first candidate is the preferred device,
-// which then must be in the set.
+// hasPreferred reports whether the first candidate is the preferred device, which must
+// then be in the set.
 func (s *Snapshot) hasPreferred(n *need) bool {
 	return n.preferred >= 0 && len(s.scratch.candidates) > 0 && s.scratch.candidates[0].position == n.preferred
 }

@@ -9,22 +9,22 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
-// Use is what changes on a device from one decision to the next.
+// Use has what changes on a device from one decision to the next.
 type Use struct {
-	Available gpu.MiB // what can be leased now; negative when the device is over-used
-	Ceiling   gpu.MiB // what could be leased if nobody held anything
+	Available gpu.MiB // memory that can be leased now; negative if the device is over-used
+	Ceiling   gpu.MiB // memory that could be leased if nobody held anything
 
 	Active       int // slots in use
 	Usable       int // slots that may be in use in the present state
 	MaxPipelines int // slots in the best state
 
 	Recent Recent          // what was measured lately
-	Warmth gpu.Opt[Warmth] // where its temperature ends; absent: not known
+	Warmth gpu.Opt[Warmth] // where its temperature settles; absent if not known
 
 	State  gpu.State
-	Reason string // why it is in this state; empty: not known
-	Closed string // why nothing is granted here, such as a quarantine; empty: open
-	Slower string // why fewer slots can be used than the state allows; empty: they can
+	Reason string // why it is in this state; empty if not known
+	Closed string // why nothing is granted here, such as a quarantine; empty if open
+	Slower string // why fewer slots can be used than the state allows; empty if no fewer
 }
 
 // free returns the number of slots that berth can grant, or -1 if it grants
@@ -36,14 +36,13 @@ func (u *Use) free() int32 {
 	return int32(min(max(u.Usable-u.Active, 0), math.MaxInt32))
 }
 
-// Snapshot is the machine as placement sees it. One goroutine owns it: Choose
-// and Explain use its scratch space. Devices are kept in the order of their
-// index, and by position in parallel slices, so that a decision walks through
-// memory in a straight line.
+// Snapshot is the machine as placement sees it. One goroutine owns it: Choose and Explain
+// use its scratch space. It keeps devices in the order of their index, and by position in
+// parallel slices, so that a decision walks through memory in a straight line.
 type Snapshot struct {
 	devices  []gpu.Device
 	position map[string]int // by UUID
-	models   []gpu.Model    // what constraints look at, each combination once
+	models   []gpu.Model    // the distinct models, which constraints look at
 	model    []int32        // by position
 
 	links     [][]link // by position, sorted by the other end
@@ -57,16 +56,15 @@ type Snapshot struct {
 
 	policies []policy
 	services map[string]presence
-	book     *lease.Book // nil: nobody holds anything
-	usual    *Requests   // nil: nothing is usual
+	book     *lease.Book // nil if nobody holds anything
+	usual    *Requests   // nil if nothing is usual
 
 	scratch scratch
 }
 
-// NewSnapshot makes a snapshot of these devices. Until its first Update a
-// device is closed. When a device appears or its facts change, make a new one.
-// Policies with a score look into the book and at what is usually asked for;
-// either may be nil.
+// NewSnapshot returns a snapshot of these devices. A device is closed until its first
+// Update. When a device appears or its facts change, make a new snapshot. Policies with a
+// score look at the book and at the usual requests; either may be nil.
 func NewSnapshot(devices []gpu.Device, book *lease.Book, usual *Requests) *Snapshot {
 	return newSnapshot(devices, book, usual, policies)
 }
@@ -114,8 +112,7 @@ func newSnapshot(devices []gpu.Device, book *lease.Book, usual *Requests, list [
 // Len returns the number of devices.
 func (s *Snapshot) Len() int { return len(s.devices) }
 
-// Update replaces what is known about one device. It reports whether the
-// snapshot has that device.
+// Update replaces the Use of one device. It reports whether the snapshot has that device.
 func (s *Snapshot) Update(uuid string, u Use) bool {
 	i, ok := s.position[uuid]
 	if ok {
@@ -124,7 +121,8 @@ func (s *Snapshot) Update(uuid string, u Use) bool {
 	return ok
 }
 
-// Use returns what Update last said about a device.
+// Use returns the Use of a device from its last Update, and whether the snapshot has that
+// device.
 func (s *Snapshot) Use(uuid string) (Use, bool) {
 	i, ok := s.position[uuid]
 	if !ok {

@@ -18,12 +18,12 @@ type Usual struct {
 
 const (
 	usualKinds = 16   // kinds that a Requests tells apart
-	usualSpan  = 1024 // when a kind has been asked for so often, all counts are halved
+	usualSpan  = 1024 // count of a kind at which all counts are halved
 )
 
-// Requests counts which requests are usual on a machine: a policy that wants to
-// keep room for them has to know them. It keeps a fixed number of kinds; a new
-// kind takes the place of the rarest. The zero value is ready to use.
+// Requests counts the usual requests on a machine, for policies that keep room for them.
+// It keeps a fixed number of kinds; a new kind takes the place of the rarest. The zero
+// value is ready to use.
 type Requests struct {
 	kinds [usualKinds]Usual
 	n     int
@@ -43,7 +43,7 @@ func (u *Requests) Add(r *lease.Request) {
 		u.kinds[at] = kind
 	default:
 		at = u.n - 1
-		kind.Count = u.kinds[at].Count // at least as often as the one it replaces, at most
+		kind.Count = u.kinds[at].Count // an upper bound: it was asked for at most as often as the kind it replaces
 		u.kinds[at] = kind
 	}
 	u.kinds[at].Count++
@@ -57,7 +57,7 @@ func (u *Requests) Add(r *lease.Request) {
 	}
 }
 
-// List returns the kinds, most frequent first. It holds until the next Add.
+// List returns the kinds, most frequent first. The list is valid until the next Add.
 func (u *Requests) List() []Usual {
 	if u == nil {
 		return nil
@@ -65,8 +65,8 @@ func (u *Requests) List() []Usual {
 	return u.kinds[:u.n]
 }
 
-// rounded rounds up to two significant bits, so that sizes that differ by a few
-// per cent are of one kind.
+// rounded rounds up to two significant bits, so that sizes that differ by a few per cent
+// count as one kind.
 func rounded(m gpu.MiB) gpu.MiB {
 	if m <= 4 {
 		return max(m, 0)

@@ -8,22 +8,21 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
-// View is a device as the score of a policy sees it. What it points to must not
-// be changed or kept.
+// View is a device as the score of a policy sees it. The score must not change or keep
+// what the View points to.
 type View struct {
 	Device *gpu.Device
 	Use    *Use
 	Leases []lease.Holding // the leases that have a part of the device, in no order
-	Usual  []Usual         // what is usually asked for on this machine, most frequent first
+	Usual  []Usual         // the usual requests on this machine, most frequent first
 }
 
-// scored is how many devices a policy with a score looks at: the first ones in
-// the order of its key. It bounds what a decision costs on a large machine.
+// scored is the number of devices that a policy with a score looks at: the first in the
+// order of its key. It bounds the cost of a decision on a large machine.
 const scored = 64
 
-// rank orders the candidates in scratch space by the score of a policy, those
-// of one tier among themselves. It replaces their keys by their places, so that
-// whatever compares candidates afterwards keeps to this order.
+// rank orders the candidates in scratch space by tier, then by the score of the policy.
+// It replaces their keys by their places, so that later comparisons keep this order.
 func (s *Snapshot) rank(n *need) {
 	list := s.scratch.candidates
 	for i := range list {
@@ -47,7 +46,7 @@ func (s *Snapshot) rank(n *need) {
 	n.places = s.scratch.places
 }
 
-// unrank leaves the scratch space of rank as it was.
+// unrank clears the scratch space that rank used.
 func (s *Snapshot) unrank(n *need) {
 	if n.places == nil {
 		return
@@ -57,8 +56,8 @@ func (s *Snapshot) unrank(n *need) {
 	}
 }
 
-// score returns what the policy makes of a device. What is not a number comes
-// last.
+// score returns the score of a device under the policy. A score that is not a number
+// comes last.
 func (s *Snapshot) score(n *need, i int) float64 {
 	view := &s.scratch.view
 	*view = View{Device: &s.devices[i], Use: &s.use[i], Usual: s.usual.List()}

@@ -7,19 +7,19 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Warmth says where the temperature of a device ends.
+// Warmth predicts the temperature at which a device settles.
 type Warmth struct {
 	Settles gpu.Celsius // at its present power
 	PerWatt float64     // degrees that one more watt adds in the end
 	Limit   gpu.Celsius // temp_normal of the device
 }
 
-// With returns where the temperature ends if the device draws this much more.
+// With returns where the temperature settles if the device draws this much more power.
 func (w Warmth) With(more gpu.Watts) gpu.Celsius {
 	return w.Settles + gpu.Celsius(w.PerWatt*float64(more))
 }
 
-// Text says where the temperature ends, beside the limit.
+// Text describes where the temperature settles, compared with the limit.
 func (w Warmth) Text(more gpu.Watts) string {
 	end, relation := math.Round(float64(w.With(more))), "above"
 	if end <= math.Round(float64(w.Limit)) {
@@ -28,9 +28,9 @@ func (w Warmth) Text(more gpu.Watts) string {
 	return fmt.Sprintf("it would settle at %.0f °C, %s temp_normal %.0f °C", end, relation, float64(w.Limit))
 }
 
-// spare returns how many watts can be added before the device settles at its
-// limit. A device that cannot tell where it settles is not kept from work for
-// that: it has no end of them.
+// spare returns how many watts can be added before the device settles at its limit. It is
+// infinite for a device that cannot tell where it settles, so that the device still gets
+// work.
 func (u *Use) spare() float32 {
 	w, known := u.Warmth.Get()
 	room := float64(w.Limit - w.Settles)
@@ -46,8 +46,8 @@ func (u *Use) spare() float32 {
 // warmTier is the tier of devices that get too hot: behind all others.
 const warmTier = 1 << 30
 
-// warm reports whether a device gets too hot for a request that heeds it, and
-// notes that there is one.
+// warm reports whether a device gets too hot for a request that heeds it. If so, it sets
+// n.hot.
 func (s *Snapshot) warm(n *need, i int) bool {
 	hot := n.heeds && !(n.draw < s.spare[i])
 	n.hot = n.hot || hot
