@@ -28,11 +28,10 @@ type outcome struct {
 	err   error
 }
 
-// Acquire grants a request, now or when there is room. It refuses at once a
-// request that this machine can never grant, and at its deadline a request that
-// found no room until then. If ctx ends while the request waits, Acquire
-// withdraws the request, and releases a lease that was granted in the same
-// moment.
+// Acquire grants a request, now or when there is room. It refuses at once a request that
+// this machine can never grant, and at its deadline a request that found no room until
+// then. If ctx ends while the request waits, Acquire withdraws the request, and releases
+// a lease that was granted in the same moment.
 func (l *Ledger) Acquire(ctx context.Context, r lease.Request) (*lease.Lease, error) {
 	found, err := l.AcquireAgain(ctx, r, Once)
 	return found.Lease, err
@@ -89,9 +88,9 @@ func (l *Ledger) acquire(ctx context.Context, r lease.Request, again Again) (Fou
 	return Found{Lease: granted}, err
 }
 
-// admit fills in and checks a request by the settings of its service, and
-// returns the request that goes into the book. If the request finds a lease that
-// it was granted before, admit returns that too. The caller holds mu.
+// admit fills in and checks a request by the settings of its service, and returns the
+// request that goes into the book. If the request finds a lease that it was granted
+// before, admit returns that lease too. The caller holds mu.
 func (s *state) admit(r lease.Request, again Again, now time.Time) (request *lease.Request, standing *lease.Lease, err error) {
 	if request, err = s.prepare(r, now); err != nil {
 		return nil, nil, err
@@ -108,8 +107,8 @@ func (s *state) admit(r lease.Request, again Again, now time.Time) (request *lea
 	return request, standing, err
 }
 
-// prepare fills in what a request does not say, validates it, and applies the
-// limits of its user that are about one request.
+// prepare fills in defaults, validates the request, and applies the limits of its user
+// that are about one request.
 func (s *state) prepare(r lease.Request, now time.Time) (*lease.Request, error) {
 	request := r
 	if request.GPUs == 0 {
@@ -129,7 +128,7 @@ func (s *state) prepare(r lease.Request, now time.Time) (*lease.Request, error) 
 	return &request, s.besideParent(&request)
 }
 
-// vacant refuses an id that the user has in use. The caller holds mu.
+// vacant returns an error if the user has the id in use. The caller holds mu.
 func (s *state) vacant(r *lease.Request) error {
 	if s.book.Lease(r.Key()) != nil || s.book.Request(r.Key()) != nil {
 		return fmt.Errorf("ask for %s: %w", r.ID, lease.ErrDuplicate)
@@ -137,8 +136,7 @@ func (s *state) vacant(r *lease.Request) error {
 	return nil
 }
 
-// admitted applies the settings of its service to a request. The caller holds
-// mu.
+// admitted applies the settings of its service to a request. The caller holds mu.
 func (s *state) admitted(r *lease.Request) (*lease.Request, error) {
 	request := *r
 	if err := s.settings.Knows(r.Holder.Service); err != nil {
@@ -162,8 +160,8 @@ func (s *state) admitted(r *lease.Request) (*lease.Request, error) {
 	return &request, nil
 }
 
-// decide grants a request, refuses it, or puts it into the queue. It returns nil
-// and nil for a request that it put into the queue. The caller holds mu.
+// decide grants a request, refuses it, or puts it into the queue. It returns nil and nil
+// if it put the request into the queue. The caller holds mu.
 func (l *Ledger) decide(r *lease.Request, now time.Time) (*lease.Lease, error) {
 	_, waiting := l.book.Len()
 	if waiting == 0 {
@@ -171,7 +169,7 @@ func (l *Ledger) decide(r *lease.Request, now time.Time) (*lease.Lease, error) {
 			return granted, err
 		}
 	}
-	if !l.snapshot.Ever(r) && r.Into == 0 { // a lease that was parked had it
+	if !l.snapshot.Ever(r) && r.Into == 0 { // a parked lease had it before
 		return nil, placement.Explain(l.snapshot, r, nil)
 	}
 	patient := r.Deadline.After(now)
@@ -188,15 +186,14 @@ func (l *Ledger) decide(r *lease.Request, now time.Time) (*lease.Lease, error) {
 	return granted, err
 }
 
-// expect notes that somebody waits for the outcome of a request. The caller holds
-// mu.
+// expect registers a waiter for the outcome of a request. The caller holds mu.
 func (s *state) expect(r *lease.Request) *waiter {
 	w := &waiter{request: r, done: make(chan outcome, 1)}
 	s.waiters[r.Key()] = w
 	return w
 }
 
-// await waits for a request to be decided.
+// await waits until a request is decided.
 func (l *Ledger) await(ctx context.Context, w *waiter) (*lease.Lease, error) {
 	select {
 	case o := <-w.done:
@@ -204,8 +201,8 @@ func (l *Ledger) await(ctx context.Context, w *waiter) (*lease.Lease, error) {
 	case <-ctx.Done():
 	case <-l.finished:
 	}
-	// Nobody waits any more: withdraw the request, unless it is decided already.
-	// A withdrawal is not written to the journal, so the journal cannot refuse it.
+	// Nobody waits for the request any more: withdraw it, unless it is decided already. A
+	// withdrawal is not written to the journal, so the journal cannot refuse it.
 	stopped := l.submit(context.WithoutCancel(ctx), func(now time.Time) error {
 		if l.book.Request(w.request.Key()) != w.request {
 			return nil

@@ -20,8 +20,8 @@ import (
 type Adoption struct {
 	ID     string
 	Holder lease.Holder // the process; see HolderOf
-	GPU    string       // UUID; empty: the devices it is seen on
-	Memory gpu.MiB      // zero: what it uses now, plus a margin where there is room for one
+	GPU    string       // UUID; empty for the devices that the process is seen on
+	Memory gpu.MiB      // zero for what it uses now, plus a margin where there is room for one
 	By     access.Actor // who asks
 	// TimeLimit and Limits are those of lease.Request.
 	TimeLimit time.Duration
@@ -31,7 +31,7 @@ type Adoption struct {
 // ErrNotSeen refuses to adopt a process that no device lists.
 var ErrNotSeen = errors.New("no device lists the process")
 
-// ErrCovered refuses to adopt a process that uses nothing but what is leased.
+// ErrCovered refuses to adopt a process if everything that it uses is leased.
 var ErrCovered = errors.New("everything that the process uses is under a lease already")
 
 // HolderOf returns the holder of a lease for a process. It refuses an actor who
@@ -41,9 +41,9 @@ func (l *Ledger) HolderOf(pid int, by access.Actor, about lease.Holder) (lease.H
 	return l.census.holder(pid, by, about)
 }
 
-// Adopt grants a lease over what a process uses already. That takes nothing more
-// of the device, so Adopt grants it even if the device has no room left. What
-// the caller asks for beyond it must fit, and must not delay waiting requests.
+// Adopt grants a lease over what a process uses already. That takes nothing more from the
+// device, so Adopt grants it even if the device has no room left. What the caller asks
+// for beyond it must fit, and must not delay waiting requests.
 func (l *Ledger) Adopt(ctx context.Context, a Adoption) (*lease.Lease, error) {
 	id := process.ID{PID: a.Holder.PID, Start: a.Holder.Start}
 	if slices.Contains(l.census.ownLine(), id) {
@@ -76,11 +76,11 @@ type adopting struct {
 	l       *Ledger
 	process process.ID
 
-	limits   *lease.Limits // of the holder; nil: none
+	limits   *lease.Limits // of the holder; nil means no limits
 	imposed  bool          // see lease.Lease
 	parts    []lease.Part
-	measured []gpu.MiB // by part: what the process uses there
-	total    gpu.MiB   // on all devices: what it uses, plus what grow has added
+	measured []gpu.MiB // by part: the memory that the process uses there
+	total    gpu.MiB   // on all devices: the memory that it uses, plus what grow has added
 }
 
 // decide finds the parts of the lease and returns a note for people, or an error

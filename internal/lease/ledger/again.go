@@ -10,29 +10,28 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
-// Again says which lease a request finds that was made before.
+// Again selects the lease that a request finds if it was made before.
 type Again int
 
-// What a request finds.
+// The leases that a request may find.
 const (
-	Once        Again = iota // none: an id that the user has in use is refused
+	Once        Again = iota // none; an id that the user has in use is refused
 	SameID                   // the lease of the same user with its id
 	SameService              // the oldest lease of the same user for the same service, if it is named after that
 )
 
-// Found is a lease that was granted, or that stood already.
+// Found is a lease that was granted or existed already.
 type Found struct {
 	*lease.Lease
 	Stood bool
-	Was   gpu.MiB // on each device, if the request resized it; zero: it did not
+	Was   gpu.MiB // former size on each device; zero if the request did not resize the lease
 }
 
-// AcquireAgain does what Acquire does, but a request that was granted before and
-// is made again finds its lease. The lease is resized if another size is asked
-// for, and renewed if it has a time to live. Only a lease that has what is asked
-// for counts: for the same service, on the device that must be, with the same
-// binding. A request that says exactly what it wants always finds its lease; see
-// acquireExactly.
+// AcquireAgain is like Acquire, but a request that was granted before and is made again
+// finds its lease. AcquireAgain resizes the lease if the request asks for another size,
+// and renews it if it has a time to live. A lease counts only if it has what the request
+// asks for: the same service, the required device, the same binding. A request with exact
+// parts always finds its lease; see acquireExactly.
 func (l *Ledger) AcquireAgain(ctx context.Context, r lease.Request, again Again) (Found, error) {
 	asked := time.Now()
 	var found Found
@@ -46,8 +45,8 @@ func (l *Ledger) AcquireAgain(ctx context.Context, r lease.Request, again Again)
 	return found, err
 }
 
-// find returns the lease that a request finds; nil: there is none. The caller
-// holds mu.
+// find returns the lease that a request finds, or nil if there is none. The caller holds
+// mu.
 func (s *state) find(r *lease.Request, again Again) (*lease.Lease, error) {
 	if again == Once {
 		return nil, nil
@@ -69,7 +68,7 @@ func (s *state) find(r *lease.Request, again Again) (*lease.Lease, error) {
 	return nil, nil
 }
 
-// adjust makes a lease that stands what a request asks for. The caller holds mu.
+// adjust resizes and renews an existing lease as a request asks. The caller holds mu.
 func (s *state) adjust(held *lease.Lease, r *lease.Request, now time.Time) (Found, error) {
 	found := Found{Lease: held, Stood: true}
 	if had := held.Parts[0].Memory; had != r.Memory {

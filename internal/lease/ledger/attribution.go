@@ -9,14 +9,14 @@ import (
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
-// kin are the leases of a book as package kinship sees them. Kinship has the evidence;
-// kin decides which leases the processes on a device are charged to, and how what a
-// process uses is divided among them. Like the book, it is for one goroutine at a
-// time. It has no clock and does no I/O.
+// kin has the leases of a book as package kinship sees them. Kinship has the evidence;
+// kin decides which leases the processes on a device are charged to, and how to divide
+// the use of a process among them. Like the book, it is for one goroutine at a time. It
+// has no clock and does no I/O.
 type kin struct {
 	book  *lease.Book
 	boot  string                              // the id of this boot
-	match func(service string) *kinship.Match // how the processes of a service are told; nil: not by the settings
+	match func(service string) *kinship.Match // how to recognize the processes of a service; nil if the settings do not say
 }
 
 // processOf returns the process that holds a lease.
@@ -37,14 +37,14 @@ func (k *kin) of(l *lease.Lease) kinship.Lease {
 	return relative
 }
 
-// hasHolder reports whether the processes of a lease are told by the process
-// that holds it. After a reboot there is no such process.
+// hasHolder reports whether the processes of a lease are recognized by the process that
+// holds it. After a reboot that process does not exist.
 func (k *kin) hasHolder(l *lease.Lease) bool {
 	return l.Holder.PID != 0 && l.Holder.Boot == k.boot && len(l.Scope) == 0
 }
 
-// LimitMandate returns in whose name the time limit of a lease ends its processes:
-// in the user's, unless an operator or a rule set it.
+// LimitMandate returns the mandate by which the time limit of a lease ends its processes:
+// that of the user, unless an operator or a rule set the limit.
 func LimitMandate(l *lease.Lease) kinship.Mandate {
 	if l.Imposed {
 		return kinship.Authority()
@@ -61,8 +61,8 @@ func (k *kin) found(o kinship.Origin) (kinship.Lease, bool) {
 	return k.of(held), true
 }
 
-// register returns a register that finds the owner of a process. Holds reports
-// which processes hold a lease that counts, and here lists these leases.
+// register returns a register that finds the owner of a process. Holds reports whether a
+// process holds a lease that counts, and here lists these leases.
 func (k *kin) register(holds func(kinship.ID) bool, here []kinship.Lease) kinship.Register {
 	return kinship.Register{Holds: holds, Lease: k.found, Here: here}
 }
@@ -146,14 +146,13 @@ func (h *holdings) ids(fences []uint64) []string {
 	return list
 }
 
-// isMember reports whether a tie makes a process one that may be signalled for a
-// lease.
+// isMember reports whether a tie lets berth signal a process for a lease.
 func (k *kin) isMember(tie kinship.Tie, held *lease.Lease) bool {
 	return tie.By.Certain() && (slices.Contains(tie.Leases, held.Fence) || len(tie.Leases) == 0 && k.hasHolder(held) && tie.Holder == processOf(held))
 }
 
-// charge adds what a process uses to the leases that it belongs to, the oldest
-// first, each up to its own amount. What exceeds all of them goes to the newest.
+// charge adds the memory of a process to the leases that it belongs to, the oldest first,
+// each up to its own amount. Memory beyond all of them goes to the newest.
 func charge(owners []lease.Holding, memory gpu.MiB, owned map[lease.Key]gpu.MiB) {
 	for _, h := range owners {
 		part := min(memory, max(h.Part.Memory-owned[h.Lease.Key()], 0))
@@ -163,16 +162,16 @@ func charge(owners []lease.Holding, memory gpu.MiB, owned map[lease.Key]gpu.MiB)
 	owned[owners[len(owners)-1].Lease.Key()] += memory
 }
 
-// attribute charges the memory that was last measured on a device: to the leases
-// whose processes use it, and the rest, with that of the driver, as foreign. The
-// ledger calls it again when a lease of such a process begins or ends, so that it
-// never leases memory in use before the next measurement.
+// attribute charges the memory that was last measured on a device: to the leases whose
+// processes use it, and the rest, with that of the driver, as foreign. The ledger calls
+// it again when a lease of these processes begins or ends, so that it never leases memory
+// in use before the next measurement.
 func (s *state) attribute(o *observed) {
 	uuid := o.Device.UUID
 	here := s.standing.holdings(uuid)
 	o.owned = map[lease.Key]gpu.MiB{}
 	var known gpu.MiB
-	var shared []func() // what may be charged to several leases takes the room that the rest leaves
+	var shared []func() // charges to several leases, which take the room that the others leave
 	for _, u := range o.used {
 		owners, _ := here.of(u.Process)
 		switch len(owners) {
@@ -200,7 +199,7 @@ func (s *state) concerns(o *observed, held *lease.Lease) bool {
 	return slices.ContainsFunc(o.used, func(u usedBy) bool { return r.Concerns(u.Process, l) })
 }
 
-// foreign returns what the processes under no lease use of a device.
+// foreign returns the memory that processes under no lease use on a device.
 func (s *state) foreign(uuid string) ForeignUse {
 	var sum ForeignUse
 	here := s.standing.holdings(uuid)

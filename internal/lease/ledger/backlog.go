@@ -18,7 +18,7 @@ import (
 type backlog struct {
 	wake      func() // wakes the clerk
 	ends      map[overdue]bool
-	unwatched map[uint64]*lease.Lease // by fence: its process is to be watched
+	unwatched map[uint64]*lease.Lease // by fence: leases whose process is not watched yet
 	fresh     bool                    // the clerk has not tried all of it yet
 }
 
@@ -30,7 +30,7 @@ func newBacklog(wake func()) backlog {
 // process that has ended, or of one lease that must not stay.
 type overdue struct {
 	process process.ID
-	lease   lease.Key // zero: it is about the process
+	lease   lease.Key // zero if all leases of the process are meant
 	fence   uint64
 	why     string
 }
@@ -43,7 +43,7 @@ func (b *backlog) unwanted(k lease.Key, fence uint64, why string) {
 	b.add(overdue{lease: k, fence: fence, why: why})
 }
 
-// add notes an end and wakes the clerk, unless the clerk knows of it already.
+// add adds a release and wakes the clerk, unless it is in the backlog already.
 func (b *backlog) add(o overdue) {
 	if !b.ends[o] {
 		b.ends[o] = true
@@ -59,9 +59,8 @@ func (h *holders) releaseLater(id process.ID) {
 	h.backlog.exited(id)
 }
 
-// watchLater has the clerk watch the process of a lease later, after watching
-// failed for a reason that is not the process's own, such as too many open
-// files. The lease lasts meanwhile.
+// watchLater has the clerk watch the process of a lease later, after watching failed for
+// a reason outside the process, such as too many open files. The lease lasts meanwhile.
 func (h *holders) watchLater(each *lease.Lease) {
 	h.l.mu.Lock()
 	defer h.l.mu.Unlock()
@@ -110,9 +109,8 @@ func (h *holders) watchUnwatched(leases []*lease.Lease) {
 	}
 }
 
-// endAll releases what is overdue, many at a time. When the journal refuses a
-// group, endAll goes on one by one while the journal has room, and leaves the
-// rest for later.
+// endAll does overdue releases, many at a time. When the journal refuses a group, endAll
+// goes on one by one while the journal has room, and leaves the rest for later.
 func (h *holders) endAll(all []overdue) {
 	for n := maxBatch; len(all) > 0; {
 		some := all[:min(n, len(all))]
@@ -128,8 +126,8 @@ func (h *holders) endAll(all []overdue) {
 	}
 }
 
-// endSome releases what is overdue in one write. If it returns an error, all of
-// it stays in the backlog.
+// endSome does overdue releases in one write. If it returns an error, all of them stay in
+// the backlog.
 func (h *holders) endSome(some []overdue) error {
 	remaining := map[process.ID][]process.ID{}
 	err := h.l.attempt(nil, func(now time.Time) {

@@ -34,7 +34,7 @@ type census struct {
 	memory kinship.Memory
 }
 
-// usedBy is what one process uses of a device.
+// usedBy is the memory that one process uses on a device.
 type usedBy struct {
 	kinship.Process
 	memory gpu.MiB
@@ -42,8 +42,8 @@ type usedBy struct {
 	kind   gpu.ProcessKind
 }
 
-// used returns the processes of a sample with what is known about them. It
-// leaves out those that have just ended.
+// used returns the processes of a sample with their facts. It leaves out those that have
+// just ended.
 func (c *census) used(processes []gpu.Process, now time.Time) []usedBy {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -57,13 +57,13 @@ func (c *census) used(processes []gpu.Process, now time.Time) []usedBy {
 	return used
 }
 
-// read returns what the process table says about a process now.
+// read returns a process as the process table has it now.
 func (c *census) read(id process.ID) kinship.Process {
 	return kinship.Process{Line: c.Line(id), Facts: c.Facts(id)}
 }
 
-// Facts reads what package kinship goes by of a process. It does not wait for the
-// login name of its user.
+// Facts reads the facts about a process that package kinship uses. It does not wait for
+// the login name of its user.
 func (c *census) Facts(id process.ID) kinship.Facts {
 	f := c.Table.Facts(id)
 	if script := launch.NameOf(c.Command(id.PID)); script != "" {
@@ -75,8 +75,8 @@ func (c *census) Facts(id process.ID) kinship.Facts {
 	return f
 }
 
-// ownLine returns the daemon and its ancestors as they are now, with the first
-// process of the machine.
+// ownLine returns the daemon and its present ancestors, and the first process of the
+// machine.
 func (c *census) ownLine() []process.ID {
 	var line []process.ID
 	if own, err := c.Identify(os.Getpid()); err == nil {

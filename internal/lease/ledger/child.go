@@ -33,9 +33,9 @@ func (s *state) besideParent(r *lease.Request) error {
 	return nil
 }
 
-// splits reports whether a request is for a child that gets its memory from its
-// parent. Such a child takes nothing from anybody, so it needs no room and waits
-// for nobody. The caller holds mu.
+// splits reports whether a request is for a child that gets its memory from its parent.
+// The child takes nothing from other leases, so it needs no room and waits for nobody.
+// The caller holds mu.
 func (s *state) splits(r *lease.Request) bool {
 	return r.Parent != "" && r.Slots == 0 && s.book.CanSplit(parentOf(r), r.Memory) &&
 		!slices.ContainsFunc(r.Only, func(uuid string) bool { return s.devices[uuid] == nil || s.sum(uuid).Closed != "" })
@@ -54,14 +54,14 @@ func (s *state) split(r *lease.Request, now time.Time) (*lease.Lease, error) {
 	}
 	granted := r.Lease(r.Only...)
 	if _, err := s.apply(lease.Grant{Lease: granted, Split: true}, now); err != nil {
-		s.undo(from) // those who wait go on without this error
+		s.undo(from) // waiting requests go on without this error
 		return nil, err
 	}
 	return granted, nil
 }
 
-// parentEnded returns the withdrawal of a waiting request whose parent has ended;
-// nil if it has not. The caller holds mu.
+// parentEnded returns the withdrawal of a waiting request whose parent has ended, or nil
+// if the parent has not. The caller holds mu.
 func (s *state) parentEnded(r *lease.Request) lease.Change {
 	if _, err := s.book.Parent(r); err == nil {
 		return nil

@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// maxBatch is how many errands share one write to the journal at most. Batches
-	// grow by themselves while the clerk waits for the disk; the limit keeps the
+	// maxBatch is the largest number of errands that share one write to the journal.
+	// Batches grow by themselves while the clerk waits for the disk; the limit keeps the
 	// first errand of a batch from waiting for too many others.
 	maxBatch = 256
-	// retry is how long the clerk waits before it tries again what the journal
+	// retry is how long the clerk waits before it retries a change that the journal
 	// refused.
 	retry = time.Second
 )
@@ -24,7 +24,7 @@ const (
 // errand is work on the book, with a channel for its result.
 type errand struct {
 	do   func(now time.Time) error
-	done chan error // has room for the result, so that the clerk never waits; nil: nobody receives it
+	done chan error // has room for the result, so that the clerk never waits; nil if nobody receives it
 	err  error
 }
 
@@ -67,9 +67,9 @@ func (l *Ledger) clerk(ctx context.Context) {
 	}
 }
 
-// here runs an errand in the goroutine that brings it, if nobody works on the
-// book and nobody waits to. Waking the clerk, and being woken by it, takes
-// longer than most errands.
+// here runs an errand in the goroutine that submits it, if no other goroutine works on
+// the book or waits to. Waking the clerk, and being woken by it, takes longer than most
+// errands.
 func (l *Ledger) here(do func(now time.Time) error) (done bool, err error) {
 	if len(l.errands) > 0 {
 		return false, nil
@@ -87,9 +87,9 @@ func (l *Ledger) here(do func(now time.Time) error) (done bool, err error) {
 	return true, err
 }
 
-// crashOnPanic ends the daemon if the function that defers it panics. It is for
-// work on a state that others rely on: the work may have changed the state in part,
-// and its caller might recover and go on.
+// crashOnPanic ends the daemon if the function that defers it panics. It is for work on
+// shared state: the work may have changed the state in part, and its caller might recover
+// and go on.
 func crashOnPanic() {
 	if cause := recover(); cause != nil {
 		text := fmt.Sprintf("%v\n\n%s", cause, debug.Stack())
@@ -98,8 +98,8 @@ func crashOnPanic() {
 	}
 }
 
-// serveAll works on a batch, on what is due and on the backlog, and sets the
-// alarm. The caller has the seat.
+// serveAll works on a batch, on due changes and on the backlog, and sets the alarm. The
+// caller has the seat.
 func (l *Ledger) serveAll(batch []*errand) {
 	l.round.begin()
 	l.work(batch)
@@ -113,11 +113,10 @@ func (l *Ledger) leaveSeat() {
 	<-l.seat
 }
 
-// setAlarm sets the time at which the clerk wakes up because something is due.
-// What the journal refused is due already and must not keep the clerk spinning,
-// so while the journal refuses, the clerk tries again once per retry interval.
-// setAlarm never moves an alarm to a later time: that costs more than waking up
-// once too early.
+// setAlarm sets the time at which the clerk wakes up because something is due. A change
+// that the journal refused is due already and must not keep the clerk spinning, so while
+// the journal refuses, the clerk tries again once per retry interval. setAlarm never
+// moves an alarm to a later time: that costs more than waking up once too early.
 func (l *Ledger) setAlarm() {
 	var at time.Time
 	if l.restless || l.Trouble() != nil {
@@ -240,9 +239,9 @@ func (l *Ledger) due(now time.Time, kind func(lease.Change) bool) {
 	}
 }
 
-// explainTimeOuts notes what is in the way of each request that is about to time
-// out. It runs before any of them leaves the queue, because that changes the
-// reasons of the others. The caller holds mu.
+// explainTimeOuts records what is in the way of each request that is about to time out.
+// It runs before any of them leaves the queue, because that changes the reasons of the
+// others. The caller holds mu.
 func (s *state) explainTimeOuts(changes []lease.Change) {
 	var late []*lease.Request
 	least := lease.AnyLoad
@@ -266,7 +265,7 @@ func everything(lease.Change) bool { return true }
 func timeOuts(c lease.Change) bool { _, is := c.(lease.TimeOut); return is }
 func expiries(c lease.Change) bool { return !timeOuts(c) }
 
-// write writes the durable effects to the journal. Without any it writes nothing.
+// write writes the durable effects to the journal. If there are none, it writes nothing.
 func (l *Ledger) write(effects []lease.Effect) error {
 	l.buffer, l.ends, l.group = l.buffer[:0], l.ends[:0], l.group[:0]
 	care := journal.Care{Reserve: true}
@@ -292,8 +291,8 @@ func (l *Ledger) write(effects []lease.Effect) error {
 	return l.journal.Write(l.group, care)
 }
 
-// settle announces what a batch did and answers its waiters, after the journal
-// has it.
+// settle announces the effects of a batch and answers its waiters, after the journal has
+// the batch.
 func (l *Ledger) settle(effects []lease.Effect) {
 	for i := range effects {
 		e := &effects[i]

@@ -18,9 +18,9 @@ const (
 	compactRetry   = time.Minute // after a failure, for example on a full disk
 )
 
-// compactIfLong replaces a long journal by the entries of the present leases, in
-// a goroutine of its own; the clerk goes on appending meanwhile. The clerk calls
-// it when the book and the journal agree.
+// compactIfLong replaces a long journal by the entries of the present leases, in a new
+// goroutine; the clerk goes on appending meanwhile. The clerk calls it when the book and
+// the journal agree.
 func (l *Ledger) compactIfLong() {
 	stats := l.journal.Stats()
 	if stats.LogRecords < compactEntries || stats.LogRecords < compactFactor*stats.SnapshotRecords || !l.compacting.CompareAndSwap(false, true) {

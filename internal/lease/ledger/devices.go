@@ -9,11 +9,11 @@ import (
 // observed is a device as the ledger knows it.
 type observed struct {
 	Observation
-	used  []usedBy              // what each process was measured to use
+	used  []usedBy              // the measured use of each process
 	total gpu.MiB               // the memory in use, with that of the driver itself
-	owned map[lease.Key]gpu.MiB // by lease: how much of it the lease's processes use
+	owned map[lease.Key]gpu.MiB // by lease: the part of total that its processes use
 
-	recent placement.Recent // what was measured lately, on average
+	recent placement.Recent // average of recent measurements
 
 	// driver is the memory that the driver uses for itself, which nobody can ever
 	// lease: the least that was ever measured beyond what processes use.
@@ -31,7 +31,7 @@ func (s *state) recount() {
 	s.dirty = true
 }
 
-// leasable returns how many devices can be leased: a device that is cut into
+// leasable returns the number of devices that can be leased. A device that is cut into
 // instances cannot.
 func (s *state) leasable() (n int) {
 	for _, o := range s.devices {

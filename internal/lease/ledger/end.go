@@ -10,9 +10,9 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
-// Release ends a lease, or withdraws a waiting request; lease.Book.Seek says which
-// one a name means. A fence of zero matches any fence. What the processes of the lease still use counts as foreign until
-// the device is measured again.
+// Release ends a lease, or withdraws a waiting request; lease.Book.Seek says which one a
+// name means. A fence of zero matches any fence. Memory that the processes of the lease
+// still use counts as foreign until the device is measured again.
 func (l *Ledger) Release(ctx context.Context, name lease.Name, fence uint64, by access.Actor) (*lease.Lease, error) {
 	var ended *lease.Lease
 	err := l.submitFor(ctx, by, func(now time.Time) error {
@@ -31,8 +31,8 @@ func (l *Ledger) Release(ctx context.Context, name lease.Name, fence uint64, by 
 	return ended, err
 }
 
-// Renew lets a lease with a time to live last for ttl from now on; zero: for as
-// long as before. Limits are those of the actor; nil: the ledger finds those of
+// Renew makes a lease with a time to live end ttl from now. A ttl of zero means the time
+// to live that it has. Limits are those of the actor; if nil, the ledger finds those of
 // the holder.
 func (l *Ledger) Renew(ctx context.Context, name lease.Name, fence uint64, ttl time.Duration, by access.Actor, limits *lease.Limits) (*lease.Lease, error) {
 	var renewed *lease.Lease
@@ -53,8 +53,8 @@ func (l *Ledger) Renew(ctx context.Context, name lease.Name, fence uint64, ttl t
 	return renewed, err
 }
 
-// Revoke ends a lease against its holder's will. A fence of zero matches any
-// fence. Spared describes its processes that were left alone, for people.
+// Revoke ends a lease against its holder's will. A fence of zero matches any fence.
+// Spared describes, for people, the processes that were left alone.
 func (l *Ledger) Revoke(ctx context.Context, k lease.Key, fence uint64, why string, spared []string) error {
 	return l.submit(ctx, func(now time.Time) error {
 		_, err := l.apply(lease.Revoke{Key: k, Fence: fence, By: access.Daemon(), Why: why, Spared: spared}, now)
@@ -62,16 +62,16 @@ func (l *Ledger) Revoke(ctx context.Context, k lease.Key, fence uint64, why stri
 	})
 }
 
-// revocation keeps why a lease is about to be revoked.
+// revocation says why a lease is about to be revoked.
 type revocation struct {
 	fence  uint64
 	why    string
 	spared []string
 }
 
-// BeginRevoke notes why a lease is about to be revoked. If its process ends
-// before Revoke, the ledger revokes the lease for that reason instead of
-// releasing it. BeginRevoke returns false if the lease has ended.
+// BeginRevoke records why a lease is about to be revoked. If its process ends before
+// Revoke, the ledger revokes the lease for that reason instead of releasing it.
+// BeginRevoke returns false if the lease has ended.
 func (l *Ledger) BeginRevoke(k lease.Key, fence uint64, why string, spared []string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

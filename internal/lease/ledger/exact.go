@@ -12,14 +12,12 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
-// acquireExactly grants a request that says exactly what it wants on each device, or
-// refuses it: another scheduler has admitted it, so it goes before everybody who waits,
-// and never waits itself. The same request again finds its lease, which then covers the
-// control groups of both.
+// acquireExactly grants or refuses a request with exact parts. Another scheduler has
+// admitted the request, so it goes before all waiting requests and never waits itself.
+// The same request again finds its lease, which then covers the control groups of both.
 //
-// The lease stays if the caller leaves before it has the answer. The caller chose its
-// id and asks again, perhaps already: another request may have the same lease as its
-// answer.
+// The lease stays if the caller leaves before it has the answer. The caller chose its id
+// and asks again, perhaps already: another request may have the same lease as its answer.
 func acquireExactly(ctx context.Context, l *Ledger, r lease.Request) (Found, error) {
 	var found Found
 	err := l.submitFor(ctx, r.By, func(now time.Time) (err error) {
@@ -29,8 +27,7 @@ func acquireExactly(ctx context.Context, l *Ledger, r lease.Request) (Found, err
 	return found, err
 }
 
-// exactly finds or grants the lease of a request that says exactly what it wants. The
-// caller holds mu.
+// exactly finds or grants the lease of a request with exact parts. The caller holds mu.
 func (s *state) exactly(r lease.Request, now time.Time) (Found, error) {
 	r.GPUs, r.Wait = len(r.Exact), gpu.Some(time.Duration(0))
 	if err := quota.CheckParts(&r); err != nil {

@@ -9,9 +9,8 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/placement"
 )
 
-// Explain says whether a request would be granted now and what is in its way,
-// with the code that decides about requests. It gives a request without an id an
-// unused one.
+// Explain returns whether a request would be granted now and what is in its way, with the
+// code that decides about requests. It gives a request without an id an unused one.
 func (l *Ledger) Explain(r lease.Request) (Explanation, error) {
 	var e Explanation
 	err := l.suppose(r, func(request *lease.Request) {
@@ -66,8 +65,8 @@ func (s *state) unusedID(of lease.Owner) string {
 	return k.ID
 }
 
-// wouldGrant returns the lease that place would grant for a request; nil if it
-// does not fit. The caller holds mu.
+// wouldGrant returns the lease that place would grant for a request, or nil if it does
+// not fit. The caller holds mu.
 func (s *state) wouldGrant(r *lease.Request, before *placement.Ahead) *lease.Lease {
 	chosen, fits := r.Only, s.splits(r)
 	if !fits {
@@ -81,8 +80,8 @@ func (s *state) wouldGrant(r *lease.Request, before *placement.Ahead) *lease.Lea
 	return granted
 }
 
-// ExplainWaiting says what a waiting request waits for. It returns false if no
-// request has this key.
+// ExplainWaiting returns what a waiting request waits for. It returns false if no request
+// has this key.
 func (l *Ledger) ExplainWaiting(k lease.Key) (Explanation, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -20,7 +20,7 @@ type holders struct {
 	outlived map[process.ID]bool // holders that have ended while remaining processes keep their leases
 	backlog  backlog
 
-	caughtUp time.Time // when the backlog was last tried; only the clerk touches it
+	caughtUp time.Time // time of the last try of the backlog; only the clerk touches it
 }
 
 func newHolders(l *Ledger, table process.Table) holders {
@@ -59,10 +59,10 @@ func (h *holders) ended(l *lease.Lease) {
 	h.l.past.Note(h.l.standing.of(l), now)
 }
 
-// exited releases all leases of a process that has ended, also one that was
-// granted a moment ago and is not watched yet. If remaining processes use a
-// device under the leases, they keep them. If the journal refuses the release
-// now, the clerk tries again until it succeeds.
+// exited releases all leases of a process that has ended, even one that was granted a
+// moment ago and is not watched yet. If remaining processes use a device under the
+// leases, they keep them. If the journal refuses the release now, the clerk tries again
+// until it succeeds.
 func (h *holders) exited(id process.ID) {
 	var remaining []process.ID
 	err := h.l.submit(context.Background(), func(now time.Time) error {
@@ -78,15 +78,16 @@ func (h *holders) exited(id process.ID) {
 	}
 }
 
-// Exited releases the leases of a process that has ended, if its watch missed that.
+// Exited releases the leases of a process that has ended, in case its watch missed the
+// end.
 func (l *Ledger) Exited(id process.ID) {
 	if !l.alive(id) {
 		l.holders.exited(id)
 	}
 }
 
-// releaseIfUnused releases all leases of a process that has ended, unless
-// remaining processes use a device under them. Those keep the leases, and
+// releaseIfUnused releases all leases of a process that has ended, unless remaining
+// processes use a device under them. In that case those keep the leases, and
 // releaseIfUnused returns them. The caller holds mu.
 func (h *holders) releaseIfUnused(id process.ID, now time.Time) (remaining []process.ID) {
 	h.l.forgetExited(id)
@@ -124,8 +125,8 @@ func (h *holders) releaseUnused() {
 	}
 }
 
-// keptBy returns the lowest pid of the processes that keep a lease whose own
-// process has ended; 0 if that has not ended. The caller holds mu.
+// keptBy returns the lowest pid of the processes that keep a lease whose own process has
+// ended, or 0 if its process has not ended. The caller holds mu.
 func (h *holders) keptBy(held *lease.Lease) int {
 	id := processOf(held)
 	if held.Binding != lease.ByProcess || !h.outlived[id] {

@@ -6,13 +6,12 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
-// An implied lease settles when its processes are measured, and a detached one
-// is kept for as long as they are. Observe notes which leases are in use, and the
-// clerk changes the book: what is not written down now is noted again by the next
-// sample.
+// An implied lease settles when its processes are measured, and a detached one is kept
+// for as long as they are. Observe records which leases are in use, and the clerk changes
+// the book. If a change is not written now, the next sample records the use again.
 
-// noteUse notes the implied leases that are in use on a device, where that
-// changes something, and reports whether there are any. The caller holds mu.
+// noteUse records the implied leases that are in use on a device, where that changes
+// something, and reports whether there are any. The caller holds mu.
 func (s *state) noteUse(o *observed, now time.Time) bool {
 	found := false
 	for k, memory := range o.owned {

@@ -14,7 +14,8 @@ func (s *state) largestNow(r *lease.Request, before *placement.Ahead) gpu.MiB {
 	return placement.LargestNow(s.snapshot, r, s.advice(r, before))
 }
 
-// largestEver returns the same for a machine on which nobody holds anything.
+// largestEver returns the most memory on each device that a request could have if nobody
+// held anything, given the settings of its service; zero if none.
 func (s *state) largestEver(r *lease.Request) gpu.MiB {
 	most := quota.RoomEver(s.limitsOf(r), r.Devices(), placement.LargestEver(s.snapshot, r))
 	service, known := s.settings.Services[r.Holder.Service]

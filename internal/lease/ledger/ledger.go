@@ -1,16 +1,15 @@
 // Package ledger keeps the book of leases: it is the only one that writes it.
 //
-// One goroutine at a time works on the book. Usually it is the clerk, which takes
-// errands one after the other: it applies a whole batch of them to the book, writes the
-// effects to the journal in one write, and only then answers. While the clerk
-// waits for the disk, the next batch gathers, so all errands of a batch share the
-// cost of one write. An errand that finds the book free runs in the same way in
-// the goroutine that brings it. If the journal refuses a batch, the ledger undoes
-// the batch in the book and returns the error to every caller in it: it never
-// grants anything that is not in the journal.
+// One goroutine at a time works on the book. Usually it is the clerk, which takes errands
+// in batches: it applies a batch to the book, writes the effects to the journal in one
+// write, and only then answers. While the clerk waits for the disk, the next batch
+// gathers, so all errands of a batch share the cost of one write. An errand that finds
+// the book free runs in the same way in the goroutine that submits it. If the journal
+// refuses a batch, the ledger undoes the batch in the book and returns the error to every
+// caller in it: it never grants anything that is not in the journal.
 //
-// Package lease has the rules, and package placement chooses devices. Observe
-// takes in what holders really use.
+// Package lease has the rules, and package placement chooses devices. Observe takes in
+// what holders really use.
 package ledger
 
 import (
@@ -46,18 +45,18 @@ type Hooks struct {
 	Decided func(status string, took time.Duration) // a request was answered: granted, refused, timeout, …
 	Ended   func(*lease.Effect)                     // a lease has ended; the effect is valid during the call
 
-	// Returned is called for a lease that was parked and has room on its device
-	// again: whoever listens moves its memory back.
+	// Returned is called for a parked lease that has room on its device again. It should
+	// move the memory of the lease back.
 	Returned func(*lease.Lease)
 
-	// Authority sees every batch before the journal does. If it returns an error,
-	// the batch is undone. If the journal refuses the batch, the ledger calls it
-	// again with failed set.
+	// Authority sees every batch before the journal does. If it returns an error, the
+	// ledger undoes the batch. If the journal refuses the batch, the ledger calls
+	// Authority again with failed set.
 	Authority func(effects []lease.Effect, failed error) error
 
-	// Overran is called for a lease that has reached its time limit, and again a
-	// minute later if the lease still stands: whoever listens ends its processes
-	// and revokes it. If it is nil, the ledger revokes the lease at once.
+	// Overran is called for a lease that has reached its time limit, and again a minute
+	// later if the lease still exists. It should end the processes of the lease and
+	// revoke it. If it is nil, the ledger revokes the lease at once.
 	Overran func(l *lease.Lease, why string)
 }
 
@@ -66,32 +65,31 @@ type Names interface {
 	// Of returns the login name of a user, or the number in decimal. It may
 	// wait, but only for a moment.
 	Of(uid int) string
-	// Now returns the same without waiting: the number if the name is not known
-	// yet.
+	// Now returns the same without waiting, or the number if the name is not known yet.
 	Now(uid int) string
 }
 
-// Options has what Open needs to make a ledger.
+// Options are the options of Open.
 type Options struct {
 	Settings  Settings
 	Hooks     Hooks
 	Processes process.Table
-	Names     Names // nil: users are known by number
+	Names     Names // nil if users are known by number
 	CPUs      int
 
 	// Open opens the journal and hands every entry in it to replay.
 	Open func(replay func(journal.Entry) error) (journal.Journal, error)
 }
 
-// Ledger keeps the book, writes it to the journal, and measures it against the
-// processes and devices of the machine.
+// Ledger keeps the book, writes it to the journal, and compares it with the processes and
+// devices of the machine.
 type Ledger struct {
 	hooks   Hooks
 	census  census
 	journal journal.Writer
 	errands chan *errand
 	seat    chan struct{} // has room for one: the goroutine that fills it works on the book
-	wake    chan struct{} // something changed that may let a waiting request in
+	wake    chan struct{} // signals a change that may let a waiting request in
 	holders holders
 	limiter fair.Limiter // keeps one user from filling the way to the clerk
 
@@ -101,9 +99,9 @@ type Ledger struct {
 	state
 
 	// Only the goroutine in the seat touches these.
-	own      errand // the one that here runs
+	own      errand // the errand that here runs
 	alarm    *time.Timer
-	alarmAt  time.Time // when it rings; zero: not yet known
+	alarmAt  time.Time // when it rings; zero if not yet known
 	buffer   []byte
 	ends     []int // of the entries in buffer
 	group    [][]byte
@@ -115,8 +113,8 @@ type Ledger struct {
 	finished   chan struct{} // closed when Run is over
 }
 
-// Open reads the journal and makes the book that it describes. Run then first
-// releases the leases whose holders have ended meanwhile.
+// Open reads the journal and builds the book that it describes. Run then first releases
+// the leases whose holders have ended meanwhile.
 func Open(o Options) (*Ledger, error) {
 	boot, err := o.Processes.Boot()
 	if err != nil {
@@ -152,7 +150,7 @@ func (l *Ledger) Configure(s Settings) {
 	defer l.mu.Unlock()
 	l.settings = s
 	for _, o := range l.devices {
-		l.attribute(o) // services may tell their processes by something else now
+		l.attribute(o) // services may recognize their processes differently now
 	}
 	l.recount()
 	l.nudge()

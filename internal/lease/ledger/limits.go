@@ -7,8 +7,8 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
-// limitsOf returns the limits of the holder of a request, as configured now; nil
-// if whoever asks may exceed them. The caller holds mu.
+// limitsOf returns the limits of the holder of a request, as configured now, or nil if
+// the actor may exceed them. The caller holds mu.
 func (s *state) limitsOf(r *lease.Request) *lease.Limits {
 	by := &r.By
 	if r.Into != 0 && by.Door == access.Itself { // berth asks for the holder
@@ -18,7 +18,7 @@ func (s *state) limitsOf(r *lease.Request) *lease.Limits {
 }
 
 // overLimit returns why the limits of its user, or of a group of the user, forbid
-// to grant a request; nil if they do not. The caller holds mu.
+// granting a request, or nil if they do not. The caller holds mu.
 func (s *state) overLimit(r *lease.Request, before *placement.Ahead) error {
 	limits := s.limitsOf(r)
 	if limits == nil {
@@ -46,20 +46,19 @@ func (s *state) overLimit(r *lease.Request, before *placement.Ahead) error {
 	return nil
 }
 
-// grows reports whether a request is for more of a lease that stands. The caller
-// holds mu.
+// grows reports whether a request is for more of an existing lease. The caller holds mu.
 func (s *state) grows(r *lease.Request) bool {
 	return s.book.Lease(r.Key()) != nil
 }
 
-// UserLimits is what somebody may have, and has.
+// UserLimits has the limits and the present usage of a user.
 type UserLimits struct {
 	*lease.Limits
 	Has      lease.Count
-	Together []lease.Count // what the groups have, in the order of Limits.Together
+	Together []lease.Count // usage of the groups, in the order of Limits.Together
 }
 
-// Usage returns what a user, and groups, have now.
+// Usage returns the present usage of the user and the groups that limits are for.
 func (l *Ledger) Usage(limits *lease.Limits) UserLimits {
 	l.mu.RLock()
 	defer l.mu.RUnlock()

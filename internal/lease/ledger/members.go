@@ -13,14 +13,14 @@ import (
 // Process is a process on a device, and the lease it belongs to.
 type Process struct {
 	GPU    string       // UUID of the device
-	Line   []process.ID // itself, and its ancestors
+	Line   []process.ID // the process and its ancestors
 	Name   string
 	Kind   gpu.ProcessKind
 	Memory gpu.MiB
-	Lease  *lease.Lease     // the lease that it belongs to, the oldest of several; nil: none
+	Lease  *lease.Lease     // the lease that it belongs to, the oldest of several; nil if none
 	By     kinship.Evidence // why it belongs to Lease
 	Fits   []string         // if Lease is nil: the ids of the leases that By fits equally
-	Ended  string           // if Lease is nil: the lease that it belonged to until that ended; empty: none
+	Ended  string           // if Lease is nil: the lease that it belonged to until that ended; empty if none
 }
 
 // Processes lists the processes that were last seen on a device.
@@ -68,10 +68,9 @@ func (s *state) eachProcess(uuid string, do func(Process, []lease.Holding)) {
 	}
 }
 
-// Orphan returns the lease that a process belonged to until the lease ended, by
-// its present ancestors or by its environment. It returns "" if there was none,
-// or if the process belongs to a present lease. Orphan is for processes that no
-// device lists.
+// Orphan returns the lease that a process belonged to until the lease ended, by its
+// present ancestors or by its environment. It returns "" if there is none, or if the
+// process belongs to a present lease. Orphan is for processes that no device lists.
 func (l *Ledger) Orphan(pid int) (ended string, line []process.ID) {
 	id, err := l.census.Identify(pid)
 	if err != nil {
@@ -86,22 +85,22 @@ func (l *Ledger) Orphan(pid int) (ended string, line []process.ID) {
 	return l.past.LeaseOf(p), p.Line
 }
 
-// Members lists the living processes that berth may act on for a lease: its
-// holder, the processes seen on a device under it by certain evidence, and all
-// their descendants, except those that hold a lease of their own. A process that
-// has left its parent stays a member for as long as it is on a device. The members
-// of a lease with a scope are the processes in the scope alone. Members never
-// lists the daemon; see kinship.Family.Members.
+// Members lists the living processes that berth may act on for a lease: its holder, the
+// processes seen on a device under it by certain evidence, and all their descendants,
+// except those that hold their own lease. A process that has left its parent stays a
+// member for as long as it is on a device. The members of a lease with a scope are the
+// processes in the scope alone. Members never lists the daemon; see
+// kinship.Family.Members.
 //
-// In whose name berth acts decides which of the members it reaches: see
+// The mandate by which berth acts decides which of the members it reaches: see
 // kinship.Mandate.
 func (l *Ledger) Members(k lease.Key, fence uint64) []process.ID {
 	members, _ := l.Scoped(k, fence)
 	return members
 }
 
-// Scoped lists the members of a lease, and the processes that its scope names and
-// that berth must not act on: see census.inScope.
+// Scoped lists the members of a lease, and the processes in its scope that berth must not
+// act on: see census.inScope.
 func (l *Ledger) Scoped(k lease.Key, fence uint64) (members, barred []process.ID) {
 	l.mu.RLock()
 	held := l.book.Lease(k)
@@ -128,9 +127,9 @@ func (l *Ledger) Scoped(k lease.Key, fence uint64) (members, barred []process.ID
 	return l.census.Family().Members(holder, roots, others, l.census.ownLine()), nil
 }
 
-// rootsOf returns the holder of a lease, the processes that the members of the
-// lease descend from, and the holders of all other leases. The holder is zero if
-// there is none of this boot.
+// rootsOf returns the holder of a lease, the processes that the members of the lease
+// descend from, and the holders of all other leases. The holder is zero if the lease has
+// none from this boot.
 func (s *state) rootsOf(held *lease.Lease) (holder process.ID, roots, others []process.ID) {
 	if s.standing.hasHolder(held) {
 		holder = processOf(held)
@@ -170,8 +169,7 @@ func (l *Ledger) Moved(k lease.Key, fence uint64, member process.ID) bool {
 	return held == nil || held.Fence != fence || !l.standing.isMember(tie, held)
 }
 
-// Leased reports whether a process belongs to a lease on a device, by whichever
-// evidence.
+// Leased reports whether a process belongs to a lease on a device, by any evidence.
 func (l *Ledger) Leased(uuid string, id process.ID) bool {
 	p := l.census.read(id)
 	l.mu.RLock()

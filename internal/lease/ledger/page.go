@@ -9,7 +9,7 @@ import (
 type Page struct {
 	Leases  []Held             // oldest grant first
 	Waiting []placement.Placed // in the order of the queue
-	Last    placement.Mark     // of this page
+	Last    placement.Mark     // mark of the end of this page
 	More    bool               // there is more behind Last
 }
 

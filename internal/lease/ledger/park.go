@@ -13,8 +13,8 @@ import (
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
-// Unparkable reports why a lease cannot be parked, or why its service does not
-// allow it; nil: it can. A fence of zero means whichever there is.
+// Unparkable returns why a lease cannot be parked, or why its service does not allow it,
+// or nil if it can. A fence of zero matches any fence.
 func (l *Ledger) Unparkable(k lease.Key, fence uint64) error {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -33,8 +33,8 @@ func (l *Ledger) Unshared(held *lease.Lease) bool {
 	return service.SharesNothing(held)
 }
 
-// mayPark refuses a lease that its service keeps from being parked, and one that
-// outlives its process: no process on the device would keep it. The caller holds
+// mayPark returns an error for a lease that its service keeps from being parked, and for
+// one that outlives its process: no process on the device would keep it. The caller holds
 // mu.
 func (l *Ledger) mayPark(held *lease.Lease) error {
 	if held.Binding == lease.ByProcess && l.holders.outlived[processOf(held)] {
@@ -44,9 +44,9 @@ func (l *Ledger) mayPark(held *lease.Lease) error {
 	return service.MayPark(held)
 }
 
-// ParkMandate returns in whose name somebody parks a lease. What berth parks by
-// itself is a policy if the service of the lease says so; if only its request does,
-// berth parks it in the name of its user.
+// ParkMandate returns the mandate by which an actor parks a lease. When berth parks by
+// itself, that is a policy if the service of the lease says so; if only the request does,
+// berth parks the lease in the name of its user.
 func (l *Ledger) ParkMandate(k lease.Key, by access.Actor) kinship.Mandate {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -61,8 +61,8 @@ func (l *Ledger) ParkMandate(k lease.Key, by access.Actor) kinship.Mandate {
 	return kinship.OfUser(held.Holder.UID)
 }
 
-// Park notes that the memory of a lease was moved off its device. The caller has
-// moved it and has measured that it is gone: from now on others get it.
+// Park records that the memory of a lease was moved off its device. The caller has moved
+// it and has measured that it is gone: from now on others get it.
 func (l *Ledger) Park(ctx context.Context, k lease.Key, fence uint64, by access.Actor, why string) (*lease.Lease, error) {
 	var parked *lease.Lease
 	err := l.submitFor(ctx, by, func(now time.Time) error {
@@ -82,12 +82,12 @@ func (l *Ledger) Park(ctx context.Context, k lease.Key, fence uint64, by access.
 	return parked, nil
 }
 
-// Return gives a parked lease its memory and slots again, and returns when it has
-// them: then the caller moves its memory back. The lease waits in the queue, by
-// its priority and by the share of its user, and its age counts from since on. It
-// waits for as long as wait says; zero: not at all; absent: until ctx or the lease
-// ends. A lease that was parked to make room for a request should ask to return
-// once that has its room, because it may be before the request in the queue.
+// Return gives a parked lease its memory and slots again, and returns when it has them;
+// the caller then moves its memory back. The lease waits in the queue, by its priority
+// and by the share of its user, and its age counts from since. It waits at most wait: not
+// at all if wait is zero, and until ctx or the lease ends if wait is absent. A lease that
+// was parked to make room for a request should ask to return only when that request has
+// its room, because the lease may be before the request in the queue.
 func (l *Ledger) Return(ctx context.Context, k lease.Key, fence uint64, by access.Actor, why string, since time.Time, wait gpu.Opt[time.Duration]) (*lease.Lease, error) {
 	return l.into(ctx, by, func(now time.Time) (*lease.Lease, *lease.Request, error) {
 		held, err := l.book.Find(access.Resume, k, fence, &by)
@@ -109,11 +109,11 @@ func (l *Ledger) Return(ctx context.Context, k lease.Key, fence uint64, by acces
 	})
 }
 
-// forever is how long a parked lease waits to return, if nobody says otherwise.
+// forever is how long a parked lease waits to return by default.
 const forever = 100 * 365 * 24 * time.Hour
 
-// into makes a change to a lease that there is, now or when there is room. Do makes
-// it, or puts a request for it into the queue and returns that.
+// into changes an existing lease, now or when there is room. Do makes the change, or puts
+// a request for it into the queue and returns the request.
 func (l *Ledger) into(ctx context.Context, by access.Actor, do func(now time.Time) (*lease.Lease, *lease.Request, error)) (*lease.Lease, error) {
 	var changed *lease.Lease
 	var w *waiter
@@ -135,9 +135,8 @@ func (l *Ledger) into(ctx context.Context, by access.Actor, do func(now time.Tim
 	return changed, nil
 }
 
-// enlarge gives a lease what a request for it asks for, if that fits without
-// delaying the requests before it. It returns a nil lease if it does not. The
-// caller holds mu.
+// enlarge gives a lease what a request for it asks for, if that fits without delaying the
+// requests before it. Otherwise it returns a nil lease. The caller holds mu.
 func (l *Ledger) enlarge(r *lease.Request, before *placement.Ahead, now time.Time) (*lease.Lease, error) {
 	more := *r
 	more.Memory = l.book.Lacks(r)

@@ -8,9 +8,8 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/placement"
 )
 
-// Queue returns who has what and who waits for what, at one moment, for those who
-// decide whose turn it is. A request that waits for a quota or a limit has no
-// rooms.
+// Queue returns the leases and the waiting requests at one moment, for deciding whose
+// turn it is. A request that waits for a quota or a limit has no rooms.
 func (l *Ledger) Queue() placement.Pressure {
 	l.mu.Lock() // not RLock: Waiting sorts the queue
 	defer l.mu.Unlock()
@@ -38,7 +37,7 @@ func (l *Ledger) Queue() placement.Pressure {
 	}
 	for _, r := range waiting {
 		memory, priority := r.Memory, r.Priority
-		if r.Into != 0 { // also one that goes before all others has the priority of its lease
+		if r.Into != 0 { // even one that goes before all others has the priority of its lease
 			memory, priority = l.book.Lacks(r), l.book.Lease(r.Key()).Priority
 		}
 		w := l.snapshot.WantOf(r, memory)

@@ -13,9 +13,9 @@ import (
 // the journal syncs by itself long before there are that many.
 const lostFences = 1 << 16
 
-// recover reads the book from the journal. If the machine was started again
-// since, recover skips lostFences fences: the last grants before may be lost, and
-// the ledger must not use their fences twice.
+// recover reads the book from the journal. If the machine was rebooted since, recover
+// skips lostFences fences: the last grants before the reboot may be lost, and the ledger
+// must not use their fences twice.
 func (l *Ledger) recover(open func(func(journal.Entry) error) (journal.Journal, error)) error {
 	var boot string
 	log, err := open(func(r journal.Entry) error {

@@ -6,7 +6,8 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/placement"
 )
 
-// What the ledger takes in about devices, and how it explains and refuses requests.
+// These types of package placement describe devices to the ledger, and explain and refuse
+// requests.
 type (
 	Observation  = placement.Observation
 	Explanation  = placement.Explanation

@@ -59,9 +59,9 @@ func (s *state) forgetExited(id process.ID) {
 	}
 }
 
-// endOfHolder returns what becomes of a lease whose process has ended: it is
-// released, or revoked if that was about to happen. An implied lease that is not
-// settled stands without the process.
+// endOfHolder returns the change for a lease whose process has ended: the lease is
+// released, or revoked if that was about to happen. An implied lease that is not settled
+// lasts without the process.
 func (s *state) endOfHolder(held *lease.Lease) lease.Change {
 	if r, revoking := s.revoking[held.Key()]; revoking && r.fence == held.Fence {
 		return lease.Revoke{Key: held.Key(), Fence: held.Fence, By: access.Daemon(), Why: r.why, Spared: r.spared}

@@ -13,12 +13,12 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
-// Resize gives a lease another amount of memory on each of its devices. It gives
-// back at once, and takes more only where there is room and nobody who waits is
-// delayed: it waits for that in the queue, for as long as wait says; zero: not at
-// all. A lease that berth has shrunk gets back what it had before others are
-// served. The settings of its service hold. A fence of zero means whichever there
-// is. Limits are those of the actor; nil: the ledger finds those of the holder.
+// Resize changes the memory of a lease on each of its devices. It gives memory back at
+// once. It takes more only where there is room and where that delays no waiting request;
+// it waits for that in the queue, for at most wait, and not at all if wait is zero. A
+// lease that berth has shrunk goes before others to get back what it had. The settings of
+// its service hold. A fence of zero matches any fence. Limits are those of the actor; if
+// nil, the ledger finds those of the holder.
 func (l *Ledger) Resize(ctx context.Context, name lease.Name, fence uint64, memory gpu.MiB, by access.Actor, limits *lease.Limits, wait time.Duration) (*lease.Lease, error) {
 	return l.into(ctx, by, func(now time.Time) (*lease.Lease, *lease.Request, error) {
 		k, err := l.book.Seek(&by, access.Resize, name, fence)
@@ -41,7 +41,7 @@ func (l *Ledger) Resize(ctx context.Context, name lease.Name, fence uint64, memo
 	})
 }
 
-// mayGrowLater reports whether a lease that was refused more may get it later.
+// mayGrowLater reports whether a lease that was refused more memory may get it later.
 func mayGrowLater(err error) bool {
 	refused := (*ResizeError)(nil)
 	if errors.As(err, &refused) {
@@ -50,8 +50,8 @@ func mayGrowLater(err error) bool {
 	return quota.Later(err)
 }
 
-// Shrink takes memory from a lease that its processes do not use, if its service
-// allows it. The lease gets it back when it asks for it; see Resize.
+// Shrink takes memory from a lease whose processes do not use it, if the service allows
+// that. The lease gets the memory back when it asks for it; see Resize.
 func (l *Ledger) Shrink(ctx context.Context, k lease.Key, fence uint64, to gpu.MiB) (*lease.Lease, error) {
 	var shrunk *lease.Lease
 	err := l.submit(ctx, func(now time.Time) error {
@@ -70,8 +70,8 @@ func (l *Ledger) Shrink(ctx context.Context, k lease.Key, fence uint64, to gpu.M
 	return shrunk, err
 }
 
-// Regrow gives a lease the size back that it had before Shrink. It waits for room,
-// before others are served.
+// Regrow gives a lease back the size that it had before Shrink. It waits for room, and
+// goes before others.
 func (l *Ledger) Regrow(ctx context.Context, k lease.Key, fence uint64, to gpu.MiB) error {
 	_, err := l.Resize(ctx, k.Name(), fence, to, access.Daemon(), nil, lease.MaxWait)
 	return err
@@ -96,9 +96,9 @@ func (s *state) resize(r lease.Resize, limits *lease.Limits, now time.Time) (*le
 	return e.After, err
 }
 
-// resizable returns what a lease gets that asks for an amount on each of its
-// devices, or refuses it by the rules for a request that does not want to wait.
-// The caller holds mu.
+// resizable returns the amount that a lease gets if it asks for memory on each of its
+// devices, or refuses it by the rules for a request that does not wait. The caller holds
+// mu.
 func (s *state) resizable(held *lease.Lease, memory gpu.MiB, limits *lease.Limits, by *access.Actor) (gpu.MiB, error) {
 	service, known := s.settings.Services[held.Holder.Service]
 	memory = max(memory, service.MinMemory)
@@ -123,8 +123,8 @@ func (s *state) resizable(held *lease.Lease, memory gpu.MiB, limits *lease.Limit
 	return memory, nil
 }
 
-// grow refuses an amount that a lease cannot have on a device now. The caller
-// holds mu.
+// grow returns an error if a lease cannot have this much memory on a device now. The
+// caller holds mu.
 func (s *state) grow(held *lease.Lease, p lease.Part, memory gpu.MiB, limits *lease.Limits, by *access.Actor) error {
 	more := s.book.Growth(held.Key(), p.GPU, memory)
 	if more == 0 {
@@ -132,7 +132,7 @@ func (s *state) grow(held *lease.Lease, p lease.Part, memory gpu.MiB, limits *le
 	}
 	growth := &lease.Request{ID: held.ID, Holder: held.Holder, GPUs: 1, Memory: more, Where: gpu.Where{GPU: p.GPU}, By: *by, Limits: limits}
 	var before *placement.Ahead
-	if memory > held.Asked { // else berth took it, and it goes before all others
+	if memory > held.Asked { // otherwise berth took the memory, and the lease goes before all others
 		before = s.adviceBefore(growth)
 	}
 	err := s.overQuota(growth, before)
@@ -148,7 +148,7 @@ func (s *state) grow(held *lease.Lease, p lease.Part, memory gpu.MiB, limits *le
 		refusal.Ever = memory <= o.most(sum)
 	}
 	noFit, queued := (*placement.NoFitError)(nil), (*QueuedError)(nil)
-	switch base := memory - more; { // what it takes already
+	switch base := memory - more; { // the memory that it takes already
 	case errors.As(err, &noFit):
 		refusal.Most = max(base+noFit.LargestNow, p.Memory)
 	case errors.As(err, &queued):

@@ -15,8 +15,8 @@ import (
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
-// Rescope changes which control groups the processes of a lease are told by. A
-// fence of zero means whichever there is.
+// Rescope changes the control groups by which the processes of a lease are recognized. A
+// fence of zero matches any fence.
 func (l *Ledger) Rescope(ctx context.Context, name lease.Name, fence uint64, add, remove []string, by access.Actor) (*lease.Lease, error) {
 	var changed *lease.Lease
 	err := l.submitFor(ctx, by, func(now time.Time) error {
@@ -31,7 +31,7 @@ func (l *Ledger) Rescope(ctx context.Context, name lease.Name, fence uint64, add
 	return changed, err
 }
 
-// ScopeProblem says why a scope must not have one of these names; empty: it may have
+// ScopeProblem returns why a scope must not have one of these names, or "" if it may have
 // all of them.
 func (l *Ledger) ScopeProblem(names []string) string {
 	for _, name := range names {
@@ -51,15 +51,14 @@ func (l *Ledger) ScopeProblem(names []string) string {
 	return ""
 }
 
-// around reports whether the daemon runs in a control group of this name, or below
-// one.
+// around reports whether the daemon runs in or below a control group of this name.
 func (c *census) around(name string) bool {
 	own := kinship.Facts{Cgroups: c.Cgroups(os.Getpid())}
 	return own.Around(name)
 }
 
-// unitsOf returns the user ids of the processes in the units of a scope, by unit.
-// One that nobody can tell counts as root.
+// unitsOf returns the user ids of the processes in the units of a scope, by unit. An
+// unknown user id counts as root.
 func (c *census) unitsOf(scope []string) map[string][]kinship.UIDs {
 	units := map[string][]kinship.UIDs{}
 	for _, pid := range c.PIDs() {
@@ -74,9 +73,9 @@ func (c *census) unitsOf(scope []string) map[string][]kinship.UIDs {
 }
 
 // inScope lists the living processes in the scope of a lease that berth may act on,
-// without the daemon, its ancestors, and the process that asked for the lease.
-// Barred are those in the scope that berth must not act on: an earlier berth took
-// every name, and other processes may run in a unit than when it was named.
+// without the daemon, its ancestors, and the process that asked for the lease. Barred
+// lists those in the scope that berth must not act on: an earlier berth accepted every
+// name, and a unit may have other processes now than when it was named.
 func (c *census) inScope(held *lease.Lease, holder process.ID, r kinship.Register) (members, barred []process.ID) {
 	own := append(c.ownLine(), holder)
 	scope := slices.DeleteFunc(slices.Clone(held.Scope), c.around)
@@ -102,10 +101,10 @@ func (c *census) inScope(held *lease.Lease, holder process.ID, r kinship.Registe
 	return members, barred
 }
 
-// HolderInUnit returns who holds a lease for the processes of a systemd unit or a
-// container: about, or the user of those processes if an administrator asks. It
-// refuses those who may not speak for every process there. The note says that
-// there is none yet.
+// HolderInUnit returns the holder of a lease for the processes of a systemd unit or a
+// container: about, or the user of those processes if an administrator asks. It refuses
+// an actor who may not speak for every process there. If the unit has no process yet, the
+// note says so.
 func (l *Ledger) HolderInUnit(unit string, by access.Actor, about lease.Holder) (holder lease.Holder, note string, err error) {
 	if kinship.SharedUnit(unit) {
 		return about, "", lease.FieldErrors{{Field: "unit", Detail: fmt.Sprintf("is %q, which many programs share; name the service or the container of one program", unit)}}

@@ -57,9 +57,9 @@ func (l *Ledger) serveFirst(now time.Time) bool {
 	return false
 }
 
-// place grants a request if it fits without delaying the requests before it; a
-// nil before means that there are none. It returns a nil lease if the request
-// does not fit. The caller holds mu.
+// place grants a request if it fits without delaying the requests before it; a nil before
+// means that there are none. It returns a nil lease if the request does not fit. The
+// caller holds mu.
 func (l *Ledger) place(r *lease.Request, before *placement.Ahead, now time.Time) (*lease.Lease, error) {
 	if l.overQuota(r, before) != nil {
 		return nil, nil
@@ -89,8 +89,8 @@ type gate struct {
 	before  *placement.Ahead
 }
 
-// behind returns the gate for a request behind others; nil if there are none.
-// The gate is valid until the next call of behind or advice. The caller holds mu.
+// behind returns the gate for a request behind others, or nil if there are none. The gate
+// is valid until the next call of behind or advice. The caller holds mu.
 func (s *state) behind(r *lease.Request, before *placement.Ahead) placement.Gate {
 	if before == nil || before.Len() == 0 {
 		return nil
@@ -98,15 +98,14 @@ func (s *state) behind(r *lease.Request, before *placement.Ahead) placement.Gate
 	return s.advice(r, before)
 }
 
-// advice returns the gate that answers how much a request could have. It also
-// applies the limits of its service. The caller holds mu.
+// advice returns the gate that tells how much a request could have. It also applies the
+// limits of its service. The caller holds mu.
 func (s *state) advice(r *lease.Request, before *placement.Ahead) placement.Gate {
 	s.gate = gate{state: s, request: r, before: before}
 	return &s.gate
 }
 
-// Refuse returns, in words, which request this one would delay on a device; "" if
-// none.
+// Refuse says which request this one would delay on a device, or returns "" if none.
 func (g *gate) Refuse(uuid string, memory gpu.MiB) string {
 	if g.before == nil || g.before.Len() == 0 {
 		return ""
@@ -139,11 +138,11 @@ func (g *gate) Allow(memory gpu.MiB) gpu.MiB {
 }
 
 // overQuota returns why the quota of its service, or a limit of its user, forbids
-// to grant a request; nil if none does. The caller holds mu.
+// granting a request, or nil if none does. The caller holds mu.
 func (s *state) overQuota(r *lease.Request, before *placement.Ahead) error {
 	err := s.overAny(r, before)
 	if err != nil && r.For() == "resume" && !quota.Later(err) {
-		return nil // it had that, by somebody who may exceed the limits, or before they were set
+		return nil // the lease had this from an actor who may exceed the limits, or before they were set
 	}
 	return err
 }
@@ -183,7 +182,7 @@ func (s *state) whyNot(r *lease.Request) error {
 	return &QueuedError{Waiting: waiting, LargestNow: s.largestNow(r, before)}
 }
 
-// refusal returns what prevents a grant now, the requests ahead included; nil if
+// refusal returns what prevents a grant now, including the requests ahead, or nil if
 // nothing does. The caller holds mu.
 func (s *state) refusal(r *lease.Request, before *placement.Ahead) *placement.NoFitError {
 	if s.splits(r) {

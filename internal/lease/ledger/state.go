@@ -7,8 +7,8 @@ import (
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
-// state is what the lock of the ledger guards: the book, the devices with their
-// measurements, and the snapshot that placement decides on. Its methods decide and
+// state has everything that the lock of the ledger guards: the book, the devices with
+// their measurements, and the snapshot that placement decides on. Its methods decide and
 // change the book, and neither lock nor wait: their callers hold the lock.
 type state struct {
 	boot  string
@@ -35,9 +35,9 @@ type state struct {
 // reflect updates the snapshot of placement after an effect, or with sign −1
 // after its undo.
 func (s *state) reflect(e *lease.Effect, sign int) {
-	// Every effect changes room, shares or the queue, with few exceptions: a
-	// renewal changes only a time, a time limit that is due nothing yet, and a new
-	// request can let in only itself.
+	// Every effect changes room, shares or the queue, with few exceptions: a renewal
+	// changes only a time, a due time limit changes nothing yet, and a new request can
+	// let in only itself.
 	s.dirty = s.dirty || e.Kind != lease.Renewed && e.Kind != lease.Asked && !e.Fleeting()
 	subject := e.Lease()
 	if subject == nil || e.Fleeting() {

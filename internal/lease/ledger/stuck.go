@@ -11,8 +11,8 @@ import (
 // twice.
 const stuckAfter = 10 * time.Second
 
-// Stuck returns an error if the clerk hangs and so grants and releases nothing;
-// nil if it does not. It takes no lock.
+// Stuck returns an error if the clerk hangs and so grants and releases nothing. It takes
+// no lock.
 func (l *Ledger) Stuck(now time.Time) error {
 	if took := l.round.took(now); took > stuckAfter {
 		return fmt.Errorf("the ledger has hung for %v: it grants and releases no leases", took.Round(time.Second))
@@ -25,7 +25,7 @@ func (l *Ledger) Stuck(now time.Time) error {
 type round struct {
 	origin time.Time // rounds count from here
 
-	begun atomic.Int64 // nanoseconds; 0: there is no round
+	begun atomic.Int64 // nanoseconds since origin; 0 if there is no round
 }
 
 // begin notes that a round begins.
@@ -34,7 +34,7 @@ func (r *round) begin() { r.begun.Store(max(int64(time.Since(r.origin)), 1)) }
 // end notes that the round is over.
 func (r *round) end() { r.begun.Store(0) }
 
-// took returns how long the present round has taken; 0 if there is none.
+// took returns how long the present round has taken, or 0 if there is none.
 func (r *round) took(now time.Time) time.Duration {
 	begun := r.begun.Load()
 	if begun == 0 {

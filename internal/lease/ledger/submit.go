@@ -8,8 +8,8 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 )
 
-// mostErrands is how many errands one user may have with the clerk at a time. It
-// is enough for them to share writes to the disk, and few enough that the errand
+// mostErrands is the largest number of errands that one user may have with the clerk at a
+// time. It is enough for them to share writes to the disk, and few enough that the errand
 // of another user comes soon after them.
 const mostErrands = 64
 
@@ -31,10 +31,10 @@ func (l *Ledger) submitFor(ctx context.Context, by access.Actor, do func(now tim
 // ErrStopped is the error of a ledger that has stopped.
 var ErrStopped = errors.New("the daemon is stopping")
 
-// submit runs an errand at once, or hands it to the clerk and waits for its
-// result. Once the clerk has the errand, submit waits for the result even if ctx
-// ends, because the caller would otherwise not know it. An errand may run twice,
-// so whatever do does besides applying changes must allow for that.
+// submit runs an errand at once, or hands it to the clerk and waits for its result. Once
+// the clerk has the errand, submit waits for the result even if ctx ends, because the
+// caller would otherwise not know it. An errand may run twice, so anything that do does
+// besides applying changes must allow for that.
 func (l *Ledger) submit(ctx context.Context, do func(now time.Time) error) error {
 	if done, err := l.here(do); done {
 		return err

@@ -6,13 +6,13 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// overrunText says why a lease ends that has reached its time limit.
+// overrunText says why a lease ends when it has reached its time limit.
 func overrunText(l *lease.Lease) string {
 	return "its time limit of " + words.Duration(l.TimeLimit) + " is over"
 }
 
 // revokeIfAlone turns the notice that a lease has reached its time limit into its
-// revocation, if the ledger is alone: nobody else ends its processes.
+// revocation, if the ledger is alone: then nobody else ends its processes.
 func (s *state) revokeIfAlone(c lease.Change, alone bool) lease.Change {
 	over, is := c.(lease.Overrun)
 	if !is || !alone {

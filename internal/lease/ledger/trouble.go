@@ -16,12 +16,12 @@ func (h *Hooks) noteTrouble(err error) {
 	h.journal(gpu.Serious, "The daemon cannot write the journal, so it grants no new leases; present leases are not affected: %v", err)
 }
 
-// Trouble returns why the journal takes no new grants now; nil if it does. It
-// takes no lock.
+// Trouble returns why the journal takes no new grants now, or nil if it does. It takes no
+// lock.
 func (l *Ledger) Trouble() error { return l.journal.Trouble() }
 
-// probe tries a write to a journal in trouble, with an entry that changes
-// nothing. The clerk calls it when it has no errand that would try.
+// probe tries a write to a journal in trouble, with an entry that changes nothing. The
+// clerk calls it when it has no errand that would try one.
 func (l *Ledger) probe() {
 	if l.Trouble() == nil {
 		return

@@ -8,12 +8,12 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/placement"
 )
 
-// Held is a lease with what its processes were measured to use.
+// Held is a lease with the measured use of its processes.
 type Held struct {
 	*lease.Lease
-	Measured []gpu.Opt[gpu.MiB] // by part; absent: not seen yet
-	// KeptBy is the pid of one of the processes that keep the lease after its own
-	// process has ended; 0: that has not ended. The API calls it heir_pid.
+	Measured []gpu.Opt[gpu.MiB] // by part; absent if not seen yet
+	// KeptBy is the pid of one of the processes that keep the lease after its own process
+	// has ended; 0 if that has not ended. The API calls it heir_pid.
 	KeptBy int
 }
 
@@ -35,16 +35,15 @@ func (l *Ledger) View() View {
 	return v
 }
 
-// Seek returns the key of what an actor names who wants to do something to it;
-// see lease.Book.Seek.
+// Seek returns the key of the lease or request that an actor names to act on; see
+// lease.Book.Seek.
 func (l *Ledger) Seek(by access.Actor, v access.Verb, name lease.Name) (lease.Key, error) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.book.Seek(&by, v, name, 0)
 }
 
-// Held returns the lease that an actor names who may do something to it; see
-// lease.Book.Held.
+// Held returns the lease that an actor names and may act on; see lease.Book.Held.
 func (l *Ledger) Held(by access.Actor, v access.Verb, name lease.Name) (Held, error) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -55,7 +54,7 @@ func (l *Ledger) Held(by access.Actor, v access.Verb, name lease.Name) (Held, er
 	return l.held(found), nil
 }
 
-// Find returns a lease by its key; false if there is none.
+// Find returns a lease by its key, or false if there is none.
 func (l *Ledger) Find(k lease.Key) (Held, bool) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -66,8 +65,8 @@ func (l *Ledger) Find(k lease.Key) (Held, bool) {
 	return l.held(found), true
 }
 
-// FindWaiting returns a waiting request by its key, and its position in the queue,
-// from 1; false if there is none.
+// FindWaiting returns a waiting request by its key and its position in the queue, from 1,
+// or false if there is none.
 func (l *Ledger) FindWaiting(k lease.Key) (r *lease.Request, position int, waits bool) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -95,10 +94,10 @@ type DeviceSum struct {
 	Device gpu.Device
 	State  gpu.State
 	Health gpu.Health
-	Closed string  // why nothing is granted on it; empty: it is open
-	Most   gpu.MiB // what could be leased if nobody held anything: the ceiling, less what the driver uses
+	Closed string  // why nothing is granted on it; empty if it is open
+	Most   gpu.MiB // memory that could be leased if nobody held anything: the ceiling, less what the driver uses
 
-	Recent placement.Recent // what was measured lately, on average
+	Recent placement.Recent // average of recent measurements
 }
 
 // Sums returns the sum of every device, by UUID.
@@ -112,7 +111,7 @@ func (l *Ledger) Sums() map[string]DeviceSum {
 	return sums
 }
 
-// Sum returns the sum of one device; the zero value if it is not known.
+// Sum returns the sum of one device, or the zero value if the device is not known.
 func (l *Ledger) Sum(uuid string) DeviceSum {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -142,7 +141,7 @@ func (l *Ledger) Len() (leases, waiting int) {
 // Journal returns the statistics of the journal.
 func (l *Ledger) Journal() journal.Stats { return l.journal.Stats() }
 
-// Holdings lists the leases on a device, with what was measured for each.
+// Holdings lists the leases on a device, with the measured use of each.
 func (l *Ledger) Holdings(uuid string) []lease.Holding {
 	l.mu.RLock()
 	defer l.mu.RUnlock()

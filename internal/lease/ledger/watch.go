@@ -7,9 +7,8 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// watcher starts a watch over one process: it calls ended once, in a goroutine of
-// its own, when the process has ended, unless stop is called before.
-// process.Table is a watcher.
+// watcher starts a watch over one process: it calls ended once, in a new goroutine, when
+// the process has ended, unless stop is called before. process.Table is a watcher.
 type watcher interface {
 	Watch(id process.ID, ended func()) (stop func(), err error)
 }
@@ -21,44 +20,44 @@ type watchedLease struct {
 	Fence uint64
 }
 
-// watches notices the end of the processes that leases are bound to. Its methods may
-// be called from any goroutine.
+// watches notices the end of the processes that leases are bound to. Its methods may be
+// called from any goroutine.
 //
-// It keeps one watch for each process, however many leases the process holds. It goes
-// on watching a process for a while after its last lease: a program that takes one
-// lease after the other is without one in between, and to begin a watch costs more
-// than the rest of a grant.
+// It keeps one watch for each process, however many leases the process holds. It goes on
+// watching a process for a while after its last lease: a program that takes one lease
+// after the other has none in between, and starting a watch costs more than the rest of a
+// grant.
 type watches struct {
 	table  watcher
 	exited func(process.ID)
 
 	mu      sync.Mutex
 	byID    map[process.ID]*watchedProcess
-	resting []process.ID // those that have released their last lease, oldest first
+	resting []process.ID // processes that have released their last lease, oldest first
 	closed  bool
 }
 
-// mostResting is how many processes without leases are watched.
+// mostResting is the largest number of processes without leases that are watched.
 const mostResting = 64
 
-// watchedProcess is a process with leases, or one that had some a while ago.
+// watchedProcess is a process that has leases, or had some a while ago.
 type watchedProcess struct {
 	leases map[watchedLease]bool
 	stop   func()
-	rests  bool // it is listed in resting, where it may have got leases again
-	ended  bool // the process has ended: a watch over it tells nothing more
+	rests  bool // it is in resting, although it may have leases again
+	ended  bool // the process has ended, so a watch over it reports nothing more
 }
 
-// newWatches returns watches that call exited, in a goroutine of its own, when a
-// process has ended that leases are bound to.
+// newWatches returns watches that call exited, in a new goroutine, when a process that
+// leases are bound to has ended.
 func newWatches(table watcher, exited func(holder process.ID)) *watches {
 	return &watches{table: table, exited: exited, byID: map[process.ID]*watchedProcess{}}
 }
 
-// add watches a process for a lease. While add holds the lock it asks stands
-// whether the lease is still there and still bound to this process; if not, the
-// call of remove for it may be over already, so add takes the lease out again.
-// After close, add does nothing.
+// add watches a process for a lease. While it holds the lock, add calls stands to check
+// that the lease still exists and is still bound to this process. If not, the call of
+// remove for it may be over already, so add takes the lease out again. After close, add
+// does nothing.
 func (w *watches) add(id process.ID, l watchedLease, stands func() bool) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -69,7 +68,7 @@ func (w *watches) add(id process.ID, l watchedLease, stands func() bool) error {
 		stop, err := w.table.Watch(id, func() { w.end(id) })
 		switch {
 		case err != nil:
-			return err // also for one that has ended
+			return err // also for a process that has ended
 		case held != nil:
 			stop()
 		default:
@@ -83,8 +82,8 @@ func (w *watches) add(id process.ID, l watchedLease, stands func() bool) error {
 	return nil
 }
 
-// addExited notes a lease of a process that has ended already, and watches
-// nothing until follow names another process.
+// addExited adds a lease of a process that has ended already, and watches nothing until
+// follow names another process.
 func (w *watches) addExited(id process.ID, l watchedLease) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -116,8 +115,8 @@ func (w *watches) follow(id, other process.ID) error {
 	return nil
 }
 
-// end notes that a process has ended, and tells so if it has leases. One that is
-// granted to it from now on needs a watch of its own, which finds that out.
+// end records that a process has ended, and calls exited if it has leases. A lease that
+// is granted to it from now on needs its own watch, which finds that out.
 func (w *watches) end(id process.ID) {
 	w.mu.Lock()
 	held := w.byID[id]
@@ -165,8 +164,8 @@ func (w *watches) removeLocked(id process.ID, l watchedLease) {
 	}
 }
 
-// wakeOldest takes the process off the list that rests longest, and forgets it
-// unless it has got leases again.
+// wakeOldest takes the process that has rested longest off the list, and forgets it
+// unless it has leases again.
 func (w *watches) wakeOldest() {
 	oldest := w.resting[0]
 	w.resting = slices.Delete(w.resting, 0, 1)
