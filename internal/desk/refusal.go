@@ -104,7 +104,7 @@ var plainRefusals = []struct {
 	{quota.ErrMinMemory, Conflict, "under_service_minimum", "Ask for more: an admitted request is not raised to the minimum."},
 	{quota.ErrQuota, Conflict, "over_quota", "Release something of the same service, or wait."},
 	{ledger.ErrNotSeen, Conflict, "not_seen", "Wait for the next sample if it has just started."},
-	{ledger.ErrCovered, Conflict, "already_leased", "Release that lease first, if it shall have another one."},
+	{ledger.ErrCovered, Conflict, "already_leased", "Release that lease before you ask for another one."},
 	{process.ErrGone, Conflict, "process_gone", "A lease is bound to a process that runs."},
 	{journal.ErrFull, DiskFull, "journal_full", "Leases that stand are not affected. Free some room on the disk of the state folder; then ask again."},
 	{ledger.ErrStopped, Unavailable, "stopping", "Ask again when the daemon is back."},

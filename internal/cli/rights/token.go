@@ -12,7 +12,7 @@ func newToken(con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token",
 		Short: "Create, list and revoke tokens",
-		Long: `Create, list and revoke tokens. Who shows a token has its role, whoever that is:
+		Long: `Create, list and revoke tokens. A token gives its role to everyone who shows it:
 a program on another machine, a container, a scraper of metrics. You need the
 role admin. The daemon keeps no secrets, only their hashes.
 
