@@ -29,10 +29,10 @@ func openDevices(spec string) (backends []device.Backend, err error) {
 	for name := range strings.SplitSeq(spec, ",") {
 		name = strings.TrimSpace(name)
 		if name == "auto" {
-			backends = append(backends,
-				device.OpenLate("nvml", nvml.Opener()),
-				device.OpenLate("amd", func() (device.Backend, error) { return amd.Open(amd.Options{}) }),
-				device.OpenLate("intel", func() (device.Backend, error) { return intel.Open(intel.Options{}) }))
+			backends = append(backends, device.OpenLate("nvml", nvml.Opener()))
+			for _, t := range inKernel {
+				backends = append(backends, device.OpenLate(t.Name, func() (device.Backend, error) { return drm.Open(t, drm.Options{}) }))
+			}
 			continue
 		}
 		b, err := openBackend(name, len(backends)*indexStride)
@@ -58,19 +58,23 @@ func whyNone(backends []device.Backend) string {
 // UUIDs.
 const indexStride = 100
 
-// openBackend opens one backend. Those of AMD and Intel read the files of this machine,
-// or a folder with those of another one, given after a colon.
+// inKernel has the vendors whose driver is part of the kernel.
+var inKernel = []*drm.Table{&amd.Table, &intel.Table}
+
+// openBackend opens one backend. Those with a driver in the kernel read the files of this
+// machine, or a folder with those of another one, given after a colon.
 func openBackend(name string, firstIndex int) (device.Backend, error) {
 	kind, rest, _ := strings.Cut(name, ":")
 	switch kind {
 	case "nvml":
 		return nvml.Open()
-	case "amd":
-		return amd.Open(amd.Options{Root: drm.Root(rest), All: true})
-	case "intel":
-		return intel.Open(intel.Options{Root: drm.Root(rest), All: true})
 	case "sim":
 		return sim.Open(rest, sim.FirstIndex(firstIndex), sim.Guests(os.Getenv("BERTH_SIM_GUESTS")))
+	}
+	for _, t := range inKernel {
+		if t.Name == kind {
+			return drm.Open(t, drm.Options{Root: drm.Root(rest), All: true})
+		}
 	}
 	return nil, &device.SpecError{Err: fmt.Errorf("there is no such backend: use %s", words.Or(device.Specs()))}
 }

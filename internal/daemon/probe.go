@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/berth-gpu/berth/internal/desk/doctor"
 	"github.com/berth-gpu/berth/internal/device"
-	"github.com/berth-gpu/berth/internal/device/amd"
-	"github.com/berth-gpu/berth/internal/device/intel"
+	"github.com/berth-gpu/berth/internal/device/drm"
 	"github.com/berth-gpu/berth/internal/device/nvml"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
@@ -24,11 +22,13 @@ func Probe(ctx context.Context) []doctor.Finding {
 		}
 		return b, nil
 	})}
-	inKernel := []doctor.Finding{
-		probe(ctx, "AMD", func() (device.Backend, error) { return amd.Open(amd.Options{}) }),
-		probe(ctx, "Intel", func() (device.Backend, error) { return intel.Open(intel.Options{}) }),
+	for _, t := range inKernel {
+		f := probe(ctx, t.Label, func() (device.Backend, error) { return drm.Open(t, drm.Options{}) })
+		if f.Grade != doctor.Notice {
+			found = append(found, f)
+		}
 	}
-	return append(found, slices.DeleteFunc(inKernel, func(f doctor.Finding) bool { return f.Grade == doctor.Notice })...)
+	return found
 }
 
 func probe(ctx context.Context, topic string, open func() (device.Backend, error)) doctor.Finding {

@@ -15,6 +15,7 @@ import (
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/device/amd"
 	"github.com/berth-gpu/berth/internal/device/devicetest"
+	"github.com/berth-gpu/berth/internal/device/drm"
 	"github.com/berth-gpu/berth/internal/device/drm/drmtest"
 )
 
@@ -30,7 +31,7 @@ func TestConformance(t *testing.T) {
 			devicetest.Run(t, func(t *testing.T) device.Backend {
 				tree := drmtest.Lay(t, archives...)
 				tree.Log()
-				return amd.New(amd.Options{Root: tree.Root(), All: true})
+				return drm.New(&amd.Table, drm.Options{Root: tree.Root(), All: true})
 			})
 		})
 	}
@@ -55,7 +56,7 @@ func fast(t *testing.T, d device.Device) gpu.Sample {
 }
 
 func TestServer(t *testing.T) {
-	list := devices(t, amd.New(amd.Options{Root: drmtest.Lay(t, server).Root()}))
+	list := devices(t, drm.New(&amd.Table, drm.Options{Root: drmtest.Lay(t, server).Root()}))
 	if len(list) != 2 {
 		t.Fatalf("found %d", len(list))
 	}
@@ -103,7 +104,7 @@ func TestServer(t *testing.T) {
 func TestProcessesOfOthers(t *testing.T) {
 	tree := drmtest.Lay(t, server)
 	tree.Remove("proc/4242/fd", "proc/4242/fdinfo")
-	s := fast(t, devices(t, amd.New(amd.Options{Root: tree.Root()}))[0])
+	s := fast(t, devices(t, drm.New(&amd.Table, drm.Options{Root: tree.Root()}))[0])
 	if p := s.Processes; len(p) != 1 || p[0].PID != 4242 || p[0].Memory != gpu.Some(gpu.MiB(12288)) || p[0].Name != "python3" {
 		t.Errorf("%+v", p)
 	}
@@ -111,7 +112,7 @@ func TestProcessesOfOthers(t *testing.T) {
 
 func TestDesktop(t *testing.T) {
 	tree := drmtest.Lay(t, desktop)
-	list := devices(t, amd.New(amd.Options{Root: tree.Root()}))
+	list := devices(t, drm.New(&amd.Table, drm.Options{Root: tree.Root()}))
 	if len(list) != 1 {
 		t.Fatalf("found %d devices; the one in the processor is only for those who ask for it", len(list))
 	}
@@ -123,17 +124,17 @@ func TestDesktop(t *testing.T) {
 	if err := list[0].Slow(t.Context(), &slow); err != nil || slow.Fan != gpu.Some(gpu.Percent(40)) {
 		t.Errorf("%+v, %v", slow, err)
 	}
-	all := devices(t, amd.New(amd.Options{Root: tree.Root(), All: true}))
+	all := devices(t, drm.New(&amd.Table, drm.Options{Root: tree.Root(), All: true}))
 	if len(all) != 2 || all[1].Describe().UUID != "GPU-1002-164e-at-0000-0e-00.0" || all[1].Describe().Name != "Raphael" || all[1].Describe().Ordinal != gpu.Some(1) {
 		t.Errorf("with the one in the processor: %+v", all)
 	}
 }
 
 func TestOpen(t *testing.T) {
-	if _, err := amd.Open(amd.Options{Root: drmtest.Lay(t).Root()}); !errors.Is(err, device.ErrNoDriver) || device.Hint(err) == "" {
+	if _, err := drm.Open(&amd.Table, drm.Options{Root: drmtest.Lay(t).Root()}); !errors.Is(err, device.ErrNoDriver) || device.Hint(err) == "" {
 		t.Errorf("without a GPU: %v", err)
 	}
-	if b, err := amd.Open(amd.Options{Root: drmtest.Lay(t, server).Root()}); err != nil || b.Name() != "amd" {
+	if b, err := drm.Open(&amd.Table, drm.Options{Root: drmtest.Lay(t, server).Root()}); err != nil || b.Name() != "amd" {
 		t.Errorf("with two: %v", err)
 	}
 }
@@ -141,7 +142,7 @@ func TestOpen(t *testing.T) {
 // A card keeps what it is when it comes back somewhere else.
 func TestLostAndFound(t *testing.T) {
 	tree := drmtest.Lay(t, server)
-	b := amd.New(amd.Options{Root: tree.Root()})
+	b := drm.New(&amd.Table, drm.Options{Root: tree.Root()})
 	d := devices(t, b)[0]
 	tree.Write(first+"config", "hex: ff ff ff ff")
 	tree.Remove(first+"mem_info_vram_used", first+"gpu_busy_percent", first+"mem_busy_percent", first+"hwmon")
@@ -196,7 +197,7 @@ func TestBadFiles(t *testing.T) {
 				before := tree.Text(file)
 				spoil(tree, file)
 				spoil(tree, first+"gpu_metrics")
-				devicetest.Readings(t, amd.New(amd.Options{Root: tree.Root(), All: true}))
+				devicetest.Readings(t, drm.New(&amd.Table, drm.Options{Root: tree.Root(), All: true}))
 				tree.Write(file, before)
 			}
 		})
@@ -205,7 +206,7 @@ func TestBadFiles(t *testing.T) {
 
 func TestNothingToRead(t *testing.T) {
 	tree := drmtest.Lay(t, server)
-	d := devices(t, amd.New(amd.Options{Root: tree.Root()}))[0]
+	d := devices(t, drm.New(&amd.Table, drm.Options{Root: tree.Root()}))[0]
 	tree.Remove(first+"mem_info_vram_used", first+"gpu_busy_percent", first+"mem_busy_percent", first+"hwmon")
 	var s gpu.Sample
 	err := d.Fast(t.Context(), &s)
@@ -247,7 +248,7 @@ func TestThrottle(t *testing.T) {
 	}
 	tree := drmtest.Lay(t, server)
 	tree.Write(first+"gpu_metrics", string(metrics(1<<35)))
-	if s := fast(t, devices(t, amd.New(amd.Options{Root: tree.Root()}))[0]); !cmp.Equal(s.Throttle, []gpu.ThrottleReason{gpu.ThrottleThermal}) {
+	if s := fast(t, devices(t, drm.New(&amd.Table, drm.Options{Root: tree.Root()}))[0]); !cmp.Equal(s.Throttle, []gpu.ThrottleReason{gpu.ThrottleThermal}) {
 		t.Errorf("a sample has %v", s.Throttle)
 	}
 }
@@ -264,7 +265,7 @@ func FuzzThrottle(f *testing.F) {
 
 func TestGovernor(t *testing.T) {
 	tree := drmtest.Lay(t, desktop)
-	d := devices(t, amd.New(amd.Options{Root: tree.Root()}))[0]
+	d := devices(t, drm.New(&amd.Table, drm.Options{Root: tree.Root()}))[0]
 	g := d.(device.Governor)
 	limits, err := g.PowerLimits(t.Context())
 	if want := (device.PowerLimits{Now: 255, Default: 255, Least: 73.25, Most: 293}); limits != want || err != nil {
@@ -307,7 +308,7 @@ func TestMeter(t *testing.T) {
 	tree := drmtest.Lay(t, server)
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	start := now
-	d := devices(t, amd.New(amd.Options{Root: tree.Root(), Now: func() time.Time { return now }}))[1]
+	d := devices(t, drm.New(&amd.Table, drm.Options{Root: tree.Root(), Now: func() time.Time { return now }}))[1]
 	fast(t, d)
 	now = now.Add(2 * time.Second)
 	for _, fd := range []string{"14", "15"} {
@@ -358,7 +359,7 @@ func TestDescribeFaults(t *testing.T) {
 func TestWatch(t *testing.T) {
 	tree := drmtest.Lay(t, server)
 	write := tree.Log()
-	b := amd.New(amd.Options{Root: tree.Root()})
+	b := drm.New(&amd.Table, drm.Options{Root: tree.Root()})
 	devices(t, b)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -386,31 +387,9 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// Without the log, the counters of errors are left to watch.
-func TestWatchWithoutALog(t *testing.T) {
-	b := amd.New(amd.Options{Root: drmtest.Lay(t, desktop).Root()})
-	devices(t, b)
-	if err := b.Watch(t.Context(), nil); !errors.Is(err, device.ErrUnsupported) {
-		t.Errorf("without a log and counters: %v", err)
-	}
-	tree := drmtest.Lay(t, server)
-	b = amd.New(amd.Options{Root: tree.Root()})
-	devices(t, b)
-	counts := map[string]int64{}
-	var heard []device.Fault
-	tell := func(f device.Fault) { heard = append(heard, f) }
-	b.Count(counts, tell)
-	tree.Write(first+"ras/umc_err_count", "ue: 2\nce: 3\nde: 0\n")
-	b.Count(counts, tell)
-	b.Count(counts, tell)
-	if len(heard) != 1 || heard[0].GPU != "GPU-a7c5fd4b7a1e9c31" || heard[0].Severity != gpu.Serious || heard[0].Detail["count"] != int64(2) {
-		t.Errorf("heard %+v", heard)
-	}
-}
-
 func BenchmarkFast(b *testing.B) {
 	tree := drmtest.Lay(b, server)
-	list, err := amd.New(amd.Options{Root: tree.Root()}).Scan(b.Context())
+	list, err := drm.New(&amd.Table, drm.Options{Root: tree.Root()}).Scan(b.Context())
 	if err != nil {
 		b.Fatal(err)
 	}

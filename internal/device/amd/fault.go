@@ -7,7 +7,7 @@ import (
 
 // catalogue says what messages of the driver mean. The first match counts. A reset that
 // succeeds leaves a usable GPU; the programs on it have lost their work.
-var catalogue = drm.NewCatalogue(drm.Catalogue{
+var catalogue = drm.Catalogue{
 	Entries: []drm.Entry{
 		// These messages name a program, and users choose that name: match them first.
 		{Words: []string{"Process information:", "pid "}, Fault: hang},
@@ -32,7 +32,9 @@ var catalogue = drm.NewCatalogue(drm.Catalogue{
 	// A name has at most 15 bytes and may look like the rest of the message, so the
 	// pattern takes as much as it can.
 	PID: `\bprocess .{0,15} pid:? (\d+)`,
-})
+	// A message begins with the driver and the address, or with "[drm:amdgpu_…".
+	Anywhere: true,
+}
 
 var (
 	uncorrected = gpu.Fault{

@@ -13,16 +13,13 @@ import (
 	"github.com/berth-gpu/berth/internal/device/drm"
 )
 
-// node is a GPU as the driver for computing (KFD) identifies it.
-type node struct {
-	id      string       // in the names of files; empty if computing is not possible
-	ordinal gpu.Opt[int] // as ROCm counts GPUs
-}
+// kfd returns the directory of AMD's driver for computing.
+func kfd(root drm.Root) string { return root.Path("sys/class/kfd/kfd") }
 
-// readNodes returns the nodes that are GPUs, by the number of their device file.
-// ROCm counts them in this order.
-func readNodes(root drm.Root) map[int]node {
-	dirs, _ := filepath.Glob(filepath.Join(root.KFD(), "topology/nodes/*"))
+// readNodes returns the GPUs of the driver for computing (KFD), by the number of their
+// device file. ROCm counts them in this order.
+func readNodes(root drm.Root) map[int]drm.Node {
+	dirs, _ := filepath.Glob(filepath.Join(kfd(root), "topology/nodes/*"))
 	number := func(dir string) int {
 		n, err := strconv.Atoi(filepath.Base(dir))
 		if err != nil {
@@ -31,14 +28,14 @@ func readNodes(root drm.Root) map[int]node {
 		return n
 	}
 	slices.SortFunc(dirs, func(a, b string) int { return cmp.Compare(number(a), number(b)) })
-	nodes := map[int]node{}
+	nodes := map[int]drm.Node{}
 	count := 0
 	for _, dir := range dirs {
 		id, err := drm.Number(dir, "gpu_id")
 		if err != nil || id <= 0 {
 			continue // it is a processor
 		}
-		n := node{id: strconv.FormatInt(id, 10), ordinal: gpu.Some(count)}
+		n := drm.Node{ID: strconv.FormatInt(id, 10), Ordinal: gpu.Some(count)}
 		count++
 		if minor, ok := property(dir, "drm_render_minor"); ok {
 			nodes[minor] = n
@@ -64,11 +61,8 @@ func property(dir, name string) (int, bool) {
 
 // computing returns the processes that compute on a GPU, with their memory. KFD reports
 // the processes of every user to every reader.
-func (p *place) computing(root drm.Root) map[int]gpu.MiB {
-	if p.node.id == "" {
-		return nil
-	}
-	folder, err := os.Open(filepath.Join(root.KFD(), "proc"))
+func computing(root drm.Root, n drm.Node) map[int]gpu.MiB {
+	folder, err := os.Open(filepath.Join(kfd(root), "proc"))
 	if err != nil {
 		return nil
 	}
@@ -80,7 +74,7 @@ func (p *place) computing(root drm.Root) map[int]gpu.MiB {
 		if err != nil || pid <= 0 {
 			continue
 		}
-		bytes, err := drm.Number(folder.Name(), name, "vram_"+p.node.id)
+		bytes, err := drm.Number(folder.Name(), name, "vram_"+n.ID)
 		if err == nil && bytes > 0 {
 			list[pid] = gpu.MiBOf(uint64(bytes))
 		}

@@ -2,8 +2,10 @@ package amd
 
 import (
 	"encoding/binary"
+	"path/filepath"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/device/drm"
 )
 
 // The table gpu_metrics begins with its size, its format and its revision. Only revision
@@ -23,6 +25,15 @@ var throttleWords = []struct {
 	{32, 45, gpu.ThrottleThermal},
 	{46, 47, gpu.ThrottleThermalHW}, // PROCHOT
 	{56, 57, gpu.ThrottleHardware},
+}
+
+func readThrottle(c *drm.Card) []gpu.ThrottleReason {
+	var space [1024]byte
+	table, err := drm.Read(filepath.Join(c.Device, "gpu_metrics"), space[:])
+	if err != nil {
+		return nil
+	}
+	return throttleReasons(table)
 }
 
 // throttleReasons reads a table. It returns nil if the table does not say, and an empty

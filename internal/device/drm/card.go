@@ -25,7 +25,7 @@ type Card struct {
 
 // Cards returns the cards with one of the drivers, in the order of their addresses.
 func (r Root) Cards(drivers ...string) []Card {
-	dirs, _ := filepath.Glob(r.path("sys/class/drm/card*"))
+	dirs, _ := filepath.Glob(r.Path("sys/class/drm/card*"))
 	var cards []Card
 	for _, dir := range dirs {
 		if !numbered(filepath.Base(dir), "card") {
@@ -143,10 +143,10 @@ func (c *Card) NUMANode() gpu.Opt[int] {
 // DriverVersion returns the version of the driver, or that of the kernel, which the
 // driver is a part of.
 func (r Root) DriverVersion(driver string) string {
-	if version, err := Text(r.path("sys/module", driver, "version")); err == nil && version != "" {
+	if version, err := Text(r.Path("sys/module", driver, "version")); err == nil && version != "" {
 		return gpu.Printable(version, 64)
 	}
-	release, err := Text(r.path("proc/sys/kernel/osrelease"))
+	release, err := Text(r.Path("proc/sys/kernel/osrelease"))
 	if err != nil || release == "" {
 		return ""
 	}

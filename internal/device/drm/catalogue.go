@@ -2,9 +2,9 @@ package drm
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/berth-gpu/berth/gpu"
 )
@@ -15,7 +15,9 @@ type Catalogue struct {
 	Not     string  // a message with this text is about no fault; empty excludes none
 	PID     string  // pattern whose first group is the process that a message names
 
-	pattern func() *regexp.Regexp
+	// Anywhere means that the name of the driver may stand anywhere in its messages.
+	// Otherwise they begin with it.
+	Anywhere bool
 }
 
 // Entry is a kind of message.
@@ -24,10 +26,12 @@ type Entry struct {
 	Fault gpu.Fault
 }
 
-// NewCatalogue returns a catalogue. It compiles the pattern at the first fault.
-func NewCatalogue(c Catalogue) *Catalogue {
-	c.pattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(c.PID) })
-	return &c
+// from reports whether a message comes from one of the drivers.
+func (c *Catalogue) from(drivers []string, text string) bool {
+	first, _, _ := strings.Cut(text, " ")
+	return slices.ContainsFunc(drivers, func(driver string) bool {
+		return first == driver || c.Anywhere && strings.Contains(text, driver)
+	})
 }
 
 // Describe returns the fault that a message reports, and the process that it names, or 0.
@@ -49,7 +53,7 @@ func (c *Catalogue) Describe(text string) (f gpu.Fault, pid int, ok bool) {
 }
 
 func (c *Catalogue) pidIn(text string) int {
-	found := c.pattern().FindStringSubmatch(text)
+	found := regexp.MustCompile(c.PID).FindStringSubmatch(text) // faults are rare
 	if found == nil {
 		return 0
 	}

@@ -2,11 +2,15 @@
 // their vendor: the files of the card and of its sensors in /sys, the open
 // files of processes in /proc, and the log of the kernel.
 //
-// Backends of vendors whose driver is part of the kernel are built on it.
+// Backend reads the GPUs of a vendor whose driver is part of the kernel. What sets the
+// drivers apart is in a Table, one for each vendor.
 //
 // The package keeps nothing open between two readings. A file that is gone, is a
 // directory, or holds no number is an error of that file alone; the backend decides
 // whether the card as a whole has stopped answering.
+//
+// A read can hang as long as the driver does. No lock is held meanwhile, and no device
+// reads a file of another one.
 package drm
 
 import "path/filepath"
@@ -15,7 +19,8 @@ import "path/filepath"
 // tests, which point it at written trees.
 type Root string
 
-func (r Root) path(parts ...string) string {
+// Path returns a path below the root.
+func (r Root) Path(parts ...string) string {
 	if r == "" {
 		r = "/"
 	}
@@ -23,7 +28,4 @@ func (r Root) path(parts ...string) string {
 }
 
 // Log returns the path of the kernel's log.
-func (r Root) Log() string { return r.path("dev/kmsg") }
-
-// KFD returns the directory of AMD's driver for computing.
-func (r Root) KFD() string { return r.path("sys/class/kfd/kfd") }
+func (r Root) Log() string { return r.Path("dev/kmsg") }

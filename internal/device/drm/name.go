@@ -18,12 +18,12 @@ var (
 // Name returns the name of a card from the lists of this machine, or the empty string.
 func (r Root) Name(c *Card) string {
 	for _, list := range amdLists {
-		if name := find(r.path(list), c.amdName); name != "" {
+		if name := find(r.Path(list), c.amdName); name != "" {
 			return name
 		}
 	}
 	for _, list := range pciLists {
-		if name := find(r.path(list), c.pciName()); name != "" {
+		if name := find(r.Path(list), c.pciName()); name != "" {
 			return name
 		}
 	}

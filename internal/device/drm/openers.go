@@ -22,7 +22,6 @@ import (
 // driver: cards share it, and one of them may hang.
 type Openers struct {
 	root Root
-	now  func() time.Time
 
 	mu     sync.Mutex // guards the fields below
 	looked time.Time
@@ -56,9 +55,9 @@ type openFile struct {
 	node string // /dev/dri/renderD128
 }
 
-// Openers returns an Openers with the clock now.
-func (r Root) Openers(now func() time.Time) *Openers {
-	return &Openers{root: r, now: now, known: map[int]*opener{}, hidden: map[int]bool{}}
+// Openers returns an Openers that has not looked yet.
+func (r Root) Openers() *Openers {
+	return &Openers{root: r, known: map[int]*opener{}, hidden: map[int]bool{}}
 }
 
 // Used is a process that uses a card.
@@ -71,14 +70,14 @@ type Used struct {
 // Of returns the processes that have the card open, by pid, with what the driver says
 // about each file. If several processes share a client, only the first of them has it.
 // complete reports whether berth sees the files of every process.
-func (o *Openers) Of(card *Card) (used []Used, complete bool) {
-	open, complete := o.find(card.Nodes)
+func (o *Openers) Of(card *Card, now time.Time) (used []Used, complete bool) {
+	open, complete := o.find(card.Nodes, now)
 	seen := map[uint64]bool{}
 	var space [2 * mostText]byte // drivers write more about a client every year
 	for _, p := range open {
 		u := Used{PID: p.pid, Name: p.name}
 		for _, f := range p.files {
-			text, err := Read(o.root.path("proc", strconv.Itoa(p.pid), "fdinfo", f.fd), space[:])
+			text, err := Read(o.root.Path("proc", strconv.Itoa(p.pid), "fdinfo", f.fd), space[:])
 			if err != nil {
 				continue // it was closed in between
 			}
@@ -96,10 +95,10 @@ func (o *Openers) Of(card *Card) (used []Used, complete bool) {
 }
 
 // find returns the processes that have one of the nodes open, with these files only.
-func (o *Openers) find(nodes []string) (open []opener, complete bool) {
+func (o *Openers) find(nodes []string, now time.Time) (open []opener, complete bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if now := o.now(); o.looked.IsZero() || now.Sub(o.looked) >= lookPeriod || now.Before(o.looked) {
+	if o.looked.IsZero() || now.Sub(o.looked) >= lookPeriod || now.Before(o.looked) {
 		o.look(now)
 		o.looked = now
 	}
@@ -120,7 +119,7 @@ func (o *Openers) find(nodes []string) (open []opener, complete bool) {
 
 // look brings known up to date. The caller holds mu.
 func (o *Openers) look(now time.Time) {
-	proc, err := os.Open(o.root.path("proc"))
+	proc, err := os.Open(o.root.Path("proc"))
 	if err != nil {
 		o.known, o.hidden = map[int]*opener{}, map[int]bool{0: true}
 		return
@@ -158,7 +157,7 @@ func (o *Openers) look(now time.Time) {
 
 // lookAt reads the open files of a process. The caller holds mu.
 func (o *Openers) lookAt(p *opener, now time.Time) {
-	dir := o.root.path("proc", strconv.Itoa(p.pid))
+	dir := o.root.Path("proc", strconv.Itoa(p.pid))
 	var about unix.Stat_t
 	if unix.Stat(dir, &about) != nil {
 		delete(o.known, p.pid) // it ended in between
@@ -215,7 +214,7 @@ func openFiles(dir string) ([]openFile, error) {
 // Name returns the name of a process, which may have no card open, or the empty string if
 // it has ended.
 func (o *Openers) Name(pid int) string {
-	comm, err := Text(o.root.path("proc", strconv.Itoa(pid), "comm"))
+	comm, err := Text(o.root.Path("proc", strconv.Itoa(pid), "comm"))
 	if err != nil {
 		return ""
 	}

@@ -34,9 +34,9 @@ func TestOpeners(t *testing.T) {
 	opens(tree, 10, 1)
 	tree.Write("proc/11/fd/0", "-> /dev/null")
 	tree.Write("proc/self", "-> 10")
-	o := tree.Root().Openers(func() time.Time { return now })
+	o := tree.Root().Openers()
 	look := func() string {
-		used, _ := o.Of(&some)
+		used, _ := o.Of(&some, now)
 		return pids(used)
 	}
 	if got := look(); got != "10:program10 " {
@@ -82,14 +82,14 @@ func TestSharedClients(t *testing.T) {
 	opens(tree, 30, 7)
 	opens(tree, 20, 7)
 	opens(tree, 25, 8)
-	used, complete := tree.Root().Openers(time.Now).Of(&some)
+	used, complete := tree.Root().Openers().Of(&some, time.Now())
 	if got := pids(used); got != "20:program20 25:program25 " || !complete {
 		t.Errorf("%s, complete %v", got, complete)
 	}
 }
 
 func TestWithoutProc(t *testing.T) {
-	used, complete := drmtest.Lay(t).Root().Openers(time.Now).Of(&some)
+	used, complete := drmtest.Lay(t).Root().Openers().Of(&some, time.Now())
 	if len(used) > 0 || complete {
 		t.Errorf("%v, complete %v", used, complete)
 	}
@@ -109,28 +109,28 @@ func BenchmarkOpeners(b *testing.B) {
 	for name, step := range map[string]time.Duration{"every second": time.Second, "again": 0} {
 		b.Run(name, func(b *testing.B) {
 			now := begun
-			o := tree.Root().Openers(func() time.Time { return now })
+			o := tree.Root().Openers()
 			for range 120 { // settle
-				o.Of(&some)
+				o.Of(&some, now)
 				now = now.Add(time.Second)
 			}
 			for b.Loop() {
 				now = now.Add(step)
-				o.Of(&some)
+				o.Of(&some, now)
 			}
 		})
 	}
 	b.Run("first", func(b *testing.B) {
 		for b.Loop() {
-			tree.Root().Openers(time.Now).Of(&some)
+			tree.Root().Openers().Of(&some, time.Now())
 		}
 	})
 	b.Run("this machine", func(b *testing.B) {
 		now := begun
-		o := drm.Root("/").Openers(func() time.Time { return now })
+		o := drm.Root("/").Openers()
 		for b.Loop() {
 			now = now.Add(time.Second)
-			o.Of(&some)
+			o.Of(&some, now)
 		}
 	})
 }

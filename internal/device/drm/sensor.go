@@ -119,9 +119,9 @@ func (s *Sensors) Fan() gpu.Opt[gpu.Percent] {
 	return gpu.Some(min(gpu.Percent(turns)*100/gpu.Percent(most), 100))
 }
 
-// Number reads a file of the sensors.
+// Number reads a file of the sensors. An empty name is that of no sensor.
 func (s *Sensors) Number(name string) (int64, error) {
-	if s.dir == "" {
+	if s.dir == "" || name == "" {
 		return 0, errNoSensors
 	}
 	return Number(s.dir, name)

@@ -6,7 +6,7 @@ import (
 )
 
 // catalogue says what messages of the drivers mean. The first match counts.
-var catalogue = drm.NewCatalogue(drm.Catalogue{
+var catalogue = drm.Catalogue{
 	Entries: []drm.Entry{
 		{Words: []string{"declared device", "wedged"}, Fault: dead},
 		{Words: []string{"Failed to reset chip"}, Fault: dead},
@@ -19,7 +19,7 @@ var catalogue = drm.NewCatalogue(drm.Catalogue{
 	},
 	// A message names a process as "in python3 [4711]".
 	PID: `\bin .* ?\[(\d+)\]`,
-})
+}
 
 var (
 	dead = gpu.Fault{

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/device/devicetest"
+	"github.com/berth-gpu/berth/internal/device/drm"
 	"github.com/berth-gpu/berth/internal/device/drm/drmtest"
 	"github.com/berth-gpu/berth/internal/device/intel"
 )
@@ -29,7 +30,7 @@ func TestConformance(t *testing.T) {
 			devicetest.Run(t, func(t *testing.T) device.Backend {
 				tree := drmtest.Lay(t, archives...)
 				tree.Log()
-				return intel.New(intel.Options{Root: tree.Root(), All: true})
+				return drm.New(&intel.Table, drm.Options{Root: tree.Root(), All: true})
 			})
 		})
 	}
@@ -62,7 +63,7 @@ func fast(t *testing.T, d device.Device) gpu.Sample {
 
 func TestCards(t *testing.T) {
 	tree, now := drmtest.Lay(t, arc), newClock()
-	list := devices(t, intel.New(intel.Options{Root: tree.Root(), Now: now.read}))
+	list := devices(t, drm.New(&intel.Table, drm.Options{Root: tree.Root(), Now: now.read}))
 	if len(list) != 2 {
 		t.Fatalf("found %d devices; the one in the processor is only for those who ask for it", len(list))
 	}
@@ -109,7 +110,7 @@ func TestCards(t *testing.T) {
 
 func TestMeter(t *testing.T) {
 	tree, now := drmtest.Lay(t, arc), newClock()
-	d := devices(t, intel.New(intel.Options{Root: tree.Root(), Now: now.read}))[1]
+	d := devices(t, drm.New(&intel.Table, drm.Options{Root: tree.Root(), Now: now.read}))[1]
 	start := now.now
 	fast(t, d)
 	now.pass(1)
@@ -122,7 +123,7 @@ func TestMeter(t *testing.T) {
 
 func TestPowerCounterThatGoesBack(t *testing.T) {
 	tree, now := drmtest.Lay(t, arc), newClock()
-	d := devices(t, intel.New(intel.Options{Root: tree.Root(), Now: now.read}))[0]
+	d := devices(t, drm.New(&intel.Table, drm.Options{Root: tree.Root(), Now: now.read}))[0]
 	fast(t, d)
 	for _, text := range []string{"5\n", "", "9223372036854775807\n", "nothing\n"} {
 		now.pass(1)
@@ -138,21 +139,21 @@ func TestPowerCounterThatGoesBack(t *testing.T) {
 
 func TestOpen(t *testing.T) {
 	tree := drmtest.Lay(t)
-	if _, err := intel.Open(intel.Options{Root: tree.Root()}); !errors.Is(err, device.ErrNoDriver) || device.Hint(err) == "" {
+	if _, err := drm.Open(&intel.Table, drm.Options{Root: tree.Root()}); !errors.Is(err, device.ErrNoDriver) || device.Hint(err) == "" {
 		t.Errorf("without a GPU: %v", err)
 	}
 	tree.Write("sys/class/drm/card0/device/uevent", "DRIVER=i915\nPCI_ID=8086:A780\nPCI_SLOT_NAME=0000:00:02.0\n")
-	if _, err := intel.Open(intel.Options{Root: tree.Root()}); !errors.Is(err, device.ErrNoDriver) {
+	if _, err := drm.Open(&intel.Table, drm.Options{Root: tree.Root()}); !errors.Is(err, device.ErrNoDriver) {
 		t.Errorf("with the one in the processor: %v", err)
 	}
-	if b, err := intel.Open(intel.Options{Root: tree.Root(), All: true}); err != nil || b.Name() != "intel" {
+	if b, err := drm.Open(&intel.Table, drm.Options{Root: tree.Root(), All: true}); err != nil || b.Name() != "intel" {
 		t.Errorf("asked for by name: %v", err)
 	}
 }
 
 func TestLost(t *testing.T) {
 	tree := drmtest.Lay(t, arc)
-	d := devices(t, intel.New(intel.Options{Root: tree.Root()}))[0]
+	d := devices(t, drm.New(&intel.Table, drm.Options{Root: tree.Root()}))[0]
 	tree.Remove("sys/class/drm/card1")
 	var s gpu.Sample
 	if err := d.Fast(t.Context(), &s); !errors.Is(err, device.ErrLost) {
@@ -189,7 +190,7 @@ func TestBadFiles(t *testing.T) {
 			} {
 				before := tree.Text(file)
 				spoil(tree, file)
-				devicetest.Readings(t, intel.New(intel.Options{Root: tree.Root(), All: true}))
+				devicetest.Readings(t, drm.New(&intel.Table, drm.Options{Root: tree.Root(), All: true}))
 				tree.Write(file, before)
 			}
 		})
@@ -198,7 +199,7 @@ func TestBadFiles(t *testing.T) {
 
 func TestGovernor(t *testing.T) {
 	tree := drmtest.Lay(t, arc)
-	list := devices(t, intel.New(intel.Options{Root: tree.Root()}))
+	list := devices(t, drm.New(&intel.Table, drm.Options{Root: tree.Root()}))
 	g := list[0].(device.Governor)
 	limit := older + "device/hwmon/hwmon3/power1_max"
 	limits, err := g.PowerLimits(t.Context())
@@ -234,7 +235,7 @@ func TestGovernor(t *testing.T) {
 
 func TestWatch(t *testing.T) {
 	tree := drmtest.Lay(t, arc)
-	b := intel.New(intel.Options{Root: tree.Root()})
+	b := drm.New(&intel.Table, drm.Options{Root: tree.Root()})
 	devices(t, b)
 	if err := b.Watch(t.Context(), nil); !errors.Is(err, device.ErrUnsupported) {
 		t.Errorf("without a log: %v", err)

@@ -1,20 +1,18 @@
-package amd
+package drm
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/berth-gpu/berth/internal/device"
-	"github.com/berth-gpu/berth/internal/device/drm"
 )
 
 // countPeriod is how often Watch reads the counters of errors.
 const countPeriod = 30 * time.Second
 
 // Watch reports faults that the driver writes to the kernel's log, if berth may read it,
-// and errors that the counters show. Only root may read the log, unless the machine lets
+// and errors that the counters show, where the driver has some. Only root may read the log, unless the machine lets
 // everybody read it.
 func (b *Backend) Watch(ctx context.Context, found func(device.Fault)) error {
 	if ctx.Err() != nil {
@@ -30,7 +28,7 @@ func (b *Backend) Watch(ctx context.Context, found func(device.Fault)) error {
 		}
 	}
 	deaf := make(chan error, 1)
-	go func() { deaf <- drm.Follow(ctx, b.Root.Log(), func(m drm.Message) { b.heard(m, tell) }) }()
+	go func() { deaf <- Follow(ctx, b.Root.Log(), func(m Message) { b.heard(m, tell) }) }()
 	reading := true
 	defer func() {
 		cancel()
@@ -51,7 +49,7 @@ func (b *Backend) Watch(ctx context.Context, found func(device.Fault)) error {
 			switch {
 			case ctx.Err() != nil:
 				return nil
-			case err != nil && !drm.Denied(err) && drm.Exists(b.Root.Log()):
+			case err != nil && !Denied(err) && Exists(b.Root.Log()):
 				return err
 			case len(counts) == 0:
 				return &device.Error{Op: "watch for faults", Err: device.ErrUnsupported,
@@ -64,19 +62,17 @@ func (b *Backend) Watch(ctx context.Context, found func(device.Fault)) error {
 }
 
 // heard reports a message of the driver if it describes a fault of a GPU.
-func (b *Backend) heard(m drm.Message, tell func(device.Fault)) {
-	if !strings.Contains(m.Text, driver) {
+func (b *Backend) heard(m Message, tell func(device.Fault)) {
+	if !b.table.Faults.from(b.table.Drivers, m.Text) {
 		return
 	}
-	fault, pid, ok := catalogue.Describe(m.Text)
+	fault, pid, ok := b.table.Faults.Describe(m.Text)
 	if !ok {
 		return
 	}
-	f := device.Fault{Fault: fault, Time: b.Now(), PID: pid, Detail: map[string]any{"kind": "kernel_log", "message": m.Text}}
 	for _, c := range b.all() {
 		if c.at.Load().PCI == m.PCI {
-			f.GPU = c.uuid
-			tell(f)
+			tell(device.Fault{Fault: fault, GPU: c.uuid, Time: b.Now(), PID: pid, Detail: map[string]any{"kind": "kernel_log", "message": m.Text}})
 		}
 	}
 }
@@ -84,14 +80,14 @@ func (b *Backend) heard(m drm.Message, tell func(device.Fault)) {
 // count reports errors that the counters added since the last call.
 func (b *Backend) count(counts map[string]int64, tell func(device.Fault)) {
 	for _, c := range b.all() {
-		_, errors, ok := readErrors(c.at.Load())
+		_, errors, ok := c.at.Load().readErrors(b.table.Errors)
 		if !ok {
 			continue
 		}
 		before, known := counts[c.uuid]
 		counts[c.uuid] = errors
 		if known && errors > before {
-			tell(device.Fault{Fault: uncorrected, GPU: c.uuid, Time: b.Now(), Detail: map[string]any{"kind": "ras", "count": errors - before}})
+			tell(device.Fault{Fault: b.table.Uncorrected, GPU: c.uuid, Time: b.Now(), Detail: map[string]any{"kind": "ras", "count": errors - before}})
 		}
 	}
 }

@@ -1,0 +1,61 @@
+package drm
+
+import "github.com/berth-gpu/berth/gpu"
+
+// Table says what the driver of a vendor tells, and where. Files lie below the folder of
+// a card in /sys/class/drm, and sensors are files of its hardware monitoring. Of several
+// names, the first that exists counts. What the driver does not tell is left empty.
+type Table struct {
+	Name    string // of the backend
+	Vendor  gpu.Vendor
+	Label   string   // what people call the vendor
+	Drivers []string // of the kernel
+	Missing string   // what to do if there is no GPU
+
+	Serial  string // file; without a serial number, the place of a card identifies it
+	Product string // file with the name of the board
+
+	MemoryTotal []string // patterns of files that add up
+	LeastMemory gpu.MiB  // a card with less is part of a processor; 0: its place says whether it is
+	MemoryUsed  string   // file; without it, the memory of the processes adds up
+	Busy        string   // file; without it, the work of the processes adds up
+	MemoryBusy  string   // file
+	Clock       []string // files, in MHz
+
+	Core              []string // labels of the temperature of the chip
+	MemoryTemperature []string // labels
+	Power             []string // sensors; without them, the energy says how much it was
+	Energy            []string // sensors
+	ClockCore         string   // sensor, in Hz
+	ClockMemory       string   // sensor, in Hz
+	Limits            []Limit
+	Fan               bool // whether the speed of the fan can be set
+
+	// Quiet means that the driver may tell nothing about a card that works. Then a card
+	// has failed only if it is not on the bus.
+	Quiet bool
+
+	Errors      string    // pattern of files that count errors
+	Uncorrected gpu.Fault // what it means if they count an error that was not corrected
+	Faults      Catalogue
+
+	// Throttle returns why a card is slowed down. It returns nil if the driver does not
+	// say, and an empty list if nothing slows the card down.
+	Throttle func(*Card) []gpu.ThrottleReason
+	// Nodes returns the cards as a driver for computing identifies them, by the number of
+	// their device file. Nil means that there is none, and that the vendor's runtime
+	// counts cards by their addresses.
+	Nodes func(Root) map[int]Node
+	// Computing returns the processes that compute on a node, with their memory.
+	Computing func(Root, Node) map[int]gpu.MiB
+}
+
+// Node is a card as a driver for computing identifies it.
+type Node struct {
+	ID      string       // in the names of files; empty if computing is not possible
+	Ordinal gpu.Opt[int] // as the vendor's runtime counts cards
+}
+
+// Limit names the sensors of a power limit. The drivers that have no sensor for the
+// highest one take every limit up to the default.
+type Limit struct{ Now, Default, Least, Most string }

@@ -1,0 +1,38 @@
+package drm_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/device/amd"
+	"github.com/berth-gpu/berth/internal/device/drm"
+	"github.com/berth-gpu/berth/internal/device/drm/drmtest"
+)
+
+// Without the log, the counters of errors are left to watch.
+func TestWatchWithoutALog(t *testing.T) {
+	b := drm.New(&amd.Table, drm.Options{Root: drmtest.Lay(t, "../amd/testdata/desktop.txtar").Root()})
+	if _, err := b.Scan(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Watch(t.Context(), nil); !errors.Is(err, device.ErrUnsupported) {
+		t.Errorf("without a log and counters: %v", err)
+	}
+	tree := drmtest.Lay(t, "../amd/testdata/server.txtar")
+	b = drm.New(&amd.Table, drm.Options{Root: tree.Root()})
+	if _, err := b.Scan(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	counts := map[string]int64{}
+	var heard []device.Fault
+	tell := func(f device.Fault) { heard = append(heard, f) }
+	b.Count(counts, tell)
+	tree.Write("sys/class/drm/card1/device/ras/umc_err_count", "ue: 2\nce: 3\nde: 0\n")
+	b.Count(counts, tell)
+	b.Count(counts, tell)
+	if len(heard) != 1 || heard[0].GPU != "GPU-a7c5fd4b7a1e9c31" || heard[0].Severity != gpu.Serious || heard[0].Detail["count"] != int64(2) {
+		t.Errorf("heard %+v", heard)
+	}
+}
