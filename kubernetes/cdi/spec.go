@@ -16,6 +16,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/gpu/maker"
 	"github.com/berth-gpu/berth/kubernetes/words"
 )
 
@@ -44,10 +45,12 @@ var uid = regexp.MustCompile(`^[0-9A-Za-z]([0-9A-Za-z-]{0,61}[0-9A-Za-z])?$`)
 // Name returns the name of a lease for a container runtime.
 func Name(claimUID string) string { return kind + "=" + claimUID }
 
-// hiding lists the variables by which runtimes of vendors hide devices.
-var hiding = []string{
-	"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL",
-	"ZE_AFFINITY_MASK", "ZE_FLAT_DEVICE_HIERARCHY", "ONEAPI_DEVICE_SELECTOR",
+// hides reports whether the runtime of a vendor hides devices by a variable. One that is
+// only about the tiles of cards belongs to such a variable.
+func hides(name string) bool {
+	return name == "ZE_FLAT_DEVICE_HIERARCHY" || slices.ContainsFunc(maker.All(), func(m maker.Maker) bool {
+		return slices.ContainsFunc(m.Shows, func(v maker.Variable) bool { return v.Name == name && v.List != maker.Nothing })
+	})
 }
 
 // Spec returns the file for a lease.
@@ -65,7 +68,7 @@ func Spec(l Lease) (*specs.Spec, error) {
 		if !found || name == "" || strings.ContainsRune(variable, 0) {
 			return nil, fmt.Errorf("write the CDI file of claim %s: %q is not an environment variable", l.ClaimUID, variable)
 		}
-		if !byEnv && slices.Contains(hiding, name) || name == "BERTH_SOCKET" {
+		if !byEnv && hides(name) || name == "BERTH_SOCKET" {
 			continue // two claims of a pod would hide each other's devices
 		}
 		edits.Env = append(edits.Env, variable)

@@ -13,21 +13,11 @@ import (
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/gpu/maker"
 )
 
 // maxFile is the largest size of a vendor's file to read.
 const maxFile = 16 << 20
-
-// makers has what brings in the devices of each vendor.
-var makers = map[gpu.Vendor]struct {
-	kinds   []string
-	install string
-}{
-	gpu.NVIDIA: {[]string{"nvidia.com/gpu", "nvidia.com/mig"},
-		"install the NVIDIA Container Toolkit 1.18 or newer, which writes them by itself, or run nvidia-ctk cdi generate --device-name-strategy=uuid --output=/etc/cdi/nvidia.yaml"},
-	gpu.AMD:   {[]string{"amd.com/gpu"}, "install the AMD Container Toolkit and run amd-ctk cdi generate --output=/etc/cdi/amd.json"},
-	gpu.Intel: {[]string{"intel.com/gpu"}, "write them with Intel's CDI specs generator, intel-cdi-specs-generator gpu"},
-}
 
 // Vendor returns the name of a device for a container runtime, from the vendor's own
 // files. Its error says what to install. A simulated device needs no file: its name is
@@ -36,11 +26,11 @@ func (f Folder) Vendor(d gpu.Device) (string, error) {
 	if d.Vendor == gpu.Simulated || d.Backend == "sim" {
 		return "", nil
 	}
-	maker, known := makers[d.Vendor]
-	if !known {
+	m := maker.Of(d.Vendor)
+	if m == nil {
 		return "", fmt.Errorf("find the CDI device of %s (%s): berth does not know the CDI files of vendor %q; start the driver with --isolation env", d.Label(), d.UUID, string(d.Vendor))
 	}
-	found, broken := f.specs(maker.kinds)
+	found, broken := f.specs(m.CDI)
 	if id := match(found, d); id != "" {
 		return id, nil
 	}
@@ -51,7 +41,7 @@ func (f Folder) Vendor(d gpu.Device) (string, error) {
 	if broken != nil {
 		detail += "; " + gpu.Printable(broken.Error(), 300)
 	}
-	return "", fmt.Errorf("find the CDI device of %s (%s) in %s: %s; %s", d.Label(), d.UUID, strings.Join(f.Dirs, " and "), detail, maker.install)
+	return "", fmt.Errorf("find the CDI device of %s (%s) in %s: %s; %s", d.Label(), d.UUID, strings.Join(f.Dirs, " and "), detail, m.WriteCDI)
 }
 
 // source is a vendor's file.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/events"
 
+	"github.com/berth-gpu/berth/gpu/maker"
 	"github.com/berth-gpu/berth/kubernetes/claim"
 	"github.com/berth-gpu/berth/kubernetes/slice"
 	"github.com/berth-gpu/berth/kubernetes/words"
@@ -138,9 +139,11 @@ func (k *kube) soldTwice(ctx context.Context, node string) []string {
 		return nil
 	}
 	var names []string
-	for _, name := range []corev1.ResourceName{"nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe"} {
-		if amount := n.Status.Allocatable[name]; amount.Sign() > 0 {
-			names = append(names, string(name))
+	for _, m := range maker.All() {
+		for _, name := range m.Resources {
+			if amount := n.Status.Allocatable[corev1.ResourceName(name)]; amount.Sign() > 0 {
+				names = append(names, name)
+			}
 		}
 	}
 	return names

@@ -12,58 +12,26 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/gpu/maker"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
-
-// maker describes how the system shows the GPUs of a vendor.
-type maker struct {
-	name    string
-	pci     string   // vendor id on the bus
-	modules []string // folders, one of which exists once a driver is loaded
-	version string   // file with the driver's version
-	files   []string // device files that a process must be able to open
-	install string   // what to do when the driver is not loaded
-	absent  string   // what to do when there are no device files
-}
-
-func makers() []maker {
-	return []maker{
-		{
-			name: "NVIDIA", pci: "0x10de", modules: []string{"sys/module/nvidia"}, version: "proc/driver/nvidia/version",
-			files:   []string{"dev/nvidiactl", "dev/nvidia-uvm", "dev/nvidia[0-9]*"},
-			install: "install the NVIDIA driver and load it: sudo modprobe nvidia",
-			absent:  "in a container, pass the GPUs in (--gpus all); elsewhere, run nvidia-smi once as root, which makes them",
-		},
-		{
-			name: "AMD", pci: "0x1002", modules: []string{"sys/module/amdgpu"}, version: "sys/module/amdgpu/version",
-			files:   []string{"dev/kfd", "dev/dri/renderD*"},
-			install: "load the driver: sudo modprobe amdgpu",
-			absent:  "in a container, pass the GPUs in (--device /dev/kfd --device /dev/dri)",
-		},
-		{
-			name: "Intel", pci: "0x8086", modules: []string{"sys/module/xe", "sys/module/i915"},
-			files:   []string{"dev/dri/renderD*"},
-			install: "load the driver: sudo modprobe xe, or sudo modprobe i915",
-			absent:  "in a container, pass the GPUs in (--device /dev/dri)",
-		},
-	}
-}
 
 // hardware compares what is on the bus with what the drivers offer.
 func (d *Doctor) hardware() []Finding {
 	onBus := d.bus()
 	var found []Finding
-	for _, m := range makers() {
-		driver, loaded := d.driver(m)
-		if onBus[m.pci] == 0 && (!loaded || m.name == "Intel") { // Intel's drivers are also for processors
+	for _, m := range maker.All() {
+		driver, loaded := d.driver(&m)
+		if onBus[m.PCI] == 0 && (!loaded || m.Vendor == gpu.Intel) { // Intel's drivers are also for processors
 			continue
 		}
-		text := fmt.Sprintf("%s by %s", words.Count(onBus[m.pci], "GPU"), m.name)
+		text := fmt.Sprintf("%s by %s", words.Count(onBus[m.PCI], "GPU"), m.Label)
 		if !loaded {
-			found = append(found, Finding{"hardware", Broken, text + ", but the driver is not loaded", d.withNouveau(m)})
+			found = append(found, Finding{"hardware", Broken, text + ", but the driver is not loaded", d.withNouveau(&m)})
 			continue
 		}
-		found = append(found, Finding{Topic: "hardware", Grade: Fine, Text: text + ", driver " + driver}, d.access(m))
+		found = append(found, Finding{Topic: "hardware", Grade: Fine, Text: text + ", driver " + driver}, d.access(&m))
 	}
 	if len(found) == 0 {
 		return []Finding{{"hardware", Notice, "there is no GPU on the PCI bus", "berth runs without one; to try it: berth serve --devices sim:4"}}
@@ -78,7 +46,7 @@ func (d *Doctor) gpus() []string {
 	devices, _ := filepath.Glob(filepath.Join(d.Root, "sys/bus/pci/devices/*"))
 	return slices.DeleteFunc(devices, func(device string) bool {
 		class, vendor := oneLine(filepath.Join(device, "class")), oneLine(filepath.Join(device, "vendor"))
-		known := slices.ContainsFunc(makers(), func(m maker) bool { return m.pci == vendor })
+		known := slices.ContainsFunc(maker.All(), func(m maker.Maker) bool { return m.PCI == vendor })
 		return !strings.HasPrefix(class, "0x03") && !(strings.HasPrefix(class, "0x12") && known) ||
 			vendor == "0x8086" && strings.HasPrefix(filepath.Base(device), "0000:00:")
 	})
@@ -115,14 +83,14 @@ var versionNumber = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCom
 
 // driver reports whether the kernel driver is loaded, and its version. A driver that is
 // part of the kernel has the version of the kernel.
-func (d *Doctor) driver(m maker) (version string, loaded bool) {
-	there := slices.ContainsFunc(m.modules, func(module string) bool {
+func (d *Doctor) driver(m *maker.Maker) (version string, loaded bool) {
+	there := slices.ContainsFunc(m.Modules, func(module string) bool {
 		_, err := os.Stat(filepath.Join(d.Root, module))
 		return err == nil
 	})
 	text := ""
-	if m.version != "" {
-		text = oneLine(filepath.Join(d.Root, m.version))
+	if m.Version != "" {
+		text = oneLine(filepath.Join(d.Root, m.Version))
 	}
 	if !there && text == "" {
 		return "", false
@@ -134,17 +102,17 @@ func (d *Doctor) driver(m maker) (version string, loaded bool) {
 }
 
 // withNouveau returns what to do when the driver is not loaded, with the usual reason.
-func (d *Doctor) withNouveau(m maker) string {
-	if _, err := os.Stat(filepath.Join(d.Root, "sys/module/nouveau")); err == nil && m.name == "NVIDIA" {
-		return "nouveau has the GPU: block it (blacklist nouveau in /etc/modprobe.d), then " + m.install
+func (d *Doctor) withNouveau(m *maker.Maker) string {
+	if _, err := os.Stat(filepath.Join(d.Root, "sys/module/nouveau")); err == nil && m.Vendor == gpu.NVIDIA {
+		return "nouveau has the GPU: block it (blacklist nouveau in /etc/modprobe.d), then " + m.Install
 	}
-	return m.install
+	return m.Install
 }
 
 // access examines whether the device files can be opened.
-func (d *Doctor) access(m maker) Finding {
+func (d *Doctor) access(m *maker.Maker) Finding {
 	there := 0
-	for _, pattern := range m.files {
+	for _, pattern := range m.Files {
 		paths, _ := filepath.Glob(filepath.Join(d.Root, pattern))
 		for _, path := range paths {
 			there++
@@ -155,7 +123,7 @@ func (d *Doctor) access(m maker) Finding {
 		}
 	}
 	if there == 0 {
-		return Finding{"access", Notice, "there are no device files for " + m.name, m.absent}
+		return Finding{"access", Notice, "there are no device files for " + m.Label, m.Absent}
 	}
 	return Finding{Topic: "access", Grade: Fine, Text: "the device files can be opened"}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/gpu/maker"
 )
 
 // The ways to keep a program from the devices of others.
@@ -31,87 +32,64 @@ func InCgroup(changes []string) bool {
 // isolate shows the program the devices of the lease and no others, by the
 // variables of each vendor's runtime.
 func (e *editor) isolate(devices []gpu.Device, r *Receipt) {
-	var amd, intel, others []gpu.Device
+	of := map[gpu.Vendor][]gpu.Device{}
 	for _, d := range devices {
-		switch d.Vendor {
-		case gpu.AMD:
-			amd = append(amd, d)
-		case gpu.Intel:
-			intel = append(intel, d)
-		default:
-			others = append(others, d)
+		vendor := d.Vendor
+		if maker.Of(vendor) == nil {
+			vendor = gpu.NVIDIA // as a simulated one
 		}
+		of[vendor] = append(of[vendor], d)
 	}
-	if len(amd) > 0 {
-		e.isolateAMD(amd, r)
-	}
-	if len(intel) > 0 {
-		e.isolateIntel(intel, r)
-	}
-	if len(amd) > 0 && len(others) == 0 {
-		e.unset("CUDA_VISIBLE_DEVICES") // HIP reads it too, and does not understand a UUID
-		return
-	}
-	e.isolateNVIDIA(others, r)
-}
-
-// isolateNVIDIA names devices by UUID, so the order in which CUDA counts does not matter.
-// It sets the order for programs that ask for device 1 of several.
-func (e *editor) isolateNVIDIA(devices []gpu.Device, r *Receipt) {
-	var uuids []string
-	instances := 0
-	for _, d := range devices {
-		uuids = append(uuids, d.UUID)
-		if d.Parent != "" {
-			instances++
+	for i := range maker.All() {
+		m := &maker.All()[i]
+		switch {
+		case len(of[m.Vendor]) > 0:
+			e.show(m, of[m.Vendor], r)
+		case m.Vendor == gpu.NVIDIA && len(of[gpu.AMD]) > 0:
+			e.unset("CUDA_VISIBLE_DEVICES") // HIP reads it too, and does not understand a UUID
+		case m.Vendor == gpu.NVIDIA:
+			e.show(m, nil, r)
 		}
-	}
-	e.set("CUDA_VISIBLE_DEVICES", strings.Join(uuids, ","))
-	e.set("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
-	if instances > 0 && len(devices) > 1 {
-		r.miss("CUDA shows a process one MIG instance: of these devices it sees the first only, so start one process for each")
 	}
 }
 
-// isolateAMD names devices to ROCm by UUID, or by number if a device has none, and lets
-// HIP count the remaining ones.
-func (e *editor) isolateAMD(devices []gpu.Device, r *Receipt) {
+// show sets the variables of a vendor. They name devices by UUID, so the order in which
+// the runtime counts does not matter, or by number if the place of a device identifies
+// it.
+func (e *editor) show(m *maker.Maker, devices []gpu.Device, r *Receipt) {
 	var names, count []string
+	instances := 0
 	for i, d := range devices {
 		name := d.UUID
-		if strings.Contains(d.UUID, "-at-") { // its place identifies it
+		if strings.Contains(d.UUID, "-at-") {
 			n, known := d.Ordinal.Get()
 			if !known {
-				r.miss("%s: ROCm has no name for it, so the program sees every AMD GPU", d.Label())
-				e.unset("ROCR_VISIBLE_DEVICES")
-				e.unset("HIP_VISIBLE_DEVICES")
+				r.miss("%s: %s has no name for it, so the program sees every %s GPU", d.Label(), m.Runtime, m.Label)
+				for _, v := range m.Shows {
+					e.unset(v.Name)
+				}
 				return
 			}
 			name = strconv.Itoa(n)
 		}
 		names, count = append(names, name), append(count, strconv.Itoa(i))
-	}
-	e.set("ROCR_VISIBLE_DEVICES", strings.Join(names, ","))
-	e.set("HIP_VISIBLE_DEVICES", strings.Join(count, ","))
-}
-
-// isolateIntel names devices to Level Zero by number, counted by their addresses and as
-// whole cards, and lets SYCL count the remaining ones. SYCL reaches GPUs through OpenCL
-// too, which has no such mask, so isolateIntel closes that way.
-func (e *editor) isolateIntel(devices []gpu.Device, r *Receipt) {
-	var numbers, count []string
-	for i, d := range devices {
-		n, known := d.Ordinal.Get()
-		if !known {
-			r.miss("%s: Level Zero has no name for it, so the program sees every Intel GPU", d.Label())
-			return
+		if d.Parent != "" {
+			instances++
 		}
-		numbers, count = append(numbers, strconv.Itoa(n)), append(count, strconv.Itoa(i))
 	}
-	e.set("ZE_ENABLE_PCI_ID_DEVICE_ORDER", "1")
-	e.set("ZE_FLAT_DEVICE_HIERARCHY", "COMPOSITE")
-	e.set("ZE_AFFINITY_MASK", strings.Join(numbers, ","))
-	e.set("ONEAPI_DEVICE_SELECTOR", "level_zero:"+strings.Join(count, ","))
+	for _, v := range m.Shows {
+		switch v.List {
+		case maker.Nothing:
+			e.set(v.Name, v.Text)
+		case maker.Names:
+			e.set(v.Name, v.Text+strings.Join(names, ","))
+		case maker.Count:
+			e.set(v.Name, v.Text+strings.Join(count, ","))
+		}
+	}
+	if instances > 0 && len(devices) > 1 {
+		r.miss("CUDA shows a process one MIG instance: of these devices it sees the first only, so start one process for each")
+	}
 }
 
 // separate writes into the receipt what separates this program from others: what keeps it
