@@ -9,8 +9,7 @@ JSON in ANSWER_FILE, so it does not matter what a library prints. It is written
 twice: when the import is done, and again when the GPUs are known, so that a
 library that crashes or hangs in the driver still counts as importable.
 
-The command line (internal/batch/libprobe/probe.py) and the Python package
-(python/berth/probe_child.py) have the same copy.
+The command line has this file built in (python/probe.go).
 """
 
 import json

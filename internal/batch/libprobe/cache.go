@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	berthpy "github.com/berth-gpu/berth/python"
 )
 
 // variables lists the parts of an environment that change which library is found or which
@@ -46,7 +48,7 @@ func (p Prober) open(q question, who identity, libraries []string) store {
 	for _, name := range variables {
 		env[name] = variable(q.env, name)
 	}
-	text, err := json.Marshal([]any{script, q.interpreter, about.Size(), about.ModTime().UnixNano(), who, env, libraries})
+	text, err := json.Marshal([]any{berthpy.Probe, q.interpreter, about.Size(), about.ModTime().UnixNano(), who, env, libraries})
 	if err != nil {
 		return store{}
 	}

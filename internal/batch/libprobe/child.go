@@ -3,7 +3,6 @@ package libprobe
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,10 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-gpu/berth/internal/process/child"
+	berthpy "github.com/berth-gpu/berth/python"
 )
-
-//go:embed probe.py
-var script string
 
 // maxAnswer is the largest answer, in bytes: far more than a library needs.
 const maxAnswer = 1 << 20
@@ -48,7 +45,7 @@ func (q question) ask(ctx context.Context, library string, answer any) error {
 
 	limit := cmp.Or(q.prober.Limit, DefaultLimit)
 	last := &child.Tail{Limit: 4 << 10}
-	cmd := exec.Command(q.interpreter, "-c", script, said, strconv.Itoa(int(limit.Seconds())+5), library)
+	cmd := exec.Command(q.interpreter, "-c", berthpy.Probe, said, strconv.Itoa(int(limit.Seconds())+5), library)
 	cmd.Env, cmd.Dir, cmd.Stderr = q.env, folder, last
 	c, err := child.Start(cmd, child.How{})
 	if err != nil {

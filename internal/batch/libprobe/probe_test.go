@@ -264,15 +264,3 @@ func TestInterpreterIsFoundOnTheGivenPath(t *testing.T) {
 		t.Errorf("json: %+v", report.Libraries["json"])
 	}
 }
-
-// The Python package has a copy of the script, because a wheel holds only what
-// is in its folder.
-func TestPythonPackageAsksTheSame(t *testing.T) {
-	copied, err := os.ReadFile("../../../python/berth/probe_child.py")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(script, string(copied)); diff != "" {
-		t.Errorf("python/berth/probe_child.py is not probe.py; copy one over the other (-probe.py +probe_child.py):\n%s", diff)
-	}
-}
