@@ -14,18 +14,24 @@ import logging
 import os
 import threading
 from typing import (
-    TYPE_CHECKING, Any, Callable, Deque, Dict, FrozenSet, Iterator, List, Mapping, Optional, Sequence, Tuple, Union,
+    Any, Callable, Deque, Dict, FrozenSet, Iterator, List, Mapping, Optional, Protocol, Sequence, Tuple, Union,
 )  # fmt: skip
 
 from .answers import Event
 from .client import BerthError, Broken, Client, NoDaemon, Place, Stop, choice
 
-if TYPE_CHECKING:
-    from .leasing import Lease
+
+class Named(Protocol):
+    """A lease, or what else has the ID of one."""
+
+    @property
+    def id(self) -> str:
+        """The ID."""
+
 
 Codes = Union[str, Sequence[str], None]
 GPUs = Union[int, str, Sequence[Union[int, str]], None]
-Leases = Union[str, "Lease", Sequence[Union[str, "Lease"]], None]
+Leases = Union[str, Named, Sequence[Union[str, Named]], None]
 Callback = Callable[[Event], Any]
 Deliver = Callable[[Event], None]
 
