@@ -2,7 +2,7 @@ import { useComputed } from '@preact/signals';
 import { memo } from 'preact/compat';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { call } from '../api/client';
-import type { Device, Lease, Settings, Status } from '../api/types';
+import type { Device, Lease, Status } from '../api/types';
 import { Acts } from '../actions/dialog';
 import { deviceActs } from '../actions/devices';
 import { around, deviceLabel } from '../live/around';
@@ -11,6 +11,7 @@ import { everyMs, type Range, rangeOf, ranges } from '../history/ranges';
 import { usePolled } from '../live/poll';
 import { equal } from '../live/share';
 import { available, device, events, freshness, leasesOn, machine, now, settings } from '../live/state';
+import { thresholds } from '../live/thresholds';
 import { place, setParams, to } from '../router';
 import { StateBadge } from '../ui/badge';
 import { EventList } from '../ui/eventlist';
@@ -105,14 +106,14 @@ function Remarks({ s }: { s: Status }) {
 // Now shows the newest sample.
 function Now({ s, stale }: { s: Status; stale: boolean }) {
   const sample = s.sample;
-  const limits = limitsOf(s.device.uuid, settings.value);
+  const limits = thresholds(settings.value, s.device.uuid, s.device.index);
   const free = available.value.get(s.device.uuid);
   const heat = sample?.temperature_celsius;
-  const tone = heat === undefined ? 'calm' : heat > limits.temp_throttle ? 'bad' : heat > limits.temp_normal ? 'warn' : 'good';
+  const tone = heat === undefined || limits === undefined ? 'calm' : heat > limits.throttle ? 'bad' : heat > limits.normal ? 'warn' : 'good';
   return (
     <div class={stale ? 'tiles stale' : 'tiles'}>
       <Tile name="Temperature" value={celsius(heat)} note={sample?.memory_temperature_celsius === undefined ? '' : `memory ${celsius(sample.memory_temperature_celsius)}`}>
-        <Meter label="Temperature" value={heat} most={limits.temp_critical} tone={tone} marks={[limits.temp_normal, limits.temp_throttle]} text={celsius(heat)} />
+        <Meter label="Temperature" value={heat} most={limits?.critical ?? 100} tone={tone} marks={limits ? [limits.normal, limits.throttle] : []} text={celsius(heat)} />
       </Tile>
       <Tile name="Load" value={percent(sample?.utilization_percent)} note={sample?.memory_busy_percent === undefined ? '' : `memory busy ${percent(sample.memory_busy_percent)}`}>
         <Meter label="Load" value={sample?.utilization_percent} most={100} tone="load" text={percent(sample?.utilization_percent)} />
@@ -140,16 +141,6 @@ function Tile({ name, value, note, children }: { name: string; value: string; no
       <span class="tile-note">{note}</span>
     </div>
   );
-}
-
-// limitsOf returns the thresholds of a device: its own, or those of all.
-export function limitsOf(uuid: string, all: Settings | undefined): { temp_normal: number; temp_throttle: number; temp_critical: number } {
-  const own = all?.devices?.[uuid];
-  return {
-    temp_normal: own?.temp_normal ?? all?.temp_normal ?? 75,
-    temp_throttle: own?.temp_throttle ?? all?.temp_throttle ?? 85,
-    temp_critical: own?.temp_critical ?? all?.temp_critical ?? 90,
-  };
 }
 
 function RangeTabs({ r }: { r: Range }) {

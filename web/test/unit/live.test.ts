@@ -194,11 +194,11 @@ describe('refusal', () => {
 });
 
 describe('thresholds', () => {
-  const all = { temp_throttle: 85, temp_critical: 90, devices: { G: { temp_critical: 80 }, '1': { temp_throttle: 70 } } } as never;
+  const all = { temp_normal: 75, temp_throttle: 85, temp_critical: 90, devices: { G: { temp_critical: 80 }, '1': { temp_throttle: 70 } } } as never;
   it.each([
-    ['G', 0, { throttle: 85, critical: 80 }],
-    ['H', 1, { throttle: 70, critical: 90 }],
-    ['I', 2, { throttle: 85, critical: 90 }],
+    ['G', 0, { normal: 75, throttle: 85, critical: 80 }],
+    ['H', 1, { normal: 75, throttle: 70, critical: 90 }],
+    ['I', 2, { normal: 75, throttle: 85, critical: 90 }],
   ])('of %s', (uuid, index, are) => {
     expect(thresholds(all, uuid, index)).toEqual(are);
   });

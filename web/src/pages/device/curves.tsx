@@ -5,11 +5,11 @@ import { summed } from '../../history/ranges';
 import { type Banded, type Column, empty, type Layer, summary } from '../../history/series';
 import type { Device } from '../../api/types';
 import { drawnOf, historyOf, settings } from '../../live/state';
+import { thresholds } from '../../live/thresholds';
 import { Chart, type Line, type Threshold } from '../../ui/chart';
 import { celsius, memory, percent, thin, watts } from '../../ui/format';
 import { Layers, type LayerLook } from '../../ui/layers';
 import { Strip } from '../../ui/strip';
-import { limitsOf } from '../device';
 
 const mhz = (v: number) => `${Math.round(v)}${thin}MHz`;
 
@@ -31,22 +31,22 @@ export function Curves({ past, device: d }: { past: Past; device: Device }) {
     return Math.floor((times[times.length - 1] ?? 0) / past.range.step);
   }).value;
   const p = useMemo(() => grown(past, historyOf(uuid)), [past, moved]);
-  const limits = limitsOf(uuid, settings.value);
+  const limits = thresholds(settings.value, uuid, d.index);
   const from = p.times[0] ?? 0;
   const to = (p.times[p.times.length - 1] ?? 1) + (summed(p.range) ? 0 : p.range.step);
   const nothing = empty(p.figures.load.value) && empty(p.figures.heat.value) && empty(p.figures.memory.value);
   const memoryStack = useMemo(() => stack(p), [p]);
   if (nothing) return <p class="empty">berth has nothing of this GPU from the {p.range.words} yet.</p>;
-  const thresholds: Threshold[] = [
-    { at: limits.temp_throttle, label: 'throttle', tone: 'warn' },
-    { at: limits.temp_critical, label: 'critical', tone: 'bad' },
+  const marks: Threshold[] = limits === undefined ? [] : [
+    { at: limits.throttle, label: 'throttle', tone: 'warn' },
+    { at: limits.critical, label: 'critical', tone: 'bad' },
   ];
   const limit = lastOf(p.figures.powerLimit.value) ?? d.power_limit_watts;
   return (
     <div class="plots" data-points={p.times.length}>
       <One title="Load" times={p.times} unit={percent} range={[0, 100]} words={p.range.words}
         curves={[{ label: 'load', tone: 'load', data: p.figures.load }, { label: 'memory busy', tone: 'quiet', data: p.figures.busy }]} />
-      <One title="Temperature" times={p.times} unit={celsius} range={[null, null]} thresholds={thresholds} words={p.range.words}
+      <One title="Temperature" times={p.times} unit={celsius} range={[null, null]} thresholds={marks} words={p.range.words}
         curves={[{ label: 'chip', tone: 'heat', data: p.figures.heat }, { label: 'memory', tone: 'quiet', data: p.figures.memoryHeat }]} />
       <One title="Power" times={p.times} unit={watts} range={[0, null]} thresholds={limit === undefined ? [] : [{ at: limit, label: `limit ${watts(limit)}`, tone: 'warn' }]} words={p.range.words}
         curves={[{ label: 'power', tone: 'power', data: p.figures.power }]} />
