@@ -165,7 +165,8 @@ test-top: build ## berth top in tmux at three sizes, with keys pressed (two minu
 	internal/cli/top/tmux.sh
 
 .PHONY: docs
-docs: ## write the pages that come from the code
+docs: ## write the pages, and the types of the page and of the Python package, that come from the code
+	go test ./internal/door/httpapi -run TestTypesOfClients -update
 	go test ./internal/config -run 'TestDocumentation|TestSample' -update
 	python3 python/reference.py
 

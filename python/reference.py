@@ -121,14 +121,21 @@ def fields(kind):
     rows = ["| `%s` | `%s` | %s |" % (f.name, f.type, cell(comments.get(f.name, ""))) for f in dataclasses.fields(kind)]
     properties = [
         "| `%s` | `%s` | %s |" % (name, value.fget.__annotations__["return"], cell(value.__doc__ or ""))
-        for name, value in vars(kind).items() if isinstance(value, property) and not name.startswith("_")
+        for name, value in members(kind).items() if isinstance(value, property) and not name.startswith("_")
     ]  # fmt: skip
     table = "\n".join(["| field | type | |", "|---|---|---|"] + rows + properties) + "\n"
     return "\n".join([prose(kind.__doc__), table] + methods(kind))
 
 
+def members(kind):
+    """Returns what a dataclass and the classes of berth/answer.py that it extends
+    define, without what all answers have."""
+    bases = [base for base in reversed(kind.__mro__) if base is not object and base.__name__ != "Answer"]
+    return {name: value for base in bases for name, value in vars(base).items()}
+
+
 def methods(kind):
-    rows = ["| %s | %s |" % row for name, value in vars(kind).items() for row in member_row(name, value)]
+    rows = ["| %s | %s |" % row for name, value in members(kind).items() for row in member_row(name, value)]
     rows = [row for name, row in zip([r.split("`")[1] for r in rows], rows) if "(" in name]
     return ["\n".join(["| method | |", "|---|---|"] + rows) + "\n"] if rows else []
 

@@ -7,7 +7,7 @@ import typing
 import unittest
 
 import berth
-from berth import answers, calls
+from berth import answer, answers, calls
 
 from .daemon import DaemonCase
 from .doors import Door
@@ -381,7 +381,7 @@ class Answers(unittest.TestCase):
             ("2026-01-31T12:00:00Z", "2026-01-31T12:00:00+00:00"),
             ("2026-01-31T12:00:00.5+02:00", "2026-01-31T12:00:00.500000+02:00"),
         ):
-            self.assertEqual(answers.parse_time(text).isoformat(), want)
+            self.assertEqual(answer.parse_time(text).isoformat(), want)
 
     def test_a_call_that_waits_has_time_to(self):
         with Door(lambda *_: (201, {"id": "a"})) as door:

@@ -13,6 +13,7 @@ func nameOptionals(r huma.Registry) {
 	see[gpu.Celsius, float64](r)
 	see[gpu.Percent, float64](r)
 	see[gpu.Watts, float64](r)
+	see[gpu.Joules, float64](r)
 	see[gpu.MHz, float64](r)
 	see[float64, float64](r)
 	see[gpu.MiB, int64](r)

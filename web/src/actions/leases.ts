@@ -211,21 +211,15 @@ function resize(l: Lease, a: Around): Act {
   };
 }
 
-interface ServiceSettings {
-  priority?: number;
-}
-
 // mayPrefer reports whether a caller may set the priority of a service: operators, if
 // the configuration has the service. Only administrators add a service to it.
 function mayPrefer(service: string, a: Around): boolean {
-  const services = a.settings?.services as Record<string, ServiceSettings> | undefined;
-  return atLeast(a.me, 'admin') || (mayOperate(a.me) && services?.[service] !== undefined);
+  return atLeast(a.me, 'admin') || (mayOperate(a.me) && a.settings?.services?.[service] !== undefined);
 }
 
 // priority sets the priority of a service. It is a setting, so operators may.
 export function priority(service: string, a: Around): Act {
-  const services = a.settings?.services as Record<string, ServiceSettings> | undefined;
-  const now = services?.[service]?.priority ?? 0;
+  const now = a.settings?.services?.[service]?.priority ?? 0;
   return {
     key: 'priority', label: 'Priority', title: `Priority of the service ${service}?`, confirm: 'Set the priority',
     says: [

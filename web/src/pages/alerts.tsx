@@ -54,7 +54,7 @@ function One({ a }: { a: Alert }) {
       <ul class="labels" aria-label="Labels">
         {known && <li><a href={to.gpu(gpu)}>{deviceLabel(gpu)}</a></li>}
         {shownLabels(a.labels, known).map(([name, value]) => <li key={name}><span class="quiet">{name}</span> {value}</li>)}
-        <li><span class="quiet">value</span> {String(Number(a.value.toPrecision(4)))}</li>
+        {a.value !== undefined && <li><span class="quiet">value</span> {String(Number(a.value.toPrecision(4)))}</li>}
       </ul>
     </li>
   );

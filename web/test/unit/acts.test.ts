@@ -39,7 +39,7 @@ describe('acts on a lease', () => {
     expect(keys(leaseActs(lease({ state: 'parked' }), around(who('user', 1000))))).toEqual(['resume']);
     expect(keys(leaseActs(lease({ state: 'parking' }), around(who('user', 1000))))).toEqual([]);
     expect(keys(leaseActs(lease({ holder: { user: 'ada', uid: 1000, service: 'embedder' } }), around(who('admin', 7))))).toContain('priority');
-    expect(keys(leaseActs(lease({ holder: { user: 'ada', uid: 1000, service: 'embedder' } }), around(who('operator', 7), { services: { embedder: {} } })))).toContain('priority');
+    expect(keys(leaseActs(lease({ holder: { user: 'ada', uid: 1000, service: 'embedder' } }), around(who('operator', 7), { services: { embedder: { quota: {}, match: {} } } } as never)))).toContain('priority');
     expect(keys(leaseActs(lease({ holder: { user: 'ada', uid: 1000, service: 'embedder' } }), around(who('operator', 7))))).not.toContain('priority');
     expect(keys(leaseActs(lease({ holder: { user: 'ada', uid: 1000, service: 'embedder' } }), around(who('user', 1000))))).not.toContain('priority');
   });

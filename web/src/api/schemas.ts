@@ -1,0 +1,2235 @@
+// Code generated from /openapi.json by make docs. DO NOT EDIT.
+
+// AcknowledgeRequest asks to acknowledge an alert.
+export interface AcknowledgeRequest {
+  /** How long it lasts. It ends before if the alert is resolved. */
+  hours?: number;
+  /** What is done about it, for others to read. */
+  comment?: string;
+}
+
+// Acknowledgement says that somebody takes care of an alert.
+export interface Acknowledgement {
+  /** Login name, or the name of a token. */
+  by: string;
+  at: string;
+  /** When it ends, unless the alert is resolved before. */
+  until: string;
+  comment?: string;
+}
+
+// Adopt puts a process that already runs under a lease.
+export interface Adopt {
+  pid: number;
+  id?: string;
+  service?: string;
+  /** Index or UUID of the device. Default: the devices that the process uses. */
+  gpu?: string | number;
+  /** Memory on each device. Default: what the process uses now, plus a margin if there is room for one. */
+  memory_mb?: number;
+}
+
+// Alert is an alert that is pending or firing.
+export interface Alert {
+  /** Identifies the alert by its labels, as in Alertmanager. */
+  fingerprint: string;
+  /** Name of the alert. */
+  alert: string;
+  /** critical if the label severity says so, else warning. */
+  severity: 'warning' | 'critical';
+  /** pending: what the rule asks for is true, and not for long enough. One of pending or firing. */
+  state: 'pending' | 'firing';
+  labels: Record<string, string>;
+  annotations: Record<string, string>;
+  /** What the expression of the rule says; absent: it is not a finite number. */
+  value?: number;
+  /** Since when what the rule asks for is true. */
+  since: string;
+  /** Since when it fires; absent: it is pending. */
+  fired_at?: string;
+  /** Who takes care of it; absent: nobody has said so. */
+  acknowledged?: Acknowledgement;
+}
+
+// Alerts lists the alerts that are pending or firing.
+export interface Alerts {
+  /** Those that fire first, the critical ones before others, and then the newest. */
+  alerts: Alert[];
+  /** Why no rules are evaluated; absent: they are. */
+  note?: string;
+}
+
+// AlertsChange changes the section alerts.
+export interface AlertsChange {
+  /** One of on or off. */
+  evaluate?: 'on' | 'off';
+  interval?: number;
+  /** One of on or off. */
+  shipped?: 'on' | 'off';
+  rules?: string[];
+}
+
+// AlertsConfig is the section alerts.
+export interface AlertsConfig {
+  /** Whether berth evaluates alert rules itself. One of on or off. */
+  evaluate?: 'on' | 'off';
+  /** Seconds from one evaluation to the next, for rule groups that do not say. */
+  interval?: number;
+  /** Whether the rules that come with berth are evaluated. One of on or off. */
+  shipped?: 'on' | 'off';
+  /** Files with further rules, in the format of Prometheus; null: none. */
+  rules: string[];
+}
+
+// Allocate asks for memory under an id that the caller chooses.
+export interface Allocate {
+  /** A name for the lease. No other lease or request of the same user may have it. */
+  allocation_id: string;
+  /** How much memory, on one device. */
+  memory_mb: number;
+  /** Index or UUID of the device. Default: the device that suits best. */
+  gpu?: string | number;
+  /** Index or UUID of the device to take if it has room. Default: the preferred device of the service. */
+  prefer?: string | number;
+  /** How to choose among the devices that fit. Default: the first of these policies. One of least_loaded, most_free, best_fit, spread or pack. */
+  policy?: 'least_loaded' | 'most_free' | 'best_fit' | 'spread' | 'pack';
+  /** The service that the lease is for. Its limits and preferences apply. */
+  service?: string;
+  /** What ends the lease without a release. Default: ttl if ttl_seconds is given, else the end of the calling process. If the daemon does not know that process, the lease lasts until you deallocate it, and its note says so. One of process, ttl or named. */
+  binding?: 'process' | 'ttl' | 'named';
+  /** For binding process: the process that holds the lease. Default: the caller. */
+  pid?: number;
+  /** Systemd unit, or id of the container, whose processes belong to the lease if they run as its user. Every process there must be the caller's own. The default of binding is then named. */
+  unit?: string;
+  /** The lease ends this long after the grant unless you renew it. */
+  ttl_seconds?: number;
+  /** How long to wait for room. Default: not at all. */
+  timeout_seconds?: number;
+  /** Without timeout_seconds: wait for room as long as allocation_timeout says. */
+  wait?: boolean;
+  /** Answer with a lease that you already have, resized if it has another size and renewed if it has a ttl. id: the lease with this id. service: your oldest lease for this service that is named after it, as in embedder or embedder-2. The lease must have the same service and binding, and be on gpu if that is given. Default: refuse an id that is in use. */
+  again?: 'id' | 'service';
+  /** Waiting requests with a higher priority go first. Default: the priority of the service. */
+  priority?: number;
+  /** The lease ends this long after the grant, with its processes, however often it is renewed. Default: longest_time_seconds of the user, or no limit. */
+  time_limit_seconds?: number;
+  /** Whether berth may park the lease while others wait for its device. Default: as services.NAME.parkable says, else no. */
+  parkable?: boolean;
+  /** The owner says that the processes of the lease share no GPU memory, with each other or with others. Without that, a lease is parked only if one process uses the GPU alone. */
+  unshared?: boolean;
+}
+
+// Ancestor is a process between the holder of a lease and a process on a device.
+export interface Ancestor {
+  pid: number;
+  name?: string;
+}
+
+// AuditActor names the actor of an audit entry.
+export interface AuditActor {
+  /** Login name, token:NAME or cert:NAME. Absent: the daemon did it by itself. */
+  user?: string;
+  /** Absent: the kernel did not say. */
+  uid?: number;
+  role?: string;
+  /** The way it was asked for. daemon: nobody asked, the daemon did it by itself. One of socket, tcp, process or daemon. */
+  door: 'socket' | 'tcp' | 'process' | 'daemon';
+  /** Name of the token that was shown. */
+  token?: string;
+  /** Where the connection came from, for door tcp. */
+  address?: string;
+}
+
+// AuditConfig is the section audit.
+export interface AuditConfig {
+  /** Size at which berth begins another file of the audit log. */
+  max_mb?: number;
+  /** How many files of the audit log berth keeps. It removes the oldest. */
+  files?: number;
+}
+
+// AuditEntry is one line of the audit log: an act of authority, or a refusal.
+// The log has one JSON object in each line, in this form.
+export interface AuditEntry {
+  /** Number of the entry. It grows by one with each. */
+  seq: number;
+  time: string;
+  /** Who did it, or wanted to. */
+  who: AuditActor;
+  /** What was done: the verb of docs/reference/access.md, or kill, create, rotate, torn, lost. */
+  what: string;
+  /** What it was done to. */
+  object?: AuditObject;
+  /** What was there before, by name. Secrets are never shown. */
+  before?: Record<string, string>;
+  /** What is there afterwards, by name. */
+  after?: Record<string, string>;
+  /** Why it was done or refused. */
+  why?: string;
+  /** done: berth wrote the entry, and then did it. failed: an earlier entry says done, and it could not be done. refused: berth did not do it. */
+  outcome: 'done' | 'failed' | 'refused';
+  /** SHA-256 of the line before, in hexadecimal; empty in the first line of all. */
+  prev: string;
+}
+
+// AuditLog is a page of the audit log, the oldest entry first.
+export interface AuditLog {
+  /** The entries, the oldest first. */
+  entries: AuditEntry[];
+  /** There are more entries: ask for those after this number. Absent: there are none. */
+  next?: number;
+}
+
+// AuditObject names the object of an act.
+export interface AuditObject {
+  /** What kind of thing it is. One of lease, request, process, settings, monitoring, token, session, route, log, device or alert. */
+  kind: 'lease' | 'request' | 'process' | 'settings' | 'monitoring' | 'token' | 'session' | 'route' | 'log' | 'device' | 'alert';
+  /** User whose thing it is. */
+  owner?: string;
+  /** Id of the lease, number of the process, name of the token, UUID of the device, fingerprint of the alert, method and path of the route. */
+  id?: string;
+}
+
+// Available lists how much memory of each device can be leased now.
+export interface Available {
+  gpus: DeviceAvailable[];
+}
+
+// Batch is the progress of a batch, as its runner reported it.
+export interface Batch {
+  /** The runner chooses an id of printable characters for each run. */
+  id: string;
+  /** The file that the batch writes, or the name of a batch that writes none. */
+  output: string;
+  /** The command of its workers. */
+  command?: string;
+  /** One of open, running, finishing, done, stopped or failed. */
+  stage: 'open' | 'running' | 'finishing' | 'done' | 'stopped' | 'failed';
+  /** Why the batch failed. */
+  error?: string;
+  started?: string;
+  /** When the runner last reported. The daemon stops listing a batch whose runner reports nothing for ten seconds. */
+  reported?: string;
+  /** The user of the runner, by the credentials of its connection. */
+  user?: string;
+  /** The process of the runner. */
+  pid?: number;
+  /** Records of the input; an estimate until the runner has read all of it. */
+  total?: number;
+  total_exact: boolean;
+  /** Records with an outcome, including those of earlier runs. */
+  done: number;
+  /** How many of done are of earlier runs. */
+  done_before: number;
+  /** Records whose outcome is an error, including those of earlier runs. */
+  failed: number;
+  /** How many of failed broke their workers. */
+  marked: number;
+  /** Records that the runner gave to a worker again. */
+  retries: number;
+  /** Workers that the runner started again. */
+  restarts: number;
+  /** Over the last ten seconds. */
+  records_per_second?: number;
+  /** An estimate from the rate so far. */
+  seconds_left?: number;
+  /** How much energy its workers used in this run, above what the devices draw by themselves. Only at its end. */
+  energy_joules?: number;
+  workers: number;
+  /** The devices of the batch. The daemon keeps those of this machine, each once. */
+  gpus: BatchGPU[];
+}
+
+// BatchGPU is the progress of a batch on one device.
+export interface BatchGPU {
+  gpu: string;
+  index: number;
+  name: string;
+  /** Workers that have a place on the device. */
+  workers: number;
+  /** How many of them take records. */
+  ready: number;
+  multiplier: number;
+  /** Records in the last batch. */
+  batch: number;
+  done: number;
+  failed: number;
+  retries: number;
+  restarts: number;
+  /** Workers kept failing on the device, so the runner starts no more there. */
+  given_up: boolean;
+  /** Sum of the time that its workers worked. */
+  busy_seconds: number;
+  records_per_second?: number;
+  /** How long the records took, each counted with the time of its batch. */
+  latency: Latency;
+}
+
+// Batches lists the batches that run, and those that ended a moment ago.
+export interface Batches {
+  /** Oldest first. */
+  batches: Batch[];
+  /** The list goes on: ask again with after and this text. Absent: this is the end. */
+  next?: string;
+  /** For people: why the answer does not have everything, although no limit was given. */
+  note?: string;
+}
+
+// Belonging is a process on a device that belongs to a lease.
+export interface Belonging {
+  /** UUID of the device. */
+  gpu: string;
+  /** 0 for a process of another user, unless an operator asks. */
+  pid: number;
+  name?: string;
+  /** What it uses there. If it is charged to several leases, each of them lists it. */
+  memory_mb: number;
+  /** Why it belongs to the lease: it is in the scope; it holds the lease or descends from the holder; it has the id and the fence in its environment; it runs in the unit; it is as services.NAME.match says; it runs as the user of the lease and is called like it. One of scope, descent, environment, unit, service or program. */
+  evidence: 'scope' | 'descent' | 'environment' | 'unit' | 'service' | 'program';
+  /** Its ancestors up to the process that holds the lease, the nearest first. Only in the answer that looks one lease up, and absent if it does not descend from the holder. */
+  ancestors?: Ancestor[];
+}
+
+// Bind binds a lease of one process to another process.
+export interface Bind {
+  /** The process that holds the lease from now on. It must be the caller's own. */
+  pid: number;
+  /** Only if the lease still has this fence. Default: any fence. */
+  fence?: number;
+  /** cgroup: move the process into a control group in which it can open only the leased NVIDIA GPUs. Default: env, which does nothing. */
+  isolation?: 'env' | 'cgroup';
+}
+
+// By says who did something. The zero value is the daemon itself.
+export interface By {
+  /** Login name; token for one who showed a token. */
+  user?: string;
+  /** Absent: the kernel did not say. */
+  uid?: number;
+  /** Name of the token that was shown. */
+  token?: string;
+  /** The way it was asked for: over the Unix socket, over TCP, or within the process of the daemon. One of socket, tcp or process. */
+  door?: 'socket' | 'tcp' | 'process';
+}
+
+// Check is the result of checking a device.
+export interface Check {
+  /** UUID of the device. */
+  gpu: string;
+  index: number;
+  /** One of quick, long or residue. */
+  kind: 'quick' | 'long' | 'residue';
+  /** One of passed, failed or could_not_be_asked. */
+  verdict: 'passed' | 'failed' | 'could_not_be_asked';
+  /** Why, in one sentence. */
+  reason: string;
+  /** What was tested, in order. */
+  steps: CheckStep[];
+  /** How much memory was tested or looked at: what is free and not leased. */
+  memory_mb: number;
+  /** Memory of the device. */
+  total_mb: number;
+  /** residue: bytes that were not zero. */
+  left_bytes?: number;
+  took_seconds: number;
+}
+
+// CheckRequest asks to check a device.
+export interface CheckRequest {
+  /** Index or UUID of the device. */
+  gpu: string | number;
+  /** quick: some seconds. long: some minutes, with more patterns. residue: look for what earlier programs left in free memory, and test nothing. Default: quick. */
+  kind?: 'quick' | 'long' | 'residue';
+}
+
+// CheckStep is one thing that a check tested.
+export interface CheckStep {
+  /** memory, copy_to_device, copy_from_device, compute, clocks, link, errors or residue. */
+  name: string;
+  /** One of passed, failed or could_not_be_asked. */
+  verdict: 'passed' | 'failed' | 'could_not_be_asked';
+  /** What was found. */
+  detail?: string;
+  /** What was measured. */
+  value?: number;
+  /** What it should be. */
+  norm?: number;
+  /** Unit of both. */
+  unit?: string;
+  took_seconds?: number;
+}
+
+// ConfigField is one setting with its value and its source.
+export interface ConfigField {
+  field: string;
+  /** As written in berth.yaml; of a secret, only whether it is set. */
+  value: string;
+  unit?: string;
+  /** Where it comes from: default, a line of a file, saved at run time, a variable or a flag. */
+  source: string;
+  doc: string;
+}
+
+// ConfigFields lists every setting, in the order of the documentation.
+export interface ConfigFields {
+  fields: ConfigField[];
+}
+
+// ConfigOverride is a setting of the file that a stronger source decides.
+export interface ConfigOverride {
+  field: string;
+  /** As written in berth.yaml; of a secret, only whether it is set. */
+  value: string;
+  unit?: string;
+  /** Where it comes from: default, a line of a file, saved at run time, a variable or a flag. */
+  source: string;
+  doc: string;
+  /** What the file says. */
+  in_file: string;
+  /** The file and the line. */
+  file: string;
+  /** Whether a change at run time decides. berth config unset takes it back. */
+  at_run_time: boolean;
+}
+
+// ConfigReload says which settings changed when the daemon read the configuration again.
+export interface ConfigReload {
+  /** The settings that changed, each as NAME = VALUE (was VALUE). */
+  changed: string[];
+  /** Settings of the file that do not hold, because a stronger source says otherwise. */
+  overridden: ConfigOverride[];
+}
+
+// Conversion turns the output of an earlier step into the input of a later one.
+export interface Conversion {
+  /** The step whose output is converted. */
+  step: string;
+  from: string;
+  to: string;
+  /** One of zero_copy or host_copy. */
+  cost: 'zero_copy' | 'host_copy';
+}
+
+// Counted says what the daemon has counted of a report.
+export interface Counted {
+  service: string;
+  count: number;
+  /** The device that the operations count for. Absent if the service has no lease on the device that was named, or none was named and it has leases on several. */
+  gpu?: string;
+}
+
+// Curves has the averages of a device over equal intervals of the last minutes, oldest
+// first; the last interval ends now. A list is shorter than requested if berth has not
+// measured for that long, and empty if it cannot measure the value. An interval without a
+// sample repeats the one before.
+export interface Curves {
+  /** How far back a whole list goes. */
+  seconds: number;
+  /** How many averages a whole list has. */
+  points: number;
+  utilization_percent: number[];
+  temperature_celsius: number[];
+}
+
+// Deallocate ends a lease, or withdraws a waiting request.
+export interface Deallocate {
+  allocation_id: string;
+  /** Whose it is: login name, uid, token:NAME or cert:NAME. Default: the caller's own, else the only one with this id. */
+  user?: string;
+}
+
+// Device describes one GPU: the facts that do not change from one sample to the
+// next.
+export interface Device {
+  /** What the device is known by, everywhere and for ever. */
+  uuid: string;
+  /** Its position on this machine today. For people only: it may change at the next boot. */
+  index: number;
+  name: string;
+  vendor: string;
+  /** The part of berth that talks to it: nvml, amd, intel or sim. */
+  backend: string;
+  /** Version of the driver. */
+  driver?: string;
+  /** Its number as the vendor's runtime counts GPUs, for variables that take no UUID. AMD and Intel only. */
+  ordinal?: number;
+  pci_bus_id?: string;
+  /** Device file, for finding processes that hold it open. */
+  path?: string;
+  compute_capability?: string;
+  memory_total_mb: number;
+  numa_node?: number;
+  /** The power cap in force. */
+  power_limit_watts?: number;
+  /** Where the hardware slows itself down. */
+  temp_slowdown_celsius?: number;
+  /** The vendor's highest operating temperature. */
+  temp_max_celsius?: number;
+  /** Where the hardware switches itself off. */
+  temp_shutdown_celsius?: number;
+  /** How it reaches the other devices of this machine, best first. */
+  links?: Link[];
+  /** For a MIG instance: the UUID of the device it is part of. */
+  parent?: string;
+  /** For a device in MIG mode: the UUIDs of its instances. They are leased in its place. */
+  instances?: string[];
+}
+
+// DeviceAvailable has the terms that decide how much of a device can be leased: limit −
+// reserve − leased − foreign, and nothing while the device is CRITICAL or UNAVAILABLE.
+export interface DeviceAvailable {
+  gpu: string;
+  available_mb: number;
+  total_mb: number;
+  /** memory_limit_mb, or all memory of the device. */
+  limit_mb: number;
+  /** memory_reserve_mb. */
+  reserve_mb: number;
+  /** Sum over all leases of the larger of leased and measured memory. */
+  leased_mb: number;
+  /** Memory that processes under no lease, and the driver itself, were measured to use. */
+  foreign_mb: number;
+  state: string;
+  health: string;
+  /** Why nothing is available, if nothing is. */
+  reason?: string;
+}
+
+// DeviceConfig has the settings that differ for one device. Absent settings follow the
+// section around it.
+export interface DeviceConfig {
+  temp_optimal?: number;
+  temp_normal?: number;
+  temp_throttle?: number;
+  temp_critical?: number;
+  memory_optimal?: number;
+  memory_normal?: number;
+  memory_critical?: number;
+  throttle_cooldown_seconds?: number;
+  critical_pause_seconds?: number;
+  memory_limit_mb?: number;
+  memory_reserve_mb?: number;
+  max_pipelines?: number;
+  /** One of advise, slots, pace or power. */
+  throttle?: 'advise' | 'slots' | 'pace' | 'power';
+  power_least_watts?: number;
+  fan_curve?: string;
+}
+
+// DeviceEnergy says how much energy a device used. Leases, others and idle add up to the
+// total.
+export interface DeviceEnergy {
+  /** UUID of the device. */
+  gpu: string;
+  index: number;
+  name?: string;
+  /** When the daemon first measured it. Restarts do not count. */
+  since: string;
+  energy_joules: number;
+  /** What processes under leases used, above what the device draws by itself. */
+  leases_joules: number;
+  /** What processes under no lease used, and what cannot be put down to a lease any more. */
+  others_joules: number;
+  /** What the device draws by itself, also while it works. */
+  idle_joules: number;
+  /** What the device draws by itself, as far as the daemon has learned; 0: it has not. */
+  idle_watts: number;
+  /** counter: the driver counts. power: the daemon adds up the power of its samples. */
+  source: 'counter' | 'power';
+  /** How much of the time since then nobody measured. What was used then is missing. */
+  unmeasured_seconds: number;
+}
+
+// DeviceLease is the part of a lease on one device.
+export interface DeviceLease {
+  id: string;
+  holder: Holder;
+  /** parking, parked, resuming: its memory is on its way to the memory of the machine, is there, or is on its way back. One of active, parking, parked or resuming. */
+  state: 'active' | 'parking' | 'parked' | 'resuming';
+  memory_mb: number;
+  /** How much memory its processes were measured to use on the device; 0 until the daemon has seen them. */
+  measured_mb: number;
+  slots: number;
+  granted: string;
+  /** The share that the lease is held to; absent: it runs freely. */
+  paced?: Paced;
+  /** When the lease ends at the latest, if that is known. */
+  until?: string;
+  /** Memory of the machine that it takes while it is parked. */
+  host_mb?: number;
+}
+
+// Drain says that somebody takes a device out of use: leases there go on, and the
+// daemon grants no new ones.
+export interface Drain {
+  /** Who drains it. */
+  by?: string;
+  /** Why, in the words of whoever drains it. */
+  reason?: string;
+  since: string;
+  /** When the drain ends by itself; absent: only undrain ends it. */
+  until?: string;
+}
+
+// DrainRequest asks to drain a device.
+export interface DrainRequest {
+  /** Index or UUID of the device. */
+  gpu: string | number;
+  /** When the drain ends by itself. Default: only undrain ends it. */
+  until?: string;
+  /** Why, for others to read. */
+  reason?: string;
+}
+
+// Drained is a device after a drain began or ended.
+export interface Drained {
+  /** UUID of the device. */
+  gpu: string;
+  index: number;
+  /** Whether the call changed anything. */
+  changed: boolean;
+  /** The drain; absent if the device is not drained. */
+  drain?: Drain;
+  /** The leases on the device, which go on, largest first. */
+  leases: DeviceLease[];
+}
+
+// Ended says what was released or withdrawn.
+export interface Ended {
+  id: string;
+  /** The lease as it was at its end; absent for a request that waited. */
+  lease?: Lease;
+}
+
+// Energy says how much energy devices used, and for whom.
+export interface Energy {
+  /** What a kilowatt-hour costs, as energy.price_per_kwh says. Absent: it is not set. */
+  price_per_kwh?: number;
+  /** The currency of the price. */
+  currency?: string;
+  /** Every device of which something was measured, by index. */
+  gpus: DeviceEnergy[];
+  /** For whom leases used energy, those that have ended included; the most first. */
+  used: EnergyUse[];
+}
+
+// EnergyChange changes the section energy.
+export interface EnergyChange {
+  price_per_kwh?: number;
+  currency?: string;
+}
+
+// EnergyConfig is the section energy.
+export interface EnergyConfig {
+  /** Price of a kilowatt-hour; null: costs are not shown. */
+  price_per_kwh: number | null;
+  /** Currency of that price. */
+  currency: string;
+}
+
+// EnergyUse says how much energy leases used for a user, a service and a program.
+export interface EnergyUse {
+  /** Absent: users for whom there was no account of their own. */
+  user?: string;
+  service?: string;
+  /** What the leases were called; only for their user and operators. */
+  name?: string;
+  energy_joules: number;
+}
+
+// Explanation says whether a request would be granted, and what is in its way.
+export interface Explanation {
+  /** Whether the request would be granted now. */
+  fits: boolean;
+  /** Whether the request would be granted if nobody else used this machine. */
+  possible: boolean;
+  /** The explanation in a sentence or two. */
+  text: string;
+  /** The position of the request in the queue, if it waits. */
+  position?: number;
+  /** What is in the way on each device. */
+  devices: Obstacle[];
+  /** The most memory that would be granted now. */
+  largest_now_mb: number;
+  /** The most memory that would be granted if nobody else used this machine. */
+  largest_ever_mb: number;
+  /** The requests ahead of it in the queue. */
+  behind?: string[];
+  /** What to do. */
+  hint?: string;
+  /** The policy that chooses among the devices that fit. */
+  policy?: string;
+  /** Every device: those that fit in the order in which they would be taken, then the others. A request for several devices gets those with the best links, among equals the first. */
+  ranking: Ranked[];
+  /** If the request fits: the lease that it would get. Nobody holds this lease. */
+  grant?: Lease;
+}
+
+// FieldProblem is one wrong field.
+export interface FieldProblem {
+  field: string;
+  detail: string;
+}
+
+// GPUChange changes any settings except those of the section daemon, all of them or none.
+// Absent fields stay as they are; in JSON, null resets a field to what the weaker sources
+// say.
+export interface GPUChange {
+  temp_optimal?: number;
+  temp_normal?: number;
+  temp_throttle?: number;
+  temp_critical?: number;
+  memory_optimal?: number;
+  memory_normal?: number;
+  memory_critical?: number;
+  throttle_cooldown_seconds?: number;
+  critical_pause_seconds?: number;
+  memory_limit_mb?: number;
+  memory_reserve_mb?: number;
+  max_pipelines?: number;
+  /** One of advise, slots, pace or power. */
+  throttle?: 'advise' | 'slots' | 'pace' | 'power';
+  power_least_watts?: number;
+  fan_curve?: string;
+  quarantine_seconds?: number;
+  probation_seconds?: number;
+  slot_return_seconds?: number;
+  monitor_interval?: number;
+  history_size?: number;
+  /** One of warn, stop or revoke. */
+  over_limit?: 'warn' | 'stop' | 'revoke';
+  /** One of show, kill_orphans or kill. */
+  foreign?: 'show' | 'kill_orphans' | 'kill';
+  /** One of tell or revoke. */
+  overheat?: 'tell' | 'revoke';
+  context_mb?: number;
+  /** One of off or on. */
+  mps?: 'off' | 'on';
+  /** One of env or cgroup. */
+  isolation?: 'env' | 'cgroup';
+  /** One of on or off. */
+  forecast?: 'on' | 'off';
+  /** One of on or off. */
+  check?: 'on' | 'off';
+  /** One of off or on. */
+  scrub?: 'off' | 'on';
+  /** Changes for single devices, by UUID; null for a device removes everything that was set for it at run time. */
+  devices?: Record<string, DeviceConfig>;
+  optimization?: OptimizationChange;
+  /** One of serve or refuse. */
+  unknown_services?: 'serve' | 'refuse';
+  /** Changes for services, by name; null for a service removes everything that was set for it at run time. */
+  services?: Record<string, ServiceConfig>;
+  energy?: EnergyChange;
+  audit?: AuditConfig;
+  past?: PastConfig;
+  alerts?: AlertsChange;
+  metrics?: MetricsConfig;
+  /** Changes of hooks, by name; null for a hook removes everything that was set for it at run time. */
+  hooks?: Record<string, HookConfig>;
+}
+
+// GPUConfig is the part of the configuration in force that can change at run
+// time: the settings of the gpu section, and beside them the other sections. It
+// leaves hooks out, because they hold secrets.
+export interface GPUConfig {
+  /** Temperature below which a device is OPTIMAL. */
+  temp_optimal: number;
+  /** Temperature below which a device is NORMAL. */
+  temp_normal: number;
+  /** Temperature up to which a device is THROTTLED; above it the device is CRITICAL. */
+  temp_throttle: number;
+  /** Temperature above which berth grants nothing and tells holders to stop now. */
+  temp_critical: number;
+  /** Share of memory in use below which a device is OPTIMAL. */
+  memory_optimal: number;
+  /** Share of memory in use below which a device is NORMAL. */
+  memory_normal: number;
+  /** Share of memory in use up to which a device is THROTTLED; above it the device is CRITICAL. */
+  memory_critical: number;
+  /** How long the readings of a device must be better before it enters a better state. */
+  throttle_cooldown_seconds: number;
+  /** How long the readings of a device must be better before it leaves CRITICAL. */
+  critical_pause_seconds: number;
+  /** How long berth grants nothing on a device after a fault of its own. */
+  quarantine_seconds: number;
+  /** How long a device has half its slots after its quarantine. */
+  probation_seconds: number;
+  /** How long memory must not run out before a device gets back a slot that it lost because its memory ran out. */
+  slot_return_seconds: number;
+  /** How much of a device's memory berth may lease; null: all of it. */
+  memory_limit_mb: number | null;
+  /** How much of that memory berth never leases. */
+  memory_reserve_mb: number;
+  /** Slots of a device; null: CPUs / devices, rounded up. */
+  max_pipelines: number | null;
+  /** Seconds from one sample to the next. */
+  monitor_interval: number;
+  /** How many samples of each device berth keeps, and never less than ten minutes. */
+  history_size: number;
+  /** What berth does about a lease whose processes use more memory than it holds. One of warn, stop or revoke. */
+  over_limit: 'warn' | 'stop' | 'revoke';
+  /** What berth does about processes that use a GPU under no lease. One of show, kill_orphans or kill. */
+  foreign: 'show' | 'kill_orphans' | 'kill';
+  /** What berth does about leases on a device above temp_critical. One of tell or revoke. */
+  overheat: 'tell' | 'revoke';
+  /** How much memory of a lease a CUDA context takes. */
+  context_mb: number;
+  /** Whether the driver enforces leases of memory, through MPS. One of off or on. */
+  mps: 'off' | 'on';
+  /** What keeps programs that berth starts from GPUs they have not leased. One of env or cgroup. */
+  isolation: 'env' | 'cgroup';
+  /** Whether berth slows work down before a temperature crosses a threshold. One of on or off. */
+  forecast: 'on' | 'off';
+  /** What berth does by itself about a device that should run slower. One of advise, slots, pace or power. */
+  throttle: 'advise' | 'slots' | 'pace' | 'power';
+  /** Lowest power limit that berth sets; null: the lowest that the driver takes. */
+  power_least_watts: number | null;
+  /** Fan speed by temperature; empty: the driver's own. */
+  fan_curve: string;
+  /** Whether a device has to pass berth check before it leaves its quarantine. One of on or off. */
+  check: 'on' | 'off';
+  /** Whether berth overwrites the free memory of a device before another user gets it. One of off or on. */
+  scrub: 'off' | 'on';
+  /** Settings that differ for single devices, by UUID. */
+  devices: Record<string, DeviceConfig>;
+  /** The section optimization. */
+  optimization: OptimizationConfig;
+  /** What berth does with a request for a service that is not under services. One of serve or refuse. */
+  unknown_services: 'serve' | 'refuse';
+  /** The section services, by name. */
+  services: Record<string, ServiceConfig>;
+  /** The section energy. */
+  energy: EnergyConfig;
+  /** The section audit. */
+  audit: AuditConfig;
+  /** The section past. */
+  past: PastConfig;
+  /** The section alerts. */
+  alerts: AlertsConfig;
+  /** The section metrics. */
+  metrics: MetricsConfig;
+}
+
+// GPUUtilization counts the slots of one device.
+export interface GPUUtilization {
+  active: number;
+  capacity: number;
+  utilization_percent: number;
+}
+
+// Holder is the user, the service and the process that have a lease. User and UID
+// come from the credentials of the connection, never from what a caller says.
+export interface Holder {
+  service?: string;
+  name?: string;
+  user?: string;
+  uid?: number;
+  pid?: number;
+}
+
+// HolderUntil is a lease that is in the way, with its end if that is known.
+export interface HolderUntil {
+  lease: string;
+  holder: Holder;
+  memory_mb: number;
+  slots: number;
+  until?: string;
+  /** berth may park the lease to make room. */
+  parkable?: boolean;
+  /** Why berth does not park it now, although it is parkable. */
+  kept?: string;
+}
+
+// Hook describes a hook and its last delivery. Its address, its secret and its
+// command are in the configuration, which administrators read.
+export interface Hook {
+  name: string;
+  /** One of url or command. */
+  kind: 'url' | 'command';
+  /** The codes of events that it gets; empty: all. */
+  codes: string[];
+  /** The least severity of events that it gets. */
+  severity: string;
+  /** Events that it has not received yet. */
+  waiting: number;
+  /** The last attempt to deliver something; absent: there was none since the daemon started. */
+  last?: HookDelivery;
+}
+
+// HookConfig is a hook in a change.
+export interface HookConfig {
+  /** Address that berth sends events to, by POST. */
+  url?: string;
+  /** Program, and its arguments, that berth runs for each event. Only root and the user of the daemon may set it, without a token. */
+  command?: string[];
+  /** Codes of the events that the hook gets. Default: all. */
+  codes?: string[];
+  /** Least severity of the events that the hook gets. One of info, warning or critical. */
+  severity?: 'info' | 'warning' | 'critical';
+  /** Secret with which berth signs deliveries to a url. */
+  secret?: string;
+  /** How long one delivery may take. */
+  timeout_seconds?: number;
+}
+
+// HookDelivery is one attempt to deliver an event to a hook.
+export interface HookDelivery {
+  /** When it began. */
+  time: string;
+  /** Id of the event. */
+  event: number;
+  /** Code of the event; hook for a test. */
+  code: string;
+  /** retried: it failed and is tried again. One of delivered, retried or failed. */
+  status: 'delivered' | 'retried' | 'failed';
+  took_seconds: number;
+  /** Why it failed; absent: it did not. */
+  error?: string;
+}
+
+// HookTest is the result of testing a hook.
+export interface HookTest {
+  hook: string;
+  /** One of url or command. */
+  kind: 'url' | 'command';
+  /** When it began. */
+  time: string;
+  /** Id of the event. */
+  event: number;
+  /** Code of the event; hook for a test. */
+  code: string;
+  /** retried: it failed and is tried again. One of delivered, retried or failed. */
+  status: 'delivered' | 'retried' | 'failed';
+  took_seconds: number;
+  /** Why it failed; absent: it did not. */
+  error?: string;
+}
+
+// Hooks lists the hooks of the configuration.
+export interface Hooks {
+  /** In the order of their names. */
+  hooks: Hook[];
+}
+
+// Idle is the evidence that the processes of a lease do not use their devices.
+export interface Idle {
+  since: string;
+  /** What its processes had of their devices since then; absent: the driver does not measure it, and the lease never counts as idle. */
+  utilization_percent?: number;
+  /** What they hold, unchanged since then. */
+  memory_mb: number;
+}
+
+// Latency counts records by how long they took.
+export interface Latency {
+  /** Upper bounds of the buckets, in seconds. */
+  bounds: number[];
+  /** One more than bounds: the last bucket has no upper bound. */
+  counts: number[];
+  sum_seconds: number;
+}
+
+// Launch has everything besides the lease that a launcher needs to make the environment
+// of a program.
+export interface Launch {
+  /** How much memory of the lease a CUDA context takes. */
+  context_mb: number;
+  /** The devices of the parts of the lease, in the same order. */
+  devices: Device[];
+  /** The directory in which the MPS daemon of the device listens, if MPS enforces the lease. */
+  mps_pipe_directory?: string;
+  /** What keeps the program from other GPUs. For cgroup and a lease with a parent, the launcher has to say so when it binds the lease. One of env or cgroup. */
+  isolation?: 'env' | 'cgroup';
+  /** The environment of a program under the lease, each variable as NAME=VALUE: which devices it sees, which lease it has, and what holds the libraries of caps to its memory. In the answer to a request with caps, and to launch=true. */
+  environment?: string[];
+  /** What holds the program to its memory, in one sentence. Present with environment. */
+  receipt?: string;
+  /** Who clears the memory of the devices between two programs, and when that was checked; not checked: nobody looked. */
+  cleared_by?: string;
+}
+
+// Lease is a claim to slots and memory on one or more devices.
+export interface Lease {
+  id: string;
+  /** Grows with every grant. The daemon refuses renewals and releases with an old fence. */
+  fence: number;
+  /** parking, parked, resuming: its memory is on its way to the memory of the machine, is there, or is on its way back. waiting: a request that holds nothing yet. released: a lease that has just ended. One of active, parking, parked, resuming, waiting or released. */
+  state: 'active' | 'parking' | 'parked' | 'resuming' | 'waiting' | 'released';
+  /** The id of the lease that this one was made a child of. */
+  parent?: string;
+  holder: Holder;
+  /** One of process, ttl or named. */
+  binding: 'process' | 'ttl' | 'named';
+  /** Absent while the request waits. */
+  granted?: string;
+  ttl_seconds?: number;
+  expires?: string;
+  /** How long the lease lasts at most, from its grant on. Absent: for ever. */
+  time_limit_seconds?: number;
+  /** When the time limit ends the lease, with its processes. Absent: it has none. */
+  ends?: string;
+  /** What the lease holds on each device. */
+  parts: LeasePart[];
+  priority: number;
+  /** What enforces the memory limit. One of mps, framework, watchdog or none. */
+  enforced_by: 'mps' | 'framework' | 'watchdog' | 'none';
+  /** The lease is older than this request, which found it by again, or by its id and its parts. */
+  stood?: boolean;
+  /** Memory on each device before this request resized the lease. */
+  was_mb?: number;
+  /** What the holder should know, for example that the daemon raised the request to the minimum of its service. */
+  note?: string;
+  /** The place in the queue, while the request waits. */
+  waiting?: Waiting;
+  /** The process of the lease has ended, and this descendant of it keeps the lease because it uses a device. */
+  heir_pid?: number;
+  /** Systemd unit or container whose processes belong to it. */
+  unit?: string;
+  /** Control groups whose processes belong to it, and no others. */
+  scope?: string[];
+  /** The processes that were last seen on its devices, and why they belong to it; only in the answers that list leases or look one up. */
+  processes?: Belonging[];
+  /** What else a launcher needs to know; only in the answer to a request with enforce. */
+  launch?: Launch;
+  /** The share that the lease is held to; absent: it runs freely. Only in the answers that list leases or look one up, and in that of pace. */
+  paced?: Paced;
+  /** How much energy its processes have used, above what the devices draw by themselves. Absent until the daemon has measured it; only in the answers that list leases, look one up or end one. */
+  energy_joules?: number;
+  /** berth may park the lease while others wait for its device. */
+  parkable?: boolean;
+  /** Its owner says that its processes share no GPU memory. */
+  unshared?: boolean;
+  /** What became of its memory on the device, if the lease was ever parked; only in the answers that list leases or look one up, and in those of park and resume. */
+  parking?: Parking;
+  /** Since when its processes have not used their devices, and how that is known. Absent: they do, or nobody looks. Only in the answers that list leases or look one up. */
+  idle?: Idle;
+  /** Memory on each device that it had before an optimization shrank it. Absent: it was not shrunk. */
+  asked_mb?: number;
+  /** cgroup: its process can open only the leased GPUs. Absent: nothing but its environment keeps it from the others. */
+  isolated_by?: 'cgroup';
+}
+
+// LeasePart is the part of a lease on one device.
+export interface LeasePart {
+  gpu: string;
+  /** Index of the device, for people; only in the answer of /api/gpu/memory/allocate. */
+  index?: number;
+  memory_mb: number;
+  slots: number;
+  /** How much memory its processes really use there; absent until the daemon has seen them. */
+  measured_mb?: number;
+}
+
+// LeaseRequest asks for slots and memory on one or more devices.
+export interface LeaseRequest {
+  /** A name for the lease. Default: the daemon makes one up. */
+  id?: string;
+  /** The id of a lease of the same user: this one is a child of it, on the same devices. A child may be for no memory and no slot. If its parent has the memory that it asks for, it takes that from its parent, at once. */
+  parent?: string;
+  service?: string;
+  /** What the lease is for, for people. */
+  name?: string;
+  /** How many devices, all different. */
+  gpus?: number;
+  /** Memory on each device. 0: slots only. */
+  memory_mb?: number;
+  /** Slots on each device. Default: 1. */
+  slots?: number;
+  /** Index or UUID: this device and no other. */
+  gpu?: string | number;
+  /** Index or UUID of the device to take if it has room. Default: the preferred device of the service. */
+  prefer?: string | number;
+  /** How to choose among the devices that fit. Default: the first of these policies. One of least_loaded, most_free, best_fit, spread or pack. */
+  policy?: 'least_loaded' | 'most_free' | 'best_fit' | 'spread' | 'pack';
+  /** What the device must be like. */
+  where?: string;
+  /** What ends the lease without a release. Default: ttl if ttl_seconds is given, process if pid is given, else named. */
+  binding?: 'process' | 'ttl' | 'named';
+  /** For binding process: the process that holds the lease. Default: the caller. */
+  pid?: number;
+  ttl_seconds?: number;
+  /** How long to wait for room. Default: allocation_timeout. 0: not at all. */
+  timeout_seconds?: number;
+  priority?: number;
+  /** If memory_mb is not given: lease as much as was measured for this name before, plus a margin. */
+  learned_memory?: boolean;
+  /** What enforces the memory limit. auto takes the strongest that is available; it is for a launcher that sets up the environment of the program. Default: watchdog. One of auto, mps, framework, watchdog or none. */
+  enforce?: 'auto' | 'mps' | 'framework' | 'watchdog' | 'none';
+  /** Systemd unit, or id of the container, whose processes belong to the lease if they run as its user. Every process there must be the caller's own. */
+  unit?: string;
+  /** Names of control groups: pods (pod and the UID), containers (the id of 64 digits), or systemd units (.service, .scope) whose processes are all of one user, not root. The processes in them belong to the lease, and no others do. For operators. */
+  scope?: string[];
+  /** Exactly what the lease holds on each device, all or nothing, in place of gpus, memory_mb, slots, gpu, prefer, policy and where. It needs admitted. A request with the id and the parts of a lease that the caller has is answered with that lease, and adds to its scope; with other parts it is refused. */
+  parts?: LeaseShare[];
+  /** Another scheduler has decided that the request is due: neither the queue, nor the multiplier of a device, nor a state that follows from its memory holds it back. Missing memory, quarantine, a drain, a lost device and temp_critical do. The minimum of a service refuses it instead of raising it. It needs parts. For operators. */
+  admitted?: boolean;
+  /** The libraries that launch.environment limits to the memory of the lease, where enforce is auto or framework. Default: all that the daemon knows. */
+  caps?: ('cupy' | 'jax' | 'torch')[];
+  /** What keeps the process of the lease from other GPUs. env: the environment that its launcher makes. cgroup: the daemon moves the process into a control group in which it can open only the leased NVIDIA GPUs, or refuses. A lease with a parent is isolated when it is bound to its process. Default: gpu.isolation if enforce is given, else env. */
+  isolation?: 'env' | 'cgroup';
+  /** The lease ends this long after the grant, with its processes, however often it is renewed. Default: longest_time_seconds of the user, or no limit. */
+  time_limit_seconds?: number;
+  /** Whether berth may park the lease while others wait for its device. Default: as services.NAME.parkable says, else no. */
+  parkable?: boolean;
+  /** The owner says that the processes of the lease share no GPU memory, with each other or with others. Without that, a lease is parked only if one process uses the GPU alone. */
+  unshared?: boolean;
+}
+
+// LeaseShare is the part of a request on one device.
+export interface LeaseShare {
+  /** UUID of the device. No other share of the request may have it. */
+  gpu: string;
+  memory_mb: number;
+  slots: number;
+}
+
+// Leases lists all leases and all waiting requests.
+export interface Leases {
+  /** The oldest grant first. */
+  leases: Lease[];
+  /** In the order of the queue. An answer with a limit has leases first, and then the requests that have waited longest. */
+  waiting: Waiting[];
+  /** The list goes on: ask again with after and this text. Absent: this is the end. */
+  next?: string;
+  /** For people: why the answer does not have everything, although no limit was given. */
+  note?: string;
+}
+
+// Library says whether a Python can import a package, and which GPUs the package
+// sees.
+export interface Library {
+  /** Default: broken if there is an error, else ok. One of ok, missing or broken. */
+  status?: 'ok' | 'missing' | 'broken';
+  version?: string;
+  /** Why the package is missing or broken, or sees no GPU. */
+  reason?: string;
+  /** Another name for reason. */
+  error?: string;
+  /** The GPUs that the package sees; none for a package that does not use GPUs. */
+  devices?: VisibleGPU[];
+  /** Why it is not known which GPUs the package sees; empty: it is known. */
+  devices_unknown?: string;
+}
+
+// Link is the best connection from a device to one other.
+export interface Link {
+  /** UUID of the other device. */
+  to: string;
+  kind: string;
+  /** NVLink: how many links there are side by side. */
+  lanes?: number;
+}
+
+// MatchConfig describes the processes of a service.
+export interface MatchConfig {
+  /** Systemd unit, or id of the container, that they run in. */
+  unit?: string;
+  /** Path of the control group that they are in, or of one around it. */
+  cgroup?: string;
+  /** Name of the program, or of its script. */
+  program?: string;
+  /** User that they run as. */
+  user?: string;
+}
+
+// Measured sums up the measured runs of a piece of work.
+export interface Measured {
+  user: string;
+  name: string;
+  step?: string;
+  /** How many runs there were. The numbers below are of the last ten. */
+  runs: number;
+  /** When the last run ended. */
+  last: string;
+  /** How much memory the last run leased on a device; 0: none. */
+  asked_mb: number;
+  /** The most memory that a run used on a device; 0: no run was seen on a device. */
+  peak_mb: number;
+  /** How much memory a run leases that does not say: the peak plus a margin; 0: nothing is known, or no run was measured often enough. */
+  next_mb: number;
+  /** How long a run takes on average. */
+  seconds: number;
+  /** How much power a run drew on a device, on average while it worked, above what the device draws by itself. Absent: no run was measured. */
+  drew_watts?: number;
+}
+
+// Measurement says how much one run of a piece of work used.
+export interface Measurement {
+  /** The name of the work: a pipeline, a function, a job. The daemon keeps measurements by name. */
+  name: string;
+  /** The step of the pipeline. Default: the whole pipeline. */
+  step?: string;
+  /** The most memory that the run used on one device. */
+  memory_mb: number;
+  seconds: number;
+}
+
+// Measurements lists the measurements of earlier runs.
+export interface Measurements {
+  /** In the order of user, name and step. */
+  measurements: Measured[];
+  /** The list goes on: ask again with after and this text. Absent: this is the end. */
+  next?: string;
+  /** For people: why the answer does not have everything, although no limit was given. */
+  note?: string;
+}
+
+// MetricsConfig is the section metrics.
+export interface MetricsConfig {
+  /** dcgm: show the devices also under the names of dcgm-exporter. One of off or dcgm. */
+  compat?: 'off' | 'dcgm';
+}
+
+// Monitoring says whether the sampling loop runs.
+export interface Monitoring {
+  running: boolean;
+  interval_seconds: number;
+  /** Whether the call changed anything. */
+  changed: boolean;
+}
+
+// Move proposes to move a lease to another device, which makes room for a request
+// that waits.
+export interface Move {
+  /** UUID of the device that it is on. */
+  from: string;
+  /** UUID of the device that has room for it. */
+  to: string;
+  /** What would be moved. */
+  memory_mb: number;
+  /** The waiting request that would fit then. */
+  for: string;
+  /** Its program has to be started again: a process cannot take its memory to another device. */
+  restarts: boolean;
+}
+
+// NewToken is a token with its secret. The daemon shows the secret once.
+export interface NewToken {
+  name: string;
+  role: string;
+  service?: string;
+  /** Absent: the token stands in the configuration. */
+  created?: string;
+  /** Absent: it does not expire. */
+  expires?: string;
+  /** When somebody last showed it, to the minute. Absent: nobody has. */
+  used?: string;
+  /** User who created it. */
+  by?: string;
+  /** The secret. Absent: the request had one. */
+  token?: string;
+}
+
+// Obstacle says what is in the way of a request on one device.
+export interface Obstacle {
+  gpu: string;
+  code: string;
+  text: string;
+  /** The leases on the device. */
+  holders?: HolderUntil[];
+  /** How much memory of the device processes under no lease use, if that is in the way. */
+  foreign_mb?: number;
+  /** Those processes. */
+  foreign_pids?: number[];
+}
+
+// Operations says how much work a service has done since its last report.
+export interface Operations {
+  /** How many operations. Default: as many as there are latencies. */
+  count?: number;
+  /** How long the operations took, added up. The daemon counts each of them with the average. Default: not known, so only count is counted. */
+  seconds?: number;
+  /** How long each operation took, in seconds, at most a day; instead of count and seconds. */
+  latencies?: number[];
+  /** Index or UUID of the device that did the work. Default: the device of the service's leases, if there is only one. */
+  gpu?: string | number;
+}
+
+// Optimization says what an optimization did, rung by rung.
+export interface Optimization {
+  dry_run?: boolean;
+  service?: string;
+  began: string;
+  took_seconds: number;
+  /** In the order in which they were tried: dead, orphans, trim, shrink, park, move. */
+  rungs: Rung[];
+  /** Every device, before and after. */
+  devices: Reclaimed[];
+}
+
+// OptimizationChange changes the section optimization.
+export interface OptimizationChange {
+  interval?: number;
+  memory_threshold?: number;
+  allocation_timeout?: number;
+  deallocation_timeout?: number;
+  /** One of name or end. */
+  orphans?: 'name' | 'end';
+  trim_timeout?: number;
+  park_idle_after?: number;
+  park_grace_seconds?: number;
+  keep_seconds?: number;
+  time_slice_seconds?: number;
+  park_host_mb?: number;
+}
+
+// OptimizationConfig is the section optimization.
+export interface OptimizationConfig {
+  /** Seconds from one optimization by berth itself to the next. */
+  interval?: number;
+  /** Share of a device's memory above which berth wins memory back by itself. */
+  memory_threshold?: number;
+  /** How many seconds a request waits unless it says otherwise. */
+  allocation_timeout?: number;
+  /** How many seconds the processes of a lease may take to end before berth kills them. */
+  deallocation_timeout?: number;
+  /** What an optimization does with processes that go on using a device after their lease has ended. One of name or end. */
+  orphans?: 'name' | 'end';
+  /** How many seconds an optimization waits for programs to give memory back. */
+  trim_timeout?: number;
+  /** How many seconds a lease must not have used its device until it counts as idle. */
+  park_idle_after?: number;
+  /** How many seconds before it parks a lease by itself berth tells the holder. */
+  park_grace_seconds?: number;
+  /** How many seconds a lease keeps its devices at least before berth parks it by itself. */
+  keep_seconds?: number;
+  /** How many seconds a lease that may be parked keeps its devices while others wait for them. */
+  time_slice_seconds?: number;
+  /** Most memory of the machine that parked leases take together; null: half of it. */
+  park_host_mb: number | null;
+}
+
+// Optimize asks for memory back.
+export interface Optimize {
+  /** Only leases of this service. Default: all that the caller may change. */
+  service?: string;
+  /** Only say what would be done. */
+  dry_run?: boolean;
+}
+
+// Outlook says where the temperature of a device goes if its power stays as it is.
+export interface Outlook {
+  /** The present power: an average of the last seconds. */
+  power_watts: number;
+  /** Where the temperature ends. */
+  settles_celsius: number;
+  /** With high, the interval that holds it nine times of ten. */
+  settles_low_celsius: number;
+  settles_high_celsius: number;
+  /** How many degrees one more watt adds in the end. */
+  celsius_per_watt: number;
+  /** temp_normal, temp_throttle and temp_critical. */
+  thresholds: ThresholdForecast[];
+}
+
+// Pace holds a lease to a share of what it would get of its devices.
+export interface Pace {
+  /** From 0.05 to 1. 1 lets the lease run freely. */
+  share: number;
+  /** Only if the lease still has this fence. */
+  fence?: number;
+  /** What people read about it. */
+  reason?: string;
+}
+
+// Paced says what share a lease is held to, and what it really gets.
+export interface Paced {
+  /** The least of the shares that somebody holds it to. */
+  share: number;
+  /** What it gets of what it would get without pauses; absent in the first seconds. */
+  measured?: number;
+  /** driver: the driver measures how much of its time the device works for each process. duty: it does not, and measured is the share of the time that the processes run. */
+  measured_by?: 'driver' | 'duty';
+  /** Who holds it to a share, the least share first. */
+  held_by: PacedBy[];
+  since: string;
+  /** Why its processes are not stopped, so that it runs freely; absent: they are. */
+  refused?: string;
+}
+
+// PacedBy is one party that holds a lease to a share.
+export interface PacedBy {
+  share: number;
+  /** owner: whoever owns the lease. operator: an operator. throttle: berth itself, because of gpu.throttle. */
+  source: 'owner' | 'operator' | 'throttle';
+  /** Who asked for it. Absent: berth itself. */
+  by?: By;
+  reason?: string;
+}
+
+// Park moves the memory of a lease to the memory of the machine.
+export interface Park {
+  /** Only if the lease still has this fence. Default: any fence. */
+  fence?: number;
+  /** What people read about it. */
+  reason?: string;
+  /** The processes of the lease share no GPU memory, with each other or with others. Only its owner can say that. */
+  unshared?: boolean;
+}
+
+// Parking says how and why the memory of a lease was parked or resumed.
+export interface Parking {
+  /** When its present state began: parking, parked, resuming, or active again. */
+  since: string;
+  /** Who asked for that. Absent: berth itself. */
+  by?: By;
+  reason?: string;
+  /** Memory of the machine that it takes while it is parked. */
+  host_mb?: number;
+  /** It waits in the queue to be resumed. Absent for a parked lease: it stays parked until somebody resumes it. */
+  returns?: boolean;
+  /** How often it was parked. */
+  times: number;
+  /** How long moving its memory has taken in all. */
+  moving_seconds: number;
+  /** How it was known, when it was last parked, that its processes share no GPU memory. alone: one process used the device; owner: its owner or its service says so. */
+  unshared_by?: 'alone' | 'owner';
+  /** What went wrong last, and what to do. */
+  failed?: string;
+}
+
+// PastConfig is the section past.
+export interface PastConfig {
+  /** Whether berth remembers what it measured. One of on or off. */
+  store?: 'on' | 'off';
+  /** How many seconds berth keeps every sample. */
+  recent?: number;
+  /** How many seconds berth keeps the average, the least and the most of each half-minute. */
+  long?: number;
+  /** Most space on disk that the past takes. */
+  size_mb?: number;
+}
+
+// PastLease is a lease that has ended.
+export interface PastLease {
+  id: string;
+  fence: number;
+  holder: Holder;
+  /** One of process, ttl or named. */
+  binding: 'process' | 'ttl' | 'named';
+  granted: string;
+  ended: string;
+  /** One of released, expired or revoked. */
+  how: 'released' | 'expired' | 'revoked';
+  /** Why the lease ended; only for its user and operators. */
+  why?: string;
+  /** The user who ended the lease; only for its user and operators. Absent if the daemon did. */
+  by?: string;
+  /** What the lease held on each device. */
+  parts: LeasePart[];
+  /** The most memory that its processes were measured to use on one device; 0: nothing was measured. */
+  peak_mb: number;
+  /** How much energy its processes used, above what the devices draw by themselves. Absent: nothing was measured. */
+  energy_joules?: number;
+}
+
+// PastLeases lists leases that have ended.
+export interface PastLeases {
+  /** The newest end first. The daemon keeps the last 2,000 leases, and at most 500 of one user. */
+  leases: PastLease[];
+  /** The list goes on: ask again with after and this text. Absent: this is the end. */
+  next?: string;
+  /** For people: why the answer does not have everything, although no limit was given. */
+  note?: string;
+}
+
+// Plan says what will run where, before anything runs.
+export interface Plan {
+  file: string;
+  /** In the order of the file. */
+  pipelines: PlannedPipeline[];
+  /** What the plan puts on each device, in the order of their indices. */
+  devices: PlannedLoad[];
+  /** How many runs on GPUs run side by side at first. */
+  side_by_side: number;
+  /** How many times the plan fills the devices until all runs are done; 0: nothing runs on a GPU, or nothing fits now. */
+  waves: number;
+  /** How long everything on GPUs takes, from earlier runs; absent if a step was never measured or a run has to wait. */
+  expected_seconds?: number;
+  /** What you should know about the whole plan. */
+  notes?: string[];
+  /** The plan as text for people, as berth plan prints it. */
+  table?: string;
+}
+
+// PlanRequest asks to compile pipelines against the devices as they are now. The
+// pipelines are in Pipelines or, as a whole file, in Text.
+export interface PlanRequest {
+  /** The name of the file, for messages. */
+  name?: string;
+  /** A list, as in a pipeline file. */
+  pipelines?: unknown;
+  /** Instead of pipelines: a whole pipeline file, YAML or JSON. Problems name its lines. */
+  text?: string;
+  /** The Python that will run the pipelines, for messages. */
+  interpreter?: string;
+  /** The packages that this Python can import, by the name that comes after import. The caller finds this out, because the daemon runs no code of its callers. Absent: the daemon does not check libraries, and the plan says so. */
+  libraries?: Record<string, Library>;
+  /** Why the caller could not find out the libraries. */
+  probe_error?: string;
+}
+
+// PlanRun asks for the leases of a plan. It has either the plan as the daemon
+// answered it, or the request to make one.
+export interface PlanRun {
+  /** The answer of POST /api/plans. The daemon reads only what the leases need, so you can leave out steps, and runs that you do not want now. */
+  plan?: Plan;
+  /** The name of the file, for messages. */
+  name?: string;
+  /** A list, as in a pipeline file. */
+  pipelines?: unknown;
+  /** Instead of pipelines: a whole pipeline file, YAML or JSON. Problems name its lines. */
+  text?: string;
+  /** The Python that will run the pipelines, for messages. */
+  interpreter?: string;
+  /** The packages that this Python can import, by the name that comes after import. The caller finds this out, because the daemon runs no code of its callers. Absent: the daemon does not check libraries, and the plan says so. */
+  libraries?: Record<string, Library>;
+  /** Why the caller could not find out the libraries. */
+  probe_error?: string;
+  /** The runs to start. Default: all. */
+  runs?: string[];
+  /** A name for the lease, if there is one run. Default: the daemon makes one up from the name of the run. */
+  id?: string;
+  /** The process that holds the leases; they end with it. Default: the caller. */
+  pid?: number;
+  /** What enforces the memory limits, as for a lease. Default: watchdog. One of auto, mps, framework, watchdog or none. */
+  enforce?: 'auto' | 'mps' | 'framework' | 'watchdog' | 'none';
+  /** How long to wait in all for runs that have no room now. Default: not at all. */
+  timeout_seconds?: number;
+}
+
+// PlanRunning says which runs got a lease.
+export interface PlanRunning {
+  /** The plan, if the daemon made it for this request. */
+  plan?: Plan;
+  /** In the order of the plan. If no run got its lease, the answer is a problem instead. */
+  runs: RunningRun[];
+}
+
+// PlannedLibrary is a Python package that a step imports.
+export interface PlannedLibrary {
+  name: string;
+  /** Empty if the caller did not find it out or the package has none. */
+  version?: string;
+}
+
+// PlannedLoad says what a plan puts on one device.
+export interface PlannedLoad {
+  gpu: string;
+  index: number;
+  name: string;
+  /** How many runs in all. */
+  runs: number;
+  /** How many runs run side by side at first. */
+  side_by_side: number;
+  waves: number;
+  /** Runs that have to wait until another lease ends. */
+  waiting: number;
+  /** How much memory the runs lease that run side by side at first. */
+  memory_mb: number;
+}
+
+// PlannedPipeline is a pipeline with everything decided except when it runs.
+export interface PlannedPipeline {
+  name: string;
+  /** In the order in which they run. */
+  steps: PlannedStep[];
+  /** One, or as many as count says. */
+  runs: PlannedRun[];
+  /** How much memory each run leases: peak plus context. 0: it needs no GPU and gets none. */
+  memory_mb: number;
+  /** The most GPU memory that its steps need at any moment. */
+  peak_mb: number;
+  /** The step during which the pipeline needs the most. */
+  peak_step?: string;
+  /** Memory for the CUDA context of its process, outside every memory pool. */
+  context_mb: number;
+  slots: number;
+  /** The device that the pipeline asks for, as written in the file. */
+  gpu?: string;
+  /** UUIDs of the devices that it could run on if nobody else used them: those that it asks for, that are large enough and that its libraries see. */
+  candidates?: string[];
+  policy?: string;
+  service?: string;
+  priority?: number;
+  /** How long one run takes; absent if a step was never measured. */
+  expected_seconds?: number;
+  /** Why some of its runs cannot start now. */
+  unsatisfied?: string[];
+  /** What you should know, for example that an amount is a guess. */
+  notes?: string[];
+}
+
+// PlannedRun is one execution of a pipeline.
+export interface PlannedRun {
+  name: string;
+  /** UUID of the device of all its GPU steps; empty: it needs none. */
+  gpu?: string;
+  /** Index of that device, for people. */
+  index?: number;
+  /** Wave 1 starts at once, wave 2 when wave 1 is done, and so on; 0: the run needs no GPU, or has to wait for others. */
+  wave?: number;
+  /** What the run waits for, if it cannot start in this plan. */
+  waits?: string;
+}
+
+// PlannedStep is a step with its place, its conversions and its memory.
+export interface PlannedStep {
+  name: string;
+  /** The steps whose outputs the step takes. */
+  after?: string[];
+  /** The name under which the daemon keeps measurements of the step. */
+  signature: string;
+  /** Memory type that the step takes. */
+  input: string;
+  /** Memory type that the step gives. */
+  output: string;
+  /** Whether the step runs on the device of its run; else it runs on the CPU. */
+  on_gpu: boolean;
+  /** The conversions of its inputs before it runs. */
+  conversions?: Conversion[];
+  /** GPU memory of the step by itself: inputs, outputs and working memory. */
+  memory_mb: number;
+  /** Where memory_mb comes from. One of declared, learned or default. */
+  memory_from?: 'declared' | 'learned' | 'default';
+  /** How many earlier runs of the step were measured. */
+  measured?: number;
+  /** Earlier steps whose outputs are on the GPU while the step runs. */
+  alive?: string[];
+  /** Memory of the outputs that are not its inputs but are kept for later steps. */
+  held_mb: number;
+  /** GPU memory of the pipeline while the step runs, without the context. */
+  peak_mb: number;
+  libraries?: PlannedLibrary[];
+  expected_seconds?: number;
+}
+
+// Problem is an error of the API: an RFC 9457 problem document with a stable code.
+export interface Problem {
+  /** Always about:blank; the code tells problems apart. */
+  type: string;
+  /** The HTTP status in words. */
+  title: string;
+  status: number;
+  /** Stable name of the problem, for programs. */
+  code: string;
+  /** What is wrong and what to do about it, for people. */
+  detail: string;
+  /** All fields that are wrong. */
+  fields?: FieldProblem[];
+  /** The numbers behind detail. */
+  extra?: Record<string, unknown>;
+}
+
+// Process is one operating-system process on a device.
+export interface Process {
+  /** 0 for a process of another user, unless an operator asks. */
+  pid: number;
+  name?: string;
+  kind?: string;
+  /** Absent where the driver does not tell. */
+  memory_mb?: number;
+}
+
+// Quota says how much a user may have, and has.
+export interface Quota {
+  user: string;
+  role?: string;
+  /** The service that requests belong to which name none. */
+  service?: string;
+  limits: QuotaLimit[];
+}
+
+// QuotaConfig limits all leases of a service together.
+export interface QuotaConfig {
+  /** Memory over all devices. */
+  memory_mb?: number;
+  /** Slots over all devices. */
+  slots?: number;
+}
+
+// QuotaLimit is one limit of a user, or of all members of a group together.
+export interface QuotaLimit {
+  /** The setting that sets the limit. */
+  name: string;
+  /** In the unit of the setting. Absent: there is no limit. */
+  limit?: number;
+  /** How much of it is used now. Absent: the limit is about one request. */
+  used?: number;
+  /** The members of this group have the limit together, and used is what all of them use. */
+  group?: string;
+  /** Where the limit comes from: an entry of the configuration, or default. */
+  source: string;
+}
+
+// Ranked says how a device ranks for a request, with the numbers that decide.
+export interface Ranked {
+  gpu: string;
+  index: number;
+  /** 1 is taken first; absent: the device does not fit. */
+  rank?: number;
+  /** Why it does not fit, or why cooler devices come before it. */
+  why?: string;
+  /** The kind of that reason, as in devices. */
+  code?: string;
+  /** The request or its service prefers the device. */
+  preferred?: boolean;
+  /** Leases of the same service that are on the device. */
+  replicas: number;
+  /** Slots in use. */
+  active: number;
+  /** Slots that may be in use in its present state. */
+  usable: number;
+  /** What can be leased now; negative if more is used than there should be. */
+  available_mb: number;
+  state: string;
+  /** Average of the last minute, in which newer samples weigh more; policies compare it in steps of 10. Absent: not measured. */
+  recent_utilization_percent?: number;
+  /** Average likewise; policies compare it in steps of 5 from 50 on. Absent: not measured. */
+  recent_temperature_celsius?: number;
+  /** Where the temperature ends with the request on the device, by the power that its program drew before, or at the present power if that is not known. Absent: not known. */
+  settles_celsius?: number;
+}
+
+// Ready says whether the daemon can do its work.
+export interface Ready {
+  ready: boolean;
+  devices: number;
+  text: string;
+  /** Present if the audit log cannot be written, or has lost entries: what follows from that. */
+  audit?: string;
+  /** Damaged state files that the daemon keeps in its state folder, until somebody removes them. An event said what each of them costs. */
+  damaged?: string[];
+  /** What the past takes on disk, and how far back it goes; or why nothing is stored. */
+  past?: string;
+}
+
+// Reclaimed says what an optimization changed on one device.
+export interface Reclaimed {
+  gpu: string;
+  used_before_mb: number;
+  used_after_mb: number;
+  /** What could be leased. */
+  available_before_mb: number;
+  available_after_mb: number;
+}
+
+// Renew extends a lease that has a time to live.
+export interface Renew {
+  /** The fence of the lease. */
+  fence: number;
+  /** How long the lease lasts from now on. Default: as long as before. */
+  ttl_seconds?: number;
+}
+
+// Rescope changes the control groups by which the daemon recognizes the processes of a
+// lease.
+export interface Rescope {
+  /** Only if the lease still has this fence. Default: whichever it has. */
+  fence?: number;
+  /** Names of control groups, as in scope of a request for a lease. */
+  add?: string[];
+  /** Names to take out. Without any left, the lease takes processes by other evidence again. */
+  remove?: string[];
+}
+
+// Resize gives a lease another amount of memory.
+export interface Resize {
+  /** Memory on each device. */
+  memory_mb: number;
+  /** Only if the lease still has this fence. Default: any fence. */
+  fence?: number;
+  /** How long to wait for room, if the lease gets larger. Default: not at all. */
+  timeout_seconds?: number;
+}
+
+// Resume moves the memory of a parked lease back to its device.
+export interface Resume {
+  /** Only if the lease still has this fence. Default: any fence. */
+  fence?: number;
+  /** What people read about it. */
+  reason?: string;
+  /** How long to wait for room. Default: allocation_timeout. 0: not at all. */
+  timeout_seconds?: number;
+}
+
+// Rung is one way to get memory back.
+export interface Rung {
+  /** One of dead, orphans, trim, shrink, park or move. */
+  name: 'dead' | 'orphans' | 'trim' | 'shrink' | 'park' | 'move';
+  /** How much less memory its devices had in use afterwards than before, as measured; for shrink: how much more could be leased. Never an estimate. 0 in a dry run. */
+  freed_mb: number;
+  took_seconds: number;
+  /** What was done, or would be in a dry run. */
+  done: RungStep[];
+  /** What was left alone, and why. */
+  left: RungStep[];
+}
+
+// RungStep says what a rung did to one lease or process, or why it left it alone.
+export interface RungStep {
+  lease?: string;
+  user?: string;
+  /** 0 for a process of another user, unless an operator asks. */
+  pid?: number;
+  /** UUID. */
+  gpu?: string;
+  /** One sentence for people. */
+  text: string;
+  /** What was measured for it before; for shrink: what it had leased. */
+  before_mb: number;
+  /** The same, afterwards. */
+  after_mb: number;
+  /** For move: the proposal. */
+  move?: Move;
+}
+
+// RunningRun is a run of a plan that has a lease, needs none, or was refused one.
+export interface RunningRun {
+  name: string;
+  pipeline: string;
+  /** Whether the run is on the device of the plan; none: it needs no GPU. One of confirmed, remade, none or refused. */
+  placement: 'confirmed' | 'remade' | 'none' | 'refused';
+  /** Why the run is on another device, or on none. */
+  reason?: string;
+  /** UUID of the device in the plan. */
+  planned_gpu?: string;
+  lease?: Lease;
+  /** Why the daemon refused the lease. The code says whether it may be granted later or never. */
+  problem?: Problem;
+}
+
+// Sample is one reading of a device. Every metric is optional: a metric that
+// the device cannot measure is absent. The monitor adds GPU, Name, Time, State
+// and MemoryShare; a backend leaves them empty.
+export interface Sample {
+  /** UUID of the device. */
+  gpu: string;
+  /** Name of the device. */
+  name?: string;
+  time: string;
+  /** State of the device at that time; in the newest sample, as it stands now. */
+  state?: string;
+  utilization_percent?: number;
+  /** Share of time in which memory was read or written. */
+  memory_busy_percent?: number;
+  memory_total_mb?: number;
+  /** Used by processes and by the driver itself. */
+  memory_used_mb?: number;
+  memory_free_mb?: number;
+  /** The driver of this device tells neither how hot it is nor how much of its memory is in use. */
+  blind?: boolean;
+  /** Share of the memory that is in use. */
+  memory_percent?: number;
+  temperature_celsius?: number;
+  memory_temperature_celsius?: number;
+  power_watts?: number;
+  /** For a MIG instance: the UUID of the GPU that it is part of. Power, temperature, clocks and throttle reasons are those of that GPU, so do not add them up. */
+  power_of?: string;
+  clock_sm_mhz?: number;
+  clock_memory_mhz?: number;
+  throttle_reasons?: string[];
+  processes?: Process[];
+  /** When the metrics below were read: they are costly, so they are older than the rest. */
+  slow_time?: string;
+  /** Since the driver was loaded. */
+  energy_joules?: number;
+  fan_percent?: number;
+  pcie_tx_mb_per_second?: number;
+  pcie_rx_mb_per_second?: number;
+  ecc_corrected_total?: number;
+  ecc_uncorrected_total?: number;
+  process_utilization_percent?: Record<string, number>;
+}
+
+// Samples is a list of samples, oldest first.
+export interface Samples {
+  samples: Sample[];
+  /** Of a history: the time from its oldest sample to its newest. It is shorter than what was asked for where berth has not kept that much. */
+  covers_seconds?: number;
+}
+
+// ServiceConfig has the settings of one service.
+export interface ServiceConfig {
+  /** Least memory of a request. berth raises a request for less. */
+  min_memory_mb?: number;
+  /** Most memory of a request. berth refuses a request for more. */
+  max_memory_mb?: number;
+  /** Index or UUID of the device that berth tries first. */
+  preferred_device?: string | number;
+  /** Where berth puts a lease of the service that has others: on a device with fewer of them, or beside them. One of apart or together. */
+  affinity?: 'apart' | 'together';
+  /** Priority among requests that wait. The highest goes first. */
+  priority?: number;
+  /** What all leases of the service may hold together. */
+  quota: QuotaConfig;
+  /** Users who may ask in the name of the service. Default: everybody. */
+  users?: string[];
+  /** What berth does about a lease of the service that uses more memory than it holds. Default: that of gpu. One of warn, stop or revoke. */
+  over_limit?: 'warn' | 'stop' | 'revoke';
+  /** What berth does by itself about leases of the service on a device that should run slower. Default: that of the device. One of exempt, advise, slots, pace or power. */
+  throttle?: 'exempt' | 'advise' | 'slots' | 'pace' | 'power';
+  /** Whether berth may park leases of the service. unshared: yes, and their processes share no GPU memory. Default: as their requests say. One of true, false or unshared. */
+  parkable?: 'true' | 'false' | 'unshared';
+  /** Whether an optimization may shrink leases of the service to what they used at most. Default: false. One of true or false. */
+  shrinkable?: 'true' | 'false';
+  /** Which processes belong to the leases of the service that no process holds. */
+  match: MatchConfig;
+}
+
+// Session is a session on the page, without its secret.
+export interface Session {
+  id: string;
+  /** Who signed in: login name, or token:NAME. */
+  user: string;
+  /** The session holds only for connections of this user. Absent: it began on another machine. */
+  uid?: number;
+  /** Name of the token that it was begun with. Absent: with a link. */
+  token?: string;
+  /** The role that it gives now. One of stranger, scraper, viewer, user, operator or admin. */
+  role: 'stranger' | 'scraper' | 'viewer' | 'user' | 'operator' | 'admin';
+  begun: string;
+  /** When it was last used, to the minute. */
+  used: string;
+  /** When it ends, if nobody uses it until then. */
+  expires: string;
+  /** Whether the request was made with it. */
+  current?: boolean;
+}
+
+// SessionLink is a link for signing in on the page.
+export interface SessionLink {
+  /** Address of the page, with the code behind the #. It works once. */
+  url: string;
+  /** When the code ends, if nobody has used it. */
+  expires: string;
+}
+
+// Sessions lists the sessions on the page.
+export interface Sessions {
+  sessions: Session[];
+  /** The list goes on: ask again with after and this text. Absent: this is the end. */
+  next?: string;
+  /** For people: why the answer does not have everything, although no limit was given. */
+  note?: string;
+}
+
+// SignIn begins a session with a code or a token.
+export interface SignIn {
+  /** Code of a link that berth open made. */
+  code?: string;
+  /** Secret of a token. */
+  token?: string;
+}
+
+// Slots counts the pipelines that a device runs and may run.
+export interface Slots {
+  active: number;
+  /** max_pipelines of the device. */
+  capacity: number;
+  /** How many slots may be in use now, by the state of the device and by trust. */
+  usable: number;
+}
+
+// Status is the present state of one device.
+export interface Status {
+  device: Device;
+  /** One of OPTIMAL, NORMAL, THROTTLED, CRITICAL or UNAVAILABLE. */
+  state: 'OPTIMAL' | 'NORMAL' | 'THROTTLED' | 'CRITICAL' | 'UNAVAILABLE';
+  /** When the device entered this state. */
+  since: string;
+  /** Why the device is in this state, in one sentence. */
+  reason: string;
+  /** What put the device into this state. fault: it, or the device that it is part of, is in quarantine. lost: it is not on the bus any more. silent: it does not answer. Absent: it is OPTIMAL, or its driver tells neither temperature nor memory. */
+  state_cause?: 'temperature' | 'memory' | 'fault' | 'lost' | 'silent';
+  /** Share of full speed that work should run at. */
+  multiplier: number;
+  /** What decides the multiplier: the state, or a forecast that is sure of a worse one. */
+  cause: 'state' | 'forecast';
+  /** Why the multiplier is lower than that of the state; absent: it is not. */
+  slower?: string;
+  /** Where the temperature goes at the present power. Absent: not known, because the device does not measure its power or berth has not watched it long enough. */
+  outlook?: Outlook;
+  /** One of healthy, unhealthy or unknown. */
+  health: 'healthy' | 'unhealthy' | 'unknown';
+  /** The newest sample; absent until the device has answered once. */
+  sample?: Sample;
+  /** The sample is older than three intervals and older than 3 seconds, so it says nothing about now. */
+  stale?: boolean;
+  slots: Slots;
+  /** Present while the device is not fully trusted. */
+  trust?: Trust;
+  /** Present while somebody drains the device: leases there go on, and no new ones are granted. */
+  drain?: Drain;
+  /** What berth does by itself if the device should run slower. */
+  throttling?: Throttling;
+  /** The leases on the device, largest first; only with leases=true. */
+  leases?: DeviceLease[];
+  /** What the device did in the last minutes; only of /api/gpu/status/all, with curves. */
+  curves?: Curves;
+}
+
+// StatusAll lists every device, and says how much of the machine is in use.
+export interface StatusAll {
+  host: string;
+  /** Version of the daemon. */
+  version: string;
+  /** Whether the sampling loop runs. */
+  monitoring: boolean;
+  /** A remark about the whole machine, for example that it has no GPU. */
+  note?: string;
+  gpus: Status[];
+  utilization: Utilization;
+}
+
+// Stray is a process on a device under no lease.
+export interface Stray {
+  /** UUID of the device. */
+  gpu: string;
+  /** 0 for a process of another user, unless an operator asks. */
+  pid: number;
+  name?: string;
+  user?: string;
+  /** How much memory the process uses; absent if it only has the device open. */
+  memory_mb?: number;
+  /** The lease that the process belonged to until the lease ended. */
+  lease?: string;
+  /** UID of the Kubernetes pod that the process runs in. */
+  pod?: string;
+  /** Present if it fits several leases equally, so that it belongs to none: the kind of evidence. One of unit, service or program. */
+  evidence?: 'unit' | 'service' | 'program';
+  /** Those leases. */
+  fits?: string[];
+}
+
+// Strays lists the processes that use devices under no lease.
+export interface Strays {
+  /** Processes whose lease has ended. */
+  orphans: Stray[];
+  /** Processes that never had a lease. */
+  foreign: Stray[];
+  /** The list goes on: ask again with after and this text. Absent: this is the end. */
+  next?: string;
+  /** For people: why the answer does not have everything, although no limit was given. */
+  note?: string;
+}
+
+// TemperatureForecast is one point of a forecast.
+export interface TemperatureForecast {
+  in_seconds: number;
+  celsius: number;
+  /** With high, the interval that holds the temperature nine times of ten. */
+  low_celsius: number;
+  high_celsius: number;
+}
+
+// ThresholdForecast says when the temperature of a device passes a threshold at its
+// present power.
+export interface ThresholdForecast {
+  threshold: string;
+  limit_celsius: number;
+  /** Time until the temperature passes the threshold; 0: it has. Absent: not at this power. */
+  seconds?: number;
+  /** With latest, the interval that holds that time nine times of ten. */
+  soonest_seconds?: number;
+  /** Absent: it may well never pass. */
+  latest_seconds?: number;
+  /** The same in words. */
+  text: string;
+}
+
+// Throttle says how fast work on a device may run.
+export interface Throttle {
+  gpu: string;
+  /** One of OPTIMAL, NORMAL, THROTTLED, CRITICAL or UNAVAILABLE. */
+  state: 'OPTIMAL' | 'NORMAL' | 'THROTTLED' | 'CRITICAL' | 'UNAVAILABLE';
+  multiplier: number;
+  /** What decides the multiplier: the state, or a forecast that is sure of a worse one. */
+  cause: 'state' | 'forecast';
+  /** Whether work should slow down: true from THROTTLED on, and if a forecast slows it down. The multiplier has the finer steps. */
+  should_throttle: boolean;
+  /** Whether work should stop now: the device is above temp_critical or in quarantine. */
+  should_stop: boolean;
+  /** The earliest time that work may run faster, while a cooldown runs. */
+  until?: string;
+  /** Why, in one sentence: that of the cause. */
+  reason: string;
+  /** Where the temperature goes at the present power. Absent: not known. */
+  outlook?: Outlook;
+  /** What berth does about it by itself. */
+  throttling?: Throttling;
+}
+
+// Throttling says what berth does by itself about a device that should run
+// slower.
+export interface Throttling {
+  /** The setting gpu.throttle of the device. One of advise, slots, pace or power. */
+  policy: 'advise' | 'slots' | 'pace' | 'power';
+  /** Share of their speed that leases on the device are held to; absent: none is held back. */
+  share?: number;
+  /** How many leases are held back. */
+  paced_leases?: number;
+  /** Power limit that berth set; absent: it set none. */
+  power_limit_watts?: number;
+  /** Power limit that berth gives back. */
+  power_original_watts?: number;
+  /** How many steps down led to the power limit that berth set. */
+  power_steps?: number;
+  /** Fan speed that berth set; absent: the driver sets it. */
+  fan_percent?: number;
+  /** Why this daemon does nothing about the device: another one is in charge of it. */
+  denied?: string;
+}
+
+// Token is a token without its secret, which the daemon does not keep.
+export interface Token {
+  name: string;
+  role: string;
+  service?: string;
+  /** Absent: the token stands in the configuration. */
+  created?: string;
+  /** Absent: it does not expire. */
+  expires?: string;
+  /** When somebody last showed it, to the minute. Absent: nobody has. */
+  used?: string;
+  /** User who created it. */
+  by?: string;
+}
+
+// TokenRequest asks for a token.
+export interface TokenRequest {
+  /** Letters, digits, - and _. Whoever shows the token is the user token:NAME. */
+  name: string;
+  /** One of scraper, viewer, user, operator or admin. */
+  role: 'scraper' | 'viewer' | 'user' | 'operator' | 'admin';
+  /** Whoever shows the token may act for this service only. Not for operators and administrators. */
+  service?: string;
+  /** The token expires after this time. Absent: it does not expire. */
+  ttl_seconds?: number;
+  /** The secret to show, at least 32 printable characters. Absent: the daemon makes one up. */
+  token?: string;
+  /** End the token that has this name, and make this one in its place. Without it, a name that is taken is refused, unless the request is the same as that token: then nothing changes. */
+  replace?: boolean;
+}
+
+// Tokens lists the tokens that the daemon accepts, by name.
+export interface Tokens {
+  tokens: Token[];
+  /** The list goes on: ask again with after and this text. Absent: this is the end. */
+  next?: string;
+  /** For people: why the answer does not have everything, although no limit was given. */
+  note?: string;
+}
+
+// Trend describes the temperature of a device over a window of time.
+export interface Trend {
+  gpu: string;
+  /** The window in the request. */
+  minutes: number;
+  /** The time from the oldest sample in the window to the newest: less than the window where berth has not kept that much. */
+  covers_seconds: number;
+  /** How many samples with a temperature are in the window. */
+  samples: number;
+  min_celsius?: number;
+  max_celsius?: number;
+  average_celsius?: number;
+  slope_celsius_per_minute?: number;
+  /** One of rising, falling, stable or unknown. */
+  direction: 'rising' | 'falling' | 'stable' | 'unknown';
+  /** The temperatures to come, as far as the power so far tells. Absent: not known. */
+  forecast?: TemperatureForecast[];
+  /** Where the temperature goes at the present power. Absent: not known. */
+  outlook?: Outlook;
+  /** Where the temperature would end if one lease were gone, for each lease whose power is known. */
+  without?: WithoutLease[];
+}
+
+// Trust says how far the daemon trusts a device after something went wrong on it.
+export interface Trust {
+  /** Absent if only slots are withheld. One of quarantine or probation. */
+  phase?: 'quarantine' | 'probation';
+  since?: string;
+  /** The earliest end of the phase. */
+  until?: string;
+  /** What began the phase. */
+  why?: string;
+  /** Slots that the daemon withholds from the device for a while, because its memory ran out. */
+  slots_withheld: number;
+}
+
+// UndrainRequest asks to end the drain of a device.
+export interface UndrainRequest {
+  /** Index or UUID of the device. */
+  gpu: string | number;
+}
+
+// Utilization counts slots over all usable devices, which leaves out UNAVAILABLE ones.
+export interface Utilization {
+  /** Devices that are not UNAVAILABLE. Those that are count nowhere here; gpus lists them all. */
+  total_gpus: number;
+  total_capacity: number;
+  total_active: number;
+  utilization_percent: number;
+  /** By UUID. */
+  per_gpu: Record<string, GPUUtilization>;
+}
+
+// VisibleGPU is a GPU as a library sees it. It has no index, because each library
+// counts in its own way.
+export interface VisibleGPU {
+  uuid?: string;
+  pci_bus_id?: string;
+  name?: string;
+}
+
+// Waiting is a request in the queue.
+export interface Waiting {
+  id: string;
+  /** 1 is next. */
+  position: number;
+  since: string;
+  deadline?: string;
+  holder: Holder;
+  gpus: number;
+  memory_mb: number;
+  slots: number;
+  priority: number;
+  /** The request is for a lease that there is: to resume it, or to make it larger. Absent: for a new one. One of resume or resize. */
+  for?: 'resume' | 'resize';
+}
+
+// Whoami says which user the daemon takes the caller for.
+export interface Whoami {
+  /** Login name, token:NAME or cert:NAME; unknown: the daemon does not know the caller. */
+  user: string;
+  /** Absent: the caller is not known by a user id. */
+  uid?: number;
+  /** One of stranger, scraper, viewer, user, operator or admin. */
+  role: 'stranger' | 'scraper' | 'viewer' | 'user' | 'operator' | 'admin';
+  /** Why the caller has this role, a sentence each. The first one decides. */
+  why: string[];
+  /** The way the caller came in. One of socket, tcp or process. */
+  door: 'socket' | 'tcp' | 'process';
+  /** Name of the token that the caller showed. */
+  token?: string;
+  /** The only service that the caller may act for. Absent: any. */
+  service?: string;
+  /** Groups of the caller that the configuration has an entry for. */
+  groups?: string[];
+  /** The session that the request was made with. Absent: none. */
+  session?: Session;
+}
+
+// WithoutLease says where the temperature of a device would end without a lease.
+export interface WithoutLease {
+  /** Allocation id of the lease. */
+  lease: string;
+  /** What its processes draw, above what the device draws by itself: an average of the last seconds. */
+  power_watts: number;
+  /** Where the temperature would end. */
+  settles_celsius: number;
+  /** With high, the interval that holds it nine times of ten. */
+  settles_low_celsius: number;
+  settles_high_celsius: number;
+}
