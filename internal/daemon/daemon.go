@@ -183,28 +183,8 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	d.settings.refused = d.tellRefusedReload
 	host, _ := os.Hostname() // the machine may have no name
 	exporter := promexport.New(promexport.Sources{
-		Compat: func() string { return d.settings.load().Config.Metrics.Compat }, Host: host,
-		Readings: func() []monitor.Reading { return d.monitor.Readings() },
-		Ledger:   func() *ledger.Ledger { return d.ledger },
-		Batches:  func() []runs.Total { return d.batches.Totals() },
-		Services: func() []throughput.Total { return d.operations.Totals() },
-		Energy:   func() *energy.Meters { return d.energy },
-		Labels:   d.labels,
-		Paced:    d.paced,
-		Parking:  d.parkedCounts, Optimized: d.optimizedCounts, Idle: func() int { return d.idle.Count() },
-		Limits: d.limits.Load,
-		Hooks:  slices.Sorted(maps.Keys(c.Hooks)),
-
-		TokenFailures: sessions.TryReasons(),
-
-		Drained: func(on gpu.Device) bool { _, drained := d.drains.Drained(on); return drained },
-
-		Watching: func() bool { return d.monitor.Running() },
-		Unlogged: o.Unlogged,
-		Expires:  d.shown.expires,
-		Audit:    func() (entries, failures uint64) { return d.audit.Counts() },
-		Past:     d.pastCost, Evaluated: d.evaluated,
-		Version: o.Version,
+		Devices: d.shownDevices, Look: func() promexport.Values { return d.shownValues(o.Unlogged) },
+		Labels: d.labels, Hooks: slices.Sorted(maps.Keys(c.Hooks)), TokenFailures: sessions.TryReasons(), Host: host, Version: o.Version,
 	})
 	d.kernel, d.doorstep = peercred.New(process.Proc()), exporter.TurnedAway
 	d.tries = sessions.NewTries(o.Log, exporter.TokenFailed)

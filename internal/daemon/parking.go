@@ -81,11 +81,3 @@ func (d *Daemon) parkedCounts() promexport.Parking {
 	}
 	return promexport.Parking(d.parking.Counts())
 }
-
-// optimizedCounts returns numbers about optimizations, for the metrics.
-func (d *Daemon) optimizedCounts() promexport.Optimized {
-	if d.reclaim == nil {
-		return promexport.Optimized{}
-	}
-	return promexport.Optimized(d.reclaim.Counts())
-}

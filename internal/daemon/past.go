@@ -123,9 +123,3 @@ func (d *Daemon) keepPast(ctx context.Context) {
 		d.log.Warn("cannot close the past", "error", err)
 	}
 }
-
-// pastCost returns what the past costs, for the page of metrics.
-func (d *Daemon) pastCost() promexport.Past {
-	c := d.past.Cost()
-	return promexport.Past{Bytes: c.Bytes, Series: c.Series, Samples: c.Samples, Dropped: c.Dropped, Written: c.Written}
-}

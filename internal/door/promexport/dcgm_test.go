@@ -23,13 +23,18 @@ func TestDCGMNames(t *testing.T) {
 	part := full
 	part.Device.Parent, part.Device.UUID = "GPU-a", "MIG-a"
 	names := "off"
-	e := New(Sources{
-		Compat: func() string { return names }, Host: "node7", Readings: func() []monitor.Reading { return []monitor.Reading{full, list[1], poor, part} },
-		Watching: func() bool { return true }, Ledger: exporter(t).from.Ledger, Batches: exporter(t).from.Batches, Services: exporter(t).from.Services, Labels: exporter(t).from.Labels,
-	})
+	known := exporter(t).from
+	known.Host = "node7"
+	look := known.Look
+	known.Look = func() Values {
+		now := look()
+		now.Compat, now.Readings = names, []monitor.Reading{full, list[1], poor, part}
+		return now
+	}
+	e := New(known)
 	theirs := func() string {
 		var found strings.Builder
-		for line := range strings.Lines(page(e)) {
+		for line := range strings.Lines(scrape(e)) {
 			if strings.Contains(line, "DCGM_FI") {
 				found.WriteString(line)
 			}

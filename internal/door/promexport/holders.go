@@ -1,55 +1,58 @@
 package promexport
 
 import (
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
-// holderDescs describes the gauges of one kind of holder: services or users.
-type holderDescs struct{ leases, waiting, slots, leased, measured *prometheus.Desc }
-
-func describeHolder(kind string) holderDescs {
-	desc := func(name, help string) *prometheus.Desc {
-		return prometheus.NewDesc("gpu_"+kind+"_"+name, help, []string{kind}, nil)
-	}
-	return holderDescs{
-		leases:   desc("leases", "Leases of the "+kind+"."),
-		waiting:  desc("waiting", "Requests of the "+kind+" that wait."),
-		slots:    desc("slots", "Slots that the leases of the "+kind+" take."),
-		leased:   desc("memory_leased_mb", "Memory that the leases of the "+kind+" promise, in MiB."),
-		measured: desc("memory_measured_mb", "Memory that processes under the leases of the "+kind+" use, in MiB."),
-	}
+// holding is a number about what a user or a service holds.
+type holding struct {
+	user, service *family
+	of            func(lease.Tally) float64
 }
 
-var serviceDescs, userDescs = describeHolder("service"), describeHolder("user")
+func holdingOf(name, before, after string, of func(lease.Tally) float64) holding {
+	kind := func(kind string) *family {
+		return metric(gauge, "gpu_"+kind+"_"+name, before+" the "+kind+after, kind)
+	}
+	return holding{kind("user"), kind("service"), of}
+}
 
-// holders is a collector of what each service and each user holds and waits for. A name
+var holdings = []holding{
+	holdingOf("leases", "Leases of", ".", func(t lease.Tally) float64 { return float64(t.Leases) }),
+	holdingOf("waiting", "Requests of", " that wait.", func(t lease.Tally) float64 { return float64(t.Waiting) }),
+	holdingOf("slots", "Slots that the leases of", " take.", func(t lease.Tally) float64 { return float64(t.Slots) }),
+	holdingOf("memory_leased_mb", "Memory that the leases of", " promise, in MiB.", func(t lease.Tally) float64 { return float64(t.Memory) }),
+	holdingOf("memory_measured_mb", "Memory that processes under the leases of", " use, in MiB.", func(t lease.Tally) float64 { return float64(t.Measured) }),
+}
+
+// holders returns the group of what each service and each user holds and waits for. A name
 // with a label keeps its lines until the daemon restarts.
-type holders struct{ from Sources }
-
-func (c *holders) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []holderDescs{serviceDescs, userDescs} {
-		for _, desc := range []*prometheus.Desc{d.leases, d.waiting, d.slots, d.leased, d.measured} {
-			out <- desc
+func holders(names *Names) group {
+	var all []*family
+	for _, h := range holdings {
+		all = append(all, h.user, h.service)
+	}
+	return group{all, func(now *Values, out lines) {
+		users, services := map[string]lease.Tally{}, map[string]lease.Tally{"": {}}
+		for party, tally := range now.Ledger.Tallies() {
+			add(users, names.User(party.User), tally)
+			add(services, names.Service(party.Service, party.User), tally)
 		}
-	}
-}
-
-func (c *holders) Collect(out chan<- prometheus.Metric) {
-	users, services := map[string]lease.Tally{}, map[string]lease.Tally{"": {}}
-	for party, tally := range c.from.Ledger().Tallies() {
-		add(users, c.from.Labels.User(party.User), tally)
-		add(services, c.from.Labels.Service(party.Service, party.User), tally)
-	}
-	for _, name := range c.from.Labels.Users() {
-		add(users, name, lease.Tally{})
-	}
-	for _, name := range c.from.Labels.Services() {
-		add(services, name, lease.Tally{})
-	}
-	userDescs.send(out, users)
-	serviceDescs.send(out, services)
+		for _, name := range names.Users() {
+			add(users, name, lease.Tally{})
+		}
+		for _, name := range names.Services() {
+			add(services, name, lease.Tally{})
+		}
+		for _, h := range holdings {
+			for name, sum := range users {
+				out.put(h.user, h.of(sum), name)
+			}
+			for name, sum := range services {
+				out.put(h.service, h.of(sum), name)
+			}
+		}
+	}}
 }
 
 func add(sums map[string]lease.Tally, label string, more lease.Tally) {
@@ -60,15 +63,4 @@ func add(sums map[string]lease.Tally, label string, more lease.Tally) {
 	sum.Leases += more.Leases
 	sum.Waiting += more.Waiting
 	sums[label] = sum
-}
-
-func (d *holderDescs) send(out chan<- prometheus.Metric, sums map[string]lease.Tally) {
-	for label, sum := range sums {
-		for desc, value := range map[*prometheus.Desc]float64{
-			d.leases: float64(sum.Leases), d.waiting: float64(sum.Waiting), d.slots: float64(sum.Slots),
-			d.leased: float64(sum.Memory), d.measured: float64(sum.Measured),
-		} {
-			out <- prometheus.MustNewConstMetric(desc, gauge, value, label)
-		}
-	}
 }

@@ -76,7 +76,7 @@ func testHolders(t *testing.T) {
 	over := make(chan struct{})
 	go func() { defer close(over); _, _ = book.Acquire(ctx, waits) }()
 	synctest.Wait() // until the request is in the queue
-	expect(t, page(e),
+	expect(t, scrape(e),
 		`gpu_service_leases{service="embedder"} 2`, `gpu_service_memory_leased_mb{service="embedder"} 3072`, `gpu_service_slots{service="embedder"} 2`,
 		`gpu_service_waiting{service="trainer"} 1`, `gpu_service_leases{service="trainer"} 0`,
 		`gpu_user_leases{user="anna"} 1`, `gpu_user_memory_leased_mb{user="bob"} 1024`, `gpu_user_waiting{user="bob"} 1`, `gpu_user_memory_measured_mb{user="bob"} 0`)
@@ -85,8 +85,8 @@ func testHolders(t *testing.T) {
 	if _, err := book.Release(t.Context(), lease.Name{ID: "anna-embedder"}, 0, access.Daemon()); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, page(e), `gpu_user_leases{user="anna"} 0`, `gpu_user_memory_leased_mb{user="anna"} 0`, `gpu_service_waiting{service="trainer"} 0`)
-	if names := about(page(e.Nameless)); len(names) > 0 {
+	expect(t, scrape(e), `gpu_user_leases{user="anna"} 0`, `gpu_user_memory_leased_mb{user="anna"} 0`, `gpu_service_waiting{service="trainer"} 0`)
+	if names := about(scrape(e.Nameless)); len(names) > 0 {
 		t.Errorf("the page without names has %q", names)
 	}
 }
@@ -102,10 +102,10 @@ func TestNamesDoNotFillThePage(t *testing.T) {
 			t.Fatal(err)
 		}
 		if i%10 == 0 {
-			page(e) // names get their labels when the page is read
+			scrape(e) // names get their labels when the page is read
 		}
 	}
-	text := page(e)
+	text := scrape(e)
 	if got := strings.Count(text, "\ngpu_user_leases{"); got != 51 {
 		t.Errorf("%d users are on the page, want 50 and the others", got)
 	}

@@ -15,45 +15,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/batch/runs"
 	"github.com/berth-gpu/berth/internal/enforce/throttle"
 	"github.com/berth-gpu/berth/internal/health/monitor"
-	"github.com/berth-gpu/berth/internal/history/energy"
 	"github.com/berth-gpu/berth/internal/history/hooks"
-	"github.com/berth-gpu/berth/internal/history/throughput"
-	"github.com/berth-gpu/berth/internal/lease/ledger"
-	"github.com/berth-gpu/berth/internal/lease/quota"
 )
-
-// Sources provide the numbers.
-type Sources struct {
-	Readings func() []monitor.Reading
-	Ledger   func() *ledger.Ledger
-	Batches  func() []runs.Total
-	Services func() []throughput.Total
-	Energy   func() *energy.Meters // nil if energy is not measured
-	Paced    func() []Paced        // nil if leases are never paced
-	Parking  func() Parking        // nil if leases are never parked
-	Idle     func() int            // number of idle leases; nil if not watched
-	Labels   *Names
-	Limits   func() *quota.Rules // limits of users; nil if not known
-	Hooks    []string            // names of the hooks
-	// TokenFailures are the reasons for which a token is refused.
-	TokenFailures []string
-	Drained       func(gpu.Device) bool       // nil if none is drained
-	Optimized     func() Optimized            // nil if there is no optimizer
-	Watching      func() bool                 // whether devices are being sampled
-	Unlogged      func() uint64               // lines that the log did not take; nil if none
-	Expires       func() time.Time            // when the certificate of the daemon ends; nil or zero if it has none
-	Past          func() Past                 // nil if nothing is kept
-	Evaluated     func() map[string]time.Time // when each group of rules was last evaluated; nil if none is
-	Compat        func() string               // "dcgm" to show the devices under those names too; nil for no other names
-	Host          string                      // name of the machine
-	Version       string
-	// Audit returns how many entries the audit log was given, and how often it could
-	// not be written. It is nil if there is no audit log.
-	Audit func() (entries, failures uint64)
-}
 
 // Exporter serves the page and counts single events.
 type Exporter struct {
@@ -88,40 +53,22 @@ func New(from Sources) *Exporter {
 			Name: "berth_sample_duration_seconds", Help: "What reading a device cost, by tier: fast every tick, slow rarely.",
 			Buckets: []float64{10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 1e-3, 5e-3, 25e-3, 100e-3, 1},
 		}, []string{"backend", "tier"}),
-		failed: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "berth_sample_failures_total", Help: "Readings that a device did not answer.",
-		}, []string{"gpu", "tier"}),
-		events: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "berth_events_total", Help: "Events that happened, by code, those that were rationed included.",
-		}, []string{"code"}),
-		asked: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gpu_allocation_requests_total", Help: "Requests for a lease that were answered: granted, failed, or withdrawn by whoever asked.",
-		}, []string{"status"}),
-		unmet: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gpu_allocation_failures_total", Help: "Requests for a lease that failed, by reason: refused at once, or timeout after waiting.",
-		}, []string{"reason"}),
 		decided: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "gpu_allocation_duration_seconds", Help: "From a request to its answer, waiting in the queue included.",
 			Buckets: []float64{100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 10e-3, 100e-3, 1, 10, 60},
 		}),
-		hooks: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "berth_hook_deliveries_total", Help: "Attempts to tell a hook of an event: delivered, retried, or failed for good.",
-		}, []string{"hook", "status"}),
-		lost: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "berth_events_dropped_total", Help: "Events that were not published because their user had too many (rationed), or that newer ones displaced within 10 minutes (displaced).",
-		}, []string{"severity", "reason"}),
 		turnedAway: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "berth_connections_refused_total", Help: "Connections that were turned away because their user, or all users together, had too many open.",
 		}),
-		steps: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "berth_throttle_steps_total", Help: "Steps that berth took by itself about devices that should run slower: power limits lowered, raised and restored, leases paced, fans set.",
-		}, []string{"kind"}),
-		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "berth_token_failures_total", Help: "Requests whose token was refused, by reason: it was malformed or unknown, or it has expired or was revoked.",
-		}, []string{"reason"}),
-		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "berth_hook_dropped_total", Help: "Events that were not sent to a hook because its queue was full.",
-		}, []string{"hook"}),
+		failed:  counters("berth_sample_failures_total", "Readings that a device did not answer.", "gpu", "tier"),
+		events:  counters("berth_events_total", "Events that happened, by code, those that were rationed included.", "code"),
+		asked:   counters("gpu_allocation_requests_total", "Requests for a lease that were answered: granted, failed, or withdrawn by whoever asked.", "status"),
+		unmet:   counters("gpu_allocation_failures_total", "Requests for a lease that failed, by reason: refused at once, or timeout after waiting.", "reason"),
+		hooks:   counters("berth_hook_deliveries_total", "Attempts to tell a hook of an event: delivered, retried, or failed for good.", "hook", "status"),
+		lost:    counters("berth_events_dropped_total", "Events that were not published because their user had too many (rationed), or that newer ones displaced within 10 minutes (displaced).", "severity", "reason"),
+		steps:   counters("berth_throttle_steps_total", "Steps that berth took by itself about devices that should run slower: power limits lowered, raised and restored, leases paced, fans set.", "kind"),
+		tokens:  counters("berth_token_failures_total", "Requests whose token was refused, by reason: it was malformed or unknown, or it has expired or was revoked.", "reason"),
+		dropped: counters("berth_hook_dropped_total", "Events that were not sent to a hook because its queue was full.", "hook"),
 	}
 	for _, status := range []string{"granted", "failed", "withdrawn"} {
 		e.asked.WithLabelValues(status) // present from the start, so that rates are right
@@ -154,60 +101,34 @@ func New(from Sources) *Exporter {
 		Name: "berth_build_info", Help: "Always 1; the version is in the label.", ConstLabels: prometheus.Labels{"version": from.Version},
 	})
 	build.Set(1)
-	watching := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "berth_monitoring", Help: "1 while devices are sampled; 0: nothing is measured, and no measurement shown.",
-	}, func() float64 { return truth(from.Watching()) })
-	unlogged := prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "berth_log_dropped_total", Help: "Lines that were dropped because the log did not take them in time.",
-	}, func() float64 {
-		if from.Unlogged == nil {
-			return 0
-		}
-		return float64(from.Unlogged())
-	})
-	expiry := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "berth_tls_expiry_timestamp_seconds", Help: "When the certificate of the daemon ends; 0: it has none.",
-	}, func() float64 {
-		if from.Expires == nil || from.Expires().IsZero() {
-			return 0
-		}
-		return float64(from.Expires().Unix())
-	})
-	audited := func(name, help string, pick func(entries, failures uint64) uint64) prometheus.Collector {
-		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 {
-			if from.Audit == nil {
-				return 0
-			}
-			return float64(pick(from.Audit()))
-		})
-	}
-	all := []prometheus.Collector{
-		audited("berth_audit_entries_total", "Entries that were written to the audit log.", func(entries, _ uint64) uint64 { return entries }),
-		audited("berth_audit_write_failures_total", "Entries that could not be written to the audit log, so that the act was refused, and failed syncs of it.", func(_, failures uint64) uint64 { return failures }),
-		expiry, e.sampled, e.failed, e.events, e.asked, e.unmet, e.decided, e.hooks, e.lost, e.dropped, e.turnedAway, e.tokens, e.steps, build, watching, unlogged,
-		&leases{from}, &pacing{from}, &reclaiming{from}, &remembering{from}, &dcgm{from, e.xids},
-	}
-	page := append(all,
-		&devices{from},
+	counted := []prometheus.Collector{e.sampled, e.failed, e.events, e.asked, e.unmet, e.decided, e.hooks, e.lost, e.dropped, e.turnedAway, e.tokens, e.steps, build}
+	process := []prometheus.Collector{
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics()),
-	)
-	nameless := []prometheus.Collector{&work{from: from}, &consumption{from: from}}
-	named := []prometheus.Collector{&work{from: from, named: true}, &consumption{from: from, named: true}, &holders{from}, &limits{from}}
-	e.Nameless = promhttp.HandlerFor(registryOf(page, nameless), promhttp.HandlerOpts{})
-	e.Handler = promhttp.HandlerFor(registryOf(page, named), promhttp.HandlerOpts{})
+	}
+	devices := group{deviceFamilies(), putDevices}
+	rest := []group{single(), leased, pacing, reclaiming, remembering, {dcgmFamilies(), e.putDCGM}}
+	named := append(slices.Clip(rest), work(from.Labels), holders(from.Labels), limits)
+	e.Nameless = promhttp.HandlerFor(e.registry(append(slices.Clip(rest), work(nil), devices), counted, process), promhttp.HandlerOpts{})
+	e.Handler = promhttp.HandlerFor(e.registry(append(slices.Clip(named), devices), counted, process), promhttp.HandlerOpts{})
 	// Of the metrics that every Go program has, the past keeps the cost of the daemon.
-	e.rest = registryOf(all, named, []prometheus.Collector{
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	e.rest = e.registry(named, counted, []prometheus.Collector{
+		process[0],
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "go_goroutines", Help: "Number of goroutines that currently exist."}, func() float64 { return float64(runtime.NumGoroutine()) }),
 	})
 	return e
 }
 
-// registryOf returns a registry of these collectors.
-func registryOf(lists ...[]prometheus.Collector) *prometheus.Registry {
+// counters returns counters by the values of labels.
+func counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+}
+
+// registry returns a registry of groups and other collectors.
+func (e *Exporter) registry(groups []group, others ...[]prometheus.Collector) *prometheus.Registry {
 	registry := prometheus.NewRegistry()
-	for _, list := range lists {
+	registry.MustRegister(&page{e.from, groups})
+	for _, list := range others {
 		registry.MustRegister(list...)
 	}
 	return registry

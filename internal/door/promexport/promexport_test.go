@@ -17,12 +17,14 @@ import (
 	"github.com/berth-gpu/berth/internal/batch/runs"
 	"github.com/berth-gpu/berth/internal/device/move"
 	"github.com/berth-gpu/berth/internal/enforce/park"
+	"github.com/berth-gpu/berth/internal/enforce/reclaim"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/health/heat"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/health/thermal"
 	"github.com/berth-gpu/berth/internal/history/energy"
 	"github.com/berth-gpu/berth/internal/history/hooks"
+	"github.com/berth-gpu/berth/internal/history/past"
 	"github.com/berth-gpu/berth/internal/history/throughput"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
@@ -89,27 +91,27 @@ func writing(t testing.TB, watching bool, log journal.Journal) (*Exporter, *ledg
 	for second := range 3 {
 		used.Observe(gpu.Device{UUID: "GPU-a", PowerLimit: gpu.Some(gpu.Watts(300))}, &gpu.Sample{Time: time.Unix(int64(second), 0), Power: gpu.Some(gpu.Watts(130))}, []energy.Process{working})
 	}
+	devices := func() Devices { return Devices{Readings: readings(), Watching: watching} }
 	return New(Sources{
-		Energy: func() *energy.Meters { return used },
-		Paced:  func() []Paced { return []Paced{{GPUs: []string{"GPU-a"}, Share: 0.5, Measured: gpu.Some(0.52)}} },
-		Parking: func() Parking {
-			return Parking{
-				Parked: 2, Host: 3072, Moved: map[park.Goal]gpu.MiB{park.Away: 4096, park.Back: 1024}, Turns: 3,
-				Took: map[park.Goal]time.Duration{park.Away: 2500 * time.Millisecond, park.Back: time.Second}, Failures: map[move.Step]int{move.Checkpoint: 1},
+		Devices: devices,
+		Look: func() Values {
+			return Values{
+				Devices: devices(), Ledger: book, Batches: worked, Services: reported, Energy: used, Limits: allow(), Idle: 1,
+				Paced: []Paced{{GPUs: []string{"GPU-a"}, Share: 0.5, Measured: gpu.Some(0.52)}},
+				Parking: Parking{
+					Parked: 2, Host: 3072, Moved: map[park.Goal]gpu.MiB{park.Away: 4096, park.Back: 1024}, Turns: 3,
+					Took: map[park.Goal]time.Duration{park.Away: 2500 * time.Millisecond, park.Back: time.Second}, Failures: map[move.Step]int{move.Checkpoint: 1},
+				},
+				Past:      past.Cost{Bytes: 84 << 20, Series: 900, Samples: 1234567, Dropped: 3, Written: time.Unix(1_700_000_000, 0)},
+				Evaluated: map[string]time.Time{"berth": time.Unix(1_700_000_015, 5e8)},
+				Optimized: reclaim.Counts{Runs: 5, Freed: map[string]gpu.MiB{"trim": 2048, "park": 0}},
 			}
 		},
-		Idle: func() int { return 1 },
-		Past: func() Past {
-			return Past{Bytes: 84 << 20, Series: 900, Samples: 1234567, Dropped: 3, Written: time.Unix(1_700_000_000, 0)}
-		},
-		Evaluated: func() map[string]time.Time { return map[string]time.Time{"berth": time.Unix(1_700_000_015, 5e8)} },
-		Optimized: func() Optimized { return Optimized{Runs: 5, Freed: map[string]gpu.MiB{"trim": 2048, "park": 0}} },
-		Readings:  readings, Version: "test", Ledger: func() *ledger.Ledger { return book }, Batches: func() []runs.Total { return worked },
-		Services: func() []throughput.Total { return reported }, Labels: &Names{}, Watching: func() bool { return watching }, Limits: allow, Hooks: []string{"pager"}, TokenFailures: []string{"unknown", "expired"},
+		Version: "test", Labels: &Names{}, Hooks: []string{"pager"}, TokenFailures: []string{"unknown", "expired"},
 	}), book
 }
 
-func page(h http.Handler) string {
+func scrape(h http.Handler) string {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	return w.Body.String()
@@ -118,7 +120,7 @@ func page(h http.Handler) string {
 // What was measured before monitoring stopped is not repeated: an alert would
 // stay quiet on it.
 func TestStoppedMonitoringShowsNoSamples(t *testing.T) {
-	if got := page(sampling(t, false)); strings.Contains(got, "\ngpu_temperature_celsius") || strings.Contains(got, "\ngpu_throttle_reason") || !strings.Contains(got, "\nberth_monitoring 0") {
+	if got := scrape(sampling(t, false)); strings.Contains(got, "\ngpu_temperature_celsius") || strings.Contains(got, "\ngpu_throttle_reason") || !strings.Contains(got, "\nberth_monitoring 0") {
 		t.Errorf("the page:\n%s", got)
 	}
 }
@@ -132,7 +134,7 @@ func (fullDisk) Append([][]byte, journal.Care) error {
 
 func TestTroubleWithTheJournal(t *testing.T) {
 	e, _ := writing(t, true, fullDisk{journal.Forgetful()})
-	if got := page(e); !strings.Contains(got, "\nberth_journal_trouble 1\n") {
+	if got := scrape(e); !strings.Contains(got, "\nberth_journal_trouble 1\n") {
 		t.Errorf("the page:\n%s", got)
 	}
 }
@@ -153,7 +155,7 @@ func TestPage(t *testing.T) {
 	e.Lost(gpu.Warning, Rationed)
 	e.HookDropped("pager")
 	var ours strings.Builder
-	for line := range strings.Lines(page(e)) {
+	for line := range strings.Lines(scrape(e)) {
 		if strings.Contains(line, "gpu_") || strings.Contains(line, "berth_") {
 			ours.WriteString(line)
 		}
@@ -174,7 +176,7 @@ func TestPage(t *testing.T) {
 }
 
 func TestDaemonShowsItsOwnCost(t *testing.T) {
-	text := page(exporter(t))
+	text := scrape(exporter(t))
 	for _, name := range []string{"process_cpu_seconds_total", "process_resident_memory_bytes", "go_goroutines", "process_open_fds"} {
 		if !strings.Contains(text, "\n"+name+" ") {
 			t.Errorf("%s is not on the page", name)

@@ -19,7 +19,6 @@ import (
 type Recorder struct {
 	from     Sources
 	rest     prometheus.Gatherer
-	devices  devices
 	common   series.Labels // job and instance
 	cells    map[place]*cell
 	lines    map[string]*cell
@@ -45,7 +44,7 @@ type cell struct {
 // Recorder returns a recorder of the page for an instance, which names the machine.
 func (e *Exporter) Recorder(instance string) *Recorder {
 	return &Recorder{
-		from: e.from, rest: e.rest, devices: devices{e.from}, cells: map[place]*cell{}, lines: map[string]*cell{},
+		from: e.from, rest: e.rest, cells: map[place]*cell{}, lines: map[string]*cell{},
 		common: series.Labels{{Name: "instance", Value: instance}, {Name: "job", Value: "berth"}},
 	}
 }
@@ -55,10 +54,12 @@ func (e *Exporter) Recorder(instance string) *Recorder {
 func (r *Recorder) Devices() []series.Sample {
 	r.round++
 	list := make([]series.Sample, 0, len(r.cells)+8)
-	watching := r.from.Watching()
-	for _, reading := range r.from.Readings() {
-		at := place{gpu: reading.Device.UUID, index: strconv.Itoa(reading.Device.Index), name: reading.Device.Name}
-		r.devices.lines(&reading, watching, func(f *family, more string, v float64) {
+	now := r.from.Devices()
+	now.fresh()
+	for i := range now.Readings {
+		on := &now.Readings[i].Device
+		at := place{gpu: on.UUID, index: strconv.Itoa(on.Index), name: on.Name}
+		now.each(&now.Readings[i], func(f *family, more string, v float64) {
 			at.family, at.more = f, more
 			c := r.cells[at]
 			if c == nil {

@@ -69,8 +69,9 @@ func (s *leaseSlots) clear(now time.Time) {
 func (r *Recorder) leases(now time.Time, put func(name string, kind series.Kind, v float64, own ...series.Label)) {
 	r.recorded.clear(now)
 	var standing []ledger.Held
-	if leases, _ := r.from.Ledger().Len(); leases > 0 {
-		standing = r.from.Ledger().View().Leases
+	shown := r.from.Look()
+	if leases, _ := shown.Ledger.Len(); leases > 0 {
+		standing = shown.Ledger.View().Leases
 	}
 	for _, held := range standing {
 		if now.Sub(held.Granted) < leaseAge || !r.recorded.take(held.Lease, now) {
@@ -85,10 +86,10 @@ func (r *Recorder) leases(now time.Time, put func(name string, kind series.Kind,
 				put("berth_lease_used_mb", series.Gauge, float64(used), on...)
 			}
 		}
-		if r.from.Energy == nil {
+		if shown.Energy == nil {
 			continue
 		}
-		if used, known := r.from.Energy().Lease(held.Fence).Get(); known {
+		if used, known := shown.Energy.Lease(held.Fence).Get(); known {
 			put("berth_lease_energy_joules_total", series.Counter, float64(used), own...)
 		}
 	}

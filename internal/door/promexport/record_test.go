@@ -13,7 +13,6 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/file/journal"
-	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/history/series"
 	"github.com/berth-gpu/berth/internal/lease"
 )
@@ -98,7 +97,7 @@ func TestTheStoreGetsWhatThePageShows(t *testing.T) {
 	maps.DeleteFunc(got, func(name string, _ float64) bool { // they change from one look to the next
 		return name == "up" || strings.HasPrefix(name, "process_") || name == "go_goroutines"
 	})
-	if diff := cmp.Diff(shown(t, page(e)), got); diff != "" {
+	if diff := cmp.Diff(shown(t, scrape(e)), got); diff != "" {
 		t.Errorf("the store differs from the page (-page +store):\n%s", diff)
 	}
 	known := map[string]bool{}
@@ -125,7 +124,7 @@ func TestTheStoreGetsWhatThePageShows(t *testing.T) {
 // their series.
 func TestSeriesEnd(t *testing.T) {
 	now := readings()[:1]
-	e := New(Sources{Readings: func() []monitor.Reading { return slices.Clone(now) }, Watching: func() bool { return true }, Labels: &Names{}})
+	e := New(Sources{Devices: func() Devices { return Devices{Readings: slices.Clone(now), Watching: true} }, Labels: &Names{}})
 	r := e.Recorder("box:8000")
 	r.Devices()
 	now[0].Sample.Throttle = nil

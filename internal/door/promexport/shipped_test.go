@@ -31,7 +31,7 @@ func namesOnPage(t *testing.T) map[string]bool {
 		t.Fatal(err)
 	}
 	names := map[string]bool{"up": true} // of Prometheus itself
-	for line := range strings.Lines(string(golden) + page(exporter(t))) {
+	for line := range strings.Lines(string(golden) + scrape(exporter(t))) {
 		if name := regexp.MustCompile(`^\w+`).FindString(line); name != "" {
 			names[name] = true
 		}
@@ -212,7 +212,7 @@ func TestGoldenPagesAreWhole(t *testing.T) {
 	go func() {
 		defer close(descriptions)
 		rest.Describe(descriptions)
-		(&devices{}).Describe(descriptions)
+		(&page{groups: []group{{deviceFamilies(), putDevices}}}).Describe(descriptions)
 	}()
 	for d := range descriptions {
 		name := regexp.MustCompile(`fqName: "(\w+)"`).FindStringSubmatch(d.String())[1]

@@ -8,14 +8,12 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/batch/runs"
 	"github.com/berth-gpu/berth/internal/door/promexport"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/health/heat"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/health/thermal"
 	"github.com/berth-gpu/berth/internal/history/series"
-	"github.com/berth-gpu/berth/internal/history/throughput"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -77,11 +75,10 @@ func newMachine(devices, leases int) *machine {
 	for _, u := range m.units {
 		book.Observe(ledger.Observation{Device: u.device, Sample: &u.sample, State: gpu.Optimal, Health: gpu.Healthy})
 	}
+	shown := func() promexport.Devices { return promexport.Devices{Readings: m.readings(), Watching: true} }
 	m.recorder = promexport.New(promexport.Sources{
-		Readings: m.readings, Ledger: func() *ledger.Ledger { return book }, Batches: func() []runs.Total { return nil },
-		Services: func() []throughput.Total { return nil }, Labels: &promexport.Names{}, Watching: func() bool { return true },
-		Parking: func() promexport.Parking { return promexport.Parking{} }, Idle: func() int { return 0 }, Version: "bench",
-		Paced: func() []promexport.Paced { return nil }, Past: func() promexport.Past { return promexport.Past{} },
+		Devices: shown, Look: func() promexport.Values { return promexport.Values{Devices: shown(), Ledger: book} },
+		Labels: &promexport.Names{}, Version: "bench",
 	}).Recorder("bench:8000")
 	return m
 }
