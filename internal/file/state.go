@@ -2,80 +2,246 @@ package file
 
 import (
 	"bytes"
+	"context"
+	"encoding"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
-	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
-// A state file begins with a line that has the name of the file, and the length
-// and the checksum of the text after it:
+// StateOptions describe a state file.
+type StateOptions struct {
+	// What says what is in the file, for errors: "write which devices are drained".
+	What string
+	// Lost names the consequences of damage, in sentences for people.
+	Lost string
+	// Version is the version of the format, the member "version" of the file. The same
+	// version may get a new member if a reader that does not know it still understands
+	// the rest. 0 means that the file has no version.
+	Version int
+	// Bare means that earlier versions of berth wrote no version.
+	Bare bool
+	// Strict refuses members that T does not have: a restriction that this berth does
+	// not know must not be dropped.
+	Strict bool
+}
+
+// State is a state file with a value of type T, as JSON, or as the text that T makes of
+// itself if it implements encoding.TextMarshaler and its pointer
+// encoding.TextUnmarshaler.
 //
-//	# berth tokens.json: 412 bytes, crc32c 5d0a9c1e
-//
-// A file without that line was written by an earlier version of berth, or mended by
-// somebody: it is read as it is.
-const mark = "# berth "
+// The file is replaced as a whole, has a checksum and at most 64 MiB. A damaged file is
+// kept under another name and reported. A State with an empty path has no file: it reads
+// nothing, and saves nothing.
+type State[T any] struct {
+	path    string
+	options StateOptions
+	writing sync.Mutex    // held while the file is written
+	size    atomic.Int64  // of the last text
+	wake    chan struct{} // has room for one; signals that due has changed
 
-// largest is the maximum size of a state file.
-const largest = 64 << 20
-
-// seal returns the first line of a state file with this name and text.
-func seal(name string, text []byte) []byte {
-	return fmt.Appendf(nil, "%s%s: %d bytes, crc32c %08x\n", mark, name, len(text), crc32.Checksum(text, castagnoli))
+	mu  sync.Mutex // guards due
+	due time.Time  // when the next write is due; zero if nothing has changed
 }
 
-func sealed(path string, text []byte) []byte {
-	return append(seal(filepath.Base(path), text), text...)
+// NewState returns the state file at path.
+func NewState[T any](path string, o StateOptions) *State[T] {
+	return &State[T]{path: path, options: o, wake: make(chan struct{}, 1)}
 }
 
-// Unseal returns the text of the state file at path with the contents file, or an error
-// that says what is wrong with it.
-func Unseal(path string, file []byte) ([]byte, error) {
-	name := filepath.Base(path)
-	if len(file) == 0 {
-		return nil, errors.New("it is empty")
+// Read reads the file and passes its value to take. It returns an error that says what is
+// wrong if the file is damaged or take refuses the value. If there is no file, Read
+// returns nil and does not call take.
+func (s *State[T]) Read(take func(T) error) error {
+	if s.path == "" {
+		return nil
 	}
-	if !bytes.HasPrefix(file, []byte(mark[:min(len(mark), len(file))])) {
-		return file, nil
-	}
-	line, text, _ := bytes.Cut(file, []byte("\n"))
-	if string(line)+"\n" == string(seal(name, text)) {
-		return text, nil
-	}
-	of, rest, _ := strings.Cut(strings.TrimPrefix(string(line), mark), ": ")
-	var length int
-	switch n, _ := fmt.Sscanf(rest, "%d bytes,", &length); {
-	case n == 1 && of != name:
-		return nil, fmt.Errorf("it holds the text of %s", of)
-	case n == 1 && len(text) != length:
-		return nil, fmt.Errorf("it has %d bytes after its first line, and %d were written", len(text), length)
-	}
-	return nil, errors.New("its checksum is wrong")
+	return Check(s.path, func(text []byte) error {
+		v, err := s.decode(text)
+		if err != nil {
+			return err
+		}
+		return take(v)
+	})
 }
 
-// Damage reports that a state file cannot be read, and where the file is kept.
-type Damage struct {
-	Path  string
-	Aside string // where the file is now; empty if it could not be set aside
-	Lost  string // the consequences, in sentences for people
-	Err   error  // what is wrong with the file
+// Load does what Read does, and sets a damaged file aside. It returns nil if all is well.
+func (s *State[T]) Load(take func(T) error) *Damage {
+	if err := s.Read(take); err != nil {
+		return SetAside(s.path, s.options.Lost, nil, err)
+	}
+	return nil
 }
 
-// String says what is wrong, where the file is kept, and what the consequences are.
-func (d *Damage) String() string {
-	kept := "is kept as " + filepath.Base(d.Aside)
-	if d.Aside == "" {
-		kept = "could not be set aside"
+// Begin sets a damaged file aside and writes v instead: whenever the daemon is killed,
+// the next one finds the damaged file or v.
+func (s *State[T]) Begin(v T, why error) *Damage {
+	text, err := s.encode(v)
+	return SetAside(s.path, s.options.Lost, text, errors.Join(why, err))
+}
+
+// Save replaces the file and waits for the disk. One goroutine at a time may call Save
+// and SaveUnsynced, or the order of the writes is unknown.
+func (s *State[T]) Save(v T) error { return s.save(v, true) }
+
+// SaveUnsynced replaces the file and does not wait for the disk. It is for values that
+// are not worth the wait: after a power loss the file may be empty.
+func (s *State[T]) SaveUnsynced(v T) error { return s.save(v, false) }
+
+func (s *State[T]) save(v T, durable bool) error {
+	if s.path == "" {
+		return nil
 	}
-	return strings.TrimSpace(fmt.Sprintf("%s is damaged and %s: %v. %s", filepath.Base(d.Path), kept, d.Err, d.Lost))
+	text, err := s.encode(v)
+	if err == nil {
+		s.writing.Lock()
+		err = replace(s.path, sealed(s.path, text), durable)
+		s.writing.Unlock()
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", s.options.What, err)
+	}
+	s.size.Store(int64(len(text)))
+	return nil
+}
+
+func (s *State[T]) encode(v T) ([]byte, error) {
+	var text []byte
+	var err error
+	if m, is := any(v).(encoding.TextMarshaler); is {
+		text, err = m.MarshalText()
+	} else if text, err = json.Marshal(v); err == nil && s.options.Version != 0 {
+		text = withVersion(text, s.options.Version)
+	}
+	if err == nil && len(text) > largest {
+		err = fmt.Errorf("it would have %d MiB, and %d are the most", len(text)>>20, largest>>20)
+	}
+	return text, err
+}
+
+// withVersion returns a JSON object with its version as the first member.
+func withVersion(object []byte, version int) []byte {
+	text := fmt.Appendf(nil, `{"version":%d`, version)
+	if len(object) > len("{}") {
+		text = append(text, ',')
+	}
+	return append(text, object[1:]...)
+}
+
+// decode reads a text. It keeps numbers in values without a type as they were written.
+func (s *State[T]) decode(text []byte) (v T, err error) {
+	if u, is := any(&v).(encoding.TextUnmarshaler); is {
+		return v, u.UnmarshalText(text)
+	}
+	if known := s.options.Version; known != 0 {
+		var is struct {
+			Version int `json:"version"`
+		}
+		if err := json.Unmarshal(text, &is); err != nil {
+			return v, err
+		}
+		if is.Version != known && !(s.options.Bare && is.Version == 0) {
+			return v, VersionError(is.Version, known)
+		}
+	}
+	from := json.NewDecoder(bytes.NewReader(text))
+	from.UseNumber()
+	if s.options.Strict {
+		from.DisallowUnknownFields()
+	}
+	if err := from.Decode(&v); err != nil {
+		return v, err
+	}
+	if _, err := from.Token(); err != io.EOF {
+		return v, errors.New("there is text after the object")
+	}
+	return v, nil
+}
+
+// VersionError reports a file with a version that this berth does not know.
+func VersionError(found, known int) error {
+	return fmt.Errorf("it has version %d, and this berth knows version %d", found, known)
+}
+
+// The pace of Run.
+const (
+	retry     = 10 * time.Second // after a failed write
+	writeRate = 256 << 10        // most bytes to write in a second, on average
+)
+
+// Change makes Run write the file within this time, or a little later if the file is
+// large.
+func (s *State[T]) Change(within time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	due := time.Now().Add(within)
+	if !s.due.IsZero() && !due.Before(s.due) {
+		return // a write is due anyway
+	}
+	s.due = due
+	select {
+	case s.wake <- struct{}{}:
+	default: // Run is about to look anyway
+	}
+}
+
+// Run calls save when a Change is due, until ctx ends, and then once more if something
+// has changed since. If save fails, Run calls complain once, which may be nil, and tries
+// again until it succeeds. It returns the error of the last call.
+func (s *State[T]) Run(ctx context.Context, save func() error, complain func(error)) error {
+	if s.path == "" {
+		<-ctx.Done()
+		return nil
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var rest time.Time // no write before this time
+	for failed := false; ; {
+		select {
+		case <-ctx.Done():
+			if s.changed(true).IsZero() {
+				return nil
+			}
+			return save()
+		case <-s.wake:
+		case <-timer.C:
+		}
+		due := s.changed(false)
+		if due.IsZero() {
+			continue
+		}
+		if wait := max(time.Until(due), time.Until(rest)); wait > 0 {
+			timer.Reset(wait)
+			continue
+		}
+		s.changed(true)
+		err := save()
+		if err != nil && !failed && complain != nil {
+			complain(fmt.Errorf("cannot %w; berth tries again every 10 s", err))
+		}
+		rest = time.Now().Add(time.Duration(s.size.Load()) * time.Second / writeRate)
+		if failed = err != nil; failed {
+			rest = time.Now().Add(retry)
+			s.Change(retry)
+		}
+	}
+}
+
+// changed returns when the next write is due; zero if nothing has changed. If written is
+// true, what changes from now on needs another write.
+func (s *State[T]) changed(written bool) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	due := s.due
+	if written {
+		s.due = time.Time{}
+	}
+	return due
 }
 
 // Check reads a state file and passes its text to take. It returns an error that says
@@ -103,72 +269,4 @@ func Load(path, lost string, take func(text []byte) error) *Damage {
 		return SetAside(path, lost, nil, err)
 	}
 	return nil
-}
-
-// Salvage returns as much of a damaged file as can be read.
-func Salvage(path string) []byte {
-	text, _ := read(path) // return what could be read
-	return text
-}
-
-// SetAside keeps a damaged file under another name. If instead is not nil, SetAside
-// writes it to path: whenever the daemon is killed, the next one finds the damaged file
-// or that text.
-func SetAside(path, lost string, instead []byte, why error) *Damage {
-	d := &Damage{Path: path, Aside: AsideName(path, time.Now()), Lost: lost, Err: why}
-	var err error
-	if instead != nil {
-		err = os.Link(path, d.Aside)
-	}
-	if instead == nil || err != nil { // a folder cannot be linked
-		err = os.Rename(path, d.Aside)
-	}
-	if err != nil {
-		d.Aside, d.Err = "", errors.Join(why, err)
-	}
-	if instead != nil {
-		if err := Replace(path, instead); err != nil {
-			d.Err = errors.Join(d.Err, err)
-		}
-	}
-	return d
-}
-
-// damagedMark is in the name of every file that was set aside.
-const damagedMark = ".damaged-"
-
-// AsideName returns the name under which a damaged file is kept.
-func AsideName(name string, now time.Time) string {
-	return name + damagedMark + now.UTC().Format("20060102T150405.000000Z")
-}
-
-// Asides returns the names of the damaged files that are kept in a folder.
-func Asides(folder string) (names []string) {
-	entries, _ := os.ReadDir(folder) // a folder that cannot be read has none to show
-	for _, e := range entries {
-		if strings.Contains(e.Name(), damagedMark) {
-			names = append(names, e.Name())
-		}
-	}
-	return names
-}
-
-// read reads a file. It refuses what is not a regular file, without waiting for it.
-func read(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errIrregular
-	}
-	if info.Size() > largest {
-		return nil, fmt.Errorf("it is larger than %d MiB", largest>>20)
-	}
-	return io.ReadAll(io.LimitReader(f, largest))
 }

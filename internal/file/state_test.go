@@ -1,136 +1,381 @@
 package file
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// taken is a reader of a state file that takes every text.
-type taken struct {
-	text  []byte
-	calls int
+// tally is the value of a state file in tests.
+type tally struct {
+	Count int            `json:"count"`
+	Names []string       `json:"names,omitempty"`
+	Data  map[string]any `json:"data,omitempty"`
 }
 
-func (t *taken) take(text []byte) error {
-	t.text, t.calls = text, t.calls+1
+var tallied = StateOptions{What: "the tally", Lost: "The tally begins anew.", Version: 3}
+
+// load returns what is in the file of a state, and whether there is one.
+func load[T any](t *testing.T, s *State[T]) (v T, found bool) {
+	t.Helper()
+	if d := s.Load(func(read T) error { v, found = read, true; return nil }); d != nil {
+		t.Fatal(d)
+	}
+	return v, found
+}
+
+func TestState(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tally.json")
+	s := NewState[tally](path, tallied)
+	if _, found := load(t, s); found {
+		t.Error("it found something where nothing is")
+	}
+	for name, save := range map[string]func(tally) error{"synced": s.Save, "unsynced": s.SaveUnsynced} {
+		for _, v := range []tally{{Count: 7, Names: []string{"a", "b"}}, {}} {
+			if err := save(v); err != nil {
+				t.Fatal(err)
+			}
+			if got, found := load(t, NewState[tally](path, tallied)); !found || got.Count != v.Count || !slices.Equal(got.Names, v.Names) {
+				t.Errorf("%s: %+v is read as %+v", name, v, got)
+			}
+		}
+	}
+	check(t, path, `{"version":3,"count":0}`)
+
+	big := `{"version":3,"count":1,"data":{"id":9007199254740993}}`
+	if err := os.WriteFile(path, []byte(big), 0o600); err != nil { // without a checksum, as an earlier berth wrote it
+		t.Fatal(err)
+	}
+	if got, _ := load(t, s); fmt.Sprint(got.Data["id"]) != "9007199254740993" {
+		t.Errorf("a number is read as %v", got.Data["id"])
+	}
+
+	none := NewState[tally]("", tallied)
+	if _, found := load(t, none); found || none.Save(tally{}) != nil {
+		t.Error("a state without a file has one")
+	}
+}
+
+// text is a value that makes its own text.
+type text struct{ lines []string }
+
+func (v text) MarshalText() ([]byte, error) { return []byte(strings.Join(v.lines, "\n")), nil }
+
+func (v *text) UnmarshalText(b []byte) error {
+	v.lines = strings.Split(string(b), "\n")
 	return nil
 }
 
-func TestLoad(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "tokens.json")
-	var got taken
-	if d := Load(path, "", got.take); d != nil || got.calls != 0 {
-		t.Errorf("without a file it said %v and was called %d times", d, got.calls)
-	}
-	for _, text := range []string{"", "{}", "first\nsecond\n", "# a comment\n"} {
-		if err := Replace(path, []byte(text)); err != nil {
-			t.Fatal(err)
-		}
-		if d := Load(path, "", got.take); d != nil || string(got.text) != text {
-			t.Errorf("%q was read as %q, %v", text, got.text, d)
-		}
-	}
-	before := "{\"version\": 1}" // as a berth without checksums wrote it
-	if err := os.WriteFile(path, []byte(before), 0o600); err != nil {
+func TestStateWithItsOwnText(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lines")
+	s := NewState[text](path, StateOptions{What: "the lines"})
+	if err := s.Save(text{[]string{"one", "two"}}); err != nil {
 		t.Fatal(err)
 	}
-	if d := Load(path, "", got.take); d != nil || string(got.text) != before {
-		t.Errorf("a file of before was read as %q, %v", got.text, d)
+	check(t, path, "one\ntwo")
+	if got, _ := load(t, s); !slices.Equal(got.lines, []string{"one", "two"}) {
+		t.Errorf("it is read as %q", got.lines)
 	}
 }
 
-// Every single bit that flips, and every byte that is missing at the end, is
-// noticed, unless what flips is the mark itself: then the text is whole, and its
-// reader decides.
-func TestEveryFlipIsNoticed(t *testing.T) {
-	text := []byte("gpu:\n  temp_optimal: 61\n")
-	whole := sealed("config.yaml", text)
-	for i := range whole {
-		for bit := range 8 {
-			file := bytes.Clone(whole)
-			file[i] ^= 1 << bit
-			got, err := Unseal("config.yaml", file)
-			if i < len(mark) {
-				if err != nil || !bytes.Equal(got, file) {
-					t.Errorf("bit %d of byte %d: %q, %v", bit, i, got, err)
-				}
-			} else if err == nil {
-				t.Errorf("bit %d of byte %d is not noticed", bit, i)
+func TestStateVersions(t *testing.T) {
+	strict, bare, none := tallied, tallied, tallied
+	strict.Strict, bare.Bare, none.Version = true, true, 0
+	for _, c := range []struct {
+		text    string
+		options StateOptions
+		wrong   string
+	}{
+		{`{"version":3,"count":1}`, tallied, ""},
+		{`{"count":1,"version":3,"later":true}`, tallied, ""},
+		{`{"version":4,"count":1}`, tallied, "it has version 4, and this berth knows version 3"},
+		{`{"version":4,"count":1}`, bare, "it has version 4"},
+		{`{"count":1}`, tallied, "it has version 0"},
+		{`{"count":1}`, bare, ""},
+		{`{"count":1}`, none, ""},
+		{`{"version":9,"count":1}`, none, ""},
+		{`{"version":3,"later":true}`, strict, "unknown field"},
+		{`{"version":3} {}`, tallied, "after top-level value"},
+		{`{"count":1}]`, none, "there is text after the object"},
+		{`null`, tallied, "it has version 0"},
+		{`[]`, tallied, "cannot unmarshal"},
+		{`{"version":3,"count":"many"}`, tallied, "cannot unmarshal"},
+	} {
+		path := filepath.Join(t.TempDir(), "tally.json")
+		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err := NewState[tally](path, c.options).Read(func(tally) error { return nil })
+		if (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
+			t.Errorf("%s: %v, want %q", c.text, err, c.wrong)
+		}
+	}
+}
+
+// spoilings are what a crash, a disk or somebody may make of a state file.
+var spoilings = map[string]func(path string) error{
+	"empty":           func(path string) error { return os.WriteFile(path, nil, 0o600) },
+	"zeros":           func(path string) error { return os.WriteFile(path, make([]byte, 40), 0o600) },
+	"half":            func(path string) error { return os.Truncate(path, 50) },
+	"of another file": func(path string) error { return os.WriteFile(path, sealed("other", []byte(`{"version":3}`)), 0o600) },
+	"much too long":   func(path string) error { return os.Truncate(path, largest+1) },
+	"a flipped bit": func(path string) error {
+		text, err := os.ReadFile(path)
+		text[len(text)-3] ^= 1
+		return errors.Join(err, os.WriteFile(path, text, 0o600))
+	},
+	"a folder": func(path string) error {
+		return errors.Join(os.Remove(path), os.MkdirAll(filepath.Join(path, "in"), 0o700))
+	},
+	"a pipe":             func(path string) error { return errors.Join(os.Remove(path), unix.Mkfifo(path, 0o600)) },
+	"a link to a device": func(path string) error { return errors.Join(os.Remove(path), os.Symlink("/dev/zero", path)) },
+	"a link in a circle": func(path string) error { return errors.Join(os.Remove(path), os.Symlink(path, path)) },
+	"refused":            func(path string) error { return os.WriteFile(path, []byte(`{"version":3,"count":-1}`), 0o600) },
+}
+
+// Whatever became of the file, the state begins without it, says so and keeps it,
+// and the next value is there as usual.
+func TestStateThatIsDamaged(t *testing.T) {
+	take := func(v tally) error {
+		if v.Count < 0 {
+			return errors.New("there is less than nothing")
+		}
+		return nil
+	}
+	for name, spoil := range spoilings {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, "tally.json")
+			s := NewState[tally](path, tallied)
+			if err := errors.Join(s.Save(tally{Count: 1}), spoil(path)); err != nil {
+				t.Fatal(err)
+			}
+			before, _ := read(path)
+			why := s.Read(take)
+			d := s.Load(take)
+			if why == nil || d == nil || !strings.Contains(d.String(), why.Error()) || !strings.HasSuffix(d.String(), "The tally begins anew.") {
+				t.Fatalf("it says %v, and %v", why, d)
+			}
+			if got := Asides(dir); len(got) != 1 || got[0] != filepath.Base(d.Aside) {
+				t.Errorf("kept is %v", got)
+			}
+			if after, _ := read(d.Aside); !bytes.Equal(before, after) {
+				t.Errorf("kept is %q, and it was %q", after, before)
+			}
+			if _, found := load(t, s); found {
+				t.Error("the damaged file is still there")
+			}
+			if err := s.Save(tally{Count: 2}); err != nil {
+				t.Fatal(err)
+			}
+			if got, _ := load(t, s); got.Count != 2 {
+				t.Errorf("then it holds %+v", got)
+			}
+		})
+		t.Run(name+", and something instead", func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, "tally.json")
+			s := NewState[tally](path, tallied)
+			if err := errors.Join(s.Save(tally{Count: 1}), spoil(path)); err != nil {
+				t.Fatal(err)
+			}
+			if d := s.Begin(tally{Count: 9}, s.Read(take)); d.Aside == "" || len(Asides(dir)) != 1 {
+				t.Errorf("it says %v, and kept is %v", d, Asides(dir))
+			}
+			if got, _ := load(t, s); got.Count != 9 {
+				t.Errorf("then it holds %+v", got)
+			}
+		})
+	}
+}
+
+// A value that no start would read again is not written, and what was there stays.
+func TestStateThatIsTooLarge(t *testing.T) {
+	s := NewState[tally](filepath.Join(t.TempDir(), "tally.json"), tallied)
+	if err := s.Save(tally{Count: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Save(tally{Names: []string{strings.Repeat("x", largest)}}); err == nil || !strings.Contains(err.Error(), "write the tally: it would have 64 MiB") {
+		t.Errorf("it says %v", err)
+	}
+	if got, _ := load(t, s); got.Count != 1 {
+		t.Errorf("it holds %+v", got)
+	}
+}
+
+// A link under the name of the file is replaced. Nobody writes through it.
+func TestStateBehindALink(t *testing.T) {
+	dir := t.TempDir()
+	path, other := filepath.Join(dir, "tally.json"), filepath.Join(t.TempDir(), "tally.json")
+	if err := errors.Join(NewState[tally](other, tallied).Save(tally{Count: 1}), os.Symlink(other, path)); err != nil {
+		t.Fatal(err)
+	}
+	if err := NewState[tally](path, tallied).Save(tally{Count: 2}); err != nil {
+		t.Fatal(err)
+	}
+	check(t, path, `{"version":3,"count":2}`)
+	check(t, other, `{"version":3,"count":1}`)
+}
+
+// Many changes are one write, the soonest counts, a failure is told once and tried
+// again, and the end writes what is left.
+func TestStateRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewState[tally](filepath.Join(t.TempDir(), "tally.json"), tallied)
+		ctx, cancel := context.WithCancel(t.Context())
+		begun := time.Now()
+		var saves []string
+		var told []error
+		var broken error
+		save := func() error {
+			saves = append(saves, time.Since(begun).String())
+			return broken
+		}
+		done := make(chan error, 1)
+		go func() { done <- s.Run(ctx, save, func(err error) { told = append(told, err) }) }()
+		expect := func(want ...string) {
+			t.Helper()
+			synctest.Wait()
+			if !slices.Equal(saves, want) {
+				t.Errorf("after %v it saved at %v, want %v", time.Since(begun), saves, want)
 			}
 		}
-		if got, err := Unseal("config.yaml", whole[:i]); err == nil {
-			t.Errorf("the first %d bytes are read as %q", i, got)
+		time.Sleep(time.Hour)
+		expect() // nothing has changed
+		begun = time.Now()
+		s.Change(10 * time.Minute)
+		for range 100 {
+			s.Change(3 * time.Second)
 		}
+		s.Change(time.Minute)
+		time.Sleep(time.Hour)
+		expect("3s")
+		broken = errors.New("write the tally: the disk is gone")
+		saves, begun = nil, time.Now()
+		s.Change(0)
+		time.Sleep(5 * time.Second)
+		s.Change(0)
+		time.Sleep(20 * time.Second)
+		expect("0s", "10s", "20s")
+		if len(told) != 1 || told[0].Error() != "cannot write the tally: the disk is gone; berth tries again every 10 s" {
+			t.Errorf("it told %v", told)
+		}
+		broken = nil
+		time.Sleep(time.Hour)
+		expect("0s", "10s", "20s", "30s")
+		s.Change(time.Hour)
+		cancel()
+		if err := <-done; err != nil || len(saves) != 5 || len(told) != 1 {
+			t.Errorf("at the end it saved at %v, told %v and returned %v", saves, told, err)
+		}
+	})
+}
+
+// A large file is written less often.
+func TestStateRunsSlowly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewState[tally](filepath.Join(t.TempDir(), "tally.json"), tallied)
+		ctx, cancel := context.WithCancel(t.Context())
+		saves := 0
+		done := make(chan error, 1)
+		go func() {
+			done <- s.Run(ctx, func() error {
+				saves++
+				return s.SaveUnsynced(tally{Names: []string{strings.Repeat("x", 10*writeRate)}})
+			}, nil)
+		}()
+		for range 100 {
+			s.Change(0)
+			time.Sleep(time.Second)
+		}
+		if saves < 9 || saves > 11 {
+			t.Errorf("it wrote %d times in 100 s", saves)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+const childState = "BERTH_TEST_STATE_FILE"
+
+// TestSaverThatIsKilled is not a test but the process that TestStateKill kills: it saves
+// for ever, and tells of every value that was saved.
+func TestSaverThatIsKilled(t *testing.T) {
+	path := os.Getenv(childState)
+	if path == "" {
+		t.Skip("only inside TestStateKill")
 	}
-	if got, err := Unseal("config.yaml", append(whole, '\n')); err == nil {
-		t.Errorf("with one byte more it is read as %q", got)
-	}
-	if _, err := Unseal("other.yaml", whole); err == nil || !strings.Contains(err.Error(), "config.yaml") {
-		t.Errorf("the text of another file: %v", err)
+	s := NewState[tally](path, tallied)
+	v, _ := load(t, s)
+	for {
+		v.Count++
+		v.Names = slices.Repeat([]string{strconv.Itoa(v.Count)}, v.Count%1000) // long and short in turn
+		if err := s.save(v, v.Count%8 == 0); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintln(os.Stdout, v.Count)
 	}
 }
 
-func TestDamagedFilesAreKept(t *testing.T) {
-	for name, spoil := range map[string]func(path string) error{
-		"empty":           func(path string) error { return os.WriteFile(path, nil, 0o600) },
-		"zeros":           func(path string) error { return os.WriteFile(path, make([]byte, 40), 0o600) },
-		"of another file": func(path string) error { return os.WriteFile(path, sealed("other", []byte("{}")), 0o600) },
-		"half":            func(path string) error { return os.Truncate(path, 20) },
-		"a folder": func(path string) error {
-			return errors.Join(os.Remove(path), os.MkdirAll(filepath.Join(path, "in"), 0o700))
-		},
-		"a pipe":            func(path string) error { return errors.Join(os.Remove(path), unix.Mkfifo(path, 0o600)) },
-		"text that is none": func(path string) error { return os.WriteFile(path, []byte("{"), 0o600) },
-		"much too long":     func(path string) error { return os.Truncate(path, largest+1) },
-	} {
-		for _, instead := range []string{"", "put there instead"} {
-			t.Run(name+instead, func(t *testing.T) {
-				dir := t.TempDir()
-				path := filepath.Join(dir, "file")
-				if err := errors.Join(Replace(path, []byte("{}")), spoil(path)); err != nil {
-					t.Fatal(err)
-				}
-				before, _ := read(path)
-				refuse := func(text []byte) error {
-					if string(text) != "{}" {
-						return errors.New("it is no JSON")
-					}
-					return nil
-				}
-				var d *Damage
-				if instead == "" {
-					d = Load(path, "All is lost.", refuse)
-				} else if err := Check(path, refuse); err != nil {
-					d = SetAside(path, "All is lost.", []byte(instead), err)
-				}
-				if d == nil || filepath.Dir(d.Aside) != dir || !strings.Contains(d.String(), filepath.Base(d.Aside)) || !strings.HasSuffix(d.String(), "All is lost.") {
-					t.Fatalf("it says %v", d)
-				}
-				if got := Asides(dir); len(got) != 1 || got[0] != filepath.Base(d.Aside) {
-					t.Errorf("kept is %v", got)
-				}
-				if after, _ := read(d.Aside); !bytes.Equal(before, after) {
-					t.Errorf("kept is %q, and it was %q", after, before)
-				}
-				var got taken
-				if d := Load(path, "", got.take); d != nil || string(got.text) != instead {
-					t.Errorf("then %q is read, %v", got.text, d)
-				}
-			})
+// A real process, a real disk, kill -9: the file holds the last value that was saved or
+// the next one, whole, and nothing is damaged.
+func TestStateKill(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "tally.json")
+	for round := range 12 {
+		saved := killSaver(t, path, 1+round*17)
+		v, _ := load(t, NewState[tally](path, tallied))
+		if v.Count < saved || v.Count > saved+1 || len(v.Names) != v.Count%1000 {
+			t.Fatalf("round %d: it holds %d with %d names, and %d was saved", round, v.Count, len(v.Names), saved)
+		}
+		if got := slices.DeleteFunc(names(t, dir), func(name string) bool { return name == "tally.json" || name == "tally.json"+suffix }); len(got) > 0 {
+			t.Fatalf("round %d: left behind: %v", round, got)
 		}
 	}
 }
 
-// A file that cannot be set aside is told of all the same.
-func TestDamageThatStays(t *testing.T) {
-	d := SetAside(filepath.Join(t.TempDir(), "gone"), "", nil, errors.New("it is bad"))
-	if d.Aside != "" || !strings.Contains(d.String(), "could not be set aside: it is bad") {
-		t.Errorf("it says %v", d)
+// killSaver runs a saver, kills it after so many values, and returns the last one that it
+// told of.
+func killSaver(t *testing.T, path string, after int) (saved int) {
+	t.Helper()
+	child := exec.Command(os.Args[0], "-test.run=^TestSaverThatIsKilled$")
+	child.Env = append(os.Environ(), childState+"="+path)
+	child.Stderr = os.Stderr
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
 	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for i := 0; lines.Scan(); i++ {
+		if saved, err = strconv.Atoi(lines.Text()); err != nil {
+			t.Fatalf("the saver says %q", lines.Text())
+		}
+		if i == after {
+			if err := child.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := child.Wait(); err == nil {
+		t.Fatal("the saver ended by itself")
+	}
+	return saved
 }

@@ -1,0 +1,75 @@
+package file
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Damage reports that a state file cannot be read, and where the file is kept.
+type Damage struct {
+	Path  string
+	Aside string // where the file is now; empty if it could not be set aside
+	Lost  string // the consequences, in sentences for people
+	Err   error  // what is wrong with the file
+}
+
+// String says what is wrong, where the file is kept, and what the consequences are.
+func (d *Damage) String() string {
+	kept := "is kept as " + filepath.Base(d.Aside)
+	if d.Aside == "" {
+		kept = "could not be set aside"
+	}
+	return strings.TrimSpace(fmt.Sprintf("%s is damaged and %s: %v. %s", filepath.Base(d.Path), kept, d.Err, d.Lost))
+}
+
+// Salvage returns as much of a damaged file as can be read.
+func Salvage(path string) []byte {
+	text, _ := read(path) // return what could be read
+	return text
+}
+
+// SetAside keeps a damaged file under another name. If instead is not nil, SetAside
+// writes it to path: whenever the daemon is killed, the next one finds the damaged file
+// or that text.
+func SetAside(path, lost string, instead []byte, why error) *Damage {
+	d := &Damage{Path: path, Aside: AsideName(path, time.Now()), Lost: lost, Err: why}
+	var err error
+	if instead != nil {
+		err = os.Link(path, d.Aside)
+	}
+	if instead == nil || err != nil { // a folder cannot be linked
+		err = os.Rename(path, d.Aside)
+	}
+	if err != nil {
+		d.Aside, d.Err = "", errors.Join(why, err)
+	}
+	if instead != nil {
+		if err := Replace(path, instead); err != nil {
+			d.Err = errors.Join(d.Err, err)
+		}
+	}
+	return d
+}
+
+// damagedMark is in the name of every file that was set aside.
+const damagedMark = ".damaged-"
+
+// AsideName returns the name under which a damaged file is kept.
+func AsideName(name string, now time.Time) string {
+	return name + damagedMark + now.UTC().Format("20060102T150405.000000Z")
+}
+
+// Asides returns the names of the damaged files that are kept in a folder.
+func Asides(folder string) (names []string) {
+	entries, _ := os.ReadDir(folder) // a folder that cannot be read has none to show
+	for _, e := range entries {
+		if strings.Contains(e.Name(), damagedMark) {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
