@@ -49,50 +49,45 @@ const version = 1
 // and takes only the tokens in it whose own checksum is right: nobody gets more than was
 // written down.
 func Open(path string) (*Tokens, *file.Damage) {
-	t := New()
-	t.path = path
-	whole := false
-	err := file.Check(path, func(text []byte) error {
-		whole = json.Valid(text)
-		b, err := parse(text)
-		if err == nil {
-			t.all.Store(b)
-		}
-		return err
+	t := newTokens(path)
+	err := t.file.Read(func(b book) error {
+		t.all.Store(&b)
+		return nil
 	})
 	if err == nil {
 		return t, nil
 	}
 	b := t.all.Load()
-	if !whole { // an intact file means something that this berth does not know
-		b = salvage(file.Salvage(path))
+	found := file.Salvage(path)
+	if text, unsealed := file.Unseal(path, found); unsealed != nil || !json.Valid(text) { // an intact file means something that this berth does not know
+		b = salvage(found)
 		t.all.Store(b)
 	}
-	instead, _ := b.encode() // it can be encoded
-	lost := "No named token is accepted. Make the tokens again: berth token create"
+	damage := t.file.Begin(*b, err)
+	damage.Lost = "No named token is accepted. Make the tokens again: berth token create"
 	if names := slices.Sorted(maps.Keys(b.byName)); len(names) > 0 {
-		lost = fmt.Sprintf("Of the named tokens, only these are accepted: %s. Make the others again: berth token create", strings.Join(names, ", "))
+		damage.Lost = fmt.Sprintf("Of the named tokens, only these are accepted: %s. Make the others again: berth token create", strings.Join(names, ", "))
 	}
-	return t, file.SetAside(path, lost, instead, err)
+	return t, damage
 }
 
-// parse reads the content of the file.
-func parse(text []byte) (*book, error) {
+// UnmarshalText reads the content of the file.
+func (b *book) UnmarshalText(text []byte) error {
 	var d document
 	if err := strictly(text, &d); err != nil {
-		return nil, err
+		return err
 	}
 	if d.Version != version {
-		return nil, fmt.Errorf("it has version %d, and this berth knows version %d", d.Version, version)
+		return file.VersionError(d.Version, version)
 	}
 	tokens, hashes := map[string]*entry{}, map[hash]bool{}
 	for _, s := range d.Tokens {
 		e, err := s.entry()
 		if err != nil {
-			return nil, fmt.Errorf("token %q: %w", s.Name, err)
+			return fmt.Errorf("token %q: %w", s.Name, err)
 		}
 		if tokens[e.Name] != nil || hashes[e.hash] {
-			return nil, fmt.Errorf("token %q: its name or its secret is there twice", s.Name)
+			return fmt.Errorf("token %q: its name or its secret is there twice", s.Name)
 		}
 		tokens[e.Name], hashes[e.hash] = e, true
 	}
@@ -100,15 +95,16 @@ func parse(text []byte) (*book, error) {
 	for _, s := range d.Revoked {
 		h, err := parseHash(s.SHA256)
 		if err != nil {
-			return nil, fmt.Errorf("revoked token %q: %w", s.Name, err)
+			return fmt.Errorf("revoked token %q: %w", s.Name, err)
 		}
 		if hashes[h] {
-			return nil, fmt.Errorf("revoked token %q: its secret is there twice", s.Name)
+			return fmt.Errorf("revoked token %q: its secret is there twice", s.Name)
 		}
 		hashes[h] = true
 		gone = append(gone, revoked{s.Name, h, s.At})
 	}
-	return new(book).with(tokens, latest(gone), nil), nil
+	*b = *b.with(tokens, latest(gone), nil)
+	return nil
 }
 
 // salvage reads the tokens of a damaged file whose lines are intact.
@@ -175,23 +171,8 @@ func parseHash(text string) (h hash, err error) {
 	return hash(b), nil
 }
 
-// write replaces the file and waits for the disk.
-func (t *Tokens) write(b *book) error {
-	if t.path == "" {
-		return nil
-	}
-	text, err := b.encode()
-	if err == nil {
-		err = file.Replace(t.path, text)
-	}
-	if err != nil {
-		return fmt.Errorf("write the tokens: %w", err)
-	}
-	return nil
-}
-
-// encode returns the content of the file.
-func (b *book) encode() ([]byte, error) {
+// MarshalText returns the content of the file.
+func (b book) MarshalText() ([]byte, error) {
 	var tokens, gone []any
 	for _, name := range slices.Sorted(maps.Keys(b.byName)) {
 		e := b.byName[name]

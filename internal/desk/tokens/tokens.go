@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
@@ -120,11 +121,9 @@ type revoked struct {
 
 // Tokens keeps the tokens of a daemon. Create one with New or Open.
 type Tokens struct {
-	path string // empty if there is no file
-
+	file     *file.State[book]
 	changing sync.Mutex // held while tokens change, also during writes to the disk
 	all      atomic.Pointer[book]
-	dirty    atomic.Bool // whether a token was used since the last write
 }
 
 // book holds every token at one moment. It never changes, so Check takes no lock.
@@ -137,8 +136,10 @@ type book struct {
 }
 
 // New returns an empty set of tokens without a file.
-func New() *Tokens {
-	t := &Tokens{}
+func New() *Tokens { return newTokens("") }
+
+func newTokens(path string) *Tokens {
+	t := &Tokens{file: file.NewState[book](path, file.StateOptions{What: "the tokens"})}
 	t.all.Store(&book{byHash: map[hash]*entry{}, byName: map[string]*entry{}})
 	return t
 }
@@ -204,7 +205,7 @@ func (t *Tokens) check(h hash, now time.Time) (Shown, error) {
 	}
 	if m := minute(now); e.used.Load() != m {
 		e.used.Store(m)
-		t.dirty.Store(true)
+		t.file.Change(usedAfter)
 	}
 	credential := access.Credential{Kind: access.Token, Name: e.Name, Role: e.Role, Service: e.Service}
 	return Shown{Credential: credential, Expires: e.Expires, Standing: e.standing, Weak: e.weak}, nil
@@ -300,9 +301,11 @@ func (t *Tokens) create(token Token, brought string, replace bool, now time.Time
 	if old != nil && old.hash != h {
 		gone = latest(append(gone, revoked{old.Name, old.hash, now.UTC().Truncate(time.Second)}))
 	}
-	if err := t.replace(b.with(tokens, gone, b.daemon)); err != nil {
+	next := b.with(tokens, gone, b.daemon)
+	if err := t.file.Save(*next); err != nil {
 		return "", err
 	}
+	t.all.Store(next)
 	if old != nil {
 		old.end(ErrRevoked)
 	}
@@ -348,49 +351,22 @@ func (t *Tokens) Revoke(name string, now time.Time) (Token, error) {
 	next := b.with(tokens, gone, b.daemon)
 	t.all.Store(next) // before the write: the secret may be in wrong hands
 	e.end(ErrRevoked)
-	if err := t.write(next); err != nil {
+	if err := t.file.Save(*next); err != nil {
 		return e.token(), fmt.Errorf("the token %s is refused from now on, but the daemon could not write that down and accepts it again after a restart: %w", name, err)
 	}
 	return e.token(), nil
 }
 
-// replace writes a book to the disk and then puts it into force.
-func (t *Tokens) replace(next *book) error {
-	if err := t.write(next); err != nil {
-		return err
-	}
-	t.all.Store(next)
-	return nil
-}
-
-// Run writes from time to time when tokens were last used, until ctx ends.
-func (t *Tokens) Run(ctx context.Context) error {
-	tick := time.NewTicker(usedAfter)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return t.saveUsed()
-		case <-tick.C:
-			_ = t.saveUsed() // the next tick tries again
-		}
-	}
-}
-
-// usedAfter is how often Run writes.
+// usedAfter is how soon Run writes that tokens were used.
 const usedAfter = 10 * time.Minute
 
+// Run writes from time to time when tokens were last used, until ctx ends.
+func (t *Tokens) Run(ctx context.Context) error { return t.file.Run(ctx, t.saveUsed, nil) }
+
 func (t *Tokens) saveUsed() error {
-	if !t.dirty.Swap(false) {
-		return nil
-	}
 	t.changing.Lock()
 	defer t.changing.Unlock()
-	if err := t.write(t.all.Load()); err != nil {
-		t.dirty.Store(true)
-		return err
-	}
-	return nil
+	return t.file.Save(*t.all.Load())
 }
 
 // random returns 256 random bits as 43 characters.

@@ -400,8 +400,8 @@ func FuzzFile(f *testing.F) {
 	f.Add([]byte(`{"version":1,"tokens":null}{}`))
 	f.Add([]byte("\x00"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		b, err := parse(text)
-		if err != nil {
+		var b, again book
+		if b.UnmarshalText(text) != nil {
 			return
 		}
 		for name, e := range b.byName {
@@ -409,15 +409,14 @@ func FuzzFile(f *testing.F) {
 				t.Errorf("read %+v", e.Token)
 			}
 		}
-		first, err := b.encode()
+		first, err := b.MarshalText()
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := parse(first)
-		if err != nil {
+		if err := again.UnmarshalText(first); err != nil {
 			t.Fatalf("%v: %s", err, first)
 		}
-		second, err := again.encode()
+		second, err := again.MarshalText()
 		if err != nil || !bytes.Equal(first, second) {
 			t.Errorf("%v\n%s\n%s", err, first, second)
 		}

@@ -1,11 +1,9 @@
 package sessions
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,7 +17,7 @@ import (
 // document is the content of the file. Only its owner may read it, although it
 // holds no secrets.
 type document struct {
-	Version  int      `json:"version"`
+	Version  int      `json:"version,omitzero"` // package file checks and writes it
 	Sessions []stored `json:"sessions"`
 }
 
@@ -35,15 +33,21 @@ type stored struct {
 	Used   time.Time    `json:"used"`
 }
 
-const version = 1
+// New returns an empty Sessions without a file.
+func New() *Sessions { return newSessions("") }
+
+func newSessions(path string) *Sessions {
+	return &Sessions{byHash: map[hash]*entry{}, file: file.NewState[document](path, file.StateOptions{
+		What: "the sessions", Version: 1, Strict: true, Lost: "Everybody has to sign in again.",
+	})}
+}
 
 // Open reads the file at path, or creates one there. It sets a damaged file aside, and
 // begins without sessions.
 func Open(path string, now time.Time) (*Sessions, *file.Damage) {
-	s := New()
-	s.path = path
-	damage := file.Load(path, "Everybody has to sign in again.", func(text []byte) error {
-		all, err := parse(text)
+	s := newSessions(path)
+	damage := s.file.Load(func(d document) error {
+		all, err := d.entries()
 		if err == nil {
 			s.byHash = all
 			s.prune(now)
@@ -53,20 +57,9 @@ func Open(path string, now time.Time) (*Sessions, *file.Damage) {
 	return s, damage
 }
 
-// parse reads the content of the file.
-func parse(text []byte) (map[hash]*entry, error) {
-	var d document
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields() // an unknown restriction must not be dropped
-	if err := decoder.Decode(&d); err != nil {
-		return nil, err
-	}
-	switch {
-	case decoder.More():
-		return nil, errors.New("there is text after the object")
-	case d.Version != version:
-		return nil, fmt.Errorf("it has version %d, and this berth knows version %d", d.Version, version)
-	case len(d.Sessions) > Most:
+// entries returns the sessions of the file.
+func (d *document) entries() (map[hash]*entry, error) {
+	if len(d.Sessions) > Most {
 		return nil, fmt.Errorf("it has %d sessions, and %d are the most", len(d.Sessions), Most)
 	}
 	all := map[hash]*entry{}
@@ -111,29 +104,16 @@ func (s *stored) entry() (*entry, error) {
 
 // save writes the file and waits for the disk.
 func (s *Sessions) save() error {
-	if s.path == "" {
-		return nil
-	}
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	text, err := s.encode()
-	if err == nil {
-		err = file.Replace(s.path, text)
-	}
-	if err != nil {
-		s.unwritten.Store(true)
-		return fmt.Errorf("write the sessions: %w", err)
-	}
-	return nil
+	return s.file.Save(s.document())
 }
 
-// encode returns the content of the file.
-func (s *Sessions) encode() ([]byte, error) {
+// document returns the content of the file.
+func (s *Sessions) document() document {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.used = false
-	s.unwritten.Store(false)
-	d := document{Version: version, Sessions: []stored{}}
+	d := document{Sessions: []stored{}}
 	for _, e := range s.byHash {
 		kept := stored{
 			ID: e.ID, SHA256: hex.EncodeToString(e.hash[:]), Groups: e.Groups, Here: e.Place == access.Here,
@@ -145,48 +125,14 @@ func (s *Sessions) encode() ([]byte, error) {
 		d.Sessions = append(d.Sessions, kept)
 	}
 	slices.SortFunc(d.Sessions, func(a, b stored) int { return cmp.Or(a.Begun.Compare(b.Begun), cmp.Compare(a.ID, b.ID)) })
-	return json.MarshalIndent(d, "", "  ")
+	return d
 }
 
-// How often the file is written.
+// How soon the file is written.
 const (
 	changedAfter = time.Second      // after sessions began or ended by themselves
 	usedAfter    = 10 * time.Minute // after sessions were used
 )
 
 // Run saves sessions until ctx ends.
-func (s *Sessions) Run(ctx context.Context) error {
-	tick := time.NewTicker(usedAfter)
-	defer tick.Stop()
-	soon := time.NewTimer(changedAfter)
-	soon.Stop()
-	defer soon.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			if !s.unsaved() {
-				return nil
-			}
-			return s.save()
-		case <-s.changed:
-			soon.Reset(changedAfter)
-			continue
-		case <-soon.C:
-		case <-tick.C:
-			if !s.unsaved() {
-				continue
-			}
-		}
-		if err := s.save(); err != nil {
-			soon.Reset(usedAfter) // it tries again
-		}
-	}
-}
-
-// unsaved reports whether a session began, ended or was used since the file was
-// written.
-func (s *Sessions) unsaved() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.used || s.unwritten.Load()
-}
+func (s *Sessions) Run(ctx context.Context) error { return s.file.Run(ctx, s.save, nil) }

@@ -23,10 +23,10 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/file"
 )
 
 const (
@@ -136,22 +136,12 @@ type code struct {
 
 // Sessions keeps sessions and codes. Use New or Open to make one.
 type Sessions struct {
-	path    string        // empty if there is no file
-	changed chan struct{} // has room for one; signals that the file lacks sessions
-
+	file    *file.State[document]
 	writing sync.Mutex // held while the file is written
 
 	mu     sync.Mutex // guards what follows
 	byHash map[hash]*entry
 	codes  []code // the oldest first
-	used   bool   // a session was used, and the file does not say so
-
-	unwritten atomic.Bool // sessions began or ended, and the file does not say so
-}
-
-// New returns an empty Sessions without a file.
-func New() *Sessions {
-	return &Sessions{byHash: map[hash]*entry{}, changed: make(chan struct{}, 1)}
 }
 
 // Issue returns a code for an owner.
@@ -223,7 +213,7 @@ func (s *Sessions) Begin(o Owner, now time.Time, confirm func(Session) error) (s
 	}
 	e := newEntry(begun, hashOf(secret))
 	s.byHash[e.hash] = e
-	s.tell()
+	s.file.Change(changedAfter)
 	return secret, begun, nil
 }
 
@@ -245,11 +235,12 @@ func (s *Sessions) Check(secret string, now time.Time) (Shown, error) {
 	}
 	if !now.Before(e.Until()) {
 		s.remove(e)
-		s.tell()
+		s.file.Change(changedAfter)
 		return Shown{}, ErrEnded
 	}
 	if minute := now.UTC().Truncate(time.Minute); minute.After(e.Used) {
-		e.Used, s.used = minute, true
+		e.Used = minute
+		s.file.Change(usedAfter)
 	}
 	return Shown{Session: e.Session, Standing: e.standing}, nil
 }
@@ -297,7 +288,7 @@ func (s *Sessions) End(id string) (Session, error) {
 		return Session{}, fmt.Errorf("session %s: %w", id, ErrMissing)
 	}
 	if err := s.save(); err != nil {
-		s.tell() // Run tries again
+		s.file.Change(changedAfter) // Run tries again
 		return found.Session, fmt.Errorf("the session %s is refused from now on, but the daemon could not write that down and accepts it again after a restart: %w", id, err)
 	}
 	return found.Session, nil
@@ -314,7 +305,7 @@ func (s *Sessions) prune(now time.Time) {
 	for _, e := range s.byHash {
 		if !now.Before(e.Until()) {
 			s.remove(e)
-			s.tell()
+			s.file.Change(changedAfter)
 		}
 	}
 }
@@ -338,15 +329,6 @@ func (s *Sessions) oldest(o *Owner) (last *entry) {
 		}
 	}
 	return last
-}
-
-// tell tells Run that the file is out of date.
-func (s *Sessions) tell() {
-	s.unwritten.Store(true)
-	select {
-	case s.changed <- struct{}{}:
-	default:
-	}
 }
 
 // random returns 256 random bits as 43 characters.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
@@ -52,17 +53,11 @@ type Part struct {
 
 // Archive remembers leases. Use New or Open to make one.
 type Archive struct {
-	path  string        // empty if there is no file
-	dirty chan struct{} // has room for one
+	file *file.State[document]
 
 	mu     sync.Mutex // guards what follows
 	byUser map[string][]Past
 	count  int
-}
-
-// New returns an archive that is empty and kept in no file.
-func New() *Archive {
-	return &Archive{dirty: make(chan struct{}, 1), byUser: map[string][]Past{}}
 }
 
 // Ended remembers the lease that an effect has ended, the most memory that its
@@ -80,10 +75,7 @@ func (a *Archive) Ended(e *lease.Effect, peak gpu.MiB, used gpu.Opt[gpu.Joules])
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.add(past)
-	select {
-	case a.dirty <- struct{}{}:
-	default: // it is going to be written anyway
-	}
+	a.file.Change(writeAfter)
 }
 
 // add makes room for a lease and remembers it. The caller holds mu.
@@ -136,23 +128,4 @@ func (a *Archive) All() []Past {
 }
 
 // Run writes the archive to its file until ctx ends, and then what is new once more.
-func (a *Archive) Run(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			select {
-			case <-a.dirty:
-				return a.write()
-			default:
-				return nil
-			}
-		case <-a.dirty:
-		}
-		select {
-		case <-ctx.Done():
-			return a.write()
-		case <-time.After(writeAfter):
-			_ = a.write() // the next end of a lease tries again, and so does the end
-		}
-	}
-}
+func (a *Archive) Run(ctx context.Context) error { return a.file.Run(ctx, a.write, nil) }

@@ -1,47 +1,35 @@
 package peaks
 
 import (
-	"encoding/json"
-	"fmt"
 	"slices"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/file"
 )
 
-// document is the content of the file. A field may be added under the same version if a
-// reader that does not know it still makes sense of the rest.
+// document is the content of the file.
 type document struct {
-	Version int      `json:"version"`
 	Entries []*Entry `json:"entries"`
 }
 
-const version = 1
-
 // New returns Peaks that know nothing and are kept in no file.
-func New() *Peaks {
-	return &Peaks{
-		dirty: make(chan struct{}, 1), entries: map[Key]*Entry{}, running: map[uint64]use{},
-	}
+func New() *Peaks { return newPeaks("") }
+
+func newPeaks(path string) *Peaks {
+	return &Peaks{entries: map[Key]*Entry{}, running: map[uint64]use{}, file: file.NewState[document](path, file.StateOptions{
+		What: "what was learned", Version: 1, Lost: "What was learned about earlier runs is lost, and berth learns it again.",
+	})}
 }
 
 // Open reads the file at path, or begins one there. It sets a damaged file aside and
 // begins anew: a guess is not worth refusing to start.
 func Open(path string) (*Peaks, *file.Damage) {
-	p := New()
-	p.path = path
-	return p, file.Load(path, "What was learned about earlier runs is lost, and berth learns it again.", p.take)
+	p := newPeaks(path)
+	return p, p.file.Load(p.take)
 }
 
-// take reads the text of a file into p.
-func (p *Peaks) take(text []byte) error {
-	var d document
-	if err := json.Unmarshal(text, &d); err != nil {
-		return err
-	}
-	if d.Version != version {
-		return fmt.Errorf("it has version %d, and this berth knows version %d", d.Version, version)
-	}
+// take takes over the content of a file.
+func (p *Peaks) take(d document) error {
 	for _, e := range d.Entries {
 		if e != nil && len(p.entries) < keptEntries {
 			e.bound()
@@ -87,20 +75,10 @@ const mostSeconds = 1e9
 
 // write replaces the file, unsynced: a sync would cost the disk more than it is worth.
 func (p *Peaks) write() error {
-	if p.path == "" {
-		return nil
-	}
 	all := p.All()
-	d := document{Version: version, Entries: make([]*Entry, len(all))}
+	d := document{make([]*Entry, len(all))}
 	for i := range all {
 		d.Entries[i] = &all[i]
 	}
-	text, err := json.Marshal(d)
-	if err != nil {
-		return fmt.Errorf("write what was learned: %w", err)
-	}
-	if err := file.ReplaceUnsynced(p.path, text); err != nil {
-		return fmt.Errorf("write what was learned: %w", err)
-	}
-	return nil
+	return p.file.SaveUnsynced(d)
 }

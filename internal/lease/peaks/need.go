@@ -88,7 +88,7 @@ func (p *Peaks) Took(key Key, offered gpu.MiB) {
 	defer p.mu.Unlock()
 	if e := p.entries[key]; e != nil && e.Offered != offered {
 		e.Offered = offered
-		p.change()
+		p.file.Change(writeAfter)
 	}
 }
 

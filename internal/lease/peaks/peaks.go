@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
@@ -103,8 +104,7 @@ func (e *Entry) Asked() gpu.MiB {
 
 // Peaks remembers runs. Use New or Open to make one.
 type Peaks struct {
-	path  string        // empty if there is no file
-	dirty chan struct{} // has room for one
+	file *file.State[document]
 
 	mu      sync.Mutex // guards what follows
 	entries map[Key]*Entry
@@ -137,15 +137,7 @@ func (p *Peaks) Add(key Key, run Run, now time.Time) {
 	if over := len(e.Runs) - keptRuns; over > 0 {
 		e.Runs = slices.Delete(e.Runs, 0, over)
 	}
-	p.change()
-}
-
-// change makes Run write the file soon.
-func (p *Peaks) change() {
-	select {
-	case p.dirty <- struct{}{}:
-	default: // it is going to be written anyway
-	}
+	p.file.Change(writeAfter)
 }
 
 // makeRoom forgets something, if there is no room for another entry of a user.
@@ -310,19 +302,5 @@ func (p *Peaks) noteParent(k lease.Key) {
 	p.parents[k] = true
 }
 
-// Run writes what was learned to the file until ctx ends, and then once more.
-func (p *Peaks) Run(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return p.write()
-		case <-p.dirty:
-		}
-		select {
-		case <-ctx.Done():
-			return p.write()
-		case <-time.After(writeAfter):
-			_ = p.write() // what is learned next tries again, and so does the end
-		}
-	}
-}
+// Run writes what was learned to the file until ctx ends, and then what is new once more.
+func (p *Peaks) Run(ctx context.Context) error { return p.file.Run(ctx, p.write, nil) }
