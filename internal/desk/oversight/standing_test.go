@@ -33,7 +33,7 @@ func TestStandingsAreWrittenInTheEnd(t *testing.T) {
 		if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(rewrite) // simulated
+		time.Sleep(10 * time.Second) // simulated
 		synctest.Wait()
 		if again, damage := OpenStandings(path); damage != nil || again.All()["GPU-a"].Phase != health.Quarantined {
 			t.Errorf("written %+v, %v", again, damage)

@@ -1,7 +1,6 @@
 package pace
 
 import (
-	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
@@ -21,13 +20,25 @@ type kept struct {
 	Processes []process.ID `json:"processes,omitempty"`
 }
 
+func newState(path string) *file.State[kept] {
+	return file.NewState[kept](path, file.StateOptions{
+		What: "what is paced", Version: 1, Bare: true,
+		Lost: "Shares that people set do not hold any more. If an earlier daemon was killed together with its guardian, processes may be stopped: kill -CONT continues them.",
+	})
+}
+
+// check returns an error if something is wrong with the file.
+func (k *kept) check() error {
+	if k.Boot == "" {
+		return errors.New("it does not say which boot it is of")
+	}
+	return nil
+}
+
 // recall reads the file, and sets a damaged one aside.
 func (p *Pacer) recall() *file.Damage {
-	if p.Path == "" {
-		return nil
-	}
-	return file.Load(p.Path, "Shares that people set do not hold any more. If an earlier daemon was killed together with its guardian, processes may be stopped: kill -CONT continues them.", func(text []byte) error {
-		k, err := parse(text)
+	return p.file.Load(func(k kept) error {
+		err := k.check()
 		if err == nil {
 			p.take(k)
 		}
@@ -56,23 +67,13 @@ func (p *Pacer) take(k kept) {
 	}
 }
 
-func parse(text []byte) (k kept, err error) {
-	if err := json.Unmarshal(text, &k); err != nil {
-		return k, err
-	}
-	if k.Boot == "" {
-		return k, errors.New("it does not say which boot it is of")
-	}
-	return k, nil
-}
-
 // Left returns how many processes a daemon has left stopped that was killed together with
 // its guardian, according to the file at path. The next daemon continues them.
 func Left(path, boot string) (processes int, err error) {
 	var k kept
-	err = file.Check(path, func(text []byte) (err error) {
-		k, err = parse(text)
-		return err
+	err = newState(path).Read(func(read kept) error {
+		k = read
+		return k.check()
 	})
 	if err != nil || k.Boot != boot {
 		return 0, err
@@ -105,20 +106,16 @@ func (p *Pacer) remember(ids []process.ID) error {
 // write writes the file. The caller holds mu. The shares that people set have to survive
 // a power loss, so they need durable; processes do not survive it.
 func (p *Pacer) write(durable bool) error {
-	if p.Path == "" {
-		return nil
-	}
 	k := kept{Boot: p.Boot, Processes: slices.SortedFunc(maps.Keys(p.stopped), func(a, b process.ID) int { return a.PID - b.PID })}
 	for _, l := range p.leases {
 		k.Holds = append(k.Holds, l.byHand()...)
 	}
 	slices.SortFunc(k.Holds, func(a, b Hold) int { return int(a.Fence) - int(b.Fence) })
-	text, err := json.Marshal(k)
-	if err == nil && durable {
-		err = file.Replace(p.Path, text)
-	} else if err == nil {
-		err = file.ReplaceUnsynced(p.Path, text)
+	save := p.file.SaveUnsynced
+	if durable {
+		save = p.file.Save
 	}
+	err := save(k)
 	if err != nil {
 		p.Log.Warn("what is paced cannot be written down", "file", p.Path, "error", err)
 	}

@@ -119,6 +119,7 @@ func (e *RefusedError) Error() string { return fmt.Sprintf("pace %s: %s", e.ID, 
 // Pacer holds leases to their shares.
 type Pacer struct {
 	Options
+	file  *file.State[kept]
 	table process.Table
 	guard connection
 
@@ -134,7 +135,7 @@ type Pacer struct {
 // New returns a Pacer. It reads its file, continues the processes that an earlier daemon
 // left stopped, and restores the shares that people set. Run carries out the cycles.
 func New(o Options) (*Pacer, *file.Damage) {
-	p := &Pacer{Options: o, table: process.Proc(), leases: map[uint64]*paced{}, meters: map[string]*meter{}, stopped: map[process.ID]bool{}, suspended: map[uint64]int{}, woken: make(chan struct{}, 1)}
+	p := &Pacer{Options: o, file: newState(o.Path), table: process.Proc(), leases: map[uint64]*paced{}, meters: map[string]*meter{}, stopped: map[process.ID]bool{}, suspended: map[uint64]int{}, woken: make(chan struct{}, 1)}
 	p.guard.command, p.guard.lost = o.Guardian, p.rescue
 	p.guard.paused = p.paused
 	return p, p.recall()

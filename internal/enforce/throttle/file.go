@@ -1,7 +1,6 @@
 package throttle
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -21,23 +20,21 @@ type kept struct {
 // notes keeps what berth holds in a file, which survives a kill. The file is written
 // before a device is changed.
 type notes struct {
-	path string // if empty, nothing is kept
+	file *file.State[map[string]kept]
 
 	mu  sync.Mutex // guards all, and is held while the file is written
 	all map[string]kept
 }
 
+func newNotes(path string) notes {
+	return notes{all: map[string]kept{}, file: file.NewState[map[string]kept](path, file.StateOptions{
+		What: "what is held", Lost: "Power limits that berth lowered and fans that it holds may stay so: set them by hand, with nvidia-smi --power-limit.",
+	})}
+}
+
 // read reads the file, by UUID, and sets a damaged one aside.
 func (n *notes) read() (map[string]kept, *file.Damage) {
-	n.all = map[string]kept{}
-	if n.path == "" {
-		return nil, nil
-	}
-	damage := file.Load(n.path, "Power limits that berth lowered and fans that it holds may stay so: set them by hand, with nvidia-smi --power-limit.", func(text []byte) error {
-		var all map[string]kept
-		if err := json.Unmarshal(text, &all); err != nil {
-			return err
-		}
+	damage := n.file.Load(func(all map[string]kept) error {
 		if all == nil {
 			return errors.New("it has no devices")
 		}
@@ -62,14 +59,8 @@ func (n *notes) put(uuid string, k kept) error {
 	if next[uuid] = k; k == (kept{}) {
 		delete(next, uuid)
 	}
-	if n.path != "" {
-		text, err := json.MarshalIndent(next, "", "  ")
-		if err == nil {
-			err = file.Replace(n.path, text)
-		}
-		if err != nil {
-			return err
-		}
+	if err := n.file.Save(next); err != nil {
+		return err
 	}
 	n.all = next
 	return nil

@@ -133,7 +133,7 @@ func Open(o Options) (*Throttle, *file.Damage) {
 		o.Complain = func(error) {}
 	}
 	t := &Throttle{Options: o, settings: o.Settings, hands: map[string]*hand{}}
-	t.notes.path = o.File
+	t.notes = newNotes(o.File)
 	t.paces = pacing{pacer: o.Pacer, leases: map[uint64]*paced{}}
 	kept, damage := t.notes.read()
 	for uuid, k := range kept {

@@ -5,9 +5,7 @@ package drains
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"sync"
 	"time"
@@ -26,7 +24,7 @@ type Hooks struct {
 
 // Drains records why devices are closed. Several goroutines may use it.
 type Drains struct {
-	path  string // path of the file; empty if drains are not saved
+	file  *file.State[document]
 	hooks Hooks
 	wake  chan struct{} // receives when the drains have changed
 
@@ -45,16 +43,13 @@ type hold struct {
 
 // document is the content of the file. It does not change.
 type document struct {
-	Version int                     `json:"version"`
-	Drains  map[string]health.Drain `json:"drains"`
+	Drains map[string]health.Drain `json:"drains"`
 
 	// Unknown is the drain of every device that nobody has drained or undrained since the
 	// file was damaged; nil if it never was.
 	Unknown *health.Drain   `json:"unknown,omitempty"`
 	Known   map[string]bool `json:"known,omitempty"` // devices that somebody has drained or undrained since
 }
-
-const version = 1
 
 // copy returns a document that can be changed.
 func (d document) copy() document {
@@ -88,11 +83,12 @@ func (d *document) of(uuid, parent string) (health.Drain, bool) {
 // damaged, Open sets it aside and drains every device until somebody drains or undrains
 // it: otherwise berth would grant leases on devices that somebody is about to take out.
 func Open(path string) (*Drains, *file.Damage) {
-	d := &Drains{path: path, wake: make(chan struct{}, 1), kept: document{Version: version, Drains: map[string]health.Drain{}}, busy: map[string]*hold{}}
-	if path == "" {
-		return d, nil
-	}
-	err := file.Check(path, d.take)
+	d := &Drains{wake: make(chan struct{}, 1), kept: document{Drains: map[string]health.Drain{}}, busy: map[string]*hold{}}
+	d.file = file.NewState[document](path, file.StateOptions{
+		What: "which devices are drained", Version: 1,
+		Lost: "berth does not know which GPUs are drained, so every GPU is: look at the file, and run berth undrain for each GPU that is to be used.",
+	})
+	err := d.file.Read(d.take)
 	if err == nil {
 		return d, nil
 	}
@@ -101,19 +97,11 @@ func Open(path string) (*Drains, *file.Damage) {
 		Why:   "the file of the drains was damaged, so berth does not know which GPUs are drained; berth undrain opens one",
 	}
 	d.kept.Known = map[string]bool{}
-	instead, _ := json.Marshal(d.kept) // it can be encoded
-	return d, file.SetAside(path, "berth does not know which GPUs are drained, so every GPU is: look at the file, and run berth undrain for each GPU that is to be used.", instead, err)
+	return d, d.file.Begin(d.kept, err)
 }
 
-// take reads the text of a file.
-func (d *Drains) take(text []byte) error {
-	var read document
-	if err := json.Unmarshal(text, &read); err != nil {
-		return err
-	}
-	if read.Version != version {
-		return fmt.Errorf("its version is %d, and this program reads version %d", read.Version, version)
-	}
+// take takes over the content of a file.
+func (d *Drains) take(read document) error {
 	if read.Drains == nil {
 		return errors.New("it has no drains")
 	}
@@ -166,14 +154,8 @@ func (d *Drains) write(apply func(*document), tell func()) error {
 	next := d.kept.copy()
 	d.mu.RUnlock()
 	apply(&next)
-	if d.path != "" {
-		text, err := json.Marshal(next)
-		if err == nil {
-			err = file.Replace(d.path, text)
-		}
-		if err != nil {
-			return fmt.Errorf("write which devices are drained: %w", err)
-		}
+	if err := d.file.Save(next); err != nil {
+		return err
 	}
 	if tell != nil {
 		tell()

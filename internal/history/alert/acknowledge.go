@@ -82,7 +82,7 @@ func (as *Alerts) set(by access.Actor, fingerprint string, a *Acknowledgement) (
 			}
 		}
 	}
-	as.change()
+	as.file.Change(writeAfter)
 	return found, err
 }
 

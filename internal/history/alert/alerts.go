@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
@@ -43,7 +44,7 @@ type Options struct {
 // them. It evaluates the rules of a group one after the other, and never twice at once.
 type Alerts struct {
 	Options
-	dirty chan struct{} // has room for one value, sent after a change
+	file *file.State[document]
 
 	mu     sync.Mutex // guards what follows; not held during a query
 	groups []*group
@@ -84,7 +85,7 @@ func New(o Options) *Alerts {
 	if o.Known == nil {
 		o.Known = func(string) bool { return true }
 	}
-	return &Alerts{Options: o, dirty: make(chan struct{}, 1)}
+	return &Alerts{Options: o, file: newState(o.File)}
 }
 
 // Groups returns all groups with their rules and alerts, in the order of their
@@ -163,12 +164,4 @@ func rank(s *State) int {
 		return 1
 	}
 	return 0
-}
-
-// change makes Run write the file soon.
-func (as *Alerts) change() {
-	select {
-	case as.dirty <- struct{}{}:
-	default: // Run is about to write it anyway
-	}
 }

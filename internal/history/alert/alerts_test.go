@@ -439,13 +439,18 @@ func TestWhatIsStored(t *testing.T) {
 func FuzzFile(f *testing.F) {
 	f.Add([]byte(`{"version":1,"seen":"2026-01-31T12:00:00Z","alerts":[{"group":"f.yml;g","rule":0,"labels":{"alertname":"Hot"},"firing":true,"value":81,"active_at":"2026-01-31T12:00:00Z"}]}`))
 	f.Add([]byte(`{"version":1,"alerts":[{"group":"f.yml;g","rule":-7,"labels":{"alertname":"Hot"},"value":"NaN"}]}`))
+	path := filepath.Join(f.TempDir(), "alerts.json")
 	f.Fuzz(func(t *testing.T, text []byte) {
-		d, err := parse(text)
-		if err != nil {
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		k := New(Options{File: path, Event: func(gpu.Event) {}})
+		if damage := k.Recall(); damage != nil {
+			if err := os.Remove(damage.Aside); err != nil { // the next one is to have room
+				t.Fatal(err)
+			}
 			return
 		}
-		k := New(Options{Event: func(gpu.Event) {}})
-		k.kept = d
 		k.Configure(hotRules(0))
 		for _, s := range k.Active() {
 			if s.Name() != "Hot" {

@@ -57,7 +57,7 @@ func (as *Alerts) Configure(list []Group) (changed bool) {
 	for _, e := range tell {
 		as.Event(e)
 	}
-	as.change()
+	as.file.Change(writeAfter)
 	return changed
 }
 

@@ -23,12 +23,20 @@ func (as *Alerts) Run(ctx context.Context) {
 		as.start(g)
 	}
 	as.mu.Unlock()
-	as.keep(ctx)
+	keeping, evaluated := context.WithCancel(context.WithoutCancel(ctx))
+	defer evaluated()
+	kept := make(chan struct{})
+	go func() {
+		defer close(kept)
+		_ = as.file.Run(keeping, as.write, as.Tell) // if it fails, the next daemon knows a little less
+	}()
+	<-ctx.Done()
 	as.mu.Lock()
 	as.at = nil // no new groups from here on
 	as.mu.Unlock()
 	r.groups.Wait()
-	as.finish()
+	evaluated()
+	<-kept
 }
 
 // run evaluates a group at its interval. It skips evaluations that it has no time for.
@@ -144,7 +152,7 @@ func (as *Alerts) take(g *group, i int, answer []element, found []Found, at time
 			tell = append(tell, as.fires(&s, at))
 		}
 		if len(tell) > 0 || len(after) != len(g.active[i]) {
-			as.change()
+			as.file.Change(writeAfter)
 		}
 		g.active[i], err = after, failed
 		list = after.Values()

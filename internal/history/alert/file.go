@@ -1,9 +1,7 @@
 package alert
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -17,18 +15,19 @@ const (
 	// writeAgain is how often the file is written while there are alerts, so that the
 	// next daemon knows when this one last ran.
 	writeAgain = time.Minute
-	retryWrite = 10 * time.Second
 )
 
-// document is the content of the file. The same version may get a new field if a reader
-// that does not know the field still understands the rest.
+// document is the content of the file.
 type document struct {
-	Version int       `json:"version"`
-	Seen    time.Time `json:"seen"` // when it was written
-	Alerts  []saved   `json:"alerts"`
+	Seen   time.Time `json:"seen"` // when it was written
+	Alerts []saved   `json:"alerts"`
 }
 
-const version = 1
+func newState(path string) *file.State[document] {
+	return file.NewState[document](path, file.StateOptions{
+		What: "which alerts there are", Version: 1, Lost: "Alerts that fired before the restart begin anew, and are not acknowledged.",
+	})
+}
 
 // saved is an alert in the file.
 type saved struct {
@@ -57,29 +56,12 @@ type acknowledged struct {
 // Recall reads the alerts from before a restart, for the first Configure. It sets a
 // damaged file aside, and continues without it.
 func (as *Alerts) Recall() *file.Damage {
-	if as.File == "" {
+	return as.file.Load(func(d document) error {
+		as.mu.Lock()
+		defer as.mu.Unlock()
+		as.kept = &d
 		return nil
-	}
-	return file.Load(as.File, "Alerts that fired before the restart begin anew, and are not acknowledged.", func(text []byte) error {
-		d, err := parse(text)
-		if err == nil {
-			as.mu.Lock()
-			defer as.mu.Unlock()
-			as.kept = d
-		}
-		return err
 	})
-}
-
-func parse(text []byte) (*document, error) {
-	d := &document{}
-	if err := json.Unmarshal(text, d); err != nil {
-		return nil, err
-	}
-	if d.Version != version {
-		return nil, fmt.Errorf("it has version %d, and this berth knows version %d", d.Version, version)
-	}
-	return d, nil
 }
 
 // state returns an alert of the file.
@@ -93,8 +75,8 @@ func (s *saved) state() State {
 		state.Phase = Firing
 	}
 	switch v := s.Value.(type) {
-	case float64:
-		state.Value = v
+	case json.Number:
+		state.Value, _ = v.Float64()
 	case string: // a number that JSON cannot express
 		state.Value, _ = strconv.ParseFloat(v, 64)
 	}
@@ -155,67 +137,20 @@ func (as *Alerts) orphaned(now time.Time) (tell []gpu.Event) {
 	return tell
 }
 
-// keep writes the file after a change, and every minute while there are alerts, until ctx
-// ends. Without alerts it sleeps. Nobody waits for it.
-func (as *Alerts) keep(ctx context.Context) {
-	if as.File == "" {
-		<-ctx.Done()
-		return
-	}
-	var again <-chan time.Time
-	failed := false
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-as.dirty:
-		case <-again:
-		}
-		pause := writeAfter
-		if failed {
-			pause = retryWrite
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(pause):
-		}
-		active, err := as.write()
-		if err != nil && !failed && as.Tell != nil {
-			as.Tell(fmt.Errorf("cannot write which alerts there are: %w; berth tries again every %v", err, retryWrite))
-		}
-		if failed = err != nil; failed {
-			as.change()
-		}
-		again = nil
-		if active {
-			again = time.After(writeAgain)
-		}
-	}
-}
-
-// finish writes the file once more.
-func (as *Alerts) finish() {
-	if as.File != "" {
-		_, _ = as.write() // if it fails, the next daemon knows a little less
-	}
-}
-
-// write replaces the file. It reports whether there are alerts.
-func (as *Alerts) write() (active bool, err error) {
+// write replaces the file. While there are alerts, it does so again after a minute.
+func (as *Alerts) write() error {
 	d := as.document(time.Now())
-	text, err := json.Marshal(d)
-	if err != nil {
-		return false, err
+	if len(d.Alerts) > 0 {
+		as.file.Change(writeAgain)
 	}
-	return len(d.Alerts) > 0, file.Replace(as.File, text)
+	return as.file.Save(d)
 }
 
 // document returns the content for the file.
-func (as *Alerts) document(now time.Time) *document {
+func (as *Alerts) document(now time.Time) document {
 	as.mu.Lock()
 	defer as.mu.Unlock()
-	d := &document{Version: version, Seen: now, Alerts: []saved{}}
+	d := document{Seen: now, Alerts: []saved{}}
 	for _, g := range as.groups {
 		for i, active := range g.active {
 			for _, s := range active.List() {

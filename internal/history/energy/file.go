@@ -16,10 +16,8 @@ const (
 	writeIdle = 5 * time.Minute
 )
 
-// document is the content of the file. The same version may get a new field if a reader
-// that does not know the field still understands the rest.
+// document is the content of the file.
 type document struct {
-	Version  int               `json:"version"`
 	Devices  map[string]*Meter `json:"devices"` // by UUID
 	Leases   map[uint64]*use   `json:"leases"`  // by fence
 	Accounts []account         `json:"accounts"`
@@ -30,26 +28,28 @@ type account struct {
 	Energy Amount `json:"energy_uj"`
 }
 
-const version = 1
+func newState(path string) *file.State[json.RawMessage] {
+	return file.NewState[json.RawMessage](path, file.StateOptions{
+		What: "how much energy was used", Version: 1, Lost: "How much energy was used before is lost, and sums begin anew.",
+	})
+}
 
 // Open reads the file at path, or begins one there. It sets a damaged file aside, and
-// begins anew: the record of energy is not worth refusing to start.
+// begins anew: what was used is not worth refusing to start.
 func Open(path string, o Options) (*Meters, *file.Damage) {
 	ms := New(o)
-	damage := file.Load(path, "How much energy was used before is lost, and sums begin anew.", func(text []byte) error {
+	ms.file = newState(path)
+	damage := ms.file.Load(func(text json.RawMessage) error {
 		var d document
 		if err := json.Unmarshal(text, &d); err != nil {
 			return err
 		}
-		if d.Version != version {
-			return fmt.Errorf("it has version %d, and this berth knows version %d", d.Version, version)
-		}
 		return ms.take(d)
 	})
-	if damage != nil {
-		ms = New(o) // discard what was taken before the damage showed
+	if damage != nil { // discard what was taken before the damage showed
+		ms = New(o)
+		ms.file = newState(path)
 	}
-	ms.path = path
 	return ms, damage
 }
 
@@ -102,17 +102,15 @@ func (ms *Meters) Recall(standing []*lease.Lease) {
 
 // Run asks drivers how devices are divided, and writes the file, until ctx ends.
 func (ms *Meters) Run(ctx context.Context) error {
-	write := time.NewTimer(writeEvery)
-	defer write.Stop()
+	ms.file.Change(writeEvery)
+	written := make(chan error, 1)
+	go func() { written <- ms.file.Run(ctx, ms.write, nil) }()
 	for {
 		select {
 		case <-ctx.Done():
-			return ms.write()
+			return <-written
 		case <-ms.divided:
 			ms.ask(ctx, time.Now())
-		case <-write.C:
-			_ = ms.write() // if it fails, the next write tries again, and so does the last one
-			write.Reset(ms.pause())
 		}
 	}
 }
@@ -130,23 +128,18 @@ func (ms *Meters) pause() time.Duration {
 // write replaces the file. It does not sync it, because that would cost the disk more
 // than the data is worth.
 func (ms *Meters) write() error {
-	if ms.path == "" {
-		return nil
-	}
+	ms.file.Change(ms.pause())
 	text, err := ms.encode()
-	if err == nil {
-		err = file.ReplaceUnsynced(ms.path, text)
-	}
 	if err != nil {
-		return fmt.Errorf("write how much energy was used: %w", err)
+		return err
 	}
-	return nil
+	return ms.file.SaveUnsynced(text)
 }
 
 func (ms *Meters) encode() ([]byte, error) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
-	d := document{Version: version, Devices: make(map[string]*Meter, len(ms.devices)), Leases: ms.leases}
+	d := document{Devices: make(map[string]*Meter, len(ms.devices)), Leases: ms.leases}
 	for uuid, u := range ms.devices {
 		d.Devices[uuid] = &u.Meter
 	}

@@ -3,6 +3,7 @@ package energy
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"math"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
@@ -57,7 +59,7 @@ type Options struct {
 // process used a device, while processes of several leases are on it.
 type Meters struct {
 	Options
-	path    string        // if empty, nothing is kept
+	file    *file.State[json.RawMessage]
 	divided chan struct{} // has room for one value, sent when a driver should be asked how its device is divided
 
 	mu       sync.Mutex // guards what follows
@@ -103,7 +105,7 @@ func New(o Options) *Meters {
 		o.Label = func(service, _ string) string { return service }
 	}
 	return &Meters{
-		Options: o, divided: make(chan struct{}, 1), devices: map[string]*unit{}, leases: map[uint64]*use{},
+		Options: o, file: newState(""), divided: make(chan struct{}, 1), devices: map[string]*unit{}, leases: map[uint64]*use{},
 		accounts: map[Account]Amount{}, perUser: map[string]int{}, services: map[string]Amount{},
 	}
 }

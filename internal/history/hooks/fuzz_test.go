@@ -1,6 +1,10 @@
 package hooks
 
-import "testing"
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
 
 // Whatever is in the file, a daemon starts with it, and what it recalls is
 // delivered to the end.
@@ -11,13 +15,15 @@ func FuzzRecall(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
+	path := filepath.Join(f.TempDir(), "hooks.json")
 	f.Fuzz(func(t *testing.T, text []byte) {
-		d, err := parse(text)
-		if err != nil {
-			return
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
 		}
 		w := newWaiting(16, func() {}, func() {})
-		w.recall(d.Hooks["pager"])
+		if newState(path).Read(func(d document) error { w.recall(d.Hooks["pager"]); return nil }) != nil {
+			return
+		}
 		// What is left can be kept and read again.
 		before := w.left()
 		for n := 0; ; n++ {

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/file"
 )
 
 // Hook says which events go where: to URL or to Command.
@@ -82,8 +83,8 @@ type Options struct {
 // Hooks keeps the queues of all hooks.
 type Hooks struct {
 	Options
-	dirty   chan struct{} // has room for one value, sent after a change
-	written []byte        // content of the file; owned by Recall, and then by keep
+	file    *file.State[document]
+	written document // content of the file; owned by Recall, and then by the writer of file
 
 	mu     sync.RWMutex // guards what follows; held only for moments
 	queues []*queue
@@ -99,7 +100,7 @@ type delivering struct {
 
 // New returns hooks that accept events at once. Only Run delivers them.
 func New(o Options) *Hooks {
-	hs := &Hooks{Options: o, dirty: make(chan struct{}, 1), written: nothing}
+	hs := &Hooks{Options: o, file: newState(o.File)}
 	hs.Configure(o.Hooks)
 	return hs
 }
@@ -126,7 +127,7 @@ func (hs *Hooks) Configure(list []Hook) {
 	for _, q := range before {
 		q.remove()
 	}
-	hs.change()
+	hs.file.Change(writeAfter)
 }
 
 // start makes a queue deliver, if Run runs. The caller holds mu.
@@ -165,7 +166,10 @@ func (hs *Hooks) Run(ctx context.Context) {
 	keeping, delivered := context.WithCancel(context.WithoutCancel(ctx))
 	defer delivered()
 	kept := make(chan struct{})
-	go func() { defer close(kept); hs.keep(keeping) }()
+	go func() {
+		defer close(kept)
+		_ = hs.file.Run(keeping, hs.write, hs.Complain) // nobody waits: a disk that hangs or is full costs only the file
+	}()
 	r := &delivering{ctx: ctx, sending: sending}
 	hs.mu.Lock()
 	hs.at = r

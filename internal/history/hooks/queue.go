@@ -48,7 +48,7 @@ func newQueue(h Hook, hs *Hooks) *queue {
 	return &queue{
 		name: h.Name, hook: h, send: hs.Call(h), event: hs.Event, count: hs.Count,
 		changed: make(chan struct{}, 1), removed: make(chan struct{}),
-		waiting: newWaiting(cmp.Or(hs.Queue, 1024), func() { hs.Dropped(h.Name) }, hs.change),
+		waiting: newWaiting(cmp.Or(hs.Queue, 1024), func() { hs.Dropped(h.Name) }, func() { hs.file.Change(writeAfter) }),
 	}
 }
 

@@ -1,7 +1,6 @@
 package past
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,6 +15,10 @@ import (
 // none, and then the right lengths are not known.
 const sizesName = "log.json"
 
+func (s *store) sizes() *file.State[map[string]int64] {
+	return file.NewState[map[string]int64](filepath.Join(s.dir, sizesName), file.StateOptions{What: "the lengths of the files of the log"})
+}
+
 // noteSizes writes the lengths of the files of the log to a file, for the next start.
 func (s *store) noteSizes() {
 	sizes := map[string]int64{}
@@ -25,21 +28,20 @@ func (s *store) noteSizes() {
 		sizes[name] = info.Size()
 		return err
 	})
-	text, _ := json.Marshal(sizes) // encoding it cannot fail
 	if err == nil {
-		_ = file.ReplaceUnsynced(filepath.Join(s.dir, sizesName), text) // if it fails, the next start notices less
+		_ = s.sizes().SaveUnsynced(sizes) // if it fails, the next start notices less
 	}
 }
 
 // shortened returns an error if files of the log are shorter than they were when the
 // store was closed. Closed is false if their lengths then are not known.
 func (s *store) shortened() (closed bool, err error) {
-	path := filepath.Join(s.dir, sizesName)
 	var sizes map[string]int64
-	if file.Check(path, func(text []byte) error { return json.Unmarshal(text, &sizes) }) != nil {
-		sizes = nil
-	}
-	if err := os.RemoveAll(path); err != nil { // the files change from now on
+	_ = s.sizes().Read(func(read map[string]int64) error { // a damaged file says nothing
+		sizes = read
+		return nil
+	})
+	if err := os.RemoveAll(filepath.Join(s.dir, sizesName)); err != nil { // the files change from now on
 		return false, err
 	}
 	missing := int64(0)
