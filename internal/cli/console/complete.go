@@ -50,56 +50,62 @@ func Known[T any](c *Console, cmd *cobra.Command, ask func(*client.Client, conte
 	return answer
 }
 
-// CompleteGPU offers the devices that the daemon knows.
-func (c *Console) CompleteGPU(cmd *cobra.Command, args []string, _ string) (offers []string, _ cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, NoFiles
+// Offer returns a completion of the first argument: what offers makes of the answer of
+// the daemon.
+func Offer[T any](c *Console, ask func(*client.Client, context.Context) (T, error), offers func(T) []string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, NoFiles
+		}
+		return offers(Known(c, cmd, ask)), NoFiles
 	}
-	for _, d := range Known(c, cmd, (*client.Client).StatusAll).GPUs {
-		offers = append(offers, fmt.Sprintf("%d\t%s", d.Device.Index, term.Clean(d.Device.Name)))
-	}
-	return offers, NoFiles
 }
 
-// CompleteLease offers the ids of leases and waiting requests, and USER/ID if several
-// users have an id.
-func (c *Console) CompleteLease(cmd *cobra.Command, args []string, _ string) (offers []string, _ cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, NoFiles
-	}
-	all := Known(c, cmd, (*client.Client).Leases)
-	for _, l := range all.Leases {
-		offers = append(offers, term.Clean(view.LeaseName(l.ID, l.Holder, all))+"\t"+view.Holder(l.Holder))
-	}
-	for _, w := range all.Waiting {
-		offers = append(offers, term.Clean(view.LeaseName(w.ID, w.Holder, all))+"\twaits, "+view.Holder(w.Holder))
-	}
-	return offers, NoFiles
+// GPUs returns a completion that offers the devices that the daemon knows.
+func (c *Console) GPUs() cobra.CompletionFunc {
+	return Offer(c, (*client.Client).StatusAll, func(all api.StatusAll) (offers []string) {
+		for _, d := range all.GPUs {
+			offers = append(offers, fmt.Sprintf("%d\t%s", d.Device.Index, term.Clean(d.Device.Name)))
+		}
+		return offers
+	})
 }
 
-// CompleteService offers the services that hold something or wait.
-func (c *Console) CompleteService(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return c.completeHolder(cmd, args, func(h api.Holder) string { return h.Service })
+// Leases returns a completion that offers the ids of leases and waiting requests, and
+// USER/ID if several users have an id.
+func (c *Console) Leases() cobra.CompletionFunc {
+	return Offer(c, (*client.Client).Leases, func(all api.Leases) (offers []string) {
+		for _, l := range all.Leases {
+			offers = append(offers, term.Clean(view.LeaseName(l.ID, l.Holder, all))+"\t"+view.Holder(l.Holder))
+		}
+		for _, w := range all.Waiting {
+			offers = append(offers, term.Clean(view.LeaseName(w.ID, w.Holder, all))+"\twaits, "+view.Holder(w.Holder))
+		}
+		return offers
+	})
 }
 
-// CompleteUser offers the users who hold something or wait.
-func (c *Console) CompleteUser(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return c.completeHolder(cmd, args, func(h api.Holder) string { return h.User })
+// Services returns a completion that offers the services that hold something or wait.
+func (c *Console) Services() cobra.CompletionFunc {
+	return c.holders(func(h api.Holder) string { return h.Service })
 }
 
-// completeHolder offers a value of the holders of leases and waiting requests, each
-// once.
-func (c *Console) completeHolder(cmd *cobra.Command, args []string, of func(api.Holder) string) (offers []string, _ cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, NoFiles
-	}
-	all := Known(c, cmd, (*client.Client).Leases)
-	for _, l := range all.Leases {
-		offers = append(offers, term.Clean(of(l.Holder)))
-	}
-	for _, w := range all.Waiting {
-		offers = append(offers, term.Clean(of(w.Holder)))
-	}
-	slices.Sort(offers)
-	return slices.DeleteFunc(slices.Compact(offers), func(s string) bool { return s == "" }), NoFiles
+// Users returns a completion that offers the users who hold something or wait.
+func (c *Console) Users() cobra.CompletionFunc {
+	return c.holders(func(h api.Holder) string { return h.User })
+}
+
+// holders returns a completion that offers a value of the holders of leases and waiting
+// requests, each once.
+func (c *Console) holders(of func(api.Holder) string) cobra.CompletionFunc {
+	return Offer(c, (*client.Client).Leases, func(all api.Leases) (offers []string) {
+		for _, l := range all.Leases {
+			offers = append(offers, term.Clean(of(l.Holder)))
+		}
+		for _, w := range all.Waiting {
+			offers = append(offers, term.Clean(of(w.Holder)))
+		}
+		slices.Sort(offers)
+		return slices.DeleteFunc(slices.Compact(offers), func(s string) bool { return s == "" })
+	})
 }

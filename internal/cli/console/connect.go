@@ -54,18 +54,41 @@ func (c *Console) Daemon(ctx context.Context) (*client.Client, error) {
 	return daemon, nil
 }
 
-// Ask asks the daemon, and prints its answer.
-func Ask[T any](ctx context.Context, c *Console, ask func(*client.Client, context.Context) (T, error), say func(T, term.Screen) []string) error {
+// With calls do with a client of a daemon that answers.
+func (c *Console) With(ctx context.Context, do func(*client.Client) error) error {
 	daemon, err := c.Daemon(ctx)
 	if err != nil {
 		return err
 	}
 	defer daemon.Close()
-	answer, err := ask(daemon, ctx)
-	if err != nil {
-		return err
-	}
-	return c.Answer(answer, say(answer, c.Screen())...)
+	return do(daemon)
+}
+
+// Ask asks the daemon, and prints its answer.
+func Ask[T any](ctx context.Context, c *Console, ask func(*client.Client, context.Context) (T, error), say func(T, term.Screen) []string) error {
+	return c.With(ctx, func(daemon *client.Client) error {
+		answer, err := ask(daemon, ctx)
+		if err != nil {
+			return err
+		}
+		return c.Answer(answer, say(answer, c.Screen())...)
+	})
+}
+
+// AskByIndex does the same as Ask for an answer that names devices, which people know by
+// their index.
+func AskByIndex[T any](ctx context.Context, c *Console, ask func(*client.Client, context.Context) (T, error), say func(view.GPUs, T, term.Screen) []string) error {
+	return c.With(ctx, func(daemon *client.Client) error {
+		gpus, err := c.Indexes(ctx, daemon)
+		if err != nil {
+			return err
+		}
+		answer, err := ask(daemon, ctx)
+		if err != nil {
+			return err
+		}
+		return c.Answer(answer, say(gpus, answer, c.Screen())...)
+	})
 }
 
 // lost reports, once per outage, that the daemon went away.

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/berth-gpu/berth/internal/text/term"
 )
 
 // Answer writes a value as JSON if the user asked for that, and otherwise lines.
@@ -12,6 +14,23 @@ func (c *Console) Answer(v any, lines ...string) error {
 		return c.PrintJSON(v)
 	}
 	return c.Print(lines...)
+}
+
+// Verdict does the same as Answer for a result that is a failure unless it is good.
+func (c *Console) Verdict(good bool, v any, lines ...string) error {
+	if err := c.Answer(v, lines...); err != nil || good {
+		return err
+	}
+	return ErrReported
+}
+
+// AnswerOne does the same as Answer for one of many values, which JSON has on a line
+// each.
+func AnswerOne[T any](c *Console, v T, say func(T, term.Screen) string) error {
+	if c.JSON {
+		return c.PrintJSONLine(v)
+	}
+	return c.Print(say(v, c.Uncut()))
 }
 
 // PrintJSON writes a value as JSON that people can read as well.

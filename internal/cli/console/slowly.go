@@ -1,10 +1,13 @@
 package console
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"time"
 
+	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/text/term"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
@@ -44,4 +47,25 @@ func (c *Console) SlowlyDoing(doing func() string) (done func()) {
 		}
 	})
 	return func() { close(finished); telling.Wait() }
+}
+
+// FollowEvents shows the events that match a filter while the daemon works: on a
+// terminal, in one line that changes. Elsewhere, the answer has the steps. Call done to
+// end it.
+func (c *Console) FollowEvents(ctx context.Context, daemon *client.Client, filter gpu.EventFilter) (done func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var following sync.WaitGroup
+	following.Go(func() {
+		live, begun := term.NewLive(c.Err), c.Now()
+		defer live.Draw()
+		for e, err := range daemon.EventsWhere(ctx, client.EventQuery{Follow: true, Filter: filter}) {
+			if err != nil {
+				return // the answer comes anyway
+			}
+			if width, ok := c.LiveWidth(); ok && !e.Time.Before(begun) {
+				live.Draw(term.Cut(term.Clean(e.Text), width-1))
+			}
+		}
+	})
+	return func() { cancel(); following.Wait() }
 }

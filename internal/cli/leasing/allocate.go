@@ -54,7 +54,7 @@ SERVICE-3, ... if that name is taken.`,
   berth allocate embedder 4GiB --unit embedder.service
   berth allocate trainer 80GiB --timeout 5m --priority 10`,
 		Args:              cobra.ExactArgs(2),
-		ValidArgsFunction: con.CompleteService,
+		ValidArgsFunction: con.Services(),
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.request.ID, "id", "", "`NAME` of the lease")
@@ -69,7 +69,7 @@ SERVICE-3, ... if that name is taken.`,
 	flags.Var(&parkableValue{&o.request}, "parkable", "berth may park it while others wait for its GPU;\nwith =unshared also several processes, which share\nno GPU memory")
 	flags.Lookup("parkable").NoOptDefVal = "true"
 	priority := flags.Int("priority", 0, "requests with a higher `NUMBER` are served first\n(default: the priority of the service)")
-	console.CompleteFlag(cmd, "gpu", con.CompleteGPU)
+	console.CompleteFlag(cmd, "gpu", con.GPUs())
 	cmd.SetFlagErrorFunc(negative)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if flags.Changed("priority") {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -31,9 +32,9 @@ GPUs ends on all of them.`,
 		Args:    cobra.ExactArgs(2),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, part string) ([]string, cobra.ShellCompDirective) {
 			if len(args) == 1 {
-				return con.CompleteGPU(cmd, nil, part)
+				return con.GPUs()(cmd, nil, part)
 			}
-			return con.CompleteService(cmd, args, part)
+			return con.Services()(cmd, args, part)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.service, o.gpu = args[0], args[1]
@@ -45,7 +46,7 @@ GPUs ends on all of them.`,
 }
 
 func (o *deallocateOptions) run(ctx context.Context) error {
-	return change(ctx, o.Console, func(c *client.Client) (api.Ended, error) {
+	return console.AskByIndex(ctx, o.Console, func(c *client.Client, ctx context.Context) (api.Ended, error) {
 		l, err := o.find(ctx, c)
 		if err != nil {
 			return api.Ended{}, err
@@ -99,4 +100,9 @@ func (o *deallocateOptions) severalFound(found []api.Lease, all api.Leases) erro
 	}
 	return console.Hinted(console.Usage("%s has %d leases on GPU %s", o.service, len(found), o.gpu),
 		"name one: --id "+strings.Join(ids, " or --id "))
+}
+
+// named returns the leases that match a name: ID or USER/ID.
+func named(leases []api.Lease, name string) []api.Lease {
+	return slices.DeleteFunc(leases, func(l api.Lease) bool { return l.ID != name && l.Holder.User+"/"+l.ID != name })
 }

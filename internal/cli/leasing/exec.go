@@ -71,8 +71,8 @@ refuses it the GPUs that it has not leased, or berth refuses to start it.`,
 	console.CompleteWith(cmd, "policy", placement.PolicyNames())
 	console.CompleteWith(cmd, "enforce", []string{"auto", launch.MPS, launch.Framework, launch.Watchdog, launch.None})
 	console.CompleteWith(cmd, "isolation", []string{launch.ByEnv, launch.ByCgroup})
-	console.CompleteFlag(cmd, "gpu", con.CompleteGPU)
-	console.CompleteFlag(cmd, "prefer", con.CompleteGPU)
+	console.CompleteFlag(cmd, "gpu", con.GPUs())
+	console.CompleteFlag(cmd, "prefer", con.GPUs())
 	return cmd
 }
 

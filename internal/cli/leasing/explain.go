@@ -3,6 +3,7 @@ package leasing
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -10,6 +11,8 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/cli/console"
+	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/text/term"
 )
 
 type explainOptions struct {
@@ -35,7 +38,7 @@ that is known, and how much memory the daemon would grant now.`,
   berth explain --memory 40GiB --gpus 2
   berth explain --memory 8GiB --where 'name~H200,cc>=9.0'`,
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: con.CompleteLease,
+		ValidArgsFunction: con.Leases(),
 	}
 	flags := cmd.Flags()
 	asked := []string{"memory", "gpus", "slots", "gpu", "prefer", "where", "policy", "service", "priority"}
@@ -47,7 +50,7 @@ that is known, and how much memory the daemon would grant now.`,
 	wishFlags(con, cmd, (*string)(&o.request.Prefer), &o.request.Policy)
 	flags.StringVar(&o.request.Service, "service", "", "for this `SERVICE`")
 	priority := flags.Int("priority", 0, "requests with a higher `NUMBER` are served first")
-	console.CompleteFlag(cmd, "gpu", con.CompleteGPU)
+	console.CompleteFlag(cmd, "gpu", con.GPUs())
 	console.DevicesFlag(cmd, &o.devices)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		given := slices.ContainsFunc(asked, flags.Changed)
@@ -103,4 +106,13 @@ func (o *explainOptions) open(ctx context.Context) (*console.Source, error) {
 		return nil, err
 	}
 	return &console.Source{Client: c}, nil
+}
+
+// wishFlags adds the flags that choose among the GPUs that fit.
+func wishFlags(con *console.Console, cmd *cobra.Command, prefer, policy *string) {
+	flags, names := cmd.Flags(), placement.PolicyNames()
+	flags.StringVar(prefer, "prefer", "", "take this `GPU` if it has room (index or UUID)")
+	flags.StringVar(policy, "policy", "", "choose the GPU by this `POLICY`:\n"+strings.Join(term.Wrap(strings.Join(names, ", "), 52), "\n"))
+	console.CompleteFlag(cmd, "prefer", con.GPUs())
+	console.CompleteWith(cmd, "policy", names)
 }

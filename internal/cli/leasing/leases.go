@@ -12,7 +12,6 @@ import (
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/fleet"
 	"github.com/berth-gpu/berth/internal/cli/view"
-	"github.com/berth-gpu/berth/internal/text/term"
 )
 
 type leasesOptions struct {
@@ -81,9 +80,9 @@ and which pods they are for. If a machine does not answer, the exit code is 1.`,
 	flags.BoolVar(&o.whose, "processes", false, "show the processes of leases, and why they belong")
 	flags.BoolVar(&o.ended, "ended", false, "show leases that have ended")
 	flags.IntVar(&o.limit, "limit", 0, "show at most `N` leases and requests")
-	console.CompleteFlag(cmd, "service", con.CompleteService)
-	console.CompleteFlag(cmd, "user", con.CompleteUser)
-	console.CompleteFlag(cmd, "gpu", con.CompleteGPU)
+	console.CompleteFlag(cmd, "service", con.Services())
+	console.CompleteFlag(cmd, "user", con.Users())
+	console.CompleteFlag(cmd, "gpu", con.GPUs())
 	console.WatchFlag(cmd, &o.watch)
 	console.AcrossFlags(cmd, &o.across)
 	return cmd
@@ -106,12 +105,9 @@ func (o *leasesOptions) runAcross(ctx context.Context) error {
 }
 
 func (o *leasesOptions) run(ctx context.Context) error {
-	c, err := o.Daemon(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	return o.Tell(ctx, o.watch, func(ctx context.Context) (console.Shown, error) { return o.ask(ctx, c) })
+	return o.With(ctx, func(c *client.Client) error {
+		return o.Tell(ctx, o.watch, func(ctx context.Context) (console.Shown, error) { return o.ask(ctx, c) })
+	})
 }
 
 func (o *leasesOptions) ask(ctx context.Context, c *client.Client) (console.Shown, error) {
@@ -171,23 +167,4 @@ func (o *leasesOptions) choose(ctx context.Context, c *client.Client, filter vie
 		break
 	}
 	return some, nil
-}
-
-// change asks the daemon to change a lease, and prints the lines that say makes of the
-// answer.
-func change[T any](ctx context.Context, con *console.Console, ask func(*client.Client) (T, error), say func(view.GPUs, T, term.Screen) []string) error {
-	c, err := con.Daemon(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	gpus, err := con.Indexes(ctx, c)
-	if err != nil {
-		return err
-	}
-	answer, err := ask(c)
-	if err != nil {
-		return err
-	}
-	return con.Answer(answer, say(gpus, answer, con.Screen())...)
 }

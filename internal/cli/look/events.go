@@ -53,8 +53,8 @@ missing. docs/reference/events.md lists the codes.`,
 	flags.StringVar(&o.severity, "severity", "", "show events of at least this `LEVEL`: info, warning,\ncritical")
 	console.CompleteWith(cmd, "severity", severities())
 	console.CompleteWith(cmd, "code", gpu.EventCodes())
-	console.CompleteFlag(cmd, "lease", con.CompleteLease)
-	console.CompleteFlag(cmd, "gpu", con.CompleteGPU)
+	console.CompleteFlag(cmd, "lease", con.Leases())
+	console.CompleteFlag(cmd, "gpu", con.GPUs())
 	console.DevicesFlag(cmd, &o.devices)
 	return cmd
 }
@@ -87,7 +87,7 @@ func (o *eventsOptions) run(ctx context.Context) error {
 		if e.Time.Before(since) {
 			continue
 		}
-		if err := o.show(e); err != nil {
+		if err := console.AnswerOne(o.Console, e, view.Event); err != nil {
 			return err
 		}
 	}
@@ -107,11 +107,4 @@ func (o *eventsOptions) filter() (gpu.EventFilter, error) {
 		f.Codes = append(f.Codes, gpu.EventCode(code))
 	}
 	return f, nil
-}
-
-func (o *eventsOptions) show(e gpu.Event) error {
-	if o.JSON {
-		return o.PrintJSONLine(e)
-	}
-	return o.Print(view.Event(e, o.Uncut()))
 }

@@ -61,16 +61,7 @@ func (o *queryOptions) run(ctx context.Context) error {
 	if o.over.Known() && o.over.Duration() <= 0 || o.step.Known() && o.step.Duration() <= 0 {
 		return console.Usage("--range and --step must be more than 0")
 	}
-	c, err := o.Daemon(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	answer, err := o.ask(ctx, c, at)
-	if err != nil {
-		return err
-	}
-	return o.Answer(answer, view.Query(answer, o.Screen())...)
+	return console.Ask(ctx, o.Console, func(c *client.Client, ctx context.Context) (api.QueryResult, error) { return o.ask(ctx, c, at) }, view.Query)
 }
 
 func (o *queryOptions) ask(ctx context.Context, c *client.Client, at time.Time) (api.QueryResult, error) {

@@ -58,7 +58,7 @@ are no rows, and the command says so at the end.
 	flags.Var(&o.length, "for", "record for this `TIME`, as in 5m\n(default: until interrupted)")
 	flags.Var(&o.interval, "interval", "write at most one row in this `TIME`\n(default: every sample)")
 	flags.BoolVar(&o.force, "force", false, "write over a file that is there")
-	console.CompleteFlag(cmd, "gpu", con.CompleteGPU)
+	console.CompleteFlag(cmd, "gpu", con.GPUs())
 	console.DevicesFlag(cmd, &o.devices)
 	return cmd
 }

@@ -121,11 +121,12 @@ func (o *reportOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c, err := o.Daemon(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
+	return o.With(ctx, func(c *client.Client) error { return o.report(ctx, c, period) })
+}
+
+// report asks for the report of a period, or of the last minutes without one, and writes
+// it.
+func (o *reportOptions) report(ctx context.Context, c *client.Client, period *report.Period) error {
 	answers, err := o.collect(ctx, c)
 	if err != nil {
 		return err

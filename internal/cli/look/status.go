@@ -41,7 +41,7 @@ the exit code is 1 then.`,
   berth status --urls http://a:8000,http://b:8000
   berth status --json | jq '.gpus[].state'`,
 		Args:              cobra.MaximumNArgs(2),
-		ValidArgsFunction: con.CompleteGPU,
+		ValidArgsFunction: con.GPUs(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.take(args); err != nil {
 				return err

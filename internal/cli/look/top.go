@@ -56,7 +56,7 @@ otherwise.`,
 	flags.DurationVar(&o.Interval, "interval", time.Second, "ask the daemon every `INTERVAL`")
 	flags.StringVar(&o.GPU, "gpu", "", "show only this `GPU` (index or UUID)")
 	flags.BoolVar(&o.Once, "once", false, "print one frame and end")
-	console.CompleteFlag(cmd, "gpu", con.CompleteGPU)
+	console.CompleteFlag(cmd, "gpu", con.GPUs())
 	console.DevicesFlag(cmd, &o.Devices)
 	console.AcrossFlags(cmd, &o.Across)
 	return cmd

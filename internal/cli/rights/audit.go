@@ -6,11 +6,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/view"
+	"github.com/berth-gpu/berth/internal/desk/doctor"
 )
 
 const (
@@ -49,7 +49,7 @@ the role admin. docs/guide/access.md says what is in the log.`,
 	flags.StringVar(&o.what, "what", "", "show only this `VERB`, as in release")
 	flags.IntVar(&o.limit, "limit", usualEntries, "show the newest `N` entries")
 	flags.BoolVarP(&o.follow, "follow", "f", false, "wait for new entries until interrupted")
-	console.CompleteFlag(cmd, "user", con.CompleteUser)
+	console.CompleteFlag(cmd, "user", con.Users())
 	console.CompleteWith(cmd, "what", verbs())
 	cmd.AddCommand(newAuditVerify(con))
 	return cmd
@@ -73,16 +73,11 @@ func (o *auditOptions) run(ctx context.Context, limited bool) error {
 	case limited && o.since != "":
 		return console.Usage("give --since or --limit, not both")
 	}
-	c, err := o.Daemon(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
 	query := client.AuditQuery{User: o.user, What: o.what, Since: since, Limit: o.limit}
 	if o.since != "" {
 		query.Limit, query.Page = entriesAPage, true
 	}
-	return o.show(ctx, c, query)
+	return o.With(ctx, func(c *client.Client) error { return o.show(ctx, c, query) })
 }
 
 // show prints the entries that a query selects, page after page. With --follow, it
@@ -102,7 +97,7 @@ func (o *auditOptions) show(ctx context.Context, c *client.Client, query client.
 			return err
 		}
 		for _, e := range page.Entries {
-			if err := o.print(e); err != nil {
+			if err := console.AnswerOne(o.Console, e, view.AuditEntry); err != nil {
 				return err
 			}
 			last = e.Seq
@@ -127,9 +122,32 @@ func (o *auditOptions) show(ctx context.Context, c *client.Client, query client.
 	}
 }
 
-func (o *auditOptions) print(e api.AuditEntry) error {
-	if o.JSON {
-		return o.PrintJSONLine(e)
+func newAuditVerify(con *console.Console) *cobra.Command {
+	var stateDir string
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Check that no entry of the audit log is missing",
+		Long: `Check that no entry of the audit log is missing, changed or out of order. Each
+entry carries the hash of the one before, and the journal names the newest one,
+so that a log whose end was cut off is noticed too. The exit code is 1 if
+something is wrong.
+
+The command reads the files in the state folder of the daemon, so you need to be
+root or the user that runs the daemon. The daemon may run.`,
+		Example: "  berth audit verify\n  berth audit verify --state-dir /var/lib/berth --json",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			state, err := con.StateDir(stateDir)
+			if err != nil {
+				return err
+			}
+			verdict, err := doctor.VerifyAudit(state)
+			if err != nil {
+				return err
+			}
+			return con.Verdict(verdict.Sound, verdict, view.AuditVerdict(verdict, con.Screen())...)
+		},
 	}
-	return o.Print(view.AuditEntry(e, o.Uncut()))
+	console.StateFlag(cmd, &stateDir)
+	return cmd
 }

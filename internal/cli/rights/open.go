@@ -14,6 +14,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/cli/console"
+	"github.com/berth-gpu/berth/internal/cli/view"
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
@@ -46,11 +47,11 @@ func (o *openOptions) run(ctx context.Context) error {
 	if o.Remote() {
 		return console.Usage("a link for signing in is made over the Unix socket of the daemon, and this is a daemon on another machine: run berth open there, or open its address in a browser and sign in with a token")
 	}
-	c, err := o.Daemon(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
+	return o.With(ctx, func(c *client.Client) error { return o.open(ctx, c) })
+}
+
+// open makes a link, and shows the page or explains how to get there.
+func (o *openOptions) open(ctx context.Context, c *client.Client) error {
 	before, err := c.Sessions().List(ctx)
 	if err != nil {
 		return err
@@ -142,4 +143,46 @@ func (o *openOptions) await(ctx context.Context, c *client.Client, before api.Se
 			}
 		}
 	}
+}
+
+func newSessions(con *console.Console) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "sessions",
+		Short: "List who is signed in on the page, and end sessions",
+		Long: `List your sessions on the page: the role of each, whether it was begun with a
+link of "berth open" or with a token, when it began, when it was last used, and
+when it ends. With the role admin, you see the sessions of everybody.`,
+		Example: "  berth sessions\n  berth sessions end 34c9da2fcf7dd83d",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return console.Ask(cmd.Context(), con, listSessions, view.Sessions)
+		},
+	}
+	cmd.AddCommand(&cobra.Command{
+		Use:   "end ID",
+		Short: "End a session at once",
+		Long: `End a session at once: whoever has the page open there has to sign in again.
+With the role admin, you can end the session of anybody. Leases stay.`,
+		Example: "  berth sessions end 34c9da2fcf7dd83d",
+		Args:    cobra.ExactArgs(1),
+		ValidArgsFunction: console.Offer(con, listSessions, func(all api.Sessions) (offers []string) {
+			for _, s := range all.Sessions {
+				offers = append(offers, term.Clean(s.ID)+"\t"+term.Clean(s.User))
+			}
+			return offers
+		}),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if args[0] == "" {
+				return console.Usage("the id of the session is empty: berth sessions names all of them")
+			}
+			return console.Ask(cmd.Context(), con, func(c *client.Client, ctx context.Context) (api.Session, error) {
+				return c.Sessions().End(ctx, args[0])
+			}, view.SessionEnded)
+		},
+	})
+	return cmd
+}
+
+func listSessions(c *client.Client, ctx context.Context) (api.Sessions, error) {
+	return c.Sessions().List(ctx)
 }

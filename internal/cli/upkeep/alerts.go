@@ -32,14 +32,8 @@ get it.`,
 	return cmd
 }
 
-type ackOptions struct {
-	*console.Console
-	hours   float64
-	comment string
-}
-
 func newAck(con *console.Console) *cobra.Command {
-	o := &ackOptions{Console: con}
+	var wanted api.AcknowledgeRequest
 	cmd := &cobra.Command{
 		Use:   "ack FINGERPRINT|NAME",
 		Short: "Say that you take care of an alert",
@@ -51,17 +45,17 @@ restart of the daemon. It needs the role operator.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeAlert(con),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if o.hours < 0.01 || o.hours > 720 {
+			if wanted.Hours < 0.01 || wanted.Hours > 720 {
 				return console.Usage("--hours must be from 0.01 to 720")
 			}
 			return eachAlert(cmd.Context(), con, args[0], func(c *client.Client, fingerprint string) (api.Alert, error) {
-				return c.Acknowledge(cmd.Context(), fingerprint, api.AcknowledgeRequest{Hours: o.hours, Comment: o.comment})
+				return c.Acknowledge(cmd.Context(), fingerprint, wanted)
 			})
 		},
 	}
 	flags := cmd.Flags()
-	flags.Float64Var(&o.hours, "hours", 4, "for this many `HOURS`")
-	flags.StringVar(&o.comment, "comment", "", "tell others what you do, in this `TEXT`")
+	flags.Float64Var(&wanted.Hours, "hours", 4, "for this many `HOURS`")
+	flags.StringVar(&wanted.Comment, "comment", "", "tell others what you do, in this `TEXT`")
 	return cmd
 }
 
@@ -82,42 +76,34 @@ func newUnack(con *console.Console) *cobra.Command {
 
 // eachAlert calls do for the alert with a fingerprint, or for all alerts with a name.
 func eachAlert(ctx context.Context, con *console.Console, which string, do func(c *client.Client, fingerprint string) (api.Alert, error)) error {
-	c, err := con.Daemon(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	all, err := c.Alerts(ctx)
-	if err != nil {
-		return err
-	}
-	done, lines := api.Alerts{Alerts: []api.Alert{}}, []string{}
-	for _, a := range all.Alerts {
-		if a.Fingerprint != strings.ToLower(which) && a.Alert != which {
-			continue
-		}
-		changed, err := do(c, a.Fingerprint)
+	return console.Ask(ctx, con, func(c *client.Client, ctx context.Context) (done api.Alerts, err error) {
+		all, err := c.Alerts(ctx)
 		if err != nil {
-			return err
+			return done, err
 		}
-		done.Alerts, lines = append(done.Alerts, changed), append(lines, view.Acknowledged(changed, con.Screen()))
-	}
-	if len(done.Alerts) == 0 {
-		_, err := do(c, which) // the daemon says that there is no such alert
-		return err
-	}
-	return con.Answer(done, lines...)
+		for _, a := range all.Alerts {
+			if a.Fingerprint != strings.ToLower(which) && a.Alert != which {
+				continue
+			}
+			changed, err := do(c, a.Fingerprint)
+			if err != nil {
+				return done, err
+			}
+			done.Alerts = append(done.Alerts, changed)
+		}
+		if len(done.Alerts) == 0 {
+			_, err = do(c, which) // the daemon says that there is no such alert
+		}
+		return done, err
+	}, view.Acknowledged)
 }
 
 // completeAlert offers the present alerts.
 func completeAlert(con *console.Console) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, _ string) (offers []string, _ cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, console.NoFiles
-		}
-		for _, a := range console.Known(con, cmd, (*client.Client).Alerts).Alerts {
+	return console.Offer(con, (*client.Client).Alerts, func(all api.Alerts) (offers []string) {
+		for _, a := range all.Alerts {
 			offers = append(offers, term.Clean(a.Alert), term.Clean(a.Fingerprint)+"\t"+term.Clean(a.Alert))
 		}
-		return offers, console.NoFiles
-	}
+		return offers
+	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -44,7 +43,7 @@ if one could not be asked. It needs the role operator.`,
   berth check 0 --residue
   berth check 0 --json | jq .verdict`,
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: con.CompleteGPU,
+		ValidArgsFunction: con.GPUs(),
 		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
 	flags := cmd.Flags()
@@ -69,11 +68,11 @@ func (o *checkOptions) run(ctx context.Context, args []string) error {
 	if o.quick && o.long || o.residue && (o.quick || o.long) {
 		return console.Usage("give one of --quick, --long and --residue, not several")
 	}
-	c, err := o.Daemon(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
+	return o.With(ctx, func(c *client.Client) error { return o.checkAll(ctx, c, args) })
+}
+
+// checkAll checks the devices that the arguments name, or else all of them.
+func (o *checkOptions) checkAll(ctx context.Context, c *client.Client, args []string) error {
 	all := args
 	if len(args) == 0 {
 		machine, err := c.StatusAll(ctx)
@@ -119,27 +118,6 @@ func (o *checkOptions) check(ctx context.Context, c *client.Client, ref string) 
 	if err != nil {
 		return api.Check{}, err
 	}
-	following, stop := context.WithCancel(ctx)
-	var follower sync.WaitGroup
-	follower.Go(func() { o.follow(following, c, before.Device.UUID) })
-	found, err := c.Check(ctx, api.CheckRequest{GPU: gpu.Ref(ref), Kind: o.kind()})
-	stop()
-	follower.Wait()
-	return found, err
-}
-
-// follow reports the progress of a check: on a terminal, in one line that changes.
-// Elsewhere, the answer has the steps.
-func (o *checkOptions) follow(ctx context.Context, c *client.Client, uuid string) {
-	live, begun := term.NewLive(o.Err), o.Now()
-	defer live.Draw()
-	query := client.EventQuery{Follow: true, Filter: gpu.EventFilter{Codes: []gpu.EventCode{gpu.EventCheck}, GPUs: []string{uuid}}}
-	for e, err := range c.EventsWhere(ctx, query) {
-		if err != nil {
-			return // the answer comes anyway
-		}
-		if width, ok := o.LiveWidth(); ok && !e.Time.Before(begun) {
-			live.Draw(term.Cut(term.Clean(e.Text), width-1))
-		}
-	}
+	defer o.FollowEvents(ctx, c, gpu.EventFilter{Codes: []gpu.EventCode{gpu.EventCheck}, GPUs: []string{before.Device.UUID}})()
+	return c.Check(ctx, api.CheckRequest{GPU: gpu.Ref(ref), Kind: o.kind()})
 }

@@ -2,6 +2,8 @@ package upkeep
 
 import (
 	"context"
+	"fmt"
+	"math"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,14 +16,9 @@ import (
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
-type configOptions struct {
-	*console.Console
-	devices string
-	docs    bool
-}
-
 func newConfig(con *console.Console) *cobra.Command {
-	o := &configOptions{Console: con}
+	var devices string
+	var docs bool
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Show the configuration, or change it at run time",
@@ -35,30 +32,35 @@ from: the default, berth.yaml, the environment, a flag, or a change at run time.
   berth config reload
   berth config check berth.yaml`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return readFields(cmd.Context(), con, devices, func(all api.ConfigFields) error {
+				to := con.Uncut()
+				lines := view.ConfigFields(all.Fields, to.Width, to.Painter)
+				if docs {
+					lines = view.ConfigDocs(lines, all.Fields, con.Screen())
+				}
+				return con.Answer(all, lines...)
+			})
+		},
 	}
-	cmd.Flags().BoolVar(&o.docs, "docs", false, "explain each field")
-	console.DevicesFlag(cmd, &o.devices)
+	cmd.Flags().BoolVar(&docs, "docs", false, "explain each field")
+	console.DevicesFlag(cmd, &devices)
 	cmd.AddCommand(newConfigGet(con), newConfigSet(con), newConfigUnset(con), newConfigReload(con), newConfigCheck(con))
 	return cmd
 }
 
-func (o *configOptions) run(ctx context.Context) error {
-	v, err := o.Look(ctx, o.devices)
+// readFields calls do with the fields of the configuration in force.
+func readFields(ctx context.Context, con *console.Console, devices string, do func(api.ConfigFields) error) error {
+	v, err := con.Look(ctx, devices)
 	if err != nil {
 		return err
 	}
 	defer v.Close()
-	fields, err := v.ConfigFields(ctx)
+	all, err := v.ConfigFields(ctx)
 	if err != nil {
 		return err
 	}
-	to := o.Uncut()
-	lines := view.ConfigFields(fields.Fields, to.Width, to.Painter)
-	if o.docs {
-		lines = view.ConfigDocs(lines, fields.Fields, o.Screen())
-	}
-	return o.Answer(fields, lines...)
+	return do(all)
 }
 
 // completeField offers the fields of the configuration in force that come from a source
@@ -90,4 +92,151 @@ func findField(fields []api.ConfigField, name string) (api.ConfigField, error) {
 		hint = "did you mean " + strings.Join(near, ", ") + "?"
 	}
 	return api.ConfigField{}, console.Hinted(console.Usage("the configuration has no field %q", name), hint)
+}
+
+func newConfigGet(con *console.Console) *cobra.Command {
+	var devices string
+	cmd := &cobra.Command{
+		Use:     "get FIELD",
+		Short:   "Show the value of one field",
+		Long:    `Show the value of one field and nothing else. You may leave out "gpu." in front.`,
+		Example: "  berth config get temp_optimal\n  berth config get daemon.socket --json",
+		Args:    cobra.ExactArgs(1),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, console.NoFiles
+			}
+			return completeField(con, cmd, "", ""), console.NoFiles
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return readFields(cmd.Context(), con, devices, func(all api.ConfigFields) error {
+				f, err := findField(all.Fields, args[0])
+				if err != nil {
+					return err
+				}
+				return con.Answer(f, term.Clean(f.Value))
+			})
+		},
+	}
+	console.DevicesFlag(cmd, &devices)
+	return cmd
+}
+
+func newConfigSet(con *console.Console) *cobra.Command {
+	return &cobra.Command{
+		Use:   "set FIELD=VALUE...",
+		Short: "Change fields at run time",
+		Long: `Change fields of the configuration in the running daemon: all but those of the
+section daemon. The daemon takes all the changes or none. They hold at once,
+and after a restart. "berth config unset" takes them back.
+
+You may leave out "gpu." in front. devices.UUID.FIELD sets a field of one
+device, services.NAME.FIELD and hooks.NAME.FIELD one of a service or a hook.`,
+		Example: `  berth config set temp_optimal=60
+  berth config set memory_reserve_mb=1GiB monitor_interval=500ms
+  berth config set devices.GPU-5a9c.temp_critical=88
+  berth config set services.embedder.max_memory_mb=8GiB unknown_services=refuse
+  berth config set services.embedder.users='[alice, bob]'`,
+		Args: cobra.MinimumNArgs(1),
+		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return completeField(con, cmd, "=", ""), console.NoFiles | cobra.ShellCompDirectiveNoSpace
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return setFields(cmd.Context(), con, args) },
+	}
+}
+
+// setFields makes changes, each written as FIELD=VALUE, and prints the resulting
+// fields.
+func setFields(ctx context.Context, con *console.Console, changes []string) error {
+	body, names, err := config.Assignments(changes)
+	if err != nil {
+		return console.Usage("%v", err)
+	}
+	return con.With(ctx, func(c *client.Client) error {
+		section, err := c.SetConfig(ctx, body)
+		if err != nil {
+			return err
+		}
+		if con.JSON {
+			return con.PrintJSON(section)
+		}
+		fields, err := c.ConfigFields(ctx)
+		if err != nil {
+			return err
+		}
+		var lines []string
+		for _, name := range names {
+			line := name + " is no longer set at run time"
+			if f, err := findField(fields.Fields, name); err == nil {
+				line = fmt.Sprintf("%s = %s (%s)", term.Clean(f.Field), term.Clean(f.Value), term.Clean(f.Source))
+			}
+			lines = append(lines, line)
+		}
+		return con.Print(lines...)
+	})
+}
+
+func newConfigUnset(con *console.Console) *cobra.Command {
+	return &cobra.Command{
+		Use:   "unset FIELD...",
+		Short: "Take back changes at run time",
+		Long: `Take back what "berth config set" or the API changed, so that the configuration
+file decides again, or the default. The daemon takes back all the fields or
+none. A section or the name of a service, hook or device stands for all of it.`,
+		Example: `  berth config unset temp_optimal
+  berth config unset services.embedder devices.GPU-5a9c`,
+		Args: cobra.MinimumNArgs(1),
+		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return completeField(con, cmd, "", config.SavedAtRunTime), console.NoFiles
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for i, field := range args {
+				args[i] = field + "=null"
+			}
+			return setFields(cmd.Context(), con, args)
+		},
+	}
+}
+
+func newConfigReload(con *console.Console) *cobra.Command {
+	return &cobra.Command{
+		Use:   "reload",
+		Short: "Make the daemon read its configuration file again",
+		Long: `Make the daemon read its configuration file again, and print what changed. The
+daemon takes the whole file or, if something is wrong with it, nothing, and
+says which line is wrong. The section daemon needs a restart.
+
+Changes at run time are stronger than the file: the command names the settings
+of the file that they override. "berth config unset" takes them back.`,
+		Example: "  berth config reload\n  berth config reload --json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return console.Ask(cmd.Context(), con, (*client.Client).ReloadConfig, view.Reloaded)
+		},
+	}
+}
+
+func newConfigCheck(con *console.Console) *cobra.Command {
+	return &cobra.Command{
+		Use:   "check FILE",
+		Short: "Check a configuration file without a daemon",
+		Long: `Check a configuration file without a daemon, and report every mistake with its
+line. "-" reads standard input.`,
+		Example: "  berth config check berth.yaml\n  berth config check - < berth.yaml",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(_ *cobra.Command, args []string) error { return checkConfig(con, args[0]) },
+	}
+}
+
+func checkConfig(con *console.Console, file string) error {
+	text, err := con.Read(file, math.MaxInt64)
+	if err != nil {
+		return fmt.Errorf("read the configuration: %w", err)
+	}
+	name := console.NameOf(file)
+	layer, _ := config.ParseYAML(name, text) // Merge repeats the errors, and finds more
+	if _, err := config.Merge(layer); err != nil {
+		return err
+	}
+	return con.Answer(map[string]any{"file": name, "valid": true}, term.Clean(name)+" is valid")
 }

@@ -1,24 +1,19 @@
 package upkeep
 
 import (
-	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/internal/cli/console"
-	"github.com/berth-gpu/berth/internal/cli/view"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk/doctor"
+	"github.com/berth-gpu/berth/internal/text/term"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-type doctorOptions struct {
-	*console.Console
-	daemon Daemon
-	file   string
-}
-
 func newDoctor(con *console.Console, daemon Daemon) *cobra.Command {
-	o := &doctorOptions{Console: con, daemon: daemon}
+	var file string
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Find out what is wrong, and what to do about it",
@@ -27,29 +22,47 @@ daemon. Report what is there, what is missing, and what to do about it. The exit
 code is 1 if something is broken. A machine without a GPU is not broken.`,
 		Example: "  berth doctor\n  berth doctor --json | jq '.[] | select(.grade==\"broken\")'",
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			machine := doctor.Doctor{
+				Root: "/", Version: con.Version, Probe: daemon.Probe,
+				Settings: func() (*config.Settings, error) { return con.Settings(file) },
+				Daemon:   func() (doctor.Daemon, error) { return con.Client() },
+			}
+			found := machine.Examine(cmd.Context())
+			return con.Verdict(doctor.Count(found, doctor.Broken) == 0, found, findings(found, con.Screen())...)
+		},
 	}
-	cmd.Flags().StringVar(&o.file, "config", "", "check this configuration `FILE` instead of the usual one")
+	cmd.Flags().StringVar(&file, "config", "", "check this configuration `FILE` instead of the usual one")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
 	return cmd
 }
 
-func (o *doctorOptions) run(ctx context.Context) error {
-	machine := doctor.Doctor{
-		Root: "/", Version: o.Version, Probe: o.daemon.Probe,
-		Settings: func() (*config.Settings, error) { return o.Settings(o.file) },
-		Daemon:   func() (doctor.Daemon, error) { return o.Client() },
+// findings shows each finding with a mark, and counts those that are not well.
+func findings(all []doctor.Finding, to term.Screen) []string {
+	var lines []string
+	broken, notes := 0, 0
+	for _, f := range all {
+		mark, c := "✗", term.Red
+		switch f.Grade {
+		case doctor.Fine:
+			mark, c = "✓", term.Green
+		case doctor.Notice:
+			mark, c = "!", term.Yellow
+			notes++
+		default:
+			broken++
+		}
+		lines = append(lines, to.Hang(c, mark+fmt.Sprintf(" %-11s", term.Clean(f.Topic)), term.CleanLines(f.Text)))
+		if f.Next != "" {
+			lines = append(lines, to.Hang(term.Plain, "             → ", term.Clean(f.Next)))
+		}
 	}
-	findings := machine.Examine(ctx)
-	shown := make([]view.Finding, len(findings))
-	for i, f := range findings {
-		shown[i] = view.Finding{Topic: f.Topic, Grade: string(f.Grade), Text: f.Text, Next: f.Next}
+	summary := "Nothing is broken"
+	if broken > 0 {
+		summary = words.Count(broken, "thing") + " broken"
 	}
-	if err := o.Answer(findings, view.Findings(shown, o.Screen())...); err != nil {
-		return err
+	if notes > 0 {
+		summary += ", " + words.Count(notes, "note")
 	}
-	if doctor.Count(findings, doctor.Broken) > 0 {
-		return console.ErrReported
-	}
-	return nil
+	return append(lines, "", summary+".")
 }

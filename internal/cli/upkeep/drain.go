@@ -35,7 +35,7 @@ It needs the role operator.`,
   berth drain 2 --until 18:00
   berth drain GPU-5a9c --until 2h`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: con.CompleteGPU,
+		ValidArgsFunction: con.GPUs(),
 		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
 	}
 	flags := cmd.Flags()
@@ -54,26 +54,18 @@ func (o *drainOptions) run(ctx context.Context, ref string) error {
 	if !until.IsZero() {
 		request.Until = &until
 	}
-	c, err := o.Daemon(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	done, err := c.Drain(ctx, request)
-	if err != nil {
-		return err
-	}
-	if o.wait && len(done.Leases) > 0 {
+	return console.Ask(ctx, o.Console, func(c *client.Client, ctx context.Context) (api.Drained, error) {
+		done, err := c.Drain(ctx, request)
+		if err != nil || !o.wait || len(done.Leases) == 0 {
+			return done, err
+		}
 		if !o.JSON {
 			if err := o.Print(view.Drained(done, o.Screen())...); err != nil {
-				return err
+				return done, err
 			}
 		}
-		if done, err = o.await(ctx, c, done); err != nil {
-			return err
-		}
-	}
-	return o.Answer(done, view.Drained(done, o.Screen())...)
+		return o.await(ctx, c, done)
+	}, view.Drained)
 }
 
 // await returns when no lease is left on a drained device, or when the device is no
@@ -99,4 +91,21 @@ func (o *drainOptions) await(ctx context.Context, c *client.Client, d api.Draine
 		d.Drain, d.Leases = now.Drain, now.Leases
 	}
 	return d, nil
+}
+
+func newUndrain(con *console.Console) *cobra.Command {
+	return &cobra.Command{
+		Use:   "undrain GPU",
+		Short: "Let a drained GPU be used again",
+		Long: `Let a drained GPU be used again. A GPU that is not well stays closed until it is
+well: "berth status" shows that. It needs the role operator.`,
+		Example:           "  berth undrain 2",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: con.GPUs(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return console.Ask(cmd.Context(), con, func(c *client.Client, ctx context.Context) (api.Drained, error) {
+				return c.Undrain(ctx, api.UndrainRequest{GPU: gpu.Ref(args[0])})
+			}, view.Undrained)
+		},
+	}
 }

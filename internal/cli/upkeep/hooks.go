@@ -40,36 +40,22 @@ The exit code is 0 if the hook got it, 1 if it did not, and 4 if there is no
 such hook. It needs the role admin.`,
 		Example: `  berth hooks test pager`,
 		Args:    cobra.ExactArgs(1),
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) (offers []string, _ cobra.ShellCompDirective) {
-			if len(args) > 0 {
-				return nil, console.NoFiles
-			}
-			for _, h := range console.Known(con, cmd, listHooks).Hooks {
+		ValidArgsFunction: console.Offer(con, listHooks, func(all api.Hooks) (offers []string) {
+			for _, h := range all.Hooks {
 				offers = append(offers, term.Clean(h.Name)+"\t"+term.Clean(h.Kind))
 			}
-			return offers, console.NoFiles
+			return offers
+		}),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return con.With(cmd.Context(), func(c *client.Client) error {
+				got, err := c.Hooks().Test(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return con.Verdict(got.Status == "delivered", got, view.HookTest(got, con.Screen()))
+			})
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return testHook(cmd.Context(), con, args[0]) },
 	}
-}
-
-func testHook(ctx context.Context, con *console.Console, name string) error {
-	c, err := con.Daemon(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	got, err := c.Hooks().Test(ctx, name)
-	if err != nil {
-		return err
-	}
-	if err := con.Answer(got, view.HookTest(got, con.Screen())); err != nil {
-		return err
-	}
-	if got.Status != "delivered" {
-		return console.ErrReported
-	}
-	return nil
 }
 
 func listHooks(c *client.Client, ctx context.Context) (api.Hooks, error) { return c.Hooks().List(ctx) }

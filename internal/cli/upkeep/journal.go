@@ -1,18 +1,17 @@
 package upkeep
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/internal/cli/console"
+	"github.com/berth-gpu/berth/internal/cli/view"
 	"github.com/berth-gpu/berth/internal/desk/doctor"
+	"github.com/berth-gpu/berth/internal/file/journal"
+	"github.com/berth-gpu/berth/internal/text/term"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
-
-// journalOptions are the flags that the commands about the journal share. The commands
-// work on the files themselves, without a daemon.
-type journalOptions struct {
-	*console.Console
-	stateDir string
-}
 
 func newJournal(con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
@@ -27,13 +26,98 @@ journal, because it would forget leases that somebody holds.`,
 	return cmd
 }
 
-func (o *journalOptions) flag(cmd *cobra.Command) { console.StateFlag(cmd, &o.stateDir) }
-
-// open finds the journal.
-func (o *journalOptions) open() (*doctor.Journal, error) {
-	state, err := o.StateDir(o.stateDir)
+// openJournal finds the journal. The commands about it work on the files themselves,
+// without a daemon.
+func openJournal(con *console.Console, stateDir string) (*doctor.Journal, error) {
+	state, err := con.StateDir(stateDir)
 	if err != nil {
 		return nil, err
 	}
 	return doctor.OpenJournal(state)
+}
+
+func newJournalShow(con *console.Console) *cobra.Command {
+	var stateDir string
+	cmd := &cobra.Command{
+		Use:   "show",
+		Short: "Print the records of the journal",
+		Long: `Print every record of the journal, oldest first, up to the damage if there is
+any. The command changes nothing, and the daemon may run.`,
+		Example: "  berth journal show\n  berth journal show --json | jq .record.kind",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			j, err := openJournal(con, stateDir)
+			if err != nil {
+				return err
+			}
+			entries, rec, damage := j.Records()
+			if err := showEntries(con, entries); err != nil {
+				return err
+			}
+			if rec.Torn != nil && !con.JSON {
+				fmt.Fprintf(con.Err, "berth: %s ends in the middle of a record that the daemon never confirmed; the next start cuts it off\n", rec.Torn.File)
+			}
+			return damage
+		},
+	}
+	console.StateFlag(cmd, &stateDir)
+	return cmd
+}
+
+func showEntries(con *console.Console, entries []journal.Entry) error {
+	if !con.JSON {
+		return con.Print(view.Entries(entries, con.Uncut())...)
+	}
+	for _, e := range entries {
+		if err := con.PrintJSONLine(view.EntryAnswer(e)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func newJournalRepair(con *console.Console) *cobra.Command {
+	var stateDir string
+	cmd := &cobra.Command{
+		Use:   "repair",
+		Short: "Make a damaged journal usable again",
+		Long: `Keep the records before the damage, and put the damaged files aside in the same
+folder. The daemon then forgets leases that were granted after the damage: their
+holders run on, and what they use counts as foreign until they end or you adopt
+them. Stop the daemon first. A sound journal is not changed.`,
+		Example: "  berth journal repair\n  berth journal repair --state-dir /var/lib/berth",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			j, err := openJournal(con, stateDir)
+			if err != nil {
+				return err
+			}
+			did, err := j.Repair()
+			if err != nil {
+				return err
+			}
+			return con.Answer(did, repaired(did, con.Screen())...)
+		},
+	}
+	console.StateFlag(cmd, &stateDir)
+	return cmd
+}
+
+// repaired says what was damaged in a journal, what was done about it, and what to do
+// next.
+func repaired(r doctor.Repair, to term.Screen) []string {
+	stand := "No lease stands."
+	if n := len(r.Leases); n > 0 {
+		stand = fmt.Sprintf("%s: %s.", words.Count(n, "lease"), term.CleanLines(words.And(r.Leases)))
+	}
+	if r.Damage == "" {
+		return []string{to.Hang(term.Green, "✓ ", "The journal is sound, and nothing was changed: "+words.Count(r.Kept, "record")+". "+stand)}
+	}
+	return []string{
+		to.Hang(term.Yellow, "! ", "Damaged: "+term.CleanLines(r.Damage)),
+		to.Hang(term.Plain, "  ", fmt.Sprintf("%s before it kept, %d after it dropped.", words.Count(r.Kept, "record"), r.Dropped)),
+		to.Hang(term.Plain, "  ", "Put aside in "+r.Folder+": "+words.And(r.Aside)),
+		to.Hang(term.Plain, "  ", stand+" Others are forgotten; their holders run on."),
+		to.Hang(term.Plain, "→ ", "start the daemon: berth serve; then see who is there under no lease: berth status GPU, berth adopt --pid PID"),
+	}
 }

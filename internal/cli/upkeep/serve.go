@@ -1,7 +1,6 @@
 package upkeep
 
 import (
-	"context"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -30,15 +29,8 @@ type ServeOptions struct {
 	JSON bool
 }
 
-type serveOptions struct {
-	*console.Console
-	daemon Daemon
-	config string
-	flags  map[string]string // only those that were given, by field
-}
-
 func newServe(con *console.Console, daemon Daemon) *cobra.Command {
-	o := &serveOptions{Console: con, daemon: daemon, flags: map[string]string{}}
+	o := ServeOptions{Flags: map[string]string{}}
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the daemon",
@@ -54,7 +46,7 @@ berth.yaml. "berth config" shows every setting and where it comes from.`,
 		Args: cobra.NoArgs,
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.config, "config", "", "read this configuration `FILE`")
+	flags.StringVar(&o.Config, "config", "", "read this configuration `FILE`")
 	devices := "manage these `DEVICES`: " + strings.Join(device.Specs(), ", ") + ", or several separated by commas"
 	flags.String("devices", "", strings.Join(term.Wrap(devices, 53), "\n"))
 	flags.String("state-dir", "", "keep what must survive a restart in this `FOLDER`")
@@ -67,17 +59,14 @@ berth.yaml. "berth config" shows every setting and where it comes from.`,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		for name, field := range serveFlags() {
 			if flag := flags.Lookup(name); flag.Changed {
-				o.flags[field] = flag.Value.String()
+				o.Flags[field] = flag.Value.String()
 			}
 		}
-		return o.run(cmd.Context())
+		if con.URL != "" {
+			return console.Usage("serve takes no --url: it runs a daemon here")
+		}
+		o.JSON = con.JSON
+		return daemon.Serve(cmd.Context(), o)
 	}
 	return cmd
-}
-
-func (o *serveOptions) run(ctx context.Context) error {
-	if o.URL != "" {
-		return console.Usage("serve takes no --url: it runs a daemon here")
-	}
-	return o.daemon.Serve(ctx, ServeOptions{Config: o.config, Flags: o.flags, JSON: o.JSON})
 }

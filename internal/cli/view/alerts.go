@@ -67,10 +67,15 @@ func caredFor(a *api.Alert, now time.Time) string {
 	return term.Clean(text)
 }
 
-// Acknowledged says that somebody takes care of an alert, or no longer does.
-func Acknowledged(a api.Alert, to term.Screen) string {
-	if a.Acknowledged == nil {
-		return term.Clean(a.Alert + " is not acknowledged any more.")
+// Acknowledged says that somebody takes care of alerts, or no longer does.
+func Acknowledged(changed api.Alerts, to term.Screen) (lines []string) {
+	for _, a := range changed.Alerts {
+		if a.Acknowledged == nil {
+			lines = append(lines, term.Clean(a.Alert+" is not acknowledged any more."))
+			continue
+		}
+		until := clock(a.Acknowledged.Until, to.Now)
+		lines = append(lines, to.Hang(term.Plain, "", term.Clean(fmt.Sprintf("%s is acknowledged until %s, or until it ends. Hooks get nothing more about it.", a.Alert, until))))
 	}
-	return to.Hang(term.Plain, "", term.Clean(fmt.Sprintf("%s is acknowledged until %s, or until it ends. Hooks get nothing more about it.", a.Alert, clock(a.Acknowledged.Until, to.Now))))
+	return lines
 }

@@ -33,7 +33,7 @@ func TestAlertViews(t *testing.T) {
 		"alerts-acknowledged": func(to term.Screen) []string {
 			other := owned
 			other.Acknowledged = &late
-			return []string{Acknowledged(owned, to), Acknowledged(other, to), Acknowledged(hot, to)}
+			return Acknowledged(api.Alerts{Alerts: []api.Alert{owned, other, hot}}, to)
 		},
 		"hooks": func(to term.Screen) []string {
 			return Hooks(api.Hooks{Hooks: []api.Hook{

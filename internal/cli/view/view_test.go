@@ -105,17 +105,6 @@ func TestViews(t *testing.T) {
 			}
 			return lines
 		},
-		"findings": func(to term.Screen) []string {
-			return Findings([]Finding{
-				{Topic: "system", Grade: "ok", Text: "Linux 6.1 on amd64"},
-				{Topic: "nvml", Grade: "note", Text: "libnvidia-ml.so.1 was not found", Next: "install the driver of the GPU, or try berth without one: berth serve --devices sim:4"},
-				{Topic: "journal", Grade: "broken", Text: "odd\x1b[2J: the record\nis damaged", Next: "berth journal repair"},
-			}, to)
-		},
-		"repair": func(to term.Screen) []string {
-			did := Repair{Folder: "/var/lib/berth/journal", Damage: "wal-1 at byte 12, record 3: the checksum is wrong", Kept: 2, Dropped: 7, Aside: []string{"wal-1", "wal-2"}, Leases: []string{"a", "b"}}
-			return append(did.Lines(to), Repair{Kept: 1}.Lines(to)...)
-		},
 		"measurements": func(to term.Screen) []string {
 			return Measurements(api.Measurements{Measurements: []api.Measured{
 				{Name: "train\x1b[31m", User: "ann", Runs: 10, Asked: 8192, Peak: 9000, Next: 9900, Seconds: 4000, Last: now.Add(-time.Hour)},
