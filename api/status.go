@@ -74,6 +74,21 @@ type StatusAll struct {
 	Note        string      `json:"note,omitempty" doc:"A remark about the whole machine, for example that it has no GPU."`
 	GPUs        []Status    `json:"gpus"`
 	Utilization Utilization `json:"utilization"`
+	Needs       []Need      `json:"needs,omitempty" doc:"What needs a person, the worst first, as far as the caller may see it."`
+}
+
+// Need is something that needs a person. The daemon decides what does, so that every
+// screen shows the same.
+type Need struct {
+	Kind     string       `json:"kind" enum:"monitoring,critical,unavailable,unhealthy,throttled,quarantine,stale,drained,alert,parking,over,waiting,orphans"`
+	Severity gpu.Severity `json:"severity" enum:"warning,critical"`
+	Subject  string       `json:"subject" doc:"What it is about, as in GPU 0."`
+	GPU      string       `json:"gpu,omitempty" doc:"UUID of the device that it is about."`
+	Lease    string       `json:"lease,omitempty" doc:"Id of the lease or of the request that it is about."`
+	User     string       `json:"user,omitempty" doc:"Whose lease or request it is."`
+	Since    *time.Time   `json:"since,omitempty"`
+	Text     string       `json:"text" doc:"What is the matter, in a sentence without a full stop."`
+	Next     string       `json:"next,omitempty" doc:"What to do about it."`
 }
 
 // Utilization counts slots over all usable devices, which leaves out UNAVAILABLE ones.

@@ -138,13 +138,13 @@ func (d *Desk) move(ctx context.Context, by Caller, verb access.Verb, name lease
 		return api.Lease{}, Refuse(Conflict, "lease_ended", "The lease %s ended meanwhile.", held.ID)
 	}
 	l := LeaseOf(now)
-	d.whereabouts(&l, true)
+	d.Whereabouts(&l, true)
 	return l, nil
 }
 
-// whereabouts adds to a lease where its memory is. Unless whole is true, it names no user
+// Whereabouts adds to a lease where its memory is. Unless whole is true, it names no user
 // and no process.
-func (d *Desk) whereabouts(l *api.Lease, whole bool) {
+func (d *Desk) Whereabouts(l *api.Lease, whole bool) {
 	if d.Parking == nil {
 		return
 	}
@@ -170,7 +170,7 @@ func (d *Desk) whereabouts(l *api.Lease, whole bool) {
 // where its memory is. Unless whole is true, it names no user and no process.
 func (d *Desk) Complete(l *api.Lease, held ledger.Held, whole bool) {
 	l.IsolatedBy, l.Energy, l.Paced = d.IsolatedBy(held.Lease), d.UsedBy(held.Fence), d.Paced(held.Fence, whole)
-	d.whereabouts(l, whole)
+	d.Whereabouts(l, whole)
 	if d.Idle != nil {
 		if idle, known := d.Idle(held.Fence); known {
 			l.Idle = &api.Idle{Since: idle.Since, Utilization: gpu.Some(idle.Utilization), Memory: idle.Memory}

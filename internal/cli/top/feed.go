@@ -30,7 +30,6 @@ type feed struct {
 	known     map[string]bool // devices whose samples were asked for
 	leasesAt  time.Time       // when the leases were last asked for
 	strayedAt time.Time
-	alertedAt time.Time
 	explained time.Time
 }
 
@@ -44,9 +43,10 @@ func (f *feed) ask(ctx context.Context, stirred *bool) (tui.Facts, error) {
 	}
 	if err != nil {
 		clear(f.known)
-		f.leasesAt, f.strayedAt, f.alertedAt = time.Time{}, time.Time{}, time.Time{} // ask again for what was missed
+		f.leasesAt, f.strayedAt = time.Time{}, time.Time{} // ask again for what was missed
 		return facts, err
 	}
+	all.Needs = slices.DeleteFunc(all.Needs, func(n api.Need) bool { return f.gpu != "" && n.GPU != "" && !holds(all.GPUs, n.GPU) })
 	facts.Status = &all
 	var asking sync.WaitGroup
 	asking.Go(func() {
@@ -74,14 +74,6 @@ func (f *feed) ask(ctx context.Context, stirred *bool) (tui.Facts, error) {
 			}
 		})
 	}
-	if facts.At.Sub(f.alertedAt) >= rarely {
-		f.alertedAt = facts.At
-		asking.Go(func() {
-			if alerts, err := f.from.Alerts(ctx); err == nil { // an older daemon has none
-				facts.Alerts = &alerts
-			}
-		})
-	}
 	f.samples(ctx, &facts, &asking)
 	asking.Wait()
 	return facts, nil
@@ -103,6 +95,11 @@ func (f *feed) only(all []api.Status) ([]api.Status, error) {
 	return nil, console.Usage("there is no GPU %q here", f.gpu)
 }
 
+// holds reports whether a device is among others.
+func holds(devices []api.Status, uuid string) bool {
+	return slices.ContainsFunc(devices, func(d api.Status) bool { return d.Device.UUID == uuid })
+}
+
 // onDevices omits leases on other devices.
 func onDevices(all api.Leases, devices []api.Status, some bool) api.Leases {
 	if !some {
@@ -110,7 +107,7 @@ func onDevices(all api.Leases, devices []api.Status, some bool) api.Leases {
 	}
 	var kept []api.Lease
 	for _, l := range all.Leases {
-		if slices.ContainsFunc(l.Parts, func(p api.LeasePart) bool { return len(devices) > 0 && p.GPU == devices[0].Device.UUID }) {
+		if slices.ContainsFunc(l.Parts, func(p api.LeasePart) bool { return holds(devices, p.GPU) }) {
 			kept = append(kept, l)
 		}
 	}

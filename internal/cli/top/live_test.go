@@ -99,7 +99,6 @@ func TestPoll(t *testing.T) {
 		counts("/api/gpu/status/all", 4)
 		counts("/api/leases", 1)
 		counts("/api/orphans", 1)
-		counts("/api/alerts", 1)
 		counts("/api/gpu/metrics/history", 2) // a device each
 		counts("/api/leases/next/explain", 1)
 		counts("/api/leases/old/explain", 0)

@@ -3,9 +3,11 @@ package tui
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/cli/view"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -86,80 +88,27 @@ func (n need) mark() string {
 	return "!"
 }
 
-// needs returns the needs of the machine, the worst first.
+// needs returns what the daemon says needs a person, the worst first.
 func (s *machine) needs() []need {
-	var worst, others []need
-	add := func(t tone, text string) {
-		if t == bad {
-			worst = append(worst, need{t, text})
-		} else {
-			others = append(others, need{t, text})
-		}
-	}
-	for _, d := range s.devices() {
-		text := d.Device.Label() + " " + string(d.State)
-		if !d.Since.IsZero() {
-			text += " for " + words.Age(s.Now.Sub(d.Since))
-		}
-		switch {
-		case d.Well():
-		case d.State.Worse(gpu.Throttled) || d.Health == gpu.Unhealthy:
-			add(bad, text+": "+plain(d.Reason))
-		default:
-			add(warning, text+": "+plain(d.Reason))
-		}
-		if d.Drain != nil {
-			by := ""
-			if d.Drain.By != "" {
-				by = " by " + plain(d.Drain.By)
-			}
-			add(warning, d.Device.Label()+" is drained"+by+": "+cmp.Or(plain(d.Drain.Reason), "no new leases there"))
-		}
-	}
-	if s.facts.Alerts != nil {
-		for _, a := range s.facts.Alerts.Alerts {
-			if a.State != "firing" || a.Acknowledged != nil {
-				continue // it may pass, or somebody takes care of it
-			}
-			t := warning
-			if a.Severity == gpu.Serious {
-				t = bad
-			}
-			add(t, plain(a.Alert)+" for "+words.Age(s.Now.Sub(a.Since))+": "+plain(cmp.Or(a.Annotations["summary"], a.Annotations["description"], a.Labels["gpu"])))
-		}
-	}
-	if all := s.facts.Status; all != nil && !all.Monitoring && !s.Local {
-		add(warning, "Monitoring is stopped, so the numbers are old.")
-	}
+	var list []need
 	if s.facts.Refused != "" {
-		add(warning, "The daemon does not tell the leases: "+plain(s.facts.Refused))
+		list = append(list, need{warning, "The daemon does not tell the leases: " + plain(s.facts.Refused)})
 	}
-	if l := s.facts.Leases; l != nil {
-		for i := range l.Leases {
-			each := &l.Leases[i]
-			if asked(each) > 0 && used(each) > asked(each) {
-				add(warning, fmt.Sprintf("%s uses %s and leased %s", plain(each.ID), used(each), asked(each)))
-			}
-			if each.Parking != nil && each.Parking.Failed != "" {
-				add(warning, plain(each.ID)+": "+plain(each.Parking.Failed))
-			}
+	if s.facts.Status == nil {
+		return list
+	}
+	for _, n := range s.facts.Status.Needs {
+		if n.Kind == "monitoring" && s.Local {
+			continue // nobody measures
 		}
-		if n := len(l.Waiting); n > 0 {
-			longest := l.Waiting[0].Since
-			for _, w := range l.Waiting {
-				if w.Since.Before(longest) {
-					longest = w.Since
-				}
-			}
-			if waited := s.Now.Sub(longest); waited > 5*time.Minute {
-				add(warning, words.Count(n, "request")+" "+words.Form(n, "waits", "wait")+", the longest for "+words.Age(waited))
-			}
+		t := warning
+		if n.Severity == gpu.Serious {
+			t = bad
 		}
+		list = append(list, need{t, plain(view.Need(n, s.Now))})
 	}
-	if st := s.facts.Strays; st != nil && len(st.Orphans) > 0 {
-		add(warning, words.Count(len(st.Orphans), "process")+" "+words.Form(len(st.Orphans), "uses", "use")+" a GPU after the end of the lease")
-	}
-	return append(worst, others...)
+	slices.SortStableFunc(list, func(a, b need) int { return cmp.Compare(b.tone, a.tone) })
+	return list
 }
 
 // footer shows the keys, the last result, or the filter.

@@ -262,26 +262,27 @@ func TestSlowDaemon(t *testing.T) {
 	}
 }
 
-// Alerts that fire need a person; those that may pass, and those that somebody
-// takes care of, do not.
-func TestAlerts(t *testing.T) {
-	s := scene(100, 30, Facts{Status: &api.StatusAll{Monitoring: true, GPUs: []api.Status{someDevice(0, 1, 1, 40)}}, At: now})
-	since := now.Add(-3 * time.Minute)
-	s.Take(Facts{Alerts: &api.Alerts{Alerts: []api.Alert{
-		{Alert: "GPUTemperatureHigh", State: "pending", Since: since},
-		{Alert: "HighGPUMemoryUsage", State: "firing", Since: since, Acknowledged: &api.Acknowledgement{By: "ada"}},
-	}}})
+// The screen shows what the daemon says needs a person, and for how long.
+func TestNeeds(t *testing.T) {
+	all := api.StatusAll{Monitoring: true, GPUs: []api.Status{someDevice(0, 1, 1, 40)}}
+	s := scene(100, 30, Facts{Status: &all, At: now})
 	if text := frameText(s); !strings.Contains(text, "Nothing needs a person") {
 		t.Error(text)
 	}
-	s.Take(Facts{Alerts: &api.Alerts{Alerts: []api.Alert{
-		{Alert: "GPUAllocationFailed", State: "firing", Severity: gpu.Warning, Since: since, Annotations: map[string]string{"summary": "requests are refused\x1b[2J"}},
-		{Alert: "GPUTemperatureHigh", State: "firing", Severity: gpu.Serious, Since: since, Annotations: map[string]string{"summary": "GPU 0 is at 91 °C"}},
-	}}})
-	if lines := s.Frame(); !strings.HasPrefix(lines[1], " ✗ GPUTemperatureHigh for 3 min: GPU 0 is at 91 °C") || !strings.HasPrefix(lines[2], " ! GPUAllocationFailed for 3 min: requests are refused?[2J") {
+	since := now.Add(-3 * time.Minute)
+	all.Needs = []api.Need{
+		{Kind: "alert", Severity: gpu.Serious, Text: "GPUTemperatureHigh: GPU 0 is at 91 °C", Since: &since},
+		{Kind: "alert", Severity: gpu.Warning, Text: "GPUAllocationFailed: requests are refused\x1b[2J", Since: &since},
+		{Kind: "monitoring", Severity: gpu.Warning, Text: "Monitoring is stopped"},
+	}
+	s.Take(Facts{Status: &all, At: now})
+	if lines := s.Frame(); !strings.HasPrefix(lines[1], " ✗ GPUTemperatureHigh: GPU 0 is at 91 °C, for 3 min") || !strings.HasPrefix(lines[2], " ! GPUAllocationFailed: requests are refused?[2J, for 3 min") {
 		t.Errorf("%q", lines[1:3])
 	}
 	check(t, s)
+	if s.Local = true; len(s.needs()) != 2 {
+		t.Error("with no daemon nobody measures, and that is no need")
+	}
 }
 
 // With no daemon nothing can be changed.

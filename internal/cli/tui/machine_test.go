@@ -65,6 +65,15 @@ func someFacts() Facts {
 	drained.Drain = &api.Drain{By: "ada", Reason: "new fan", Since: now.Add(-time.Hour)}
 	gone.State, gone.Health, gone.Sample, gone.Reason = gpu.Unavailable, gpu.HealthUnknown, nil, "it is not on the bus any more"
 	gone.Device.Name = "模擬カード \x1b[31m<b>evil</b>"
+	hours, wait := now.Add(-time.Hour), now.Add(-16*time.Minute)
+	all.Needs = []api.Need{
+		{Kind: "critical", Severity: gpu.Serious, GPU: "GPU-1", Since: &hot.Since, Text: "GPU 1 is CRITICAL: " + hot.Reason},
+		{Kind: "unavailable", Severity: gpu.Serious, GPU: "GPU-3", Since: &hours, Text: "GPU 3 is UNAVAILABLE: " + gone.Reason},
+		{Kind: "drained", Severity: gpu.Warning, GPU: "GPU-2", Text: "GPU 2 is drained by ada: new fan"},
+		{Kind: "over", Severity: gpu.Warning, Lease: "train-vit", User: "bob", Text: "train-vit uses 100 GiB and leased 96 GiB"},
+		{Kind: "waiting", Severity: gpu.Warning, Lease: "big-batch", User: "cy", Since: &wait, Text: "big-batch waits"},
+		{Kind: "orphans", Severity: gpu.Warning, Text: "1 process uses a GPU after the end of the lease"},
+	}
 	leases := api.Leases{
 		Leases: []api.Lease{
 			someLease("embedder", "ada", 0, 16<<10, 12<<10, 3*time.Hour), someLease("train-vit", "bob", 1, 96<<10, 100<<10, 20*time.Minute),

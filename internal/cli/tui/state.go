@@ -61,7 +61,6 @@ type Facts struct {
 	Available *api.Available
 	Leases    *api.Leases
 	Strays    *api.Strays
-	Alerts    *api.Alerts
 	Reasons   map[string]api.Explanation // why requests wait, by Request.Key
 	Samples   map[string][]gpu.Sample    // of the last minutes, by UUID
 	Refused   string                     // why the daemon does not list the leases; empty if it does
@@ -117,9 +116,6 @@ func (s *State) Take(f Facts) {
 	}
 	if f.Strays != nil {
 		s.facts.Strays = f.Strays
-	}
-	if f.Alerts != nil {
-		s.facts.Alerts = f.Alerts
 	}
 	if f.Reasons != nil {
 		s.reasons = f.Reasons

@@ -46,7 +46,7 @@ func (s *Status) Lines(to term.Screen) []string {
 			lines = append(lines, to.Hang(term.Yellow, "! ", fmt.Sprintf("GPU %d: %s", d.Device.Index, throttling(acts))))
 		}
 	}
-	lines = append(append(lines, s.paced(to)...), s.parked(to)...)
+	lines = slices.Concat(lines, s.needs(to), s.paced(to), s.parked(to))
 	if !s.Monitoring && !s.Local {
 		lines = append(lines, to.Hang(term.Yellow, "! ", "Monitoring is stopped, so these numbers are old. Start it: POST /api/gpu/monitoring/start"))
 	}

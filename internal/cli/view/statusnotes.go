@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
@@ -102,4 +103,32 @@ func (s *Status) totals() string {
 		parts = append(parts, "on "+term.Clean(s.Host))
 	}
 	return strings.Join(parts, " · ")
+}
+
+// Need writes what needs a person, and for how long.
+func Need(n api.Need, now time.Time) string {
+	text := term.Clean(n.Text)
+	if n.Since != nil {
+		text += ", for " + words.Age(now.Sub(*n.Since))
+	}
+	return text
+}
+
+// needs lists what needs a person beside the devices, and what to do about it.
+func (s *Status) needs(to term.Screen) (lines []string) {
+	for _, n := range s.Needs {
+		if n.GPU != "" || n.Kind == "monitoring" {
+			continue // there is more about it in other lines
+		}
+		mark, c := "! ", term.Yellow
+		if n.Severity == gpu.Serious {
+			mark, c = "✗ ", term.Red
+		}
+		text := Need(n, to.Now)
+		if n.Next != "" {
+			text += ". Next: " + term.Clean(n.Next)
+		}
+		lines = append(lines, to.Hang(c, mark, text))
+	}
+	return lines
 }

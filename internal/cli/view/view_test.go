@@ -25,6 +25,13 @@ func TestViews(t *testing.T) {
 	failing.Monitoring, failing.Note = false, "A device is gone."
 	failing.GPUs[1].Trust = &api.Trust{Phase: "probation", Until: &soon, Why: "it failed twice", Withheld: 2}
 	failing.GPUs[2].Health = gpu.Unhealthy
+	late := now.Add(-20 * time.Minute)
+	failing.Needs = []api.Need{
+		{Kind: "alert", Severity: gpu.Serious, Since: &late, Text: "Hot\x1b[2J: GPU 0 is at 91 °C", Next: "berth alerts"},
+		{Kind: "critical", Severity: gpu.Serious, GPU: "GPU-0", Text: "GPU 0 is CRITICAL"},
+		{Kind: "monitoring", Severity: gpu.Warning, Text: "Monitoring is stopped"},
+		{Kind: "waiting", Severity: gpu.Warning, Since: &late, Text: "big waits", Next: "berth explain big"},
+	}
 	wait := someExplanation(api.LeaseRequest{Memory: 100 << 10})
 	wait.Behind = []string{"first"}
 	compareViews(t, map[string]func(to term.Screen) []string{

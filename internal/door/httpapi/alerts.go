@@ -33,16 +33,22 @@ func registerAlerts(s *server) {
 }
 
 func (s *server) alerts(ctx context.Context, _ *struct{}) (*answer[api.Alerts], error) {
-	out, see := api.Alerts{Alerts: []api.Alert{}}, sightOf(ctx)
-	for _, a := range s.Alerts.Active() {
-		if see.names() || !a.Labels.Tells() {
-			out.Alerts = append(out.Alerts, see.alert(&a))
-		}
-	}
+	out := api.Alerts{Alerts: s.alertsFor(sightOf(ctx))}
 	if s.NoAlerts != nil {
 		out.Note = s.NoAlerts()
 	}
 	return ok(out)
+}
+
+// alertsFor returns the alerts that are pending or fire, as a caller sees them.
+func (s *server) alertsFor(by sight) []api.Alert {
+	list := []api.Alert{}
+	for _, a := range s.Alerts.Active() {
+		if by.names() || !a.Labels.Tells() {
+			list = append(list, by.alert(&a))
+		}
+	}
+	return list
 }
 
 // alert returns an alert as this caller sees it.

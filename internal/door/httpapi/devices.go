@@ -13,6 +13,7 @@ import (
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/health/monitor"
+	"github.com/berth-gpu/berth/internal/lease/placement"
 )
 
 // answer is a response body in the form that the framework takes.
@@ -139,7 +140,23 @@ func (s *server) statusAll(ctx context.Context, in *statusAllQuery) (*answer[api
 		}
 	}
 	all.Utilization = desk.Utilization(all.GPUs)
+	all.Needs = s.needs(&all, sight)
 	return ok(all)
+}
+
+// needs returns what needs a person, as far as a caller may see it.
+func (s *server) needs(all *api.StatusAll, by sight) []api.Need {
+	found := desk.Concerns{Monitoring: all.Monitoring, GPUs: all.GPUs, Alerts: s.alertsFor(by), Orphans: s.Desk.Orphaned()}
+	page := s.Ledger.Page(placement.Mark{}, mostListed)
+	for _, held := range page.Leases {
+		l := by.lease(held, nil)
+		s.Desk.Whereabouts(&l, by.owns(held.Holder))
+		found.Leases = append(found.Leases, l)
+	}
+	for _, w := range page.Waiting {
+		found.Waiting = append(found.Waiting, by.waiting(w.Request, w.Position))
+	}
+	return desk.Needs(found, time.Now())
 }
 
 type whichOrAll struct {

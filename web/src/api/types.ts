@@ -6,7 +6,7 @@ import type { By, FieldProblem, GPUConfig, Status, Whoami } from './schemas';
 
 export type {
   Acknowledgement as Acknowledged, Alert, Alerts, Available, Batch, BatchGPU, Batches, Belonging, By, Device, DeviceAvailable, DeviceLease, Drain, Explanation,
-  FieldProblem, Holder, HolderUntil, Idle, Lease, LeasePart, Leases, Link, Obstacle, Outlook, Paced, PacedBy, Parking, PastLease, PastLeases, Process, Sample,
+  FieldProblem, Holder, HolderUntil, Idle, Lease, LeasePart, Leases, Link, Need, Obstacle, Outlook, Paced, PacedBy, Parking, PastLease, PastLeases, Process, Sample,
   Slots, Status, StatusAll, ThresholdForecast, Throttling, Trust, Waiting, Whoami,
 } from './schemas';
 

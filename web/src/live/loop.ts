@@ -95,9 +95,10 @@ async function pollStatus(): Promise<void> {
 }
 
 function takeStatus(answer: StatusAll): void {
-  const { host, version, monitoring, note = '' } = answer;
+  const { host, version, monitoring, note = '', needs = [] } = answer;
   const machine = { host, version, monitoring, note };
   if (!equal(machine, state.machine.peek())) state.machine.value = machine;
+  if (!equal(needs, state.needs.peek())) state.needs.value = needs;
   state.answeredAt.value = Date.now();
   const list = answer.gpus.map((g) => g.device.uuid);
   const before = state.uuids.peek();

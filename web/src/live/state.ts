@@ -1,5 +1,5 @@
 import { computed, type ReadonlySignal, type Signal, signal } from '@preact/signals';
-import type { Alert, DeviceAvailable, Event, Lease, Settings, Status, Waiting, Whoami } from '../api/types';
+import type { Alert, DeviceAvailable, Event, Lease, Need, Settings, Status, Waiting, Whoami } from '../api/types';
 import type { Freshness } from './freshness';
 import { emptyHistory, type History } from './history';
 
@@ -31,6 +31,7 @@ export const leasesAsked = signal(false); // the list was answered or refused on
 export const available = signal<ReadonlyMap<string, DeviceAvailable>>(new Map());
 export const events = signal<readonly Event[]>([]); // oldest first
 export const alerts = signal<readonly Alert[]>([]);
+export const needs = signal<readonly Need[]>([]); // what needs a person, the worst first
 export const me = signal<Whoami | undefined>(undefined);
 export const settings = signal<Settings | undefined>(undefined);
 

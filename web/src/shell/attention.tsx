@@ -1,9 +1,8 @@
 import { computed } from '@preact/signals';
 import { useState } from 'preact/hooks';
-import type { Status } from '../api/types';
 import { attention, type Item } from '../live/attention';
 import { equal } from '../live/share';
-import { alerts, answeredAt, device, freshness, leases, machine, minute, uuids, waiting } from '../live/state';
+import { answeredAt, freshness, minute, needs } from '../live/state';
 import { signInProblem } from '../live/session';
 import { to } from '../router';
 
@@ -14,11 +13,7 @@ export const items = computed(() => {
   const found = attention({
     freshness: freshness.value,
     answeredAt: lost ? answeredAt.peek() : undefined,
-    machine: machine.value,
-    devices: uuids.value.map((uuid) => device(uuid).value).filter((d): d is Status => d !== undefined),
-    leases: leases.value,
-    waiting: waiting.value,
-    alerts: alerts.value,
+    needs: needs.value,
     now: minute.value,
   });
   if (equal(found.map(shown), before.map(shown))) return before;
@@ -62,7 +57,6 @@ export function Attention({ well }: { well?: boolean }) {
 
 function href(target: NonNullable<Item['to']>): string {
   if ('gpu' in target) return to.gpu(target.gpu);
-  if ('lease' in target) return to.lease(target.lease.holder.user, target.lease.id);
-  if ('waiting' in target) return to.lease(target.waiting.holder.user, target.waiting.id);
+  if ('lease' in target) return to.lease(target.user, target.lease);
   return to.page(target.page);
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { DeviceAvailable, Lease, Status, Waiting } from '../../src/api/types';
+import type { DeviceAvailable, Lease, Need, Status } from '../../src/api/types';
 import { attention, type Facts, sentence } from '../../src/live/attention';
 import { fits } from '../../src/overview/filter';
 import { notesOn } from '../../src/overview/notes';
@@ -136,41 +136,30 @@ describe('notes on a device', () => {
 
 describe('what needs a person', () => {
   const now = Date.parse('2026-11-16T12:00:00Z');
-  const facts = (more: Partial<Facts> = {}): Facts => ({
-    freshness: 'fresh', answeredAt: now, machine: { host: 'h', version: 'v', monitoring: true, note: '' }, devices: [status()], leases: [lease(1, 500, 400)], waiting: [], alerts: [], now, ...more,
-  });
-  const waits = (since: string): Waiting => ({ id: 'w', position: 1, since, holder: { user: 'ada' }, gpus: 1, memory_mb: 1, slots: 1, priority: 0 });
-  const alert = (more: object) => ({ fingerprint: 'f', alert: 'Hot', severity: 'critical', state: 'firing' as const, labels: {}, annotations: { summary: 'GPU 2 is hot' }, value: 1, since: '', ...more });
+  const facts = (more: Partial<Facts> = {}): Facts => ({ freshness: 'fresh', answeredAt: now, needs: [], now, ...more });
+  const need = (more: Partial<Need> = {}): Need => ({ kind: 'critical', severity: 'critical', subject: 'GPU 2', gpu: 'G', text: 'GPU 2 is CRITICAL: 94 °C', ...more });
 
   it('is nothing while all is well', () => {
     expect(attention(facts())).toEqual([]);
-    expect(attention(facts({ devices: [status({ state: 'THROTTLED', multiplier: 0.5 })] }))).toEqual([]);
   });
   it.each([
     [{ freshness: 'gone' }, ['bad No daemon']],
     [{ freshness: 'stale' }, ['bad Stale']],
-    [{ machine: { host: '', version: '', monitoring: false, note: '' } }, ['warn Not measuring']],
-    [{ devices: [status({ state: 'CRITICAL' })] }, ['bad CRITICAL']],
-    [{ devices: [status({ state: 'UNAVAILABLE', stale: true, health: 'unhealthy' })] }, ['bad UNAVAILABLE']],
-    [{ devices: [status({ health: 'unhealthy' })] }, ['bad Unhealthy']],
-    [{ devices: [status({ trust: { phase: 'quarantine', slots_withheld: 0 } })] }, ['warn Quarantine']],
-    [{ devices: [status({ trust: { phase: 'probation', slots_withheld: 0 } })] }, []],
-    [{ devices: [status({ stale: true })] }, ['warn Old sample']],
-    [{ alerts: [alert({})] }, ['bad Alert']],
-    [{ alerts: [alert({ severity: 'warning' })] }, ['warn Alert']],
-    [{ alerts: [alert({ state: 'pending' })] }, []],
-    [{ alerts: [alert({ acknowledged: { by: 'ada', at: '', until: '' } })] }, []],
-    [{ leases: [lease(1, 1000, 1300)] }, ['warn Over its lease']],
-    [{ leases: [lease(1, 1000, 1001)] }, []],
-    [{ leases: [lease(1, 1000, 0, { state: 'parking', parking: { since: '2026-11-16T11:00:00Z', times: 1, moving_seconds: 1 } })] }, ['warn Stuck']],
-    [{ leases: [lease(1, 1000, 0, { state: 'parked', parking: { since: '2026-11-16T11:00:00Z', times: 1, moving_seconds: 1 } })] }, []],
-    [{ leases: [lease(1, 1000, 0, { parking: { since: '', times: 1, moving_seconds: 1, failed: 'The driver refused' } })] }, ['warn Stuck']],
-    [{ waiting: [waits('2026-11-16T11:59:00Z')] }, []],
-    [{ waiting: [waits('2026-11-16T11:30:00Z')] }, ['warn Waits long']],
-    [{ waiting: [waits('2026-11-16T11:30:00Z'), waits('2026-11-16T11:00:00Z')] }, ['warn Wait long']],
-    [{ devices: [status({ stale: true }), status({ state: 'CRITICAL' })] }, ['bad CRITICAL', 'warn Old sample']],
+    [{ needs: [need()] }, ['bad CRITICAL']],
+    [{ needs: [need({ kind: 'quarantine', severity: 'warning' })] }, ['warn Quarantine']],
+    [{ needs: [need(), need({ kind: 'waiting', severity: 'warning' })], freshness: 'stale' }, ['bad Stale', 'bad CRITICAL', 'warn Waits long']],
+    [{ needs: [need({ kind: 'of a newer daemon' as Need['kind'] })] }, ['bad of a newer daemon']],
   ] as [Partial<Facts>, string[]][])('%#', (more, items) => {
     expect(attention(facts(more)).map((i) => `${i.tone} ${i.what}`)).toEqual(items);
+  });
+  it('says for how long, and leads to more', () => {
+    const items = attention(facts({ needs: [
+      need({ since: '2026-11-16T11:00:00Z' }), need({ since: '2026-11-16T11:59:30Z' }),
+      need({ kind: 'over', gpu: undefined, lease: 'train', user: 'ada' }), need({ kind: 'alert', gpu: undefined }), need({ kind: 'orphans', gpu: undefined }),
+    ] }));
+    expect(plain(items[0]!.text)).toBe('GPU 2 is CRITICAL: 94 °C, for 1 h.');
+    expect(plain(items[1]!.text)).toBe('GPU 2 is CRITICAL: 94 °C.');
+    expect(items.map((i) => i.to)).toEqual([{ gpu: 'G' }, { gpu: 'G' }, { lease: 'train', user: 'ada' }, { page: 'alerts' }, undefined]);
   });
   it.each([['gpu 2 is hot', 'Gpu 2 is hot.'], ['Done.', 'Done.'], ['', ''], [' why? ', 'Why?']])('%s is the sentence %s', (text, is) => {
     expect(sentence(text)).toBe(is);

@@ -1,0 +1,164 @@
+package desk
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/text/words"
+)
+
+// How long a request waits, and how long the memory of a lease is on its way, before
+// that needs a person.
+const (
+	longWait = 15 * time.Minute
+	longMove = 5 * time.Minute
+)
+
+// Concerns is what Needs looks at, as one caller sees it.
+type Concerns struct {
+	Monitoring bool // the sampling loop runs
+	GPUs       []api.Status
+	Leases     []api.Lease
+	Waiting    []api.Waiting
+	Alerts     []api.Alert
+	Orphans    int // processes that use a device after the end of their lease
+}
+
+// Needs returns what needs a person, the worst first.
+func Needs(c Concerns, now time.Time) []api.Need {
+	var list []api.Need
+	if !c.Monitoring {
+		list = append(list, api.Need{Kind: "monitoring", Subject: "monitoring", Text: "Monitoring is stopped, so the numbers are old", Next: "POST /api/gpu/monitoring/start"})
+	}
+	for i := range c.GPUs {
+		list = append(list, deviceNeeds(&c.GPUs[i])...)
+	}
+	for i := range c.Alerts {
+		a := &c.Alerts[i]
+		if a.State != "firing" || a.Acknowledged != nil {
+			continue // it may pass, or somebody takes care of it
+		}
+		text := a.Alert
+		if said := cmp.Or(a.Annotations["summary"], a.Annotations["description"], a.Labels["gpu"]); said != "" {
+			text += ": " + said
+		}
+		list = append(list, api.Need{Kind: "alert", Severity: a.Severity, Subject: a.Alert, Since: &a.Since, Text: text, Next: "berth alerts"})
+	}
+	for i := range c.Leases {
+		list = append(list, leaseNeeds(&c.Leases[i], now)...)
+	}
+	list = append(list, waitingNeeds(c.Waiting, now)...)
+	if n := c.Orphans; n > 0 {
+		text := fmt.Sprintf("%s %s a GPU after the end of the lease", words.Count(n, "process"), words.Form(n, "uses", "use"))
+		list = append(list, api.Need{Kind: "orphans", Subject: words.Count(n, "process"), Text: text, Next: "berth leases --orphans"})
+	}
+	var worst, others []api.Need
+	for _, n := range list {
+		if n.Severity == gpu.Serious {
+			worst = append(worst, n)
+		} else {
+			n.Severity = gpu.Warning
+			others = append(others, n)
+		}
+	}
+	return append(worst, others...)
+}
+
+// deviceNeeds returns the needs of a device.
+func deviceNeeds(d *api.Status) []api.Need {
+	var list []api.Need
+	label := d.Device.Label()
+	add := func(kind string, severity gpu.Severity, since *time.Time, next, what, why string) {
+		if why != "" {
+			what += ": " + why
+		}
+		list = append(list, api.Need{Kind: kind, Severity: severity, Subject: label, GPU: d.Device.UUID, Since: since, Text: label + " " + what, Next: next})
+	}
+	status := fmt.Sprintf("berth status %d", d.Device.Index)
+	var since *time.Time
+	if !d.Since.IsZero() {
+		since = &d.Since
+	}
+	switch {
+	case d.State.Worse(gpu.Throttled):
+		add(strings.ToLower(string(d.State)), gpu.Serious, since, status, "is "+string(d.State), d.Reason)
+	case d.Health == gpu.Unhealthy:
+		add("unhealthy", gpu.Serious, since, status, "is unhealthy", d.Reason)
+	case d.State.Worse(gpu.Normal):
+		add(strings.ToLower(string(d.State)), gpu.Warning, since, status, "is "+string(d.State), d.Reason)
+	}
+	if t := d.Trust; t != nil && t.Phase == "quarantine" {
+		add("quarantine", gpu.Warning, t.Since, fmt.Sprintf("berth check %d", d.Device.Index), "is in quarantine", t.Why)
+	}
+	if d.Stale && d.State != gpu.Unavailable {
+		add("stale", gpu.Warning, nil, status, "has not answered for a while, so its numbers are old", "")
+	}
+	if d.Drain != nil {
+		what := "is drained"
+		if d.Drain.By != "" {
+			what += " by " + d.Drain.By
+		}
+		add("drained", gpu.Warning, nil, fmt.Sprintf("berth undrain %d", d.Device.Index), what, cmp.Or(d.Drain.Reason, "no new leases there"))
+	}
+	return list
+}
+
+// leaseNeeds returns the needs of a lease. A little more memory than it leased is not
+// one: measurements differ by as much.
+func leaseNeeds(l *api.Lease, now time.Time) []api.Need {
+	need := api.Need{Kind: "parking", Subject: l.ID, Lease: l.ID, User: l.Holder.User}
+	var list []api.Need
+	switch p := l.Parking; {
+	case p == nil:
+	case p.Failed != "":
+		need.Text, need.Next = l.ID+": "+p.Failed, "berth leases"
+		list = append(list, need)
+	case (l.State == "parking" || l.State == "resuming") && now.Sub(p.Since) > longMove:
+		need.Text, need.Next, need.Since = l.ID+" is "+l.State, "berth leases", &p.Since
+		list = append(list, need)
+	}
+	var leased, used gpu.MiB
+	for _, p := range l.Parts {
+		leased += p.Memory
+		used += p.Measured.Or(0)
+	}
+	if l.State == "active" && leased > 0 && used-leased > max(256, leased/50) {
+		need.Kind, need.Since = "over", nil
+		need.Text, need.Next = fmt.Sprintf("%s uses %s and leased %s", l.ID, used, leased), "berth resize "+words.Shell(l.ID)+" "+used.Exact()
+		list = append(list, need)
+	}
+	return list
+}
+
+// waitingNeeds returns at most one need, for the requests that have waited for long.
+func waitingNeeds(waiting []api.Waiting, now time.Time) []api.Need {
+	late := slices.DeleteFunc(slices.Clone(waiting), func(w api.Waiting) bool { return now.Sub(w.Since) <= longWait })
+	if len(late) == 0 {
+		return nil
+	}
+	first := slices.MinFunc(late, func(a, b api.Waiting) int { return a.Since.Compare(b.Since) })
+	need := api.Need{Kind: "waiting", Subject: first.ID, Lease: first.ID, User: first.Holder.User, Since: &first.Since, Text: first.ID + " waits", Next: "berth explain " + words.Shell(first.ID)}
+	if n := len(late); n > 1 {
+		need.Subject, need.Text = words.Count(n, "request"), fmt.Sprintf("%s wait, the first of them %s", words.Count(n, "request"), first.ID)
+	}
+	return []api.Need{need}
+}
+
+// Orphaned counts the processes that use devices after the end of their lease. Orphans
+// lists them, and asks the machine about each.
+func (d *Desk) Orphaned() int {
+	n := 0
+	for _, r := range d.Monitor.Readings() {
+		for _, p := range d.Ledger.Processes(r.Device.UUID) {
+			if p.Lease == nil && p.Ended != "" && !d.MPS.Serves(p.Line) {
+				n++
+			}
+		}
+	}
+	return n
+}

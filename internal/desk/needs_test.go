@@ -1,0 +1,84 @@
+package desk
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// A person is needed for what does not pass by itself, and for nothing else.
+func TestNeeds(t *testing.T) {
+	now := time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC)
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	device := func(change func(*api.Status)) Concerns {
+		d := api.Status{Device: gpu.Device{UUID: "G", Index: 2}, State: gpu.Optimal, Since: ago(time.Minute), Health: gpu.Healthy, Reason: "why"}
+		change(&d)
+		return Concerns{Monitoring: true, GPUs: []api.Status{d}}
+	}
+	alert := func(change func(*api.Alert)) Concerns {
+		a := api.Alert{Alert: "Hot", Severity: gpu.Serious, State: "firing", Since: ago(time.Minute), Annotations: map[string]string{"summary": "GPU 2 is hot"}}
+		change(&a)
+		return Concerns{Monitoring: true, Alerts: []api.Alert{a}}
+	}
+	held := func(leased, used gpu.MiB, state string, p *api.Parking) Concerns {
+		return Concerns{Monitoring: true, Leases: []api.Lease{{
+			ID: "train", State: state, Holder: api.Holder{User: "ada"}, Parking: p, Parts: []api.LeasePart{{GPU: "G", Memory: leased, Measured: gpu.Some(used)}},
+		}}}
+	}
+	waits := func(lengths ...time.Duration) Concerns {
+		c := Concerns{Monitoring: true}
+		for _, d := range lengths {
+			c.Waiting = append(c.Waiting, api.Waiting{ID: "w-" + d.String(), Since: ago(d)})
+		}
+		return c
+	}
+	for name, c := range map[string]struct {
+		of   Concerns
+		want []string // severity, kind, text
+	}{
+		"well":         {device(func(*api.Status) {}), nil},
+		"not measured": {Concerns{}, []string{"warning monitoring Monitoring is stopped, so the numbers are old"}},
+		"critical":     {device(func(d *api.Status) { d.State = gpu.Critical }), []string{"critical critical GPU 2 is CRITICAL: why"}},
+		"gone": {device(func(d *api.Status) { d.State, d.Stale, d.Health = gpu.Unavailable, true, gpu.Unhealthy }),
+			[]string{"critical unavailable GPU 2 is UNAVAILABLE: why"}},
+		"unhealthy":  {device(func(d *api.Status) { d.Health, d.Reason = gpu.Unhealthy, "" }), []string{"critical unhealthy GPU 2 is unhealthy"}},
+		"throttled":  {device(func(d *api.Status) { d.State = gpu.Throttled }), []string{"warning throttled GPU 2 is THROTTLED: why"}},
+		"quarantine": {device(func(d *api.Status) { d.Trust = &api.Trust{Phase: "quarantine", Why: "it failed"} }), []string{"warning quarantine GPU 2 is in quarantine: it failed"}},
+		"probation":  {device(func(d *api.Status) { d.Trust = &api.Trust{Phase: "probation"} }), nil},
+		"old": {device(func(d *api.Status) { d.Stale = true }),
+			[]string{"warning stale GPU 2 has not answered for a while, so its numbers are old"}},
+		"drained":         {device(func(d *api.Status) { d.Drain = &api.Drain{By: "ada", Reason: "fan"} }), []string{"warning drained GPU 2 is drained by ada: fan"}},
+		"alert":           {alert(func(*api.Alert) {}), []string{"critical alert Hot: GPU 2 is hot"}},
+		"a lesser alert":  {alert(func(a *api.Alert) { a.Severity, a.Annotations = gpu.Warning, nil }), []string{"warning alert Hot"}},
+		"it may pass":     {alert(func(a *api.Alert) { a.State = "pending" }), nil},
+		"somebody cares":  {alert(func(a *api.Alert) { a.Acknowledged = &api.Acknowledgement{By: "ada"} }), nil},
+		"over its lease":  {held(1000, 1300, "active", nil), []string{"warning over train uses 1.3 GiB and leased 1000 MiB"}},
+		"a little over":   {held(1000, 1200, "active", nil), nil},
+		"parked, not 0":   {held(0, 100, "parked", nil), nil},
+		"stuck":           {held(1000, 0, "parking", &api.Parking{Since: ago(time.Hour)}), []string{"warning parking train is parking"}},
+		"moving":          {held(1000, 0, "parking", &api.Parking{Since: ago(time.Minute)}), nil},
+		"long parked":     {held(1000, 0, "parked", &api.Parking{Since: ago(time.Hour)}), nil},
+		"not moved":       {held(1000, 0, "active", &api.Parking{Failed: "the driver refused"}), []string{"warning parking train: the driver refused"}},
+		"waits":           {waits(15 * time.Minute), nil},
+		"waits long":      {waits(16*time.Minute, time.Minute), []string{"warning waiting w-16m0s waits"}},
+		"several wait":    {waits(16*time.Minute, time.Hour), []string{"warning waiting 2 requests wait, the first of them w-1h0m0s"}},
+		"an orphan":       {Concerns{Monitoring: true, Orphans: 1}, []string{"warning orphans 1 process uses a GPU after the end of the lease"}},
+		"the worst first": {Concerns{GPUs: device(func(d *api.Status) { d.State = gpu.Critical }).GPUs}, []string{"critical critical GPU 2 is CRITICAL: why", "warning monitoring Monitoring is stopped, so the numbers are old"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, n := range Needs(c.of, now) {
+				got = append(got, string(n.Severity)+" "+n.Kind+" "+n.Text)
+				if n.Subject == "" || n.Next == "" {
+					t.Errorf("%+v names no subject or no next step", n)
+				}
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}
