@@ -878,6 +878,21 @@ class Utilization(Answer):
     per_gpu: Dict[str, GPUUtilization] = _dict()  # By UUID.
 
 
+class Need(Answer):
+    """Need is something that needs a person. The daemon decides what does, so that every
+    screen shows the same."""
+
+    kind: str = ""  # One of monitoring, critical, unavailable, unhealthy, throttled, quarantine, stale, drained, alert, parking, over, waiting or orphans.
+    severity: str = ""  # One of warning or critical.
+    subject: str = ""  # What it is about, as in GPU 0.
+    gpu: str = ""  # UUID of the device that it is about.
+    lease: str = ""  # Id of the lease or of the request that it is about.
+    user: str = ""  # Whose lease or request it is.
+    since: Optional[Time] = None
+    text: str = ""  # What is the matter, in a sentence without a full stop.
+    next: str = ""  # What to do about it.
+
+
 class StatusAll(Answer):
     """StatusAll lists every device, and says how much of the machine is in use."""
 
@@ -887,6 +902,7 @@ class StatusAll(Answer):
     note: str = ""  # A remark about the whole machine, for example that it has no GPU.
     gpus: List[Status] = _list()
     utilization: Utilization = _new(Utilization)
+    needs: List[Need] = _list()  # What needs a person, the worst first, as far as the caller may see it.
 
 
 class Stray(Answer):
@@ -1059,6 +1075,7 @@ __all__ = [
     "Status",
     "GPUUtilization",
     "Utilization",
+    "Need",
     "StatusAll",
     "Stray",
     "Strays",

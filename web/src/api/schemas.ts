@@ -1204,6 +1204,28 @@ export interface Move {
   restarts: boolean;
 }
 
+// Need is something that needs a person. The daemon decides what does, so that every
+// screen shows the same.
+export interface Need {
+  /** One of monitoring, critical, unavailable, unhealthy, throttled, quarantine, stale, drained, alert, parking, over, waiting or orphans. */
+  kind: 'monitoring' | 'critical' | 'unavailable' | 'unhealthy' | 'throttled' | 'quarantine' | 'stale' | 'drained' | 'alert' | 'parking' | 'over' | 'waiting' | 'orphans';
+  /** One of warning or critical. */
+  severity: 'warning' | 'critical';
+  /** What it is about, as in GPU 0. */
+  subject: string;
+  /** UUID of the device that it is about. */
+  gpu?: string;
+  /** Id of the lease or of the request that it is about. */
+  lease?: string;
+  /** Whose lease or request it is. */
+  user?: string;
+  since?: string;
+  /** What is the matter, in a sentence without a full stop. */
+  text: string;
+  /** What to do about it. */
+  next?: string;
+}
+
 // NewToken is a token with its secret. The daemon shows the secret once.
 export interface NewToken {
   name: string;
@@ -1981,6 +2003,8 @@ export interface StatusAll {
   note?: string;
   gpus: Status[];
   utilization: Utilization;
+  /** What needs a person, the worst first, as far as the caller may see it. */
+  needs?: Need[];
 }
 
 // Stray is a process on a device under no lease.
