@@ -65,11 +65,15 @@ any. The command changes nothing, and the daemon may run.`,
 }
 
 func showEntries(con *console.Console, entries []journal.Entry) error {
-	if !con.JSON {
-		return con.Print(view.Entries(entries, con.Uncut())...)
+	shown := make([]view.Entry, len(entries))
+	for i, e := range entries {
+		shown[i] = view.Entry(e)
 	}
-	for _, e := range entries {
-		if err := con.PrintJSONLine(view.EntryAnswer(e)); err != nil {
+	if !con.JSON {
+		return con.Print(view.Entries(shown, con.Uncut())...)
+	}
+	for _, e := range shown {
+		if err := con.PrintJSONLine(e.Answer()); err != nil {
 			return err
 		}
 	}

@@ -7,15 +7,20 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/stored"
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
-// EntryAnswer returns an entry of the journal for programs. It returns data that is not
-// JSON as text.
-func EntryAnswer(e journal.Entry) any {
+// Entry is one entry of the journal, with its bytes as they are in the file.
+type Entry struct {
+	Seq      uint64
+	Snapshot bool
+	Data     []byte
+}
+
+// Answer returns the entry for programs. It returns data that is not JSON as text.
+func (e Entry) Answer() any {
 	answer := struct {
 		Seq      uint64 `json:"seq"`
 		Snapshot bool   `json:"snapshot,omitempty"`
@@ -28,7 +33,7 @@ func EntryAnswer(e journal.Entry) any {
 }
 
 // Entries shows the journal in a table, one line each.
-func Entries(all []journal.Entry, to term.Screen) []string {
+func Entries(all []Entry, to term.Screen) []string {
 	if len(all) == 0 {
 		return []string{"The journal is empty."}
 	}
