@@ -10,6 +10,9 @@ import (
 // may be a number: 0 means the same as "0".
 type Ref string
 
+// MaxLength returns how many characters a Ref may have.
+func (Ref) MaxLength() int { return 128 }
+
 // UnmarshalJSON reads text, or the number of an index.
 func (r *Ref) UnmarshalJSON(b []byte) error {
 	var text string

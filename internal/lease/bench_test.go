@@ -42,6 +42,7 @@ func BenchmarkGrantRelease(b *testing.B) {
 			book, r := full(leases), ask("new")
 			by := actor(r.Holder)
 			var line []byte
+			var written stored.Entry // as the ledger keeps it
 			now := noon
 			b.ReportAllocs()
 			for b.Loop() {
@@ -50,13 +51,13 @@ func BenchmarkGrantRelease(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				written := EntryOf(&e)
-				line = written.Append(line[:0])
+				written = EntryOf(&e)
+				line = AppendEntry(line[:0], &written)
 				if e, err = book.Apply(Release{Key: r.Key(), By: by}, now); err != nil {
 					b.Fatal(err)
 				}
 				written = EntryOf(&e)
-				line = written.Append(line)
+				line = AppendEntry(line, &written)
 			}
 		})
 	}
@@ -149,7 +150,7 @@ func BenchmarkDecodeEntry(b *testing.B) {
 		b.Fatal(err)
 	}
 	r := EntryOf(&e)
-	line := r.Append(nil)
+	line := AppendEntry(nil, &r)
 	b.SetBytes(int64(len(line)))
 	b.ReportAllocs()
 	for b.Loop() {

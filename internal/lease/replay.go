@@ -153,8 +153,8 @@ func (b *Book) replayGrant(r *stored.Entry) error {
 func (b *Book) Dump() string {
 	var text []byte
 	for r := range EntriesOf(b.Leases()) {
-		text = append(r.Append(text), '\n')
+		text = append(AppendEntry(text, &r), '\n')
 	}
 	r := stored.NewFence(b.fence, "")
-	return string(append(r.Append(text), '\n'))
+	return string(append(AppendEntry(text, &r), '\n'))
 }

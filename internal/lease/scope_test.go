@@ -61,7 +61,7 @@ func TestRescope(t *testing.T) {
 
 	again := New()
 	for i := range entries {
-		if _, err := again.Read(entries[i].Append(nil)); err != nil {
+		if _, err := again.Read(AppendEntry(nil, &entries[i])); err != nil {
 			t.Fatal(err)
 		}
 	}

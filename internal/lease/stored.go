@@ -7,8 +7,16 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease/stored"
+	"github.com/berth-gpu/berth/internal/text/quickjson"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
+
+// entries writes entries as encoding/json does, several times faster: every grant waits
+// for it.
+var entries = quickjson.Codec[stored.Entry]{Inline: []any{stored.By{}, stored.Lease{}, stored.Part{}, stored.AuditLine{}}}
+
+// AppendEntry appends an entry to dst as JSON without a newline. stored.Decode reads it.
+func AppendEntry(dst []byte, e *stored.Entry) []byte { return entries.Append(dst, e) }
 
 // EntryOf returns the entry of a durable effect.
 func EntryOf(e *Effect) stored.Entry {

@@ -71,7 +71,7 @@ func TestEntriesSayWhoDidIt(t *testing.T) {
 	} {
 		e := apply(t, b, c.change, noon)
 		written := EntryOf(&e)
-		if got := string(written.Append(nil)); !strings.Contains(got, c.want) || written.Version != c.version {
+		if got := string(AppendEntry(nil, &written)); !strings.Contains(got, c.want) || written.Version != c.version {
 			t.Errorf("%T is written as %s, want %s", c.change, got, c.want)
 		}
 		if e.After != nil {

@@ -279,7 +279,7 @@ func (h *history) follow(e Effect) {
 	h.effects = append(h.effects, e)
 	if e.Durable() {
 		r := EntryOf(&e)
-		h.journal = append(h.journal, r.Append(nil))
+		h.journal = append(h.journal, AppendEntry(nil, &r))
 	}
 	if e.Request != nil && e.Kind != Asked {
 		if kind, twice := h.ended[e.Request]; twice {

@@ -58,7 +58,7 @@ func (j *Journal) skipFences() error {
 		return err
 	}
 	mark := stored.NewFence(fence, "repaired")
-	return errors.Join(log.Append([][]byte{mark.Append(nil)}, journal.Care{Durable: true, Reserve: true}), log.Close())
+	return errors.Join(log.Append([][]byte{lease.AppendEntry(nil, &mark)}, journal.Care{Durable: true, Reserve: true}), log.Close())
 }
 
 // ids returns the ids of the leases that remain.

@@ -31,7 +31,7 @@ func TestRepairOfAContradiction(t *testing.T) {
 	kept := &lease.Lease{ID: "kept", Fence: 1, Binding: lease.ByName, State: lease.Active, Granted: now, Parts: []lease.Part{{GPU: "G", Memory: 1}}}
 	records := slices.Collect(lease.EntriesOf([]*lease.Lease{kept}))
 	for _, r := range append(records, stored.Entry{Version: 1, Kind: stored.Release, ID: "nobody", Fence: 7, Time: now.UnixNano()}) {
-		if err := log.Append([][]byte{r.Append(nil)}, journal.Care{Durable: true}); err != nil {
+		if err := log.Append([][]byte{lease.AppendEntry(nil, &r)}, journal.Care{Durable: true}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -27,7 +27,7 @@ type deviceRef string
 
 // Schema returns the description of a reference to a device.
 func (deviceRef) Schema(huma.Registry) *huma.Schema {
-	longest, least, most := 128, 0.0, 9999.0
+	longest, least, most := gpu.Ref("").MaxLength(), 0.0, 9999.0
 	return &huma.Schema{AnyOf: []*huma.Schema{
 		{Type: huma.TypeString, MaxLength: &longest},
 		{Type: huma.TypeInteger, Minimum: &least, Maximum: &most},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/file/journal"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/audit/chain"
 	"github.com/berth-gpu/berth/internal/lease/stored"
 )
@@ -90,7 +91,7 @@ func (m *Marked) flush() {
 // store returns the entry of a line. The caller holds mu.
 func (m *Marked) store(line *stored.AuditLine) []byte {
 	r := stored.NewAudit(*line)
-	m.stored = r.Append(m.stored[:0])
+	m.stored = lease.AppendEntry(m.stored[:0], &r)
 	return m.stored
 }
 
@@ -118,7 +119,7 @@ func (m *Marked) Compact(upTo uint64, snapshot iter.Seq[[]byte]) error {
 	m.mu.Unlock()
 	return m.Journal.Compact(upTo, func(yield func([]byte) bool) {
 		if line != nil {
-			if r := stored.NewAudit(*line); !yield(r.Append(nil)) {
+			if r := stored.NewAudit(*line); !yield(lease.AppendEntry(nil, &r)) {
 				return
 			}
 		}

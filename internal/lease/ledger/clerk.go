@@ -274,8 +274,8 @@ func (l *Ledger) write(effects []lease.Effect) error {
 		if !e.Durable() {
 			continue
 		}
-		entry := lease.EntryOf(e)
-		l.buffer = entry.Append(l.buffer)
+		l.entry = lease.EntryOf(e)
+		l.buffer = lease.AppendEntry(l.buffer, &l.entry)
 		l.ends = append(l.ends, len(l.buffer))
 		care.Durable = care.Durable || e.Lease().OutlivesBoot()
 		care.Reserve = care.Reserve && !e.Takes()

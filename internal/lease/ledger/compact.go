@@ -34,12 +34,13 @@ func (l *Ledger) compactIfLong() {
 		defer l.compacting.Store(false)
 		err := l.journal.Compact(stats.LastSeq, func(yield func([]byte) bool) {
 			var buffer []byte
-			for stored := range lease.EntriesOf(standing) {
-				if buffer = stored.Append(buffer[:0]); !yield(buffer) {
+			var entry stored.Entry
+			for entry = range lease.EntriesOf(standing) {
+				if buffer = lease.AppendEntry(buffer[:0], &entry); !yield(buffer) {
 					return
 				}
 			}
-			yield(fence.Append(buffer[:0]))
+			yield(lease.AppendEntry(buffer[:0], &fence))
 		})
 		if err == nil || errors.Is(err, journal.ErrClosed) {
 			return

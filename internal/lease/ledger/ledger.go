@@ -26,6 +26,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/fair"
 	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/lease/quota"
+	"github.com/berth-gpu/berth/internal/lease/stored"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
@@ -102,6 +103,7 @@ type Ledger struct {
 	own      errand // the errand that here runs
 	alarm    *time.Timer
 	alarmAt  time.Time // when it rings; zero if not yet known
+	entry    stored.Entry
 	buffer   []byte
 	ends     []int // of the entries in buffer
 	group    [][]byte

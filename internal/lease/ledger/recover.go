@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/berth-gpu/berth/internal/file/journal"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/stored"
 )
 
@@ -47,7 +48,7 @@ func (l *Ledger) recover(open func(func(journal.Entry) error) (journal.Journal, 
 		return errors.Join(err, log.Close())
 	}
 	failed := (*journal.WriteError)(nil)
-	err = log.Append([][]byte{mark.Append(nil)}, journal.Care{Durable: true, Reserve: true})
+	err = log.Append([][]byte{lease.AppendEntry(nil, &mark)}, journal.Care{Durable: true, Reserve: true})
 	if errors.As(err, &failed) {
 		l.journal.Note(err)
 		return nil // the daemon starts on a full disk too: the next start skips fences again

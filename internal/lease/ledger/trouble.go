@@ -3,6 +3,7 @@ package ledger
 import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/file/journal"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/stored"
 )
 
@@ -29,5 +30,5 @@ func (l *Ledger) probe() {
 	l.mu.RLock()
 	mark := stored.NewFence(l.book.Fence(), l.boot)
 	l.mu.RUnlock()
-	_ = l.journal.Write([][]byte{mark.Append(nil)}, journal.Care{}) // append notes the result
+	_ = l.journal.Write([][]byte{lease.AppendEntry(nil, &mark)}, journal.Care{}) // append notes the result
 }

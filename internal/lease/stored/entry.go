@@ -1,8 +1,9 @@
 // Package stored holds what the ledger writes into the journal: plain structs
-// with a version, and the codec that turns them into JSON and back.
+// with a version, as one JSON object each.
 //
-// Package lease converts between its leases and these entries, so that the
-// rules can change without changing what is on people's disks.
+// Package lease converts between its leases and these entries, and writes them, so that
+// the rules can change without changing what is on people's disks. The fields of the
+// structs and their tags are all that it knows about their form.
 //
 // # The promise
 //
@@ -21,8 +22,7 @@
 // A field may be added under the same version if a reader that does not know
 // the field still makes the same book. Everything else raises Version:
 //
-//  1. Add the field to Entry, Lease or Part, with omitempty, and to Append.
-//     TestEntriesAreTheJSONTheySeem fails until both agree.
+//  1. Add the field to Entry, Lease or Part, with omitempty.
 //  2. If the version rises, raise Version and let New, or the code that sets
 //     the field, give the new version to the entries that need it.
 //  3. Fill the field in package lease (EntryOf) and read it (Book.Replay).
@@ -114,9 +114,9 @@ const (
 // Lease is a lease as the journal keeps it. Its id and its fence are those of
 // the entry.
 type Lease struct {
+	UID        int    `json:"uid"`
 	Parent     string `json:"parent,omitempty"`
 	User       string `json:"user,omitempty"`
-	UID        int    `json:"uid"`
 	Service    string `json:"service,omitempty"`
 	Name       string `json:"name,omitempty"`
 	PID        int    `json:"pid,omitempty"`
@@ -234,7 +234,7 @@ func (e *VersionError) Error() string {
 		e.Version, Version)
 }
 
-// Decode reads an entry that Append wrote. The entry is well formed, but it
+// Decode reads an entry that lease.AppendEntry wrote. The entry is well formed, but it
 // may still be false: lease.Book.Replay reports whether it follows from the
 // entries before it.
 func Decode(data []byte) (Entry, error) {

@@ -1,4 +1,4 @@
-package stored
+package stored_test
 
 import (
 	"encoding/json"
@@ -8,15 +8,18 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/stored"
 )
 
 // TestEntriesAreTheJSONTheySeem holds the encoder written by hand to
 // encoding/json: what either writes, both read as the same entry.
 func TestEntriesAreTheJSONTheySeem(t *testing.T) {
 	text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"", "plain", "quote\"back\\slash", "\x00\n\t\x7f", "\u2028<&>é𝄞", "\xff\xc3"}))
-	part := rapid.Make[Part]()
-	lease := rapid.Custom(func(t *rapid.T) *Lease {
-		l := rapid.Make[Lease]().Draw(t, "lease")
+	part := rapid.Make[stored.Part]()
+	anyLease := rapid.Custom(func(t *rapid.T) *stored.Lease {
+		l := rapid.Make[stored.Lease]().Draw(t, "lease")
 		l.User, l.Service, l.Name, l.Note = text.Draw(t, "user"), text.Draw(t, "service"), text.Draw(t, "name"), text.Draw(t, "note")
 		l.Parts = rapid.SliceOfN(part, 1, 3).Draw(t, "parts")
 		l.Unit = text.Draw(t, "unit")
@@ -24,27 +27,27 @@ func TestEntriesAreTheJSONTheySeem(t *testing.T) {
 		return &l
 	})
 	rapid.Check(t, func(t *rapid.T) {
-		r := Entry{
-			Version: Version, Kind: Kind(text.Draw(t, "kind")), ID: text.Draw(t, "id"), Why: text.Draw(t, "why"),
+		r := stored.Entry{
+			Version: stored.Version, Kind: stored.Kind(text.Draw(t, "kind")), ID: text.Draw(t, "id"), Why: text.Draw(t, "why"),
 			Time: rapid.Int64().Draw(t, "time"), Fence: rapid.Uint64().Draw(t, "fence"),
 			Expires: rapid.Int64().Draw(t, "expires"), TTL: rapid.Int64().Draw(t, "ttl"),
 		}
 		if rapid.Bool().Draw(t, "says who") {
-			r.By = By{User: text.Draw(t, "by"), UID: rapid.IntRange(-1, 1<<31).Draw(t, "uid"), Token: text.Draw(t, "token"), Door: text.Draw(t, "door")}
+			r.By = stored.By{User: text.Draw(t, "by"), UID: rapid.IntRange(-1, 1<<31).Draw(t, "uid"), Token: text.Draw(t, "token"), Door: text.Draw(t, "door")}
 		}
 		if rapid.Bool().Draw(t, "has a lease") {
-			r.Lease = lease.Draw(t, "lease")
+			r.Lease = anyLease.Draw(t, "lease")
 		}
-		ours := r.Append(nil)
+		ours := lease.AppendEntry(nil, &r)
 		theirs, err := json.Marshal(&r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, err := Decode(ours)
+		a, err := stored.Decode(ours)
 		if err != nil {
 			t.Fatalf("%v in %s", err, ours)
 		}
-		b, err := Decode(theirs)
+		b, err := stored.Decode(theirs)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,13 +62,13 @@ func TestEntriesAreTheJSONTheySeem(t *testing.T) {
 
 func TestUnknownVersions(t *testing.T) {
 	for _, line := range []string{`{"v":6}`, `{"v":6,"kind":["of","another","shape"],"fence":"x"}`, `{"kind":{},"v":99}`} {
-		var version *VersionError
-		if _, err := Decode([]byte(line)); !errors.As(err, &version) || !strings.Contains(err.Error(), "use the berth that wrote it") {
+		var version *stored.VersionError
+		if _, err := stored.Decode([]byte(line)); !errors.As(err, &version) || !strings.Contains(err.Error(), "use the berth that wrote it") {
 			t.Errorf("%s: %v", line, err)
 		}
 	}
 	for _, line := range []string{``, `{`, `null`, `[]`, `{}`, `{"v":0}`, `{"v":-1}`, `{"v":1}{}`, `{"v":1.5}`, `{"v":1,"fence":-1}`, `{"v":1,"fence":1e99}`, "\x00\xff"} {
-		if r, err := Decode([]byte(line)); err == nil {
+		if r, err := stored.Decode([]byte(line)); err == nil {
 			t.Errorf("%q was read as %+v", line, r)
 		}
 	}

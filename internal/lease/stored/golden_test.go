@@ -1,4 +1,4 @@
-package stored
+package stored_test
 
 import (
 	"maps"
@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/stored"
 )
 
 // TestEntriesOfEarlierReleases holds the codec to the entries that are on
@@ -16,7 +19,7 @@ func TestEntriesOfEarlierReleases(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("there are no entries to read: %v", err)
 	}
-	seen := map[Kind]bool{}
+	seen := map[stored.Kind]bool{}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -25,24 +28,24 @@ func TestEntriesOfEarlierReleases(t *testing.T) {
 		ids := map[uint64]string{} // of the leases that stand, by fence
 		for line := range strings.Lines(string(text)) {
 			line = strings.TrimSuffix(line, "\n")
-			r, err := Decode([]byte(line))
+			r, err := stored.Decode([]byte(line))
 			if err != nil {
 				t.Fatalf("%s: %v in %s", file, err, line)
 			}
-			if got := string(r.Append(nil)); got != line {
+			if got := string(lease.AppendEntry(nil, &r)); got != line {
 				t.Errorf("%s: read\n%s\nand wrote\n%s", file, line, got)
 			}
-			want := New(r.Kind)
+			want := stored.New(r.Kind)
 			if r.Lease != nil {
 				want.SetLease(r.Lease)
 			}
 			switch r.Kind {
-			case Grant:
+			case stored.Grant:
 				if slices.Contains(slices.Collect(maps.Values(ids)), r.ID) {
 					want.Share()
 				}
 				ids[r.Fence] = r.ID
-			case Release, Expire, Revoke:
+			case stored.Release, stored.Expire, stored.Revoke:
 				delete(ids, r.Fence)
 			}
 			if want.Version != r.Version {
@@ -51,7 +54,7 @@ func TestEntriesOfEarlierReleases(t *testing.T) {
 			seen[r.Kind] = true
 		}
 	}
-	for _, kind := range []Kind{Grant, Renew, Bind, Release, Expire, Revoke, Park, Resume, Scope, Detach, Resize, Fence, Audit} {
+	for _, kind := range []stored.Kind{stored.Grant, stored.Renew, stored.Bind, stored.Release, stored.Expire, stored.Revoke, stored.Park, stored.Resume, stored.Scope, stored.Detach, stored.Resize, stored.Fence, stored.Audit} {
 		if !seen[kind] {
 			t.Errorf("no %s is among them", string(kind))
 		}

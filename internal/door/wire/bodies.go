@@ -1,0 +1,67 @@
+package wire
+
+import (
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/text/quickjson"
+)
+
+// The bodies of frames. They are the types of package api with their own encoding:
+// Append writes JSON that decodes to the same value as the output of encoding/json, and
+// Read reads what Append wrote. Both take a fraction of the time, and every call on the
+// lease stream goes through them: with encoding/json and its checks, an acquire and a
+// release take 1.3 to 1.9 times as long.
+//
+// Read takes a body only if nothing in it could be refused for its form; the policy of a
+// request alone may be one that does not exist. It returns false for everything else,
+// right or wrong, and encoding/json finds out which.
+type (
+	RequestBody api.LeaseRequest
+	ReleaseBody api.Release
+	RenewalBody api.Renewal
+	LeaseBody   api.Lease
+	EndedBody   api.Ended
+)
+
+// inLease has the structs in a lease that nearly every lease has.
+var inLease = []any{api.Lease{}, api.Holder{}, api.LeasePart{}}
+
+// The order of some fields on the stream is older than that in package api.
+var (
+	requests = quickjson.Codec[RequestBody]{After: map[string]string{"isolation": "enforce"}}
+	releases quickjson.Codec[ReleaseBody]
+	renewals quickjson.Codec[RenewalBody]
+	leases   = quickjson.Codec[LeaseBody]{Inline: inLease, After: movedInLease}
+	ends     = quickjson.Codec[EndedBody]{Inline: inLease, After: movedInLease}
+
+	movedInLease = map[string]string{"isolated_by": "enforced_by", "energy_joules": "heir_pid", "waiting": "processes"}
+)
+
+// Append appends the request to dst as JSON.
+func (r *RequestBody) Append(dst []byte) []byte { return requests.Append(dst, r) }
+
+// Read reads a request.
+func (r *RequestBody) Read(data []byte) bool { return requests.Read(data, r) }
+
+// Append appends the release to dst as JSON.
+func (r *ReleaseBody) Append(dst []byte) []byte { return releases.Append(dst, r) }
+
+// Read reads a release.
+func (r *ReleaseBody) Read(data []byte) bool { return releases.Read(data, r) }
+
+// Append appends the renewal to dst as JSON.
+func (r *RenewalBody) Append(dst []byte) []byte { return renewals.Append(dst, r) }
+
+// Read reads a renewal.
+func (r *RenewalBody) Read(data []byte) bool { return renewals.Read(data, r) }
+
+// Append appends the lease to dst as JSON.
+func (l *LeaseBody) Append(dst []byte) []byte { return leases.Append(dst, l) }
+
+// Read reads a lease.
+func (l *LeaseBody) Read(data []byte) bool { return leases.Read(data, l) }
+
+// Append appends the end of a lease to dst as JSON.
+func (e *EndedBody) Append(dst []byte) []byte { return ends.Append(dst, e) }
+
+// Read reads the end of a lease.
+func (e *EndedBody) Read(data []byte) bool { return ends.Read(data, e) }
