@@ -17,23 +17,23 @@ import (
 
 // Acquire grants a lease, now or when there is room. If the caller leaves meanwhile,
 // nothing remains of the request.
-func (d *Desk) Acquire(ctx context.Context, by Caller, b api.LeaseRequest) (api.Lease, error) {
-	if b.ID == "" && len(b.Parts) == 0 {
-		b.ID = madeUp("lease", 10)
+func (d *Desk) Acquire(ctx context.Context, by Caller, w api.LeaseRequest) (api.Lease, error) {
+	if w.ID == "" && len(w.Parts) == 0 {
+		w.ID = madeUp("lease", 10)
 	}
-	return d.acquire(ctx, &by, &order{LeaseRequest: b})
+	return d.acquire(ctx, &by, &wish{LeaseRequest: w})
 }
 
 // Launch grants the lease of a program that a launcher is about to start. It returns a
 // note for the user and the changes to the environment of the program. It grants at once
 // or not at all; a launch that it refuses does not count as a request.
 func (d *Desk) Launch(ctx context.Context, by Caller, q launch.Question) (say string, changes []string, err error) {
-	wish, plain := launch.ParsePlain(q.Flags, placement.PolicyNames())
-	if len(q.Command) == 0 || !plain || wish.Compute > 0 || wish.Finish(q.Command, rand.Text()) != nil || by.Holder.PID == 0 {
+	w, plain := launch.ParsePlain(q.Flags, placement.PolicyNames())
+	if len(q.Command) == 0 || !plain || w.Compute > 0 || w.Finish(q.Command, rand.Text()) != nil || by.Holder.PID == 0 {
 		return "", nil, notPlain(nil)
 	}
-	wish.Timeout = gpu.Some(0.0)
-	l, err := d.acquire(ctx, &by, &order{LeaseRequest: wish.LeaseRequest, atOnce: true})
+	w.Timeout = gpu.Some(0.0)
+	l, err := d.acquire(ctx, &by, &wish{LeaseRequest: w.LeaseRequest, atOnce: true})
 	if err != nil {
 		return "", nil, notPlain(err)
 	}
@@ -51,83 +51,94 @@ func notPlain(cause error) *Refusal {
 }
 
 // acquire is the only way to a lease, for every door and for the runs of plans. It
-// translates the order, asks the ledger while the caller stands aside, remembers the
-// grant, and equips the lease. If anything fails after the grant, or the caller has left
-// by then, it gives the lease back.
-func (d *Desk) acquire(ctx context.Context, by *Caller, o *order) (api.Lease, error) {
-	request, err := d.request(by, o)
+// resolves the wish, asks the ledger while the caller stands aside, and hands over the
+// lease. A new lease that cannot be handed over is given back.
+func (d *Desk) acquire(ctx context.Context, by *Caller, w *wish) (api.Lease, error) {
+	r, err := d.resolve(by, w)
 	if err != nil {
-		return api.Lease{}, err
+		return api.Lease{}, Refused(err)
 	}
-	if o.atOnce && (request.EnforcedBy == launch.MPS || d.Enforcement().Scrub || !d.Ledger.Fits(request)) {
+	if w.atOnce && (r.EnforcedBy == launch.MPS || d.Enforcement().Scrub || !d.Ledger.Fits(r.Request)) {
 		return api.Lease{}, errNotAtOnce
 	}
 	by.aside()
-	found, err := d.Ledger.AcquireAgain(ctx, request, o.again)
+	found, err := d.Ledger.Acquire(ctx, r.Request)
 	by.back(ctx)
 	if err != nil {
 		return api.Lease{}, Refused(err)
 	}
-	granted := found.Lease
-	if o.learned {
-		d.Peaks.Took(peaks.Key{User: granted.Holder.User, Name: granted.Holder.Name}, o.Memory)
+	if r.learned {
+		d.Peaks.Took(peaks.Key{User: found.Holder.User, Name: found.Holder.Name}, r.Memory)
 	}
-	l := LeaseOf(ledger.Held{Lease: granted})
-	if l.Stood, l.Was = found.Stood, found.Was; found.Stood {
-		if err := d.equip(ctx, &l, granted, o); err != nil {
-			return api.Lease{}, err
-		}
-		return l, nil // even if the caller has left: the lease existed before
+	l := LeaseOf(ledger.Held{Lease: found.Lease})
+	l.Stood, l.Was = found.Stood, found.Was
+	err = d.handOver(ctx, &l, found, &r)
+	if err != nil && !found.Stood {
+		err = d.giveBack(&l, err)
 	}
-	if o.Parent == "" { // a child uses the memory of its parent
-		var note string
-		if o.cleared, note = d.scrub(ctx, granted); note != "" {
-			l.Note = strings.TrimPrefix(l.Note+"; "+note, "; ")
-		}
-	}
-	if err := d.equip(ctx, &l, granted, o); err != nil {
-		_ = d.giveBack(&l) // the lease may have ended by itself
+	if err != nil {
 		return api.Lease{}, err
-	}
-	if o.isolation == launch.ByCgroup && o.Parent == "" { // a child is handed to its process first
-		note, err := d.enclose(granted)
-		if err != nil {
-			_ = d.giveBack(&l)
-			return api.Lease{}, err
-		}
-		if l.IsolatedBy = launch.ByCgroup; note != "" {
-			l.Note = strings.TrimPrefix(l.Note+"; "+note, "; ")
-		}
-	}
-	if ctx.Err() != nil && request.Exact == nil { // repeating the request finds an exact lease
-		if err := d.abandon(&l); err != nil {
-			return api.Lease{}, err
-		}
 	}
 	return l, nil
 }
 
-// errNotAtOnce refuses an order that cannot be granted at once.
+// errNotAtOnce refuses a wish that cannot be granted at once.
 var errNotAtOnce = Refuse(Conflict, "not_at_once", "This cannot be granted at once. Ask for it with the time that it may wait.")
 
-// abandon gives back a lease whose caller has left and would never release it. It returns
-// the refusal, or nil if the ledger has stopped: then the lease remains, and the answer
-// may still get through.
-func (d *Desk) abandon(l *api.Lease) error {
-	if errors.Is(d.giveBack(l), ledger.ErrStopped) {
-		return nil
+// handOver prepares the devices and the process of a lease, and adds to the answer what
+// a launcher needs. It refuses if that fails, or if the caller of a new lease has left.
+func (d *Desk) handOver(ctx context.Context, l *api.Lease, found ledger.Found, r *resolved) error {
+	if found.Stood {
+		return d.equip(ctx, l, found.Lease, r, "") // even if the caller has left: the lease existed before
 	}
+	cleared := ""
+	if r.Parent == "" { // a child uses the memory of its parent
+		var note string
+		cleared, note = d.scrub(ctx, found.Lease)
+		l.Note = joined(l.Note, note)
+	}
+	if err := d.equip(ctx, l, found.Lease, r, cleared); err != nil {
+		return err
+	}
+	if r.isolation == launch.ByCgroup && r.Parent == "" { // a child is handed to its process first
+		note, err := d.enclose(found.Lease)
+		if err != nil {
+			return err
+		}
+		l.IsolatedBy, l.Note = launch.ByCgroup, joined(l.Note, note)
+	}
+	if ctx.Err() != nil && r.Exact == nil { // repeating the request finds an exact lease
+		return withdrawn(l)
+	}
+	return nil
+}
+
+// joined joins two notes, of which either may be empty.
+func joined(note, more string) string {
+	if note == "" || more == "" {
+		return note + more
+	}
+	return note + "; " + more
+}
+
+// withdrawn refuses a lease whose caller has left and would never release it.
+func withdrawn(l *api.Lease) error {
 	return Refused(fmt.Errorf("wait for %s: %w", l.ID, ledger.ErrWithdrawn))
 }
 
-// giveBack ends a lease that nobody is going to use. If the journal refuses that now, the
-// ledger tries again until it succeeds.
-func (d *Desk) giveBack(l *api.Lease) error {
+// giveBack ends a lease that its caller does not get, and returns why. If the journal
+// refuses that now, the ledger tries again until it succeeds. If the ledger has stopped,
+// the lease remains: the answer to a caller who seems to have left may still get through,
+// and giveBack returns nil.
+func (d *Desk) giveBack(l *api.Lease, why error) error {
 	err := d.Ledger.GiveBack(keyOf(l), l.Fence, "the client disconnected before it received the lease")
 	if l.EnforcedBy == launch.MPS {
 		d.MPS.Release(l.Fence) // even if the lease ended before MPS knew it
 	}
-	return err
+	if errors.Is(err, ledger.ErrStopped) && errors.Is(why, ledger.ErrWithdrawn) {
+		return nil
+	}
+	return why
 }
 
 // madeUp returns an id for a request that has none.

@@ -6,7 +6,6 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/ledger"
 )
 
 // unknownCaller is the note of an allocation that does not end by itself although nobody
@@ -18,36 +17,36 @@ const unknownCaller = "the daemon does not know the process of the caller, so th
 // use if that process only asks for others (curl in a script). See lease.Settle and
 // lease.Detach.
 func (d *Desk) Allocate(ctx context.Context, by Caller, b api.Allocate) (api.Lease, error) {
-	o := &order{again: againOf(b.Again), unitExists: true, LeaseRequest: api.LeaseRequest{
+	w := &wish{again: againOf(b.Again), unitExists: true, LeaseRequest: api.LeaseRequest{
 		ID: b.ID, Service: b.Service, Memory: b.Memory, Slots: gpu.Some(0), GPU: b.GPU, Prefer: b.Prefer, Policy: b.Policy,
 		Binding: b.Binding, PID: b.PID, Unit: b.Unit, TTL: b.TTL, Timeout: b.Timeout, TimeLimit: b.TimeLimit, Priority: b.Priority, Parkable: b.Parkable, Unshared: b.Unshared,
 	}}
 	if !b.Timeout.Known() && !b.Wait {
-		o.Timeout = gpu.Some(0.0)
+		w.Timeout = gpu.Some(0.0)
 	}
 	if b.Unit != "" && b.Binding == "" && !b.TTL.Known() && b.PID == 0 {
-		o.Binding = string(lease.ByName) // the caller does not use it itself
+		w.Binding = string(lease.ByName) // the caller does not use it itself
 	}
-	said := o.Binding != "" || b.TTL.Known() || b.PID != 0
+	said := w.Binding != "" || b.TTL.Known() || b.PID != 0
 	if !said || b.Binding == string(lease.ByProcess) && b.PID == 0 {
 		by.Holder = by.self()
 	}
 	switch {
 	case said:
 	case by.Holder.PID != 0:
-		o.Binding, o.implied = string(lease.ByProcess), true
+		w.Binding, w.implied = string(lease.ByProcess), true
 	default:
-		o.note = unknownCaller
+		w.note = unknownCaller
 	}
-	return d.acquire(ctx, &by, o)
+	return d.acquire(ctx, &by, w)
 }
 
-func againOf(word string) ledger.Again {
+func againOf(word string) lease.Again {
 	switch word {
 	case "id":
-		return ledger.SameID
+		return lease.SameID
 	case "service":
-		return ledger.SameService
+		return lease.SameService
 	}
-	return ledger.Once
+	return lease.Once
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
@@ -15,49 +17,46 @@ import (
 )
 
 // rung chooses what holds a lease to its memory: the strongest way that is available and
-// that the caller can do its part for.
-func (d *Desk) rung(b *api.LeaseRequest, bound bool) (string, error) {
-	if len(b.Scope) > 0 {
-		return scopedRung(b)
+// that the caller can do its part for. Memory is what the lease has on each device, unless
+// it has parts.
+func (d *Desk) rung(w *wish, bound lease.Binding, named []gpu.Device, memory gpu.MiB) (string, error) {
+	takes := memory > 0 || slices.ContainsFunc(w.Parts, func(p api.LeaseShare) bool { return p.Memory > 0 })
+	if len(w.Scope) > 0 {
+		return scopedRung(w, takes)
 	}
 	why := error(nil)
-	if b.Enforce == "auto" || b.Enforce == launch.MPS {
-		why = d.whyNoMPS(b)
+	if w.Enforce == "auto" || w.Enforce == launch.MPS {
+		why = d.whyNoMPS(w, named)
 	}
 	switch {
-	case b.Enforce == launch.MPS && why != nil:
+	case w.Enforce == launch.MPS && why != nil:
 		return "", why
-	case b.Enforce == launch.MPS:
+	case w.Enforce == launch.MPS:
 		return launch.MPS, nil
-	case !hasMemory(b) || b.Enforce == launch.None:
+	case !takes || w.Enforce == launch.None:
 		return launch.None, nil
-	case b.Enforce == "auto" && why == nil:
+	case w.Enforce == "auto" && why == nil:
 		return launch.MPS, nil
-	case b.Enforce == "auto" || b.Enforce == launch.Framework:
+	case w.Enforce == "auto" || w.Enforce == launch.Framework:
 		return launch.Framework, nil
-	case !bound:
+	case bound != lease.ByProcess:
 		return launch.None, nil // the caller may not be the one who uses it
 	}
 	return launch.Watchdog, nil
 }
 
-// hasMemory reports whether a request is for memory, on any of its devices.
-func hasMemory(b *api.LeaseRequest) bool {
-	return b.Memory > 0 || slices.ContainsFunc(b.Parts, func(p api.LeaseShare) bool { return p.Memory > 0 })
-}
-
 // scopedRung chooses what holds a lease with a scope to its memory. The daemon sees
 // neither the programs in the scope nor their users: it limits libraries that the
 // launcher names, and refuses MPS, which serves one user.
-func scopedRung(b *api.LeaseRequest) (string, error) {
+func scopedRung(w *wish, takes bool) (string, error) {
 	switch {
-	case b.Enforce == launch.MPS:
+	case w.Enforce == launch.MPS:
 		return "", Refuse(Conflict, "mps_unavailable", "MPS cannot enforce a lease with a scope: an MPS daemon serves the programs of one user, and those in a scope may be of any. Use enforce framework with caps, or watchdog.")
-	case !hasMemory(b) || b.Enforce == launch.None:
+	case !takes || w.Enforce == launch.None:
 		return launch.None, nil
-	case len(b.Caps) > 0 && (b.Enforce == "auto" || b.Enforce == launch.Framework):
+	case len(w.Caps) > 0 && (w.Enforce == "auto" || w.Enforce == launch.Framework):
 		return launch.Framework, nil
-	case b.Enforce == launch.Framework:
+	case w.Enforce == launch.Framework:
 		return "", wrongFields(lease.FieldErrors{{Field: "caps", Detail: "is empty; enforce framework with a scope needs the libraries that the programs use (" + words.Or(launch.Libraries()) + "), because the daemon does not see them"}})
 	}
 	return launch.Watchdog, nil
@@ -65,11 +64,11 @@ func scopedRung(b *api.LeaseRequest) (string, error) {
 
 // checkCaps refuses libraries that berth cannot limit, and libraries where nothing would
 // limit them.
-func checkCaps(b *api.LeaseRequest) (lease.FieldError, bool) {
-	if len(b.Caps) > 0 && b.Enforce != "auto" && b.Enforce != launch.Framework {
+func checkCaps(w *wish) (lease.FieldError, bool) {
+	if len(w.Caps) > 0 && w.Enforce != "auto" && w.Enforce != launch.Framework {
 		return lease.FieldError{Field: "caps", Detail: "names libraries to limit, which only enforce auto or framework does; ask for one of these, or leave caps out"}, false
 	}
-	return knownCaps(b.Caps)
+	return knownCaps(w.Caps)
 }
 
 // knownCaps refuses libraries that berth cannot limit.
@@ -83,15 +82,15 @@ func knownCaps(caps []string) (lease.FieldError, bool) {
 }
 
 // whyNoMPS returns why MPS cannot enforce a lease, or nil if it can.
-func (d *Desk) whyNoMPS(b *api.LeaseRequest) error {
+func (d *Desk) whyNoMPS(w *wish, named []gpu.Device) error {
 	no := func(detail string) error { return Refuse(Conflict, "mps_unavailable", "%s", detail) }
 	if !d.Enforcement().MPS {
 		return no("MPS is switched off: set gpu.mps to on (berth config set mps=on).")
 	}
-	if max(b.GPUs, len(b.Parts)) > 1 {
+	if max(w.GPUs, len(w.Parts)) > 1 {
 		return no("An MPS daemon serves one device, so a lease over several cannot be enforced by it. Ask for one, or use another --enforce.")
 	}
-	if uuid := notForMPS(d.candidates(string(b.GPU))); uuid != "" {
+	if uuid := notForMPS(d.candidates(named)); uuid != "" {
 		return no("MPS is for whole NVIDIA devices, and " + uuid + " is none. Name another one with --gpu, or use another --enforce.")
 	}
 	if err := d.MPS.Available(); err != nil {
@@ -101,9 +100,9 @@ func (d *Desk) whyNoMPS(b *api.LeaseRequest) error {
 }
 
 // candidates lists the devices that a request may get: the one that it names, or all.
-func (d *Desk) candidates(named string) []gpu.Device {
-	if r, found := d.Monitor.Find(named); named != "" && found {
-		return []gpu.Device{r.Device}
+func (d *Desk) candidates(named []gpu.Device) []gpu.Device {
+	if len(named) > 0 {
+		return named
 	}
 	var all []gpu.Device
 	for _, r := range d.Monitor.Readings() {
@@ -131,3 +130,106 @@ func (noMPS) Available() error                                         { return 
 func (noMPS) Use(context.Context, string, int, uint64) (string, error) { return "", errNoMPS }
 func (noMPS) Release(uint64)                                           {}
 func (noMPS) Serves([]process.ID) bool                                 { return false }
+
+// Groups keeps processes from devices that they have not leased.
+type Groups interface {
+	// Available returns why this machine has no groups, or nil if it has them.
+	Available() error
+	// Enclose moves a process into a group of its own, which can open only those of
+	// NVIDIA's GPUs that have these minors. Leavable reports whether the user of the
+	// process can move it out again.
+	Enclose(id process.ID, fence uint64, minors []int) (leavable bool, err error)
+	// Encloses reports whether the lease with this fence has a group.
+	Encloses(fence uint64) bool
+	// Release notes that a lease has ended. The lease need not have had a group.
+	Release(fence uint64)
+}
+
+// isolation returns what keeps the process of a wish from the devices of others. It
+// refuses what this machine cannot do: a program could not tell that it is isolated less
+// than it asked for.
+func (d *Desk) isolation(w *wish, bound lease.Binding, named []gpu.Device) (string, error) {
+	way := w.Isolation
+	if way == "" && w.Enforce != "" {
+		way = d.Enforcement().Isolation
+	}
+	if way != launch.ByCgroup {
+		return launch.ByEnv, nil
+	}
+	if bound != lease.ByProcess {
+		return "", notIsolated("Only a lease that is bound to a process can be isolated by a control group, because the daemon moves that process. Ask with binding process.")
+	}
+	for _, device := range d.candidates(named) {
+		if _, err := minorOf(device); err != nil {
+			return "", err
+		}
+	}
+	if d.Groups == nil {
+		return "", notIsolated("This daemon cannot isolate programs by control groups. Use isolation env.")
+	}
+	if err := d.Groups.Available(); err != nil {
+		return "", because(err, Conflict, isolationUnavailable, "Or use --isolation env, which a program can undo.")
+	}
+	return launch.ByCgroup, nil
+}
+
+// isolationUnavailable is the code of every refusal to isolate.
+const isolationUnavailable = "isolation_unavailable"
+
+func notIsolated(format string, args ...any) *Refusal {
+	return Refuse(Conflict, isolationUnavailable, format, args...)
+}
+
+// minorOf returns the minor number of the device file of a whole NVIDIA GPU. It refuses
+// other devices, whose files the filter does not know.
+func minorOf(d gpu.Device) (int, error) {
+	number, ok := strings.CutPrefix(d.Path, "/dev/nvidia")
+	minor, err := strconv.Atoi(number)
+	switch {
+	case d.Vendor == gpu.Simulated:
+		return 0, notIsolated("%s is simulated and has no device file, so a control group cannot keep a program from it. Use --isolation env.", d.Label())
+	case d.Vendor != gpu.NVIDIA || d.Parent != "" || len(d.Instances) > 0:
+		return 0, notIsolated("A control group isolates whole NVIDIA GPUs, and %s is none. Name another one with --gpu, or use --isolation env.", d.Label())
+	case !ok || err != nil || minor < 0:
+		return 0, notIsolated("The driver does not say which device file %s has, so a control group cannot keep a program from the others. Use --isolation env.", d.Label())
+	}
+	return minor, nil
+}
+
+// enclose moves the process of a lease into a group that can open only the devices of the
+// lease. It returns a note for the holder, or refuses.
+func (d *Desk) enclose(l *lease.Lease) (note string, err error) {
+	var minors []int
+	for _, p := range l.Parts {
+		minor, err := minorOf(d.Ledger.Sum(p.GPU).Device)
+		if err != nil {
+			return "", err
+		}
+		minors = append(minors, minor)
+	}
+	if d.Groups == nil {
+		return "", notIsolated("This daemon cannot isolate programs by control groups. Use isolation env.")
+	}
+	leavable, err := d.Groups.Enclose(process.ID{PID: l.Holder.PID, Start: l.Holder.Start}, l.Fence, minors)
+	if err != nil {
+		return "", because(err, Conflict, isolationUnavailable, "Or use --isolation env, which a program can undo.")
+	}
+	// A lease that ended meanwhile had no group to release.
+	if held, stands := d.Ledger.Find(l.Key()); !stands || held.Lease.Fence != l.Fence {
+		d.Groups.Release(l.Fence)
+		return "", Refuse(Conflict, "lease_ended", "The lease %s ended while its process was isolated. Ask again.", l.ID)
+	}
+	if leavable {
+		note = "the control group around the program is yours, so it can leave the one that keeps it from other GPUs"
+	}
+	return note, nil
+}
+
+// IsolatedBy returns what keeps the process of a lease from other devices, or "" if only
+// its environment does.
+func (d *Desk) IsolatedBy(l *lease.Lease) string {
+	if d.Groups != nil && d.Groups.Encloses(l.Fence) {
+		return launch.ByCgroup
+	}
+	return ""
+}

@@ -12,37 +12,34 @@ import (
 	"github.com/berth-gpu/berth/internal/process/launch"
 )
 
-// equipment returns what a launcher needs to know about the devices of a lease.
-func (d *Desk) equipment(granted *lease.Lease, o *order) *api.Launch {
-	e := &api.Launch{Context: d.Enforcement().Context, Isolation: o.isolation}
+// equipment returns what a launcher needs to know about the devices of a lease. Cleared
+// says who cleared their memory for it; if empty, equipment finds out who does that in
+// general.
+func (d *Desk) equipment(granted *lease.Lease, r *resolved, cleared string) *api.Launch {
+	e := &api.Launch{Context: d.Enforcement().Context, Isolation: r.isolation, ClearedBy: cleared}
 	for _, p := range granted.Parts {
 		device := d.Ledger.Sum(p.GPU).Device
 		device.UUID = p.GPU // even if the device has just gone
 		e.Devices = append(e.Devices, device)
 	}
-	if d.ClearedBy != nil && !o.atOnce { // a launcher that asks at once reads no receipt
+	if d.ClearedBy != nil && cleared == "" && !r.unread {
 		e.ClearedBy = d.ClearedBy(e.Devices)
 	}
-	e.ClearedBy = cmp.Or(o.cleared, e.ClearedBy)
 	return e
 }
 
-// environs reports whether the launcher leaves the environment of the program to the
-// daemon: it starts the program in a control group, or names its libraries.
-func (o *order) environs() bool { return len(o.Caps) > 0 || len(o.Scope) > 0 }
-
-// equip adds to the answer what a launcher needs, if the order comes from one, also for a
-// lease that existed before.
-func (d *Desk) equip(ctx context.Context, l *api.Lease, granted *lease.Lease, o *order) error {
-	if o.Enforce == "" && !o.environs() {
+// equip adds to the answer what a launcher needs, if one asks, also for a lease that
+// existed before.
+func (d *Desk) equip(ctx context.Context, l *api.Lease, granted *lease.Lease, r *resolved, cleared string) error {
+	if !r.launched {
 		return nil
 	}
-	l.Launch = d.equipment(granted, o)
+	l.Launch = d.equipment(granted, r, cleared)
 	if err := d.startMPS(ctx, granted, l.Launch); err != nil {
 		return err
 	}
-	if o.environs() {
-		environ(l, o.Caps)
+	if r.environs {
+		environ(l, r.caps)
 	}
 	return nil
 }
@@ -65,13 +62,7 @@ func (d *Desk) AddLaunch(ctx context.Context, by access.Actor, l *api.Lease, hel
 	if bad, fine := knownCaps(caps); !fine {
 		return wrongFields(lease.FieldErrors{bad})
 	}
-	o := &order{LeaseRequest: api.LeaseRequest{Caps: caps}, isolation: cmp.Or(l.IsolatedBy, launch.ByEnv)}
-	l.Launch = d.equipment(held.Lease, o)
-	if err := d.startMPS(ctx, held.Lease, l.Launch); err != nil {
-		return err
-	}
-	environ(l, caps)
-	return nil
+	return d.equip(ctx, l, held.Lease, &resolved{launched: true, environs: true, caps: caps, isolation: cmp.Or(l.IsolatedBy, launch.ByEnv)}, "")
 }
 
 // startMPS starts what a lease that MPS enforces needs. If it fails, the lease must not

@@ -8,7 +8,6 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/ledger"
 )
 
 // A launcher that asks again, because it was killed before it could start the
@@ -18,7 +17,7 @@ func TestLaunchOfALeaseThatStood(t *testing.T) {
 	by := Caller{Actor: access.Actor{Role: access.Operator}, Holder: lease.Holder{UID: lease.NoUID, User: "token:kubernetes"}}
 	ask := func() api.Lease {
 		t.Helper()
-		l, err := o.acquire(t.Context(), &by, &order{again: ledger.SameID, LeaseRequest: api.LeaseRequest{
+		l, err := o.acquire(t.Context(), &by, &wish{again: lease.SameID, LeaseRequest: api.LeaseRequest{
 			ID: "claim", GPUs: 1, Memory: 4096, Binding: "named", Enforce: "framework", Caps: []string{"cupy"},
 		}})
 		if err != nil {
@@ -49,7 +48,7 @@ func TestLaunchOfALeaseThatHasEnded(t *testing.T) {
 	if err := o.AddLaunch(t.Context(), by.Actor, &again, held, nil); err != nil || again.Launch.MPS != l.Launch.MPS {
 		t.Errorf("again it is %+v, %v, first it was %+v", again.Launch, err, l.Launch)
 	}
-	o.mps.start = func() error { return o.giveBack(&l) }
+	o.mps.start = func() error { return o.giveBack(&l, nil) }
 	if err := o.AddLaunch(t.Context(), by.Actor, &again, held, nil); codeOf(err) != "lease_ended" {
 		t.Errorf("for a lease that ended meanwhile: %v", err)
 	}

@@ -11,20 +11,6 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/peaks"
 )
 
-// learn gives an order that says nothing about memory the amount that earlier runs of the
-// same name used, and returns a note that says so.
-func (d *Desk) learn(o *order, user string) (note string) {
-	if !o.Learned || o.Memory != 0 || o.Name == "" {
-		return ""
-	}
-	need, peak := d.Peaks.Offer(peaks.Key{User: user, Name: o.Name}, d.Enforcement().Context, d.mostEver())
-	if need == 0 {
-		return ""
-	}
-	o.Memory, o.learned = need, true
-	return o.Name + " gets " + need.String() + ": earlier runs used up to " + peak.String()
-}
-
 // draw returns the power that earlier runs of the same name drew on one device. It is
 // absent if that is not known.
 func (d *Desk) draw(h lease.Holder) gpu.Opt[gpu.Watts] {

@@ -159,16 +159,15 @@ func (d *Desk) Trim(by Caller, name lease.Name) (api.Lease, error) {
 
 // Explain says what would become of a request, without making it. It also returns what a
 // launcher would get with the lease, or nil if there would be none.
-func (d *Desk) Explain(by Caller, b api.LeaseRequest) (ledger.Explanation, *api.Lease, error) {
-	o := order{LeaseRequest: b}
-	if len(b.Parts) > 0 || b.Admitted {
+func (d *Desk) Explain(by Caller, w api.LeaseRequest) (ledger.Explanation, *api.Lease, error) {
+	if len(w.Parts) > 0 || w.Admitted {
 		return ledger.Explanation{}, nil, wrongFields(lease.FieldErrors{{Field: "parts", Detail: "cannot be explained; make the request, which is answered at once"}})
 	}
-	request, err := d.request(&by, &o)
+	r, err := d.resolve(&by, &wish{LeaseRequest: w})
 	if err != nil {
-		return ledger.Explanation{}, nil, err
+		return ledger.Explanation{}, nil, Refused(err)
 	}
-	e, err := d.Ledger.Explain(request)
+	e, err := d.Ledger.Explain(r.Request)
 	if err != nil {
 		return ledger.Explanation{}, nil, Refused(err)
 	}
@@ -176,7 +175,7 @@ func (d *Desk) Explain(by Caller, b api.LeaseRequest) (ledger.Explanation, *api.
 		return e, nil, nil
 	}
 	would := LeaseOf(ledger.Held{Lease: e.Grant})
-	would.Launch = d.equipment(e.Grant, &o)
+	would.Launch = d.equipment(e.Grant, &r, "")
 	return e, &would, nil
 }
 

@@ -166,8 +166,8 @@ func (d *Desk) placeRuns(ctx context.Context, by *Caller, o *planOrder) []Run {
 // placeRun leases for one run: on the device of the plan if that has room, else where
 // there is room.
 func (d *Desk) placeRun(ctx context.Context, by *Caller, asked *planOrder, p *api.PlannedPipeline, run *Run) *Refusal {
-	o := d.runOrder(asked, p, run)
-	l, err := d.acquire(ctx, by, &o)
+	w := d.runWish(asked, p, run)
+	l, err := d.acquire(ctx, by, &w)
 	if err != nil {
 		return Refused(err)
 	}
@@ -175,7 +175,7 @@ func (d *Desk) placeRun(ctx context.Context, by *Caller, asked *planOrder, p *ap
 	uuid := l.Parts[0].GPU
 	how := "as planned"
 	if uuid != run.Planned {
-		run.Placement, run.Reason = api.PlacedElsewhere, d.whyElsewhere(by, o, run.Planned)
+		run.Placement, run.Reason = api.PlacedElsewhere, d.whyElsewhere(by, w, run.Planned)
 		how = "and not as planned: " + run.Reason
 	}
 	data := map[string]any{"run": run.Name, "placement": run.Placement, "planned_gpu": run.Planned}
@@ -188,47 +188,47 @@ func (d *Desk) abandonRun(run *Run) {
 	if run.Lease == nil {
 		return
 	}
-	if err := d.abandon(run.Lease); err != nil {
+	if err := d.giveBack(run.Lease, withdrawn(run.Lease)); err != nil {
 		run.Lease, run.Placement, run.Reason, run.Refusal = nil, api.PlaceRefused, "", Refused(err)
 	}
 }
 
-// runOrder returns the order for the lease of a run. The holder has the name of the
+// runWish returns the wish for the lease of a run. The holder has the name of the
 // pipeline, whatever its process is called, because the next run is like this one.
-func (d *Desk) runOrder(asked *planOrder, p *api.PlannedPipeline, run *Run) order {
+func (d *Desk) runWish(asked *planOrder, p *api.PlannedPipeline, run *Run) wish {
 	id := asked.ID
 	if id == "" {
 		id = madeUp(strings.TrimSpace(run.Name), 8)
 	}
-	o := order{as: p.Name, preferred: run.Planned, LeaseRequest: api.LeaseRequest{
+	w := wish{as: p.Name, preferred: run.Planned, LeaseRequest: api.LeaseRequest{
 		ID: id, Service: p.Service, Name: p.Name,
 		GPUs: 1, Memory: p.Memory, Slots: gpu.Some(p.Slots), Policy: p.Policy, Priority: p.Priority,
 		Binding: "process", PID: asked.PID, Enforce: asked.Enforce, Timeout: gpu.Some(max(time.Until(asked.until).Seconds(), 0)),
 	}}
 	if strings.ContainsAny(p.GPU, "=~<>!,") {
-		o.Where = p.GPU
+		w.Where = p.GPU
 	} else {
-		o.GPU = gpu.Ref(p.GPU)
+		w.GPU = gpu.Ref(p.GPU)
 	}
 	if len(p.Candidates) < len(d.Monitor.Readings()) {
-		o.only = p.Candidates
+		w.only = p.Candidates
 	}
-	return o
+	return w
 }
 
 // whyElsewhere returns why the lease is not on the device of the plan. It looks after the
 // grant, so the reason may be over by now.
-func (d *Desk) whyElsewhere(by *Caller, o order, planned string) string {
+func (d *Desk) whyElsewhere(by *Caller, w wish, planned string) string {
 	switch {
 	case planned == "":
 		return "the plan names no device"
 	case d.Ledger.Sum(planned).Device.UUID == "":
 		return fmt.Sprintf("device %s is not there any more", planned)
 	}
-	o.ID += "-there"
-	o.GPU, o.only = gpu.Ref(planned), nil
-	if request, err := d.request(by, &o); err == nil {
-		if e, err := d.Ledger.Explain(request); err == nil && e.Refusal != nil {
+	w.ID += "-there"
+	w.GPU, w.only = gpu.Ref(planned), nil
+	if r, err := d.resolve(by, &w); err == nil {
+		if e, err := d.Ledger.Explain(r.Request); err == nil && e.Refusal != nil {
 			for _, reason := range e.Refusal.Reasons {
 				if reason.GPU == planned {
 					return fmt.Sprintf("%s: %s", d.label(planned), reason.Text)

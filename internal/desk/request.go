@@ -1,22 +1,20 @@
 package desk
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/ledger"
+	"github.com/berth-gpu/berth/internal/lease/peaks"
 	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// order is a request while the desk works on it.
-type order struct {
+// wish is what a caller asks for, with what is added by the way that it came.
+type wish struct {
 	api.LeaseRequest
 	atOnce    bool     // grant now and without MPS, or do not count it as a request
 	as        string   // name of the holder; empty means that of its process
@@ -25,163 +23,230 @@ type order struct {
 
 	unitExists bool // whether to refuse a unit that does not exist; else it may come later
 
-	implied bool         // nobody said what ends the lease
-	again   ledger.Again // which existing lease answers the request
-	note    string       // how the lease differs from the request; may be empty
-
-	learned bool // whether Desk.request has filled in the memory
-
-	isolation string // set by Desk.request
-	cleared   string // who cleared the memory for this lease; empty if nobody did
+	implied bool        // nobody said what ends the lease
+	again   lease.Again // which existing lease answers the request
+	note    string      // how the lease differs from the request; may be empty
 }
 
-// request translates an order for the ledger: what it asks for, for whom, what earlier
-// runs used, and what enforces it.
-func (d *Desk) request(by *Caller, o *order) (lease.Request, error) {
-	exact, err := o.exactly(by)
+// resolved is a wish for which the desk has looked everything up: the request for the
+// ledger, and what becomes of the lease.
+type resolved struct {
+	lease.Request
+	learned   bool     // Memory is what earlier runs used
+	launched  bool     // a launcher asks, and gets what it needs
+	unread    bool     // the launcher reads no receipt
+	environs  bool     // the launcher leaves the environment of the program to the daemon
+	caps      []string // libraries that the environment limits
+	isolation string   // what keeps the program from other devices
+}
+
+// resolve looks up everything that a wish names. It refuses a wish that contradicts
+// itself, or that this caller or this machine cannot have.
+func (d *Desk) resolve(by *Caller, w *wish) (resolved, error) {
+	bound := binding(&w.LeaseRequest)
+	parts, err := w.exactly(by, bound)
 	if err != nil {
-		return lease.Request{}, err
+		return resolved{}, err
 	}
-	r := lease.Request{
-		ID: o.ID, Holder: by.Holder, Binding: binding(&o.LeaseRequest), Implied: o.implied, TTL: lease.Seconds(o.TTL.Or(0)), TimeLimit: lease.Seconds(o.TimeLimit.Or(0)),
-		AskedPriority: o.Priority, By: by.Actor, Only: o.only, Preferred: o.preferred,
-	}
-	r.Parent = o.Parent
-	service, err := by.serving(o.Service)
+	service, err := by.serving(w.Service)
 	if err != nil {
-		return r, err
+		return resolved{}, err
 	}
-	r.Holder.Service = service
-	if o.Name != "" {
-		r.Holder.Name = o.Name
+	choice, err := d.where(w)
+	if err != nil {
+		return resolved{}, err
 	}
-	if wait, given := o.Timeout.Get(); given {
+	memory, note, learned := d.memory(by, w)
+	holder, absent, err := d.holder(by, w, service)
+	if err != nil {
+		return resolved{}, err
+	}
+	isolation, err := d.isolation(w, bound, choice.named)
+	if err != nil {
+		return resolved{}, err
+	}
+	rung, err := d.rung(w, bound, choice.named, memory)
+	if err != nil {
+		return resolved{}, err
+	}
+	r := resolved{
+		Request: lease.Request{
+			ID: w.ID, Parent: w.Parent, Holder: holder, By: by.Actor, Again: w.again, Unit: w.Unit, Scope: w.Scope,
+			Binding: bound, Implied: w.implied, TTL: lease.Seconds(w.TTL.Or(0)), TimeLimit: lease.Seconds(w.TimeLimit.Or(0)),
+			GPUs: w.GPUs, Memory: memory, Slots: w.Slots.Or(1), Where: choice.where, Only: w.only, Preferred: choice.preferred, Policy: w.Policy,
+			AskedPriority: w.Priority, Parkable: w.Parkable, Unshared: w.Unshared,
+			EnforcedBy: rung, Note: joined(note, absent), Limits: d.limitsOf(by, holder), Draw: d.draw(holder),
+		},
+		learned: learned, unread: w.atOnce, caps: w.Caps, isolation: isolation, environs: len(w.Caps) > 0 || len(w.Scope) > 0,
+	}
+	r.launched = w.Enforce != "" || r.environs
+	if wait, given := w.Timeout.Get(); given {
 		r.Wait = gpu.Some(lease.Seconds(wait))
 	}
-	if r.Where, err = d.where(o); err != nil {
-		return r, err
+	if parts != nil {
+		r.Exact, r.GPUs, r.Memory, r.Slots = parts, len(parts), 0, 0
 	}
-	if o.Prefer != "" {
-		if r.Preferred, err = d.preferred(string(o.Prefer), r.Where); err != nil {
-			return r, err
-		}
-	}
-	r.Note = cmp.Or(d.learn(o, by.User), o.note) // never both: an allocation gives its memory
-	r.GPUs, r.Memory, r.Slots, r.Policy, r.Parkable, r.Unshared = o.GPUs, o.Memory, o.Slots.Or(1), o.Policy, o.Parkable, o.Unshared
-	if exact != nil {
-		r.Exact, r.Memory, r.Slots = exact, 0, 0
-	}
-	if o.PID != 0 {
-		pid, err := by.here(o.PID)
-		if err != nil {
-			return r, Refused(err)
-		}
-		if r.Holder, err = d.Ledger.HolderOf(pid, by.Actor, r.Holder); err != nil {
-			return r, Refused(err)
-		}
-	}
-	if o.as != "" {
-		r.Holder.Name = o.as
-	}
-	if err := d.kin(by, o, &r); err != nil {
-		return r, err
-	}
-	r.Limits, r.Draw = d.limitsOf(by, r.Holder), d.draw(r.Holder)
-	if o.isolation, err = d.isolation(&o.LeaseRequest, r.Binding); err != nil {
-		return r, err
-	}
-	r.EnforcedBy, err = d.rung(&o.LeaseRequest, r.Binding == lease.ByProcess)
-	return r, err
+	return r, nil
 }
 
-// kin adds which processes belong to the lease of an order, and refuses callers who may
-// not say so.
-func (d *Desk) kin(by *Caller, o *order, r *lease.Request) error {
-	r.Unit, r.Scope = o.Unit, o.Scope
-	if len(o.Scope) > 0 {
-		if err := access.May(by.Actor, access.Scope, access.Object{}); err != nil {
-			return Refused(fmt.Errorf("lease %s for a scope: %w", o.ID, err))
-		}
-		if wrong := d.Ledger.ScopeProblem(o.Scope); wrong != "" {
-			return wrongFields(lease.FieldErrors{{Field: "scope", Detail: wrong}})
-		}
+// exactly returns the parts of a wish that says exactly what it wants, or nil if it does
+// not. It refuses a caller who may not ask for parts, and a wish that contradicts them.
+func (w *wish) exactly(by *Caller, bound lease.Binding) ([]lease.Part, error) {
+	if len(w.Parts) == 0 && !w.Admitted {
+		return nil, nil
 	}
-	if o.Unit == "" {
-		return nil
+	if err := access.May(by.Actor, access.Admit, access.Object{}); err != nil {
+		return nil, fmt.Errorf("lease %s exactly: %w", w.ID, err)
 	}
-	holder, note, err := d.Ledger.HolderInUnit(o.Unit, by.Actor, r.Holder)
-	if err != nil {
-		return Refused(err)
+	if errs := w.contradictions(bound); errs != nil {
+		return nil, errs
 	}
-	r.Holder = holder
-	if note != "" && o.unitExists && !process.HasUnitFile(o.Unit) { // a container that does not run is not there either
-		return Refuse(Unknown, "unknown_unit", "There is no unit or container %q here. systemctl list-units shows the units that run.", o.Unit)
+	parts := make([]lease.Part, len(w.Parts))
+	for i, p := range w.Parts {
+		parts[i] = lease.Part{GPU: p.GPU, Memory: p.Memory, Slots: p.Slots}
 	}
-	if note != "" {
-		r.Note = strings.TrimPrefix(r.Note+"; "+note, "; ")
-	}
-	return nil
+	return parts, nil
 }
 
-// where returns the conditions that the devices of an order must meet. It reports
-// everything that is wrong with the fields of the order at once.
-func (d *Desk) where(o *order) (gpu.Where, error) {
+// contradictions lists the fields of a wish that contradict its parts.
+func (w *wish) contradictions(bound lease.Binding) (errs lease.FieldErrors) {
+	wrong := func(is bool, field, detail string) {
+		if is {
+			errs = append(errs, lease.FieldError{Field: field, Detail: detail})
+		}
+	}
+	const beside = "is set beside parts, which say all about the devices; leave it out"
+	wrong(len(w.Parts) == 0, "parts", "is empty; an admitted request says exactly what it wants on each device")
+	wrong(!w.Admitted, "admitted", "is false; a request with parts needs it, because it goes before everybody who waits")
+	wrong(w.ID == "", "id", "is empty; the same id finds the lease when the request is made again")
+	wrong(w.GPUs > 1, "gpus", beside) // a body without gpus means 1
+	wrong(w.Memory != 0, "memory_mb", beside)
+	wrong(w.Slots.Known(), "slots", beside)
+	wrong(w.GPU != "", "gpu", beside)
+	wrong(w.Prefer != "", "prefer", beside)
+	wrong(w.Policy != "", "policy", beside)
+	wrong(w.Where != "", "where", beside)
+	wrong(w.Learned, "learned_memory", beside)
+	wrong(w.Parent != "", "parent", "is set beside parts; a child has the devices of its parent")
+	wrong(w.Timeout.Or(0) != 0, "timeout_seconds", "is set, and an admitted request never waits; leave it out")
+	wrong(bound == lease.ByProcess, "binding", "is process; an admitted request is for a named lease, or one with a ttl")
+	return errs
+}
+
+// choice says which devices a wish leaves to choose from.
+type choice struct {
+	where     gpu.Where    // the conditions that they must meet
+	preferred string       // UUID of the device to try first; may be empty
+	named     []gpu.Device // the only device that the wish allows; empty if it names none
+}
+
+// where finds the devices that a wish names. It reports everything that is wrong with
+// the fields of the wish at once.
+func (d *Desk) where(w *wish) (c choice, err error) {
 	var errs lease.FieldErrors
 	wrong := func(field, detail string) { errs = append(errs, lease.FieldError{Field: field, Detail: detail}) }
-	if o.TimeLimit == gpu.Some(0.0) {
+	if w.TimeLimit == gpu.Some(0.0) {
 		wrong("time_limit_seconds", "is 0; leave it out for a lease without a time limit")
 	}
-	if bad := (lease.FieldError{}); o.Name != "" && errors.As(lease.ValidName(o.Name), &bad) {
+	if bad := (lease.FieldError{}); w.Name != "" && errors.As(lease.ValidName(w.Name), &bad) {
 		errs = append(errs, bad)
 	}
-	if bad, fine := checkCaps(&o.LeaseRequest); !fine {
+	if bad, fine := checkCaps(w); !fine {
 		errs = append(errs, bad)
 	}
-	where, err := gpu.ParseWhere(o.Where)
-	if err != nil {
+	if c.where, err = gpu.ParseWhere(w.Where); err != nil {
 		wrong("where", err.Error())
 	}
-	if err := placement.CheckPolicy(o.Policy); err != nil {
+	if err := placement.CheckPolicy(w.Policy); err != nil {
 		wrong("policy", err.Error())
 	}
-	if o.GPU != "" {
-		found, err := d.Device(string(o.GPU))
+	if w.GPU != "" {
+		found, err := d.Device(string(w.GPU))
 		if err != nil {
-			return where, err
+			return c, err
 		}
-		if !where.Allows(found.Device.UUID, found.Device.Index) {
-			wrong("where", fmt.Sprintf("asks for %s, and gpu for %s: no device is both", where.GPU, found.Device.UUID))
+		if !c.where.Allows(found.Device.UUID, found.Device.Index) {
+			wrong("where", fmt.Sprintf("asks for %s, and gpu for %s: no device is both", c.where.GPU, found.Device.UUID))
 		}
-		where.GPU = found.Device.UUID
+		c.where.GPU, c.named = found.Device.UUID, []gpu.Device{found.Device}
 	}
 	if errs != nil {
-		return where, wrongFields(errs)
+		return c, errs
 	}
-	return where, nil
+	if c.preferred = w.preferred; w.Prefer == "" {
+		return c, nil
+	}
+	found, err := d.Device(string(w.Prefer))
+	if err != nil {
+		return c, err
+	}
+	if !c.where.Allows(found.Device.UUID, found.Device.Index) {
+		detail := fmt.Sprintf("asks for %s, and gpu for %s and no other: leave one of them out", found.Device.UUID, c.where.GPU)
+		return c, lease.FieldErrors{{Field: "prefer", Detail: detail}}
+	}
+	c.preferred = found.Device.UUID
+	return c, nil
 }
 
-// preferred returns the UUID of the device that an order prefers. It refuses a device
-// that the order itself rules out.
-func (d *Desk) preferred(name string, where gpu.Where) (string, error) {
-	found, err := d.Device(name)
-	if err != nil {
-		return "", err
+// memory returns how much memory a wish is for on each device, with a note for the
+// holder, and whether that is what earlier runs of the same name used.
+func (d *Desk) memory(by *Caller, w *wish) (memory gpu.MiB, note string, learned bool) {
+	if !w.Learned || w.Memory != 0 || w.Name == "" {
+		return w.Memory, w.note, false
 	}
-	if !where.Allows(found.Device.UUID, found.Device.Index) {
-		detail := fmt.Sprintf("asks for %s, and gpu for %s and no other: leave one of them out", found.Device.UUID, where.GPU)
-		return "", wrongFields(lease.FieldErrors{{Field: "prefer", Detail: detail}})
+	need, peak := d.Peaks.Offer(peaks.Key{User: by.User, Name: w.Name}, d.Enforcement().Context, d.mostEver())
+	if need == 0 {
+		return 0, w.note, false
 	}
-	return found.Device.UUID, nil
+	return need, w.Name + " gets " + need.String() + ": earlier runs used up to " + peak.String(), true
+}
+
+// holder returns who is going to hold the lease of a wish. It refuses a caller who may
+// not ask for them. The note says that the unit of the wish has no process yet.
+func (d *Desk) holder(by *Caller, w *wish, service string) (holder lease.Holder, note string, err error) {
+	holder = by.Holder
+	holder.Service = service
+	if w.Name != "" {
+		holder.Name = w.Name
+	}
+	if w.PID != 0 {
+		pid, err := by.here(w.PID)
+		if err != nil {
+			return holder, "", err
+		}
+		if holder, err = d.Ledger.HolderOf(pid, by.Actor, holder); err != nil {
+			return holder, "", err
+		}
+	}
+	if w.as != "" {
+		holder.Name = w.as
+	}
+	if len(w.Scope) > 0 {
+		if err := access.May(by.Actor, access.Scope, access.Object{}); err != nil {
+			return holder, "", fmt.Errorf("lease %s for a scope: %w", w.ID, err)
+		}
+		if wrong := d.Ledger.ScopeProblem(w.Scope); wrong != "" {
+			return holder, "", lease.FieldErrors{{Field: "scope", Detail: wrong}}
+		}
+	}
+	if w.Unit == "" {
+		return holder, "", nil
+	}
+	holder, note, err = d.Ledger.HolderInUnit(w.Unit, by.Actor, holder)
+	if err == nil && note != "" && w.unitExists && !process.HasUnitFile(w.Unit) { // a container that does not run is not there either
+		err = Refuse(Unknown, "unknown_unit", "There is no unit or container %q here. systemctl list-units shows the units that run.", w.Unit)
+	}
+	return holder, note, err
 }
 
 // binding returns what ends the lease, also for a request that does not say it.
-func binding(b *api.LeaseRequest) lease.Binding {
+func binding(w *api.LeaseRequest) lease.Binding {
 	switch {
-	case b.Binding != "":
-		return lease.Binding(b.Binding)
-	case b.TTL.Known():
+	case w.Binding != "":
+		return lease.Binding(w.Binding)
+	case w.TTL.Known():
 		return lease.ByTTL
-	case b.PID != 0:
+	case w.PID != 0:
 		return lease.ByProcess
 	}
 	return lease.ByName

@@ -48,6 +48,8 @@ type Request struct {
 	// ledger finds them.
 	Limits *Limits
 
+	Again Again // which lease answers the request if it was made before
+
 	Unit  string   // see Lease
 	Scope []string // see Lease
 
@@ -73,6 +75,17 @@ type Request struct {
 	Deadline  time.Time // when it stops waiting; every request has one
 	Groups    []string  // see Lease
 }
+
+// Again selects the lease that a request finds if it was made before. A request with
+// exact parts always finds the lease of the same user with its id.
+type Again int
+
+// The leases that a request may find.
+const (
+	Once        Again = iota // none; an id that the user has in use is refused
+	SameID                   // the lease of the same user with its id
+	SameService              // the oldest lease of the same user for the same service, if it is named after that
+)
 
 // Object returns the request as the object of access decisions.
 func (r *Request) Object() access.Object {

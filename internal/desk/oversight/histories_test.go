@@ -396,7 +396,7 @@ func (h *history) acquire(wait time.Duration) {
 		h.seen.refusals++
 		return
 	}
-	h.leases = append(h.leases, got)
+	h.leases = append(h.leases, got.Lease)
 }
 
 func (h *history) release(l *lease.Lease) {

@@ -33,11 +33,11 @@ func (w *world) launch(id string, memory gpu.MiB, change ...func(*lease.Request)
 			book := w.current().book
 			l, err := book.Acquire(ctx, r)
 			if held, found := book.Find(r.Key()); err != nil && found && errors.Is(err, lease.ErrDuplicate) && held.State == lease.Active {
-				l, err = held.Lease, nil // a daemon that was killed could not answer
+				l.Lease, err = held.Lease, nil // a daemon that was killed could not answer
 			}
 			if err == nil && !w.current().dead.Load() {
 				w.beginAs(r.Holder.UID, id, l.Fence, memory)
-				p.lease.Store(l)
+				p.lease.Store(l.Lease)
 				return
 			}
 			wait(ctx, time.Second)

@@ -186,7 +186,7 @@ func TestParkWithoutProcesses(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.grant("b", 90*gib)
-		w.parked(l)
+		w.parked(l.Lease)
 	})
 }
 

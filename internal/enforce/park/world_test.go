@@ -334,7 +334,7 @@ func (w *world) grant(id string, memory gpu.MiB, change ...func(*lease.Request))
 	}
 	w.begin(id, l.Fence, memory)
 	w.now.Read(w.Context(), w.uuid)
-	return l
+	return l.Lease
 }
 
 // queue asks for memory in the background, and starts a process when it is granted.
@@ -346,7 +346,7 @@ func (w *world) queue(id string, memory gpu.MiB, change ...func(*lease.Request))
 		if err == nil {
 			w.begin(id, l.Fence, memory)
 		}
-		granted <- l
+		granted <- l.Lease
 	}()
 	synctest.Wait()
 	return granted

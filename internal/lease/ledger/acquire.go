@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/placement"
@@ -28,13 +29,27 @@ type outcome struct {
 	err   error
 }
 
+// Found is a lease that was granted or existed already.
+type Found struct {
+	*lease.Lease
+	Stood bool
+	Was   gpu.MiB // former size on each device; zero if the request did not resize the lease
+}
+
 // Acquire grants a request, now or when there is room. It refuses at once a request that
 // this machine can never grant, and at its deadline a request that found no room until
 // then. If ctx ends while the request waits, Acquire withdraws the request, and releases
 // a lease that was granted in the same moment.
-func (l *Ledger) Acquire(ctx context.Context, r lease.Request) (*lease.Lease, error) {
-	found, err := l.AcquireAgain(ctx, r, Once)
-	return found.Lease, err
+//
+// A request that was granted before and is made again finds its lease, as its Again says.
+// Acquire resizes the lease if the request asks for another size, and renews it if it has
+// a time to live. A lease counts only if it has what the request asks for: the same
+// service, the required device, the same binding.
+func (l *Ledger) Acquire(ctx context.Context, r lease.Request) (Found, error) {
+	asked := time.Now()
+	found, err := l.acquire(ctx, &r)
+	l.hooks.decided(status(err), time.Since(asked))
+	return found, err
 }
 
 func status(err error) string {
@@ -50,61 +65,71 @@ func status(err error) string {
 	return "refused"
 }
 
-func (l *Ledger) acquire(ctx context.Context, r lease.Request, again Again) (Found, error) {
-	var granted *lease.Lease
+func (l *Ledger) acquire(ctx context.Context, r *lease.Request) (Found, error) {
 	var found Found
 	var w *waiter
-	err := l.submitFor(ctx, r.By, func(now time.Time) error {
-		granted, found, w = nil, Found{}, nil // the errand may run twice
-		request, standing, err := l.admit(r, again, now)
-		if err != nil {
-			return err
-		}
-		if standing != nil {
-			found, err = l.adjust(standing, request, now)
-			return err
-		}
-		if request.Parent == "" { // no device is chosen for a child
-			l.usual.Add(request)
-		}
-		if granted, err = l.decide(request, now); granted != nil || err != nil {
-			return err
-		}
-		if limits := l.limitsOf(request); limits != nil {
-			if err := quota.TooManyWait(l.book, request.Holder, limits); err != nil { // the error undoes the Ask
-				return fmt.Errorf("wait for %s: %w", r.ID, err)
-			}
-		}
-		w = l.expect(request)
-		return nil
+	err := l.submitFor(ctx, r.By, func(now time.Time) (err error) {
+		found, w, err = l.answer(*r, now) // the errand may run twice
+		return err
 	})
 	if err == nil && w != nil {
-		granted, err = l.await(ctx, w)
+		found.Lease, err = l.await(ctx, w)
 	}
-	if err != nil || found.Stood {
-		return found, err
+	if err == nil && !found.Stood && r.Exact == nil {
+		found.Lease, err = l.deliver(ctx, found.Lease)
 	}
-	granted, err = l.deliver(ctx, granted)
-	return Found{Lease: granted}, err
+	if err != nil {
+		return Found{}, err
+	}
+	return found, nil
+}
+
+// answer finds the lease of a request that was made before, grants the request, refuses
+// it, or puts it into the queue and returns its waiter. The caller holds mu.
+func (l *Ledger) answer(r lease.Request, now time.Time) (found Found, w *waiter, err error) {
+	if r.Exact != nil {
+		found, err = l.exactly(r, now)
+		return found, nil, err
+	}
+	request, held, err := l.admit(r, now)
+	switch {
+	case err != nil:
+		return Found{}, nil, err
+	case held != nil:
+		found, err = l.adjust(held, request, now)
+		return found, nil, err
+	}
+	if request.Parent == "" { // no device is chosen for a child
+		l.usual.Add(request)
+	}
+	if found.Lease, err = l.decide(request, now); found.Lease != nil || err != nil {
+		return found, nil, err
+	}
+	if limits := l.limitsOf(request); limits != nil {
+		if err := quota.TooManyWait(l.book, request.Holder, limits); err != nil { // the error undoes the Ask
+			return Found{}, nil, fmt.Errorf("wait for %s: %w", request.ID, err)
+		}
+	}
+	return Found{}, l.expect(request), nil
 }
 
 // admit fills in and checks a request by the settings of its service, and returns the
 // request that goes into the book. If the request finds a lease that it was granted
 // before, admit returns that lease too. The caller holds mu.
-func (s *state) admit(r lease.Request, again Again, now time.Time) (request *lease.Request, standing *lease.Lease, err error) {
+func (s *state) admit(r lease.Request, now time.Time) (request *lease.Request, held *lease.Lease, err error) {
 	if request, err = s.prepare(r, now); err != nil {
 		return nil, nil, err
 	}
-	if standing, err = s.find(request, again); err != nil {
+	if held, err = s.find(request); err != nil {
 		return nil, nil, err
 	}
-	if standing == nil {
+	if held == nil {
 		if err := s.vacant(request); err != nil {
 			return nil, nil, err
 		}
 	}
 	request, err = s.admitted(request)
-	return request, standing, err
+	return request, held, err
 }
 
 // prepare fills in defaults, validates the request, and applies the limits of its user
@@ -126,6 +151,49 @@ func (s *state) prepare(r lease.Request, now time.Time) (*lease.Request, error) 
 		request.Groups = quota.GroupNames(limits)
 	}
 	return &request, s.besideParent(&request)
+}
+
+// find returns the lease that a request finds, or nil if there is none. The caller holds
+// mu.
+func (s *state) find(r *lease.Request) (*lease.Lease, error) {
+	if r.Again == lease.Once {
+		return nil, nil
+	}
+	if waits := s.book.Request(r.Key()); waits != nil && waits.Into == 0 {
+		return nil, fmt.Errorf("ask for %s again: %w", r.ID, lease.ErrWaiting)
+	}
+	if r.Again == lease.SameID {
+		if held := s.book.Lease(r.Key()); held != nil && quota.Answers(held, r) {
+			return held, nil
+		}
+		return nil, nil
+	}
+	for _, held := range s.book.Leases() {
+		if quota.Answers(held, r) && quota.NamedAfter(held.ID, r.Holder.Service) {
+			return held, nil
+		}
+	}
+	return nil, nil
+}
+
+// adjust resizes and renews an existing lease as a request asks. The caller holds mu.
+func (s *state) adjust(held *lease.Lease, r *lease.Request, now time.Time) (Found, error) {
+	found := Found{Lease: held, Stood: true}
+	if had := held.Parts[0].Memory; had != r.Memory {
+		resized, err := s.resize(lease.Resize{Key: held.Key(), Fence: held.Fence, Memory: r.Memory, By: r.By}, r.Limits, now)
+		if err != nil {
+			return Found{}, err
+		}
+		found.Lease, found.Was = resized, had
+	}
+	if held.Binding == lease.ByTTL {
+		e, err := s.apply(lease.Renew{Key: held.Key(), Fence: held.Fence, TTL: r.TTL, By: r.By}, now)
+		if err != nil {
+			return Found{}, err
+		}
+		found.Lease = e.After
+	}
+	return found, nil
 }
 
 // vacant returns an error if the user has the id in use. The caller holds mu.
@@ -221,43 +289,44 @@ func (l *Ledger) await(ctx context.Context, w *waiter) (*lease.Lease, error) {
 // clientGone is why the ledger releases a lease that the client cannot receive.
 const clientGone = "the client disconnected before it received the lease"
 
-// deliver returns a new lease to the caller, or releases it if its process has
-// ended or the caller has left.
+// deliver returns a new lease to the caller, or gives it back if nobody can have it.
 func (l *Ledger) deliver(ctx context.Context, granted *lease.Lease) (*lease.Lease, error) {
-	if err := l.attend(granted); err != nil {
-		return nil, err
-	}
-	if ctx.Err() == nil {
+	why, err := l.undelivered(ctx, granted)
+	if err == nil {
 		return granted, nil
 	}
-	// The client has left, and a lease that nobody knows of must not stay. If the
-	// ledger has stopped, it stays: the answer may still get through, and if not,
-	// the client finds the lease by its id.
-	if errors.Is(l.GiveBack(granted.Key(), granted.Fence, clientGone), ErrStopped) {
+	if why != "" && errors.Is(l.GiveBack(granted.Key(), granted.Fence, why), ErrStopped) && errors.Is(err, ErrWithdrawn) {
+		// The lease stays: the answer may still get through, and if not, the client finds
+		// the lease by its id.
 		return granted, nil
 	}
-	return nil, fmt.Errorf("wait for %s: %w", granted.ID, ErrWithdrawn)
+	if errors.Is(err, process.ErrGone) {
+		l.holders.exited(processOf(granted))
+	}
+	return nil, err
 }
 
-// attend watches the process that a new lease is bound to. If that process has
-// ended already, attend ends the lease.
-func (l *Ledger) attend(granted *lease.Lease) error {
-	if granted.Binding != lease.ByProcess {
-		return nil
-	}
-	err := l.holders.watch(granted)
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, process.ErrGone):
-		if granted.Implied { // nobody has the answer
-			_ = l.GiveBack(granted.Key(), granted.Fence, "its process ended before it had the answer")
+// undelivered watches the process that a new lease is bound to. It returns an error if
+// that process has ended or cannot be watched, or if the caller has left and would never
+// release the lease, and why the lease must be given back. It returns no reason if the
+// lease ends with its process.
+func (l *Ledger) undelivered(ctx context.Context, granted *lease.Lease) (why string, err error) {
+	if granted.Binding == lease.ByProcess {
+		if err = l.holders.watch(granted); err != nil {
+			err = fmt.Errorf("bind %s to its process: %w", granted.ID, err)
 		}
-		l.holders.exited(processOf(granted))
-	default: // release this lease alone: the process may hold others, which are watched
-		_ = l.GiveBack(granted.Key(), granted.Fence, "the daemon cannot watch its process")
 	}
-	return fmt.Errorf("bind %s to its process: %w", granted.ID, err)
+	switch gone := errors.Is(err, process.ErrGone); {
+	case gone && granted.Implied: // nobody has the answer
+		return "its process ended before it had the answer", err
+	case gone:
+		return "", err
+	case err != nil: // this lease alone: the process may hold others, which are watched
+		return "the daemon cannot watch its process", err
+	case ctx.Err() != nil:
+		return clientGone, fmt.Errorf("wait for %s: %w", granted.ID, ErrWithdrawn)
+	}
+	return "", nil
 }
 
 // GiveBack releases a lease that must not stay; the lease may have ended already.

@@ -23,25 +23,26 @@ func TestAskedAgain(t *testing.T) {
 		for _, test := range []struct {
 			name    string
 			request lease.Request
-			again   Again
+			again   lease.Again
 			id      string // that is found; empty: it is refused
 			stood   bool
 			was     gpu.MiB
 			memory  gpu.MiB
 		}{
-			{name: "the same", request: want("s", 30, service("s")), again: SameService, id: "s-2", stood: true, memory: 30},
-			{name: "larger", request: want("s", 60, service("s")), again: SameService, id: "s-2", stood: true, was: 30, memory: 60},
-			{name: "more than there is", request: want("s", 95, service("s")), again: SameService},
-			{name: "smaller, by id", request: want("s-2", 20, service("s")), again: SameID, id: "s-2", stood: true, was: 60, memory: 20},
-			{name: "without again", request: want("s-2", 20, service("s")), again: Once},
-			{name: "another's id", request: want("s", 5, service("s"), at(dev(0))), again: SameID, id: "s", memory: 5},
-			{name: "on another device", request: want("s-3", 30, service("s"), at(dev(1))), again: SameService, id: "s-3", memory: 30},
-			{name: "by id on another device", request: want("s-3", 30, service("s"), at(dev(0))), again: SameID},
-			{name: "another binding", request: want("s", 10, service("s"), ttl(time.Minute)), again: SameService, id: "s-9", stood: true, memory: 10},
-			{name: "another name", request: want("of-an-app", 10, service("s")), again: SameID, id: "of-an-app", stood: true, memory: 10},
-			{name: "another service", request: want("t", 5, service("t")), again: SameService, id: "t", memory: 5},
+			{name: "the same", request: want("s", 30, service("s")), again: lease.SameService, id: "s-2", stood: true, memory: 30},
+			{name: "larger", request: want("s", 60, service("s")), again: lease.SameService, id: "s-2", stood: true, was: 30, memory: 60},
+			{name: "more than there is", request: want("s", 95, service("s")), again: lease.SameService},
+			{name: "smaller, by id", request: want("s-2", 20, service("s")), again: lease.SameID, id: "s-2", stood: true, was: 60, memory: 20},
+			{name: "without again", request: want("s-2", 20, service("s")), again: lease.Once},
+			{name: "another's id", request: want("s", 5, service("s"), at(dev(0))), again: lease.SameID, id: "s", memory: 5},
+			{name: "on another device", request: want("s-3", 30, service("s"), at(dev(1))), again: lease.SameService, id: "s-3", memory: 30},
+			{name: "by id on another device", request: want("s-3", 30, service("s"), at(dev(0))), again: lease.SameID},
+			{name: "another binding", request: want("s", 10, service("s"), ttl(time.Minute)), again: lease.SameService, id: "s-9", stood: true, memory: 10},
+			{name: "another name", request: want("of-an-app", 10, service("s")), again: lease.SameID, id: "of-an-app", stood: true, memory: 10},
+			{name: "another service", request: want("t", 5, service("t")), again: lease.SameService, id: "t", memory: 5},
 		} {
-			found, err := k.AcquireAgain(t.Context(), test.request, test.again)
+			test.request.Again = test.again
+			found, err := k.Ledger.Acquire(t.Context(), test.request)
 			switch {
 			case test.id == "":
 				if err == nil {
@@ -70,7 +71,7 @@ func TestAskedAgainWhileItWaits(t *testing.T) {
 		k.device(0, 100)
 		k.grant(want("other", 80, of(2)))
 		k.queue(t.Context(), want("s", 30, service("s"), wait(time.Hour)))
-		if _, err := k.AcquireAgain(t.Context(), want("s", 30, service("s"), wait(time.Hour)), SameService); !errors.Is(err, lease.ErrWaiting) {
+		if _, err := k.Acquire(t.Context(), want("s", 30, service("s"), wait(time.Hour), madeAgain(lease.SameService))); !errors.Is(err, lease.ErrWaiting) {
 			t.Errorf("it was answered with %v", err)
 		}
 	})
@@ -83,7 +84,7 @@ func TestAskedAgainByOneWhoLeaves(t *testing.T) {
 	k.grant(want("s", 30))
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
-	_, _ = k.AcquireAgain(ctx, want("s", 30), SameID)
+	_, _ = k.Acquire(ctx, want("s", 30, madeAgain(lease.SameID)))
 	if _, stands := k.Find(k.only("s")); !stands {
 		t.Error("it was given back")
 	}

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -12,22 +11,13 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
-// acquireExactly grants or refuses a request with exact parts. Another scheduler has
+// exactly finds or grants the lease of a request with exact parts. Another scheduler has
 // admitted the request, so it goes before all waiting requests and never waits itself.
 // The same request again finds its lease, which then covers the control groups of both.
+// The caller holds mu.
 //
 // The lease stays if the caller leaves before it has the answer. The caller chose its id
 // and asks again, perhaps already: another request may have the same lease as its answer.
-func acquireExactly(ctx context.Context, l *Ledger, r lease.Request) (Found, error) {
-	var found Found
-	err := l.submitFor(ctx, r.By, func(now time.Time) (err error) {
-		found, err = l.exactly(r, now)
-		return err
-	})
-	return found, err
-}
-
-// exactly finds or grants the lease of a request with exact parts. The caller holds mu.
 func (s *state) exactly(r lease.Request, now time.Time) (Found, error) {
 	r.GPUs, r.Wait = len(r.Exact), gpu.Some(time.Duration(0))
 	if err := quota.CheckParts(&r); err != nil {

@@ -42,7 +42,7 @@ func scoped(names ...string) func(*lease.Request) {
 // again asks for what must be answered, and returns the answer.
 func (k *keeper) again(r lease.Request) Found {
 	k.t.Helper()
-	found, err := k.AcquireAgain(k.t.Context(), r, Once)
+	found, err := k.Ledger.Acquire(k.t.Context(), r)
 	if err != nil {
 		k.t.Fatalf("%s was refused: %v", r.ID, err)
 	}
@@ -297,7 +297,7 @@ func TestExactRequestsAtOnce(t *testing.T) {
 		}
 		go func() {
 			defer leave()
-			found, err := k.AcquireAgain(ctx, exact("e", []lease.Part{part(0, 60, 1)}, scoped(fmt.Sprint("pod", i))), Once)
+			found, err := k.Ledger.Acquire(ctx, exact("e", []lease.Part{part(0, 60, 1)}, scoped(fmt.Sprint("pod", i))))
 			if err != nil && ctx.Err() == nil {
 				t.Error(err)
 			}
@@ -379,7 +379,7 @@ func TestExactRequestsOverHistories(t *testing.T) {
 					if parts == nil {
 						continue
 					}
-					found, err := k.AcquireAgain(t.Context(), exact(id, parts, scoped(scope...)), Once)
+					found, err := k.Ledger.Acquire(t.Context(), exact(id, parts, scoped(scope...)))
 					switch before := held[id]; {
 					case before == nil && (err == nil) != fits:
 						t.Fatalf("%v fits: %v, and the answer is %v", parts, fits, err)
@@ -394,7 +394,7 @@ func TestExactRequestsOverHistories(t *testing.T) {
 					}
 				case 3: // the same one again
 					if before := held[id]; before != nil {
-						found, err := k.AcquireAgain(t.Context(), exact(id, slices.Clone(before.Parts)), Once)
+						found, err := k.Ledger.Acquire(t.Context(), exact(id, slices.Clone(before.Parts)))
 						if err != nil || !found.Stood || found.Fence != before.Fence || !slices.Equal(found.Parts, before.Parts) || !slices.Equal(found.Scope, before.Scope) {
 							t.Fatalf("%+v again: %+v, %v", before, found, err)
 						}

@@ -42,7 +42,7 @@ func (l *Ledger) suppose(r lease.Request, look func(*lease.Request)) error {
 	if r.ID == "" {
 		r.ID = l.unusedID(r.Holder.Owner())
 	}
-	request, _, err := l.admit(r, Once, now)
+	request, _, err := l.admit(r, now)
 	if err != nil {
 		return err
 	}

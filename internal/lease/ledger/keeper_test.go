@@ -297,6 +297,17 @@ func (k *keeper) Foreign(uuid string) []int {
 	return k.foreign(uuid).PIDs
 }
 
+// Acquire returns the lease of a request, whether it is new or not.
+func (k *keeper) Acquire(ctx context.Context, r lease.Request) (*lease.Lease, error) {
+	found, err := k.Ledger.Acquire(ctx, r)
+	return found.Lease, err
+}
+
+// madeAgain makes a request find the lease that it was granted before.
+func madeAgain(which lease.Again) func(*lease.Request) {
+	return func(r *lease.Request) { r.Again = which }
+}
+
 // grant acquires what must be granted.
 func (k *keeper) grant(r lease.Request) *lease.Lease {
 	k.t.Helper()

@@ -155,7 +155,7 @@ func TestReturnsInTheQueue(t *testing.T) {
 		if d := <-k.returns(t.Context(), "a", still); !errors.Is(d.err, lease.ErrAsked) {
 			t.Errorf("it returns twice: %v", d.err)
 		}
-		if _, err := k.AcquireAgain(t.Context(), want("a", 80), SameID); err != nil {
+		if _, err := k.Acquire(t.Context(), want("a", 80, madeAgain(lease.SameID))); err != nil {
 			t.Errorf("it was asked for again: %v", err)
 		}
 		leave()
