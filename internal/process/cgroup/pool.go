@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-gpu/berth/internal/process"
@@ -46,11 +47,11 @@ func (p *Pool) Available() error {
 	if _, err := findMount("/proc"); err != nil {
 		return err
 	}
-	program, err := load(filter(nil))
+	program, err := load(nil)
 	if err != nil {
 		return explain(err)
 	}
-	return unix.Close(program)
+	return program.Close()
 }
 
 // explain adds the remedy to an error of the kernel.
@@ -60,7 +61,7 @@ func explain(err error) error {
 		return fmt.Errorf("%w: the daemon needs root with CAP_BPF, CAP_NET_ADMIN and CAP_DAC_OVERRIDE, which containers and units often take away", err)
 	case errors.Is(err, unix.EROFS):
 		return fmt.Errorf("%w: the control groups are mounted read-only, as in most containers; run the daemon outside of it, or with a writable /sys/fs/cgroup (ProtectControlGroups=no in its unit)", err)
-	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EINVAL):
+	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EINVAL), errors.Is(err, ebpf.ErrNotSupported):
 		return fmt.Errorf("%w: the kernel has no device filters (CONFIG_CGROUP_BPF)", err)
 	case errors.Is(err, unix.EBUSY), errors.Is(err, unix.EOPNOTSUPP):
 		return fmt.Errorf("%w: the control group of the process hands out controllers or has threads of its own, so processes cannot be in groups below it; start the program from another unit or session", err)
