@@ -128,11 +128,7 @@ func (o *execOptions) run(ctx context.Context, command []string) error {
 
 // take asks for the lease and waits for it.
 func (o *execOptions) take(ctx context.Context, c *client.Client, program *programs.Exec) (api.Lease, error) {
-	gpus, err := o.Indexes(ctx, c)
-	if err != nil {
-		return api.Lease{}, err
-	}
-	return await(ctx, o.Console, c, o.request.ID, gpus, func(ctx context.Context) (api.Lease, error) { return program.Acquire(ctx, c) })
+	return await(ctx, o.Console, c, o.request.ID, nil, func(ctx context.Context) (api.Lease, error) { return program.Acquire(ctx, c) })
 }
 
 // show says what would happen, without taking a lease.
