@@ -58,7 +58,7 @@ func (d *Daemon) openEnforcement(o Options, processes process.Table, publish fun
 	})
 	d.groups = cgroup.New(tagOf(c.Daemon.StateDir))
 	d.watchdog = watchdog.New(watchdog.Options{
-		Settings: d.watching(c), Leases: oversight.Revoker{Ledger: d.ledger, Line: processes.Line}, Processes: inCharge{processes, d.barred}, Event: publish,
+		Settings: d.watching(c), Leases: oversight.Revoker{Ledger: d.ledger, Line: processes.Ancestry}, Processes: inCharge{processes, d.barred}, Event: publish,
 		Record: func(e api.AuditEntry) { _ = d.record(e) }, // the log itself reports that it cannot be written
 	})
 	d.standings = standings

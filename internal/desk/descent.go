@@ -20,7 +20,7 @@ func (d *Desk) TraceDescent(l *api.Lease) {
 		if err != nil {
 			continue // the process has ended since
 		}
-		line := d.Processes.Line(id)[1:]
+		line := d.Processes.Ancestry(id)[1:]
 		last := slices.IndexFunc(line, func(a process.ID) bool { return a.PID == l.Holder.PID })
 		if last < 0 {
 			continue

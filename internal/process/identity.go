@@ -75,9 +75,9 @@ func (t Table) Parent(pid int) (int, error) {
 	return s.parent, err
 }
 
-// Line returns a process and its ancestors, nearest first, without the first
+// Ancestry returns a process and its ancestors, nearest first, without the first
 // process of the machine, which is an ancestor of all.
-func (t Table) Line(id ID) []ID {
+func (t Table) Ancestry(id ID) []ID {
 	line := []ID{id}
 	for len(line) < 64 {
 		parent, err := t.Parent(line[len(line)-1].PID)

@@ -79,11 +79,11 @@ func TestLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if line := Proc().Line(id); len(line) < 2 || line[0] != id || line[1] != self {
+	if line := Proc().Ancestry(id); len(line) < 2 || line[0] != id || line[1] != self {
 		t.Errorf("the line of %v is %v, want itself and then %v", id, line, self)
 	}
 	gone := ID{PID: 1 << 30}
-	if line := Proc().Line(gone); len(line) != 1 || line[0] != gone {
+	if line := Proc().Ancestry(gone); len(line) != 1 || line[0] != gone {
 		t.Errorf("the line of nobody is %v", line)
 	}
 }

@@ -32,7 +32,7 @@ timeline:
 	}
 	clock.pass(15 * time.Second)
 	first, err := table.Identify(5000001)
-	if err != nil || !table.Alive(first) || len(table.Line(first)) != 1 {
+	if err != nil || !table.Alive(first) || len(table.Ancestry(first)) != 1 {
 		t.Fatalf("it is %v, %v", first, err)
 	}
 	if err := table.Signal(kinship.Authority(), first, 0); err != nil || !table.Alive(first) {

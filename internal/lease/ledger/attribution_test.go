@@ -35,7 +35,7 @@ func TestWhoIsCharged(t *testing.T) {
 	here := leases.holdings(uuid)
 	line := func(pids ...int) (p kinship.Process) {
 		for _, pid := range pids {
-			p.Line = append(p.Line, kinship.ID{PID: pid, Start: 1})
+			p.Ancestry = append(p.Ancestry, kinship.ID{PID: pid, Start: 1})
 		}
 		return p
 	}

@@ -59,7 +59,7 @@ func (c *census) used(processes []gpu.Process, now time.Time) []usedBy {
 
 // read returns a process as the process table has it now.
 func (c *census) read(id process.ID) kinship.Process {
-	return kinship.Process{Line: c.Line(id), Facts: c.Facts(id)}
+	return kinship.Process{Ancestry: c.Ancestry(id), Facts: c.Facts(id)}
 }
 
 // Facts reads the facts about a process that package kinship uses. It does not wait for
@@ -80,7 +80,7 @@ func (c *census) Facts(id process.ID) kinship.Facts {
 func (c *census) ownLine() []process.ID {
 	var line []process.ID
 	if own, err := c.Identify(os.Getpid()); err == nil {
-		line = c.Line(own)
+		line = c.Ancestry(own)
 	}
 	if first, err := c.Identify(1); err == nil && !slices.Contains(line, first) {
 		line = append(line, first)

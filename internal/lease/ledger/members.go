@@ -58,7 +58,7 @@ func (s *state) eachProcess(uuid string, do func(Process, []lease.Holding)) {
 	here := s.standing.holdings(uuid)
 	for _, u := range o.used {
 		owners, tie := here.of(u.Process)
-		p := Process{GPU: uuid, Line: u.Line, Name: u.name, Kind: u.kind, Memory: u.memory, By: tie.By}
+		p := Process{GPU: uuid, Line: u.Ancestry, Name: u.name, Kind: u.kind, Memory: u.memory, By: tie.By}
 		if len(owners) > 0 {
 			p.Lease = owners[0].Lease
 		} else {
@@ -80,9 +80,9 @@ func (l *Ledger) Orphan(pid int) (ended string, line []process.ID) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if _, belongs := l.standing.anywhere().Owner(p); belongs {
-		return "", p.Line
+		return "", p.Ancestry
 	}
-	return l.past.LeaseOf(p), p.Line
+	return l.past.LeaseOf(p), p.Ancestry
 }
 
 // Members lists the living processes that berth may act on for a lease: its holder, the

@@ -162,7 +162,7 @@ func TestKinshipIsRemembered(t *testing.T) {
 	before := c.used(on, now)
 	kill(t, parent)
 	after := c.used(on, now.Add(time.Hour)) // seen at last
-	if len(before) != 1 || len(after) != 1 || !slices.Equal(before[0].Line, after[0].Line) || after[0].Line[1].PID != parent.Process.Pid {
+	if len(before) != 1 || len(after) != 1 || !slices.Equal(before[0].Ancestry, after[0].Ancestry) || after[0].Ancestry[1].PID != parent.Process.Pid {
 		t.Errorf("its line was %v and is %v", before, after)
 	}
 	c.used(nil, now.Add(2*time.Hour))

@@ -144,7 +144,7 @@ func TestClaims(t *testing.T) {
 	if got := k.Foreign(dev(0)); !slices.Equal(got, []int{late.Process.Pid}) {
 		t.Errorf("processes %v are foreign, want %d", got, late.Process.Pid)
 	}
-	claims := kinship.Process{Line: []process.ID{{PID: 1}}, Facts: kinship.Facts{Origin: kinship.Origin{Lease: "a", Fence: granted.Fence, UID: granted.Holder.UID + 1}}}
+	claims := kinship.Process{Ancestry: []process.ID{{PID: 1}}, Facts: kinship.Facts{Origin: kinship.Origin{Lease: "a", Fence: granted.Fence, UID: granted.Holder.UID + 1}}}
 	k.Ledger.mu.RLock()
 	defer k.Ledger.mu.RUnlock()
 	if tie, found := k.Ledger.standing.on(dev(0)).Owner(claims); found {

@@ -81,7 +81,7 @@ func (c *census) inScope(held *lease.Lease, holder process.ID, r kinship.Registe
 	scope := slices.DeleteFunc(slices.Clone(held.Scope), c.around)
 	var units map[string][]kinship.UIDs // read for the first process that needs it
 	for _, relative := range c.Family() {
-		p := kinship.Process{Line: []process.ID{relative.ID}, Facts: c.Facts(relative.ID)}
+		p := kinship.Process{Ancestry: []process.ID{relative.ID}, Facts: c.Facts(relative.ID)}
 		if tie, found := r.Scoped(p); !found || !slices.Contains(tie.Leases, held.Fence) || slices.Contains(own, relative.ID) {
 			continue
 		}

@@ -1,7 +1,7 @@
 // Package kinship decides whose process is whose: which leases a process
 // belongs to, and by which evidence.
 //
-// It is pure. Callers read the process table and pass in the lines of ancestors,
+// It is pure. Callers read the process table and pass in the ancestors of processes,
 // environments, users, control groups and names of programs.
 //
 // Evidence attributes memory; it gives no right. A process that belongs to a
@@ -31,12 +31,12 @@ type ID struct {
 
 // Process describes one process.
 type Process struct {
-	Line []ID // the process itself, then its ancestors, nearest first
+	Ancestry []ID // the process itself, then its ancestors, nearest first
 	Facts
 }
 
 // ID returns the process itself.
-func (p Process) ID() ID { return p.Line[0] }
+func (p Process) ID() ID { return p.Ancestry[0] }
 
 // Facts holds what is read about one process, apart from its ancestors. A process can
 // change all of it while it runs: it executes another program, becomes another user, or
@@ -179,7 +179,7 @@ func (r Register) Scoped(p Process) (Tie, bool) {
 // Certain returns the leases of a process by descent or by its environment, and false if
 // there are none. The nearest holder counts.
 func (r Register) Certain(p Process) (Tie, bool) {
-	for _, id := range p.Line {
+	for _, id := range p.Ancestry {
 		if r.Holds(id) {
 			return Tie{By: Descent, Holder: id}, true
 		}
@@ -210,7 +210,7 @@ func (r Register) Under(p Process, holder ID) bool {
 	if p.ID() == holder {
 		return false
 	}
-	for _, id := range p.Line {
+	for _, id := range p.Ancestry {
 		if id == holder {
 			return true
 		}
@@ -224,7 +224,7 @@ func (r Register) Under(p Process, holder ID) bool {
 // Tied reports whether a process is a holder, descends from it, or was started under one of its
 // leases.
 func (r Register) Tied(p Process, holder ID) bool {
-	if slices.Contains(p.Line, holder) {
+	if slices.Contains(p.Ancestry, holder) {
 		return true
 	}
 	l, good := r.startedUnder(p)

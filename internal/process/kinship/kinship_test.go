@@ -35,11 +35,11 @@ func TestOwner(t *testing.T) {
 		process Process
 		want    Tie // zero: none
 	}{
-		"the holder itself":           {Process{Line: line(10, 2)}, Tie{By: Descent, Holder: id(10)}},
-		"a descendant":                {Process{Line: line(30, 11, 10, 2)}, Tie{By: Descent, Holder: id(10)}},
-		"the nearest of several":      {Process{Line: line(30, 20, 10)}, Tie{By: Descent, Holder: id(20)}},
-		"a recycled pid":              {Process{Line: []ID{id(30), {PID: 10, Start: 999}}}, Tie{}},
-		"a stranger":                  {Process{Line: line(30, 2)}, Tie{}},
+		"the holder itself":           {Process{Ancestry: line(10, 2)}, Tie{By: Descent, Holder: id(10)}},
+		"a descendant":                {Process{Ancestry: line(30, 11, 10, 2)}, Tie{By: Descent, Holder: id(10)}},
+		"the nearest of several":      {Process{Ancestry: line(30, 20, 10)}, Tie{By: Descent, Holder: id(20)}},
+		"a recycled pid":              {Process{Ancestry: []ID{id(30), {PID: 10, Start: 999}}}, Tie{}},
+		"a stranger":                  {Process{Ancestry: line(30, 2)}, Tie{}},
 		"an origin":                   {from(good, line(30, 2)), Tie{By: Environment, Leases: []uint64{5}}},
 		"descent before an origin":    {from(good, line(30, 20)), Tie{By: Descent, Holder: id(20)}},
 		"both say the same":           {from(good, line(30, 10)), Tie{By: Descent, Holder: id(10)}},
@@ -72,14 +72,14 @@ func TestUnder(t *testing.T) {
 		process     Process
 		under, tied bool // to process 10
 	}{
-		"the holder itself":              {Process{Line: line(10)}, false, true},
-		"a child":                        {Process{Line: line(30, 10)}, true, true},
-		"a child with its own lease":     {Process{Line: line(20, 10)}, false, true},
-		"a child of a nearer holder":     {Process{Line: line(30, 20, 10)}, false, true},
-		"a child below a former holder":  {Process{Line: line(30, 10, 20)}, true, true},
+		"the holder itself":              {Process{Ancestry: line(10)}, false, true},
+		"a child":                        {Process{Ancestry: line(30, 10)}, true, true},
+		"a child with its own lease":     {Process{Ancestry: line(20, 10)}, false, true},
+		"a child of a nearer holder":     {Process{Ancestry: line(30, 20, 10)}, false, true},
+		"a child below a former holder":  {Process{Ancestry: line(30, 10, 20)}, true, true},
 		"an origin":                      {from(good, line(30)), true, true},
 		"an origin, and a nearer holder": {from(good, line(30, 20)), false, true},
-		"a stranger":                     {Process{Line: line(30)}, false, false},
+		"a stranger":                     {Process{Ancestry: line(30)}, false, false},
 	} {
 		r := register()
 		if got := r.Under(test.process, id(10)); got != test.under {
@@ -98,10 +98,10 @@ func TestConcerns(t *testing.T) {
 		process Process
 		want    bool
 	}{
-		"a descendant":   {Process{Line: line(30, 40)}, true},
+		"a descendant":   {Process{Ancestry: line(30, 40)}, true},
 		"an origin":      {from(Origin{"gone", 3, 7}, line(30)), true},
 		"a wrong origin": {from(Origin{"gone", 2, 7}, line(30)), false},
-		"a stranger":     {Process{Line: line(30)}, false},
+		"a stranger":     {Process{Ancestry: line(30)}, false},
 	} {
 		if got := register().Concerns(test.process, ended); got != test.want {
 			t.Errorf("%s: %v", name, got)

@@ -20,7 +20,7 @@ type memory struct {
 
 // Table reads processes.
 type Table interface {
-	Line(ID) []ID
+	Ancestry(ID) []ID
 	Facts(ID) Facts
 }
 
@@ -38,7 +38,7 @@ func (m *Memory) See(id ID, now time.Time, from Table) Process {
 	known, ok := m.seen[id.PID]
 	switch {
 	case !ok || known.ID() != id:
-		known = memory{Process: Process{from.Line(id), from.Facts(id)}, read: now}
+		known = memory{Process: Process{from.Ancestry(id), from.Facts(id)}, read: now}
 	case now.Sub(known.read) >= freshFor:
 		known.renew(from.Facts(id))
 		known.read = now

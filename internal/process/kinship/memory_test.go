@@ -13,15 +13,15 @@ type table struct {
 	lines, reads int
 }
 
-func (t *table) Line(p ID) []ID { t.lines++; return []ID{p, id(t.lines)} }
-func (t *table) Facts(ID) Facts { t.reads++; return t.facts }
+func (t *table) Ancestry(p ID) []ID { t.lines++; return []ID{p, id(t.lines)} }
+func (t *table) Facts(ID) Facts     { t.reads++; return t.facts }
 
 func TestMemory(t *testing.T) {
 	var memory Memory
 	now := time.Unix(1e9, 0)
 	world := &table{}
 	first := memory.See(id(10), now, world)
-	if again := memory.See(id(10), now.Add(time.Hour), world); world.lines != 1 || again.Line[1] != first.Line[1] {
+	if again := memory.See(id(10), now.Add(time.Hour), world); world.lines != 1 || again.Ancestry[1] != first.Ancestry[1] {
 		t.Errorf("its line was read %d times, and is %v after %v", world.lines, again, first)
 	}
 	recycled := ID{PID: 10, Start: 999}

@@ -44,7 +44,7 @@ func (p *Past) Note(l Lease, at uint64) {
 // by descent or by environment, or "" if there was none. An origin to a lease that Past
 // does not remember does not count.
 func (p *Past) LeaseOf(process Process) string {
-	for _, id := range process.Line {
+	for _, id := range process.Ancestry {
 		if e, known := p.ended[id]; known && e.saw(process.ID()) {
 			return e.origin.Lease
 		}

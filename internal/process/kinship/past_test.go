@@ -13,15 +13,15 @@ func TestPast(t *testing.T) {
 		process Process
 		want    string
 	}{
-		"the holder":                    {Process{Line: line(10)}, "a"},
-		"a descendant":                  {Process{Line: line(30, 20, 10)}, "a"},
-		"a late descendant":             {Process{Line: line(100, 10)}, ""},
+		"the holder":                    {Process{Ancestry: line(10)}, "a"},
+		"a descendant":                  {Process{Ancestry: line(30, 20, 10)}, "a"},
+		"a late descendant":             {Process{Ancestry: line(100, 10)}, ""},
 		"an origin":                     {from(Origin{"a", 2, 7}, line(30)), "a"},
 		"a late origin":                 {from(Origin{"a", 2, 7}, line(200)), ""},
 		"an origin of another user":     {from(Origin{"a", 2, 8}, line(30)), ""},
 		"an origin nobody remembers":    {from(Origin{"b", 2, 7}, line(30)), ""},
 		"an origin to an earlier lease": {from(Origin{"first", 1, 7}, line(30)), ""},
-		"another process with the pid":  {Process{Line: []ID{{PID: 10, Start: 11}}}, ""},
+		"another process with the pid":  {Process{Ancestry: []ID{{PID: 10, Start: 11}}}, ""},
 	} {
 		if got := past.LeaseOf(test.process); got != test.want {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
@@ -38,7 +38,7 @@ func TestPast(t *testing.T) {
 	for n := range remembered {
 		past.Note(Lease{ID: "b", Fence: uint64(n), Holder: ID{PID: 1000 + n}}, 100)
 	}
-	if got := past.LeaseOf(Process{Line: line(10)}); got != "" || len(past.ended) != remembered || len(past.order) != remembered {
+	if got := past.LeaseOf(Process{Ancestry: line(10)}); got != "" || len(past.ended) != remembered || len(past.order) != remembered {
 		t.Errorf("after many: %q, and %d processes are remembered", got, len(past.ended))
 	}
 }
