@@ -71,13 +71,8 @@ func (t Table) tracer(pid int) int {
 	if err != nil {
 		return 0
 	}
-	for line := range strings.Lines(string(text)) {
-		if rest, found := strings.CutPrefix(line, "TracerPid:"); found {
-			tracer, _ := strconv.Atoi(strings.TrimSpace(rest)) // 0 for what is not a number
-			return tracer
-		}
-	}
-	return 0
+	tracer, _ := strconv.Atoi(strings.Join(wordsOf(text, "TracerPid"), "")) // 0 for what is not a number
+	return tracer
 }
 
 // Program returns the path of the program that a process runs. It is empty if the process

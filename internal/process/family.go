@@ -21,17 +21,26 @@ func (t Table) Family() kinship.Family {
 
 // PIDs returns the pids of all processes.
 func (t Table) PIDs() []int {
-	dir, err := os.Open(t.root)
+	pids, _ := numbers(t.root) // an incomplete list is better than none
+	return pids
+}
+
+// Threads returns the numbers of the threads of a process.
+func (t Table) Threads(pid int) ([]int, error) { return numbers(t.file(pid, "task")) }
+
+// numbers returns the names in a folder that are numbers.
+func numbers(folder string) ([]int, error) {
+	dir, err := os.Open(folder)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	defer dir.Close()
-	names, _ := dir.Readdirnames(-1) // an incomplete list is better than none
-	var pids []int
+	names, err := dir.Readdirnames(-1)
+	var list []int
 	for _, name := range names {
-		if pid, err := strconv.Atoi(name); err == nil {
-			pids = append(pids, pid)
+		if n, err := strconv.Atoi(name); err == nil {
+			list = append(list, n)
 		}
 	}
-	return pids
+	return list, err
 }

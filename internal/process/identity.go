@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -96,7 +97,7 @@ func (t Table) Ancestry(id ID) []ID {
 // Name returns the short name of a process, or "" if it is gone. A process chooses its
 // name itself, so Name replaces what is not safe to show.
 func (t Table) Name(pid int) string {
-	text, err := os.ReadFile(filepath.Join(t.root, strconv.Itoa(pid), "comm"))
+	text, err := os.ReadFile(t.file(pid, "comm"))
 	if err != nil {
 		return ""
 	}
@@ -117,16 +118,21 @@ func (t Table) UIDs(pid int) (kinship.UIDs, error) {
 			return kinship.UIDs{Real: uid, Effective: uid, Saved: uid}, nil
 		}
 	}
-	text, err := os.ReadFile(filepath.Join(t.root, strconv.Itoa(pid), "status"))
+	text, err := os.ReadFile(t.file(pid, "status"))
 	if err != nil {
 		return kinship.UIDs{}, gone(pid, err)
 	}
-	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(line, "Uid:"); ok {
-			return parseUIDs(pid, strings.Fields(rest))
+	return parseUIDs(pid, wordsOf(text, "Uid"))
+}
+
+// wordsOf returns the words after a key in a status file, or nil.
+func wordsOf(status []byte, key string) []string {
+	for line := range strings.Lines(string(status)) {
+		if name, rest, _ := strings.Cut(line, ":"); name == key {
+			return strings.Fields(rest)
 		}
 	}
-	return kinship.UIDs{}, fmt.Errorf("process %d: its status names no user", pid)
+	return nil
 }
 
 // parseUIDs reads the user ids in a status: real, effective, saved and file system.
@@ -153,29 +159,19 @@ func (t Table) Groups(id ID) ([]int, bool) {
 	if now, same := t.Identify(id.PID); err != nil || same != nil || now != id {
 		return nil, false
 	}
-	groups, own, others := []int{}, false, false
-	for line := range strings.Lines(string(text)) {
-		rest, isOwn := strings.CutPrefix(line, "Gid:")
-		if !isOwn {
-			var is bool
-			if rest, is = strings.CutPrefix(line, "Groups:"); !is {
-				continue
-			}
-			others = true
-		}
-		fields := strings.Fields(rest)
-		if isOwn && len(fields) > 1 { // real, effective, saved and file system
-			fields, own = fields[1:2], true
-		}
-		for _, f := range fields {
-			gid, err := strconv.Atoi(f)
-			if err != nil {
-				return nil, false
-			}
-			groups = append(groups, gid)
-		}
+	own, others := wordsOf(text, "Gid"), wordsOf(text, "Groups")
+	if len(own) < 2 || others == nil {
+		return nil, false
 	}
-	return groups, own && others
+	groups := []int{}
+	for _, word := range slices.Concat(own[1:2], others) { // of its own, the effective one
+		gid, err := strconv.Atoi(word)
+		if err != nil {
+			return nil, false
+		}
+		groups = append(groups, gid)
+	}
+	return groups, true
 }
 
 // Boot returns an id that differs for every boot of the machine.
@@ -201,7 +197,7 @@ func (t Table) stat(pid int) (stat, error) {
 	if in, start := t.simulated.of(pid); in != nil {
 		return stat{state: 'R', start: start}, nil
 	}
-	text, err := os.ReadFile(filepath.Join(t.root, strconv.Itoa(pid), "stat"))
+	text, err := os.ReadFile(t.file(pid, "stat"))
 	if err != nil {
 		return stat{}, gone(pid, err)
 	}

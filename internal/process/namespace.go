@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 )
 
 // InNamespace translates a pid inside a PID namespace, such as a container's, to the pid
@@ -42,26 +41,18 @@ func (t Table) isInNamespace(outer int, namespace string, inner int) bool {
 	if err != nil {
 		return false
 	}
-	pid, living := innermost(string(status))
+	pid, living := innermost(status)
 	return living && pid == inner
 }
 
 // innermost reads from a status file the pid that a process has in its own
-// namespace, and whether it lives: a zombie does not.
-func innermost(status string) (pid int, living bool) {
-	for line := range strings.Lines(status) {
-		key, rest, _ := strings.Cut(line, ":")
-		fields := strings.Fields(rest)
-		if len(fields) == 0 {
-			continue
-		}
-		switch key {
-		case "State":
-			living = fields[0] != "Z" && fields[0] != "X"
-		case "NSpid":
-			n, err := strconv.Atoi(fields[len(fields)-1])
-			return n, living && err == nil
-		}
+// namespace, and whether it lives: a zombie does not. A kernel without PID namespaces
+// does not say.
+func innermost(status []byte) (pid int, living bool) {
+	state, pids := wordsOf(status, "State"), wordsOf(status, "NSpid")
+	if len(state) == 0 || len(pids) == 0 {
+		return 0, false
 	}
-	return 0, false // a kernel without PID namespaces
+	pid, err := strconv.Atoi(pids[len(pids)-1])
+	return pid, err == nil && state[0] != "Z" && state[0] != "X"
 }

@@ -3,14 +3,12 @@ package process
 import (
 	"bytes"
 	"os"
-	"path/filepath"
-	"strconv"
 )
 
 // Variable returns a variable of the environment that a process started with. It returns
 // false if there is no such variable, or if this process may not inspect the other.
 func (t Table) Variable(pid int, name string) (string, bool) {
-	text, err := os.ReadFile(filepath.Join(t.root, strconv.Itoa(pid), "environ"))
+	text, err := os.ReadFile(t.file(pid, "environ"))
 	if err != nil {
 		return "", false
 	}

@@ -4,15 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"runtime"
 	"slices"
-	"strconv"
 	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-gpu/berth/internal/device/move"
+	"github.com/berth-gpu/berth/internal/process"
 )
 
 // stills keeps the threads of processes still while their memory moves, except the one in
@@ -90,7 +89,7 @@ func (t *tracer) do(f func() error) error {
 func (t *tracer) seize(pid, but int) error {
 	const most = 1000 // gives up on a process that starts threads faster than they are stopped
 	for range most {
-		tids, err := threadsOf(pid)
+		tids, err := process.Proc().Threads(pid)
 		if err != nil {
 			return err
 		}
@@ -162,24 +161,4 @@ func (t *tracer) detach(pid int) {
 		}
 	}
 	clear(t.threads)
-}
-
-// threadsOf lists the threads of a process.
-func threadsOf(pid int) ([]int, error) {
-	dir, err := os.Open("/proc/" + strconv.Itoa(pid) + "/task")
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	names, err := dir.Readdirnames(-1)
-	if err != nil {
-		return nil, err
-	}
-	var tids []int
-	for _, name := range names {
-		if tid, err := strconv.Atoi(name); err == nil {
-			tids = append(tids, tid)
-		}
-	}
-	return tids, nil
 }

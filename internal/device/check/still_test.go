@@ -70,7 +70,7 @@ func (e *echo) id() move.Process { return move.Process{PID: e.who.PID, Start: e.
 // states returns the states of its threads, without those that are there twice.
 func (e *echo) states() string {
 	e.t.Helper()
-	tids, err := threadsOf(e.who.PID)
+	tids, err := process.Proc().Threads(e.who.PID)
 	if err != nil || len(tids) < 2 {
 		e.t.Fatalf("%d threads, %v", len(tids), err)
 	}
