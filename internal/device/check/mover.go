@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -99,12 +100,7 @@ func ask(on gpu.Device) proof.Ask { return proof.Ask{Verb: Park, GPU: on.UUID} }
 func (m *Mover) Serves(line []process.ID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, id := range line {
-		if id.PID != 0 && m.helpers[id] {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(line, func(id process.ID) bool { return id.PID != 0 && m.helpers[id] })
 }
 
 // forget notes that a helper process has ended.

@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -103,11 +104,9 @@ func (p *Prover) end(uuid string) {
 func (p *Prover) Serves(line []process.ID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, id := range line {
-		for _, running := range p.running {
-			if id == running && id.PID != 0 {
-				return true
-			}
+	for _, id := range p.running {
+		if id.PID != 0 && slices.Contains(line, id) {
+			return true
 		}
 	}
 	return false

@@ -21,10 +21,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -53,11 +56,11 @@ type Pool struct {
 	ask      func(ctx context.Context, d *daemon, command string) error
 	lookUp   func(uid int) (*syscall.Credential, error)
 	patience time.Duration // how long to wait for an answer of a daemon
+	lookups  singleflight.Group
 
 	mu      sync.Mutex // guards what follows, and the daemons; held for moments only
 	daemons map[key]*daemon
 	locks   map[key]chan struct{} // full while a goroutine looks for, starts or stops a daemon
-	lookups map[int]*lookup       // unfinished lookups, by user
 }
 
 // key identifies a daemon.
@@ -84,7 +87,7 @@ type daemon struct {
 func New(o Options) *Pool {
 	return &Pool{
 		Options: o, wake: make(chan struct{}, 1), ask: runClient, lookUp: lookUpUser, patience: readyWithin,
-		daemons: map[key]*daemon{}, locks: map[key]chan struct{}{}, lookups: map[int]*lookup{},
+		daemons: map[key]*daemon{}, locks: map[key]chan struct{}{},
 	}
 }
 
@@ -198,10 +201,8 @@ func (p *Pool) Serves(line []process.ID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, d := range p.daemons {
-		for _, id := range line {
-			if id == d.id {
-				return true
-			}
+		if slices.Contains(line, d.id) {
+			return true
 		}
 	}
 	return false

@@ -14,13 +14,6 @@ import (
 // another machine.
 const lookedUpWithin = 2 * time.Second
 
-// lookup is a query to the user database.
-type lookup struct {
-	done chan struct{} // closed when the rest is known
-	as   *syscall.Credential
-	err  error
-}
-
 // credential returns the user to run a daemon as; nil means the user of this
 // process.
 func (p *Pool) credential(ctx context.Context, uid int) (*syscall.Credential, error) {
@@ -33,37 +26,20 @@ func (p *Pool) credential(ctx context.Context, uid int) (*syscall.Credential, er
 	case uid < 0:
 		return nil, fmt.Errorf("the lease belongs to no user of this machine: ask for it through the socket, or with --enforce framework")
 	}
+	// The database may hang: it is asked in a goroutine of its own, and at most one query
+	// about a user runs at a time.
+	found := p.lookups.DoChan(strconv.Itoa(uid), func() (any, error) { return p.lookUp(uid) })
 	timeout := time.NewTimer(lookedUpWithin)
 	defer timeout.Stop()
-	l := p.lookUpAside(uid)
 	select {
-	case <-l.done:
-		return l.as, l.err
+	case l := <-found:
+		as, _ := l.Val.(*syscall.Credential)
+		return as, l.Err
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	case <-timeout.C:
 		return nil, fmt.Errorf("the user database did not say within %s who user %d is: see whether `id %d` answers, and try again", lookedUpWithin, uid, uid)
 	}
-}
-
-// lookUpAside asks the user database in a goroutine of its own, because the database may
-// hang. At most one query about a user runs at a time.
-func (p *Pool) lookUpAside(uid int) *lookup {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	l := p.lookups[uid]
-	if l == nil {
-		l = &lookup{done: make(chan struct{})}
-		p.lookups[uid] = l
-		go func() {
-			l.as, l.err = p.lookUp(uid)
-			p.mu.Lock()
-			delete(p.lookups, uid)
-			p.mu.Unlock()
-			close(l.done)
-		}()
-	}
-	return l
 }
 
 // lookUpUser finds a user with all groups, because one of them may be the group with
