@@ -39,7 +39,7 @@ import (
 	"github.com/berth-gpu/berth/internal/enforce/checkup"
 	"github.com/berth-gpu/berth/internal/enforce/idle"
 	"github.com/berth-gpu/berth/internal/enforce/pace"
-	"github.com/berth-gpu/berth/internal/enforce/park"
+	"github.com/berth-gpu/berth/internal/enforce/park/mover"
 	"github.com/berth-gpu/berth/internal/enforce/reclaim"
 	"github.com/berth-gpu/berth/internal/enforce/throttle"
 	"github.com/berth-gpu/berth/internal/enforce/watchdog"
@@ -144,7 +144,7 @@ type Daemon struct {
 	oversight *oversight.Oversight
 	throttle  *throttle.Throttle
 	reclaim   *reclaim.Reclaim // nil if the daemon only looks
-	parking   *park.Parker     // nil if the daemon only looks
+	parking   *mover.Mover     // nil if the daemon only looks
 	mover     check.Mover
 	locks     *devicelock.Locks // nil if the daemon only looks
 	unlocked  sync.Once         // logs once that no device can be locked
@@ -416,7 +416,7 @@ func (d *Daemon) configure(c config.Config, by access.Actor, changed []string) {
 	d.throttle.Configure(throttling(c))
 	if d.reclaim != nil {
 		d.reclaim.Configure(d.reclaiming(c))
-		d.nudgeParking()
+		d.parking.Configure(parkingRules(c))
 	}
 	d.hooks.Configure(hooking(c))
 	d.past.Configure(remembering(c))

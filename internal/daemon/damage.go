@@ -10,14 +10,14 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/enforce/pace"
-	"github.com/berth-gpu/berth/internal/enforce/park"
+	"github.com/berth-gpu/berth/internal/enforce/park/mover"
 	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/history/past"
 )
 
 // vital lists the state files without which the daemon does not do something that users
 // rely on.
-var vital = []string{savedName, tokensName, drainsName, healthName, throttleName, park.FileName, pace.FileName}
+var vital = []string{savedName, tokensName, drainsName, healthName, throttleName, mover.FileName, pace.FileName}
 
 // tellDamage publishes which state files are damaged. It skips nil.
 func (d *Daemon) tellDamage(list ...*file.Damage) {

@@ -24,11 +24,11 @@ func (d *Daemon) shownDevices() promexport.Devices {
 func (d *Daemon) shownValues(unlogged func() uint64) promexport.Values {
 	now := promexport.Values{
 		Devices: d.shownDevices(), Compat: d.settings.load().Config.Metrics.Compat, Ledger: d.ledger, Limits: d.limits.Load(),
-		Batches: d.batches.Totals(), Services: d.operations.Totals(), Energy: d.energy, Paced: d.paced(), Parking: d.parkedCounts(),
+		Batches: d.batches.Totals(), Services: d.operations.Totals(), Energy: d.energy, Paced: d.paced(),
 		Idle: d.idle.Count(), Past: d.past.Cost(), Evaluated: d.evaluated(), Expires: d.shown.expires(),
 	}
 	if d.reclaim != nil {
-		now.Optimized = d.reclaim.Counts()
+		now.Optimized, now.Parking = d.reclaim.Counts(), d.parking.Counts()
 	}
 	if unlogged != nil {
 		now.Unlogged = unlogged()

@@ -1,16 +1,15 @@
 package daemon
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 
-	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/device/move"
-	"github.com/berth-gpu/berth/internal/door/promexport"
 	"github.com/berth-gpu/berth/internal/enforce/park"
+	"github.com/berth-gpu/berth/internal/enforce/park/mover"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -32,13 +31,10 @@ func (d *Daemon) openParking(o Options, processes process.Table) error {
 		return err
 	}
 	d.mover.Devices, d.mover.Faults = d.monitor, faults
-	parked, damage := park.New(park.Options{
-		Leases: d.ledger, Monitor: d.monitor, Pacer: d.pacer, Closures: d.drains, Host: park.Machine{Processes: processes}, Processes: processes,
-		Open: func(ctx context.Context, on gpu.Device, awake bool) (park.Session, error) {
-			return d.mover.Open(ctx, on, awake)
-		},
-		Settings: d.parkingRules, Idle: d.idleSince, Denied: d.denied, Publish: d.publish, Log: o.Log,
-		Path: filepath.Join(o.Settings.Config.Daemon.StateDir, park.FileName), Boot: boot,
+	parked, damage := mover.New(mover.Options{
+		Leases: d.ledger, Open: d.mover.Open, Monitor: d.monitor, Pacer: d.pacer, Closures: d.drains, Machine: mover.Machine{Processes: processes}, Processes: processes,
+		Settings: parkingRules(o.Settings.Config), Idle: d.idleSince, Denied: d.denied, Publish: d.publish, Log: o.Log,
+		Path: filepath.Join(o.Settings.Config.Daemon.StateDir, mover.FileName), Boot: boot,
 	})
 	d.parking = parked
 	d.tellDamage(damage)
@@ -46,9 +42,9 @@ func (d *Daemon) openParking(o Options, processes process.Table) error {
 }
 
 // parkingRules returns the settings of the parker.
-func (d *Daemon) parkingRules() park.Settings {
-	c := d.settings.load().Config.Optimization
-	return park.Settings{Host: c.ParkHost, Rules: park.Rules{IdleAfter: c.ParkIdleAfter, Grace: c.ParkGrace, Keep: c.Keep, Slice: c.TimeSlice}}
+func parkingRules(all config.Config) mover.Settings {
+	c := all.Optimization
+	return mover.Settings{Host: c.ParkHost, Rules: park.Rules{IdleAfter: c.ParkIdleAfter, Grace: c.ParkGrace, Keep: c.Keep, Slice: c.TimeSlice}}
 }
 
 // nudgeParking makes the parker check whether a lease has to be parked.
@@ -72,12 +68,4 @@ func (d *Daemon) parker() desk.Parking {
 		return nil
 	}
 	return d.parking
-}
-
-// parkedCounts returns numbers about parked leases, for the metrics.
-func (d *Daemon) parkedCounts() promexport.Parking {
-	if d.parking == nil {
-		return promexport.Parking{}
-	}
-	return promexport.Parking(d.parking.Counts())
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/berth-gpu/berth/internal/device/proof"
 	"github.com/berth-gpu/berth/internal/enforce/pace"
-	"github.com/berth-gpu/berth/internal/enforce/park"
+	"github.com/berth-gpu/berth/internal/enforce/park/mover"
 	"github.com/berth-gpu/berth/internal/file"
 )
 
@@ -40,7 +40,7 @@ const (
 // in the names of damaged files.
 var private = []string{
 	savedName, healthName, drainsName, throttleName, heatName, peaksName, archiveName, energyName, hooksName, tokensName, sessionsName,
-	eventsName, alertsName, pastName, proof.ResidueFile, pace.FileName, park.FileName, journalName,
+	eventsName, alertsName, pastName, proof.ResidueFile, pace.FileName, mover.FileName, journalName,
 }
 
 func isPrivate(name string) bool {

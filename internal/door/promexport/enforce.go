@@ -2,7 +2,6 @@ package promexport
 
 import (
 	"slices"
-	"time"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device/move"
@@ -49,16 +48,6 @@ var (
 	parkFailedMetric = metric(counter, "berth_park_failures_total", "Steps of parking and resuming that a driver refused or did not finish.", "step")
 	reclaimedMetric  = metric(counter, "berth_reclaimed_bytes_total", "Memory that optimizations got back, as measured, by rung; for shrink: what became free to lease.", "rung")
 )
-
-// Parking has numbers about parked leases since the daemon started.
-type Parking struct {
-	Parked   int     // leases that are parked now
-	Host     gpu.MiB // memory of the machine that leases take now
-	Moved    map[park.Goal]gpu.MiB
-	Took     map[park.Goal]time.Duration
-	Failures map[move.Step]int
-	Turns    int // leases that were parked because others waited
-}
 
 // reclaiming shows what parking and optimizations did.
 var reclaiming = group{[]*family{parkBytesMetric, parkTookMetric, parkFailedMetric, reclaimedMetric}, func(now *Values, out lines) {

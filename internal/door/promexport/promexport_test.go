@@ -98,7 +98,7 @@ func writing(t testing.TB, watching bool, log journal.Journal) (*Exporter, *ledg
 			return Values{
 				Devices: devices(), Ledger: book, Batches: worked, Services: reported, Energy: used, Limits: allow(), Idle: 1,
 				Paced: []Paced{{GPUs: []string{"GPU-a"}, Share: 0.5, Measured: gpu.Some(0.52)}},
-				Parking: Parking{
+				Parking: park.Counts{
 					Parked: 2, Host: 3072, Moved: map[park.Goal]gpu.MiB{park.Away: 4096, park.Back: 1024}, Turns: 3,
 					Took: map[park.Goal]time.Duration{park.Away: 2500 * time.Millisecond, park.Back: time.Second}, Failures: map[move.Step]int{move.Checkpoint: 1},
 				},

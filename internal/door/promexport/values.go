@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/batch/runs"
+	"github.com/berth-gpu/berth/internal/enforce/park"
 	"github.com/berth-gpu/berth/internal/enforce/reclaim"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/history/energy"
@@ -42,7 +43,7 @@ type Values struct {
 	Services  []throughput.Total
 	Energy    *energy.Meters // nil if energy is not measured
 	Paced     []Paced
-	Parking   Parking
+	Parking   park.Counts
 	Optimized reclaim.Counts
 	Idle      int // leases that are idle
 	Past      past.Cost

@@ -2,10 +2,10 @@ package pace
 
 import "time"
 
-// Suspend lets the processes of a lease run until release is called, whatever share it is
+// Suspend lets the processes of a lease run until Continue is called, whatever share it is
 // held to. The caller is about to move their memory, and a driver waits forever for a
 // stopped process. Suspend returns when no process of the lease is stopped.
-func (p *Pacer) Suspend(fence uint64) (release func()) {
+func (p *Pacer) Suspend(fence uint64) {
 	p.mu.Lock()
 	p.suspended[fence]++
 	l := p.leases[fence]
@@ -13,12 +13,14 @@ func (p *Pacer) Suspend(fence uint64) (release func()) {
 	if l != nil {
 		p.awaitPause(l)
 	}
-	return func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if p.suspended[fence]--; p.suspended[fence] == 0 {
-			delete(p.suspended, fence)
-		}
+}
+
+// Continue ends what one call of Suspend began.
+func (p *Pacer) Continue(fence uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.suspended[fence]--; p.suspended[fence] == 0 {
+		delete(p.suspended, fence)
 	}
 }
 

@@ -15,12 +15,12 @@ func TestSuspend(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "it is stopped", func() bool { return stopped(t, p.id) })
-	release := r.Suspend(7)
-	again := r.Suspend(7)
+	r.Suspend(7)
+	r.Suspend(7)
 	if stopped(t, p.id) {
 		t.Error("it is stopped after Suspend")
 	}
-	release()
+	r.Continue(7)
 	r.mu.Lock()
 	l := r.leases[7]
 	r.mu.Unlock()
@@ -29,6 +29,6 @@ func TestSuspend(t *testing.T) {
 			t.Fatalf("it is stopped, or refused: %q", why)
 		}
 	}
-	again()
+	r.Continue(7)
 	until(t, "it is stopped again", func() bool { return stopped(t, p.id) })
 }

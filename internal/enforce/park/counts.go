@@ -1,7 +1,6 @@
 package park
 
 import (
-	"maps"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -18,27 +17,11 @@ type Counts struct {
 	Turns    int // leases that were parked because others waited
 }
 
-func newCounts() Counts {
+// NewCounts returns zero for everything that is counted.
+func NewCounts() Counts {
 	c := Counts{Moved: map[Goal]gpu.MiB{Away: 0, Back: 0}, Took: map[Goal]time.Duration{Away: 0, Back: 0}, Failures: map[move.Step]int{}}
 	for _, s := range move.Steps() {
 		c.Failures[s] = 0
-	}
-	return c
-}
-
-// Counts returns the numbers as they are now.
-func (p *Parker) Counts() Counts {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	c := p.counts
-	c.Moved, c.Took, c.Failures = maps.Clone(c.Moved), maps.Clone(c.Took), maps.Clone(c.Failures)
-	for _, r := range p.leases {
-		if r.Phase == move.Parked {
-			c.Parked++
-		}
-		if r.Phase != "" {
-			c.Host += r.host()
-		}
 	}
 	return c
 }

@@ -1,108 +1,168 @@
 package park
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device/move"
+	"github.com/berth-gpu/berth/internal/lease"
 )
 
-// Goal says where the memory of the processes of a lease has to be.
-type Goal string
+// Row is a row of the table: what follows if something happens to a lease in a place.
+type Row struct {
+	At   Place
+	On   What // empty means at once, in whatever way the lease came there
+	When When
+	To   Place
+	Do   []Act
+}
 
-// The goals.
+// When says what must be so for a row to count.
+type When string
+
+// The conditions.
 const (
-	Away Goal = "away" // all of it in the memory of the machine
-	Back Goal = "back" // all of it on the device, and the processes run
+	Always    When = ""
+	IsActive  When = "active in the book"
+	IsParked  When = "parked in the book"
+	HasEnded  When = "ended"
+	IsToQueue When = "parked in the book, returns, and nothing waits for its room"
 )
 
-// Next returns the next step to a goal, and the processes that take it together. It looks
-// only at the states, so it continues where another daemon left off. All processes are
-// locked before the memory of one moves, and all memory is back before one is unlocked:
-// no process runs beside another one of its lease whose memory is away. A process that
-// the driver gave up, or whose state is not known, takes no step; see Stuck. An empty
-// step means that there is nothing left to do.
-func Next(goal Goal, all []move.Outcome) (move.Step, []move.Process) {
-	order := []struct {
-		in   move.State
-		step move.Step
-	}{{move.Running, move.Lock}, {move.Locked, move.Checkpoint}}
-	if goal == Back {
-		order[0].in, order[0].step = move.Checkpointed, move.Restore
-		order[1].in, order[1].step = move.Locked, move.Unlock
-	}
-	for _, o := range order {
-		if on := in(o.in, all); len(on) > 0 {
-			return o.step, on
-		}
-	}
-	return "", nil
+// Table returns the whole table. What no row names changes nothing: while berth moves the
+// memory of a lease, nothing else does, and what has happened meanwhile counts when it
+// has arrived somewhere.
+func Table() []Row { return slices.Clone(table) }
+
+var table = []Row{
+	{Here, Ordered, IsActive, Leaving, []Act{Depart}},
+	{Here, "", HasEnded, Forgotten, []Act{Forget}},
+	{Leaving, Departed, Always, Parked, []Act{Write, Tell}},
+	{Leaving, Refused, Always, Here, []Act{Drop, Write, Release, Tell}},
+	{Leaving, Failed, Always, Coming, []Act{Write, Tell, Bring}},
+	{Parked, Intruded, IsParked, Checking, []Act{Confine}},
+	{Parked, "", IsActive, Coming, []Act{Write, Bring}},
+	{Parked, "", IsToQueue, Parked, []Act{Queue}},
+	{Parked, "", HasEnded, Left, []Act{Watch}},
+	{Checking, Checked, Always, Parked, nil},
+	{Coming, Arrived, Always, Here, []Act{Drop, Write, Release, Tell}},
+	{Coming, GaveUp, Always, Lost, []Act{Tell}},
+	{Lost, "", HasEnded, Left, []Act{Watch}},
+	{Lost, Asked, Always, Coming, []Act{Write, Bring}},
+	{Lost, Woken, Always, Coming, []Act{Write, Bring}},
+	{Left, Emptied, Always, Forgotten, []Act{Forget}},
+	{Noted, Recovered, IsParked, Checking, []Act{Check}},
+	{Noted, Recovered, IsActive, Coming, []Act{Write, Bring}},
+	{Noted, Recovered, HasEnded, Left, []Act{Watch}},
+	{Halfway, Recovered, IsParked, Checking, []Act{Check}},
+	{Halfway, Recovered, IsActive, Coming, []Act{Write, Bring}},
+	{Halfway, Recovered, HasEnded, Coming, []Act{Write, Bring}}, // its locked processes must go on
 }
 
-// in returns the processes that are in a state.
-func in(s move.State, all []move.Outcome) (list []move.Process) {
-	for _, o := range all {
-		if o.State == s {
-			list = append(list, o.Process)
-		}
-	}
-	return list
+// phases has the phase of each place. A lease that is left, or that an earlier daemon
+// wrote down, keeps the phase that it has.
+var phases = map[Place]move.Phase{
+	Here: "", Forgotten: "", Leaving: move.Parking, Parked: move.Parked, Checking: move.Parked, Coming: move.Resuming, Lost: move.Resuming,
 }
 
-// Reached reports whether every process is where a goal wants it. A process that
-// has ended, or that has nothing on a device, is where every goal wants it.
-func Reached(goal Goal, all []move.Outcome) bool { return len(Stuck(goal, all)) == 0 }
-
-// Stuck returns the processes that are not where a goal wants them.
-func Stuck(goal Goal, all []move.Outcome) (list []move.Outcome) {
-	there := move.Checkpointed
-	if goal == Back {
-		there = move.Running
-	}
-	for _, o := range all {
-		if o.State != there && o.State != move.Without && o.State != move.Gone {
-			list = append(list, o)
+// Next returns the state of a lease after something has happened to it, and what to do
+// about it, in order. Whoever does it reports what comes of it as further events.
+func Next(s State, e Event) (State, []Act) {
+	acts := s.note(e)
+	for on := e.What; ; on = "" { // then as long as it cannot rest where it is
+		i := slices.IndexFunc(table, func(r Row) bool { return r.At == s.At && r.On == on && s.meets(r.When, e) })
+		switch {
+		case i >= 0:
+			acts = append(acts, s.follow(table[i], e)...)
+		case on == "":
+			return s, acts
 		}
 	}
-	return list
 }
 
-// Merge returns the outcomes in all, with newer ones of the same processes in their place
-// and those of other processes added.
-func Merge(all, newer []move.Outcome) []move.Outcome {
-	merged := slices.Clone(all)
-	for _, n := range newer {
-		i := slices.IndexFunc(merged, func(o move.Outcome) bool { return o.Process == n.Process })
-		if i < 0 {
-			merged = append(merged, n)
-			continue
+// meets reports whether a condition holds.
+func (s *State) meets(w When, e Event) bool {
+	switch w {
+	case IsActive:
+		return e.Book == lease.Active
+	case IsParked:
+		return e.Book == lease.Parked
+	case HasEnded:
+		return e.Book == ""
+	case IsToQueue:
+		return e.Book == lease.Parked && s.Returns && !s.Waits && s.Calls == 0
+	}
+	return true
+}
+
+// note notes who waits for a lease. A lease has one request in the queue at a time: while
+// somebody waits for its room, it does not wait for its turn.
+func (s *State) note(e Event) []Act {
+	stops := false
+	switch e.What {
+	case Called:
+		s.Calls++
+		stops = s.Waits
+	case CallOver:
+		s.Calls--
+	case WaitOver:
+		s.Waits = false
+	case Woken:
+		if s.Phase == "" {
+			break
 		}
-		merged[i] = n
-	}
-	return merged
-}
-
-// Refused returns what the driver refused, as a sentence without a subject, or "" if it
-// refused nothing.
-func Refused(all []move.Outcome) string {
-	var list []string
-	for _, o := range all {
-		if o.Error != "" {
-			list = append(list, fmt.Sprintf("process %d: %s", o.PID, o.Error))
+		if !s.Returns {
+			s.Wanted = e.Now
+		}
+		s.Returns = true // even after it was parked by hand, and while it is being parked
+		if s.Source == move.ByLadder {
+			s.Source, stops = move.ByPressure, s.Waits // it waits for its turn without the pause of the ladder
 		}
 	}
-	return strings.Join(list, "; ")
+	if stops {
+		return []Act{Unqueue}
+	}
+	return nil
 }
 
-// Limit returns how long a step that moves an amount of memory may take. A step on a
-// process that somebody has stopped never ends by itself.
-func Limit(s move.Step, memory gpu.MiB) time.Duration {
-	const quick, slow, rate = 10 * time.Second, 30 * time.Second, 256 // MiB a second
-	if s == move.Checkpoint || s == move.Restore {
-		return slow + time.Duration(max(memory, 0)/rate)*time.Second
+// follow takes a lease to another place, and returns what to do about it.
+func (s *State) follow(r Row, e Event) []Act {
+	since := e.Now
+	switch {
+	case r.On == Ordered:
+		s.Source, s.Returns, s.Wanted = e.Source, false, time.Time{}
+	case r.On == Departed:
+		s.Times++
+		s.ParkedAt, s.Returns = e.Now, s.Returns || s.Source != move.ByHand
+	case r.On == Arrived:
+		s.ParkedAt, s.Returns, s.Wanted = time.Time{}, false, time.Time{}
+	case r.On == Recovered && r.When == IsParked:
+		s.Times = max(s.Times, 1)
+		s.ParkedAt, s.Returns = e.ParkedAt, s.Returns || s.Source != move.ByHand
+		since = e.ParkedAt
+	case r.On == Recovered && s.At == Noted:
+		s.ParkedAt = s.Since
+	case r.When == IsToQueue:
+		s.Waits = true
 	}
-	return quick
+	if phase, own := phases[r.To]; own && phase != s.Phase {
+		s.Phase, s.Since = phase, since
+	}
+	s.At = r.To
+	return r.Do
+}
+
+// WaitsSince returns since when a lease waits for its turn, if the book noted at parkedAt
+// that it is parked. A lease that was parked by hand waits only from the moment when
+// somebody wants it back: otherwise its owner could keep a place in the queue for later.
+func (s *State) WaitsSince(parkedAt, now time.Time) time.Time {
+	switch {
+	case s.Source == move.ByHand && !s.Wanted.IsZero():
+		return s.Wanted
+	case s.Source == move.ByHand && !s.Returns:
+		return now
+	case !parkedAt.IsZero():
+		return parkedAt
+	}
+	return s.Since
 }

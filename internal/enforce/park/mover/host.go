@@ -1,4 +1,4 @@
-package park
+package mover
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device/move"
+	"github.com/berth-gpu/berth/internal/enforce/park"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -105,26 +106,26 @@ func cached(file string) int64 {
 }
 
 // hostFor returns the memory of the machine for a lease on a device. The content of
-// simulated devices takes no memory, so only a setting limits it.
-func (p *Parker) hostFor(simulated bool, ids []move.Process) (HostMemory, error) {
-	h := HostMemory{Most: p.Settings().Host}
+// simulated devices takes no memory, so only a setting limits it. The caller holds mu.
+func (p *Mover) hostFor(simulated bool, ids []move.Process) (park.HostMemory, error) {
+	h := park.HostMemory{Most: p.settings.Host}
 	if simulated {
 		const plenty = 1 << 40
 		h.Total, h.Available = plenty, plenty
 	} else {
 		var err error
-		if h.Total, h.Available, err = p.Host.Memory(); err != nil {
-			return HostMemory{}, err
+		if h.Total, h.Available, err = p.Machine.Memory(); err != nil {
+			return park.HostMemory{}, err
 		}
-		h.Group = p.Host.Group(ids)
+		h.Group = p.Machine.Group(ids)
 	}
 	for _, r := range p.leases {
 		if r.Phase == "" || r.Simulated != simulated {
 			continue
 		}
-		h.Taken += r.host()
+		h.Taken += memory(r.Processes)
 		if r.Phase == move.Parking {
-			h.Coming += r.host()
+			h.Coming += memory(r.Processes)
 		}
 	}
 	return h, nil

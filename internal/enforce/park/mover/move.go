@@ -1,4 +1,4 @@
-package park
+package mover
 
 import (
 	"context"
@@ -9,7 +9,9 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/device/check"
 	"github.com/berth-gpu/berth/internal/device/move"
+	"github.com/berth-gpu/berth/internal/enforce/park"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -41,44 +43,42 @@ var errEnded = errors.New("the lease has ended")
 
 // movement moves the memory of one lease to a goal.
 type movement struct {
-	p       *Parker
-	r       *parked
-	goal    Goal
+	p       *Mover
+	r       *record
+	goal    park.Goal
 	on      gpu.Device
-	awake   bool    // its programs run on while their memory is away
-	session Session // nil unless one is open
-	broken  int     // number of sessions that broke off
+	awake   bool          // its programs run on while their memory is away
+	session check.Session // nil unless one is open
+	broken  int           // number of sessions that broke off
 }
 
 // moveTo moves the memory of the processes of a lease to a goal, and returns their states
 // then. If a process refuses to leave, or a session does not answer, it returns the error
 // at once. It leaves a process behind as failed that refuses again and again to come
 // back, and brings back the others.
-func (p *Parker) moveTo(ctx context.Context, r *parked, goal Goal) ([]move.Outcome, error) {
+func (p *Mover) moveTo(ctx context.Context, r *record, goal park.Goal) ([]move.Outcome, error) {
 	reading, found := p.Monitor.Find(r.GPU)
 	if !found {
 		return nil, errors.New("its device is not there")
 	}
-	p.mu.Lock()
 	m := &movement{p: p, r: r, goal: goal, on: reading.Device, awake: r.Awake}
-	p.mu.Unlock()
 	defer m.close()
 	all, err := m.states(ctx)
 	refusals := map[move.Process]int{}
 	for err == nil {
 		for i, o := range all { // leave behind those that refused too often
-			if goal == Back && refusals[o.Process] >= attempts && o.State != move.Running && o.State != move.Gone {
+			if goal == park.Back && refusals[o.Process] >= attempts && o.State != move.Running && o.State != move.Gone {
 				all[i].State = move.Failed
 			}
 		}
-		if o, shares := Imports(all); shares && goal == Away {
+		if o, shares := park.Imports(all); shares && goal == park.Away {
 			return all, refuse(r.Key.ID, move.Shared, fmt.Sprintf("process %d has opened %s of memory of another process (CUDA IPC), and the driver would not bring it back", o.PID, o.Imported), "End the process, or have it close that memory.")
 		}
-		step, on := Next(goal, all)
+		step, on := park.NextStep(goal, all)
 		if step == "" {
 			return all, nil
 		}
-		if goal == Away && p.hasEnded(r) {
+		if goal == park.Away && p.hasEnded(r) {
 			return all, errEnded
 		}
 		var done []move.Outcome
@@ -90,10 +90,10 @@ func (p *Parker) moveTo(ctx context.Context, r *parked, goal Goal) ([]move.Outco
 		case err != nil:
 			return all, err
 		}
-		all = Merge(all, done)
-		if refused := Refused(done); refused != "" {
+		all = park.Merge(all, done)
+		if refused := park.Refusals(done); refused != "" {
 			m.failed(step)
-			if goal == Away {
+			if goal == park.Away {
 				return all, &stepError{step: step, why: fmt.Sprintf("the driver refused to %s: %s", doing[step], refused), never: isNever(done)}
 			}
 			for _, o := range done {
@@ -129,14 +129,11 @@ func weight(step move.Step, o move.Outcome) int {
 
 // states opens a session if there is none, and asks for the states of all processes.
 func (m *movement) states(ctx context.Context) ([]move.Outcome, error) {
-	m.p.mu.Lock()
-	ids := m.r.processes()
+	ids := identities(m.r.Processes)
 	if len(ids) == 0 {
-		m.p.mu.Unlock()
 		return nil, nil
 	}
-	limit := Limit(move.Checkpoint, m.r.memory(ids)) // the driver first finishes what an earlier daemon began
-	m.p.mu.Unlock()
+	limit := park.Limit(move.Checkpoint, memory(m.r.Processes)) // the driver first finishes what an earlier daemon began
 	for {
 		all, err := m.ask(ctx, move.Step(""), ids, limit)
 		if broke := (*stepError)(nil); errors.As(err, &broke) && !broke.hangs && m.broken < attempts && ctx.Err() == nil {
@@ -166,9 +163,9 @@ func (m *movement) again(ctx context.Context, all []move.Outcome) ([]move.Outcom
 // are locked, and take no more. Before memory comes back, it waits until the device has
 // room.
 func (m *movement) take(ctx context.Context, step move.Step, on []move.Process) ([]move.Outcome, error) {
-	if m.goal == Away { // a process may have changed its user meanwhile
+	if m.goal == park.Away { // a process may have changed its user meanwhile
 		for _, id := range on {
-			if errors.Is(m.p.Processes.Reaches(m.r.mandate(), process.ID(id)), process.ErrSpared) {
+			if errors.Is(m.p.Processes.Reaches(m.r.In, process.ID(id)), process.ErrSpared) {
 				return nil, refuseOthers(m.r.Key.ID, id.PID)
 			}
 		}
@@ -178,21 +175,24 @@ func (m *movement) take(ctx context.Context, step move.Step, on []move.Process) 
 			return nil, err
 		}
 	}
-	m.p.mu.Lock()
-	memory := m.r.memory(on)
-	m.p.mu.Unlock()
+	size := gpu.MiB(0)
+	for _, p := range m.r.Processes {
+		if slices.Contains(on, p.Process) {
+			size += p.Memory
+		}
+	}
 	if step == move.Restore {
-		release, err := m.p.awaitRoom(ctx, m.r, memory, on, m.close)
+		release, err := m.p.awaitRoom(ctx, m.r, size, on, m)
 		if err != nil {
 			return nil, err
 		}
 		defer release()
 	}
-	m.r.touch()
+	m.r.touched = true
 	began := time.Now()
-	done, err := m.ask(ctx, step, on, Limit(step, memory))
-	m.took(step, memory, time.Since(began), err == nil && Refused(done) == "")
-	if broke := (*stepError)(nil); step == move.Restore && errors.As(err, &broke) && broke.hangs && memory > m.p.leased(m.r) {
+	done, err := m.ask(ctx, step, on, park.Limit(step, size))
+	m.took(step, size, time.Since(began), err == nil && park.Refusals(done) == "")
+	if broke := (*stepError)(nil); step == move.Restore && errors.As(err, &broke) && broke.hangs && size > m.p.leased(m.r) {
 		m.p.hang(m.r)
 	}
 	return done, err
@@ -262,7 +262,7 @@ func (m *movement) close() {
 
 // admit waits until the leases of an owner have fewer than mostSessions sessions, and
 // counts one more.
-func (p *Parker) admit(ctx context.Context, owner lease.Owner) error {
+func (p *Mover) admit(ctx context.Context, owner lease.Owner) error {
 	for pause := firstLook; ; pause = min(2*pause, longestLook) {
 		p.mu.Lock()
 		admitted := p.open[owner] < mostSessions
@@ -280,7 +280,7 @@ func (p *Parker) admit(ctx context.Context, owner lease.Owner) error {
 }
 
 // dismiss notes the end of a session for a lease of an owner.
-func (p *Parker) dismiss(owner lease.Owner) {
+func (p *Mover) dismiss(owner lease.Owner) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.open[owner]--; p.open[owner] == 0 {
@@ -308,21 +308,10 @@ func (m *movement) failed(step move.Step) {
 	}
 }
 
-// hasEnded reports whether a lease has ended.
-func (p *Parker) hasEnded(r *parked) bool {
-	if p.find(r.Key, r.Fence) != nil {
-		return false
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	r.ended = true
-	return true
-}
-
 // stopped returns a process of the lease that somebody has stopped, or 0.
 func (m *movement) stopped() int {
-	for _, id := range m.r.ids() {
-		if m.p.Processes.Stopped(process.ID(id)) {
+	for _, id := range m.r.Processes {
+		if m.p.Processes.Stopped(process.ID(id.Process)) {
 			return id.PID
 		}
 	}

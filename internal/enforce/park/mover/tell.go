@@ -1,4 +1,4 @@
-package park
+package mover
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 )
 
 // event returns an event about the memory of a lease.
-func (p *Parker) event(r *parked, code gpu.EventCode, severity gpu.Severity, text string, data map[string]any) gpu.Event {
+func (p *Mover) event(r *record, code gpu.EventCode, severity gpu.Severity, text string, data map[string]any) gpu.Event {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	data = maps.Clone(data)
@@ -21,14 +21,9 @@ func (p *Parker) event(r *parked, code gpu.EventCode, severity gpu.Severity, tex
 	return gpu.Event{Time: time.Now(), Code: code, Severity: severity, GPU: r.GPU, Lease: r.Key.ID, User: r.User, By: r.By, Text: text, Data: data}
 }
 
-// tell publishes an event about the memory of a lease.
-func (p *Parker) tell(r *parked, code gpu.EventCode, severity gpu.Severity, text string, data map[string]any) {
-	p.Publish(p.event(r, code, severity, text, data))
-}
-
 // tellApart publishes an event about a problem with the memory of a lease. Why may name
 // processes, so other users do not see it.
-func (p *Parker) tellApart(r *parked, code gpu.EventCode, severity gpu.Severity, text, why string) {
+func (p *Mover) tellApart(r *record, code gpu.EventCode, severity gpu.Severity, text, why string) {
 	e := p.event(r, code, severity, text+": "+why, map[string]any{"failed": true})
 	e.Public = text
 	p.Publish(e)
@@ -44,11 +39,14 @@ func (o order) warning(held *lease.Lease, at time.Time) gpu.Event {
 	}
 }
 
-// refused publishes that a lease was not parked.
-func (p *Parker) refused(r *parked, o order, why error) {
-	e := p.event(r, gpu.EventParked, gpu.Warning, fmt.Sprintf("%s was not parked: %s", o.key.ID, reason(why)), map[string]any{"failed": true, "reason": reason(why)})
-	e.Public = fmt.Sprintf("%s was not parked", o.key.ID)
-	p.Publish(e)
+// parked returns the event that says that a lease is parked.
+func (p *Mover) parked(r *record, o *order, took, steps time.Duration) gpu.Event {
+	host := memory(r.Processes)
+	text := fmt.Sprintf("%s is parked: %s of its memory are in the memory of the machine", o.key.ID, host)
+	if host == 0 {
+		text = fmt.Sprintf("%s is parked: its programs had no memory on the device", o.key.ID)
+	}
+	return p.event(r, gpu.EventParked, gpu.Note, text, figures(host, took, steps, map[string]any{"host_mb": host, "reason": o.why, "unshared_by": string(r.Ground)}))
 }
 
 // reason returns why berth refused something, to follow a colon.
@@ -60,20 +58,19 @@ func reason(why error) string {
 }
 
 // suspend makes the pacer let the processes of a lease run, until the lease is back.
-func (p *Parker) suspend(r *parked) {
-	if p.Pacer == nil {
-		return
+func (p *Mover) suspend(r *record) {
+	if p.Pacer != nil && !r.paceless {
+		r.paceless = true
+		p.Pacer.Suspend(r.Fence) // it waits until nothing is stopped
 	}
-	p.mu.Lock()
-	suspended := r.release != nil
-	p.mu.Unlock()
-	if suspended {
-		return
+}
+
+// unsuspend lets the pacer have the processes of a lease again.
+func (p *Mover) unsuspend(r *record) {
+	if r.paceless {
+		r.paceless = false
+		p.Pacer.Continue(r.Fence)
 	}
-	release := p.Pacer.Suspend(r.Fence) // it waits until nothing is stopped
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	r.release = release
 }
 
 // figures adds to the data of an event how much memory moved, how long that took as a

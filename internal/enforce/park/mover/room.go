@@ -1,4 +1,4 @@
-package park
+package mover
 
 import (
 	"context"
@@ -28,7 +28,7 @@ const (
 )
 
 // sample measures a device now.
-func (p *Parker) sample(ctx context.Context, uuid string) (gpu.Sample, error) {
+func (p *Mover) sample(ctx context.Context, uuid string) (gpu.Sample, error) {
 	began := time.Now()
 	p.Monitor.Read(ctx, uuid)
 	r, found := p.Monitor.Find(uuid)
@@ -44,23 +44,25 @@ func (p *Parker) sample(ctx context.Context, uuid string) (gpu.Sample, error) {
 // awaitRoom waits until a device has room for the memory that comes back to it, as
 // measured: a process that finds none is lost. It keeps the room until release is called.
 // Memory beyond the size of the lease, and all memory of a lease that has ended, must be
-// memory that nobody else has leased. If the wait is long, awaitRoom calls idle, which
-// ends what others may need.
-func (p *Parker) awaitRoom(ctx context.Context, r *parked, memory gpu.MiB, on []move.Process, idle func()) (release func(), err error) {
+// memory that nobody else has leased. If the wait is long, awaitRoom closes the session,
+// which others may need.
+func (p *Mover) awaitRoom(ctx context.Context, r *record, memory gpu.MiB, on []move.Process, m *movement) (release func(), err error) {
 	began, told := time.Now(), false
 	for pause := firstLook; ; pause = min(2*pause, longestLook) {
 		release, why := p.takeRoom(ctx, r, memory)
 		if release != nil {
-			r.setFailed("", told)
+			if told {
+				p.fail(r, "")
+			}
 			return release, nil
 		}
 		if !told && time.Since(began) > patience {
 			told = true
-			r.setFailed(why, true)
-			p.tell(r, gpu.EventResuming, gpu.Warning, fmt.Sprintf("%s waits on its way back: %s", r.Key.ID, why), map[string]any{"memory_mb": memory})
+			p.fail(r, why)
+			p.Publish(p.event(r, gpu.EventResuming, gpu.Warning, fmt.Sprintf("%s waits on its way back: %s", r.Key.ID, why), map[string]any{"memory_mb": memory}))
 		}
 		if pause == longestLook {
-			idle()
+			m.close()
 		}
 		if err := wait(ctx, pause); err != nil {
 			return nil, err
@@ -73,7 +75,7 @@ func (p *Parker) awaitRoom(ctx context.Context, r *parked, memory gpu.MiB, on []
 }
 
 // takeRoom takes the room on a device, or says why there is none.
-func (p *Parker) takeRoom(ctx context.Context, r *parked, memory gpu.MiB) (release func(), why string) {
+func (p *Mover) takeRoom(ctx context.Context, r *record, memory gpu.MiB) (release func(), why string) {
 	select {
 	case p.roomLock <- struct{}{}:
 		defer func() { <-p.roomLock }()
@@ -122,7 +124,7 @@ func (p *Parker) takeRoom(ctx context.Context, r *parked, memory gpu.MiB) (relea
 }
 
 // leased returns how much a lease may have of its device, or 0 if it has ended.
-func (p *Parker) leased(r *parked) gpu.MiB {
+func (p *Mover) leased(r *record) gpu.MiB {
 	if held := p.find(r.Key, r.Fence); held != nil {
 		return held.Parts[0].Memory
 	}
@@ -130,7 +132,7 @@ func (p *Parker) leased(r *parked) gpu.MiB {
 }
 
 // hold closes a device to new leases.
-func (p *Parker) hold(uuid string) (func(), error) {
+func (p *Mover) hold(uuid string) (func(), error) {
 	if p.Closures == nil {
 		return func() {}, nil
 	}
@@ -145,7 +147,7 @@ type place struct {
 
 // hangs returns for how long no device is closed for a lease, because programs of its
 // owner did not come back to the device.
-func (p *Parker) hangs(r *parked) time.Duration {
+func (p *Mover) hangs(r *record) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return time.Until(p.hung[place{r.Key.Owner, r.GPU}].until)
@@ -154,7 +156,7 @@ func (p *Parker) hangs(r *parked) time.Duration {
 // hang notes that programs of a lease did not come back while its device was closed for
 // them. A user can stop programs on purpose, and begin again with other leases, so it
 // counts for all leases of the owner, and each time doubles the pause.
-func (p *Parker) hang(r *parked) {
+func (p *Mover) hang(r *record) {
 	const longest = 24 * time.Hour
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -166,13 +168,11 @@ func (p *Parker) hang(r *parked) {
 }
 
 // awaitGone waits until measurements show that a device is free of the memory of a lease.
-func (p *Parker) awaitGone(ctx context.Context, r *parked) error {
-	p.mu.Lock()
+func (p *Mover) awaitGone(ctx context.Context, r *record) error {
 	pids := map[int]bool{}
 	for _, m := range r.Processes {
 		pids[m.PID] = true
 	}
-	p.mu.Unlock()
 	began := time.Now()
 	for pause := firstLook; ; pause = min(2*pause, longestLook) {
 		s, err := p.sample(ctx, r.GPU)

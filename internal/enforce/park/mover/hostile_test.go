@@ -1,4 +1,4 @@
-package park_test
+package mover_test
 
 import (
 	"context"
@@ -9,31 +9,29 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/device/check"
 	"github.com/berth-gpu/berth/internal/device/move"
-	"github.com/berth-gpu/berth/internal/enforce/park"
+	"github.com/berth-gpu/berth/internal/health/drains"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
-// shutters closes a device, and counts for how long.
+// shutters counts for how long a device is closed.
 type shutters struct {
 	mu     sync.Mutex
 	closed time.Duration
 	since  time.Time // zero: it is open
 }
 
-func (s *shutters) Hold(string, string) (func(), error) {
+// changed is called when the device is closed or opened.
+func (s *shutters) changed(string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.since.IsZero() {
-		return nil, fmt.Errorf("it is closed already")
+	if s.since.IsZero() {
+		s.since = time.Now()
+		return
 	}
-	s.since = time.Now()
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.closed += time.Since(s.since)
-		s.since = time.Time{}
-	}, nil
+	s.closed += time.Since(s.since)
+	s.since = time.Time{}
 }
 
 func (s *shutters) total() time.Duration {
@@ -50,7 +48,8 @@ func (s *shutters) total() time.Duration {
 func TestHangingDoesNotCloseTheDevice(t *testing.T) {
 	inWorld(t, 100*gib, func(t *testing.T, w *world) {
 		doors := &shutters{}
-		w.now.Closures = doors
+		w.now.Closures, _ = drains.Open("")
+		w.now.Closures.Tell(drains.Hooks{Changed: doors.changed})
 		var leases []*lease.Lease
 		for i := range 2 {
 			l := w.grant(fmt.Sprint("a", i), 1*gib)
@@ -94,7 +93,7 @@ func TestSessionsOfOneUser(t *testing.T) {
 		var mu sync.Mutex
 		now, most := 0, 0
 		open := w.now.Open
-		w.now.Open = func(ctx context.Context, on gpu.Device, awake bool) (park.Session, error) {
+		w.now.Open = func(ctx context.Context, on gpu.Device, awake bool) (check.Session, error) {
 			s, err := open(ctx, on, awake)
 			mu.Lock()
 			defer mu.Unlock()
@@ -131,7 +130,7 @@ func TestSessionsOfOneUser(t *testing.T) {
 
 // counted is a session that says when it is closed.
 type counted struct {
-	park.Session
+	check.Session
 	once   sync.Once
 	closed func()
 }

@@ -1,4 +1,4 @@
-package park_test
+package mover_test
 
 import (
 	"errors"

@@ -1,14 +1,17 @@
-package park
+package mover
 
 import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/device/move"
+	"github.com/berth-gpu/berth/internal/enforce/park"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/placement"
 )
@@ -26,7 +29,7 @@ const (
 // Run carries on with the leases that an earlier daemon had parked, and parks leases when
 // others wait for their devices, until ctx ends. A step that a driver is taking at that
 // time goes on without the daemon.
-func (p *Parker) Run(ctx context.Context) {
+func (p *Mover) Run(ctx context.Context) {
 	p.mu.Lock()
 	p.running = ctx
 	p.mu.Unlock()
@@ -57,7 +60,7 @@ func (p *Parker) Run(ctx context.Context) {
 }
 
 // stop waits until all work has ended, and wakes all waiting goroutines.
-func (p *Parker) stop() {
+func (p *Mover) stop() {
 	p.mu.Lock()
 	p.running = nil // nothing begins any more
 	p.mu.Unlock()
@@ -71,22 +74,22 @@ func (p *Parker) stop() {
 
 // turn parks the leases whose turn is over. It returns when to look again, or zero if
 // only a change calls for that.
-func (p *Parker) turn(now time.Time) time.Time {
+func (p *Mover) turn(now time.Time) time.Time {
 	if _, waiting := p.Leases.Len(); waiting == 0 {
 		p.spareAll()
 		return time.Time{}
 	}
 	pressure := p.Leases.Queue()
 	parkable := p.overlay(&pressure)
-	settings := p.Settings()
-	plan := Turn(now, settings.Rules, pressure)
+	rules := p.rules()
+	plan := park.Turn(now, rules, pressure)
 	p.mu.Lock()
 	for _, fence := range plan.Spare {
 		delete(p.warned, fence)
 	}
 	p.mu.Unlock()
 	for _, a := range plan.Warn {
-		p.caution(a, now, settings.Grace)
+		p.caution(a, now, rules.Grace)
 	}
 	for _, a := range plan.Park {
 		p.displace(a)
@@ -100,7 +103,7 @@ func (p *Parker) turn(now time.Time) time.Time {
 
 // overlay adds what the book does not know to the pressure, and reports whether any lease
 // could be parked.
-func (p *Parker) overlay(pressure *placement.Pressure) (parkable bool) {
+func (p *Mover) overlay(pressure *placement.Pressure) (parkable bool) {
 	simulated, stand, seen := onlySimulated(p.Leases.Sums()), map[uint64]bool{}, map[string][]ledger.Process{}
 	for i := range pressure.Holdings { // collect the answers of others before mu is held
 		h := &pressure.Holdings[i]
@@ -118,7 +121,7 @@ func (p *Parker) overlay(pressure *placement.Pressure) (parkable bool) {
 		h := &pressure.Holdings[i]
 		h.Warned, h.Barred = p.warned[h.Fence], p.barred[h.Fence].until
 		if r := p.leases[h.Fence]; r != nil {
-			h.Leaves, h.Parkable = r.Phase == move.Parking, h.Parkable && !r.lost
+			h.Leaves, h.Parkable = r.Phase == move.Parking, h.Parkable && r.At != park.Lost
 			switch { // the book leases its room before its memory comes back
 			case r.Phase == move.Resuming:
 				h.Since, h.Idle = time.Now(), time.Time{}
@@ -147,7 +150,7 @@ func onlySimulated(sums map[string]ledger.DeviceSum) bool {
 }
 
 // caution warns the holder of a lease that it is about to be parked.
-func (p *Parker) caution(a Action, now time.Time, grace time.Duration) {
+func (p *Mover) caution(a park.Action, now time.Time, grace time.Duration) {
 	k := a.Key
 	held := p.find(k, a.Fence)
 	if held == nil {
@@ -156,21 +159,20 @@ func (p *Parker) caution(a Action, now time.Time, grace time.Duration) {
 	p.mu.Lock()
 	p.warned[a.Fence] = now
 	p.mu.Unlock()
-	p.Publish(orderFor(a).warning(held, now.Add(grace)))
+	o := orderFor(a)
+	p.Publish(o.warning(held, now.Add(grace)))
 }
 
 // displace parks a lease for a request that waits.
-func (p *Parker) displace(a Action) {
+func (p *Mover) displace(a park.Action) {
 	o := orderFor(a)
 	if _, err := p.begin(o); err != nil {
-		p.mu.Lock()
-		p.bar(a.Fence, o, err)
-		p.mu.Unlock()
+		p.bar(a.Fence, &o, err)
 		p.Log.Warn("a lease could not be parked for one that waits", "lease", a.Key.ID, "error", err)
 	}
 }
 
-func orderFor(a Action) order {
+func orderFor(a park.Action) order {
 	why := fmt.Sprintf("%s waits for its device", a.For.Key.ID)
 	if a.For.Into != 0 {
 		why = fmt.Sprintf("it is the turn of %s", a.For.Key.ID)
@@ -179,8 +181,57 @@ func orderFor(a Action) order {
 }
 
 // spareAll forgets that leases were about to be parked.
-func (p *Parker) spareAll() {
+func (p *Mover) spareAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	clear(p.warned)
+}
+
+// recover goes on with the work of an earlier daemon: it brings the processes to the
+// state that the book says.
+func (p *Mover) recover() {
+	p.mu.Lock()
+	damaged := p.damaged
+	known := maps.Clone(p.leases)
+	p.mu.Unlock()
+	for _, held := range p.Leases.View().Leases {
+		if known[held.Fence] != nil || len(held.Parts) == 0 {
+			continue
+		}
+		// A parked lease that the file does not have, or any lease if there is no
+		// file to go by.
+		if held.State == lease.Parked || damaged && p.Leases.Unparkable(held.Key(), held.Fence) == nil {
+			p.adopt(held.Lease)
+		}
+	}
+	p.mu.Lock()
+	p.damaged = false // the next file has everything that was found
+	p.recovered = true
+	list := slices.Collect(maps.Values(p.leases))
+	p.mu.Unlock()
+	for _, r := range list {
+		p.happen(r, park.Recovered)
+	}
+}
+
+// confine takes the memory of processes that begin to use a device under a parked lease
+// off it again. It reports whether any lease is parked.
+func (p *Mover) confine() (any bool) {
+	p.mu.Lock()
+	var list []*record
+	for _, r := range p.leases {
+		any = any || r.Phase == move.Parked
+		if r.At == park.Parked {
+			list = append(list, r)
+		}
+	}
+	p.mu.Unlock()
+	for _, r := range list {
+		if slices.ContainsFunc(p.Leases.Processes(r.GPU), func(on ledger.Process) bool {
+			return on.Lease != nil && on.Lease.Fence == r.Fence && on.Memory > remains && on.By.Certain()
+		}) {
+			p.happen(r, park.Intruded)
+		}
+	}
+	return any
 }

@@ -1,4 +1,4 @@
-package park_test
+package mover_test
 
 import (
 	"os"
@@ -7,12 +7,12 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device/move"
-	"github.com/berth-gpu/berth/internal/enforce/park"
+	"github.com/berth-gpu/berth/internal/enforce/park/mover"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
 func TestMachine(t *testing.T) {
-	total, available, err := park.Machine{Processes: process.Proc()}.Memory()
+	total, available, err := mover.Machine{Processes: process.Proc()}.Memory()
 	if err != nil || total <= 0 || available <= 0 || available > total {
 		t.Errorf("this machine has %s, and %s to spare: %v", total, available, err)
 	}
@@ -27,7 +27,7 @@ func TestMachine(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m := park.Machine{Root: root, Processes: process.Proc().With(newCard("GPU-A", 1))}
+	m := mover.Machine{Root: root, Processes: process.Proc().With(newCard("GPU-A", 1))}
 	if _, _, err := m.Memory(); err == nil {
 		t.Error("a machine without meminfo")
 	}

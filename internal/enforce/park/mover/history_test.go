@@ -1,4 +1,4 @@
-package park_test
+package mover_test
 
 import (
 	"context"
@@ -187,7 +187,7 @@ func TestHistories(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			rapid.Check(undated{t}, func(t *rapid.T) {
 				w := newWorld(t, folder, 100*gib)
-				w.settings.Host = gpu.Some[gpu.MiB](150 * gib)
+				w.set(func() { w.settings.Host = gpu.Some[gpu.MiB](150 * gib) })
 				h := &history{T: t, world: w, programs: map[string]*program{}}
 				for range 40 - h.draw("shorter", 0, 30) {
 					h.step()

@@ -1,4 +1,4 @@
-package park_test
+package mover_test
 
 import (
 	"context"
@@ -124,7 +124,7 @@ func (c *card) Facts(pid int) (kinship.Facts, bool) {
 	if p == nil {
 		return kinship.Facts{}, false
 	}
-	return kinship.Facts{UID: access.KnownUID(p.uid), Origin: kinship.Origin{Lease: p.lease, Fence: p.fence, UID: p.uid}}, true
+	return kinship.Facts{UID: access.KnownUID(p.uid), Cgroups: []string{"/programs"}, Origin: kinship.Origin{Lease: p.lease, Fence: p.fence, UID: p.uid}}, true
 }
 
 // sample measures the card.

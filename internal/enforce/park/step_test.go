@@ -46,7 +46,7 @@ func TestNext(t *testing.T) {
 		{park.Back, []move.State{r, move.Gone, move.Without}, "", nil, true},
 		{park.Back, []move.State{r, move.Unknown}, "", nil, false},
 	} {
-		step, on := park.Next(x.goal, states(x.all...))
+		step, on := park.NextStep(x.goal, states(x.all...))
 		var pids []int
 		for _, p := range on {
 			pids = append(pids, p.PID)
@@ -69,7 +69,7 @@ func TestNextComesToAnEnd(t *testing.T) {
 		goal := rapid.SampledFrom([]park.Goal{park.Away, park.Back}).Draw(t, "goal")
 		all := states(list...)
 		for range 4 * (len(all) + 1) {
-			step, on := park.Next(goal, all)
+			step, on := park.NextStep(goal, all)
 			if step == "" {
 				break
 			}

@@ -1,4 +1,4 @@
-package park_test
+package mover_test
 
 import (
 	"log/slog"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device/move"
-	"github.com/berth-gpu/berth/internal/enforce/park"
+	"github.com/berth-gpu/berth/internal/enforce/park/mover"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
@@ -111,7 +111,7 @@ func TestDamagedFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		// A daemon that is killed before it has asked leaves that to the next one.
-		_, damage := park.New(park.Options{Path: w.file, Boot: w.boot, Log: slog.New(slog.DiscardHandler)})
+		_, damage := mover.New(mover.Options{Path: w.file, Boot: w.boot, Log: slog.New(slog.DiscardHandler)})
 		if damage == nil || damage.Aside == "" {
 			t.Errorf("the damage is %v", damage)
 		}

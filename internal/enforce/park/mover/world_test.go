@@ -1,4 +1,4 @@
-package park_test
+package mover_test
 
 import (
 	"context"
@@ -15,8 +15,10 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/device/check"
 	"github.com/berth-gpu/berth/internal/device/move"
 	"github.com/berth-gpu/berth/internal/enforce/park"
+	"github.com/berth-gpu/berth/internal/enforce/park/mover"
 	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/file/journal/filelog"
@@ -44,7 +46,7 @@ type world struct {
 	disk     *disktest.Disk
 	folder   string
 	file     string // of parked leases
-	settings park.Settings
+	settings mover.Settings
 	host     memory
 	vendor   gpu.Vendor
 	boot     string
@@ -70,6 +72,10 @@ func (w *world) set(change func()) {
 	w.setMu.Lock()
 	defer w.setMu.Unlock()
 	change()
+	if err := w.host.write(w.folder); err != nil {
+		w.Fatal(err)
+	}
+	w.now.Configure(w.settings)
 }
 
 // at is called at some points within a daemon.
@@ -83,27 +89,27 @@ func (w *world) at(name string) {
 // memory is that of the machine.
 type memory struct{ total, available, group gpu.MiB }
 
-// machine is the Host of a daemon.
-type machine struct{ w *world }
-
-func (m machine) Memory() (total, available gpu.MiB, err error) {
-	m.w.setMu.Lock()
-	defer m.w.setMu.Unlock()
-	return m.w.host.total, m.w.host.available, nil
-}
-
-func (m machine) Group([]move.Process) gpu.Opt[gpu.MiB] {
-	m.w.setMu.Lock()
-	defer m.w.setMu.Unlock()
-	if m.w.host.group == 0 {
-		return gpu.Opt[gpu.MiB]{}
+// write writes the files in which the machine says how much memory it has.
+func (m memory) write(root string) error {
+	group := "max"
+	if m.group > 0 {
+		group = fmt.Sprint(int64(m.group) << 20)
 	}
-	return gpu.Some(m.w.host.group)
+	var all error
+	for name, text := range map[string]string{
+		"proc/meminfo":                          fmt.Sprintf("MemTotal: %d kB\nMemAvailable: %d kB\n", m.total<<10, m.available<<10),
+		"sys/fs/cgroup/programs/memory.max":     group,
+		"sys/fs/cgroup/programs/memory.current": "0",
+	} {
+		path := filepath.Join(root, name)
+		all = errors.Join(all, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600))
+	}
+	return all
 }
 
 // daemon is one that runs in a world, until it stops or is killed.
 type daemon struct {
-	*park.Parker
+	*mover.Mover
 	book   *ledger.Ledger
 	world  *world
 	cancel func()
@@ -123,10 +129,13 @@ const gib = 1024
 func newWorld(t tester, folder string, total gpu.MiB) *world {
 	w := &world{
 		tester: t, card: newCard("GPU-A", total), disk: disktest.New(), folder: folder, vendor: gpu.NVIDIA, boot: "this boot",
-		settings: park.Settings{Rules: park.Rules{IdleAfter: 60 * time.Second, Grace: 5 * time.Second, Keep: 60 * time.Second, Slice: 300 * time.Second}},
+		settings: mover.Settings{Rules: park.Rules{IdleAfter: 60 * time.Second, Grace: 5 * time.Second, Keep: 60 * time.Second, Slice: 300 * time.Second}},
 		host:     memory{total: 1024 * gib, available: 1000 * gib}, idle: map[uint64]time.Time{}, point: func(string) {},
 	}
-	w.file = filepath.Join(folder, fmt.Sprintf("%d-%s", worlds.Add(1), park.FileName))
+	if err := w.host.write(folder); err != nil {
+		w.Fatal(err)
+	}
+	w.file = filepath.Join(folder, fmt.Sprintf("%d-%s", worlds.Add(1), mover.FileName))
 	w.start()
 	return w
 }
@@ -160,7 +169,7 @@ func (b book) Return(ctx context.Context, k lease.Key, fence uint64, by access.A
 	return l, err
 }
 
-// Read is in park.Monitor.
+// Read is in mover.Monitor.
 func (d *daemon) Read(context.Context, string) {
 	if d.dead.Load() {
 		return
@@ -169,7 +178,7 @@ func (d *daemon) Read(context.Context, string) {
 	d.book.Observe(ledger.Observation{Device: d.device(), Sample: &s, State: gpu.Optimal, Health: gpu.Healthy})
 }
 
-// Find is in park.Monitor.
+// Find is in mover.Monitor.
 func (d *daemon) Find(string) (monitor.Reading, bool) {
 	return monitor.Reading{Device: d.device(), Sample: d.world.sample(), Sampled: true}, true
 }
@@ -197,7 +206,7 @@ func (w *world) start() {
 		},
 		Hooks: ledger.Hooks{
 			Event: func(e gpu.Event) {
-				if d.Parker != nil {
+				if d.Mover != nil {
 					d.Nudge()
 				}
 			},
@@ -213,13 +222,15 @@ func (w *world) start() {
 	if err != nil {
 		w.Fatal(err)
 	}
-	d.Parker, w.damage = park.New(park.Options{
+	d.Mover, w.damage = mover.New(mover.Options{
 		Leases: book{d.book, d},
-		Open: func(ctx context.Context, _ gpu.Device, awake bool) (park.Session, error) {
-			w.set(func() { w.awake = awake })
+		Open: func(ctx context.Context, _ gpu.Device, awake bool) (check.Session, error) {
+			w.setMu.Lock()
+			w.awake = awake
+			w.setMu.Unlock()
 			return &session{card: w.card, d: d}, ctx.Err()
 		},
-		Monitor: seam{d}, Host: machine{w}, Processes: table, Settings: w.configured, Publish: d.hear,
+		Monitor: seam{d}, Machine: mover.Machine{Root: w.folder, Processes: table}, Processes: table, Settings: w.settings, Publish: d.hear,
 		Idle: func(fence uint64) (time.Time, bool) {
 			w.setMu.Lock()
 			defer w.setMu.Unlock()
@@ -242,13 +253,6 @@ func (w *world) start() {
 	w.now = d
 	w.setMu.Unlock()
 	synctest.Wait()
-}
-
-// configured returns the settings.
-func (w *world) configured() park.Settings {
-	w.setMu.Lock()
-	defer w.setMu.Unlock()
-	return w.settings
 }
 
 func wait(ctx context.Context, d time.Duration) bool {
@@ -287,7 +291,7 @@ func (d *daemon) die() {
 	}
 	d.world.disk.CrashAt(d.world.disk.Ops(), 0)
 	text, err := os.ReadFile(d.world.file)
-	d.world.file = filepath.Join(d.world.folder, fmt.Sprintf("%d-%s", worlds.Add(1), park.FileName))
+	d.world.file = filepath.Join(d.world.folder, fmt.Sprintf("%d-%s", worlds.Add(1), mover.FileName))
 	if err == nil {
 		err = os.WriteFile(d.world.file, text, 0o600)
 	}

@@ -1,0 +1,208 @@
+package mover
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/device/move"
+	"github.com/berth-gpu/berth/internal/enforce/park"
+	"github.com/berth-gpu/berth/internal/file"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/process/kinship"
+)
+
+// kept is the record of a lease in the file.
+type kept struct {
+	Key   lease.Key `json:"key"`
+	Fence uint64    `json:"fence"`
+	GPU   string    `json:"gpu"`
+	User  string    `json:"user,omitempty"` // of the holder, for events
+	park.State
+	By        gpu.By          `json:"by,omitzero"`
+	In        kinship.Mandate `json:"in,omitzero"` // in whose name its processes are parked
+	Why       string          `json:"why,omitempty"`
+	Moving    time.Duration   `json:"moving"`
+	Processes []moved         `json:"processes"`
+	Awake     bool            `json:"awake,omitempty"`    // its programs ask to be woken, so they run on while it is parked
+	Said      bool            `json:"unshared,omitempty"` // the person who parked it said that this time its processes share no memory
+	Ground    move.Ground     `json:"unshared_by,omitempty"`
+	Simulated bool            `json:"simulated,omitempty"` // the device is simulated, so no memory of the machine is taken
+}
+
+// moved is a process whose memory moves.
+type moved struct {
+	move.Process
+	Memory gpu.MiB `json:"memory_mb"` // on the device
+}
+
+// record is a lease that is parked, that is being parked or resumed, or that was parked
+// before. Mover.mu guards it. What only the goroutine changes that moves its memory, that
+// goroutine reads without mu.
+type record struct {
+	kept
+	turn  sync.Mutex // held while something happens to the lease
+	order order      // that it was last parked for
+
+	ended    bool   // the lease has ended
+	touched  bool   // a step was begun on one of its processes
+	tried    bool   // berth has tried to bring it back
+	failed   string // the last problem, and what to do about it
+	unparked string // why it could not be parked, until it is back
+	spared   []string
+	paceless bool // the pacer lets its processes run
+
+	from     time.Time          // since when it waits for its turn; zero if it does not wait
+	back     time.Time          // when it was last brought back
+	changed  chan struct{}      // closed and replaced whenever the lease changes
+	stopWait context.CancelFunc // ends the wait for its turn; nil if it does not wait
+	waitOver chan struct{}      // closed when that wait has ended
+}
+
+func newRecord(k kept) *record { return &record{kept: k, changed: make(chan struct{})} }
+
+// memory returns how much memory processes had on the device.
+func memory(list []moved) (sum gpu.MiB) {
+	for _, m := range list {
+		sum += m.Memory
+	}
+	return sum
+}
+
+// identities returns the processes without their memory.
+func identities(list []moved) (ids []move.Process) {
+	for _, m := range list {
+		ids = append(ids, m.Process)
+	}
+	return ids
+}
+
+// notify wakes all goroutines that wait for a change of the lease.
+func (r *record) notify() {
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// state returns the state of a lease.
+func (p *Mover) state(r *record) park.State {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return r.State
+}
+
+// fail records what is wrong with a lease, and reports whether that is news.
+func (p *Mover) fail(r *record, why string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r.failed == why {
+		return false
+	}
+	r.failed = why
+	r.notify()
+	return true
+}
+
+// hasEnded reports whether a lease has ended.
+func (p *Mover) hasEnded(r *record) bool {
+	if p.find(r.Key, r.Fence) != nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r.ended = true
+	return true
+}
+
+// FileName is the name of the file in the state folder.
+const FileName = "parked.json"
+
+// document is the content of the file: every lease whose memory may not be on its device.
+// A lease is in it before its first process is locked, and until its last one is
+// unlocked.
+type document struct {
+	Boot   string `json:"boot"`
+	Leases []kept `json:"leases"`
+	// Unknown means that the file before this one was damaged, and that the driver has
+	// not yet been asked about every lease.
+	Unknown bool `json:"unknown,omitempty"`
+}
+
+// recall reads the file, and sets a damaged one aside.
+func (p *Mover) recall() *file.Damage {
+	if p.Path == "" {
+		return nil
+	}
+	err := file.Check(p.Path, func(text []byte) error {
+		d, err := parse(text)
+		if err != nil {
+			return err
+		}
+		p.damaged = d.Unknown
+		for _, k := range d.Leases {
+			if d.Boot != p.Boot {
+				k.Processes = nil // they ended with the boot in which they started
+			}
+			if k.In == (kinship.Mandate{}) { // an earlier version of berth wrote it
+				k.In = kinship.OfUser(k.Key.UID)
+			}
+			if k.At = park.Halfway; k.Phase == move.Parked {
+				k.At = park.Noted
+			}
+			p.leases[k.Fence] = newRecord(k)
+		}
+		return nil
+	})
+	if err == nil {
+		return nil
+	}
+	p.damaged = true
+	instead, _ := json.Marshal(document{Boot: p.Boot, Leases: []kept{}, Unknown: true}) // encoding it cannot fail
+	return file.SetAside(p.Path, "Which leases are being parked is not known: berth asks the driver about every lease instead.", instead, err)
+}
+
+func parse(text []byte) (d document, err error) {
+	if err := json.Unmarshal(text, &d); err != nil {
+		return d, err
+	}
+	if d.Boot == "" {
+		return d, errors.New("it does not say which boot it is of")
+	}
+	for _, k := range d.Leases {
+		for _, m := range k.Processes {
+			if m.PID <= 1 || m.Memory < 0 {
+				err = errors.Join(err, fmt.Errorf("lease %d: process %d with %d MiB cannot be", k.Fence, m.PID, m.Memory))
+			}
+		}
+	}
+	return d, err
+}
+
+// write writes the file. The caller holds mu. Processes do not survive a power
+// loss, so the file does not have to either.
+func (p *Mover) write() error {
+	if p.Path == "" {
+		return nil
+	}
+	d := document{Boot: p.Boot, Leases: []kept{}, Unknown: p.damaged}
+	for _, r := range p.leases {
+		if r.Phase != "" {
+			d.Leases = append(d.Leases, r.kept)
+		}
+	}
+	slices.SortFunc(d.Leases, func(a, b kept) int { return cmp.Compare(a.Fence, b.Fence) })
+	text, err := json.MarshalIndent(d, "", "  ")
+	if err == nil {
+		err = file.ReplaceUnsynced(p.Path, text)
+	}
+	if err != nil {
+		p.Log.Warn("what is parked cannot be written down", "file", p.Path, "error", err)
+		return fmt.Errorf("write down what is parked: %w", err)
+	}
+	return nil
+}
