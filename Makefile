@@ -218,7 +218,7 @@ fuzz-binaries: tools ## build the fuzz targets into dist/fuzz, for machines with
 histories: ## play a thousand random histories of faults, heat, leases and kills (two minutes)
 	go test ./internal/desk/oversight -run TestHistories -oversight.histories=1000 -v
 	go test ./internal/daemon -run TestCareHistories -daemon.histories=30
-	go test ./internal/enforce/park -run TestHistoriesOfTheTable -rapid.checks=20000
+	go test ./internal/enforce/park -run TestHistoriesOfTheTable -rapid.checks=100000
 	go test ./internal/enforce/park/mover -run TestHistories -parking.histories=50 -timeout 30m
 	go test ./internal/lease/ledger -run TestWorkOfALongQueue -ledger.waiting=12288
 
