@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/file/journal/filelog"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -29,7 +30,7 @@ func openLedger(o Options, s ledger.Settings, processes process.Table, names led
 				return journal.Forgetful(), nil
 			}
 			state := o.Settings.Config.Daemon.StateDir
-			log, recovery, err := filelog.Open(filelog.Dir(filepath.Join(state, journalName)), filelog.Options{}, marked.Reading(replay))
+			log, recovery, err := filelog.Open(file.PrivateDir(filepath.Join(state, journalName)), filelog.Options{}, marked.Reading(replay))
 			if err != nil {
 				return nil, err
 			}

@@ -6,9 +6,8 @@
 // one aside under another name, so that the daemon can start without it and report the
 // damage.
 //
-// Logs that only grow are in a Folder, whose files are appended to, each line with one
-// write. SealLine gives a line a checksum. Dir is a real folder; tests have one that
-// fails.
+// Logs are in a Folder: the journal, the audit log and the events write to its files.
+// SealLine gives a line a checksum. Dir is a real folder; tests have one that can crash.
 //
 // ReadTrusted reads files that decide what the daemon does, such as its configuration,
 // rules, tokens, certificates and keys. It refuses a file that somebody other than root

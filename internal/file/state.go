@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,6 +41,7 @@ type StateOptions struct {
 // nothing, and saves nothing.
 type State[T any] struct {
 	path    string
+	folder  Folder // of path
 	options StateOptions
 	writing sync.Mutex    // held while the file is written
 	size    atomic.Int64  // of the last text
@@ -51,7 +53,7 @@ type State[T any] struct {
 
 // NewState returns the state file at path.
 func NewState[T any](path string, o StateOptions) *State[T] {
-	return &State[T]{path: path, options: o, wake: make(chan struct{}, 1)}
+	return &State[T]{path: path, folder: folderOf(path), options: o, wake: make(chan struct{}, 1)}
 }
 
 // Read reads the file and passes its value to take. It returns an error that says what is
@@ -100,7 +102,7 @@ func (s *State[T]) save(v T, durable bool) error {
 	text, err := s.encode(v)
 	if err == nil {
 		s.writing.Lock()
-		err = replace(s.path, sealed(s.path, text), durable)
+		err = replace(s.folder, filepath.Base(s.path), sealed(s.path, text), durable)
 		s.writing.Unlock()
 	}
 	if err != nil {

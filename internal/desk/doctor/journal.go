@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/file/journal/filelog"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -71,7 +72,7 @@ func (j *Journal) book() (book *lease.Book, rec journal.Recovery, err error) {
 // every try; begin returns the function that takes the records.
 func (j *Journal) read(begin func() func(journal.Entry) error) (rec journal.Recovery, err error) {
 	for range 3 {
-		rec, err = filelog.Read(filelog.Dir(j.dir), begin())
+		rec, err = filelog.Read(file.PrivateDir(j.dir), begin())
 		damage := (*journal.CorruptError)(nil)
 		if !errors.As(err, &damage) && !errors.Is(err, fs.ErrNotExist) {
 			break

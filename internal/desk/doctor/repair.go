@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/file/journal/filelog"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -23,8 +24,8 @@ type Repair struct {
 // Repair keeps the records before the damage and puts the damaged files aside. It leaves
 // a sound journal unchanged, and refuses one that a daemon has open.
 func (j *Journal) Repair() (Repair, error) {
-	salvaged, err := filelog.Salvage(filelog.Dir(j.dir), believe(lease.New()))
-	if locked := (*journal.LockedError)(nil); errors.As(err, &locked) {
+	salvaged, err := filelog.Salvage(file.PrivateDir(j.dir), believe(lease.New()))
+	if locked := (*file.LockedError)(nil); errors.As(err, &locked) {
 		who := "a daemon"
 		if locked.PID != 0 {
 			who = fmt.Sprintf("a daemon, process %d,", locked.PID)
@@ -49,7 +50,7 @@ func (j *Journal) Repair() (Repair, error) {
 // been lost. A daemon skips fences if the last mark is not from its own boot.
 func (j *Journal) skipFences() error {
 	var fence uint64
-	log, _, err := filelog.Open(filelog.Dir(j.dir), filelog.Options{}, func(r journal.Entry) error {
+	log, _, err := filelog.Open(file.PrivateDir(j.dir), filelog.Options{}, func(r journal.Entry) error {
 		read, err := stored.Decode(r.Data)
 		fence = max(fence, read.Fence)
 		return err

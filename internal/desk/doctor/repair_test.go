@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/file/journal/filelog"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -20,7 +21,7 @@ var now = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 // reported, and a repair keeps what is before it.
 func TestRepairOfAContradiction(t *testing.T) {
 	state := t.TempDir()
-	dir := filelog.Dir(journalDir(state))
+	dir := file.PrivateDir(journalDir(state))
 	if err := os.Mkdir(journalDir(state), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +69,7 @@ func TestRepairLeavesAnOpenJournalAlone(t *testing.T) {
 	if err := os.Mkdir(journalDir(state), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	log, _, err := filelog.Open(filelog.Dir(journalDir(state)), filelog.Options{}, func(journal.Entry) error { return nil })
+	log, _, err := filelog.Open(file.PrivateDir(journalDir(state)), filelog.Options{}, func(journal.Entry) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,17 +66,3 @@ func (e *VersionError) Error() string {
 	return fmt.Sprintf("journal: %s has format version %d and this berth reads up to %d: "+
 		"start the newer berth that wrote it. Nothing was changed", e.File, e.Found, e.Known)
 }
-
-// LockedError reports that another process has the journal open.
-type LockedError struct {
-	Dir string
-	PID int // 0 if not known
-}
-
-func (e *LockedError) Error() string {
-	who := "another process"
-	if e.PID != 0 {
-		who = fmt.Sprintf("process %d", e.PID)
-	}
-	return fmt.Sprintf("journal: %s is in use by %s: stop that daemon, or give this one its own state directory", e.Dir, who)
-}

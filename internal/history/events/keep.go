@@ -83,9 +83,10 @@ type writer struct {
 	log    *Log
 	folder file.Folder
 
-	file   file.Appender // nil if the next write begins one
-	after  uint64        // id of the last event in it; 0 if there is none
-	events int           // appended since the file was begun
+	file   file.File // nil if the next write begins one
+	size   int64     // of the file
+	after  uint64    // id of the last event in it; 0 if there is none
+	events int       // appended since the file was begun
 	bytes  int
 }
 
@@ -132,7 +133,9 @@ func lines(text []byte, entries []*Entry) (_ []byte, urgent bool, err error) {
 }
 
 func (w *writer) append(text []byte, durable bool) error {
-	if _, err := w.file.Write(text); err != nil {
+	n, err := w.file.WriteAt(text, w.size)
+	w.size += int64(n)
+	if err != nil {
 		return err
 	}
 	if durable {
@@ -157,18 +160,23 @@ func (w *writer) begin() (<-chan struct{}, error) {
 	if err := w.tidy(name); err != nil {
 		return more, err
 	}
-	if w.file, err = w.folder.Append(name + partial); err != nil {
+	if w.file, err = w.folder.Create(name + partial); err != nil {
+		w.file = nil
 		return more, err
 	}
+	w.size = 0
 	if err := errors.Join(w.append(text, true), w.file.Close()); err != nil {
 		w.file = nil
 		return more, errors.Join(err, w.folder.Remove(name+partial))
 	}
 	w.file = nil
-	if err := w.folder.Rename(name+partial, name); err != nil {
+	if err = w.folder.Rename(name+partial, name); err == nil {
+		err = w.folder.Sync()
+	}
+	if err != nil {
 		return more, err
 	}
-	if w.file, err = w.folder.Append(name); err != nil {
+	if w.file, err = w.folder.Open(name); err != nil {
 		w.file = nil
 		return more, err
 	}
@@ -182,7 +190,7 @@ func (w *writer) begin() (<-chan struct{}, error) {
 // tidy removes all files but the newest, and those that are not whole. If the newest does
 // not exist yet, the one before it stays.
 func (w *writer) tidy(keep string) error {
-	names, err := w.folder.Names()
+	names, err := file.Names(w.folder)
 	if err != nil {
 		return err
 	}

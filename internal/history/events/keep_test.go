@@ -207,7 +207,7 @@ func TestFilesAreBounded(t *testing.T) {
 			time.Sleep(writeAfter)
 			synctest.Wait()
 		}
-		names, err := folder.Names()
+		names, err := file.Names(folder)
 		if err != nil || len(names) != 1 || names[0] == fileName(1) {
 			t.Errorf("the files are %v, %v", names, err)
 		}
@@ -229,11 +229,11 @@ type broken struct {
 	mends atomic.Bool
 }
 
-func (b *broken) Append(name string) (file.Appender, error) {
+func (b *broken) Create(name string) (file.File, error) {
 	if !b.mends.Load() {
 		return nil, errors.New("the disk is full")
 	}
-	return b.Folder.Append(name)
+	return b.Folder.Create(name)
 }
 
 func TestADiskThatRefuses(t *testing.T) {

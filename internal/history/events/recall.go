@@ -62,7 +62,7 @@ func (l *Log) Recall(folder file.Folder) *file.Damage {
 	if number == 0 {
 		return nil
 	}
-	text, err := folder.Read(name)
+	text, err := folder.ReadFile(name)
 	if err == nil && len(text) > largest {
 		text, err = nil, fmt.Errorf("it is larger than %d MiB", largest>>20)
 	}
@@ -95,7 +95,11 @@ const lost = "Events of before the restart are missing from the list of events."
 // setAside keeps a damaged file under another name.
 func setAside(folder file.Folder, name string, why error) *file.Damage {
 	d := &file.Damage{Path: name, Aside: file.AsideName(name, time.Now()), Lost: lost, Err: why}
-	if err := folder.Rename(name, d.Aside); err != nil {
+	err := folder.Rename(name, d.Aside)
+	if err == nil {
+		err = folder.Sync()
+	}
+	if err != nil {
 		d.Aside, d.Err = "", errors.Join(why, err)
 	}
 	return d
@@ -111,7 +115,7 @@ func (l *Log) restore(e gpu.Event) {
 
 // newest returns the newest file of a folder, by its number, or 0 if there is none.
 func newest(folder file.Folder) (number uint64, name string, err error) {
-	names, err := folder.Names()
+	names, err := file.Names(folder)
 	for _, each := range names {
 		if n, is := numberOf(each); is && n > number {
 			number, name = n, each

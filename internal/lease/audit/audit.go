@@ -59,13 +59,13 @@ type Log struct {
 
 	mu       sync.Mutex // guards what follows
 	settings Settings
-	file     file.Appender // nil if it is not open
-	size     int64         // of file
-	first    uint64        // number of its first entry; 0 if it has none
-	oldest   uint64        // number of the oldest entry that is kept
-	newest   chain.Mark    // the newest entry, in this file or before
-	expect   chain.Mark    // an entry that must be there when the log is opened
-	doubtful bool          // the disk refused to sync the file, so the next entry goes to another one
+	file     file.File  // nil if it is not open
+	size     int64      // of file
+	first    uint64     // number of its first entry; 0 if it has none
+	oldest   uint64     // number of the oldest entry that is kept
+	newest   chain.Mark // the newest entry, in this file or before
+	expect   chain.Mark // an entry that must be there when the log is opened
+	doubtful bool       // the disk refused to sync the file, so the next entry goes to another one
 	ration   ration
 
 	syncing sync.Mutex // held during a sync, and while a file is closed
@@ -81,7 +81,7 @@ func Open(o Options) *Log {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if names, err := l.folder.Names(); err == nil && len(chain.Order(names)) == 0 && l.expect.Seq == 0 {
+	if names, err := file.Names(l.folder); err == nil && len(chain.Order(names)) == 0 && l.expect.Seq == 0 {
 		return l // nothing was ever written: the first entry makes the file
 	}
 	if err := l.open(time.Now()); err != nil {
@@ -160,7 +160,7 @@ func (l *Log) line(e api.AuditEntry, now time.Time) []byte {
 // append appends the next line. If it writes only a part of the line, the log opens the
 // file again before the next line, which completes that part. The caller holds mu.
 func (l *Log) append(line []byte) error {
-	n, err := l.file.Write(line)
+	n, err := l.file.WriteAt(line, l.size)
 	if err != nil {
 		if l.expect == (chain.Mark{}) {
 			l.expect = l.newest

@@ -110,7 +110,7 @@ func TestEntriesComeBack(t *testing.T) {
 	if last.Seq != w.mark.Seq || last.Object.ID != "lease-2" || last.Who.User != "root" || last.Prev == "" || last.Time.IsZero() {
 		t.Errorf("the newest entry is %+v", last)
 	}
-	names, _ := w.folder.Names()
+	names, _ := file.Names(w.folder)
 	if len(names) != 4 {
 		t.Errorf("it keeps %v", names)
 	}
@@ -205,7 +205,7 @@ func TestTampering(t *testing.T) {
 		}, "Entry 9 is missing at its end", "1 at its end are missing"},
 		"a deleted file": {func(d disk) { _ = d.Remove(chain.CurrentName) }, "Entries 7 to 9 are missing at its end", "The audit log lost entries"},
 		"a deleted log": {func(d disk) {
-			names, _ := d.Names()
+			names, _ := d.List()
 			for _, name := range names {
 				_ = d.Remove(name)
 			}
@@ -213,8 +213,8 @@ func TestTampering(t *testing.T) {
 		"a deleted old file": {func(d disk) { _ = d.Remove(chain.RotatedName(1)) }, "a file was removed", ""},
 		"exchanged files": {func(d disk) {
 			a, b := chain.RotatedName(1), chain.RotatedName(4)
-			x, _ := d.Read(a)
-			y, _ := d.Read(b)
+			x, _ := d.ReadFile(a)
+			y, _ := d.ReadFile(b)
 			d.WriteFile(a, y)
 			d.WriteFile(b, x)
 		}, "its name says 1", ""},
@@ -427,10 +427,29 @@ func TestFailedSync(t *testing.T) {
 		t.Errorf("the journal names %v, told %q", w.mark, w.events)
 	}
 	w.records(1)
-	if names, _ := d.Names(); len(names) != 2 {
+	if names, _ := d.List(); len(names) != 2 {
 		t.Errorf("files %v", names)
 	}
 	w.want("")
+}
+
+// A file that has the name of the next complete one is not replaced: the log goes on in
+// the old file, and says so.
+func TestTakenName(t *testing.T) {
+	d := disk{disktest.New()}
+	w := newWorld(t, d)
+	w.records(1)
+	d.WriteFile(chain.RotatedName(1), []byte("not ours\n"))
+	w.records(19)
+	if text, _ := d.ReadFile(chain.RotatedName(1)); string(text) != "not ours\n" {
+		t.Errorf("it was replaced by %q", text)
+	}
+	if len(w.events) == 0 || !strings.Contains(w.events[0], "cannot begin a new file of the audit log") {
+		t.Errorf("told %q", w.events)
+	}
+	if got := len(w.ids()); got != 20 {
+		t.Errorf("%d entries are there, of 20", got)
+	}
 }
 
 // Refusals of one caller are rationed, and those of others are not.
@@ -492,7 +511,7 @@ func TestRefusalsAreRationed(t *testing.T) {
 }
 
 func (w *world) text() string {
-	text, err := w.folder.Read(chain.CurrentName)
+	text, err := w.folder.ReadFile(chain.CurrentName)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -2,13 +2,16 @@ package audit
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/lease/audit/chain"
 )
 
@@ -16,7 +19,7 @@ import (
 // that was cut off, and writes down which entries are missing. The caller holds
 // mu, and the log is not open.
 func (l *Log) open(now time.Time) error {
-	names, err := l.folder.Names()
+	names, err := file.Names(l.folder)
 	if err != nil {
 		return err
 	}
@@ -24,12 +27,7 @@ func (l *Log) open(now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if l.file, err = l.folder.Append(chain.CurrentName); err != nil {
-		l.file = nil
-		return err
-	}
-	if l.size, err = l.file.Size(); err != nil {
-		l.close()
+	if err := l.openFile(); err != nil {
 		return err
 	}
 	l.first, l.newest, l.oldest = end.first, chain.Mark{Seq: end.seq, Hash: end.hash}, max(end.oldest, 1)
@@ -39,6 +37,26 @@ func (l *Log) open(now time.Time) error {
 	}
 	l.expect = chain.Mark{}
 	return nil
+}
+
+// openFile opens the file that the log is written to, and makes it if there is none. The
+// caller holds mu, and the log is not open.
+func (l *Log) openFile() error {
+	f, err := l.folder.Open(chain.CurrentName)
+	if errors.Is(err, fs.ErrNotExist) {
+		f, err = l.folder.Create(chain.CurrentName)
+	}
+	if err != nil {
+		return err
+	}
+	l.file = f
+	if l.size, err = f.Size(); err == nil {
+		err = l.folder.Sync() // the daemon that made it may have been killed
+	}
+	if err != nil {
+		l.close()
+	}
+	return err
 }
 
 // ending describes how the log ends, as its files say.
@@ -62,7 +80,7 @@ type ending struct {
 func (l *Log) findEnd(names []string) (ending, error) {
 	e := ending{found: l.expect.Seq == 0}
 	for i := len(names) - 1; i >= 0 && (e.seq == 0 || !e.found || e.oldest == 0); i-- {
-		text, err := l.folder.Read(names[i])
+		text, err := l.folder.ReadFile(names[i])
 		if err != nil {
 			return e, err
 		}
@@ -139,11 +157,11 @@ func firstOf(text []byte) api.AuditEntry {
 // mend makes the log ready for the next entry. The caller holds mu.
 func (l *Log) mend(e *ending, now time.Time) error {
 	if e.open {
-		if n, err := l.file.Write([]byte("\n")); err != nil {
+		n, err := l.file.WriteAt([]byte("\n"), l.size)
+		if err != nil {
 			return err
-		} else {
-			l.size += int64(n)
 		}
+		l.size += int64(n)
 	}
 	if e.hash == "" {
 		l.newest.Hash = l.expect.Hash // of the line before, wherever that is

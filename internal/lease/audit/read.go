@@ -30,7 +30,7 @@ func (q *Query) matches(e *api.AuditEntry) bool {
 // Page returns the entries that a query asks for, the oldest first.
 func (l *Log) Page(q Query) (api.AuditLog, error) {
 	page := api.AuditLog{Entries: []api.AuditEntry{}}
-	names, err := l.folder.Names()
+	names, err := file.Names(l.folder)
 	if err != nil {
 		return page, err
 	}
@@ -41,7 +41,7 @@ func (l *Log) Page(q Query) (api.AuditLog, error) {
 				continue // all its entries are older
 			}
 		}
-		text, err := l.folder.Read(name)
+		text, err := l.folder.ReadFile(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // it has just got another name, or is too old
 		}
@@ -82,12 +82,12 @@ func Verify(folder file.Folder, mark chain.Mark) (api.AuditVerdict, error) {
 
 func verify(folder file.Folder, mark chain.Mark) (api.AuditVerdict, error) {
 	c := chain.NewChecker(mark)
-	names, err := folder.Names()
+	names, err := file.Names(folder)
 	if err != nil {
 		return c.Verdict(), err
 	}
 	for _, name := range chain.Order(names) {
-		text, err := folder.Read(name)
+		text, err := folder.ReadFile(name)
 		if err != nil {
 			return c.Verdict(), err
 		}

@@ -1,6 +1,8 @@
 package audit
 
 import (
+	"io/fs"
+	"slices"
 	"strconv"
 	"time"
 
@@ -18,7 +20,7 @@ func (l *Log) rotate(now time.Time) error {
 			return err
 		}
 	}
-	if err := l.folder.Rename(chain.CurrentName, chain.RotatedName(l.first)); err != nil {
+	if err := l.complete(); err != nil {
 		// The file grows beyond its limit, which is better than no log.
 		if l.trouble.Load() == nil {
 			l.tell(gpu.Warning, "The daemon cannot begin a new file of the audit log, and goes on with the old one: %v", err)
@@ -26,10 +28,8 @@ func (l *Log) rotate(now time.Time) error {
 		return nil
 	}
 	l.close()
-	l.size, l.first, l.doubtful = 0, 0, false
-	var err error
-	if l.file, err = l.folder.Append(chain.CurrentName); err != nil {
-		l.file = nil
+	l.first, l.doubtful = 0, false
+	if err := l.openFile(); err != nil {
 		return err
 	}
 	if err := l.begin(now); err != nil {
@@ -39,11 +39,28 @@ func (l *Log) rotate(now time.Time) error {
 	return nil
 }
 
+// complete gives the file the name of a complete one, which must be unused. The caller
+// holds mu.
+func (l *Log) complete() error {
+	name := chain.RotatedName(l.first)
+	names, err := l.folder.List()
+	if err != nil {
+		return err
+	}
+	if slices.Contains(names, name) {
+		return &fs.PathError{Op: "rename to", Path: name, Err: fs.ErrExist}
+	}
+	if err := l.folder.Rename(chain.CurrentName, name); err != nil {
+		return err
+	}
+	return l.folder.Sync()
+}
+
 // begin writes the first line of a file that is not the first one. The line carries the
 // hash of the last line of the file before, like every line, and says which entries are
 // kept. Then begin removes surplus files. The caller holds mu.
 func (l *Log) begin(now time.Time) error {
-	names, err := l.folder.Names()
+	names, err := l.folder.List()
 	if err != nil {
 		return err
 	}

@@ -12,14 +12,14 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/file/journal/filelog"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
 // onDisk makes a world whose journal is in real files.
 func onDisk(b *testing.B) *world {
 	w := newWorld()
-	w.real = filelog.Dir(b.TempDir())
+	w.real = file.PrivateDir(b.TempDir())
 	return w
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/file/journal/filelog"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -22,7 +23,7 @@ func TestJournalsOfEarlierReleases(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var records strings.Builder
 			book := lease.New()
-			_, err := filelog.Read(filelog.Dir(filepath.Join(golden, name)), func(r journal.Entry) error {
+			_, err := filelog.Read(file.PrivateDir(filepath.Join(golden, name)), func(r journal.Entry) error {
 				records.Write(r.Data)
 				records.WriteByte('\n')
 				_, err := book.Read(r.Data)
@@ -39,7 +40,7 @@ func TestJournalsOfEarlierReleases(t *testing.T) {
 			}
 
 			w := newWorld()
-			w.real = filelog.Dir(t.TempDir()) // the ledger writes into it
+			w.real = file.PrivateDir(t.TempDir()) // the ledger writes into it
 			copyJournal(t, filepath.Join(golden, name), w.real)
 			l, err := Open(Options{Settings: w.settings, Processes: process.Proc(), Open: w.open})
 			if err != nil {
@@ -68,14 +69,14 @@ func readText(t *testing.T, folder, name string) string {
 }
 
 // copyJournal copies the files of a journal to a disk.
-func copyJournal(t *testing.T, from string, to filelog.Disk) {
+func copyJournal(t *testing.T, from string, to file.Folder) {
 	t.Helper()
-	files, err := filelog.Dir(from).List()
+	files, err := file.PrivateDir(from).List()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range files {
-		data, err := filelog.Dir(from).ReadFile(name)
+		data, err := file.PrivateDir(from).ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}

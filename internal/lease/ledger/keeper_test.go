@@ -16,6 +16,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/file/journal/filelog"
 	"github.com/berth-gpu/berth/internal/file/journal/filelog/disktest"
@@ -29,7 +30,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // settings. It outlives the ledgers that are opened in it.
 type world struct {
 	disk     *disktest.Disk
-	real     filelog.Disk // used instead, if it is not nil
+	real     file.Folder // used instead, if it is not nil
 	settings Settings
 	cast     cast                                  // simulated processes
 	entries  func([]byte) []byte                   // changes what is read back; nil: nothing
@@ -65,7 +66,7 @@ func (w *world) refusals() int {
 // small keeps the files of a journal in memory small.
 var small = filelog.Options{Segment: 64 << 10, Reserve: 4 << 10, Step: 4 << 10, Unsynced: 16 << 10}
 
-func (w *world) where() filelog.Disk {
+func (w *world) where() file.Folder {
 	if w.real != nil {
 		return w.real
 	}

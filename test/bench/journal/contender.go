@@ -7,6 +7,7 @@ import (
 	"go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/file/journal/filelog"
 )
@@ -34,7 +35,7 @@ func contenders() []contender {
 }
 
 func openBerth(path string, durable bool) (func([][]byte) error, func() error, error) {
-	log, _, err := filelog.Open(filelog.Dir(path), filelog.Options{}, func(journal.Entry) error { return nil })
+	log, _, err := filelog.Open(file.PrivateDir(path), filelog.Options{}, func(journal.Entry) error { return nil })
 	if err != nil {
 		return nil, nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"syscall"
 
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/journal"
 )
 
@@ -101,7 +102,7 @@ func (l *Log) settle() error {
 // helps to judge later damage, so it takes nothing from the reserve, and its failure does
 // not matter.
 func (l *Log) mark() {
-	need := int64(packetSize(len(BootID{})))
+	need := int64(packetSize(len(file.BootID{})))
 	if l.end()+need+l.opt.Reserve > l.alloc {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/journal"
 )
 
@@ -101,7 +102,7 @@ func (l *Log) writeSnapshot(name string, upTo uint64, snapshot iter.Seq[[]byte])
 
 // snapshotWriter gathers records into packets.
 type snapshotWriter struct {
-	file    File
+	file    file.File
 	upTo    uint64
 	buf     []byte // not yet written
 	packet  int    // offset in buf of the packet that takes records

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/file/journal/filelog"
 	"github.com/berth-gpu/berth/internal/file/journal/filelog/disktest"
@@ -43,19 +44,19 @@ func (c *counter) snapshot() iter.Seq[[]byte] {
 
 func TestDirIsLocked(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "made", "as", "needed")
-	l, _, _ := open(t, filelog.Dir(path))
-	_, _, _, err := tryOpen(filelog.Dir(path))
-	var locked *journal.LockedError
+	l, _, _ := open(t, file.PrivateDir(path))
+	_, _, _, err := tryOpen(file.PrivateDir(path))
+	var locked *file.LockedError
 	if !errors.As(err, &locked) || locked.Dir != path || locked.PID != os.Getpid() {
 		t.Fatalf("a second one: %v", err)
 	}
-	if _, err := filelog.Salvage(filelog.Dir(path), anything); !errors.As(err, &locked) {
+	if _, err := filelog.Salvage(file.PrivateDir(path), anything); !errors.As(err, &locked) {
 		t.Fatalf("salvage: %v", err)
 	}
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	l, _, _ = open(t, filelog.Dir(path))
+	l, _, _ = open(t, file.PrivateDir(path))
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -66,14 +67,14 @@ func TestDirThatCannotBeUsed(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, _, err := tryOpen(filelog.Dir(path)); err == nil {
+	if _, _, _, err := tryOpen(file.PrivateDir(path)); err == nil {
 		t.Fatal("a file was taken for a directory")
 	}
 }
 
 // The writer goes on while another goroutine compacts, and nothing is lost.
 func TestCompactionBesideAppends(t *testing.T) {
-	dir := filelog.Dir(t.TempDir())
+	dir := file.PrivateDir(t.TempDir())
 	var c counter
 	l, _, err := filelog.Open(dir, small, c.replay)
 	if err != nil {
@@ -112,7 +113,7 @@ func TestCompactionBesideAppends(t *testing.T) {
 }
 
 func TestAppendDoesNotAllocate(t *testing.T) {
-	l, _, err := filelog.Open(filelog.Dir(t.TempDir()), filelog.Options{}, func(journal.Entry) error { return nil })
+	l, _, err := filelog.Open(file.PrivateDir(t.TempDir()), filelog.Options{}, func(journal.Entry) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,11 +139,11 @@ type hangingDisk struct {
 }
 
 type hangingFile struct {
-	filelog.File
+	file.File
 	disk hangingDisk
 }
 
-func (d hangingDisk) Create(name string) (filelog.File, error) {
+func (d hangingDisk) Create(name string) (file.File, error) {
 	f, err := d.Disk.Create(name)
 	return hangingFile{f, d}, err
 }

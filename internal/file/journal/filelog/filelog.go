@@ -12,6 +12,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/journal"
 )
 
@@ -33,11 +34,11 @@ func (o Options) withDefaults() Options {
 
 // Log is an open journal.
 type Log struct {
-	disk   Disk
+	disk   file.Folder
 	opt    Options
 	unlock func() error
-	boot   BootID // the present boot
-	zeros  []byte // never written to
+	boot   file.BootID // the present boot
+	zeros  []byte      // never written to
 
 	// Compact holds compacting, and takes it before mu.
 	compacting sync.Mutex
@@ -45,11 +46,11 @@ type Log struct {
 	// mu guards what follows. It may be held while waiting for the disk.
 	mu       sync.Mutex
 	closed   bool
-	contents         // the files; the last segment is the one written to
-	sizes    []int64 // of the segments, without the last
-	file     File    // the last segment
-	last     uint64  // number of the last record
-	durable  uint64  // number of the last record known to be on disk
+	contents           // the files; the last segment is the one written to
+	sizes    []int64   // of the segments, without the last
+	file     file.File // the last segment
+	last     uint64    // number of the last record
+	durable  uint64    // number of the last record known to be on disk
 
 	// These describe the last segment by offset. Everything up to synced is on disk. tail
 	// is what follows, byte for byte, and is written too. Writes have reached dirty,

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/file/journal/filelog"
 	"github.com/berth-gpu/berth/internal/file/journal/filelog/disktest"
@@ -20,7 +21,7 @@ const (
 )
 
 // open opens the journal on d and returns it with what it replayed.
-func open(t testing.TB, d filelog.Disk) (*filelog.Log, []string, journal.Recovery) {
+func open(t testing.TB, d file.Folder) (*filelog.Log, []string, journal.Recovery) {
 	t.Helper()
 	l, found, rec, err := tryOpen(d)
 	if err != nil {
@@ -29,7 +30,7 @@ func open(t testing.TB, d filelog.Disk) (*filelog.Log, []string, journal.Recover
 	return l, found, rec
 }
 
-func tryOpen(d filelog.Disk) (*filelog.Log, []string, journal.Recovery, error) {
+func tryOpen(d file.Folder) (*filelog.Log, []string, journal.Recovery, error) {
 	var found []string
 	l, rec, err := filelog.Open(d, small, func(r journal.Entry) error {
 		found = append(found, string(r.Data))

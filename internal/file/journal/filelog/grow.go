@@ -1,5 +1,7 @@
 package filelog
 
+import "github.com/berth-gpu/berth/internal/file"
+
 // zeroChunk is the size of one write of zeros. Measured on ext4, a small write into zeros
 // that came in pieces of 64 KiB takes 0.5 µs, of 1 MiB 1.5 µs, and of 4 MiB 6.5 µs:
 // apparently one write stays one unit in the cache, and every later write inside it walks
@@ -94,7 +96,7 @@ func (l *Log) adopt(first uint64) {
 	l.segments = append(l.segments, first)
 }
 
-func (l *Log) createSegment(name string, head []byte, size int64) (File, int64, error) {
+func (l *Log) createSegment(name string, head []byte, size int64) (file.File, int64, error) {
 	file, err := l.disk.Create(name)
 	if err != nil {
 		return nil, 0, err

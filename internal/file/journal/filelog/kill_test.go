@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/file/journal/filelog"
 )
@@ -23,7 +24,7 @@ func TestWriterThatIsKilled(t *testing.T) {
 		t.Skip("only inside TestKill")
 	}
 	var c counter
-	l, _, err := filelog.Open(filelog.Dir(dir), small, c.replay)
+	l, _, err := filelog.Open(file.PrivateDir(dir), small, c.replay)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +48,7 @@ func TestKill(t *testing.T) {
 	for round := range 12 {
 		acknowledged := killWriter(t, dir, 1+round*17)
 		var c counter
-		l, _, err := filelog.Open(filelog.Dir(dir), small, c.replay)
+		l, _, err := filelog.Open(file.PrivateDir(dir), small, c.replay)
 		if err != nil {
 			t.Fatalf("round %d: %v", round, err)
 		}

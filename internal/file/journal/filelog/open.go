@@ -2,7 +2,9 @@ package filelog
 
 import (
 	"errors"
+	"fmt"
 
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/journal"
 )
 
@@ -10,11 +12,11 @@ import (
 // left half written, and makes the rest durable, so that no replayed record can still be
 // lost. It refuses damage other than a cut-off write (*journal.CorruptError), files of a
 // later version of berth (*journal.VersionError) and a directory in use
-// (*journal.LockedError).
-func Open(disk Disk, opt Options, replay func(journal.Entry) error) (*Log, journal.Recovery, error) {
+// (*file.LockedError).
+func Open(disk file.Folder, opt Options, replay func(journal.Entry) error) (*Log, journal.Recovery, error) {
 	unlock, err := disk.Lock()
 	if err != nil {
-		return nil, journal.Recovery{}, err
+		return nil, journal.Recovery{}, fmt.Errorf("journal: %w", err)
 	}
 	l := &Log{disk: disk, opt: opt.withDefaults(), unlock: unlock, boot: disk.Boot()}
 	l.zeros = make([]byte, min(l.opt.Step, zeroChunk))

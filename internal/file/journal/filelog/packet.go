@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
+
+	"github.com/berth-gpu/berth/internal/file"
 )
 
 // docs/reference/journal.md specifies the bytes; all numbers are little-endian.
@@ -77,7 +79,7 @@ func appendPacket(b []byte, kind packetKind, seq, durable uint64, group [][]byte
 }
 
 // appendMark appends a mark to b. seq is the number of the next record.
-func appendMark(b []byte, seq, durable uint64, boot BootID) []byte {
+func appendMark(b []byte, seq, durable uint64, boot file.BootID) []byte {
 	start := len(b)
 	b = append(b, make([]byte, packetHeader)...)
 	b = append(b, boot[:]...)
@@ -127,7 +129,7 @@ func parsePacket(b []byte) (packet, error) {
 func (f *packet) sensible() bool {
 	switch f.kind {
 	case kindMark:
-		return len(f.payload) == len(BootID{})
+		return len(f.payload) == len(file.BootID{})
 	case kindEnd:
 		return len(f.payload) == 0
 	case kindRecords:

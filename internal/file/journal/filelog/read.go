@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/journal"
 )
 
@@ -24,13 +25,13 @@ type history struct {
 
 // ending describes the end of the last segment.
 type ending struct {
-	end      int    // where its packets end
-	size     int    // where the file ends; all zero between dirty and here
-	dirty    int    // end of what is not zero: after end if a write was torn
-	next     uint64 // the number of the next record in this segment
-	durable  uint64 // number of the last record known to be on disk
-	boot     BootID // the boot that wrote last
-	unproven []byte // the packets after durable, read from the cache and perhaps not on disk
+	end      int         // where its packets end
+	size     int         // where the file ends; all zero between dirty and here
+	dirty    int         // end of what is not zero: after end if a write was torn
+	next     uint64      // the number of the next record in this segment
+	durable  uint64      // number of the last record known to be on disk
+	boot     file.BootID // the boot that wrote last
+	unproven []byte      // the packets after durable, read from the cache and perhaps not on disk
 }
 
 // torn describes what is between the packets and the zeros, or returns nil if there is
@@ -44,7 +45,7 @@ func (e ending) torn(name string) *journal.Torn {
 
 // load reads the whole journal, changes nothing, and passes every record to replay.
 // Damage is a *journal.CorruptError that says where reading stopped.
-func load(disk Disk, replay func(journal.Entry) error) (history, error) {
+func load(disk file.Folder, replay func(journal.Entry) error) (history, error) {
 	c, err := list(disk)
 	if err != nil {
 		return history{}, err
@@ -68,7 +69,7 @@ func load(disk Disk, replay func(journal.Entry) error) (history, error) {
 	return h, nil
 }
 
-func (h *history) readSnapshot(disk Disk, replay func(journal.Entry) error) error {
+func (h *history) readSnapshot(disk file.Folder, replay func(journal.Entry) error) error {
 	base := h.base()
 	name := snapshotName(base)
 	data, err := disk.ReadFile(name)
@@ -107,7 +108,7 @@ func (h *history) readSnapshot(disk Disk, replay func(journal.Entry) error) erro
 
 // readSegment reads one segment. Its successor begins with record limit and supersedes
 // what this one holds from there on.
-func (h *history) readSegment(disk Disk, first, limit uint64, replay func(journal.Entry) error) error {
+func (h *history) readSegment(disk file.Folder, first, limit uint64, replay func(journal.Entry) error) error {
 	name := segmentName(first)
 	data, err := disk.ReadFile(name)
 	if err != nil {
@@ -175,7 +176,7 @@ func handOver(name string, offset int, replay func(journal.Entry) error, r journ
 // Read passes every record to replay and changes nothing, not even the end that a crash
 // left half written. It takes no lock: while a daemon writes, a file may look damaged or
 // be gone, and the next try succeeds.
-func Read(disk Disk, replay func(journal.Entry) error) (journal.Recovery, error) {
+func Read(disk file.Folder, replay func(journal.Entry) error) (journal.Recovery, error) {
 	h, err := load(disk, replay)
 	rec := journal.Recovery{SnapshotRecords: h.snapshotRecords, LogRecords: h.logRecords, LastSeq: max(h.next, 1) - 1}
 	if err == nil && len(h.segments) > 0 {

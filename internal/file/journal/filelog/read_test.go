@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/file/journal/filelog"
 )
@@ -16,7 +17,7 @@ import (
 func TestReadChangesNothing(t *testing.T) {
 	dir := t.TempDir()
 	keep := func(journal.Entry) error { return nil }
-	log, _, err := filelog.Open(filelog.Dir(dir), filelog.Options{}, keep)
+	log, _, err := filelog.Open(file.PrivateDir(dir), filelog.Options{}, keep)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +40,7 @@ func TestReadChangesNothing(t *testing.T) {
 	}
 
 	var got []string
-	rec, err := filelog.Read(filelog.Dir(dir), func(r journal.Entry) error {
+	rec, err := filelog.Read(file.PrivateDir(dir), func(r journal.Entry) error {
 		got = append(got, string(r.Data))
 		return nil
 	})

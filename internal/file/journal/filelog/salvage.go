@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/journal"
 )
 
@@ -30,16 +31,16 @@ type Salvaged struct {
 //
 // It is safe to run Salvage again after an interruption: the damaged file keeps its name
 // until its copy, and then its replacement, is on disk.
-func Salvage(disk Disk, replay func(journal.Entry) error) (Salvaged, error) {
+func Salvage(disk file.Folder, replay func(journal.Entry) error) (Salvaged, error) {
 	unlock, err := disk.Lock()
 	if err != nil {
-		return Salvaged{}, err
+		return Salvaged{}, fmt.Errorf("journal: %w", err)
 	}
 	s, err := salvage(disk, replay)
 	return s, errors.Join(err, unlock())
 }
 
-func salvage(disk Disk, replay func(journal.Entry) error) (Salvaged, error) {
+func salvage(disk file.Folder, replay func(journal.Entry) error) (Salvaged, error) {
 	var s Salvaged
 	h, err := load(disk, replay)
 	s.Kept = h.snapshotRecords + h.logRecords
@@ -129,7 +130,7 @@ func freeName(taken []string) func(name string) string {
 }
 
 // writeFile creates a file that is there completely or not at all.
-func writeFile(disk Disk, name string, data []byte) error {
+func writeFile(disk file.Folder, name string, data []byte) error {
 	f, err := disk.Create(name + temporary)
 	if err != nil {
 		return writeError("create", name, err)

@@ -3,6 +3,7 @@ package filelog
 import (
 	"fmt"
 
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/journal"
 )
 
@@ -11,9 +12,9 @@ type scanner struct {
 	name    string
 	data    []byte
 	off     int
-	next    uint64 // the number that the next record must have
-	durable uint64 // number of the last record that a packet or the header says is on disk
-	boot    BootID // the boot that wrote from here on
+	next    uint64      // the number that the next record must have
+	durable uint64      // number of the last record that a packet or the header says is on disk
+	boot    file.BootID // the boot that wrote from here on
 }
 
 // scan reads the next packet. ok is false at the end of the sound packets, for any
@@ -29,7 +30,7 @@ func (s *scanner) scan() (f packet, ok bool, err error) {
 		return packet{}, false, s.corrupt(fmt.Sprintf("a packet stands there that belongs elsewhere (it has number %d)", f.seq))
 	}
 	if f.kind == kindMark {
-		s.boot = BootID(f.payload)
+		s.boot = file.BootID(f.payload)
 	}
 	s.off += f.size
 	s.next += uint64(f.count)
@@ -47,11 +48,11 @@ func (s *scanner) scan() (f packet, ok bool, err error) {
 //     Without a power loss writes are seen in the order they were made, so only
 //     the very last can be cut off. (A power loss may keep the later of two
 //     writes that nobody had waited for, and lose the earlier.)
-func (s *scanner) judge(now BootID) error {
+func (s *scanner) judge(now file.BootID) error {
 	if allZero(s.data[s.off:]) {
 		return nil
 	}
-	sameBoot := s.boot == now && now != BootID{}
+	sameBoot := s.boot == now && now != file.BootID{}
 	for off := s.off + packetAlign; ; {
 		f, at, found := findPacket(s.data, off)
 		if !found {

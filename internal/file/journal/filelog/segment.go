@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/journal"
 )
 
@@ -30,7 +31,7 @@ const (
 // replaces.
 type header struct {
 	seq  uint64
-	boot BootID // the boot that made the file
+	boot file.BootID // the boot that made the file
 }
 
 func appendHeader(b []byte, magic string, h header) []byte {
@@ -63,7 +64,7 @@ func parseHeader(name, magic string, seq uint64, b []byte) (header, error) {
 	if len(b) < fileHeader || checksum(b[16:44]) != binary.LittleEndian.Uint32(b[44:]) {
 		return bad("checksum of its header does not match")
 	}
-	h := header{seq: binary.LittleEndian.Uint64(b[16:]), boot: BootID(b[24:40])}
+	h := header{seq: binary.LittleEndian.Uint64(b[16:]), boot: file.BootID(b[24:40])}
 	switch {
 	case seq > maxSeq:
 		return bad("its number is beyond any that could have been reached")
@@ -83,7 +84,7 @@ type contents struct {
 	temporary []string
 }
 
-func list(disk Disk) (contents, error) {
+func list(disk file.Folder) (contents, error) {
 	names, err := disk.List()
 	if err != nil {
 		return contents{}, fmt.Errorf("journal: list files: %w", err)

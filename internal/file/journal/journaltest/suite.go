@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/journal"
 )
 
@@ -164,7 +165,7 @@ func testReplayError(t *testing.T, newWorld func() World) {
 func testLocked(t *testing.T, newWorld func() World) {
 	m := newModel(t, newWorld())
 	_, _, err := m.world.Open(func(journal.Entry) error { return nil })
-	if e := (*journal.LockedError)(nil); !errors.As(err, &e) {
+	if e := (*file.LockedError)(nil); !errors.As(err, &e) {
 		t.Fatalf("a second one: %v", err)
 	}
 	m.mustAppend(1, 20, durable)

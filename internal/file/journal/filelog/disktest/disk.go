@@ -12,8 +12,7 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/berth-gpu/berth/internal/file/journal"
-	"github.com/berth-gpu/berth/internal/file/journal/filelog"
+	"github.com/berth-gpu/berth/internal/file"
 )
 
 // ErrDown is the error of every operation after a crash.
@@ -57,14 +56,14 @@ func New() *Disk {
 	return &Disk{names: map[string]*inode{}, stable: map[string]*inode{}, faults: map[int]Fault{}, limit: -1, boot: 1}
 }
 
-var _ filelog.Disk = (*Disk)(nil)
+var _ file.Folder = (*Disk)(nil)
 
-// Lock implements filelog.Disk.
+// Lock implements file.Folder.
 func (d *Disk) Lock() (func() error, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.locked {
-		return nil, &journal.LockedError{Dir: "disktest", PID: 1}
+		return nil, &file.LockedError{Dir: "disktest", PID: 1}
 	}
 	d.locked = true
 	life := d.life
@@ -78,17 +77,17 @@ func (d *Disk) Lock() (func() error, error) {
 	}, nil
 }
 
-// Boot implements filelog.Disk.
-func (d *Disk) Boot() filelog.BootID { return filelog.BootID{0: d.boot} }
+// Boot implements file.Folder.
+func (d *Disk) Boot() file.BootID { return file.BootID{0: d.boot} }
 
-// List implements filelog.Disk.
+// List implements file.Folder.
 func (d *Disk) List() ([]string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Sorted(maps.Keys(d.names)), nil
 }
 
-// ReadFile implements filelog.Disk.
+// ReadFile implements file.Folder.
 func (d *Disk) ReadFile(name string) ([]byte, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -107,8 +106,8 @@ func (d *Disk) WriteFile(name string, data []byte) {
 	d.names[name], d.stable[name] = f, f
 }
 
-// Create implements filelog.Disk.
-func (d *Disk) Create(name string) (filelog.File, error) {
+// Create implements file.Folder.
+func (d *Disk) Create(name string) (file.File, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if fault, failed := d.step(); failed {
@@ -117,11 +116,11 @@ func (d *Disk) Create(name string) (filelog.File, error) {
 	f := &inode{}
 	d.names[name] = f
 	d.moves = append(d.moves, move{set: name, file: f})
-	return &handle{disk: d, file: f, life: d.life}, nil
+	return &handle{disk: d, name: name, file: f, life: d.life}, nil
 }
 
-// Open implements filelog.Disk.
-func (d *Disk) Open(name string) (filelog.File, error) {
+// Open implements file.Folder.
+func (d *Disk) Open(name string) (file.File, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if fault, failed := d.step(); failed {
@@ -131,10 +130,10 @@ func (d *Disk) Open(name string) (filelog.File, error) {
 	if !ok {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	}
-	return &handle{disk: d, file: f, life: d.life}, nil
+	return &handle{disk: d, name: name, file: f, life: d.life}, nil
 }
 
-// Rename implements filelog.Disk.
+// Rename implements file.Folder.
 func (d *Disk) Rename(from, to string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -151,7 +150,7 @@ func (d *Disk) Rename(from, to string) error {
 	return nil
 }
 
-// Remove implements filelog.Disk.
+// Remove implements file.Folder.
 func (d *Disk) Remove(name string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -166,7 +165,7 @@ func (d *Disk) Remove(name string) error {
 	return nil
 }
 
-// Sync implements filelog.Disk.
+// Sync implements file.Folder.
 func (d *Disk) Sync() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -180,11 +179,12 @@ func (d *Disk) Sync() error {
 
 type handle struct {
 	disk *Disk
+	name string
 	file *inode
 	life int
 }
 
-// WriteAt implements filelog.File. A write that fails has written a part.
+// WriteAt implements file.File. A write that fails has written a part.
 func (h *handle) WriteAt(b []byte, off int64) (int, error) {
 	d := h.disk
 	d.mu.Lock()
@@ -209,7 +209,7 @@ func (h *handle) WriteAt(b []byte, off int64) (int, error) {
 	return len(b), nil
 }
 
-// Sync implements filelog.File. After a failed Sync, pending data reaches the disk only
+// Sync implements file.File. After a failed Sync, pending data reaches the disk only
 // if it is written again, because the cache counts it as clean.
 func (h *handle) Sync() error {
 	d := h.disk
@@ -235,7 +235,17 @@ func (h *handle) Sync() error {
 	return nil
 }
 
-// Close implements filelog.File.
+// Size implements file.File.
+func (h *handle) Size() (int64, error) {
+	h.disk.mu.Lock()
+	defer h.disk.mu.Unlock()
+	if h.disk.names[h.name] != h.file {
+		return 0, file.ErrMoved
+	}
+	return int64(len(h.file.live)), nil
+}
+
+// Close implements file.File.
 func (h *handle) Close() error { return nil }
 
 func put(b []byte, off int64, data []byte) []byte {

@@ -10,26 +10,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestAppend(t *testing.T) {
+func TestFolder(t *testing.T) {
 	defer unix.Umask(unix.Umask(0)) // the mode does not depend on it
 	folder := filepath.Join(t.TempDir(), "log")
 	d := Dir(folder)
-	if names, err := d.Names(); names != nil || err != nil {
+	if names, err := Names(d); names != nil || err != nil {
 		t.Errorf("before there is a folder: %v, %v", names, err)
 	}
-	for _, text := range []string{"one\n", "two\n"} {
-		f, err := d.Append("a")
+	if _, err := d.List(); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("before there is a folder: %v", err)
+	}
+	if _, err := d.Open("a"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("before there is a file: %v", err)
+	}
+	write := func(open func(string) (File, error), text string, at int64) {
+		t.Helper()
+		f, err := open("a")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := f.Write([]byte(text)); err != nil {
+		if _, err := f.WriteAt([]byte(text), at); err != nil {
 			t.Fatal(err)
 		}
 		if err := errors.Join(f.Sync(), f.Close()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if text, err := d.Read("a"); string(text) != "one\ntwo\n" || err != nil {
+	write(d.Create, "one\n", 0)
+	write(d.Open, "two\n", 4)
+	if text, err := d.ReadFile("a"); string(text) != "one\ntwo\n" || err != nil {
 		t.Errorf("it has %q, %v", text, err)
 	}
 	for path, want := range map[string]os.FileMode{folder: os.ModeDir | 0o750, filepath.Join(folder, "a"): 0o640} {
@@ -37,19 +46,18 @@ func TestAppend(t *testing.T) {
 			t.Errorf("%s has mode %v, %v", path, info.Mode(), err)
 		}
 	}
-	if err := d.Rename("a", "b"); err != nil {
+	if err := errors.Join(d.Rename("a", "b"), d.Sync()); err != nil {
 		t.Error(err)
 	}
-	if names, err := d.Names(); !slices.Equal(names, []string{"b"}) || err != nil {
+	if names, err := d.List(); !slices.Equal(names, []string{"b"}) || err != nil {
 		t.Errorf("names %v, %v", names, err)
 	}
-	if _, err := d.Append("a"); err != nil {
-		t.Error(err)
+	write(d.Create, "three", 0)
+	write(d.Create, "3", 0)
+	if text, err := d.ReadFile("a"); string(text) != "3" || err != nil {
+		t.Errorf("it has %q, %v", text, err)
 	}
-	if err := d.Rename("a", "b"); !errors.Is(err, os.ErrExist) {
-		t.Errorf("a file was replaced: %v", err)
-	}
-	if err := d.Remove("b"); err != nil {
+	if err := errors.Join(d.Rename("a", "b"), d.Remove("b")); err != nil {
 		t.Error(err)
 	}
 }
@@ -67,7 +75,7 @@ func TestModes(t *testing.T) {
 	} {
 		folder := filepath.Join(t.TempDir(), "log")
 		before := unix.Umask(c.mask)
-		f, err := c.open(folder).Append("a")
+		f, err := c.open(folder).Create("a")
 		unix.Umask(before)
 		if err != nil {
 			t.Fatal(err)
@@ -85,7 +93,7 @@ func TestModes(t *testing.T) {
 
 // A file that others could read is closed to them, and what is no file of ours
 // is refused without waiting for it.
-func TestAppendToWhatIsThere(t *testing.T) {
+func TestOpenWhatIsThere(t *testing.T) {
 	folder := t.TempDir()
 	path, other := filepath.Join(folder, "a"), filepath.Join(t.TempDir(), "other")
 	for _, name := range []string{path, other} {
@@ -93,7 +101,7 @@ func TestAppendToWhatIsThere(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f, err := Dir(folder).Append("a")
+	f, err := Dir(folder).Open("a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +119,7 @@ func TestAppendToWhatIsThere(t *testing.T) {
 		if err := errors.Join(os.Remove(path), make(path)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Dir(folder).Append("a"); err == nil {
+		if _, err := Dir(folder).Open("a"); err == nil {
 			t.Errorf("%s was opened", name)
 		}
 	}
@@ -124,11 +132,11 @@ func TestSize(t *testing.T) {
 		"removed":  os.Remove,
 		"replaced": func(path string) error { return errors.Join(os.Remove(path), os.WriteFile(path, nil, 0o640)) },
 	} {
-		f, err := Dir(folder).Append("a")
+		f, err := Dir(folder).Create("a")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := f.Write([]byte("text")); err != nil {
+		if _, err := f.WriteAt([]byte("text"), 0); err != nil {
 			t.Fatal(err)
 		}
 		if size, err := f.Size(); size != 4 || err != nil {
