@@ -19,7 +19,11 @@ var entries = quickjson.Codec[stored.Entry]{Inline: []any{stored.By{}, stored.Le
 func AppendEntry(dst []byte, e *stored.Entry) []byte { return entries.Append(dst, e) }
 
 // EntryOf returns the entry of a durable effect.
-func EntryOf(e *Effect) stored.Entry {
+func EntryOf(e *Effect) stored.Entry { return EntryIn(new(stored.Lease), e) }
+
+// EntryIn is like EntryOf, but uses the memory of an earlier entry for the lease, if the
+// entry has one.
+func EntryIn(used *stored.Lease, e *Effect) stored.Entry {
 	l := e.Lease()
 	kind := stored.Kind(e.Kind)
 	if e.Kind == Settled { // a bind to the process that it is bound to, which an older berth understands
@@ -32,7 +36,8 @@ func EntryOf(e *Effect) stored.Entry {
 	}
 	switch e.Kind {
 	case Granted, Bound, Settled, Detached, Resized, Scoped, WasParked, Resumed:
-		r.SetLease(storedLease(l))
+		storeLease(used, l)
+		r.SetLease(used)
 	case Renewed:
 		r.Expires, r.TTL = l.Expires.UnixNano(), int64(l.TTL)
 	}
@@ -49,7 +54,9 @@ func EntriesOf(leases []*Lease) iter.Seq[stored.Entry] {
 		for _, l := range leases {
 			r := stored.New(stored.Grant)
 			r.Time, r.ID, r.Fence, r.By = l.Granted.UnixNano(), l.ID, l.Fence, storedBy(&l.By)
-			r.SetLease(storedLease(l))
+			kept := new(stored.Lease)
+			storeLease(kept, l)
+			r.SetLease(kept)
 			if seen[l.ID] {
 				r.Share()
 			}
@@ -87,14 +94,14 @@ func ByOf(a access.Actor) gpu.By {
 	return by
 }
 
-// storedLease converts a lease to the form that the journal keeps.
-func storedLease(l *Lease) *stored.Lease {
-	h := l.Holder
-	s := &stored.Lease{
+// storeLease converts a lease to the form that the journal keeps. It overwrites s.
+func storeLease(s *stored.Lease, l *Lease) {
+	h, parts := l.Holder, s.Parts[:0]
+	*s = stored.Lease{
 		Parent: l.Parent,
 		User:   h.User, UID: h.UID, Service: h.Service, Name: h.Name, PID: h.PID, Start: h.Start, Boot: h.Boot,
 		Binding: string(l.Binding), Implied: l.Implied, TTL: int64(l.TTL), Granted: l.Granted.UnixNano(),
-		Parts: make([]stored.Part, len(l.Parts)), Priority: l.Priority, State: string(l.State),
+		Priority: l.Priority, State: string(l.State),
 		EnforcedBy: l.EnforcedBy, Raised: l.Raised, Note: l.Note, Unit: l.Unit, Scope: l.Scope,
 		TimeLimit: int64(l.TimeLimit), Imposed: l.Imposed, Groups: l.Groups,
 		Parkable: l.Parkable, Unshared: l.Unshared, ParkedAt: stored.Nanoseconds(l.ParkedAt), Returned: stored.Nanoseconds(l.Returned), Paused: int64(l.Paused), Asked: int64(l.Asked),
@@ -102,10 +109,10 @@ func storedLease(l *Lease) *stored.Lease {
 	if l.Binding == ByTTL {
 		s.Expires = l.Expires.UnixNano()
 	}
-	for i, p := range l.Parts {
-		s.Parts[i] = stored.Part{GPU: p.GPU, Memory: int64(p.Memory), Slots: p.Slots}
+	for _, p := range l.Parts {
+		parts = append(parts, stored.Part{GPU: p.GPU, Memory: int64(p.Memory), Slots: p.Slots})
 	}
-	return s
+	s.Parts = parts
 }
 
 // restored converts the lease in an entry back. An earlier berth wrote the name

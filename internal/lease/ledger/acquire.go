@@ -65,14 +65,33 @@ func status(err error) string {
 	return "refused"
 }
 
+// acquiring is a request on its way through Acquire. Requests are large, so the ledger
+// uses it again.
+type acquiring struct {
+	asked   lease.Request // as the caller made it, because the errand may run twice
+	request lease.Request // as the ledger admits it
+	found   Found
+	waiter  *waiter
+}
+
 func (l *Ledger) acquire(ctx context.Context, r *lease.Request) (Found, error) {
-	var found Found
-	var w *waiter
+	a, used := l.passed.Get().(*acquiring)
+	if !used {
+		a = &acquiring{}
+	}
+	a.asked = *r
 	err := l.submitFor(ctx, r.By, func(now time.Time) (err error) {
-		found, w, err = l.answer(*r, now) // the errand may run twice
+		a.request = a.asked
+		a.found, a.waiter, err = l.answer(&a.request, now)
 		return err
 	})
-	if err == nil && w != nil {
+	if err != nil {
+		return Found{}, err
+	}
+	found, w := a.found, a.waiter
+	*a = acquiring{}
+	l.passed.Put(a)
+	if w != nil {
 		found.Lease, err = l.await(ctx, w)
 	}
 	if err == nil && !found.Stood && r.Exact == nil {
@@ -85,72 +104,72 @@ func (l *Ledger) acquire(ctx context.Context, r *lease.Request) (Found, error) {
 }
 
 // answer finds the lease of a request that was made before, grants the request, refuses
-// it, or puts it into the queue and returns its waiter. The caller holds mu.
-func (l *Ledger) answer(r lease.Request, now time.Time) (found Found, w *waiter, err error) {
+// it, or puts a copy of it into the queue and returns the waiter. It fills in the request
+// as it admits it. The caller holds mu.
+func (l *Ledger) answer(r *lease.Request, now time.Time) (Found, *waiter, error) {
 	if r.Exact != nil {
-		found, err = l.exactly(r, now)
+		found, err := l.exactly(r, now)
 		return found, nil, err
 	}
-	request, held, err := l.admit(r, now)
-	switch {
-	case err != nil:
+	held, err := l.admit(r, now)
+	if err != nil {
 		return Found{}, nil, err
-	case held != nil:
-		found, err = l.adjust(held, request, now)
+	}
+	if held != nil {
+		found, err := l.adjust(held, r, now)
 		return found, nil, err
 	}
-	if request.Parent == "" { // no device is chosen for a child
-		l.usual.Add(request)
+	if r.Parent == "" { // no device is chosen for a child
+		l.usual.Add(r)
 	}
-	if found.Lease, err = l.decide(request, now); found.Lease != nil || err != nil {
-		return found, nil, err
+	granted, waits, err := l.decide(r, now)
+	if err != nil || granted != nil {
+		return Found{Lease: granted}, nil, err
 	}
-	if limits := l.limitsOf(request); limits != nil {
-		if err := quota.TooManyWait(l.book, request.Holder, limits); err != nil { // the error undoes the Ask
-			return Found{}, nil, fmt.Errorf("wait for %s: %w", request.ID, err)
+	if limits := l.limitsOf(waits); limits != nil {
+		if err := quota.TooManyWait(l.book, waits.Holder, limits); err != nil { // the error undoes the Ask
+			return Found{}, nil, fmt.Errorf("wait for %s: %w", waits.ID, err)
 		}
 	}
-	return Found{}, l.expect(request), nil
+	return Found{}, l.expect(waits), nil
 }
 
-// admit fills in and checks a request by the settings of its service, and returns the
-// request that goes into the book. If the request finds a lease that it was granted
-// before, admit returns that lease too. The caller holds mu.
-func (s *state) admit(r lease.Request, now time.Time) (request *lease.Request, held *lease.Lease, err error) {
-	if request, err = s.prepare(r, now); err != nil {
-		return nil, nil, err
+// admit fills in and checks a request by the settings of its service. If the request
+// finds a lease that it was granted before, admit returns that lease. The caller holds
+// mu.
+func (s *state) admit(r *lease.Request, now time.Time) (held *lease.Lease, err error) {
+	if err = s.prepare(r, now); err != nil {
+		return nil, err
 	}
-	if held, err = s.find(request); err != nil {
-		return nil, nil, err
+	if held, err = s.find(r); err != nil {
+		return nil, err
 	}
 	if held == nil {
-		if err := s.vacant(request); err != nil {
-			return nil, nil, err
+		if err := s.vacant(r); err != nil {
+			return nil, err
 		}
 	}
-	request, err = s.admitted(request)
-	return request, held, err
+	return held, s.applySettings(r)
 }
 
 // prepare fills in defaults, validates the request, and applies the limits of its user
 // that are about one request.
-func (s *state) prepare(r lease.Request, now time.Time) (*lease.Request, error) {
-	request := r
-	if request.GPUs == 0 {
-		request.GPUs = 1
+func (s *state) prepare(r *lease.Request, now time.Time) error {
+	if r.GPUs == 0 {
+		r.GPUs = 1
 	}
-	request.Priority, request.Imposed = r.AskedPriority.Or(0), r.TimeLimit != 0 && kinship.MandateOf(r.By).All
-	request.Requested, request.Deadline = now, now.Add(r.Wait.Or(s.settings.Wait))
-	if err := request.Validate(); err != nil {
-		return nil, err
+	r.Priority, r.Imposed = r.AskedPriority.Or(0), r.TimeLimit != 0 && kinship.MandateOf(r.By).All
+	r.Requested, r.Deadline = now, now.Add(r.Wait.Or(s.settings.Wait))
+	if err := r.Validate(); err != nil {
+		return err
 	}
-	if limits := s.limitsOf(&request); limits != nil {
-		if err := quota.Apply(limits, &request); err != nil {
-			return nil, fmt.Errorf("ask for %s: %w", r.ID, err)
+	if limits := s.limitsOf(r); limits != nil {
+		if err := quota.Apply(limits, r); err != nil {
+			return fmt.Errorf("ask for %s: %w", r.ID, err)
 		}
-		request.Groups = quota.GroupNames(limits)
+		r.Groups = quota.GroupNames(limits)
 	}
-	return &request, s.besideParent(&request)
+	return s.besideParent(r)
 }
 
 // find returns the lease that a request finds, or nil if there is none. The caller holds
@@ -204,54 +223,54 @@ func (s *state) vacant(r *lease.Request) error {
 	return nil
 }
 
-// admitted applies the settings of its service to a request. The caller holds mu.
-func (s *state) admitted(r *lease.Request) (*lease.Request, error) {
-	request := *r
+// applySettings applies the settings of its service to a request. The caller holds mu.
+func (s *state) applySettings(r *lease.Request) error {
 	if err := s.settings.Knows(r.Holder.Service); err != nil {
-		return nil, err
+		return err
 	}
 	if service, known := s.settings.Services[r.Holder.Service]; known {
-		admitted, err := quota.Admit(service.Service, request, s.book.ServiceUsage(r.Holder.Service))
+		admitted, err := quota.Admit(service.Service, *r, s.book.ServiceUsage(r.Holder.Service))
 		if err != nil && !quota.Later(err) {
-			return nil, err
+			return err
 		}
-		request = admitted
-		if request.Preferred == "" {
-			request.Preferred = s.snapshot.UUIDOf(service.Preferred)
+		if *r = admitted; r.Preferred == "" {
+			r.Preferred = s.snapshot.UUIDOf(service.Preferred)
 		}
 	} else if access.May(r.By, access.Precede, access.Object{}) != nil {
-		request = quota.WithoutPrecedence(request)
+		*r = quota.WithoutPrecedence(*r)
 	}
-	if err := s.overLimit(&request, nil); err != nil && !quota.Later(err) { // as it was raised
-		return nil, fmt.Errorf("ask for %s: %w", r.ID, err)
+	if err := s.overLimit(r, nil); err != nil && !quota.Later(err) { // as it was raised
+		return fmt.Errorf("ask for %s: %w", r.ID, err)
 	}
-	return &request, nil
+	return nil
 }
 
-// decide grants a request, refuses it, or puts it into the queue. It returns nil and nil
-// if it put the request into the queue. The caller holds mu.
-func (l *Ledger) decide(r *lease.Request, now time.Time) (*lease.Lease, error) {
+// decide grants a request, refuses it, or puts a copy of it into the queue and returns
+// that. The caller holds mu.
+func (l *Ledger) decide(r *lease.Request, now time.Time) (granted *lease.Lease, waits *lease.Request, err error) {
 	_, waiting := l.book.Len()
 	if waiting == 0 {
 		if granted, err := l.place(r, nil, now); granted != nil || err != nil {
-			return granted, err
+			return granted, nil, err
 		}
 	}
 	if !l.snapshot.Ever(r) && r.Into == 0 { // a parked lease had it before
-		return nil, placement.Explain(l.snapshot, r, nil)
+		return nil, nil, placement.Explain(l.snapshot, r, nil)
 	}
 	patient := r.Deadline.After(now)
 	if waiting == 0 && !patient {
-		return nil, l.whyNot(r)
+		return nil, nil, l.whyNot(r)
 	}
-	if _, err := l.apply(lease.Ask{Request: r}, now); err != nil || patient {
-		return nil, err
+	waits = new(lease.Request)
+	*waits = *r
+	if _, err := l.apply(lease.Ask{Request: waits}, now); err != nil || patient {
+		return nil, waits, err
 	}
-	granted, err := l.place(r, l.aheadOf(r), now)
+	granted, err = l.place(waits, l.aheadOf(waits), now)
 	if granted == nil && err == nil {
-		err = l.whyNot(r) // the error undoes the errand, which takes the request out of the queue
+		err = l.whyNot(waits) // the error undoes the errand, which takes the request out of the queue
 	}
-	return granted, err
+	return granted, nil, err
 }
 
 // expect registers a waiter for the outcome of a request. The caller holds mu.

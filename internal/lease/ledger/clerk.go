@@ -61,7 +61,11 @@ func (l *Ledger) submit(ctx context.Context, do func(now time.Time) error) error
 	if done, err := l.here(do); done {
 		return err
 	}
-	e := &errand{do: do, done: make(chan error, 1)}
+	e, used := l.spent.Get().(*errand)
+	if !used {
+		e = &errand{done: make(chan error, 1)}
+	}
+	e.do = do
 	select {
 	case l.errands <- e:
 	case <-ctx.Done():
@@ -71,6 +75,8 @@ func (l *Ledger) submit(ctx context.Context, do func(now time.Time) error) error
 	}
 	select {
 	case err := <-e.done:
+		e.do = nil
+		l.spent.Put(e)
 		return err
 	case <-l.finished:
 		select {
@@ -328,7 +334,7 @@ func (l *Ledger) write(effects []lease.Effect) error {
 		if !e.Durable() {
 			continue
 		}
-		l.entry = lease.EntryOf(e)
+		l.entry = lease.EntryIn(&l.kept, e)
 		l.buffer = lease.AppendEntry(l.buffer, &l.entry)
 		l.ends = append(l.ends, len(l.buffer))
 		care.Durable = care.Durable || e.Lease().OutlivesBoot()

@@ -18,13 +18,13 @@ import (
 //
 // The lease stays if the caller leaves before it has the answer. The caller chose its id
 // and asks again, perhaps already: another request may have the same lease as its answer.
-func (s *state) exactly(r lease.Request, now time.Time) (Found, error) {
+func (s *state) exactly(r *lease.Request, now time.Time) (Found, error) {
 	r.GPUs, r.Wait = len(r.Exact), gpu.Some(time.Duration(0))
-	if err := quota.CheckParts(&r); err != nil {
+	if err := quota.CheckParts(r); err != nil {
 		return Found{}, err
 	}
 	if held := s.book.Lease(r.Key()); held != nil {
-		return s.findExactly(held, &r, now)
+		return s.findExactly(held, r, now)
 	}
 	return s.grantExactly(r, now)
 }
@@ -57,24 +57,25 @@ func (s *state) findExactly(held *lease.Lease, r *lease.Request, now time.Time) 
 }
 
 // grantExactly grants a request, all of its parts or none. The caller holds mu.
-func (s *state) grantExactly(r lease.Request, now time.Time) (Found, error) {
-	request, err := s.prepare(r, now)
+func (s *state) grantExactly(r *lease.Request, now time.Time) (Found, error) {
+	if err := s.prepare(r, now); err != nil {
+		return Found{}, err
+	}
+	if err := s.vacant(r); err != nil { // a request with its id waits
+		return Found{}, err
+	}
+	admitted, err := s.settings.AdmitExactly(*r, s.book.ServiceUsage(r.Holder.Service))
 	if err != nil {
 		return Found{}, err
 	}
-	if err := s.vacant(request); err != nil { // a request with its id waits
-		return Found{}, err
-	}
-	if request, err = s.settings.AdmitExactly(request, s.book.ServiceUsage(request.Holder.Service)); err != nil {
-		return Found{}, err
-	}
-	if err := s.overLimit(request, nil); err != nil {
+	*r = admitted
+	if err := s.overLimit(r, nil); err != nil {
 		return Found{}, fmt.Errorf("ask for %s: %w", r.ID, err)
 	}
-	if err := placement.Exactly(request, s.target); err != nil {
+	if err := placement.Exactly(r, s.target); err != nil {
 		return Found{}, err
 	}
-	granted := request.ExactLease()
+	granted := r.ExactLease()
 	_, err = s.apply(lease.Grant{Lease: granted, Admitted: true}, now)
 	return Found{Lease: granted}, err
 }

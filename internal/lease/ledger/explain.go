@@ -42,16 +42,15 @@ func (l *Ledger) suppose(r lease.Request, look func(*lease.Request)) error {
 	if r.ID == "" {
 		r.ID = l.unusedID(r.Holder.Owner())
 	}
-	request, _, err := l.admit(r, now)
-	if err != nil {
+	if _, err := l.admit(&r, now); err != nil {
 		return err
 	}
-	asked, err := l.book.Apply(lease.Ask{Request: request}, now)
+	asked, err := l.book.Apply(lease.Ask{Request: &r}, now)
 	if err != nil {
 		return err
 	}
 	defer l.book.Revert(asked)
-	look(request)
+	look(&r)
 	return nil
 }
 

@@ -94,6 +94,9 @@ type Ledger struct {
 	holders holders
 	limiter fair.Limiter // keeps one user from filling the way to the clerk
 
+	spent  sync.Pool // errands that are done
+	passed sync.Pool // values of type *acquiring that are done
+
 	// mu guards what follows. Nobody holds it while waiting for the disk, so
 	// reading is always quick. Only the goroutine in the seat changes leases.
 	mu sync.RWMutex
@@ -104,6 +107,7 @@ type Ledger struct {
 	alarm    *time.Timer
 	alarmAt  time.Time // when it rings; zero if not yet known
 	entry    stored.Entry
+	kept     stored.Lease // of entry
 	buffer   []byte
 	ends     []int // of the entries in buffer
 	group    [][]byte

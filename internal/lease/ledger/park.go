@@ -104,8 +104,7 @@ func (l *Ledger) Return(ctx context.Context, k lease.Key, fence uint64, by acces
 		if since.IsZero() || since.After(now) {
 			r.Requested = now
 		}
-		returned, err := l.decide(&r, now)
-		return returned, &r, err
+		return l.decide(&r, now)
 	})
 }
 

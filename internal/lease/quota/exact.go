@@ -14,35 +14,31 @@ import (
 // AdmitExactly applies the settings of its service to a request that says exactly
 // what it wants on each device. It does what Admit does, but refuses a part below the
 // minimum of the service instead of raising it. Used is what the service has in use.
-func (s *Settings) AdmitExactly(r *lease.Request, used lease.Usage) (*lease.Request, error) {
+func (s *Settings) AdmitExactly(r lease.Request, used lease.Usage) (lease.Request, error) {
 	if err := s.Knows(r.Holder.Service); err != nil {
-		return nil, err
+		return r, err
 	}
-	service, known := s.Services[r.Holder.Service]
+	served, known := s.Services[r.Holder.Service]
 	if !known {
 		return r, nil
 	}
-	admitted, err := admitExactly(service.Service, *r, used)
-	return &admitted, err
-}
-
-func admitExactly(s Service, r lease.Request, used lease.Usage) (lease.Request, error) {
+	service := served.Service
 	for _, p := range r.Exact {
 		refuse := func(err error, limit gpu.MiB, text string) error {
 			return &AdmitError{
-				Service: s.Name, Err: err, Asked: lease.Usage{Memory: p.Memory}, Limit: lease.Usage{Memory: limit},
+				Service: service.Name, Err: err, Asked: lease.Usage{Memory: p.Memory}, Limit: lease.Usage{Memory: limit},
 				Text: fmt.Sprintf("%s on %s is %s of %s", p.Memory.Exact(), p.GPU, text, limit.Exact()),
 			}
 		}
 		switch {
-		case s.MaxMemory > 0 && p.Memory > s.MaxMemory:
-			return r, refuse(ErrMaxMemory, s.MaxMemory, "more than its max_memory_mb")
-		case p.Memory < s.MinMemory:
-			return r, refuse(ErrMinMemory, s.MinMemory, "less than its min_memory_mb")
+		case service.MaxMemory > 0 && p.Memory > service.MaxMemory:
+			return r, refuse(ErrMaxMemory, service.MaxMemory, "more than its max_memory_mb")
+		case p.Memory < service.MinMemory:
+			return r, refuse(ErrMinMemory, service.MinMemory, "less than its min_memory_mb")
 		}
 	}
-	s.MinMemory = 0 // Memory says nothing
-	return Admit(s, r, used)
+	service.MinMemory = 0 // Memory says nothing
+	return Admit(service, r, used)
 }
 
 // CheckParts returns everything that is wrong with a request and its parts, as
