@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/history/alert"
@@ -17,18 +15,13 @@ import (
 )
 
 func registerAlerts(s *server) {
-	op := func(id, method, path, summary, description string, errors ...int) huma.Operation {
-		return huma.Operation{
-			OperationID: id, Method: method, Path: path, Summary: summary, Description: description, Tags: []string{"alerts"}, MaxBodyBytes: maxBody, Errors: errors,
-		}
-	}
-	const path = "/api/alerts/{fingerprint}/acknowledge"
-	huma.Register(s.api, op("alerts", http.MethodGet, "/api/alerts", "The alerts that are pending or fire",
+	const path = " /api/alerts/{fingerprint}/acknowledge"
+	serve(s, on("GET /api/alerts", "alerts", "alerts", "The alerts that are pending or fire",
 		"Callers who may not see the names of users do not see alerts whose labels name somebody."), s.alerts)
-	huma.Register(s.api, op("acknowledge", http.MethodPost, path, "Say that somebody takes care of an alert",
+	serve(s, on("POST"+path, "alerts", "acknowledge", "Say that somebody takes care of an alert",
 		"Until the time is over or the alert is resolved, hooks get nothing more about it. Acknowledging it again replaces the first.",
 		http.StatusNotFound, http.StatusServiceUnavailable), s.acknowledge)
-	huma.Register(s.api, op("unacknowledge", http.MethodDelete, path, "Take an acknowledgement back", "If the alert fires, an event says so again.",
+	serve(s, on("DELETE"+path, "alerts", "unacknowledge", "Take an acknowledgement back", "If the alert fires, an event says so again.",
 		http.StatusNotFound, http.StatusConflict, http.StatusServiceUnavailable), s.unacknowledge)
 }
 
@@ -99,7 +92,7 @@ func alertChanged(see sight, a *alert.State, err error) (*answer[api.Alert], err
 	case errors.Is(err, alert.ErrNotAcknowledged):
 		return nil, problems.New(http.StatusConflict, "not_acknowledged", "Nobody has acknowledged this alert.")
 	case err != nil:
-		return nil, problemOf(err)
+		return nil, err
 	}
 	return ok(see.alert(a))
 }

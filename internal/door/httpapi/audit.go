@@ -14,12 +14,9 @@ import (
 )
 
 func registerAudit(s *server) {
-	huma.Register(s.api, huma.Operation{
-		OperationID: "audit", Method: http.MethodGet, Path: "/api/audit", Tags: []string{"daemon"},
-		Summary: "Acts of authority, and refusals",
-		Description: "Who changed what for others, through which door, what it was before and after, and who was refused. The entries are the lines of the audit log, " +
-			"the oldest first. Without after, the answer has the newest entries; with after, those that follow it.",
-	}, s.audit)
+	serve(s, on("GET /api/audit", "daemon", "audit", "Acts of authority, and refusals",
+		"Who changed what for others, through which door, what it was before and after, and who was refused. The entries are the lines of the audit log, "+
+			"the oldest first. Without after, the answer has the newest entries; with after, those that follow it."), s.audit)
 }
 
 type auditQuery struct {

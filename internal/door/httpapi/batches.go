@@ -6,8 +6,6 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/batch/runs"
 	"github.com/berth-gpu/berth/internal/door/problems"
@@ -15,12 +13,8 @@ import (
 )
 
 func registerBatches(s *server) {
-	op := func(id, method, path, summary string) huma.Operation {
-		return huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{"batches"}, MaxBodyBytes: maxBody}
-	}
-	huma.Register(s.api, op("batches", http.MethodGet, "/api/batches", "The batches that run, and how far each has got"), s.batches)
-	put := op("report-batch", http.MethodPut, "/api/batches/{id}", "For the runner of a batch: report how far it has got")
-	huma.Register(s.api, put, s.reportBatch)
+	serve(s, on("GET /api/batches", "batches", "batches", "The batches that run, and how far each has got", ""), s.batches)
+	serve(s, on("PUT /api/batches/{id}", "batches", "report-batch", "For the runner of a batch: report how far it has got", ""), s.reportBatch)
 }
 
 type batchesQuery struct{ Page }

@@ -35,14 +35,12 @@ func docsPolicy(page []byte) string {
 }
 
 func registerDaemon(s *server) {
-	op := func(id, path, summary string) *huma.Operation {
-		return &huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Summary: summary, Tags: []string{"daemon"}}
-	}
+	op := func(id, path, summary string) huma.Operation { return on("GET "+path, "daemon", id, summary, "") }
 	s.raw(op("healthz", "/healthz", "Whether the daemon is alive"), "text/plain", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = w.Write([]byte("ok\n"))
 	})
-	huma.Register(s.api, *op("readyz", "/readyz", "Whether the daemon can do its work; 503 while it cannot"), s.ready)
+	serve(s, op("readyz", "/readyz", "Whether the daemon can do its work; 503 while it cannot"), s.ready)
 	s.raw(op("prometheus", "/metrics", "Metrics for Prometheus"), "text/plain", s.metrics)
 
 	text := sync.OnceValue(func() []byte {

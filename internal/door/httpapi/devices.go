@@ -16,43 +16,22 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/placement"
 )
 
-// answer is a response body in the form that the framework takes.
-type answer[T any] struct{ Body T }
-
-func ok[T any](body T) (*answer[T], error) { return &answer[T]{Body: body}, nil }
-
 // Which names the device that a question is about.
 type Which struct {
 	GPU string `query:"gpu" doc:"Index or UUID of the device. Default: the first." example:"0" maxLength:"128"`
 }
 
 func registerDevices(s *server) {
-	get := func(id, path, summary string) huma.Operation {
-		return huma.Operation{OperationID: id, Method: http.MethodGet, Path: "/api/gpu" + path, Summary: summary, Tags: []string{"devices"}}
-	}
-	huma.Register(s.api, get("status", "/status", "One device as it stands"), s.status)
-	huma.Register(s.api, get("status-all", "/status/all", "Every device, and how much of the machine is in use"), s.statusAll)
-	huma.Register(s.api, get("metrics", "/metrics", "The newest sample of one device or of all devices"), s.samples)
-	huma.Register(s.api, get("history", "/metrics/history", "Samples of one device, oldest first"), s.history)
-	huma.Register(s.api, get("trend", "/temperature/trend", "The temperature over the last minutes, and a forecast"), s.trend)
-	huma.Register(s.api, get("available", "/memory/available", "What can be leased now, with the sum that leads to it"), s.available)
-	huma.Register(s.api, get("throttle", "/throttle/status", "How fast work on a device may run, why, and until when"), s.throttle)
-	post := func(id, path, summary string) huma.Operation {
-		op := get(id, path, summary)
-		op.Method = http.MethodPost
-		return op
-	}
-	huma.Register(s.api, post("monitoring-start", "/monitoring/start", "Start the sampling loop"), s.startMonitoring)
-	huma.Register(s.api, post("monitoring-stop", "/monitoring/stop", "Stop the sampling loop; the last samples stay and become stale"), s.stopMonitoring)
-}
-
-// find returns the device that a request names. Its error lists the devices.
-func (s *server) find(name string) (monitor.Reading, error) {
-	r, err := s.Desk.Device(name)
-	if err != nil {
-		return r, problemOf(err)
-	}
-	return r, nil
+	op := func(pattern, id, summary string) huma.Operation { return on(pattern, "devices", id, summary, "") }
+	serve(s, op("GET /api/gpu/status", "status", "One device as it stands"), s.status)
+	serve(s, op("GET /api/gpu/status/all", "status-all", "Every device, and how much of the machine is in use"), s.statusAll)
+	serve(s, op("GET /api/gpu/metrics", "metrics", "The newest sample of one device or of all devices"), s.samples)
+	serve(s, op("GET /api/gpu/metrics/history", "history", "Samples of one device, oldest first"), s.history)
+	serve(s, op("GET /api/gpu/temperature/trend", "trend", "The temperature over the last minutes, and a forecast"), s.trend)
+	serve(s, op("GET /api/gpu/memory/available", "available", "What can be leased now, with the sum that leads to it"), s.available)
+	serve(s, op("GET /api/gpu/throttle/status", "throttle", "How fast work on a device may run, why, and until when"), s.throttle)
+	serve(s, op("POST /api/gpu/monitoring/start", "monitoring-start", "Start the sampling loop"), s.monitoring(true))
+	serve(s, op("POST /api/gpu/monitoring/stop", "monitoring-stop", "Stop the sampling loop; the last samples stay and become stale"), s.monitoring(false))
 }
 
 // index adds the indices of the devices to the parts of a lease, so that a client
@@ -76,7 +55,7 @@ type statusQuery struct {
 }
 
 func (s *server) status(ctx context.Context, in *statusQuery) (*answer[api.Status], error) {
-	r, err := s.find(in.GPU)
+	r, err := s.Desk.Device(in.GPU)
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +145,7 @@ type whichOrAll struct {
 func (s *server) samples(ctx context.Context, in *whichOrAll) (*answer[api.Samples], error) {
 	readings := s.Monitor.Readings()
 	if in.GPU != "" {
-		r, err := s.find(in.GPU)
+		r, err := s.Desk.Device(in.GPU)
 		if err != nil {
 			return nil, err
 		}
@@ -189,7 +168,7 @@ type historyQuery struct {
 }
 
 func (s *server) history(ctx context.Context, in *historyQuery) (*answer[api.Samples], error) {
-	r, err := s.find(in.GPU)
+	r, err := s.Desk.Device(in.GPU)
 	if err != nil {
 		return nil, err
 	}
@@ -228,7 +207,7 @@ type trendQuery struct {
 }
 
 func (s *server) trend(_ context.Context, in *trendQuery) (*answer[api.Trend], error) {
-	r, err := s.find(in.GPU)
+	r, err := s.Desk.Device(in.GPU)
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +222,7 @@ func (s *server) available(context.Context, *struct{}) (*answer[api.Available], 
 }
 
 func (s *server) throttle(_ context.Context, in *Which) (*answer[api.Throttle], error) {
-	r, err := s.find(in.GPU)
+	r, err := s.Desk.Device(in.GPU)
 	if err != nil {
 		return nil, err
 	}
@@ -252,15 +231,10 @@ func (s *server) throttle(_ context.Context, in *Which) (*answer[api.Throttle], 
 	return ok(t)
 }
 
-func (s *server) startMonitoring(ctx context.Context, _ *struct{}) (*answer[api.Monitoring], error) {
-	return s.switchMonitoring(ctx, true)
-}
-
-func (s *server) stopMonitoring(ctx context.Context, _ *struct{}) (*answer[api.Monitoring], error) {
-	return s.switchMonitoring(ctx, false)
-}
-
-func (s *server) switchMonitoring(ctx context.Context, on bool) (*answer[api.Monitoring], error) {
-	changed, err := s.Desk.Monitoring(askerOf(ctx), on)
-	return answered(api.Monitoring{Running: s.Monitor.Running(), Interval: s.Settings.GPU().MonitorInterval, Changed: changed}, err)
+// monitoring returns the operation that starts or stops the sampling loop.
+func (s *server) monitoring(on bool) func(context.Context, *struct{}) (*answer[api.Monitoring], error) {
+	return func(ctx context.Context, _ *struct{}) (*answer[api.Monitoring], error) {
+		changed, err := s.Desk.Monitoring(askerOf(ctx), on)
+		return &answer[api.Monitoring]{api.Monitoring{Running: s.Monitor.Running(), Interval: s.Settings.GPU().MonitorInterval, Changed: changed}}, err
+	}
 }

@@ -2,21 +2,15 @@ package httpapi
 
 import (
 	"context"
-	"net/http"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
 )
 
 func registerEnergy(s *server) {
-	huma.Register(s.api, huma.Operation{
-		OperationID: "energy", Method: http.MethodGet, Path: "/api/energy", Tags: []string{"history"},
-		Summary: "How much energy devices used, and for whom",
-		Description: "For each device: what processes under leases used, what others used, and what the device draws by itself; they add up to the whole. " +
-			"The daemon keeps it across restarts.",
-	}, s.energy)
+	serve(s, on("GET /api/energy", "history", "energy", "How much energy devices used, and for whom",
+		"For each device: what processes under leases used, what others used, and what the device draws by itself; they add up to the whole. "+
+			"The daemon keeps it across restarts."), s.energy)
 }
 
 func (s *server) energy(ctx context.Context, _ *struct{}) (*answer[api.Energy], error) {

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -39,7 +38,7 @@ const (
 )
 
 func registerEvents(s *server) {
-	s.raw(&huma.Operation{
+	s.raw(huma.Operation{
 		OperationID: "events", Method: http.MethodGet, Path: "/api/events", Tags: []string{"events"}, Errors: []int{http.StatusUnprocessableEntity},
 		Summary: "Events as they happen, as server-sent events",
 		Description: "Each event has an id, its code as the event name and the event as JSON data. To go on after a break, send the last id " +
@@ -248,9 +247,9 @@ func (s *server) eventQuery(r *http.Request) (q eventQuery, refused *api.Problem
 	}
 	q.filter.Leases = query["lease"]
 	for _, ref := range query["gpu"] {
-		device, err := s.find(ref)
-		if unknown := (*api.Problem)(nil); errors.As(err, &unknown) {
-			return eventQuery{}, unknown
+		device, err := s.Desk.Device(ref)
+		if err != nil {
+			return eventQuery{}, problemOf(err)
 		}
 		q.filter.GPUs = append(q.filter.GPUs, device.Device.UUID)
 	}

@@ -13,14 +13,13 @@ import (
 const maxQuestion = 64 << 10
 
 func registerExec(s *server) {
-	s.raw(&huma.Operation{
-		OperationID: "exec", Method: http.MethodPost, Path: "/api/exec", Tags: []string{"leases"},
-		Summary: "For berth exec: lease for the process at the other end of the socket, without waiting",
-		Description: "The body is the command line, and the answer says what to change in the environment; internal/process/launch/plain.go describes both. " +
-			"The daemon refuses everything that is not plain with 409 and changes nothing. Use POST /api/leases for that, and for every other program.",
-		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/octet-stream": {}}},
-		Errors:      []int{http.StatusConflict},
-	}, "application/octet-stream", s.exec)
+	op := on("POST /api/exec", "leases", "exec", "For berth exec: lease for the process at the other end of the socket, without waiting",
+		"The body says what was typed, and the answer what to change in the environment. Both are lists of texts, each with a letter before it and a zero byte after it. "+
+			"In the body, f is a flag before the --, c a word of the command, e a variable of the environment and t the version of PyTorch. "+
+			"In the answer, m is a line to print, s a variable to set, as NAME=VALUE, and u the name of one to remove; a dot ends it. "+
+			"The daemon refuses everything that is not plain with 409 and changes nothing. Use POST /api/leases for that, and for every other program.", http.StatusConflict)
+	op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/octet-stream": {}}}
+	s.raw(op, "application/octet-stream", s.exec)
 }
 
 // exec answers a launch in one request. A launcher that is refused makes an ordinary

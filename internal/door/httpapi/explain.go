@@ -20,7 +20,7 @@ import (
 func (s *server) explain(ctx context.Context, in *body[api.LeaseRequest]) (*answer[api.Explanation], error) {
 	e, grant, err := s.Desk.Explain(askerOf(ctx), in.Body)
 	if err != nil {
-		return nil, problemOf(asID(err))
+		return nil, asID(err)
 	}
 	out := s.explanationOf(e, sightOf(ctx))
 	out.Grant = grant
@@ -31,7 +31,7 @@ func (s *server) explainWaiting(ctx context.Context, in *named) (*answer[api.Exp
 	sight := sightOf(ctx)
 	k, err := s.Desk.Seek(sight.Actor, in.name())
 	if err != nil {
-		return nil, problemOf(err)
+		return nil, err
 	}
 	r, _, _ := s.Ledger.FindWaiting(k)
 	if e, waits := s.Ledger.ExplainWaiting(k); waits {

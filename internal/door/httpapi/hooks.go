@@ -5,8 +5,6 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/history/hooks"
@@ -14,15 +12,10 @@ import (
 )
 
 func registerHooks(s *server) {
-	huma.Register(s.api, huma.Operation{
-		OperationID: "hooks", Method: http.MethodGet, Path: "/api/hooks", Summary: "The hooks, and what came of them", Tags: []string{"events"},
-		Description: "Addresses, secrets and commands are not in the answer.",
-	}, s.hooks)
-	huma.Register(s.api, huma.Operation{
-		OperationID: "hook-test", Method: http.MethodPost, Path: "/api/hooks/{name}/test", Summary: "Send a test to a hook", Tags: []string{"events"},
-		Description: "One event with the code hook goes to the hook at once, in the way of every other. It is not tried again. The answer says what came of it.",
-		Errors:      []int{http.StatusNotFound},
-	}, s.testHook)
+	serve(s, on("GET /api/hooks", "events", "hooks", "The hooks, and what came of them", "Addresses, secrets and commands are not in the answer."), s.hooks)
+	serve(s, on("POST /api/hooks/{name}/test", "events", "hook-test", "Send a test to a hook",
+		"One event with the code hook goes to the hook at once, in the way of every other. It is not tried again. The answer says what came of it.",
+		http.StatusNotFound), s.testHook)
 }
 
 func (s *server) hooks(context.Context, *struct{}) (*answer[api.Hooks], error) {
@@ -77,7 +70,7 @@ func (s *server) testHook(ctx context.Context, in *hookQuery) (*answer[api.HookT
 			break // the hook no longer exists
 		}
 		if err != nil {
-			return nil, problemOf(err)
+			return nil, err
 		}
 		return ok(api.HookTest{Hook: in.Name, Kind: hookKind(&r.Hook), HookDelivery: deliveryOf(&attempt)})
 	}

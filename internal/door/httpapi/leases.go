@@ -7,46 +7,57 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/placement"
 )
 
-// body is a request body in the form that the framework takes.
-type body[T any] struct{ Body T }
-
-// named has the parameters of a route about one lease: its id and its user.
-type named struct {
-	ID   string `path:"id" doc:"Id of the lease." maxLength:"512"`
-	User string `query:"user" doc:"Whose lease it is: login name, uid, token:NAME or cert:NAME. Default: the caller's own, else the only one with this id." maxLength:"256"`
-}
-
-func (n *named) name() lease.Name { return lease.Name{User: n.User, ID: n.ID} }
-
 func registerLeases(s *server) {
-	op := func(id, method, path, summary string) huma.Operation {
-		o := huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{"leases"}, MaxBodyBytes: maxBody}
-		if id == "allocate" || id == "acquire" || id == "adopt" {
-			o.DefaultStatus = http.StatusCreated
-		}
-		if id != "leases" { // every other one names a lease or a device
-			o.Errors = []int{http.StatusNotFound, http.StatusConflict}
-		}
-		return o
+	const missing, conflict, down = http.StatusNotFound, http.StatusConflict, http.StatusServiceUnavailable // every route but the first names a lease or a device
+	on := func(pattern, id, summary, description string, errors ...int) huma.Operation {
+		return on(pattern, "leases", id, summary, description, errors...)
 	}
-	huma.Register(s.api, op("allocate", http.MethodPost, "/api/gpu/memory/allocate", "Lease memory under an id of your own"), s.allocate)
-	huma.Register(s.api, op("deallocate", http.MethodPost, "/api/gpu/memory/deallocate", "End a lease, or withdraw a waiting request"), s.deallocate)
-	huma.Register(s.api, op("leases", http.MethodGet, "/api/leases", "All leases and all waiting requests"), s.leases)
-	huma.Register(s.api, op("acquire", http.MethodPost, "/api/leases", "Ask for slots and memory on one or more devices, and wait for them"), s.acquire)
-	huma.Register(s.api, op("lease", http.MethodGet, "/api/leases/{id}", "One lease, or the waiting request with that id"), s.lease)
-	huma.Register(s.api, op("release", http.MethodDelete, "/api/leases/{id}", "End a lease, or withdraw a waiting request"), s.release)
-	huma.Register(s.api, op("renew", http.MethodPost, "/api/leases/{id}/renew", "Extend a lease that has a time to live"), s.renew)
-	huma.Register(s.api, op("bind", http.MethodPost, "/api/leases/{id}/bind", "Bind a lease of one process to another process"), s.bind)
-	huma.Register(s.api, op("rescope", http.MethodPost, "/api/leases/{id}/scope", "Change which control groups the processes of a lease are told by"), s.rescope)
-	huma.Register(s.api, op("resize", http.MethodPost, "/api/leases/{id}/resize", "Give a lease another amount of memory"), s.resize)
-	huma.Register(s.api, op("explain-waiting", http.MethodGet, "/api/leases/{id}/explain", "What a waiting request waits for"), s.explainWaiting)
-	huma.Register(s.api, op("adopt", http.MethodPost, "/api/leases/adopt", "Put a process that already runs under a lease"), s.adopt)
-	huma.Register(s.api, op("explain", http.MethodPost, "/api/leases/explain", "Say whether a request would be granted and what is in its way, without making it"), s.explain)
+	serve(s, on("GET /api/leases", "leases", "All leases and all waiting requests", ""), s.leases)
+	serve(s, creating(on("POST /api/gpu/memory/allocate", "allocate", "Lease memory under an id of your own", "", missing, conflict)), s.allocate)
+	serve(s, creating(on("POST /api/leases", "acquire", "Ask for slots and memory on one or more devices, and wait for them", "", missing, conflict)), s.acquire)
+	request(s, creating(on("POST /api/leases/adopt", "adopt", "Put a process that already runs under a lease", "", missing, conflict)), func(ctx context.Context, by desk.Caller, b api.Adopt) (api.Lease, error) {
+		adopted, err := s.Desk.Adopt(ctx, by, b)
+		return adopted, asID(err)
+	})
+	serve(s, on("POST /api/leases/explain", "explain", "Say whether a request would be granted and what is in its way, without making it", "", missing, conflict), s.explain)
+	serve(s, on("GET /api/leases/{id}", "lease", "One lease, or the waiting request with that id", "", missing, conflict), s.lease)
+	serve(s, on("GET /api/leases/{id}/explain", "explain-waiting", "What a waiting request waits for", "", missing, conflict), s.explainWaiting)
+	serve(s, on("DELETE /api/leases/{id}", "release", "End a lease, or withdraw a waiting request", "", missing, conflict), s.release)
+	request(s, on("POST /api/gpu/memory/deallocate", "deallocate", "End a lease, or withdraw a waiting request", "", missing, conflict), func(ctx context.Context, by desk.Caller, b api.Deallocate) (api.Ended, error) {
+		return s.Desk.Release(ctx, by, lease.Name{User: b.User, ID: b.ID}, 0)
+	})
+	change(s, on("POST /api/leases/{id}/renew", "renew", "Extend a lease that has a time to live", "", missing, conflict), s.Desk.Renew)
+	change(s, on("POST /api/leases/{id}/bind", "bind", "Bind a lease of one process to another process", "", missing, conflict), s.Desk.Bind)
+	change(s, on("POST /api/leases/{id}/scope", "rescope", "Change which control groups the processes of a lease are told by", "", missing, conflict), s.Desk.Rescope)
+	change(s, on("POST /api/leases/{id}/resize", "resize", "Give a lease another amount of memory", "", missing, conflict), s.Desk.Resize)
+	serve(s, on("POST /api/leases/{id}/trim", "trim", "Ask the holder of a lease to free the memory that its libraries cache",
+		"The daemon sends the holder an event with the code reclaim. Programs that use the Python package with trim_on_request then free the "+
+			"caches of PyTorch and CuPy; other programs may ignore it. The measured memory of the lease shows the result.", missing, conflict), s.trim)
+	change(s, on("POST /api/leases/{id}/pace", "pace", "Hold a lease to a share of its devices",
+		"berth stops and continues the processes of the lease in short turns, so that it gets this share of what it would get otherwise. The share survives "+
+			"a restart of the daemon. 1 ends it. An owner cannot undo what an operator set; the least share counts.", missing, conflict), func(_ context.Context, by desk.Caller, name lease.Name, b api.Pace) (api.Lease, error) {
+		return s.Desk.Pace(by, name, b)
+	})
+	changeWith(s, on("POST /api/leases/{id}/park", "park", "Move the memory of a lease to the memory of the machine",
+		"The driver moves the memory of all processes of the lease, without their help; they wait in their next call to it. The answer comes when the memory has moved: after seconds, or a minute for a full card. "+
+			"All processes of the lease are parked, or none. A parked lease holds neither memory nor slots on its device, and stays parked until it is resumed. A caller who disconnects does not stop it.",
+		missing, conflict, down), s.Desk.Park)
+	changeWith(s, on("POST /api/leases/{id}/resume", "resume", "Move the memory of a parked lease back to its device",
+		"The lease waits for room like any request, as long as timeout_seconds says. The answer comes when the memory has moved and its programs run. A caller who disconnects while it waits leaves it parked.",
+		missing, conflict, down), s.Desk.Resume)
+	changeWith(s, on("POST /api/leases/{id}/wake", "wake", "Resume a lease because its program needs it",
+		"For the program that holds the lease: a parked lease is resumed at its turn, however long that takes, and nothing happens to one that is not parked. The answer comes when the lease is active.",
+		missing, conflict, down), s.Desk.Wake)
+	serve(s, on("POST /api/optimize", "optimize", "Get memory back",
+		"Tries one way after the other on the leases that the caller may change: ends what the dead hold, names orphans, asks programs to free caches, shrinks leases that use less than they asked for, parks idle ones, and proposes moves. "+
+			"Every amount is measured. The answer comes when that is done; events with the code optimized say meanwhile how far it is.",
+		missing, conflict, down), s.optimize)
 	limitNames(s.api.OpenAPI(), lease.MaxIDLength)
 	answerStanding(s.api.OpenAPI(), "POST /api/gpu/memory/allocate", "POST /api/leases")
 	listPolicies(s.api.OpenAPI(), placement.PolicyNames())
@@ -55,7 +66,7 @@ func registerLeases(s *server) {
 func (s *server) allocate(ctx context.Context, in *body[api.Allocate]) (*allocated, error) {
 	granted, err := s.Desk.Allocate(ctx, askerOf(ctx), in.Body)
 	if err != nil {
-		return nil, problemOf(err)
+		return nil, err
 	}
 	s.index(granted.Parts)
 	return allocatedOf(granted), nil
@@ -77,65 +88,35 @@ func allocatedOf(l api.Lease) *allocated {
 func (s *server) acquire(ctx context.Context, in *body[api.LeaseRequest]) (*allocated, error) {
 	granted, err := s.Desk.Acquire(ctx, askerOf(ctx), in.Body)
 	if err != nil {
-		return nil, problemOf(asID(err))
+		return nil, asID(err)
 	}
 	return allocatedOf(granted), nil
 }
 
-func (s *server) deallocate(ctx context.Context, in *body[api.Deallocate]) (*answer[api.Ended], error) {
-	return answered(s.Desk.Release(ctx, askerOf(ctx), lease.Name{User: in.Body.User, ID: in.Body.ID}, 0))
-}
-
-// The types here and below repeat ID and User: the framework does not fill in the
-// fields of an embedded type that is not exported.
+// The types here repeat the fields of ofLease: the framework does not fill in the fields
+// of an embedded type that is not exported.
 type releaseQuery struct {
 	ID    string `path:"id" doc:"Id of the lease." maxLength:"512"`
-	User  string `query:"user" doc:"Whose lease it is. Default: the caller's own, else the only one with this id." maxLength:"256"`
+	User  string `query:"user" doc:"Whose lease it is: login name, uid, token:NAME or cert:NAME. Default: the caller's own, else the only one with this id." maxLength:"256"`
 	Fence uint64 `query:"fence" doc:"Only if the lease still has this fence."`
 }
 
 func (s *server) release(ctx context.Context, in *releaseQuery) (*answer[api.Ended], error) {
-	return answered(s.Desk.Release(ctx, askerOf(ctx), lease.Name{User: in.User, ID: in.ID}, in.Fence))
+	ended, err := s.Desk.Release(ctx, askerOf(ctx), lease.Name{User: in.User, ID: in.ID}, in.Fence)
+	return &answer[api.Ended]{ended}, err
 }
 
-type renewQuery struct {
+// named has the parameters of a route about one lease: its id and its user.
+type named struct {
 	ID   string `path:"id" doc:"Id of the lease." maxLength:"512"`
-	User string `query:"user" doc:"Whose lease it is. Default: the caller's own, else the only one with this id." maxLength:"256"`
-	Body api.Renew
+	User string `query:"user" doc:"Whose lease it is: login name, uid, token:NAME or cert:NAME. Default: the caller's own, else the only one with this id." maxLength:"256"`
 }
 
-func (s *server) renew(ctx context.Context, in *renewQuery) (*answer[api.Lease], error) {
-	return answered(s.Desk.Renew(ctx, askerOf(ctx), lease.Name{User: in.User, ID: in.ID}, in.Body))
-}
+func (n *named) name() lease.Name { return lease.Name{User: n.User, ID: n.ID} }
 
-type resizeQuery struct {
-	ID   string `path:"id" doc:"Id of the lease." maxLength:"512"`
-	User string `query:"user" doc:"Whose lease it is. Default: the caller's own, else the only one with this id." maxLength:"256"`
-	Body api.Resize
-}
-
-func (s *server) resize(ctx context.Context, in *resizeQuery) (*answer[api.Lease], error) {
-	return answered(s.Desk.Resize(ctx, askerOf(ctx), lease.Name{User: in.User, ID: in.ID}, in.Body))
-}
-
-type bindQuery struct {
-	ID   string `path:"id" doc:"Id of the lease." maxLength:"512"`
-	User string `query:"user" doc:"Whose lease it is. Default: the caller's own, else the only one with this id." maxLength:"256"`
-	Body api.Bind
-}
-
-func (s *server) bind(ctx context.Context, in *bindQuery) (*answer[api.Lease], error) {
-	return answered(s.Desk.Bind(ctx, askerOf(ctx), lease.Name{User: in.User, ID: in.ID}, in.Body))
-}
-
-type rescopeQuery struct {
-	ID   string `path:"id" doc:"Id of the lease." maxLength:"512"`
-	User string `query:"user" doc:"Whose lease it is. Default: the caller's own, else the only one with this id." maxLength:"256"`
-	Body api.Rescope
-}
-
-func (s *server) rescope(ctx context.Context, in *rescopeQuery) (*answer[api.Lease], error) {
-	return answered(s.Desk.Rescope(ctx, askerOf(ctx), lease.Name{User: in.User, ID: in.ID}, in.Body))
+func (s *server) trim(ctx context.Context, in *named) (*answer[api.Lease], error) {
+	trimmed, err := s.Desk.Trim(askerOf(ctx), in.name())
+	return &answer[api.Lease]{trimmed}, err
 }
 
 type leasesQuery struct{ Page }
@@ -173,7 +154,7 @@ func (s *server) lease(ctx context.Context, in *leaseQuery) (*answer[api.Lease],
 	sight := sightOf(ctx)
 	k, err := s.Desk.Seek(sight.Actor, lease.Name{User: in.User, ID: in.ID})
 	if err != nil {
-		return nil, problemOf(err)
+		return nil, err
 	}
 	held, found := s.Ledger.Find(k)
 	if !found {
@@ -183,14 +164,14 @@ func (s *server) lease(ctx context.Context, in *leaseQuery) (*answer[api.Lease],
 		held, found = s.Ledger.Find(k) // it may have been granted between the two calls
 	}
 	if !found {
-		return nil, problemOf(lease.ErrUnknown)
+		return nil, lease.ErrUnknown
 	}
 	l := sight.lease(held, s.Ledger.Belonging()[held.Fence])
 	s.Desk.Complete(&l, held, sight.owns(held.Holder))
 	s.Desk.TraceDescent(&l)
 	if in.Launch {
 		if err := s.Desk.AddLaunch(ctx, sight.Actor, &l, held, in.Caps); err != nil {
-			return nil, problemOf(err)
+			return nil, err
 		}
 	}
 	if r, position, waits := s.Ledger.FindWaiting(k); waits { // to return, or to be larger
@@ -200,7 +181,23 @@ func (s *server) lease(ctx context.Context, in *leaseQuery) (*answer[api.Lease],
 	return ok(l)
 }
 
-func (s *server) adopt(ctx context.Context, in *body[api.Adopt]) (*answer[api.Lease], error) {
-	adopted, err := s.Desk.Adopt(ctx, askerOf(ctx), in.Body)
-	return answered(adopted, asID(err))
+type optimizeQuery struct{ Body *api.Optimize }
+
+func (s *server) optimize(ctx context.Context, in *optimizeQuery) (*answer[api.Optimization], error) {
+	found, err := s.Desk.Optimize(ctx, askerOf(ctx), given(in.Body))
+	sight := sightOf(ctx)
+	for i := range found.Rungs {
+		sight.steps(found.Rungs[i].Done)
+		sight.steps(found.Rungs[i].Left)
+	}
+	return &answer[api.Optimization]{found}, err
+}
+
+// steps hides the parts of other users' leases and processes that a caller may not see.
+func (s sight) steps(all []api.RungStep) {
+	for i := range all {
+		if step := &all[i]; (step.User != "" || step.PID != 0) && !s.named(access.Held, step.User) {
+			step.User, step.PID, step.Text = s.user(step.User), 0, "it belongs to another user"
+		}
+	}
 }

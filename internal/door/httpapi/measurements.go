@@ -5,20 +5,15 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
 )
 
 func registerMeasurements(s *server) {
-	op := func(id, method, summary string) huma.Operation {
-		return huma.Operation{OperationID: id, Method: method, Path: "/api/measurements", Summary: summary, Tags: []string{"history"}, MaxBodyBytes: maxBody}
-	}
-	huma.Register(s.api, op("measurements", http.MethodGet, "What earlier runs used"), s.measurements)
-	post := op("measure", http.MethodPost, "Report what a run used")
-	post.DefaultStatus = http.StatusNoContent
-	huma.Register(s.api, post, s.measure)
+	serve(s, on("GET /api/measurements", "history", "measurements", "What earlier runs used", ""), s.measurements)
+	report := on("POST /api/measurements", "history", "measure", "Report what a run used", "")
+	report.DefaultStatus = http.StatusNoContent
+	serve(s, report, s.measure)
 }
 
 type measurementQuery struct {
@@ -46,8 +41,5 @@ func (s *server) measurements(ctx context.Context, in *measurementQuery) (*liste
 }
 
 func (s *server) measure(ctx context.Context, in *body[api.Measurement]) (*struct{}, error) {
-	if err := s.Desk.Measure(askerOf(ctx), in.Body); err != nil {
-		return nil, problemOf(err)
-	}
-	return nil, nil
+	return nil, s.Desk.Measure(askerOf(ctx), in.Body)
 }

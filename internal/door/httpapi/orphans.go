@@ -3,20 +3,14 @@ package httpapi
 import (
 	"cmp"
 	"context"
-	"net/http"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/api"
 )
 
 func registerOrphans(s *server) {
-	huma.Register(s.api, huma.Operation{
-		OperationID: "orphans", Method: http.MethodGet, Path: "/api/orphans", Tags: []string{"leases"},
-		Summary: "Processes that use devices under no lease",
-		Description: "The daemon finds them in the process lists of the drivers and, if their lease has ended, by the device files that they have open. " +
-			"A daemon that is not root sees only the open files of its own user.",
-	}, s.orphans)
+	serve(s, on("GET /api/orphans", "leases", "orphans", "Processes that use devices under no lease",
+		"The daemon finds them in the process lists of the drivers and, if their lease has ended, by the device files that they have open. "+
+			"A daemon that is not root sees only the open files of its own user."), s.orphans)
 }
 
 type orphansQuery struct{ Page }

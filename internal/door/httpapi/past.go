@@ -3,11 +3,8 @@ package httpapi
 import (
 	"cmp"
 	"context"
-	"net/http"
 	"slices"
 	"time"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -16,11 +13,8 @@ import (
 )
 
 func registerPast(s *server) {
-	huma.Register(s.api, huma.Operation{
-		OperationID: "past-leases", Method: http.MethodGet, Path: "/api/past/leases", Tags: []string{"history"},
-		Summary:     "Leases that have ended",
-		Description: "Who had how much, how long, how much of it was used, and how it ended. The daemon keeps it across restarts. Without a limit, an answer has the 100 newest.",
-	}, s.pastLeases)
+	serve(s, on("GET /api/past/leases", "history", "past-leases", "Leases that have ended",
+		"Who had how much, how long, how much of it was used, and how it ended. The daemon keeps it across restarts. Without a limit, an answer has the 100 newest."), s.pastLeases)
 }
 
 type pastQuery struct {

@@ -22,10 +22,9 @@ const maxPlanBody = 6*pipeline.MaxFile + 2<<20
 
 func registerPlans(s *server) {
 	op := func(id, path, summary, description string) huma.Operation {
-		return huma.Operation{
-			OperationID: id, Method: http.MethodPost, Path: path, Summary: summary, Description: description, Tags: []string{"plans"},
-			SkipValidateBody: true, MaxBodyBytes: maxPlanBody, Errors: []int{http.StatusNotFound, http.StatusConflict},
-		}
+		op := on("POST "+path, "plans", id, summary, description, http.StatusNotFound, http.StatusConflict)
+		op.SkipValidateBody, op.MaxBodyBytes = true, maxPlanBody
+		return op
 	}
 	// The framework would describe the bodies as raw bytes.
 	takes := func(path string, content map[string]*huma.MediaType) {
@@ -34,16 +33,15 @@ func registerPlans(s *server) {
 	compile := op("plan", "/api/plans", "Compile pipelines into a plan, against the devices as they are now",
 		"This starts nothing and leases nothing. A file that cannot work is refused as plan_refused, with every problem in fields, and in "+
 			"extra.problems with its line, pipeline, step, code and remedy. With Content-Type: application/yaml the body is a pipeline file.")
-	huma.Register(s.api, compile, s.compile)
+	serve(s, compile, s.compile)
 	takes(compile.Path, map[string]*huma.MediaType{
 		"application/json": {Schema: schemaOf[api.PlanRequest](s.api)}, "application/yaml": {Schema: &huma.Schema{Type: "string"}},
 	})
 
-	run := op("plan-run", "/api/plans/run", "Lease what the runs of a plan need",
+	run := creating(op("plan-run", "/api/plans/run", "Lease what the runs of a plan need",
 		"Each run gets one lease, whole or not at all, that ends with its process. The lease is on the device of the plan if that has room, else on another "+
-			"that the pipeline can use; placement and reason say so. A run that finds no room within timeout_seconds is refused: ask again when a lease has ended.")
-	run.DefaultStatus = http.StatusCreated
-	huma.Register(s.api, run, s.runPlan)
+			"that the pipeline can use; placement and reason say so. A run that finds no room within timeout_seconds is refused: ask again when a lease has ended."))
+	serve(s, run, s.runPlan)
 	takes(run.Path, map[string]*huma.MediaType{"application/json": {Schema: schemaOf[api.PlanRun](s.api)}})
 }
 
@@ -61,7 +59,7 @@ func (s *server) compile(ctx context.Context, in *planBody) (*answer[api.Plan], 
 	}
 	plan, err := s.Desk.Plan(askerOf(ctx), asked)
 	if err != nil {
-		return nil, problemOf(err)
+		return nil, err
 	}
 	return ok(*plan)
 }
@@ -101,7 +99,7 @@ func (s *server) runPlan(ctx context.Context, in *planBody) (*answer[api.PlanRun
 	}
 	running, err := s.Desk.Run(ctx, askerOf(ctx), asked)
 	if err != nil {
-		return nil, problemOf(err)
+		return nil, err
 	}
 	result := api.PlanRunning{Plan: running.Plan, Runs: make([]api.RunningRun, len(running.Runs))}
 	for i, run := range running.Runs {

@@ -11,9 +11,6 @@ import (
 	"github.com/berth-gpu/berth/internal/door/problems"
 )
 
-// maxBody is the largest request body, in bytes: far more than a request needs.
-const maxBody = 1 << 20
-
 // statuses has the HTTP status of each kind of refusal.
 var statuses = map[desk.Kind]int{
 	desk.Failed:      http.StatusInternalServerError,
@@ -36,14 +33,6 @@ func problemOf(err error) *api.Problem {
 	p := problems.New(statuses[r.Kind], r.Code, "%s", r.Detail)
 	p.Fields, p.Extra = r.Fields, r.Extra
 	return p
-}
-
-// answered returns an answer of the desk in the form that the framework takes.
-func answered[T any](body T, err error) (*answer[T], error) {
-	if err != nil {
-		return nil, problemOf(err)
-	}
-	return ok(body)
 }
 
 // asID renames the field allocation_id of a refusal to id, for paths that use that

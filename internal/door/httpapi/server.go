@@ -90,7 +90,7 @@ type Guest struct {
 
 func registerGuests(s *server) {
 	for _, g := range s.Guests {
-		s.raw(g.Operation, g.MediaType, func(w http.ResponseWriter, r *http.Request) { g.Serve(w, r, identityOf(r.Context()).Actor) })
+		s.raw(*g.Operation, g.MediaType, func(w http.ResponseWriter, r *http.Request) { g.Serve(w, r, identityOf(r.Context()).Actor) })
 	}
 }
 
@@ -139,9 +139,6 @@ func build(p Parts) *server {
 
 	registerDevices(s)
 	registerLeases(s)
-	registerTrim(s)
-	registerPace(s)
-	registerReclaim(s)
 	registerStream(s)
 	registerPlans(s)
 	registerExec(s)
@@ -225,11 +222,11 @@ func (s *server) route(r *http.Request) (http.Handler, string) {
 }
 
 // raw serves a path whose answer is not one JSON object, and describes it.
-func (s *server) raw(op *huma.Operation, mediaType string, f http.HandlerFunc) {
+func (s *server) raw(op huma.Operation, mediaType string, f http.HandlerFunc) {
 	if op.Responses == nil {
 		op.Responses = map[string]*huma.Response{}
 	}
 	op.Responses["200"] = &huma.Response{Description: "OK", Content: map[string]*huma.MediaType{mediaType: {}}}
-	s.api.OpenAPI().AddOperation(op)
+	s.api.OpenAPI().AddOperation(&op)
 	s.HandleFunc(op.Method+" "+op.Path, f)
 }

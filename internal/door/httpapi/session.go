@@ -20,21 +20,19 @@ import (
 )
 
 func registerSessions(s *server) {
-	op := func(id, method, path, summary, description string, errors ...int) huma.Operation {
-		return huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Description: description, Tags: []string{"access"}, MaxBodyBytes: 4 << 10, Errors: errors}
+	op := func(pattern, id, summary, description string, errors ...int) huma.Operation {
+		op := on(pattern, "access", id, summary, description, errors...)
+		op.MaxBodyBytes = 4 << 10
+		return op
 	}
-	begin := op("sign-in", http.MethodPost, "/api/session", "Begin a session on the page",
+	serve(s, creating(op("POST /api/session", "sign-in", "Begin a session on the page",
 		"With the code of a link that berth open made, or with a token. The answer sets a cookie that scripts cannot read. docs/guide/access.md says what a session is worth.",
-		http.StatusUnauthorized, http.StatusTooManyRequests)
-	begin.DefaultStatus = http.StatusCreated
-	huma.Register(s.api, begin, s.signIn)
-	huma.Register(s.api, op("sign-out", http.MethodDelete, "/api/session", "End the session that the request is made with", "", http.StatusNotFound), s.signOut)
-	link := op("session-link", http.MethodPost, "/api/session/link", "Make a link for signing in on the page",
-		"The link works once, within a minute, and only for the user who asked for it. It is made over the Unix socket alone.", http.StatusConflict)
-	link.DefaultStatus = http.StatusCreated
-	huma.Register(s.api, link, s.sessionLink)
-	huma.Register(s.api, op("sessions", http.MethodGet, "/api/sessions", "The sessions of the caller; those of all, for administrators", ""), s.listSessions)
-	huma.Register(s.api, op("end-session", http.MethodDelete, "/api/sessions/{id}", "End a session at once",
+		http.StatusUnauthorized, http.StatusTooManyRequests)), s.signIn)
+	serve(s, op("DELETE /api/session", "sign-out", "End the session that the request is made with", "", http.StatusNotFound), s.signOut)
+	serve(s, creating(op("POST /api/session/link", "session-link", "Make a link for signing in on the page",
+		"The link works once, within a minute, and only for the user who asked for it. It is made over the Unix socket alone.", http.StatusConflict)), s.sessionLink)
+	serve(s, op("GET /api/sessions", "sessions", "The sessions of the caller; those of all, for administrators", ""), s.listSessions)
+	serve(s, op("DELETE /api/sessions/{id}", "end-session", "End a session at once",
 		"Its event streams and waiting requests end. Leases stand.", http.StatusNotFound), s.endSession)
 }
 
@@ -53,7 +51,7 @@ func (s *server) signIn(ctx context.Context, in *body[api.SignIn]) (*withCookie,
 		return s.recordSession(who, access.SignIn, who.User, begun.ID)
 	})
 	if err != nil {
-		return nil, problemOf(err)
+		return nil, err
 	}
 	return &withCookie{*done.Cookie, s.sessionOf(&done.Session, done.Caller)}, nil
 }
@@ -104,7 +102,7 @@ func (s *server) endAs(c *doorkeeper.Caller, found *sessions.Session) (api.Sessi
 	theirs := !access.Owns(who, found.Object())
 	if theirs || owner.Role >= access.Operator {
 		if err := s.recordSession(who, access.SignOut, owner.User, found.ID); err != nil && theirs {
-			return api.Session{}, problemOf(err)
+			return api.Session{}, err
 		}
 	}
 	shown := s.sessionOf(found, c)
@@ -125,7 +123,7 @@ func (s *server) sessionLink(ctx context.Context, _ *struct{}) (*answer[api.Sess
 	}
 	code, ends, err := s.Door.Link(doorkeeper.Of(ctx), time.Now())
 	if err != nil {
-		return nil, problemOf(err)
+		return nil, err
 	}
 	return ok(api.SessionLink{URL: address + "/#login=" + code, Expires: ends.UTC().Truncate(time.Second)})
 }

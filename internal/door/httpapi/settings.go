@@ -5,7 +5,6 @@ import (
 	"errors"
 	"mime"
 	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -20,25 +19,22 @@ import (
 )
 
 func registerSettings(s *server) {
-	op := func(id, method, path, summary string) huma.Operation {
-		return huma.Operation{OperationID: id, Method: method, Path: "/api/gpu/config" + path, Summary: summary, Tags: []string{"configuration"}}
+	op := func(pattern, id, summary, description string, errors ...int) huma.Operation {
+		return on(pattern, "configuration", id, summary, description, errors...)
 	}
-	huma.Register(s.api, op("config", http.MethodGet, "", "The configuration that can change at run time, as it is in force"), s.config)
-	huma.Register(s.api, op("config-sources", http.MethodGet, "/sources", "Every setting, its value and where it comes from"), s.sources)
-
-	change := op("config-change", http.MethodPut, "", "Change the configuration at run time")
-	change.Description = "The body has any part of the section. Absent fields stay as they are; null resets a field to what the file says. " +
-		"The daemon validates the whole result. A valid change applies at once and survives a restart; otherwise nothing changes."
-	change.SkipValidateBody, change.MaxBodyBytes = true, maxBody
-	huma.Register(s.api, change, s.changeConfig)
-	reload := op("config-reload", http.MethodPost, "/reload", "Read the configuration again")
-	reload.Description = "Reads berth.yaml and the other sources again, as SIGHUP does. A file with a mistake changes nothing, and the answer names the line. " +
-		"The answer also names the settings of the file that a change at run time overrides."
-	reload.Errors = []int{http.StatusConflict}
-	huma.Register(s.api, reload, s.reloadConfig)
+	serve(s, op("GET /api/gpu/config", "config", "The configuration that can change at run time, as it is in force", ""), s.config)
+	serve(s, op("GET /api/gpu/config/sources", "config-sources", "Every setting, its value and where it comes from", ""), s.sources)
+	change := op("PUT /api/gpu/config", "config-change", "Change the configuration at run time",
+		"The body has any part of the section. Absent fields stay as they are; null resets a field to what the file says. "+
+			"The daemon validates the whole result. A valid change applies at once and survives a restart; otherwise nothing changes.")
+	change.SkipValidateBody = true
+	serve(s, change, s.changeConfig)
+	serve(s, op("POST /api/gpu/config/reload", "config-reload", "Read the configuration again",
+		"Reads berth.yaml and the other sources again, as SIGHUP does. A file with a mistake changes nothing, and the answer names the line. "+
+			"The answer also names the settings of the file that a change at run time overrides.", http.StatusConflict), s.reloadConfig)
 	// The framework would describe the body as raw bytes.
 	s.api.OpenAPI().Paths[change.Path].Put.RequestBody.Content = map[string]*huma.MediaType{
-		"application/json": {Schema: s.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[api.GPUChange](), true, "")},
+		"application/json": {Schema: schemaOf[api.GPUChange](s.api)},
 	}
 }
 
@@ -97,7 +93,7 @@ func refusedChange(err error) error {
 		return problems.New(http.StatusForbidden, "not_allowed", "%s.", words.UpperFirst(err.Error()))
 	}
 	if errors.Is(err, audit.ErrUnavailable) {
-		return problemOf(err)
+		return err
 	}
 	if !errors.As(err, &wrong) {
 		return problems.New(http.StatusInternalServerError, "not_saved", "Nothing was changed: %v.", err)
@@ -125,7 +121,7 @@ func (s *server) reloadConfig(ctx context.Context, _ *struct{}) (*answer[api.Con
 func refusedReload(err error) error {
 	wrong := (*config.Error)(nil)
 	if errors.Is(err, audit.ErrUnavailable) {
-		return problemOf(err)
+		return err
 	}
 	if !errors.As(err, &wrong) {
 		return problems.New(http.StatusConflict, "not_reloaded", "%s.", words.UpperFirst(err.Error()))

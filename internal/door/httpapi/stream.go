@@ -31,18 +31,13 @@ const (
 )
 
 func registerStream(s *server) {
-	op := &huma.Operation{
-		OperationID: "lease-stream", Method: http.MethodPost, Path: wire.Path, Tags: []string{"leases"},
-		Summary: "Acquire, renew and release over one connection, with less overhead than HTTP",
-		Description: "Send Connection: Upgrade and Upgrade: " + wire.Protocol + ". After the 101 both sides send frames, as docs/reference/lease-protocol.md " +
+	op := on("POST "+wire.Path, "leases", "lease-stream", "Acquire, renew and release over one connection, with less overhead than HTTP",
+		"Send Connection: Upgrade and Upgrade: "+wire.Protocol+". After the 101 both sides send frames, as docs/reference/lease-protocol.md "+
 			"specifies them; bodies, answers and problem codes are those of the paths that do the same. When the connection ends, the daemon withdraws its waiting requests.",
-		Parameters: []*huma.Param{{
-			Name: "Upgrade", In: "header", Required: true, Schema: &huma.Schema{Type: "string", Enum: []any{wire.Protocol}},
-		}},
-		Errors: []int{http.StatusUpgradeRequired},
-	}
+		http.StatusUpgradeRequired)
+	op.Parameters = []*huma.Param{{Name: "Upgrade", In: "header", Required: true, Schema: &huma.Schema{Type: "string", Enum: []any{wire.Protocol}}}}
+	op.Responses = map[string]*huma.Response{"101": {Description: "The connection is a lease stream from here on."}}
 	s.raw(op, "application/octet-stream", s.stream)
-	op.Responses["101"] = &huma.Response{Description: "The connection is a lease stream from here on."}
 	delete(op.Responses, "200")
 	s.bodies = bodies{
 		registry: s.api.OpenAPI().Components.Schemas,
