@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/internal/cli/console"
-	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk/doctor"
 	"github.com/berth-gpu/berth/internal/text/term"
 	"github.com/berth-gpu/berth/internal/text/words"
@@ -23,10 +22,16 @@ code is 1 if something is broken. A machine without a GPU is not broken.`,
 		Example: "  berth doctor\n  berth doctor --json | jq '.[] | select(.grade==\"broken\")'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			machine := doctor.Doctor{
-				Root: "/", Version: con.Version, Probe: daemon.Probe,
-				Settings: func() (*config.Settings, error) { return con.Settings(file) },
-				Daemon:   func() (doctor.Daemon, error) { return con.Client() },
+			machine := doctor.Doctor{Root: "/", Version: con.Version}
+			if daemon.Probe != nil {
+				machine.Probed = daemon.Probe(cmd.Context())
+			}
+			machine.Settings, machine.Misconfigured = con.Settings(file)
+			if c, err := con.Client(); err != nil {
+				machine.Unreachable = err
+			} else {
+				defer c.Close()
+				machine.Daemon = c
 			}
 			found := machine.Examine(cmd.Context())
 			return con.Verdict(doctor.Count(found, doctor.Broken) == 0, found, findings(found, con.Screen())...)

@@ -14,11 +14,10 @@ import (
 
 // daemon looks for a running daemon and asks it how it is.
 func (d *Doctor) daemon(ctx context.Context) (running bool, found []Finding) {
-	c, err := d.Daemon()
-	if err != nil {
-		return false, []Finding{{"daemon", Broken, err.Error(), ""}}
+	c := d.Daemon
+	if c == nil {
+		return false, []Finding{{"daemon", Broken, d.Unreachable.Error(), ""}}
 	}
-	defer c.Close()
 	all, err := c.StatusAll(ctx)
 	if err != nil {
 		return false, []Finding{trouble(err)}

@@ -19,12 +19,11 @@ type Doctor struct {
 	Root    string // folder with the files of the system; "/" except in tests
 	Version string // version of the program that asks
 
-	// Settings reads the configuration as a daemon would.
-	Settings func() (*config.Settings, error)
-	// Daemon returns a client of the daemon, without checking that it runs.
-	Daemon func() (Daemon, error)
-	// Probe opens the libraries of the vendors. It is nil if there are none to open.
-	Probe func(context.Context) []Finding
+	Settings      *config.Settings // as a daemon would read them
+	Misconfigured error            // why there are no Settings; nil if there are
+	Daemon        Daemon           // a client of the daemon, which need not run; nil if there can be none
+	Unreachable   error            // why Daemon is nil
+	Probed        []Finding        // about the libraries of the vendors
 }
 
 // Daemon answers the questions of a doctor. A client implements it.
@@ -33,24 +32,19 @@ type Daemon interface {
 	Leases(context.Context) (api.Leases, error)
 	Ready(context.Context) (api.Ready, error)
 	Orphans(context.Context) (api.Strays, error)
-	Close()
 }
 
 // Examine examines everything: first what other things depend on.
 func (d *Doctor) Examine(ctx context.Context) []Finding {
 	found := append(d.system(), d.hardware()...)
-	if d.Probe != nil {
-		found = append(found, d.Probe(ctx)...)
-	}
-	settings, finding := d.configuration()
-	found = append(found, finding)
-	if settings != nil {
-		found = append(found, shortToken(settings.Config.Daemon.Token)...)
+	found = append(append(found, d.Probed...), d.configuration())
+	if d.Misconfigured == nil {
+		found = append(found, shortToken(d.Settings.Config.Daemon.Token)...)
 	}
 	running, daemon := d.daemon(ctx)
 	found = append(found, daemon...)
-	if settings != nil && !running { // a running daemon knows better, and may have its state elsewhere
-		state := settings.Config.Daemon.StateDir
+	if d.Misconfigured == nil && !running { // a running daemon knows better, and may have its state elsewhere
+		state := d.Settings.Config.Daemon.StateDir
 		found = append(found, stateDir(state), leases(state), auditLog(state))
 		found = append(found, leftStopped(state)...)
 		for _, name := range file.Asides(state) {
@@ -60,12 +54,11 @@ func (d *Doctor) Examine(ctx context.Context) []Finding {
 	return append(found, d.unit())
 }
 
-func (d *Doctor) configuration() (*config.Settings, Finding) {
-	settings, err := d.Settings()
-	if err != nil {
-		return nil, Finding{"config", Broken, err.Error(), "mend it, and check it with: berth config check FILE"}
+func (d *Doctor) configuration() Finding {
+	if d.Misconfigured != nil {
+		return Finding{"config", Broken, d.Misconfigured.Error(), "mend it, and check it with: berth config check FILE"}
 	}
-	return settings, Finding{Topic: "config", Grade: Fine, Text: "valid"}
+	return Finding{Topic: "config", Grade: Fine, Text: "valid"}
 }
 
 // shortToken finds a token of the configuration that somebody could guess.
