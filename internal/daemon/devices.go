@@ -69,7 +69,7 @@ func openBackend(name string, firstIndex int) (device.Backend, error) {
 	case "nvml":
 		return nvml.Open()
 	case "sim":
-		return sim.Open(rest, sim.FirstIndex(firstIndex), sim.Guests(os.Getenv("BERTH_SIM_GUESTS")))
+		return sim.Open(rest, sim.Options{FirstIndex: firstIndex, Guests: os.Getenv("BERTH_SIM_GUESTS")})
 	}
 	for _, t := range inKernel {
 		if t.Name == kind {

@@ -45,7 +45,7 @@ func open(t *testing.T, devices string) *office {
 // openWith returns a desk with simulated devices that are made into others.
 func openWith(t *testing.T, devices string, made func(device.Backend) device.Backend) *office {
 	t.Helper()
-	backend, err := sim.Open(devices)
+	backend, err := sim.Open(devices, sim.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

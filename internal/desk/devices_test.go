@@ -56,7 +56,7 @@ func TestThrottleSaysWhatIsAhead(t *testing.T) {
 // A trend has a forecast once berth has watched the device, and none before.
 func TestTrendHasAForecast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, err := sim.Open("rtx-4060")
+		b, err := sim.Open("rtx-4060", sim.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -166,7 +166,7 @@ func begin(t *testing.T, dir string, seed uint64) *history {
 		t.Fatal(err)
 	}
 	var err error
-	if h.backend, err = sim.Open(script); err != nil {
+	if h.backend, err = sim.Open(script, sim.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	h.drains, _ = drains.Open("")

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -68,7 +69,7 @@ var simLink = proof.Link{Generation: 4, Width: 16, MostGeneration: 4, MostWidth:
 
 // step returns one step: passed, unless the script says otherwise.
 func (c *card) step(name proof.Name, room gpu.MiB, found checkup) proof.Step {
-	fails, wrong := found.failing(name), proof.Wrong{}
+	fails, wrong := slices.Contains(found.fails, name), proof.Wrong{}
 	if fails {
 		wrong = proof.Wrong{Count: 1, At: uint64(room) << 19, Expected: 0x55555555, Found: 0x55555557}
 	}
@@ -113,13 +114,4 @@ func (c *card) step(name proof.Name, room gpu.MiB, found checkup) proof.Step {
 		}
 		return proof.Scrubbed(room, left)
 	}
-}
-
-func (c checkup) failing(name proof.Name) bool {
-	for _, n := range c.fails {
-		if n == name {
-			return true
-		}
-	}
-	return false
 }

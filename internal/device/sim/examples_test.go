@@ -30,7 +30,7 @@ func band(c gpu.Celsius) gpu.State {
 
 func TestHotAfternoon(t *testing.T) {
 	clock := newHand()
-	devices := scan(t, open(t, examples+"hot-afternoon.yaml", sim.Clock(clock.Now)))
+	devices := scan(t, open(t, examples+"hot-afternoon.yaml", sim.Options{Clock: clock.Now}))
 	var states []gpu.State
 	slowed := false
 	for range 180 {
@@ -57,7 +57,7 @@ func TestHotAfternoon(t *testing.T) {
 // is tested with the monitor.
 func TestFlapping(t *testing.T) {
 	clock := newHand()
-	devices := scan(t, open(t, examples+"flapping.yaml", sim.Clock(clock.Now)))
+	devices := scan(t, open(t, examples+"flapping.yaml", sim.Options{Clock: clock.Now}))
 	var states []gpu.State
 	for range 11 * 60 {
 		states = append(states, band(fast(t, devices[0]).Temperature.Or(0)))
@@ -71,7 +71,7 @@ func TestFlapping(t *testing.T) {
 // The demo has ten seconds to tell its story.
 func TestDemo(t *testing.T) {
 	clock := newHand()
-	devices := scan(t, open(t, examples+"demo.yaml", sim.Clock(clock.Now)))
+	devices := scan(t, open(t, examples+"demo.yaml", sim.Options{Clock: clock.Now}))
 	var states []gpu.State
 	for range 100 {
 		states = append(states, band(fast(t, devices[2]).Temperature.Or(0)))
@@ -130,7 +130,7 @@ func TestHangAndLost(t *testing.T) {
 }
 
 func BenchmarkFast(b *testing.B) {
-	backend, err := sim.Open("")
+	backend, err := sim.Open("", sim.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

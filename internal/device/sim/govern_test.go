@@ -15,7 +15,7 @@ import (
 // A lower power limit makes a loaded GPU cooler, and the limit shows.
 func TestPowerLimitActs(t *testing.T) {
 	at := time.Unix(0, 0)
-	b, err := Open(written(t, "devices: rtx-4060\ntimeline: [{device: 0, load: 100}, {at: 20m, device: 0, power_limit_watts: 100}]"), Clock(func() time.Time { return at }))
+	b, err := Open(written(t, "devices: rtx-4060\ntimeline: [{device: 0, load: 100}, {at: 20m, device: 0, power_limit_watts: 100}]"), Options{Clock: func() time.Time { return at }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestPowerLimitActs(t *testing.T) {
 // A faster fan makes a loaded GPU cooler, and gives it back when released.
 func TestFanActs(t *testing.T) {
 	at := time.Unix(0, 0)
-	b, err := Open(written(t, "devices: [{model: rtx-4060}, {model: h200}]\ntimeline: [{device: all, load: 100}]"), Clock(func() time.Time { return at }))
+	b, err := Open(written(t, "devices: [{model: rtx-4060}, {model: h200}]\ntimeline: [{device: all, load: 100}]"), Options{Clock: func() time.Time { return at }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 
 func TestGuests(t *testing.T) {
 	dir := t.TempDir()
-	dev := scan(t, open(t, scenario(t, "devices: h200"), sim.Guests(dir)))[0]
+	dev := scan(t, open(t, scenario(t, "devices: h200"), sim.Options{Guests: dir}))[0]
 	if n := len(fast(t, dev).Processes); n != 0 {
 		t.Errorf("%d processes before there is any file; want none", n)
 	}
@@ -77,7 +77,7 @@ func TestGuests(t *testing.T) {
 func guestsOf(t *testing.T) (count func() []int, dir string) {
 	t.Helper()
 	root := t.TempDir()
-	dev := scan(t, open(t, scenario(t, "devices: h200"), sim.Guests(root)))[0]
+	dev := scan(t, open(t, scenario(t, "devices: h200"), sim.Options{Guests: root}))[0]
 	dir = filepath.Join(root, "SIM-h200-0")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)

@@ -26,7 +26,7 @@ timeline:
 `)
 	rapid.Check(t, func(rt *rapid.T) {
 		clock := newHand()
-		b, err := sim.Open(file, sim.Clock(clock.Now))
+		b, err := sim.Open(file, sim.Options{Clock: clock.Now})
 		if err != nil {
 			rt.Fatal(err)
 		}

@@ -71,7 +71,7 @@ func (l lot) parkedFiles(uuid string) []string {
 // card opens one simulated GPU with a clock that the test moves.
 func (l lot) card(text string) (device.Device, *hand) {
 	clock := newHand()
-	return scan(l.T, open(l.T, scenario(l.T, text), sim.Guests(l.dir), sim.Clock(clock.Now)))[0], clock
+	return scan(l.T, open(l.T, scenario(l.T, text), sim.Options{Guests: l.dir, Clock: clock.Now}))[0], clock
 }
 
 func take(t *testing.T, dev device.Device, step move.Step, ids ...move.Process) []move.Outcome {
@@ -129,7 +129,7 @@ func TestParkAScriptedProcess(t *testing.T) {
 	b := open(t, scenario(t, `
 devices: l4
 timeline: [{at: 0s, device: 0, process: {pid: 5000001, memory_mb: 8GiB, load: 70}}]
-`), sim.Clock(clock.Now))
+`), sim.Options{Clock: clock.Now})
 	dev := scan(t, b)[0]
 	start, _ := b.Started(5000001)
 	id := move.Process{PID: 5000001, Start: start}
@@ -249,7 +249,7 @@ func TestParkedProcessesOutliveTheSimulation(t *testing.T) {
 	file := scenario(t, "devices: h200")
 	clock := newHand()
 	again := func() device.Device {
-		return scan(t, open(t, file, sim.Guests(l.dir), sim.Clock(clock.Now)))[0]
+		return scan(t, open(t, file, sim.Options{Guests: l.dir, Clock: clock.Now}))[0]
 	}
 	id := l.enter("SIM-h200-0", `{"memory_mb": 15360, "load": 50}`)
 	moves(t, clock, again(), move.Lock, id)
@@ -433,7 +433,7 @@ devices: h200+h100+a100+l4+t4+rtx-4060+rtx-4090+mi300x
 timeline: [{at: 0s, device: all, process: {pid: 5000001, memory_mb: 4GiB}}]
 `)
 	clock := newHand()
-	b := open(t, file, sim.Clock(clock.Now))
+	b := open(t, file, sim.Options{Clock: clock.Now})
 	start, _ := b.Started(5000001)
 	for _, dev := range scan(t, b) {
 		devicetest.Park(t, dev, move.Process{PID: 5000001, Start: start}, clock.pass)

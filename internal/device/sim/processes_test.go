@@ -25,7 +25,7 @@ func TestScriptedProcessesAreInTheTable(t *testing.T) {
 devices: 2
 timeline:
   - {at: 10s, for: 20s, repeat: 1m, device: 1, process: {pid: 5000001, memory_mb: 300, load: 50}}
-`), sim.Clock(clock.Now))
+`), sim.Options{Clock: clock.Now})
 	table := process.Proc().With(b)
 	if id, err := table.Identify(5000001); !errors.Is(err, process.ErrGone) {
 		t.Errorf("before it starts it is %v, %v", id, err)
@@ -67,7 +67,7 @@ devices: h200
 timeline:
   - {device: 0, process: {pid: 5000001, name: embedder, memory_mb: 300, uid: 1000, cgroup: /system.slice/embedder.service}}
   - {device: 0, process: {pid: 5000002}}
-`), sim.Guests(dir))
+`), sim.Options{Guests: dir})
 	table := process.Proc().With(b)
 	want := kinship.Facts{UID: access.KnownUID(1000), Cgroups: []string{"/system.slice/embedder.service"}, Programs: []string{"embedder"}}
 	if got := table.Facts(process.ID{PID: 5000001}); !reflect.DeepEqual(got, want) {

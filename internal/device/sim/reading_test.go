@@ -13,7 +13,7 @@ import (
 // A device under load shows what the record of a real one shows.
 func TestLoadAndIdle(t *testing.T) {
 	clock := newHand()
-	b := open(t, scenario(t, "devices: 1\ntimeline: [{at: 10s, for: 60s, device: 0, load: 100}]"), sim.Clock(clock.Now))
+	b := open(t, scenario(t, "devices: 1\ntimeline: [{at: 10s, for: 60s, device: 0, load: 100}]"), sim.Options{Clock: clock.Now})
 	dev := scan(t, b)[0]
 
 	idle := fast(t, dev)
@@ -57,7 +57,7 @@ func TestLoadAndIdle(t *testing.T) {
 
 func TestThermalThrottling(t *testing.T) {
 	clock := newHand()
-	b := open(t, scenario(t, "devices: rtx-4060\ntimeline: [{device: 0, load: 100, ambient_celsius: 70}]"), sim.Clock(clock.Now))
+	b := open(t, scenario(t, "devices: rtx-4060\ntimeline: [{device: 0, load: 100, ambient_celsius: 70}]"), sim.Options{Clock: clock.Now})
 	dev := scan(t, b)[0]
 	clock.pass(10 * time.Minute)
 	s := fast(t, dev)
@@ -95,7 +95,7 @@ timeline:
   - {at: 0s, for: 60s, device: 0, process: {pid: 5000001, name: train.py, memory_mb: 1GiB, grow_mb_per_second: 100, load: 80}}
   - {at: 10s, device: 0, process: {pid: 5000000, memory_mb: 500, load: 60}}
   - {at: 70s, device: 0, process: {pid: 5000000, memory_mb: 1000}}
-`), sim.Clock(clock.Now))
+`), sim.Options{Clock: clock.Now})
 	dev := scan(t, b)[0]
 	process := func(pid int, name string, memory gpu.MiB) gpu.Process {
 		return gpu.Process{PID: pid, Name: name, Kind: gpu.Compute, Memory: gpu.Some(memory)}
@@ -131,7 +131,7 @@ func TestMemoryIsNeverMoreThanThereIs(t *testing.T) {
 	b := open(t, scenario(t, `
 devices: t4
 timeline: [{device: 0, process: {pid: 5000001, grow_mb_per_second: 1000000}}, {device: 0, process: {pid: 5000002, memory_mb: 1}}]
-`), sim.Clock(clock.Now))
+`), sim.Options{Clock: clock.Now})
 	dev := scan(t, b)[0]
 	clock.pass(365 * 24 * time.Hour)
 	s := fast(t, dev)
@@ -146,7 +146,7 @@ func TestUnscripted(t *testing.T) {
 	all := "h200+h100+a100+l4+t4+rtx-4060+rtx-4090+mi300x+4"
 	run := func() (samples []gpu.Sample) {
 		clock := newHand()
-		devices := scan(t, open(t, all, sim.Clock(clock.Now)))
+		devices := scan(t, open(t, all, sim.Options{Clock: clock.Now}))
 		for range 300 {
 			for _, dev := range devices {
 				samples = append(samples, fast(t, dev))
@@ -185,7 +185,7 @@ timeline:
 	const end = 5 * time.Minute
 	final := func(step time.Duration) (s gpu.Sample) {
 		clock := newHand()
-		dev := scan(t, open(t, file, sim.Clock(clock.Now)))[0]
+		dev := scan(t, open(t, file, sim.Options{Clock: clock.Now}))[0]
 		for range end / step {
 			clock.pass(step)
 			s = fast(t, dev)

@@ -40,7 +40,7 @@ func TestRecording(t *testing.T) {
 60,45,100,5,2000,8188,1500,40,
 `)
 	clock := newHand()
-	devices := scan(t, open(t, "l4+"+spec, sim.Clock(clock.Now)))
+	devices := scan(t, open(t, "l4+"+spec, sim.Options{Clock: clock.Now}))
 	about := devices[1].Describe()
 	if about.UUID != "SIM-trace-1" || about.Name != "recording Day.csv (simulated)" || about.MemoryTotal != 8188 || about.PowerLimit.Known() || about.TempSlowdown.Known() {
 		t.Errorf("it is %+v", about)
@@ -94,7 +94,7 @@ timeline:
   - {at: 15s, device: 0, lost: true}
 `)
 	clock := newHand()
-	b := open(t, path, sim.Clock(clock.Now))
+	b := open(t, path, sim.Options{Clock: clock.Now})
 	d := scan(t, b)[0]
 	clock.pass(time.Second)
 	s := fast(t, d)
@@ -120,7 +120,7 @@ func TestRecordingRefused(t *testing.T) {
 		"after a model": {"2xh200+trace=nowhere.csv", "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := sim.Open(c.spec)
+			_, err := sim.Open(c.spec, sim.Options{})
 			if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "berth record") {
 				t.Errorf("it says %v; want %q, and what to do", err, c.says)
 			}

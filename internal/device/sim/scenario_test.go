@@ -160,7 +160,7 @@ func TestHugeFileIsNotRead(t *testing.T) {
 	if err := os.WriteFile(path, bytes.Repeat([]byte("devices: 4\n"), 1<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Open(path)
+	_, err := Open(path, Options{})
 	if want := "read the scenario " + path + ": more than 256 KiB"; err == nil || err.Error() != want {
 		t.Errorf("Open: %v; want %s", err, want)
 	}

@@ -36,25 +36,12 @@ type Backend struct {
 
 var _ device.Backend = (*Backend)(nil)
 
-// Option changes how a simulation is opened.
-type Option func(*options)
-
-type options struct {
-	clock      func() time.Time
-	firstIndex int
-	guestDir   string
+// Options are the options of Open.
+type Options struct {
+	Clock      func() time.Time // the simulation follows it; nil means time.Now. Several goroutines call it
+	FirstIndex int              // of the devices, for a machine that has other devices too; part of the UUID
+	Guests     string           // folder in which real processes take simulated memory, see guests.go; empty means none
 }
-
-// Clock makes the simulation follow now instead of time.Now. Several goroutines call now.
-func Clock(now func() time.Time) Option { return func(o *options) { o.clock = now } }
-
-// FirstIndex numbers the devices from n on instead of from 0, for a machine that has
-// other devices too. The number is part of the UUID.
-func FirstIndex(n int) Option { return func(o *options) { o.firstIndex = n } }
-
-// Guests lets real processes use simulated memory. See guests.go for the files that they
-// put into dir.
-func Guests(dir string) Option { return func(o *options) { o.guestDir = dir } }
 
 // Open starts a simulation, now. The spec says of what:
 //
@@ -65,20 +52,16 @@ func Guests(dir string) Option { return func(o *options) { o.guestDir = dir } }
 //	2xh200+4xl4           several kinds
 //	trace=FILE            what a recording says, again and again
 //	./hot.yaml            what a scenario file says
-func Open(spec string, opts ...Option) (*Backend, error) {
-	var o options
-	for _, opt := range opts {
-		opt(&o)
-	}
+func Open(spec string, o Options) (*Backend, error) {
 	known, err := readCatalog()
 	if err != nil {
 		return nil, err
 	}
 	var world *scenario
 	if isPath(spec) {
-		world, err = readScenario(known, spec, o.firstIndex)
+		world, err = readScenario(known, spec, o.FirstIndex)
 	} else {
-		world, err = unscripted(known, spec, o.firstIndex)
+		world, err = unscripted(known, spec, o.FirstIndex)
 	}
 	if err != nil {
 		return nil, err
@@ -93,19 +76,19 @@ const (
 	pollClock = 20 * time.Millisecond
 )
 
-func newBackend(world *scenario, o options) *Backend {
+func newBackend(world *scenario, o Options) *Backend {
 	b := &Backend{
 		clock: time.Now, poll: longWait, speed: world.speed,
 		closed: make(chan struct{}), reported: -1,
 	}
-	if o.clock != nil {
-		b.clock, b.poll = o.clock, pollClock
+	if o.Clock != nil {
+		b.clock, b.poll = o.Clock, pollClock
 	}
 	b.start, b.booted = b.clock(), processes.Now()
-	for i, about := range describe(world.models, o.firstIndex) {
+	for i, about := range describe(world.models, o.FirstIndex) {
 		b.cards = append(b.cards, &card{
 			backend: b, about: about, model: world.models[i], script: world.scripts[i],
-			plant: newPlant(world.models[i]), guests: newGuests(o.guestDir, about.UUID),
+			plant: newPlant(world.models[i]), guests: newGuests(o.Guests, about.UUID),
 		})
 	}
 	return b

@@ -31,9 +31,10 @@ timeline:
 	}
 }
 
-func open(t *testing.T, spec string, opts ...sim.Option) *sim.Backend {
+// open opens a simulation; without options, a plain one.
+func open(t *testing.T, spec string, o ...sim.Options) *sim.Backend {
 	t.Helper()
-	b, err := sim.Open(spec, opts...)
+	b, err := sim.Open(spec, append(o, sim.Options{})[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +123,7 @@ func TestSpecErrors(t *testing.T) {
 		{"40xdgx-h200", `simulate "40xdgx-h200": more than 256 devices` + hint},
 		{"./none.yaml", `read the scenario: open ./none.yaml: no such file or directory (name a file in the language of docs/guide/simulator.md)`},
 	} {
-		_, err := sim.Open(c.spec)
+		_, err := sim.Open(c.spec, sim.Options{})
 		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("sim:%s: %v\nwant %s…", c.spec, err, c.want)
 			continue
@@ -135,7 +136,7 @@ func TestSpecErrors(t *testing.T) {
 
 func TestFirstIndex(t *testing.T) {
 	file := scenario(t, "devices: 2xl4\ntimeline: [{device: 1, load: 50}, {device: SIM-l4-6, cooling: 0.5}]")
-	devices := scan(t, open(t, file, sim.FirstIndex(5)))
+	devices := scan(t, open(t, file, sim.Options{FirstIndex: 5}))
 	if d := devices[1].Describe(); d.UUID != "SIM-l4-6" || d.Index != 6 {
 		t.Errorf("the second device from index 5 on is %s with index %d; want SIM-l4-6 with 6", d.UUID, d.Index)
 	}

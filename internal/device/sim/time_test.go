@@ -67,12 +67,12 @@ func TestHangWithAClockOfItsOwn(t *testing.T) {
 	file := scenario(t, "devices: 1\ntimeline: [{for: 1h, device: 0, hang: true}]")
 	var late atomic.Bool
 	start := time.Now()
-	b := open(t, file, sim.Clock(func() time.Time {
+	b := open(t, file, sim.Options{Clock: func() time.Time {
 		if late.Load() {
 			return start.Add(2 * time.Hour)
 		}
 		return start
-	}))
+	}})
 	dev := scan(t, b)[0]
 	done := make(chan error)
 	go func() { done <- dev.Fast(t.Context(), new(gpu.Sample)) }()
@@ -89,7 +89,7 @@ devices: 2
 timeline:
   - {at: 0s, device: 1, load: 50}
   - {at: 10s, for: 20s, device: 1, lost: true}
-`), sim.Clock(clock.Now))
+`), sim.Options{Clock: clock.Now})
 	devices := scan(t, b)
 	for _, c := range []struct {
 		at   time.Duration

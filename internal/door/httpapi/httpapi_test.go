@@ -58,7 +58,7 @@ func open(t testing.TB, devices string) *door {
 	t.Helper()
 	var backends []device.Backend
 	if devices != "" {
-		b, err := sim.Open(devices)
+		b, err := sim.Open(devices, sim.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

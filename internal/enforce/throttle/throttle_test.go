@@ -57,7 +57,7 @@ func newWorld(t *testing.T, timeline string) *world {
 	if err := os.WriteFile(path, []byte("devices: rtx-4060\ntimeline: "+timeline), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b, err := sim.Open(path)
+	b, err := sim.Open(path, sim.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

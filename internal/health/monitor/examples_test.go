@@ -80,7 +80,7 @@ type played struct {
 // again.
 func play(t *testing.T, file string, lasts time.Duration) *played {
 	t.Helper()
-	b, err := sim.Open(file)
+	b, err := sim.Open(file, sim.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

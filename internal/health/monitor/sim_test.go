@@ -16,7 +16,7 @@ import (
 // synctest bubble, where the simulation runs on the bubble's clock.
 func simulate(t *testing.T, file string) (*monitor.Monitor, *notes, func()) {
 	t.Helper()
-	b, err := sim.Open("./testdata/" + file)
+	b, err := sim.Open("./testdata/"+file, sim.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ import (
 // a process is because it started it.
 func TestAvailableIsWhatTheDevicesHaveLeft(t *testing.T) {
 	guests := t.TempDir()
-	backend, err := sim.Open("2xrtx-4060", sim.Guests(guests))
+	backend, err := sim.Open("2xrtx-4060", sim.Options{Guests: guests})
 	if err != nil {
 		t.Fatal(err)
 	}

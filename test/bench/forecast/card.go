@@ -65,7 +65,7 @@ func (c card) run() (reached, error) {
 		return reached{}, err
 	}
 	now := time.Unix(1_700_000_000, 0)
-	backend, err := sim.Open(file, sim.Clock(func() time.Time { return now }))
+	backend, err := sim.Open(file, sim.Options{Clock: func() time.Time { return now }})
 	if err != nil {
 		return reached{}, err
 	}
