@@ -27,6 +27,6 @@ func leases(stateDir string) Finding {
 	case err != nil:
 		return Finding{"journal", Broken, err.Error(), ""}
 	}
-	f.Text = fmt.Sprintf("sound, %s in %s", words.Count(len(book.Leases()), "lease"), words.Count(rec.SnapshotRecords+rec.LogRecords, "record"))
+	f.Text = fmt.Sprintf("sound, %s in %s", words.Count(len(book.Leases()), "lease"), words.Count(rec.SnapshotEntries+rec.LogEntries, "record"))
 	return f
 }

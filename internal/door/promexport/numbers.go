@@ -16,7 +16,7 @@ type number struct {
 var numbers = []number{
 	{metric(gauge, "berth_leases", "Leases that stand."), func(now *Values) float64 { standing, _ := now.Ledger.Len(); return float64(standing) }},
 	{metric(gauge, "berth_queue_length", "Requests that wait."), func(now *Values) float64 { _, waiting := now.Ledger.Len(); return float64(waiting) }},
-	{metric(gauge, "berth_journal_records", "Records in the journal since it was last made shorter."), func(now *Values) float64 { return float64(now.Ledger.Journal().LogRecords) }},
+	{metric(gauge, "berth_journal_records", "Records in the journal since it was last made shorter."), func(now *Values) float64 { return float64(now.Ledger.Journal().LogEntries) }},
 	{metric(gauge, "berth_journal_bytes", "Size of the journal's files."), func(now *Values) float64 { return float64(now.Ledger.Journal().DiskBytes) }},
 	{metric(gauge, "berth_journal_trouble", "1 while the journal cannot be written, and no new lease is granted."), func(now *Values) float64 { return truth(now.Ledger.Trouble() != nil) }},
 	{metric(counter, "berth_journal_syncs_total", "How often the disk was waited for."), func(now *Values) float64 { return float64(now.Ledger.Journal().Syncs) }},

@@ -10,10 +10,10 @@ var (
 	// ErrFull is in a *WriteError when the disk, or the quota, is used up.
 	ErrFull = errors.New("disk is full")
 	// ErrTooLarge refuses a group that no journal file could hold.
-	ErrTooLarge = errors.New("group of records is too large for the journal")
-	// ErrContradiction is the error that a replay returns for a record that is complete
+	ErrTooLarge = errors.New("group of entries is too large for the journal")
+	// ErrContradiction is the error that a replay returns for an entry that is complete
 	// but cannot be true at its place. Opening treats it as damage.
-	ErrContradiction = errors.New("it contradicts the records before it")
+	ErrContradiction = errors.New("it contradicts the entries before it")
 	// ErrClosed is the error of a closed journal.
 	ErrClosed = errors.New("journal is closed")
 )
@@ -40,19 +40,19 @@ func (e *WriteError) Unwrap() error { return e.Err }
 // Is makes errors.Is(err, ErrFull) recognize a full disk.
 func (e *WriteError) Is(target error) bool { return target == ErrFull && e.Full }
 
-// CorruptError reports damage that no crash explains: records that were safely on disk
+// CorruptError reports damage that no crash explains: entries that were safely on disk
 // are not readable any more. Opening refuses the journal, because going on would forget
 // leases that somebody holds.
 type CorruptError struct {
 	File   string
 	Offset int64  // where in File the damage begins
-	Seq    uint64 // the number of the first record that is lost
+	Seq    uint64 // the number of the first entry that is lost
 	Reason string
 }
 
 func (e *CorruptError) Error() string {
-	return fmt.Sprintf("journal: %s is damaged at byte %d, record %d: %s. Nothing was changed. "+
-		"Bring the directory back from a copy, or run \"berth journal repair\": it keeps the records "+
+	return fmt.Sprintf("journal: %s is damaged at byte %d, entry %d: %s. Nothing was changed. "+
+		"Bring the directory back from a copy, or run \"berth journal repair\": it keeps the entries "+
 		"before the damage and puts the damaged files aside", e.File, e.Offset, e.Seq, e.Reason)
 }
 

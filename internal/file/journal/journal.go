@@ -1,6 +1,6 @@
 // Package journal is the seam between the ledger and its storage.
 //
-// An implementation (package filelog) keeps records in order through kill -9, power loss
+// An implementation (package filelog) keeps entries in order through kill -9, power loss
 // and a full disk. The ledger writes to it before it answers and reads it back when it
 // starts. Package journaltest has the suite that every implementation passes.
 package journal
@@ -10,25 +10,25 @@ import "iter"
 // Entry is one entry that was read back. The journal does not interpret Data, which is
 // valid only during the call that hands it over.
 type Entry struct {
-	// Seq numbers the records from 1, without gaps. The records of a snapshot
-	// all carry the number of the last record that the snapshot replaces.
+	// Seq numbers the entries from 1, without gaps. The entries of a snapshot
+	// all carry the number of the last entry that the snapshot replaces.
 	Seq      uint64
 	Snapshot bool
 	Data     []byte
 }
 
 // Journal is an open journal. Each implementation has its own function to open one, which
-// passes every record to its caller, in order, the snapshot first.
+// passes every entry to its caller, in order, the snapshot first.
 //
 // There is one writer: Append is not called from two goroutines at once. Other
 // goroutines may call Compact and Stats meanwhile.
 type Journal interface {
-	// Append adds a group of records. After any crash, either all of them are there or
+	// Append adds a group of entries. After any crash, either all of them are there or
 	// none. When Append returns nil, the group survives kill -9, and with care.Durable
 	// also a power loss, together with everything appended before it.
 	//
 	// When Append returns an error, nothing of the group is in the journal, earlier
-	// records still are, and the next call tries again: after a *WriteError the journal
+	// entries still are, and the next call tries again: after a *WriteError the journal
 	// goes on by itself as soon as the disk takes writes again. There is one exception:
 	// if the disk does not even let the journal take the group back (Stats shows a Fault)
 	// and the process dies before it does, the next start may find the group, complete
@@ -38,8 +38,8 @@ type Journal interface {
 	// Append does not retain group.
 	Append(group [][]byte, care Care) error
 
-	// Compact replaces the records up to and including number upTo by those of snapshot,
-	// in one step that a crash leaves either undone or done. Records after upTo stay,
+	// Compact replaces the entries up to and including number upTo by those of snapshot,
+	// in one step that a crash leaves either undone or done. Entries after upTo stay,
 	// also those appended meanwhile: the writer notes the last number and what snapshot
 	// needs, and may let another goroutine call Compact while it goes on appending. After
 	// an error the journal is as it was, only not smaller.
@@ -61,7 +61,7 @@ type Care struct {
 	// Durable means that the group is on disk before Append returns.
 	Durable bool
 
-	// Reserve lets the group use the room that is reserved for records that free
+	// Reserve lets the group use the room that is reserved for entries that free
 	// something, so that releases succeed on a full disk.
 	Reserve bool
 }
@@ -69,15 +69,15 @@ type Care struct {
 // Stats are the numbers behind metrics and behind the decision to compact. The
 // journal never compacts by itself.
 type Stats struct {
-	LastSeq     uint64 // number of the last record; 0 if there is none
-	SnapshotSeq uint64 // number of the last record that the snapshot replaces; 0 if there is no snapshot
+	LastSeq     uint64 // number of the last entry; 0 if there is none
+	SnapshotSeq uint64 // number of the last entry that the snapshot replaces; 0 if there is no snapshot
 
-	SnapshotRecords int
+	SnapshotEntries int
 	SnapshotBytes   int64
-	LogRecords      int   // records after the snapshot, which a start has to replay too
+	LogEntries      int   // entries after the snapshot, which a start has to replay too
 	LogBytes        int64 // their size in the files (after a compaction: all since it began)
 	DiskBytes       int64 // size of all files, with the room allocated ahead
-	Segments        int   // files that hold the records after the snapshot
+	Segments        int   // files that hold the entries after the snapshot
 
 	Syncs uint64 // number of waits for the disk since the start
 
@@ -88,13 +88,13 @@ type Stats struct {
 
 // Recovery says what Open found.
 type Recovery struct {
-	SnapshotRecords int
-	LogRecords      int
+	SnapshotEntries int
+	LogEntries      int
 	LastSeq         uint64
 
 	// Torn is the write that was cut off when the process or the machine died. It was
 	// never acknowledged, or not as durable, and has been removed. It is nil if the
-	// journal ended with a complete record.
+	// journal ended with a complete entry.
 	Torn *Torn
 }
 
@@ -103,5 +103,5 @@ type Torn struct {
 	File   string
 	Offset int64
 	Bytes  int64  // how much was removed, up to the last byte that is not zero
-	Seq    uint64 // the number that the first removed record would have had
+	Seq    uint64 // the number that the first removed entry would have had
 }

@@ -15,7 +15,7 @@ type Writer struct {
 	trouble atomic.Pointer[error] // read without a lock; nil if there is none
 }
 
-// Trouble returns why the journal takes no new records now, or nil if it does. Any
+// Trouble returns why the journal takes no new entries now, or nil if it does. Any
 // goroutine may call it.
 func (w *Writer) Trouble() error {
 	if err := w.trouble.Load(); err != nil {
@@ -38,7 +38,7 @@ func (w *Writer) Write(group [][]byte, care Care) error {
 	return err
 }
 
-// Note records that writing fails with err, or works again if err is nil.
+// Note remembers that writing fails with err, or works again if err is nil.
 func (w *Writer) Note(err error) {
 	before := w.Trouble()
 	if err == nil {

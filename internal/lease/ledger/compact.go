@@ -23,7 +23,7 @@ const (
 // the journal agree.
 func (l *Ledger) compactIfLong() {
 	stats := l.journal.Stats()
-	if stats.LogRecords < compactEntries || stats.LogRecords < compactFactor*stats.SnapshotRecords || !l.compacting.CompareAndSwap(false, true) {
+	if stats.LogEntries < compactEntries || stats.LogEntries < compactFactor*stats.SnapshotEntries || !l.compacting.CompareAndSwap(false, true) {
 		return
 	}
 	l.mu.RLock()

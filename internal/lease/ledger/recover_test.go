@@ -169,7 +169,7 @@ func TestDamagedJournalIsNotGuessedAt(t *testing.T) {
 	w.entries = func(entry []byte) []byte {
 		return []byte(strings.ReplaceAll(string(entry), `"lease-4"`, `"lease-3"`))
 	}
-	if err := open(); !errors.As(err, &damage) || damage.File != name || damage.Offset < 48 || damage.Seq != 6 || strings.Count(err.Error(), "record 6") != 1 ||
+	if err := open(); !errors.As(err, &damage) || damage.File != name || damage.Offset < 48 || damage.Seq != 6 || strings.Count(err.Error(), "entry 6") != 1 ||
 		!strings.Contains(err.Error(), "the id is in use") || !strings.Contains(err.Error(), "berth journal repair") {
 		t.Errorf("a record that contradicts another: %v", err)
 	}
@@ -228,7 +228,7 @@ type longer struct{ journal.Journal }
 
 func (l *longer) Stats() journal.Stats {
 	s := l.Journal.Stats()
-	s.LogRecords *= 1000
+	s.LogEntries *= 1000
 	return s
 }
 
@@ -255,5 +255,5 @@ func TestCompactionThatFailsIsToldOnceInAWhile(t *testing.T) {
 // long is a journal that seems long, and cannot be made shorter.
 type long struct{ journal.Journal }
 
-func (l *long) Stats() journal.Stats                   { return journal.Stats{LogRecords: compactEntries} }
+func (l *long) Stats() journal.Stats                   { return journal.Stats{LogEntries: compactEntries} }
 func (l *long) Compact(uint64, iter.Seq[[]byte]) error { return errFull }

@@ -45,7 +45,7 @@ func openBerth(path string, durable bool) (func([][]byte) error, func() error, e
 			return err
 		}
 		// A daemon compacts its log too, so the numbers include compaction.
-		if s := log.Stats(); s.LogRecords >= 100_000 {
+		if s := log.Stats(); s.LogEntries >= 100_000 {
 			return log.Compact(s.LastSeq, none)
 		}
 		return nil

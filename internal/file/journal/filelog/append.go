@@ -36,7 +36,7 @@ func (l *Log) Append(group [][]byte, care journal.Care) error {
 		return err
 	}
 	start := len(l.tail)
-	l.tail = appendPacket(l.tail, kindRecords, l.last+1, l.durable, group)
+	l.tail = appendPacket(l.tail, kindEntries, l.last+1, l.durable, group)
 	if err := l.write(start); err != nil {
 		return l.takeBack(start, "write to", err)
 	}
@@ -73,7 +73,7 @@ func (l *Log) sync() error {
 	return err
 }
 
-// settled records that the tail is on disk, up to record last.
+// settled notes that the tail is on disk, up to entry last.
 func (l *Log) settled(last uint64) {
 	l.synced += int64(len(l.tail))
 	l.durable = last
@@ -83,7 +83,7 @@ func (l *Log) settled(last uint64) {
 	}
 }
 
-// settle makes all appended records durable.
+// settle makes all appended entries durable.
 func (l *Log) settle() error {
 	if err := l.heal(); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (l *Log) settle() error {
 	return nil
 }
 
-// mark records in the log what is on disk and which boot writes from here on. It only
+// mark writes to the log what is on disk and which boot writes from here on. It only
 // helps to judge later damage, so it takes nothing from the reserve, and its failure does
 // not matter.
 func (l *Log) mark() {

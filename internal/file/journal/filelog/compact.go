@@ -10,7 +10,7 @@ import (
 	"github.com/berth-gpu/berth/internal/file/journal"
 )
 
-// snapshotPacket is the number of bytes of records in one packet of a snapshot.
+// snapshotPacket is the number of bytes of entries in one packet of a snapshot.
 const snapshotPacket = 64 << 10
 
 // Compact implements journal.Journal. It delays appends only for one sync at the
@@ -28,7 +28,7 @@ func (l *Log) Compact(upTo uint64, snapshot iter.Seq[[]byte]) error {
 		return err
 	}
 	name := snapshotName(upTo)
-	records, size, err := l.writeSnapshot(name+temporary, upTo, snapshot)
+	entries, size, err := l.writeSnapshot(name+temporary, upTo, snapshot)
 	if err == nil {
 		err = l.disk.Rename(name+temporary, name)
 	}
@@ -44,11 +44,11 @@ func (l *Log) Compact(upTo uint64, snapshot iter.Seq[[]byte]) error {
 		// the same contents. The next compaction or opening tidies up.
 		return writeError("sync directory of", name, err)
 	}
-	l.finishCompaction(upTo, records, size, appended)
+	l.finishCompaction(upTo, entries, size, appended)
 	return nil
 }
 
-// beginCompaction ensures that no snapshot replaces records that the log itself could
+// beginCompaction ensures that no snapshot replaces entries that the log itself could
 // still lose: the log would then have to go on after a gap, in a new file, for which a
 // full disk has no room.
 func (l *Log) beginCompaction(upTo uint64) (appended int64, err error) {
@@ -59,12 +59,12 @@ func (l *Log) beginCompaction(upTo uint64) (appended int64, err error) {
 		return 0, journal.ErrClosed
 	}
 	if upTo < l.base() || upTo > l.last {
-		return 0, fmt.Errorf("journal: compact up to record %d: only %d to %d can be asked for", upTo, l.base(), l.last)
+		return 0, fmt.Errorf("journal: compact up to entry %d: only %d to %d can be asked for", upTo, l.base(), l.last)
 	}
 	return l.logBytes, l.settle()
 }
 
-func (l *Log) finishCompaction(upTo uint64, records int, size, appended int64) {
+func (l *Log) finishCompaction(upTo uint64, entries int, size, appended int64) {
 	l.mu.Lock()
 	old := l.snapshots
 	if n := len(old); n > 0 && old[n-1] == upTo {
@@ -73,14 +73,14 @@ func (l *Log) finishCompaction(upTo uint64, records int, size, appended int64) {
 	gone := l.obsolete(upTo)
 	l.sizes = l.sizes[len(gone):]
 	l.snapshots = []uint64{upTo}
-	l.snapshotRecords, l.snapshotBytes = records, size
+	l.snapshotEntries, l.snapshotBytes = entries, size
 	l.logBytes -= appended
 	l.publish()
 	l.mu.Unlock()
 	l.removeFiles(nil, gone, old)
 }
 
-func (l *Log) writeSnapshot(name string, upTo uint64, snapshot iter.Seq[[]byte]) (records int, size int64, err error) {
+func (l *Log) writeSnapshot(name string, upTo uint64, snapshot iter.Seq[[]byte]) (entries int, size int64, err error) {
 	file, err := l.disk.Create(name)
 	if err != nil {
 		return 0, 0, err
@@ -97,16 +97,16 @@ func (l *Log) writeSnapshot(name string, upTo uint64, snapshot iter.Seq[[]byte])
 	if err := w.end(); err != nil {
 		return 0, 0, err
 	}
-	return w.records, w.size, file.Sync()
+	return w.entries, w.size, file.Sync()
 }
 
-// snapshotWriter gathers records into packets.
+// snapshotWriter gathers entries into packets.
 type snapshotWriter struct {
 	file    file.File
 	upTo    uint64
 	buf     []byte // not yet written
-	packet  int    // offset in buf of the packet that takes records
-	records int
+	packet  int    // offset in buf of the packet that takes entries
+	entries int
 	size    int64 // written
 }
 
@@ -124,13 +124,13 @@ func (w *snapshotWriter) add(r []byte) error {
 	}
 	w.buf = binary.LittleEndian.AppendUint32(w.buf, uint32(len(r)))
 	w.buf = append(w.buf, r...)
-	w.records++
+	w.entries++
 	return nil
 }
 
 func (w *snapshotWriter) flush() error {
 	if len(w.buf) > w.packet {
-		w.buf = finishPacket(w.buf, w.packet, kindRecords, w.upTo, 0)
+		w.buf = finishPacket(w.buf, w.packet, kindEntries, w.upTo, 0)
 	}
 	n, err := w.file.WriteAt(w.buf, w.size)
 	w.size += int64(n)
@@ -142,7 +142,7 @@ func (w *snapshotWriter) end() error {
 	if err := w.flush(); err != nil {
 		return err
 	}
-	end := finishPacket(make([]byte, packetHeader), 0, kindEnd, w.upTo, uint64(w.records))
+	end := finishPacket(make([]byte, packetHeader), 0, kindEnd, w.upTo, uint64(w.entries))
 	n, err := w.file.WriteAt(end, w.size)
 	w.size += int64(n)
 	return err

@@ -18,7 +18,7 @@ import (
 	"github.com/berth-gpu/berth/internal/file/journal/filelog/disktest"
 )
 
-// counter counts in a journal: record n says n, and so does a snapshot of
+// counter counts in a journal: entry n says n, and so does a snapshot of
 // everything up to n.
 type counter struct{ n uint64 }
 
@@ -28,7 +28,7 @@ func (c *counter) replay(r journal.Entry) error {
 		c.n = r.Seq
 	}
 	if string(r.Data) != strconv.FormatUint(c.n, 10) || r.Seq != c.n {
-		return fmt.Errorf("record %d says %s after %d", r.Seq, r.Data, c.n-1)
+		return fmt.Errorf("entry %d says %s after %d", r.Seq, r.Data, c.n-1)
 	}
 	return nil
 }
@@ -96,7 +96,7 @@ func TestCompactionBesideAppends(t *testing.T) {
 		}
 	}
 	compactions.Wait()
-	if s := l.Stats(); s.SnapshotSeq != 1200 || s.LogRecords != 0 || s.Segments != 1 {
+	if s := l.Stats(); s.SnapshotSeq != 1200 || s.LogEntries != 0 || s.Segments != 1 {
 		t.Fatalf("stats: %+v", s)
 	}
 	if err := l.Close(); err != nil {

@@ -1,9 +1,9 @@
 // Package filelog is a journal in plain files: an append-only log in segments
 // and a snapshot, as docs/reference/journal.md specifies them.
 //
-// Files are filled with zeros ahead of the records. Overwriting blocks that are allocated
+// Files are filled with zeros ahead of the entries. Overwriting blocks that are allocated
 // and written costs one disk write per sync; growing a file costs another one for the
-// file system's own journal. The same room lets the journal record releases while the
+// file system's own journal. The same room lets the journal write releases while the
 // disk is full.
 package filelog
 
@@ -19,9 +19,9 @@ import (
 // Options holds sizes in bytes; zero means the default.
 type Options struct {
 	Segment  int64 // size from which on a new file begins; default 4 MiB
-	Reserve  int64 // room for records that free something; default 256 KiB
+	Reserve  int64 // room for entries that free something; default 256 KiB
 	Step     int64 // room to allocate ahead at a time; default 256 KiB
-	Unsynced int64 // bytes of records that may wait for the disk; default 1 MiB
+	Unsynced int64 // bytes of entries that may wait for the disk; default 1 MiB
 }
 
 func (o Options) withDefaults() Options {
@@ -49,8 +49,8 @@ type Log struct {
 	contents           // the files; the last segment is the one written to
 	sizes    []int64   // of the segments, without the last
 	file     file.File // the last segment
-	last     uint64    // number of the last record
-	durable  uint64    // number of the last record known to be on disk
+	last     uint64    // number of the last entry
+	durable  uint64    // number of the last entry known to be on disk
 
 	// These describe the last segment by offset. Everything up to synced is on disk. tail
 	// is what follows, byte for byte, and is written too. Writes have reached dirty,
@@ -67,7 +67,7 @@ type Log struct {
 	suspect bool
 	unnamed bool
 
-	snapshotRecords int
+	snapshotEntries int
 	snapshotBytes   int64
 	logBytes        int64
 	syncs           uint64
@@ -92,7 +92,7 @@ func (l *Log) Close() error {
 	l.closed = true
 	err := l.settle()
 	if err == nil {
-		// After a mark, damage to the very last records does not look like a write that
+		// After a mark, damage to the very last entries does not look like a write that
 		// was cut off.
 		l.mark()
 		err = l.settle()

@@ -39,10 +39,10 @@ func tryOpen(d file.Folder) (*filelog.Log, []string, journal.Recovery, error) {
 	return l, found, rec, err
 }
 
-func add(t testing.TB, l *filelog.Log, how string, records ...string) {
+func add(t testing.TB, l *filelog.Log, how string, entries ...string) {
 	t.Helper()
 	var group [][]byte
-	for _, r := range records {
+	for _, r := range entries {
 		group = append(group, []byte(r))
 	}
 	if err := l.Append(group, journal.Care{Durable: how == durably}); err != nil {

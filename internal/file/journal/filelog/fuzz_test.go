@@ -12,9 +12,9 @@ import (
 	"github.com/berth-gpu/berth/internal/file/journal/filelog/disktest"
 )
 
-// covered reports whether a packet whose checksum holds contains the record. It
+// covered reports whether a packet whose checksum holds contains the entry. It
 // knows the format from the documentation, not from the reader.
-func covered(data, record []byte) bool {
+func covered(data, entry []byte) bool {
 	for off := 48; off+32 <= len(data); off += 8 {
 		length := int(binary.LittleEndian.Uint32(data[off+8:]))
 		if string(data[off:off+4]) != "bfrm" || length > len(data)-off-32 {
@@ -29,7 +29,7 @@ func covered(data, record []byte) bool {
 			if n > len(rest)-4 {
 				break
 			}
-			if slices.Equal(rest[4:4+n], record) {
+			if slices.Equal(rest[4:4+n], entry) {
 				return true
 			}
 			rest = rest[4+n:]
@@ -58,7 +58,7 @@ func seal(data []byte) {
 	}
 }
 
-// Whatever is in the files, reading ends in records that a checksum covers or
+// Whatever is in the files, reading ends in entries that a checksum covers or
 // in an error of a known type, and what was read once is read again.
 func FuzzReader(f *testing.F) {
 	d := disktest.New()
@@ -97,7 +97,7 @@ func FuzzReader(f *testing.F) {
 		var found []string
 		l, _, err := filelog.Open(d, small, func(r journal.Entry) error {
 			if !covered(segment, r.Data) && !covered(snap, r.Data) {
-				t.Errorf("record %d, %q, has no checksum", r.Seq, r.Data)
+				t.Errorf("entry %d, %q, has no checksum", r.Seq, r.Data)
 			}
 			found = append(found, string(r.Data))
 			return nil

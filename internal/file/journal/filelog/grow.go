@@ -49,7 +49,7 @@ func (l *Log) extend(target int64) error {
 // rotate begins a new segment and copies the tail into it, so that the old one need not
 // be synced or, if its sync failed, trusted. The new file gets its name when it is
 // complete, so there is never a segment without a header. From then on the old file
-// counts only up to the first record of the new one, whatever else it holds.
+// counts only up to the first entry of the new one, whatever else it holds.
 //
 // After an error before the renaming, the old segment stays in use. After a later error
 // the new one is in use, but unnamed.

@@ -16,7 +16,7 @@ import (
 const childDir = "BERTH_TEST_JOURNAL_DIR"
 
 // TestWriterThatIsKilled is not a test but the process that TestKill kills: it
-// appends for ever, tells of every record that was acknowledged, and compacts
+// appends for ever, tells of every entry that was acknowledged, and compacts
 // now and then.
 func TestWriterThatIsKilled(t *testing.T) {
 	dir := os.Getenv(childDir)
@@ -53,7 +53,7 @@ func TestKill(t *testing.T) {
 			t.Fatalf("round %d: %v", round, err)
 		}
 		if c.n < acknowledged || c.n > acknowledged+3 || c.n%3 != 0 {
-			t.Fatalf("round %d: %d records came back, %d were acknowledged", round, c.n, acknowledged)
+			t.Fatalf("round %d: %d entries came back, %d were acknowledged", round, c.n, acknowledged)
 		}
 		if err := l.Close(); err != nil {
 			t.Fatal(err)

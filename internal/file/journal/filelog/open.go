@@ -8,8 +8,8 @@ import (
 	"github.com/berth-gpu/berth/internal/file/journal"
 )
 
-// Open reads the journal on disk, passes every record to replay, removes what a crash
-// left half written, and makes the rest durable, so that no replayed record can still be
+// Open reads the journal on disk, passes every entry to replay, removes what a crash
+// left half written, and makes the rest durable, so that no replayed entry can still be
 // lost. It refuses damage other than a cut-off write (*journal.CorruptError), files of a
 // later version of berth (*journal.VersionError) and a directory in use
 // (*file.LockedError).
@@ -44,12 +44,12 @@ func (l *Log) open(replay func(journal.Entry) error) (journal.Recovery, error) {
 	l.removeFiles(h.temporary, h.gone, h.snapshots[:max(0, len(h.snapshots)-1)])
 	h.snapshots = h.snapshots[max(0, len(h.snapshots)-1):]
 
-	rec := journal.Recovery{SnapshotRecords: h.snapshotRecords, LogRecords: h.logRecords, LastSeq: h.next - 1}
+	rec := journal.Recovery{SnapshotEntries: h.snapshotEntries, LogEntries: h.logEntries, LastSeq: h.next - 1}
 	l.last = h.next - 1
 	l.contents = h.contents
 	if len(h.segments) == 0 || h.last.next < h.next {
 		// There is no segment to append to, or only the snapshot still has the last
-		// records because the disk lost what it had promised. Begin a segment that goes
+		// entries because the disk lost what it had promised. Begin a segment that goes
 		// on after the snapshot.
 		l.durable = l.last
 		l.sizes = h.segmentBytes
@@ -62,13 +62,13 @@ func (l *Log) open(replay func(journal.Entry) error) (journal.Recovery, error) {
 			return rec, err
 		}
 	}
-	l.snapshotRecords, l.snapshotBytes, l.logBytes = h.snapshotRecords, h.snapshotBytes, h.logBytes
+	l.snapshotEntries, l.snapshotBytes, l.logBytes = h.snapshotEntries, h.snapshotBytes, h.logBytes
 	l.publish()
 	return rec, nil
 }
 
 // resume continues in the last segment. A journal opens even if the disk takes no writes
-// now: the records stay known, and Append says why it cannot write.
+// now: the entries stay known, and Append says why it cannot write.
 func (l *Log) resume(h history) error {
 	name := segmentName(h.segments[len(h.segments)-1])
 	file, err := l.disk.Open(name)

@@ -19,27 +19,27 @@ const (
 type packetKind byte
 
 const (
-	kindRecords packetKind = 1
-	kindMark    packetKind = 2 // no records; says what is on disk, and which boot writes from here on
+	kindEntries packetKind = 1
+	kindMark    packetKind = 2 // no entries; says what is on disk, and which boot writes from here on
 	kindEnd     packetKind = 3 // the last packet of a snapshot
 )
 
-// packet is one write to the journal. Its group of records is there as a whole or not at
+// packet is one write to the journal. Its group of entries is there as a whole or not at
 // all, because one checksum covers it.
 type packet struct {
 	kind    packetKind
-	seq     uint64 // number of the first record; in a mark, of the next record; in a snapshot, of the snapshot
-	durable uint64 // every record up to this one was on disk when the packet was written; in an end, the number of records
+	seq     uint64 // number of the first entry; in a mark, of the next entry; in a snapshot, of the snapshot
+	durable uint64 // every entry up to this one was on disk when the packet was written; in an end, the number of entries
 	payload []byte
 	size    int // bytes in the file, padding included
-	count   int // records
+	count   int // entries
 }
 
-// last returns the number of the last record in a packet of records.
+// last returns the number of the last entry in a packet of entries.
 func (f packet) last() uint64 { return f.seq + uint64(f.count) - 1 }
 
-// provenBy returns the record whose presence on disk proves that this packet is on disk.
-// A mark has no record of its own: only a record that was written after it proves it.
+// provenBy returns the entry whose presence on disk proves that this packet is on disk.
+// A mark has no entry of its own: only an entry that was written after it proves it.
 func (f packet) provenBy() uint64 {
 	if f.kind == kindMark {
 		return f.seq
@@ -67,7 +67,7 @@ func packetSize(payload int) int {
 	return (packetHeader + payload + packetAlign - 1) &^ (packetAlign - 1)
 }
 
-// appendPacket appends a packet of records to b.
+// appendPacket appends a packet of entries to b.
 func appendPacket(b []byte, kind packetKind, seq, durable uint64, group [][]byte) []byte {
 	start := len(b)
 	b = append(b, make([]byte, packetHeader)...)
@@ -78,7 +78,7 @@ func appendPacket(b []byte, kind packetKind, seq, durable uint64, group [][]byte
 	return finishPacket(b, start, kind, seq, durable)
 }
 
-// appendMark appends a mark to b. seq is the number of the next record.
+// appendMark appends a mark to b. seq is the number of the next entry.
 func appendMark(b []byte, seq, durable uint64, boot file.BootID) []byte {
 	start := len(b)
 	b = append(b, make([]byte, packetHeader)...)
@@ -125,14 +125,14 @@ func parsePacket(b []byte) (packet, error) {
 	return f, nil
 }
 
-// sensible checks that the payload suits the kind, and counts the records.
+// sensible checks that the payload suits the kind, and counts the entries.
 func (f *packet) sensible() bool {
 	switch f.kind {
 	case kindMark:
 		return len(f.payload) == len(file.BootID{})
 	case kindEnd:
 		return len(f.payload) == 0
-	case kindRecords:
+	case kindEntries:
 		for rest := f.payload; len(rest) > 0; f.count++ {
 			if len(rest) < 4 {
 				return false
@@ -148,7 +148,7 @@ func (f *packet) sensible() bool {
 	return false
 }
 
-// each calls do for each record of a packet that parsePacket accepted.
+// each calls do for each entry of a packet that parsePacket accepted.
 func (f packet) each(do func(i int, data []byte) error) error {
 	rest := f.payload
 	for i := range f.count {

@@ -14,12 +14,12 @@ type history struct {
 	contents
 	gone []uint64 // segments with nothing after the snapshot
 
-	snapshotRecords int
+	snapshotEntries int
 	snapshotBytes   int64
-	logRecords      int
+	logEntries      int
 	logBytes        int64   // size of the packets that hold them
 	segmentBytes    []int64 // sizes, as contents.segments
-	next            uint64  // the number of the next record
+	next            uint64  // the number of the next entry
 	last            ending  // how the last segment ends; zero if there is none
 }
 
@@ -28,8 +28,8 @@ type ending struct {
 	end      int         // where its packets end
 	size     int         // where the file ends; all zero between dirty and here
 	dirty    int         // end of what is not zero: after end if a write was torn
-	next     uint64      // the number of the next record in this segment
-	durable  uint64      // number of the last record known to be on disk
+	next     uint64      // the number of the next entry in this segment
+	durable  uint64      // number of the last entry known to be on disk
 	boot     file.BootID // the boot that wrote last
 	unproven []byte      // the packets after durable, read from the cache and perhaps not on disk
 }
@@ -43,7 +43,7 @@ func (e ending) torn(name string) *journal.Torn {
 	return &journal.Torn{File: name, Offset: int64(e.end), Bytes: int64(e.dirty - e.end), Seq: e.next}
 }
 
-// load reads the whole journal, changes nothing, and passes every record to replay.
+// load reads the whole journal, changes nothing, and passes every entry to replay.
 // Damage is a *journal.CorruptError that says where reading stopped.
 func load(disk file.Folder, replay func(journal.Entry) error) (history, error) {
 	c, err := list(disk)
@@ -87,7 +87,7 @@ func (h *history) readSnapshot(disk file.Folder, replay func(journal.Entry) erro
 		case err != nil:
 		case f.seq != base || f.kind == kindMark:
 			err = errors.New("a packet of another file is in it")
-		case end && (f.durable != uint64(h.snapshotRecords) || off+f.size != len(data)):
+		case end && (f.durable != uint64(h.snapshotEntries) || off+f.size != len(data)):
 			err = errors.New("it does not end where it says")
 		}
 		if err != nil {
@@ -101,12 +101,12 @@ func (h *history) readSnapshot(disk file.Folder, replay func(journal.Entry) erro
 		}); err != nil {
 			return err
 		}
-		h.snapshotRecords += f.count
+		h.snapshotEntries += f.count
 		off += f.size
 	}
 }
 
-// readSegment reads one segment. Its successor begins with record limit and supersedes
+// readSegment reads one segment. Its successor begins with entry limit and supersedes
 // what this one holds from there on.
 func (h *history) readSegment(disk file.Folder, first, limit uint64, replay func(journal.Entry) error) error {
 	name := segmentName(first)
@@ -116,7 +116,7 @@ func (h *history) readSegment(disk file.Folder, first, limit uint64, replay func
 	}
 	if first > h.next {
 		return &journal.CorruptError{File: name, Seq: h.next,
-			Reason: fmt.Sprintf("it begins with record %d, and the file with the records before it is gone", first)}
+			Reason: fmt.Sprintf("it begins with entry %d, and the file with the entries before it is gone", first)}
 	}
 	head, err := parseHeader(name, segmentMagic, first, data)
 	if err != nil {
@@ -146,7 +146,7 @@ func (h *history) readSegment(disk file.Folder, first, limit uint64, replay func
 		}); err != nil {
 			return err
 		}
-		h.logRecords += fresh // a packet counts as a whole or not at all
+		h.logEntries += fresh // a packet counts as a whole or not at all
 	}
 	if limit == math.MaxUint64 {
 		if err := s.judge(disk.Boot()); err != nil {
@@ -161,7 +161,7 @@ func (h *history) readSegment(disk file.Folder, first, limit uint64, replay func
 	return nil
 }
 
-// handOver replays a record of the packet at an offset in a file.
+// handOver replays an entry of the packet at an offset in a file.
 func handOver(name string, offset int, replay func(journal.Entry) error, r journal.Entry) error {
 	err := replay(r)
 	switch {
@@ -170,15 +170,15 @@ func handOver(name string, offset int, replay func(journal.Entry) error, r journ
 	case errors.Is(err, journal.ErrContradiction):
 		return &journal.CorruptError{File: name, Offset: int64(offset), Seq: r.Seq, Reason: err.Error()}
 	}
-	return fmt.Errorf("journal: %s at byte %d, record %d: %w. Nothing was changed", name, offset, r.Seq, err)
+	return fmt.Errorf("journal: %s at byte %d, entry %d: %w. Nothing was changed", name, offset, r.Seq, err)
 }
 
-// Read passes every record to replay and changes nothing, not even the end that a crash
+// Read passes every entry to replay and changes nothing, not even the end that a crash
 // left half written. It takes no lock: while a daemon writes, a file may look damaged or
 // be gone, and the next try succeeds.
 func Read(disk file.Folder, replay func(journal.Entry) error) (journal.Recovery, error) {
 	h, err := load(disk, replay)
-	rec := journal.Recovery{SnapshotRecords: h.snapshotRecords, LogRecords: h.logRecords, LastSeq: max(h.next, 1) - 1}
+	rec := journal.Recovery{SnapshotEntries: h.snapshotEntries, LogEntries: h.logEntries, LastSeq: max(h.next, 1) - 1}
 	if err == nil && len(h.segments) > 0 {
 		rec.Torn = h.last.torn(segmentName(h.segments[len(h.segments)-1]))
 	}

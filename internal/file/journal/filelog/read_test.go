@@ -34,7 +34,7 @@ func TestReadChangesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := bytes.LastIndexFunc(torn, func(r rune) bool { return r != 0 }) + 64
-	torn[at] = 1 // the beginning of a record that was never finished
+	torn[at] = 1 // the beginning of an entry that was never finished
 	if err := os.WriteFile(files[0], torn, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestReadChangesNothing(t *testing.T) {
 		got = append(got, string(r.Data))
 		return nil
 	})
-	if err != nil || !slices.Equal(got, []string{"one", "two"}) || rec.LogRecords != 2 || rec.LastSeq != 2 || rec.Torn == nil {
+	if err != nil || !slices.Equal(got, []string{"one", "two"}) || rec.LogEntries != 2 || rec.LastSeq != 2 || rec.Torn == nil {
 		t.Errorf("read %q, %+v, %v", got, rec, err)
 	}
 	if after, err := os.ReadFile(files[0]); err != nil || !bytes.Equal(after, torn) {

@@ -15,19 +15,19 @@ type Salvaged struct {
 	// Damage is the damage that Salvage found. It is nil if the journal is sound; then
 	// Salvage changed nothing.
 	Damage *journal.CorruptError
-	// Kept counts the records before the damage.
+	// Kept counts the entries before the damage.
 	Kept int
-	// Dropped counts the sound records after the damage, which have lost their history.
-	// Records inside the damage cannot be counted.
+	// Dropped counts the sound entries after the damage, which have lost their history.
+	// Entries inside the damage cannot be counted.
 	Dropped int
 	// Aside lists the files that hold the former contents.
 	Aside []string
 }
 
-// Salvage makes a damaged journal usable again: it keeps the records before the damage
+// Salvage makes a damaged journal usable again: it keeps the entries before the damage
 // and puts the files with the damage, and those after it, aside under names that the
-// journal ignores. New records reuse the numbers of the dropped ones. As for Open, replay
-// says which records cannot be true (journal.ErrContradiction); those are damage too.
+// journal ignores. New entries reuse the numbers of the dropped ones. As for Open, replay
+// says which entries cannot be true (journal.ErrContradiction); those are damage too.
 //
 // It is safe to run Salvage again after an interruption: the damaged file keeps its name
 // until its copy, and then its replacement, is on disk.
@@ -43,7 +43,7 @@ func Salvage(disk file.Folder, replay func(journal.Entry) error) (Salvaged, erro
 func salvage(disk file.Folder, replay func(journal.Entry) error) (Salvaged, error) {
 	var s Salvaged
 	h, err := load(disk, replay)
-	s.Kept = h.snapshotRecords + h.logRecords
+	s.Kept = h.snapshotEntries + h.logEntries
 	if !errors.As(err, &s.Damage) {
 		return s, err
 	}
@@ -57,7 +57,7 @@ func salvage(disk file.Folder, replay func(journal.Entry) error) (Salvaged, erro
 	if err != nil {
 		return s, fmt.Errorf("journal: read %s: %w", file, err)
 	}
-	s.Dropped = countRecords(damaged, int(s.Damage.Offset), h.base())
+	s.Dropped = countEntries(damaged, int(s.Damage.Offset), h.base())
 	keep := h.beginning(damaged, s.Damage)
 	if keep != nil {
 		if err := writeFile(disk, aside(file), damaged); err != nil {
@@ -74,7 +74,7 @@ func salvage(disk file.Folder, replay func(journal.Entry) error) (Salvaged, erro
 			if err != nil {
 				return s, fmt.Errorf("journal: read %s: %w", name, err)
 			}
-			s.Dropped += countRecords(data, fileHeader, h.base())
+			s.Dropped += countEntries(data, fileHeader, h.base())
 		}
 		if err := disk.Rename(name, aside(name)); err != nil {
 			return s, writeError("put aside", name, err)
@@ -97,7 +97,7 @@ func (h history) beginning(data []byte, d *journal.CorruptError) []byte {
 	}
 	b := slices.Clone(data[:d.Offset])
 	if d.File == snapshotName(h.base()) {
-		b = append(b, finishPacket(make([]byte, packetHeader), 0, kindEnd, h.base(), uint64(h.snapshotRecords))...)
+		b = append(b, finishPacket(make([]byte, packetHeader), 0, kindEnd, h.base(), uint64(h.snapshotEntries))...)
 	}
 	return b
 }
@@ -151,9 +151,9 @@ func writeFile(disk file.Folder, name string, data []byte) error {
 	return nil
 }
 
-// countRecords counts the sound records in data from off on, except those that the
+// countEntries counts the sound entries in data from off on, except those that the
 // snapshot replaces.
-func countRecords(data []byte, off int, base uint64) (n int) {
+func countEntries(data []byte, off int, base uint64) (n int) {
 	for {
 		f, at, found := findPacket(data, off)
 		if !found {

@@ -12,18 +12,18 @@ import (
 	"github.com/berth-gpu/berth/internal/file/journal/filelog/disktest"
 )
 
-// anything is a replay that believes every record.
+// anything is a replay that believes every entry.
 func anything(journal.Entry) error { return nil }
 
 var reserve = journal.Care{Reserve: true}
 
-// sound makes a journal: a snapshot of records 1 to 10 in three packets, and
-// records 11 to 40 in several segments.
+// sound makes a journal: a snapshot of entries 1 to 10 in three packets, and
+// entries 11 to 40 in several segments.
 func sound(t *testing.T) (d *disktest.Disk, all []string) {
 	t.Helper()
 	d = disktest.New()
 	l, _, _ := open(t, d)
-	name := func(i int) string { return fmt.Sprintf("record %d %s", i, strings.Repeat(".", 30)) }
+	name := func(i int) string { return fmt.Sprintf("entry %d %s", i, strings.Repeat(".", 30)) }
 	for i := range 40 {
 		all = append(all, name(i+1))
 		add(t, l, durably, all[i])
@@ -67,7 +67,7 @@ func flip(t *testing.T, d *disktest.Disk, name string, at int) {
 
 const snapshotFile = "snapshot-00000000000000000010"
 
-// damages are ways to break a sound journal; kept is how many of its 34 records
+// damages are ways to break a sound journal; kept is how many of its 34 entries
 // come before.
 var damages = []struct {
 	name   string
@@ -75,7 +75,7 @@ var damages = []struct {
 	damage func(t *testing.T, d *disktest.Disk, segments []string)
 }{
 	{"in the first segment", 5, func(t *testing.T, d *disktest.Disk, s []string) {
-		flip(t, d, s[0], strings.Index(string(read(t, d, s[0])), "record 12"))
+		flip(t, d, s[0], strings.Index(string(read(t, d, s[0])), "entry 12"))
 	}},
 	{"in the last segment", -1, func(t *testing.T, d *disktest.Disk, s []string) { flip(t, d, s[len(s)-1], 48+40) }},
 	{"in the header of a segment", -1, func(t *testing.T, d *disktest.Disk, s []string) { flip(t, d, s[1], 30) }},
@@ -128,7 +128,7 @@ func TestSalvage(t *testing.T) {
 				t.Fatalf("kept %d, not %d", s.Kept, c.kept)
 			}
 			if lost := len(all) - s.Kept - s.Dropped; lost < 0 || lost > 12 {
-				t.Fatalf("of %d records %d were kept and %d dropped", len(all), s.Kept, s.Dropped)
+				t.Fatalf("of %d entries %d were kept and %d dropped", len(all), s.Kept, s.Dropped)
 			}
 			for _, name := range s.Aside {
 				original := strings.TrimPrefix(name, "damaged-1-")
@@ -139,12 +139,12 @@ func TestSalvage(t *testing.T) {
 			d.PowerCut(disktest.Always(0))
 			l, found, rec := open(t, d)
 			if !slices.Equal(found, all[:s.Kept]) || rec.Torn != nil {
-				t.Fatalf("%d records came back of %d, %+v", len(found), s.Kept, rec.Torn)
+				t.Fatalf("%d entries came back of %d, %+v", len(found), s.Kept, rec.Torn)
 			}
 			add(t, l, durably, "on it goes")
 			d.PowerCut(disktest.Always(0))
 			if _, again, _ := open(t, d); !slices.Equal(again, append(found, "on it goes")) {
-				t.Fatalf("then: %d records", len(again))
+				t.Fatalf("then: %d entries", len(again))
 			}
 		})
 	}
@@ -159,7 +159,7 @@ func TestSalvageOfASoundJournalChangesNothing(t *testing.T) {
 	}
 }
 
-// Stopped anywhere, Salvage can be run again; the records before the damage
+// Stopped anywhere, Salvage can be run again; the entries before the damage
 // are there in the end, and nothing has vanished.
 func TestSalvageCrashPoints(t *testing.T) {
 	for _, c := range damages {
@@ -179,17 +179,17 @@ func TestSalvageCrashPoints(t *testing.T) {
 					t.Fatalf("%s, stopped at %d: %d kept at first, then %d", c.name, op, first.Kept, second.Kept)
 				}
 				if _, found, _ := open(t, d); !slices.Equal(found, all[:first.Kept]) {
-					t.Fatalf("%s, stopped at %d: %d records came back of %d", c.name, op, len(found), first.Kept)
+					t.Fatalf("%s, stopped at %d: %d entries came back of %d", c.name, op, len(found), first.Kept)
 				}
 			}
 		}
 	}
 }
 
-// A record that is whole and cannot be true is damage too, wherever it stands in
+// An entry that is whole and cannot be true is damage too, wherever it stands in
 // its group: it is said where, and the groups before it are kept.
 func TestSalvageBeforeAContradiction(t *testing.T) {
-	for _, bad := range []string{"record 14 ", "record 1 ", "record 40 "} {
+	for _, bad := range []string{"entry 14 ", "entry 1 ", "entry 40 "} {
 		t.Run(bad, func(t *testing.T) {
 			d, all := sound(t)
 			believe := func(r journal.Entry) error {
@@ -209,7 +209,7 @@ func TestSalvageBeforeAContradiction(t *testing.T) {
 			}
 			kept := slices.IndexFunc(all, func(r string) bool { return strings.HasPrefix(r, bad) })
 			if _, found, _ := open(t, d); s.Kept != kept || !slices.Equal(found, all[:kept]) {
-				t.Errorf("%d records came back, %d were kept, want %d", len(found), s.Kept, kept)
+				t.Errorf("%d entries came back, %d were kept, want %d", len(found), s.Kept, kept)
 			}
 		})
 	}

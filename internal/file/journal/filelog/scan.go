@@ -12,8 +12,8 @@ type scanner struct {
 	name    string
 	data    []byte
 	off     int
-	next    uint64      // the number that the next record must have
-	durable uint64      // number of the last record that a packet or the header says is on disk
+	next    uint64      // the number that the next entry must have
+	durable uint64      // number of the last entry that a packet or the header says is on disk
 	boot    file.BootID // the boot that wrote from here on
 }
 
@@ -40,10 +40,10 @@ func (s *scanner) scan() (f packet, ok bool, err error) {
 
 // judge decides what follows the sound packets of the last segment. Zeros are room that
 // was allocated ahead. Anything else is a write that a crash cut off, and may be removed,
-// unless there is proof that its record was complete:
+// unless there is proof that its entry was complete:
 //
-//   - A sound packet further on that was written when this record was already
-//     on disk. Every packet says which records were on disk at its time.
+//   - A sound packet further on that was written when this entry was already
+//     on disk. Every packet says which entries were on disk at its time.
 //   - Any sound packet further on, if the machine has not been restarted since.
 //     Without a power loss writes are seen in the order they were made, so only
 //     the very last can be cut off. (A power loss may keep the later of two

@@ -27,7 +27,7 @@ const (
 )
 
 // header is the beginning of every file. In a segment, seq is the number of the first
-// record that may be in it; in a snapshot, the number of the last record that it
+// entry that may be in it; in a snapshot, the number of the last entry that it
 // replaces.
 type header struct {
 	seq  uint64
@@ -79,7 +79,7 @@ func snapshotName(upTo uint64) string { return fmt.Sprintf("%s%020d", snapshotPr
 
 // contents lists the files of a directory by name.
 type contents struct {
-	segments  []uint64 // numbers of their first records, ascending
+	segments  []uint64 // numbers of their first entries, ascending
 	snapshots []uint64 // ascending; the last one counts
 	temporary []string
 }
@@ -113,7 +113,7 @@ func number(name, prefix string) (uint64, bool) {
 	return n, err == nil
 }
 
-// base returns the number of the last record that the snapshot replaces.
+// base returns the number of the last entry that the snapshot replaces.
 func (c contents) base() uint64 {
 	if len(c.snapshots) == 0 {
 		return 0
@@ -121,8 +121,8 @@ func (c contents) base() uint64 {
 	return c.snapshots[len(c.snapshots)-1]
 }
 
-// obsolete removes the segments without records after base from the list, and returns
-// them: those whose successor begins no later than the record after base.
+// obsolete removes the segments without entries after base from the list, and returns
+// them: those whose successor begins no later than the entry after base.
 func (c *contents) obsolete(base uint64) (gone []uint64) {
 	n := 0
 	for n+1 < len(c.segments) && c.segments[n+1] <= base+1 {

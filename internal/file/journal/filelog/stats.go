@@ -23,9 +23,9 @@ func (l *Log) publish() {
 	l.stats = journal.Stats{
 		LastSeq:         l.last,
 		SnapshotSeq:     l.base(),
-		SnapshotRecords: l.snapshotRecords,
+		SnapshotEntries: l.snapshotEntries,
 		SnapshotBytes:   l.snapshotBytes,
-		LogRecords:      int(l.last - l.base()),
+		LogEntries:      int(l.last - l.base()),
 		LogBytes:        l.logBytes,
 		DiskBytes:       disk,
 		Segments:        len(l.segments),

@@ -187,7 +187,7 @@ func testFaultPoints(t *testing.T, newWorld func() World) {
 	}
 }
 
-// least returns how many records survive a kill. What the file system dropped after a
+// least returns how many entries survive a kill. What the file system dropped after a
 // failed sync is lost, unless it was durable before.
 func (m *model) least(f Fault) int {
 	if f.Revert && m.j.Stats().Fault != nil {

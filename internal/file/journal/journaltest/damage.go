@@ -51,7 +51,7 @@ func eachFlip(t *testing.T, newWorld func() World, end func(*model), least func(
 }
 
 // After a journal was closed, and even after the machine was restarted, no flipped bit
-// changes or loses a record: the journal opens with all records or not at all.
+// changes or loses an entry: the journal opens with all entries or not at all.
 func testDamageAfterClose(t *testing.T, newWorld func() World) {
 	eachFlip(t, newWorld, func(m *model) {
 		if err := m.close(); err != nil {

@@ -60,7 +60,7 @@ func testCompactionOnFullDisk(t *testing.T, newWorld func() World) {
 	if err := m.compact(len(m.history)); err != nil {
 		t.Fatal(err)
 	}
-	// The records of a snapshot are on disk in the log too: a log that has to go on after
+	// The entries of a snapshot are on disk in the log too: a log that has to go on after
 	// a gap would need a new file, and there is no room for one.
 	m.mustAppend(2, 60, quick)
 	if err := m.compact(len(m.history)); err != nil {

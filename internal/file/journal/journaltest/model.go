@@ -18,17 +18,17 @@ type TB interface {
 var _ TB = (*testing.T)(nil)
 
 // model is a journal beside the real one that remembers what was promised. Its snapshots
-// are as long as the records that they replace: record i is history[i] in both, which
+// are as long as the entries that they replace: entry i is history[i] in both, which
 // makes every loss and every duplicate visible.
 type model struct {
 	t     TB
 	world World
 	j     journal.Journal
 
-	history []string   // acknowledged, in order; record number i+1 at i
+	history []string   // acknowledged, in order; entry number i+1 at i
 	durable int        // this many of them must survive a power cut
 	doubt   [][]string // groups that failed, one of which may be found anyway
-	made    int        // records ever made, so that no two are equal
+	made    int        // entries ever made, so that no two are equal
 }
 
 func newModel(t TB, w World) *model {
@@ -38,7 +38,7 @@ func newModel(t TB, w World) *model {
 	return m
 }
 
-// open opens the journal and checks what comes back: at least the first least records,
+// open opens the journal and checks what comes back: at least the first least entries,
 // nothing out of order, nothing twice, nothing that was never appended, and of a group in
 // doubt all or nothing.
 func (m *model) open(least int) journal.Recovery {
@@ -58,7 +58,7 @@ func (m *model) tryOpen(least int) (journal.Recovery, error) {
 		if r.Snapshot {
 			snapshot, next = r.Seq, r.Seq
 		} else if next++; r.Seq != next {
-			m.t.Fatalf("record %d comes after record %d", r.Seq, next-1)
+			m.t.Fatalf("entry %d comes after entry %d", r.Seq, next-1)
 		}
 		found = append(found, string(r.Data))
 		return nil
@@ -79,17 +79,17 @@ func (m *model) tryOpen(least int) (journal.Recovery, error) {
 func (m *model) check(found []string, least int) {
 	m.t.Helper()
 	if len(found) < least {
-		m.t.Fatalf("%d records came back, %d were promised", len(found), least)
+		m.t.Fatalf("%d entries came back, %d were promised", len(found), least)
 	}
 	common := min(len(found), len(m.history))
 	for i := range common {
 		if found[i] != m.history[i] {
-			m.t.Fatalf("record %d is %.20q, and was %.20q", i+1, found[i], m.history[i])
+			m.t.Fatalf("entry %d is %.20q, and was %.20q", i+1, found[i], m.history[i])
 		}
 	}
 	extra := found[common:]
 	if len(extra) > 0 && !slices.ContainsFunc(m.doubt, func(group []string) bool { return slices.Equal(group, extra) }) {
-		m.t.Fatalf("%d records came back that nobody was promised, the first is %.20q", len(extra), extra[0])
+		m.t.Fatalf("%d entries came back that nobody was promised, the first is %.20q", len(extra), extra[0])
 	}
 	m.history = found
 }
@@ -97,15 +97,15 @@ func (m *model) check(found []string, least int) {
 func (m *model) checkNumbers(rec journal.Recovery, s journal.Stats, snapshot int) {
 	m.t.Helper()
 	n := len(m.history)
-	if rec.SnapshotRecords != snapshot || rec.SnapshotRecords+rec.LogRecords != n || rec.LastSeq != uint64(n) {
-		m.t.Fatalf("recovery says %+v: there are %d records, %d of them in a snapshot", rec, n, snapshot)
+	if rec.SnapshotEntries != snapshot || rec.SnapshotEntries+rec.LogEntries != n || rec.LastSeq != uint64(n) {
+		m.t.Fatalf("recovery says %+v: there are %d entries, %d of them in a snapshot", rec, n, snapshot)
 	}
-	if s.LastSeq != uint64(n) || s.SnapshotSeq != uint64(snapshot) || s.SnapshotRecords != snapshot || s.LogRecords != n-snapshot {
-		m.t.Fatalf("stats say %+v: there are %d records, %d of them in a snapshot", s, n, snapshot)
+	if s.LastSeq != uint64(n) || s.SnapshotSeq != uint64(snapshot) || s.SnapshotEntries != snapshot || s.LogEntries != n-snapshot {
+		m.t.Fatalf("stats say %+v: there are %d entries, %d of them in a snapshot", s, n, snapshot)
 	}
 }
 
-// append adds n new records of about size bytes.
+// append adds n new entries of about size bytes.
 func (m *model) append(n, size int, care journal.Care) error {
 	m.t.Helper()
 	var names []string
@@ -142,19 +142,19 @@ func (m *model) mustAppend(n, size int, care journal.Care) {
 		m.t.Fatalf("append: %v", err)
 	}
 	if got := m.j.Stats().LastSeq; got != uint64(len(m.history)) {
-		m.t.Fatalf("the last number is %d after %d records", got, len(m.history))
+		m.t.Fatalf("the last number is %d after %d entries", got, len(m.history))
 	}
 }
 
-// compact replaces the records up to number upTo by themselves.
+// compact replaces the entries up to number upTo by themselves.
 func (m *model) compact(upTo int) error {
 	return m.j.Compact(uint64(upTo), values(slices.Clone(m.history[:upTo])))
 }
 
-func values(records []string) iter.Seq[[]byte] {
+func values(entries []string) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		var reused []byte
-		for _, r := range records {
+		for _, r := range entries {
 			reused = append(reused[:0], r...)
 			if !yield(reused) {
 				return

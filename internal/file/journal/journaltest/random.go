@@ -22,7 +22,7 @@ func testRandomHistories(t *testing.T, newWorld func() World) {
 		t.Repeat(map[string]func(*rapid.T){
 			"append": func(t *rapid.T) {
 				care := journal.Care{Durable: rapid.Bool().Draw(t, "durable"), Reserve: rapid.Bool().Draw(t, "reserve")}
-				m.mustAppend(rapid.IntRange(1, 4).Draw(t, "records"), rapid.IntRange(0, 120).Draw(t, "size"), care)
+				m.mustAppend(rapid.IntRange(1, 4).Draw(t, "entries"), rapid.IntRange(0, 120).Draw(t, "size"), care)
 			},
 			"compact": func(t *rapid.T) {
 				from := int(m.j.Stats().SnapshotSeq)

@@ -63,12 +63,12 @@ func testPowerCut(t *testing.T, newWorld func() World) {
 	m.mustAppend(2, 30, quick)
 	m.powerCut(lost)
 	if len(m.history) != 4 {
-		t.Fatalf("%d records came back of 4 durable ones and 2 that the disk lost", len(m.history))
+		t.Fatalf("%d entries came back of 4 durable ones and 2 that the disk lost", len(m.history))
 	}
 	m.mustAppend(2, 30, quick)
 	m.powerCut(kept)
 	if len(m.history) != 6 {
-		t.Fatalf("%d records came back of 4 and 2 that the disk kept", len(m.history))
+		t.Fatalf("%d entries came back of 4 and 2 that the disk kept", len(m.history))
 	}
 }
 
@@ -83,7 +83,7 @@ func testCompaction(t *testing.T, newWorld func() World) {
 		t.Fatal(err)
 	}
 	after := m.j.Stats()
-	if after.SnapshotSeq != uint64(upTo) || after.LogRecords != 7 || after.Segments >= before.Segments {
+	if after.SnapshotSeq != uint64(upTo) || after.LogEntries != 7 || after.Segments >= before.Segments {
 		t.Fatalf("before: %+v\nafter: %+v", before, after)
 	}
 	m.mustAppend(3, 50, quick)
@@ -128,10 +128,10 @@ func testEmptySnapshot(t *testing.T, newWorld func() World) {
 func testOddSizes(t *testing.T, newWorld func() World) {
 	m := newModel(t, newWorld())
 	if err := m.j.Append(nil, durable); err != nil {
-		t.Fatalf("no records: %v", err)
+		t.Fatalf("no entries: %v", err)
 	}
 	if err := m.j.Append([][]byte{{}, {}}, durable); err != nil {
-		t.Fatalf("records without bytes: %v", err)
+		t.Fatalf("entries without bytes: %v", err)
 	}
 	m.history = append(m.history, "", "")
 	m.mustAppend(1, 100_000, durable)
