@@ -245,11 +245,11 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	}
 	d.handler = httpapi.New(httpapi.Parts{
 		Monitor: d.monitor, Events: d.events, Settings: d.settings, Ledger: d.ledger, Batches: d.batches, Past: d.archive, Audit: d.audit, Log: o.Log, Streams: &d.streams,
-		Desk: desk.New(desk.Keepers{
+		Desk: desk.New(desk.Parts{
 			Monitor: d.monitor, Ledger: d.ledger, Peaks: d.peaks, Processes: processes, Users: d.users, Operations: d.operations, Tokens: d.tokens,
-			Energy: d.energy, Price: d.price, MPS: ownProcesses{d.mps, &d.prover, &d.mover}, Pacer: d.pacer, Enforcement: d.enforcement, CPUs: runtime.NumCPU(), Socket: c.Daemon.Socket,
-			Record: d.record, Publish: publish, Note: d.Note, Groups: d.groups, Throttle: d.throttle, ClearedBy: d.clearedBy, Limits: d.limits.Load,
-			Drains: d.drains, Checkup: d.checkup, Optimizer: d.optimizer(), Parking: d.parker(), Idle: d.idleOf, Services: d.services, Wait: d.allocationTimeout,
+			Energy: d.energy, MPS: ownProcesses{d.mps, &d.prover, &d.mover}, Pacer: d.pacer, Config: func() *config.Config { return &d.settings.load().Config }, CPUs: runtime.NumCPU(), Socket: c.Daemon.Socket,
+			Record: d.record, Publish: publish, Note: d.Note, Groups: d.groups, Throttle: d.throttle, ClearedBy: d.clearedBy, Limits: &d.limits,
+			Drains: d.drains, Checkup: d.checkup, Optimizer: d.optimizer(), Parking: d.parker(), Idle: d.idle,
 		}),
 		Metrics: exporter, Nameless: exporter.Nameless, Host: host, Version: o.Version,
 		Note: d.Note, Ready: d.ready, Damaged: d.damaged, Remembered: d.past.Text, Contained: d.kernel.Contained(),

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/history/energy"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -46,10 +45,4 @@ func (d *Daemon) busy(ctx context.Context, uuid string, since time.Time) (device
 		return device.Busy{}, err
 	}
 	return <-answer, nil
-}
-
-// price returns the price of a kilowatt-hour and its currency.
-func (d *Daemon) price() (gpu.Opt[float64], string) {
-	c := d.settings.load().Config.Energy
-	return c.Price, c.Currency
 }

@@ -118,12 +118,6 @@ func (d *Daemon) watching(c config.Config) watchdog.Settings {
 	}
 }
 
-// enforcement returns the settings of enforcement for the desk.
-func (d *Daemon) enforcement() desk.Enforcement {
-	c := d.settings.load().Config.GPU
-	return desk.Enforcement{Context: c.Context, MPS: c.MPS == "on", Scrub: c.Scrub == "on", Isolation: c.Isolation}
-}
-
 // tagOf returns a text that distinguishes the control groups of this daemon from those of
 // another, which has another state folder.
 func tagOf(folder string) string {

@@ -24,12 +24,6 @@ func (d *Daemon) parkable(l *lease.Lease) bool {
 	return service.ParksItself(l)
 }
 
-// idleOf returns the evidence that a lease is idle, for answers.
-func (d *Daemon) idleOf(fence uint64) (idle.Spell, bool) {
-	f, idle := d.idle.Of(fence)
-	return f.Spell, idle
-}
-
 // idleSince returns since when a lease has not used its devices. It returns false if the
 // lease does use them, or if that is not known.
 func (d *Daemon) idleSince(fence uint64) (since time.Time, idle bool) {

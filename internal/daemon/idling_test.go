@@ -55,7 +55,7 @@ timeline:
 		}
 		fence := leases["serve"].Fence
 		time.Sleep(80*time.Second + time.Millisecond)
-		if f, idle := w.idleOf(fence); !idle || f.Memory != 3000 || f.Utilization != 0 || len(told()) != 0 {
+		if f, idle := w.idle.Of(fence); !idle || f.Memory != 3000 || f.Utilization != 0 || len(told()) != 0 {
 			t.Errorf("not in use for 20 s, it has %+v, %v, and %v was told", f, idle, told())
 		}
 		time.Sleep(60 * time.Second)
@@ -63,10 +63,10 @@ timeline:
 			t.Errorf("not in use for 80 s, it is idle since %v, and %v was told", since, told())
 		}
 		time.Sleep(70 * time.Second)
-		if f, idle := w.idleOf(fence); idle || fmt.Sprint(told()) != "[true false]" {
+		if f, idle := w.idle.Of(fence); idle || fmt.Sprint(told()) != "[true false]" {
 			t.Errorf("in use again, it has %+v, and %v was told", f, told())
 		}
-		if _, known := w.idleOf(leases["other"].Fence); known {
+		if _, known := w.idle.Of(leases["other"].Fence); known {
 			t.Error("a lease that must not be parked is watched")
 		}
 	})

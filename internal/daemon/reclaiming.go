@@ -3,9 +3,6 @@ package daemon
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
-	"time"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/config"
@@ -25,7 +22,7 @@ func (d *Daemon) openReclaim(o Options, processes process.Table) {
 	}
 	d.reclaim = reclaim.New(reclaim.Options{
 		Leases: d.ledger, Shrinker: d.ledger, Monitor: d.monitor, Alive: processes.Alive, Peaks: d.peaks, Parker: d.parking, Idle: d.idleSince, Publish: d.publish, Log: o.Log, Settings: d.reclaiming(o.Settings.Config),
-		Orphans: orphanage{d, processes, desk.New(desk.Keepers{Monitor: d.monitor, Ledger: d.ledger, Processes: processes, Users: d.users, MPS: ownProcesses{d.mps, &d.prover, &d.mover}})},
+		Orphans: orphanage{d, processes, desk.New(desk.Parts{Monitor: d.monitor, Ledger: d.ledger, Processes: processes, Users: d.users, MPS: ownProcesses{d.mps, &d.prover, &d.mover}})},
 	})
 }
 
@@ -55,16 +52,6 @@ func (d *Daemon) optimizer() desk.Optimizer {
 		return nil
 	}
 	return d.reclaim
-}
-
-// services returns the services that the configuration names.
-func (d *Daemon) services() []string {
-	return slices.Collect(maps.Keys(d.settings.load().Config.Services))
-}
-
-// allocationTimeout returns how long a request waits that does not say how long.
-func (d *Daemon) allocationTimeout() time.Duration {
-	return d.settings.load().Config.Optimization.AllocationTimeout
 }
 
 // orphanage finds the processes of ended leases for an optimization.

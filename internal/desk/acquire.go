@@ -58,7 +58,7 @@ func (d *Desk) acquire(ctx context.Context, by *Caller, w *wish) (api.Lease, err
 	if err != nil {
 		return api.Lease{}, Refused(err)
 	}
-	if w.atOnce && (r.EnforcedBy == launch.MPS || d.Enforcement().Scrub || !d.Ledger.Fits(r.Request)) {
+	if w.atOnce && (r.EnforcedBy == launch.MPS || d.Config().GPU.Scrub == "on" || !d.Ledger.Fits(r.Request)) {
 		return api.Lease{}, errNotAtOnce
 	}
 	by.aside()

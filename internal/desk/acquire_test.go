@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/peaks"
 	"github.com/berth-gpu/berth/internal/process/launch"
@@ -199,11 +200,11 @@ func TestCallersWhoLeave(t *testing.T) {
 		{name: "before it has its place again", prepare: func(_ *office, at *place, leave func()) { at.onBack = leave },
 			ask: want{memory: 1000, enforce: "framework"}, code: "withdrawn", plain: true},
 		{name: "while it is equipped", prepare: func(o *office, _ *place, leave func()) {
-			o.Enforcement = func() Enforcement {
+			o.Config = func() *config.Config {
 				if leases, _ := o.Ledger.Len(); leases > 0 {
 					leave()
 				}
-				return Enforcement{Context: 500}
+				return &config.Config{GPU: config.GPU{Context: 500}}
 			}
 		}, ask: want{memory: 1000, enforce: "framework"}, code: "withdrawn", plain: true},
 		{name: "while MPS starts", prepare: func(o *office, _ *place, leave func()) { o.mps.start = func() error { leave(); return nil } },

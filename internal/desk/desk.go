@@ -10,13 +10,17 @@ package desk
 import (
 	"context"
 	"fmt"
-	"time"
+	"sync/atomic"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/access/users"
+	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/enforce/idle"
+	"github.com/berth-gpu/berth/internal/enforce/pace"
+	"github.com/berth-gpu/berth/internal/health/drains"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/history/energy"
 	"github.com/berth-gpu/berth/internal/history/throughput"
@@ -28,38 +32,33 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Keepers are the parts of the daemon that the desk asks.
-type Keepers struct {
+// Parts are the parts of the daemon that the desk asks.
+type Parts struct {
 	Monitor   *monitor.Monitor
 	Ledger    *ledger.Ledger
 	Peaks     *peaks.Peaks // memory that earlier runs used
 	Processes process.Table
-	Users     Users
-
-	Energy *energy.Meters                    // energy that devices and leases used; nil if nobody measures it
-	Price  func() (gpu.Opt[float64], string) // price and currency of a kilowatt-hour, as configured now; nil if not set
+	Users     *users.Names
+	Energy    *energy.Meters // energy that devices and leases used; nil if nobody measures it
 
 	Operations *throughput.Counter // work that services report
 	Tokens     *tokens.Tokens
 
-	Limits func() *quota.Rules // current limits of users; nil means berth's defaults
+	Config func() *config.Config        // as it is now; nil means zero settings
+	Limits *atomic.Pointer[quota.Rules] // current limits of users; nil means berth's defaults
 
-	MPS         MPS                // nil if this machine has none
-	Groups      Groups             // nil if this machine has none
-	Pacer       Pacer              // nil if this daemon paces nothing
-	Parking     Parking            // nil if this daemon parks nothing
-	Optimizer   Optimizer          // nil if this daemon takes nothing back
-	Enforcement func() Enforcement // as configured now
-	CPUs        int                // CPUs of the machine, for plans; 0 if not known
-	Socket      string             // socket of the daemon, for programs that are launched
+	MPS       MPS            // nil if this machine has none
+	Groups    Groups         // nil if this machine has none
+	Pacer     *pace.Pacer    // nil if this daemon paces nothing
+	Parking   Parking        // nil if this daemon parks nothing
+	Optimizer Optimizer      // nil if this daemon takes nothing back
+	Idle      *idle.Idlers   // knows which leases are idle; nil if nobody watches
+	Drains    *drains.Drains // nil if nothing closes devices
+	Checkup   Checkup        // nil if devices cannot be checked
+	Throttle  Throttler      // nil if nothing acts on devices
 
-	Wait     func() time.Duration                  // allocation_timeout, as configured now; nil means that no resume waits
-	Services func() []string                       // services that the configuration names now; nil if it names none
-	Idle     func(fence uint64) (idle.Spell, bool) // since when a lease is idle; nil if nobody watches
-
-	Drains   Drains    // nil if nothing closes devices
-	Checkup  Checkup   // nil if devices cannot be checked
-	Throttle Throttler // nil if nothing acts on devices
+	CPUs   int    // CPUs of the machine, for plans; 0 if not known
+	Socket string // socket of the daemon, for programs that are launched
 
 	// Record records an act of authority. If it fails, the act must not be done. Nil
 	// means that nothing is recorded.
@@ -71,15 +70,6 @@ type Keepers struct {
 	// ClearedBy says who clears the memory of devices between two programs, and when that
 	// was checked. It is nil if nothing is known.
 	ClearedBy func(devices []gpu.Device) string
-}
-
-// Enforcement says how leases are held to their memory.
-type Enforcement struct {
-	Context gpu.MiB // memory of a lease that a CUDA context takes
-	MPS     bool    // whether the driver may enforce leases, through MPS
-
-	Scrub     bool   // whether free memory is overwritten before another user gets it
-	Isolation string // default way to keep programs from other devices
 }
 
 // MPS lets the driver hold processes to their memory.
@@ -96,44 +86,27 @@ type MPS interface {
 	Serves(line []process.ID) bool
 }
 
-// Users knows users by login name.
-type Users interface {
-	// Now returns the name of a user, or the number if the name is not known yet. It does
-	// not wait.
-	Now(uid int) string
-	// Account returns the id of a user by name, and the groups that the user database
-	// names. Groups is nil if the database does not say. Account may wait, but only for a
-	// moment.
-	Account(name string) (uid int, groups []int, known bool)
-}
-
 // Desk answers the questions of callers.
 type Desk struct {
-	Keepers
+	Parts
 	traces traces
 }
 
-// New returns a desk with these keepers.
-func New(k Keepers) *Desk {
-	if k.MPS == nil {
-		k.MPS = noMPS{}
+// New returns a desk with these parts.
+func New(p Parts) *Desk {
+	if p.MPS == nil {
+		p.MPS = noMPS{}
 	}
-	if k.Drains == nil {
-		k.Drains = noDrains{}
+	if p.Energy == nil {
+		p.Energy = energy.New(energy.Options{})
 	}
-	if k.Energy == nil {
-		k.Energy = energy.New(energy.Options{})
+	if p.Config == nil {
+		p.Config = func() *config.Config { return &config.Config{} }
 	}
-	if k.Price == nil {
-		k.Price = func() (gpu.Opt[float64], string) { return gpu.Opt[float64]{}, "" }
+	if p.Record == nil {
+		p.Record = func(api.AuditEntry) error { return nil }
 	}
-	if k.Enforcement == nil {
-		k.Enforcement = func() Enforcement { return Enforcement{} }
-	}
-	if k.Record == nil {
-		k.Record = func(api.AuditEntry) error { return nil }
-	}
-	return &Desk{Keepers: k}
+	return &Desk{Parts: p}
 }
 
 // Caller is somebody who asks. The door has found out who that is, without relying on

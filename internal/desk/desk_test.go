@@ -13,6 +13,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/access/users"
+	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/device/sim"
 	"github.com/berth-gpu/berth/internal/file/journal"
@@ -74,12 +75,17 @@ func openWith(t *testing.T, devices string, made func(device.Backend) device.Bac
 		}
 		read = !slices.ContainsFunc(m.Readings(), func(r monitor.Reading) bool { return !r.Sampled })
 	}
-	o.Desk = New(Keepers{
+	o.Desk = New(Parts{
 		Monitor: m, Ledger: book, Peaks: peaks.New(), Processes: process.Proc(), Users: users.New(users.Lookup, 0), MPS: o.mps,
-		Enforcement: func() Enforcement { return Enforcement{Context: 500, MPS: true} },
-		Publish:     func(gpu.Event) {}, Note: func() string { return "No GPU was found." },
+		Config:  gpuConfig(config.GPU{Context: 500, MPS: "on"}),
+		Publish: func(gpu.Event) {}, Note: func() string { return "No GPU was found." },
 	})
 	return o
+}
+
+// gpuConfig returns a configuration with these settings of GPUs.
+func gpuConfig(g config.GPU) func() *config.Config {
+	return func() *config.Config { return &config.Config{GPU: g} }
 }
 
 func (o *office) tell(e gpu.Event) {

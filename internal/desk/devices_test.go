@@ -72,7 +72,7 @@ func TestTrendHasAForecast(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := New(Keepers{Monitor: m, Ledger: book})
+		d := New(Parts{Monitor: m, Ledger: book})
 		trend := func() api.Trend {
 			r, err := d.Device("")
 			if err != nil {

@@ -13,13 +13,6 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Drains remembers which devices are closed to new leases.
-type Drains interface {
-	Drain(uuid string, d health.Drain) error
-	Undrain(uuid string) (was health.Drain, drained bool, err error)
-	Drained(on gpu.Device) (health.Drain, bool)
-}
-
 // longestReason is the most characters that the reason of a drain may have.
 const longestReason = 200
 
@@ -39,6 +32,9 @@ func (d *Desk) Drain(by Caller, b api.DrainRequest) (api.Drained, error) {
 		if next.Until = b.Until.UTC(); next.Over(now) {
 			return api.Drained{}, wrongFields(lease.FieldErrors{{Field: "until", Detail: "is in the past"}})
 		}
+	}
+	if d.Drains == nil {
+		return api.Drained{}, Refuse(Unavailable, "no_drains", "This daemon only looks, and cannot drain devices.")
 	}
 	before, again := d.Drains.Drained(on)
 	if err := d.act(drainAct(&by, "drain", on, &before, &next), func() error { return d.Drains.Drain(on.UUID, next) }); err != nil {
@@ -89,7 +85,7 @@ func (d *Desk) Undrain(by Caller, b api.UndrainRequest) (api.Drained, error) {
 		return api.Drained{}, err
 	}
 	answer := api.Drained{GPU: on.UUID, Index: on.Index}
-	before, drained := d.Drains.Drained(on)
+	before, drained := d.drained(on)
 	if !drained {
 		return answer, nil
 	}
@@ -129,10 +125,17 @@ func DrainOf(drain health.Drain) *api.Drain {
 
 // drainOf returns the drain of a device; nil if it is not drained.
 func (d *Desk) drainOf(on gpu.Device) *api.Drain {
-	if drain, drained := d.Drains.Drained(on); drained {
+	if drain, drained := d.drained(on); drained {
 		return DrainOf(drain)
 	}
 	return nil
+}
+
+func (d *Desk) drained(on gpu.Device) (drain health.Drain, drained bool) {
+	if d.Drains == nil {
+		return drain, false
+	}
+	return d.Drains.Drained(on)
 }
 
 // named returns the device that a request wants to change. It refuses an empty name: a
@@ -173,14 +176,3 @@ func notDrained(err error) *Refusal {
 	}
 	return because(err, Unavailable, "drains_not_written", "Nothing was changed. Look at the disk of the state folder; then try again.")
 }
-
-// noDrains implements Drains for a daemon that closes no devices.
-type noDrains struct{}
-
-func (noDrains) Drain(string, health.Drain) error { return errNoDrains }
-func (noDrains) Undrain(string) (health.Drain, bool, error) {
-	return health.Drain{}, false, errNoDrains
-}
-func (noDrains) Drained(gpu.Device) (health.Drain, bool) { return health.Drain{}, false }
-
-var errNoDrains = Refuse(Unavailable, "no_drains", "This daemon only looks, and cannot drain devices.")

@@ -12,8 +12,8 @@ import (
 // caller may see it; Used adds up entries that look the same then.
 func (d *Desk) Used(see func(api.EnergyUse) api.EnergyUse) api.Energy {
 	out := api.Energy{GPUs: []api.DeviceEnergy{}, Used: []api.EnergyUse{}}
-	if price, currency := d.Price(); price.Known() {
-		out.Price, out.Currency = price, currency
+	if c := d.Config().Energy; c.Price.Known() {
+		out.Price, out.Currency = c.Price, c.Currency
 	}
 	for _, one := range d.Energy.Devices() {
 		of := api.DeviceEnergy{

@@ -84,7 +84,7 @@ func knownCaps(caps []string) (lease.FieldError, bool) {
 // whyNoMPS returns why MPS cannot enforce a lease, or nil if it can.
 func (d *Desk) whyNoMPS(w *wish, named []gpu.Device) error {
 	no := func(detail string) error { return Refuse(Conflict, "mps_unavailable", "%s", detail) }
-	if !d.Enforcement().MPS {
+	if d.Config().GPU.MPS != "on" {
 		return no("MPS is switched off: set gpu.mps to on (berth config set mps=on).")
 	}
 	if max(w.GPUs, len(w.Parts)) > 1 {
@@ -151,7 +151,7 @@ type Groups interface {
 func (d *Desk) isolation(w *wish, bound lease.Binding, named []gpu.Device) (string, error) {
 	way := w.Isolation
 	if way == "" && w.Enforce != "" {
-		way = d.Enforcement().Isolation
+		way = d.Config().GPU.Isolation
 	}
 	if way != launch.ByCgroup {
 		return launch.ByEnv, nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/launch"
@@ -45,7 +46,7 @@ func (g *groups) Enclose(id process.ID, fence uint64, minors []int) (bool, error
 func isolating(t *testing.T, setting string) (*office, *groups) {
 	o, g := open(t, "2xh200"), &groups{enclosed: map[uint64][]int{}}
 	o.Groups = g
-	o.Enforcement = func() Enforcement { return Enforcement{Context: 500, Isolation: setting} }
+	o.Config = gpuConfig(config.GPU{Context: 500, Isolation: setting})
 	return o, g
 }
 

@@ -16,7 +16,7 @@ import (
 // says who cleared their memory for it; if empty, equipment finds out who does that in
 // general.
 func (d *Desk) equipment(granted *lease.Lease, r *resolved, cleared string) *api.Launch {
-	e := &api.Launch{Context: d.Enforcement().Context, Isolation: r.isolation, ClearedBy: cleared}
+	e := &api.Launch{Context: d.Config().GPU.Context, Isolation: r.isolation, ClearedBy: cleared}
 	for _, p := range granted.Parts {
 		device := d.Ledger.Sum(p.GPU).Device
 		device.UUID = p.GPU // even if the device has just gone

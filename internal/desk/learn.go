@@ -32,7 +32,7 @@ func (d *Desk) mostEver() gpu.MiB {
 
 // Measured lists what earlier runs of all users used.
 func (d *Desk) Measured() []api.Measured {
-	most, context := d.mostEver(), d.Enforcement().Context
+	most, context := d.mostEver(), d.Config().GPU.Context
 	var all []api.Measured
 	for _, e := range d.Peaks.All() {
 		all = append(all, api.Measured{

@@ -15,7 +15,7 @@ func (d *Desk) limitsOf(by *Caller, h lease.Holder) *lease.Limits {
 	if d.Limits == nil {
 		return nil
 	}
-	rules := d.Limits()
+	rules := d.Limits.Load()
 	subject := lease.Subject{Owner: h.Owner()}
 	if rules.Grouped() {
 		subject.Groups, subject.Sure = d.Processes.Groups(process.ID{PID: h.PID, Start: h.Start})

@@ -3,7 +3,6 @@ package desk
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
@@ -67,7 +66,7 @@ func (d *Desk) Optimize(ctx context.Context, by Caller, b api.Optimize) (api.Opt
 
 // knowsService reports whether a service is configured, or has a lease or a request.
 func (d *Desk) knowsService(service string) bool {
-	if d.Services != nil && slices.Contains(d.Services(), service) {
+	if _, configured := d.Config().Services[service]; configured {
 		return true
 	}
 	for party := range d.Ledger.Tallies() {

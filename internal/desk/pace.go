@@ -14,15 +14,6 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 )
 
-// Pacer holds leases to shares of their devices.
-type Pacer interface {
-	Hold(pace.Hold) error
-	// Let ends the holds of some sources on a lease, and reports whether there were any.
-	Let(fence uint64, by gpu.By, sources ...pace.Source) bool
-	// Of returns the holds on a lease, or false if there are none.
-	Of(fence uint64) (pace.Paced, bool)
-}
-
 // Pace holds a lease to a share of its devices, or lets it run freely. Owners hold their
 // own leases; only an operator can end the hold of an operator.
 func (d *Desk) Pace(by Caller, name lease.Name, b api.Pace) (api.Lease, error) {

@@ -97,10 +97,8 @@ func (d *Desk) patience(asked gpu.Opt[float64]) (time.Duration, error) {
 		return 0, wrongWait()
 	case given:
 		return lease.Seconds(seconds), nil
-	case d.Wait == nil:
-		return 0, nil
 	}
-	return d.Wait(), nil
+	return d.Config().Optimization.AllocationTimeout, nil
 }
 
 // wrongWait refuses a wait that is out of range.
@@ -172,7 +170,7 @@ func (d *Desk) Complete(l *api.Lease, held ledger.Held, whole bool) {
 	l.IsolatedBy, l.Energy, l.Paced = d.IsolatedBy(held.Lease), d.UsedBy(held.Fence), d.Paced(held.Fence, whole)
 	d.Whereabouts(l, whole)
 	if d.Idle != nil {
-		if idle, known := d.Idle(held.Fence); known {
+		if idle, known := d.Idle.Of(held.Fence); known {
 			l.Idle = &api.Idle{Since: idle.Since, Utilization: gpu.Some(idle.Utilization), Memory: idle.Memory}
 		}
 	}

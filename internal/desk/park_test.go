@@ -10,6 +10,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/device/move"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/audit"
@@ -225,7 +226,8 @@ func TestOptimize(t *testing.T) {
 	by := self(t)
 	_, err := o.Optimize(t.Context(), by, api.Optimize{})
 	wants(t, "without an optimizer", err, "no_optimizing")
-	o.Optimizer, o.Services = sweeper{}, func() []string { return []string{"embedder"} }
+	o.Optimizer = sweeper{}
+	o.Config = func() *config.Config { return &config.Config{Services: map[string]config.Service{"embedder": {}}} }
 	_, err = o.Optimize(t.Context(), by, api.Optimize{Service: "nobody"})
 	wants(t, "a service nobody knows", err, "unknown_service")
 	if _, err := o.Acquire(t.Context(), by, api.LeaseRequest{ID: "a", Service: "held", Memory: 100, Binding: "named", Timeout: gpu.Some(0.0)}); err != nil {

@@ -71,7 +71,7 @@ func readPipelines(asked api.PlanRequest) (*pipeline.File, error) {
 func (d *Desk) world(file *pipeline.File, asked api.PlanRequest, user string) pipeline.World {
 	w := pipeline.World{
 		Interpreter: asked.Interpreter, ProbeError: asked.ProbeError, CPUs: d.CPUs,
-		Libraries: asked.Libraries, Learned: d.learned(file, user), Context: d.Enforcement().Context,
+		Libraries: asked.Libraries, Learned: d.learned(file, user), Context: d.Config().GPU.Context,
 	}
 	for _, sum := range d.Ledger.Sums() {
 		on := sum.Device

@@ -34,7 +34,7 @@ func (d *Desk) Quota(by Caller, own *quota.Limits, user string) (api.Quota, erro
 	}
 	rules := &quota.Rules{}
 	if d.Limits != nil {
-		rules = d.Limits()
+		rules = d.Limits.Load()
 	}
 	return d.quota(user, rules.Of(subject), false), nil
 }

@@ -194,7 +194,7 @@ func (d *Desk) memory(by *Caller, w *wish) (memory gpu.MiB, note string, learned
 	if !w.Learned || w.Memory != 0 || w.Name == "" {
 		return w.Memory, w.note, false
 	}
-	need, peak := d.Peaks.Offer(peaks.Key{User: by.User, Name: w.Name}, d.Enforcement().Context, d.mostEver())
+	need, peak := d.Peaks.Offer(peaks.Key{User: by.User, Name: w.Name}, d.Config().GPU.Context, d.mostEver())
 	if need == 0 {
 		return 0, w.note, false
 	}

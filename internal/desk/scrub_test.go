@@ -10,6 +10,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/device/proof"
 	"github.com/berth-gpu/berth/internal/lease"
 )
@@ -36,7 +37,7 @@ func TestScrub(t *testing.T) {
 	s := &scrubber{}
 	known := "not checked"
 	o.Checkup, o.ClearedBy = s, func([]gpu.Device) string { return known }
-	o.Desk.Enforcement = func() Enforcement { return Enforcement{Scrub: true} }
+	o.Config = gpuConfig(config.GPU{Scrub: "on"})
 	caller := func(uid int, user string) Caller {
 		return Caller{Actor: access.Actor{User: user, UID: uid, Door: access.Socket, Role: access.User}, Holder: lease.Holder{User: user, UID: uid}}
 	}
@@ -82,6 +83,6 @@ func TestScrub(t *testing.T) {
 	known = "driver, checked 2026-11-15"
 	want("if the driver does it", take(1003, "joe", "g"), known, "")
 	known = "not checked"
-	o.Desk.Enforcement = func() Enforcement { return Enforcement{} }
+	o.Config = gpuConfig(config.GPU{})
 	want("if berth does not", take(1004, "jim", "h"), known, "")
 }

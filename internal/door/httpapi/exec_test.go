@@ -11,7 +11,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/desk"
+	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/peaks"
@@ -118,7 +118,7 @@ func TestEnforce(t *testing.T) {
 			t.Fatal(w.Body)
 		}
 	}
-	d.Desk.Enforcement = func() desk.Enforcement { return desk.Enforcement{Context: 500, MPS: true} }
+	d.Desk.Config = func() *config.Config { return &config.Config{GPU: config.GPU{Context: 500, MPS: "on"}} }
 	for body, why := range map[string]string{
 		`{"memory_mb":1,"binding":"process","enforce":"mps"}`:           "whole NVIDIA devices",
 		`{"memory_mb":1,"binding":"process","enforce":"mps","gpu":"0"}`: "whole NVIDIA devices",

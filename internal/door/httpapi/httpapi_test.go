@@ -95,10 +95,13 @@ func open(t testing.TB, devices string) *door {
 	d.tokens, d.garage, d.sweeper = tokens.New(), &garage{moved: map[uint64]move.Status{}}, &sweeper{}
 	d.server = build(Parts{
 		Monitor: m, Events: d.events, Settings: d.settings, Ledger: book, Streams: new(sync.WaitGroup), Log: slog.New(slog.DiscardHandler),
-		Desk: desk.New(desk.Keepers{
+		Desk: desk.New(desk.Parts{
 			Monitor: m, Ledger: book, Peaks: peaks.New(), Processes: process.Proc(), Users: users.New(users.Lookup, 0), Operations: throughput.New(func(service, _ string) string { return service }), Tokens: d.tokens,
-			Enforcement: func() desk.Enforcement { return desk.Enforcement{} }, Publish: d.events.Publish, Note: note,
-			Parking: d.garage, Optimizer: d.sweeper, Wait: func() time.Duration { return time.Minute }, Services: func() []string { return []string{"embedder"} },
+			Config: func() *config.Config {
+				return &config.Config{Services: map[string]config.Service{"embedder": {}}, Optimization: config.Optimization{AllocationTimeout: time.Minute}}
+			},
+			Publish: d.events.Publish, Note: note,
+			Parking: d.garage, Optimizer: d.sweeper,
 		}),
 		Metrics: http.NotFoundHandler(), Host: "here", Version: "test",
 		Note: note, Ready: func() error { return nil },

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/desk"
+	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/peaks"
 	"github.com/berth-gpu/berth/internal/process"
@@ -33,7 +33,7 @@ func wells(count int, more string) string {
 func openPlans(t *testing.T, devices string) *door {
 	t.Helper()
 	d := open(t, devices)
-	d.Desk.Enforcement = func() desk.Enforcement { return desk.Enforcement{Context: 600} }
+	d.Desk.Config = func() *config.Config { return &config.Config{GPU: config.GPU{Context: 600}} }
 	return d
 }
 
