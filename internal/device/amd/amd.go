@@ -27,6 +27,8 @@ var Table = drm.Table{
 	Limits: []drm.Limit{{Now: "power1_cap", Default: "power1_cap_default", Least: "power1_cap_min", Most: "power1_cap_max"}},
 	Fan:    true,
 
+	Computing: "sys/class/kfd/kfd",
+
 	Errors: "device/ras/*_err_count", Uncorrected: uncorrected, Faults: catalogue,
-	Throttle: readThrottle, Nodes: readNodes, Computing: computing,
+	Throttle: readThrottle,
 }

@@ -71,7 +71,7 @@ func (b *Backend) Scan(ctx context.Context) ([]device.Device, error) {
 type place struct {
 	Card
 	sensors Sensors
-	node    Node
+	node    node
 	memory  gpu.MiB // 0 if the driver does not tell
 }
 
@@ -80,9 +80,9 @@ type place struct {
 // that wants a GPU.
 func (b *Backend) look() []*place {
 	var list []*place
-	var nodes map[int]Node
-	if b.table.Nodes != nil {
-		nodes = b.table.Nodes(b.Root)
+	var nodes map[int]node
+	if b.table.Computing != "" {
+		nodes = readNodes(b.computing())
 	}
 	for i, c := range b.Root.Cards(b.table.Drivers...) {
 		memory, told := b.table.memoryOf(&c)
@@ -93,14 +93,17 @@ func (b *Backend) look() []*place {
 		if integrated && !b.All {
 			continue
 		}
-		at := &place{Card: c, sensors: c.Sensors(), node: Node{Ordinal: gpu.Some(i)}, memory: memory}
-		if b.table.Nodes != nil {
+		at := &place{Card: c, sensors: c.Sensors(), node: node{ordinal: gpu.Some(i)}, memory: memory}
+		if b.table.Computing != "" {
 			at.node = nodes[c.RenderMinor()]
 		}
 		list = append(list, at)
 	}
 	return list
 }
+
+// computing returns the folder of the driver for computing.
+func (b *Backend) computing() string { return b.Root.Path(b.table.Computing) }
 
 // memoryOf returns how much memory a card has, and whether the driver tells. Several
 // files of a pattern are those of its tiles.

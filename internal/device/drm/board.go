@@ -47,7 +47,7 @@ func (b *Backend) identify(at *place, index int) gpu.Device {
 	}
 	d := gpu.Device{
 		UUID: at.uuid(t.Serial), Index: index, Name: gpu.Printable(cmp.Or(product, b.Root.Name(&at.Card), t.Label+" GPU "+at.Model), 128),
-		Vendor: t.Vendor, Backend: t.Name, Driver: b.Root.DriverVersion(at.Driver), Ordinal: at.node.Ordinal,
+		Vendor: t.Vendor, Backend: t.Name, Driver: b.Root.DriverVersion(at.Driver), Ordinal: at.node.ordinal,
 		PCI: at.PCI, Path: at.Render(), MemoryTotal: at.memory, NUMANode: at.NUMANode(),
 		TempMax: at.sensors.Temperature("crit", t.Core...), TempShutdown: at.sensors.Temperature("emergency", t.Core...),
 	}

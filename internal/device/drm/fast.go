@@ -119,18 +119,16 @@ func (c *board) readProcesses(at *place, now time.Time, into *gpu.Sample) (compl
 	used, complete := b.openers.Of(&at.Card, now)
 	c.usage.Add(now, used)
 	list := Processes(used)
-	if b.table.Computing != nil && at.node.ID != "" {
-		for pid, memory := range b.table.Computing(b.Root, at.node) {
-			i := slices.IndexFunc(list, func(p gpu.Process) bool { return p.PID == pid })
-			if i < 0 {
-				i = len(list)
-				list = append(list, gpu.Process{PID: pid, Name: b.openers.Name(pid)})
-			}
-			list[i].Kind = gpu.Compute
-			list[i].Memory = gpu.Some(max(memory, list[i].Memory.Or(0)))
+	for pid, memory := range at.node.computing(b.computing()) {
+		i := slices.IndexFunc(list, func(p gpu.Process) bool { return p.PID == pid })
+		if i < 0 {
+			i = len(list)
+			list = append(list, gpu.Process{PID: pid, Name: b.openers.Name(pid)})
 		}
-		slices.SortFunc(list, func(a, b gpu.Process) int { return cmp.Compare(a.PID, b.PID) })
+		list[i].Kind = gpu.Compute
+		list[i].Memory = gpu.Some(max(memory, list[i].Memory.Or(0)))
 	}
+	slices.SortFunc(list, func(a, b gpu.Process) int { return cmp.Compare(a.PID, b.PID) })
 	into.Processes = list
 	return complete
 }

@@ -35,6 +35,10 @@ type Table struct {
 	// has failed only if it is not on the bus.
 	Quiet bool
 
+	// Computing is the folder of a driver for computing, below the root. Without one, the
+	// vendor's runtime counts cards by their addresses.
+	Computing string
+
 	Errors      string    // pattern of files that count errors
 	Uncorrected gpu.Fault // what it means if they count an error that was not corrected
 	Faults      Catalogue
@@ -42,18 +46,6 @@ type Table struct {
 	// Throttle returns why a card is slowed down. It returns nil if the driver does not
 	// say, and an empty list if nothing slows the card down.
 	Throttle func(*Card) []gpu.ThrottleReason
-	// Nodes returns the cards as a driver for computing identifies them, by the number of
-	// their device file. Nil means that there is none, and that the vendor's runtime
-	// counts cards by their addresses.
-	Nodes func(Root) map[int]Node
-	// Computing returns the processes that compute on a node, with their memory.
-	Computing func(Root, Node) map[int]gpu.MiB
-}
-
-// Node is a card as a driver for computing identifies it.
-type Node struct {
-	ID      string       // in the names of files; empty if computing is not possible
-	Ordinal gpu.Opt[int] // as the vendor's runtime counts cards
 }
 
 // Limit names the sensors of a power limit. The drivers that have no sensor for the

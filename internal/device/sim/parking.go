@@ -34,7 +34,7 @@ func (r *running) hold(p parking) {
 func (c *card) present(all []running) []running {
 	var list []running
 	for _, r := range all {
-		if r.parking.State != move.Checkpointed || r.parking.Done.After(c.backend.clock()) {
+		if r.parking.State != move.Checkpointed || r.parking.Done.After(c.backend.Clock()) {
 			list = append(list, r)
 		}
 	}
@@ -107,7 +107,7 @@ func (c *card) left(r *running) time.Duration {
 	if r.parking.State == "" {
 		return 0
 	}
-	return max(0, r.parking.Done.Sub(c.backend.clock()))
+	return max(0, r.parking.Done.Sub(c.backend.Clock()))
 }
 
 // stopped reports whether a signal has stopped a process, so that the driver waits for it

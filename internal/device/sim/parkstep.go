@@ -60,9 +60,9 @@ func (c *card) begin(o *move.Outcome, r *running, step move.Step) {
 		return
 	}
 	takes = time.Duration(float64(takes) / c.backend.speed)
-	next.Done = c.backend.clock().Add(takes)
+	next.Done = c.backend.Clock().Add(takes)
 	if step == move.Lock {
-		next.Done = c.backend.clock() // its calls wait from now on
+		next.Done = c.backend.Clock() // its calls wait from now on
 	}
 	if err := c.keep(r, next); err != nil {
 		refuse(o, o.State, device.CodeSystem)

@@ -21,8 +21,8 @@ import (
 
 // Backend is a machine with simulated GPUs.
 type Backend struct {
+	Options
 	cards  []*card
-	clock  func() time.Time
 	poll   time.Duration // longest wait between two looks at the clock
 	start  time.Time
 	booted uint64  // the start in clock ticks since the boot of this machine
@@ -77,14 +77,11 @@ const (
 )
 
 func newBackend(world *scenario, o Options) *Backend {
-	b := &Backend{
-		clock: time.Now, poll: longWait, speed: world.speed,
-		closed: make(chan struct{}), reported: -1,
+	b := &Backend{Options: o, poll: pollClock, speed: world.speed, closed: make(chan struct{}), reported: -1}
+	if b.Clock == nil {
+		b.Clock, b.poll = time.Now, longWait
 	}
-	if o.Clock != nil {
-		b.clock, b.poll = o.Clock, pollClock
-	}
-	b.start, b.booted = b.clock(), processes.Now()
+	b.start, b.booted = b.Clock(), processes.Now()
 	for i, about := range describe(world.models, o.FirstIndex) {
 		b.cards = append(b.cards, &card{
 			backend: b, about: about, model: world.models[i], script: world.scripts[i],
@@ -120,7 +117,7 @@ func (b *Backend) Close() error {
 
 // elapsed returns the simulated time.
 func (b *Backend) elapsed() time.Duration {
-	past := max(0, b.clock().Sub(b.start))
+	past := max(0, b.Clock().Sub(b.start))
 	if b.speed == 1 {
 		return past
 	}

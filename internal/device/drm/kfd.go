@@ -1,4 +1,4 @@
-package amd
+package drm
 
 import (
 	"cmp"
@@ -10,16 +10,18 @@ import (
 	"strings"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/device/drm"
 )
 
-// kfd returns the directory of AMD's driver for computing.
-func kfd(root drm.Root) string { return root.Path("sys/class/kfd/kfd") }
+// node is a card as a driver for computing identifies it.
+type node struct {
+	id      string       // in the names of files; empty if computing is not possible
+	ordinal gpu.Opt[int] // as the vendor's runtime counts cards
+}
 
-// readNodes returns the GPUs of the driver for computing (KFD), by the number of their
-// device file. ROCm counts them in this order.
-func readNodes(root drm.Root) map[int]drm.Node {
-	dirs, _ := filepath.Glob(filepath.Join(kfd(root), "topology/nodes/*"))
+// readNodes returns the cards of the driver for computing whose folder this is, by the
+// number of their device file. ROCm counts them in this order.
+func readNodes(folder string) map[int]node {
+	dirs, _ := filepath.Glob(filepath.Join(folder, "topology/nodes/*"))
 	number := func(dir string) int {
 		n, err := strconv.Atoi(filepath.Base(dir))
 		if err != nil {
@@ -28,14 +30,14 @@ func readNodes(root drm.Root) map[int]drm.Node {
 		return n
 	}
 	slices.SortFunc(dirs, func(a, b string) int { return cmp.Compare(number(a), number(b)) })
-	nodes := map[int]drm.Node{}
+	nodes := map[int]node{}
 	count := 0
 	for _, dir := range dirs {
-		id, err := drm.Number(dir, "gpu_id")
+		id, err := Number(dir, "gpu_id")
 		if err != nil || id <= 0 {
 			continue // it is a processor
 		}
-		n := drm.Node{ID: strconv.FormatInt(id, 10), Ordinal: gpu.Some(count)}
+		n := node{id: strconv.FormatInt(id, 10), ordinal: gpu.Some(count)}
 		count++
 		if minor, ok := property(dir, "drm_render_minor"); ok {
 			nodes[minor] = n
@@ -46,7 +48,7 @@ func readNodes(root drm.Root) map[int]drm.Node {
 
 // property reads a line of the properties of a node: "drm_render_minor 128".
 func property(dir, name string) (int, bool) {
-	text, err := drm.Text(dir, "properties")
+	text, err := Text(dir, "properties")
 	if err != nil {
 		return 0, false
 	}
@@ -59,10 +61,13 @@ func property(dir, name string) (int, bool) {
 	return 0, false
 }
 
-// computing returns the processes that compute on a GPU, with their memory. KFD reports
-// the processes of every user to every reader.
-func computing(root drm.Root, n drm.Node) map[int]gpu.MiB {
-	folder, err := os.Open(filepath.Join(kfd(root), "proc"))
+// computing returns the processes that compute on a card, with their memory. The driver
+// reports the processes of every user to every reader.
+func (n node) computing(driver string) map[int]gpu.MiB {
+	if n.id == "" {
+		return nil
+	}
+	folder, err := os.Open(filepath.Join(driver, "proc"))
 	if err != nil {
 		return nil
 	}
@@ -74,7 +79,7 @@ func computing(root drm.Root, n drm.Node) map[int]gpu.MiB {
 		if err != nil || pid <= 0 {
 			continue
 		}
-		bytes, err := drm.Number(folder.Name(), name, "vram_"+n.ID)
+		bytes, err := Number(folder.Name(), name, "vram_"+n.id)
 		if err == nil && bytes > 0 {
 			list[pid] = gpu.MiBOf(uint64(bytes))
 		}
