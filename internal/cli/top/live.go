@@ -3,6 +3,7 @@ package top
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/tui"
 	"github.com/berth-gpu/berth/internal/cli/view"
 	"github.com/berth-gpu/berth/internal/text/term"
@@ -19,6 +21,7 @@ import (
 // The messages to the program beside keys.
 type (
 	factsCame  struct{ facts tui.Facts }
+	nodesCame  struct{ all api.Nodes } // of several machines
 	eventsCame struct{ list []gpu.Event }
 	daemonLost struct{ err error }
 	actDone    struct {
@@ -26,16 +29,13 @@ type (
 		did string
 		err error
 	}
-	ticked struct{} // the clock goes on while the daemon does not answer
+	ticked struct{ asking string } // the clock goes on while nobody answers
 )
 
 // program is the screen in the form that the terminal library takes.
 type program struct {
+	*runner
 	screen *tui.State
-	now    func() time.Time
-	act    func(tui.Act)
-	hurry  func() // asks the daemon at once
-	share  func([]tui.Request)
 }
 
 // Init does nothing: the feed runs beside the program.
@@ -43,56 +43,94 @@ func (p *program) Init() tea.Cmd { return nil }
 
 // Update handles a message.
 func (p *program) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
-	p.screen.Tick(p.now())
-	want := hand(p.screen, msg)
-	if want.Act != nil {
-		p.act(*want.Act)
-	}
+	p.screen.Tick(p.Now())
+	var want tui.Want
 	switch m := msg.(type) {
+	case tea.WindowSizeMsg:
+		p.screen.Resize(m.Width, m.Height)
+	case tea.KeyPressMsg:
+		want = p.screen.Press(m.String())
+	case tea.MouseWheelMsg:
+		switch m.Button {
+		case tea.MouseWheelUp:
+			p.screen.Wheel(-1)
+		case tea.MouseWheelDown:
+			p.screen.Wheel(1)
+		}
+	case tea.PasteMsg:
+		for _, r := range m.Content {
+			p.screen.Type(string(r))
+		}
 	case factsCame:
 		p.screen.Take(m.facts)
 		p.share(p.screen.Explained())
+	case nodesCame:
+		p.screen.TakeNodes(m.all, p.Now())
 	case eventsCame:
 		p.screen.TakeEvents(m.list...)
 	case daemonLost:
-		p.screen.Lose(m.err.Error(), p.now())
+		p.screen.Lose(m.err.Error(), p.Now())
 	case actDone:
 		p.screen.Done(m.act, m.did, m.err)
 		p.hurry()
+	case ticked:
+		p.screen.Asking = m.asking
 	}
-	return p, leave(want)
+	switch {
+	case want.Act != nil:
+		p.acts <- *want.Act
+	case want.Quit:
+		return p, tea.Quit
+	case want.Suspend:
+		return p, tea.Suspend
+	}
+	return p, nil
 }
 
 // View draws the screen.
-func (p *program) View() tea.View { return written(p.screen) }
-
-// live runs the screen until the user quits or ctx ends.
-func (o *options) live(ctx context.Context, f *feed, screen *tui.State) error {
-	first, err := f.ask(ctx, nil) // an error is reported before the screen changes
-	if err != nil {
-		return err
-	}
-	screen.Tick(o.Now())
-	screen.Take(first)
-	r := &runner{options: o, feed: f, hurried: make(chan struct{}, 1), stirred: make(chan struct{}, 1), wanted: make(chan []tui.Request, 1)}
-	p := &program{screen: screen, now: o.Now, hurry: r.hurry, share: r.share}
-	return o.show(ctx, p, func(ctx context.Context, send func(tea.Msg), running *sync.WaitGroup) {
-		r.send = send
-		p.act = func(a tui.Act) { running.Go(func() { r.do(ctx, a) }) }
-		running.Go(func() { r.poll(ctx) })
-		running.Go(func() { r.follow(ctx) })
-		running.Go(func() { r.tick(ctx) })
-	})
+func (p *program) View() tea.View {
+	v := tea.NewView(strings.Join(p.screen.Frame(), "\n"))
+	v.AltScreen, v.MouseMode, v.WindowTitle = true, tea.MouseModeCellMotion, "berth top"
+	return v
 }
 
 // runner asks and acts while the program runs.
 type runner struct {
 	*options
-	feed    *feed
+	feed    *feed // nil with several machines
 	send    func(tea.Msg)
 	hurried chan struct{}      // has room for one; signals to ask at once
 	stirred chan struct{}      // has room for one; signals that leases may have changed
 	wanted  chan []tui.Request // has room for one; requests whose reasons the screen shows
+	acts    chan tui.Act       // what the user has confirmed
+}
+
+// frames limits the frames per second that are written to a terminal, so that a slow
+// line gets no more than it can carry.
+const frames = 20
+
+// show runs the program until the user quits or ctx ends, and beside it the work. It
+// waits until that has ended, too.
+func (r *runner) show(ctx context.Context, screen *tui.State, beside ...func(context.Context)) error {
+	said := r.Err
+	r.Err = io.Discard // the screen reports it
+	ctx, cancel := context.WithCancel(ctx)
+	loop := tea.NewProgram(&program{r, screen}, tea.WithContext(ctx), tea.WithInput(r.In), tea.WithOutput(r.Out), tea.WithEnvironment(r.Environ()),
+		tea.WithoutSignalHandler(), tea.WithFPS(frames))
+	r.send = loop.Send
+	var running sync.WaitGroup
+	for _, work := range beside {
+		running.Go(func() { work(ctx) })
+	}
+	_, err := loop.Run()
+	ended := context.Cause(ctx)
+	cancel()
+	running.Wait()
+	r.Err = said
+	if ended != nil {
+		return ended
+	}
+	return err
 }
 
 func (r *runner) hurry() { signal(r.hurried) }
@@ -116,22 +154,26 @@ func (r *runner) share(list []tui.Request) {
 	}
 }
 
-// tick advances the clock.
-func (r *runner) tick(ctx context.Context) {
+// tick advances the clock, and says what takes long of several machines.
+func (r *runner) tick(ctx context.Context, nodes *console.Nodes) {
 	for each := time.NewTicker(time.Second); ; {
 		select {
 		case <-ctx.Done():
 			each.Stop()
 			return
 		case <-each.C:
-			r.send(ticked{})
+			asking := ""
+			if nodes != nil {
+				asking = nodes.Doing()
+			}
+			r.send(ticked{asking})
 		}
 	}
 }
 
 // poll asks the daemon repeatedly.
 func (r *runner) poll(ctx context.Context) {
-	next := time.NewTimer(r.interval)
+	next := time.NewTimer(r.Interval)
 	defer next.Stop()
 	for {
 		stirred := false
@@ -157,7 +199,31 @@ func (r *runner) poll(ctx context.Context) {
 			r.send(factsCame{facts})
 			r.explain(ctx, stirred)
 		}
-		next.Reset(r.interval)
+		next.Reset(r.Interval)
+	}
+}
+
+// pollNodes asks several machines repeatedly, each time an interval after all have
+// answered.
+func (r *runner) pollNodes(ctx context.Context, ask func(context.Context) (api.Nodes, error)) {
+	next := time.NewTimer(r.Interval)
+	defer next.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-next.C:
+		}
+		all, err := ask(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			r.send(daemonLost{reason(err)})
+		default:
+			r.send(nodesCame{all})
+		}
+		next.Reset(r.Interval)
 	}
 }
 
@@ -222,6 +288,20 @@ func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(d):
+	}
+}
+
+// work makes the daemon carry out what the user has confirmed, each act beside the others.
+func (r *runner) work(ctx context.Context) {
+	var doing sync.WaitGroup
+	defer doing.Wait()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case a := <-r.acts:
+			doing.Go(func() { r.do(ctx, a) })
+		}
 	}
 }
 

@@ -70,10 +70,10 @@ func running(t *testing.T, transport http.RoundTripper) (*runner, chan tea.Msg) 
 		t.Fatal(err)
 	}
 	sent := make(chan tea.Msg, 1000)
-	o := &options{Console: &console.Console{Env: console.Env{Now: time.Now}}, interval: time.Second}
+	o := &options{&console.Console{Env: console.Env{Now: time.Now}}, console.Live{Interval: time.Second}}
 	return &runner{
 		options: o, feed: &feed{from: &console.Source{Client: c}, now: time.Now}, send: func(m tea.Msg) { sent <- m },
-		hurried: make(chan struct{}, 1), stirred: make(chan struct{}, 1), wanted: make(chan []tui.Request, 1),
+		hurried: make(chan struct{}, 1), stirred: make(chan struct{}, 1), wanted: make(chan []tui.Request, 1), acts: make(chan tui.Act, 1),
 	}, sent
 }
 
@@ -212,35 +212,37 @@ func TestKeys(t *testing.T) {
 
 // The program hands on what it gets, and ends when the user wants that.
 func TestProgram(t *testing.T) {
-	var acts []tui.Act
-	var wanted []tui.Request
-	p := &program{screen: tui.New(), now: time.Now, act: func(a tui.Act) { acts = append(acts, a) }, hurry: func() {}, share: func(l []tui.Request) { wanted = l }}
+	r, _ := running(t, &fake{asked: map[string]int{}})
+	p := &program{r, tui.New()}
 	p.Update(tea.WindowSizeMsg{Width: 80, Height: 24})
 	if v := p.View(); !v.AltScreen || strings.Count(v.Content, "\n") != 23 {
 		t.Errorf("%+v", v)
 	}
-	r, _ := running(t, &fake{asked: map[string]int{}})
 	facts, err := r.feed.ask(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.Update(factsCame{facts})
 	p.Update(eventsCame{[]gpu.Event{{ID: 1, Code: "gap", Text: "it began"}}})
-	if text := p.View().Content; len(wanted) != 1 || !strings.Contains(text, "LEASES 2") || !strings.Contains(text, "it began") {
+	if text, wanted := p.View().Content, <-r.wanted; len(wanted) != 1 || !strings.Contains(text, "LEASES 2") || !strings.Contains(text, "it began") {
 		t.Errorf("%v\n%s", wanted, text)
 	}
 	for _, key := range []rune("2r") {
 		p.Update(tea.KeyPressMsg{Code: key, Text: string(key)})
 	}
 	p.Update(tea.PasteMsg{Content: "y"})
-	if len(acts) != 0 {
-		t.Fatalf("a pasted y did %+v", acts)
+	if len(r.acts) != 0 {
+		t.Fatalf("a pasted y did %+v", <-r.acts)
 	}
 	p.Update(tea.KeyPressMsg{Code: 'y', Text: "y"})
-	if len(acts) != 1 || acts[0].ID != "one" {
-		t.Fatalf("%+v", acts)
+	if len(r.acts) != 1 {
+		t.Fatal("y does nothing")
 	}
-	p.Update(actDone{acts[0], "", errors.New("not yours")})
+	act := <-r.acts
+	if act.ID != "one" {
+		t.Fatalf("%+v", act)
+	}
+	p.Update(actDone{act, "", errors.New("not yours")})
 	p.Update(daemonLost{errors.New("gone")})
 	if text := p.View().Content; !strings.Contains(text, "not yours") || !strings.Contains(text, "No answer from the daemon") {
 		t.Error(text)

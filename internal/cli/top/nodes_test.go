@@ -32,17 +32,18 @@ func TestPollNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sent []tea.Msg
 		a := new(asker)
-		o := &options{Console: &console.Console{Env: console.Env{Now: time.Now}}, interval: 5 * time.Second}
+		o := &options{&console.Console{Env: console.Env{Now: time.Now}}, console.Live{Interval: 5 * time.Second}}
 		r := &runner{options: o, send: func(m tea.Msg) { sent = append(sent, m) }}
 		ctx, cancel := context.WithCancel(t.Context())
-		go r.pollNodes(ctx, a)
+		go r.pollNodes(ctx, a.Ask)
 		time.Sleep(25 * time.Second) // asked at 5, 13 and 21 s
 		cancel()
 		synctest.Wait()
 		if a.asked != 3 || len(sent) != 3 {
 			t.Fatalf("asked %d times, told %d times", a.asked, len(sent))
 		}
-		p := &nodesProgram{tui.NewNodes(), time.Now, func() string { return "asking 2 nodes" }}
+		p := &program{r, tui.New()}
+		p.screen.Several = true
 		p.Update(tea.WindowSizeMsg{Width: 80, Height: 20})
 		for i, want := range []string{"a: No answer.", "The server was refused; look at it.", "a: No answer."} {
 			p.Update(sent[i])
@@ -51,7 +52,7 @@ func TestPollNodes(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Minute)
-		p.Update(ticked{})
+		p.Update(ticked{"asking 2 nodes"})
 		if shown := p.View().Content; !strings.Contains(shown, "old: asking 2 nodes") {
 			t.Errorf("while it takes long:\n%s", shown)
 		}

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"time"
 
 	"golang.org/x/term"
 
@@ -21,35 +20,66 @@ import (
 
 type options struct {
 	*console.Console
-	interval time.Duration
-	gpu      string
-	once     bool
-	devices  string
+	console.Live
 }
 
 // Run shows the live view until the user ends it, or one frame.
 func Run(ctx context.Context, con *console.Console, what console.Live) error {
-	o := &options{Console: con, interval: what.Interval, gpu: what.GPU, once: what.Once, devices: what.Devices}
-	if !o.once {
+	o := &options{con, what}
+	if !o.Once {
 		if err := o.needsTerminal(); err != nil {
 			return err
 		}
 	}
-	if what.Across.Any() {
-		return o.across(ctx, what.Across)
+	screen := tui.New()
+	screen.Version, screen.Several, screen.Colours, screen.Interval = o.Version, o.Across.Any(), bool(o.Screen().Painter), o.Interval
+	if screen.Several {
+		return o.across(ctx, screen)
 	}
-	v, err := o.Look(ctx, o.devices)
+	v, err := o.Look(ctx, o.Devices)
 	if err != nil {
 		return err
 	}
 	defer v.Close()
-	f := &feed{from: v, gpu: o.gpu, now: o.Now}
-	screen := tui.New()
-	screen.Version, screen.Local, screen.Colours, screen.Interval = o.Version, v.Local, bool(o.Screen().Painter), o.interval
-	if o.once {
+	screen.Local = v.Local
+	f := &feed{from: v, gpu: o.GPU, now: o.Now}
+	if o.Once {
 		return o.frame(ctx, f, screen)
 	}
-	return o.live(ctx, f, screen)
+	first, err := f.ask(ctx, nil) // an error is reported before the screen changes
+	if err != nil {
+		return err
+	}
+	screen.Tick(o.Now())
+	screen.Take(first)
+	r := &runner{options: o, feed: f, hurried: make(chan struct{}, 1), stirred: make(chan struct{}, 1), wanted: make(chan []tui.Request, 1), acts: make(chan tui.Act, 1)}
+	return r.show(ctx, screen, r.poll, r.follow, r.work, func(ctx context.Context) { r.tick(ctx, nil) })
+}
+
+// across shows several machines until the user quits, or one frame.
+func (o *options) across(ctx context.Context, screen *tui.State) error {
+	nodes, err := o.Nodes(o.Across)
+	if err != nil {
+		return err
+	}
+	defer nodes.Close()
+	done := o.SlowlyDoing(nodes.Doing)
+	first, err := nodes.Ask(ctx) // an error is reported before the screen changes
+	done()
+	if err != nil {
+		return err
+	}
+	screen.Tick(o.Now())
+	screen.TakeNodes(first, o.Now())
+	if !o.Once {
+		r := &runner{options: o}
+		return r.show(ctx, screen, func(ctx context.Context) { r.pollNodes(ctx, nodes.Ask) }, func(ctx context.Context) { r.tick(ctx, nodes) })
+	}
+	screen.Resize(o.Screen().Width, o.height())
+	if err := o.Print(screen.Frame()...); err != nil {
+		return err
+	}
+	return console.Missing(first)
 }
 
 // needsTerminal says what to use if there is no terminal that can be overwritten.

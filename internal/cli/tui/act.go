@@ -2,6 +2,7 @@ package tui
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/berth-gpu/berth/api"
@@ -32,6 +33,10 @@ type dialog struct {
 func (s *State) pressAct(key string) Want {
 	verb := map[string]string{"r": "release", "p": "park", "u": "resume", "d": "drain"}[key]
 	if verb == "" {
+		return Want{}
+	}
+	if s.Several {
+		s.say(warning, "On several machines berth top only looks. To act, go to the node, or use --url.")
 		return Want{}
 	}
 	if s.Local {
@@ -90,12 +95,7 @@ func (s *State) askDrain() {
 
 // on reports whether a lease is on a device.
 func on(l *api.Lease, uuid string) bool {
-	for _, p := range l.Parts {
-		if p.GPU == uuid {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.Parts, func(p api.LeasePart) bool { return p.GPU == uuid })
 }
 
 // askRequest asks whether to withdraw a request.

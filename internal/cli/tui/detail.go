@@ -3,6 +3,7 @@ package tui
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,17 +27,30 @@ type fact struct{ name, text string }
 // detailLines writes everything about the chosen object.
 func (s *State) detailLines(width int) []line {
 	d := s.detail
+	at := -1
+	if d.pane < panes {
+		at = slices.Index(s.keys[d.pane], d.key)
+	}
 	switch d.pane {
 	case Devices:
-		return s.deviceDetail(width)
-	case Leases:
-		if l := s.leaseWith(d.key); l != nil {
-			return s.leaseDetail(l, width)
+		if s.Several && at >= 0 {
+			return s.nodeDetail(s.gpus[at], width)
 		}
-		for _, r := range s.leases {
-			if r.key == d.key && r.stray != nil {
-				return s.strayDetail(r.stray, width)
-			}
+		if one, there := s.device(d.key); there {
+			return s.deviceDetail(one, width)
+		}
+		if !s.Several {
+			return []line{{}, {{"  This GPU is not there any more. esc goes back.", warning}}}
+		}
+		return []line{{}, {{"  It is not there any more. esc goes back.", warning}}}
+	case Leases:
+		switch l := s.leaseWith(d.key); {
+		case l != nil:
+			return s.leaseDetail(l, width)
+		case at >= 0 && s.Several:
+			return s.partDetail(*s.leases[at].part, width)
+		case at >= 0 && s.leases[at].stray != nil:
+			return s.strayDetail(s.leases[at].stray, width)
 		}
 		return []line{{}, {{"  It is not there any more. esc goes back.", warning}}}
 	case Queue:
@@ -56,11 +70,10 @@ func (s *State) detailLines(width int) []line {
 		return []line{{}, {{"  This event is not kept any more.", warning}}}
 	}
 	lines := []line{{{" What needs a person", chosen}}, {}}
-	needs := s.needs()
-	if len(needs) == 0 {
+	if len(s.needs) == 0 {
 		return append(lines, line{{"  Nothing.", faint}})
 	}
-	for _, n := range needs {
+	for _, n := range s.needs {
 		for i, l := range wrapped(n.text, width-5) {
 			mark := "   "
 			if i == 0 {
@@ -115,11 +128,7 @@ func wrapped(s string, width int) []string {
 }
 
 // deviceDetail writes a device: its curves, and the text of berth status GPU.
-func (s *State) deviceDetail(width int) []line {
-	d, there := s.device(s.detail.key)
-	if !there {
-		return []line{{}, {{"  This GPU is not there any more. esc goes back.", warning}}}
-	}
+func (s *State) deviceDetail(d api.Status, width int) []line {
 	lines := s.card(d, width, cards{1, 7, 5})
 	lines = append(lines, line{})
 	d.Leases = s.leasesOn(d.Device.UUID)

@@ -3,11 +3,11 @@ package tui
 import (
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/cli/fleet"
 	"github.com/berth-gpu/berth/internal/cli/view"
 	"github.com/berth-gpu/berth/internal/text/term"
 )
@@ -15,22 +15,11 @@ import (
 // drawDevices writes the devices: a line each, or cards with curves.
 func (s *State) drawDevices(a area, k look) []string {
 	all := s.devices()
-	head := line{{fmt.Sprintf(" GPUs %d", len(all)), s.headTone(Devices)}}
 	c := s.cards(a.width, a.height)
 	if c.curves == 0 {
-		columns := choose(s.deviceColumns(), a.width-2)
-		lines := []string{k.paint(join(line{{"  ", ordinary}}, headings(columns, "", "", s.headTone(Devices))).fit(a.width))}
-		if len(all) == 0 {
-			lines = append(lines, k.paint(line{{"  " + s.noDevices(), faint}}.fit(a.width)))
-		}
-		for i := s.top[Devices]; i < len(all) && len(lines) < a.height; i++ {
-			lines = append(lines, writeRow(cells(columns, all[i]), i == s.marked(Devices), a.width, k))
-		}
-		for len(lines) < a.height {
-			lines = append(lines, k.paint(line{}.fit(a.width)))
-		}
-		return lines
+		return list(s, a, s.deviceColumns(), s.gpus, "", s.noDevices(), k)
 	}
+	head := line{{fmt.Sprintf(" GPUs %d", len(all)), s.headTone(Devices)}}
 	head = rule(join(head, line{{"  the last 5 minutes", faint}}), a.width, faint)
 	lines := []string{k.paint(head.fit(a.width))}
 	width := (a.width - (c.across-1)*3) / c.across
@@ -75,23 +64,20 @@ func (s *machine) noDevices() string {
 }
 
 // deviceColumns returns the columns for devices with one line each.
-func (s *machine) deviceColumns() []column[api.Status] {
-	return []column[api.Status]{
-		{heading: "GPU", least: 3, most: 3, right: true, cell: func(d api.Status, _ int) line { return text(strconv.Itoa(d.Device.Index), strong) }},
-		{heading: "NAME", least: 8, most: 24, drop: 2, cell: func(d api.Status, _ int) line { return text(shortName(d), ordinary) }},
-		{heading: "STATE", least: 11, most: 11, cell: func(d api.Status, _ int) line { return text(stateText(d), stateTone(d)) }},
-		{heading: "LOAD 5 min", least: 11, most: 58, cell: func(d api.Status, w int) line {
-			return s.spark(d, w, loadOf, 100, load, percent(view.Measured(d).Utilization))
-		}},
-		{heading: "MEMORY GiB", least: 15, most: 44, cell: s.memoryCell},
-		{heading: "TEMP", least: 9, most: 46, cell: func(d api.Status, w int) line {
-			m := view.Measured(d)
-			return s.spark(d, w, temperatureOf, 100, temperatureTone(d), fmt.Sprintf("%4s", degrees(m.Temperature)))
-		}},
-		{heading: "POWER", least: 6, most: 6, right: true, drop: 4, cell: func(d api.Status, _ int) line { return text(watts(view.Measured(d).Power), ordinary) }},
-		{heading: "SLOTS", least: 5, most: 5, right: true, drop: 3, cell: func(d api.Status, _ int) line {
-			return text(fmt.Sprintf("%d/%d", d.Slots.Active, d.Slots.Capacity), ordinary)
-		}},
+func (s *machine) deviceColumns() []column[gpuRow] {
+	return []column[gpuRow]{
+		{heading: "GPU", least: 3, most: 3, right: true, cell: deviceCell("GPU", strong)},
+		{heading: "NAME", least: 8, most: 24, drop: 2, cell: ofGPU(func(d fleet.GPU, _ int) line { return text(shortName(d.Status), ordinary) })},
+		{heading: "STATE", least: 11, most: 11, cell: ofGPU(func(d fleet.GPU, _ int) line { return text(stateText(d.Status), stateTone(d.Status)) })},
+		{heading: "LOAD 5 min", least: 11, most: 58, cell: ofGPU(func(d fleet.GPU, w int) line {
+			return s.spark(d.Status, w, loadOf, 100, load, percent(view.Measured(d.Status).Utilization))
+		})},
+		{heading: "MEMORY GiB", least: 15, most: 44, cell: ofGPU(func(d fleet.GPU, w int) line { return s.memoryCell(d.Status, w) })},
+		{heading: "TEMP", least: 9, most: 46, cell: ofGPU(func(d fleet.GPU, w int) line {
+			return s.spark(d.Status, w, temperatureOf, 100, temperatureTone(d.Status), fmt.Sprintf("%4s", degrees(view.Measured(d.Status).Temperature)))
+		})},
+		{heading: "POWER", least: 6, most: 6, right: true, drop: 4, cell: deviceCell("POWER", ordinary)},
+		{heading: "SLOTS", least: 5, most: 5, right: true, drop: 3, cell: deviceCell("SLOTS", ordinary)},
 	}
 }
 

@@ -44,7 +44,10 @@ func (s *State) box(width int) []line {
 }
 
 // helpLines explains the keys and the columns.
-func helpLines(width int) []line {
+func (s *State) helpLines(width int) []line {
+	if s.Several {
+		return nodesHelp(width)
+	}
 	list := []fact{
 		{"tab, 1 … 4", "go to the next pane, or to GPUs, leases, queue, events"},
 		{"↑ ↓ j k", "move; pgup, pgdown, g and G move far"},

@@ -64,7 +64,7 @@ func (s *State) bodyHeight() int { return max(0, s.Height-len(s.header())-1) }
 func (s *State) body() []string {
 	k := look{colours: s.Colours, old: s.lost != nil}
 	if s.help >= 0 {
-		return scroll(helpLines(s.Width), s.help, s.bodyHeight(), s.Width, look{colours: s.Colours})
+		return scroll(s.helpLines(s.Width), s.help, s.bodyHeight(), s.Width, look{colours: s.Colours})
 	}
 	if s.detail != nil {
 		return scroll(s.detailLines(s.Width), s.detail.top, s.bodyHeight(), s.Width, k)
@@ -111,22 +111,41 @@ func scroll(all []line, top, height, width int, k look) []string {
 
 // draw writes a pane: its heading and its rows.
 func (s *State) draw(a area, k look) []string {
-	var head line
-	var rows []line
-	switch a.pane {
-	case Devices:
+	switch {
+	case a.pane == Devices && s.Several:
+		return list(s, a, s.nodeColumns(), s.gpus, gpuOrders()[s.order[Devices]].column, s.nothing(Devices), k)
+	case a.pane == Devices:
 		return s.drawDevices(a, k)
-	case Leases:
-		head, rows = s.drawLeases(a)
-	case Queue:
-		head, rows = s.drawQueue(a)
-	case Events:
-		head, rows = s.drawEvents(a)
+	case a.pane == Leases && s.Several:
+		return list(s, a, s.partColumns(), s.leases, partOrders()[s.order[Leases]].column, s.nothing(Leases), k)
+	case a.pane == Leases:
+		return list(s, a, s.leaseColumns(), s.leases, s.leaseOrders()[s.order[Leases]].column, s.noLeases(), k)
+	case a.pane == Queue:
+		return list(s, a, s.queueColumns(), s.queue, "", s.noRequests(), k)
 	}
+	return s.drawEvents(a, k)
+}
+
+// list writes a pane with columns. The text none stands in the place of rows if there are
+// none.
+func list[T any](s *State, a area, columns []column[T], rows []T, by, none string, k look) []string {
+	kept := choose(columns, a.width-2)
+	mark := "▼"
+	if s.turned[a.pane] {
+		mark = "▲"
+	}
+	head := join(line{{"  ", ordinary}}, headings(kept, by, mark, s.headTone(a.pane)))
+	return s.fill(a, head, len(rows), none, k, func(i int) line { return cells(kept, rows[i]) })
+}
+
+// fill writes a heading and, as far as there is room, rows, and marks the chosen one.
+func (s *State) fill(a area, head line, rows int, none string, k look, row func(i int) line) []string {
 	lines := []string{k.paint(head.fit(a.width))}
-	chosen := s.marked(a.pane)
-	for i, l := range rows {
-		lines = append(lines, writeRow(l, s.top[a.pane]+i == chosen, a.width, k))
+	for i := s.top[a.pane]; i < rows && len(lines) < a.height; i++ {
+		lines = append(lines, writeRow(row(i), i == s.marked(a.pane), a.width, k))
+	}
+	if rows == 0 && a.height > 1 {
+		lines = append(lines, k.paint(line{{"  " + none, faint}}.fit(a.width)))
 	}
 	for len(lines) < a.height {
 		lines = append(lines, k.paint(line{}.fit(a.width)))

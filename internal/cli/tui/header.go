@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -15,27 +16,29 @@ import (
 func (s *State) header() []line {
 	lines := []line{s.titleLine()}
 	if s.lost != nil {
-		since := s.lost.since.In(s.Now.Location()).Format(time.TimeOnly)
-		return append(lines, line{{" ✗ No answer from the daemon since " + since + " (" + words.Age(s.Now.Sub(s.lost.since)) + "); what you see is older. " + plain(s.lost.why), bad}})
+		return append(lines, s.lostLines()...)
 	}
 	if s.Local {
 		lines = append(lines, line{{" ! No daemon runs (start one: berth serve): local GPUs, only to look at.", warning}})
 	}
-	if age := s.Now.Sub(s.facts.At); s.facts.Status != nil && age > 3*s.Interval+3*time.Second {
-		lines = append(lines, line{{" ! The daemon takes its time: what you see is " + words.Age(age) + " old.", warning}})
+	if age := s.Now.Sub(s.facts.At); !s.facts.At.IsZero() && age > 3*s.Interval+3*time.Second {
+		late := " ! The daemon takes its time: what you see is " + words.Age(age) + " old."
+		if s.Several {
+			late = " ! What you see is " + words.Age(age) + " old: " + cmp.Or(plain(s.Asking), "asking takes long") + "."
+		}
+		lines = append(lines, line{{late, warning}})
 	}
-	needs := s.needs()
 	most := max(1, s.Height/14)
 	switch {
-	case s.facts.Status == nil:
-		return append(lines, line{{" asking the daemon …", faint}})
-	case len(needs) == 0 && len(lines) == 1:
+	case s.facts.At.IsZero():
+		return append(lines, line{{" " + cmp.Or(plain(s.Asking), "asking the daemon …"), faint}})
+	case len(s.needs) == 0 && len(lines) == 1:
 		return append(lines, line{{" ✓ ", good}, {"Nothing needs a person.", faint}})
 	}
-	for i, n := range needs {
+	for i, n := range s.needs {
 		l := line{{" " + n.mark() + " ", n.tone}, {n.text, n.tone}}
-		if i == most-1 && len(needs) > most {
-			more := line{{fmt.Sprintf("  and %d more: !", len(needs)-most), strong}}
+		if i == most-1 && len(s.needs) > most {
+			more := line{{fmt.Sprintf("  and %d more: !", len(s.needs)-most), strong}}
 			return append(lines, join(l.fit(max(0, s.Width-more.columns())), more))
 		}
 		lines = append(lines, l)
@@ -43,14 +46,32 @@ func (s *State) header() []line {
 	return lines
 }
 
+// lostLines says since when nobody answers, and why.
+func (s *State) lostLines() []line {
+	since := s.lost.since.In(s.Now.Location()).Format(time.TimeOnly)
+	if !s.Several {
+		return []line{{{" ✗ No answer from the daemon since " + since + " (" + words.Age(s.Now.Sub(s.lost.since)) + "); what you see is older. " + plain(s.lost.why), bad}}}
+	}
+	lines := []line{{{" ✗ Nobody can be asked since " + since + "; what you see is older:", bad}}}
+	for i, l := range wrapped(words.UpperFirst(plain(s.lost.why))+".", s.Width-4) {
+		if i < 2 {
+			lines = append(lines, line{{"   " + l, bad}})
+		}
+	}
+	return lines
+}
+
 // titleLine names the machine, and shows its time.
 func (s *State) titleLine() line {
 	left := line{{" berth top ", chosen}}
-	version := s.Version
-	if all := s.facts.Status; all != nil {
-		version = cmp.Or(plain(all.Version), version)
-		left = append(left, span{plain(all.Host), strong}, span{"  " + version, faint})
-		left = append(left, span{"  " + s.summary(), ordinary})
+	switch all := s.facts.Status; {
+	case s.Several && s.facts.At.IsZero():
+		left = append(left, span{" asking …", ordinary})
+	case s.Several:
+		left = append(left, span{" " + s.nodes.sum, ordinary})
+	case all != nil:
+		version := cmp.Or(plain(all.Version), s.Version)
+		left = append(left, span{plain(all.Host), strong}, span{"  " + version, faint}, span{"  " + s.summary(), ordinary})
 	}
 	right := line{{s.Now.Format(time.TimeOnly) + " ", strong}}
 	return join(left.fit(max(0, s.Width-right.columns()-1)), line{{" ", ordinary}}, right)
@@ -88,24 +109,35 @@ func (n need) mark() string {
 	return "!"
 }
 
-// needs returns what the daemon says needs a person, the worst first.
-func (s *machine) needs() []need {
+// findNeeds returns what needs a person, the worst first: on one machine, the daemon
+// says so.
+func (s *machine) findNeeds() []need {
 	var list []need
+	add := func(isBad bool, text string) {
+		switch {
+		case isBad:
+			list = append(list, need{bad, plain(text)})
+		case text != "":
+			list = append(list, need{warning, plain(text)})
+		}
+	}
 	if s.facts.Refused != "" {
-		list = append(list, need{warning, "The daemon does not tell the leases: " + plain(s.facts.Refused)})
+		add(false, "The daemon does not tell the leases: "+s.facts.Refused)
 	}
-	if s.facts.Status == nil {
-		return list
+	if s.facts.Status != nil {
+		for _, n := range s.facts.Status.Needs {
+			if n.Kind != "monitoring" || !s.Local { // with no daemon, nobody measures
+				add(n.Severity == gpu.Serious, view.Need(n, s.Now))
+			}
+		}
 	}
-	for _, n := range s.facts.Status.Needs {
-		if n.Kind == "monitoring" && s.Local {
-			continue // nobody measures
-		}
-		t := warning
-		if n.Severity == gpu.Serious {
-			t = bad
-		}
-		list = append(list, need{t, plain(view.Need(n, s.Now))})
+	for _, n := range s.nodes.all {
+		text, isBad := view.Silence(n, s.Now)
+		add(isBad, text)
+	}
+	for _, d := range s.nodes.gpus {
+		text, isBad := view.Complaint(d, s.Now)
+		add(isBad, text)
 	}
 	slices.SortStableFunc(list, func(a, b need) int { return cmp.Compare(b.tone, a.tone) })
 	return list
@@ -122,15 +154,18 @@ func (s *State) footer() line {
 		return join(line{{" ", ordinary}}, s.said)
 	}
 	keys := [][2]string{{"tab", "pane"}, {"↑↓", "move"}, {"enter", "details"}, {"/", "filter"}, {"s", "sort"}, {"r", "release"}, {"p", "park"}, {"u", "resume"}, {"d", "drain"}, {"x", "processes"}, {"z", "zoom"}, {"?", "help"}, {"q", "quit"}}
-	if s.detail != nil {
+	switch {
+	case s.help >= 0:
+		keys = [][2]string{{"esc", "back"}, {"↑↓", "scroll"}}
+	case s.detail != nil:
 		keys = [][2]string{{"esc", "back"}, {"↑↓", "scroll"}, {"r", "release"}, {"p", "park"}, {"u", "resume"}, {"d", "drain"}, {"?", "help"}}
 	}
-	if s.help >= 0 {
-		keys = [][2]string{{"esc", "back"}, {"↑↓", "scroll"}}
+	if s.Several { // there is nothing to act on
+		keys = slices.DeleteFunc(keys, func(k [2]string) bool { return strings.Contains("rpudx", k[0]) })
 	}
 	last := line{}
 	switch {
-	case s.detail != nil && s.detail.top+s.bodyHeight() < len(s.detailLines(s.Width)), s.help >= 0 && s.help+s.bodyHeight() < len(helpLines(s.Width)):
+	case s.detail != nil && s.detail.top+s.bodyHeight() < len(s.detailLines(s.Width)), s.help >= 0 && s.help+s.bodyHeight() < len(s.helpLines(s.Width)):
 		last = line{{"more below ", warning}}
 	case s.detail == nil && s.help < 0 && s.filter != "":
 		last = line{{"  filter: " + plain(s.filter) + " ", warning}}

@@ -11,7 +11,6 @@ type Want struct {
 	Quit    bool
 	Suspend bool
 	Act     *Act // for the daemon to carry out
-	Ask     bool // ask the daemon at once
 }
 
 // Press handles a key, by its name in the terminal library, and returns what the user
@@ -113,7 +112,9 @@ func (s *State) pressList(key string) Want {
 	case "shift+tab", "left":
 		s.turn(-1)
 	case "1", "2", "3", "4":
-		s.pane = Pane(key[0] - '1')
+		if p := Pane(key[0] - '1'); s.has(p) {
+			s.pane = p
+		}
 	case "/":
 		s.typing = true
 	case "esc":
@@ -122,10 +123,9 @@ func (s *State) pressList(key string) Want {
 		}
 		s.filter, s.said = "", nil
 	case "s":
-		s.order, s.turned = (s.order+1)%len(orders()), false
-		s.say(ordinary, "Leases are sorted by "+orders()[s.order].column+". S turns the order round.")
+		s.sort()
 	case "S":
-		s.turned = !s.turned
+		s.turned[s.sorted()] = !s.turned[s.sorted()]
 	case "x":
 		s.tree = !s.tree
 	case "z":
@@ -137,7 +137,34 @@ func (s *State) pressList(key string) Want {
 	default:
 		return s.pressAct(key)
 	}
-	return Want{Ask: key == "tab"}
+	return Want{}
+}
+
+// has reports whether the screen has a pane.
+func (s *State) has(p Pane) bool { return !s.Several || p <= Leases }
+
+// sorted returns the pane that the keys for sorting are for: on one machine, only leases
+// can be sorted.
+func (s *State) sorted() Pane {
+	if s.Several {
+		return s.pane
+	}
+	return Leases
+}
+
+// sort sorts a pane by its next order.
+func (s *State) sort() {
+	p := s.sorted()
+	s.turned[p] = false
+	switch {
+	case !s.Several:
+		s.order[p] = (s.order[p] + 1) % len(s.leaseOrders())
+		s.say(ordinary, "Leases are sorted by "+s.leaseOrders()[s.order[p]].column+". S turns the order round.")
+	case p == Devices:
+		s.order[p] = (s.order[p] + 1) % len(gpuOrders())
+	default:
+		s.order[p] = (s.order[p] + 1) % len(partOrders())
+	}
 }
 
 // pressDetail handles a key while a detail is shown.
@@ -183,7 +210,7 @@ func scrolled(top int, key string, page int) int {
 func (s *State) turn(by int) {
 	for range panes {
 		s.pane = (s.pane + panes + Pane(by)) % panes
-		if s.zoomed || s.shown(s.pane) {
+		if s.has(s.pane) && (s.zoomed || s.shown(s.pane)) {
 			return
 		}
 	}
@@ -191,7 +218,7 @@ func (s *State) turn(by int) {
 
 // step moves the choice by rows, as far as there are any.
 func (s *State) step(by int) {
-	keys := s.keys(s.pane)
+	keys := s.keys[s.pane]
 	if len(keys) == 0 {
 		return
 	}
@@ -211,19 +238,13 @@ func (s *State) Wheel(by int) {
 
 // open shows everything about the chosen row.
 func (s *State) open() {
-	keys := s.keys(s.pane)
 	at := s.at(s.pane)
 	if at < 0 {
 		return
 	}
-	key := keys[at]
-	if s.pane == Leases {
-		r := s.leases[at]
-		if r.lease == nil {
-			key = r.key
-		} else {
-			key = leaseKey(r.lease)
-		}
+	key := s.keys[s.pane][at]
+	if s.pane == Leases && s.leases[at].process != nil {
+		key = leaseKey(s.leases[at].lease)
 	}
 	s.detail = &detail{pane: s.pane, key: key}
 }
@@ -234,7 +255,7 @@ func (s *State) open() {
 func (s *State) settle() {
 	s.sift()
 	for p := range panes {
-		keys := s.keys(p)
+		keys := s.keys[p]
 		at, height, all := s.at(p), s.rows(p), len(keys)
 		switch {
 		case at < 0:
@@ -257,6 +278,6 @@ func (s *State) settle() {
 		s.detail.top = max(0, min(s.detail.top, len(s.detailLines(s.Width))-s.bodyHeight()))
 	}
 	if s.help >= 0 {
-		s.help = max(0, min(s.help, len(helpLines(s.Width))-s.bodyHeight()))
+		s.help = max(0, min(s.help, len(s.helpLines(s.Width))-s.bodyHeight()))
 	}
 }

@@ -280,7 +280,7 @@ func TestNeeds(t *testing.T) {
 		t.Errorf("%q", lines[1:3])
 	}
 	check(t, s)
-	if s.Local = true; len(s.needs()) != 2 {
+	if s.Local = true; len(s.findNeeds()) != 2 {
 		t.Error("with no daemon nobody measures, and that is no need")
 	}
 }

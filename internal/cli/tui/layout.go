@@ -10,6 +10,13 @@ func (s *State) layout() []area {
 	if s.zoomed {
 		return []area{{s.pane, 0, 0, s.Width, height}}
 	}
+	if s.Several {
+		devices, leases := 1+max(1, len(s.gpus)), 1+max(1, len(s.leases))
+		if devices+leases > height {
+			devices = min(devices, max(height/2, height-leases))
+		}
+		return []area{{Devices, 0, 0, s.Width, devices}, {Leases, 0, devices, s.Width, height - devices}}
+	}
 	devices := area{Devices, 0, 0, s.Width, s.devicesHeight(height)}
 	left := height - devices.height
 	waiting := len(s.queue)

@@ -3,66 +3,57 @@ package tui
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/cli/fleet"
 	"github.com/berth-gpu/berth/internal/cli/view"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// drawLeases writes the leases, and the processes under no lease.
-func (s *State) drawLeases(a area) (head line, rows []line) {
-	all := s.leases
-	columns := choose(s.leaseColumns(), a.width-2)
+// leaseCount writes the number of leases, and how many match the filter. One with several
+// rows counts once.
+func (s *State) leaseCount() string {
 	total := 0
 	if s.facts.Leases != nil {
 		total = len(s.facts.Leases.Leases)
 	}
+	for _, p := range s.nodes.parts {
+		if p.First {
+			total++
+		}
+	}
 	shown := map[*api.Lease]bool{}
-	for _, r := range all {
-		if r.lease != nil {
+	for _, r := range s.leases {
+		if r.lease != nil && s.filter != "" {
 			shown[r.lease] = true
 		}
 	}
-	mark := "▼"
-	if s.turned {
-		mark = "▲"
-	}
-	by := orders()[s.order].column
-	columns[0].heading = "LEASES " + s.count(len(shown), total)
-	if by == "LEASE" {
-		columns[0].heading += mark
-	}
-	head = join(line{{"  ", ordinary}}, headings(columns, by, mark, s.headTone(Leases)))
-	for i := s.top[Leases]; i < len(all) && len(rows) < a.height-1; i++ {
-		rows = append(rows, cells(columns, all[i]))
-	}
-	if len(all) == 0 {
-		rows = append(rows, line{{s.noLeases(total), faint}})
-	}
-	return head, rows
+	return "LEASES " + s.count(len(shown), total)
 }
 
 // noLeases says why the list is empty.
-func (s *State) noLeases(total int) string {
+func (s *State) noLeases() string {
 	switch {
-	case s.Local && total == 0:
+	case s.Local && (s.facts.Leases == nil || len(s.facts.Leases.Leases) == 0):
 		return "Without a daemon there are no leases."
 	case s.facts.Refused != "":
 		return plain(s.facts.Refused)
 	case s.facts.Leases == nil:
 		return "…"
-	case total > 0:
+	case len(s.facts.Leases.Leases) > 0:
 		return "No lease matches the filter; esc clears it."
 	}
 	return "Nobody holds a lease."
 }
 
 // leaseColumns returns the columns for leases.
-func (s *machine) leaseColumns() []column[row] {
+func (s *State) leaseColumns() []column[row] {
 	return []column[row]{
-		{heading: "LEASE", least: 14, most: 30, cell: func(r row, _ int) line {
+		{heading: "LEASE", name: s.leaseCount(), least: 14, most: 30, cell: func(r row, _ int) line {
 			switch {
 			case r.process != nil:
 				return text("  └ "+pid(r.process.PID), faint)
@@ -148,15 +139,25 @@ func memoryText(r row) line {
 	case r.stray != nil:
 		return text(fmt.Sprintf("%5s", gibOr(r.stray.Memory)), warning)
 	}
-	l := r.lease
+	return memoryOfParts(r.lease.Parts)
+}
+
+// memoryOfParts writes how much of the leased memory is used, and marks a lease that uses
+// more.
+func memoryOfParts(parts []api.LeasePart) line {
 	inUse, of, t := "-", "-", ordinary
-	if isSeen(l) {
-		inUse = view.GiB(used(l))
+	var used, asked gpu.MiB
+	for _, p := range parts {
+		if v, seen := p.Measured.Get(); seen {
+			used += v
+			inUse = view.GiB(fleet.Amount(used))
+		}
+		asked += p.Memory
 	}
-	if asked(l) > 0 {
-		of = view.GiB(asked(l))
+	if asked > 0 {
+		of = view.GiB(fleet.Amount(asked))
 	}
-	if asked(l) > 0 && used(l) > asked(l) {
+	if asked > 0 && used > asked {
 		t = bad
 	}
 	return text(fmt.Sprintf("%5s/%s", inUse, of), t)
@@ -164,12 +165,7 @@ func memoryText(r row) line {
 
 // isSeen reports whether the processes of a lease were measured.
 func isSeen(l *api.Lease) bool {
-	for _, p := range l.Parts {
-		if p.Measured.Known() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.Parts, func(p api.LeasePart) bool { return p.Measured.Known() })
 }
 
 // useBar draws the share of its requested memory that a lease uses.

@@ -1,58 +1,52 @@
 package tui
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/cli/fleet"
+	"github.com/berth-gpu/berth/internal/cli/view"
+	"github.com/berth-gpu/berth/internal/text/term"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Nodes is the screen for several machines: their devices, and their leases. It is
-// read-only, so the only thing it wants is to quit.
-type Nodes struct {
-	Width, Height int
-	Colours       bool
-	Interval      time.Duration // how often the machines are asked
-	Now           time.Time
-
-	all    api.Nodes
-	at     time.Time // when the machines answered; zero before the first answer
-	lost   *outage   // nil while machines can be asked
-	asking string    // what is going on, if it takes long
-
-	gpus   []fleet.GPU  // of all machines
-	leases []fleet.Part // of all machines
-	needs  []need       // what a person should look at, the worst first
-	sum    string       // the totals
-
-	devices []nodeRow    // rows that match the filter, in order
-	parts   []fleet.Part // leases that match the filter, in order
-	rowKeys [2][]string  // keys of both lists, to find a row again
-	pane    Pane         // Devices or Leases
-	cursor  [2]string    // key of the chosen row; empty for the first
-	place   [2]int       // the last index of that row
-	top     [2]int       // number of rows above the first visible one
-	order   [2]int       // see nodeOrders and partOrders
-	turned  [2]bool
-	zoomed  bool
-	filter  string
-	typing  bool
-	detail  *detail
-	help    int // lines that the help is scrolled up; -1 if it is hidden
-	said    line
-	saidAt  time.Time
+// nodes has the answers of several machines: their devices, and the parts of their
+// leases.
+type nodes struct {
+	all   []api.Node
+	gpus  []fleet.GPU
+	parts []fleet.Part
+	sum   string // the totals
 }
 
-// nodeRow is a device, or a machine without one.
-type nodeRow struct {
-	node *api.Node
+// nodesOf returns the answers of several machines.
+func nodesOf(all []api.Node) nodes {
+	sum := fleet.Add(all)
+	text := words.Count(sum.Nodes, "node")
+	if sum.Silent > 0 {
+		text += fmt.Sprintf(", %d silent", sum.Silent)
+	}
+	text = fmt.Sprintf("%s · %s · %s · %s/%s GiB leased", text, words.Count(sum.GPUs, "GPU"), words.Count(sum.Leases, "lease"), view.GiB(sum.Leased), view.GiB(sum.Total))
+	return nodes{all, fleet.GPUs(all), fleet.Parts(all), text}
+}
+
+// gpuRow is a device or, of several machines, one without a device.
+type gpuRow struct {
+	node *api.Node  // nil if the screen shows one machine
 	gpu  *fleet.GPU // nil if the machine does not answer or has none
 }
 
-func (r nodeRow) key() string {
-	if r.gpu == nil {
+func (r gpuRow) key() string {
+	switch {
+	case r.node == nil:
+		return r.gpu.Device.UUID
+	case r.gpu == nil:
 		return r.node.Name
 	}
 	return r.node.Name + "/" + r.gpu.Device.UUID
@@ -62,183 +56,318 @@ func partKey(p fleet.Part) string {
 	return p.Node + "/" + p.Holder.User + "/" + p.ID + "/" + strconv.FormatUint(p.Fence, 10) + "/" + p.On.GPU
 }
 
-// NewNodes returns an empty screen.
-func NewNodes() *Nodes { return &Nodes{help: -1} }
-
-// Take takes the answers of the machines.
-func (s *Nodes) Take(all api.Nodes, at time.Time) {
-	s.all, s.at, s.lost, s.asking = all, at, nil, ""
-	s.gpus, s.leases = fleet.GPUs(all.Nodes), fleet.Parts(all.Nodes)
-	s.needs, s.sum = s.findNeeds(), s.summary()
-	s.settle()
-}
-
-// Ask takes a description of what is going on while the machines are asked.
-func (s *Nodes) Ask(doing string) { s.asking = doing }
-
-// Lose records that no machine can be asked. The previous answers stay.
-func (s *Nodes) Lose(why string, at time.Time) {
-	if s.lost == nil {
-		s.lost = &outage{since: at}
+// gpuOrders returns the orders for the devices of several machines, in the sequence in
+// which a key goes through them.
+func gpuOrders() []order[*fleet.GPU] {
+	return []order[*fleet.GPU]{
+		{"NODE", nil},
+		{"LOAD", func(a, b *fleet.GPU) int { return cmp.Compare(loadNow(b), loadNow(a)) }},
+		{"LEASED", func(a, b *fleet.GPU) int { return cmp.Compare(b.Leased, a.Leased) }},
+		{"TEMP", func(a, b *fleet.GPU) int { return cmp.Compare(tempNow(b), tempNow(a)) }},
 	}
-	s.lost.why, s.asking = why, ""
-	s.settle()
 }
 
-// Resize takes the size of the terminal.
-func (s *Nodes) Resize(width, height int) {
-	s.Width, s.Height = width, height
-	s.settle()
-}
+func loadNow(d *fleet.GPU) gpu.Percent { return view.MeasuredOn(*d).Utilization.Or(-1) }
+func tempNow(d *fleet.GPU) gpu.Celsius { return view.MeasuredOn(*d).Temperature.Or(-300) }
 
-// Tick sets the time.
-func (s *Nodes) Tick(now time.Time) {
-	const saidFor = 12 * time.Second
-	if s.Now = now; now.Sub(s.saidAt) > saidFor {
-		s.said = nil
+// partOrders returns the orders for the leases of several machines in the same way.
+func partOrders() []order[row] {
+	return []order[row]{
+		{"NODE", nil},
+		{"MEMORY GiB", func(a, b row) int { return cmp.Compare(b.part.On.Memory, a.part.On.Memory) }},
+		{"AGE", func(a, b row) int { return a.part.Granted.Compare(b.part.Granted) }},
+		{"POD", func(a, b row) int { return cmp.Compare(podText(a.part), podText(b.part)) }},
 	}
-	s.needs = s.findNeeds() // they include how long each lasts
 }
 
-// Press handles a key, by its name in the terminal library.
-func (s *Nodes) Press(key string) Want {
-	defer s.settle()
+// nodeRows returns the devices of several machines that match the filter, and the
+// machines without a device, in order.
+func (s *State) nodeRows() []gpuRow {
+	var rows []gpuRow
+	devices := s.nodes.gpus
+	for i := range s.nodes.all {
+		n := &s.nodes.all[i]
+		if (len(devices) == 0 || devices[0].Node != n.Name) && s.matches(n.Name, n.Down) {
+			rows = append(rows, gpuRow{node: n})
+		}
+		for ; len(devices) > 0 && devices[0].Node == n.Name; devices = devices[1:] {
+			d := &devices[0]
+			if s.filter == "" || s.matches(append(view.HeldBy(*d), n.Name, fmt.Sprintf("GPU %d", d.Device.Index), d.Device.Name, d.Device.UUID, string(d.State))...) {
+				rows = append(rows, gpuRow{n, d})
+			}
+		}
+	}
+	by := gpuOrders()[s.order[Devices]]
 	switch {
-	case key == "ctrl+c":
-		return Want{Quit: true}
-	case key == "ctrl+z":
-		return Want{Suspend: true}
-	case s.typing:
-		s.filter, s.typing = typed(s.filter, key)
-		s.top = [2]int{}
-	case s.help >= 0:
-		s.help = scrolled(s.help, key, s.bodyHeight())
-		if slices.Contains([]string{"?", "esc", "q", "enter"}, key) {
-			s.help = -1
+	case by.compare != nil:
+		slices.SortStableFunc(rows, func(a, b gpuRow) int {
+			if a.gpu == nil || b.gpu == nil {
+				return cmp.Compare(bit(a.gpu == nil), bit(b.gpu == nil)) // machines that do not answer come last
+			}
+			return s.turnedBy(Devices, by.compare(a.gpu, b.gpu))
+		})
+	case s.turned[Devices]:
+		slices.Reverse(rows)
+	}
+	return rows
+}
+
+// partRows returns the parts of the leases of several machines that match the filter, in
+// order.
+func (s *State) partRows() []row {
+	var rows []row
+	for i := range s.nodes.parts {
+		p := &s.nodes.parts[i]
+		if s.filter == "" || s.matches(p.Node, podText(p), p.ID, p.Claim, p.Holder.User, p.Holder.Service, "GPU "+strconv.Itoa(p.Index)) {
+			rows = append(rows, row{key: partKey(*p), lease: &p.PodLease.Lease, part: p})
 		}
-	case s.detail != nil:
-		s.pressDetail(key)
-	default:
-		return s.pressList(key)
 	}
-	return Want{}
+	by := partOrders()[s.order[Leases]]
+	switch {
+	case by.compare != nil:
+		slices.SortStableFunc(rows, func(a, b row) int { return s.turnedBy(Leases, by.compare(a, b)) })
+	case s.turned[Leases]:
+		slices.Reverse(rows)
+	}
+	return rows
 }
 
-func (s *Nodes) pressDetail(key string) {
-	switch key {
-	case "esc", "q", "enter", "backspace", "left":
-		s.detail = nil
-	case "?":
-		s.help = 0
-	case "tab":
-		s.detail = nil
-		s.pane = 1 - s.pane
-	default:
-		s.detail.top = scrolled(s.detail.top, key, s.bodyHeight())
+// nothing says why a list of several machines is empty.
+func (s *State) nothing(p Pane) string {
+	switch {
+	case s.facts.At.IsZero():
+		return "…"
+	case p == Devices && len(s.nodes.all) > 0 || p == Leases && len(s.nodes.parts) > 0:
+		return "Nothing matches the filter; esc clears it."
+	case p == Devices:
+		return "No node."
 	}
+	return "Nobody holds a lease."
 }
 
-func (s *Nodes) pressList(key string) Want {
-	if by, moves := steps(key, s.rows(s.pane)); moves {
-		s.step(by)
-		return Want{}
+func bit(b bool) int {
+	if b {
+		return 1
 	}
-	switch key {
-	case "q":
-		return Want{Quit: true}
-	case "?", "h", "f1":
-		s.help = 0
-	case "tab", "right", "l", "shift+tab", "left":
-		s.pane = 1 - s.pane
-	case "1", "2":
-		s.pane = Pane(key[0] - '1')
-	case "/":
-		s.typing = true
-	case "esc":
-		if s.filter == "" {
-			s.zoomed = false
+	return 0
+}
+
+// podText names the pods of a lease.
+func podText(p *fleet.Part) string { return strings.Join(fleet.Pods(p.PodLease), ", ") }
+
+// widest returns the width that a column needs for all rows, between least and most.
+func widest[T any](rows []T, least, most int, cell func(T, int) line) int {
+	width := least
+	for _, r := range rows {
+		if width = max(width, cell(r, most).columns()); width >= most {
+			return most
 		}
-		s.filter, s.said = "", nil
-	case "s":
-		s.order[s.pane], s.turned[s.pane] = (s.order[s.pane]+1)%s.orders(), false
-	case "S":
-		s.turned[s.pane] = !s.turned[s.pane]
-	case "z":
-		s.zoomed = !s.zoomed
-	case "!":
-		s.detail = &detail{pane: panes}
-	case "enter":
-		if keys := s.rowKeys[s.pane]; len(keys) > 0 {
-			s.detail = &detail{pane: s.pane, key: keys[s.chosen(s.pane)]}
+	}
+	return width
+}
+
+// fitted returns a column that grows no wider than its rows need, except for its bar.
+func fitted[T any](rows []T, c column[T]) column[T] {
+	c.most = widest(rows, c.least, c.most, c.cell)
+	return c
+}
+
+// ofGPU returns a cell that is empty for a machine without a device.
+func ofGPU(cell func(d fleet.GPU, width int) line) func(gpuRow, int) line {
+	return func(r gpuRow, width int) line {
+		if r.gpu == nil {
+			return nil
 		}
-	case "r", "p", "u", "d":
-		s.said, s.saidAt = line{{"On several machines berth top only looks. To act, go to the node, or use --url.", warning}}, s.Now
-	}
-	return Want{}
-}
-
-// orders returns the number of orders for the rows of the pane.
-func (s *Nodes) orders() int {
-	if s.pane == Devices {
-		return len(nodeOrders())
-	}
-	return len(partOrders())
-}
-
-// Type handles a pasted character.
-func (s *Nodes) Type(character string) {
-	if s.typing {
-		s.Press(character)
+		return cell(*r.gpu, width)
 	}
 }
 
-// Wheel moves the choice, or the text that is shown.
-func (s *Nodes) Wheel(by int) {
-	key := "down"
-	if by < 0 {
-		key = "up"
+// deviceCell returns a cell with what berth status says in the column with a title.
+func deviceCell(title string, t tone) func(gpuRow, int) line {
+	return ofGPU(func(d fleet.GPU, _ int) line { return text(plain(view.DeviceCell(title, d).Text), t) })
+}
+
+// nodeColumns returns the columns for the devices of several machines.
+func (s *State) nodeColumns() []column[gpuRow] {
+	holders := "HELD BY"
+	if fleet.HasPods(s.nodes.all) {
+		holders = "POD"
 	}
-	if !s.typing {
-		s.Press(key)
+	state := widest(s.gpus, 9, 17, nodeState)
+	name := func(r gpuRow, _ int) line { return text(plain(view.Short(r.node.Name)), strong) }
+	fit := func(c column[gpuRow]) column[gpuRow] { return fitted(s.gpus, c) }
+	return []column[gpuRow]{
+		fit(column[gpuRow]{heading: "NODE", least: widest(s.gpus, 8, 16, name), most: 40, cell: name}),
+		{heading: "GPU", least: 3, most: 3, right: true, cell: deviceCell("GPU", strong)},
+		fit(column[gpuRow]{heading: "NAME", least: 6, most: 20, drop: 4, cell: deviceCell("NAME", ordinary)}),
+		{heading: "STATE", least: state, most: state, cell: nodeState},
+		{heading: "LOAD", least: 5, most: 5, right: true, cell: deviceCell("LOAD", load)},
+		{heading: "MEMORY GiB", least: 10, most: 30, cell: ofGPU(nodeMemory)},
+		{heading: "LEASED", least: 7, most: 7, right: true, cell: deviceCell("LEASED", ordinary)},
+		{heading: "TEMP", least: 5, most: 5, right: true, drop: 1, cell: ofGPU(func(d fleet.GPU, _ int) line {
+			m := view.MeasuredOn(d)
+			d.Sample = &m
+			return text(degrees(m.Temperature), temperatureTone(d.Status))
+		})},
+		{heading: "POWER", least: 6, most: 6, right: true, drop: 3, cell: deviceCell("POWER", ordinary)},
+		{heading: "SLOTS", least: 5, most: 5, right: true, drop: 2, cell: deviceCell("SLOTS", ordinary)},
+		fit(column[gpuRow]{heading: holders, least: 20, most: 80, cell: ofGPU(func(d fleet.GPU, width int) line { return text(fewIn(view.HeldBy(d), width), ordinary) })}),
 	}
 }
 
-// step moves the choice by rows, as far as there are any.
-func (s *Nodes) step(by int) {
-	if keys := s.rowKeys[s.pane]; len(keys) > 0 {
-		s.cursor[s.pane] = keys[min(max(s.chosen(s.pane)+by, 0), len(keys)-1)]
+// nodeState writes the state of a device, or that its machine does not answer.
+func nodeState(r gpuRow, _ int) line {
+	switch {
+	case r.gpu == nil && r.node.Status == nil:
+		return text("no answer", bad)
+	case r.gpu == nil:
+		return text("no GPU", faint)
+	case r.gpu.Old:
+		return text(plain(view.DeviceState(*r.gpu)), warning)
 	}
+	return text(plain(view.DeviceState(*r.gpu)), stateTone(r.gpu.Status))
 }
 
-// chosen returns the index of the chosen row of a pane: the row that was chosen or, if
-// it is gone, the row in its place.
-func (s *Nodes) chosen(p Pane) int {
-	keys := s.rowKeys[p]
-	if s.cursor[p] == "" || len(keys) == 0 {
-		return 0
+// nodeMemory draws the used memory and the memory leased beyond that, if there is room,
+// and writes the numbers.
+func nodeMemory(d fleet.GPU, width int) line {
+	m := view.MeasuredOn(d)
+	used, known := m.MemoryUsed.Get()
+	total := fleet.Amount(m.MemoryTotal.Or(0))
+	if !known {
+		return text(fmt.Sprintf("%4s/%s", "-", view.GiB(total)), ordinary)
 	}
-	if at := slices.Index(keys, s.cursor[p]); at >= 0 {
-		return at
+	now := fmt.Sprintf("%4s/%s", view.GiB(fleet.Amount(used)), view.GiB(total))
+	room := width - len(now) - 1
+	if room < 4 || total == 0 {
+		return text(now, ordinary)
 	}
-	return min(s.place[p], len(keys)-1)
+	return line{{view.MemoryBar(fleet.Amount(used), d.Leased, total, room), memory}, {" " + now, ordinary}}
 }
 
-// settle selects the rows of the lists, and scrolls each so that its choice is visible.
-func (s *Nodes) settle() {
-	s.sift()
-	for _, p := range []Pane{Devices, Leases} {
-		keys := s.rowKeys[p]
-		at, height := s.chosen(p), s.rows(p)
-		if s.cursor[p] != "" && len(keys) > 0 {
-			s.cursor[p], s.place[p] = keys[at], at
+// fewIn names as many items as fit, and counts the others. If none fits, it counts all
+// in front of the first.
+func fewIn(list []string, width int) string {
+	for n := min(len(list), width/2); n > 0; n-- {
+		if said := plain(words.Few(list, n)); (line{{said, ordinary}}).columns() <= width {
+			return said
 		}
-		s.top[p] = max(0, min(s.top[p], len(keys)-height, at))
-		s.top[p] = max(s.top[p], at-height+1)
 	}
-	if s.detail != nil {
-		s.detail.top = max(0, min(s.detail.top, len(s.detailLines(s.Width))-s.bodyHeight()))
+	if len(list) > 1 {
+		return fmt.Sprintf("%d: %s", len(list), plain(list[0]))
 	}
-	if s.help >= 0 {
-		s.help = max(0, min(s.help, len(nodesHelp(s.Width))-s.bodyHeight()))
+	return plain(strings.Join(list, ""))
+}
+
+// partColumns returns the columns for the leases of several machines.
+func (s *State) partColumns() []column[row] {
+	cell := func(title string, t tone) func(row, int) line {
+		return func(r row, _ int) line {
+			whole := *r.part
+			whole.First = true // every row says all about its lease: they can be sorted
+			c := view.PartCell(title, whole, s.Now)
+			return text(plain(c.Text), tones(c.Colour, t))
+		}
 	}
+	columns := []column[row]{
+		{heading: "NODE", name: s.leaseCount(), least: 12, most: 40, cell: cell("NODE", strong)},
+		{heading: "GPU", least: 4, most: 4, right: true, cell: cell("GPU", strong)},
+		{heading: "POD", least: 16, most: 50, cell: func(r row, width int) line {
+			if len(r.part.Pods) == 0 {
+				return text("-", faint)
+			}
+			return text(fewIn(view.Pods(r.part.PodLease), width), ordinary)
+		}},
+		{heading: "LEASE", least: 14, most: 40, drop: 4, cell: cell("LEASE", ordinary)},
+		{heading: "MEMORY GiB", least: 11, most: 11, cell: func(r row, _ int) line { return memoryOfParts([]api.LeasePart{r.part.On}) }},
+		{heading: "SLOTS", least: 5, most: 5, right: true, drop: 2, cell: cell("SLOTS", ordinary)},
+		{heading: "AGE", least: 7, most: 7, right: true, drop: 1, cell: cell("AGE", ordinary)},
+		{heading: "ENFORCED", least: 9, most: 9, drop: 3, cell: cell("ENFORCED", ordinary)},
+	}
+	for _, i := range []int{0, 2, 3} {
+		columns[i] = fitted(s.leases, columns[i])
+	}
+	if !fleet.HasPods(s.nodes.all) {
+		columns = slices.Delete(columns, 2, 3)
+	}
+	return columns
+}
+
+// tones returns the tone of a colour of a table, and t for none.
+func tones(c term.Colour, t tone) tone {
+	switch c {
+	case term.Red:
+		return bad
+	case term.Yellow:
+		return warning
+	}
+	return t
+}
+
+// nodeDetail writes a device and its machine.
+func (s *State) nodeDetail(r gpuRow, width int) []line {
+	n := r.node
+	heard := ""
+	if !n.At.IsZero() {
+		heard = n.At.In(s.Now.Location()).Format(time.DateTime) + ", " + words.Age(s.Now.Sub(n.At)) + " ago"
+	}
+	list := []fact{{"node", n.Name}, {"down", n.Down}, {"driver", n.Driver}, {"heard", heard}}
+	if n.Status != nil {
+		list = append(list, fact{"daemon", n.Status.Version}, fact{"host", n.Status.Host}, fact{"note", n.Status.Note})
+	}
+	if r.gpu == nil {
+		return facts(" Node "+plain(view.Short(n.Name)), list, width)
+	}
+	d := *r.gpu
+	m := view.MeasuredOn(d)
+	used := "-"
+	if v, known := m.MemoryUsed.Get(); known {
+		used = view.GiB(fleet.Amount(v))
+	}
+	problem, _ := view.Complaint(d, s.Now)
+	list = append(list, fact{"", " "}, fact{"GPU", d.Device.Name}, fact{"UUID", d.Device.UUID}, fact{"state", view.DeviceState(d)}, fact{"problem", problem},
+		fact{"load", view.Number(m.Utilization, "%.0f%%")}, fact{"memory", fmt.Sprintf("%s of %s GiB used, %s GiB leased", used, view.GiB(fleet.Amount(m.MemoryTotal.Or(0))), view.GiB(d.Leased))},
+		fact{"temperature", view.Number(m.Temperature, "%.0f°C")}, fact{"power", view.Number(m.Power, "%.0f W")},
+		fact{"slots", fmt.Sprintf("%d of %d in use", d.Slots.Active, d.Slots.Capacity)}, fact{"", " "})
+	for _, l := range d.Leases {
+		list = append(list, fact{"held by", strings.Join(view.HeldBy(fleet.GPU{Leases: []*api.PodLease{l}}), ", ") + ", " + view.LeaseOf(l)})
+	}
+	return facts(fmt.Sprintf(" %s GPU %d", plain(view.Short(n.Name)), d.Device.Index), list, width)
+}
+
+// partDetail writes a lease.
+func (s *State) partDetail(p fleet.Part, width int) []line {
+	var holds []string
+	for _, each := range p.Parts {
+		used := "not measured"
+		if v, known := each.Measured.Get(); known {
+			used = view.GiB(fleet.Amount(v)) + " GiB used"
+		}
+		holds = append(holds, fmt.Sprintf("%s GiB and %s on %s, %s", view.GiB(fleet.Amount(each.Memory)), words.Count(each.Slots, "slot"), each.GPU, used))
+	}
+	return facts(" "+plain(view.LeaseOf(p.PodLease))+" on "+plain(view.Short(p.Node)), []fact{
+		{"node", p.Node}, {"pods", strings.Join(fleet.Pods(p.PodLease), ", ")}, {"claim", p.Claim}, {"lease", p.ID}, {"fence", fmt.Sprint(p.Fence)}, {"state", p.State},
+		{"user", p.Holder.User}, {"service", p.Holder.Service}, {"name", p.Holder.Name}, {"holds", strings.Join(holds, "; ")},
+		{"age", words.Age(s.Now.Sub(p.Granted)) + ", since " + p.Granted.In(s.Now.Location()).Format(time.DateTime)},
+		{"enforced by", p.EnforcedBy}, {"scope", strings.Join(p.Scope, ", ")}, {"note", p.Note},
+	}, width)
+}
+
+// nodesHelp explains the keys and the columns.
+func nodesHelp(width int) []line {
+	return facts(" Keys and columns; on several machines berth top only looks", []fact{
+		{"tab, 1, 2", "go to the other pane, to the GPUs, or to the leases"},
+		{"↑ ↓ j k", "move; pgup, pgdown, g and G move far"},
+		{"enter", "show everything about what is chosen; esc goes back"},
+		{"/", "show only GPUs and leases with this text in them: a node, a pod, gpu 2; esc clears it"},
+		{"s, S", "sort the pane by another column; turn the order round"},
+		{"z", "give the pane the whole screen, and back"},
+		{"!", "list all that needs a person"},
+		{"q, ctrl+c", "quit"},
+		{"", " "},
+		{"MEMORY bar", "█ used, ▒ leased beyond that, ░ free"},
+		{"LEASED", "GiB that leases hold there"},
+		{"(old)", "the daemon there does not answer: this is what it said last"},
+		{"MEMORY GiB", "of a lease: used/leased; red: it uses more than it leased"},
+	}, width)
 }

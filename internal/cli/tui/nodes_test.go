@@ -7,13 +7,11 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode"
 
 	"pgregory.net/rapid"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/text/term"
 )
 
 // someNodes returns machines with devices and leases, of which the second does not
@@ -54,60 +52,33 @@ func someNodes(count int) api.Nodes {
 }
 
 // nodesScene returns a screen after some keys.
-func nodesScene(width, height int, all api.Nodes, keys ...string) *Nodes {
-	s := NewNodes()
+func nodesScene(width, height int, all api.Nodes, keys ...string) *State {
+	s := New()
+	s.Several = true
 	s.Interval = 5 * time.Second
 	s.Tick(now)
 	s.Resize(width, height)
-	s.Take(all, now)
+	s.TakeNodes(all, now)
 	for _, k := range keys {
 		s.Press(k)
 	}
 	return s
 }
 
-// checkNodes fails unless a frame fits its screen exactly and holds only colours and
-// what can be printed.
-func checkNodes(t interface {
-	Helper()
-	Fatalf(string, ...any)
-}, s *Nodes) []string {
-	t.Helper()
-	s.Colours = true
-	painted := s.Frame()
-	s.Colours = false
-	frame := s.Frame()
-	if len(frame) != s.Height || len(painted) != s.Height {
-		t.Fatalf("%d×%d: %d lines, and %d in colours", s.Width, s.Height, len(frame), len(painted))
-	}
-	for i, l := range frame {
-		if got := term.Columns(l); got != s.Width {
-			t.Fatalf("%d×%d: line %d has %d columns: %q", s.Width, s.Height, i, got, l)
-		}
-		if strings.ContainsFunc(l, func(r rune) bool { return !unicode.IsPrint(r) || unicode.In(r, unicode.Mn, unicode.Cf) }) {
-			t.Fatalf("line %d has a character that is not for printing: %q", i, l)
-		}
-		if got := sequences.ReplaceAllString(painted[i], ""); got != l {
-			t.Fatalf("line %d in colours is another one:\n%q\n%q", i, got, l)
-		}
-	}
-	return frame
-}
-
 func TestNodesFrames(t *testing.T) {
-	lost := func(s *Nodes) {
+	lost := func(s *State) {
 		s.Lose("list the driver's pods: the server was refused", now)
 		s.Tick(now.Add(time.Minute))
 	}
-	slow := func(s *Nodes) {
+	slow := func(s *State) {
 		s.Tick(now.Add(time.Minute))
-		s.Ask("asking 40 nodes through kubectl, 3 done")
+		s.Asking = "asking 40 nodes through kubectl, 3 done"
 	}
 	for name, c := range map[string]struct {
 		width, height int
 		count         int
 		keys          []string
-		then          func(*Nodes)
+		then          func(*State)
 	}{
 		"nodes-80":     {80, 24, 4, nil, nil},
 		"nodes-140":    {140, 24, 4, []string{"tab", "j"}, nil},
@@ -131,7 +102,8 @@ func TestNodesFrames(t *testing.T) {
 				c.then(s)
 			}
 			var b strings.Builder
-			for _, l := range checkNodes(t, s) {
+			check(t, s)
+			for _, l := range s.Frame() {
 				b.WriteString(strings.TrimRight(l, " ") + "\n")
 			}
 			compare(t, filepath.Join("testdata", name+".txt"), b.String())
@@ -163,11 +135,11 @@ func TestNodesChoice(t *testing.T) {
 	}
 	before := strings.Fields(row())[1:3]
 	all := someNodes(4)
-	s.Take(api.Nodes{Nodes: append([]api.Node{{Name: "a-new-one", Down: "x"}}, all.Nodes...)}, now)
+	s.TakeNodes(api.Nodes{Nodes: append([]api.Node{{Name: "a-new-one", Down: "x"}}, all.Nodes...)}, now)
 	if got := strings.Fields(row())[1:3]; !slices.Equal(got, before) || before[0] != "node-4" {
 		t.Errorf("the choice moved from %q to %q", before, got)
 	}
-	s.Take(api.Nodes{Nodes: all.Nodes[:3]}, now)
+	s.TakeNodes(api.Nodes{Nodes: all.Nodes[:3]}, now)
 	if got := row(); !strings.HasPrefix(got, "▸ node-3") {
 		t.Errorf("the choice is on %q", got)
 	}
@@ -201,7 +173,7 @@ func TestNodesFramesFit(t *testing.T) {
 		for range rapid.IntRange(0, 12).Draw(t, "presses") {
 			s.Press(rapid.SampledFrom(keys).Draw(t, "key"))
 		}
-		checkNodes(t, s)
+		check(t, s)
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
@@ -12,33 +13,23 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// drawQueue writes the waiting requests, and why they wait.
-func (s *State) drawQueue(a area) (head line, rows []line) {
-	all := s.queue
+// noRequests says why the list is empty.
+func (s *State) noRequests() string {
+	if s.facts.Leases != nil && len(s.facts.Leases.Waiting) > 0 {
+		return "No request matches the filter; esc clears it."
+	}
+	return "Nobody waits."
+}
+
+// queueColumns returns the columns for the waiting requests, and why they wait.
+func (s *State) queueColumns() []column[api.Waiting] {
 	total := 0
 	if s.facts.Leases != nil {
 		total = len(s.facts.Leases.Waiting)
 	}
-	columns := choose(s.queueColumns(), a.width-2)
-	columns[1].heading = "WAITING " + s.count(len(all), total)
-	head = join(line{{"  ", ordinary}}, headings(columns, "", "", s.headTone(Queue)))
-	for i := s.top[Queue]; i < len(all) && len(rows) < a.height-1; i++ {
-		rows = append(rows, cells(columns, all[i]))
-	}
-	if len(all) == 0 {
-		none := "Nobody waits."
-		if total > 0 {
-			none = "No request matches the filter; esc clears it."
-		}
-		rows = append(rows, line{{none, faint}})
-	}
-	return head, rows
-}
-
-func (s *machine) queueColumns() []column[api.Waiting] {
 	return []column[api.Waiting]{
 		{heading: "#", least: 3, most: 3, right: true, cell: func(w api.Waiting, _ int) line { return text(strconv.Itoa(w.Position), ordinary) }},
-		{heading: "WAITING", least: 12, most: 24, cell: func(w api.Waiting, _ int) line { return text(plain(w.ID), strong) }},
+		{heading: "WAITING", name: "WAITING " + s.count(len(s.queue), total), least: 12, most: 24, cell: func(w api.Waiting, _ int) line { return text(plain(w.ID), strong) }},
 		{heading: "USER", least: 7, most: 12, drop: 4, cell: func(w api.Waiting, _ int) line { return text(plain(w.Holder.User), ordinary) }},
 		{heading: "ASKS FOR", least: 11, most: 20, drop: 1, cell: func(w api.Waiting, _ int) line { return text(asksFor(w), ordinary) }},
 		{heading: "WAITS", least: 6, most: 6, right: true, drop: 3, cell: func(w api.Waiting, _ int) line { return text(words.Age(s.Now.Sub(w.Since)), ordinary) }},
@@ -74,38 +65,17 @@ func (s *machine) shortReason(w api.Waiting) string {
 	return plain(why)
 }
 
-// asksFor describes what a request waits for.
-func asksFor(w api.Waiting) string {
-	asks := view.Amount(w.Memory, w.Slots)
-	if w.Memory > 0 && w.Slots > 0 {
-		asks = w.Memory.String() + ", " + words.Count(w.Slots, "slot")
-	}
-	switch {
-	case w.For == "resume":
-		return asks + ", to return"
-	case w.For == "resize":
-		return asks + " more"
-	case w.GPUs > 1:
-		return fmt.Sprintf("%d × %s", w.GPUs, asks)
-	}
-	return asks
-}
+// asksFor describes what a request waits for, in a column that has little room.
+func asksFor(w api.Waiting) string { return strings.Replace(view.AsksFor(w), " and ", ", ", 1) }
 
 // drawEvents writes the events, newest first.
-func (s *State) drawEvents(a area) (head line, rows []line) {
-	all := s.news
-	head = line{{"  EVENTS " + s.count(len(all), len(s.events)), s.headTone(Events)}}
-	head = rule(head, a.width, faint)
-	for i := s.top[Events]; i < len(all) && len(rows) < a.height-1; i++ {
-		rows = append(rows, s.eventLine(all[i]))
+func (s *State) drawEvents(a area, k look) []string {
+	head := rule(line{{"  EVENTS " + s.count(len(s.news), len(s.events)), s.headTone(Events)}}, a.width, faint)
+	none := "Nothing happened yet."
+	if len(s.events) > 0 {
+		none = "No event matches the filter; esc clears it."
 	}
-	switch {
-	case len(all) == 0 && len(s.events) > 0:
-		rows = append(rows, line{{"No event matches the filter; esc clears it.", faint}})
-	case len(all) == 0:
-		rows = append(rows, line{{"Nothing happened yet.", faint}})
-	}
-	return head, rows
+	return s.fill(a, head, len(s.news), none, k, func(i int) line { return s.eventLine(s.news[i]) })
 }
 
 func (s *machine) eventLine(e gpu.Event) line {

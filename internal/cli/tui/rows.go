@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/cli/fleet"
 )
 
 // row is a lease, one of its processes, or a process under no lease. Exactly one of
@@ -17,6 +18,7 @@ type row struct {
 	lease   *api.Lease
 	process *api.Belonging
 	stray   *api.Stray
+	part    *fleet.Part // with several machines: the part of the lease on one device
 }
 
 // leaseKey returns the key by which a row finds its lease again.
@@ -30,24 +32,35 @@ func (r Request) Key() string { return r.User + "/" + r.ID }
 
 func requestOf(w api.Waiting) Request { return Request{w.Holder.User, w.ID} }
 
-// order is an order for leases.
-type order struct {
+// order is an order for rows. Without a comparison, it is that in which they come.
+type order[T any] struct {
 	column  string // the column whose heading shows it
-	compare func(a, b *api.Lease) int
+	compare func(a, b T) int
 }
 
-// orders returns the orders for leases, in the sequence in which a key goes through
+// leaseOrders returns the orders for leases, in the sequence in which a key goes through
 // them. The largest, the oldest and the first of the alphabet come first.
-func orders() []order {
-	return []order{
-		{"MEMORY GiB", func(a, b *api.Lease) int { return cmp.Compare(max(used(b), asked(b)), max(used(a), asked(a))) }},
-		{"USED", func(a, b *api.Lease) int { return cmp.Compare(used(b), used(a)) }},
-		{"AGE", func(a, b *api.Lease) int { return a.Granted.Compare(b.Granted) }},
-		{"ENERGY", func(a, b *api.Lease) int { return cmp.Compare(b.Energy.Or(-1), a.Energy.Or(-1)) }},
-		{"USER", func(a, b *api.Lease) int { return cmp.Compare(a.Holder.User, b.Holder.User) }},
-		{"LEASE", func(a, b *api.Lease) int { return cmp.Compare(a.ID, b.ID) }},
-		{"GPU", func(a, b *api.Lease) int { return 0 }}, // the lease lacks the index; leaseRows sorts
+func (s *machine) leaseOrders() []order[row] {
+	by := func(compare func(a, b *api.Lease) int) func(a, b row) int {
+		return func(a, b row) int { return compare(a.lease, b.lease) }
 	}
+	return []order[row]{
+		{"MEMORY GiB", by(func(a, b *api.Lease) int { return cmp.Compare(max(used(b), asked(b)), max(used(a), asked(a))) })},
+		{"USED", by(func(a, b *api.Lease) int { return cmp.Compare(used(b), used(a)) })},
+		{"AGE", by(func(a, b *api.Lease) int { return a.Granted.Compare(b.Granted) })},
+		{"ENERGY", by(func(a, b *api.Lease) int { return cmp.Compare(b.Energy.Or(-1), a.Energy.Or(-1)) })},
+		{"USER", by(func(a, b *api.Lease) int { return cmp.Compare(a.Holder.User, b.Holder.User) })},
+		{"LEASE", by(func(a, b *api.Lease) int { return cmp.Compare(a.ID, b.ID) })},
+		{"GPU", by(func(a, b *api.Lease) int { return cmp.Compare(s.firstIndex(a), s.firstIndex(b)) })},
+	}
+}
+
+// turnedBy returns a comparison, reversed if the user has turned the order of a pane round.
+func (s *State) turnedBy(p Pane, n int) int {
+	if s.turned[p] {
+		return -n
+	}
+	return n
 }
 
 // asked returns the memory that a lease holds on all its devices: none while it is
@@ -69,8 +82,35 @@ func used(l *api.Lease) gpu.MiB {
 	return sum
 }
 
-// sift selects the rows of the lists.
-func (s *State) sift() { s.leases, s.queue, s.news = s.leaseRows(), s.queueRows(), s.eventRows() }
+// sift selects the rows of the lists, and notes their keys.
+func (s *State) sift() {
+	if s.Several {
+		s.gpus, s.leases = s.nodeRows(), s.partRows()
+	} else {
+		s.gpus, s.leases, s.queue, s.news = s.deviceRows(), s.leaseRows(), s.queueRows(), s.eventRows()
+	}
+	s.keys = [panes][]string{
+		keysOf(s.gpus, gpuRow.key), keysOf(s.leases, func(r row) string { return r.key }),
+		keysOf(s.queue, func(w api.Waiting) string { return requestOf(w).Key() }), keysOf(s.news, eventKey),
+	}
+}
+
+func keysOf[T any](rows []T, key func(T) string) []string {
+	list := make([]string, len(rows))
+	for i, r := range rows {
+		list[i] = key(r)
+	}
+	return list
+}
+
+// deviceRows returns the devices of one machine. The filter is not for them.
+func (s *State) deviceRows() []gpuRow {
+	rows := make([]gpuRow, len(s.devices()))
+	for i, d := range s.devices() {
+		rows[i] = gpuRow{gpu: &fleet.GPU{Status: d}}
+	}
+	return rows
+}
 
 // leaseRows returns the leases that match the filter, in order, and then the processes
 // under no lease.
@@ -84,16 +124,9 @@ func (s *State) leaseRows() []row {
 			}
 		}
 	}
-	by := orders()[s.order]
+	by := s.leaseOrders()[s.order[Leases]]
 	slices.SortStableFunc(rows, func(a, b row) int {
-		n := by.compare(a.lease, b.lease)
-		if by.column == "GPU" {
-			n = cmp.Compare(s.firstIndex(a.lease), s.firstIndex(b.lease))
-		}
-		if s.turned {
-			n = -n
-		}
-		return cmp.Or(n, a.lease.Granted.Compare(b.lease.Granted), cmp.Compare(a.key, b.key))
+		return cmp.Or(s.turnedBy(Leases, by.compare(a, b)), a.lease.Granted.Compare(b.lease.Granted), cmp.Compare(a.key, b.key))
 	})
 	if s.tree {
 		rows = withProcesses(rows)
@@ -179,34 +212,10 @@ func (s *State) eventRows() []gpu.Event {
 
 func eventKey(e gpu.Event) string { return fmt.Sprintf("%d %d", e.ID, e.Time.UnixNano()) }
 
-// keys returns the keys of the rows of a pane, from top to bottom.
-func (s *State) keys(p Pane) []string {
-	var list []string
-	switch p {
-	case Devices:
-		for _, d := range s.devices() {
-			list = append(list, d.Device.UUID)
-		}
-	case Leases:
-		for _, r := range s.leases {
-			list = append(list, r.key)
-		}
-	case Queue:
-		for _, w := range s.queue {
-			list = append(list, requestOf(w).Key())
-		}
-	case Events:
-		for _, e := range s.news {
-			list = append(list, eventKey(e))
-		}
-	}
-	return list
-}
-
 // at returns the index of the chosen row of a pane, or of the row in its place if it is
 // gone. It returns -1 if there is none.
 func (s *State) at(p Pane) int {
-	keys := s.keys(p)
+	keys := s.keys[p]
 	switch at := slices.Index(keys, s.cursor[p]); {
 	case at >= 0 || len(keys) == 0:
 		return at

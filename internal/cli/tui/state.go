@@ -18,9 +18,12 @@ type State struct {
 	Version       string        // of this program
 	Interval      time.Duration // how often the daemon is asked
 
-	leases []row         // rows that match the filter, in order
-	queue  []api.Waiting // requests that match the filter
-	news   []gpu.Event   // events that match the filter, newest first
+	gpus   []gpuRow        // devices that match the filter, in order
+	leases []row           // leases and processes that match the filter, in order
+	queue  []api.Waiting   // requests that match the filter
+	news   []gpu.Event     // events that match the filter, newest first
+	keys   [panes][]string // of these rows, to find a row again
+	needs  []need          // what needs a person, the worst first
 
 	pane    Pane
 	cursor  [panes]string // key of the chosen row; empty for the first
@@ -28,8 +31,8 @@ type State struct {
 	top     [panes]int    // number of rows above the first visible one
 	zoomed  bool          // the pane has the whole screen
 	tree    bool          // processes are shown under their leases
-	order   int           // of leases; see orders
-	turned  bool          // the order is reversed
+	order   [panes]int    // see gpuOrders, leaseOrders and partOrders
+	turned  [panes]bool   // the order is reversed
 	filter  string
 	typing  bool // keys go to the filter
 	detail  *detail
@@ -40,13 +43,19 @@ type State struct {
 	working string // what the daemon is doing for the user
 }
 
-// machine has the facts about the machine, and their time.
+// machine has the facts about the machine or the machines, and their time.
 type machine struct {
 	Now time.Time
 
 	// Local says that no daemon runs, and that the devices are those that this process
 	// sees. Nothing can be changed then.
 	Local bool
+
+	// Several says that the screen shows several machines: their devices and their
+	// leases. It only looks at them. Asking says what is going on if asking takes long.
+	Several bool
+	Asking  string
+	nodes   nodes
 
 	facts   Facts
 	curves  map[string]curve           // by UUID
@@ -120,6 +129,7 @@ func (s *State) Take(f Facts) {
 	if f.Reasons != nil {
 		s.reasons = f.Reasons
 	}
+	s.needs = s.findNeeds()
 	s.settle()
 }
 
@@ -137,13 +147,21 @@ func (s *State) TakeEvents(list ...gpu.Event) {
 	s.settle()
 }
 
+// TakeNodes takes the answers of several machines.
+func (s *State) TakeNodes(all api.Nodes, at time.Time) {
+	s.Several, s.facts.At, s.lost, s.Asking = true, at, nil, ""
+	s.nodes = nodesOf(all.Nodes)
+	s.needs = s.findNeeds()
+	s.settle()
+}
+
 // Lose records that the daemon does not answer. Its previous answers stay, and are
 // shown as old.
 func (s *State) Lose(why string, at time.Time) {
 	if s.lost == nil {
 		s.lost = &outage{since: at}
 	}
-	s.lost.why = why
+	s.lost.why, s.Asking = why, ""
 	s.settle()
 }
 
@@ -162,6 +180,7 @@ func (s *State) Tick(now time.Time) {
 	if s.Now = now; now.Sub(s.saidAt) > saidFor {
 		s.said = nil
 	}
+	s.needs = s.findNeeds() // they include how long each lasts
 }
 
 // say shows a line for a while.

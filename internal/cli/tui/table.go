@@ -1,12 +1,16 @@
 package tui
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // column is one column of a list.
 type column[T any] struct {
 	heading     string
-	least, most int // limits of its width
-	drop        int // columns with the highest number go first if there is no room; 0 to keep it always
+	name        string // shown instead of the heading; empty for the heading
+	least, most int    // limits of its width
+	drop        int    // columns with the highest number go first if there is no room; 0 to keep it always
 	right       bool
 	cell        func(row T, width int) line
 }
@@ -52,32 +56,27 @@ func choose[T any](all []column[T], width int) []sized[T] {
 	return kept
 }
 
-// headings returns the headings of columns. The name of the pane stands before the
-// first, and mark after the one that the rows are sorted by.
+// headings returns the headings of columns, with mark after the one that the rows are
+// sorted by.
 func headings[T any](columns []sized[T], sorted, mark string, t tone) line {
-	var l line
-	for i, c := range columns {
-		text := c.heading
-		if sorted != "" && text == sorted {
-			text += mark
+	return across(columns, func(c sized[T]) line {
+		if c.heading == sorted {
+			return line{{cmp.Or(c.name, c.heading) + mark, t}}
 		}
-		cell := line{{text, t}}
-		if c.right {
-			cell = cell.right(c.width)
-		}
-		if i > 0 {
-			l = append(l, span{" ", ordinary})
-		}
-		l = append(l, cell.fit(c.width)...)
-	}
-	return l
+		return line{{cmp.Or(c.name, c.heading), t}}
+	})
 }
 
 // cells returns the cells of a row.
 func cells[T any](columns []sized[T], row T) line {
+	return across(columns, func(c sized[T]) line { return c.cell(row, c.width) })
+}
+
+// across returns a cell for each column, side by side.
+func across[T any](columns []sized[T], of func(sized[T]) line) line {
 	var l line
 	for i, c := range columns {
-		cell := c.cell(row, c.width)
+		cell := of(c)
 		if c.right {
 			cell = cell.right(c.width)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
@@ -97,4 +98,133 @@ func rate(perSecond gpu.Opt[float64]) string {
 		return fmt.Sprintf("%.1f", r)
 	}
 	return words.Thousands(int64(r))
+}
+
+// BatchSummary shows the work of each GPU for a batch that has ended, and sums up the
+// whole. The duration took is that of the last run, without those before it.
+func BatchSummary(b api.Batch, took time.Duration, to term.Screen) []string {
+	t := term.Table{Columns: []term.Column{
+		{Title: "GPU"}, {Title: "NAME", Least: 8}, {Title: "RECORDS", Right: true}, {Title: "FAILED", Right: true},
+		{Title: "RESTARTS", Right: true}, {Title: "RECORDS/S", Right: true}, {Title: "BUSY", Right: true},
+	}}
+	for _, g := range b.GPUs {
+		failed := term.Text(words.Thousands(g.Failed))
+		if g.Failed > 0 {
+			failed.Colour = term.Red
+		}
+		t.Add(term.Text(strconv.Itoa(g.Index)), term.Text(term.Clean(g.Name)), term.Text(words.Thousands(g.Done)), failed,
+			term.Text(words.Thousands(g.Restarts)), term.Text(rate(g.Rate)), term.Text(words.Age(seconds(g.Busy))))
+	}
+	var lines []string
+	if len(t.Rows) > 0 {
+		lines = append(t.Lines(to.Width, to.Painter), "")
+	}
+	return append(lines, term.Wrap(batchSentence(b, took), max(to.Width, 20))...)
+}
+
+// batchSentence sums up a batch that has ended.
+func batchSentence(b api.Batch, took time.Duration) string {
+	now, perSecond := b.Done-b.Before, 0.0
+	if took > 0 {
+		perSecond = float64(now) / took.Seconds()
+	}
+	text := fmt.Sprintf("%s in %s", words.CountThousands(now, "record"), Took(took))
+	if b.Before > 0 {
+		text += fmt.Sprintf(", and %s before that", words.Thousands(b.Before))
+	}
+	text += fmt.Sprintf(": %s failed", words.Thousands(b.Failed))
+	if b.Marked > 0 {
+		text += fmt.Sprintf(" (%s broke workers)", words.Thousands(b.Marked))
+	}
+	text += fmt.Sprintf(", %s given out again, %s; %s records/s",
+		words.Thousands(b.Retries), words.CountThousands(b.Restarts, "restart"), rate(gpu.Some(perSecond)))
+	if used, known := b.Energy.Get(); known {
+		text += "; " + used.String()
+		if now > 0 {
+			text += fmt.Sprintf(", %s J a record", perRecord(float64(used)/float64(now)))
+		}
+	}
+	return text
+}
+
+// perRecord writes joules with as many digits as are significant.
+func perRecord(joules float64) string {
+	if joules >= 100 {
+		return strconv.FormatFloat(joules, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(joules, 'g', 2, 64)
+}
+
+// Runs counts the runs of a plan, and describes their progress.
+type Runs struct {
+	Total   int
+	Running int
+	Done    int // ended successfully
+	Failed  int
+	Stopped int // before the end, or before the beginning
+}
+
+// Begin says how many runs there are, and how many run at a time.
+func (n Runs) Begin(plan api.Plan) string {
+	text := term.Clean(plan.File) + ": " + words.Count(n.Total, "run")
+	if plan.SideBySide > 0 {
+		text += fmt.Sprintf(", %d side by side on GPUs, %s", plan.SideBySide, words.Count(plan.Waves, "wave"))
+	}
+	return text
+}
+
+// Line draws a bar of the ended runs, and counts the others. The duration age is the
+// time since the first one began.
+func (n Runs) Line(age time.Duration) string {
+	ended := n.Done + n.Failed + n.Stopped
+	text := fmt.Sprintf("%s %d of %d done, %d running, %s", term.Bar(100*float64(ended)/float64(n.Total), 20), n.Done, n.Total, n.Running, words.Age(age))
+	if n.Failed > 0 {
+		text += fmt.Sprintf(", %d failed", n.Failed)
+	}
+	return text
+}
+
+// End sums up the runs, which together took the duration took.
+func (n Runs) End(took time.Duration, runs []api.RunningRun) string {
+	planned, elsewhere := 0, 0
+	for _, r := range runs {
+		switch r.Placement {
+		case api.PlacedAsPlanned:
+			planned++
+		case api.PlacedElsewhere:
+			elsewhere++
+		}
+	}
+	text := fmt.Sprintf("%s in %s: %d done, %d failed", words.Count(n.Total, "run"), Took(took), n.Done, n.Failed)
+	if planned+elsewhere > 0 {
+		text += fmt.Sprintf("; %d on the GPU of the plan, %d on another", planned, elsewhere)
+	}
+	if n.Stopped > 0 {
+		text += fmt.Sprintf("; %d stopped, or not started", n.Stopped)
+	}
+	return text
+}
+
+// RunStarts says where a run starts, and why it does not start where the plan put it.
+func (x GPUs) RunStarts(r api.RunningRun) string {
+	name := term.Clean(r.Name)
+	switch r.Placement {
+	case api.PlacedAsPlanned:
+		return name + " starts on " + x.Name(r.Lease.Parts[0].GPU)
+	case api.PlacedElsewhere:
+		return name + " starts on " + x.Name(r.Lease.Parts[0].GPU) + ", and not as planned: " + term.Clean(r.Reason)
+	}
+	return name + " starts, without a GPU"
+}
+
+// RunEnds says how a run ended and how long it took, or why it did not start.
+func RunEnds(name string, started bool, took time.Duration, err error) string {
+	name = term.Clean(name)
+	switch {
+	case err == nil:
+		return name + " is done after " + Took(took)
+	case !started:
+		return name + " did not start: " + term.CleanLines(err.Error())
+	}
+	return name + " failed after " + Took(took) + ": " + term.Clean(err.Error())
 }

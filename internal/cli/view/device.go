@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
@@ -195,4 +196,119 @@ func processes(sample *gpu.Sample) *term.Table {
 		t.Add(term.Text(pidText(p.PID)), term.Text(string(p.Kind)), term.Text(memory), term.Text(load), term.Text(name))
 	}
 	return t
+}
+
+// Drained says that a device is drained, and which leases continue there.
+func Drained(d api.Drained, to term.Screen) []string {
+	text := fmt.Sprintf("GPU %d is not drained any more.", d.Index)
+	if d.Drain != nil {
+		text = fmt.Sprintf("GPU %d is %s.", d.Index, drained(d.Drain, to))
+	}
+	if len(d.Leases) == 0 {
+		return []string{to.Hang(term.Plain, "", text+" No lease is left there.")}
+	}
+	text += " " + words.Count(len(d.Leases), "lease") + " " + words.Form(len(d.Leases), "goes", "go") + " on:"
+	return append([]string{to.Hang(term.Plain, "", text), ""}, leasesOn(d.Leases, to).Lines(to.Width, to.Painter)...)
+}
+
+// Undrained says that a device is in use again, or that nothing has changed.
+func Undrained(d api.Drained, _ term.Screen) []string {
+	if !d.Changed {
+		return []string{fmt.Sprintf("GPU %d was not drained.", d.Index)}
+	}
+	return []string{fmt.Sprintf("GPU %d is not drained any more.", d.Index)}
+}
+
+// drained says who drains a device, until when and why.
+func drained(d *api.Drain, to term.Screen) string {
+	text := "drained"
+	if d.By != "" {
+		text += " by " + term.Clean(d.By)
+	}
+	if d.Until != nil {
+		text += " until " + clock(*d.Until, to.Now)
+	}
+	if d.Reason != "" {
+		text += ": " + term.Clean(d.Reason)
+	}
+	return text
+}
+
+// clock writes a future time: only the hour if it is within a day.
+func clock(t, now time.Time) string {
+	t = t.In(now.Location())
+	if t.Sub(now) < 24*time.Hour {
+		return t.Format("15:04")
+	}
+	return t.Format("2006-01-02 15:04")
+}
+
+// throttling says what berth does about a device that should run slower, or returns ""
+// if it does nothing.
+func throttling(t *api.Throttling) string {
+	if t == nil {
+		return ""
+	}
+	var power, paced, fan, denied string
+	if original, held := t.Original.Get(); held {
+		power = fmt.Sprintf("the power limit is %.0f W instead of %.0f W, after %s", t.PowerLimit.Or(0), original, words.Count(t.PowerSteps, "step"))
+	}
+	if share, held := t.Share.Get(); held {
+		paced = fmt.Sprintf("%s held to %.0f %% of full speed", words.Count(t.PacedLeases, "lease"), 100*share)
+	}
+	if speed, held := t.Fan.Get(); held {
+		fan = fmt.Sprintf("fans at %.0f %%", speed)
+	}
+	if t.Denied != "" {
+		denied = "nothing: " + t.Denied
+	}
+	return Join(power, paced, fan, denied)
+}
+
+// ahead says in a few words that the temperature of a device passes a threshold, or
+// that a forecast slows work on it down. It returns "" if neither is so.
+func ahead(d api.Status) string {
+	text := ""
+	if next, passes := nextThreshold(d.Outlook); passes {
+		text = fmt.Sprintf("settles at %.0f °C, passes %s in %s", float64(d.Outlook.Settles), next.Threshold, words.Duration(passing(next)))
+	}
+	if d.Cause != "forecast" {
+		return text
+	}
+	if text == "" {
+		text = "was about to get too hot"
+	}
+	return fmt.Sprintf("%s: work at %.0f %% of full speed", text, d.Multiplier*100)
+}
+
+// nextThreshold returns the first threshold that the temperature of a device will pass.
+// It returns false if there is none.
+func nextThreshold(o *api.Outlook) (next api.ThresholdForecast, ok bool) {
+	if o == nil {
+		return next, false
+	}
+	for _, t := range o.Thresholds {
+		if in, passes := t.Seconds.Get(); passes && in > 0 {
+			return t, true
+		}
+	}
+	return next, false
+}
+
+// passing returns the time until a threshold is passed.
+func passing(t api.ThresholdForecast) time.Duration {
+	return time.Duration(t.Seconds.Or(0) * float64(time.Second))
+}
+
+// outlook describes the forecast of a device's temperature, for the page about the
+// device.
+func outlook(o *api.Outlook) string {
+	if o == nil {
+		return ""
+	}
+	text := fmt.Sprintf("settles at %.0f °C (%.0f to %.0f) at %.0f W", float64(o.Settles), float64(o.Low), float64(o.High), float64(o.Power))
+	if next, passes := nextThreshold(o); passes {
+		return Join(text, fmt.Sprintf("passes %s %.0f °C in %s", term.Clean(next.Threshold), float64(next.Limit), words.Duration(passing(next))))
+	}
+	return text
 }

@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -123,4 +124,60 @@ func (x GPUs) obstacle(o together, to term.Screen) []string {
 		lines = append(lines, to.Hang(term.Dim, strings.Repeat(" ", term.Columns(lead))+"· ", text))
 	}
 	return lines
+}
+
+// ranking returns the devices in the order in which a request would get them, with the
+// numbers that decide. Devices that do not fit come last, with the reason, unless the
+// explanation says more about them elsewhere. It returns nothing if no device fits.
+func (x GPUs) ranking(e api.Explanation, to term.Screen) []string {
+	if !slices.ContainsFunc(e.Ranking, func(r api.Ranked) bool { return r.Rank > 0 }) {
+		return nil
+	}
+	t := x.rankingTable(e, true)
+	if !t.Fits(to.Width) {
+		t = x.rankingTable(e, false)
+	}
+	return t.Lines(to.Width, to.Painter)
+}
+
+// rankingTable returns the table with or without the free memory. It has a column for
+// replicas if there are any.
+func (x GPUs) rankingTable(e api.Explanation, free bool) *term.Table {
+	replicas := slices.ContainsFunc(e.Ranking, func(r api.Ranked) bool { return r.Replicas > 0 })
+	var rows []api.Ranked
+	for _, r := range e.Ranking {
+		if r.Rank > 0 || r.Code != "other_device" && !slices.ContainsFunc(e.Devices, func(o api.Obstacle) bool { return o.GPU == r.GPU }) {
+			rows = append(rows, r)
+		}
+	}
+	t := tableOf(rows, []column[api.Ranked]{
+		{term.Column{Title: "RANK", Right: true}, func(r api.Ranked) term.Cell { return rankCell(r.Rank) }},
+		{term.Column{Title: "GPU", Right: true}, func(r api.Ranked) term.Cell { return x.cell(r.GPU) }},
+		{term.Column{Title: "SLOTS", Right: true}, func(r api.Ranked) term.Cell { return term.Text(fmt.Sprintf("%d/%d", r.Active, r.Usable)) }},
+		{term.Column{Title: "LOAD", Right: true}, func(r api.Ranked) term.Cell { return term.Text(optional(r.Utilization, "%.0f %%")) }},
+		{term.Column{Title: "TEMP", Right: true}, func(r api.Ranked) term.Cell { return term.Text(optional(r.Temperature, "%.0f °C")) }},
+		{term.Column{Title: "FREE", Right: true}, func(r api.Ranked) term.Cell { return term.Text(r.Available.String()) }},
+		{term.Column{Title: "REPLICAS", Right: true}, func(r api.Ranked) term.Cell { return term.Text(strconv.Itoa(r.Replicas)) }},
+		{term.Column{Least: 16, Fold: true}, func(r api.Ranked) term.Cell { return remark(r, e.Grant) }},
+	}, unless(free, "FREE"), unless(replicas, "REPLICAS"))
+	t.Indent = 2
+	return t
+}
+
+func rankCell(rank int) term.Cell {
+	if rank == 0 {
+		return term.Text("-")
+	}
+	return term.Text(strconv.Itoa(rank))
+}
+
+// remark says what happens to a device: the request takes it, or cannot.
+func remark(r api.Ranked, grant *api.Lease) term.Cell {
+	switch {
+	case grant != nil && slices.ContainsFunc(grant.Parts, func(p api.LeasePart) bool { return p.GPU == r.GPU }):
+		return term.Painted(Join("taken", term.Clean(r.Why)), term.Green)
+	case r.Rank > 0 && r.Preferred:
+		return term.Text(Join("preferred", term.Clean(r.Why)))
+	}
+	return term.Text(term.Clean(r.Why))
 }

@@ -48,24 +48,22 @@ func (s *Leases) Lines(to term.Screen) []string {
 	return lines
 }
 
-// leaseLayout says how much of the table fits.
-type leaseLayout struct {
-	id, holder            int // columns they may be cut to; 0 for never
-	noHolder, noAge, noBy bool
-	noEnergy              bool
-}
-
 // held returns the richest table of the leases that fits. It cuts ids last, because
 // other commands take them.
 func (s *Leases) held(to term.Screen) *term.Table {
+	parts := s.parts()
 	var t *term.Table
-	measured := slices.ContainsFunc(s.Leases.Leases, func(l api.Lease) bool { return l.Energy.Known() })
-	for _, l := range []leaseLayout{
-		{}, {holder: 8}, {holder: 8, noEnergy: true}, {holder: 8, noEnergy: true, noBy: true}, {holder: 8, noEnergy: true, noBy: true, noAge: true},
-		{id: 8, noEnergy: true, noBy: true, noAge: true, noHolder: true},
+	for _, l := range []struct {
+		id, holder int // columns they may be cut to; 0 for never
+		without    []string
+	}{
+		{0, 0, nil}, {0, 8, nil}, {0, 8, []string{"ENERGY"}}, {0, 8, []string{"ENERGY", "ENFORCED"}}, {0, 8, []string{"ENERGY", "ENFORCED", "AGE"}},
+		{8, 0, []string{"ENERGY", "ENFORCED", "AGE", "HOLDER"}},
 	} {
-		l.noEnergy = l.noEnergy || !measured
-		t = s.table(l, to.Now)
+		measured := slices.ContainsFunc(s.Leases.Leases, func(l api.Lease) bool { return l.Energy.Known() })
+		t = partTable(parts, to.Now, append(l.without, unless(measured, "ENERGY")),
+			term.Column{Title: "ID", Least: l.id}, term.Column{Title: "HOLDER", Least: l.holder}, term.Column{Title: "GPU", Right: true}, term.Column{Title: "MEMORY GiB"},
+			term.Column{Title: "SLOTS", Right: true}, term.Column{Title: "UNTIL"}, term.Column{Title: "AGE", Right: true}, term.Column{Title: "ENFORCED"}, term.Column{Title: "ENERGY", Right: true})
 		if t.Fits(to.Width) {
 			break
 		}
@@ -73,37 +71,18 @@ func (s *Leases) held(to term.Screen) *term.Table {
 	return t
 }
 
-// table returns one row for every device of a lease. The first row has the values of
-// the lease as a whole.
-func (s *Leases) table(l leaseLayout, now time.Time) *term.Table {
-	t := &term.Table{Columns: kept(l, []term.Column{
-		{Title: "ID", Least: l.id}, {Title: "HOLDER", Least: l.holder}, {Title: "GPU", Right: true}, {Title: "MEMORY GiB"},
-		{Title: "SLOTS", Right: true}, {Title: "UNTIL"}, {Title: "AGE", Right: true}, {Title: "ENFORCED"}, {Title: "ENERGY", Right: true},
-	})}
-	for _, lease := range s.Leases.Leases {
-		for i, p := range lease.Parts {
-			row := make([]term.Cell, 9)
-			if i == 0 {
-				row[0], row[1], row[5] = term.Text(term.Clean(lease.ID)), term.Text(Holder(lease.Holder)), term.Text(Until(lease, now))
-				row[6], row[7] = term.Text(words.Age(now.Sub(lease.Granted))), term.Text(term.Clean(lease.EnforcedBy))
-				row[8] = term.Text(energyOf(lease.Energy))
-			}
-			row[2], row[3], row[4] = s.GPUs.cell(p.GPU), leasedCell(lease, p), term.Text(strconv.Itoa(p.Slots))
-			t.Add(kept(l, row)...)
+// parts returns the parts of the leases on the devices. A lease on none has no row.
+func (s *Leases) parts() []fleet.Part {
+	node := api.Node{Status: new(api.StatusAll)}
+	for uuid, index := range s.GPUs {
+		node.Status.GPUs = append(node.Status.GPUs, api.Status{Device: gpu.Device{UUID: uuid, Index: index}})
+	}
+	for _, l := range s.Leases.Leases {
+		if len(l.Parts) > 0 {
+			node.Leases = append(node.Leases, api.PodLease{Lease: l})
 		}
 	}
-	return t
-}
-
-// kept omits the columns that do not fit.
-func kept[T any](l leaseLayout, all []T) []T {
-	var some []T
-	for i, each := range all {
-		if !(i == 1 && l.noHolder || i == 6 && l.noAge || i == 7 && l.noBy || i == 8 && l.noEnergy) {
-			some = append(some, each)
-		}
-	}
-	return some
+	return fleet.Parts([]api.Node{node})
 }
 
 // leasedCell writes the used and the leased memory. It marks a holder that uses more
@@ -152,27 +131,22 @@ func (s *Leases) queue(to term.Screen) *term.Table {
 		{Title: "#", Right: true}, {Title: "ID"}, {Title: "HOLDER", Least: 8}, {Title: "ASKS FOR", Least: 12},
 		{Title: "WAITS", Right: true}, {Title: "UNTIL"},
 	}}
-	ranked := slices.ContainsFunc(s.Waiting, func(w api.Waiting) bool { return w.Priority != 0 })
-	if ranked {
+	if slices.ContainsFunc(s.Waiting, func(w api.Waiting) bool { return w.Priority != 0 }) {
 		t.Columns = append(t.Columns, term.Column{Title: "PRIORITY", Right: true})
 	}
 	for _, w := range s.Waiting {
-		asks, deadline := asksFor(w), "-"
+		deadline := "-"
 		if w.Deadline != nil {
 			deadline = "in " + words.Age(w.Deadline.Sub(to.Now))
 		}
-		row := []term.Cell{term.Text(strconv.Itoa(w.Position)), term.Text(term.Clean(w.ID)), term.Text(Holder(w.Holder)), term.Text(asks),
-			term.Text(words.Age(to.Now.Sub(w.Since))), term.Text(deadline)}
-		if ranked {
-			row = append(row, term.Text(strconv.Itoa(w.Priority)))
-		}
-		t.Add(row...)
+		t.Add(term.Text(strconv.Itoa(w.Position)), term.Text(term.Clean(w.ID)), term.Text(Holder(w.Holder)), term.Text(AsksFor(w)),
+			term.Text(words.Age(to.Now.Sub(w.Since))), term.Text(deadline), term.Text(strconv.Itoa(w.Priority)))
 	}
 	return t
 }
 
-// asksFor describes what a request waits for.
-func asksFor(w api.Waiting) string {
+// AsksFor describes what a request waits for.
+func AsksFor(w api.Waiting) string {
 	text := Amount(w.Memory, w.Slots)
 	switch {
 	case w.For == "resume":
@@ -218,4 +192,156 @@ func (s *Leases) totals() string {
 		parts = append(parts, fmt.Sprintf("%d waiting", n))
 	}
 	return strings.Join(parts, " · ")
+}
+
+// Past shows ended leases.
+type Past struct {
+	api.PastLeases
+	GPUs     GPUs
+	Filtered bool // the user asked for only some of them
+}
+
+// Answer returns the answer of the daemon.
+func (s *Past) Answer() any { return s.PastLeases }
+
+// Lines writes the table for a screen. A lease has one row for every device.
+func (s *Past) Lines(to term.Screen) []string {
+	if len(s.Leases) == 0 {
+		if s.Filtered {
+			return []string{"No lease that has ended matches."}
+		}
+		return []string{"No lease has ended yet."}
+	}
+	measured := slices.ContainsFunc(s.Leases, func(l api.PastLease) bool { return l.Energy.Known() })
+	if t := s.table(to, measured); !measured || t.Fits(to.Width) {
+		return t.Lines(to.Width, to.Painter)
+	}
+	return s.table(to, false).Lines(to.Width, to.Painter)
+}
+
+// table returns the table, with or without the energy of each lease.
+func (s *Past) table(to term.Screen, energy bool) *term.Table {
+	least := 8
+	if energy {
+		least = 0 // the column ENERGY is not worth cutting names
+	}
+	t := &term.Table{Columns: []term.Column{
+		{Title: "ID", Least: least}, {Title: "HOLDER", Least: least}, {Title: "GPU", Right: true}, {Title: "MEMORY GiB"},
+		{Title: "SLOTS", Right: true}, {Title: "HELD", Right: true}, {Title: "ENDED", Right: true}, {Title: "HOW", Least: 8},
+	}}
+	if energy {
+		t.Columns = append(t.Columns, term.Column{Title: "ENERGY", Right: true})
+	}
+	for _, l := range s.Leases {
+		for i, p := range l.Parts {
+			row := []term.Cell{
+				term.Text(term.Clean(l.ID)), term.Text(Holder(l.Holder)), s.GPUs.cell(p.GPU), usedCell(l.Peak, p.Memory), term.Text(strconv.Itoa(p.Slots)),
+				term.Text(words.Age(l.Ended.Sub(l.Granted))), term.Text(words.Age(to.Now.Sub(l.Ended)) + " ago"), term.Text(how(l)), term.Text(energyOf(l.Energy)),
+			}
+			if i > 0 { // the first row has the values of the lease as a whole
+				row[0], row[1], row[5], row[6], row[7], row[8] = term.Cell{}, term.Cell{}, term.Cell{}, term.Cell{}, term.Cell{}, term.Cell{}
+			}
+			t.Add(row...)
+		}
+	}
+	return t
+}
+
+// how says how a lease ended, and why if that is known.
+func how(l api.PastLease) string {
+	if l.Why == "" {
+		return term.Clean(l.How)
+	}
+	return term.Clean(l.How + ": " + l.Why)
+}
+
+// Strays shows the processes that use devices under no lease.
+type Strays struct {
+	api.Strays
+	GPUs GPUs
+}
+
+// Answer returns the answer of the daemon.
+func (s *Strays) Answer() any { return s.Strays }
+
+// Lines writes the table for a screen.
+func (s *Strays) Lines(to term.Screen) []string {
+	if len(s.Orphans)+len(s.Foreign) == 0 {
+		return []string{"No process uses a GPU without a lease."}
+	}
+	all := slices.Concat(s.Orphans, s.Foreign)
+	t := tableOf(all, []column[api.Stray]{
+		{term.Column{Title: "GPU"}, func(p api.Stray) term.Cell { return s.GPUs.cell(p.GPU) }},
+		{term.Column{Title: "PID", Right: true}, func(p api.Stray) term.Cell { return term.Text(pidText(p.PID)) }},
+		{term.Column{Title: "PROCESS", Least: 8}, func(p api.Stray) term.Cell { return term.Text(term.Clean(p.Name)) }},
+		{term.Column{Title: "USER", Least: 6}, func(p api.Stray) term.Cell { return term.Text(term.Clean(p.User)) }},
+		{term.Column{Title: "MEMORY", Right: true}, func(p api.Stray) term.Cell {
+			if m, known := p.Memory.Get(); known {
+				return term.Text(m.String())
+			}
+			return term.Text("open only")
+		}},
+		{term.Column{Title: "LEASE THAT HAS ENDED", Least: 8}, func(p api.Stray) term.Cell { return term.Text(term.Clean(p.Lease)) }},
+		{term.Column{Title: "BELONGS TO NONE, BECAUSE IT", Least: 12}, func(p api.Stray) term.Cell { return term.Text(fits(p)) }},
+		{term.Column{Title: "POD", Least: 12}, func(p api.Stray) term.Cell { return term.Text(term.Clean(p.Pod)) }},
+	}, unless(slices.ContainsFunc(all, fitsSeveral), "BELONGS TO NONE, BECAUSE IT"), unless(slices.ContainsFunc(all, inPod), "POD"))
+	summary := words.Count(len(s.Orphans), "orphan") + ", " + words.Count(len(s.Foreign), "other") + " that never had a lease"
+	return append(t.Lines(to.Width, to.Painter), "", to.Hang(term.Plain, "", summary+". berth adopt puts one under a lease."))
+}
+
+// inPod reports whether a process runs in a pod of Kubernetes.
+func inPod(p api.Stray) bool { return p.Pod != "" }
+
+// fitsSeveral reports whether a process fits several leases equally.
+func fitsSeveral(p api.Stray) bool { return len(p.Fits) > 0 }
+
+// fits names the leases that a process fits equally.
+func fits(p api.Stray) string {
+	if !fitsSeveral(p) {
+		return ""
+	}
+	return term.Clean("fits " + words.And(p.Fits) + " by " + p.Evidence)
+}
+
+// Belonging shows the processes of leases, and why they belong to them.
+type Belonging struct {
+	api.Leases
+	GPUs GPUs
+}
+
+// Answer returns the answer of the daemon.
+func (s *Belonging) Answer() any { return s.Leases }
+
+// reasons explains why a process belongs to a lease, by the word of the API.
+var reasons = map[string]string{
+	"scope":       "is in its scope",
+	"descent":     "holds it or descends from its holder",
+	"environment": "has its id and fence in the environment",
+	"unit":        "runs in its unit",
+	"service":     "matches its service",
+	"program":     "has its user and its name",
+}
+
+// Lines writes the table for a screen.
+func (s *Belonging) Lines(to term.Screen) []string {
+	t := &term.Table{Columns: []term.Column{
+		{Title: "LEASE", Least: 8}, {Title: "GPU", Right: true}, {Title: "PID", Right: true}, {Title: "PROCESS", Least: 8},
+		{Title: "MEMORY", Right: true}, {Title: "BELONGS, BECAUSE IT", Least: 12},
+	}}
+	shown := 0
+	for _, lease := range s.Leases.Leases {
+		for _, p := range lease.Processes {
+			shown++
+			t.Add(term.Text(term.Clean(lease.ID)), s.GPUs.cell(p.GPU), term.Text(pidText(p.PID)), term.Text(term.Clean(p.Name)),
+				term.Text(p.Memory.String()), term.Text(cmp.Or(reasons[p.Evidence], term.Clean(p.Evidence))))
+		}
+	}
+	if shown == 0 {
+		return []string{to.Hang(term.Plain, "", "No process of a lease that you can see uses a GPU. berth leases --orphans shows those without a lease.")}
+	}
+	lines := append(t.Lines(to.Width, to.Painter), "", to.Hang(term.Plain, "", words.Count(shown, "process")+"."))
+	if s.Note != "" {
+		lines = append(lines, to.Hang(term.Plain, "", s.Note))
+	}
+	return lines
 }
