@@ -43,7 +43,7 @@ func (p *Past) rewind(t, newest int64) error {
 	if newest-t > int64(math.MaxInt64/time.Millisecond) {
 		by = math.MaxInt64
 	}
-	p.gate.lock()
+	p.keepOut()
 	var errs []error
 	for _, s := range []*store{p.recent, p.long} {
 		errs = append(errs, s.settle(t), s.close())
@@ -70,7 +70,7 @@ func (p *Past) rewind(t, newest int64) error {
 		return errors.Join(err, recent.close())
 	}
 	p.recent, p.long = recent, long
-	p.gate.unlock()
+	p.letIn()
 	p.say(gpu.Warning, "The clock went back by %v. The past goes on with the new time; %d blocks with times that are yet to come wait until the clock has passed them", by, moved)
 	return nil
 }

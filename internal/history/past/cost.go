@@ -3,10 +3,11 @@ package past
 import (
 	"io/fs"
 	"path/filepath"
-	"strconv"
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // counts holds numbers about the store. They can be read while the store hangs in a disk.
@@ -89,13 +90,7 @@ func (p *Past) Text() string {
 }
 
 // mebibytes formats a size in whole MiB, with commas. Any size above 0 is at least 1 MiB.
-func mebibytes(bytes int64) string {
-	s := strconv.FormatInt((bytes+1<<20-1)>>20, 10)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
+func mebibytes(bytes int64) string { return words.Thousands((bytes + 1<<20 - 1) >> 20) }
 
 // measure updates how much the stores take. The caller holds write.
 func (p *Past) measure() {

@@ -61,14 +61,17 @@ type Past struct {
 	limits  atomic.Pointer[Settings]
 	counted counts
 
-	gate gate // lets queries read recent and long
+	// gate is locked while the stores are not open, and read-locked by each query. A query
+	// never waits for it: either it gets in, or there is nothing to read now.
+	gate sync.RWMutex
 
 	write        sync.Mutex // guards what follows: one writer at a time
-	recent, long *store     // nil unless open; they change only while the gate is closed
+	recent, long *store     // nil unless open; they change only while the gate is locked
 	catalog      catalog
 	window       int64 // end of the half-minute that is being collected; 0 if there is none
 	pause        pause
 	closed       bool
+	keptOut      bool // the gate is locked
 }
 
 // batch is a list of samples of one moment.
@@ -89,6 +92,7 @@ func New(dir string, o Options) *Past {
 	if p.free == nil {
 		p.free = freeSpace
 	}
+	p.keepOut()
 	p.Configure(o.Settings)
 	return p
 }
@@ -123,7 +127,7 @@ func (p *Past) open() error {
 	}
 	p.recent, p.long = recent, long
 	p.catalog.forget()
-	defer p.gate.unlock()
+	defer p.letIn()
 	if p.window != 0 { // after a pause: the samples collected before are still there
 		return nil
 	}
@@ -147,10 +151,25 @@ func (p *Past) shut() error {
 	if p.recent == nil {
 		return nil
 	}
-	p.gate.lock()
+	p.keepOut()
 	err := errors.Join(p.recent.close(), p.long.close())
 	p.recent, p.long = nil, nil
 	return err
+}
+
+// keepOut turns queries away, and waits until every query has ended, which they do within
+// their limits. Until letIn, it does nothing more. The caller holds write.
+func (p *Past) keepOut() {
+	if !p.keptOut {
+		p.gate.Lock()
+		p.keptOut = true
+	}
+}
+
+// letIn lets queries read the stores. The caller holds write.
+func (p *Past) letIn() {
+	p.keptOut = false
+	p.gate.Unlock()
 }
 
 // Configure changes how much is kept, and whether anything is kept. Surplus files go

@@ -13,8 +13,6 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
-
-	"github.com/berth-gpu/berth/internal/history/series"
 )
 
 // ErrOpening means that there is nothing to read yet, or not now.
@@ -36,7 +34,7 @@ func (p *Past) Queryable() storage.Queryable {
 }
 
 func (p *Past) querier(from, to int64) (storage.Querier, error) {
-	if !p.gate.enter() {
+	if !p.gate.TryRLock() {
 		return nil, ErrOpening
 	}
 	debug.SetPanicOnFault(true) // a file may shrink while it is read
@@ -67,9 +65,9 @@ func (p *Past) Most(from, to int64) float64 {
 	limits := p.limits.Load()
 	every := max(float64(cmp.Or(limits.Every, time.Second).Milliseconds()), 1)
 	border := time.Now().Add(-limits.Recent).UnixMilli()
-	if p.gate.enter() { // the store keeps as much as was recorded, however long ago
+	if p.gate.TryRLock() { // the store keeps as much as was recorded, however long ago
 		border = min(border, p.recent.oldest())
-		p.gate.leave()
+		p.gate.RUnlock()
 	}
 	recent, before := max(to-max(from, border), 0), max(min(to, border)-from, 0)
 	return float64(recent)/every + float64(before)/float64(step) + 1
@@ -97,18 +95,18 @@ func (q *querier) Close() error {
 		for _, one := range q.parts() {
 			err = errors.Join(err, one.Close())
 		}
-		q.p.gate.leave()
+		q.p.gate.RUnlock()
 	})
 	return err
 }
 
 // extremes matches the names of the least and the most of half-minutes, which only the
 // long store has.
-var extremes = labels.MustNewMatcher(labels.MatchRegexp, series.Name, ".*(?:"+leastEnding+"|"+mostEnding+")")
+var extremes = labels.MustNewMatcher(labels.MatchRegexp, labels.MetricName, ".*(?:"+leastEnding+"|"+mostEnding+")")
 
 // Select returns the series of both stores, without doubled points.
 func (q *querier) Select(ctx context.Context, _ bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
-	name := slices.IndexFunc(matchers, func(m *labels.Matcher) bool { return m.Name == series.Name && m.Type == labels.MatchEqual })
+	name := slices.IndexFunc(matchers, func(m *labels.Matcher) bool { return m.Name == labels.MetricName && m.Type == labels.MatchEqual })
 	var sets []storage.SeriesSet
 	if name < 0 || !isExtreme(matchers[name].Value) {
 		sets = append(sets, q.recent.Select(ctx, true, hints, matchers...))
