@@ -2,8 +2,9 @@ package query
 
 import (
 	"cmp"
-	"strconv"
 	"time"
+
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // Limits are the most that one question may take, so that it slows nobody down.
@@ -74,10 +75,4 @@ func roundUp(d time.Duration) time.Duration {
 }
 
 // grouped formats a number with commas.
-func grouped(n int) string {
-	text := strconv.Itoa(n)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
-}
+func grouped(n int) string { return words.Thousands(int64(n)) }
