@@ -16,6 +16,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/prometheus/promql"
+
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access/users"
 	"github.com/berth-gpu/berth/internal/health/monitor"
@@ -70,7 +72,7 @@ func TestBehind(t *testing.T) {
 			case <-hangs: // whatever its context says
 			case <-t.Context().Done():
 			}
-			return series.Answer{Shape: series.Vector}, nil
+			return series.Answer{Value: promql.Vector{}}, nil
 		}, Event: func(gpu.Event) {}})
 		rules.Configure([]alert.Group{{Name: "hot", Interval: 20 * time.Second, Rules: []alert.Rule{{Alert: "Hot", Expr: "up"}}}})
 		d := &Daemon{alerts: rules}

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
+
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
@@ -110,7 +112,7 @@ func fillState(t *testing.T) model {
 	must(store, err)
 	begin := time.Now().Add(-time.Minute)
 	for i := range 50 {
-		must(nil, store.Write(begin.Add(time.Duration(i)*time.Second), []series.Sample{{Labels: series.FromMap(map[string]string{series.Name: "gpu_load"}), Kind: series.Gauge, Value: float64(i)}}))
+		must(nil, store.Write(begin.Add(time.Duration(i)*time.Second), []series.Sample{{Labels: labels.FromStrings(labels.MetricName, "gpu_load"), Kind: series.Gauge, Value: float64(i)}}))
 	}
 	must(nil, store.Close())
 	return m

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/history/alert"
+	"github.com/berth-gpu/berth/internal/history/series"
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
@@ -37,7 +38,7 @@ func (s *server) alerts(ctx context.Context, _ *struct{}) (*answer[api.Alerts], 
 func (s *server) alertsFor(by sight) []api.Alert {
 	list := []api.Alert{}
 	for _, a := range s.Alerts.Active() {
-		if by.names() || !a.Labels.Tells() {
+		if by.names() || !series.Tells(a.Labels) {
 			list = append(list, by.alert(&a))
 		}
 	}

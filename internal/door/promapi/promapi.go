@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/history/alert"
@@ -21,7 +22,7 @@ import (
 type Engine interface {
 	Instant(ctx context.Context, expr string, at time.Time, o series.Options) (series.Answer, error)
 	Range(ctx context.Context, expr string, from, to time.Time, step time.Duration, o series.Options) (series.Answer, error)
-	Series(ctx context.Context, selectors []string, from, to time.Time, o series.Options) ([]series.Labels, []string, error)
+	Series(ctx context.Context, selectors []string, from, to time.Time, o series.Options) ([]labels.Labels, []string, error)
 	LabelNames(ctx context.Context, selectors []string, from, to time.Time, o series.Options) ([]string, []string, error)
 	LabelValues(ctx context.Context, name string, selectors []string, from, to time.Time, o series.Options) ([]string, []string, error)
 }

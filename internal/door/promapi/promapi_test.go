@@ -15,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/history/alert"
 	"github.com/berth-gpu/berth/internal/history/series"
@@ -39,9 +42,9 @@ func (e *engine) Range(_ context.Context, expr string, from, to time.Time, step 
 	return e.answer, e.err
 }
 
-func (e *engine) Series(_ context.Context, selectors []string, from, to time.Time, o series.Options) ([]series.Labels, []string, error) {
+func (e *engine) Series(_ context.Context, selectors []string, from, to time.Time, o series.Options) ([]labels.Labels, []string, error) {
 	e.note("series %q %v %v %+v", selectors, stamp(from), stamp(to), o)
-	return []series.Labels{series.FromMap(map[string]string{"__name__": "up", "job": "berth"})}, []string{"cut"}, e.err
+	return []labels.Labels{labels.FromMap(map[string]string{"__name__": "up", "job": "berth"})}, []string{"cut"}, e.err
 }
 
 func (e *engine) LabelNames(_ context.Context, selectors []string, from, to time.Time, o series.Options) ([]string, []string, error) {
@@ -66,10 +69,10 @@ type rulebook struct{}
 
 func (rulebook) Active() []alert.State {
 	since := time.Unix(1_700_000_000, 0)
-	hot := series.FromMap(map[string]string{"alertname": "Hot", "gpu": "GPU-0"})
-	greedy := series.FromMap(map[string]string{"alertname": "Greedy", "user": "ann"})
+	hot := labels.FromMap(map[string]string{"alertname": "Hot", "gpu": "GPU-0"})
+	greedy := labels.FromMap(map[string]string{"alertname": "Greedy", "user": "ann"})
 	return []alert.State{
-		{Labels: hot, Annotations: series.FromMap(map[string]string{"summary": "hot"}), Phase: alert.Firing, Value: 91, ActiveAt: since, KeptSince: since},
+		{Labels: hot, Annotations: labels.FromMap(map[string]string{"summary": "hot"}), Phase: alert.Firing, Value: 91, ActiveAt: since, KeptSince: since},
 		{Labels: greedy, Phase: alert.Pending, Value: 1e9, ActiveAt: since},
 	}
 }
@@ -79,7 +82,7 @@ func (b rulebook) Groups() []alert.GroupState {
 	return []alert.GroupState{{
 		Group: alert.Group{Name: "berth", File: "/etc/berth/rules.yml", Interval: 15 * time.Second, Limit: 3}, Took: time.Millisecond,
 		Rules: []alert.RuleState{
-			{Rule: alert.Rule{Alert: "Hot", Expr: "t > 80", For: 2 * time.Minute, Annotations: series.FromMap(map[string]string{"summary": "hot"})}, Health: alert.Good, Active: active[:1]},
+			{Rule: alert.Rule{Alert: "Hot", Expr: "t > 80", For: 2 * time.Minute, Annotations: labels.FromMap(map[string]string{"summary": "hot"})}, Health: alert.Good, Active: active[:1]},
 			{Rule: alert.Rule{Alert: "Greedy", Expr: "m > 1"}, Health: alert.Bad, Error: "no", Active: active[1:]},
 			{Rule: alert.Rule{Record: "sum:t", Expr: "sum(t)"}, Health: alert.Untried},
 		},
@@ -122,7 +125,7 @@ func ask(h http.Handler, method, target string, form url.Values) *httptest.Respo
 
 // A question comes to the engine as it was asked, by address and by form.
 func TestParameters(t *testing.T) {
-	e := &engine{answer: series.Answer{Shape: series.Vector}}
+	e := &engine{answer: series.Answer{Value: promql.Vector{}}}
 	h := door(Sources{Engine: e}, user)
 	const plain = "{Nameless:false Waits:true Limit:0 Timeout:0s Lookback:0s}"
 	for _, c := range []struct {
@@ -203,7 +206,7 @@ func TestWrongParameters(t *testing.T) {
 }
 
 func TestAnswers(t *testing.T) {
-	vector := series.Answer{Shape: series.Vector, Series: []series.Series{{Labels: series.FromMap(map[string]string{"gpu": "a"}), Points: []series.Point{{T: 1500, V: 2}}}}}
+	vector := series.Answer{Value: promql.Vector{{Metric: labels.FromStrings("gpu", "a"), T: 1500, F: 2}}}
 	remarked := vector
 	remarked.Warnings, remarked.Infos = []string{`a "warning"`}, []string{"an info"}
 	described := func() []series.Metric {
@@ -280,7 +283,7 @@ func TestErrors(t *testing.T) {
 // Who may see no names is nameless for the engine, and nobody passes those who wait.
 func TestWhoAsks(t *testing.T) {
 	for who, want := range map[*access.Actor]string{&user: "Nameless:false Waits:true", &viewer: "Nameless:true Waits:true", &token: "Nameless:false Waits:true", {}: "Nameless:true Waits:true"} {
-		e := &engine{answer: series.Answer{Shape: series.Vector}}
+		e := &engine{answer: series.Answer{Value: promql.Vector{}}}
 		h := door(Sources{Engine: e}, *who)
 		for _, path := range []string{"query", "query_range?start=1&end=2&step=1", "series", "labels", "label/a/values"} {
 			if ask(h, http.MethodGet, "/api/v1/"+path, nil); !strings.Contains(e.asked, want) {
@@ -291,11 +294,11 @@ func TestWhoAsks(t *testing.T) {
 }
 
 func TestCompression(t *testing.T) {
-	points := make([]series.Point, 500)
+	points := make([]promql.FPoint, 500)
 	for i := range points {
-		points[i] = series.Point{T: int64(i) * 1000, V: float64(i)}
+		points[i] = promql.FPoint{T: int64(i) * 1000, F: float64(i)}
 	}
-	h := door(Sources{Engine: &engine{answer: series.Answer{Shape: series.Matrix, Series: []series.Series{{Points: points}}}}}, user)
+	h := door(Sources{Engine: &engine{answer: series.Answer{Value: promql.Matrix{{Floats: points}}}}}, user)
 	plain := ask(h, http.MethodGet, "/api/v1/query?query=up", nil)
 	for accept, want := range map[string]string{
 		"": "", "gzip": "gzip", "deflate, gzip;q=0.5": "gzip", "gzip;q=0": "", "br": "", "x-gzip": "", "gzip ; q=1.0, *;q=0": "gzip",
@@ -348,7 +351,7 @@ func FuzzParameters(f *testing.F) {
 	f.Add("label/a%2fb/values", "limit=1")
 	f.Add("rules", "type=alert&exclude_alerts=1")
 	f.Add("metadata", "limit_per_metric=-1;x=%zz")
-	e := &engine{answer: series.Answer{Shape: series.Vector}}
+	e := &engine{answer: series.Answer{Value: promql.Vector{}}}
 	h := door(Sources{Engine: e, Rules: rulebook{}}, user)
 	known := []int{200, 400, 404}
 	f.Fuzz(func(t *testing.T, path, form string) {

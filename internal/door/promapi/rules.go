@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/history/alert"
+	"github.com/berth-gpu/berth/internal/history/series"
 )
 
 // active is an alert as Prometheus shows it.
@@ -63,7 +64,7 @@ func shown(states []alert.State, nameless bool) []active {
 	list := make([]active, 0, len(states))
 	for i := range states {
 		s := &states[i]
-		if nameless && (s.Labels.Tells() || s.Annotations.Tells()) {
+		if nameless && (series.Tells(s.Labels) || series.Tells(s.Annotations)) {
 			continue
 		}
 		one := active{

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/berth-gpu/berth/internal/history/series"
 )
@@ -19,7 +20,7 @@ import (
 type Recorder struct {
 	from     Sources
 	rest     prometheus.Gatherer
-	common   series.Labels // job and instance
+	instance string
 	cells    map[place]*cell
 	lines    map[string]*cell
 	round    uint64 // counts calls, to find missing series
@@ -36,7 +37,7 @@ type place struct {
 
 // cell is a series that was stored before.
 type cell struct {
-	labels series.Labels
+	labels labels.Labels
 	kind   series.Kind
 	round  uint64 // when it was last stored
 }
@@ -45,7 +46,7 @@ type cell struct {
 func (e *Exporter) Recorder(instance string) *Recorder {
 	return &Recorder{
 		from: e.from, rest: e.rest, cells: map[place]*cell{}, lines: map[string]*cell{},
-		common: series.Labels{{Name: "instance", Value: instance}, {Name: "job", Value: "berth"}},
+		instance: instance,
 	}
 }
 
@@ -79,26 +80,22 @@ func (r *Recorder) Devices() []series.Sample {
 	return list
 }
 
-func (r *Recorder) labelsOf(at *place) series.Labels {
-	own := []series.Label{{Name: "gpu", Value: at.gpu}, {Name: "index", Value: at.index}, {Name: "name", Value: at.name}}
+func (r *Recorder) labelsOf(at *place) labels.Labels {
+	own := []labels.Label{{Name: "gpu", Value: at.gpu}, {Name: "index", Value: at.index}, {Name: "name", Value: at.name}}
 	if at.family.label != "" {
-		own = append(own, series.Label{Name: at.family.label, Value: at.more})
+		own = append(own, labels.Label{Name: at.family.label, Value: at.more})
 	}
 	return r.labelled(at.family.name, own)
 }
 
-// labelled returns labels in order: the name, the given ones that are not empty,
-// and those that every series has.
-func (r *Recorder) labelled(name string, own []series.Label) series.Labels {
-	list := append(make(series.Labels, 0, len(own)+1+len(r.common)), series.Label{Name: series.Name, Value: name})
+// labelled returns the name, the given labels that are not empty, and those that every
+// series has.
+func (r *Recorder) labelled(name string, own []labels.Label) labels.Labels {
+	b := labels.NewBuilder(labels.FromStrings(labels.MetricName, name, "instance", r.instance, "job", "berth"))
 	for _, l := range own {
-		if l.Value != "" {
-			list = append(list, l)
-		}
+		b.Set(l.Name, l.Value)
 	}
-	list = append(list, r.common...)
-	slices.SortFunc(list, func(a, b series.Label) int { return cmp.Compare(a.Name, b.Name) })
-	return list
+	return b.Labels()
 }
 
 func kindOf(k prometheus.ValueType) series.Kind {
@@ -113,16 +110,16 @@ func kindOf(k prometheus.ValueType) series.Kind {
 func (r *Recorder) Rest(now time.Time) []series.Sample {
 	r.round++
 	list := make([]series.Sample, 0, len(r.lines)+8)
-	put := func(name string, kind series.Kind, v float64, own ...series.Label) {
+	put := func(name string, kind series.Kind, v float64, own ...labels.Label) {
 		list = append(list, r.sample(name, kind, v, own))
 	}
 	put("up", series.Gauge, 1)
 	families, _ := r.rest.Gather() // keep what could be gathered
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
-			own := make([]series.Label, 0, len(m.GetLabel())+1)
+			own := make([]labels.Label, 0, len(m.GetLabel())+1)
 			for _, l := range m.GetLabel() {
-				own = append(own, series.Label{Name: l.GetName(), Value: l.GetValue()})
+				own = append(own, labels.Label{Name: l.GetName(), Value: l.GetValue()})
 			}
 			switch name := f.GetName(); f.GetType() {
 			case dto.MetricType_COUNTER:
@@ -132,9 +129,9 @@ func (r *Recorder) Rest(now time.Time) []series.Sample {
 			case dto.MetricType_HISTOGRAM:
 				h := m.GetHistogram()
 				for _, b := range h.GetBucket() {
-					put(name+"_bucket", series.Histogram, float64(b.GetCumulativeCount()), append(own[:len(own):len(own)], series.Label{Name: "le", Value: border(b.GetUpperBound())})...)
+					put(name+"_bucket", series.Histogram, float64(b.GetCumulativeCount()), append(own[:len(own):len(own)], labels.Label{Name: "le", Value: border(b.GetUpperBound())})...)
 				}
-				put(name+"_bucket", series.Histogram, float64(h.GetSampleCount()), append(own[:len(own):len(own)], series.Label{Name: "le", Value: "+Inf"})...)
+				put(name+"_bucket", series.Histogram, float64(h.GetSampleCount()), append(own[:len(own):len(own)], labels.Label{Name: "le", Value: "+Inf"})...)
 				put(name+"_sum", series.Histogram, h.GetSampleSum(), own...)
 				put(name+"_count", series.Histogram, float64(h.GetSampleCount()), own...)
 			}
@@ -161,7 +158,7 @@ func border(v float64) string {
 }
 
 // sample returns a sample of a series that has the same labels at every call.
-func (r *Recorder) sample(name string, kind series.Kind, v float64, own []series.Label) series.Sample {
+func (r *Recorder) sample(name string, kind series.Kind, v float64, own []labels.Label) series.Sample {
 	r.key = append(append(r.key[:0], name...), 0)
 	for _, l := range own {
 		r.key = append(append(append(append(r.key, l.Name...), 0), l.Value...), 0)

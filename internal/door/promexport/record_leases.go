@@ -3,6 +3,8 @@ package promexport
 import (
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
+
 	"github.com/berth-gpu/berth/internal/history/series"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
@@ -66,7 +68,7 @@ func (s *leaseSlots) clear(now time.Time) {
 }
 
 // leases puts the values that each lease holds and uses.
-func (r *Recorder) leases(now time.Time, put func(name string, kind series.Kind, v float64, own ...series.Label)) {
+func (r *Recorder) leases(now time.Time, put func(name string, kind series.Kind, v float64, own ...labels.Label)) {
 	r.recorded.clear(now)
 	var standing []ledger.Held
 	shown := r.from.Look()
@@ -78,9 +80,9 @@ func (r *Recorder) leases(now time.Time, put func(name string, kind series.Kind,
 			continue
 		}
 		user, service := r.from.Labels.User(held.Holder.User), r.from.Labels.Service(held.Holder.Service, held.Holder.User)
-		own := []series.Label{{Name: "lease", Value: held.Holder.User + "/" + held.ID}, {Name: "user", Value: user}, {Name: "service", Value: service}}
+		own := []labels.Label{{Name: "lease", Value: held.Holder.User + "/" + held.ID}, {Name: "user", Value: user}, {Name: "service", Value: service}}
 		for i, part := range held.Parts {
-			on := append(own[:len(own):len(own)], series.Label{Name: "gpu", Value: part.GPU})
+			on := append(own[:len(own):len(own)], labels.Label{Name: "gpu", Value: part.GPU})
 			put("berth_lease_memory_mb", series.Gauge, float64(part.Memory), on...)
 			if used, seen := held.Measured[i].Get(); seen {
 				put("berth_lease_used_mb", series.Gauge, float64(used), on...)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/file/journal"
@@ -23,18 +25,15 @@ func written(t *testing.T, list []series.Sample) map[string]float64 {
 	all := map[string]float64{}
 	for _, s := range list {
 		var own []string
-		for i, l := range s.Labels {
-			if i > 0 && s.Labels[i-1].Name >= l.Name {
-				t.Fatalf("%v is not in order", s.Labels)
-			}
-			if l.Name != series.Name && l.Name != "job" && l.Name != "instance" {
+		s.Labels.Range(func(l labels.Label) {
+			if l.Name != labels.MetricName && l.Name != "job" && l.Name != "instance" {
 				own = append(own, l.Name+"="+strconv.Quote(l.Value))
 			}
-		}
+		})
 		if s.Labels.Get("job") != "berth" || s.Labels.Get("instance") != "box:8000" {
 			t.Fatalf("%v has no job or instance", s.Labels)
 		}
-		line := s.Labels.Get(series.Name)
+		line := s.Labels.Get(labels.MetricName)
 		if len(own) > 0 {
 			line += "{" + strings.Join(own, ",") + "}"
 		}
@@ -130,8 +129,8 @@ func TestSeriesEnd(t *testing.T) {
 	now[0].Sample.Throttle = nil
 	ended := func() (names []string) {
 		for _, s := range r.Devices() {
-			if series.IsStale(s.Value) {
-				names = append(names, s.Labels.Get(series.Name))
+			if value.IsStaleNaN(s.Value) {
+				names = append(names, s.Labels.Get(labels.MetricName))
 			}
 		}
 		return slices.Sorted(slices.Values(names))

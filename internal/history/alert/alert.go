@@ -15,12 +15,12 @@
 package alert
 
 import (
-	"encoding/hex"
-	"hash/fnv"
 	"time"
 
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/history/series"
 )
 
 // Names of labels and series, as Prometheus has them.
@@ -45,8 +45,8 @@ const (
 // State is an alert that is pending or fires.
 type State struct {
 	Fingerprint string        // of the labels
-	Labels      series.Labels // with alertname
-	Annotations series.Labels // expanded
+	Labels      labels.Labels // with alertname
+	Annotations labels.Labels // expanded
 	Phase       Phase
 	Value       float64   // in the newest answer that had it
 	ActiveAt    time.Time // time of the first answer that had it
@@ -79,16 +79,8 @@ type Acknowledgement struct {
 	Comment string
 }
 
-// Fingerprint returns the fingerprint of labels, which are ordered by name. Alertmanager
-// identifies the alert by the same fingerprint.
-func Fingerprint(labels series.Labels) string {
-	h := fnv.New64a()
-	end := []byte{0xff} // occurs in no label
-	for _, l := range labels {
-		_, _ = h.Write([]byte(l.Name)) // a hash accepts everything
-		_, _ = h.Write(end)
-		_, _ = h.Write([]byte(l.Value))
-		_, _ = h.Write(end)
-	}
-	return hex.EncodeToString(h.Sum(nil))
+// Fingerprint returns the fingerprint of labels. Alertmanager identifies the alert by the
+// same fingerprint.
+func Fingerprint(l labels.Labels) string {
+	return model.Fingerprint(model.LabelsToSignature(l.Map())).String()
 }

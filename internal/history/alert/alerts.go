@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
+
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/file"
@@ -65,7 +67,7 @@ type group struct {
 	Group     // does not change
 	active    []Active
 	states    []outcome                  // by rule
-	stored    []map[string]series.Labels // series that each rule stored last, by their labels as text
+	stored    []map[string]labels.Labels // series that each rule stored last, by their labels as text
 	evaluated time.Time
 	due       time.Time // time of the next evaluation, or of the one under way; zero if it does not run
 	took      time.Duration
@@ -150,7 +152,7 @@ func (as *Alerts) Active() []State {
 		}
 	}
 	slices.SortStableFunc(list, func(a, b State) int {
-		return cmp.Or(rank(&a)-rank(&b), b.ActiveAt.Compare(a.ActiveAt), a.Labels.Compare(b.Labels))
+		return cmp.Or(rank(&a)-rank(&b), b.ActiveAt.Compare(a.ActiveAt), labels.Compare(a.Labels, b.Labels))
 	})
 	return list
 }

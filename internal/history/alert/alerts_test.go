@@ -14,6 +14,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/promql"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
@@ -73,19 +76,19 @@ func (w *world) ask(ctx context.Context, expr string, at time.Time) (series.Answ
 	}
 	switch expr {
 	case "one":
-		return series.Answer{Shape: series.Scalar, Point: series.Point{V: 1}}, nil
+		return series.Answer{Value: promql.Scalar{V: 1}}, nil
 	case "text":
-		return series.Answer{Shape: series.Text, Text: "x"}, nil
+		return series.Answer{Value: promql.String{V: "x"}}, nil
 	}
-	a := series.Answer{Shape: series.Vector}
+	list := promql.Vector{}
 	for name, v := range w.hot {
-		labels := map[string]string{series.Name: "t", "gpu": name}
+		own := labels.FromStrings(labels.MetricName, "t", "gpu", name)
 		if user, id, lease := strings.Cut(name, "/"); lease {
-			labels = map[string]string{series.Name: "t", "lease": user + "/" + id}
+			own = labels.FromStrings(labels.MetricName, "t", "lease", user+"/"+id)
 		}
-		a.Series = append(a.Series, series.Series{Labels: series.FromMap(labels), Points: []series.Point{{T: at.UnixMilli(), V: v}}})
+		list = append(list, promql.Sample{Metric: own, T: at.UnixMilli(), F: v})
 	}
-	return a, nil
+	return series.Answer{Value: list}, nil
 }
 
 func (w *world) Append(_ time.Time, list []series.Sample) error {
@@ -140,8 +143,8 @@ func (w *world) runs() (stop func()) {
 // hotRules is a group with one alert.
 func hotRules(wait time.Duration) []Group {
 	return []Group{{Name: "g", File: "f.yml", Interval: 10 * time.Second, Rules: []Rule{{
-		Alert: "Hot", Expr: "hot", For: wait, Labels: series.FromMap(map[string]string{"severity": "critical"}),
-		Annotations: series.FromMap(map[string]string{"summary": "{{ $labels.gpu }} is at {{ $value }}"}),
+		Alert: "Hot", Expr: "hot", For: wait, Labels: labels.FromMap(map[string]string{"severity": "critical"}),
+		Annotations: labels.FromMap(map[string]string{"summary": "{{ $labels.gpu }} is at {{ $value }}"}),
 	}}}}
 }
 
@@ -160,10 +163,10 @@ func TestAnAlertBecomesAnEvent(t *testing.T) {
 		if len(fired) != 1 {
 			t.Fatal("it is told once")
 		}
-		labels := map[string]string{"alertname": "Hot", "gpu": "GPU-a", "severity": "critical"}
+		own := map[string]string{"alertname": "Hot", "gpu": "GPU-a", "severity": "critical"}
 		s := w.Active()[0]
 		want := map[string]any{
-			"alert": "Hot", "labels": labels, "value": 81.0, "since": s.ActiveAt.UTC(), "fingerprint": Fingerprint(series.FromMap(labels)),
+			"alert": "Hot", "labels": own, "value": 81.0, "since": s.ActiveAt.UTC(), "fingerprint": Fingerprint(labels.FromMap(own)),
 			"annotations": map[string]string{"summary": "GPU-a is at 81"},
 		}
 		if diff := cmp.Diff(want, fired[0].Data); diff != "" || fired[0].GPU != "GPU-a" {
@@ -293,7 +296,7 @@ func TestAlertsSurviveARestart(t *testing.T) {
 
 		next := newWorld(t, file)
 		next.Configure(hotRules(15 * time.Second))
-		same := cmp.Options{cmp.Comparer(func(a, b time.Time) bool { return a.Equal(b) })}
+		same := cmp.Options{sameLabels, cmp.Comparer(func(a, b time.Time) bool { return a.Equal(b) })}
 		if diff := cmp.Diff(before, next.Active(), same); diff != "" {
 			t.Errorf("(-before +after):\n%s", diff)
 		}
@@ -345,7 +348,7 @@ func TestRulesChange(t *testing.T) {
 			t.Error("a group that is as it was began anew")
 		}
 		changed := hotRules(0)
-		changed[0].Rules[0].Annotations = series.FromMap(map[string]string{"summary": "other words"})
+		changed[0].Rules[0].Annotations = labels.FromMap(map[string]string{"summary": "other words"})
 		w.Configure(changed)
 		time.Sleep(time.Minute)
 		w.expect("other words, the same alert")
@@ -408,7 +411,7 @@ func TestWhatIsStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "")
 		rules := hotRules(0)
-		rules[0].Rules = append([]Rule{{Record: "gpu:hot:max", Expr: "hot", Labels: series.FromMap(map[string]string{"by": "me"})}}, rules[0].Rules...)
+		rules[0].Rules = append([]Rule{{Record: "gpu:hot:max", Expr: "hot", Labels: labels.FromMap(map[string]string{"by": "me"})}}, rules[0].Rules...)
 		w.Configure(rules)
 		defer w.runs()()
 		w.heat(map[string]float64{"GPU-a": 81})
@@ -420,8 +423,8 @@ func TestWhatIsStored(t *testing.T) {
 		stale := map[string]int{}
 		values := map[string]float64{}
 		for _, s := range w.samples {
-			name := s.Labels.Get(series.Name)
-			if series.IsStale(s.Value) {
+			name := s.Labels.Get(labels.MetricName)
+			if value.IsStaleNaN(s.Value) {
 				stale[name]++
 			} else {
 				values[name] = s.Value

@@ -16,13 +16,8 @@ func carry(from *Group, active []Active, to *Group) (carried []Active, dropped [
 		}
 	}
 	for k, there := range taken {
-		if there {
-			continue
-		}
-		for _, s := range active[k].List() {
-			if s.Phase == Firing {
-				dropped = append(dropped, s)
-			}
+		if !there {
+			dropped = append(dropped, firing(active[k])...)
 		}
 	}
 	return carried, dropped

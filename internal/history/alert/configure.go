@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
+
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/history/series"
 )
@@ -62,7 +64,7 @@ func (as *Alerts) Configure(list []Group) (changed bool) {
 }
 
 func newGroup(g Group) *group {
-	made := &group{Group: g, active: make([]Active, len(g.Rules)), states: make([]outcome, len(g.Rules)), stored: make([]map[string]series.Labels, len(g.Rules))}
+	made := &group{Group: g, active: make([]Active, len(g.Rules)), states: make([]outcome, len(g.Rules)), stored: make([]map[string]labels.Labels, len(g.Rules))}
 	for i := range made.active {
 		made.active[i] = Active{}
 	}
@@ -77,7 +79,7 @@ func (g *group) same(other *Group) bool {
 	for i := range g.Rules {
 		a, b := &g.Rules[i], &other.Rules[i]
 		if a.Alert != b.Alert || a.Record != b.Record || a.Expr != b.Expr || a.For != b.For || a.Keep != b.Keep ||
-			a.Labels.Compare(b.Labels) != 0 || a.Annotations.Compare(b.Annotations) != 0 {
+			!labels.Equal(a.Labels, b.Labels) || !labels.Equal(a.Annotations, b.Annotations) {
 			return false
 		}
 	}
@@ -98,8 +100,8 @@ func (as *Alerts) retire(g *group, now time.Time) {
 	}
 	var list []series.Sample
 	for _, stored := range g.stored {
-		for _, labels := range stored {
-			list = append(list, series.Sample{Labels: labels, Kind: series.Gauge, Value: series.Stale()})
+		for _, own := range stored {
+			list = append(list, series.Sample{Labels: own, Kind: series.Gauge, Value: series.Stale()})
 		}
 	}
 	as.store(now, list)

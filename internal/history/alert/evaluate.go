@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/history/series"
@@ -85,7 +89,7 @@ func (as *Alerts) evaluateRule(ctx context.Context, g *group, i int) {
 	var found []Found
 	if r := &g.Rules[i]; err == nil && r.Alert != "" {
 		for _, e := range answer {
-			found = append(found, expand(asked, as.Ask, r, e.Labels, e.Value, at.Add(-g.Offset)))
+			found = append(found, expand(asked, as.Ask, r, e, at.Add(-g.Offset)))
 		}
 	}
 	if err == nil && asked.Err() != nil {
@@ -111,40 +115,27 @@ func (as *Alerts) evaluateRule(ctx context.Context, g *group, i int) {
 	}
 }
 
-// element is an element of an answer.
-type element struct {
-	Labels series.Labels
-	Value  float64
-}
-
 // ask asks a query and returns the elements of the answer.
-func (as *Alerts) ask(ctx context.Context, expr string, at time.Time) ([]element, error) {
+func (as *Alerts) ask(ctx context.Context, expr string, at time.Time) (promql.Vector, error) {
 	answer, err := as.Ask(ctx, expr, at)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case answer.Shape == series.Scalar:
-		return []element{{Value: answer.Point.V}}, nil
-	case answer.Shape != series.Vector:
-		return nil, errors.New("the answer is neither a vector nor a number; an alert needs one of them")
 	}
-	list := make([]element, 0, len(answer.Series))
-	for _, s := range answer.Series {
-		if len(s.Points) > 0 {
-			list = append(list, element{s.Labels, s.Points[len(s.Points)-1].V})
-		}
+	list, is := vector(answer)
+	if !is {
+		return nil, errors.New("the answer is neither a vector nor a number; an alert needs one of them")
 	}
 	return list, nil
 }
 
 // take processes the answer to a rule, and returns the events to publish. The caller
 // holds mu.
-func (as *Alerts) take(g *group, i int, answer []element, found []Found, at time.Time) (tell []gpu.Event, err error) {
+func (as *Alerts) take(g *group, i int, answer promql.Vector, found []Found, at time.Time) (tell []gpu.Event, err error) {
 	r, limit := &g.Rules[i], g.Limit
 	if limit <= 0 {
 		limit = most
 	}
-	var list []Value
+	var list []series.Sample
 	if r.Alert != "" {
 		after, changes, failed := r.Step(g.active[i], found, at, limit)
 		tell = append(tell, as.resolved(changes.Resolved, at, "")...)
@@ -155,13 +146,13 @@ func (as *Alerts) take(g *group, i int, answer []element, found []Found, at time
 			as.file.Change(writeAfter)
 		}
 		g.active[i], err = after, failed
-		list = after.Values()
+		list = after.Samples()
 	} else {
 		if len(answer) > limit {
 			return nil, &TooManyError{Limit: limit, Found: len(answer)}
 		}
 		for _, e := range answer {
-			list = append(list, r.Recorded(e.Labels, e.Value))
+			list = append(list, r.Recorded(e.Metric, e.F))
 		}
 	}
 	as.record(g, i, list, at.Add(-g.Offset))
@@ -170,25 +161,22 @@ func (as *Alerts) take(g *group, i int, answer []element, found []Found, at time
 
 // record stores the series of a rule, and ends those that it no longer has. The caller
 // holds mu.
-func (as *Alerts) record(g *group, i int, list []Value, at time.Time) {
+func (as *Alerts) record(g *group, i int, list []series.Sample, at time.Time) {
 	if as.Store == nil {
 		return
 	}
-	now := make(map[string]series.Labels, len(list))
-	samples := make([]series.Sample, 0, len(list))
-	for _, v := range list {
-		key := fmt.Sprint(v.Labels)
-		if _, twice := now[key]; twice {
-			continue
-		}
-		now[key] = v.Labels
-		samples = append(samples, series.Sample{Labels: v.Labels, Kind: series.Gauge, Value: v.Value})
-	}
-	for key, labels := range g.stored[i] {
+	now := make(map[string]labels.Labels, len(list))
+	list = slices.DeleteFunc(list, func(s series.Sample) bool {
+		key := s.Labels.String()
+		_, twice := now[key]
+		now[key] = s.Labels
+		return twice
+	})
+	for key, gone := range g.stored[i] {
 		if _, there := now[key]; !there {
-			samples = append(samples, series.Sample{Labels: labels, Kind: series.Gauge, Value: series.Stale()})
+			list = append(list, series.Sample{Labels: gone, Kind: series.Gauge, Value: series.Stale()})
 		}
 	}
 	g.stored[i] = now
-	as.store(at, samples)
+	as.store(at, list)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/history/series"
 )
 
 // fires returns the event of an alert that fires.
@@ -29,7 +30,7 @@ func (as *Alerts) fires(s *State, at time.Time) gpu.Event {
 // conceal sets the public sentence of an event about an alert that names a person other
 // than the user of the event.
 func (as *Alerts) conceal(e *gpu.Event, s *State, public string) {
-	if e.User == "" && s.Labels.Tells() {
+	if e.User == "" && series.Tells(s.Labels) {
 		e.Public = public
 	}
 }

@@ -22,14 +22,15 @@ const longest = 4 << 10
 // expand returns the alert for an element of an answer: its labels with those of the
 // rule, and its annotations. A template that fails becomes a text that says so, as in
 // Prometheus.
-func expand(ctx context.Context, ask Ask, r *Rule, labels series.Labels, value float64, at time.Time) Found {
-	data := template.AlertTemplateData(labels.Map(), map[string]string{}, "", promql.Sample{F: value})
+func expand(ctx context.Context, ask Ask, r *Rule, element promql.Sample, at time.Time) Found {
+	data := template.AlertTemplateData(element.Metric.Map(), map[string]string{}, "", promql.Sample{F: element.F})
 	question := func(ctx context.Context, expr string, at time.Time) (promql.Vector, error) {
 		answer, err := ask(ctx, expr, at)
 		if err != nil {
 			return nil, err
 		}
-		return vector(answer), nil
+		list, _ := vector(answer)
+		return list, nil
 	}
 	expand := func(text string) string {
 		if !strings.Contains(text, "{{") {
@@ -43,17 +44,11 @@ func expand(ctx context.Context, ask Ask, r *Rule, labels series.Labels, value f
 		}
 		return cut(result)
 	}
-	set := make([]series.Label, 0, len(r.Labels)+2)
-	set = append(set, series.Label{Name: series.Name})
-	for _, l := range r.Labels {
-		set = append(set, series.Label{Name: l.Name, Value: expand(l.Value)})
-	}
-	set = append(set, series.Label{Name: NameLabel, Value: r.Alert})
-	found := Found{Labels: with(labels, set...), Value: value, Annotations: make(series.Labels, 0, len(r.Annotations))}
-	for _, a := range r.Annotations {
-		found.Annotations = append(found.Annotations, series.Label{Name: a.Name, Value: expand(a.Value)})
-	}
-	return found
+	named := labels.NewBuilder(element.Metric).Del(labels.MetricName)
+	r.Labels.Range(func(l labels.Label) { named.Set(l.Name, expand(l.Value)) })
+	said := labels.NewScratchBuilder(r.Annotations.Len())
+	r.Annotations.Range(func(l labels.Label) { said.Add(l.Name, expand(l.Value)) })
+	return Found{Labels: named.Set(NameLabel, r.Alert).Labels(), Value: element.F, Annotations: said.Labels()}
 }
 
 // cut shortens a text that is too long.
@@ -68,18 +63,11 @@ func cut(text string) string {
 	return text[:end] + "…"
 }
 
-// vector returns an answer in the form that templates read.
-func vector(a series.Answer) promql.Vector {
-	if a.Shape == series.Scalar {
-		return promql.Vector{{T: a.Point.T, F: a.Point.V}}
+// vector returns the elements of an answer, and false if it has no such form.
+func vector(a series.Answer) (promql.Vector, bool) {
+	if number, is := a.Value.(promql.Scalar); is {
+		return promql.Vector{{T: number.T, F: number.V}}, true
 	}
-	list := make(promql.Vector, 0, len(a.Series))
-	for _, s := range a.Series {
-		if len(s.Points) == 0 {
-			continue
-		}
-		p := s.Points[len(s.Points)-1]
-		list = append(list, promql.Sample{T: p.T, F: p.V, Metric: labels.FromMap(s.Labels.Map())})
-	}
-	return list
+	list, is := a.Value.(promql.Vector)
+	return list, is
 }

@@ -5,9 +5,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
+
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/file"
-	"github.com/berth-gpu/berth/internal/history/series"
 )
 
 const (
@@ -66,9 +67,9 @@ func (as *Alerts) Recall() *file.Damage {
 
 // state returns an alert of the file.
 func (s *saved) state() State {
-	labels := series.FromMap(s.Labels)
+	own := labels.FromMap(s.Labels)
 	state := State{
-		Fingerprint: Fingerprint(labels), Labels: labels, Annotations: series.FromMap(s.Annotations), Phase: Pending,
+		Fingerprint: Fingerprint(own), Labels: own, Annotations: labels.FromMap(s.Annotations), Phase: Pending,
 		ActiveAt: s.ActiveAt, FiredAt: s.FiredAt, KeptSince: s.KeptSince, Told: s.Told,
 	}
 	if s.Firing {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"regexp"
 	"strconv"
@@ -11,12 +12,12 @@ import (
 	"time"
 
 	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/rulefmt"
 	"github.com/prometheus/prometheus/promql/parser"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/berth-gpu/berth/internal/file"
-	"github.com/berth-gpu/berth/internal/history/series"
 )
 
 // largest is the most bytes of a file.
@@ -102,15 +103,12 @@ func Parse(file string, text []byte, interval time.Duration) ([]Group, error) {
 			group.Offset = time.Duration(*g.QueryOffset)
 		}
 		for _, r := range g.Rules {
-			labels := map[string]string{}
-			for _, from := range []map[string]string{g.Labels, r.Labels} {
-				for name, value := range from {
-					labels[name] = value
-				}
-			}
+			own := map[string]string{}
+			maps.Copy(own, g.Labels)
+			maps.Copy(own, r.Labels)
 			group.Rules = append(group.Rules, Rule{
 				Alert: r.Alert, Record: r.Record, Expr: strings.TrimSpace(r.Expr), For: time.Duration(r.For), Keep: time.Duration(r.KeepFiringFor),
-				Labels: series.FromMap(labels), Annotations: series.FromMap(r.Annotations),
+				Labels: labels.FromMap(own), Annotations: labels.FromMap(r.Annotations),
 			})
 		}
 		groups = append(groups, group)

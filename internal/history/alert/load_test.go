@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/promqltest"
 
 	"github.com/berth-gpu/berth/deploy/prometheus"
-	"github.com/berth-gpu/berth/internal/history/series"
 )
 
 const text = `
@@ -39,16 +40,16 @@ func TestParse(t *testing.T) {
 	groups, err := Parse("a.yml", []byte(text), time.Minute)
 	want := []Group{
 		{Name: "mine", File: "a.yml", Interval: 30 * time.Second, Limit: 7, Offset: 5 * time.Second, Rules: []Rule{
-			{Record: "user:leased:sum", Expr: "sum by (user) (berth_lease_memory_mb)", Labels: series.FromMap(map[string]string{"team": "gpu", "severity": "info"}), Annotations: series.Labels{}},
+			{Record: "user:leased:sum", Expr: "sum by (user) (berth_lease_memory_mb)", Labels: labels.FromMap(map[string]string{"team": "gpu", "severity": "info"}), Annotations: labels.EmptyLabels()},
 			{
 				Alert: "Much", Expr: "user:leased:sum > 1000", For: time.Minute, Keep: 2 * time.Minute,
-				Labels:      series.FromMap(map[string]string{"team": "gpu", "severity": "critical"}),
-				Annotations: series.FromMap(map[string]string{"summary": "{{ $labels.user }} has {{ $value }}"}),
+				Labels:      labels.FromMap(map[string]string{"team": "gpu", "severity": "critical"}),
+				Annotations: labels.FromMap(map[string]string{"summary": "{{ $labels.user }} has {{ $value }}"}),
 			},
 		}},
 		{Name: "other", File: "a.yml", Interval: time.Minute, Rules: []Rule{}},
 	}
-	if diff := cmp.Diff(want, groups); diff != "" || err != nil {
+	if diff := cmp.Diff(want, groups, sameLabels); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 }
@@ -126,18 +127,18 @@ func TestExpand(t *testing.T) {
 	e := newEngine(promqltest.LoadedStorage(t, "load 1m\n  limit{gpu=\"GPU-1\"} 1000x9\n"))
 	r := &Rule{
 		Alert: "Hot",
-		Labels: series.FromMap(map[string]string{
+		Labels: labels.FromMap(map[string]string{
 			"severity": `{{ if gt $value 90.0 }}critical{{ else }}warning{{ end }}`, "gpu": "", "where": "{{ $labels.instance }}",
 		}),
-		Annotations: series.FromMap(map[string]string{
+		Annotations: labels.FromMap(map[string]string{
 			"asked": `{{ with query "limit" }}{{ . | first | value }}{{ end }}`, "broken": `{{ query "(" }}`, "human": `{{ 12345.0 | humanize }}`,
 			"plain": "as it is", "long": `{{ range $i, $e := query "limit" }}{{ end }}` + strings.Repeat("ä", longest), "address": "{{ $externalURL }}.",
 		}),
 	}
-	labels := series.FromMap(map[string]string{series.Name: "gpu_temperature_celsius", "gpu": "GPU-1", "instance": "a"})
-	found := expand(t.Context(), e.ask, r, labels, 95, time.Unix(60, 0))
-	want := series.FromMap(map[string]string{"alertname": "Hot", "instance": "a", "severity": "critical", "where": "a"})
-	if diff := cmp.Diff(want, found.Labels); diff != "" {
+	hot := labels.FromMap(map[string]string{labels.MetricName: "gpu_temperature_celsius", "gpu": "GPU-1", "instance": "a"})
+	found := expand(t.Context(), e.ask, r, promql.Sample{Metric: hot, F: 95}, time.Unix(60, 0))
+	want := labels.FromMap(map[string]string{"alertname": "Hot", "instance": "a", "severity": "critical", "where": "a"})
+	if diff := cmp.Diff(want, found.Labels, sameLabels); diff != "" {
 		t.Error(diff)
 	}
 	for name, want := range map[string]string{"asked": "1000", "human": "12.35k", "plain": "as it is", "address": "."} {

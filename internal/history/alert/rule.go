@@ -3,7 +3,7 @@ package alert
 import (
 	"time"
 
-	"github.com/berth-gpu/berth/internal/history/series"
+	"github.com/prometheus/prometheus/model/labels"
 )
 
 // Rule is a query and the meaning of its answer: each element is an alert or, for a
@@ -17,8 +17,8 @@ type Rule struct {
 
 	// Labels and Annotations are templates for an alert. The labels of a recording rule
 	// are literal.
-	Labels      series.Labels
-	Annotations series.Labels
+	Labels      labels.Labels
+	Annotations labels.Labels
 }
 
 // Name returns the name of the alert or of the series.
@@ -32,7 +32,7 @@ func (r *Rule) Name() string {
 // same reports whether two rules have the same name and labels, so that the alerts of one
 // go on under the other.
 func (r *Rule) same(other *Rule) bool {
-	return r.Alert == other.Alert && r.Record == other.Record && r.Labels.Compare(other.Labels) == 0
+	return r.Alert == other.Alert && r.Record == other.Record && labels.Equal(r.Labels, other.Labels)
 }
 
 // Group is a list of rules that are evaluated together, one after the other.

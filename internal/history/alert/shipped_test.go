@@ -43,21 +43,8 @@ func (e engine) ask(ctx context.Context, expr string, at time.Time) (series.Answ
 	if result.Err != nil {
 		return series.Answer{}, result.Err
 	}
-	if v, ok := result.Value.(promql.Scalar); ok {
-		return series.Answer{Shape: series.Scalar, Point: series.Point{T: v.T, V: v.V}}, nil
-	}
-	list, err := result.Vector()
-	if err != nil {
-		return series.Answer{}, err
-	}
-	answer := series.Answer{Shape: series.Vector}
-	for _, s := range list {
-		answer.Series = append(answer.Series, series.Series{Labels: ours(s.Metric), Points: []series.Point{{T: s.T, V: s.F}}})
-	}
-	return answer, nil
+	return series.Answer{Value: result.Value}, nil
 }
-
-func ours(l labels.Labels) series.Labels { return series.FromMap(l.Map()) }
 
 // ruleTests is a file of promtool's tests.
 type ruleTests struct {
@@ -117,7 +104,7 @@ func TestShippedRulesAsPromtoolTestsThem(t *testing.T) {
 				var want []string
 				for _, x := range a.Expected {
 					x.Labels[NameLabel] = a.Name
-					want = append(want, show(series.FromMap(x.Labels), series.FromMap(x.Annotations)))
+					want = append(want, show(labels.FromMap(x.Labels), labels.FromMap(x.Annotations)))
 				}
 				slices.Sort(want)
 				if diff := cmp.Diff(want, firing[time.Duration(a.At)][a.Name]); diff != "" {
@@ -132,7 +119,7 @@ func TestShippedRulesAsPromtoolTestsThem(t *testing.T) {
 	}
 }
 
-func show(l, annotations series.Labels) string { return fmt.Sprint(l, annotations) }
+func show(l, annotations labels.Labels) string { return fmt.Sprint(l, annotations) }
 
 // evaluate returns which of some alerts fire at which time, by name.
 func evaluate(t *testing.T, e engine, groups []Group, names map[string]bool, interval, end time.Duration) map[time.Duration]map[string][]string {
@@ -153,8 +140,9 @@ func evaluate(t *testing.T, e engine, groups []Group, names map[string]bool, int
 					t.Fatal(err)
 				}
 				var found []Found
-				for _, s := range answer.Series {
-					found = append(found, expand(t.Context(), e.ask, r, s.Labels, s.Points[0].V, at))
+				elements, _ := vector(answer)
+				for _, s := range elements {
+					found = append(found, expand(t.Context(), e.ask, r, s, at))
 				}
 				if active[r], _, err = r.Step(active[r], found, at, 0); err != nil {
 					t.Fatal(err)

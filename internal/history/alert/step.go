@@ -8,14 +8,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/berth-gpu/berth/internal/history/series"
+	"github.com/prometheus/prometheus/model/labels"
 )
 
 // Found is one element of the answer to the expression of a rule, with the labels and
 // annotations of its alert.
 type Found struct {
-	Labels      series.Labels // including alertname
-	Annotations series.Labels
+	Labels      labels.Labels // including alertname
+	Annotations labels.Labels
 	Value       float64
 }
 
@@ -25,7 +25,7 @@ type Active map[string]State
 // List returns the alerts in the order of their labels.
 func (a Active) List() []State {
 	return slices.SortedFunc(maps.Values(a), func(x, y State) int {
-		return cmp.Or(x.Labels.Compare(y.Labels), cmp.Compare(x.Fingerprint, y.Fingerprint))
+		return cmp.Or(labels.Compare(x.Labels, y.Labels), cmp.Compare(x.Fingerprint, y.Fingerprint))
 	})
 }
 

@@ -9,18 +9,20 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
 	"pgregory.net/rapid"
-
-	"github.com/berth-gpu/berth/internal/history/series"
 )
+
+// sameLabels compares labels for cmp.
+var sameLabels = cmp.Comparer(labels.Equal)
 
 var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 
 // found is the element of an answer for a device.
 func found(gpu string) Found {
 	return Found{
-		Labels: series.FromMap(map[string]string{NameLabel: "Hot", "gpu": gpu, SeverityLabel: "critical"}), Value: 81,
-		Annotations: series.FromMap(map[string]string{"summary": gpu + " is hot"}),
+		Labels: labels.FromMap(map[string]string{NameLabel: "Hot", "gpu": gpu, SeverityLabel: "critical"}), Value: 81,
+		Annotations: labels.FromMap(map[string]string{"summary": gpu + " is hot"}),
 	}
 }
 
@@ -81,7 +83,7 @@ func TestStep(t *testing.T) {
 		t.Fatal(err)
 	}
 	hotter := found("GPU-a")
-	hotter.Value, hotter.Annotations = 90, series.FromMap(map[string]string{"summary": "GPU-a burns"})
+	hotter.Value, hotter.Annotations = 90, labels.FromMap(map[string]string{"summary": "GPU-a burns"})
 	second, changes, err := r.Step(first, []Found{hotter, found("GPU-c")}, noon.Add(time.Minute), 0)
 	if err != nil {
 		t.Fatal(err)
@@ -96,10 +98,10 @@ func TestStep(t *testing.T) {
 			ActiveAt: noon.Add(time.Minute),
 		},
 	}
-	if diff := cmp.Diff(want, second.List()); diff != "" {
+	if diff := cmp.Diff(want, second.List(), sameLabels); diff != "" {
 		t.Errorf("after the second (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(Changes{Fired: want[:1]}, changes); diff != "" {
+	if diff := cmp.Diff(Changes{Fired: want[:1]}, changes, sameLabels); diff != "" {
 		t.Errorf("changes (-want +got):\n%s", diff)
 	}
 	if first[want[0].Fingerprint].Phase != Pending || len(first) != 2 {
@@ -117,7 +119,7 @@ func TestAnswersThatAreRefused(t *testing.T) {
 	r := &Rule{Alert: "Hot"}
 	before, _, _ := r.Step(nil, []Found{found("GPU-a")}, noon, 0)
 	after, changes, err := r.Step(before, []Found{found("GPU-b"), found("GPU-b")}, noon, 0)
-	if !errors.Is(err, ErrTwice) || !maps.EqualFunc(before, after, func(a, b State) bool { return cmp.Equal(a, b) }) || len(changes.Fired)+len(changes.Resolved) != 0 {
+	if !errors.Is(err, ErrTwice) || !maps.EqualFunc(before, after, func(a, b State) bool { return cmp.Equal(a, b, sameLabels) }) || len(changes.Fired)+len(changes.Resolved) != 0 {
 		t.Errorf("one alert twice: %v, %v, %v", after, changes, err)
 	}
 	after, changes, err = r.Step(before, []Found{found("GPU-a"), found("GPU-b")}, noon, 1)
@@ -135,7 +137,7 @@ func TestFingerprint(t *testing.T) {
 		for name, value := range m {
 			set[model.LabelName(name)] = model.LabelValue(value)
 		}
-		if got, want := Fingerprint(series.FromMap(m)), set.Fingerprint().String(); got != want {
+		if got, want := Fingerprint(labels.FromMap(m)), set.Fingerprint().String(); got != want {
 			t.Fatalf("%v: %s, and Alertmanager has %s", m, got, want)
 		}
 	})
@@ -229,13 +231,11 @@ func TestValues(t *testing.T) {
 	r := &Rule{Alert: "Hot"}
 	active, _, _ := r.Step(nil, []Found{found("GPU-a")}, noon, 0)
 	var got []string
-	for _, v := range active.Values() {
+	for _, v := range active.Samples() {
 		var pairs []string
-		for _, l := range v.Labels {
-			pairs = append(pairs, l.Name+"="+l.Value)
-		}
+		v.Labels.Range(func(l labels.Label) { pairs = append(pairs, l.Name+"="+l.Value) })
 		got = append(got, strings.Join(pairs, " "))
-		if want := map[string]float64{Series: 1, SinceSeries: float64(noon.Unix())}[v.Labels.Get(series.Name)]; v.Value != want {
+		if want := map[string]float64{Series: 1, SinceSeries: float64(noon.Unix())}[v.Labels.Get(labels.MetricName)]; v.Value != want {
 			t.Errorf("%v has the value %v, want %v", v.Labels, v.Value, want)
 		}
 	}
@@ -245,10 +245,10 @@ func TestValues(t *testing.T) {
 	}, got); diff != "" {
 		t.Error(diff)
 	}
-	record := &Rule{Record: "job:used:sum", Labels: series.FromMap(map[string]string{"gpu": "", "team": "x"})}
-	v := record.Recorded(series.FromMap(map[string]string{series.Name: "used", "gpu": "GPU-a", "job": "berth"}), 7)
-	want := series.FromMap(map[string]string{series.Name: "job:used:sum", "job": "berth", "team": "x"})
-	if v.Labels.Compare(want) != 0 || v.Value != 7 {
+	record := &Rule{Record: "job:used:sum", Labels: labels.FromMap(map[string]string{"gpu": "", "team": "x"})}
+	v := record.Recorded(labels.FromMap(map[string]string{labels.MetricName: "used", "gpu": "GPU-a", "job": "berth"}), 7)
+	want := labels.FromMap(map[string]string{labels.MetricName: "job:used:sum", "job": "berth", "team": "x"})
+	if !labels.Equal(v.Labels, want) || v.Value != 7 {
 		t.Errorf("recorded %v", v)
 	}
 }

@@ -33,7 +33,7 @@ func (p *Past) catchUp() error {
 	defer q.Close()
 	p.catalog = catalog{}
 	a := p.long.db.Appender(context.Background())
-	set := q.Select(context.Background(), false, nil, labels.MustNewMatcher(labels.MatchNotEqual, series.Name, ""))
+	set := q.Select(context.Background(), false, nil, labels.MustNewMatcher(labels.MatchNotEqual, labels.MetricName, ""))
 	var it chunkenc.Iterator
 	for set.Next() {
 		one := set.At()
@@ -76,13 +76,9 @@ func (p *Past) catchUp() error {
 // remembered returns a series of the store. Its kind follows from its name: the name of a
 // counter ends with _total, and the names of a histogram end with their part.
 func remembered(l labels.Labels) series.Sample {
-	var s series.Sample
-	l.Range(func(each labels.Label) {
-		s.Labels = append(s.Labels, series.Label{Name: strings.Clone(each.Name), Value: strings.Clone(each.Value)})
-	})
-	s.Kind = series.Gauge
+	s := series.Sample{Labels: l.Copy(), Kind: series.Gauge}
 	for _, ending := range []string{"_total", "_bucket", "_sum", "_count"} {
-		if strings.HasSuffix(s.Labels.Get(series.Name), ending) {
+		if strings.HasSuffix(l.Get(labels.MetricName), ending) {
 			s.Kind = series.Counter
 		}
 	}

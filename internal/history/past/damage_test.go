@@ -186,7 +186,7 @@ func readBadly(t *testing.T, p *Past, end time.Time) {
 	}
 	defer q.Close()
 	for _, name := range []string{"gpu_load", "gpu_load:min", "gpu_load:max", "work_total"} {
-		set := q.Select(context.Background(), true, nil, labels.MustNewMatcher(labels.MatchEqual, series.Name, name))
+		set := q.Select(context.Background(), true, nil, labels.MustNewMatcher(labels.MatchEqual, labels.MetricName, name))
 		for set.Next() {
 			it := set.At().Iterator(nil)
 			for it.Next() == chunkenc.ValFloat {

@@ -2,6 +2,7 @@ package past
 
 import (
 	"fmt"
+	"github.com/prometheus/prometheus/model/labels"
 	"slices"
 	"testing"
 	"time"
@@ -62,7 +63,7 @@ func TestSize(t *testing.T) {
 			var list []series.Sample
 			for i := range 60 {
 				s := sample("noise", series.Gauge, float64(at.UnixNano()/1e6*int64(i+7)%1000)/7)
-				s.Labels[1].Value = string(rune('A' + i))
+				s.Labels = labels.FromStrings(labels.MetricName, "noise", "gpu", string(rune('A'+i)))
 				list = append(list, s)
 			}
 			if err := p.Write(at, list); err != nil {

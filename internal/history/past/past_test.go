@@ -53,7 +53,7 @@ func open(t *testing.T, dir string, s Settings) (*Past, *told) {
 }
 
 func sample(name string, kind series.Kind, v float64) series.Sample {
-	return series.Sample{Labels: series.Labels{{Name: series.Name, Value: name}, {Name: "gpu", Value: "GPU-a"}}, Kind: kind, Value: v}
+	return series.Sample{Labels: labels.FromStrings(labels.MetricName, name, "gpu", "GPU-a"), Kind: kind, Value: v}
 }
 
 // fill writes a sample of two series every step.
@@ -80,7 +80,7 @@ func read(t *testing.T, p *Past, name string, from, to time.Time) []point {
 		t.Fatal(err)
 	}
 	defer q.Close()
-	set := q.Select(context.Background(), true, nil, labels.MustNewMatcher(labels.MatchEqual, series.Name, name))
+	set := q.Select(context.Background(), true, nil, labels.MustNewMatcher(labels.MatchEqual, labels.MetricName, name))
 	var list []point
 	for n := 0; set.Next(); n++ {
 		if n > 0 {
@@ -162,7 +162,7 @@ func TestSeriesAreBounded(t *testing.T) {
 	var ls catalog
 	name := func(i int) *series.Sample {
 		s := sample("made_up", series.Gauge, 1)
-		s.Labels[1].Value = strconv.Itoa(i)
+		s.Labels = labels.FromStrings(labels.MetricName, "made_up", "gpu", strconv.Itoa(i))
 		return &s
 	}
 	for i := range mostSeries {

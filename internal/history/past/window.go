@@ -3,7 +3,7 @@ package past
 import (
 	"math"
 
-	"github.com/berth-gpu/berth/internal/history/series"
+	"github.com/prometheus/prometheus/model/value"
 )
 
 // step is the length of a window, in milliseconds.
@@ -42,7 +42,7 @@ type window struct {
 // Add adds a sample. A stale value means that the series has ended. Any other NaN is not
 // a measurement, and is kept only if there is nothing else.
 func (w *window) Add(v float64) {
-	if series.IsStale(v) {
+	if value.IsStaleNaN(v) {
 		w.ended = true
 		return
 	}

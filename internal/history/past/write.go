@@ -74,7 +74,7 @@ func (p *Past) condense() error {
 		return nil
 	}
 	a := p.long.db.Appender(context.Background())
-	for k := range p.catalog.all() {
+	for _, k := range p.catalog.table {
 		if err := k.store(a, p.window); err != nil {
 			return errors.Join(err, a.Rollback())
 		}

@@ -16,8 +16,8 @@ import (
 
 // Series returns the labels of the series that match one of the selectors and have
 // samples between two times. A zero time means no border. The strings are warnings.
-func (e *Engine) Series(ctx context.Context, selectors []string, from, to time.Time, o series.Options) ([]series.Labels, []string, error) {
-	list := []series.Labels{}
+func (e *Engine) Series(ctx context.Context, selectors []string, from, to time.Time, o series.Options) ([]labels.Labels, []string, error) {
+	list := []labels.Labels{}
 	if len(selectors) == 0 {
 		return nil, nil, bad("no match[] parameter provided: name at least one, such as match[]=up")
 	}
@@ -39,7 +39,7 @@ func (e *Engine) Series(ctx context.Context, selectors []string, from, to time.T
 			if o.Limit > 0 && len(list) == o.Limit {
 				return remarks.Add(errTruncated), nil
 			}
-			list = append(list, labelsOf(set.At().Labels()))
+			list = append(list, set.At().Labels())
 		}
 		return remarks, set.Err()
 	})

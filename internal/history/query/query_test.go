@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
 
@@ -110,7 +113,7 @@ func TestAnswers(t *testing.T) {
 func TestRemarks(t *testing.T) {
 	e := New(machine(t), Limits{})
 	answer, err := e.Instant(t.Context(), `rate(gpu_temperature_celsius[20s])`, at(120), series.Options{Limit: 1})
-	if err != nil || len(answer.Series) != 1 || !slices.Equal(answer.Warnings, []string{"results truncated due to limit"}) {
+	if err != nil || len(answer.Value.(promql.Vector)) != 1 || !slices.Equal(answer.Warnings, []string{"results truncated due to limit"}) {
 		t.Errorf("with limit 1: %+v, %v", answer, err)
 	}
 	if len(answer.Infos) != 1 || !strings.Contains(answer.Infos[0], "might not be a counter") || !strings.Contains(answer.Infos[0], "1:6") {
@@ -168,13 +171,13 @@ func TestNameless(t *testing.T) {
 	}
 	// What is asked for by name is absent for a nameless asker, whether it is there or not.
 	there, err := e.Instant(t.Context(), `absent(gpu_user_leases{user="ann"})`, at(120), series.Options{Nameless: true})
-	if err != nil || len(there.Series) != 1 {
+	if err != nil || len(there.Value.(promql.Vector)) != 1 {
 		t.Errorf("a name that is there is not absent: %v, %v", there, err)
 	}
-	if answer, err := e.Instant(t.Context(), `count({__name__=~".+"})`, at(120), series.Options{Nameless: true}); err != nil || answer.Series[0].Points[0].V != 6 {
+	if answer, err := e.Instant(t.Context(), `count({__name__=~".+"})`, at(120), series.Options{Nameless: true}); err != nil || answer.Value.(promql.Vector)[0].F != 6 {
 		t.Errorf("a nameless asker counts %v, %v", answer, err)
 	}
-	if answer, err := e.Range(t.Context(), `{__name__=~".+"}`, at(0), at(120), time.Minute, series.Options{Nameless: true}); err != nil || len(answer.Series) != 6 || tells(answer) {
+	if answer, err := e.Range(t.Context(), `{__name__=~".+"}`, at(0), at(120), time.Minute, series.Options{Nameless: true}); err != nil || len(answer.Value.(promql.Matrix)) != 6 || tells(answer) {
 		t.Errorf("the range tells %v, %v", answer, err)
 	}
 	for _, selector := range []string{`{__name__=~".+"}`, `{user="ann"}`, `gpu_user_leases`} {
@@ -307,13 +310,13 @@ func TestNativeHistograms(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := New(db, Limits{})
-	for _, expr := range []string{`native`, `native[1m]`} {
+	for expr, empty := range map[string]parser.Value{`native`: promql.Vector{}, `native[1m]`: promql.Matrix{}} {
 		answer, err := e.Instant(t.Context(), expr, at(2), series.Options{})
-		if err != nil || len(answer.Series) != 0 || len(answer.Warnings) != 1 || !strings.Contains(answer.Warnings[0], "native histograms") {
+		if err != nil || !reflect.DeepEqual(answer.Value, empty) || len(answer.Warnings) != 1 || !strings.Contains(answer.Warnings[0], "native histograms") {
 			t.Errorf("%s is %+v, %v", expr, answer, err)
 		}
 	}
-	if answer, err := e.Instant(t.Context(), `histogram_count(native)`, at(2), series.Options{}); err != nil || len(answer.Series) != 1 || answer.Series[0].Points[0].V != 3 {
+	if answer, err := e.Instant(t.Context(), `histogram_count(native)`, at(2), series.Options{}); err != nil || len(answer.Value.(promql.Vector)) != 1 || answer.Value.(promql.Vector)[0].F != 3 {
 		t.Errorf("their count is %+v, %v", answer, err)
 	}
 }

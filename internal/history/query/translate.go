@@ -2,8 +2,8 @@ package query
 
 import (
 	"errors"
+	"slices"
 
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/util/annotations"
 
@@ -19,50 +19,50 @@ var (
 // mostRemarks is the most warnings, and the most infos, that an answer carries.
 const mostRemarks = 10
 
-// translate returns the answer of the engine, with at most limit series.
+// translate returns the answer of the engine, with at most limit series. It copies the
+// points, because the engine uses their memory again.
 func translate(result *promql.Result, expr string, limit int) series.Answer {
-	var a series.Answer
 	remarks := result.Warnings
-	native := false
-	switch v := result.Value.(type) {
+	native, truncated := false, false
+	value := result.Value
+	switch v := value.(type) {
 	case promql.Vector:
-		a.Shape = series.Vector
-		a.Series = make([]series.Series, 0, len(v))
+		kept := make(promql.Vector, 0, len(v))
 		for _, s := range v {
-			if s.H != nil {
-				native = true
-				continue
+			if native = native || s.H != nil; s.H == nil {
+				kept = append(kept, s)
 			}
-			a.Series = append(a.Series, series.Series{Labels: labelsOf(s.Metric), Points: []series.Point{{T: s.T, V: s.F}}})
 		}
+		kept, truncated = cut(kept, limit)
+		value = kept
 	case promql.Matrix:
-		a.Shape = series.Matrix
-		a.Series = make([]series.Series, 0, len(v))
+		kept := make(promql.Matrix, 0, len(v))
 		for _, s := range v {
 			native = native || len(s.Histograms) > 0
-			if len(s.Floats) == 0 {
-				continue
+			if len(s.Floats) > 0 {
+				kept = append(kept, promql.Series{Metric: s.Metric, Floats: slices.Clone(s.Floats)})
 			}
-			points := make([]series.Point, len(s.Floats))
-			for i, p := range s.Floats {
-				points[i] = series.Point{T: p.T, V: p.F}
-			}
-			a.Series = append(a.Series, series.Series{Labels: labelsOf(s.Metric), Points: points})
 		}
-	case promql.Scalar:
-		a.Shape, a.Point = series.Scalar, series.Point{T: v.T, V: v.V}
-	case promql.String:
-		a.Shape, a.Point, a.Text = series.Text, series.Point{T: v.T}, v.V
+		kept, truncated = cut(kept, limit)
+		value = kept
 	}
 	if native {
 		remarks = remarks.Add(errNative)
 	}
-	if limit > 0 && len(a.Series) > limit {
-		a.Series = a.Series[:limit]
+	if truncated {
 		remarks = remarks.Add(errTruncated)
 	}
+	a := series.Answer{Value: value}
 	a.Warnings, a.Infos = remarks.AsStrings(expr, mostRemarks, mostRemarks)
 	return a
+}
+
+// cut returns at most limit elements, and whether there are more. A limit of 0 means all.
+func cut[L ~[]E, E any](list L, limit int) (L, bool) {
+	if limit > 0 && len(list) > limit {
+		return list[:limit], true
+	}
+	return list, false
 }
 
 // points returns how many points an answer of the engine has.
@@ -74,12 +74,6 @@ func points(result *promql.Result) int {
 		return v.TotalSamples()
 	}
 	return 1
-}
-
-func labelsOf(from labels.Labels) series.Labels {
-	list := make(series.Labels, 0, from.Len())
-	from.Range(func(l labels.Label) { list = append(list, series.Label{Name: l.Name, Value: l.Value}) })
-	return list
 }
 
 // warnings returns remarks as texts.

@@ -6,25 +6,14 @@ import (
 	"io"
 	"math"
 	"strconv"
-)
 
-// Shape is the kind of an answer.
-type Shape string
-
-// The shapes, as Prometheus calls them.
-const (
-	Vector Shape = "vector" // series with one point each
-	Matrix Shape = "matrix" // series with points over a time
-	Scalar Shape = "scalar" // one point without labels
-	Text   Shape = "string"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
 )
 
 // Answer is the answer to a question in PromQL.
 type Answer struct {
-	Shape    Shape
-	Series   []Series // for a vector or a matrix
-	Point    Point    // for a scalar; for a text only its time
-	Text     string
+	Value    parser.Value // of the engine, without native histograms
 	Warnings []string
 	Infos    []string
 	// Release gives back the room that the answer takes in memory, after it was sent.
@@ -43,22 +32,30 @@ func (a Answer) MarshalJSON() ([]byte, error) {
 // Encode writes the answer as MarshalJSON returns it, a piece at a time.
 func (a Answer) Encode(w io.Writer) error {
 	e := encoder{w: w}
-	e.b = append(strconv.AppendQuote([]byte(`{"resultType":`), string(a.Shape)), `,"result":`...)
-	switch a.Shape {
-	case Scalar:
-		e.b = appendPoint(e.b, a.Point)
-	case Text:
-		e.b = appendTime(append(e.b, '['), a.Point.T)
-		e.b = append(e.value(a.Text, ','), ']')
-	default:
-		e.b = append(e.b, '[')
-		for i, s := range a.Series {
-			if i > 0 {
-				e.b = append(e.b, ',')
+	e.b = append(strconv.AppendQuote([]byte(`{"resultType":`), string(a.Value.Type())), `,"result":`...)
+	switch v := a.Value.(type) {
+	case promql.Scalar:
+		e.b = appendPoint(e.b, v.T, v.V)
+	case promql.String:
+		e.b = appendTime(append(e.b, '['), v.T)
+		e.b = append(e.value(v.V, ','), ']')
+	case promql.Vector:
+		e.list(len(v), func(i int) {
+			e.b = append(e.value(v[i].Metric.Map(), ':'), `,"value":`...)
+			e.b = appendPoint(e.b, v[i].T, v[i].F)
+		})
+	case promql.Matrix:
+		e.list(len(v), func(i int) {
+			e.b = append(e.value(v[i].Metric.Map(), ':'), `,"values":[`...)
+			for k, p := range v[i].Floats {
+				if k > 0 {
+					e.b = append(e.b, ',')
+				}
+				e.b = appendPoint(e.b, p.T, p.F)
+				e.flush(piece)
 			}
-			e.series(a.Shape, s)
-		}
-		e.b = append(e.b, ']')
+			e.b = append(e.b, ']')
+		})
 	}
 	e.b = append(e.b, '}')
 	e.flush(0)
@@ -95,36 +92,31 @@ func (e *encoder) value(v any, after byte) []byte {
 	return append(append(e.b, after), text...)
 }
 
-func (e *encoder) series(shape Shape, s Series) {
-	e.b = append(e.b, `{"metric"`...)
-	e.b = e.value(s.Labels.Map(), ':')
-	if shape == Vector && len(s.Points) == 1 {
-		e.b = append(appendPoint(append(e.b, `,"value":`...), s.Points[0]), '}')
-		e.flush(piece)
-		return
-	}
-	e.b = append(e.b, `,"values":[`...)
-	for i, p := range s.Points {
+// list writes a list of series. Each appends the labels of one, and its points.
+func (e *encoder) list(n int, each func(i int)) {
+	e.b = append(e.b, '[')
+	for i := range n {
 		if i > 0 {
 			e.b = append(e.b, ',')
 		}
-		e.b = appendPoint(e.b, p)
+		e.b = append(e.b, `{"metric"`...)
+		each(i)
+		e.b = append(e.b, '}')
 		e.flush(piece)
 	}
-	e.b = append(e.b, `]}`...)
-	e.flush(piece)
+	e.b = append(e.b, ']')
 }
 
 // appendPoint appends a time in seconds and a value in quotes, because JSON has no
 // infinite numbers.
-func appendPoint(b []byte, p Point) []byte {
-	b = append(appendTime(append(b, '['), p.T), ',', '"')
+func appendPoint(b []byte, t int64, v float64) []byte {
+	b = append(appendTime(append(b, '['), t), ',', '"')
 	format := byte('f')
-	if size := math.Abs(p.V); size != 0 && (size < 1e-6 || size >= 1e21) { // use the format of Prometheus
+	if size := math.Abs(v); size != 0 && (size < 1e-6 || size >= 1e21) { // use the format of Prometheus
 		format = 'e'
 	}
-	b = strconv.AppendFloat(b, p.V, format, -1, 64)
-	if math.IsInf(p.V, 1) {
+	b = strconv.AppendFloat(b, v, format, -1, 64)
+	if math.IsInf(v, 1) {
 		b = append(b[:len(b)-len("+Inf")], "+Inf"...)
 	}
 	return append(b, '"', ']')

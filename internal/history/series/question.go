@@ -3,6 +3,8 @@ package series
 import (
 	"slices"
 	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
 )
 
 // Options are the options of a question. The zero value is for a question of the daemon
@@ -51,6 +53,6 @@ func (e *Error) Error() string { return e.Text }
 func Telling() []string { return []string{"user", "group", "service", "lease"} }
 
 // Tells reports whether labels name somebody.
-func (l Labels) Tells() bool {
+func Tells(l labels.Labels) bool {
 	return slices.ContainsFunc(Telling(), func(name string) bool { return l.Get(name) != "" })
 }

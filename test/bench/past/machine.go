@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
+
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/door/promexport"
 	"github.com/berth-gpu/berth/internal/file/journal"
@@ -162,11 +164,11 @@ func (m *machine) readings() []monitor.Reading {
 // and go.
 func (m *machine) held(at time.Time) (list []series.Sample) {
 	put := func(name string, kind series.Kind, v float64, own ...string) {
-		l := map[string]string{series.Name: name, "job": "berth", "instance": "bench:8000"}
+		l := map[string]string{labels.MetricName: name, "job": "berth", "instance": "bench:8000"}
 		for i := 0; i < len(own); i += 2 {
 			l[own[i]] = own[i+1]
 		}
-		list = append(list, series.Sample{Labels: series.FromMap(l), Kind: kind, Value: v})
+		list = append(list, series.Sample{Labels: labels.FromMap(l), Kind: kind, Value: v})
 	}
 	for _, l := range m.leases {
 		if at.After(l.until) {
