@@ -16,11 +16,8 @@ func (d *Daemon) openAudit(o Options) {
 	if o.ReadOnly {
 		return
 	}
-	d.audit = audit.Open(audit.Options{
-		Folder:   file.Dir(filepath.Join(o.Settings.Config.Daemon.StateDir, auditName)),
-		Settings: auditing(o.Settings.Config), Event: d.publish, Expect: d.marked.Newest(), Mark: d.marked.Set,
-	})
-	d.marked.Settle = d.audit.Sync
+	folder := file.Dir(filepath.Join(o.Settings.Config.Daemon.StateDir, auditName))
+	d.audit = audit.Open(folder, auditing(o.Settings.Config), &d.marked, d.publish)
 }
 
 // auditing translates the settings of the audit log.

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,9 +17,9 @@ import (
 // Folder is a folder, and everything that the files of berth need from an operating
 // system. Dir and PrivateDir are real ones; package disktest has one that can crash.
 type Folder interface {
-	// Lock locks the folder for this process until unlock, and makes it and the folders
+	// Lock locks the folder for this process until Close, and makes it and the folders
 	// around it if needed. It returns a *LockedError if another process has the lock.
-	Lock() (unlock func() error, err error)
+	Lock() (io.Closer, error)
 
 	// List returns the names of the files, in no order.
 	List() ([]string, error)
@@ -102,7 +103,7 @@ func (d dir) path(name string) string { return filepath.Join(d.folder, name) }
 
 // Lock uses flock: the kernel releases the lock when the process ends in any way. The pid
 // in the file is only for the error message of the next process.
-func (d dir) Lock() (unlock func() error, err error) {
+func (d dir) Lock() (io.Closer, error) {
 	if err := os.MkdirAll(filepath.Dir(d.folder), 0o700); err != nil {
 		return nil, fmt.Errorf("make directory: %w", err)
 	}
@@ -124,7 +125,7 @@ func (d dir) Lock() (unlock func() error, err error) {
 	// unknown.
 	f.Truncate(0)
 	f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
-	return f.Close, nil
+	return f, nil
 }
 
 func (d dir) lockedBy() int {

@@ -3,6 +3,7 @@ package users
 import (
 	"os/user"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -13,36 +14,29 @@ import (
 type Numbers struct {
 	Limit time.Duration // how long Find waits
 
-	// Users and Groups ask the database; nil means that of the system.
-	Users, Groups func(name string) (int, error)
+	// lookup asks the database; nil means that of the system. Tests have one that hangs.
+	lookup func(a account) (int, error)
 
 	mu     sync.Mutex // guards what follows; nobody waits while holding it
 	known  map[account]int
 	asking chan struct{} // closed when the lookups under way end; nil if there are none
 }
 
-// account is a name in the database.
-type account struct {
-	group bool
-	name  string
-}
+// account is a name in the database: "user alice" or "group staff".
+type account string
 
-func (a account) String() string {
-	if a.group {
-		return "group " + a.name
-	}
-	return "user " + a.name
-}
+func userAccount(name string) account  { return account("user " + name) }
+func groupAccount(name string) account { return account("group " + name) }
 
 // Find looks up the names that are not known yet, and returns those that are still
 // unknown: nobody has them, or the database has not answered. A number is its own id.
 func (n *Numbers) Find(users, groups []string) (missing []string) {
 	var all []account
 	for _, name := range users {
-		all = append(all, account{name: name})
+		all = append(all, userAccount(name))
 	}
 	for _, name := range groups {
-		all = append(all, account{group: true, name: name})
+		all = append(all, groupAccount(name))
 	}
 	if asking := n.ask(n.unknown(all)); asking != nil {
 		late := time.NewTimer(n.Limit)
@@ -53,7 +47,7 @@ func (n *Numbers) Find(users, groups []string) (missing []string) {
 		}
 	}
 	for _, a := range n.unknown(all) {
-		missing = append(missing, a.String())
+		missing = append(missing, string(a))
 	}
 	return missing
 }
@@ -66,6 +60,10 @@ func (n *Numbers) ask(names []account) <-chan struct{} {
 	if n.asking != nil || len(names) == 0 {
 		return n.asking
 	}
+	lookup := n.lookup
+	if lookup == nil {
+		lookup = lookUpID
+	}
 	ended := make(chan struct{})
 	n.asking = ended
 	go func() {
@@ -76,7 +74,7 @@ func (n *Numbers) ask(names []account) <-chan struct{} {
 			close(ended)
 		}()
 		for _, a := range names {
-			if id, err := n.lookup(a); err == nil {
+			if id, err := lookup(a); err == nil {
 				n.keep(a, id)
 			}
 		}
@@ -84,20 +82,16 @@ func (n *Numbers) ask(names []account) <-chan struct{} {
 	return ended
 }
 
-func (n *Numbers) lookup(a account) (int, error) {
-	switch {
-	case a.group && n.Groups != nil:
-		return n.Groups(a.name)
-	case a.group:
-		g, err := user.LookupGroup(a.name)
+// lookUpID asks the database of the system for an id. It may take forever.
+func lookUpID(a account) (int, error) {
+	if name, is := strings.CutPrefix(string(a), "group "); is {
+		g, err := user.LookupGroup(name)
 		if err != nil {
 			return 0, err
 		}
 		return strconv.Atoi(g.Gid)
-	case n.Users != nil:
-		return n.Users(a.name)
 	}
-	u, err := user.Lookup(a.name)
+	u, err := user.Lookup(strings.TrimPrefix(string(a), "user "))
 	if err != nil {
 		return 0, err
 	}
@@ -124,7 +118,8 @@ func (n *Numbers) unknown(names []account) (missing []account) {
 }
 
 func (n *Numbers) get(a account) (int, bool) {
-	if id, err := strconv.Atoi(a.name); err == nil && id >= 0 {
+	_, name, _ := strings.Cut(string(a), " ")
+	if id, err := strconv.Atoi(name); err == nil && id >= 0 {
 		return id, true
 	}
 	n.mu.Lock()
@@ -134,7 +129,7 @@ func (n *Numbers) get(a account) (int, bool) {
 }
 
 // User returns the id of a user that Find found.
-func (n *Numbers) User(name string) (int, bool) { return n.get(account{name: name}) }
+func (n *Numbers) User(name string) (int, bool) { return n.get(userAccount(name)) }
 
 // Group returns the id of a group that Find found.
-func (n *Numbers) Group(name string) (int, bool) { return n.get(account{group: true, name: name}) }
+func (n *Numbers) Group(name string) (int, bool) { return n.get(groupAccount(name)) }

@@ -34,11 +34,14 @@ func TestNumbers(t *testing.T) {
 func TestNumbersOfAHungDatabase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang, asked := make(chan struct{}), 0
-		n := &Numbers{Limit: 2 * time.Second, Users: func(name string) (int, error) {
+		n := &Numbers{Limit: 2 * time.Second, lookup: func(a account) (int, error) {
+			if a == groupAccount("alice") {
+				return 0, errors.New("there is no such group")
+			}
 			asked++
 			<-hang
 			return 1000, nil
-		}, Groups: func(string) (int, error) { return 0, errors.New("there is no such group") }}
+		}}
 		for range 5 {
 			begun := time.Now()
 			if missing := n.Find([]string{"alice"}, []string{"alice"}); len(missing) != 2 || time.Since(begun) != 2*time.Second {

@@ -26,7 +26,7 @@ import (
 func audited(t *testing.T) *door {
 	t.Helper()
 	d := open(t, "1xrtx-4060")
-	d.server.Audit = audit.Open(audit.Options{Folder: file.Dir(t.TempDir()), Settings: audit.Settings{MaxSize: 1 << 20, Files: 2}})
+	d.server.Audit = audit.Open(file.Dir(t.TempDir()), audit.Settings{MaxSize: 1 << 20, Files: 2}, nil, nil)
 	t.Cleanup(d.server.Audit.Close)
 	return d
 }

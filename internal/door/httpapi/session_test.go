@@ -50,7 +50,7 @@ func (p *page) signIn(body string) api.Session {
 func browsers(t *testing.T, rules *access.Rules) *gate {
 	g := gates(t, rules)
 	g.server.PageURL = func() string { return "http://" + g.tcp }
-	g.server.Audit = audit.Open(audit.Options{Folder: file.Dir(t.TempDir()), Settings: audit.Settings{MaxSize: 1 << 20, Files: 2}})
+	g.server.Audit = audit.Open(file.Dir(t.TempDir()), audit.Settings{MaxSize: 1 << 20, Files: 2}, nil, nil)
 	t.Cleanup(g.server.Audit.Close)
 	return g
 }

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/berth-gpu/berth/internal/access"
 )
 
@@ -35,12 +37,12 @@ func (l Limits) room(has, most, all int) bool {
 type Guests struct {
 	limits Limits
 	rules  func() *access.Rules
+	answer *rate.Limiter // of answers to callers that are turned away
 
 	mu     sync.Mutex // guards what follows
 	byUser map[int]guest
 	all    int
 	admins int
-	told   time.Time // when a caller was last told why it was turned away
 }
 
 // guest is one user with connections.
@@ -51,7 +53,7 @@ type guest struct {
 
 // NewGuests returns a counter for a daemon with these rules.
 func NewGuests(l Limits, rules func() *access.Rules) *Guests {
-	return &Guests{limits: l, rules: rules, byUser: map[int]guest{}}
+	return &Guests{limits: l, rules: rules, answer: rate.NewLimiter(100, 1), byUser: map[int]guest{}}
 }
 
 // full reports whether another connection of a user would be too many, administrator or
@@ -120,9 +122,10 @@ func (g *Guests) leave(uid int, admin bool) {
 // Conn is a connection whose other end is known.
 type Conn struct {
 	net.Conn
-	peer  access.Peer
-	leave func()
-	once  sync.Once
+	peer   access.Peer
+	guests *Guests // counts it
+	admin  bool    // as an administrator
+	once   sync.Once
 
 	mu    sync.Mutex // guards what follows
 	limit time.Time  // the deadline set for writing; zero if none
@@ -134,7 +137,7 @@ func (c *Conn) Peer() access.Peer { return c.peer }
 
 // Close closes the connection and makes room for another one.
 func (c *Conn) Close() error {
-	c.once.Do(c.leave)
+	c.once.Do(func() { c.guests.leave(c.peer.UID.Or(unknown), c.admin) })
 	return c.Conn.Close()
 }
 
@@ -213,19 +216,18 @@ func (l *Listener) admit(raw net.Conn) *Conn {
 	} else {
 		p = l.Kernel.TCP(raw)
 	}
-	uid := p.UID.Or(unknown)
 	admin := access.May(l.Guests.rules().Actor(&p.Caller), access.Exceed, access.Object{}) == nil
-	if !l.Guests.enter(uid, admin, p.Groups) {
+	if !l.Guests.enter(p.UID.Or(unknown), admin, p.Groups) {
 		l.turnAway(raw)
 		return nil
 	}
-	return &Conn{Conn: raw, peer: p, leave: func() { l.Guests.leave(uid, admin) }}
+	return &Conn{Conn: raw, peer: p, guests: l.Guests, admin: admin}
 }
 
 // turnAway closes a connection. A caller may connect again and again, so this must cost
 // little, and only some callers get an answer that says why.
 func (l *Listener) turnAway(raw net.Conn) {
-	if l.Guests.mayTell(time.Now()) {
+	if l.Guests.answer.Allow() {
 		_ = raw.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
 		_, _ = raw.Write(busy) // as a courtesy; it may not get through
 	}
@@ -233,17 +235,6 @@ func (l *Listener) turnAway(raw net.Conn) {
 	if l.TurnedAway != nil {
 		l.TurnedAway()
 	}
-}
-
-// mayTell allows a hundred answers a second.
-func (g *Guests) mayTell(now time.Time) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if now.Sub(g.told) < 10*time.Millisecond {
-		return false
-	}
-	g.told = now
-	return true
 }
 
 // busy is the whole answer to a caller that is turned away.

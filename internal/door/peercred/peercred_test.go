@@ -310,7 +310,7 @@ func TestConnHasPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
 		defer far.Close()
-		c := &Conn{Conn: near, leave: func() {}}
+		c := &Conn{Conn: near, guests: NewGuests(Limits{}, nil)}
 		defer c.Close()
 		wrote := func() time.Duration {
 			begun := time.Now()

@@ -33,24 +33,11 @@ type Settings struct {
 	Files   int   // how many files, with the one that is written to
 }
 
-// Options configure a log.
-type Options struct {
-	Folder   file.Folder
-	Settings Settings
-	// Expect names the newest entry that the journal knows.
-	Expect chain.Mark
-	// Mark is called with the newest entry that the disk has. It must not block.
-	Mark func(chain.Mark)
-	// Event is called when the log cannot be written, can be written again, or
-	// has lost entries. It must not block.
-	Event func(gpu.Event)
-}
-
 // Log is the audit log. It is safe for concurrent use.
 type Log struct {
 	folder file.Folder
-	mark   func(chain.Mark)
-	event  func(gpu.Event)
+	marked *Marked         // the journal, which names the newest entry that the disk has; nil if there is none
+	event  func(gpu.Event) // publishes that the log cannot be written, can be written again, or has lost entries; nil if nobody wants to know
 
 	entries, failures atomic.Uint64
 	trouble           atomic.Pointer[error] // nil if there is none
@@ -71,13 +58,13 @@ type Log struct {
 	syncing sync.Mutex // held during a sync, and while a file is closed
 }
 
-// Open returns the log in a folder. It completes a line that a crash cut off,
-// and says which entries are missing. A folder that cannot be read or written
-// is no error: Record tries again.
-func Open(o Options) *Log {
-	l := &Log{
-		folder: o.Folder, mark: o.Mark, event: o.Event, settings: o.Settings, expect: o.Expect,
-		dirty: make(chan struct{}, 1), ration: newRation(),
+// Open returns the log in a folder. It completes a line that a crash cut off, and says
+// which entries are missing: the journal, which may be nil, names the newest one. A folder
+// that cannot be read or written is no error: Record tries again. Event must not block.
+func Open(folder file.Folder, s Settings, marked *Marked, event func(gpu.Event)) *Log {
+	l := &Log{folder: folder, marked: marked, event: event, settings: s, dirty: make(chan struct{}, 1), ration: newRation()}
+	if marked != nil {
+		l.expect, marked.log = marked.Newest(), l
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

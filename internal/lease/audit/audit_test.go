@@ -19,6 +19,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/file"
+	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/file/journal/filelog/disktest"
 	"github.com/berth-gpu/berth/internal/lease/audit/chain"
 )
@@ -27,7 +28,7 @@ import (
 type world struct {
 	t      *testing.T
 	folder file.Folder
-	mark   chain.Mark // what the journal names
+	marked Marked // the journal
 	events []string
 	*Log
 }
@@ -42,12 +43,12 @@ func newWorld(t *testing.T, folder file.Folder) *world {
 
 // reopen opens the log as a daemon does that was started again.
 func (w *world) reopen() {
-	w.Log = Open(Options{
-		Folder: w.folder, Settings: Settings{MaxSize: small, Files: 4}, Expect: w.mark,
-		Mark:  func(m chain.Mark) { w.mark = m },
-		Event: func(e gpu.Event) { w.events = append(w.events, string(e.Severity)+": "+e.Text) },
-	})
+	w.marked.Over(journal.Forgetful())
+	w.Log = Open(w.folder, Settings{MaxSize: small, Files: 4}, &w.marked, func(e gpu.Event) { w.events = append(w.events, string(e.Severity)+": "+e.Text) })
 }
+
+// mark returns what the journal names.
+func (w *world) mark() chain.Mark { return w.marked.Newest() }
 
 func act(id string) api.AuditEntry {
 	root := access.Actor{User: "root", UID: 0, Door: access.Socket, Role: access.Admin}
@@ -68,7 +69,7 @@ func (w *world) records(n int) {
 // verify returns what is wrong with the log, as people read it.
 func (w *world) verify() string {
 	w.t.Helper()
-	v, err := Verify(w.folder, w.mark)
+	v, err := Verify(w.folder, w.mark())
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -107,7 +108,7 @@ func TestEntriesComeBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	last := page.Entries[len(page.Entries)-1]
-	if last.Seq != w.mark.Seq || last.Object.ID != "lease-2" || last.Who.User != "root" || last.Prev == "" || last.Time.IsZero() {
+	if last.Seq != w.mark().Seq || last.Object.ID != "lease-2" || last.Who.User != "root" || last.Prev == "" || last.Time.IsZero() {
 		t.Errorf("the newest entry is %+v", last)
 	}
 	names, _ := file.Names(w.folder)
@@ -361,7 +362,7 @@ func TestCrashAnywhere(t *testing.T) {
 			if len(acknowledged) == 12 {
 				continue // the operation came later, when nobody waited
 			}
-			durable := w.mark
+			durable := w.mark()
 			d.Kill()
 			w.events = nil
 			w.reopen()
@@ -386,7 +387,7 @@ func TestCrashAnywhere(t *testing.T) {
 			w = newWorld(t, d)
 			d.CrashAt(op, partial)
 			history(w)
-			durable = w.mark
+			durable = w.mark()
 			d.PowerCut(random.IntN)
 			w.events = nil
 			w.reopen()
@@ -421,10 +422,10 @@ func TestFailedSync(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.FailAt(d.Ops(), disktest.Fault{Err: syscall.EIO})
-	before := w.mark
+	before := w.mark()
 	w.Sync()
-	if w.mark != before || len(w.events) != 1 {
-		t.Errorf("the journal names %v, told %q", w.mark, w.events)
+	if w.mark() != before || len(w.events) != 1 {
+		t.Errorf("the journal names %v, told %q", w.mark(), w.events)
 	}
 	w.records(1)
 	if names, _ := d.List(); len(names) != 2 {
@@ -504,8 +505,8 @@ func TestRefusalsAreRationed(t *testing.T) {
 		}
 		cancel()
 		<-done
-		if w.mark.Seq != w.newest.Seq {
-			t.Errorf("at the end the journal names %d of %d", w.mark.Seq, w.newest.Seq)
+		if w.mark().Seq != w.newest.Seq {
+			t.Errorf("at the end the journal names %d of %d", w.mark().Seq, w.newest.Seq)
 		}
 	})
 }

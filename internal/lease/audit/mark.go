@@ -25,9 +25,7 @@ type Marked struct {
 	journal.Journal
 	newest atomic.Pointer[stored.AuditLine] // nil if there is none
 	armed  atomic.Bool                      // a call of flush is scheduled
-	// Settle waits until the disk has the log, and calls Set; Close calls Settle. It
-	// is nil if there is no log.
-	Settle func()
+	log    *Log                             // nil if there is none
 
 	mu      sync.Mutex        // a journal has one writer at a time; guards what follows
 	written *stored.AuditLine // what the journal names; nil if nothing
@@ -129,8 +127,8 @@ func (m *Marked) Compact(upTo uint64, snapshot iter.Seq[[]byte]) error {
 
 // Close implements journal.Journal. Afterwards the journal names the newest line of all.
 func (m *Marked) Close() error {
-	if m.Settle != nil {
-		m.Settle()
+	if m.log != nil {
+		m.log.Sync()
 	}
 	m.flush()
 	return m.Journal.Close()

@@ -62,8 +62,8 @@ func (l *Log) Sync() {
 		l.mu.Unlock()
 		return
 	}
-	if l.mark != nil {
-		l.mark(newest)
+	if l.marked != nil {
+		l.marked.Set(newest)
 	}
 }
 

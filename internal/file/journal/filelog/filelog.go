@@ -10,6 +10,7 @@ package filelog
 import (
 	"cmp"
 	"errors"
+	"io"
 	"sync"
 
 	"github.com/berth-gpu/berth/internal/file"
@@ -34,11 +35,11 @@ func (o Options) withDefaults() Options {
 
 // Log is an open journal.
 type Log struct {
-	disk   file.Folder
-	opt    Options
-	unlock func() error
-	boot   file.BootID // the present boot
-	zeros  []byte      // never written to
+	disk  file.Folder
+	opt   Options
+	lock  io.Closer
+	boot  file.BootID // the present boot
+	zeros []byte      // never written to
 
 	// Compact holds compacting, and takes it before mu.
 	compacting sync.Mutex
@@ -98,7 +99,7 @@ func (l *Log) Close() error {
 		err = l.settle()
 	}
 	l.publish()
-	return errors.Join(err, l.file.Close(), l.unlock())
+	return errors.Join(err, l.file.Close(), l.lock.Close())
 }
 
 // removeFiles removes old files. It ignores errors, because the next Open finds the

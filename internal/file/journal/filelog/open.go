@@ -14,18 +14,18 @@ import (
 // later version of berth (*journal.VersionError) and a directory in use
 // (*file.LockedError).
 func Open(disk file.Folder, opt Options, replay func(journal.Entry) error) (*Log, journal.Recovery, error) {
-	unlock, err := disk.Lock()
+	lock, err := disk.Lock()
 	if err != nil {
 		return nil, journal.Recovery{}, fmt.Errorf("journal: %w", err)
 	}
-	l := &Log{disk: disk, opt: opt.withDefaults(), unlock: unlock, boot: disk.Boot()}
+	l := &Log{disk: disk, opt: opt.withDefaults(), lock: lock, boot: disk.Boot()}
 	l.zeros = make([]byte, min(l.opt.Step, zeroChunk))
 	rec, err := l.open(replay)
 	if err != nil {
 		if l.file != nil {
 			l.file.Close()
 		}
-		return nil, journal.Recovery{}, errors.Join(err, unlock())
+		return nil, journal.Recovery{}, errors.Join(err, lock.Close())
 	}
 	return l, rec, nil
 }

@@ -32,12 +32,12 @@ type Salvaged struct {
 // It is safe to run Salvage again after an interruption: the damaged file keeps its name
 // until its copy, and then its replacement, is on disk.
 func Salvage(disk file.Folder, replay func(journal.Entry) error) (Salvaged, error) {
-	unlock, err := disk.Lock()
+	lock, err := disk.Lock()
 	if err != nil {
 		return Salvaged{}, fmt.Errorf("journal: %w", err)
 	}
 	s, err := salvage(disk, replay)
-	return s, errors.Join(err, unlock())
+	return s, errors.Join(err, lock.Close())
 }
 
 func salvage(disk file.Folder, replay func(journal.Entry) error) (Salvaged, error) {

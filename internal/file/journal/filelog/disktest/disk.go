@@ -6,6 +6,7 @@ package disktest
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"maps"
 	"slices"
@@ -59,22 +60,30 @@ func New() *Disk {
 var _ file.Folder = (*Disk)(nil)
 
 // Lock implements file.Folder.
-func (d *Disk) Lock() (func() error, error) {
+func (d *Disk) Lock() (io.Closer, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.locked {
 		return nil, &file.LockedError{Dir: "disktest", PID: 1}
 	}
 	d.locked = true
-	life := d.life
-	return func() error {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if life == d.life {
-			d.locked = false
-		}
-		return nil
-	}, nil
+	return lock{d, d.life}, nil
+}
+
+// lock is the lock of a process.
+type lock struct {
+	disk *Disk
+	life int
+}
+
+// Close releases the lock, unless the process that had it has crashed.
+func (l lock) Close() error {
+	l.disk.mu.Lock()
+	defer l.disk.mu.Unlock()
+	if l.life == l.disk.life {
+		l.disk.locked = false
+	}
+	return nil
 }
 
 // Boot implements file.Folder.
