@@ -28,6 +28,16 @@ type Allocate struct {
 	Unshared  bool             `json:"unshared,omitempty" doc:"The owner says that the processes of the lease share no GPU memory, with each other or with others. Without that, a lease is parked only if one process uses the GPU alone."`
 }
 
+// Request returns the same request in the form of [LeaseRequest], which has no Wait and no
+// Again.
+func (a Allocate) Request() LeaseRequest {
+	return LeaseRequest{
+		ID: a.ID, Service: a.Service, Memory: a.Memory, Slots: gpu.Some(0), GPU: a.GPU, Prefer: a.Prefer, Policy: a.Policy,
+		Binding: a.Binding, PID: a.PID, Unit: a.Unit, TTL: a.TTL, Timeout: a.Timeout, TimeLimit: a.TimeLimit, Priority: a.Priority,
+		Parkable: a.Parkable, Unshared: a.Unshared,
+	}
+}
+
 // Deallocate ends a lease, or withdraws a waiting request.
 type Deallocate struct {
 	ID   string `json:"allocation_id" minLength:"1" maxLength:"128"`
@@ -77,6 +87,8 @@ type LeaseShare struct {
 
 // Lease is a claim to slots and memory on one or more devices.
 type Lease struct {
+	// Only its owner and operators see the fields with the tag sight.
+
 	ID         string      `json:"id"`
 	Fence      uint64      `json:"fence" doc:"Grows with every grant. The daemon refuses renewals and releases with an old fence."`
 	State      string      `json:"state" enum:"active,parking,parked,resuming,waiting,released" doc:"parking, parked, resuming: its memory is on its way to the memory of the machine, is there, or is on its way back. waiting: a request that holds nothing yet. released: a lease that has just ended."`
@@ -93,11 +105,11 @@ type Lease struct {
 	EnforcedBy string      `json:"enforced_by" enum:"mps,framework,watchdog,none" doc:"What enforces the memory limit."`
 	Stood      bool        `json:"stood,omitempty" doc:"The lease is older than this request, which found it by again, or by its id and its parts."`
 	Was        gpu.MiB     `json:"was_mb,omitempty" doc:"Memory on each device before this request resized the lease."`
-	Note       string      `json:"note,omitempty" doc:"What the holder should know, for example that the daemon raised the request to the minimum of its service."`
+	Note       string      `json:"note,omitempty" sight:"owner" doc:"What the holder should know, for example that the daemon raised the request to the minimum of its service."`
 	Waiting    *Waiting    `json:"waiting,omitempty" doc:"The place in the queue, while the request waits."`
-	Heir       int         `json:"heir_pid,omitempty" doc:"The process of the lease has ended, and this descendant of it keeps the lease because it uses a device."`
-	Unit       string      `json:"unit,omitempty" doc:"Systemd unit or container whose processes belong to it."`
-	Scope      []string    `json:"scope,omitempty" doc:"Control groups whose processes belong to it, and no others."`
+	Heir       int         `json:"heir_pid,omitempty" sight:"owner" doc:"The process of the lease has ended, and this descendant of it keeps the lease because it uses a device."`
+	Unit       string      `json:"unit,omitempty" sight:"owner" doc:"Systemd unit or container whose processes belong to it."`
+	Scope      []string    `json:"scope,omitempty" sight:"owner" doc:"Control groups whose processes belong to it, and no others."`
 	Processes  []Belonging `json:"processes,omitempty" doc:"The processes that were last seen on its devices, and why they belong to it; only in the answers that list leases or look one up."`
 	Launch     *Launch     `json:"launch,omitempty" doc:"What else a launcher needs to know; only in the answer to a request with enforce."`
 

@@ -17,10 +17,7 @@ const unknownCaller = "the daemon does not know the process of the caller, so th
 // use if that process only asks for others (curl in a script). See lease.Settle and
 // lease.Detach.
 func (d *Desk) Allocate(ctx context.Context, by Caller, b api.Allocate) (api.Lease, error) {
-	w := &wish{again: againOf(b.Again), unitExists: true, LeaseRequest: api.LeaseRequest{
-		ID: b.ID, Service: b.Service, Memory: b.Memory, Slots: gpu.Some(0), GPU: b.GPU, Prefer: b.Prefer, Policy: b.Policy,
-		Binding: b.Binding, PID: b.PID, Unit: b.Unit, TTL: b.TTL, Timeout: b.Timeout, TimeLimit: b.TimeLimit, Priority: b.Priority, Parkable: b.Parkable, Unshared: b.Unshared,
-	}}
+	w := &wish{again: againOf(b.Again), unitExists: true, LeaseRequest: b.Request()}
 	if !b.Timeout.Known() && !b.Wait {
 		w.Timeout = gpu.Some(0.0)
 	}

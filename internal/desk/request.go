@@ -71,11 +71,11 @@ func (d *Desk) resolve(by *Caller, w *wish) (resolved, error) {
 	}
 	r := resolved{
 		Request: lease.Request{
-			ID: w.ID, Parent: w.Parent, Holder: holder, By: by.Actor, Again: w.again, Unit: w.Unit, Scope: w.Scope,
+			ID: w.ID, Parent: w.Parent, Holder: holder, By: by.Actor, Again: w.again,
 			Binding: bound, Implied: w.implied, TTL: lease.Seconds(w.TTL.Or(0)), TimeLimit: lease.Seconds(w.TimeLimit.Or(0)),
 			GPUs: w.GPUs, Memory: memory, Slots: w.Slots.Or(1), Where: choice.where, Only: w.only, Preferred: choice.preferred, Policy: w.Policy,
-			AskedPriority: w.Priority, Parkable: w.Parkable, Unshared: w.Unshared,
-			EnforcedBy: rung, Note: joined(note, absent), Limits: d.limitsOf(by, holder), Draw: d.draw(holder),
+			AskedPriority: w.Priority, Limits: d.limitsOf(by, holder), Draw: d.draw(holder),
+			Terms: lease.Terms{EnforcedBy: rung, Note: joined(note, absent), Unit: w.Unit, Scope: w.Scope, Parkable: w.Parkable, Unshared: w.Unshared},
 		},
 		learned: learned, unread: w.atOnce, caps: w.Caps, isolation: isolation, environs: len(w.Caps) > 0 || len(w.Scope) > 0,
 	}

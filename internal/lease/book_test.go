@@ -66,7 +66,7 @@ func TestLifeOfALease(t *testing.T) {
 	b := newBook(t, roomy)
 	r := &Request{
 		ID: "job", Holder: alice(), GPUs: 1, Memory: 40, Slots: 2, Binding: ByTTL, TTL: time.Minute,
-		Requested: noon, Deadline: noon.Add(time.Hour), Note: "raised",
+		Requested: noon, Deadline: noon.Add(time.Hour), Terms: Terms{Note: "raised"},
 	}
 	if e := apply(t, b, Ask{r}, noon); e.Durable() || e.Request != r || b.Request(only(b, "job")) != r {
 		t.Errorf("asked: %+v", e)

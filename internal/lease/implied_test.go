@@ -13,7 +13,7 @@ func grantImplied(t *testing.T, b *Book, id string) *Lease {
 	t.Helper()
 	r := Request{
 		ID: id, Holder: Holder{User: "ann", UID: 1, Name: "curl", PID: 7, Start: 9, Boot: "b"},
-		Binding: ByProcess, Implied: true, Memory: 4, EnforcedBy: "watchdog",
+		Binding: ByProcess, Implied: true, Memory: 4, Terms: Terms{EnforcedBy: "watchdog"},
 	}
 	e, err := b.Apply(Grant{Lease: r.Lease(dev(0))}, noon)
 	if err != nil {

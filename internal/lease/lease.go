@@ -28,8 +28,6 @@ type Lease struct {
 	TimeLimit time.Duration
 	Imposed   bool // an operator or a rule chose TimeLimit, not its user
 
-	Parkable bool          // berth may park it by itself; its service may override this
-	Unshared bool          // its owner says that its processes share no GPU memory
 	ParkedAt time.Time     // since when it is parked; zero if it is active
 	Returned time.Time     // when it was last resumed; zero if never
 	Paused   time.Duration // how long it was parked before, in total
@@ -38,6 +36,16 @@ type Lease struct {
 	// berth did not. It gets that back before others are served.
 	Asked gpu.MiB
 
+	Terms
+
+	// Groups are the groups whose limits together count this lease, as of the grant.
+	Groups []string
+
+	By access.Actor // who asked for it; without a door if that is not known
+}
+
+// Terms are what a lease has from its request as it is.
+type Terms struct {
 	EnforcedBy string // what enforces the memory limit: mps, framework, watchdog or none
 	Raised     bool   // the minimum of the service made it larger than the request
 	Note       string // how it differs from the request, one sentence; empty if it does not
@@ -47,10 +55,8 @@ type Lease struct {
 	Unit  string   // systemd unit or container; may be empty
 	Scope []string // names of control groups; if there are any, no other processes belong to it
 
-	// Groups are the groups whose limits together count this lease, as of the grant.
-	Groups []string
-
-	By access.Actor // who asked for it; without a door if that is not known
+	Parkable bool // berth may park it by itself; its service may override this
+	Unshared bool // its owner says that its processes share no GPU memory
 }
 
 // Part holds what a lease has on one device.

@@ -50,9 +50,6 @@ type Request struct {
 
 	Again Again // which lease answers the request if it was made before
 
-	Unit  string   // see Lease
-	Scope []string // see Lease
-
 	// Into is the fence of the existing lease with the same key that the request is
 	// for; zero if it is for a new one. A parked lease wants to return; an active one
 	// wants Size on each of its devices, and Memory is what that adds. See into.go.
@@ -60,15 +57,10 @@ type Request struct {
 	Size gpu.MiB
 	Why  string // for people; may be empty
 
-	EnforcedBy string // see Lease
-	Note       string // see Lease
-
-	Implied  bool // see Lease
-	Parkable bool // see Lease
-	Unshared bool // see Lease
+	Implied bool // see Lease
+	Terms        // of the lease
 
 	// Admission sets these.
-	Raised    bool      // see Lease
 	Together  bool      // prefers devices on which its service has leases already
 	Priority  int       // higher goes first
 	Requested time.Time // when it began to wait; its age counts from here
@@ -110,7 +102,7 @@ func (r *Request) Total() Usage {
 func (r *Request) Lease(devices ...string) *Lease {
 	l := &Lease{
 		ID: r.ID, Parent: r.Parent, Holder: r.Holder, Binding: r.Binding, Implied: r.Implied, TTL: r.TTL, TimeLimit: r.TimeLimit, Imposed: r.Imposed, Priority: r.Priority, Groups: r.Groups,
-		EnforcedBy: r.EnforcedBy, Raised: r.Raised, Note: r.Note, By: r.By, Unit: r.Unit, Scope: r.Scope, Parkable: r.Parkable, Unshared: r.Unshared, Parts: make([]Part, len(devices)),
+		Terms: r.Terms, By: r.By, Parts: make([]Part, len(devices)),
 	}
 	for i, d := range devices {
 		l.Parts[i] = Part{GPU: d, Memory: r.Memory, Slots: r.Slots}

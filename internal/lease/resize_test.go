@@ -32,7 +32,7 @@ func TestResize(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBook(t, Capacity{Total: 10})
-			r := Request{ID: "a", Holder: ann, Binding: ByName, Memory: 4, EnforcedBy: c.enforced}
+			r := Request{ID: "a", Holder: ann, Binding: ByName, Memory: 4, Terms: Terms{EnforcedBy: c.enforced}}
 			granted, err := b.Apply(Grant{Lease: r.Lease(dev(0))}, noon)
 			if err != nil {
 				t.Fatal(err)

@@ -20,7 +20,7 @@ func TestRescope(t *testing.T) {
 	b.SetCapacity("GPU-a", Capacity{Total: 100, MaxPipelines: 1, Usable: 1})
 	now := time.Unix(1e9, 0)
 	granted := &Lease{
-		ID: "a", Holder: Holder{User: "ada", UID: 1000}, Binding: ByName, Parts: []Part{{GPU: "GPU-a", Memory: 10}}, Unit: "a.service", Scope: []string{"x"},
+		ID: "a", Holder: Holder{User: "ada", UID: 1000}, Binding: ByName, Parts: []Part{{GPU: "GPU-a", Memory: 10}}, Terms: Terms{Unit: "a.service", Scope: []string{"x"}},
 	}
 	e, err := b.Apply(Grant{Lease: granted}, now)
 	if err != nil {

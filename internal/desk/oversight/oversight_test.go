@@ -191,7 +191,7 @@ func TestUnread(t *testing.T) {
 func TestLeaseEnded(t *testing.T) {
 	w := &world{}
 	w.oversight().LeaseEnded(&lease.Effect{Before: &lease.Lease{ID: "a"}, Time: noon})
-	w.oversight().LeaseEnded(&lease.Effect{Before: &lease.Lease{ID: "b", Fence: 7, EnforcedBy: launch.MPS}, Time: noon})
+	w.oversight().LeaseEnded(&lease.Effect{Before: &lease.Lease{ID: "b", Fence: 7, Terms: lease.Terms{EnforcedBy: launch.MPS}}, Time: noon})
 	want := []string{
 		"energy: a ended", "peaks: a ended, it drew 300 W", "archive: a ended, it used 7 MiB and 90 J", "batches: a ended",
 		"energy: b ended", "peaks: b ended, it drew 300 W", "archive: b ended, it used 7 MiB and 90 J", "batches: b ended", "mps: 7 ended",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -69,11 +70,18 @@ func (s sight) holder(h lease.Holder) api.Holder {
 	return out
 }
 
+// ownersOnly has the fields of a lease that only its owner and operators see.
+var ownersOnly = slices.DeleteFunc(reflect.VisibleFields(reflect.TypeFor[api.Lease]()), func(f reflect.StructField) bool { return f.Tag.Get("sight") != "owner" })
+
 // lease returns a lease with its processes as this caller sees them.
 func (s sight) lease(h ledger.Held, processes []ledger.Process) api.Lease {
 	l := desk.LeaseOf(h)
 	if !s.owns(h.Holder) {
-		l.Holder, l.Note, l.Heir, l.Unit, l.Scope = s.holder(h.Holder), "", 0, "", nil
+		shown := reflect.ValueOf(&l).Elem()
+		for _, field := range ownersOnly {
+			shown.FieldByIndex(field.Index).SetZero()
+		}
+		l.Holder = s.holder(h.Holder)
 		return l
 	}
 	l.Processes = desk.BelongingOf(processes)

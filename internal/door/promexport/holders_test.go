@@ -31,7 +31,7 @@ func run(t *testing.T, book *ledger.Ledger) {
 func request(user, service string, memory gpu.MiB) lease.Request {
 	return lease.Request{
 		ID: user + "-" + service, Holder: lease.Holder{User: user, UID: lease.NoUID, Service: service}, Binding: lease.ByName,
-		Memory: memory, Slots: 1, Wait: gpu.Some(time.Duration(0)), By: access.Daemon(), EnforcedBy: "watchdog",
+		Memory: memory, Slots: 1, Wait: gpu.Some(time.Duration(0)), By: access.Daemon(), Terms: lease.Terms{EnforcedBy: "watchdog"},
 	}
 }
 

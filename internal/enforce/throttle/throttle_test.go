@@ -289,8 +289,8 @@ func TestWhoIsPaced(t *testing.T) {
 		w.service = map[string]slowdown.Policy{"spared": slowdown.Slots, "exempt": slowdown.Exempt}
 		w.hold(
 			&lease.Lease{ID: "train", Fence: 1},
-			&lease.Lease{ID: "pod", Fence: 2, Scope: []string{"kubepods"}},
-			&lease.Lease{ID: "mps", Fence: 3, EnforcedBy: launch.MPS},
+			&lease.Lease{ID: "pod", Fence: 2, Terms: lease.Terms{Scope: []string{"kubepods"}}},
+			&lease.Lease{ID: "mps", Fence: 3, Terms: lease.Terms{EnforcedBy: launch.MPS}},
 			&lease.Lease{ID: "serve", Fence: 4, Holder: lease.Holder{Service: "spared"}},
 			&lease.Lease{ID: "first", Fence: 5, Holder: lease.Holder{Service: "exempt"}},
 			&lease.Lease{ID: "known", Fence: 6, Holder: lease.Holder{Service: "other"}},

@@ -36,7 +36,7 @@ func TestActsOnWaitingLeases(t *testing.T) {
 func TestScopesAreRecorded(t *testing.T) {
 	driver := access.Actor{User: "token:driver", UID: access.NoUID, Token: "driver", Door: access.TCP, Role: access.Operator}
 	held := func(scope ...string) *lease.Lease {
-		return &lease.Lease{ID: "claim", Holder: lease.Holder{User: driver.User, UID: driver.UID}, State: lease.Active, Binding: lease.ByName, Scope: scope}
+		return &lease.Lease{ID: "claim", Holder: lease.Holder{User: driver.User, UID: driver.UID}, State: lease.Active, Binding: lease.ByName, Terms: lease.Terms{Scope: scope}}
 	}
 	w := newWorld(t, file.Dir(t.TempDir()))
 	if err := w.RecordLeases([]lease.Effect{
@@ -44,7 +44,7 @@ func TestScopesAreRecorded(t *testing.T) {
 		{Kind: lease.Granted, After: held("poda"), By: driver},
 		{Kind: lease.Scoped, Before: held("poda"), After: held("poda", "podb"), By: driver},
 		{Kind: lease.Renewed, Before: held("poda"), After: held("poda"), By: driver},
-		{Kind: lease.Granted, After: held("podc"), By: driver, Request: &lease.Request{ID: "claim", Scope: []string{"podc"}}}, // it had waited
+		{Kind: lease.Granted, After: held("podc"), By: driver, Request: &lease.Request{ID: "claim", Terms: lease.Terms{Scope: []string{"podc"}}}}, // it had waited
 	}, nil); err != nil {
 		t.Fatal(err)
 	}

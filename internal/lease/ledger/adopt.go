@@ -57,8 +57,8 @@ func (l *Ledger) Adopt(ctx context.Context, a Adoption) (*lease.Lease, error) {
 			return err
 		}
 		granted = &lease.Lease{
-			ID: a.ID, Holder: x.Holder, Binding: lease.ByProcess, TimeLimit: x.TimeLimit, Imposed: x.imposed, Parts: x.parts, EnforcedBy: "watchdog",
-			Note: note, Groups: quota.GroupNames(x.limits), By: a.By,
+			ID: a.ID, Holder: x.Holder, Binding: lease.ByProcess, TimeLimit: x.TimeLimit, Imposed: x.imposed, Parts: x.parts, Terms: lease.Terms{EnforcedBy: "watchdog", Note: note},
+			Groups: quota.GroupNames(x.limits), By: a.By,
 		}
 		_, err = l.apply(lease.Grant{Lease: granted, Adopted: x.measured}, now)
 		return err

@@ -19,7 +19,7 @@ func TestWhoIsCharged(t *testing.T) {
 	grant := func(id string, memory gpu.MiB, pid int, scope ...string) *lease.Lease {
 		l := &lease.Lease{
 			ID: id, Holder: lease.Holder{User: "ada", UID: 1000, PID: pid, Start: 1, Boot: "now"}, Binding: lease.ByName,
-			Parts: []lease.Part{{GPU: uuid, Memory: memory}}, Scope: scope,
+			Parts: []lease.Part{{GPU: uuid, Memory: memory}}, Terms: lease.Terms{Scope: scope},
 		}
 		if _, err := book.Apply(lease.Grant{Lease: l}, time.Unix(0, 0)); err != nil {
 			t.Fatal(err)

@@ -27,7 +27,7 @@ func part(i int, memory gpu.MiB, slots int) lease.Part {
 
 // exact is a request of an operator for exactly these parts.
 func exact(id string, parts []lease.Part, change ...func(*lease.Request)) lease.Request {
-	r := lease.Request{ID: id, Holder: user(1), By: by(1), Binding: lease.ByName, Exact: parts, EnforcedBy: "none"}
+	r := lease.Request{ID: id, Holder: user(1), By: by(1), Binding: lease.ByName, Exact: parts, Terms: lease.Terms{EnforcedBy: "none"}}
 	r.By.Role = access.Operator
 	for _, c := range change {
 		c(&r)

@@ -29,7 +29,7 @@ func admin(uid int) access.Actor {
 func want(id string, memory gpu.MiB, change ...func(*lease.Request)) lease.Request {
 	r := lease.Request{
 		ID: id, Holder: user(1), By: by(1), Binding: lease.ByName,
-		Memory: memory, Wait: gpu.Some(time.Duration(0)), EnforcedBy: "none",
+		Memory: memory, Wait: gpu.Some(time.Duration(0)), Terms: lease.Terms{EnforcedBy: "none"},
 	}
 	for _, c := range change {
 		c(&r)

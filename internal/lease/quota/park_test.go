@@ -24,7 +24,7 @@ func TestServicesDecideAboutParking(t *testing.T) {
 		{gpu.Some(false), true, false, false},
 	} {
 		s := Service{Name: "embedder", Parkable: c.said}
-		r, err := Admit(s, lease.Request{ID: "a", Holder: lease.Holder{Service: "embedder"}, Memory: 4, Parkable: c.asked}, lease.Usage{})
+		r, err := Admit(s, lease.Request{ID: "a", Holder: lease.Holder{Service: "embedder"}, Memory: 4, Terms: lease.Terms{Parkable: c.asked}}, lease.Usage{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,7 +46,7 @@ func TestServicesDecideAboutParking(t *testing.T) {
 
 // The owner of a lease, or the settings of its service, say that nothing is shared.
 func TestSharesNothing(t *testing.T) {
-	r, err := Admit(Service{}, lease.Request{ID: "a", Memory: 4, Unshared: true}, lease.Usage{})
+	r, err := Admit(Service{}, lease.Request{ID: "a", Memory: 4, Terms: lease.Terms{Unshared: true}}, lease.Usage{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -320,7 +320,7 @@ func (w *world) stop() {
 // request returns a request for a lease that may be parked.
 func request(id string, memory gpu.MiB, change ...func(*lease.Request)) lease.Request {
 	r := lease.Request{
-		ID: id, Holder: lease.Holder{User: "u", UID: 1000}, Binding: lease.ByName, GPUs: 1, Memory: memory, Slots: 1, Parkable: true,
+		ID: id, Holder: lease.Holder{User: "u", UID: 1000}, Binding: lease.ByName, GPUs: 1, Memory: memory, Slots: 1, Terms: lease.Terms{Parkable: true},
 		By: access.Actor{User: "u", UID: 1000, Door: access.Socket, Role: access.User},
 	}
 	for _, c := range change {
