@@ -87,67 +87,68 @@ func refuse(id string, code move.Refusal, why, next string) error {
 	return &move.RefusedError{Do: "park", ID: id, Code: code, Why: why, Next: next}
 }
 
-// park carries out an order, and waits until it is done or ctx ends.
+// park hands in an order, and waits until it is done or ctx ends.
 func (p *Mover) park(ctx context.Context, o order) error {
-	done, err := p.begin(o)
-	if err != nil {
-		return err
+	o.done = make(chan error, 1)
+	p.mu.Lock()
+	over, runs := p.over, p.running != nil
+	p.mu.Unlock()
+	if !runs {
+		return ledger.ErrStopped
 	}
+	p.post(news{fence: o.fence, order: &o})
 	select {
-	case err := <-done:
+	case err := <-o.done:
 		return err
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	case <-over:
+		return ledger.ErrStopped
 	}
 }
 
-// begin begins to carry out an order. The channel gets the result. Until then, the lease
-// refuses other orders.
-func (p *Mover) begin(o order) (<-chan error, error) {
+// accept reserves a lease for an order, or says why it refuses it. A lease has one order
+// at a time.
+func (p *Mover) accept(o *order) error {
 	held := p.find(o.key, o.fence)
 	if held == nil {
-		return nil, fmt.Errorf("park %s: %w", o.key.ID, lease.ErrUnknown)
+		return fmt.Errorf("park %s: %w", o.key.ID, lease.ErrUnknown)
 	}
 	if err := p.Leases.Unparkable(o.key, o.fence); err != nil {
-		return nil, err
+		return err
 	}
 	if why := p.Denied(held.Parts[0].GPU); why != "" {
-		return nil, refuse(held.ID, move.NoRights, why, "")
+		return refuse(held.ID, move.NoRights, why, "")
 	}
 	in := p.Leases.ParkMandate(o.key, o.by)
-	o.done = make(chan error, 1)
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	r := p.leases[held.Fence]
 	if r == nil {
 		r = newRecord(kept{Key: o.key, Fence: held.Fence, State: park.State{At: park.Here}})
 		p.leases[held.Fence] = r
 	}
-	p.mu.Unlock()
-	r.turn.Lock()
-	defer r.turn.Unlock()
-	p.mu.Lock()
-	at, phase, runs := r.At, r.Phase, p.running != nil && p.running.Err() == nil
-	if at == park.Here {
-		r.GPU, r.User, r.By, r.Why = held.Parts[0].GPU, held.Holder.User, lease.ByOf(o.by), o.why
-		r.order, r.In, r.Said, r.Awake = o, in, o.said, p.wakes[r.Fence]
-		r.Processes, r.failed, r.unparked, r.touched = nil, "", "", false
-	}
-	p.mu.Unlock()
 	switch {
-	case phase == move.Parking:
-		return nil, refuse(held.ID, move.Busy, "it is already being parked", "Wait until that is done.")
-	case phase == move.Resuming:
-		return nil, refuse(held.ID, move.Busy, "it is being resumed", "Wait until that is done, and park it then.")
-	case at != park.Here && at != park.Forgotten:
-		return nil, refuse(held.ID, move.Busy, "its memory is being moved", "Wait until that is done.")
-	case !runs:
-		return nil, ledger.ErrStopped
+	case r.Phase == move.Parking:
+		return refuse(held.ID, move.Busy, "it is already being parked", "Wait until that is done.")
+	case r.Phase == move.Resuming:
+		return refuse(held.ID, move.Busy, "it is being resumed", "Wait until that is done, and park it then.")
+	case r.At != park.Here:
+		return refuse(held.ID, move.Busy, "its memory is being moved", "Wait until that is done.")
 	}
-	p.decide(r, park.Event{What: park.Ordered, Source: o.source})
-	if p.state(r).At == park.Forgotten {
-		return nil, fmt.Errorf("park %s: %w", o.key.ID, lease.ErrUnknown)
+	r.GPU, r.User, r.By, r.Why = held.Parts[0].GPU, held.Holder.User, lease.ByOf(o.by), o.why
+	r.order, r.In, r.Said, r.Awake = *o, in, o.said, p.wakes[r.Fence]
+	r.Processes, r.failed, r.unparked, r.touched = nil, "", "", false
+	return nil
+}
+
+// turnDown answers an order that was not accepted.
+func (p *Mover) turnDown(o *order, why error) {
+	o.done <- why
+	if o.source == move.ByPressure { // nobody waits for the answer
+		p.bar(o, why)
+		p.Log.Warn("a lease could not be parked for one that waits", "lease", o.key.ID, "error", why)
 	}
-	return o.done, nil
 }
 
 // undone returns why a lease was not parked after its memory was touched. Held is nil if

@@ -98,11 +98,14 @@ type Options struct {
 type Mover struct {
 	Options
 	nudged   chan struct{} // has room for one value, sent when some lease may have to be parked
+	posted   chan struct{} // has room for one value, sent when there are news
 	roomLock chan struct{} // has room for one value; its sender may check whether a device has room
 	working  sync.WaitGroup
 
 	mu       sync.Mutex      // guards what follows
 	running  context.Context // ends with Run; nil unless Run runs
+	over     chan struct{}   // closed unless somebody attends to the inbox
+	inbox    []news
 	settings Settings
 	leases   map[uint64]*record
 	warned   map[uint64]time.Time
@@ -128,9 +131,10 @@ type bar struct {
 // with them.
 func New(o Options) (*Mover, *file.Damage) {
 	p := &Mover{
-		Options: o, settings: o.Settings, nudged: make(chan struct{}, 1), roomLock: make(chan struct{}, 1),
+		Options: o, settings: o.Settings, over: make(chan struct{}), nudged: make(chan struct{}, 1), posted: make(chan struct{}, 1), roomLock: make(chan struct{}, 1),
 		leases: map[uint64]*record{}, warned: map[uint64]time.Time{}, barred: map[uint64]bar{}, hung: map[place]bar{}, open: map[lease.Owner]int{}, coming: map[string]gpu.MiB{}, wakes: map[uint64]bool{}, counts: park.NewCounts(),
 	}
+	close(p.over)
 	if p.Denied == nil {
 		p.Denied = func(string) string { return "" }
 	}
@@ -198,49 +202,98 @@ func (p *Mover) Counts() park.Counts {
 
 // Returned notes that the book has leased the room of a parked lease again. It does
 // not block.
-func (p *Mover) Returned(l *lease.Lease) { p.later(l.Fence) }
+func (p *Mover) Returned(l *lease.Lease) { p.post(news{fence: l.Fence, what: park.Changed}) }
 
 // Ended notes that a lease has ended. It does not block.
 func (p *Mover) Ended(fence uint64) {
 	p.mu.Lock()
 	delete(p.wakes, fence)
+	delete(p.warned, fence)
+	if p.leases[fence] == nil {
+		delete(p.barred, fence)
+	}
 	p.mu.Unlock()
-	p.later(fence)
+	p.post(news{fence: fence, what: park.Changed})
 }
 
-// later looks at a lease soon, outside the goroutine that works on the book.
-func (p *Mover) later(fence uint64) {
+// news says that something happens to a lease.
+type news struct {
+	fence uint64
+	what  park.What
+	order *order        // if somebody wants it parked
+	tell  []gpu.Event   // what people are told about it
+	done  chan struct{} // closed when everything is done that follows at once; nil if nobody waits for that
+}
+
+// post hands in news. What follows is done in the order of the news. It does not block.
+func (p *Mover) post(n news) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.warned, fence)
-	if r := p.leases[fence]; r != nil {
-		p.start(func(context.Context) { p.happen(r, park.Changed) })
+	p.inbox = append(p.inbox, n)
+	p.mu.Unlock()
+	select {
+	case p.posted <- struct{}{}:
+	default: // attend is going to look anyway
+	}
+}
+
+// await hands in news, and waits until everything is done that follows at once.
+func (p *Mover) await(n news) {
+	n.done = make(chan struct{})
+	p.post(n)
+	p.mu.Lock()
+	over := p.over
+	p.mu.Unlock()
+	select {
+	case <-n.done:
+	case <-over:
+	}
+}
+
+// happen does the same for what happens to a lease in the mover's own work.
+func (p *Mover) happen(r *record, what park.What, tell ...gpu.Event) {
+	p.await(news{fence: r.Fence, what: what, tell: tell})
+}
+
+// attend does what follows from the news, until stop is closed.
+func (p *Mover) attend(stop <-chan struct{}) {
+	for {
+		p.mu.Lock()
+		list := p.inbox
+		p.inbox = nil
+		p.mu.Unlock()
+		for _, n := range list {
+			p.follow(n)
+			if n.done != nil {
+				close(n.done)
+			}
+		}
+		if len(list) > 0 {
+			continue
+		}
+		select {
+		case <-p.posted:
+		case <-stop:
+			return
+		}
+	}
+}
+
+// follow asks the table what follows from news, and does it.
+func (p *Mover) follow(n news) {
+	e := park.Event{What: n.what, Now: time.Now()}
+	if o := n.order; o != nil {
+		if err := p.accept(o); err != nil {
+			p.turnDown(o, err)
+			return
+		}
+		e.What, e.Source = park.Ordered, o.source
+	}
+	p.mu.Lock()
+	r := p.leases[n.fence]
+	p.mu.Unlock()
+	if r == nil {
 		return
 	}
-	delete(p.barred, fence)
-}
-
-// find returns the lease with this key and fence, or nil.
-func (p *Mover) find(k lease.Key, fence uint64) *lease.Lease {
-	held, found := p.Leases.Find(k)
-	if !found || held.Fence != fence {
-		return nil
-	}
-	return held.Lease
-}
-
-// happen asks the table what follows from something that happens to a lease, and does it.
-// Tell is what people are told about it, if anything.
-func (p *Mover) happen(r *record, what park.What, tell ...gpu.Event) {
-	r.turn.Lock()
-	defer r.turn.Unlock()
-	p.decide(r, park.Event{What: what}, tell...)
-}
-
-// decide does the same for an event that may say more. The caller holds the turn of the
-// lease, so that what has to be done about it is done in order.
-func (p *Mover) decide(r *record, e park.Event, tell ...gpu.Event) {
-	e.Now = time.Now()
 	if held := p.find(r.Key, r.Fence); held != nil { // mu must not be held here
 		e.Book, e.ParkedAt = held.State, held.ParkedAt
 	}
@@ -251,7 +304,7 @@ func (p *Mover) decide(r *record, e park.Event, tell ...gpu.Event) {
 	r.notify()
 	p.mu.Unlock()
 	for _, act := range acts {
-		p.do(r, act, tell)
+		p.do(r, act, n.tell)
 	}
 }
 
@@ -263,23 +316,26 @@ func (p *Mover) do(r *record, act park.Act, tell []gpu.Event) {
 			p.Publish(e)
 		}
 	case park.Release, park.Forget:
-		p.unsuspend(r)
+		if r.paceless {
+			r.paceless = false
+			p.Pacer.Continue(r.Fence)
+		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch act {
 	case park.Depart:
-		if !p.start(func(ctx context.Context) { p.depart(ctx, r) }) {
+		if !p.start(r, p.depart) {
 			r.order.done <- ledger.ErrStopped
 		}
 	case park.Check:
-		p.start(func(ctx context.Context) { p.check(ctx, r) })
+		p.start(r, p.check)
 	case park.Confine:
-		p.start(func(ctx context.Context) { p.takeOff(ctx, r) })
+		p.start(r, p.takeOff)
 	case park.Bring:
-		p.start(func(ctx context.Context) { p.bring(ctx, r) })
+		p.start(r, p.bring)
 	case park.Watch:
-		p.start(func(ctx context.Context) { p.watch(ctx, r) })
+		p.start(r, p.watch)
 	case park.Queue:
 		p.queue(r)
 	case park.Unqueue:
@@ -298,13 +354,22 @@ func (p *Mover) do(r *record, act park.Act, tell []gpu.Event) {
 	}
 }
 
-// start runs do in a goroutine that Run waits for. It returns false unless Run runs. The
-// caller holds mu.
-func (p *Mover) start(do func(ctx context.Context)) bool {
+// start begins work on a lease in a goroutine that Run waits for. It returns false unless
+// Run runs. The caller holds mu.
+func (p *Mover) start(r *record, work func(context.Context, *record)) bool {
 	ctx := p.running
 	if ctx == nil || ctx.Err() != nil {
 		return false
 	}
-	p.working.Go(func() { do(ctx) })
+	p.working.Go(func() { work(ctx, r) })
 	return true
+}
+
+// find returns the lease with this key and fence, or nil.
+func (p *Mover) find(k lease.Key, fence uint64) *lease.Lease {
+	held, found := p.Leases.Find(k)
+	if !found || held.Fence != fence {
+		return nil
+	}
+	return held.Lease
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -47,8 +46,7 @@ type moved struct {
 // goroutine reads without mu.
 type record struct {
 	kept
-	turn  sync.Mutex // held while something happens to the lease
-	order order      // that it was last parked for
+	order order // that it was last parked for
 
 	ended    bool   // the lease has ended
 	touched  bool   // a step was begun on one of its processes

@@ -30,10 +30,15 @@ const (
 // others wait for their devices, until ctx ends. A step that a driver is taking at that
 // time goes on without the daemon.
 func (p *Mover) Run(ctx context.Context) {
+	stop, over := make(chan struct{}), make(chan struct{})
 	p.mu.Lock()
-	p.running = ctx
+	p.running, p.over = ctx, over
 	p.mu.Unlock()
-	defer p.stop()
+	go func() {
+		defer close(over)
+		p.attend(stop)
+	}()
+	defer p.stop(stop)
 	p.recover()
 	p.Nudge()
 	timer := time.NewTimer(time.Hour)
@@ -60,11 +65,14 @@ func (p *Mover) Run(ctx context.Context) {
 }
 
 // stop waits until all work has ended, and wakes all waiting goroutines.
-func (p *Mover) stop() {
+func (p *Mover) stop(attending chan<- struct{}) {
 	p.mu.Lock()
 	p.running = nil // nothing begins any more
+	over := p.over
 	p.mu.Unlock()
 	p.working.Wait()
+	close(attending)
+	<-over
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, r := range p.leases {
@@ -92,7 +100,9 @@ func (p *Mover) turn(now time.Time) time.Time {
 		p.caution(a, now, rules.Grace)
 	}
 	for _, a := range plan.Park {
-		p.displace(a)
+		o := orderFor(a)
+		o.done = make(chan error, 1)
+		p.await(news{fence: o.fence, order: &o})
 	}
 	next := plan.Next
 	if soon := now.Add(seldom); parkable && (next.IsZero() || next.After(soon)) {
@@ -161,15 +171,6 @@ func (p *Mover) caution(a park.Action, now time.Time, grace time.Duration) {
 	p.mu.Unlock()
 	o := orderFor(a)
 	p.Publish(o.warning(held, now.Add(grace)))
-}
-
-// displace parks a lease for a request that waits.
-func (p *Mover) displace(a park.Action) {
-	o := orderFor(a)
-	if _, err := p.begin(o); err != nil {
-		p.bar(a.Fence, &o, err)
-		p.Log.Warn("a lease could not be parked for one that waits", "lease", a.Key.ID, "error", err)
-	}
 }
 
 func orderFor(a park.Action) order {

@@ -65,14 +65,6 @@ func (p *Mover) suspend(r *record) {
 	}
 }
 
-// unsuspend lets the pacer have the processes of a lease again.
-func (p *Mover) unsuspend(r *record) {
-	if r.paceless {
-		r.paceless = false
-		p.Pacer.Continue(r.Fence)
-	}
-}
-
 // figures adds to the data of an event how much memory moved, how long that took as a
 // whole, and how fast the steps of the driver were.
 func figures(memory gpu.MiB, took, steps time.Duration, data map[string]any) map[string]any {

@@ -54,9 +54,9 @@ func (p *Mover) depart(ctx context.Context, r *record) {
 		if prepared {
 			why := err
 			err = o.undone(p.find(o.key, o.fence), why)
-			p.bar(r.Fence, o, why)
+			p.bar(o, why)
 		} else {
-			p.bar(r.Fence, o, err)
+			p.bar(o, err)
 		}
 		p.giveUp(ctx, r, o, err)
 	}
@@ -104,20 +104,20 @@ func (p *Mover) awaitTry(ctx context.Context, r *record) {
 }
 
 // bar keeps berth from soon trying again to park a lease that could not be parked.
-func (p *Mover) bar(fence uint64, o *order, why error) {
+func (p *Mover) bar(o *order, why error) {
 	if o.source == move.ByHand {
 		return
 	}
 	const first, longest = time.Minute, 24 * time.Hour
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	b := p.barred[fence]
+	b := p.barred[o.fence]
 	wait := min(first<<min(b.times, 10), longest)
 	if step := (*stepError)(nil); errors.As(why, &step) && step.never {
 		wait = longest
 	}
-	p.barred[fence] = bar{until: time.Now().Add(wait), times: b.times + 1}
-	delete(p.warned, fence)
+	p.barred[o.fence] = bar{until: time.Now().Add(wait), times: b.times + 1}
+	delete(p.warned, o.fence)
 }
 
 // prepare finds the processes of a lease, checks that it can be parked, and records it in
@@ -359,7 +359,7 @@ func (p *Mover) queue(r *record) {
 	ctx, stop := context.WithCancel(p.running)
 	over := make(chan struct{})
 	r.stopWait, r.waitOver = stop, over
-	began := p.start(func(context.Context) {
+	if !p.start(r, func(context.Context, *record) {
 		p.awaitTurn(ctx, r)
 		stop()
 		p.mu.Lock()
@@ -367,8 +367,7 @@ func (p *Mover) queue(r *record) {
 		p.mu.Unlock()
 		close(over)
 		p.happen(r, park.WaitOver)
-	})
-	if !began {
+	}) {
 		stop()
 		r.Waits, r.stopWait, r.waitOver = false, nil, nil
 	}

@@ -378,6 +378,7 @@ func (w *world) check() {
 // parked fails unless a lease and its processes are parked.
 func (w *world) parked(l *lease.Lease) {
 	w.Helper()
+	synctest.Wait() // others may have its room a moment before the mover knows that the book has noted it
 	s, _ := w.now.Of(l.Fence)
 	if states := w.states(l.Fence); w.state(l) != lease.Parked || s.Phase != move.Parked || states[move.Checkpointed] != len(w.of(l.Fence)) {
 		w.Fatalf("%s is %q in the book, its status is %+v, and its processes are %v", l.ID, w.state(l), s, states)
