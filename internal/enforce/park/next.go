@@ -8,55 +8,53 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
-// Row is a row of the table: what follows if something happens to a lease in a place.
-type Row struct {
-	At   Place
-	On   What // empty means at once, in whatever way the lease came there
-	When When
-	To   Place
-	Do   []Act
+// row is a row of the table: what follows if something happens to a lease in a place.
+type row struct {
+	at   Place
+	on   What // empty means at once, in whatever way the lease came there
+	when when
+	to   Place
+	do   []Act
 }
 
-// When says what must be so for a row to count.
-type When string
+// when says what must be so for a row to count.
+type when string
 
 // The conditions.
 const (
-	Always    When = ""
-	IsActive  When = "active in the book"
-	IsParked  When = "parked in the book"
-	HasEnded  When = "ended"
-	IsToQueue When = "parked in the book, returns, and nothing waits for its room"
+	always    when = ""
+	isActive  when = "active in the book"
+	isParked  when = "parked in the book"
+	hasEnded  when = "ended"
+	isToQueue when = "parked in the book, returns, and nothing waits for its room"
 )
 
-// Table returns the whole table. What no row names changes nothing: while berth moves the
+// table is the whole table. What no row names changes nothing: while berth moves the
 // memory of a lease, nothing else does, and what has happened meanwhile counts when it
 // has arrived somewhere.
-func Table() []Row { return slices.Clone(table) }
-
-var table = []Row{
-	{Here, Ordered, IsActive, Leaving, []Act{Depart}},
-	{Here, "", HasEnded, Forgotten, []Act{Forget}},
-	{Leaving, Departed, Always, Parked, []Act{Write, Tell}},
-	{Leaving, Refused, Always, Here, []Act{Drop, Write, Release, Tell}},
-	{Leaving, Failed, Always, Coming, []Act{Write, Tell, Bring}},
-	{Parked, Intruded, IsParked, Checking, []Act{Confine}},
-	{Parked, "", IsActive, Coming, []Act{Write, Bring}},
-	{Parked, "", IsToQueue, Parked, []Act{Queue}},
-	{Parked, "", HasEnded, Left, []Act{Watch}},
-	{Checking, Checked, Always, Parked, nil},
-	{Coming, Arrived, Always, Here, []Act{Drop, Write, Release, Tell}},
-	{Coming, GaveUp, Always, Lost, []Act{Tell}},
-	{Lost, "", HasEnded, Left, []Act{Watch}},
-	{Lost, Asked, Always, Coming, []Act{Write, Bring}},
-	{Lost, Woken, Always, Coming, []Act{Write, Bring}},
-	{Left, Emptied, Always, Forgotten, []Act{Forget}},
-	{Noted, Recovered, IsParked, Checking, []Act{Check}},
-	{Noted, Recovered, IsActive, Coming, []Act{Write, Bring}},
-	{Noted, Recovered, HasEnded, Left, []Act{Watch}},
-	{Halfway, Recovered, IsParked, Checking, []Act{Check}},
-	{Halfway, Recovered, IsActive, Coming, []Act{Write, Bring}},
-	{Halfway, Recovered, HasEnded, Coming, []Act{Write, Bring}}, // its locked processes must go on
+var table = []row{
+	{Here, Ordered, isActive, Leaving, []Act{Depart}},
+	{Here, "", hasEnded, Forgotten, []Act{Forget}},
+	{Leaving, Departed, always, Parked, []Act{Write, Tell}},
+	{Leaving, Refused, always, Here, []Act{Drop, Write, Release, Tell}},
+	{Leaving, Failed, always, Coming, []Act{Write, Tell, Bring}},
+	{Parked, Intruded, isParked, Checking, []Act{Confine}},
+	{Parked, "", isActive, Coming, []Act{Write, Bring}},
+	{Parked, "", isToQueue, Parked, []Act{Queue}},
+	{Parked, "", hasEnded, Left, []Act{Watch}},
+	{Checking, Checked, always, Parked, nil},
+	{Coming, Arrived, always, Here, []Act{Drop, Write, Release, Tell}},
+	{Coming, GaveUp, always, Lost, []Act{Tell}},
+	{Lost, "", hasEnded, Left, []Act{Watch}},
+	{Lost, Asked, always, Coming, []Act{Write, Bring}},
+	{Lost, Woken, always, Coming, []Act{Write, Bring}},
+	{Left, Emptied, always, Forgotten, []Act{Forget}},
+	{Noted, Recovered, isParked, Checking, []Act{Check}},
+	{Noted, Recovered, isActive, Coming, []Act{Write, Bring}},
+	{Noted, Recovered, hasEnded, Left, []Act{Watch}},
+	{Halfway, Recovered, isParked, Checking, []Act{Check}},
+	{Halfway, Recovered, isActive, Coming, []Act{Write, Bring}},
+	{Halfway, Recovered, hasEnded, Coming, []Act{Write, Bring}}, // its locked processes must go on
 }
 
 // phases has the phase of each place. A lease that is left, or that an earlier daemon
@@ -70,7 +68,7 @@ var phases = map[Place]move.Phase{
 func Next(s State, e Event) (State, []Act) {
 	acts := s.note(e)
 	for on := e.What; ; on = "" { // then as long as it cannot rest where it is
-		i := slices.IndexFunc(table, func(r Row) bool { return r.At == s.At && r.On == on && s.meets(r.When, e) })
+		i := slices.IndexFunc(table, func(r row) bool { return r.at == s.At && r.on == on && s.meets(r.when, e) })
 		switch {
 		case i >= 0:
 			acts = append(acts, s.follow(table[i], e)...)
@@ -81,15 +79,15 @@ func Next(s State, e Event) (State, []Act) {
 }
 
 // meets reports whether a condition holds.
-func (s *State) meets(w When, e Event) bool {
+func (s *State) meets(w when, e Event) bool {
 	switch w {
-	case IsActive:
+	case isActive:
 		return e.Book == lease.Active
-	case IsParked:
+	case isParked:
 		return e.Book == lease.Parked
-	case HasEnded:
+	case hasEnded:
 		return e.Book == ""
-	case IsToQueue:
+	case isToQueue:
 		return e.Book == lease.Parked && s.Returns && !s.Waits && s.Calls == 0
 	}
 	return true
@@ -126,30 +124,30 @@ func (s *State) note(e Event) []Act {
 }
 
 // follow takes a lease to another place, and returns what to do about it.
-func (s *State) follow(r Row, e Event) []Act {
+func (s *State) follow(r row, e Event) []Act {
 	since := e.Now
 	switch {
-	case r.On == Ordered:
+	case r.on == Ordered:
 		s.Source, s.Returns, s.Wanted = e.Source, false, time.Time{}
-	case r.On == Departed:
+	case r.on == Departed:
 		s.Times++
 		s.ParkedAt, s.Returns = e.Now, s.Returns || s.Source != move.ByHand
-	case r.On == Arrived:
+	case r.on == Arrived:
 		s.ParkedAt, s.Returns, s.Wanted = time.Time{}, false, time.Time{}
-	case r.On == Recovered && r.When == IsParked:
+	case r.on == Recovered && r.when == isParked:
 		s.Times = max(s.Times, 1)
 		s.ParkedAt, s.Returns = e.ParkedAt, s.Returns || s.Source != move.ByHand
 		since = e.ParkedAt
-	case r.On == Recovered && s.At == Noted:
+	case r.on == Recovered && s.At == Noted:
 		s.ParkedAt = s.Since
-	case r.When == IsToQueue:
+	case r.when == isToQueue:
 		s.Waits = true
 	}
-	if phase, own := phases[r.To]; own && phase != s.Phase {
+	if phase, own := phases[r.to]; own && phase != s.Phase {
 		s.Phase, s.Since = phase, since
 	}
-	s.At = r.To
-	return r.Do
+	s.At = r.to
+	return r.do
 }
 
 // WaitsSince returns since when a lease waits for its turn, if the book noted at parkedAt

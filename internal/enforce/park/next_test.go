@@ -2,9 +2,7 @@ package park_test
 
 import (
 	"fmt"
-	"os"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -431,25 +429,4 @@ func TestHistoriesOfTheTable(t *testing.T) {
 		}
 		m.play(m.finish)
 	})
-}
-
-// The table stands in the documentation as it is.
-func TestTheTableIsShown(t *testing.T) {
-	const page = "../../../docs/develop/parking.md"
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var shown strings.Builder
-	shown.WriteString("| its memory is | what happens | if | then it is | and berth does |\n|---|---|---|---|---|\n")
-	for _, r := range park.Table() {
-		acts := []string{}
-		for _, act := range r.Do {
-			acts = append(acts, string(act))
-		}
-		fmt.Fprintf(&shown, "| %s | %s | %s | %s | %s |\n", r.At, r.On, r.When, r.To, strings.Join(acts, ", "))
-	}
-	if !strings.Contains(string(text), shown.String()) {
-		t.Errorf("%s does not show the table as it is:\n%s", page, shown.String())
-	}
 }

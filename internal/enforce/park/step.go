@@ -52,11 +52,8 @@ func in(s move.State, all []move.Outcome) (list []move.Process) {
 	return list
 }
 
-// Reached reports whether every process is where a goal wants it. A process that
-// has ended, or that has nothing on a device, is where every goal wants it.
-func Reached(goal Goal, all []move.Outcome) bool { return len(Stuck(goal, all)) == 0 }
-
-// Stuck returns the processes that are not where a goal wants them.
+// Stuck returns the processes that are not where a goal wants them. A process that has
+// ended, or that has nothing on a device, is where every goal wants it.
 func Stuck(goal Goal, all []move.Outcome) (list []move.Outcome) {
 	there := move.Checkpointed
 	if goal == Back {

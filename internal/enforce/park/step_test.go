@@ -54,7 +54,7 @@ func TestNext(t *testing.T) {
 		if step != x.step || !slices.Equal(pids, x.on) {
 			t.Errorf("%s from %v: %q on %v, want %q on %v", x.goal, x.all, step, pids, x.step, x.on)
 		}
-		if met := park.Reached(x.goal, states(x.all...)); met != x.met {
+		if met := len(park.Stuck(x.goal, states(x.all...))) == 0; met != x.met {
 			t.Errorf("%s from %v: reached is %v", x.goal, x.all, met)
 		}
 	}
@@ -89,7 +89,7 @@ func TestNextComesToAnEnd(t *testing.T) {
 			}
 			all = park.Merge(all, done)
 		}
-		if !park.Reached(goal, all) {
+		if len(park.Stuck(goal, all)) > 0 {
 			t.Fatalf("%s is not reached: %v", goal, all)
 		}
 	})

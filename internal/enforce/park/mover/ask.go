@@ -160,7 +160,7 @@ func (o *order) undone(held *lease.Lease, why error) error {
 	step := (*stepError)(nil)
 	refused := (*move.RefusedError)(nil)
 	switch {
-	case errors.As(why, &step) && step.step == "": // the states of its processes are not known
+	case errors.As(why, &step) && step.step == move.Ask: // the states of its processes are not known
 		return refuse(o.key.ID, move.Unparkable, step.why, "")
 	case errors.As(why, &refused):
 		return why

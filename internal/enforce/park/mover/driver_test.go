@@ -220,6 +220,9 @@ var (
 
 // Do takes a step. The fault that was planned for it happens before or after it.
 func (s *session) Do(ctx context.Context, step move.Step, ids []move.Process) ([]move.Outcome, error) {
+	if step == move.Ask {
+		return s.States(ctx, ids)
+	}
 	if s.over || s.d.dead.Load() {
 		return nil, errHelper
 	}

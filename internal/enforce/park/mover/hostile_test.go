@@ -48,7 +48,6 @@ func (s *shutters) total() time.Duration {
 func TestHangingDoesNotCloseTheDevice(t *testing.T) {
 	inWorld(t, 100*gib, func(t *testing.T, w *world) {
 		doors := &shutters{}
-		w.now.Closures, _ = drains.Open("")
 		w.now.Closures.Tell(drains.Hooks{Changed: doors.changed})
 		var leases []*lease.Lease
 		for i := range 2 {

@@ -20,8 +20,6 @@ const (
 	// attempts is how often a move begins anew after a helper broke off, and how often a
 	// process may refuse to come back before it is lost.
 	attempts = 3
-	// mostAtOnce is the most processes that take a step together.
-	mostAtOnce = 256
 	// mostSessions is the most sessions at once for the leases of one user. Each may be a
 	// helper process with the rights of the daemon, which takes hundreds of MiB, and a
 	// user may have a thousand leases.
@@ -47,7 +45,6 @@ type movement struct {
 	r       *record
 	goal    park.Goal
 	on      gpu.Device
-	awake   bool          // its programs run on while their memory is away
 	session check.Session // nil unless one is open
 	broken  int           // number of sessions that broke off
 }
@@ -61,7 +58,7 @@ func (p *Mover) moveTo(ctx context.Context, r *record, goal park.Goal) ([]move.O
 	if !found {
 		return nil, errors.New("its device is not there")
 	}
-	m := &movement{p: p, r: r, goal: goal, on: reading.Device, awake: r.Awake}
+	m := &movement{p: p, r: r, goal: goal, on: reading.Device}
 	defer m.close()
 	all, err := m.states(ctx)
 	refusals := map[move.Process]int{}
@@ -83,8 +80,8 @@ func (p *Mover) moveTo(ctx context.Context, r *record, goal park.Goal) ([]move.O
 		}
 		var done []move.Outcome
 		done, err = m.take(ctx, step, on)
-		switch broke := (*stepError)(nil); {
-		case errors.As(err, &broke) && !broke.hangs && m.broken < attempts && ctx.Err() == nil:
+		switch {
+		case m.mayTryAgain(ctx, err):
 			all, err = m.states(ctx) // the step may have been done
 			continue
 		case err != nil:
@@ -92,13 +89,17 @@ func (p *Mover) moveTo(ctx context.Context, r *record, goal park.Goal) ([]move.O
 		}
 		all = park.Merge(all, done)
 		if refused := park.Refusals(done); refused != "" {
-			m.failed(step)
+			m.count(step)
 			if goal == park.Away {
-				return all, &stepError{step: step, why: fmt.Sprintf("the driver refused to %s: %s", doing[step], refused), never: isNever(done)}
+				never := slices.ContainsFunc(done, func(o move.Outcome) bool { return o.Code == device.CodeNotSupported })
+				return all, &stepError{step: step, why: fmt.Sprintf("the driver refused to %s: %s", doing[step], refused), never: never}
 			}
 			for _, o := range done {
-				if o.Error != "" {
-					refusals[o.Process] += weight(step, o)
+				switch {
+				case step == move.Restore && o.Code == device.CodeOutOfMemory:
+					refusals[o.Process] = attempts // the driver does not bring it back any more
+				case o.Error != "":
+					refusals[o.Process]++
 				}
 			}
 			all, err = m.again(ctx, all)
@@ -113,21 +114,7 @@ var doing = map[move.Step]string{
 	move.Restore: "bring its memory back", move.Unlock: "let its programs go on",
 }
 
-// isNever reports whether a process uses something that cannot be moved.
-func isNever(done []move.Outcome) bool {
-	return slices.ContainsFunc(done, func(o move.Outcome) bool { return o.Code == device.CodeNotSupported })
-}
-
-// weight returns how much a refusal counts. A process that found no room on its
-// device is lost: the driver does not bring it back any more.
-func weight(step move.Step, o move.Outcome) int {
-	if step == move.Restore && o.Code == device.CodeOutOfMemory {
-		return attempts
-	}
-	return 1
-}
-
-// states opens a session if there is none, and asks for the states of all processes.
+// states asks for the states of all processes.
 func (m *movement) states(ctx context.Context) ([]move.Outcome, error) {
 	ids := identities(m.r.Processes)
 	if len(ids) == 0 {
@@ -135,12 +122,18 @@ func (m *movement) states(ctx context.Context) ([]move.Outcome, error) {
 	}
 	limit := park.Limit(move.Checkpoint, memory(m.r.Processes)) // the driver first finishes what an earlier daemon began
 	for {
-		all, err := m.ask(ctx, move.Step(""), ids, limit)
-		if broke := (*stepError)(nil); errors.As(err, &broke) && !broke.hangs && m.broken < attempts && ctx.Err() == nil {
-			continue
+		all, err := m.ask(ctx, move.Ask, ids, limit)
+		if !m.mayTryAgain(ctx, err) {
+			return all, err
 		}
-		return all, err
 	}
+}
+
+// mayTryAgain reports whether an error means that a session broke off, and that another
+// one may know more.
+func (m *movement) mayTryAgain(ctx context.Context, err error) bool {
+	broke := (*stepError)(nil)
+	return errors.As(err, &broke) && !broke.hangs && m.broken < attempts && ctx.Err() == nil
 }
 
 // again asks for the states of all processes, and keeps what they refused.
@@ -198,8 +191,8 @@ func (m *movement) take(ctx context.Context, step move.Step, on []move.Process) 
 	return done, err
 }
 
-// ask asks a session to take a step, or only for the states if step is empty.
-func (m *movement) ask(ctx context.Context, step move.Step, on []move.Process, limit time.Duration) (all []move.Outcome, err error) {
+// ask asks a session to take a step, and opens one if there is none.
+func (m *movement) ask(ctx context.Context, step move.Step, on []move.Process, limit time.Duration) ([]move.Outcome, error) {
 	if m.session == nil { // the time to wait for others does not count as hanging
 		if err := m.p.admit(ctx, m.r.Key.Owner); err != nil {
 			return nil, err
@@ -207,49 +200,41 @@ func (m *movement) ask(ctx context.Context, step move.Step, on []move.Process, l
 	}
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	var all []move.Outcome
+	var err error
 	if m.session == nil {
-		if m.session, err = m.p.Open(limited, m.on, m.awake); err != nil {
+		if m.session, err = m.p.Open(limited, m.on, m.r.Awake); err != nil {
 			m.session = nil
 			m.p.dismiss(m.r.Key.Owner)
-			m.broken++
-			return nil, m.failure(ctx, limited, step, limit, err)
 		}
 	}
-	for chunk := range slices.Chunk(on, mostAtOnce) {
-		var part []move.Outcome
-		if step == "" {
-			part, err = m.session.States(limited, chunk)
-		} else {
-			part, err = m.session.Do(limited, step, chunk)
-		}
-		if err == nil && len(part) != len(chunk) {
-			err = fmt.Errorf("there are %d answers about %d processes", len(part), len(chunk))
-		}
-		if err != nil {
-			m.close()
-			m.broken++
-			return nil, m.failure(ctx, limited, step, limit, err)
-		}
-		all = append(all, part...)
+	if err == nil {
+		all, err = m.session.Do(limited, step, on)
 	}
-	return all, nil
-}
-
-// failure returns the error for a session that failed.
-func (m *movement) failure(ctx, limited context.Context, step move.Step, limit time.Duration, err error) error {
+	if err == nil && len(all) != len(on) {
+		err = fmt.Errorf("there are %d answers about %d processes", len(all), len(on))
+	}
+	if err == nil {
+		return all, nil
+	}
+	m.close()
+	m.broken++
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
-	m.failed(step)
+	m.count(step)
 	e := &stepError{step: step, why: err.Error()}
 	if errors.Is(limited.Err(), context.DeadlineExceeded) {
 		e.hangs = true
 		e.why = fmt.Sprintf("its processes did not answer the driver within %v", limit)
-		if pid := m.stopped(); pid != 0 {
-			e.why = fmt.Sprintf("process %d is stopped, so it does not answer the driver; continue it with kill -CONT %d", pid, pid)
+		for _, id := range m.r.Processes {
+			if m.p.Processes.Stopped(process.ID(id.Process)) {
+				e.why = fmt.Sprintf("process %d is stopped, so it does not answer the driver; continue it with kill -CONT %d", id.PID, id.PID)
+				break
+			}
 		}
 	}
-	return e
+	return nil, e
 }
 
 func (m *movement) close() {
@@ -263,19 +248,18 @@ func (m *movement) close() {
 // admit waits until the leases of an owner have fewer than mostSessions sessions, and
 // counts one more.
 func (p *Mover) admit(ctx context.Context, owner lease.Owner) error {
-	for pause := firstLook; ; pause = min(2*pause, longestLook) {
-		p.mu.Lock()
-		admitted := p.open[owner] < mostSessions
-		if admitted {
-			p.open[owner]++
-		}
-		p.mu.Unlock()
-		if admitted {
-			return nil
-		}
-		if err := wait(ctx, pause); err != nil {
-			return err
-		}
+	p.mu.Lock()
+	open := p.open[owner]
+	if open == nil {
+		open = make(chan struct{}, mostSessions)
+		p.open[owner] = open
+	}
+	p.mu.Unlock()
+	select {
+	case open <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 
@@ -283,9 +267,7 @@ func (p *Mover) admit(ctx context.Context, owner lease.Owner) error {
 func (p *Mover) dismiss(owner lease.Owner) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.open[owner]--; p.open[owner] == 0 {
-		delete(p.open, owner)
-	}
+	<-p.open[owner]
 }
 
 // took counts the duration of a step and, if the step is done, the memory that it moved.
@@ -299,21 +281,11 @@ func (m *movement) took(step move.Step, memory gpu.MiB, took time.Duration, done
 	}
 }
 
-// failed counts a step that failed.
-func (m *movement) failed(step move.Step) {
+// count counts a step that failed.
+func (m *movement) count(failed move.Step) {
 	m.p.mu.Lock()
 	defer m.p.mu.Unlock()
-	if step != "" {
-		m.p.counts.Failures[step]++
+	if failed != move.Ask {
+		m.p.counts.Failures[failed]++
 	}
-}
-
-// stopped returns a process of the lease that somebody has stopped, or 0.
-func (m *movement) stopped() int {
-	for _, id := range m.r.Processes {
-		if m.p.Processes.Stopped(process.ID(id.Process)) {
-			return id.PID
-		}
-	}
-	return 0
 }

@@ -78,15 +78,15 @@ type Options struct {
 	// are kept still where the driver needs it.
 	Open      func(ctx context.Context, on gpu.Device, awake bool) (check.Session, error)
 	Monitor   Monitor
-	Pacer     *pace.Pacer    // nil if nothing is paced
-	Closures  *drains.Drains // nil if nothing closes devices
+	Pacer     *pace.Pacer // nil if nothing is paced
+	Closures  *drains.Drains
 	Machine   Machine
 	Processes process.Table
 	Publish   func(gpu.Event) // must not block
 	Log       *slog.Logger
 
-	Idle   func(fence uint64) (since time.Time, idle bool) // nil if idleness is not measured
-	Denied func(uuid string) string                        // why another daemon is in charge of a device; nil or "" if this one is
+	Idle   func(fence uint64) (since time.Time, idle bool)
+	Denied func(uuid string) string // why another daemon is in charge of a device; "" if this one is
 
 	Path string // state file; if empty, nothing is kept
 	Boot string // boot ID of this machine
@@ -110,10 +110,10 @@ type Mover struct {
 	leases   map[uint64]*record
 	warned   map[uint64]time.Time
 	barred   map[uint64]bar
-	hung     map[place]bar       // restores that did not end
-	coming   map[string]gpu.MiB  // by UUID: memory that restores take of a device, and may not have taken yet
-	open     map[lease.Owner]int // number of sessions for the leases of an owner
-	wakes    map[uint64]bool     // by fence: a program of the lease has asked to be woken, so it has to run on while the lease is parked
+	hung     map[place]bar                 // restores that did not end
+	coming   map[string]gpu.MiB            // by UUID: memory that restores take of a device, and may not have taken yet
+	open     map[lease.Owner]chan struct{} // has a value for each session for the leases of an owner
+	wakes    map[uint64]bool               // by fence: a program of the lease has asked to be woken, so it has to run on while the lease is parked
 	counts   park.Counts
 	damaged  bool // the file could not be read, and not every lease has been asked about since
 
@@ -132,15 +132,9 @@ type bar struct {
 func New(o Options) (*Mover, *file.Damage) {
 	p := &Mover{
 		Options: o, settings: o.Settings, over: make(chan struct{}), nudged: make(chan struct{}, 1), posted: make(chan struct{}, 1), roomLock: make(chan struct{}, 1),
-		leases: map[uint64]*record{}, warned: map[uint64]time.Time{}, barred: map[uint64]bar{}, hung: map[place]bar{}, open: map[lease.Owner]int{}, coming: map[string]gpu.MiB{}, wakes: map[uint64]bool{}, counts: park.NewCounts(),
+		leases: map[uint64]*record{}, warned: map[uint64]time.Time{}, barred: map[uint64]bar{}, hung: map[place]bar{}, open: map[lease.Owner]chan struct{}{}, coming: map[string]gpu.MiB{}, wakes: map[uint64]bool{}, counts: park.NewCounts(),
 	}
 	close(p.over)
-	if p.Denied == nil {
-		p.Denied = func(string) string { return "" }
-	}
-	if p.Idle == nil {
-		p.Idle = func(uint64) (time.Time, bool) { return time.Time{}, false }
-	}
 	return p, p.recall()
 }
 

@@ -88,7 +88,7 @@ func (p *Mover) takeRoom(ctx context.Context, r *record, memory gpu.MiB) (releas
 			return nil, fmt.Sprintf("it needs %s beyond what it has leased, and did not answer when its device was closed to others for that; berth tries again in %s", beyond, words.Duration(pause))
 		}
 		var err error
-		if open, err = p.hold(r.GPU); err != nil {
+		if open, err = p.Closures.Hold(r.GPU, "berth brings the memory of a program back to it"); err != nil {
 			return nil, err.Error()
 		}
 		if left := p.Leases.Sums()[r.GPU].Available(); left < beyond {
@@ -129,14 +129,6 @@ func (p *Mover) leased(r *record) gpu.MiB {
 		return held.Parts[0].Memory
 	}
 	return 0
-}
-
-// hold closes a device to new leases.
-func (p *Mover) hold(uuid string) (func(), error) {
-	if p.Closures == nil {
-		return func() {}, nil
-	}
-	return p.Closures.Hold(uuid, "berth brings the memory of a program back to it")
 }
 
 // place is a device and an owner whose programs use it.

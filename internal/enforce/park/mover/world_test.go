@@ -23,6 +23,7 @@ import (
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/file/journal/filelog"
 	"github.com/berth-gpu/berth/internal/file/journal/filelog/disktest"
+	"github.com/berth-gpu/berth/internal/health/drains"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
@@ -222,6 +223,7 @@ func (w *world) start() {
 	if err != nil {
 		w.Fatal(err)
 	}
+	closures, _ := drains.Open("")
 	d.Mover, w.damage = mover.New(mover.Options{
 		Leases: book{d.book, d},
 		Open: func(ctx context.Context, _ gpu.Device, awake bool) (check.Session, error) {
@@ -230,7 +232,7 @@ func (w *world) start() {
 			w.setMu.Unlock()
 			return &session{card: w.card, d: d}, ctx.Err()
 		},
-		Monitor: seam{d}, Machine: mover.Machine{Root: w.folder, Processes: table}, Processes: table, Settings: w.settings, Publish: d.hear,
+		Monitor: seam{d}, Machine: mover.Machine{Root: w.folder, Processes: table}, Processes: table, Settings: w.settings, Publish: d.hear, Closures: closures, Denied: func(string) string { return "" },
 		Idle: func(fence uint64) (time.Time, bool) {
 			w.setMu.Lock()
 			defer w.setMu.Unlock()
