@@ -415,7 +415,7 @@ func (d *Daemon) configure(c config.Config, by access.Actor, changed []string) {
 	d.watchdog.Configure(d.watching(c))
 	d.throttle.Configure(throttling(c))
 	if d.reclaim != nil {
-		d.reclaim.Configure(d.reclaiming(c))
+		d.reclaim.Configure(reclaiming(c))
 		d.parking.Configure(parkingRules(c))
 	}
 	d.hooks.Configure(hooking(c))

@@ -21,20 +21,20 @@ func (d *Daemon) openReclaim(o Options, processes process.Table) {
 		return
 	}
 	d.reclaim = reclaim.New(reclaim.Options{
-		Leases: d.ledger, Shrinker: d.ledger, Monitor: d.monitor, Alive: processes.Alive, Peaks: d.peaks, Parker: d.parking, Idle: d.idleSince, Publish: d.publish, Log: o.Log, Settings: d.reclaiming(o.Settings.Config),
+		Leases: d.ledger, Shrinker: d.ledger, Monitor: d.monitor, Processes: processes, Peaks: d.peaks, Parker: d.parking, Idle: d.idleSince, Publish: d.publish, Log: o.Log, Settings: reclaiming(o.Settings.Config),
 		Orphans: orphanage{d, processes, desk.New(desk.Parts{Monitor: d.monitor, Ledger: d.ledger, Processes: processes, Users: d.users, MPS: ownProcesses{d.mps, &d.prover, &d.mover}})},
 	})
 }
 
 // reclaiming translates the settings of that keeper.
-func (d *Daemon) reclaiming(c config.Config) reclaim.Settings {
+func reclaiming(c config.Config) reclaim.Settings {
+	services := map[string]reclaim.Service{}
+	for name, s := range c.Services {
+		services[name] = reclaim.Service{Shrinkable: s.Shrinkable == "true", Parkable: saidTrue(s.Parkable), MinMemory: s.MinMemory.Or(0)}
+	}
 	return reclaim.Settings{
 		Interval: c.Optimization.Interval, Threshold: c.Optimization.MemoryThreshold, EndOrphans: c.Optimization.Orphans == "end",
-		TrimTimeout: c.Optimization.TrimTimeout, IdleAfter: c.Optimization.ParkIdleAfter, Keep: c.Optimization.Keep,
-		Service: func(name string) (reclaim.Service, bool) {
-			s, configured := c.Services[name]
-			return reclaim.Service{Shrinkable: s.Shrinkable == "true", Parkable: saidTrue(s.Parkable), MinMemory: s.MinMemory.Or(0)}, configured
-		},
+		TrimTimeout: c.Optimization.TrimTimeout, IdleAfter: c.Optimization.ParkIdleAfter, Keep: c.Optimization.Keep, Services: services,
 	}
 }
 

@@ -95,7 +95,7 @@ func (m *machine) use(pid int, uuid string, memory gpu.MiB) {
 
 // configure changes how optimizations are done.
 func (m *machine) configure(change func(*reclaim.Settings)) {
-	s := m.d.reclaiming(m.d.settings.load().Config)
+	s := reclaiming(m.d.settings.load().Config)
 	change(&s)
 	m.d.reclaim.Configure(s)
 }

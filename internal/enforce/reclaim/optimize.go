@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
@@ -15,17 +14,6 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
-
-// Request says what to optimize.
-type Request struct {
-	Service string   // only leases of this service; if empty, all that the actor may change
-	DryRun  bool     // only report what would be done
-	GPUs    []string // only leases and processes on these devices, by UUID; if empty, on all
-	ID      string   // names the optimization in its events; if empty, it is named after its start
-
-	// May reports whether the actor may change a lease. Nil means all leases.
-	May func(*lease.Lease) bool
-}
 
 // ErrUnmeasured refuses an optimization whose result could not be measured.
 var ErrUnmeasured = errors.New("monitoring is stopped, so berth could not measure what an optimization frees: start monitoring first")
@@ -39,29 +27,24 @@ const mostWaiting = 8
 // wait until it is done, and Optimize refuses more with a *lease.BusyError. A dry run
 // changes nothing, and does not wait.
 func (r *Reclaim) Optimize(ctx context.Context, by access.Actor, b api.Optimize, may func(*lease.Lease) bool) (api.Optimization, error) {
-	return r.optimize(ctx, by, Request{Service: b.Service, DryRun: b.DryRun, May: may})
+	return r.optimize(ctx, by, b, nil, may)
 }
 
-// optimize goes up the ladder. If ctx ends, it stops after the current rung, and returns
-// what it has done so far.
-func (r *Reclaim) optimize(ctx context.Context, by access.Actor, q Request) (api.Optimization, error) {
+// optimize goes up the ladder for the leases and processes on some devices, or on all if
+// gpus is empty. If ctx ends, it stops after the current rung, and returns what it has
+// done so far.
+func (r *Reclaim) optimize(ctx context.Context, by access.Actor, b api.Optimize, gpus []string, may func(*lease.Lease) bool) (api.Optimization, error) {
 	if !r.Monitor.Running() {
 		return api.Optimization{}, ErrUnmeasured
 	}
-	if !q.DryRun {
+	if !b.DryRun {
 		end, err := r.begin(ctx, lease.OwnerOf(&by))
 		if err != nil {
 			return api.Optimization{}, err
 		}
 		defer end()
 	}
-	c := &climb{Reclaim: r, Request: q, by: by, set: r.now(), began: time.Now()}
-	if c.ID == "" {
-		c.ID = strconv.FormatInt(c.began.UnixNano(), 36)
-	}
-	if c.May == nil {
-		c.May = func(*lease.Lease) bool { return true }
-	}
+	c := &climb{Reclaim: r, Optimize: b, gpus: gpus, may: may, by: by, set: r.now(), began: time.Now()}
 	return c.all(ctx)
 }
 
@@ -104,7 +87,9 @@ func (r *Reclaim) leave(by lease.Owner) {
 // climb is one optimization.
 type climb struct {
 	*Reclaim
-	Request
+	api.Optimize
+	gpus  []string                // UUIDs of the devices that it covers; all if empty
+	may   func(*lease.Lease) bool // whether the actor may change a lease; nil means any
 	by    access.Actor
 	set   Settings
 	began time.Time
@@ -117,16 +102,13 @@ func (c *climb) all(ctx context.Context) (api.Optimization, error) {
 	o := api.Optimization{DryRun: c.DryRun, Service: c.Service, Began: c.began, Rungs: []api.Rung{}, Devices: []api.Reclaimed{}}
 	first := c.measure(ctx)
 	before := first
-	for _, rung := range []struct {
-		name string
-		do   func(context.Context) (done, left []api.RungStep)
-	}{{Dead, c.dead}, {Orphaned, c.orphans}, {Trim, c.trim}, {Shrink, c.shrink}, {Park, c.park}, {Moving, c.move}} {
+	for _, rung := range rungs {
 		if ctx.Err() != nil {
 			break
 		}
 		began := time.Now()
 		one := api.Rung{Name: rung.name}
-		one.Done, one.Left = rung.do(ctx)
+		one.Done, one.Left = rung.do(c, ctx)
 		if !c.DryRun {
 			after := c.measure(context.WithoutCancel(ctx))
 			switch {
@@ -140,7 +122,7 @@ func (c *climb) all(ctx context.Context) (api.Optimization, error) {
 		one.Took = time.Since(began).Seconds()
 		one.Done, one.Left = append([]api.RungStep{}, one.Done...), append([]api.RungStep{}, one.Left...)
 		o.Rungs = append(o.Rungs, one)
-		c.reached(one)
+		c.reached(one, rung.text)
 	}
 	o.Took = time.Since(c.began).Seconds()
 	o.Devices = append(o.Devices, first.compare(before)...)
@@ -155,7 +137,7 @@ func (c *climb) chosen(held ledger.Held) bool {
 }
 
 // covers reports whether the optimization covers a device.
-func (c *climb) covers(uuid string) bool { return len(c.GPUs) == 0 || slices.Contains(c.GPUs, uuid) }
+func (c *climb) covers(uuid string) bool { return len(c.gpus) == 0 || slices.Contains(c.gpus, uuid) }
 
 // leases returns the leases that take room and that the optimization covers, and the
 // number of others that the actor may not change.
@@ -163,7 +145,7 @@ func (c *climb) leases() (mine []ledger.Held, others int) {
 	for _, held := range c.Leases.View().Leases {
 		switch {
 		case !c.chosen(held) || held.State != lease.Active:
-		case !c.May(held.Lease):
+		case c.may != nil && !c.may(held.Lease):
 			others++
 		default:
 			mine = append(mine, held)

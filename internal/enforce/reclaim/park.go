@@ -59,7 +59,7 @@ func (c *climb) park(ctx context.Context) (done, left []api.RungStep) {
 // unused returns for how long a lease has not used its device, and, if it must not be
 // parked, why.
 func (c *climb) unused(held ledger.Held) (lasting, why string) {
-	service, _ := c.set.Service(held.Holder.Service)
+	service := c.set.Services[held.Holder.Service]
 	if !service.Parkable.Or(held.Parkable) {
 		return "", "neither its request nor its service says that it is parkable"
 	}

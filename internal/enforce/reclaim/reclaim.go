@@ -10,9 +10,11 @@ package reclaim
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
+	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/enforce/watchdog"
@@ -59,14 +61,6 @@ type Orphans interface {
 	End(ctx context.Context, o Orphan, in kinship.Mandate) error
 }
 
-// Peaks records how much memory programs use.
-type Peaks interface {
-	// Most returns the most memory that a lease was measured to use on one device so far,
-	// and the number of measurements.
-	Most(fence uint64) (most gpu.MiB, samples int)
-	Find(key peaks.Key) (peaks.Entry, bool)
-}
-
 // Shrinker makes leases smaller, and gives them their size back when they ask for it.
 type Shrinker interface {
 	Shrink(ctx context.Context, k lease.Key, fence uint64, to gpu.MiB) (*lease.Lease, error)
@@ -86,17 +80,16 @@ type Parker interface {
 
 // Options are the parts that a Reclaim works with.
 type Options struct {
-	Leases   Leases
-	Monitor  Monitor
-	Alive    func(process.ID) bool
-	Orphans  Orphans
-	Peaks    Peaks
-	Shrinker Shrinker // nil if nothing is shrunk
-	Parker   Parker   // nil if nothing is parked
+	Leases    Leases
+	Monitor   Monitor
+	Processes process.Table
+	Orphans   Orphans
+	Peaks     *peaks.Peaks
+	Shrinker  Shrinker // nil if nothing is shrunk
+	Parker    Parker   // nil if nothing is parked
 
 	// Idle returns since when the processes of a lease have not used their device. It
-	// returns false if they use it, or if that is not known. A nil function knows
-	// nothing.
+	// returns false if they use it, or if that is not known.
 	Idle func(fence uint64) (since time.Time, idle bool)
 
 	Publish func(gpu.Event)
@@ -114,8 +107,7 @@ type Settings struct {
 	IdleAfter   time.Duration // how long a lease must be idle before it is parked
 	Keep        time.Duration // shortest time for which a lease keeps its size and its device
 
-	// Service returns the settings of a service, and false if it has none.
-	Service func(name string) (Service, bool)
+	Services map[string]Service // by name
 }
 
 // Service says what may be done to the leases of a service.
@@ -125,7 +117,7 @@ type Service struct {
 	MinMemory  gpu.MiB       // no lease is made smaller than this
 }
 
-// The rungs, in their order.
+// The rungs.
 const (
 	Dead     = "dead"
 	Orphaned = "orphans"
@@ -135,8 +127,19 @@ const (
 	Moving   = "move"
 )
 
-// Rungs lists the names of the rungs in their order.
-func Rungs() []string { return []string{Dead, Orphaned, Trim, Shrink, Park, Moving} }
+// rungs are the rungs in their order.
+var rungs = []struct {
+	name string
+	text string // in an event
+	do   func(*climb, context.Context) (done, left []api.RungStep)
+}{
+	{Dead, "releasing what the dead hold", (*climb).dead},
+	{Orphaned, "looking for orphans", (*climb).orphans},
+	{Trim, "asking programs for memory that they keep for later", (*climb).trim},
+	{Shrink, "shrinking leases", (*climb).shrink},
+	{Park, "parking idle leases", (*climb).park},
+	{Moving, "looking for leases to move", (*climb).move},
+}
 
 // Reclaim gets memory back, on request and by itself.
 type Reclaim struct {
@@ -161,16 +164,13 @@ type Counts struct {
 
 // New returns a Reclaim with these parts.
 func New(o Options) *Reclaim {
-	if o.Idle == nil {
-		o.Idle = func(uint64) (time.Time, bool) { return time.Time{}, false }
-	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	r := &Reclaim{Options: o, settings: o.Settings, running: make(chan struct{}, 1), changed: make(chan struct{}, 1), woken: make(chan struct{}, 1), growing: map[uint64]bool{}, asking: map[lease.Owner]bool{}}
 	r.counts.Freed = map[string]gpu.MiB{}
-	for _, rung := range Rungs() {
-		r.counts.Freed[rung] = 0
+	for _, rung := range rungs {
+		r.counts.Freed[rung.name] = 0
 	}
 	return r
 }
@@ -197,11 +197,7 @@ func (r *Reclaim) now() Settings {
 func (r *Reclaim) Counts() Counts {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c := Counts{Runs: r.counts.Runs, Freed: map[string]gpu.MiB{}}
-	for rung, freed := range r.counts.Freed {
-		c.Freed[rung] = freed
-	}
-	return c
+	return Counts{Runs: r.counts.Runs, Freed: maps.Clone(r.counts.Freed)}
 }
 
 // Run optimizes the devices that are fuller than the threshold, once per interval,
@@ -229,7 +225,7 @@ func (r *Reclaim) Run(ctx context.Context) {
 		if len(full) == 0 || !r.Monitor.Running() {
 			continue
 		}
-		if _, err := r.optimize(ctx, access.Daemon(), Request{GPUs: full}); err != nil && ctx.Err() == nil {
+		if _, err := r.optimize(ctx, access.Daemon(), api.Optimize{}, full, nil); err != nil && ctx.Err() == nil {
 			r.Log.Warn("an optimization failed", "error", err)
 		}
 	}

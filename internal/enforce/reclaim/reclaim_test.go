@@ -71,7 +71,7 @@ func newWorld(devices ...string) *world {
 func (w *world) add(id, uuid string, memory, uses gpu.MiB) *held {
 	h := &held{uses: uses, Lease: lease.Lease{
 		ID: id, Fence: uint64(len(w.leases) + 1), State: lease.Active, Granted: time.Now().Add(-time.Hour), Binding: lease.ByProcess,
-		Holder: lease.Holder{User: "ada", UID: 1000, Service: "embedder", PID: 100 + len(w.leases)}, Parts: []lease.Part{{GPU: uuid, Memory: memory, Slots: 1}},
+		Holder: lease.Holder{User: "ada", UID: 1000, Service: "embedder", PID: firstPID + len(w.leases)}, Parts: []lease.Part{{GPU: uuid, Memory: memory, Slots: 1}},
 	}}
 	w.leases = append(w.leases, h)
 	w.peaks[id] = uses
@@ -183,19 +183,6 @@ func (w *world) End(_ context.Context, o Orphan, _ kinship.Mandate) error {
 	return nil
 }
 
-func (w *world) Most(fence uint64) (gpu.MiB, int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, h := range w.leases {
-		if h.Fence == fence {
-			return w.peaks[h.ID], min(int(w.peaks[h.ID]), 5)
-		}
-	}
-	return 0, 0
-}
-
-func (w *world) earlier(peaks.Key) (peaks.Entry, bool) { return peaks.Entry{}, false }
-
 func (w *world) Shrink(_ context.Context, k lease.Key, _ uint64, to gpu.MiB) (*lease.Lease, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -243,24 +230,33 @@ func (w *world) publish(e gpu.Event) {
 	}
 }
 
-// used are the peaks of a world.
-type used struct{ *world }
+// firstPID is the first pid of simulated processes.
+const firstPID = 5_000_001
 
-func (u used) Find(k peaks.Key) (peaks.Entry, bool) { return u.earlier(k) }
+// pids are the processes of a world that live.
+type pids struct{ *world }
+
+func (p pids) Started(pid int) (uint64, bool)          { return 0, !p.dead[pid] }
+func (p pids) End(int)                                 {}
+func (p pids) Facts(int) (f kinship.Facts, known bool) { return f, false }
 
 func settings() Settings {
 	return Settings{
 		Interval: 5 * time.Minute, Threshold: 0.85, TrimTimeout: 10 * time.Second, IdleAfter: time.Minute, Keep: time.Minute,
-		Service: func(name string) (Service, bool) {
-			return Service{Shrinkable: name == "batch"}, name == "batch"
-		},
+		Services: map[string]Service{"batch": {Shrinkable: true}},
 	}
 }
 
 func (w *world) reclaim(s Settings) *Reclaim {
+	seen := peaks.New()
+	for _, h := range w.leases {
+		for i := range min(int(w.peaks[h.ID]), 5) {
+			seen.Use(&h.Lease, h.Parts[0].GPU, w.peaks[h.ID], time.Now().Add(time.Duration(i)))
+		}
+	}
 	return New(Options{
-		Leases: w, Monitor: w, Orphans: w, Peaks: used{w}, Shrinker: w, Parker: w, Publish: w.publish, Settings: s,
-		Alive: func(id process.ID) bool { return !w.dead[id.PID] },
+		Leases: w, Monitor: w, Orphans: w, Peaks: seen, Shrinker: w, Parker: w, Publish: w.publish, Settings: s,
+		Processes: process.Proc().With(pids{w}),
 		Idle: func(fence uint64) (time.Time, bool) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -302,7 +298,7 @@ func check(t *testing.T, o api.Optimization, err error, want ...string) {
 	for _, rung := range o.Rungs {
 		names = append(names, rung.Name)
 	}
-	if !slices.Equal(names, Rungs()) {
+	if !slices.Equal(names, []string{Dead, Orphaned, Trim, Shrink, Park, Moving}) {
 		t.Errorf("the rungs are %v", names)
 	}
 }
@@ -324,9 +320,9 @@ func (w *world) print() string {
 // crowd fills a world with something for each rung.
 func crowd(w *world) {
 	w.add("gone", "A", 1000, 0)
-	w.dead[100] = true
+	w.dead[firstPID] = true
 	w.add("kept", "A", 1000, 100).keptBy = 7
-	w.dead[101] = true
+	w.dead[firstPID+1] = true
 	w.orphans = []Orphan{{Stranger: watchdog.Stranger{ID: process.ID{PID: 500, Start: 1}, Name: "python", User: "bob", Memory: 300, Ended: "old"}, On: gpu.Device{UUID: "A"}, UID: 1001}}
 	w.add("cache", "A", 4000, 3500)
 	w.trims["cache"] = func() { w.find("cache").uses = 500 }
@@ -540,7 +536,7 @@ func TestShrinkLeaves(t *testing.T) {
 		"a child":       {func(_ *world, h *held, _ *Settings) { h.Parent = "p" }, "it shares its memory with other leases"},
 		"has a child":   {func(w *world, h *held, _ *Settings) { w.add("child", "A", 0, 10).Parent = h.ID }, "it shares its memory with other leases"},
 		"it has a least": {func(_ *world, _ *held, s *Settings) {
-			s.Service = func(string) (Service, bool) { return Service{Shrinkable: true, MinMemory: 5000}, true }
+			s.Services["batch"] = Service{Shrinkable: true, MinMemory: 5000}
 		}, "its programs used up to 400 MiB of its 4.9 GiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -678,7 +674,7 @@ func TestTurns(t *testing.T) {
 		if want := []time.Duration{10 * time.Second, 20 * time.Second, 30 * time.Second}; !slices.Equal(took, want) {
 			t.Errorf("they took %v", took)
 		}
-		if counts := r.Counts(); counts.Runs != 3 || len(counts.Freed) != len(Rungs()) || len(r.asking) != 0 {
+		if counts := r.Counts(); counts.Runs != 3 || len(counts.Freed) != len(rungs) || len(r.asking) != 0 {
 			t.Errorf("counts are %+v, and %v ask", counts, r.asking)
 		}
 	})

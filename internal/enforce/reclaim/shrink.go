@@ -57,7 +57,7 @@ func takes(held ledger.Held) (sum gpu.MiB) {
 // smaller returns the size that a lease would have on each of its devices, and the most
 // memory that its programs used on one. If the lease keeps its size, why says why.
 func (c *climb) smaller(held ledger.Held, parent bool) (to, most gpu.MiB, why string) {
-	service, _ := c.set.Service(held.Holder.Service)
+	service := c.set.Services[held.Holder.Service]
 	size := held.Parts[0].Memory
 	most, samples := c.Peaks.Most(held.Fence)
 	if e, known := c.Peaks.Find(peaks.Key{User: held.Holder.User, Name: cmp.Or(held.Holder.Name, held.Holder.Service)}); known {

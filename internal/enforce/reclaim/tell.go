@@ -2,6 +2,7 @@ package reclaim
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
@@ -11,19 +12,9 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// texts describes the rungs in the words of an event.
-var texts = map[string]string{
-	Dead:     "releasing what the dead hold",
-	Orphaned: "looking for orphans",
-	Trim:     "asking programs for memory that they keep for later",
-	Shrink:   "shrinking leases",
-	Park:     "parking idle leases",
-	Moving:   "looking for leases to move",
-}
-
-// reached counts a rung, and publishes it. It does neither for a dry run. It publishes a
+// reached counts a rung, and publishes what was done there. It does neither for a dry run. It publishes a
 // rung that berth began by itself only if it did something.
-func (c *climb) reached(one api.Rung) {
+func (c *climb) reached(one api.Rung, doing string) {
 	if c.DryRun {
 		return
 	}
@@ -33,7 +24,7 @@ func (c *climb) reached(one api.Rung) {
 	if c.by.Door == access.Itself && len(one.Done) == 0 {
 		return
 	}
-	text := fmt.Sprintf("Optimization, %s: %s, %d done, %d left alone", texts[one.Name], freed(one.Name, one.Freed), len(one.Done), len(one.Left))
+	text := fmt.Sprintf("Optimization, %s: %s, %d done, %d left alone", doing, freed(one.Name, one.Freed), len(one.Done), len(one.Left))
 	c.tell(text, map[string]any{"rung": one.Name, "freed_mb": int64(one.Freed), "done": len(one.Done), "left": len(one.Left), "took_seconds": one.Took})
 }
 
@@ -62,7 +53,7 @@ func (c *climb) over(o api.Optimization) {
 }
 
 func (c *climb) tell(text string, data map[string]any) {
-	data["run"] = c.ID
+	data["run"] = strconv.FormatInt(c.began.UnixNano(), 36)
 	c.Publish(gpu.Event{Time: time.Now(), Code: gpu.EventOptimized, Severity: gpu.Note, By: lease.ByOf(c.by), Text: text, Data: data})
 }
 
