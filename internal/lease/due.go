@@ -77,3 +77,114 @@ func (e *entry) due() (at time.Time, what event) {
 	}
 	return at, what
 }
+
+// alarm is the time at which something is due for a lease or a request. It is set
+// while it is in alarms.
+type alarm struct {
+	at      time.Time
+	key     *Key
+	waiting bool // a request, not a lease
+	place   int  // in the heap, counted from one; zero if the alarm is not in it
+}
+
+// isSet reports whether the alarm is in alarms.
+func (a *alarm) isSet() bool { return a.place > 0 }
+
+// alarms is a binary heap with the earliest alarm first. Each alarm knows its
+// place, so remove is as quick as add.
+type alarms []*alarm
+
+// next returns the earliest time; false if there is none.
+func (h alarms) next() (time.Time, bool) {
+	if len(h) == 0 {
+		return time.Time{}, false
+	}
+	return h[0].at, true
+}
+
+// due lists the alarms that are due, in no order.
+func (h alarms) due(now time.Time) []*alarm { return h.dueBelow(now, 0, nil) }
+
+// dueBelow appends the alarms at or below i in the heap that are due. No alarm is
+// earlier than the one above it, so dueBelow stops at the first that is not due.
+func (h alarms) dueBelow(now time.Time, i int, list []*alarm) []*alarm {
+	if i >= len(h) || now.Before(h[i].at) {
+		return list
+	}
+	list = append(list, h[i])
+	list = h.dueBelow(now, 2*i+1, list)
+	return h.dueBelow(now, 2*i+2, list)
+}
+
+// add adds an alarm that is not set.
+func (h *alarms) add(a *alarm) {
+	*h = append(*h, a)
+	h.up(len(*h) - 1)
+}
+
+// remove removes an alarm, if it is set.
+func (h *alarms) remove(a *alarm) {
+	if a.place == 0 {
+		return
+	}
+	i, last := a.place-1, len(*h)-1
+	(*h)[i] = (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	a.place = 0
+	if i < last {
+		h.down(i)
+		h.up(i)
+	}
+}
+
+// move sets an alarm to another time.
+func (h *alarms) move(a *alarm, at time.Time) {
+	a.at = at
+	i := a.place - 1
+	h.down(i)
+	h.up(i)
+}
+
+// ordered reports whether every alarm is where it should be.
+func (h alarms) ordered() bool {
+	for i, a := range h {
+		if a.place != i+1 || i > 0 && a.at.Before(h[(i-1)/2].at) {
+			return false
+		}
+	}
+	return true
+}
+
+func (h alarms) up(i int) {
+	a := h[i]
+	for i > 0 && a.at.Before(h[(i-1)/2].at) {
+		h.put(i, h[(i-1)/2])
+		i = (i - 1) / 2
+	}
+	h.put(i, a)
+}
+
+func (h alarms) down(i int) {
+	a := h[i]
+	for {
+		child := 2*i + 1
+		if child >= len(h) {
+			break
+		}
+		if child+1 < len(h) && h[child+1].at.Before(h[child].at) {
+			child++
+		}
+		if !h[child].at.Before(a.at) {
+			break
+		}
+		h.put(i, h[child])
+		i = child
+	}
+	h.put(i, a)
+}
+
+func (h alarms) put(i int, a *alarm) {
+	h[i] = a
+	a.place = i + 1
+}

@@ -54,3 +54,8 @@ func (e *OverSoldError) Is(target error) bool { return target == ErrOverSold }
 func (e *OverSoldError) lacksSlots() bool {
 	return e.NeedsSlots > 0 && e.Sum.Active+e.NeedsSlots > e.Sum.Usable
 }
+
+// BusyError says that an optimization of leases is under way.
+type BusyError struct{ Why string }
+
+func (e *BusyError) Error() string { return e.Why }

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
@@ -68,4 +69,67 @@ func (b *Book) find(op access.Verb, k Key, fence uint64, by *access.Actor) (*ent
 		return nil, fmt.Errorf("%s %s: %w: %d; the lease with that id has fence %d", op, id, ErrStaleFence, fence, e.lease.Fence)
 	}
 	return e, nil
+}
+
+// Bind binds a lease of one process to another process, for example from a
+// launcher to the program it has started. The lease keeps its fence and its user.
+type Bind struct {
+	Key
+	Fence uint64 // zero means any
+	By    access.Actor
+
+	// The process that holds the lease from now on. The caller of Apply has
+	// checked that By may speak for it.
+	PID   int
+	Start uint64
+	Boot  string
+}
+
+func (x Bind) apply(b *Book, now time.Time) (Effect, error) {
+	e, err := b.find(access.Bind, x.Key, x.Fence, &x.By)
+	if err != nil {
+		return Effect{}, err
+	}
+	old, l := e.lease, *e.lease
+	if old.Binding != ByProcess {
+		return Effect{}, fmt.Errorf("bind %s: %w: it is a %s lease", x.ID, ErrNotBound, string(old.Binding))
+	}
+	l.Holder.PID, l.Holder.Start, l.Holder.Boot = x.PID, x.Start, x.Boot
+	l.Implied = false // the binding is explicit now
+	if field, detail := bindingProblem(l.Binding, l.TTL, l.Holder); detail != "" {
+		return Effect{}, FieldErrors{{field, detail}}
+	}
+	b.replace(e, &l)
+	return Effect{Kind: Bound, Time: now, Before: old, After: &l, By: x.By}, nil
+}
+
+// Rescope changes the scope of a lease: the names of the control groups whose
+// processes are its own.
+type Rescope struct {
+	Key
+	Fence       uint64 // zero means any
+	Add, Remove []string
+	By          access.Actor
+}
+
+func (x Rescope) apply(b *Book, now time.Time) (Effect, error) {
+	e, err := b.find(access.Scope, x.Key, x.Fence, &x.By)
+	if err != nil {
+		return Effect{}, err
+	}
+	old, l := e.lease, *e.lease
+	l.Scope = slices.DeleteFunc(slices.Clone(old.Scope), func(name string) bool { return slices.Contains(x.Remove, name) })
+	for _, name := range x.Add {
+		if !slices.Contains(l.Scope, name) {
+			l.Scope = append(l.Scope, name)
+		}
+	}
+	if detail := words.NamesProblem(l.Scope, MaxScope); detail != "" {
+		return Effect{}, FieldErrors{{"add", detail}}
+	}
+	if len(l.Scope) > 0 && (old.State == Parked || old.Asked > 0 || e.want != nil) {
+		return Effect{}, fmt.Errorf("give %s a scope: %w: it is parked, berth has shrunk it, or it waits to grow", x.ID, ErrState)
+	}
+	b.replace(e, &l)
+	return Effect{Kind: Scoped, Time: now, Before: old, After: &l, By: x.By}, nil
 }

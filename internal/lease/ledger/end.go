@@ -2,12 +2,15 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/quota"
+	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // Release ends a lease, or withdraws a waiting request; lease.Book.Seek says which one a
@@ -81,4 +84,55 @@ func (l *Ledger) BeginRevoke(k lease.Key, fence uint64, why string, spared []str
 	}
 	l.revoking[k] = revocation{fence, why, spared}
 	return true
+}
+
+// Bind binds a lease of one process to another process of the user who asks.
+// From then on the lease ends with the new process, and no longer with the old
+// one. A fence of zero matches any fence.
+func (l *Ledger) Bind(ctx context.Context, name lease.Name, fence uint64, pid int, by access.Actor) (*lease.Lease, error) {
+	next, err := l.census.successor(pid, by)
+	if err != nil {
+		return nil, fmt.Errorf("bind %s: %w", name, err)
+	}
+	var bound *lease.Lease
+	err = l.submitFor(ctx, by, func(now time.Time) error {
+		k, err := l.book.Seek(&by, access.Bind, name, fence)
+		if err != nil {
+			return err
+		}
+		e, err := l.apply(lease.Bind{Key: k, Fence: fence, By: by, PID: next.PID, Start: next.Start, Boot: l.boot}, now)
+		bound = e.After
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = l.holders.watch(bound)
+	switch {
+	case errors.Is(err, process.ErrGone):
+		l.holders.exited(next)
+		return nil, fmt.Errorf("bind %s: %w, so the lease has ended", name, err)
+	case err != nil: // for example too many open files
+		l.holders.watchLater(bound)
+	}
+	return bound, nil
+}
+
+// overrunText says why a lease ends when it has reached its time limit.
+func overrunText(l *lease.Lease) string {
+	return "its time limit of " + words.Duration(l.TimeLimit) + " is over"
+}
+
+// revokeIfAlone turns the notice that a lease has reached its time limit into its
+// revocation, if the ledger is alone: then nobody else ends its processes.
+func (s *state) revokeIfAlone(c lease.Change, alone bool) lease.Change {
+	over, is := c.(lease.Overrun)
+	if !is || !alone {
+		return c
+	}
+	held := s.book.Lease(over.Key)
+	if held == nil {
+		return c
+	}
+	return lease.Revoke{Key: over.Key, Fence: over.Fence, By: access.Daemon(), Why: overrunText(held)}
 }

@@ -68,3 +68,70 @@ func (l *Ledger) Usage(limits *lease.Limits) UserLimits {
 	}
 	return u
 }
+
+// limits implements placement.Limits with quotas, the limits of users, and parents. Its
+// methods are not those of state, because the ledger would have them too.
+type limits struct{ of *state }
+
+// Lacking returns the quota or the limit that forbids granting a request behind those
+// ahead.
+func (l limits) Lacking(r *lease.Request) (lease.Allowance, bool) {
+	if err := l.of.overQuota(r, &l.of.ahead); err != nil {
+		return quota.Lacking(r, err), true
+	}
+	return lease.Allowance{}, false
+}
+
+// MayLack reports whether a quota or a limit may forbid granting a request for at most
+// this much. If one does, all requests of the service, or of the user, further back are
+// stuck behind that one.
+func (l limits) MayLack(r *lease.Request, total lease.Usage) bool {
+	if quota.Within(l.of.book, l.of.limitsOf(r), r.Holder, total, 0) != nil {
+		return true
+	}
+	most, used := l.of.settings.Services[r.Holder.Service].Quota, l.of.book.ServiceUsage(r.Holder.Service)
+	return most.Memory > 0 && used.Memory+total.Memory > most.Memory || most.Slots > 0 && used.Slots+total.Slots > most.Slots
+}
+
+// MaySplit reports whether a request may get its memory from its parent.
+func (l limits) MaySplit(r *lease.Request, least lease.Load) bool {
+	return least.Slots == 0 && l.of.book.CanSplit(parentOf(r), least.Memory)
+}
+
+// front starts at the front of the queue, for questions about requests for at least this
+// load on a device. The caller holds mu.
+func (s *state) front(least lease.Load) *placement.Ahead {
+	s.ahead.Begin(s.snapshot, s.book, limits{s}, least)
+	return &s.ahead
+}
+
+// aheadOf returns the requests ahead of a request, or the whole queue if the request does
+// not wait. The result tells whether the request can be granted. It is valid until the
+// next call of front, or until something changes. The caller holds mu.
+func (s *state) aheadOf(r *lease.Request) *placement.Ahead {
+	n := s.front(r.Load())
+	for n.Open() && n.Before(r) {
+		n.Join()
+	}
+	return n
+}
+
+// adviceBefore returns the requests ahead like aheadOf. The result also tells how much
+// the request could have, and why not more. The caller holds mu.
+func (s *state) adviceBefore(r *lease.Request) *placement.Ahead {
+	n := s.front(leastAdvice(r))
+	advance(n, r)
+	return n
+}
+
+// leastAdvice returns the smallest load that advice about a request asks about.
+func leastAdvice(r *lease.Request) lease.Load {
+	return lease.Load{Memory: min(r.Memory, 1), Slots: r.Slots}
+}
+
+// advance joins every request that is before r.
+func advance(n *placement.Ahead, r *lease.Request) {
+	for n.Before(r) {
+		n.Join()
+	}
+}

@@ -1,6 +1,9 @@
 package ledger
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/file/journal"
@@ -146,4 +149,89 @@ func (l *Ledger) Holdings(uuid string) []lease.Holding {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.book.Holdings(uuid)
+}
+
+// Page is a part of the leases and waiting requests at one moment.
+type Page struct {
+	Leases  []Held             // oldest grant first
+	Waiting []placement.Placed // in the order of the queue
+	Last    placement.Mark     // mark of the end of this page
+	More    bool               // there is more behind Last
+}
+
+// Page returns at most limit leases and waiting requests that follow a mark; see
+// placement.PageOf.
+func (l *Ledger) Page(after placement.Mark, limit int) (p Page) {
+	l.mu.Lock() // not RLock: the book sorts its queue
+	defer l.mu.Unlock()
+	var leases []*lease.Lease
+	leases, p.Waiting, p.Last, p.More = placement.PageOf(l.book, after, limit)
+	for _, each := range leases {
+		p.Leases = append(p.Leases, l.held(each))
+	}
+	return p
+}
+
+// Tallies returns what every user holds and waits for, by service.
+func (l *Ledger) Tallies() map[lease.Party]lease.Tally {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.book.Tallies()
+}
+
+// DevicesOf lists the UUIDs of the devices that a service has leases on, in no
+// order. It returns an error if the user may not ask in the name of the service.
+func (l *Ledger) DevicesOf(service, user string) ([]string, error) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if err := l.settings.Knows(service); err != nil {
+		return nil, err
+	}
+	known := l.settings.Services[service] // a service that is not configured serves everybody
+	if err := known.Serves(user); err != nil {
+		return nil, err
+	}
+	return l.book.DevicesOf(service), nil
+}
+
+// Queue returns the leases and the waiting requests at one moment, for deciding whose
+// turn it is. A request that waits for a quota or a limit has no rooms.
+func (l *Ledger) Queue() placement.Pressure {
+	l.mu.Lock() // not RLock: Waiting sorts the queue
+	defer l.mu.Unlock()
+	parents := map[lease.Key]bool{}
+	for _, held := range l.book.Leases() {
+		if held.Parent != "" {
+			parents[lease.Key{Owner: held.Holder.Owner(), ID: held.Parent}] = true
+		}
+	}
+	waiting := l.book.Waiting()
+	for _, r := range waiting {
+		if r.Parent != "" {
+			parents[parentOf(r)] = true
+		}
+	}
+	var p placement.Pressure
+	for _, uuid := range slices.Sorted(maps.Keys(l.devices)) {
+		for _, h := range l.book.Holdings(uuid) {
+			service := l.settings.Services[h.Lease.Holder.Service]
+			if h.Lease.State == lease.Active {
+				parkable := service.ParksItself(h.Lease) && !parents[h.Lease.Key()] && l.mayPark(h.Lease) == nil
+				p.Holdings = append(p.Holdings, placement.HoldingOf(uuid, h, parkable))
+			}
+		}
+	}
+	for _, r := range waiting {
+		memory, priority := r.Memory, r.Priority
+		if r.Into != 0 { // even one that goes before all others has the priority of its lease
+			memory, priority = l.book.Lacks(r), l.book.Lease(r.Key()).Priority
+		}
+		w := l.snapshot.WantOf(r, memory)
+		w.Priority = priority
+		if l.overQuota(r, nil) != nil {
+			w.Rooms = nil
+		}
+		p.Wants = append(p.Wants, w)
+	}
+	return p
 }

@@ -137,3 +137,88 @@ func (s *Snapshot) set(i int, u Use) {
 		s.keys[p][i] = s.policies[p].key(&s.use[i])
 	}
 }
+
+// SameFacts reports whether two devices are equal in all that placement uses.
+func SameFacts(a, b *gpu.Device) bool {
+	return a.Index == b.Index && a.Name == b.Name && a.Vendor == b.Vendor && a.ComputeCapability == b.ComputeCapability &&
+		a.MemoryTotal == b.MemoryTotal && slices.Equal(a.Links, b.Links)
+}
+
+// mostOwnUse is more than a driver uses for itself. Memory in use beyond it
+// belongs to a process that berth cannot see, and that may end.
+const mostOwnUse = gpu.MiB(1024)
+
+// OwnUse returns the memory that a driver uses for itself, which nobody can ever lease:
+// the least that was measured beyond what processes use, in this sample and before. It
+// ignores a sample that lacks the memory of a process.
+func OwnUse(s *gpu.Sample, before gpu.Opt[gpu.MiB]) gpu.Opt[gpu.MiB] {
+	rest, measured := s.MemoryUsed.Get()
+	for _, p := range s.Processes {
+		memory, known := p.Memory.Get()
+		rest, measured = rest-memory, measured && known
+	}
+	if !measured {
+		return before
+	}
+	return gpu.Some(min(max(rest, 0), mostOwnUse, before.Or(mostOwnUse)))
+}
+
+// modelOf returns the position of a device's model in s.models, and adds the model if it
+// is new. A machine has few models, so constraints are judged per model.
+func (s *Snapshot) modelOf(d *gpu.Device, known map[gpu.Model]int32) int32 {
+	m := d.Model()
+	at, ok := known[m]
+	if !ok {
+		at = int32(len(s.models))
+		known[m] = at
+		s.models = append(s.models, m)
+	}
+	return at
+}
+
+// judge returns which models meet the constraints. The result lies in scratch space and
+// is valid until the next call.
+func (s *Snapshot) judge(w *gpu.Where) []bool {
+	verdict := s.scratch.models[:0]
+	for i := range s.models {
+		verdict = append(verdict, w.Unmet(&s.models[i]) == "")
+	}
+	s.scratch.models = verdict
+	return verdict
+}
+
+// link is a link to another device. Larger strength is better.
+type link struct {
+	to       int32
+	strength int32
+}
+
+// strength returns the strength of a link: its kind counts before the number of its
+// lanes.
+func strength(l gpu.Link) int32 {
+	return int32(l.Kind.Closeness())<<8 | int32(min(max(l.Lanes, 0), 255))
+}
+
+// linksOf returns the links of each device, by position. Two devices may report the same
+// link; the better report counts for both ends.
+func linksOf(devices []gpu.Device, position map[string]int) [][]link {
+	links := make([][]link, len(devices))
+	for i := range devices {
+		for _, l := range devices[i].Links {
+			if j, ok := position[l.To]; ok && j != i {
+				links[i] = append(links[i], link{int32(j), strength(l)})
+				links[j] = append(links[j], link{int32(i), strength(l)})
+			}
+		}
+	}
+	for i := range links {
+		slices.SortFunc(links[i], func(a, b link) int {
+			if a.to != b.to {
+				return int(a.to - b.to)
+			}
+			return int(b.strength - a.strength)
+		})
+		links[i] = slices.CompactFunc(links[i], func(a, b link) bool { return a.to == b.to })
+	}
+	return links
+}

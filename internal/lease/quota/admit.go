@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // Service has the settings of a service. The zero value sets nothing.
@@ -156,4 +158,62 @@ func (s *Service) Within(gpus int, amount gpu.MiB, used lease.Usage) gpu.MiB {
 func Later(err error) bool {
 	refused, limit := (*AdmitError)(nil), (*LimitError)(nil)
 	return errors.As(err, &refused) && refused.Later || errors.As(err, &limit) && limit.Later
+}
+
+// MayPark returns an error if the service does not allow parking its leases.
+func (s *Service) MayPark(l *lease.Lease) error {
+	if !s.Parkable.Or(true) {
+		return s.forbids("park", "parkable is false", l)
+	}
+	return nil
+}
+
+// ParksItself reports whether berth may park a lease of the service by itself.
+func (s *Service) ParksItself(l *lease.Lease) bool {
+	return s.Parkable.Or(l.Parkable) && l.Unparkable() == nil
+}
+
+// SharesNothing reports whether the owner of a lease or the settings of the service
+// say that its processes share no GPU memory.
+func (s *Service) SharesNothing(l *lease.Lease) bool { return s.Unshared || l.Unshared }
+
+// MayShrink returns an error if the service does not allow shrinking its leases.
+func (s *Service) MayShrink(l *lease.Lease) error {
+	if !s.Shrinkable {
+		return s.forbids("shrink", "shrinkable is not true", l)
+	}
+	return nil
+}
+
+// forbids returns the error that a setting of a service forbids something. How says
+// which setting, and what it is.
+func (s *Service) forbids(what, how string, l *lease.Lease) error {
+	name := l.Holder.Service
+	if name == "" {
+		return fmt.Errorf("%s %s: %w: it has no service", what, l.ID, ErrForbidden)
+	}
+	return fmt.Errorf("%s %s: %w: services.%s.%s", what, l.ID, ErrForbidden, name, how)
+}
+
+// NamedAfter reports whether an id is the name of a service, or that and a number. A
+// client that has a lease with another id has asked for that id.
+func NamedAfter(id, service string) bool {
+	id = words.Service(id)
+	number, numbered := strings.CutPrefix(id, service+"-")
+	_, err := strconv.ParseUint(number, 10, 32)
+	return id == service || numbered && err == nil
+}
+
+// Answers reports whether a lease is what a request asks for, whatever its size
+// and its id.
+func Answers(l *lease.Lease, r *lease.Request) bool {
+	switch {
+	case !l.Holder.Same(r.Holder), l.Holder.Service != r.Holder.Service, l.Binding != r.Binding, l.Unit != r.Unit, len(l.Scope) > 0:
+		return false
+	case r.Binding == lease.ByProcess && (l.Holder.Boot != r.Holder.Boot || l.Holder.PID != r.Holder.PID || l.Holder.Start != r.Holder.Start):
+		return false
+	case len(l.Parts) != r.GPUs || l.Parts[0].Slots != r.Slots:
+		return false
+	}
+	return r.Where.GPU == "" || l.Parts[0].GPU == r.Where.GPU
 }
