@@ -364,7 +364,7 @@ func (l *Ledger) GiveBack(k lease.Key, fence uint64, why string) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.holders.backlog.unwanted(k, fence, why)
+	l.holders.endLater(overdue{lease: k, fence: fence, why: why})
 	return nil
 }
 

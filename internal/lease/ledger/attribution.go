@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
@@ -14,9 +15,9 @@ import (
 // the use of a process among them. Like the book, it is for one goroutine at a time. It
 // has no clock and does no I/O.
 type kin struct {
-	book  *lease.Book
-	boot  string                              // the id of this boot
-	match func(service string) *kinship.Match // how to recognize the processes of a service; nil if the settings do not say
+	book     *lease.Book
+	boot     string          // the id of this boot
+	settings *quota.Settings // say how to recognize the processes of a service
 }
 
 // processOf returns the process that holds a lease.
@@ -29,7 +30,7 @@ func processOf(l *lease.Lease) kinship.ID {
 func (k *kin) of(l *lease.Lease) kinship.Lease {
 	relative := kinship.Lease{
 		ID: l.ID, Fence: l.Fence, UID: l.Holder.UID, Bound: l.Binding == lease.ByProcess,
-		Service: l.Holder.Service, Name: l.Holder.Name, Unit: l.Unit, Scope: l.Scope, Match: k.match(l.Holder.Service),
+		Service: l.Holder.Service, Name: l.Holder.Name, Unit: l.Unit, Scope: l.Scope, Match: k.settings.Services[l.Holder.Service].Match,
 	}
 	if k.hasHolder(l) {
 		relative.Holder = processOf(l)

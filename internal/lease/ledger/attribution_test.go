@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
@@ -28,7 +29,7 @@ func TestWhoIsCharged(t *testing.T) {
 	}
 	first, second, child := grant("first", 100, 7), grant("second", 100, 7), grant("child", 50, 8)
 	pod := grant("pod", 50, 7, "pod1")
-	leases := kin{book: book, boot: "now", match: func(string) *kinship.Match { return nil }}
+	leases := kin{book: book, boot: "now", settings: &quota.Settings{}}
 	if leases.hasHolder(pod) || !leases.hasHolder(first) {
 		t.Error("a lease with a scope has a holder, or one without has none")
 	}

@@ -16,14 +16,9 @@ import (
 // process and each lease is in the backlog at most once, so the backlog does not
 // grow, however long that takes. The lock of the ledger guards it.
 type backlog struct {
-	wake      func() // wakes the clerk
 	ends      map[overdue]bool
 	unwatched map[uint64]*lease.Lease // by fence: leases whose process is not watched yet
 	fresh     bool                    // the clerk has not tried all of it yet
-}
-
-func newBacklog(wake func()) backlog {
-	return backlog{wake: wake, ends: map[overdue]bool{}, unwatched: map[uint64]*lease.Lease{}}
 }
 
 // overdue is a release that is not in the journal yet: of all leases of a
@@ -35,20 +30,13 @@ type overdue struct {
 	why     string
 }
 
-// exited has the clerk release the leases of a process that has ended.
-func (b *backlog) exited(id process.ID) { b.add(overdue{process: id}) }
-
-// unwanted has the clerk release a lease that must not stay.
-func (b *backlog) unwanted(k lease.Key, fence uint64, why string) {
-	b.add(overdue{lease: k, fence: fence, why: why})
-}
-
-// add adds a release and wakes the clerk, unless it is in the backlog already.
-func (b *backlog) add(o overdue) {
-	if !b.ends[o] {
-		b.ends[o] = true
-		b.fresh = true
-		b.wake()
+// endLater adds a release and wakes the clerk, unless it is in the backlog already. The
+// caller holds mu.
+func (h *holders) endLater(o overdue) {
+	if !h.backlog.ends[o] {
+		h.backlog.ends[o] = true
+		h.backlog.fresh = true
+		h.l.nudge()
 	}
 }
 
@@ -56,7 +44,7 @@ func (b *backlog) add(o overdue) {
 func (h *holders) releaseLater(id process.ID) {
 	h.l.mu.Lock()
 	defer h.l.mu.Unlock()
-	h.backlog.exited(id)
+	h.endLater(overdue{process: id})
 }
 
 // watchLater has the clerk watch the process of a lease later, after watching failed for
@@ -65,7 +53,7 @@ func (h *holders) watchLater(each *lease.Lease) {
 	h.l.mu.Lock()
 	defer h.l.mu.Unlock()
 	h.backlog.unwatched[each.Fence] = each
-	h.backlog.wake()
+	h.l.nudge()
 }
 
 // catchUp works on the backlog: at once if something in it is new, else once per
@@ -103,7 +91,7 @@ func (h *holders) watchUnwatched(leases []*lease.Lease) {
 			delete(h.backlog.unwatched, each.Fence)
 		}
 		if gone {
-			h.backlog.exited(processOf(each))
+			h.endLater(overdue{process: processOf(each)})
 		}
 		h.l.mu.Unlock()
 	}

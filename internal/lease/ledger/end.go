@@ -13,23 +13,34 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Release ends a lease, or withdraws a waiting request; lease.Book.Seek says which one a
-// name means. A fence of zero matches any fence. Memory that the processes of the lease
-// still use counts as foreign until the device is measured again.
-func (l *Ledger) Release(ctx context.Context, name lease.Name, fence uint64, by access.Actor) (*lease.Lease, error) {
-	var ended *lease.Lease
-	err := l.submitFor(ctx, by, func(now time.Time) error {
-		k, err := l.book.Seek(&by, access.Release, name, fence)
+// change makes a change to the lease or request that an actor names; lease.Book.Seek says
+// which one a name means. A fence of zero matches any fence. Change returns the lease
+// before and after.
+func (l *Ledger) change(ctx context.Context, by *access.Actor, v access.Verb, name lease.Name, fence uint64, of func(k lease.Key) (lease.Change, error)) (before, after *lease.Lease, err error) {
+	err = l.submitFor(ctx, *by, func(now time.Time) error {
+		k, err := l.book.Seek(by, v, name, fence)
 		if err != nil {
 			return err
 		}
-		if r := l.book.Request(k); fence == 0 && r != nil && r.Into == 0 {
-			_, err := l.apply(lease.Withdraw{Key: k, By: by, Why: "it was withdrawn"}, now)
+		c, err := of(k)
+		if err != nil {
 			return err
 		}
-		e, err := l.apply(lease.Release{Key: k, Fence: fence, By: by}, now)
-		ended = e.Before
+		e, err := l.apply(c, now)
+		before, after = e.Before, e.After
 		return err
+	})
+	return before, after, err
+}
+
+// Release ends a lease, or withdraws a waiting request. Memory that the processes of the
+// lease still use counts as foreign until the device is measured again.
+func (l *Ledger) Release(ctx context.Context, name lease.Name, fence uint64, by access.Actor) (*lease.Lease, error) {
+	ended, _, err := l.change(ctx, &by, access.Release, name, fence, func(k lease.Key) (lease.Change, error) {
+		if r := l.book.Request(k); fence == 0 && r != nil && r.Into == 0 {
+			return lease.Withdraw{Key: k, By: by, Why: "it was withdrawn"}, nil
+		}
+		return lease.Release{Key: k, Fence: fence, By: by}, nil
 	})
 	return ended, err
 }
@@ -38,22 +49,23 @@ func (l *Ledger) Release(ctx context.Context, name lease.Name, fence uint64, by 
 // to live that it has. Limits are those of the actor; if nil, the ledger finds those of
 // the holder.
 func (l *Ledger) Renew(ctx context.Context, name lease.Name, fence uint64, ttl time.Duration, by access.Actor, limits *lease.Limits) (*lease.Lease, error) {
-	var renewed *lease.Lease
-	err := l.submitFor(ctx, by, func(now time.Time) error {
-		k, err := l.book.Seek(&by, access.Renew, name, fence)
-		if err != nil {
-			return err
-		}
+	_, renewed, err := l.change(ctx, &by, access.Renew, name, fence, func(k lease.Key) (lease.Change, error) {
 		if held := l.book.Lease(k); held != nil && ttl > held.TTL {
 			if err := quota.MayLast(l.settings.Limits.For(held.Holder, limits, &by), ttl); err != nil {
-				return fmt.Errorf("renew %s: %w", k.ID, err)
+				return nil, fmt.Errorf("renew %s: %w", k.ID, err)
 			}
 		}
-		e, err := l.apply(lease.Renew{Key: k, Fence: fence, TTL: ttl, By: by}, now)
-		renewed = e.After
-		return err
+		return lease.Renew{Key: k, Fence: fence, TTL: ttl, By: by}, nil
 	})
 	return renewed, err
+}
+
+// Rescope changes the control groups by which the processes of a lease are recognized.
+func (l *Ledger) Rescope(ctx context.Context, name lease.Name, fence uint64, add, remove []string, by access.Actor) (*lease.Lease, error) {
+	_, changed, err := l.change(ctx, &by, access.Scope, name, fence, func(k lease.Key) (lease.Change, error) {
+		return lease.Rescope{Key: k, Fence: fence, Add: add, Remove: remove, By: by}, nil
+	})
+	return changed, err
 }
 
 // Revoke ends a lease against its holder's will. A fence of zero matches any fence.
@@ -94,15 +106,8 @@ func (l *Ledger) Bind(ctx context.Context, name lease.Name, fence uint64, pid in
 	if err != nil {
 		return nil, fmt.Errorf("bind %s: %w", name, err)
 	}
-	var bound *lease.Lease
-	err = l.submitFor(ctx, by, func(now time.Time) error {
-		k, err := l.book.Seek(&by, access.Bind, name, fence)
-		if err != nil {
-			return err
-		}
-		e, err := l.apply(lease.Bind{Key: k, Fence: fence, By: by, PID: next.PID, Start: next.Start, Boot: l.boot}, now)
-		bound = e.After
-		return err
+	_, bound, err := l.change(ctx, &by, access.Bind, name, fence, func(k lease.Key) (lease.Change, error) {
+		return lease.Bind{Key: k, Fence: fence, By: by, PID: next.PID, Start: next.Start, Boot: l.boot}, nil
 	})
 	if err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ type holders struct {
 }
 
 func newHolders(l *Ledger, table process.Table) holders {
-	h := holders{l: l, outlived: map[process.ID]bool{}, backlog: newBacklog(l.nudge)}
+	h := holders{l: l, outlived: map[process.ID]bool{}, backlog: backlog{ends: map[overdue]bool{}, unwatched: map[uint64]*lease.Lease{}}}
 	h.watches = newWatches(table, func(id process.ID) { l.holders.exited(id) })
 	return h
 }
@@ -81,7 +81,7 @@ func (h *holders) exited(id process.ID) {
 // Exited releases the leases of a process that has ended, in case its watch missed the
 // end.
 func (l *Ledger) Exited(id process.ID) {
-	if !l.alive(id) {
+	if !l.processes.Alive(id) {
 		l.holders.exited(id)
 	}
 }
@@ -120,7 +120,7 @@ func (h *holders) follow(id process.ID, remaining []process.ID) {
 func (h *holders) releaseUnused() {
 	for id := range h.outlived {
 		if len(h.l.remaining(id)) == 0 {
-			h.backlog.exited(id)
+			h.endLater(overdue{process: id})
 		}
 	}
 }
@@ -216,9 +216,9 @@ func (h *holders) releaseExited(leases []*lease.Lease) {
 		switch err := <-e.done; { // with an error, the journal had no room
 		case err == nil:
 		case each.Implied && each.Holder.Boot == h.l.boot:
-			h.backlog.exited(processOf(each))
+			h.endLater(overdue{process: processOf(each)})
 		default:
-			h.backlog.unwanted(each.Key(), each.Fence, awayText)
+			h.endLater(overdue{lease: each.Key(), fence: each.Fence, why: awayText})
 		}
 	}
 }
@@ -238,7 +238,7 @@ func (s *state) remaining(holder process.ID) []process.ID {
 	for uuid, o := range s.devices {
 		here := s.standing.on(uuid)
 		for _, u := range o.used {
-			if here.Under(u.Process, holder) && !slices.Contains(list, u.ID()) && s.alive(u.ID()) {
+			if here.Under(u.Process, holder) && !slices.Contains(list, u.ID()) && s.processes.Alive(u.ID()) {
 				list = append(list, u.ID())
 			}
 		}
@@ -261,7 +261,7 @@ func (s *state) forgetExited(id process.ID) {
 	for uuid, o := range s.devices {
 		before := len(o.used)
 		o.used = slices.DeleteFunc(o.used, func(u usedBy) bool {
-			ended := r.Tied(u.Process, id) && !s.alive(u.ID())
+			ended := r.Tied(u.Process, id) && !s.processes.Alive(u.ID())
 			if ended {
 				o.total -= u.memory
 			}

@@ -133,13 +133,13 @@ func Open(o Options) (*Ledger, error) {
 		hooks: o.Hooks, limiter: fair.Limiter{Most: mostErrands}, census: census{Table: o.Processes, names: o.Names, boot: boot},
 		errands: make(chan *errand, maxBatch), seat: make(chan struct{}, 1), wake: make(chan struct{}, 1), finished: make(chan struct{}),
 		state: state{
-			boot: boot, cpus: max(o.CPUs, 1), alive: o.Processes.Alive,
+			boot: boot, cpus: max(o.CPUs, 1), processes: o.Processes,
 			settings: o.Settings, book: lease.New(), snapshot: placement.NewSnapshot(nil, nil, nil),
 			devices: map[string]*observed{}, revoking: map[lease.Key]revocation{}, inUse: map[lease.Key]uint64{},
 			waiters: map[lease.Key]*waiter{},
 		},
 	}
-	l.standing = kin{book: l.book, boot: boot, match: func(service string) *kinship.Match { return l.settings.Services[service].Match }}
+	l.standing = kin{book: l.book, boot: boot, settings: &l.settings}
 	l.round.origin = time.Now()
 	l.seat <- struct{}{} // nobody works on the book before Run
 	l.journal.Notify = l.hooks.noteTrouble
@@ -204,9 +204,9 @@ func (h *Hooks) decided(status string, took time.Duration) {
 // their measurements, and the snapshot that placement decides on. Its methods decide and
 // change the book, and neither lock nor wait: their callers hold the lock.
 type state struct {
-	boot  string
-	cpus  int
-	alive func(process.ID) bool
+	boot      string
+	cpus      int
+	processes process.Table
 
 	settings Settings
 	book     *lease.Book

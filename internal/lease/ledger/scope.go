@@ -1,35 +1,17 @@
 package ledger
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"slices"
-	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
-
-// Rescope changes the control groups by which the processes of a lease are recognized. A
-// fence of zero matches any fence.
-func (l *Ledger) Rescope(ctx context.Context, name lease.Name, fence uint64, add, remove []string, by access.Actor) (*lease.Lease, error) {
-	var changed *lease.Lease
-	err := l.submitFor(ctx, by, func(now time.Time) error {
-		k, err := l.book.Seek(&by, access.Scope, name, fence)
-		if err != nil {
-			return err
-		}
-		e, err := l.apply(lease.Rescope{Key: k, Fence: fence, Add: add, Remove: remove, By: by}, now)
-		changed = e.After
-		return err
-	})
-	return changed, err
-}
 
 // ScopeProblem returns why a scope must not have one of these names, or "" if it may have
 // all of them.
