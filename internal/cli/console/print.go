@@ -3,7 +3,13 @@ package console
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"math"
+	"os"
+	"strconv"
 	"strings"
+
+	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/internal/text/term"
 )
@@ -52,4 +58,89 @@ func (c *Console) PrintJSONLine(v any) error {
 func (c *Console) Print(lines ...string) error {
 	_, err := fmt.Fprintln(c.Out, strings.Join(lines, "\n"))
 	return err
+}
+
+// usualWidth is the default width of output that is not a terminal.
+const usualWidth = 80
+
+// width returns the number of columns to fill.
+func (c *Console) width() int {
+	if w, ok := c.Terminal(); ok && w > 0 {
+		return w
+	}
+	if w, err := strconv.Atoi(c.Getenv("COLUMNS")); err == nil && w > 0 {
+		return w
+	}
+	return usualWidth
+}
+
+func (c *Console) isTerminal() bool {
+	_, ok := c.Terminal()
+	return ok
+}
+
+// LiveWidth returns the width of the terminal that is Err. It returns false if Err is
+// not a terminal that can be overwritten.
+func (c *Console) LiveWidth() (width int, ok bool) {
+	if c.ErrTerminal == nil || c.Getenv("TERM") == "dumb" {
+		return 0, false
+	}
+	return c.ErrTerminal()
+}
+
+// Screen returns the screen that views are written for: Out in its present size.
+func (c *Console) Screen() term.Screen {
+	colours := c.isTerminal() && c.Getenv("NO_COLOR") == "" && c.Getenv("TERM") != "dumb"
+	return term.Screen{Painter: term.Painter(colours), Width: c.width(), Now: c.Now()}
+}
+
+// Uncut returns the screen without a right edge if Out is not a terminal, so that
+// programs get whole lines.
+func (c *Console) Uncut() term.Screen {
+	to := c.Screen()
+	if !c.isTerminal() {
+		to.Width = math.MaxInt
+	}
+	return to
+}
+
+// Read returns up to most bytes of a file. The path "-" means standard input.
+func (c *Console) Read(path string, most int64) ([]byte, error) {
+	if path == "-" {
+		return io.ReadAll(io.LimitReader(c.In, most))
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, most))
+}
+
+// NameOf returns the name of a file for messages.
+func NameOf(path string) string {
+	if path == "-" {
+		return "standard input"
+	}
+	return path
+}
+
+// StateFlag adds the flag that names the state folder, for a command that reads the
+// files of a daemon itself.
+func StateFlag(cmd *cobra.Command, folder *string) {
+	cmd.Flags().StringVar(folder, "state-dir", "", "state `FOLDER` of the daemon (default as configured)")
+	_ = cmd.MarkFlagDirname("state-dir") // fails only for a flag that does not exist
+}
+
+// StateDir returns the state folder of the daemon: given, or the configured one if
+// given is empty.
+func (c *Console) StateDir(given string) (string, error) {
+	if given != "" {
+		return given, nil
+	}
+	settings, err := c.Settings("")
+	if err != nil {
+		return "", Hinted(err, "or name the folder: --state-dir DIR")
+	}
+	return settings.Config.Daemon.StateDir, nil
 }

@@ -12,12 +12,14 @@ package fleet
 
 import (
 	"cmp"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // GPU is one device of one machine, with its leases.
@@ -214,4 +216,49 @@ func piece(name string) (text, number, rest string) {
 		rest = ""
 	}
 	return text, strings.TrimLeft(number, "0"), rest
+}
+
+// Filter selects leases by their holder. An empty field selects all.
+type Filter struct{ Service, User string }
+
+// Apply returns the machines with the leases that match.
+func (f Filter) Apply(all api.Nodes) api.Nodes {
+	some := api.Nodes{Nodes: slices.Clone(all.Nodes)}
+	for i, n := range some.Nodes {
+		some.Nodes[i].Leases = []api.PodLease{}
+		for _, l := range n.Leases {
+			if (f.Service == "" || words.Service(l.Holder.Service) == words.Service(f.Service)) && (f.User == "" || l.Holder.User == f.User) {
+				some.Nodes[i].Leases = append(some.Nodes[i].Leases, l)
+			}
+		}
+	}
+	return some
+}
+
+// longest limits the characters in a text of a machine. The longest texts of a daemon,
+// which say why a device is not well, have some hundred.
+const longest = 1000
+
+// Shorten cuts every text in the report of a machine, so that none fills a screen.
+func Shorten(n *api.Node) { shorten(reflect.ValueOf(n).Elem()) }
+
+func shorten(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		if v.CanSet() {
+			v.SetString(words.Cut(v.String(), longest))
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			shorten(v.Elem())
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			shorten(v.Field(i))
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			shorten(v.Index(i))
+		}
+	}
 }

@@ -4,13 +4,19 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/batch/pipeline"
+	"github.com/berth-gpu/berth/internal/process/cexec"
+	"github.com/berth-gpu/berth/internal/process/child"
+	"github.com/berth-gpu/berth/internal/process/launch"
 )
 
 const (
@@ -36,18 +42,23 @@ type PlanOptions struct {
 	Timeout  gpu.Opt[float64]   // seconds that a run waits for room; absent for no limit
 	CPUs     int                // runs without a GPU that are under way at a time
 	Input    *os.File           // for a single run; nil if it reads nothing
+	Show     Show
+}
 
+// Show shows the runs of a plan to the user.
+type Show interface {
 	// Output returns the writers for the output of a run. RunPlan calls done when the
 	// run has ended.
-	Output func(run string) (stdout, stderr io.Writer, done func())
-	// RunPlan calls Started and Ended for every run, one at a time. It also calls Ended
+	Output(run string) (stdout, stderr io.Writer, done func())
+	// Started and Ended are called for every run, one at a time. Ended is also called
 	// for a run that never started.
-	Started, Ended func(Result)
-	// RunPlan calls Waits when a run asks for the lease with this id, and done when the
+	Started(Result)
+	Ended(Result)
+	// Waits is called when a run asks for the lease with this id, and done when the
 	// lease is granted or refused.
-	Waits func(ctx context.Context, run, id string) (done func())
+	Waits(ctx context.Context, run, id string) (done func())
 	// Say shows a line to the user.
-	Say func(format string, args ...any)
+	Say(format string, args ...any)
 }
 
 // Command is the program of a pipeline.
@@ -68,8 +79,7 @@ func RunPlan(ctx context.Context, d PlanDaemon, o PlanOptions) ([]Result, error)
 	s := &planStarter{PlanOptions: o, daemon: d, file: file}
 	return doRuns(ctx, runOptions{
 		Plan: o.Plan, Self: o.Self, Grace: stopGrace, CPUs: o.CPUs,
-		Order: s.order, Input: o.Input, Output: o.Output, Lease: s.lease, Again: s.again,
-		Started: o.Started, Ended: o.Ended,
+		Order: s.order, Input: o.Input, Show: o.Show, Lease: s.lease, Again: s.again,
 	}), nil
 }
 
@@ -87,7 +97,7 @@ func (s *planStarter) lease(ctx context.Context, p *api.PlannedPipeline, run api
 	only := *p
 	only.Steps, only.Runs = nil, []api.PlannedRun{run}
 	id := strings.TrimSpace(run.Name) + "-" + strings.ToLower(rand.Text()[:8])
-	defer s.Waits(ctx, run.Name, id)()
+	defer s.Show.Waits(ctx, run.Name, id)()
 	answer, err := s.daemon.RunPlan(ctx, api.PlanRun{
 		Plan: &api.Plan{Pipelines: []api.PlannedPipeline{only}}, ID: id, PID: pid, Enforce: "auto",
 		Timeout: gpu.Some(s.Timeout.Or(longestWait.Seconds())),
@@ -111,7 +121,7 @@ func (s *planStarter) again(ctx context.Context, tries int, err error) bool {
 		return false
 	}
 	if tries == 1 {
-		s.Say("the daemon does not answer (%v); waiting for it to come back", err)
+		s.Show.Say("the daemon does not answer (%v); waiting for it to come back", err)
 	}
 	select {
 	case <-time.After(time.Second):
@@ -119,4 +129,110 @@ func (s *planStarter) again(ctx context.Context, tries int, err error) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// order returns the order for a run: its command, in the environment of this process,
+// with the variables that keep it to its lease and name the run.
+func (s *planStarter) order(run api.PlannedRun, placed api.RunningRun) runOrder {
+	command := s.Commands[placed.Pipeline]
+	o := runOrder{Path: command.Path, Args: command.Args, Plan: pathOf(s.file.Fd())}
+	env := replaced(s.Environ, "BERTH_PIPELINE="+placed.Pipeline, "BERTH_RUN="+run.Name, "BERTH_PLAN")
+	if placed.Lease == nil {
+		// The run needs no GPU and sees none, and it has no lease either.
+		o.Env = replaced(env, "CUDA_VISIBLE_DEVICES=", "ROCR_VISIBLE_DEVICES=", "BERTH_LEASE", "BERTH_FENCE", "BERTH_GPUS", "BERTH_MEMORY_MB", "BERTH_CONTEXT_MB")
+		return o
+	}
+	about := placed.Lease.Launch
+	ladder := launch.Ladder{Context: about.Context, MPS: about.MPS, Torch: s.torch(o.Path), Socket: s.Socket, Isolation: about.Isolation}
+	o.Env, _ = launch.Environment(*placed.Lease, about.Devices, ladder, env)
+	return o
+}
+
+// torch returns the version of PyTorch that a run would find: the one that the
+// interpreter reported, or the one in the folders around the program.
+func (s *planStarter) torch(program string) string {
+	for i := range s.Plan.Pipelines {
+		for _, step := range s.Plan.Pipelines[i].Steps {
+			for _, l := range step.Libraries {
+				if l.Name == "torch" && l.Version != "" {
+					return l.Version
+				}
+			}
+		}
+	}
+	return cexec.Torch(program)
+}
+
+// replaced returns an environment in which entries replace those of the same name. An
+// entry without a value only removes the other.
+func replaced(env []string, entries ...string) []string {
+	env = slices.DeleteFunc(slices.Clone(env), func(old string) bool {
+		name, _, _ := strings.Cut(old, "=")
+		return slices.ContainsFunc(entries, func(entry string) bool { return entry == name || strings.HasPrefix(entry, name+"=") })
+	})
+	for _, entry := range entries {
+		if strings.Contains(entry, "=") {
+			env = append(env, entry)
+		}
+	}
+	return env
+}
+
+// PlanReport is the report of a plan and its runs, for programs.
+type PlanReport struct {
+	Plan api.Plan    `json:"plan"`
+	Runs []RunReport `json:"runs"`
+}
+
+// RunReport is the report of one run of a plan.
+type RunReport struct {
+	api.RunningRun
+	PID     int     `json:"pid,omitempty"`
+	Status  int     `json:"exit_status"`
+	Seconds float64 `json:"seconds"`
+	Error   string  `json:"error,omitempty"`
+}
+
+// Report returns the report of a plan after its runs.
+func Report(plan api.Plan, results []Result) PlanReport {
+	report := PlanReport{Plan: plan, Runs: []RunReport{}}
+	for _, r := range results {
+		one := RunReport{RunningRun: r.RunningRun, PID: r.PID, Status: r.Status, Seconds: r.Took.Seconds()}
+		if r.Err != nil {
+			one.Error = r.Err.Error()
+		}
+		report.Runs = append(report.Runs, one)
+	}
+	return report
+}
+
+// NoCommandError means that neither the file nor the caller has a command for a
+// pipeline.
+type NoCommandError struct{ Pipeline string }
+
+func (e *NoCommandError) Error() string {
+	return fmt.Sprintf("pipeline %q has no command: add command: to the file, or give one after --run --", e.Pipeline)
+}
+
+// Commands returns the command of every pipeline of a file, by the name of the
+// pipeline: given, or the command in the file if given is empty. It finds programs in
+// path, which is a list of folders as in PATH.
+func Commands(file *pipeline.File, given []string, path string) (map[string]Command, error) {
+	all := map[string]Command{}
+	for i := range file.Pipelines {
+		p := &file.Pipelines[i]
+		args := given
+		if len(args) == 0 {
+			args = p.Command
+		}
+		if len(args) == 0 {
+			return nil, &NoCommandError{p.Name}
+		}
+		program, err := child.Program(args[0], path)
+		if err != nil {
+			return nil, fmt.Errorf("pipeline %q: %w", p.Name, err)
+		}
+		all[p.Name] = Command{Path: program, Args: args}
+	}
+	return all, nil
 }

@@ -23,15 +23,26 @@ func (d *planDaemon) RunPlan(_ context.Context, r api.PlanRun) (api.PlanRunning,
 	return d.answer, nil
 }
 
+// planShow notes what is waited for and what is said.
+type planShow struct {
+	stage
+	said
+	waits string
+}
+
+// Waits notes the run, its lease, and the end of the wait.
+func (s *planShow) Waits(_ context.Context, run, id string) func() {
+	s.waits += run + " " + id
+	return func() { s.waits += " done" }
+}
+
+// Say notes a line.
+func (s *planShow) Say(format string, args ...any) { s.say(format, args...) }
+
 func TestLeaseOfARun(t *testing.T) {
 	d := &planDaemon{answer: api.PlanRunning{Runs: []api.RunningRun{{Name: "well[1]", Lease: &api.Lease{Launch: &api.Launch{}}}}}}
-	waits := ""
-	s := &planStarter{daemon: d, PlanOptions: PlanOptions{
-		Waits: func(_ context.Context, run, id string) func() {
-			waits += run + " " + id
-			return func() { waits += " done" }
-		},
-	}}
+	told := &planShow{}
+	s := &planStarter{daemon: d, PlanOptions: PlanOptions{Show: told}}
 	p := &api.PlannedPipeline{Name: "well", Memory: 1, Steps: []api.PlannedStep{{}}, Runs: []api.PlannedRun{{Name: "well[0]"}, {Name: "well[1]"}}}
 	placed, err := s.lease(t.Context(), p, p.Runs[1], 42)
 	if err != nil || placed.Name != "well[1]" {
@@ -41,8 +52,8 @@ func TestLeaseOfARun(t *testing.T) {
 	if only := asked.Plan.Pipelines[0]; len(only.Runs) != 1 || only.Runs[0].Name != "well[1]" || only.Steps != nil || asked.PID != 42 {
 		t.Errorf("it asked for %+v", asked)
 	}
-	if asked.Timeout.Or(0) != longestWait.Seconds() || !strings.HasPrefix(asked.ID, "well[1]-") || waits != "well[1] "+asked.ID+" done" {
-		t.Errorf("it asked for %+v, and told %q", asked, waits)
+	if asked.Timeout.Or(0) != longestWait.Seconds() || !strings.HasPrefix(asked.ID, "well[1]-") || told.waits != "well[1] "+asked.ID+" done" {
+		t.Errorf("it asked for %+v, and told %q", asked, told.waits)
 	}
 	d.answer.Runs[0].Lease.Launch = nil
 	if _, err := s.lease(t.Context(), p, p.Runs[1], 42); err == nil || s.again(t.Context(), 1, err) {
@@ -54,8 +65,8 @@ func TestLeaseOfARun(t *testing.T) {
 // once.
 func TestAgainWaitsForTheDaemon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		told := &said{}
-		s := &planStarter{PlanOptions: PlanOptions{Say: told.say}}
+		told := &planShow{}
+		s := &planStarter{PlanOptions: PlanOptions{Show: told}}
 		away := errors.New("connection refused")
 		begun, tries := time.Now(), 1
 		for ; s.again(t.Context(), tries, away); tries++ {

@@ -26,9 +26,8 @@ type runOptions struct {
 	Self []string
 	// Order returns the order for a run, once its place is known.
 	Order func(run api.PlannedRun, placed api.RunningRun) runOrder
-	// Output returns the writers for the output of a run. The caller calls done when
-	// the run has ended.
-	Output func(run string) (stdout, stderr io.Writer, done func())
+	// Show shows the runs to the user.
+	Show Show
 	// Input is the standard input of a single run. Several runs read nothing.
 	Input *os.File
 
@@ -39,10 +38,6 @@ type runOptions struct {
 	// After an error nobody knows whether the daemon granted the lease; the process of
 	// that lease is gone by then, and the lease with it.
 	Again func(ctx context.Context, tries int, err error) bool
-
-	// Started and Ended are called for every run, one at a time. Ended is also
-	// called for a run that never started.
-	Started, Ended func(Result)
 
 	CPUs  int           // limit of concurrent runs without a GPU; at least one
 	Grace time.Duration // time from the request to stop until the kill
@@ -74,7 +69,7 @@ func doRuns(ctx context.Context, o runOptions) []Result {
 	r.change.L = &r.mu
 	var order []string
 	var onGPUs, without []*task
-	lines := map[need]*line{}
+	groups := map[need]*group{}
 	for i := range o.Plan.Pipelines {
 		p := &o.Plan.Pipelines[i]
 		for _, run := range p.Runs {
@@ -85,10 +80,10 @@ func doRuns(ctx context.Context, o runOptions) []Result {
 				continue
 			}
 			need := needOf(p, run)
-			if lines[need] == nil {
-				lines[need] = &line{}
+			if groups[need] == nil {
+				groups[need] = &group{}
 			}
-			t.line = lines[need]
+			t.group = groups[need]
 			onGPUs = append(onGPUs, t)
 		}
 	}
@@ -111,7 +106,7 @@ func doRuns(ctx context.Context, o runOptions) []Result {
 type planRuns struct {
 	runOptions
 
-	mu      sync.Mutex // guards what follows, and is held during Started and Ended
+	mu      sync.Mutex // guards what follows, and is held while Show is told of a start and of an end
 	results map[string]Result
 	running []*Result // on GPUs
 	asking  []*task   // waiting for their lease
@@ -163,7 +158,7 @@ func (r *planRuns) await(ctx context.Context, tasks []*task) int {
 			at = 0
 		}
 		if at >= 0 {
-			tasks[at].line.asking++
+			tasks[at].group.asking++
 			r.asking = append(r.asking, tasks[at])
 			return at
 		}
@@ -175,7 +170,7 @@ func (r *planRuns) await(ctx context.Context, tasks []*task) int {
 func (r *planRuns) decided(t *task) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t.line.asking--
+	t.group.asking--
 	r.asking = slices.DeleteFunc(r.asking, func(other *task) bool { return other == t })
 	r.change.Broadcast()
 }
@@ -199,7 +194,7 @@ func device(r *Result) string {
 func (r *planRuns) do(ctx context.Context, t *task, lease func(pid int) (api.RunningRun, error), decided func()) {
 	defer decided()
 	result := &Result{RunningRun: api.RunningRun{Name: t.run.Name, Pipeline: t.pipeline.Name, Placement: api.PlaceRefused, Planned: t.run.GPU}, Status: -1}
-	stdout, stderr, done := r.Output(t.run.Name)
+	stdout, stderr, done := r.Show.Output(t.run.Name)
 	var p *runProcess
 	for tries := 1; p == nil; tries++ {
 		if ctx.Err() != nil {
@@ -262,7 +257,7 @@ func (r *planRuns) started(result *Result) {
 	if result.Lease != nil {
 		r.running = append(r.running, result)
 	}
-	r.Started(*result)
+	r.Show.Started(*result)
 }
 
 func (r *planRuns) ended(result *Result) {
@@ -271,5 +266,5 @@ func (r *planRuns) ended(result *Result) {
 	r.running = slices.DeleteFunc(r.running, func(other *Result) bool { return other == result })
 	r.results[result.Name] = *result
 	r.change.Broadcast()
-	r.Ended(*result)
+	r.Show.Ended(*result)
 }

@@ -48,6 +48,8 @@ type stage struct {
 	most    int // leases at the same time
 	asked   map[string]int
 	refuses func(run string, try int) error
+	begins  func()       // called when a run has begun; nil for nothing
+	after   func(Result) // the same when a run has ended
 }
 
 // newStage plans a plate of wells on two devices, a script for each.
@@ -75,31 +77,49 @@ func newStage(t *testing.T, wells, slots int, script string) *stage {
 			}
 			return runOrder{Path: shell, Args: []string{"sh", "-c", script}, Env: env}
 		},
-		Output: func(run string) (io.Writer, io.Writer, func()) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.output[run] = &bytes.Buffer{}
-			return s.output[run], s.output[run], func() {}
-		},
 		Lease: s.lease,
 		Again: func(context.Context, int, error) bool { return false },
-		Started: func(r Result) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.begun = append(s.begun, r.Name)
-		},
-		Ended: func(r Result) {
-			if r.Lease != nil {
-				s.mu.Lock()
-				s.held--
-				s.mu.Unlock()
-				<-s.slots
-			}
-		},
-		CPUs: 1, Grace: time.Minute,
+		Show:  s,
+		CPUs:  1, Grace: time.Minute,
 	}
 	return s
 }
+
+// Output keeps what a run writes.
+func (s *stage) Output(run string) (stdout, stderr io.Writer, done func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.output[run] = &bytes.Buffer{}
+	return s.output[run], s.output[run], func() {}
+}
+
+// Started notes the order in which runs begin.
+func (s *stage) Started(r Result) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.begun = append(s.begun, r.Name); s.begins != nil {
+		s.begins()
+	}
+}
+
+// Ended makes room for the next lease.
+func (s *stage) Ended(r Result) {
+	if r.Lease != nil {
+		s.mu.Lock()
+		s.held--
+		s.mu.Unlock()
+		<-s.slots
+	}
+	if s.after != nil {
+		s.after(r)
+	}
+}
+
+// Waits does nothing: the stage takes leases itself.
+func (s *stage) Waits(context.Context, string, string) func() { return func() {} }
+
+// Say does nothing: no run asks again.
+func (s *stage) Say(string, ...any) {}
 
 func (s *stage) lease(ctx context.Context, p *api.PlannedPipeline, run api.PlannedRun, pid int) (api.RunningRun, error) {
 	s.mu.Lock()
@@ -237,11 +257,7 @@ func TestStoppingEndsEverything(t *testing.T) {
 		sleep 1000 & echo $!; wait; wait`)
 	s.Grace = 200 * time.Millisecond
 	ctx, stop := context.WithCancel(t.Context())
-	started := s.Started
-	s.Started = func(r Result) {
-		started(r)
-		s.mu.Lock()
-		defer s.mu.Unlock()
+	s.begins = func() {
 		if slices.Contains(s.begun, "plate[0]") && slices.Contains(s.begun, "plate[1]") {
 			stop()
 		}

@@ -1,6 +1,8 @@
 package upkeep
 
 import (
+	"fmt"
+	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -69,4 +71,17 @@ berth.yaml. "berth config" shows every setting and where it comes from.`,
 		return daemon.Serve(cmd.Context(), o)
 	}
 	return cmd
+}
+
+func newVersion(con *console.Console) *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Show the version of berth",
+		Example: "  berth version\n  berth version --json",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			versions := map[string]string{"version": con.Version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH}
+			return con.Answer(versions, fmt.Sprintf("berth %s (%s, %s/%s)", con.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH))
+		},
+	}
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/batch/pipeline"
 	"github.com/berth-gpu/berth/internal/cli/console"
+	"github.com/berth-gpu/berth/internal/cli/programs"
+	"github.com/berth-gpu/berth/internal/text/term"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -187,4 +189,33 @@ func (o *planOptions) printPlan(plan api.Plan) error {
 		text = pipeline.DOT(&plan)
 	}
 	return o.Print(strings.TrimRight(text, "\n"))
+}
+
+// probe asks the interpreter which libraries it can import.
+func (o *planOptions) probe(ctx context.Context, file *pipeline.File, request *api.PlanRequest) error {
+	libraries := file.Libraries()
+	defer o.Slowly(fmt.Sprintf("asking %s for %s", term.Clean(o.python), strings.Join(libraries, ", ")))()
+	return programs.Probe(ctx, o.python, o.Environ(), libraries, request)
+}
+
+// becomeCommand is the hidden command that waits for the command to become.
+const becomeCommand = "become"
+
+func newBecome() *cobra.Command {
+	return &cobra.Command{
+		Use:     becomeCommand,
+		Short:   "Wait for the order of berth plan --run, and become that command",
+		Example: "  berth plan plate.yaml --run -- python3 well.py",
+		Hidden:  true,
+		Args:    cobra.NoArgs,
+		RunE:    func(*cobra.Command, []string) error { return become() },
+	}
+}
+
+func become() error {
+	err := programs.Obey()
+	if errors.Is(err, programs.ErrNoOrder) {
+		return console.ErrReported // nobody is left to read it
+	}
+	return err
 }

@@ -35,7 +35,7 @@ func newShown(terminal int) (p *progress, out, err *bytes.Buffer) {
 	plan := api.Plan{File: "plate.yaml", SideBySide: 2, Waves: 1, Pipelines: []api.PlannedPipeline{
 		{Name: "well", Memory: 1, Runs: []api.PlannedRun{{Name: "well[0]"}, {Name: "well[1]"}}},
 	}}
-	return newProgress(con, plan, view.GPUs{"GPU-a": 0, "GPU-b": 1}), out, err
+	return newProgress(con, nil, plan, view.GPUs{"GPU-a": 0, "GPU-b": 1}), out, err
 }
 
 func on(uuid, name, placement string) programs.Result {
@@ -60,11 +60,11 @@ func TestProgressInLines(t *testing.T) {
 	p, _, out := newShown(0)
 	first, second := on("GPU-a", "well[0]", api.PlacedAsPlanned), on("GPU-b", "well[1]", api.PlacedElsewhere)
 	p.begin()
-	p.started(first)
-	p.started(second)
-	p.ended(first)
+	p.Started(first)
+	p.Started(second)
+	p.Ended(first)
 	second.Err = errors.New("exit status 3")
-	p.ended(second)
+	p.Ended(second)
 	p.end([]programs.Result{first, second})
 	want := `berth: plate.yaml: 2 runs, 2 side by side on GPUs, 1 wave
 berth: well[0] starts on GPU 0
@@ -83,8 +83,8 @@ func TestProgressOnATerminal(t *testing.T) {
 	p, _, out := newShown(60)
 	first := on("GPU-a", "well[0]", api.PlacedAsPlanned)
 	p.begin()
-	p.started(first)
-	p.ended(first)
+	p.Started(first)
+	p.Ended(first)
 	p.end([]programs.Result{first})
 	counted := "██████████░░░░░░░░░░ 1 of 2 done, 0 running, 0 s"
 	if !strings.Contains(out.String(), "\r\x1b[Kberth: well[0] is done after 12 s\n"+counted) {
@@ -99,7 +99,7 @@ func TestRunsAreStoppedWithOneLine(t *testing.T) {
 	p, _, out := newShown(0)
 	for _, r := range []programs.Result{on("GPU-a", "well[0]", api.PlacedAsPlanned), {RunningRun: api.RunningRun{Name: "well[1]"}}} {
 		r.Err = fmt.Errorf("run: %w", programs.ErrStopped)
-		p.ended(r)
+		p.Ended(r)
 	}
 	p.end(nil)
 	if want := "berth: 2 runs in"; !strings.HasPrefix(out.String(), want) || !strings.HasSuffix(out.String(), "; 2 stopped, or not started\n") {
@@ -123,7 +123,7 @@ func TestLinesSayWhoseTheyAre(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p, out, _ := newShown(0)
-			stdout, _, done := p.output("well[0]")
+			stdout, _, done := p.Output("well[0]")
 			for _, text := range c.written {
 				if n, err := stdout.Write([]byte(text)); n != len(text) || err != nil {
 					t.Fatal(n, err)
@@ -142,11 +142,11 @@ func TestLinesSayWhoseTheyAre(t *testing.T) {
 func TestOutputOfOneRun(t *testing.T) {
 	p, out, err := newShown(0)
 	p.runs.Total = 1
-	if stdout, stderr, _ := p.output("well"); stdout != p.Out || stderr != p.Err {
+	if stdout, stderr, _ := p.Output("well"); stdout != p.Out || stderr != p.Err {
 		t.Error("the output of one run takes a way around")
 	}
 	p.JSON = true
-	stdout, _, done := p.output("well")
+	stdout, _, done := p.Output("well")
 	_, _ = stdout.Write([]byte("a"))
 	done()
 	if out.String() != "" || err.String() != "a" {
@@ -160,8 +160,8 @@ func TestProgressOfOneRunOnATerminal(t *testing.T) {
 	p.runs.Total = 1
 	only := on("GPU-a", "well", api.PlacedAsPlanned)
 	p.begin()
-	p.started(only)
-	p.ended(only)
+	p.Started(only)
+	p.Ended(only)
 	p.end([]programs.Result{only})
 	if text := out.String(); strings.ContainsAny(text, "\r\x1b█░") || strings.Count(text, "\n") != 4 {
 		t.Errorf("%q", text)

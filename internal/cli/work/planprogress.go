@@ -20,8 +20,9 @@ import (
 // terminal, a line below that counts them.
 type progress struct {
 	*console.Console
-	plan api.Plan
-	gpus view.GPUs
+	client *client.Client
+	plan   api.Plan
+	gpus   view.GPUs
 
 	mu    sync.Mutex // guards what follows, and all output
 	live  *term.Live
@@ -29,8 +30,8 @@ type progress struct {
 	runs  view.Runs
 }
 
-func newProgress(con *console.Console, plan api.Plan, gpus view.GPUs) *progress {
-	p := &progress{Console: con, plan: plan, gpus: gpus, live: term.NewLive(con.Err)}
+func newProgress(con *console.Console, c *client.Client, plan api.Plan, gpus view.GPUs) *progress {
+	p := &progress{Console: con, client: c, plan: plan, gpus: gpus, live: term.NewLive(con.Err)}
 	for i := range plan.Pipelines {
 		p.runs.Total += len(plan.Pipelines[i].Runs)
 	}
@@ -39,16 +40,18 @@ func newProgress(con *console.Console, plan api.Plan, gpus view.GPUs) *progress 
 
 func (p *progress) begin() {
 	p.begun = p.Now()
-	p.say("%s", p.runs.Begin(p.plan))
+	p.Say("%s", p.runs.Begin(p.plan))
 }
 
-func (p *progress) started(r programs.Result) {
+// Started says where a run starts.
+func (p *progress) Started(r programs.Result) {
 	p.count(func(n *view.Runs) { n.Running++ })
-	p.say("%s", p.gpus.RunStarts(r.RunningRun))
+	p.Say("%s", p.gpus.RunStarts(r.RunningRun))
 }
 
-// ended says nothing of a run that was stopped: all are stopped, and end says so once.
-func (p *progress) ended(r programs.Result) {
+// Ended says how a run ended, and nothing of one that was stopped: all are stopped, and
+// end says so once.
+func (p *progress) Ended(r programs.Result) {
 	started, stopped := !r.Begun.IsZero(), errors.Is(r.Err, programs.ErrStopped)
 	p.count(func(n *view.Runs) {
 		if started {
@@ -64,7 +67,7 @@ func (p *progress) ended(r programs.Result) {
 		}
 	})
 	if !stopped {
-		p.say("%s", view.RunEnds(r.Name, started, r.Took, r.Err))
+		p.Say("%s", view.RunEnds(r.Name, started, r.Took, r.Err))
 	}
 }
 
@@ -74,16 +77,16 @@ func (p *progress) end(results []programs.Result) {
 	for i, r := range results {
 		runs[i] = r.RunningRun
 	}
-	p.say("%s", p.runs.End(p.Now().Sub(p.begun), runs))
+	p.Say("%s", p.runs.End(p.Now().Sub(p.begun), runs))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.live.Draw()
 	p.runs.Total = 0 // nothing more is counted
 }
 
-// waits says what a run waits for, if that takes more than a moment and none of this
+// Waits says what a run waits for, if that takes more than a moment and none of this
 // plan's runs is in its way. Call done to end it.
-func (p *progress) waits(ctx context.Context, c *client.Client, run, id string) (done func()) {
+func (p *progress) Waits(ctx context.Context, run, id string) (done func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var telling sync.WaitGroup
 	telling.Go(func() {
@@ -93,8 +96,8 @@ func (p *progress) waits(ctx context.Context, c *client.Client, run, id string) 
 		case <-time.After(time.Second):
 		}
 		if p.idle() {
-			if e, err := c.ExplainWaiting(ctx, id); err == nil && e.Position > 0 {
-				p.say("%s waits: %s", term.Clean(run), p.gpus.Why(e))
+			if e, err := p.client.ExplainWaiting(ctx, id); err == nil && e.Position > 0 {
+				p.Say("%s waits: %s", term.Clean(run), p.gpus.Why(e))
 			}
 		}
 	})
@@ -113,8 +116,8 @@ func (p *progress) count(change func(*view.Runs)) {
 	change(&p.runs)
 }
 
-// say writes a line for people.
-func (p *progress) say(format string, args ...any) {
+// Say writes a line for people.
+func (p *progress) Say(format string, args ...any) {
 	p.line(p.Err, []byte("berth: "+fmt.Sprintf(format, args...)+"\n"))
 }
 
@@ -135,10 +138,10 @@ func (p *progress) counting() []string {
 	return []string{term.Cut(p.runs.Line(p.Now().Sub(p.begun)), width-1)}
 }
 
-// output returns the writers for the output of a run. A single run has the terminal as
+// Output returns the writers for the output of a run. A single run has the terminal as
 // it is; of several, every line names its run. With --json, standard output is for the
 // answer.
-func (p *progress) output(run string) (stdout, stderr io.Writer, done func()) {
+func (p *progress) Output(run string) (stdout, stderr io.Writer, done func()) {
 	out := p.Out
 	if p.JSON {
 		out = p.Err

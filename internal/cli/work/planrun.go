@@ -40,7 +40,7 @@ func (o *planOptions) runFile(ctx context.Context, file *pipeline.File, text []b
 	if err != nil {
 		return err
 	}
-	s := &starter{planOptions: o, client: c, plan: plan, commands: commands, progress: newProgress(o.Console, plan, gpus)}
+	s := &starter{planOptions: o, client: c, plan: plan, commands: commands, progress: newProgress(o.Console, c, plan, gpus)}
 	return s.run(ctx)
 }
 
@@ -57,9 +57,7 @@ func (s *starter) run(ctx context.Context) error {
 	s.progress.begin()
 	results, err := programs.RunPlan(ctx, s.client, programs.PlanOptions{
 		Plan: s.plan, Commands: s.commands, Self: []string{"berth", becomeCommand}, Environ: s.Environ(), Socket: s.Socket,
-		Timeout: s.timeout.Opt, CPUs: s.CPUs, Input: s.input(), Output: s.progress.output,
-		Started: s.progress.started, Ended: s.progress.ended, Say: s.progress.say,
-		Waits: func(ctx context.Context, run, id string) func() { return s.progress.waits(ctx, s.client, run, id) },
+		Timeout: s.timeout.Opt, CPUs: s.CPUs, Input: s.input(), Show: s.progress,
 	})
 	if err != nil {
 		return err

@@ -1,8 +1,10 @@
 package words
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Count returns a number with its noun: "1 run", "2 runs", "0 processes".
@@ -31,4 +33,51 @@ func plural(noun string) string {
 		return noun[:len(noun)-1] + "ies"
 	}
 	return noun + "s"
+}
+
+// Thousands returns a large number in readable form: "1,234,567". It returns "0" for
+// negative numbers.
+func Thousands(n int64) string {
+	digits := strconv.FormatInt(max(n, 0), 10)
+	for at := len(digits) - 3; at > 0; at -= 3 {
+		digits = digits[:at] + "," + digits[at:]
+	}
+	return digits
+}
+
+// CountThousands returns a large number with its noun: "12,345 records".
+func CountThousands(n int64, noun string) string {
+	return Thousands(n) + " " + Form(n, noun, plural(noun))
+}
+
+// Duration returns the length of d in words. The longer d is, the more Duration rounds;
+// it never rounds to nothing.
+func Duration(d time.Duration) string {
+	switch {
+	case d < 10*time.Second:
+		tenths := max(d.Round(100*time.Millisecond), 100*time.Millisecond)
+		return strconv.FormatFloat(tenths.Seconds(), 'f', -1, 64) + " s"
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%.0f min", d.Minutes())
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%.0f h", d.Hours())
+	}
+	return fmt.Sprintf("%.0f days", d.Hours()/24)
+}
+
+// Age returns d as people tell an age: in whole units, rounded down.
+func Age(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "0 s"
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h", int(d.Hours()))
+	}
+	return fmt.Sprintf("%d days", int(d.Hours()/24))
 }

@@ -27,3 +27,55 @@ func Few(list []string, most int) string {
 	}
 	return strings.Join(list[:most], ", ") + " and " + strconv.Itoa(len(list)-most) + " more"
 }
+
+// Nearest returns the known name that a mistyped word probably means: the shortest one
+// that begins with the word, or else the one that differs from it in the fewest letters.
+// It reports whether that name is near enough to suggest. Nearest ignores case.
+func Nearest(word string, known []string) (name string, near bool) {
+	word = strings.ToLower(word)
+	fewest, begins := 1<<30, false
+	for _, candidate := range known {
+		lower := strings.ToLower(candidate)
+		prefix := len(word) >= 3 && strings.HasPrefix(lower, word)
+		if begins && !prefix {
+			continue
+		}
+		if d := Distance(word, lower); d < fewest || prefix && !begins {
+			name, fewest, begins = candidate, d, prefix
+		}
+	}
+	return name, begins || fewest <= max(2, len(word)/3)
+}
+
+// Suggest asks whether the user meant the nearest known name. If none is near, it returns
+// otherwise, which says where to look.
+func Suggest(word string, known []string, otherwise string) string {
+	if name, near := Nearest(word, known); near {
+		return "did you mean " + name + "?"
+	}
+	return otherwise
+}
+
+// Distance counts the letters to insert, remove or replace (Levenshtein). Only
+// the beginning of a very long word counts.
+func Distance(a, b string) int {
+	const longest = 64
+	a, b = a[:min(len(a), longest)], b[:min(len(b), longest)]
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -52,3 +52,52 @@ func Plain(text string) bool {
 	}
 	return true
 }
+
+// UpperFirst returns text with a capital at its beginning, to turn the text of an error
+// into a sentence.
+func UpperFirst(text string) string {
+	first, size := utf8.DecodeRuneInString(text)
+	if upper := unicode.ToUpper(first); upper != first {
+		return string(upper) + text[size:]
+	}
+	return text
+}
+
+// Cut returns the first most characters of text, with an ellipsis if there are more.
+func Cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for i := range text {
+		if most == 0 {
+			return text[:i] + "…"
+		}
+		most--
+	}
+	return text
+}
+
+// Shell quotes a text so that a shell takes it for one word.
+func Shell(text string) string {
+	if strings.ContainsFunc(text, func(c rune) bool {
+		return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("-_.:/@,%+=", c)
+	}) {
+		return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+	}
+	return text
+}
+
+// Service returns the canonical name of a service. Dashes and underscores mean the same,
+// so embedding_service is embedding-service: in berth.yaml, in requests, on the command
+// line and in the journal.
+func Service(name string) string { return strings.ReplaceAll(name, "_", "-") }
+
+// End returns text, or for a text that is longer than most its last characters with …
+// before them.
+func End(text string, most int) string {
+	letters := []rune(text)
+	if len(letters) <= most {
+		return text
+	}
+	return "…" + string(letters[len(letters)-most+1:])
+}

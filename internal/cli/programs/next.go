@@ -12,13 +12,13 @@ import (
 type task struct {
 	pipeline *api.PlannedPipeline
 	run      api.PlannedRun
-	line     *line
+	group    *group
 	aim      string // UUID of the device whose planned room it asks for
 }
 
-// line stands for the tasks with the same need. The daemon grants them one after the
-// other, so only the first asks. Tasks of another line do not wait behind it.
-type line struct{ asking int }
+// group stands for the tasks with the same need. The daemon grants them one after the
+// other, so only the first asks. Tasks of another group do not wait behind it.
+type group struct{ asking int }
 
 // need describes the lease that a run asks for.
 type need struct {
@@ -48,7 +48,7 @@ const mostUnplanned = 64
 // next returns the index of the task that asks next: one that the plan found no room
 // for, one whose device has fewer runs than planned side by side, or, if a device has
 // nothing left to do, one from the longest queue. It returns less than zero while all
-// devices are as full as planned, or others of the same line ask: the next run begins
+// devices are as full as planned, or others of the same group ask: the next run begins
 // when one ends. The caller holds mu.
 func (r *planRuns) next(tasks []*task) int {
 	free, unplannedAsk := r.room()
@@ -60,7 +60,7 @@ func (r *planRuns) next(tasks []*task) int {
 		} else {
 			queue[t.run.GPU]++
 		}
-		if room && t.line.asking == 0 {
+		if room && t.group.asking == 0 {
 			t.aim = t.run.GPU
 			return i
 		}
@@ -74,7 +74,7 @@ func (r *planRuns) next(tasks []*task) int {
 		}
 		longest := -1
 		for i, t := range tasks {
-			if t.line.asking == 0 && t.mayUse(d.GPU) && (longest < 0 || queue[t.run.GPU] > queue[tasks[longest].run.GPU]) {
+			if t.group.asking == 0 && t.mayUse(d.GPU) && (longest < 0 || queue[t.run.GPU] > queue[tasks[longest].run.GPU]) {
 				longest = i
 			}
 		}

@@ -11,14 +11,16 @@ import (
 
 func TestNextFollowsThePlan(t *testing.T) {
 	type runs []*task
-	wide, other := &line{}, &line{}
+	wide, other := &group{}, &group{}
 	anywhere := &api.PlannedPipeline{}
 	planned := func(uuid string) *task {
-		return &task{pipeline: anywhere, run: api.PlannedRun{GPU: uuid, Wave: 1}, line: wide}
+		return &task{pipeline: anywhere, run: api.PlannedRun{GPU: uuid, Wave: 1}, group: wide}
 	}
-	waits := func(uuid string) *task { return &task{pipeline: anywhere, run: api.PlannedRun{GPU: uuid}, line: other} }
+	waits := func(uuid string) *task {
+		return &task{pipeline: anywhere, run: api.PlannedRun{GPU: uuid}, group: other}
+	}
 	pinned := func(uuid string) *task {
-		return &task{pipeline: &api.PlannedPipeline{Candidates: []string{uuid}}, run: api.PlannedRun{GPU: uuid, Wave: 1}, line: other}
+		return &task{pipeline: &api.PlannedPipeline{Candidates: []string{uuid}}, run: api.PlannedRun{GPU: uuid, Wave: 1}, group: other}
 	}
 	on := func(uuid string) *Result {
 		return &Result{RunningRun: api.RunningRun{Lease: &api.Lease{Parts: []api.LeasePart{{GPU: uuid}}}}}
@@ -47,7 +49,7 @@ func TestNextFollowsThePlan(t *testing.T) {
 		wide.asking, other.asking = 0, 0
 		for _, t := range c.asking {
 			t.aim = t.run.GPU
-			t.line.asking++
+			t.group.asking++
 		}
 		r := &planRuns{runOptions: runOptions{Plan: plan}, running: c.running, asking: c.asking}
 		if got := r.next(c.tasks); got != c.want {
@@ -73,15 +75,14 @@ func TestWaitingHoldsUpNobodyElse(t *testing.T) {
 				Name: "first", Memory: 10, Slots: 1, Candidates: []string{"GPU-0"},
 				Runs: []api.PlannedRun{{Name: "first[0]", GPU: "GPU-0", Wave: wave}, {Name: "first[1]", GPU: "GPU-0", Wave: wave}},
 			}, second}
-			done, lease, ended := make(chan struct{}), s.Lease, s.Ended
+			done, lease := make(chan struct{}), s.Lease
 			s.Lease = func(ctx context.Context, p *api.PlannedPipeline, run api.PlannedRun, pid int) (api.RunningRun, error) {
 				if p.Name == "first" {
 					<-done // the second has to end before the first begins
 				}
 				return lease(ctx, p, run, pid)
 			}
-			s.Ended = func(r Result) {
-				ended(r)
+			s.after = func(r Result) {
 				if r.Name == "second" {
 					close(done)
 				}
