@@ -97,6 +97,7 @@ type Options struct {
 // Mover parks and resumes leases.
 type Mover struct {
 	Options
+	file     *file.State[document]
 	nudged   chan struct{} // has room for one value, sent when some lease may have to be parked
 	posted   chan struct{} // has room for one value, sent when there are news
 	roomLock chan struct{} // has room for one value; its sender may check whether a device has room
@@ -131,7 +132,7 @@ type bar struct {
 // with them.
 func New(o Options) (*Mover, *file.Damage) {
 	p := &Mover{
-		Options: o, settings: o.Settings, over: make(chan struct{}), nudged: make(chan struct{}, 1), posted: make(chan struct{}, 1), roomLock: make(chan struct{}, 1),
+		Options: o, file: newState(o.Path), settings: o.Settings, over: make(chan struct{}), nudged: make(chan struct{}, 1), posted: make(chan struct{}, 1), roomLock: make(chan struct{}, 1),
 		leases: map[uint64]*record{}, warned: map[uint64]time.Time{}, barred: map[uint64]bar{}, hung: map[place]bar{}, open: map[lease.Owner]chan struct{}{}, coming: map[string]gpu.MiB{}, wakes: map[uint64]bool{}, counts: park.NewCounts(),
 	}
 	close(p.over)

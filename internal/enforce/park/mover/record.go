@@ -3,7 +3,6 @@ package mover
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -131,14 +130,17 @@ type document struct {
 	Unknown bool `json:"unknown,omitempty"`
 }
 
+func newState(path string) *file.State[document] {
+	return file.NewState[document](path, file.StateOptions{
+		What: "down what is parked", Version: 1, Bare: true,
+		Lost: "Which leases are being parked is not known: berth asks the driver about every lease instead.",
+	})
+}
+
 // recall reads the file, and sets a damaged one aside.
 func (p *Mover) recall() *file.Damage {
-	if p.Path == "" {
-		return nil
-	}
-	err := file.Check(p.Path, func(text []byte) error {
-		d, err := parse(text)
-		if err != nil {
+	err := p.file.Read(func(d document) error {
+		if err := d.check(); err != nil {
 			return err
 		}
 		p.damaged = d.Unknown
@@ -160,16 +162,13 @@ func (p *Mover) recall() *file.Damage {
 		return nil
 	}
 	p.damaged = true
-	instead, _ := json.Marshal(document{Boot: p.Boot, Leases: []kept{}, Unknown: true}) // encoding it cannot fail
-	return file.SetAside(p.Path, "Which leases are being parked is not known: berth asks the driver about every lease instead.", instead, err)
+	return p.file.Begin(document{Boot: p.Boot, Leases: []kept{}, Unknown: true}, err)
 }
 
-func parse(text []byte) (d document, err error) {
-	if err := json.Unmarshal(text, &d); err != nil {
-		return d, err
-	}
+// check returns an error if something is wrong with the file.
+func (d *document) check() (err error) {
 	if d.Boot == "" {
-		return d, errors.New("it does not say which boot it is of")
+		return errors.New("it does not say which boot it is of")
 	}
 	for _, k := range d.Leases {
 		for _, m := range k.Processes {
@@ -178,15 +177,12 @@ func parse(text []byte) (d document, err error) {
 			}
 		}
 	}
-	return d, err
+	return err
 }
 
 // write writes the file. The caller holds mu. Processes do not survive a power
 // loss, so the file does not have to either.
 func (p *Mover) write() error {
-	if p.Path == "" {
-		return nil
-	}
 	d := document{Boot: p.Boot, Leases: []kept{}, Unknown: p.damaged}
 	for _, r := range p.leases {
 		if r.Phase != "" {
@@ -194,13 +190,9 @@ func (p *Mover) write() error {
 		}
 	}
 	slices.SortFunc(d.Leases, func(a, b kept) int { return cmp.Compare(a.Fence, b.Fence) })
-	text, err := json.MarshalIndent(d, "", "  ")
-	if err == nil {
-		err = file.ReplaceUnsynced(p.Path, text)
-	}
-	if err != nil {
+	if err := p.file.SaveUnsynced(d); err != nil {
 		p.Log.Warn("what is parked cannot be written down", "file", p.Path, "error", err)
-		return fmt.Errorf("write down what is parked: %w", err)
+		return err
 	}
 	return nil
 }
