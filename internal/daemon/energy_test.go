@@ -116,7 +116,7 @@ func TestEnergy(t *testing.T) {
 		if err != nil || later.GPUs[0].Total < again.GPUs[0].Total+50*60 {
 			t.Errorf("50 s after it: %+v, %v", later, err)
 		}
-		err = file.Check(filepath.Join(p.flags["daemon.state_dir"], energyName), func(kept []byte) error {
+		err = file.NewState[json.RawMessage](filepath.Join(p.flags["daemon.state_dir"], energyName), file.StateOptions{}).Read(func(kept json.RawMessage) error {
 			return json.Unmarshal(kept, &struct{}{})
 		})
 		if err != nil {

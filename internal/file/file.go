@@ -1,10 +1,10 @@
 // Package file reads and writes the files of a daemon so that neither a crash
 // nor another user spoils them.
 //
-// State files are replaced as a whole: after a crash a file is the old one or the new
-// one, never half of either. They carry a checksum. Load reads one, and sets a damaged
-// one aside under another name, so that the daemon can start without it and report the
-// damage.
+// A State is a state file with a value. It is replaced as a whole: after a crash a file
+// is the old one or the new one, never half of either. It carries a checksum. A damaged
+// one is set aside under another name, so that the daemon can start without it and report
+// the damage.
 //
 // Logs are in a Folder: the journal, the audit log and the events write to its files.
 // SealLine gives a line a checksum. Dir is a real folder; tests have one that can crash.

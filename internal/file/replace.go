@@ -18,12 +18,6 @@ func Replace(path string, text []byte) error {
 	return replace(folderOf(path), filepath.Base(path), sealed(path, text), true)
 }
 
-// ReplaceUnsynced does what Replace does, but does not wait for the disk. It is for texts
-// that are not worth the wait: after a power loss the file may be empty.
-func ReplaceUnsynced(path string, text []byte) error {
-	return replace(folderOf(path), filepath.Base(path), sealed(path, text), false)
-}
-
 // ReplacePlain replaces a file that is not a state file and has no checksum. It does not
 // wait for the disk.
 func ReplacePlain(path string, text []byte) error {

@@ -39,20 +39,16 @@ func check(t *testing.T, path, want string) {
 }
 
 func TestReplace(t *testing.T) {
-	for name, write := range map[string]func(string, []byte) error{"synced": Replace, "unsynced": ReplaceUnsynced} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			path := filepath.Join(dir, "file")
-			for _, text := range []string{"the first text", "short", ""} {
-				if err := write(path, []byte(text)); err != nil {
-					t.Fatal(err)
-				}
-				check(t, path, text)
-			}
-			if got := names(t, dir); !slices.Equal(got, []string{"file"}) {
-				t.Errorf("the folder holds %v", got)
-			}
-		})
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file")
+	for _, text := range []string{"the first text", "short", ""} {
+		if err := Replace(path, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		check(t, path, text)
+	}
+	if got := names(t, dir); !slices.Equal(got, []string{"file"}) {
+		t.Errorf("the folder holds %v", got)
 	}
 }
 

@@ -63,13 +63,22 @@ func (s *State[T]) Read(take func(T) error) error {
 	if s.path == "" {
 		return nil
 	}
-	return Check(s.path, func(text []byte) error {
-		v, err := s.decode(text)
-		if err != nil {
-			return err
-		}
-		return take(v)
-	})
+	found, err := read(s.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	text, err := Unseal(s.path, found)
+	if err != nil {
+		return err
+	}
+	v, err := s.decode(text)
+	if err != nil {
+		return err
+	}
+	return take(v)
 }
 
 // Load does what Read does, and sets a damaged file aside. It returns nil if all is well.
@@ -244,31 +253,4 @@ func (s *State[T]) changed(written bool) time.Time {
 		s.due = time.Time{}
 	}
 	return due
-}
-
-// Check reads a state file and passes its text to take. It returns an error that says
-// what is wrong if the file is damaged or take refuses the text. For a file that does not
-// exist, Check returns nil and does not call take.
-func Check(path string, take func(text []byte) error) error {
-	file, err := read(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	text, err := Unseal(path, file)
-	if err != nil {
-		return err
-	}
-	return take(text)
-}
-
-// Load does what Check does, and sets a damaged file aside. It returns nil if all is
-// well. lost names the consequences of damage.
-func Load(path, lost string, take func(text []byte) error) *Damage {
-	if err := Check(path, take); err != nil {
-		return SetAside(path, lost, nil, err)
-	}
-	return nil
 }

@@ -143,6 +143,7 @@ var spoilings = map[string]func(path string) error{
 	"a pipe":             func(path string) error { return errors.Join(os.Remove(path), unix.Mkfifo(path, 0o600)) },
 	"a link to a device": func(path string) error { return errors.Join(os.Remove(path), os.Symlink("/dev/zero", path)) },
 	"a link in a circle": func(path string) error { return errors.Join(os.Remove(path), os.Symlink(path, path)) },
+	"text that is none":  func(path string) error { return os.WriteFile(path, []byte("{"), 0o600) },
 	"refused":            func(path string) error { return os.WriteFile(path, []byte(`{"version":3,"count":-1}`), 0o600) },
 }
 

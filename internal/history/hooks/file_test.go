@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -60,7 +61,7 @@ func TestRestart(t *testing.T) {
 		if got := back.bodies()[0]; got != first || !strings.Contains(got, fmt.Sprintf(`"id":%d,`, kept[0].ID)) {
 			t.Errorf("it became %s", got)
 		}
-		err := file.Check(path, func(text []byte) error {
+		err := file.NewState[json.RawMessage](path, file.StateOptions{}).Read(func(text json.RawMessage) error {
 			if string(text) != `{"version":1,"hooks":null}` {
 				t.Errorf("the file holds %s", text)
 			}
