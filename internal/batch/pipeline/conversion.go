@@ -12,37 +12,18 @@ const (
 	HostCopy Cost = api.CostHostCopy
 )
 
-// conversionCosts holds the cost for every pair on one device: a plan keeps all GPU steps
-// of a pipeline on the same one. CuPy, PyTorch, TensorFlow and JAX speak DLPack with each
-// other. pyclesperanto keeps its arrays in OpenCL or CUDA buffers of its own and does
+// ConversionCost returns the cost of a conversion on one device: a plan keeps all GPU
+// steps of a pipeline on the same one. CuPy, PyTorch, TensorFlow and JAX speak DLPack with
+// each other. pyclesperanto keeps its arrays in OpenCL or CUDA buffers of its own and does
 // not, so everything that enters or leaves it goes through host memory, as does
 // everything from and to NumPy.
-var conversionCosts = map[MemoryType]map[MemoryType]Cost{
-	Numpy: {
-		Numpy: NoCost, Cupy: HostCopy, Torch: HostCopy,
-		Tensorflow: HostCopy, JAX: HostCopy, Pyclesperanto: HostCopy,
-	},
-	Cupy: {
-		Numpy: HostCopy, Cupy: NoCost, Torch: ZeroCopy,
-		Tensorflow: ZeroCopy, JAX: ZeroCopy, Pyclesperanto: HostCopy,
-	},
-	Torch: {
-		Numpy: HostCopy, Cupy: ZeroCopy, Torch: NoCost,
-		Tensorflow: ZeroCopy, JAX: ZeroCopy, Pyclesperanto: HostCopy,
-	},
-	Tensorflow: {
-		Numpy: HostCopy, Cupy: ZeroCopy, Torch: ZeroCopy,
-		Tensorflow: NoCost, JAX: ZeroCopy, Pyclesperanto: HostCopy,
-	},
-	JAX: {
-		Numpy: HostCopy, Cupy: ZeroCopy, Torch: ZeroCopy,
-		Tensorflow: ZeroCopy, JAX: NoCost, Pyclesperanto: HostCopy,
-	},
-	Pyclesperanto: {
-		Numpy: HostCopy, Cupy: HostCopy, Torch: HostCopy,
-		Tensorflow: HostCopy, JAX: HostCopy, Pyclesperanto: NoCost,
-	},
+func ConversionCost(from, to MemoryType) Cost {
+	speaks := func(m MemoryType) bool { return m == Cupy || m == Torch || m == Tensorflow || m == JAX }
+	switch {
+	case from == to:
+		return NoCost
+	case speaks(from) && speaks(to):
+		return ZeroCopy
+	}
+	return HostCopy
 }
-
-// ConversionCost returns the cost of a conversion on one device.
-func ConversionCost(from, to MemoryType) Cost { return conversionCosts[from][to] }
