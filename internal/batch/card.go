@@ -1,8 +1,10 @@
 package batch
 
 import (
+	"slices"
 	"time"
 
+	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/batch/chunk"
 )
 
@@ -25,8 +27,8 @@ type card struct {
 	done, failed      int64 // records
 	retries, restarts int64
 	busy              time.Duration // total time that workers were at work
-	latency           Histogram
-	batch             int // records in the last batch
+	latency           api.Latency   // of the batches that records were in
+	batch             int           // records in the last batch
 }
 
 // learned updates the costs with a batch that came back. It ignores the first batch of a
@@ -46,4 +48,11 @@ func (c *card) learned(g *group, took time.Duration, warm bool) {
 		c.pace = min(max(c.pace, 0.05), 20)
 	}
 	c.fit.Add(n, g.weight, seconds)
+}
+
+// observe counts n records whose batch took this many seconds.
+func (c *card) observe(seconds float64, n int) {
+	at, _ := slices.BinarySearch(c.latency.Bounds, seconds)
+	c.latency.Counts[at] += uint64(n)
+	c.latency.Sum += seconds * float64(n)
 }

@@ -1,10 +1,7 @@
 package batch
 
-import "time"
-
 // Event is something that happened in a run.
 type Event struct {
-	Time   time.Time
 	Code   EventCode
 	GPU    GPU    // zero if the event is about no GPU
 	Worker string // empty if the event is about no worker

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/batch/record"
 )
 
@@ -293,7 +294,7 @@ func TestProgress(t *testing.T) {
 	b := newBench(t, jobs)
 	b.opt.Batch = 4
 	var r *Run
-	var during Progress
+	var during api.Batch
 	b.on(EventCommitted, 0, func() { during = r.Progress() })
 	r, err := b.open()
 	if err != nil {

@@ -3,74 +3,37 @@ package batch
 import (
 	"cmp"
 	"context"
+	"path/filepath"
 	"slices"
 	"time"
 
+	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Stage is the stage of a run.
-type Stage string
-
-// The stages.
+// The stages of a run.
 const (
-	StageOpen      Stage = "open"      // not begun
-	StageRunning   Stage = "running"   // records are worked on
-	StageFinishing Stage = "finishing" // all records have outcomes; the run orders and renames the output
-	StageDone      Stage = "done"
-	StageStopped   Stage = "stopped" // can be resumed
-	StageFailed    Stage = "failed"  // can be resumed when the reason is gone
+	StageOpen      = "open"      // not begun
+	StageRunning   = "running"   // records are worked on
+	StageFinishing = "finishing" // all records have outcomes; the run orders and renames the output
+	StageDone      = "done"
+	StageStopped   = "stopped" // can be resumed
+	StageFailed    = "failed"  // can be resumed when the reason is gone
 )
 
-// Progress describes the state of a run.
-type Progress struct {
-	Output  string    `json:"output"`
-	Piped   bool      `json:"piped,omitempty" doc:"Output is a name, and no file: the outcomes go to a pipe."`
-	Stage   Stage     `json:"stage"`
-	Started time.Time `json:"started,omitzero"`
-
-	Total    gpu.Opt[int64] `json:"total,omitzero" doc:"Records of the input; an estimate until it is read to its end."`
-	Exact    bool           `json:"total_exact"`
-	Done     int64          `json:"done" doc:"Records with an outcome, with those of earlier runs."`
-	Before   int64          `json:"done_before" doc:"Of which earlier runs did so many."`
-	Failed   int64          `json:"failed" doc:"Records whose outcome is an error, with those of earlier runs."`
-	Marked   int64          `json:"marked" doc:"Of which so many broke workers."`
-	Retries  int64          `json:"retries" doc:"Records that had to be given out again."`
-	Restarts int64          `json:"restarts" doc:"Workers that were started again."`
-
-	Rate gpu.Opt[float64] `json:"records_per_second,omitzero" doc:"Over the last ten seconds."`
-	Left gpu.Opt[float64] `json:"seconds_left,omitzero" doc:"As far as can be told from what was seen."`
-
-	Workers int           `json:"workers"`
-	GPUs    []GPUProgress `json:"gpus"`
-}
-
-// GPUProgress is the part of one GPU in a run.
-type GPUProgress struct {
-	GPU
-	Workers  int              `json:"workers" doc:"That have a place there."`
-	Ready    int              `json:"ready" doc:"Of which take records."`
-	Speed    float64          `json:"multiplier"`
-	Batch    int              `json:"batch" doc:"Records in the last batch."`
-	Done     int64            `json:"done"`
-	Failed   int64            `json:"failed"`
-	Retries  int64            `json:"retries"`
-	Restarts int64            `json:"restarts"`
-	GivenUp  bool             `json:"given_up"`
-	Busy     float64          `json:"busy_seconds" doc:"Time that its workers were at work, added up."`
-	Rate     gpu.Opt[float64] `json:"records_per_second,omitzero"`
-	Latency  Histogram        `json:"latency" doc:"How long the batch took that a record was in."`
-}
-
-// Progress returns the state of the run. Any goroutine may call it at any time.
-func (r *Run) Progress() Progress {
+// Progress returns the state of the run, as a runner reports it. Any goroutine may call it
+// at any time.
+func (r *Run) Progress() api.Batch {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p := Progress{
-		Output: r.opt.Output, Piped: r.opt.Pipe != nil, Stage: r.tally.stage, Started: r.tally.started, Exact: r.input.eof,
+	p := api.Batch{
+		Output: r.opt.Output, Stage: r.tally.stage, Started: r.tally.started, Exact: r.input.eof,
 		Done: r.before + r.tally.done, Before: r.before, Failed: r.tally.failed, Marked: r.tally.marked,
 		Retries: r.tally.retries, Restarts: r.tally.restarts, Workers: r.staff.workers,
-		Rate: r.tally.rates.of(func(s rateSample) int64 { return s.done }),
+		Rate: r.tally.rates.of(func(s rateSample) int64 { return s.done }), GPUs: []api.BatchGPU{},
+	}
+	if path, err := filepath.Abs(p.Output); err == nil && r.opt.Pipe == nil {
+		p.Output = path
 	}
 	if total, ok := r.input.records(r.source); ok {
 		p.Total = gpu.Some(total)
@@ -83,23 +46,25 @@ func (r *Run) Progress() Progress {
 	for _, c := range r.staff.cards {
 		p.GPUs = append(p.GPUs, c.progress(r.tally.rates.of(func(s rateSample) int64 { return s.gpus[c.gpu.UUID] })))
 	}
-	slices.SortFunc(p.GPUs, func(a, b GPUProgress) int {
-		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.UUID, b.UUID))
+	slices.SortFunc(p.GPUs, func(a, b api.BatchGPU) int {
+		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.GPU, b.GPU))
 	})
 	return p
 }
 
-func (c *card) progress(rate gpu.Opt[float64]) GPUProgress {
-	return GPUProgress{
-		GPU: c.gpu, Workers: c.workers, Ready: c.ready, Speed: c.speed, Batch: c.batch,
+func (c *card) progress(rate gpu.Opt[float64]) api.BatchGPU {
+	p := api.BatchGPU{
+		GPU: c.gpu.UUID, Index: c.gpu.Index, Name: c.gpu.Name, Workers: c.workers, Ready: c.ready, Speed: c.speed, Batch: c.batch,
 		Done: c.done, Failed: c.failed, Retries: c.retries, Restarts: c.restarts, GivenUp: c.givenUp,
-		Busy: c.busy.Seconds(), Rate: rate, Latency: c.latency.clone(),
+		Busy: c.busy.Seconds(), Rate: rate, Latency: c.latency,
 	}
+	p.Latency.Counts = slices.Clone(c.latency.Counts)
+	return p
 }
 
 // tally holds the counts and the stage of a run. The run's lock guards it.
 type tally struct {
-	stage                     Stage
+	stage                     string
 	started, ended            time.Time
 	done, failed              int64 // outcomes of this run
 	retries, restarts, marked int64
@@ -160,7 +125,7 @@ func (r *Run) begun() {
 	r.tally.started = time.Now()
 }
 
-func (r *Run) setStage(s Stage) {
+func (r *Run) setStage(s string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.tally.stage = s

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/berth-gpu/berth/internal/batch/outcome"
 	"github.com/berth-gpu/berth/internal/batch/record"
@@ -322,5 +321,5 @@ func (r *Run) commit(group []outcome.Outcome) error {
 }
 
 func (r *Run) notify(code EventCode, g GPU, worker, format string, args ...any) {
-	r.opt.Notify(Event{Time: time.Now(), Code: code, GPU: g, Worker: worker, Text: fmt.Sprintf(format, args...)})
+	r.opt.Notify(Event{Code: code, GPU: g, Worker: worker, Text: fmt.Sprintf(format, args...)})
 }

@@ -36,7 +36,7 @@ func (r *Run) settle(w *worker, g *group, outcomes [][]byte, faults map[int]stri
 	c.done += int64(len(settled))
 	c.failed += int64(failed)
 	c.busy += took
-	c.latency.observe(took.Seconds(), len(settled))
+	c.observe(took.Seconds(), len(settled))
 	r.mu.Unlock()
 	w.batches++
 	r.deliver(settled, failed)

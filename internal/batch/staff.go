@@ -3,6 +3,7 @@ package batch
 import (
 	"slices"
 
+	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/batch/chunk"
 )
 
@@ -28,7 +29,8 @@ func (s *staff) add(g *Grant) (number int, c *card) {
 	s.numbers[number] = true
 	c = s.cards[g.GPU.UUID]
 	if c == nil {
-		c = &card{gpu: g.GPU, speed: g.speed(), pace: 1, latency: newHistogram()}
+		bounds := api.LatencyBounds()
+		c = &card{gpu: g.GPU, speed: g.speed(), pace: 1, latency: api.Latency{Bounds: bounds, Counts: make([]uint64, len(bounds)+1)}}
 		s.cards[g.GPU.UUID] = c
 	}
 	c.workers++

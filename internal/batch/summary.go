@@ -10,7 +10,7 @@ import (
 
 // Summary describes a run at its end.
 type Summary struct {
-	Stage    Stage        `json:"stage"`
+	Stage    string       `json:"stage"`
 	Records  int64        `json:"records"`     // records with an outcome, earlier runs included
 	Before   int64        `json:"done_before"` // records that earlier runs did
 	Failed   int64        `json:"failed"`      // records whose outcome is an error

@@ -104,7 +104,7 @@ func OpenBatch(ctx context.Context, d Daemon, o BatchOptions) (*Batch, error) {
 		b.workers.Close()
 		return nil, err
 	}
-	b.report = reporter{daemon: d, standing: b.Standing, id: "batch-" + strings.ToLower(rand.Text()[:10]), command: strings.Join(o.Command, " ")}
+	b.report = reporter{daemon: d, standing: b.Run.Progress, id: "batch-" + strings.ToLower(rand.Text()[:10]), command: strings.Join(o.Command, " ")}
 	return b, nil
 }
 

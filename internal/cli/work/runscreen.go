@@ -52,7 +52,7 @@ func (s *runScreen) follow(ctx context.Context, work *programs.Batch) {
 			return
 		case <-tick.C:
 		}
-		b := work.Standing()
+		b := work.Run.Progress()
 		if width, ok := s.LiveWidth(); ok {
 			s.draw(view.Batch(b, width-1, s.height()-1, term.Painter(s.Getenv("NO_COLOR") == "")))
 		} else {
