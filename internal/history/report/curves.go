@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -63,12 +64,7 @@ func (s *period) memory() []api.Curve {
 }
 
 func sortedTimes[V any](m map[time.Time]V) []time.Time {
-	times := make([]time.Time, 0, len(m))
-	for t := range m {
-		times = append(times, t)
-	}
-	slices.SortFunc(times, time.Time.Compare)
-	return times
+	return slices.SortedFunc(maps.Keys(m), time.Time.Compare)
 }
 
 // users returns the memory that the largest users leased, and that of the others.

@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -70,13 +71,8 @@ func extent(list []chart.Series) []chart.Series {
 			columns[p.T] = append(columns[p.T], p.V)
 		}
 	}
-	times := make([]time.Time, 0, len(columns))
-	for t := range columns {
-		times = append(times, t)
-	}
-	slices.SortFunc(times, time.Time.Compare)
 	all := []chart.Series{{Name: "highest"}, {Name: "mean"}, {Name: "lowest"}}
-	for _, t := range times {
+	for _, t := range slices.SortedFunc(maps.Keys(columns), time.Time.Compare) {
 		sum := 0.0
 		for _, v := range columns[t] {
 			sum += v
@@ -134,12 +130,15 @@ func (b *builder) users() block {
 	return block{Title: t.Title, Picture: chart.Stack(t), Text: b.sparks(t)}
 }
 
-// states are the states of devices, from the best to the worst.
-var states = []struct {
+// shownState is a state of a device in a picture.
+type shownState struct {
 	state gpu.State
 	class string
 	mark  byte // as text
-}{
+}
+
+// states are the states of devices, from the best to the worst.
+var states = []shownState{
 	{gpu.Optimal, "fine", '.'}, {gpu.Normal, "c5", '-'}, {gpu.Throttled, "warm", 'T'}, {gpu.Critical, "bad", 'C'}, {gpu.Unavailable, "gone", 'U'},
 }
 
@@ -155,13 +154,7 @@ func (b *builder) strips() block {
 		d := &b.p.GPUs[i]
 		cells := map[time.Time][]float64{}
 		for _, c := range b.p.Curves {
-			at := slices.IndexFunc(states, func(s struct {
-				state gpu.State
-				class string
-				mark  byte
-			}) bool {
-				return s.state == c.State
-			})
+			at := slices.IndexFunc(states, func(s shownState) bool { return s.state == c.State })
 			if c.Name != "state" || c.Of != d.GPU || at < 0 {
 				continue
 			}
