@@ -46,10 +46,7 @@ func (d *Daemon) openEvents(o Options, host string, exporter *promexport.Exporte
 		Hooks: hooking(o.Settings.Config), Call: d.hookCalls(host, o.Version), Event: d.publish, Count: exporter.Delivery, Dropped: exporter.HookDropped,
 	})
 	undelivered := d.hooks.Recall()
-	d.events.Attach(events.Hooks{
-		Kept:      d.hooks.Offer,
-		Displaced: func(e gpu.Event) { exporter.Lost(e.Severity, promexport.Displaced) },
-	})
+	d.events.Attach(d.hooks.Offer, func(e gpu.Event) { exporter.Lost(e.Severity, promexport.Displaced) })
 	d.tellDamage(recalled, undelivered) // hooks get these events, too
 }
 

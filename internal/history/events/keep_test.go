@@ -52,7 +52,7 @@ func TestEventsSurviveARestart(t *testing.T) {
 
 		second := New(10, start.Add(-time.Hour)) // whatever the clock says
 		offered := 0
-		second.Attach(Hooks{Kept: func(gpu.Event) { offered++ }})
+		second.Attach(func(gpu.Event) { offered++ }, nil)
 		if note := second.Recall(folder); note != nil {
 			t.Error(note)
 		}

@@ -21,15 +21,12 @@ func TestGapExactlyWhenSomethingIsMissed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := newLog(Limits{Notes: 3, Warnings: 4, Share: 2, Bytes: 3000}, start)
 		gone, last := map[uint64]bool{}, uint64(start.UnixMicro()-1)
-		l.Attach(Hooks{
-			Kept: func(e gpu.Event) {
-				if e.ID != last+1 {
-					t.Fatalf("id %d comes after %d", e.ID, last)
-				}
-				last = e.ID
-			},
-			Displaced: func(e gpu.Event) { gone[e.ID] = true },
-		})
+		l.Attach(func(e gpu.Event) {
+			if e.ID != last+1 {
+				t.Fatalf("id %d comes after %d", e.ID, last)
+			}
+			last = e.ID
+		}, func(e gpu.Event) { gone[e.ID] = true })
 		for range rapid.IntRange(0, 30).Draw(t, "events") {
 			l.Publish(gpu.Event{
 				Time: start, User: rapid.SampledFrom([]string{"", "ada", "bob", "eve"}).Draw(t, "user"),
@@ -86,7 +83,7 @@ func TestNotesDoNotDisplaceWarnings(t *testing.T) {
 func TestOnlyEarlyLossesCount(t *testing.T) {
 	l := New(1, start)
 	lost := 0
-	l.Attach(Hooks{Displaced: func(gpu.Event) { lost++ }})
+	l.Attach(nil, func(gpu.Event) { lost++ })
 	l.Publish(gpu.Event{Time: start, Severity: gpu.Note})
 	l.Publish(gpu.Event{Time: start.Add(early), Severity: gpu.Note})
 	if lost != 0 {

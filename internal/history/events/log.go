@@ -28,17 +28,11 @@ const (
 	early = 10 * time.Minute
 )
 
-// Hooks are functions that a Log calls while it publishes. They must return at once, and
-// must not publish.
-type Hooks struct {
-	Kept      func(gpu.Event) // called with every event, in the order of the ids
-	Displaced func(gpu.Event) // called with an event that newer ones displaced within 10 minutes
-}
-
 // Log holds the newest events. Its zero value is not usable.
 type Log struct {
 	mu      sync.Mutex
-	hooks   Hooks
+	offer   func(gpu.Event) // see Attach; nil if nobody is attached
+	lost    func(gpu.Event)
 	kept    *Backlog[*Entry]
 	next    uint64        // id of the next event
 	newest  time.Time     // time of the newest event
@@ -61,11 +55,13 @@ func newLog(limits Limits, now time.Time) *Log {
 	return l
 }
 
-// Attach sets the hooks. Call it before the first Publish.
-func (l *Log) Attach(h Hooks) {
+// Attach makes a Log call offer with every event, in the order of the ids, and lost with an
+// event that newer ones displaced within 10 minutes. Both must return at once, and must not
+// publish; either may be nil. Call it before the first Publish.
+func (l *Log) Attach(offer, lost func(gpu.Event)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.hooks = h
+	l.offer, l.lost = offer, lost
 }
 
 // Publish gives e the next id and keeps it. The event must be trimmed.
@@ -78,8 +74,8 @@ func (l *Log) Publish(e gpu.Event) {
 	l.newest = e.Time
 	l.age(entry)
 	l.kept.Add(&entry.Event, entry)
-	if l.hooks.Kept != nil {
-		l.hooks.Kept(entry.Event)
+	if l.offer != nil {
+		l.offer(entry.Event)
 	}
 	if e.Severity.AtLeast(gpu.Warning) {
 		select {
@@ -103,8 +99,8 @@ func (l *Log) age(entry *Entry) {
 }
 
 func (l *Log) displaced(entry *Entry) {
-	if l.hooks.Displaced != nil && l.newest.Sub(entry.Event.Time) < early {
-		l.hooks.Displaced(entry.Event)
+	if l.lost != nil && l.newest.Sub(entry.Event.Time) < early {
+		l.lost(entry.Event)
 	}
 }
 

@@ -70,7 +70,7 @@ func runFile(t *testing.T, path string, size int, transport http.RoundTripper, l
 		},
 	})
 	b.hooks, b.damage = hs, hs.Recall()
-	b.log.Attach(events.Hooks{Kept: hs.Offer})
+	b.log.Attach(hs.Offer, nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
