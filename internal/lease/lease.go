@@ -5,6 +5,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // Lease is a claim to slots and memory on one or more devices. It does not change
@@ -57,6 +58,14 @@ type Terms struct {
 
 	Parkable bool // berth may park it by itself; its service may override this
 	Unshared bool // its owner says that its processes share no GPU memory
+}
+
+// validate calls refuse for each field, with what is wrong with it or "".
+func (t *Terms) validate(refuse func(field, detail string)) {
+	if t.Unit != "" {
+		refuse("unit", words.NameProblem(t.Unit))
+	}
+	refuse("scope", words.NamesProblem(t.Scope, MaxScope))
 }
 
 // Part holds what a lease has on one device.

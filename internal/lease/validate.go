@@ -106,10 +106,7 @@ func (r *Request) Validate() error {
 	}
 	refuse(bindingProblem(r.Binding, r.TTL, r.Holder))
 	refuse("time_limit_seconds", timeLimitProblem(r.TimeLimit))
-	if r.Unit != "" {
-		refuse("unit", words.NameProblem(r.Unit))
-	}
-	refuse("scope", words.NamesProblem(r.Scope, MaxScope))
+	r.Terms.validate(refuse)
 	if wait := r.Deadline.Sub(r.Requested); wait < 0 || r.Into == 0 {
 		refuse("timeout_seconds", words.TimeProblem(wait, 0, MaxWait))
 	}
