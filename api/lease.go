@@ -26,6 +26,7 @@ type Allocate struct {
 	TimeLimit gpu.Opt[float64] `json:"time_limit_seconds,omitzero" doc:"The lease ends this long after the grant, with its processes, however often it is renewed. Default: longest_time_seconds of the user, or no limit."`
 	Parkable  bool             `json:"parkable,omitempty" doc:"Whether berth may park the lease while others wait for its device. Default: as services.NAME.parkable says, else no."`
 	Unshared  bool             `json:"unshared,omitempty" doc:"The owner says that the processes of the lease share no GPU memory, with each other or with others. Without that, a lease is parked only if one process uses the GPU alone."`
+	Comment   string           `json:"comment,omitempty" maxLength:"256" doc:"A note of yours, for people: at most 256 bytes on one line. Others than operators do not see it." example:"nightly run, ask Ada"`
 }
 
 // Request returns the same request in the form of [LeaseRequest], which has no Wait and no
@@ -34,7 +35,7 @@ func (a Allocate) Request() LeaseRequest {
 	return LeaseRequest{
 		ID: a.ID, Service: a.Service, Memory: a.Memory, Slots: gpu.Some(0), GPU: a.GPU, Prefer: a.Prefer, Policy: a.Policy,
 		Binding: a.Binding, PID: a.PID, Unit: a.Unit, TTL: a.TTL, Timeout: a.Timeout, TimeLimit: a.TimeLimit, Priority: a.Priority,
-		Parkable: a.Parkable, Unshared: a.Unshared,
+		Parkable: a.Parkable, Unshared: a.Unshared, Comment: a.Comment,
 	}
 }
 
@@ -76,6 +77,7 @@ type LeaseRequest struct {
 	TimeLimit gpu.Opt[float64] `json:"time_limit_seconds,omitzero" doc:"The lease ends this long after the grant, with its processes, however often it is renewed. Default: longest_time_seconds of the user, or no limit."`
 	Parkable  bool             `json:"parkable,omitempty" doc:"Whether berth may park the lease while others wait for its device. Default: as services.NAME.parkable says, else no."`
 	Unshared  bool             `json:"unshared,omitempty" doc:"The owner says that the processes of the lease share no GPU memory, with each other or with others. Without that, a lease is parked only if one process uses the GPU alone."`
+	Comment   string           `json:"comment,omitempty" maxLength:"256" doc:"A note of yours, for people: at most 256 bytes on one line. Others than operators do not see it." example:"nightly run, ask Ada"`
 }
 
 // LeaseShare is the part of a request on one device.
@@ -121,6 +123,8 @@ type Lease struct {
 	Parking  *Parking `json:"parking,omitempty" doc:"What became of its memory on the device, if the lease was ever parked; only in the answers that list leases or look one up, and in those of park and resume."`
 	Idle     *Idle    `json:"idle,omitempty" doc:"Since when its processes have not used their devices, and how that is known. Absent: they do, or nobody looks. Only in the answers that list leases or look one up."`
 	Asked    gpu.MiB  `json:"asked_mb,omitempty" doc:"Memory on each device that it had before an optimization shrank it. Absent: it was not shrunk."`
+
+	Comment string `json:"comment,omitempty" sight:"owner" doc:"The note that its holder gave with the request. Only the holder and operators see it."`
 
 	IsolatedBy string `json:"isolated_by,omitempty" enum:"cgroup" doc:"cgroup: its process can open only the leased GPUs. Absent: nothing but its environment keeps it from the others."`
 }

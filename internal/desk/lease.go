@@ -196,7 +196,7 @@ func LeaseOf(h ledger.Held) api.Lease {
 		ID: h.ID, Parent: h.Parent, Fence: h.Fence, State: string(h.State), Holder: HolderOf(h.Holder), Binding: string(h.Binding),
 		Granted: h.Granted, TTL: h.TTL.Seconds(), Parts: make([]api.LeasePart, len(h.Parts)),
 		Priority: h.Priority, EnforcedBy: h.EnforcedBy, Note: h.Note, Heir: h.KeptBy,
-		Unit: h.Unit, Scope: h.Scope, Parkable: h.Parkable, Unshared: h.Unshared, Asked: h.Asked,
+		Unit: h.Unit, Scope: h.Scope, Parkable: h.Parkable, Unshared: h.Unshared, Asked: h.Asked, Comment: h.Comment,
 	}
 	if !h.Expires.IsZero() {
 		l.Expires = &h.Expires
@@ -221,7 +221,7 @@ func Asked(r *lease.Request, w api.Waiting) api.Lease {
 		Parts: []api.LeasePart{}, Priority: r.Priority, EnforcedBy: "none", Waiting: &w,
 	}
 	if w.Holder == HolderOf(r.Holder) { // the caller may see all of it
-		l.Note = r.Note
+		l.Note, l.Comment = r.Note, r.Comment
 	}
 	return l
 }

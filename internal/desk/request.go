@@ -75,7 +75,7 @@ func (d *Desk) resolve(by *Caller, w *wish) (resolved, error) {
 			Binding: bound, Implied: w.implied, TTL: lease.Seconds(w.TTL.Or(0)), TimeLimit: lease.Seconds(w.TimeLimit.Or(0)),
 			GPUs: w.GPUs, Memory: memory, Slots: w.Slots.Or(1), Where: choice.where, Only: w.only, Preferred: choice.preferred, Policy: w.Policy,
 			AskedPriority: w.Priority, Limits: d.limitsOf(by, holder), Draw: d.draw(holder),
-			Terms: lease.Terms{EnforcedBy: rung, Note: joined(note, absent), Unit: w.Unit, Scope: w.Scope, Parkable: w.Parkable, Unshared: w.Unshared},
+			Terms: lease.Terms{EnforcedBy: rung, Note: joined(note, absent), Unit: w.Unit, Scope: w.Scope, Parkable: w.Parkable, Unshared: w.Unshared, Comment: w.Comment},
 		},
 		learned: learned, unread: w.atOnce, caps: w.Caps, isolation: isolation, environs: len(w.Caps) > 0 || len(w.Scope) > 0,
 	}

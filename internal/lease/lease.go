@@ -1,7 +1,10 @@
 package lease
 
 import (
+	"fmt"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
@@ -58,6 +61,26 @@ type Terms struct {
 
 	Parkable bool // berth may park it by itself; its service may override this
 	Unshared bool // its owner says that its processes share no GPU memory
+
+	Comment string // a note of its owner, for people; may be empty
+}
+
+// MaxComment is the most bytes of a comment.
+const MaxComment = 256
+
+func commentProblem(text string) string {
+	switch {
+	case len(text) > MaxComment:
+		return fmt.Sprintf("has %d bytes; it may have %d", len(text), MaxComment)
+	case !utf8.ValidString(text):
+		return "is not valid UTF-8"
+	}
+	for _, c := range text {
+		if !unicode.IsPrint(c) {
+			return fmt.Sprintf("contains %U, which cannot be printed; write it on one line", c)
+		}
+	}
+	return ""
 }
 
 // validate calls refuse for each field, with what is wrong with it or "".
@@ -66,6 +89,7 @@ func (t *Terms) validate(refuse func(field, detail string)) {
 		refuse("unit", words.NameProblem(t.Unit))
 	}
 	refuse("scope", words.NamesProblem(t.Scope, MaxScope))
+	refuse("comment", commentProblem(t.Comment))
 }
 
 // Part holds what a lease has on one device.

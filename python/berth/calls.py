@@ -114,6 +114,7 @@ def allocate(
     policy: Optional[str] = None,
     prefer: GPU = None,
     parkable: Union[bool, str] = False,
+    comment: Optional[str] = None,
     client: Optional[Client] = None,
 ) -> Call[answers.Allocation]:
     """Leases memory on one device under an id of your choice.
@@ -133,6 +134,7 @@ def allocate(
     policy    how to choose among the devices that fit
     parkable  berth may park the allocation while others wait for its device; "unshared":
               also if several processes use it, which share no GPU memory
+    comment   a note of yours, for people, on one line
 
     The daemon refuses an id that is in use and more memory than there is, with
     a :class:`Problem`. For memory that a block of code needs, and for slots,
@@ -141,7 +143,7 @@ def allocate(
         "allocation_id": allocation_id, "memory_mb": mib(memory), "gpu": _text(gpu), "service": service,
         "binding": binding, "pid": pid, "ttl_seconds": ttl, "timeout_seconds": timeout, "again": again,
         "priority": priority, "policy": policy, "prefer": _text(prefer), "time_limit_seconds": time,
-        **may_park(parkable),
+        "comment": comment, **may_park(parkable),
     }  # fmt: skip
     limit = CALL_TIMEOUT + max(timeout or 0.0, 0.0)
     return (yield from _post(answers.Allocation, "/api/gpu/memory/allocate", body, client, limit))

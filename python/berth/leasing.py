@@ -50,6 +50,7 @@ def lease(
     parkable: Union[bool, str] = False,
     on_park: Optional[Callback] = None,
     on_resume: Optional[Callback] = None,
+    comment: Optional[str] = None,
     client: Optional[Client] = None,
 ) -> "Lease":
     """Returns a lease for a ``with`` statement::
@@ -83,8 +84,11 @@ def lease(
               also if several processes use it, which share no GPU memory
     on_park   what :meth:`Lease.on_park` is given
     on_resume  what :meth:`Lease.on_resume` is given
+    comment   a note of yours, for people, on one line
     """
-    request = request_of(memory, gpus, slots, name, service, gpu, where, policy, prefer, priority, time, parkable)
+    request = request_of(
+        memory, gpus, slots, name, service, gpu, where, policy, prefer, priority, time, parkable, comment
+    )
     made = Lease(request, timeout, ttl, pin, trim_on_request, client)
     made._call_when_parked(on_park, on_resume)
     return made
@@ -103,12 +107,13 @@ def request_of(
     priority: Optional[int],
     limit: Optional[float] = None,
     parkable: Union[bool, str] = False,
+    comment: Optional[str] = None,
 ) -> Dict[str, Any]:
     """Returns a request for a lease as the daemon takes it."""
     optional = {
         "name": name, "service": service, "gpu": None if gpu is None else str(gpu), "where": where,
         "policy": policy, "prefer": None if prefer is None else str(prefer), "priority": priority,
-        "time_limit_seconds": limit, **calls.may_park(parkable),
+        "time_limit_seconds": limit, "comment": comment, **calls.may_park(parkable),
     }  # fmt: skip
     given = {k: v for k, v in optional.items() if v is not None}
     return {"memory_mb": mib(memory), "gpus": gpus, "slots": slots, **given}

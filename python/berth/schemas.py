@@ -369,6 +369,7 @@ class Allocation(OfLease, Answer):
     parking: Optional[Parking] = None  # What became of its memory on the device, if the lease was ever parked; only in the answers that list leases or look one up, and in those of park and resume.
     idle: Optional[Idle] = None  # Since when its processes have not used their devices, and how that is known. Absent: they do, or nobody looks. Only in the answers that list leases or look one up.
     asked_mb: int = 0  # Memory on each device that it had before an optimization shrank it. Absent: it was not shrunk.
+    comment: str = ""  # The note that its holder gave with the request. Only the holder and operators see it.
     isolated_by: str = ""  # cgroup: its process can open only the leased GPUs. Absent: nothing but its environment keeps it from the others.
 
 

@@ -87,6 +87,14 @@ class Calls(unittest.TestCase):
         _, asked = self.asked(PARKED, "allocate", "mine", 2048, parkable=True)
         self.assertEqual(asked[2], {"allocation_id": "mine", "memory_mb": 2048, "parkable": True})
 
+    def test_comment(self):
+        _, asked = self.asked(PARKED, "allocate", "mine", 2048, comment="ask Ada")
+        self.assertEqual(asked[2], {"allocation_id": "mine", "memory_mb": 2048, "comment": "ask Ada"})
+        for lease in (berth.lease, berth.aio.lease):
+            self.assertEqual(lease(comment="ask Ada")._request["comment"], "ask Ada")
+            self.assertNotIn("comment", lease()._request)
+        self.assertEqual(answers.Allocation.read({"comment": "ask Ada"}).comment, "ask Ada")
+
     def test_a_refusal(self):
         with Door(lambda *_: problem(409, "not_active", "mine is parked already")) as door:
             with self.assertRaisesRegex(berth.Problem, "parked already"):

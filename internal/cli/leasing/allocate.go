@@ -68,6 +68,7 @@ SERVICE-3, ... if that name is taken.`,
 	flags.Var(&o.timeout, "timeout", "wait this `TIME` for room, as in 30s\n(default: optimization.allocation_timeout)")
 	flags.Var(&parkableValue{&o.request}, "parkable", "berth may park it while others wait for its GPU;\nwith =unshared also several processes, which share\nno GPU memory")
 	flags.Lookup("parkable").NoOptDefVal = "true"
+	flags.StringVar(&o.request.Comment, "comment", "", "a note of yours, shown by berth leases")
 	priority := flags.Int("priority", 0, "requests with a higher `NUMBER` are served first\n(default: the priority of the service)")
 	console.CompleteFlag(cmd, "gpu", con.GPUs())
 	cmd.SetFlagErrorFunc(negative)

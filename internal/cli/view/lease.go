@@ -323,6 +323,9 @@ func whereabouts(l api.Lease, to term.Screen) []string {
 			add("is on its way back to its GPU, for " + age)
 		}
 	}
+	if l.Comment != "" {
+		lines = append(lines, to.Hang(term.Plain, "", term.Clean(l.ID)+": "+term.Clean(l.Comment)))
+	}
 	if l.Asked > 0 && len(l.Parts) > 0 {
 		add(fmt.Sprintf("asked for %s and was shrunk to %s, because it does not use the rest", l.Asked, l.Parts[0].Memory))
 	}

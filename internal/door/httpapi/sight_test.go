@@ -29,7 +29,7 @@ func TestNobodySeesWhatOthersRun(t *testing.T) {
 			t.Fatalf("%s %s: %d %s", method, path, w.Code, w.Body)
 		}
 	}
-	put("POST", "/api/leases", `{"id":"job","name":"`+secret+`.py","unit":"`+secret+`.service","memory_mb":6000,"binding":"named"}`)
+	put("POST", "/api/leases", `{"id":"job","name":"`+secret+`.py","unit":"`+secret+`.service","comment":"ask `+secret+`","memory_mb":6000,"binding":"named"}`)
 	put("PUT", "/api/batches/b1", `{"id":"b1","output":"/home/`+secret+`/out.jsonl","command":"`+secret+`","stage":"running","total_exact":false,
 		"done":0,"done_before":0,"failed":0,"marked":0,"retries":0,"restarts":0,"workers":0,"gpus":[]}`)
 	put("PUT", "/api/batches/b1", `{"id":"b1","output":"/home/`+secret+`/out.jsonl","command":"`+secret+`","stage":"failed","error":"`+secret+`","total_exact":false,

@@ -53,7 +53,7 @@ func anyRequest() *rapid.Generator[RequestBody] {
 			Binding: anyText().Draw(t, "binding"), PID: anyInt().Draw(t, "pid"), TTL: opt(anySeconds()).Draw(t, "ttl"),
 			Timeout: opt(anySeconds()).Draw(t, "timeout"), Priority: opt(anyInt()).Draw(t, "priority"),
 			Learned: rapid.Bool().Draw(t, "learned"), Enforce: anyText().Draw(t, "enforce"), Isolation: anyText().Draw(t, "isolation"), Parkable: rapid.Bool().Draw(t, "parkable"), Unshared: rapid.Bool().Draw(t, "unshared"),
-			Unit: anyText().Draw(t, "unit"), Scope: rapid.SliceOfN(anyText(), 0, 2).Draw(t, "scope"), Caps: rapid.SliceOfN(anyText(), 0, 2).Draw(t, "caps"),
+			Unit: anyText().Draw(t, "unit"), Scope: rapid.SliceOfN(anyText(), 0, 2).Draw(t, "scope"), Caps: rapid.SliceOfN(anyText(), 0, 2).Draw(t, "caps"), Comment: anyText().Draw(t, "comment"),
 		}
 	})
 }
@@ -68,7 +68,7 @@ func anyLease() *rapid.Generator[LeaseBody] {
 			},
 			Binding: anyText().Draw(t, "binding"), Granted: anyTime().Draw(t, "granted"), TTL: anySeconds().Draw(t, "ttl"),
 			Priority: anyInt().Draw(t, "priority"), EnforcedBy: anyText().Draw(t, "by"), IsolatedBy: anyText().Draw(t, "isolated"), Note: anyText().Draw(t, "note"),
-			Heir: anyInt().Draw(t, "heir"), Parts: []api.LeasePart{}, Unit: anyText().Draw(t, "unit"), Scope: rapid.SliceOfN(anyText(), 0, 2).Draw(t, "scope"),
+			Heir: anyInt().Draw(t, "heir"), Parts: []api.LeasePart{}, Unit: anyText().Draw(t, "unit"), Scope: rapid.SliceOfN(anyText(), 0, 2).Draw(t, "scope"), Comment: anyText().Draw(t, "comment"),
 		}
 		l.Parkable, l.Unshared, l.Asked = rapid.Bool().Draw(t, "parkable"), rapid.Bool().Draw(t, "unshared"), gpu.MiB(anyInt().Draw(t, "asked"))
 		if rapid.Bool().Draw(t, "parked") {
@@ -176,7 +176,7 @@ func TestReadTakesTheOrdinary(t *testing.T) {
 		t.Errorf("read %+v", got)
 	}
 	r := RequestBody{Binding: "ttl", ID: "embedder-1", Memory: 4096, TTL: gpu.Some(60.0), Timeout: gpu.Some(0.0), Slots: gpu.Some(1), GPUs: 2, PID: 3, Priority: gpu.Some(5),
-		Policy: "pack", Where: "memory>=40GiB,name~H200", Learned: true, Enforce: "auto", Isolation: "cgroup", Unit: "embedder.service"}
+		Policy: "pack", Where: "memory>=40GiB,name~H200", Learned: true, Enforce: "auto", Isolation: "cgroup", Unit: "embedder.service", Comment: "ask Ada"}
 	var request RequestBody
 	if !request.Read(r.Append(nil)) || !reflect.DeepEqual(request, r) {
 		t.Errorf("read %+v", request)

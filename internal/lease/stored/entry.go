@@ -51,8 +51,8 @@ import (
 //
 // Added later under the same versions, because the book is the same without them:
 // Entry.By, Lease.Parent, Lease.Unit, Lease.Scope, Lease.Implied, Lease.Parkable,
-// Lease.Unshared, Lease.Returned, Lease.Asked and Lease.Imposed. An older berth ignores
-// them.
+// Lease.Unshared, Lease.Returned, Lease.Asked, Lease.Imposed and Lease.Comment. An older
+// berth ignores them.
 const Version = 5
 
 // Entry is one entry of the journal: what happened to a lease, as one JSON
@@ -147,6 +147,8 @@ type Lease struct {
 	Returned int64 `json:"returned_ns,omitempty"` // 0 if it was never parked
 	Paused   int64 `json:"paused_ns,omitempty"`   // how long it was parked before
 	Asked    int64 `json:"asked_mb,omitempty"`    // MiB; what it had before berth shrank it
+
+	Comment string `json:"comment,omitempty"`
 }
 
 // Part holds what a lease has on one device.

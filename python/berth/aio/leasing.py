@@ -38,6 +38,7 @@ def lease(
     parkable: Union[bool, str] = False,
     on_park: Optional[Callback] = None,
     on_resume: Optional[Callback] = None,
+    comment: Optional[str] = None,
     client: Optional[Client] = None,
 ) -> "Lease":
     """Returns a lease for an ``async with`` statement::
@@ -46,7 +47,9 @@ def lease(
             await asyncio.create_subprocess_exec(*command, env=gpu.environ())
 
     The arguments are those of :func:`berth.lease`."""
-    request = request_of(memory, gpus, slots, name, service, gpu, where, policy, prefer, priority, time, parkable)
+    request = request_of(
+        memory, gpus, slots, name, service, gpu, where, policy, prefer, priority, time, parkable, comment
+    )
     made = Lease(request, timeout, ttl, pin, trim_on_request, client)
     made._call_when_parked(on_park, on_resume)
     return made

@@ -117,6 +117,8 @@ export interface Allocate {
   parkable?: boolean;
   /** The owner says that the processes of the lease share no GPU memory, with each other or with others. Without that, a lease is parked only if one process uses the GPU alone. */
   unshared?: boolean;
+  /** A note of yours, for people: at most 256 bytes on one line. Others than operators do not see it. */
+  comment?: string;
 }
 
 // Ancestor is a process between the holder of a lease and a process on a device.
@@ -1006,6 +1008,8 @@ export interface Lease {
   idle?: Idle;
   /** Memory on each device that it had before an optimization shrank it. Absent: it was not shrunk. */
   asked_mb?: number;
+  /** The note that its holder gave with the request. Only the holder and operators see it. */
+  comment?: string;
   /** cgroup: its process can open only the leased GPUs. Absent: nothing but its environment keeps it from the others. */
   isolated_by?: 'cgroup';
 }
@@ -1074,6 +1078,8 @@ export interface LeaseRequest {
   parkable?: boolean;
   /** The owner says that the processes of the lease share no GPU memory, with each other or with others. Without that, a lease is parked only if one process uses the GPU alone. */
   unshared?: boolean;
+  /** A note of yours, for people: at most 256 bytes on one line. Others than operators do not see it. */
+  comment?: string;
 }
 
 // LeaseShare is the part of a request on one device.

@@ -123,6 +123,7 @@ function Shown({ l, why, error }: { l: Lease; why: Explanation | undefined; erro
           <Fact name="Idle">{l.idle ? <>for <For since={l.idle.since} />, with {memory(l.idle.memory_mb)}{l.idle.utilization_percent === undefined ? '' : ` at ${percent(l.idle.utilization_percent)}`}</> : ''}</Fact>
           <Fact name="Asked for">{l.asked_mb ? `${memory(l.asked_mb)}, before an optimization made it smaller` : ''}</Fact>
           <Fact name="May be parked">{l.parkable ? 'yes, while others wait for its GPU' : ''}</Fact>
+          <Fact name="Comment" wide>{l.comment}</Fact>
           <Fact name="Fence">{l.fence ? String(l.fence) : ''}</Fact>
         </Facts>
       </Panel>
