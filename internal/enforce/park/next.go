@@ -48,7 +48,7 @@ var table = []row{
 	{Lost, "", hasEnded, Left, []Act{Watch}},
 	{Lost, Asked, always, Coming, []Act{Write, Bring}},
 	{Lost, Woken, always, Coming, []Act{Write, Bring}},
-	{Left, Emptied, always, Forgotten, []Act{Forget}},
+	{Left, Emptied, always, Forgotten, []Act{Forget, Write}},
 	{Noted, Recovered, isParked, Checking, []Act{Check}},
 	{Noted, Recovered, isActive, Coming, []Act{Write, Bring}},
 	{Noted, Recovered, hasEnded, Left, []Act{Watch}},

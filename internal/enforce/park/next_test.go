@@ -163,7 +163,6 @@ func (m *machine) happen(what park.What) {
 			m.write()
 		case park.Forget:
 			m.known = false
-			m.write()
 		case park.Queue:
 			if m.waits || m.queued > 0 {
 				m.Fatalf("it waits in the queue twice")

@@ -123,11 +123,7 @@ func (p *Mover) accept(o *order) error {
 	in := p.Leases.ParkMandate(o.key, o.by)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r := p.leases[held.Fence]
-	if r == nil {
-		r = newRecord(kept{Key: o.key, Fence: held.Fence, State: park.State{At: park.Here}})
-		p.leases[held.Fence] = r
-	}
+	r := p.of(held)
 	switch {
 	case r.Phase == move.Parking:
 		return refuse(held.ID, move.Busy, "it is already being parked", "Wait until that is done.")
@@ -137,7 +133,7 @@ func (p *Mover) accept(o *order) error {
 		return refuse(held.ID, move.Busy, "its memory is being moved", "Wait until that is done.")
 	}
 	r.GPU, r.User, r.By, r.Why = held.Parts[0].GPU, held.Holder.User, lease.ByOf(o.by), o.why
-	r.order, r.In, r.Said, r.Awake = *o, in, o.said, p.wakes[r.Fence]
+	r.order, r.In, r.Said, r.Awake = *o, in, o.said, r.wakes
 	r.Processes, r.failed, r.unparked, r.touched = nil, "", "", false
 	return nil
 }
@@ -228,7 +224,8 @@ func (p *Mover) Wake(ctx context.Context, k lease.Key, fence uint64) error {
 	p.mu.Lock()
 	r := p.leases[fence]
 	if held != nil {
-		p.wakes[fence] = true
+		r = p.of(held)
+		r.wakes = true
 	}
 	here := r == nil || r.Phase == ""
 	p.mu.Unlock()
@@ -279,19 +276,17 @@ func (p *Mover) adopt(held *lease.Lease) *record {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if r := p.leases[held.Fence]; r != nil && r.Phase != "" {
+	r := p.of(held)
+	if r.Phase != "" {
 		return r
 	}
-	r := newRecord(kept{
-		Key: held.Key(), Fence: held.Fence, GPU: held.Parts[0].GPU, User: held.Holder.User, In: kinship.OfUser(held.Holder.UID), Processes: list,
-		State: park.State{At: park.Halfway, Phase: move.Resuming, Since: time.Now(), Source: move.ByHand, Returns: held.Parkable},
-	})
+	r.GPU, r.User, r.In, r.Processes = held.Parts[0].GPU, held.Holder.User, kinship.OfUser(held.Holder.UID), list
+	r.State = park.State{At: park.Halfway, Phase: move.Resuming, Since: time.Now(), Source: move.ByHand, Returns: held.Parkable}
 	if held.State == lease.Parked {
 		r.At, r.Phase, r.Since, r.ParkedAt, r.Times = park.Parked, move.Parked, held.ParkedAt, held.ParkedAt, 1
 		if !p.recovered {
 			r.At = park.Noted
 		}
 	}
-	p.leases[held.Fence] = r
 	return r
 }

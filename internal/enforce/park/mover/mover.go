@@ -109,12 +109,9 @@ type Mover struct {
 	inbox    []news
 	settings Settings
 	leases   map[uint64]*record
-	warned   map[uint64]time.Time
-	barred   map[uint64]bar
 	hung     map[place]bar                 // restores that did not end
 	coming   map[string]gpu.MiB            // by UUID: memory that restores take of a device, and may not have taken yet
 	open     map[lease.Owner]chan struct{} // has a value for each session for the leases of an owner
-	wakes    map[uint64]bool               // by fence: a program of the lease has asked to be woken, so it has to run on while the lease is parked
 	counts   park.Counts
 	damaged  bool // the file could not be read, and not every lease has been asked about since
 
@@ -133,7 +130,7 @@ type bar struct {
 func New(o Options) (*Mover, *file.Damage) {
 	p := &Mover{
 		Options: o, file: newState(o.Path), settings: o.Settings, over: make(chan struct{}), nudged: make(chan struct{}, 1), posted: make(chan struct{}, 1), roomLock: make(chan struct{}, 1),
-		leases: map[uint64]*record{}, warned: map[uint64]time.Time{}, barred: map[uint64]bar{}, hung: map[place]bar{}, open: map[lease.Owner]chan struct{}{}, coming: map[string]gpu.MiB{}, wakes: map[uint64]bool{}, counts: park.NewCounts(),
+		leases: map[uint64]*record{}, hung: map[place]bar{}, open: map[lease.Owner]chan struct{}{}, coming: map[string]gpu.MiB{}, counts: park.NewCounts(),
 	}
 	close(p.over)
 	return p, p.recall()
@@ -200,16 +197,7 @@ func (p *Mover) Counts() park.Counts {
 func (p *Mover) Returned(l *lease.Lease) { p.post(news{fence: l.Fence, what: park.Changed}) }
 
 // Ended notes that a lease has ended. It does not block.
-func (p *Mover) Ended(fence uint64) {
-	p.mu.Lock()
-	delete(p.wakes, fence)
-	delete(p.warned, fence)
-	if p.leases[fence] == nil {
-		delete(p.barred, fence)
-	}
-	p.mu.Unlock()
-	p.post(news{fence: fence, what: park.Changed})
-}
+func (p *Mover) Ended(fence uint64) { p.post(news{fence: fence, what: park.Changed}) }
 
 // news says that something happens to a lease.
 type news struct {
@@ -223,8 +211,13 @@ type news struct {
 // post hands in news. What follows is done in the order of the news. It does not block.
 func (p *Mover) post(n news) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.put(n)
+}
+
+// put does the same for a caller who holds mu.
+func (p *Mover) put(n news) {
 	p.inbox = append(p.inbox, n)
-	p.mu.Unlock()
 	select {
 	case p.posted <- struct{}{}:
 	default: // attend is going to look anyway
@@ -343,9 +336,6 @@ func (p *Mover) do(r *record, act park.Act, tell []gpu.Event) {
 		_ = p.write() // write reports its errors itself; the book is right, and the next daemon goes by it
 	case park.Forget:
 		delete(p.leases, r.Fence)
-		delete(p.barred, r.Fence)
-		delete(p.warned, r.Fence)
-		_ = p.write() // as above
 	}
 }
 

@@ -41,17 +41,20 @@ type moved struct {
 }
 
 // record is a lease that is parked, that is being parked or resumed, or that was parked
-// before. Mover.mu guards it. What only the goroutine changes that moves its memory, that
+// before; and one that is about to be parked, or asks to be woken then. Mover.mu guards it. What only the goroutine changes that moves its memory, that
 // goroutine reads without mu.
 type record struct {
 	kept
 	order order // that it was last parked for
 
-	ended    bool   // the lease has ended
-	touched  bool   // a step was begun on one of its processes
-	tried    bool   // berth has tried to bring it back
-	failed   string // the last problem, and what to do about it
-	unparked string // why it could not be parked, until it is back
+	warned   time.Time // when its holder was warned that it is about to be parked; zero if that is not so
+	barred   bar       // keeps berth from parking it by itself
+	wakes    bool      // a program of it has asked to be woken, so it has to run on while the lease is parked
+	ended    bool      // the lease has ended
+	touched  bool      // a step was begun on one of its processes
+	tried    bool      // berth has tried to bring it back
+	failed   string    // the last problem, and what to do about it
+	unparked string    // why it could not be parked, until it is back
 	spared   []string
 	paceless bool // the pacer lets its processes run
 
@@ -63,6 +66,17 @@ type record struct {
 }
 
 func newRecord(k kept) *record { return &record{kept: k, changed: make(chan struct{})} }
+
+// of returns the record of a lease, which it makes if there is none. The caller holds mu.
+func (p *Mover) of(held *lease.Lease) *record {
+	r := p.leases[held.Fence]
+	if r == nil {
+		r = newRecord(kept{Key: held.Key(), Fence: held.Fence, State: park.State{At: park.Here}})
+		p.leases[r.Fence] = r
+		p.put(news{fence: r.Fence, what: park.Changed}) // it may have ended just now
+	}
+	return r
+}
 
 // memory returns how much memory processes had on the device.
 func memory(list []moved) (sum gpu.MiB) {

@@ -84,18 +84,14 @@ func (p *Mover) stop(attending chan<- struct{}) {
 // only a change calls for that.
 func (p *Mover) turn(now time.Time) time.Time {
 	if _, waiting := p.Leases.Len(); waiting == 0 {
-		p.spareAll()
+		p.spare(func(uint64) bool { return true })
 		return time.Time{}
 	}
 	pressure := p.Leases.Queue()
 	parkable := p.overlay(&pressure)
 	rules := p.rules()
 	plan := park.Turn(now, rules, pressure)
-	p.mu.Lock()
-	for _, fence := range plan.Spare {
-		delete(p.warned, fence)
-	}
-	p.mu.Unlock()
+	p.spare(func(fence uint64) bool { return slices.Contains(plan.Spare, fence) })
 	for _, a := range plan.Warn {
 		p.caution(a, now, rules.Grace)
 	}
@@ -114,10 +110,9 @@ func (p *Mover) turn(now time.Time) time.Time {
 // overlay adds what the book does not know to the pressure, and reports whether any lease
 // could be parked.
 func (p *Mover) overlay(pressure *placement.Pressure) (parkable bool) {
-	simulated, stand, seen := onlySimulated(p.Leases.Sums()), map[uint64]bool{}, map[string][]ledger.Process{}
+	simulated, seen := onlySimulated(p.Leases.Sums()), map[string][]ledger.Process{}
 	for i := range pressure.Holdings { // collect the answers of others before mu is held
 		h := &pressure.Holdings[i]
-		stand[h.Fence] = true
 		h.Parkable = h.Parkable && p.Denied(h.GPU) == "" && !p.keeps(h, seen)
 		parkable = parkable || h.Parkable
 		if since, idle := p.Idle(h.Fence); idle {
@@ -126,11 +121,10 @@ func (p *Mover) overlay(pressure *placement.Pressure) (parkable bool) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	maps.DeleteFunc(p.barred, func(fence uint64, _ bar) bool { return !stand[fence] })
 	for i := range pressure.Holdings {
 		h := &pressure.Holdings[i]
-		h.Warned, h.Barred = p.warned[h.Fence], p.barred[h.Fence].until
 		if r := p.leases[h.Fence]; r != nil {
+			h.Warned, h.Barred = r.warned, r.barred.until
 			h.Leaves, h.Parkable = r.Phase == move.Parking, h.Parkable && r.At != park.Lost
 			switch { // the book leases its room before its memory comes back
 			case r.Phase == move.Resuming:
@@ -161,13 +155,12 @@ func onlySimulated(sums map[string]ledger.DeviceSum) bool {
 
 // caution warns the holder of a lease that it is about to be parked.
 func (p *Mover) caution(a park.Action, now time.Time, grace time.Duration) {
-	k := a.Key
-	held := p.find(k, a.Fence)
+	held := p.find(a.Key, a.Fence)
 	if held == nil {
 		return
 	}
 	p.mu.Lock()
-	p.warned[a.Fence] = now
+	p.of(held).warned = now
 	p.mu.Unlock()
 	o := orderFor(a)
 	p.Publish(o.warning(held, now.Add(grace)))
@@ -181,11 +174,15 @@ func orderFor(a park.Action) order {
 	return order{key: a.Key, fence: a.Fence, by: access.Daemon(), why: why, source: move.ByPressure, wanter: a.For.Key}
 }
 
-// spareAll forgets that leases were about to be parked.
-func (p *Mover) spareAll() {
+// spare forgets that leases were about to be parked.
+func (p *Mover) spare(which func(fence uint64) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	clear(p.warned)
+	for fence, r := range p.leases {
+		if which(fence) {
+			r.warned = time.Time{}
+		}
+	}
 }
 
 // recover goes on with the work of an earlier daemon: it brings the processes to the
@@ -193,15 +190,11 @@ func (p *Mover) spareAll() {
 func (p *Mover) recover() {
 	p.mu.Lock()
 	damaged := p.damaged
-	known := maps.Clone(p.leases)
 	p.mu.Unlock()
 	for _, held := range p.Leases.View().Leases {
-		if known[held.Fence] != nil || len(held.Parts) == 0 {
-			continue
-		}
-		// A parked lease that the file does not have, or any lease if there is no
-		// file to go by.
-		if held.State == lease.Parked || damaged && p.Leases.Unparkable(held.Key(), held.Fence) == nil {
+		// A parked lease that the file may not have, or any lease if there is no file to
+		// go by.
+		if len(held.Parts) > 0 && (held.State == lease.Parked || damaged && p.Leases.Unparkable(held.Key(), held.Fence) == nil) {
 			p.adopt(held.Lease)
 		}
 	}

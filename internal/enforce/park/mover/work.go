@@ -40,8 +40,7 @@ func (p *Mover) depart(ctx context.Context, r *record) {
 	switch {
 	case err == nil:
 		p.mu.Lock()
-		delete(p.barred, r.Fence)
-		delete(p.warned, r.Fence)
+		r.barred, r.warned = bar{}, time.Time{}
 		if o.source == move.ByPressure {
 			p.counts.Turns++
 		}
@@ -105,19 +104,20 @@ func (p *Mover) awaitTry(ctx context.Context, r *record) {
 
 // bar keeps berth from soon trying again to park a lease that could not be parked.
 func (p *Mover) bar(o *order, why error) {
-	if o.source == move.ByHand {
+	held := p.find(o.key, o.fence)
+	if o.source == move.ByHand || held == nil {
 		return
 	}
 	const first, longest = time.Minute, 24 * time.Hour
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	b := p.barred[o.fence]
-	wait := min(first<<min(b.times, 10), longest)
+	r := p.of(held)
+	wait := min(first<<min(r.barred.times, 10), longest)
 	if step := (*stepError)(nil); errors.As(why, &step) && step.never {
 		wait = longest
 	}
-	p.barred[o.fence] = bar{until: time.Now().Add(wait), times: b.times + 1}
-	delete(p.warned, o.fence)
+	r.barred = bar{until: time.Now().Add(wait), times: r.barred.times + 1}
+	r.warned = time.Time{}
 }
 
 // prepare finds the processes of a lease, checks that it can be parked, and records it in
