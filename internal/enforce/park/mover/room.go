@@ -59,7 +59,7 @@ func (p *Mover) awaitRoom(ctx context.Context, r *record, memory gpu.MiB, on []m
 		if !told && time.Since(began) > patience {
 			told = true
 			p.fail(r, why)
-			p.Publish(p.event(r, gpu.EventResuming, gpu.Warning, fmt.Sprintf("%s waits on its way back: %s", r.Key.ID, why), map[string]any{"memory_mb": memory}))
+			p.Publish(r.event(gpu.EventResuming, gpu.Warning, fmt.Sprintf("%s waits on its way back: %s", r.Key.ID, why), map[string]any{"memory_mb": memory}))
 		}
 		if pause == longestLook {
 			m.close()

@@ -3,7 +3,6 @@ package mover
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"time"
 
@@ -13,10 +12,7 @@ import (
 )
 
 // event returns an event about the memory of a lease.
-func (p *Mover) event(r *record, code gpu.EventCode, severity gpu.Severity, text string, data map[string]any) gpu.Event {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	data = maps.Clone(data)
+func (r *record) event(code gpu.EventCode, severity gpu.Severity, text string, data map[string]any) gpu.Event {
 	data["fence"] = r.Fence
 	return gpu.Event{Time: time.Now(), Code: code, Severity: severity, GPU: r.GPU, Lease: r.Key.ID, User: r.User, By: r.By, Text: text, Data: data}
 }
@@ -24,7 +20,7 @@ func (p *Mover) event(r *record, code gpu.EventCode, severity gpu.Severity, text
 // tellApart publishes an event about a problem with the memory of a lease. Why may name
 // processes, so other users do not see it.
 func (p *Mover) tellApart(r *record, code gpu.EventCode, severity gpu.Severity, text, why string) {
-	e := p.event(r, code, severity, text+": "+why, map[string]any{"failed": true})
+	e := r.event(code, severity, text+": "+why, map[string]any{"failed": true})
 	e.Public = text
 	p.Publish(e)
 }
@@ -40,13 +36,13 @@ func (o order) warning(held *lease.Lease, at time.Time) gpu.Event {
 }
 
 // parked returns the event that says that a lease is parked.
-func (p *Mover) parked(r *record, o *order, took, steps time.Duration) gpu.Event {
+func (r *record) parked(o *order, took, steps time.Duration) gpu.Event {
 	host := memory(r.Processes)
 	text := fmt.Sprintf("%s is parked: %s of its memory are in the memory of the machine", o.key.ID, host)
 	if host == 0 {
 		text = fmt.Sprintf("%s is parked: its programs had no memory on the device", o.key.ID)
 	}
-	return p.event(r, gpu.EventParked, gpu.Note, text, figures(host, took, steps, map[string]any{"host_mb": host, "reason": o.why, "unshared_by": string(r.Ground)}))
+	return r.event(gpu.EventParked, gpu.Note, text, figures(host, took, steps, map[string]any{"host_mb": host, "reason": o.why, "unshared_by": string(r.Ground)}))
 }
 
 // reason returns why berth refused something, to follow a colon.

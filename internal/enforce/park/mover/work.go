@@ -32,7 +32,7 @@ func (p *Mover) depart(ctx context.Context, r *record) {
 	began, moving := time.Now(), r.Moving
 	if prepared {
 		host := memory(r.Processes)
-		p.Publish(lease.Sparing(p.event(r, gpu.EventParking, gpu.Warning, fmt.Sprintf("%s is being parked%s: its memory moves to the memory of the machine", o.key.ID, because(o.why)),
+		p.Publish(lease.Sparing(r.event(gpu.EventParking, gpu.Warning, fmt.Sprintf("%s is being parked%s: its memory moves to the memory of the machine", o.key.ID, because(o.why)),
 			map[string]any{"memory_mb": host, "host_mb": host, "reason": o.why, "for": o.wanter.ID, "source": string(o.source)}), r.spared))
 		p.suspend(r)
 		err = p.away(ctx, r, o)
@@ -45,7 +45,7 @@ func (p *Mover) depart(ctx context.Context, r *record) {
 			p.counts.Turns++
 		}
 		p.mu.Unlock()
-		p.happen(r, park.Departed, p.parked(r, o, time.Since(began), r.Moving-moving))
+		p.happen(r, park.Departed, r.parked(o, time.Since(began), r.Moving-moving))
 		o.done <- nil
 	case prepared && ctx.Err() != nil:
 		o.done <- ledger.ErrStopped
@@ -64,7 +64,7 @@ func (p *Mover) depart(ctx context.Context, r *record) {
 // giveUp reports that a lease could not be parked, and answers the order when the lease is
 // where it was, or when that takes long.
 func (p *Mover) giveUp(ctx context.Context, r *record, o *order, refusal error) {
-	told := p.event(r, gpu.EventParked, gpu.Warning, fmt.Sprintf("%s was not parked: %s", o.key.ID, reason(refusal)), map[string]any{"failed": true, "reason": reason(refusal)})
+	told := r.event(gpu.EventParked, gpu.Warning, fmt.Sprintf("%s was not parked: %s", o.key.ID, reason(refusal)), map[string]any{"failed": true, "reason": reason(refusal)})
 	told.Public = fmt.Sprintf("%s was not parked", o.key.ID)
 	switch {
 	case r.touched:
@@ -253,7 +253,7 @@ func (p *Mover) takeOff(ctx context.Context, r *record) {
 		p.happen(r, park.Checked)
 		return
 	}
-	p.Publish(p.event(r, gpu.EventParking, gpu.Warning, fmt.Sprintf("%s is parked, and a process of it began to use the device: it is parked too", r.Key.ID), map[string]any{"source": string(move.ByPressure)}))
+	p.Publish(r.event(gpu.EventParking, gpu.Warning, fmt.Sprintf("%s is parked, and a process of it began to use the device: it is parked too", r.Key.ID), map[string]any{"source": string(move.ByPressure)}))
 	p.check(ctx, r)
 }
 
@@ -264,7 +264,7 @@ func (p *Mover) bring(ctx context.Context, r *record) {
 	p.suspend(r)
 	began, moving, parked, size := time.Now(), r.Moving, p.state(r).ParkedAt, memory(r.Processes)
 	if !parked.IsZero() {
-		p.Publish(p.event(r, gpu.EventResuming, gpu.Note, fmt.Sprintf("%s returns to its device: %s move back", r.Key.ID, size), map[string]any{"memory_mb": size, "parked_seconds": seconds(time.Since(parked))}))
+		p.Publish(r.event(gpu.EventResuming, gpu.Note, fmt.Sprintf("%s returns to its device: %s move back", r.Key.ID, size), map[string]any{"memory_mb": size, "parked_seconds": seconds(time.Since(parked))}))
 	}
 	for pause, first := time.Second, true; ; pause, first = min(2*pause, 30*time.Second), false {
 		all, err := p.moveTo(ctx, r, park.Back)
@@ -276,7 +276,7 @@ func (p *Mover) bring(ctx context.Context, r *record) {
 		if err == nil && len(stuck) == 0 || ended && !anyAlive(p.Processes, identities(r.Processes)) {
 			var tell []gpu.Event
 			if !parked.IsZero() && !ended {
-				tell = append(tell, p.event(r, gpu.EventResumed, gpu.Note, fmt.Sprintf("%s is back on its device", r.Key.ID), figures(size, time.Since(began), r.Moving-moving, map[string]any{"parked_seconds": seconds(time.Since(parked))})))
+				tell = append(tell, r.event(gpu.EventResumed, gpu.Note, fmt.Sprintf("%s is back on its device", r.Key.ID), figures(size, time.Since(began), r.Moving-moving, map[string]any{"parked_seconds": seconds(time.Since(parked))})))
 			}
 			p.mu.Lock()
 			r.failed, r.unparked, r.back, r.tried = r.unparked, "", time.Now(), true
@@ -286,7 +286,7 @@ func (p *Mover) bring(ctx context.Context, r *record) {
 		}
 		if err == nil && !slices.ContainsFunc(stuck, func(o move.Outcome) bool { return o.State != move.Failed }) {
 			why := "its memory cannot be brought back: " + park.Refusals(stuck)
-			e := p.event(r, gpu.EventResumed, gpu.Serious, fmt.Sprintf("%s is lost: %s; end its program by kill -9, and release the lease if it stands then", r.Key.ID, why), map[string]any{"failed": true})
+			e := r.event(gpu.EventResumed, gpu.Serious, fmt.Sprintf("%s is lost: %s; end its program by kill -9, and release the lease if it stands then", r.Key.ID, why), map[string]any{"failed": true})
 			e.Public = fmt.Sprintf("%s is lost: its memory cannot be brought back", r.Key.ID)
 			p.mu.Lock()
 			r.failed, r.unparked, r.tried = why, "", true
@@ -321,7 +321,7 @@ func (p *Mover) watch(ctx context.Context, r *record) {
 		if !told && time.Since(began) >= moment {
 			told = true
 			if n := p.stranded(ctx, r); n > 0 {
-				e := p.event(r, gpu.EventParked, gpu.Warning, fmt.Sprintf("%s ended while it was parked, and %d of its processes live on, such as process %d: they wait for memory that nobody leases for them; end them with kill -9", r.Key.ID, n, ids[0].PID), map[string]any{"failed": true, "processes": n})
+				e := r.event(gpu.EventParked, gpu.Warning, fmt.Sprintf("%s ended while it was parked, and %d of its processes live on, such as process %d: they wait for memory that nobody leases for them; end them with kill -9", r.Key.ID, n, ids[0].PID), map[string]any{"failed": true, "processes": n})
 				e.Public = fmt.Sprintf("%s ended while it was parked, and some of its processes live on", r.Key.ID)
 				p.Publish(e)
 			}
