@@ -38,7 +38,14 @@ type Trusted struct {
 // further down: the folder of a ConfigMap in a pod has the mode 0777 and links to a
 // folder with the files, and if somebody else puts a link there, that user owns the link.
 func ReadTrusted(path string, warn func(string)) (*Trusted, error) {
-	return reader{uint32(os.Geteuid()), warn}.read(path)
+	r := reader{uid: uint32(os.Geteuid())}
+	found, err := r.read(path)
+	for _, about := range r.warnings {
+		if warn != nil {
+			warn(about)
+		}
+	}
+	return found, err
 }
 
 // ReadSecret reads a file as ReadTrusted does, and refuses it as CheckSecret does.
@@ -64,8 +71,8 @@ func (f *Trusted) CheckSecret() error {
 
 // reader reads files for the daemon of a user.
 type reader struct {
-	uid  uint32
-	warn func(string)
+	uid      uint32
+	warnings []string // about what is read anyway
 }
 
 // maxLinks is the maximum number of symbolic links that a path may lead through, as in
@@ -74,7 +81,7 @@ const maxLinks = 40
 
 // read walks to a file, one name at a time, so that every check is about the object that
 // the next step uses.
-func (r reader) read(path string) (*Trusted, error) {
+func (r *reader) read(path string) (*Trusted, error) {
 	fault := func(err error) error { return &fs.PathError{Op: "open", Path: path, Err: err} }
 	here := ""
 	if filepath.IsAbs(path) {
@@ -142,7 +149,7 @@ func look(folder int, name string) (fd int, stat unix.Stat_t, err error) {
 
 // follow returns the target of a link in a folder, if nobody else could have made the
 // link.
-func (r reader) follow(folder, link int, here, name string) (string, error) {
+func (r *reader) follow(folder, link int, here, name string) (string, error) {
 	path := filepath.Join(here, name)
 	var around, own unix.Stat_t
 	text := make([]byte, unix.PathMax)
@@ -161,7 +168,7 @@ func (r reader) follow(folder, link int, here, name string) (string, error) {
 }
 
 // open reads a file in a folder, if nobody else can change or replace it.
-func (r reader) open(folder int, here, name string) (*Trusted, error) {
+func (r *reader) open(folder int, here, name string) (*Trusted, error) {
 	path := filepath.Join(here, name)
 	fault := func(err error) error { return &fs.PathError{Op: "open", Path: path, Err: err} }
 	fd, err := unix.Openat(folder, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0) // do not wait for the writer of a pipe
@@ -191,7 +198,7 @@ func (r reader) open(folder int, here, name string) (*Trusted, error) {
 }
 
 // check refuses a file or a folder that others can write to.
-func (r reader) check(path string, stat *unix.Stat_t) error {
+func (r *reader) check(path string, stat *unix.Stat_t) error {
 	if err := r.checkOwner(path, stat); err != nil {
 		return err
 	}
@@ -204,15 +211,15 @@ func (r reader) check(path string, stat *unix.Stat_t) error {
 	case stat.Mode&0o020 == 0 || stat.Gid == 0:
 	case r.uid == 0:
 		return fmt.Errorf("%s: %w: the group %d can write to it (its mode is %04o): "+advice, path, ErrOthers, stat.Gid, stat.Mode&0o7777, path)
-	case r.warn != nil:
-		r.warn(fmt.Sprintf("the group %d can write to %s, and so decide what this daemon does: "+advice, stat.Gid, path, path))
+	default:
+		r.warnings = append(r.warnings, fmt.Sprintf("the group %d can write to %s, and so decide what this daemon does: "+advice, stat.Gid, path, path))
 	}
 	return nil
 }
 
 // checkOwner refuses a file or a folder of somebody else, because an owner can always
 // change the mode.
-func (r reader) checkOwner(path string, stat *unix.Stat_t) error {
+func (r *reader) checkOwner(path string, stat *unix.Stat_t) error {
 	if stat.Uid == 0 || stat.Uid == r.uid {
 		return nil
 	}
