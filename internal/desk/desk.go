@@ -89,7 +89,8 @@ type MPS interface {
 // Desk answers the questions of callers.
 type Desk struct {
 	Parts
-	traces traces
+	traces   traces
+	troubles troubles
 }
 
 // New returns a desk with these parts.

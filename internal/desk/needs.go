@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease/ledger"
+	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -149,16 +152,54 @@ func waitingNeeds(waiting []api.Waiting, now time.Time) []api.Need {
 	return []api.Need{need}
 }
 
-// Orphaned counts the processes that use devices after the end of their lease. Orphans
-// lists them, and asks the machine about each.
-func (d *Desk) Orphaned() int {
-	n := 0
+// Troubles has the leases and the requests that may need a person, and the number of
+// processes that use devices after the end of their lease.
+type Troubles struct {
+	Leases  []ledger.Held
+	Waiting []placement.Placed
+	Orphans int
+}
+
+// troubles keeps what was found. To look at every lease takes longer than the rest of a
+// status, which many ask for, so the desk looks at most once a second.
+type troubles struct {
+	mu   sync.Mutex
+	at   time.Time
+	last Troubles
+}
+
+// Troubles looks for what may need a person. What it returns is at most a second old.
+func (d *Desk) Troubles(now time.Time) Troubles {
+	d.troubles.mu.Lock()
+	defer d.troubles.mu.Unlock()
+	if age := now.Sub(d.troubles.at); age >= 0 && age < time.Second {
+		return d.troubles.last
+	}
+	var found Troubles
+	page := d.Ledger.Page(placement.Mark{}, mostTroubles)
+	for _, held := range page.Leases {
+		l := LeaseOf(held)
+		if d.Whereabouts(&l, true); len(leaseNeeds(&l, now)) > 0 {
+			found.Leases = append(found.Leases, held)
+		}
+	}
+	for _, w := range page.Waiting {
+		if now.Sub(w.Request.Requested) > longWait {
+			request := *w.Request // it is kept for a second, and the book goes on
+			w.Request = &request
+			found.Waiting = append(found.Waiting, w)
+		}
+	}
 	for _, r := range d.Monitor.Readings() {
 		for _, p := range d.Ledger.Processes(r.Device.UUID) {
 			if p.Lease == nil && p.Ended != "" && !d.MPS.Serves(p.Line) {
-				n++
+				found.Orphans++
 			}
 		}
 	}
-	return n
+	d.troubles.at, d.troubles.last = now, found
+	return found
 }
+
+// mostTroubles limits the leases and requests that Troubles looks at.
+const mostTroubles = 10_000

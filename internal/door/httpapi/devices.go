@@ -13,7 +13,6 @@ import (
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/health/monitor"
-	"github.com/berth-gpu/berth/internal/lease/placement"
 )
 
 // Which names the device that a question is about.
@@ -125,17 +124,18 @@ func (s *server) statusAll(ctx context.Context, in *statusAllQuery) (*answer[api
 
 // needs returns what needs a person, as far as a caller may see it.
 func (s *server) needs(all *api.StatusAll, by sight) []api.Need {
-	found := desk.Concerns{Monitoring: all.Monitoring, GPUs: all.GPUs, Alerts: s.alertsFor(by), Orphans: s.Desk.Orphaned()}
-	page := s.Ledger.Page(placement.Mark{}, mostListed)
-	for _, held := range page.Leases {
+	now := time.Now()
+	troubles := s.Desk.Troubles(now)
+	found := desk.Concerns{Monitoring: all.Monitoring, GPUs: all.GPUs, Alerts: s.alertsFor(by), Orphans: troubles.Orphans}
+	for _, held := range troubles.Leases {
 		l := by.lease(held, nil)
 		s.Desk.Whereabouts(&l, by.owns(held.Holder))
 		found.Leases = append(found.Leases, l)
 	}
-	for _, w := range page.Waiting {
+	for _, w := range troubles.Waiting {
 		found.Waiting = append(found.Waiting, by.waiting(w.Request, w.Position))
 	}
-	return desk.Needs(found, time.Now())
+	return desk.Needs(found, now)
 }
 
 type whichOrAll struct {
