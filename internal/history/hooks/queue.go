@@ -27,8 +27,7 @@ const (
 type queue struct {
 	name    string
 	waiting *waiting
-	event   func(gpu.Event)
-	count   func(hook string, s Status)
+	hooks   *Hooks
 	changed chan struct{} // has room for one value, sent after the hook was changed
 	removed chan struct{} // closed when the hook no longer exists
 
@@ -46,7 +45,7 @@ type queue struct {
 
 func newQueue(h Hook, hs *Hooks) *queue {
 	return &queue{
-		name: h.Name, hook: h, send: hs.Call(h), event: hs.Event, count: hs.Count,
+		name: h.Name, hook: h, send: hs.Call(h), hooks: hs,
 		changed: make(chan struct{}, 1), removed: make(chan struct{}),
 		waiting: newWaiting(cmp.Or(hs.Queue, 1024), func() { hs.Dropped(h.Name) }, func() { hs.file.Change(writeAfter) }),
 	}
@@ -154,7 +153,7 @@ func (q *queue) deliver(ctx, sending context.Context, e gpu.Event) bool {
 		var may *passing
 		switch {
 		case err == nil:
-			q.count(q.name, Delivered)
+			q.hooks.Count(q.name, Delivered)
 			q.note(e, began, Delivered, nil)
 			q.failures, q.told = 0, false
 			return true
@@ -166,7 +165,7 @@ func (q *queue) deliver(ctx, sending context.Context, e gpu.Event) bool {
 			q.fail(e, err)
 			return true
 		}
-		q.count(q.name, Retried)
+		q.hooks.Count(q.name, Retried)
 		q.note(e, began, Retried, err)
 		if q.failures == 0 {
 			q.warn(err)
@@ -178,7 +177,7 @@ func (q *queue) deliver(ctx, sending context.Context, e gpu.Event) bool {
 
 // warn publishes that a delivery failed and is tried again, once for failures in a row.
 func (q *queue) warn(err error) {
-	q.event(gpu.Event{
+	q.hooks.Event(gpu.Event{
 		Time: time.Now(), Code: gpu.EventHook, Severity: gpu.Warning,
 		Text: fmt.Sprintf("The hook %s did not receive an event; berth tries again for an hour: %v", q.name, err),
 		Data: map[string]any{"hook": q.name},
@@ -222,12 +221,12 @@ func (q *queue) rest(ctx context.Context) (rested, changed bool) {
 
 // fail gives up on an event, and publishes that unless it has already done so.
 func (q *queue) fail(e gpu.Event, err error) {
-	q.count(q.name, Failed)
+	q.hooks.Count(q.name, Failed)
 	if q.told {
 		return
 	}
 	q.told = true
-	q.event(gpu.Event{
+	q.hooks.Event(gpu.Event{
 		Time: time.Now(), Code: gpu.EventHook, Severity: gpu.Warning,
 		Text: fmt.Sprintf("The hook %s does not work: %s of %s could not be delivered: %v", q.name, e.Code, e.Time.Format(time.TimeOnly), err),
 		Data: map[string]any{"hook": q.name, "event": e.ID, "event_code": string(e.Code)},
