@@ -19,16 +19,16 @@ func (p *Past) surplus(s *store) tsdb.BlocksToDeleteFunc {
 			m := b.Meta()
 			list[i] = stretch{id: m.ULID, from: m.MinTime, to: m.MaxTime, size: b.Size(), replaced: m.Compaction.Deletable}
 		}
-		room := int64(limits.Size) << 20
-		if s.kind.name == recentKind.name {
-			room /= 2 // the long store gets the other half, and the rest of this one
+		room, keep := int64(limits.Size)<<20, limits.Long
+		if s.kind == recentKind {
+			room, keep = room/2, limits.Recent // the long store gets the other half, and the rest of this one
 		} else {
 			room -= p.counted.recentBytes.Load() + p.counted.otherBytes.Load()
 		}
 		if s.db != nil {
 			room -= s.db.Head().Size()
 		}
-		return beyond(list, s.keep(*limits).Milliseconds(), s.largest.Milliseconds(), room)
+		return beyond(list, keep.Milliseconds(), s.largest.Milliseconds(), room)
 	}
 }
 

@@ -20,15 +20,14 @@ type kind struct {
 	block   time.Duration // time that is collected in memory before it becomes a file
 	largest time.Duration // longest time that joined files cover
 	chunk   int           // samples in a chunk
-	keep    func(Settings) time.Duration
 }
 
 // The kinds of store. Short blocks take little memory. Long chunks take little space: a
 // sample that does not change takes two bits, and each chunk has 30 bytes besides its
 // samples.
 var (
-	recentKind = kind{"recent", 30 * time.Minute, 270 * time.Minute, 960, func(s Settings) time.Duration { return s.Recent }}
-	longKind   = kind{"long", 6 * time.Hour, 162 * time.Hour, 960, func(s Settings) time.Duration { return s.Long }}
+	recentKind = kind{"recent", 30 * time.Minute, 270 * time.Minute, 960}
+	longKind   = kind{"long", 6 * time.Hour, 162 * time.Hour, 960}
 )
 
 const (
