@@ -85,11 +85,11 @@ const MaxScope = 256
 
 // Allocated reports whether a claim has a device of this driver on a node.
 func Allocated(c *resourcev1.ResourceClaim, node string) bool {
-	return len(results(c, node)) > 0
+	return len(Results(c, node)) > 0
 }
 
-// results lists the allocation results for this driver's devices on a node.
-func results(c *resourcev1.ResourceClaim, node string) []resourcev1.DeviceRequestAllocationResult {
+// Results lists the allocation results for this driver's devices on a node.
+func Results(c *resourcev1.ResourceClaim, node string) []resourcev1.DeviceRequestAllocationResult {
 	if c == nil || c.Status.Allocation == nil {
 		return nil
 	}
@@ -107,7 +107,7 @@ var uid = regexp.MustCompile(`^[0-9A-Za-z]([0-9A-Za-z-]{0,61}[0-9A-Za-z])?$`)
 
 // Read returns the part of a claim on a node. Its errors are of type [*Refusal].
 func Read(c *resourcev1.ResourceClaim, node string) (Claim, error) {
-	found := results(c, node)
+	found := Results(c, node)
 	if len(found) == 0 {
 		return Claim{}, refuse(NotHere, "the claim has no device of %s on node %s", words.Driver, node)
 	}

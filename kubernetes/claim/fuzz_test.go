@@ -97,7 +97,7 @@ func TestReadAnything(t *testing.T) {
 				DeviceConfiguration: resourcev1.DeviceConfiguration{Opaque: &resourcev1.OpaqueDeviceConfiguration{Driver: "gpu.berth.dev", Parameters: runtime.RawExtension{}}}})
 		}
 		read, err := Read(c, node)
-		if err == nil != (read.UID != "") || Allocated(c, node) != (len(results(c, node)) > 0) {
+		if err == nil != (read.UID != "") || Allocated(c, node) != (len(Results(c, node)) > 0) {
 			t.Fatalf("%+v, %v", read, err)
 		}
 		if err != nil {
@@ -113,7 +113,7 @@ func TestReadAnything(t *testing.T) {
 				t.Fatalf("part %+v", p)
 			}
 			var bytes float64
-			for _, r := range results(c, node) {
+			for _, r := range Results(c, node) {
 				if admin := r.AdminAccess != nil && *r.AdminAccess; r.Device == p.Device && !admin && !p.Admin {
 					q, has := r.ConsumedCapacity["memory"]
 					if !has {
@@ -126,8 +126,8 @@ func TestReadAnything(t *testing.T) {
 				t.Fatalf("%d MiB for %v bytes", p.Memory, bytes)
 			}
 		}
-		if shares != len(results(c, node)) {
-			t.Fatalf("%d results became %d shares", len(results(c, node)), shares)
+		if shares != len(Results(c, node)) {
+			t.Fatalf("%d results became %d shares", len(Results(c, node)), shares)
 		}
 		if r, err := read.Request(devices, true); err == nil && (len(r.Parts) == 0 || !r.Admitted || r.ID != claimUID && r.ID != string(c.UID) || len(r.Scope) == 0) {
 			t.Fatalf("request %+v", r)

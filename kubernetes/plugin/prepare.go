@@ -355,7 +355,7 @@ func (d *Driver) vendorNames(uuid string) ([]string, error) {
 	if !ok {
 		return nil, refuse("unknown_device", "berth does not list the device %s any more", uuid)
 	}
-	if d.isolation(device) == isolationEnv {
+	if d.isolation(device) == cdi.Env {
 		return nil, nil
 	}
 	name, err := d.o.CDI.Vendor(device)
@@ -365,29 +365,24 @@ func (d *Driver) vendorNames(uuid string) ([]string, error) {
 	return []string{name}, nil
 }
 
-const (
-	isolationVendor = "vendor"
-	isolationEnv    = "env"
-)
-
 // isolation returns how a container is kept from GPUs other than its own.
 func (d *Driver) isolation(device gpu.Device) string {
-	if d.o.Isolation == isolationEnv || device.Vendor == gpu.Simulated {
-		return isolationEnv
+	if d.o.Isolation == cdi.Env || device.Vendor == gpu.Simulated {
+		return cdi.Env
 	}
-	return isolationVendor
+	return cdi.Vendor
 }
 
 // writeCDI writes the CDI file of a state.
 func (d *Driver) writeCDI(st *state, held api.Lease) error {
-	isolation := isolationVendor
+	isolation := cdi.Vendor
 	for _, uuid := range st.gpus() {
 		device, ok := d.device(uuid)
 		if !ok {
 			return refuse("unknown_device", "berth does not list the device %s any more", uuid)
 		}
-		if d.isolation(device) == isolationEnv {
-			isolation = isolationEnv
+		if d.isolation(device) == cdi.Env {
+			isolation = cdi.Env
 		}
 	}
 	l := cdi.Lease{ClaimUID: st.UID, Lease: held, Isolation: isolation}

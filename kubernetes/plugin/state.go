@@ -14,7 +14,6 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/kubernetes/claim"
-	"github.com/berth-gpu/berth/kubernetes/words"
 )
 
 // stateVersion is the version of the state files. A driver reads files of its own version
@@ -75,14 +74,8 @@ func (s *state) sharesPod(pods []claim.Pod) bool {
 // results returns the devices of this node that a claim has, in the order of the
 // scheduler. It does not fill in UUIDs.
 func results(c *resourcev1.ResourceClaim, node string) []result {
-	if c.Status.Allocation == nil {
-		return nil
-	}
 	var all []result
-	for _, r := range c.Status.Allocation.Devices.Results {
-		if r.Driver != words.Driver || r.Pool != node {
-			continue
-		}
+	for _, r := range claim.Results(c, node) {
 		one := result{Request: r.Request, Pool: r.Pool, Device: r.Device}
 		if r.ShareID != nil {
 			one.Share = string(*r.ShareID)

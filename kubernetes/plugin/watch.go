@@ -13,6 +13,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/kubernetes/cdi"
 	"github.com/berth-gpu/berth/kubernetes/export"
 	"github.com/berth-gpu/berth/kubernetes/slice"
 )
@@ -118,7 +119,7 @@ func (d *Driver) read(ctx context.Context) error {
 	}
 	d.status, d.heard, d.down = &status, time.Now(), nil
 	d.facts = slice.Facts{
-		Node: d.o.Node, Status: status.GPUs, Available: available.GPUs, Leases: leases.Leases,
+		Status: status.GPUs, Available: available.GPUs, Leases: leases.Leases,
 		Context: contextOf(config), Roots: d.roots(status.GPUs), Held: d.held(),
 	}
 	d.vendor = vendor
@@ -228,7 +229,7 @@ func (d *Driver) ready(ctx context.Context) error {
 func (d *Driver) missingVendor(all []api.Status) error {
 	for i := range all {
 		device := all[i].Device
-		if len(device.Instances) > 0 || d.isolation(device) == isolationEnv {
+		if len(device.Instances) > 0 || d.isolation(device) == cdi.Env {
 			continue
 		}
 		if _, err := d.o.CDI.Vendor(device); err != nil {

@@ -50,7 +50,7 @@ func drawStatus(t *rapid.T, uuid string, index int) api.Status {
 
 // drawFacts draws what a daemon with some of the devices of a machine says.
 func drawFacts(t *rapid.T, uuids []string) Facts {
-	f := Facts{Node: "node-1", Context: rapid.SampledFrom([]gpu.MiB{0, 1, 600, 5000}).Draw(t, "context")}
+	f := Facts{Context: rapid.SampledFrom([]gpu.MiB{0, 1, 600, 5000}).Draw(t, "context")}
 	for i, uuid := range uuids {
 		if rapid.IntRange(0, 7).Draw(t, "missing") == 0 {
 			continue

@@ -25,7 +25,7 @@ type machine struct{ Facts }
 
 // h200s returns a machine with devices of 143771 MiB, of which 512 are reserved.
 func h200s(n int) *machine {
-	m := &machine{Facts{Node: "node-1", Context: 600}}
+	m := &machine{Facts{Context: 600}}
 	for i := range n {
 		uuid := fmt.Sprintf("SIM-h200-%d", i)
 		m.Status = append(m.Status, api.Status{
@@ -367,7 +367,7 @@ func TestDeviceThatTheDaemonDoesNotList(t *testing.T) {
 
 func TestDaemonAway(t *testing.T) {
 	p := New("node-1")
-	away := &machine{Facts{Node: "node-1", Silent: time.Hour}}
+	away := &machine{Facts{Silent: time.Hour}}
 	if l := next(t, p, 0, away, ordinary); l.changed || len(l.devices) > 0 {
 		t.Fatalf("published %+v for a daemon that was never heard of", l)
 	}

@@ -20,7 +20,6 @@ const MaxDevices = resourcev1.ResourceSliceMaxDevicesWithAdvancedFeatures
 
 // Facts is the driver's knowledge of its node.
 type Facts struct {
-	Node      string
 	Status    []api.Status          // of every device
 	Available []api.DeviceAvailable // of every device; a device that is missing here is not published
 	Leases    []api.Lease           // all leases of the daemon, with their measurements

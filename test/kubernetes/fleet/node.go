@@ -146,7 +146,7 @@ func (n *node) resources(devices []resourcev1.Device) *resourceslice.DriverResou
 // the pods use, and what processes outside of Kubernetes use are different every time,
 // as measurements are.
 func (n *node) facts(claims []*resourcev1.ResourceClaim) slice.Facts {
-	f := slice.Facts{Node: n.name, Context: contextMemory, Leases: n.leases(claims)}
+	f := slice.Facts{Context: contextMemory, Leases: n.leases(claims)}
 	for _, d := range n.devices {
 		s := api.Status{
 			Device: d, State: gpu.Optimal, Health: gpu.Healthy, Multiplier: 1, Cause: "state", Slots: api.Slots{Capacity: deviceSlots, Usable: deviceSlots},
