@@ -71,12 +71,12 @@ func (s *State) Severity() gpu.Severity {
 	return gpu.Warning
 }
 
-// Acknowledgement says that somebody takes care of an alert.
+// Acknowledgement says that somebody takes care of an alert. It does not change.
 type Acknowledgement struct {
-	By      gpu.By
-	At      time.Time
-	Until   time.Time
-	Comment string
+	By      gpu.By    `json:"by"`
+	At      time.Time `json:"at"`
+	Until   time.Time `json:"until"`
+	Comment string    `json:"comment,omitempty"`
 }
 
 // Fingerprint returns the fingerprint of labels. Alertmanager identifies the alert by the

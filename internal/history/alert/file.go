@@ -44,14 +44,7 @@ type saved struct {
 	KeptSince   time.Time         `json:"kept_since,omitzero"`
 	Told        time.Time         `json:"told,omitzero"`
 
-	Acknowledged *acknowledged `json:"acknowledged,omitempty"`
-}
-
-type acknowledged struct {
-	By      gpu.By    `json:"by"`
-	At      time.Time `json:"at"`
-	Until   time.Time `json:"until"`
-	Comment string    `json:"comment,omitempty"`
+	Acknowledged *Acknowledgement `json:"acknowledged,omitempty"`
 }
 
 // Recall reads the alerts from before a restart, for the first Configure. It sets a
@@ -70,7 +63,7 @@ func (s *saved) state() State {
 	own := labels.FromMap(s.Labels)
 	state := State{
 		Fingerprint: Fingerprint(own), Labels: own, Annotations: labels.FromMap(s.Annotations), Phase: Pending,
-		ActiveAt: s.ActiveAt, FiredAt: s.FiredAt, KeptSince: s.KeptSince, Told: s.Told,
+		ActiveAt: s.ActiveAt, FiredAt: s.FiredAt, KeptSince: s.KeptSince, Told: s.Told, Acknowledged: s.Acknowledged,
 	}
 	if s.Firing {
 		state.Phase = Firing
@@ -80,9 +73,6 @@ func (s *saved) state() State {
 		state.Value, _ = v.Float64()
 	case string: // a number that JSON cannot express
 		state.Value, _ = strconv.ParseFloat(v, 64)
-	}
-	if a := s.Acknowledged; a != nil {
-		state.Acknowledged = &Acknowledgement{By: a.By, At: a.At, Until: a.Until, Comment: a.Comment}
 	}
 	return state
 }
@@ -157,10 +147,7 @@ func (as *Alerts) document(now time.Time) document {
 			for _, s := range active.List() {
 				one := saved{
 					Group: g.Key(), Rule: i, Labels: s.Labels.Map(), Annotations: s.Annotations.Map(), Firing: s.Phase == Firing, Value: jsonable(s.Value),
-					ActiveAt: s.ActiveAt, FiredAt: s.FiredAt, KeptSince: s.KeptSince, Told: s.Told,
-				}
-				if a := s.Acknowledged; a != nil {
-					one.Acknowledged = &acknowledged{By: a.By, At: a.At, Until: a.Until, Comment: a.Comment}
+					ActiveAt: s.ActiveAt, FiredAt: s.FiredAt, KeptSince: s.KeptSince, Told: s.Told, Acknowledged: s.Acknowledged,
 				}
 				d.Alerts = append(d.Alerts, one)
 			}
