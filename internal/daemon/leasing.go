@@ -21,7 +21,7 @@ import (
 
 // openLedger opens the ledger in the state folder. Its journal names the newest line of
 // the audit log.
-func openLedger(o Options, s ledger.Settings, processes process.Table, names ledger.Names, marked *audit.Marked, publish func(gpu.Event), hooks ledger.Hooks) (*ledger.Ledger, error) {
+func openLedger(o Options, s quota.Settings, processes process.Table, names ledger.Names, marked *audit.Marked, publish func(gpu.Event), hooks ledger.Hooks) (*ledger.Ledger, error) {
 	return ledger.Open(ledger.Options{
 		Settings: s, Hooks: hooks,
 		Processes: processes, Names: names, CPUs: runtime.NumCPU(),
@@ -46,11 +46,11 @@ func openLedger(o Options, s ledger.Settings, processes process.Table, names led
 }
 
 // leasing translates the settings of the ledger.
-func (d *Daemon) leasing(c config.Config) ledger.Settings {
+func (d *Daemon) leasing(c config.Config) quota.Settings {
 	limits := d.limits.Load()
-	services := make(map[string]ledger.Service, len(c.Services))
+	services := make(map[string]quota.Served, len(c.Services))
 	for name, s := range c.Services {
-		services[name] = ledger.Service{
+		services[name] = quota.Served{
 			Preferred: s.PreferredDevice, Match: match(s.Match),
 			Service: quota.Service{
 				Name: name, Together: s.Affinity == "together", MinMemory: s.MinMemory.Or(0), MaxMemory: s.MaxMemory.Or(0), Priority: s.Priority,
@@ -59,12 +59,12 @@ func (d *Daemon) leasing(c config.Config) ledger.Settings {
 			},
 		}
 	}
-	return ledger.Settings{
+	return quota.Settings{
 		Services: services, Alike: quota.Alike(services), KnownOnly: c.UnknownServices == "refuse", Wait: c.Optimization.AllocationTimeout,
 		Limits: quota.Lookup{Generation: limits.Generation, Of: func(s lease.Subject) *lease.Limits { return &limits.Of(s).Limits }},
-		Device: func(uuid string) ledger.DeviceSettings {
+		Device: func(uuid string) quota.DeviceSettings {
 			d := c.GPU.For(uuid)
-			return ledger.DeviceSettings{Limit: d.MemoryLimit.Or(0), Reserve: d.MemoryReserve, MaxPipelines: d.MaxPipelines.Or(0)}
+			return quota.DeviceSettings{Limit: d.MemoryLimit.Or(0), Reserve: d.MemoryReserve, MaxPipelines: d.MaxPipelines.Or(0)}
 		},
 	}
 }

@@ -21,6 +21,8 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/peaks"
+	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -53,7 +55,7 @@ func openWith(t *testing.T, devices string, made func(device.Backend) device.Bac
 	t.Cleanup(func() { _ = backend.Close() })
 	o := &office{mps: &pool{uses: map[uint64]bool{}}}
 	book, err := ledger.Open(ledger.Options{
-		Settings:  ledger.Settings{Device: func(string) ledger.DeviceSettings { return ledger.DeviceSettings{MaxPipelines: 2} }},
+		Settings:  quota.Settings{Device: func(string) quota.DeviceSettings { return quota.DeviceSettings{MaxPipelines: 2} }},
 		Hooks:     ledger.Hooks{Event: o.tell},
 		Processes: process.Proc(),
 		Open:      func(func(journal.Entry) error) (journal.Journal, error) { return journal.Forgetful(), nil },
@@ -67,7 +69,7 @@ func openWith(t *testing.T, devices string, made func(device.Backend) device.Bac
 	o.stop = func() { cancel(); <-done }
 	t.Cleanup(o.stop)
 	m := monitor.New([]device.Backend{made(backend)}, monitor.Settings{}, monitor.Hooks{Reading: func(r monitor.Reading) {
-		book.Observe(ledger.Observation{Device: r.Device, Sample: &r.Sample, State: r.State, Health: r.Health, Reason: r.Reason})
+		book.Observe(placement.Observation{Device: r.Device, Sample: &r.Sample, State: r.State, Health: r.Health, Reason: r.Reason})
 	}})
 	for read := false; !read; { // a starved machine may miss the deadline of a reading
 		if err := m.Once(t.Context()); err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/berth-gpu/berth/internal/health/thermal"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -65,7 +66,7 @@ func TestTrendHasAForecast(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- m.Run(ctx) }()
 		book, err := ledger.Open(ledger.Options{
-			Settings:  ledger.Settings{Device: func(string) ledger.DeviceSettings { return ledger.DeviceSettings{} }},
+			Settings:  quota.Settings{Device: func(string) quota.DeviceSettings { return quota.DeviceSettings{} }},
 			Processes: process.Proc(),
 			Open:      func(func(journal.Entry) error) (journal.Journal, error) { return journal.Forgetful(), nil },
 		})

@@ -162,17 +162,17 @@ func (d *Desk) Trim(by Caller, name lease.Name) (api.Lease, error) {
 
 // Explain says what would become of a request, without making it. It also returns what a
 // launcher would get with the lease, or nil if there would be none.
-func (d *Desk) Explain(by Caller, w api.LeaseRequest) (ledger.Explanation, *api.Lease, error) {
+func (d *Desk) Explain(by Caller, w api.LeaseRequest) (placement.Explanation, *api.Lease, error) {
 	if len(w.Parts) > 0 || w.Admitted {
-		return ledger.Explanation{}, nil, wrongFields(lease.FieldErrors{{Field: "parts", Detail: "cannot be explained; make the request, which is answered at once"}})
+		return placement.Explanation{}, nil, wrongFields(lease.FieldErrors{{Field: "parts", Detail: "cannot be explained; make the request, which is answered at once"}})
 	}
 	r, err := d.resolve(&by, &wish{LeaseRequest: w})
 	if err != nil {
-		return ledger.Explanation{}, nil, Refused(err)
+		return placement.Explanation{}, nil, Refused(err)
 	}
 	e, err := d.Ledger.Explain(r.Request)
 	if err != nil {
-		return ledger.Explanation{}, nil, Refused(err)
+		return placement.Explanation{}, nil, Refused(err)
 	}
 	if e.Grant == nil {
 		return e, nil, nil

@@ -64,7 +64,7 @@ func (d *Desk) Resume(ctx context.Context, by Caller, name lease.Name, b api.Res
 // a TimeoutError counts from when the lease was parked, so it is not how long the caller
 // waited.
 func (d *Desk) noRoom(held ledger.Held, wait time.Duration, err error) error {
-	noFit, late := (*placement.NoFitError)(nil), (*ledger.TimeoutError)(nil)
+	noFit, late := (*placement.NoFitError)(nil), (*placement.TimeoutError)(nil)
 	switch {
 	case errors.As(err, &late):
 		r := refusalOf(err)

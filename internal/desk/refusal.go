@@ -125,9 +125,9 @@ func refusalOf(err error) *Refusal {
 	var fields lease.FieldErrors
 	noFit := (*placement.NoFitError)(nil)
 	inexact := (*placement.ExactError)(nil)
-	late := (*ledger.TimeoutError)(nil)
-	queued := (*ledger.QueuedError)(nil)
-	resize := (*ledger.ResizeError)(nil)
+	late := (*placement.TimeoutError)(nil)
+	queued := (*placement.QueuedError)(nil)
+	resize := (*placement.ResizeError)(nil)
 	failed := (*journal.WriteError)(nil)
 	several := (*lease.AmbiguousError)(nil)
 	unpaced := (*pace.RefusedError)(nil)
@@ -224,7 +224,7 @@ func obstacle(e *placement.NoFitError) string {
 
 // inTheWay returns, after a colon, what was in the way of a request that was not granted
 // in time.
-func inTheWay(late *ledger.TimeoutError) string {
+func inTheWay(late *placement.TimeoutError) string {
 	if late.Quota != nil {
 		return ": " + late.Quota.Error()
 	}

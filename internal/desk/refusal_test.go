@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/placement"
 )
 
@@ -23,12 +22,12 @@ func TestNoRoomInTime(t *testing.T) {
 		{[]placement.Reason{full(0), full(1), full(2)}, "There was no room within 1 s: GPU 0 needs 1 slot; 2 of 2 usable are taken; no room on 2 other GPUs either."},
 		{[]placement.Reason{other}, "There was no room within 1 s: wait."},
 	} {
-		late := &ledger.TimeoutError{Waited: 1006 * time.Millisecond, Refusal: &placement.NoFitError{Reasons: c.reasons, Hint: "wait"}}
+		late := &placement.TimeoutError{Waited: 1006 * time.Millisecond, Refusal: &placement.NoFitError{Reasons: c.reasons, Hint: "wait"}}
 		if p := Refused(late); p.Code != "allocation_timeout" || p.Detail != c.want {
 			t.Errorf("%s: %s, want %s", p.Code, p.Detail, c.want)
 		}
 	}
-	if p := Refused(&ledger.TimeoutError{Waited: time.Second}); p.Detail != "There was no room within 1 s." {
+	if p := Refused(&placement.TimeoutError{Waited: time.Second}); p.Detail != "There was no room within 1 s." {
 		t.Error(p.Detail)
 	}
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/berth-gpu/berth/internal/history/energy"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -171,7 +172,7 @@ func begin(t *testing.T, dir string, seed uint64) *history {
 	}
 	h.drains, _ = drains.Open("")
 	h.ledger, err = ledger.Open(ledger.Options{
-		Settings:  ledger.Settings{Device: func(string) ledger.DeviceSettings { return ledger.DeviceSettings{MaxPipelines: 8} }},
+		Settings:  quota.Settings{Device: func(string) quota.DeviceSettings { return quota.DeviceSettings{MaxPipelines: 8} }},
 		Hooks:     ledger.Hooks{Event: h.granted},
 		Processes: process.Proc(), CPUs: 4,
 		Open: func(func(journal.Entry) error) (journal.Journal, error) { return journal.Forgetful(), nil },

@@ -20,7 +20,7 @@ import (
 
 // Leases knows the holders of devices, and whose processes run where.
 type Leases interface {
-	Observe(o ledger.Observation)
+	Observe(o placement.Observation)
 	Holdings(uuid string) []lease.Holding
 	Processes(uuid string) []ledger.Process
 	Sum(uuid string) ledger.DeviceSum
@@ -233,13 +233,13 @@ func halt(r monitor.Reading) *watchdog.Halt {
 
 // observation returns a reading as the ledger takes it. If the policy only advises, the
 // slots follow the state of a device only where nothing may be granted.
-func (o *Oversight) observation(r monitor.Reading) ledger.Observation {
+func (o *Oversight) observation(r monitor.Reading) placement.Observation {
 	if o.Policy != nil {
 		if policy := o.Policy(r.Device.UUID); !policy.Does(slowdown.Slots) {
 			r.Multiplier, r.Slower = slowdown.SlotSpeed(policy, r.State.Multiplier()), ""
 		}
 	}
-	seen := ledger.Observation{
+	seen := placement.Observation{
 		Device: r.Device, State: r.State, Health: r.Health, Stop: r.Stop, Reason: r.Reason, Standing: r.Standing,
 		Multiplier: gpu.Some(r.Multiplier), Slower: r.Slower,
 	}

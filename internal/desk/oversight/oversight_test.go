@@ -16,6 +16,7 @@ import (
 	"github.com/berth-gpu/berth/internal/history/energy"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
+	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/launch"
 )
@@ -29,7 +30,7 @@ type world struct {
 	processes []ledger.Process
 	instances []string // of every device; they have the holdings, and it has none
 
-	observed  []ledger.Observation
+	observed  []placement.Observation
 	told      []string
 	strangers []watchdog.Stranger
 	halt      *watchdog.Halt
@@ -44,7 +45,7 @@ func (w *world) note(format string, args ...any) {
 	w.told = append(w.told, fmt.Sprintf(format, args...))
 }
 
-func (w *world) Observe(o ledger.Observation) { w.observed = append(w.observed, o) }
+func (w *world) Observe(o placement.Observation) { w.observed = append(w.observed, o) }
 func (w *world) Holdings(uuid string) []lease.Holding {
 	if len(w.instances) > 0 && uuid != w.instances[0] {
 		return nil

@@ -20,6 +20,7 @@ import (
 	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
+	"github.com/berth-gpu/berth/internal/lease/placement"
 )
 
 // application is a program that allocates, and then runs until it is told to end.
@@ -111,7 +112,7 @@ func (d *door) use(pid int, memory gpu.MiB) {
 	r := d.Monitor.Readings()[0]
 	r.Sample.MemoryUsed = gpu.Some(memory)
 	r.Sample.Processes = []gpu.Process{{PID: pid, Memory: gpu.Some(memory)}}
-	d.Ledger.Observe(ledger.Observation{Device: r.Device, Sample: &r.Sample, State: r.State, Health: r.Health})
+	d.Ledger.Observe(placement.Observation{Device: r.Device, Sample: &r.Sample, State: r.State, Health: r.Health})
 }
 
 // An application that used a GPU takes its allocation along, over TCP as over

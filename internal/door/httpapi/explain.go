@@ -12,7 +12,6 @@ import (
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
@@ -50,7 +49,7 @@ func (s *server) explainWaiting(ctx context.Context, in *named) (*answer[api.Exp
 	return nil, problems.New(http.StatusNotFound, "unknown_allocation", "There is no lease and no waiting request with the id %q. berth leases (GET /api/leases) lists those there are; berth explain --memory (POST /api/leases/explain) asks about a request without making it.", in.ID)
 }
 
-func (s *server) explanationOf(e ledger.Explanation, by sight) api.Explanation {
+func (s *server) explanationOf(e placement.Explanation, by sight) api.Explanation {
 	out := api.Explanation{
 		Fits: e.Refusal == nil && e.Quota == nil, Possible: true, Position: e.Position, Devices: []api.Obstacle{},
 		LargestNow: e.LargestNow, LargestEver: e.LargestEver, Policy: e.Policy, Ranking: make([]api.Ranked, len(e.Ranking)),
@@ -83,7 +82,7 @@ func (s *server) explanationOf(e ledger.Explanation, by sight) api.Explanation {
 }
 
 // obstacleOf returns the obstacle on a device, and the leases there.
-func (s *server) obstacleOf(r placement.Reason, e ledger.Explanation, by sight) api.Obstacle {
+func (s *server) obstacleOf(r placement.Reason, e placement.Explanation, by sight) api.Obstacle {
 	o := api.Obstacle{GPU: r.GPU, Code: string(r.Code), Text: r.Text, Holders: s.holdersOf(e.Holdings[r.GPU], by)}
 	if used, any := e.Foreign[r.GPU]; any && r.Code == placement.NoMemory {
 		o.Foreign = used.Memory

@@ -40,6 +40,8 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/peaks"
+	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -71,7 +73,7 @@ func open(t testing.TB, devices string) *door {
 	}
 	d := &door{t: t, events: events.New(100, time.UnixMicro(1000)), settings: &memorySettings{settings}}
 	book, err := ledger.Open(ledger.Options{
-		Settings:  ledger.Settings{Device: func(string) ledger.DeviceSettings { return ledger.DeviceSettings{Reserve: 512, MaxPipelines: 2} }},
+		Settings:  quota.Settings{Device: func(string) quota.DeviceSettings { return quota.DeviceSettings{Reserve: 512, MaxPipelines: 2} }},
 		Processes: process.Proc(),
 		Open:      func(func(journal.Entry) error) (journal.Journal, error) { return journal.Forgetful(), nil },
 	})
@@ -83,7 +85,7 @@ func open(t testing.TB, devices string) *door {
 	go func() { defer close(done); _ = book.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
 	m := monitor.New(backends, monitor.Settings{}, monitor.Hooks{Event: d.events.Publish, Reading: func(r monitor.Reading) {
-		book.Observe(ledger.Observation{Device: r.Device, Sample: &r.Sample, State: r.State, Health: r.Health, Reason: r.Reason})
+		book.Observe(placement.Observation{Device: r.Device, Sample: &r.Sample, State: r.State, Health: r.Health, Reason: r.Reason})
 	}})
 	for read := false; !read; { // a starved machine may miss the deadline of a reading
 		if err := m.Once(t.Context()); err != nil {

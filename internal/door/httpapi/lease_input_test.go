@@ -20,7 +20,6 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -72,9 +71,9 @@ func expect(t *testing.T, what string, w *httptest.ResponseRecorder, status int,
 
 func TestLeaseBadInput(t *testing.T) {
 	d := open(t, "2xrtx-4060")
-	d.Ledger.Configure(ledger.Settings{
-		Device: func(string) ledger.DeviceSettings { return ledger.DeviceSettings{Reserve: 512, MaxPipelines: 2} },
-		Services: map[string]ledger.Service{
+	d.Ledger.Configure(quota.Settings{
+		Device: func(string) quota.DeviceSettings { return quota.DeviceSettings{Reserve: 512, MaxPipelines: 2} },
+		Services: map[string]quota.Served{
 			"small":   {Service: quota.Service{Name: "small", MinMemory: 256, MaxMemory: 1024}},
 			"theirs":  {Service: quota.Service{Name: "theirs", Users: []string{"user7"}}},
 			"rations": {Service: quota.Service{Name: "rations", Quota: lease.Usage{Memory: 300}}},
@@ -258,9 +257,9 @@ func TestRefusalSaysWhatThereIs(t *testing.T) {
 
 func TestRequestUnderTheMinimumIsRaised(t *testing.T) {
 	d := open(t, "1xrtx-4060")
-	d.Ledger.Configure(ledger.Settings{
-		Device:   func(string) ledger.DeviceSettings { return ledger.DeviceSettings{MaxPipelines: 2} },
-		Services: map[string]ledger.Service{"s": {Service: quota.Service{Name: "s", MinMemory: 256}}},
+	d.Ledger.Configure(quota.Settings{
+		Device:   func(string) quota.DeviceSettings { return quota.DeviceSettings{MaxPipelines: 2} },
+		Services: map[string]quota.Served{"s": {Service: quota.Service{Name: "s", MinMemory: 256}}},
 	})
 	w := d.ask("POST", "/api/gpu/memory/allocate", `{"allocation_id":"x","memory_mb":1,"service":"s"}`)
 	l := decode[api.Lease](t, w)

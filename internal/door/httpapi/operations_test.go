@@ -11,7 +11,6 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/door/doorkeeper"
-	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
@@ -60,9 +59,9 @@ func TestServicesReportTheirWork(t *testing.T) {
 
 func TestReportsOfWorkThatAreRefused(t *testing.T) {
 	d := open(t, "1xrtx-4060")
-	d.Ledger.Configure(ledger.Settings{
-		Device:   func(string) ledger.DeviceSettings { return ledger.DeviceSettings{} },
-		Services: map[string]ledger.Service{"private": {Service: quota.Service{Name: "private", Users: []string{"root"}}}},
+	d.Ledger.Configure(quota.Settings{
+		Device:   func(string) quota.DeviceSettings { return quota.DeviceSettings{} },
+		Services: map[string]quota.Served{"private": {Service: quota.Service{Name: "private", Users: []string{"root"}}}},
 	})
 	latencies := strings.TrimSuffix(strings.Repeat("1,", 10001), ",")
 	for body, want := range map[string]string{

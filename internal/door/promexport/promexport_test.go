@@ -28,6 +28,7 @@ import (
 	"github.com/berth-gpu/berth/internal/history/throughput"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
+	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -70,7 +71,7 @@ func sampling(t testing.TB, watching bool) *Exporter {
 
 func writing(t testing.TB, watching bool, log journal.Journal) (*Exporter, *ledger.Ledger) {
 	book, err := ledger.Open(ledger.Options{
-		Settings:  ledger.Settings{Device: func(string) ledger.DeviceSettings { return ledger.DeviceSettings{Reserve: 512} }},
+		Settings:  quota.Settings{Device: func(string) quota.DeviceSettings { return quota.DeviceSettings{Reserve: 512} }},
 		Processes: process.Proc(), CPUs: 8,
 		Open: func(func(journal.Entry) error) (journal.Journal, error) { return log, nil },
 	})
@@ -79,7 +80,7 @@ func writing(t testing.TB, watching bool, log journal.Journal) (*Exporter, *ledg
 	}
 	for _, r := range readings() {
 		r.Device.MemoryTotal = 8192
-		book.Observe(ledger.Observation{Device: r.Device, Sample: &r.Sample, State: r.State, Health: r.Health, Reason: "of the test"})
+		book.Observe(placement.Observation{Device: r.Device, Sample: &r.Sample, State: r.State, Health: r.Health, Reason: "of the test"})
 	}
 	worked := []runs.Total{{GPU: "GPU-a", Records: 7, Latency: api.Latency{Bounds: []float64{0.1, 1}, Counts: []uint64{4, 2, 1}, Sum: 3.5}}}
 	reported := []throughput.Total{

@@ -24,6 +24,8 @@ import (
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/device/sim"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
@@ -118,8 +120,8 @@ func openAccount(t *rapid.T, guests string, cards []device.Device) *account {
 			_ = os.RemoveAll(filepath.Join(guests, card.Describe().UUID)) // else the folder grows
 		}
 	})
-	a.world.settings.Device = func(uuid string) DeviceSettings {
-		s := DeviceSettings{MaxPipelines: 4, Reserve: accountReserve}
+	a.world.settings.Device = func(uuid string) quota.DeviceSettings {
+		s := quota.DeviceSettings{MaxPipelines: 4, Reserve: accountReserve}
 		if uuid == a.uuid(1) {
 			s.Limit = accountLimit
 		}
@@ -157,7 +159,7 @@ func (a *account) observe() {
 		app.seen = maps.Clone(app.uses)
 	}
 	for _, card := range a.cards {
-		a.keeper.Observe(Observation{Device: card.Describe(), Sample: a.sample(card), State: gpu.Optimal, Health: gpu.Healthy})
+		a.keeper.Observe(placement.Observation{Device: card.Describe(), Sample: a.sample(card), State: gpu.Optimal, Health: gpu.Healthy})
 	}
 	a.settle()
 }

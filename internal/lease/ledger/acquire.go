@@ -53,7 +53,7 @@ func (l *Ledger) Acquire(ctx context.Context, r lease.Request) (Found, error) {
 }
 
 func status(err error) string {
-	timeout := (*TimeoutError)(nil)
+	timeout := (*placement.TimeoutError)(nil)
 	switch {
 	case err == nil:
 		return "granted"
@@ -367,17 +367,6 @@ func (l *Ledger) GiveBack(k lease.Key, fence uint64, why string) error {
 	l.holders.endLater(overdue{lease: k, fence: fence, why: why})
 	return nil
 }
-
-// These types of package placement describe devices to the ledger, and explain and refuse
-// requests.
-type (
-	Observation  = placement.Observation
-	Explanation  = placement.Explanation
-	ForeignUse   = placement.ForeignUse
-	TimeoutError = placement.TimeoutError
-	QueuedError  = placement.QueuedError
-	ResizeError  = placement.ResizeError
-)
 
 // ErrWithdrawn reports a request that was withdrawn while it waited. It matches
 // context.Canceled, and its text is for people.

@@ -69,8 +69,8 @@ func (k *keeper) firstSlowly() (*lease.Request, []string) {
 func TestServedInOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld()
-		w.settings.Device = func(string) DeviceSettings { return DeviceSettings{MaxPipelines: 6} }
-		w.settings.Services = map[string]Service{"limited": {Service: quota.Service{Name: "limited", Quota: lease.Usage{Memory: 30, Slots: 5}}}}
+		w.settings.Device = func(string) quota.DeviceSettings { return quota.DeviceSettings{MaxPipelines: 6} }
+		w.settings.Services = map[string]quota.Served{"limited": {Service: quota.Service{Name: "limited", Quota: lease.Usage{Memory: 30, Slots: 5}}}}
 		k := w.start(t)
 		defer k.stop()
 		draw := func(name string, least, most int) int { return rapid.IntRange(least, most).Draw(t, name) }
@@ -142,7 +142,7 @@ func TestServedInOrder(t *testing.T) {
 func TestStuckFurtherBackInALane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.settings.Services = map[string]Service{"s": {Service: quota.Service{Name: "s", Quota: lease.Usage{Memory: 50}}}}
+		w.settings.Services = map[string]quota.Served{"s": {Service: quota.Service{Name: "s", Quota: lease.Usage{Memory: 50}}}}
 		k := w.start(t)
 		k.device(0, 100)
 		k.device(1, 100)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
@@ -201,8 +202,8 @@ func (s *state) concerns(o *observed, held *lease.Lease) bool {
 }
 
 // foreign returns the memory that processes under no lease use on a device.
-func (s *state) foreign(uuid string) ForeignUse {
-	var sum ForeignUse
+func (s *state) foreign(uuid string) placement.ForeignUse {
+	var sum placement.ForeignUse
 	here := s.standing.holdings(uuid)
 	for _, u := range s.devices[uuid].used {
 		if owners, _ := here.of(u.Process); owners == nil {

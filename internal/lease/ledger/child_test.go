@@ -22,7 +22,7 @@ func under(parent string) func(*lease.Request) {
 func TestWorkersShareTheSlotOfTheirBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.settings.Device = func(string) DeviceSettings { return DeviceSettings{MaxPipelines: 1} }
+		w.settings.Device = func(string) quota.DeviceSettings { return quota.DeviceSettings{MaxPipelines: 1} }
 		k := w.start(t)
 		k.device(0, 100)
 		k.device(1, 100)
@@ -124,7 +124,7 @@ func TestWaitingChildIsWithdrawnWithItsParent(t *testing.T) {
 func TestChildrenOfAService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.settings.Services = map[string]Service{"s": {Service: quota.Service{
+		w.settings.Services = map[string]quota.Served{"s": {Service: quota.Service{
 			Name: "s", MinMemory: 20, MaxMemory: 40, Quota: lease.Usage{Memory: 50, Slots: 1},
 		}}}
 		k := w.start(t)

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/placement"
 )
 
 const (
@@ -391,7 +392,7 @@ func (l *Ledger) dismiss(e *lease.Effect) {
 	case e.Grants():
 		w.done <- outcome{lease: e.After}
 	case e.Kind == lease.TimedOut:
-		w.done <- outcome{err: &TimeoutError{Request: e.Request, Waited: e.Time.Sub(e.Request.Requested), Refusal: w.refusal, Quota: w.quota}}
+		w.done <- outcome{err: &placement.TimeoutError{Request: e.Request, Waited: e.Time.Sub(e.Request.Requested), Refusal: w.refusal, Quota: w.quota}}
 	case e.Before != nil && e.After == nil:
 		w.done <- outcome{err: fmt.Errorf("%s %s: %w: the lease has ended", e.Request.For(), e.Request.ID, lease.ErrStaleFence)}
 	default:

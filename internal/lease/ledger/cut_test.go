@@ -17,9 +17,9 @@ import (
 func TestCutDevices(t *testing.T) {
 	w := newWorld()
 	k := w.start(t)
-	k.device(0, 1000, func(o *Observation) { o.Device.Instances = []string{dev(1), dev(2)} })
-	k.device(1, 400, func(o *Observation) { o.Device.Parent = dev(0) })
-	k.device(2, 400, func(o *Observation) { o.Device.Parent = dev(0) })
+	k.device(0, 1000, func(o *placement.Observation) { o.Device.Instances = []string{dev(1), dev(2)} })
+	k.device(1, 400, func(o *placement.Observation) { o.Device.Parent = dev(0) })
+	k.device(2, 400, func(o *placement.Observation) { o.Device.Parent = dev(0) })
 	whole := k.Sum(dev(0))
 	if whole.Usable != 0 || whole.MaxPipelines != 0 || whole.Available() != 0 || whole.Closed != "it is cut into 2 instances: lease one of them" {
 		t.Errorf("the whole device: %+v", whole)
@@ -51,8 +51,8 @@ func TestCutDevices(t *testing.T) {
 func TestAdoptOnAnInstance(t *testing.T) {
 	k := newWorld().start(t)
 	pid := child(t).Process.Pid
-	k.device(0, 1000, used(pid, 100), func(o *Observation) { o.Device.Instances = []string{dev(1)} })
-	k.device(1, 900, used(pid, 100), func(o *Observation) { o.Device.Parent = dev(0) })
+	k.device(0, 1000, used(pid, 100), func(o *placement.Observation) { o.Device.Instances = []string{dev(1)} })
+	k.device(1, 900, used(pid, 100), func(o *placement.Observation) { o.Device.Parent = dev(0) })
 	holder, err := k.HolderOf(pid, access.Daemon(), lease.Holder{})
 	if err != nil {
 		t.Fatal(err)

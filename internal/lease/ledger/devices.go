@@ -10,7 +10,7 @@ import (
 
 // observed is a device as the ledger knows it.
 type observed struct {
-	Observation
+	placement.Observation
 	used  []usedBy              // the measured use of each process
 	total gpu.MiB               // the memory in use, with that of the driver itself
 	owned map[lease.Key]gpu.MiB // by lease: the part of total that its processes use
@@ -84,7 +84,7 @@ func (s *state) refresh(uuid string) {
 
 // Observe takes in the latest measurement of a device: its state, and how much
 // each process uses. It does not wait for the journal.
-func (l *Ledger) Observe(o Observation) {
+func (l *Ledger) Observe(o placement.Observation) {
 	var used []usedBy
 	if o.Sample != nil {
 		used = l.census.used(o.Sample.Processes, time.Now())

@@ -12,6 +12,8 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
@@ -154,7 +156,7 @@ func TestServiceTellsItsProcesses(t *testing.T) {
 		k.device(0, 100, used(first, 30))
 		k.grant(want("a", 40, service("embedder")))
 		k.expect(30, 40, 0, 30)
-		w.settings.Services = map[string]Service{"embedder": {Match: &kinship.Match{Program: "serve", User: "7"}}}
+		w.settings.Services = map[string]quota.Served{"embedder": {Match: &kinship.Match{Program: "serve", User: "7"}}}
 		k.Configure(w.settings)
 		k.expect(60, 40, 0, 0) // at once
 		k.explain("a: service")
@@ -165,7 +167,7 @@ func TestServiceTellsItsProcesses(t *testing.T) {
 // spares from gpu.foreign, nothing more.
 func TestWeakEvidenceGivesNobodyUp(t *testing.T) {
 	w := newWorld()
-	w.settings.Services = map[string]Service{"matched": {Match: &kinship.Match{Program: "cat", User: fmt.Sprint(os.Geteuid())}}}
+	w.settings.Services = map[string]quota.Served{"matched": {Match: &kinship.Match{Program: "cat", User: fmt.Sprint(os.Geteuid())}}}
 	for name, test := range map[string]struct {
 		change func(*lease.Request)
 		by     kinship.Evidence
@@ -245,7 +247,7 @@ func TestScopeOfALease(t *testing.T) {
 	k := w.start(t)
 	k.device(0, 100)
 	granted := k.grant(want("a", 40, k.held(holder.Process.Pid), ours, scope(pod12)))
-	sampled := []func(*Observation){used(first, 10), used(inside.Process.Pid, 20), used(second, 5), used(holder.Process.Pid, 5)}
+	sampled := []func(*placement.Observation){used(first, 10), used(inside.Process.Pid, 20), used(second, 5), used(holder.Process.Pid, 5)}
 	k.device(0, 100, sampled...)
 	k.expect(50, 40, 0, 10)
 	k.explain("a: scope, a: scope, none, none")

@@ -53,19 +53,19 @@ func (k *keeper) again(r lease.Request) Found {
 // by memory that is not there and by slots that the device does not have, and by
 // nothing else.
 func TestWhatHoldsBackAnExactRequest(t *testing.T) {
-	closed := func(o *Observation) { o.Closed = "it is drained: new fans" }
-	hot := func(o *Observation) { o.State, o.Stop, o.Reason = gpu.Critical, true, "95 °C" }
-	forecast := func(o *Observation) { o.Multiplier, o.Slower = gpu.Some(0.0), "it will be too hot" }
-	cut := func(o *Observation) { o.Device.Instances = []string{"MIG-1"} }
+	closed := func(o *placement.Observation) { o.Closed = "it is drained: new fans" }
+	hot := func(o *placement.Observation) { o.State, o.Stop, o.Reason = gpu.Critical, true, "95 °C" }
+	forecast := func(o *placement.Observation) { o.Multiplier, o.Slower = gpu.Some(0.0), "it will be too hot" }
+	cut := func(o *placement.Observation) { o.Device.Instances = []string{"MIG-1"} }
 	for name, c := range map[string]struct {
-		shown func(*Observation)
+		shown func(*placement.Observation)
 		part  lease.Part
 		code  placement.Code // empty: it is granted
 		text  string
 	}{
 		"a device in the best state":                 {inState(gpu.Optimal), part(0, 100, 2), "", ""},
 		"a device that is slow":                      {inState(gpu.Throttled), part(0, 100, 2), "", ""},
-		"a device that is full, and critical for it": {func(o *Observation) { inState(gpu.Critical)(o); used(1, 96)(o) }, part(0, 4, 2), "", ""},
+		"a device that is full, and critical for it": {func(o *placement.Observation) { inState(gpu.Critical)(o); used(1, 96)(o) }, part(0, 4, 2), "", ""},
 		"a device that will be too hot":              {forecast, part(0, 100, 2), "", ""},
 		"slots alone":                                {inState(gpu.Critical), part(0, 0, 1), "", ""},
 		"memory alone":                               {inState(gpu.Critical), part(0, 1, 0), "", ""},
@@ -106,7 +106,7 @@ func TestExactRequestGoesBeforeThoseWhoWait(t *testing.T) {
 		k.device(0, 100)
 		k.grant(want("a", 60))
 		answer := k.queue(t.Context(), want("big", 90, wait(time.Hour), of(2)))
-		if err := k.refused(want("b", 30)); !errors.As(err, new(*QueuedError)) {
+		if err := k.refused(want("b", 30)); !errors.As(err, new(*placement.QueuedError)) {
 			t.Errorf("an ordinary request: %v", err)
 		}
 		k.grant(exact("e", []lease.Part{part(0, 40, 1)}))
@@ -126,7 +126,7 @@ func TestExactRequestGoesBeforeThoseWhoWait(t *testing.T) {
 func TestSettingsHoldForExactRequests(t *testing.T) {
 	w := newWorld()
 	w.settings.KnownOnly = true
-	w.settings.Services = map[string]Service{
+	w.settings.Services = map[string]quota.Served{
 		"s": {Service: quota.Service{Name: "s", MinMemory: 10, MaxMemory: 40, Priority: 5, Quota: lease.Usage{Memory: 60, Slots: 1}}},
 		"t": {Service: quota.Service{Name: "t", Users: []string{"eve"}}},
 	}
@@ -334,13 +334,13 @@ func TestExactRequestsOverHistories(t *testing.T) {
 		rapid.Check(undated{t}, func(t *rapid.T) {
 			const devices, total, most = 3, 12, 3
 			w := newWorld()
-			w.settings.Device = func(string) DeviceSettings { return DeviceSettings{MaxPipelines: most} }
+			w.settings.Device = func(string) quota.DeviceSettings { return quota.DeviceSettings{MaxPipelines: most} }
 			k := w.start(t)
 			draw := func(name string, least, most int) int { return rapid.IntRange(least, most).Draw(t, name) }
 			var foreign [devices]gpu.MiB
 			var states [devices]gpu.State
 			show := func(i int) {
-				k.device(i, total, inState(states[i]), func(o *Observation) { o.Sample.MemoryUsed = gpu.Some(foreign[i]) })
+				k.device(i, total, inState(states[i]), func(o *placement.Observation) { o.Sample.MemoryUsed = gpu.Some(foreign[i]) })
 			}
 			for i := range devices {
 				states[i] = gpu.Optimal

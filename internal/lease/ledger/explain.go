@@ -11,8 +11,8 @@ import (
 
 // Explain returns whether a request would be granted now and what is in its way, with the
 // code that decides about requests. It gives a request without an id an unused one.
-func (l *Ledger) Explain(r lease.Request) (Explanation, error) {
-	var e Explanation
+func (l *Ledger) Explain(r lease.Request) (placement.Explanation, error) {
+	var e placement.Explanation
 	err := l.suppose(r, func(request *lease.Request) {
 		e = l.explain(request)
 		e.Position = 0
@@ -81,22 +81,22 @@ func (s *state) wouldGrant(r *lease.Request, before *placement.Ahead) *lease.Lea
 
 // ExplainWaiting returns what a waiting request waits for. It returns false if no request
 // has this key.
-func (l *Ledger) ExplainWaiting(k lease.Key) (Explanation, bool) {
+func (l *Ledger) ExplainWaiting(k lease.Key) (placement.Explanation, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	request := l.book.Request(k)
 	if request == nil {
-		return Explanation{}, false
+		return placement.Explanation{}, false
 	}
 	return l.explain(request), true
 }
 
 // explain explains a request that is in the queue.
-func (s *state) explain(r *lease.Request) Explanation {
+func (s *state) explain(r *lease.Request) placement.Explanation {
 	before := s.adviceBefore(r)
-	e := Explanation{
+	e := placement.Explanation{
 		Refusal: s.refusal(r, before), Quota: s.overQuota(r, before),
-		Holdings: map[string][]lease.Holding{}, Foreign: map[string]ForeignUse{},
+		Holdings: map[string][]lease.Holding{}, Foreign: map[string]placement.ForeignUse{},
 		LargestEver: s.largestEver(r),
 		Policy:      placement.PolicyOf(r), Ranking: placement.Rank(s.snapshot, r, s.advice(r, before)),
 	}

@@ -18,10 +18,10 @@ import (
 // and whatever the service may have.
 func TestLargestNowIsWhatIsGranted(t *testing.T) {
 	few := func(w *world) {
-		w.settings.Services = map[string]Service{"s": {Service: quota.Service{Name: "s", Quota: lease.Usage{Memory: 500}}}}
+		w.settings.Services = map[string]quota.Served{"s": {Service: quota.Service{Name: "s", Quota: lease.Usage{Memory: 500}}}}
 	}
 	most := func(w *world) {
-		w.settings.Services = map[string]Service{"s": {Service: quota.Service{Name: "s", MinMemory: 50, MaxMemory: 300}}}
+		w.settings.Services = map[string]quota.Served{"s": {Service: quota.Service{Name: "s", MinMemory: 50, MaxMemory: 300}}}
 	}
 	for name, test := range map[string]struct {
 		set  func(*world)
@@ -95,7 +95,7 @@ func TestRefusalAdvisesWhatIsGranted(t *testing.T) {
 	if err := k.refused(want("a", 400)); !errors.As(err, &noFit) || noFit.LargestNow != 100 {
 		t.Errorf("too much: %v", err)
 	}
-	queued := (*QueuedError)(nil)
+	queued := (*placement.QueuedError)(nil)
 	if err := k.refused(want("a", 200)); !errors.As(err, &queued) || queued.LargestNow != 100 {
 		t.Errorf("in the way: %v", err)
 	}
@@ -105,8 +105,8 @@ func TestRefusalAdvisesWhatIsGranted(t *testing.T) {
 // What the device itself takes can never be had, so nobody waits for it.
 func TestWhatTheDriverTakesIsNeverWaitedFor(t *testing.T) {
 	k := newWorld().start(t)
-	driver := func(m gpu.MiB) func(*Observation) {
-		return func(o *Observation) { o.Sample.MemoryUsed = gpu.Some(m) }
+	driver := func(m gpu.MiB) func(*placement.Observation) {
+		return func(o *placement.Observation) { o.Sample.MemoryUsed = gpu.Some(m) }
 	}
 	k.device(0, 10_000, driver(2000)) // somebody whom nobody sees, and who may leave
 	k.device(0, 10_000, driver(615))
@@ -167,11 +167,11 @@ func TestOnlyAdministratorsGoFirst(t *testing.T) {
 func TestTimeoutSaysWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.settings.Services = map[string]Service{"s": {Service: quota.Service{Name: "s", Quota: lease.Usage{Memory: 50}}}}
+		w.settings.Services = map[string]quota.Served{"s": {Service: quota.Service{Name: "s", Quota: lease.Usage{Memory: 50}}}}
 		k := w.start(t)
 		k.device(0, 100)
 		k.grant(want("a", 40, service("s")))
-		late := (*TimeoutError)(nil)
+		late := (*placement.TimeoutError)(nil)
 		if err := k.refused(want("b", 40, service("s"), wait(2001*time.Millisecond))); !errors.As(err, &late) || !errors.Is(late.Why(), quota.ErrQuota) || late.Lasted() != "2 s" {
 			t.Errorf("the quota: %v", err)
 		}

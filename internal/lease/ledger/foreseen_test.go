@@ -6,11 +6,12 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
 // slowed shows a device that may run only so fast, whatever its state says.
-func slowed(multiplier float64) func(*Observation) {
-	return func(o *Observation) {
+func slowed(multiplier float64) func(*placement.Observation) {
+	return func(o *placement.Observation) {
 		o.Multiplier, o.Slower = gpu.Some(multiplier), "it will be above temp_throttle 85 °C in 8 s"
 	}
 }
@@ -19,7 +20,7 @@ func slowed(multiplier float64) func(*Observation) {
 // too. What stands stays.
 func TestForecastGrantsLess(t *testing.T) {
 	w := newWorld()
-	w.settings.Device = func(string) DeviceSettings { return DeviceSettings{MaxPipelines: 4} }
+	w.settings.Device = func(string) quota.DeviceSettings { return quota.DeviceSettings{MaxPipelines: 4} }
 	k := w.start(t)
 	k.device(0, 1000)
 	held := k.grant(want("before", 100))
@@ -44,7 +45,7 @@ func TestForecastGrantsLess(t *testing.T) {
 // Where the temperature of a device ends reaches placement.
 func TestWarmthReachesPlacement(t *testing.T) {
 	k := newWorld().start(t)
-	k.device(0, 1000, func(o *Observation) {
+	k.device(0, 1000, func(o *placement.Observation) {
 		o.Warmth = gpu.Some(placement.Warmth{Settles: 84, PerWatt: 0.1, Limit: 75})
 	})
 	k.device(1, 1000, used(4000001, 500))

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
 func TestGrantAndRelease(t *testing.T) {
@@ -135,7 +136,7 @@ func TestLeaseThatIsNotRenewedExpires(t *testing.T) {
 func TestWhatNeverFitsIsRefusedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.settings.Device = func(string) DeviceSettings { return DeviceSettings{MaxPipelines: 2, Reserve: 10} }
+		w.settings.Device = func(string) quota.DeviceSettings { return quota.DeviceSettings{MaxPipelines: 2, Reserve: 10} }
 		k := w.start(t)
 		k.device(0, 100)
 		k.device(1, 50)

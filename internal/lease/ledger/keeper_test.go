@@ -21,6 +21,8 @@ import (
 	"github.com/berth-gpu/berth/internal/file/journal/filelog"
 	"github.com/berth-gpu/berth/internal/file/journal/filelog/disktest"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -31,7 +33,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type world struct {
 	disk     *disktest.Disk
 	real     file.Folder // used instead, if it is not nil
-	settings Settings
+	settings quota.Settings
 	cast     cast                                  // simulated processes
 	entries  func([]byte) []byte                   // changes what is read back; nil: nothing
 	wrap     func(journal.Journal) journal.Journal // puts another one around the journal; nil: none
@@ -44,8 +46,8 @@ type world struct {
 }
 
 func newWorld() *world {
-	return &world{disk: disktest.New(), settings: Settings{
-		Device: func(string) DeviceSettings { return DeviceSettings{MaxPipelines: 2} },
+	return &world{disk: disktest.New(), settings: quota.Settings{
+		Device: func(string) quota.DeviceSettings { return quota.DeviceSettings{MaxPipelines: 2} },
 		Wait:   time.Minute,
 	}}
 }
@@ -267,8 +269,8 @@ func (k *keeper) told(code gpu.EventCode, id string) gpu.Event {
 func dev(i int) string { return fmt.Sprintf("GPU-%d", i) }
 
 // device shows the ledger a device with nothing on it, in the best state.
-func (k *keeper) device(i int, total gpu.MiB, change ...func(*Observation)) {
-	o := Observation{
+func (k *keeper) device(i int, total gpu.MiB, change ...func(*placement.Observation)) {
+	o := placement.Observation{
 		Device: gpu.Device{UUID: dev(i), Index: i, Name: "Simulated", Vendor: gpu.Simulated, MemoryTotal: total},
 		Sample: &gpu.Sample{GPU: dev(i), MemoryUsed: gpu.Some(gpu.MiB(0)), Processes: []gpu.Process{}},
 		State:  gpu.Optimal, Health: gpu.Healthy,
@@ -280,15 +282,15 @@ func (k *keeper) device(i int, total gpu.MiB, change ...func(*Observation)) {
 }
 
 // used puts memory of a process on an observed device.
-func used(pid int, memory gpu.MiB) func(*Observation) {
-	return func(o *Observation) {
+func used(pid int, memory gpu.MiB) func(*placement.Observation) {
+	return func(o *placement.Observation) {
 		o.Sample.MemoryUsed = gpu.Some(o.Sample.MemoryUsed.Or(0) + memory)
 		o.Sample.Processes = append(o.Sample.Processes, gpu.Process{PID: pid, Memory: gpu.Some(memory)})
 	}
 }
 
-func inState(s gpu.State) func(*Observation) {
-	return func(o *Observation) { o.State, o.Reason = s, "it is "+string(s) }
+func inState(s gpu.State) func(*placement.Observation) {
+	return func(o *placement.Observation) { o.State, o.Reason = s, "it is "+string(s) }
 }
 
 // Foreign is the processes under no lease on a device.

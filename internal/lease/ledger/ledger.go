@@ -31,13 +31,6 @@ import (
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
-// Settings are the settings of a ledger. Configure changes them while it runs.
-type (
-	Settings       = quota.Settings
-	DeviceSettings = quota.DeviceSettings
-	Service        = quota.Served
-)
-
 // Hooks are the functions that the ledger calls when something has happened. Each
 // may be nil. The ledger calls them in the order of what happened; they must not
 // block.
@@ -72,7 +65,7 @@ type Names interface {
 
 // Options are the options of Open.
 type Options struct {
-	Settings  Settings
+	Settings  quota.Settings
 	Hooks     Hooks
 	Processes process.Table
 	Names     Names // nil if users are known by number
@@ -151,7 +144,7 @@ func Open(o Options) (*Ledger, error) {
 }
 
 // Configure replaces the settings. They take effect at once.
-func (l *Ledger) Configure(s Settings) {
+func (l *Ledger) Configure(s quota.Settings) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.settings = s
@@ -208,7 +201,7 @@ type state struct {
 	cpus      int
 	processes process.Table
 
-	settings Settings
+	settings quota.Settings
 	book     *lease.Book
 	standing kin // the leases of the book
 	snapshot *placement.Snapshot

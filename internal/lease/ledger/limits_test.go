@@ -10,6 +10,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
@@ -95,7 +96,7 @@ func TestLimitBelowWhatStands(t *testing.T) {
 		}
 		k.give("a", 1) // b asked when more was allowed
 		d := <-waits
-		if late := (*TimeoutError)(nil); !errors.As(d.err, &late) || !errors.Is(late.Why(), quota.ErrLimit) {
+		if late := (*placement.TimeoutError)(nil); !errors.As(d.err, &late) || !errors.Is(late.Why(), quota.ErrLimit) {
 			t.Errorf("b: %v %v", d.lease, d.err)
 		}
 		k.grant(want("c", 20))
@@ -110,7 +111,7 @@ func ptr[T any](v T) *T { return &v }
 func TestOtherLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.settings.Services = map[string]Service{"pool": {Service: quota.Service{Name: "pool", MaxMemory: 10}}}
+		w.settings.Services = map[string]quota.Served{"pool": {Service: quota.Service{Name: "pool", MaxMemory: 10}}}
 		w.settings.Limits = limited(1, func(l *lease.Limits) {
 			l.Slots = lease.Limit[int]{Opt: gpu.Some(1), Source: "users.default"}
 			l.Leases = lease.Limit[int]{Opt: gpu.Some(2), Source: "users.default"}

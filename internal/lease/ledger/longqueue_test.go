@@ -12,6 +12,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
 // sizes are the ways in which the sizes of waiting requests can follow each
@@ -27,7 +28,7 @@ var sizes = map[string]func(i, n int) gpu.MiB{
 // requests of as many users that wait for the rest.
 func longQueue(t tester, n, users int, size func(i, n int) gpu.MiB) *keeper {
 	w := newWorld()
-	w.settings.Device = func(string) DeviceSettings { return DeviceSettings{MaxPipelines: 1000} }
+	w.settings.Device = func(string) quota.DeviceSettings { return quota.DeviceSettings{MaxPipelines: 1000} }
 	k := w.start(t)
 	for i := range 4 {
 		k.device(i, 143_771)

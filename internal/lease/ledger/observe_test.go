@@ -33,7 +33,7 @@ func TestMemoryUnderNoLeaseCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newWorld().start(t)
 		stranger := child(t).Process.Pid
-		k.device(0, 100, used(stranger, 30), func(o *Observation) {
+		k.device(0, 100, used(stranger, 30), func(o *placement.Observation) {
 			o.Sample.MemoryUsed = gpu.Some(gpu.MiB(35)) // the driver has some too
 		})
 		k.expect(65, 0, 0, 35)
@@ -48,9 +48,9 @@ func TestMemoryUnderNoLeaseCounts(t *testing.T) {
 		}
 		k.device(0, 100, used(stranger, 60)) // more than there is room for
 		k.expect(-30, 70, 0, 60)
-		k.device(0, 100, func(o *Observation) { o.Sample = nil }) // no answer: what was known stands
+		k.device(0, 100, func(o *placement.Observation) { o.Sample = nil }) // no answer: what was known stands
 		k.expect(-30, 70, 0, 60)
-		k.device(0, 100, used(stranger, 10), used(stranger, 10), func(o *Observation) {
+		k.device(0, 100, used(stranger, 10), used(stranger, 10), func(o *placement.Observation) {
 			o.Sample.MemoryUsed = gpu.Opt[gpu.MiB]{} // a device that does not tell
 		})
 		k.expect(10, 70, 0, 20)
@@ -173,7 +173,7 @@ func TestKinshipIsRemembered(t *testing.T) {
 
 func TestAdopt(t *testing.T) {
 	w := newWorld()
-	w.settings.Services = map[string]Service{"s": {Service: quota.Service{Name: "s", Users: []string{"somebody"}, MinMemory: 90}}}
+	w.settings.Services = map[string]quota.Served{"s": {Service: quota.Service{Name: "s", Users: []string{"somebody"}, MinMemory: 90}}}
 	k := w.start(t)
 	stranger, second := child(t), child(t)
 	k.device(0, 100, used(stranger.Process.Pid, 70), used(second.Process.Pid, 40)) // more than there is
@@ -218,7 +218,7 @@ func TestAdopt(t *testing.T) {
 
 	// Beyond what it uses, it does not go before those who wait.
 	waits := k.queue(t.Context(), want("big", 90, wait(time.Hour)))
-	if _, err := adopt("b", second, func(a *Adoption) { a.Memory = 60 }); !errors.As(err, new(*QueuedError)) {
+	if _, err := adopt("b", second, func(a *Adoption) { a.Memory = 60 }); !errors.As(err, new(*placement.QueuedError)) {
 		t.Errorf("before those who wait: %v", err)
 	}
 	if _, err := adopt("b", second, func(a *Adoption) { a.Memory = 50 }); err != nil {
@@ -270,7 +270,7 @@ func TestAdoptGrowsWithinTheQuota(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
-			w.settings.Services = map[string]Service{"s": {Service: quota.Service{Name: "s", Quota: lease.Usage{Memory: test.quota}}}}
+			w.settings.Services = map[string]quota.Served{"s": {Service: quota.Service{Name: "s", Quota: lease.Usage{Memory: test.quota}}}}
 			k := w.start(t)
 			pid := child(t).Process.Pid
 			k.device(0, 9500, used(pid, 1000))
@@ -310,13 +310,13 @@ func TestNeitherTheDaemonNorItsAncestorsAreAdopted(t *testing.T) {
 func TestStatesOfADevice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.settings.Device = func(string) DeviceSettings { return DeviceSettings{MaxPipelines: 5} }
+		w.settings.Device = func(string) quota.DeviceSettings { return quota.DeviceSettings{MaxPipelines: 5} }
 		k := w.start(t)
 		k.device(0, 100)
 		k.grant(want("a", 10, slots(3)))
 		for _, test := range []struct {
 			name   string
-			change func(*Observation)
+			change func(*placement.Observation)
 			usable int
 			memory bool // whether memory alone is granted
 			code   placement.Code
@@ -326,7 +326,7 @@ func TestStatesOfADevice(t *testing.T) {
 			{"throttled", inState(gpu.Throttled), 2, true, placement.NoSlot},
 			{"critical", inState(gpu.Critical), 0, false, placement.BadState},
 			{"unavailable", inState(gpu.Unavailable), 0, false, placement.Closed},
-			{"above temp_critical", func(o *Observation) { o.State, o.Stop, o.Reason = gpu.Throttled, true, "91 °C" }, 0, false, placement.Closed},
+			{"above temp_critical", func(o *placement.Observation) { o.State, o.Stop, o.Reason = gpu.Throttled, true, "91 °C" }, 0, false, placement.Closed},
 		} {
 			k.device(0, 100, test.change)
 			if sum := k.Sum(dev(0)); sum.Usable != test.usable || sum.Active != 3 || (sum.Closed == "") != test.memory {
@@ -358,7 +358,7 @@ func TestStatesOfADevice(t *testing.T) {
 func TestDeviceThatAppearsLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.settings.Services = map[string]Service{"s": {Service: quota.Service{Name: "s", Together: true}}}
+		w.settings.Services = map[string]quota.Served{"s": {Service: quota.Service{Name: "s", Together: true}}}
 		k := w.start(t)
 		k.device(0, 100)
 		k.device(1, 100)

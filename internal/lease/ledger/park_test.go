@@ -75,7 +75,7 @@ func TestParkAndReturn(t *testing.T) {
 func TestWhatCannotBeParked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.settings.Services = map[string]Service{"firm": {Service: quota.Service{Name: "firm", Parkable: gpu.Some(false)}}}
+		w.settings.Services = map[string]quota.Served{"firm": {Service: quota.Service{Name: "firm", Parkable: gpu.Some(false)}}}
 		k := w.start(t)
 		k.device(0, 100)
 		k.device(1, 100)
@@ -166,7 +166,7 @@ func TestReturnsInTheQueue(t *testing.T) {
 			t.Error(d.err)
 		}
 		back = k.returns(t.Context(), "a", gpu.Some(time.Minute))
-		timeout := (*TimeoutError)(nil)
+		timeout := (*placement.TimeoutError)(nil)
 		if d := <-back; !errors.As(d.err, &timeout) || timeout.Waited != time.Minute {
 			t.Errorf("after a minute: %v", d.err)
 		}
@@ -196,7 +196,7 @@ func TestResizeWaits(t *testing.T) {
 			synctest.Wait()
 			return answers
 		}
-		timeout, never := (*TimeoutError)(nil), (*ResizeError)(nil)
+		timeout, never := (*placement.TimeoutError)(nil), (*placement.ResizeError)(nil)
 		if d := <-larger(60, time.Minute); !errors.As(d.err, &timeout) {
 			t.Errorf("without room: %v", d.err)
 		}
@@ -238,7 +238,7 @@ func TestResizeWaits(t *testing.T) {
 func TestShrunkLeasesGetItBackFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.settings.Services = map[string]Service{"soft": {Service: quota.Service{Name: "soft", Shrinkable: true, MinMemory: 15}}}
+		w.settings.Services = map[string]quota.Served{"soft": {Service: quota.Service{Name: "soft", Shrinkable: true, MinMemory: 15}}}
 		k := w.start(t)
 		pid := child(t).Process.Pid
 		k.device(0, 100)

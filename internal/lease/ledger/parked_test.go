@@ -150,7 +150,7 @@ func TestResizeWaitsWithinLimits(t *testing.T) {
 		k.grant(want("a", 40))
 		k.grant(want("b", 50, of(2)))
 		_, err := k.Resize(t.Context(), byID("a"), 0, 60, by(1), nil, time.Hour)
-		if timeout := (*TimeoutError)(nil); !errors.As(err, &timeout) || timeout.Waited != time.Minute {
+		if timeout := (*placement.TimeoutError)(nil); !errors.As(err, &timeout) || timeout.Waited != time.Minute {
 			t.Errorf("after its minute: %v", err)
 		}
 		if held, _ := k.Find(k.only("a")); held.Parts[0].Memory != 40 {
@@ -162,7 +162,7 @@ func TestResizeWaitsWithinLimits(t *testing.T) {
 func TestQueueSaysWhoIsInTheWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.settings.Services = map[string]Service{
+		w.settings.Services = map[string]quota.Served{
 			"soft": {Service: quota.Service{Name: "soft", Parkable: gpu.Some(true), Priority: 3}},
 			"firm": {Service: quota.Service{Name: "firm", Parkable: gpu.Some(false)}},
 		}

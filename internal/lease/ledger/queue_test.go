@@ -74,7 +74,7 @@ func TestPassing(t *testing.T) {
 			t.Errorf("small waits for %+v", e.Refusal)
 		}
 		// The same, of one that does not want to wait.
-		queued := (*QueuedError)(nil)
+		queued := (*placement.QueuedError)(nil)
 		if err := k.refused(want("impatient", 30, at(dev(0)))); !errors.As(err, &queued) || queued.Waiting != 2 {
 			t.Errorf("impatient was refused with %v", err)
 		}
@@ -154,7 +154,7 @@ func TestTimeoutSaysWhatStoodInTheWay(t *testing.T) {
 		asked := time.Now()
 		answer := k.queue(t.Context(), want("b", 50, func(r *lease.Request) { r.Wait = gpu.Opt[time.Duration]{} }))
 		d := <-answer
-		late := (*TimeoutError)(nil)
+		late := (*placement.TimeoutError)(nil)
 		if !errors.As(d.err, &late) || late.Waited != 30*time.Second || time.Since(asked) != 30*time.Second || late.Refusal == nil {
 			t.Fatalf("after %v: %v", time.Since(asked), d.err)
 		}
@@ -231,7 +231,7 @@ func TestStoppingLeavesNobodyWaiting(t *testing.T) {
 func TestWaitingForAQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.settings.Services = map[string]Service{"s": {Service: quota.Service{Name: "s", Quota: lease.Usage{Memory: 50}}}}
+		w.settings.Services = map[string]quota.Served{"s": {Service: quota.Service{Name: "s", Quota: lease.Usage{Memory: 50}}}}
 		k := w.start(t)
 		k.device(0, 100)
 		k.grant(want("a", 30, service("s")))
@@ -263,13 +263,15 @@ func TestWaitingForAQuota(t *testing.T) {
 func TestConstraintsHoldBehindOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newWorld().start(t)
-		named := func(name string) func(*Observation) { return func(o *Observation) { o.Device.Name = name } }
+		named := func(name string) func(*placement.Observation) {
+			return func(o *placement.Observation) { o.Device.Name = name }
+		}
 		where := func(name string) func(*lease.Request) { return func(r *lease.Request) { r.Where.Name = name } }
 		k.device(0, 100, named("H200"))
 		k.device(1, 100, named("A100"))
 		k.grant(want("a", 10, at(dev(0))))
 		big := k.queue(t.Context(), want("big", 100, at(dev(0)), wait(time.Minute)))
-		if err := k.refused(want("small", 10, where("H200"))); !errors.As(err, new(*QueuedError)) {
+		if err := k.refused(want("small", 10, where("H200"))); !errors.As(err, new(*placement.QueuedError)) {
 			t.Errorf("small was refused with %v", err)
 		}
 		if d := <-big; d.err == nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
@@ -316,7 +317,7 @@ func TestOrphans(t *testing.T) {
 		offspring: "a", claims.Process.Pid: "b",
 		boasts.Process.Pid: "", unknown.Process.Pid: "", stranger.Process.Pid: "", late.Process.Pid: "",
 	}
-	var on []func(*Observation)
+	var on []func(*placement.Observation)
 	for pid := range want {
 		on = append(on, used(pid, 1))
 	}

@@ -35,7 +35,7 @@ func TestReplicas(t *testing.T) {
 			}
 		}
 		settings := w.settings
-		settings.Services = map[string]Service{"near": {Service: quota.Service{Name: "near", Together: true}}}
+		settings.Services = map[string]quota.Served{"near": {Service: quota.Service{Name: "near", Together: true}}}
 		k.Configure(settings)
 		first := on("near-a", "near", "")
 		for _, id := range []string{"near-b", "near-c"} {
@@ -55,8 +55,8 @@ func TestMeasuredLoadDecides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		k := w.start(t)
-		reads := func(load gpu.Percent, heat gpu.Celsius) func(*Observation) {
-			return func(o *Observation) {
+		reads := func(load gpu.Percent, heat gpu.Celsius) func(*placement.Observation) {
+			return func(o *placement.Observation) {
 				o.Sample.Time = time.Now()
 				o.Sample.Utilization, o.Sample.Temperature = gpu.Some(load), gpu.Some(heat)
 			}

@@ -43,7 +43,7 @@ func (l *Ledger) Resize(ctx context.Context, name lease.Name, fence uint64, memo
 
 // mayGrowLater reports whether a lease that was refused more memory may get it later.
 func mayGrowLater(err error) bool {
-	refused := (*ResizeError)(nil)
+	refused := (*placement.ResizeError)(nil)
 	if errors.As(err, &refused) {
 		return refused.Ever
 	}
@@ -142,12 +142,12 @@ func (s *state) grow(held *lease.Lease, p lease.Part, memory gpu.MiB, limits *le
 	if err == nil {
 		err = s.whyNot(growth)
 	}
-	refusal := &ResizeError{Lease: held, GPU: p.GPU, Asked: memory, Most: p.Memory, Why: err}
+	refusal := &placement.ResizeError{Lease: held, GPU: p.GPU, Asked: memory, Most: p.Memory, Why: err}
 	if o := s.devices[p.GPU]; o != nil {
 		sum, _ := s.book.Sum(p.GPU)
 		refusal.Ever = memory <= o.most(sum)
 	}
-	noFit, queued := (*placement.NoFitError)(nil), (*QueuedError)(nil)
+	noFit, queued := (*placement.NoFitError)(nil), (*placement.QueuedError)(nil)
 	switch base := memory - more; { // the memory that it takes already
 	case errors.As(err, &noFit):
 		refusal.Most = max(base+noFit.LargestNow, p.Memory)

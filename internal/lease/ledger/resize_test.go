@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
@@ -32,7 +33,7 @@ func TestResize(t *testing.T) {
 			t.Errorf("it was told as %q with %v", e.Text, e.Data)
 		}
 		k.expect(0, 100, 0, 0)
-		refused := (*ResizeError)(nil)
+		refused := (*placement.ResizeError)(nil)
 		if err := k.resize("a", 60); !errors.As(err, &refused) || refused.Has() != 50 || refused.Most != 50 || refused.Asked != 60 {
 			t.Errorf("a growth without room: %v", err)
 		}
@@ -58,7 +59,7 @@ func TestGrowthDelaysNobody(t *testing.T) {
 		k.grant(want("a", 30))
 		k.grant(want("b", 30, of(2)))
 		k.queue(t.Context(), want("large", 70, wait(time.Hour), of(2)))
-		refused := (*ResizeError)(nil)
+		refused := (*placement.ResizeError)(nil)
 		if err := k.resize("a", 60); !errors.As(err, &refused) || !strings.Contains(refused.Why.Error(), "waits already") {
 			t.Errorf("a growth that delays: %v", err)
 		}
@@ -72,7 +73,7 @@ func TestGrowthDelaysNobody(t *testing.T) {
 func TestResizeWithinTheSettingsOfTheService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.settings.Services = map[string]Service{"s": {Service: quota.Service{
+		w.settings.Services = map[string]quota.Served{"s": {Service: quota.Service{
 			Name: "s", MinMemory: 20, MaxMemory: 60, Quota: lease.Usage{Memory: 70},
 		}}}
 		k := w.start(t)

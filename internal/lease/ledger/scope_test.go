@@ -125,7 +125,7 @@ func TestImposedTimeLimit(t *testing.T) {
 // service say so; the word of the user reaches what is the user's.
 func TestParkMandate(t *testing.T) {
 	w := newWorld()
-	w.settings.Services = map[string]Service{"pool": {Service: quota.Service{Name: "pool", Parkable: gpu.Some(true)}}}
+	w.settings.Services = map[string]quota.Served{"pool": {Service: quota.Service{Name: "pool", Parkable: gpu.Some(true)}}}
 	k := w.start(t)
 	k.device(0, 100)
 	parkable := func(r *lease.Request) { r.Parkable = true }

@@ -179,7 +179,7 @@ func (s *state) whyNot(r *lease.Request) error {
 	if s.book.Request(r.Key()) == r {
 		waiting-- // do not count r itself
 	}
-	return &QueuedError{Waiting: waiting, LargestNow: s.largestNow(r, before)}
+	return &placement.QueuedError{Waiting: waiting, LargestNow: s.largestNow(r, before)}
 }
 
 // refusal returns what prevents a grant now, including the requests ahead, or nil if

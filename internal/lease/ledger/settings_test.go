@@ -15,7 +15,7 @@ import (
 func TestServices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.settings.Services = map[string]Service{"s": {
+		w.settings.Services = map[string]quota.Served{"s": {
 			Preferred: dev(1),
 			Service: quota.Service{
 				Name: "s", MinMemory: 20, MaxMemory: 40, Priority: 3, Users: []string{"user1"},
@@ -61,7 +61,7 @@ func TestPreferredDevice(t *testing.T) {
 	for ref, uuid := range map[string]string{dev(2): dev(2), strings.ToLower(dev(2)): dev(2), "2": dev(2), "9": dev(0), "GPU-gone": dev(0), "": dev(0)} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld()
-			w.settings.Services = map[string]Service{"s": {Preferred: ref, Service: quota.Service{Name: "s"}}}
+			w.settings.Services = map[string]quota.Served{"s": {Preferred: ref, Service: quota.Service{Name: "s"}}}
 			k := w.start(t)
 			for i := range 3 {
 				k.device(i, 100)
@@ -78,7 +78,7 @@ func TestPreferredDevice(t *testing.T) {
 func TestUnknownServices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.settings.Services = map[string]Service{"embedder": {Service: quota.Service{Name: "embedder"}}}
+		w.settings.Services = map[string]quota.Served{"embedder": {Service: quota.Service{Name: "embedder"}}}
 		k := w.start(t)
 		k.device(0, 100)
 		k.grant(want("before", 1, service("stranger")))
@@ -105,19 +105,19 @@ func TestConfigureHoldsAtOnce(t *testing.T) {
 		k := w.start(t)
 		k.device(0, 100)
 		k.grant(want("a", 60, slots(2)))
-		set := func(d DeviceSettings, services map[string]Service) {
-			k.Configure(Settings{Device: func(string) DeviceSettings { return d }, Services: services, Wait: time.Minute})
+		set := func(d quota.DeviceSettings, services map[string]quota.Served) {
+			k.Configure(quota.Settings{Device: func(string) quota.DeviceSettings { return d }, Services: services, Wait: time.Minute})
 		}
-		set(DeviceSettings{MaxPipelines: 2, Limit: 80, Reserve: 5}, nil)
+		set(quota.DeviceSettings{MaxPipelines: 2, Limit: 80, Reserve: 5}, nil)
 		k.expect(15, 60, 0, 0)
-		set(DeviceSettings{MaxPipelines: 1, Limit: 50}, nil) // what no longer fits stands
+		set(quota.DeviceSettings{MaxPipelines: 1, Limit: 50}, nil) // what no longer fits stands
 		k.expect(-10, 60, 0, 0)
 		if got := k.leases(); !slices.Equal(got, []string{"a"}) {
 			t.Errorf("leases are %v", got)
 		}
 		waits := k.queue(t.Context(), want("b", 50, wait(time.Hour)))
 		slot := k.queue(t.Context(), want("c", 0, slots(1), wait(time.Hour)))
-		set(DeviceSettings{MaxPipelines: 4}, nil)
+		set(quota.DeviceSettings{MaxPipelines: 4}, nil)
 		if d := <-slot; d.err != nil {
 			t.Error(d.err)
 		}
@@ -128,7 +128,7 @@ func TestConfigureHoldsAtOnce(t *testing.T) {
 		if d := <-waits; d.err != nil {
 			t.Error(d.err)
 		}
-		set(DeviceSettings{}, map[string]Service{"s": {Service: quota.Service{Name: "s", MaxMemory: 5}}})
+		set(quota.DeviceSettings{}, map[string]quota.Served{"s": {Service: quota.Service{Name: "s", MaxMemory: 5}}})
 		if err := k.refused(want("d", 6, service("s"))); !errors.Is(err, quota.ErrMaxMemory) {
 			t.Errorf("refused with %v", err)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
@@ -60,9 +61,11 @@ func tell(t *testing.T, after func(*story)) {
 	synctest.Test(t, func(t *testing.T) {
 		rapid.Check(undated{t}, func(t *rapid.T) {
 			s := &story{T: t, world: newWorld(), asked: map[lease.Key]*toyRequest{}, wanted: map[lease.Key]*toyRequest{}, held: map[lease.Key]*lease.Lease{}, after: after}
-			s.world.settings = Settings{
-				Device:   func(string) DeviceSettings { return DeviceSettings{MaxPipelines: toySlots, Reserve: toyReserve} },
-				Services: map[string]Service{"limited": {Service: quota.Service{Name: "limited", Quota: lease.Usage{Memory: toyQuota}, Shrinkable: true}}},
+			s.world.settings = quota.Settings{
+				Device: func(string) quota.DeviceSettings {
+					return quota.DeviceSettings{MaxPipelines: toySlots, Reserve: toyReserve}
+				},
+				Services: map[string]quota.Served{"limited": {Service: quota.Service{Name: "limited", Quota: lease.Usage{Memory: toyQuota}, Shrinkable: true}}},
 				Wait:     20 * time.Second,
 			}
 			s.begin()
@@ -92,7 +95,7 @@ func (s *story) begin() {
 
 func (s *story) observe(i int) {
 	d := s.devices[i]
-	s.keeper.device(i, 12, inState(d.state), func(o *Observation) {
+	s.keeper.device(i, 12, inState(d.state), func(o *placement.Observation) {
 		o.Sample.MemoryUsed, o.Multiplier, o.Slower = gpu.Some(d.foreign), gpu.Some(d.multiplier()), "it will be too hot"
 	})
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/berth-gpu/berth/internal/health/thermal"
 	"github.com/berth-gpu/berth/internal/history/series"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
+	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -67,7 +69,7 @@ func newMachine(devices, leases int) *machine {
 		m.leases = append(m.leases, &held{})
 	}
 	book, err := ledger.Open(ledger.Options{
-		Settings:  ledger.Settings{Device: func(string) ledger.DeviceSettings { return ledger.DeviceSettings{Reserve: 512} }},
+		Settings:  quota.Settings{Device: func(string) quota.DeviceSettings { return quota.DeviceSettings{Reserve: 512} }},
 		Processes: process.Proc(), CPUs: 16,
 		Open: func(func(journal.Entry) error) (journal.Journal, error) { return journal.Forgetful(), nil },
 	})
@@ -75,7 +77,7 @@ func newMachine(devices, leases int) *machine {
 		panic(err) // nothing is on disk
 	}
 	for _, u := range m.units {
-		book.Observe(ledger.Observation{Device: u.device, Sample: &u.sample, State: gpu.Optimal, Health: gpu.Healthy})
+		book.Observe(placement.Observation{Device: u.device, Sample: &u.sample, State: gpu.Optimal, Health: gpu.Healthy})
 	}
 	shown := func() promexport.Devices { return promexport.Devices{Readings: m.readings(), Watching: true} }
 	m.recorder = promexport.New(promexport.Sources{

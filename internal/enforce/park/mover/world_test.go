@@ -27,6 +27,7 @@ import (
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
+	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -176,7 +177,7 @@ func (d *daemon) Read(context.Context, string) {
 		return
 	}
 	s := d.world.sample()
-	d.book.Observe(ledger.Observation{Device: d.device(), Sample: &s, State: gpu.Optimal, Health: gpu.Healthy})
+	d.book.Observe(placement.Observation{Device: d.device(), Sample: &s, State: gpu.Optimal, Health: gpu.Healthy})
 }
 
 // Find is in mover.Monitor.
@@ -201,9 +202,9 @@ func (w *world) start() {
 	table := process.Proc().With(w.card)
 	var err error
 	d.book, err = ledger.Open(ledger.Options{
-		Settings: ledger.Settings{
-			Device: func(string) ledger.DeviceSettings { return ledger.DeviceSettings{MaxPipelines: 8} }, Wait: time.Hour,
-			Services: map[string]ledger.Service{"fixed": {Service: quota.Service{Name: "fixed", Parkable: gpu.Some(false)}}},
+		Settings: quota.Settings{
+			Device: func(string) quota.DeviceSettings { return quota.DeviceSettings{MaxPipelines: 8} }, Wait: time.Hour,
+			Services: map[string]quota.Served{"fixed": {Service: quota.Service{Name: "fixed", Parkable: gpu.Some(false)}}},
 		},
 		Hooks: ledger.Hooks{
 			Event: func(e gpu.Event) {
