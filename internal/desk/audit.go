@@ -2,6 +2,7 @@ package desk
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
@@ -74,14 +75,21 @@ func (d *Desk) Monitoring(by Caller, on bool) (changed bool, err error) {
 	return changed, nil
 }
 
-// recordTrim records that somebody asks the lease of another user for memory. The ledger
-// does not take part in that, so it does not record it.
-func (d *Desk) recordTrim(by *Caller, held ledger.Held) error {
+// actOn acts on a lease. On a lease of another user, that is an act of authority.
+func (d *Desk) actOn(by *Caller, verb access.Verb, held ledger.Held, after map[string]string, why string, do func() error) error {
 	if access.Owns(by.Actor, held.Object()) {
-		return nil
+		return do()
 	}
-	return d.Record(api.AuditEntry{
-		Who: audit.Who(by.Actor), What: access.Trim.String(), Outcome: chain.Done,
-		Object: api.AuditObject{Kind: "lease", Owner: held.Holder.User, ID: held.ID},
-	})
+	return d.act(api.AuditEntry{
+		Who: audit.Who(by.Actor), What: verb.String(), Object: api.AuditObject{Kind: "lease", Owner: held.Holder.User, ID: held.ID}, After: after, Why: why,
+	}, do)
+}
+
+// held returns the lease that a caller names and may act on. A fence of zero means any.
+func (d *Desk) held(by *Caller, verb access.Verb, name lease.Name, fence uint64) (ledger.Held, error) {
+	held, err := d.Ledger.Held(by.Actor, verb, name)
+	if err == nil && fence != 0 && fence != held.Fence {
+		err = fmt.Errorf("%s %s: %w: %d; the lease with that id has fence %d", verb, held.ID, lease.ErrStaleFence, fence, held.Fence)
+	}
+	return held, err
 }

@@ -58,10 +58,9 @@ func (d *Desk) Renew(ctx context.Context, by Caller, name lease.Name, b api.Rene
 	if bad := (lease.FieldError{}); b.TTL.Known() && errors.As(lease.ValidTTL(ttl), &bad) {
 		return api.Lease{}, wrongFields(lease.FieldErrors{bad})
 	}
-	by.aside()
-	renewed, err := d.Ledger.Renew(ctx, name, b.Fence, ttl, by.Actor, by.limits())
-	by.back(ctx)
-	return leaseOr(renewed, err)
+	return by.changed(ctx, func() (*lease.Lease, error) {
+		return d.Ledger.Renew(ctx, name, b.Fence, ttl, by.Actor, by.limits())
+	})
 }
 
 // Resize gives a lease another amount of memory on each of its devices. A larger amount
@@ -71,10 +70,9 @@ func (d *Desk) Resize(ctx context.Context, by Caller, name lease.Name, b api.Res
 	if !(wait >= 0 && wait <= lease.MaxWait.Seconds()) {
 		return api.Lease{}, wrongWait()
 	}
-	by.aside()
-	resized, err := d.Ledger.Resize(ctx, name, b.Fence, b.Memory, by.Actor, by.limits(), lease.Seconds(wait))
-	by.back(ctx)
-	return leaseOr(resized, err)
+	return by.changed(ctx, func() (*lease.Lease, error) {
+		return d.Ledger.Resize(ctx, name, b.Fence, b.Memory, by.Actor, by.limits(), lease.Seconds(wait))
+	})
 }
 
 // Bind hands a lease that is bound to a process to another process.
@@ -83,10 +81,11 @@ func (d *Desk) Bind(ctx context.Context, by Caller, name lease.Name, b api.Bind)
 	if err != nil {
 		return api.Lease{}, Refused(err)
 	}
-	by.aside()
-	bound, err := d.Ledger.Bind(ctx, name, b.Fence, pid, by.Actor)
-	by.back(ctx)
-	l, err := leaseOr(bound, err)
+	var bound *lease.Lease
+	l, err := by.changed(ctx, func() (_ *lease.Lease, err error) {
+		bound, err = d.Ledger.Bind(ctx, name, b.Fence, pid, by.Actor)
+		return bound, err
+	})
 	if err == nil && b.Isolation == launch.ByCgroup {
 		if _, err := d.enclose(bound); err != nil {
 			return api.Lease{}, err // the caller ends the process, and the lease goes with it
@@ -103,10 +102,9 @@ func (d *Desk) Rescope(ctx context.Context, by Caller, name lease.Name, b api.Re
 			return api.Lease{}, wrongFields(lease.FieldErrors{{Field: "add", Detail: wrong}})
 		}
 	}
-	by.aside()
-	changed, err := d.Ledger.Rescope(ctx, name, b.Fence, b.Add, b.Remove, by.Actor)
-	by.back(ctx)
-	return leaseOr(changed, err)
+	return by.changed(ctx, func() (*lease.Lease, error) {
+		return d.Ledger.Rescope(ctx, name, b.Fence, b.Add, b.Remove, by.Actor)
+	})
 }
 
 // Adopt puts a running process under a lease.
@@ -140,23 +138,25 @@ func (d *Desk) Adopt(ctx context.Context, by Caller, b api.Adopt) (api.Lease, er
 	if err != nil {
 		return api.Lease{}, Refused(err)
 	}
-	by.aside()
-	adopted, err := d.Ledger.Adopt(ctx, ledger.Adoption{ID: b.ID, Holder: holder, GPU: uuid, Memory: b.Memory, By: by.Actor, Limits: d.limitsOf(&by, holder)})
-	by.back(ctx)
-	return leaseOr(adopted, err)
+	return by.changed(ctx, func() (*lease.Lease, error) {
+		return d.Ledger.Adopt(ctx, ledger.Adoption{ID: b.ID, Holder: holder, GPU: uuid, Memory: b.Memory, By: by.Actor, Limits: d.limitsOf(&by, holder)})
+	})
 }
 
 // Trim asks the holder of a lease to give back the memory that its libraries keep for
 // later. It takes nothing away.
 func (d *Desk) Trim(by Caller, name lease.Name) (api.Lease, error) {
-	held, err := d.Ledger.Held(by.Actor, access.Trim, name)
+	held, err := d.held(&by, access.Trim, name, 0)
 	if err != nil {
 		return api.Lease{}, Refused(err)
 	}
-	if err := d.recordTrim(&by, held); err != nil {
+	err = d.actOn(&by, access.Trim, held, nil, "", func() error {
+		d.Publish(lease.TrimEvent(held.Lease, by.Actor, time.Now()))
+		return nil
+	})
+	if err != nil {
 		return api.Lease{}, Refused(fmt.Errorf("trim %s: %w", held.ID, err))
 	}
-	d.Publish(lease.TrimEvent(held.Lease, by.Actor, time.Now()))
 	return LeaseOf(held), nil
 }
 
@@ -182,8 +182,12 @@ func (d *Desk) Explain(by Caller, w api.LeaseRequest) (placement.Explanation, *a
 	return e, &would, nil
 }
 
-// leaseOr returns a lease as the API shows it, or the refusal for err.
-func leaseOr(l *lease.Lease, err error) (api.Lease, error) {
+// changed changes a lease while the caller stands aside, and returns the lease as the API
+// shows it.
+func (c *Caller) changed(ctx context.Context, change func() (*lease.Lease, error)) (api.Lease, error) {
+	c.aside()
+	l, err := change()
+	c.back(ctx)
 	if err != nil {
 		return api.Lease{}, Refused(err)
 	}

@@ -1,7 +1,6 @@
 package desk
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 
@@ -10,7 +9,6 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/enforce/pace"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/audit"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 )
 
@@ -20,17 +18,16 @@ func (d *Desk) Pace(by Caller, name lease.Name, b api.Pace) (api.Lease, error) {
 	if !(b.Share >= 0.05 && b.Share <= 1) {
 		return api.Lease{}, wrongFields(lease.FieldErrors{{Field: "share", Detail: "must be from 0.05 to 1"}})
 	}
-	held, err := d.Ledger.Held(by.Actor, access.Pace, name)
+	held, err := d.held(&by, access.Pace, name, b.Fence)
 	switch {
 	case err != nil:
 		return api.Lease{}, Refused(err)
-	case b.Fence != 0 && b.Fence != held.Fence:
-		return api.Lease{}, Refused(fmt.Errorf("pace %s: %w: %d; the lease with that id has fence %d", held.ID, lease.ErrStaleFence, b.Fence, held.Fence))
 	case d.Pacer == nil:
 		return api.Lease{}, Refuse(Unavailable, "cannot_pace", "This daemon paces nothing.")
 	}
 	operator := access.May(by.Actor, access.Pace, access.Everything()) == nil
-	do := func() error {
+	share := map[string]string{"share": strconv.FormatFloat(b.Share, 'g', -1, 64)}
+	err = d.actOn(&by, access.Pace, held, share, b.Why, func() error {
 		if b.Share >= 1 {
 			return d.unpace(&by, held, operator)
 		}
@@ -39,15 +36,7 @@ func (d *Desk) Pace(by Caller, name lease.Name, b api.Pace) (api.Lease, error) {
 			h.Source = pace.ByOperator
 		}
 		return d.Pacer.Hold(h)
-	}
-	if access.Owns(by.Actor, held.Object()) {
-		err = do()
-	} else {
-		err = d.act(api.AuditEntry{
-			Who: audit.Who(by.Actor), What: access.Pace.String(), Object: api.AuditObject{Kind: "lease", Owner: held.Holder.User, ID: held.ID},
-			After: map[string]string{"share": strconv.FormatFloat(b.Share, 'g', -1, 64)}, Why: b.Why,
-		}, do)
-	}
+	})
 	if err != nil {
 		return api.Lease{}, Refused(err)
 	}

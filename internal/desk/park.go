@@ -12,7 +12,6 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/device/move"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/audit"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/text/words"
@@ -110,23 +109,15 @@ func wrongWait() *Refusal {
 // aside, and returns the lease as it is then. A move of somebody else's lease is an act
 // of authority.
 func (d *Desk) move(ctx context.Context, by Caller, verb access.Verb, name lease.Name, fence uint64, why string, do func(ledger.Held) error) (api.Lease, error) {
-	held, err := d.Ledger.Held(by.Actor, verb, name)
+	held, err := d.held(&by, verb, name, fence)
 	switch {
 	case err != nil:
 		return api.Lease{}, Refused(err)
-	case fence != 0 && fence != held.Fence:
-		return api.Lease{}, Refused(fmt.Errorf("%s %s: %w: %d; the lease with that id has fence %d", verb, held.ID, lease.ErrStaleFence, fence, held.Fence))
 	case d.Parking == nil:
 		return api.Lease{}, Refuse(Unavailable, "no_parking", "This daemon only looks, and parks nothing.")
 	}
 	by.aside()
-	if access.Owns(by.Actor, held.Object()) {
-		err = do(held)
-	} else {
-		err = d.act(api.AuditEntry{
-			Who: audit.Who(by.Actor), What: verb.String(), Object: api.AuditObject{Kind: "lease", Owner: held.Holder.User, ID: held.ID}, Why: why,
-		}, func() error { return do(held) })
-	}
+	err = d.actOn(&by, verb, held, nil, why, func() error { return do(held) })
 	by.back(ctx)
 	if err != nil {
 		return api.Lease{}, Refused(err)
