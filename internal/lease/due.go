@@ -2,6 +2,7 @@ package lease
 
 import (
 	"cmp"
+	"container/heap"
 	"slices"
 	"time"
 )
@@ -90,9 +91,33 @@ type alarm struct {
 // isSet reports whether the alarm is in alarms.
 func (a *alarm) isSet() bool { return a.place > 0 }
 
-// alarms is a binary heap with the earliest alarm first. Each alarm knows its
-// place, so remove is as quick as add.
+// alarms is a heap with the earliest alarm first. Each alarm knows its place, so remove is
+// as quick as add.
 type alarms []*alarm
+
+// Len, Less, Swap, Push and Pop are for package heap.
+func (h alarms) Len() int           { return len(h) }
+func (h alarms) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
+
+func (h alarms) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].place, h[j].place = i+1, j+1
+}
+
+func (h *alarms) Push(x any) {
+	a := x.(*alarm)
+	*h = append(*h, a)
+	a.place = len(*h)
+}
+
+func (h *alarms) Pop() any {
+	last := len(*h) - 1
+	a := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	a.place = 0
+	return a
+}
 
 // next returns the earliest time; false if there is none.
 func (h alarms) next() (time.Time, bool) {
@@ -117,33 +142,19 @@ func (h alarms) dueBelow(now time.Time, i int, list []*alarm) []*alarm {
 }
 
 // add adds an alarm that is not set.
-func (h *alarms) add(a *alarm) {
-	*h = append(*h, a)
-	h.up(len(*h) - 1)
-}
+func (h *alarms) add(a *alarm) { heap.Push(h, a) }
 
 // remove removes an alarm, if it is set.
 func (h *alarms) remove(a *alarm) {
-	if a.place == 0 {
-		return
-	}
-	i, last := a.place-1, len(*h)-1
-	(*h)[i] = (*h)[last]
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	a.place = 0
-	if i < last {
-		h.down(i)
-		h.up(i)
+	if a.isSet() {
+		heap.Remove(h, a.place-1)
 	}
 }
 
 // move sets an alarm to another time.
 func (h *alarms) move(a *alarm, at time.Time) {
 	a.at = at
-	i := a.place - 1
-	h.down(i)
-	h.up(i)
+	heap.Fix(h, a.place-1)
 }
 
 // ordered reports whether every alarm is where it should be.
@@ -154,37 +165,4 @@ func (h alarms) ordered() bool {
 		}
 	}
 	return true
-}
-
-func (h alarms) up(i int) {
-	a := h[i]
-	for i > 0 && a.at.Before(h[(i-1)/2].at) {
-		h.put(i, h[(i-1)/2])
-		i = (i - 1) / 2
-	}
-	h.put(i, a)
-}
-
-func (h alarms) down(i int) {
-	a := h[i]
-	for {
-		child := 2*i + 1
-		if child >= len(h) {
-			break
-		}
-		if child+1 < len(h) && h[child+1].at.Before(h[child].at) {
-			child++
-		}
-		if !h[child].at.Before(a.at) {
-			break
-		}
-		h.put(i, h[child])
-		i = child
-	}
-	h.put(i, a)
-}
-
-func (h alarms) put(i int, a *alarm) {
-	h[i] = a
-	a.place = i + 1
 }

@@ -8,8 +8,6 @@ type Load struct {
 	Slots  int
 }
 
-func (l Load) plus(m Load) Load { return Load{l.Memory + m.Memory, l.Slots + m.Slots} }
-
 // memory returns the load as amounts, with memory as the respect that counts.
 func (l Load) memory() amounts { return amounts{this: int64(l.Memory), other: int64(l.Slots)} }
 

@@ -9,6 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
+func (l Load) plus(m Load) Load { return Load{l.Memory + m.Memory, l.Slots + m.Slots} }
+
 // delays asks a Passing whether a later load delays the one load ahead.
 func delays(room, ahead, later Load, holdings []Load) bool {
 	var p Passing

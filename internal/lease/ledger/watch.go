@@ -181,19 +181,6 @@ func (w *watches) forget(id process.ID) {
 	delete(w.byID, id)
 }
 
-// len returns the number of processes that have leases.
-func (w *watches) len() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	n := 0
-	for _, held := range w.byID {
-		if len(held.leases) > 0 {
-			n++
-		}
-	}
-	return n
-}
-
 // close stops all watches for good.
 func (w *watches) close() {
 	w.mu.Lock()

@@ -159,3 +159,16 @@ func TestWatchesClose(t *testing.T) {
 	h.remove(kinship.ID{PID: 1}, watchedLease{"a", 1})
 	world.expect(t, h, 0)
 }
+
+// len returns the number of processes that have leases.
+func (w *watches) len() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := 0
+	for _, held := range w.byID {
+		if len(held.leases) > 0 {
+			n++
+		}
+	}
+	return n
+}
