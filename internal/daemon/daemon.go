@@ -195,7 +195,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	d.openAsking()
 	d.ledger, err = openLedger(o, d.leasing(c), processes, d.users, &d.marked, d.publish, ledger.Hooks{
 		Event: func(e gpu.Event) { publish(d.oversight.Bill(e)); d.nudgeParking() }, Decided: exporter.Decided, Ended: d.leaseEnded,
-		Returned: func(l *lease.Lease) { d.parking.Returned(l) },
+		Returned: func(l *lease.Lease) { d.parking.Changed(l.Fence) },
 		Overran: func(l *lease.Lease, why string) {
 			d.watchdog.End(watchdog.Holding{Lease: l.Key(), Fence: l.Fence, Service: l.Holder.Service, User: l.Holder.User, Scoped: len(l.Scope) > 0}, ledger.LimitMandate(l), why)
 		},

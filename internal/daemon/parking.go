@@ -58,7 +58,7 @@ func (d *Daemon) nudgeParking() {
 func (d *Daemon) leaseEnded(e *lease.Effect) {
 	d.oversight.LeaseEnded(e)
 	if d.parking != nil {
-		d.parking.Ended(e.Before.Fence)
+		d.parking.Changed(e.Before.Fence)
 	}
 }
 

@@ -192,12 +192,15 @@ func (p *Mover) Counts() park.Counts {
 	return c
 }
 
-// Returned notes that the book has leased the room of a parked lease again. It does
-// not block.
-func (p *Mover) Returned(l *lease.Lease) { p.post(news{fence: l.Fence, what: park.Changed}) }
-
-// Ended notes that a lease has ended. It does not block.
-func (p *Mover) Ended(fence uint64) { p.post(news{fence: fence, what: park.Changed}) }
+// Changed notes that a lease has ended, or that the book has leased the room of a parked
+// one again. It does not block.
+func (p *Mover) Changed(fence uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.leases[fence] != nil { // of most leases there is nothing to know
+		p.put(news{fence: fence, what: park.Changed})
+	}
+}
 
 // news says that something happens to a lease.
 type news struct {

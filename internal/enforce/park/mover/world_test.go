@@ -212,8 +212,8 @@ func (w *world) start() {
 					d.Nudge()
 				}
 			},
-			Ended:    func(e *lease.Effect) { d.Ended(e.Before.Fence) },
-			Returned: func(l *lease.Lease) { d.Returned(l) },
+			Ended:    func(e *lease.Effect) { d.Changed(e.Before.Fence) },
+			Returned: func(l *lease.Lease) { d.Changed(l.Fence) },
 		},
 		Processes: table, CPUs: 4,
 		Open: func(replay func(journal.Entry) error) (journal.Journal, error) {
