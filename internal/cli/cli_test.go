@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 func scriptEnv() cli.Env {
 	work := os.Getenv("WORK")
 	world := console.Env{
-		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Environ: os.Environ, CPUs: 2, Version: daemontest.Version, Now: time.Now,
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Environ: os.Environ(), CPUs: 2, Version: daemontest.Version, Now: time.Now,
 		Terminal: func() (int, bool) {
 			width, err := strconv.Atoi(os.Getenv("WIDTH"))
 			return width, err == nil

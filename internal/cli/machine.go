@@ -18,7 +18,7 @@ import (
 func ThisMachine(version string) Env {
 	return Env{Env: console.Env{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
-		Getenv: os.Getenv, Environ: os.Environ, CPUs: runtime.NumCPU(), Now: time.Now, Version: version,
+		Getenv: os.Getenv, Environ: os.Environ(), CPUs: runtime.NumCPU(), Now: time.Now, Version: version,
 		Terminal: terminal(os.Stdout), ErrTerminal: terminal(os.Stderr),
 	}}
 }

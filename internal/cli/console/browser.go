@@ -45,7 +45,7 @@ func (c *Console) Browse(address string) (done func(), err error) {
 		command = append(command, file)
 	}
 	browser := exec.Command(command[0], command[1:]...)
-	browser.Env = c.Environ()
+	browser.Env = c.Environ
 	browser.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // the browser stays when the command ends
 	if err := browser.Start(); err != nil {
 		remove()

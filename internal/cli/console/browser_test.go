@@ -20,7 +20,7 @@ func TestBrowse(t *testing.T) {
 	t.Setenv("TMPDIR", temporary)
 	for runtime, want := range map[string]string{"": temporary, open: temporary, closed: closed, "/nonexistent": temporary} {
 		environment := map[string]string{"XDG_RUNTIME_DIR": runtime, "BROWSER": "/nonexistent/browser --new %s:/bin/true"}
-		c := &Console{Env: Env{Getenv: func(name string) string { return environment[name] }, Environ: os.Environ}}
+		c := &Console{Env: Env{Getenv: func(name string) string { return environment[name] }, Environ: os.Environ()}}
 		path, remove, err := c.leadTo(`http://127.0.0.1:8000/#login="><script>`)
 		if err != nil {
 			t.Fatal(err)
@@ -67,7 +67,7 @@ func TestBrowseSweeps(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c := &Console{Env: Env{Getenv: func(string) string { return folder }, Environ: os.Environ}}
+	c := &Console{Env: Env{Getenv: func(string) string { return folder }, Environ: os.Environ()}}
 	_, remove, err := c.leadTo("http://127.0.0.1:8000/")
 	if err != nil {
 		t.Fatal(err)

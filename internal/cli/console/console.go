@@ -38,7 +38,7 @@ type Env struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Getenv   func(string) string
-	Environ  func() []string  // all variables, for processes that the command starts
+	Environ  []string         // all variables, for processes that the command starts
 	CPUs     int              // number of CPUs of the machine
 	Now      func() time.Time // times are shown in its location
 	Version  string

@@ -51,7 +51,7 @@ func (c *Console) Nodes(a Across) (*Nodes, error) {
 	n := &Nodes{con: c}
 	if a.Kubernetes {
 		cluster, err := kubectl.New(kubectl.Options{
-			Program: c.Getenv("KUBECTL"), Context: a.Context, Namespace: a.Namespace, Environ: c.Environ(), Patience: c.patience(),
+			Program: c.Getenv("KUBECTL"), Context: a.Context, Namespace: a.Namespace, Environ: c.Environ, Patience: c.patience(),
 		})
 		n.cluster = cluster
 		if bad := (*kubectl.NameError)(nil); errors.As(err, &bad) {

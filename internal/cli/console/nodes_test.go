@@ -21,7 +21,7 @@ import (
 func world() (con *Console, out, errs *bytes.Buffer) {
 	out, errs = new(bytes.Buffer), new(bytes.Buffer)
 	return &Console{Env: Env{
-		Out: out, Err: errs, Now: time.Now, Getenv: func(string) string { return "" }, Environ: func() []string { return nil },
+		Out: out, Err: errs, Now: time.Now, Getenv: func(string) string { return "" },
 		Terminal: func() (int, bool) { return 0, false },
 	}}, out, errs
 }

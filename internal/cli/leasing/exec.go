@@ -104,7 +104,7 @@ func (o *execOptions) run(ctx context.Context, command []string) error {
 	if err := o.request.Finish(command, rand.Text()); err != nil {
 		return console.Usage("%v", err)
 	}
-	program, err := programs.NewExec(o.request, command, o.Environ(), cmp.Or(o.Socket, o.Getenv("BERTH_SOCKET")))
+	program, err := programs.NewExec(o.request, command, o.Environ, cmp.Or(o.Socket, o.Getenv("BERTH_SOCKET")))
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/process/cexec"
 	"github.com/berth-gpu/berth/internal/process/child"
 	"github.com/berth-gpu/berth/internal/process/launch"
@@ -33,14 +34,9 @@ func NewExec(r launch.Request, command, environ []string, socket string) (*Exec,
 	return &Exec{File: file, request: r, environ: environ, socket: socket}, nil
 }
 
-// ExecDaemon grants the lease of a program. A client is an ExecDaemon.
-type ExecDaemon interface {
-	Acquire(ctx context.Context, r api.LeaseRequest) (api.Lease, error)
-}
-
 // Acquire takes the lease of the program. It waits as long as the request allows.
-func (e *Exec) Acquire(ctx context.Context, d ExecDaemon) (api.Lease, error) {
-	granted, err := d.Acquire(ctx, e.request.LeaseRequest)
+func (e *Exec) Acquire(ctx context.Context, c *client.Client) (api.Lease, error) {
+	granted, err := c.Acquire(ctx, e.request.LeaseRequest)
 	if err == nil && granted.Launch == nil {
 		return granted, errors.New("the daemon is older than this command and does not send what the program needs: restart the daemon")
 	}

@@ -1,27 +1,35 @@
 package programs
 
 import (
-	"context"
+	"encoding/json"
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/process/child"
 	"github.com/berth-gpu/berth/internal/process/launch"
 )
 
-// acquirer grants one lease.
-type acquirer struct {
-	asked   api.LeaseRequest
-	granted api.Lease
-}
-
-func (a *acquirer) Acquire(_ context.Context, r api.LeaseRequest) (api.Lease, error) {
-	a.asked = r
-	return a.granted, nil
+// answering returns a client of a daemon that notes what it is asked, and gives the same
+// answer every time.
+func answering(t *testing.T, asked, answer any) *client.Client {
+	t.Helper()
+	c, err := client.New(client.Options{Transport: client.Through(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := json.NewDecoder(r.Body).Decode(asked); err != nil {
+			t.Error(err)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(answer)
+	}))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 func TestExec(t *testing.T) {
@@ -30,13 +38,14 @@ func TestExec(t *testing.T) {
 	if err != nil || !strings.HasSuffix(e.File, "/sh") {
 		t.Fatalf("%+v, %v", e, err)
 	}
-	d := &acquirer{granted: api.Lease{ID: "exec-1"}}
-	if _, err := e.Acquire(t.Context(), d); err == nil || d.asked.ID != "exec-1" {
-		t.Errorf("a daemon that is too old gave %+v, %v", d.asked, err)
+	asked, gives := api.LeaseRequest{}, api.Lease{ID: "exec-1"}
+	c := answering(t, &asked, &gives)
+	if _, err := e.Acquire(t.Context(), c); err == nil || asked.ID != "exec-1" {
+		t.Errorf("a daemon that is too old gave %+v, %v", asked, err)
 	}
-	d.granted.EnforcedBy, d.granted.Parts = launch.MPS, []api.LeasePart{{GPU: "GPU-0", Memory: 100}}
-	d.granted.Launch = &api.Launch{MPS: "/run/mps", Devices: []gpu.Device{{UUID: "GPU-0"}}}
-	granted, err := e.Acquire(t.Context(), d)
+	gives.EnforcedBy, gives.Parts = launch.MPS, []api.LeasePart{{GPU: "GPU-0", Memory: 100}}
+	gives.Launch = &api.Launch{MPS: "/run/mps", Devices: []gpu.Device{{UUID: "GPU-0"}}}
+	granted, err := e.Acquire(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

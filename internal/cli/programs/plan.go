@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/batch/pipeline"
 	"github.com/berth-gpu/berth/internal/process/cexec"
@@ -26,11 +27,6 @@ const (
 	// daemon does not answer.
 	daemonTries = 60
 )
-
-// PlanDaemon grants the leases of a plan. A client is a PlanDaemon.
-type PlanDaemon interface {
-	RunPlan(ctx context.Context, r api.PlanRun) (api.PlanRunning, error)
-}
 
 // PlanOptions are the options of RunPlan.
 type PlanOptions struct {
@@ -70,13 +66,13 @@ type Command struct {
 // RunPlan starts the runs of a plan, each as a separate process under a separate lease,
 // and waits for all of them. When ctx ends, it starts no more runs, asks those that run
 // to stop, and kills them after a while. The results are in the order of the plan.
-func RunPlan(ctx context.Context, d PlanDaemon, o PlanOptions) ([]Result, error) {
+func RunPlan(ctx context.Context, c *client.Client, o PlanOptions) ([]Result, error) {
 	file, err := newPlanFile(o.Plan)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	s := &planStarter{PlanOptions: o, daemon: d, file: file}
+	s := &planStarter{PlanOptions: o, daemon: c, file: file}
 	return doRuns(ctx, runOptions{
 		Plan: o.Plan, Self: o.Self, Grace: stopGrace, CPUs: o.CPUs,
 		Order: s.order, Input: o.Input, Show: o.Show, Lease: s.lease, Again: s.again,
@@ -87,7 +83,7 @@ func RunPlan(ctx context.Context, d PlanDaemon, o PlanOptions) ([]Result, error)
 // become.
 type planStarter struct {
 	PlanOptions
-	daemon PlanDaemon
+	daemon *client.Client
 	file   *os.File // the plan, for the runs
 }
 

@@ -12,17 +12,6 @@ import (
 	"github.com/berth-gpu/berth/api"
 )
 
-// planDaemon answers every request for a run in the same way.
-type planDaemon struct {
-	asked  []api.PlanRun
-	answer api.PlanRunning
-}
-
-func (d *planDaemon) RunPlan(_ context.Context, r api.PlanRun) (api.PlanRunning, error) {
-	d.asked = append(d.asked, r)
-	return d.answer, nil
-}
-
 // planShow notes what is waited for and what is said.
 type planShow struct {
 	stage
@@ -40,22 +29,21 @@ func (s *planShow) Waits(_ context.Context, run, id string) func() {
 func (s *planShow) Say(format string, args ...any) { s.say(format, args...) }
 
 func TestLeaseOfARun(t *testing.T) {
-	d := &planDaemon{answer: api.PlanRunning{Runs: []api.RunningRun{{Name: "well[1]", Lease: &api.Lease{Launch: &api.Launch{}}}}}}
+	asked, gives := api.PlanRun{}, api.PlanRunning{Runs: []api.RunningRun{{Name: "well[1]", Lease: &api.Lease{Launch: &api.Launch{}}}}}
 	told := &planShow{}
-	s := &planStarter{daemon: d, PlanOptions: PlanOptions{Show: told}}
+	s := &planStarter{daemon: answering(t, &asked, &gives), PlanOptions: PlanOptions{Show: told}}
 	p := &api.PlannedPipeline{Name: "well", Memory: 1, Steps: []api.PlannedStep{{}}, Runs: []api.PlannedRun{{Name: "well[0]"}, {Name: "well[1]"}}}
 	placed, err := s.lease(t.Context(), p, p.Runs[1], 42)
 	if err != nil || placed.Name != "well[1]" {
 		t.Fatalf("%+v, %v", placed, err)
 	}
-	asked := d.asked[0]
 	if only := asked.Plan.Pipelines[0]; len(only.Runs) != 1 || only.Runs[0].Name != "well[1]" || only.Steps != nil || asked.PID != 42 {
 		t.Errorf("it asked for %+v", asked)
 	}
 	if asked.Timeout.Or(0) != longestWait.Seconds() || !strings.HasPrefix(asked.ID, "well[1]-") || told.waits != "well[1] "+asked.ID+" done" {
 		t.Errorf("it asked for %+v, and told %q", asked, told.waits)
 	}
-	d.answer.Runs[0].Lease.Launch = nil
+	gives.Runs[0].Lease.Launch = nil
 	if _, err := s.lease(t.Context(), p, p.Runs[1], 42); err == nil || s.again(t.Context(), 1, err) {
 		t.Errorf("a daemon of another version: %v", err)
 	}

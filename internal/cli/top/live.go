@@ -115,7 +115,7 @@ func (r *runner) show(ctx context.Context, screen *tui.State, beside ...func(con
 	said := r.Err
 	r.Err = io.Discard // the screen reports it
 	ctx, cancel := context.WithCancel(ctx)
-	loop := tea.NewProgram(&program{r, screen}, tea.WithContext(ctx), tea.WithInput(r.In), tea.WithOutput(r.Out), tea.WithEnvironment(r.Environ()),
+	loop := tea.NewProgram(&program{r, screen}, tea.WithContext(ctx), tea.WithInput(r.In), tea.WithOutput(r.Out), tea.WithEnvironment(r.Environ),
 		tea.WithoutSignalHandler(), tea.WithFPS(frames))
 	r.send = loop.Send
 	var running sync.WaitGroup

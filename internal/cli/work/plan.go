@@ -195,7 +195,7 @@ func (o *planOptions) printPlan(plan api.Plan) error {
 func (o *planOptions) probe(ctx context.Context, file *pipeline.File, request *api.PlanRequest) error {
 	libraries := file.Libraries()
 	defer o.Slowly(fmt.Sprintf("asking %s for %s", term.Clean(o.python), strings.Join(libraries, ", ")))()
-	return programs.Probe(ctx, o.python, o.Environ(), libraries, request)
+	return programs.Probe(ctx, o.python, o.Environ, libraries, request)
 }
 
 // becomeCommand is the hidden command that waits for the command to become.

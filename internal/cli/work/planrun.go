@@ -56,7 +56,7 @@ type starter struct {
 func (s *starter) run(ctx context.Context) error {
 	s.progress.begin()
 	results, err := programs.RunPlan(ctx, s.client, programs.PlanOptions{
-		Plan: s.plan, Commands: s.commands, Self: []string{"berth", becomeCommand}, Environ: s.Environ(), Socket: s.Socket,
+		Plan: s.plan, Commands: s.commands, Self: []string{"berth", becomeCommand}, Environ: s.Environ, Socket: s.Socket,
 		Timeout: s.timeout.Opt, CPUs: s.CPUs, Input: s.input(), Show: s.progress,
 	})
 	if err != nil {

@@ -123,7 +123,7 @@ func (o *runOptions) run(ctx context.Context) error {
 	defer c.Close()
 	options.Notify = shown.notify
 	work, err := programs.OpenBatch(ctx, c, programs.BatchOptions{
-		Options: options, Command: o.command, Environ: o.Environ(), Log: shown, Say: shown.say,
+		Options: options, Command: o.command, Environ: o.Environ, Log: shown, Say: shown.say,
 		Request: api.LeaseRequest{Service: o.service, Memory: gpu.MiB(o.memory), Where: o.where, Isolation: o.isolation},
 		PerGPU:  o.perGPU, GPUs: most, Socket: o.Socket, Hold: programs.HoldOver(c),
 	})
