@@ -32,13 +32,7 @@ type Settle struct {
 }
 
 func (s Settle) apply(b *Book, now time.Time) (Effect, error) {
-	e, err := b.findImplied("settle", s.Key, s.Fence, ByProcess)
-	if err != nil {
-		return Effect{}, err
-	}
-	l := *e.lease
-	l.Implied = false
-	return b.change(e, &l, Settled, now), nil
+	return b.changeImplied("settle", s.Key, s.Fence, ByProcess, Settled, now, func(l *Lease) { l.Implied = false })
 }
 
 // Detach lets an implied lease outlast the process that asked for it. From now on the
@@ -49,17 +43,15 @@ type Detach struct {
 }
 
 func (d Detach) apply(b *Book, now time.Time) (Effect, error) {
-	e, err := b.findImplied("detach", d.Key, d.Fence, ByProcess)
-	if err != nil {
-		return Effect{}, err
+	effect, err := b.changeImplied("detach", d.Key, d.Fence, ByProcess, Detached, now, func(l *Lease) {
+		l.Binding, l.TTL, l.Expires = ByTTL, DetachedTTL, now.Add(DetachedTTL)
+		l.EnforcedBy = "none" // the process that asked does not use it
+		l.Note = noted(l.Note, "the process that asked for it has exited, so it expires 10 minutes after its processes were last measured on a GPU")
+	})
+	if err == nil {
+		effect.Why = "that process exited before it was seen on a GPU"
 	}
-	l := *e.lease
-	l.Binding, l.TTL, l.Expires = ByTTL, DetachedTTL, now.Add(DetachedTTL)
-	l.EnforcedBy = "none" // the process that asked does not use it
-	l.Note = noted(l.Note, "the process that asked for it has exited, so it expires 10 minutes after its processes were last measured on a GPU")
-	effect := b.change(e, &l, Detached, now)
-	effect.Why = "that process exited before it was seen on a GPU"
-	return effect, nil
+	return effect, err
 }
 
 // Keep renews a detached lease whose processes are measured. It also renews one that is
@@ -70,13 +62,7 @@ type Keep struct {
 }
 
 func (k Keep) apply(b *Book, now time.Time) (Effect, error) {
-	e, err := b.findImplied("keep", k.Key, k.Fence, ByTTL)
-	if err != nil {
-		return Effect{}, err
-	}
-	l := *e.lease
-	l.Expires = now.Add(l.TTL)
-	return b.change(e, &l, Renewed, now), nil
+	return b.changeImplied("keep", k.Key, k.Fence, ByTTL, Renewed, now, func(l *Lease) { l.Expires = now.Add(l.TTL) })
 }
 
 // noted adds to the note of a lease.
@@ -87,22 +73,18 @@ func noted(note, more string) string {
 	return note + more
 }
 
-// findImplied returns an implied lease with a binding. Only berth itself changes how an
+// changeImplied changes an implied lease with a binding. Only berth itself changes how an
 // implied lease ends.
-func (b *Book) findImplied(op string, k Key, fence uint64, binding Binding) (*entry, error) {
+func (b *Book) changeImplied(op string, k Key, fence uint64, binding Binding, kind Kind, now time.Time, change func(*Lease)) (Effect, error) {
 	e := b.leases.get(k)
 	switch {
 	case e == nil || fence != 0 && fence != e.lease.Fence:
-		return nil, fmt.Errorf("%s %s: %w", op, k.ID, ErrUnknown)
+		return Effect{}, fmt.Errorf("%s %s: %w", op, k.ID, ErrUnknown)
 	case !e.lease.Implied || e.lease.Binding != binding:
-		return nil, fmt.Errorf("%s %s: %w: somebody said what ends it, or that is settled", op, k.ID, ErrState)
+		return Effect{}, fmt.Errorf("%s %s: %w: somebody said what ends it, or that is settled", op, k.ID, ErrState)
 	}
-	return e, nil
-}
-
-// change puts a new state of a lease into the book, as an act of the daemon.
-func (b *Book) change(e *entry, l *Lease, kind Kind, now time.Time) Effect {
-	old := e.lease
-	b.replace(e, l)
-	return Effect{Kind: kind, Time: now, Before: old, After: l, By: access.Daemon()}
+	old, l := e.lease, *e.lease
+	change(&l)
+	b.replace(e, &l)
+	return Effect{Kind: kind, Time: now, Before: old, After: &l, By: access.Daemon()}, nil
 }
