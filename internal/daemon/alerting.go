@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"time"
@@ -31,13 +30,12 @@ const settleAlerts = 15 * time.Second
 // the daemon goes on without these rules; if others can change the file, openAlerts
 // returns an error.
 func (d *Daemon) openAlerts(o Options) error {
-	if o.ReadOnly || d.engine == nil {
+	if o.ReadOnly {
 		return nil
 	}
 	d.alerts = alert.New(alert.Options{
 		Ask: d.askNow, Store: d.past, Event: d.publish, Record: d.recordAcknowledgement, Settle: settleAlerts,
-		Known: func(uuid string) bool { r, known := d.monitor.Find(uuid); return known && r.Device.UUID == uuid },
-		File:  filepath.Join(o.Settings.Config.Daemon.StateDir, alertsName), Tell: func(err error) { d.log.Warn(err.Error()) },
+		Known: d.known, File: o.state(alertsName), Tell: func(err error) { d.log.Warn(err.Error()) },
 	})
 	d.tellDamage(d.alerts.Recall())
 	groups, err := rulesOf(o.Settings.Config, d.warn)
@@ -51,7 +49,7 @@ func (d *Daemon) openAlerts(o Options) error {
 		groups, _ = rulesOf(shipped, d.warn) // a test parses the shipped rules
 	}
 	d.alerts.Configure(groups)
-	d.settings.rules = d.readRules
+	d.run("alerts", d.alerts.Run)
 	return nil
 }
 
@@ -108,9 +106,9 @@ func (d *Daemon) noAlerts() string {
 
 // readRules reads the rules that a new configuration names, if it differs from before or
 // again is true. It returns a function that puts them into force. If there is a mistake,
-// nothing changes.
+// nothing changes. A daemon that only looks reads none.
 func (d *Daemon) readRules(before, after config.Config, again bool) (hold func(), err error) {
-	if !again && reflect.DeepEqual(before.Alerts, after.Alerts) && before.Past.Store == after.Past.Store {
+	if d.alerts == nil || !again && reflect.DeepEqual(before.Alerts, after.Alerts) && before.Past.Store == after.Past.Store {
 		return func() {}, nil
 	}
 	groups, err := rulesOf(after, d.warn)

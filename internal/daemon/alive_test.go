@@ -117,7 +117,8 @@ func TestNothingIsGrantedOnAnUnreadDevice(t *testing.T) {
 	before, _ := d.monitor.Find("0")
 	r := before
 	r.State, r.Reason = gpu.Unavailable, "it was not read"
-	d.oversight.Unread(r)
+	r.Stuck = true
+	d.oversight.Observe(r)
 	if sum := d.ledger.Sum(r.Device.UUID); sum.Closed != "it was not read" || sum.State != gpu.Unavailable {
 		t.Errorf("the ledger says %q, %s", sum.Closed, sum.State)
 	}
@@ -134,11 +135,12 @@ func TestStuckSamplerIsShown(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		d := p.open(t, ctx)
 		free, hang := make(chan struct{}), atomic.Bool{}
-		d.monitor = monitor.New(d.backends, monitor.Settings{}, monitor.Hooks{
-			Event: d.publish, Stuck: d.oversight.Unread,
+		d.monitor = monitor.New(d.backends, monitor.Settings{}, monitor.Keepers{})
+		d.monitor.Subscribe(monitor.Hooks{
+			Event: d.publish,
 			Reading: func(r monitor.Reading) {
 				d.oversight.Observe(r)
-				if hang.Load() {
+				if hang.Load() && !r.Stuck {
 					<-free
 				}
 			},
@@ -214,11 +216,6 @@ func (l *lines) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-// hungDisk stands for standings on a disk that hangs until it is closed.
-type hungDisk chan struct{}
-
-func (d hungDisk) Run(context.Context, func(error)) { <-d }
-
 // A part that hangs does not keep the daemon from ending: the journal is
 // closed, and the log says which part it was.
 func TestStopsAlthoughAPartHangs(t *testing.T) {
@@ -229,8 +226,8 @@ func TestStopsAlthoughAPartHangs(t *testing.T) {
 	d.log = slog.New(slog.NewTextHandler(&log, nil))
 	d.patience = 2 * time.Second // enough for the parts that do not hang
 	d.streams.Add(1)
-	disk := make(hungDisk)
-	d.standings = disk
+	disk := make(chan struct{}) // hangs until it is closed
+	d.part("quarantine").do = func(context.Context) { <-disk }
 	done := make(chan error, 1)
 	go func() { done <- d.Run(ctx) }()
 	cancel()

@@ -13,16 +13,6 @@ import (
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
-// openAsking opens the engine that answers queries about the past. A daemon that only
-// looks has none.
-func (d *Daemon) openAsking() {
-	if d.past != nil {
-		limits := query.Default()
-		limits.Most = d.past.Most
-		d.engine = query.New(whenOpen(d.past.Queryable()), limits)
-	}
-}
-
 // whenOpen returns a store that reports an error while store is not open yet.
 func whenOpen(store storage.Queryable) storage.Queryable {
 	return storage.QueryableFunc(func(from, to int64) (storage.Querier, error) {

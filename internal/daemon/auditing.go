@@ -1,24 +1,11 @@
 package daemon
 
 import (
-	"path/filepath"
-
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/config"
-	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/audit"
 )
-
-// openAudit opens the audit log in the state folder, and compares it with what the
-// journal says about it. A daemon that only looks has none.
-func (d *Daemon) openAudit(o Options) {
-	if o.ReadOnly {
-		return
-	}
-	folder := file.Dir(filepath.Join(o.Settings.Config.Daemon.StateDir, auditName))
-	d.audit = audit.Open(folder, auditing(o.Settings.Config), &d.marked, d.publish)
-}
 
 // auditing translates the settings of the audit log.
 func auditing(c config.Config) audit.Settings {

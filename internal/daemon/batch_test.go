@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/lease"
 )
 
 // Records count on GPUs on which their user holds a lease, and for a moment
@@ -51,6 +52,10 @@ func TestRecordsCountForHolders(t *testing.T) {
 	expect("without a lease", 0)
 	if _, err := c.Allocate(ctx, api.Allocate{ID: "mine", Memory: 1024, GPU: "0"}); err != nil {
 		t.Fatal(err)
+	}
+	ours := d.ledger.View().Leases[0].Holder.Owner()
+	if !d.holds(ours, "SIM-h200-0") || d.holds(lease.Owner{UID: 4712}, "SIM-h200-0") || d.holds(ours, "SIM-h200-1") {
+		t.Error("the test holds a lease on the first device, and nobody else does")
 	}
 	report(1007)
 	expect("with a lease", 7)

@@ -12,7 +12,6 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -24,20 +23,16 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/access/users"
-	"github.com/berth-gpu/berth/internal/batch/runs"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/desk/oversight"
 	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/device"
-	"github.com/berth-gpu/berth/internal/device/check"
 	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 	"github.com/berth-gpu/berth/internal/door/httpapi"
 	"github.com/berth-gpu/berth/internal/door/peercred"
-	"github.com/berth-gpu/berth/internal/door/promexport"
 	"github.com/berth-gpu/berth/internal/door/sessions"
 	"github.com/berth-gpu/berth/internal/enforce/checkup"
-	"github.com/berth-gpu/berth/internal/enforce/idle"
 	"github.com/berth-gpu/berth/internal/enforce/pace"
 	"github.com/berth-gpu/berth/internal/enforce/park/mover"
 	"github.com/berth-gpu/berth/internal/enforce/reclaim"
@@ -49,22 +44,11 @@ import (
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/health/thermal"
 	"github.com/berth-gpu/berth/internal/history/alert"
-	"github.com/berth-gpu/berth/internal/history/energy"
-	"github.com/berth-gpu/berth/internal/history/events"
-	"github.com/berth-gpu/berth/internal/history/hooks"
-	"github.com/berth-gpu/berth/internal/history/past"
-	"github.com/berth-gpu/berth/internal/history/query"
-	"github.com/berth-gpu/berth/internal/history/throughput"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/archive"
 	"github.com/berth-gpu/berth/internal/lease/audit"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
-	"github.com/berth-gpu/berth/internal/lease/peaks"
-	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/cgroup"
-	"github.com/berth-gpu/berth/internal/process/devicelock"
-	"github.com/berth-gpu/berth/internal/process/mps"
 )
 
 // eventsKept is how many events a reader may fall behind: hours on a quiet machine, and
@@ -95,171 +79,194 @@ type Options struct {
 	ReadOnly bool
 }
 
+// state returns the path of a file in the state folder, or "" if the daemon only looks.
+func (o Options) state(name string) string {
+	if o.ReadOnly {
+		return ""
+	}
+	return filepath.Join(o.Settings.Config.Daemon.StateDir, name)
+}
+
 // Daemon is a whole daemon with all its parts.
 type Daemon struct {
-	log      *slog.Logger
-	settings *settings
-	backends []device.Backend
-	events   *events.Log
-	ration   *events.Ration
+	log       *slog.Logger
+	settings  *settings
+	backends  []device.Backend
+	processes process.Table
+	people    // who may do what
+	*news     // how events travel
+	entrance  // who is let in
+	chronicle // what was measured before
+	usage     // what leases use
+	*charge   // whose devices these are
 
-	remembered file.Folder // folder of events across restarts; nil if they are not kept
+	ledger  *ledger.Ledger
+	audit   *audit.Log // nil if the daemon only looks
+	monitor *monitor.Monitor
+	drains  *drains.Drains
 
-	users    *users.Names
-	numbers  users.Numbers
-	rules    atomic.Pointer[access.Rules]
-	shown    certificate // on TCP
-	limits   atomic.Pointer[quota.Rules]
-	kernel   *peercred.Kernel
-	doorstep func() // counts callers that there is no room for
-	monitor  *monitor.Monitor
-	ledger   *ledger.Ledger
-	batches  *runs.Runs
-	peaks    *peaks.Peaks
-	archive  *archive.Archive
-	past     *past.Past // nil if the daemon only looks
-	recorder *promexport.Recorder
-	engine   *query.Engine // nil if the daemon only looks
-	alerts   *alert.Alerts // nil if the daemon only looks
-	energy   *energy.Meters
-	idle     *idle.Idlers
-	audit    *audit.Log // nil if the daemon only looks
-	marked   audit.Marked
-	labels   *promexport.Names
-	tokens   *tokens.Tokens
-	sessions *sessions.Sessions
-	tries    *sessions.Tries // failed attempts to show a token
+	own      ownProcesses
+	groups   *cgroup.Pool
+	watchdog *watchdog.Watchdog
+	checkup  *checkup.Checkup
+	pacer    *pace.Pacer
+	parking  *mover.Mover     // nil if the daemon only looks
+	reclaim  *reclaim.Reclaim // nil if the daemon only looks
+	throttle *throttle.Throttle
 
-	operations *throughput.Counter
-	watchdog   *watchdog.Watchdog
-	mps        *mps.Pool
-	groups     *cgroup.Pool
-	pacer      *pace.Pacer
-	hooks      *hooks.Hooks
-	closeWeb   func() // closes the idle connections of hooks
-
-	drains    *drains.Drains
-	checkup   *checkup.Checkup
-	prover    check.Prover
 	oversight *oversight.Oversight
-	throttle  *throttle.Throttle
-	reclaim   *reclaim.Reclaim // nil if the daemon only looks
-	parking   *mover.Mover     // nil if the daemon only looks
-	mover     check.Mover
-	locks     *devicelock.Locks // nil if the daemon only looks
-	unlocked  sync.Once         // logs once that no device can be locked
-	standings interface {       // *oversight.Standings
-		Run(ctx context.Context, complain func(error))
-	}
-
+	alerts    *alert.Alerts // nil if the daemon only looks
 	handler   http.Handler
+	parts     []part        // what runs, besides the monitor, the ledger and the doors
+	patience  time.Duration // see stopLimit
+}
+
+// entrance is what guards the doors.
+type entrance struct {
+	kernel    *peercred.Kernel
+	tokens    *tokens.Tokens
+	sessions  *sessions.Sessions
+	tries     *sessions.Tries        // failed attempts to show a token
+	shown     certificate            // on TCP
 	listening atomic.Pointer[string] // address on TCP; nil if there is none
-	publish   func(gpu.Event)
-	streams   sync.WaitGroup // open lease streams
-	patience  time.Duration  // see stopLimit
+	streams   sync.WaitGroup         // open lease streams
 }
 
 // Open opens the devices and reads each of them once, so that the first answer is never
-// empty. It starts nothing.
+// empty. It starts nothing. Each step uses only what the steps before it have opened.
 func Open(ctx context.Context, o Options) (*Daemon, error) {
-	c := o.Settings.Config
-	d := &Daemon{log: o.Log, events: events.New(eventsKept, time.Now()), users: users.New(users.Lookup, nameLimit), labels: &promexport.Names{}, patience: stopLimit}
-	d.numbers.Limit = accountsLimit
-	d.govern(c)
-	d.labels.Reserve(slices.Collect(maps.Keys(c.Services)))
-	d.operations = throughput.New(d.labels.Service)
-	var err error
-	if d.backends, err = openDevices(c.Daemon.Devices); err != nil {
-		return nil, err
-	}
-	processes := processTable(d.backends)
-	if !o.ReadOnly {
-		if err := prepareState(c.Daemon.StateDir); err != nil {
-			return nil, errors.Join(err, closeAll(d.backends))
+	d := &Daemon{log: o.Log, patience: stopLimit}
+	d.settings = newSettings(o.Settings, d, o.Load)
+	for _, step := range []func(Options) error{
+		d.openMachine,     // 1. the devices, the accounts of users, the state folder
+		d.openNews,        // 2. events: counters, rations, hooks
+		d.openPast,        // 3. the store of measurements, and queries
+		d.openBook,        // 4. the book of leases, and the audit log
+		d.openEntrance,    // 5. tokens and sessions
+		d.openMonitor,     // 6. the state, health and drains of devices
+		d.openUsage,       // 7. what leases use: memory, energy, time
+		d.openEnforcement, // 8. what holds leases to what they have
+		d.openPacer,       // 9. … and to shares of their devices
+		d.openParking,     // 10. what moves their memory away
+		d.openReclaim,     // 11. what gets memory back
+		d.openThrottle,    // 12. what slows devices down
+		d.openOversight,   // 13. what samples and changes of leases mean: it subscribes to both
+		d.openAlerts,      // 14. the rules of alerts
+		d.openDoor,        // 15. the way in for requests
+	} {
+		if err := step(o); err != nil {
+			return nil, errors.Join(err, d.abandon())
 		}
 	}
-	d.settings = newSettings(o.Settings, filepath.Join(c.Daemon.StateDir, savedName), d.configure)
-	d.settings.reread, d.settings.renew, d.settings.record = o.Load, d.renew, d.record
-	d.settings.refused = d.tellRefusedReload
-	host, _ := os.Hostname() // the machine may have no name
-	exporter := promexport.New(promexport.Sources{
-		Devices: d.shownDevices, Look: func() promexport.Values { return d.shownValues(o.Unlogged) },
-		Labels: d.labels, Hooks: slices.Sorted(maps.Keys(c.Hooks)), TokenFailures: sessions.TryReasons(), Host: host, Version: o.Version,
-	})
-	d.kernel, d.doorstep = peercred.New(process.Proc()), exporter.TurnedAway
-	d.tries = sessions.NewTries(o.Log, exporter.TokenFailed)
-	d.publish = d.publisher(ctx, exporter)
-	publish := d.publish
-	d.openEvents(o, host, exporter)
-	d.openPast(o, host, exporter)
-	d.openAsking()
-	d.ledger, err = openLedger(o, d.leasing(c), processes, d.users, &d.marked, d.publish, ledger.Hooks{
-		Event: func(e gpu.Event) { publish(d.oversight.Bill(e)); d.nudgeParking() }, Decided: exporter.Decided, Ended: d.leaseEnded,
-		Returned: func(l *lease.Lease) { d.parking.Changed(l.Fence) },
-		Overran: func(l *lease.Lease, why string) {
-			d.watchdog.End(watchdog.Holding{Lease: l.Key(), Fence: l.Fence, Service: l.Holder.Service, User: l.Holder.User, Scoped: len(l.Scope) > 0}, ledger.LimitMandate(l), why)
-		},
-		Authority: d.authority,
-	})
-	if err != nil {
-		return nil, errors.Join(err, closeAll(d.backends))
-	}
-	d.openAudit(o)
-	d.checkSaved(o)
-	d.openTokens(o)
-	d.openSessions(o)
-	standings := d.openEnforcement(o, processes, publish)
-	d.openEnergy(o)
-	d.batches = runs.New(publish, func(uuid string) bool {
-		r, known := d.monitor.Find(uuid)
-		return known && r.Device.UUID == uuid
-	}, func(owner lease.Owner, uuid string) bool { return d.oversight.Holds(owner, uuid) })
-	d.openIdle()
-	d.oversight = oversight.New(oversight.Options{
-		Leases: d.ledger, Peaks: d.peaks, Archive: d.archive, Watchdog: d.watchdog, MPS: ownProcesses{d.mps, &d.prover, &d.mover}, Groups: d.groups, Batches: d.batches, Processes: processes, Names: d.users,
-		Drains: d.drains,
-		Energy: d.energy,
-		Idle:   d.idle, Parkable: d.parkable,
-		Policy: d.policy, Throttle: func(r monitor.Reading) { d.throttle.Observe(r) }, Shrunk: d.shrunk,
-	})
-	d.monitor = monitor.New(d.backends, monitoring(c.GPU), monitor.Hooks{
-		Event: func(e gpu.Event) { publish(d.oversight.Charge(e)) }, Cost: exporter.Cost,
-		Reading: d.oversight.Observe, Stuck: d.oversight.Unread, Standing: standings.Changed, Filled: d.drains.Held,
-		Due: func(on gpu.Device) { d.checkup.Due(on) },
-	})
-	d.prover.Devices = d.monitor
-	d.checkup = checkup.New(checkup.Options{
-		Prover: &d.prover, Monitor: d.monitor, Leases: d.ledger, Closures: d.drains, Publish: publish,
-	})
-	d.monitor.Recall(standings.All())
-	d.openPacer(o, processes)
-	if err := d.openParking(o, processes); err != nil {
-		return nil, errors.Join(err, d.ledger.Close(), closeAll(d.backends))
-	}
-	d.openReclaim(o, processes)
-	d.drains.Tell(drains.Hooks{Changed: d.monitor.Refresh, Ended: func(uuid string, _ health.Drain) { publish(d.drainOver(uuid)) }})
-	d.openThrottle(o, exporter)
-	d.recallHeat(o)
-	if err := d.openAlerts(o); err != nil {
-		return nil, errors.Join(err, d.ledger.Close(), closeAll(d.backends))
-	}
-	d.handler = httpapi.New(httpapi.Parts{
-		Monitor: d.monitor, Events: d.events, Settings: d.settings, Ledger: d.ledger, Batches: d.batches, Past: d.archive, Audit: d.audit, Log: o.Log, Streams: &d.streams,
-		Desk: desk.New(desk.Parts{
-			Monitor: d.monitor, Ledger: d.ledger, Peaks: d.peaks, Processes: processes, Users: d.users, Operations: d.operations, Tokens: d.tokens,
-			Energy: d.energy, MPS: ownProcesses{d.mps, &d.prover, &d.mover}, Pacer: d.pacer, Config: func() *config.Config { return &d.settings.load().Config }, CPUs: runtime.NumCPU(), Socket: c.Daemon.Socket,
-			Record: d.record, Publish: publish, Note: d.Note, Groups: d.groups, Throttle: d.throttle, ClearedBy: d.clearedBy, Limits: &d.limits,
-			Drains: d.drains, Checkup: d.checkup, Optimizer: d.optimizer(), Parking: d.parker(), Idle: d.idle,
-		}),
-		Metrics: exporter, Nameless: exporter.Nameless, Host: host, Version: o.Version,
-		Note: d.Note, Ready: d.ready, Damaged: d.damaged, Remembered: d.past.Text, Contained: d.kernel.Contained(),
-		Alerts: d.alerts, NoAlerts: d.noAlerts, Hooks: d.hooks,
-		Guests: slices.Concat(d.asking(d.alerts), pageGuests()), Door: d.doorkeeper(), PageURL: d.pageURL,
-	})
 	if err := d.monitor.Once(ctx); err != nil {
 		d.log.Warn("some devices did not answer at the start", "error", err)
 	}
 	return d, nil
+}
+
+// abandon closes what Open has opened before it failed.
+func (d *Daemon) abandon() error {
+	if d.ledger == nil {
+		return closeAll(d.backends)
+	}
+	return errors.Join(d.ledger.Close(), closeAll(d.backends))
+}
+
+// openMachine opens the devices, and finds the accounts of the users that the
+// configuration names. A daemon that only looks leaves the state folder alone.
+func (d *Daemon) openMachine(o Options) (err error) {
+	c := o.Settings.Config
+	d.users, d.numbers.Limit = users.New(users.Lookup, nameLimit), accountsLimit
+	d.govern(c)
+	if d.backends, err = openDevices(c.Daemon.Devices); err != nil {
+		return err
+	}
+	d.processes = processTable(d.backends)
+	if o.ReadOnly {
+		return nil
+	}
+	return prepareState(c.Daemon.StateDir)
+}
+
+// openEntrance opens the named tokens and the sessions in the state folder.
+func (d *Daemon) openEntrance(o Options) error {
+	d.kernel, d.tries = peercred.New(process.Proc()), sessions.NewTries(o.Log, d.exporter.TokenFailed)
+	if o.ReadOnly {
+		d.tokens, d.sessions = tokens.New(), sessions.New()
+		return nil
+	}
+	var unknown, signedOut *file.Damage
+	d.tokens, unknown = tokens.Open(o.state(tokensName))
+	d.sessions, signedOut = sessions.Open(o.state(sessionsName), time.Now())
+	d.tellDamage(unknown, signedOut)
+	d.run("tokens", func(ctx context.Context) { _ = d.tokens.Run(ctx) })     // a failure loses only when tokens were used
+	d.run("sessions", func(ctx context.Context) { _ = d.sessions.Run(ctx) }) // after a failure, users sign in again
+	return nil
+}
+
+// openMonitor opens the monitor. It remembers which devices are in quarantine, which are
+// drained, and how their temperatures follow their power.
+func (d *Daemon) openMonitor(o Options) error {
+	var trusted, unknown, cold *file.Damage
+	keepers := monitor.Keepers{}
+	keepers.Standings, trusted = monitor.OpenStandings(o.state(healthName))
+	keepers.Drains, unknown = drains.Open(o.state(drainsName))
+	if !o.ReadOnly {
+		keepers.Heat, cold = oversight.ReadModels(o.state(heatName))
+	}
+	d.tellDamage(unknown, trusted, cold)
+	d.drains, d.monitor = keepers.Drains, monitor.New(d.backends, monitoring(o.Settings.Config.GPU), keepers)
+	d.drains.Tell(drains.Hooks{Changed: d.monitor.Refresh, Ended: func(uuid string, _ health.Drain) { d.publish(d.drainOver(uuid)) }})
+	d.runLast("quarantine", func(ctx context.Context) {
+		keepers.Standings.Run(ctx, func(err error) { d.log.Warn(err.Error()) })
+	})
+	d.run("drains", d.drains.Run)
+	d.run("heat", func(ctx context.Context) { oversight.KeepModels(ctx, o.state(heatName), d.monitor.Models) })
+	return nil
+}
+
+// openOversight opens what decides what samples and changes of leases mean. It gets both
+// from the monitor and from the ledger, and nothing else does.
+func (d *Daemon) openOversight(o Options) error {
+	d.oversight = oversight.New(oversight.Options{
+		Leases: d.ledger, Peaks: d.peaks, Archive: d.archive, Watchdog: d.watchdog, MPS: d.own, Groups: d.groups, Batches: d.batches, Processes: d.processes, Names: d.users,
+		Drains: d.drains, Energy: d.energy, Idle: d.idle, Parkable: d.parkable, Policy: d.policy, Throttle: d.throttle.Observe, Shrunk: d.shrunk,
+	})
+	d.monitor.Subscribe(monitor.Hooks{
+		Event: func(e gpu.Event) { d.publish(d.oversight.Charge(e)) }, Cost: d.exporter.Cost,
+		Reading: func(r monitor.Reading) {
+			d.oversight.Observe(r)
+			if r.CheckDue {
+				d.checkup.Due(r.Device)
+			}
+		},
+	})
+	d.ledger.Subscribe(ledger.Hooks{
+		Event: func(e gpu.Event) { d.publish(d.oversight.Bill(e)); d.nudgeParking() }, Decided: d.exporter.Decided, Changed: d.leaseChanged, Authority: d.authority,
+	})
+	return nil
+}
+
+// openDoor opens the way in for requests.
+func (d *Daemon) openDoor(o Options) error {
+	c := o.Settings.Config
+	d.handler = httpapi.New(httpapi.Parts{
+		Monitor: d.monitor, Events: d.events, Settings: d.settings, Ledger: d.ledger, Batches: d.batches, Past: d.archive, Audit: d.audit, Log: o.Log, Streams: &d.streams,
+		Desk: desk.New(desk.Parts{
+			Monitor: d.monitor, Ledger: d.ledger, Peaks: d.peaks, Processes: d.processes, Users: d.users, Operations: d.operations, Tokens: d.tokens,
+			Energy: d.energy, MPS: d.own, Pacer: d.pacer, Config: func() *config.Config { return &d.settings.load().Config }, CPUs: runtime.NumCPU(), Socket: c.Daemon.Socket,
+			Record: d.record, Publish: d.publish, Note: d.Note, Groups: d.groups, Throttle: d.throttle, ClearedBy: d.clearedBy, Limits: &d.limits,
+			Drains: d.drains, Checkup: d.checkup, Optimizer: d.optimizer(), Parking: d.parker(), Idle: d.idle,
+		}),
+		Metrics: d.exporter, Nameless: d.exporter.Nameless, Host: d.host, Version: o.Version,
+		Note: d.Note, Ready: d.ready, Damaged: d.damaged, Remembered: d.past.Text, Contained: d.kernel.Contained(),
+		Alerts: d.alerts, NoAlerts: d.noAlerts, Hooks: d.hooks,
+		Guests: slices.Concat(d.asking(d.alerts), pageGuests()), Door: d.doorkeeper(), PageURL: d.pageURL,
+	})
+	d.run("certificate", d.watchCertificate)
+	d.run("accounts", d.findAccounts)
+	d.run("systemd", d.tellSystemd)
+	return nil
 }
 
 // Run serves until ctx ends. Then it returns within seconds, even if a part of the daemon
@@ -280,7 +287,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	streams, endStreams := context.WithCancel(ctx)
 	defer endStreams()
 	d.trustToken(secret)
-	doors, err := openDoors(streams, c, d.handler, d.doorkeeper(), d.kernel, &d.shown, d.doorstep)
+	doors, err := openDoors(streams, c, d.handler, d.doorkeeper(), d.kernel, &d.shown, d.exporter.TurnedAway)
 	if err != nil {
 		return err
 	}
@@ -292,47 +299,22 @@ func (d *Daemon) Run(ctx context.Context) error {
 		d.log.Warn(note)
 	}
 	d.keepMPS(d.settings.load().Config)
-	defer d.rememberEvents(ctx)() // until nothing publishes any more
-	var running parts
-	running.run("tokens", func() { _ = d.tokens.Run(ctx) })     // a failure loses only when tokens were used
-	running.run("sessions", func() { _ = d.sessions.Run(ctx) }) // after a failure, users sign in again
-	running.run("peaks", func() { _ = d.peaks.Run(ctx) })       // a failure costs only a guess
-	running.run("archive", func() { _ = d.archive.Run(ctx) })   // a failure costs only the archive
-	running.run("past", func() { d.keepPast(ctx) })
-	running.run("recorder", func() { d.runPast(ctx) })
+	d.watchdog.Configure(d.watching(d.settings.load().Config))
+	defer d.rememberEvents(ctx)()                                         // until nothing publishes any more
 	recording, recorded := context.WithCancel(context.WithoutCancel(ctx)) // until nothing can change any more
 	defer recorded()
-	if d.audit != nil {
-		running.run("audit", func() { d.audit.Run(ctx) })
+	var running parts
+	for _, p := range d.parts {
+		until := ctx
+		if p.last {
+			until = recording
+		}
+		running.run(p.name, func() { p.do(until) })
 	}
-	running.run("energy", func() { _ = d.energy.Run(recording) }) // after a failure, sums begin anew
-	running.run("idle", func() { d.idle.Run(ctx) })
-	running.run("quarantine", func() { d.standings.Run(recording, func(err error) { d.log.Warn(err.Error()) }) })
-	running.run("drains", func() { d.drains.Run(ctx) })
-	running.run("checks", func() { d.checkup.Run(ctx) })
-	running.run("heat", func() { oversight.KeepModels(ctx, filepath.Join(c.StateDir, heatName), d.monitor.Models) })
-	running.run("watchdog", func() { d.watchdog.Run(ctx) })
-	running.run("mps", func() { d.mps.Run(ctx) })
-	running.run("pacer", func() { d.pacer.Run(ctx) })
-	d.watchdog.Configure(d.watching(d.settings.load().Config))
-	running.run("throttle", func() { d.throttle.Run(ctx) })
-	if d.reclaim != nil {
-		running.run("reclaim", func() { d.reclaim.Run(ctx) })
-		running.run("parking", func() { d.parking.Run(ctx) })
-	}
-	running.run("claims", func() { d.locks.Run(ctx, func() { d.watchdog.Configure(d.watching(d.settings.load().Config)) }) })
-	running.run("groups", func() { d.groups.Run(ctx, d.stands) })
-	if d.alerts != nil {
-		running.run("alerts", func() { d.alerts.Run(ctx) })
-	}
-	running.run("hooks", func() { d.hooks.Run(ctx); d.closeWeb() })
 	running.run("monitor", func() { defer recorded(); _ = d.monitor.Run(ctx) })
 	kept := make(chan error, 1)
 	running.run("ledger", func() { kept <- d.ledger.Run(ctx) })
 	running.run("doors", func() { <-ctx.Done(); doors.close() })
-	running.run("certificate", func() { d.watchCertificate(ctx) })
-	running.run("accounts", func() { d.findAccounts(ctx) })
-	running.run("systemd", func() { d.tellSystemd(ctx) })
 	err = doors.serve()
 	cancel() // even if the doors failed
 	running.wait(d.patience)

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -76,6 +77,11 @@ func (p *place) open(t *testing.T, ctx context.Context) *Daemon {
 	}
 	t.Cleanup(func() { _ = d.Close() })
 	return d
+}
+
+// part returns a part of a daemon by its name.
+func (d *Daemon) part(name string) *part {
+	return &d.parts[slices.IndexFunc(d.parts, func(p part) bool { return p.name == name })]
 }
 
 // inside returns a client that asks a daemon without a socket.

@@ -20,7 +20,7 @@ import (
 var vital = []string{savedName, tokensName, drainsName, healthName, throttleName, mover.FileName, pace.FileName}
 
 // tellDamage publishes which state files are damaged. It skips nil.
-func (d *Daemon) tellDamage(list ...*file.Damage) {
+func (n *news) tellDamage(list ...*file.Damage) {
 	for _, damage := range list {
 		if damage == nil {
 			continue
@@ -36,7 +36,7 @@ func (d *Daemon) tellDamage(list ...*file.Damage) {
 		if damage.Aside != "" {
 			e.Data["aside"] = filepath.Base(damage.Aside)
 		}
-		d.publish(e)
+		n.publish(e)
 	}
 }
 

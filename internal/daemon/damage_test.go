@@ -21,10 +21,10 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/desk/oversight"
 	"github.com/berth-gpu/berth/internal/door/sessions"
 	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/health"
+	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/history/past"
 	"github.com/berth-gpu/berth/internal/history/series"
 	"github.com/berth-gpu/berth/internal/lease/peaks"
@@ -93,7 +93,7 @@ func fillState(t *testing.T) model {
 	}
 	learned.Add(peaks.Key{User: "ada", Name: "train"}, peaks.Run{Peak: 1000, Seconds: 60}, time.Now())
 	must(nil, learned.Run(over))
-	standings, damage := oversight.OpenStandings(filepath.Join(m.dir, healthName))
+	standings, damage := monitor.OpenStandings(filepath.Join(m.dir, healthName))
 	if damage != nil {
 		t.Fatal(damage)
 	}

@@ -2,47 +2,69 @@ package daemon
 
 import (
 	"context"
-	"path/filepath"
+	"slices"
 	"time"
 
-	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/batch/runs"
+	"github.com/berth-gpu/berth/internal/enforce/idle"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/history/energy"
+	"github.com/berth-gpu/berth/internal/history/throughput"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/archive"
+	"github.com/berth-gpu/berth/internal/lease/peaks"
 )
 
-// openEnergy opens the record of the energy that devices and leases used.
-func (d *Daemon) openEnergy(o Options) {
-	options := energy.Options{
-		Interval: func() time.Duration { return d.settings.load().Config.GPU.MonitorInterval }, Busy: d.busy, Label: d.labels.Service,
+// usage is what leases use.
+type usage struct {
+	operations *throughput.Counter // work that services report
+	peaks      *peaks.Peaks
+	archive    *archive.Archive
+	energy     *energy.Meters
+	idle       *idle.Idlers
+	batches    *runs.Runs
+}
+
+// openUsage opens the records of what leases use: the work that they do, the memory and
+// the energy that they take, and the time that they are idle.
+func (d *Daemon) openUsage(o Options) error {
+	d.operations, d.peaks, d.archive = throughput.New(d.labels.Service), peaks.New(), archive.New()
+	metered := energy.Options{
+		Interval: func() time.Duration { return d.settings.load().Config.GPU.MonitorInterval }, Busy: d.monitor.Busy, Label: d.labels.Service,
 	}
+	d.energy = energy.New(metered)
+	d.idle = idle.New(idle.Options{
+		Busy: d.monitor.Busy, Publish: d.publish,
+		After: func() time.Duration { return d.settings.load().Config.Optimization.ParkIdleAfter },
+	})
+	d.batches = runs.New(d.publish, d.known, d.holds)
 	if o.ReadOnly {
-		d.energy = energy.New(options)
-		return
+		return nil
 	}
-	kept, damage := energy.Open(filepath.Join(o.Settings.Config.Daemon.StateDir, energyName), options)
-	d.energy = kept
-	d.tellDamage(damage)
+	var learned, ended, metering *file.Damage
+	d.peaks, learned = peaks.Open(o.state(peaksName))
+	d.archive, ended = archive.Open(o.state(archiveName))
+	d.energy, metering = energy.Open(o.state(energyName), metered)
+	d.tellDamage(learned, ended, metering)
 	var standing []*lease.Lease
 	for _, held := range d.ledger.View().Leases {
 		standing = append(standing, held.Lease)
 	}
 	d.energy.Recall(standing)
+	d.run("peaks", func(ctx context.Context) { _ = d.peaks.Run(ctx) })       // a failure costs only a guess
+	d.run("archive", func(ctx context.Context) { _ = d.archive.Run(ctx) })   // a failure costs only the archive
+	d.runLast("energy", func(ctx context.Context) { _ = d.energy.Run(ctx) }) // after a failure, sums begin anew
+	d.run("idle", d.idle.Run)
+	return nil
 }
 
-// busy asks a device how much its processes used it since a moment.
-func (d *Daemon) busy(ctx context.Context, uuid string, since time.Time) (device.Busy, error) {
-	answer := make(chan device.Busy, 1) // a call that is given up may still answer
-	err := d.monitor.Do(ctx, uuid, func(ctx context.Context, one device.Device) error {
-		meter, able := one.(device.Meter)
-		if !able {
-			return device.ErrUnsupported
-		}
-		busy, err := meter.Busy(ctx, since)
-		answer <- busy
-		return err
-	})
-	if err != nil {
-		return device.Busy{}, err
-	}
-	return <-answer, nil
+// known reports whether there is a device with this UUID.
+func (d *Daemon) known(uuid string) bool {
+	r, known := d.monitor.Find(uuid)
+	return known && r.Device.UUID == uuid
+}
+
+// holds reports whether a user holds a lease on a device.
+func (d *Daemon) holds(owner lease.Owner, uuid string) bool {
+	return slices.ContainsFunc(d.ledger.Holdings(uuid), func(h lease.Holding) bool { return h.Lease.Holder.Owner() == owner })
 }

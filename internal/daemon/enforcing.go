@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -17,14 +18,12 @@ import (
 	"github.com/berth-gpu/berth/internal/desk/oversight"
 	"github.com/berth-gpu/berth/internal/device/check"
 	"github.com/berth-gpu/berth/internal/device/proof"
+	"github.com/berth-gpu/berth/internal/enforce/checkup"
 	"github.com/berth-gpu/berth/internal/enforce/watchdog"
-	"github.com/berth-gpu/berth/internal/file"
-	"github.com/berth-gpu/berth/internal/health/drains"
-	"github.com/berth-gpu/berth/internal/lease/archive"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
-	"github.com/berth-gpu/berth/internal/lease/peaks"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/cgroup"
+	"github.com/berth-gpu/berth/internal/process/devicelock"
 	"github.com/berth-gpu/berth/internal/process/launch"
 	"github.com/berth-gpu/berth/internal/process/mps"
 )
@@ -33,47 +32,44 @@ import (
 // second.
 const mpsLinger = time.Minute
 
-// openEnforcement opens the keepers that hold leases to their memory, that remember how
-// much leases used and which have ended, and that remember which devices are in
-// quarantine.
-func (d *Daemon) openEnforcement(o Options, processes process.Table, publish func(gpu.Event)) *oversight.Standings {
+// openEnforcement opens the keepers that hold leases to their memory and to their
+// devices.
+func (d *Daemon) openEnforcement(o Options) error {
 	c := o.Settings.Config
-	d.peaks, d.archive = peaks.New(), archive.New()
-	remembered, drained := "", ""
+	d.charge = &charge{log: o.Log, monitor: d.monitor}
 	if !o.ReadOnly {
-		remembered, drained = filepath.Join(c.Daemon.StateDir, healthName), filepath.Join(c.Daemon.StateDir, drainsName)
-		var learned, ended *file.Damage
-		d.peaks, learned = peaks.Open(filepath.Join(c.Daemon.StateDir, peaksName))
-		d.archive, ended = archive.Open(filepath.Join(c.Daemon.StateDir, archiveName))
-		d.tellDamage(learned, ended)
+		own := os.Getenv("BERTH_SIM_GUESTS") // the folder through which daemons share simulated devices
+		if own != "" {
+			own += ".daemons"
+		}
+		d.locks = devicelock.New(devicelock.Options{Own: own, Processes: process.Proc()})
 	}
-	closed, unknown := drains.Open(drained)
-	d.drains = closed
-	standings, trusted := oversight.OpenStandings(remembered)
-	d.tellDamage(unknown, trusted)
-	d.mps = mps.New(mps.Options{
-		Dir: filepath.Join(c.Daemon.StateDir, "mps"), Linger: mpsLinger, Processes: process.Proc(),
-		Died:  func(uuid string, _ int) { publish(d.oversight.MPSDied(uuid, time.Now())) },
-		Label: func(uuid string) string { return d.oversight.Label(uuid) },
-	})
 	d.groups = cgroup.New(tagOf(c.Daemon.StateDir))
+	d.own = ownProcesses{prover: &check.Prover{Devices: d.monitor}, mover: &check.Mover{Devices: d.monitor}, Pool: mps.New(mps.Options{
+		Dir: filepath.Join(c.Daemon.StateDir, "mps"), Linger: mpsLinger, Processes: process.Proc(), Label: d.label,
+		Died: func(uuid string, _ int) { d.publish(oversight.MPSDied(d.label(uuid), uuid, time.Now())) },
+	})}
 	d.watchdog = watchdog.New(watchdog.Options{
-		Settings: d.watching(c), Leases: oversight.Revoker{Ledger: d.ledger, Line: processes.Ancestry}, Processes: inCharge{processes, d.barred}, Event: publish,
+		Settings: d.watching(c), Leases: oversight.Revoker{Ledger: d.ledger, Line: d.processes.Ancestry}, Processes: inCharge{d.processes, d.charge}, Event: d.publish,
 		Record: func(e api.AuditEntry) { _ = d.record(e) }, // the log itself reports that it cannot be written
 	})
-	d.standings = standings
-	return standings
+	d.checkup = checkup.New(checkup.Options{Prover: d.own.prover, Monitor: d.monitor, Leases: d.ledger, Closures: d.drains, Publish: d.publish})
+	d.run("checks", d.checkup.Run)
+	d.run("watchdog", d.watchdog.Run)
+	d.run("mps", d.own.Run)
+	d.run("claims", func(ctx context.Context) {
+		d.locks.Run(ctx, func() { d.watchdog.Configure(d.watching(d.settings.load().Config)) })
+	})
+	d.run("groups", func(ctx context.Context) { d.groups.Run(ctx, d.stands) })
+	return nil
 }
 
-// recallHeat passes to the monitor what was known before a restart about how the
-// temperatures of devices follow their power.
-func (d *Daemon) recallHeat(o Options) {
-	if o.ReadOnly {
-		return
+// label returns the name of a device for people, or its UUID if the device is not known.
+func (d *Daemon) label(uuid string) string {
+	if r, known := d.monitor.Find(uuid); known {
+		return r.Device.Label()
 	}
-	known, damage := oversight.ReadModels(filepath.Join(o.Settings.Config.Daemon.StateDir, heatName))
-	d.tellDamage(damage)
-	d.monitor.RecallHeat(known)
+	return uuid
 }
 
 // keepMPS passes to the MPS pool the leases from before a restart that MPS enforces, and
@@ -81,7 +77,7 @@ func (d *Daemon) recallHeat(o Options) {
 func (d *Daemon) keepMPS(c config.Config) {
 	for _, held := range d.ledger.View().Leases {
 		if held.EnforcedBy == launch.MPS {
-			d.mps.Keep(held.Parts[0].GPU, held.Holder.UID, held.Fence)
+			d.own.Keep(held.Parts[0].GPU, held.Holder.UID, held.Fence)
 		}
 	}
 	d.passable(c)
@@ -103,7 +99,7 @@ func (d *Daemon) passable(c config.Config) {
 // watching translates the settings of the watchdog. If this daemon is not the first on
 // its machine, its watchdog only reports.
 func (d *Daemon) watching(c config.Config) watchdog.Settings {
-	if d.monitor != nil && d.second() != "" {
+	if d.second() != "" {
 		c.GPU.Foreign, c.GPU.Overheat, c.GPU.OverLimit = string(watchdog.Show), string(watchdog.Tell), string(watchdog.Warn)
 		c.Services = nil
 	}

@@ -8,9 +8,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/desk/oversight"
 	"github.com/berth-gpu/berth/internal/device/proof"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/cgroup"
@@ -130,5 +132,16 @@ func TestControlGroupsAfterARestart(t *testing.T) {
 func TestTagsOfControlGroups(t *testing.T) {
 	if one, two := tagOf("/var/lib/berth"), tagOf("/tmp/berth"); one == two || len(one) != 8 || one != tagOf("/var/lib/../lib/berth") {
 		t.Errorf("tags are %s and %s", one, two)
+	}
+}
+
+// People read the index of a device, and the UUID only of one that nobody has seen.
+func TestMPSDied(t *testing.T) {
+	d := newPlace(t, "sim:1").open(t, t.Context())
+	for uuid, label := range map[string]string{"SIM-h200-0": "GPU 0", "GPU-b": "GPU-b"} {
+		e := oversight.MPSDied(d.label(uuid), uuid, time.Now())
+		if e.GPU != uuid || !strings.HasPrefix(e.Text, "An MPS daemon on "+label+" has ended") {
+			t.Errorf("%s: told %+v", uuid, e)
+		}
 	}
 }

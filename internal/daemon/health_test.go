@@ -12,7 +12,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/desk/oversight"
+	"github.com/berth-gpu/berth/internal/health/monitor"
 )
 
 const twoFail = `
@@ -36,7 +36,7 @@ func TestFaults(t *testing.T) {
 		go func() { defer close(done); _ = d.monitor.Run(ctx) }()
 		go func() { _ = d.ledger.Run(ctx) }()
 		kept := make(chan struct{})
-		go func() { defer close(kept); d.standings.Run(ctx, func(err error) { t.Error(err) }) }()
+		go func() { defer close(kept); d.part("quarantine").do(ctx) }()
 		for _, ref := range []string{"0", "1"} {
 			if _, err := c.Allocate(ctx, api.Allocate{ID: "work-" + ref, Memory: 1024, GPU: gpu.Ref(ref)}); err != nil {
 				t.Fatal(err)
@@ -64,7 +64,7 @@ func TestFaults(t *testing.T) {
 		if !errors.As(err, &refused) || !strings.Contains(fmt.Sprint(refused.Extra["devices"]), "in quarantine until") {
 			t.Errorf("asking for more of it: %+v, want the reason", err)
 		}
-		again, damage := oversight.OpenStandings(filepath.Join(p.flags["daemon.state_dir"], "health.json"))
+		again, damage := monitor.OpenStandings(filepath.Join(p.flags["daemon.state_dir"], "health.json"))
 		if damage != nil {
 			t.Fatal(damage)
 		}

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"log/slog"
 	"maps"
 	"os"
 	"slices"
@@ -28,13 +29,11 @@ func hooking(c config.Config) []hooks.Hook {
 }
 
 // hookCalls returns a function that returns how to call a hook.
-func (d *Daemon) hookCalls(host, version string) func(hooks.Hook) hooks.Call {
-	web := hooks.NewWeb(host, version, nil)
+func hookCalls(web *hooks.Web, log *slog.Logger) func(hooks.Hook) hooks.Call {
 	commands := hooks.Commands{
 		Environ: hookEnviron(os.Environ()),
-		Output:  func(hook, output string) { d.log.Info("a hook wrote something", "hook", hook, "output", output) },
+		Output:  func(hook, output string) { log.Info("a hook wrote something", "hook", hook, "output", output) },
 	}
-	d.closeWeb = web.Close
 	return func(h hooks.Hook) hooks.Call {
 		if h.URL != "" {
 			return web.Call(h.URL, h.Secret)

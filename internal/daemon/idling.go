@@ -3,20 +3,9 @@ package daemon
 import (
 	"time"
 
-	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/enforce/idle"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/quota"
 )
-
-// openIdle opens the watch that tracks since when leases have not used their devices.
-func (d *Daemon) openIdle() {
-	d.idle = idle.New(idle.Options{
-		Busy:    d.busy,
-		After:   func() time.Duration { return d.settings.load().Config.Optimization.ParkIdleAfter },
-		Publish: func(e gpu.Event) { d.publish(e) },
-	})
-}
 
 // parkable reports whether berth may park a lease by itself.
 func (d *Daemon) parkable(l *lease.Lease) bool {

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"fmt"
-	"path/filepath"
 	"runtime"
 	"time"
 
@@ -15,27 +14,26 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/audit"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/quota"
-	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
-// openLedger opens the ledger in the state folder. Its journal names the newest line of
-// the audit log.
-func openLedger(o Options, s quota.Settings, processes process.Table, names ledger.Names, marked *audit.Marked, publish func(gpu.Event), hooks ledger.Hooks) (*ledger.Ledger, error) {
-	return ledger.Open(ledger.Options{
-		Settings: s, Hooks: hooks,
-		Processes: processes, Names: names, CPUs: runtime.NumCPU(),
+// openBook opens the ledger and the audit log in the state folder. The journal of the
+// ledger names the newest line of the audit log, which shows whether lines are missing. A
+// daemon that only looks has no audit log.
+func (d *Daemon) openBook(o Options) (err error) {
+	var marked audit.Marked
+	d.ledger, err = ledger.Open(ledger.Options{
+		Settings: d.leasing(o.Settings.Config), Processes: d.processes, Names: d.users, CPUs: runtime.NumCPU(),
 		Open: func(replay func(journal.Entry) error) (journal.Journal, error) {
 			if o.ReadOnly {
 				return journal.Forgetful(), nil
 			}
-			state := o.Settings.Config.Daemon.StateDir
-			log, recovery, err := filelog.Open(file.PrivateDir(filepath.Join(state, journalName)), filelog.Options{}, marked.Reading(replay))
+			log, recovery, err := filelog.Open(file.PrivateDir(o.state(journalName)), filelog.Options{}, marked.Reading(replay))
 			if err != nil {
 				return nil, err
 			}
 			if torn := recovery.Torn; torn != nil {
-				publish(gpu.Event{
+				d.publish(gpu.Event{
 					Time: time.Now(), Code: gpu.EventJournal, Severity: gpu.Warning, Data: map[string]any{"file": torn.File, "bytes": torn.Bytes},
 					Text: fmt.Sprintf("The journal ended in the middle of a record, as a crash leaves it, and %d bytes of %s were cut off. If neither the daemon nor the machine had died, the file was damaged: look at who uses the GPUs, because leases may be missing.", torn.Bytes, torn.File),
 				})
@@ -43,6 +41,13 @@ func openLedger(o Options, s quota.Settings, processes process.Table, names ledg
 			return marked.Over(log), nil
 		},
 	})
+	if err != nil || o.ReadOnly {
+		return err
+	}
+	d.audit = audit.Open(file.Dir(o.state(auditName)), auditing(o.Settings.Config), &marked, d.publish)
+	d.run("audit", d.audit.Run)
+	d.checkSaved(o)
+	return nil
 }
 
 // leasing translates the settings of the ledger.

@@ -85,10 +85,7 @@ func checkSavedFile(path string, warn func(string), take func(config.Layer)) err
 // checkSaved sets the file saved at run time aside if it is damaged. The settings were
 // read without it.
 func (d *Daemon) checkSaved(o Options) {
-	path := filepath.Join(o.Settings.Config.Daemon.StateDir, savedName)
-	if o.ReadOnly {
-		return
-	}
+	path := o.state(savedName)
 	if err := checkSavedFile(path, nil, func(config.Layer) {}); err != nil {
 		d.tellDamage(file.SetAside(path, "What was set at run time does not hold: the daemon runs with berth.yaml alone. Look at the file, and set again what is missing.", nil, err))
 	}

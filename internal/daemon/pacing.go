@@ -1,13 +1,11 @@
 package daemon
 
 import (
-	"path/filepath"
-
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/desk/oversight"
 	"github.com/berth-gpu/berth/internal/door/promexport"
 	"github.com/berth-gpu/berth/internal/enforce/pace"
-	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/file"
 )
 
 // paced returns the leases that are held to a share, for the metrics.
@@ -32,13 +30,15 @@ func (d *Daemon) paced() []promexport.Paced {
 
 // openPacer opens the pacer, which holds leases to shares of their devices. In a daemon
 // that only looks it holds nothing, and continues nothing.
-func (d *Daemon) openPacer(o Options, processes process.Table) {
-	p := pace.Options{Leases: oversight.Pacing{Ledger: d.ledger}, Devices: d.monitor, Event: d.publish, Log: o.Log, Denied: d.denied}
+func (d *Daemon) openPacer(o Options) error {
+	p := pace.Options{Leases: oversight.Pacing{Ledger: d.ledger}, Devices: d.monitor, Event: d.publish, Log: o.Log, Denied: d.denied, Path: o.state(pace.FileName)}
 	if !o.ReadOnly {
-		p.Guardian, p.Path = o.Guardian, filepath.Join(o.Settings.Config.Daemon.StateDir, pace.FileName)
-		p.Boot, _ = processes.Boot() // without it, the pacer continues nothing that another boot stopped
+		p.Guardian = o.Guardian
+		p.Boot, _ = d.processes.Boot() // without it, the pacer continues nothing that another boot stopped
 	}
-	holds, damage := pace.New(p)
-	d.pacer = holds
+	var damage *file.Damage
+	d.pacer, damage = pace.New(p)
 	d.tellDamage(damage)
+	d.run("pacer", d.pacer.Run)
+	return nil
 }

@@ -4,13 +4,10 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/door/httpapi"
-	"github.com/berth-gpu/berth/internal/door/sessions"
 	"github.com/berth-gpu/berth/internal/door/webui"
 )
 
@@ -23,17 +20,6 @@ func pageGuests() (guests []httpapi.Guest) {
 		})
 	}
 	return guests
-}
-
-// openSessions opens the sessions in the state folder.
-func (d *Daemon) openSessions(o Options) {
-	if o.ReadOnly {
-		d.sessions = sessions.New()
-		return
-	}
-	k, damage := sessions.Open(filepath.Join(o.Settings.Config.Daemon.StateDir, sessionsName), time.Now())
-	d.sessions = k
-	d.tellDamage(damage)
 }
 
 // pageURL returns the URL of the page for a browser on this machine, or "" if the daemon

@@ -3,19 +3,18 @@ package daemon
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/device/move"
 	"github.com/berth-gpu/berth/internal/enforce/park"
 	"github.com/berth-gpu/berth/internal/enforce/park/mover"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/process"
 )
 
 // openParking opens the parker. A daemon that only looks parks nothing.
-func (d *Daemon) openParking(o Options, processes process.Table) error {
+func (d *Daemon) openParking(o Options) error {
 	if o.ReadOnly {
 		return nil
 	}
@@ -26,18 +25,19 @@ func (d *Daemon) openParking(o Options, processes process.Table) error {
 	if len(faults) > 0 {
 		d.log.Warn("parking goes wrong on purpose, as the environment says", "variable", move.FaultVariable)
 	}
-	boot, err := processes.Boot()
+	boot, err := d.processes.Boot()
 	if err != nil {
 		return err
 	}
-	d.mover.Devices, d.mover.Faults = d.monitor, faults
-	parked, damage := mover.New(mover.Options{
-		Leases: d.ledger, Open: d.mover.Open, Monitor: d.monitor, Pacer: d.pacer, Closures: d.drains, Machine: mover.Machine{Processes: processes}, Processes: processes,
+	d.own.mover.Faults = faults
+	var damage *file.Damage
+	d.parking, damage = mover.New(mover.Options{
+		Leases: d.ledger, Open: d.own.mover.Open, Monitor: d.monitor, Pacer: d.pacer, Closures: d.drains, Machine: mover.Machine{Processes: d.processes}, Processes: d.processes,
 		Settings: parkingRules(o.Settings.Config), Idle: d.idleSince, Denied: d.denied, Publish: d.publish, Log: o.Log,
-		Path: filepath.Join(o.Settings.Config.Daemon.StateDir, mover.FileName), Boot: boot,
+		Path: o.state(mover.FileName), Boot: boot,
 	})
-	d.parking = parked
 	d.tellDamage(damage)
+	d.run("parking", d.parking.Run)
 	return nil
 }
 
@@ -54,11 +54,12 @@ func (d *Daemon) nudgeParking() {
 	}
 }
 
-// leaseEnded tells the keepers that a lease has ended.
-func (d *Daemon) leaseEnded(e *lease.Effect) {
-	d.oversight.LeaseEnded(e)
+// leaseChanged tells the keepers that a lease has changed.
+func (d *Daemon) leaseChanged(e *lease.Effect) {
+	d.oversight.Changed(e)
+	d.watchdog.Changed(e)
 	if d.parking != nil {
-		d.parking.Changed(e.Before.Fence)
+		d.parking.Changed(e)
 	}
 }
 

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"sync"
@@ -16,6 +17,23 @@ const (
 	// closeLimit is how long closing the devices and the journal may take.
 	closeLimit = time.Second
 )
+
+// part is a part of a daemon that runs until its context ends.
+type part struct {
+	name string
+	do   func(context.Context)
+	last bool // it runs until the monitor has ended: until then something may change
+}
+
+// run adds a part that runs as long as the daemon.
+func (d *Daemon) run(name string, do func(context.Context)) {
+	d.parts = append(d.parts, part{name: name, do: do})
+}
+
+// runLast adds a part that runs until nothing can change any more.
+func (d *Daemon) runLast(name string, do func(context.Context)) {
+	d.parts = append(d.parts, part{name: name, do: do, last: true})
+}
 
 // parts runs the parts of a daemon, and knows which of them have not ended.
 type parts struct {

@@ -3,12 +3,12 @@ package daemon
 import (
 	"context"
 	"net"
-	"path/filepath"
 	"time"
 
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/door/promexport"
 	"github.com/berth-gpu/berth/internal/history/past"
+	"github.com/berth-gpu/berth/internal/history/query"
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
@@ -16,19 +16,33 @@ import (
 // and counters.
 const restEvery = 10 * time.Second
 
-// openPast creates the store of the past. Nothing is opened before runPast. A daemon that
-// only looks has no past.
-func (d *Daemon) openPast(o Options, host string, exporter *promexport.Exporter) {
+// chronicle is the store of what was measured, and what answers from it. A daemon that
+// only looks has none.
+type chronicle struct {
+	past     *past.Past
+	recorder *promexport.Recorder
+	engine   *query.Engine
+}
+
+// openPast creates the store of the past, and the engine that answers queries about it.
+// Nothing is opened before runPast.
+func (d *Daemon) openPast(o Options) error {
 	if o.ReadOnly {
-		return
+		return nil
 	}
 	c := o.Settings.Config
-	folder := filepath.Join(c.Daemon.StateDir, pastName)
+	folder := o.state(pastName)
 	d.past = past.New(folder, past.Options{Settings: remembering(c), Log: o.Log, Event: d.publish})
-	d.recorder = exporter.Recorder(instance(host, c.Daemon.Listen))
+	d.recorder = d.exporter.Recorder(instance(d.host, c.Daemon.Listen))
 	if size := past.Size(folder); !d.past.On() && size > 0 {
 		o.Log.Info("the past is off, and an earlier one is left alone: remove its folder if nobody needs it", "folder", folder, "mb", size>>20)
 	}
+	limits := query.Default()
+	limits.Most = d.past.Most
+	d.engine = query.New(whenOpen(d.past.Queryable()), limits)
+	d.run("past", d.keepPast)
+	d.run("recorder", d.runPast)
+	return nil
 }
 
 // remembering returns the settings of the past.

@@ -3,72 +3,97 @@ package daemon
 import (
 	"context"
 	"log/slog"
-	"path/filepath"
+	"maps"
+	"os"
+	"slices"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/door/promexport"
+	"github.com/berth-gpu/berth/internal/door/sessions"
 	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/history/events"
 	"github.com/berth-gpu/berth/internal/history/hooks"
 )
 
-// publisher returns the function that every event goes through. It trims the event first,
-// so that nothing larger gets any further, and drops events beyond the ration of a user:
-// they reach neither the log, a stream nor a hook.
-func (d *Daemon) publisher(ctx context.Context, exporter *promexport.Exporter) func(gpu.Event) {
-	return func(e gpu.Event) {
-		e = e.Trimmed()
-		exporter.Event(e)
-		if !d.ration.Admit(&e) {
-			exporter.Lost(e.Severity, promexport.Rationed)
-			return
-		}
-		d.events.Publish(e)
-		if l := level(e); d.log.Enabled(ctx, l) {
-			d.log.Log(ctx, l, e.Text, "code", e.Code, "gpu", e.GPU)
-		}
+// news is how events travel: they are counted, rationed, kept for readers, sent to hooks
+// and logged.
+type news struct {
+	log        *slog.Logger
+	host       string // name of the machine
+	exporter   *promexport.Exporter
+	labels     *promexport.Names
+	events     *events.Log
+	ration     *events.Ration
+	hooks      *hooks.Hooks
+	remembered file.Folder // folder of events across restarts; nil if they are not kept
+}
+
+// publish passes on an event. It trims the event first, so that nothing larger gets any
+// further, and drops events beyond the ration of a user: they reach neither the log, a
+// stream nor a hook.
+func (n *news) publish(e gpu.Event) {
+	e = e.Trimmed()
+	n.exporter.Event(e)
+	if !n.ration.Admit(&e) {
+		n.exporter.Lost(e.Severity, promexport.Rationed)
+		return
+	}
+	n.events.Publish(e)
+	if l := level(e); n.log.Enabled(context.Background(), l) {
+		n.log.Log(context.Background(), l, e.Text, "code", e.Code, "gpu", e.GPU)
 	}
 }
 
-// openEvents opens the rations of users and the hooks, which get every event from the
-// first one on.
-func (d *Daemon) openEvents(o Options, host string, exporter *promexport.Exporter) {
-	d.ration = events.NewRation(d.publish)
-	path, state := "", o.Settings.Config.Daemon.StateDir
+// openNews opens the metrics, the rations of users and the hooks, which get every event
+// from the first one on.
+func (d *Daemon) openNews(o Options) error {
+	c := o.Settings.Config
+	n := &news{log: o.Log, labels: &promexport.Names{}, events: events.New(eventsKept, time.Now())}
+	n.host, _ = os.Hostname() // the machine may have no name
+	n.labels.Reserve(slices.Collect(maps.Keys(c.Services)))
+	d.news = n
+	n.exporter = promexport.New(promexport.Sources{
+		Devices: d.shownDevices, Look: func() promexport.Values { return d.shownValues(o.Unlogged) },
+		Labels: n.labels, Hooks: slices.Sorted(maps.Keys(c.Hooks)), TokenFailures: sessions.TryReasons(), Host: n.host, Version: o.Version,
+	})
+	n.ration = events.NewRation(n.publish)
 	var recalled *file.Damage
 	if !o.ReadOnly {
-		path, d.remembered = filepath.Join(state, hooksName), file.PrivateDir(filepath.Join(state, eventsName))
-		recalled = d.events.Recall(d.remembered)
+		n.remembered = file.PrivateDir(o.state(eventsName))
+		recalled = n.events.Recall(n.remembered)
 	}
-	d.hooks = hooks.New(hooks.Options{
-		File: path, Complain: func(err error) { d.log.Warn(err.Error()) },
-		Hooks: hooking(o.Settings.Config), Call: d.hookCalls(host, o.Version), Event: d.publish, Count: exporter.Delivery, Dropped: exporter.HookDropped,
+	web := hooks.NewWeb(n.host, o.Version, nil)
+	n.hooks = hooks.New(hooks.Options{
+		File: o.state(hooksName), Complain: func(err error) { n.log.Warn(err.Error()) },
+		Hooks: hooking(c), Call: hookCalls(web, n.log), Event: n.publish, Count: n.exporter.Delivery, Dropped: n.exporter.HookDropped,
 	})
-	undelivered := d.hooks.Recall()
-	d.events.Attach(d.hooks.Offer, func(e gpu.Event) { exporter.Lost(e.Severity, promexport.Displaced) })
-	d.tellDamage(recalled, undelivered) // hooks get these events, too
+	undelivered := n.hooks.Recall()
+	n.events.Attach(n.hooks.Offer, func(e gpu.Event) { n.exporter.Lost(e.Severity, promexport.Displaced) })
+	n.tellDamage(recalled, undelivered) // hooks get these events, too
+	d.run("hooks", func(ctx context.Context) { n.hooks.Run(ctx); web.Close() })
+	return nil
 }
 
 // rememberEvents writes events to the state folder, for the next daemon, until the
 // returned function is called. That function waits until the events are written, unless
 // the disk hangs.
-func (d *Daemon) rememberEvents(ctx context.Context) (stop func()) {
-	if d.remembered == nil {
+func (n *news) rememberEvents(ctx context.Context) (stop func()) {
+	if n.remembered == nil {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
-		d.events.Keep(ctx, d.remembered, func(err error) { d.log.Warn(err.Error()) })
+		n.events.Keep(ctx, n.remembered, func(err error) { n.log.Warn(err.Error()) })
 	}()
 	return func() {
 		cancel()
 		select {
 		case <-written:
 		case <-time.After(leaveLimit):
-			d.log.Error("the newest events are not written: the disk hangs")
+			n.log.Error("the newest events are not written: the disk hangs")
 		}
 	}
 }

@@ -16,14 +16,16 @@ import (
 
 // openReclaim opens the keeper that gets memory back. A daemon that only looks gets none
 // back.
-func (d *Daemon) openReclaim(o Options, processes process.Table) {
+func (d *Daemon) openReclaim(o Options) error {
 	if o.ReadOnly {
-		return
+		return nil
 	}
 	d.reclaim = reclaim.New(reclaim.Options{
-		Leases: d.ledger, Shrinker: d.ledger, Monitor: d.monitor, Processes: processes, Peaks: d.peaks, Parker: d.parking, Idle: d.idleSince, Publish: d.publish, Log: o.Log, Settings: reclaiming(o.Settings.Config),
-		Orphans: orphanage{d, processes, desk.New(desk.Parts{Monitor: d.monitor, Ledger: d.ledger, Processes: processes, Users: d.users, MPS: ownProcesses{d.mps, &d.prover, &d.mover}})},
+		Leases: d.ledger, Shrinker: d.ledger, Monitor: d.monitor, Processes: d.processes, Peaks: d.peaks, Parker: d.parking, Idle: d.idleSince, Publish: d.publish, Log: o.Log, Settings: reclaiming(o.Settings.Config),
+		Orphans: orphanage{d, desk.New(desk.Parts{Monitor: d.monitor, Ledger: d.ledger, Processes: d.processes, Users: d.users, MPS: d.own})},
 	})
+	d.run("reclaim", d.reclaim.Run)
+	return nil
 }
 
 // reclaiming translates the settings of that keeper.
@@ -57,8 +59,7 @@ func (d *Daemon) optimizer() desk.Optimizer {
 // orphanage finds the processes of ended leases for an optimization.
 type orphanage struct {
 	*Daemon
-	processes process.Table
-	desk      *desk.Desk
+	desk *desk.Desk
 }
 
 // List returns the processes that use devices although their leases have ended.

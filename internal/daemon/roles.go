@@ -5,9 +5,11 @@ import (
 	"os"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/access/users"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/lease/quota"
 )
@@ -19,9 +21,17 @@ const accountsAgain = time.Minute
 // accountsLimit is how long the daemon waits for all of these lookups together.
 const accountsLimit = 2 * time.Second
 
+// people knows who may do what.
+type people struct {
+	users   *users.Names
+	numbers users.Numbers
+	rules   atomic.Pointer[access.Rules]
+	limits  atomic.Pointer[quota.Rules]
+}
+
 // govern puts the roles of the configuration into force. It returns the names of unknown
 // users and groups, which have no role until they are found.
-func (d *Daemon) govern(c config.Config) (missing []string) {
+func (p *people) govern(c config.Config) (missing []string) {
 	var users, groups []string
 	for name := range c.Users {
 		if isLogin(name) {
@@ -31,15 +41,15 @@ func (d *Daemon) govern(c config.Config) (missing []string) {
 	for name := range c.Groups {
 		groups = append(groups, name)
 	}
-	missing = d.numbers.Find(users, groups)
-	d.rules.Store(d.rulesOf(c))
-	d.limit(c)
+	missing = p.numbers.Find(users, groups)
+	p.rules.Store(p.rulesOf(c))
+	p.limit(c)
 	return missing
 }
 
 // limit puts the limits of users into force. Users keep what they already have.
-func (d *Daemon) limit(c config.Config) {
-	before := d.limits.Load()
+func (p *people) limit(c config.Config) {
+	before := p.limits.Load()
 	rules := &quota.Rules{
 		Default: quota.Configured(c.Users["default"].Limits),
 		Users:   map[int]quota.User{}, Named: map[string]quota.User{}, Groups: map[int]quota.Group{},
@@ -48,12 +58,12 @@ func (d *Daemon) limit(c config.Config) {
 		entry := quota.User{Name: name, Configured: quota.Configured(u.Limits)}
 		if !isLogin(name) {
 			rules.Named[name] = entry
-		} else if uid, known := d.numbers.User(name); known {
+		} else if uid, known := p.numbers.User(name); known {
 			rules.Users[uid] = entry
 		}
 	}
 	for name, g := range c.Groups {
-		if gid, known := d.numbers.Group(name); known {
+		if gid, known := p.numbers.Group(name); known {
 			rules.Groups[gid] = quota.Group{Name: name, Configured: quota.Configured(g.Limits), Together: quota.Together(g.Together)}
 		}
 	}
@@ -64,13 +74,13 @@ func (d *Daemon) limit(c config.Config) {
 		}
 	}
 	rules.Generation++
-	d.limits.Store(rules)
+	p.limits.Store(rules)
 }
 
 // isLogin reports whether an entry of the section users is a user of this machine.
 func isLogin(name string) bool { return name != "default" && !strings.Contains(name, ":") }
 
-func (d *Daemon) rulesOf(c config.Config) *access.Rules {
+func (p *people) rulesOf(c config.Config) *access.Rules {
 	rules := &access.Rules{
 		Daemon: os.Geteuid(), Users: map[int]access.Given{}, Groups: map[int]access.Given{}, Certificates: map[string]access.Role{},
 		ContainersNeedToken: c.Daemon.ContainerCallers == "token",
@@ -84,13 +94,13 @@ func (d *Daemon) rulesOf(c config.Config) *access.Rules {
 			rules.Certificates[certificate] = role
 		} else if name == "default" {
 			rules.Others = role
-		} else if uid, known := d.numbers.User(name); known && isLogin(name) {
+		} else if uid, known := p.numbers.User(name); known && isLogin(name) {
 			rules.Users[uid] = access.Given{Name: name, Role: role}
 		}
 	}
 	for name, g := range c.Groups {
 		role, _ := access.ParseRole(g.Role) // none if the entry has only limits
-		if gid, known := d.numbers.Group(name); known {
+		if gid, known := p.numbers.Group(name); known {
 			rules.Groups[gid] = access.Given{Name: name, Role: role}
 		}
 	}

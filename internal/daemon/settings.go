@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -25,30 +26,18 @@ import (
 // no lock, so a change that waits for the disk holds nobody up.
 type settings struct {
 	current atomic.Pointer[config.Settings]
+	daemon  *Daemon // gets every change
 	path    string
 	write   func(path string, text []byte) error
-	apply   func(now config.Config, by access.Actor, changed []string) // passes the settings to the keepers
-	reread  func() (*config.Settings, error)                           // reads the sources again; nil if there are none
-	record  func(api.AuditEntry) error                                 // records an act of authority before it is done
-	refused func(by access.Actor, err error)                           // publishes that a reload changed nothing
-
-	// renew reads the files that the section daemon names. It returns a function that
-	// puts them into force and returns what differs.
-	renew func(config.Daemon) (commit func() []string, err error)
-
-	// rules reads the files of rules that a changed configuration names, or reads the
-	// same files again. It returns a function that puts them into force.
-	rules func(before, after config.Config, again bool) (hold func(), err error)
+	reread  func() (*config.Settings, error) // reads the sources again; nil if there are none
 
 	changing sync.Mutex // held by Change, so that changes happen one after another
 }
 
-// newSettings returns the settings that a daemon starts with. It saves changes at path,
-// and calls apply with each.
-func newSettings(first *config.Settings, path string, apply func(now config.Config, by access.Actor, changed []string)) *settings {
-	s := &settings{path: path, write: file.Replace, apply: apply, record: func(api.AuditEntry) error { return nil }, refused: func(access.Actor, error) {}}
-	s.renew = func(config.Daemon) (func() []string, error) { return func() []string { return nil }, nil }
-	s.rules = func(config.Config, config.Config, bool) (func(), error) { return func() {}, nil }
+// newSettings returns the settings that a daemon starts with. It saves changes in the
+// state folder.
+func newSettings(first *config.Settings, d *Daemon, reread func() (*config.Settings, error)) *settings {
+	s := &settings{daemon: d, path: filepath.Join(first.Config.Daemon.StateDir, savedName), write: file.Replace, reread: reread}
 	s.current.Store(first)
 	return s
 }
@@ -97,24 +86,24 @@ func (s *settings) Change(_ context.Context, by access.Actor, body []byte) error
 	if err := mayRun(by, &before.Config, &next.Config); err != nil {
 		return err
 	}
-	hold, err := s.rules(before.Config, next.Config, false)
+	hold, err := s.daemon.readRules(before.Config, next.Config, false)
 	if err != nil {
 		return &config.Error{Complaints: []config.Complaint{{Field: "alerts.rules", Reason: err.Error()}}}
 	}
 	act := settingsAct(by, before, next)
 	if len(act.Before)+len(act.After) > 0 {
-		if err := s.record(act); err != nil {
+		if err := s.daemon.record(act); err != nil {
 			return err
 		}
 	}
 	if err := s.write(s.path, saved); err != nil {
 		err = fmt.Errorf("keep the change across restarts: %w", err)
 		act.Outcome, act.Why = chain.Failed, err.Error()
-		_ = s.record(act) // nothing was changed, whether or not the log says so
+		_ = s.daemon.record(act) // nothing was changed, whether or not the log says so
 		return err
 	}
 	s.current.Store(next)
-	s.apply(next.Config, by, differences(before, next))
+	s.daemon.configure(next.Config, by, differences(before, next))
 	hold()
 	return nil
 }
@@ -172,7 +161,7 @@ func mayRun(by access.Actor, before, after *config.Config) error {
 func (s *settings) Reload(by access.Actor) (api.ConfigReload, error) {
 	done, err := s.reload(by)
 	if err != nil {
-		s.refused(by, err)
+		s.daemon.tellRefusedReload(by, err)
 	}
 	return done, err
 }
@@ -189,7 +178,7 @@ func (s *settings) reload(by access.Actor) (api.ConfigReload, error) {
 	}
 	before := s.load()
 	changed := differences(before, next)
-	renew, err := s.renew(next.Config.Daemon)
+	renew, err := s.daemon.renew(next.Config.Daemon)
 	if err != nil {
 		return api.ConfigReload{}, fmt.Errorf("nothing was changed: %w", err)
 	}
@@ -197,18 +186,18 @@ func (s *settings) reload(by access.Actor) (api.ConfigReload, error) {
 		own := slices.DeleteFunc(changed, func(text string) bool { return !strings.HasPrefix(text, "daemon.") })
 		return api.ConfigReload{}, fmt.Errorf("nothing was changed, because %s needs a restart of the daemon", cmp.Or(strings.Join(own, ", "), "daemon.token"))
 	}
-	hold, err := s.rules(before.Config, next.Config, true)
+	hold, err := s.daemon.readRules(before.Config, next.Config, true)
 	if err != nil {
 		return api.ConfigReload{}, fmt.Errorf("nothing was changed: %w", err)
 	}
 	act := settingsAct(by, before, next)
 	act.Why = "the configuration was read again"
-	if err := s.record(act); err != nil {
+	if err := s.daemon.record(act); err != nil {
 		return api.ConfigReload{}, err
 	}
 	changed = append(changed, renew()...)
 	s.current.Store(next)
-	s.apply(next.Config, by, changed)
+	s.daemon.configure(next.Config, by, changed)
 	hold()
 	done := api.ConfigReload{Changed: append([]string{}, changed...), Overridden: []api.ConfigOverride{}}
 	for _, o := range next.Overridden() {

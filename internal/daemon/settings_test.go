@@ -4,14 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/file"
 )
 
@@ -68,13 +66,17 @@ func TestChangeNamesNobody(t *testing.T) {
 // settings nor what is in force; of two changes at once none is lost.
 func TestChangeWaitsForTheDiskAlone(t *testing.T) {
 	p := newPlace(t, "sim:1")
-	first, err := p.load()
-	if err != nil {
-		t.Fatal(err)
+	d := p.open(t, t.Context())
+	s, first := d.settings, d.settings.load()
+	told := func() (all []string) {
+		kept, _ := d.events.Kept(0)
+		for _, e := range kept {
+			if e.Code == gpu.EventConfig {
+				all = append(all, e.Data["changed"].([]string)...)
+			}
+		}
+		return all
 	}
-	saved := filepath.Join(t.TempDir(), savedName)
-	var told []string
-	s := newSettings(first, saved, func(_ config.Config, _ access.Actor, changed []string) { told = append(told, changed...) })
 	writing, written := make(chan struct{}), make(chan error)
 	s.write = func(path string, text []byte) error {
 		writing <- struct{}{}
@@ -88,8 +90,8 @@ func TestChangeWaitsForTheDiskAlone(t *testing.T) {
 
 	change(`{"temp_optimal": 61}`)
 	<-writing
-	if got := s.load().Config.GPU.TempOptimal; got != first.Config.GPU.TempOptimal || len(told) != 0 {
-		t.Errorf("temp_optimal is %v before it is written, and %v was told", got, told)
+	if got := s.load().Config.GPU.TempOptimal; got != first.Config.GPU.TempOptimal || len(told()) != 0 {
+		t.Errorf("temp_optimal is %v before it is written, and %v was told", got, told())
 	}
 	if s.GPU(); len(s.Fields()) == 0 {
 		t.Error("the settings cannot be read")
@@ -108,10 +110,9 @@ func TestChangeWaitsForTheDiskAlone(t *testing.T) {
 	if err := errors.Join(<-answers, <-answers, <-answers); !errors.Is(err, full) {
 		t.Errorf("a change that was not written was answered with %v", err)
 	}
-	if want := []string{"gpu.max_pipelines = 3 (was CPUs / devices, rounded up)", "gpu.temp_optimal = 61 (was 65)"}; !slices.Equal(slices.Sorted(slices.Values(told)), want) {
-		t.Errorf("told %v, want %v", told, want)
+	if want := []string{"gpu.max_pipelines = 3 (was CPUs / devices, rounded up)", "gpu.temp_optimal = 61 (was 65)"}; !slices.Equal(slices.Sorted(slices.Values(told())), want) {
+		t.Errorf("told %v, want %v", told(), want)
 	}
-	p.flags["daemon.state_dir"] = filepath.Dir(saved)
 	kept, err := p.load()
 	if err != nil {
 		t.Fatal(err)

@@ -3,15 +3,17 @@ package daemon
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
-	"path/filepath"
+	"sync"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/config"
-	"github.com/berth-gpu/berth/internal/door/promexport"
 	"github.com/berth-gpu/berth/internal/enforce/pace"
 	"github.com/berth-gpu/berth/internal/enforce/slowdown"
 	"github.com/berth-gpu/berth/internal/enforce/throttle"
+	"github.com/berth-gpu/berth/internal/file"
+	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/health/thermal"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
@@ -21,24 +23,16 @@ import (
 
 // openThrottle opens the throttle, which acts on devices that should run slower. In a
 // daemon that only looks it acts on none.
-func (d *Daemon) openThrottle(o Options, exporter *promexport.Exporter) {
-	c := o.Settings.Config
-	options := throttle.Options{
-		Settings: throttling(c), Devices: d.monitor, Leases: d.ledger, Event: d.publish, Count: exporter.Step,
-		Pacer: throttlePacer{d.pacer}, Denied: d.denied, Settles: d.settles,
+func (d *Daemon) openThrottle(o Options) error {
+	var damage *file.Damage
+	d.throttle, damage = throttle.Open(throttle.Options{
+		Settings: throttling(o.Settings.Config), Devices: d.monitor, Leases: d.ledger, Event: d.publish, Count: d.exporter.Step,
+		Pacer: throttlePacer{d.pacer}, Denied: d.denied, Settles: d.settles, File: o.state(throttleName),
 		Complain: func(err error) { d.log.Warn(err.Error()) },
-	}
-	if !o.ReadOnly {
-		own := os.Getenv("BERTH_SIM_GUESTS") // the folder through which daemons share simulated devices
-		if own != "" {
-			own += ".daemons"
-		}
-		d.locks = devicelock.New(devicelock.Options{Own: own, Processes: process.Proc()})
-		options.File = filepath.Join(c.Daemon.StateDir, throttleName)
-	}
-	acts, damage := throttle.Open(options)
-	d.throttle = acts
+	})
 	d.tellDamage(damage)
+	d.run("throttle", d.throttle.Run)
+	return nil
 }
 
 // settles returns where the temperature of a device settles at a power, if its model has
@@ -62,26 +56,34 @@ func (p throttlePacer) Hold(fence uint64, key lease.Key, uuid string, share floa
 // Let ends the hold of the throttle on a lease. Others may still hold it.
 func (p throttlePacer) Let(fence uint64) { p.pacer.Let(fence, gpu.By{}, pace.ByThrottle) }
 
+// charge knows whether this daemon is in charge of devices, or another one.
+type charge struct {
+	log      *slog.Logger
+	monitor  *monitor.Monitor
+	locks    *devicelock.Locks // nil if the daemon only looks
+	unlocked sync.Once         // logs once that no device can be locked
+}
+
 // denied returns why another daemon is in charge of a device, or "" if this one is. A
 // simulated device is in one process only, unless processes share it.
-func (d *Daemon) denied(uuid string) string {
-	if d.locks == nil {
+func (c *charge) denied(uuid string) string {
+	if c.locks == nil {
 		return ""
 	}
-	if r, known := d.monitor.Find(uuid); known && r.Device.Vendor == gpu.Simulated && os.Getenv("BERTH_SIM_GUESTS") == "" {
+	if r, known := c.monitor.Find(uuid); known && r.Device.Vendor == gpu.Simulated && os.Getenv("BERTH_SIM_GUESTS") == "" {
 		return ""
 	}
-	why := d.locks.Denied(uuid)
-	if err := d.locks.Trouble(); err != nil {
-		d.unlocked.Do(func() { d.log.Warn("another daemon on this machine would not notice this one: " + err.Error()) })
+	why := c.locks.Denied(uuid)
+	if err := c.locks.Trouble(); err != nil {
+		c.unlocked.Do(func() { c.log.Warn("another daemon on this machine would not notice this one: " + err.Error()) })
 	}
 	return why
 }
 
 // second returns why this daemon is not in charge of all its devices, or "" if it is.
-func (d *Daemon) second() string {
-	for _, r := range d.monitor.Readings() {
-		if why := d.denied(r.Device.UUID); why != "" {
+func (c *charge) second() string {
+	for _, r := range c.monitor.Readings() {
+		if why := c.denied(r.Device.UUID); why != "" {
 			return fmt.Sprintf("This daemon is not the first on this machine (%s: %s), so it leases, and never paces, ends processes or sets power limits.", r.Device.Label(), why)
 		}
 	}
@@ -89,8 +91,8 @@ func (d *Daemon) second() string {
 }
 
 // barred returns why this daemon must not stop processes, or nil if it may.
-func (d *Daemon) barred() error {
-	if why := d.second(); why != "" {
+func (c *charge) barred() error {
+	if why := c.second(); why != "" {
 		return errors.New(why)
 	}
 	return nil
@@ -100,7 +102,7 @@ func (d *Daemon) barred() error {
 // the second on its machine.
 type inCharge struct {
 	process.Table
-	barred func() error
+	*charge
 }
 
 // Signal signals a process if this daemon is the first on the machine.

@@ -131,7 +131,7 @@ func TestSecondDaemon(t *testing.T) {
 		t.Errorf("a second daemon acts: %+v", s)
 	}
 	nobody := process.ID{PID: os.Getpid(), Start: 1} // another process had the pid
-	if err := (inCharge{process.Proc(), d.barred}).Signal(kinship.Authority(), nobody, process.Terminate); err == nil || errors.Is(err, process.ErrGone) {
+	if err := (inCharge{process.Proc(), d.charge}).Signal(kinship.Authority(), nobody, process.Terminate); err == nil || errors.Is(err, process.ErrGone) {
 		t.Errorf("a second daemon signals processes: %v", err)
 	}
 }

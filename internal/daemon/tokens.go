@@ -1,21 +1,6 @@
 package daemon
 
-import (
-	"path/filepath"
-
-	"github.com/berth-gpu/berth/internal/desk/tokens"
-)
-
-// openTokens opens the named tokens in the state folder.
-func (d *Daemon) openTokens(o Options) {
-	if o.ReadOnly {
-		d.tokens = tokens.New()
-		return
-	}
-	k, damage := tokens.Open(filepath.Join(o.Settings.Config.Daemon.StateDir, tokensName))
-	d.tokens = k
-	d.tellDamage(damage)
-}
+import ()
 
 // trustToken puts the token of the configuration into force, and reports whether it has
 // changed.

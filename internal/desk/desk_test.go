@@ -56,19 +56,20 @@ func openWith(t *testing.T, devices string, made func(device.Backend) device.Bac
 	o := &office{mps: &pool{uses: map[uint64]bool{}}}
 	book, err := ledger.Open(ledger.Options{
 		Settings:  quota.Settings{Device: func(string) quota.DeviceSettings { return quota.DeviceSettings{MaxPipelines: 2} }},
-		Hooks:     ledger.Hooks{Event: o.tell},
 		Processes: process.Proc(),
 		Open:      func(func(journal.Entry) error) (journal.Journal, error) { return journal.Forgetful(), nil },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	book.Subscribe(ledger.Hooks{Event: o.tell})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = book.Run(ctx) }()
 	o.stop = func() { cancel(); <-done }
 	t.Cleanup(o.stop)
-	m := monitor.New([]device.Backend{made(backend)}, monitor.Settings{}, monitor.Hooks{Reading: func(r monitor.Reading) {
+	m := monitor.New([]device.Backend{made(backend)}, monitor.Settings{}, monitor.Keepers{})
+	m.Subscribe(monitor.Hooks{Reading: func(r monitor.Reading) {
 		book.Observe(placement.Observation{Device: r.Device, Sample: &r.Sample, State: r.State, Health: r.Health, Reason: r.Reason})
 	}})
 	for read := false; !read; { // a starved machine may miss the deadline of a reading

@@ -61,7 +61,7 @@ func TestTrendHasAForecast(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := monitor.New([]device.Backend{b}, monitor.Settings{}, monitor.Hooks{})
+		m := monitor.New([]device.Backend{b}, monitor.Settings{}, monitor.Keepers{})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- m.Run(ctx) }()

@@ -31,6 +31,9 @@ type Effect struct {
 	Spared  []string     // see Revoke
 }
 
+// Ends reports whether the effect ends a lease.
+func (e *Effect) Ends() bool { return e.Before != nil && e.After == nil }
+
 // Grants reports whether the effect gave the request that stopped waiting what it asked
 // for. A request for an existing lease also stops waiting when the lease ends or becomes
 // something else.

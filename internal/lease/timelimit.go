@@ -103,3 +103,8 @@ func timeLimitProblem(limit time.Duration) string {
 	}
 	return words.TimeProblem(limit, MinTime, MaxTime)
 }
+
+// OverrunText says why a lease ends when it has reached its time limit.
+func (l *Lease) OverrunText() string {
+	return "its time limit of " + words.Duration(l.TimeLimit) + " is over"
+}

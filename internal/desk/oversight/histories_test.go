@@ -173,22 +173,26 @@ func begin(t *testing.T, dir string, seed uint64) *history {
 	h.drains, _ = drains.Open("")
 	h.ledger, err = ledger.Open(ledger.Options{
 		Settings:  quota.Settings{Device: func(string) quota.DeviceSettings { return quota.DeviceSettings{MaxPipelines: 8} }},
-		Hooks:     ledger.Hooks{Event: h.granted},
 		Processes: process.Proc(), CPUs: 4,
 		Open: func(func(journal.Entry) error) (journal.Journal, error) { return journal.Forgetful(), nil },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	h.ledger.Subscribe(ledger.Hooks{Event: h.granted})
 	watch := New(Options{
 		Leases: h.ledger, Peaks: noPeaks{}, Archive: noArchive{}, Energy: noEnergy{}, Watchdog: nobody{}, MPS: nobody{}, Batches: noBatches{},
 		Processes: nobody{}, Names: nobody{}, Drains: h.drains, Throttle: h.observe,
 	})
 	h.health = health.DefaultRules()
 	h.health.Check = seed%2 == 0
-	h.monitor = monitor.New([]device.Backend{h.backend}, monitor.Settings{Interval: historyTick, Health: h.health}, monitor.Hooks{
-		Event: h.told, Reading: watch.Observe, Stuck: watch.Unread, Due: h.due,
-	})
+	h.monitor = monitor.New([]device.Backend{h.backend}, monitor.Settings{Interval: historyTick, Health: h.health}, monitor.Keepers{})
+	h.monitor.Subscribe(monitor.Hooks{Event: h.told, Reading: func(r monitor.Reading) {
+		watch.Observe(r)
+		if r.CheckDue {
+			h.due(r.Device)
+		}
+	}})
 	h.drains.Tell(drains.Hooks{Changed: h.monitor.Refresh, Ended: func(uuid string, _ health.Drain) { h.opened(uuid) }})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup

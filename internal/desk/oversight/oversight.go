@@ -1,10 +1,8 @@
 // Package oversight decides what a sample means: it hands every reading of a device to
-// the ledger, the peaks and the watchdog, says which lease caused a fault, and remembers
-// which devices are in quarantine.
+// the ledger, the peaks and the watchdog, and says which lease caused a fault.
 package oversight
 
 import (
-	"slices"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -118,7 +116,11 @@ func New(o Options) *Oversight { return &Oversight{o} }
 // Observe hands a reading to the ledger. If the reading has a sample, Observe also tells
 // the peaks and the watchdog what each lease and each stranger uses, the energy meters
 // which processes use the device, and the idle watch which leases may be idle.
+//
+// A device whose sampler hangs is closed. Observe does not use its last sample again,
+// because the hang may be in the search for the owners of its processes.
 func (o *Oversight) Observe(r monitor.Reading) {
+	r.Sampled = r.Sampled && !r.Stuck
 	o.Leases.Observe(o.observation(r))
 	if !r.Sampled {
 		return
@@ -137,16 +139,12 @@ func (o *Oversight) Observe(r monitor.Reading) {
 	o.Watchdog.Stop(r.Device, r.Sample.Time, halt(r), holdings)
 }
 
-// Unread closes a device whose sampler hangs. It does not use the last sample again,
-// because the hang may be in the search for the owners of its processes.
-func (o *Oversight) Unread(r monitor.Reading) {
-	closed := o.observation(r)
-	closed.Sample = nil
-	o.Leases.Observe(closed)
-}
-
-// LeaseEnded tells the keepers that a lease has ended.
-func (o *Oversight) LeaseEnded(e *lease.Effect) {
+// Changed takes notice of a change in the book, and tells the keepers if a lease has
+// ended.
+func (o *Oversight) Changed(e *lease.Effect) {
+	if !e.Ends() {
+		return
+	}
 	l := e.Before
 	used := o.Energy.Ended(l, e.Time)
 	o.Archive.Ended(e, o.Peaks.Ended(l, used.Watts, e.Time), used.Joules)
@@ -159,25 +157,13 @@ func (o *Oversight) LeaseEnded(e *lease.Effect) {
 	}
 }
 
-// Label returns the name of a device for people, or its UUID if the device is not known.
-func (o *Oversight) Label(uuid string) string {
-	if d := o.Leases.Sum(uuid).Device; d.UUID != "" {
-		return d.Label()
-	}
-	return uuid
-}
-
-// MPSDied returns the event for an MPS daemon that ended by itself.
-func (o *Oversight) MPSDied(uuid string, now time.Time) gpu.Event {
+// MPSDied returns the event for an MPS daemon that ended by itself, on a device that label
+// names for people.
+func MPSDied(label, uuid string, now time.Time) gpu.Event {
 	return gpu.Event{
 		Time: now, Code: gpu.EventDeviceFault, Severity: gpu.Serious, GPU: uuid,
-		Text: "An MPS daemon on " + o.Label(uuid) + " has ended by itself; the programs under it fail. The next lease starts another one.",
+		Text: "An MPS daemon on " + label + " has ended by itself; the programs under it fail. The next lease starts another one.",
 	}
-}
-
-// Holds reports whether a user holds a lease on a device.
-func (o *Oversight) Holds(owner lease.Owner, uuid string) bool {
-	return slices.ContainsFunc(o.Leases.Holdings(uuid), func(h lease.Holding) bool { return h.Lease.Holder.Owner() == owner })
 }
 
 // holdings returns the leases on a device for the watchdog, and passes each

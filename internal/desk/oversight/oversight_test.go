@@ -3,7 +3,6 @@ package oversight
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -183,7 +182,9 @@ func TestUnread(t *testing.T) {
 	silent := reading()
 	silent.Sampled = false
 	w.oversight().Observe(silent)
-	w.oversight().Unread(reading())
+	r := reading()
+	r.Stuck = true
+	w.oversight().Observe(r)
 	if len(w.told) != 0 || len(w.observed) != 2 || w.observed[0].Sample != nil || w.observed[1].Sample != nil {
 		t.Errorf("told %q, and the book %+v", w.told, w.observed)
 	}
@@ -191,33 +192,14 @@ func TestUnread(t *testing.T) {
 
 func TestLeaseEnded(t *testing.T) {
 	w := &world{}
-	w.oversight().LeaseEnded(&lease.Effect{Before: &lease.Lease{ID: "a"}, Time: noon})
-	w.oversight().LeaseEnded(&lease.Effect{Before: &lease.Lease{ID: "b", Fence: 7, Terms: lease.Terms{EnforcedBy: launch.MPS}}, Time: noon})
+	w.oversight().Changed(&lease.Effect{Before: &lease.Lease{ID: "a"}, Time: noon})
+	w.oversight().Changed(&lease.Effect{Before: &lease.Lease{ID: "b", Fence: 7, Terms: lease.Terms{EnforcedBy: launch.MPS}}, Time: noon})
 	want := []string{
 		"energy: a ended", "peaks: a ended, it drew 300 W", "archive: a ended, it used 7 MiB and 90 J", "batches: a ended",
 		"energy: b ended", "peaks: b ended, it drew 300 W", "archive: b ended, it used 7 MiB and 90 J", "batches: b ended", "mps: 7 ended",
 	}
 	if diff := cmp.Diff(want, w.told); diff != "" {
 		t.Error(diff)
-	}
-}
-
-// People read the index of a device, and the UUID only of one that nobody has
-// seen.
-func TestMPSDied(t *testing.T) {
-	for uuid, label := range map[string]string{"GPU-a": "GPU 2", "GPU-b": "GPU-b"} {
-		e := (&world{}).oversight().MPSDied(uuid, noon)
-		if e.GPU != uuid || !strings.HasPrefix(e.Text, "An MPS daemon on "+label+" has ended") {
-			t.Errorf("%s: told %+v", uuid, e)
-		}
-	}
-}
-
-func TestHolds(t *testing.T) {
-	w := &world{holdings: []lease.Holding{held("train", "ada", 500)}}
-	ada := w.holdings[0].Lease.Holder.Owner()
-	if o := w.oversight(); !o.Holds(ada, "GPU-a") || o.Holds(lease.Owner{UID: 4712}, "GPU-a") {
-		t.Error("ada holds a lease on the device, and bob does not")
 	}
 }
 
@@ -308,5 +290,18 @@ func TestChargeInstances(t *testing.T) {
 	got = w.oversight().Charge(gpu.Event{Code: gpu.EventDeviceFault, GPU: "GPU-a", Data: map[string]any{"class": string(gpu.FaultProgram)}})
 	if got.Lease != "train" {
 		t.Errorf("a fault of the only program is put down to %q", got.Lease)
+	}
+}
+
+// TestShrunkLeasesMayUseWhatTheyHad: berth shrank the lease, and its programs were
+// not asked.
+func TestShrunkLeasesMayUseWhatTheyHad(t *testing.T) {
+	w := &world{holdings: []lease.Holding{
+		{Lease: &lease.Lease{ID: "shrunk", Asked: 4096}, Part: lease.Part{GPU: "GPU-a", Memory: 1024}, Measured: 2048},
+		{Lease: &lease.Lease{ID: "plain"}, Part: lease.Part{GPU: "GPU-a", Memory: 1024}, Measured: 2048},
+	}}
+	got := w.oversight().holdings("GPU-a", w.holdings, noon)
+	if len(got) != 2 || got[0].Leased != 4096 || got[1].Leased != 1024 {
+		t.Errorf("the watchdog judges %+v", got)
 	}
 }

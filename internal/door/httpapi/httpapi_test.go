@@ -84,7 +84,8 @@ func open(t testing.TB, devices string) *door {
 	done := make(chan struct{})
 	go func() { defer close(done); _ = book.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
-	m := monitor.New(backends, monitor.Settings{}, monitor.Hooks{Event: d.events.Publish, Reading: func(r monitor.Reading) {
+	m := monitor.New(backends, monitor.Settings{}, monitor.Keepers{})
+	m.Subscribe(monitor.Hooks{Event: d.events.Publish, Reading: func(r monitor.Reading) {
 		book.Observe(placement.Observation{Device: r.Device, Sample: &r.Sample, State: r.State, Health: r.Health, Reason: r.Reason})
 	}})
 	for read := false; !read; { // a starved machine may miss the deadline of a reading

@@ -70,9 +70,8 @@ func newWorld(t *testing.T, timeline string) *world {
 // start starts a daemon: a monitor and a Throttle. The function kills it, or
 // stops it.
 func (w *world) start() {
-	w.monitor = monitor.New([]device.Backend{w.backend}, monitor.Settings{}, monitor.Hooks{
-		Event: w.publish, Reading: func(r monitor.Reading) { w.acts.Observe(r) },
-	})
+	w.monitor = monitor.New([]device.Backend{w.backend}, monitor.Settings{}, monitor.Keepers{})
+	w.monitor.Subscribe(monitor.Hooks{Event: w.publish, Reading: func(r monitor.Reading) { w.acts.Observe(r) }})
 	var damage *file.Damage
 	w.acts, damage = throttle.Open(throttle.Options{
 		Settings: w.settings(), Devices: w, Leases: w, Pacer: w, File: w.file, Event: w.publish,

@@ -53,13 +53,26 @@ func (w *Watchdog) done(what any) {
 	delete(w.ending, what)
 }
 
-// End revokes a lease for a reason that the watchdog does not see itself, under the
-// mandate in. It ends the processes of the lease first. It does not block, and does
+// Changed takes notice of a change in the book. It revokes a lease that has reached its
+// time limit, and ends the processes of the lease first. It does not block, and does
 // nothing if the lease is already being revoked.
-func (w *Watchdog) End(h Holding, in kinship.Mandate, why string) {
+func (w *Watchdog) Changed(e *lease.Effect) {
+	if e.Kind != lease.Overran {
+		return
+	}
+	l := e.After
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.end(h, in, why)
+	w.end(Holding{Lease: l.Key(), Fence: l.Fence, User: l.Holder.User, Scoped: len(l.Scope) > 0}, limitMandate(l), l.OverrunText())
+}
+
+// limitMandate returns the mandate by which the time limit of a lease ends its processes:
+// that of the user, unless an operator or a rule set the limit.
+func limitMandate(l *lease.Lease) kinship.Mandate {
+	if l.Imposed {
+		return kinship.Authority()
+	}
+	return kinship.OfUser(l.Holder.UID)
 }
 
 // end begins to revoke a lease, once. The caller holds mu.

@@ -34,7 +34,9 @@ func TestEndSparesOthers(t *testing.T) {
 				world.users = map[process.ID]int{pid(1): ada, pid(3): ada, pid(4): ada} // and the second is root's
 				w := world.watchdog(Warn, Show)
 				running(t, w)
-				w.End(Holding{Lease: lease.Key{ID: "train"}, Fence: 3, User: "ada"}, c.in, "its time limit is over")
+				w.mu.Lock()
+				w.end(Holding{Lease: lease.Key{ID: "train"}, Fence: 3, User: "ada"}, c.in, "its time limit is over")
+				w.mu.Unlock()
 				time.Sleep(time.Second) // within the grace
 				world.mu.Lock()
 				world.users[pid(3)] = 0

@@ -43,7 +43,7 @@ func TestCauseOfAState(t *testing.T) {
 				}
 			}
 		}
-		m := monitor.New([]device.Backend{b}, monitor.Settings{Rules: briefly}, monitor.Hooks{})
+		m := monitor.New([]device.Backend{b}, monitor.Settings{Rules: briefly}, monitor.Keepers{})
 		stop := start(t, m)
 		want := func(when string, state gpu.State, cause string) {
 			t.Helper()

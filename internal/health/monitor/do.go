@@ -3,6 +3,7 @@ package monitor
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/berth-gpu/berth/internal/device"
 )
@@ -40,4 +41,22 @@ func (m *Monitor) Read(ctx context.Context, uuid string) {
 	if u := m.unit(uuid); u != nil {
 		m.sample(ctx, u)
 	}
+}
+
+// Busy asks a device how much its processes used it since a moment.
+func (m *Monitor) Busy(ctx context.Context, uuid string, since time.Time) (device.Busy, error) {
+	answer := make(chan device.Busy, 1) // a call that is given up may still answer
+	err := m.Do(ctx, uuid, func(ctx context.Context, one device.Device) error {
+		meter, able := one.(device.Meter)
+		if !able {
+			return device.ErrUnsupported
+		}
+		busy, err := meter.Busy(ctx, since)
+		answer <- busy
+		return err
+	})
+	if err != nil {
+		return device.Busy{}, err
+	}
+	return <-answer, nil
 }

@@ -26,7 +26,7 @@ func TestScanThatHangs(t *testing.T) {
 			return []device.Device{late}, nil
 		}}
 		c := &card{index: 0}
-		m := monitor.New([]device.Backend{hanging, with(c)}, monitor.Settings{}, n.hooks())
+		m := told([]device.Backend{hanging, with(c)}, monitor.Settings{}, n.hooks())
 		stop := start(t, m)
 		settle(105.5) // the numbers of its devices wait 5 s for those that hang
 		if got := c.asked.Load(); got != 101 {
@@ -55,7 +55,7 @@ func TestRunLeavesHungDriversBehind(t *testing.T) {
 				return nil
 			},
 		}
-		m := monitor.New([]device.Backend{b}, monitor.Settings{}, n.hooks())
+		m := told([]device.Backend{b}, monitor.Settings{}, n.hooks())
 		stop := start(t, m)
 		settle(1.5)
 		begun := time.Now()
@@ -80,7 +80,7 @@ func TestScanThatFails(t *testing.T) {
 			}
 			return []device.Device{c}, nil
 		}}
-		m := monitor.New([]device.Backend{b}, monitor.Settings{}, n.hooks())
+		m := told([]device.Backend{b}, monitor.Settings{}, n.hooks())
 		if err := m.Once(t.Context()); !errors.Is(err, device.ErrNoPermission) {
 			t.Errorf("Once: %v, want the reason", err)
 		}
@@ -106,7 +106,7 @@ func TestNewDeviceIsFound(t *testing.T) {
 			}
 			return []device.Device{first, second}, nil
 		}}
-		m := monitor.New([]device.Backend{b}, monitor.Settings{}, n.hooks())
+		m := told([]device.Backend{b}, monitor.Settings{}, n.hooks())
 		stop := start(t, m)
 		settle(65)
 		wantTold(t, &n, "GPU-0", "60 device_found", "60 state_change UNAVAILABLE→OPTIMAL")
@@ -130,7 +130,7 @@ func TestWatchThatFails(t *testing.T) {
 			<-ctx.Done()
 			return nil
 		}
-		m := monitor.New([]device.Backend{b}, monitor.Settings{}, n.hooks())
+		m := told([]device.Backend{b}, monitor.Settings{}, n.hooks())
 		stop := start(t, m)
 		settle(65)
 		stop()
@@ -158,7 +158,7 @@ func TestWatchFollowsTheSwitch(t *testing.T) {
 			<-ctx.Done()
 			return nil
 		}
-		m := monitor.New([]device.Backend{b}, monitor.Settings{}, monitor.Hooks{})
+		m := monitor.New([]device.Backend{b}, monitor.Settings{}, monitor.Keepers{})
 		stop := start(t, m)
 		for _, want := range []int64{1, 0, 1, 0} {
 			synctest.Wait()
@@ -195,10 +195,8 @@ func TestHealthAfterDeviceFault(t *testing.T) {
 				}
 			}
 		}
-		var kept []health.Standing // written by the one goroutine that judges the device
-		m := monitor.New([]device.Backend{b}, monitor.Settings{}, monitor.Hooks{
-			Standing: func(_ string, s health.Standing) { kept = append(kept, s) },
-		})
+		standings, _ := monitor.OpenStandings("")
+		m := monitor.New([]device.Backend{b}, monitor.Settings{}, monitor.Keepers{Standings: standings})
 		stop := start(t, m)
 		want := func(when string, h gpu.Health) {
 			t.Helper()
@@ -222,7 +220,7 @@ func TestHealthAfterDeviceFault(t *testing.T) {
 		want("on probation again", gpu.HealthUnknown)
 		settle(5 * 60)
 		want("after a good probation", gpu.Healthy)
-		if len(kept) == 0 || kept[len(kept)-1].Relapses != 1 {
+		if kept := standings.All()[c.uuid()]; kept.Relapses != 1 {
 			t.Errorf("kept %+v, want the relapse to be remembered", kept)
 		}
 
@@ -248,8 +246,10 @@ func TestStandingIsRecalled(t *testing.T) {
 		}}
 		var before health.Standing
 		before.Fail(health.DefaultRules(), time.Now().Add(-30*time.Second), "XID 48")
-		m := monitor.New([]device.Backend{with(c)}, monitor.Settings{}, n.hooks())
-		m.Recall(map[string]health.Standing{c.uuid(): before})
+		standings, _ := monitor.OpenStandings("")
+		standings.Changed(c.uuid(), before)
+		m := monitor.New([]device.Backend{with(c)}, monitor.Settings{}, monitor.Keepers{Standings: standings})
+		m.Subscribe(n.hooks())
 		stop := start(t, m)
 		settle(0.5)
 		if r := find(t, m, ""); r.State != gpu.Unavailable || r.Health != gpu.Unhealthy || !r.Until.Equal(before.Until) {
@@ -285,7 +285,7 @@ func TestHeatInQuarantine(t *testing.T) {
 			<-ctx.Done()
 			return nil
 		}
-		m := monitor.New([]device.Backend{b}, monitor.Settings{}, n.hooks())
+		m := told([]device.Backend{b}, monitor.Settings{}, n.hooks())
 		stop := start(t, m)
 		want := func(when string, hot, halt bool) {
 			t.Helper()
@@ -327,7 +327,7 @@ func TestFaultOfNobody(t *testing.T) {
 			<-ctx.Done()
 			return nil
 		}
-		m := monitor.New([]device.Backend{b}, monitor.Settings{}, n.hooks())
+		m := told([]device.Backend{b}, monitor.Settings{}, n.hooks())
 		stop := start(t, m)
 		synctest.Wait()
 		if len(n.events) != 1 || n.events[0].Text != "The driver reported a fault without saying on which GPU: a memory error" || n.events[0].Severity != gpu.Serious {

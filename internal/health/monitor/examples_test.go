@@ -90,21 +90,24 @@ func play(t *testing.T, file string, lasts time.Duration) *played {
 	var m *monitor.Monitor
 	running := map[string]bool{} // checks, by UUID; guarded by mu
 	hooks := n.hooks()
-	hooks.Due = func(d gpu.Device) {
+	noted := hooks.Reading
+	hooks.Reading = func(r monitor.Reading) {
+		noted(r)
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		if running[d.UUID] {
+		uuid := r.Device.UUID
+		if !r.CheckDue || running[uuid] {
 			return
 		}
-		running[d.UUID] = true
+		running[uuid] = true
 		go func() {
-			check(t.Context(), m, d.UUID)
+			check(t.Context(), m, uuid)
 			n.mu.Lock()
 			defer n.mu.Unlock()
-			running[d.UUID] = false
+			running[uuid] = false
 		}()
 	}
-	m = monitor.New([]device.Backend{b}, monitor.Settings{Health: rules}, hooks)
+	m = told([]device.Backend{b}, monitor.Settings{Health: rules}, hooks)
 	stop := start(t, m)
 	time.Sleep(lasts)
 	synctest.Wait()

@@ -47,7 +47,7 @@ func TestInstancesShareTheFateOfTheirDevice(t *testing.T) {
 		}
 		var mu sync.Mutex
 		last := map[string]monitor.Reading{}
-		m := monitor.New([]device.Backend{b}, monitor.Settings{}, monitor.Hooks{Reading: func(r monitor.Reading) {
+		m := told([]device.Backend{b}, monitor.Settings{}, monitor.Hooks{Reading: func(r monitor.Reading) {
 			mu.Lock()
 			defer mu.Unlock()
 			last[r.Device.UUID] = r

@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/health/drains"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/health/thermal"
 )
@@ -24,7 +25,7 @@ func TestEventsOfAHotCard(t *testing.T) {
 		var n notes
 		//                               0   1   2   3   4   5   6   7   8   9
 		c := &card{fast: script(60, 70, 80, 86, 84, 86, 92, 80, 60, 60)}
-		m := monitor.New([]device.Backend{with(c)}, monitor.Settings{Rules: briefly}, n.hooks())
+		m := told([]device.Backend{with(c)}, monitor.Settings{Rules: briefly}, n.hooks())
 		stop := start(t, m)
 		settle(6.5)
 		if r := find(t, m, ""); r.State != gpu.Critical || !r.Stop {
@@ -53,7 +54,7 @@ func TestSentences(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n notes
 		c := &card{fast: script(60, 81, 92, 40, 40, 40, 40, 40)}
-		m := monitor.New([]device.Backend{with(c)}, monitor.Settings{Rules: briefly}, n.hooks())
+		m := told([]device.Backend{with(c)}, monitor.Settings{Rules: briefly}, n.hooks())
 		stop := start(t, m)
 		settle(7.5)
 		stop()
@@ -87,7 +88,7 @@ func TestStateChangeCarriesNumbers(t *testing.T) {
 			s.MemoryTotal, s.MemoryUsed = gpu.Some(gpu.MiB(3000)), gpu.Some(gpu.MiB(2200))
 			return nil
 		}}
-		m := monitor.New([]device.Backend{with(c)}, monitor.Settings{}, n.hooks())
+		m := told([]device.Backend{with(c)}, monitor.Settings{}, n.hooks())
 		if err := m.Once(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +110,7 @@ func TestDeviceThatFails(t *testing.T) {
 		var n notes
 		failing := errors.New("read temperature: unknown error")
 		c := &card{fast: func(*gpu.Sample) error { return failing }}
-		m := monitor.New([]device.Backend{with(c)}, monitor.Settings{}, n.hooks())
+		m := told([]device.Backend{with(c)}, monitor.Settings{}, n.hooks())
 		if err := m.Once(t.Context()); err != nil {
 			t.Errorf("a device that does not answer is a reading, not an error: %v", err)
 		}
@@ -134,10 +135,13 @@ func TestMemoryThatBerthFills(t *testing.T) {
 			s.MemoryTotal, s.MemoryUsed = gpu.Some(gpu.MiB(3000)), gpu.Some(gpu.MiB(2990))
 			return nil
 		}}
-		filled := true
-		hooks := n.hooks()
-		hooks.Filled = func(uuid string) bool { return filled && uuid == c.uuid() }
-		m := monitor.New([]device.Backend{with(c)}, monitor.Settings{}, hooks)
+		closed, _ := drains.Open("")
+		release, err := closed.Hold(c.uuid(), "berth fills it")
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := monitor.New([]device.Backend{with(c)}, monitor.Settings{}, monitor.Keepers{Drains: closed})
+		m.Subscribe(n.hooks())
 		if err := m.Once(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +149,7 @@ func TestMemoryThatBerthFills(t *testing.T) {
 		if r.State != gpu.Optimal || r.Standing.Withheld != 0 || r.Sample.MemoryUsed.Or(0) != 2990 {
 			t.Errorf("while berth fills it: %s, %d slots withheld, %v in use", r.State, r.Standing.Withheld, r.Sample.MemoryUsed)
 		}
-		filled = false
+		release()
 		m.Read(t.Context(), c.uuid())
 		if r, _ = m.Find(""); r.State != gpu.Critical || r.Standing.Withheld != 1 {
 			t.Errorf("afterwards: %s, %d slots withheld", r.State, r.Standing.Withheld)

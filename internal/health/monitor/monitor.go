@@ -18,6 +18,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/health"
+	"github.com/berth-gpu/berth/internal/health/drains"
 	"github.com/berth-gpu/berth/internal/health/heat"
 	"github.com/berth-gpu/berth/internal/health/thermal"
 )
@@ -58,27 +59,21 @@ func (s Settings) slowPeriod() time.Duration {
 }
 
 // Hooks are the functions that the monitor calls to report. Each may be nil.
-// The calls about one device come in order and one at a time; calls about
-// different devices may come at once. A hook must not block: its device waits
-// for it. It may ask the monitor anything, but an Event hook must not call
-// Start or Stop for an event about monitoring itself.
+// The calls about one device come in order and one at a time, except for readings of a
+// device whose sampler hangs; calls about different devices may come at once. A hook must
+// not block: its device waits for it. It may ask the monitor anything, but an Event hook
+// must not call Start or Stop for an event about monitoring itself.
 type Hooks struct {
-	Event    func(gpu.Event)               // Time is set, ID is not
-	Reading  func(Reading)                 // after every sample, miss or fault
-	Cost     func(Cost)                    // after every call to a device
-	Standing func(string, health.Standing) // when the standing of a device, by UUID, has changed
+	Event   func(gpu.Event) // Time is set, ID is not
+	Reading func(Reading)   // after every sample, miss or fault, and repeatedly while a sampler hangs
+	Cost    func(Cost)      // after every call to a device
+}
 
-	// Due is called with every sample of a device that has to be checked before it leaves
-	// its quarantine, until Checked records the outcome.
-	Due func(gpu.Device)
-
-	// Filled reports whether berth itself fills the memory of a device, to test or to
-	// overwrite it: then the use of the memory says nothing.
-	Filled func(uuid string) bool
-
-	// Stuck is called repeatedly while the sampler of a device hangs, perhaps in one of
-	// the other hooks. The reading is UNAVAILABLE.
-	Stuck func(Reading)
+// Keepers are what the monitor works with. Each may be nil.
+type Keepers struct {
+	Standings *Standings            // remembers how far devices are trusted
+	Drains    *drains.Drains        // knows on which devices berth itself works
+	Heat      map[string]heat.Model // how the temperature of devices followed their power before a restart, by UUID
 }
 
 // Cost says how long one call to a device took.
@@ -98,10 +93,10 @@ const (
 
 // Monitor watches the devices of some backends.
 type Monitor struct {
+	Keepers
 	hooks   Hooks
 	sources []*source
 	before  map[string]health.Standing // by UUID, from before a restart; read only
-	learned map[string]heat.Model      // by UUID, from before a restart; read only
 
 	adopting  sync.Mutex // held while the result of a scan is taken over
 	switching sync.Mutex // held by Start and Stop, so that their events come in order
@@ -122,8 +117,8 @@ type run struct {
 }
 
 // New returns a monitor that is switched on and calls no driver until Run or Once.
-func New(backends []device.Backend, s Settings, hooks Hooks) *Monitor {
-	m := &Monitor{hooks: hooks, settings: s.withDefaults(), on: true, changed: make(chan struct{})}
+func New(backends []device.Backend, s Settings, k Keepers) *Monitor {
+	m := &Monitor{Keepers: k, before: k.Standings.All(), settings: s.withDefaults(), on: true, changed: make(chan struct{})}
 	var last *source
 	for _, b := range backends {
 		last = newSource(b, last)
@@ -132,13 +127,8 @@ func New(backends []device.Backend, s Settings, hooks Hooks) *Monitor {
 	return m
 }
 
-// Recall sets the standings of devices from before a restart, by UUID. Call it
-// before the first Run or Once.
-func (m *Monitor) Recall(standings map[string]health.Standing) { m.before = standings }
-
-// RecallHeat sets the models from before a restart of how the temperature of devices
-// follows their power, by UUID. Call it before the first Run or Once.
-func (m *Monitor) RecallHeat(models map[string]heat.Model) { m.learned = models }
+// Subscribe sets the functions to call. Call it before the first Run or Once.
+func (m *Monitor) Subscribe(h Hooks) { m.hooks = h }
 
 // Run looks for devices, samples them and watches for faults until ctx ends. When it
 // returns, no call is in a driver any more, except those that hang and were given up.

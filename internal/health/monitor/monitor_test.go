@@ -18,7 +18,7 @@ func TestStartAndStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n notes
 		c := &card{}
-		m := monitor.New([]device.Backend{with(c)}, monitor.Settings{}, n.hooks())
+		m := told([]device.Backend{with(c)}, monitor.Settings{}, n.hooks())
 		stop := start(t, m)
 		settle(2.5)
 		if m.Start(gpu.By{}) || !m.Running() {
@@ -52,7 +52,7 @@ func TestConfigureWhileRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n notes
 		c := &card{}
-		m := monitor.New([]device.Backend{with(c)}, monitor.Settings{Interval: time.Minute, HistorySize: 3}, n.hooks())
+		m := told([]device.Backend{with(c)}, monitor.Settings{Interval: time.Minute, HistorySize: 3}, n.hooks())
 		stop := start(t, m)
 		settle(10)
 		if r := find(t, m, "0"); r.State != gpu.Optimal {
@@ -88,7 +88,7 @@ func TestConfigureWhileRunning(t *testing.T) {
 func TestHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &card{fast: scriptEvery(5*time.Minute, 40, 41, 42, 43, 44, 45, 46, 47)}
-		m := monitor.New([]device.Backend{with(c)}, monitor.Settings{Interval: 5 * time.Minute, HistorySize: 5}, monitor.Hooks{})
+		m := monitor.New([]device.Backend{with(c)}, monitor.Settings{Interval: 5 * time.Minute, HistorySize: 5}, monitor.Keepers{})
 		stop := start(t, m)
 		begun := time.Now()
 		history := func(since time.Time, limit int) (celsius []float64) {
@@ -133,7 +133,7 @@ func TestHistory(t *testing.T) {
 func TestHistoryCoversTenMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &card{}
-		m := monitor.New([]device.Backend{with(c)}, monitor.Settings{Interval: time.Second, HistorySize: 5}, monitor.Hooks{})
+		m := monitor.New([]device.Backend{with(c)}, monitor.Settings{Interval: time.Second, HistorySize: 5}, monitor.Keepers{})
 		stop := start(t, m)
 		for _, step := range []struct {
 			interval time.Duration
@@ -159,7 +159,7 @@ func TestHistoryCoversTenMinutes(t *testing.T) {
 func TestReadingsAndFind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := monitor.New([]device.Backend{with(&card{index: 10}, &card{index: 2}), with(&card{index: 7}, &card{index: 2})},
-			monitor.Settings{}, monitor.Hooks{})
+			monitor.Settings{}, monitor.Keepers{})
 		if _, ok := m.Find(""); ok || len(m.Readings()) != 0 {
 			t.Error("there is a device before anybody looked for one")
 		}
@@ -199,7 +199,7 @@ func TestSlowMetrics(t *testing.T) {
 			s.Energy = gpu.Some(reads)
 			return nil
 		}}
-		m := monitor.New([]device.Backend{with(c)}, monitor.Settings{}, n.hooks())
+		m := told([]device.Backend{with(c)}, monitor.Settings{}, n.hooks())
 		stop := start(t, m)
 		settle(0.5)
 		if r := find(t, m, ""); r.Sample.Energy != gpu.Some(1.0) || r.Sample.SlowTime.Sub(r.Sample.Time) != 30*time.Millisecond {
@@ -226,7 +226,7 @@ func TestOnceWithAHungDevice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		hung := &card{index: 0, fast: func(*gpu.Sample) error { <-release; return nil }}
-		m := monitor.New([]device.Backend{with(hung, &card{index: 1})}, monitor.Settings{}, monitor.Hooks{})
+		m := monitor.New([]device.Backend{with(hung, &card{index: 1})}, monitor.Settings{}, monitor.Keepers{})
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
 		begun := time.Now()
@@ -252,7 +252,7 @@ func TestOnceWithAHungDevice(t *testing.T) {
 func TestSecondRunIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &card{}
-		m := monitor.New([]device.Backend{with(c)}, monitor.Settings{}, monitor.Hooks{})
+		m := monitor.New([]device.Backend{with(c)}, monitor.Settings{}, monitor.Keepers{})
 		stop := start(t, m)
 		synctest.Wait()
 		if err := m.Run(t.Context()); err == nil {
@@ -296,7 +296,7 @@ func TestSlowHooks(t *testing.T) {
 			},
 		}
 		slow, quick := &card{index: 0, fast: script(50, 80)}, &card{index: 1}
-		m = monitor.New([]device.Backend{with(slow, quick)}, monitor.Settings{}, hooks)
+		m = told([]device.Backend{with(slow, quick)}, monitor.Settings{}, hooks)
 		stop := start(t, m)
 		settle(20.5)
 		if slow, quick := slow.asked.Load(), quick.asked.Load(); slow != 5 || quick < 20 {
@@ -319,7 +319,7 @@ func TestOnceBesideRun(t *testing.T) {
 			s.Temperature = gpu.Some(gpu.Celsius(50))
 			return nil
 		}}
-		m := monitor.New([]device.Backend{with(c)}, monitor.Settings{}, n.hooks())
+		m := told([]device.Backend{with(c)}, monitor.Settings{}, n.hooks())
 		stop := start(t, m)
 		settle(3.1) // in the middle of a sample
 		if err := m.Once(t.Context()); err != nil {
@@ -348,7 +348,7 @@ func BenchmarkOnce(b *testing.B) {
 		s.MemoryTotal, s.MemoryUsed = gpu.Some(gpu.MiB(3000)), gpu.Some(gpu.MiB(2200))
 		return nil
 	}}
-	m := monitor.New([]device.Backend{with(c)}, monitor.Settings{}, monitor.Hooks{
+	m := told([]device.Backend{with(c)}, monitor.Settings{}, monitor.Hooks{
 		Event: func(gpu.Event) {}, Reading: func(monitor.Reading) {}, Cost: func(monitor.Cost) {},
 	})
 	b.ReportAllocs()

@@ -53,7 +53,7 @@ func TestNumbersOverVendors(t *testing.T) {
 			var none time.Duration
 			two, three, one := 2, 3, 1
 			m := monitor.New([]device.Backend{vendor("nvidia", &slow, &two), vendor("amd", &none, &three), vendor("intel", &none, &one)},
-				monitor.Settings{}, monitor.Hooks{})
+				monitor.Settings{}, monitor.Keepers{})
 			if err := m.Once(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -73,7 +73,7 @@ func TestNumbersStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var none time.Duration
 		nvidia, amd := 0, 2
-		m := monitor.New([]device.Backend{vendor("nvidia", &none, &nvidia), vendor("amd", &none, &amd)}, monitor.Settings{}, monitor.Hooks{})
+		m := monitor.New([]device.Backend{vendor("nvidia", &none, &nvidia), vendor("amd", &none, &amd)}, monitor.Settings{}, monitor.Keepers{})
 		scan := func(want map[string]int) {
 			t.Helper()
 			if err := m.Once(t.Context()); err != nil {

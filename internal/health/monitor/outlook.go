@@ -124,7 +124,7 @@ func (m *Monitor) Model(uuid string) (heat.Model, bool) {
 // Models returns a copy of every model, by UUID, including those of devices from before a
 // restart that are not there now.
 func (m *Monitor) Models() map[string]heat.Model {
-	all := maps.Clone(m.learned)
+	all := maps.Clone(m.Heat)
 	if all == nil {
 		all = map[string]heat.Model{}
 	}

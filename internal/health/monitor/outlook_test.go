@@ -141,7 +141,7 @@ func TestForecastDoesNotFlap(t *testing.T) {
 			return []float64{150, 90}[int(t/7)%2] // settles at 75 °C and at 57 °C
 		}}
 		var n notes
-		m := monitor.New([]device.Backend{with(&card{fast: o.fast})}, monitor.Settings{}, n.hooks())
+		m := told([]device.Backend{with(&card{fast: o.fast})}, monitor.Settings{}, n.hooks())
 		stop := start(t, m)
 		all := watch(t, m, 1500)
 		stop()
@@ -168,7 +168,7 @@ func TestForecastKnowsWhereItEnds(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				o := &oven{watts: practice(c.watts)}
 				var n notes
-				m := monitor.New([]device.Backend{with(&card{fast: o.fast})}, monitor.Settings{}, n.hooks())
+				m := told([]device.Backend{with(&card{fast: o.fast})}, monitor.Settings{}, n.hooks())
 				stop := start(t, m)
 				all := watch(t, m, 480)
 				stop()
@@ -199,7 +199,7 @@ func TestForecastThatIsOff(t *testing.T) {
 			r.Forecast = false
 			return r
 		}}
-		m := monitor.New([]device.Backend{with(&card{fast: o.fast})}, settings, n.hooks())
+		m := told([]device.Backend{with(&card{fast: o.fast})}, settings, n.hooks())
 		stop := start(t, m)
 		all := watch(t, m, 400)
 		if at := first(all, 0, slowed); at > 0 {
@@ -241,7 +241,7 @@ func TestOutlookWithoutPower(t *testing.T) {
 			return err
 		}}
 		var n notes
-		m := monitor.New([]device.Backend{with(c, &card{index: 1})}, monitor.Settings{}, n.hooks())
+		m := told([]device.Backend{with(c, &card{index: 1})}, monitor.Settings{}, n.hooks())
 		stop := start(t, m)
 		settle(320)
 		if find(t, m, "0").Outlook == nil || find(t, m, "1").Outlook != nil {
@@ -270,7 +270,7 @@ func TestSensorThatJumps(t *testing.T) {
 			return err
 		}}
 		var n notes
-		m := monitor.New([]device.Backend{with(c)}, monitor.Settings{}, n.hooks())
+		m := told([]device.Backend{with(c)}, monitor.Settings{}, n.hooks())
 		stop := start(t, m)
 		for _, at := range watch(t, m, 420) {
 			if at.State.Worse(gpu.Normal) || slowed(at.Reading) || at.Stop {
@@ -293,7 +293,7 @@ func TestPowerLimitEndsAForecast(t *testing.T) {
 		busy := practice(170)
 		o := &oven{watts: func(t float64) float64 { return min(busy(t), float64(limit.Load())) }}
 		var n notes
-		m := monitor.New([]device.Backend{with(&card{fast: o.fast})}, monitor.Settings{}, n.hooks())
+		m := told([]device.Backend{with(&card{fast: o.fast})}, monitor.Settings{}, n.hooks())
 		stop := start(t, m)
 		all := watch(t, m, 350)
 		if first(all, 300, slowed) < 0 {
@@ -313,7 +313,7 @@ func TestModelsSurviveARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &oven{watts: practice(60)}
 		backend := with(&card{fast: o.fast})
-		m := monitor.New([]device.Backend{backend}, monitor.Settings{}, monitor.Hooks{})
+		m := monitor.New([]device.Backend{backend}, monitor.Settings{}, monitor.Keepers{})
 		stop := start(t, m)
 		settle(330)
 		stop()
@@ -327,8 +327,7 @@ func TestModelsSurviveARestart(t *testing.T) {
 		}
 		known["GPU-gone"] = heat.Model{}
 		settle(5)
-		m = monitor.New([]device.Backend{backend}, monitor.Settings{}, monitor.Hooks{})
-		m.RecallHeat(known)
+		m = monitor.New([]device.Backend{backend}, monitor.Settings{}, monitor.Keepers{Heat: known})
 		stop = start(t, m)
 		settle(3)
 		if r := find(t, m, ""); r.Outlook == nil || math.Abs(float64(r.Outlook.Settles.Mean)-48) > 4 {

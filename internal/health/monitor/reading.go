@@ -29,6 +29,9 @@ type Reading struct {
 	Stop       bool      // above temp_critical, or in quarantine: holders must stop now
 	Health     gpu.Health
 	Standing   health.Standing
+
+	CheckDue bool // the device has to be checked before it leaves its quarantine; only in what a hook gets with a sample
+	Stuck    bool // the sampler hangs, perhaps in a hook; only in what a hook gets
 }
 
 // The causes of a multiplier.

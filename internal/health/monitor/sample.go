@@ -88,16 +88,13 @@ func (m *Monitor) observed(u *unit, settings Settings, now time.Time, s *gpu.Sam
 	m.tellState(u, now, v, s)
 	m.tellHeat(u, now, heat, rules, s)
 	m.tellForecast(u, now, v.State)
-	m.tellReading(u)
-	if m.hooks.Due != nil && u.standing.CheckDue(settings.Health, now) {
-		m.hooks.Due(u.description())
-	}
+	m.tellReading(u, u.standing.CheckDue(settings.Health, now))
 }
 
 // judged returns the sample by which to judge the device: without its memory, if berth
 // itself fills it.
 func (m *Monitor) judged(u *unit, s *gpu.Sample) *gpu.Sample {
-	if m.hooks.Filled == nil || !s.Temperature.Known() || !m.hooks.Filled(u.uuid) {
+	if m.Drains == nil || !s.Temperature.Known() || !m.Drains.Held(u.uuid) {
 		return s
 	}
 	cool := *s
@@ -153,7 +150,7 @@ func (m *Monitor) missed(u *unit, settings Settings, now time.Time, err error) {
 	m.tellStanding(u, now, before)
 	m.tellState(u, now, v, nil)
 	m.tellForecast(u, now, v.State)
-	m.tellReading(u)
+	m.tellReading(u, false)
 }
 
 func (m *Monitor) cost(u *unit, tier string, took time.Duration, err error) {
@@ -162,9 +159,13 @@ func (m *Monitor) cost(u *unit, tier string, took time.Duration, err error) {
 	}
 }
 
-func (m *Monitor) tellReading(u *unit) {
+// tellReading passes the reading of a device to its hook. The device is checkDue if it has
+// to be checked before it leaves its quarantine.
+func (m *Monitor) tellReading(u *unit, checkDue bool) {
 	if m.hooks.Reading != nil {
-		m.hooks.Reading(u.reading(time.Now(), m.pace()))
+		r := u.reading(time.Now(), m.pace())
+		r.CheckDue = checkDue
+		m.hooks.Reading(r)
 	}
 }
 
@@ -174,7 +175,7 @@ func (m *Monitor) Refresh(uuid string) {
 	if u := m.unit(uuid); u != nil {
 		u.judging.Lock()
 		defer u.judging.Unlock()
-		m.tellReading(u)
+		m.tellReading(u, false)
 		m.tellParts(u)
 	}
 }
@@ -186,7 +187,7 @@ func (m *Monitor) tellParts(u *unit) {
 	for _, part := range m.list() {
 		if part.whole.Load() == u {
 			part.judging.Lock()
-			m.tellReading(part)
+			m.tellReading(part, false)
 			part.judging.Unlock()
 		}
 	}

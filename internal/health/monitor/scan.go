@@ -194,7 +194,7 @@ func (m *Monitor) adopt(src *source, found []device.Device) {
 		}
 		switch {
 		case i < 0:
-			u := newUnit(src, d, described, now, m.before[described.UUID], m.learned[described.UUID])
+			u := newUnit(src, d, described, now, m.before[described.UUID], m.Heat[described.UUID])
 			u.judging.Lock() // so that device_found is its first event
 			units, fresh = append(units, u), append(fresh, u)
 		case units[i].source == src:

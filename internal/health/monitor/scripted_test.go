@@ -119,6 +119,13 @@ func (n *notes) hooks() monitor.Hooks {
 	}
 }
 
+// told returns a monitor that calls hooks.
+func told(backends []device.Backend, s monitor.Settings, hooks monitor.Hooks) *monitor.Monitor {
+	m := monitor.New(backends, s, monitor.Keepers{})
+	m.Subscribe(hooks)
+	return m
+}
+
 // told lists the events about a device, or about none for "", each as seconds
 // since the start and code, with the states of a state change.
 func (n *notes) told(uuid string) []string {

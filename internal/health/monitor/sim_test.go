@@ -21,7 +21,7 @@ func simulate(t *testing.T, file string) (*monitor.Monitor, *notes, func()) {
 		t.Fatal(err)
 	}
 	n := new(notes)
-	m := monitor.New([]device.Backend{b}, monitor.Settings{}, n.hooks())
+	m := told([]device.Backend{b}, monitor.Settings{}, n.hooks())
 	stop := start(t, m)
 	return m, n, func() {
 		stop()

@@ -118,14 +118,16 @@ func (m *Monitor) firstOverdue() time.Time {
 }
 
 // tellStuck reports that a device is UNAVAILABLE because its sampler hangs. It calls the
-// Event hook once, and the Stuck hook repeatedly, because the sampler may be about to
+// Event hook once, and the Reading hook repeatedly, because the sampler may be about to
 // report an old reading.
 func (m *Monitor) tellStuck(u *unit, p pace) {
 	m.announceStuck(u, p)
-	if m.hooks.Stuck == nil {
+	if m.hooks.Reading == nil {
 		return
 	}
-	m.hooks.Stuck(u.reading(time.Now(), p))
+	r := u.reading(time.Now(), p)
+	r.Stuck = true
+	m.hooks.Reading(r)
 	if _, still := u.stuck(time.Now(), p); !still {
 		// The sampler was quicker: this must not be the last report.
 		u.hurry()

@@ -35,15 +35,18 @@ func TestSamplerThatHangs(t *testing.T) {
 		var n notes
 		hooks := n.hooks()
 		h := &hanging{uuid: "GPU-0", from: time.Now().Add(5 * time.Second), free: make(chan struct{}), next: hooks.Reading}
-		hooks.Reading = h.reading
 		var mu sync.Mutex
 		var stuck []monitor.Reading
-		hooks.Stuck = func(r monitor.Reading) {
+		hooks.Reading = func(r monitor.Reading) {
+			if !r.Stuck {
+				h.reading(r)
+				return
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			stuck = append(stuck, r)
 		}
-		m := monitor.New([]device.Backend{with(&card{}, &card{index: 1})}, monitor.Settings{}, hooks)
+		m := told([]device.Backend{with(&card{}, &card{index: 1})}, monitor.Settings{}, hooks)
 		stop := start(t, m)
 		settle(7.9) // the newest sample is from 5 s
 		if r := find(t, m, "0"); r.State != gpu.Optimal || r.Stale || m.Stuck(time.Now()) != nil {
@@ -66,7 +69,7 @@ func TestSamplerThatHangs(t *testing.T) {
 		settle(30)
 		mu.Lock()
 		if len(stuck) < 25 || stuck[0].State != gpu.Unavailable || stuck[0].Device.UUID != "GPU-0" {
-			t.Errorf("the Stuck hook was called %d times", len(stuck))
+			t.Errorf("it was told %d times", len(stuck))
 		}
 		mu.Unlock()
 		close(h.free)
@@ -80,7 +83,7 @@ func TestSamplerThatHangs(t *testing.T) {
 		settle(10)
 		mu.Lock()
 		if len(stuck) != calls {
-			t.Error("the Stuck hook is called for a sampler that is alive")
+			t.Error("it is told of a sampler that is alive")
 		}
 		mu.Unlock()
 		stop()
@@ -101,14 +104,13 @@ func TestEveryHookHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
 		hang := func() { <-free }
-		m := monitor.New([]device.Backend{with(&card{}, &card{index: 1})}, monitor.Settings{}, monitor.Hooks{
+		m := told([]device.Backend{with(&card{}, &card{index: 1})}, monitor.Settings{}, monitor.Hooks{
 			Event: func(e gpu.Event) {
 				if e.Data["to"] == string(gpu.Unavailable) {
 					hang()
 				}
 			},
 			Reading: func(monitor.Reading) { hang() },
-			Stuck:   func(monitor.Reading) { hang() },
 		})
 		stop := start(t, m)
 		settle(100)
@@ -136,7 +138,7 @@ func TestHungDriverIsNotAStuckSampler(t *testing.T) {
 		var n notes
 		for _, interval := range []time.Duration{10 * time.Millisecond, time.Second, 10 * time.Second} {
 			c := &card{fast: func(*gpu.Sample) error { <-free; return nil }}
-			m := monitor.New([]device.Backend{with(c)}, monitor.Settings{Interval: interval}, n.hooks())
+			m := told([]device.Backend{with(c)}, monitor.Settings{Interval: interval}, n.hooks())
 			stop := start(t, m)
 			for range 100 {
 				settle(1)
@@ -159,7 +161,7 @@ func TestHungDriverIsNotAStuckSampler(t *testing.T) {
 func TestStoppedMonitoringIsStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n notes
-		m := monitor.New([]device.Backend{with(&card{})}, monitor.Settings{Interval: time.Minute}, n.hooks())
+		m := told([]device.Backend{with(&card{})}, monitor.Settings{Interval: time.Minute}, n.hooks())
 		stop := start(t, m)
 		settle(170)
 		if r := find(t, m, "0"); r.State != gpu.Optimal || r.Stale {

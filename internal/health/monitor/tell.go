@@ -44,9 +44,7 @@ func (m *Monitor) tellStanding(u *unit, now time.Time, before health.Standing) {
 	if s == before {
 		return
 	}
-	if m.hooks.Standing != nil {
-		m.hooks.Standing(u.uuid, s)
-	}
+	m.Standings.Changed(u.uuid, s)
 	data := map[string]any{"phase": string(s.Phase)}
 	if !s.Until.IsZero() {
 		data["until"] = s.Until

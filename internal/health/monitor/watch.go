@@ -149,6 +149,6 @@ func (m *Monitor) restand(u *unit, now time.Time, change func(*health.Standing))
 	u.keep(v, nil)
 	m.tellStanding(u, now, before)
 	m.tellState(u, now, v, nil)
-	m.tellReading(u)
+	m.tellReading(u, false)
 	m.tellParts(u)
 }

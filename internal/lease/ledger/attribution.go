@@ -45,15 +45,6 @@ func (k *kin) hasHolder(l *lease.Lease) bool {
 	return l.Holder.PID != 0 && l.Holder.Boot == k.boot && len(l.Scope) == 0
 }
 
-// LimitMandate returns the mandate by which the time limit of a lease ends its processes:
-// that of the user, unless an operator or a rule set the limit.
-func LimitMandate(l *lease.Lease) kinship.Mandate {
-	if l.Imposed {
-		return kinship.Authority()
-	}
-	return kinship.OfUser(l.Holder.UID)
-}
-
 // found finds the lease that a process was started under, for package kinship.
 func (k *kin) found(o kinship.Origin) (kinship.Lease, bool) {
 	held := k.book.Lease(lease.Key{Owner: lease.Owner{UID: o.UID}, ID: o.Lease})

@@ -246,10 +246,10 @@ func (l *Ledger) attempt(batch []*errand, then func(now time.Time)) error {
 	effects := l.effects
 	l.mu.Unlock()
 
-	err := l.hooks.Authority(effects, nil)
+	err := l.hooks.authority(effects, nil)
 	if err == nil {
 		if err = l.write(effects); err != nil {
-			_ = l.hooks.Authority(effects, err)
+			_ = l.hooks.authority(effects, err)
 		}
 	}
 	if err != nil {
@@ -296,7 +296,7 @@ func (l *Ledger) due(now time.Time, kind func(lease.Change) bool) {
 		l.explainTimeOuts(changes)
 	}
 	for _, c := range changes {
-		_, _ = l.apply(l.revokeIfAlone(l.keepIfUsed(c), l.hooks.Overran == nil), now) // it is due, so the book takes it
+		_, _ = l.apply(l.revokeIfAlone(l.keepIfUsed(c), l.hooks.Changed == nil), now) // it is due, so the book takes it
 	}
 }
 
@@ -364,17 +364,11 @@ func (l *Ledger) settle(effects []lease.Effect) {
 		if e.Kind == lease.Detached || e.Kind == lease.Bound && processOf(e.Before) != processOf(e.After) {
 			l.holders.left(e.Before)
 		}
-		if e.Kind == lease.Overran {
-			l.hooks.Overran(e.After, overrunText(e.After))
-		}
-		if e.Kind == lease.Resumed && l.hooks.Returned != nil {
-			l.hooks.Returned(e.After)
-		}
-		if e.After == nil && e.Before != nil {
+		if e.Ends() {
 			l.holders.ended(e.Before)
-			if l.hooks.Ended != nil {
-				l.hooks.Ended(e)
-			}
+		}
+		if l.hooks.Changed != nil {
+			l.hooks.Changed(e)
 		}
 	}
 }

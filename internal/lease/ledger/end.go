@@ -10,7 +10,6 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process"
-	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // change makes a change to the lease or request that an actor names; lease.Book.Seek says
@@ -123,11 +122,6 @@ func (l *Ledger) Bind(ctx context.Context, name lease.Name, fence uint64, pid in
 	return bound, nil
 }
 
-// overrunText says why a lease ends when it has reached its time limit.
-func overrunText(l *lease.Lease) string {
-	return "its time limit of " + words.Duration(l.TimeLimit) + " is over"
-}
-
 // revokeIfAlone turns the notice that a lease has reached its time limit into its
 // revocation, if the ledger is alone: then nobody else ends its processes.
 func (s *state) revokeIfAlone(c lease.Change, alone bool) lease.Change {
@@ -139,5 +133,5 @@ func (s *state) revokeIfAlone(c lease.Change, alone bool) lease.Change {
 	if held == nil {
 		return c
 	}
-	return lease.Revoke{Key: over.Key, Fence: over.Fence, By: access.Daemon(), Why: overrunText(held)}
+	return lease.Revoke{Key: over.Key, Fence: over.Fence, By: access.Daemon(), Why: held.OverrunText()}
 }

@@ -144,11 +144,12 @@ func (w *world) start(t tester) *keeper {
 	t.Helper()
 	k := &keeper{t: t, events: map[string]gpu.Event{}, counts: map[gpu.EventCode]int{}, heard: make(chan struct{})}
 	l, err := Open(Options{
-		Settings: w.settings, Hooks: Hooks{Event: k.hear, Authority: w.audited}, Processes: process.Proc().With(w.cast), CPUs: 4, Open: w.open,
+		Settings: w.settings, Processes: process.Proc().With(w.cast), CPUs: 4, Open: w.open,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	l.Subscribe(Hooks{Event: k.hear, Authority: w.audited})
 	k.Ledger = l
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

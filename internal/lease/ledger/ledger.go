@@ -37,21 +37,27 @@ import (
 type Hooks struct {
 	Event   func(gpu.Event)
 	Decided func(status string, took time.Duration) // a request was answered: granted, refused, timeout, …
-	Ended   func(*lease.Effect)                     // a lease has ended; the effect is valid during the call
 
-	// Returned is called for a parked lease that has room on its device again. It should
-	// move the memory of the lease back.
-	Returned func(*lease.Lease)
+	// Changed gets every effect after the journal and Event, and the effect is valid
+	// during the call. Who hears that a lease has reached its time limit (lease.Overran,
+	// again a minute later if the lease still exists) should end its processes and revoke
+	// it; if Changed is nil, the ledger revokes it at once. Who hears that a parked lease
+	// has room on its device again (lease.Resumed) should move its memory back.
+	Changed func(*lease.Effect)
 
 	// Authority sees every batch before the journal does. If it returns an error, the
 	// ledger undoes the batch. If the journal refuses the batch, the ledger calls
 	// Authority again with failed set.
 	Authority func(effects []lease.Effect, failed error) error
+}
 
-	// Overran is called for a lease that has reached its time limit, and again a minute
-	// later if the lease still exists. It should end the processes of the lease and
-	// revoke it. If it is nil, the ledger revokes the lease at once.
-	Overran func(l *lease.Lease, why string)
+// Subscribe sets the functions to call. Call it at most once, and before Run. It reports
+// trouble with the journal that Open had.
+func (l *Ledger) Subscribe(h Hooks) {
+	l.hooks = h
+	if err := l.Trouble(); err != nil {
+		l.hooks.noteTrouble(err)
+	}
 }
 
 // Names finds the login names of users.
@@ -66,7 +72,6 @@ type Names interface {
 // Options are the options of Open.
 type Options struct {
 	Settings  quota.Settings
-	Hooks     Hooks
 	Processes process.Table
 	Names     Names // nil if users are known by number
 	CPUs      int
@@ -119,11 +124,8 @@ func Open(o Options) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Hooks.Authority == nil {
-		o.Hooks.Authority = func([]lease.Effect, error) error { return nil }
-	}
 	l := &Ledger{
-		hooks: o.Hooks, limiter: fair.Limiter{Most: mostErrands}, census: census{Table: o.Processes, names: o.Names, boot: boot},
+		limiter: fair.Limiter{Most: mostErrands}, census: census{Table: o.Processes, names: o.Names, boot: boot},
 		errands: make(chan *errand, maxBatch), seat: make(chan struct{}, 1), wake: make(chan struct{}, 1), finished: make(chan struct{}),
 		state: state{
 			boot: boot, cpus: max(o.CPUs, 1), processes: o.Processes,
@@ -184,6 +186,14 @@ func (h *Hooks) journal(severity gpu.Severity, format string, args ...any) {
 	if h.Event != nil {
 		h.Event(gpu.Event{Time: time.Now(), Code: gpu.EventJournal, Severity: severity, Text: fmt.Sprintf(format, args...)})
 	}
+}
+
+// authority shows a batch to who records acts of authority.
+func (h *Hooks) authority(effects []lease.Effect, failed error) error {
+	if h.Authority == nil {
+		return nil
+	}
+	return h.Authority(effects, failed)
 }
 
 // decided reports how a request was answered.

@@ -240,7 +240,11 @@ func TestTimeLimitIsTold(t *testing.T) {
 		k := w.start(t)
 		told := make(chan string, 9)
 		k.submitNothing(t)
-		k.hooks.Overran = func(l *lease.Lease, why string) { told <- l.ID + ": " + why }
+		k.hooks.Changed = func(e *lease.Effect) {
+			if e.Kind == lease.Overran {
+				told <- e.After.ID + ": " + e.After.OverrunText()
+			}
+		}
 		k.device(0, 100)
 		began := time.Now()
 		a := k.grant(want("a", 10, timed(time.Minute)))

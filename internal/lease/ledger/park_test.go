@@ -41,7 +41,11 @@ func TestParkAndReturn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newWorld().start(t)
 		var returned []string
-		k.hooks.Returned = func(l *lease.Lease) { returned = append(returned, l.ID) }
+		k.hooks.Changed = func(e *lease.Effect) {
+			if e.Kind == lease.Resumed {
+				returned = append(returned, e.After.ID)
+			}
+		}
 		k.device(0, 100)
 		k.grant(want("a", 80))
 		waits := k.queue(t.Context(), want("b", 70, of(2), wait(time.Hour)))

@@ -168,10 +168,11 @@ func TestRemainingProcessesKeepTheLeaseAcrossARestart(t *testing.T) {
 	kill(t, idle)
 
 	again := &keeper{t: t, events: map[string]gpu.Event{}, counts: map[gpu.EventCode]int{}, heard: make(chan struct{})}
-	l, err := Open(Options{Settings: w.settings, Hooks: Hooks{Event: again.hear}, Processes: process.Proc(), CPUs: 4, Open: w.open})
+	l, err := Open(Options{Settings: w.settings, Processes: process.Proc(), CPUs: 4, Open: w.open})
 	if err != nil {
 		t.Fatal(err)
 	}
+	l.Subscribe(Hooks{Event: again.hear})
 	again.Ledger = l
 	again.device(0, 100, used(worker.Process.Pid, 30)) // as the daemon does: it looks before it begins
 	ctx, cancel := context.WithCancel(t.Context())

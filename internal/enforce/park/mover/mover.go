@@ -192,9 +192,13 @@ func (p *Mover) Counts() park.Counts {
 	return c
 }
 
-// Changed notes that a lease has ended, or that the book has leased the room of a parked
-// one again. It does not block.
-func (p *Mover) Changed(fence uint64) {
+// Changed takes notice of a change in the book: a lease has ended, or the book has leased
+// the room of a parked lease again. It does not block.
+func (p *Mover) Changed(e *lease.Effect) {
+	if !e.Ends() && e.Kind != lease.Resumed {
+		return
+	}
+	fence := e.Lease().Fence
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.leases[fence] != nil { // of most leases there is nothing to know

@@ -206,15 +206,6 @@ func (w *world) start() {
 			Device: func(string) quota.DeviceSettings { return quota.DeviceSettings{MaxPipelines: 8} }, Wait: time.Hour,
 			Services: map[string]quota.Served{"fixed": {Service: quota.Service{Name: "fixed", Parkable: gpu.Some(false)}}},
 		},
-		Hooks: ledger.Hooks{
-			Event: func(e gpu.Event) {
-				if d.Mover != nil {
-					d.Nudge()
-				}
-			},
-			Ended:    func(e *lease.Effect) { d.Changed(e.Before.Fence) },
-			Returned: func(l *lease.Lease) { d.Changed(l.Fence) },
-		},
 		Processes: table, CPUs: 4,
 		Open: func(replay func(journal.Entry) error) (journal.Journal, error) {
 			log, _, err := filelog.Open(w.disk, filelog.Options{Segment: 64 << 10, Reserve: 4 << 10, Step: 4 << 10, Unsynced: 16 << 10}, replay)
@@ -242,6 +233,7 @@ func (w *world) start() {
 		},
 		Log: slog.New(slog.DiscardHandler), Path: w.file, Boot: w.boot,
 	})
+	d.book.Subscribe(ledger.Hooks{Event: func(gpu.Event) { d.Nudge() }, Changed: d.Changed})
 	ctx, cancel := context.WithCancel(context.Background())
 	d.cancel = cancel
 	d.Read(ctx, w.uuid)

@@ -1,4 +1,4 @@
-package oversight
+package monitor_test
 
 import (
 	"os"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/health"
+	"github.com/berth-gpu/berth/internal/health/monitor"
 )
 
 // Whatever is in the file, it is refused with a reason, or the devices in it can
@@ -25,7 +26,7 @@ func FuzzStandings(f *testing.F) {
 		if err := os.WriteFile(path, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s, damage := OpenStandings(path)
+		s, damage := monitor.OpenStandings(path)
 		if damage != nil {
 			if err := os.Remove(damage.Aside); err != nil {
 				t.Fatal(err)

@@ -1,4 +1,4 @@
-package oversight
+package monitor
 
 import (
 	"context"
@@ -42,6 +42,9 @@ func (s *Standings) take(read map[string]health.Standing) error {
 
 // All returns the standing of every device that was ever in trouble, by UUID.
 func (s *Standings) All() map[string]health.Standing {
+	if s == nil {
+		return nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.all)
@@ -49,6 +52,9 @@ func (s *Standings) All() map[string]health.Standing {
 
 // Changed records the standing of a device. It does not wait for the disk.
 func (s *Standings) Changed(uuid string, now health.Standing) {
+	if s == nil {
+		return
+	}
 	s.mu.Lock()
 	s.all[uuid] = now
 	s.mu.Unlock()
