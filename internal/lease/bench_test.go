@@ -42,7 +42,8 @@ func BenchmarkGrantRelease(b *testing.B) {
 			book, r := full(leases), ask("new")
 			by := actor(r.Holder)
 			var line []byte
-			var written stored.Entry // as the ledger keeps it
+			var written stored.Entry // the ledger keeps it, and the lease in it
+			var used stored.Lease
 			now := noon
 			b.ReportAllocs()
 			for b.Loop() {
@@ -51,12 +52,12 @@ func BenchmarkGrantRelease(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				written = EntryOf(&e)
+				written = EntryIn(&used, &e)
 				line = AppendEntry(line[:0], &written)
 				if e, err = book.Apply(Release{Key: r.Key(), By: by}, now); err != nil {
 					b.Fatal(err)
 				}
-				written = EntryOf(&e)
+				written = EntryIn(&used, &e)
 				line = AppendEntry(line, &written)
 			}
 		})
