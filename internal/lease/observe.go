@@ -21,7 +21,11 @@ func (b *Book) Holdings(uuid string) []Holding {
 	if d == nil {
 		return nil
 	}
-	all := b.AppendHoldings(make([]Holding, 0, len(d.spots)), uuid)
+	all := make([]Holding, 0, len(d.spots))
+	for _, s := range d.spots {
+		l := s.entry.lease
+		all = append(all, Holding{l, l.Parts[s.part], s.entry.places[s.part].measured})
+	}
 	slices.SortFunc(all, func(a, b Holding) int {
 		return cmp.Or(
 			cmp.Compare(max(b.Part.Memory, b.Measured), max(a.Part.Memory, a.Measured)),
@@ -29,17 +33,6 @@ func (b *Book) Holdings(uuid string) []Holding {
 			cmp.Compare(a.Lease.Fence, b.Lease.Fence))
 	})
 	return all
-}
-
-// AppendHoldings appends the leases on a device to list, in no order.
-func (b *Book) AppendHoldings(list []Holding, uuid string) []Holding {
-	if d := b.devices[uuid]; d != nil {
-		for _, s := range d.spots {
-			l := s.entry.lease
-			list = append(list, Holding{l, l.Parts[s.part], s.entry.places[s.part].measured})
-		}
-	}
-	return list
 }
 
 // Observe sets how much memory the processes of a lease were measured to use on a

@@ -119,9 +119,6 @@ func (l *Ledger) answer(r *lease.Request, now time.Time) (Found, *waiter, error)
 		found, err := l.adjust(held, r, now)
 		return found, nil, err
 	}
-	if r.Parent == "" { // no device is chosen for a child
-		l.usual.Add(r)
-	}
 	granted, waits, err := l.decide(r, now)
 	if err != nil || granted != nil {
 		return Found{Lease: granted}, nil, err

@@ -127,7 +127,7 @@ func (s *state) rebuild() {
 	for _, o := range s.devices {
 		all = append(all, o.Device)
 	}
-	s.snapshot = placement.NewSnapshot(all, s.book, &s.usual)
+	s.snapshot = placement.NewSnapshot(all)
 	for _, held := range s.book.Leases() {
 		for _, p := range held.Parts {
 			s.snapshot.AddLeases(held.Holder.Service, p.GPU, 1)

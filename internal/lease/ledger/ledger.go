@@ -129,7 +129,7 @@ func Open(o Options) (*Ledger, error) {
 		errands: make(chan *errand, maxBatch), seat: make(chan struct{}, 1), wake: make(chan struct{}, 1), finished: make(chan struct{}),
 		state: state{
 			boot: boot, cpus: max(o.CPUs, 1), processes: o.Processes,
-			settings: o.Settings, book: lease.New(), snapshot: placement.NewSnapshot(nil, nil, nil),
+			settings: o.Settings, book: lease.New(), snapshot: placement.NewSnapshot(nil),
 			devices: map[string]*observed{}, revoking: map[lease.Key]revocation{}, inUse: map[lease.Key]uint64{},
 			waiters: map[lease.Key]*waiter{},
 		},
@@ -215,7 +215,6 @@ type state struct {
 	book     *lease.Book
 	standing kin // the leases of the book
 	snapshot *placement.Snapshot
-	usual    placement.Requests
 	gate     gate            // see behind
 	ahead    placement.Ahead // see front
 	devices  map[string]*observed

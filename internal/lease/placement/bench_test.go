@@ -25,7 +25,7 @@ func busy(n int) *Snapshot {
 			}
 		}
 	}
-	s := NewSnapshot(devices, nil, nil)
+	s := NewSnapshot(devices)
 	for i := range devices {
 		s.Update(uuid(i), Use{
 			Available: gpu.MiB(random.IntN(80 << 10)), Ceiling: 80 << 10,

@@ -51,20 +51,16 @@ type need struct {
 	plain     bool   // every device with room is allowed
 	runs      presence
 	gate      Gate
-
-	request *lease.Request
-	score   func(*View, *lease.Request) float64 // nil if the keys decide
-	places  []int32                             // by position: the place by score, from one; nil before rank
 }
 
 func (s *Snapshot) needOf(r *lease.Request, gate Gate) need {
-	at := indexOf(s.policies, r.Policy)
-	policy := &s.policies[at]
+	at := indexOf(r.Policy)
+	policy := &policies[at]
 	n := need{
 		memory: r.Memory, slots: r.Slots,
-		keys: s.keys[at], apart: policy.apart || !r.Together, score: policy.score,
+		keys: s.keys[at], apart: policy.apart || !r.Together,
 		heeds: !policy.fills, draw: float32(r.Draw.Or(0)),
-		pin: -1, preferred: -1, request: r, gate: gate,
+		pin: -1, preferred: -1, gate: gate,
 	}
 	if r.Preferred != "" {
 		n.preferred = s.lookup(r.Preferred)
@@ -152,9 +148,6 @@ func (s *Snapshot) one(n *need) int {
 	if n.preferred >= 0 && s.takes(n, n.preferred) {
 		return n.preferred
 	}
-	if n.score != nil {
-		return s.first(n)
-	}
 	at := s.coolest(n)
 	if at < 0 && n.hot { // devices that get too hot are better than none
 		n.heeds = false
@@ -172,23 +165,6 @@ func (s *Snapshot) coolest(n *need) int {
 		}
 	}
 	return s.scan(n)
-}
-
-// first chooses the device with the best score. It returns -1 if none fits.
-func (s *Snapshot) first(n *need) int {
-	if s.candidatesFor(n, scored) == 0 {
-		return -1
-	}
-	best := candidate{tier: math.MaxInt32}
-	for _, c := range s.scratch.candidates {
-		if c.tier > best.tier {
-			break // candidates are in the order of their tiers
-		}
-		if c.score = s.score(n, c.position); c.tier < best.tier || c.score > best.score {
-			best = c
-		}
-	}
-	return best.position
 }
 
 // scan chooses the device with the smallest key. It compares the key first, because

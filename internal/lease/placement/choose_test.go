@@ -138,7 +138,7 @@ func TestSnapshotOfOddDevices(t *testing.T) {
 	twice := a
 	twice.Index = 1
 	b.Links = []gpu.Link{{To: b.UUID, Kind: gpu.LinkNVLink}, {To: "GPU-gone", Kind: gpu.LinkNVLink}}
-	s := NewSnapshot([]gpu.Device{a, b, twice}, nil, nil)
+	s := NewSnapshot([]gpu.Device{a, b, twice})
 	if s.Len() != 2 || s.devices[0].Index != 3 || len(s.links[0]) != 0 {
 		t.Errorf("devices %v, links %v", s.devices, s.links)
 	}

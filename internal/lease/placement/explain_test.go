@@ -91,7 +91,7 @@ func TestHints(t *testing.T) {
 func TestUnmetConstraints(t *testing.T) {
 	radeon := testDevice(1)
 	radeon.Vendor, radeon.Name, radeon.ComputeCapability = gpu.AMD, "Radeon", ""
-	s := NewSnapshot([]gpu.Device{testDevice(0), radeon}, nil, nil)
+	s := NewSnapshot([]gpu.Device{testDevice(0), radeon})
 	for where, want := range map[string]string{
 		"vendor=intel":    "it is made by nvidia, not by intel",
 		"name~MI300":      "its name is NVIDIA H200, which is not like MI300",

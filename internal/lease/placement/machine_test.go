@@ -29,7 +29,7 @@ func machine(uses ...Use) *Snapshot {
 	for i := range devices {
 		devices[i] = testDevice(i)
 	}
-	s := NewSnapshot(devices, nil, nil)
+	s := NewSnapshot(devices)
 	for i, u := range uses {
 		s.Update(uuid(i), u)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
-// The policies, by name. Each has its own file. LeastLoaded is the default.
+// The policies, by name. LeastLoaded is the default.
 const (
 	LeastLoaded = "least_loaded"
 	MostFree    = "most_free"
@@ -19,8 +19,8 @@ const (
 	Pack        = "pack"
 )
 
-// policies lists the policies, the default first. To add one, write its file
-// and add its line here; docs/develop/adding-a-policy.md shows how.
+// policies lists the policies, the default first. To add one, write its key below and
+// add its line here; docs/develop/adding-a-policy.md shows how.
 var policies = []policy{
 	{name: LeastLoaded, about: "the device with the smallest share of its slots in use, then the one that works least and is coolest", key: leastLoaded},
 	{name: MostFree, about: "the device with the most memory to lease", key: mostFree},
@@ -30,16 +30,13 @@ var policies = []policy{
 }
 
 // policy chooses among the devices that fit. It orders them by key: one number per
-// device, computed from the Use of the device alone whenever that changes. A policy with
-// a score looks at the request too: it scores the first scored devices in the order of
-// its key.
+// device, computed from the Use of the device alone whenever that changes.
 type policy struct {
 	name  string
 	about string
 	key   func(*Use) Key
-	score func(*View, *lease.Request) float64 // the largest is taken; nil if the key decides alone
-	fills bool                                // take the same device again although it gets hot
-	apart bool                                // keep the leases of a service apart even if the service wants them together
+	fills bool // take the same device again although it gets hot
+	apart bool // keep the leases of a service apart even if the service wants them together
 }
 
 // PolicyNames lists the names of all policies, the default first.
@@ -61,21 +58,49 @@ func CheckPolicy(name string) error {
 }
 
 // PolicyOf returns the name of the policy that chooses for a request.
-func PolicyOf(r *lease.Request) string { return policies[indexOf(policies, r.Policy)].name }
+func PolicyOf(r *lease.Request) string { return policies[indexOf(r.Policy)].name }
 
 // AboutPolicy describes in a few words which device a policy takes.
-func AboutPolicy(name string) string { return policies[indexOf(policies, name)].about }
+func AboutPolicy(name string) string { return policies[indexOf(name)].about }
 
 // indexOf returns the index of the policy with this name, or of the default if there is
 // none.
-func indexOf(list []policy, name string) int {
-	for i := range list {
-		if list[i].name == name {
+func indexOf(name string) int {
+	for i := range policies {
+		if policies[i].name == name {
 			return i
 		}
 	}
 	return 0
 }
+
+// leastLoaded takes the device with the smallest active / max_pipelines, then the one
+// that worked least lately, then the coolest, then the one with the most memory to lease.
+// Leases without slots do not load a device; between devices with only those, the
+// measurements decide.
+func leastLoaded(u *Use) Key { return loadFirst(share(u), measured(u), most(memory(u))) }
+
+// mostFree takes the device with the most memory to lease, then the least
+// loaded one.
+func mostFree(u *Use) Key { return memoryFirst(most(memory(u)), share(u), measured(u)) }
+
+// bestFit takes the device that would have the least memory left over, so that large
+// holes stay for large requests, then the one with the smallest share of its slots in
+// use. A request takes the same memory on every device, so the available memory alone
+// gives the order. bestFit fills devices and ignores what was measured on them.
+func bestFit(u *Use) Key { return memoryFirst(memory(u), share(u), 0) }
+
+// spread takes the device with the fewest slots in use, however many it has, then the one
+// that worked least lately, then the coolest, then the one with the most memory to lease.
+// It keeps the leases of a service apart even if the service wants them together: a user
+// who asks for spread wants to lose little when one device fails.
+func spread(u *Use) Key { return loadFirst(count(u.Active), measured(u), most(memory(u))) }
+
+// pack takes the device with the largest share of its slots in use, then the
+// one with the least memory to lease, so that idle devices stay idle: free for
+// requests that need all of one, or cool. It ignores what was measured: the
+// device that it fills is the busiest and the hottest.
+func pack(u *Use) Key { return loadFirst(mostLoad-share(u), 0, memory(u)) }
 
 // Key orders devices under a policy: the smallest is taken. It holds a share or a count
 // in loadBits, measurements in measuredBits and an amount of memory in memoryBits, in the

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -125,6 +126,23 @@ func TestKeysKeepTheirOrder(t *testing.T) {
 	}
 	if less, more := with(available(2), active(3), measuredAs(100, 200)), with(available(1)); mostFree(&less) >= mostFree(&more) {
 		t.Error("something outweighs the memory")
+	}
+}
+
+// The page shows a policy as it stands here.
+func TestThePageOnPoliciesIsTrue(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/develop/adding-a-policy.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile("policy.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, example, _ := strings.Cut(string(source), "\nfunc leastLoaded")
+	example, _, _ = strings.Cut("func leastLoaded"+example, "\n")
+	if !strings.Contains(string(page), example) {
+		t.Errorf("docs/develop/adding-a-policy.md does not show leastLoaded as it is:\n%s", example)
 	}
 }
 

@@ -41,7 +41,7 @@ func drawWorld(t *rapid.T, most int) *world {
 		w.devices = append(w.devices, d)
 		w.uses = append(w.uses, drawUse(t))
 	}
-	w.s = NewSnapshot(w.devices, nil, nil)
+	w.s = NewSnapshot(w.devices)
 	for i, u := range w.uses {
 		w.s.Update(uuid(i), u)
 	}

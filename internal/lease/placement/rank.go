@@ -33,32 +33,27 @@ func Rank(s *Snapshot, r *lease.Request, gate Gate) []Place {
 	var rest []Place
 	for i := range s.devices {
 		if reasons := s.reasons(&n, r, i); reasons != nil {
-			rest = append(rest, s.place(&n, i, 0, reasons))
+			rest = append(rest, s.place(&n, r, i, 0, reasons))
 			continue
 		}
 		list = append(list, s.candidate(&n, i))
 	}
 	slices.SortFunc(list, compare)
-	if n.score != nil { // the score decides among the first ones
-		s.scratch.candidates = list[:min(len(list), scored)]
-		s.rank(&n)
-		s.unrank(&n)
-	}
 	s.scratch.candidates = list
 	places := make([]Place, 0, len(s.devices))
 	for at, c := range list {
-		places = append(places, s.place(&n, c.position, at+1, nil))
+		places = append(places, s.place(&n, r, c.position, at+1, nil))
 	}
 	return append(places, rest...)
 }
 
-func (s *Snapshot) place(n *need, i, rank int, reasons []Reason) Place {
+func (s *Snapshot) place(n *need, r *lease.Request, i, rank int, reasons []Reason) Place {
 	p := Place{
 		GPU: s.devices[i].UUID, Index: s.devices[i].Index, Rank: rank, Reasons: reasons,
 		Preferred: i == n.preferred, Replicas: int(n.runs.leases(i)), Use: s.use[i],
 	}
 	if w, known := p.Use.Warmth.Get(); known {
-		more := n.request.Draw.Or(0)
+		more := r.Draw.Or(0)
 		p.Settles = gpu.Some(w.With(more))
 		if s.warm(n, i) {
 			p.Warm = w.Text(more)

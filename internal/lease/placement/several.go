@@ -1,10 +1,6 @@
 package placement
 
-import (
-	"slices"
-
-	"github.com/berth-gpu/berth/internal/lease"
-)
+import "slices"
 
 // few is the largest number of candidates among which the search for the best set is
 // exact. It covers every machine sold as one piece; beyond it the search is greedy.
@@ -16,7 +12,6 @@ type candidate struct {
 	tier     int32
 	key      Key
 	position int
-	score    float64 // if the policy has one
 }
 
 func compare(a, b candidate) int {
@@ -40,10 +35,7 @@ type scratch struct {
 	rank       []int8 // by position, from one; zero between decisions
 	pull       []pull // by position; zero between decisions
 	touched    []int
-	only       []bool  // by position
-	places     []int32 // by position; zero between decisions
-	view       View
-	holdings   []lease.Holding
+	only       []bool // by position
 }
 
 // several chooses count devices, all or nothing. It prefers the set with the preferred
@@ -53,17 +45,9 @@ type scratch struct {
 // come first in affinity and policy. The result is in order of position, lies in scratch
 // space, and is nil if fewer than count devices fit.
 func (s *Snapshot) several(n *need, count int) []int {
-	keep := max(count, few)
-	if n.score != nil {
-		keep = max(count, scored)
-	}
-	fit := s.candidatesFor(n, keep)
+	fit := s.candidatesFor(n, max(count, few))
 	if fit < count {
 		return nil
-	}
-	if n.score != nil {
-		s.rank(n)
-		defer s.unrank(n)
 	}
 	if fit <= few {
 		s.exact(n, count)
@@ -130,11 +114,6 @@ func insert(list []candidate, c candidate) []candidate {
 
 func (s *Snapshot) candidate(n *need, i int) candidate {
 	c := candidate{key: n.keys[i], position: i}
-	if n.places != nil {
-		if c.key = noKey; n.places[i] > 0 {
-			c.key = Key(n.places[i] - 1)
-		}
-	}
 	leases := n.runs.leases(i)
 	switch {
 	case i == n.preferred:

@@ -25,7 +25,7 @@ func islands(n, size int) *Snapshot {
 			}
 		}
 	}
-	s := NewSnapshot(devices, nil, nil)
+	s := NewSnapshot(devices)
 	for i := range devices {
 		s.Update(uuid(i), idle())
 	}
@@ -94,7 +94,7 @@ func sparse(n int, links map[[2]int]gpu.LinkKind) *Snapshot {
 			}
 		}
 	}
-	s := NewSnapshot(devices, nil, nil)
+	s := NewSnapshot(devices)
 	for i := range devices {
 		s.Update(uuid(i), idle())
 	}

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/lease"
 )
 
 // Use has what changes on a device from one decision to the next.
@@ -54,25 +53,17 @@ type Snapshot struct {
 	spare []float32 // Use.spare
 	keys  [][]Key   // by policy
 
-	policies []policy
 	services map[string]presence
-	book     *lease.Book // nil if nobody holds anything
-	usual    *Requests   // nil if nothing is usual
 
 	scratch scratch
 }
 
 // NewSnapshot returns a snapshot of these devices. A device is closed until its first
-// Update. When a device appears or its facts change, make a new snapshot. Policies with a
-// score look at the book and at the usual requests; either may be nil.
-func NewSnapshot(devices []gpu.Device, book *lease.Book, usual *Requests) *Snapshot {
-	return newSnapshot(devices, book, usual, policies)
-}
-
-func newSnapshot(devices []gpu.Device, book *lease.Book, usual *Requests, list []policy) *Snapshot {
+// Update. When a device appears or its facts change, make a new snapshot.
+func NewSnapshot(devices []gpu.Device) *Snapshot {
 	s := &Snapshot{
 		position: make(map[string]int), services: make(map[string]presence),
-		policies: list, keys: make([][]Key, len(list)), book: book, usual: usual,
+		keys: make([][]Key, len(policies)),
 	}
 	for _, d := range devices {
 		if _, twice := s.position[d.UUID]; !twice {
@@ -93,7 +84,7 @@ func newSnapshot(devices []gpu.Device, book *lease.Book, usual *Requests, list [
 		s.keys[p] = make([]Key, n)
 	}
 	s.scratch.rank, s.scratch.pull = make([]int8, n), make([]pull, n)
-	s.scratch.only, s.scratch.places = make([]bool, n), make([]int32, n)
+	s.scratch.only = make([]bool, n)
 	known := make(map[gpu.Model]int32)
 	for i := range s.devices {
 		s.position[s.devices[i].UUID] = i
@@ -134,7 +125,7 @@ func (s *Snapshot) Use(uuid string) (Use, bool) {
 func (s *Snapshot) set(i int, u Use) {
 	s.use[i], s.room[i], s.free[i], s.spare[i] = u, u.Available, u.free(), u.spare()
 	for p := range s.keys {
-		s.keys[p][i] = s.policies[p].key(&s.use[i])
+		s.keys[p][i] = policies[p].key(&s.use[i])
 	}
 }
 
