@@ -25,7 +25,7 @@ const (
 
 // Bars draws each row as a bar of its parts.
 func Bars(b BarPlot) string {
-	at, head := layout(namesOf(b.Parts))
+	at, head := layout(b.Parts)
 	if len(b.Parts) < 2 {
 		at, head = nil, 4
 	}
@@ -37,7 +37,8 @@ func Bars(b BarPlot) string {
 	room := width - right - nameWidth - noteWidth
 	for i, row := range b.Bars {
 		y := head + rowHeight*float64(i)
-		p.name(row.Name, nameWidth-8, y+14, 22)
+		p.add(`<text x="%s" y="%s" text-anchor="end">`, num(nameWidth-8), num(y+14))
+		p.name(row.Name, 22)
 		x := nameWidth
 		for k, v := range row.Parts {
 			if !known(v) || v <= 0 || most <= 0 {
@@ -54,16 +55,6 @@ func Bars(b BarPlot) string {
 		p.legend(b.Parts, at, false)
 	}
 	return p.end()
-}
-
-// name writes the name of a row. If it cuts the name, it adds the whole name as a title.
-func (p *picture) name(name string, x, y float64, most int) {
-	p.add(`<text x="%s" y="%s" text-anchor="end">`, num(x), num(y))
-	if cut := short(name, most); cut != name {
-		p.add(`<title>%s</title>%s</text>`, Escape(name), Escape(cut))
-	} else {
-		p.add(`%s</text>`, Escape(name))
-	}
 }
 
 func sum(list []float64) float64 {

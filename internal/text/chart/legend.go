@@ -6,18 +6,18 @@ import "unicode"
 type place struct{ x, y float64 }
 
 // layout puts the entries of a legend into lines, and returns their height.
-func layout(names []string) ([]place, float64) {
-	list := make([]place, len(names))
+func layout(series []Series) ([]place, float64) {
+	list := make([]place, len(series))
 	at := place{left, line - 5}
-	for i, name := range names {
-		wide := 30 + textWidth(short(name, mostLetters))
+	for i, s := range series {
+		wide := 30 + textWidth(short(s.Name, mostLetters))
 		if at.x > left && at.x+wide > width-right {
 			at = place{left, at.y + line}
 		}
 		list[i] = at
 		at.x += wide
 	}
-	if len(names) == 0 {
+	if len(series) == 0 {
 		return nil, 6
 	}
 	return list, at.y + 10
@@ -51,18 +51,16 @@ func (p *picture) legend(list []Series, at []place, lines bool) {
 			p.add(`<rect class="area %s" x="%s" y="%s" width="12" height="10"/>`, s.class(i), num(x), num(y-9))
 		}
 		p.add(`<text x="%s" y="%s">`, num(x+20), num(y))
-		if cut := short(s.Name, mostLetters); cut != s.Name {
-			p.add(`<title>%s</title>%s</text>`, Escape(s.Name), Escape(cut))
-		} else {
-			p.add(`%s</text>`, Escape(s.Name))
-		}
+		p.name(s.Name, mostLetters)
 	}
 }
 
-func namesOf(list []Series) []string {
-	names := make([]string, len(list))
-	for i := range list {
-		names[i] = list[i].Name
+// name writes a name and the end of its text. If it cuts the name, it adds the whole name
+// as a title.
+func (p *picture) name(name string, most int) {
+	if cut := short(name, most); cut != name {
+		p.add(`<title>%s</title>%s</text>`, Escape(name), Escape(cut))
+	} else {
+		p.add(`%s</text>`, Escape(name))
 	}
-	return names
 }

@@ -2,6 +2,7 @@ package chart
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"time"
 )
@@ -15,7 +16,7 @@ type frame struct {
 }
 
 func newFrame(t *Time, most float64) frame {
-	at, head := layout(namesOf(t.Series))
+	at, head := layout(t.Series)
 	if len(t.Series) == 1 && t.Series[0].Name == "" {
 		at, head = nil, 8
 	}
@@ -51,11 +52,7 @@ func Lines(t Time) string {
 		most = max(most, m.Value)
 	}
 	f := newFrame(&t, most)
-	for i, s := range t.Series {
-		for _, run := range runs(s.Points, t.Step) {
-			f.add(`<path class="line %s" d="%s"/>`, s.class(i), f.path(run))
-		}
-	}
+	f.lines(&t, f.x, "h1.5")
 	f.marks(t.Marks)
 	if f.at != nil {
 		f.legend(t.Series, f.at, true)
@@ -63,12 +60,12 @@ func Lines(t Time) string {
 	return f.end()
 }
 
-// runs splits points where one is missing.
-func runs(points []Point, step time.Duration) (list [][]Point) {
+// runs returns the ranges of points that follow each other without a gap.
+func runs(points []Point, step time.Duration) (list [][2]int) {
 	begin := 0
 	cut := func(end int) {
 		if end > begin {
-			list = append(list, points[begin:end])
+			list = append(list, [2]int{begin, end})
 		}
 	}
 	for i, p := range points {
@@ -85,15 +82,25 @@ func runs(points []Point, step time.Duration) (list [][]Point) {
 	return list
 }
 
-// path returns the line through points. A single point is a short line.
-func (f *frame) path(run []Point) string {
+// lines writes the line of each series. A single point is the line dot.
+func (f *frame) lines(t *Time, x func(time.Time) float64, dot string) {
+	for i, s := range t.Series {
+		for _, r := range runs(s.Points, t.Step) {
+			path := f.path(s.Points[r[0]:r[1]], x)
+			if r[1]-r[0] == 1 {
+				path += dot
+			}
+			f.add(`<path class="line %s" d="%s"/>`, s.class(i), path)
+		}
+	}
+}
+
+// path returns the line through points.
+func (f *frame) path(run []Point, x func(time.Time) float64) string {
 	var b strings.Builder
 	for i, p := range run {
 		b.WriteString(map[bool]string{true: "M", false: "L"}[i == 0])
-		b.WriteString(num(f.x(p.T)) + " " + num(f.axis.y(p.V)))
-	}
-	if len(run) == 1 {
-		b.WriteString("h1.5")
+		b.WriteString(num(x(p.T)) + " " + num(f.axis.y(p.V)))
 	}
 	return b.String()
 }
@@ -102,26 +109,27 @@ func (f *frame) path(run []Point) string {
 // must be at the same times; an unknown value counts as 0, and a time at which no value
 // is known is a gap.
 func Stack(t Time) string {
-	times, sums := []time.Time{}, [][]float64{} // the upper border of each series
+	borders := make([][]Point, len(t.Series)) // the upper border of each series
+	var base []Point                          // the lower border of all; NaN where no value is known
 	most := 0.0
-	for _, at := range moments(t.Series) {
-		column, any, sum := make([]float64, len(t.Series)), false, 0.0
+	for _, p := range longest(t.Series) {
+		height, bottom := 0.0, math.NaN()
 		for i, s := range t.Series {
-			if v, there := valueAt(s.Points, at); there {
-				any, sum = true, sum+max(v, 0)
+			if v, there := valueAt(s.Points, p.T); there {
+				height, bottom = height+max(v, 0), 0
 			}
-			column[i] = sum
+			borders[i] = append(borders[i], Point{p.T, height})
 		}
-		if !any {
-			column = nil
-		}
-		times, sums = append(times, at), append(sums, column)
-		most = max(most, sum)
+		base = append(base, Point{p.T, bottom})
+		most = max(most, height)
 	}
 	f := newFrame(&t, most)
-	for _, r := range columnRuns(times, sums, t.Step) {
+	for _, r := range runs(base, t.Step) {
+		below := base[r[0]:r[1]]
 		for i, s := range t.Series {
-			f.add(`<path class="area %s" d="%s"/>`, s.class(i), f.band(times[r[0]:r[1]], sums[r[0]:r[1]], i))
+			border := borders[i][r[0]:r[1]]
+			f.add(`<path class="area %s" d="%s"/>`, s.class(i), f.band(border, below))
+			below = border
 		}
 	}
 	f.marks(t.Marks)
@@ -131,68 +139,28 @@ func Stack(t Time) string {
 	return f.end()
 }
 
-// moments returns the times of the longest series, which has all of them, in order.
-func moments(list []Series) []time.Time {
-	var longest []Point
+// longest returns the points of the longest series, which has all times, in order.
+func longest(list []Series) (points []Point) {
 	for _, s := range list {
-		if len(s.Points) > len(longest) {
-			longest = s.Points
+		if len(s.Points) > len(points) {
+			points = s.Points
 		}
 	}
-	times := make([]time.Time, len(longest))
-	for i, p := range longest {
-		times[i] = p.T
-	}
-	return times
+	return points
 }
 
-// valueAt returns the value of a series at a time.
+// valueAt returns the value of a series at a time, and false if it is not known.
 func valueAt(points []Point, at time.Time) (float64, bool) {
-	low, high := 0, len(points)
-	for low < high {
-		if mid := (low + high) / 2; points[mid].T.Before(at) {
-			low = mid + 1
-		} else {
-			high = mid
-		}
+	i, there := slices.BinarySearchFunc(points, at, func(p Point, t time.Time) int { return p.T.Compare(t) })
+	if !there || !known(points[i].V) {
+		return 0, false
 	}
-	if low == len(points) || !points[low].T.Equal(at) || !known(points[low].V) {
-		return math.NaN(), false
-	}
-	return points[low].V, true
+	return points[i].V, true
 }
 
-// columnRuns returns the ranges of columns that follow each other without a gap.
-func columnRuns(times []time.Time, columns [][]float64, step time.Duration) (list [][2]int) {
-	begin := -1
-	for i := range times {
-		gap := columns[i] == nil || begin >= 0 && i > begin && step > 0 && times[i].Sub(times[i-1]) > step*3/2
-		if gap && begin >= 0 {
-			list, begin = append(list, [2]int{begin, i}), -1
-		}
-		if columns[i] != nil && begin < 0 {
-			begin = i
-		}
-	}
-	if begin >= 0 {
-		list = append(list, [2]int{begin, len(times)})
-	}
-	return list
-}
-
-// band returns the outline of one area.
-func (f *frame) band(times []time.Time, sums [][]float64, i int) string {
-	var b strings.Builder
-	for k, at := range times {
-		b.WriteString(map[bool]string{true: "M", false: "L"}[k == 0])
-		b.WriteString(num(f.x(at)) + " " + num(f.axis.y(sums[k][i])))
-	}
-	for k := len(times) - 1; k >= 0; k-- {
-		below := 0.0
-		if i > 0 {
-			below = sums[k][i-1]
-		}
-		b.WriteString("L" + num(f.x(times[k])) + " " + num(f.axis.y(below)))
-	}
-	return b.String() + "Z"
+// band returns the outline of the area between two borders.
+func (f *frame) band(above, below []Point) string {
+	back := slices.Clone(below)
+	slices.Reverse(back)
+	return f.path(slices.Concat(above, back), f.x) + "Z"
 }

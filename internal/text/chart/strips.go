@@ -1,6 +1,8 @@
 package chart
 
 import (
+	"math"
+	"slices"
 	"time"
 )
 
@@ -29,14 +31,15 @@ const stripHeight = 20.0
 // Strips draws each strip as a row of columns, in which each state has its share of the
 // height, with the last state on top. It draws nothing where there is no cell.
 func Strips(s StripPlot) string {
-	at, head := layout(namesOf(s.States))
+	at, head := layout(s.States)
 	bottom := head + stripHeight*float64(len(s.Strips))
 	p := begin(s.Title, s.Desc, bottom+foot)
 	over := span{s.From, s.Until}
 	over.draw(p, head, bottom)
 	for i, strip := range s.Strips {
 		y := head + stripHeight*float64(i)
-		p.name(strip.Name, left-6, y+13, 8)
+		p.add(`<text x="%s" y="%s" text-anchor="end">`, num(left-6), num(y+13))
+		p.name(strip.Name, 8)
 		p.add(`<rect class="empty" x="%s" y="%s" width="%s" height="14"/>`, num(left), num(y+2), num(width-left-right))
 		for _, c := range joined(strip.Cells) {
 			x, low := over.x(c.From), y+16
@@ -67,10 +70,5 @@ func joined(cells []Cell) (list []Cell) {
 }
 
 func alike(a, b []float64) bool {
-	for i := range a {
-		if d := a[i] - b[i]; len(a) != len(b) || d > 0.01 || d < -0.01 {
-			return false
-		}
-	}
-	return len(a) == len(b)
+	return slices.EqualFunc(a, b, func(x, y float64) bool { return !(math.Abs(x-y) > 0.01) })
 }
