@@ -80,21 +80,8 @@ func writeTable(b *bufio.Writer, t *table) {
 
 // escape makes untrusted text safe inside a line of Markdown.
 func escape(text string) string {
-	var b strings.Builder
-	for _, r := range term.Clean(text) {
-		switch {
-		case strings.ContainsRune("\\`*_[]|#~", r):
-			b.WriteByte('\\')
-			b.WriteRune(r)
-		case r == '<':
-			b.WriteString("&lt;")
-		case r == '>':
-			b.WriteString("&gt;")
-		case r == '&':
-			b.WriteString("&amp;")
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
+	return escaped.Replace(term.Clean(text))
 }
+
+var escaped = strings.NewReplacer(`\`, `\\`, "`", "\\`", `*`, `\*`, `_`, `\_`, `[`, `\[`, `]`, `\]`, `|`, `\|`, `#`, `\#`, `~`, `\~`,
+	"<", "&lt;", ">", "&gt;", "&", "&amp;")

@@ -36,10 +36,8 @@ type block struct {
 	Picture string   // SVG
 	Text    []string // the picture as text
 	Table   *table
-	List    []advice
+	List    []api.Advice
 }
-
-type advice struct{ Text, Command string }
 
 type table struct {
 	Columns []column

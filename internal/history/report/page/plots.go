@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -48,9 +49,6 @@ func (b *builder) frame(title, unit string) chart.Time {
 // devices draws a curve for each device, or the range of all if there are many.
 func (b *builder) devices(name, title, unit string, most float64) block {
 	curves := b.curves(name)
-	if len(curves) == 0 {
-		return block{}
-	}
 	t := b.frame(title, unit)
 	t.Most = most
 	for i := range curves {
@@ -59,8 +57,16 @@ func (b *builder) devices(name, title, unit string, most float64) block {
 	if len(curves) > mostLines {
 		t.Series = extent(t.Series)
 	}
-	t.Desc = describe(t.Series, unit)
-	return block{Title: title, Picture: chart.Lines(t), Text: b.sparks(t)}
+	return b.drawn(t, chart.Lines)
+}
+
+// drawn returns the block of a picture over time, or an empty one without series.
+func (b *builder) drawn(t chart.Time, draw func(chart.Time) string) block {
+	if len(t.Series) == 0 {
+		return block{}
+	}
+	t.Desc = describe(t.Series, t.Unit)
+	return block{Title: t.Title, Picture: draw(t), Text: b.sparks(t)}
 }
 
 // extent returns the highest, the mean and the lowest of several series.
@@ -110,24 +116,16 @@ func (b *builder) memory() block {
 			t.Series = append(t.Series, chart.Series{Name: each.name, Class: each.class, Points: points(&c, 1.0/1024)})
 		}
 	}
-	if len(t.Series) == 0 {
-		return block{}
-	}
-	t.Desc = describe(t.Series, t.Unit)
-	return block{Title: t.Title, Picture: chart.Stack(t), Text: b.sparks(t)}
+	return b.drawn(t, chart.Stack)
 }
 
 // users draws how much memory each user leased.
 func (b *builder) users() block {
 	t := b.frame("Memory that users leased", " GiB")
 	for _, c := range b.curves("user") {
-		t.Series = append(t.Series, chart.Series{Name: named(c.Of), Points: points(&c, 1.0/1024)})
+		t.Series = append(t.Series, chart.Series{Name: cmp.Or(c.Of, nobody), Points: points(&c, 1.0/1024)})
 	}
-	if len(t.Series) == 0 {
-		return block{}
-	}
-	t.Desc = describe(t.Series, t.Unit)
-	return block{Title: t.Title, Picture: chart.Stack(t), Text: b.sparks(t)}
+	return b.drawn(t, chart.Stack)
 }
 
 // shownState is a state of a device in a picture.
@@ -184,21 +182,17 @@ func (b *builder) strips() block {
 
 // marks returns the worst state of each moment as a letter.
 func (b *builder) marks(cells []chart.Cell) string {
+	const order = ".-TCU"
 	line := []byte(strings.Repeat(" ", b.columns()))
 	for _, c := range cells {
 		at := b.column(c.Until)
 		for i, share := range c.Shares {
-			if share > 0.001 && (line[at] == ' ' || worse(states[i].mark, line[at])) {
+			if share > 0.001 && strings.IndexByte(order, states[i].mark) > strings.IndexByte(order, line[at]) {
 				line[at] = states[i].mark
 			}
 		}
 	}
 	return string(line)
-}
-
-func worse(mark, than byte) bool {
-	const order = ".-TCU"
-	return strings.IndexByte(order, mark) > strings.IndexByte(order, than)
 }
 
 const plotWidth = 56 // of a picture as text, at most
@@ -255,13 +249,8 @@ func pad(text string, wide int) string {
 	return text + strings.Repeat(" ", max(wide-term.Columns(text), 0))
 }
 
-// named returns a name, or a placeholder if it is empty.
-func named(name string) string {
-	if name == "" {
-		return "(none)"
-	}
-	return name
-}
+// nobody stands for an empty name.
+const nobody = "(none)"
 
 // bars draws rows of parts.
 func bars(plot chart.BarPlot) block {

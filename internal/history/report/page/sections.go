@@ -74,7 +74,7 @@ func (b *builder) holders() section {
 func (b *builder) holderTable(title string, list []api.HolderPeriod) *table {
 	t := &table{Columns: b.priced(column{title, false}, column{"Held", true}, column{"Memory leased", true}, column{"Not used", true}, column{"Waited", true}, column{"Energy", true})}
 	for _, h := range list {
-		t.Rows = append(t.Rows, b.withCost(h.Energy, text(named(h.Name)), text(hours(h.Leases*3600)), text(memoryHours(h.Leased)),
+		t.Rows = append(t.Rows, b.withCost(h.Energy, text(cmp.Or(h.Name, nobody)), text(hours(h.Leases*3600)), text(memoryHours(h.Leased)),
 			text(percent(max(h.Measured-h.Used, 0), h.Measured)), text(hours(h.Waiting*3600)), text(joules(h.Energy))))
 	}
 	return t
@@ -89,12 +89,14 @@ func (b *builder) priced(list ...column) []column {
 }
 
 func (b *builder) withCost(j gpu.Opt[gpu.Joules], list ...cell) []cell {
-	if used, known := j.Get(); b.Energy.Price.Known() && known {
-		return append(list, text(b.cost(used)))
-	} else if b.Energy.Price.Known() {
+	if !b.Energy.Price.Known() {
+		return list
+	}
+	used, known := j.Get()
+	if !known {
 		return append(list, text("–"))
 	}
-	return list
+	return append(list, text(b.cost(used)))
 }
 
 func joules(j gpu.Opt[gpu.Joules]) string {
@@ -131,9 +133,9 @@ func (b *builder) waste() section {
 			idle.Rows = append(idle.Rows, []cell{text(p.Program), text(p.User), text(hours(p.Hours * 3600)), text(hours(p.Idle * 3600)), text(percent(p.Idle, p.Hours))})
 		}
 	}
-	var list []advice
+	var list []api.Advice
 	for _, a := range b.Advice {
-		list = append(list, advice{term.Clean(a.Text), term.Clean(a.Command)})
+		list = append(list, api.Advice{Text: term.Clean(a.Text), Command: term.Clean(a.Command)})
 	}
 	return section{Title: "Waste", Blocks: filled(bars(plot), block{Title: "Leases that stood while their GPUs did nothing", Table: cut(idle)}, block{Title: "Advice", List: list})}
 }
@@ -165,9 +167,8 @@ func (b *builder) waiting() section {
 		queue.Series = append(queue.Series, chart.Series{Name: "waiting", Points: points(&c, 1)})
 	}
 	line := block{}
-	if w.Longest > 0 && len(queue.Series) > 0 {
-		queue.Desc = describe(queue.Series, "")
-		line = block{Title: queue.Title, Picture: chart.Lines(queue), Text: b.sparks(queue)}
+	if w.Longest > 0 {
+		line = b.drawn(queue, chart.Lines)
 	}
 	now := &table{Columns: []column{{"Request", false}, {"User", false}, {"Service", false}, {"For", true}, {"GPUs", true}, {"Since", true}}}
 	for _, r := range w.Now {
