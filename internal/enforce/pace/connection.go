@@ -14,10 +14,7 @@ import (
 // connection is the way to the guardian. The guardian is started with the first
 // order, and again if it is gone.
 type connection struct {
-	command []string
-	lost    func() // called when the guardian is gone, before another one is started
-	paused  func(fence uint64, from, until time.Time)
-
+	pacer  *Pacer
 	asking sync.Mutex // held from an order to its answer
 
 	mu      sync.Mutex // guards what follows
@@ -39,8 +36,8 @@ const answerLimit = time.Second
 
 var errNoGuardian = errors.New("the guardian of stopped processes does not answer")
 
-// ask sends an order to stop something, and returns the answer.
-func (c *connection) ask(o order) (report, error) {
+// ask sends an order to stop something, and returns how many processes were stopped.
+func (c *connection) ask(o order) (stopped int, err error) {
 	c.asking.Lock()
 	defer c.asking.Unlock()
 	g, err := c.guardian()
@@ -50,32 +47,34 @@ func (c *connection) ask(o order) (report, error) {
 		}
 	}
 	if err != nil {
-		return report{}, err
+		return 0, err
 	}
-	limit := time.NewTimer(answerLimit)
-	defer limit.Stop()
 	select {
 	case r := <-g.answers:
-		return r, nil
-	case <-limit.C:
+		if r.Refused != "" {
+			return 0, errors.New(r.Refused)
+		}
+		return r.Stopped, nil
+	case <-time.After(answerLimit):
 	case <-g.gone:
 	}
 	c.drop(g)
-	return report{}, errNoGuardian
+	return 0, errNoGuardian
+}
+
+// running returns the guardian that runs, or nil.
+func (c *connection) running() *guarding {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.present
 }
 
 // tell sends an order that has no answer, if there is a guardian.
 func (c *connection) tell(o order) {
-	c.mu.Lock()
-	g := c.present
-	c.mu.Unlock()
-	if g != nil {
+	if g := c.running(); g != nil {
 		_ = c.send(g, o) // if it fails, the guardian is gone, and has continued everything
 	}
 }
-
-// beat tells the guardian that the daemon lives.
-func (c *connection) beat() { c.tell(order{}) }
 
 func (c *connection) send(g *guarding, o order) error {
 	c.mu.Lock()
@@ -95,7 +94,7 @@ func (c *connection) guardian() (*guarding, error) {
 	if c.present != nil {
 		return c.present, nil
 	}
-	cmd := exec.Command(c.command[0], c.command[1:]...)
+	cmd := exec.Command(c.pacer.Guardian[0], c.pacer.Guardian[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // keep signals to the daemon's process group from reaching it
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -122,7 +121,7 @@ func (c *connection) guardian() (*guarding, error) {
 				case <-time.After(answerLimit): // nobody waits for it any more
 				}
 			case r.Until != 0:
-				c.paused(r.Lease, time.Unix(0, r.From), time.Unix(0, r.Until))
+				c.pacer.paused(r.Lease, time.Unix(0, r.From), time.Unix(0, r.Until))
 			}
 		}
 		_ = cmd.Wait() // its exit status does not matter
@@ -133,10 +132,10 @@ func (c *connection) guardian() (*guarding, error) {
 }
 
 // drop ends a guardian that does not answer, or is gone, and continues the processes that
-// it had stopped.
+// it had stopped. It does nothing if that was done before, or if g is nil.
 func (c *connection) drop(g *guarding) {
 	c.mu.Lock()
-	present := c.present == g
+	present := g != nil && c.present == g
 	if present {
 		c.present = nil
 	}
@@ -144,36 +143,28 @@ func (c *connection) drop(g *guarding) {
 	if present {
 		_ = g.cmd.Process.Kill()
 		_ = g.close()
-		c.lost()
+		c.pacer.rescue()
 	}
 }
 
-// hung drops the guardian if it is still the same as before.
-func (c *connection) hung() {
-	c.mu.Lock()
-	g := c.present
-	c.mu.Unlock()
-	if g != nil {
-		c.drop(g)
-	}
-}
-
-// close lets the guardian continue everything and end, and waits for that. It reports
-// whether the guardian ended.
-func (c *connection) close() bool {
+// close lets the guardian continue everything and end, and waits for that. If the
+// guardian does not end, it continues everything itself.
+func (c *connection) close() {
 	c.mu.Lock()
 	g := c.present
 	c.present = nil
 	c.mu.Unlock()
 	if g == nil {
-		return true
+		return
 	}
 	_ = g.close()
 	select {
 	case <-g.gone:
-		return g.cmd.ProcessState.Success()
+		if g.cmd.ProcessState.Success() {
+			return
+		}
 	case <-time.After(answerLimit):
 		_ = g.cmd.Process.Kill()
-		return false
 	}
+	c.pacer.rescue()
 }

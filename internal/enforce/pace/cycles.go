@@ -2,6 +2,7 @@ package pace
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -46,17 +47,21 @@ func (p *Pacer) cycles(ctx context.Context, l *paced) {
 		}
 		switch {
 		case why != "":
-			p.refused(l, held, why)
 			run = again
+			if l.refuses(why) {
+				p.Event(refusedEvent(held, l.counting(), why))
+			}
 		case cycle.Pause > 0:
-			l.mu.Lock()
-			l.refused = ""
-			l.mu.Unlock()
+			l.refuses("")
 		}
-		if p.renewing(&renewal, l, held) {
+		if held.Binding == lease.ByTTL && renewal.due(held.Expires, held.TTL, l.stoppedFor(), time.Now()) {
 			_ = p.Leases.Renew(ctx, l.key, l.fence) // if it fails, the next cycle tries again
 		}
-		wait(ctx, l, run)
+		select {
+		case <-time.After(run):
+		case <-l.wake:
+		case <-ctx.Done():
+		}
 	}
 }
 
@@ -115,16 +120,12 @@ func (p *Pacer) pause(ctx context.Context, l *paced, held *lease.Lease, cycle Cy
 			known[id] = true
 		}
 		l.stops(fresh)
-		r, err := p.guard.ask(order{Lease: l.fence, In: in, Stop: fresh, Millis: cycle.Pause.Milliseconds(), Again: round > 0})
-		switch {
-		case err != nil:
+		more, err := p.guard.ask(order{Lease: l.fence, In: in, Stop: fresh, Millis: cycle.Pause.Milliseconds(), Again: round > 0})
+		if err != nil {
 			l.freed()
 			return err.Error()
-		case r.Refused != "":
-			l.freed()
-			return r.Refused
 		}
-		if stopped += r.Stopped; stopped == 0 {
+		if stopped += more; stopped == 0 {
 			break
 		}
 		members, _ = p.table.Reach(in, p.Leases.Members(l.key, l.fence))
@@ -133,14 +134,13 @@ func (p *Pacer) pause(ctx context.Context, l *paced, held *lease.Lease, cycle Cy
 		l.freed()
 		return ""
 	}
-	limit := time.NewTimer(cycle.Pause + late)
-	defer limit.Stop()
+	limit := time.After(cycle.Pause + late)
 	for {
 		select {
 		case <-over:
 			return ""
-		case <-limit.C:
-			p.guard.hung()
+		case <-limit:
+			p.guard.drop(p.guard.running())
 			return ""
 		case <-l.wake: // somebody has let it go, or has changed its share
 			if l.share() >= 1 {
@@ -153,27 +153,6 @@ func (p *Pacer) pause(ctx context.Context, l *paced, held *lease.Lease, cycle Cy
 	}
 }
 
-// refused notes why the processes of a lease are not stopped, and publishes it once.
-func (p *Pacer) refused(l *paced, held *lease.Lease, why string) {
-	l.mu.Lock()
-	told := l.refused == why
-	l.refused = why
-	l.mu.Unlock()
-	if !told {
-		p.Event(refusedEvent(held, l.counting(), why))
-	}
-}
-
-func wait(ctx context.Context, l *paced, run time.Duration) {
-	timer := time.NewTimer(run)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-l.wake:
-	case <-ctx.Done():
-	}
-}
-
 // renewal keeps for how long a lease could not be renewed because its processes were
 // stopped.
 type renewal struct {
@@ -183,18 +162,8 @@ type renewal struct {
 	ours    bool // the next change of expires is the pacer's own
 }
 
-// renewing reports whether the pacer has to renew a lease: it is about to expire, and its
+// due reports whether the pacer has to renew a lease: it is about to expire, and its
 // holder was stopped for a part of the time that it had to renew it.
-func (p *Pacer) renewing(r *renewal, l *paced, held *lease.Lease) bool {
-	if held.Binding != lease.ByTTL {
-		return false
-	}
-	l.mu.Lock()
-	lasted := l.lasted
-	l.mu.Unlock()
-	return r.due(held.Expires, held.TTL, lasted, time.Now())
-}
-
 func (r *renewal) due(expires time.Time, ttl, lasted time.Duration, now time.Time) bool {
 	if !expires.Equal(r.expires) {
 		if !r.ours {
@@ -217,10 +186,7 @@ func (r *renewal) due(expires time.Time, ttl, lasted time.Duration, now time.Tim
 func (p *Pacer) attend(ctx context.Context, group *sync.WaitGroup) {
 	wanted := map[string][]*paced{}
 	p.mu.Lock()
-	leases := make([]*paced, 0, len(p.leases))
-	for _, l := range p.leases {
-		leases = append(leases, l)
-	}
+	leases := slices.Collect(maps.Values(p.leases))
 	p.mu.Unlock()
 	for _, l := range leases {
 		if held := p.Leases.Lease(l.key, l.fence); held != nil {
@@ -240,8 +206,8 @@ func (p *Pacer) attend(ctx context.Context, group *sync.WaitGroup) {
 	}
 	for uuid, leases := range wanted {
 		if p.meters[uuid] == nil {
-			m := newMeter(ctx, p.Devices, uuid)
-			m.serve(leases)
+			m := &meter{devices: p.Devices, uuid: uuid, leases: leases}
+			m.ctx, m.stop = context.WithCancel(ctx)
 			p.meters[uuid] = m
 			group.Go(m.run)
 		}

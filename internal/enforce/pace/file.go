@@ -35,19 +35,12 @@ func (k *kept) check() error {
 	return nil
 }
 
-// recall reads the file, and sets a damaged one aside.
-func (p *Pacer) recall() *file.Damage {
-	return p.file.Load(func(k kept) error {
-		err := k.check()
-		if err == nil {
-			p.take(k)
-		}
+// take takes over the state of an earlier daemon. It returns an error if something is
+// wrong with the file.
+func (p *Pacer) take(k kept) error {
+	if err := k.check(); err != nil {
 		return err
-	})
-}
-
-// take takes over the state of an earlier daemon.
-func (p *Pacer) take(k kept) {
+	}
 	if k.Boot == p.Boot {
 		if n := continueStopped(p.table, k.Processes); n > 0 {
 			p.Log.Warn("an earlier daemon was killed together with its guardian: what it had stopped runs again", "processes", n)
@@ -65,6 +58,7 @@ func (p *Pacer) take(k kept) {
 	if len(k.Processes) > 0 || len(k.Holds) > len(p.leases) {
 		_ = p.write(true) // write reports its errors itself
 	}
+	return nil
 }
 
 // Left returns how many processes a daemon has left stopped that was killed together with

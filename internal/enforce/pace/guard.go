@@ -91,14 +91,12 @@ type guardian struct {
 
 // pause is the set of stopped processes of one lease.
 type pause struct {
-	files []*handle
+	// The pidfd of a process stays open while it is stopped, so that no other process can
+	// take its place.
+	files []int
 	from  time.Time
 	until time.Time
 }
-
-// handle is one stopped process. Its pidfd stays open while it is stopped, so that no
-// other process can take its place.
-type handle struct{ fd int }
 
 func (g *guardian) say(r report) {
 	if err := g.out.Encode(r); err != nil && g.failed == nil {
@@ -132,7 +130,7 @@ func (g *guardian) stop(o order) {
 	}
 	before := len(p.files)
 	for _, id := range o.Stop {
-		h, err := g.halt(o.In, id)
+		fd, err := g.halt(o.In, id)
 		if errors.Is(err, errLeave) {
 			continue
 		}
@@ -141,7 +139,7 @@ func (g *guardian) stop(o order) {
 			g.say(report{Lease: o.Lease, Answer: true, Refused: err.Error(), Denied: errors.Is(err, ErrDenied)})
 			return
 		}
-		p.files = append(p.files, h)
+		p.files = append(p.files, fd)
 	}
 	stopped := len(p.files) - before
 	if len(p.files) == 0 {
@@ -150,14 +148,14 @@ func (g *guardian) stop(o order) {
 	g.say(report{Lease: o.Lease, Answer: true, Stopped: stopped})
 }
 
-// halt stops exactly this process, if the mandate covers it.
-func (g *guardian) halt(in kinship.Mandate, id process.ID) (*handle, error) {
+// halt stops exactly this process, if the mandate covers it, and returns its pidfd.
+func (g *guardian) halt(in kinship.Mandate, id process.ID) (int, error) {
 	fd, err := unix.PidfdOpen(id.PID, 0)
 	if errors.Is(err, unix.ESRCH) {
-		return nil, errLeave
+		return -1, errLeave
 	}
 	if err != nil {
-		return nil, fmt.Errorf("stop process %d: %w", id.PID, err)
+		return -1, fmt.Errorf("stop process %d: %w", id.PID, err)
 	}
 	err = stoppable(g.table, id) // after the pidfd is open, so that it checks the process of the pidfd
 	if err == nil {
@@ -168,14 +166,14 @@ func (g *guardian) halt(in kinship.Mandate, id process.ID) (*handle, error) {
 	}
 	switch {
 	case err == nil:
-		return &handle{fd}, nil
+		return fd, nil
 	case errors.Is(err, unix.ESRCH), errors.Is(err, process.ErrSpared), errors.Is(err, process.ErrGone):
 		err = errLeave
 	case errors.Is(err, unix.EPERM):
 		err = fmt.Errorf("process %d: %w", id.PID, ErrDenied)
 	}
 	_ = unix.Close(fd)
-	return nil, err
+	return -1, err
 }
 
 // free continues the stopped processes of a lease, and reports how long the pause was.
@@ -203,10 +201,10 @@ func (g *guardian) freeAll() {
 
 // end continues the processes of a pause.
 func (p *pause) end() {
-	for _, h := range p.files {
+	for _, fd := range p.files {
 		// Only a process that has ended makes it fail.
-		_ = unix.PidfdSendSignal(h.fd, unix.SIGCONT, nil, 0)
-		_ = unix.Close(h.fd)
+		_ = unix.PidfdSendSignal(fd, unix.SIGCONT, nil, 0)
+		_ = unix.Close(fd)
 	}
 }
 

@@ -108,8 +108,7 @@ func (l *paced) changed() {
 
 // share returns the share that the lease is held to, or 1 if nobody holds it.
 func (l *paced) share() float64 {
-	h := l.counting()
-	return h.Share
+	return l.counting().Share
 }
 
 // byHand returns the holds that people set.
@@ -152,6 +151,23 @@ func (l *paced) saw(learn func(*Controller)) {
 	if len(l.seen) < most {
 		l.seen = append(l.seen, func() { learn(&l.control) })
 	}
+}
+
+// refuses notes why the processes of the lease are not stopped, or that they are if why is
+// empty. It reports whether that is new.
+func (l *paced) refuses(why string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before := l.refused
+	l.refused = why
+	return before != why
+}
+
+// stoppedFor returns the length of all pauses together.
+func (l *paced) stoppedFor() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lasted
 }
 
 // stopping begins a pause, and returns a channel that is closed when the pause is over.
@@ -222,14 +238,6 @@ func (l *paced) used(shares map[int]gpu.Percent) float64 {
 // Percent formats a share for people.
 func Percent(share float64) string { return fmt.Sprintf("%d %%", int(math.Round(100*share))) }
 
-// reason returns why a lease is held to a share, to follow the sentence.
-func (h *Hold) reason() string {
-	if h.Why == "" {
-		return ""
-	}
-	return ": " + h.Why
-}
-
 func event(l *lease.Lease, h Hold, severity gpu.Severity, text string, data map[string]any) gpu.Event {
 	data["fence"], data["source"] = h.Fence, string(h.Source)
 	return gpu.Event{
@@ -238,8 +246,11 @@ func event(l *lease.Lease, h Hold, severity gpu.Severity, text string, data map[
 }
 
 func pacedEvent(l *lease.Lease, h Hold, share float64) gpu.Event {
-	return event(l, h, gpu.Warning, fmt.Sprintf("%s is held to %s of what it would get%s", h.Key.ID, Percent(share), h.reason()),
-		map[string]any{"share": share, "expected": share, "reason": h.Why})
+	text := fmt.Sprintf("%s is held to %s of what it would get", h.Key.ID, Percent(share))
+	if h.Why != "" {
+		text += ": " + h.Why
+	}
+	return event(l, h, gpu.Warning, text, map[string]any{"share": share, "expected": share, "reason": h.Why})
 }
 
 func refusedEvent(l *lease.Lease, h Hold, why string) gpu.Event {

@@ -31,12 +31,6 @@ type meter struct {
 	leases []*paced
 }
 
-func newMeter(ctx context.Context, devices Devices, uuid string) *meter {
-	m := &meter{devices: devices, uuid: uuid}
-	m.ctx, m.stop = context.WithCancel(ctx)
-	return m
-}
-
 // serve sets the leases that it measures for.
 func (m *meter) serve(leases []*paced) {
 	m.mu.Lock()

@@ -136,9 +136,8 @@ type Pacer struct {
 // left stopped, and restores the shares that people set. Run carries out the cycles.
 func New(o Options) (*Pacer, *file.Damage) {
 	p := &Pacer{Options: o, file: newState(o.Path), table: process.Proc(), leases: map[uint64]*paced{}, meters: map[string]*meter{}, stopped: map[process.ID]bool{}, suspended: map[uint64]int{}, woken: make(chan struct{}, 1)}
-	p.guard.command, p.guard.lost = o.Guardian, p.rescue
-	p.guard.paused = p.paused
-	return p, p.recall()
+	p.guard.pacer = p
+	return p, p.file.Load(p.take)
 }
 
 // Hold holds a lease to a share, or changes its share. It returns an error if the
@@ -265,8 +264,8 @@ func (p *Pacer) rests() bool {
 	p.mu.Lock()
 	busy := len(p.leases) > 0 || len(p.meters) > 0
 	p.mu.Unlock()
-	if !busy && !p.guard.close() {
-		p.rescue()
+	if !busy {
+		p.guard.close()
 	}
 	return !busy
 }
@@ -295,7 +294,7 @@ func (p *Pacer) Run(ctx context.Context) {
 		case <-p.woken:
 			ticker.Reset(beat)
 		case <-ticker.C:
-			p.guard.beat()
+			p.guard.tell(order{}) // the daemon lives
 			p.attend(ctx, &cycles)
 			if p.rests() {
 				ticker.Stop() // a daemon that paces nothing does not wake up for it
@@ -307,9 +306,7 @@ func (p *Pacer) Run(ctx context.Context) {
 	p.begin = nil
 	p.mu.Unlock()
 	cycles.Wait()
-	if !p.guard.close() {
-		p.rescue()
-	}
+	p.guard.close()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.stopped) > 0 {

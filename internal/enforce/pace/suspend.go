@@ -10,8 +10,20 @@ func (p *Pacer) Suspend(fence uint64) {
 	p.suspended[fence]++
 	l := p.leases[fence]
 	p.mu.Unlock()
-	if l != nil {
-		p.awaitPause(l)
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	over := l.over
+	l.mu.Unlock()
+	if over == nil {
+		return
+	}
+	p.guard.tell(order{Lease: fence, Free: true})
+	const most = 5 * time.Second // longer than any pause; a late guardian is ended before
+	select {
+	case <-over:
+	case <-time.After(most):
 	}
 }
 
@@ -21,24 +33,6 @@ func (p *Pacer) Continue(fence uint64) {
 	defer p.mu.Unlock()
 	if p.suspended[fence]--; p.suspended[fence] == 0 {
 		delete(p.suspended, fence)
-	}
-}
-
-// awaitPause ends the present pause of a lease, and waits until it is over.
-func (p *Pacer) awaitPause(l *paced) {
-	l.mu.Lock()
-	over := l.over
-	l.mu.Unlock()
-	if over == nil {
-		return
-	}
-	p.guard.tell(order{Lease: l.fence, Free: true})
-	const most = 5 * time.Second // longer than any pause; a late guardian is ended before
-	limit := time.NewTimer(most)
-	defer limit.Stop()
-	select {
-	case <-over:
-	case <-limit.C:
 	}
 }
 
