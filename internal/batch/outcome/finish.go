@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+
+	"golang.org/x/sys/unix"
 )
 
 // Finish gives the output its name, in order if the shape says so, and removes the
@@ -54,17 +56,8 @@ func (l *Log) headerOfNothing() error {
 	}
 	l.buf.Reset()
 	l.table.header(&l.buf)
-	data := l.buf.Bytes()
-	if l.pack != nil {
-		var err error
-		if data, err = l.pack.member(data); err != nil {
-			return fmt.Errorf("output: %w", err)
-		}
-	}
-	if _, err := l.file.WriteAt(data, 0); err != nil {
-		return writeError("write", l.file.Name(), err)
-	}
-	return writeError("sync", l.file.Name(), l.file.Sync())
+	_, err := l.put()
+	return err
 }
 
 // rename moves a file of the folder to the output. If the file is gone and the
@@ -93,8 +86,9 @@ func (p *Place) rename(from string) error {
 			return fmt.Errorf("output: %w", err)
 		}
 	}
-	if err := p.site.moveOut(p.folder, from); err != nil {
-		return err
+	// If a link has that name meanwhile, this replaces the link, and not the file it leads to.
+	if err := unix.Renameat(int(p.folder.dir.Fd()), from, int(p.site.dir.Fd()), p.site.name); err != nil {
+		return writeError("rename to", p.site.path, err)
 	}
 	return writeError("sync", p.site.dir.Name(), p.site.dir.Sync())
 }
@@ -122,10 +116,11 @@ func (l *Log) tidyUp() error {
 		_ = l.file.Close()
 		l.file = nil
 	}
-	if err := p.folder.remove(logName, orderedName, spoolName, journalName); err != nil {
-		return fmt.Errorf("output: the run is complete, but %w", err)
+	err := p.folder.remove(logName, orderedName, spoolName, journalName)
+	if err == nil {
+		err = p.site.removeFolder()
 	}
-	if err := p.site.removeFolder(); err != nil {
+	if err != nil {
 		return fmt.Errorf("output: the run is complete, but %w", err)
 	}
 	return nil

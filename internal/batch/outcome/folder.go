@@ -111,9 +111,13 @@ func strangeFile(path string) error {
 
 // state returns the state of a name in the folder. It does not follow a link.
 func (f *folder) state(name string) (unix.Stat_t, error) {
-	var stat unix.Stat_t
-	if err := unix.Fstatat(int(f.dir.Fd()), name, &stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return stat, &fs.PathError{Op: "stat", Path: f.path(name), Err: err}
+	return stateAt(f.dir, name, f.path(name))
+}
+
+// stateAt returns the state of a name in a folder. It does not follow a link.
+func stateAt(dir *os.File, name, path string) (stat unix.Stat_t, err error) {
+	if err := unix.Fstatat(int(dir.Fd()), name, &stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return stat, &fs.PathError{Op: "stat", Path: path, Err: err}
 	}
 	return stat, nil
 }
@@ -137,13 +141,6 @@ func (f *folder) rename(from, to string) error {
 }
 
 func (f *folder) close() { _ = f.dir.Close() }
-
-// moveOut gives a file of the folder the name of the output. If a link has that
-// name, moveOut replaces the link, and not the file it leads to.
-func (s *site) moveOut(f *folder, name string) error {
-	err := unix.Renameat(int(f.dir.Fd()), name, int(s.dir.Fd()), s.name)
-	return writeError("rename to", s.path, err)
-}
 
 // removeFolder removes the folder, which is empty.
 func (s *site) removeFolder() error {

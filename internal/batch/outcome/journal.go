@@ -154,16 +154,6 @@ func parseLine(line []byte) (entry, bool) {
 	return e, true
 }
 
-// complete reports whether the run has all its outcomes.
-func (j *journal) complete() (bool, error) {
-	complete := false
-	_, err := j.replay(func(e entry) error {
-		complete = complete || e.Complete
-		return nil
-	})
-	return complete, err
-}
-
 // cut drops everything after end, so that no whole line follows a torn one.
 func (j *journal) cut(end int64) error {
 	j.end = end

@@ -72,12 +72,18 @@ func (p *Place) open() (*Log, error) {
 // resume reads the journal and cuts the files back to what it says. It forgets
 // commits whose bytes are missing, because a disk may lose what it promised.
 func (p *Place) resume() (*Log, error) {
-	complete, err := p.journal.complete()
+	complete := false
+	_, err := p.journal.replay(func(e entry) error {
+		complete = complete || e.Complete
+		return nil
+	})
 	if err != nil {
 		return nil, fmt.Errorf("output: read %s: %w", p.journal.file.Name(), err)
 	}
-	if complete {
-		return p.resumeComplete()
+	if complete { // killed while it renamed the output, which may have its final name already: do not open it
+		l := &Log{place: p, done: newSet(), tidy: true, over: true}
+		_, err := p.journal.replay(func(e entry) error { return l.learn(e.Commit) })
+		return l, err
 	}
 	if exists, err := p.outputExists(); err != nil || exists && !p.replace {
 		return nil, cmp.Or(err, p.appearedError())
@@ -124,15 +130,6 @@ func (l *Log) follows(c *commit) bool {
 		return more >= c.size()
 	}
 	return more == c.size()
-}
-
-// resumeComplete resumes a run that had all its outcomes and was killed while
-// it renamed the output. The file may have its final name already, so
-// resumeComplete does not open it.
-func (p *Place) resumeComplete() (*Log, error) {
-	l := &Log{place: p, done: newSet(), tidy: true, over: true}
-	_, err := p.journal.replay(func(e entry) error { return l.learn(e.Commit) })
-	return l, err
 }
 
 // learn takes over the contents of a commit.
@@ -201,24 +198,29 @@ func (l *Log) Commit(group []Outcome) error {
 		l.render(group[i].Data)
 		c.extend(group[i].Index, int64(l.buf.Len()-before))
 	}
-	data := l.buf.Bytes()
-	if l.pack != nil {
-		var err error
-		if data, err = l.pack.member(data); err != nil {
-			return fmt.Errorf("output: %w", err)
-		}
+	var err error
+	if c.Bytes, err = l.put(); err != nil {
+		return err
 	}
-	if _, err := l.file.WriteAt(data, l.bytes); err != nil {
-		return writeError("write", l.file.Name(), err)
-	}
-	if err := l.file.Sync(); err != nil {
-		return writeError("sync", l.file.Name(), err)
-	}
-	c.Bytes = l.bytes + int64(len(data))
 	if err := l.place.journal.append(entry{Commit: c}); err != nil {
 		return err
 	}
 	return l.learn(c)
+}
+
+// put appends buf to the file, compressed if the shape says so, and waits until the disk
+// has it. It returns the length of the file then.
+func (l *Log) put() (end int64, err error) {
+	data := l.buf.Bytes()
+	if l.pack != nil {
+		if data, err = l.pack.member(data); err != nil {
+			return 0, fmt.Errorf("output: %w", err)
+		}
+	}
+	if _, err := l.file.WriteAt(data, l.bytes); err != nil {
+		return 0, writeError("write", l.file.Name(), err)
+	}
+	return l.bytes + int64(len(data)), writeError("sync", l.file.Name(), l.file.Sync())
 }
 
 // extend adds a record to the last stretch, or begins a new one if the record

@@ -19,7 +19,7 @@ type packer interface {
 func newPacker(p Packing) packer {
 	switch p {
 	case Gzip:
-		return &gzipPacker{}
+		return &gzipPacker{w: gzip.NewWriter(nil)}
 	case Zstd:
 		return &zstdPacker{}
 	}
@@ -33,11 +33,7 @@ type gzipPacker struct {
 
 func (p *gzipPacker) member(data []byte) ([]byte, error) {
 	p.out.Reset()
-	if p.w == nil {
-		p.w = gzip.NewWriter(&p.out)
-	} else {
-		p.w.Reset(&p.out)
-	}
+	p.w.Reset(&p.out)
 	if _, err := p.w.Write(data); err != nil {
 		return nil, err
 	}

@@ -81,8 +81,7 @@ func (p *Place) claim(force bool) (exists bool, err error) {
 	if exists, err = p.outputExists(); err != nil {
 		return false, err
 	}
-	var stat unix.Stat_t
-	err = unix.Fstatat(int(p.site.dir.Fd()), p.site.name+folderEnding, &stat, unix.AT_SYMLINK_NOFOLLOW)
+	_, err = stateAt(p.site.dir, p.site.name+folderEnding, p.site.path+folderEnding)
 	if unclaimed := errors.Is(err, fs.ErrNotExist); unclaimed && exists && !force {
 		return false, p.existsError()
 	}
@@ -104,7 +103,7 @@ func notAFile(output string) error {
 // outputExists reports whether a file has the name of the output. It does not
 // follow a link that appeared there after the run began.
 func (p *Place) outputExists() (bool, error) {
-	stat, err := p.site.state()
+	stat, err := stateAt(p.site.dir, p.site.name, p.site.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}

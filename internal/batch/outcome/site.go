@@ -135,14 +135,4 @@ func closeFolder(fd int) {
 	}
 }
 
-// state returns the state of the name of the output now. It does not follow a symbolic
-// link.
-func (s *site) state() (unix.Stat_t, error) {
-	var stat unix.Stat_t
-	if err := unix.Fstatat(int(s.dir.Fd()), s.name, &stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return stat, &fs.PathError{Op: "stat", Path: s.path, Err: err}
-	}
-	return stat, nil
-}
-
 func (s *site) close() { _ = s.dir.Close() }
