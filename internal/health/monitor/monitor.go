@@ -121,7 +121,7 @@ func New(backends []device.Backend, s Settings, k Keepers) *Monitor {
 	m := &Monitor{Keepers: k, before: k.Standings.All(), settings: s.withDefaults(), on: true, changed: make(chan struct{})}
 	var last *source
 	for _, b := range backends {
-		last = newSource(b, last)
+		last = &source{backend: b, before: last, scanning: make(chan struct{}, 1), watching: make(chan struct{}, 1), once: make(chan struct{})}
 		m.sources = append(m.sources, last)
 	}
 	return m
@@ -167,14 +167,13 @@ func (m *Monitor) Run(ctx context.Context) error {
 // leaveDrivers waits a moment for scans and watches to return from the drivers: their
 // context has ended, and only one that hangs does not return.
 func (m *Monitor) leaveDrivers() {
-	patience := time.NewTimer(2 * time.Second)
-	defer patience.Stop()
+	patience := time.After(2 * time.Second)
 	for _, src := range m.sources {
 		for _, token := range []chan struct{}{src.scanning, src.watching} {
 			select {
 			case token <- struct{}{}:
 				<-token
-			case <-patience.C:
+			case <-patience:
 				return
 			}
 		}
@@ -231,21 +230,13 @@ func (m *Monitor) control() (s Settings, on bool, changed <-chan struct{}) {
 }
 
 // Start switches the monitor on. Its event says that by asked for it.
-func (m *Monitor) Start(by gpu.By) (changed bool) {
-	return m.switchTo(true, by, func(s Settings) string {
-		return fmt.Sprintf("Monitoring started: berth reads every device every %v", s.Interval)
-	})
-}
+func (m *Monitor) Start(by gpu.By) (changed bool) { return m.switchTo(true, by) }
 
 // Stop switches the monitor off. Its event says that by asked for it. Readings stay and
 // age, and the monitor calls no driver until Start. A call under way is finished.
-func (m *Monitor) Stop(by gpu.By) (changed bool) {
-	return m.switchTo(false, by, func(Settings) string {
-		return "Monitoring stopped: berth reads no device until monitoring is started again"
-	})
-}
+func (m *Monitor) Stop(by gpu.By) (changed bool) { return m.switchTo(false, by) }
 
-func (m *Monitor) switchTo(on bool, by gpu.By, text func(Settings) string) (changed bool) {
+func (m *Monitor) switchTo(on bool, by gpu.By) (changed bool) {
 	m.switching.Lock()
 	defer m.switching.Unlock()
 	m.mu.Lock()
@@ -255,10 +246,13 @@ func (m *Monitor) switchTo(on bool, by gpu.By, text func(Settings) string) (chan
 	}
 	m.on, m.since = on, time.Now()
 	m.wake()
-	settings := m.settings
+	text := "Monitoring stopped: berth reads no device until monitoring is started again"
+	if on {
+		text = fmt.Sprintf("Monitoring started: berth reads every device every %v", m.settings.Interval)
+	}
 	m.mu.Unlock()
 	m.emit(gpu.Event{
-		Time: time.Now(), Code: gpu.EventMonitoring, Severity: gpu.Note, By: by, Text: text(settings),
+		Time: time.Now(), Code: gpu.EventMonitoring, Severity: gpu.Note, By: by, Text: text,
 		Data: map[string]any{"running": on},
 	})
 	return true
@@ -277,8 +271,10 @@ func (m *Monitor) Configure(s Settings) {
 	defer m.mu.Unlock()
 	m.settings, m.since = s.withDefaults(), time.Now()
 	for _, u := range m.units {
-		u.resize(m.settings.HistorySize)
-		u.hurry()
+		u.mu.Lock()
+		u.history.resize(m.settings.HistorySize)
+		u.hurried = true
+		u.mu.Unlock()
 	}
 	m.wake()
 }

@@ -53,14 +53,6 @@ func highestAhead(m *heat.Model, w gpu.Watts) gpu.Celsius {
 	return highest + between
 }
 
-// crossings lists the known crossings of thresholds.
-func (o *Outlook) crossings() []thermal.Crossing {
-	if o == nil {
-		return nil
-	}
-	return o.Crossings[:]
-}
-
 // The monitor does not compute the outlook at each sample for a device far below every
 // threshold whose power stays the same: that would cost more than the sample.
 const (
@@ -89,7 +81,11 @@ func (u *unit) foresee(rules thermal.Rules, now time.Time, s *gpu.Sample) {
 			ahead = outlook(&u.heat, rules.Thresholds, celsius)
 		}
 	}
-	sight := u.foresight.Look(rules, now, ahead.crossings())
+	var crossings []thermal.Crossing
+	if ahead != nil {
+		crossings = ahead.Crossings[:]
+	}
+	sight := u.foresight.Look(rules, now, crossings)
 	u.ahead, u.looked = ahead, now
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"slices"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -88,11 +89,11 @@ func (m *Monitor) list() []*unit {
 }
 
 // unit returns the unit of a device by UUID, or nil.
-func (m *Monitor) unit(uuid string) *unit {
-	for _, u := range m.list() {
-		if u.uuid == uuid {
-			return u
-		}
+func (m *Monitor) unit(uuid string) *unit { return find(m.list(), uuid) }
+
+func find(units []*unit, uuid string) *unit {
+	if i := slices.IndexFunc(units, func(u *unit) bool { return u.uuid == uuid }); i >= 0 {
+		return units[i]
 	}
 	return nil
 }

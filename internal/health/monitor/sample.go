@@ -82,7 +82,7 @@ func (m *Monitor) observed(u *unit, settings Settings, now time.Time, s *gpu.Sam
 	u.foresee(rules, now, s)
 	u.keep(v, s)
 	if recovered {
-		m.tellRecovered(u, now)
+		m.tell(u, now, gpu.EventDeviceRecovered, gpu.Note, " is back: it answers again", nil)
 	}
 	m.tellStanding(u, now, before)
 	m.tellState(u, now, v, s)
@@ -145,7 +145,7 @@ func (m *Monitor) missed(u *unit, settings Settings, now time.Time, err error) {
 	u.foresee(settings.Rules(u.uuid), now, nil)
 	u.keep(v, nil)
 	if fell {
-		m.tellLost(u, now)
+		m.tell(u, now, gpu.EventDeviceLost, gpu.Serious, " is lost: it is not on the bus any more", nil)
 	}
 	m.tellStanding(u, now, before)
 	m.tellState(u, now, v, nil)

@@ -43,12 +43,6 @@ type source struct {
 	scanned bool // whether once is closed
 }
 
-func newSource(b device.Backend, before *source) *source {
-	return &source{
-		backend: b, before: before, scanning: make(chan struct{}, 1), watching: make(chan struct{}, 1), once: make(chan struct{}),
-	}
-}
-
 func (m *Monitor) scanDue(src *source) time.Time {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -185,36 +179,36 @@ func (m *Monitor) adopt(src *source, found []device.Device) {
 	m.order(src, units, found)
 	for _, d := range found {
 		described := d.Describe()
-		i := slices.IndexFunc(units, func(u *unit) bool { return u.uuid == described.UUID })
+		known := find(units, described.UUID)
 		own := described.Index
-		if i < 0 || units[i].own != own {
+		if known == nil || known.own != own {
 			described.Index = m.number(src, units, &described)
 		} else {
-			described.Index = units[i].description().Index
+			described.Index = known.description().Index
 		}
 		switch {
-		case i < 0:
+		case known == nil:
 			u := newUnit(src, d, described, now, m.before[described.UUID], m.Heat[described.UUID])
 			u.judging.Lock() // so that device_found is its first event
 			units, fresh = append(units, u), append(fresh, u)
-		case units[i].source == src:
-			units[i].own = own
-			units[i].describe(described)
+		case known.source == src:
+			known.own = own
+			known.describe(described)
 		}
 	}
 	slices.SortStableFunc(units, func(a, b *unit) int {
 		return cmp.Or(cmp.Compare(a.description().Index, b.description().Index), cmp.Compare(a.uuid, b.uuid))
 	})
 	for _, u := range units {
-		if whole := u.description().Parent; whole != "" && u.whole.Load() == nil {
-			if i := slices.IndexFunc(units, func(w *unit) bool { return w.uuid == whole }); i >= 0 && units[i] != u {
-				u.whole.Store(units[i])
+		if u.whole.Load() == nil && u.description().Parent != "" {
+			if whole := find(units, u.description().Parent); whole != u {
+				u.whole.Store(whole)
 			}
 		}
 	}
 	m.mu.Lock()
 	for _, u := range fresh {
-		u.resize(m.settings.HistorySize)
+		u.history.resize(m.settings.HistorySize) // nobody else knows it yet
 	}
 	m.units = units
 	m.startSamplers()

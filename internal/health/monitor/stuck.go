@@ -107,10 +107,7 @@ func (m *Monitor) firstOverdue() time.Time {
 	p := m.pace()
 	first := time.Now().Add(p.limit)
 	for _, u := range m.list() {
-		u.mu.RLock()
-		since, _ := p.overdue(time.Time{}, u.judged)
-		u.mu.RUnlock()
-		if since.Before(first) {
+		if since, _ := u.stuck(time.Time{}, p); since.Before(first) {
 			first = since
 		}
 	}

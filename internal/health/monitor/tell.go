@@ -30,14 +30,6 @@ func (m *Monitor) tellFound(u *unit, now time.Time) {
 	})
 }
 
-func (m *Monitor) tellLost(u *unit, now time.Time) {
-	m.tell(u, now, gpu.EventDeviceLost, gpu.Serious, " is lost: it is not on the bus any more", nil)
-}
-
-func (m *Monitor) tellRecovered(u *unit, now time.Time) {
-	m.tell(u, now, gpu.EventDeviceRecovered, gpu.Note, " is back: it answers again", nil)
-}
-
 // tellStanding sends an event if the standing of a device has changed.
 func (m *Monitor) tellStanding(u *unit, now time.Time, before health.Standing) {
 	s := u.standing
@@ -51,7 +43,7 @@ func (m *Monitor) tellStanding(u *unit, now time.Time, before health.Standing) {
 	}
 	switch {
 	case s.Phase == before.Phase:
-	case s.Phase == health.Quarantined && u.lost: // tellLost has sent an event for that
+	case s.Phase == health.Quarantined && u.lost: // device_lost has said that
 	case s.Phase == health.Quarantined:
 		m.tell(u, now, gpu.EventDeviceQuarantined, gpu.Serious, " is "+s.Reason()+"; berth grants nothing there, and programs that use it should stop", data)
 	case s.Phase == health.Probation:

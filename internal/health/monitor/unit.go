@@ -160,12 +160,6 @@ func (u *unit) description() gpu.Device {
 	return u.device
 }
 
-func (u *unit) resize(size int) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.history.resize(size)
-}
-
 // begin records the start of a fast call.
 func (u *unit) begin(now time.Time) {
 	u.mu.Lock()

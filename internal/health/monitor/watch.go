@@ -32,17 +32,13 @@ func (m *Monitor) watch(ctx context.Context, src *source) {
 			now := time.Now()
 			next = now.Add(watchRetry)
 			if !told || now.Sub(begun) > watchRetry { // one event for failures in a row
-				m.tellWatch(src, now, err)
+				m.emit(gpu.Event{
+					Time: now, Code: gpu.EventMonitoring, Severity: gpu.Warning,
+					Text: fmt.Sprintf("Cannot watch for faults (%s): %v; berth tries again every %v", src.backend.Name(), err, watchRetry),
+				})
 			}
 			told = true
 		}
-	})
-}
-
-func (m *Monitor) tellWatch(src *source, now time.Time, err error) {
-	m.emit(gpu.Event{
-		Time: now, Code: gpu.EventMonitoring, Severity: gpu.Warning,
-		Text: fmt.Sprintf("Cannot watch for faults (%s): %v; berth tries again every %v", src.backend.Name(), err, watchRetry),
 	})
 }
 
@@ -114,15 +110,9 @@ func (m *Monitor) faulted(f device.Fault) {
 	u.judging.Lock()
 	defer u.judging.Unlock()
 	m.emit(e)
-	if health.Quarantines(f.Fault) {
-		m.quarantine(u, settings.Health, now, f.Cause())
+	if health.Quarantines(f.Fault) { // at once, without waiting for the next sample
+		m.restand(u, now, func(s *health.Standing) { s.Fail(settings.Health, now, f.Cause()) })
 	}
-}
-
-// quarantine puts a device in quarantine at once, without waiting for the next
-// sample. The caller holds judging.
-func (m *Monitor) quarantine(u *unit, rules health.Rules, now time.Time, why string) {
-	m.restand(u, now, func(s *health.Standing) { s.Fail(rules, now, why) })
 }
 
 // Checked records the outcome of a check of a device that began at a time. A device that
