@@ -10,18 +10,15 @@ import (
 // Parkable is a Device that moves the memory of processes off itself and back, as a
 // simulated one does: there is no driver that a helper process could call.
 //
-// Neither method waits for the step that it begins, so that both can be called under a
-// Guard while the device is read. An outcome has the state of the process after Took
-// seconds. The caller waits that long, and then calls States: the process may have ended
-// in between. A step goes on even if the caller ends.
+// Move does not wait for the step that it begins, so that it can be called under a Guard
+// while the device is read. An outcome has the state of the process after Took seconds.
+// The caller waits that long, and then asks for the states: the process may have ended in
+// between. A step goes on even if the caller ends.
 type Parkable interface {
-	// States returns the states of processes, in the order of ids. Took is the rest of a
-	// step that was begun before.
-	States(ctx context.Context, ids []move.Process) ([]move.Outcome, error)
-
 	// Move begins a step with several processes at once, and returns its outcomes in the
 	// order of ids. A step that the process refuses changes nothing, and its outcome has
-	// the driver's answer. An error means that the device as a whole did not answer.
+	// the driver's answer. After move.Ask, Took is the rest of a step that was begun
+	// before. An error means that the device as a whole did not answer.
 	Move(ctx context.Context, step move.Step, ids []move.Process) ([]move.Outcome, error)
 }
 

@@ -103,11 +103,6 @@ func nonsense(text []byte) error {
 	return fmt.Errorf("%w: it wrote what is no answer: %s", ErrBroken, gpu.Printable(string(text[:min(len(text), 80)]), mostText))
 }
 
-// States returns the states of processes.
-func (s *dialogue) States(ctx context.Context, ids []move.Process) ([]move.Outcome, error) {
-	return s.Do(ctx, move.Ask, ids)
-}
-
 // Do takes a step with all processes at once. If they are too many for one order, it
 // takes the step with one group after the other.
 func (s *dialogue) Do(ctx context.Context, step move.Step, ids []move.Process) ([]move.Outcome, error) {

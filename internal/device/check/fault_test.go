@@ -44,7 +44,7 @@ func TestFaultKillsTheHelper(t *testing.T) {
 			if outcomes, err := s.Do(t.Context(), move.Lock, p); !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), "signal: killed") {
 				t.Fatalf("%+v, %v", outcomes, err)
 			}
-			if outcomes, err := d.open().States(t.Context(), p); err != nil || said(outcomes) != want {
+			if outcomes, err := d.open().Do(t.Context(), move.Ask, p); err != nil || said(outcomes) != want {
 				t.Errorf("another session: %+v, %v", outcomes, err)
 			}
 		})

@@ -45,10 +45,8 @@ var ErrBroken = errors.New("the helper process did not answer")
 // Session moves the memory of processes of one device. Several goroutines may call its
 // methods; one waits for the other.
 type Session interface {
-	// States returns the states of processes, in the order of ids.
-	States(ctx context.Context, ids []move.Process) ([]move.Outcome, error)
-	// Do takes a step with all processes at once, and returns the outcomes in the order
-	// of ids. An error means that the outcomes are not known: the session is over, and
+	// Do takes a step with all processes at once, or asks for their states (move.Ask), and
+	// returns the outcomes in the order of ids. An error means that the outcomes are not known: the session is over, and
 	// another one has to ask for the states. That includes the end of ctx, which is the
 	// deadline of the step.
 	Do(ctx context.Context, step move.Step, ids []move.Process) ([]move.Outcome, error)

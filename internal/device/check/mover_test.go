@@ -163,7 +163,7 @@ func TestParkAndResume(t *testing.T) {
 			}
 		}
 	}
-	if outcomes, err := s.States(t.Context(), nil); err != nil || len(outcomes) > 0 {
+	if outcomes, err := s.Do(t.Context(), move.Ask, nil); err != nil || len(outcomes) > 0 {
 		t.Errorf("nobody: %+v, %v", outcomes, err)
 	}
 }
@@ -176,7 +176,7 @@ func TestManyProcesses(t *testing.T) {
 	for i := range ids {
 		ids[i] = move.Process{PID: 2 + i, Start: 1 << 62} // nobody started then
 	}
-	outcomes, err := d.open().States(t.Context(), ids)
+	outcomes, err := d.open().Do(t.Context(), move.Ask, ids)
 	if err != nil || len(outcomes) != len(ids) || outcomes[len(ids)-1] != (move.Outcome{Process: ids[len(ids)-1], State: move.Gone}) {
 		t.Errorf("%d outcomes, %v", len(outcomes), err)
 	}
@@ -215,7 +215,7 @@ func TestRefusals(t *testing.T) {
 		t.Error("it touched a process that nobody asked for")
 	}
 	d.plan(good.PID, "state", "304")
-	if outcomes, err := s.States(t.Context(), []move.Process{good}); err != nil || outcomes[0].State != move.Unknown || outcomes[0].Code != 304 {
+	if outcomes, err := s.Do(t.Context(), move.Ask, []move.Process{good}); err != nil || outcomes[0].State != move.Unknown || outcomes[0].Code != 304 {
 		t.Errorf("a state that the driver does not tell: %+v, %v", outcomes, err)
 	}
 }
@@ -257,10 +257,10 @@ func TestDeadline(t *testing.T) {
 		t.Errorf("%+v, %v", outcomes, err)
 	}
 	<-helper.child.Gone()
-	if _, err := s.States(t.Context(), []move.Process{good}); !errors.Is(err, ErrBroken) {
+	if _, err := s.Do(t.Context(), move.Ask, []move.Process{good}); !errors.Is(err, ErrBroken) {
 		t.Errorf("the session after its end: %v", err)
 	}
-	if outcomes, err := d.open().States(t.Context(), []move.Process{good, hangs}); err != nil || said(outcomes) != "locked; running" {
+	if outcomes, err := d.open().Do(t.Context(), move.Ask, []move.Process{good, hangs}); err != nil || said(outcomes) != "locked; running" {
 		t.Errorf("another session: %+v, %v", outcomes, err)
 	}
 }

@@ -24,12 +24,8 @@ type simulation struct {
 	failed error // why the session is over
 }
 
-// States returns the states of processes, once the steps under way are done.
-func (s *simulation) States(ctx context.Context, ids []move.Process) ([]move.Outcome, error) {
-	return s.Do(ctx, move.Ask, ids)
-}
-
-// Do takes a step with all processes at once.
+// Do takes a step with all processes at once. It returns their states once the steps under
+// way are done.
 func (s *simulation) Do(ctx context.Context, step move.Step, ids []move.Process) ([]move.Outcome, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,7 +69,7 @@ func (s *simulation) take(ctx context.Context, step move.Step, ids []move.Proces
 // move begins a step, waits until it is done, and asks for the states: a process may have
 // ended.
 func (s *simulation) move(ctx context.Context, step move.Step, ids []move.Process, fault *move.Fault) ([]move.Outcome, error) {
-	begun, err := s.call(ctx, func(ctx context.Context, d device.Parkable) ([]move.Outcome, error) { return d.Move(ctx, step, ids) }, ids)
+	begun, err := s.call(ctx, step, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +93,7 @@ func (s *simulation) move(ctx context.Context, step move.Step, ids []move.Proces
 // under way are done.
 func (s *simulation) settled(ctx context.Context, ids []move.Process) ([]move.Outcome, error) {
 	for {
-		outcomes, err := s.call(ctx, func(ctx context.Context, d device.Parkable) ([]move.Outcome, error) { return d.States(ctx, ids) }, ids)
+		outcomes, err := s.call(ctx, move.Ask, ids)
 		if err != nil {
 			return nil, err
 		}
@@ -112,14 +108,14 @@ func (s *simulation) settled(ctx context.Context, ids []move.Process) ([]move.Ou
 }
 
 // call asks the device, and refuses an answer that does not cover each process.
-func (s *simulation) call(ctx context.Context, ask func(context.Context, device.Parkable) ([]move.Outcome, error), ids []move.Process) (outcomes []move.Outcome, err error) {
+func (s *simulation) call(ctx context.Context, step move.Step, ids []move.Process) (outcomes []move.Outcome, err error) {
 	answer := make(chan []move.Outcome, 1) // a late call must not change the result
 	err = s.mover.Devices.Do(ctx, s.uuid, func(ctx context.Context, d device.Device) error {
 		p, can := d.(device.Parkable)
 		if !can {
 			return ErrNoParking
 		}
-		outcomes, err := ask(ctx, p)
+		outcomes, err := p.Move(ctx, step, ids)
 		answer <- outcomes
 		return err
 	})

@@ -26,7 +26,7 @@ type parkingDevice struct {
 
 const stepTakes = 10 * time.Second
 
-func (d *parkingDevice) States(_ context.Context, ids []move.Process) (list []move.Outcome, err error) {
+func (d *parkingDevice) states(ids []move.Process) (list []move.Outcome, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, id := range ids {
@@ -38,7 +38,7 @@ func (d *parkingDevice) States(_ context.Context, ids []move.Process) (list []mo
 	return list, d.err
 }
 
-func (d *parkingDevice) Move(ctx context.Context, step move.Step, ids []move.Process) ([]move.Outcome, error) {
+func (d *parkingDevice) Move(_ context.Context, step move.Step, ids []move.Process) ([]move.Outcome, error) {
 	d.mu.Lock()
 	for _, id := range ids {
 		if step == move.Checkpoint && d.state[id.PID] == move.Locked {
@@ -46,7 +46,10 @@ func (d *parkingDevice) Move(ctx context.Context, step move.Step, ids []move.Pro
 		}
 	}
 	d.mu.Unlock()
-	list, err := d.States(ctx, ids)
+	list, err := d.states(ids)
+	if step == move.Ask {
+		return list, err
+	}
 	for i := range list {
 		if list[i].State != move.Checkpointed {
 			list[i].Error, list[i].Code = "not its turn", 401
@@ -113,10 +116,10 @@ func TestSimulatedDeadline(t *testing.T) {
 		if _, err := s.Do(ctx, move.Checkpoint, ids[:1]); !errors.Is(err, ErrBroken) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
-		if _, err := s.States(t.Context(), ids); !errors.Is(err, ErrBroken) {
+		if _, err := s.Do(t.Context(), move.Ask, ids); !errors.Is(err, ErrBroken) {
 			t.Errorf("the session after its end: %v", err)
 		}
-		outcomes, err := openSimulated(t, m).States(t.Context(), ids)
+		outcomes, err := openSimulated(t, m).Do(t.Context(), move.Ask, ids)
 		if err != nil || said(outcomes) != "checkpointed; running" || time.Since(began) != stepTakes {
 			t.Errorf("%+v, %v after %v", outcomes, err, time.Since(began))
 		}
@@ -148,7 +151,7 @@ func TestSimulatedFaults(t *testing.T) {
 				if c.said == "" && !errors.Is(err, ErrBroken) || c.said != "" && (err != nil || said(outcomes) != c.said) {
 					t.Errorf("%+v, %v", outcomes, err)
 				}
-				if outcomes, err := openSimulated(t, m).States(t.Context(), ids[:1]); err != nil || outcomes[0].State != c.state {
+				if outcomes, err := openSimulated(t, m).Do(t.Context(), move.Ask, ids[:1]); err != nil || outcomes[0].State != c.state {
 					t.Errorf("another session: %+v, %v", outcomes, err)
 				}
 			})
@@ -160,7 +163,7 @@ func TestSimulatedTrouble(t *testing.T) {
 	m, d, ids := simulate(t, "")
 	s := openSimulated(t, m)
 	d.mute = true
-	if _, err := s.States(t.Context(), ids); !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), "0 outcomes for 2 processes") {
+	if _, err := s.Do(t.Context(), move.Ask, ids); !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), "0 outcomes for 2 processes") {
 		t.Error(err)
 	}
 	s = openSimulated(t, m)

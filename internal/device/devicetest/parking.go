@@ -38,17 +38,17 @@ func checkParkable(t *testing.T, b device.Backend) {
 				}
 			}
 		}
-		outcomes, err := p.States(t.Context(), ids)
+		outcomes, err := p.Move(t.Context(), move.Ask, ids)
 		if err != nil || len(outcomes) != len(ids) {
-			t.Fatalf("%s: States must answer for each process, got %d, %v", uuid, len(outcomes), err)
+			t.Fatalf("%s: an ask must answer for each process, got %d, %v", uuid, len(outcomes), err)
 		}
 		for i, o := range outcomes {
 			if o.Process != ids[i] || o.State != want[i] || o.Error != "" || o.Took != 0 {
-				t.Errorf("%s: States of a process without memory on the device: %+v; want %s", uuid, o, want[i])
+				t.Errorf("%s: the state of a process without memory on the device: %+v; want %s", uuid, o, want[i])
 			}
 		}
-		if none, err := p.States(t.Context(), nil); err != nil || len(none) != 0 {
-			t.Errorf("%s: States of no process: %v, %v", uuid, none, err)
+		if none, err := p.Move(t.Context(), move.Ask, nil); err != nil || len(none) != 0 {
+			t.Errorf("%s: the states of no process: %v, %v", uuid, none, err)
 		}
 	}
 }
@@ -117,7 +117,7 @@ func take(t *testing.T, dev device.Device, step move.Step, id move.Process) move
 // stands checks the state of a process, with no step under way.
 func stands(t *testing.T, dev device.Device, id move.Process, want move.State) {
 	t.Helper()
-	outcomes, err := dev.(device.Parkable).States(t.Context(), []move.Process{id})
+	outcomes, err := dev.(device.Parkable).Move(t.Context(), move.Ask, []move.Process{id})
 	if err != nil || len(outcomes) != 1 || outcomes[0] != (move.Outcome{Process: id, State: want}) {
 		t.Errorf("it stands at %+v, %v; want %s", outcomes, err, want)
 	}

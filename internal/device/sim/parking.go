@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -41,34 +42,9 @@ func (c *card) present(all []running) []running {
 	return list
 }
 
-// States returns the states of processes.
-func (c *card) States(_ context.Context, ids []move.Process) ([]move.Outcome, error) {
-	return c.each(ids, func(o *move.Outcome, r *running) {
-		if r != nil {
-			o.State, o.Took, o.Imported = r.stands(), c.left(r).Seconds(), r.imported
-		}
-	})
-}
-
-// Move begins a step with processes.
+// Move begins a step with processes. The step with one process sees the effects of those
+// with the processes before it.
 func (c *card) Move(_ context.Context, step move.Step, ids []move.Process) ([]move.Outcome, error) {
-	return c.each(ids, func(o *move.Outcome, r *running) {
-		switch {
-		case o.State == move.Gone:
-			refuse(o, o.State, device.CodeSystem)
-		case r == nil:
-			refuse(o, o.State, device.CodeNotInitialized)
-		case c.stopped(r):
-			o.State, o.Took = move.Unknown, device.Forever.Seconds()
-		default:
-			c.begin(o, r, step)
-		}
-	})
-}
-
-// each calls do for each process, with its outcome so far, and the process if it uses the
-// card. do sees the effects of the calls before it.
-func (c *card) each(ids []move.Process, do func(*move.Outcome, *running)) ([]move.Outcome, error) {
 	now, err := c.answer()
 	if err != nil {
 		return nil, err
@@ -87,7 +63,19 @@ func (c *card) each(ids []move.Process, do func(*move.Outcome, *running)) ([]mov
 		if found == nil && !processes.Proc().Alive(processes.ID{PID: id.PID, Start: id.Start}) {
 			o.State = move.Gone
 		}
-		do(&o, found)
+		switch {
+		case step == move.Ask && found != nil:
+			o.State, o.Took, o.Imported = found.stands(), c.left(found).Seconds(), found.imported
+		case step == move.Ask:
+		case o.State == move.Gone:
+			refuse(&o, o.State, device.CodeSystem)
+		case found == nil:
+			refuse(&o, o.State, device.CodeNotInitialized)
+		case found.born != 0 && c.guests.stopped(*found): // the driver waits for it in vain
+			o.State, o.Took = move.Unknown, device.Forever.Seconds()
+		default:
+			c.begin(&o, found, step)
+		}
 		outcomes = append(outcomes, o)
 	}
 	c.advance(now)
@@ -110,14 +98,5 @@ func (c *card) left(r *running) time.Duration {
 	return max(0, r.parking.Done.Sub(c.backend.Clock()))
 }
 
-// stopped reports whether a signal has stopped a process, so that the driver waits for it
-// in vain.
-func (c *card) stopped(r *running) bool { return r.born != 0 && c.guests.stopped(*r) }
-
 // stands returns the state of a process after its last step.
-func (r *running) stands() move.State {
-	if r.parking.State == "" {
-		return move.Running
-	}
-	return r.parking.State
-}
+func (r *running) stands() move.State { return cmp.Or(r.parking.State, move.Running) }

@@ -97,7 +97,7 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 
 func state(t *testing.T, dev device.Device, id move.Process) move.State {
 	t.Helper()
-	outcomes, err := dev.(device.Parkable).States(t.Context(), []move.Process{id})
+	outcomes, err := dev.(device.Parkable).Move(t.Context(), move.Ask, []move.Process{id})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func TestHowLongParkingTakes(t *testing.T) {
 			if s := fast(t, dev); len(s.Processes) != 1 || s.Processes[0].PID != big.PID {
 				t.Errorf("when the small one is out, the card has %v; want the big one", s.Processes)
 			}
-			states, _ := dev.(device.Parkable).States(t.Context(), []move.Process{big, small})
+			states, _ := dev.(device.Parkable).Move(t.Context(), move.Ask, []move.Process{big, small})
 			if states[0].State != move.Checkpointed || states[0].Took != 9/speed || states[1].Took != 0 {
 				t.Errorf("they stand at %+v; want the big one to take %v s more", states, 9/speed)
 			}

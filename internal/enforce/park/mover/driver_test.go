@@ -174,8 +174,8 @@ var errHelper = errors.New("the helper process ended")
 
 func (s *session) Close() error { s.over = true; return nil }
 
-// States waits for what was begun.
-func (s *session) States(ctx context.Context, ids []move.Process) ([]move.Outcome, error) {
+// states waits for what was begun.
+func (s *session) states(ctx context.Context, ids []move.Process) ([]move.Outcome, error) {
 	if s.over || s.d.dead.Load() {
 		return nil, errHelper
 	}
@@ -221,7 +221,7 @@ var (
 // Do takes a step. The fault that was planned for it happens before or after it.
 func (s *session) Do(ctx context.Context, step move.Step, ids []move.Process) ([]move.Outcome, error) {
 	if step == move.Ask {
-		return s.States(ctx, ids)
+		return s.states(ctx, ids)
 	}
 	if s.over || s.d.dead.Load() {
 		return nil, errHelper
@@ -239,7 +239,7 @@ func (s *session) Do(ctx context.Context, step move.Step, ids []move.Process) ([
 	case "die before":
 		s.d.die()
 	case "refuse":
-		all, err := s.States(ctx, ids)
+		all, err := s.states(ctx, ids)
 		for i := range all {
 			all[i].Error = "it is refused for a test"
 		}
