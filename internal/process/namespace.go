@@ -3,7 +3,6 @@ package process
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 )
 
@@ -29,7 +28,7 @@ func (t Table) InNamespace(namespace string, pid int) (int, error) {
 // namespace. It reads everything through one handle on the folder of the process, so that
 // all of it is about the same process even if the pid is reused meanwhile.
 func (t Table) isInNamespace(outer int, namespace string, inner int) bool {
-	proc, err := os.OpenRoot(filepath.Join(t.root, strconv.Itoa(outer)))
+	proc, err := os.OpenRoot(t.file(outer, ""))
 	if err != nil {
 		return false
 	}

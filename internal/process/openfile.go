@@ -1,6 +1,7 @@
 package process
 
 import (
+	"iter"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,7 +17,7 @@ func (t Table) Openers(files []string) map[string][]int {
 	found := map[string][]int{}
 	for _, pid := range t.PIDs() {
 		seen := map[string]bool{}
-		for _, file := range t.openFiles(pid) {
+		for file := range t.OpenFiles(pid) {
 			if wanted[file] && !seen[file] {
 				seen[file] = true
 				found[file] = append(found[file], pid)
@@ -26,19 +27,15 @@ func (t Table) Openers(files []string) map[string][]int {
 	return found
 }
 
-func (t Table) openFiles(pid int) []string {
-	folder := filepath.Join(t.root, strconv.Itoa(pid), "fd")
-	dir, err := os.Open(folder)
-	if err != nil {
-		return nil
-	}
-	defer dir.Close()
-	names, _ := dir.Readdirnames(-1)
-	var files []string
-	for _, name := range names {
-		if file, err := os.Readlink(filepath.Join(folder, name)); err == nil {
-			files = append(files, file)
+// OpenFiles yields the files that a process has open, as their links name them.
+func (t Table) OpenFiles(pid int) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		folder := t.file(pid, "fd")
+		fds, _ := numbers(folder) // a partial list is better than none
+		for _, fd := range fds {
+			if file, err := os.Readlink(filepath.Join(folder, strconv.Itoa(fd))); err == nil && !yield(file) {
+				return
+			}
 		}
 	}
-	return files
 }

@@ -87,20 +87,15 @@ func (t Table) Signal(in kinship.Mandate, id ID, signal Signal) error {
 		return nil
 	}
 	fd, err := unix.PidfdOpen(id.PID, 0)
-	if errors.Is(err, unix.ESRCH) {
-		return fmt.Errorf("signal process %d: %w", id.PID, ErrGone)
-	}
 	if err != nil {
-		return fmt.Errorf("signal process %d: %w", id.PID, err)
+		return fmt.Errorf("signal %w", gone(id.PID, err))
 	}
 	defer unix.Close(fd)
 	if err := t.Reaches(in, id); err != nil {
 		return fmt.Errorf("signal %w", err)
 	}
-	if err := unix.PidfdSendSignal(fd, signal, nil, 0); errors.Is(err, unix.ESRCH) {
-		return fmt.Errorf("signal process %d: %w", id.PID, ErrGone)
-	} else if err != nil {
-		return fmt.Errorf("signal process %d: %w", id.PID, err)
+	if err := unix.PidfdSendSignal(fd, signal, nil, 0); err != nil {
+		return fmt.Errorf("signal %w", gone(id.PID, err))
 	}
 	return nil
 }

@@ -44,12 +44,17 @@ func (t Table) Watch(id ID, ended func()) (stop func(), err error) {
 	}, nil
 }
 
-// exited reports whether the process of a pidfd has ended, without waiting.
 func exited(fd uintptr) bool {
+	ended, _ := Ended(int(fd)) // false after an error
+	return ended
+}
+
+// Ended reports whether the process of a pidfd has ended, without waiting.
+func Ended(pidfd int) (bool, error) {
 	for {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
-		if !errors.Is(err, unix.EINTR) {
-			return err == nil && n > 0
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0)
+		if err != unix.EINTR {
+			return n > 0, err
 		}
 	}
 }

@@ -7,9 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
-	"path/filepath"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -90,15 +87,8 @@ func (k *Kernel) Find(p access.Peer) access.Peer {
 
 // hasOpen reports whether a process has an open file whose link is target.
 func (k *Kernel) hasOpen(pid int, target string) bool {
-	folder := filepath.Join(k.root, strconv.Itoa(pid), "fd")
-	dir, err := os.Open(folder)
-	if err != nil {
-		return false
-	}
-	defer dir.Close()
-	names, _ := dir.Readdirnames(-1) // a partial list is better than none
-	for _, name := range names {
-		if link, err := os.Readlink(filepath.Join(folder, name)); err == nil && link == target {
+	for file := range k.processes.OpenFiles(pid) {
+		if file == target {
 			return true
 		}
 	}

@@ -7,33 +7,31 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/process"
 )
 
 // Unix identifies the other end of a Unix socket: the user and the process that
 // connected. If the process is gone, or another one may have its number, Unix returns
 // only the user.
 func (k *Kernel) Unix(c *net.UnixConn) access.Peer {
-	p := at(access.Socket)
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return p
-	}
-	_ = raw.Control(func(fd uintptr) { k.credentials(int(fd), &p) }) // an error leaves p unknown
-	return p
+	return socketPeer(c, func(fd int, p *access.Peer) { k.credentials(fd, p) })
 }
 
 // User identifies only the user at the other end of a Unix socket, at little cost.
 func (k *Kernel) User(c *net.UnixConn) access.Peer {
-	p := at(access.Socket)
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return p
-	}
-	_ = raw.Control(func(fd uintptr) {
-		if peer, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+	return socketPeer(c, func(fd int, p *access.Peer) {
+		if peer, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
 			p.UID = k.user(peer.Uid)
 		}
 	})
+}
+
+// socketPeer returns the peer that fill finds out about. An error leaves it unknown.
+func socketPeer(c *net.UnixConn, fill func(fd int, p *access.Peer)) access.Peer {
+	p := at(access.Socket)
+	if raw, err := c.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { fill(int(fd), &p) })
+	}
 	return p
 }
 
@@ -61,8 +59,10 @@ func (k *Kernel) credentials(fd int, p *access.Peer) {
 	k.settle(&found, before)
 	// What was read is about the process that connected only if that process still has
 	// its number. A pidfd shows its end; without one, the start time is read again.
-	if pinned && ended(pidfd) {
-		return
+	if pinned {
+		if over, err := process.Ended(pidfd); over || err != nil {
+			return
+		}
 	}
 	if after, err := k.processes.Identify(before.PID); err == nil && after == before {
 		*p = found
@@ -93,15 +93,5 @@ func (k *Kernel) groups(fd int, own uint32) []int {
 			groups = append(groups, int(gid))
 		}
 		return groups
-	}
-}
-
-// ended reports whether the process of a pidfd has ended, without waiting.
-func ended(pidfd int) bool {
-	for {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0)
-		if err != unix.EINTR {
-			return err != nil || n > 0
-		}
 	}
 }

@@ -99,7 +99,7 @@ func pool(t *testing.T) *Pool {
 	if err := p.Available(); err != nil {
 		t.Skipf("devices cannot be filtered here: %v", err)
 	}
-	if m, _ := findMount("/proc"); unix.Access(m.point, unix.W_OK) != nil {
+	if m, _ := findMount(); unix.Access(m.point, unix.W_OK) != nil {
 		t.Skip("control groups cannot be made here")
 	}
 	return p
@@ -258,7 +258,7 @@ func TestOnlyThisVeryProcessIsMoved(t *testing.T) {
 // The owner of a group around the program can move it out, and is told so.
 func TestWhoCanLeave(t *testing.T) {
 	p := pool(t)
-	m, _ := findMount("/proc")
+	m, _ := findMount()
 	around := filepath.Join(m.point, "delegated-"+p.tag)
 	if err := os.Mkdir(around, 0o755); err != nil {
 		t.Fatal(err)

@@ -15,8 +15,8 @@ type mount struct{ point, root string }
 var errNoMount = errors.New("no cgroup v2 file system is mounted where the daemon runs: start the machine with systemd.unified_cgroup_hierarchy=1, or mount one (mount -t cgroup2 none DIR)")
 
 // findMount returns the mount of cgroup v2 that shows the most groups.
-func findMount(proc string) (mount, error) {
-	text, err := os.ReadFile(filepath.Join(proc, "self/mountinfo"))
+func findMount() (mount, error) {
+	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return mount{}, err
 	}

@@ -44,7 +44,7 @@ const again = time.Second
 // Available returns nil if this daemon can filter devices, as far as that is known before
 // it has a process to move. Otherwise the error says why not.
 func (p *Pool) Available() error {
-	if _, err := findMount("/proc"); err != nil {
+	if _, err := findMount(); err != nil {
 		return err
 	}
 	program, err := load(nil)
@@ -93,7 +93,7 @@ func (p *Pool) name(fence uint64) string { return fmt.Sprintf("berth-%d-%s", fen
 
 // folderOf returns the folder of the group of a process, and that of the outermost group.
 func folderOf(id process.ID) (top, own string, err error) {
-	m, err := findMount("/proc")
+	m, err := findMount()
 	if err != nil {
 		return "", "", err
 	}
@@ -149,7 +149,7 @@ func (p *Pool) move(id process.ID, group string) error {
 	if err := enter(group, id.PID); err != nil {
 		return fmt.Errorf("move process %d into its control group: %w", id.PID, err)
 	}
-	if ended(pidfd) {
+	if over, err := process.Ended(pidfd); over || err != nil {
 		return fmt.Errorf("process %d: %w", id.PID, process.ErrGone)
 	}
 	return nil
@@ -162,16 +162,6 @@ func enter(group string, pid int) error {
 	}
 	_, err = file.WriteString(strconv.Itoa(pid))
 	return errors.Join(err, file.Close())
-}
-
-// ended reports whether the process of a pidfd has ended, without waiting.
-func ended(pidfd int) bool {
-	for {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0)
-		if err != unix.EINTR {
-			return err != nil || n > 0
-		}
-	}
 }
 
 // leavable reports whether the user of a process in a group below outer can move it out:
@@ -281,7 +271,7 @@ func (p *Pool) tidy() int {
 // recall finds the groups with the tag of this pool. If a lease ends meanwhile, recall or
 // Release notices it.
 func (p *Pool) recall(stands func(fence uint64) bool) {
-	m, err := findMount("/proc")
+	m, err := findMount()
 	if err != nil || os.Geteuid() != 0 { // only root can have made groups
 		return
 	}
