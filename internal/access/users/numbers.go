@@ -84,14 +84,15 @@ func (n *Numbers) ask(names []account) <-chan struct{} {
 
 // lookUpID asks the database of the system for an id. It may take forever.
 func lookUpID(a account) (int, error) {
-	if name, is := strings.CutPrefix(string(a), "group "); is {
+	kind, name, _ := strings.Cut(string(a), " ")
+	if kind == "group" {
 		g, err := user.LookupGroup(name)
 		if err != nil {
 			return 0, err
 		}
 		return strconv.Atoi(g.Gid)
 	}
-	u, err := user.Lookup(strings.TrimPrefix(string(a), "user "))
+	u, err := user.Lookup(name)
 	if err != nil {
 		return 0, err
 	}

@@ -6,6 +6,7 @@
 package users
 
 import (
+	"cmp"
 	"errors"
 	"os/user"
 	"strconv"
@@ -86,16 +87,19 @@ func (n *Names) Of(uid int) string {
 	case <-enough.C:
 		n.postpone(uid)
 	}
-	return n.remembered(uid)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if e := n.known[uid]; e != nil {
+		return e.answer(uid)
+	}
+	return strconv.Itoa(uid)
 }
 
 // Now returns the login name of a user if it is known, or the number in decimal. It never
 // waits: it looks up an unknown name in the background.
 func (n *Names) Now(uid int) string {
-	if name, _ := n.look(uid); name != "" {
-		return name
-	}
-	return strconv.Itoa(uid)
+	name, _ := n.look(uid)
+	return cmp.Or(name, strconv.Itoa(uid))
 }
 
 // look returns the answer to give at once: a name, or the number if a lookup failed a
@@ -123,12 +127,7 @@ func (n *Names) look(uid int) (name string, pending <-chan struct{}) {
 }
 
 // answer returns the name, or the number.
-func (e *entry) answer(uid int) string {
-	if e.name != "" {
-		return e.name
-	}
-	return strconv.Itoa(uid)
-}
+func (e *entry) answer(uid int) string { return cmp.Or(e.name, strconv.Itoa(uid)) }
 
 // begin looks up a user unless another goroutine did or does. The caller holds a slot,
 // which begin passes on or gives back.
@@ -200,16 +199,6 @@ func (n *Names) postpone(uid int) {
 	if e := n.entry(uid); e.name == "" {
 		e.next = time.Now().Add(retryAfter)
 	}
-}
-
-// remembered returns the name of a user after a wait.
-func (n *Names) remembered(uid int) string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if e := n.known[uid]; e != nil {
-		return e.answer(uid)
-	}
-	return strconv.Itoa(uid)
 }
 
 // entry returns the entry of a user, and makes it if there is none. The caller

@@ -60,9 +60,9 @@ func (c *card) begin(o *move.Outcome, r *running, step move.Step) {
 		return
 	}
 	takes = time.Duration(float64(takes) / c.backend.speed)
-	next.Done = c.backend.Clock().Add(takes)
-	if step == move.Lock {
-		next.Done = c.backend.Clock() // its calls wait from now on
+	next.Done = c.backend.Clock()
+	if step != move.Lock { // after a lock, its calls wait from now on
+		next.Done = next.Done.Add(takes)
 	}
 	if err := c.keep(r, next); err != nil {
 		refuse(o, o.State, device.CodeSystem)
@@ -78,7 +78,7 @@ func (c *card) keep(r *running, next parking) error {
 	if r.born != 0 {
 		return c.guests.keep(*r, next)
 	}
-	c.setFate(r.pid, fate{of: r.start, parking: next})
+	c.fates[r.pid] = fate{of: r.start, parking: next}
 	return nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/access"
 	processes "github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
@@ -16,8 +15,8 @@ var _ processes.Simulated = (*Backend)(nil)
 func (b *Backend) Started(pid int) (start uint64, runs bool) {
 	now := b.elapsed()
 	for _, c := range b.cards {
-		if since, runs := c.since(pid, now); runs {
-			return b.ticks(since), true
+		if _, r := c.find(pid, now); r != nil {
+			return b.ticks(r.start), true
 		}
 	}
 	return 0, false
@@ -32,19 +31,20 @@ func (b *Backend) ticks(t time.Duration) uint64 {
 // tickLength is the unit of process start times in Linux.
 const tickLength = 10 * time.Millisecond
 
-// since returns the start of a scripted process on a card, in simulated time.
-func (c *card) since(pid int, now time.Duration) (time.Duration, bool) {
+// find returns the control group that the file of a guest names, or the empty string, and
+// a scripted process on a card, or nil.
+func (c *card) find(pid int, now time.Duration) (cgroup string, scripted *running) {
 	if c.script.lost(now) {
-		return 0, false
+		return "", nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, r := range c.script.processes(now, c.fates) {
 		if r.pid == pid {
-			return r.start, true
+			scripted = &r
 		}
 	}
-	return 0, false
+	return c.guests.cgroup(pid), scripted
 }
 
 // End ends a scripted process on all devices, until the script starts it again.
@@ -55,17 +55,9 @@ func (b *Backend) End(pid int) {
 		if !c.script.lost(now) {
 			c.advance(now) // it has worked until now
 		}
-		c.setFate(pid, fate{ended: gpu.Some(now)})
+		c.fates[pid] = fate{ended: gpu.Some(now)}
 		c.mu.Unlock()
 	}
-}
-
-// setFate records the fate of a scripted process. The caller holds mu.
-func (c *card) setFate(pid int, f fate) {
-	if c.fates == nil {
-		c.fates = map[int]fate{}
-	}
-	c.fates[pid] = f
 }
 
 // Facts returns the facts of a scripted process: its user, its control group, and its
@@ -74,34 +66,15 @@ func (c *card) setFate(pid int, f fate) {
 func (b *Backend) Facts(pid int) (kinship.Facts, bool) {
 	now := b.elapsed()
 	for _, c := range b.cards {
-		if f, says := c.facts(pid, now); says {
-			return f, true
+		cgroup, r := c.find(pid, now)
+		switch {
+		case cgroup != "":
+			return kinship.Facts{Cgroups: []string{cgroup}}, true
+		case r != nil && r.cgroup != "":
+			return kinship.Facts{UID: r.uid, Programs: kinship.Programs(r.name), Cgroups: []string{r.cgroup}}, true
+		case r != nil:
+			return kinship.Facts{UID: r.uid, Programs: kinship.Programs(r.name)}, true
 		}
-	}
-	return kinship.Facts{}, false
-}
-
-func (c *card) facts(pid int, now time.Duration) (kinship.Facts, bool) {
-	if c.script.lost(now) {
-		return kinship.Facts{}, false
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if cgroup := c.guests.cgroup(pid); cgroup != "" {
-		return kinship.Facts{Cgroups: []string{cgroup}}, true
-	}
-	for _, r := range c.script.processes(now, c.fates) {
-		if r.pid != pid {
-			continue
-		}
-		f := kinship.Facts{Programs: kinship.Programs(r.name)}
-		if uid, known := r.uid.Get(); known {
-			f.UID = access.KnownUID(uid)
-		}
-		if r.cgroup != "" {
-			f.Cgroups = []string{r.cgroup}
-		}
-		return f, true
 	}
 	return kinship.Facts{}, false
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/device/nvml/xid"
 	"github.com/berth-gpu/berth/internal/device/proof"
@@ -243,14 +244,12 @@ func (t timelineReader) which(n *document.Node) []int {
 func (t timelineReader) process(n *document.Node) *process {
 	p := &process{}
 	ok := t.section(n, "a process", []field{
-		{"pid", func(n *document.Node) {
-			p.pid = t.whole(n, "pid", 1, 1<<31-1, "above 4194304 it is never that of a real process")
-		}},
+		{"pid", func(n *document.Node) { p.pid = t.pid(n) }},
 		{"name", func(n *document.Node) { p.name = t.text(n, "name", "a name") }},
 		{"memory_mb", func(n *document.Node) { p.memory = t.memory(n, "memory_mb") }},
 		{"grow_mb_per_second", func(n *document.Node) { p.growth = t.number(n, "grow_mb_per_second", 0, 1e6, "MiB per second") }},
 		{"load", func(n *document.Node) { p.load = t.number(n, "load", 0, 100, "percent") / 100 }},
-		{"uid", func(n *document.Node) { p.uid = gpu.Some(t.whole(n, "uid", 0, 1<<31-1, "the number of a user")) }},
+		{"uid", func(n *document.Node) { p.uid = access.KnownUID(t.whole(n, "uid", 0, 1<<31-1, "the number of a user")) }},
 		{"cgroup", func(n *document.Node) { p.cgroup = t.cgroup(n) }},
 	})
 	if ok && n.Entry("pid") == nil {

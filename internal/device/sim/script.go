@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/device/move"
 )
 
@@ -44,8 +45,8 @@ type process struct {
 	growth float64 // MiB per second
 	load   float64 // 0 to 1, on top of the rest
 
-	uid    gpu.Opt[int] // absent if it runs as nobody
-	cgroup string       // path of its control group; empty means the root
+	uid    access.UID // unknown if it runs as nobody
+	cgroup string     // path of its control group; empty means the root
 }
 
 // fault is a fault that the driver will report.
@@ -193,7 +194,7 @@ type running struct {
 	load   float64
 	start  time.Duration // of a scripted one, in simulated time
 
-	uid    gpu.Opt[int] // of a scripted one
+	uid    access.UID // of a scripted one
 	cgroup string
 
 	born     uint64    // of a guest: when it started, in ticks since boot

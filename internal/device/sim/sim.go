@@ -85,7 +85,7 @@ func newBackend(world *scenario, o Options) *Backend {
 	for i, about := range describe(world.models, o.FirstIndex) {
 		b.cards = append(b.cards, &card{
 			backend: b, about: about, model: world.models[i], script: world.scripts[i],
-			plant: newPlant(world.models[i]), guests: newGuests(o.Guests, about.UUID),
+			plant: newPlant(world.models[i]), guests: newGuests(o.Guests, about.UUID), fates: map[int]fate{},
 		})
 	}
 	return b

@@ -113,15 +113,9 @@ func parsePart(part string) (count int, name string, err error) {
 }
 
 func unknownModel(known *catalog, name string) error {
-	names := byDistance(name, known.names())
+	names := known.names()
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(words.Distance(name, a), words.Distance(name, b)) })
 	return fmt.Errorf("no model is called %q; there are %s", clip(name), strings.Join(names, ", "))
-}
-
-// byDistance sorts names by their distance from a word.
-func byDistance(word string, names []string) []string {
-	sorted := slices.Clone(names)
-	slices.SortStableFunc(sorted, func(a, b string) int { return cmp.Compare(words.Distance(word, a), words.Distance(word, b)) })
-	return sorted
 }
 
 // clip shortens bad input for a message.
