@@ -42,13 +42,7 @@ type ration struct {
 // share counts the refusals of one caller.
 type share struct {
 	n     int
-	entry api.AuditEntry // the last one that was left out
-}
-
-// excess says how many refusals of one caller were left out.
-type excess struct {
-	n     int
-	entry api.AuditEntry
+	entry api.AuditEntry // the last one
 }
 
 func newRation() ration { return ration{used: map[string]*share{}} }
@@ -86,11 +80,11 @@ func callerOf(who api.AuditActor) (caller string, isHost bool) {
 }
 
 // end begins a new minute, and returns what was left out in the old one.
-func (r *ration) end() []excess {
-	var list []excess
+func (r *ration) end() []share {
+	var list []share
 	for _, caller := range slices.Sorted(maps.Keys(r.used)) {
 		if s := r.used[caller]; s.n > perMinute {
-			list = append(list, excess{s.n - perMinute, s.entry})
+			list = append(list, share{s.n - perMinute, s.entry})
 		}
 	}
 	*r = newRation()

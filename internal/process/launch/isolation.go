@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,12 +22,7 @@ const isolationVariable = "BERTH_ISOLATION"
 // InCgroup reports whether changes of an environment, see Changes, are for a program that
 // must be in the control group of its lease before it begins.
 func InCgroup(changes []string) bool {
-	for _, c := range changes {
-		if c == isolationVariable+"="+ByCgroup {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(changes, isolationVariable+"="+ByCgroup)
 }
 
 // isolate shows the program the devices of the lease and no others, by the

@@ -2,7 +2,6 @@ package chain
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -24,17 +23,8 @@ func Order(names []string) []string {
 		_, rotated := FirstOf(name)
 		return !rotated && name != CurrentName
 	})
-	slices.SortFunc(ours, func(a, b string) int {
-		return cmp.Or(cmp.Compare(truth(a == CurrentName), truth(b == CurrentName)), cmp.Compare(a, b))
-	})
+	slices.Sort(ours) // CurrentName comes after all others: a dot comes after a dash
 	return ours
-}
-
-func truth(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // Checker checks a log, file after file. The zero value is ready.
