@@ -79,7 +79,7 @@ func OpenCard() (Card, error) {
 func compile(d *cuda.Device) ([]cuda.Function, error) {
 	var first error
 	for _, header := range headers {
-		functions, err := d.Compile(program(header), names...)
+		functions, err := d.Compile(header+kernels, names...)
 		if err == nil {
 			return functions, nil
 		}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -70,7 +69,7 @@ func (s *dialogue) opened(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("load the driver: %w", err)
 	case json.Unmarshal(text, &line) != nil || line.Unable == "" && !line.Opened:
-		return nonsense(text)
+		return fmt.Errorf("%w: %w", ErrBroken, nonsense(text))
 	case line.Unable != "":
 		return fmt.Errorf("%w: %s", ErrNoParking, gpu.Printable(line.Unable, mostText))
 	}
@@ -92,15 +91,11 @@ func (s *dialogue) next(ctx context.Context) ([]byte, error) {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%w: it closed its output: %w", ErrBroken, context.Cause(ctx))
 	}
-	why := "it ended: " + s.child.State().String()
-	if said, _, _ := strings.Cut(s.stderr.String(), "\n"); said != "" {
-		why += ": " + gpu.Printable(said, mostText)
-	}
-	return nil, fmt.Errorf("%w: %s", ErrBroken, why)
+	return nil, fmt.Errorf("%w: it %s", ErrBroken, s.ended(s.child.State()))
 }
 
 func nonsense(text []byte) error {
-	return fmt.Errorf("%w: it wrote what is no answer: %s", ErrBroken, gpu.Printable(string(text[:min(len(text), 80)]), mostText))
+	return fmt.Errorf("it wrote what is no answer: %s", gpu.Printable(string(text[:min(len(text), 80)]), mostText))
 }
 
 // Do takes a step with all processes at once. If they are too many for one order, it
@@ -150,7 +145,7 @@ func (s *dialogue) ask(ctx context.Context, o move.Order) ([]move.Outcome, error
 	}
 	outcomes, err := move.ReadAnswer(line, o)
 	if err != nil {
-		return nil, nonsense(line)
+		return nil, fmt.Errorf("%w: %w", ErrBroken, nonsense(line))
 	}
 	return outcomes, nil
 }

@@ -31,11 +31,8 @@ type examiner struct {
 	clocks proof.Clocks
 }
 
-// errStop ends an exam after a step that broke the device: every further call
-// would only repeat the error.
-var errStop = errors.New("the device is broken")
-
-// run takes every step of the verb.
+// run takes every step of the verb. It ends after a step that broke the device: every
+// further call would only repeat the error.
 func (e *examiner) run() {
 	var before proof.Errors
 	if e.gauges != nil {
@@ -57,16 +54,13 @@ func (e *examiner) run() {
 		proof.StepMemory: true, proof.StepCopyIn: true, proof.StepCopyOut: true, proof.StepCompute: true, proof.StepResidue: true, proof.StepScrub: true,
 	}
 	for _, name := range proof.Steps(e.ask.Verb) {
-		if needsMemory[name] && (taken != nil || len(e.pieces) == 0) {
-			if e.done(name, proof.Step{Verdict: proof.Unasked, Detail: e.noMemory()}, taken, time.Now()) != nil {
-				return
-			}
-			continue
+		started, err := time.Now(), taken
+		step := proof.Step{Verdict: proof.Unasked, Detail: e.noMemory()}
+		if !needsMemory[name] || taken == nil && len(e.pieces) > 0 {
+			e.tell(proof.Step{Name: name})
+			step, err = steps[name]()
 		}
-		e.tell(proof.Step{Name: name})
-		started := time.Now()
-		step, err := steps[name]()
-		if e.done(name, step, err, started) != nil {
+		if broken := e.done(name, step, err, started); broken {
 			return
 		}
 	}
@@ -81,10 +75,10 @@ func (e *examiner) noMemory() string {
 }
 
 // done reports a step. An error makes it a failed step if the error speaks against the
-// device, and otherwise a step that could not be asked.
-func (e *examiner) done(name proof.Name, step proof.Step, err error, started time.Time) error {
+// device, and otherwise a step that could not be asked. done reports whether the device is
+// broken.
+func (e *examiner) done(name proof.Name, step proof.Step, err error, started time.Time) (broken bool) {
 	step.Name, step.Took = name, time.Since(started).Seconds()
-	broken := false
 	if err != nil {
 		refused := (*cuda.Error)(nil)
 		broken = errors.As(err, &refused) && refused.Broken()
@@ -94,10 +88,7 @@ func (e *examiner) done(name proof.Name, step proof.Step, err error, started tim
 		}
 	}
 	e.tell(step)
-	if broken {
-		return errStop
-	}
-	return nil
+	return broken
 }
 
 const (

@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -91,7 +90,7 @@ func (h *helper) read() {
 		}
 		var line Line
 		if err != nil || json.Unmarshal(text, &line) != nil {
-			h.broken = fmt.Errorf("it wrote what is no answer: %s", gpu.Printable(string(text[:min(len(text), 80)]), mostText))
+			h.broken = nonsense(text)
 			return
 		}
 		h.lines <- line
@@ -191,10 +190,7 @@ func (h *helper) judge(why string, took time.Duration) proof.Result {
 
 // crashed judges a helper process that ended before its last line.
 func (h *helper) crashed(ended *os.ProcessState, took time.Duration) proof.Result {
-	why := "the helper process ended: " + ended.String()
-	if said, _, _ := strings.Cut(h.stderr.String(), "\n"); said != "" {
-		why += ": " + gpu.Printable(said, mostText)
-	}
+	why := "the helper process " + h.ended(ended)
 	status, _ := ended.Sys().(syscall.WaitStatus)
 	byOthers := status.Signaled() && slices.Contains([]syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP}, status.Signal())
 	if h.opened && !byOthers {

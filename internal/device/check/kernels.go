@@ -35,6 +35,3 @@ var headers = []string{
 
 // names are the names of the programs.
 var names = []string{"berth_fill", "berth_check", "berth_chain"}
-
-// program returns the text of all programs under a header.
-func program(header string) string { return header + kernels }

@@ -5,7 +5,9 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device/proof"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/child"
@@ -50,6 +52,15 @@ func launch(command, environ []string, a proof.Ask) (*launched, error) {
 	l.id, _ = process.Proc().Identify(l.child.PID())     // one that has ended does nothing to a device
 	go func() { _ = json.NewEncoder(input).Encode(a) }() // a pipe holds it; if nobody reads, the process has ended
 	return l, nil
+}
+
+// ended says how the process ended, with the first line of its standard error.
+func (l *launched) ended(state *os.ProcessState) string {
+	why := "ended: " + state.String()
+	if said, _, _ := strings.Cut(l.stderr.String(), "\n"); said != "" {
+		why += ": " + gpu.Printable(said, mostText)
+	}
+	return why
 }
 
 // nowhere is a folder that does not exist: without an MPS daemon in it, the helper

@@ -309,7 +309,7 @@ func TestProgramComputes(t *testing.T) {
 // each program under its name.
 func TestProgramText(t *testing.T) {
 	for _, header := range headers {
-		text := program(header)
+		text := header + kernels
 		if !strings.HasPrefix(text, ".version ") || !strings.Contains(text, "\n.target sm_") || !strings.Contains(text, "\n.address_size 64\n") {
 			t.Errorf("it begins with %q", text[:60])
 		}
