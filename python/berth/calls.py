@@ -334,7 +334,7 @@ def hold_to(
     client: Optional[Client] = None,
 ) -> Call[answers.Allocation]:
     """Holds a lease to a share of what it would get of its devices, from 0.05 to
-    1: berth stops and continues its processes in short turns. A share of 1 lets it
+    1: berth stops and continues its processes in short cycles. A share of 1 lets it
     run freely. Operators do this for the leases of others, too."""
     body = {"share": share, "reason": reason, "fence": fence}
     return (yield from _post(answers.Allocation, _lease(id) + "/pace", body, client, user=user))

@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	pacedMetric         = deviceMetric(gauge, "berth_paced_leases", "Leases on the device whose processes berth stops and continues in turns.")
+	pacedMetric         = deviceMetric(gauge, "berth_paced_leases", "Leases on the device whose processes berth stops and continues in short cycles.")
 	pacedShareMetric    = deviceMetric(gauge, "berth_paced_share_ratio", "The least share that a lease on the device is held to; 1: none is.")
 	pacedMeasuredMetric = deviceMetric(gauge, "berth_paced_measured_ratio", "What that lease gets of what it would get without pauses.")
 )
