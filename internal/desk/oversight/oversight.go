@@ -8,11 +8,13 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/enforce/slowdown"
 	"github.com/berth-gpu/berth/internal/enforce/watchdog"
+	"github.com/berth-gpu/berth/internal/health/drains"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/cgroup"
 	"github.com/berth-gpu/berth/internal/process/launch"
 )
 
@@ -47,16 +49,6 @@ type MPS interface {
 	Release(fence uint64)
 }
 
-// Groups are the control groups that keep processes from devices.
-type Groups interface {
-	Release(fence uint64)
-}
-
-// Drains knows which healthy devices are closed.
-type Drains interface {
-	Why(on gpu.Device) string // empty if the device is open
-}
-
 // Archive remembers the leases that have ended.
 type Archive interface {
 	Ended(e *lease.Effect, peak gpu.MiB, used gpu.Opt[gpu.Joules])
@@ -86,8 +78,8 @@ type Options struct {
 	Energy    Energy
 	Watchdog  Watchdog
 	MPS       MPS
-	Groups    Groups // nil if there are none
-	Drains    Drains // nil if nothing closes devices
+	Groups    *cgroup.Pool   // control groups that keep processes from devices; nil if there are none
+	Drains    *drains.Drains // knows which healthy devices are closed; nil if nothing closes devices
 	Batches   Batches
 	Processes Processes
 	Names     Names

@@ -37,17 +37,12 @@ type Leases interface {
 	Sum(uuid string) ledger.DeviceSum
 }
 
-// Closures closes a device to new leases while it is checked.
-type Closures interface {
-	Hold(uuid, why string) (release func(), err error)
-}
-
 // Options are the parts that a Checkup works with.
 type Options struct {
 	Prover   Prover // nil if no device can be asked
 	Monitor  Monitor
 	Leases   Leases
-	Closures Closures
+	Closures *drains.Drains // closes a device to new leases while it is checked
 	Publish  func(gpu.Event)
 }
 
