@@ -14,7 +14,6 @@ import (
 	"github.com/berth-gpu/berth/internal/cli/upkeep"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/daemon"
-	"github.com/berth-gpu/berth/internal/file/logqueue"
 )
 
 // daemonThreads is the number of threads for a program that sleeps nearly always: more
@@ -47,7 +46,7 @@ func serve(ctx context.Context, o upkeep.ServeOptions) error {
 		return err
 	}
 	level := settings.Config.Daemon.LogLevel
-	lines := logqueue.New(os.Stderr, func(dropped uint64) []byte {
+	lines := daemon.NewLogQueue(os.Stderr, func(dropped uint64) []byte {
 		var note bytes.Buffer
 		logger(&note, "warn", o.JSON).Warn("the log was not read in time: lines are missing here", "lines", dropped)
 		return note.Bytes()

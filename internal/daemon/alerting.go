@@ -17,7 +17,6 @@ import (
 	"github.com/berth-gpu/berth/internal/history/alert"
 	"github.com/berth-gpu/berth/internal/history/series"
 	"github.com/berth-gpu/berth/internal/lease/audit"
-	"github.com/berth-gpu/berth/internal/lease/audit/chain"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -150,7 +149,7 @@ func (d *Daemon) tellRules(err error, so string) {
 // took that back.
 func (d *Daemon) recordAcknowledgement(by access.Actor, s *alert.State, a *alert.Acknowledgement) error {
 	entry := api.AuditEntry{
-		Who: audit.Who(by), What: access.Acknowledge.String(), Object: api.AuditObject{Kind: "alert", ID: s.Fingerprint}, Outcome: chain.Done,
+		Who: audit.Who(by), What: access.Acknowledge.String(), Object: api.AuditObject{Kind: "alert", ID: s.Fingerprint}, Outcome: audit.Done,
 		After: map[string]string{"alert": s.Name(), "acknowledged": "no"},
 	}
 	if a != nil {

@@ -19,7 +19,6 @@ import (
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/lease/audit"
-	"github.com/berth-gpu/berth/internal/lease/audit/chain"
 )
 
 // settings keeps the configuration in force, and nothing else changes it. Reading takes
@@ -98,7 +97,7 @@ func (s *settings) Change(_ context.Context, by access.Actor, body []byte) error
 	}
 	if err := s.write(s.path, saved); err != nil {
 		err = fmt.Errorf("keep the change across restarts: %w", err)
-		act.Outcome, act.Why = chain.Failed, err.Error()
+		act.Outcome, act.Why = audit.Failed, err.Error()
 		_ = s.daemon.record(act) // nothing was changed, whether or not the log says so
 		return err
 	}
@@ -217,7 +216,7 @@ func namesSomebody(difference string) bool {
 // changed.
 func settingsAct(by access.Actor, before, after *config.Settings) api.AuditEntry {
 	act := api.AuditEntry{
-		Who: audit.Who(by), What: access.Configure.String(), Object: api.AuditObject{Kind: "settings"}, Outcome: chain.Done,
+		Who: audit.Who(by), What: access.Configure.String(), Object: api.AuditObject{Kind: "settings"}, Outcome: audit.Done,
 		Before: map[string]string{}, After: map[string]string{},
 	}
 	is := map[string]string{}

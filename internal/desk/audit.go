@@ -10,20 +10,19 @@ import (
 	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/audit"
-	"github.com/berth-gpu/berth/internal/lease/audit/chain"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 )
 
 // act records an act of authority and performs it. If the act fails, act records that
 // too.
 func (d *Desk) act(e api.AuditEntry, do func() error) error {
-	e.Outcome = chain.Done
+	e.Outcome = audit.Done
 	if err := d.Record(e); err != nil {
 		return err
 	}
 	err := do()
 	if err != nil {
-		e.Outcome, e.Why = chain.Failed, err.Error()
+		e.Outcome, e.Why = audit.Failed, err.Error()
 		_ = d.Record(e) // the act failed, whether or not the log says so
 	}
 	return err

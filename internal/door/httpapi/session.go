@@ -16,7 +16,6 @@ import (
 	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/door/sessions"
 	"github.com/berth-gpu/berth/internal/lease/audit"
-	"github.com/berth-gpu/berth/internal/lease/audit/chain"
 )
 
 func registerSessions(s *server) {
@@ -61,7 +60,7 @@ func (s *server) recordSession(who access.Actor, verb access.Verb, owner, id str
 	if s.Audit == nil {
 		return nil
 	}
-	return s.Audit.Record(api.AuditEntry{Who: audit.Who(who), What: verb.String(), Outcome: chain.Done, Object: api.AuditObject{Kind: "session", Owner: owner, ID: id}})
+	return s.Audit.Record(api.AuditEntry{Who: audit.Who(who), What: verb.String(), Outcome: audit.Done, Object: api.AuditObject{Kind: "session", Owner: owner, ID: id}})
 }
 
 func (s *server) signOut(ctx context.Context, _ *struct{}) (*withCookie, error) {

@@ -8,7 +8,6 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/audit/chain"
 )
 
 // verbs has the verb of each kind of effect whose verb has another name.
@@ -26,7 +25,7 @@ func (l *Log) RecordLeases(effects []lease.Effect, failed error) error {
 		}
 		act := leaseAct(&effects[i])
 		if failed != nil {
-			act.Outcome, act.Why = chain.Failed, failed.Error()
+			act.Outcome, act.Why = Failed, failed.Error()
 		}
 		err := l.Record(act)
 		if err != nil && failed == nil {
@@ -40,7 +39,7 @@ func (l *Log) RecordLeases(effects []lease.Effect, failed error) error {
 // leaseAct returns the entry for what somebody does to the lease or the request
 // of another user.
 func leaseAct(e *lease.Effect) api.AuditEntry {
-	entry := api.AuditEntry{Who: Who(e.By), What: string(e.Kind), Why: e.Why, Outcome: chain.Done}
+	entry := api.AuditEntry{Who: Who(e.By), What: string(e.Kind), Why: e.Why, Outcome: Done}
 	if verb, named := verbs[e.Kind]; named {
 		entry.What = verb.String()
 	}

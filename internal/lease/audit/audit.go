@@ -3,8 +3,9 @@
 // after.
 //
 // Record writes an entry before the act is done and before the answer is sent; Run waits
-// for the disk afterwards. Each line carries the hash of the line before (package chain),
-// and the journal names the newest line, so that a missing or changed line is noticed.
+// for the disk afterwards. The log has lines of JSON. Each carries the hash of the line
+// before, and the journal names the newest line, so that Check notices a line that is
+// missing, changed or out of order.
 //
 // The log never stops the daemon. If it cannot be written, Record returns an
 // error and the act must not be done; the next Record tries again.
@@ -21,7 +22,6 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/file"
-	"github.com/berth-gpu/berth/internal/lease/audit/chain"
 )
 
 // ErrUnavailable is wrapped by the error of an entry that could not be written.
@@ -46,13 +46,13 @@ type Log struct {
 
 	mu       sync.Mutex // guards what follows
 	settings Settings
-	file     file.File  // nil if it is not open
-	size     int64      // of file
-	first    uint64     // number of its first entry; 0 if it has none
-	oldest   uint64     // number of the oldest entry that is kept
-	newest   chain.Mark // the newest entry, in this file or before
-	expect   chain.Mark // an entry that must be there when the log is opened
-	doubtful bool       // the disk refused to sync the file, so the next entry goes to another one
+	file     file.File // nil if it is not open
+	size     int64     // of file
+	first    uint64    // number of its first entry; 0 if it has none
+	oldest   uint64    // number of the oldest entry that is kept
+	newest   Mark      // the newest entry, in this file or before
+	expect   Mark      // an entry that must be there when the log is opened
+	doubtful bool      // the disk refused to sync the file, so the next entry goes to another one
 	ration   ration
 
 	syncing sync.Mutex // held during a sync, and while a file is closed
@@ -68,7 +68,7 @@ func Open(folder file.Folder, s Settings, marked *Marked, event func(gpu.Event))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if names, err := file.Names(l.folder); err == nil && len(chain.Order(names)) == 0 && l.expect.Seq == 0 {
+	if names, err := file.Names(l.folder); err == nil && len(Order(names)) == 0 && l.expect.Seq == 0 {
 		return l // nothing was ever written: the first entry makes the file
 	}
 	if err := l.open(time.Now()); err != nil {
@@ -141,7 +141,7 @@ func (l *Log) write(e api.AuditEntry, now time.Time) error {
 // line returns the next line of the log. The caller holds mu.
 func (l *Log) line(e api.AuditEntry, now time.Time) []byte {
 	e.Seq, e.Time, e.Prev = l.newest.Seq+1, now.UTC(), l.newest.Hash
-	return chain.Line(e)
+	return Line(e)
 }
 
 // append appends the next line. If it writes only a part of the line, the log opens the
@@ -149,14 +149,14 @@ func (l *Log) line(e api.AuditEntry, now time.Time) []byte {
 func (l *Log) append(line []byte) error {
 	n, err := l.file.WriteAt(line, l.size)
 	if err != nil {
-		if l.expect == (chain.Mark{}) {
+		if l.expect == (Mark{}) {
 			l.expect = l.newest
 		}
 		l.close()
 		return err
 	}
 	l.size += int64(n)
-	l.newest = chain.Mark{Seq: l.newest.Seq + 1, Hash: chain.Hash(line)}
+	l.newest = Mark{Seq: l.newest.Seq + 1, Hash: Hash(line)}
 	if l.first == 0 {
 		l.first = l.newest.Seq
 	}

@@ -21,7 +21,6 @@ import (
 	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/file/journal/filelog/disktest"
-	"github.com/berth-gpu/berth/internal/lease/audit/chain"
 )
 
 // world is a log with what it told others.
@@ -48,11 +47,11 @@ func (w *world) reopen() {
 }
 
 // mark returns what the journal names.
-func (w *world) mark() chain.Mark { return w.marked.Newest() }
+func (w *world) mark() Mark { return w.marked.Newest() }
 
 func act(id string) api.AuditEntry {
 	root := access.Actor{User: "root", UID: 0, Door: access.Socket, Role: access.Admin}
-	return api.AuditEntry{Who: Who(root), What: "release", Object: api.AuditObject{Kind: "lease", Owner: "ada", ID: id}, Outcome: chain.Done}
+	return api.AuditEntry{Who: Who(root), What: "release", Object: api.AuditObject{Kind: "lease", Owner: "ada", ID: id}, Outcome: Done}
 }
 
 // records writes entries and waits for the disk.
@@ -178,49 +177,49 @@ func TestTampering(t *testing.T) {
 		told   string // at the next start; empty: nothing
 	}{
 		"an edited line": {func(d disk) {
-			d.edit(chain.CurrentName, func(b []byte) []byte { return bytes.Replace(b, []byte("ada"), []byte("eve"), 1) })
+			d.edit(CurrentName, func(b []byte) []byte { return bytes.Replace(b, []byte("ada"), []byte("eve"), 1) })
 		}, "does not carry the hash of the line before it", "Entry 9 does not carry the hash"},
 		"an edited last line": {func(d disk) {
-			d.edit(chain.CurrentName, func(b []byte) []byte {
+			d.edit(CurrentName, func(b []byte) []byte {
 				at := bytes.LastIndex(b, []byte("ada"))
 				return append(append(b[:at:at], "eve"...), b[at+3:]...)
 			})
 		}, "is not the one that the journal names", "entry 9 is not the one that the daemon wrote"},
 		"a line that is no entry": {func(d disk) {
-			d.edit(chain.CurrentName, func(b []byte) []byte { return bytes.Replace(b, []byte(`{"seq"`), []byte(`{"sex"`), 2) })
+			d.edit(CurrentName, func(b []byte) []byte { return bytes.Replace(b, []byte(`{"seq"`), []byte(`{"sex"`), 2) })
 		}, "The line is not an entry", "The line is not an entry"},
 		"a removed line": {func(d disk) {
-			d.edit(chain.CurrentName, func(b []byte) []byte {
+			d.edit(CurrentName, func(b []byte) []byte {
 				first := bytes.IndexByte(b, '\n') + 1
 				second := first + bytes.IndexByte(b[first:], '\n') + 1
 				return append(b[:first:first], b[second:]...)
 			})
 		}, "Entry 8 is missing", "Entry 8 is missing"},
 		"a cut tail": {func(d disk) {
-			d.edit(chain.CurrentName, func(b []byte) []byte {
+			d.edit(CurrentName, func(b []byte) []byte {
 				return b[:bytes.LastIndexByte(bytes.TrimSuffix(b, []byte("\n")), '\n')+1]
 			})
 		}, "Entry 9 is missing at its end", "1 at its end are missing"},
 		"a tail cut within a line": {func(d disk) {
-			d.edit(chain.CurrentName, func(b []byte) []byte { return b[:len(b)-20] })
+			d.edit(CurrentName, func(b []byte) []byte { return b[:len(b)-20] })
 		}, "Entry 9 is missing at its end", "1 at its end are missing"},
-		"a deleted file": {func(d disk) { _ = d.Remove(chain.CurrentName) }, "Entries 7 to 9 are missing at its end", "The audit log lost entries"},
+		"a deleted file": {func(d disk) { _ = d.Remove(CurrentName) }, "Entries 7 to 9 are missing at its end", "The audit log lost entries"},
 		"a deleted log": {func(d disk) {
 			names, _ := d.List()
 			for _, name := range names {
 				_ = d.Remove(name)
 			}
 		}, "Entries 1 to 9 are missing at its end", "the log ended with entry 0"},
-		"a deleted old file": {func(d disk) { _ = d.Remove(chain.RotatedName(1)) }, "a file was removed", ""},
+		"a deleted old file": {func(d disk) { _ = d.Remove(RotatedName(1)) }, "a file was removed", ""},
 		"exchanged files": {func(d disk) {
-			a, b := chain.RotatedName(1), chain.RotatedName(4)
+			a, b := RotatedName(1), RotatedName(4)
 			x, _ := d.ReadFile(a)
 			y, _ := d.ReadFile(b)
 			d.WriteFile(a, y)
 			d.WriteFile(b, x)
 		}, "its name says 1", ""},
 		"exchanged lines": {func(d disk) {
-			d.edit(chain.CurrentName, func(b []byte) []byte {
+			d.edit(CurrentName, func(b []byte) []byte {
 				lines := bytes.SplitAfter(b, []byte("\n"))
 				lines[1], lines[2] = lines[2], lines[1]
 				return bytes.Join(lines, nil)
@@ -265,7 +264,7 @@ func TestTamperingWhileItRuns(t *testing.T) {
 			dir := t.TempDir()
 			w := newWorld(t, file.Dir(dir))
 			w.records(2)
-			if err := tamper(filepath.Join(dir, chain.CurrentName)); err != nil {
+			if err := tamper(filepath.Join(dir, CurrentName)); err != nil {
 				t.Fatal(err)
 			}
 			w.records(1)
@@ -323,10 +322,10 @@ func TestUnwritableFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.records(1)
-	if err := os.Rename(filepath.Join(path, chain.CurrentName), filepath.Join(path, "elsewhere")); err != nil {
+	if err := os.Rename(filepath.Join(path, CurrentName), filepath.Join(path, "elsewhere")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("elsewhere", filepath.Join(path, chain.CurrentName)); err != nil {
+	if err := os.Symlink("elsewhere", filepath.Join(path, CurrentName)); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Record(act("b")); !errors.Is(err, ErrUnavailable) {
@@ -440,9 +439,9 @@ func TestTakenName(t *testing.T) {
 	d := disk{disktest.New()}
 	w := newWorld(t, d)
 	w.records(1)
-	d.WriteFile(chain.RotatedName(1), []byte("not ours\n"))
+	d.WriteFile(RotatedName(1), []byte("not ours\n"))
 	w.records(19)
-	if text, _ := d.ReadFile(chain.RotatedName(1)); string(text) != "not ours\n" {
+	if text, _ := d.ReadFile(RotatedName(1)); string(text) != "not ours\n" {
 		t.Errorf("it was replaced by %q", text)
 	}
 	if len(w.events) == 0 || !strings.Contains(w.events[0], "cannot begin a new file of the audit log") {
@@ -481,7 +480,7 @@ func TestRefusalsAreRationed(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, e := range page.Entries {
-				if e.Outcome != chain.Refused {
+				if e.Outcome != Refused {
 					t.Errorf("outcome %s", e.Outcome)
 				}
 				n[e.Who.User]++
@@ -512,7 +511,7 @@ func TestRefusalsAreRationed(t *testing.T) {
 }
 
 func (w *world) text() string {
-	text, err := w.folder.ReadFile(chain.CurrentName)
+	text, err := w.folder.ReadFile(CurrentName)
 	if err != nil {
 		w.t.Fatal(err)
 	}

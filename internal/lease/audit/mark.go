@@ -9,7 +9,6 @@ import (
 
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/audit/chain"
 	"github.com/berth-gpu/berth/internal/lease/stored"
 )
 
@@ -56,16 +55,16 @@ func (m *Marked) Over(j journal.Journal) journal.Journal {
 
 // Newest returns the newest line that the journal names or is about to name; the zero
 // Mark if there is none.
-func (m *Marked) Newest() chain.Mark {
+func (m *Marked) Newest() Mark {
 	if line := m.newest.Load(); line != nil {
-		return chain.Mark(*line)
+		return Mark(*line)
 	}
-	return chain.Mark{}
+	return Mark{}
 }
 
 // Set names the newest line. It does not wait: the journal has it after a
 // moment.
-func (m *Marked) Set(newest chain.Mark) {
+func (m *Marked) Set(newest Mark) {
 	line := stored.AuditLine(newest)
 	m.newest.Store(&line)
 	if m.armed.CompareAndSwap(false, true) {

@@ -12,7 +12,6 @@ import (
 	"github.com/berth-gpu/berth/internal/file/journal/filelog"
 	"github.com/berth-gpu/berth/internal/file/journal/filelog/disktest"
 	"github.com/berth-gpu/berth/internal/file/journal/journaltest"
-	"github.com/berth-gpu/berth/internal/lease/audit/chain"
 )
 
 // markedWorld is a marked journal on a disk that can crash.
@@ -109,12 +108,12 @@ func TestMarks(t *testing.T) {
 		}
 		group(1)
 		again(0, "lease 1")
-		w.marked.Set(chain.Mark{Seq: 7, Hash: strings.Repeat("a", 64)})
+		w.marked.Set(Mark{Seq: 7, Hash: strings.Repeat("a", 64)})
 		group(2)
 		group(3)
 		again(7, "lease 1", "lease 2", "mark", "lease 3")
-		w.marked.Set(chain.Mark{Seq: 8, Hash: strings.Repeat("b", 64)})
-		w.marked.Set(chain.Mark{Seq: 9, Hash: strings.Repeat("c", 64)})
+		w.marked.Set(Mark{Seq: 8, Hash: strings.Repeat("b", 64)})
+		w.marked.Set(Mark{Seq: 9, Hash: strings.Repeat("c", 64)})
 		time.Sleep(2 * markDelay) // simulated
 		synctest.Wait()
 		again(9, "lease 1", "lease 2", "mark", "lease 3", "mark")
@@ -122,7 +121,7 @@ func TestMarks(t *testing.T) {
 			t.Fatal(err)
 		}
 		again(9, "mark", "lease 2")
-		w.marked.Set(chain.Mark{Seq: 10, Hash: strings.Repeat("d", 64)})
+		w.marked.Set(Mark{Seq: 10, Hash: strings.Repeat("d", 64)})
 		w.Fill()
 		w.marked.flush() // a full disk refuses it,
 		w.Mend()

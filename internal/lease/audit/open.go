@@ -12,7 +12,6 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/file"
-	"github.com/berth-gpu/berth/internal/lease/audit/chain"
 )
 
 // open opens the log after the newest line that is there. It completes a line
@@ -23,28 +22,28 @@ func (l *Log) open(now time.Time) error {
 	if err != nil {
 		return err
 	}
-	end, err := l.findEnd(chain.Order(names))
+	end, err := l.findEnd(Order(names))
 	if err != nil {
 		return err
 	}
 	if err := l.openFile(); err != nil {
 		return err
 	}
-	l.first, l.newest, l.oldest = end.first, chain.Mark{Seq: end.seq, Hash: end.hash}, max(end.oldest, 1)
+	l.first, l.newest, l.oldest = end.first, Mark{Seq: end.seq, Hash: end.hash}, max(end.oldest, 1)
 	if err := l.mend(&end, now); err != nil {
 		l.close()
 		return err
 	}
-	l.expect = chain.Mark{}
+	l.expect = Mark{}
 	return nil
 }
 
 // openFile opens the file that the log is written to, and makes it if there is none. The
 // caller holds mu, and the log is not open.
 func (l *Log) openFile() error {
-	f, err := l.folder.Open(chain.CurrentName)
+	f, err := l.folder.Open(CurrentName)
 	if errors.Is(err, fs.ErrNotExist) {
-		f, err = l.folder.Create(chain.CurrentName)
+		f, err = l.folder.Create(CurrentName)
 	}
 	if err != nil {
 		return err
@@ -84,7 +83,7 @@ func (l *Log) findEnd(names []string) (ending, error) {
 		if err != nil {
 			return e, err
 		}
-		l.scan(&e, text, names[i] == chain.CurrentName)
+		l.scan(&e, text, names[i] == CurrentName)
 	}
 	return e, nil
 }
@@ -96,8 +95,8 @@ func (l *Log) scan(e *ending, text []byte, current bool) {
 		from := bytes.LastIndexByte(rest[:len(rest)-1], '\n') + 1
 		line := rest[from:]
 		rest = rest[:from]
-		hash := chain.Hash(line)
-		entry, is := chain.Parse(line)
+		hash := Hash(line)
+		entry, is := Parse(line)
 		if e.hash == "" {
 			e.hash, e.garbage, e.bytes = hash, !is, len(line)
 			e.open = current && !bytes.HasSuffix(line, []byte("\n"))
@@ -112,7 +111,7 @@ func (l *Log) scan(e *ending, text []byte, current bool) {
 		e.first, e.broken = first.Seq, broken(text, l.expect.Hash)
 	}
 	if e.oldest == 0 {
-		e.oldest = chain.OldestOf(&first)
+		e.oldest = OldestOf(&first)
 	}
 }
 
@@ -123,10 +122,10 @@ func broken(text []byte, hash string) string {
 	from, at, end := 0, 0, 0
 	for line := range bytes.Lines(text) {
 		at += len(line)
-		if e, _ := chain.Parse(line); e.What == chain.Lost {
+		if e, _ := Parse(line); e.What == Lost {
 			from = at
 		}
-		if chain.Hash(line) == hash {
+		if Hash(line) == hash {
 			end = at
 			break
 		}
@@ -134,8 +133,8 @@ func broken(text []byte, hash string) string {
 	if end <= from {
 		return ""
 	}
-	var c chain.Checker
-	c.Read(chain.File{Name: chain.CurrentName, Text: text[from:end]})
+	var c Checker
+	c.Read(File{Name: CurrentName, Text: text[from:end]})
 	for _, p := range c.Verdict().Problems {
 		if p.Line > 0 { // files before this one are not looked at
 			return p.Text
@@ -147,7 +146,7 @@ func broken(text []byte, hash string) string {
 // firstOf returns the first entry of a file; the zero value if there is none.
 func firstOf(text []byte) api.AuditEntry {
 	for line := range bytes.Lines(text) {
-		if entry, is := chain.Parse(line); is {
+		if entry, is := Parse(line); is {
 			return entry
 		}
 	}
@@ -178,7 +177,7 @@ func (l *Log) mend(e *ending, now time.Time) error {
 	}
 	if e.garbage {
 		why := fmt.Sprintf("a crash cut off the line before, of %d bytes; nobody had the answer to it", e.bytes)
-		if err := l.note(chain.Torn, why, map[string]string{chain.Whole: e.whole}, now); err != nil {
+		if err := l.note(Torn, why, map[string]string{Whole: e.whole}, now); err != nil {
 			return err
 		}
 		l.tell(gpu.Warning, "The audit log ended in the middle of a line, which a crash cut off; nobody had the answer to it.")
@@ -192,7 +191,7 @@ func (l *Log) mend(e *ending, now time.Time) error {
 	case missing > 0:
 		why = fmt.Sprintf("the log ended with entry %d, and the daemon had written entry %d: %d at its end are missing", e.seq, l.expect.Seq, missing)
 	}
-	if err := l.note(chain.Lost, why, nil, now); err != nil {
+	if err := l.note(Lost, why, nil, now); err != nil {
 		return err
 	}
 	l.lost.Store(true)
@@ -203,6 +202,6 @@ func (l *Log) mend(e *ending, now time.Time) error {
 // note writes an entry about the log itself. The caller holds mu.
 func (l *Log) note(what, why string, after map[string]string, now time.Time) error {
 	return l.append(l.line(api.AuditEntry{
-		Who: Who(access.Daemon()), What: what, Object: api.AuditObject{Kind: "log"}, After: after, Why: why, Outcome: chain.Done,
+		Who: Who(access.Daemon()), What: what, Object: api.AuditObject{Kind: "log"}, After: after, Why: why, Outcome: Done,
 	}, now))
 }

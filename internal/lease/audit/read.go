@@ -8,7 +8,6 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/file"
-	"github.com/berth-gpu/berth/internal/lease/audit/chain"
 )
 
 // Query says which entries to read.
@@ -34,10 +33,10 @@ func (l *Log) Page(q Query) (api.AuditLog, error) {
 	if err != nil {
 		return page, err
 	}
-	ordered := chain.Order(names)
+	ordered := Order(names)
 	for i, name := range ordered {
 		if i+1 < len(ordered) {
-			if next, rotated := chain.FirstOf(ordered[i+1]); rotated && next <= q.After+1 {
+			if next, rotated := FirstOf(ordered[i+1]); rotated && next <= q.After+1 {
 				continue // all its entries are older
 			}
 		}
@@ -49,7 +48,7 @@ func (l *Log) Page(q Query) (api.AuditLog, error) {
 			return page, err
 		}
 		for line := range bytes.Lines(text) {
-			e, is := chain.Parse(line)
+			e, is := Parse(line)
 			if !is || !q.matches(&e) || len(page.Entries) > 0 && e.Seq <= page.Entries[len(page.Entries)-1].Seq {
 				continue
 			}
@@ -70,7 +69,7 @@ func (l *Log) Page(q Query) (api.AuditLog, error) {
 
 // Verify checks the log in a folder, and looks for the entry that the journal
 // names. The daemon may be writing to it.
-func Verify(folder file.Folder, mark chain.Mark) (api.AuditVerdict, error) {
+func Verify(folder file.Folder, mark Mark) (api.AuditVerdict, error) {
 	for try := 0; ; try++ {
 		v, err := verify(folder, mark)
 		// A file that was rotated meanwhile is missing, or looks so.
@@ -80,18 +79,18 @@ func Verify(folder file.Folder, mark chain.Mark) (api.AuditVerdict, error) {
 	}
 }
 
-func verify(folder file.Folder, mark chain.Mark) (api.AuditVerdict, error) {
-	c := chain.NewChecker(mark)
+func verify(folder file.Folder, mark Mark) (api.AuditVerdict, error) {
+	c := NewChecker(mark)
 	names, err := file.Names(folder)
 	if err != nil {
 		return c.Verdict(), err
 	}
-	for _, name := range chain.Order(names) {
+	for _, name := range Order(names) {
 		text, err := folder.ReadFile(name)
 		if err != nil {
 			return c.Verdict(), err
 		}
-		c.Read(chain.File{Name: name, Text: text})
+		c.Read(File{Name: name, Text: text})
 	}
 	return c.Verdict(), nil
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/lease/audit/chain"
 )
 
 // A caller who is refused again and again must not push older entries out of
@@ -25,7 +24,7 @@ const (
 // them, and Run writes the count down. A log that cannot be written changes nothing: the
 // caller is refused anyway.
 func (l *Log) Refuse(e api.AuditEntry) {
-	e.Outcome = chain.Refused
+	e.Outcome = Refused
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ration.admit(e) {

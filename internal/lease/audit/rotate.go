@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/lease/audit/chain"
 )
 
 // rotate begins another file. The caller holds mu.
@@ -42,7 +41,7 @@ func (l *Log) rotate(now time.Time) error {
 // complete gives the file the name of a complete one, which must be unused. The caller
 // holds mu.
 func (l *Log) complete() error {
-	name := chain.RotatedName(l.first)
+	name := RotatedName(l.first)
 	names, err := l.folder.List()
 	if err != nil {
 		return err
@@ -50,7 +49,7 @@ func (l *Log) complete() error {
 	if slices.Contains(names, name) {
 		return &fs.PathError{Op: "rename to", Path: name, Err: fs.ErrExist}
 	}
-	if err := l.folder.Rename(chain.CurrentName, name); err != nil {
+	if err := l.folder.Rename(CurrentName, name); err != nil {
 		return err
 	}
 	return l.folder.Sync()
@@ -64,18 +63,18 @@ func (l *Log) begin(now time.Time) error {
 	if err != nil {
 		return err
 	}
-	complete := chain.Order(names)
-	if n := len(complete); n > 0 && complete[n-1] == chain.CurrentName {
+	complete := Order(names)
+	if n := len(complete); n > 0 && complete[n-1] == CurrentName {
 		complete = complete[:n-1]
 	}
 	surplus := complete[:max(len(complete)-(l.settings.Files-1), 0)]
 	oldest := l.oldest // also if somebody removed files meanwhile: that stays visible
 	if kept := complete[len(surplus):]; len(surplus) > 0 && len(kept) > 0 {
-		oldest, _ = chain.FirstOf(kept[0])
+		oldest, _ = FirstOf(kept[0])
 	} else if len(surplus) > 0 {
 		oldest = l.newest.Seq + 1
 	}
-	err = l.note(chain.Rotate, "", map[string]string{chain.Oldest: strconv.FormatUint(oldest, 10)}, now)
+	err = l.note(Rotate, "", map[string]string{Oldest: strconv.FormatUint(oldest, 10)}, now)
 	if err != nil {
 		return err
 	}

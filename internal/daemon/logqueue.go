@@ -1,8 +1,4 @@
-// Package logqueue stands between a logger and the file that it writes to.
-//
-// A file can stall: a pipe that nobody reads, a disk that hangs. Writing to the queue
-// never waits for the file; lines that do not fit are dropped and counted.
-package logqueue
+package daemon
 
 import (
 	"io"
@@ -16,9 +12,11 @@ const (
 	maxBytes = 1 << 20
 )
 
-// Queue is an io.Writer that never waits. A goroutine of its own writes the queued lines,
-// one at a time.
-type Queue struct {
+// LogQueue is an io.Writer that stands between a logger and the file that it writes to. A
+// file can stall: a pipe that nobody reads, a disk that hangs. Writing to the queue never
+// waits for the file; lines that do not fit are dropped and counted. A goroutine of its
+// own writes the queued lines, one at a time.
+type LogQueue struct {
 	to   io.Writer
 	note func(dropped uint64) []byte
 	wake chan struct{} // has room for one
@@ -33,17 +31,17 @@ type Queue struct {
 	done chan struct{} // closed when the goroutine has ended
 }
 
-// New returns a queue in front of a file. note returns the line that says, at its place
+// NewLogQueue returns a queue in front of a file. note returns the line that says, at its place
 // in the log, how many lines were dropped.
-func New(to io.Writer, note func(dropped uint64) []byte) *Queue {
-	q := &Queue{to: to, note: note, wake: make(chan struct{}, 1), done: make(chan struct{})}
+func NewLogQueue(to io.Writer, note func(dropped uint64) []byte) *LogQueue {
+	q := &LogQueue{to: to, note: note, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	go q.run()
 	return q
 }
 
 // Write queues one line. It drops the line if there is no room, or after Close.
 // It never fails, so that a logger does not either.
-func (q *Queue) Write(line []byte) (int, error) {
+func (q *LogQueue) Write(line []byte) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !q.room(len(line)) {
@@ -60,7 +58,7 @@ func (q *Queue) Write(line []byte) (int, error) {
 // room reports whether a line of this size may be queued. After a line was dropped, half
 // of the queue must be empty first: otherwise a slow file would get a note between any
 // two lines. The caller holds mu.
-func (q *Queue) room(size int) bool {
+func (q *LogQueue) room(size int) bool {
 	part := 1
 	if q.untold > 0 {
 		part = 2
@@ -70,7 +68,7 @@ func (q *Queue) room(size int) bool {
 
 // tell queues a note about dropped lines, if there are any without a note. The
 // caller holds mu.
-func (q *Queue) tell() {
+func (q *LogQueue) tell() {
 	if q.untold > 0 {
 		q.push(q.note(q.untold))
 		q.untold = 0
@@ -78,13 +76,13 @@ func (q *Queue) tell() {
 }
 
 // push queues a line. The caller holds mu.
-func (q *Queue) push(line []byte) {
+func (q *LogQueue) push(line []byte) {
 	q.lines = append(q.lines, line)
 	q.bytes += len(line)
 	q.signal()
 }
 
-func (q *Queue) signal() {
+func (q *LogQueue) signal() {
 	select {
 	case q.wake <- struct{}{}:
 	default: // the goroutine is already going to look
@@ -92,7 +90,7 @@ func (q *Queue) signal() {
 }
 
 // Dropped returns how many lines were dropped so far.
-func (q *Queue) Dropped() uint64 {
+func (q *LogQueue) Dropped() uint64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.dropped
@@ -100,7 +98,7 @@ func (q *Queue) Dropped() uint64 {
 
 // Close writes the queued lines, for at most the limit, and reports whether it wrote all
 // of them. Later writes to the queue are dropped.
-func (q *Queue) Close(limit time.Duration) bool {
+func (q *LogQueue) Close(limit time.Duration) bool {
 	q.mu.Lock()
 	q.closed = true
 	q.signal()
@@ -116,7 +114,7 @@ func (q *Queue) Close(limit time.Duration) bool {
 }
 
 // run writes lines until the queue is closed and empty.
-func (q *Queue) run() {
+func (q *LogQueue) run() {
 	defer close(q.done)
 	for {
 		line, more := q.first()
@@ -134,7 +132,7 @@ func (q *Queue) run() {
 
 // first returns the next line to write, or nil, and whether there may be more. After the
 // last line, it returns a note about dropped lines.
-func (q *Queue) first() (line []byte, more bool) {
+func (q *LogQueue) first() (line []byte, more bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.lines) == 0 {
@@ -147,7 +145,7 @@ func (q *Queue) first() (line []byte, more bool) {
 }
 
 // pop removes the line that was written.
-func (q *Queue) pop() {
+func (q *LogQueue) pop() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.bytes -= len(q.lines[0])

@@ -1,11 +1,4 @@
-// Package chain is the form of the audit log: lines of JSON, each of which
-// carries the hash of the line before.
-//
-// Check reads such lines and says what is missing, changed or out of order. It
-// does no I/O; package audit keeps the files.
-//
-// Pure: no clock, no I/O.
-package chain
+package audit
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package logqueue
+package daemon
 
 import (
 	"bytes"
@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// file takes lines, and stalls while gate is not nil and open.
-type file struct {
+// stallingFile takes lines, and stalls while gate is not nil and open.
+type stallingFile struct {
 	mu    sync.Mutex
 	lines []string
 	gate  chan struct{}
 }
 
-func (f *file) Write(p []byte) (int, error) {
+func (f *stallingFile) Write(p []byte) (int, error) {
 	if f.gate != nil {
 		<-f.gate
 	}
@@ -28,7 +28,7 @@ func (f *file) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (f *file) written() []string {
+func (f *stallingFile) written() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.lines)
@@ -38,8 +38,8 @@ func note(n uint64) []byte { return fmt.Appendf(nil, "%d dropped\n", n) }
 
 func TestLinesAreWrittenInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &file{}
-		q := New(f, note)
+		f := &stallingFile{}
+		q := NewLogQueue(f, note)
 		line := []byte("0\n")
 		for i := range byte(10) {
 			line[0] = '0' + i // a logger uses its buffer again
@@ -70,8 +70,8 @@ func TestStalledFile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := &file{gate: make(chan struct{})}
-				q := New(f, note)
+				f := &stallingFile{gate: make(chan struct{})}
+				q := NewLogQueue(f, note)
 				line := bytes.Repeat([]byte{'x'}, c.size)
 				begun := time.Now()
 				for range c.fits + 7 {
@@ -106,8 +106,8 @@ func TestStalledFile(t *testing.T) {
 
 func TestNoteComesBeforeTheNextLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &file{gate: make(chan struct{})}
-		q := New(f, note)
+		f := &stallingFile{gate: make(chan struct{})}
+		q := NewLogQueue(f, note)
 		for range maxLines + 3 {
 			_, _ = q.Write([]byte("x\n"))
 		}
@@ -128,8 +128,8 @@ func TestNoteComesBeforeTheNextLine(t *testing.T) {
 
 func TestCloseDoesNotWaitForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &file{gate: make(chan struct{})}
-		q := New(f, note)
+		f := &stallingFile{gate: make(chan struct{})}
+		q := NewLogQueue(f, note)
 		_, _ = q.Write([]byte("x\n"))
 		begun := time.Now()
 		if q.Close(time.Second) {
@@ -143,8 +143,8 @@ func TestCloseDoesNotWaitForEver(t *testing.T) {
 }
 
 func TestLineThatNeverFits(t *testing.T) {
-	f := &file{}
-	q := New(f, note)
+	f := &stallingFile{}
+	q := NewLogQueue(f, note)
 	_, _ = q.Write(make([]byte, maxBytes+1))
 	_, _ = q.Write([]byte("after\n"))
 	if !q.Close(time.Minute) {
