@@ -31,6 +31,7 @@ import (
 	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 	"github.com/berth-gpu/berth/internal/door/httpapi"
 	"github.com/berth-gpu/berth/internal/door/peercred"
+	"github.com/berth-gpu/berth/internal/door/promexport"
 	"github.com/berth-gpu/berth/internal/door/sessions"
 	"github.com/berth-gpu/berth/internal/enforce/checkup"
 	"github.com/berth-gpu/berth/internal/enforce/pace"
@@ -250,6 +251,7 @@ func (d *Daemon) openOversight(o Options) error {
 // openDoor opens the way in for requests.
 func (d *Daemon) openDoor(o Options) error {
 	c := o.Settings.Config
+	d.exporter.Show(d.shownDevices, func() promexport.Values { return d.shownValues(o.Unlogged) })
 	d.handler = httpapi.New(httpapi.Parts{
 		Monitor: d.monitor, Events: d.events, Settings: d.settings, Ledger: d.ledger, Batches: d.batches, Past: d.archive, Audit: d.audit, Log: o.Log, Streams: &d.streams,
 		Desk: desk.New(desk.Parts{

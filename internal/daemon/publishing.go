@@ -54,7 +54,6 @@ func (d *Daemon) openNews(o Options) error {
 	n.labels.Reserve(slices.Collect(maps.Keys(c.Services)))
 	d.news = n
 	n.exporter = promexport.New(promexport.Sources{
-		Devices: d.shownDevices, Look: func() promexport.Values { return d.shownValues(o.Unlogged) },
 		Labels: n.labels, Hooks: slices.Sorted(maps.Keys(c.Hooks)), TokenFailures: sessions.TryReasons(), Host: n.host, Version: o.Version,
 	})
 	n.ration = events.NewRation(n.publish)

@@ -35,7 +35,7 @@ type group struct {
 
 // page is a collector of the groups of a page. It looks once for all of them.
 type page struct {
-	from   Sources
+	from   *Sources
 	groups []group
 }
 

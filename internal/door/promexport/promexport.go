@@ -127,11 +127,17 @@ func counters(name, help string, labels ...string) *prometheus.CounterVec {
 // registry returns a registry of groups and other collectors.
 func (e *Exporter) registry(groups []group, others ...[]prometheus.Collector) *prometheus.Registry {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(&page{e.from, groups})
+	registry.MustRegister(&page{&e.from, groups})
 	for _, list := range others {
 		registry.MustRegister(list...)
 	}
 	return registry
+}
+
+// Show sets where the numbers come from, for an exporter that began to count before
+// those who have them were there. Nobody may have asked it for numbers yet.
+func (e *Exporter) Show(devices func() Devices, look func() Values) {
+	e.from.Devices, e.from.Look = devices, look
 }
 
 // Cost counts one reading.

@@ -18,7 +18,7 @@ import (
 // a Prometheus would add. It omits the metrics of the process itself. Only Metadata is
 // safe for concurrent use.
 type Recorder struct {
-	from     Sources
+	from     *Sources
 	rest     prometheus.Gatherer
 	instance string
 	cells    map[place]*cell
@@ -45,7 +45,7 @@ type cell struct {
 // Recorder returns a recorder of the page for an instance, which names the machine.
 func (e *Exporter) Recorder(instance string) *Recorder {
 	return &Recorder{
-		from: e.from, rest: e.rest, cells: map[place]*cell{}, lines: map[string]*cell{},
+		from: &e.from, rest: e.rest, cells: map[place]*cell{}, lines: map[string]*cell{},
 		instance: instance,
 	}
 }
