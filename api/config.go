@@ -5,6 +5,9 @@ import "github.com/berth-gpu/berth/gpu"
 // GPUConfig is the part of the configuration in force that can change at run
 // time: the settings of the gpu section, and beside them the other sections. It
 // leaves hooks out, because they hold secrets.
+//
+// PUT /api/gpu/config takes any part of it, and hooks. In JSON, absent fields stay as
+// they are, and null resets a field to what the weaker sources say.
 type GPUConfig struct {
 	gpu.Thresholds
 
@@ -59,14 +62,6 @@ type AlertsConfig struct {
 	Rules    []string         `json:"rules" nullable:"true" doc:"Files with further rules, in the format of Prometheus; null: none."`
 }
 
-// AlertsChange changes the section alerts.
-type AlertsChange struct {
-	Evaluate string           `json:"evaluate,omitempty" enum:"on,off"`
-	Interval gpu.Opt[float64] `json:"interval,omitzero"`
-	Shipped  string           `json:"shipped,omitempty" enum:"on,off"`
-	Rules    []string         `json:"rules,omitempty"`
-}
-
 // MetricsConfig is the section metrics.
 type MetricsConfig struct {
 	Compat string `json:"compat,omitempty" enum:"off,dcgm" doc:"dcgm: show the devices also under the names of dcgm-exporter."`
@@ -76,12 +71,6 @@ type MetricsConfig struct {
 type EnergyConfig struct {
 	Price    gpu.Opt[float64] `json:"price_per_kwh" nullable:"true" doc:"Price of a kilowatt-hour; null: costs are not shown."`
 	Currency string           `json:"currency" doc:"Currency of that price."`
-}
-
-// EnergyChange changes the section energy.
-type EnergyChange struct {
-	Price    gpu.Opt[float64] `json:"price_per_kwh,omitzero"`
-	Currency string           `json:"currency,omitempty"`
 }
 
 // AuditConfig is the section audit.
@@ -103,21 +92,6 @@ type OptimizationConfig struct {
 	Keep                gpu.Opt[float64] `json:"keep_seconds,omitzero" doc:"How many seconds a lease keeps its devices at least before berth parks it by itself."`
 	TimeSlice           gpu.Opt[float64] `json:"time_slice_seconds,omitzero" doc:"How many seconds a lease that may be parked keeps its devices while others wait for them."`
 	ParkHost            gpu.Opt[gpu.MiB] `json:"park_host_mb" nullable:"true" doc:"Most memory of the machine that parked leases take together; null: half of it."`
-}
-
-// OptimizationChange changes the section optimization.
-type OptimizationChange struct {
-	Interval            gpu.Opt[float64] `json:"interval,omitzero"`
-	MemoryThreshold     gpu.Opt[float64] `json:"memory_threshold,omitzero"`
-	AllocationTimeout   gpu.Opt[float64] `json:"allocation_timeout,omitzero"`
-	DeallocationTimeout gpu.Opt[float64] `json:"deallocation_timeout,omitzero"`
-	Orphans             string           `json:"orphans,omitempty" enum:"name,end"`
-	TrimTimeout         gpu.Opt[float64] `json:"trim_timeout,omitzero"`
-	ParkIdleAfter       gpu.Opt[float64] `json:"park_idle_after,omitzero"`
-	ParkGrace           gpu.Opt[float64] `json:"park_grace_seconds,omitzero"`
-	Keep                gpu.Opt[float64] `json:"keep_seconds,omitzero"`
-	TimeSlice           gpu.Opt[float64] `json:"time_slice_seconds,omitzero"`
-	ParkHost            gpu.Opt[gpu.MiB] `json:"park_host_mb,omitzero"`
 }
 
 // ServiceConfig has the settings of one service.
@@ -178,39 +152,6 @@ type DeviceConfig struct {
 	Throttle         string               `json:"throttle,omitempty" enum:"advise,slots,pace,power"`
 	PowerLeast       gpu.Opt[gpu.Watts]   `json:"power_least_watts,omitzero"`
 	FanCurve         string               `json:"fan_curve,omitempty"`
-}
-
-// GPUChange changes any settings except those of the section daemon, all of them or none.
-// Absent fields stay as they are; in JSON, null resets a field to what the weaker sources
-// say.
-type GPUChange struct {
-	DeviceConfig
-
-	Quarantine      gpu.Opt[float64]        `json:"quarantine_seconds,omitzero"`
-	Probation       gpu.Opt[float64]        `json:"probation_seconds,omitzero"`
-	SlotReturn      gpu.Opt[float64]        `json:"slot_return_seconds,omitzero"`
-	MonitorInterval gpu.Opt[float64]        `json:"monitor_interval,omitzero"`
-	HistorySize     gpu.Opt[int]            `json:"history_size,omitzero"`
-	OverLimit       string                  `json:"over_limit,omitempty" enum:"warn,stop,revoke"`
-	Foreign         string                  `json:"foreign,omitempty" enum:"show,kill_orphans,kill"`
-	Overheat        string                  `json:"overheat,omitempty" enum:"tell,revoke"`
-	Context         gpu.Opt[gpu.MiB]        `json:"context_mb,omitzero"`
-	MPS             string                  `json:"mps,omitempty" enum:"off,on"`
-	Isolation       string                  `json:"isolation,omitempty" enum:"env,cgroup"`
-	Forecast        string                  `json:"forecast,omitempty" enum:"on,off"`
-	Check           string                  `json:"check,omitempty" enum:"on,off"`
-	Scrub           string                  `json:"scrub,omitempty" enum:"off,on"`
-	Devices         map[string]DeviceConfig `json:"devices,omitempty" doc:"Changes for single devices, by UUID; null for a device removes everything that was set for it at run time."`
-
-	Optimization    OptimizationChange       `json:"optimization,omitzero"`
-	UnknownServices string                   `json:"unknown_services,omitempty" enum:"serve,refuse"`
-	Services        map[string]ServiceConfig `json:"services,omitempty" doc:"Changes for services, by name; null for a service removes everything that was set for it at run time."`
-	Energy          EnergyChange             `json:"energy,omitzero"`
-	Audit           AuditConfig              `json:"audit,omitzero"`
-	Past            PastConfig               `json:"past,omitzero"`
-	Alerts          AlertsChange             `json:"alerts,omitzero"`
-	Metrics         MetricsConfig            `json:"metrics,omitzero"`
-	Hooks           map[string]HookConfig    `json:"hooks,omitempty" doc:"Changes of hooks, by name; null for a hook removes everything that was set for it at run time."`
 }
 
 // ConfigReload says which settings changed when the daemon read the configuration again.

@@ -564,7 +564,10 @@ class MetricsConfig(Answer):
 class GPUConfig(Answer):
     """GPUConfig is the part of the configuration in force that can change at run
     time: the settings of the gpu section, and beside them the other sections. It
-    leaves hooks out, because they hold secrets."""
+    leaves hooks out, because they hold secrets.
+    
+    PUT /api/gpu/config takes any part of it, and hooks. In JSON, absent fields stay as
+    they are, and null resets a field to what the weaker sources say."""
 
     temp_optimal: float = 0.0  # Temperature below which a device is OPTIMAL.
     temp_normal: float = 0.0  # Temperature below which a device is NORMAL.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"mime"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -34,8 +35,39 @@ func registerSettings(s *server) {
 			"The answer also names the settings of the file that a change at run time overrides.", http.StatusConflict), s.reloadConfig)
 	// The framework would describe the body as raw bytes.
 	s.api.OpenAPI().Paths[change.Path].Put.RequestBody.Content = map[string]*huma.MediaType{
-		"application/json": {Schema: schemaOf[api.GPUChange](s.api)},
+		"application/json": {Schema: listChange(s.api.OpenAPI().Components.Schemas)},
 	}
+}
+
+// listChange lists the schema GPUChange: any part of GPUConfig, and hooks, whose secrets
+// GPUConfig leaves out.
+func listChange(schemas huma.Registry) *huma.Schema {
+	change := changeOf(schemas, schemas.Schema(reflect.TypeFor[api.GPUConfig](), false, ""))
+	change.Properties["hooks"] = schemas.Schema(reflect.TypeFor[map[string]api.HookConfig](), true, "")
+	for name, of := range map[string]string{"devices": "a device", "services": "a service", "hooks": "a hook"} {
+		change.Properties[name].Description = "Changes by name; null for " + of + " removes everything that was set for it at run time."
+	}
+	const name = "GPUChange"
+	schemas.Map()[name] = change
+	return &huma.Schema{Ref: "#/components/schemas/" + name}
+}
+
+// changeOf returns the schema of a change of a section: no field is required, and null
+// resets a field.
+func changeOf(schemas huma.Registry, section *huma.Schema) *huma.Schema {
+	if section.Ref != "" {
+		section = schemas.SchemaFromRef(section.Ref)
+	}
+	change := *section
+	if change.Type != huma.TypeObject || change.Properties == nil {
+		return &change
+	}
+	change.Required, change.Properties = nil, map[string]*huma.Schema{}
+	for name, property := range section.Properties {
+		change.Properties[name] = changeOf(schemas, property)
+		change.Properties[name].Nullable = true
+	}
+	return &change
 }
 
 // config returns the configuration. A caller who may not see the names of users does

@@ -11,8 +11,8 @@ import (
 	"github.com/berth-gpu/berth/internal/config"
 )
 
-// The structs of package config are the one table of settings. GPUConfig and GPUChange
-// have exactly the settings of it that can be shown and changed at run time, each with
+// The structs of package config are the one table of settings. GPUConfig, and GPUChange
+// which is made of it, have exactly the settings of it that can be shown and changed at run time, each with
 // its type and its words.
 func TestSettingsAreThoseOfTheTable(t *testing.T) {
 	schemas := open(t, "").api.OpenAPI().Components.Schemas

@@ -59,16 +59,6 @@ export interface Alerts {
   note?: string;
 }
 
-// AlertsChange changes the section alerts.
-export interface AlertsChange {
-  /** One of on or off. */
-  evaluate?: 'on' | 'off';
-  interval?: number;
-  /** One of on or off. */
-  shipped?: 'on' | 'off';
-  rules?: string[];
-}
-
 // AlertsConfig is the section alerts.
 export interface AlertsConfig {
   /** Whether berth evaluates alert rules itself. One of on or off. */
@@ -615,12 +605,6 @@ export interface Energy {
   used: EnergyUse[];
 }
 
-// EnergyChange changes the section energy.
-export interface EnergyChange {
-  price_per_kwh?: number;
-  currency?: string;
-}
-
 // EnergyConfig is the section energy.
 export interface EnergyConfig {
   /** Price of a kilowatt-hour; null: costs are not shown. */
@@ -673,67 +657,12 @@ export interface FieldProblem {
   detail: string;
 }
 
-// GPUChange changes any settings except those of the section daemon, all of them or none.
-// Absent fields stay as they are; in JSON, null resets a field to what the weaker sources
-// say.
-export interface GPUChange {
-  temp_optimal?: number;
-  temp_normal?: number;
-  temp_throttle?: number;
-  temp_critical?: number;
-  memory_optimal?: number;
-  memory_normal?: number;
-  memory_critical?: number;
-  throttle_cooldown_seconds?: number;
-  critical_pause_seconds?: number;
-  memory_limit_mb?: number;
-  memory_reserve_mb?: number;
-  max_pipelines?: number;
-  /** One of advise, slots, pace or power. */
-  throttle?: 'advise' | 'slots' | 'pace' | 'power';
-  power_least_watts?: number;
-  fan_curve?: string;
-  quarantine_seconds?: number;
-  probation_seconds?: number;
-  slot_return_seconds?: number;
-  monitor_interval?: number;
-  history_size?: number;
-  /** One of warn, stop or revoke. */
-  over_limit?: 'warn' | 'stop' | 'revoke';
-  /** One of show, kill_orphans or kill. */
-  foreign?: 'show' | 'kill_orphans' | 'kill';
-  /** One of tell or revoke. */
-  overheat?: 'tell' | 'revoke';
-  context_mb?: number;
-  /** One of off or on. */
-  mps?: 'off' | 'on';
-  /** One of env or cgroup. */
-  isolation?: 'env' | 'cgroup';
-  /** One of on or off. */
-  forecast?: 'on' | 'off';
-  /** One of on or off. */
-  check?: 'on' | 'off';
-  /** One of off or on. */
-  scrub?: 'off' | 'on';
-  /** Changes for single devices, by UUID; null for a device removes everything that was set for it at run time. */
-  devices?: Record<string, DeviceConfig>;
-  optimization?: OptimizationChange;
-  /** One of serve or refuse. */
-  unknown_services?: 'serve' | 'refuse';
-  /** Changes for services, by name; null for a service removes everything that was set for it at run time. */
-  services?: Record<string, ServiceConfig>;
-  energy?: EnergyChange;
-  audit?: AuditConfig;
-  past?: PastConfig;
-  alerts?: AlertsChange;
-  metrics?: MetricsConfig;
-  /** Changes of hooks, by name; null for a hook removes everything that was set for it at run time. */
-  hooks?: Record<string, HookConfig>;
-}
-
 // GPUConfig is the part of the configuration in force that can change at run
 // time: the settings of the gpu section, and beside them the other sections. It
 // leaves hooks out, because they hold secrets.
+// 
+// PUT /api/gpu/config takes any part of it, and hooks. In JSON, absent fields stay as
+// they are, and null resets a field to what the weaker sources say.
 export interface GPUConfig {
   /** Temperature below which a device is OPTIMAL. */
   temp_optimal: number;
@@ -1284,22 +1213,6 @@ export interface Optimization {
   rungs: Rung[];
   /** Every device, before and after. */
   devices: Reclaimed[];
-}
-
-// OptimizationChange changes the section optimization.
-export interface OptimizationChange {
-  interval?: number;
-  memory_threshold?: number;
-  allocation_timeout?: number;
-  deallocation_timeout?: number;
-  /** One of name or end. */
-  orphans?: 'name' | 'end';
-  trim_timeout?: number;
-  park_idle_after?: number;
-  park_grace_seconds?: number;
-  keep_seconds?: number;
-  time_slice_seconds?: number;
-  park_host_mb?: number;
 }
 
 // OptimizationConfig is the section optimization.
