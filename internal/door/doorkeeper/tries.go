@@ -73,10 +73,8 @@ func (d Doorkeeper) refuseTry(w http.ResponseWriter, r *http.Request, c *Caller,
 
 // pause waits, unless ctx ends first.
 func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 	case <-ctx.Done():
 	}
 }

@@ -226,10 +226,7 @@ func (s *period) waits() api.WaitingPeriod {
 		w.Mean = gpu.Some(s.grown(first("waits_sum")) / w.Answered)
 	}
 	w.Refused = math.Round(s.grown(first("refused")))
-	var queue mean
-	for _, p := range first("queue") {
-		queue.add(p.Value, true)
-	}
+	queue := average(first("queue"))
 	w.Queue = queue.value()
 	for _, p := range first("queue_most") {
 		w.Longest = max(w.Longest, p.Value)

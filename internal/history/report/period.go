@@ -167,13 +167,7 @@ func (s *period) perDevice() []api.DevicePeriod {
 func (s *period) oneDevice(uuid string) api.DevicePeriod {
 	of := func(question string) []api.QueryPoint { return s.by(question, "gpu")[uuid] }
 	d := api.DevicePeriod{GPU: uuid, States: map[gpu.State]float64{}, Reasons: map[string]float64{}}
-	var load, power mean
-	for _, p := range of("load") {
-		load.add(p.Value, true)
-	}
-	for _, p := range of("power") {
-		power.add(p.Value, true)
-	}
+	load, power := average(of("load")), average(of("power"))
 	if load.n > 0 {
 		d.Utilization = gpu.Some(gpu.Percent(load.value()))
 	}

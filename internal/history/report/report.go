@@ -107,6 +107,14 @@ func (m *mean) add(v float64, known bool) {
 	}
 }
 
+// average returns the mean of points.
+func average(points []api.QueryPoint) (m mean) {
+	for _, p := range points {
+		m.add(p.Value, true)
+	}
+	return m
+}
+
 func (m *mean) value() float64 { return m.sum / float64(max(m.n, 1)) }
 
 func (a *Answers) services() []api.ServiceReport {

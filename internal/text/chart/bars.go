@@ -51,9 +51,7 @@ func Bars(b BarPlot) string {
 		}
 		p.add(`<text x="%s" y="%s">%s</text>`, num(x+6), num(y+14), Escape(short(row.Note, 34)))
 	}
-	if at != nil {
-		p.legend(b.Parts, at, false)
-	}
+	p.legend(b.Parts, at, false)
 	return p.end()
 }
 

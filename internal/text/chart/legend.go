@@ -41,9 +41,9 @@ func textWidth(text string) float64 {
 
 const mostLetters = 32 // of a name in a legend
 
-// legend writes the names of series with a sample of each.
+// legend writes the names of the series that have a place, with a sample of each.
 func (p *picture) legend(list []Series, at []place, lines bool) {
-	for i := range list {
+	for i := range at {
 		s, x, y := &list[i], at[i].x, at[i].y
 		if lines {
 			p.add(`<line class="line %s" x1="%s" x2="%s" y1="%[4]s" y2="%[4]s"/>`, s.class(i), num(x), num(x+16), num(y-4))

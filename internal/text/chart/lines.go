@@ -54,9 +54,7 @@ func Lines(t Time) string {
 	f := newFrame(&t, most)
 	f.lines(&t, f.x, "h1.5")
 	f.marks(t.Marks)
-	if f.at != nil {
-		f.legend(t.Series, f.at, true)
-	}
+	f.legend(t.Series, f.at, true)
 	return f.end()
 }
 
@@ -133,9 +131,7 @@ func Stack(t Time) string {
 		}
 	}
 	f.marks(t.Marks)
-	if f.at != nil {
-		f.legend(t.Series, f.at, false)
-	}
+	f.legend(t.Series, f.at, false)
 	return f.end()
 }
 

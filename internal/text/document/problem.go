@@ -45,24 +45,23 @@ func (f fault) ofKey() bool { return f == mergeKey || f == complexKey }
 // usable reports a feature that the format does not have. It returns whether the value
 // can be read in spite of it, and whether report takes more.
 func (n *Node) usable(report Report) (usable, more bool) {
-	p := Problem{Code: NotSupported, Line: n.Line, Node: n}
-	switch n.fault {
-	case none:
+	if n.fault == none {
 		return true, true
-	case alias:
-		p.Code, p.Reason, p.Remedy = Repeated, "is an alias (*), which is not supported", "write the value itself"
-	case tagged:
-		p.Reason, p.Remedy = "has a tag (!), which is not supported", "write the plain value"
-	case anchored:
-		p.Reason, p.Remedy = "has an anchor (&), which is not supported", "remove it"
-	case deep:
-		p.Reason, p.Remedy = "is nested too deeply", "nothing is read that far down: check how far it is indented"
-	case mergeKey:
-		p.Code, p.Line, p.Node = Repeated, n.KeyLine, n.Parent
-		p.Reason, p.Remedy = "has a merge key (<<), which is not supported", "write the entries themselves"
-	case complexKey:
+	}
+	p := faults[n.fault]
+	p.Line, p.Node = n.Line, n
+	if n.fault.ofKey() {
 		p.Line, p.Node = n.KeyLine, n.Parent
-		p.Reason, p.Remedy = "has a key that is not a plain word", "write one word before the colon"
 	}
 	return n.fault == anchored, report(p)
+}
+
+// faults has the problem of each fault, without its place.
+var faults = [...]Problem{
+	alias:      {Code: Repeated, Reason: "is an alias (*), which is not supported", Remedy: "write the value itself"},
+	tagged:     {Code: NotSupported, Reason: "has a tag (!), which is not supported", Remedy: "write the plain value"},
+	anchored:   {Code: NotSupported, Reason: "has an anchor (&), which is not supported", Remedy: "remove it"},
+	deep:       {Code: NotSupported, Reason: "is nested too deeply", Remedy: "nothing is read that far down: check how far it is indented"},
+	mergeKey:   {Code: Repeated, Reason: "has a merge key (<<), which is not supported", Remedy: "write the entries themselves"},
+	complexKey: {Code: NotSupported, Reason: "has a key that is not a plain word", Remedy: "write one word before the colon"},
 }

@@ -1,6 +1,7 @@
 package document
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"slices"
@@ -27,25 +28,19 @@ func (n *Node) Entries(keys Keys, report Report) iter.Seq[*Node] {
 		first := make(map[string]int, len(n.Items))
 		for _, e := range n.Items {
 			line, again := first[e.Key]
+			usable, more := false, true
 			switch {
 			case e.fault.ofKey():
-				if _, more := e.usable(report); !more {
-					return
-				}
-				continue
+				_, more = e.usable(report)
 			case keys.Known != nil && !slices.Contains(keys.Known, e.Key):
-				if !report(keys.unknown(e)) {
-					return
-				}
-				continue
+				more = report(keys.unknown(e))
 			case again:
-				if !report(twice(e, line)) {
-					return
-				}
-				continue
+				more = report(twice(e, line))
+			default:
+				first[e.Key] = e.KeyLine
+				usable, more = e.usable(report)
 			}
-			first[e.Key] = e.KeyLine
-			if usable, more := e.usable(report); !more || usable && !yield(e) {
+			if !more || usable && !yield(e) {
 				return
 			}
 		}
@@ -103,11 +98,7 @@ func (k Keys) unknown(e *Node) Problem {
 			return p
 		}
 	}
-	otherwise := k.Otherwise
-	if otherwise == "" {
-		otherwise = k.shapes()
-	}
-	p.Remedy = words.Suggest(e.Key, k.Known, otherwise)
+	p.Remedy = words.Suggest(e.Key, k.Known, cmp.Or(k.Otherwise, k.shapes()))
 	return p
 }
 
