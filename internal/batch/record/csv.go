@@ -146,18 +146,15 @@ func quoteOpen(line []byte, comma byte, open bool) bool {
 func split(row []byte, comma byte) [][]byte {
 	var fields [][]byte
 	for {
-		if len(row) > 0 && row[0] == '"' {
-			field, rest := unquote(row[1:])
-			// Text after the closing quote belongs to the field.
-			tail, after, more := bytes.Cut(rest, []byte{comma})
-			fields = append(fields, append(field, tail...))
-			if !more {
-				return fields
-			}
-			row = after
-			continue
+		var quoted []byte
+		isQuoted := len(row) > 0 && row[0] == '"'
+		if isQuoted {
+			quoted, row = unquote(row[1:])
 		}
 		field, after, more := bytes.Cut(row, []byte{comma})
+		if isQuoted { // text after the closing quote belongs to the field
+			field = append(quoted, field...)
+		}
 		fields = append(fields, field)
 		if !more {
 			return fields

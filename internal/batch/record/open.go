@@ -66,19 +66,16 @@ func Open(spec Spec) (*Source, error) {
 	if spec.Cost.By == ByField && spec.Cost.Field == "" {
 		return nil, errors.New("cost by field: name the field")
 	}
-	s := &Source{spec: spec, format: spec.Format}
-	if spec.Stream != nil {
-		s.stream = true
-		if s.format == Auto {
-			s.format = JSONL
+	s := &Source{spec: spec, format: spec.Format, stream: spec.Stream != nil}
+	switch {
+	case !s.stream:
+		if err := s.find(); err != nil {
+			return nil, err
 		}
-		if s.format == Files {
-			return nil, fmt.Errorf("%w: a stream holds no files; give a pattern of files, or another format", ErrFormat)
-		}
-		return s, s.settleFormat()
-	}
-	if err := s.find(); err != nil {
-		return nil, err
+	case s.format == Files:
+		return nil, fmt.Errorf("%w: a stream holds no files; give a pattern of files, or another format", ErrFormat)
+	case s.format == Auto:
+		s.format = JSONL
 	}
 	return s, s.settleFormat()
 }

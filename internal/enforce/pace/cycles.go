@@ -100,7 +100,10 @@ func (p *Pacer) pause(ctx context.Context, l *paced, held *lease.Lease, cycle Cy
 		p.Event(lease.Sparing(pacedEvent(held, hold, hold.Share), p.table.Describe(spared)))
 	}
 	over := l.stopping()
-	if p.isSuspended(l.fence) { // Suspend waits for pauses that began before
+	p.mu.Lock()
+	suspended := p.suspended[l.fence] > 0
+	p.mu.Unlock()
+	if suspended { // Suspend waits for pauses that began before
 		l.freed()
 		return ""
 	}

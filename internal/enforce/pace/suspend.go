@@ -35,10 +35,3 @@ func (p *Pacer) Continue(fence uint64) {
 		delete(p.suspended, fence)
 	}
 }
-
-// isSuspended reports whether Suspend keeps the processes of a lease running.
-func (p *Pacer) isSuspended(fence uint64) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.suspended[fence] > 0
-}

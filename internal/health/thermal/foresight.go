@@ -61,8 +61,7 @@ func (c Crossing) When() string {
 // states, so that it cannot flap faster than they do.
 type Foresight struct {
 	ladder
-	last time.Time // newest time seen
-	why  Crossing  // the newest crossing behind the level
+	why Crossing // the newest crossing behind the level
 }
 
 // lead returns how long before a device enters a state work slows down to what that state
@@ -93,16 +92,13 @@ func (f *Foresight) Look(r Rules, now time.Time, crossings []Crossing) Sight {
 		*f = Foresight{}
 		return Sight{State: gpu.Optimal}
 	}
-	if now.After(f.last) {
-		f.last = now
-	}
 	ahead := Crossing{State: gpu.Optimal}
 	for _, c := range crossings {
 		if c.Sure && c.Latest <= lead(c.State) && c.State.Worse(ahead.State) {
 			ahead = c
 		}
 	}
-	f.follow(f.last, ahead.State, func(gpu.State) time.Duration { return r.Cooldown })
+	f.follow(f.pass(now), ahead.State, func(gpu.State) time.Duration { return r.Cooldown })
 	if f.level == ahead.State {
 		f.why = ahead
 	}

@@ -12,6 +12,15 @@ type ladder struct {
 	level  gpu.State // empty before the first reading
 	better time.Time // when the window opened; zero if none is open
 	worst  gpu.State // worst reading in the window
+	last   time.Time // newest time seen
+}
+
+// pass moves time on to now, never back.
+func (l *ladder) pass(now time.Time) time.Time {
+	if now.After(l.last) {
+		l.last = now
+	}
+	return l.last
 }
 
 // follow adds a reading. hold returns how long readings must have been better than a

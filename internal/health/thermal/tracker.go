@@ -26,7 +26,6 @@ type Tracker struct {
 	ladder           // by readings; kept while away
 	away   bool      // whether the last observation was a miss
 	since  time.Time // when the visible state began
-	last   time.Time // newest time seen
 
 	// The states by one of the two alone, to find out which one decides.
 	heat, memory ladder
@@ -102,14 +101,6 @@ func (t *Tracker) state() gpu.State {
 		return gpu.Unavailable
 	}
 	return t.level
-}
-
-// pass moves time on to now, never back.
-func (t *Tracker) pass(now time.Time) time.Time {
-	if now.After(t.last) {
-		t.last = now
-	}
-	return t.last
 }
 
 func (t *Tracker) verdict(now time.Time, from gpu.State) Verdict {

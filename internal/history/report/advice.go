@@ -47,7 +47,7 @@ func (a *Answers) advice(now time.Time) []api.Advice {
 	}
 	for _, w := range a.Leases.Waiting {
 		if waits := now.Sub(w.Since); waits >= impatience {
-			list.add("waiting", "berth explain "+words.Shell(w.ID), "%s has waited for %s for %s.", w.ID, amount(w), words.Age(waits))
+			list.add("waiting", "berth explain "+words.Shell(w.ID), "%s has waited for %s for %s.", w.ID, Amount(w), words.Age(waits))
 		}
 	}
 	for l, p := range a.measured {
@@ -92,7 +92,8 @@ func (a *Answers) measured(yield func(api.Lease, api.LeasePart) bool) {
 	}
 }
 
-func amount(w api.Waiting) string {
+// Amount says how much a request waits for: memory, or slots if it asks for no memory.
+func Amount(w api.Waiting) string {
 	if w.Memory == 0 {
 		return words.Count(w.Slots, "slot")
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/history/report"
 	"github.com/berth-gpu/berth/internal/text/chart"
 	"github.com/berth-gpu/berth/internal/text/term"
 	"github.com/berth-gpu/berth/internal/text/words"
@@ -172,7 +173,7 @@ func (b *builder) waiting() section {
 	}
 	now := &table{Columns: []column{{"Request", false}, {"User", false}, {"Service", false}, {"For", true}, {"GPUs", true}, {"Since", true}}}
 	for _, r := range w.Now {
-		now.Rows = append(now.Rows, []cell{text(r.ID), text(r.Holder.User), text(r.Holder.Service), text(amount(r)), text(strconv.Itoa(max(r.GPUs, 1))), text(words.Age(b.Time.Sub(r.Since)))})
+		now.Rows = append(now.Rows, []cell{text(r.ID), text(r.Holder.User), text(r.Holder.Service), text(report.Amount(r)), text(strconv.Itoa(max(r.GPUs, 1))), text(words.Age(b.Time.Sub(r.Since)))})
 	}
 	s := section{Title: "Waiting", Blocks: filled(bars(plot), line, block{Title: "Requests that wait now", Table: cut(now)})}
 	if b.p.Source == "past" {
@@ -180,13 +181,6 @@ func (b *builder) waiting() section {
 			round(w.Queue), round(w.Longest))
 	}
 	return s
-}
-
-func amount(w api.Waiting) string {
-	if w.Memory == 0 {
-		return words.Count(w.Slots, "slot")
-	}
-	return w.Memory.String()
 }
 
 func (b *builder) throttling() section {
