@@ -54,6 +54,18 @@ type reading struct {
 	all       []running // also those whose memory is elsewhere
 }
 
+// look calls do with what the card does, as soon as it answers. do has mu.
+func (c *card) look(do func(now time.Duration, r reading)) error {
+	now, err := c.answer()
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	do(now, c.advance(now))
+	return nil
+}
+
 // advance advances the plant to now. The caller holds mu.
 func (c *card) advance(now time.Duration) reading {
 	visiting := c.guests.visiting()

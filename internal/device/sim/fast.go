@@ -3,41 +3,33 @@ package sim
 import (
 	"context"
 	"math"
+	"time"
 
 	"github.com/berth-gpu/berth/gpu"
 )
 
 // Fast fills everything in a sample but Slow, GPU and Time.
 func (c *card) Fast(_ context.Context, into *gpu.Sample) error {
-	now, err := c.answer()
-	if err != nil {
-		return err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r := c.advance(now)
-	p, m := c.plant, c.model
-	if m.recording != nil {
-		m.recording.fast(now, r.load, into)
-		c.fillMemory(m.recording.memoryUsed(now), r.processes, into)
-		return nil
-	}
+	return c.look(func(now time.Duration, r reading) {
+		c.fillMemory(r.processes, into)
+		if c.model.recording != nil {
+			c.model.recording.fast(now, r.load, into)
+			return
+		}
+		c.fillPhysics(r.load, into)
+	})
+}
 
-	into.Utilization = gpu.Some(gpu.Percent(math.Round(100 * r.load)))
-	into.MemoryBusy = gpu.Some(gpu.Percent(math.Round(m.MemoryBusy * r.load)))
+// fillPhysics fills what the plant determines. The caller holds mu.
+func (c *card) fillPhysics(load float64, into *gpu.Sample) {
+	p, m := c.plant, c.model
+	into.Utilization = gpu.Some(gpu.Percent(math.Round(100 * load)))
+	into.MemoryBusy = gpu.Some(gpu.Percent(math.Round(m.MemoryBusy * load)))
 	into.Temperature = gpu.Some(gpu.Celsius(math.Round(p.celsius())))
 	if len(m.MemoryModes) > 0 {
 		into.MemoryTemperature = gpu.Some(gpu.Celsius(math.Round(p.memoryCelsius())))
 	}
 	into.Power = gpu.Some(gpu.Watts(math.Round(p.sensor*10) / 10))
-	c.fillClocks(r.load, into)
-	c.fillMemory(m.DriverMemory, r.processes, into)
-	return nil
-}
-
-// fillClocks fills the clocks of a sample. The caller holds mu.
-func (c *card) fillClocks(load float64, into *gpu.Sample) {
-	p, m := c.plant, c.model
 	into.Throttle = []gpu.ThrottleReason{}
 	if p.asleep(load) {
 		into.ClockSM, into.ClockMemory = gpu.Some(m.Clocks.SMIdle), gpu.Some(m.Clocks.MemoryIdle)
@@ -56,8 +48,12 @@ func (c *card) fillClocks(load float64, into *gpu.Sample) {
 }
 
 // fillMemory divides the memory among processes, less the memory in use without them. A
-// process that wants more than there is gets the rest.
-func (c *card) fillMemory(used gpu.MiB, processes []running, into *gpu.Sample) {
+// process that wants more than there is gets the rest. The caller holds mu.
+func (c *card) fillMemory(processes []running, into *gpu.Sample) {
+	used := c.model.DriverMemory
+	if c.model.recording != nil {
+		used = c.model.recording.memoryUsed(c.plant.now)
+	}
 	free := max(0, c.model.Memory-used)
 	into.Processes = make([]gpu.Process, 0, len(processes))
 	for _, r := range processes {

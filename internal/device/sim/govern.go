@@ -41,19 +41,15 @@ const leastShare = 0.3
 func (p powerModel) least() gpu.Watts { return gpu.Watts(max(leastShare*p.Cap, 1.1*p.Awake)) }
 
 // PowerLimits returns the power limit in force and the ones that the card accepts.
-func (c *card) PowerLimits(context.Context) (device.PowerLimits, error) {
+func (c *card) PowerLimits(context.Context) (limits device.PowerLimits, err error) {
 	if c.model.recording != nil {
-		return device.PowerLimits{}, c.refuse("read the power limit", device.ErrUnsupported)
+		return limits, c.refuse("read the power limit", device.ErrUnsupported)
 	}
-	now, err := c.answer()
-	if err != nil {
-		return device.PowerLimits{}, err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.advance(now)
-	most := gpu.Watts(c.model.Power.Cap)
-	return device.PowerLimits{Now: gpu.Watts(c.plant.cap), Default: most, Least: c.model.Power.least(), Most: most}, nil
+	err = c.look(func(time.Duration, reading) {
+		most := gpu.Watts(c.model.Power.Cap)
+		limits = device.PowerLimits{Now: gpu.Watts(c.plant.cap), Default: most, Least: c.model.Power.least(), Most: most}
+	})
+	return limits, err
 }
 
 // SetPowerLimit sets the power limit.
@@ -89,16 +85,10 @@ func (c *card) ReleaseFan(context.Context) error {
 
 // set changes a setting from now on.
 func (c *card) set(change func(now time.Duration)) error {
-	now, err := c.answer()
-	if err != nil {
-		return err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.advance(now)
-	change(now)
-	c.advance(now)
-	return nil
+	return c.look(func(now time.Duration, _ reading) {
+		change(now)
+		c.advance(now)
+	})
 }
 
 func (c *card) refuse(op string, err error) error {

@@ -85,7 +85,7 @@ func (c *card) keep(r *running, next parking) error {
 // has returns the memory that a process really has.
 func (c *card) has(r *running) gpu.MiB {
 	var now gpu.Sample
-	c.fillMemory(c.reserved(), c.present(c.advance(c.plant.now).all), &now)
+	c.fillMemory(c.advance(c.plant.now).processes, &now)
 	for _, p := range now.Processes {
 		if p.PID == r.pid {
 			return p.Memory.Or(0)
@@ -97,16 +97,8 @@ func (c *card) has(r *running) gpu.MiB {
 // room returns the free memory of the card.
 func (c *card) room() gpu.MiB {
 	var now gpu.Sample
-	c.fillMemory(c.reserved(), c.advance(c.plant.now).processes, &now)
+	c.fillMemory(c.advance(c.plant.now).processes, &now)
 	return now.MemoryFree.Or(0)
-}
-
-// reserved returns the memory in use without processes.
-func (c *card) reserved() gpu.MiB {
-	if c.model.recording != nil {
-		return c.model.recording.memoryUsed(c.plant.now)
-	}
-	return c.model.DriverMemory
 }
 
 // moving returns how long it takes to move memory at a rate in GiB per second.

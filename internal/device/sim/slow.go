@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"math"
+	"time"
 
 	"github.com/berth-gpu/berth/gpu"
 )
@@ -10,29 +11,22 @@ import (
 // Slow fills energy, fan, memory errors and load per process. There is no PCIe
 // traffic to measure, so it stays absent.
 func (c *card) Slow(_ context.Context, into *gpu.Slow) error {
-	now, err := c.answer()
-	if err != nil {
-		return err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r := c.advance(now)
-
-	into.ProcessUtilization = shares(r.processes)
-	if c.model.recording != nil {
-		c.model.recording.slow(now, into)
-		return nil
-	}
-	into.Energy = gpu.Some(c.plant.joules)
-	if c.model.Fan != nil {
-		own := gpu.Percent(math.Round(c.model.Fan.speed(c.plant.celsius())))
-		into.Fan = gpu.Some(c.hand.fan.Or(own))
-	}
-	if c.model.ECC {
-		into.ECCCorrected = gpu.Some(c.script.memoryErrors(now, corrected))
-		into.ECCUncorrected = gpu.Some(c.script.memoryErrors(now, uncorrected))
-	}
-	return nil
+	return c.look(func(now time.Duration, r reading) {
+		into.ProcessUtilization = shares(r.processes)
+		if c.model.recording != nil {
+			c.model.recording.slow(now, into)
+			return
+		}
+		into.Energy = gpu.Some(c.plant.joules)
+		if c.model.Fan != nil {
+			own := gpu.Percent(math.Round(c.model.Fan.speed(c.plant.celsius())))
+			into.Fan = gpu.Some(c.hand.fan.Or(own))
+		}
+		if c.model.ECC {
+			into.ECCCorrected = gpu.Some(c.script.memoryErrors(now, corrected))
+			into.ECCUncorrected = gpu.Some(c.script.memoryErrors(now, uncorrected))
+		}
+	})
 }
 
 // shares returns the load of each process in percent. If they want more than there is,
