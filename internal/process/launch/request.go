@@ -31,7 +31,7 @@ type Flag struct {
 // Flags lists the flags that describe a request. A policy must be one of policies.
 func Flags(policies []string) []Flag {
 	return []Flag{
-		{Name: "gpus", Value: "N", Usage: "how many devices (default 1)", Set: whole(func(r *Request) *int { return &r.GPUs }, 1, 1024)},
+		{Name: "gpus", Value: "N", Usage: "how many devices (default 1)", Set: setGPUs},
 		{Name: "slots", Value: "N", Usage: "slots on each of them (default 1)", Set: setSlots},
 		{Name: "memory", Value: "SIZE", Usage: "memory on each of them, as in 8GiB (default: what was\nlearned of this name)", Set: setMemory},
 		{Name: "compute", Value: "PERCENT", Usage: "share of the multiprocessors, as in 30%; needs MPS", Set: setCompute},
@@ -121,27 +121,27 @@ func oneOf(of func(*Request) *string, words ...string) func(*Request, string) er
 	}
 }
 
-func whole(of func(*Request) *int, least, most int) func(*Request, string) error {
-	return func(r *Request, value string) error {
-		n, err := strconv.Atoi(value)
-		if err != nil || n < least || n > most {
-			return fmt.Errorf("%q is not a number from %d to %d", value, least, most)
-		}
-		*of(r) = n
-		return nil
+func whole(value string, least, most int) (int, error) {
+	n, err := strconv.Atoi(value)
+	if err != nil || n < least || n > most {
+		return 0, fmt.Errorf("%q is not a number from %d to %d", value, least, most)
 	}
+	return n, nil
+}
+
+func setGPUs(r *Request, value string) (err error) {
+	r.GPUs, err = whole(value, 1, 1024)
+	return err
 }
 
 func setSlots(r *Request, value string) error {
-	var n int
-	err := whole(func(*Request) *int { return &n }, 0, 1<<16)(r, value)
+	n, err := whole(value, 0, 1<<16)
 	r.Slots = gpu.Some(n)
 	return err
 }
 
 func setPriority(r *Request, value string) error {
-	var n int
-	err := whole(func(*Request) *int { return &n }, -1_000_000, 1_000_000)(r, value)
+	n, err := whole(value, -1_000_000, 1_000_000)
 	r.Priority = gpu.Some(n)
 	return err
 }
@@ -151,8 +151,9 @@ func setMemory(r *Request, value string) (err error) {
 	return err
 }
 
-func setCompute(r *Request, value string) error {
-	return whole(func(r *Request) *int { return &r.Compute }, 1, 100)(r, strings.TrimSuffix(value, "%"))
+func setCompute(r *Request, value string) (err error) {
+	r.Compute, err = whole(strings.TrimSuffix(value, "%"), 1, 100)
+	return err
 }
 
 func setParkable(r *Request, value string) (err error) {
