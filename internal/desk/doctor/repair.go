@@ -42,8 +42,15 @@ func (j *Journal) Repair() (Repair, error) {
 			return Repair{}, err
 		}
 	}
-	did.Leases, err = j.ids()
-	return did, err
+	book, _, err := j.book()
+	if err != nil {
+		return did, err
+	}
+	did.Leases = []string{}
+	for _, l := range book.Leases() {
+		did.Leases = append(did.Leases, l.ID)
+	}
+	return did, nil
 }
 
 // skipFences makes the next daemon give out fences that are higher than any that may have
@@ -60,17 +67,4 @@ func (j *Journal) skipFences() error {
 	}
 	mark := stored.NewFence(fence, "repaired")
 	return errors.Join(log.Append([][]byte{lease.AppendEntry(nil, &mark)}, journal.Care{Durable: true, Reserve: true}), log.Close())
-}
-
-// ids returns the ids of the leases that remain.
-func (j *Journal) ids() ([]string, error) {
-	book, _, err := j.book()
-	if err != nil {
-		return nil, err
-	}
-	found := []string{}
-	for _, l := range book.Leases() {
-		found = append(found, l.ID)
-	}
-	return found, nil
 }

@@ -96,8 +96,7 @@ func (p Process) park(in io.Reader, w *writer) error {
 	}()
 	checkpoints, err := p.Checkpoints()
 	if err != nil {
-		w.write(Line{Unable: gpu.Printable(err.Error(), mostWritten)})
-		return w.err
+		return w.unable(err)
 	}
 	w.write(Line{Opened: true})
 	m := &moving{Checkpoints: checkpoints, table: process.Proc()}

@@ -34,7 +34,9 @@ func newDialogue(m *Mover, l *launched, awake bool) *dialogue {
 	go s.read()
 	go func() {
 		<-l.child.Gone()
-		m.forget(l.id)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.helpers, l.id)
 	}()
 	return s
 }

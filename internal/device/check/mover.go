@@ -101,13 +101,6 @@ func (m *Mover) Serves(line []process.ID) bool {
 	return slices.ContainsFunc(line, func(id process.ID) bool { return id.PID != 0 && m.helpers[id] })
 }
 
-// forget notes that a helper process has ended.
-func (m *Mover) forget(id process.ID) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.helpers, id)
-}
-
 // fault counts a step, and returns its planned fault, or nil.
 func (m *Mover) fault(step move.Step) *move.Fault {
 	if len(m.Faults) == 0 {

@@ -48,13 +48,11 @@ func (p Process) Serve() error {
 		}()
 	}
 	if !moves && !slices.Contains(proof.Verbs(), ask.Verb) {
-		w.write(Line{Unable: fmt.Sprintf("this version of berth does not know how to %s", gpu.Printable(string(ask.Verb), 40))})
-		return w.err
+		return w.unable(fmt.Errorf("this version of berth does not know how to %s", gpu.Printable(string(ask.Verb), 40)))
 	}
 	if p.Limit != nil {
 		if err := p.Limit(); err != nil {
-			w.write(Line{Unable: err.Error()})
-			return w.err
+			return w.unable(err)
 		}
 	}
 	if moves {
@@ -62,8 +60,7 @@ func (p Process) Serve() error {
 	}
 	card, err := p.Open()
 	if err != nil {
-		w.write(Line{Unable: gpu.Printable(err.Error(), mostWritten)})
-		return w.err
+		return w.unable(err)
 	}
 	w.write(Line{Opened: true})
 	e := &examiner{card: card, gauges: p.Gauges(ask.GPU), ask: ask, tell: w.step}
@@ -86,6 +83,12 @@ func (w *writer) write(l Line) {
 	if w.err == nil {
 		w.err = w.out.Encode(l)
 	}
+}
+
+// unable writes why the device cannot be asked.
+func (w *writer) unable(why error) error {
+	w.write(Line{Unable: gpu.Printable(why.Error(), mostWritten)})
+	return w.err
 }
 
 // step writes a step, unless it says the same as the line before.

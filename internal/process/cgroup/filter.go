@@ -84,22 +84,32 @@ var errLoosens = errors.New("the device filter around it would not count any mor
 // for every use of a device by a process in the group, beside the filters of the groups
 // around it. attachTo ensures that every filter that applies in the group around it also
 // applies in the group. The filter stays when this process ends, and goes with the group.
-func attachTo(inner, outer *os.File, minors []int) error {
+func attachTo(inner, outer string, minors []int) error {
+	in, err := os.Open(inner)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.Open(outer)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
 	program, err := load(minors)
 	if err != nil {
 		return err
 	}
 	defer program.Close()
-	before, err := effective(outer)
+	before, err := effective(out)
 	if err != nil {
 		return err
 	}
 	if err := link.RawAttachProgram(link.RawAttachProgramOptions{
-		Target: int(inner.Fd()), Program: program, Attach: ebpf.AttachCGroupDevice, Flags: unix.BPF_F_ALLOW_MULTI,
+		Target: int(in.Fd()), Program: program, Attach: ebpf.AttachCGroupDevice, Flags: unix.BPF_F_ALLOW_MULTI,
 	}); err != nil {
 		return fmt.Errorf("attach a device filter: %w", err)
 	}
-	after, err := effective(inner)
+	after, err := effective(in)
 	if err != nil {
 		return err
 	}

@@ -82,7 +82,9 @@ func (p *Pool) Enclose(id process.ID, fence uint64, minors []int) (leavable bool
 		return false, explain(err)
 	}
 	if err := p.move(id, inner); err != nil {
-		p.discard(inner)
+		p.mu.Lock()
+		p.dispose(inner) // it has no lease
+		p.mu.Unlock()
 		return false, explain(err)
 	}
 	p.keep(fence, inner)
@@ -115,24 +117,10 @@ func (p *Pool) make(inner, outer string, minors []int) error {
 	if err != nil {
 		return fmt.Errorf("make a control group: %w", err)
 	}
-	if err := attachIn(inner, outer, minors); err != nil {
+	if err := attachTo(inner, outer, minors); err != nil {
 		return errors.Join(err, os.Remove(inner))
 	}
 	return nil
-}
-
-func attachIn(inner, outer string, minors []int) error {
-	in, err := os.Open(inner)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.Open(outer)
-	if err != nil {
-		return err
-	}
-	defer out.Close()
-	return attachTo(in, out, minors)
 }
 
 // move moves exactly this process into a group. A group takes a pid, and pids are reused:
@@ -212,13 +200,6 @@ func (p *Pool) Release(fence uint64) {
 	}
 	delete(p.groups, fence)
 	p.count.Store(int64(len(p.groups)))
-	p.dispose(group)
-}
-
-// discard makes Run remove a group without a lease.
-func (p *Pool) discard(group string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.dispose(group)
 }
 

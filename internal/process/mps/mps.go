@@ -143,17 +143,14 @@ func (p *Pool) running(ctx context.Context, k key) (*daemon, error) {
 	}
 	d.as = as
 	err = p.ready(ctx, d, nil)
-	if err == nil || ctx.Err() != nil || p.inUse(d) {
+	p.mu.Lock()
+	used := len(d.uses) > 0
+	p.mu.Unlock()
+	if err == nil || ctx.Err() != nil || used {
 		return d, err
 	}
 	p.end(d)
 	return p.start(ctx, k)
-}
-
-func (p *Pool) inUse(d *daemon) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(d.uses) > 0
 }
 
 // Keep records that a lease uses a daemon since before a restart.
