@@ -33,7 +33,7 @@ type Verb int
 
 // The verbs. The zero value is none, which nobody may do.
 const (
-	_           Verb = iota
+	none        Verb = iota
 	Probe            // ask whether the daemon lives
 	SignIn           // begin a session on the page, and end it
 	SignOut          // end another session
@@ -79,6 +79,7 @@ type rule struct {
 }
 
 var rules = [...]rule{
+	none:        {"none", Admin + 1, Admin + 1}, // roles that do not exist
 	Probe:       {"probe", Stranger, Stranger},
 	SignIn:      {"sign-in", Stranger, Stranger},
 	SignOut:     {"sign-out", Viewer, Admin},
@@ -125,23 +126,21 @@ func Verbs() []Verb {
 	return all
 }
 
-// String returns the verb in one word.
-func (v Verb) String() string {
+// rule returns the rule of a verb, or that of none.
+func (v Verb) rule() *rule {
 	if v < Probe || int(v) >= len(rules) {
-		return "none"
+		v = none
 	}
-	return rules[v].name
+	return &rules[v]
 }
+
+// String returns the verb in one word.
+func (v Verb) String() string { return v.rule().name }
 
 // Least returns the least roles that may do the verb to an object of the actor's own or
 // nobody's, and to an object of somebody else. For a verb without a rule, which nobody
 // may do, it returns roles that do not exist.
-func (v Verb) Least() (own, others Role) {
-	if v < Probe || int(v) >= len(rules) {
-		return Admin + 1, Admin + 1
-	}
-	return rules[v].least, rules[v].others
-}
+func (v Verb) Least() (own, others Role) { return v.rule().least, v.rule().others }
 
 // Kind is the kind of an object.
 type Kind int
@@ -199,10 +198,9 @@ func Owns(a Actor, o Object) bool { return o.belongsTo(&a) }
 // May returns nil if an actor may do something to an object, or a *Refusal that
 // says why not.
 func May(a Actor, v Verb, o Object) error {
-	if v < Probe || int(v) >= len(rules) {
+	switch r := v.rule(); {
+	case r == &rules[none]:
 		return noRule
-	}
-	switch r := &rules[v]; {
 	case a.Role < r.least && a.Role == Stranger:
 		return private
 	case a.Role < r.least && a.Role == Viewer && a.UID == NoUID && a.Token == "" && r.least == User:

@@ -220,29 +220,20 @@ func TokenUser(name string) string { return "token:" + name }
 // CertificateUser returns the user name for the holder of a client certificate.
 func CertificateUser(name string) string { return "cert:" + name }
 
-// Reason returns in one sentence why a caller has its role.
-func (s Standing) Reason() string {
-	switch s.Cause {
-	case ByToken:
-		return "the token gives it"
-	case ByCertificate:
-		return "the configuration gives it to the name in the certificate"
-	case ByUnknownCertificate:
-		return "the configuration gives the name in the certificate no role"
-	case ByRoot:
-		return "root and the user that the daemon runs as are administrators on the Unix socket"
-	case ByUser:
-		return "the configuration gives it to the user"
-	case ByGroup:
-		return "the configuration gives it to the group " + s.Group
-	case ByDefault:
-		return "every local user has it"
-	case RootElsewhere:
-		return "uid 0 in a container is not root of this machine"
-	case PrivateDaemon:
-		return "the daemon is private to the user who runs it"
-	case NeedsToken:
-		return "callers from containers need a token here"
-	}
-	return "the kernel does not say who the caller is"
+// reasons has a sentence for each cause; the name of the group follows that of ByGroup.
+var reasons = [...]string{
+	NotIdentified:        "the kernel does not say who the caller is",
+	ByToken:              "the token gives it",
+	ByCertificate:        "the configuration gives it to the name in the certificate",
+	ByUnknownCertificate: "the configuration gives the name in the certificate no role",
+	ByRoot:               "root and the user that the daemon runs as are administrators on the Unix socket",
+	ByUser:               "the configuration gives it to the user",
+	ByGroup:              "the configuration gives it to the group ",
+	ByDefault:            "every local user has it",
+	RootElsewhere:        "uid 0 in a container is not root of this machine",
+	PrivateDaemon:        "the daemon is private to the user who runs it",
+	NeedsToken:           "callers from containers need a token here",
 }
+
+// Reason returns in one sentence why a caller has its role.
+func (s Standing) Reason() string { return reasons[s.Cause] + s.Group }
