@@ -103,12 +103,10 @@ func (q *LogQueue) Close(limit time.Duration) bool {
 	q.closed = true
 	q.signal()
 	q.mu.Unlock()
-	enough := time.NewTimer(limit)
-	defer enough.Stop()
 	select {
 	case <-q.done:
 		return true
-	case <-enough.C:
+	case <-time.After(limit):
 		return false
 	}
 }

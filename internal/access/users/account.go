@@ -16,11 +16,10 @@ func (n *Names) Account(name string) (uid int, groups []int, known bool) {
 		groups []int
 		err    error
 	}
-	enough := time.NewTimer(n.limit)
-	defer enough.Stop()
+	enough := time.After(n.limit)
 	select {
 	case n.slots <- struct{}{}:
-	case <-enough.C:
+	case <-enough:
 		return 0, nil, false
 	}
 	found := make(chan account, 1)
@@ -44,7 +43,7 @@ func (n *Names) Account(name string) (uid int, groups []int, known bool) {
 	select {
 	case a := <-found:
 		return a.uid, a.groups, a.err == nil
-	case <-enough.C:
+	case <-enough:
 		return 0, nil, false
 	}
 }

@@ -39,11 +39,9 @@ func (n *Numbers) Find(users, groups []string) (missing []string) {
 		all = append(all, groupAccount(name))
 	}
 	if asking := n.ask(n.unknown(all)); asking != nil {
-		late := time.NewTimer(n.Limit)
-		defer late.Stop()
 		select {
 		case <-asking:
-		case <-late.C:
+		case <-time.After(n.Limit):
 		}
 	}
 	for _, a := range n.unknown(all) {

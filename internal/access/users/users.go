@@ -71,20 +71,19 @@ func (n *Names) Of(uid int) string {
 	if name != "" {
 		return name
 	}
-	enough := time.NewTimer(n.limit)
-	defer enough.Stop()
+	enough := time.After(n.limit)
 	if pending == nil { // too many lookups are under way
 		select {
 		case n.slots <- struct{}{}:
 			pending = n.begin(uid)
-		case <-enough.C:
+		case <-enough:
 			n.postpone(uid)
 			return strconv.Itoa(uid)
 		}
 	}
 	select {
 	case <-pending:
-	case <-enough.C:
+	case <-enough:
 		n.postpone(uid)
 	}
 	n.mu.Lock()

@@ -142,10 +142,8 @@ func longest(outcomes []move.Outcome) time.Duration {
 
 // wait waits, unless ctx ends before.
 func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -44,12 +44,10 @@ func (c *Child) Kill() { c.Signal(unix.SIGKILL) }
 func (c *Child) Stop(grace time.Duration) {
 	if grace > 0 {
 		c.Signal(unix.SIGTERM)
-		timer := time.NewTimer(grace)
-		defer timer.Stop()
 		select {
 		case <-c.ended:
 			return
-		case <-timer.C:
+		case <-time.After(grace):
 		}
 	}
 	c.Kill()

@@ -29,15 +29,13 @@ func (p *Pool) credential(ctx context.Context, uid int) (*syscall.Credential, er
 	// The database may hang: it is asked in a goroutine of its own, and at most one query
 	// about a user runs at a time.
 	found := p.lookups.DoChan(strconv.Itoa(uid), func() (any, error) { return p.lookUp(uid) })
-	timeout := time.NewTimer(lookedUpWithin)
-	defer timeout.Stop()
 	select {
 	case l := <-found:
 		as, _ := l.Val.(*syscall.Credential)
 		return as, l.Err
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
-	case <-timeout.C:
+	case <-time.After(lookedUpWithin):
 		return nil, fmt.Errorf("the user database did not say within %s who user %d is: see whether `id %d` answers, and try again", lookedUpWithin, uid, uid)
 	}
 }
