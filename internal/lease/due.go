@@ -156,13 +156,3 @@ func (h *alarms) move(a *alarm, at time.Time) {
 	a.at = at
 	heap.Fix(h, a.place-1)
 }
-
-// ordered reports whether every alarm is where it should be.
-func (h alarms) ordered() bool {
-	for i, a := range h {
-		if a.place != i+1 || i > 0 && a.at.Before(h[(i-1)/2].at) {
-			return false
-		}
-	}
-	return true
-}

@@ -8,8 +8,7 @@ import (
 )
 
 // Check computes every sum of the book again and reports all differences. A
-// correct book never has one. Tests call Check at their end; it may be called at
-// any time.
+// correct book never has one.
 func (b *Book) Check() error {
 	return errors.Join(b.checkLeases(), b.checkDevices(), b.checkAccounts(), b.checkAlarms(), b.checkQueue())
 }
@@ -143,6 +142,16 @@ func (b *Book) checkAlarms() error {
 		return errors.New("the alarms are out of order")
 	}
 	return nil
+}
+
+// ordered reports whether every alarm is where it should be.
+func (h alarms) ordered() bool {
+	for i, a := range h {
+		if a.place != i+1 || i > 0 && a.at.Before(h[(i-1)/2].at) {
+			return false
+		}
+	}
+	return true
 }
 
 func (b *Book) checkQueue() error {
