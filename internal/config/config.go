@@ -147,19 +147,6 @@ type DeviceOverride struct {
 	FanCurve         string
 }
 
-// Device has the settings of one device, with its overrides.
-type Device struct {
-	gpu.Thresholds
-	ThrottleCooldown time.Duration
-	CriticalPause    time.Duration
-	MemoryLimit      gpu.Opt[gpu.MiB]
-	MemoryReserve    gpu.MiB
-	MaxPipelines     gpu.Opt[int]
-	Throttle         string
-	PowerLeast       gpu.Opt[gpu.Watts]
-	FanCurve         string
-}
-
 // Optimization says when berth reclaims memory, and how long requests may take.
 type Optimization struct {
 	Interval            time.Duration `key:"interval" role:"operator" default:"300" min:"1" max:"86400" doc:"Time from one optimization to the next. berth optimizes by itself only on devices that are fuller than memory_threshold. It then releases what the dead hold, names orphans and asks programs for caches; it shrinks and parks only leases of services that allow it."`
@@ -314,36 +301,23 @@ func Default() Config {
 	return c
 }
 
-// For returns the settings of one device.
-func (g GPU) For(uuid string) Device {
+// For returns the settings with what differs for one device.
+func (g GPU) For(uuid string) GPU {
 	o := g.Devices[uuid]
-	d := Device{
-		Thresholds: gpu.Thresholds{
-			TempOptimal:    o.TempOptimal.Or(g.TempOptimal),
-			TempNormal:     o.TempNormal.Or(g.TempNormal),
-			TempThrottle:   o.TempThrottle.Or(g.TempThrottle),
-			TempCritical:   o.TempCritical.Or(g.TempCritical),
-			MemoryOptimal:  o.MemoryOptimal.Or(g.MemoryOptimal),
-			MemoryNormal:   o.MemoryNormal.Or(g.MemoryNormal),
-			MemoryCritical: o.MemoryCritical.Or(g.MemoryCritical),
-		},
-		ThrottleCooldown: o.ThrottleCooldown.Or(g.ThrottleCooldown),
-		CriticalPause:    o.CriticalPause.Or(g.CriticalPause),
-		MemoryLimit:      g.MemoryLimit,
-		MemoryReserve:    o.MemoryReserve.Or(g.MemoryReserve),
-		MaxPipelines:     g.MaxPipelines,
-		Throttle:         cmp.Or(o.Throttle, g.Throttle),
-		PowerLeast:       g.PowerLeast,
-		FanCurve:         cmp.Or(o.FanCurve, g.FanCurve),
-	}
-	if o.PowerLeast.Known() {
-		d.PowerLeast = o.PowerLeast
-	}
-	if o.MemoryLimit.Known() {
-		d.MemoryLimit = o.MemoryLimit
-	}
-	if o.MaxPipelines.Known() {
-		d.MaxPipelines = o.MaxPipelines
-	}
-	return d
+	g.TempOptimal = o.TempOptimal.Or(g.TempOptimal)
+	g.TempNormal = o.TempNormal.Or(g.TempNormal)
+	g.TempThrottle = o.TempThrottle.Or(g.TempThrottle)
+	g.TempCritical = o.TempCritical.Or(g.TempCritical)
+	g.MemoryOptimal = o.MemoryOptimal.Or(g.MemoryOptimal)
+	g.MemoryNormal = o.MemoryNormal.Or(g.MemoryNormal)
+	g.MemoryCritical = o.MemoryCritical.Or(g.MemoryCritical)
+	g.ThrottleCooldown = o.ThrottleCooldown.Or(g.ThrottleCooldown)
+	g.CriticalPause = o.CriticalPause.Or(g.CriticalPause)
+	g.MemoryReserve = o.MemoryReserve.Or(g.MemoryReserve)
+	g.Throttle = cmp.Or(o.Throttle, g.Throttle)
+	g.FanCurve = cmp.Or(o.FanCurve, g.FanCurve)
+	g.PowerLeast = cmp.Or(o.PowerLeast, g.PowerLeast)
+	g.MemoryLimit = cmp.Or(o.MemoryLimit, g.MemoryLimit)
+	g.MaxPipelines = cmp.Or(o.MaxPipelines, g.MaxPipelines)
+	return g
 }

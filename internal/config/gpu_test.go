@@ -53,17 +53,13 @@ func TestChangeableAsJSON(t *testing.T) {
 func TestForFollowsTheSectionAround(t *testing.T) {
 	s, err := merge(everything, "", nil, nil)
 	g := must(t, s, err).Config.GPU
-	got, want := g.For("GPU-3"), config.Device{
-		Thresholds: g.Thresholds, ThrottleCooldown: g.ThrottleCooldown, CriticalPause: g.CriticalPause,
-		MemoryLimit: g.MemoryLimit, MemoryReserve: g.MemoryReserve, MaxPipelines: g.MaxPipelines,
-		Throttle: g.Throttle, PowerLeast: g.PowerLeast, FanCurve: g.FanCurve,
-	}
-	if got != want {
+	want := g
+	if got := g.For("GPU-3"); !reflect.DeepEqual(got, want) {
 		t.Errorf("a device without overrides: got %+v, want %+v", got, want)
 	}
 	want.TempCritical, want.MemoryOptimal, want.CriticalPause, want.MemoryLimit = 95, 50, 5e9, gpu.Some[gpu.MiB](1024)
 	want.Throttle, want.PowerLeast, want.FanCurve = "advise", gpu.Some[gpu.Watts](200), "40:100"
-	if got := g.For("GPU-1"); got != want {
+	if got := g.For("GPU-1"); !reflect.DeepEqual(got, want) {
 		t.Errorf("a device with overrides: got %+v, want %+v", got, want)
 	}
 }
@@ -83,7 +79,7 @@ func TestForKnowsEveryOverride(t *testing.T) {
 			t.Fatal(err)
 		}
 		g := config.GPU{Devices: map[string]config.DeviceOverride{"GPU-1": o}}
-		if g.For("GPU-1") == g.For("GPU-2") {
+		if reflect.DeepEqual(g.For("GPU-1"), g.For("GPU-2")) {
 			t.Errorf("For does not look at %s", name)
 		}
 		if got := reflect.ValueOf(g.For("GPU-1")).FieldByName(name); got.IsZero() {
