@@ -22,18 +22,17 @@ const (
 // policies lists the policies, the default first. To add one, write its key below and
 // add its line here; docs/develop/adding-a-policy.md shows how.
 var policies = []policy{
-	{name: LeastLoaded, about: "the device with the smallest share of its slots in use, then the one that works least and is coolest", key: leastLoaded},
-	{name: MostFree, about: "the device with the most memory to lease", key: mostFree},
-	{name: BestFit, about: "the device with the least memory left over", key: bestFit, fills: true},
-	{name: Spread, about: "the device with the fewest slots in use, away from the same service", key: spread, apart: true},
-	{name: Pack, about: "the fullest device, so that others stay empty", key: pack, fills: true},
+	{name: LeastLoaded, key: leastLoaded},
+	{name: MostFree, key: mostFree},
+	{name: BestFit, key: bestFit, fills: true},
+	{name: Spread, key: spread, apart: true},
+	{name: Pack, key: pack, fills: true},
 }
 
 // policy chooses among the devices that fit. It orders them by key: one number per
 // device, computed from the Use of the device alone whenever that changes.
 type policy struct {
 	name  string
-	about string
 	key   func(*Use) Key
 	fills bool // take the same device again although it gets hot
 	apart bool // keep the leases of a service apart even if the service wants them together
@@ -59,9 +58,6 @@ func CheckPolicy(name string) error {
 
 // PolicyOf returns the name of the policy that chooses for a request.
 func PolicyOf(r *lease.Request) string { return policies[indexOf(r.Policy)].name }
-
-// AboutPolicy describes in a few words which device a policy takes.
-func AboutPolicy(name string) string { return policies[indexOf(name)].about }
 
 // indexOf returns the index of the policy with this name, or of the default if there is
 // none.

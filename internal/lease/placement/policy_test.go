@@ -90,8 +90,8 @@ func TestPolicyNames(t *testing.T) {
 		if err := CheckPolicy(name); err != nil {
 			t.Errorf("CheckPolicy(%q): %v", name, err)
 		}
-		if AboutPolicy(name) == "" {
-			t.Errorf("%s says nothing about itself", name)
+		if got := PolicyOf(&lease.Request{Policy: name}); got != name {
+			t.Errorf("%s chooses for a request that names %s", got, name)
 		}
 	}
 	if err := CheckPolicy(""); err != nil || PolicyNames()[0] != LeastLoaded {
@@ -100,7 +100,7 @@ func TestPolicyNames(t *testing.T) {
 	if err := CheckPolicy("random"); err == nil || !strings.Contains(err.Error(), "best_fit") {
 		t.Errorf("an unknown policy: %v", err)
 	}
-	if AboutPolicy("random") != AboutPolicy(LeastLoaded) {
+	if PolicyOf(&lease.Request{Policy: "random"}) != LeastLoaded {
 		t.Error("a name that no policy has does not stand for the default")
 	}
 }
