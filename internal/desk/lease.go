@@ -15,6 +15,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/process/launch"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // Seek returns the key of the lease or request that the caller wants to look at. A caller
@@ -55,8 +56,8 @@ func (d *Desk) Release(ctx context.Context, by Caller, name lease.Name, fence ui
 // Renew extends a lease by another time to live.
 func (d *Desk) Renew(ctx context.Context, by Caller, name lease.Name, b api.Renew) (api.Lease, error) {
 	ttl := lease.Seconds(b.TTL.Or(0))
-	if bad := (lease.FieldError{}); b.TTL.Known() && errors.As(lease.ValidTTL(ttl), &bad) {
-		return api.Lease{}, wrongFields(lease.FieldErrors{bad})
+	if bad := lease.TTLProblem(ttl); b.TTL.Known() && bad != "" {
+		return api.Lease{}, wrongFields(lease.FieldErrors{{Field: "ttl_seconds", Detail: bad}})
 	}
 	return by.changed(ctx, func() (*lease.Lease, error) {
 		return d.Ledger.Renew(ctx, name, b.Fence, ttl, by.Actor, by.limits())
@@ -123,8 +124,8 @@ func (d *Desk) Adopt(ctx context.Context, by Caller, b api.Adopt) (api.Lease, er
 		}
 		uuid = found.Device.UUID
 	}
-	if bad := (lease.FieldError{}); b.Service != "" && errors.As(lease.ValidService(b.Service), &bad) {
-		return api.Lease{}, wrongFields(lease.FieldErrors{bad})
+	if bad := words.TextProblem(b.Service); b.Service != "" && bad != "" {
+		return api.Lease{}, wrongFields(lease.FieldErrors{{Field: "service", Detail: bad}})
 	}
 	service, err := by.serving(b.Service)
 	if err != nil {

@@ -8,14 +8,15 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/history/throughput"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // CountOperations counts the work that a service reports. A caller who may lease in the
 // name of the service may report for it. Work counts for a device only if the service has
 // a lease there.
 func (d *Desk) CountOperations(by Caller, service string, o api.Operations) (api.Counted, error) {
-	if bad := (lease.FieldError{}); errors.As(lease.ValidName(service), &bad) {
-		return api.Counted{}, wrongFields(lease.FieldErrors{{Field: "name", Detail: bad.Detail}})
+	if bad := words.TextProblem(service); bad != "" {
+		return api.Counted{}, wrongFields(lease.FieldErrors{{Field: "name", Detail: bad}})
 	}
 	service, err := by.serving(service)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/audit"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // Optimizer gets memory back from leases. Only one optimization runs at a time.
@@ -20,8 +21,8 @@ type Optimizer interface {
 // Optimize gets memory back from the leases that the caller may change. For an operator
 // these are all leases, and the optimization is an act of authority.
 func (d *Desk) Optimize(ctx context.Context, by Caller, b api.Optimize) (api.Optimization, error) {
-	if bad := (lease.FieldError{}); b.Service != "" && errors.As(lease.ValidService(b.Service), &bad) {
-		return api.Optimization{}, wrongFields(lease.FieldErrors{bad})
+	if bad := words.TextProblem(b.Service); b.Service != "" && bad != "" {
+		return api.Optimization{}, wrongFields(lease.FieldErrors{{Field: "service", Detail: bad}})
 	}
 	service, err := by.serving(b.Service)
 	if err != nil {

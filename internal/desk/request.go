@@ -1,7 +1,6 @@
 package desk
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/berth-gpu/berth/api"
@@ -11,6 +10,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/peaks"
 	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // wish is what a caller asks for, with what is added by the way that it came.
@@ -148,8 +148,8 @@ func (d *Desk) where(w *wish) (c choice, err error) {
 	if w.TimeLimit == gpu.Some(0.0) {
 		wrong("time_limit_seconds", "is 0; leave it out for a lease without a time limit")
 	}
-	if bad := (lease.FieldError{}); w.Name != "" && errors.As(lease.ValidName(w.Name), &bad) {
-		errs = append(errs, bad)
+	if bad := words.TextProblem(w.Name); w.Name != "" && bad != "" {
+		wrong("name", bad)
 	}
 	if bad, fine := checkCaps(w); !fine {
 		errs = append(errs, bad)

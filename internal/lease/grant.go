@@ -122,8 +122,8 @@ func (l *Lease) validate() error {
 		switch {
 		case p.GPU == "":
 			return refuse("gpu", "is empty")
-		case memoryProblem(p.Memory, 0) != "":
-			return refuse("memory_mb", memoryProblem(p.Memory, 0))
+		case MemoryProblem(p.Memory, 0) != "":
+			return refuse("memory_mb", MemoryProblem(p.Memory, 0))
 		case words.NumberProblem(p.Slots, 0, MaxSlots) != "":
 			return refuse("slots", words.NumberProblem(p.Slots, 0, MaxSlots))
 		case p.Memory == 0 && p.Slots == 0 && l.Parent == "":

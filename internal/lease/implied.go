@@ -46,7 +46,7 @@ func (d Detach) apply(b *Book, now time.Time) (Effect, error) {
 	effect, err := b.changeImplied("detach", d.Key, d.Fence, ByProcess, Detached, now, func(l *Lease) {
 		l.Binding, l.TTL, l.Expires = ByTTL, DetachedTTL, now.Add(DetachedTTL)
 		l.EnforcedBy = "none" // the process that asked does not use it
-		l.Note = noted(l.Note, "the process that asked for it has exited, so it expires 10 minutes after its processes were last measured on a GPU")
+		l.AddNote("the process that asked for it has exited, so it expires 10 minutes after its processes were last measured on a GPU")
 	})
 	if err == nil {
 		effect.Why = "that process exited before it was seen on a GPU"
@@ -63,14 +63,6 @@ type Keep struct {
 
 func (k Keep) apply(b *Book, now time.Time) (Effect, error) {
 	return b.changeImplied("keep", k.Key, k.Fence, ByTTL, Renewed, now, func(l *Lease) { l.Expires = now.Add(l.TTL) })
-}
-
-// noted adds to the note of a lease.
-func noted(note, more string) string {
-	if note != "" {
-		note += "; "
-	}
-	return note + more
 }
 
 // changeImplied changes an implied lease with a binding. Only berth itself changes how an

@@ -29,12 +29,7 @@ func ownerOf(uid int, user string) Owner {
 	if uid != NoUID {
 		return Owner{UID: uid}
 	}
-	return byName(user)
-}
-
-// byName returns the owner without a uid who has this name, as Lease.clean cleans it.
-func byName(user string) Owner {
-	if !words.Plain(user) {
+	if !words.Plain(user) { // the name as Lease.clean cleans it
 		user = gpu.Printable(user, gpu.Whole)
 	}
 	return Owner{UID: NoUID, User: user}

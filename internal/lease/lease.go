@@ -65,6 +65,14 @@ type Terms struct {
 	Comment string // a note of its owner, for people; may be empty
 }
 
+// AddNote adds to the note.
+func (t *Terms) AddNote(format string, args ...any) {
+	if t.Note != "" {
+		t.Note += "; "
+	}
+	t.Note += fmt.Sprintf(format, args...)
+}
+
 // MaxComment is the most bytes of a comment.
 const MaxComment = 256
 

@@ -158,23 +158,14 @@ func amount(l *Lease) string {
 
 // appendHolder appends the service and the user of a holder.
 func appendHolder(text []byte, h Holder) []byte {
-	said := 0
+	before := " for "
 	for _, word := range [...]string{h.Service, h.User} {
 		if word != "" {
-			text = append(text, separator(said)...)
-			text = append(text, word...)
-			said++
+			text = append(append(text, before...), word...)
+			before = ", "
 		}
 	}
 	return text
-}
-
-// separator returns the text to write before word i.
-func separator(i int) string {
-	if i == 0 {
-		return " for "
-	}
-	return ", "
 }
 
 // TrimEvent returns the event that asks the programs of a lease to give back what

@@ -120,17 +120,12 @@ func (l *Lease) unpark(now time.Time) {
 	if away := now.Sub(l.ParkedAt); !l.ParkedAt.IsZero() && away > 0 { // an earlier berth did not say since when
 		l.Paused += away
 		if l.Binding == ByTTL {
-			l.Expires = earlier(l.Expires.Add(away), now.Add(l.TTL))
+			if l.Expires = l.Expires.Add(away); l.Expires.After(now.Add(l.TTL)) {
+				l.Expires = now.Add(l.TTL)
+			}
 		}
 	}
 	l.State, l.ParkedAt, l.Returned = Active, time.Time{}, now
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }
 
 func (b *Book) become(e *entry, l *Lease, kind Kind, by access.Actor, why string, now time.Time) Effect {

@@ -31,8 +31,8 @@ func (r Renew) apply(b *Book, now time.Time) (Effect, error) {
 		return Effect{}, fmt.Errorf("renew %s: %w at %s; ask for a new one", r.ID, ErrExpired, old.Expires.Format(time.RFC3339))
 	case limited && !now.Before(ends):
 		return Effect{}, fmt.Errorf("renew %s: %w: its time limit of %s is over", r.ID, ErrExpired, words.Duration(old.TimeLimit))
-	case r.TTL != 0 && ttlProblem(r.TTL) != "":
-		return Effect{}, FieldErrors{{"ttl_seconds", ttlProblem(r.TTL)}}
+	case r.TTL != 0 && TTLProblem(r.TTL) != "":
+		return Effect{}, FieldErrors{{"ttl_seconds", TTLProblem(r.TTL)}}
 	}
 	l := *old
 	if r.TTL != 0 {

@@ -68,7 +68,7 @@ func (b *Book) replay(r *stored.Entry) error {
 		b.remove(e)
 		return nil
 	case stored.Renew:
-		if ttlProblem(time.Duration(r.TTL)) != "" || l.Binding != ByTTL {
+		if TTLProblem(time.Duration(r.TTL)) != "" || l.Binding != ByTTL {
 			return fmt.Errorf("%w: the lease cannot be renewed by %s", ErrReplay, time.Duration(r.TTL))
 		}
 		l.TTL, l.Expires = time.Duration(r.TTL), time.Unix(0, r.Expires)

@@ -54,7 +54,7 @@ func (r Resize) apply(b *Book, now time.Time) (Effect, error) {
 		l.Asked = max(old.Asked, old.Parts[0].Memory)
 	}
 	if r.Memory != old.Parts[0].Memory && l.EnforcedBy == "framework" && !strings.Contains(l.Note, keepsLimit) {
-		l.Note = noted(l.Note, keepsLimit)
+		l.AddNote(keepsLimit)
 	}
 	for i, p := range old.Parts {
 		needs := e.growth(i, r.Memory)

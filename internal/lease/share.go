@@ -70,21 +70,11 @@ func (a *account) charge(sign int, u Usage) {
 	a.Slots += sign * u.Slots
 }
 
-// UserUsage returns what a user has in use.
-func (b *Book) UserUsage(user Owner) Usage { return usageOf(b.users, user) }
-
 // ServiceUsage returns what a service has in use.
-func (b *Book) ServiceUsage(service string) Usage { return usageOf(b.services, service) }
-
-func usageOf[K comparable](accounts map[K]*account, of K) Usage {
-	if a := accounts[of]; a != nil {
-		return a.Usage
-	}
-	return Usage{}
-}
+func (b *Book) ServiceUsage(service string) Usage { return countOf(b.services[service]).Usage }
 
 // UserShare returns the dominant share of a user, from 0 to 1.
-func (b *Book) UserShare(user Owner) float64 { return b.share(b.UserUsage(user)) }
+func (b *Book) UserShare(user Owner) float64 { return b.share(b.UserCount(user).Usage) }
 
 // share returns the dominant share of a usage: the larger of its share of all
 // memory and its share of all slots of the machine. A user who takes all slots

@@ -18,11 +18,8 @@ var entries = quickjson.Codec[stored.Entry]{Inline: []any{stored.By{}, stored.Le
 // AppendEntry appends an entry to dst as JSON without a newline. stored.Decode reads it.
 func AppendEntry(dst []byte, e *stored.Entry) []byte { return entries.Append(dst, e) }
 
-// EntryOf returns the entry of a durable effect.
-func EntryOf(e *Effect) stored.Entry { return EntryIn(new(stored.Lease), e) }
-
-// EntryIn is like EntryOf, but uses the memory of an earlier entry for the lease, if the
-// entry has one.
+// EntryIn returns the entry of a durable effect. It uses the memory of an earlier entry
+// for the lease, if the entry has one.
 func EntryIn(used *stored.Lease, e *Effect) stored.Entry {
 	l := e.Lease()
 	kind := stored.Kind(e.Kind)

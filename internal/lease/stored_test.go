@@ -116,3 +116,6 @@ func FuzzDecodeEntry(f *testing.F) {
 		}
 	})
 }
+
+// EntryOf returns the entry of a durable effect.
+func EntryOf(e *Effect) stored.Entry { return EntryIn(new(stored.Lease), e) }

@@ -42,37 +42,9 @@ func (e FieldErrors) Error() string {
 	return "request: " + strings.Join(texts, "; ")
 }
 
-// ValidID returns an error if an allocation id is not valid. An id has 1 to 128
-// printable characters of any script, with no space at either end. It has no
-// control characters, no invisible characters and no broken UTF-8, because
-// everybody who sees an id must see the same thing.
-func ValidID(id string) error { return validText("allocation_id", id) }
-
-// ValidService returns an error if the name of a service is not valid, by the
-// rules of ValidID.
-func ValidService(name string) error { return validText("service", name) }
-
-// ValidName returns an error if the name that a holder gives itself is not valid,
-// by the rules of ValidID.
-func ValidName(name string) error { return validText("name", name) }
-
-func validText(field, text string) error {
-	if detail := words.TextProblem(text); detail != "" {
-		return FieldError{field, detail}
-	}
-	return nil
-}
-
-// ValidMemory returns an error if an amount of memory is zero, negative or too
-// large.
-func ValidMemory(m gpu.MiB) error {
-	if detail := memoryProblem(m, 1); detail != "" {
-		return FieldError{"memory_mb", detail}
-	}
-	return nil
-}
-
-func memoryProblem(m, least gpu.MiB) string {
+// MemoryProblem returns what is wrong with an amount of memory, which must be at least
+// this; "" if nothing is.
+func MemoryProblem(m, least gpu.MiB) string {
 	if m < least || m > MaxMemory {
 		return fmt.Sprintf("is %d; it must be a whole number from %d to %d", int64(m), int64(least), int64(MaxMemory))
 	}
@@ -95,7 +67,7 @@ func (r *Request) Validate() error {
 	if r.Parent != "" {
 		refuse("parent", words.TextProblem(r.Parent))
 	}
-	refuse("memory_mb", memoryProblem(r.Memory, 0))
+	refuse("memory_mb", MemoryProblem(r.Memory, 0))
 	refuse("slots", words.NumberProblem(r.Slots, 0, MaxSlots))
 	if r.Memory == 0 && r.Slots == 0 && r.Parent == "" && r.Exact == nil {
 		refuse("memory_mb", "is zero, and slots is zero too; ask for memory, slots or both")
@@ -119,7 +91,7 @@ func (r *Request) Validate() error {
 func bindingProblem(b Binding, ttl time.Duration, h Holder) (field, detail string) {
 	switch b {
 	case ByTTL:
-		return "ttl_seconds", ttlProblem(ttl)
+		return "ttl_seconds", TTLProblem(ttl)
 	case ByProcess:
 		if h.PID <= 0 || h.Boot == "" {
 			return "binding", "is process, but the process is not known; use a ttl or a named lease"
@@ -134,15 +106,8 @@ func bindingProblem(b Binding, ttl time.Duration, h Holder) (field, detail strin
 	return "", ""
 }
 
-// ValidTTL returns an error if a time to live is too short or too long.
-func ValidTTL(ttl time.Duration) error {
-	if detail := ttlProblem(ttl); detail != "" {
-		return FieldError{"ttl_seconds", detail}
-	}
-	return nil
-}
-
-func ttlProblem(ttl time.Duration) string { return words.TimeProblem(ttl, MinTTL, MaxTTL) }
+// TTLProblem returns what is wrong with a time to live; "" if nothing is.
+func TTLProblem(ttl time.Duration) string { return words.TimeProblem(ttl, MinTTL, MaxTTL) }
 
 // Seconds converts a number of seconds from outside to a duration. It converts a
 // number beyond all durations to the longest or the shortest duration, which

@@ -15,7 +15,7 @@ func TestValidID(t *testing.T) {
 	for _, id := range []string{
 		"a", "job-7/plate 3", "0", strings.Repeat("x", 128), "日本語のジョブ", "é", "a:b@c#d", strings.Repeat("é", 128),
 	} {
-		if err := ValidID(id); err != nil {
+		if err := validID(id); err != nil {
 			t.Errorf("%q: %v", id, err)
 		}
 	}
@@ -34,24 +34,30 @@ func TestValidID(t *testing.T) {
 		"a\u00a0b":               "contains U+00A0",
 		"\xff\xfe":               "is not valid UTF-8",
 	} {
-		var field FieldError
-		if err := ValidID(id); !errors.As(err, &field) || field.Field != "allocation_id" || !strings.Contains(field.Detail, want) {
+		var fields FieldErrors
+		if err := validID(id); !errors.As(err, &fields) || len(fields) != 1 || fields[0].Field != "allocation_id" || !strings.Contains(fields[0].Detail, want) {
 			t.Errorf("%.20q: %v, want %q", id, err, want)
 		}
 	}
-	if err := ValidService("\n"); err == nil || !strings.HasPrefix(err.Error(), "service: ") {
+	named := Request{ID: "a", Holder: Holder{Service: "\n"}, GPUs: 1, Memory: 1, Binding: ByName}
+	if err := named.Validate(); err == nil || !strings.HasPrefix(err.Error(), "request: service: ") {
 		t.Errorf("service: %v", err)
 	}
 }
 
-func TestValidMemory(t *testing.T) {
+// validID validates a request that may only be wrong by its id.
+func validID(id string) error {
+	return (&Request{ID: id, GPUs: 1, Memory: 1, Binding: ByName}).Validate()
+}
+
+func TestMemoryProblem(t *testing.T) {
 	for _, m := range []gpu.MiB{0, -1, math.MinInt64, math.MaxInt64, MaxMemory + 1} {
-		if err := ValidMemory(m); err == nil || !strings.Contains(err.Error(), "memory_mb: is") || !strings.Contains(err.Error(), "from 1 to 1073741824") {
-			t.Errorf("%d: %v", m, err)
+		if bad := MemoryProblem(m, 1); !strings.HasPrefix(bad, "is ") || !strings.Contains(bad, "from 1 to 1073741824") {
+			t.Errorf("%d: %s", m, bad)
 		}
 	}
-	if err := errors.Join(ValidMemory(1), ValidMemory(MaxMemory)); err != nil {
-		t.Error(err)
+	if bad := MemoryProblem(1, 1) + MemoryProblem(MaxMemory, 1); bad != "" {
+		t.Error(bad)
 	}
 }
 
@@ -127,7 +133,7 @@ func FuzzValidID(f *testing.F) {
 	f.Add("job-7")
 	f.Add("a\u202e\xff")
 	f.Fuzz(func(t *testing.T, id string) {
-		if ValidID(id) != nil {
+		if validID(id) != nil {
 			return
 		}
 		b := New()

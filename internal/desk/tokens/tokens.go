@@ -25,7 +25,6 @@ import (
 
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/file"
-	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -385,7 +384,7 @@ func check(t Token) error {
 		return &InvalidError{"name", "must not be daemon: that is the name of the token in the configuration"}
 	case t.Role < access.Scraper || t.Role > access.Admin:
 		return &InvalidError{"role", "must be scraper, viewer, user, operator or admin"}
-	case t.Service != "" && (lease.ValidService(t.Service) != nil || words.Service(t.Service) != t.Service):
+	case t.Service != "" && (words.TextProblem(t.Service) != "" || words.Service(t.Service) != t.Service):
 		return &InvalidError{"service", "is not the name of a service"}
 	case t.Service != "" && t.Role > access.User:
 		return &InvalidError{"service", "must be absent for an operator or an administrator, who act for all services"}

@@ -84,8 +84,8 @@ func (s *state) resize(r lease.Resize, limits *lease.Limits, now time.Time) (*le
 		if err := held.Resizable(); err != nil {
 			return nil, fmt.Errorf("resize %s: %w", r.ID, err)
 		}
-		if bad := (lease.FieldError{}); errors.As(lease.ValidMemory(r.Memory), &bad) {
-			return nil, lease.FieldErrors{bad}
+		if bad := lease.MemoryProblem(r.Memory, 1); bad != "" {
+			return nil, lease.FieldErrors{{Field: "memory_mb", Detail: bad}}
 		}
 		var err error
 		if r.Memory, err = s.resizable(held, r.Memory, limits, &r.By); err != nil {

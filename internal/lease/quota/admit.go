@@ -74,11 +74,11 @@ func Admit(s Service, r lease.Request, used lease.Usage) (lease.Request, error) 
 		}
 	}
 	if r.Memory < s.MinMemory {
-		note(&r, "raised from %s to the service's minimum of %s", r.Memory.Exact(), s.MinMemory.Exact())
+		r.AddNote("raised from %s to the service's minimum of %s", r.Memory.Exact(), s.MinMemory.Exact())
 		r.Memory, r.Raised = s.MinMemory, true
 	}
 	if r.Priority = r.AskedPriority.Or(s.Priority); r.Priority > s.Priority {
-		note(&r, "priority lowered from %d to the service's %d", r.Priority, s.Priority)
+		r.AddNote("priority lowered from %d to the service's %d", r.Priority, s.Priority)
 		r.Priority = s.Priority
 	}
 	r.Together, r.Parkable = s.Together, s.Parkable.Or(r.Parkable)
@@ -100,7 +100,7 @@ func (s *Service) Serves(user string) error {
 // requests without a configured service, which would otherwise all ask to be first.
 func WithoutPrecedence(r lease.Request) lease.Request {
 	if r.Priority > 0 {
-		note(&r, "priority lowered from %d to 0: only a configured service or an operator goes before others", r.Priority)
+		r.AddNote("priority lowered from %d to 0: only a configured service or an operator goes before others", r.Priority)
 		r.Priority = 0
 	}
 	return r
@@ -128,14 +128,6 @@ func WithinQuota(s Service, r *lease.Request, used lease.Usage) error {
 		return refuse(true, "%d of its quota of %d slots are in use, and the request is for %d", used.Slots, q.Slots, total.Slots)
 	}
 	return nil
-}
-
-// note adds to the note of a request.
-func note(r *lease.Request, format string, args ...any) {
-	if r.Note != "" {
-		r.Note += "; "
-	}
-	r.Note += fmt.Sprintf(format, args...)
 }
 
 // Within returns how much of amount on each device the service may have beside used; zero

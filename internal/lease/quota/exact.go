@@ -55,8 +55,8 @@ func CheckParts(r *lease.Request) error {
 			}
 		}
 		refuse("gpu", words.TextProblem(p.GPU))
-		if bad := (lease.FieldError{}); p.Memory != 0 && errors.As(lease.ValidMemory(p.Memory), &bad) {
-			refuse("memory_mb", bad.Detail)
+		if p.Memory != 0 {
+			refuse("memory_mb", lease.MemoryProblem(p.Memory, 1))
 		}
 		refuse("slots", words.NumberProblem(p.Slots, 0, lease.MaxSlots))
 		if p.Memory == 0 && p.Slots == 0 {

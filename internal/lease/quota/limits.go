@@ -1,7 +1,6 @@
 package quota
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -48,7 +47,7 @@ func Apply(l *lease.Limits, r *lease.Request) error {
 		r.Holder.Service = service
 	}
 	if most, limited := l.LongestWait.Get(); limited && r.Deadline.Sub(r.Requested) > most {
-		note(r, "waits %s at most, your longest_wait_seconds (%s)", words.Duration(most), l.LongestWait.Source)
+		r.AddNote("waits %s at most, your longest_wait_seconds (%s)", words.Duration(most), l.LongestWait.Source)
 		r.Deadline = r.Requested.Add(most)
 	}
 	if allowed, said := l.Named.Get(); said && !allowed && r.Binding == lease.ByName {
@@ -59,7 +58,7 @@ func Apply(l *lease.Limits, r *lease.Request) error {
 		switch {
 		case r.TimeLimit == 0 && r.Parent == "":
 			r.TimeLimit, r.Imposed = most, true
-			note(r, "ends after %s, your longest_time_seconds (%s)", words.Duration(most), l.LongestTime.Source)
+			r.AddNote("ends after %s, your longest_time_seconds (%s)", words.Duration(most), l.LongestTime.Source)
 		case r.TimeLimit == 0: // a child
 			r.TimeLimit, r.Imposed = most, true
 		case r.TimeLimit > most:
@@ -156,32 +155,20 @@ func (b *bounds) refuse(name, source string, later bool, asked, most, used strin
 		holder = "they hold"
 	}
 	if later {
-		e.Text = fmt.Sprintf("%s of %s in use (%s), and the request is for %s", used, limit+" "+cmp.Or(isOrAre(name, used), "is"), source, asked)
+		verb := "is"
+		if name != "memory_mb" && used != "1" {
+			verb = "are"
+		}
+		e.Text = fmt.Sprintf("%s of %s %s in use (%s), and the request is for %s", used, limit, verb, source, asked)
 	} else {
 		e.Text = fmt.Sprintf("%s is more than %s (%s); %s %s", asked, limit, source, holder, used)
 	}
 	return e
 }
 
-func isOrAre(name, used string) string {
-	if name != "memory_mb" && used != "1" {
-		return "are"
-	}
-	return ""
-}
-
 // Room returns how much of amount on each of several devices the limits leave beside what
 // the user and the groups have; zero if nothing.
 func Room(b *lease.Book, l *lease.Limits, h lease.Holder, gpus int, amount gpu.MiB) gpu.MiB {
-	return roomBeside(l, b.UserUsage(h.Owner()).Memory, func(group string) gpu.MiB { return b.GroupCount(group).Memory }, gpus, amount)
-}
-
-// RoomEver returns what Room returns for a user and groups who have nothing.
-func RoomEver(l *lease.Limits, gpus int, amount gpu.MiB) gpu.MiB {
-	return roomBeside(l, 0, func(string) gpu.MiB { return 0 }, gpus, amount)
-}
-
-func roomBeside(l *lease.Limits, own gpu.MiB, of func(group string) gpu.MiB, gpus int, amount gpu.MiB) gpu.MiB {
 	if l == nil {
 		return amount
 	}
@@ -190,11 +177,16 @@ func roomBeside(l *lease.Limits, own gpu.MiB, of func(group string) gpu.MiB, gpu
 			amount = min(amount, (m-used)/gpu.MiB(max(gpus, 1)))
 		}
 	}
-	left(l.Memory.Opt, own)
+	left(l.Memory.Opt, b.UserCount(h.Owner()).Memory)
 	for i := range l.Together {
-		left(l.Together[i].Memory, of(l.Together[i].Group))
+		left(l.Together[i].Memory, b.GroupCount(l.Together[i].Group).Memory)
 	}
 	return max(amount, 0)
+}
+
+// RoomEver returns what Room returns for a user and groups who have nothing.
+func RoomEver(l *lease.Limits, gpus int, amount gpu.MiB) gpu.MiB {
+	return Room(lease.New(), l, lease.Holder{}, gpus, amount)
 }
 
 // GroupNames lists the groups whose limits count for leases of the user.

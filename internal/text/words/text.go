@@ -12,7 +12,8 @@ const MaxText = 128
 
 // TextProblem returns what is wrong with a name that people give to a thing, or "" if it
 // is right. A name has 1 to MaxText printable characters of any script, with no space at
-// either end.
+// either end. It has no control characters, no invisible characters and no broken UTF-8,
+// because everybody who sees a name must see the same thing.
 func TextProblem(text string) string {
 	if text == "" {
 		return "is empty; give it a name"
