@@ -28,16 +28,16 @@ const othersText = "all its processes belong to other users, and only an operato
 // cycles stops and continues the processes of a lease until nobody holds it any more, the
 // lease ends, or ctx ends.
 func (p *Pacer) cycles(ctx context.Context, l *paced) {
-	defer p.guard.tell(order{Lease: l.fence, Free: true})
+	defer p.guard.tell(order{Lease: l.Fence, Free: true})
 	var renewal renewal
 	for ctx.Err() == nil {
-		held := p.Leases.Lease(l.key, l.fence)
+		held := p.Leases.Lease(l.Key, l.Fence)
 		cycle, on := l.next()
 		if (held == nil || !on) && p.forget(l, held) {
 			return
 		}
 		if len(held.Scope) > 0 { // it got a scope meanwhile
-			p.Let(l.fence, gpu.By{}, ByOwner, ByOperator, ByThrottle)
+			p.Let(l.Fence, gpu.By{}, ByOwner, ByOperator, ByThrottle)
 			continue
 		}
 		run := cycle.Run
@@ -55,7 +55,7 @@ func (p *Pacer) cycles(ctx context.Context, l *paced) {
 			l.refuses("")
 		}
 		if held.Binding == lease.ByTTL && renewal.due(held.Expires, held.TTL, l.stoppedFor(), time.Now()) {
-			_ = p.Leases.Renew(ctx, l.key, l.fence) // if it fails, the next cycle tries again
+			_ = p.Leases.Renew(ctx, l.Key, l.Fence) // if it fails, the next cycle tries again
 		}
 		select {
 		case <-time.After(run):
@@ -74,7 +74,7 @@ func (p *Pacer) forget(l *paced, held *lease.Lease) bool {
 	if held != nil && holds {
 		return false
 	}
-	delete(p.leases, l.fence)
+	delete(p.leases, l.Fence)
 	_ = p.write(false) // write reports its errors itself
 	if held != nil {
 		p.Event(endedEvent(held, last))
@@ -87,7 +87,7 @@ func (p *Pacer) forget(l *paced, held *lease.Lease) bool {
 func (p *Pacer) pause(ctx context.Context, l *paced, held *lease.Lease, cycle Cycle) (refused string) {
 	hold := l.counting()
 	in := hold.mandate(held)
-	members, spared := p.table.Reach(in, p.Leases.Members(l.key, l.fence))
+	members, spared := p.table.Reach(in, p.Leases.Members(l.Key, l.Fence))
 	l.members(members)
 	switch {
 	case cycle.Pause == 0:
@@ -101,7 +101,7 @@ func (p *Pacer) pause(ctx context.Context, l *paced, held *lease.Lease, cycle Cy
 	}
 	over := l.stopping()
 	p.mu.Lock()
-	suspended := p.suspended[l.fence] > 0
+	suspended := p.suspended[l.Fence] > 0
 	p.mu.Unlock()
 	if suspended { // Suspend waits for pauses that began before
 		l.freed()
@@ -116,14 +116,14 @@ func (p *Pacer) pause(ctx context.Context, l *paced, held *lease.Lease, cycle Cy
 		}
 		if err := p.remember(fresh); err != nil {
 			l.freed()
-			p.guard.tell(order{Lease: l.fence, Free: true})
+			p.guard.tell(order{Lease: l.Fence, Free: true})
 			return err.Error()
 		}
 		for _, id := range fresh {
 			known[id] = true
 		}
 		l.stops(fresh)
-		more, err := p.guard.ask(order{Lease: l.fence, In: in, Stop: fresh, Millis: cycle.Pause.Milliseconds(), Again: round > 0})
+		more, err := p.guard.ask(order{Lease: l.Fence, In: in, Stop: fresh, Millis: cycle.Pause.Milliseconds(), Again: round > 0})
 		if err != nil {
 			l.freed()
 			return err.Error()
@@ -131,7 +131,7 @@ func (p *Pacer) pause(ctx context.Context, l *paced, held *lease.Lease, cycle Cy
 		if stopped += more; stopped == 0 {
 			break
 		}
-		members, _ = p.table.Reach(in, p.Leases.Members(l.key, l.fence))
+		members, _ = p.table.Reach(in, p.Leases.Members(l.Key, l.Fence))
 	}
 	if stopped == 0 { // all of them are left alone
 		l.freed()
@@ -147,10 +147,10 @@ func (p *Pacer) pause(ctx context.Context, l *paced, held *lease.Lease, cycle Cy
 			return ""
 		case <-l.wake: // somebody has let it go, or has changed its share
 			if l.share() >= 1 {
-				p.guard.tell(order{Lease: l.fence, Free: true})
+				p.guard.tell(order{Lease: l.Fence, Free: true})
 			}
 		case <-ctx.Done():
-			p.guard.tell(order{Lease: l.fence, Free: true})
+			p.guard.tell(order{Lease: l.Fence, Free: true})
 			return ""
 		}
 	}
@@ -192,7 +192,7 @@ func (p *Pacer) attend(ctx context.Context, group *sync.WaitGroup) {
 	leases := slices.Collect(maps.Values(p.leases))
 	p.mu.Unlock()
 	for _, l := range leases {
-		if held := p.Leases.Lease(l.key, l.fence); held != nil {
+		if held := p.Leases.Lease(l.Key, l.Fence); held != nil {
 			for _, part := range held.Parts {
 				wanted[part.GPU] = append(wanted[part.GPU], l)
 			}

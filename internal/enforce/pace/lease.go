@@ -15,38 +15,32 @@ import (
 
 // paced is a lease that is held to a share.
 type paced struct {
-	key   lease.Key
-	fence uint64
-	since time.Time
-	wake  chan struct{} // has room for one value, sent when something has changed
+	wake chan struct{} // has room for one value, sent when something has changed
 
-	mu      sync.Mutex // guards what follows
-	holds   []Hold     // the least share first; of equal ones, that of the owner last
-	ended   Hold       // the hold that was ended last, with who ended it
+	mu      sync.Mutex // guards what follows, except for Key, Fence and Since, which never change
+	Paced              // without Measured; of holds with equal shares, that of the owner is last
 	control Controller
 	seen    []func() // measurements to learn from in the next cycle, after the pauses
 	pids    map[int]bool
 	over    chan struct{} // closed when the present pause is over; nil between pauses
 	stopped []process.ID  // in the present pause
 	lasted  time.Duration // length of all pauses together
-	cycles  int
-	refused string
-	sparing bool // people know that some of its processes are left alone
+	sparing bool          // people know that some of its processes are left alone
 }
 
 func newPaced(h Hold) *paced {
-	return &paced{key: h.Key, fence: h.Fence, since: time.Now(), wake: make(chan struct{}, 1)}
+	return &paced{Paced: Paced{Key: h.Key, Fence: h.Fence, Since: time.Now()}, wake: make(chan struct{}, 1)}
 }
 
 func (l *paced) hold(h Hold) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.holds) > 0 && h.Share != l.holds[0].Share {
-		l.cycles = 0 // the count starts again with a new share
+	if len(l.Holds) > 0 && h.Share != l.Holds[0].Share {
+		l.Cycles = 0 // the count starts again with a new share
 	}
-	l.holds = slices.DeleteFunc(l.holds, func(old Hold) bool { return old.Source == h.Source })
-	l.holds = append(l.holds, h)
-	slices.SortStableFunc(l.holds, func(a, b Hold) int { return cmp.Or(cmp.Compare(a.Share, b.Share), rank(a)-rank(b)) })
+	l.Holds = slices.DeleteFunc(l.Holds, func(old Hold) bool { return old.Source == h.Source })
+	l.Holds = append(l.Holds, h)
+	slices.SortStableFunc(l.Holds, func(a, b Hold) int { return cmp.Or(cmp.Compare(a.Share, b.Share), rank(a)-rank(b)) })
 	l.changed()
 }
 
@@ -64,10 +58,10 @@ func rank(h Hold) int {
 func (l *paced) counting() Hold {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.holds) == 0 {
+	if len(l.Holds) == 0 {
 		return Hold{Share: 1}
 	}
-	return l.holds[0]
+	return l.Holds[0]
 }
 
 // spares notes that processes are left alone, and reports whether that is new.
@@ -83,15 +77,15 @@ func (l *paced) spares(spared []process.ID) bool {
 func (l *paced) let(sources []Source, by gpu.By) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	before := len(l.holds)
-	l.holds = slices.DeleteFunc(l.holds, func(h Hold) bool {
+	before := len(l.Holds)
+	l.Holds = slices.DeleteFunc(l.Holds, func(h Hold) bool {
 		ends := slices.Contains(sources, h.Source)
 		if ends {
 			l.ended = h
 		}
 		return ends
 	})
-	if len(l.holds) == before {
+	if len(l.Holds) == before {
 		return false
 	}
 	l.ended.By = by
@@ -115,31 +109,30 @@ func (l *paced) share() float64 {
 func (l *paced) byHand() []Hold {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(l.holds), func(h Hold) bool { return h.Source == ByThrottle })
+	return slices.DeleteFunc(slices.Clone(l.Holds), func(h Hold) bool { return h.Source == ByThrottle })
 }
 
 // told returns the public state of the lease.
 func (l *paced) told() (Paced, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return Paced{
-		Key: l.key, Fence: l.fence, Holds: slices.Clone(l.holds), Since: l.since,
-		Measured: l.control.Measured(), Cycles: l.cycles, Refused: l.refused, ended: l.ended,
-	}, len(l.holds) > 0
+	now := l.Paced
+	now.Holds, now.Measured = slices.Clone(l.Holds), l.control.Measured()
+	return now, len(l.Holds) > 0
 }
 
 // next returns the next cycle, and false if nobody holds it any more.
 func (l *paced) next() (Cycle, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.holds) == 0 {
+	if len(l.Holds) == 0 {
 		return Cycle{}, false
 	}
 	for _, learn := range l.seen {
 		learn()
 	}
 	l.seen = nil
-	l.control.Hold(l.holds[0].Share)
+	l.control.Hold(l.Holds[0].Share)
 	return l.control.Next(), true
 }
 
@@ -158,8 +151,8 @@ func (l *paced) saw(learn func(*Controller)) {
 func (l *paced) refuses(why string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	before := l.refused
-	l.refused = why
+	before := l.Refused
+	l.Refused = why
 	return before != why
 }
 
@@ -184,7 +177,7 @@ func (l *paced) paused(from, until time.Time) {
 	defer l.mu.Unlock()
 	l.control.Paused(from, until)
 	l.lasted += max(until.Sub(from), 0)
-	l.cycles++
+	l.Cycles++
 	l.endPause()
 }
 

@@ -101,7 +101,7 @@ type Paced struct {
 	Cycles   int    // cycles with a pause since the share changed
 	Refused  string // why its processes are not stopped; empty if they are
 
-	ended Hold
+	ended Hold // the hold that was ended last, with who ended it
 }
 
 // Share returns the share that counts.

@@ -25,7 +25,7 @@ func TestSuspend(t *testing.T) {
 	l := r.leases[7]
 	r.mu.Unlock()
 	for range 3 { // what a cycle does
-		if why := r.pause(t.Context(), l, r.Leases.Lease(l.key, l.fence), Cycle{Pause: LongestPause}); why != "" || stopped(t, p.id) {
+		if why := r.pause(t.Context(), l, r.Leases.Lease(l.Key, l.Fence), Cycle{Pause: LongestPause}); why != "" || stopped(t, p.id) {
 			t.Fatalf("it is stopped, or refused: %q", why)
 		}
 	}

@@ -77,30 +77,25 @@ func (s *period) eachLease(f func(labels map[string]string, end time.Time, memor
 
 // leaseSpan is a lease in the period, whether it has ended or not.
 type leaseSpan struct {
-	holder         api.Holder
-	id             string
-	granted, ended time.Time
-	parts          []api.LeasePart
-	peak           gpu.MiB
-	energy         gpu.Opt[gpu.Joules]
-	parked         bool
+	api.PastLease // of one that has not ended, until the end of the period
+	parked        bool
 }
 
 // name returns the name of a lease in a report.
 func (h *leaseSpan) name() string {
-	if h.holder.Name == "berth" { // berth allocate is not the program that works under the lease
-		return h.id
+	if h.Holder.Name == "berth" { // berth allocate is not the program that works under the lease
+		return h.ID
 	}
-	return cmp.Or(h.holder.Name, h.id)
+	return cmp.Or(h.Holder.Name, h.ID)
 }
 
 // seconds returns for how much of a time the lease existed.
 func (h *leaseSpan) seconds(from, until time.Time) float64 {
-	if h.granted.After(from) {
-		from = h.granted
+	if h.Granted.After(from) {
+		from = h.Granted
 	}
-	if h.ended.Before(until) {
-		until = h.ended
+	if h.Ended.Before(until) {
+		until = h.Ended
 	}
 	return max(until.Sub(from).Seconds(), 0)
 }
@@ -108,15 +103,16 @@ func (h *leaseSpan) seconds(from, until time.Time) float64 {
 // inPeriod returns the leases that existed in the period, the oldest grant first.
 func (s *period) inPeriod() (list []leaseSpan) {
 	for _, l := range s.Past.Leases {
-		list = append(list, leaseSpan{l.Holder, l.ID, l.Granted, l.Ended, l.Parts, l.Peak, l.Energy, false})
+		list = append(list, leaseSpan{PastLease: l})
 	}
 	for _, l := range s.Leases.Leases {
 		if !l.Granted.IsZero() {
-			list = append(list, leaseSpan{l.Holder, l.ID, l.Granted, s.Until, l.Parts, 0, l.Energy, l.State == "parked"})
+			until := api.PastLease{ID: l.ID, Holder: l.Holder, Granted: l.Granted, Ended: s.Until, Parts: l.Parts, Energy: l.Energy}
+			list = append(list, leaseSpan{until, l.State == "parked"})
 		}
 	}
 	list = slices.DeleteFunc(list, func(h leaseSpan) bool { return h.seconds(s.From, s.Until) == 0 })
-	slices.SortFunc(list, func(x, y leaseSpan) int { return cmp.Or(x.granted.Compare(y.granted), strings.Compare(x.id, y.id)) })
+	slices.SortFunc(list, func(x, y leaseSpan) int { return cmp.Or(x.Granted.Compare(y.Granted), strings.Compare(x.ID, y.ID)) })
 	return list
 }
 
@@ -125,7 +121,7 @@ func (s *period) perProgram() []api.ProgramPeriod {
 	type key struct{ program, user, service string }
 	found := map[key]*api.ProgramPeriod{}
 	of := func(h *leaseSpan) *api.ProgramPeriod {
-		k := key{h.name(), h.holder.User, h.holder.Service}
+		k := key{h.name(), h.Holder.User, h.Holder.Service}
 		if found[k] == nil {
 			found[k] = &api.ProgramPeriod{Program: k.program, User: k.user, Service: k.service}
 		}
@@ -136,19 +132,19 @@ func (s *period) perProgram() []api.ProgramPeriod {
 		busiest[uuid] = at(points)
 	}
 	for _, h := range s.inPeriod() {
-		leases[h.holder.User+"/"+h.id] = append(leases[h.holder.User+"/"+h.id], h)
+		leases[h.Holder.User+"/"+h.ID] = append(leases[h.Holder.User+"/"+h.ID], h)
 		r := of(&h)
 		r.Leases++
-		r.Peak = max(r.Peak, h.peak)
+		r.Peak = max(r.Peak, h.Peak)
 		hours := h.seconds(s.From, s.Until) / hour
 		r.Hours += hours
-		for _, p := range h.parts {
+		for _, p := range h.Parts {
 			if !h.parked {
 				r.Leased += hours * float64(p.Memory)
 			}
 		}
 		r.Idle += s.idleHours(&h, busiest)
-		if used, known := h.energy.Get(); known && !h.granted.Before(s.From) && !h.ended.After(s.Until) {
+		if used, known := h.Energy.Get(); known && !h.Granted.Before(s.From) && !h.Ended.After(s.Until) {
 			r.Energy = gpu.Some(r.Energy.Or(0) + used)
 		}
 	}
@@ -175,13 +171,13 @@ func (s *period) perProgram() []api.ProgramPeriod {
 
 // idleHours returns how long a lease existed while none of its devices did anything.
 func (s *period) idleHours(h *leaseSpan, busiest map[string]map[time.Time]float64) float64 {
-	if len(h.parts) == 0 {
+	if len(h.Parts) == 0 {
 		return 0
 	}
 	sum, step := 0.0, s.Step()
-	for end := range busiest[h.parts[0].GPU] {
+	for end := range busiest[h.Parts[0].GPU] {
 		stood := h.seconds(end.Add(-step), end)
-		for _, p := range h.parts {
+		for _, p := range h.Parts {
 			if most, known := busiest[p.GPU][end]; !known || most >= idle {
 				stood = 0
 			}
