@@ -18,18 +18,16 @@ const mostCurves = 7
 // curves returns the numbers that a page draws.
 func (s *period) curves() []api.Curve {
 	list := []api.Curve{}
-	for _, name := range []string{"load", "heat", "power"} {
-		for _, each := range s.Series[name] {
-			list = append(list, api.Curve{Name: name, Of: each.Labels["gpu"], Points: finite(each.Points)})
+	add := func(names ...string) {
+		for _, name := range names {
+			for _, each := range s.Series[name] {
+				list = append(list, api.Curve{Name: name, Of: each.Labels["gpu"], State: gpu.State(each.Labels["state"]), Points: finite(each.Points)})
+			}
 		}
 	}
-	for _, each := range s.Series["state"] {
-		list = append(list, api.Curve{Name: "state", Of: each.Labels["gpu"], State: gpu.State(each.Labels["state"]), Points: finite(each.Points)})
-	}
+	add("load", "heat", "power", "state")
 	list = append(append(list, s.memory()...), s.users()...)
-	for _, each := range s.Series["queue"] {
-		list = append(list, api.Curve{Name: "queue", Points: finite(each.Points)})
-	}
+	add("queue")
 	return slices.DeleteFunc(list, func(c api.Curve) bool { return len(c.Points) == 0 })
 }
 

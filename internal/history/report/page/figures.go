@@ -26,38 +26,28 @@ func (b *builder) figures() (list []figure) {
 			hottest = gpu.Some(max(t, hottest.Or(t)))
 		}
 	}
-	if loads > 0 {
-		list = append(list, figure{"Load", fmt.Sprintf("%.0f %%", load/float64(loads)), words.Count(len(b.p.GPUs), "GPU") + ", on average"})
-	}
-	if leased > 0 {
-		list = append(list, figure{"Memory leased", percent(leased, total), memoryHours(leased)})
-	}
-	if asked, wasted := b.asked(); asked > 0 {
-		list = append(list, figure{"Asked and not used", percent(wasted, asked), memoryHours(wasted)})
-	}
-	if measured > 0 && leased > 0 {
-		list = append(list, figure{"Leased and idle", hours(idle), percent(idle, measured) + " of the time of the GPUs"})
-	}
-	if mean, known := b.p.Waiting.Mean.Get(); known {
-		list = append(list, figure{"Waiting", wait(mean), "on average, for " + words.CountThousands(int64(b.p.Waiting.Answered), "lease")})
-	}
-	if t, known := hottest.Get(); known {
-		list = append(list, figure{"Hottest", fmt.Sprintf("%.0f °C", float64(t)), "of all GPUs"})
-	}
-	if counted {
-		note := ""
-		if b.Energy.Price.Known() {
-			note = b.cost(energy)
+	add := func(known bool, name, value, note string) {
+		if known {
+			list = append(list, figure{name, value, note})
 		}
-		list = append(list, figure{"Energy", energy.String(), note})
 	}
-	if b.p.Source == "past" {
-		faults := 0.0
-		for _, f := range b.p.Faults {
-			faults += f.Count
-		}
-		list = append(list, figure{"Faults", strconv.Itoa(int(faults)), "events that tell of trouble"})
+	asked, wasted := b.asked()
+	cost, faults := "", 0.0
+	if b.Energy.Price.Known() {
+		cost = b.cost(energy)
 	}
+	for _, f := range b.p.Faults {
+		faults += f.Count
+	}
+	waiting := &b.p.Waiting
+	add(loads > 0, "Load", fmt.Sprintf("%.0f %%", load/float64(loads)), words.Count(len(b.p.GPUs), "GPU")+", on average")
+	add(leased > 0, "Memory leased", percent(leased, total), memoryHours(leased))
+	add(asked > 0, "Asked and not used", percent(wasted, asked), memoryHours(wasted))
+	add(measured > 0 && leased > 0, "Leased and idle", hours(idle), percent(idle, measured)+" of the time of the GPUs")
+	add(waiting.Mean.Known(), "Waiting", wait(waiting.Mean.Or(0)), "on average, for "+words.CountThousands(int64(waiting.Answered), "lease"))
+	add(hottest.Known(), "Hottest", optional(hottest, "%.0f °C"), "of all GPUs")
+	add(counted, "Energy", energy.String(), cost)
+	add(b.p.Source == "past", "Faults", strconv.Itoa(int(faults)), "events that tell of trouble")
 	return list
 }
 
