@@ -132,14 +132,6 @@ func (f *folder) remove(names ...string) error {
 	return nil
 }
 
-// rename gives a file of the folder another name in it.
-func (f *folder) rename(from, to string) error {
-	if err := unix.Renameat(int(f.dir.Fd()), from, int(f.dir.Fd()), to); err != nil {
-		return &os.LinkError{Op: "rename", Old: f.path(from), New: f.path(to), Err: err}
-	}
-	return nil
-}
-
 func (f *folder) close() { _ = f.dir.Close() }
 
 // removeFolder removes the folder, which is empty.

@@ -195,7 +195,12 @@ func (l *Log) Commit(group []Outcome) error {
 			c.Failed++
 		}
 		before := l.buf.Len()
-		l.render(group[i].Data)
+		if l.table != nil {
+			l.table.row(&l.buf, group[i].Data)
+		} else {
+			l.buf.Write(group[i].Data)
+			l.buf.WriteByte('\n')
+		}
 		c.extend(group[i].Index, int64(l.buf.Len()-before))
 	}
 	var err error
@@ -235,15 +240,6 @@ func (c *commit) extend(index, bytes int64) {
 		}
 	}
 	c.Stretches = append(c.Stretches, index, 1, bytes)
-}
-
-func (l *Log) render(data []byte) {
-	if l.table != nil {
-		l.table.row(&l.buf, data)
-		return
-	}
-	l.buf.Write(data)
-	l.buf.WriteByte('\n')
 }
 
 // worthless reports whether the run has nothing to continue from: a user who mistyped the

@@ -231,10 +231,11 @@ func (p *Place) Spool(ctx context.Context, r io.Reader) (string, error) {
 	if err := f.Sync(); err != nil {
 		return "", writeError("sync", f.Name(), err)
 	}
-	if err := p.folder.rename(partName, spoolName); err != nil {
-		return "", fmt.Errorf("output: %w", err)
+	path, dir := p.folder.path(spoolName), int(p.folder.dir.Fd())
+	if err := unix.Renameat(dir, partName, dir, spoolName); err != nil {
+		return "", fmt.Errorf("output: %w", &os.LinkError{Op: "rename", Old: f.Name(), New: path, Err: err})
 	}
-	return p.folder.path(spoolName), nil
+	return path, nil
 }
 
 // halfKept returns the path of the file with the beginning of a stream, or "".

@@ -52,7 +52,7 @@ func (l *lines) next() (line []byte, whole bool, err error) {
 		return nil, false, err
 	}
 	l.number++
-	line = chomp(line)
+	line = bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
 	return line[:min(len(line), l.max)], len(line) <= l.max, nil
 }
 
@@ -60,21 +60,12 @@ func (l *lines) next() (line []byte, whole bool, err error) {
 // one byte more to show that the line is too long.
 func (l *lines) gather(part []byte) ([]byte, error) {
 	l.long = l.long[:0]
-	for {
+	for err := bufio.ErrBufferFull; ; part, err = l.r.ReadSlice('\n') {
 		l.long = append(l.long, part[:min(len(part), max(l.max+1-len(l.long), 0))]...)
-		var err error
-		part, err = l.r.ReadSlice('\n')
-		if errors.Is(err, bufio.ErrBufferFull) {
-			continue
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return l.long, err
 		}
-		l.long = append(l.long, part[:min(len(part), max(l.max+1-len(l.long), 0))]...)
-		return l.long, err
 	}
-}
-
-func chomp(line []byte) []byte {
-	line = bytes.TrimSuffix(line, []byte("\n"))
-	return bytes.TrimSuffix(line, []byte("\r"))
 }
 
 // check returns a fault if a line is not text that a worker can take.
