@@ -87,7 +87,7 @@ func (l *Log) writeSnapshot(name string, upTo uint64, snapshot iter.Seq[[]byte])
 	}
 	defer file.Close()
 	w := snapshotWriter{file: file, upTo: upTo}
-	w.buf = appendHeader(nil, snapshotMagic, header{seq: upTo, boot: l.boot})
+	w.buf = newHeader(snapshotMagic, upTo, l.boot)
 	w.packet = len(w.buf)
 	for r := range snapshot {
 		if err := w.add(r); err != nil {

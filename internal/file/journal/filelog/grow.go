@@ -56,8 +56,7 @@ func (l *Log) extend(target int64) error {
 func (l *Log) rotate(need int64) error {
 	first := l.durable + 1
 	name := segmentName(first)
-	head := appendHeader(nil, segmentMagic, header{seq: first, boot: l.boot})
-	head = append(head, l.tail...)
+	head := append(newHeader(segmentMagic, first, l.boot), l.tail...)
 	file, alloc, err := l.createSegment(name+temporary, head, int64(len(head))+need+l.opt.Reserve+l.opt.Step)
 	if err != nil {
 		l.disk.Remove(name + temporary)

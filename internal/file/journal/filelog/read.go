@@ -118,12 +118,12 @@ func (h *history) readSegment(disk file.Folder, first, limit uint64, replay func
 		return &journal.CorruptError{File: name, Seq: h.next,
 			Reason: fmt.Sprintf("it begins with entry %d, and the file with the entries before it is gone", first)}
 	}
-	head, err := parseHeader(name, segmentMagic, first, data)
+	boot, err := parseHeader(name, segmentMagic, first, data)
 	if err != nil {
 		return err
 	}
 	base := h.base()
-	s := scanner{name: name, data: data, off: fileHeader, next: first, durable: first - 1, boot: head.boot}
+	s := scanner{name: name, data: data, off: fileHeader, next: first, durable: first - 1, boot: boot}
 	for s.next < limit {
 		f, ok, err := s.scan()
 		if err != nil {

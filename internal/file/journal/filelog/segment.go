@@ -1,7 +1,6 @@
 package filelog
 
 import (
-	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -26,52 +25,45 @@ const (
 	temporary      = ".tmp"
 )
 
-// header is the beginning of every file. In a segment, seq is the number of the first
-// entry that may be in it; in a snapshot, the number of the last entry that it
-// replaces.
-type header struct {
-	seq  uint64
-	boot file.BootID // the boot that made the file
-}
-
-func appendHeader(b []byte, magic string, h header) []byte {
-	start := len(b)
-	b = append(b, magic...)
+// newHeader returns the beginning of a file that this boot makes. In a segment, seq is the
+// number of the first entry that may be in it; in a snapshot, the number of the last entry
+// that it replaces.
+func newHeader(magic string, seq uint64, boot file.BootID) []byte {
+	b := append([]byte(nil), magic...)
 	b = binary.LittleEndian.AppendUint32(b, formatVersion)
-	b = binary.LittleEndian.AppendUint32(b, checksum(b[start:]))
-	b = binary.LittleEndian.AppendUint64(b, h.seq)
-	b = append(b, h.boot[:]...)
+	b = binary.LittleEndian.AppendUint32(b, checksum(b))
+	b = binary.LittleEndian.AppendUint64(b, seq)
+	b = append(b, boot[:]...)
 	b = binary.LittleEndian.AppendUint32(b, 0)
-	return binary.LittleEndian.AppendUint32(b, checksum(b[start+16:]))
+	return binary.LittleEndian.AppendUint32(b, checksum(b[16:]))
 }
 
-// parseHeader checks the header of a file whose name promises seq. The first 16 bytes
-// mean the same in every version of the format, so that parseHeader can tell a later
-// version from a damaged file.
-func parseHeader(name, magic string, seq uint64, b []byte) (header, error) {
-	bad := func(reason string) (header, error) {
-		return header{}, &journal.CorruptError{File: name, Seq: seq, Reason: reason}
+// parseHeader checks the header of a file whose name promises seq, and returns the boot
+// that made the file. The first 16 bytes mean the same in every version of the format, so
+// that parseHeader can tell a later version from a damaged file.
+func parseHeader(name, magic string, seq uint64, b []byte) (file.BootID, error) {
+	bad := func(reason string) (file.BootID, error) {
+		return file.BootID{}, &journal.CorruptError{File: name, Seq: seq, Reason: reason}
 	}
 	if len(b) < 16 || string(b[:8]) != magic || checksum(b[:12]) != binary.LittleEndian.Uint32(b[12:]) {
 		return bad("it does not begin like a file of the journal")
 	}
 	switch v := binary.LittleEndian.Uint32(b[8:]); {
 	case v > formatVersion:
-		return header{}, &journal.VersionError{File: name, Found: v, Known: formatVersion}
+		return file.BootID{}, &journal.VersionError{File: name, Found: v, Known: formatVersion}
 	case v < formatVersion:
 		return bad("there is no format version 0")
 	}
 	if len(b) < fileHeader || checksum(b[16:44]) != binary.LittleEndian.Uint32(b[44:]) {
 		return bad("checksum of its header does not match")
 	}
-	h := header{seq: binary.LittleEndian.Uint64(b[16:]), boot: file.BootID(b[24:40])}
-	switch {
+	switch own := binary.LittleEndian.Uint64(b[16:]); {
 	case seq > maxSeq:
 		return bad("its number is beyond any that could have been reached")
-	case h.seq != seq:
-		return bad(fmt.Sprintf("its header says %d, its name %d: it has been renamed", h.seq, seq))
+	case own != seq:
+		return bad(fmt.Sprintf("its header says %d, its name %d: it has been renamed", own, seq))
 	}
-	return h, nil
+	return file.BootID(b[24:40]), nil
 }
 
 func segmentName(first uint64) string { return fmt.Sprintf("%s%020d", segmentPrefix, first) }
@@ -99,8 +91,8 @@ func list(disk file.Folder) (contents, error) {
 			c.temporary = append(c.temporary, name)
 		}
 	}
-	slices.SortFunc(c.segments, cmp.Compare)
-	slices.SortFunc(c.snapshots, cmp.Compare)
+	slices.Sort(c.segments)
+	slices.Sort(c.snapshots)
 	return c, nil
 }
 
