@@ -47,7 +47,7 @@ func (d *Daemon) openEnforcement(o Options) error {
 	d.groups = cgroup.New(tagOf(c.Daemon.StateDir))
 	d.own = ownProcesses{prover: &check.Prover{Devices: d.monitor}, mover: &check.Mover{Devices: d.monitor}, Pool: mps.New(mps.Options{
 		Dir: filepath.Join(c.Daemon.StateDir, "mps"), Linger: mpsLinger, Processes: process.Proc(), Label: d.label,
-		Died: func(uuid string, _ int) { d.publish(oversight.MPSDied(d.label(uuid), uuid, time.Now())) },
+		Died: func(uuid string) { d.publish(oversight.MPSDied(d.label(uuid), uuid, time.Now())) },
 	})}
 	d.watchdog = watchdog.New(watchdog.Options{
 		Settings: d.watching(c), Leases: oversight.Revoker{Ledger: d.ledger, Line: d.processes.Ancestry}, Processes: inCharge{d.processes, d.charge}, Event: d.publish,

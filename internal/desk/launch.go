@@ -55,7 +55,7 @@ func environ(l *api.Lease, caps []string) {
 	variables, receipt := launch.Environment(*l, l.Launch.Devices, launch.Ladder{
 		Context: l.Launch.Context, MPS: l.Launch.MPS, Isolation: l.Launch.Isolation, ClearedBy: l.Launch.ClearedBy, Caps: caps,
 	}, nil)
-	l.Launch.Environment, l.Launch.Receipt = variables, receipt.Sentence()
+	l.Launch.Environment, l.Launch.Receipt = variables, receipt.Sentence
 }
 
 // AddLaunch adds to an existing lease what a launcher needs to start a program under it.

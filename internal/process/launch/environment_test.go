@@ -245,8 +245,8 @@ func TestReceiptInASentence(t *testing.T) {
 		{leased(None, 4096, one), Ladder{}, "Nothing holds it to 4 GiB."},
 		{leased(None, 0, one), Ladder{}, "It is a lease of slots, without memory to be held to."},
 	} {
-		if _, receipt := Environment(test.lease.Lease, test.lease.devices, test.ladder, nil); receipt.Sentence() != test.want {
-			t.Errorf("the receipt of %s says %q, want %q", test.lease.EnforcedBy, receipt.Sentence(), test.want)
+		if _, receipt := Environment(test.lease.Lease, test.lease.devices, test.ladder, nil); receipt.Sentence != test.want {
+			t.Errorf("the receipt of %s says %q, want %q", test.lease.EnforcedBy, receipt.Sentence, test.want)
 		}
 	}
 }

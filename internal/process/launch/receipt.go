@@ -16,12 +16,9 @@ type Receipt struct {
 	Held       []string `json:"held,omitempty"` // one sentence each
 	Gaps       []string `json:"gaps,omitempty"`
 
+	Sentence string   `json:"-"` // what limits the memory of the program
 	limited  []string // the names of the libraries that enforce the limit themselves
-	sentence string
 }
-
-// Sentence says in one sentence what limits the memory of the program.
-func (r *Receipt) Sentence() string { return r.sentence }
 
 func (r *Receipt) hold(format string, args ...any) {
 	r.Held = append(r.Held, fmt.Sprintf(format, args...))
@@ -40,15 +37,15 @@ func (r *Receipt) summarize(l api.Lease, memory, context gpu.MiB) {
 	}
 	switch {
 	case memory == 0:
-		r.sentence = "It is a lease of slots, without memory to be held to."
+		r.Sentence = "It is a lease of slots, without memory to be held to."
 	case r.EnforcedBy == MPS:
-		r.sentence = fmt.Sprintf("The driver refuses a CUDA process more than %s; the sum of several processes is measured, and not refused.", amount)
+		r.Sentence = fmt.Sprintf("The driver refuses a CUDA process more than %s; the sum of several processes is measured, and not refused.", amount)
 	case r.EnforcedBy == Framework && len(r.limited) > 0:
-		r.sentence = fmt.Sprintf("%s %s at most %s of the %s; what other libraries and programs take is measured, and not refused.",
+		r.Sentence = fmt.Sprintf("%s %s at most %s of the %s; what other libraries and programs take is measured, and not refused.",
 			words.And(r.limited), words.Form(len(r.limited), "takes", "take"), poolOf(memory, context), amount)
 	case r.EnforcedBy == Framework, r.EnforcedBy == Watchdog:
-		r.sentence = fmt.Sprintf("Nothing refuses memory: what its processes take is measured, and held against %s.", amount)
+		r.Sentence = fmt.Sprintf("Nothing refuses memory: what its processes take is measured, and held against %s.", amount)
 	default:
-		r.sentence = fmt.Sprintf("Nothing holds it to %s.", amount)
+		r.Sentence = fmt.Sprintf("Nothing holds it to %s.", amount)
 	}
 }

@@ -44,8 +44,8 @@ type Options struct {
 	Dir       string        // folder of pipes and logs; owned by the daemon, passable for users
 	Linger    time.Duration // from the end of the last lease to the end of its daemon
 	Processes process.Table
-	Died      func(uuid string, uid int) // called when an MPS daemon ended by itself; must not block
-	Label     func(uuid string) string   // returns the name of a device for people; nil means its UUID
+	Died      func(uuid string)        // called when an MPS daemon ended by itself; must not block; may be nil
+	Label     func(uuid string) string // returns the name of a device for people; nil means its UUID
 }
 
 // Pool keeps the running daemons. Each device and user has a lock of its own: a daemon
@@ -85,6 +85,9 @@ type daemon struct {
 // New returns a pool. The pool takes over daemons that an earlier berth left
 // behind when they are needed; Run stops the others.
 func New(o Options) *Pool {
+	if o.Label == nil {
+		o.Label = func(uuid string) string { return uuid }
+	}
 	return &Pool{
 		Options: o, wake: make(chan struct{}, 1), ask: runClient, lookUp: lookUpUser, patience: readyWithin,
 		daemons: map[key]*daemon{}, locks: map[key]chan struct{}{},
@@ -99,25 +102,18 @@ func (p *Pool) Available() error {
 	return nil
 }
 
-func (p *Pool) label(uuid string) string {
-	if p.Label == nil {
-		return uuid
-	}
-	return p.Label(uuid)
-}
-
 // Use makes sure that the daemon for a device and a user runs, on behalf of
 // the lease with a fence, and returns its pipe directory.
 func (p *Pool) Use(ctx context.Context, uuid string, uid int, fence uint64) (string, error) {
 	k := key{uuid, uid}
 	unlock, err := p.lock(ctx, k)
 	if err != nil {
-		return "", fmt.Errorf("start MPS for %s: the daemon of this user is being started or stopped: %w", p.label(uuid), err)
+		return "", fmt.Errorf("start MPS for %s: the daemon of this user is being started or stopped: %w", p.Label(uuid), err)
 	}
 	defer unlock()
 	d, err := p.running(ctx, k)
 	if err != nil {
-		return "", fmt.Errorf("start MPS for %s: %w", p.label(uuid), err)
+		return "", fmt.Errorf("start MPS for %s: %w", p.Label(uuid), err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -195,7 +195,7 @@ func TestDeathIsNoticed(t *testing.T) {
 	install(t)
 	p := newPool(t, time.Hour)
 	died := make(chan string, 1)
-	p.Died = func(uuid string, _ int) { died <- uuid }
+	p.Died = func(uuid string) { died <- uuid }
 	if _, err := p.Use(t.Context(), "GPU-a", os.Geteuid(), 1); err != nil {
 		t.Fatal(err)
 	}

@@ -193,7 +193,7 @@ func (p *Pool) died(d *daemon) {
 	}
 	p.mu.Unlock()
 	if known && p.Died != nil {
-		p.Died(d.uuid, d.uid)
+		p.Died(d.uuid)
 	}
 }
 
