@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -134,10 +135,7 @@ func (r *Rules) given(uid int, groups []int) Standing {
 	if own, given := r.Users[uid]; given {
 		return Standing{Role: own.Role, Cause: ByUser, known: true}
 	}
-	best := Standing{Role: r.Others, Cause: ByDefault, known: true}
-	if best.Role == Stranger {
-		best.Role = User
-	}
+	best := Standing{Role: cmp.Or(r.Others, User), Cause: ByDefault, known: true}
 	found := false
 	for _, gid := range groups {
 		if g := r.Groups[gid]; g.Role != Stranger && (!found || g.Role > best.Role) {

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -95,10 +96,7 @@ func (d *Doctor) driver(m *maker.Maker) (version string, loaded bool) {
 	if !there && text == "" {
 		return "", false
 	}
-	if version = versionNumber().FindString(text); version == "" {
-		version = "of the kernel"
-	}
-	return version, true
+	return cmp.Or(versionNumber().FindString(text), "of the kernel"), true
 }
 
 // withNouveau returns what to do when the driver is not loaded, with the usual reason.

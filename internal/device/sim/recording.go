@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -89,7 +90,9 @@ func newRecording(points []trace.Point) *recording {
 		points[i].At -= begin
 		if i > 0 {
 			steps = append(steps, points[i].At-points[i-1].At)
-			hold(&points[i], points[i-1])
+			// These are read rarely, and therefore are in few rows.
+			points[i].Energy = cmp.Or(points[i].Energy, points[i-1].Energy)
+			points[i].Fan = cmp.Or(points[i].Fan, points[i-1].Fan)
 		}
 	}
 	step := usualStep
@@ -116,16 +119,6 @@ func newRecording(points []trace.Point) *recording {
 	}
 	r.total = counted + power*step.Seconds()
 	return r
-}
-
-// hold fills gaps in values that are read rarely, and therefore are in few rows.
-func hold(p *trace.Point, before trace.Point) {
-	if !p.Energy.Known() {
-		p.Energy = before.Energy
-	}
-	if !p.Fan.Known() {
-		p.Fan = before.Fan
-	}
 }
 
 // at returns the row that holds at a moment, and the joules used until then.

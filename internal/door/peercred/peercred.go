@@ -6,6 +6,7 @@
 package peercred
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -81,11 +82,7 @@ func (k *Kernel) settle(p *access.Peer, id process.ID) {
 		return
 	}
 	p.Namespace = found.pid
-	home := k.own[0]
-	if home == (links{}) {
-		home = k.own[1]
-	}
-	switch {
+	switch home := cmp.Or(k.own[0], k.own[1]); {
 	case home == (links{}): // the daemon cannot read its own namespaces
 	case found == home:
 		p.Place = access.Here

@@ -1,6 +1,7 @@
 package child
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -51,10 +52,7 @@ func Program(name, path string) (string, error) {
 	}
 	refused := &ProgramError{name, "there is no such command in the folders of PATH", ExitNotFound}
 	for dir := range strings.SplitSeq(path, ":") {
-		if dir == "" {
-			dir = "."
-		}
-		file := dir + "/" + name
+		file := cmp.Or(dir, ".") + "/" + name
 		reason, exit := unfit(file)
 		if reason == "" {
 			return file, nil

@@ -11,6 +11,7 @@
 package devicelock
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -66,12 +67,8 @@ type device struct {
 
 // New returns Locks without a device.
 func New(o Options) *Locks {
-	if o.Root == "" {
-		o.Root = rootFolder
-	}
-	if o.Own == "" {
-		o.Own = ownFolder(o.Root)
-	}
+	o.Root = cmp.Or(o.Root, rootFolder)
+	o.Own = cmp.Or(o.Own, ownFolder(o.Root))
 	l := &Locks{Options: o, devices: map[string]*device{}}
 	l.self, _ = o.Processes.Identify(os.Getpid()) // without it, the lock files name a holder that does not exist
 	return l

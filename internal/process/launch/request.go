@@ -59,13 +59,9 @@ func (r *Request) Finish(command []string, random string) error {
 		// it.
 		r.ID = cmp.Or(strings.TrimSpace(clipName(r.Name)), "exec") + "-" + strings.ToLower(random[:min(len(random), 6)])
 	}
-	if r.Name == "" {
-		r.Name = NameOf(command)
-	}
+	r.Name = cmp.Or(r.Name, NameOf(command))
 	r.Learned = r.Memory == 0
-	if r.Enforce == "" {
-		r.Enforce = "auto"
-	}
+	r.Enforce = cmp.Or(r.Enforce, "auto")
 	if r.Compute > 0 {
 		if r.Enforce != "auto" && r.Enforce != MPS {
 			return fmt.Errorf("--compute is what MPS limits: it does not go with --enforce %s", r.Enforce)
