@@ -15,10 +15,10 @@ type Book struct {
 	devices  map[string]*device
 	leases   shelf[entry, *entry]
 	waiting  shelf[waiter, *waiter]
-	users    map[Owner]*account
-	services map[string]*account
-	groups   map[string]*account // only groups with limits of their own
-	alarms   alarms              // when leases expire and requests time out
+	users    map[Owner]*Count
+	services map[string]*Count
+	groups   map[string]*Count // only groups with limits of their own
+	alarms   alarms            // when leases expire and requests time out
 
 	// Sums over all devices, for shares.
 	ceiling      gpu.MiB
@@ -33,9 +33,9 @@ func New() *Book {
 		devices:  make(map[string]*device),
 		leases:   newShelf[entry](),
 		waiting:  newShelf[waiter](),
-		users:    make(map[Owner]*account),
-		services: make(map[string]*account),
-		groups:   make(map[string]*account),
+		users:    make(map[Owner]*Count),
+		services: make(map[string]*Count),
+		groups:   make(map[string]*Count),
 		queue:    queue{lanes: make(map[laneKey]*lane), least: AnyLoad},
 	}
 }

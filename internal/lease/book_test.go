@@ -344,7 +344,7 @@ func TestCheckSees(t *testing.T) {
 		"the heap":           func(b *Book) { b.alarms[0], b.alarms[1] = b.alarms[1], b.alarms[0] },
 		"a missing alarm":    func(b *Book) { b.alarms = b.alarms[:1] },
 		"a user":             func(b *Book) { b.users[alice().Owner()].Memory++ },
-		"a forgotten user":   func(b *Book) { b.users[Owner{UID: 66}] = &account{} },
+		"a forgotten user":   func(b *Book) { b.users[Owner{UID: 66}] = &Count{} },
 		"a spot":             func(b *Book) { b.leases.first["a"].places[0].at = 7 },
 		"a lease":            func(b *Book) { b.leases.first["b"] = b.leases.first["a"] },
 		"an impossible part": func(b *Book) { b.leases.first["a"].lease.Parts[0].Memory = -1 },

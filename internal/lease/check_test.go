@@ -91,7 +91,7 @@ func (b *Book) checkDevices() error {
 }
 
 func (b *Book) checkAccounts() error {
-	users, services, groups := make(map[Owner]account), make(map[string]account), make(map[string]account)
+	users, services, groups := make(map[Owner]Count), make(map[string]Count), make(map[string]Count)
 	note := func(h Holder, u Usage, leases, waiting int) {
 		users[h.Owner()] = users[h.Owner()].plus(u, leases, waiting)
 		services[h.Service] = services[h.Service].plus(u, leases, waiting)
@@ -112,11 +112,11 @@ func (b *Book) checkAccounts() error {
 	return errors.Join(sameAccounts("user", b.users, users), sameAccounts("service", b.services, services), sameAccounts("group", b.groups, groups))
 }
 
-func (a account) plus(u Usage, leases, waiting int) account {
-	return account{Usage{a.Memory + u.Memory, a.Slots + u.Slots}, a.leases + leases, a.waiting + waiting}
+func (c Count) plus(u Usage, leases, waiting int) Count {
+	return Count{Usage{c.Memory + u.Memory, c.Slots + u.Slots}, c.Leases + leases, c.Waiting + waiting}
 }
 
-func sameAccounts[K comparable](what string, kept map[K]*account, want map[K]account) error {
+func sameAccounts[K comparable](what string, kept map[K]*Count, want map[K]Count) error {
 	if len(kept) != len(want) {
 		return fmt.Errorf("%d accounts of a %s are kept, and should be %d", len(kept), what, len(want))
 	}

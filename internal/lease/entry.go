@@ -26,9 +26,9 @@ type entry struct {
 	lease   *Lease
 	places  []place // one for each part
 	single  [1]place
-	user    *account
-	service *account
-	groups  []*account
+	user    *Count
+	service *Count
+	groups  []*Count
 	alarm   alarm
 	want    *waiter   // the waiting request for this lease, if any
 	warned  bool      // a Warn has noted that its time limit is about to end it

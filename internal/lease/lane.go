@@ -34,8 +34,8 @@ func keyOf(r *Request) laneKey {
 // user or a service moves whole lanes in the queue and no waiter in its lane.
 type lane struct {
 	key     laneKey
-	user    *account
-	service *account
+	user    *Count
+	service *Count
 	root    *waiter // nil if the lane is empty
 	level   *level
 	at      int // index in level.lanes

@@ -70,12 +70,6 @@ func Builtin() Limits {
 // builtin is the source of a limit that nobody has set.
 const builtin = "default"
 
-// Count holds what a user or a group has.
-type Count struct {
-	Usage
-	Leases, Waiting int
-}
-
 // UserCount returns what a user has.
 func (b *Book) UserCount(user Owner) Count { return countOf(b.users[user]) }
 
@@ -83,11 +77,11 @@ func (b *Book) UserCount(user Owner) Count { return countOf(b.users[user]) }
 // when they asked.
 func (b *Book) GroupCount(group string) Count { return countOf(b.groups[group]) }
 
-func countOf(a *account) Count {
+func countOf(a *Count) Count {
 	if a == nil {
 		return Count{}
 	}
-	return Count{a.Usage, a.leases, a.waiting}
+	return *a
 }
 
 // Allowance names a quota or a limit that a request may have to wait for although there

@@ -99,8 +99,8 @@ func (b *Book) enqueue(r *Request) {
 		alarm: alarm{at: r.Deadline, waiting: true},
 	}
 	w.lane.add(w)
-	w.lane.user.waiting++
-	w.lane.service.waiting++
+	w.lane.user.Waiting++
+	w.lane.service.Waiting++
 	b.waiting.put(w, r.Key())
 	w.alarm.key = &w.key
 	b.alarms.add(&w.alarm)
@@ -114,8 +114,8 @@ func (b *Book) enqueue(r *Request) {
 func (b *Book) leave(w *waiter) {
 	w.lane.remove(w)
 	b.dropLane(w.lane)
-	w.lane.user.waiting--
-	w.lane.service.waiting--
+	w.lane.user.Waiting--
+	w.lane.service.Waiting--
 	b.dropAccounts(w.request.Holder)
 	b.waiting.remove(w)
 	b.alarms.remove(&w.alarm)

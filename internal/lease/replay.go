@@ -147,14 +147,3 @@ func (b *Book) replayGrant(r *stored.Entry) error {
 	b.insert(l, nil)
 	return nil
 }
-
-// Dump returns everything durable in the book as text, one entry a line, the
-// same text for equal books. A compacted journal holds the same entries.
-func (b *Book) Dump() string {
-	var text []byte
-	for r := range EntriesOf(b.Leases()) {
-		text = append(AppendEntry(text, &r), '\n')
-	}
-	r := stored.NewFence(b.fence, "")
-	return string(append(AppendEntry(text, &r), '\n'))
-}

@@ -12,31 +12,31 @@ type Usage struct {
 	Slots  int
 }
 
-// account counts what one user, service or group has in use now. Parked leases use
-// nothing.
-type account struct {
+// Count holds what a user, a service or a group has. Parked leases use nothing. The book
+// drops a count without leases and waiting requests.
+type Count struct {
 	Usage
-	leases, waiting int // an account with neither is dropped
+	Leases, Waiting int
 }
 
-func accountOf[K comparable](accounts map[K]*account, of K) *account {
+func accountOf[K comparable](accounts map[K]*Count, of K) *Count {
 	a := accounts[of]
 	if a == nil {
-		a = &account{}
+		a = &Count{}
 		accounts[of] = a
 	}
 	return a
 }
 
 func (b *Book) dropAccounts(h Holder, groups ...string) {
-	if a := b.users[h.Owner()]; a.leases == 0 && a.waiting == 0 {
+	if a := b.users[h.Owner()]; a.Leases == 0 && a.Waiting == 0 {
 		delete(b.users, h.Owner())
 	}
-	if a := b.services[h.Service]; a.leases == 0 && a.waiting == 0 {
+	if a := b.services[h.Service]; a.Leases == 0 && a.Waiting == 0 {
 		delete(b.services, h.Service)
 	}
 	for _, group := range groups {
-		if a := b.groups[group]; a != nil && a.leases == 0 {
+		if a := b.groups[group]; a != nil && a.Leases == 0 {
 			delete(b.groups, group)
 		}
 	}
@@ -44,10 +44,10 @@ func (b *Book) dropAccounts(h Holder, groups ...string) {
 
 // own counts a lease for its user, service and groups, or with n = −1 subtracts it.
 func (e *entry) own(n int) {
-	e.user.leases += n
-	e.service.leases += n
+	e.user.Leases += n
+	e.service.Leases += n
 	for _, a := range e.groups {
-		a.leases += n
+		a.Leases += n
 	}
 }
 
@@ -65,7 +65,7 @@ func (e *entry) charge(sign int) {
 	}
 }
 
-func (a *account) charge(sign int, u Usage) {
+func (a *Count) charge(sign int, u Usage) {
 	a.Memory += gpu.MiB(sign) * u.Memory
 	a.Slots += sign * u.Slots
 }

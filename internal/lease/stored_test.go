@@ -119,3 +119,14 @@ func FuzzDecodeEntry(f *testing.F) {
 
 // EntryOf returns the entry of a durable effect.
 func EntryOf(e *Effect) stored.Entry { return EntryIn(new(stored.Lease), e) }
+
+// Dump returns everything durable in the book as text, one entry a line, the
+// same text for equal books. A compacted journal holds the same entries.
+func (b *Book) Dump() string {
+	var text []byte
+	for r := range EntriesOf(b.Leases()) {
+		text = append(AppendEntry(text, &r), '\n')
+	}
+	r := stored.NewFence(b.fence, "")
+	return string(append(AppendEntry(text, &r), '\n'))
+}

@@ -35,7 +35,7 @@ func TestJournalsOfEarlierReleases(t *testing.T) {
 			if got, want := records.String(), readText(t, golden, name+".records"); got != want {
 				t.Errorf("its records are\n%s\nwant\n%s", got, want)
 			}
-			if got := book.Dump(); got != wantBook {
+			if got := dump(book); got != wantBook {
 				t.Errorf("its book is\n%s\nwant\n%s", got, wantBook)
 			}
 

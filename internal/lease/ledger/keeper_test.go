@@ -25,6 +25,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/lease/quota"
+	"github.com/berth-gpu/berth/internal/lease/stored"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -388,8 +389,19 @@ func (k *keeper) standing() string {
 // grants that could not be written down are not in the journal, and nobody was
 // ever told of them.
 func standing(b *lease.Book) string {
-	text, _, _ := strings.Cut(b.Dump(), `{"v":1,"kind":"fence"`)
+	text, _, _ := strings.Cut(dump(b), `{"v":1,"kind":"fence"`)
 	return text
+}
+
+// dump returns everything durable in a book as text, one entry a line. A compacted
+// journal holds the same entries.
+func dump(b *lease.Book) string {
+	var text []byte
+	for r := range lease.EntriesOf(b.Leases()) {
+		text = append(lease.AppendEntry(text, &r), '\n')
+	}
+	r := stored.NewFence(b.Fence(), "")
+	return string(append(lease.AppendEntry(text, &r), '\n'))
 }
 
 // child starts a process that lives until it is killed.
