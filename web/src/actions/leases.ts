@@ -169,7 +169,7 @@ function pace(l: Lease, a: Around): Act {
     key: 'pace', label: 'Pace', title: `Hold ${l.id} to a share?`, confirm: 'Set the share',
     says: [
       `This holds ${whose(l, a)} to a share of what it would get of ${l.parts.map((p) => a.gpu(p.gpu)).join(', ')}. ${now}`,
-      `berth stops and continues its programs in turns of about a second${who === '' ? '' : `: ${who}`}. Nothing is ended. 100 % lets it run freely.`,
+      `berth stops and continues its programs in cycles of about a second${who === '' ? '' : `: ${who}`}. Nothing is ended. 100 % lets it run freely.`,
       ...audited(l, a),
     ],
     fields: [
