@@ -73,3 +73,47 @@ type Latency struct {
 	Counts []uint64  `json:"counts" maxItems:"65" doc:"One more than bounds: the last bucket has no upper bound."`
 	Sum    float64   `json:"sum_seconds" minimum:"0" maximum:"1000000000000000"`
 }
+
+// Measurement says how much one run of a piece of work used.
+type Measurement struct {
+	Name    string  `json:"name" minLength:"1" maxLength:"128" doc:"The name of the work: a pipeline, a function, a job. The daemon keeps measurements by name."`
+	Step    string  `json:"step,omitempty" maxLength:"128" doc:"The step of the pipeline. Default: the whole pipeline."`
+	Memory  gpu.MiB `json:"memory_mb" minimum:"0" maximum:"1099511627776" doc:"The most memory that the run used on one device."`
+	Seconds float64 `json:"seconds" minimum:"0" maximum:"1000000000"`
+}
+
+// Measurements lists the measurements of earlier runs.
+type Measurements struct {
+	Measurements []Measured `json:"measurements" doc:"In the order of user, name and step."`
+	More
+}
+
+// Measured sums up the measured runs of a piece of work.
+type Measured struct {
+	User    string    `json:"user"`
+	Name    string    `json:"name"`
+	Step    string    `json:"step,omitempty"`
+	Runs    int       `json:"runs" doc:"How many runs there were. The numbers below are of the last ten."`
+	Last    time.Time `json:"last" doc:"When the last run ended."`
+	Asked   gpu.MiB   `json:"asked_mb" doc:"How much memory the last run leased on a device; 0: none."`
+	Peak    gpu.MiB   `json:"peak_mb" doc:"The most memory that a run used on a device; 0: no run was seen on a device."`
+	Next    gpu.MiB   `json:"next_mb" doc:"How much memory a run leases that does not say: the peak plus a margin; 0: nothing is known, or no run was measured often enough."`
+	Seconds float64   `json:"seconds" doc:"How long a run takes on average."`
+
+	Drew gpu.Opt[gpu.Watts] `json:"drew_watts,omitzero" doc:"How much power a run drew on a device, on average while it worked, above what the device draws by itself. Absent: no run was measured."`
+}
+
+// Operations says how much work a service has done since its last report.
+type Operations struct {
+	Count     int64     `json:"count,omitempty" minimum:"0" maximum:"100000000" doc:"How many operations. Default: as many as there are latencies." example:"120"`
+	Seconds   float64   `json:"seconds,omitempty" minimum:"0" maximum:"8640000000000" doc:"How long the operations took, added up. The daemon counts each of them with the average. Default: not known, so only count is counted." example:"3.4"`
+	Latencies []float64 `json:"latencies,omitempty" maxItems:"10000" doc:"How long each operation took, in seconds, at most a day; instead of count and seconds."`
+	GPU       gpu.Ref   `json:"gpu,omitempty" maxLength:"128" doc:"Index or UUID of the device that did the work. Default: the device of the service's leases, if there is only one."`
+}
+
+// Counted says what the daemon has counted of a report.
+type Counted struct {
+	Service string `json:"service"`
+	Count   int64  `json:"count"`
+	GPU     string `json:"gpu,omitempty" doc:"The device that the operations count for. Absent if the service has no lease on the device that was named, or none was named and it has leases on several."`
+}

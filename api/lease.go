@@ -316,3 +316,51 @@ type Ended struct {
 	ID    string `json:"id"`
 	Lease *Lease `json:"lease,omitempty" doc:"The lease as it was at its end; absent for a request that waited."`
 }
+
+// PastLeases lists leases that have ended.
+type PastLeases struct {
+	Leases []PastLease `json:"leases" doc:"The newest end first. The daemon keeps the last 2,000 leases, and at most 500 of one user."`
+	More
+}
+
+// PastLease is a lease that has ended.
+type PastLease struct {
+	ID      string      `json:"id"`
+	Fence   uint64      `json:"fence"`
+	Holder  Holder      `json:"holder"`
+	Binding string      `json:"binding" enum:"process,ttl,named"`
+	Granted time.Time   `json:"granted"`
+	Ended   time.Time   `json:"ended"`
+	How     string      `json:"how" enum:"released,expired,revoked"`
+	Why     string      `json:"why,omitempty" doc:"Why the lease ended; only for its user and operators."`
+	By      string      `json:"by,omitempty" doc:"The user who ended the lease; only for its user and operators. Absent if the daemon did."`
+	Parts   []LeasePart `json:"parts" doc:"What the lease held on each device."`
+	Peak    gpu.MiB     `json:"peak_mb" doc:"The most memory that its processes were measured to use on one device; 0: nothing was measured."`
+
+	Energy gpu.Opt[gpu.Joules] `json:"energy_joules,omitzero" doc:"How much energy its processes used, above what the devices draw by themselves. Absent: nothing was measured."`
+}
+
+// Pace holds a lease to a share of what it would get of its devices.
+type Pace struct {
+	Share float64 `json:"share" minimum:"0.05" maximum:"1" doc:"From 0.05 to 1. 1 lets the lease run freely." example:"0.5"`
+	Fence uint64  `json:"fence,omitempty" doc:"Only if the lease still has this fence."`
+	Why   string  `json:"reason,omitempty" maxLength:"256" doc:"What people read about it."`
+}
+
+// Paced says what share a lease is held to, and what it really gets.
+type Paced struct {
+	Share      float64          `json:"share" doc:"The least of the shares that somebody holds it to."`
+	Measured   gpu.Opt[float64] `json:"measured,omitzero" doc:"What it gets of what it would get without pauses; absent in the first seconds."`
+	MeasuredBy string           `json:"measured_by,omitempty" enum:"driver,duty" doc:"driver: the driver measures how much of its time the device works for each process. duty: it does not, and measured is the share of the time that the processes run."`
+	HeldBy     []PacedBy        `json:"held_by" doc:"Who holds it to a share, the least share first."`
+	Since      time.Time        `json:"since"`
+	Refused    string           `json:"refused,omitempty" doc:"Why its processes are not stopped, so that it runs freely; absent: they are."`
+}
+
+// PacedBy is one party that holds a lease to a share.
+type PacedBy struct {
+	Share  float64 `json:"share"`
+	Source string  `json:"source" enum:"owner,operator,throttle" doc:"owner: whoever owns the lease. operator: an operator. throttle: berth itself, because of gpu.throttle."`
+	By     gpu.By  `json:"by,omitzero" doc:"Who asked for it. Absent: berth itself."`
+	Why    string  `json:"reason,omitempty"`
+}

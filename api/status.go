@@ -218,3 +218,74 @@ type Ready struct {
 	Damaged []string `json:"damaged,omitempty" doc:"Damaged state files that the daemon keeps in its state folder, until somebody removes them. An event said what each of them costs."`
 	Past    string   `json:"past,omitempty" doc:"What the past takes on disk, and how far back it goes; or why nothing is stored."`
 }
+
+// Throttling says what berth does by itself about a device that should run
+// slower.
+type Throttling struct {
+	Policy string `json:"policy" enum:"advise,slots,pace,power" doc:"The setting gpu.throttle of the device."`
+
+	Share       gpu.Opt[float64]     `json:"share,omitzero" doc:"Share of their speed that leases on the device are held to; absent: none is held back."`
+	PacedLeases int                  `json:"paced_leases,omitempty" doc:"How many leases are held back."`
+	PowerLimit  gpu.Opt[gpu.Watts]   `json:"power_limit_watts,omitzero" doc:"Power limit that berth set; absent: it set none."`
+	Original    gpu.Opt[gpu.Watts]   `json:"power_original_watts,omitzero" doc:"Power limit that berth gives back."`
+	PowerSteps  int                  `json:"power_steps,omitempty" doc:"How many steps down led to the power limit that berth set."`
+	Fan         gpu.Opt[gpu.Percent] `json:"fan_percent,omitzero" doc:"Fan speed that berth set; absent: the driver sets it."`
+	Denied      string               `json:"denied,omitempty" doc:"Why this daemon does nothing about the device: another one is in charge of it."`
+}
+
+// Curves has the averages of a device over equal intervals of the last minutes, oldest
+// first; the last interval ends now. A list is shorter than requested if berth has not
+// measured for that long, and empty if it cannot measure the value. An interval without a
+// sample repeats the one before.
+type Curves struct {
+	Seconds     float64       `json:"seconds" doc:"How far back a whole list goes."`
+	Points      int           `json:"points" doc:"How many averages a whole list has."`
+	Utilization []gpu.Percent `json:"utilization_percent"`
+	Temperature []gpu.Celsius `json:"temperature_celsius"`
+}
+
+// Strays lists the processes that use devices under no lease.
+type Strays struct {
+	Orphans []Stray `json:"orphans" doc:"Processes whose lease has ended."`
+	Foreign []Stray `json:"foreign" doc:"Processes that never had a lease."`
+	More
+}
+
+// Stray is a process on a device under no lease.
+type Stray struct {
+	GPU    string           `json:"gpu" doc:"UUID of the device."`
+	PID    int              `json:"pid" doc:"0 for a process of another user, unless an operator asks."`
+	Name   string           `json:"name,omitempty"`
+	User   string           `json:"user,omitempty"`
+	Memory gpu.Opt[gpu.MiB] `json:"memory_mb,omitzero" doc:"How much memory the process uses; absent if it only has the device open."`
+	Lease  string           `json:"lease,omitempty" doc:"The lease that the process belonged to until the lease ended."`
+	Pod    string           `json:"pod,omitempty" doc:"UID of the Kubernetes pod that the process runs in."`
+
+	Evidence string   `json:"evidence,omitempty" enum:"unit,service,program" doc:"Present if it fits several leases equally, so that it belongs to none: the kind of evidence."`
+	Fits     []string `json:"fits,omitempty" doc:"Those leases."`
+}
+
+// Node is one machine of a cluster, as the Kubernetes driver on it sees the daemon
+// there. The driver serves it at /node.
+type Node struct {
+	Name   string     `json:"node" doc:"Name of the node in Kubernetes."`
+	Driver string     `json:"driver_version"`
+	At     time.Time  `json:"at" doc:"When the driver last heard from the daemon."`
+	Down   string     `json:"down,omitempty" doc:"Why the daemon does not answer, in one sentence; what follows is then what the driver saw last. Absent: it answers."`
+	Status *StatusAll `json:"status,omitempty" doc:"Absent: the driver has not seen the daemon yet."`
+	Leases []PodLease `json:"leases" doc:"The oldest grant first, without processes."`
+}
+
+// PodLease is a lease on a node, and the pods that it is for.
+type PodLease struct {
+	Lease
+	Namespace string   `json:"namespace,omitempty" doc:"Absent, like claim and pods, for a lease that is not for a claim."`
+	Claim     string   `json:"claim,omitempty" doc:"Name of the ResourceClaim."`
+	Pods      []string `json:"pods,omitempty" doc:"Names of the pods that use the claim."`
+}
+
+// Nodes describes several machines. berth status and berth leases print it with --json
+// when they look at more than one.
+type Nodes struct {
+	Nodes []Node `json:"nodes" doc:"By name. One that does not answer has down, and no status."`
+}

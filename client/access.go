@@ -4,7 +4,9 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/berth-gpu/berth/api"
 )
@@ -49,4 +51,67 @@ func (c *Client) RevokeToken(ctx context.Context, name string) (api.Token, error
 // segment .. leads elsewhere.
 func tokenPath(name string) string {
 	return tokensPath + "/" + strings.ReplaceAll(url.PathEscape(name), ".", "%2E")
+}
+
+// AuditQuery says which entries of the audit log to return.
+type AuditQuery struct {
+	Since time.Time // only entries that are not older
+	User  string    // only acts and refusals of this user, and acts on what this user owns; empty means everybody
+	What  string    // only this verb; empty means all
+	Limit int       // maximum number of entries; 0 means 100
+
+	// After asks for the entries that follow the one with this number, the oldest first.
+	// Set Page to ask for the first page, with After 0; otherwise the answer has the
+	// newest entries.
+	After uint64
+	Page  bool
+}
+
+// Audit returns entries of the audit log, the oldest first. Only administrators
+// may read it.
+func (c *Client) Audit(ctx context.Context, q AuditQuery) (api.AuditLog, error) {
+	query := url.Values{}
+	for name, value := range map[string]string{"user": q.User, "what": q.What} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	if !q.Since.IsZero() {
+		query.Set("since", q.Since.Format(time.RFC3339Nano))
+	}
+	if q.Limit != 0 {
+		query.Set("limit", strconv.Itoa(q.Limit))
+	}
+	if q.Page || q.After != 0 {
+		query.Set("after", strconv.FormatUint(q.After, 10))
+	}
+	return get[api.AuditLog](ctx, c, "/api/audit", query)
+}
+
+// Sessions asks a daemon about the sessions on its page.
+type Sessions struct{ c *Client }
+
+// Sessions returns a Sessions for the daemon of the client.
+func (c *Client) Sessions() Sessions { return Sessions{c} }
+
+const sessionsPath = "/api/sessions"
+
+// Link makes a link with which the caller can sign in. The daemon makes links only over
+// its Unix socket.
+func (s Sessions) Link(ctx context.Context) (api.SessionLink, error) {
+	return call[api.SessionLink](ctx, s.c, http.MethodPost, "/api/session/link", nil, nil)
+}
+
+// List returns the sessions of the caller, or of everybody if the caller is an
+// administrator.
+func (s Sessions) List(ctx context.Context) (api.Sessions, error) {
+	return whole(ctx, s.c, sessionsPath, func(page api.Sessions) string { return page.Next },
+		func(all *api.Sessions, page api.Sessions) {
+			all.Sessions, all.More = append(all.Sessions, page.Sessions...), page.More
+		})
+}
+
+// End ends a session at once, and returns it.
+func (s Sessions) End(ctx context.Context, id string) (api.Session, error) {
+	return call[api.Session](ctx, s.c, http.MethodDelete, sessionsPath+"/"+strings.ReplaceAll(url.PathEscape(id), ".", "%2E"), nil, nil)
 }

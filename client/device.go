@@ -105,3 +105,36 @@ func ofGPU(gpu string) url.Values {
 	}
 	return query
 }
+
+// Drain takes a device out of use: leases there go on, and the daemon grants no
+// new ones.
+func (c *Client) Drain(ctx context.Context, r api.DrainRequest) (api.Drained, error) {
+	return post[api.Drained](ctx, c, "/api/gpu/drain", r)
+}
+
+// Undrain lets a drained device be used again.
+func (c *Client) Undrain(ctx context.Context, r api.UndrainRequest) (api.Drained, error) {
+	return post[api.Drained](ctx, c, "/api/gpu/undrain", r)
+}
+
+// Check has a device checked, and returns when that is done: after some seconds, or after
+// minutes for a long check. The client's timeout does not apply.
+func (c *Client) Check(ctx context.Context, r api.CheckRequest) (api.Check, error) {
+	patient := *c
+	patient.timeout = 0
+	return post[api.Check](ctx, &patient, "/api/gpu/check", r)
+}
+
+// Energy returns how much energy devices used, and for whom.
+func (c *Client) Energy(ctx context.Context) (api.Energy, error) {
+	return get[api.Energy](ctx, c, "/api/energy", nil)
+}
+
+// Orphans returns the processes that use devices without a lease: those whose
+// lease has ended, and those that never had one.
+func (c *Client) Orphans(ctx context.Context) (api.Strays, error) {
+	return whole(ctx, c, "/api/orphans", func(page api.Strays) string { return page.Next },
+		func(all *api.Strays, page api.Strays) {
+			all.Orphans, all.Foreign, all.More = append(all.Orphans, page.Orphans...), append(all.Foreign, page.Foreign...), page.More
+		})
+}

@@ -1,6 +1,19 @@
+// Package gpu holds the words of berth: devices, samples, states, events and
+// the units they are measured in.
+//
+// Everything else speaks in these words, so the package depends on nothing and
+// decides nothing.
+//
+// Pure: no clock, no I/O.
 package gpu
 
-import "strconv"
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
 
 // Device describes one GPU: the facts that do not change from one sample to the
 // next.
@@ -93,3 +106,54 @@ func (k LinkKind) Closeness() int {
 	}
 	return 0
 }
+
+// Ref names a device by UUID or by index; empty names none. In JSON, an index
+// may be a number: 0 means the same as "0".
+type Ref string
+
+// MaxLength returns how many characters a Ref may have.
+func (Ref) MaxLength() int { return 128 }
+
+// UnmarshalJSON reads text, or the number of an index.
+func (r *Ref) UnmarshalJSON(b []byte) error {
+	var text string
+	if json.Unmarshal(b, &text) == nil {
+		*r = Ref(text)
+		return nil
+	}
+	index, err := strconv.ParseUint(string(b), 10, 31)
+	if err != nil {
+		return errors.New("a device is named by its index, such as 0, or by its UUID in quotes")
+	}
+	*r = Ref(strconv.FormatUint(index, 10))
+	return nil
+}
+
+// Capability is a compute capability such as 9.0. It holds two whole numbers,
+// because as a text 12.1 would come before 9.0, and as a fraction 8.10 before
+// 8.9.
+type Capability struct{ Major, Minor int }
+
+// ParseCapability reads "9.0" or "9".
+func ParseCapability(text string) (Capability, error) {
+	major, minor, dotted := strings.Cut(text, ".")
+	if !dotted {
+		minor = "0"
+	}
+	a, errA := strconv.ParseUint(major, 10, 16)
+	b, errB := strconv.ParseUint(minor, 10, 16)
+	if errA != nil || errB != nil || a == 0 {
+		return Capability{}, fmt.Errorf("%q is not a compute capability: write it like 8.0", text)
+	}
+	return Capability{int(a), int(b)}, nil
+}
+
+// Less reports whether c is below d.
+func (c Capability) Less(d Capability) bool {
+	if c.Major != d.Major {
+		return c.Major < d.Major
+	}
+	return c.Minor < d.Minor
+}
+
+func (c Capability) String() string { return fmt.Sprintf("%d.%d", c.Major, c.Minor) }

@@ -84,3 +84,80 @@ func (s *stock) waiting() int { return s.pool.Len() + s.pending }
 
 // isEmpty reports whether every record that was read has an outcome.
 func (s *stock) isEmpty() bool { return s.waiting() == 0 && s.inFlight == 0 }
+
+// group is a set of records that one worker has, or that wait as suspects to be tried by
+// themselves.
+type group struct {
+	id       int64
+	records  []record.Record
+	weight   float64
+	suspect  bool     // part of a batch that failed, not to be mixed with others
+	failures int      // failures of a single record
+	tried    []string // UUIDs of the GPUs where it failed
+	probe    bool     // the record has an outcome already, and only tests the worker
+}
+
+// parts cuts a group that failed on a GPU into smaller ones.
+func (g *group) parts(cause chunk.Cause, gpu string) []*group {
+	var out []*group
+	from := 0
+	for _, end := range chunk.Parts(cause, len(g.records)) {
+		part := &group{records: g.records[from:end:end], suspect: true, tried: slices.Clone(g.tried)}
+		part.triedOn(gpu)
+		for i := range part.records {
+			part.weight += part.records[i].Weight
+		}
+		out = append(out, part)
+		from = end
+	}
+	return out
+}
+
+func (g *group) triedOn(gpu string) {
+	if !slices.Contains(g.tried, gpu) {
+		g.tried = append(g.tried, gpu)
+	}
+}
+
+// overhead is the memory that a record takes in addition to its bytes.
+const overhead = 128
+
+func size(r *record.Record) int { return len(r.Data) + overhead }
+
+// Records that break workers and GPUs that break workers look alike. If several
+// workers in a row failed on a GPU, the next one first gets a record that
+// succeeded before. If the worker fails on that one too, the GPU is at fault,
+// and no record is blamed.
+
+const (
+	probeAfter = 2        // failures in a row on a GPU
+	probeBytes = 64 << 10 // the largest record that a probe may have
+)
+
+// probe returns a group with a record that succeeded before, if this worker has to answer
+// it first. It returns nil otherwise.
+func (w *worker) probe() *group {
+	r := w.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if w.batches > 0 || len(w.flight) > 0 || w.card.failures < probeAfter || r.stock.good == nil {
+		return nil
+	}
+	return r.stock.numbered(&group{records: []record.Record{*r.stock.good}, probe: true})
+}
+
+// probeAnswered counts an answer to a probe. Whatever the answer says, the
+// worker and its GPU work.
+func (w *worker) probeAnswered() {
+	w.run.mu.Lock()
+	defer w.run.mu.Unlock()
+	w.batches++
+	w.card.failures = 0
+}
+
+// keepGood keeps the first record that succeeded, for probes.
+func (s *stock) keepGood(rec *record.Record) {
+	if s.good == nil && len(rec.Data) <= probeBytes {
+		s.good = rec
+	}
+}

@@ -1,10 +1,19 @@
+// Package cli assembles the command line: the root command, and below it the commands
+// of the neighbouring packages, one group of the help page each.
+//
+// Every command is a function that makes the cobra command, with its flags as variables;
+// those with several steps have a struct of options. Commands about one object share a
+// file. Env is the environment of the commands, which a test can replace.
 package cli
 
 import (
 	"context"
+	"os"
+	"os/signal"
+	"runtime"
 	"strings"
-
-	"github.com/spf13/cobra"
+	"syscall"
+	"time"
 
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/leasing"
@@ -12,6 +21,8 @@ import (
 	"github.com/berth-gpu/berth/internal/cli/rights"
 	"github.com/berth-gpu/berth/internal/cli/upkeep"
 	"github.com/berth-gpu/berth/internal/cli/work"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
 )
 
 // Env is the environment of the commands.
@@ -100,5 +111,42 @@ func refuseStrayWords(root *cobra.Command) {
 			cmd.Args = cobra.NoArgs
 			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 		}
+	}
+}
+
+// ThisMachine returns the environment of a process on this machine. The caller sets the
+// fields that need other packages: Serve, Local, Settings, Become and Probe.
+func ThisMachine(version string) Env {
+	return Env{Env: console.Env{
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
+		Getenv: os.Getenv, Environ: os.Environ(), CPUs: runtime.NumCPU(), Now: time.Now, Version: version,
+		Terminal: terminal(os.Stdout), ErrTerminal: terminal(os.Stderr),
+	}}
+}
+
+// terminal returns a function that returns the width of f if it is a terminal.
+func terminal(f *os.File) func() (width int, ok bool) {
+	return func() (width int, ok bool) {
+		width, _, err := term.GetSize(int(f.Fd()))
+		return width, err == nil
+	}
+}
+
+// UntilSignal returns a context that ends with the first of these signals. The signal
+// is the cause of the context.
+func UntilSignal(signals ...os.Signal) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	came := make(chan os.Signal, 1)
+	signal.Notify(came, signals...)
+	go func() {
+		select {
+		case s := <-came:
+			cancel(&console.SignalError{Signal: s.(syscall.Signal)})
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(came)
+		cancel(nil)
 	}
 }

@@ -6,6 +6,7 @@ package device
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -57,3 +58,57 @@ type Fault struct {
 	PID    int            // the process that caused it; 0 if not known
 	Detail map[string]any // the vendor's additions to the data of the event; berth decides nothing by it
 }
+
+// Callers compare with these errors. Backends wrap them with the operation and, in Error,
+// with what the user can do about it.
+var (
+	ErrLost         = errors.New("device is not on the bus")
+	ErrHung         = errors.New("device did not answer in time")
+	ErrUnsupported  = errors.New("not supported")
+	ErrNoLibrary    = errors.New("driver library not found")
+	ErrNoDriver     = errors.New("driver not loaded")
+	ErrMismatch     = errors.New("driver and its library have different versions")
+	ErrNoPermission = errors.New("no permission")
+)
+
+// Error is a failure with a remedy.
+type Error struct {
+	Op   string // what was tried, in a few words
+	Err  error  // the cause; one of the above where it fits
+	Hint string // what to do, one sentence
+}
+
+func (e *Error) Error() string {
+	text := e.Op + ": " + e.Err.Error()
+	if e.Hint != "" {
+		text += " (" + e.Hint + ")"
+	}
+	return text
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Hint returns the remedy that err carries, if any.
+func Hint(err error) string {
+	if e := (*Error)(nil); errors.As(err, &e) {
+		return e.Hint
+	}
+	return ""
+}
+
+// Specs returns the texts that name devices, for help and errors. MODEL and FILE stand
+// for the user's text.
+func Specs() []string {
+	return []string{"auto", "nvml", "amd", "intel", "sim:4", "sim:MODEL", "sim:FILE", "sim:trace=FILE"}
+}
+
+// SpecExamples returns texts that name devices, for a user to choose from.
+func SpecExamples() []string {
+	return []string{"auto", "nvml", "amd", "intel", "sim:4", "sim:rtx-4060", "sim:dgx-h200"}
+}
+
+// SpecError says that a text such as sim:4 names no devices.
+type SpecError struct{ Err error }
+
+func (e *SpecError) Error() string { return e.Err.Error() }
+func (e *SpecError) Unwrap() error { return e.Err }

@@ -3,6 +3,7 @@ package process
 import (
 	"bytes"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -84,4 +85,86 @@ func (t Table) Command(pid int) []string {
 
 func (t Table) file(pid int, name string) string {
 	return filepath.Join(t.root, strconv.Itoa(pid), name)
+}
+
+// Openers returns the processes that have each of these files open. It leaves out
+// processes that this one may not inspect: only root sees those of every user.
+func (t Table) Openers(files []string) map[string][]int {
+	wanted := map[string]bool{}
+	for _, file := range files {
+		wanted[file] = true
+	}
+	found := map[string][]int{}
+	for _, pid := range t.PIDs() {
+		seen := map[string]bool{}
+		for file := range t.OpenFiles(pid) {
+			if wanted[file] && !seen[file] {
+				seen[file] = true
+				found[file] = append(found[file], pid)
+			}
+		}
+	}
+	return found
+}
+
+// OpenFiles yields the files that a process has open, as their links name them.
+func (t Table) OpenFiles(pid int) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		folder := t.file(pid, "fd")
+		fds, _ := numbers(folder) // a partial list is better than none
+		for _, fd := range fds {
+			if file, err := os.Readlink(filepath.Join(folder, strconv.Itoa(fd))); err == nil && !yield(file) {
+				return
+			}
+		}
+	}
+}
+
+// Variable returns a variable of the environment that a process started with. It returns
+// false if there is no such variable, or if this process may not inspect the other.
+func (t Table) Variable(pid int, name string) (string, bool) {
+	text, err := os.ReadFile(t.file(pid, "environ"))
+	if err != nil {
+		return "", false
+	}
+	prefix := []byte(name + "=")
+	for entry := range bytes.SplitSeq(text, []byte{0}) {
+		if value, ok := bytes.CutPrefix(entry, prefix); ok {
+			return string(value), true
+		}
+	}
+	return "", false
+}
+
+// unitFolders lists where systemd finds the files of its units, of the machine and of all
+// users.
+var unitFolders = []string{
+	"/etc/systemd/system", "/run/systemd/system", "/run/systemd/generator", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system",
+	"/etc/systemd/user", "/run/systemd/user", "/usr/local/lib/systemd/user", "/usr/lib/systemd/user",
+}
+
+// HasUnitFile reports whether systemd has the file of a service, so that the service can
+// be started: nothing else shows a unit that does not run. The ending .service may be
+// left out. HasUnitFile does not see units in the home of a user.
+func HasUnitFile(name string) bool { return hasUnitFile(unitFolders, name) }
+
+func hasUnitFile(folders []string, name string) bool {
+	if name == "" || strings.ContainsAny(name, "/\x00") {
+		return false
+	}
+	if !strings.HasSuffix(name, ".service") {
+		name += ".service"
+	}
+	files := []string{name}
+	if template, _, instance := strings.Cut(name, "@"); instance {
+		files = append(files, template+"@.service")
+	}
+	for _, folder := range folders {
+		for _, file := range files {
+			if _, err := os.Stat(filepath.Join(folder, file)); err == nil {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -5,16 +5,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/berth-gpu/berth/kubernetes/slice"
+	"github.com/berth-gpu/berth/kubernetes/words"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	metaapply "k8s.io/client-go/applyconfigurations/meta/v1"
 	resourceapply "k8s.io/client-go/applyconfigurations/resource/v1"
-
-	"github.com/berth-gpu/berth/kubernetes/words"
 )
 
 // write writes a report into the status of a claim. It writes nothing if the status says
@@ -169,4 +170,38 @@ func camel(code string) string {
 		return "Refused"
 	}
 	return b.String()
+}
+
+// healthAgain is how often the driver repeats health that has not changed. Kubelet
+// forgets it after 30 seconds.
+const healthAgain = 10 * time.Second
+
+// setHealth sets the health of the devices and notifies its watchers. The caller holds
+// d.mu.
+func (d *Driver) setHealth(now []slice.Health) {
+	if slices.Equal(d.health, now) {
+		return
+	}
+	d.health = slices.Clone(now)
+	close(d.healthNews)
+	d.healthNews = make(chan struct{})
+}
+
+// watchHealth calls report with the health of all devices, whenever it changes and every
+// ten seconds, until ctx ends. at is when the daemon last answered.
+func (d *Driver) watchHealth(ctx context.Context, report func(all []slice.Health, at time.Time) bool) {
+	for {
+		d.mu.Lock()
+		all, at, news := d.health, d.heard, d.healthNews
+		d.mu.Unlock()
+		if len(all) > 0 && !report(all, at) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-news:
+		case <-time.After(healthAgain):
+		}
+	}
 }

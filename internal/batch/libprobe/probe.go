@@ -1,3 +1,13 @@
+// Package libprobe finds out which Python libraries an interpreter can import,
+// and which physical GPUs they see.
+//
+// It imports every library in a child process of its own, with a time limit: a
+// library that crashes, hangs or starts seventy threads does not affect the
+// others.
+//
+// A probe runs code of the users who installed the libraries, as the user of
+// this process. So it belongs in a process of the user who asks, such as the
+// command line, and not in a daemon with more rights than that user.
 package libprobe
 
 import (
@@ -171,4 +181,43 @@ func (r *Report) healthy() bool {
 		}
 	}
 	return len(r.Failed) == 0
+}
+
+// Errors that callers decide on; *Error wraps them.
+var (
+	ErrNoInterpreter = errors.New("there is no such interpreter")
+	ErrNoAnswer      = errors.New("it gave no answer")
+	ErrTimeLimit     = errors.New("it did not end in time")
+	ErrCrashed       = errors.New("it crashed")
+)
+
+// Error reports a child process that did not answer.
+type Error struct {
+	Interpreter string
+	Library     string // library that the child was asked about; empty for the interpreter itself
+	Err         error  // one of the above if one fits
+	Detail      string // how it ended and what it said last; may be empty
+	Hint        string // what to do, one sentence; may be empty
+}
+
+func (e *Error) Error() string {
+	text := "probe " + e.Interpreter
+	if e.Library != "" {
+		text += " for " + e.Library
+	}
+	text += ": " + e.Reason()
+	if e.Hint != "" {
+		text += " (" + e.Hint + ")"
+	}
+	return text
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Reason returns the error without the name of the interpreter and the library.
+func (e *Error) Reason() string {
+	if e.Detail == "" {
+		return e.Err.Error()
+	}
+	return e.Err.Error() + ": " + e.Detail
 }

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/batch/runs"
 	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -57,4 +59,57 @@ func (s *server) reportBatch(ctx context.Context, in *batchReport) (*answer[api.
 		return nil, err
 	}
 	return ok(taken)
+}
+
+func registerMeasurements(s *server) {
+	serve(s, on("GET /api/measurements", "history", "measurements", "What earlier runs used", ""), s.measurements)
+	report := on("POST /api/measurements", "history", "measure", "Report what a run used", "")
+	report.DefaultStatus = http.StatusNoContent
+	serve(s, report, s.measure)
+}
+
+type measurementQuery struct {
+	Name string `query:"name" maxLength:"128" doc:"Only measurements with this name."`
+	User string `query:"user" maxLength:"128" doc:"Only measurements of this user."`
+	Page
+}
+
+// measurements lists the measurements of the caller's runs or, for an administrator, of
+// all users' runs.
+func (s *server) measurements(ctx context.Context, in *measurementQuery) (*listed[api.Measurements], error) {
+	chosen, sight := []api.Measured{}, sightOf(ctx)
+	for _, m := range s.Desk.Measured() {
+		if sight.named(access.Measured, m.User) && (in.Name == "" || m.Name == in.Name) && (in.User == "" || m.User == in.User) {
+			chosen = append(chosen, m)
+		}
+	}
+	page, more, err := cut(&in.Page, measurementsList, in.most(), chosen,
+		func(m api.Measured) [3]string { return [3]string{m.User, m.Name, m.Step} },
+		func(a, b [3]string) int { return slices.Compare(a[:], b[:]) })
+	if err != nil {
+		return nil, err
+	}
+	return answerPage(&in.Page, more, api.Measurements{Measurements: page, More: more})
+}
+
+func (s *server) measure(ctx context.Context, in *body[api.Measurement]) (*struct{}, error) {
+	return nil, s.Desk.Measure(askerOf(ctx), in.Body)
+}
+
+func registerOperations(s *server) {
+	serve(s, on("POST /api/services/{name}/operations", "services", "report-operations", "For a service: report the work that it has done",
+		"The daemon adds it to the metrics gpu_throughput_ops_total and gpu_operation_latency_seconds, under the name of the service. "+
+			"Report what was done since the last report. Whoever may lease in the name of the service may report for it. "+
+			"A user can report 10 million operations a second, and 100 million after a silence; the daemon refuses a report beyond that as a whole.",
+		http.StatusNotFound), s.operations)
+}
+
+type operationsReport struct {
+	Name string `path:"name" maxLength:"128" doc:"Name of the service."`
+	Body api.Operations
+}
+
+func (s *server) operations(ctx context.Context, in *operationsReport) (*answer[api.Counted], error) {
+	counted, err := s.Desk.CountOperations(askerOf(ctx), in.Name, in.Body)
+	return &answer[api.Counted]{counted}, err
 }

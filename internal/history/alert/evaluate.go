@@ -7,11 +7,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/promql"
-
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/history/series"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
 )
 
 // timeLimit is how long the query of one rule may take. It may never take longer than the
@@ -179,4 +178,25 @@ func (as *Alerts) record(g *group, i int, list []series.Sample, at time.Time) {
 	}
 	g.stored[i] = now
 	as.store(at, list)
+}
+
+// Samples returns the samples to store for the alerts of a rule: ALERTS, which is 1 for
+// each alert, and ALERTS_FOR_STATE, which is the time since which it is active, in
+// seconds since 1970.
+func (a Active) Samples() []series.Sample {
+	list := make([]series.Sample, 0, 2*len(a))
+	for _, s := range a.List() {
+		since := labels.NewBuilder(s.Labels).Set(labels.MetricName, SinceSeries).Labels()
+		own := labels.NewBuilder(s.Labels).Set(PhaseLabel, string(s.Phase)).Set(labels.MetricName, Series).Labels()
+		list = append(list, series.Sample{Labels: own, Kind: series.Gauge, Value: 1}, series.Sample{Labels: since, Kind: series.Gauge, Value: float64(s.ActiveAt.Unix())})
+	}
+	return list
+}
+
+// Recorded returns the sample to store for an element of the answer of a recording rule.
+// A label that the rule sets to nothing is removed.
+func (r *Rule) Recorded(found labels.Labels, value float64) series.Sample {
+	own := labels.NewBuilder(found)
+	r.Labels.Range(func(l labels.Label) { own.Set(l.Name, l.Value) })
+	return series.Sample{Labels: own.Set(labels.MetricName, r.Record).Labels(), Kind: series.Gauge, Value: value}
 }

@@ -27,9 +27,8 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sync/singleflight"
-
 	"github.com/berth-gpu/berth/internal/process"
+	"golang.org/x/sync/singleflight"
 )
 
 // control is the name of NVIDIA's program: with -f it is the daemon, otherwise
@@ -262,4 +261,38 @@ func environ(dir, uuid string) []string {
 		"PATH=" + os.Getenv("PATH"), "CUDA_VISIBLE_DEVICES=" + uuid,
 		"CUDA_MPS_PIPE_DIRECTORY=" + pipeOf(dir), "CUDA_MPS_LOG_DIRECTORY=" + logOf(dir),
 	}
+}
+
+// lock waits until no other goroutine works on the daemon of a device and a user. The
+// caller calls unlock when it is done.
+func (p *Pool) lock(ctx context.Context, k key) (unlock func(), err error) {
+	lock := p.lockOf(k)
+	select {
+	case lock <- struct{}{}:
+		return func() { <-lock; p.nudge() }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// tryLock does the same as lock, but does not wait.
+func (p *Pool) tryLock(k key) (unlock func(), ours bool) {
+	lock := p.lockOf(k)
+	select {
+	case lock <- struct{}{}:
+		return func() { <-lock; p.nudge() }, true
+	default:
+		return nil, false
+	}
+}
+
+func (p *Pool) lockOf(k key) chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	lock := p.locks[k]
+	if lock == nil {
+		lock = make(chan struct{}, 1)
+		p.locks[k] = lock
+	}
+	return lock
 }

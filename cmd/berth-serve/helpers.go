@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-gpu/berth/internal/device/check"
 	"github.com/berth-gpu/berth/internal/device/nvml"
+	"github.com/berth-gpu/berth/internal/enforce/pace"
 )
 
 // proveCommand makes this program the helper process that checks a device, or moves the
@@ -32,4 +33,27 @@ func gauges(uuid string) check.Gauges {
 		return nil
 	}
 	return g
+}
+
+// guardian is the argument that makes this program the guardian of stopped processes. The
+// daemon starts it; people do not.
+const guardian = "pacer"
+
+// guard runs the guardian, and then ends this process.
+func guard() {
+	if err := pace.Guard(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "berth-serve pacer:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// guardianCommand returns the command that runs the guardian, or nil if this program does
+// not know its own path.
+func guardianCommand() []string {
+	self, err := os.Executable()
+	if err != nil {
+		return nil
+	}
+	return []string{self, guardian}
 }

@@ -1,3 +1,9 @@
+// Package api has the types of requests to the daemon and of its answers.
+//
+// They are the contract with programs in other languages, so a field here never
+// changes its name or its meaning.
+//
+// Pure: no clock, no I/O.
 package api
 
 import "fmt"
@@ -32,3 +38,11 @@ func (p *Problem) GetStatus() int { return p.Status }
 
 // ContentType returns the media type of a problem document.
 func (p *Problem) ContentType(string) string { return "application/problem+json" }
+
+// More says whether a list continues beyond an answer. GET paths of lists take limit, the
+// maximum number of entries in an answer, and after, the value of next in the previous
+// answer.
+type More struct {
+	Next string `json:"next,omitempty" doc:"The list goes on: ask again with after and this text. Absent: this is the end."`
+	Note string `json:"note,omitempty" doc:"For people: why the answer does not have everything, although no limit was given."`
+}

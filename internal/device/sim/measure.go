@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/device"
 )
 
 // Fast fills everything in a sample but Slow, GPU and Time.
@@ -66,4 +67,59 @@ func (c *card) fillMemory(processes []running, into *gpu.Sample) {
 	into.MemoryTotal = gpu.Some(c.model.Memory)
 	into.MemoryUsed = gpu.Some(c.model.Memory - free)
 	into.MemoryFree = gpu.Some(free)
+}
+
+// Slow fills energy, fan, memory errors and load per process. There is no PCIe
+// traffic to measure, so it stays absent.
+func (c *card) Slow(_ context.Context, into *gpu.Slow) error {
+	return c.look(func(now time.Duration, r reading) {
+		into.ProcessUtilization = shares(r.processes)
+		if c.model.recording != nil {
+			c.model.recording.slow(now, into)
+			return
+		}
+		into.Energy = gpu.Some(c.plant.joules)
+		if c.model.Fan != nil {
+			own := gpu.Percent(math.Round(c.model.Fan.speed(c.plant.celsius())))
+			into.Fan = gpu.Some(c.hand.fan.Or(own))
+		}
+		if c.model.ECC {
+			into.ECCCorrected = gpu.Some(c.script.memoryErrors(now, corrected))
+			into.ECCUncorrected = gpu.Some(c.script.memoryErrors(now, uncorrected))
+		}
+	})
+}
+
+// shares returns the load of each process in percent. If they want more than there is,
+// each gets its share.
+func shares(processes []running) map[int]gpu.Percent {
+	wanted := 0.0
+	for _, r := range processes {
+		wanted += r.load
+	}
+	list := make(map[int]gpu.Percent, len(processes))
+	for _, r := range processes {
+		list[r.pid] = gpu.Percent(math.Round(100 * r.load / max(1, wanted)))
+	}
+	return list
+}
+
+var _ device.Meter = (*card)(nil)
+
+// metered is how far back the answer of Busy reaches, in real time.
+const metered = time.Second
+
+// Busy returns the present share of each process for the whole time since then. A caller
+// that asks often gets the real shares.
+func (c *card) Busy(_ context.Context, since time.Time) (busy device.Busy, err error) {
+	err = c.look(func(now time.Duration, r reading) {
+		busy = device.Busy{From: since, Until: c.backend.wall(now), Shares: shares(r.processes)}
+		if from := busy.Until.Add(-metered); from.After(since) {
+			busy.From = from
+		}
+		if busy.Until.Before(since) {
+			busy.Until = since
+		}
+	})
+	return busy, err
 }
