@@ -42,6 +42,11 @@ type Request struct {
 	AskedPriority gpu.Opt[int]           // absent means the priority of the service
 	Wait          gpu.Opt[time.Duration] // how long to wait for room; absent means as configured
 
+	// Since is when the request began to wait, if that was before it came to the ledger:
+	// a job that became eligible, a request that waited at an earlier daemon. Only the
+	// daemon sets it, from what it wrote down itself. Zero means now.
+	Since time.Time
+
 	By access.Actor // who asks; an administrator may ask for a process of somebody else
 
 	// Limits are those of the holder, as far as the caller knows them; if nil, the
@@ -63,7 +68,7 @@ type Request struct {
 	// Admission sets these.
 	Together  bool      // prefers devices on which its service has leases already
 	Priority  int       // higher goes first
-	Requested time.Time // when it began to wait; its age counts from here
+	Requested time.Time // when it began to wait, see Since; its age counts from here
 	Deadline  time.Time // when it stops waiting; every request has one
 	Groups    []string  // see Lease
 }

@@ -20,7 +20,7 @@ const (
 	MaxPriority = 1_000_000 // the least is −MaxPriority
 	MinTTL      = time.Second
 	MaxTTL      = 30 * 24 * time.Hour
-	MaxWait     = 30 * 24 * time.Hour // from Requested to Deadline
+	MaxWait     = 30 * 24 * time.Hour // from Requested to Deadline, without what it had waited before; see Request.Since
 )
 
 // FieldError refuses the value of one field. Field is its name in the API.
@@ -79,7 +79,7 @@ func (r *Request) Validate() error {
 	refuse(bindingProblem(r.Binding, r.TTL, r.Holder))
 	refuse("time_limit_seconds", timeLimitProblem(r.TimeLimit))
 	r.Terms.validate(refuse)
-	if wait := r.Deadline.Sub(r.Requested); wait < 0 || r.Into == 0 {
+	if wait := r.Deadline.Sub(r.Requested); wait < 0 || r.Into == 0 && !r.Requested.Equal(r.Since) {
 		refuse("timeout_seconds", words.TimeProblem(wait, 0, MaxWait))
 	}
 	if errs == nil {

@@ -166,6 +166,9 @@ func (s *state) prepare(r *lease.Request, now time.Time) error {
 		}
 		r.Groups = quota.GroupNames(limits)
 	}
+	if !r.Since.IsZero() && r.Since.Before(now) {
+		r.Requested = r.Since // after the limits, which bound how long it waits from now on
+	}
 	return s.besideParent(r)
 }
 

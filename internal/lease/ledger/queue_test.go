@@ -57,6 +57,33 @@ func TestOrderOfTheQueue(t *testing.T) {
 	})
 }
 
+// A request that waited before it came to the ledger keeps its age, and its wait still
+// counts from now.
+func TestSince(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newWorld().start(t)
+		k.device(0, 100)
+		k.grant(want("full", 100, at(dev(0))))
+		since := func(ago time.Duration) func(*lease.Request) {
+			return func(r *lease.Request) { r.Since = time.Now().Add(-ago) }
+		}
+		k.queue(t.Context(), want("new", 100, wait(time.Hour)))
+		k.queue(t.Context(), want("future", 100, wait(time.Hour), since(-time.Hour)))
+		k.queue(t.Context(), want("hour", 100, wait(time.Hour), since(time.Hour)))
+		k.queue(t.Context(), want("year", 100, wait(time.Minute), since(365*24*time.Hour)))
+		if got, order := k.waiting(), []string{"year", "hour", "new", "future"}; !slices.Equal(got, order) {
+			t.Errorf("the queue is %v, want %v", got, order)
+		}
+		oldest := k.View().Waiting[0]
+		if want := time.Now().Add(time.Minute); !oldest.Deadline.Equal(want) {
+			t.Errorf("it waits until %s, want %s", oldest.Deadline, want)
+		}
+		if err := k.refused(want("long", 100, wait(2*lease.MaxWait), since(time.Hour))); !strings.Contains(err.Error(), "timeout_seconds") {
+			t.Errorf("a wait that is too long is refused with %v", err)
+		}
+	})
+}
+
 // A small request may pass a big one only where it does not delay it.
 func TestPassing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
