@@ -95,6 +95,22 @@ type Job struct {
 	List  []Job     `json:"list,omitempty" doc:"Its tasks; only in the answer about one job."`
 }
 
+// Over reports whether the job has ended, however it ended. A job with tasks is over when
+// all of them are.
+func (j *Job) Over() bool {
+	switch j.State {
+	case "done", "failed", "cancelled", "timed_out", "lost":
+		return true
+	}
+	return false
+}
+
+// Jobs lists jobs, the newest first.
+type Jobs struct {
+	Jobs []Job `json:"jobs" doc:"A job with an array or parameters is one entry, with the counts of its tasks."`
+	More
+}
+
 // JobTasks counts the tasks of a job.
 type JobTasks struct {
 	Total     int `json:"total"`

@@ -189,6 +189,36 @@ func TestRoutes(t *testing.T) {
 		}, `POST /api/plans/run application/json{"text":"x","runs":["p[1]"],"pid":5,"timeout_seconds":9}`,
 			`{"runs":[{"name":"p[1]","placement":"confirmed"}]}`,
 			api.PlanRunning{Runs: []api.RunningRun{{Name: "p[1]", Placement: "confirmed"}}}},
+		{"submit", func(ctx context.Context, c *Client) (any, error) {
+			return c.Submit(ctx, api.JobRequest{Command: []string{"python", "train.py"}, Lease: api.LeaseRequest{Memory: 2048}})
+		}, `POST /api/jobs application/json{"command":["python","train.py"],"lease":{"memory_mb":2048}}`, `{"id":"job-7","state":"waiting"}`, api.Job{ID: "job-7", State: "waiting"}},
+		{"jobs", func(ctx context.Context, c *Client) (any, error) {
+			return c.Jobs(ctx, JobQuery{User: "ada", States: []string{"running", "parked"}, Since: since, Limit: 3})
+		}, "GET /api/jobs?limit=3&since=2026-01-31T12%3A00%3A00Z&state=running%2Cparked&user=ada ", `{"jobs":[{"id":"job-7"}]}`, api.Jobs{Jobs: []api.Job{{ID: "job-7"}}}},
+		{"all jobs", func(ctx context.Context, c *Client) (any, error) { return c.Jobs(ctx, JobQuery{}) },
+			"GET /api/jobs ", `{"jobs":[]}`, api.Jobs{Jobs: []api.Job{}}},
+		{"job", func(ctx context.Context, c *Client) (any, error) { return c.Job(ctx, "train-7.3") },
+			"GET /api/jobs/train-7%2E3 ", `{"id":"train-7.3"}`, api.Job{ID: "train-7.3"}},
+		{"wait for a job", func(ctx context.Context, c *Client) (any, error) { return c.WaitJob(ctx, "job-7") },
+			"GET /api/jobs/job-7?wait_seconds=30 ", `{"id":"job-7","state":"failed","exit_code":3}`, api.Job{ID: "job-7", State: "failed", Exit: gpu.Some(3)}},
+		{"cancel a job", func(ctx context.Context, c *Client) (any, error) { return c.CancelJob(ctx, "job-7") },
+			"POST /api/jobs/job-7/cancel application/json{}", `{"id":"job-7"}`, api.Job{ID: "job-7"}},
+		{"hold", func(ctx context.Context, c *Client) (any, error) { return c.HoldJob(ctx, "job-7") },
+			"POST /api/jobs/job-7/hold application/json{}", `{"id":"job-7"}`, api.Job{ID: "job-7"}},
+		{"unhold", func(ctx context.Context, c *Client) (any, error) { return c.UnholdJob(ctx, "job-7") },
+			"POST /api/jobs/job-7/unhold application/json{}", `{"id":"job-7"}`, api.Job{ID: "job-7"}},
+		{"redo", func(ctx context.Context, c *Client) (any, error) {
+			return c.RedoJob(ctx, "job-7", api.JobRedo{Failed: true})
+		},
+			`POST /api/jobs/job-7/redo application/json{"failed":true}`, `{"id":"job-8"}`, api.Job{ID: "job-8"}},
+		{"priority", func(ctx context.Context, c *Client) (any, error) {
+			return c.ChangeJob(ctx, "job-7", api.JobChange{Priority: gpu.Some(-5)})
+		}, `POST /api/jobs/job-7/priority application/json{"priority":-5}`, `{"id":"job-7"}`, api.Job{ID: "job-7"}},
+		{"log", func(ctx context.Context, c *Client) (any, error) {
+			var log strings.Builder
+			err := c.JobLog(ctx, "job-7", LogQuery{Errors: true, Lines: 10, Follow: true}, &log)
+			return log.String(), err
+		}, "GET /api/jobs/job-7/log?errors=true&follow=true&lines=10 ", "epoch 1\nepoch 2\n", "epoch 1\nepoch 2\n"},
 		{"ping", func(ctx context.Context, c *Client) (any, error) { return nil, c.Ping(ctx) },
 			"GET /healthz ", "ok\n", nil},
 		{"ready", func(ctx context.Context, c *Client) (any, error) { return c.Ready(ctx) },

@@ -81,9 +81,10 @@ func (r *reader) read(ctx context.Context) error {
 		case err == nil:
 			err = errors.New("the daemon ended the stream")
 		}
-		if err := r.pause(ctx, err); err != nil {
+		if err := r.client.backOff(ctx, r.failures, err); err != nil {
 			return err
 		}
+		r.failures++
 	}
 }
 
@@ -143,24 +144,19 @@ func (r *reader) give(body io.Reader) error {
 	return nil
 }
 
-// pause waits before the next connection, longer each time. The time is random, so that
-// many readers of a daemon that restarts come back one by one.
-func (r *reader) pause(ctx context.Context, why error) error {
+// backOff waits before the next attempt after some that failed, longer each time. The time
+// is random, so that many clients of a daemon that restarts come back one by one.
+func (c *Client) backOff(ctx context.Context, failures int, why error) error {
 	const shortest, longest = 100 * time.Millisecond, 5 * time.Second
-	wait := min(shortest<<min(r.failures, 10), longest)
+	wait := min(shortest<<min(failures, 10), longest)
 	wait += rand.N(wait / 2)
-	r.failures++
-	if r.client.retry != nil {
-		r.client.retry(why, wait)
+	if c.retry != nil {
+		c.retry(why, wait)
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
+	if !pause(ctx, wait) {
 		return context.Cause(ctx)
 	}
+	return nil
 }
 
 // isPermanent reports whether another attempt would fail in the same way.

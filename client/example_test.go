@@ -84,6 +84,30 @@ func ExampleClient_Hold() {
 	// working on GPU-5a9c with 4 GiB
 }
 
+// A job runs without its caller; WaitJob returns when it has ended.
+func ExampleClient_Submit() {
+	daemon, _ := client.New(client.Options{Transport: client.Through(exampleDaemon())})
+	job, err := daemon.Submit(context.Background(), api.JobRequest{
+		Command: []string{"python", "train.py"}, Name: "train", Lease: api.LeaseRequest{Memory: 8192},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(job.ID, job.State)
+	job, err = daemon.WaitJob(context.Background(), job.ID)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if code, known := job.Exit.Get(); known {
+		fmt.Println(job.State, code)
+	}
+	// Output:
+	// train-17 waiting
+	// done 0
+}
+
 func ExampleClient_Events() {
 	daemon, _ := client.New(client.Options{Transport: client.Through(exampleDaemon())})
 	for event, err := range daemon.Events(context.Background(), 0, false) {
@@ -115,6 +139,12 @@ func exampleDaemon() http.Handler {
 	})
 	mux.HandleFunc("DELETE /api/leases/lease-1", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"id":"lease-1"}`)
+	})
+	mux.HandleFunc("POST /api/jobs", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"id":"train-17","state":"waiting"}`)
+	})
+	mux.HandleFunc("GET /api/jobs/train-17", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"id":"train-17","state":"done","exit_code":0}`)
 	})
 	mux.HandleFunc("GET /api/events", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, "id: 7\nevent: throttle\ndata: {\"id\":7,\"code\":\"throttle\",\"text\":\"GPU 0 is at 81 °C.\"}\n\n")
