@@ -38,6 +38,7 @@ enforce   what berth does about it: watchdog, throttle, pace, park, reclaim
 history   what happened: events, hooks, the past, alerts, energy, reports
 
 batch     records and pipelines over many GPUs
+job       commands that berth runs for users: what becomes of them, and who keeps them
 
 desk      what a request and a sample mean: here the subjects above meet
 
