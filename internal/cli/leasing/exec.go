@@ -15,7 +15,6 @@ import (
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/programs"
 	"github.com/berth-gpu/berth/internal/cli/view"
-	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/process/launch"
 	"github.com/berth-gpu/berth/internal/text/term"
 )
@@ -61,40 +60,9 @@ refuses it the GPUs that it has not leased, or berth refuses to start it.`,
 	}
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // flags after the command belong to the command
-	for _, f := range launch.Flags(placement.PolicyNames()) {
-		flags.Var(&requestValue{&o.request, f, ""}, f.Name, f.Usage)
-		if f.Bare {
-			flags.Lookup(f.Name).NoOptDefVal = "true"
-		}
-	}
+	con.LaunchFlags(cmd, &o.request)
 	flags.BoolVar(&o.dryRun, "dry-run", false, "show the lease and the environment; take no lease")
-	console.CompleteWith(cmd, "policy", placement.PolicyNames())
-	console.CompleteWith(cmd, "enforce", []string{"auto", launch.MPS, launch.Framework, launch.Watchdog, launch.None})
-	console.CompleteWith(cmd, "isolation", []string{launch.ByEnv, launch.ByCgroup})
-	console.CompleteFlag(cmd, "gpu", con.GPUs())
-	console.CompleteFlag(cmd, "prefer", con.GPUs())
 	return cmd
-}
-
-// requestValue is a flag of the launcher in the form that the command line takes.
-type requestValue struct {
-	request *launch.Request
-	flag    launch.Flag
-	given   string
-}
-
-func (v *requestValue) Set(text string) error {
-	v.given = text
-	return v.flag.Set(v.request, text)
-}
-
-func (v *requestValue) String() string { return v.given }
-
-func (v *requestValue) Type() string {
-	if v.flag.Bare {
-		return "bool"
-	}
-	return v.flag.Value
 }
 
 func (o *execOptions) run(ctx context.Context, command []string) error {
