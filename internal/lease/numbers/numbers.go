@@ -1,0 +1,92 @@
+// Package numbers gives out numbers, each of them once.
+//
+// The ids that the daemon makes for programs and jobs end with such a number. A file
+// remembers them across restarts: before a number is given out, the file says that it
+// may have been.
+package numbers
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/file"
+)
+
+// block is how many numbers one write to the disk allows. A daemon that is killed skips
+// at most so many.
+const block = 16
+
+// Numbers gives out numbers. Several goroutines may use it.
+type Numbers struct {
+	file *file.State[document]
+
+	mu   sync.Mutex // guards the fields below, and orders the writes
+	next int64      // to give out
+	end  int64      // the first number that the file does not allow
+}
+
+// document is the content of the file.
+type document struct {
+	Next int64 `json:"next"` // no number from here on was given out
+}
+
+// New returns numbers from 1 on that are kept nowhere.
+func New() *Numbers {
+	n, _ := Open("", time.Time{})
+	return n
+}
+
+// Open reads the file at path; an empty path means that there is none. If the file is
+// damaged, the numbers go on from the time in seconds, which is far above any that was
+// given out.
+func Open(path string, now time.Time) (*Numbers, *file.Damage) {
+	n := &Numbers{next: 1, file: file.NewState[document](path, file.StateOptions{
+		What: "write which numbers are in use", Version: 1,
+		Lost: "The numbers of new ids go on from the time in seconds, so that none is used twice.",
+	})}
+	why := n.file.Read(func(d document) error {
+		if d.Next < 1 {
+			return errors.New("the next number is missing")
+		}
+		n.next = d.Next
+		return nil
+	})
+	n.end = n.next
+	if why == nil {
+		return n, nil
+	}
+	n.next = now.Unix()
+	n.end = n.next
+	return n, n.file.Begin(document{Next: n.next}, why)
+}
+
+// Next returns a number that was never returned before, not even by a daemon that was
+// killed. It fails if the disk refuses.
+func (n *Numbers) Next() (int64, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.next == n.end {
+		if err := n.file.Save(document{Next: n.end + block}); err != nil {
+			return 0, err
+		}
+		n.end += block
+	}
+	given := n.next
+	n.next++
+	return given, nil
+}
+
+// Close notes which number is next, so that the next daemon skips none.
+func (n *Numbers) Close() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.next == n.end {
+		return nil
+	}
+	if err := n.file.Save(document{Next: n.next}); err != nil {
+		return err
+	}
+	n.end = n.next
+	return nil
+}
