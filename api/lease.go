@@ -200,6 +200,16 @@ type Waiting struct {
 	For      string     `json:"for,omitempty" enum:"resume,resize" doc:"The request is for a lease that there is: to resume it, or to make it larger. Absent: for a new one."`
 }
 
+// NewID asks for an id that no lease has had.
+type NewID struct {
+	Name string `json:"name" minLength:"1" maxLength:"100" doc:"What the id begins with." example:"train"`
+}
+
+// MadeID is an id that the daemon made.
+type MadeID struct {
+	ID string `json:"id" doc:"The name, a dash, and a number that the daemon gives out once." example:"train-17"`
+}
+
 // Renew extends a lease that has a time to live.
 type Renew struct {
 	Fence uint64           `json:"fence" doc:"The fence of the lease."`

@@ -156,6 +156,13 @@ func (c *Client) Acquire(ctx context.Context, r api.LeaseRequest) (api.Lease, er
 	return post[api.Lease](ctx, patient, leasesPath, r)
 }
 
+// NewID returns an id for a lease that the caller is going to ask for: the name, a dash,
+// and a number that the daemon gives out once.
+func (c *Client) NewID(ctx context.Context, name string) (string, error) {
+	made, err := post[api.MadeID](ctx, c, leasesPath+"/id", api.NewID{Name: name})
+	return made.ID, err
+}
+
 // Release ends a lease, or withdraws a waiting request. With a fence, it ends only the
 // grant with that fence: if the id has been granted again meanwhile, the daemon refuses
 // with stale_fence. A fence of 0 means any grant.

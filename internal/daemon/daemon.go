@@ -48,6 +48,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/audit"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
+	"github.com/berth-gpu/berth/internal/lease/numbers"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/cgroup"
 )
@@ -102,7 +103,8 @@ type Daemon struct {
 	*charge   // whose devices these are
 
 	ledger  *ledger.Ledger
-	audit   *audit.Log // nil if the daemon only looks
+	audit   *audit.Log       // nil if the daemon only looks
+	serial  *numbers.Numbers // of the ids that the daemon makes
 	monitor *monitor.Monitor
 	drains  *drains.Drains
 
@@ -255,7 +257,7 @@ func (d *Daemon) openDoor(o Options) error {
 	d.handler = httpapi.New(httpapi.Parts{
 		Monitor: d.monitor, Events: d.events, Settings: d.settings, Ledger: d.ledger, Batches: d.batches, Past: d.archive, Audit: d.audit, Log: o.Log, Streams: &d.streams,
 		Desk: desk.New(desk.Parts{
-			Monitor: d.monitor, Ledger: d.ledger, Peaks: d.peaks, Processes: d.processes, Users: d.users, Operations: d.operations, Tokens: d.tokens,
+			Monitor: d.monitor, Ledger: d.ledger, Peaks: d.peaks, Processes: d.processes, Users: d.users, Operations: d.operations, Tokens: d.tokens, Numbers: d.serial,
 			Energy: d.energy, MPS: d.own, Pacer: d.pacer, Config: func() *config.Config { return &d.settings.load().Config }, CPUs: runtime.NumCPU(), Socket: c.Daemon.Socket,
 			Record: d.record, Publish: d.publish, Note: d.Note, Groups: d.groups, Throttle: d.throttle, ClearedBy: d.clearedBy, Limits: &d.limits,
 			Drains: d.drains, Checkup: d.checkup, Optimizer: d.optimizer(), Parking: d.parker(), Idle: d.idle,

@@ -62,6 +62,7 @@ func fillState(t *testing.T) model {
 	must(c.Allocate(ctx, api.Allocate{ID: "kept", Memory: 64, GPU: "0", Binding: "named"}))
 	must(c.Allocate(ctx, api.Allocate{ID: "over", Memory: 64, GPU: "0", Binding: "named"}))
 	must(c.Deallocate(ctx, "over"))
+	must(c.NewID(ctx, "train"))
 	must(c.Drain(ctx, api.DrainRequest{GPU: "1", Reason: "new fan"}))
 	must(c.SetConfig(ctx, json.RawMessage(`{"temp_optimal": 61, "temp_normal": 71}`)))
 	for _, name := range []string{"viewer", "operator", "gone"} {
@@ -154,7 +155,7 @@ func TestDamagedState(t *testing.T) {
 		{savedName, gpu.EventStateDamaged}, {tokensName, gpu.EventStateDamaged}, {sessionsName, gpu.EventStateDamaged}, {drainsName, gpu.EventStateDamaged},
 		{healthName, gpu.EventStateDamaged}, {heatName, gpu.EventStateDamaged}, {hooksName, gpu.EventStateDamaged}, {alertsName, gpu.EventStateDamaged},
 		{archiveName, gpu.EventStateDamaged}, {energyName, gpu.EventStateDamaged}, {peaksName, gpu.EventStateDamaged}, {throttleName, gpu.EventStateDamaged},
-		{"paced.json", gpu.EventStateDamaged}, {"parked.json", gpu.EventStateDamaged},
+		{numbersName, gpu.EventStateDamaged}, {"paced.json", gpu.EventStateDamaged}, {"parked.json", gpu.EventStateDamaged},
 		{"events/events-*.jsonl", gpu.EventStateDamaged}, {"audit/*", gpu.EventAudit}, {"past/recent/wal/0*", gpu.EventPast}, {"journal/log-*", ""},
 	} {
 		for how, damage := range damages {

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"time"
@@ -13,11 +14,12 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/audit"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
+	"github.com/berth-gpu/berth/internal/lease/numbers"
 	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
-// openBook opens the ledger and the audit log in the state folder. The journal of the
+// openBook opens the ledger, the numbers of ids and the audit log in the state folder. The journal of the
 // ledger names the newest line of the audit log, which shows whether lines are missing. A
 // daemon that only looks has no audit log.
 func (d *Daemon) openBook(o Options) (err error) {
@@ -41,9 +43,19 @@ func (d *Daemon) openBook(o Options) (err error) {
 			return marked.Over(log), nil
 		},
 	})
-	if err != nil || o.ReadOnly {
+	if err != nil {
 		return err
 	}
+	var damage *file.Damage
+	d.serial, damage = numbers.Open(o.state(numbersName), time.Now())
+	d.tellDamage(damage)
+	if o.ReadOnly {
+		return nil
+	}
+	d.runLast("numbers", func(ctx context.Context) {
+		<-ctx.Done()
+		_ = d.serial.Close() // a failure skips a few numbers
+	})
 	d.audit = audit.Open(file.Dir(o.state(auditName)), auditing(o.Settings.Config), &marked, d.publish)
 	d.run("audit", d.audit.Run)
 	d.checkSaved(o)

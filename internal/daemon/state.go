@@ -34,13 +34,14 @@ const (
 	tokensName   = "tokens.json"   // hashes of secrets
 	sessionsName = "sessions.json" // hashes of secrets
 	throttleName = "throttle.json" // power limits and fans to restore
+	numbersName  = "numbers.json"  // which numbers ids have had
 )
 
 // private lists the names that only the daemon may read, alone or followed by a dot, as
 // in the names of damaged files.
 var private = []string{
 	savedName, healthName, drainsName, throttleName, heatName, peaksName, archiveName, energyName, hooksName, tokensName, sessionsName,
-	eventsName, alertsName, pastName, proof.ResidueFile, pace.FileName, mover.FileName, journalName,
+	eventsName, alertsName, pastName, numbersName, proof.ResidueFile, pace.FileName, mover.FileName, journalName,
 }
 
 func isPrivate(name string) bool {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/berth-gpu/berth/api"
@@ -14,6 +15,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/peaks"
 	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/process/launch"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // Acquire grants a lease, now or when there is room. If the caller leaves meanwhile,
@@ -30,11 +32,11 @@ func (d *Desk) Acquire(ctx context.Context, by Caller, w api.LeaseRequest) (api.
 // or not at all; a launch that it refuses does not count as a request.
 func (d *Desk) Launch(ctx context.Context, by Caller, q launch.Question) (say string, changes []string, err error) {
 	w, plain := launch.ParsePlain(q.Flags, placement.PolicyNames())
-	if len(q.Command) == 0 || !plain || w.Compute > 0 || w.Finish(q.Command, rand.Text()) != nil || by.Holder.PID == 0 {
+	if len(q.Command) == 0 || !plain || w.Compute > 0 || w.Finish(q.Command) != nil || by.Holder.PID == 0 {
 		return "", nil, notPlain(nil)
 	}
 	w.Timeout = gpu.Some(0.0)
-	l, err := d.acquire(ctx, &by, &wish{LeaseRequest: w.LeaseRequest, atOnce: true})
+	l, err := d.acquire(ctx, &by, &wish{LeaseRequest: w.LeaseRequest, called: w.Called, atOnce: true})
 	if err != nil {
 		return "", nil, notPlain(err)
 	}
@@ -61,6 +63,11 @@ func (d *Desk) acquire(ctx context.Context, by *Caller, w *wish) (api.Lease, err
 	}
 	if w.atOnce && (r.EnforcedBy == launch.MPS || d.Config().GPU.Scrub == "on" || !d.Ledger.Fits(r.Request)) {
 		return api.Lease{}, errNotAtOnce
+	}
+	if r.ID == "" && w.called != "" {
+		if r.ID, err = d.newID(by, w.called); err != nil {
+			return api.Lease{}, Refused(err)
+		}
 	}
 	by.aside()
 	found, err := d.Ledger.Acquire(ctx, r.Request)
@@ -140,6 +147,34 @@ func (d *Desk) giveBack(l *api.Lease, why error) error {
 		return nil
 	}
 	return why
+}
+
+// NewID returns an id for a lease that the caller is going to ask for: a name and a
+// number that no id of this daemon has had.
+func (d *Desk) NewID(_ context.Context, by Caller, q api.NewID) (api.MadeID, error) {
+	if bad := words.TextProblem(q.Name); bad != "" {
+		return api.MadeID{}, wrongFields(lease.FieldErrors{{Field: "name", Detail: bad}})
+	}
+	id, err := d.newID(&by, q.Name)
+	if err != nil {
+		return api.MadeID{}, Refused(err)
+	}
+	return api.MadeID{ID: id}, nil
+}
+
+// newID returns a name with a new number. Users may choose any id, so it skips those that
+// the caller uses.
+func (d *Desk) newID(by *Caller, name string) (string, error) {
+	for {
+		number, err := d.Numbers.Next()
+		if err != nil {
+			return "", because(err, Unavailable, "no_number", "Nothing was leased. Make room on the disk of the state folder; then ask again.")
+		}
+		id := name + "-" + strconv.FormatInt(number, 10)
+		if !d.Ledger.Taken(lease.Key{Owner: lease.OwnerOf(&by.Actor), ID: id}) {
+			return id, nil
+		}
+	}
 }
 
 // madeUp returns an id for a request that has none.

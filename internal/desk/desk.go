@@ -26,6 +26,7 @@ import (
 	"github.com/berth-gpu/berth/internal/history/throughput"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
+	"github.com/berth-gpu/berth/internal/lease/numbers"
 	"github.com/berth-gpu/berth/internal/lease/peaks"
 	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process"
@@ -43,6 +44,7 @@ type Parts struct {
 
 	Operations *throughput.Counter // work that services report
 	Tokens     *tokens.Tokens
+	Numbers    *numbers.Numbers // of the ids that the daemon makes; nil means from 1 on
 
 	Config func() *config.Config        // as it is now; nil means zero settings
 	Limits *atomic.Pointer[quota.Rules] // current limits of users; nil means berth's defaults
@@ -103,6 +105,9 @@ func New(p Parts) *Desk {
 	}
 	if p.Config == nil {
 		p.Config = func() *config.Config { return &config.Config{} }
+	}
+	if p.Numbers == nil {
+		p.Numbers = numbers.New()
 	}
 	if p.Record == nil {
 		p.Record = func(api.AuditEntry) error { return nil }

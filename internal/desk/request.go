@@ -17,6 +17,7 @@ import (
 type wish struct {
 	api.LeaseRequest
 	atOnce    bool     // grant now and without MPS, or do not count it as a request
+	called    string   // what the id begins with that the desk makes; empty if the wish has one
 	as        string   // name of the holder; empty means that of its process
 	preferred string   // UUID of the device to try first; may be empty
 	only      []string // UUIDs of the devices to choose from; empty means any

@@ -3,7 +3,6 @@ package leasing
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -69,7 +68,7 @@ func (o *execOptions) run(ctx context.Context, command []string) error {
 	if o.Remote() {
 		return console.Usage("exec needs the daemon of this machine, because it binds the lease to a process here: leave out --url and BERTH_URL")
 	}
-	if err := o.request.Finish(command, rand.Text()); err != nil {
+	if err := o.request.Finish(command); err != nil {
 		return console.Usage("%v", err)
 	}
 	program, err := programs.NewExec(o.request, command, o.Environ, cmp.Or(o.Socket, o.Getenv("BERTH_SOCKET")))
@@ -96,12 +95,18 @@ func (o *execOptions) run(ctx context.Context, command []string) error {
 
 // take asks for the lease and waits for it.
 func (o *execOptions) take(ctx context.Context, c *client.Client, program *programs.Exec) (api.Lease, error) {
-	return await(ctx, o.Console, c, o.request.ID, nil, func(ctx context.Context) (api.Lease, error) { return program.Acquire(ctx, c) })
+	id, err := program.ID(ctx, c)
+	if err != nil {
+		return api.Lease{}, err
+	}
+	return await(ctx, o.Console, c, id, nil, func(ctx context.Context) (api.Lease, error) { return program.Acquire(ctx, c) })
 }
 
 // show says what would happen, without taking a lease.
 func (o *execOptions) show(ctx context.Context, c *client.Client, program *programs.Exec) error {
-	e, err := c.Explain(ctx, o.request.LeaseRequest)
+	asked := o.request.LeaseRequest
+	asked.ID = cmp.Or(asked.ID, o.request.Called+"-NUMBER")
+	e, err := c.Explain(ctx, asked)
 	if err != nil {
 		return err
 	}

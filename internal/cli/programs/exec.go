@@ -2,8 +2,11 @@ package programs
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"net/http"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/berth-gpu/berth/api"
@@ -32,6 +35,20 @@ func NewExec(r launch.Request, command, environ []string, socket string) (*Exec,
 		return nil, err
 	}
 	return &Exec{File: file, request: r, environ: environ, socket: socket}, nil
+}
+
+// ID returns the id under which Acquire asks. If the user chose none, the daemon makes
+// one.
+func (e *Exec) ID(ctx context.Context, c *client.Client) (id string, err error) {
+	if e.request.ID == "" {
+		e.request.ID, err = c.NewID(ctx, e.request.Called)
+	}
+	problem := (*api.Problem)(nil)
+	if errors.As(err, &problem) && (problem.Status == http.StatusNotFound || problem.Status == http.StatusMethodNotAllowed) {
+		// The daemon is older than this command.
+		e.request.ID, err = e.request.Called+"-"+strings.ToLower(rand.Text()[:6]), nil
+	}
+	return e.request.ID, err
 }
 
 // Acquire takes the lease of the program. It waits as long as the request allows.

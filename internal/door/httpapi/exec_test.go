@@ -69,6 +69,43 @@ func TestExec(t *testing.T) {
 	}
 }
 
+// The daemon numbers the ids of programs; a refused question takes no number, and an id
+// that the caller uses is skipped.
+func TestIDsAreNumbered(t *testing.T) {
+	d := open(t, "1xh200")
+	me := self(t)
+	exec := func(parts ...string) int {
+		return d.askAs(me, "POST", "/api/exec", question(append(parts, "f--slots=0", "f--memory=1GiB", "ctrue")...)).Code
+	}
+	first := decode[api.MadeID](t, d.askAs(me, "POST", "/api/leases/id", `{"name":"fit"}`)).ID
+	if code := exec("f--gpus=2"); code != http.StatusConflict {
+		t.Errorf("a request that would wait is answered with %d", code)
+	}
+	next := decode[api.MadeID](t, d.askAs(me, "POST", "/api/leases/id", `{"name":"fit"}`)).ID
+	var number int
+	if _, err := fmt.Sscanf(next, "fit-%d", &number); err != nil || first != fmt.Sprintf("fit-%d", number-1) {
+		t.Fatalf("the ids are %q and %q", first, next)
+	}
+	expect(t, "an id of one's own", d.askAs(me, "POST", "/api/leases", fmt.Sprintf(`{"id":"train-%d","slots":0,"memory_mb":10,"binding":"named"}`, number+1)), 201, "")
+	if code := exec("f--name=train"); code != http.StatusOK {
+		t.Fatalf("exec is answered with %d", code)
+	}
+	if code := exec(); code != http.StatusOK {
+		t.Fatalf("exec is answered with %d", code)
+	}
+	var ids []string
+	for _, held := range decode[api.Leases](t, d.ask("GET", "/api/leases", "")).Leases {
+		ids = append(ids, held.ID)
+	}
+	want := fmt.Sprintf("train-%d train-%d exec-%d", number+1, number+2, number+3)
+	if got := strings.Join(ids, " "); got != want {
+		t.Errorf("the ids are %s, want %s", got, want)
+	}
+	expect(t, "no name", d.askAs(me, "POST", "/api/leases/id", `{"name":""}`), 422, "invalid_request")
+	expect(t, "a name with a bell", d.askAs(me, "POST", "/api/leases/id", `{"name":"a\u0007"}`), 422, "invalid_request")
+	expect(t, "a viewer", d.askAs(doorkeeper.Identity{Actor: viewer()}, "POST", "/api/leases/id", `{"name":"x"}`), 403, "")
+}
+
 // What is not plain changes nothing, and is no request that was refused.
 func TestExecThatIsNotPlain(t *testing.T) {
 	d := open(t, "1xh200")

@@ -58,6 +58,7 @@ var verbs = map[string]access.Verb{
 	"POST /api/gpu/memory/deallocate": access.Release,
 	"POST /api/leases":                access.Lease,
 	"POST /api/leases/stream":         access.Lease,
+	"POST /api/leases/id":             access.Lease,
 	"POST /api/leases/explain":        access.Lease,
 	"POST /api/leases/adopt":          access.Adopt,
 	"POST /api/leases/{id}/renew":     access.Renew,

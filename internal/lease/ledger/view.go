@@ -68,6 +68,13 @@ func (l *Ledger) Find(k lease.Key) (Held, bool) {
 	return l.held(found), true
 }
 
+// Taken reports whether there is a lease or a waiting request with this key.
+func (l *Ledger) Taken(k lease.Key) bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.book.Lease(k) != nil || l.book.Request(k) != nil
+}
+
 // FindWaiting returns a waiting request by its key and its position in the queue, from 1,
 // or false if there is none.
 func (l *Ledger) FindWaiting(k lease.Key) (r *lease.Request, position int, waits bool) {

@@ -37,10 +37,10 @@ func FuzzReadQuestion(f *testing.F) {
 			}
 		}
 		r, plain := ParsePlain(q.Flags, policies)
-		if !plain || r.Finish(q.Command, "abcdef") != nil {
+		if !plain || r.Finish(q.Command) != nil {
 			return
 		}
-		if r.GPUs < 0 || r.GPUs > 1024 || r.Slots.Or(1) < 0 || r.Memory < 0 || r.Compute < 0 || r.Compute > 100 || !(r.Timeout.Or(0) >= 0) || r.ID == "" {
+		if r.GPUs < 0 || r.GPUs > 1024 || r.Slots.Or(1) < 0 || r.Memory < 0 || r.Compute < 0 || r.Compute > 100 || !(r.Timeout.Or(0) >= 0) || r.Called == "" {
 			t.Errorf("%q asks for %+v", q.Flags, r)
 		}
 		if r.Policy != "" && !slices.Contains(policies, r.Policy) {

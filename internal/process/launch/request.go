@@ -15,7 +15,8 @@ import (
 // Request is a request of a user to berth exec.
 type Request struct {
 	api.LeaseRequest
-	Compute int // percent of the multiprocessors; 0 means all
+	Compute int    // percent of the multiprocessors; 0 means all
+	Called  string // what an id that the daemon makes begins with; Finish sets it
 }
 
 // Flag is one flag of berth exec. The command line shows and reads flags; the daemon
@@ -50,15 +51,11 @@ func Flags(policies []string) []Flag {
 	}
 }
 
-// Finish sets what the user left out. It makes the id of the lease unique with the random
-// text.
-func (r *Request) Finish(command []string, random string) error {
+// Finish sets what the user left out.
+func (r *Request) Finish(command []string) error {
 	r.Binding = "process"
-	if r.ID == "" {
-		// Everybody can read an id, so it names the program only if the user has named
-		// it.
-		r.ID = cmp.Or(strings.TrimSpace(clipName(r.Name)), "exec") + "-" + strings.ToLower(random[:min(len(random), 6)])
-	}
+	// Everybody can read an id, so it names the program only if the user has named it.
+	r.Called = cmp.Or(strings.TrimSpace(clipName(r.Name)), "exec")
 	r.Name = cmp.Or(r.Name, NameOf(command))
 	r.Learned = r.Memory == 0
 	r.Enforce = cmp.Or(r.Enforce, "auto")

@@ -61,23 +61,22 @@ func TestParsePlain(t *testing.T) {
 
 func TestFinish(t *testing.T) {
 	r := Request{}
-	if err := r.Finish([]string{"python", "train.py"}, "ABCDEFGHIJ"); err != nil {
+	if err := r.Finish([]string{"python", "train.py"}); err != nil {
 		t.Fatal(err)
 	}
-	if r.ID != "exec-abcdef" {
-		t.Errorf("its id is %q", r.ID)
+	if r.ID != "" || r.Called != "exec" {
+		t.Errorf("its id is %q, and the daemon makes one of %q", r.ID, r.Called)
 	}
-	r.ID = ""
 	want := api.LeaseRequest{Name: "train.py", Binding: "process", Learned: true, Enforce: "auto"}
 	if diff := cmp.Diff(want, r.LeaseRequest, cmp.AllowUnexported(gpu.Opt[int]{}, gpu.Opt[float64]{})); diff != "" {
 		t.Error(diff)
 	}
 	r = Request{Compute: 30, LeaseRequest: api.LeaseRequest{Memory: 1, Name: "x"}}
-	if err := r.Finish([]string{"true"}, "ABCDEFGHIJ"); err != nil || r.Enforce != MPS || r.Learned || r.Name != "x" {
+	if err := r.Finish([]string{"true"}); err != nil || r.Enforce != MPS || r.Learned || r.Name != "x" || r.Called != "x" {
 		t.Errorf("a share of the multiprocessors makes %+v, %v", r, err)
 	}
 	r = Request{Compute: 30, LeaseRequest: api.LeaseRequest{Enforce: Framework}}
-	if err := r.Finish([]string{"true"}, "ABCDEFGHIJ"); err == nil {
+	if err := r.Finish([]string{"true"}); err == nil {
 		t.Error("a framework was trusted with multiprocessors")
 	}
 }

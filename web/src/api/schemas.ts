@@ -1056,6 +1056,12 @@ export interface Link {
   lanes?: number;
 }
 
+// MadeID is an id that the daemon made.
+export interface MadeID {
+  /** The name, a dash, and a number that the daemon gives out once. */
+  id: string;
+}
+
 // MatchConfig describes the processes of a service.
 export interface MatchConfig {
   /** Systemd unit, or id of the container, that they run in. */
@@ -1159,6 +1165,12 @@ export interface Need {
   text: string;
   /** What to do about it. */
   next?: string;
+}
+
+// NewID asks for an id that no lease has had.
+export interface NewID {
+  /** What the id begins with. */
+  name: string;
 }
 
 // NewToken is a token with its secret. The daemon shows the secret once.
