@@ -30,12 +30,6 @@ type Series struct {
 	Points []Point
 }
 
-// Mark is a line across a picture, such as a threshold.
-type Mark struct {
-	Name  string
-	Value float64
-}
-
 // Time describes a picture over time.
 type Time struct {
 	Title, Desc string // for people who cannot see the picture
@@ -44,7 +38,6 @@ type Time struct {
 	Unit        string        // text after the numbers of the axis, such as " GiB"
 	Most        float64       // minimum of the upper end of the axis; 0 lets the numbers decide
 	Series      []Series
-	Marks       []Mark
 }
 
 // The shape of a picture, in the units of its viewBox.
@@ -138,8 +131,6 @@ const Style = `:root{--ink:#1d2329;--soft:#5d6873;--rule:#dfe3e7;--paper:#fff;--
 .chart text{font:11px system-ui,sans-serif;fill:var(--soft)}
 .spark{width:120px;height:24px;vertical-align:middle}
 .grid,.tick{stroke:var(--rule);stroke-width:1;fill:none}
-.chart line.mark{stroke:var(--hot);stroke-width:1;stroke-dasharray:2 3}
-.chart text.mark{fill:var(--hot)}
 .line{fill:none;stroke-width:1.6;stroke-linejoin:round;stroke-linecap:round}
 .area{stroke:var(--paper);stroke-width:.5}
 .empty{fill:var(--empty)}

@@ -33,7 +33,6 @@ func example() Time {
 	return Time{
 		Title: "Load <of> all", Desc: `a "description"`, From: noon, Until: noon.Add(6 * time.Hour), Step: time.Hour, Unit: " %", Most: 100,
 		Series: []Series{{Name: "GPU 0", Points: hourly(10, 20, gap, 40, 50, 60, 80)}, {Name: `<b>&"` + strings.Repeat("long", 20), Points: hourly(5, 5, 5, 5)}},
-		Marks:  []Mark{{"temp_critical", 75}},
 	}
 }
 
@@ -103,7 +102,7 @@ func TestAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		plot := Time{
 			Title: name.Draw(t, "title"), Desc: name.Draw(t, "desc"), Unit: name.Draw(t, "unit"), From: noon, Step: time.Hour,
-			Until: noon.Add(time.Duration(rapid.Int64Range(-1, int64(400*day)).Draw(t, "length"))), Marks: []Mark{{name.Draw(t, "mark"), value.Draw(t, "at")}},
+			Until: noon.Add(time.Duration(rapid.Int64Range(-1, int64(400*day)).Draw(t, "length"))),
 		}
 		bars := BarPlot{Title: plot.Title, Unit: plot.Unit}
 		strips := StripPlot{Title: plot.Title, From: plot.From, Until: plot.Until}

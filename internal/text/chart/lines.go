@@ -27,17 +27,6 @@ func newFrame(t *Time, most float64) frame {
 	return f
 }
 
-func (f *frame) marks(list []Mark) {
-	for _, m := range list {
-		if !known(m.Value) || m.Value > f.axis.most {
-			continue
-		}
-		y := f.axis.y(m.Value)
-		f.add(`<line class="mark" x1="%s" x2="%s" y1="%[3]s" y2="%[3]s"/>`, num(left), num(width-right), num(y))
-		f.add(`<text class="mark" x="%s" y="%s" text-anchor="end">%s</text>`, num(width-right), num(y-3), Escape(m.Name))
-	}
-}
-
 // Lines draws each series as a line.
 func Lines(t Time) string {
 	most := 0.0
@@ -48,12 +37,8 @@ func Lines(t Time) string {
 			}
 		}
 	}
-	for _, m := range t.Marks {
-		most = max(most, m.Value)
-	}
 	f := newFrame(&t, most)
 	f.lines(&t, f.x, "h1.5")
-	f.marks(t.Marks)
 	f.legend(t.Series, f.at, true)
 	return f.end()
 }
@@ -130,7 +115,6 @@ func Stack(t Time) string {
 			below = border
 		}
 	}
-	f.marks(t.Marks)
 	f.legend(t.Series, f.at, false)
 	return f.end()
 }
