@@ -170,10 +170,8 @@ func hasEnded(err error) bool {
 
 // pause waits, and reports whether it waited to the end, before ctx ended.
 func pause(ctx context.Context, wait time.Duration) bool {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(wait):
 		return true
 	case <-ctx.Done():
 		return false

@@ -27,9 +27,7 @@ func (w *worker) watch(ctx context.Context) (stop func()) {
 				continue
 			case <-stopping:
 				stopping = nil
-				timer := time.NewTimer(w.run.opt.StopGrace)
-				defer timer.Stop()
-				grace = timer.C
+				grace = time.After(w.run.opt.StopGrace)
 				w.leave()
 				continue
 			case <-w.grant.Lost:

@@ -134,12 +134,10 @@ func (p *process) ignore() <-chan struct{} {
 // time.
 func (p *process) isGone(within time.Duration) bool {
 	p.ignore()
-	timer := time.NewTimer(within)
-	defer timer.Stop()
 	select {
 	case <-p.Gone():
 		return true
-	case <-timer.C:
+	case <-time.After(within):
 		return false
 	}
 }

@@ -76,12 +76,10 @@ func (s *sink) run() {
 	var spare []outcome.Outcome
 	for {
 		<-s.arrived
-		timer := time.NewTimer(s.every)
 		select {
 		case <-s.full:
-		case <-timer.C:
+		case <-time.After(s.every):
 		}
-		timer.Stop()
 		s.mu.Lock()
 		group := s.group
 		s.group, s.size = spare[:0], 0

@@ -86,12 +86,10 @@ func (r *Run) awaitRetry(ctx context.Context, err error, refusals, workers int) 
 
 // pause waits for d, unless done is closed first.
 func (r *Run) pause(done <-chan struct{}, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-done:
 		return false
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	}
 }

@@ -76,9 +76,7 @@ func (q question) await(ctx context.Context, c *child.Child, library string, lim
 	if q.prober.expiry != nil {
 		over = q.prober.expiry(library)
 	} else {
-		timer := time.NewTimer(limit)
-		defer timer.Stop()
-		over = timer.C
+		over = time.After(limit)
 	}
 	select {
 	case <-c.Ended():

@@ -76,12 +76,10 @@ func (p *Process) destroy(timeout time.Duration) {
 
 // within waits until the worker is gone, and reports whether it is.
 func (p *Process) within(timeout time.Duration) bool {
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
 	select {
 	case <-p.gone:
 		return true
-	case <-timer.C:
+	case <-time.After(timeout):
 		return false
 	}
 }

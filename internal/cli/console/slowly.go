@@ -24,18 +24,17 @@ func (c *Console) SlowlyDoing(doing func() string) (done func()) {
 	var telling sync.WaitGroup
 	telling.Go(func() {
 		begun, live := time.Now(), term.NewLive(c.Err)
-		next := time.NewTimer(time.Second)
-		defer next.Stop()
+		next := time.Second
 		for said := false; ; said = true {
 			select {
 			case <-finished:
 				live.Draw()
 				return
-			case <-next.C:
+			case <-time.After(next):
 			}
 			if width, ok := c.LiveWidth(); ok {
 				live.Draw(term.Cut(fmt.Sprintf("%s, %s …", doing(), words.Age(time.Since(begun))), width-1))
-				next.Reset(time.Second)
+				next = time.Second
 				continue
 			}
 			if said {
@@ -43,7 +42,7 @@ func (c *Console) SlowlyDoing(doing func() string) (done func()) {
 			} else {
 				fmt.Fprintf(c.Err, "berth: %s\n", doing())
 			}
-			next.Reset(10 * time.Second)
+			next = 10 * time.Second
 		}
 	})
 	return func() { close(finished); telling.Wait() }

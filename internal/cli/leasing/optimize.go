@@ -111,18 +111,15 @@ func (o *loopOptions) run(ctx context.Context) error {
 	if interval < leastInterval || interval > longestInterval {
 		return console.Usage("--interval must be between 1s and 30d, not %s", o.interval.String())
 	}
-	tick := time.NewTimer(0)
-	defer tick.Stop()
 	for {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-tick.C:
-		}
 		if err := o.round(ctx); err != nil {
 			return err
 		}
-		tick.Reset(interval)
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(interval):
+		}
 	}
 }
 

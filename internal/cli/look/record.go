@@ -183,9 +183,7 @@ func (r *recorder) record(ctx context.Context) error {
 	defer tick.Stop()
 	var over <-chan time.Time // stays nil if only an interrupt ends it
 	if r.length.Known() {
-		timer := time.NewTimer(r.length.Duration())
-		defer timer.Stop()
-		over = timer.C
+		over = time.After(r.length.Duration())
 	}
 	for last := false; ; {
 		err := r.take(ctx)

@@ -174,11 +174,9 @@ func (p *places) isolate(ctx context.Context, h *place) error {
 // act on it; after a signal, the event may be on its way.
 func (p *places) whyEnded(h *place, signalled bool) string {
 	if signalled {
-		patience := time.NewTimer(eventPatience)
-		defer patience.Stop()
 		select {
 		case <-h.ended:
-		case <-patience.C:
+		case <-time.After(eventPatience):
 		}
 	}
 	p.mu.Lock()

@@ -253,8 +253,7 @@ func (p *places) queue(run context.Context, candidates []gpu.Device) (*place, er
 			answers <- outcome{held, err}
 		}()
 	}
-	patience := time.NewTimer(2 * time.Second)
-	defer patience.Stop()
+	patience := time.After(2 * time.Second)
 	var got *place
 	var last, why error
 	for left := len(candidates); left > 0; {
@@ -274,7 +273,7 @@ func (p *places) queue(run context.Context, candidates []gpu.Device) (*place, er
 		case <-p.changed:
 			why = errChanged
 			cancel()
-		case <-patience.C:
+		case <-patience:
 			p.tell()
 		}
 	}

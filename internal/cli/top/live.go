@@ -173,14 +173,12 @@ func (r *runner) tick(ctx context.Context, nodes *console.Nodes) {
 
 // poll asks the daemon repeatedly.
 func (r *runner) poll(ctx context.Context) {
-	next := time.NewTimer(r.Interval)
-	defer next.Stop()
 	for {
 		stirred := false
 		select {
 		case <-ctx.Done():
 			return
-		case <-next.C:
+		case <-time.After(r.Interval):
 		case <-r.hurried:
 			stirred = true
 		}
@@ -199,20 +197,17 @@ func (r *runner) poll(ctx context.Context) {
 			r.send(factsCame{facts})
 			r.explain(ctx, stirred)
 		}
-		next.Reset(r.Interval)
 	}
 }
 
 // pollNodes asks several machines repeatedly, each time an interval after all have
 // answered.
 func (r *runner) pollNodes(ctx context.Context, ask func(context.Context) (api.Nodes, error)) {
-	next := time.NewTimer(r.Interval)
-	defer next.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-next.C:
+		case <-time.After(r.Interval):
 		}
 		all, err := ask(ctx)
 		switch {
@@ -223,7 +218,6 @@ func (r *runner) pollNodes(ctx context.Context, ask func(context.Context) (api.N
 		default:
 			r.send(nodesCame{all})
 		}
-		next.Reset(r.Interval)
 	}
 }
 

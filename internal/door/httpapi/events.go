@@ -177,10 +177,8 @@ func (s *server) eventPage(out *eventWriter, r *http.Request, q eventQuery, mine
 
 // pause waits, unless ctx ends first.
 func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 	case <-ctx.Done():
 	}
 }

@@ -44,14 +44,12 @@ func (as *Alerts) Run(ctx context.Context) {
 
 // run evaluates a group at its interval. It skips evaluations that it has no time for.
 func (as *Alerts) run(ctx context.Context, g *group, first time.Duration) {
-	timer := time.NewTimer(first)
-	defer timer.Stop()
 	next := time.Now().Add(first)
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-timer.C:
+		case <-time.After(time.Until(next)):
 		}
 		as.evaluate(ctx, g)
 		next = next.Add(g.Interval)
@@ -61,7 +59,6 @@ func (as *Alerts) run(ctx context.Context, g *group, first time.Duration) {
 		as.mu.Lock()
 		g.due = next
 		as.mu.Unlock()
-		timer.Reset(time.Until(next))
 	}
 }
 

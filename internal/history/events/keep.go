@@ -69,12 +69,10 @@ func (l *Log) group(ctx context.Context, last time.Time) {
 	if left <= 0 {
 		return
 	}
-	timer := time.NewTimer(left)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 	case <-l.urgent:
-	case <-timer.C:
+	case <-time.After(left):
 	}
 }
 

@@ -206,15 +206,13 @@ func (q *queue) rest(ctx context.Context) (rested, changed bool) {
 		}
 		return true, false
 	}
-	timer := time.NewTimer(time.Until(q.resting))
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return false, false
 	case <-q.changed:
 		q.failures, q.told = 0, false
 		return true, true
-	case <-timer.C:
+	case <-time.After(time.Until(q.resting)):
 		return true, false
 	}
 }
