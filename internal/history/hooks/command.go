@@ -27,7 +27,7 @@ type Commands struct {
 // then.
 func (c Commands) Call(hook string, command []string) Call {
 	return func(ctx context.Context, e gpu.Event, body []byte) error {
-		output := &beginning{}
+		output := &child.Head{Limit: outputKept}
 		cmd := exec.Command(command[0], command[1:]...)
 		cmd.Env = append(c.Environ[:len(c.Environ):len(c.Environ)],
 			"BERTH_EVENT_CODE="+string(e.Code), "BERTH_EVENT_SEVERITY="+string(e.Severity),
@@ -47,25 +47,4 @@ func (c Commands) Call(hook string, command []string) Call {
 		}
 		return err
 	}
-}
-
-// beginning is a writer that keeps only the beginning.
-type beginning struct {
-	kept []byte
-	more bool
-}
-
-func (b *beginning) Write(p []byte) (int, error) {
-	room := outputKept - len(b.kept)
-	b.kept = append(b.kept, p[:min(room, len(p))]...)
-	b.more = b.more || len(p) > room
-	return len(p), nil
-}
-
-func (b *beginning) String() string {
-	text := strings.ToValidUTF8(strings.TrimSpace(string(b.kept)), "\uFFFD")
-	if b.more {
-		text += " … and more"
-	}
-	return text
 }
