@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"os"
+	"os/signal"
 	"strings"
 	"sync"
 	"time"
@@ -19,6 +21,8 @@ import (
 	"github.com/berth-gpu/berth/internal/process/cexec"
 	"github.com/berth-gpu/berth/internal/process/child"
 	"github.com/berth-gpu/berth/internal/process/launch"
+	"github.com/berth-gpu/berth/internal/text/words"
+	"golang.org/x/sys/unix"
 )
 
 // longestWait is the longest time that the daemon lets a request wait.
@@ -131,4 +135,115 @@ func (b *Batch) Work(ctx context.Context) (batch.Summary, error) {
 	b.report.energy = summary.Energy
 	b.report.send(context.WithoutCancel(ctx), err)
 	return summary, err
+}
+
+// ErrReaderLeft means that nobody reads the outcomes any more.
+var ErrReaderLeft = errors.New("the reader of standard output left")
+
+// watchReader cancels a run when the reader of its pipe leaves, even if there is
+// nothing to write at that moment: workers must not compute for nobody. Call stop when
+// the run has ended.
+func watchReader(pipe io.Writer, cancel context.CancelCauseFunc) (stop func()) {
+	file, ok := pipe.(*os.File)
+	if !ok {
+		return func() {}
+	}
+	// The signal would end this process before its workers.
+	came := make(chan os.Signal, 1)
+	signal.Notify(came, unix.SIGPIPE)
+	wake, stopped, err := os.Pipe()
+	if err != nil {
+		return func() { signal.Stop(came) }
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if awaitReader(int(file.Fd()), int(wake.Fd())) {
+			cancel(ErrReaderLeft)
+		}
+	}()
+	return func() {
+		_ = stopped.Close()
+		<-done
+		_ = wake.Close()
+		signal.Stop(came)
+	}
+}
+
+// awaitReader waits until the reader of a pipe leaves or the other end of wake is
+// closed. It reports whether the reader left.
+func awaitReader(pipe, wake int) (left bool) {
+	fds := []unix.PollFd{{Fd: int32(pipe)}, {Fd: int32(wake)}}
+	for {
+		_, err := unix.Poll(fds, -1)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil, fds[1].Revents != 0:
+			return false
+		case fds[0].Revents != 0:
+			return true
+		}
+	}
+}
+
+const (
+	reportEvery = time.Second
+	// reportPatience is how long a report may take. The run does not wait for
+	// it, but its end does.
+	reportPatience = 2 * time.Second
+)
+
+// reporter reports the progress of a batch to the daemon. A daemon that is away misses
+// reports.
+type reporter struct {
+	daemon   Daemon
+	standing func() api.Batch
+	id       string
+	command  string
+	energy   gpu.Opt[gpu.Joules] // used by the workers, once known
+}
+
+// follow reports every second until ctx ends.
+func (r *reporter) follow(ctx context.Context) {
+	tick := time.NewTicker(reportEvery)
+	defer tick.Stop()
+	for {
+		r.send(ctx, nil)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// send reports once, with the failure of the batch if there is one.
+func (r *reporter) send(ctx context.Context, failure error) {
+	ctx, cancel := context.WithTimeout(ctx, reportPatience)
+	defer cancel()
+	b := r.standing()
+	b.ID, b.Command, b.Energy = r.id, clip(r.command), r.energy
+	if failure != nil && !errors.Is(failure, batch.ErrStopped) {
+		b.Error = clip(failure.Error())
+	}
+	_, _ = r.daemon.ReportBatch(ctx, b)
+}
+
+// clip cuts a text to the length that the daemon accepts.
+func clip(text string) string { return words.Cut(text, 1000) }
+
+// Ended returns the summary of a batch in the form of a report to the daemon. The rates
+// are those of the whole run.
+func Ended(s batch.Summary) api.Batch {
+	b := api.Batch{
+		Stage: s.Stage, Done: s.Records, Before: s.Before, Failed: s.Failed, Marked: s.Marked,
+		Retries: s.Retries, Restarts: s.Restarts, Error: s.Error, Energy: s.Energy,
+	}
+	for _, g := range s.GPUs {
+		b.GPUs = append(b.GPUs, api.BatchGPU{
+			GPU: g.UUID, Index: g.Index, Name: g.Name, Done: g.Records, Failed: g.Failed, Restarts: g.Restarts,
+			Rate: gpu.Some(g.Rate), Busy: g.Busy,
+		})
+	}
+	return b
 }

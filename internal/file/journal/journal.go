@@ -5,7 +5,11 @@
 // starts. Package journaltest has the suite that every implementation passes.
 package journal
 
-import "iter"
+import (
+	"errors"
+	"iter"
+	"sync/atomic"
+)
 
 // Entry is one entry that was read back. The journal does not interpret Data, which is
 // valid only during the call that hands it over.
@@ -115,3 +119,49 @@ func (forgetful) Append([][]byte, Care) error            { return nil }
 func (forgetful) Compact(uint64, iter.Seq[[]byte]) error { return nil }
 func (forgetful) Stats() Stats                           { return Stats{} }
 func (forgetful) Close() error                           { return nil }
+
+// Writer writes a journal and remembers whether that works. Only one goroutine may write.
+type Writer struct {
+	Journal
+	// Notify is called with the error when writing stops working, and with nil when
+	// it works again.
+	Notify func(error)
+
+	trouble atomic.Pointer[error] // read without a lock; nil if there is none
+}
+
+// Trouble returns why the journal takes no new entries now, or nil if it does. Any
+// goroutine may call it.
+func (w *Writer) Trouble() error {
+	if err := w.trouble.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// Write appends a group to the journal, and notes whether that works. A write into the
+// reserve does not prove that the journal works again.
+func (w *Writer) Write(group [][]byte, care Care) error {
+	err := w.Append(group, care)
+	failed := (*WriteError)(nil)
+	switch {
+	case errors.As(err, &failed):
+		w.Note(err)
+	case err == nil && !care.Reserve && w.Trouble() != nil:
+		w.Note(nil)
+	}
+	return err
+}
+
+// Note remembers that writing fails with err, or works again if err is nil.
+func (w *Writer) Note(err error) {
+	before := w.Trouble()
+	if err == nil {
+		w.trouble.Store(nil)
+	} else {
+		w.trouble.Store(&err)
+	}
+	if (before == nil) != (err == nil) {
+		w.Notify(err)
+	}
+}

@@ -9,9 +9,12 @@ package events
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
+	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -173,4 +176,101 @@ func (l *Log) Each(ctx context.Context, after uint64, f func(gpu.Event) error) e
 		case <-more:
 		}
 	}
+}
+
+// recent is the number of newest entries that keep their encodings. Readers that follow
+// the log are not further behind, and keeping all encodings would take too much memory.
+const recent = 1024
+
+// Entry is a kept event. All readers share it.
+type Entry struct {
+	Event   gpu.Event // does not change
+	encoded [Views]atomic.Pointer[[]byte]
+	old     atomic.Bool
+}
+
+// View numbers the forms in which readers see one event, from 0 up to Views. The encoder
+// decides what each form hides.
+type View int
+
+// Views is the number of views.
+const Views = 3
+
+// JSON returns the event as one line of JSON. It encodes each view of a recent event only
+// once for all readers. Show changes the event for that view, and must return the same
+// for every reader of it. If show is nil, JSON encodes the event unchanged.
+func (e *Entry) JSON(view View, show func(gpu.Event) gpu.Event) ([]byte, error) {
+	if text := e.encoded[view].Load(); text != nil {
+		return *text, nil
+	}
+	event := e.Event
+	if show != nil {
+		event = show(event)
+	}
+	text, err := json.Marshal(event)
+	if err != nil {
+		return nil, err
+	}
+	e.encoded[view].Store(&text)
+	if e.old.Load() {
+		e.encoded[view].Store(nil)
+	}
+	return text, nil
+}
+
+// forget frees the encodings, and makes JSON keep no new ones.
+func (e *Entry) forget() {
+	e.old.Store(true)
+	for i := range e.encoded {
+		if e.encoded[i].Load() != nil {
+			e.encoded[i].Store(nil)
+		}
+	}
+}
+
+// Estimates of the memory that an event takes besides its texts.
+const (
+	eventSize = 320 // the event itself and the pointers to it
+	dataSize  = 320 // a map of up to eight keys
+	valueSize = 16  // a value that is not a text
+)
+
+// memoryOf estimates how many bytes of memory an event takes.
+func memoryOf(e *gpu.Event) int {
+	size := eventSize + len(e.GPU) + len(e.Lease) + len(e.User) + len(e.Text) + len(e.Public)
+	if e.Data != nil {
+		size += sizeOf(e.Data)
+	}
+	return size
+}
+
+func sizeOf(v any) int {
+	switch v := v.(type) {
+	case int, int64, uint64, bool, float64, nil:
+		return valueSize
+	case string:
+		return valueSize + len(v)
+	case map[string]any:
+		size := dataSize * (1 + len(v)/8)
+		for key, value := range v {
+			size += len(key) + sizeOf(value)
+		}
+		return size
+	case []string:
+		size := valueSize
+		for _, element := range v {
+			size += valueSize + len(element)
+		}
+		return size
+	case []any:
+		size := valueSize
+		for _, element := range v {
+			size += valueSize + sizeOf(element)
+		}
+		return size
+	}
+	if value := reflect.ValueOf(v); value.Kind() == reflect.String {
+		return valueSize + value.Len()
+	}
+	return 2 * valueSize // a trimmed event holds nothing larger
 }

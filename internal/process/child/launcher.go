@@ -1,6 +1,8 @@
 package child
 
 import (
+	"fmt"
+	"os"
 	"os/exec"
 	"runtime"
 	"syscall"
@@ -55,4 +57,66 @@ func (l *Launcher) begin(cmd *exec.Cmd) error {
 func (l *Launcher) Close() {
 	close(l.starts)
 	<-l.ended
+}
+
+// minder kills the process group of a child when this process dies. The signal that the
+// kernel sends at the death of a parent reaches only the child, not the processes that
+// the child has started: a wrapper would leave its program behind.
+//
+// A minder is a shell that leads the group and reads from a pipe. The kernel closes the
+// pipe when this process is gone. The minder leads the group before the child joins it,
+// so there is no moment without it. A child may lead a group of its own later, as timeout
+// and setsid do, so the minder also gets the process id of the child.
+type minder struct {
+	cmd  *exec.Cmd
+	rope *os.File // writing end of the pipe; no other process has it
+}
+
+// mind is the script of a minder. It ignores signals to the group that a child
+// may survive.
+const mind = `trap "" HUP INT TERM; read -r child; read -r end; [ "$child" ] && kill -s KILL -- "-$child"; kill -s KILL 0`
+
+// startMinder starts a minder. It returns nil if there is no shell; then children still
+// die with this process, but the processes that they have started do not.
+func startMinder() *minder {
+	theirs, rope, err := os.Pipe()
+	if err != nil {
+		return nil
+	}
+	defer theirs.Close()
+	m := &minder{cmd: exec.Command("/bin/sh", "-c", mind, "berth-minder"), rope: rope}
+	m.cmd.Env = []string{}
+	m.cmd.Stdin = theirs
+	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := m.cmd.Start(); err != nil {
+		_ = rope.Close()
+		return nil
+	}
+	return m
+}
+
+// group returns the process group for the child to join; 0 means a new one.
+func (m *minder) group() int {
+	if m == nil {
+		return 0
+	}
+	return m.cmd.Process.Pid
+}
+
+// watch sends the minder the process id of the child.
+func (m *minder) watch(pid int) {
+	if m != nil {
+		_, _ = fmt.Fprintln(m.rope, pid) // a few bytes never block a pipe
+	}
+}
+
+// dismiss ends the minder. Until then, its process id keeps the number of the group in
+// use.
+func (m *minder) dismiss() {
+	if m == nil {
+		return
+	}
+	_ = m.cmd.Process.Kill()
+	_ = m.cmd.Wait() // how it ended does not matter
+	_ = m.rope.Close()
 }
