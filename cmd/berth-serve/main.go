@@ -32,6 +32,9 @@ func main() {
 	if len(os.Args) == 2 && os.Args[1] == proveCommand {
 		os.Exit(prove())
 	}
+	if len(os.Args) > 2 && os.Args[1] == minderCommand {
+		os.Exit(mind(os.Args[2:]))
+	}
 	ctx, stop := cli.UntilSignal(os.Interrupt, syscall.SIGTERM)
 	env := cli.ThisMachine(version)
 	env.Become, env.Top = programs.Become, top.Run

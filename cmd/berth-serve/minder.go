@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/process/minder"
+)
+
+// minderCommand makes this program the minder of a run. It is not a command for people:
+// the daemon starts it, or systemd for the daemon.
+const minderCommand = "minder"
+
+// mind minds a run and returns the exit code.
+func mind(arguments []string) int {
+	var at minder.Post
+	flags := flag.NewFlagSet(minderCommand, flag.ContinueOnError)
+	flags.SetOutput(io.Discard) // the error says it
+	flags.StringVar(&at.Runs, "runs", "", "")
+	flags.StringVar(&at.Run, "run", "", "")
+	socket := flags.String("socket", "", "")
+	err := flags.Parse(arguments)
+	if err == nil && (at.Runs == "" || at.Run == "" || *socket == "") {
+		err = errors.New("it needs --runs, --run and --socket, which the daemon gives it: people write berth submit")
+	}
+	if err == nil {
+		err = minder.Mind(context.Background(), at, asker(*socket))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "berth-serve minder:", err)
+		return 1
+	}
+	return 0
+}
+
+// asker returns a function that asks the daemon at a socket for the order of a run.
+func asker(socket string) func(context.Context, string) (api.MinderOrder, error) {
+	return func(ctx context.Context, run string) (api.MinderOrder, error) {
+		c, err := client.New(client.Options{Socket: socket})
+		if err != nil {
+			return api.MinderOrder{}, err
+		}
+		defer c.Close()
+		order, err := c.MinderOrder(ctx, run)
+		// What the daemon refuses for good is a fault of the request; a daemon that is busy
+		// or going away is asked again.
+		if problem := (*api.Problem)(nil); errors.As(err, &problem) && problem.Status >= 400 && problem.Status < 500 && problem.Status != 429 {
+			err = fmt.Errorf("%w: %w", minder.ErrRefused, err)
+		}
+		return order, err
+	}
+}

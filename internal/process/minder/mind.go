@@ -1,0 +1,253 @@
+package minder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/child"
+)
+
+// Post says which run a minder minds.
+type Post struct {
+	Runs string // the folder of the runs
+	Run  string
+	Own  bool // the minder has a control group of its own, with which it ends
+}
+
+// ErrRefused means that the daemon has no order for this minder and never will have.
+var ErrRefused = errors.New("the daemon has no order for this run")
+
+const (
+	// The minder asks again for its order after this time, which doubles up to the most.
+	firstPause = 50 * time.Millisecond
+	mostPause  = 2 * time.Second
+
+	// endWithin is how long the minder tries to write down the end.
+	endWithin = time.Minute
+
+	// mostFailure is the limit of the text of a failure, in bytes.
+	mostFailure = 2 << 10
+)
+
+// Mind is a minder: it takes the run, asks for its order, runs it, and writes down how it
+// ended. It asks again while ask returns an error other than ErrRefused, because the
+// daemon may be restarting. Mind changes the user of this process, so the process must end
+// after it. Its error is about the record: what becomes of the command is written there.
+func Mind(ctx context.Context, at Post, ask func(ctx context.Context, run string) (api.MinderOrder, error)) error {
+	// The kernel kills the command when the thread that started it ends, and this thread
+	// ends with the process.
+	runtime.LockOSThread()
+	m := newMinder(at)
+	if err := errors.Join(hide(), closeInherited()); err != nil {
+		return err
+	}
+	runs, err := Open(at.Runs)
+	if err != nil {
+		return err
+	}
+	m.note, err = runs.take(at.Run)
+	if errors.Is(err, errTaken) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := m.begin(); err != nil {
+		return fmt.Errorf("write that run %s has begun: %w", at.Run, err)
+	}
+	return m.conclude(m.run(ctx, ask))
+}
+
+// minder is a minder at work.
+type minder struct {
+	post  Post
+	note  *note
+	ended chan os.Signal // a process below this one has ended
+	asked chan os.Signal // this process was asked to end
+	use   usage
+}
+
+// newMinder begins to catch signals. None of them ends the minder, except those that no
+// process survives: whoever signals everything of the run means the command, and its end
+// has to be written down. Signals that are caught are not ignored in the command, even if
+// the daemon ignores them.
+func newMinder(at Post) *minder {
+	m := &minder{post: at, ended: make(chan os.Signal, 1), asked: make(chan os.Signal, 1)}
+	signal.Notify(m.ended, syscall.SIGCHLD)
+	signal.Notify(m.asked, syscall.SIGTERM)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE,
+		syscall.SIGALRM, syscall.SIGVTALRM, syscall.SIGPROF, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGIO, syscall.SIGPWR,
+		syscall.SIGXCPU, syscall.SIGXFSZ, syscall.SIGABRT, syscall.SIGTRAP, syscall.SIGSYS)
+	return m
+}
+
+// closeInherited closes the files that this process inherited beside the first three:
+// they belong to the daemon. Files that Go has opened have the mark that no program
+// inherits them, so those without it were inherited.
+func closeInherited() error {
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return fmt.Errorf("look at the open files: %w", err)
+	}
+	for _, e := range entries {
+		fd := 0
+		if _, err := fmt.Sscan(e.Name(), &fd); err != nil || fd < 3 {
+			continue
+		}
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+			_ = unix.Close(fd)
+		}
+	}
+	return nil
+}
+
+// begin writes down which process minds the run.
+func (m *minder) begin() error {
+	id, err := process.Proc().Identify(os.Getpid())
+	if err != nil {
+		return err
+	}
+	boot, err := process.Proc().Boot()
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		m.note.write(begunAt, Record{Version: api.MinderVersion, PID: id.PID, Start: id.Start, Boot: boot}),
+		m.note.syncName(), // while this process is root
+	)
+}
+
+// run gets the order and runs the command. It returns how that ended.
+func (m *minder) run(ctx context.Context, ask func(context.Context, string) (api.MinderOrder, error)) Record {
+	order, err := m.order(ctx, ask)
+	if err == nil && order.Version > api.MinderVersion {
+		err = fmt.Errorf("the daemon gave an order of version %d, and this minder understands up to %d: restart the daemon after an update", order.Version, api.MinderVersion)
+	}
+	if err == nil && len(order.Command) == 0 {
+		err = errors.New("the order has no command")
+	}
+	if err != nil {
+		return Record{Failure: err.Error()}
+	}
+	pid, err := m.start(order)
+	if err != nil {
+		end := Record{Failure: err.Error()}
+		if program := (*child.ProgramError)(nil); errors.As(err, &program) {
+			end.Exit = gpu.Some(program.Exit)
+		}
+		return end
+	}
+	return m.wait(pid)
+}
+
+// order asks the daemon for the order until it answers, or until this process is asked to
+// end.
+func (m *minder) order(ctx context.Context, ask func(context.Context, string) (api.MinderOrder, error)) (api.MinderOrder, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answers := make(chan error, 1)
+	var order api.MinderOrder
+	go func() {
+		for pause := firstPause; ; pause = min(2*pause, mostPause) {
+			var err error
+			if order, err = ask(ctx, m.post.Run); err == nil || errors.Is(err, ErrRefused) || ctx.Err() != nil {
+				answers <- err
+				return
+			}
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+			}
+		}
+	}()
+	select {
+	case err := <-answers:
+		return order, err
+	case <-m.asked:
+		cancel()
+		<-answers
+		return api.MinderOrder{}, errors.New("it was ended before it could start")
+	}
+}
+
+// start becomes the user and starts the command. It returns the pid of the command.
+func (m *minder) start(order api.MinderOrder) (int, error) {
+	as, err := lookUp(order.User, order.UID)
+	if err != nil {
+		return 0, err
+	}
+	if err := settle(); err != nil {
+		return 0, err
+	}
+	if err := as.become(); err != nil {
+		return 0, err
+	}
+	place, err := as.prepare(order)
+	if err != nil {
+		return 0, err
+	}
+	defer place.close()
+	started := Record{
+		Started: time.Now(), UID: order.UID, Lease: order.Lease.ID, Fence: order.Lease.Fence, Output: place.output.Name(),
+	}
+	if place.errors != place.output {
+		started.Error = place.errors.Name()
+	}
+	// From here on nobody else starts this command, whatever happens.
+	if err := errors.Join(m.note.write(startedAt, started), m.note.sync()); err != nil {
+		return 0, fmt.Errorf("write down that the command is started: %w", err)
+	}
+	return place.start()
+}
+
+// settle undoes, while this process is root, what the daemon is beyond an ordinary process
+// and what its children inherit. It is about this thread, which starts the command.
+func settle() error {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("take over what the command leaves behind: %w", err)
+	}
+	// These fail where nothing has to be undone, or where this process may not.
+	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, 0)
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("0"), 0)
+	_, _ = unix.KeyctlJoinSessionKeyring("")
+	var none unix.Sigset_t
+	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &none, nil); err != nil {
+		return fmt.Errorf("unblock the signals: %w", err)
+	}
+	_, _ = unix.Setsid() // the daemon or systemd did it
+	return nil
+}
+
+// conclude writes down how the run ended, and then ends what is left of it. On a full disk
+// it tries again for some time: room for this was reserved, but not every file system
+// keeps it.
+func (m *minder) conclude(end Record) error {
+	end.Ended = time.Now()
+	end.PeakHost, end.CPU = m.use.peak, m.use.cpu
+	end.Failure = gpu.Printable(end.Failure, mostFailure)
+	written := false
+	var err error
+	for deadline := end.Ended.Add(endWithin); !written && time.Now().Before(deadline); {
+		if err = errors.Join(m.note.write(endedAt, end), m.note.sync()); err == nil {
+			written = true
+		} else {
+			time.Sleep(firstPause)
+		}
+	}
+	m.endRest()
+	if !written {
+		return fmt.Errorf("write down how run %s ended: %w", m.post.Run, err)
+	}
+	return nil
+}

@@ -1,0 +1,264 @@
+package minder
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+// Record is what the file of a run says. A record whose PID is 0 says nothing: no minder
+// has begun.
+type Record struct {
+	Version int    `json:"version,omitempty"` // of the minder that wrote it
+	PID     int    `json:"pid,omitempty"`     // of the minder
+	Start   uint64 `json:"start,omitempty"`   // of the minder, see process.ID
+	Boot    string `json:"boot,omitempty"`    // the boot of the machine in which it ran
+
+	Started time.Time `json:"started,omitzero"` // zero: the command was not started
+	UID     int       `json:"uid,omitempty"`    // this and the lease are known from started on
+	Lease   string    `json:"lease,omitempty"`
+	Fence   uint64    `json:"fence,omitempty"`
+	Output  string    `json:"output,omitempty"` // the file that has the output of the command
+	Error   string    `json:"error,omitempty"`  // the file that has its errors, if that is another one
+
+	Ended       time.Time     `json:"ended,omitzero"`
+	Exit        gpu.Opt[int]  `json:"exit,omitzero"`           // of the command; 128 and the number of the signal that ended it
+	Signal      string        `json:"signal,omitempty"`        // the signal that ended it, as in SIGKILL
+	Failure     string        `json:"failure,omitempty"`       // why the command could not be started, in words
+	OutOfMemory bool          `json:"out_of_memory,omitempty"` // the kernel killed a process of the run because there was no more memory for it
+	PeakHost    gpu.MiB       `json:"peak_host,omitempty"`     // the most memory that one of its processes used
+	CPU         time.Duration `json:"cpu,omitempty"`           // of all its processes that have ended
+	Shutdown    bool          `json:"shutdown,omitempty"`      // the machine was shutting down when it ended
+}
+
+// Minder identifies the process that wrote the record.
+func (r Record) Minder() process.ID { return process.ID{PID: r.PID, Start: r.Start} }
+
+// Runs is the folder with the files of the runs. Only its owner may use it.
+type Runs struct{ folder string }
+
+// Open opens the folder, and makes it if needed. The folder around it must be there.
+func Open(folder string) (*Runs, error) {
+	if err := os.Mkdir(folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("make the folder of the runs: %w", err)
+	}
+	var about unix.Stat_t
+	switch err := unix.Lstat(folder, &about); {
+	case err != nil:
+		return nil, fmt.Errorf("look at the folder of the runs %s: %w", folder, err)
+	case about.Mode&unix.S_IFMT != unix.S_IFDIR || int(about.Uid) != os.Geteuid():
+		return nil, fmt.Errorf("%s is not a folder of user %d: remove it", folder, os.Geteuid())
+	case about.Mode&0o077 != 0:
+		if err := os.Chmod(folder, 0o700); err != nil {
+			return nil, fmt.Errorf("close the folder of the runs to others: %w", err)
+		}
+	}
+	return &Runs{folder}, nil
+}
+
+// runName is the form of the name of a run: the numbers of the job, the task and the try.
+var runName = regexp.MustCompile(`^[0-9]{1,19}\.[0-9]{1,10}\.[0-9]{1,10}$`)
+
+func (r *Runs) path(run string) (string, error) {
+	if !runName.MatchString(run) {
+		return "", fmt.Errorf("%q is not the name of a run: it has the form JOB.TASK.TRY, as in 17.3.1", run)
+	}
+	return filepath.Join(r.folder, run), nil
+}
+
+// List returns the names of the runs that have a file, in no order.
+func (r *Runs) List() ([]string, error) {
+	entries, err := os.ReadDir(r.folder)
+	if err != nil {
+		return nil, fmt.Errorf("list the runs: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if runName.MatchString(e.Name()) {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+// Read returns the record of a run, and whether its minder lives. Without a file the
+// record is zero. A record that says started and not ended, and whose minder does not
+// live, will never say more.
+func (r *Runs) Read(run string) (record Record, alive bool, err error) {
+	path, err := r.path(run)
+	if err != nil {
+		return Record{}, false, err
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return Record{}, false, nil
+	case err != nil:
+		return Record{}, false, fmt.Errorf("read the record of run %s: %w", run, err)
+	}
+	defer f.Close()
+	for {
+		before, err := read(f)
+		if err != nil {
+			return Record{}, false, fmt.Errorf("read the record of run %s: %w", run, err)
+		}
+		if alive, err = locked(f); err != nil {
+			return Record{}, false, fmt.Errorf("look at the lock of run %s: %w", run, err)
+		}
+		if record, err = read(f); err != nil {
+			return Record{}, false, fmt.Errorf("read the record of run %s: %w", run, err)
+		}
+		// A minder that began after the lock was looked at may live. Once a record says
+		// started, no other minder begins.
+		if alive || record.Started.IsZero() || !before.Started.IsZero() {
+			return record, alive, nil
+		}
+	}
+}
+
+// Remove removes the file of a run, if there is one.
+func (r *Runs) Remove(run string) error {
+	path, err := r.path(run)
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove the record of run %s: %w", run, err)
+	}
+	return nil
+}
+
+// The file of a run has a place for each step. Each place holds a line: a checksum, and
+// the fields of the Record that the step knows, as JSON. The kernel reserves room for all
+// of it when the file is made, so a full disk does not lose the end; what started says may
+// be longer.
+const (
+	begunAt   = 0
+	endedAt   = 4 << 10
+	startedAt = 8 << 10
+	reserved  = 12 << 10
+
+	mostStarted = 128 << 10
+)
+
+// read reads all places. It leaves out a line that was not completely written.
+func read(f *os.File) (Record, error) {
+	var record Record
+	for _, place := range []struct{ at, most int64 }{{begunAt, endedAt - begunAt}, {startedAt, mostStarted}, {endedAt, startedAt - endedAt}} {
+		text, err := io.ReadAll(io.NewSectionReader(f, place.at, place.most))
+		if err != nil {
+			return Record{}, err
+		}
+		line, _, complete := bytes.Cut(text, []byte{'\n'})
+		sum, fields, _ := bytes.Cut(line, []byte{' '})
+		if !complete || string(sum) != checksum(fields) {
+			continue
+		}
+		if err := json.Unmarshal(fields, &record); err != nil {
+			return Record{}, err
+		}
+	}
+	return record, nil
+}
+
+func checksum(text []byte) string {
+	return fmt.Sprintf("%08x", crc32.Checksum(text, crc32.MakeTable(crc32.Castagnoli)))
+}
+
+// note is the file of a run as its minder has it, locked.
+type note struct{ file *os.File }
+
+// errTaken means that another minder has this run, or had it.
+var errTaken = errors.New("another minder has begun this run")
+
+// take makes or opens the file of a run and locks it. It returns errTaken if the file is
+// locked, or if its record says that the command was started or that the run has ended.
+func (r *Runs) take(run string) (*note, error) {
+	path, err := r.path(run)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the record of run %s: %w", run, err)
+	}
+	// Locks of this kind belong to the open file, and the daemon can look whether there
+	// is one without taking it.
+	err = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
+	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
+		err = errTaken
+	}
+	var record Record
+	if err == nil {
+		record, err = read(f)
+	}
+	if err == nil && (!record.Started.IsZero() || !record.Ended.IsZero()) {
+		err = errTaken
+	}
+	if err == nil {
+		err = unix.Fallocate(int(f.Fd()), 0, 0, reserved)
+		if errors.Is(err, unix.EOPNOTSUPP) {
+			err = nil // then a full disk is noticed when the start is written
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("run %s: %w", run, err), f.Close())
+	}
+	return &note{f}, nil
+}
+
+// locked reports whether a minder has locked the file.
+func locked(f *os.File) (bool, error) {
+	lock := unix.Flock_t{Type: unix.F_WRLCK}
+	err := unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &lock)
+	return lock.Type != unix.F_UNLCK, err
+}
+
+// write writes a step. The fields of the record that belong to other steps must be zero.
+func (n *note) write(at int64, step Record) error {
+	text := bytes.NewBufferString("00000000 ")
+	lines := json.NewEncoder(text) // it ends the line
+	lines.SetEscapeHTML(false)
+	if err := lines.Encode(step); err != nil {
+		return err
+	}
+	fields := bytes.TrimSuffix(text.Bytes()[len("00000000 "):], []byte{'\n'})
+	copy(text.Bytes(), checksum(fields))
+	if most := map[int64]int{begunAt: endedAt - begunAt, endedAt: startedAt - endedAt, startedAt: mostStarted}[at]; text.Len() > most {
+		return errors.New("the record is too long: " + strconv.Itoa(text.Len()) + " bytes")
+	}
+	_, err := n.file.WriteAt(text.Bytes(), at)
+	return err
+}
+
+// sync makes durable what was written.
+func (n *note) sync() error {
+	for {
+		if err := unix.Fdatasync(int(n.file.Fd())); err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// syncName makes the name of the file durable. Only the owner of the folder can.
+func (n *note) syncName() error {
+	folder, err := os.Open(filepath.Dir(n.file.Name()))
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}

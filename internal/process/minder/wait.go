@@ -1,0 +1,121 @@
+package minder
+
+import (
+	"errors"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
+)
+
+const (
+	// leaveWithin is how long what the command leaves behind may take to end by itself
+	// after SIGTERM.
+	leaveWithin = 3 * time.Second
+	// killedWithin is how long the kernel may take to end what was killed.
+	killedWithin = 2 * time.Second
+)
+
+// usage adds up what the processes of a run have used.
+type usage struct {
+	peak gpu.MiB
+	cpu  time.Duration
+}
+
+func (u *usage) add(r *syscall.Rusage) {
+	const mib = 1 << 10                                        // the kernel counts in KiB
+	u.peak = max(u.peak, gpu.MiB((int64(r.Maxrss)+mib-1)/mib)) // those that each process has waited for count in it
+	u.cpu += time.Duration(r.Utime.Nano() + r.Stime.Nano())
+}
+
+// wait waits for the end of the command, and reaps everything else that ends meanwhile.
+func (m *minder) wait(command int) Record {
+	for {
+		status, over := m.reap(command)
+		if over {
+			return m.outcome(status)
+		}
+		<-m.ended
+	}
+}
+
+// reap reaps the processes below this one that have ended. It reports whether the command
+// is among them, and how it ended.
+func (m *minder) reap(command int) (status syscall.WaitStatus, over bool) {
+	for {
+		var one syscall.WaitStatus
+		var used syscall.Rusage
+		pid, err := syscall.Wait4(-1, &one, syscall.WNOHANG, &used)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+			continue
+		case err != nil || pid <= 0:
+			return status, over
+		}
+		m.use.add(&used)
+		if pid == command {
+			status, over = one, true
+		}
+	}
+}
+
+// outcome describes how the command ended.
+func (m *minder) outcome(status syscall.WaitStatus) Record {
+	var end Record
+	if status.Signaled() {
+		end.Exit, end.Signal = gpu.Some(128+int(status.Signal())), unix.SignalName(status.Signal())
+	} else {
+		end.Exit = gpu.Some(status.ExitStatus())
+	}
+	return end
+}
+
+// endRest ends what the command has left behind: SIGTERM, some time, SIGKILL. It leaves
+// processes that the user may not signal; they end with the control group of the run.
+func (m *minder) endRest() {
+	for _, step := range []struct {
+		signal process.Signal
+		within time.Duration
+	}{{process.Terminate, leaveWithin}, {process.Kill, killedWithin}} {
+		if m.signalRest(step.signal) == 0 {
+			return
+		}
+		deadline := time.After(step.within)
+		for waiting := true; waiting; {
+			m.reap(0)
+			if m.signalRest(process.Probe) == 0 {
+				return
+			}
+			select {
+			case <-m.ended:
+			case <-deadline:
+				waiting = false
+			}
+		}
+	}
+}
+
+// signalRest signals every process below this one, and returns how many it reached. A
+// process that is stopped gets the signal when it continues, so it is continued.
+func (m *minder) signalRest(signal process.Signal) int {
+	table, reached := process.Proc(), 0
+	self, err := table.Identify(os.Getpid())
+	if err != nil {
+		return 0
+	}
+	for _, id := range table.Family().Tree([]process.ID{self}) {
+		if id == self || table.Signal(kinship.Authority(), id, signal) != nil {
+			continue
+		}
+		reached++
+		if signal == process.Terminate {
+			_ = table.Signal(kinship.Authority(), id, process.Continue)
+		}
+	}
+	return reached
+}
