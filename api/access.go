@@ -129,6 +129,7 @@ type AuditActor struct {
 	Door    string       `json:"door" enum:"socket,tcp,process,daemon" doc:"The way it was asked for. daemon: nobody asked, the daemon did it by itself."`
 	Token   string       `json:"token,omitempty" doc:"Name of the token that was shown."`
 	Address string       `json:"address,omitempty" doc:"Where the connection came from, for door tcp."`
+	Agent   string       `json:"agent,omitempty" doc:"The program that asked in the name of the user, as it calls itself."`
 }
 
 // AuditObject names the object of an act.

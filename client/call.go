@@ -122,6 +122,9 @@ func (c *Client) request(ctx context.Context, method, path string, query url.Val
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
+	if c.agent != "" {
+		req.Header.Set("Berth-Agent", url.QueryEscape(c.agent))
+	}
 	return req, nil
 }
 

@@ -64,6 +64,7 @@ type Client struct {
 	local   bool     // over a socket, where the daemon sees which process this is
 	streams *streams // for calls about leases; nil if they go over HTTP like all others
 	user    string   // the user whose leases ids name; see Of
+	agent   string   // the program for which the client acts; see For
 }
 
 // New returns a client. It does not connect: the first call does.

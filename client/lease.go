@@ -49,6 +49,16 @@ func (c *Client) Of(user string) *Client {
 	return &of
 }
 
+// For returns a client that tells the daemon for which program it acts, as that program
+// calls itself. The daemon gives it no rights by that name, and notes it with acts.
+//
+// Both clients share their connections; close the first one.
+func (c *Client) For(agent string) *Client {
+	acting := *c
+	acting.agent = agent
+	return &acting
+}
+
 // Deallocate ends a lease, or withdraws a waiting request.
 func (c *Client) Deallocate(ctx context.Context, id string) (api.Ended, error) {
 	return post[api.Ended](ctx, c, "/api/gpu/memory/deallocate", api.Deallocate{ID: id, User: c.user})

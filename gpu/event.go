@@ -46,6 +46,7 @@ type By struct {
 	UID   Opt[int] `json:"uid,omitzero" doc:"Absent: the kernel did not say."`
 	Token string   `json:"token,omitempty" doc:"Name of the token that was shown."`
 	Door  string   `json:"door,omitempty" enum:"socket,tcp,process" doc:"The way it was asked for: over the Unix socket, over TCP, or within the process of the daemon."`
+	Agent string   `json:"agent,omitempty" doc:"The program that asked in the name of the user, as it calls itself."`
 }
 
 // Equal reports whether b and other are the same.
@@ -60,6 +61,8 @@ func (b By) String() string {
 		return "token " + b.Token
 	case b.User == "":
 		return "somebody"
+	case b.Agent != "":
+		return b.User + " through " + b.Agent
 	}
 	return b.User
 }

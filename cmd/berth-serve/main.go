@@ -16,6 +16,7 @@ import (
 
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/cli"
+	"github.com/berth-gpu/berth/internal/cli/agents"
 	"github.com/berth-gpu/berth/internal/cli/programs"
 	"github.com/berth-gpu/berth/internal/cli/top"
 	"github.com/berth-gpu/berth/internal/config"
@@ -37,7 +38,7 @@ func main() {
 	}
 	ctx, stop := cli.UntilSignal(os.Interrupt, syscall.SIGTERM)
 	env := cli.ThisMachine(version)
-	env.Become, env.Top = programs.Become, top.Run
+	env.Become, env.Top, env.Agents = programs.Become, top.Run, agents.Serve
 	env.Serve, env.Local, env.Probe = serve, local, daemon.Probe
 	env.Settings = func(file string) (*config.Settings, error) { return daemon.Load(sources(file, nil)) }
 	code := cli.Run(ctx, env, os.Args[1:])

@@ -39,6 +39,7 @@ func main() {
 	env.Serve = func(context.Context, upkeep.ServeOptions) error { return becomeWhole() }
 	env.Local = func(context.Context, string) (*client.Client, func(), error) { return nil, nil, becomeWhole() }
 	env.Top = func(context.Context, *console.Console, console.Live) error { return becomeWhole() }
+	env.Agents = func(context.Context, *console.Console, bool) error { return becomeWhole() }
 	env.Settings = func(string) (*config.Settings, error) { return nil, becomeWhole() }
 	env.Probe = func(context.Context) []doctor.Finding {
 		return []doctor.Finding{{Topic: "programs", Grade: doctor.Broken, Text: becomeWhole().Error(), Next: "install berth-serve beside berth"}}

@@ -17,6 +17,7 @@ type Actor struct {
 
 	Service string // the only service that the actor may act for; empty means any
 	Address string // source of a TCP connection; empty if not known, or not TCP
+	Agent   string // the program for which the actor says to act; it gives no rights
 }
 
 // NoUID stands for a user who is not known by a user id.

@@ -31,6 +31,7 @@ type Env struct {
 	upkeep.Daemon
 	Become leasing.Become
 	Top    look.Top
+	Agents rights.Agents
 }
 
 // New returns the berth command with all its subcommands.
@@ -79,7 +80,7 @@ func root(env Env, con *console.Console) *cobra.Command {
 	addGroup(root, "Look:", look.Commands(con, env.Top))
 	addGroup(root, "Leases:", leasing.Commands(con, env.Become))
 	addGroup(root, "Pipelines:", work.Commands(con))
-	addGroup(root, "Access:", rights.Commands(con))
+	addGroup(root, "Access:", rights.Commands(con, env.Agents))
 	addGroup(root, "The daemon:", upkeep.Commands(con, env.Daemon))
 	return root
 }

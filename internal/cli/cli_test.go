@@ -20,6 +20,7 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/cli"
+	"github.com/berth-gpu/berth/internal/cli/agents"
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/top"
 	"github.com/berth-gpu/berth/internal/cli/upkeep"
@@ -73,7 +74,7 @@ func scriptEnv() cli.Env {
 			return []doctor.Finding{{Topic: "nvml", Grade: doctor.Notice, Text: "libnvidia-ml.so.1 was not found", Next: "install the driver"}}
 		},
 	}
-	return cli.Env{Env: world, Daemon: daemon, Top: top.Run}
+	return cli.Env{Env: world, Daemon: daemon, Top: top.Run, Agents: agents.Serve}
 }
 
 // TestScripts runs every command against real daemons in this process. Beside

@@ -84,7 +84,7 @@ func ByOf(a access.Actor) gpu.By {
 	if a.Door == access.Itself || a.Door == "" {
 		return gpu.By{}
 	}
-	by := gpu.By{User: a.User, Token: a.Token, Door: string(a.Door)}
+	by := gpu.By{User: a.User, Token: a.Token, Door: string(a.Door), Agent: a.Agent}
 	if a.UID != NoUID {
 		by.UID = gpu.Some(a.UID)
 	}

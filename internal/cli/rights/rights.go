@@ -1,5 +1,5 @@
 // Package rights holds the commands about rights: they show who the user is and what
-// they may have, open the page, make and revoke tokens, and read the audit log.
+// they may have, open the page, make and revoke tokens, read the audit log, and let agents in.
 package rights
 
 import (
@@ -9,6 +9,6 @@ import (
 )
 
 // Commands returns the commands about rights.
-func Commands(con *console.Console) []*cobra.Command {
-	return []*cobra.Command{newOpen(con), newSessions(con), newWhoami(con), newQuota(con), newToken(con), newAudit(con)}
+func Commands(con *console.Console, agents Agents) []*cobra.Command {
+	return []*cobra.Command{newOpen(con), newSessions(con), newWhoami(con), newQuota(con), newToken(con), newAudit(con), newMCP(con, agents)}
 }

@@ -64,7 +64,7 @@ func (d *daemon) run(t *testing.T, in string, args ...string) (out, errs string,
 	root.SetOut(&stdout)
 	root.SetErr(&stderr)
 	root.PersistentFlags().BoolVar(&con.JSON, "json", false, "")
-	root.AddCommand(Commands(con)...)
+	root.AddCommand(Commands(con, nil)...)
 	root.SetArgs(args)
 	err = root.ExecuteContext(t.Context())
 	con.Report(err)

@@ -2,6 +2,11 @@ package httpapi
 
 import (
 	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/desk"
@@ -27,6 +32,7 @@ func askerOf(ctx context.Context) desk.Caller {
 	c := doorkeeper.Of(ctx)
 	who := c.Identity()
 	by := desk.Caller{Actor: who.Actor, Holder: who.Holder, PIDs: pids{of: c}}
+	by.Agent, _ = ctx.Value(agentKey{}).(string)
 	if !exceeds(who.Actor) {
 		by.Limits = c.Limits()
 	}
@@ -34,6 +40,36 @@ func askerOf(ctx context.Context) desk.Caller {
 		by.Place = t
 	}
 	return by
+}
+
+// agentKey is the context key of the program for which a caller says to act.
+type agentKey struct{}
+
+// longestAgent is the most bytes of the name of such a program.
+const longestAgent = 64
+
+// noteAgent notes the program for which the caller says to act: an assistant with the
+// rights of its user. Its name gives no rights.
+func noteAgent(r *http.Request) *http.Request {
+	escaped := r.Header.Get("Berth-Agent")
+	if escaped == "" {
+		return r
+	}
+	name, err := url.QueryUnescape(escaped)
+	if err != nil || !utf8.ValidString(name) {
+		name = "an agent with an unreadable name"
+	}
+	name = strings.Join(strings.Fields(strings.Map(func(c rune) rune {
+		if !unicode.IsPrint(c) {
+			return ' '
+		}
+		return c
+	}, name)), " ")
+	for len(name) > longestAgent {
+		_, size := utf8.DecodeLastRuneInString(name)
+		name = name[:len(name)-size]
+	}
+	return r.WithContext(context.WithValue(r.Context(), agentKey{}, name))
 }
 
 // pids knows the processes of a caller.

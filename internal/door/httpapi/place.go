@@ -63,6 +63,7 @@ func (s *server) inPlace(w http.ResponseWriter, r *http.Request, pattern string,
 	if r.ContentLength != 0 {
 		r.Body = wholeBody{r.Body}
 	}
+	r = noteAgent(r)
 	if exceeds(who) || withoutPlace(pattern) {
 		s.queues.Note(fair.UserOf(who))
 		s.mux.ServeHTTP(w, r)

@@ -218,7 +218,7 @@ func (l *Log) Counts() (entries, failures uint64) {
 
 // Who returns an actor as entries name it.
 func Who(a access.Actor) api.AuditActor {
-	who := api.AuditActor{User: a.User, Role: a.Role.String(), Door: string(a.Door), Token: a.Token, Address: a.Address}
+	who := api.AuditActor{User: a.User, Role: a.Role.String(), Door: string(a.Door), Token: a.Token, Address: a.Address, Agent: a.Agent}
 	if a.Door == access.Itself {
 		return api.AuditActor{Door: string(a.Door)}
 	}
