@@ -211,6 +211,7 @@ class By(Answer):
     uid: Optional[int] = None  # Absent: the kernel did not say.
     token: str = ""  # Name of the token that was shown.
     door: str = ""  # The way it was asked for: over the Unix socket, over TCP, or within the process of the daemon. One of socket, tcp or process.
+    agent: str = ""  # The program that asked in the name of the user, as it calls itself.
 
 
 class PacedBy(Answer):

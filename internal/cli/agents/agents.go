@@ -6,11 +6,13 @@
 package agents
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -62,6 +64,16 @@ func (a *agent) server() *mcp.Server {
 	look(s, a, "waiting", "Who waits for a GPU, since when, and what stands in the way of each", (*agent).waiting)
 	look(s, a, "explain", "Whether a request for GPU memory would be granted now, what is in its way on each GPU, and what smaller request would be granted", (*agent).explain)
 	look(s, a, "query", "Ask about measurements of GPUs, now or over the last hours, in PromQL; gpu_temperature_celsius, gpu_utilization_percent and gpu_memory_used_mb are some of the names", (*agent).query)
+	look(s, a, "jobs", "Jobs and how they stand, the newest first", (*agent).jobs)
+	look(s, a, "job", "One job with its tasks, or one task: what it waits for, or how it ended and why", (*agent).job)
+	look(s, a, "log", "The last lines of the log of a job or a task", (*agent).log)
+	if a.acts {
+		add(s, a, &mcp.Tool{
+			Name: "submit", Description: "Run a command in the background under a GPU lease, as the user of this session, in the folder and the environment of this session",
+			Annotations: &mcp.ToolAnnotations{DestructiveHint: new(bool)},
+		}, (*agent).submit)
+		add(s, a, &mcp.Tool{Name: "cancel", Description: "Cancel a job or a task: what waits never starts, what runs is ended", Annotations: &mcp.ToolAnnotations{IdempotentHint: true}}, (*agent).cancel)
+	}
 	return s
 }
 
@@ -199,4 +211,78 @@ func (a *agent) query(ctx context.Context, in question) (any, error) {
 	}
 	span, now := time.Duration(in.Hours*float64(time.Hour)), a.Now()
 	return a.daemon.QueryRange(ctx, in.Expression, client.QueryRange{From: now.Add(-span), To: now, Step: max(span/60, time.Second)})
+}
+
+// jobsWanted selects jobs.
+type jobsWanted struct {
+	User  string `json:"user,omitempty" jsonschema:"only the jobs of this user"`
+	State string `json:"state,omitempty" jsonschema:"only jobs in this state: held, waiting, running, done, failed, cancelled, timed_out or lost"`
+	Most  int    `json:"most,omitempty" jsonschema:"how many at most; 20 if left out"`
+}
+
+func (a *agent) jobs(ctx context.Context, in jobsWanted) (any, error) {
+	q := client.JobQuery{User: in.User, Limit: cmp.Or(in.Most, 20)}
+	if in.State != "" {
+		q.States = []string{in.State}
+	}
+	return a.daemon.Jobs(ctx, q)
+}
+
+// named names a job or a task.
+type named struct {
+	ID string `json:"id" jsonschema:"the exact id, as in train-17, or train-17.3 for a task"`
+}
+
+func (a *agent) job(ctx context.Context, in named) (any, error) { return a.daemon.Job(ctx, in.ID) }
+
+// logWanted selects the end of a log.
+type logWanted struct {
+	named
+	Lines  int  `json:"lines,omitempty" jsonschema:"how many lines at most; 50 if left out"`
+	Errors bool `json:"errors,omitempty" jsonschema:"the log of errors, if the job has one of its own"`
+}
+
+func (a *agent) log(ctx context.Context, in logWanted) (any, error) {
+	var text strings.Builder
+	err := a.daemon.JobLog(ctx, in.ID, client.LogQuery{Lines: cmp.Or(in.Lines, 50), Errors: in.Errors}, &text)
+	return text.String(), err
+}
+
+// jobWanted describes a job.
+type jobWanted struct {
+	wanted
+	Command   []string `json:"command" jsonschema:"the program and its arguments, each by itself"`
+	Name      string   `json:"name,omitempty" jsonschema:"what the id begins with; everybody can read it"`
+	Directory string   `json:"directory,omitempty" jsonschema:"where it runs; the folder of this session if left out"`
+	Time      string   `json:"time,omitempty" jsonschema:"how long it may run, as in 4h"`
+	After     []string `json:"after,omitempty" jsonschema:"ids of jobs that must succeed before it"`
+	Hold      bool     `json:"hold,omitempty" jsonschema:"it does not begin until a person releases it"`
+	Comment   string   `json:"comment,omitempty" jsonschema:"a note for people, on one line"`
+}
+
+func (a *agent) submit(ctx context.Context, in jobWanted) (any, error) {
+	lease, err := in.request()
+	if err != nil {
+		return nil, err
+	}
+	lease.Comment = in.Comment
+	if in.Time != "" {
+		var limit console.Seconds
+		if err := limit.Set(in.Time); err != nil {
+			return nil, err
+		}
+		lease.TimeLimit = limit.Opt
+	}
+	if in.Directory == "" {
+		if in.Directory, err = os.Getwd(); err != nil {
+			return nil, err
+		}
+	}
+	return a.daemon.Submit(ctx, api.JobRequest{
+		Command: in.Command, Name: in.Name, Directory: in.Directory, Environment: a.Environ, After: in.After, Hold: in.Hold, Lease: lease,
+	})
+}
+
+func (a *agent) cancel(ctx context.Context, in named) (any, error) {
+	return a.daemon.CancelJob(ctx, in.ID)
 }

@@ -17,7 +17,7 @@ func newMCP(con *console.Console, serve Agents) *cobra.Command {
 	acts := false
 	cmd := &cobra.Command{
 		Use:   "mcp",
-		Short: "Let an assistant look at GPUs and jobs, and with --acts submit jobs",
+		Short: "Let a coding assistant look at GPUs and jobs",
 		Long: `Speak the Model Context Protocol on the standard input and output, so that a
 coding assistant can see the GPUs, who waits and why, jobs and their logs, and
 ask about measurements. The assistant has your rights and no others.

@@ -130,6 +130,8 @@ export interface AuditActor {
   token?: string;
   /** Where the connection came from, for door tcp. */
   address?: string;
+  /** The program that asked in the name of the user, as it calls itself. */
+  agent?: string;
 }
 
 // AuditConfig is the section audit.
@@ -302,6 +304,8 @@ export interface By {
   token?: string;
   /** The way it was asked for: over the Unix socket, over TCP, or within the process of the daemon. One of socket, tcp or process. */
   door?: 'socket' | 'tcp' | 'process';
+  /** The program that asked in the name of the user, as it calls itself. */
+  agent?: string;
 }
 
 // Check is the result of checking a device.
