@@ -15,14 +15,15 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/leasing"
 	"github.com/berth-gpu/berth/internal/cli/look"
 	"github.com/berth-gpu/berth/internal/cli/rights"
 	"github.com/berth-gpu/berth/internal/cli/upkeep"
 	"github.com/berth-gpu/berth/internal/cli/work"
-	"github.com/spf13/cobra"
-	"golang.org/x/term"
 )
 
 // Env is the environment of the commands.

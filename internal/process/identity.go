@@ -16,9 +16,10 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/process/kinship"
-	"golang.org/x/sys/unix"
 )
 
 // ErrGone means that the process does not exist, or has ended.

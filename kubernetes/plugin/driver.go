@@ -23,13 +23,14 @@ import (
 	"sync"
 	"time"
 
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/client-go/kubernetes"
+
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/kubernetes/cdi"
 	"github.com/berth-gpu/berth/kubernetes/export"
 	"github.com/berth-gpu/berth/kubernetes/slice"
 	"github.com/berth-gpu/berth/kubernetes/words"
-	resourcev1 "k8s.io/api/resource/v1"
-	"k8s.io/client-go/kubernetes"
 )
 
 // Options configure a driver.

@@ -9,13 +9,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/berth-gpu/berth/kubernetes/slice"
-	"github.com/berth-gpu/berth/kubernetes/words"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	metaapply "k8s.io/client-go/applyconfigurations/meta/v1"
 	resourceapply "k8s.io/client-go/applyconfigurations/resource/v1"
+
+	"github.com/berth-gpu/berth/kubernetes/slice"
+	"github.com/berth-gpu/berth/kubernetes/words"
 )
 
 // write writes a report into the status of a claim. It writes nothing if the status says

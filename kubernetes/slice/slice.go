@@ -14,9 +14,10 @@ import (
 	"strings"
 	"time"
 
+	resourcev1 "k8s.io/api/resource/v1"
+
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	resourcev1 "k8s.io/api/resource/v1"
 )
 
 // MaxDevices is the most devices of a ResourceSlice in which one has a taint.

@@ -5,10 +5,11 @@ import (
 	"strings"
 	"time"
 
+	resourcev1 "k8s.io/api/resource/v1"
+
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/kubernetes/words"
-	resourcev1 "k8s.io/api/resource/v1"
 )
 
 // Words of api.Status.

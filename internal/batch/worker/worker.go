@@ -16,8 +16,9 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/berth-gpu/berth/internal/process/child"
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-gpu/berth/internal/process/child"
 )
 
 // Command is the command of a worker.

@@ -9,9 +9,10 @@ import (
 	"runtime"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device/proof"
-	"golang.org/x/sys/unix"
 )
 
 // Process is the helper process. It proves a device, or moves the memory of other

@@ -7,9 +7,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
+
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/history/series"
-	"github.com/prometheus/prometheus/model/labels"
 )
 
 // Configure replaces the rules. An unchanged group goes on undisturbed. The alerts of a

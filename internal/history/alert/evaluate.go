@@ -7,10 +7,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/history/series"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/history/series"
 )
 
 // timeLimit is how long the query of one rule may take. It may never take longer than the

@@ -7,9 +7,10 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/berth-gpu/berth/internal/history/series"
 	"github.com/berth-gpu/berth/internal/text/words"
-	"golang.org/x/sync/semaphore"
 )
 
 // Limits are the most that one question may take, so that it slows nobody down.

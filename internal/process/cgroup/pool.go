@@ -23,9 +23,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/berth-gpu/berth/internal/process"
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-gpu/berth/internal/process"
 )
 
 // Pool keeps the control groups of leases.

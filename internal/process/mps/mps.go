@@ -27,8 +27,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/berth-gpu/berth/internal/process"
 	"golang.org/x/sync/singleflight"
+
+	"github.com/berth-gpu/berth/internal/process"
 )
 
 // control is the name of NVIDIA's program: with -f it is the daemon, otherwise
