@@ -84,12 +84,12 @@ func (p *places) grant(ctx context.Context, h *place) batch.Grant {
 		device = p.devices[at].Device
 	}
 	p.mu.Unlock()
-	ladder := launch.Ladder{Socket: p.socket, Torch: p.torch}
+	ladder := launch.Ladder{Socket: p.o.Socket, Torch: p.torch}
 	if about := l.Launch; about != nil {
 		ladder.Context, ladder.MPS, ladder.Isolation = about.Context, about.MPS, about.Isolation
 	}
-	env, _ := launch.Environment(l.Lease, []gpu.Device{device}, ladder, p.environ)
-	changes := launch.Changes(p.environ, env)
+	env, _ := launch.Environment(l.Lease, []gpu.Device{device}, ladder, p.o.Environ)
+	changes := launch.Changes(p.o.Environ, env)
 	released := make(chan struct{})
 	go func() { // in case the event of the daemon is missed
 		select {

@@ -29,7 +29,7 @@ func onePlace(worker process.ID) (*places, *place) {
 		return api.Status{Device: gpu.Device{UUID: uuid}, Slots: api.Slots{Capacity: 2}}
 	}
 	return &places{
-		perGPU: 2, devices: []api.Status{status("GPU-0"), status("GPU-1")}, changed: make(chan struct{}, 1),
+		o: BatchOptions{PerGPU: 2}, devices: []api.Status{status("GPU-0"), status("GPU-1")}, changed: make(chan struct{}, 1),
 		held: map[string]int{"GPU-0": 1}, leases: map[string]*place{"mine": h}, left: map[string]time.Time{},
 	}, h
 }
@@ -108,7 +108,7 @@ func TestWaitingIsTold(t *testing.T) {
 		p.held["GPU-0"] = 0
 		p.devices[1].Device.Index = 1
 		var said []string
-		p.say = func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }
+		p.o.Say = func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }
 		test.change(p)
 		p.tell()
 		p.tell()
@@ -170,9 +170,9 @@ func TestCandidates(t *testing.T) {
 		{"also if one has failed there", func(*places) {}, map[string]int{"GPU-1": 1}, "[GPU-1 GPU-0] false"},
 		{"then the one where the fewest failed", func(p *places) { p.held["GPU-0"] = 0 }, map[string]int{"GPU-0": 1}, "[GPU-1 GPU-0] false"},
 		{"as many as were asked for", func(p *places) { p.held["GPU-0"] = 2 }, nil, "[GPU-1] true"},
-		{"more than there are slots", func(p *places) { p.perGPU, p.held["GPU-0"] = 5, 4 }, nil, "[GPU-1 GPU-0] false"},
+		{"more than there are slots", func(p *places) { p.o.PerGPU, p.held["GPU-0"] = 5, 4 }, nil, "[GPU-1 GPU-0] false"},
 		{"wanted back", func(p *places) { p.left["GPU-1"] = time.Now() }, nil, "[GPU-0] true"},
-		{"as many GPUs as were asked for", func(p *places) { p.most = 1 }, nil, "[GPU-0] true"},
+		{"as many GPUs as were asked for", func(p *places) { p.o.GPUs = 1 }, nil, "[GPU-0] true"},
 	} {
 		p, _ := onePlace(process.ID{})
 		test.change(p)

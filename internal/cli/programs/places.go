@@ -22,16 +22,11 @@ import (
 
 // places leases room for workers from the daemon.
 type places struct {
-	daemon  Daemon
-	lease   func(ctx context.Context, r api.LeaseRequest) (Held, error)
-	ask     api.LeaseRequest // for a slot and one worker
-	perGPU  int
-	most    int // GPUs to use; 0 for all
-	environ []string
-	torch   string // version that the workers will find
-	socket  string
-	say     func(format string, args ...any)
-	begin   func(pid int) // lets a waiting worker begin
+	o      BatchOptions
+	daemon Daemon
+	ask    api.LeaseRequest // for a slot and one worker
+	torch  string           // version that the workers will find
+	begin  func(pid int)    // lets a waiting worker begin
 
 	mu      sync.Mutex
 	devices []api.Status
@@ -51,7 +46,7 @@ func newPlaces(ctx context.Context, d Daemon, o BatchOptions, torch string) (*pl
 	ask := o.Request
 	ask.Name, ask.Slots, ask.Enforce = launch.NameOf(o.Command), gpu.Some(1), "auto"
 	p := &places{
-		daemon: d, lease: o.Hold, ask: ask, perGPU: o.PerGPU, most: o.GPUs, environ: o.Environ, torch: torch, socket: o.Socket, say: o.Say,
+		o: o, daemon: d, ask: ask, torch: torch,
 		held: map[string]int{}, leases: map[string]*place{}, fences: map[uint64]bool{}, slots: map[string]*slot{}, left: map[string]time.Time{}, changed: make(chan struct{}, 1),
 	}
 	all, err := d.StatusAll(ctx)
@@ -185,7 +180,7 @@ func (p *places) candidates(req batch.WorkerRequest) (list []gpu.Device, full bo
 		_, leave := p.left[d.Device.UUID]
 		switch {
 		case slices.Contains(req.Avoid, d.Device.UUID):
-		case leave, n >= p.perGPU, n == 0 && p.most > 0 && used >= p.most:
+		case leave, n >= p.o.PerGPU, n == 0 && p.o.GPUs > 0 && used >= p.o.GPUs:
 			full = true
 		default:
 			list = append(list, d.Device)
@@ -220,7 +215,7 @@ func (p *places) hold(ctx context.Context, d gpu.Device, wait time.Duration) (*p
 	ask := p.ask
 	ask.Parent, ask.Slots, ask.Timeout = s.ID, gpu.Some(0), gpu.Some(wait.Seconds())
 	ask.GPU, ask.Where = gpu.Ref(d.UUID), "" // the rule applies to the slot
-	lease, err := p.lease(ctx, ask)
+	lease, err := p.o.Hold(ctx, ask)
 	if err == nil {
 		return newPlace(lease, s), nil
 	}
@@ -306,10 +301,10 @@ func (p *places) tell() {
 		return
 	}
 	if len(left) > 0 {
-		p.say("somebody released the lease on GPU %s: no worker starts there for a minute", strings.Join(left, " and GPU "))
+		p.o.Say("somebody released the lease on GPU %s: no worker starts there for a minute", strings.Join(left, " and GPU "))
 	}
 	if others {
-		p.say("no GPU has room for a worker now; waiting (berth leases shows who uses them)")
+		p.o.Say("no GPU has room for a worker now; waiting (berth leases shows who uses them)")
 	}
 }
 

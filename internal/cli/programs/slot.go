@@ -34,7 +34,7 @@ func (p *places) enter(ctx context.Context, uuid string, wait time.Duration) (*s
 	ask.Name, ask.Enforce = words.Cut(slotName+ask.Name, 100), "" // nothing runs under it that could be limited
 	ask.Isolation = ""                                            // this process stays where it is
 	ask.GPU, ask.Timeout = gpu.Ref(uuid), gpu.Some(wait.Seconds())
-	lease, err := p.lease(ctx, ask)
+	lease, err := p.o.Hold(ctx, ask)
 	if err != nil {
 		return nil, err
 	}
