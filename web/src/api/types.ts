@@ -5,9 +5,9 @@
 import type { By, FieldProblem, GPUConfig, Status, Whoami } from './schemas';
 
 export type {
-  Acknowledgement as Acknowledged, Alert, Alerts, Available, Batch, BatchGPU, Batches, Belonging, By, Device, DeviceAvailable, DeviceLease, Drain, Explanation,
-  FieldProblem, Holder, HolderUntil, Idle, Lease, LeasePart, Leases, Link, Need, Obstacle, Outlook, Paced, PacedBy, Parking, PastLease, PastLeases, Process, Sample,
-  Slots, Status, StatusAll, ThresholdForecast, Throttling, Trust, Waiting, Whoami,
+  Acknowledgement as Acknowledged, Alert, Alerts, Available, Batch, BatchGPU, Batches, Belonging, By, Conversion, Device, DeviceAvailable, DeviceLease, Drain, Explanation,
+  FieldProblem, Holder, HolderUntil, Idle, Lease, LeasePart, Leases, Link, Need, Obstacle, Outlook, Paced, PacedBy, Parking, PastLease, PastLeases, Plan, PlannedPipeline, PlannedStep, Process,
+  Sample, Slots, Status, StatusAll, ThresholdForecast, Throttling, Trust, Waiting, Whoami,
 } from './schemas';
 
 export type DeviceState = Status['state'];

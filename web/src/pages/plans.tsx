@@ -2,7 +2,7 @@ import { useComputed } from '@preact/signals';
 import { useRef, useState } from 'preact/hooks';
 import { atLeast } from '../actions/rights';
 import { call, Refusal } from '../api/client';
-import type { Plan } from '../plan/layout';
+import type { Plan } from '../api/types';
 import { type PlanProblem, problemsOf } from '../plan/problems';
 import { events, me } from '../live/state';
 import { EventList } from '../ui/eventlist';

@@ -6,7 +6,8 @@ import { obstacles } from '../../src/lease/obstacles';
 import { placed } from '../../src/lease/strangers';
 import { rows, tree } from '../../src/lease/tree';
 import { ends } from '../../src/lease/words';
-import { draw, inWords, type PlannedPipeline, type PlannedStep } from '../../src/plan/layout';
+import type { PlannedPipeline, PlannedStep } from '../../src/api/types';
+import { draw, inWords } from '../../src/plan/layout';
 import { problemsOf } from '../../src/plan/problems';
 
 const step = (name: string, more: Partial<PlannedStep> = {}): PlannedStep => ({

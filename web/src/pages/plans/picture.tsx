@@ -1,7 +1,8 @@
 import { useMemo } from 'preact/hooks';
+import type { Plan, PlannedPipeline, PlannedStep } from '../../api/types';
 import { deviceLabel } from '../../live/around';
 import { sentence } from '../../live/attention';
-import { draw, inWords, type Picture, type Plan, type PlannedPipeline, type PlannedStep, sizes } from '../../plan/layout';
+import { draw, inWords, type Picture, sizes } from '../../plan/layout';
 import { to } from '../../router';
 import { Fact, Facts } from '../../ui/facts';
 import { duration, memory, plural } from '../../ui/format';
