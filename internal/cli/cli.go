@@ -19,6 +19,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/berth-gpu/berth/internal/cli/console"
+	"github.com/berth-gpu/berth/internal/cli/jobs"
 	"github.com/berth-gpu/berth/internal/cli/leasing"
 	"github.com/berth-gpu/berth/internal/cli/look"
 	"github.com/berth-gpu/berth/internal/cli/rights"
@@ -79,6 +80,7 @@ func root(env Env, con *console.Console) *cobra.Command {
 	flags.BoolVar(&con.JSON, "json", false, "write JSON")
 
 	addGroup(root, "Look:", look.Commands(con, env.Top))
+	addGroup(root, "Jobs:", jobs.Commands(con))
 	addGroup(root, "Leases:", leasing.Commands(con, env.Become))
 	addGroup(root, "Pipelines:", work.Commands(con))
 	addGroup(root, "Access:", rights.Commands(con, env.Agents))

@@ -36,6 +36,16 @@ var (
 	ErrRefused  = fmt.Errorf("refused: %w", ErrReported)
 )
 
+// exitError is a failure with an exit code of its own, which the command has reported.
+type exitError struct{ code int }
+
+func (e *exitError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
+func (e *exitError) Unwrap() error { return ErrReported }
+
+// Exit returns an error that gives the command an exit code: that of a program that it
+// stands for. The command has said what happened.
+func Exit(code int) error { return &exitError{code} }
+
 // SignalError is the cause of a context that a signal ended.
 type SignalError struct{ Signal syscall.Signal }
 
@@ -57,7 +67,7 @@ func Hinted(err error, hint string) error { return &hintedError{err, hint} }
 
 // ExitCode returns the exit code of a command that ended with err.
 func (c *Console) ExitCode(ctx context.Context, err error) int {
-	program, signal := (*child.ProgramError)(nil), (*SignalError)(nil)
+	program, signal, exit := (*child.ProgramError)(nil), (*SignalError)(nil), (*exitError)(nil)
 	missing, problem, wrong := (*client.NoDaemonError)(nil), (*api.Problem)(nil), (*pipeline.Error)(nil)
 	switch {
 	case err == nil:
@@ -66,6 +76,8 @@ func (c *Console) ExitCode(ctx context.Context, err error) int {
 		return exitUsage
 	case errors.As(err, &program):
 		return program.Exit
+	case errors.As(err, &exit):
+		return exit.code
 	case errors.As(err, &missing), IsUnanswered(err):
 		return exitNoDaemon
 	case errors.As(err, &problem) && problem.Status < 500, errors.As(err, &wrong), errors.Is(err, ErrRefused):

@@ -1,0 +1,103 @@
+// Package jobs holds the commands about jobs: those that submit, change and end one, and
+// those that show what became of it.
+package jobs
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"regexp"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/cli/console"
+	"github.com/berth-gpu/berth/internal/text/term"
+)
+
+// Commands returns the commands about jobs.
+func Commands(con *console.Console) []*cobra.Command {
+	return []*cobra.Command{
+		newSubmit(con), newJobs(con), newJob(con), newLogs(con), newWait(con), newCancel(con), newHold(con), newUnhold(con), newRedo(con), newPriority(con),
+	}
+}
+
+// living are the states of a job that has not ended.
+var living = []string{"held", "waiting", "starting", "running", "parked"}
+
+// byName calls do with the id of the job or task that a name means. It asks with the name
+// itself first, because that is an id most often.
+func byName[T any](ctx context.Context, c *client.Client, name string, do func(id string) (T, error)) (T, error) {
+	answer, err := do(name)
+	if !isUnknown(err) {
+		return answer, err
+	}
+	id, found := pick(ctx, c, name)
+	switch {
+	case errors.Is(found, console.ErrNothing):
+		return answer, err // the daemon names what is missing
+	case found != nil:
+		return answer, found
+	}
+	return do(id)
+}
+
+// isUnknown reports whether the daemon has no job with an id.
+func isUnknown(err error) bool {
+	problem := (*api.Problem)(nil)
+	return errors.As(err, &problem) && problem.Status == http.StatusNotFound && problem.Code != "unknown_path"
+}
+
+// taskNumber is what follows the name of a job in that of a task.
+var taskNumber = regexp.MustCompile(`^(.+)(\.[0-9]+)$`)
+
+// pick returns the id of the job or task that a name means. Jobs that have not ended come
+// before those that have, and one's own before those of others.
+func pick(ctx context.Context, c *client.Client, name string) (id string, err error) {
+	me, err := c.Whoami(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, query := range []client.JobQuery{{States: living}, {}} {
+		all, err := c.Jobs(ctx, query)
+		if err != nil {
+			return "", err
+		}
+		mine, others := named(all.Jobs, me.User), named(all.Jobs, "")
+		id, err := console.Pick(name, mine, others)
+		if task := taskNumber.FindStringSubmatch(name); errors.Is(err, console.ErrNothing) && task != nil {
+			if id, err = console.Pick(task[1], mine, others); err == nil {
+				id += task[2]
+			}
+		}
+		if !errors.Is(err, console.ErrNothing) {
+			return id, err
+		}
+	}
+	return "", console.ErrNothing
+}
+
+// named returns the names of the jobs of a user, or of all users for "".
+func named(jobs []api.Job, user string) (all []console.Named) {
+	for _, j := range jobs {
+		if user == "" || j.User == user {
+			all = append(all, console.Named{ID: j.ID, Name: j.Name})
+		}
+	}
+	return all
+}
+
+// complete returns a completion that offers the ids of jobs in some states, and of all
+// jobs if there are none. It offers each once.
+func complete(con *console.Console, states ...string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, _ string) (offers []string, _ cobra.ShellCompDirective) {
+		all := console.Known(con, cmd, func(c *client.Client, ctx context.Context) (api.Jobs, error) {
+			return c.Jobs(ctx, client.JobQuery{States: states, Limit: 100})
+		})
+		for _, j := range all.Jobs {
+			offers = append(offers, term.Clean(j.ID)+"\t"+term.Clean(j.State)+", "+term.Clean(j.User))
+		}
+		return offers, console.NoFiles
+	}
+}

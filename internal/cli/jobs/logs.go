@@ -1,0 +1,264 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/cli/console"
+	"github.com/berth-gpu/berth/internal/file/tail"
+	"github.com/berth-gpu/berth/internal/text/term"
+	"github.com/berth-gpu/berth/internal/text/words"
+)
+
+func newLogs(con *console.Console) *cobra.Command {
+	r := &logReader{Console: con}
+	cmd := &cobra.Command{
+		Use:   "logs ID",
+		Short: "Show what a job prints",
+		Long: `Show the log of a job or of a task, also after its end. With --follow, go on
+until the job has ended; for one that waits, begin when it starts. For a job
+with tasks, show the log of each.
+
+The log of your own job is a file that you can read as well; berth job ID names
+it. The logs of others are for operators, and the daemon reads them with the
+rights of the owner.`,
+		Example:           "  berth logs train-17\n  berth logs train -f\n  berth logs sweep-18.3 --lines 20\n  berth logs train-17 --errors",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: complete(con),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case r.lines < 0 || cmd.Flags().Changed("lines") && r.lines == 0:
+				return console.Usage("--lines must be 1 or more, not %d", r.lines)
+			case con.JSON:
+				return console.Usage("a log is no JSON: berth job %s --json names its file", words.Shell(args[0]))
+			}
+			return con.With(cmd.Context(), func(c *client.Client) error {
+				r.client = c
+				return r.read(cmd.Context(), args[0])
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVarP(&r.follow, "follow", "f", false, "go on until the job has ended")
+	flags.IntVarP(&r.lines, "lines", "n", 0, "show only the last `N` lines")
+	flags.BoolVar(&r.errors, "errors", false, "show the log of errors, if the job has one of its own")
+	return cmd
+}
+
+// patience is how often a follower looks at a log that does not grow.
+const patience = 200 * time.Millisecond
+
+// logReader shows the log of a job.
+type logReader struct {
+	*console.Console
+	client *client.Client
+	follow bool
+	lines  int  // only the last so many; 0 for all
+	errors bool // the log of errors
+}
+
+// read shows the log of the job or task that a name means.
+func (r *logReader) read(ctx context.Context, name string) error {
+	job, err := byName(ctx, r.client, name, func(id string) (api.Job, error) { return r.client.Job(ctx, id) })
+	if err != nil {
+		return err
+	}
+	me, err := r.client.Whoami(ctx)
+	if err != nil {
+		return err
+	}
+	// Only the log of a job of one's own is read here, and with one's own rights: whoever
+	// has more than those must not follow the paths of another user.
+	own := me.User == job.User && me.Door == "socket" && !r.Remote()
+	switch {
+	case job.Tasks != nil && r.follow:
+		return console.Hinted(fmt.Errorf("%s has %s, and each has a log of its own", job.ID, words.Count(job.Tasks.Total, "task")), "name one: berth logs "+firstTask(job)+" -f")
+	case job.Tasks != nil:
+		return r.readTasks(ctx, job, own)
+	}
+	return r.one(ctx, job, own)
+}
+
+// firstTask returns the id of a task that is worth a look: the first that runs, or else
+// the first.
+func firstTask(job api.Job) string {
+	for _, task := range job.List {
+		if task.State == "running" {
+			return task.ID
+		}
+	}
+	if len(job.List) > 0 {
+		return job.List[0].ID
+	}
+	return job.ID + ".1"
+}
+
+// readTasks shows the logs of the tasks of a job that have started, each under its id.
+func (r *logReader) readTasks(ctx context.Context, job api.Job, own bool) error {
+	shown := false
+	for _, task := range job.List {
+		if task.Started == nil {
+			continue
+		}
+		if shown {
+			fmt.Fprintln(r.Out)
+		}
+		shown = true
+		fmt.Fprintf(r.Out, "==> %s <==\n", term.Clean(task.ID))
+		if err := r.one(ctx, task, own); err != nil {
+			return err
+		}
+	}
+	if !shown {
+		r.nothing(job)
+	}
+	return nil
+}
+
+// one shows the log of one job or task.
+func (r *logReader) one(ctx context.Context, job api.Job, own bool) error {
+	switch {
+	case job.Started == nil && (!r.follow || job.Over()):
+		r.nothing(job)
+		return nil
+	case own && r.follow:
+		return r.followFile(ctx, job)
+	case own:
+		return r.copyFile(job)
+	}
+	return r.client.JobLog(ctx, job.ID, client.LogQuery{Errors: r.errors, Lines: r.lines, Follow: r.follow}, r.Out)
+}
+
+// nothing says that a job has not started.
+func (r *logReader) nothing(job api.Job) {
+	text := "has not started, and has printed nothing yet"
+	if job.Over() {
+		text = "never started, and has printed nothing"
+	}
+	fmt.Fprintf(r.Err, "berth: %s %s\n", term.Clean(job.ID), text)
+}
+
+// pathOf returns the file with the log of a job.
+func (r *logReader) pathOf(job api.Job) string {
+	if r.errors && job.ErrorLog != "" {
+		return job.ErrorLog
+	}
+	return job.Log
+}
+
+// open opens the log of a job at the first line that is asked for.
+func (r *logReader) open(job api.Job) (*os.File, error) {
+	f, err := os.Open(r.pathOf(job))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("the log of %s is gone: there is no file %s", job.ID, r.pathOf(job))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the log of %s: %w", job.ID, err)
+	}
+	if r.lines > 0 {
+		if err := tail.Seek(f, r.lines); err != nil {
+			_ = f.Close()
+			return nil, fmt.Errorf("read the log of %s: %w", job.ID, err)
+		}
+	}
+	return f, nil
+}
+
+// copyFile shows a log as it is now.
+func (r *logReader) copyFile(job api.Job) error {
+	f, err := r.open(job)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = io.Copy(r.Out, f)
+	return err
+}
+
+// followFile shows a log, and what is added to it until the job has ended. If the job is
+// tried again, the log of the new try follows.
+func (r *logReader) followFile(ctx context.Context, job api.Job) error {
+	asking, stop := context.WithCancel(ctx)
+	defer stop()
+	type end struct {
+		job api.Job
+		err error
+	}
+	ended := make(chan end, 1)
+	go func() {
+		last, err := r.client.WaitJob(asking, job.ID)
+		ended <- end{last, err}
+	}()
+	tick := time.NewTicker(patience)
+	defer tick.Stop()
+	log := followed{logReader: r}
+	defer log.close()
+	for quiet := 0; ; quiet++ {
+		if err := log.show(job); err != nil {
+			return err
+		}
+		select {
+		case last := <-ended:
+			if last.err != nil {
+				return last.err
+			}
+			if last.job.Started == nil {
+				r.nothing(last.job)
+			}
+			return log.show(last.job)
+		case <-tick.C:
+		}
+		const often = 5
+		if quiet%often == 0 { // a later try has another log
+			if newest, err := r.client.Job(ctx, job.ID); err == nil {
+				job = newest
+			}
+		}
+	}
+}
+
+// followed is a log that grows.
+type followed struct {
+	*logReader
+	path string   // of the file; empty if the job has not started
+	file *os.File // nil if the job has not started
+}
+
+// show shows what has been added to the log of a job, and goes on to the log of a new try.
+func (l *followed) show(job api.Job) error {
+	if l.file != nil {
+		if _, err := io.Copy(l.Out, l.file); err != nil {
+			return err
+		}
+	}
+	path := l.logReader.pathOf(job)
+	if path == l.path || job.Started == nil {
+		return nil
+	}
+	if l.file != nil {
+		fmt.Fprintf(l.Err, "berth: %s, try %d\n", term.Clean(job.ID), job.Try)
+	}
+	file, err := l.open(job)
+	if err != nil {
+		return err
+	}
+	l.close()
+	l.path, l.file = path, file
+	_, err = io.Copy(l.Out, file)
+	return err
+}
+
+func (l *followed) close() {
+	if l.file != nil {
+		_ = l.file.Close()
+	}
+}

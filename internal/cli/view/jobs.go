@@ -1,0 +1,585 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/text/term"
+	"github.com/berth-gpu/berth/internal/text/words"
+)
+
+// Jobs shows a list of jobs: those of one user first.
+type Jobs struct {
+	api.Jobs
+	GPUs     GPUs
+	Me       string // the user whose jobs come first
+	Filtered bool   // the user asked for only some of them
+}
+
+// Answer returns the answer of the daemon.
+func (s *Jobs) Answer() any { return s.Jobs }
+
+// Lines writes the table for a screen.
+func (s *Jobs) Lines(to term.Screen) []string {
+	if len(s.Jobs.Jobs) == 0 {
+		if s.Filtered {
+			return []string{"No job matches."}
+		}
+		return []string{"There is no job. Submit one: berth submit --memory 8GiB -- python train.py"}
+	}
+	jobs := slices.Clone(s.Jobs.Jobs)
+	slices.SortStableFunc(jobs, func(a, b api.Job) int {
+		return cmp.Or(cmp.Compare(others(a, s.Me), others(b, s.Me)), compareJobs(a, b))
+	})
+	lines := append(s.table(jobs, to).Lines(to.Width, to.Painter), "", to.Hang(term.Plain, "", jobTotals(jobs)))
+	if s.Note != "" {
+		lines = append(lines, to.Hang(term.Plain, "", s.Note))
+	}
+	return lines
+}
+
+// others returns 0 for a job of a user, and 1 for those of others.
+func others(j api.Job, user string) int {
+	if j.User == user {
+		return 0
+	}
+	return 1
+}
+
+// stages orders the states of jobs as a table lists them: what runs, what waits, what has
+// ended.
+var stages = map[string]int{"running": 1, "parked": 1, "starting": 1, "waiting": 2, "held": 3}
+
+// compareJobs orders jobs by stage, and within it the oldest first; of those that have
+// ended, the newest end first.
+func compareJobs(a, b api.Job) int {
+	const ended = 4
+	stageA, stageB := cmp.Or(stages[a.State], ended), cmp.Or(stages[b.State], ended)
+	if stageA != stageB {
+		return cmp.Compare(stageA, stageB)
+	}
+	if stageA == ended {
+		return jobEnd(b).Compare(jobEnd(a))
+	}
+	return a.Submitted.Compare(b.Submitted)
+}
+
+func jobEnd(j api.Job) time.Time {
+	if j.Ended != nil {
+		return *j.Ended
+	}
+	return j.Submitted
+}
+
+// table returns the richest table of the jobs that fits. It never cuts an id, because
+// other commands take it.
+func (s *Jobs) table(jobs []api.Job, to term.Screen) *term.Table {
+	var t *term.Table
+	for _, l := range []struct {
+		id      int // columns below which it is folded; 0 for never
+		without []string
+	}{{0, nil}, {0, []string{"MEMORY GiB"}}, {0, []string{"MEMORY GiB", "GPU", "TIME"}}, {20, []string{"MEMORY GiB", "GPU", "TIME"}}} {
+		t = tableOf(jobs, []column[api.Job]{
+			{term.Column{Title: "ID", Least: l.id, Fold: l.id > 0}, func(j api.Job) term.Cell { return term.Text(term.Clean(j.ID)) }},
+			{term.Column{Title: "USER", Least: 6}, func(j api.Job) term.Cell { return term.Text(term.Clean(j.User)) }},
+			{term.Column{Title: "STATE"}, jobState},
+			{term.Column{Title: "GPU", Right: true}, func(j api.Job) term.Cell { return term.Text(s.GPUs.onGPUs(j)) }},
+			{term.Column{Title: "MEMORY GiB", Right: true}, func(j api.Job) term.Cell { return term.Text(jobMemory(j)) }},
+			{term.Column{Title: "TIME", Right: true}, func(j api.Job) term.Cell { return term.Text(jobTime(j, to.Now)) }},
+			{term.Column{Title: "NOTE", Least: 10}, func(j api.Job) term.Cell { return term.Text(jobNote(j, to.Now)) }},
+		}, l.without...)
+		if t.Fits(to.Width) {
+			break
+		}
+	}
+	return t
+}
+
+// jobState returns the state of a job in words, and in a colour.
+func jobState(j api.Job) term.Cell {
+	text := strings.ReplaceAll(term.Clean(j.State), "_", " ")
+	switch j.State {
+	case "running":
+		return term.Painted(text, term.Green)
+	case "failed", "timed_out", "lost":
+		return term.Painted(text, term.Red)
+	case "held", "parked", "cancelled":
+		return term.Painted(text, term.Yellow)
+	}
+	return term.Text(text)
+}
+
+// onGPUs names the devices that a job has or had by their indexes.
+func (x GPUs) onGPUs(j api.Job) string {
+	if len(j.Devices) == 0 {
+		return "-"
+	}
+	var indexes []string
+	for _, uuid := range j.Devices {
+		index, known := x[uuid]
+		if !known {
+			return "gone"
+		}
+		indexes = append(indexes, strconv.Itoa(index))
+	}
+	return strings.Join(indexes, ",")
+}
+
+// jobMemory returns how much a job has or asks for on each device.
+func jobMemory(j api.Job) string {
+	text := "-"
+	if j.Memory > 0 {
+		text = gib(j.Memory)
+	}
+	if j.GPUs > 1 {
+		text = fmt.Sprintf("%d × %s", j.GPUs, text)
+	}
+	return text
+}
+
+// jobTime returns how long a job has waited, runs, or ran.
+func jobTime(j api.Job, now time.Time) string {
+	switch {
+	case j.Started != nil && j.Ended != nil:
+		return words.Age(j.Ended.Sub(*j.Started))
+	case j.Over():
+		return "-"
+	case j.Started != nil:
+		return words.Age(now.Sub(*j.Started))
+	}
+	return words.Age(now.Sub(j.Submitted))
+}
+
+// jobNote returns what matters most about a job beside its state.
+func jobNote(j api.Job, now time.Time) string {
+	var notes []string
+	if j.Tasks != nil {
+		notes = append(notes, tasksNote(*j.Tasks))
+	}
+	code, exited := j.Exit.Get()
+	switch {
+	case j.Over() && j.State == "done":
+	case j.Cause != "":
+		notes = append(notes, term.Clean(j.Cause))
+	case j.State == "failed" && exited:
+		notes = append(notes, fmt.Sprintf("exit code %d", code))
+	case j.State == "waiting":
+		notes = append(notes, given("starts ", estimated(j.Estimate, now)))
+	}
+	if j.Try > 1 && !j.Over() {
+		notes = append(notes, fmt.Sprintf("try %d", j.Try))
+	}
+	if j.Ended != nil {
+		notes = append(notes, words.Age(now.Sub(*j.Ended))+" ago")
+	}
+	return strings.Join(slices.DeleteFunc(notes, func(s string) bool { return s == "" }), ", ")
+}
+
+// estimated says when a job will probably begin, after the word starts. It returns "" if
+// nobody says.
+func estimated(e *api.Estimate, now time.Time) string {
+	switch {
+	case e == nil:
+		return ""
+	case e.Likely == nil && e.Unknown != "":
+		return "nobody knows when: " + term.Clean(e.Unknown)
+	case e.Likely == nil:
+		return ""
+	case !e.Likely.After(now):
+		return "soon"
+	}
+	text := "in about " + words.Age(e.Likely.Sub(now))
+	if e.Late != nil && e.Late.After(*e.Likely) {
+		text += ", probably within " + words.Age(e.Late.Sub(now))
+	}
+	return text
+}
+
+// taskCounts returns the numbers of tasks in each state, in the order of a life, with the
+// words for them.
+func taskCounts(t api.JobTasks) []struct {
+	n    int
+	word string
+} {
+	return []struct {
+		n    int
+		word string
+	}{{t.Running, "running"}, {t.Waiting, "waiting"}, {t.Held, "held"}, {t.Done, "done"}, {t.Failed, "failed"}, {t.TimedOut, "timed out"}, {t.Cancelled, "cancelled"}, {t.Lost, "lost"}}
+}
+
+// tasksNote says how many tasks a job has in each state.
+func tasksNote(t api.JobTasks) string {
+	var parts []string
+	for _, c := range taskCounts(t) {
+		if c.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", c.n, c.word))
+		}
+	}
+	return fmt.Sprintf("%s: %s", words.Count(t.Total, "task"), strings.Join(parts, ", "))
+}
+
+// atATime says how many tasks of a job run at a time.
+func atATime(t api.JobTasks) string {
+	if t.Most == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", at most %d at a time", t.Most)
+}
+
+// jobTotals counts jobs and their tasks by state.
+func jobTotals(jobs []api.Job) string {
+	counts := map[string]int{}
+	for _, j := range jobs {
+		if j.Tasks == nil {
+			counts[strings.ReplaceAll(j.State, "_", " ")]++
+			continue
+		}
+		for _, c := range taskCounts(*j.Tasks) {
+			counts[c.word] += c.n
+		}
+	}
+	parts := []string{words.Count(len(jobs), "job")}
+	for _, state := range []string{"running", "starting", "parked", "waiting", "held", "done", "failed", "timed out", "cancelled", "lost"} {
+		if counts[state] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", counts[state], state))
+		}
+	}
+	return strings.Join(parts, " · ")
+}
+
+// Job shows everything about one job or task.
+type Job struct {
+	api.Job
+	Indexes GPUs
+}
+
+// Answer returns the answer of the daemon.
+func (s *Job) Answer() any { return s.Job }
+
+// Lines writes the job for a screen.
+func (s *Job) Lines(to term.Screen) []string {
+	state := jobState(s.Job)
+	lines := []string{to.Paint(term.Bold, term.Clean(s.ID)) + "  " + to.Paint(state.Colour, state.Text+s.since(to.Now))}
+	for _, f := range s.facts(to) {
+		if f.text != "" {
+			lines = append(lines, to.Hang(term.Dim, fmt.Sprintf("  %-11s", f.name), term.Clean(f.text)))
+		}
+	}
+	if len(s.List) > 0 {
+		lines = append(lines, "")
+		lines = append(lines, s.tasks(to).Lines(to.Width, to.Painter)...)
+	}
+	return lines
+}
+
+// since says how long the job is in its state.
+func (s *Job) since(now time.Time) string {
+	switch {
+	case s.Ended != nil:
+		return " " + words.Age(now.Sub(*s.Ended)) + " ago"
+	case s.Over():
+		return ""
+	case s.Started != nil:
+		return " for " + words.Age(now.Sub(*s.Started))
+	}
+	return " for " + words.Age(now.Sub(s.Submitted))
+}
+
+func (s *Job) facts(to term.Screen) []fact {
+	tasks := ""
+	if s.Tasks != nil {
+		tasks = tasksNote(*s.Tasks) + atATime(*s.Tasks)
+	}
+	exit := ""
+	if code, known := s.Exit.Get(); known {
+		exit = strconv.Itoa(code)
+	}
+	return []fact{
+		{"why", s.Cause},
+		{"exit code", exit},
+		{"tasks", tasks},
+		{"start", unlessOver(s.Job, startOf(s.Job, to.Now))},
+		{"after", afterOf(s.Job)},
+		{"user", Join(s.User, given("service ", s.Service))},
+		{"parameters", paramsOf(s.Params)},
+		{"command", shellLine(s.Command)},
+		{"folder", s.Directory},
+		{"log", s.Log},
+		{"errors", s.ErrorLog},
+		{"submitted", moment(&s.Submitted, to.Now)},
+		{"started", Join(moment(s.Started, to.Now), s.tries())},
+		{"waited", s.waited()},
+		{"ran", s.ran(to.Now)},
+		{"GPUs", s.Indexes.hadOn(s.Job)},
+		{"memory", Join(s.asked(), peakOf(s.Peak))},
+		{"load", optionalWord(s.Load, "%.0f %% on average")},
+		{"energy", energyWord(s.Energy)},
+		{"machine", s.host()},
+		{"priority", priorityWord(s.Priority)},
+		{"lease", s.Lease},
+		{"minder", pidWord(s.PID)},
+		{"comment", s.Comment},
+	}
+}
+
+// unlessOver returns a text about a job that has not ended.
+func unlessOver(j api.Job, text string) string {
+	if j.Over() {
+		return ""
+	}
+	return text
+}
+
+// startOf says when a job begins that has not begun.
+func startOf(j api.Job, now time.Time) string {
+	begin := ""
+	if j.Begin != nil && j.Begin.After(now) {
+		begin = "not before " + moment(j.Begin, now)
+	}
+	if j.Started != nil {
+		return ""
+	}
+	return Join(begin, estimated(j.Estimate, now))
+}
+
+// afterOf says which jobs come before a job.
+func afterOf(j api.Job) string {
+	var parts []string
+	for _, c := range []struct {
+		ids  []string
+		text string
+	}{{j.After, "succeeded"}, {j.AfterAny, "ended"}, {j.AfterFail, "ended, and not all of them well"}} {
+		if len(c.ids) > 0 {
+			parts = append(parts, "when "+words.And(c.ids)+words.Form(len(c.ids), " has ", " have ")+c.text)
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// paramsOf writes the parameters of a task, as in bs=32 lr=0.1.
+func paramsOf(params map[string]string) string {
+	var parts []string
+	for name, value := range params {
+		parts = append(parts, name+"="+words.Shell(value))
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, " ")
+}
+
+// shellLine writes a command as a shell takes it, on one line.
+func shellLine(command []string) string {
+	var quoted []string
+	for _, word := range command {
+		if first, _, more := strings.Cut(strings.TrimSpace(word), "\n"); more {
+			word = first + " …" // a script
+		}
+		quoted = append(quoted, words.Shell(word))
+	}
+	return strings.Join(quoted, " ")
+}
+
+// moment writes a time and how long ago or ahead it is, or "" if there is none.
+func moment(t *time.Time, now time.Time) string {
+	if t == nil || t.IsZero() {
+		return ""
+	}
+	at := t.In(now.Location()).Format("2006-01-02 15:04:05")
+	if t.After(now) {
+		return at + ", in " + words.Age(t.Sub(now))
+	}
+	return at + ", " + words.Age(now.Sub(*t)) + " ago"
+}
+
+func (s *Job) tries() string {
+	switch {
+	case s.Retry > 0 && s.Try > 0:
+		return fmt.Sprintf("try %d of at most %d", s.Try, s.Retry+1)
+	case s.Try > 1:
+		return fmt.Sprintf("try %d", s.Try)
+	}
+	return ""
+}
+
+func (s *Job) waited() string {
+	if s.Started == nil || s.Tasks != nil {
+		return ""
+	}
+	return words.Duration(s.Started.Sub(s.Submitted))
+}
+
+// ran says how long the job runs or ran, and its limit.
+func (s *Job) ran(now time.Time) string {
+	limit := ""
+	if s.TimeLimit > 0 {
+		limit = "limit " + words.Duration(time.Duration(s.TimeLimit*float64(time.Second)))
+	}
+	if s.Started == nil || s.Tasks != nil {
+		return limit
+	}
+	switch {
+	case s.Ended != nil:
+		return Join(words.Duration(s.Ended.Sub(*s.Started)), limit)
+	case s.Over(): // nobody knows when it ended
+		return limit
+	}
+	return Join(words.Duration(now.Sub(*s.Started)), limit)
+}
+
+// hadOn says on how many devices a job runs, and on which.
+func (x GPUs) hadOn(j api.Job) string {
+	if len(j.Devices) == 0 {
+		return words.Count(max(j.GPUs, 1), "GPU")
+	}
+	var names []string
+	for _, uuid := range j.Devices {
+		names = append(names, x.Name(uuid))
+	}
+	return words.And(names)
+}
+
+func (s *Job) asked() string {
+	if s.Memory == 0 {
+		return ""
+	}
+	return s.Memory.String() + words.Form(max(s.GPUs, 1), "", " on each")
+}
+
+func peakOf(peak gpu.Opt[gpu.MiB]) string {
+	if m, known := peak.Get(); known {
+		return "used at most " + m.String()
+	}
+	return ""
+}
+
+func energyWord(e gpu.Opt[float64]) string {
+	if joules, known := e.Get(); known {
+		return energyOf(gpu.Some(gpu.Joules(joules)))
+	}
+	return ""
+}
+
+// host says what the job may use of the machine, and what it used.
+func (s *Job) host() string {
+	cpus, memory, peak := "", "", ""
+	if s.CPUs > 0 {
+		cpus = "at most " + strconv.FormatFloat(s.CPUs, 'g', -1, 64) + words.Form(int(s.CPUs), " CPU", " CPUs")
+	}
+	if s.HostMemory > 0 {
+		memory = "at most " + s.HostMemory.String() + " of memory"
+	}
+	if m, known := s.PeakHost.Get(); known {
+		peak = "used " + m.String() + " of memory in one process"
+	}
+	return Join(cpus, memory, peak)
+}
+
+func priorityWord(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+func pidWord(pid int) string {
+	if pid == 0 {
+		return ""
+	}
+	return "process " + strconv.Itoa(pid)
+}
+
+// given returns a text with what comes before it, or "" for an empty one.
+func given(before, text string) string {
+	if text == "" {
+		return ""
+	}
+	return before + text
+}
+
+// tasks returns the table of the tasks of a job.
+func (s *Job) tasks(to term.Screen) *term.Table {
+	some := func(has func(api.Job) bool) bool { return slices.ContainsFunc(s.List, has) }
+	return tableOf(s.List, []column[api.Job]{
+		{term.Column{Title: "TASK"}, func(j api.Job) term.Cell { return term.Text(term.Clean(j.ID)) }},
+		{term.Column{Title: "STATE"}, jobState},
+		{term.Column{Title: "EXIT", Right: true}, func(j api.Job) term.Cell {
+			if code, known := j.Exit.Get(); known {
+				return term.Text(strconv.Itoa(code))
+			}
+			return term.Text("-")
+		}},
+		{term.Column{Title: "GPU", Right: true}, func(j api.Job) term.Cell { return term.Text(s.Indexes.onGPUs(j)) }},
+		{term.Column{Title: "TIME", Right: true}, func(j api.Job) term.Cell { return term.Text(jobTime(j, to.Now)) }},
+		{term.Column{Title: "PARAMETERS", Least: 12}, func(j api.Job) term.Cell { return term.Text(term.Clean(paramsOf(j.Params))) }},
+		{term.Column{Title: "NOTE", Least: 16, Fold: true}, func(j api.Job) term.Cell { return term.Text(jobNote(j, to.Now)) }},
+	}, unless(some(func(j api.Job) bool { return len(j.Params) > 0 }), "PARAMETERS"),
+		unless(some(func(j api.Job) bool { return jobNote(j, to.Now) != "" }), "NOTE"))
+}
+
+// ends says of a job in a state how it ended.
+var ends = map[string]string{"done": "is done", "failed": "failed", "timed_out": "timed out", "cancelled": "was cancelled", "lost": "is lost"}
+
+// JobEnd says in one line how a job ended.
+func JobEnd(j api.Job) string {
+	text := term.Clean(j.ID) + " " + cmp.Or(ends[j.State], "is "+jobState(j).Text)
+	if j.Started != nil && j.Ended != nil {
+		text += " after " + words.Duration(j.Ended.Sub(*j.Started))
+	}
+	code, exited := j.Exit.Get()
+	switch {
+	case j.State == "done":
+	case j.Cause != "":
+		text += ": " + term.Clean(j.Cause)
+	case exited:
+		text += fmt.Sprintf(": exit code %d", code)
+	}
+	if j.Tasks != nil {
+		text += "; " + tasksNote(*j.Tasks)
+	}
+	return text
+}
+
+// JobHeld says whether a job is held or waits.
+func JobHeld(j api.Job, _ term.Screen) string {
+	if j.State == "held" {
+		return term.Clean(j.ID) + " is held: it does not start before berth unhold " + words.Shell(term.Clean(j.ID))
+	}
+	return term.Clean(j.ID) + " is " + jobState(j).Text
+}
+
+// JobPriority says which priority a job has.
+func JobPriority(j api.Job, _ term.Screen) string {
+	return fmt.Sprintf("%s has priority %d", term.Clean(j.ID), j.Priority)
+}
+
+// JobCancelled says what becomes of a job that is cancelled.
+func JobCancelled(j api.Job, _ term.Screen) string {
+	if j.Over() {
+		return JobEnd(j)
+	}
+	return term.Clean(j.ID) + " is being ended: SIGTERM now, SIGKILL if it does not end in time"
+}
+
+// JobWould says what a job would ask for, and when it would begin.
+func JobWould(j api.Job, to term.Screen) []string {
+	what := words.Count(max(j.GPUs, 1), "GPU")
+	if j.Memory > 0 {
+		what = Amount(j.Memory, 0) + " on " + what
+	}
+	text := "It would ask for " + what
+	if j.Tasks != nil {
+		text += " for each of " + words.Count(j.Tasks.Total, "task") + atATime(*j.Tasks)
+	}
+	lines := []string{to.Hang(term.Plain, "", text+". Nothing was submitted.")}
+	for _, more := range []string{given("It would start ", startOf(j, to.Now)), words.UpperFirst(j.Cause)} {
+		if more != "" {
+			lines = append(lines, to.Hang(term.Plain, "", term.Clean(strings.TrimSuffix(more, "."))+"."))
+		}
+	}
+	return lines
+}
