@@ -134,6 +134,13 @@ const (
 	EventForeignUse EventCode = "foreign_use"
 )
 
+// The codes of what happens to jobs.
+const (
+	EventJobSubmitted EventCode = "job_submitted"
+	EventJobStarted   EventCode = "job_started"
+	EventJobEnded     EventCode = "job_ended"
+)
+
 // EventCodes lists every code, in the order above.
 func EventCodes() []EventCode {
 	return []EventCode{
@@ -143,6 +150,7 @@ func EventCodes() []EventCode {
 		EventMonitoring, EventConfig, EventJournal, EventAudit, EventPlan, EventBatch, EventHook, EventAlert, EventAlertResolved, EventAlertAcknowledged, EventRules, EventPast, EventStateDamaged, EventRationed, EventGap,
 		EventGranted, EventWaiting, EventRenewed, EventBound, EventResized, EventReleased, EventEnding, EventExpired, EventRevoked, EventTimedOut, EventOverLimit, EventStop, EventStopped, EventPaced,
 		EventParking, EventParked, EventResuming, EventResumed, EventIdle, EventReclaim, EventOptimized, EventForeignUse,
+		EventJobSubmitted, EventJobStarted, EventJobEnded,
 	}
 }
 

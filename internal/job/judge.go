@@ -74,6 +74,9 @@ func Judge(s *Spec, t Task, o Outcome) (Event, Task) {
 	if o.Known {
 		t.Exit = o.Exit
 	}
+	if t.State == Stopping { // whoever wanted that is the cause
+		return Fail, t
+	}
 	if o.Began {
 		t.Vain = 0
 	}
@@ -141,6 +144,8 @@ func verdict(s *Spec, t *Task, o *Outcome) Event {
 		return again(Requeue, Lose)
 	case !o.Known:
 		return Lose
+	case o.Failure != "" && o.Shutdown:
+		return Again
 	case o.Failure != "":
 		return Fail
 	case o.Shutdown:

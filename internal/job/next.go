@@ -34,6 +34,17 @@ func (s State) Over() bool {
 // Busy reports whether a task in this state has a lease, or is about to give one back.
 func (s State) Busy() bool { return s == Starting || s == Running || s == Stopping }
 
+// Together returns the state of a job whose tasks are in these states: what goes on comes
+// before what waits, and that before how it ended, the worst first.
+func Together(counts map[State]int) State {
+	for _, s := range []State{Running, Stopping, Starting, Waiting, Held, Lost, Failed, TimedOut, Cancelled} {
+		if counts[s] > 0 {
+			return s
+		}
+	}
+	return Done
+}
+
 // Shown returns the state as the API calls it.
 func (s State) Shown() State {
 	if s == Stopping {
@@ -105,15 +116,8 @@ var table = map[State]map[Event]step{
 	Starting: running(Running),
 	Running:  running(Running),
 	Stopping: {
-		Cancel:  {Stopping, []Act{Kill}},
-		Succeed: {Cancelled, []Act{Release, Tell}},
-		Fail:    {Cancelled, []Act{Release, Tell}},
-		Retry:   {Cancelled, []Act{Release, Tell}},
-		Requeue: {Cancelled, []Act{Release, Tell}},
-		Exhaust: {Cancelled, []Act{Release, Tell}},
-		Expire:  {Cancelled, []Act{Release, Tell}},
-		Lose:    {Cancelled, []Act{Release, Tell}},
-		Again:   {Cancelled, []Act{Release, Tell}},
+		Cancel: {Stopping, []Act{Kill}},
+		Fail:   {Cancelled, []Act{Release, Tell}},
 	},
 }
 

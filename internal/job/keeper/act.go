@@ -1,0 +1,469 @@
+package keeper
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/file/journal"
+	"github.com/berth-gpu/berth/internal/job"
+	"github.com/berth-gpu/berth/internal/text/words"
+)
+
+// Errors for callers to test.
+var (
+	// ErrUnknown means that there is no such job.
+	ErrUnknown = errors.New("there is no such job")
+	// ErrState means that a job is in a state in which that cannot be done.
+	ErrState = errors.New("that cannot be done now")
+	// ErrLimit means that a user has as many jobs as allowed.
+	ErrLimit = errors.New("too many jobs")
+	// ErrStopped means that the daemon is about to stop.
+	ErrStopped = errors.New("the daemon is about to stop")
+)
+
+// The limits of what is kept.
+const (
+	keepFor   = 90 * 24 * time.Hour
+	mostEnded = 100_000   // tasks
+	mostOfOne = 256 << 20 // bytes of the jobs and environments of one user
+
+	// MostSpec is the limit of one job without its environment, in bytes, and
+	// MostEnvironment of its environment.
+	MostSpec        = 256 << 10
+	MostEnvironment = 256 << 10
+)
+
+// Submit takes in a job, and returns when it is on disk. The keeper gives it its number.
+func (k *Keeper) Submit(s job.Spec, environment []string, by gpu.By) (job.Spec, error) {
+	k.writing.Lock()
+	j, err := k.submit(&s, environment)
+	k.writing.Unlock()
+	if err != nil {
+		return job.Spec{}, err
+	}
+	k.Publish(submittedEvent(j, by))
+	if j.condition == job.Never { // what it waits for ended a moment ago
+		k.prevent(j)
+	}
+	k.feed(j.owner)
+	return *j.Spec, nil
+}
+
+// submit takes in a job. The caller holds writing.
+func (k *Keeper) submit(s *job.Spec, environment []string) (j *kept, err error) {
+	if k.stopped() {
+		return nil, ErrStopped
+	}
+	if err := k.room(s); err != nil {
+		return nil, err
+	}
+	if s.Number, err = k.Numbers(); err != nil {
+		return nil, err
+	}
+	if environment != nil {
+		if s.Environment, err = k.environments.keep(s.UID, environment); err != nil {
+			return nil, err
+		}
+	}
+	e := entry{Submit: s}
+	text := e.text()
+	if len(text) > MostSpec {
+		err = fmt.Errorf("%w: it takes %d bytes without its environment, and %d are allowed; put its words into a file", ErrLimit, len(text), MostSpec)
+	} else {
+		err = k.journal.Write([][]byte{text}, journal.Care{Durable: true})
+	}
+	if err != nil {
+		k.environments.remove(s.Environment)
+		return nil, err
+	}
+	k.mu.Lock()
+	j = k.add(s, int64(len(text)))
+	k.submitted++
+	k.mu.Unlock()
+	k.judge(j)
+	k.sort(j, time.Now())
+	k.compactIfLong()
+	return j, nil
+}
+
+// room returns an error if a user may not have one more job. It forgets jobs of the user
+// that have ended to make room. The caller holds writing.
+func (k *Keeper) room(s *job.Spec) error {
+	u := k.users[s.UID]
+	if u == nil {
+		u = &user{}
+	}
+	if limits := k.Limits(s.UID, s.User); limits.Waiting > 0 && u.open+s.Tasks() > limits.Waiting {
+		return fmt.Errorf("%w: you have %s that %s not begun, and this one has %s; %d are allowed", ErrLimit,
+			words.Count(u.open, "task"), words.Form(u.open, "has", "have"), words.Count(s.Tasks(), "task"), limits.Waiting)
+	}
+	if u.size < mostOfOne-MostSpec-MostEnvironment {
+		return nil
+	}
+	defer k.forgotten()
+	for _, j := range k.ended {
+		if u.size < mostOfOne-mostOfOne/8 {
+			break
+		}
+		if j.owner == u && k.jobs[j.Number] == j && !k.needed(j) {
+			k.forget(j)
+		}
+	}
+	if u.size >= mostOfOne-MostSpec-MostEnvironment {
+		return fmt.Errorf("%w: your jobs take %d MiB, and %d are allowed; cancel some, or wait until they have ended", ErrLimit, u.size>>20, mostOfOne>>20)
+	}
+	return nil
+}
+
+// needed reports whether a job that has not ended waits for this one.
+func (k *Keeper) needed(j *kept) bool {
+	return slices.ContainsFunc(k.waitedFor[j.Number], func(n int64) bool {
+		other := k.jobs[n]
+		return other != nil && other.over.IsZero() && other.condition == job.Open
+	})
+}
+
+// forget forgets a job that has ended. The caller holds writing.
+func (k *Keeper) forget(j *kept) {
+	e := entry{Forget: j.Number}
+	if k.journal.Write([][]byte{e.text()}, journal.Care{Reserve: true}) != nil {
+		return // later
+	}
+	k.mu.Lock()
+	k.drop(j)
+	k.mu.Unlock()
+}
+
+// forgotten drops the jobs that were forgotten from the list of those that have ended.
+// The caller holds writing.
+func (k *Keeper) forgotten() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.ended = slices.DeleteFunc(k.ended, func(j *kept) bool { return k.jobs[j.Number] != j })
+}
+
+// tidy forgets jobs that ended long ago, and the oldest if there are too many.
+func (k *Keeper) tidy(now time.Time) {
+	k.writing.Lock()
+	defer k.writing.Unlock()
+	defer k.forgotten()
+	for _, j := range k.ended {
+		if j.over.After(now.Add(-keepFor)) && k.endedSum <= mostEnded {
+			break
+		}
+		if !k.needed(j) {
+			k.forget(j)
+		}
+	}
+}
+
+// Act is what somebody wants to do to a job or to one of its tasks.
+type Act struct {
+	job.Ref
+	By  gpu.By
+	Why string // for people; may be empty
+}
+
+// whom says who did something, if that is not the owner.
+func (a *Act) whom(j *kept) string {
+	if a.By.UID == gpu.Some(j.UID) && a.By.Token == "" {
+		return "its owner"
+	}
+	return a.By.String()
+}
+
+// on lets do decide a change of one task, or of all tasks of a job that have not ended.
+// It gives do the tasks that are as they were submitted in one piece.
+func (k *Keeper) on(r job.Ref, do func(c *change, j *kept, first, last int)) (*kept, *change, error) {
+	j := k.jobs[r.Number]
+	if j == nil {
+		return nil, nil, ErrUnknown
+	}
+	c := &change{care: journal.Care{Durable: true, Reserve: true}}
+	if r.One {
+		index, known := j.TaskIndex(r.Task)
+		if !known || !j.Many() {
+			return nil, nil, ErrUnknown
+		}
+		do(c, j, index, index)
+		return j, c, nil
+	}
+	for first := 0; first < len(j.tasks); first++ {
+		last := first
+		for last+1 < len(j.tasks) && j.tasks[first] == nil && j.tasks[last+1] == nil && j.queued[last+1] == nil {
+			last++
+		}
+		if !j.task(first).State.Over() {
+			do(c, j, first, last)
+		}
+		first = last
+	}
+	return j, c, nil
+}
+
+// Cancel ends a job or a task: what waits never begins, and the programs of what runs are
+// ended.
+func (k *Keeper) Cancel(a Act) error {
+	now := time.Now()
+	return k.change(a.Ref, "it has ended", func(c *change, j *kept, first, last int) {
+		t := *j.task(first)
+		t.Code, t.Cause = job.ByCancel, "cancelled by "+a.whom(j)
+		if a.Why != "" {
+			t.Cause += ": " + a.Why
+		}
+		if !t.State.Busy() {
+			t.Ended = now
+		}
+		c.steps(j, first, last, job.Cancel, t)
+	}, a.By)
+}
+
+// prevent cancels a job that can never begin.
+func (k *Keeper) prevent(j *kept) {
+	now := time.Now()
+	why := "none of the jobs that it waits for has failed"
+	k.mu.RLock()
+	if other := k.jobs[j.prevented.Number]; other != nil {
+		name := other.ID()
+		if j.prevented.One {
+			name = fmt.Sprintf("%s.%d", name, j.prevented.Task)
+		}
+		why = name + " did not end well"
+	} else if j.prevented.Number != 0 {
+		why = "a job that it waits for is forgotten"
+	}
+	k.mu.RUnlock()
+	err := k.change(job.Ref{Number: j.Number}, "", func(c *change, j *kept, first, last int) {
+		t := *j.task(first)
+		t.Code, t.Cause, t.Ended = job.Impossible, "it can never begin: "+why, now
+		c.steps(j, first, last, job.Prevent, t)
+	}, gpu.By{})
+	if err != nil && !errors.Is(err, ErrState) && !errors.Is(err, ErrUnknown) {
+		k.writing.Lock()
+		k.at(now.Add(brokenPause), func(time.Time) { k.prevent(j) })
+		k.writing.Unlock()
+	}
+}
+
+// steps lets an event happen to tasks that have the same value.
+func (c *change) steps(j *kept, first, last int, e job.Event, t job.Task) {
+	if first == last {
+		c.step(j, first, e, t)
+		return
+	}
+	if to, acts, changes := job.Next(t.State, e); changes {
+		t.State = to
+		c.set(j, first, last, t, acts)
+	}
+}
+
+// change makes a change of a job and acts on it. If nothing changes, it refuses.
+func (k *Keeper) change(r job.Ref, unchanged string, do func(c *change, j *kept, first, last int), by gpu.By) error {
+	k.writing.Lock()
+	if k.stopped() {
+		k.writing.Unlock()
+		return ErrStopped
+	}
+	j, c, err := k.on(r, do)
+	if err == nil && len(c.updates) == 0 {
+		err = fmt.Errorf("%w: %s", ErrState, unchanged)
+	}
+	if err == nil {
+		err = k.commit(c)
+	}
+	if err != nil {
+		k.writing.Unlock()
+		return err
+	}
+	acts := map[int][]job.Act{}
+	for _, u := range c.updates {
+		acts[u.first] = u.acts
+		for i := u.first; i <= u.last; i++ {
+			k.follow(j, i, u.acts)
+		}
+	}
+	k.sort(j, time.Now())
+	waiting := slices.Clone(k.waitedFor[j.Number])
+	var kill []Claim
+	told := false
+	for _, index := range slices.Sorted(maps.Keys(acts)) {
+		if slices.Contains(acts[index], job.Kill) {
+			kill = append(kill, j.claim(index))
+		}
+		if slices.Contains(acts[index], job.Tell) && !told {
+			told = true
+			t := *j.task(index)
+			k.Publish(endedEvent(j, index, &t))
+		}
+	}
+	k.writing.Unlock()
+	for _, of := range kill {
+		k.leases.End(of, by)
+	}
+	if told {
+		k.reconsider(waiting)
+	}
+	k.feed(j.owner)
+	return nil
+}
+
+// follow does the acts that concern the queue. The caller holds writing.
+func (k *Keeper) follow(j *kept, index int, acts []job.Act) {
+	for _, act := range acts {
+		switch act {
+		case job.Withdraw:
+			if here := j.queued[index]; here != nil {
+				here.leaving = true
+				here.leave()
+			}
+			j.again = slices.DeleteFunc(j.again, func(i int) bool { return i == index })
+			j.paused = slices.DeleteFunc(j.paused, func(i int) bool { return i == index })
+		case job.Feed:
+			j.wait(index)
+		}
+	}
+}
+
+// Hold keeps a job or a task that has not begun from beginning.
+func (k *Keeper) Hold(a Act) error {
+	if !a.One {
+		return k.set(a.Ref, func(j *kept, s *setting) error {
+			switch {
+			case s.Held:
+				return fmt.Errorf("%w: it is held already", ErrState)
+			case j.counts[job.Waiting] == 0:
+				return fmt.Errorf("%w: it does not wait", ErrState)
+			}
+			s.Held = true
+			return nil
+		})
+	}
+	return k.change(a.Ref, "it does not wait", func(c *change, j *kept, first, last int) {
+		t := *j.task(first)
+		t.Code, t.Cause, t.Since = job.OnHold, "held by "+a.whom(j), time.Time{}
+		c.steps(j, first, last, job.Hold, t)
+	}, a.By)
+}
+
+// Unhold lets a job or a task that is held begin at its turn.
+func (k *Keeper) Unhold(a Act) error {
+	now := time.Now()
+	err := k.change(a.Ref, "it is not held", func(c *change, j *kept, first, last int) {
+		t := *j.task(first)
+		t.Code, t.Cause, t.NotBefore, t.Requeues = "", "", now, 0
+		c.steps(j, first, last, job.Unhold, t)
+	}, a.By)
+	if a.One || err != nil && !errors.Is(err, ErrState) {
+		return err
+	}
+	loose := k.set(a.Ref, func(_ *kept, s *setting) error {
+		if !s.Held {
+			return fmt.Errorf("%w: it is not held", ErrState)
+		}
+		s.Held, s.Unheld = false, now
+		return nil
+	})
+	if err == nil {
+		return nil // some of its tasks were held
+	}
+	return loose
+}
+
+// Prioritize gives a job another priority.
+func (k *Keeper) Prioritize(r job.Ref, priority int) error {
+	return k.set(r, func(j *kept, s *setting) error {
+		if !j.over.IsZero() {
+			return fmt.Errorf("%w: it has ended", ErrState)
+		}
+		s.Priority = priority
+		return nil
+	})
+}
+
+// set changes the settings of a job. Its tasks in the queue leave it, and come back as
+// the job now is.
+func (k *Keeper) set(r job.Ref, do func(*kept, *setting) error) error {
+	k.writing.Lock()
+	j := k.jobs[r.Number]
+	var err error
+	switch {
+	case k.stopped():
+		err = ErrStopped
+	case j == nil:
+		err = ErrUnknown
+	}
+	var s *setting
+	if err == nil {
+		s = j.setting()
+		err = do(j, s)
+	}
+	if err == nil {
+		e := entry{Change: s}
+		err = k.journal.Write([][]byte{e.text()}, journal.Care{Durable: true, Reserve: true})
+	}
+	if err != nil {
+		k.writing.Unlock()
+		return err
+	}
+	k.mu.Lock()
+	if j.ready {
+		j.owner.enlist(j, false)
+	}
+	j.apply(s)
+	k.mu.Unlock()
+	for _, here := range j.queued {
+		here.leaving = true
+		here.leave()
+	}
+	k.sort(j, time.Now())
+	k.writing.Unlock()
+	k.feed(j.owner)
+	return nil
+}
+
+// releaseStrays gives back the leases of tasks that have none, which a daemon left that
+// was killed before it could.
+func (k *Keeper) releaseStrays() {
+	for id, uids := range k.leases.Claims() {
+		named, err := job.ParseID(id)
+		if err != nil {
+			continue
+		}
+		k.mu.RLock()
+		j := k.jobs[named.Number]
+		stray, index, known := false, 0, false
+		if j != nil && slices.Contains(uids, j.UID) {
+			index, known = j.TaskIndex(named.Task)
+			stray = known && j.TaskID(index) == id && (j.task(index).State.Over() || j.task(index).State == job.Held)
+		}
+		var of Claim
+		if stray {
+			of = j.claim(index)
+		}
+		k.mu.RUnlock()
+		if stray {
+			k.leases.Release(of)
+		}
+	}
+}
+
+// removeOldRuns removes the records of runs whose ends are in the journal.
+func (k *Keeper) removeOldRuns() {
+	names, err := k.Minders.List()
+	if err != nil {
+		k.Log.Warn("the records of runs cannot be listed", "error", err)
+	}
+	for _, name := range names {
+		k.mu.RLock()
+		r, known := k.find(name)
+		old := !known || !r.current()
+		k.mu.RUnlock()
+		if _, alive, err := k.Minders.Read(name); old && err == nil && !alive {
+			_ = k.Minders.Remove(name) // else the next start does
+		}
+	}
+}

@@ -1,0 +1,340 @@
+package keeper
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/file/journal"
+	"github.com/berth-gpu/berth/internal/job"
+)
+
+const (
+	// mostQueued is how many tasks of a user stand in the queue of leases. The others
+	// wait before it, so that they cost it nothing.
+	mostQueued = 32
+
+	// A task that the ledger refuses at present, or that cannot be written down, is tried
+	// again after this.
+	refusedPause = 20 * time.Second
+	brokenPause  = 5 * time.Second
+)
+
+// alarm is a time at which to look at a job.
+type alarm struct {
+	at time.Time
+	do func(now time.Time)
+}
+
+// alarms is a heap of alarms.
+type alarms []alarm
+
+func (a alarms) Len() int           { return len(a) }
+func (a alarms) Less(i, j int) bool { return a[i].at.Before(a[j].at) }
+func (a alarms) Swap(i, j int)      { a[i], a[j] = a[j], a[i] }
+func (a *alarms) Push(x any)        { *a = append(*a, x.(alarm)) }
+func (a *alarms) Pop() any {
+	last := len(*a) - 1
+	x := (*a)[last]
+	*a = (*a)[:last]
+	return x
+}
+
+// at has do called at a time, without a lock. The caller holds writing.
+func (k *Keeper) at(when time.Time, do func(now time.Time)) {
+	heap.Push(&k.alarms, alarm{when, do})
+	select {
+	case k.wake <- struct{}{}:
+	default: // Run is about to look anyway
+	}
+}
+
+// lookAt looks at a job at a time. The caller holds writing.
+func (k *Keeper) lookAt(j *kept, when time.Time) {
+	k.at(when, func(now time.Time) {
+		k.writing.Lock()
+		k.sort(j, now)
+		k.writing.Unlock()
+		k.feed(j.owner)
+	})
+}
+
+func (k *Keeper) nextAlarm() (time.Time, bool) {
+	k.writing.Lock()
+	defer k.writing.Unlock()
+	if len(k.alarms) == 0 {
+		return time.Time{}, false
+	}
+	return k.alarms[0].at, true
+}
+
+// ring does what is due.
+func (k *Keeper) ring(now time.Time) {
+	var due []alarm
+	k.writing.Lock()
+	for len(k.alarms) > 0 && !k.alarms[0].at.After(now) {
+		due = append(due, heap.Pop(&k.alarms).(alarm))
+	}
+	k.writing.Unlock()
+	for _, a := range due {
+		a.do(now)
+	}
+}
+
+// wait notes that a task that was in the queue before waits again. The caller holds
+// writing.
+func (j *kept) wait(index int) {
+	if j.task(index).NotBefore.IsZero() {
+		at, there := slices.BinarySearch(j.again, index)
+		if !there {
+			j.again = slices.Insert(j.again, at, index)
+		}
+		return
+	}
+	if !slices.Contains(j.paused, index) {
+		j.paused = append(j.paused, index)
+	}
+}
+
+// sort finds out whether a job has a task for the queue, and puts it among the jobs of
+// its user that have. It has the job looked at again when that will change with time
+// alone. The caller holds writing. A zero now means that Run will look at it.
+func (k *Keeper) sort(j *kept, now time.Time) {
+	wake := time.Time{}
+	j.paused = slices.DeleteFunc(j.paused, func(i int) bool {
+		until := j.task(i).NotBefore
+		if !until.After(now) {
+			at, there := slices.BinarySearch(j.again, i)
+			if !there {
+				j.again = slices.Insert(j.again, at, i)
+			}
+			return true
+		}
+		if wake.IsZero() || until.Before(wake) {
+			wake = until
+		}
+		return false
+	})
+	if j.Begin.After(now) {
+		wake = j.Begin
+	}
+	for j.next < len(j.tasks) && j.tasks[j.next] != nil {
+		j.next++
+	}
+	ready := j.over.IsZero() && !j.held && j.condition == job.Met && !j.Begin.After(now) && (len(j.again) > 0 || j.next < len(j.tasks)) &&
+		(j.Most == 0 || j.inUse()+len(j.queued) < j.Most)
+	if ready != j.ready {
+		k.mu.Lock()
+		j.owner.enlist(j, ready)
+		k.mu.Unlock()
+	}
+	if !wake.IsZero() && !now.IsZero() && j.over.IsZero() {
+		k.lookAt(j, wake)
+	}
+}
+
+// enlist puts a job among those that have a task for the queue, or takes it out.
+func (u *user) enlist(j *kept, ready bool) {
+	at, _ := slices.BinarySearchFunc(u.ready, j, func(a, b *kept) int {
+		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.Number, b.Number))
+	})
+	if j.ready = ready; ready {
+		u.ready = slices.Insert(u.ready, at, j)
+	} else {
+		u.ready = slices.Delete(u.ready, at, at+1)
+	}
+}
+
+// judge finds out what the jobs that a job waits for mean for it. The caller holds
+// writing.
+func (k *Keeper) judge(j *kept) {
+	if j.condition == job.Met {
+		return
+	}
+	last := time.Time{}
+	condition, why := job.Depend(j.Spec, func(r job.Ref) job.Ending {
+		ending, at := k.endingOf(r)
+		if at.After(last) {
+			last = at
+		}
+		return ending
+	})
+	k.mu.Lock()
+	j.condition, j.met, j.prevented = condition, last, why
+	k.mu.Unlock()
+}
+
+// endingOf returns how a job or a task that others wait for has ended, and when. One that
+// is forgotten has ended long ago, and nobody knows how.
+func (k *Keeper) endingOf(r job.Ref) (job.Ending, time.Time) {
+	j := k.jobs[r.Number]
+	if j == nil {
+		return job.Badly, time.Time{}
+	}
+	if r.One {
+		index, known := j.TaskIndex(r.Task)
+		if !known {
+			return job.Badly, time.Time{}
+		}
+		t := j.task(index)
+		switch {
+		case !t.State.Over():
+			return job.NotYet, time.Time{}
+		case t.State == job.Done:
+			return job.Well, t.Ended
+		}
+		return job.Badly, t.Ended
+	}
+	switch {
+	case j.over.IsZero():
+		return job.NotYet, time.Time{}
+	case j.counts[job.Done] == len(j.tasks):
+		return job.Well, j.over
+	}
+	return job.Badly, j.over
+}
+
+// feed lets tasks of a user into the queue of leases, as many as there are places.
+func (k *Keeper) feed(u *user) {
+	k.writing.Lock()
+	defer k.writing.Unlock()
+	if k.stopped() {
+		return
+	}
+	limits, now := k.Limits(u.uid, u.name), time.Now()
+	var c change
+	type chosen struct {
+		*kept
+		index int
+		since time.Time
+	}
+	var come []chosen
+	for u.queued < mostQueued && len(u.ready) > 0 && (limits.Running == 0 || u.busy+u.queued < limits.Running) {
+		j := u.ready[0]
+		index := j.next
+		if len(j.again) > 0 {
+			index, j.again = j.again[0], j.again[1:]
+		} else {
+			j.next++
+		}
+		t := *j.task(index)
+		if t.Since.IsZero() || t.Since.Before(j.unheld) {
+			t.Since, t.Code, t.Cause = j.eligible(&t, now).Add(time.Duration(index)), "", "" // the tasks of a job go in their order
+			c.set(j, index, index, t, nil)
+		}
+		k.mu.Lock()
+		if j.queued == nil {
+			j.queued = map[int]*place{}
+		}
+		j.queued[index] = &place{since: t.Since, leave: func() {}}
+		u.queued++
+		k.mu.Unlock()
+		come = append(come, chosen{j, index, t.Since})
+		k.sort(j, now)
+	}
+	if len(come) == 0 {
+		return
+	}
+	if err := k.commit(&c); err != nil { // they have no age yet, and try again
+		for _, each := range come {
+			k.vacate(each.kept, each.index)
+			each.wait(each.index)
+			k.sort(each.kept, now)
+		}
+		k.at(now.Add(brokenPause), func(time.Time) { k.feed(u) })
+		return
+	}
+	for _, each := range come {
+		ctx, leave := context.WithCancel(k.running)
+		each.queued[each.index].leave = leave
+		of := each.claim(each.index)
+		k.busy.Go(func() { k.stand(ctx, each.kept, each.index, of) })
+	}
+}
+
+// eligible returns since when a task may be in the queue.
+func (j *kept) eligible(t *job.Task, now time.Time) time.Time {
+	since := j.Submitted
+	for _, other := range []time.Time{j.Begin, j.met, j.unheld, t.NotBefore} {
+		if other.After(since) {
+			since = other
+		}
+	}
+	if j.Most > 0 && (j.next > j.Most || t.Try > 0) || since.After(now) { // it waited for another task of its job
+		since = now
+	}
+	return since
+}
+
+// vacate takes a task from its place. The caller holds writing.
+func (k *Keeper) vacate(j *kept, index int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if j.queued[index] != nil {
+		delete(j.queued, index)
+		j.owner.queued--
+	}
+}
+
+// stand stands in the queue of leases for a task.
+func (k *Keeper) stand(ctx context.Context, j *kept, index int, of Claim) {
+	l, err := k.leases.Acquire(ctx, of)
+	k.writing.Lock()
+	here := j.queued[index]
+	k.vacate(j, index)
+	here.leave()
+	waits := j.task(index).State == job.Waiting
+	now := time.Now()
+	switch {
+	case k.running.Err() != nil && waits: // the next daemon asks again, and finds a lease that was granted
+		k.writing.Unlock()
+		return
+	case err == nil && waits && !here.leaving:
+		if err = k.grant(j, index, l); err == nil {
+			k.sort(j, now)
+			k.writing.Unlock()
+			k.launch(j, index)
+			k.feed(j.owner)
+			return
+		}
+		k.postpone(j, index, err, now.Add(brokenPause))
+	case err != nil && waits && !here.leaving:
+		k.postpone(j, index, err, now.Add(refusedPause))
+	case waits:
+		j.wait(index)
+	}
+	k.sort(j, now)
+	k.writing.Unlock()
+	if l.ID != "" {
+		of.Task.Fence = l.Fence
+		k.leases.Release(of)
+	}
+	k.feed(j.owner)
+}
+
+// postpone has a task wait until a time before it stands in the queue again, and notes
+// why. That is not written down: it is true only now. The caller holds writing.
+func (k *Keeper) postpone(j *kept, index int, why error, until time.Time) {
+	t := *j.task(index)
+	t.Code, t.Cause, t.NotBefore = job.Refused, why.Error(), until
+	k.mu.Lock()
+	k.put(j, index, index, &t)
+	k.mu.Unlock()
+	j.wait(index)
+}
+
+// grant writes down that a task has its lease. The caller holds writing.
+func (k *Keeper) grant(j *kept, index int, l api.Lease) error {
+	c := change{care: journal.Care{Durable: true}}
+	t := *j.task(index)
+	t.Try, t.Fence, t.Granted, t.Code, t.Cause, t.Devices, t.NotBefore = t.Try+1, l.Fence, l.Granted, "", "", nil, time.Time{}
+	for _, p := range l.Parts {
+		t.Devices, t.Memory = append(t.Devices, p.GPU), p.Memory
+	}
+	t.Started, t.Exit, t.Output, t.Error, t.PID = time.Time{}, job.Task{}.Exit, "", "", 0
+	c.step(j, index, job.Grant, t)
+	return k.commit(&c)
+}

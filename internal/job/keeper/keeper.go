@@ -1,0 +1,260 @@
+// Package keeper keeps the jobs of users: it writes them down, lets their tasks into the
+// queue of leases, starts minders, and notices how they end.
+//
+// Every change is decided by package job, written to the journal, and only then made and
+// acted upon. A daemon that was killed in between finds the state and acts again. One
+// goroutine at a time changes jobs; nobody who reads them waits for a disk.
+package keeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/file/journal"
+	"github.com/berth-gpu/berth/internal/job"
+	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/minder"
+)
+
+// Leases is what the keeper asks of the desk, which has the only way to a lease. Each
+// call is about one task: a job, the index of the task in it, and the task as it is.
+type Leases interface {
+	// Acquire asks for the lease of a task and waits for it. Asked again after a
+	// restart, it finds the lease that was granted before.
+	Acquire(ctx context.Context, of Claim) (api.Lease, error)
+	// Hand binds the lease of a task to its minder, and returns it with everything that
+	// a launcher needs. It returns ErrNoLease if the lease has ended.
+	Hand(ctx context.Context, of Claim, minder process.ID) (api.Lease, error)
+	// Release gives the lease of a task back, if it still stands.
+	Release(of Claim)
+	// End ends the programs of a lease.
+	End(of Claim, by gpu.By)
+	// Signal sends a signal to the programs of a lease, and Ends returns when its time
+	// limit does that for good; false if it has none.
+	Signal(of Claim, signal string)
+	Ends(of Claim) (time.Time, bool)
+	// Learn completes the outcome of a run with what was measured, and the task with its
+	// figures.
+	Learn(of Claim, o *job.Outcome, t *job.Task)
+	// Claims lists the leases that stand under the ids of jobs: the numbers of their
+	// users, by id.
+	Claims() map[string][]int
+}
+
+// Claim names the lease of a task.
+type Claim struct {
+	Spec     *job.Spec
+	ID       string // of the task, and of its lease
+	Index    int    // of the task
+	Since    time.Time
+	Priority int
+	Task     job.Task
+}
+
+// ErrNoLease means that the lease of a task has ended.
+var ErrNoLease = errors.New("the lease has ended")
+
+// Minders starts minders and reads what they wrote.
+type Minders interface {
+	Start(ctx context.Context, run string, limits minder.Limits) error
+	Read(run string) (record minder.Record, alive bool, err error)
+	Remove(run string) error
+	// List returns the names of the runs that have a record.
+	List() ([]string, error)
+	// Watch calls ended once the process has ended, see process.Table.
+	Watch(id process.ID, ended func()) (stop func(), err error)
+}
+
+// Limits are what one user may have. Zero means no limit.
+type Limits struct {
+	Running int // tasks that have a lease, or wait in the queue of leases
+	Waiting int // tasks that have not begun
+}
+
+// Options are the options of Open.
+type Options struct {
+	Folder  string // for the environments; the folder around it must be there
+	Boot    string // of the machine
+	Minders Minders
+	Numbers func() (int64, error) // of jobs
+	Limits  func(uid int, user string) Limits
+	Publish func(gpu.Event)
+	Log     *slog.Logger
+
+	// Open opens the journal and hands every entry in it to replay.
+	Open func(replay func(journal.Entry) error) (journal.Journal, error)
+}
+
+// Keeper keeps jobs.
+type Keeper struct {
+	Options
+	environments environments
+
+	// writing is held by whoever changes a job, from the decision until the change is in
+	// the journal and made. It is taken before mu.
+	writing sync.Mutex
+	journal journal.Writer
+	leases  Leases          // nil before Run
+	running context.Context // of Run; nil before
+	closing bool            // Run is about to end
+	alarms  alarms
+
+	mu sync.RWMutex // guards what follows, for readers; changed only while writing is held
+	state
+
+	overran    sync.Map // ids of tasks that have reached their time limit; see Overran
+	wake       chan struct{}
+	busy       sync.WaitGroup // goroutines that wait for leases
+	compacting atomic.Bool
+}
+
+// state is all jobs.
+type state struct {
+	jobs      map[int64]*kept
+	numbers   []int64 // of the jobs, in ascending order
+	users     map[int]*user
+	waitedFor map[int64][]int64 // by job: the jobs that wait for it, or did
+	ended     []*kept           // jobs that have ended, in the order of their ends
+	endedSum  int               // their tasks
+	submitted uint64            // jobs since the start of this daemon
+	finished  map[job.State]uint64
+}
+
+// kept is a job.
+type kept struct {
+	*job.Spec
+	owner    *user
+	size     int64 // of what is kept of it, in bytes
+	held     bool
+	unheld   time.Time // when it was last let go
+	priority int
+
+	tasks  []*job.Task // nil: as it was submitted. A task is never changed, but replaced.
+	counts map[job.State]int
+	over   time.Time // when its last task ended; zero if one has not
+
+	condition job.Condition // of the jobs that it waits for
+	met       time.Time     // when they let it begin
+	prevented job.Ref       // why they never will
+
+	next   int   // no task before this index is as it was submitted
+	again  []int // tasks that wait and were in the queue before
+	paused []int // tasks that wait for the end of their pause
+	queued map[int]*place
+	ready  bool // it is in owner.ready
+
+	changed chan struct{} // closed when a task ends; nil if nobody waits for that
+}
+
+// place is the place of a task in the queue of leases.
+type place struct {
+	since   time.Time
+	leave   context.CancelFunc
+	leaving bool
+	refused string // why the ledger refuses it at present; empty if it stands in the queue
+}
+
+// user is somebody who has jobs.
+type user struct {
+	uid    int
+	name   string
+	size   int64   // of what is kept
+	ready  []*kept // jobs that have a task for the queue, in the order in which they get in
+	queued int
+	busy   int // tasks that have a lease
+	open   int // tasks that have not begun
+}
+
+// fresh is the state of every task at first.
+var fresh = &job.Task{State: job.Waiting}
+
+// task returns a task. It must not be changed.
+func (j *kept) task(index int) *job.Task {
+	if t := j.tasks[index]; t != nil {
+		return t
+	}
+	return fresh
+}
+
+// Open reads the journal. Run then goes on where the last daemon stopped.
+func Open(o Options) (*Keeper, error) {
+	k := &Keeper{Options: o, wake: make(chan struct{}, 1), environments: environments{folder: o.Folder, all: map[string]*environment{}}}
+	k.state = state{jobs: map[int64]*kept{}, users: map[int]*user{}, waitedFor: map[int64][]int64{}, finished: map[job.State]uint64{}}
+	log, err := o.Open(k.replay)
+	if err != nil {
+		return nil, err
+	}
+	k.journal.Journal, k.journal.Notify = log, k.tellTrouble
+	k.settle()
+	if err := k.environments.tidy(); err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	return k, nil
+}
+
+// tellTrouble publishes that the journal of jobs cannot be written, or can again.
+func (k *Keeper) tellTrouble(err error) {
+	e := gpu.Event{Time: time.Now(), Code: gpu.EventJournal, Severity: gpu.Note, Text: "The daemon can write down jobs again."}
+	if err != nil {
+		e.Severity, e.Text = gpu.Serious, fmt.Sprintf("The daemon cannot write down jobs, so it takes and starts none; those that run are not affected: %v", err)
+	}
+	k.Publish(e)
+}
+
+// Run goes on with all jobs until ctx ends, and then closes the journal. Jobs that run
+// are left alone.
+func (k *Keeper) Run(ctx context.Context, leases Leases) error {
+	k.writing.Lock()
+	k.leases, k.running = leases, ctx
+	k.writing.Unlock()
+	k.resume()
+	tidy := time.NewTicker(time.Hour)
+	defer tidy.Stop()
+	for {
+		k.ring(time.Now())
+		var alarm <-chan time.Time
+		var timer *time.Timer
+		if at, any := k.nextAlarm(); any {
+			timer = time.NewTimer(time.Until(at))
+			alarm = timer.C
+		}
+		select {
+		case <-alarm:
+		case <-k.wake:
+		case <-tidy.C:
+			k.tidy(time.Now())
+		case <-ctx.Done():
+			k.writing.Lock()
+			k.closing = true
+			k.writing.Unlock()
+			k.busy.Wait()
+			return k.journal.Close()
+		}
+		if timer != nil {
+			timer.Stop()
+		}
+	}
+}
+
+// Close closes the journal of a keeper that was opened and never run.
+func (k *Keeper) Close() error { return k.journal.Close() }
+
+// Trouble returns why jobs cannot be written down now, or nil if they can.
+func (k *Keeper) Trouble() error { return k.journal.Trouble() }
+
+// stopped reports whether the keeper has not begun to run, or is about to end. The
+// caller holds writing.
+func (k *Keeper) stopped() bool { return k.running == nil || k.closing || k.running.Err() != nil }
+
+// claim names the lease of a task. The caller holds writing or mu.
+func (j *kept) claim(index int) Claim {
+	t := j.task(index)
+	return Claim{Spec: j.Spec, ID: j.TaskID(index), Index: index, Since: t.Since, Priority: j.priority, Task: *t}
+}

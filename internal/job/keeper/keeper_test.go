@@ -1,0 +1,360 @@
+package keeper
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/job"
+)
+
+func TestAJobRuns(t *testing.T) {
+	play(t, func(w *world) {
+		s := w.submit(spec("train"))
+		w.after(10 * time.Second)
+		if got := w.state(s.Number); got != "running" {
+			t.Errorf("it is %s", got)
+		}
+		w.after(2 * time.Minute)
+		shown := w.show(job.Ref{Number: s.Number})
+		if shown.State != "done" || shown.Exit != gpu.Some(0) || shown.Try != 1 || shown.Started == nil || shown.Ended == nil || len(w.started["train-1"]) != 1 {
+			t.Errorf("it is %+v, started in %v", shown.Job, w.started)
+		}
+		w.idle()
+	})
+}
+
+func TestAnArrayRuns(t *testing.T) {
+	play(t, func(w *world) {
+		w.room = 100
+		s := w.submit(spec("train", array("1-6%2")))
+		w.after(30 * time.Second)
+		if got := w.state(s.Number); got != "running×2 waiting×4" {
+			t.Errorf("it is %s", got)
+		}
+		w.after(time.Minute)
+		if got := w.state(s.Number); got != "done×2 running×2 waiting×2" {
+			t.Errorf("it is %s", got)
+		}
+		w.after(10 * time.Minute)
+		shown := w.show(job.Ref{Number: s.Number})
+		if got := w.state(s.Number); got != "done×6" || shown.State != "done" || shown.Exit != gpu.Some(0) || shown.Job.Tasks.Done != 6 {
+			t.Errorf("it is %s, %+v", got, shown.Job)
+		}
+		w.idle()
+	})
+}
+
+func TestRetriesAndCauses(t *testing.T) {
+	play(t, func(w *world) {
+		w.script = func(_, id string, try int) plan {
+			return plan{takes: time.Minute, exit: map[bool]int{true: 7}[id == "bad-1" || try < 3]}
+		}
+		bad := w.submit(spec("bad", func(s *job.Spec) { s.Retry = 1 }))
+		good := w.submit(spec("good", func(s *job.Spec) { s.Retry = 2 }))
+		w.after(20 * time.Minute)
+		if got := w.show(job.Ref{Number: bad.Number}); got.State != "failed" || got.Exit != gpu.Some(7) || got.Cause != "exit code 7 after 60 s" || got.Try != 2 {
+			t.Errorf("it is %+v", got.Job)
+		}
+		if got := w.show(job.Ref{Number: good.Number}); got.State != "done" || got.Try != 3 {
+			t.Errorf("it is %+v", got.Job)
+		}
+		w.idle()
+	})
+}
+
+func TestDependencies(t *testing.T) {
+	play(t, func(w *world) {
+		w.script = func(_, id string, _ int) plan {
+			return plan{takes: time.Minute, exit: map[string]int{"fails-1": 1}[id]}
+		}
+		after := func(kind string, n ...int64) func(*job.Spec) {
+			return func(s *job.Spec) {
+				var refs []job.Ref
+				for _, each := range n {
+					refs = append(refs, job.Ref{Number: each})
+				}
+				switch kind {
+				case "ok":
+					s.After = refs
+				case "any":
+					s.AfterAny = refs
+				case "failed":
+					s.AfterFailed = refs
+				}
+			}
+		}
+		a := w.submit(spec("fails"))
+		b := w.submit(spec("works"))
+		want := map[int64]string{a.Number: "failed", b.Number: "done"}
+		never := w.submit(spec("never", after("ok", a.Number, b.Number)))
+		behind := w.submit(spec("behind", after("ok", never.Number)))
+		anyway := w.submit(spec("any", after("any", a.Number, b.Number, never.Number)))
+		alarm := w.submit(spec("alarm", after("failed", a.Number, b.Number)))
+		calm := w.submit(spec("calm", after("failed", b.Number)))
+		if got := w.show(job.Ref{Number: never.Number}); got.Code != string(job.ForJobs) || got.Cause != fmt.Sprintf("waits for fails-%d, works-%d", a.Number, b.Number) {
+			t.Errorf("it waits because %q", got.Cause)
+		}
+		want[never.Number], want[behind.Number], want[anyway.Number], want[alarm.Number], want[calm.Number] = "cancelled", "cancelled", "done", "done", "cancelled"
+		w.after(20 * time.Minute)
+		for n, state := range want {
+			if got := w.show(job.Ref{Number: n}); got.State != state {
+				t.Errorf("%s is %s (%s), want %s", got.ID, got.State, got.Cause, state)
+			}
+		}
+		if got := w.show(job.Ref{Number: behind.Number}).Cause; got != fmt.Sprintf("it can never begin: never-%d did not end well", never.Number) {
+			t.Errorf("the cause is %q", got)
+		}
+		w.idle()
+	})
+}
+
+func TestHoldCancelPriorityBegin(t *testing.T) {
+	play(t, func(w *world) {
+		w.room = 1
+		running := w.submit(spec("running"))
+		w.after(5 * time.Second)
+		held := w.submit(spec("held", func(s *job.Spec) { s.Hold = true }))
+		later := w.submit(spec("later", func(s *job.Spec) { s.Begin = time.Now().Add(10 * time.Minute) }))
+		waits := w.submit(spec("waits", array("1-50")))
+		w.after(5 * time.Second)
+		if n := len(w.daemon.jobs[waits.Number].queued); n != mostQueued {
+			t.Errorf("%d tasks stand in the queue", n)
+		}
+		act := func(do func(Act) error, n int64) {
+			t.Helper()
+			if err := do(Act{Ref: job.Ref{Number: n}}); err != nil {
+				t.Error(err)
+			}
+		}
+		act(w.daemon.Hold, waits.Number)
+		act(w.daemon.Cancel, running.Number)
+		w.after(5 * time.Second)
+		if got := w.state(waits.Number) + " " + w.state(running.Number) + " " + w.state(held.Number); got != "held×50 cancelled held" {
+			t.Errorf("they are %s", got)
+		}
+		if shown := w.show(job.Ref{Number: running.Number}); shown.Exit != gpu.Some(143) || shown.Cause != "cancelled by berth" {
+			t.Errorf("it is %+v", shown.Job)
+		}
+		act(w.daemon.Unhold, held.Number)
+		w.after(5 * time.Second)
+		if got := w.state(held.Number); got != "running" {
+			t.Errorf("it is %s", got)
+		}
+		if err := w.daemon.Cancel(Act{Ref: job.Ref{Number: waits.Number, Task: 7, One: true}}); err != nil {
+			t.Error(err)
+		}
+		act(w.daemon.Unhold, waits.Number)
+		w.after(9 * time.Minute)
+		if got := w.state(later.Number); got != "waiting" {
+			t.Errorf("it is %s", got)
+		}
+		if err := w.daemon.Prioritize(job.Ref{Number: later.Number}, 5); err != nil {
+			t.Error(err)
+		}
+		act(w.daemon.Cancel, waits.Number)
+		w.after(5 * time.Minute)
+		if got := w.state(later.Number) + " " + w.state(waits.Number); got != "done done×6 cancelled×1 done×1 cancelled×42" {
+			t.Errorf("they are %s", got)
+		}
+		if err := w.daemon.Cancel(Act{Ref: job.Ref{Number: waits.Number}}); err == nil {
+			t.Error("what has ended is cancelled")
+		}
+		w.idle()
+	})
+}
+
+// Nothing is lost when a daemon is killed, however often, and each daemon goes on where
+// the last one was.
+func TestRestarts(t *testing.T) {
+	play(t, func(w *world) {
+		w.room = 3
+		s := w.submit(spec("train", array("1-9")))
+		for range 30 {
+			w.after(11 * time.Second)
+			w.restart()
+		}
+		w.after(10 * time.Minute)
+		if got := w.state(s.Number); got != "done×9" {
+			t.Errorf("it is %s", got)
+		}
+		for id, runs := range w.started {
+			if len(runs) != 1 {
+				t.Errorf("%s was started in %v", id, runs)
+			}
+		}
+		w.idle()
+	})
+}
+
+func TestReboot(t *testing.T) {
+	play(t, func(w *world) {
+		w.room = 3
+		lost := w.submit(spec("lost"))
+		again := w.submit(spec("again", func(s *job.Spec) { s.Requeue = job.OnMachine }))
+		w.after(10 * time.Second)
+		w.reboot()
+		w.after(time.Second)
+		if got := w.show(job.Ref{Number: lost.Number}); got.State != "lost" || got.Exit.Known() || got.Cause != "the machine was started again while it ran" {
+			t.Errorf("it is %+v", got.Job)
+		}
+		w.after(5 * time.Minute)
+		if got := w.show(job.Ref{Number: again.Number}); got.State != "done" || got.Try != 2 {
+			t.Errorf("it is %+v", got.Job)
+		}
+		w.idle()
+	})
+}
+
+func TestMindersKilled(t *testing.T) {
+	play(t, func(w *world) {
+		w.room = 9
+		w.script = func(_, id string, try int) plan {
+			return plan{takes: time.Minute, killed: id == "killed-1", before: id == "early-2" && try == 1 || id == "never-3"}
+		}
+		tries := 0
+		script := w.script
+		w.script = func(run, id string, try int) plan {
+			p := script(run, id, try)
+			if id == "early-2" {
+				tries++
+				p.before = tries == 1
+			}
+			return p
+		}
+		a, b, c := w.submit(spec("killed")), spec("early"), spec("never")
+		w.number = 1
+		b = w.submit(b)
+		w.number = 2
+		c = w.submit(c)
+		w.after(20 * time.Minute)
+		if got := w.state(a.Number) + " " + w.state(b.Number) + " " + w.state(c.Number); got != "lost done failed" {
+			t.Errorf("they are %s", got)
+		}
+		if n := len(w.started["never-3"]); n != 0 {
+			t.Errorf("it was started %d times", n)
+		}
+		w.idle()
+	})
+}
+
+// What is on a full disk is there whole or not at all.
+func TestFullDisk(t *testing.T) {
+	play(t, func(w *world) {
+		before := w.submit(spec("before"))
+		w.full.Store(true)
+		if _, err := w.daemon.Submit(spec("refused"), []string{"SECRET=1"}, gpu.By{}); err == nil {
+			t.Error("a job was taken that is not on disk")
+		}
+		w.after(3 * time.Minute)
+		w.full.Store(false)
+		w.after(3 * time.Minute)
+		all, _ := w.daemon.List(Query{Most: 100})
+		if len(all) != 1 || w.state(before.Number) != "done" {
+			t.Errorf("there are %d jobs, and the first is %s", len(all), w.state(before.Number))
+		}
+		w.idle()
+	})
+}
+
+func TestQuotas(t *testing.T) {
+	play(t, func(w *world) {
+		w.room, w.limits = 10, Limits{Running: 2, Waiting: 5}
+		s := w.submit(spec("train", array("1-5")))
+		w.after(5 * time.Second)
+		if got := w.state(s.Number); got != "running×2 waiting×3" {
+			t.Errorf("it is %s", got)
+		}
+		if got := w.show(job.Ref{Number: s.Number, Task: 5, One: true}).Code; got != string(job.ForQuota) {
+			t.Errorf("it waits because of %s", got)
+		}
+		if _, err := w.daemon.Submit(spec("more", array("1-3")), nil, gpu.By{}); err == nil {
+			t.Error("a user has more waiting tasks than allowed")
+		}
+		w.after(10 * time.Minute)
+		if got := w.state(s.Number); got != "done×5" {
+			t.Errorf("it is %s", got)
+		}
+	})
+}
+
+func TestTimeLimit(t *testing.T) {
+	play(t, func(w *world) {
+		w.script = func(string, string, int) plan { return plan{takes: time.Hour} }
+		s := w.submit(spec("train", func(s *job.Spec) { s.Lease.TimeLimit, s.Signal, s.Warning = gpu.Some(600.0), "USR1", time.Minute }))
+		w.after(8 * time.Minute)
+		signalled := func() int {
+			n := 0
+			for _, e := range w.events {
+				if e.Text == s.ID()+" gets USR1" {
+					n++
+				}
+			}
+			return n
+		}
+		if n := signalled(); n != 0 {
+			t.Errorf("it got %d signals", n)
+		}
+		w.restart()
+		w.after(90 * time.Second)
+		if n := signalled(); n != 1 {
+			t.Errorf("it got %d signals", n)
+		}
+		w.daemon.Overran(s.ID(), 1000, w.leases[s.ID()].fence)
+		w.finish("1.0.1", 143, "SIGTERM", "")
+		w.after(5 * time.Second)
+		if got := w.show(job.Ref{Number: s.Number}); got.State != "timed_out" || got.Exit != gpu.Some(143) {
+			t.Errorf("it is %+v", got.Job)
+		}
+		w.idle()
+	})
+}
+
+// Ten thousand tasks cost one entry, and are listed at once.
+func TestTenThousandTasks(t *testing.T) {
+	play(t, func(w *world) {
+		s := w.submit(spec("train", array("1-10000")))
+		w.after(5 * time.Second)
+		if n := len(w.entries); n > 100 {
+			t.Errorf("the journal has %d entries", n)
+		}
+		if all := w.daemon.Tasks(s.Number); len(all) != 10000 || all[9999].ID != fmt.Sprintf("train-%d.10000", s.Number) {
+			t.Errorf("%d tasks", len(all))
+		}
+		before := len(w.entries)
+		if err := w.daemon.Cancel(Act{Ref: job.Ref{Number: s.Number}}); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(w.entries) - before; n > 100 {
+			t.Errorf("to cancel them takes %d entries", n)
+		}
+		w.after(time.Minute)
+		w.restart()
+		if got := w.state(s.Number); got != "cancelled×10000" {
+			t.Errorf("they are %s", got)
+		}
+		w.idle()
+	})
+}
+
+// What ended long ago is forgotten, with its environment.
+func TestForgetting(t *testing.T) {
+	play(t, func(w *world) {
+		old := w.submit(spec("old"))
+		w.after(5 * time.Minute)
+		w.after(keepFor / 2)
+		young := w.submit(spec("young"))
+		w.after(keepFor/2 + 2*time.Hour)
+		w.restart()
+		all, _ := w.daemon.List(Query{Most: 100})
+		var ids []string
+		for _, s := range all {
+			ids = append(ids, s.ID)
+		}
+		if !slices.Equal(ids, []string{young.ID()}) {
+			t.Errorf("%v are kept, without %s", ids, old.ID())
+		}
+	})
+}

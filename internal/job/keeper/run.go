@@ -1,0 +1,409 @@
+package keeper
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/file/journal"
+	"github.com/berth-gpu/berth/internal/job"
+	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/minder"
+)
+
+const (
+	// lookAfter is when the keeper looks what became of a minder that it has started and
+	// that has not asked for its order.
+	lookAfter = 3 * time.Second
+	// beginWithin is how long a minder may take to begin. Then another one is started.
+	beginWithin = 30 * time.Second
+)
+
+// run is one run of a task.
+type run struct {
+	*kept
+	index, try int
+}
+
+func (r run) name() string { return r.Run(r.index, r.try) }
+
+// current reports whether the task still is in this run.
+func (r run) current() bool {
+	t := r.task(r.index)
+	return t.State.Busy() && t.Try == r.try
+}
+
+// running returns the present run of a task.
+func (j *kept) running(index int) run { return run{j, index, j.task(index).Try} }
+
+// launch starts a minder for a task that has its lease.
+func (k *Keeper) launch(j *kept, index int) {
+	k.writing.Lock()
+	r := j.running(index)
+	if k.stopped() || !r.current() {
+		k.writing.Unlock()
+		return
+	}
+	begun := time.Now()
+	k.at(begun.Add(lookAfter), func(now time.Time) { k.look(r, begun) })
+	k.writing.Unlock()
+	if err := k.Minders.Start(k.running, r.name(), minder.Limits{CPUs: j.CPUs, HostMemory: j.Host}); err != nil {
+		k.Log.Warn("a minder could not be started", "job", j.TaskID(index), "error", err)
+	}
+}
+
+// look looks what became of a run, and watches its minder if that lives. Begun is when
+// the minder was started.
+func (k *Keeper) look(r run, begun time.Time) {
+	record, alive, err := k.Minders.Read(r.name())
+	now := time.Now()
+	k.writing.Lock()
+	if k.stopped() || !r.current() {
+		k.writing.Unlock()
+		return
+	}
+	again := func(after time.Duration) {
+		k.at(now.Add(after), func(time.Time) { k.look(r, begun) })
+		k.writing.Unlock()
+	}
+	switch {
+	case err != nil:
+		k.Log.Warn("the record of a run cannot be read", "job", r.TaskID(r.index), "error", err)
+		again(brokenPause)
+	case alive && record.PID != 0:
+		k.watch(r, record.Minder())
+		k.writing.Unlock()
+	case alive:
+		again(lookAfter) // it has the lock, and writes the rest at once
+	case record.PID == 0 && now.Before(begun.Add(beginWithin)):
+		again(lookAfter) // it has not begun
+	default:
+		k.writing.Unlock()
+		k.end(r, record)
+	}
+}
+
+// watch has the end of a minder noticed. The caller holds writing.
+func (k *Keeper) watch(r run, id process.ID) {
+	_, err := k.Minders.Watch(id, func() { k.look(r, time.Time{}) })
+	switch {
+	case errors.Is(err, process.ErrGone):
+		k.at(time.Now(), func(time.Time) { k.look(r, time.Time{}) })
+	case err != nil: // too many open files, perhaps
+		k.at(time.Now().Add(brokenPause), func(time.Time) { k.look(r, time.Time{}) })
+	}
+}
+
+// ErrNoOrder refuses the order of a run that is not due, or whose minder is another
+// process.
+var ErrNoOrder = errors.New("there is no order for this run")
+
+// Order returns what a minder has to run. Caller is the process that asks; it must be the
+// one that has locked the record of the run. The lease is bound to it.
+func (k *Keeper) Order(name string, caller process.ID) (api.MinderOrder, error) {
+	record, alive, err := k.Minders.Read(name)
+	if err != nil {
+		return api.MinderOrder{}, err
+	}
+	if !alive || record.Minder() != caller || record.Boot != k.Boot || !record.Started.IsZero() {
+		return api.MinderOrder{}, fmt.Errorf("%w: process %d does not mind it", ErrNoOrder, caller.PID)
+	}
+	k.writing.Lock()
+	r, known := k.find(name)
+	due := known && r.due()
+	of, stopped := Claim{}, k.stopped()
+	if due {
+		of = r.claim(r.index)
+	}
+	k.writing.Unlock()
+	switch {
+	case stopped:
+		return api.MinderOrder{}, errors.New("the daemon is about to stop")
+	case !due:
+		return api.MinderOrder{}, ErrNoOrder
+	}
+	environment, unread := k.environments.read(r.Environment)
+	var l api.Lease
+	if unread == nil {
+		l, err = k.leases.Hand(k.running, of, caller)
+	}
+	k.writing.Lock()
+	defer k.writing.Unlock()
+	switch {
+	case k.stopped() || !r.due():
+		return api.MinderOrder{}, ErrNoOrder
+	case unread != nil:
+		k.after(r, job.Outcome{Time: time.Now(), Known: true, Failure: "its environment cannot be read: " + unread.Error()})
+		return api.MinderOrder{}, ErrNoOrder
+	case errors.Is(err, ErrNoLease):
+		k.after(r, job.Outcome{Time: time.Now()})
+		return api.MinderOrder{}, fmt.Errorf("%w: %w", ErrNoOrder, err)
+	case err != nil:
+		return api.MinderOrder{}, err
+	}
+	t, c := *r.task(r.index), change{}
+	t.PID, t.Started = caller.PID, time.Now()
+	c.step(r.kept, r.index, job.Order, t)
+	if err := k.commit(&c); err != nil {
+		return api.MinderOrder{}, err
+	}
+	k.watch(r, caller)
+	k.warnInTime(r)
+	k.Publish(startedEvent(r))
+	return api.MinderOrder{
+		Version: api.MinderVersion, Run: name, User: r.User, UID: r.UID, Command: r.CommandOf(r.index), Directory: r.Directory,
+		Environment: environment, Variables: r.Variables(r.index), Umask: r.Umask, Lease: l, Compute: r.Compute,
+		Output: r.LogName(r.Output, r.index, r.try), Error: r.LogName(r.Error, r.index, r.try), Log: r.DefaultLog(r.index, r.try),
+	}, nil
+}
+
+// due reports whether the minder of the run may have its order.
+func (r run) due() bool { return r.current() && r.task(r.index).State != job.Stopping }
+
+// find returns the run with a name, if its task is or was in it.
+func (k *Keeper) find(name string) (run, bool) {
+	parts := strings.Split(name, ".")
+	if len(parts) != 3 {
+		return run{}, false
+	}
+	number, err := strconv.ParseInt(parts[0], 10, 64)
+	task, other := strconv.Atoi(parts[1])
+	try, third := strconv.Atoi(parts[2])
+	j := k.jobs[number]
+	if err != nil || other != nil || third != nil || j == nil {
+		return run{}, false
+	}
+	index, known := j.TaskIndex(task)
+	return run{j, index, try}, known
+}
+
+// end takes in how a run has ended, as far as its record says it. The minder does not
+// live.
+func (k *Keeper) end(r run, record minder.Record) {
+	k.mu.RLock()
+	of, begun := r.claim(r.index), r.current()
+	k.mu.RUnlock()
+	if !begun {
+		return
+	}
+	o := job.Outcome{
+		Time: record.Ended, Known: !record.Ended.IsZero(), Began: !record.Started.IsZero(), Exit: record.Exit, Signal: strings.TrimPrefix(record.Signal, "SIG"),
+		Failure: record.Failure, Shutdown: record.Shutdown, OutOfHost: record.OutOfMemory, Rebooted: record.Boot != "" && record.Boot != k.Boot,
+	}
+	if !o.Known {
+		o.Time = time.Now()
+	}
+	if o.Began {
+		of.Task.Started, of.Task.Output, of.Task.Error = record.Started, record.Output, record.Error
+	}
+	if record.PeakHost > 0 {
+		of.Task.PeakHost = gpu.Some(record.PeakHost)
+	}
+	k.leases.Learn(of, &o, &of.Task)
+	k.writing.Lock()
+	defer k.writing.Unlock()
+	if k.stopped() || !r.current() {
+		return
+	}
+	t := *r.task(r.index) // it may have been cancelled meanwhile
+	of.Task.State, of.Task.Overran = t.State, t.Overran
+	k.conclude(r, of.Task, o)
+}
+
+// after takes in that a run has ended before its command began. The caller holds writing.
+func (k *Keeper) after(r run, o job.Outcome) { k.conclude(r, *r.task(r.index), o) }
+
+// conclude decides what the end of a run means, writes that down and acts. If it cannot
+// be written down, the record of the run stays, and the keeper looks again. The caller
+// holds writing.
+func (k *Keeper) conclude(r run, t job.Task, o job.Outcome) {
+	id := r.TaskID(r.index)
+	if _, overran := k.overran.Load(id); overran {
+		t.Overran = true
+	}
+	event, after := job.Judge(r.Spec, t, o)
+	c := change{care: journal.Care{Durable: true, Reserve: true}}
+	if !c.step(r.kept, r.index, event, after) {
+		return
+	}
+	if err := k.commit(&c); err != nil {
+		k.at(time.Now().Add(brokenPause), func(time.Time) { k.look(r, time.Time{}) })
+		return
+	}
+	k.overran.Delete(id)
+	of := r.claim(r.index)
+	of.Task = t
+	if r.task(r.index).State == job.Waiting {
+		r.wait(r.index)
+	}
+	k.sort(r.kept, time.Now())
+	k.busy.Go(func() {
+		k.leases.Release(of)
+		if err := k.Minders.Remove(r.name()); err != nil {
+			k.Log.Warn("the record of a run cannot be removed", "job", id, "error", err)
+		}
+		k.told(r.kept, r.index)
+		k.feed(r.owner)
+	})
+}
+
+// told publishes that a task has ended, and looks at the jobs that wait for that.
+func (k *Keeper) told(j *kept, index int) {
+	k.mu.RLock()
+	t := *j.task(index)
+	waiting := slices.Clone(k.waitedFor[j.Number])
+	k.mu.RUnlock()
+	if !t.State.Over() {
+		return
+	}
+	k.Publish(endedEvent(j, index, &t))
+	k.reconsider(waiting)
+}
+
+// reconsider looks at jobs that wait for others, after one of those has ended.
+func (k *Keeper) reconsider(numbers []int64) {
+	for _, n := range numbers {
+		k.writing.Lock()
+		j := k.jobs[n]
+		if j == nil || !j.over.IsZero() || j.condition != job.Open {
+			k.writing.Unlock()
+			continue
+		}
+		k.judge(j)
+		k.sort(j, time.Now())
+		k.writing.Unlock()
+		if j.condition == job.Never {
+			k.prevent(j)
+		}
+		k.feed(j.owner)
+	}
+}
+
+// Overran notes that a lease has reached its time limit. It does not wait: the ledger
+// calls it.
+func (k *Keeper) Overran(id string, uid int, fence uint64) {
+	named, err := job.ParseID(id)
+	if err != nil {
+		return
+	}
+	k.mu.RLock()
+	j := k.jobs[named.Number]
+	index, known := 0, false
+	if j != nil && j.UID == uid {
+		index, known = j.TaskIndex(named.Task)
+	}
+	ours := known && j.TaskID(index) == id && j.task(index).Fence == fence && j.task(index).State.Busy()
+	k.mu.RUnlock()
+	if !ours {
+		return
+	}
+	k.overran.Store(id, true)
+	go func() { // for the next daemon
+		k.writing.Lock()
+		defer k.writing.Unlock()
+		if t := *j.task(index); t.State.Busy() && t.Fence == fence && !t.Overran && !k.stopped() {
+			t.Overran = true
+			var c change
+			c.set(j, index, index, t, nil)
+			_ = k.commit(&c) // this daemon knows it
+		}
+	}()
+}
+
+// warnInTime has a task warned before its time limit. The caller holds writing.
+func (k *Keeper) warnInTime(r run) {
+	if r.Signal == "" {
+		return
+	}
+	ends, limited := k.leases.Ends(r.claim(r.index))
+	if !limited {
+		return
+	}
+	k.at(ends.Add(-r.Warning), func(now time.Time) {
+		k.writing.Lock()
+		defer k.writing.Unlock()
+		if k.stopped() || !r.current() || r.task(r.index).Warned {
+			return
+		}
+		of := r.claim(r.index)
+		if ends, limited := k.leases.Ends(of); limited && ends.Add(-r.Warning).After(now) { // it was parked meanwhile
+			k.warnInTime(r)
+			return
+		}
+		t, c := *r.task(r.index), change{}
+		t.Warned = true
+		c.set(r.kept, r.index, r.index, t, nil)
+		if k.commit(&c) == nil {
+			k.leases.Signal(of, r.Signal)
+		}
+	})
+}
+
+// resume goes on with what the last daemon left. It lets waiting tasks into the queue
+// with their old age, finds the minders that live, and does again what may not have been
+// done.
+func (k *Keeper) resume() {
+	now := time.Now()
+	k.writing.Lock()
+	var runs []run
+	var doomed []*kept
+	for _, n := range k.numbers {
+		j := k.jobs[n]
+		if !j.over.IsZero() {
+			continue
+		}
+		k.sort(j, now)
+		if j.condition == job.Never {
+			doomed = append(doomed, j)
+		}
+		if j.inUse() == 0 {
+			continue
+		}
+		for i := range j.tasks {
+			if j.task(i).State.Busy() {
+				runs = append(runs, j.running(i))
+			}
+		}
+	}
+	users := make([]*user, 0, len(k.users))
+	for _, u := range k.users {
+		users = append(users, u)
+	}
+	k.writing.Unlock()
+	for _, u := range users {
+		k.feed(u)
+	}
+	for _, r := range runs {
+		k.adopt(r)
+	}
+	for _, j := range doomed {
+		k.prevent(j)
+	}
+	k.releaseStrays()
+	k.removeOldRuns()
+	k.tidy(now)
+}
+
+// adopt goes on with a run that the last daemon has begun.
+func (k *Keeper) adopt(r run) {
+	record, alive, err := k.Minders.Read(r.name())
+	t := *r.task(r.index)
+	switch {
+	case err == nil && !alive && record.PID == 0 && t.State != job.Stopping:
+		k.launch(r.kept, r.index) // nothing says that a minder was started
+		return
+	case t.State == job.Stopping:
+		k.leases.End(r.claim(r.index), gpu.By{})
+	}
+	k.look(r, time.Time{})
+	if alive {
+		k.writing.Lock()
+		k.warnInTime(r)
+		k.writing.Unlock()
+	}
+}

@@ -1,0 +1,423 @@
+package keeper
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/file"
+	"github.com/berth-gpu/berth/internal/file/journal"
+	"github.com/berth-gpu/berth/internal/job"
+)
+
+// entry is an entry of the journal. It has one of its fields.
+type entry struct {
+	Submit *job.Spec `json:"submit,omitempty"`
+	Change *setting  `json:"change,omitempty"`
+	Tasks  *tasks    `json:"tasks,omitempty"`
+	Forget int64     `json:"forget,omitempty"` // the number of a job
+}
+
+// setting is what can be changed of a job.
+type setting struct {
+	Number   int64     `json:"number"`
+	Held     bool      `json:"held,omitempty"`
+	Unheld   time.Time `json:"unheld,omitzero"`
+	Priority int       `json:"priority,omitempty"`
+}
+
+// tasks gives some tasks of a job the same value.
+type tasks struct {
+	Number int64    `json:"number"`
+	First  int      `json:"first"`
+	Last   int      `json:"last"`
+	Task   job.Task `json:"task"`
+}
+
+func (e *entry) text() []byte {
+	text, err := json.Marshal(e)
+	if err != nil {
+		panic("keeper: an entry cannot be written: " + err.Error()) // it has plain fields only
+	}
+	return text
+}
+
+// replay takes an entry of the journal in.
+func (k *Keeper) replay(r journal.Entry) error {
+	var e entry
+	if err := json.Unmarshal(r.Data, &e); err != nil {
+		return fmt.Errorf("%w: %w", journal.ErrContradiction, err)
+	}
+	switch {
+	case e.Submit != nil:
+		if len(e.Submit.Command) == 0 || e.Submit.Tasks() < 1 || e.Submit.Tasks() > job.MostTasks {
+			return fmt.Errorf("%w: job %d has no command or no task", journal.ErrContradiction, e.Submit.Number)
+		}
+		if _, known := k.jobs[e.Submit.Number]; !known {
+			k.add(e.Submit, int64(len(r.Data)))
+		}
+		return nil
+	case e.Forget != 0:
+		if j := k.jobs[e.Forget]; j != nil {
+			k.drop(j)
+		}
+		return nil
+	}
+	number := int64(0)
+	if e.Change != nil {
+		number = e.Change.Number
+	} else if e.Tasks != nil {
+		number = e.Tasks.Number
+	}
+	j := k.jobs[number]
+	switch {
+	case j == nil: // forgotten, or of a later version of berth
+	case e.Change != nil:
+		j.apply(e.Change)
+	case e.Tasks.First < 0 || e.Tasks.Last >= len(j.tasks) || e.Tasks.First > e.Tasks.Last:
+		return fmt.Errorf("%w: job %d has no tasks %d to %d", journal.ErrContradiction, number, e.Tasks.First, e.Tasks.Last)
+	default:
+		k.put(j, e.Tasks.First, e.Tasks.Last, &e.Tasks.Task)
+	}
+	return nil
+}
+
+func (j *kept) apply(s *setting) { j.held, j.unheld, j.priority = s.Held, s.Unheld, s.Priority }
+
+// setting returns what was changed of a job.
+func (j *kept) setting() *setting {
+	return &setting{Number: j.Number, Held: j.held, Unheld: j.unheld, Priority: j.priority}
+}
+
+// add takes in a job. Its entry has this size.
+func (k *Keeper) add(s *job.Spec, size int64) *kept {
+	owner := k.users[s.UID]
+	if owner == nil {
+		owner = &user{uid: s.UID}
+		k.users[s.UID] = owner
+	}
+	owner.name = s.User
+	n := s.Tasks()
+	j := &kept{
+		Spec: s, owner: owner, size: size + 8*int64(n), held: s.Hold, priority: s.Priority,
+		tasks: make([]*job.Task, n), counts: map[job.State]int{job.Waiting: n},
+	}
+	owner.size += j.size + k.environments.use(s.Environment)
+	owner.open += n
+	k.jobs[s.Number] = j
+	at, _ := slices.BinarySearch(k.numbers, s.Number)
+	k.numbers = slices.Insert(k.numbers, at, s.Number)
+	for _, refs := range [][]job.Ref{s.After, s.AfterAny, s.AfterFailed} {
+		for _, r := range refs {
+			if !slices.Contains(k.waitedFor[r.Number], s.Number) {
+				k.waitedFor[r.Number] = append(k.waitedFor[r.Number], s.Number)
+			}
+		}
+	}
+	return j
+}
+
+// drop forgets a job.
+func (k *Keeper) drop(j *kept) {
+	delete(k.jobs, j.Number)
+	delete(k.waitedFor, j.Number)
+	if at, found := slices.BinarySearch(k.numbers, j.Number); found {
+		k.numbers = slices.Delete(k.numbers, at, at+1)
+	}
+	if !j.over.IsZero() {
+		k.endedSum -= len(j.tasks)
+	}
+	j.owner.size -= j.size + k.environments.leave(j.Environment)
+	if j.owner.size == 0 && j.owner.open == 0 && j.owner.busy == 0 {
+		delete(k.users, j.owner.uid)
+	}
+}
+
+// put gives some tasks of a job a value, and counts them.
+func (k *Keeper) put(j *kept, first, last int, t *job.Task) {
+	for i := first; i <= last; i++ {
+		was := j.task(i).State
+		j.tasks[i] = t
+		j.counts[was]--
+		j.counts[t.State]++
+		j.owner.count(was, -1)
+		j.owner.count(t.State, 1)
+		if t.State.Over() && !was.Over() {
+			k.finished[t.State]++
+		}
+	}
+	if j.over.IsZero() && j.unfinished() == 0 {
+		j.over = t.Ended
+		for _, each := range j.tasks {
+			if each.Ended.After(j.over) {
+				j.over = each.Ended
+			}
+		}
+		k.ended = append(k.ended, j)
+		k.endedSum += len(j.tasks)
+	}
+	if t.State.Over() && j.changed != nil {
+		close(j.changed)
+		j.changed = nil
+	}
+}
+
+// unfinished returns how many tasks have not ended.
+func (j *kept) unfinished() int {
+	return j.counts[job.Held] + j.counts[job.Waiting] + j.counts[job.Starting] + j.counts[job.Running] + j.counts[job.Stopping]
+}
+
+// inUse returns how many tasks have a lease.
+func (j *kept) inUse() int {
+	return j.counts[job.Starting] + j.counts[job.Running] + j.counts[job.Stopping]
+}
+
+func (u *user) count(s job.State, by int) {
+	switch {
+	case s.Busy():
+		u.busy += by
+	case !s.Over():
+		u.open += by
+	}
+}
+
+// settle looks at all jobs after the journal was read.
+func (k *Keeper) settle() {
+	clear(k.finished) // they ended before this daemon began
+	slices.SortStableFunc(k.ended, func(a, b *kept) int { return a.over.Compare(b.over) })
+	k.ended = slices.DeleteFunc(k.ended, func(j *kept) bool { return k.jobs[j.Number] != j })
+	for _, n := range k.numbers {
+		j := k.jobs[n]
+		if !j.over.IsZero() {
+			continue
+		}
+		k.judge(j)
+		for i, t := range j.tasks {
+			if t != nil && t.State == job.Waiting {
+				j.wait(i)
+			}
+		}
+		k.sort(j, time.Time{})
+	}
+}
+
+// update is a value for some tasks of a job.
+type update struct {
+	*kept
+	first, last int
+	task        *job.Task
+	acts        []job.Act
+}
+
+// change is a change of jobs that is not yet in the journal.
+type change struct {
+	entries [][]byte
+	updates []update
+	care    journal.Care
+}
+
+// set gives some tasks another value.
+func (c *change) set(j *kept, first, last int, t job.Task, acts []job.Act) {
+	e := entry{Tasks: &tasks{Number: j.Number, First: first, Last: last, Task: t}}
+	c.entries = append(c.entries, e.text())
+	c.updates = append(c.updates, update{j, first, last, &t, acts})
+}
+
+// step lets an event happen to a task, whose new value is t except for its state. It
+// reports whether that changes anything.
+func (c *change) step(j *kept, index int, e job.Event, t job.Task) bool {
+	to, acts, changes := job.Next(j.task(index).State, e)
+	if !changes {
+		return false
+	}
+	t.State = to
+	c.set(j, index, index, t, acts)
+	return true
+}
+
+// commit writes a change to the journal and makes it. If the journal refuses it, nothing
+// has changed. The caller holds writing, and calls act when it no longer does.
+func (k *Keeper) commit(c *change) error {
+	if len(c.entries) > 0 {
+		if err := k.journal.Write(c.entries, c.care); err != nil {
+			return err
+		}
+	}
+	k.mu.Lock()
+	for _, u := range c.updates {
+		k.put(u.kept, u.first, u.last, u.task)
+	}
+	k.mu.Unlock()
+	k.compactIfLong()
+	return nil
+}
+
+// The keeper compacts its journal when it has many entries, and far more than it would
+// have then.
+const (
+	compactEntries = 20_000
+	compactFactor  = 4
+)
+
+// compactIfLong replaces a long journal by the present jobs, in a new goroutine; others
+// may go on writing meanwhile. The caller holds writing.
+func (k *Keeper) compactIfLong() {
+	stats := k.journal.Stats()
+	if k.stopped() || stats.LogEntries < compactEntries || stats.LogEntries < compactFactor*stats.SnapshotEntries || !k.compacting.CompareAndSwap(false, true) {
+		return
+	}
+	present := make([]snapshot, 0, len(k.numbers))
+	for _, n := range k.numbers {
+		j := k.jobs[n]
+		present = append(present, snapshot{j.Spec, j.setting(), slices.Clone(j.tasks)})
+	}
+	k.busy.Go(func() {
+		defer k.compacting.Store(false)
+		if err := k.journal.Compact(stats.LastSeq, entriesOf(present)); err != nil && !errors.Is(err, journal.ErrClosed) {
+			k.Log.Warn("the journal of jobs cannot be made smaller", "error", err)
+		}
+	})
+}
+
+// snapshot is a job at one moment.
+type snapshot struct {
+	*job.Spec
+	*setting
+	tasks []*job.Task
+}
+
+// entriesOf yields the entries of jobs.
+func entriesOf(jobs []snapshot) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for _, j := range jobs {
+			submit, change := entry{Submit: j.Spec}, entry{Change: j.setting}
+			if !yield(submit.text()) || !yield(change.text()) {
+				return
+			}
+			for first := 0; first < len(j.tasks); first++ {
+				t, last := j.tasks[first], first
+				for last+1 < len(j.tasks) && j.tasks[last+1] == t {
+					last++
+				}
+				if t != nil {
+					some := entry{Tasks: &tasks{Number: j.Spec.Number, First: first, Last: last, Task: *t}}
+					if !yield(some.text()) {
+						return
+					}
+				}
+				first = last
+			}
+		}
+	}
+}
+
+// environments keeps the environments of jobs in files of their own, each once for a
+// user.
+type environments struct {
+	folder string
+	all    map[string]*environment // by name
+}
+
+type environment struct {
+	jobs int // that have it
+	size int64
+}
+
+// keep writes an environment, and returns its name. It is on disk when keep returns.
+func (e *environments) keep(uid int, variables []string) (name string, err error) {
+	text, err := json.Marshal(variables)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(append([]byte(strconv.Itoa(uid)+"\n"), text...))
+	name = strconv.Itoa(uid) + "-" + hex.EncodeToString(sum[:])
+	if e.all[name] != nil {
+		return name, nil
+	}
+	if err := os.Mkdir(e.folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
+	}
+	return name, file.Replace(e.path(name), text)
+}
+
+func (e *environments) path(name string) string { return filepath.Join(e.folder, name) }
+
+// read returns an environment. No name means none.
+func (e *environments) read(name string) ([]string, error) {
+	if name == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(e.path(name))
+	if err == nil {
+		text, err = file.Unseal(e.path(name), text)
+	}
+	var variables []string
+	if err == nil {
+		err = json.Unmarshal(text, &variables)
+	}
+	return variables, err
+}
+
+// use notes that one more job has an environment, and returns its size if it is the
+// first.
+func (e *environments) use(name string) (more int64) {
+	if name == "" {
+		return 0
+	}
+	if e.all[name] == nil {
+		e.all[name] = &environment{}
+		if info, err := os.Stat(e.path(name)); err == nil {
+			e.all[name].size = info.Size()
+		}
+		more = e.all[name].size
+	}
+	e.all[name].jobs++
+	return more
+}
+
+// leave notes that one job less has an environment. It removes one that nobody has any
+// more, and returns its size.
+func (e *environments) leave(name string) (less int64) {
+	one := e.all[name]
+	if one == nil {
+		return 0
+	}
+	if one.jobs--; one.jobs > 0 {
+		return 0
+	}
+	delete(e.all, name)
+	e.remove(name)
+	return one.size
+}
+
+// remove removes the file of an environment, unless a job has it. If that fails, the next
+// start does it.
+func (e *environments) remove(name string) {
+	if e.all[name] == nil && name != "" {
+		_ = os.Remove(e.path(name))
+	}
+}
+
+// tidy removes environments that no job has: of a submit that was cut off.
+func (e *environments) tidy() error {
+	found, err := os.ReadDir(e.folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("list the environments of jobs: %w", err)
+	}
+	for _, each := range found {
+		e.remove(each.Name())
+	}
+	return nil
+}

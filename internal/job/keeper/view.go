@@ -1,0 +1,361 @@
+package keeper
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/job"
+	"github.com/berth-gpu/berth/internal/text/words"
+)
+
+// Shown is a job or a task as the API shows it to its owner, and what else the desk needs
+// to know of it.
+type Shown struct {
+	api.Job
+	Spec  *job.Spec
+	Index int // of the task; 0 for a job with several
+	Task  job.Task
+}
+
+// Seek returns the job or the task that an id names.
+func (k *Keeper) Seek(id string) (job.Ref, *job.Spec, error) {
+	named, err := job.ParseID(id)
+	if err != nil {
+		return job.Ref{}, nil, fmt.Errorf("%w: %w", ErrUnknown, err)
+	}
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	j := k.jobs[named.Number]
+	if j == nil || j.Name != named.Name {
+		return job.Ref{}, nil, ErrUnknown
+	}
+	if _, known := j.TaskIndex(named.Task); named.One && (!known || !j.Many()) {
+		return job.Ref{}, nil, ErrUnknown
+	}
+	return named.Ref, j.Spec, nil
+}
+
+// Show returns a job, or one of its tasks.
+func (k *Keeper) Show(r job.Ref) (Shown, error) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	j := k.jobs[r.Number]
+	if j == nil {
+		return Shown{}, ErrUnknown
+	}
+	if !r.One {
+		return k.show(j), nil
+	}
+	index, known := j.TaskIndex(r.Task)
+	if !known {
+		return Shown{}, ErrUnknown
+	}
+	return k.showTask(j, index), nil
+}
+
+// Tasks returns the tasks of a job.
+func (k *Keeper) Tasks(number int64) []Shown {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	j := k.jobs[number]
+	if j == nil || !j.Many() {
+		return nil
+	}
+	all := make([]Shown, len(j.tasks))
+	for i := range all {
+		all[i] = k.showTask(j, i)
+	}
+	return all
+}
+
+// Query selects jobs. The zero value selects all.
+type Query struct {
+	User   string
+	States []job.State // as the API calls them: any of these
+	Since  time.Time   // jobs that have not ended, or later
+	Before int64       // jobs with a smaller number; 0 means all
+	Most   int
+}
+
+// List returns jobs, the newest first, and whether there are more.
+func (k *Keeper) List(q Query) (found []Shown, more bool) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	end := len(k.numbers)
+	if q.Before > 0 {
+		end, _ = slices.BinarySearch(k.numbers, q.Before)
+	}
+	for i := end - 1; i >= 0; i-- {
+		j := k.jobs[k.numbers[i]]
+		if q.User != "" && q.User != j.User && q.User != fmt.Sprint(j.UID) || !j.over.IsZero() && j.over.Before(q.Since) || !j.in(q.States) {
+			continue
+		}
+		if len(found) == q.Most {
+			return found, true
+		}
+		found = append(found, k.show(j))
+	}
+	return found, false
+}
+
+// in reports whether a task of the job is in one of these states. No state means any.
+func (j *kept) in(states []job.State) bool {
+	if len(states) == 0 {
+		return true
+	}
+	for s, n := range j.counts {
+		if s == job.Waiting && j.held {
+			s = job.Held
+		}
+		if n > 0 && slices.Contains(states, s.Shown()) {
+			return true
+		}
+	}
+	return false
+}
+
+// Await returns when a job or a task has ended, or ctx has.
+func (k *Keeper) Await(ctx context.Context, r job.Ref) {
+	for {
+		k.mu.Lock()
+		j := k.jobs[r.Number]
+		if j == nil || !j.over.IsZero() {
+			k.mu.Unlock()
+			return
+		}
+		if index, known := j.TaskIndex(r.Task); r.One && (!known || j.task(index).State.Over()) {
+			k.mu.Unlock()
+			return
+		}
+		if j.changed == nil {
+			j.changed = make(chan struct{})
+		}
+		changed := j.changed
+		k.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Usage is how many jobs there are, for metrics and limits.
+type Usage struct {
+	Tasks     map[job.State]int // in each state
+	Submitted uint64            // jobs since the start
+	Ended     map[job.State]uint64
+}
+
+// Usage returns how many jobs there are.
+func (k *Keeper) Usage() Usage {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	u := Usage{Tasks: map[job.State]int{}, Submitted: k.submitted, Ended: maps.Clone(k.finished)}
+	for _, j := range k.jobs {
+		for s, n := range j.counts {
+			u.Tasks[s.Shown()] += n
+		}
+	}
+	return u
+}
+
+// Of returns how many tasks of a user have a lease or wait for one in the queue, and how
+// many have not begun.
+func (k *Keeper) Of(uid int) (running, waiting int) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	if u := k.users[uid]; u != nil {
+		return u.busy, u.open
+	}
+	return 0, 0
+}
+
+// show returns a whole job. The caller holds mu.
+func (k *Keeper) show(j *kept) Shown {
+	if !j.Many() {
+		return k.showTask(j, 0)
+	}
+	s := Shown{Job: j.base(), Spec: j.Spec}
+	s.ID, s.Job.Job = j.Spec.ID(), ""
+	together := job.Together(j.counts)
+	if together == job.Waiting && j.held {
+		together = job.Held
+	}
+	s.State = string(together.Shown())
+	c := j.counts
+	s.Job.Tasks = &api.JobTasks{
+		Total: len(j.tasks), Most: j.Most, Held: c[job.Held], Waiting: c[job.Waiting], Running: j.inUse(), Done: c[job.Done],
+		Failed: c[job.Failed], Cancelled: c[job.Cancelled], TimedOut: c[job.TimedOut], Lost: c[job.Lost],
+	}
+	if j.held {
+		s.Job.Tasks.Held, s.Job.Tasks.Waiting = s.Job.Tasks.Held+s.Job.Tasks.Waiting, 0
+	}
+	s.Command, s.Directory = j.Command, j.Directory
+	code, cause := k.why(j, fresh, -1)
+	if together == job.Waiting || together == job.Held {
+		s.Code, s.Cause = string(code), cause
+	}
+	if !j.over.IsZero() {
+		over := j.over
+		s.Ended, s.Exit = &over, job.Exit(j.task, len(j.tasks))
+		if bad := len(j.tasks) - c[job.Done]; bad > 0 {
+			s.Cause = fmt.Sprintf("%s of %d did not end well", words.Count(bad, "task"), len(j.tasks))
+		}
+	}
+	return s
+}
+
+// base returns what all tasks of a job have alike.
+func (j *kept) base() api.Job {
+	a := api.Job{
+		Name: j.Called, User: j.User, Service: j.Lease.Service, Submitted: j.Submitted, Retry: j.Retry, Priority: j.priority,
+		GPUs: max(j.Lease.GPUs, 1), Memory: j.Lease.Memory, TimeLimit: j.Lease.TimeLimit.Or(0), CPUs: j.CPUs, HostMemory: j.Host, Comment: j.Lease.Comment,
+	}
+	if !j.Begin.IsZero() {
+		a.Begin = &j.Begin
+	}
+	return a
+}
+
+// showTask returns a task. The caller holds mu.
+func (k *Keeper) showTask(j *kept, index int) Shown {
+	t := j.task(index)
+	s := Shown{Job: j.base(), Spec: j.Spec, Index: index, Task: *t}
+	s.ID = j.TaskID(index)
+	if j.Many() {
+		s.Job.Job = j.Spec.ID()
+	}
+	s.Params = j.ParamValues(index)
+	s.State = string(t.State.Shown())
+	s.Code, s.Cause = string(t.Code), t.Cause
+	switch {
+	case t.State == job.Stopping:
+		s.Cause += "; its programs are about to end"
+	case t.State == job.Waiting || t.State == job.Held:
+		code, cause := k.why(j, t, index)
+		s.Code, s.Cause = string(code), cause
+		if j.held {
+			s.State = string(job.Held)
+		}
+	case t.State == job.Starting, t.State == job.Running:
+		s.Code, s.Cause = "", ""
+	}
+	s.Try, s.Exit, s.Devices = t.Try, t.Exit, t.Devices
+	if t.Memory > 0 {
+		s.Memory = t.Memory
+	}
+	if t.State.Busy() {
+		s.Lease, s.PID = s.ID, t.PID
+	}
+	if !t.Started.IsZero() {
+		s.Started = &t.Started
+	}
+	if !t.Ended.IsZero() {
+		s.Ended = &t.Ended
+	}
+	s.Peak, s.Load, s.Energy, s.PeakHost = t.Peak, t.Load, t.Energy, t.PeakHost
+	s.Command, s.Directory, s.Log, s.ErrorLog = j.CommandOf(index), j.Directory, t.Output, t.Error
+	s.After, s.AfterAny, s.AfterFail = k.names(j.After), k.names(j.AfterAny), k.names(j.AfterFailed)
+	return s
+}
+
+// names returns the ids of jobs. The caller holds mu.
+func (k *Keeper) names(refs []job.Ref) (ids []string) {
+	for _, r := range refs {
+		if j := k.jobs[r.Number]; j != nil {
+			ids = append(ids, job.ID{Name: j.Name, Ref: r}.String())
+		}
+	}
+	return ids
+}
+
+// why says what a task waits for, that of index -1 for all of a job. The caller holds mu.
+func (k *Keeper) why(j *kept, t *job.Task, index int) (job.Code, string) {
+	now := time.Now()
+	limits := k.Limits(j.UID, j.User)
+	switch {
+	case t.State == job.Held:
+		return t.Code, t.Cause
+	case j.held:
+		return job.OnHold, "held until berth unhold " + j.Spec.ID()
+	case j.condition == job.Open:
+		return job.ForJobs, "waits for " + words.Few(k.open(j), 3)
+	case j.Begin.After(now):
+		return job.ForBegin, "begins at " + j.Begin.Format("2006-01-02 15:04:05 MST")
+	case t.Code == job.Refused:
+		return t.Code, t.Cause
+	case j.queued[index] != nil:
+		return job.ForTurn, "waits for a GPU"
+	case t.NotBefore.After(now):
+		return job.ForPause, t.Cause + "; begins again in " + words.Duration(t.NotBefore.Sub(now))
+	case j.Most > 0 && j.inUse()+len(j.queued) >= j.Most:
+		return job.ForTasks, fmt.Sprintf("%d of its tasks run at a time", j.Most)
+	case limits.Running > 0 && j.owner.busy+j.owner.queued >= limits.Running:
+		return job.ForQuota, fmt.Sprintf("%s may run %s at a time", j.User, words.Count(limits.Running, "job"))
+	case index < 0 && len(j.queued) > 0:
+		return job.ForTurn, "waits for a GPU"
+	}
+	return job.BeforeTurn, fmt.Sprintf("others of %s wait for a GPU before it", j.User)
+}
+
+// open returns the ids of the jobs that a job waits for and that have not ended. The
+// caller holds mu.
+func (k *Keeper) open(j *kept) []string {
+	var open []job.Ref
+	for _, refs := range [][]job.Ref{j.After, j.AfterAny, j.AfterFailed} {
+		for _, r := range refs {
+			if ending, _ := k.endingOf(r); ending == job.NotYet {
+				open = append(open, r)
+			}
+		}
+	}
+	return k.names(open)
+}
+
+// submittedEvent says that a job was submitted.
+func submittedEvent(j *kept, by gpu.By) gpu.Event {
+	text := j.Spec.ID() + " was submitted"
+	if j.Many() {
+		text += ", with " + words.Count(len(j.tasks), "task")
+	}
+	return gpu.Event{
+		Time: j.Submitted, Code: gpu.EventJobSubmitted, Severity: gpu.Note, User: j.User, By: by, Text: text + ".",
+		Data: map[string]any{"job": j.Spec.ID(), "tasks": len(j.tasks)},
+	}
+}
+
+// startedEvent says that a task has begun.
+func startedEvent(r run) gpu.Event {
+	t, id := r.task(r.index), r.TaskID(r.index)
+	return gpu.Event{
+		Time: t.Started, Code: gpu.EventJobStarted, Severity: gpu.Note, User: r.User, Lease: id, Text: id + " has begun.",
+		Data: map[string]any{"job": id, "try": t.Try, "fence": t.Fence, "waited_seconds": t.Started.Sub(r.Submitted).Seconds()},
+	}
+}
+
+// endedEvent says that a task has ended.
+func endedEvent(j *kept, index int, t *job.Task) gpu.Event {
+	id := j.TaskID(index)
+	e := gpu.Event{Time: t.Ended, Code: gpu.EventJobEnded, Severity: gpu.Note, User: j.User, Lease: id, Data: map[string]any{"job": id, "state": string(t.State), "try": t.Try}}
+	e.Public = id + " has ended."
+	if e.Text = id + " is done."; t.State != job.Done {
+		e.Text = fmt.Sprintf("%s has ended, %s: %s.", id, t.State, t.Cause)
+		e.Data["cause"] = string(t.Code)
+	}
+	if t.State == job.Failed || t.State == job.Lost || t.State == job.TimedOut {
+		e.Severity = gpu.Warning
+	}
+	if code, known := t.Exit.Get(); known {
+		e.Data["exit_code"] = code
+	}
+	if !t.Started.IsZero() {
+		e.Data["run_seconds"] = t.Ended.Sub(t.Started).Seconds()
+	}
+	return e
+}

@@ -1,0 +1,579 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/file/journal"
+	"github.com/berth-gpu/berth/internal/job"
+	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/minder"
+)
+
+// world is what outlives a daemon: the disk, the leases and the minders. Every effect of
+// a daemon on it is a step, and a daemon can be killed at each of them: before the effect,
+// or after it and before the daemon hears of it.
+type world struct {
+	t      *testing.T
+	folder string
+	room   int // leases that fit
+
+	mu       sync.Mutex // guards what follows
+	entries  [][]byte
+	number   int64
+	leases   map[string]*held
+	runs     map[string]*mindedRun
+	pid      int
+	boot     string
+	started  map[string][]string // by task: the runs in which its command was started
+	script   func(run, id string, try int) plan
+	events   []gpu.Event
+	limits   Limits
+	full     atomic.Bool // the disk
+	mostHeld int
+
+	steps  int
+	killAt int // step at which the daemon is killed; 0 means never
+	daemon *daemon
+}
+
+// plan is what becomes of a command.
+type plan struct {
+	takes  time.Duration
+	exit   int
+	killed bool // its minder is killed
+	before bool // … before it has started the command
+}
+
+type held struct {
+	uid   int
+	fence uint64
+	pid   int
+	task  string
+}
+
+type mindedRun struct {
+	record   minder.Record
+	alive    bool
+	watchers []func()
+}
+
+// daemon is one life of a daemon.
+type daemon struct {
+	*Keeper
+	w    *world
+	stop context.CancelFunc
+	dead chan struct{}
+	over chan struct{} // Run has returned
+	once sync.Once
+}
+
+var errKilled = errors.New("the daemon was killed")
+
+func newWorld(t *testing.T) *world {
+	return &world{
+		t: t, folder: t.TempDir(), room: 2, leases: map[string]*held{}, runs: map[string]*mindedRun{}, boot: "boot-1", started: map[string][]string{},
+		script: func(string, string, int) plan { return plan{takes: time.Minute} },
+	}
+}
+
+// step notes an effect of a daemon and does it. It fails if the daemon is dead, or dies
+// of it.
+func (d *daemon) step(do func() error) error {
+	w := d.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if d.isDead() {
+		return errKilled
+	}
+	w.steps++
+	if w.killAt == 2*w.steps-1 {
+		d.kill()
+		return errKilled
+	}
+	err := do()
+	if w.killAt == 2*w.steps {
+		d.kill()
+		return errKilled
+	}
+	return err
+}
+
+func (d *daemon) isDead() bool {
+	select {
+	case <-d.dead:
+		return true
+	default:
+		return false
+	}
+}
+
+// kill ends a daemon as kill -9 does: nothing that it does from now on has an effect.
+func (d *daemon) kill() {
+	d.once.Do(func() { close(d.dead); d.stop() })
+}
+
+// start starts a daemon. The one before it must be dead or stopped.
+func (w *world) start() *daemon {
+	w.t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	d := &daemon{w: w, stop: stop, dead: make(chan struct{}), over: make(chan struct{})}
+	k, err := Open(Options{
+		Folder: filepath.Join(w.folder, "environments"), Boot: w.boot, Minders: minders{d}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Numbers: func() (int64, error) { w.mu.Lock(); defer w.mu.Unlock(); w.number++; return w.number, nil },
+		Limits:  func(int, string) Limits { return w.limits },
+		Publish: func(e gpu.Event) { w.mu.Lock(); defer w.mu.Unlock(); w.events = append(w.events, e) },
+		Open: func(replay func(journal.Entry) error) (journal.Journal, error) {
+			for i, e := range w.entries {
+				if err := replay(journal.Entry{Seq: uint64(i + 1), Data: e}); err != nil {
+					return nil, err
+				}
+			}
+			return &memory{d: d}, nil
+		},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	d.Keeper, w.daemon = k, d
+	go func() {
+		defer close(d.over)
+		_ = k.Run(ctx, desk{d})
+	}()
+	synctest.Wait()
+	return d
+}
+
+// restart kills the daemon and starts another.
+func (w *world) restart() *daemon {
+	w.daemon.kill()
+	<-w.daemon.over
+	return w.start()
+}
+
+// revive starts another daemon if the present one was killed.
+func (w *world) revive() *daemon {
+	if w.daemon.isDead() {
+		<-w.daemon.over
+		return w.start()
+	}
+	return w.daemon
+}
+
+// memory is the journal of one daemon, on a disk that all daemons share.
+type memory struct{ d *daemon }
+
+func (m *memory) Append(group [][]byte, _ journal.Care) error {
+	return m.d.step(func() error {
+		if m.d.w.full.Load() {
+			return &journal.WriteError{Op: "write to", File: "log", Full: true, Err: errors.New("no space left on device")}
+		}
+		for _, e := range group {
+			m.d.w.entries = append(m.d.w.entries, slices.Clone(e))
+		}
+		return nil
+	})
+}
+
+func (m *memory) Compact(_ uint64, snapshot iter.Seq[[]byte]) error {
+	return m.d.step(func() error {
+		var all [][]byte
+		for e := range snapshot {
+			all = append(all, slices.Clone(e))
+		}
+		m.d.w.entries = all
+		return nil
+	})
+}
+
+func (m *memory) Stats() journal.Stats {
+	m.d.w.mu.Lock()
+	defer m.d.w.mu.Unlock()
+	return journal.Stats{LogEntries: len(m.d.w.entries), LastSeq: uint64(len(m.d.w.entries))}
+}
+func (m *memory) Close() error { return nil }
+
+// desk gives out leases, as many as there is room for.
+type desk struct{ d *daemon }
+
+func (s desk) Acquire(ctx context.Context, of Claim) (api.Lease, error) {
+	w := s.d.w
+	for {
+		var l *held
+		err := s.d.step(func() error {
+			if l = w.leases[of.ID]; l == nil && len(w.leases) < w.room && w.first(of) {
+				w.number++
+				l = &held{uid: of.Spec.UID, fence: uint64(w.number), task: of.ID}
+				w.leases[of.ID] = l
+			}
+			return nil
+		})
+		if err == nil && l == nil {
+			w.mu.Lock()
+			w.steps-- // a look is no effect
+			w.mu.Unlock()
+		}
+		if err != nil || l != nil {
+			if err != nil {
+				return api.Lease{}, err
+			}
+			return api.Lease{ID: of.ID, Fence: l.fence, Granted: time.Now(), Parts: []api.LeasePart{{GPU: "GPU-1", Memory: 1000}}}, nil
+		}
+		select {
+		case <-ctx.Done():
+			return api.Lease{}, ctx.Err()
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// first reports whether nobody waits who is older.
+func (w *world) first(of Claim) bool {
+	older := func(k *Keeper) bool {
+		for _, j := range k.jobs {
+			for i, here := range j.queued {
+				if j.TaskID(i) != of.ID && here.since.Before(of.Since) && w.leases[j.TaskID(i)] == nil {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	k := w.daemon.Keeper
+	if !k.mu.TryRLock() {
+		return false
+	}
+	defer k.mu.RUnlock()
+	return !older(k)
+}
+
+func (s desk) Hand(_ context.Context, of Claim, id process.ID) (l api.Lease, err error) {
+	err = s.d.step(func() error {
+		h := s.d.w.leases[of.ID]
+		if h == nil || h.fence != of.Task.Fence {
+			return ErrNoLease
+		}
+		h.pid = id.PID
+		l = api.Lease{ID: of.ID, Fence: h.fence}
+		return nil
+	})
+	return l, err
+}
+
+func (s desk) Release(of Claim) {
+	_ = s.d.step(func() error {
+		if h := s.d.w.leases[of.ID]; h != nil && (of.Task.Fence == 0 || h.fence == of.Task.Fence) {
+			delete(s.d.w.leases, of.ID)
+		}
+		return nil
+	})
+}
+
+func (s desk) End(of Claim, _ gpu.By) {
+	_ = s.d.step(func() error {
+		if h := s.d.w.leases[of.ID]; h != nil && h.pid != 0 {
+			for name, r := range s.d.w.runs {
+				if r.record.PID == h.pid {
+					go s.d.w.finish(name, 143, "SIGTERM", "")
+				}
+			}
+		}
+		return nil
+	})
+}
+
+func (s desk) Signal(of Claim, signal string) {
+	_ = s.d.step(func() error {
+		s.d.w.events = append(s.d.w.events, gpu.Event{Text: of.ID + " gets " + signal})
+		return nil
+	})
+}
+
+func (s desk) Ends(of Claim) (time.Time, bool) {
+	limit, limited := of.Spec.Lease.TimeLimit.Get()
+	return of.Task.Granted.Add(time.Duration(limit) * time.Second), limited
+}
+
+func (s desk) Learn(Claim, *job.Outcome, *job.Task) {}
+
+func (s desk) Claims() map[string][]int {
+	all := map[string][]int{}
+	s.d.w.mu.Lock()
+	defer s.d.w.mu.Unlock()
+	for id, h := range s.d.w.leases {
+		all[id] = append(all[id], h.uid)
+	}
+	return all
+}
+
+// minders plays the minders.
+type minders struct{ d *daemon }
+
+func (m minders) Start(_ context.Context, run string, _ minder.Limits) error {
+	return m.d.step(func() error {
+		go m.d.w.mind(run)
+		return nil
+	})
+}
+
+func (m minders) Read(run string) (minder.Record, bool, error) {
+	m.d.w.mu.Lock()
+	defer m.d.w.mu.Unlock()
+	if m.d.isDead() {
+		return minder.Record{}, false, errKilled
+	}
+	if r := m.d.w.runs[run]; r != nil {
+		return r.record, r.alive, nil
+	}
+	return minder.Record{}, false, nil
+}
+
+func (m minders) Remove(run string) error {
+	return m.d.step(func() error {
+		delete(m.d.w.runs, run)
+		return nil
+	})
+}
+
+func (m minders) List() ([]string, error) {
+	m.d.w.mu.Lock()
+	defer m.d.w.mu.Unlock()
+	return slices.Collect(maps.Keys(m.d.w.runs)), nil
+}
+
+func (m minders) Watch(id process.ID, ended func()) (func(), error) {
+	m.d.w.mu.Lock()
+	defer m.d.w.mu.Unlock()
+	for _, r := range m.d.w.runs {
+		if r.record.Minder() == id && r.alive {
+			r.watchers = append(r.watchers, ended)
+			return func() {}, nil
+		}
+	}
+	return nil, process.ErrGone
+}
+
+// mind is the life of a minder, as package minder has it.
+func (w *world) mind(name string) {
+	w.mu.Lock()
+	r := w.runs[name]
+	if r != nil && (r.alive || !r.record.Started.IsZero() || !r.record.Ended.IsZero()) {
+		w.mu.Unlock()
+		return // another minder has this run
+	}
+	w.pid++
+	r = &mindedRun{alive: true, record: minder.Record{PID: w.pid, Start: uint64(w.pid), Boot: w.boot}}
+	w.runs[name] = r
+	boot := w.boot
+	w.mu.Unlock()
+	var order api.MinderOrder
+	for {
+		time.Sleep(50 * time.Millisecond)
+		w.mu.Lock()
+		d, gone := w.daemon, w.boot != boot
+		w.mu.Unlock()
+		if gone {
+			return
+		}
+		var err error
+		if order, err = d.Order(name, r.record.Minder()); err == nil && !d.isDead() {
+			break
+		} else if errors.Is(err, ErrNoOrder) && !d.isDead() {
+			w.finish(name, 0, "", "the daemon has no order for this run")
+			return
+		}
+	}
+	id := strings.TrimPrefix(order.Variables[0], "BERTH_JOB=")
+	if len(order.Variables) > 1 && strings.HasPrefix(order.Variables[1], "BERTH_TASK=") {
+		id += "." + strings.TrimPrefix(order.Variables[1], "BERTH_TASK=")
+	}
+	w.mu.Lock()
+	p := w.script(name, id, len(w.started[id])+1)
+	if p.before {
+		w.mu.Unlock()
+		w.finish(name, -1, "", "")
+		return
+	}
+	r.record.Started = time.Now()
+	w.started[id] = append(w.started[id], name)
+	w.mu.Unlock()
+	time.Sleep(p.takes)
+	if p.killed {
+		w.finish(name, -1, "", "")
+		return
+	}
+	w.finish(name, p.exit, "", "")
+}
+
+// finish ends a run. The exit code -1 means that its minder was killed.
+func (w *world) finish(name string, exit int, signal, failure string) {
+	w.mu.Lock()
+	r := w.runs[name]
+	if r == nil || !r.alive {
+		w.mu.Unlock()
+		return
+	}
+	r.alive = false
+	if exit >= 0 {
+		r.record.Ended, r.record.Signal, r.record.Failure = time.Now(), signal, failure
+		if failure == "" {
+			r.record.Exit = gpu.Some(exit)
+		}
+	}
+	for id, h := range w.leases { // the ledger notices that the process has ended
+		if h.pid == r.record.PID {
+			delete(w.leases, id)
+		}
+	}
+	watchers := r.watchers
+	w.mu.Unlock()
+	for _, ended := range watchers {
+		ended()
+	}
+}
+
+// reboot ends the daemon and everything that runs.
+func (w *world) reboot() *daemon {
+	w.daemon.kill()
+	<-w.daemon.over
+	w.mu.Lock()
+	w.boot += "'"
+	for _, r := range w.runs {
+		r.alive, r.watchers = false, nil
+	}
+	for id, h := range w.leases {
+		if h.pid != 0 {
+			delete(w.leases, id)
+		}
+	}
+	w.mu.Unlock()
+	return w.start()
+}
+
+// spec returns a job of ada.
+func spec(name string, change ...func(*job.Spec)) job.Spec {
+	s := job.Spec{Name: name, UID: 1000, User: "ada", Submitted: time.Now(), Command: []string{"true"}}
+	for _, c := range change {
+		c(&s)
+	}
+	return s
+}
+
+func array(text string) func(*job.Spec) {
+	return func(s *job.Spec) {
+		a, most, err := job.ParseArray(text)
+		if err != nil {
+			panic(err)
+		}
+		s.Array, s.Most = a, most
+	}
+}
+
+// submit submits a job, again and again if daemons are killed meanwhile; nobody knows
+// whether a submit that was not answered counts.
+func (w *world) submit(s job.Spec) job.Spec {
+	w.t.Helper()
+	for {
+		d := w.revive()
+		done, err := d.Submit(s, []string{"A=b"}, gpu.By{})
+		if d.isDead() {
+			continue
+		}
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		return done
+	}
+}
+
+func (w *world) show(r job.Ref) Shown {
+	w.t.Helper()
+	s, err := w.daemon.Show(r)
+	if err != nil {
+		w.t.Fatalf("job %d: %v", r.Number, err)
+	}
+	return s
+}
+
+// state returns the state of each task of a job in one line, as in done×3 waiting×2.
+func (w *world) state(number int64) string {
+	w.t.Helper()
+	all := w.daemon.Tasks(number)
+	if len(all) == 0 {
+		return w.show(job.Ref{Number: number}).State
+	}
+	var words []string
+	for i := 0; i < len(all); {
+		n := 1
+		for i+n < len(all) && all[i+n].State == all[i].State {
+			n++
+		}
+		words = append(words, fmt.Sprintf("%s×%d", all[i].State, n))
+		i += n
+	}
+	return strings.Join(words, " ")
+}
+
+// after lets time pass, reviving daemons that are killed.
+func (w *world) after(d time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		time.Sleep(min(time.Until(end), 2*time.Second))
+		synctest.Wait()
+		w.revive()
+	}
+	synctest.Wait()
+}
+
+// close stops the daemon, and waits until every minder has ended.
+func (w *world) close() {
+	w.t.Helper()
+	w.revive()
+	w.daemon.kill()
+	<-w.daemon.over
+	w.mu.Lock()
+	w.boot = ""
+	w.mu.Unlock()
+	time.Sleep(24 * time.Hour)
+}
+
+// idle checks that nothing is left of jobs that have all ended.
+func (w *world) idle() {
+	w.t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id := range w.leases {
+		w.t.Errorf("the lease of %s is left", id)
+	}
+	for name, r := range w.runs {
+		if r.alive {
+			w.t.Errorf("a minder of %s is left", name)
+		} else {
+			w.t.Errorf("the record of %s is left", name)
+		}
+	}
+}
+
+func play(t *testing.T, do func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.start()
+		do(w)
+		w.close()
+	})
+}
