@@ -288,7 +288,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		return err
 	}
 	d.shown.current.Store(shown)
-	streams, endStreams := context.WithCancel(ctx)
+	streams, endStreams := context.WithCancel(context.WithoutCancel(ctx)) // see letGo
 	defer endStreams()
 	d.trustToken(secret)
 	doors, err := openDoors(streams, c, d.handler, d.doorkeeper(), d.kernel, &d.shown, d.exporter.TurnedAway)
@@ -318,6 +318,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	running.run("monitor", func() { defer recorded(); _ = d.monitor.Run(ctx) })
 	kept := make(chan error, 1)
 	running.run("ledger", func() { kept <- d.ledger.Run(ctx) })
+	running.run("callers", func() { <-ctx.Done(); d.letGo(endStreams) })
 	running.run("doors", func() { <-ctx.Done(); doors.close() })
 	err = doors.serve()
 	cancel() // even if the doors failed
@@ -336,6 +337,16 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	d.log.Info("berth is down")
 	return err
+}
+
+// letGo lets callers go once the ledger decides nothing any more, so that those who wait
+// keep their places. It does not wait long for a ledger that hangs.
+func (d *Daemon) letGo(callers context.CancelFunc) {
+	defer callers()
+	select {
+	case <-d.ledger.Quiet():
+	case <-time.After(quietLimit):
+	}
 }
 
 // doorkeeper returns a doorkeeper that identifies callers by what the kernel says.

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"time"
@@ -42,6 +43,14 @@ func (d *Daemon) openBook(o Options) (err error) {
 			}
 			return marked.Over(log), nil
 		},
+		OpenWaiting: func(replay func(journal.Entry) error) (journal.Journal, error) {
+			if o.ReadOnly {
+				return journal.Forgetful(), nil
+			}
+			log, damage := openWaiting(o.state(waitingName), replay)
+			d.tellDamage(damage)
+			return log, nil
+		},
 	})
 	if err != nil {
 		return err
@@ -60,6 +69,26 @@ func (d *Daemon) openBook(o Options) (err error) {
 	d.run("audit", d.audit.Run)
 	d.checkSaved(o)
 	return nil
+}
+
+// openWaiting opens the log of waiting requests. If it is damaged, or of a later version
+// of berth, openWaiting sets it aside and begins anew: those who waited have lost their
+// places, and nothing else.
+func openWaiting(path string, replay func(journal.Entry) error) (journal.Journal, *file.Damage) {
+	open := func() (journal.Journal, error) {
+		log, _, err := filelog.Open(file.PrivateDir(path), filelog.Options{}, replay)
+		return log, err
+	}
+	log, err := open()
+	if err == nil {
+		return log, nil
+	}
+	damage := file.SetAside(path, "Requests that waited may have lost their places in the queue.", nil, err)
+	if log, err = open(); err != nil {
+		damage.Err = errors.Join(damage.Err, err)
+		return journal.Forgetful(), damage
+	}
+	return log, damage
 }
 
 // leasing translates the settings of the ledger.

@@ -12,6 +12,8 @@ const (
 	// stopLimit is how long the parts of a daemon may take to end. A driver that hangs is
 	// given up after 4 s, hooks and open requests after 3 s.
 	stopLimit = 5 * time.Second
+	// quietLimit is how long callers wait for a ledger that does not stop.
+	quietLimit = 2 * time.Second
 	// leaveLimit is how long parts may take that the daemon no longer waits for.
 	leaveLimit = 500 * time.Millisecond
 	// closeLimit is how long closing the devices and the journal may take.

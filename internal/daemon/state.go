@@ -35,13 +35,14 @@ const (
 	sessionsName = "sessions.json" // hashes of secrets
 	throttleName = "throttle.json" // power limits and fans to restore
 	numbersName  = "numbers.json"  // which numbers ids have had
+	waitingName  = "waiting"       // a folder with who waits
 )
 
 // private lists the names that only the daemon may read, alone or followed by a dot, as
 // in the names of damaged files.
 var private = []string{
 	savedName, healthName, drainsName, throttleName, heatName, peaksName, archiveName, energyName, hooksName, tokensName, sessionsName,
-	eventsName, alertsName, pastName, numbersName, proof.ResidueFile, pace.FileName, mover.FileName, journalName,
+	eventsName, alertsName, pastName, numbersName, proof.ResidueFile, pace.FileName, mover.FileName, journalName, waitingName,
 }
 
 func isPrivate(name string) bool {

@@ -55,7 +55,7 @@ type level struct {
 func (w *waiter) older(than *waiter) bool { return w.compareAge(than) < 0 }
 
 func (w *waiter) compareAge(other *waiter) int {
-	return cmp.Or(w.request.Requested.Compare(other.request.Requested), cmp.Compare(w.arrival, other.arrival))
+	return cmp.Or(w.request.Requested.Compare(other.request.Requested), cmp.Compare(w.request.Arrival, other.request.Arrival))
 }
 
 // sum computes the sums of a waiter again, after something below it has changed.
@@ -72,7 +72,7 @@ func (w *waiter) sum() {
 }
 
 func (l *lane) add(w *waiter) {
-	w.weight = scatter(w.arrival)
+	w.weight = scatter(w.request.Arrival)
 	w.sum()
 	older, younger := l.root.split(w)
 	l.root = joined(joined(older, w), younger)

@@ -63,7 +63,6 @@ func (x TimeOut) apply(b *Book, now time.Time) (Effect, error) {
 type waiter struct {
 	node[waiter]
 	request *Request
-	arrival uint64 // orders requests of the same time
 	lane    *lane
 	alarm   alarm
 
@@ -93,9 +92,12 @@ type queue struct {
 }
 
 func (b *Book) enqueue(r *Request) {
-	b.queue.arrivals++
+	if r.Arrival == 0 {
+		r.Arrival = b.queue.arrivals + 1
+	}
+	b.queue.arrivals = max(b.queue.arrivals, r.Arrival)
 	w := &waiter{
-		request: r, arrival: b.queue.arrivals, lane: b.lane(r),
+		request: r, lane: b.lane(r),
 		alarm: alarm{at: r.Deadline, waiting: true},
 	}
 	w.lane.add(w)

@@ -55,6 +55,10 @@ type Request struct {
 
 	Again Again // which lease answers the request if it was made before
 
+	// Repeated means that the client has asked before and got no answer. If the request
+	// was granted then, it finds that lease as it is.
+	Repeated bool
+
 	// Into is the fence of the existing lease with the same key that the request is
 	// for; zero if it is for a new one. A parked lease wants to return; an active one
 	// wants Size on each of its devices, and Memory is what that adds. See into.go.
@@ -69,8 +73,15 @@ type Request struct {
 	Together  bool      // prefers devices on which its service has leases already
 	Priority  int       // higher goes first
 	Requested time.Time // when it began to wait, see Since; its age counts from here
+	Arrival   uint64    // orders requests of the same time; the book sets it if it is zero
 	Deadline  time.Time // when it stops waiting; every request has one
 	Groups    []string  // see Lease
+
+	// Absent means that the client has not asked again since the daemon started. The
+	// request holds its place in the queue and is not granted. Its Deadline is when it
+	// gives up the place; Until is when its client would stop waiting.
+	Absent bool
+	Until  time.Time
 }
 
 // Again selects the lease that a request finds if it was made before. A request with

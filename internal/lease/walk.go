@@ -187,7 +187,7 @@ func (b *Book) Waiting() []*Request {
 func (b *Book) Queue() iter.Seq2[uint64, *Request] {
 	return func(yield func(uint64, *Request) bool) {
 		for _, r := range b.Waiting() {
-			if !yield(b.waiting.get(r.Key()).arrival, r) {
+			if !yield(r.Arrival, r) {
 				return
 			}
 		}

@@ -25,7 +25,7 @@ func sortedSlowly(b *Book) []*Request {
 			cmp.Compare(b.UserShare(p.Holder.Owner()), b.UserShare(q.Holder.Owner())),
 			cmp.Compare(b.share(b.ServiceUsage(p.Holder.Service)), b.share(b.ServiceUsage(q.Holder.Service))),
 			p.Requested.Compare(q.Requested),
-			cmp.Compare(x.arrival, y.arrival),
+			cmp.Compare(x.request.Arrival, y.request.Arrival),
 		)
 	})
 	var requests []*Request

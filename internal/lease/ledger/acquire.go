@@ -111,6 +111,9 @@ func (l *Ledger) answer(r *lease.Request, now time.Time) (Found, *waiter, error)
 		found, err := l.exactly(r, now)
 		return found, nil, err
 	}
+	if err := l.takePlace(r, now); err != nil {
+		return Found{}, nil, err
+	}
 	held, err := l.admit(r, now)
 	if err != nil {
 		return Found{}, nil, err
@@ -175,13 +178,13 @@ func (s *state) prepare(r *lease.Request, now time.Time) error {
 // find returns the lease that a request finds, or nil if there is none. The caller holds
 // mu.
 func (s *state) find(r *lease.Request) (*lease.Lease, error) {
-	if r.Again == lease.Once {
+	if r.Again == lease.Once && !r.Repeated {
 		return nil, nil
 	}
 	if waits := s.book.Request(r.Key()); waits != nil && waits.Into == 0 {
 		return nil, fmt.Errorf("ask for %s again: %w", r.ID, lease.ErrWaiting)
 	}
-	if r.Again == lease.SameID {
+	if r.Again != lease.SameService {
 		if held := s.book.Lease(r.Key()); held != nil && quota.Answers(held, r) {
 			return held, nil
 		}
@@ -198,7 +201,7 @@ func (s *state) find(r *lease.Request) (*lease.Lease, error) {
 // adjust resizes and renews an existing lease as a request asks. The caller holds mu.
 func (s *state) adjust(held *lease.Lease, r *lease.Request, now time.Time) (Found, error) {
 	found := Found{Lease: held, Stood: true}
-	if had := held.Parts[0].Memory; had != r.Memory {
+	if had := held.Parts[0].Memory; had != r.Memory && r.Again != lease.Once {
 		resized, err := s.resize(lease.Resize{Key: held.Key(), Fence: held.Fence, Memory: r.Memory, By: r.By}, r.Limits, now)
 		if err != nil {
 			return Found{}, err
@@ -285,8 +288,14 @@ func (l *Ledger) await(ctx context.Context, w *waiter) (*lease.Lease, error) {
 	select {
 	case o := <-w.done:
 		return o.lease, o.err
+	case <-l.quiet:
+		select {
+		case o := <-w.done:
+			return o.lease, o.err
+		default:
+			return nil, ErrStopped // the request keeps its place for the next daemon
+		}
 	case <-ctx.Done():
-	case <-l.finished:
 	}
 	// Nobody waits for the request any more: withdraw it, unless it is decided already. A
 	// withdrawal is not written to the journal, so the journal cannot refuse it.

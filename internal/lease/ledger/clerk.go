@@ -103,6 +103,7 @@ func (l *Ledger) clerk(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			l.seat <- struct{}{}
+			close(l.quiet)
 			return
 		case e := <-l.errands:
 			batch = append(batch, e)
@@ -189,7 +190,11 @@ func (l *Ledger) setAlarm() {
 		if !any {
 			return
 		}
-		at = next
+		if at = next; l.waits.absent > 0 {
+			if look := time.Now().Add(lookAgain); look.Before(at) {
+				at = look
+			}
+		}
 	}
 	if l.alarmAt.IsZero() || at.Before(l.alarmAt) {
 		l.alarmAt = at
@@ -202,7 +207,7 @@ func (l *Ledger) setAlarm() {
 // still get through on a full disk and waiting requests still time out.
 func (l *Ledger) work(batch []*errand) {
 	l.restless = false
-	if l.attempt(batch, func(now time.Time) { l.holders.tend(now); l.due(now, everything); l.serve(now) }) == nil {
+	if l.attempt(batch, func(now time.Time) { l.holders.tend(now); l.due(now, everything); l.dismissAbsent(now); l.serve(now) }) == nil {
 		answer(batch)
 		if len(batch) == 0 {
 			l.probe()
@@ -258,6 +263,7 @@ func (l *Ledger) attempt(batch []*errand, then func(now time.Time)) error {
 		l.mu.Unlock()
 		return err
 	}
+	l.note(effects)
 	l.settle(effects)
 	l.compactIfLong()
 	return nil
@@ -296,7 +302,7 @@ func (l *Ledger) due(now time.Time, kind func(lease.Change) bool) {
 		l.explainTimeOuts(changes)
 	}
 	for _, c := range changes {
-		_, _ = l.apply(l.revokeIfAlone(l.keepIfUsed(c), l.hooks.Changed == nil), now) // it is due, so the book takes it
+		_, _ = l.apply(l.leaveIfAbsent(l.revokeIfAlone(l.keepIfUsed(c), l.hooks.Changed == nil)), now) // it is due, so the book takes it
 	}
 }
 
@@ -377,9 +383,11 @@ func (l *Ledger) settle(effects []lease.Effect) {
 func (l *Ledger) dismiss(e *lease.Effect) {
 	l.mu.Lock()
 	w := l.waiters[e.Request.Key()]
-	delete(l.waiters, e.Request.Key())
+	if w != nil && w.request == e.Request { // not the one that has taken the place of an absent one
+		delete(l.waiters, e.Request.Key())
+	}
 	l.mu.Unlock()
-	if w == nil {
+	if w == nil || w.request != e.Request {
 		return // the request did not wait: its errand decides it
 	}
 	switch {

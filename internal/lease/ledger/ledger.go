@@ -15,6 +15,7 @@ package ledger
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -78,6 +79,9 @@ type Options struct {
 
 	// Open opens the journal and hands every entry in it to replay.
 	Open func(replay func(journal.Entry) error) (journal.Journal, error)
+	// OpenWaiting does the same with the log of waiting requests. If it is nil, whoever
+	// waits loses the place when the daemon ends.
+	OpenWaiting func(replay func(journal.Entry) error) (journal.Journal, error)
 }
 
 // Ledger keeps the book, writes it to the journal, and compares it with the processes and
@@ -106,6 +110,7 @@ type Ledger struct {
 	alarmAt  time.Time // when it rings; zero if not yet known
 	entry    stored.Entry
 	kept     stored.Lease // of entry
+	waits    waits
 	buffer   []byte
 	ends     []int // of the entries in buffer
 	group    [][]byte
@@ -114,6 +119,7 @@ type Ledger struct {
 
 	round      round // read without mu, which a stuck clerk may hold for ever
 	compacting atomic.Bool
+	quiet      chan struct{} // closed when nothing is decided any more; see Quiet
 	finished   chan struct{} // closed when Run is over
 }
 
@@ -126,7 +132,7 @@ func Open(o Options) (*Ledger, error) {
 	}
 	l := &Ledger{
 		limiter: fair.Limiter{Most: mostErrands}, census: census{Table: o.Processes, names: o.Names, boot: boot},
-		errands: make(chan *errand, maxBatch), seat: make(chan struct{}, 1), wake: make(chan struct{}, 1), finished: make(chan struct{}),
+		errands: make(chan *errand, maxBatch), seat: make(chan struct{}, 1), wake: make(chan struct{}, 1), quiet: make(chan struct{}), finished: make(chan struct{}),
 		state: state{
 			boot: boot, cpus: max(o.CPUs, 1), processes: o.Processes,
 			settings: o.Settings, book: lease.New(), snapshot: placement.NewSnapshot(nil),
@@ -141,6 +147,9 @@ func Open(o Options) (*Ledger, error) {
 	l.holders = newHolders(l, o.Processes)
 	if err := l.recover(o.Open); err != nil {
 		return nil, err
+	}
+	if err := l.waits.open(o.OpenWaiting); err != nil {
+		return nil, errors.Join(err, l.journal.Close())
 	}
 	return l, nil
 }
@@ -173,13 +182,20 @@ func (l *Ledger) Run(ctx context.Context) error {
 	l.round.begin()
 	l.holders.keepDetached()
 	l.holders.resume()
+	l.putBack(time.Now())
 	l.clerk(ctx)
 	l.holders.watches.close()
-	return l.journal.Close()
+	return l.Close()
 }
 
+// Quiet returns a channel that is closed when the ledger decides nothing any more, after
+// the context of Run has ended. Whoever waits then gets ErrStopped, and keeps the place
+// in the log of waiting requests. A daemon that stops lets callers go only then: a
+// request that is withdrawn earlier loses its place, and lets others pass.
+func (l *Ledger) Quiet() <-chan struct{} { return l.quiet }
+
 // Close closes the journal of a ledger that was opened and never run.
-func (l *Ledger) Close() error { return l.journal.Close() }
+func (l *Ledger) Close() error { return errors.Join(l.journal.Close(), l.waits.close()) }
 
 // journal sends an event about the journal.
 func (h *Hooks) journal(severity gpu.Severity, format string, args ...any) {

@@ -81,8 +81,26 @@ func TestNothingWaitsThatCouldBeGranted(t *testing.T) {
 			return // cannot be granted, or has too many sets to look at all of them
 		}
 		for i, r := range view.Waiting {
-			if s.grantable(r, view.Waiting[:i], view.Leases) {
+			if !r.Absent && s.grantable(r, view.Waiting[:i], view.Leases) {
 				s.Fatalf("%s for %d × %s and %d slots waits, and could be granted", r.ID, r.GPUs, r.Memory, r.Slots)
+			}
+		}
+	})
+}
+
+// Whoever waits keeps place and age over a restart. Those who come back are as old as
+// they were; those who do not are in nobody's way after a while.
+func TestARestartKeepsTheQueue(t *testing.T) {
+	tell(t, func(s *story) {
+		for k, since := range s.ages {
+			r, _, waits := s.keeper.FindWaiting(k)
+			switch {
+			case !waits:
+				delete(s.ages, k)
+			case !r.Requested.Equal(since):
+				s.Fatalf("%s waits since %s, and waited since %s before the restart", k.ID, r.Requested, since)
+			case r.Absent && time.Since(s.restarted) >= returnLimit:
+				s.Fatalf("%s has not come back for %s, and holds its place", k.ID, time.Since(s.restarted))
 			}
 		}
 	})

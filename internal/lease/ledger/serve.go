@@ -47,7 +47,7 @@ func (l *Ledger) serveFirst(now time.Time) bool {
 				return true
 			}
 		}
-		if n.MayFit(r) || r.Into != 0 || l.splits(r) {
+		if !r.Absent && (n.MayFit(r) || r.Into != 0 || l.splits(r)) {
 			if granted, err := l.place(r, n, now); err == nil && granted != nil {
 				return true
 			}

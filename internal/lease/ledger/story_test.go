@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -33,6 +34,9 @@ type story struct {
 	back    []*lease.Lease            // that were parked
 	wanted  map[lease.Key]*toyRequest // for leases that there are
 
+	restarted time.Time
+	ages      map[lease.Key]time.Time // of those who waited at the last restart, as long as they do
+
 	after func(*story) // what is to hold after every step
 }
 
@@ -50,6 +54,7 @@ type toyDevice struct {
 }
 
 type toyRequest struct {
+	request  lease.Request
 	leave    func()
 	answer   <-chan decision
 	deadline time.Time
@@ -183,14 +188,67 @@ func (s *story) mend() {
 // restart stops the ledger, in an orderly way or not, and opens it again.
 func (s *story) restart() {
 	s.mend()
+	s.hear()
+	before := s.queue()
 	if s.draw("killed", 0, 1) == 1 {
 		s.keeper.die(s.world.disk.Kill)
 	} else {
 		s.keeper.stop()
 	}
 	synctest.Wait()
+	stopped := s.stopped()
 	s.hear()
 	s.begin()
+	s.restarted = time.Now()
+	after := s.queue()
+	if !slices.Equal(after, before) {
+		s.Fatalf("%v waited, and after a restart %v", before, after)
+	}
+	s.ages = map[lease.Key]time.Time{}
+	for _, r := range after {
+		s.ages[r.key] = r.since
+	}
+	for _, r := range stopped {
+		if s.draw("returns", 0, 2) > 0 {
+			r.Repeated, r.Wait = true, gpu.Some(max(r.Wait.Or(0)-time.Since(r.Requested), 0))
+			s.send(r)
+		}
+	}
+}
+
+// place is a place in the queue.
+type place struct {
+	key   lease.Key
+	since time.Time
+}
+
+// queue lists those who wait for a new lease, in order.
+func (s *story) queue() (list []place) {
+	for _, r := range s.keeper.View().Waiting {
+		if r.Into == 0 && !(r.Absent && r.Until.Before(time.Now())) {
+			list = append(list, place{r.Key(), r.Requested.Round(0)})
+		}
+	}
+	return list
+}
+
+// stopped returns the requests that were told to ask the next daemon.
+func (s *story) stopped() (list []lease.Request) {
+	for k, r := range s.asked {
+		select {
+		case d := <-r.answer:
+			r.leave()
+			if delete(s.asked, k); errors.Is(d.err, ErrStopped) {
+				list = append(list, r.request)
+			} else if d.err == nil {
+				s.Fatalf("%s was granted while the ledger stopped", k.ID)
+			}
+		default:
+			s.Fatalf("%s was told nothing when the ledger stopped", k.ID)
+		}
+	}
+	slices.SortFunc(list, func(a, b lease.Request) int { return a.Requested.Compare(b.Requested) })
+	return list
 }
 
 func (s *story) drawID() string { return fmt.Sprintf("job-%d", s.draw("id", 0, 6)) }
@@ -217,13 +275,21 @@ func (s *story) ask() {
 	if s.asked[r.Key()] != nil {
 		return // one answer at a time is enough to listen to
 	}
+	s.send(r)
+}
+
+// send makes a request.
+func (s *story) send(r lease.Request) {
 	ctx, leave := context.WithCancel(s.Context())
 	answers := make(chan decision, 1)
 	go func(k *keeper) {
 		l, err := k.Acquire(ctx, r)
 		answers <- decision{l, err}
 	}(s.keeper)
-	s.asked[r.Key()] = &toyRequest{leave, answers, time.Now().Add(r.Wait.Or(0))}
+	if !r.Repeated {
+		r.Requested = time.Now()
+	}
+	s.asked[r.Key()] = &toyRequest{r, leave, answers, time.Now().Add(r.Wait.Or(0))}
 }
 
 func (s *story) release() {
@@ -244,7 +310,7 @@ func (s *story) want(k lease.Key, wait time.Duration, ask func(context.Context, 
 		l, err := ask(ctx, k)
 		answers <- decision{l, err}
 	}(s.keeper)
-	s.wanted[k] = &toyRequest{leave, answers, time.Now().Add(wait)}
+	s.wanted[k] = &toyRequest{leave: leave, answer: answers, deadline: time.Now().Add(wait)}
 }
 
 func (s *story) resize(wait time.Duration) {

@@ -229,6 +229,9 @@ func (l *Ledger) Queue() placement.Pressure {
 		}
 	}
 	for _, r := range waiting {
+		if r.Absent { // nobody makes room for a client that may not come back
+			continue
+		}
 		memory, priority := r.Memory, r.Priority
 		if r.Into != 0 { // even one that goes before all others has the priority of its lease
 			memory, priority = l.book.Lacks(r), l.book.Lease(r.Key()).Priority
