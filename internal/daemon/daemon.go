@@ -410,7 +410,7 @@ func (d *Daemon) configure(c config.Config, by access.Actor, changed []string) {
 	d.monitor.Configure(monitoring(c.GPU))
 	d.ledger.Configure(d.leasing(c))
 	d.watchdog.Configure(d.watching(c))
-	d.throttle.Configure(throttling(c))
+	d.throttle.Configure(&c)
 	if d.reclaim != nil {
 		d.reclaim.Configure(reclaiming(c))
 		d.parking.Configure(parkingRules(c))
@@ -437,9 +437,6 @@ func monitoring(c config.GPU) monitor.Settings {
 	return monitor.Settings{
 		Interval: c.MonitorInterval, HistorySize: c.HistorySize,
 		Health: health.Rules{Quarantine: c.Quarantine, Probation: c.Probation, SlotReturn: c.SlotReturn, Check: c.Check == "on"},
-		Rules: func(uuid string) thermal.Rules {
-			d := c.For(uuid)
-			return thermal.Rules{Thresholds: d.Thresholds, Cooldown: d.ThrottleCooldown, CriticalPause: d.CriticalPause, Forecast: c.Forecast == "on"}
-		},
+		Rules:  func(uuid string) thermal.Rules { return monitor.RulesOf(c.For(uuid)) },
 	}
 }

@@ -8,14 +8,10 @@ import (
 	"sync"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/config"
-	"github.com/berth-gpu/berth/internal/enforce/pace"
 	"github.com/berth-gpu/berth/internal/enforce/slowdown"
 	"github.com/berth-gpu/berth/internal/enforce/throttle"
 	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/health/monitor"
-	"github.com/berth-gpu/berth/internal/health/thermal"
-	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/devicelock"
 	"github.com/berth-gpu/berth/internal/process/kinship"
@@ -26,35 +22,14 @@ import (
 func (d *Daemon) openThrottle(o Options) error {
 	var damage *file.Damage
 	d.throttle, damage = throttle.Open(throttle.Options{
-		Settings: throttling(o.Settings.Config), Devices: d.monitor, Leases: d.ledger, Event: d.publish, Count: d.exporter.Step,
-		Pacer: throttlePacer{d.pacer}, Denied: d.denied, Settles: d.settles, File: o.state(throttleName),
+		Settings: &o.Settings.Config, Devices: d.monitor, Leases: d.ledger, Event: d.publish, Count: d.exporter.Step,
+		Pacer: d.pacer, Denied: d.denied, File: o.state(throttleName),
 		Complain: func(err error) { d.log.Warn(err.Error()) },
 	})
 	d.tellDamage(damage)
 	d.run("throttle", d.throttle.Run)
 	return nil
 }
-
-// settles returns where the temperature of a device settles at a power, if its model has
-// learned enough.
-func (d *Daemon) settles(uuid string, at gpu.Watts) (gpu.Celsius, bool) {
-	m, known := d.monitor.Model(uuid)
-	if !known || !m.Ready() {
-		return 0, false
-	}
-	return m.Settle(at).Mean, true
-}
-
-// throttlePacer adapts the pacer to the throttle.
-type throttlePacer struct{ pacer *pace.Pacer }
-
-// Hold holds a lease to a share because of a device.
-func (p throttlePacer) Hold(fence uint64, key lease.Key, uuid string, share float64, why string) error {
-	return p.pacer.Hold(pace.Hold{Key: key, Fence: fence, Share: share, Source: pace.ByThrottle, Why: why, GPU: uuid})
-}
-
-// Let ends the hold of the throttle on a lease. Others may still hold it.
-func (p throttlePacer) Let(fence uint64) { p.pacer.Let(fence, gpu.By{}, pace.ByThrottle) }
 
 // charge knows whether this daemon is in charge of devices, or another one.
 type charge struct {
@@ -111,25 +86,6 @@ func (i inCharge) Signal(in kinship.Mandate, id process.ID, signal process.Signa
 		return err
 	}
 	return i.Table.Signal(in, id, signal)
-}
-
-// throttling translates the settings of the throttle.
-func throttling(c config.Config) throttle.Settings {
-	s := throttle.Settings{
-		Device: func(uuid string) throttle.Device {
-			d := c.GPU.For(uuid)
-			curve, _ := config.ParseCurve(d.FanCurve) // empty, or checked when it was set
-			return throttle.Device{
-				Policy: slowdown.Policy(d.Throttle), Least: d.PowerLeast, Curve: curve,
-				Rules: thermal.Rules{Thresholds: d.Thresholds, Cooldown: d.ThrottleCooldown, CriticalPause: d.CriticalPause},
-			}
-		},
-		Service: func(name string) slowdown.Policy { return slowdown.Policy(c.Services[name].Throttle) },
-	}
-	for _, service := range c.Services {
-		s.Paces = s.Paces || slowdown.Policy(service.Throttle).Does(slowdown.Pace)
-	}
-	return s
 }
 
 // policy returns how a device is throttled.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/device/sim"
 	"github.com/berth-gpu/berth/internal/enforce/pace"
@@ -26,7 +27,6 @@ import (
 	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/health/drains"
 	"github.com/berth-gpu/berth/internal/health/monitor"
-	"github.com/berth-gpu/berth/internal/health/thermal"
 	"github.com/berth-gpu/berth/internal/history/energy"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
@@ -244,9 +244,10 @@ func (h *history) start() {
 	}
 }
 
-func (h *history) settings() throttle.Settings {
-	on := throttle.Device{Policy: h.policy, Rules: thermal.DefaultRules()}
-	return throttle.Settings{Device: func(string) throttle.Device { return on }, Service: func(string) slowdown.Policy { return "" }}
+func (h *history) settings() *config.Config {
+	c := config.Default()
+	c.GPU.Throttle = string(h.policy)
+	return &c
 }
 
 // observe passes a reading to the Throttle that lives.
@@ -441,7 +442,8 @@ type turner struct {
 	held map[uint64]*pace.Controller
 }
 
-func (p *turner) Hold(fence uint64, _ lease.Key, _ string, share float64, _ string) error {
+func (p *turner) Hold(h pace.Hold) error {
+	fence, share := h.Fence, h.Share
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.held[fence] == nil {
@@ -457,10 +459,11 @@ func (p *turner) Hold(fence uint64, _ lease.Key, _ string, share float64, _ stri
 	return nil
 }
 
-func (p *turner) Let(fence uint64) {
+func (p *turner) Let(fence uint64, _ gpu.By, _ ...pace.Source) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.held, fence)
+	return true
 }
 
 func (p *turner) count() int {

@@ -29,15 +29,6 @@ func (p Policy) Does(what Policy) bool {
 	return slices.Index(order, p) >= slices.Index(order, what)
 }
 
-// Of returns the policy for a service on a device: that of the service if it has one, and
-// otherwise that of the device.
-func Of(service, device Policy) Policy {
-	if service != "" {
-		return service
-	}
-	return device
-}
-
 // SlotSpeed returns the multiplier that the slots of a device follow. Under a policy that
 // only advises, the slots stay, unless nothing may be granted.
 func SlotSpeed(p Policy, multiplier float64) float64 {

@@ -29,9 +29,6 @@ func TestPolicies(t *testing.T) {
 			t.Errorf("%s at %g: slots at %g", c.policy, c.multiplier, got)
 		}
 	}
-	if slowdown.Of("", slowdown.Pace) != slowdown.Pace || slowdown.Of(slowdown.Exempt, slowdown.Power) != slowdown.Exempt {
-		t.Error("a service's own policy goes before that of the device")
-	}
 }
 
 // A ramp falls at once and rises in steps, which come more slowly after each

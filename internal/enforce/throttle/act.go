@@ -1,12 +1,14 @@
 package throttle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/enforce/slowdown"
 	"github.com/berth-gpu/berth/internal/health/monitor"
@@ -16,12 +18,12 @@ import (
 
 // act does what a reading of a device asks for, and returns what berth does to the device
 // from then on.
-func (t *Throttle) act(ctx context.Context, h *hand, r monitor.Reading, s Device, service func(string) slowdown.Policy) slowdown.Acts {
+func (t *Throttle) act(ctx context.Context, h *hand, r monitor.Reading, s config.GPU, services map[string]config.Service) slowdown.Acts {
 	denied := t.Denied(h.uuid)
+	policy := slowdown.Policy(s.Throttle)
 	multiplier, known := h.heat(r, s)
 	if known {
-		w := wanted{device: s.Policy, service: service, holdings: t.Leases.Holdings(h.uuid)}
-		fences, exempt := w.leases()
+		fences, exempt := wanted(t.Leases.Holdings(h.uuid), policy, services)
 		if denied != "" {
 			fences = nil
 		}
@@ -33,17 +35,17 @@ func (t *Throttle) act(ctx context.Context, h *hand, r monitor.Reading, s Device
 		}
 		t.paces.hold(h.uuid, fences, share, reason(r), t.Count)
 		if denied == "" {
-			t.steerPower(ctx, h, r, s, multiplier, s.Policy.Does(slowdown.Power) && !exempt)
-			t.steerFan(ctx, h, r, s)
+			t.steerPower(ctx, h, r, s, multiplier, policy.Does(slowdown.Power) && !exempt)
+			t.steerFan(ctx, h, r, s.FanCurve)
 		}
 	}
-	return h.does(s.Policy, denied, t.paces.count(h.uuid))
+	return h.does(policy, denied, t.paces.count(h.uuid))
 }
 
 // heat returns the multiplier of a device by its heat alone: memory that runs out is no
 // reason to draw less power. The multiplier is not known if the device does not answer,
 // or reports an impossible temperature.
-func (h *hand) heat(r monitor.Reading, s Device) (multiplier float64, known bool) {
+func (h *hand) heat(r monitor.Reading, s config.GPU) (multiplier float64, known bool) {
 	celsius, measured := r.Sample.Temperature.Get()
 	if !r.Sampled || r.Sample.Time.Equal(h.seen) || measured && !(celsius > 0 && celsius < 150) {
 		return 0, false
@@ -53,7 +55,7 @@ func (h *hand) heat(r monitor.Reading, s Device) (multiplier float64, known bool
 		return 1, true
 	}
 	bare := gpu.Sample{Temperature: r.Sample.Temperature}
-	multiplier = h.tracker.Observe(s.Rules, r.Sample.Time, &bare).State.Multiplier()
+	multiplier = h.tracker.Observe(monitor.RulesOf(s), r.Sample.Time, &bare).State.Multiplier()
 	if r.Cause == monitor.CauseForecast {
 		multiplier = min(multiplier, r.Multiplier)
 	}
@@ -71,23 +73,13 @@ func reason(r monitor.Reading) string {
 	return "it is " + string(r.State)
 }
 
-// wanted finds the leases that are to be held back on a device.
-type wanted struct {
-	device   slowdown.Policy
-	service  func(string) slowdown.Policy
-	holdings []lease.Holding
-}
-
-// leases returns the leases that pacing may touch, and whether any lease on the device is
-// exempt. Pods and clients of MPS are never paced.
-func (w wanted) leases() (paced map[uint64]lease.Key, exempt bool) {
+// wanted returns the leases that pacing may touch on a device with this policy, and whether
+// any lease there is exempt. Pods and clients of MPS are never paced.
+func wanted(holdings []lease.Holding, device slowdown.Policy, services map[string]config.Service) (paced map[uint64]lease.Key, exempt bool) {
 	paced = map[uint64]lease.Key{}
-	for _, held := range w.holdings {
+	for _, held := range holdings {
 		l := held.Lease
-		policy := w.device
-		if l.Holder.Service != "" {
-			policy = slowdown.Of(w.service(l.Holder.Service), w.device)
-		}
+		policy := cmp.Or(slowdown.Policy(services[l.Holder.Service].Throttle), device)
 		exempt = exempt || policy == slowdown.Exempt
 		if policy.Does(slowdown.Pace) && len(l.Scope) == 0 && l.EnforcedBy != launch.MPS && l.State != lease.Parked {
 			paced[l.Fence] = l.Key()
@@ -97,7 +89,7 @@ func (w wanted) leases() (paced map[uint64]lease.Key, exempt bool) {
 }
 
 // steerPower asks the device for its limits, and takes a step if one is due.
-func (t *Throttle) steerPower(ctx context.Context, h *hand, r monitor.Reading, s Device, multiplier float64, may bool) {
+func (t *Throttle) steerPower(ctx context.Context, h *hand, r monitor.Reading, s config.GPU, multiplier float64, may bool) {
 	if !h.limit.Held() && (!may || h.closed || multiplier == 1) {
 		return
 	}
@@ -113,9 +105,9 @@ func (t *Throttle) steerPower(ctx context.Context, h *hand, r monitor.Reading, s
 	}
 	before := h.limit
 	next, step := before.Decide(slowdown.Ask{
-		Now: now, Steer: may && !h.closed, Multiplier: multiplier, Limits: slowdown.Limits(limits), Least: s.Least, Reason: reason(r),
+		Now: now, Steer: may && !h.closed, Multiplier: multiplier, Limits: slowdown.Limits(limits), Least: s.PowerLeast, Reason: reason(r),
 		Heat:   slowdown.Heat{Temperature: r.Sample.Temperature, Power: r.Sample.Power},
-		Normal: s.Rules.TempNormal, Settles: t.settles(h.uuid),
+		Normal: s.TempNormal, Settles: t.settles(h.uuid),
 	})
 	if step != nil && step.Sets() {
 		if step.Kind != slowdown.Restored && !t.keep(h, next, h.fan) {
@@ -137,12 +129,14 @@ func (t *Throttle) steerPower(ctx context.Context, h *hand, r monitor.Reading, s
 	}
 }
 
-// settles returns the forecast of a device for steerPower.
+// settles returns the forecast of a device for steerPower, or nil if its model has not
+// learned enough.
 func (t *Throttle) settles(uuid string) func(gpu.Watts) (gpu.Celsius, bool) {
-	if t.Settles == nil {
+	m, known := t.Devices.Model(uuid)
+	if !known || !m.Ready() {
 		return nil
 	}
-	return func(w gpu.Watts) (gpu.Celsius, bool) { return t.Settles(uuid, w) }
+	return func(at gpu.Watts) (gpu.Celsius, bool) { return m.Settle(at).Mean, true }
 }
 
 // govern calls a device whose power limit and fans can be set.
@@ -178,12 +172,13 @@ func never(err error) bool {
 	return errors.Is(err, device.ErrUnsupported) || errors.Is(err, device.ErrNoPermission)
 }
 
-// steerFan lets the fans of a device follow its curve, or gives them back.
-func (t *Throttle) steerFan(ctx context.Context, h *hand, r monitor.Reading, s Device) {
-	if h.fanless {
-		s.Curve = nil
+// steerFan lets the fans of a device follow a curve, or gives them back if it is empty.
+func (t *Throttle) steerFan(ctx context.Context, h *hand, r monitor.Reading, follows string) {
+	var curve []config.CurvePoint
+	if !h.fanless {
+		curve, _ = config.ParseCurve(follows) // empty, or checked when it was set
 	}
-	next := h.fan.Follow(s.Curve, r.Sample.Temperature)
+	next := h.fan.Follow(curve, r.Sample.Temperature)
 	if next == h.fan {
 		return
 	}

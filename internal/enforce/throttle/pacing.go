@@ -3,6 +3,8 @@ package throttle
 import (
 	"sync"
 
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/enforce/pace"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
@@ -48,7 +50,7 @@ func (p *pacing) hold(uuid string, fences map[uint64]lease.Key, share float64, w
 		}
 		if delete(l.shares, uuid); len(l.shares) == 0 {
 			delete(p.leases, fence)
-			p.pacer.Let(fence)
+			p.pacer.Let(fence, gpu.By{}, pace.ByThrottle)
 			continue
 		}
 		if there {
@@ -68,7 +70,7 @@ func (p *pacing) ask(fence uint64, key lease.Key, uuid string, l *paced, why str
 		return
 	}
 	l.share = share
-	l.held = p.pacer.Hold(fence, key, uuid, share, why) == nil
+	l.held = p.pacer.Hold(pace.Hold{Key: key, Fence: fence, Share: share, Source: pace.ByThrottle, Why: why, GPU: uuid}) == nil
 	if l.held {
 		count(paceStep)
 	}
@@ -92,7 +94,7 @@ func (p *pacing) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for fence := range p.leases {
-		p.pacer.Let(fence)
+		p.pacer.Let(fence, gpu.By{}, pace.ByThrottle)
 	}
 	clear(p.leases)
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/enforce/slowdown"
 )
 
@@ -66,12 +67,12 @@ func (t *Throttle) holding() []*hand {
 // rest restores a device.
 func (t *Throttle) rest(ctx context.Context, h *hand) {
 	t.mu.Lock()
-	r, policy := h.newest, h.settings.Policy
+	r, policy := h.newest, slowdown.Policy(h.settings.Throttle)
 	t.mu.Unlock()
 	r.Sample.Time = time.Now()
 	h.limit = h.limit.Again()
-	t.steerPower(ctx, h, r, Device{}, 1, false)
-	t.steerFan(ctx, h, r, Device{})
+	t.steerPower(ctx, h, r, config.GPU{}, 1, false)
+	t.steerFan(ctx, h, r, "")
 	acts := h.does(policy, "", 0)
 	t.mu.Lock()
 	h.acts = acts
@@ -84,8 +85,8 @@ func (t *Throttle) Acts(uuid string) slowdown.Acts {
 	defer t.mu.Unlock()
 	if h := t.hands[uuid]; h != nil {
 		a := h.acts
-		a.Policy, a.Denied = h.settings.Policy, t.Denied(uuid)
+		a.Policy, a.Denied = slowdown.Policy(h.settings.Throttle), t.Denied(uuid)
 		return a
 	}
-	return slowdown.Acts{Policy: t.settings.Device(uuid).Policy, Share: 1, Denied: t.Denied(uuid)}
+	return slowdown.Acts{Policy: slowdown.Policy(t.settings.GPU.For(uuid).Throttle), Share: 1, Denied: t.Denied(uuid)}
 }

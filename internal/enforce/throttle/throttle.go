@@ -13,16 +13,19 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/enforce/pace"
 	"github.com/berth-gpu/berth/internal/enforce/slowdown"
 	"github.com/berth-gpu/berth/internal/file"
+	"github.com/berth-gpu/berth/internal/health/heat"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/health/thermal"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
-// Devices calls a device under its guard.
+// Devices calls a device under its guard, and knows how its temperature follows its power.
 type Devices interface {
 	Do(ctx context.Context, uuid string, do func(context.Context, device.Device) error) error
+	Model(uuid string) (heat.Model, bool)
 }
 
 // Leases returns the leases on a device.
@@ -33,36 +36,17 @@ type Leases interface {
 // Pacer holds leases to a share of their speed. A second Hold changes the share. Hold
 // returns an error for a lease that it cannot hold, after it has published that.
 type Pacer interface {
-	Hold(fence uint64, key lease.Key, uuid string, share float64, why string) error
-	Let(fence uint64)
-}
-
-// Settings can change while a Throttle works.
-type Settings struct {
-	Device  func(uuid string) Device
-	Service func(name string) slowdown.Policy // empty if the policy of the device applies
-	Paces   bool                              // some service is paced, whatever the policy of the device
-}
-
-// Device says how one device is throttled.
-type Device struct {
-	Policy slowdown.Policy
-	Least  gpu.Opt[gpu.Watts]
-	Curve  []config.CurvePoint
-	Rules  thermal.Rules
+	Hold(pace.Hold) error
+	Let(fence uint64, by gpu.By, sources ...pace.Source) bool
 }
 
 // Options are the parts that a Throttle works with.
 type Options struct {
-	Settings Settings
+	Settings *config.Config // Configure changes them
 	Devices  Devices
 	Leases   Leases
 	Pacer    Pacer                    // nil if nothing holds leases back
 	Denied   func(uuid string) string // why another daemon acts on a device; nil or "" if this one does
-
-	// Settles returns the temperature that a device reaches in the end at a power, if
-	// that is known. Nil means that it never is.
-	Settles func(uuid string, at gpu.Watts) (gpu.Celsius, bool)
 
 	File     string            // keeps what was changed; if empty, nothing does
 	Event    func(gpu.Event)   // must not block
@@ -92,7 +76,8 @@ type Throttle struct {
 	paces pacing
 
 	mu       sync.Mutex // guards what follows
-	settings Settings
+	settings *config.Config
+	paced    bool // some service is paced, whatever the policy of the device
 	hands    map[string]*hand
 	running  context.Context // ends with Run; nil unless Run runs
 	resting  bool            // nothing is done until Resume
@@ -107,7 +92,7 @@ type hand struct {
 	newest   monitor.Reading
 	fresh    bool // newest was not acted on
 	busy     bool // a goroutine works
-	settings Device
+	settings config.GPU
 	retry    bool // the settings have changed, so try again what could not be steered
 	acts     slowdown.Acts
 
@@ -132,7 +117,8 @@ func Open(o Options) (*Throttle, *file.Damage) {
 	if o.Complain == nil {
 		o.Complain = func(error) {}
 	}
-	t := &Throttle{Options: o, settings: o.Settings, hands: map[string]*hand{}}
+	t := &Throttle{Options: o, hands: map[string]*hand{}}
+	t.Configure(o.Settings)
 	t.notes = newNotes(o.File)
 	t.paces = pacing{pacer: o.Pacer, leases: map[uint64]*paced{}}
 	kept, damage := t.notes.read()
@@ -154,7 +140,7 @@ func Open(o Options) (*Throttle, *file.Damage) {
 func (t *Throttle) hand(uuid string) *hand {
 	h := t.hands[uuid]
 	if h == nil {
-		h = &hand{uuid: uuid, settings: t.settings.Device(uuid), acts: slowdown.Acts{Share: 1}}
+		h = &hand{uuid: uuid, settings: t.settings.GPU.For(uuid), acts: slowdown.Acts{Share: 1}}
 		t.hands[uuid] = h
 	}
 	return h
@@ -162,12 +148,15 @@ func (t *Throttle) hand(uuid string) *hand {
 
 // Configure changes the settings. The Throttle then tries again what it could not steer
 // before.
-func (t *Throttle) Configure(s Settings) {
+func (t *Throttle) Configure(c *config.Config) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.settings = s
+	t.settings, t.paced = c, false
+	for _, s := range c.Services {
+		t.paced = t.paced || slowdown.Policy(s.Throttle).Does(slowdown.Pace)
+	}
 	for _, h := range t.hands {
-		h.settings = s.Device(h.uuid)
+		h.settings = c.GPU.For(h.uuid)
 		h.retry, h.fresh = true, h.newest.Sampled
 		t.work(h)
 	}
@@ -198,14 +187,14 @@ func (t *Throttle) work(h *hand) {
 				t.mu.Unlock()
 				return
 			}
-			r, s, service := h.newest, h.settings, t.settings.Service
+			r, s, services := h.newest, h.settings, t.settings.Services
 			if h.retry {
 				h.seen = time.Time{}
 				h.closed, h.fanless, h.limit = false, false, h.limit.Again()
 			}
 			h.fresh, h.retry = false, false
 			t.mu.Unlock()
-			acts := t.act(ctx, h, r, s, service)
+			acts := t.act(ctx, h, r, s, services)
 			t.mu.Lock()
 			h.acts = acts
 			t.mu.Unlock()
@@ -217,5 +206,5 @@ func (t *Throttle) work(h *hand) {
 // holds mu.
 func (t *Throttle) needed(h *hand) bool {
 	acting := h.acts.Share < 1 || h.acts.Original.Known() || h.acts.Fan.Known()
-	return acting || t.settings.Paces || h.settings.Policy.Does(slowdown.Pace) || len(h.settings.Curve) > 0
+	return acting || t.paced || slowdown.Policy(h.settings.Throttle).Does(slowdown.Pace) || h.settings.FanCurve != ""
 }

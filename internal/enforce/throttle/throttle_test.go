@@ -19,11 +19,12 @@ import (
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/device/sim"
+	"github.com/berth-gpu/berth/internal/enforce/pace"
 	"github.com/berth-gpu/berth/internal/enforce/slowdown"
 	"github.com/berth-gpu/berth/internal/enforce/throttle"
 	"github.com/berth-gpu/berth/internal/file"
+	"github.com/berth-gpu/berth/internal/health/heat"
 	"github.com/berth-gpu/berth/internal/health/monitor"
-	"github.com/berth-gpu/berth/internal/health/thermal"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process/launch"
 )
@@ -37,9 +38,8 @@ type world struct {
 	backend *sim.Backend
 	monitor *monitor.Monitor
 	acts    *throttle.Throttle
-	device  throttle.Device
+	config  config.Config
 	refuse  error // of every step
-	service map[string]slowdown.Policy
 	stop    func()
 
 	mu       sync.Mutex // guards what follows
@@ -61,10 +61,12 @@ func newWorld(t *testing.T, timeline string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &world{
+	w := &world{
 		t: t, backend: b, file: filepath.Join(t.TempDir(), "throttle.json"), shares: map[uint64]float64{}, counted: map[string]int{},
-		device: throttle.Device{Policy: slowdown.Power, Rules: thermal.DefaultRules()},
+		config: config.Default(),
 	}
+	w.config.GPU.Throttle = string(slowdown.Power)
+	return w
 }
 
 // start starts a daemon: a monitor and a Throttle. The function kills it, or
@@ -88,11 +90,11 @@ func (w *world) start() {
 	w.stop = func() { cancel(); running.Wait() }
 }
 
-func (w *world) settings() throttle.Settings {
-	return throttle.Settings{
-		Device:  func(string) throttle.Device { return w.device },
-		Service: func(name string) slowdown.Policy { return w.service[name] },
-	}
+// settings returns a copy of the settings, which the Throttle may read while the test
+// changes them.
+func (w *world) settings() *config.Config {
+	c := w.config
+	return &c
 }
 
 func (w *world) Do(ctx context.Context, id string, do func(context.Context, device.Device) error) error {
@@ -102,26 +104,33 @@ func (w *world) Do(ctx context.Context, id string, do func(context.Context, devi
 	return w.monitor.Do(ctx, id, do)
 }
 
+// Model knows nothing, so that nothing is forecast.
+func (w *world) Model(string) (heat.Model, bool) { return heat.Model{}, false }
+
 func (w *world) Holdings(string) []lease.Holding {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.holdings)
 }
 
-func (w *world) Hold(fence uint64, _ lease.Key, _ string, share float64, _ string) error {
+func (w *world) Hold(h pace.Hold) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if fence == 13 {
+	if h.Fence == 13 {
 		return errors.New("it is a job of a terminal")
 	}
-	w.shares[fence] = share
+	w.shares[h.Fence] = h.Share
 	return nil
 }
 
-func (w *world) Let(fence uint64) {
+func (w *world) Let(fence uint64, _ gpu.By, sources ...pace.Source) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if !slices.Equal(sources, []pace.Source{pace.ByThrottle}) {
+		w.t.Errorf("the holds of %v were let go", sources)
+	}
 	delete(w.shares, fence)
+	return true
 }
 
 func (w *world) publish(e gpu.Event) {
@@ -269,7 +278,7 @@ func TestLimitComesBack(t *testing.T) {
 			if err := devices[0].(device.Governor).SetPowerLimit(t.Context(), c.inForce); err != nil {
 				t.Fatal(err)
 			}
-			w.device.Policy = slowdown.Slots
+			w.config.GPU.Throttle = string(slowdown.Slots)
 			w.start()
 			pass(2 * time.Second)
 			if told := w.told(gpu.EventPowerLimit); w.limit() != c.want || !slices.Equal(told, []string{c.told}) {
@@ -284,8 +293,8 @@ func TestLimitComesBack(t *testing.T) {
 func TestWhoIsPaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, furnace)
-		w.device.Policy = slowdown.Pace
-		w.service = map[string]slowdown.Policy{"spared": slowdown.Slots, "exempt": slowdown.Exempt}
+		w.config.GPU.Throttle = string(slowdown.Pace)
+		w.config.Services = map[string]config.Service{"spared": {Throttle: string(slowdown.Slots)}, "exempt": {Throttle: string(slowdown.Exempt)}}
 		w.hold(
 			&lease.Lease{ID: "train", Fence: 1},
 			&lease.Lease{ID: "pod", Fence: 2, Terms: lease.Terms{Scope: []string{"kubepods"}}},
@@ -308,7 +317,7 @@ func TestWhoIsPaced(t *testing.T) {
 		if diff := cmp.Diff(map[uint64]float64{6: 0}, w.held()); diff != "" {
 			t.Errorf("after a lease ended: %s", diff)
 		}
-		w.device.Policy = slowdown.Slots
+		w.config.GPU.Throttle = string(slowdown.Slots)
 		w.acts.Configure(w.settings())
 		pass(2 * time.Second)
 		if held := w.held(); len(held) != 0 {
@@ -322,7 +331,7 @@ func TestWhoIsPaced(t *testing.T) {
 func TestLowestShareCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "[]")
-		w.device.Policy = slowdown.Pace
+		w.config.GPU.Throttle = string(slowdown.Pace)
 		w.hold(&lease.Lease{ID: "wide", Fence: 1})
 		w.start()
 		pass(time.Second)
@@ -353,7 +362,7 @@ func TestLowestShareCounts(t *testing.T) {
 func TestExemptServiceKeepsThePower(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, furnace)
-		w.service = map[string]slowdown.Policy{"exempt": slowdown.Exempt}
+		w.config.Services = map[string]config.Service{"exempt": {Throttle: string(slowdown.Exempt)}}
 		w.start()
 		pass(3 * time.Minute)
 		if w.limit() == 115 {
@@ -372,7 +381,7 @@ func TestExemptServiceKeepsThePower(t *testing.T) {
 func TestDeniedAndRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, furnace)
-		w.device.Curve = []config.CurvePoint{{At: 50, Speed: 50}}
+		w.config.GPU.FanCurve = "50:50"
 		w.hold(&lease.Lease{ID: "train", Fence: 1})
 		w.denied = "the daemon with pid 4711 is in charge of it"
 		w.start()
@@ -404,20 +413,20 @@ func TestDeniedAndRest(t *testing.T) {
 func TestFanFollowsItsCurve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, furnace)
-		w.device.Policy = slowdown.Slots
-		w.device.Curve = []config.CurvePoint{{At: 50, Speed: 30}, {At: 80, Speed: 100}}
+		w.config.GPU.Throttle = string(slowdown.Slots)
+		w.config.GPU.FanCurve = "50:30,80:100"
 		w.start()
 		pass(5 * time.Minute)
 		if fan := w.acts.Acts(uuid).Fan.Or(0); fan < 80 {
 			t.Errorf("the fan is at %g %%", fan)
 		}
-		w.device.Curve = nil
+		w.config.GPU.FanCurve = ""
 		w.acts.Configure(w.settings())
 		pass(time.Second)
 		if told := w.told(gpu.EventFan); !slices.Equal(told, []string{"set", "released"}) || w.acts.Acts(uuid).Fan.Known() {
 			t.Errorf("told %v, acts %+v", told, w.acts.Acts(uuid))
 		}
-		w.device.Curve = []config.CurvePoint{{At: 50, Speed: 30}}
+		w.config.GPU.FanCurve = "50:30"
 		w.acts.Configure(w.settings())
 		pass(time.Second)
 		saved, _ := os.ReadFile(w.file)
@@ -426,7 +435,7 @@ func TestFanFollowsItsCurve(t *testing.T) {
 		if err := os.WriteFile(w.file, saved, 0o600); err != nil { // as after a kill
 			t.Fatal(err)
 		}
-		w.device.Curve = nil
+		w.config.GPU.FanCurve = ""
 		w.start()
 		pass(2 * time.Second)
 		if told := w.told(gpu.EventFan); !slices.Equal(told, []string{"released"}) {
@@ -441,7 +450,7 @@ func TestRefusedOnce(t *testing.T) {
 	for _, refusal := range []error{device.ErrUnsupported, device.ErrNoPermission} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, furnace)
-			w.device.Curve = []config.CurvePoint{{At: 50, Speed: 50}}
+			w.config.GPU.FanCurve = "50:50"
 			w.refuse = &device.Error{Op: "set the limit", Err: refusal}
 			w.start()
 			for range 2 {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/health/drains"
@@ -29,6 +30,11 @@ type Settings struct {
 	HistorySize int                             // samples kept per device, and never less than ten minutes; 0 means 200
 	Rules       func(uuid string) thermal.Rules // rules for judging a device; nil means the default for all
 	Health      health.Rules                    // when to trust a failed device again; the zero value means the default
+}
+
+// RulesOf returns the rules for judging a device that its settings mean.
+func RulesOf(c config.GPU) thermal.Rules {
+	return thermal.Rules{Thresholds: c.Thresholds, Cooldown: c.ThrottleCooldown, CriticalPause: c.CriticalPause, Forecast: c.Forecast == "on"}
 }
 
 func (s Settings) withDefaults() Settings {
