@@ -96,22 +96,14 @@ func (d *Daemon) passable(c config.Config) {
 	}
 }
 
-// watching translates the settings of the watchdog. If this daemon is not the first on
-// its machine, its watchdog only reports.
-func (d *Daemon) watching(c config.Config) watchdog.Settings {
+// watching returns the settings of the watchdog. If this daemon is not the first on its
+// machine, its watchdog only reports.
+func (d *Daemon) watching(c config.Config) *config.Config {
 	if d.second() != "" {
-		c.GPU.Foreign, c.GPU.Overheat, c.GPU.OverLimit = string(watchdog.Show), string(watchdog.Tell), string(watchdog.Warn)
+		c.GPU.Foreign, c.GPU.Overheat, c.GPU.OverLimit = watchdog.Show, watchdog.Tell, watchdog.Warn
 		c.Services = nil
 	}
-	return watchdog.Settings{
-		Foreign: watchdog.ForeignPolicy(c.GPU.Foreign), Heat: watchdog.HeatPolicy(c.GPU.Overheat), Grace: c.Optimization.DeallocationTimeout,
-		OverLimit: func(service string) watchdog.Policy {
-			if own := c.Services[service].OverLimit; own != "" {
-				return watchdog.Policy(own)
-			}
-			return watchdog.Policy(c.GPU.OverLimit)
-		},
-	}
+	return &c
 }
 
 // tagOf returns a text that distinguishes the control groups of this daemon from those of

@@ -196,8 +196,8 @@ func TestStopIsForAdministratorsToSet(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := d.watching(d.settings.load().Config)
-	if s.OverLimit("") != watchdog.Stop || s.OverLimit("s") != watchdog.Warn {
-		t.Errorf("by default %q, for the service %q", s.OverLimit(""), s.OverLimit("s"))
+	if s.GPU.OverLimit != watchdog.Stop || s.Services["s"].OverLimit != watchdog.Warn {
+		t.Errorf("by default %q, for the service %q", s.GPU.OverLimit, s.Services["s"].OverLimit)
 	}
 	if err := d.settings.Change(t.Context(), access.Daemon(), []byte(`{"over_limit": "kill"}`)); err == nil {
 		t.Error("there is no policy called kill")

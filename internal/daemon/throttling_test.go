@@ -127,7 +127,7 @@ func TestSecondDaemon(t *testing.T) {
 	}
 	c := d.settings.load().Config
 	c.GPU.Foreign, c.GPU.OverLimit, c.GPU.Overheat = "kill", "revoke", "revoke"
-	if s := d.watching(c); s.Foreign != watchdog.Show || s.Heat != watchdog.Tell || s.OverLimit("x") != watchdog.Warn {
+	if s := d.watching(c); s.GPU.Foreign != watchdog.Show || s.GPU.Overheat != watchdog.Tell || s.GPU.OverLimit != watchdog.Warn || len(s.Services) > 0 {
 		t.Errorf("a second daemon acts: %+v", s)
 	}
 	nobody := process.ID{PID: os.Getpid(), Start: 1} // another process had the pid

@@ -475,13 +475,13 @@ func (p *turner) count() int {
 // nobody is the keepers that a history has no use for.
 type nobody struct{}
 
-func (nobody) Use(*lease.Lease, string, gpu.MiB, time.Time)                        {}
-func (nobody) Serves([]process.ID) bool                                            { return false }
-func (nobody) Release(uint64)                                                      {}
-func (nobody) UID(int) (int, error)                                                { return 0, errors.New("there is none") }
-func (nobody) Now(int) string                                                      { return "" }
-func (nobody) Look(gpu.Device, time.Time, []watchdog.Holding, []watchdog.Stranger) {}
-func (nobody) Stop(gpu.Device, time.Time, *watchdog.Halt, []watchdog.Holding)      {}
+func (nobody) Use(*lease.Lease, string, gpu.MiB, time.Time)                     {}
+func (nobody) Serves([]process.ID) bool                                         { return false }
+func (nobody) Release(uint64)                                                   {}
+func (nobody) UID(int) (int, error)                                             { return 0, errors.New("there is none") }
+func (nobody) Now(int) string                                                   { return "" }
+func (nobody) Look(gpu.Device, time.Time, []lease.Holding, []watchdog.Stranger) {}
+func (nobody) Stop(gpu.Device, time.Time, *watchdog.Halt, []lease.Holding)      {}
 
 type noPeaks struct{ nobody }
 

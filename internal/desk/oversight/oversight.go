@@ -36,8 +36,8 @@ type Peaks interface {
 
 // Watchdog acts on leases and processes that use what they do not hold.
 type Watchdog interface {
-	Look(on gpu.Device, now time.Time, holdings []watchdog.Holding, strangers []watchdog.Stranger)
-	Stop(on gpu.Device, now time.Time, halt *watchdog.Halt, holdings []watchdog.Holding)
+	Look(on gpu.Device, now time.Time, holdings []lease.Holding, strangers []watchdog.Stranger)
+	Stop(on gpu.Device, now time.Time, halt *watchdog.Halt, holdings []lease.Holding)
 }
 
 // MPS knows the daemons that enforce leases in the driver.
@@ -122,13 +122,13 @@ func (o *Oversight) Observe(r monitor.Reading) {
 	}
 	uuid := r.Device.UUID
 	held, processes := o.Leases.Holdings(uuid), o.Leases.Processes(uuid)
-	holdings := o.holdings(uuid, held, r.Sample.Time)
+	o.measured(uuid, held, r.Sample.Time)
 	if o.Idle != nil {
 		o.Idle.Observe(r.Device, &r.Sample, o.idlers(held, processes))
 	}
 	o.Energy.Observe(r.Device, &r.Sample, o.consumers(r.Device, processes, r.Sample.Processes != nil))
-	o.Watchdog.Look(r.Device, r.Sample.Time, holdings, o.strangers(processes))
-	o.Watchdog.Stop(r.Device, r.Sample.Time, halt(r), holdings)
+	o.Watchdog.Look(r.Device, r.Sample.Time, held, o.strangers(processes))
+	o.Watchdog.Stop(r.Device, r.Sample.Time, halt(r), held)
 }
 
 // Changed takes notice of a change in the book, and tells the keepers if a lease has
@@ -158,10 +158,9 @@ func MPSDied(label, uuid string, now time.Time) gpu.Event {
 	}
 }
 
-// holdings returns the leases on a device for the watchdog, and passes each
-// measurement to the peaks.
-func (o *Oversight) holdings(uuid string, held []lease.Holding, at time.Time) []watchdog.Holding {
-	var list []watchdog.Holding
+// measured passes what the leases on a device use to the peaks, and to those who hear of
+// leases that berth has shrunk.
+func (o *Oversight) measured(uuid string, held []lease.Holding, at time.Time) {
 	for _, h := range held {
 		if h.Measured > 0 {
 			o.Peaks.Use(h.Lease, uuid, h.Measured, at)
@@ -169,12 +168,7 @@ func (o *Oversight) holdings(uuid string, held []lease.Holding, at time.Time) []
 		if o.Shrunk != nil && h.Lease.Asked > 0 {
 			o.Shrunk(h)
 		}
-		list = append(list, watchdog.Holding{
-			Lease: h.Lease.Key(), Fence: h.Lease.Fence, Service: h.Lease.Holder.Service, User: h.Lease.Holder.User, Measured: h.Measured, Scoped: len(h.Lease.Scope) > 0,
-			Leased: max(h.Part.Memory, h.Lease.Asked), // using what berth took away is not a violation
-		})
 	}
-	return list
 }
 
 // strangers returns the processes on a device that run under no lease but should. A

@@ -63,7 +63,7 @@ func (w *Watchdog) Changed(e *lease.Effect) {
 	l := e.After
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.end(Holding{Lease: l.Key(), Fence: l.Fence, User: l.Holder.User, Scoped: len(l.Scope) > 0}, limitMandate(l), l.OverrunText())
+	w.end(l, limitMandate(l), l.OverrunText())
 }
 
 // limitMandate returns the mandate by which the time limit of a lease ends its processes:
@@ -76,32 +76,32 @@ func limitMandate(l *lease.Lease) kinship.Mandate {
 }
 
 // end begins to revoke a lease, once. The caller holds mu.
-func (w *Watchdog) end(h Holding, in kinship.Mandate, why string) {
-	key, fence := h.Lease, h.Fence
+func (w *Watchdog) end(l *lease.Lease, in kinship.Mandate, why string) {
+	key, fence := l.Key(), l.Fence
 	if w.ending[fence] {
 		return
 	}
 	w.ending[fence] = true
-	grace := w.settings.Grace
+	grace := w.settings.Optimization.DeallocationTimeout
 	w.add(func(ctx context.Context) {
 		defer w.done(fence)
-		t := w.membersOf(h, in, w.leases.Members)
+		t := w.membersOf(l, in, w.leases.Members)
 		_, spared := w.look(t)
 		if !w.leases.BeginRevoke(key, fence, why, w.processes.Describe(spared)) {
 			return
 		}
-		w.record(byPolicy("revoke", api.AuditObject{Kind: "lease", Owner: h.User, ID: h.Lease.ID}, why+w.leftAlone(spared)))
+		w.record(byPolicy("revoke", api.AuditObject{Kind: "lease", Owner: l.Holder.User, ID: l.ID}, why+w.leftAlone(spared)))
 		left, spared := w.stop(ctx, grace, t)
 		if ctx.Err() != nil {
 			return
 		}
 		if len(left) > 0 {
-			w.complain(h, left)
+			w.complain(l, left)
 			why += "; some of its processes could not be ended"
 		}
 		if err := w.leases.Revoke(ctx, key, fence, why, w.processes.Describe(spared)); err != nil {
 			w.event(gpu.Event{
-				Time: time.Now(), Code: gpu.EventOverLimit, Severity: gpu.Warning, Lease: key.ID, User: h.User, Data: map[string]any{"fence": fence},
+				Time: time.Now(), Code: gpu.EventOverLimit, Severity: gpu.Warning, Lease: key.ID, User: l.Holder.User, Data: map[string]any{"fence": fence},
 				Text: fmt.Sprintf("berth could not revoke %s and tries again: %v", key.ID, err),
 			})
 		}
@@ -114,10 +114,11 @@ func (w *Watchdog) leftAlone(spared []process.ID) string {
 }
 
 // endStranger returns the errand that ends a process under no lease. It does not try
-// again to end a process that it could not end.
-func (w *Watchdog) endStranger(on gpu.Device, s Stranger, by Settings) func(context.Context) {
+// again to end a process that it could not end. The caller holds mu.
+func (w *Watchdog) endStranger(on gpu.Device, s Stranger) func(context.Context) {
+	policy, grace := "gpu.foreign is "+w.settings.GPU.Foreign, w.settings.Optimization.DeallocationTimeout
 	return func(ctx context.Context) {
-		if left := w.stopStranger(ctx, on, s, "gpu.foreign is "+string(by.Foreign), kinship.Authority(), by.Grace); len(left) == 0 && ctx.Err() == nil {
+		if left := w.stopStranger(ctx, on, s, policy, kinship.Authority(), grace); len(left) == 0 && ctx.Err() == nil {
 			w.done(s.ID)
 		}
 	}
@@ -131,7 +132,7 @@ var ErrLeased = errors.New("it runs under a lease now")
 // runs under a lease again.
 func (w *Watchdog) EndOrphan(ctx context.Context, on gpu.Device, s Stranger, in kinship.Mandate, policy string) error {
 	w.mu.Lock()
-	grace, begun := w.settings.Grace, w.ending[s.ID]
+	grace, begun := w.settings.Optimization.DeallocationTimeout, w.ending[s.ID]
 	w.ending[s.ID] = true
 	w.mu.Unlock()
 	if begun {
@@ -209,11 +210,11 @@ type target struct {
 }
 
 // membersOf returns the processes of a lease that which selects, as a target.
-func (w *Watchdog) membersOf(h Holding, in kinship.Mandate, which func(lease.Key, uint64) (members, barred []process.ID)) target {
+func (w *Watchdog) membersOf(l *lease.Lease, in kinship.Mandate, which func(lease.Key, uint64) (members, barred []process.ID)) target {
 	return target{
-		in: in, scoped: h.Scoped,
-		members: func() (members, barred []process.ID) { return which(h.Lease, h.Fence) },
-		moved:   func(id process.ID) bool { return w.leases.Moved(h.Lease, h.Fence, id) },
+		in: in, scoped: scoped(l),
+		members: func() (members, barred []process.ID) { return which(l.Key(), l.Fence) },
+		moved:   func(id process.ID) bool { return w.leases.Moved(l.Key(), l.Fence, id) },
 	}
 }
 
@@ -278,15 +279,15 @@ func (w *Watchdog) gone(ctx context.Context, members []process.ID, within time.D
 }
 
 // complain reports that processes still use what they no longer hold.
-func (w *Watchdog) complain(h Holding, left []process.ID) {
+func (w *Watchdog) complain(l *lease.Lease, left []process.ID) {
 	var pids []string
 	for _, p := range left {
 		pids = append(pids, fmt.Sprint(p.PID))
 	}
 	w.event(gpu.Event{
-		Time: time.Now(), Code: gpu.EventOverLimit, Severity: gpu.Serious, Lease: h.Lease.ID, User: h.User, Data: map[string]any{"fence": h.Fence},
-		Text:   fmt.Sprintf("Processes of %s could not be ended: %s%s", h.Lease.ID, strings.Join(pids, ", "), w.whyLeft(left)),
-		Public: fmt.Sprintf("Processes of %s could not be ended", h.Lease.ID),
+		Time: time.Now(), Code: gpu.EventOverLimit, Severity: gpu.Serious, Lease: l.ID, User: l.Holder.User, Data: map[string]any{"fence": l.Fence},
+		Text:   fmt.Sprintf("Processes of %s could not be ended: %s%s", l.ID, strings.Join(pids, ", "), w.whyLeft(left)),
+		Public: fmt.Sprintf("Processes of %s could not be ended", l.ID),
 	})
 }
 

@@ -35,7 +35,7 @@ func TestEndSparesOthers(t *testing.T) {
 				w := world.watchdog(Warn, Show)
 				running(t, w)
 				w.mu.Lock()
-				w.end(Holding{Lease: lease.Key{ID: "train"}, Fence: 3, User: "ada"}, c.in, "its time limit is over")
+				w.end(&lease.Lease{ID: "train", Fence: 3, Holder: lease.Holder{User: "ada"}}, c.in, "its time limit is over")
 				w.mu.Unlock()
 				time.Sleep(time.Second) // within the grace
 				world.mu.Lock()
@@ -71,7 +71,7 @@ func TestStopSparesWhatTheScopeMustNotReach(t *testing.T) {
 		for i := range 60 {
 			time.Sleep(time.Second)
 			held := over(5000)
-			held[0].Scoped = true
+			held[0].Lease.Scope = []string{"kubepods"}
 			w.Look(gpuA, time.Now(), held, nil)
 			if i == 3 {
 				world.mu.Lock()

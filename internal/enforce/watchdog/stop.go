@@ -5,17 +5,13 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
-// HeatPolicy says what to do about the holders of a device that is too hot.
-type HeatPolicy string
-
-// The policies.
-const (
-	Tell         HeatPolicy = "tell"
-	RevokeHeated HeatPolicy = "revoke"
-)
+// Tell is the value of gpu.overheat under which the holders of a device that is too hot
+// keep their leases. The other one is Revoke.
+const Tell = "tell"
 
 // Halt says why a device must not be used now.
 type Halt struct {
@@ -34,7 +30,7 @@ type halted struct {
 // revokes their leases if the device stays too hot and the policy says so; for a lease
 // with a scope it ends the processes. A nil halt means that the device may be used. Stop
 // ignores a measurement that it has already seen. It does not block.
-func (w *Watchdog) Stop(on gpu.Device, now time.Time, halt *Halt, holdings []Holding) {
+func (w *Watchdog) Stop(on gpu.Device, now time.Time, halt *Halt, holdings []lease.Holding) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if halt == nil {
@@ -49,35 +45,36 @@ func (w *Watchdog) Stop(on gpu.Device, now time.Time, halt *Halt, holdings []Hol
 	}
 	after := halted{sampled: now, heat: halt.Heat, leases: map[uint64]int{}}
 	for _, h := range holdings {
-		if w.settling(h.Fence, now) {
+		l := h.Lease
+		if w.settling(l.Fence, now) {
 			continue
 		}
-		after.leases[h.Fence] = before.leases[h.Fence] + 1
-		revoke := halt.Heat && w.settings.Heat == RevokeHeated
-		if after.leases[h.Fence] == 1 {
-			w.event(stopNow(on, time.Now(), *halt, h, revoke)) // the measurement may be a moment old
+		after.leases[l.Fence] = before.leases[l.Fence] + 1
+		revoke := halt.Heat && w.settings.GPU.Overheat == Revoke
+		if after.leases[l.Fence] == 1 {
+			w.event(stopNow(on, time.Now(), *halt, l, revoke)) // the measurement may be a moment old
 		}
 		switch why := "its GPU was too hot: " + halt.Reason; {
-		case !revoke || after.leases[h.Fence] < patience:
-		case h.Scoped:
-			w.stopUsers(h, why)
+		case !revoke || after.leases[l.Fence] < patience:
+		case scoped(l):
+			w.stopUsers(l, why)
 		default:
-			w.end(h, kinship.Authority(), why)
+			w.end(l, kinship.Authority(), why)
 		}
 	}
 	w.halts[on.UUID] = after
 }
 
-func stopNow(on gpu.Device, now time.Time, halt Halt, h Holding, revoke bool) gpu.Event {
-	text := fmt.Sprintf("%s should stop using %s now: %s", h.Lease.ID, on.Label(), halt.Reason)
+func stopNow(on gpu.Device, now time.Time, halt Halt, l *lease.Lease, revoke bool) gpu.Event {
+	text := fmt.Sprintf("%s should stop using %s now: %s", l.ID, on.Label(), halt.Reason)
 	switch {
-	case revoke && h.Scoped:
+	case revoke && scoped(l):
 		text += "; berth ends its processes if that continues, and keeps the lease"
 	case revoke:
 		text += "; berth revokes it if that continues"
 	}
 	return gpu.Event{
-		Time: now, Code: gpu.EventStop, Severity: gpu.Serious, GPU: on.UUID, Lease: h.Lease.ID, User: h.User, Text: text,
-		Data: map[string]any{"too_hot": halt.Heat, "fence": h.Fence},
+		Time: now, Code: gpu.EventStop, Severity: gpu.Serious, GPU: on.UUID, Lease: l.ID, User: l.Holder.User, Text: text,
+		Data: map[string]any{"too_hot": halt.Heat, "fence": l.Fence},
 	}
 }

@@ -17,17 +17,17 @@ func TestHoldersAreToldToStop(t *testing.T) {
 	world := newWorld()
 	w := world.watchdog(Warn, Show)
 	hot := &Halt{Reason: "92 °C is above temp_critical 90 °C", Heat: true}
-	first, second := Holding{Lease: lease.Key{ID: "train"}, Fence: 3}, Holding{Lease: lease.Key{ID: "serve"}, Fence: 4}
+	first, second := lease.Holding{Lease: &lease.Lease{ID: "train", Fence: 3}}, lease.Holding{Lease: &lease.Lease{ID: "serve", Fence: 4}}
 	for _, step := range []struct {
 		halt     *Halt
-		holdings []Holding
+		holdings []lease.Holding
 	}{
-		{nil, []Holding{first}},
-		{hot, []Holding{first}},
-		{hot, []Holding{first, second}},
-		{nil, []Holding{first, second}},
-		{hot, []Holding{second}},
-		{&Halt{Reason: "in quarantine"}, []Holding{second}}, // another reason
+		{nil, []lease.Holding{first}},
+		{hot, []lease.Holding{first}},
+		{hot, []lease.Holding{first, second}},
+		{nil, []lease.Holding{first, second}},
+		{hot, []lease.Holding{second}},
+		{&Halt{Reason: "in quarantine"}, []lease.Holding{second}}, // another reason
 	} {
 		w.Stop(gpuA, world.next(), step.halt, step.holdings)
 	}
@@ -47,22 +47,22 @@ func TestHoldersAreToldToStop(t *testing.T) {
 // does.
 func TestHeatRevokes(t *testing.T) {
 	for name, test := range map[string]struct {
-		policy HeatPolicy
+		policy string
 		heat   bool
 		want   string
 	}{
 		"told only":      {Tell, true, ""},
-		"revoked":        {RevokeHeated, true, "its GPU was too hot: 92 °C"},
-		"in quarantine":  {RevokeHeated, false, ""},
+		"revoked":        {Revoke, true, "its GPU was too hot: 92 °C"},
+		"in quarantine":  {Revoke, false, ""},
 		"policy not set": {"", true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				world := newWorld()
 				world.ends = map[process.ID]time.Duration{pid(1): time.Second}
-				w := New(Options{Leases: world, Processes: world, Event: world.event, Settings: Settings{Heat: test.policy, Grace: 10 * time.Second}})
+				w := New(Options{Leases: world, Processes: world, Event: world.event, Settings: settings("", "", test.policy)})
 				running(t, w)
-				halt, holdings := &Halt{Reason: "92 °C", Heat: test.heat}, []Holding{{Lease: lease.Key{ID: "train"}, Fence: 3}}
+				halt, holdings := &Halt{Reason: "92 °C", Heat: test.heat}, []lease.Holding{{Lease: &lease.Lease{ID: "train", Fence: 3}}}
 				first := world.next()
 				for range 10 { // one measurement, however often it is looked at
 					w.Stop(gpuA, first, halt, holdings)

@@ -51,21 +51,21 @@ func (w *Watchdog) settle(fence uint64, left []process.ID) {
 // the lease, as the kernel does when a memory control group is full. It ends only the
 // processes that it finds first, because a program that is started again meanwhile has
 // done nothing yet. The caller holds mu.
-func (w *Watchdog) stopUsers(h Holding, why string) {
-	key, fence := h.Lease, h.Fence
+func (w *Watchdog) stopUsers(l *lease.Lease, why string) {
+	key, fence := l.Key(), l.Fence
 	if w.ending[fence] {
 		return
 	}
 	w.ending[fence] = true
-	grace := w.settings.Grace
+	grace := w.settings.Optimization.DeallocationTimeout
 	w.add(func(ctx context.Context) {
 		defer w.done(fence)
-		t := w.membersOf(h, kinship.Authority(), w.leases.Users)
+		t := w.membersOf(l, kinship.Authority(), w.leases.Users)
 		first, spared := w.look(t)
 		if len(first) == 0 && len(spared) == 0 { // they or the lease have ended meanwhile
 			return
 		}
-		w.record(byPolicy("stop", api.AuditObject{Kind: "lease", Owner: h.User, ID: key.ID}, why+w.leftAlone(spared)))
+		w.record(byPolicy("stop", api.AuditObject{Kind: "lease", Owner: l.Holder.User, ID: key.ID}, why+w.leftAlone(spared)))
 		t.members = func() (members, barred []process.ID) {
 			users, barred := w.leases.Users(key, fence)
 			return slices.DeleteFunc(users, func(id process.ID) bool { return !slices.Contains(first, id) }), barred
@@ -76,7 +76,7 @@ func (w *Watchdog) stopUsers(h Holding, why string) {
 		}
 		w.settle(fence, append(slices.Clone(left), spared...))
 		if len(left) > 0 {
-			w.complain(h, left)
+			w.complain(l, left)
 		}
 		ended := len(slices.DeleteFunc(first, w.processes.Alive))
 		if ended == 0 && len(spared) == 0 {
@@ -84,7 +84,7 @@ func (w *Watchdog) stopUsers(h Holding, why string) {
 		}
 		text := fmt.Sprintf("berth ended %s of %s: %s; the lease stays for the program that is started next", words.Count(ended, "process"), key.ID, why)
 		e := gpu.Event{
-			Time: time.Now(), Code: gpu.EventStopped, Severity: gpu.Warning, Lease: key.ID, User: h.User, Text: text,
+			Time: time.Now(), Code: gpu.EventStopped, Severity: gpu.Warning, Lease: key.ID, User: l.Holder.User, Text: text,
 			Data: map[string]any{"fence": fence, "processes": ended},
 		}
 		w.event(lease.Sparing(e, w.processes.Describe(spared)))

@@ -39,7 +39,7 @@ func (w *world) start(id process.ID, ends time.Duration) {
 // stopped again.
 func TestStopEndsTheProcessesAndKeepsTheLease(t *testing.T) {
 	for name, test := range map[string]struct {
-		policy Policy
+		policy string
 		scoped bool
 	}{"stop": {Stop, false}, "stop in a scope": {Stop, true}, "revoke in a scope": {Revoke, true}} {
 		t.Run(name, func(t *testing.T) {
@@ -51,7 +51,9 @@ func TestStopEndsTheProcessesAndKeepsTheLease(t *testing.T) {
 				look := func(measured gpu.MiB) {
 					time.Sleep(time.Second) // simulated
 					held := over(measured)
-					held[0].Scoped = test.scoped
+					if test.scoped {
+						held[0].Lease.Scope = []string{"kubepods"}
+					}
 					w.Look(gpuA, time.Now(), held, nil)
 					synctest.Wait()
 				}
@@ -160,11 +162,11 @@ func TestHeatStopsInAScope(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		world := newWorld()
 		world.ends[pid(1)] = 0
-		w := New(Options{Leases: world, Processes: world, Event: world.event, Settings: Settings{Heat: RevokeHeated, Grace: 10 * time.Second}})
+		w := New(Options{Leases: world, Processes: world, Event: world.event, Settings: settings("", "", Revoke)})
 		running(t, w)
 		look := func() {
 			time.Sleep(time.Second) // simulated
-			w.Stop(gpuA, time.Now(), &Halt{Reason: "92 °C", Heat: true}, []Holding{{Lease: lease.Key{ID: "pod"}, Fence: 3, Scoped: true}})
+			w.Stop(gpuA, time.Now(), &Halt{Reason: "92 °C", Heat: true}, []lease.Holding{{Lease: &lease.Lease{ID: "pod", Fence: 3, Terms: lease.Terms{Scope: []string{"kubepods"}}}}})
 			synctest.Wait()
 		}
 		look()

@@ -9,6 +9,7 @@
 package watchdog
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -17,49 +18,26 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
-// Policy says what to do about a lease that uses more than it holds.
-type Policy string
-
-// The policies.
+// The values of over_limit: what to do about a lease that uses more than it holds.
 const (
-	Warn   Policy = "warn"
-	Stop   Policy = "stop"   // end its processes, and keep the lease
-	Revoke Policy = "revoke" // end its processes, and the lease
+	Warn   = "warn"
+	Stop   = "stop"   // end its processes, and keep the lease
+	Revoke = "revoke" // end its processes, and the lease
 )
 
-// ForeignPolicy says what to do about a process under no lease.
-type ForeignPolicy string
-
-// The policies. An orphan is a process whose lease has ended.
+// The values of gpu.foreign: what to do about a process under no lease. An orphan is a
+// process whose lease has ended.
 const (
-	Show        ForeignPolicy = "show"
-	KillOrphans ForeignPolicy = "kill_orphans"
-	Kill        ForeignPolicy = "kill"
+	Show        = "show"
+	KillOrphans = "kill_orphans"
+	Kill        = "kill"
 )
-
-// Settings can be changed while the watchdog runs.
-type Settings struct {
-	OverLimit func(service string) Policy
-	Foreign   ForeignPolicy
-	Heat      HeatPolicy
-	Grace     time.Duration // from SIGTERM to SIGKILL
-}
-
-// Holding is a lease on a device, and the memory that its processes use there.
-type Holding struct {
-	Lease    lease.Key
-	Fence    uint64
-	Service  string
-	User     string
-	Leased   gpu.MiB // 0 if it holds only slots, without a limit
-	Measured gpu.MiB
-	Scoped   bool // somebody other than its processes asked for it, and starts them again
-}
 
 // Stranger is a process on a device under no lease.
 type Stranger struct {
@@ -101,7 +79,7 @@ type Processes interface {
 
 // Options are the parts that a Watchdog works with.
 type Options struct {
-	Settings  Settings
+	Settings  *config.Config // Configure changes them
 	Leases    Leases
 	Processes Processes
 	Event     func(gpu.Event) // must not block
@@ -120,7 +98,7 @@ type Watchdog struct {
 	work      chan struct{} // has room for one value, sent when errands grows
 
 	mu       sync.Mutex // guards what follows
-	settings Settings
+	settings *config.Config
 	devices  map[string]*device
 	halts    map[string]halted // devices that must not be used
 	ending   map[any]bool      // leases, by fence, and processes that are being ended
@@ -148,10 +126,10 @@ func New(o Options) *Watchdog {
 }
 
 // Configure changes the settings. They apply from the next sample on.
-func (w *Watchdog) Configure(s Settings) {
+func (w *Watchdog) Configure(c *config.Config) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.settings = s
+	w.settings = c
 }
 
 // patience is how many samples in a row must show something before the watchdog
@@ -161,7 +139,7 @@ const patience = 2
 
 // Look records a measurement of a device. It ignores one that it has already seen. It
 // does not block.
-func (w *Watchdog) Look(on gpu.Device, now time.Time, holdings []Holding, strangers []Stranger) {
+func (w *Watchdog) Look(on gpu.Device, now time.Time, holdings []lease.Holding, strangers []Stranger) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	before := w.devices[on.UUID]
@@ -178,11 +156,12 @@ func (w *Watchdog) Look(on gpu.Device, now time.Time, holdings []Holding, strang
 		}
 	}
 	for _, h := range holdings {
-		if h.Leased == 0 || h.Measured <= h.Leased || w.settling(h.Fence, now) {
-			continue
+		fence, leased := h.Lease.Fence, max(h.Part.Memory, h.Lease.Asked) // using what berth took away is not a violation
+		if leased == 0 || h.Measured <= leased || w.settling(fence, now) {
+			continue // leased is 0 if it holds only slots, without a limit
 		}
-		after.over[h.Fence] = before.over[h.Fence] + 1
-		w.overLimit(on, now, h, after.over[h.Fence])
+		after.over[fence] = before.over[fence] + 1
+		w.overLimit(on, now, h, leased, after.over[fence])
 	}
 	for _, s := range strangers {
 		if !w.processes.Alive(s.ID) {
@@ -196,13 +175,14 @@ func (w *Watchdog) Look(on gpu.Device, now time.Time, holdings []Holding, strang
 
 // overLimit handles a lease that has been over its limit for this many samples.
 // The caller holds mu.
-func (w *Watchdog) overLimit(on gpu.Device, now time.Time, h Holding, samples int) {
-	policy := w.settings.OverLimit(h.Service)
-	if policy == Revoke && h.Scoped {
+func (w *Watchdog) overLimit(on gpu.Device, now time.Time, h lease.Holding, leased gpu.MiB, samples int) {
+	l := h.Lease
+	policy := cmp.Or(w.settings.Services[l.Holder.Service].OverLimit, w.settings.GPU.OverLimit)
+	if policy == Revoke && scoped(l) {
 		policy = Stop
 	}
-	over := h.Measured - h.Leased
-	text := fmt.Sprintf("%s uses %s of %s, %s more than the %s it holds", h.Lease.ID, h.Measured, on.Label(), over, h.Leased)
+	over := h.Measured - leased
+	text := fmt.Sprintf("%s uses %s of %s, %s more than the %s it holds", l.ID, h.Measured, on.Label(), over, leased)
 	if samples == 1 {
 		switch policy {
 		case Stop:
@@ -211,23 +191,27 @@ func (w *Watchdog) overLimit(on gpu.Device, now time.Time, h Holding, samples in
 			text += "; berth revokes it if that continues"
 		}
 		w.event(gpu.Event{
-			Time: now, Code: gpu.EventOverLimit, Severity: gpu.Warning, GPU: on.UUID, Lease: h.Lease.ID, User: h.User, Text: text,
+			Time: now, Code: gpu.EventOverLimit, Severity: gpu.Warning, GPU: on.UUID, Lease: l.ID, User: l.Holder.User, Text: text,
 			Data: map[string]any{
-				"leased_mb": int64(h.Leased), "measured_mb": int64(h.Measured), "over_mb": int64(over), "policy": string(policy), "fence": h.Fence,
+				"leased_mb": int64(leased), "measured_mb": int64(h.Measured), "over_mb": int64(over), "policy": policy, "fence": l.Fence,
 			},
 		})
 	}
 	if samples < patience {
 		return
 	}
-	why := fmt.Sprintf("it used %s, %s more than the %s it held", h.Measured, over, h.Leased)
+	why := fmt.Sprintf("it used %s, %s more than the %s it held", h.Measured, over, leased)
 	switch policy {
 	case Stop:
-		w.stopUsers(h, why)
+		w.stopUsers(l, why)
 	case Revoke:
-		w.end(h, kinship.Authority(), why)
+		w.end(l, kinship.Authority(), why)
 	}
 }
+
+// scoped reports whether somebody other than its processes asked for a lease, and starts
+// them again.
+func scoped(l *lease.Lease) bool { return len(l.Scope) > 0 }
 
 // foreign handles a process that runs under no lease. The caller holds mu.
 func (w *Watchdog) foreign(on gpu.Device, now time.Time, s Stranger, d *device) {
@@ -235,10 +219,11 @@ func (w *Watchdog) foreign(on gpu.Device, now time.Time, s Stranger, d *device) 
 		d.told[s.ID] = true
 		w.event(foreignUse(on, now, s))
 	}
-	kill := w.settings.Foreign == Kill || w.settings.Foreign == KillOrphans && s.Ended != ""
+	policy := w.settings.GPU.Foreign
+	kill := policy == Kill || policy == KillOrphans && s.Ended != ""
 	if kill && d.strangers[s.ID] >= patience && !w.ending[s.ID] {
 		w.ending[s.ID] = true
-		w.add(w.endStranger(on, s, w.settings))
+		w.add(w.endStranger(on, s))
 	}
 }
 

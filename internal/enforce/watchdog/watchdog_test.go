@@ -17,6 +17,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
@@ -208,15 +209,19 @@ func (w *world) codes() string {
 	return strings.Join(codes, " ")
 }
 
-func (w *world) watchdog(policy Policy, foreign ForeignPolicy) *Watchdog {
-	return New(Options{
-		Leases: w, Processes: w, Event: w.event, Record: w.record,
-		Settings: Settings{OverLimit: func(string) Policy { return policy }, Foreign: foreign, Grace: 10 * time.Second},
-	})
+// settings returns settings with these policies, and a grace of ten seconds.
+func settings(overLimit, foreign, overheat string) *config.Config {
+	c := &config.Config{GPU: config.GPU{OverLimit: overLimit, Foreign: foreign, Overheat: overheat}}
+	c.Optimization.DeallocationTimeout = 10 * time.Second
+	return c
 }
 
-func over(measured gpu.MiB) []Holding {
-	return []Holding{{Lease: lease.Key{ID: "train"}, Fence: 3, User: "ada", Leased: 4096, Measured: measured}}
+func (w *world) watchdog(overLimit, foreign string) *Watchdog {
+	return New(Options{Leases: w, Processes: w, Event: w.event, Record: w.record, Settings: settings(overLimit, foreign, "")})
+}
+
+func over(measured gpu.MiB) []lease.Holding {
+	return []lease.Holding{{Lease: &lease.Lease{ID: "train", Fence: 3, Holder: lease.Holder{User: "ada"}}, Part: lease.Part{Memory: 4096}, Measured: measured}}
 }
 
 // running runs the watchdog for the time of a test.
@@ -249,10 +254,37 @@ func TestWhatIsNotOverTheLimit(t *testing.T) {
 	world := newWorld()
 	w := world.watchdog(Revoke, Show)
 	for range 3 {
-		w.Look(gpuA, world.next(), []Holding{{Lease: lease.Key{ID: "slots only"}, Fence: 1, Measured: 9000}, {Lease: lease.Key{ID: "full"}, Fence: 2, Leased: 4096, Measured: 4096}}, nil)
+		w.Look(gpuA, world.next(), []lease.Holding{
+			{Lease: &lease.Lease{ID: "slots only", Fence: 1}, Measured: 9000},
+			{Lease: &lease.Lease{ID: "full", Fence: 2}, Part: lease.Part{Memory: 4096}, Measured: 4096},
+			{Lease: &lease.Lease{ID: "shrunk", Fence: 4, Asked: 900}, Part: lease.Part{Memory: 300}, Measured: 400},
+		}, nil)
 	}
 	if len(world.events) > 0 {
 		t.Errorf("events: %+v", world.events)
+	}
+}
+
+// The policy of a service goes before that of all leases, and a lease that berth has
+// shrunk is over its limit only if it uses more than it asked for.
+func TestWhoseLimitIsExceeded(t *testing.T) {
+	world := newWorld()
+	w := world.watchdog(Stop, Show)
+	c := settings(Stop, Show, "")
+	c.Services = map[string]config.Service{"s": {OverLimit: Warn}, "plain": {}}
+	w.Configure(c)
+	var held []lease.Holding
+	for i, service := range []string{"", "s", "plain"} {
+		l := &lease.Lease{ID: "of " + service, Fence: uint64(i + 1), Asked: 4096, Holder: lease.Holder{Service: service}}
+		held = append(held, lease.Holding{Lease: l, Part: lease.Part{Memory: 1024}, Measured: 4100})
+	}
+	w.Look(gpuA, world.next(), held, nil)
+	var told []string
+	for _, e := range world.events {
+		told = append(told, fmt.Sprintf("%s: %v over %v", e.Lease, e.Data["over_mb"], e.Data["policy"]))
+	}
+	if diff := cmp.Diff([]string{"of : 4 over stop", "of s: 4 over warn", "of plain: 4 over stop"}, told); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -398,7 +430,7 @@ func TestStrangerThatComesAndGoes(t *testing.T) {
 func TestStrangers(t *testing.T) {
 	plain := Stranger{ID: pid(7), Name: "python", User: "bob", Memory: 300}
 	orphan := Stranger{ID: pid(8), Name: "worker", Memory: 500, Ended: "train"}
-	for policy, want := range map[ForeignPolicy][]process.ID{
+	for policy, want := range map[string][]process.ID{
 		Show: nil, KillOrphans: {pid(8)}, Kill: {pid(7), pid(8)},
 	} {
 		t.Run(string(policy), func(t *testing.T) {
@@ -445,7 +477,7 @@ func TestStrangers(t *testing.T) {
 // A process that is put under a lease in the grace is not killed.
 func TestAdoptedInTheGrace(t *testing.T) {
 	for name, test := range map[string]struct {
-		over    []Holding
+		over    []lease.Holding
 		foreign []Stranger
 		adopted process.ID
 		want    string
