@@ -212,6 +212,15 @@ type Service struct {
 	Match           Match            `key:"match" doc:"Which processes belong to the leases of the service that no process holds. All that is given must be true of a process."`
 }
 
+// MayPark returns whether the leases of the service may be parked. It is absent if the
+// request of each lease says so.
+func (s Service) MayPark() gpu.Opt[bool] {
+	if s.Parkable == "" {
+		return gpu.Opt[bool]{}
+	}
+	return gpu.Some(s.Parkable != "false")
+}
+
 // Match describes the processes of a service. Empty fields do not matter.
 type Match struct {
 	Unit    string `key:"unit" check:"unit" absent:"any" doc:"Systemd unit, or id of the container, that the processes of the service run in. berth counts their memory under the lease of the service."`

@@ -412,8 +412,8 @@ func (d *Daemon) configure(c config.Config, by access.Actor, changed []string) {
 	d.watchdog.Configure(d.watching(c))
 	d.throttle.Configure(&c)
 	if d.reclaim != nil {
-		d.reclaim.Configure(reclaiming(c))
-		d.parking.Configure(parkingRules(c))
+		d.reclaim.Configure(&c)
+		d.parking.Configure(c.Optimization)
 	}
 	d.hooks.Configure(hooking(c))
 	d.past.Configure(remembering(c))

@@ -59,8 +59,8 @@ timeline:
 			t.Errorf("not in use for 20 s, it has %+v, %v, and %v was told", f, idle, told())
 		}
 		time.Sleep(60 * time.Second)
-		if since, idle := w.idleSince(fence); !idle || time.Since(since) < 70*time.Second || fmt.Sprint(told()) != "[true]" {
-			t.Errorf("not in use for 80 s, it is idle since %v, and %v was told", since, told())
+		if f, idle := w.idle.Of(fence); !idle || time.Since(f.Since) < 70*time.Second || fmt.Sprint(told()) != "[true]" {
+			t.Errorf("not in use for 80 s, it is idle since %v, and %v was told", f.Since, told())
 		}
 		time.Sleep(70 * time.Second)
 		if f, idle := w.idle.Of(fence); idle || fmt.Sprint(told()) != "[true false]" {

@@ -101,7 +101,7 @@ func (d *Daemon) leasing(c config.Config) quota.Settings {
 			Service: quota.Service{
 				Name: name, Together: s.Affinity == "together", MinMemory: s.MinMemory.Or(0), MaxMemory: s.MaxMemory.Or(0), Priority: s.Priority,
 				Quota: lease.Usage{Memory: s.Quota.Memory.Or(0), Slots: s.Quota.Slots.Or(0)}, Users: s.Users,
-				Parkable: saidTrue(s.Parkable), Unshared: s.Parkable == "unshared", Shrinkable: s.Shrinkable == "true",
+				Parkable: s.MayPark(), Unshared: s.Parkable == "unshared", Shrinkable: s.Shrinkable == "true",
 			},
 		}
 	}
@@ -113,14 +113,6 @@ func (d *Daemon) leasing(c config.Config) quota.Settings {
 			return quota.DeviceSettings{Limit: d.MemoryLimit.Or(0), Reserve: d.MemoryReserve, MaxPipelines: d.MaxPipelines.Or(0)}
 		},
 	}
-}
-
-// saidTrue translates whether leases may be parked: true, unshared, false or absent.
-func saidTrue(said string) gpu.Opt[bool] {
-	if said == "" {
-		return gpu.Opt[bool]{}
-	}
-	return gpu.Some(said != "false")
 }
 
 // match translates how the processes of a service are recognised. It returns nil if

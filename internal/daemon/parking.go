@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/device/move"
-	"github.com/berth-gpu/berth/internal/enforce/park"
 	"github.com/berth-gpu/berth/internal/enforce/park/mover"
 	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -33,18 +31,12 @@ func (d *Daemon) openParking(o Options) error {
 	var damage *file.Damage
 	d.parking, damage = mover.New(mover.Options{
 		Leases: d.ledger, Open: d.own.mover.Open, Monitor: d.monitor, Pacer: d.pacer, Closures: d.drains, Machine: mover.Machine{Processes: d.processes}, Processes: d.processes,
-		Settings: parkingRules(o.Settings.Config), Idle: d.idleSince, Denied: d.denied, Publish: d.publish, Log: o.Log,
+		Settings: o.Settings.Config.Optimization, Idle: d.idle.Of, Denied: d.denied, Publish: d.publish, Log: o.Log,
 		Path: o.state(mover.FileName), Boot: boot,
 	})
 	d.tellDamage(damage)
 	d.run("parking", d.parking.Run)
 	return nil
-}
-
-// parkingRules returns the settings of the parker.
-func parkingRules(all config.Config) mover.Settings {
-	c := all.Optimization
-	return mover.Settings{Host: c.ParkHost, Rules: park.Rules{IdleAfter: c.ParkIdleAfter, Grace: c.ParkGrace, Keep: c.Keep, Slice: c.TimeSlice}}
 }
 
 // nudgeParking makes the parker check whether a lease has to be parked.

@@ -79,11 +79,9 @@ func (p *parts) wait(limit time.Duration) []string {
 		p.idle = idle
 	}
 	p.mu.Unlock()
-	enough := time.NewTimer(limit)
-	defer enough.Stop()
 	select {
 	case <-idle:
-	case <-enough.C:
+	case <-time.After(limit):
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/enforce/reclaim"
 	"github.com/berth-gpu/berth/internal/enforce/watchdog"
@@ -21,23 +20,11 @@ func (d *Daemon) openReclaim(o Options) error {
 		return nil
 	}
 	d.reclaim = reclaim.New(reclaim.Options{
-		Leases: d.ledger, Shrinker: d.ledger, Monitor: d.monitor, Processes: d.processes, Peaks: d.peaks, Parker: d.parking, Idle: d.idleSince, Publish: d.publish, Log: o.Log, Settings: reclaiming(o.Settings.Config),
+		Leases: d.ledger, Monitor: d.monitor, Processes: d.processes, Peaks: d.peaks, Parker: d.parking, Idle: d.idle.Of, Publish: d.publish, Log: o.Log, Settings: &o.Settings.Config,
 		Orphans: orphanage{d, desk.New(desk.Parts{Monitor: d.monitor, Ledger: d.ledger, Processes: d.processes, Users: d.users, MPS: d.own})},
 	})
 	d.run("reclaim", d.reclaim.Run)
 	return nil
-}
-
-// reclaiming translates the settings of that keeper.
-func reclaiming(c config.Config) reclaim.Settings {
-	services := map[string]reclaim.Service{}
-	for name, s := range c.Services {
-		services[name] = reclaim.Service{Shrinkable: s.Shrinkable == "true", Parkable: saidTrue(s.Parkable), MinMemory: s.MinMemory.Or(0)}
-	}
-	return reclaim.Settings{
-		Interval: c.Optimization.Interval, Threshold: c.Optimization.MemoryThreshold, EndOrphans: c.Optimization.Orphans == "end",
-		TrimTimeout: c.Optimization.TrimTimeout, IdleAfter: c.Optimization.ParkIdleAfter, Keep: c.Optimization.Keep, Services: services,
-	}
 }
 
 // shrunk notes how much a lease uses that berth has shrunk.

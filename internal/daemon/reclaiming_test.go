@@ -19,7 +19,7 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/enforce/reclaim"
+	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -94,10 +94,10 @@ func (m *machine) use(pid int, uuid string, memory gpu.MiB) {
 }
 
 // configure changes how optimizations are done.
-func (m *machine) configure(change func(*reclaim.Settings)) {
-	s := reclaiming(m.d.settings.load().Config)
-	change(&s)
-	m.d.reclaim.Configure(s)
+func (m *machine) configure(change func(*config.Optimization)) {
+	c := m.d.settings.load().Config
+	change(&c.Optimization)
+	m.d.reclaim.Configure(&c)
 }
 
 func (m *machine) optimize(o api.Optimize) api.Optimization {
@@ -164,7 +164,7 @@ func TestOptimization(t *testing.T) {
 	t.Cleanup(func() { cancel(); <-granted })
 	for len(m.d.ledger.View().Waiting) == 0 {
 	}
-	m.configure(func(s *reclaim.Settings) { s.TrimTimeout, s.Keep = 10*time.Minute, 0 })
+	m.configure(func(s *config.Optimization) { s.TrimTimeout, s.Keep = 10*time.Minute, 0 })
 
 	before := m.print()
 	dry := m.optimize(api.Optimize{DryRun: true})
@@ -239,7 +239,7 @@ func TestOptimization(t *testing.T) {
 	// One of them does not listen, which costs the time limit alone.
 	silent, end := m.program(api.LeaseRequest{ID: "silent", Memory: 1000, GPU: "0"})
 	m.use(silent, first, 900)
-	m.configure(func(s *reclaim.Settings) { s.TrimTimeout = 100 * time.Millisecond })
+	m.configure(func(s *config.Optimization) { s.TrimTimeout = 100 * time.Millisecond })
 	done = m.optimize(api.Optimize{})
 	if got := texts(done.Rungs[2].Left); len(got) == 0 || !strings.Contains(strings.Join(got, "\n"), "silent was asked, and gave nothing back within ") {
 		t.Errorf("trim: %q", got)

@@ -10,6 +10,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/text/words"
@@ -44,7 +45,8 @@ func (r *Reclaim) optimize(ctx context.Context, by access.Actor, b api.Optimize,
 		}
 		defer end()
 	}
-	c := &climb{Reclaim: r, Optimize: b, gpus: gpus, may: may, by: by, set: r.now(), began: time.Now()}
+	settings := r.now()
+	c := &climb{Reclaim: r, Optimize: b, gpus: gpus, may: may, by: by, set: settings.Optimization, services: settings.Services, began: time.Now()}
 	return c.all(ctx)
 }
 
@@ -88,11 +90,12 @@ func (r *Reclaim) leave(by lease.Owner) {
 type climb struct {
 	*Reclaim
 	api.Optimize
-	gpus  []string                // UUIDs of the devices that it covers; all if empty
-	may   func(*lease.Lease) bool // whether the actor may change a lease; nil means any
-	by    access.Actor
-	set   Settings
-	began time.Time
+	gpus     []string                // UUIDs of the devices that it covers; all if empty
+	may      func(*lease.Lease) bool // whether the actor may change a lease; nil means any
+	by       access.Actor
+	set      config.Optimization
+	services map[string]config.Service
+	began    time.Time
 
 	shrunk gpu.MiB // memory that has become available since leases were shrunk
 }

@@ -26,7 +26,7 @@ func (c *climb) orphans(ctx context.Context) (done, left []api.RungStep) {
 		}
 		owned := access.Of(access.Process, o.UID, o.User)
 		switch {
-		case !c.set.EndOrphans:
+		case c.set.Orphans != "end":
 			left = append(left, c.orphan(o, o.Memory, "%s, and optimization.orphans is name: end it with kill, or start it again under a lease", c.uses(o)))
 		case access.May(c.by, access.Release, owned) != nil:
 			left = append(left, c.orphan(o, o.Memory, "%s: only its user or an operator may have it ended", c.uses(o)))

@@ -15,12 +15,6 @@ import (
 func (c *climb) park(ctx context.Context) (done, left []api.RungStep) {
 	mine, others := c.leases()
 	left = othersLeft(others)
-	if c.Parker == nil {
-		if len(mine) > 0 {
-			left = append(left, api.RungStep{Text: "this daemon parks nothing"})
-		}
-		return nil, left
-	}
 	var idle []ledger.Held
 	for _, held := range mine {
 		uses := measured(held)
@@ -59,8 +53,7 @@ func (c *climb) park(ctx context.Context) (done, left []api.RungStep) {
 // unused returns for how long a lease has not used its device, and, if it must not be
 // parked, why.
 func (c *climb) unused(held ledger.Held) (lasting, why string) {
-	service := c.set.Services[held.Holder.Service]
-	if !service.Parkable.Or(held.Parkable) {
+	if !c.services[held.Holder.Service].MayPark().Or(held.Parkable) {
 		return "", "neither its request nor its service says that it is parkable"
 	}
 	if err := c.Leases.Unparkable(held.Key(), held.Fence); err != nil {
@@ -69,16 +62,16 @@ func (c *climb) unused(held ledger.Held) (lasting, why string) {
 	if kept := c.Parker.Kept(held.Lease); kept != "" {
 		return "", kept + "; parkable: unshared says that they share none"
 	}
-	since, idle := c.Idle(held.Fence)
-	kept, unused := time.Since(held.Granted), time.Since(since)
+	f, idle := c.Idle(held.Fence)
+	kept, unused := time.Since(held.Granted), time.Since(f.Since)
 	if !held.Returned.IsZero() {
 		kept = time.Since(held.Returned)
 	}
 	switch {
 	case !idle:
 		why = "it uses its device, or nobody can tell"
-	case unused < c.set.IdleAfter:
-		why = fmt.Sprintf("it used its device %s ago, and park_idle_after is %s", words.Duration(unused), words.Duration(c.set.IdleAfter))
+	case unused < c.set.ParkIdleAfter:
+		why = fmt.Sprintf("it used its device %s ago, and park_idle_after is %s", words.Duration(unused), words.Duration(c.set.ParkIdleAfter))
 	case kept < c.set.Keep:
 		why = fmt.Sprintf("it has had its device for %s, and keep_seconds is %s", words.Duration(kept), words.Duration(c.set.Keep))
 	}

@@ -17,6 +17,8 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/enforce/idle"
 	"github.com/berth-gpu/berth/internal/enforce/watchdog"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -36,6 +38,10 @@ type Leases interface {
 	// Exited releases the leases of a process that has ended. It does nothing if the
 	// process lives, and keeps leases that other processes use.
 	Exited(id process.ID)
+	Shrink(ctx context.Context, k lease.Key, fence uint64, to gpu.MiB) (*lease.Lease, error)
+	// Regrow gives a lease the size back that it had before Shrink. It waits for room,
+	// ahead of other requests.
+	Regrow(ctx context.Context, k lease.Key, fence uint64, to gpu.MiB) error
 }
 
 // Monitor measures devices.
@@ -61,14 +67,6 @@ type Orphans interface {
 	End(ctx context.Context, o Orphan, in kinship.Mandate) error
 }
 
-// Shrinker makes leases smaller, and gives them their size back when they ask for it.
-type Shrinker interface {
-	Shrink(ctx context.Context, k lease.Key, fence uint64, to gpu.MiB) (*lease.Lease, error)
-	// Regrow gives a lease the size back that it had before Shrink. It waits for room,
-	// ahead of other requests.
-	Regrow(ctx context.Context, k lease.Key, fence uint64, to gpu.MiB) error
-}
-
 // Parker moves the memory of leases to the memory of the machine.
 type Parker interface {
 	// ParkIdle warns the holder of a lease that it is about to be parked, and parks it
@@ -85,36 +83,16 @@ type Options struct {
 	Processes process.Table
 	Orphans   Orphans
 	Peaks     *peaks.Peaks
-	Shrinker  Shrinker // nil if nothing is shrunk
-	Parker    Parker   // nil if nothing is parked
+	Parker    Parker
 
 	// Idle returns since when the processes of a lease have not used their device. It
 	// returns false if they use it, or if that is not known.
-	Idle func(fence uint64) (since time.Time, idle bool)
+	Idle func(fence uint64) (idle.Figures, bool)
 
 	Publish func(gpu.Event)
 	Log     *slog.Logger // nil if nothing is logged
 
-	Settings Settings
-}
-
-// Settings can be changed while optimizations run.
-type Settings struct {
-	Interval    time.Duration // time between two optimizations that berth begins by itself
-	Threshold   float64       // berth optimizes a device by itself if a larger share of its memory is in use
-	EndOrphans  bool          // end orphans instead of only naming them
-	TrimTimeout time.Duration // how long to wait for programs that were asked for memory
-	IdleAfter   time.Duration // how long a lease must be idle before it is parked
-	Keep        time.Duration // shortest time for which a lease keeps its size and its device
-
-	Services map[string]Service // by name
-}
-
-// Service says what may be done to the leases of a service.
-type Service struct {
-	Shrinkable bool
-	Parkable   gpu.Opt[bool] // if absent, the request of a lease decides
-	MinMemory  gpu.MiB       // no lease is made smaller than this
+	Settings *config.Config // Configure changes them
 }
 
 // The rungs.
@@ -149,7 +127,7 @@ type Reclaim struct {
 	woken   chan struct{} // has room for one value, sent when a lease is to get its size back
 
 	mu       sync.Mutex // guards what follows
-	settings Settings
+	settings *config.Config
 	asking   map[lease.Owner]bool // users whose optimization runs or waits
 	counts   Counts
 	growing  map[uint64]bool // by fence: leases that are to get their size back
@@ -177,9 +155,9 @@ func New(o Options) *Reclaim {
 
 // Configure changes the settings. A running optimization keeps the settings that it began
 // with.
-func (r *Reclaim) Configure(s Settings) {
+func (r *Reclaim) Configure(c *config.Config) {
 	r.mu.Lock()
-	r.settings = s
+	r.settings = c
 	r.mu.Unlock()
 	select {
 	case r.changed <- struct{}{}:
@@ -187,7 +165,7 @@ func (r *Reclaim) Configure(s Settings) {
 	}
 }
 
-func (r *Reclaim) now() Settings {
+func (r *Reclaim) now() *config.Config {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.settings
@@ -209,19 +187,16 @@ func (r *Reclaim) Run(ctx context.Context) {
 	group.Go(func() { r.regrow(ctx) })
 	last := time.Now()
 	for {
-		s := r.now()
-		timer := time.NewTimer(time.Until(last.Add(s.Interval)))
+		set := r.now().Optimization
 		select {
-		case <-timer.C:
+		case <-time.After(time.Until(last.Add(set.Interval))):
 		case <-r.changed:
-			timer.Stop()
 			continue
 		case <-ctx.Done():
-			timer.Stop()
 			return
 		}
 		last = time.Now()
-		full := r.fuller(s.Threshold)
+		full := r.fuller(set.MemoryThreshold)
 		if len(full) == 0 || !r.Monitor.Running() {
 			continue
 		}

@@ -18,6 +18,8 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/enforce/idle"
 	"github.com/berth-gpu/berth/internal/enforce/watchdog"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -240,14 +242,13 @@ func (p pids) Started(pid int) (uint64, bool)          { return 0, !p.dead[pid] 
 func (p pids) End(int)                                 {}
 func (p pids) Facts(int) (f kinship.Facts, known bool) { return f, false }
 
-func settings() Settings {
-	return Settings{
-		Interval: 5 * time.Minute, Threshold: 0.85, TrimTimeout: 10 * time.Second, IdleAfter: time.Minute, Keep: time.Minute,
-		Services: map[string]Service{"batch": {Shrinkable: true}},
-	}
+func settings() *config.Config {
+	c := config.Default()
+	c.Services = map[string]config.Service{"batch": {Shrinkable: "true"}}
+	return &c
 }
 
-func (w *world) reclaim(s Settings) *Reclaim {
+func (w *world) reclaim(s *config.Config) *Reclaim {
 	seen := peaks.New()
 	for _, h := range w.leases {
 		for i := range min(int(w.peaks[h.ID]), 5) {
@@ -255,17 +256,18 @@ func (w *world) reclaim(s Settings) *Reclaim {
 		}
 	}
 	return New(Options{
-		Leases: w, Monitor: w, Orphans: w, Peaks: seen, Shrinker: w, Parker: w, Publish: w.publish, Settings: s,
+		Leases: w, Monitor: w, Orphans: w, Peaks: seen, Parker: w, Publish: w.publish, Settings: s,
 		Processes: process.Proc().With(pids{w}),
-		Idle: func(fence uint64) (time.Time, bool) {
+		Idle: func(fence uint64) (f idle.Figures, known bool) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			for _, h := range w.leases {
 				if since, known := w.idle[h.ID]; known && h.Fence == fence {
-					return since, true
+					f.Since = since
+					return f, true
 				}
 			}
-			return time.Time{}, false
+			return f, false
 		},
 	})
 }
@@ -338,7 +340,7 @@ func TestLadder(t *testing.T) {
 		w := newWorld("A", "B")
 		crowd(w)
 		s := settings()
-		s.EndOrphans = true
+		s.Optimization.Orphans = "end"
 		began := time.Now()
 		o, err := w.reclaim(s).Optimize(t.Context(), access.Daemon(), api.Optimize{}, nil)
 		check(t, o, err,
@@ -389,7 +391,7 @@ func TestDryRun(t *testing.T) {
 		w := newWorld("A", "B")
 		crowd(w)
 		s := settings()
-		s.EndOrphans = true
+		s.Optimization.Orphans = "end"
 		before := w.print()
 		began := time.Now()
 		r := w.reclaim(s)
@@ -479,7 +481,7 @@ func TestOwnLeasesOnly(t *testing.T) {
 		crowd(w)
 		ada := access.Actor{User: "carol", UID: 1002, Role: access.User, Door: access.Socket}
 		s := settings()
-		s.EndOrphans = true
+		s.Optimization.Orphans = "end"
 		o, err := w.reclaim(s).Optimize(t.Context(), ada, api.Optimize{}, func(*lease.Lease) bool { return false })
 		check(t, o, err,
 			"dead freed 0",
@@ -522,21 +524,21 @@ func TestService(t *testing.T) {
 
 func TestShrinkLeaves(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(*world, *held, *Settings)
+		change func(*world, *held, *config.Config)
 		why    string
 	}{
-		"no service":    {func(_ *world, h *held, _ *Settings) { h.Holder.Service = "" }, "it has no service that allows it"},
-		"not allowed":   {func(_ *world, h *held, _ *Settings) { h.Holder.Service = "web" }, "services.web.shrinkable is not true"},
-		"a scope":       {func(_ *world, h *held, _ *Settings) { h.Scope = []string{"pod"} }, "the lease is in the wrong state: it has a scope, and whoever set that decides its size"},
-		"under MPS":     {func(_ *world, h *held, _ *Settings) { h.EnforcedBy = "mps" }, "its programs were started with its limit, by mps"},
-		"young":         {func(_ *world, h *held, _ *Settings) { h.Granted = time.Now().Add(-20 * time.Second) }, "it was granted 30 s ago, and keep_seconds is 60 s"},
-		"never used":    {func(w *world, h *held, _ *Settings) { h.uses, w.peaks[h.ID] = 0, 0 }, "its programs have not used a device yet"},
-		"used once":     {func(w *world, h *held, _ *Settings) { w.peaks[h.ID] = 4800 }, "its programs used up to 4.7 GiB of its 4.9 GiB"},
-		"uses more now": {func(w *world, h *held, _ *Settings) { h.uses = 4990 }, "its programs used up to 400 MiB of its 4.9 GiB"},
-		"a child":       {func(_ *world, h *held, _ *Settings) { h.Parent = "p" }, "it shares its memory with other leases"},
-		"has a child":   {func(w *world, h *held, _ *Settings) { w.add("child", "A", 0, 10).Parent = h.ID }, "it shares its memory with other leases"},
-		"it has a least": {func(_ *world, _ *held, s *Settings) {
-			s.Services["batch"] = Service{Shrinkable: true, MinMemory: 5000}
+		"no service":    {func(_ *world, h *held, _ *config.Config) { h.Holder.Service = "" }, "it has no service that allows it"},
+		"not allowed":   {func(_ *world, h *held, _ *config.Config) { h.Holder.Service = "web" }, "services.web.shrinkable is not true"},
+		"a scope":       {func(_ *world, h *held, _ *config.Config) { h.Scope = []string{"pod"} }, "the lease is in the wrong state: it has a scope, and whoever set that decides its size"},
+		"under MPS":     {func(_ *world, h *held, _ *config.Config) { h.EnforcedBy = "mps" }, "its programs were started with its limit, by mps"},
+		"young":         {func(_ *world, h *held, _ *config.Config) { h.Granted = time.Now().Add(-20 * time.Second) }, "it was granted 30 s ago, and keep_seconds is 60 s"},
+		"never used":    {func(w *world, h *held, _ *config.Config) { h.uses, w.peaks[h.ID] = 0, 0 }, "its programs have not used a device yet"},
+		"used once":     {func(w *world, h *held, _ *config.Config) { w.peaks[h.ID] = 4800 }, "its programs used up to 4.7 GiB of its 4.9 GiB"},
+		"uses more now": {func(w *world, h *held, _ *config.Config) { h.uses = 4990 }, "its programs used up to 400 MiB of its 4.9 GiB"},
+		"a child":       {func(_ *world, h *held, _ *config.Config) { h.Parent = "p" }, "it shares its memory with other leases"},
+		"has a child":   {func(w *world, h *held, _ *config.Config) { w.add("child", "A", 0, 10).Parent = h.ID }, "it shares its memory with other leases"},
+		"it has a least": {func(_ *world, _ *held, s *config.Config) {
+			s.Services["batch"] = config.Service{Shrinkable: "true", MinMemory: gpu.Some(gpu.MiB(5000))}
 		}, "its programs used up to 400 MiB of its 4.9 GiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -544,7 +546,7 @@ func TestShrinkLeaves(t *testing.T) {
 				w, s := newWorld("A"), settings()
 				h := w.add("large", "A", 5000, 400)
 				h.Holder.Service = "batch"
-				c.change(w, h, &s)
+				c.change(w, h, s)
 				o, err := w.reclaim(s).Optimize(t.Context(), access.Daemon(), api.Optimize{}, nil)
 				if err != nil {
 					t.Fatal(err)
@@ -591,34 +593,19 @@ func TestParkLeaves(t *testing.T) {
 	}
 }
 
-// A daemon without a parker or a shrinker says so.
-func TestWithoutParker(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld("A")
-		w.add("large", "A", 5000, 400).Holder.Service = "batch"
-		r := w.reclaim(settings())
-		r.Parker, r.Shrinker = nil, nil
-		o, err := r.Optimize(t.Context(), access.Daemon(), api.Optimize{}, nil)
-		if err != nil || o.Rungs[3].Left[0].Text != "large stays as large as it is: this daemon shrinks nothing" || o.Rungs[4].Left[0].Text != "this daemon parks nothing" {
-			t.Errorf("%+v, %v", o, err)
-		}
-	})
-}
-
 // Orphans are named unless they are to be ended, and one that cannot be ended stays.
 func TestOrphansLeft(t *testing.T) {
 	for name, c := range map[string]struct {
-		end  bool
-		text string
+		orphans, text string
 	}{
-		"named":    {false, "Process 500 (python, bob) uses 300 MiB of GPU 0 although its lease old has ended, and optimization.orphans is name: end it with kill, or start it again under a lease"},
-		"immortal": {true, "Process 500 (python, bob) uses 300 MiB of GPU 0 although its lease old has ended: it could not be ended"},
+		"named":    {"name", "Process 500 (python, bob) uses 300 MiB of GPU 0 although its lease old has ended, and optimization.orphans is name: end it with kill, or start it again under a lease"},
+		"immortal": {"end", "Process 500 (python, bob) uses 300 MiB of GPU 0 although its lease old has ended: it could not be ended"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, s := newWorld("A", "B"), settings()
 			crowd(w)
 			w.leases, w.waiting, w.immune = nil, nil, true
-			s.EndOrphans = c.end
+			s.Optimization.Orphans = c.orphans
 			o, err := w.reclaim(s).Optimize(t.Context(), access.Daemon(), api.Optimize{}, nil)
 			check(t, o, err, "orphans freed 0", "  left 300-300 "+c.text)
 			if len(w.orphans) != 1 || o.Rungs[1].Left[0].PID != 500 {
@@ -780,14 +767,15 @@ func TestRun(t *testing.T) {
 		h.uses = 9000
 		w.mu.Unlock()
 		s := settings()
-		s.Interval, s.Threshold = time.Minute, 0.95
+		s.Optimization.Interval, s.Optimization.MemoryThreshold = time.Minute, 0.95
 		r.Configure(s)
 		time.Sleep(10 * time.Minute) // simulated
 		synctest.Wait()
 		if h.uses != 9000 {
 			t.Error("it was optimized below the new threshold")
 		}
-		s.Threshold = 0.5
+		s = settings()
+		s.Optimization.Interval, s.Optimization.MemoryThreshold = time.Minute, 0.5
 		r.Configure(s)
 		time.Sleep(61*time.Second + 11*time.Second) // simulated
 		synctest.Wait()

@@ -57,7 +57,7 @@ func (r *Reclaim) regrow(ctx context.Context) {
 }
 
 func (r *Reclaim) regrowOne(ctx context.Context, l *lease.Lease) {
-	if err := r.Shrinker.Regrow(ctx, l.Key(), l.Fence, l.Asked); err != nil && ctx.Err() == nil {
+	if err := r.Leases.Regrow(ctx, l.Key(), l.Fence, l.Asked); err != nil && ctx.Err() == nil {
 		r.Log.Warn("a lease that berth has shrunk could not get its size back yet", "lease", l.ID, "error", err)
 		select {
 		case <-time.After(regrowPause):

@@ -35,7 +35,7 @@ func (c *climb) shrink(ctx context.Context) (done, left []api.RungStep) {
 			done = append(done, step(held, before, after, "%s would get %s", held.ID, text))
 			continue
 		}
-		shrunk, err := c.Shrinker.Shrink(ctx, held.Key(), held.Fence, to)
+		shrunk, err := c.Leases.Shrink(ctx, held.Key(), held.Fence, to)
 		if err != nil {
 			left = append(left, step(held, before, before, "%s stays as large as it is: %v", held.ID, err))
 			continue
@@ -57,21 +57,19 @@ func takes(held ledger.Held) (sum gpu.MiB) {
 // smaller returns the size that a lease would have on each of its devices, and the most
 // memory that its programs used on one. If the lease keeps its size, why says why.
 func (c *climb) smaller(held ledger.Held, parent bool) (to, most gpu.MiB, why string) {
-	service := c.set.Services[held.Holder.Service]
+	service := c.services[held.Holder.Service]
 	size := held.Parts[0].Memory
 	most, samples := c.Peaks.Most(held.Fence)
 	if e, known := c.Peaks.Find(peaks.Key{User: held.Holder.User, Name: cmp.Or(held.Holder.Name, held.Holder.Service)}); known {
 		most = max(most, e.Peak()) // earlier runs of the same program count too
 	}
-	to = max(peaks.WithMargin(max(most, measured(held))), service.MinMemory)
+	to = max(peaks.WithMargin(max(most, measured(held))), service.MinMemory.Or(0))
 	age := time.Since(held.Granted)
 	switch {
 	case held.Holder.Service == "":
 		why = "it has no service that allows it"
-	case !service.Shrinkable:
+	case service.Shrinkable != "true":
 		why = fmt.Sprintf("services.%s.shrinkable is not true", held.Holder.Service)
-	case c.Shrinker == nil:
-		why = "this daemon shrinks nothing"
 	case parent || held.Parent != "":
 		why = "it shares its memory with other leases"
 	case held.Resizable() != nil:

@@ -76,15 +76,13 @@ func (c *climb) settle(ctx context.Context, all []*asked) {
 			}
 		}
 	}
-	end := time.NewTimer(c.set.TrimTimeout)
-	defer end.Stop()
+	ctx, cancel := context.WithTimeout(ctx, c.set.TrimTimeout)
+	defer cancel()
 	tick := time.NewTicker(min(lookEvery, max(c.set.TrimTimeout/4, time.Millisecond)))
 	defer tick.Stop()
 	for over := false; !over; {
 		select {
 		case <-tick.C:
-		case <-end.C:
-			over = true
 		case <-ctx.Done():
 			over = true
 		}

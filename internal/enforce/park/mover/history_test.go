@@ -136,8 +136,8 @@ func (h *history) whole() {
 	if sold > h.total {
 		h.Fatalf("%s of %s are leased", sold, h.total)
 	}
-	if c := h.now.Counts(); c.Host > h.settings.Host.Or(1<<40) {
-		h.Fatalf("%s of the machine are taken, and %s may be", c.Host, h.settings.Host.Or(0))
+	if c := h.now.Counts(); c.Host > h.settings.ParkHost.Or(1<<40) {
+		h.Fatalf("%s of the machine are taken, and %s may be", c.Host, h.settings.ParkHost.Or(0))
 	}
 }
 
@@ -187,7 +187,7 @@ func TestHistories(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			rapid.Check(undated{t}, func(t *rapid.T) {
 				w := newWorld(t, folder, 100*gib)
-				w.set(func() { w.settings.Host = gpu.Some[gpu.MiB](150 * gib) })
+				w.set(func() { w.settings.ParkHost = gpu.Some[gpu.MiB](150 * gib) })
 				h := &history{T: t, world: w, programs: map[string]*program{}}
 				for range 40 - h.draw("shorter", 0, 30) {
 					h.step()

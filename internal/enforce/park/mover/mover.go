@@ -14,8 +14,10 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/device/check"
 	"github.com/berth-gpu/berth/internal/device/move"
+	"github.com/berth-gpu/berth/internal/enforce/idle"
 	"github.com/berth-gpu/berth/internal/enforce/pace"
 	"github.com/berth-gpu/berth/internal/enforce/park"
 	"github.com/berth-gpu/berth/internal/file"
@@ -65,12 +67,6 @@ type Monitor interface {
 	Find(ref string) (monitor.Reading, bool)
 }
 
-// Settings can change while a Mover works.
-type Settings struct {
-	park.Rules
-	Host gpu.Opt[gpu.MiB] // most memory of the machine that parked leases take together; half of it if absent
-}
-
 // Options are the parts that a Mover works with.
 type Options struct {
 	Leases Leases
@@ -85,13 +81,13 @@ type Options struct {
 	Publish   func(gpu.Event) // must not block
 	Log       *slog.Logger
 
-	Idle   func(fence uint64) (since time.Time, idle bool)
-	Denied func(uuid string) string // why another daemon is in charge of a device; "" if this one is
+	Idle   func(fence uint64) (idle.Figures, bool) // since when a lease has not used its device; false if it uses it
+	Denied func(uuid string) string                // why another daemon is in charge of a device; "" if this one is
 
 	Path string // state file; if empty, nothing is kept
 	Boot string // boot ID of this machine
 
-	Settings Settings
+	Settings config.Optimization // Configure changes them
 }
 
 // Mover parks and resumes leases.
@@ -107,7 +103,7 @@ type Mover struct {
 	running  context.Context // ends with Run; nil unless Run runs
 	over     chan struct{}   // closed unless somebody attends to the inbox
 	inbox    []news
-	settings Settings
+	settings config.Optimization
 	leases   map[uint64]*record
 	hung     map[place]bar                 // restores that did not end
 	coming   map[string]gpu.MiB            // by UUID: memory that restores take of a device, and may not have taken yet
@@ -137,18 +133,19 @@ func New(o Options) (*Mover, *file.Damage) {
 }
 
 // Configure changes the settings.
-func (p *Mover) Configure(s Settings) {
+func (p *Mover) Configure(s config.Optimization) {
 	p.mu.Lock()
 	p.settings = s
 	p.mu.Unlock()
 	p.Nudge()
 }
 
-// rules returns the settings.
+// rules returns when berth parks a lease by itself.
 func (p *Mover) rules() park.Rules {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.settings.Rules
+	s := &p.settings
+	return park.Rules{IdleAfter: s.ParkIdleAfter, Grace: s.ParkGrace, Keep: s.Keep, Slice: s.TimeSlice}
 }
 
 // Nudge makes Run check whether a lease has to be parked. It does not block. It has to be

@@ -106,8 +106,8 @@ func TestParkIsRefused(t *testing.T) {
 			code         move.Refusal
 			text         string
 		}{
-			"no memory at all":        {func() { w.set(func() { w.settings.Host = gpu.Some[gpu.MiB](0) }) }, func() { w.set(func() { w.settings.Host = gpu.Opt[gpu.MiB]{} }) }, move.NoHost, "park_host_mb"},
-			"less than it has":        {func() { w.set(func() { w.settings.Host = gpu.Some[gpu.MiB](60*gib - 1) }) }, func() { w.set(func() { w.settings.Host = gpu.Opt[gpu.MiB]{} }) }, move.NoHost, "park_host_mb"},
+			"no memory at all":        {func() { w.set(func() { w.settings.ParkHost = gpu.Some[gpu.MiB](0) }) }, func() { w.set(func() { w.settings.ParkHost = gpu.Opt[gpu.MiB]{} }) }, move.NoHost, "park_host_mb"},
+			"less than it has":        {func() { w.set(func() { w.settings.ParkHost = gpu.Some[gpu.MiB](60*gib - 1) }) }, func() { w.set(func() { w.settings.ParkHost = gpu.Opt[gpu.MiB]{} }) }, move.NoHost, "park_host_mb"},
 			"the machine is full":     {func() { w.set(func() { w.host.available = 70 * gib }) }, func() { w.set(func() { w.host.available = 1000 * gib }) }, move.NoHost, "to spare"},
 			"its control group":       {func() { w.set(func() { w.host.group = 10 * gib }) }, func() { w.set(func() { w.host.group = 0 }) }, move.NoHost, "memory.max"},
 			"the driver refuses":      {func() { p := w.of(l.Fence)[0]; w.with(func() { p.refuses = 801 }) }, func() { p := w.of(l.Fence)[0]; w.with(func() { p.refuses = 0 }) }, move.Unmoved, "CUDA_ERROR_NOT_SUPPORTED"},
@@ -159,7 +159,7 @@ func TestParkIsRefused(t *testing.T) {
 // Two parks at once never take more memory of the machine than they may.
 func TestHostMemoryIsSharedOut(t *testing.T) {
 	inWorld(t, 100*gib, func(t *testing.T, w *world) {
-		w.set(func() { w.settings.Host = gpu.Some[gpu.MiB](50 * gib) })
+		w.set(func() { w.settings.ParkHost = gpu.Some[gpu.MiB](50 * gib) })
 		a, b := w.grant("a", 40*gib), w.grant("b", 40*gib)
 		results := make(chan error, 2)
 		for _, l := range []*lease.Lease{a, b} {

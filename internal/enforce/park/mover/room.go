@@ -205,10 +205,8 @@ func anyAlive(table process.Table, on []move.Process) bool {
 
 // wait waits for d, or until ctx ends.
 func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -41,13 +41,11 @@ func (p *Mover) Run(ctx context.Context) {
 	defer p.stop(stop)
 	p.recover()
 	p.Nudge()
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	timer.Stop()
+	var due <-chan time.Time // when to look again, even if nothing changes
 	for {
 		select {
 		case <-p.nudged:
-		case <-timer.C:
+		case <-due:
 		case <-ctx.Done():
 			return
 		}
@@ -56,7 +54,7 @@ func (p *Mover) Run(ctx context.Context) {
 			next = soon
 		}
 		if !next.IsZero() {
-			timer.Reset(time.Until(next))
+			due = time.After(time.Until(next))
 		}
 		if wait(ctx, often) != nil {
 			return
@@ -115,8 +113,8 @@ func (p *Mover) overlay(pressure *placement.Pressure) (parkable bool) {
 		h := &pressure.Holdings[i]
 		h.Parkable = h.Parkable && p.Denied(h.GPU) == "" && !p.keeps(h, seen)
 		parkable = parkable || h.Parkable
-		if since, idle := p.Idle(h.Fence); idle {
-			h.Idle = since
+		if f, idle := p.Idle(h.Fence); idle {
+			h.Idle = f.Since
 		}
 	}
 	p.mu.Lock()

@@ -381,7 +381,7 @@ func (p *Mover) awaitTurn(ctx context.Context, r *record) {
 		return
 	}
 	p.mu.Lock()
-	from, source, slice := r.WaitsSince(held.ParkedAt, time.Now()), r.Source, p.settings.Slice
+	from, source, slice := r.WaitsSince(held.ParkedAt, time.Now()), r.Source, p.settings.TimeSlice
 	p.mu.Unlock()
 	if source == move.ByLadder {
 		from = from.Add(slice)

@@ -15,9 +15,10 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/device/check"
 	"github.com/berth-gpu/berth/internal/device/move"
-	"github.com/berth-gpu/berth/internal/enforce/park"
+	"github.com/berth-gpu/berth/internal/enforce/idle"
 	"github.com/berth-gpu/berth/internal/enforce/park/mover"
 	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/journal"
@@ -48,7 +49,7 @@ type world struct {
 	disk     *disktest.Disk
 	folder   string
 	file     string // of parked leases
-	settings mover.Settings
+	settings config.Optimization
 	host     memory
 	vendor   gpu.Vendor
 	boot     string
@@ -131,7 +132,7 @@ const gib = 1024
 func newWorld(t tester, folder string, total gpu.MiB) *world {
 	w := &world{
 		tester: t, card: newCard("GPU-A", total), disk: disktest.New(), folder: folder, vendor: gpu.NVIDIA, boot: "this boot",
-		settings: mover.Settings{Rules: park.Rules{IdleAfter: 60 * time.Second, Grace: 5 * time.Second, Keep: 60 * time.Second, Slice: 300 * time.Second}},
+		settings: config.Default().Optimization,
 		host:     memory{total: 1024 * gib, available: 1000 * gib}, idle: map[uint64]time.Time{}, point: func(string) {},
 	}
 	if err := w.host.write(folder); err != nil {
@@ -225,11 +226,11 @@ func (w *world) start() {
 			return &session{card: w.card, d: d}, ctx.Err()
 		},
 		Monitor: seam{d}, Machine: mover.Machine{Root: w.folder, Processes: table}, Processes: table, Settings: w.settings, Publish: d.hear, Closures: closures, Denied: func(string) string { return "" },
-		Idle: func(fence uint64) (time.Time, bool) {
+		Idle: func(fence uint64) (f idle.Figures, known bool) {
 			w.setMu.Lock()
 			defer w.setMu.Unlock()
-			since, idle := w.idle[fence]
-			return since, idle
+			f.Since, known = w.idle[fence]
+			return f, known
 		},
 		Log: slog.New(slog.DiscardHandler), Path: w.file, Boot: w.boot,
 	})
