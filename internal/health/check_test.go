@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/berth-gpu/berth/internal/device/proof"
 	"github.com/berth-gpu/berth/internal/health"
 )
 
@@ -30,7 +31,7 @@ func TestCheckEndsQuarantine(t *testing.T) {
 	if s.Phase != health.Quarantined || !s.CheckDue(checking, after(time.Hour)) {
 		t.Fatalf("%q after its time, want it to wait for its check", s.Phase)
 	}
-	s.Checked(checking, after(time.Hour), after(time.Hour+20*time.Second), health.Passed, "")
+	s.Checked(checking, after(time.Hour), after(time.Hour+20*time.Second), proof.Passed, "")
 	if s.CheckDue(checking, after(2*time.Hour)) || s.Phase != health.Quarantined {
 		t.Errorf("%q after its check, want it to wait for an answer and for nothing else", s.Phase)
 	}
@@ -53,14 +54,14 @@ func TestFailedCheckKeepsQuarantine(t *testing.T) {
 			t.Errorf("waits %v for its check, want %v", got, wait*time.Minute)
 		}
 		at = s.Until.Add(20 * time.Second)
-		s.Checked(checking, s.Until, at, health.Failed, "memory: 1 word is wrong")
+		s.Checked(checking, s.Until, at, proof.Failed, "memory: 1 word is wrong")
 		s.Return(checking, at) // a reset does not hide that
 		s.Answer(checking, at, false)
 		if s.Phase != health.Quarantined || !strings.Contains(s.Reason(), "XID 48; its check failed: memory: 1 word is wrong") {
 			t.Fatalf("%q: %s", s.Phase, s.Reason())
 		}
 	}
-	s.Checked(checking, at.Add(time.Second), at.Add(2*time.Second), health.Passed, "") // somebody asked for it, before its time
+	s.Checked(checking, at.Add(time.Second), at.Add(2*time.Second), proof.Passed, "") // somebody asked for it, before its time
 	s.Answer(checking, at.Add(3*time.Second), false)
 	if s.Phase != health.Probation {
 		t.Errorf("%q after it passed", s.Phase)
@@ -70,7 +71,7 @@ func TestFailedCheckKeepsQuarantine(t *testing.T) {
 // A trusted device that fails a check goes into quarantine; one that passes, or
 // could not be checked, stays as it is.
 func TestCheckOfATrustedDevice(t *testing.T) {
-	for o, want := range map[health.Outcome]health.Phase{health.Passed: health.Trusted, health.Unasked: health.Trusted, health.Failed: health.Quarantined} {
+	for o, want := range map[proof.Verdict]health.Phase{proof.Passed: health.Trusted, proof.Unasked: health.Trusted, proof.Failed: health.Quarantined} {
 		var s health.Standing
 		s.Checked(checking, begun, after(time.Second), o, "slow link")
 		if s.Phase != want || want == health.Trusted && s != (health.Standing{}) {
@@ -85,12 +86,12 @@ func TestCheckOfATrustedDevice(t *testing.T) {
 // A device that cannot be checked leaves by time, and says so.
 func TestUncheckedDeviceLeavesByTime(t *testing.T) {
 	s := inQuarantine()
-	s.Checked(checking, after(time.Second), after(2*time.Second), health.Unasked, "there is no libcuda")
+	s.Checked(checking, after(time.Second), after(2*time.Second), proof.Unasked, "there is no libcuda")
 	s.Answer(checking, after(3*time.Second), false)
 	if s.Phase != health.Quarantined || s.Check != "" {
 		t.Fatalf("%+v before its time", s)
 	}
-	s.Checked(checking, after(time.Minute), after(61*time.Second), health.Unasked, "there is no libcuda")
+	s.Checked(checking, after(time.Minute), after(61*time.Second), proof.Unasked, "there is no libcuda")
 	s.Answer(checking, after(62*time.Second), false)
 	if s.Phase != health.Probation || !strings.HasSuffix(s.Reason(), "XID 48; it could not be checked: there is no libcuda") {
 		t.Errorf("%q: %s", s.Phase, s.Reason())
@@ -99,7 +100,7 @@ func TestUncheckedDeviceLeavesByTime(t *testing.T) {
 
 // A fault that comes during a check counts for more than that the check passed.
 func TestFaultDuringACheck(t *testing.T) {
-	for _, o := range []health.Outcome{health.Passed, health.Unasked} {
+	for _, o := range []proof.Verdict{proof.Passed, proof.Unasked} {
 		s := inQuarantine()
 		s.Fail(checking, after(65*time.Second), "XID 63")
 		s.Checked(checking, after(60*time.Second), after(3*time.Minute), o, "")
@@ -118,7 +119,7 @@ func TestReturnIsChecked(t *testing.T) {
 	if s.Phase != health.Quarantined || !s.CheckDue(checking, after(5*time.Second)) {
 		t.Fatalf("%+v, want its check to be due", s)
 	}
-	s.Checked(checking, after(5*time.Second), after(15*time.Second), health.Passed, "")
+	s.Checked(checking, after(5*time.Second), after(15*time.Second), proof.Passed, "")
 	s.Answer(checking, after(16*time.Second), false)
 	if s.Phase != health.Probation {
 		t.Errorf("%q", s.Phase)
@@ -137,14 +138,14 @@ func TestHistories(t *testing.T) {
 			s.Fail(checking, now, "a fault")
 			cleared = false
 		}
-		end := func(o health.Outcome) {
+		end := func(o proof.Verdict) {
 			late := now.Before(s.Until)
 			counts := s.Phase == health.Quarantined && s.Fault.Before(began)
 			s.Checked(checking, began, now, o, "as drawn")
 			switch {
-			case o == health.Failed:
+			case o == proof.Failed:
 				cleared = false
-			case counts && (o == health.Passed || !late):
+			case counts && (o == proof.Passed || !late):
 				cleared = true
 			}
 			began = time.Time{}
@@ -175,7 +176,7 @@ func TestHistories(t *testing.T) {
 				}
 			case 3, 4:
 				if !began.IsZero() {
-					end(rapid.SampledFrom([]health.Outcome{health.Passed, health.Failed, health.Unasked}).Draw(t, "outcome"))
+					end(rapid.SampledFrom([]proof.Verdict{proof.Passed, proof.Failed, proof.Unasked}).Draw(t, "outcome"))
 				}
 			default:
 				answer()
@@ -189,7 +190,7 @@ func TestHistories(t *testing.T) {
 				t.Fatalf("it is not trusted after a day: %+v", s)
 			}
 			if !began.IsZero() {
-				end(health.Passed)
+				end(proof.Passed)
 			}
 			answer()
 		}

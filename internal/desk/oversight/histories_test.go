@@ -18,6 +18,7 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/device/proof"
 	"github.com/berth-gpu/berth/internal/device/sim"
 	"github.com/berth-gpu/berth/internal/enforce/pace"
 	"github.com/berth-gpu/berth/internal/enforce/slowdown"
@@ -269,7 +270,7 @@ func (h *history) due(d gpu.Device) {
 	h.checks[d.UUID]++
 	r := rand.New(rand.NewPCG(h.seed+1, uint64(1000*d.Index+h.checks[d.UUID])))
 	took := time.Duration(r.IntN(60)) * time.Second
-	outcome := []health.Outcome{health.Passed, health.Passed, health.Failed, health.Unasked}[r.IntN(4)]
+	outcome := []proof.Verdict{proof.Passed, proof.Passed, proof.Failed, proof.Unasked}[r.IntN(4)]
 	began := time.Now()
 	time.AfterFunc(took, func() {
 		h.monitor.Checked(d.UUID, began, outcome, "as drawn")

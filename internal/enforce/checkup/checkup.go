@@ -13,7 +13,6 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device/proof"
-	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/health/drains"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 )
@@ -25,11 +24,11 @@ type Prover interface {
 	Prove(ctx context.Context, on gpu.Device, a proof.Ask, tell func(proof.Step)) (proof.Result, error)
 }
 
-// Monitor samples devices and records the outcomes of checks.
+// Monitor samples devices and records the verdicts of checks.
 type Monitor interface {
 	// Read samples a device now.
 	Read(ctx context.Context, uuid string)
-	Checked(uuid string, began time.Time, o health.Outcome, why string)
+	Checked(uuid string, began time.Time, v proof.Verdict, why string)
 }
 
 // Leases knows how much of a device can be leased.
@@ -166,7 +165,7 @@ func (c *Checkup) ask(ctx context.Context, on gpu.Device, a proof.Ask, beside gp
 		return proof.Result{}, &drains.BusyError{Why: err.Error()}
 	}
 	if a.Verb == proof.Check {
-		c.Monitor.Checked(on.UUID, began, outcomes[r.Verdict], r.Reason)
+		c.Monitor.Checked(on.UUID, began, r.Verdict, r.Reason)
 	}
 	severity := gpu.Note
 	switch {
@@ -179,9 +178,6 @@ func (c *Checkup) ask(ctx context.Context, on gpu.Device, a proof.Ask, beside gp
 		map[string]any{"verdict": string(r.Verdict), "memory_mb": r.Memory, "took_seconds": r.Took})
 	return r, nil
 }
-
-// outcomes translates verdicts for package health.
-var outcomes = map[proof.Verdict]health.Outcome{proof.Passed: health.Passed, proof.Failed: health.Failed, proof.Unasked: health.Unasked}
 
 // prove asks the device, and publishes each step.
 func (c *Checkup) prove(ctx context.Context, on gpu.Device, a proof.Ask, by gpu.By) (proof.Result, error) {

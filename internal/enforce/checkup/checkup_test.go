@@ -15,7 +15,6 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device/proof"
 	"github.com/berth-gpu/berth/internal/enforce/checkup"
-	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/health/drains"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
@@ -61,7 +60,7 @@ func (w *world) Read(_ context.Context, uuid string) {
 	w.reads.Add(1)
 }
 
-func (w *world) Checked(uuid string, began time.Time, o health.Outcome, why string) {
+func (w *world) Checked(uuid string, began time.Time, o proof.Verdict, why string) {
 	w.note("%s after %v: %s", o, time.Since(began), why)
 }
 
@@ -150,7 +149,7 @@ func TestCheckThatCannotBeMade(t *testing.T) {
 		w, c := newWorld(t)
 		w.sum.Leased = 10000
 		r, err := c.Check(t.Context(), card, quick, gpu.By{})
-		if err != nil || r.Verdict != proof.Unasked || !slices.Equal(w.heard, []string{"unasked after 0s: all of its memory is leased or in use"}) {
+		if err != nil || r.Verdict != proof.Unasked || !slices.Equal(w.heard, []string{"could_not_be_asked after 0s: all of its memory is leased or in use"}) {
 			t.Errorf("%+v, %v; heard %q", r, err, w.heard)
 		}
 		w, c = newWorld(t)

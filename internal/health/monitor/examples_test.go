@@ -138,11 +138,11 @@ func check(ctx context.Context, m *monitor.Monitor, uuid string) {
 	}
 	switch found := proof.Judge(ask, steps, time.Since(began)); {
 	case unable != "":
-		m.Checked(uuid, began, health.Unasked, unable)
+		m.Checked(uuid, began, proof.Unasked, unable)
 	case found.Verdict == proof.Failed:
-		m.Checked(uuid, began, health.Failed, found.Reason)
+		m.Checked(uuid, began, proof.Failed, found.Reason)
 	default:
-		m.Checked(uuid, began, health.Passed, "")
+		m.Checked(uuid, began, proof.Passed, "")
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/device/proof"
 	"github.com/berth-gpu/berth/internal/health"
 )
 
@@ -117,7 +118,7 @@ func (m *Monitor) faulted(f device.Fault) {
 
 // Checked records the outcome of a check of a device that began at a time. A device that
 // may leave its quarantine does so with its next sample.
-func (m *Monitor) Checked(uuid string, began time.Time, o health.Outcome, why string) {
+func (m *Monitor) Checked(uuid string, began time.Time, v proof.Verdict, why string) {
 	u := m.unit(uuid)
 	if u == nil {
 		return
@@ -126,7 +127,7 @@ func (m *Monitor) Checked(uuid string, began time.Time, o health.Outcome, why st
 	u.judging.Lock()
 	defer u.judging.Unlock()
 	now := time.Now()
-	m.restand(u, now, func(s *health.Standing) { s.Checked(settings.Health, began, now, o, why) })
+	m.restand(u, now, func(s *health.Standing) { s.Checked(settings.Health, began, now, v, why) })
 	u.hurry()
 }
 
