@@ -155,5 +155,5 @@ func (d *Daemon) recordAcknowledgement(by access.Actor, s *alert.State, a *alert
 	if a != nil {
 		entry.After["acknowledged"], entry.Why = "until "+a.Until.UTC().Format(time.RFC3339), a.Comment
 	}
-	return d.record(entry)
+	return d.audit.Record(entry)
 }

@@ -103,7 +103,7 @@ type Daemon struct {
 	*charge   // whose devices these are
 
 	ledger  *ledger.Ledger
-	audit   *audit.Log       // nil if the daemon only looks
+	audit   *audit.Log       // nil if the daemon only looks: then nothing is recorded
 	serial  *numbers.Numbers // of the ids that the daemon makes
 	monitor *monitor.Monitor
 	drains  *drains.Drains
@@ -245,24 +245,26 @@ func (d *Daemon) openOversight(o Options) error {
 		},
 	})
 	d.ledger.Subscribe(ledger.Hooks{
-		Event: func(e gpu.Event) { d.publish(d.oversight.Bill(e)); d.nudgeParking() }, Decided: d.exporter.Decided, Changed: d.leaseChanged, Authority: d.authority,
+		Event: d.leaseEvent, Decided: d.exporter.Decided, Changed: d.leaseChanged, Authority: d.audit.RecordLeases,
 	})
 	return nil
 }
 
 // openDoor opens the way in for requests.
 func (d *Daemon) openDoor(o Options) error {
-	c := o.Settings.Config
+	parts := desk.Parts{
+		Monitor: d.monitor, Ledger: d.ledger, Peaks: d.peaks, Processes: d.processes, Users: d.users, Operations: d.operations, Tokens: d.tokens, Numbers: d.serial,
+		Energy: d.energy, MPS: d.own, Pacer: d.pacer, Config: func() *config.Config { return &d.settings.load().Config }, CPUs: runtime.NumCPU(), Socket: o.Settings.Config.Daemon.Socket,
+		Record: d.audit.Record, Publish: d.publish, Note: d.Note, Groups: d.groups, Throttle: d.throttle, ClearedBy: d.clearedBy, Limits: &d.limits,
+		Drains: d.drains, Checkup: d.checkup, Idle: d.idle,
+	}
+	if d.reclaim != nil { // an interface with a nil pointer in it would not be nil
+		parts.Optimizer, parts.Parking = d.reclaim, d.parking
+	}
 	d.exporter.Show(d.shownDevices, func() promexport.Values { return d.shownValues(o.Unlogged) })
 	d.handler = httpapi.New(httpapi.Parts{
 		Monitor: d.monitor, Events: d.events, Settings: d.settings, Ledger: d.ledger, Batches: d.batches, Past: d.archive, Audit: d.audit, Log: o.Log, Streams: &d.streams,
-		Desk: desk.New(desk.Parts{
-			Monitor: d.monitor, Ledger: d.ledger, Peaks: d.peaks, Processes: d.processes, Users: d.users, Operations: d.operations, Tokens: d.tokens, Numbers: d.serial,
-			Energy: d.energy, MPS: d.own, Pacer: d.pacer, Config: func() *config.Config { return &d.settings.load().Config }, CPUs: runtime.NumCPU(), Socket: c.Daemon.Socket,
-			Record: d.record, Publish: d.publish, Note: d.Note, Groups: d.groups, Throttle: d.throttle, ClearedBy: d.clearedBy, Limits: &d.limits,
-			Drains: d.drains, Checkup: d.checkup, Optimizer: d.optimizer(), Parking: d.parker(), Idle: d.idle,
-		}),
-		Metrics: d.exporter, Nameless: d.exporter.Nameless, Host: d.host, Version: o.Version,
+		Desk: desk.New(parts), Metrics: d.exporter, Nameless: d.exporter.Nameless, Host: d.host, Version: o.Version,
 		Note: d.Note, Ready: d.ready, Damaged: d.damaged, Remembered: d.past.Text, Contained: d.kernel.Contained(),
 		Alerts: d.alerts, NoAlerts: d.noAlerts, Hooks: d.hooks,
 		Guests: slices.Concat(d.asking(d.alerts), pageGuests()), Door: d.doorkeeper(), PageURL: d.pageURL,

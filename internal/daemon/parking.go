@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/berth-gpu/berth/internal/desk"
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device/move"
 	"github.com/berth-gpu/berth/internal/enforce/park/mover"
 	"github.com/berth-gpu/berth/internal/file"
@@ -39,8 +39,9 @@ func (d *Daemon) openParking(o Options) error {
 	return nil
 }
 
-// nudgeParking makes the parker check whether a lease has to be parked.
-func (d *Daemon) nudgeParking() {
+// leaseEvent publishes an event about a lease, after which a lease may have to be parked.
+func (d *Daemon) leaseEvent(e gpu.Event) {
+	d.publish(d.oversight.Bill(e))
 	if d.parking != nil {
 		d.parking.Nudge()
 	}
@@ -53,12 +54,4 @@ func (d *Daemon) leaseChanged(e *lease.Effect) {
 	if d.parking != nil {
 		d.parking.Changed(e)
 	}
-}
-
-// parker returns the parker for the desk, or nil if there is none.
-func (d *Daemon) parker() desk.Parking {
-	if d.parking == nil {
-		return nil
-	}
-	return d.parking
 }

@@ -34,15 +34,6 @@ func (d *Daemon) shrunk(h lease.Holding) {
 	}
 }
 
-// optimizer returns the keeper that gets memory back for the desk, or nil if there is
-// none.
-func (d *Daemon) optimizer() desk.Optimizer {
-	if d.reclaim == nil {
-		return nil
-	}
-	return d.reclaim
-}
-
 // orphanage finds the processes of ended leases for an optimization.
 type orphanage struct {
 	*Daemon

@@ -91,14 +91,14 @@ func (s *settings) Change(_ context.Context, by access.Actor, body []byte) error
 	}
 	act := settingsAct(by, before, next)
 	if len(act.Before)+len(act.After) > 0 {
-		if err := s.daemon.record(act); err != nil {
+		if err := s.daemon.audit.Record(act); err != nil {
 			return err
 		}
 	}
 	if err := s.write(s.path, saved); err != nil {
 		err = fmt.Errorf("keep the change across restarts: %w", err)
 		act.Outcome, act.Why = audit.Failed, err.Error()
-		_ = s.daemon.record(act) // nothing was changed, whether or not the log says so
+		_ = s.daemon.audit.Record(act) // nothing was changed, whether or not the log says so
 		return err
 	}
 	s.current.Store(next)
@@ -191,7 +191,7 @@ func (s *settings) reload(by access.Actor) (api.ConfigReload, error) {
 	}
 	act := settingsAct(by, before, next)
 	act.Why = "the configuration was read again"
-	if err := s.daemon.record(act); err != nil {
+	if err := s.daemon.audit.Record(act); err != nil {
 		return api.ConfigReload{}, err
 	}
 	changed = append(changed, renew()...)

@@ -17,8 +17,12 @@ var verbs = map[lease.Kind]access.Verb{
 
 // RecordLeases writes down, before they are done, those effects that are acts on the
 // things of others or choose a scope. If it returns an error, none of them may be done.
-// If failed is not nil, it writes down that they were not done after all.
+// If failed is not nil, it writes down that they were not done after all. A nil Log
+// writes nothing.
 func (l *Log) RecordLeases(effects []lease.Effect, failed error) error {
+	if l == nil {
+		return nil
+	}
 	for i := range effects {
 		if !effects[i].OnOthers() && !effects[i].SetsScope() {
 			continue

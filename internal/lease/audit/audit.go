@@ -86,8 +86,11 @@ func (l *Log) Configure(s Settings) {
 
 // Record writes an entry. The caller leaves out the number, the time and the
 // hash. If Record returns an error, which wraps ErrUnavailable, the caller does
-// not do what the entry says.
+// not do what the entry says. A nil Log writes nothing.
 func (l *Log) Record(e api.AuditEntry) error {
+	if l == nil {
+		return nil
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.record(e)
