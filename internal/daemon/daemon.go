@@ -233,7 +233,7 @@ func (d *Daemon) openMonitor(o Options) error {
 func (d *Daemon) openOversight(o Options) error {
 	d.oversight = oversight.New(oversight.Options{
 		Leases: d.ledger, Peaks: d.peaks, Archive: d.archive, Watchdog: d.watchdog, MPS: d.own, Groups: d.groups, Batches: d.batches, Processes: d.processes, Names: d.users,
-		Drains: d.drains, Energy: d.energy, Idle: d.idle, Parkable: d.parkable, Policy: d.policy, Throttle: d.throttle.Observe, Shrunk: d.shrunk,
+		Drains: d.drains, Energy: d.energy, Idle: d.idle, Reclaim: d.reclaim, Config: d.settings.config, Throttle: d.throttle.Observe,
 	})
 	d.monitor.Subscribe(monitor.Hooks{
 		Event: func(e gpu.Event) { d.publish(d.oversight.Charge(e)) }, Cost: d.exporter.Cost,
@@ -254,7 +254,7 @@ func (d *Daemon) openOversight(o Options) error {
 func (d *Daemon) openDoor(o Options) error {
 	parts := desk.Parts{
 		Monitor: d.monitor, Ledger: d.ledger, Peaks: d.peaks, Processes: d.processes, Users: d.users, Operations: d.operations, Tokens: d.tokens, Numbers: d.serial,
-		Energy: d.energy, MPS: d.own, Pacer: d.pacer, Config: func() *config.Config { return &d.settings.load().Config }, CPUs: runtime.NumCPU(), Socket: o.Settings.Config.Daemon.Socket,
+		Energy: d.energy, MPS: d.own, Pacer: d.pacer, Config: d.settings.config, CPUs: runtime.NumCPU(), Socket: o.Settings.Config.Daemon.Socket,
 		Record: d.audit.Record, Publish: d.publish, Note: d.Note, Groups: d.groups, Throttle: d.throttle, ClearedBy: d.clearedBy, Limits: &d.limits,
 		Drains: d.drains, Checkup: d.checkup, Idle: d.idle,
 	}

@@ -27,13 +27,6 @@ func (d *Daemon) openReclaim(o Options) error {
 	return nil
 }
 
-// shrunk notes how much a lease uses that berth has shrunk.
-func (d *Daemon) shrunk(h lease.Holding) {
-	if d.reclaim != nil {
-		d.reclaim.Observe(h)
-	}
-}
-
 // orphanage finds the processes of ended leases for an optimization.
 type orphanage struct {
 	*Daemon

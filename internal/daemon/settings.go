@@ -43,6 +43,9 @@ func newSettings(first *config.Settings, d *Daemon, reread func() (*config.Setti
 
 func (s *settings) load() *config.Settings { return s.current.Load() }
 
+// config returns the configuration in force.
+func (s *settings) config() *config.Config { return &s.load().Config }
+
 // GPU returns the settings that can change at run time, without hooks.
 func (s *settings) GPU() api.GPUConfig {
 	var wire api.GPUConfig

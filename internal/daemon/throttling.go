@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/enforce/slowdown"
 	"github.com/berth-gpu/berth/internal/enforce/throttle"
 	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/health/monitor"
@@ -86,9 +85,4 @@ func (i inCharge) Signal(in kinship.Mandate, id process.ID, signal process.Signa
 		return err
 	}
 	return i.Table.Signal(in, id, signal)
-}
-
-// policy returns how a device is throttled.
-func (d *Daemon) policy(uuid string) slowdown.Policy {
-	return slowdown.Policy(d.settings.load().Config.GPU.For(uuid).Throttle)
 }

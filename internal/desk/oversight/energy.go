@@ -1,23 +1,11 @@
 package oversight
 
 import (
-	"time"
-
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/history/energy"
-	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/process/launch"
 )
-
-// Energy measures how much energy devices and leases used.
-type Energy interface {
-	Observe(on gpu.Device, s *gpu.Sample, here []energy.Process)
-	// Close returns what a lease used that is about to end.
-	Close(fence uint64, at time.Time) gpu.Opt[gpu.Joules]
-	// Ended returns what a lease used that has ended.
-	Ended(l *lease.Lease, at time.Time) energy.Used
-}
 
 // Bill adds to an event about the end of a lease how much energy the lease used.
 func (o *Oversight) Bill(e gpu.Event) gpu.Event {

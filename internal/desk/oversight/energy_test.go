@@ -2,6 +2,7 @@ package oversight
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -35,9 +36,8 @@ func TestConsumers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := &world{holdings: []lease.Holding{train, served}, processes: c.processes}
 			r := reading()
-			r.Device.Instances, r.Sample.Processes = c.instances, c.listed
-			w.oversight().Observe(r)
-			if diff := cmp.Diff(c.want, w.consumers); diff != "" {
+			r.Device.Instances = c.instances
+			if diff := cmp.Diff(c.want, w.oversight().consumers(r.Device, w.processes, c.listed != nil)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -46,8 +46,9 @@ func TestConsumers(t *testing.T) {
 
 func TestBill(t *testing.T) {
 	o := (&world{}).oversight()
+	use(o, &lease.Lease{ID: "a", Fence: 3, Parts: []lease.Part{{GPU: "GPU-a"}}}, 30)
 	for _, code := range []gpu.EventCode{gpu.EventReleased, gpu.EventExpired, gpu.EventRevoked} {
-		if e := o.Bill(gpu.Event{Code: code, Data: map[string]any{"fence": uint64(3)}}); e.Data["energy_joules"] != 90.0 {
+		if e := o.Bill(gpu.Event{Time: noon.Add(3 * time.Second), Code: code, Data: map[string]any{"fence": uint64(3)}}); e.Data["energy_joules"] != 90.0 {
 			t.Errorf("%s says %v", code, e.Data)
 		}
 	}

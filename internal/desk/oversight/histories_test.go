@@ -2,7 +2,6 @@ package oversight
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/access/users"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/device/proof"
@@ -28,9 +28,10 @@ import (
 	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/health/drains"
 	"github.com/berth-gpu/berth/internal/health/monitor"
-	"github.com/berth-gpu/berth/internal/history/energy"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/archive"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
+	"github.com/berth-gpu/berth/internal/lease/peaks"
 	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -181,9 +182,10 @@ func begin(t *testing.T, dir string, seed uint64) *history {
 		t.Fatal(err)
 	}
 	h.ledger.Subscribe(ledger.Hooks{Event: h.granted})
+	defaults := config.Default()
 	watch := New(Options{
-		Leases: h.ledger, Peaks: noPeaks{}, Archive: noArchive{}, Energy: noEnergy{}, Watchdog: nobody{}, MPS: nobody{}, Batches: noBatches{},
-		Processes: nobody{}, Names: nobody{}, Drains: h.drains, Throttle: h.observe,
+		Leases: h.ledger, Peaks: peaks.New(), Archive: archive.New(), Energy: meters(), Watchdog: nobody{}, MPS: nobody{}, Batches: nobody{},
+		Processes: process.Proc(), Names: users.New(users.Lookup, 0), Idle: idlers(), Config: func() *config.Config { return &defaults }, Drains: h.drains, Throttle: h.observe,
 	})
 	h.health = health.DefaultRules()
 	h.health.Check = seed%2 == 0
@@ -476,28 +478,8 @@ func (p *turner) count() int {
 // nobody is the keepers that a history has no use for.
 type nobody struct{}
 
-func (nobody) Use(*lease.Lease, string, gpu.MiB, time.Time)                     {}
 func (nobody) Serves([]process.ID) bool                                         { return false }
 func (nobody) Release(uint64)                                                   {}
-func (nobody) UID(int) (int, error)                                             { return 0, errors.New("there is none") }
-func (nobody) Now(int) string                                                   { return "" }
+func (nobody) Ended(*lease.Lease, time.Time)                                    {}
 func (nobody) Look(gpu.Device, time.Time, []lease.Holding, []watchdog.Stranger) {}
 func (nobody) Stop(gpu.Device, time.Time, *watchdog.Halt, []lease.Holding)      {}
-
-type noPeaks struct{ nobody }
-
-func (noPeaks) Ended(*lease.Lease, gpu.Opt[gpu.Watts], time.Time) gpu.MiB { return 0 }
-
-type noArchive struct{}
-
-func (noArchive) Ended(*lease.Effect, gpu.MiB, gpu.Opt[gpu.Joules]) {}
-
-type noEnergy struct{}
-
-func (noEnergy) Observe(gpu.Device, *gpu.Sample, []energy.Process) {}
-func (noEnergy) Close(uint64, time.Time) gpu.Opt[gpu.Joules]       { return gpu.Opt[gpu.Joules]{} }
-func (noEnergy) Ended(*lease.Lease, time.Time) energy.Used         { return energy.Used{} }
-
-type noBatches struct{}
-
-func (noBatches) Ended(*lease.Lease, time.Time) {}

@@ -1,23 +1,20 @@
 package oversight
 
 import (
-	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/enforce/idle"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 )
-
-// Idle tracks since when leases have not used their devices.
-type Idle interface {
-	Observe(on gpu.Device, s *gpu.Sample, here []idle.Holding)
-}
 
 // idlers returns the leases on a device that berth may park, with their processes
 // there.
 func (o *Oversight) idlers(holdings []lease.Holding, processes []ledger.Process) []idle.Holding {
 	var list []idle.Holding
+	services := o.Config().Services
 	for _, h := range holdings {
-		if !o.Parkable(h.Lease) {
+		service := quota.Service{Parkable: services[h.Lease.Holder.Service].MayPark()}
+		if !service.ParksItself(h.Lease) {
 			continue
 		}
 		one := idle.Holding{Lease: h.Lease, Memory: h.Measured, Alone: true}

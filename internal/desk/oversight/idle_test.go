@@ -5,22 +5,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/enforce/idle"
-	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// idlers notes the leases that are watched.
-type idlers struct{ seen *[]idle.Holding }
-
-func (i idlers) Observe(_ gpu.Device, _ *gpu.Sample, here []idle.Holding) { *i.seen = here }
-
 // Only leases that berth may park are watched, each with its own processes.
 func TestWhoMayBeIdle(t *testing.T) {
-	parkable, other := &lease.Lease{ID: "parkable", Fence: 1}, &lease.Lease{ID: "other", Fence: 2}
+	parkable, other := &lease.Lease{ID: "parkable", Fence: 1, State: lease.Active, Terms: lease.Terms{Parkable: true}, Parts: []lease.Part{{GPU: "GPU-a"}}}, &lease.Lease{ID: "other", Fence: 2}
 	of := func(pid int, l *lease.Lease) ledger.Process {
 		return ledger.Process{Line: []process.ID{{PID: pid}}, Lease: l}
 	}
@@ -44,12 +37,7 @@ func TestWhoMayBeIdle(t *testing.T) {
 			[]idle.Holding{{Lease: parkable}},
 		},
 	} {
-		w := &world{holdings: c.holdings, processes: c.processes}
-		o := w.oversight()
-		var seen []idle.Holding
-		o.Idle, o.Parkable = idlers{&seen}, func(l *lease.Lease) bool { return l == parkable }
-		o.Observe(monitor.Reading{Device: gpu.Device{UUID: "GPU-a"}, Sampled: true})
-		if diff := cmp.Diff(c.want, seen); diff != "" {
+		if diff := cmp.Diff(c.want, (&world{}).oversight().idlers(c.holdings, c.processes)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.what, diff)
 		}
 	}

@@ -75,7 +75,7 @@ func TestObservationHasTheOutlook(t *testing.T) {
 	r := reading()
 	r.Multiplier, r.Cause, r.Slower = 0.5, monitor.CauseForecast, "it passes temp_normal"
 	r.Outlook = &monitor.Outlook{Settles: heat.Guess{Mean: 84}, PerWatt: 0.1, Crossings: thermal.Crossings(gpu.DefaultThresholds())}
-	o := New(Options{}).observation(r)
+	o := (&world{}).oversight().observation(r)
 	if o.Multiplier != gpu.Some(0.5) || o.Slower == "" || o.Warmth != gpu.Some(placement.Warmth{Settles: 84, PerWatt: 0.1, Limit: 75}) {
 		t.Errorf("the book is told %v, %q and %+v", o.Multiplier, o.Slower, o.Warmth)
 	}

@@ -6,12 +6,19 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access/users"
+	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/enforce/idle"
+	"github.com/berth-gpu/berth/internal/enforce/reclaim"
 	"github.com/berth-gpu/berth/internal/enforce/slowdown"
 	"github.com/berth-gpu/berth/internal/enforce/watchdog"
 	"github.com/berth-gpu/berth/internal/health/drains"
 	"github.com/berth-gpu/berth/internal/health/monitor"
+	"github.com/berth-gpu/berth/internal/history/energy"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/archive"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
+	"github.com/berth-gpu/berth/internal/lease/peaks"
 	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/cgroup"
@@ -24,14 +31,6 @@ type Leases interface {
 	Holdings(uuid string) []lease.Holding
 	Processes(uuid string) []ledger.Process
 	Sum(uuid string) ledger.DeviceSum
-}
-
-// Peaks remembers how much memory leases used.
-type Peaks interface {
-	Use(l *lease.Lease, uuid string, measured gpu.MiB, at time.Time)
-	// Ended takes the power that the lease drew on one device, and returns the most
-	// memory that it used on one.
-	Ended(l *lease.Lease, drew gpu.Opt[gpu.Watts], at time.Time) gpu.MiB
 }
 
 // Watchdog acts on leases and processes that use what they do not hold.
@@ -49,54 +48,30 @@ type MPS interface {
 	Release(fence uint64)
 }
 
-// Archive remembers the leases that have ended.
-type Archive interface {
-	Ended(e *lease.Effect, peak gpu.MiB, used gpu.Opt[gpu.Joules])
-}
-
 // Batches takes notice of leases that end.
 type Batches interface {
 	Ended(l *lease.Lease, at time.Time)
 }
 
-// Processes finds the user id of a process.
-type Processes interface {
-	UID(pid int) (int, error)
-}
-
-// Names finds the login name of a user. It never waits for the user database, because
-// that would delay the samples of a device.
-type Names interface {
-	Now(uid int) string
-}
-
 // Options holds the keepers that oversight works with.
 type Options struct {
 	Leases    Leases
-	Peaks     Peaks
-	Archive   Archive
-	Energy    Energy
+	Peaks     *peaks.Peaks
+	Archive   *archive.Archive
+	Energy    *energy.Meters
 	Watchdog  Watchdog
 	MPS       MPS
 	Groups    *cgroup.Pool   // control groups that keep processes from devices; nil if there are none
 	Drains    *drains.Drains // knows which healthy devices are closed; nil if nothing closes devices
 	Batches   Batches
-	Processes Processes
-	Names     Names
+	Processes process.Table
+	Names     *users.Names
+	Idle      *idle.Idlers     // watches the leases that berth may park by itself
+	Reclaim   *reclaim.Reclaim // hears what leases use that berth has shrunk; nil if it shrinks none
+	Config    func() *config.Config
 
-	// Idle watches the leases for which Parkable returns true. It is nil if nobody
-	// watches.
-	Idle     Idle
-	Parkable func(*lease.Lease) bool
-
-	// Policy returns what is done about a device that should run slower. Nil means that
-	// it has fewer slots.
-	Policy func(uuid string) slowdown.Policy
 	// Throttle acts on a device. It must not block, and may be nil.
 	Throttle func(monitor.Reading)
-	// Shrunk is called with what a lease uses that berth has shrunk. It must not block,
-	// and may be nil.
-	Shrunk func(lease.Holding)
 }
 
 // Oversight decides what samples, faults and ended leases mean.
@@ -123,9 +98,7 @@ func (o *Oversight) Observe(r monitor.Reading) {
 	uuid := r.Device.UUID
 	held, processes := o.Leases.Holdings(uuid), o.Leases.Processes(uuid)
 	o.measured(uuid, held, r.Sample.Time)
-	if o.Idle != nil {
-		o.Idle.Observe(r.Device, &r.Sample, o.idlers(held, processes))
-	}
+	o.Idle.Observe(r.Device, &r.Sample, o.idlers(held, processes))
 	o.Energy.Observe(r.Device, &r.Sample, o.consumers(r.Device, processes, r.Sample.Processes != nil))
 	o.Watchdog.Look(r.Device, r.Sample.Time, held, o.strangers(processes))
 	o.Watchdog.Stop(r.Device, r.Sample.Time, halt(r), held)
@@ -158,15 +131,15 @@ func MPSDied(label, uuid string, now time.Time) gpu.Event {
 	}
 }
 
-// measured passes what the leases on a device use to the peaks, and to those who hear of
-// leases that berth has shrunk.
+// measured passes what the leases on a device use to the peaks, and to what gives shrunk
+// leases their size back.
 func (o *Oversight) measured(uuid string, held []lease.Holding, at time.Time) {
 	for _, h := range held {
 		if h.Measured > 0 {
 			o.Peaks.Use(h.Lease, uuid, h.Measured, at)
 		}
-		if o.Shrunk != nil && h.Lease.Asked > 0 {
-			o.Shrunk(h)
+		if o.Reclaim != nil {
+			o.Reclaim.Observe(h)
 		}
 	}
 }
@@ -186,7 +159,8 @@ func (o *Oversight) strangers(processes []ledger.Process) []watchdog.Stranger {
 	return list
 }
 
-// userOf returns the user of a process, or "" if the process has ended.
+// userOf returns the user of a process, or "" if the process has ended. It never waits for
+// the user database, because that would delay the samples of a device.
 func (o *Oversight) userOf(pid int) string {
 	uid, err := o.Processes.UID(pid)
 	if err != nil {
@@ -206,10 +180,8 @@ func halt(r monitor.Reading) *watchdog.Halt {
 // observation returns a reading as the ledger takes it. If the policy only advises, the
 // slots follow the state of a device only where nothing may be granted.
 func (o *Oversight) observation(r monitor.Reading) placement.Observation {
-	if o.Policy != nil {
-		if policy := o.Policy(r.Device.UUID); !policy.Does(slowdown.Slots) {
-			r.Multiplier, r.Slower = slowdown.SlotSpeed(policy, r.State.Multiplier()), ""
-		}
+	if policy := slowdown.Policy(o.Config().GPU.For(r.Device.UUID).Throttle); !policy.Does(slowdown.Slots) {
+		r.Multiplier, r.Slower = slowdown.SlotSpeed(policy, r.State.Multiplier()), ""
 	}
 	seen := placement.Observation{
 		Device: r.Device, State: r.State, Health: r.Health, Stop: r.Stop, Reason: r.Reason, Standing: r.Standing,

@@ -1,20 +1,31 @@
 package oversight
 
 import (
-	"errors"
+	"context"
 	"fmt"
+	"os"
+	"slices"
+	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access/users"
+	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/enforce/idle"
+	"github.com/berth-gpu/berth/internal/enforce/reclaim"
 	"github.com/berth-gpu/berth/internal/enforce/slowdown"
 	"github.com/berth-gpu/berth/internal/enforce/watchdog"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/history/energy"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/archive"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
+	"github.com/berth-gpu/berth/internal/lease/peaks"
 	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/launch"
@@ -22,8 +33,8 @@ import (
 
 var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 
-// world is every keeper that oversight works with. It answers from lists and
-// notes what it is told.
+// world is the book, the watchdog, the MPS daemons and the batches that oversight works
+// with. It answers from lists and notes what it is told.
 type world struct {
 	holdings  []lease.Holding
 	processes []ledger.Process
@@ -33,11 +44,34 @@ type world struct {
 	told      []string
 	strangers []watchdog.Stranger
 	halt      *watchdog.Halt
-	consumers []energy.Process
 }
 
 func (w *world) oversight() *Oversight {
-	return New(Options{Leases: w, Peaks: peaks{w}, Archive: archive{w}, Energy: meters{w}, Watchdog: w, MPS: w, Batches: batches{w}, Processes: w, Names: w})
+	defaults := config.Default()
+	return New(Options{
+		Leases: w, Peaks: peaks.New(), Archive: archive.New(), Energy: meters(), Watchdog: w, MPS: w, Batches: batches{w}, Processes: process.Proc(),
+		Names: users.New(users.Lookup, 0), Idle: idlers(), Config: func() *config.Config { return &defaults },
+	})
+}
+
+// meters returns meters of energy that ask no driver.
+func meters() *energy.Meters {
+	return energy.New(energy.Options{
+		Interval: func() time.Duration { return time.Second }, Label: func(service, _ string) string { return service },
+		Busy: func(context.Context, string, time.Time) (device.Busy, error) {
+			return device.Busy{}, device.ErrUnsupported
+		},
+	})
+}
+
+// idlers returns idlers that ask no driver.
+func idlers() *idle.Idlers {
+	return idle.New(idle.Options{
+		After: func() time.Duration { return time.Minute }, Publish: func(gpu.Event) {},
+		Busy: func(context.Context, string, time.Time) (device.Busy, error) {
+			return device.Busy{}, device.ErrUnsupported
+		},
+	})
 }
 
 func (w *world) note(format string, args ...any) {
@@ -54,20 +88,12 @@ func (w *world) Holdings(uuid string) []lease.Holding {
 func (w *world) Processes(string) []ledger.Process { return w.processes }
 func (w *world) Serves(line []process.ID) bool     { return line[0].PID == 99 }
 func (w *world) Release(fence uint64)              { w.note("mps: %d ended", fence) }
-func (w *world) Now(uid int) string                { return fmt.Sprintf("user%d", uid) }
 func (w *world) Sum(uuid string) ledger.DeviceSum {
 	if uuid != "GPU-a" {
 		return ledger.DeviceSum{}
 	}
 	return ledger.DeviceSum{Device: gpu.Device{UUID: uuid, Index: 2, Instances: w.instances}}
 }
-func (w *world) UID(pid int) (int, error) {
-	if pid < 0 {
-		return 0, errors.New("there is no such process")
-	}
-	return 1000 + pid, nil
-}
-
 func (w *world) Look(on gpu.Device, now time.Time, holdings []lease.Holding, strangers []watchdog.Stranger) {
 	w.note("watchdog: look at %s, %d holdings", on.UUID, len(holdings))
 	w.strangers = strangers
@@ -76,38 +102,6 @@ func (w *world) Look(on gpu.Device, now time.Time, holdings []lease.Holding, str
 func (w *world) Stop(on gpu.Device, now time.Time, halt *watchdog.Halt, holdings []lease.Holding) {
 	w.note("watchdog: stop %s is %v, %d holdings", on.UUID, halt != nil, len(holdings))
 	w.halt = halt
-}
-
-type peaks struct{ *world }
-
-func (p peaks) Use(l *lease.Lease, uuid string, measured gpu.MiB, at time.Time) {
-	p.note("peaks: %s uses %v of %s", l.ID, measured, uuid)
-}
-func (p peaks) Ended(l *lease.Lease, drew gpu.Opt[gpu.Watts], at time.Time) gpu.MiB {
-	p.note("peaks: %s ended, it drew %v W", l.ID, drew.Or(-1))
-	return 7
-}
-
-type meters struct{ *world }
-
-func (m meters) Observe(on gpu.Device, s *gpu.Sample, here []energy.Process) {
-	m.world.consumers = here
-}
-func (m meters) Close(fence uint64, at time.Time) gpu.Opt[gpu.Joules] {
-	if fence == 0 {
-		return gpu.Opt[gpu.Joules]{}
-	}
-	return gpu.Some(gpu.Joules(90))
-}
-func (m meters) Ended(l *lease.Lease, at time.Time) energy.Used {
-	m.note("energy: %s ended", l.ID)
-	return energy.Used{Joules: gpu.Some(gpu.Joules(90)), Watts: gpu.Some(gpu.Watts(300))}
-}
-
-type archive struct{ *world }
-
-func (a archive) Ended(e *lease.Effect, peak gpu.MiB, used gpu.Opt[gpu.Joules]) {
-	a.note("archive: %s ended, it used %s and %s", e.Before.ID, peak, used.Or(-1))
 }
 
 type batches struct{ *world }
@@ -132,7 +126,7 @@ func TestObserve(t *testing.T) {
 		holdings: []lease.Holding{l, held("idle", "bob", 0)},
 		processes: []ledger.Process{
 			{Line: at(1), Lease: l.Lease, Kind: gpu.Compute},
-			{Line: at(2), Name: "stray", Kind: gpu.Compute, Memory: 7, Ended: "old"},
+			{Line: at(os.Getpid()), Name: "stray", Kind: gpu.Compute, Memory: 7, Ended: "old"},
 			{Line: at(3), Name: "screen", Kind: gpu.Graphics},
 			{Line: at(99), Name: "mps", Kind: gpu.Compute},
 			{Line: at(-1), Name: "gone", Kind: gpu.Compute},
@@ -140,14 +134,18 @@ func TestObserve(t *testing.T) {
 	}
 	r := reading()
 	r.Stop, r.Hot, r.Reason = true, true, "92 °C"
-	w.oversight().Observe(r)
+	o := w.oversight()
+	o.Observe(r)
+	if most, _ := o.Peaks.Most(l.Lease.Fence); most != 500 {
+		t.Errorf("the lease used %v at most", most)
+	}
 	if diff := cmp.Diff([]string{
-		"peaks: train uses 500 MiB of GPU-a", "watchdog: look at GPU-a, 2 holdings", "watchdog: stop GPU-a is true, 2 holdings",
+		"watchdog: look at GPU-a, 2 holdings", "watchdog: stop GPU-a is true, 2 holdings",
 	}, w.told); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]watchdog.Stranger{
-		{ID: at(2)[0], Name: "stray", User: "user1002", Memory: 7, Ended: "old"}, {ID: at(-1)[0], Name: "gone"},
+		{ID: at(os.Getpid())[0], Name: "stray", User: strconv.Itoa(os.Geteuid()), Memory: 7, Ended: "old"}, {ID: at(-1)[0], Name: "gone"},
 	}, w.strangers); diff != "" {
 		t.Error(diff)
 	}
@@ -159,19 +157,34 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-// Somebody hears what a lease uses that berth has shrunk.
+// grower notes which leases are to get their size back.
+type grower struct {
+	reclaim.Leases
+	grown chan string
+}
+
+func (g grower) Regrow(_ context.Context, k lease.Key, _ uint64, to gpu.MiB) error {
+	g.grown <- fmt.Sprintf("%s to %s", k.ID, to)
+	return nil
+}
+
+// A lease that berth has shrunk gets its size back when it uses what is left of it.
 func TestShrunkLeases(t *testing.T) {
-	w := &world{holdings: []lease.Holding{
-		{Lease: &lease.Lease{ID: "shrunk", Asked: 900}, Part: lease.Part{Memory: 300}, Measured: 400},
-		{Lease: &lease.Lease{ID: "whole"}, Part: lease.Part{Memory: 300}, Measured: 400},
-	}}
-	o := w.oversight()
-	var heard []string
-	o.Shrunk = func(h lease.Holding) { heard = append(heard, h.Lease.ID) }
-	o.Observe(reading())
-	if cmp.Diff([]string{"shrunk"}, heard) != "" {
-		t.Errorf("%v were heard of", heard)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{holdings: []lease.Holding{
+			{Lease: &lease.Lease{ID: "whole", Fence: 1}, Part: lease.Part{Memory: 300}, Measured: 400},
+			{Lease: &lease.Lease{ID: "shrunk", Fence: 2, Asked: 900}, Part: lease.Part{Memory: 300}, Measured: 400},
+		}}
+		o, g, c := w.oversight(), grower{grown: make(chan string, 2)}, config.Default()
+		o.Reclaim = reclaim.New(reclaim.Options{Leases: g, Settings: &c})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		o.Observe(reading())
+		o.Reclaim.Run(ctx)
+		if len(g.grown) != 1 || <-g.grown != "shrunk to 900 MiB" {
+			t.Error("only the lease that was shrunk gets its size back")
+		}
+	})
 }
 
 // A device that was not sampled, or whose sampler hangs, is told to the book
@@ -189,16 +202,41 @@ func TestUnread(t *testing.T) {
 	}
 }
 
+// What a lease used is remembered when it ends, and everybody who worked for it hears of it.
 func TestLeaseEnded(t *testing.T) {
 	w := &world{}
-	w.oversight().Changed(&lease.Effect{Before: &lease.Lease{ID: "a"}, Time: noon})
-	w.oversight().Changed(&lease.Effect{Before: &lease.Lease{ID: "b", Fence: 7, Terms: lease.Terms{EnforcedBy: launch.MPS}}, Time: noon})
-	want := []string{
-		"energy: a ended", "peaks: a ended, it drew 300 W", "archive: a ended, it used 7 MiB and 90 J", "batches: a ended",
-		"energy: b ended", "peaks: b ended, it drew 300 W", "archive: b ended, it used 7 MiB and 90 J", "batches: b ended", "mps: 7 ended",
+	o := w.oversight()
+	for _, l := range []*lease.Lease{
+		{ID: "a", Fence: 6, Holder: lease.Holder{User: "ada", Name: "train", PID: 9}, Parts: []lease.Part{{GPU: "GPU-a"}}},
+		{ID: "b", Fence: 7, Holder: lease.Holder{User: "ada"}, Parts: []lease.Part{{GPU: "GPU-b"}}, Terms: lease.Terms{EnforcedBy: launch.MPS}},
+	} {
+		use(o, l, 300)
+		o.Changed(&lease.Effect{Before: l, Time: noon.Add(3 * time.Second)})
 	}
-	if diff := cmp.Diff(want, w.told); diff != "" {
+	if diff := cmp.Diff([]string{"batches: a ended", "batches: b ended", "mps: 7 ended"}, w.told); diff != "" {
 		t.Error(diff)
+	}
+	var used []string
+	for _, p := range o.Archive.All() {
+		used = append(used, fmt.Sprintf("%s used %s and %s", p.ID, p.Peak, p.Energy.Or(0)))
+	}
+	slices.Sort(used)
+	if diff := cmp.Diff([]string{"a used 700 MiB and 900 J", "b used 0 MiB and 900 J"}, used); diff != "" { // nobody measures the memory of b
+		t.Error(diff)
+	}
+	if e, _ := o.Peaks.Find(peaks.Key{User: "ada", Name: "train"}); len(e.Runs) != 1 || e.Runs[0].Drew != gpu.Some(gpu.Watts(300)) {
+		t.Errorf("the program is remembered as %+v", e)
+	}
+}
+
+// use lets a lease use 700 MiB and this much power on its device, from noon for three
+// seconds.
+func use(o *Oversight, l *lease.Lease, power gpu.Watts) {
+	on := gpu.Device{UUID: l.Parts[0].GPU}
+	o.Peaks.Use(l, on.UUID, 700, noon)
+	for second := range 4 {
+		s := gpu.Sample{Time: noon.Add(time.Duration(second) * time.Second), Power: gpu.Some(power), Processes: []gpu.Process{}}
+		o.Energy.Observe(on, &s, []energy.Process{{PID: 1, Lease: l}})
 	}
 }
 
@@ -267,7 +305,7 @@ func TestAdviseKeepsSlots(t *testing.T) {
 	} {
 		w := &world{}
 		o := w.oversight()
-		o.Policy = func(string) slowdown.Policy { return c.policy }
+		o.Config().GPU.Throttle = string(c.policy)
 		seen := 0
 		o.Throttle = func(monitor.Reading) { seen++ }
 		r := reading()
