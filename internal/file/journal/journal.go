@@ -77,9 +77,7 @@ type Stats struct {
 	SnapshotSeq uint64 // number of the last entry that the snapshot replaces; 0 if there is no snapshot
 
 	SnapshotEntries int
-	SnapshotBytes   int64
 	LogEntries      int   // entries after the snapshot, which a start has to replay too
-	LogBytes        int64 // their size in the files (after a compaction: all since it began)
 	DiskBytes       int64 // size of all files, with the room allocated ahead
 	Segments        int   // files that hold the entries after the snapshot
 

@@ -48,7 +48,6 @@ func (l *Log) Append(group [][]byte, care journal.Care) error {
 		l.settled(last)
 	}
 	l.last = last
-	l.logBytes += need
 	return nil
 }
 

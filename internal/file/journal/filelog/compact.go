@@ -23,8 +23,7 @@ const snapshotPacket = 64 << 10
 func (l *Log) Compact(upTo uint64, snapshot iter.Seq[[]byte]) error {
 	l.compacting.Lock()
 	defer l.compacting.Unlock()
-	appended, err := l.beginCompaction(upTo)
-	if err != nil {
+	if err := l.beginCompaction(upTo); err != nil {
 		return err
 	}
 	name := snapshotName(upTo)
@@ -44,27 +43,27 @@ func (l *Log) Compact(upTo uint64, snapshot iter.Seq[[]byte]) error {
 		// the same contents. The next compaction or opening tidies up.
 		return writeError("sync directory of", name, err)
 	}
-	l.finishCompaction(upTo, entries, size, appended)
+	l.finishCompaction(upTo, entries, size)
 	return nil
 }
 
 // beginCompaction ensures that no snapshot replaces entries that the log itself could
 // still lose: the log would then have to go on after a gap, in a new file, for which a
 // full disk has no room.
-func (l *Log) beginCompaction(upTo uint64) (appended int64, err error) {
+func (l *Log) beginCompaction(upTo uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer l.publish()
 	if l.closed {
-		return 0, journal.ErrClosed
+		return journal.ErrClosed
 	}
 	if upTo < l.base() || upTo > l.last {
-		return 0, fmt.Errorf("journal: compact up to entry %d: only %d to %d can be asked for", upTo, l.base(), l.last)
+		return fmt.Errorf("journal: compact up to entry %d: only %d to %d can be asked for", upTo, l.base(), l.last)
 	}
-	return l.logBytes, l.settle()
+	return l.settle()
 }
 
-func (l *Log) finishCompaction(upTo uint64, entries int, size, appended int64) {
+func (l *Log) finishCompaction(upTo uint64, entries int, size int64) {
 	l.mu.Lock()
 	old := l.snapshots
 	if n := len(old); n > 0 && old[n-1] == upTo {
@@ -74,7 +73,6 @@ func (l *Log) finishCompaction(upTo uint64, entries int, size, appended int64) {
 	l.sizes = l.sizes[len(gone):]
 	l.snapshots = []uint64{upTo}
 	l.snapshotEntries, l.snapshotBytes = entries, size
-	l.logBytes -= appended
 	l.publish()
 	l.mu.Unlock()
 	l.removeFiles(nil, gone, old)

@@ -70,7 +70,6 @@ type Log struct {
 
 	snapshotEntries int
 	snapshotBytes   int64
-	logBytes        int64
 	syncs           uint64
 	fault           error
 
@@ -138,9 +137,7 @@ func (l *Log) publish() {
 		LastSeq:         l.last,
 		SnapshotSeq:     l.base(),
 		SnapshotEntries: l.snapshotEntries,
-		SnapshotBytes:   l.snapshotBytes,
 		LogEntries:      int(l.last - l.base()),
-		LogBytes:        l.logBytes,
 		DiskBytes:       disk,
 		Segments:        len(l.segments),
 		Syncs:           l.syncs,

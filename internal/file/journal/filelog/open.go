@@ -62,7 +62,7 @@ func (l *Log) open(replay func(journal.Entry) error) (journal.Recovery, error) {
 			return rec, err
 		}
 	}
-	l.snapshotEntries, l.snapshotBytes, l.logBytes = h.snapshotEntries, h.snapshotBytes, h.logBytes
+	l.snapshotEntries, l.snapshotBytes = h.snapshotEntries, h.snapshotBytes
 	l.publish()
 	return rec, nil
 }

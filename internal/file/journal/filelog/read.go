@@ -17,7 +17,6 @@ type history struct {
 	snapshotEntries int
 	snapshotBytes   int64
 	logEntries      int
-	logBytes        int64   // size of the packets that hold them
 	segmentBytes    []int64 // sizes, as contents.segments
 	next            uint64  // the number of the next entry
 	last            ending  // how the last segment ends; zero if there is none
@@ -131,9 +130,6 @@ func (h *history) readSegment(disk file.Folder, first, limit uint64, replay func
 		}
 		if !ok {
 			break
-		}
-		if f.count > 0 && f.last() > base {
-			h.logBytes += int64(f.size)
 		}
 		fresh := 0
 		if err := f.each(func(i int, data []byte) error {
