@@ -160,7 +160,7 @@ func TestDevices(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			report, err := Probe(t.Context(), python(t), modules(t, c.sources), []string{c.library})
+			report, err := Prober{}.Probe(t.Context(), python(t), modules(t, c.sources), []string{c.library})
 			if err != nil {
 				t.Fatal(err)
 			}

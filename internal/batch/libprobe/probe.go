@@ -60,11 +60,6 @@ type Report struct {
 	Failed map[string]error `json:"-"`
 }
 
-// Probe asks an interpreter about libraries with the default limit, and caches nothing.
-func Probe(ctx context.Context, interpreter string, env, libraries []string) (Report, error) {
-	return Prober{}.Probe(ctx, interpreter, env, libraries)
-}
-
 // Probe asks an interpreter, by path or by a name on the PATH of env, about libraries.
 // Env is the environment that the interpreter will run with; nil means that of this
 // process. The error, an *Error, is about the interpreter as a whole: problems of a

@@ -100,7 +100,7 @@ func TestProbe(t *testing.T) {
 	for name := range want {
 		names = append(names, name)
 	}
-	report, err := Probe(t.Context(), python(t), modules(t, badCompany), names)
+	report, err := Prober{}.Probe(t.Context(), python(t), modules(t, badCompany), names)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +207,7 @@ func TestInterpreters(t *testing.T) {
 		{"crashing", program("crashing", "#!/bin/sh\nkill -BUS $$\n", 0o700), ErrCrashed, "killed by SIGBUS"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := Probe(t.Context(), c.interpreter, nil, []string{"fine"})
+			_, err := Prober{}.Probe(t.Context(), c.interpreter, nil, []string{"fine"})
 			if e := (*Error)(nil); !errors.As(err, &e) || !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("err = %v, want %v with %q", err, c.want, c.says)
 			}
@@ -241,7 +241,7 @@ func TestRealTimerEndsAChild(t *testing.T) {
 func TestCancelledProbe(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Probe(ctx, python(t), nil, []string{"json"}); !errors.Is(err, context.Canceled) {
+	if _, err := (Prober{}).Probe(ctx, python(t), nil, []string{"json"}); !errors.Is(err, context.Canceled) {
 		t.Errorf("err = %v, want %v", err, context.Canceled)
 	}
 }
@@ -253,7 +253,7 @@ func TestInterpreterIsFoundOnTheGivenPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	env := append(os.Environ(), "PATH=relative:"+folder+":"+os.Getenv("PATH"))
-	report, err := Probe(t.Context(), "my-python", env, []string{"json"})
+	report, err := Prober{}.Probe(t.Context(), "my-python", env, []string{"json"})
 	if err != nil {
 		t.Fatal(err)
 	}
