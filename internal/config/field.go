@@ -22,7 +22,6 @@ type field struct {
 
 	// The rest describes a setting.
 	kind     kind
-	optional bool // may be absent, which is not zero
 	def      string
 	hasDef   bool
 	absent   string
@@ -58,7 +57,7 @@ func describe(t reflect.Type, outer []field) []field {
 		case sf.Type.Kind() == reflect.Struct && !isOpt(sf.Type):
 			f.fields = describe(sf.Type, nil)
 		default:
-			f.kind, f.optional = kindOf(sf.Type), isOpt(sf.Type)
+			f.kind = kindOf(sf.Type)
 		}
 		list = append(list, f)
 	}
