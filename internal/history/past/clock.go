@@ -141,7 +141,7 @@ func (p *Past) recall(t int64) error {
 			if err := os.Rename(b.dir, p.path(k.name, filepath.Base(b.dir))); err != nil {
 				return fmt.Errorf("bring back what lay ahead of the clock: %w", err)
 			}
-			p.log.Info("what lay ahead of the clock is part of the past again", "store", k.name, "from", time.UnixMilli(b.from), "to", time.UnixMilli(b.to))
+			p.o.Log.Info("what lay ahead of the clock is part of the past again", "store", k.name, "from", time.UnixMilli(b.from), "to", time.UnixMilli(b.to))
 		}
 	}
 	return nil

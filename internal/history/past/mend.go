@@ -132,7 +132,7 @@ func (p *Past) openDB(s *store, o *tsdb.Options) (db *tsdb.DB, err error) {
 	}
 	numbers := prometheus.NewRegistry()
 	open := func() (*tsdb.DB, error) {
-		return tsdb.Open(s.dir, slog.New(failures{p.log.Handler()}), numbers, o, nil)
+		return tsdb.Open(s.dir, slog.New(failures{p.o.Log.Handler()}), numbers, o, nil)
 	}
 	if db, err = open(); err != nil {
 		return nil, err
@@ -210,7 +210,7 @@ func (p *Past) putAside(name string, why error, paths ...string) error {
 		}
 	}
 	p.clearAside(asideMost)
-	p.tell(gpu.Event{
+	p.o.Event(gpu.Event{
 		Time: time.Now(), Code: gpu.EventPast, Severity: gpu.Warning, Data: map[string]any{"aside": to},
 		Text: fmt.Sprintf("A part of the past cannot be read, and was put aside as %s: %v", to, why), Public: "A part of the past cannot be read, and was put aside",
 	})
@@ -232,7 +232,7 @@ func (p *Past) clearAside(most int) {
 	slices.Sort(names)
 	for len(names) > most {
 		if err := os.RemoveAll(p.path(AsideName, names[0])); err != nil {
-			p.log.Warn("cannot remove old damaged files of the past", "error", err)
+			p.o.Log.Warn("cannot remove old damaged files of the past", "error", err)
 			return
 		}
 		names = names[1:]

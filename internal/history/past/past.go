@@ -53,9 +53,7 @@ type Options struct {
 // Past is the store. A nil *Past keeps nothing, and has nothing to report.
 type Past struct {
 	dir     string
-	log     *slog.Logger
-	tell    func(gpu.Event)
-	free    func(string) (int64, error)
+	o       Options // whose Settings are the first ones
 	in      chan batch
 	changed chan struct{} // has room for one
 	limits  atomic.Pointer[Settings]
@@ -82,15 +80,15 @@ type batch struct {
 
 // New returns a store in a folder. It does not touch the disk: Run opens the store.
 func New(dir string, o Options) *Past {
-	p := &Past{dir: dir, log: o.Log, tell: o.Event, free: o.Free, in: make(chan batch, queueSize), changed: make(chan struct{}, 1)}
-	if p.log == nil {
-		p.log = slog.New(slog.DiscardHandler)
+	p := &Past{dir: dir, o: o, in: make(chan batch, queueSize), changed: make(chan struct{}, 1)}
+	if p.o.Log == nil {
+		p.o.Log = slog.New(slog.DiscardHandler)
 	}
-	if p.tell == nil {
-		p.tell = func(gpu.Event) {}
+	if p.o.Event == nil {
+		p.o.Event = func(gpu.Event) {}
 	}
-	if p.free == nil {
-		p.free = freeSpace
+	if p.o.Free == nil {
+		p.o.Free = freeSpace
 	}
 	p.keepOut()
 	p.Configure(o.Settings)
@@ -132,7 +130,7 @@ func (p *Past) open() error {
 		return nil
 	}
 	if err := p.catchUp(); err != nil {
-		p.log.Warn("a half-minute of the past is missing", "error", err)
+		p.o.Log.Warn("a half-minute of the past is missing", "error", err)
 	}
 	return nil
 }
@@ -251,7 +249,7 @@ func (p *Past) path(name ...string) string { return filepath.Join(append([]strin
 
 // say publishes what happened to the past.
 func (p *Past) say(severity gpu.Severity, format string, values ...any) {
-	p.tell(gpu.Event{Time: time.Now(), Code: gpu.EventPast, Severity: severity, Text: fmt.Sprintf(format, values...)})
+	p.o.Event(gpu.Event{Time: time.Now(), Code: gpu.EventPast, Severity: severity, Text: fmt.Sprintf(format, values...)})
 }
 
 // failures passes on only errors: the storage logs a lot about its daily work.

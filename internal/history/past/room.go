@@ -48,7 +48,7 @@ func freeSpace(folder string) (int64, error) {
 
 // roomLeft returns errNoRoom if the disk is nearly full.
 func (p *Past) roomLeft() error {
-	free, err := p.free(p.dir)
+	free, err := p.o.Free(p.dir)
 	if err != nil || free >= spare { // a folder that does not exist yet has no disk
 		return nil
 	}
@@ -63,7 +63,7 @@ func (p *Past) ready() error {
 	}
 	if !p.On() {
 		if err := p.shut(); err != nil {
-			p.log.Warn("cannot close the past", "error", err)
+			p.o.Log.Warn("cannot close the past", "error", err)
 		}
 		p.pause = pause{}
 		p.counted.waiting.Store(false)
@@ -82,7 +82,7 @@ func (p *Past) ready() error {
 	// After a failed write, memory and disk do not agree. Opening the stores anew makes
 	// them agree.
 	if err := p.shut(); err != nil {
-		p.log.Warn("cannot close the past", "error", err)
+		p.o.Log.Warn("cannot close the past", "error", err)
 	}
 	return p.open()
 }

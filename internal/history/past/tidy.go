@@ -29,7 +29,7 @@ func (p *Past) Tidy(now time.Time) {
 			p.failed(err)
 		} else {
 			p.counted.suspected.Store(true) // the next call looks for damage
-			p.log.Warn("cannot tidy up the past", "error", err)
+			p.o.Log.Warn("cannot tidy up the past", "error", err)
 		}
 	}
 	p.measure()
@@ -77,7 +77,7 @@ func (p *Past) findDamage() {
 		return
 	}
 	if err := p.shut(); err != nil {
-		p.log.Warn("cannot close the past", "error", err)
+		p.o.Log.Warn("cannot close the past", "error", err)
 	}
 	for dir, why := range bad {
 		if err := p.putAside(filepath.Base(filepath.Dir(dir)), why, dir); err != nil {
