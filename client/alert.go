@@ -10,7 +10,7 @@ import (
 
 // Alerts returns the alerts that are pending or firing.
 func (c *Client) Alerts(ctx context.Context) (api.Alerts, error) {
-	return call[api.Alerts](ctx, c, http.MethodGet, "/api/alerts", nil, nil)
+	return get[api.Alerts](ctx, c, "/api/alerts", nil)
 }
 
 // Acknowledge says that somebody takes care of the alert with this fingerprint. Hooks get
@@ -36,7 +36,7 @@ func (c *Client) Hooks() Hooks { return Hooks{c} }
 
 // List returns the hooks with their last deliveries.
 func (h Hooks) List(ctx context.Context) (api.Hooks, error) {
-	return call[api.Hooks](ctx, h.c, http.MethodGet, "/api/hooks", nil, nil)
+	return get[api.Hooks](ctx, h.c, "/api/hooks", nil)
 }
 
 // Test sends a test to a hook, and returns the result. The timeout of the hook applies

@@ -24,12 +24,7 @@ func (c *Client) Batches(ctx context.Context) (api.Batches, error) {
 // ReportBatch reports the progress of a batch. Its runner calls it about once a
 // second.
 func (c *Client) ReportBatch(ctx context.Context, b api.Batch) (api.Batch, error) {
-	path := batchesPath + "/" + url.PathEscape(b.ID)
-	text, err := json.Marshal(b)
-	if err != nil {
-		return api.Batch{}, fmt.Errorf("PUT %s: write the request: %w", path, err)
-	}
-	return call[api.Batch](ctx, c, http.MethodPut, path, nil, text)
+	return send[api.Batch](ctx, c, http.MethodPut, batchesPath+"/"+url.PathEscape(b.ID), nil, b)
 }
 
 const measurementsPath = "/api/measurements"

@@ -120,9 +120,7 @@ func (c *Client) Undrain(ctx context.Context, r api.UndrainRequest) (api.Drained
 // Check has a device checked, and returns when that is done: after some seconds, or after
 // minutes for a long check. The client's timeout does not apply.
 func (c *Client) Check(ctx context.Context, r api.CheckRequest) (api.Check, error) {
-	patient := *c
-	patient.timeout = 0
-	return post[api.Check](ctx, &patient, "/api/gpu/check", r)
+	return post[api.Check](ctx, c.unhurried(), "/api/gpu/check", r)
 }
 
 // Energy returns how much energy devices used, and for whom.

@@ -247,21 +247,21 @@ func (c *Client) ExplainWaiting(ctx context.Context, id string) (api.Explanation
 
 // post sends a JSON body and reads the answer into a T.
 func post[T any](ctx context.Context, c *Client, path string, body any) (T, error) {
-	return postWith[T](ctx, c, path, nil, body)
+	return send[T](ctx, c, http.MethodPost, path, nil, body)
 }
 
 // postTo posts to the path of a lease, which belongs to the user of the client.
 func postTo[T any](ctx context.Context, c *Client, path string, body any) (T, error) {
-	return postWith[T](ctx, c, path, whose(c), body)
+	return send[T](ctx, c, http.MethodPost, path, whose(c), body)
 }
 
-func postWith[T any](ctx context.Context, c *Client, path string, query url.Values, body any) (T, error) {
+func send[T any](ctx context.Context, c *Client, method, path string, query url.Values, body any) (T, error) {
 	text, err := json.Marshal(body)
 	if err != nil {
 		var none T
-		return none, fmt.Errorf("POST %s: write the request: %w", path, err)
+		return none, fmt.Errorf("%s %s: write the request: %w", method, path, err)
 	}
-	return call[T](ctx, c, http.MethodPost, path, query, text)
+	return call[T](ctx, c, method, path, query, text)
 }
 
 // whose returns the query parameter that names the owner of a lease.
