@@ -50,7 +50,7 @@ func (d *Daemon) openEnforcement(o Options) error {
 		Died: func(uuid string) { d.publish(oversight.MPSDied(d.label(uuid), uuid, time.Now())) },
 	})}
 	d.watchdog = watchdog.New(watchdog.Options{
-		Settings: d.watching(c), Leases: oversight.Revoker{Ledger: d.ledger, Line: d.processes.Ancestry}, Processes: inCharge{d.processes, d.charge}, Event: d.publish,
+		Settings: d.watching(c), Leases: d.ledger, Processes: inCharge{d.processes, d.charge}, Event: d.publish,
 		Record: func(e api.AuditEntry) { _ = d.audit.Record(e) }, // the log itself reports that it cannot be written
 	})
 	d.checkup = checkup.New(checkup.Options{Prover: d.own.prover, Monitor: d.monitor, Leases: d.ledger, Closures: d.drains, Publish: d.publish})

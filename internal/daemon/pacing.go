@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/desk/oversight"
 	"github.com/berth-gpu/berth/internal/door/promexport"
 	"github.com/berth-gpu/berth/internal/enforce/pace"
 	"github.com/berth-gpu/berth/internal/file"
@@ -31,7 +30,7 @@ func (d *Daemon) paced() []promexport.Paced {
 // openPacer opens the pacer, which holds leases to shares of their devices. In a daemon
 // that only looks it holds nothing, and continues nothing.
 func (d *Daemon) openPacer(o Options) error {
-	p := pace.Options{Leases: oversight.Pacing{Ledger: d.ledger}, Devices: d.monitor, Event: d.publish, Log: o.Log, Denied: d.denied, Path: o.state(pace.FileName)}
+	p := pace.Options{Leases: d.ledger, Devices: d.monitor, Event: d.publish, Log: o.Log, Denied: d.denied, Path: o.state(pace.FileName)}
 	if !o.ReadOnly {
 		p.Guardian = o.Guardian
 		p.Boot, _ = d.processes.Boot() // without it, the pacer continues nothing that another boot stopped

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -55,7 +56,7 @@ func (p *Pacer) cycles(ctx context.Context, l *paced) {
 			l.refuses("")
 		}
 		if held.Binding == lease.ByTTL && renewal.due(held.Expires, held.TTL, l.stoppedFor(), time.Now()) {
-			_ = p.Leases.Renew(ctx, l.Key, l.Fence) // if it fails, the next cycle tries again
+			_, _ = p.Leases.Renew(ctx, l.Key.Name(), l.Fence, 0, access.Daemon(), nil) // if it fails, the next cycle tries again
 		}
 		select {
 		case <-time.After(run):
@@ -87,7 +88,7 @@ func (p *Pacer) forget(l *paced, held *lease.Lease) bool {
 func (p *Pacer) pause(ctx context.Context, l *paced, held *lease.Lease, cycle Cycle) (refused string) {
 	hold := l.counting()
 	in := hold.mandate(held)
-	members, spared := p.table.Reach(in, p.Leases.Members(l.Key, l.Fence))
+	members, spared := p.table.Reach(in, p.Leases.Family(l.Key, l.Fence))
 	l.members(members)
 	switch {
 	case cycle.Pause == 0:
@@ -131,7 +132,7 @@ func (p *Pacer) pause(ctx context.Context, l *paced, held *lease.Lease, cycle Cy
 		if stopped += more; stopped == 0 {
 			break
 		}
-		members, _ = p.table.Reach(in, p.Leases.Members(l.Key, l.Fence))
+		members, _ = p.table.Reach(in, p.Leases.Family(l.Key, l.Fence))
 	}
 	if stopped == 0 { // all of them are left alone
 		l.freed()

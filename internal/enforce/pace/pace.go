@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -31,10 +32,11 @@ import (
 type Leases interface {
 	// Lease returns a lease, or nil if it has ended.
 	Lease(k lease.Key, fence uint64) *lease.Lease
-	// Members returns the living processes of a lease and of its children.
-	Members(k lease.Key, fence uint64) []process.ID
-	// Renew restarts the time to live of a lease, if it has one.
-	Renew(ctx context.Context, k lease.Key, fence uint64) error
+	// Family returns the living processes of a lease and of its children.
+	Family(k lease.Key, fence uint64) []process.ID
+	// Renew restarts the time to live of a lease, if it has one. A ttl of 0 means the one
+	// that it was granted with.
+	Renew(ctx context.Context, name lease.Name, fence uint64, ttl time.Duration, by access.Actor, limits *lease.Limits) (*lease.Lease, error)
 }
 
 // Devices calls a device while nobody else asks it. A monitor implements it.
@@ -147,7 +149,7 @@ func (p *Pacer) Hold(h Hold) error {
 	if err := p.refuse(held, h); err != nil {
 		return err
 	}
-	members, spared := p.table.Reach(h.mandate(held), p.Leases.Members(h.Key, h.Fence))
+	members, spared := p.table.Reach(h.mandate(held), p.Leases.Family(h.Key, h.Fence))
 	if len(members) == 0 && len(spared) > 0 {
 		err := &RefusedError{ID: h.Key.ID, Why: othersText}
 		p.Event(lease.Sparing(refusedEvent(held, h, err.Why), p.table.Describe(spared)))

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -69,17 +70,17 @@ func (b *book) Lease(k lease.Key, fence uint64) *lease.Lease {
 	return b.lease
 }
 
-func (b *book) Members(lease.Key, uint64) []process.ID {
+func (b *book) Family(lease.Key, uint64) []process.ID {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.members)
 }
 
-func (b *book) Renew(context.Context, lease.Key, uint64) error {
+func (b *book) Renew(context.Context, lease.Name, uint64, time.Duration, access.Actor, *lease.Limits) (*lease.Lease, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.renewed++
-	return nil
+	return b.lease, nil
 }
 
 // noDevices has nothing to measure.

@@ -85,7 +85,7 @@ func (w *Watchdog) end(l *lease.Lease, in kinship.Mandate, why string) {
 	grace := w.settings.Optimization.DeallocationTimeout
 	w.add(func(ctx context.Context) {
 		defer w.done(fence)
-		t := w.membersOf(l, in, w.leases.Members)
+		t := w.membersOf(l, in, w.leases.Scoped)
 		_, spared := w.look(t)
 		if !w.leases.BeginRevoke(key, fence, why, w.processes.Describe(spared)) {
 			return
@@ -99,7 +99,8 @@ func (w *Watchdog) end(l *lease.Lease, in kinship.Mandate, why string) {
 			w.complain(l, left)
 			why += "; some of its processes could not be ended"
 		}
-		if err := w.leases.Revoke(ctx, key, fence, why, w.processes.Describe(spared)); err != nil {
+		err := w.leases.Revoke(ctx, key, fence, why, w.processes.Describe(spared))
+		if err != nil && !errors.Is(err, lease.ErrUnknown) && !errors.Is(err, lease.ErrStaleFence) { // it may have ended already
 			w.event(gpu.Event{
 				Time: time.Now(), Code: gpu.EventOverLimit, Severity: gpu.Warning, Lease: key.ID, User: l.Holder.User, Data: map[string]any{"fence": fence},
 				Text: fmt.Sprintf("berth could not revoke %s and tries again: %v", key.ID, err),

@@ -17,7 +17,7 @@ import (
 
 // Users is everybody, less those who only started a program.
 func (w *world) Users(k lease.Key, fence uint64) (users, barred []process.ID) {
-	users, barred = w.Members(k, fence)
+	users, barred = w.Scoped(k, fence)
 	return slices.DeleteFunc(users, func(id process.ID) bool { return id.PID >= 100 }), barred
 }
 

@@ -54,9 +54,9 @@ type Leases interface {
 	// left alone, so that it is revoked and not released if its processes end before
 	// Revoke. It returns false if the lease has ended.
 	BeginRevoke(k lease.Key, fence uint64, why string, spared []string) bool
-	// Members returns the living processes of a lease, and those that its scope names but
+	// Scoped returns the living processes of a lease, and those that its scope names but
 	// must not reach.
-	Members(k lease.Key, fence uint64) (members, barred []process.ID)
+	Scoped(k lease.Key, fence uint64) (members, barred []process.ID)
 	// Users returns the members that use the devices of the lease, and the processes that
 	// these have started.
 	Users(k lease.Key, fence uint64) (users, barred []process.ID)
@@ -64,7 +64,7 @@ type Leases interface {
 	Moved(k lease.Key, fence uint64, member process.ID) bool
 	// Leased reports whether a process is under a lease on a device.
 	Leased(uuid string, id process.ID) bool
-	// Revoke ends a lease, unless it has ended. Spared describes the processes that were
+	// Revoke ends a lease. Spared describes the processes that were
 	// left alone, for the event.
 	Revoke(ctx context.Context, k lease.Key, fence uint64, why string, spared []string) error
 }

@@ -123,7 +123,7 @@ func (w *world) BeginRevoke(_ lease.Key, _ uint64, why string, spared []string) 
 	return !w.gone
 }
 
-func (w *world) Members(lease.Key, uint64) (members, barred []process.ID) {
+func (w *world) Scoped(lease.Key, uint64) (members, barred []process.ID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for id := range w.ends {

@@ -99,6 +99,34 @@ func (l *Ledger) Members(k lease.Key, fence uint64) []process.ID {
 	return members
 }
 
+// Family lists the members of a lease and of its children: a share that holds for a
+// launcher also holds for the programs that it starts.
+func (l *Ledger) Family(k lease.Key, fence uint64) []process.ID {
+	members := l.Members(k, fence)
+	for _, held := range l.View().Leases {
+		if held.Parent == k.ID && held.Key().Owner == k.Owner {
+			members = append(members, l.Members(held.Key(), held.Fence)...)
+		}
+	}
+	return members
+}
+
+// Users lists the members of a lease that were last seen on a device under it, and the
+// members that descend from them; and those of the processes that berth must not act on.
+// The other members have not taken its memory: what started a program, and in a scope
+// what runs beside it.
+func (l *Ledger) Users(k lease.Key, fence uint64) (users, barred []process.ID) {
+	using := map[process.ID]bool{}
+	for _, p := range l.Belonging()[fence] {
+		using[p.Line[0]] = true
+	}
+	idle := func(id process.ID) bool {
+		return !slices.ContainsFunc(l.census.Ancestry(id), func(line process.ID) bool { return using[line] })
+	}
+	members, barred := l.Scoped(k, fence)
+	return slices.DeleteFunc(members, idle), slices.DeleteFunc(barred, idle)
+}
+
 // Scoped lists the members of a lease, and the processes in its scope that berth must not
 // act on: see census.inScope.
 func (l *Ledger) Scoped(k lease.Key, fence uint64) (members, barred []process.ID) {

@@ -75,6 +75,16 @@ func (l *Ledger) Taken(k lease.Key) bool {
 	return l.book.Lease(k) != nil || l.book.Request(k) != nil
 }
 
+// Lease returns the lease with this key and fence, or nil if it has ended.
+func (l *Ledger) Lease(k lease.Key, fence uint64) *lease.Lease {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if held := l.book.Lease(k); held != nil && held.Fence == fence {
+		return held
+	}
+	return nil
+}
+
 // FindWaiting returns a waiting request by its key and its position in the queue, from 1,
 // or false if there is none.
 func (l *Ledger) FindWaiting(k lease.Key) (r *lease.Request, position int, waits bool) {

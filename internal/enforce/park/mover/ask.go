@@ -41,7 +41,7 @@ func (p *Mover) Park(ctx context.Context, k lease.Key, fence uint64, by access.A
 // and parks the lease if it is still idle. After a time slice, the lease waits for its
 // turn to come back.
 func (p *Mover) ParkIdle(ctx context.Context, k lease.Key, fence uint64, why string) error {
-	held := p.find(k, fence)
+	held := p.Leases.Lease(k, fence)
 	if held == nil {
 		return fmt.Errorf("park %s: %w", k.ID, lease.ErrUnknown)
 	}
@@ -110,7 +110,7 @@ func (p *Mover) park(ctx context.Context, o order) error {
 // accept reserves a lease for an order, or says why it refuses it. A lease has one order
 // at a time.
 func (p *Mover) accept(o *order) error {
-	held := p.find(o.key, o.fence)
+	held := p.Leases.Lease(o.key, o.fence)
 	if held == nil {
 		return fmt.Errorf("park %s: %w", o.key.ID, lease.ErrUnknown)
 	}
@@ -186,7 +186,7 @@ func (p *Mover) Resume(ctx context.Context, k lease.Key, fence uint64, by access
 		p.happen(r, park.Asked)
 		return p.awaitBack(ctx, r)
 	}
-	held := p.find(k, fence)
+	held := p.Leases.Lease(k, fence)
 	if held == nil {
 		return fmt.Errorf("resume %s: %w", k.ID, lease.ErrUnknown)
 	}
@@ -220,7 +220,7 @@ func (p *Mover) call(ctx context.Context, r *record, held *lease.Lease, by acces
 // Wake brings a lease back because its program asks for it. It does nothing for a lease
 // that is not parked. If ctx ends first, the lease still comes back at its turn.
 func (p *Mover) Wake(ctx context.Context, k lease.Key, fence uint64) error {
-	held := p.find(k, fence)
+	held := p.Leases.Lease(k, fence)
 	p.mu.Lock()
 	r := p.leases[fence]
 	if held != nil {

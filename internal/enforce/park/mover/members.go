@@ -27,7 +27,7 @@ func (p *Mover) Kept(held *lease.Lease) string {
 // keeps reports whether a lease that takes room on a device is kept there. Seen caches
 // the processes on devices.
 func (p *Mover) keeps(h *placement.Holding, seen map[string][]ledger.Process) bool {
-	held := p.find(h.Key, h.Fence)
+	held := p.Leases.Lease(h.Key, h.Fence)
 	if held == nil || p.Leases.Unshared(held) {
 		return false
 	}
@@ -74,7 +74,7 @@ func mayShare(held *lease.Lease, on []ledger.Process, members []moved) string {
 // separate refuses a lease whose processes may share memory of the device, by the last
 // sample. Otherwise it records how berth knows that they do not.
 func (p *Mover) separate(r *record, members []moved) error {
-	held := p.find(r.Key, r.Fence)
+	held := p.Leases.Lease(r.Key, r.Fence)
 	if held == nil {
 		return errEnded
 	}

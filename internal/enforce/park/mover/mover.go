@@ -32,7 +32,8 @@ import (
 
 // Leases keeps the leases and the queue. The ledger implements it.
 type Leases interface {
-	Find(k lease.Key) (ledger.Held, bool)
+	// Lease returns a lease, or nil if it has ended.
+	Lease(k lease.Key, fence uint64) *lease.Lease
 	View() ledger.View
 	// Len returns the number of leases and of waiting requests.
 	Len() (leases, waiting int)
@@ -286,7 +287,7 @@ func (p *Mover) follow(n news) {
 	if r == nil {
 		return
 	}
-	if held := p.find(r.Key, r.Fence); held != nil { // mu must not be held here
+	if held := p.Leases.Lease(r.Key, r.Fence); held != nil { // mu must not be held here
 		e.Book, e.ParkedAt = held.State, held.ParkedAt
 	}
 	p.mu.Lock()
@@ -352,13 +353,4 @@ func (p *Mover) start(r *record, work func(context.Context, *record)) bool {
 	}
 	p.working.Go(func() { work(ctx, r) })
 	return true
-}
-
-// find returns the lease with this key and fence, or nil.
-func (p *Mover) find(k lease.Key, fence uint64) *lease.Lease {
-	held, found := p.Leases.Find(k)
-	if !found || held.Fence != fence {
-		return nil
-	}
-	return held.Lease
 }

@@ -121,7 +121,7 @@ func (p *Mover) fail(r *record, why string) bool {
 
 // hasEnded reports whether a lease has ended.
 func (p *Mover) hasEnded(r *record) bool {
-	if p.find(r.Key, r.Fence) != nil {
+	if p.Leases.Lease(r.Key, r.Fence) != nil {
 		return false
 	}
 	p.mu.Lock()

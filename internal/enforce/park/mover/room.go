@@ -125,7 +125,7 @@ func (p *Mover) takeRoom(ctx context.Context, r *record, memory gpu.MiB) (releas
 
 // leased returns how much a lease may have of its device, or 0 if it has ended.
 func (p *Mover) leased(r *record) gpu.MiB {
-	if held := p.find(r.Key, r.Fence); held != nil {
+	if held := p.Leases.Lease(r.Key, r.Fence); held != nil {
 		return held.Parts[0].Memory
 	}
 	return 0

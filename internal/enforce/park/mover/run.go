@@ -153,7 +153,7 @@ func onlySimulated(sums map[string]ledger.DeviceSum) bool {
 
 // caution warns the holder of a lease that it is about to be parked.
 func (p *Mover) caution(a park.Action, now time.Time, grace time.Duration) {
-	held := p.find(a.Key, a.Fence)
+	held := p.Leases.Lease(a.Key, a.Fence)
 	if held == nil {
 		return
 	}

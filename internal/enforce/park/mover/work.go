@@ -52,7 +52,7 @@ func (p *Mover) depart(ctx context.Context, r *record) {
 	default:
 		if prepared {
 			why := err
-			err = o.undone(p.find(o.key, o.fence), why)
+			err = o.undone(p.Leases.Lease(o.key, o.fence), why)
 			p.bar(o, why)
 		} else {
 			p.bar(o, err)
@@ -104,7 +104,7 @@ func (p *Mover) awaitTry(ctx context.Context, r *record) {
 
 // bar keeps berth from soon trying again to park a lease that could not be parked.
 func (p *Mover) bar(o *order, why error) {
-	held := p.find(o.key, o.fence)
+	held := p.Leases.Lease(o.key, o.fence)
 	if o.source == move.ByHand || held == nil {
 		return
 	}
@@ -221,7 +221,7 @@ func (p *Mover) check(ctx context.Context, r *record) {
 			p.fail(r, "")
 			break
 		}
-		if held := p.find(r.Key, r.Fence); held == nil || held.State == lease.Active {
+		if held := p.Leases.Lease(r.Key, r.Fence); held == nil || held.State == lease.Active {
 			break
 		}
 		p.mu.Lock()
@@ -376,7 +376,7 @@ func (p *Mover) queue(r *record) {
 // awaitTurn waits in the queue of the book until a parked lease has its room again, the
 // lease ends, or ctx ends.
 func (p *Mover) awaitTurn(ctx context.Context, r *record) {
-	held := p.find(r.Key, r.Fence)
+	held := p.Leases.Lease(r.Key, r.Fence)
 	if held == nil {
 		return
 	}
@@ -396,7 +396,7 @@ func (p *Mover) awaitTurn(ctx context.Context, r *record) {
 	p.yield(ctx, r, held.Priority, from)
 	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
 		_, err := p.Leases.Return(ctx, r.Key, r.Fence, access.Daemon(), "it is its turn", from, gpu.Opt[time.Duration]{})
-		now := p.find(r.Key, r.Fence)
+		now := p.Leases.Lease(r.Key, r.Fence)
 		if err == nil || ctx.Err() != nil || now == nil || now.State != lease.Parked {
 			return
 		}
@@ -443,7 +443,7 @@ func (p *Mover) yield(ctx context.Context, r *record, priority int, from time.Ti
 		if !park.Yields(time.Now(), rules, pressure, self) || wait(ctx, longestLook) != nil {
 			return
 		}
-		if now := p.find(r.Key, r.Fence); now == nil || now.State != lease.Parked {
+		if now := p.Leases.Lease(r.Key, r.Fence); now == nil || now.State != lease.Parked {
 			return
 		}
 	}
@@ -464,7 +464,7 @@ func (p *Mover) addYielding(pressure *placement.Pressure, r *record) {
 	}
 	p.mu.Unlock()
 	for _, o := range others {
-		if held := p.find(o.Key, o.Fence); held != nil && held.State == lease.Parked {
+		if held := p.Leases.Lease(o.Key, o.Fence); held != nil && held.State == lease.Parked {
 			part, sum := held.Parts[0], p.Leases.Sums()[o.GPU]
 			pressure.Wants = append(pressure.Wants, placement.Want{
 				Into: o.Fence, Priority: held.Priority, Since: since[o.Fence],
