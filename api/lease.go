@@ -118,6 +118,9 @@ type Lease struct {
 	Paced  *Paced              `json:"paced,omitempty" doc:"The share that the lease is held to; absent: it runs freely. Only in the answers that list leases or look one up, and in that of pace."`
 	Energy gpu.Opt[gpu.Joules] `json:"energy_joules,omitzero" doc:"How much energy its processes have used, above what the devices draw by themselves. Absent until the daemon has measured it; only in the answers that list leases, look one up or end one."`
 
+	Cancelled   *time.Time   `json:"cancelled,omitempty" doc:"Since when its programs are being ended, and the lease with them, because somebody cancelled it."`
+	CancelledBy *CancelledBy `json:"cancelled_by,omitempty" sight:"owner" doc:"Who cancelled it, and why."`
+
 	Parkable bool     `json:"parkable,omitempty" doc:"berth may park the lease while others wait for its device."`
 	Unshared bool     `json:"unshared,omitempty" doc:"Its owner says that its processes share no GPU memory."`
 	Parking  *Parking `json:"parking,omitempty" doc:"What became of its memory on the device, if the lease was ever parked; only in the answers that list leases or look one up, and in those of park and resume."`
@@ -245,6 +248,20 @@ type Release struct {
 	ID    string `json:"id" minLength:"1" maxLength:"512"`
 	User  string `json:"user,omitempty" maxLength:"256" doc:"Whose it is. Default: the caller's own, else the only one with this id."`
 	Fence uint64 `json:"fence,omitempty" doc:"Only if the lease still has this fence. Default: any fence."`
+
+	KeepRunning bool `json:"keep_running,omitempty" doc:"The program of the lease may go on without it. Otherwise, without a fence, the release of a lease that is bound to a process is refused while that process lives, unless it, one of its ancestors or one of its descendants asks."`
+}
+
+// Cancel ends the programs of a lease, and the lease with them.
+type Cancel struct {
+	Fence uint64 `json:"fence,omitempty" doc:"Only if the lease still has this fence. Default: any fence."`
+	Why   string `json:"reason,omitempty" maxLength:"256" doc:"What its user and operators read about it."`
+}
+
+// CancelledBy says who cancelled a lease.
+type CancelledBy struct {
+	By  gpu.By `json:"by,omitzero" doc:"Absent: berth itself."`
+	Why string `json:"reason,omitempty"`
 }
 
 // Renewal extends a lease that has a time to live, over the lease stream.
@@ -321,10 +338,10 @@ type HolderUntil struct {
 	Kept     string     `json:"kept,omitempty" doc:"Why berth does not park it now, although it is parkable."`
 }
 
-// Ended says what was released or withdrawn.
+// Ended says what was released, withdrawn or cancelled.
 type Ended struct {
 	ID    string `json:"id"`
-	Lease *Lease `json:"lease,omitempty" doc:"The lease as it was at its end; absent for a request that waited."`
+	Lease *Lease `json:"lease,omitempty" doc:"The lease as it was at its end; for a cancel, the lease that ends now, which is that of the runner for a lease of a batch. Absent for a request that waited."`
 }
 
 // PastLeases lists leases that have ended.

@@ -49,6 +49,7 @@ const (
 	Bind             // hand a lease to another process
 	Resize           // make a lease larger or smaller
 	Release          // end a lease
+	Cancel           // end the programs of a lease, and the lease with them
 	Scope            // say which control groups a lease covers
 	Admit            // lease exactly what another scheduler has decided, without the queue
 	Trim             // ask the holder of a lease for unused memory
@@ -95,6 +96,7 @@ var rules = [...]rule{
 	Bind:        {"bind", User, Operator},
 	Resize:      {"resize", User, Operator},
 	Release:     {"release", User, Operator},
+	Cancel:      {"cancel", User, Operator},
 	Scope:       {"scope", Operator, Operator},
 	Admit:       {"admit", Operator, Operator},
 	Trim:        {"trim", User, Operator},

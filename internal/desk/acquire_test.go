@@ -145,7 +145,7 @@ func TestEveryWayGivesTheSameAnswer(t *testing.T) {
 				if diff := cmp.Diff(first, got, cmpopts.IgnoreFields(lease.Lease{}, "ID", "Fence", "Granted")); diff != "" {
 					t.Errorf("%s gives another lease than %s (-want +got):\n%s", way.name, ways[0].name, diff)
 				}
-				if _, err := o.Release(t.Context(), by, lease.Name{ID: got[0].ID}, 0); err != nil {
+				if _, err := o.Release(t.Context(), by, lease.Name{ID: got[0].ID}, 0, false); err != nil {
 					t.Fatal(err)
 				}
 				o.mps.Release(got[0].Fence) // as the daemon does when a lease ends
@@ -246,7 +246,7 @@ func TestCallersWhoLeave(t *testing.T) {
 					t.Errorf("the answer is %v, want code %q", err, step.code)
 				}
 				if step.full {
-					if _, err := o.Release(t.Context(), self(t), lease.Name{ID: filler.ID}, 0); err != nil {
+					if _, err := o.Release(t.Context(), self(t), lease.Name{ID: filler.ID}, 0, false); err != nil {
 						t.Fatal(err)
 					}
 				}

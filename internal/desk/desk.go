@@ -59,6 +59,10 @@ type Parts struct {
 	Checkup   Checkup        // nil if devices cannot be checked
 	Throttle  Throttler      // nil if nothing acts on devices
 
+	// JobOf returns the id of the job that a lease or a request belongs to, or "" if it
+	// belongs to none. It is nil if this daemon runs no jobs.
+	JobOf func(lease.Key) string
+
 	CPUs   int    // CPUs of the machine, for plans; 0 if not known
 	Socket string // socket of the daemon, for programs that are launched
 

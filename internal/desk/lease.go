@@ -36,8 +36,15 @@ func (d *Desk) Seek(by access.Actor, name lease.Name) (lease.Key, error) {
 }
 
 // Release ends a lease, or withdraws a request that waits; lease.Book.Seek says which one
-// a name means. A fence of zero means any.
-func (d *Desk) Release(ctx context.Context, by Caller, name lease.Name, fence uint64) (api.Ended, error) {
+// a name means. A fence of zero means any. Release ends no program: if one would go on
+// without its lease, whoever else asks has to give the fence, or say that it may go on.
+func (d *Desk) Release(ctx context.Context, by Caller, name lease.Name, fence uint64, keepRunning bool) (api.Ended, error) {
+	if fence == 0 && !keepRunning {
+		var err error
+		if fence, err = d.stranded(&by, name); err != nil {
+			return api.Ended{}, err
+		}
+	}
 	by.aside()
 	ended, err := d.Ledger.Release(ctx, name, fence, by.Actor)
 	by.back(ctx)
@@ -208,6 +215,9 @@ func LeaseOf(h ledger.Held) api.Lease {
 	}
 	if ends, limited := h.Ends(); limited {
 		l.TimeLimit, l.Ends = h.TimeLimit.Seconds(), &ends
+	}
+	if c := h.Cancelled; c != nil {
+		l.Cancelled, l.CancelledBy = &c.At, &api.CancelledBy{By: lease.ByOf(c.By), Why: c.Why}
 	}
 	for i, p := range h.Parts {
 		l.Parts[i] = api.LeasePart{GPU: p.GPU, Memory: p.Memory, Slots: p.Slots}

@@ -118,7 +118,7 @@ func TestParkAndResume(t *testing.T) {
 	}
 	_, err = o.Park(t.Context(), by, name, api.Park{})
 	wants(t, "park it again", err, "wrong_state")
-	_, err = o.Release(t.Context(), by, name, 0)
+	_, err = o.Release(t.Context(), by, name, 0, false)
 	wants(t, "release what is parked", err, "parked")
 	_, err = o.Resize(t.Context(), by, name, api.Resize{Memory: 10})
 	wants(t, "resize what is parked", err, "wrong_state")
@@ -132,7 +132,7 @@ func TestParkAndResume(t *testing.T) {
 	if err == nil || !strings.HasPrefix(err.Error(), "Cannot resume a: there was no room within 0.1 s: GPU 0 needs 5000 MiB and has ") || !strings.HasSuffix(err.Error(), ". It stays parked; give it more time, or resume it later.") {
 		t.Errorf("resume with too little patience: %v", err)
 	}
-	if _, err := o.Release(t.Context(), by, lease.Name{ID: "b"}, 0); err != nil {
+	if _, err := o.Release(t.Context(), by, lease.Name{ID: "b"}, 0, false); err != nil {
 		t.Fatal(err)
 	}
 	if l, err = o.Wake(t.Context(), by, name, api.Park{}); err != nil || l.State != "active" || l.Parts[0].Memory != 5000 {

@@ -88,6 +88,7 @@ var plainRefusals = []struct {
 	{lease.ErrBinding, Conflict, "no_time_to_live", "Only leases with a ttl are renewed."},
 	{lease.ErrNotBound, Conflict, "not_process_bound", "Only a lease that is bound to a process can be handed to another one."},
 	{lease.ErrEnforced, Conflict, "limit_enforced", "Release the lease, and start the program under a lease of the right size."},
+	{lease.ErrScoped, Conflict, "scoped_lease", "Delete the pod, or stop the container or the unit: the lease ends with it. Nothing was changed."},
 	{lease.ErrParked, Conflict, "parked", "Nothing was changed."},
 	{lease.ErrUnparkable, Conflict, "cannot_park", "Nothing was moved."},
 	{lease.ErrAsked, Conflict, "already_asked", "berth explain (GET /api/leases/{id}/explain) says what it waits for."},

@@ -9,7 +9,7 @@ import (
 
 // Change is a change to the book: Ask, Withdraw, TimeOut, Grant, Renew, Keep,
 // Bind, Settle, Detach, Resize, Split, Rescope, Release, Expire, Revoke, Park,
-// Resume, Warn or Overrun.
+// Resume, Cancel, Warn or Overrun.
 type Change interface {
 	apply(b *Book, now time.Time) (Effect, error)
 }
@@ -70,6 +70,7 @@ const (
 	WasParked Kind = Kind(stored.Park)
 	Resumed   Kind = Kind(stored.Resume)
 	Scoped    Kind = Kind(stored.Scope)
+	Cancelled Kind = "cancel" // its entry is a Resize
 	Warned    Kind = "warn"
 	Overran   Kind = "overrun"
 )

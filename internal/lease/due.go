@@ -55,6 +55,10 @@ func (w event) change(l *Lease) Change {
 func (e *entry) due() (at time.Time, what event) {
 	l := e.lease
 	switch {
+	case l.Cancelled != nil && e.overrun.IsZero():
+		return l.Cancelled.At, overruns
+	case l.Cancelled != nil:
+		return e.overrun.Add(overrunAgain), overruns
 	case l.State == Parked:
 		return at, nothing
 	case l.Binding == ByTTL:

@@ -36,6 +36,8 @@ type Lease struct {
 	Returned time.Time     // when it was last resumed; zero if never
 	Paused   time.Duration // how long it was parked before, in total
 
+	Cancelled *Cancellation // who asked to end its programs; nil if nobody did
+
 	// Asked is the memory that it had on each device before berth shrank it; zero if
 	// berth did not. It gets that back before others are served.
 	Asked gpu.MiB

@@ -25,10 +25,14 @@ func EventOf(e *Effect, labels func(text []byte, parts []Part) []byte) (gpu.Even
 	if code == "" || e.Kind == Renewed && e.By.Door == access.Itself {
 		return gpu.Event{}, false // berth keeps a lease that is in use, every minute
 	}
+	by := e.By
+	if c := held.Cancelled; c != nil && e.Kind == Revoked { // its owner or an operator asked for it before
+		severity, verb, by = gpu.Note, "was ended", c.By
+	}
 	total := held.Total()
 	text, public := sentence(e, held, verb, labels)
 	event := gpu.Event{
-		Time: e.Time, Code: code, Severity: severity, Lease: held.ID, User: held.Holder.User, By: ByOf(e.By), Text: text, Public: public,
+		Time: e.Time, Code: code, Severity: severity, Lease: held.ID, User: held.Holder.User, By: ByOf(by), Text: text, Public: public,
 		Data: map[string]any{"fence": held.Fence, "memory_mb": int64(total.Memory), "slots": total.Slots},
 	}
 	if e.Kind != Granted {
@@ -89,7 +93,8 @@ func aim(r *Request) string {
 }
 
 // sentence returns the text of an event about a lease. If the text ends with the name of
-// the program, sentence also returns it without that name, as public text. Every grant
+// the program, or with the reason of who cancelled it, sentence also returns it without
+// that, as public text. Every grant
 // calls sentence, so it builds the text in one buffer.
 func sentence(e *Effect, held *Lease, verb string, labels func([]byte, []Part) []byte) (text, public string) {
 	b := append(append(append(make([]byte, 0, 160), held.ID...), ' '), verb...)
@@ -111,7 +116,11 @@ func sentence(e *Effect, held *Lease, verb string, labels func([]byte, []Part) [
 		b = labels(b, held.Parts)
 	}
 	if e.Why != "" {
+		upTo := len(b)
 		b = append(append(b, ": "...), e.Why...)
+		if c := held.Cancelled; c != nil && c.Why != "" { // whoever cancelled it wrote that to its holder
+			return string(b), string(b[:upTo])
+		}
 	}
 	if e.Kind != Granted || held.Holder.Name == "" {
 		return string(b), ""
@@ -139,6 +148,8 @@ func wording(k Kind) (gpu.EventCode, gpu.Severity, string) {
 		return gpu.EventExpired, gpu.Warning, "expired"
 	case Warned:
 		return gpu.EventEnding, gpu.Warning, "is about to end"
+	case Cancelled:
+		return gpu.EventEnding, gpu.Note, "was cancelled, and its programs are being ended"
 	case Revoked:
 		return gpu.EventRevoked, gpu.Warning, "was revoked"
 	}

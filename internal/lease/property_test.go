@@ -123,7 +123,7 @@ func TestRevertTakesBack(t *testing.T) {
 		}
 		h.effects = nil
 		for range 10 {
-			switch h.draw("step", 0, 10) {
+			switch h.draw("step", 0, 11) {
 			case 0:
 				h.grant(h.drawRequest(), false)
 			case 1:
@@ -146,6 +146,8 @@ func TestRevertTakesBack(t *testing.T) {
 				h.want()
 			case 10:
 				h.shrink()
+			case 11:
+				h.cancel()
 			}
 		}
 		// Measurements of a lease that ended are gone until the next one.

@@ -22,7 +22,7 @@ var (
 	ErrBinding    = errors.New("the lease has no time to live")
 	ErrNotBound   = errors.New("the lease is not bound to a process")
 	ErrState      = errors.New("the lease is in the wrong state")
-	ErrParked     = errors.New("the lease is parked; resume it first, or end its program by kill -9")
+	ErrParked     = errors.New("the lease is parked; resume it first, or end its program (berth cancel)")
 	ErrUnparkable = errors.New("the lease cannot be parked")
 	ErrAsked      = errors.New("a request for this lease waits already")
 	ErrInUse      = errors.New("its processes use more")

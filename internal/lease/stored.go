@@ -13,7 +13,7 @@ import (
 
 // entries writes entries as encoding/json does, several times faster: every grant waits
 // for it.
-var entries = quickjson.Codec[stored.Entry]{Inline: []any{stored.By{}, stored.Lease{}, stored.Part{}, stored.AuditLine{}}}
+var entries = quickjson.Codec[stored.Entry]{Inline: []any{stored.By{}, stored.Lease{}, stored.Part{}, stored.Cancelled{}, stored.AuditLine{}}}
 
 // AppendEntry appends an entry to dst as JSON without a newline. stored.Decode reads it.
 func AppendEntry(dst []byte, e *stored.Entry) []byte { return entries.Append(dst, e) }
@@ -23,8 +23,11 @@ func AppendEntry(dst []byte, e *stored.Entry) []byte { return entries.Append(dst
 func EntryIn(used *stored.Lease, e *Effect) stored.Entry {
 	l := e.Lease()
 	kind := stored.Kind(e.Kind)
-	if e.Kind == Settled { // a bind to the process that it is bound to, which an older berth understands
-		kind = stored.Bind
+	switch e.Kind { // to kinds that an older berth understands
+	case Settled:
+		kind = stored.Bind // to the process that it is bound to
+	case Cancelled:
+		kind = stored.Resize // to the size that it has
 	}
 	r := stored.New(kind)
 	r.Time, r.ID, r.Fence, r.Why, r.By = e.Time.UnixNano(), l.ID, l.Fence, e.Why, storedBy(&e.By)
@@ -32,7 +35,7 @@ func EntryIn(used *stored.Lease, e *Effect) stored.Entry {
 		r.Share()
 	}
 	switch e.Kind {
-	case Granted, Bound, Settled, Detached, Resized, Scoped, WasParked, Resumed:
+	case Granted, Bound, Settled, Detached, Resized, Scoped, WasParked, Resumed, Cancelled:
 		storeLease(used, l)
 		r.SetLease(used)
 	case Renewed:
@@ -106,6 +109,9 @@ func storeLease(s *stored.Lease, l *Lease) {
 	if l.Binding == ByTTL {
 		s.Expires = l.Expires.UnixNano()
 	}
+	if c := l.Cancelled; c != nil {
+		s.Cancelled = &stored.Cancelled{At: c.At.UnixNano(), By: storedBy(&c.By), Why: c.Why, All: c.All}
+	}
 	for _, p := range l.Parts {
 		parts = append(parts, stored.Part{GPU: p.GPU, Memory: int64(p.Memory), Slots: p.Slots})
 	}
@@ -128,6 +134,9 @@ func restored(r *stored.Entry) *Lease {
 	}
 	if l.Binding == ByTTL {
 		l.Expires = time.Unix(0, s.Expires)
+	}
+	if c := s.Cancelled; c != nil {
+		l.Cancelled = &Cancellation{At: time.Unix(0, c.At), By: restoredBy(&c.By), Why: c.Why, All: c.All}
 	}
 	for i, p := range s.Parts {
 		l.Parts[i] = Part{GPU: p.GPU, Memory: gpu.MiB(p.Memory), Slots: p.Slots}

@@ -14,6 +14,8 @@ import (
 //
 //	granted ──▶ Warn ──▶ Overrun ──▶ Revoke
 //	            a while before    at the end, and again until it is revoked
+//
+// A lease that was cancelled ends in the same way, without a Warn.
 const (
 	MinTime = time.Second
 	MaxTime = 365 * 24 * time.Hour
@@ -59,8 +61,8 @@ func (w Warn) apply(b *Book, now time.Time) (Effect, error) {
 	return Effect{Kind: Warned, Time: now, Before: e.lease, After: e.lease, By: access.Daemon()}, nil
 }
 
-// Overrun notes that a lease has reached its time limit and is to be ended. It
-// changes nothing durable: Revoke ends the lease. See Due.
+// Overrun notes that a lease has reached its time limit, or was cancelled, and is to be
+// ended. It changes nothing durable: Revoke ends the lease. See Due.
 type Overrun struct {
 	Key
 	Fence uint64
@@ -71,7 +73,7 @@ func (o Overrun) apply(b *Book, now time.Time) (Effect, error) {
 	if err != nil {
 		return Effect{}, err
 	}
-	if ends, _ := e.lease.Ends(); now.Before(ends) {
+	if ends, _ := e.lease.Ends(); now.Before(ends) && e.lease.Cancelled == nil {
 		return Effect{}, fmt.Errorf("end %s: %w: its time limit is at %s", o.ID, ErrNotDue, ends.Format(time.RFC3339))
 	}
 	e.warned, e.overrun = true, now
@@ -88,10 +90,10 @@ func (b *Book) forget(e *entry, kind Kind) {
 	b.setAlarm(e)
 }
 
-// limited returns a lease with a time limit.
+// limited returns a lease with a time limit, or one that was cancelled.
 func (b *Book) limited(op string, k Key, fence uint64) (*entry, error) {
 	e := b.leases.get(k)
-	if e == nil || fence != e.lease.Fence || e.lease.TimeLimit <= 0 {
+	if e == nil || fence != e.lease.Fence || e.lease.TimeLimit <= 0 && e.lease.Cancelled == nil {
 		return nil, fmt.Errorf("%s %s: %w with a time limit", op, k.ID, ErrUnknown)
 	}
 	return e, nil
@@ -104,7 +106,10 @@ func timeLimitProblem(limit time.Duration) string {
 	return words.TimeProblem(limit, MinTime, MaxTime)
 }
 
-// OverrunText says why a lease ends when it has reached its time limit.
+// OverrunText says why a lease ends when it was cancelled or has reached its time limit.
 func (l *Lease) OverrunText() string {
+	if c := l.Cancelled; c != nil {
+		return afterColon(cancelText, c.Why)
+	}
 	return "its time limit of " + words.Duration(l.TimeLimit) + " is over"
 }

@@ -190,7 +190,7 @@ func (h *history) run(steps int) {
 
 func (h *history) step() {
 	uuid := dev(h.draw("device", 0, toyDevices-1))
-	switch h.draw("step", 0, 22) {
+	switch h.draw("step", 0, 23) {
 	case 0, 1:
 		h.ask(h.drawRequest())
 	case 2, 3, 4:
@@ -233,6 +233,8 @@ func (h *history) step() {
 		h.want()
 	case 22:
 		h.shrink()
+	case 23:
+		h.cancel()
 	}
 }
 
@@ -635,6 +637,20 @@ func (h *history) park() {
 	h.apply(Park{Key: k, By: by}, want)
 }
 
+// cancel cancels a lease. Who cancels it once more reaches no less.
+func (h *history) cancel() {
+	k, by := h.drawKey(), h.drawActor()
+	fence := h.drawFence(k)
+	l, want := h.finding(k, fence, by)
+	e, done := h.apply(Cancel{Key: k, Fence: fence, By: by, Why: "enough"}, want)
+	if !done {
+		return
+	}
+	if c := e.After.Cancelled; c.All != (by.Door == access.Itself || l.Cancelled != nil && l.Cancelled.All) || c.By != by {
+		h.Fatalf("%+v was cancelled by %+v as %+v", l.Cancelled, by, c)
+	}
+}
+
 func (h *history) hasChildren(k Key) bool {
 	for other, l := range h.toy.leases {
 		if l.Parent == k.ID && other.Owner == k.Owner {
@@ -710,8 +726,11 @@ func (h *history) due() {
 		}
 	}
 	for k, l := range h.toy.leases {
-		if l.State == Parked {
-			continue // its time stands still
+		if l.Cancelled != nil && next.After(h.now.Add(overrunAgain)) {
+			h.Fatalf("lease %s was cancelled and is due at %s", k.ID, next)
+		}
+		if l.State == Parked || l.Cancelled != nil {
+			continue // its time stands still, or does not matter any more
 		}
 		if l.Binding == ByTTL && (!h.now.Before(l.Expires) || next.After(l.Expires)) {
 			h.Fatalf("lease %s should have expired", k.ID)

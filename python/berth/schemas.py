@@ -315,6 +315,13 @@ class Launch(Answer):
     cleared_by: str = ""  # Who clears the memory of the devices between two programs, and when that was checked; not checked: nobody looked.
 
 
+class CancelledBy(Answer):
+    """CancelledBy says who cancelled a lease."""
+
+    by: Optional[By] = None  # Absent: berth itself.
+    reason: str = ""
+
+
 class Parking(Answer):
     """Parking says how and why the memory of a lease was parked or resumed."""
 
@@ -365,6 +372,8 @@ class Allocation(OfLease, Answer):
     launch: Optional[Launch] = None  # What else a launcher needs to know; only in the answer to a request with enforce.
     paced: Optional[Paced] = None  # The share that the lease is held to; absent: it runs freely. Only in the answers that list leases or look one up, and in that of pace.
     energy_joules: Optional[float] = None  # How much energy its processes have used, above what the devices draw by themselves. Absent until the daemon has measured it; only in the answers that list leases, look one up or end one.
+    cancelled: Optional[Time] = None  # Since when its programs are being ended, and the lease with them, because somebody cancelled it.
+    cancelled_by: Optional[CancelledBy] = None  # Who cancelled it, and why.
     parkable: bool = False  # berth may park the lease while others wait for its device.
     unshared: bool = False  # Its owner says that its processes share no GPU memory.
     parking: Optional[Parking] = None  # What became of its memory on the device, if the lease was ever parked; only in the answers that list leases or look one up, and in those of park and resume.
@@ -375,10 +384,10 @@ class Allocation(OfLease, Answer):
 
 
 class Ended(Answer):
-    """Ended says what was released or withdrawn."""
+    """Ended says what was released, withdrawn or cancelled."""
 
     id: str = ""
-    lease: Optional[Allocation] = None  # The lease as it was at its end; absent for a request that waited.
+    lease: Optional[Allocation] = None  # The lease as it was at its end; for a cancel, the lease that ends now, which is that of the runner for a lease of a batch. Absent for a request that waited.
 
 
 class DeviceEnergy(Answer):
@@ -1037,6 +1046,7 @@ __all__ = [
     "Ancestor",
     "Belonging",
     "Launch",
+    "CancelledBy",
     "Parking",
     "Idle",
     "Allocation",

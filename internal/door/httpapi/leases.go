@@ -34,8 +34,11 @@ func registerLeases(s *server) {
 	serve(s, on("GET /api/leases/{id}/explain", "explain-waiting", "What a waiting request waits for", "", missing, conflict), s.explainWaiting)
 	serve(s, on("DELETE /api/leases/{id}", "release", "End a lease, or withdraw a waiting request", "", missing, conflict), s.release)
 	request(s, on("POST /api/gpu/memory/deallocate", "deallocate", "End a lease, or withdraw a waiting request", "", missing, conflict), func(ctx context.Context, by desk.Caller, b api.Deallocate) (api.Ended, error) {
-		return s.Desk.Release(ctx, by, lease.Name{User: b.User, ID: b.ID}, 0)
+		return s.Desk.Release(ctx, by, lease.Name{User: b.User, ID: b.ID}, 0, true)
 	})
+	changeWith(s, on("POST /api/leases/{id}/cancel", "cancel-lease", "End the programs of a lease, and the lease with them",
+		"The processes of the lease get SIGTERM, and after deallocation_timeout SIGKILL; those of a parked lease get SIGKILL at once. Then the lease ends. The answer comes when the daemon has written that down, and a restart of the daemon changes nothing about it. "+
+			"For the user of the lease and operators. What a user asks for reaches only processes that this user could signal; the event names the others. A request that waits is withdrawn. A lease of a batch means the runner of the batch.", missing, conflict), s.Desk.Cancel)
 	change(s, on("POST /api/leases/{id}/renew", "renew", "Extend a lease that has a time to live", "", missing, conflict), s.Desk.Renew)
 	change(s, on("POST /api/leases/{id}/bind", "bind", "Bind a lease of one process to another process", "", missing, conflict), s.Desk.Bind)
 	change(s, on("POST /api/leases/{id}/scope", "rescope", "Change which control groups the processes of a lease are told by", "", missing, conflict), s.Desk.Rescope)
@@ -103,10 +106,12 @@ type releaseQuery struct {
 	ID    string `path:"id" doc:"Id of the lease." maxLength:"512"`
 	User  string `query:"user" doc:"Whose lease it is: login name, uid, token:NAME or cert:NAME. Default: the caller's own, else the only one with this id." maxLength:"256"`
 	Fence uint64 `query:"fence" doc:"Only if the lease still has this fence."`
+
+	KeepRunning bool `query:"keep_running" doc:"The program of the lease may go on without it. Otherwise, without a fence, the release of a lease that is bound to a process is refused while that process lives, unless it, one of its ancestors or one of its descendants asks."`
 }
 
 func (s *server) release(ctx context.Context, in *releaseQuery) (*answer[api.Ended], error) {
-	ended, err := s.Desk.Release(ctx, askerOf(ctx), lease.Name{User: in.User, ID: in.ID}, in.Fence)
+	ended, err := s.Desk.Release(ctx, askerOf(ctx), lease.Name{User: in.User, ID: in.ID}, in.Fence, in.KeepRunning)
 	return &answer[api.Ended]{ended}, err
 }
 

@@ -163,7 +163,7 @@ func (st *leaseStream) take(f wire.Frame) error {
 	case wire.Release:
 		b := new(wire.ReleaseBody)
 		return st.begin(f, st.bodies.release, b, func(ctx context.Context) (wire.Body, error) {
-			ended, err := st.Desk.Release(ctx, askerOf(ctx), lease.Name{User: b.User, ID: b.ID}, b.Fence)
+			ended, err := st.Desk.Release(ctx, askerOf(ctx), lease.Name{User: b.User, ID: b.ID}, b.Fence, b.KeepRunning)
 			if err != nil {
 				return nil, problemOf(err)
 			}

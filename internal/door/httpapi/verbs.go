@@ -61,6 +61,7 @@ var verbs = map[string]access.Verb{
 	"POST /api/leases/id":             access.Lease,
 	"POST /api/leases/explain":        access.Lease,
 	"POST /api/leases/adopt":          access.Adopt,
+	"POST /api/leases/{id}/cancel":    access.Cancel,
 	"POST /api/leases/{id}/renew":     access.Renew,
 	"POST /api/leases/{id}/bind":      access.Bind,
 	"POST /api/leases/{id}/resize":    access.Resize,

@@ -53,9 +53,9 @@ func (w *Watchdog) done(what any) {
 	delete(w.ending, what)
 }
 
-// Changed takes notice of a change in the book. It revokes a lease that has reached its
-// time limit, and ends the processes of the lease first. It does not block, and does
-// nothing if the lease is already being revoked.
+// Changed takes notice of a change in the book. It revokes a lease that was cancelled or
+// has reached its time limit, and ends the processes of the lease first. It does not
+// block, and does nothing if the lease is already being revoked.
 func (w *Watchdog) Changed(e *lease.Effect) {
 	if e.Kind != lease.Overran {
 		return
@@ -63,13 +63,18 @@ func (w *Watchdog) Changed(e *lease.Effect) {
 	l := e.After
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.end(l, limitMandate(l), l.OverrunText())
+	w.end(l, overrunMandate(l), l.OverrunText())
 }
 
-// limitMandate returns the mandate by which the time limit of a lease ends its processes:
-// that of the user, unless an operator or a rule set the limit.
-func limitMandate(l *lease.Lease) kinship.Mandate {
-	if l.Imposed {
+// overrunMandate returns the mandate by which a lease ends that was cancelled or has
+// reached its time limit: that of its user, unless an operator cancelled it, or an
+// operator or a rule set the limit.
+func overrunMandate(l *lease.Lease) kinship.Mandate {
+	all := l.Imposed
+	if l.Cancelled != nil {
+		all = l.Cancelled.All
+	}
+	if all {
 		return kinship.Authority()
 	}
 	return kinship.OfUser(l.Holder.UID)
@@ -208,12 +213,13 @@ type target struct {
 	members func() (members, barred []process.ID)
 	moved   func(process.ID) bool // a member is under another lease now
 	scoped  bool                  // only present members may be signalled
+	parked  bool                  // they cannot react to SIGTERM
 }
 
 // membersOf returns the processes of a lease that which selects, as a target.
 func (w *Watchdog) membersOf(l *lease.Lease, in kinship.Mandate, which func(lease.Key, uint64) (members, barred []process.ID)) target {
 	return target{
-		in: in, scoped: scoped(l),
+		in: in, scoped: scoped(l), parked: l.State == lease.Parked,
 		members: func() (members, barred []process.ID) { return which(l.Key(), l.Fence) },
 		moved:   func(id process.ID) bool { return w.leases.Moved(l.Key(), l.Fence, id) },
 	}
@@ -227,14 +233,16 @@ func (w *Watchdog) look(t target) (reached, spared []process.ID) {
 	return reached, append(spared, barred...)
 }
 
-// stop ends processes: SIGTERM, and SIGKILL after the grace. It looks again before
-// each signal, so that it finds processes started meanwhile, and spares those that
+// stop ends processes: SIGTERM, and SIGKILL after the grace, or SIGKILL at once if they
+// are parked. It looks again before each signal, so that it finds processes started meanwhile, and spares those that
 // moved to another lease or to another user. It returns those that it could not
 // end, and those that it spared.
 func (w *Watchdog) stop(ctx context.Context, grace time.Duration, t target) (left, spared []process.ID) {
 	known, before := w.look(t)
-	w.signal(t.in, known, process.Terminate)
-	w.gone(ctx, known, grace)
+	if !t.parked {
+		w.signal(t.in, known, process.Terminate)
+		w.gone(ctx, known, grace)
+	}
 	if ctx.Err() != nil {
 		return nil, nil
 	}

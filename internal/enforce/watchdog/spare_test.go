@@ -109,3 +109,50 @@ func TestEndOrphanOfAnother(t *testing.T) {
 		}
 	})
 }
+
+// A lease that was cancelled ends in the name of its user, or by the authority of an
+// operator. What is parked cannot react to SIGTERM.
+func TestCancel(t *testing.T) {
+	const ada = 1000
+	user := &lease.Cancellation{Why: "enough"}
+	for name, c := range map[string]struct {
+		cancelled *lease.Cancellation
+		imposed   bool
+		state     lease.State
+		sent      string
+		spared    []string
+		took      time.Duration
+	}{
+		"by its user":                     {user, false, lease.Active, "terminated 1, terminated 3, killed 3", []string{"2"}, 10 * time.Second},
+		"by its user, with a limit of op": {user, true, lease.Active, "terminated 1, terminated 3, killed 3", []string{"2"}, 10 * time.Second},
+		"by an operator":                  {&lease.Cancellation{All: true, Why: "enough"}, false, lease.Active, "terminated 1, terminated 2, terminated 3, killed 3", nil, 10 * time.Second},
+		"parked":                          {user, false, lease.Parked, "killed 1, killed 3", []string{"2"}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				world := newWorld()
+				world.ends = map[process.ID]time.Duration{pid(1): 0, pid(2): 0, pid(3): -1}
+				world.users = map[process.ID]int{pid(1): ada, pid(3): ada} // and the second is root's
+				w := world.watchdog(Warn, Show)
+				running(t, w)
+				began := time.Now()
+				l := &lease.Lease{ID: "train", Fence: 3, Holder: lease.Holder{UID: ada, User: "ada"}, State: c.state, Imposed: c.imposed, Cancelled: c.cancelled}
+				for range 2 { // once is enough
+					w.Changed(&lease.Effect{Kind: lease.Overran, Before: l, After: l})
+				}
+				for world.why() == "" {
+					time.Sleep(10 * time.Millisecond) // simulated
+				}
+				if took := time.Since(began).Round(time.Second); took != c.took {
+					t.Errorf("it took %v of simulated time, want %v", took, c.took)
+				}
+				if got := world.sent(); got != c.sent {
+					t.Errorf("signals: %s, want %s", got, c.sent)
+				}
+				if !slices.Equal(world.spared, c.spared) || world.revoked != "it was cancelled: enough" {
+					t.Errorf("spared are %v, want %v; revoked: %q", world.spared, c.spared, world.revoked)
+				}
+			})
+		})
+	}
+}

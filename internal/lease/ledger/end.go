@@ -44,6 +44,27 @@ func (l *Ledger) Release(ctx context.Context, name lease.Name, fence uint64, by 
 	return ended, err
 }
 
+// Cancel asks to end the programs of a lease, and the lease with them. It withdraws a
+// waiting request. For a lease or a request that is a part of another lease, it cancels
+// that one. Cancel returns the cancelled lease, or nil for a request.
+func (l *Ledger) Cancel(ctx context.Context, name lease.Name, fence uint64, by access.Actor, why string) (*lease.Lease, error) {
+	_, cancelled, err := l.change(ctx, &by, access.Cancel, name, fence, func(k lease.Key) (lease.Change, error) {
+		launcher, waits := l.book.Launcher(k), l.book.Lease(k) == nil && l.book.Request(k) != nil
+		switch {
+		case waits && fence == 0 && launcher == k:
+			return lease.Withdraw{Key: k, By: by, Why: "it was cancelled"}, nil
+		case launcher == k:
+			return lease.Cancel{Key: k, Fence: fence, By: by, Why: why}, nil
+		case !waits:
+			if _, err := l.book.Find(access.Cancel, k, fence, &by); err != nil {
+				return nil, err
+			}
+		}
+		return lease.Cancel{Key: launcher, By: by, Why: why}, nil
+	})
+	return cancelled, err
+}
+
 // Renew makes a lease with a time to live end ttl from now. A ttl of zero means the time
 // to live that it has. Limits are those of the actor; if nil, the ledger finds those of
 // the holder.
@@ -122,8 +143,8 @@ func (l *Ledger) Bind(ctx context.Context, name lease.Name, fence uint64, pid in
 	return bound, nil
 }
 
-// revokeIfAlone turns the notice that a lease has reached its time limit into its
-// revocation, if the ledger is alone: then nobody else ends its processes.
+// revokeIfAlone turns the notice that a lease has to end into its revocation, if the
+// ledger is alone: then nobody else ends its processes.
 func (s *state) revokeIfAlone(c lease.Change, alone bool) lease.Change {
 	over, is := c.(lease.Overrun)
 	if !is || !alone {

@@ -39,6 +39,9 @@ func (s *state) findExactly(held *lease.Lease, r *lease.Request, now time.Time) 
 	if ends, is := s.revoking[held.Key()]; is && ends.fence == held.Fence {
 		return Found{}, fmt.Errorf("ask for %s again: %w: it is about to be revoked: %s", r.ID, lease.ErrState, ends.why)
 	}
+	if held.Cancelled != nil {
+		return Found{}, fmt.Errorf("ask for %s again: %w: %s", r.ID, lease.ErrState, held.OverrunText())
+	}
 	var changes []lease.Change
 	if slices.ContainsFunc(r.Scope, func(name string) bool { return !slices.Contains(held.Scope, name) }) {
 		changes = append(changes, lease.Rescope{Key: held.Key(), Fence: held.Fence, Add: r.Scope, By: r.By})

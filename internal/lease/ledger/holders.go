@@ -201,7 +201,10 @@ func (h *holders) releaseExited(leases []*lease.Lease) {
 	for i, each := range leases {
 		batch[i] = &errand{done: make(chan error, 1), do: func(now time.Time) error {
 			change := lease.Change(lease.Release{Key: each.Key(), Fence: each.Fence, By: access.Daemon(), Why: awayText})
-			if each.Implied && each.Holder.Boot == h.l.boot { // nobody knows when the process exited
+			switch {
+			case each.Cancelled != nil:
+				change = lease.Revoke{Key: each.Key(), Fence: each.Fence, By: access.Daemon(), Why: each.OverrunText()}
+			case each.Implied && each.Holder.Boot == h.l.boot: // nobody knows when the process exited
 				change = lease.Detach{Key: each.Key(), Fence: each.Fence}
 			}
 			_, err := h.l.apply(change, now)
@@ -275,11 +278,14 @@ func (s *state) forgetExited(id process.ID) {
 }
 
 // endOfHolder returns the change for a lease whose process has ended: the lease is
-// released, or revoked if that was about to happen. An implied lease that is not settled
+// released, or revoked if that was about to happen, or if it was cancelled. An implied lease that is not settled
 // lasts without the process.
 func (s *state) endOfHolder(held *lease.Lease) lease.Change {
 	if r, revoking := s.revoking[held.Key()]; revoking && r.fence == held.Fence {
 		return lease.Revoke{Key: held.Key(), Fence: held.Fence, By: access.Daemon(), Why: r.why, Spared: r.spared}
+	}
+	if held.Cancelled != nil {
+		return lease.Revoke{Key: held.Key(), Fence: held.Fence, By: access.Daemon(), Why: held.OverrunText()}
 	}
 	if held.Implied && held.State == lease.Active && s.inUse[held.Key()] != held.Fence {
 		return lease.Detach{Key: held.Key(), Fence: held.Fence}

@@ -42,6 +42,7 @@ type world struct {
 	entries  func([]byte) []byte                   // changes what is read back; nil: nothing
 	wrap     func(journal.Journal) journal.Journal // puts another one around the journal; nil: none
 	audited  func([]lease.Effect, error) error     // for Hooks.Authority; nil: nobody
+	changed  func(*lease.Effect)                   // for Hooks.Changed; nil: nobody
 
 	mu     sync.Mutex // guards what follows
 	refuse error      // what the journal answers instead of writing; nil: it writes
@@ -159,7 +160,7 @@ func (w *world) start(t tester) *keeper {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Subscribe(Hooks{Event: k.hear, Authority: w.audited})
+	l.Subscribe(Hooks{Event: k.hear, Authority: w.audited, Changed: w.changed})
 	k.Ledger = l
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

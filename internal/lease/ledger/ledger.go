@@ -40,8 +40,8 @@ type Hooks struct {
 	Decided func(status string, took time.Duration) // a request was answered: granted, refused, timeout, …
 
 	// Changed gets every effect after the journal and Event, and the effect is valid
-	// during the call. Who hears that a lease has reached its time limit (lease.Overran,
-	// again a minute later if the lease still exists) should end its processes and revoke
+	// during the call. Who hears that a lease was cancelled or has reached its time limit
+	// (lease.Overran, again a minute later if the lease still exists) should end its processes and revoke
 	// it; if Changed is nil, the ledger revokes it at once. Who hears that a parked lease
 	// has room on its device again (lease.Resumed) should move its memory back.
 	Changed func(*lease.Effect)

@@ -39,7 +39,7 @@ type recounted struct {
 	devices  map[string]bool
 	fences   map[uint64]bool
 	next     time.Time
-	limited  bool // a lease has a time limit, and only the book knows what was noted about it
+	limited  bool // a lease has a time limit or was cancelled, and only the book knows what was noted about it
 	errs     []error
 }
 
@@ -79,7 +79,7 @@ func (r *recounted) lease(l *lease.Lease) {
 	for _, uuid := range l.Devices() {
 		r.devices[uuid] = true
 	}
-	r.limited = r.limited || l.TimeLimit > 0
+	r.limited = r.limited || l.TimeLimit > 0 || l.Cancelled != nil
 	switch {
 	case l.State == lease.Parked:
 	case l.Binding == lease.ByTTL:

@@ -51,8 +51,8 @@ import (
 //
 // Added later under the same versions, because the book is the same without them:
 // Entry.By, Lease.Parent, Lease.Unit, Lease.Scope, Lease.Implied, Lease.Parkable,
-// Lease.Unshared, Lease.Returned, Lease.Asked, Lease.Imposed and Lease.Comment. An older
-// berth ignores them.
+// Lease.Unshared, Lease.Returned, Lease.Asked, Lease.Imposed, Lease.Comment and
+// Lease.Cancelled. An older berth ignores them: it does not end what was cancelled.
 const Version = 5
 
 // Entry is one entry of the journal: what happened to a lease, as one JSON
@@ -149,6 +149,16 @@ type Lease struct {
 	Asked    int64 `json:"asked_mb,omitempty"`    // MiB; what it had before berth shrank it
 
 	Comment string `json:"comment,omitempty"`
+
+	Cancelled *Cancelled `json:"cancelled,omitempty"` // absent if nobody has cancelled it
+}
+
+// Cancelled says that somebody asked to end the programs of a lease.
+type Cancelled struct {
+	At  int64  `json:"at_ns"`
+	By  By     `json:"by,omitzero"`
+	Why string `json:"why,omitempty"`
+	All bool   `json:"all,omitempty"` // it reaches every process of the lease
 }
 
 // Part holds what a lease has on one device.

@@ -308,6 +308,21 @@ export interface By {
   agent?: string;
 }
 
+// Cancel ends the programs of a lease, and the lease with them.
+export interface Cancel {
+  /** Only if the lease still has this fence. Default: any fence. */
+  fence?: number;
+  /** What its user and operators read about it. */
+  reason?: string;
+}
+
+// CancelledBy says who cancelled a lease.
+export interface CancelledBy {
+  /** Absent: berth itself. */
+  by?: By;
+  reason?: string;
+}
+
 // Check is the result of checking a device.
 export interface Check {
   /** UUID of the device. */
@@ -590,10 +605,10 @@ export interface Drained {
   leases: DeviceLease[];
 }
 
-// Ended says what was released or withdrawn.
+// Ended says what was released, withdrawn or cancelled.
 export interface Ended {
   id: string;
-  /** The lease as it was at its end; absent for a request that waited. */
+  /** The lease as it was at its end; for a cancel, the lease that ends now, which is that of the runner for a lease of a batch. Absent for a request that waited. */
   lease?: Lease;
 }
 
@@ -931,6 +946,10 @@ export interface Lease {
   paced?: Paced;
   /** How much energy its processes have used, above what the devices draw by themselves. Absent until the daemon has measured it; only in the answers that list leases, look one up or end one. */
   energy_joules?: number;
+  /** Since when its programs are being ended, and the lease with them, because somebody cancelled it. */
+  cancelled?: string;
+  /** Who cancelled it, and why. */
+  cancelled_by?: CancelledBy;
   /** berth may park the lease while others wait for its device. */
   parkable?: boolean;
   /** Its owner says that its processes share no GPU memory. */
