@@ -21,6 +21,7 @@ import (
 	"github.com/berth-gpu/berth/internal/cli/top"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/daemon"
+	"github.com/berth-gpu/berth/internal/process/minder"
 )
 
 // version is set when the binary is built.
@@ -33,8 +34,11 @@ func main() {
 	if len(os.Args) == 2 && os.Args[1] == proveCommand {
 		os.Exit(prove())
 	}
-	if len(os.Args) > 2 && os.Args[1] == minderCommand {
+	if len(os.Args) > 2 && os.Args[1] == minder.Verb {
 		os.Exit(mind(os.Args[2:]))
+	}
+	if len(os.Args) == 2 && os.Args[1] == minder.ReaderVerb {
+		os.Exit(readLog())
 	}
 	ctx, stop := cli.UntilSignal(os.Interrupt, syscall.SIGTERM)
 	env := cli.ThisMachine(version)

@@ -13,17 +13,17 @@ import (
 	"github.com/berth-gpu/berth/internal/process/minder"
 )
 
-// minderCommand makes this program the minder of a run. It is not a command for people:
-// the daemon starts it, or systemd for the daemon.
-const minderCommand = "minder"
-
 // mind minds a run and returns the exit code.
 func mind(arguments []string) int {
 	var at minder.Post
-	flags := flag.NewFlagSet(minderCommand, flag.ContinueOnError)
+	flags := flag.NewFlagSet(minder.Verb, flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // the error says it
 	flags.StringVar(&at.Runs, "runs", "", "")
 	flags.StringVar(&at.Run, "run", "", "")
+	flags.Func("group", "", func(folder string) error {
+		at.Groups = append(at.Groups, folder)
+		return nil
+	})
 	socket := flags.String("socket", "", "")
 	err := flags.Parse(arguments)
 	if err == nil && (at.Runs == "" || at.Run == "" || *socket == "") {
@@ -34,6 +34,15 @@ func mind(arguments []string) int {
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "berth-serve minder:", err)
+		return 1
+	}
+	return 0
+}
+
+// readLog reads a log and returns the exit code.
+func readLog() int {
+	if err := minder.ServeLog(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "berth-serve readlog:", err)
 		return 1
 	}
 	return 0

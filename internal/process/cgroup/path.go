@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -42,18 +43,38 @@ func parseMounts(text string) (mount, error) {
 	return found, nil
 }
 
+// findController returns the mount of cgroup v1 that has a controller, and false if there
+// is none: then the controller belongs to cgroup v2.
+func findController(text, controller string) (mount, bool) {
+	for line := range strings.Lines(text) {
+		before, after, _ := strings.Cut(line, " - ")
+		fields, about := strings.Fields(before), strings.Fields(after) // about: kind, source, options
+		if len(fields) < 5 || len(about) < 3 || about[0] != "cgroup" || strings.HasPrefix(fields[3], "/..") ||
+			!slices.Contains(strings.Split(about[2], ","), controller) {
+			continue
+		}
+		return mount{point: unescape(fields[4]), root: unescape(fields[3])}, true
+	}
+	return mount{}, false
+}
+
 // unescape decodes a path in mountinfo.
 func unescape(path string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
 }
 
 // folder returns the folder of the group of a process, from the text of /proc/PID/cgroup.
-func (m mount) folder(text string) (string, error) {
+func (m mount) folder(text string) (string, error) { return m.folderOf(text, "") }
+
+// folderOf returns the folder of the group of a process in the hierarchy of a controller
+// of cgroup v1, or of cgroup v2 if the controller is empty.
+func (m mount) folderOf(text, controller string) (string, error) {
 	for line := range strings.Lines(text) {
-		path, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::")
-		if !ok {
+		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3) // number, controllers, path
+		if len(fields) < 3 || controller == "" && fields[0] != "0" || !slices.Contains(strings.Split(fields[1], ","), controller) {
 			continue
 		}
+		path := fields[2]
 		below, seen := path, m.root == "/"
 		if !seen {
 			below, seen = strings.CutPrefix(path, m.root)
@@ -63,6 +84,9 @@ func (m mount) folder(text string) (string, error) {
 			return "", fmt.Errorf("the control group %s of the process is outside of those that the daemon sees: run the daemon outside of the container", path)
 		}
 		return filepath.Join(m.point, below), nil
+	}
+	if controller != "" {
+		return "", fmt.Errorf("the process is in no group of the controller %s", controller)
 	}
 	return "", errors.New("the process is in no group of cgroup v2")
 }

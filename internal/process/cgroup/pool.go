@@ -1,10 +1,11 @@
-// Package cgroup keeps programs away from GPUs that they have not leased: it
-// moves a process into a control group of its own, in which a filter lets only
-// the leased GPUs be opened (cgroup v2, BPF_PROG_TYPE_CGROUP_DEVICE).
+// Package cgroup puts programs into control groups of their own.
 //
-// Processes that the process starts are in the group too.
+// Processes that such a program starts are in its group too. A Pool keeps programs away
+// from GPUs that they have not leased: it moves a process into a group in which a filter
+// lets only the leased GPUs be opened (cgroup v2, BPF_PROG_TYPE_CGROUP_DEVICE). A Group
+// limits how many CPUs and how much memory a program uses, and ends all of it at once.
 //
-// The group lies below the one that the process was in, so limits and filters there still
+// The group of a lease lies below the one that the process was in, so limits and filters there still
 // apply. Its name consists of berth, the fence of the lease, and a tag of the daemon:
 // berth-12-3f9a1c02. The filter stays if the daemon ends, even by kill -9; the next
 // daemon finds its groups by their names and removes them when their leases have ended.
@@ -144,22 +145,13 @@ func (p *Pool) move(id process.ID, group string) error {
 	if now, err := p.processes.Identify(id.PID); err != nil || now != id {
 		return fmt.Errorf("process %d: %w", id.PID, process.ErrGone)
 	}
-	if err := enter(group, id.PID); err != nil {
+	if err := write(filepath.Join(group, "cgroup.procs"), strconv.Itoa(id.PID)); err != nil {
 		return fmt.Errorf("move process %d into its control group: %w", id.PID, err)
 	}
 	if over, err := process.Ended(pidfd); over || err != nil {
 		return fmt.Errorf("process %d: %w", id.PID, process.ErrGone)
 	}
 	return nil
-}
-
-func enter(group string, pid int) error {
-	file, err := os.OpenFile(filepath.Join(group, "cgroup.procs"), os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	_, err = file.WriteString(strconv.Itoa(pid))
-	return errors.Join(err, file.Close())
 }
 
 // leavable reports whether the user of a process in a group below outer can move it out:

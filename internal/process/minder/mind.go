@@ -15,14 +15,15 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/cgroup"
 	"github.com/berth-gpu/berth/internal/process/child"
 )
 
 // Post says which run a minder minds.
 type Post struct {
-	Runs string // the folder of the runs
-	Run  string
-	Own  bool // the minder has a control group of its own, with which it ends
+	Runs   string // the folder of the runs
+	Run    string
+	Groups []string // the folders of the control group that the minder enters
 }
 
 // ErrRefused means that the daemon has no order for this minder and never will have.
@@ -49,7 +50,7 @@ func Mind(ctx context.Context, at Post, ask func(ctx context.Context, run string
 	// ends with the process.
 	runtime.LockOSThread()
 	m := newMinder(at)
-	if err := errors.Join(hide(), closeInherited()); err != nil {
+	if err := errors.Join(hide(), closeInherited(), cgroup.Group(at.Groups).Enter()); err != nil {
 		return err
 	}
 	runs, err := Open(at.Runs)
@@ -75,6 +76,7 @@ type minder struct {
 	note  *note
 	ended chan os.Signal // a process below this one has ended
 	asked chan os.Signal // this process was asked to end
+	told  bool           // and has noticed it
 	use   usage
 }
 
@@ -123,7 +125,7 @@ func (m *minder) begin() error {
 		return err
 	}
 	return errors.Join(
-		m.note.write(begunAt, Record{Version: api.MinderVersion, PID: id.PID, Start: id.Start, Boot: boot}),
+		m.note.write(begunAt, Record{Version: api.MinderVersion, PID: id.PID, Start: id.Start, Boot: boot, Groups: m.post.Groups}),
 		m.note.syncName(), // while this process is root
 	)
 }
@@ -175,6 +177,7 @@ func (m *minder) order(ctx context.Context, ask func(context.Context, string) (a
 	case err := <-answers:
 		return order, err
 	case <-m.asked:
+		m.told = true
 		cancel()
 		<-answers
 		return api.MinderOrder{}, errors.New("it was ended before it could start")
@@ -235,6 +238,9 @@ func settle() error {
 func (m *minder) conclude(end Record) error {
 	end.Ended = time.Now()
 	end.PeakHost, end.CPU = m.use.peak, m.use.cpu
+	// A shutdown signals every process.
+	end.Shutdown = (m.told || len(m.asked) > 0 || end.Signal != "") && shuttingDown()
+	end.OutOfMemory = cgroup.Killed(groupPrefix) > 0
 	end.Failure = gpu.Printable(end.Failure, mostFailure)
 	written := false
 	var err error

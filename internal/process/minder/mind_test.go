@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -21,25 +23,32 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// minderOfTest makes this test binary a minder. Its socket is a pipe that says the order.
-const minderOfTest = "minder-of-test"
-
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == minderOfTest {
-		os.Exit(beMinder(os.Args[2:]))
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case Verb:
+			os.Exit(beMinder(os.Args[2:]))
+		case ReaderVerb:
+			os.Exit(report(ServeLog(os.Stdin, os.Stdout)))
+		}
 	}
 	flag.Parse()
 	os.Exit(m.Run())
 }
 
+// beMinder makes this test binary a minder. Its socket is a file with the order.
 func beMinder(arguments []string) int {
 	var at Post
 	flags := flag.NewFlagSet("minder", flag.ExitOnError)
 	flags.StringVar(&at.Runs, "runs", "", "")
 	flags.StringVar(&at.Run, "run", "", "")
+	flags.Func("group", "", func(folder string) error {
+		at.Groups = append(at.Groups, folder)
+		return nil
+	})
 	orders := flags.String("socket", "", "")
 	_ = flags.Parse(arguments)
-	err := Mind(context.Background(), at, func(context.Context, string) (api.MinderOrder, error) {
+	return report(Mind(context.Background(), at, func(context.Context, string) (api.MinderOrder, error) {
 		var order api.MinderOrder
 		text, err := os.ReadFile(*orders)
 		if err == nil {
@@ -49,7 +58,11 @@ func beMinder(arguments []string) int {
 			err = fmt.Errorf("%w: it was cancelled", ErrRefused)
 		}
 		return order, err
-	})
+	}))
+}
+
+// report returns the exit code for an error.
+func report(err error) int {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -60,11 +73,10 @@ func beMinder(arguments []string) int {
 // world is a folder of runs, and a home for a user.
 type world struct {
 	*testing.T
-	runs    *Runs
-	starter Starter
-	home    string
-	uid     int
-	name    string
+	*Starter
+	home string
+	uid  int
+	name string
 }
 
 const nobody = 65534
@@ -77,7 +89,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{T: t, runs: runs, uid: os.Geteuid()}
+	w := &world{T: t, uid: os.Geteuid()}
 	if w.home, err = os.MkdirTemp("", "minder"); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +100,7 @@ func newWorld(t *testing.T) *world {
 			t.Fatal(err)
 		}
 	}
-	w.starter = Starter{Command: []string{"/proc/self/exe", minderOfTest}, Runs: runs.folder, Socket: filepath.Join(t.TempDir(), "order")}
+	w.Starter = NewStarter(runs, Options{Program: os.Args[0], Socket: filepath.Join(t.TempDir(), "order"), Tag: strconv.Itoa(os.Getpid())})
 	return w
 }
 
@@ -101,22 +113,48 @@ func (w *world) order(script string) api.MinderOrder {
 	}
 }
 
-// minder starts a minder for a run with this order.
-func (w *world) minder(run string, order api.MinderOrder) *exec.Cmd {
+// write makes this the order that minders get, and returns the file that says it.
+func (w *world) write(order api.MinderOrder) string {
 	w.Helper()
 	text, err := json.Marshal(order)
 	if err == nil {
-		err = os.WriteFile(w.starter.Socket, text, 0o600)
+		err = os.WriteFile(w.Socket, text, 0o600)
 	}
 	if err != nil {
 		w.Fatal(err)
 	}
+	return w.Socket
+}
+
+// minder starts a minder for a run with this order.
+func (w *world) minder(run string, order api.MinderOrder) *exec.Cmd {
+	w.Helper()
+	w.write(order)
 	return w.launch(run)
+}
+
+// over waits until a minder that Start has started has written down the end, and returns
+// its record.
+func (w *world) over(run string) Record {
+	w.Helper()
+	for {
+		record, alive, err := w.Read(run)
+		if err != nil {
+			w.Fatal(err)
+		}
+		if !alive && !record.Ended.IsZero() {
+			return record
+		}
+		if w.Context().Err() != nil {
+			w.Fatal("it does not end")
+		}
+		runtime.Gosched()
+	}
 }
 
 func (w *world) launch(run string) *exec.Cmd {
 	w.Helper()
-	cmd := w.starter.command(run)
+	cmd := exec.Command(w.Program, Verb, "--runs", w.folder, "--run", run, "--socket", w.Socket)
 	cmd.Stderr = &bytes.Buffer{}
 	if err := cmd.Start(); err != nil {
 		w.Fatal(err)
@@ -131,7 +169,7 @@ func (w *world) end(cmd *exec.Cmd, run string) Record {
 	if err := cmd.Wait(); err != nil {
 		w.Fatalf("the minder ended with %v: %s", err, cmd.Stderr)
 	}
-	record, alive, err := w.runs.Read(run)
+	record, alive, err := w.Read(run)
 	if err != nil || alive {
 		w.Fatalf("its record is %+v, alive %t, %v", record, alive, err)
 	}
@@ -159,7 +197,7 @@ func TestCommand(t *testing.T) {
 		"killed":               {"kill -KILL $$", 137, "SIGKILL", ""},
 		"the environment":      {"echo $A $BERTH_JOB $HOME", 0, "", "b train-17\n"},
 		"no standard input":    {"cat; readlink /proc/$$/fd/0", 0, "", "/dev/null\n"},
-		"no other files":       {"ls /proc/$$/fd | tr '\\n' ' '", 0, "", "0 1 2 "},
+		"no other files":       {"ls /proc/self/fd", 0, "", "0\n1\n2\n3\n"},
 		"a session of its own": {"cut -d' ' -f6,7 /proc/$$/stat | sed s/^$$/own/", 0, "", "own 0\n"},
 		"the umask":            {"umask", 0, "", "0022\n"},
 		"no ignored signals":   {"grep -E '^Sig(Ign|Blk)' /proc/$$/status | tr -d '\\t\\n'", 0, "", "SigBlk:0000000000000000SigIgn:0000000000000000"},
@@ -310,13 +348,13 @@ func TestOneMinderForARun(t *testing.T) {
 	if err := second.Wait(); err != nil {
 		t.Errorf("the second minder: %v: %s", err, second.Stderr)
 	}
-	record, alive, err := w.runs.Read("4.0.1")
+	record, alive, err := w.Read("4.0.1")
 	if err != nil || !alive || record.PID != first.Process.Pid || record.Started.IsZero() || !record.Ended.IsZero() {
 		t.Errorf("%+v, alive %t, %v", record, alive, err)
 	}
 	_ = first.Process.Kill()
 	_ = first.Wait()
-	record, alive, err = w.runs.Read("4.0.1")
+	record, alive, err = w.Read("4.0.1")
 	if err != nil || alive || record.Started.IsZero() || !record.Ended.IsZero() {
 		t.Errorf("after the minder was killed: %+v, alive %t, %v", record, alive, err)
 	}
@@ -337,7 +375,7 @@ func TestOneMinderForARun(t *testing.T) {
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	if err := os.WriteFile(w.starter.Socket, []byte("refused"), 0o600); err != nil {
+	if err := os.WriteFile(w.Socket, []byte("refused"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	record := w.end(w.launch("5.0.1"), "5.0.1")
@@ -360,14 +398,14 @@ func TestRuns(t *testing.T) {
 			t.Errorf("%q is removed", name)
 		}
 	}
-	if record, alive, err := runs.Read("1.2.3"); record != (Record{}) || alive || err != nil {
+	if record, alive, err := runs.Read("1.2.3"); !reflect.DeepEqual(record, Record{}) || alive || err != nil {
 		t.Errorf("a run without a file: %+v, %t, %v", record, alive, err)
 	}
 	n, err := runs.take("1.2.3")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if record, alive, err := runs.Read("1.2.3"); record != (Record{}) || !alive || err != nil {
+	if record, alive, err := runs.Read("1.2.3"); !reflect.DeepEqual(record, Record{}) || !alive || err != nil {
 		t.Errorf("a run that was taken: %+v, %t, %v", record, alive, err)
 	}
 	if _, err := runs.take("1.2.3"); !errors.Is(err, errTaken) {

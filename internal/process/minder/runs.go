@@ -28,6 +28,8 @@ type Record struct {
 	Start   uint64 `json:"start,omitempty"`   // of the minder, see process.ID
 	Boot    string `json:"boot,omitempty"`    // the boot of the machine in which it ran
 
+	Groups []string `json:"groups,omitempty"` // the folders of its control group, if the daemon made one
+
 	Started time.Time `json:"started,omitzero"` // zero: the command was not started
 	UID     int       `json:"uid,omitempty"`    // this and the lease are known from started on
 	Lease   string    `json:"lease,omitempty"`

@@ -2,14 +2,18 @@ package minder
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"os"
 	"os/exec"
-	"slices"
+	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/cgroup"
 	"github.com/berth-gpu/berth/internal/process/child"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // Limits are what a run may use of the machine. Zero means no limit.
@@ -18,11 +22,49 @@ type Limits struct {
 	HostMemory gpu.MiB
 }
 
-// Starter starts minders.
+// Options say how minders are started.
+type Options struct {
+	Program string // berth-serve, by its whole path
+	Socket  string // where minders find the daemon
+	Tag     string // distinguishes units and groups of this daemon from those of another; empty for the daemon of the machine
+	Systemd bool   // systemd starts minders, where it runs; if false they are children of this process
+}
+
+// Starter starts minders, and the processes that read logs: both change their user, and
+// must not be confined as the daemon is.
+//
+// Where systemd runs, it starts each as a service of its own, so that the daemon's limits,
+// its view of the files and its restarts are nothing to them. Otherwise they are children
+// of this process, minders in a control group of their own if one can be made.
 type Starter struct {
-	Command []string // runs a minder, without the flags that name the run
-	Runs    string   // the folder of the runs
-	Socket  string   // where minders find the daemon
+	*Runs
+	Options
+	manager *manager // nil: no systemd
+
+	mu      sync.Mutex
+	reading map[int]int // how many logs are read for each uid
+	counted int         // the number of the last reader
+}
+
+// NewStarter returns a starter for the runs in a folder.
+func NewStarter(runs *Runs, o Options) *Starter {
+	s := &Starter{Runs: runs, Options: o, reading: map[int]int{}}
+	if o.Systemd {
+		s.manager = findManager()
+	}
+	return s
+}
+
+// groupPrefix begins the names of the units and of the control groups of runs.
+const groupPrefix = "berth-job-"
+
+// name returns the name of the unit or of the control group of a run. Others can read it,
+// so it has numbers alone.
+func (s *Starter) name(run string) string {
+	if s.Tag != "" {
+		run += "-" + s.Tag
+	}
+	return groupPrefix + run
 }
 
 // Start starts a minder for a run. It does not wait for the minder to begin: the record of
@@ -32,29 +74,126 @@ func (s *Starter) Start(ctx context.Context, run string, l Limits) error {
 	if !runName.MatchString(run) {
 		return fmt.Errorf("%q is not the name of a run", run)
 	}
+	flags := []string{Verb, "--runs", s.folder, "--run", run, "--socket", s.Socket}
+	if s.manager != nil {
+		if err := s.canLimit(l); err != nil {
+			return err
+		}
+		return s.manager.start(ctx, s.name(run), "a job of berth, run "+run, append([]string{s.Program}, flags...), l, nil)
+	}
+	group, err := cgroup.Make(s.name(run), cgroup.Limits{CPUs: l.CPUs, Memory: int64(l.HostMemory) << 20})
+	if err != nil && l != (Limits{}) {
+		return fmt.Errorf("limit the run: %w", err)
+	}
+	for _, folder := range group { // without a group, Clear has to look for what is left
+		flags = append(flags, "--group", folder)
+	}
+	return s.child(ctx, flags, nil)
+}
+
+// The arguments that make berth-serve a minder, and a reader of logs.
+const (
+	Verb       = "minder"
+	ReaderVerb = "readlog"
+)
+
+// child starts berth-serve as a child of this process, away from its terminal, its files
+// and its environment. files become its standard input and output.
+func (s *Starter) child(ctx context.Context, arguments []string, files []*os.File) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if l != (Limits{}) {
-		return errors.New("this daemon cannot limit CPUs and memory")
+	cmd := exec.Command(s.Program, arguments...)
+	cmd.Env, cmd.Dir = []string{"PATH=" + child.PathOf(nil)}, "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if len(files) == 2 {
+		cmd.Stdin, cmd.Stdout = files[0], files[1]
 	}
-	cmd := s.command(run)
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start a minder: %w", err)
+		return fmt.Errorf("start %s: %w", s.Program, err)
 	}
-	go func() { _ = cmd.Wait() }() // its record says how it ended
+	go func() { _ = cmd.Wait() }() // a record or a pipe says how it ended
 	return nil
 }
 
-// command returns the command that runs a minder as a child of this process, away from
-// its terminal, its files and its environment.
-func (s *Starter) command(run string) *exec.Cmd {
-	cmd := exec.Command(s.Command[0], append(slices.Clone(s.Command[1:]), s.flags(run)...)...)
-	cmd.Env, cmd.Dir = []string{"PATH=" + child.PathOf(nil)}, "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	return cmd
+// CanLimit returns nil if runs can be limited. Otherwise the error says why not.
+func (s *Starter) CanLimit() error {
+	if s.manager != nil {
+		return s.canLimit(Limits{CPUs: 1, HostMemory: 1})
+	}
+	return cgroup.CanLimit()
 }
 
-func (s *Starter) flags(run string) []string {
-	return []string{"--runs", s.Runs, "--run", run, "--socket", s.Socket}
+// canLimit says whether systemd can limit a run.
+func (s *Starter) canLimit(l Limits) error {
+	if l == (Limits{}) {
+		return nil
+	}
+	missing, err := cgroup.Missing()
+	if err != nil {
+		return fmt.Errorf("limit the run: %w", err)
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("limit the run: the systemd of this machine has no controller %s in cgroup v2: start the machine with systemd.unified_cgroup_hierarchy=1, or leave out --cpus and --host-memory", strings.Join(missing, " and "))
+	}
+	return nil
+}
+
+// Describe says in a few words what starts minders.
+func (s *Starter) Describe() string {
+	if s.manager != nil {
+		return "systemd, each in a unit of its own"
+	}
+	return "the daemon, as its children"
+}
+
+// Watch calls ended once a minder has ended; see process.Table.
+func (s *Starter) Watch(id process.ID, ended func()) (stop func(), err error) {
+	return process.Proc().Watch(id, ended)
+}
+
+// Remove ends everything that a run has left, and removes its control group and its
+// record. It refuses while the minder lives. It is quick where nothing is left.
+func (s *Starter) Remove(run string) error {
+	record, alive, err := s.Read(run)
+	switch {
+	case err != nil:
+		return err
+	case alive:
+		return fmt.Errorf("remove the record of run %s: its minder, process %d, lives", run, record.PID)
+	}
+	if err := s.clear(run, record); err != nil {
+		return err
+	}
+	return s.Runs.Remove(run)
+}
+
+// clear ends everything that a run has left.
+func (s *Starter) clear(run string, r Record) error {
+	boot, _ := process.Proc().Boot()
+	switch {
+	case r.PID == 0 || r.Boot != boot: // nothing was started, or nothing survived
+		return nil
+	case len(r.Groups) > 0:
+		return cgroup.Group(r.Groups).Remove()
+	case s.manager != nil && !r.Ended.IsZero():
+		return nil // systemd ends the unit with the minder
+	case s.manager != nil:
+		return s.manager.kill(context.Background(), s.name(run))
+	case !r.Started.IsZero():
+		endLeft(r)
+	}
+	return nil
+}
+
+// endLeft kills the processes that have the lease of a run in their environment and that
+// its user could kill. It is for runs without a control group.
+func endLeft(r Record) {
+	table := process.Proc()
+	ours := kinship.Origin{Lease: r.Lease, Fence: r.Fence, UID: r.UID}
+	for _, id := range table.Family() {
+		if r.Lease != "" && table.Facts(id.ID).Origin == ours {
+			_ = table.Signal(kinship.OfUser(r.UID), id.ID, process.Kill) // it may have ended
+		}
+	}
 }

@@ -79,22 +79,22 @@ func (m *minder) outcome(status syscall.WaitStatus) Record {
 // processes that the user may not signal; they end with the control group of the run.
 func (m *minder) endRest() {
 	for _, step := range []struct {
-		signal process.Signal
-		within time.Duration
-	}{{process.Terminate, leaveWithin}, {process.Kill, killedWithin}} {
-		if m.signalRest(step.signal) == 0 {
-			return
-		}
-		deadline := time.After(step.within)
-		for waiting := true; waiting; {
+		first, then process.Signal
+		within      time.Duration
+	}{
+		{process.Terminate, process.Probe, leaveWithin},
+		{process.Kill, process.Kill, killedWithin}, // again, because each may have started another one
+	} {
+		signal := step.first
+		for deadline := time.After(step.within); deadline != nil; signal = step.then {
 			m.reap(0)
-			if m.signalRest(process.Probe) == 0 {
+			if m.signalRest(signal) == 0 {
 				return
 			}
 			select {
 			case <-m.ended:
 			case <-deadline:
-				waiting = false
+				deadline = nil
 			}
 		}
 	}

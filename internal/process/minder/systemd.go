@@ -1,0 +1,145 @@
+package minder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/dbus"
+	godbus "github.com/godbus/dbus/v5"
+	"golang.org/x/sys/unix"
+)
+
+// manager is the systemd that starts services for this process: that of the machine for
+// root, and that of the user for others.
+type manager struct{ socket string }
+
+// managerWithin is how long systemd may take to start a service.
+const managerWithin = 30 * time.Second
+
+// findManager returns the systemd of this process, or nil if there is none.
+func findManager() *manager {
+	folder := "/run"
+	if os.Geteuid() != 0 {
+		folder = os.Getenv("XDG_RUNTIME_DIR")
+	}
+	socket := filepath.Join(folder, "systemd", "private")
+	if info, err := os.Stat(socket); err != nil || info.Mode().Type() != os.ModeSocket || !filepath.IsAbs(socket) {
+		return nil
+	}
+	return &manager{socket}
+}
+
+// connect connects to systemd itself, which works without a message bus.
+func (m *manager) connect(ctx context.Context) (*dbus.Conn, error) {
+	conn, err := dbus.NewConnection(func() (*godbus.Conn, error) {
+		c, err := godbus.Dial("unix:path="+godbus.EscapeBusAddressValue(m.socket), godbus.WithContext(ctx))
+		if err != nil {
+			return nil, err
+		}
+		if err := c.Auth([]godbus.Auth{godbus.AuthExternal(strconv.Itoa(os.Geteuid()))}); err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+		return c, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("speak to systemd: %w", err)
+	}
+	return conn, nil
+}
+
+// slice is the slice of everything that berth starts for users, so that an administrator
+// can limit all of it together.
+const slice = "berth.slice"
+
+// start starts a command as a transient service. files become its standard input and
+// output. It is no error if the service is there already.
+func (m *manager) start(ctx context.Context, name, description string, command []string, l Limits, files []*os.File) error {
+	ctx, cancel := context.WithTimeout(ctx, managerWithin)
+	defer cancel()
+	conn, err := m.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	result := make(chan string, 1)
+	_, err = conn.StartTransientUnitContext(ctx, name+".service", "fail", properties(description, command, l, files), result)
+	if isError(err, "org.freedesktop.systemd1.UnitExists") {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("let systemd start %s: %w", name, err)
+	}
+	select {
+	case said := <-result:
+		if said != "done" {
+			return fmt.Errorf("let systemd start %s: %s; journalctl -u %s says why", name, said, name)
+		}
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("let systemd start %s: %w", name, context.Cause(ctx))
+	}
+}
+
+// properties describe a service that is as free as a login session: it has none of the
+// restrictions of the daemon's unit. It runs as root, because berth-serve itself becomes
+// the user.
+func properties(description string, command []string, l Limits, files []*os.File) []dbus.Property {
+	arguments := []string{command[0]}
+	for _, a := range command[1:] {
+		arguments = append(arguments, strings.ReplaceAll(a, "$", "$$")) // systemd replaces variables
+	}
+	set := map[string]any{
+		"Description":   description,
+		"Type":          "exec", // it is started when the program runs
+		"Slice":         slice,
+		"KillMode":      "control-group",      // with the minder goes everything below it
+		"CollectMode":   "inactive-or-failed", // nothing of it stays
+		"OOMPolicy":     "continue",           // the minder says what the kernel killed
+		"IgnoreSIGPIPE": false,
+	}
+	if l.CPUs > 0 {
+		set["CPUQuotaPerSecUSec"] = uint64(max(l.CPUs*1e6, 1e4))
+	}
+	if l.HostMemory > 0 {
+		set["MemoryMax"], set["MemorySwapMax"] = uint64(l.HostMemory)<<20, uint64(0)
+	}
+	if len(files) == 2 {
+		set["StandardInputFileDescriptor"] = godbus.UnixFD(files[0].Fd())
+		set["StandardOutputFileDescriptor"] = godbus.UnixFD(files[1].Fd())
+	}
+	list := []dbus.Property{dbus.PropExecStart(arguments, false)}
+	for name, value := range set {
+		list = append(list, dbus.Property{Name: name, Value: godbus.MakeVariant(value)})
+	}
+	return list
+}
+
+// kill kills everything in a service, if there is such a service.
+func (m *manager) kill(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, managerWithin)
+	defer cancel()
+	conn, err := m.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	err = conn.KillUnitWithTarget(ctx, name+".service", dbus.All, int32(unix.SIGKILL))
+	if isError(err, "org.freedesktop.systemd1.NoSuchUnit") || isError(err, "org.freedesktop.systemd1.NoSuchProcess") {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("end what is left of %s: %w", name, err)
+	}
+	return nil
+}
+
+func isError(err error, name string) bool {
+	said := godbus.Error{}
+	return errors.As(err, &said) && said.Name == name
+}
