@@ -41,7 +41,7 @@ const outputDelay = time.Second
 type Child struct {
 	cmd    *exec.Cmd
 	how    How
-	minder *minder       // leads the group; nil if the child does
+	sentry *sentry       // leads the group; nil if the child does
 	ended  chan struct{} // closed when the child has ended
 	stops  chan struct{} // receives when the child was stopped
 	gone   chan struct{} // closed when the child is reaped and its output read
@@ -65,14 +65,14 @@ func Start(cmd *exec.Cmd, how How) (*Child, error) {
 	return start(cmd, how, nil, &syscall.SysProcAttr{Setpgid: !how.Session, Setsid: how.Session}, (*exec.Cmd).Start)
 }
 
-func start(cmd *exec.Cmd, how How, m *minder, attr *syscall.SysProcAttr, begin func(*exec.Cmd) error) (*Child, error) {
+func start(cmd *exec.Cmd, how How, m *sentry, attr *syscall.SysProcAttr, begin func(*exec.Cmd) error) (*Child, error) {
 	attr.Credential = how.User
 	cmd.SysProcAttr = attr
 	cmd.WaitDelay = cmp.Or(cmd.WaitDelay, outputDelay)
 	if err := begin(cmd); err != nil {
 		return nil, err
 	}
-	c := &Child{cmd: cmd, how: how, minder: m, ended: make(chan struct{}), stops: make(chan struct{}, 1), gone: make(chan struct{})}
+	c := &Child{cmd: cmd, how: how, sentry: m, ended: make(chan struct{}), stops: make(chan struct{}, 1), gone: make(chan struct{})}
 	if how.Ordinary {
 		// This fails only for a child that has ended, or has no higher priority.
 		_ = unix.Setpriority(unix.PRIO_PROCESS, c.PID(), 0)
@@ -113,7 +113,7 @@ func (c *Child) attend() {
 	c.reaped = true
 	c.mu.Unlock()
 	c.err = c.cmd.Wait()
-	c.minder.dismiss()
+	c.sentry.dismiss()
 	close(c.gone)
 }
 

@@ -29,8 +29,8 @@ func (c *Child) Signal(signal syscall.Signal) {
 
 // group returns the process group that the child was started in.
 func (c *Child) group() int {
-	if c.minder != nil {
-		return c.minder.group()
+	if c.sentry != nil {
+		return c.sentry.group()
 	}
 	return c.PID()
 }
