@@ -74,7 +74,7 @@ func (c *Client) explain(ctx context.Context, method, path string, err error) er
 	}
 	if inner := (*url.Error)(nil); errors.As(err, &inner) {
 		err = inner.Err // the URL of a socket is made up
-		if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+		if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
 			err = &cutError{err}
 		}
 	}

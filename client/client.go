@@ -5,6 +5,7 @@
 // errors that a program can tell apart:
 //
 //   - [*NoDaemonError]: no daemon listens; Hint says how to start one;
+//   - [*AwayError]: the daemon went away while a request waited, and did not come back;
 //   - [*api.Problem]: the daemon refused the request; Code says why;
 //   - any other error: the connection broke, or the answer was not complete.
 //
@@ -48,8 +49,9 @@ type Options struct {
 	// lease waits. Zero means that only the context limits calls.
 	Timeout time.Duration
 
-	// Retry, if set, is called by Events before it connects again, with the reason and
-	// with the time that it waits first.
+	// Retry, if set, is called by Events before it connects again, and before a request
+	// that waits for a lease is made again, with the reason ([*AwayError] for a request)
+	// and with the time that passes first. Several goroutines may call it.
 	Retry func(err error, wait time.Duration)
 }
 

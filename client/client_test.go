@@ -114,8 +114,8 @@ func TestRoutes(t *testing.T) {
 		{"lease", func(ctx context.Context, c *Client) (any, error) { return c.Lease(ctx, "../a b?%") },
 			"GET /api/leases/%2E%2E%2Fa%20b%3F%25 ", `{"id":"x"}`, api.Lease{ID: "x"}},
 		{"acquire", func(ctx context.Context, c *Client) (any, error) {
-			return c.Acquire(ctx, api.LeaseRequest{GPUs: 2, Slots: gpu.Some(0), Memory: 1})
-		}, `POST /api/leases application/json{"gpus":2,"memory_mb":1,"slots":0}`, `{"id":"x"}`, api.Lease{ID: "x"}},
+			return c.Acquire(ctx, api.LeaseRequest{ID: "x", GPUs: 2, Slots: gpu.Some(0), Memory: 1})
+		}, `POST /api/leases application/json{"id":"x","gpus":2,"memory_mb":1,"slots":0}`, `{"id":"x"}`, api.Lease{ID: "x"}},
 		{"release", func(ctx context.Context, c *Client) (any, error) { return c.Release(ctx, "a", 7) },
 			"DELETE /api/leases/a?fence=7 ", `{"id":"a"}`, api.Ended{ID: "a"}},
 		{"release whichever", func(ctx context.Context, c *Client) (any, error) { return c.Release(ctx, "a", 0) },

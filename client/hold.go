@@ -2,11 +2,9 @@ package client
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -49,7 +47,7 @@ func (c *Client) Hold(ctx context.Context, r api.LeaseRequest) (*Lease, error) {
 	if ownID {
 		// The client chooses the id, so that it can release a grant whose
 		// answer is lost on the way.
-		r.ID = "lease-" + strings.ToLower(rand.Text()[:10])
+		r.ID = madeUp()
 	}
 	if r.Binding == "" && !r.TTL.Known() && r.PID == 0 {
 		if r.Binding = "process"; !c.local {

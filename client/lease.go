@@ -3,6 +3,7 @@ package client
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -27,6 +28,9 @@ const leasesPath = "/api/leases"
 // Unless r says otherwise, the lease ends with the calling process, if the daemon can
 // tell which one that is.
 //
+// If the daemon goes away while the request waits, Allocate makes it again, as
+// [Client.Acquire] does.
+//
 // A refusal is an [*api.Problem]: duplicate_allocation, insufficient_memory,
 // allocation_timeout, and others; its Extra has the numbers.
 func (c *Client) Allocate(ctx context.Context, r api.Allocate) (api.Lease, error) {
@@ -34,7 +38,10 @@ func (c *Client) Allocate(ctx context.Context, r api.Allocate) (api.Lease, error
 	if r.Wait && !r.Timeout.Known() {
 		patient.timeout = 0 // only the daemon knows how long it will wait
 	}
-	return post[api.Lease](ctx, patient, "/api/gpu/memory/allocate", r)
+	return persist(ctx, patient, r.Timeout, func(timeout gpu.Opt[float64], query url.Values) (api.Lease, error) {
+		r.Timeout = timeout
+		return send[api.Lease](ctx, patient, http.MethodPost, "/api/gpu/memory/allocate", query, r)
+	})
 }
 
 // Of returns a client whose methods that take an id, such as Lease, Release and Renew,
@@ -152,6 +159,9 @@ func WithLaunch(caps ...string) LeaseOption {
 // r.Timeout or else for the daemon's allocation_timeout. When ctx ends first, Acquire
 // withdraws the request. Options.Timeout does not count while it waits.
 //
+// If the daemon goes away while the request waits, Acquire makes it again for a minute,
+// and the request keeps its place in the queue; then Acquire returns an [*AwayError].
+//
 // The lease lasts until it is released or ends by its binding; see [Client.Hold] for a
 // lease that renews itself.
 func (c *Client) Acquire(ctx context.Context, r api.LeaseRequest) (api.Lease, error) {
@@ -159,12 +169,22 @@ func (c *Client) Acquire(ctx context.Context, r api.LeaseRequest) (api.Lease, er
 	if !r.Timeout.Known() {
 		patient.timeout = 0 // only the daemon knows how long it will wait
 	}
-	var granted api.Lease
-	if used, err := overStream(ctx, patient, wire.Acquire, http.MethodPost, leasesPath, (*wire.RequestBody)(&r), (*wire.LeaseBody)(&granted)); used {
-		return granted, err
+	if r.ID == "" && len(r.Parts) == 0 {
+		r.ID = madeUp() // to ask for it again
 	}
-	return post[api.Lease](ctx, patient, leasesPath, r)
+	return persist(ctx, patient, r.Timeout, func(timeout gpu.Opt[float64], query url.Values) (api.Lease, error) {
+		var granted api.Lease
+		if r.Timeout = timeout; query == nil {
+			if used, err := overStream(ctx, patient, wire.Acquire, http.MethodPost, leasesPath, (*wire.RequestBody)(&r), (*wire.LeaseBody)(&granted)); used {
+				return granted, err
+			}
+		}
+		return send[api.Lease](ctx, patient, http.MethodPost, leasesPath, query, r)
+	})
 }
+
+// madeUp returns an id for a request that has none.
+func madeUp() string { return "lease-" + strings.ToLower(rand.Text()[:10]) }
 
 // NewID returns an id for a lease that the caller is going to ask for: the name, a dash,
 // and a number that the daemon gives out once.

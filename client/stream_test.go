@@ -274,7 +274,7 @@ func TestStreamOpensAgain(t *testing.T) {
 			t.Error(err)
 		}
 		synctest.Wait() // the first daemon is gone
-		_, err := c.Acquire(t.Context(), api.LeaseRequest{ID: "a"})
+		_, err := c.Release(t.Context(), "a", 0)
 		if err == nil || !strings.Contains(err.Error(), "what became of the call is not known") {
 			t.Errorf("without an answer: %v", err)
 		}

@@ -58,6 +58,14 @@ type unsentError struct{ cause error }
 func (e *unsentError) Error() string { return fmt.Sprintf("the connection broke: %v", e.cause) }
 func (e *unsentError) Unwrap() error { return e.cause }
 
+// unansweredError means that the connection broke after the call was sent.
+type unansweredError struct{ cause error }
+
+func (e *unansweredError) Error() string {
+	return fmt.Sprintf("no answer came, and what became of the call is not known: %v", e.cause)
+}
+func (e *unansweredError) Unwrap() error { return e.cause }
+
 func newStream(conn net.Conn, in *bufio.Reader) *stream {
 	s := &stream{
 		conn: conn, reading: make(chan struct{}, 1), in: wire.NewReader(in, wire.MaxAnswer), calls: map[uint32]*pending{},
@@ -242,7 +250,7 @@ func (s *stream) end(cause error) {
 	}
 	s.broken = cause
 	for _, p := range s.calls {
-		p.done <- fmt.Errorf("no answer came, and what became of the call is not known: %w", cause)
+		p.done <- &unansweredError{cause}
 	}
 	clear(s.calls)
 	s.idle.Stop()

@@ -127,6 +127,8 @@ type Caller struct {
 	PIDs   PIDs         // nil if the caller sees the same pids as the daemon
 	Place  Place        // nil if the caller needs none
 
+	Repeated bool // the caller asked for the same lease before, and got no answer
+
 	Limits *quota.Limits // limits of the caller; nil if the ledger has to find them
 }
 

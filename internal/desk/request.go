@@ -72,7 +72,7 @@ func (d *Desk) resolve(by *Caller, w *wish) (resolved, error) {
 	}
 	r := resolved{
 		Request: lease.Request{
-			ID: w.ID, Parent: w.Parent, Holder: holder, By: by.Actor, Again: w.again,
+			ID: w.ID, Parent: w.Parent, Holder: holder, By: by.Actor, Again: w.again, Repeated: by.Repeated,
 			Binding: bound, Implied: w.implied, TTL: lease.Seconds(w.TTL.Or(0)), TimeLimit: lease.Seconds(w.TimeLimit.Or(0)),
 			GPUs: w.GPUs, Memory: memory, Slots: w.Slots.Or(1), Where: choice.where, Only: w.only, Preferred: choice.preferred, Policy: w.Policy,
 			AskedPriority: w.Priority, Limits: d.limitsOf(by, holder), Draw: d.draw(holder),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +16,7 @@ import (
 	"github.com/berth-gpu/berth/internal/cli/view"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/text/term"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // patience returns how long the daemon may take for one answer.
@@ -32,8 +34,12 @@ func (c *Console) Client() (*client.Client, error) {
 	}
 	daemon, err := client.Find(client.Options{
 		Socket: c.Socket, URL: c.URL, Timeout: c.patience(),
-		Retry: func(error, time.Duration) {
-			c.lost("the connection to the daemon broke")
+		Retry: func(err error, _ time.Duration) {
+			what := "the connection to the daemon broke"
+			if away := (*client.AwayError)(nil); errors.As(err, &away) {
+				what = fmt.Sprintf("the daemon went away, and the request is made again for %s", words.Duration(away.Within))
+			}
+			c.lost(what)
 		},
 	}, c.Getenv)
 	if err != nil {
@@ -93,10 +99,9 @@ func AskByIndex[T any](ctx context.Context, c *Console, ask func(*client.Client,
 
 // lost reports, once per outage, that the daemon went away.
 func (c *Console) lost(what string) {
-	if !c.outage {
+	if atomic.SwapUint32(&c.outage, 1) == 0 {
 		fmt.Fprintln(c.Err, "berth: "+term.CleanLines(what)+"; waiting for it to come back")
 	}
-	c.outage = true
 }
 
 // Lost reports whether err means that the daemon went away, and says so on Err once per
@@ -110,7 +115,7 @@ func (c *Console) Lost(err error) bool {
 }
 
 // Back ends an outage: the daemon has answered again.
-func (c *Console) Back() { c.outage = false }
+func (c *Console) Back() { atomic.StoreUint32(&c.outage, 0) }
 
 // Remote reports whether the connection keeps the daemon from seeing processes of this
 // machine.

@@ -23,9 +23,9 @@ type Console struct {
 	Socket, URL string // of the daemon; empty for the usual place
 	JSON        bool   // write JSON
 
-	started      bool // a command has begun; see isUsage
-	devicesGiven bool // by --devices
-	outage       bool // the daemon went away, and the user knows
+	started      bool   // a command has begun; see isUsage
+	devicesGiven bool   // by --devices
+	outage       uint32 // not 0: the daemon went away, and the user knows
 }
 
 // Begin records that the framework has accepted the command line, and runs cmd.

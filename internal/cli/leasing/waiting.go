@@ -2,6 +2,7 @@ package leasing
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -40,7 +41,14 @@ func await(ctx context.Context, con *console.Console, c *client.Client, id strin
 				note.unanswered()
 			}
 		}
-		if err == nil && e.Position > 0 {
+		if err != nil {
+			if missing := (*client.NoDaemonError)(nil); errors.As(err, &missing) {
+				note.position = 0 // say the place again when the daemon is back
+			}
+			return nil
+		}
+		con.Back()
+		if e.Position > 0 {
 			if note.gpus == nil {
 				note.gpus, _ = con.Indexes(ctx, c) // if they are missing, devices are named by their UUIDs
 			}

@@ -70,8 +70,21 @@ func registerLeases(s *server) {
 	listPolicies(s.api.OpenAPI(), placement.PolicyNames())
 }
 
-func (s *server) allocate(ctx context.Context, in *body[api.Allocate]) (*allocated, error) {
-	granted, err := s.Desk.Allocate(ctx, askerOf(ctx), in.Body)
+// asking is the body of a request that may wait, and whether it was made before.
+type asking[T any] struct {
+	Repeated bool `query:"repeated" doc:"You asked for this before, and no answer came, because the daemon went away. If it was granted then, the answer is that lease. If it waited, it has its place in the queue again, for 10 s after the daemon started."`
+	Body     T
+}
+
+// by returns who asks.
+func (a *asking[T]) by(ctx context.Context) desk.Caller {
+	by := askerOf(ctx)
+	by.Repeated = a.Repeated
+	return by
+}
+
+func (s *server) allocate(ctx context.Context, in *asking[api.Allocate]) (*allocated, error) {
+	granted, err := s.Desk.Allocate(ctx, in.by(ctx), in.Body)
 	if err != nil {
 		return nil, err
 	}
@@ -92,8 +105,8 @@ func allocatedOf(l api.Lease) *allocated {
 	return &allocated{http.StatusCreated, l}
 }
 
-func (s *server) acquire(ctx context.Context, in *body[api.LeaseRequest]) (*allocated, error) {
-	granted, err := s.Desk.Acquire(ctx, askerOf(ctx), in.Body)
+func (s *server) acquire(ctx context.Context, in *asking[api.LeaseRequest]) (*allocated, error) {
+	granted, err := s.Desk.Acquire(ctx, in.by(ctx), in.Body)
 	if err != nil {
 		return nil, asID(err)
 	}

@@ -1,0 +1,85 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+)
+
+const (
+	// awayLimit is how long a request that waits is made again after the daemon went.
+	awayLimit = time.Minute
+	// A pause between two tries begins with firstPause and grows to longestPause. The
+	// daemon keeps the place of a request for 10 s after it starts.
+	firstPause   = 50 * time.Millisecond
+	longestPause = time.Second
+)
+
+// AwayError reports that the daemon went away while a request waited: it was stopped,
+// killed or replaced. The client makes the request again under the same id, and the
+// daemon has kept its place.
+type AwayError struct {
+	Within time.Duration // how long the client goes on asking
+	Err    error         // how the daemon went, or why it does not answer now
+}
+
+func (e *AwayError) Error() string {
+	return fmt.Sprintf("the daemon went away while the request waited, and did not come back within %s: %v", e.Within, e.Err)
+}
+
+func (e *AwayError) Unwrap() error { return e.Err }
+
+// persist makes a request that may wait. If the daemon goes away meanwhile, persist makes
+// it again until the daemon has answered, or has been away for awayLimit. A request that
+// is made again has the rest of its timeout, and the query that says so.
+func persist[T any](ctx context.Context, c *Client, timeout gpu.Opt[float64], ask func(timeout gpu.Opt[float64], query url.Values) (T, error)) (T, error) {
+	begun := time.Now()
+	answer, err := ask(timeout, nil)
+	if !wentAway(err) {
+		return answer, err
+	}
+	for since, wait := time.Now(), firstPause; ; wait = min(2*wait, longestPause) {
+		away := &AwayError{Within: awayLimit, Err: err}
+		if time.Since(since) >= awayLimit {
+			return answer, away
+		}
+		if c.retry != nil {
+			c.retry(away, wait)
+		}
+		if !pause(ctx, wait) {
+			return answer, fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		}
+		rest := timeout
+		if seconds, limited := timeout.Get(); limited {
+			rest = gpu.Some(max(seconds-time.Since(begun).Seconds(), 0))
+		}
+		answer, err = ask(rest, url.Values{"repeated": {"true"}})
+		switch {
+		case wentAway(err): // it was back in between
+			since = time.Now()
+		case !isAway(err):
+			return answer, err
+		}
+	}
+}
+
+// wentAway reports whether the daemon went away before it answered a request that it
+// may have seen.
+func wentAway(err error) bool {
+	cut, unanswered, problem := (*cutError)(nil), (*unansweredError)(nil), (*api.Problem)(nil)
+	return errors.As(err, &cut) || errors.As(err, &unanswered) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.As(err, &problem) && problem.Code == "stopping"
+}
+
+// isAway reports whether no daemon listens now.
+func isAway(err error) bool {
+	missing := (*NoDaemonError)(nil)
+	return errors.As(err, &missing) && !errors.Is(err, fs.ErrPermission)
+}

@@ -1,0 +1,138 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// restarts is a way to a daemon that goes away. It answers each request with the next of
+// its answers, and then with the last one.
+type restarts struct {
+	answers []any // an error, an api.Problem or an api.Lease
+	asked   []string
+	bodies  []api.LeaseRequest
+}
+
+func (r *restarts) RoundTrip(req *http.Request) (*http.Response, error) {
+	var body api.LeaseRequest
+	if err := json.NewDecoder(req.Body).Decode(&body); err != nil {
+		return nil, err
+	}
+	answer := r.answers[min(len(r.asked), len(r.answers)-1)]
+	r.asked, r.bodies = append(r.asked, req.URL.RequestURI()), append(r.bodies, body)
+	if err, is := answer.(error); is {
+		if problem, is := answer.(*api.Problem); is {
+			return respond(problem.Status, "application/problem+json", problem), nil
+		}
+		return nil, err
+	}
+	return respond(http.StatusCreated, "application/json", answer), nil
+}
+
+func respond(status int, kind string, body any) *http.Response {
+	w := httptest.NewRecorder()
+	w.Header().Set("Content-Type", kind)
+	w.WriteHeader(status)
+	text, _ := json.Marshal(body)
+	_, _ = io.Copy(w, bytes.NewReader(text))
+	return w.Result()
+}
+
+// A request that waits is made again when the daemon goes away: under the same id, marked
+// as repeated, with the rest of its timeout, and for a minute.
+func TestAskingAgain(t *testing.T) {
+	gone := &NoDaemonError{Attempts: []Attempt{{"unix", "/run/berth.sock", syscall.ECONNREFUSED}}}
+	closed := &NoDaemonError{Attempts: []Attempt{{"unix", "/run/berth.sock", syscall.EACCES}}}
+	stopping := &api.Problem{Status: http.StatusServiceUnavailable, Code: "stopping"}
+	duplicate := &api.Problem{Status: http.StatusConflict, Code: "duplicate_allocation"}
+	granted := api.Lease{ID: "a", Fence: 7}
+	is := func(want error) func(error) bool { return func(err error) bool { return errors.Is(err, want) } }
+	missing := func(err error) bool { found := (*NoDaemonError)(nil); return errors.As(err, &found) }
+	away := func(err error) bool { found := (*AwayError)(nil); return errors.As(err, &found) && missing(err) }
+	refused := func(err error) bool {
+		found := (*api.Problem)(nil)
+		return errors.As(err, &found) && found.Code == "duplicate_allocation"
+	}
+	for name, test := range map[string]struct {
+		answers []any
+		want    func(error) bool // nil: it is granted
+		asked   int              // -1: often
+	}{
+		"granted":            {[]any{granted}, nil, 1},
+		"killed":             {[]any{io.EOF, gone, gone, granted}, nil, 4},
+		"reset":              {[]any{syscall.ECONNRESET, granted}, nil, 2},
+		"stopped":            {[]any{stopping, stopping, gone, granted}, nil, 4},
+		"twice":              {[]any{io.EOF, gone, stopping, gone, granted}, nil, 5},
+		"never there":        {[]any{gone}, missing, 1},
+		"away for good":      {[]any{io.EOF, gone}, away, -1},
+		"refused":            {[]any{io.EOF, duplicate}, refused, 2},
+		"not for this user":  {[]any{io.EOF, closed}, is(syscall.EACCES), 2},
+		"refused at first":   {[]any{duplicate}, refused, 1},
+		"it cannot be asked": {[]any{io.ErrClosedPipe}, is(io.ErrClosedPipe), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				way, began, retries := &restarts{answers: test.answers}, time.Now(), 0
+				c, err := New(Options{Transport: way, Timeout: 10 * time.Second, Retry: func(error, time.Duration) { retries++ }})
+				if err != nil {
+					t.Fatal(err)
+				}
+				l, err := c.Acquire(t.Context(), api.LeaseRequest{Memory: 5, Timeout: gpu.Some(1000.0)})
+				switch {
+				case test.want == nil && (err != nil || l.Fence != 7):
+					t.Errorf("got %+v, %v", l, err)
+				case test.want != nil && (err == nil || !test.want(err)):
+					t.Errorf("refused with %v", err)
+				}
+				if n := len(way.asked); test.asked > 0 && n != test.asked || retries != n-1 {
+					t.Errorf("asked %d times and told %d times, want %d", n, retries, test.asked)
+				}
+				if took := time.Since(began); test.asked < 0 && (took < awayLimit || took > awayLimit+2*longestPause) {
+					t.Errorf("gave up after %s", took)
+				}
+				for i, asked := range way.asked {
+					want, b := "/api/leases?repeated=true", way.bodies[i]
+					if i == 0 {
+						want = "/api/leases"
+					}
+					if asked != want || b.ID == "" || b.ID != way.bodies[0].ID || b.Memory != 5 || i > 0 && !(b.Timeout.Or(0) < way.bodies[i-1].Timeout.Or(0)) {
+						t.Errorf("asked %s with %+v", asked, b)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Whoever leaves while the daemon is away does not ask again.
+func TestLeavingWhileTheDaemonIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		way := &restarts{answers: []any{io.EOF, &NoDaemonError{}}}
+		c, err := New(Options{Transport: way})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, leave := context.WithTimeout(t.Context(), 5*time.Second)
+		defer leave()
+		if _, err := c.Allocate(ctx, api.Allocate{ID: "a", Memory: 5, Wait: true}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("it ended with %v", err)
+		}
+		n := len(way.asked)
+		time.Sleep(time.Minute)
+		if len(way.asked) != n || way.asked[n-1] != "/api/gpu/memory/allocate?repeated=true" {
+			t.Errorf("asked %v", way.asked)
+		}
+	})
+}
