@@ -153,9 +153,9 @@ func (s *Spec) CommandOf(index int) []string {
 	if len(s.Params) == 0 {
 		return s.Command
 	}
-	pairs := make([]string, 0, 2*len(s.Params))
+	pairs := make([]string, 0, 4*len(s.Params))
 	for name, value := range s.ParamValues(index) {
-		pairs = append(pairs, "{"+name+"}", value)
+		pairs = append(pairs, "{"+name+"}", value, "${"+name+"}", "${"+name+"}") // a variable of a shell stays what it is
 	}
 	with, command := strings.NewReplacer(pairs...), make([]string, len(s.Command))
 	for i, word := range s.Command {

@@ -91,7 +91,7 @@ func TestManyTasksAreSmall(t *testing.T) {
 
 func TestSweep(t *testing.T) {
 	s := Spec{
-		Name: "train", Number: 17, Command: []string{"python", "train.py", "--lr={lr}", "{bs}{bs}", "{other}", "{}"},
+		Name: "train", Number: 17, Command: []string{"python", "train.py", "--lr={lr}", "{bs}{bs}", "{other}", "{}${lr}"},
 		Params: []api.JobParam{{Name: "lr", Values: []string{"0.1", "{bs}"}}, {Name: "bs", Values: []string{"32", "64", "128"}}},
 	}
 	var all []string
@@ -102,12 +102,12 @@ func TestSweep(t *testing.T) {
 		}
 	}
 	want := []string{
-		"train-17.1 --lr=0.1 3232 {other} {} BERTH_JOB=train-17 BERTH_TASK=1 BERTH_PARAM_lr=0.1 BERTH_PARAM_bs=32",
-		"train-17.2 --lr=0.1 6464 {other} {} BERTH_JOB=train-17 BERTH_TASK=2 BERTH_PARAM_lr=0.1 BERTH_PARAM_bs=64",
-		"train-17.3 --lr=0.1 128128 {other} {} BERTH_JOB=train-17 BERTH_TASK=3 BERTH_PARAM_lr=0.1 BERTH_PARAM_bs=128",
-		"train-17.4 --lr={bs} 3232 {other} {} BERTH_JOB=train-17 BERTH_TASK=4 BERTH_PARAM_lr={bs} BERTH_PARAM_bs=32", // a value is not replaced again
-		"train-17.5 --lr={bs} 6464 {other} {} BERTH_JOB=train-17 BERTH_TASK=5 BERTH_PARAM_lr={bs} BERTH_PARAM_bs=64",
-		"train-17.6 --lr={bs} 128128 {other} {} BERTH_JOB=train-17 BERTH_TASK=6 BERTH_PARAM_lr={bs} BERTH_PARAM_bs=128",
+		"train-17.1 --lr=0.1 3232 {other} {}${lr} BERTH_JOB=train-17 BERTH_TASK=1 BERTH_PARAM_lr=0.1 BERTH_PARAM_bs=32",
+		"train-17.2 --lr=0.1 6464 {other} {}${lr} BERTH_JOB=train-17 BERTH_TASK=2 BERTH_PARAM_lr=0.1 BERTH_PARAM_bs=64",
+		"train-17.3 --lr=0.1 128128 {other} {}${lr} BERTH_JOB=train-17 BERTH_TASK=3 BERTH_PARAM_lr=0.1 BERTH_PARAM_bs=128",
+		"train-17.4 --lr={bs} 3232 {other} {}${lr} BERTH_JOB=train-17 BERTH_TASK=4 BERTH_PARAM_lr={bs} BERTH_PARAM_bs=32", // a value is not replaced again
+		"train-17.5 --lr={bs} 6464 {other} {}${lr} BERTH_JOB=train-17 BERTH_TASK=5 BERTH_PARAM_lr={bs} BERTH_PARAM_bs=64",
+		"train-17.6 --lr={bs} 128128 {other} {}${lr} BERTH_JOB=train-17 BERTH_TASK=6 BERTH_PARAM_lr={bs} BERTH_PARAM_bs=128",
 	}
 	if !slices.Equal(all, want) {
 		t.Errorf("the tasks are\n%s\nwant\n%s", strings.Join(all, "\n"), strings.Join(want, "\n"))
