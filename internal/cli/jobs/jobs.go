@@ -23,8 +23,9 @@ func Commands(con *console.Console) []*cobra.Command {
 	}
 }
 
-// living are the states of a job that has not ended.
-var living = []string{"held", "waiting", "starting", "running", "parked"}
+// living are the states of a job that has not ended. To the daemon, one that is parked
+// runs.
+var living = []string{"held", "waiting", "starting", "running"}
 
 // byName calls do with the id of the job or task that a name means. It asks with the name
 // itself first, because that is an id most often.

@@ -67,7 +67,7 @@ the daemon remembers: it keeps those that have ended for 90 days.`,
 	return cmd
 }
 
-var allStates = append(slices.Clone(living), "done", "failed", "cancelled", "timed_out", "lost")
+var allStates = append(slices.Clone(living), "parked", "done", "failed", "cancelled", "timed_out", "lost")
 
 func (o *listOptions) run(ctx context.Context) error {
 	query := client.JobQuery{User: o.user}
@@ -75,6 +75,9 @@ func (o *listOptions) run(ctx context.Context) error {
 		state = strings.ReplaceAll(strings.TrimSpace(state), " ", "_")
 		if !slices.Contains(allStates, state) {
 			return console.Usage("there is no state %q: %s", state, words.Suggest(state, allStates, "use "+strings.Join(allStates, ", ")))
+		}
+		if state == "parked" {
+			state = "running" // ask leaves out the others
 		}
 		query.States = append(query.States, state)
 	}
@@ -116,6 +119,9 @@ func (o *listOptions) ask(ctx context.Context, c *client.Client, me string, quer
 	chosen := o.user != "" || len(o.states) > 0
 	if !o.all && o.since == "" && !chosen {
 		jobs.Jobs = slices.DeleteFunc(jobs.Jobs, func(j api.Job) bool { return j.Over() && j.User != me })
+	}
+	if slices.Contains(o.states, "parked") && !slices.Contains(o.states, "running") {
+		jobs.Jobs = slices.DeleteFunc(jobs.Jobs, func(j api.Job) bool { return j.State == "running" })
 	}
 	return &view.Jobs{Jobs: jobs, GPUs: gpus, Me: me, Filtered: chosen}, nil
 }

@@ -165,12 +165,26 @@ func (r *logReader) open(job api.Job) (*os.File, error) {
 		return nil, fmt.Errorf("read the log of %s: %w", job.ID, err)
 	}
 	if r.lines > 0 {
-		if err := tail.Seek(f, r.lines); err != nil {
+		if err := seek(f, r.lines); err != nil {
 			_ = f.Close()
 			return nil, fmt.Errorf("read the log of %s: %w", job.ID, err)
 		}
 	}
 	return f, nil
+}
+
+// seek moves to the last lines of a file.
+func seek(f *os.File, lines int) error {
+	about, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	start, err := tail.Start(f, 0, about.Size(), lines)
+	if err != nil {
+		return err
+	}
+	_, err = f.Seek(start, io.SeekStart)
+	return err
 }
 
 // copyFile shows a log as it is now.

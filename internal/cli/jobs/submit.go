@@ -318,7 +318,7 @@ func (o *submitOptions) run(ctx context.Context) error {
 		job, err := c.Submit(ctx, o.job)
 		switch {
 		case err != nil:
-			return err
+			return doubtful(err)
 		case o.job.DryRun:
 			return o.Answer(job, view.JobWould(job, o.Screen())...)
 		case o.follow:
@@ -329,6 +329,15 @@ func (o *submitOptions) run(ctx context.Context) error {
 		}
 		return o.Answer(job, term.Clean(job.ID))
 	})
+}
+
+// doubtful adds to an error what to do if nobody knows whether the job was submitted.
+func doubtful(err error) error {
+	refused, missing := (*api.Problem)(nil), (*client.NoDaemonError)(nil)
+	if errors.As(err, &refused) || errors.As(err, &missing) {
+		return err
+	}
+	return console.Hinted(err, "the job may have been submitted: look with berth jobs before you submit it again")
 }
 
 // waitTo prints the id of a job, waits for its end and takes its exit code.

@@ -26,6 +26,7 @@ var now = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 // submit.
 type daemon struct {
 	asked []string
+	cut   bool // it ends before it answers to a submission
 }
 
 func (d *daemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -37,6 +38,8 @@ func (d *daemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/api/jobs/"), "/")
 	bare, _, _ := strings.Cut(id, ".")
 	switch job, found := known[bare]; {
+	case d.cut && r.URL.Path == "/api/jobs":
+		panic(http.ErrAbortHandler)
 	case r.URL.Path == "/healthz":
 	case r.URL.Path == "/api/whoami":
 		_ = json.NewEncoder(w).Encode(api.Whoami{User: "ada", Door: "socket"})
@@ -184,6 +187,14 @@ func TestSubmitRefuses(t *testing.T) {
 		if _, said, code := d.run(t, nil, "submit", "--after", name, "--", "a"); code == 0 || len(d.asked) > 0 || !strings.Contains(said, want) {
 			t.Errorf("--after %s: exit code %d, asked %q, said %s", name, code, d.asked, said)
 		}
+	}
+}
+
+// If the daemon ends before it answers, nobody knows whether the job was submitted.
+func TestSubmitIsCutOff(t *testing.T) {
+	d := &daemon{cut: true}
+	if _, said, code := d.run(t, nil, "submit", "--", "a"); code != 1 || !strings.Contains(said, "look with berth jobs before you submit it again") {
+		t.Errorf("exit code %d, said %s", code, said)
 	}
 }
 

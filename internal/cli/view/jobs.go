@@ -84,13 +84,13 @@ func (s *Jobs) table(jobs []api.Job, to term.Screen) *term.Table {
 	for _, l := range []struct {
 		id      int // columns below which it is folded; 0 for never
 		without []string
-	}{{0, nil}, {0, []string{"MEMORY GiB"}}, {0, []string{"MEMORY GiB", "GPU", "TIME"}}, {20, []string{"MEMORY GiB", "GPU", "TIME"}}} {
+	}{{0, nil}, {0, []string{"GiB"}}, {0, []string{"GiB", "GPU", "TIME"}}, {20, []string{"GiB", "GPU", "TIME"}}} {
 		t = tableOf(jobs, []column[api.Job]{
 			{term.Column{Title: "ID", Least: l.id, Fold: l.id > 0}, func(j api.Job) term.Cell { return term.Text(term.Clean(j.ID)) }},
 			{term.Column{Title: "USER", Least: 6}, func(j api.Job) term.Cell { return term.Text(term.Clean(j.User)) }},
 			{term.Column{Title: "STATE"}, jobState},
 			{term.Column{Title: "GPU", Right: true}, func(j api.Job) term.Cell { return term.Text(s.GPUs.onGPUs(j)) }},
-			{term.Column{Title: "MEMORY GiB", Right: true}, func(j api.Job) term.Cell { return term.Text(jobMemory(j)) }},
+			{term.Column{Title: "GiB", Right: true}, func(j api.Job) term.Cell { return term.Text(jobMemory(j)) }},
 			{term.Column{Title: "TIME", Right: true}, func(j api.Job) term.Cell { return term.Text(jobTime(j, to.Now)) }},
 			{term.Column{Title: "NOTE", Least: 10}, func(j api.Job) term.Cell { return term.Text(jobNote(j, to.Now)) }},
 		}, l.without...)
@@ -164,13 +164,17 @@ func jobNote(j api.Job, now time.Time) string {
 	}
 	code, exited := j.Exit.Get()
 	switch {
-	case j.Over() && j.State == "done":
+	case j.State == "done", j.Over() && j.Tasks != nil: // the counts of the tasks say it
+	case j.State == "waiting":
+		starts := given("starts ", estimated(j.Estimate, now))
+		if j.Code != "queue" || starts == "" { // that it waits for its turn says less than when that is
+			notes = append(notes, term.Clean(j.Cause))
+		}
+		notes = append(notes, starts)
 	case j.Cause != "":
 		notes = append(notes, term.Clean(j.Cause))
 	case j.State == "failed" && exited:
 		notes = append(notes, fmt.Sprintf("exit code %d", code))
-	case j.State == "waiting":
-		notes = append(notes, given("starts ", estimated(j.Estimate, now)))
 	}
 	if j.Try > 1 && !j.Over() {
 		notes = append(notes, fmt.Sprintf("try %d", j.Try))
@@ -527,19 +531,20 @@ var ends = map[string]string{"done": "is done", "failed": "failed", "timed_out":
 // JobEnd says in one line how a job ended.
 func JobEnd(j api.Job) string {
 	text := term.Clean(j.ID) + " " + cmp.Or(ends[j.State], "is "+jobState(j).Text)
-	if j.Started != nil && j.Ended != nil {
-		text += " after " + words.Duration(j.Ended.Sub(*j.Started))
-	}
 	code, exited := j.Exit.Get()
 	switch {
+	case j.Tasks != nil:
+		return text + ": " + tasksNote(*j.Tasks)
+	case j.State == "done" && j.Started != nil && j.Ended != nil:
+		return text + " after " + words.Duration(j.Ended.Sub(*j.Started))
 	case j.State == "done":
+		return text
+	case strings.HasPrefix(j.Cause, "cancelled "):
+		return term.Clean(j.ID + " was " + j.Cause)
 	case j.Cause != "":
-		text += ": " + term.Clean(j.Cause)
+		return text + ": " + term.Clean(j.Cause)
 	case exited:
-		text += fmt.Sprintf(": exit code %d", code)
-	}
-	if j.Tasks != nil {
-		text += "; " + tasksNote(*j.Tasks)
+		return text + fmt.Sprintf(": exit code %d", code)
 	}
 	return text
 }

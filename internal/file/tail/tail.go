@@ -4,42 +4,32 @@ package tail
 import (
 	"bytes"
 	"io"
-	"os"
 )
 
 // block is how much is read at a time.
 const block = 64 << 10
 
-// Seek moves the position in a file to the beginning of its last lines. A last line
-// without an end counts as one.
-func Seek(f *os.File, lines int) error {
-	size, err := f.Seek(0, io.SeekEnd)
-	if err != nil {
-		return err
-	}
+// Start returns where the last lines of a part of a file begin: the part from first to end.
+// It returns first if there are no more lines than that. A last line without an end counts
+// as one.
+func Start(f io.ReaderAt, first, end int64, lines int) (int64, error) {
 	buffer := make([]byte, block)
-	for end, missing := size, lines; end > 0; {
-		part := buffer[:min(end, block)]
-		begin := end - int64(len(part))
+	missing := lines
+	for at := end; at > first; {
+		begin := max(at-block, first)
+		part := buffer[:at-begin]
 		if _, err := f.ReadAt(part, begin); err != nil && err != io.EOF {
-			return err
+			return 0, err
 		}
-		if end == size && part[len(part)-1] == '\n' {
+		if at == end && part[len(part)-1] == '\n' {
 			part = part[:len(part)-1] // it ends the last line, and begins none
 		}
-		for {
-			at := bytes.LastIndexByte(part, '\n')
-			if at < 0 {
-				break
-			}
+		for i := bytes.LastIndexByte(part, '\n'); i >= 0; i = bytes.LastIndexByte(part[:i], '\n') {
 			if missing--; missing == 0 {
-				_, err := f.Seek(begin+int64(at)+1, io.SeekStart)
-				return err
+				return begin + int64(i) + 1, nil
 			}
-			part = part[:at]
 		}
-		end = begin
+		at = begin
 	}
-	_, err = f.Seek(0, io.SeekStart)
-	return err
+	return first, nil
 }

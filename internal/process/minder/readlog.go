@@ -2,7 +2,6 @@ package minder
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +12,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-gpu/berth/internal/file/tail"
 )
 
 // Reading says what to read of a log.
@@ -261,26 +262,7 @@ func (r Reading) begin(log io.ReaderAt, size int64) (int64, error) {
 	if r.Lines <= 0 {
 		return first, nil
 	}
-	const block = 64 << 10
-	text := make([]byte, block)
-	lines := 0
-	for end := size; end > first; {
-		from := max(end-block, first)
-		part := text[:end-from]
-		if _, err := log.ReadAt(part, from); err != nil && err != io.EOF {
-			return 0, err
-		}
-		for i := bytes.LastIndexByte(part, '\n'); i >= 0; i = bytes.LastIndexByte(part[:i], '\n') {
-			if from+int64(i) == size-1 {
-				continue // it ends the last line
-			}
-			if lines++; lines == r.Lines {
-				return from + int64(i) + 1, nil
-			}
-		}
-		end = from
-	}
-	return first, nil
+	return tail.Start(log, first, size, r.Lines)
 }
 
 // copyLog copies a log from an offset, and follows it if that was asked for.
