@@ -95,8 +95,9 @@ type MPS interface {
 // Desk answers the questions of callers.
 type Desk struct {
 	Parts
-	traces   traces
-	troubles troubles
+	traces    traces
+	troubles  troubles
+	foresight foresight
 }
 
 // New returns a desk with these parts.

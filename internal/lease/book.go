@@ -40,6 +40,30 @@ func New() *Book {
 	}
 }
 
+// Clone returns a book with the same leases and requests, in which the caller can try
+// what comes next. Both books share them, because leases and requests never change.
+func (b *Book) Clone() *Book {
+	c := New()
+	c.fence = b.fence
+	for uuid, d := range b.devices {
+		if d.known {
+			c.SetCapacity(uuid, d.Capacity)
+		}
+		c.device(uuid).Foreign = d.Foreign
+	}
+	for e := range b.leases.all {
+		measured := make([]gpu.MiB, len(e.places))
+		for i, p := range e.places {
+			measured[i] = p.measured
+		}
+		c.insert(e.lease, measured)
+	}
+	for w := range b.waiting.all {
+		c.enqueue(w.request)
+	}
+	return c
+}
+
 // SetCapacity sets the capacity of a device.
 func (b *Book) SetCapacity(uuid string, c Capacity) {
 	d := b.device(uuid)

@@ -269,6 +269,14 @@ class Part(Answer):
     measured_mb: Optional[int] = None  # How much memory its processes really use there; absent until the daemon has seen them.
 
 
+class Estimate(Answer):
+    """Estimate says when a request that waits will probably be granted."""
+
+    likely: Optional[Time] = None  # As likely earlier as later.
+    late: Optional[Time] = None  # Nine times of ten it is earlier.
+    unknown: str = ""  # Why that is not known.
+
+
 class Waiting(OfUser, Answer):
     """Waiting is a request in the queue."""
 
@@ -282,6 +290,7 @@ class Waiting(OfUser, Answer):
     slots: int = 0
     priority: int = 0
     for_: str = ""  # The request is for a lease that there is: to resume it, or to make it larger. Absent: for a new one. One of resume or resize.
+    estimate: Optional[Estimate] = None  # When it will probably be granted. Absent: the queue is too long to look ahead.
 
 
 class Ancestor(Answer):
@@ -479,6 +488,7 @@ class Explanation(Answer):
     largest_ever_mb: int = 0  # The most memory that would be granted if nobody else used this machine.
     behind: List[str] = _list()  # The requests ahead of it in the queue.
     hint: str = ""  # What to do.
+    estimate: Optional[Estimate] = None  # When the request will probably be granted, if it waits.
     policy: str = ""  # The policy that chooses among the devices that fit.
     ranking: List[Ranked] = _list()  # Every device: those that fit in the order in which they would be taken, then the others. A request for several devices gets those with the best links, among equals the first.
     grant: Optional[Allocation] = None  # If the request fits: the lease that it would get. Nobody holds this lease.
@@ -1042,6 +1052,7 @@ __all__ = [
     "DeviceLease",
     "Drained",
     "Part",
+    "Estimate",
     "Waiting",
     "Ancestor",
     "Belonging",

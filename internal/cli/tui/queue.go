@@ -33,6 +33,7 @@ func (s *State) queueColumns() []column[api.Waiting] {
 		{heading: "USER", least: 7, most: 12, drop: 4, cell: func(w api.Waiting, _ int) line { return text(plain(w.Holder.User), ordinary) }},
 		{heading: "ASKS FOR", least: 11, most: 20, drop: 1, cell: func(w api.Waiting, _ int) line { return text(asksFor(w), ordinary) }},
 		{heading: "WAITS", least: 6, most: 6, right: true, drop: 3, cell: func(w api.Waiting, _ int) line { return text(words.Age(s.Now.Sub(w.Since)), ordinary) }},
+		{heading: "STARTS", least: 6, most: 6, right: true, drop: 5, cell: func(w api.Waiting, _ int) line { return text(view.Starts(w.Estimate, s.Now), ordinary) }},
 		{heading: "WHY", least: 30, most: 400, drop: 2, cell: func(w api.Waiting, _ int) line { return text(s.shortReason(w), faint) }},
 	}
 }

@@ -32,6 +32,9 @@ func (x GPUs) Explained(e api.Explanation, to term.Screen) []string {
 		}
 		lines = append(lines, to.Hang(term.Plain, "  ", "Served first: "+strings.Join(ids, ", ")))
 	}
+	if starts := Foretold(e.Estimate, to.Now); starts != "" {
+		lines = append(lines, to.Hang(term.Plain, "  ", starts))
+	}
 	if ranking := x.ranking(e, to); len(ranking) > 0 {
 		lines = append(append(lines, ""), ranking...)
 	}

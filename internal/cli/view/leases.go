@@ -129,7 +129,7 @@ func Until(l api.Lease, now time.Time) string {
 func (s *Leases) queue(to term.Screen) *term.Table {
 	t := &term.Table{Columns: []term.Column{
 		{Title: "#", Right: true}, {Title: "ID"}, {Title: "HOLDER", Least: 8}, {Title: "ASKS FOR", Least: 12},
-		{Title: "WAITS", Right: true}, {Title: "UNTIL"},
+		{Title: "WAITS", Right: true}, {Title: "STARTS"}, {Title: "UNTIL"},
 	}}
 	if slices.ContainsFunc(s.Waiting, func(w api.Waiting) bool { return w.Priority != 0 }) {
 		t.Columns = append(t.Columns, term.Column{Title: "PRIORITY", Right: true})
@@ -140,9 +140,34 @@ func (s *Leases) queue(to term.Screen) *term.Table {
 			deadline = "in " + words.Age(w.Deadline.Sub(to.Now))
 		}
 		t.Add(term.Text(strconv.Itoa(w.Position)), term.Text(term.Clean(w.ID)), term.Text(Holder(w.Holder)), term.Text(AsksFor(w)),
-			term.Text(words.Age(to.Now.Sub(w.Since))), term.Text(deadline), term.Text(strconv.Itoa(w.Priority)))
+			term.Text(words.Age(to.Now.Sub(w.Since))), term.Text(Starts(w.Estimate, to.Now)), term.Text(deadline), term.Text(strconv.Itoa(w.Priority)))
 	}
 	return t
+}
+
+// Starts says in a few words when a request will probably be granted.
+func Starts(e *api.Estimate, now time.Time) string {
+	switch {
+	case e == nil || e.Likely == nil:
+		return "?"
+	case !e.Likely.After(now):
+		return "now"
+	}
+	return "~" + words.Age(e.Likely.Sub(now))
+}
+
+// Foretold says in a sentence when a request will probably be granted; "" if nothing is
+// known of that.
+func Foretold(e *api.Estimate, now time.Time) string {
+	switch {
+	case e == nil:
+		return ""
+	case e.Likely == nil:
+		return "When it starts is not known, because " + term.Clean(e.Unknown) + "."
+	case e.Late == nil || !e.Late.After(*e.Likely):
+		return "It will probably start in " + words.Age(max(e.Likely.Sub(now), 0)) + "."
+	}
+	return "It will probably start in " + words.Age(max(e.Likely.Sub(now), 0)) + ", and nine times of ten within " + words.Age(max(e.Late.Sub(now), 0)) + "."
 }
 
 // AsksFor describes what a request waits for.

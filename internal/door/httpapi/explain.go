@@ -38,6 +38,7 @@ func (s *server) explainWaiting(ctx context.Context, in *named) (*answer[api.Exp
 		if r != nil {
 			out.Text = desk.WaitsFor(r) + out.Text
 		}
+		out.Estimate = s.Desk.Estimate(k)
 		return ok(out)
 	}
 	if held, standing := s.Ledger.Find(k); standing {

@@ -157,7 +157,9 @@ func (s *server) leases(ctx context.Context, in *leasesQuery) (*listed[api.Lease
 		all.Leases = append(all.Leases, l)
 	}
 	for _, w := range page.Waiting {
-		all.Waiting = append(all.Waiting, sight.waiting(w.Request, w.Position))
+		shown := sight.waiting(w.Request, w.Position)
+		shown.Estimate = s.Desk.Estimate(w.Request.Key())
+		all.Waiting = append(all.Waiting, shown)
 	}
 	if page.More {
 		all.More = in.more(leasesList, page.Last)
@@ -181,7 +183,9 @@ func (s *server) lease(ctx context.Context, in *leaseQuery) (*answer[api.Lease],
 	held, found := s.Ledger.Find(k)
 	if !found {
 		if r, position, waits := s.Ledger.FindWaiting(k); waits {
-			return ok(desk.Asked(r, sight.waiting(r, position)))
+			shown := sight.waiting(r, position)
+			shown.Estimate = s.Desk.Estimate(k)
+			return ok(desk.Asked(r, shown))
 		}
 		held, found = s.Ledger.Find(k) // it may have been granted between the two calls
 	}
@@ -198,6 +202,7 @@ func (s *server) lease(ctx context.Context, in *leaseQuery) (*answer[api.Lease],
 	}
 	if r, position, waits := s.Ledger.FindWaiting(k); waits { // to return, or to be larger
 		w := sight.waiting(r, position)
+		w.Estimate = s.Desk.Estimate(k)
 		l.Waiting = &w
 	}
 	return ok(l)

@@ -3,6 +3,7 @@ package ledger
 import (
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/quota"
+	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
@@ -66,6 +68,10 @@ func TestScopeReaches(t *testing.T) {
 			}
 			granted := k.grant(want("a", 40, scope(c.scope))) // as a replayed journal does
 			members, barred := k.Scoped(k.only("a"), granted.Fence)
+			barred = slices.DeleteFunc(barred, func(id process.ID) bool { // the machine may have such a slice itself
+				_, mine := w.cast[id.PID]
+				return !mine
+			})
 			if c.members != (len(members) == len(c.users)) || len(members)+len(barred) != len(c.users) {
 				t.Errorf("members are %v, barred are %v", members, barred)
 			}

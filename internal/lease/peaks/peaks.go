@@ -11,6 +11,7 @@ package peaks
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -75,6 +76,24 @@ func (e *Entry) Seconds() float64 {
 		sum += r.Seconds
 	}
 	return sum / float64(max(len(e.Runs), 1))
+}
+
+// Remaining returns how much longer a run takes that has taken this long already. Of the
+// earlier runs that took longer, the given share took at most that. It returns false if
+// there is none.
+func (e *Entry) Remaining(taken time.Duration, share float64) (time.Duration, bool) {
+	var longer []float64
+	for _, r := range e.Runs {
+		if r.Seconds > taken.Seconds() {
+			longer = append(longer, r.Seconds)
+		}
+	}
+	if len(longer) == 0 {
+		return 0, false
+	}
+	slices.Sort(longer)
+	at := min(int(math.Ceil(share*float64(len(longer)))), len(longer)) - 1
+	return time.Duration(longer[max(at, 0)]*float64(time.Second)) - taken, true
 }
 
 // Drew returns the power that the last runs drew on one device, on average; absent

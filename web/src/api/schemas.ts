@@ -642,6 +642,16 @@ export interface EnergyUse {
   energy_joules: number;
 }
 
+// Estimate says when a request that waits will probably be granted.
+export interface Estimate {
+  /** As likely earlier as later. */
+  likely?: string;
+  /** Nine times of ten it is earlier. */
+  late?: string;
+  /** Why that is not known. */
+  unknown?: string;
+}
+
 // Explanation says whether a request would be granted, and what is in its way.
 export interface Explanation {
   /** Whether the request would be granted now. */
@@ -662,6 +672,8 @@ export interface Explanation {
   behind?: string[];
   /** What to do. */
   hint?: string;
+  /** When the request will probably be granted, if it waits. */
+  estimate?: Estimate;
   /** The policy that chooses among the devices that fit. */
   policy?: string;
   /** Every device: those that fit in the order in which they would be taken, then the others. A request for several devices gets those with the best links, among equals the first. */
@@ -2175,6 +2187,8 @@ export interface Waiting {
   priority: number;
   /** The request is for a lease that there is: to resume it, or to make it larger. Absent: for a new one. One of resume or resize. */
   for?: 'resume' | 'resize';
+  /** When it will probably be granted. Absent: the queue is too long to look ahead. */
+  estimate?: Estimate;
 }
 
 // Whoami says which user the daemon takes the caller for.

@@ -2,7 +2,7 @@ import { effect, signal } from '@preact/signals';
 import { memo } from 'preact/compat';
 import { useEffect, useState } from 'preact/hooks';
 import { api } from '../api/client';
-import type { Explanation, Waiting } from '../api/types';
+import type { Estimate, Explanation, Waiting } from '../api/types';
 import { freshness, leases, leasesKnown, waiting } from '../live/state';
 import { to } from '../router';
 import { Badge } from '../ui/badge';
@@ -54,11 +54,17 @@ const Entry = memo(function Entry({ request: w, why }: { request: Waiting; why: 
       <span class="waiting-asks">{asks}</span>
       <div class="waiting-why">
         {why || open ? <Why request={w} /> : <button type="button" class="plain" onClick={() => setOpen(true)}>Why?</button>}
-        <span class="quiet waiting-since">for <For since={w.since} />{w.deadline && <>, gives up <Ago at={w.deadline} /></>}</span>
+        <span class="quiet waiting-since">for <For since={w.since} />{w.estimate && <>, <Starts estimate={w.estimate} /></>}{w.deadline && <>, gives up <Ago at={w.deadline} /></>}</span>
       </div>
     </li>
   );
 }, (a, b) => a.request === b.request && a.why === b.why);
+
+// Starts says when a request will probably be granted.
+export function Starts({ estimate: e }: { estimate: Estimate }) {
+  if (!e.likely) return <span title={e.unknown}>start not known</span>;
+  return <>starts probably <Ago at={e.likely} />{e.late && e.late > e.likely && <>, at the latest <Ago at={e.late} /> (9 of 10)</>}</>;
+}
 
 // Why asks the daemon what a request waits for, again whenever leases have changed,
 // but not more often than every few seconds.

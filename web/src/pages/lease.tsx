@@ -10,6 +10,7 @@ import { around, deviceLabel } from '../live/around';
 import { sentence } from '../live/attention';
 import { usePolled } from '../live/poll';
 import { events, leases, leasesKnown, waiting } from '../live/state';
+import { Starts } from '../overview/queue';
 import { to } from '../router';
 import { Badge, type Tone } from '../ui/badge';
 import { EventList } from '../ui/eventlist';
@@ -161,6 +162,7 @@ function Waits({ l, why }: { l: Lease; why: Explanation | undefined }) {
   return (
     <Panel title="Why it waits" note={<>place {w.position} in the queue</>}>
       <p>It has waited {what} for <strong><For since={w.since} /></strong>{w.deadline ? <>, and gives up <Ago at={w.deadline} /></> : ''}.</p>
+      {w.estimate && <p>{w.estimate.likely ? <>It <Starts estimate={w.estimate} />.</> : `When it starts is not known: ${w.estimate.unknown}.`}</p>}
       {why === undefined ? <p class="empty">The daemon gives no explanation.</p> : (
         <>
           <p>{why.text}</p>

@@ -1,0 +1,206 @@
+package ledger
+
+import (
+	"container/heap"
+	"slices"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/lease"
+)
+
+// Lasts returns how much longer a lease of a holder lasts that has lasted for some time,
+// within the limit of its time, which is 0 if it has none. It returns false if nobody
+// knows.
+type Lasts func(of lease.Holder, lasted, limit time.Duration) (time.Duration, bool)
+
+// Foreseen says when a waiting request will be granted.
+type Foreseen struct {
+	At time.Time // zero if that is not known
+
+	// If At is zero: a lease that is in the way, or may be, and of which nobody knows
+	// when it ends. It is nil if none is.
+	Because *lease.Lease
+
+	Leaves bool // if At is zero: the request reaches its deadline before
+}
+
+// The limits of a look ahead, which keep it short.
+const (
+	mostForeseen = 512  // waiting requests
+	mostStanding = 4096 // leases
+	mostEnds     = 4096 // leases that end before it gives up
+
+	// farAhead is when nobody can say what will be. Many requests have a deadline after
+	// that, which means that they wait for as long as it takes.
+	farAhead = 30 * 24 * time.Hour
+)
+
+// Foresee plays the queue forward, with the code that decides, on a copy of the book:
+// leases end when lasts says so, requests leave at their deadlines, and whoever fits then
+// is granted. It returns when each request that waits now is granted. If too many wait it
+// returns nil.
+func (l *Ledger) Foresee(now time.Time, lasts Lasts) map[lease.Key]Foreseen {
+	copied, pending := l.copy()
+	if copied == nil {
+		return nil
+	}
+	p := &play{Ledger: copied, lasts: lasts, horizon: now.Add(farAhead), pending: pending, found: make(map[lease.Key]Foreseen, len(pending))}
+	for _, held := range p.book.Leases() {
+		p.follow(held, now)
+	}
+	p.run(now)
+	because := p.endless()
+	for k := range p.pending {
+		p.found[k] = Foreseen{Because: because}
+	}
+	return p.found
+}
+
+// copy returns a ledger with a copy of the state, which has no journal and which nobody
+// runs, and the keys of the requests that wait. It returns nil if too many wait.
+func (l *Ledger) copy() (*Ledger, map[lease.Key]bool) {
+	c := l.copyState()
+	if c == nil {
+		return nil, nil
+	}
+	c.standing = kin{book: c.book, boot: c.boot, settings: &c.settings}
+	c.rebuild()
+	pending := map[lease.Key]bool{}
+	for _, r := range c.book.Waiting() {
+		pending[r.Key()] = true
+	}
+	return c, pending
+}
+
+// copyState does the part of copy that needs the lock.
+func (l *Ledger) copyState() *Ledger {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if standing, waiting := l.book.Len(); standing > mostStanding || waiting > mostForeseen {
+		return nil
+	}
+	devices := make(map[string]*observed, len(l.devices))
+	for uuid, o := range l.devices {
+		d := *o
+		devices[uuid] = &d
+	}
+	return &Ledger{state: state{
+		boot: l.boot, cpus: l.cpus, processes: l.processes, settings: l.settings, book: l.book.Clone(), devices: devices, waiters: map[lease.Key]*waiter{},
+	}}
+}
+
+// play is a look ahead under way.
+type play struct {
+	*Ledger
+	lasts   Lasts
+	horizon time.Time
+	ends    ends
+	pending map[lease.Key]bool
+	found   map[lease.Key]Foreseen
+}
+
+// run plays until every request of the beginning was granted, has left, or waits for
+// something of which nobody knows the end.
+func (p *play) run(now time.Time) {
+	for range mostEnds {
+		p.grant(now)
+		if len(p.pending) == 0 {
+			return
+		}
+		late := p.nextDeadline()
+		switch {
+		case late != nil && (len(p.ends) == 0 || late.Deadline.Before(p.ends[0].at)):
+			now = latest(now, late.Deadline)
+			because := p.endless()
+			p.found[late.Key()] = Foreseen{Because: because, Leaves: because == nil}
+			delete(p.pending, late.Key())
+			_, _ = p.apply(lease.Withdraw{Key: late.Key(), By: access.Daemon()}, now)
+		case len(p.ends) == 0:
+			return
+		default:
+			next := heap.Pop(&p.ends).(end)
+			now = latest(now, next.at)
+			if held := p.book.Lease(next.key); held != nil && held.Fence == next.fence && held.State != lease.Parked {
+				_, _ = p.apply(lease.Release{Key: next.key, Fence: next.fence, By: access.Daemon()}, now)
+			}
+		}
+	}
+}
+
+// grant grants what fits, and notes it.
+func (p *play) grant(now time.Time) {
+	p.dirty = true
+	p.serve(now)
+	for _, e := range p.effects {
+		granted := e.After
+		if granted == nil {
+			continue
+		}
+		if k := granted.Key(); p.pending[k] && p.book.Request(k) == nil {
+			p.found[k] = Foreseen{At: now}
+			delete(p.pending, k)
+		}
+		p.follow(granted, now)
+	}
+	p.effects = p.effects[:0]
+}
+
+// follow notes when a lease ends, if that is known.
+func (p *play) follow(held *lease.Lease, now time.Time) {
+	if held.State == lease.Parked {
+		return
+	}
+	lasted := max(now.Sub(held.Granted)-held.Paused, 0)
+	if more, known := p.lasts(held.Holder, lasted, held.TimeLimit); known {
+		heap.Push(&p.ends, end{now.Add(max(more, 0)), held.Key(), held.Fence})
+	}
+}
+
+// nextDeadline returns the pending request that leaves the queue first; nil if none does.
+func (p *play) nextDeadline() (first *lease.Request) {
+	for k := range p.pending {
+		if r := p.book.Request(k); r != nil && r.Deadline.Before(p.horizon) && (first == nil || r.Deadline.Before(first.Deadline)) {
+			first = r
+		}
+	}
+	return first
+}
+
+// endless returns a lease of which nobody knows the end, the oldest first; nil if there is
+// none.
+func (p *play) endless() *lease.Lease {
+	for _, held := range p.book.Leases() {
+		if held.State != lease.Parked && !slices.ContainsFunc(p.ends, func(e end) bool { return e.key == held.Key() }) {
+			return held
+		}
+	}
+	return nil
+}
+
+// end is the expected end of a lease.
+type end struct {
+	at    time.Time
+	key   lease.Key
+	fence uint64
+}
+
+// ends is a heap of ends, the next one first. It implements heap.Interface.
+type ends []end
+
+func (e ends) Len() int           { return len(e) }
+func (e ends) Less(i, j int) bool { return e[i].at.Before(e[j].at) }
+func (e ends) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
+func (e *ends) Push(x any)        { *e = append(*e, x.(end)) }
+func (e *ends) Pop() any {
+	last := (*e)[len(*e)-1]
+	*e = (*e)[:len(*e)-1]
+	return last
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

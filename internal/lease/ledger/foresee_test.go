@@ -1,0 +1,90 @@
+package ledger
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
+)
+
+// A look ahead says when each request is granted, by the ends that are known and by the
+// order in which the ledger grants, and changes nothing.
+func TestForesee(t *testing.T) {
+	hour := time.Hour
+	byName := func(known map[string]time.Duration) Lasts {
+		return func(of lease.Holder, lasted, limit time.Duration) (time.Duration, bool) {
+			if whole, is := known[of.Name]; is {
+				return whole - lasted, true
+			}
+			return limit - lasted, limit > 0
+		}
+	}
+	named := func(r lease.Request, name string, wait time.Duration) lease.Request {
+		r.Holder.Name = name
+		if wait > 0 {
+			r.Wait = gpu.Some(wait)
+		}
+		return r
+	}
+	for title, test := range map[string]struct {
+		held, queue []lease.Request
+		known       map[string]time.Duration
+		want        map[string]time.Duration // from now on; -1 for a request that is never granted
+		because     string
+		leaves      bool
+	}{
+		"behind one with a known end": {
+			held: []lease.Request{named(want("a", 900), "train", 0)}, queue: []lease.Request{named(want("b", 500), "x", 48*hour)},
+			known: map[string]time.Duration{"train": 2 * hour}, want: map[string]time.Duration{"b": 2 * hour},
+		},
+		"one after the other": {
+			held:  []lease.Request{named(want("a", 900), "train", 0)},
+			queue: []lease.Request{named(want("b", 900), "train", 48*hour), named(want("c", 900), "train", 48*hour)},
+			known: map[string]time.Duration{"train": 2 * hour}, want: map[string]time.Duration{"b": 2 * hour, "c": 4 * hour},
+		},
+		"nobody knows the end": {
+			held: []lease.Request{named(want("a", 900), "mystery", 0)}, queue: []lease.Request{named(want("b", 500), "x", 48*hour)},
+			want: map[string]time.Duration{"b": -1}, because: "a",
+		},
+		"it leaves before": {
+			held: []lease.Request{named(want("a", 900), "train", 0)}, queue: []lease.Request{named(want("b", 500), "x", hour)},
+			known: map[string]time.Duration{"train": 2 * hour}, want: map[string]time.Duration{"b": -1}, leaves: true,
+		},
+		"others leave before": {
+			held:  []lease.Request{named(want("a", 600), "train", 0)},
+			queue: []lease.Request{named(want("b", 900), "x", hour), named(want("c", 300), "x", 48*hour)},
+			known: map[string]time.Duration{"train": 2 * hour}, want: map[string]time.Duration{"b": -1, "c": hour}, leaves: true,
+		},
+	} {
+		t.Run(title, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k := newWorld().start(t)
+				k.device(0, 1000)
+				for _, r := range test.held {
+					k.grant(r)
+				}
+				for _, r := range test.queue {
+					k.queue(t.Context(), r)
+				}
+				now := time.Now()
+				found := k.Foresee(now, byName(test.known))
+				for _, r := range test.queue {
+					f, is := found[r.Key()]
+					switch after := test.want[r.ID]; {
+					case !is:
+						t.Errorf("nothing is foreseen for %s", r.ID)
+					case after >= 0 && !f.At.Equal(now.Add(after)):
+						t.Errorf("%s is granted %v from now on, want %v", r.ID, f.At.Sub(now), after)
+					case after < 0 && (!f.At.IsZero() || f.Leaves != test.leaves || (f.Because != nil && f.Because.ID != test.because)):
+						t.Errorf("%s is never granted: %+v", r.ID, f)
+					}
+				}
+				if waiting := k.View().Waiting; len(waiting) != len(test.queue) {
+					t.Errorf("%d requests wait after the look ahead, of %d", len(waiting), len(test.queue))
+				}
+			})
+		})
+	}
+}
