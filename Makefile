@@ -197,6 +197,10 @@ test-prometheus: build ## hold the answers of berth to queries against those of 
 chaos: build ## kill the daemon and the holders over and over, and count (a minute)
 	go run ./test/chaos -berth bin/berth
 
+.PHONY: systemd
+systemd: ## jobs under a real systemd, in a small machine of its own (root; two minutes)
+	test/systemd/run.sh
+
 .PHONY: past-chaos
 past-chaos: ## kill a writer of the past with -9 a hundred times (a minute)
 	go test ./internal/history/past -run TestKill -past.kills=100 -timeout 30m -v

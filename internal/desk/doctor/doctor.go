@@ -51,7 +51,7 @@ func (d *Doctor) Examine(ctx context.Context) []Finding {
 			found = append(found, damagedFile(name))
 		}
 	}
-	return append(found, d.unit())
+	return append(append(found, d.unit()), d.jobs()...)
 }
 
 func (d *Doctor) configuration() Finding {

@@ -122,6 +122,24 @@ func TestUnit(t *testing.T) {
 	}
 }
 
+func TestJobs(t *testing.T) {
+	const v2 = "cpuset cpu io memory pids\n"
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		want  []string
+	}{
+		{"systemd", map[string]string{"run/systemd/private": "", "sys/fs/cgroup/cgroup.controllers": v2}, []string{"ok systemd starts each"}},
+		{"systemd without controllers", map[string]string{"run/systemd/private": "", "sys/fs/cgroup/memory/x": "", "sys/fs/cgroup/unified/cgroup.controllers": "cpu\n"},
+			[]string{"ok systemd starts each", "note --cpus and --host-memory are refused: there is no controller for memory → start the kernel"}},
+		{"no systemd", map[string]string{"sys/fs/cgroup/cgroup.controllers": v2}, []string{"ok there is no systemd"}},
+		{"no systemd, cgroup v1", map[string]string{"sys/fs/cgroup/memory/x": "", "sys/fs/cgroup/cpu/x": ""}, []string{"ok there is no systemd"}},
+		{"nothing", nil, []string{"ok there is no systemd", "note --cpus and --host-memory are refused: there is no controller for cpu and memory → mount"}},
+	} {
+		t.Run(c.name, func(t *testing.T) { hold(t, (&Doctor{Root: tree(t, c.files)}).jobs(), c.want) })
+	}
+}
+
 func TestStateDir(t *testing.T) {
 	dir := t.TempDir()
 	hold(t, []Finding{stateDir(dir), stateDir(filepath.Join(dir, "a/b"))},
@@ -212,18 +230,18 @@ func TestExamine(t *testing.T) {
 		}
 		return strings.Join(list, " ")
 	}
-	if got, want := topics(), "system processes hardware nvml config daemon leases journal systemd"; got != want {
+	if got, want := topics(), "system processes hardware nvml config daemon leases journal systemd jobs jobs"; got != want {
 		t.Errorf("with a daemon it examines %s, want %s", got, want)
 	}
 	daemon.missing = &client.NoDaemonError{}
-	if got, want := topics(), "system processes hardware nvml config daemon state journal audit systemd"; got != want {
+	if got, want := topics(), "system processes hardware nvml config daemon state journal audit systemd jobs jobs"; got != want {
 		t.Errorf("without a daemon it examines %s, want %s", got, want)
 	}
 	d.Settings, d.Misconfigured = nil, errors.New("berth.yaml:1: no")
-	if got, want := topics(), "system processes hardware nvml config daemon systemd"; got != want {
+	if got, want := topics(), "system processes hardware nvml config daemon systemd jobs jobs"; got != want {
 		t.Errorf("without a configuration it examines %s, want %s", got, want)
 	}
-	if found := d.Examine(t.Context()); Count(found, Broken) != 2 || Count(found, Notice) != 3 { // /proc and config; hardware, nvml and daemon
+	if found := d.Examine(t.Context()); Count(found, Broken) != 2 || Count(found, Notice) != 4 { // /proc and config; hardware, nvml, daemon and jobs
 		t.Errorf("%d broken and %d notes: %+v", Count(found, Broken), Count(found, Notice), found)
 	}
 }

@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // system examines the kernel and /proc.
@@ -86,4 +89,40 @@ func (d *Doctor) unit() Finding {
 	}
 	return Finding{"systemd", Notice, "there is no berth.service, so berth does not start with the machine",
 		"copy deploy/systemd/berth.service to /etc/systemd/system, then: sudo systemctl enable --now berth"}
+}
+
+// jobs says what starts jobs on this machine, and what is missing to limit them.
+func (d *Doctor) jobs() []Finding {
+	_, err := os.Stat(filepath.Join(d.Root, "run/systemd/private"))
+	systemd := err == nil
+	how := Finding{Topic: "jobs", Grade: Fine, Text: "systemd starts each in a unit of its own"}
+	if !systemd {
+		how.Text = "there is no systemd, so the daemon starts them itself; they go on when it restarts, and are confined as it is"
+	}
+	missing := d.missingControllers(systemd)
+	if len(missing) == 0 {
+		return []Finding{how}
+	}
+	next := "start the kernel with cgroup v2 and these controllers (systemd.unified_cgroup_hierarchy=1), or go without limits"
+	if !systemd {
+		next = "mount the control groups with these controllers where the daemon runs, writable for it, or go without limits"
+	}
+	return []Finding{how, {"jobs", Notice, "--cpus and --host-memory are refused: there is no controller for " + words.And(missing), next}}
+}
+
+// missingControllers returns what control groups cannot limit here. systemd does it in
+// cgroup v2 alone; a daemon without systemd also in cgroup v1.
+func (d *Doctor) missingControllers(systemd bool) (missing []string) {
+	groups := filepath.Join(d.Root, "sys/fs/cgroup")
+	united, err := os.ReadFile(filepath.Join(groups, "cgroup.controllers"))
+	if err != nil {
+		united, _ = os.ReadFile(filepath.Join(groups, "unified/cgroup.controllers")) // none: it has no controllers
+	}
+	for _, name := range []string{"cpu", "memory"} {
+		_, err := os.Stat(filepath.Join(groups, name)) // a hierarchy of cgroup v1
+		if !slices.Contains(strings.Fields(string(united)), name) && (systemd || err != nil) {
+			missing = append(missing, name)
+		}
+	}
+	return missing
 }

@@ -98,9 +98,10 @@ func properties(description string, command []string, l Limits, files []*os.File
 		"Description":   description,
 		"Type":          "exec", // it is started when the program runs
 		"Slice":         slice,
-		"KillMode":      "control-group",      // with the minder goes everything below it
-		"CollectMode":   "inactive-or-failed", // nothing of it stays
-		"OOMPolicy":     "continue",           // the minder says what the kernel killed
+		"KillMode":      "control-group",          // with the minder goes everything below it
+		"CollectMode":   "inactive-or-failed",     // nothing of it stays
+		"OOMPolicy":     "continue",               // the minder says what the kernel killed
+		"After":         []string{"dbus.service"}, // so that it is there at a shutdown, when a minder asks whether this is one
 		"IgnoreSIGPIPE": false,
 	}
 	if l.CPUs > 0 {
