@@ -150,6 +150,7 @@ func (m *minder) run(ctx context.Context, ask func(context.Context, string) (api
 		}
 		return end
 	}
+	m.use.begin()
 	return m.wait(pid)
 }
 

@@ -210,7 +210,7 @@ func TestCommand(t *testing.T) {
 				t.Errorf("%+v, and it wrote %q", record, log)
 			}
 			if record.Started.IsZero() || record.Ended.Before(record.Started) || record.PID == 0 || record.Start == 0 || record.Boot == "" ||
-				record.Lease != "train-17" || record.Fence != 5 || record.UID != w.uid || record.PeakHost == 0 {
+				record.Lease != "train-17" || record.Fence != 5 || record.UID != w.uid || record.PeakHost > 100 {
 				t.Errorf("%+v", record)
 			}
 			if want := filepath.Join(w.home, "berth-train-17.log"); record.Output != want || record.Error != "" {
@@ -239,6 +239,16 @@ func TestUser(t *testing.T) {
 	}
 	if owner := about.Sys().(*syscall.Stat_t).Uid; owner != nobody || about.Mode().Perm() != 0o644 {
 		t.Errorf("the log belongs to %d, with mode %s", owner, about.Mode())
+	}
+}
+
+// The most memory that a process of the run used is that of the run, however deep it is.
+func TestPeak(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	record, _ := w.run("(head -c 150m /dev/zero | tail -c 150m > /dev/null) & wait")
+	if record.PeakHost < 150 || record.PeakHost > 400 || record.CPU <= 0 {
+		t.Errorf("%+v", record)
 	}
 }
 

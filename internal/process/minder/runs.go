@@ -42,7 +42,7 @@ type Record struct {
 	Signal      string        `json:"signal,omitempty"`        // the signal that ended it, as in SIGKILL
 	Failure     string        `json:"failure,omitempty"`       // why the command could not be started, in words
 	OutOfMemory bool          `json:"out_of_memory,omitempty"` // the kernel killed a process of the run because there was no more memory for it
-	PeakHost    gpu.MiB       `json:"peak_host,omitempty"`     // the most memory that one of its processes used
+	PeakHost    gpu.MiB       `json:"peak_host,omitempty"`     // the most memory that one of its processes used; 0: less than a minder uses
 	CPU         time.Duration `json:"cpu,omitempty"`           // of all its processes that have ended
 	Shutdown    bool          `json:"shutdown,omitempty"`      // the machine was shutting down when it ended
 }

@@ -25,11 +25,29 @@ const (
 type usage struct {
 	peak gpu.MiB
 	cpu  time.Duration
+
+	// own is the peak of the minder when it started the command. Until a new process runs
+	// its program, it shares the memory of the minder, and the kernel counts that.
+	own gpu.MiB
+}
+
+// begin notes the peak of the minder itself.
+func (u *usage) begin() {
+	var self syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &self); err == nil {
+		u.own = peakOf(&self)
+	}
+}
+
+func peakOf(r *syscall.Rusage) gpu.MiB {
+	const mib = 1 << 10 // the kernel counts in KiB
+	return gpu.MiB((r.Maxrss + mib - 1) / mib)
 }
 
 func (u *usage) add(r *syscall.Rusage) {
-	const mib = 1 << 10                                        // the kernel counts in KiB
-	u.peak = max(u.peak, gpu.MiB((int64(r.Maxrss)+mib-1)/mib)) // those that each process has waited for count in it
+	if peak := peakOf(r); peak > u.own { // those that each process has waited for count in it
+		u.peak = max(u.peak, peak)
+	}
 	u.cpu += time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
