@@ -23,6 +23,7 @@ make_machine() {
 fill() {
   go build -o "$1/usr/local/bin/berth-serve" ./cmd/berth-serve
   go build -o "$1/usr/local/bin/try-systemd" ./test/systemd
+  go test -c -o "$1/usr/local/bin/try-minder" ./internal/process/minder
   install -D -m 644 deploy/systemd/berth.service "$1/etc/systemd/system/berth.service"
   # The unit of berth, with everything that it forbids; only the program is another one.
   install -d "$1/etc/systemd/system/berth.service.d"
@@ -30,6 +31,9 @@ fill() {
     >"$1/etc/systemd/system/berth.service.d/try.conf"
   grep -q ^worker: "$1/etc/passwd" || chroot "$1" useradd --create-home --uid 1234 --shell /bin/sh worker
   echo 'worker ALL=(ALL) NOPASSWD: ALL' >"$1/etc/sudoers.d/worker"
+  # The machine has no PAM module that would say it.
+  install -d "$1/etc/systemd/system/user@.service.d"
+  printf '[Service]\nEnvironment=XDG_RUNTIME_DIR=/run/user/%%i\n' >"$1/etc/systemd/system/user@.service.d/runtime.conf"
   rm -rf "$1/var/lib/berth" "$1"/home/worker/berth-*.log
 }
 
@@ -81,6 +85,10 @@ in)
   trap 'stop_machine "$dir"' EXIT
   in_machine "$dir" /bin/systemctl start berth
   in_machine "$dir" /usr/local/bin/try-systemd check
+  # The package's own tests, as root and as a user who has a systemd.
+  in_machine "$dir" /bin/systemctl start user@1234
+  in_machine "$dir" /bin/sh -c 'cd /tmp && exec try-minder -test.run TestSystemd -test.v'
+  in_machine "$dir" /bin/sh -c 'cd /tmp && exec setpriv --reuid=1234 --regid=1234 --init-groups env XDG_RUNTIME_DIR=/run/user/1234 try-minder -test.run TestSystemd -test.v'
   stop_machine "$dir"
   start_machine "$dir"
   in_machine "$dir" /bin/systemctl start berth

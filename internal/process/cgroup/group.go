@@ -209,13 +209,14 @@ func CanLimit() error {
 	return errors.Join(err, made.Remove())
 }
 
-// Missing returns which of the controllers for limits cgroup v2 does not have.
-func Missing() ([]string, error) {
+// Missing returns which of the controllers for limits a group of cgroup v2 does not have.
+// The group is a path below the outermost one, which is empty.
+func Missing(within string) ([]string, error) {
 	m, err := findMount()
 	if err != nil {
 		return nil, err
 	}
-	has, err := words(filepath.Join(m.point, "cgroup.controllers"))
+	has, err := words(filepath.Join(m.point, within, "cgroup.controllers"))
 	var missing []string
 	for _, c := range controllers {
 		if !slices.Contains(has, c.name) {

@@ -307,3 +307,31 @@ func TestLimits(t *testing.T) {
 		}
 	}
 }
+
+// Where systemd runs, also one of a user, it starts minders and readers of logs.
+func TestSystemd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	o := w.Options
+	o.Systemd = true
+	w.Starter = NewStarter(w.Runs, o)
+	if w.manager == nil {
+		t.Skip("there is no systemd")
+	}
+	w.write(w.order("sed -n s/^0:://p /proc/self/cgroup; exit 3"))
+	if err := w.Start(t.Context(), "13.0.1", Limits{}); err != nil {
+		t.Fatal(err)
+	}
+	record := w.over("13.0.1")
+	var log strings.Builder
+	err := w.ReadLog(t.Context(), Reading{User: w.name, UID: w.uid, Path: record.Output}, nil, nil, &log)
+	if want := "/berth.slice/" + w.unit("13.0.1") + ".service\n"; err != nil || record.Exit != gpu.Some(3) || !strings.HasSuffix(log.String(), want) {
+		t.Errorf("%+v, %q, %v", record, log.String(), err)
+	}
+	if err := w.Remove("13.0.1"); err != nil {
+		t.Error(err)
+	}
+	if err := w.manager.kill(t.Context(), "berth-job-no-such"); err != nil {
+		t.Errorf("a unit that is not there: %v", err)
+	}
+}

@@ -58,9 +58,9 @@ func NewStarter(runs *Runs, o Options) *Starter {
 // groupPrefix begins the names of the units and of the control groups of runs.
 const groupPrefix = "berth-job-"
 
-// name returns the name of the unit or of the control group of a run. Others can read it,
+// unit returns the name of the unit or of the control group of a run. Others can read it,
 // so it has numbers alone.
-func (s *Starter) name(run string) string {
+func (s *Starter) unit(run string) string {
 	if s.Tag != "" {
 		run += "-" + s.Tag
 	}
@@ -79,9 +79,9 @@ func (s *Starter) Start(ctx context.Context, run string, l Limits) error {
 		if err := s.canLimit(l); err != nil {
 			return err
 		}
-		return s.manager.start(ctx, s.name(run), "a job of berth, run "+run, append([]string{s.Program}, flags...), l, nil)
+		return s.manager.start(ctx, s.unit(run), "a job of berth, run "+run, append([]string{s.Program}, flags...), l, nil)
 	}
-	group, err := cgroup.Make(s.name(run), cgroup.Limits{CPUs: l.CPUs, Memory: int64(l.HostMemory) << 20})
+	group, err := cgroup.Make(s.unit(run), cgroup.Limits{CPUs: l.CPUs, Memory: int64(l.HostMemory) << 20})
 	if err != nil && l != (Limits{}) {
 		return fmt.Errorf("limit the run: %w", err)
 	}
@@ -129,7 +129,12 @@ func (s *Starter) canLimit(l Limits) error {
 	if l == (Limits{}) {
 		return nil
 	}
-	missing, err := cgroup.Missing()
+	// What a systemd of a user can limit is what that of the machine leaves to it.
+	within := ""
+	if uid := os.Geteuid(); uid != 0 {
+		within = fmt.Sprintf("user.slice/user-%d.slice/user@%d.service", uid, uid)
+	}
+	missing, err := cgroup.Missing(within)
 	if err != nil {
 		return fmt.Errorf("limit the run: %w", err)
 	}
@@ -179,7 +184,7 @@ func (s *Starter) clear(run string, r Record) error {
 	case s.manager != nil && !r.Ended.IsZero():
 		return nil // systemd ends the unit with the minder
 	case s.manager != nil:
-		return s.manager.kill(context.Background(), s.name(run))
+		return s.manager.kill(context.Background(), s.unit(run))
 	case !r.Started.IsZero():
 		endLeft(r)
 	}
