@@ -120,6 +120,11 @@ func TestRoutes(t *testing.T) {
 			"DELETE /api/leases/a?fence=7 ", `{"id":"a"}`, api.Ended{ID: "a"}},
 		{"release whichever", func(ctx context.Context, c *Client) (any, error) { return c.Release(ctx, "a", 0) },
 			"DELETE /api/leases/a ", `{"id":"a"}`, api.Ended{ID: "a"}},
+		{"release and keep running", func(ctx context.Context, c *Client) (any, error) { return c.ReleaseKeepRunning(ctx, "a") },
+			"DELETE /api/leases/a?keep_running=true ", `{"id":"a"}`, api.Ended{ID: "a"}},
+		{"cancel", func(ctx context.Context, c *Client) (any, error) {
+			return c.Cancel(ctx, "a", api.Cancel{Fence: 7, Why: "enough"})
+		}, `POST /api/leases/a/cancel application/json{"fence":7,"reason":"enough"}`, `{"id":"a","lease":{"id":"b"}}`, api.Ended{ID: "a", Lease: &api.Lease{ID: "b"}}},
 		{"rescope", func(ctx context.Context, c *Client) (any, error) {
 			return c.Rescope(ctx, "a", api.Rescope{Fence: 7, Add: []string{"pod1"}})
 		}, `POST /api/leases/a/scope application/json{"fence":7,"add":["pod1"]}`, `{"id":"a"}`, api.Lease{ID: "a"}},

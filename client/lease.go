@@ -208,6 +208,25 @@ func (c *Client) Release(ctx context.Context, id string, fence uint64) (api.Ende
 	return call[api.Ended](ctx, c, http.MethodDelete, leasePath(id), query, nil)
 }
 
+// ReleaseKeepRunning ends a lease as Release does, and lets its program run on without it.
+// Without that, a release with a fence of 0 is refused with program_runs while the process
+// of the lease lives, unless it, one of its ancestors or one of its descendants asks.
+func (c *Client) ReleaseKeepRunning(ctx context.Context, id string) (api.Ended, error) {
+	query := whose(c)
+	query.Set("keep_running", "true")
+	return call[api.Ended](ctx, c, http.MethodDelete, leasePath(id), query, nil)
+}
+
+// Cancel ends the programs of a lease, and the lease with them, or withdraws a waiting
+// request. The daemon has written down what it is going to do when Cancel returns; the
+// programs get SIGTERM, and SIGKILL after deallocation_timeout. The lease in the answer is
+// the one that ends: for a lease of a batch, that of its runner.
+//
+// A refusal is an [*api.Problem]: scoped_lease, job_lease, not_yours, and others.
+func (c *Client) Cancel(ctx context.Context, id string, b api.Cancel) (api.Ended, error) {
+	return postTo[api.Ended](ctx, c, leasePath(id)+"/cancel", b)
+}
+
 // Renew extends a lease that has a time to live.
 func (c *Client) Renew(ctx context.Context, id string, r api.Renew) (api.Lease, error) {
 	var renewed api.Lease

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from . import answers, config, monitoring, services
 from .answers import Event
 from .asking import (
-    acknowledge, admit, adopt, alerts, allocate, ask_to_trim, available, batches, bind, check, deallocate, devices,
-    drain, energy, explain, explain_waiting, find_lease, history, hold_to, leases, measure, measurements, metrics,
+    acknowledge, admit, adopt, alerts, allocate, ask_to_trim, available, batches, bind, cancel, check, deallocate,
+    devices, drain, energy, explain, explain_waiting, find_lease, history, hold_to, leases, measure, measurements, metrics,
     optimize, orphans, park, past_leases, query, query_range, ready, release, renew, resize, resume, status,
     status_all, throttle, trend, unacknowledge, undrain, wake, whoami,
 )  # fmt: skip
@@ -42,8 +42,8 @@ __all__ = [
     "BerthError", "Broken", "Client", "Conversion", "Declaration", "Event", "Failure", "Lease", "MEMORY_TYPES",
     "MapError", "NoDaemon", "Operation", "Pace", "Pipeline", "Plan", "Problem", "Run", "Step", "StepRun", "Stop",
     "Subscription", "acknowledge", "admit", "adopt", "aio", "alerts", "allocate", "answers", "ask_to_trim",
-    "available", "batches", "bind", "cap", "check", "compile", "config", "conversion", "convert", "current",
-    "deallocate", "devices", "drain", "energy", "events", "explain", "explain_waiting", "find_lease", "history",
+    "available", "batches", "bind", "cancel", "cap", "check", "compile", "config", "conversion", "convert",
+    "current", "deallocate", "devices", "drain", "energy", "events", "explain", "explain_waiting", "find_lease", "history",
     "hold_to", "imap", "install_caps", "lease", "leases", "map", "measure", "measurements", "memory", "memory_type",
     "metrics", "monitoring", "off", "on", "operation", "optimize", "orphans", "pace", "park", "past_leases", "pointer",
     "progress", "query", "query_range", "ready", "release", "renew", "resize", "resume", "run", "services", "speed",

@@ -229,17 +229,44 @@ def renew(
 
 
 def release(
-    id: str, *, fence: Optional[int] = None, user: Optional[str] = None, client: Optional[Client] = None
+    id: str,
+    *,
+    fence: Optional[int] = None,
+    keep_running: bool = False,
+    user: Optional[str] = None,
+    client: Optional[Client] = None,
 ) -> Call[answers.Ended]:
     """Ends a lease, or withdraws a request that waits. With ``fence``, only if
     the lease still has that fence.
+
+    Without a fence, the release of a lease that is bound to a process is refused
+    (``program_runs``) while that process lives, unless it, one of its ancestors or
+    one of its descendants asks: :func:`cancel` ends both, and with ``keep_running``
+    the program runs on without the lease.
 
     Ids are per user. An id means your own lease; operators and administrators
     who have none mean the only one there is. If several users have the id, that
     is refused as ``ambiguous_id``, and ``user`` says whose is meant: a login name,
     a uid, token:NAME or cert:NAME."""
-    query = _given({"fence": fence, "user": user})
+    query = _given({"fence": fence, "keep_running": "true" if keep_running else None, "user": user})
     return answers.Ended.read((yield Request("DELETE", _lease(id), query=query, client=client)))
+
+
+def cancel(
+    id: str,
+    *,
+    reason: Optional[str] = None,
+    fence: Optional[int] = None,
+    user: Optional[str] = None,
+    client: Optional[Client] = None,
+) -> Call[answers.Ended]:
+    """Ends the programs of a lease, and the lease with them, or withdraws a request
+    that waits. Its processes get SIGTERM, and SIGKILL after the daemon's
+    ``deallocation_timeout``. It returns when the daemon has written down what it is
+    going to do; the answer has the lease that ends, which is that of the runner for
+    a lease of a batch."""
+    body = {"reason": reason, "fence": fence}
+    return (yield from _post(answers.Ended, _lease(id) + "/cancel", body, client, user=user))
 
 
 def bind(

@@ -12,7 +12,7 @@ import urllib.parse
 from typing import Any, ContextManager, Dict, Iterator, List, Mapping, Optional, Tuple, Union
 
 from . import calls, caps
-from .answers import Allocation, Event
+from .answers import Allocation, Ended, Event
 from .asking import run
 from .calls import Call
 from .client import BerthError, Broken, Client, NoDaemon, Problem, Stop
@@ -346,6 +346,12 @@ class Lease:
     def _courier(self, callback: Callback) -> Deliver:
         return Courier(callback)
 
+    def cancel(self, reason: Optional[str] = None) -> Ended:
+        """Ends the programs of the lease, and the lease with them: its processes get
+        SIGTERM, and SIGKILL after the daemon's ``deallocation_timeout``. If this
+        process holds the lease, it is one of them."""
+        return run(self._cancelling(reason))
+
     # Parking.
 
     def park(self, reason: Optional[str] = None, unshared: bool = False) -> Allocation:
@@ -413,6 +419,10 @@ class Lease:
     def _watch_parks(self) -> None:
         if self._parks is not None:
             self._parks.watch()
+
+    def _cancelling(self, reason: Optional[str]) -> Call[Ended]:
+        made: Call[Ended] = calls.cancel(self.id, reason=reason, fence=self.fence or None, client=self._client)
+        return made
 
     def _parking(self, reason: Optional[str], unshared: bool) -> Call[Allocation]:
         return self._named(calls.park, reason=reason, unshared=unshared)

@@ -57,6 +57,12 @@ class Calls(unittest.TestCase):
         self.assertEqual(parked.parking.since.hour, 4)
         self.assertEqual(parked.idle.utilization_percent, 0.0)
 
+    def test_cancel(self):
+        ended, asked = self.asked({"id": "mine", "lease": PARKED}, "cancel", "mine", reason="enough", fence=7, user="ann")
+        self.assertEqual(asked, ("POST", "/api/leases/mine/cancel?user=ann", {"reason": "enough", "fence": 7}))
+        self.assertEqual((ended.id, ended.lease.state), ("mine", "parked"))
+        self.assertEqual(self.asked({"id": "mine"}, "release", "mine", keep_running=True)[1][1], "/api/leases/mine?keep_running=true")
+
     def test_resume(self):
         _, asked = self.asked(PARKED, "resume", "my lease", timeout=0)
         self.assertEqual(asked, ("POST", "/api/leases/my%20lease/resume", {"timeout_seconds": 0}))

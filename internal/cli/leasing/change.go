@@ -16,25 +16,34 @@ import (
 
 func newRelease(con *console.Console) *cobra.Command {
 	var fence uint64
+	var keepRunning bool
 	cmd := &cobra.Command{
 		Use:   "release [USER/]ID",
 		Short: "End a lease, or withdraw a waiting request",
 		Long: `End a lease, or withdraw a waiting request. With --fence, end only the lease
-that came with this number, and not a later one of the same name. The processes
-of the holder run on; what they use counts as foreign from then on.
+that came with this number, and not a later one of the same name.
+
+A release ends no program. So the release of a lease that is bound to a process
+is refused while that process lives, unless it or its kin ask: to end both, use
+berth cancel. With --keep-running, or with --fence, only the lease ends; what
+the process uses counts as foreign from then on.
 
 Ids are per user. An ID means your own lease; operators and administrators who
 have none mean the only one there is, and name one of several as USER/ID.`,
-		Example:           "  berth release embedder\n  berth release embedder --fence 12\n  berth release ada/embedder",
+		Example:           "  berth release embedder\n  berth release embedder --fence 12\n  berth release --keep-running ada/embedder",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: con.Leases(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return change(cmd.Context(), con, args[0], func(ctx context.Context, c *client.Client, id string) (api.Ended, error) {
+				if keepRunning && fence == 0 {
+					return c.ReleaseKeepRunning(ctx, id)
+				}
 				return c.Release(ctx, id, fence)
 			}, view.GPUs.Ended)
 		},
 	}
 	cmd.Flags().Uint64Var(&fence, "fence", 0, "`NUMBER` that came with the lease")
+	cmd.Flags().BoolVar(&keepRunning, "keep-running", false, "its program may run on without the lease")
 	return cmd
 }
 

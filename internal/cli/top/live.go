@@ -322,6 +322,9 @@ func (r *runner) act(ctx context.Context, a tui.Act) (string, error) {
 	case "release":
 		ended, err := c.Release(ctx, a.ID, a.Fence)
 		return oneLine(gpus.Ended(ended, to)), err
+	case "cancel":
+		ended, err := c.Cancel(ctx, a.ID, api.Cancel{Fence: a.Fence})
+		return oneLine(gpus.Cancelled(ended, to)), err
 	case "park":
 		before, _ := c.Lease(ctx, a.ID)
 		after, err := c.Park(ctx, a.ID, api.Park{Fence: a.Fence})

@@ -13,7 +13,7 @@ import (
 // Act is a request to the daemon. It names a lease by its user, its id and its fence,
 // so that it cannot mean another lease.
 type Act struct {
-	Verb  string // release, park, resume, drain or undrain
+	Verb  string // release, cancel, park, resume, drain or undrain
 	User  string
 	ID    string
 	Fence uint64 // 0 for a waiting request
@@ -31,7 +31,7 @@ type dialog struct {
 
 // pressAct handles a key that changes something: it asks first.
 func (s *State) pressAct(key string) Want {
-	verb := map[string]string{"r": "release", "p": "park", "u": "resume", "d": "drain"}[key]
+	verb := map[string]string{"r": "release", "c": "cancel", "p": "park", "u": "resume", "d": "drain"}[key]
 	if verb == "" {
 		return Want{}
 	}
@@ -100,7 +100,7 @@ func on(l *api.Lease, uuid string) bool {
 
 // askRequest asks whether to withdraw a request.
 func (s *State) askRequest(verb string, w *api.Waiting) {
-	if verb != "release" || w.For != "" {
+	if verb != "release" && verb != "cancel" || w.For != "" {
 		s.say(warning, "A request that waits can only be withdrawn, with r; one for a lease that there is, only there.")
 		return
 	}
@@ -126,6 +126,15 @@ func (s *State) askLease(verb string, l *api.Lease) {
 		} else {
 			text += " Its programs, if there are any, run on under no lease."
 		}
+	case verb == "cancel" && l.Cancelled != nil:
+		s.say(warning, who+" is being ended already.")
+		return
+	case verb == "cancel":
+		s.dialog = &dialog{title: "Cancel " + who + "?", act: act, text: []string{
+			"Its programs get SIGTERM, and SIGKILL after optimization.deallocation_timeout. Then the lease ends: it gives back " + holds + ".",
+			s.programs(l), "The same: berth cancel " + plain(words.Shell(l.Holder.User+"/"+l.ID)),
+		}}
+		return
 	case verb == "park" && l.State != "active", verb == "resume" && l.State != "parked":
 		s.say(warning, fmt.Sprintf("%s is %s, so there is nothing to %s.", who, l.State, verb))
 		return
@@ -135,6 +144,23 @@ func (s *State) askLease(verb string, l *api.Lease) {
 		text = "Its memory moves back to the GPU, and its programs go on. It needs " + holds + ", and waits for room like every request."
 	}
 	s.dialog = &dialog{title: strings.ToUpper(verb[:1]) + verb[1:] + " " + who + "?", text: []string{text}, act: act}
+}
+
+// programs names the programs of a lease that an act ends, as far as the caller sees them.
+func (s *State) programs(l *api.Lease) string {
+	var list []string
+	if l.Holder.PID != 0 {
+		list = append(list, strings.TrimSpace(fmt.Sprintf("%s %d", l.Holder.Name, l.Holder.PID)))
+	}
+	for _, p := range l.Processes {
+		if p.PID != 0 && p.PID != l.Holder.PID {
+			list = append(list, strings.TrimSpace(fmt.Sprintf("%s %d", p.Name, p.PID)))
+		}
+	}
+	if len(list) == 0 {
+		return "Which programs these are, only its user and operators see."
+	}
+	return "Its programs: " + plain(words.Few(list, 6)) + "."
 }
 
 // answer handles the key that answers a dialog.

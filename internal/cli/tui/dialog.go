@@ -58,6 +58,7 @@ func (s *State) helpLines(width int) []line {
 		{"z", "give the pane the whole screen, and back"},
 		{"!", "list all that needs a person"},
 		{"r", "release the lease that is chosen, or withdraw the request"},
+		{"c", "cancel it: end its programs, and the lease with them"},
 		{"p, u", "park a lease: move its memory to the machine's; resume it"},
 		{"d", "drain the GPU that is chosen, or use it again"},
 		{"q, ctrl+c", "quit"},

@@ -35,6 +35,7 @@ func TestActs(t *testing.T) {
 		"from the details": {[]string{"tab", "enter", "r"}, "100 GiB", nil},
 		"drain":            {[]string{"d"}, "2 leases there go on", &Act{Verb: "drain", GPU: "GPU-0", About: "GPU 0"}},
 		"undrain":          {[]string{"j", "j", "d"}, "GPU 2 is drained", &Act{Verb: "undrain", GPU: "GPU-2", About: "GPU 2"}},
+		"cancel":           {[]string{"tab", "c"}, "The same: berth cancel bob/train-vit", &Act{Verb: "cancel", User: "bob", ID: "train-vit", Fence: 10, About: "train-vit of bob"}},
 		"withdraw":         {[]string{"3", "r"}, "Withdraw big-batch of cy?", &Act{Verb: "release", User: "cy", ID: "big-batch", About: "big-batch of cy"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -43,6 +43,20 @@ func (x GPUs) Ended(ended api.Ended, to term.Screen) []string {
 	return []string{to.Hang(term.Plain, "", term.Clean(ended.ID)+" is released: "+x.Had(*ended.Lease)+", held for "+held+".")}
 }
 
+// Cancelled says that the programs of a lease are being ended, or that a request was
+// withdrawn.
+func (x GPUs) Cancelled(ended api.Ended, to term.Screen) []string {
+	if ended.Lease == nil {
+		return x.Ended(ended, to)
+	}
+	id := term.Clean(ended.ID)
+	said := id + " ends, with its programs: " + x.Had(*ended.Lease) + "."
+	if runner := term.Clean(ended.Lease.ID); runner != id {
+		said = id + " is a part of " + runner + ", which ends with the program that started both: " + x.Had(*ended.Lease) + "."
+	}
+	return []string{to.Hang(term.Plain, "", said+" What does not end by itself is killed after optimization.deallocation_timeout.")}
+}
+
 // Had says how much a lease takes, and where.
 func (x GPUs) Had(l api.Lease) string {
 	same := true

@@ -22,6 +22,7 @@ ask_to_trim = awaited(calls.ask_to_trim)
 available = awaited(calls.available)
 batches = awaited(calls.batches)
 bind = awaited(calls.bind)
+cancel = awaited(calls.cancel)
 check = awaited(calls.check)
 deallocate = awaited(calls.deallocate)
 devices = awaited(calls.devices)
@@ -58,7 +59,7 @@ whoami = awaited(calls.whoami)
 
 __all__ = [
     "Lease", "acknowledge", "admit", "adopt", "alerts", "allocate", "ask_to_trim", "available", "batches", "bind",
-    "check", "config", "deallocate", "devices", "drain", "energy", "events", "explain", "explain_waiting", "find_lease",
+    "cancel", "check", "config", "deallocate", "devices", "drain", "energy", "events", "explain", "explain_waiting", "find_lease",
     "history", "hold_to", "lease", "leases", "measure", "measurements", "metrics", "monitoring", "off", "on",
     "optimize", "orphans", "park", "past_leases", "query", "query_range", "ready", "release", "renew", "resize",
     "resume", "services", "status", "status_all", "throttle", "trend", "unacknowledge", "undrain", "wake", "whoami",

@@ -8,7 +8,7 @@ import threading
 from typing import Any, AsyncContextManager, AsyncIterator, Dict, Optional, Union
 
 from .. import calls, leasing
-from ..answers import Allocation
+from ..answers import Allocation, Ended
 from ..calls import Request
 from ..client import BerthError, Client, NoDaemon, Problem
 from ..leasing import give_back_later, perhaps_parked, request_of, stands
@@ -103,6 +103,9 @@ class Lease(leasing.Lease):
         if self._loop is None:
             return super()._courier(callback)  # it is held by a plain with statement
         return LoopCourier(callback, self._loop)
+
+    async def cancel(self, reason: Optional[str] = None) -> Ended:  # type: ignore[override]
+        return await run(self._cancelling(reason))
 
     async def park(self, reason: Optional[str] = None, unshared: bool = False) -> Allocation:  # type: ignore[override]
         return self._described_as(await run(self._parking(reason, unshared)))

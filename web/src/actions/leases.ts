@@ -67,8 +67,30 @@ export function leaseActs(l: Lease, a: Around): Act[] {
   }
   if (l.state === 'parked') acts.push(resume(l, a));
   if (l.holder.service && mayPrefer(l.holder.service, a)) acts.push(priority(l.holder.service, a));
+  if (l.cancelled === undefined && !l.scope) acts.push(cancel(l, a));
   if (l.state === 'active') acts.push(release(l, a));
   return acts;
+}
+
+// cancel ends the programs of a lease, and the lease with them.
+function cancel(l: Lease, a: Around): Act {
+  const who = programs(l);
+  const how = l.state === 'parked' ? 'They are parked, so berth kills them at once.' : 'They are asked to end, and what still runs after optimization.deallocation_timeout is killed.';
+  return {
+    key: 'cancel', label: 'End its programs', title: `End the programs of ${l.id}?`, confirm: 'End its programs', ends: true,
+    says: [
+      `This ends ${whose(l, a)} with its programs. ${held(l, a.gpu)} can then be leased by others.`,
+      who === '' ? `No process of it is on a GPU now; those that hold the lease end too. ${how}` : `Its programs: ${who}. ${how}`,
+      l.parent ? `It is a part of ${l.parent}: the program that started both ends.` : 'What they have not saved is lost. Release lets them run on without the lease.',
+      ...audited(l, a),
+    ],
+    fields: [{ name: 'reason', label: 'Reason', kind: 'text', value: '', maxLength: 256, hint: 'What its user and operators read about it.' }],
+    run: async (v) => {
+      const [where, o] = at(l, 'cancel');
+      await call(where, { method: 'POST', ...o, body: { fence: l.fence, reason: v.reason || undefined } });
+      return { text: `${l.id} ends, with its programs.` };
+    },
+  };
 }
 
 function release(l: Lease, a: Around): Act {

@@ -35,9 +35,9 @@ describe('rights', () => {
 describe('acts on a lease', () => {
   it('are offered to those who may, in the state that it is in', () => {
     expect(leaseActs(lease(), around(who('viewer', 1000)))).toEqual([]);
-    expect(keys(leaseActs(lease(), around(who('user', 1000))))).toEqual(['resize', 'pace', 'trim', 'park', 'release']);
-    expect(keys(leaseActs(lease({ state: 'parked' }), around(who('user', 1000))))).toEqual(['resume']);
-    expect(keys(leaseActs(lease({ state: 'parking' }), around(who('user', 1000))))).toEqual([]);
+    expect(keys(leaseActs(lease(), around(who('user', 1000))))).toEqual(['resize', 'pace', 'trim', 'park', 'cancel', 'release']);
+    expect(keys(leaseActs(lease({ state: 'parked' }), around(who('user', 1000))))).toEqual(['resume', 'cancel']);
+    expect(keys(leaseActs(lease({ state: 'parking' }), around(who('user', 1000))))).toEqual(['cancel']);
     expect(keys(leaseActs(lease({ holder: { user: 'ada', uid: 1000, service: 'embedder' } }), around(who('admin', 7))))).toContain('priority');
     expect(keys(leaseActs(lease({ holder: { user: 'ada', uid: 1000, service: 'embedder' } }), around(who('operator', 7), { services: { embedder: { quota: {}, match: {} } } } as never)))).toContain('priority');
     expect(keys(leaseActs(lease({ holder: { user: 'ada', uid: 1000, service: 'embedder' } }), around(who('operator', 7))))).not.toContain('priority');
@@ -52,6 +52,15 @@ describe('acts on a lease', () => {
     expect(release(l, around(who('operator', 1)))).toContain('audit log');
     expect(release(l, around(who('user', 1000), { foreign: 'kill_orphans' }))).toContain('berth then ends');
     expect(release(lease(), around(who('user', 1000)))).toContain('No process of it');
+  });
+  it('end programs, but not those of a pod, and not twice', () => {
+    const l = lease({ processes: [{ gpu: 'GPU-a', pid: 42, name: 'python3', memory_mb: 1, evidence: 'descent' }] });
+    const says = (it: Lease) => leaseActs(it, around(who('user', 1000))).find((x) => x.key === 'cancel')?.says.join(' ');
+    expect(says(l)).toContain('Its programs: 1 process (python3, process 42). They are asked to end');
+    expect(says({ ...l, state: 'parked' })).toContain('kills them at once');
+    expect(says({ ...l, parent: 'batch-3' })).toContain('part of batch-3');
+    expect(says({ ...l, scope: ['pod1'] })).toBeUndefined();
+    expect(says({ ...l, cancelled: '2026-11-17T00:00:00Z' })).toBeUndefined();
   });
   it('withdraw a request that waits', () => {
     const w = { id: 'big', position: 1, since: '', holder: { user: 'ada', uid: 1000 }, gpus: 1, memory_mb: 1, slots: 1, priority: 0 };
