@@ -38,6 +38,7 @@ type GPUConfig struct {
 
 	Optimization    OptimizationConfig       `json:"optimization" doc:"The section optimization."`
 	UnknownServices string                   `json:"unknown_services" enum:"serve,refuse" doc:"What berth does with a request for a service that is not under services."`
+	Jobs            string                   `json:"jobs" enum:"on,off" doc:"Whether berth runs programs for users who submit them."`
 	Services        map[string]ServiceConfig `json:"services" doc:"The section services, by name."`
 	Energy          EnergyConfig             `json:"energy" doc:"The section energy."`
 	Audit           AuditConfig              `json:"audit" doc:"The section audit."`

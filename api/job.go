@@ -137,6 +137,11 @@ type JobChange struct {
 	Priority gpu.Opt[int] `json:"priority,omitzero" doc:"Owners lower it, operators set it."`
 }
 
+// JobAct cancels, holds or lets go a job or one of its tasks.
+type JobAct struct {
+	Why string `json:"reason,omitempty" maxLength:"256" doc:"What its user and operators read about it."`
+}
+
 // JobRedo asks for a job again, under a new id.
 type JobRedo struct {
 	Failed bool `json:"failed,omitempty" doc:"Only the tasks that did not end well."`

@@ -51,9 +51,18 @@ func guard() {
 // guardianCommand returns the command that runs the guardian, or nil if this program does
 // not know its own path.
 func guardianCommand() []string {
-	self, err := os.Executable()
-	if err != nil {
+	self := ownProgram()
+	if self == "" {
 		return nil
 	}
 	return []string{self, guardian}
+}
+
+// ownProgram returns the path of this program, or "" if that is not known.
+func ownProgram() string {
+	self, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	return self
 }

@@ -59,6 +59,9 @@ const (
 	Optimize         // get memory back from leases
 	Withdraw         // take a request out of the queue
 	Report           // report how far a batch is, and what a run used
+	Submit           // have berth run a program
+	Hold             // keep a job from beginning, let it go, or change its priority
+	Mind             // run the command of a job for the daemon
 	Revoke           // end a lease against the will of its holder
 	Precede          // go before others in the queue
 	Exceed           // go beyond the limits of a user
@@ -106,6 +109,9 @@ var rules = [...]rule{
 	Optimize:    {"optimize", User, Operator},
 	Withdraw:    {"withdraw", User, Operator},
 	Report:      {"report", User, User},
+	Submit:      {"submit", User, User},
+	Hold:        {"hold", User, Operator},
+	Mind:        {"mind", Admin, Admin},
 	Revoke:      {"revoke", Operator, Operator},
 	Precede:     {"precede", Operator, Operator},
 	Exceed:      {"exceed", Admin, Admin},

@@ -48,6 +48,8 @@ type Config struct {
 
 	UnknownServices string `key:"unknown_services" default:"serve" oneof:"serve,refuse" doc:"What berth does with a request in the name of a service that is not under services: it serves the request without limits of a service, or refuses it. Requests that name no service are always served."`
 
+	Jobs string `key:"jobs" default:"on" oneof:"on,off" doc:"Whether berth runs programs for users who submit them (berth submit). off: it takes no job and starts none; jobs that run go on."`
+
 	Services map[string]Service `key:"services" names:"NAME" check:"service" doc:"Limits and priorities of single services."`
 	Users    map[string]User    `key:"users" names:"NAME" check:"account" doc:"Roles and limits of single users, by login name or user id, and of tokens and client certificates (token:NAME, cert:NAME). The entry default is for everybody who has none. docs/guide/access.md says more."`
 	Groups   map[string]Group   `key:"groups" names:"NAME" check:"group" doc:"Roles and limits of the members of groups, by name or group id. Of several groups of a user, the highest role and the largest limit hold; an entry of the user is stronger."`
@@ -256,6 +258,9 @@ type Limits struct {
 	Slots       gpu.Opt[int]           `key:"slots" min:"0" max:"1000000" absent:"no limit" doc:"Slots of all leases of the user together."`
 	Leases      gpu.Opt[int]           `key:"leases" min:"0" max:"1000000" absent:"1024" doc:"How many leases the user may hold."`
 	Waiting     gpu.Opt[int]           `key:"waiting" min:"0" max:"1000000" absent:"256" doc:"How many requests of the user may wait."`
+	GPUs        gpu.Opt[int]           `key:"gpus" min:"0" max:"1000000" absent:"no limit" doc:"On how many devices all leases of the user together may be; two leases on one device count twice."`
+	RunningJobs gpu.Opt[int]           `key:"running_jobs" min:"0" max:"1000000" absent:"no limit" doc:"How many jobs, or tasks of jobs, of the user may run at a time."`
+	WaitingJobs gpu.Opt[int]           `key:"waiting_jobs" min:"0" max:"1000000" absent:"10000" doc:"How many jobs, or tasks of jobs, of the user may wait. At most 32 of them stand in the queue of leases and count as waiting requests there."`
 	LongestWait gpu.Opt[time.Duration] `key:"longest_wait_seconds" min:"0" max:"31536000" absent:"no limit" doc:"How long a request may wait. berth shortens a longer wait."`
 	LongestTTL  gpu.Opt[time.Duration] `key:"longest_ttl_seconds" min:"1" max:"31536000" absent:"no limit" doc:"How long a lease may last without a renewal. berth refuses a longer ttl."`
 	LongestTime gpu.Opt[time.Duration] `key:"longest_time_seconds" min:"1" max:"31536000" absent:"no limit" doc:"How long a lease may last in all. berth ends it then, with its processes."`

@@ -118,7 +118,7 @@ var mapExamples = map[string]mapExample{"services": {"embedder", map[string]stri
 // limitExample is an entry of the section users.
 func limitExample(role string) map[string]string {
 	return map[string]string{
-		"role": role, "memory_mb": "80GiB", "slots": "8", "leases": "16", "waiting": "64", "longest_wait_seconds": "1h", "longest_ttl_seconds": "24h",
+		"role": role, "memory_mb": "80GiB", "slots": "8", "leases": "16", "waiting": "64", "gpus": "4", "running_jobs": "8", "waiting_jobs": "1000", "longest_wait_seconds": "1h", "longest_ttl_seconds": "24h",
 		"longest_time_seconds": "72h", "named_leases": "false", "calls_per_second": "100", "connections": "64", "streams": "8", "service": "research",
 	}
 }

@@ -38,8 +38,8 @@ func TestRefusedFile(t *testing.T) {
 	for _, c := range []struct{ name, yaml, want string }{
 		{"unknown key", "gpu:\n  temp_optimum: 60\n",
 			`berth.yaml:2: gpu.temp_optimum: is not a setting: did you mean temp_optimal?`},
-		{"unknown section", "gpus:\n  temp_optimal: 60\n",
-			`berth.yaml:1: gpus: is not a setting: did you mean gpu?`},
+		{"unknown section", "gpuu:\n  temp_optimal: 60\n",
+			`berth.yaml:1: gpuu: is not a setting: did you mean gpu?`},
 		{"nothing like it", "gpu:\n  colour: red\n",
 			`berth.yaml:2: gpu.colour: is not a setting: there is none like it; berth config lists all of them`},
 		{"right key, wrong place", "temp_optimal: 60\ngpu:\n  devices:\n    GPU-1:\n      monitor_interval: 2\n",

@@ -44,12 +44,12 @@ func TestDefault(t *testing.T) {
 			AllocationTimeout: 30 * time.Second, DeallocationTimeout: 10 * time.Second,
 			Orphans: "name", TrimTimeout: 10 * time.Second, ParkIdleAfter: time.Minute, ParkGrace: 5 * time.Second, Keep: time.Minute, TimeSlice: 5 * time.Minute,
 		},
-		UnknownServices: "serve",
-		Energy:          config.Energy{Currency: "EUR"},
-		Audit:           config.Audit{MaxSize: 16, Files: 10},
-		Past:            config.Past{Store: "on", Recent: 48 * time.Hour, Long: 90 * 24 * time.Hour, Size: 1024},
-		Alerts:          config.Alerts{Evaluate: "on", Interval: 30 * time.Second, Shipped: "on"},
-		Metrics:         config.Metrics{Compat: "off"},
+		UnknownServices: "serve", Jobs: "on",
+		Energy:  config.Energy{Currency: "EUR"},
+		Audit:   config.Audit{MaxSize: 16, Files: 10},
+		Past:    config.Past{Store: "on", Recent: 48 * time.Hour, Long: 90 * 24 * time.Hour, Size: 1024},
+		Alerts:  config.Alerts{Evaluate: "on", Interval: 30 * time.Second, Shipped: "on"},
+		Metrics: config.Metrics{Compat: "off"},
 	}
 	if diff := cmp.Diff(want, config.Default(), equal); diff != "" {
 		t.Error(diff)
@@ -104,6 +104,7 @@ gpu:
     GPU-2:
 optimization: {interval: 1h, memory_threshold: 1}
 unknown_services: refuse
+jobs: off
 services:
   embedder:
     min_memory_mb: 1GiB
@@ -160,7 +161,7 @@ func TestEverythingInAFile(t *testing.T) {
 			AllocationTimeout: 30 * time.Second, DeallocationTimeout: 10 * time.Second,
 			Orphans: "name", TrimTimeout: 10 * time.Second, ParkIdleAfter: time.Minute, ParkGrace: 5 * time.Second, Keep: time.Minute, TimeSlice: 5 * time.Minute,
 		},
-		UnknownServices: "refuse",
+		UnknownServices: "refuse", Jobs: "off",
 		Services: map[string]config.Service{
 			"embedder": {
 				MinMemory: gpu.Some[gpu.MiB](1024), MaxMemory: gpu.Some[gpu.MiB](1024), PreferredDevice: "GPU-1", Affinity: "together", Priority: -3,

@@ -45,12 +45,14 @@ import (
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/health/thermal"
 	"github.com/berth-gpu/berth/internal/history/alert"
+	"github.com/berth-gpu/berth/internal/job/keeper"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/audit"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/numbers"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/cgroup"
+	"github.com/berth-gpu/berth/internal/process/minder"
 )
 
 // eventsKept is how many events a reader may fall behind: hours on a quiet machine, and
@@ -75,6 +77,10 @@ type Options struct {
 	// Guardian is the command of the guardian of stopped processes. If it is empty, no
 	// lease can be paced.
 	Guardian []string
+
+	// Program is the path of berth-serve, which becomes the minders of jobs. If it is
+	// empty, the daemon runs no jobs.
+	Program string
 
 	// ReadOnly leaves the state folder alone, for a look at the devices beside a daemon
 	// that may be running.
@@ -117,6 +123,9 @@ type Daemon struct {
 	reclaim  *reclaim.Reclaim // nil if the daemon only looks
 	throttle *throttle.Throttle
 
+	jobs    *keeper.Keeper  // nil if the daemon runs none
+	minders *minder.Starter // likewise
+
 	oversight *oversight.Oversight
 	alerts    *alert.Alerts // nil if the daemon only looks
 	handler   http.Handler
@@ -155,7 +164,8 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		d.openThrottle,    // 12. what slows devices down
 		d.openOversight,   // 13. what samples and changes of leases mean: it subscribes to both
 		d.openAlerts,      // 14. the rules of alerts
-		d.openDoor,        // 15. the way in for requests
+		d.openJobs,        // 15. the jobs of users
+		d.openDoor,        // 16. the way in for requests
 	} {
 		if err := step(o); err != nil {
 			return nil, errors.Join(err, d.abandon())
@@ -261,10 +271,17 @@ func (d *Daemon) openDoor(o Options) error {
 	if d.reclaim != nil { // an interface with a nil pointer in it would not be nil
 		parts.Optimizer, parts.Parking = d.reclaim, d.parking
 	}
+	if d.jobs != nil {
+		parts.Jobs, parts.Logs, parts.JobOf = d.jobs, d.minders, d.jobOf
+	}
+	reception := desk.New(parts)
+	if d.jobs != nil {
+		d.run("jobs", d.runJobs(reception.RunJobs))
+	}
 	d.exporter.Show(d.shownDevices, func() promexport.Values { return d.shownValues(o.Unlogged) })
 	d.handler = httpapi.New(httpapi.Parts{
 		Monitor: d.monitor, Events: d.events, Settings: d.settings, Ledger: d.ledger, Batches: d.batches, Past: d.archive, Audit: d.audit, Log: o.Log, Streams: &d.streams,
-		Desk: desk.New(parts), Metrics: d.exporter, Nameless: d.exporter.Nameless, Host: d.host, Version: o.Version,
+		Desk: reception, Metrics: d.exporter, Nameless: d.exporter.Nameless, Host: d.host, Version: o.Version,
 		Note: d.Note, Ready: d.ready, Damaged: d.damaged, Remembered: d.past.Text, Contained: d.kernel.Contained(),
 		Alerts: d.alerts, NoAlerts: d.noAlerts, Hooks: d.hooks,
 		Guests: slices.Concat(d.asking(d.alerts), pageGuests()), Door: d.doorkeeper(), PageURL: d.pageURL,

@@ -49,6 +49,7 @@ func (d *Daemon) leaseEvent(e gpu.Event) {
 
 // leaseChanged tells the keepers that a lease has changed.
 func (d *Daemon) leaseChanged(e *lease.Effect) {
+	d.jobsOverran(e) // before the watchdog ends its programs
 	d.oversight.Changed(e)
 	d.watchdog.Changed(e)
 	if d.parking != nil {

@@ -35,6 +35,7 @@ const (
 	sessionsName = "sessions.json" // hashes of secrets
 	throttleName = "throttle.json" // power limits and fans to restore
 	numbersName  = "numbers.json"  // which numbers ids have had
+	jobsName     = "jobs"          // a folder
 	waitingName  = "waiting"       // a folder with who waits
 )
 
@@ -42,7 +43,7 @@ const (
 // in the names of damaged files.
 var private = []string{
 	savedName, healthName, drainsName, throttleName, heatName, peaksName, archiveName, energyName, hooksName, tokensName, sessionsName,
-	eventsName, alertsName, pastName, numbersName, proof.ResidueFile, pace.FileName, mover.FileName, journalName, waitingName,
+	eventsName, alertsName, pastName, numbersName, proof.ResidueFile, pace.FileName, mover.FileName, journalName, waitingName, jobsName,
 }
 
 func isPrivate(name string) bool {

@@ -108,7 +108,7 @@ func (d *Desk) handOver(ctx context.Context, l *api.Lease, found ledger.Found, r
 	if err := d.equip(ctx, l, found.Lease, r, cleared); err != nil {
 		return err
 	}
-	if r.isolation == launch.ByCgroup && r.Parent == "" { // a child is handed to its process first
+	if r.isolation == launch.ByCgroup && r.Parent == "" && !r.ofJob { // a child, and the lease of a job, is handed to its process first
 		note, err := d.enclose(found.Lease)
 		if err != nil {
 			return err

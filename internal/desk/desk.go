@@ -24,6 +24,7 @@ import (
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/history/energy"
 	"github.com/berth-gpu/berth/internal/history/throughput"
+	"github.com/berth-gpu/berth/internal/job/keeper"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/numbers"
@@ -62,6 +63,9 @@ type Parts struct {
 	// JobOf returns the id of the job that a lease or a request belongs to, or "" if it
 	// belongs to none. It is nil if this daemon runs no jobs.
 	JobOf func(lease.Key) string
+
+	Jobs *keeper.Keeper // nil if this daemon runs no jobs
+	Logs Logs           // nil if this daemon runs no jobs
 
 	CPUs   int    // CPUs of the machine, for plans; 0 if not known
 	Socket string // socket of the daemon, for programs that are launched
@@ -131,6 +135,10 @@ type Caller struct {
 	Repeated bool // the caller asked for the same lease before, and got no answer
 
 	Limits *quota.Limits // limits of the caller; nil if the ledger has to find them
+
+	// Certain means that the kernel has named the user in a way in which programs may be
+	// run for it.
+	Certain bool
 }
 
 // PIDs translates and finds the processes of a caller.

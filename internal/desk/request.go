@@ -2,6 +2,7 @@ package desk
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
@@ -27,6 +28,10 @@ type wish struct {
 	implied bool        // nobody said what ends the lease
 	again   lease.Again // which existing lease answers the request
 	note    string      // how the lease differs from the request; may be empty
+
+	ofJob    bool      // it is for a task, and is bound to the minder later
+	since    time.Time // since when the task waits
+	precedes bool      // an operator gave the job its priority
 }
 
 // resolved is a wish for which the desk has looked everything up: the request for the
@@ -39,12 +44,17 @@ type resolved struct {
 	environs  bool     // the launcher leaves the environment of the program to the daemon
 	caps      []string // libraries that the environment limits
 	isolation string   // what keeps the program from other devices
+	ofJob     bool     // its program is started later, by a minder
 }
 
 // resolve looks up everything that a wish names. It refuses a wish that contradicts
 // itself, or that this caller or this machine cannot have.
 func (d *Desk) resolve(by *Caller, w *wish) (resolved, error) {
 	bound := binding(&w.LeaseRequest)
+	ends := bound // what ends the lease when its program runs
+	if w.ofJob {
+		ends = lease.ByProcess
+	}
 	parts, err := w.exactly(by, bound)
 	if err != nil {
 		return resolved{}, err
@@ -62,11 +72,11 @@ func (d *Desk) resolve(by *Caller, w *wish) (resolved, error) {
 	if err != nil {
 		return resolved{}, err
 	}
-	isolation, err := d.isolation(w, bound, choice.named)
+	isolation, err := d.isolation(w, ends, choice.named)
 	if err != nil {
 		return resolved{}, err
 	}
-	rung, err := d.rung(w, bound, choice.named, memory)
+	rung, err := d.rung(w, ends, choice.named, memory)
 	if err != nil {
 		return resolved{}, err
 	}
@@ -80,6 +90,7 @@ func (d *Desk) resolve(by *Caller, w *wish) (resolved, error) {
 		},
 		learned: learned, unread: w.atOnce, caps: w.Caps, isolation: isolation, environs: len(w.Caps) > 0 || len(w.Scope) > 0,
 	}
+	r.ofJob, r.Repeated, r.Since, r.Precedes = w.ofJob, w.ofJob, w.since, w.precedes
 	r.launched = w.Enforce != "" || r.environs
 	if wait, given := w.Timeout.Get(); given {
 		r.Wait = gpu.Some(lease.Seconds(wait))

@@ -28,6 +28,7 @@ const (
 	ByCancel      Code = "cancelled"
 	Impossible    Code = "dependency_failed"
 	TooManyFaults Code = "requeued_too_often"
+	WaitedTooLong Code = "waited_too_long"
 )
 
 // The causes of waiting.

@@ -16,6 +16,10 @@ type Limits struct {
 	Slots   Limit[int]
 	Leases  Limit[int]
 	Waiting Limit[int] // requests that wait
+	GPUs    Limit[int] // devices of all leases, each counted for each lease
+
+	RunningJobs Limit[int] // tasks of jobs
+	WaitingJobs Limit[int]
 
 	LongestWait Limit[time.Duration] // a longer wait is shortened
 	LongestTTL  Limit[time.Duration] // a longer ttl is refused
@@ -62,6 +66,7 @@ func Builtin() Limits {
 	return Limits{
 		Memory: Limit[gpu.MiB]{Source: builtin}, Slots: Limit[int]{Source: builtin},
 		Leases: Limit[int]{gpu.Some(1024), builtin}, Waiting: Limit[int]{gpu.Some(256), builtin},
+		GPUs: Limit[int]{Source: builtin}, RunningJobs: Limit[int]{Source: builtin}, WaitingJobs: Limit[int]{gpu.Some(10_000), builtin},
 		LongestWait: Limit[time.Duration]{Source: builtin}, LongestTTL: Limit[time.Duration]{Source: builtin}, LongestTime: Limit[time.Duration]{Source: builtin},
 		Named: Limit[bool]{Source: builtin}, Service: Limit[string]{Source: builtin},
 	}

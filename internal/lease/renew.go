@@ -72,7 +72,8 @@ func (b *Book) find(op access.Verb, k Key, fence uint64, by *access.Actor) (*ent
 }
 
 // Bind binds a lease of one process to another process, for example from a
-// launcher to the program it has started. The lease keeps its fence and its user.
+// launcher to the program it has started. The lease keeps its fence and its user. The
+// daemon may also bind a named lease: that of a job, to the process that minds it.
 type Bind struct {
 	Key
 	Fence uint64 // zero means any
@@ -91,10 +92,10 @@ func (x Bind) apply(b *Book, now time.Time) (Effect, error) {
 		return Effect{}, err
 	}
 	old, l := e.lease, *e.lease
-	if old.Binding != ByProcess {
+	if old.Binding != ByProcess && (old.Binding != ByName || x.By.Door != access.Itself) {
 		return Effect{}, fmt.Errorf("bind %s: %w: it is a %s lease", x.ID, ErrNotBound, string(old.Binding))
 	}
-	l.Holder.PID, l.Holder.Start, l.Holder.Boot = x.PID, x.Start, x.Boot
+	l.Binding, l.Holder.PID, l.Holder.Start, l.Holder.Boot = ByProcess, x.PID, x.Start, x.Boot
 	l.Implied = false // the binding is explicit now
 	if field, detail := bindingProblem(l.Binding, l.TTL, l.Holder); detail != "" {
 		return Effect{}, FieldErrors{{field, detail}}

@@ -55,6 +55,9 @@ type Request struct {
 
 	Again Again // which lease answers the request if it was made before
 
+	// Precedes means that an operator has set AskedPriority, whoever asks now.
+	Precedes bool
+
 	// Repeated means that the client has asked before and got no answer. If the request
 	// was granted then, it finds that lease as it is.
 	Repeated bool

@@ -538,7 +538,7 @@ func (h *history) bind() {
 	l, want := h.finding(c.Key, c.Fence, c.By)
 	switch {
 	case want != nil:
-	case l.Binding != ByProcess:
+	case l.Binding != ByProcess && (l.Binding != ByName || c.By.Door != access.Itself):
 		want = ErrNotBound
 	case c.PID == 0:
 		want = errFields

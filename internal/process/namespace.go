@@ -3,6 +3,7 @@ package process
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 )
 
@@ -54,4 +55,19 @@ func innermost(status []byte) (pid int, living bool) {
 	}
 	pid, err := strconv.Atoi(pids[len(pids)-1])
 	return pid, err == nil && state[0] != "Z" && state[0] != "X"
+}
+
+// SeesOurFiles reports whether a process is in the mount namespace of the machine: that of
+// process 1, or that of this process where the other cannot be read. It returns false if
+// nobody knows.
+func (t Table) SeesOurFiles(pid int) bool {
+	its, err := os.Readlink(t.file(pid, "ns/mnt"))
+	if err != nil {
+		return false
+	}
+	home, err := os.Readlink(t.file(1, "ns/mnt"))
+	if err != nil {
+		home, err = os.Readlink(filepath.Join(t.root, "self/ns/mnt"))
+	}
+	return err == nil && its == home
 }

@@ -21,6 +21,12 @@ const (
 	Continue  = unix.SIGCONT // continues a stopped process
 )
 
+// SignalOf returns the signal with a name such as USR1.
+func SignalOf(name string) (Signal, bool) {
+	number := unix.SignalNum("SIG" + name)
+	return number, number != 0
+}
+
 // ErrSpared means that an act must not reach a process: the user in whose name it happens
 // could not signal it.
 var ErrSpared = errors.New("it belongs to another user")

@@ -158,6 +158,24 @@ func (c *Caller) Known() (access.Caller, *access.Rules, bool) {
 	return known, rules, true
 }
 
+// Certain reports whether the kernel has named the user of the caller in a way in which
+// programs may be run for it: on the Unix socket, from the namespaces of the machine, or
+// by a session that began so; a session of root does not count.
+func (c *Caller) Certain() bool {
+	known, _, is := c.Known()
+	uid, named := known.UID.Get()
+	if !is || !named || known.Place != access.Here {
+		return false
+	}
+	switch known.Shown.Kind {
+	case access.NoCredential:
+		return known.Door == access.Socket
+	case access.Session:
+		return uid != 0
+	}
+	return false
+}
+
 // NeedsToken reports whether the caller is turned away only because it shows no token.
 func (c *Caller) NeedsToken() bool {
 	known, rules, is := c.Known()

@@ -31,7 +31,7 @@ func limitsOf(ctx context.Context) *quota.Limits { return doorkeeper.Of(ctx).Lim
 func askerOf(ctx context.Context) desk.Caller {
 	c := doorkeeper.Of(ctx)
 	who := c.Identity()
-	by := desk.Caller{Actor: who.Actor, Holder: who.Holder, PIDs: pids{of: c}}
+	by := desk.Caller{Actor: who.Actor, Holder: who.Holder, PIDs: pids{of: c}, Certain: c.Certain()}
 	by.Agent, _ = ctx.Value(agentKey{}).(string)
 	if !exceeds(who.Actor) {
 		by.Limits = c.Limits()

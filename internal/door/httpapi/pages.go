@@ -60,6 +60,7 @@ const (
 	orphansList      = "orphans"
 	tokensList       = "tokens"
 	sessionsList     = "sessions"
+	jobsList         = "jobs"
 )
 
 // cursor is the content of next, as JSON in base64 because nobody needs to read it.

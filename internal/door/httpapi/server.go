@@ -148,6 +148,7 @@ func build(p Parts) *server {
 	registerOperations(s)
 	registerPast(s)
 	registerOrphans(s)
+	registerJobs(s)
 	registerCare(s)
 	registerSettings(s)
 	registerAudit(s)

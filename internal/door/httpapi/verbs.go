@@ -81,6 +81,17 @@ var verbs = map[string]access.Verb{
 
 	"POST /api/services/{name}/operations": access.Report,
 
+	"GET /api/jobs":                access.Look,
+	"GET /api/jobs/{id}":           access.Look,
+	"GET /api/jobs/{id}/log":       access.Inspect,
+	"POST /api/jobs":               access.Submit,
+	"POST /api/jobs/{id}/redo":     access.Submit,
+	"POST /api/jobs/{id}/cancel":   access.Cancel,
+	"POST /api/jobs/{id}/hold":     access.Hold,
+	"POST /api/jobs/{id}/unhold":   access.Hold,
+	"POST /api/jobs/{id}/priority": access.Hold,
+	"POST /api/jobs/minder":        access.Mind,
+
 	"PUT /api/gpu/config":            access.Configure,
 	"POST /api/gpu/config/reload":    access.Govern,
 	"POST /api/gpu/monitoring/start": access.Monitor,

@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/job"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -21,6 +23,8 @@ var (
 	ErrState = errors.New("that cannot be done now")
 	// ErrLimit means that a user has as many jobs as allowed.
 	ErrLimit = errors.New("too many jobs")
+	// ErrWaited means that a task has waited for its lease as long as it may.
+	ErrWaited = errors.New("it waited too long")
 	// ErrStopped means that the daemon is about to stop.
 	ErrStopped = errors.New("the daemon is about to stop")
 )
@@ -97,9 +101,9 @@ func (k *Keeper) room(s *job.Spec) error {
 	if u == nil {
 		u = &user{}
 	}
-	if limits := k.Limits(s.UID, s.User); limits.Waiting > 0 && u.open+s.Tasks() > limits.Waiting {
+	if most, limited := k.Limits(s.UID, s.User).Waiting.Get(); limited && u.open+s.Tasks() > most {
 		return fmt.Errorf("%w: you have %s that %s not begun, and this one has %s; %d are allowed", ErrLimit,
-			words.Count(u.open, "task"), words.Form(u.open, "has", "have"), words.Count(s.Tasks(), "task"), limits.Waiting)
+			words.Count(u.open, "task"), words.Form(u.open, "has", "have"), words.Count(s.Tasks(), "task"), most)
 	}
 	if u.size < mostOfOne-MostSpec-MostEnvironment {
 		return nil
@@ -164,16 +168,16 @@ func (k *Keeper) tidy(now time.Time) {
 // Act is what somebody wants to do to a job or to one of its tasks.
 type Act struct {
 	job.Ref
-	By  gpu.By
+	By  access.Actor
 	Why string // for people; may be empty
 }
 
 // whom says who did something, if that is not the owner.
 func (a *Act) whom(j *kept) string {
-	if a.By.UID == gpu.Some(j.UID) && a.By.Token == "" {
+	if access.Owns(a.By, access.Of(access.Held, j.UID, j.User)) {
 		return "its owner"
 	}
-	return a.By.String()
+	return lease.ByOf(a.By).String()
 }
 
 // on lets do decide a change of one task, or of all tasks of a job that have not ended.
@@ -222,6 +226,16 @@ func (k *Keeper) Cancel(a Act) error {
 	}, a.By)
 }
 
+// expire cancels a task that has waited too long.
+func (k *Keeper) expire(j *kept, index int, why error) {
+	now := time.Now()
+	_ = k.change(job.Ref{Number: j.Number, Task: j.TaskNumber(index), One: j.Many()}, "", func(c *change, j *kept, first, last int) {
+		t := *j.task(first)
+		t.Code, t.Cause, t.Ended = job.WaitedTooLong, why.Error(), now
+		c.steps(j, first, last, job.Prevent, t)
+	}, access.Daemon()) // it waits again if that cannot be written down
+}
+
 // prevent cancels a job that can never begin.
 func (k *Keeper) prevent(j *kept) {
 	now := time.Now()
@@ -241,7 +255,7 @@ func (k *Keeper) prevent(j *kept) {
 		t := *j.task(first)
 		t.Code, t.Cause, t.Ended = job.Impossible, "it can never begin: "+why, now
 		c.steps(j, first, last, job.Prevent, t)
-	}, gpu.By{})
+	}, access.Daemon())
 	if err != nil && !errors.Is(err, ErrState) && !errors.Is(err, ErrUnknown) {
 		k.writing.Lock()
 		k.at(now.Add(brokenPause), func(time.Time) { k.prevent(j) })
@@ -262,7 +276,7 @@ func (c *change) steps(j *kept, first, last int, e job.Event, t job.Task) {
 }
 
 // change makes a change of a job and acts on it. If nothing changes, it refuses.
-func (k *Keeper) change(r job.Ref, unchanged string, do func(c *change, j *kept, first, last int), by gpu.By) error {
+func (k *Keeper) change(r job.Ref, unchanged string, do func(c *change, j *kept, first, last int), by access.Actor) error {
 	k.writing.Lock()
 	if k.stopped() {
 		k.writing.Unlock()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"container/heap"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -212,7 +213,7 @@ func (k *Keeper) feed(u *user) {
 		since time.Time
 	}
 	var come []chosen
-	for u.queued < mostQueued && len(u.ready) > 0 && (limits.Running == 0 || u.busy+u.queued < limits.Running) {
+	for u.queued < mostQueued && len(u.ready) > 0 && !limits.full(u) {
 		j := u.ready[0]
 		index := j.next
 		if len(j.again) > 0 {
@@ -248,7 +249,7 @@ func (k *Keeper) feed(u *user) {
 		return
 	}
 	for _, each := range come {
-		ctx, leave := context.WithCancel(k.running)
+		ctx, leave := context.WithCancel(context.WithoutCancel(k.running)) // the ledger ends it with itself
 		each.queued[each.index].leave = leave
 		of := each.claim(each.index)
 		k.busy.Go(func() { k.stand(ctx, each.kept, each.index, of) })
@@ -303,6 +304,12 @@ func (k *Keeper) stand(ctx context.Context, j *kept, index int, of Claim) {
 		k.postpone(j, index, err, now.Add(brokenPause))
 	case err != nil && waits && !here.leaving:
 		k.postpone(j, index, err, now.Add(refusedPause))
+		if errors.Is(err, ErrWaited) {
+			k.sort(j, now)
+			k.writing.Unlock()
+			k.expire(j, index, err)
+			return
+		}
 	case waits:
 		j.wait(index)
 	}

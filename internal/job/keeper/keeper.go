@@ -11,16 +11,17 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/job"
 	"github.com/berth-gpu/berth/internal/process"
-	"github.com/berth-gpu/berth/internal/process/minder"
 )
 
 // Leases is what the keeper asks of the desk, which has the only way to a lease. Each
@@ -35,7 +36,7 @@ type Leases interface {
 	// Release gives the lease of a task back, if it still stands.
 	Release(of Claim)
 	// End ends the programs of a lease.
-	End(of Claim, by gpu.By)
+	End(of Claim, by access.Actor)
 	// Signal sends a signal to the programs of a lease, and Ends returns when its time
 	// limit does that for good; false if it has none.
 	Signal(of Claim, signal string)
@@ -63,8 +64,8 @@ var ErrNoLease = errors.New("the lease has ended")
 
 // Minders starts minders and reads what they wrote.
 type Minders interface {
-	Start(ctx context.Context, run string, limits minder.Limits) error
-	Read(run string) (record minder.Record, alive bool, err error)
+	Start(ctx context.Context, run string, most Machine) error
+	Read(run string) (record Record, alive bool, err error)
 	Remove(run string) error
 	// List returns the names of the runs that have a record.
 	List() ([]string, error)
@@ -72,11 +73,50 @@ type Minders interface {
 	Watch(id process.ID, ended func()) (stop func(), err error)
 }
 
-// Limits are what one user may have. Zero means no limit.
-type Limits struct {
-	Running int // tasks that have a lease, or wait in the queue of leases
-	Waiting int // tasks that have not begun
+// Machine is how much of the machine a run may use. Zero means no limit.
+type Machine struct {
+	CPUs       float64
+	HostMemory gpu.MiB
 }
+
+// Record is what the minder of a run wrote down, see minder.Record.
+type Record struct {
+	Version int
+	PID     int
+	Start   uint64
+	Boot    string
+
+	Groups []string
+
+	Started time.Time
+	UID     int
+	Lease   string
+	Fence   uint64
+	Output  string
+	Error   string
+
+	Ended       time.Time
+	Exit        gpu.Opt[int]
+	Signal      string
+	Failure     string
+	OutOfMemory bool
+	PeakHost    gpu.MiB
+	CPU         time.Duration
+	Shutdown    bool
+}
+
+// Minder identifies the process that wrote the record.
+func (r *Record) Minder() process.ID { return process.ID{PID: r.PID, Start: r.Start} }
+
+// Limits are what one user may have. What is absent has no limit.
+type Limits struct {
+	Running gpu.Opt[int] // tasks that have a lease, or wait in the queue of leases
+	Waiting gpu.Opt[int] // tasks that have not begun
+	Off     bool         // no task begins
+}
+
+// full reports whether no more of the tasks of a user may be in the queue of leases.
+func (l Limits) full(u *user) bool { return l.Off || u.busy+u.queued >= l.Running.Or(math.MaxInt) }
 
 // Options are the options of Open.
 type Options struct {

@@ -261,7 +261,7 @@ func TestFullDisk(t *testing.T) {
 
 func TestQuotas(t *testing.T) {
 	play(t, func(w *world) {
-		w.room, w.limits = 10, Limits{Running: 2, Waiting: 5}
+		w.room, w.limits = 10, Limits{Running: gpu.Some(2), Waiting: gpu.Some(5)}
 		s := w.submit(spec("train", array("1-5")))
 		w.after(5 * time.Second)
 		if got := w.state(s.Number); got != "running×2 waiting×3" {

@@ -10,10 +10,10 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/job"
 	"github.com/berth-gpu/berth/internal/process"
-	"github.com/berth-gpu/berth/internal/process/minder"
 )
 
 const (
@@ -52,7 +52,7 @@ func (k *Keeper) launch(j *kept, index int) {
 	begun := time.Now()
 	k.at(begun.Add(lookAfter), func(now time.Time) { k.look(r, begun) })
 	k.writing.Unlock()
-	if err := k.Minders.Start(k.running, r.name(), minder.Limits{CPUs: j.CPUs, HostMemory: j.Host}); err != nil {
+	if err := k.Minders.Start(k.running, r.name(), Machine{CPUs: j.CPUs, HostMemory: j.Host}); err != nil {
 		k.Log.Warn("a minder could not be started", "job", j.TaskID(index), "error", err)
 	}
 }
@@ -184,7 +184,7 @@ func (k *Keeper) find(name string) (run, bool) {
 
 // end takes in how a run has ended, as far as its record says it. The minder does not
 // live.
-func (k *Keeper) end(r run, record minder.Record) {
+func (k *Keeper) end(r run, record Record) {
 	k.mu.RLock()
 	of, begun := r.claim(r.index), r.current()
 	k.mu.RUnlock()
@@ -398,7 +398,7 @@ func (k *Keeper) adopt(r run) {
 		k.launch(r.kept, r.index) // nothing says that a minder was started
 		return
 	case t.State == job.Stopping:
-		k.leases.End(r.claim(r.index), gpu.By{})
+		k.leases.End(r.claim(r.index), access.Daemon())
 	}
 	k.look(r, time.Time{})
 	if alive {

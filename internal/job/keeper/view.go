@@ -76,9 +76,9 @@ func (k *Keeper) Tasks(number int64) []Shown {
 // Query selects jobs. The zero value selects all.
 type Query struct {
 	User   string
-	States []job.State // as the API calls them: any of these
-	Since  time.Time   // jobs that have not ended, or later
-	Before int64       // jobs with a smaller number; 0 means all
+	States []string  // as the API calls them: any of these
+	Since  time.Time // jobs that have not ended, or later
+	Before int64     // jobs with a smaller number; 0 means all
 	Most   int
 }
 
@@ -104,7 +104,7 @@ func (k *Keeper) List(q Query) (found []Shown, more bool) {
 }
 
 // in reports whether a task of the job is in one of these states. No state means any.
-func (j *kept) in(states []job.State) bool {
+func (j *kept) in(states []string) bool {
 	if len(states) == 0 {
 		return true
 	}
@@ -112,7 +112,7 @@ func (j *kept) in(states []job.State) bool {
 		if s == job.Waiting && j.held {
 			s = job.Held
 		}
-		if n > 0 && slices.Contains(states, s.Shown()) {
+		if n > 0 && slices.Contains(states, string(s.Shown())) {
 			return true
 		}
 	}
@@ -143,6 +143,70 @@ func (k *Keeper) Await(ctx context.Context, r job.Ref) {
 			return
 		}
 	}
+}
+
+// AwaitStart returns when a task has begun, or has ended without, or ctx has.
+func (k *Keeper) AwaitStart(ctx context.Context, r job.Ref) error {
+	for {
+		shown, err := k.Show(r)
+		if err != nil || shown.Log != "" || shown.Task.State.Over() {
+			return err
+		}
+		if t := shown.Task; t.State == job.Running {
+			k.NoteLog(r)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(startedPause):
+		}
+	}
+}
+
+// startedPause is how often a reader of a log looks whether there is one.
+const startedPause = 250 * time.Millisecond
+
+// NoteLog notes the logs that the minder of a task has opened.
+func (k *Keeper) NoteLog(ref job.Ref) {
+	k.writing.Lock()
+	defer k.writing.Unlock()
+	j := k.jobs[ref.Number]
+	if j == nil {
+		return
+	}
+	index, known := j.TaskIndex(ref.Task)
+	if !known || j.task(index).State != job.Running || j.task(index).Output != "" {
+		return
+	}
+	record, _, err := k.Minders.Read(j.running(index).name())
+	if err != nil || record.Output == "" {
+		return
+	}
+	t := *j.task(index)
+	t.Output, t.Error, t.Started = record.Output, record.Error, record.Started
+	k.mu.Lock()
+	k.put(j, index, index, &t) // the record has it until the run has ended
+	k.mu.Unlock()
+}
+
+// Environment returns the environment of a job; nil if it has the plain one.
+func (k *Keeper) Environment(number int64) ([]string, error) {
+	k.mu.RLock()
+	j := k.jobs[number]
+	k.mu.RUnlock()
+	if j == nil {
+		return nil, ErrUnknown
+	}
+	return k.environments.read(j.Environment)
+}
+
+// Preview returns a job as it would be shown if it were submitted now.
+func Preview(s *job.Spec) api.Job {
+	k := &Keeper{Options: Options{Limits: func(int, string) Limits { return Limits{} }}}
+	k.state = state{jobs: map[int64]*kept{}, users: map[int]*user{}, waitedFor: map[int64][]int64{}, finished: map[job.State]uint64{}}
+	j := k.add(s, 0)
+	j.condition = job.Met
+	return k.show(j).Job
 }
 
 // Usage is how many jobs there are, for metrics and limits.
@@ -296,8 +360,10 @@ func (k *Keeper) why(j *kept, t *job.Task, index int) (job.Code, string) {
 		return job.ForPause, t.Cause + "; begins again in " + words.Duration(t.NotBefore.Sub(now))
 	case j.Most > 0 && j.inUse()+len(j.queued) >= j.Most:
 		return job.ForTasks, fmt.Sprintf("%d of its tasks run at a time", j.Most)
-	case limits.Running > 0 && j.owner.busy+j.owner.queued >= limits.Running:
-		return job.ForQuota, fmt.Sprintf("%s may run %s at a time", j.User, words.Count(limits.Running, "job"))
+	case limits.Off:
+		return job.ForQuota, "this daemon starts no jobs: jobs is off in its configuration"
+	case limits.full(j.owner):
+		return job.ForQuota, fmt.Sprintf("%s may run %s at a time", j.User, words.Count(limits.Running.Or(0), "job"))
 	case index < 0 && len(j.queued) > 0:
 		return job.ForTurn, "waits for a GPU"
 	}
@@ -358,4 +424,24 @@ func endedEvent(j *kept, index int, t *job.Task) gpu.Event {
 		e.Data["run_seconds"] = t.Ended.Sub(t.Started).Seconds()
 	}
 	return e
+}
+
+// JobOf returns the id of the task that a lease or a request belongs to, or "" if it
+// belongs to none.
+func (k *Keeper) JobOf(uid int, id string) string {
+	r, s, err := k.Seek(id)
+	if err != nil || s.UID != uid {
+		return ""
+	}
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	j := k.jobs[r.Number]
+	if j == nil {
+		return ""
+	}
+	index, known := j.TaskIndex(r.Task)
+	if known && j.TaskID(index) == id && (j.task(index).State.Busy() || j.queued[index] != nil) {
+		return id
+	}
+	return ""
 }

@@ -19,10 +19,10 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/job"
 	"github.com/berth-gpu/berth/internal/process"
-	"github.com/berth-gpu/berth/internal/process/minder"
 )
 
 // world is what outlives a daemon: the disk, the leases and the minders. Every effect of
@@ -68,7 +68,7 @@ type held struct {
 }
 
 type mindedRun struct {
-	record   minder.Record
+	record   Record
 	alive    bool
 	watchers []func()
 }
@@ -284,7 +284,7 @@ func (s desk) Release(of Claim) {
 	})
 }
 
-func (s desk) End(of Claim, _ gpu.By) {
+func (s desk) End(of Claim, _ access.Actor) {
 	_ = s.d.step(func() error {
 		if h := s.d.w.leases[of.ID]; h != nil && h.pid != 0 {
 			for name, r := range s.d.w.runs {
@@ -324,23 +324,23 @@ func (s desk) Claims() map[string][]int {
 // minders plays the minders.
 type minders struct{ d *daemon }
 
-func (m minders) Start(_ context.Context, run string, _ minder.Limits) error {
+func (m minders) Start(_ context.Context, run string, _ Machine) error {
 	return m.d.step(func() error {
 		go m.d.w.mind(run)
 		return nil
 	})
 }
 
-func (m minders) Read(run string) (minder.Record, bool, error) {
+func (m minders) Read(run string) (Record, bool, error) {
 	m.d.w.mu.Lock()
 	defer m.d.w.mu.Unlock()
 	if m.d.isDead() {
-		return minder.Record{}, false, errKilled
+		return Record{}, false, errKilled
 	}
 	if r := m.d.w.runs[run]; r != nil {
 		return r.record, r.alive, nil
 	}
-	return minder.Record{}, false, nil
+	return Record{}, false, nil
 }
 
 func (m minders) Remove(run string) error {
@@ -377,7 +377,7 @@ func (w *world) mind(name string) {
 		return // another minder has this run
 	}
 	w.pid++
-	r = &mindedRun{alive: true, record: minder.Record{PID: w.pid, Start: uint64(w.pid), Boot: w.boot}}
+	r = &mindedRun{alive: true, record: Record{PID: w.pid, Start: uint64(w.pid), Boot: w.boot}}
 	w.runs[name] = r
 	boot := w.boot
 	w.mu.Unlock()

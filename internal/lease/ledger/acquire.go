@@ -239,7 +239,7 @@ func (s *state) applySettings(r *lease.Request) error {
 		if *r = admitted; r.Preferred == "" {
 			r.Preferred = s.snapshot.UUIDOf(service.Preferred)
 		}
-	} else if access.May(r.By, access.Precede, access.Object{}) != nil {
+	} else if !r.Precedes && access.May(r.By, access.Precede, access.Object{}) != nil {
 		*r = quota.WithoutPrecedence(*r)
 	}
 	if err := s.overLimit(r, nil); err != nil && !quota.Later(err) { // as it was raised

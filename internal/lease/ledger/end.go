@@ -132,15 +132,41 @@ func (l *Ledger) Bind(ctx context.Context, name lease.Name, fence uint64, pid in
 	if err != nil {
 		return nil, err
 	}
-	err = l.holders.watch(bound)
+	return l.watchBound(bound, next)
+}
+
+// watchBound has a lease end with the process that it was bound to.
+func (l *Ledger) watchBound(bound *lease.Lease, to process.ID) (*lease.Lease, error) {
+	err := l.holders.watch(bound)
 	switch {
 	case errors.Is(err, process.ErrGone):
-		l.holders.exited(next)
-		return nil, fmt.Errorf("bind %s: %w, so the lease has ended", name, err)
+		l.holders.exited(to)
+		return nil, fmt.Errorf("bind %s: %w, so the lease has ended", bound.ID, err)
 	case err != nil: // for example too many open files
 		l.holders.watchLater(bound)
 	}
 	return bound, nil
+}
+
+// Hand binds a lease to the process that the daemon has started for it. A lease that is
+// bound to it already stays as it is.
+func (l *Ledger) Hand(ctx context.Context, k lease.Key, fence uint64, to process.ID) (*lease.Lease, error) {
+	var bound *lease.Lease
+	before := false
+	err := l.submit(ctx, func(now time.Time) error {
+		held := l.book.Lease(k)
+		if before = held != nil && held.Fence == fence && held.Binding == lease.ByProcess && processOf(held) == to; before {
+			bound = held
+			return nil
+		}
+		e, err := l.apply(lease.Bind{Key: k, Fence: fence, By: access.Daemon(), PID: to.PID, Start: to.Start, Boot: l.boot}, now)
+		bound = e.After
+		return err
+	})
+	if err != nil || before {
+		return bound, err
+	}
+	return l.watchBound(bound, to)
 }
 
 // revokeIfAlone turns the notice that a lease has to end into its revocation, if the

@@ -56,6 +56,9 @@ type Configured struct {
 	Slots       gpu.Opt[int]
 	Leases      gpu.Opt[int]
 	Waiting     gpu.Opt[int]
+	GPUs        gpu.Opt[int]
+	RunningJobs gpu.Opt[int]
+	WaitingJobs gpu.Opt[int]
 	LongestWait gpu.Opt[time.Duration]
 	LongestTTL  gpu.Opt[time.Duration]
 	LongestTime gpu.Opt[time.Duration]
@@ -118,6 +121,9 @@ func (r *Rules) Of(s lease.Subject) *Limits {
 	choose(&find, &l.Slots, func(c *Configured) gpu.Opt[int] { return c.Slots })
 	choose(&find, &l.Leases, func(c *Configured) gpu.Opt[int] { return c.Leases })
 	choose(&find, &l.Waiting, func(c *Configured) gpu.Opt[int] { return c.Waiting })
+	choose(&find, &l.GPUs, func(c *Configured) gpu.Opt[int] { return c.GPUs })
+	choose(&find, &l.RunningJobs, func(c *Configured) gpu.Opt[int] { return c.RunningJobs })
+	choose(&find, &l.WaitingJobs, func(c *Configured) gpu.Opt[int] { return c.WaitingJobs })
 	choose(&find, &l.LongestWait, func(c *Configured) gpu.Opt[time.Duration] { return c.LongestWait })
 	choose(&find, &l.LongestTTL, func(c *Configured) gpu.Opt[time.Duration] { return c.LongestTTL })
 	choose(&find, &l.LongestTime, func(c *Configured) gpu.Opt[time.Duration] { return c.LongestTime })

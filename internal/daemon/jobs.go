@@ -1,0 +1,99 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/berth-gpu/berth/internal/file"
+	"github.com/berth-gpu/berth/internal/file/journal"
+	"github.com/berth-gpu/berth/internal/file/journal/filelog"
+	"github.com/berth-gpu/berth/internal/job/keeper"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/minder"
+)
+
+// minders are minders in the words of the keeper of jobs.
+type minders struct {
+	*minder.Starter
+	watch func(id process.ID, ended func()) (stop func(), err error)
+}
+
+// Start implements keeper.Minders.
+func (m minders) Start(ctx context.Context, run string, most keeper.Machine) error {
+	return m.Starter.Start(ctx, run, minder.Limits(most))
+}
+
+// Read implements keeper.Minders.
+func (m minders) Read(run string) (keeper.Record, bool, error) {
+	record, alive, err := m.Starter.Read(run)
+	return keeper.Record(record), alive, err
+}
+
+// Watch implements keeper.Minders.
+func (m minders) Watch(id process.ID, ended func()) (func(), error) { return m.watch(id, ended) }
+
+// openJobs opens the jobs in the state folder. A daemon that only looks has none, and
+// neither has one that cannot start minders.
+func (d *Daemon) openJobs(o Options) error {
+	if o.ReadOnly || o.Program == "" {
+		return nil
+	}
+	folder := o.state(jobsName)
+	if err := os.Mkdir(folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("make the folder of jobs: %w", err)
+	}
+	runs, err := minder.Open(filepath.Join(folder, "runs"))
+	if err != nil {
+		return err
+	}
+	boot, err := process.Proc().Boot()
+	if err != nil {
+		return err
+	}
+	d.minders = minder.NewStarter(runs, minder.Options{Program: o.Program, Socket: o.Settings.Config.Daemon.Socket, Systemd: os.Geteuid() == 0})
+	d.jobs, err = keeper.Open(keeper.Options{
+		Folder: filepath.Join(folder, "environments"), Boot: boot, Minders: minders{d.minders, process.Proc().Watch}, Numbers: d.serial.Next,
+		Limits: d.jobLimits, Publish: d.publish, Log: o.Log,
+		Open: func(replay func(journal.Entry) error) (journal.Journal, error) {
+			log, _, err := filelog.Open(file.PrivateDir(filepath.Join(folder, "journal")), filelog.Options{}, replay)
+			return log, err
+		},
+	})
+	return err
+}
+
+// jobLimits returns how many jobs a user may have. With jobs: off, no task begins.
+func (d *Daemon) jobLimits(uid int, user string) keeper.Limits {
+	rules := d.limits.Load()
+	subject := lease.Subject{Owner: lease.Owner{UID: uid}}
+	if rules.Grouped() {
+		_, groups, known := d.users.Account(user)
+		subject.Groups, subject.Sure = groups, known && groups != nil
+	}
+	limits := rules.Of(subject)
+	return keeper.Limits{Running: limits.RunningJobs.Opt, Waiting: limits.WaitingJobs.Opt, Off: d.settings.config().Jobs == "off"}
+}
+
+// jobOf returns the job that a lease or a request belongs to.
+func (d *Daemon) jobOf(k lease.Key) string { return d.jobs.JobOf(k.UID, k.ID) }
+
+// jobsOverran tells the jobs that a lease has reached its time limit.
+func (d *Daemon) jobsOverran(e *lease.Effect) {
+	if d.jobs != nil && e.Kind == lease.Overran && e.Before.Cancelled == nil {
+		d.jobs.Overran(e.Before.ID, e.Before.Holder.UID, e.Before.Fence)
+	}
+}
+
+// runJobs runs jobs until ctx ends.
+func (d *Daemon) runJobs(run func(context.Context) error) func(context.Context) {
+	return func(ctx context.Context) {
+		if err := run(ctx); err != nil {
+			d.log.Error("the journal of jobs was not closed", "error", err)
+		}
+	}
+}

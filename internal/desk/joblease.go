@@ -1,0 +1,180 @@
+package desk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/job"
+	"github.com/berth-gpu/berth/internal/job/keeper"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/ledger"
+	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
+	"github.com/berth-gpu/berth/internal/process/launch"
+	"github.com/berth-gpu/berth/internal/text/words"
+)
+
+// jobLeases is the way of the keeper of jobs to leases.
+type jobLeases struct{ desk *Desk }
+
+// RunJobs runs jobs until ctx ends.
+func (d *Desk) RunJobs(ctx context.Context) error { return d.Jobs.Run(ctx, jobLeases{d}) }
+
+// keyOfTask returns the key of the lease of a task.
+func keyOfTask(s *job.Spec, id string) lease.Key {
+	return lease.Key{Owner: lease.Holder{UID: s.UID, User: s.User}.Owner(), ID: id}
+}
+
+func keyOfClaim(of *keeper.Claim) lease.Key { return keyOfTask(of.Spec, of.ID) }
+
+// ownerOf returns the owner of a job as a caller. The limits are those of the user, and
+// the groups those of the user database. That the lease of a task is a named one until
+// its minder lives is nothing to the limits.
+func (d *Desk) ownerOf(s *job.Spec) Caller {
+	by := Caller{
+		Actor:  access.Actor{User: s.User, UID: s.UID, Door: access.Socket, Role: access.User},
+		Holder: lease.Holder{UID: s.UID, User: s.User, Name: s.Called},
+	}
+	if d.Limits == nil {
+		return by
+	}
+	subject, rules := lease.Subject{Owner: lease.Owner{UID: s.UID}}, d.Limits.Load()
+	if rules.Grouped() {
+		_, groups, known := d.Users.Account(s.User)
+		subject.Groups, subject.Sure = groups, known && groups != nil
+	}
+	limits := *rules.Of(subject)
+	limits.Named, limits.LongestWait = lease.Limit[bool]{}, lease.Limit[time.Duration]{}
+	by.Limits = &limits
+	return by
+}
+
+// wishOf returns what the task of a claim asks for.
+func (d *Desk) wishOf(of *keeper.Claim) *wish {
+	w := of.Spec.Lease
+	w.ID, w.Binding, w.Timeout = of.ID, string(lease.ByName), gpu.Some(lease.MaxWait.Seconds())
+	if of.Priority != 0 {
+		w.Priority = gpu.Some(of.Priority)
+	}
+	return &wish{LeaseRequest: w, ofJob: true, since: of.Since, precedes: of.Priority > 0}
+}
+
+// Acquire implements keeper.Leases.
+func (l jobLeases) Acquire(ctx context.Context, of keeper.Claim) (api.Lease, error) {
+	by := l.desk.ownerOf(of.Spec)
+	w := l.desk.wishOf(&of)
+	longest, bounded := l.longestWait(&of)
+	if bounded {
+		left := time.Until(of.Since.Add(longest))
+		w.Timeout = gpu.Some(max(min(left, lease.MaxWait).Seconds(), 0))
+	}
+	got, err := l.desk.acquire(ctx, &by, w)
+	if late := (*placement.TimeoutError)(nil); bounded && errors.As(err, &late) || bounded && err != nil && time.Since(of.Since) >= longest {
+		return api.Lease{}, fmt.Errorf("%w: there was no room within %s", keeper.ErrWaited, words.Duration(longest))
+	}
+	return got, err
+}
+
+// longestWait returns how long a task may wait for its lease, if that is limited.
+func (l jobLeases) longestWait(of *keeper.Claim) (time.Duration, bool) {
+	seconds, bounded := of.Spec.Lease.Timeout.Get()
+	longest := lease.Seconds(seconds)
+	if l.desk.Limits == nil {
+		return longest, bounded
+	}
+	if most, limited := l.desk.Limits.Load().Of(lease.Subject{Owner: lease.Owner{UID: of.Spec.UID}}).LongestWait.Get(); limited && (!bounded || most < longest) {
+		return most, true
+	}
+	return longest, bounded
+}
+
+// Hand implements keeper.Leases.
+func (l jobLeases) Hand(ctx context.Context, of keeper.Claim, to process.ID) (api.Lease, error) {
+	bound, err := l.desk.Ledger.Hand(ctx, keyOfClaim(&of), of.Task.Fence, to)
+	if errors.Is(err, lease.ErrUnknown) || errors.Is(err, lease.ErrStaleFence) || errors.Is(err, process.ErrGone) {
+		return api.Lease{}, keeper.ErrNoLease
+	}
+	if err != nil {
+		return api.Lease{}, err
+	}
+	by := l.desk.ownerOf(of.Spec)
+	r, err := l.desk.resolve(&by, l.desk.wishOf(&of))
+	if err != nil {
+		return api.Lease{}, err
+	}
+	handed := LeaseOf(ledger.Held{Lease: bound})
+	if err := l.desk.equip(ctx, &handed, bound, &r, ""); err != nil {
+		return api.Lease{}, err
+	}
+	if r.isolation == launch.ByCgroup {
+		if _, err := l.desk.enclose(bound); err != nil {
+			return api.Lease{}, err
+		}
+		handed.IsolatedBy = launch.ByCgroup
+	}
+	return handed, nil
+}
+
+// Release implements keeper.Leases.
+func (l jobLeases) Release(of keeper.Claim) {
+	fence := of.Task.Fence
+	if held, stands := l.desk.Ledger.Find(keyOfClaim(&of)); fence == 0 && stands {
+		fence = held.Fence
+	}
+	_ = l.desk.Ledger.GiveBack(keyOfClaim(&of), fence, "the job has ended, or waits again") // if the ledger has stopped, the next daemon gives it back
+}
+
+// End implements keeper.Leases.
+func (l jobLeases) End(of keeper.Claim, by access.Actor) {
+	if _, err := l.desk.EndPrograms(context.Background(), by, keyOfClaim(&of), of.Task.Fence, "its job was cancelled"); err != nil && !errors.Is(err, lease.ErrUnknown) && !errors.Is(err, lease.ErrStaleFence) {
+		l.desk.Publish(gpu.Event{
+			Time: time.Now(), Code: gpu.EventJobEnded, Severity: gpu.Warning, User: of.Spec.User, Lease: of.ID,
+			Text: fmt.Sprintf("%s was cancelled, and its programs could not be ended: %v.", of.ID, err), Public: of.ID + " was cancelled, and its programs could not be ended.",
+		})
+	}
+}
+
+// Signal implements keeper.Leases.
+func (l jobLeases) Signal(of keeper.Claim, name string) {
+	signal, known := process.SignalOf(name)
+	if !known {
+		return
+	}
+	mandate := kinship.MandateOf(l.desk.ownerOf(of.Spec).Actor)
+	for _, id := range l.desk.Ledger.Members(keyOfClaim(&of), of.Task.Fence) {
+		_ = l.desk.Processes.Signal(mandate, id, signal) // it may have ended
+	}
+}
+
+// Ends implements keeper.Leases.
+func (l jobLeases) Ends(of keeper.Claim) (time.Time, bool) {
+	held, stands := l.desk.Ledger.Find(keyOfClaim(&of))
+	if !stands || held.Fence != of.Task.Fence {
+		return time.Time{}, false
+	}
+	return held.Ends()
+}
+
+// Learn implements keeper.Leases.
+func (l jobLeases) Learn(of keeper.Claim, o *job.Outcome, t *job.Task) {
+	if energy, known := l.desk.UsedBy(of.Task.Fence).Get(); known {
+		t.Energy = gpu.Some(float64(energy))
+	}
+}
+
+// Claims implements keeper.Leases.
+func (l jobLeases) Claims() map[string][]int {
+	all := map[string][]int{}
+	for _, held := range l.desk.Ledger.View().Leases {
+		if _, err := job.ParseID(held.ID); err == nil {
+			all[held.ID] = append(all[held.ID], held.Holder.UID)
+		}
+	}
+	return all
+}

@@ -1,0 +1,569 @@
+package desk
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/job"
+	"github.com/berth-gpu/berth/internal/job/keeper"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/audit"
+	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/minder"
+	"github.com/berth-gpu/berth/internal/text/words"
+)
+
+// Logs reads the logs of jobs with the rights of their users, and knows whether runs can
+// be limited.
+type Logs interface {
+	ReadLog(ctx context.Context, r minder.Reading, until <-chan struct{}, begin func(offset int64), w io.Writer) error
+	CanLimit() error
+}
+
+// mayRun refuses a caller for whom no program may be run.
+func (d *Desk) mayRun(by *Caller) error {
+	no := func(format string, args ...any) error { return Refuse(Forbidden, "cannot_run", format, args...) }
+	switch {
+	case d.Jobs == nil || d.Config().Jobs == "off":
+		return Refuse(Forbidden, "jobs_off", "This daemon runs no jobs: jobs is off in its configuration. Use berth exec, which runs a program itself. Nothing was changed.")
+	case !by.Certain || by.UID == access.NoUID:
+		return no("berth runs jobs only for users whom the kernel names: call over the Unix socket from this machine, outside of containers and without a token, or from your session on the page (not as root). Nothing was changed.")
+	case os.Geteuid() != 0 && by.UID != os.Geteuid():
+		return no("This daemon is not root, so it runs jobs only for the user who runs it. Start a daemon of your own, or use berth exec. Nothing was changed.")
+	case by.Holder.PID != 0 && !d.Processes.SeesOurFiles(by.Holder.PID):
+		return no("The caller sees other files than the machine does: it is in a mount namespace of its own. Submit from outside of it. Nothing was changed.")
+	}
+	return nil
+}
+
+// Submit takes in a job, or says what would become of it.
+func (d *Desk) Submit(ctx context.Context, by Caller, w api.JobRequest) (api.Job, error) {
+	if err := d.mayRun(&by); err != nil {
+		return api.Job{}, Refused(err)
+	}
+	s, errs := d.spec(&by, &w)
+	if errs != nil {
+		return api.Job{}, wrongFields(errs)
+	}
+	return d.take(ctx, &by, s, w.Environment, w.DryRun)
+}
+
+// take takes in a job that was checked.
+func (d *Desk) take(ctx context.Context, by *Caller, s job.Spec, environment []string, dry bool) (api.Job, error) {
+	if err := d.couldRun(by, &s); err != nil {
+		return api.Job{}, Refused(err)
+	}
+	if dry {
+		s.Number = 1
+		shown := keeper.Preview(&s)
+		shown.ID = s.Name + "-…"
+		return shown, nil
+	}
+	by.aside()
+	taken, err := d.Jobs.Submit(s, environment, lease.ByOf(by.Actor))
+	by.back(ctx)
+	if err != nil {
+		return api.Job{}, refusedJob(err)
+	}
+	return d.Job(by.Actor, taken.ID())
+}
+
+// couldRun refuses a job whose lease this machine can never grant, or whose limits nobody
+// could enforce.
+func (d *Desk) couldRun(by *Caller, s *job.Spec) error {
+	if s.CPUs > 0 || s.Host > 0 {
+		if err := d.Logs.CanLimit(); err != nil {
+			return because(err, Conflict, "cannot_limit", "Leave out cpus and host_memory_mb. Nothing was changed.")
+		}
+	}
+	r, err := d.resolve(by, d.wishOf(&keeper.Claim{Spec: s, Since: s.Submitted, Priority: s.Priority}))
+	if err != nil {
+		return err
+	}
+	e, err := d.Ledger.Explain(r.Request)
+	switch {
+	case err != nil:
+		return err
+	case e.Refusal != nil && !e.Refusal.Ever:
+		return e.Refusal
+	}
+	return nil
+}
+
+// The limits of the fields of a job that the schema cannot express.
+const (
+	mostSignal  = 3600.0
+	leastUmask  = 0
+	mostUmask   = 0o777
+	defaultMask = 0o022
+)
+
+// spec checks a request for a job, and returns the job without its number.
+func (d *Desk) spec(by *Caller, w *api.JobRequest) (s job.Spec, errs lease.FieldErrors) {
+	wrong := func(is bool, field, format string, args ...any) {
+		if is {
+			errs = append(errs, lease.FieldError{Field: field, Detail: fmt.Sprintf(format, args...)})
+		}
+	}
+	s = job.Spec{
+		Name: cmp.Or(w.Name, "job"), Called: w.Name, UID: by.UID, User: by.User, Submitted: time.Now(), Command: w.Command, Directory: w.Directory,
+		Umask: w.Umask.Or(defaultMask), Output: w.Output, Error: w.Error, Params: w.Params, Hold: w.Hold, Retry: w.Retry, Requeue: job.Repeat(w.Requeue),
+		Signal: strings.TrimPrefix(strings.ToUpper(w.Signal), "SIG"), CPUs: w.CPUs, Host: w.HostMemory, Compute: w.Compute, Lease: w.Lease,
+	}
+	if w.Name != "" {
+		detail := job.NameProblem(w.Name)
+		wrong(detail != "", "name", "%s", detail)
+	}
+	wrong(len(w.Command) == 0 || len(w.Command) > 0 && w.Command[0] == "", "command", "is empty; say what to run")
+	for _, word := range slices.Concat(w.Command, w.Environment, []string{w.Directory, w.Output, w.Error}) {
+		if strings.ContainsRune(word, 0) {
+			wrong(true, "command", "has a NUL character, which no program can get")
+			break
+		}
+	}
+	wrong(w.Directory != "" && (!path.IsAbs(w.Directory) || path.Clean(w.Directory) != w.Directory), "directory", "is %q; write a whole path, without . and ..", words.Cut(w.Directory, 128))
+	size := 0
+	for _, variable := range w.Environment {
+		name, _, is := strings.Cut(variable, "=")
+		if !is || name == "" {
+			wrong(true, "environment", "has an entry that is not NAME=VALUE")
+			break
+		}
+		size += len(variable) + 1
+	}
+	wrong(size > keeper.MostEnvironment, "environment", "has %d bytes; %d are allowed. Export less, or submit with --export none", size, keeper.MostEnvironment)
+	wrong(s.Umask < leastUmask || s.Umask > mostUmask, "umask", "is %#o; it must be from 0 to 0777", s.Umask)
+	wrong(w.Signal == "" && w.Warning.Known(), "signal_seconds", "is set, and signal is not")
+	wrong(s.Signal != "" && !knownSignal(s.Signal), "signal", "is %q; write the name of a signal, as in USR1", words.Cut(w.Signal, 16))
+	seconds := w.Warning.Or(60)
+	wrong(!(seconds >= 0 && seconds <= mostSignal), "signal_seconds", "must be from 0 to %v", mostSignal)
+	s.Warning = time.Duration(seconds * float64(time.Second))
+	wrong(s.Signal != "" && !w.Lease.TimeLimit.Known(), "signal", "comes before the time limit, and the job has none; set time_limit_seconds")
+	wrong(w.Requeue == string(job.OnTime) && !w.Lease.TimeLimit.Known(), "requeue", "is time, and the job has no time limit; set time_limit_seconds")
+	wrong(s.Retry < 0 || s.Retry > job.MostRetries, "retry", "must be from 0 to %d", job.MostRetries)
+	if w.Begin != nil {
+		s.Begin = *w.Begin
+		wrong(time.Until(s.Begin) > 366*24*time.Hour, "begin", "is more than a year away")
+	}
+	errs = append(errs, d.tasksOf(w, &s)...)
+	errs = append(errs, d.leaseOf(by, &s)...)
+	errs = append(errs, d.refsOf(w, &s)...)
+	return s, errs
+}
+
+func knownSignal(name string) bool {
+	_, known := process.SignalOf(name)
+	return known
+}
+
+// tasksOf reads the array and the parameters of a job.
+func (d *Desk) tasksOf(w *api.JobRequest, s *job.Spec) (errs lease.FieldErrors) {
+	wrong := func(field, format string, args ...any) {
+		errs = append(errs, lease.FieldError{Field: field, Detail: fmt.Sprintf(format, args...)})
+	}
+	array := w.Array
+	if most, alone := strings.CutPrefix(array, "%"); alone && len(w.Params) > 0 { // how many combinations run at a time
+		array = "1%" + most
+	} else if array != "" && len(w.Params) > 0 {
+		wrong("array", "is set beside params; a job has an array or parameters. With params, %%4 alone runs 4 tasks at a time")
+		return errs
+	}
+	if array != "" {
+		numbers, most, err := job.ParseArray(array)
+		if err != nil {
+			wrong("array", "%v", err)
+			return errs
+		}
+		if s.Most = most; len(w.Params) == 0 {
+			s.Array = numbers
+		}
+	}
+	total, names := 1, map[string]bool{}
+	for _, p := range w.Params {
+		if total *= len(p.Values); total > job.MostTasks || total == 0 {
+			wrong("params", "have more than %d combinations, or none", job.MostTasks)
+			return errs
+		}
+		if names[p.Name] {
+			wrong("params", "have %s twice", p.Name)
+		}
+		names[p.Name] = true
+		for _, value := range p.Values {
+			if strings.ContainsRune(value, 0) {
+				wrong("params", "have a NUL character, which no program can get")
+			}
+		}
+	}
+	return errs
+}
+
+// leaseOf checks the lease of a job, and completes it.
+func (d *Desk) leaseOf(by *Caller, s *job.Spec) (errs lease.FieldErrors) {
+	l := &s.Lease
+	for _, f := range []struct {
+		field string
+		set   bool
+	}{
+		{"id", l.ID != ""}, {"parent", l.Parent != ""}, {"binding", l.Binding != ""}, {"pid", l.PID != 0}, {"ttl_seconds", l.TTL.Known()},
+		{"unit", l.Unit != ""}, {"scope", len(l.Scope) > 0}, {"parts", len(l.Parts) > 0}, {"admitted", l.Admitted},
+	} {
+		if f.set {
+			errs = append(errs, lease.FieldError{Field: "lease." + f.field, Detail: "is berth's own for jobs; leave it out"})
+		}
+	}
+	if l.Name == "" {
+		l.Name = s.Called
+	}
+	l.Enforce = cmp.Or(l.Enforce, "auto")
+	if s.Priority = l.Priority.Or(0); s.Priority > 0 && access.May(by.Actor, access.Precede, access.Object{}) != nil {
+		errs = append(errs, lease.FieldError{Field: "lease.priority", Detail: "is above 0; operators raise priorities, and you may lower yours"})
+	}
+	l.Priority = gpu.Opt[int]{}
+	return errs
+}
+
+// refsOf finds the jobs that a job waits for.
+func (d *Desk) refsOf(w *api.JobRequest, s *job.Spec) (errs lease.FieldErrors) {
+	for _, f := range []struct {
+		field string
+		ids   []string
+		into  *[]job.Ref
+	}{{"after", w.After, &s.After}, {"after_any", w.AfterAny, &s.AfterAny}, {"after_failed", w.AfterFailed, &s.AfterFailed}} {
+		for _, id := range f.ids {
+			r, _, err := d.Jobs.Seek(id)
+			if err != nil {
+				errs = append(errs, lease.FieldError{Field: f.field, Detail: fmt.Sprintf("names %q, and there is no such job; berth jobs --all lists them", words.Cut(id, 128))})
+				continue
+			}
+			*f.into = append(*f.into, r)
+		}
+	}
+	return errs
+}
+
+// refusedJob returns the refusal for an error of the keeper of jobs.
+func refusedJob(err error) *Refusal {
+	switch {
+	case errors.Is(err, keeper.ErrUnknown):
+		return because(err, Unknown, "unknown_job", "berth jobs --all (GET /api/jobs) lists them.")
+	case errors.Is(err, keeper.ErrState):
+		return because(err, Conflict, "wrong_state", "Nothing was changed.")
+	case errors.Is(err, keeper.ErrLimit):
+		return because(err, Crowded, "too_many_jobs", "Nothing was submitted.")
+	case errors.Is(err, keeper.ErrStopped):
+		return because(err, Unavailable, "stopping", "Ask again when the daemon is back.")
+	case errors.Is(err, keeper.ErrNoOrder):
+		return because(err, Conflict, "no_order", "")
+	}
+	return Refused(err)
+}
+
+// job finds a job that a caller may act on.
+func (d *Desk) job(by *Caller, verb access.Verb, id string) (job.Ref, *job.Spec, error) {
+	if d.Jobs == nil {
+		return job.Ref{}, nil, keeper.ErrUnknown
+	}
+	r, s, err := d.Jobs.Seek(id)
+	if err == nil && verb != access.Look {
+		if err := access.May(by.Actor, verb, access.Of(access.Held, s.UID, s.User)); err != nil {
+			return r, s, fmt.Errorf("%s %s: %w", verb, id, err)
+		}
+	}
+	return r, s, err
+}
+
+// JobChange is what the desk does to a job of somebody.
+type JobChange string
+
+// The changes.
+const (
+	CancelJob JobChange = "cancel"
+	HoldJob   JobChange = "hold"
+	UnholdJob JobChange = "unhold"
+)
+
+// ChangeJob cancels, holds or lets go a job or a task.
+func (d *Desk) ChangeJob(ctx context.Context, by Caller, id string, what JobChange, why string) (api.Job, error) {
+	verb := access.Hold
+	if what == CancelJob {
+		verb = access.Cancel
+	}
+	r, s, err := d.job(&by, verb, id)
+	if err == nil && what == UnholdJob {
+		err = d.mayRunAgain(&by)
+	}
+	if err != nil {
+		return api.Job{}, refusedJob(err)
+	}
+	act := keeper.Act{Ref: r, By: by.Actor, Why: gpu.Printable(why, 256)}
+	return d.jobChanged(ctx, &by, verb, s, id, map[string]string{"job": string(what)}, func() error {
+		switch what {
+		case CancelJob:
+			return d.Jobs.Cancel(act)
+		case HoldJob:
+			return d.Jobs.Hold(act)
+		}
+		return d.Jobs.Unhold(act)
+	})
+}
+
+// mayRunAgain refuses a caller who may let no program run: a token, or somebody who is
+// not certain.
+func (d *Desk) mayRunAgain(by *Caller) error {
+	if d.Config().Jobs == "off" || !by.Certain {
+		return d.mayRun(by)
+	}
+	return nil
+}
+
+// jobChanged changes a job, records that if it is somebody else's, and returns the job.
+func (d *Desk) jobChanged(ctx context.Context, by *Caller, verb access.Verb, s *job.Spec, id string, after map[string]string, do func() error) (api.Job, error) {
+	by.aside()
+	var err error
+	if access.Owns(by.Actor, access.Of(access.Held, s.UID, s.User)) {
+		err = do()
+	} else {
+		err = d.act(api.AuditEntry{Who: audit.Who(by.Actor), What: verb.String(), Object: api.AuditObject{Kind: "job", Owner: s.User, ID: id}, After: after}, do)
+	}
+	by.back(ctx)
+	if err != nil {
+		return api.Job{}, refusedJob(err)
+	}
+	return d.Job(by.Actor, id)
+}
+
+// PrioritizeJob gives a job another priority. Owners lower it, operators set it.
+func (d *Desk) PrioritizeJob(ctx context.Context, by Caller, id string, b api.JobChange) (api.Job, error) {
+	r, s, err := d.job(&by, access.Hold, id)
+	if err != nil {
+		return api.Job{}, refusedJob(err)
+	}
+	priority, given := b.Priority.Get()
+	now, err := d.Jobs.Show(r)
+	switch {
+	case err != nil:
+		return api.Job{}, refusedJob(err)
+	case !given:
+		return api.Job{}, wrongFields(lease.FieldErrors{{Field: "priority", Detail: "is missing"}})
+	case r.One:
+		return api.Job{}, Refuse(Conflict, "not_a_job", "A task has the priority of its job. Name the job, %s. Nothing was changed.", s.ID())
+	case priority < -lease.MaxPriority || priority > lease.MaxPriority:
+		return api.Job{}, wrongFields(lease.FieldErrors{{Field: "priority", Detail: words.NumberProblem(priority, -lease.MaxPriority, lease.MaxPriority)}})
+	case priority > now.Priority && access.May(by.Actor, access.Precede, access.Object{}) != nil:
+		return api.Job{}, Refuse(Forbidden, "not_allowed", "%s has the priority %d. You may lower it; an operator raises it. Nothing was changed.", id, now.Priority)
+	}
+	return d.jobChanged(ctx, &by, access.Hold, s, id, map[string]string{"priority": fmt.Sprint(priority)}, func() error { return d.Jobs.Prioritize(r, priority) })
+}
+
+// RedoJob submits a job again, or those of its tasks that did not end well, under a new
+// id. Only its owner may: the new job runs as the caller.
+func (d *Desk) RedoJob(ctx context.Context, by Caller, id string, b api.JobRedo) (api.Job, error) {
+	if err := d.mayRun(&by); err != nil {
+		return api.Job{}, Refused(err)
+	}
+	r, old, err := d.job(&by, access.Look, id)
+	if err != nil {
+		return api.Job{}, refusedJob(err)
+	}
+	if old.UID != by.UID {
+		return api.Job{}, Refuse(Forbidden, "not_yours", "%s belongs to %s, and a job runs as the user who submits it. Only its owner can submit it again. Nothing was changed.", id, old.User)
+	}
+	s := *old
+	s.Submitted, s.Begin, s.Hold, s.Environment, s.User = time.Now(), time.Time{}, false, "", by.User
+	s.After, s.AfterAny, s.AfterFailed = nil, nil, nil
+	if b.Failed || r.One {
+		failed := map[int]bool{}
+		for _, t := range d.Jobs.Tasks(old.Number) {
+			switch t.Task.State {
+			case job.Failed, job.Cancelled, job.TimedOut, job.Lost:
+				failed[t.Index] = true
+			}
+		}
+		if r.One {
+			index, _ := old.TaskIndex(r.Task)
+			failed = map[int]bool{index: true}
+		}
+		if old.Many() {
+			all := old.Array
+			if len(all) == 0 {
+				all = job.Array{{First: 1, Last: old.Tasks(), Step: 1}}
+			}
+			s.Array = all.Only(func(index int) bool { return failed[index] })
+		}
+		if old.Many() && len(s.Array) == 0 {
+			return api.Job{}, Refuse(Conflict, "wrong_state", "No task of %s has ended badly. Nothing was submitted.", id)
+		}
+	}
+	environment, err := d.Jobs.Environment(old.Number)
+	if err != nil {
+		return api.Job{}, because(err, Failed, "no_environment", "Its environment cannot be read; submit it anew. Nothing was submitted.")
+	}
+	return d.take(ctx, &by, s, environment, false)
+}
+
+// Order returns what the minder of a run has to run. The caller is the process that the
+// kernel names, and must be the one that has locked the record of the run.
+func (d *Desk) Order(by Caller, b api.MinderRequest) (api.MinderOrder, error) {
+	if d.Jobs == nil || by.Door != access.Socket || by.Token != "" || by.Holder.PID == 0 || by.UID != os.Geteuid() {
+		return api.MinderOrder{}, Refuse(Forbidden, "no_minder", "Only the minder of a run gets its order.")
+	}
+	order, err := d.Jobs.Order(b.Run, process.ID{PID: by.Holder.PID, Start: by.Holder.Start})
+	if err != nil {
+		return api.MinderOrder{}, refusedJob(err)
+	}
+	order.Socket = d.Socket
+	return order, nil
+}
+
+// Job returns a job or a task as a caller may see it, without the tasks of the job.
+func (d *Desk) Job(by access.Actor, id string) (api.Job, error) {
+	r, _, err := d.job(&Caller{Actor: by}, access.Look, id)
+	var shown keeper.Shown
+	if err == nil {
+		shown, err = d.Jobs.Show(r)
+	}
+	if err != nil {
+		return api.Job{}, refusedJob(err)
+	}
+	return d.seen(by, shown), nil
+}
+
+// JobTasks returns the tasks of a job as a caller may see them. A task, and a job with
+// one task, have none.
+func (d *Desk) JobTasks(by access.Actor, id string) []api.Job {
+	r, _, err := d.job(&Caller{Actor: by}, access.Look, id)
+	if err != nil || r.One {
+		return nil
+	}
+	return d.seenAll(by, d.Jobs.Tasks(r.Number))
+}
+
+// JobList returns jobs as a caller may see them, the newest first, and the number after
+// which the list goes on; 0 if it does not.
+func (d *Desk) JobList(by access.Actor, q keeper.Query) ([]api.Job, int64) {
+	if d.Jobs == nil {
+		return []api.Job{}, 0
+	}
+	found, more := d.Jobs.List(q)
+	next := int64(0)
+	if more {
+		next = found[len(found)-1].Spec.Number
+	}
+	return d.seenAll(by, found), next
+}
+
+func (d *Desk) seenAll(by access.Actor, all []keeper.Shown) []api.Job {
+	list := make([]api.Job, len(all))
+	for i := range all {
+		list[i] = d.seen(by, all[i])
+	}
+	return list
+}
+
+// AwaitJob returns when a job or a task has ended, or ctx has.
+func (d *Desk) AwaitJob(ctx context.Context, by *Caller, id string) {
+	r, _, err := d.job(by, access.Look, id)
+	if err == nil {
+		by.aside()
+		d.Jobs.Await(ctx, r)
+		by.back(ctx)
+	}
+}
+
+// seen returns a job as a caller may see it, with what its lease says. Of others' jobs
+// everybody sees who has what, where and since when.
+func (d *Desk) seen(by access.Actor, s keeper.Shown) api.Job {
+	j := s.Job
+	if s.Task.State == job.Running || s.Task.State == job.Starting {
+		if held, stands := d.Ledger.Find(keyOfTask(s.Spec, j.ID)); stands && held.Fence == s.Task.Fence {
+			if held.State != lease.Active {
+				j.State = "parked"
+			}
+			if energy, known := d.UsedBy(held.Fence).Get(); known {
+				j.Energy = gpu.Some(float64(energy))
+			}
+		}
+	}
+	if access.May(by, access.Inspect, access.Of(access.Held, s.Spec.UID, s.Spec.User)) == nil {
+		return j
+	}
+	user := j.User
+	if access.May(by, access.Name, access.Object{}) != nil {
+		user = "another user"
+	}
+	return api.Job{
+		ID: j.ID, Job: j.Job, Name: j.Name, User: user, Service: j.Service, State: j.State, Code: j.Code, Submitted: j.Submitted, Begin: j.Begin, Started: j.Started, Ended: j.Ended,
+		Priority: j.Priority, GPUs: j.GPUs, Memory: j.Memory, Devices: j.Devices, Lease: j.Lease, TimeLimit: j.TimeLimit, Estimate: j.Estimate, Tasks: j.Tasks,
+	}
+}
+
+// LogQuery says which part of the log of a job to read.
+type LogQuery struct {
+	Errors bool
+	Lines  int
+	Follow bool
+}
+
+// JobLog writes the log of a job or a task to w. A process with the rights of the owner
+// reads it. Begin is called before anything is written.
+func (d *Desk) JobLog(ctx context.Context, by Caller, id string, q LogQuery, begin func(offset int64), w io.Writer) error {
+	r, s, err := d.job(&by, access.Inspect, id)
+	var shown keeper.Shown
+	if err == nil {
+		shown, err = d.Jobs.Show(r)
+	}
+	if err != nil {
+		return refusedJob(err)
+	}
+	if s.Many() && !r.One {
+		return Refuse(Conflict, "not_a_task", "%s has %s. Name one of them, as in %s. berth job %s lists them.", id, words.Count(s.Tasks(), "task"), s.TaskID(0), id)
+	}
+	until := make(chan struct{})
+	if q.Follow {
+		go func() {
+			defer close(until)
+			d.Jobs.Await(ctx, r)
+		}()
+		if err := d.Jobs.AwaitStart(ctx, r); err != nil {
+			return refusedJob(err)
+		}
+		if shown, err = d.Jobs.Show(r); err != nil {
+			return refusedJob(err)
+		}
+	} else {
+		close(until)
+	}
+	file := shown.Log
+	if q.Errors {
+		file = shown.ErrorLog
+	}
+	if file == "" {
+		switch {
+		case q.Errors && shown.Log != "":
+			return Refuse(Unknown, "no_log", "%s has no log of its own for errors: they are in its log.", id)
+		case shown.Task.State.Over():
+			return Refuse(Unknown, "no_log", "%s has no log: its command was never started (%s).", id, cmp.Or(shown.Cause, shown.State))
+		}
+		return Refuse(Unknown, "no_log", "%s has no log yet: it is %s. berth logs --follow %s waits for it.", id, shown.State, id)
+	}
+	err = d.Logs.ReadLog(ctx, minder.Reading{User: s.User, UID: s.UID, Path: file, Lines: q.Lines, Follow: q.Follow}, until, begin, w)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Refuse(Unknown, "no_log", "The log of %s is gone: there is no file %s any more.", id, file)
+	}
+	if err != nil && ctx.Err() == nil {
+		return because(err, Failed, "log_failed", "")
+	}
+	return nil
+}

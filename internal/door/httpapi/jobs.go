@@ -1,0 +1,185 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/desk"
+	"github.com/berth-gpu/berth/internal/door/problems"
+	"github.com/berth-gpu/berth/internal/job/keeper"
+)
+
+func registerJobs(s *server) {
+	const missing, conflict, down = http.StatusNotFound, http.StatusConflict, http.StatusServiceUnavailable
+	on := func(pattern, id, summary, description string, errors ...int) huma.Operation {
+		return on(pattern, "jobs", id, summary, description, errors...)
+	}
+	request(s, creating(on("POST /api/jobs", "submit", "Run a command under a lease, as the user who asks",
+		"The answer comes when the job is on disk. berth then starts it at its turn, whatever becomes of the caller and of this daemon. Only a caller whom the kernel names can submit: "+
+			"on the Unix socket from outside of containers, or by a session on the page that began there.", missing, conflict, down)), s.Desk.Submit)
+	serve(s, on("GET /api/jobs", "jobs", "All jobs, the newest first", "A job with an array or parameters is one entry, with the counts of its tasks. Of the jobs of others, only operators see the commands, folders and logs."), s.jobs)
+	serve(s, on("GET /api/jobs/{id}", "job", "One job with its tasks, or one task", "", missing), s.job)
+	for _, change := range []struct {
+		to                   desk.JobChange
+		id, summary, details string
+	}{
+		{desk.CancelJob, "cancel-job", "End a job or a task", "What waits never begins. What runs gets SIGTERM, and SIGKILL after optimization.deallocation_timeout."},
+		{desk.HoldJob, "hold-job", "Keep a job or a task that waits from beginning", ""},
+		{desk.UnholdJob, "unhold-job", "Let a job or a task that is held begin at its turn", ""},
+	} {
+		serve(s, on("POST /api/jobs/{id}/"+string(change.to), change.id, change.summary, change.details, missing, conflict, down), func(ctx context.Context, in *changeJob) (*answer[api.Job], error) {
+			changed, err := s.Desk.ChangeJob(ctx, askerOf(ctx), in.ID, change.to, given(in.Body).Why)
+			return &answer[api.Job]{changed}, err
+		})
+	}
+	serve(s, on("POST /api/jobs/{id}/priority", "prioritize-job", "Give a job another priority", "Owners lower it, operators set it.", missing, conflict, down), func(ctx context.Context, in *ofJob[api.JobChange]) (*answer[api.Job], error) {
+		changed, err := s.Desk.PrioritizeJob(ctx, askerOf(ctx), in.ID, in.Body)
+		return &answer[api.Job]{changed}, err
+	})
+	serve(s, creating(on("POST /api/jobs/{id}/redo", "redo-job", "Submit a job again, under a new id", "The new job has the command, the folder, the environment and the lease of the old one, and waits for no other job. Only its owner can.", missing, conflict, down)),
+		func(ctx context.Context, in *redoJob) (*answer[api.Job], error) {
+			again, err := s.Desk.RedoJob(ctx, askerOf(ctx), in.ID, given(in.Body))
+			return &answer[api.Job]{again}, err
+		})
+	request(s, on("POST /api/jobs/minder", "order", "What the minder of a run has to run", "For the process that the daemon has started for the run, and for nobody else.", missing, conflict, down), func(_ context.Context, by desk.Caller, b api.MinderRequest) (api.MinderOrder, error) {
+		return s.Desk.Order(by, b)
+	})
+	log := on("GET /api/jobs/{id}/log", "job-log", "The log of a job or a task",
+		"A process with the rights of the owner reads it. Without follow, the answer has at most the last MiB. With follow, it goes on until the task has ended.", missing, conflict)
+	log.Parameters = []*huma.Param{
+		{Name: "id", In: "path", Required: true, Description: "Id of the job or of the task.", Schema: &huma.Schema{Type: huma.TypeString}},
+		{Name: "lines", In: "query", Description: "Only the last so many lines.", Schema: &huma.Schema{Type: huma.TypeInteger}},
+		{Name: "follow", In: "query", Description: "Wait for the log, and go on until the task has ended.", Schema: &huma.Schema{Type: huma.TypeBoolean}},
+		{Name: "errors", In: "query", Description: "The log of errors, if the job has one of its own.", Schema: &huma.Schema{Type: huma.TypeBoolean}},
+	}
+	s.raw(log, "text/plain", s.jobLog)
+}
+
+// changeJob has the parameters of a route that changes a job.
+type changeJob struct {
+	ID   string `path:"id" doc:"Id of the job or of the task." maxLength:"128"`
+	Body *api.JobAct
+}
+
+// redoJob has the parameters of redo.
+type redoJob struct {
+	ID   string `path:"id" doc:"Id of the job or of the task." maxLength:"128"`
+	Body *api.JobRedo
+}
+
+// ofJob has the parameters of a route about one job, and a body.
+type ofJob[T any] struct {
+	ID   string `path:"id" doc:"Id of the job or of the task." maxLength:"128"`
+	Body T
+}
+
+type jobsQuery struct {
+	Page
+	User  string   `query:"user" maxLength:"256" doc:"Only jobs of this user, by login name or user id."`
+	State []string `query:"state" enum:"held,waiting,starting,running,done,failed,cancelled,timed_out,lost" doc:"Only jobs with a task in one of these states."`
+	Since string   `query:"since" maxLength:"64" doc:"Only jobs that have not ended, or ended after this time, as in 2026-11-17T12:00:00Z."`
+}
+
+func (s *server) jobs(ctx context.Context, in *jobsQuery) (*listed[api.Jobs], error) {
+	q := keeper.Query{User: in.User, States: in.State, Most: in.most()}
+	if _, err := in.resume(jobsList, &q.Before); err != nil {
+		return nil, err
+	}
+	if in.Since != "" {
+		since, err := time.Parse(time.RFC3339Nano, in.Since)
+		if err != nil {
+			p := problems.New(http.StatusUnprocessableEntity, "invalid_request", "The time cannot be read.")
+			p.Fields = []api.FieldProblem{{Field: "since", Detail: "is not a time such as 2026-11-17T12:00:00Z"}}
+			return nil, p
+		}
+		q.Since = since
+	}
+	found, next := s.Desk.JobList(identityOf(ctx).Actor, q)
+	all := api.Jobs{Jobs: found}
+	if next > 0 {
+		all.More = in.more(jobsList, next)
+	}
+	return answerPage(&in.Page, all.More, all)
+}
+
+type jobQuery struct {
+	ID   string  `path:"id" doc:"Id of the job or of the task." maxLength:"128"`
+	Wait float64 `query:"wait_seconds" minimum:"0" maximum:"300" doc:"Answer when the job has ended, or after this time. The answer then has no list of tasks."`
+}
+
+func (s *server) job(ctx context.Context, in *jobQuery) (*answer[api.Job], error) {
+	by := askerOf(ctx)
+	if in.Wait > 0 {
+		limited, stop := context.WithTimeout(ctx, time.Duration(in.Wait*float64(time.Second)))
+		s.Desk.AwaitJob(limited, &by, in.ID)
+		stop()
+	}
+	found, err := s.Desk.Job(by.Actor, in.ID)
+	if err == nil && in.Wait == 0 {
+		found.List = s.Desk.JobTasks(by.Actor, in.ID)
+	}
+	return &answer[api.Job]{found}, err
+}
+
+// jobLog answers with the log of a job, as text.
+func (s *server) jobLog(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	lines, err := strconv.Atoi(query.Get("lines"))
+	if query.Get("lines") != "" && (err != nil || lines < 0) {
+		problems.Write(w, problems.New(http.StatusUnprocessableEntity, "invalid_request", "lines must be a number of lines."))
+		return
+	}
+	is := func(name string) bool { return strings.EqualFold(query.Get(name), "true") }
+	out := &flowing{ResponseWriter: w, flush: is("follow")}
+	by := askerOf(r.Context())
+	if by.Place != nil {
+		by.Place.Aside()
+	}
+	err = s.Desk.JobLog(r.Context(), by, r.PathValue("id"), desk.LogQuery{Errors: is("errors"), Lines: lines, Follow: is("follow")}, out.begin, out)
+	if err == nil {
+		out.begin(0)
+		return
+	}
+	if p := (*api.Problem)(nil); !out.begun && errors.As(problemOf(err), &p) {
+		problems.Write(w, p)
+	}
+}
+
+// flowing is an answer whose beginning waits until it is known that there is one.
+type flowing struct {
+	http.ResponseWriter
+	flush bool
+	begun bool
+}
+
+// begin begins the answer.
+func (f *flowing) begin(offset int64) {
+	if f.begun {
+		return
+	}
+	f.begun = true
+	f.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	f.Header().Set("X-Content-Type-Options", "nosniff")
+	f.Header().Set("Berth-Log-Offset", strconv.FormatInt(offset, 10))
+	f.WriteHeader(http.StatusOK)
+	f.flow()
+}
+
+func (f *flowing) Write(b []byte) (int, error) {
+	n, err := f.ResponseWriter.Write(b)
+	f.flow()
+	return n, err
+}
+
+func (f *flowing) flow() {
+	if f.flush {
+		_ = http.NewResponseController(f.ResponseWriter).Flush() // else the reader waits a little
+	}
+}
