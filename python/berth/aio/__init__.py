@@ -10,6 +10,7 @@ returns the same answers.
 from .. import calls
 from . import config, monitoring, services
 from .asking import awaited
+from .executor import Executor
 from .leasing import Lease, lease
 from .subscriptions import events, off, on
 
@@ -58,8 +59,9 @@ wake = awaited(calls.wake)
 whoami = awaited(calls.whoami)
 
 __all__ = [
-    "Lease", "acknowledge", "admit", "adopt", "alerts", "allocate", "ask_to_trim", "available", "batches", "bind",
-    "cancel", "check", "config", "deallocate", "devices", "drain", "energy", "events", "explain", "explain_waiting", "find_lease",
+    "Executor", "Lease", "acknowledge", "admit", "adopt", "alerts", "allocate", "ask_to_trim", "available", "batches",
+    "bind", "cancel", "check", "config", "deallocate", "devices", "drain", "energy", "events", "explain",
+    "explain_waiting", "find_lease",
     "history", "hold_to", "lease", "leases", "measure", "measurements", "metrics", "monitoring", "off", "on",
     "optimize", "orphans", "park", "past_leases", "query", "query_range", "ready", "release", "renew", "resize",
     "resume", "services", "status", "status_all", "throttle", "trend", "unacknowledge", "undrain", "wake", "whoami",
