@@ -101,7 +101,7 @@ func newWorld(t *testing.T) *world {
 			t.Fatal(err)
 		}
 	}
-	w.Starter = NewStarter(runs, Options{Program: os.Args[0], Socket: filepath.Join(t.TempDir(), "order"), Tag: strconv.Itoa(os.Getpid())})
+	w.Starter = NewStarter(runs, Options{Program: os.Args[0], Socket: filepath.Join(t.TempDir(), "order")})
 	return w
 }
 
