@@ -337,6 +337,7 @@ type HolderUntil struct {
 	Memory   gpu.MiB    `json:"memory_mb"`
 	Slots    int        `json:"slots"`
 	Until    *time.Time `json:"until,omitempty"`
+	Unused   string     `json:"unused,omitempty" doc:"How it does not use what it holds, in words." example:"has not used its GPU for 40 min"`
 	Parkable bool       `json:"parkable,omitempty" doc:"berth may park the lease to make room."`
 	Kept     string     `json:"kept,omitempty" doc:"Why berth does not park it now, although it is parkable."`
 }

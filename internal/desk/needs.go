@@ -29,6 +29,7 @@ type Concerns struct {
 	Leases     []api.Lease
 	Waiting    []api.Waiting
 	Alerts     []api.Alert
+	Hogs       []Hog
 	Orphans    int // processes that use a device after the end of their lease
 }
 
@@ -55,6 +56,7 @@ func Needs(c Concerns, now time.Time) []api.Need {
 	for i := range c.Leases {
 		list = append(list, leaseNeeds(&c.Leases[i], now)...)
 	}
+	list = append(list, hogNeeds(c.Hogs, now)...)
 	list = append(list, waitingNeeds(c.Waiting, now)...)
 	if n := c.Orphans; n > 0 {
 		text := fmt.Sprintf("%s %s a GPU after the end of the lease", words.Count(n, "process"), words.Form(n, "uses", "use"))
@@ -132,7 +134,7 @@ func leaseNeeds(l *api.Lease, now time.Time) []api.Need {
 	}
 	if l.State == "active" && leased > 0 && used-leased > max(256, leased/50) {
 		need.Kind, need.Since = "over", nil
-		need.Text, need.Next = fmt.Sprintf("%s uses %s and leased %s", l.ID, used, leased), "berth resize "+words.Shell(l.ID)+" "+used.Exact()
+		need.Text, need.Next = fmt.Sprintf("%s uses %s and leased %s", l.ID, used, leased), resizeTo(l.ID, used)
 		list = append(list, need)
 	}
 	return list
@@ -157,6 +159,7 @@ func waitingNeeds(waiting []api.Waiting, now time.Time) []api.Need {
 type Troubles struct {
 	Leases  []ledger.Held
 	Waiting []placement.Placed
+	Hogs    []Hogging
 	Orphans int
 }
 
@@ -190,6 +193,7 @@ func (d *Desk) Troubles(now time.Time) Troubles {
 			found.Waiting = append(found.Waiting, w)
 		}
 	}
+	found.Hogs = d.hogging(page, now)
 	for _, r := range d.Monitor.Readings() {
 		for _, p := range d.Ledger.Processes(r.Device.UUID) {
 			if p.Lease == nil && p.Ended != "" && !d.MPS.Serves(p.Line) {

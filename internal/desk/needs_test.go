@@ -35,6 +35,15 @@ func TestNeeds(t *testing.T) {
 		}
 		return c
 	}
+	hog := func(change func(*Hog)) Concerns {
+		h := Hog{
+			Lease:   api.Lease{ID: "big", State: "active", Granted: ago(time.Hour), Holder: api.Holder{User: "ada"}, Parts: []api.LeasePart{{GPU: "G", Memory: 20 << 10, Measured: gpu.Some(gpu.MiB(2 << 10))}}},
+			Waiting: []api.Waiting{{ID: "eval", Since: ago(2 * time.Minute), Holder: api.Holder{User: "bob"}}},
+		}
+		change(&h)
+		return Concerns{Monitoring: true, Hogs: []Hog{h}}
+	}
+	const small = "warning hog big of ada holds 20 GiB and has used at most 2 GiB of its 20 GiB, while eval of bob waits"
 	for name, c := range map[string]struct {
 		of   Concerns
 		want []string // severity, kind, text
@@ -50,21 +59,31 @@ func TestNeeds(t *testing.T) {
 		"probation":  {device(func(d *api.Status) { d.Trust = &api.Trust{Phase: "probation"} }), nil},
 		"old": {device(func(d *api.Status) { d.Stale = true }),
 			[]string{"warning stale GPU 2 has not answered for a while, so its numbers are old"}},
-		"drained":         {device(func(d *api.Status) { d.Drain = &api.Drain{By: "ada", Reason: "fan"} }), []string{"warning drained GPU 2 is drained by ada: fan"}},
-		"alert":           {alert(func(*api.Alert) {}), []string{"critical alert Hot: GPU 2 is hot"}},
-		"a lesser alert":  {alert(func(a *api.Alert) { a.Severity, a.Annotations = gpu.Warning, nil }), []string{"warning alert Hot"}},
-		"it may pass":     {alert(func(a *api.Alert) { a.State = "pending" }), nil},
-		"somebody cares":  {alert(func(a *api.Alert) { a.Acknowledged = &api.Acknowledgement{By: "ada"} }), nil},
-		"over its lease":  {held(1000, 1300, "active", nil), []string{"warning over train uses 1.3 GiB and leased 1000 MiB"}},
-		"a little over":   {held(1000, 1200, "active", nil), nil},
-		"parked, not 0":   {held(0, 100, "parked", nil), nil},
-		"stuck":           {held(1000, 0, "parking", &api.Parking{Since: ago(time.Hour)}), []string{"warning parking train is parking"}},
-		"moving":          {held(1000, 0, "parking", &api.Parking{Since: ago(time.Minute)}), nil},
-		"long parked":     {held(1000, 0, "parked", &api.Parking{Since: ago(time.Hour)}), nil},
-		"not moved":       {held(1000, 0, "active", &api.Parking{Failed: "the driver refused"}), []string{"warning parking train: the driver refused"}},
-		"waits":           {waits(15 * time.Minute), nil},
-		"waits long":      {waits(16*time.Minute, time.Minute), []string{"warning waiting w-16m0s waits"}},
-		"several wait":    {waits(16*time.Minute, time.Hour), []string{"warning waiting 2 requests wait, the first of them w-1h0m0s"}},
+		"drained":        {device(func(d *api.Status) { d.Drain = &api.Drain{By: "ada", Reason: "fan"} }), []string{"warning drained GPU 2 is drained by ada: fan"}},
+		"alert":          {alert(func(*api.Alert) {}), []string{"critical alert Hot: GPU 2 is hot"}},
+		"a lesser alert": {alert(func(a *api.Alert) { a.Severity, a.Annotations = gpu.Warning, nil }), []string{"warning alert Hot"}},
+		"it may pass":    {alert(func(a *api.Alert) { a.State = "pending" }), nil},
+		"somebody cares": {alert(func(a *api.Alert) { a.Acknowledged = &api.Acknowledgement{By: "ada"} }), nil},
+		"over its lease": {held(1000, 1300, "active", nil), []string{"warning over train uses 1.3 GiB and leased 1000 MiB"}},
+		"a little over":  {held(1000, 1200, "active", nil), nil},
+		"parked, not 0":  {held(0, 100, "parked", nil), nil},
+		"stuck":          {held(1000, 0, "parking", &api.Parking{Since: ago(time.Hour)}), []string{"warning parking train is parking"}},
+		"moving":         {held(1000, 0, "parking", &api.Parking{Since: ago(time.Minute)}), nil},
+		"long parked":    {held(1000, 0, "parked", &api.Parking{Since: ago(time.Hour)}), nil},
+		"not moved":      {held(1000, 0, "active", &api.Parking{Failed: "the driver refused"}), []string{"warning parking train: the driver refused"}},
+		"waits":          {waits(15 * time.Minute), nil},
+		"waits long":     {waits(16*time.Minute, time.Minute), []string{"warning waiting w-16m0s waits"}},
+		"several wait":   {waits(16*time.Minute, time.Hour), []string{"warning waiting 2 requests wait, the first of them w-1h0m0s"}},
+		"far too large":  {hog(func(*Hog) {}), []string{small}},
+		"used more once": {hog(func(h *Hog) { h.Peak = 6 << 10 }), nil},
+		"just granted":   {hog(func(h *Hog) { h.Lease.Granted = ago(time.Minute) }), nil},
+		"nobody waits":   {hog(func(h *Hog) { h.Waiting = nil }), nil},
+		"ends already":   {hog(func(h *Hog) { h.Lease.Cancelled = &now }), nil},
+		"under MPS":      {hog(func(h *Hog) { h.Lease.EnforcedBy = "mps" }), nil},
+		"nothing there":  {hog(func(h *Hog) { h.Lease.Parts[0].Measured = gpu.Opt[gpu.MiB]{} }), []string{"warning hog big of ada holds 20 GiB and has nothing on its GPU, while eval of bob waits"}},
+		"idle": {hog(func(h *Hog) { h.Peak, h.Lease.Idle = 20<<10, &api.Idle{Since: ago(40 * time.Minute)} }),
+			[]string{"warning hog big of ada holds 20 GiB and has not used its GPU for 40 min, while eval of bob waits"}},
+		"a short pause":   {hog(func(h *Hog) { h.Peak, h.Lease.Idle = 20<<10, &api.Idle{Since: ago(4 * time.Minute)} }), nil},
 		"an orphan":       {Concerns{Monitoring: true, Orphans: 1}, []string{"warning orphans 1 process uses a GPU after the end of the lease"}},
 		"the worst first": {Concerns{GPUs: device(func(d *api.Status) { d.State = gpu.Critical }).GPUs}, []string{"critical critical GPU 2 is CRITICAL: why", "warning monitoring Monitoring is stopped, so the numbers are old"}},
 	} {
@@ -80,5 +99,23 @@ func TestNeeds(t *testing.T) {
 				t.Errorf("%q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+// Whoever may change the lease is told how, and others are told whom to ask.
+func TestHogNext(t *testing.T) {
+	now := time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC)
+	idle := &api.Idle{Since: now.Add(-time.Hour)}
+	parts := []api.LeasePart{{Memory: 20 << 10, Measured: gpu.Some(gpu.MiB(2 << 10))}}
+	for want, h := range map[string]Hog{
+		"ask ada":                 {Lease: api.Lease{ID: "a", Holder: api.Holder{User: "ada"}, Parts: parts}},
+		"berth park a":            {Lease: api.Lease{ID: "a", Idle: idle, Parkable: true, Parts: parts}, Yours: true},
+		"berth resize a 2561MiB":  {Lease: api.Lease{ID: "a", Parts: parts}, Yours: true},
+		"berth cancel a":          {Lease: api.Lease{ID: "a", Parts: []api.LeasePart{{Memory: 20 << 10}}}, Yours: true},
+		"berth cancel 'my lease'": {Lease: api.Lease{ID: "my lease", Idle: idle, Parts: parts}, Peak: 20 << 10, Yours: true},
+	} {
+		if got := hogNext(&h, now); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
 	}
 }

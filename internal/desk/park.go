@@ -160,10 +160,16 @@ func (d *Desk) Whereabouts(l *api.Lease, whole bool) {
 func (d *Desk) Complete(l *api.Lease, held ledger.Held, whole bool) {
 	l.IsolatedBy, l.Energy, l.Paced = d.IsolatedBy(held.Lease), d.UsedBy(held.Fence), d.Paced(held.Fence, whole)
 	d.Whereabouts(l, whole)
-	if d.Idle != nil {
-		if idle, known := d.Idle.Of(held.Fence); known {
-			l.Idle = &api.Idle{Since: idle.Since, Utilization: gpu.Some(idle.Utilization), Memory: idle.Memory}
-		}
+	d.addIdle(l, held.Fence)
+}
+
+// addIdle adds to a lease since when its processes have not used their devices.
+func (d *Desk) addIdle(l *api.Lease, fence uint64) {
+	if d.Idle == nil {
+		return
+	}
+	if idle, known := d.Idle.Of(fence); known {
+		l.Idle = &api.Idle{Since: idle.Since, Utilization: gpu.Some(idle.Utilization), Memory: idle.Memory}
 	}
 }
 

@@ -442,6 +442,7 @@ class InTheWay(Answer):
     memory_mb: int = 0
     slots: int = 0
     until: Optional[Time] = None
+    unused: str = ""  # How it does not use what it holds, in words.
     parkable: bool = False  # berth may park the lease to make room.
     kept: str = ""  # Why berth does not park it now, although it is parkable.
 
@@ -906,7 +907,7 @@ class Need(Answer):
     """Need is something that needs a person. The daemon decides what does, so that every
     screen shows the same."""
 
-    kind: str = ""  # One of monitoring, critical, unavailable, unhealthy, throttled, quarantine, stale, drained, alert, parking, over, waiting or orphans.
+    kind: str = ""  # One of monitoring, critical, unavailable, unhealthy, throttled, quarantine, stale, drained, alert, parking, over, hog, waiting or orphans.
     severity: str = ""  # One of warning or critical.
     subject: str = ""  # What it is about, as in GPU 0.
     gpu: str = ""  # UUID of the device that it is about.

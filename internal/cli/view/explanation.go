@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -118,6 +119,9 @@ func (x GPUs) obstacle(o together, to term.Screen) []string {
 		text := fmt.Sprintf("%s of %s holds %s", term.Clean(h.Lease), Holder(h.Holder), Amount(h.Memory, h.Slots))
 		if h.Until != nil {
 			text += fmt.Sprintf(" until %s, in %s", h.Until.In(to.Now.Location()).Format(time.TimeOnly), words.Age(h.Until.Sub(to.Now)))
+		}
+		if h.Unused != "" {
+			text += ", and " + term.Clean(h.Unused) + ": ask " + cmp.Or(term.Clean(h.Holder.User), "its user")
 		}
 		switch {
 		case h.Kept != "":

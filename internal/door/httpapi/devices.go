@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/health/monitor"
@@ -134,6 +135,13 @@ func (s *server) needs(all *api.StatusAll, by sight) []api.Need {
 	}
 	for _, w := range troubles.Waiting {
 		found.Waiting = append(found.Waiting, by.waiting(w.Request, w.Position))
+	}
+	for _, h := range troubles.Hogs {
+		hog := s.Desk.HogOf(h, by.lease(h.Held, nil), access.May(by.Actor, access.Cancel, h.Object()) == nil)
+		for _, w := range h.Waiting {
+			hog.Waiting = append(hog.Waiting, by.waiting(w.Request, w.Position))
+		}
+		found.Hogs = append(found.Hogs, hog)
 	}
 	return desk.Needs(found, now)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/desk"
@@ -115,6 +116,7 @@ func (s *server) holdersOf(all []lease.Holding, by sight) []api.HolderUntil {
 		if u.Parkable && s.Desk.Parking != nil && s.Desk.Parking.Kept(h.Lease) != "" { // the text of Kept names processes
 			u.Kept = "its processes may share GPU memory, and neither its request nor its service says unshared"
 		}
+		u.Unused = s.Desk.UnusedOf(h.Lease.Key(), time.Now())
 		if until, known := h.Lease.Until(); known {
 			u.Until = &until
 		}

@@ -46,6 +46,11 @@ func (a *Answers) advice(now time.Time) []api.Advice {
 			list.add("over", "berth leases --processes", "%s uses %s on %s and leased %s: it should lease more.", l.ID, used, a.label(p.GPU), p.Memory)
 		}
 	}
+	for _, n := range a.Status.Needs {
+		if n.Kind == "hog" {
+			list.add(n.Kind, n.Next, "%s, for %s.", n.Text, words.Age(now.Sub(*n.Since)))
+		}
+	}
 	for _, w := range a.Leases.Waiting {
 		if waits := now.Sub(w.Since); waits >= impatience {
 			list.add("waiting", "berth explain "+words.Shell(w.ID), "%s has waited for %s for %s.", w.ID, Amount(w), words.Age(waits))

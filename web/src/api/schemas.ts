@@ -797,6 +797,8 @@ export interface HolderUntil {
   memory_mb: number;
   slots: number;
   until?: string;
+  /** How it does not use what it holds, in words. */
+  unused?: string;
   /** berth may park the lease to make room. */
   parkable?: boolean;
   /** Why berth does not park it now, although it is parkable. */
@@ -1183,8 +1185,8 @@ export interface Move {
 // Need is something that needs a person. The daemon decides what does, so that every
 // screen shows the same.
 export interface Need {
-  /** One of monitoring, critical, unavailable, unhealthy, throttled, quarantine, stale, drained, alert, parking, over, waiting or orphans. */
-  kind: 'monitoring' | 'critical' | 'unavailable' | 'unhealthy' | 'throttled' | 'quarantine' | 'stale' | 'drained' | 'alert' | 'parking' | 'over' | 'waiting' | 'orphans';
+  /** One of monitoring, critical, unavailable, unhealthy, throttled, quarantine, stale, drained, alert, parking, over, hog, waiting or orphans. */
+  kind: 'monitoring' | 'critical' | 'unavailable' | 'unhealthy' | 'throttled' | 'quarantine' | 'stale' | 'drained' | 'alert' | 'parking' | 'over' | 'hog' | 'waiting' | 'orphans';
   /** One of warning or critical. */
   severity: 'warning' | 'critical';
   /** What it is about, as in GPU 0. */

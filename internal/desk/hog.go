@@ -1,0 +1,206 @@
+package desk
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/ledger"
+	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/text/words"
+)
+
+// When a lease that does not use what it holds is in the way of others.
+const (
+	hogAge   = 10 * time.Minute // a younger lease may still load its model, and a shorter pause is a pause
+	hogWait  = time.Minute      // who has waited for less may be served at once
+	hogSpare = gpu.MiB(1024)    // less memory on a device is not worth a word
+	mostHogs = 5
+)
+
+// Hog is a lease that keeps from others what it does not use.
+type Hog struct {
+	Lease   api.Lease
+	Peak    gpu.MiB       // the most that it has used on one device
+	Waiting []api.Waiting // those who wait for what it holds, the oldest first
+	Yours   bool          // the caller may change the lease
+}
+
+// Unused says that a lease does not use what it holds, to follow its name, or returns ""
+// if it does, or if that is not known. Under MPS, a device does not report what programs
+// use.
+func Unused(l *api.Lease, peak gpu.MiB, now time.Time) string {
+	if l.State != "active" || l.Cancelled != nil || now.Sub(l.Granted) < hogAge {
+		return ""
+	}
+	var most gpu.MiB // leased on one device
+	for _, p := range l.Parts {
+		most = max(most, p.Memory)
+		peak = max(peak, p.Measured.Or(0))
+	}
+	switch {
+	case l.Idle != nil && now.Sub(l.Idle.Since) >= hogAge:
+		return "has not used its GPU for " + words.Age(now.Sub(l.Idle.Since))
+	case l.EnforcedBy == "mps" || most-peak < hogSpare:
+		return ""
+	case peak == 0:
+		return "has nothing on its GPU"
+	case 4*peak <= most:
+		return fmt.Sprintf("has used at most %s of its %s", peak, most)
+	}
+	return ""
+}
+
+// hogNeeds names those who keep from others what they do not use, with who waits and the
+// act that helps.
+func hogNeeds(hogs []Hog, now time.Time) []api.Need {
+	var list []api.Need
+	for i := range hogs {
+		h := &hogs[i]
+		l := &h.Lease
+		unused := Unused(l, h.Peak, now)
+		if unused == "" || len(h.Waiting) == 0 {
+			continue
+		}
+		first := &h.Waiting[0]
+		waits := called(first.ID, first.Holder) + " waits"
+		if n := len(h.Waiting); n > 1 {
+			waits = fmt.Sprintf("%s wait, the first of them %s", words.Count(n, "request"), called(first.ID, first.Holder))
+		}
+		var memory gpu.MiB
+		for _, p := range l.Parts {
+			memory += p.Memory
+		}
+		list = append(list, api.Need{
+			Kind: "hog", Subject: l.ID, Lease: l.ID, User: l.Holder.User, Since: &first.Since, Next: hogNext(h, now),
+			Text: fmt.Sprintf("%s holds %s and %s, while %s", called(l.ID, l.Holder), memory, unused, waits),
+		})
+	}
+	return list
+}
+
+// hogNext returns what the caller can do about a lease that does not use what it holds:
+// ask its user, make it smaller, park it, or end it.
+func hogNext(h *Hog, now time.Time) string {
+	l, id := &h.Lease, words.Shell(h.Lease.ID)
+	for _, p := range l.Parts {
+		h.Peak = max(h.Peak, p.Measured.Or(0))
+	}
+	switch {
+	case !h.Yours:
+		return "ask " + cmp.Or(l.Holder.User, "its user")
+	case l.Idle != nil && now.Sub(l.Idle.Since) >= hogAge && l.Parkable:
+		return "berth park " + id
+	case h.Peak > 0 && l.EnforcedBy != "mps" && (l.Idle == nil || 4*h.Peak <= l.Parts[0].Memory):
+		return resizeTo(l.ID, h.Peak+h.Peak/4+1)
+	}
+	return "berth cancel " + id
+}
+
+// resizeTo returns the command that gives a lease another size.
+func resizeTo(id string, memory gpu.MiB) string {
+	return fmt.Sprintf("berth resize %s %dMiB", words.Shell(id), int64(memory))
+}
+
+// called names a lease or a request with its user.
+func called(id string, h api.Holder) string {
+	if h.User == "" {
+		return id
+	}
+	return id + " of " + h.User
+}
+
+// Hogging is a lease that may keep from others what it does not use, and those who wait
+// for what it holds.
+type Hogging struct {
+	ledger.Held
+	Waiting []placement.Placed
+}
+
+// hogging returns the leases that do not use what they hold while somebody waits for it,
+// the largest first.
+func (d *Desk) hogging(page ledger.Page, now time.Time) []Hogging {
+	var late []placement.Placed
+	for _, w := range page.Waiting {
+		if now.Sub(w.Requested) >= hogWait && !w.Absent {
+			late = append(late, w)
+		}
+	}
+	if len(late) == 0 {
+		return nil
+	}
+	slices.SortFunc(late, func(a, b placement.Placed) int { return a.Requested.Compare(b.Requested) })
+	late = late[:min(len(late), 64)]
+	for i := range late {
+		request := *late[i].Request // it is kept for a second, and the book goes on
+		late[i].Request = &request
+	}
+	var found []Hogging
+	for _, held := range page.Leases {
+		l, peak := d.used(held)
+		if Unused(&l, peak, now) == "" {
+			continue
+		}
+		h := Hogging{Held: held}
+		for _, w := range late {
+			if d.waitsFor(w.Request, held.Lease) {
+				h.Waiting = append(h.Waiting, w)
+			}
+		}
+		if len(h.Waiting) > 0 {
+			found = append(found, h)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b Hogging) int { return cmp.Compare(b.Total().Memory, a.Total().Memory) })
+	return found[:min(len(found), mostHogs)]
+}
+
+// waitsFor reports whether a request waits for what a lease holds: memory or slots on a
+// device that it may have.
+func (d *Desk) waitsFor(r *lease.Request, held *lease.Lease) bool {
+	if r.Into == held.Fence || r.Parent == held.ID {
+		return false
+	}
+	return slices.ContainsFunc(held.Parts, func(p lease.Part) bool {
+		if !(p.Memory > 0 && r.Memory > 0 || p.Slots > 0 && r.Slots > 0) || len(r.Only) > 0 && !slices.Contains(r.Only, p.GPU) {
+			return false
+		}
+		on, known := d.Monitor.Find(p.GPU)
+		return known && r.Where.Meets(&on.Device)
+	})
+}
+
+// used returns a lease with what is known about its use, and the most that it has used on
+// one device.
+func (d *Desk) used(held ledger.Held) (api.Lease, gpu.MiB) {
+	l := LeaseOf(held)
+	d.Whereabouts(&l, false)
+	d.addIdle(&l, held.Fence)
+	if d.Peaks == nil {
+		return l, 0
+	}
+	peak, _ := d.Peaks.Most(held.Fence)
+	return l, peak
+}
+
+// UnusedOf says that a lease does not use what it holds, or returns "".
+func (d *Desk) UnusedOf(k lease.Key, now time.Time) string {
+	held, stands := d.Ledger.Find(k)
+	if !stands {
+		return ""
+	}
+	l, peak := d.used(held)
+	return Unused(&l, peak, now)
+}
+
+// HogOf returns a lease that may be a hog, without those who wait. L is the lease as the
+// caller sees it.
+func (d *Desk) HogOf(h Hogging, l api.Lease, yours bool) Hog {
+	of, peak := d.used(h.Held)
+	l.State, l.Idle = of.State, of.Idle
+	return Hog{Lease: l, Peak: peak, Yours: yours}
+}
