@@ -206,7 +206,7 @@ func TestRoutes(t *testing.T) {
 			"GET /api/jobs/train-7%2E3 ", `{"id":"train-7.3"}`, api.Job{ID: "train-7.3"}},
 		{"wait for a job", func(ctx context.Context, c *Client) (any, error) { return c.WaitJob(ctx, "job-7") },
 			"GET /api/jobs/job-7?wait_seconds=30 ", `{"id":"job-7","state":"failed","exit_code":3}`, api.Job{ID: "job-7", State: "failed", Exit: gpu.Some(3)}},
-		{"cancel a job", func(ctx context.Context, c *Client) (any, error) { return c.CancelJob(ctx, "job-7") },
+		{"cancel a job", func(ctx context.Context, c *Client) (any, error) { return c.CancelJob(ctx, "job-7", "") },
 			"POST /api/jobs/job-7/cancel application/json{}", `{"id":"job-7"}`, api.Job{ID: "job-7"}},
 		{"hold", func(ctx context.Context, c *Client) (any, error) { return c.HoldJob(ctx, "job-7") },
 			"POST /api/jobs/job-7/hold application/json{}", `{"id":"job-7"}`, api.Job{ID: "job-7"}},

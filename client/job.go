@@ -106,9 +106,10 @@ func (c *Client) WaitJob(ctx context.Context, id string) (api.Job, error) {
 }
 
 // CancelJob cancels a job or a task. What waits never starts. What runs gets SIGTERM, and
-// SIGKILL after the daemon's deallocation_timeout; CancelJob does not wait for that.
-func (c *Client) CancelJob(ctx context.Context, id string) (api.Job, error) {
-	return post[api.Job](ctx, c, jobPath(id)+"/cancel", struct{}{})
+// SIGKILL after the daemon's deallocation_timeout; CancelJob does not wait for that. Its
+// owner reads why, which may be empty.
+func (c *Client) CancelJob(ctx context.Context, id, why string) (api.Job, error) {
+	return post[api.Job](ctx, c, jobPath(id)+"/cancel", api.Cancel{Why: why})
 }
 
 // HoldJob keeps a job or a task that waits from starting until UnholdJob.

@@ -432,12 +432,22 @@ func (d *Desk) Job(by access.Actor, id string) (api.Job, error) {
 	r, _, err := d.job(&Caller{Actor: by}, access.Look, id)
 	var shown keeper.Shown
 	if err == nil {
-		shown, err = d.Jobs.Show(r)
+		shown, err = d.showJob(r)
 	}
 	if err != nil {
 		return api.Job{}, refusedJob(err)
 	}
 	return d.seen(by, shown), nil
+}
+
+// showJob returns a job or a task, with the log that its minder has opened.
+func (d *Desk) showJob(r job.Ref) (keeper.Shown, error) {
+	shown, err := d.Jobs.Show(r)
+	if err == nil && shown.Log == "" && shown.Task.State == job.Running {
+		d.Jobs.NoteLog(r)
+		return d.Jobs.Show(r)
+	}
+	return shown, err
 }
 
 // JobTasks returns the tasks of a job as a caller may see them. A task, and a job with
@@ -522,7 +532,7 @@ func (d *Desk) JobLog(ctx context.Context, by Caller, id string, q LogQuery, beg
 	r, s, err := d.job(&by, access.Inspect, id)
 	var shown keeper.Shown
 	if err == nil {
-		shown, err = d.Jobs.Show(r)
+		shown, err = d.showJob(r)
 	}
 	if err != nil {
 		return refusedJob(err)

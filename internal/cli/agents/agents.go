@@ -284,5 +284,5 @@ func (a *agent) submit(ctx context.Context, in jobWanted) (any, error) {
 }
 
 func (a *agent) cancel(ctx context.Context, in named) (any, error) {
-	return a.daemon.CancelJob(ctx, in.ID)
+	return a.daemon.CancelJob(ctx, in.ID, "")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -93,21 +94,120 @@ Write a number below 0 after two dashes: berth priority train-17 -- -5.`,
 }
 
 func newCancel(con *console.Console) *cobra.Command {
-	return &cobra.Command{
-		Use:   "cancel ID...",
-		Short: "End jobs, or withdraw those that wait",
-		Long: `Cancel jobs or tasks. What waits never starts. What runs gets SIGTERM, and
-SIGKILL after the deallocation_timeout of the daemon; what has ended stays as it
-is. Jobs that come after a cancelled one (--after) are cancelled too.
+	var body api.Cancel
+	cmd := &cobra.Command{
+		Use:   "cancel [USER/]ID...",
+		Short: "End jobs, or leases with their programs",
+		Long: `Cancel jobs, tasks, or leases with their programs. What waits never starts: a
+request is withdrawn. What runs gets SIGTERM, and SIGKILL after the
+optimization.deallocation_timeout of the daemon; the programs of a parked lease
+get SIGKILL at once. The command returns when the daemon has written that down:
+a restart of the daemon changes nothing about it. Jobs that come after a
+cancelled one (--after) are cancelled too.
 
-You can cancel your own jobs; operators cancel every job.`,
-		Example:           "  berth cancel train-17\n  berth cancel sweep-18.3 sweep-18.4\n  berth cancel train",
+You can cancel your own jobs and leases; berth then ends only processes that you
+could signal yourself, and an event names the others. Operators cancel all, with
+all their processes. The lease of a batch means the runner of the batch. A lease
+that belongs to a pod is refused: delete the pod.
+
+To end only a lease, and let its programs run on: berth release --keep-running`,
+		Example: `  berth cancel train-17
+  berth cancel sweep-18.3 sweep-18.4
+  berth cancel train --reason "wrong data"
+  berth cancel ada/embedder`,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: complete(con, living...),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return each(cmd.Context(), con, args, (*client.Client).CancelJob, view.JobCancelled)
+			if body.Fence != 0 && len(args) > 1 {
+				return console.Usage("--fence is the number of one lease; name only that one")
+			}
+			return con.With(cmd.Context(), func(c *client.Client) error {
+				var failures []error
+				for _, name := range args {
+					failures = append(failures, cancel(cmd.Context(), con, c, name, body))
+				}
+				return errors.Join(failures...)
+			})
 		},
 	}
+	cmd.Flags().Uint64Var(&body.Fence, "fence", 0, "`NUMBER` that came with a lease")
+	cmd.Flags().StringVar(&body.Why, "reason", "", "`TEXT` that its user and operators read about it")
+	return cmd
+}
+
+// cancel cancels what a name means: the job or the lease with that id, or else the only one
+// with that name or beginning.
+func cancel(ctx context.Context, con *console.Console, c *client.Client, name string, body api.Cancel) error {
+	err := cancelExact(ctx, con, c, name, body)
+	if !isUnknown(err) {
+		return err
+	}
+	id, found := pickAny(ctx, c, name)
+	switch {
+	case errors.Is(found, console.ErrNothing):
+		return err // the daemon names what is missing
+	case found != nil:
+		return found
+	}
+	return cancelExact(ctx, con, c, id, body)
+}
+
+// cancelExact cancels the job with an id, or else the lease or the request. A fence is that
+// of a lease.
+func cancelExact(ctx context.Context, con *console.Console, c *client.Client, id string, body api.Cancel) error {
+	if body.Fence == 0 {
+		job, err := c.CancelJob(ctx, id, body.Why)
+		if err == nil {
+			return console.AnswerOne(con, job, view.JobCancelled)
+		}
+		if !isUnknown(err) {
+			return err
+		}
+	}
+	of, bare := c, id
+	if user, rest, found := strings.Cut(id, "/"); found && user != "" && rest != "" {
+		of, bare = c.Of(user), rest
+	}
+	ended, err := of.Cancel(ctx, bare, body)
+	if err != nil {
+		return err
+	}
+	gpus, err := con.Indexes(ctx, c)
+	if err != nil {
+		return err
+	}
+	return console.AnswerOne(con, ended, func(e api.Ended, to term.Screen) string { return strings.Join(gpus.Cancelled(e, to), "\n") })
+}
+
+// pickAny returns the id of the job, lease or request that a name means, of what has not
+// ended.
+func pickAny(ctx context.Context, c *client.Client, name string) (string, error) {
+	id, err := pick(ctx, c, name)
+	if !errors.Is(err, console.ErrNothing) {
+		return id, err
+	}
+	me, err := c.Whoami(ctx)
+	if err != nil {
+		return "", err
+	}
+	all, err := c.Leases(ctx)
+	if err != nil {
+		return "", err
+	}
+	var mine, others []console.Named
+	add := func(id string, h api.Holder) {
+		others = append(others, console.Named{ID: id, Name: h.Name})
+		if h.User == me.User {
+			mine = append(mine, console.Named{ID: id, Name: h.Name})
+		}
+	}
+	for _, l := range all.Leases {
+		add(l.ID, l.Holder)
+	}
+	for _, w := range all.Waiting {
+		add(w.ID, w.Holder)
+	}
+	return console.Pick(name, mine, others)
 }
 
 // each changes the jobs that names mean, one after the other, and says what became of each.

@@ -114,7 +114,11 @@ func (r *logReader) readTasks(ctx context.Context, job api.Job, own bool) error 
 		}
 		shown = true
 		fmt.Fprintf(r.Out, "==> %s <==\n", term.Clean(task.ID))
-		if err := r.one(ctx, task, own); err != nil {
+		whole, err := r.client.Job(ctx, task.ID) // of a task that runs, only this answer names the log
+		if err != nil {
+			return err
+		}
+		if err := r.one(ctx, whole, own); err != nil {
 			return err
 		}
 	}
@@ -127,7 +131,7 @@ func (r *logReader) readTasks(ctx context.Context, job api.Job, own bool) error 
 // one shows the log of one job or task.
 func (r *logReader) one(ctx context.Context, job api.Job, own bool) error {
 	switch {
-	case job.Started == nil && (!r.follow || job.Over()):
+	case r.pathOf(job) == "" && (own || job.Started == nil) && (!r.follow || job.Over()):
 		r.nothing(job)
 		return nil
 	case own && r.follow:
@@ -225,7 +229,7 @@ func (r *logReader) followFile(ctx context.Context, job api.Job) error {
 			if last.err != nil {
 				return last.err
 			}
-			if last.job.Started == nil {
+			if r.pathOf(last.job) == "" {
 				r.nothing(last.job)
 			}
 			return log.show(last.job)
@@ -255,7 +259,7 @@ func (l *followed) show(job api.Job) error {
 		}
 	}
 	path := l.logReader.pathOf(job)
-	if path == l.path || job.Started == nil {
+	if path == l.path || path == "" {
 		return nil
 	}
 	if l.file != nil {

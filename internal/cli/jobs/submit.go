@@ -320,7 +320,7 @@ func (o *submitOptions) run(ctx context.Context) error {
 		case err != nil:
 			return doubtful(err)
 		case o.job.DryRun:
-			return o.Answer(job, view.JobWould(job, o.Screen())...)
+			return o.show(ctx, c, job)
 		case o.follow:
 			fmt.Fprintln(o.Err, "berth: "+term.Clean(job.ID))
 			return o.followTo(ctx, c, job)
@@ -329,6 +329,23 @@ func (o *submitOptions) run(ctx context.Context) error {
 		}
 		return o.Answer(job, term.Clean(job.ID))
 	})
+}
+
+// show says what a job would ask for, and what is in its way now.
+func (o *submitOptions) show(ctx context.Context, c *client.Client, job api.Job) error {
+	lines := view.JobWould(job, o.Screen())
+	if request := o.launch; !o.JSON && request.Finish(o.job.Command) == nil {
+		gpus, err := o.Indexes(ctx, c)
+		if err != nil {
+			return err
+		}
+		e, err := c.Explain(ctx, request.LeaseRequest)
+		if err != nil {
+			return err
+		}
+		lines = append(append(lines, ""), gpus.Explained(e, o.Screen())...)
+	}
+	return o.Answer(job, lines...)
 }
 
 // doubtful adds to an error what to do if nobody knows whether the job was submitted.

@@ -41,6 +41,10 @@ func (d *daemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case d.cut && r.URL.Path == "/api/jobs":
 		panic(http.ErrAbortHandler)
 	case r.URL.Path == "/healthz":
+	case r.URL.Path == "/api/gpu/status/all":
+		_ = json.NewEncoder(w).Encode(api.StatusAll{})
+	case r.URL.Path == "/api/leases/explain":
+		_ = json.NewEncoder(w).Encode(api.Explanation{Fits: true})
 	case r.URL.Path == "/api/whoami":
 		_ = json.NewEncoder(w).Encode(api.Whoami{User: "ada", Door: "socket"})
 	case r.Method == http.MethodPost && (r.URL.Path == "/api/jobs" || found):

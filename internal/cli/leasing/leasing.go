@@ -14,7 +14,7 @@ type Become func(file string, command, environ []string) error
 // Commands returns the commands about leases.
 func Commands(con *console.Console, become Become) []*cobra.Command {
 	return []*cobra.Command{
-		newExec(con, become), newAllocate(con), newDeallocate(con), newLeases(con), newRelease(con), newCancel(con), newRenew(con), newResize(con), newPace(con), newPark(con), newResume(con),
+		newExec(con, become), newAllocate(con), newDeallocate(con), newLeases(con), newRelease(con), newRenew(con), newResize(con), newPace(con), newPark(con), newResume(con),
 		newOptimize(con), newLoop(con), newExplain(con), newAdopt(con),
 	}
 }

@@ -581,7 +581,11 @@ func JobWould(j api.Job, to term.Screen) []string {
 		text += " for each of " + words.Count(j.Tasks.Total, "task") + atATime(*j.Tasks)
 	}
 	lines := []string{to.Hang(term.Plain, "", text+". Nothing was submitted.")}
-	for _, more := range []string{given("It would start ", startOf(j, to.Now)), words.UpperFirst(j.Cause)} {
+	cause := words.UpperFirst(j.Cause)
+	if j.Code == "before_queue" {
+		cause = "" // of a job that waits
+	}
+	for _, more := range []string{given("It would start ", startOf(j, to.Now)), cause} {
 		if more != "" {
 			lines = append(lines, to.Hang(term.Plain, "", term.Clean(strings.TrimSuffix(more, "."))+"."))
 		}
