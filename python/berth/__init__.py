@@ -14,7 +14,8 @@ from . import answers, config, monitoring, services
 from .answers import Event
 from .asking import (
     acknowledge, admit, adopt, alerts, allocate, ask_to_trim, available, batches, bind, cancel, check, deallocate,
-    devices, drain, energy, explain, explain_waiting, find_lease, history, hold_to, leases, measure, measurements, metrics,
+    devices, drain, energy, explain, explain_waiting, find_lease, history, hold_to, jobs, leases, measure, measurements,
+    metrics,
     optimize, orphans, park, past_leases, query, query_range, ready, release, renew, resize, resume, status,
     status_all, throttle, trend, unacknowledge, undrain, wake, whoami,
 )  # fmt: skip
@@ -22,13 +23,13 @@ from .caps import cap, install_caps
 from .client import BerthError, Broken, Client, NoDaemon, Problem, Stop
 from .conversions import Conversion, conversion, convert, memory_type, pointer
 from .execution import Run, StepRun
-from .executor import BrokenWorker, Executor
 from .leasing import Lease, current, lease
 from .mapping import Failure, MapError, imap, map
 from .memorytypes import MEMORY_TYPES, Declaration, memory
 from .operations import Operation, operation
 from .pacing import Pace, pace, speed
 from .plans import Pipeline, Plan, Step, compile, run
+from .submitting import Job, find_job, submit
 from .subscriptions import Subscription, events, off, on
 from .trimming import trim
 from .trimrequests import trim_on_request
@@ -40,16 +41,16 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "BerthError", "Broken", "BrokenWorker", "Client", "Conversion", "Declaration", "Event", "Executor", "Failure", "Lease", "MEMORY_TYPES",
+    "BerthError", "Broken", "Client", "Conversion", "Declaration", "Event", "Failure", "Job", "Lease", "MEMORY_TYPES",
     "MapError", "NoDaemon", "Operation", "Pace", "Pipeline", "Plan", "Problem", "Run", "Step", "StepRun", "Stop",
     "Subscription", "acknowledge", "admit", "adopt", "aio", "alerts", "allocate", "answers", "ask_to_trim",
-    "available", "batches", "bind", "cancel", "cap", "check", "compile", "config", "conversion", "convert",
-    "current", "deallocate", "devices", "drain", "energy", "events", "explain", "explain_waiting", "find_lease", "history",
-    "hold_to", "imap", "install_caps", "lease", "leases", "map", "measure", "measurements", "memory", "memory_type",
-    "metrics", "monitoring", "off", "on", "operation", "optimize", "orphans", "pace", "park", "past_leases", "pointer",
-    "progress", "query", "query_range", "ready", "release", "renew", "resize", "resume", "run", "services", "speed",
-    "status", "status_all", "throttle", "trend", "trim", "trim_on_request", "unacknowledge", "undrain", "wake",
-    "whoami", "worker",
+    "available", "batches", "bind", "cancel", "cap", "check", "compile", "config", "conversion", "convert", "current",
+    "deallocate", "devices", "drain", "energy", "events", "explain", "explain_waiting", "find_job", "find_lease",
+    "history", "hold_to", "imap", "install_caps", "jobs", "lease", "leases", "map", "measure", "measurements",
+    "memory", "memory_type", "metrics", "monitoring", "off", "on", "operation", "optimize", "orphans", "pace", "park",
+    "past_leases", "pointer", "progress", "query", "query_range", "ready", "release", "renew", "resize", "resume",
+    "run", "services", "speed", "status", "status_all", "submit", "throttle", "trend", "trim", "trim_on_request",
+    "unacknowledge", "undrain", "wake", "whoami", "worker",
 ]  # fmt: skip
 
 

@@ -61,7 +61,7 @@ def send(request: Union[Request, float]) -> Any:
         time.sleep(request)
         return None
     client = request.client or Client()
-    return client.call(request.method, request.path, request.body, request.query, request.timeout)
+    return client.call(request.method, request.path, request.body, request.query, request.timeout, plain=request.plain)
 
 
 acknowledge = answered(calls.acknowledge)
@@ -82,6 +82,7 @@ explain = answered(calls.explain)
 explain_waiting = answered(calls.explain_waiting)
 find_lease = answered(calls.find_lease)
 history = answered(calls.history)
+jobs = answered(calls.jobs)
 leases = answered(calls.leases)
 measure = answered(calls.measure)
 measurements = answered(calls.measurements)

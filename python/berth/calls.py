@@ -35,6 +35,7 @@ class Request:
     query: Optional[Mapping[str, Any]] = None
     timeout: Optional[float] = CALL_TIMEOUT  # how long the daemon may be silent
     client: Optional[Client] = None  # None: the daemon that the environment names
+    plain: bool = False  # the answer is a text, and not JSON
 
 
 Call = Generator[Union[Request, float], Any, Result]
@@ -73,7 +74,7 @@ def history(
     ``since`` is a time, or how long ago: a number of seconds or a text such as
     "5m". ``limit`` keeps only the newest samples."""
     if isinstance(since, datetime.datetime):
-        since = _moment(since)
+        since = moment(since)
     elif isinstance(since, (int, float)):
         since = "%fs" % since
     return (yield from _get(answers.History, "/api/gpu/metrics/history", client, gpu=gpu, since=since, limit=limit))
@@ -191,7 +192,7 @@ def past_leases(
 ) -> Call[List[answers.PastLease]]:
     """Returns leases that have ended, the newest end first: those of a service, a
     user or a GPU, or all. The daemon keeps them across restarts."""
-    query = _given({"service": service, "user": user, "gpu": gpu, "limit": limit})
+    query = given({"service": service, "user": user, "gpu": gpu, "limit": limit})
     return _list(answers.PastLease, (yield Request("GET", "/api/past/leases", query=query, client=client)), "leases")
 
 
@@ -248,7 +249,7 @@ def release(
     who have none mean the only one there is. If several users have the id, that
     is refused as ``ambiguous_id``, and ``user`` says whose is meant: a login name,
     a uid, token:NAME or cert:NAME."""
-    query = _given({"fence": fence, "keep_running": "true" if keep_running else None, "user": user})
+    query = given({"fence": fence, "keep_running": "true" if keep_running else None, "user": user})
     return answers.Ended.read((yield Request("DELETE", _lease(id), query=query, client=client)))
 
 
@@ -487,7 +488,7 @@ def query(
 ) -> Call[answers.QueryAnswer]:
     """Asks a question in PromQL about one moment: now, unless ``at`` is a time or
     seconds since 1970. The metrics are those of ``/metrics``."""
-    answer = yield Request("GET", "/api/v1/query", query=_given({"query": expr, "time": _seconds(at)}), client=client)
+    answer = yield Request("GET", "/api/v1/query", query=given({"query": expr, "time": _seconds(at)}), client=client)
     return _answered(answer)
 
 
@@ -543,7 +544,7 @@ def measure(
     name: str, memory: Amount, seconds: float, *, step: Optional[str] = None, client: Optional[Client] = None
 ) -> Call[None]:
     """Tells the daemon what a run used, so that the next one need not say."""
-    body = _given({"name": name, "step": step, "memory_mb": mib(memory), "seconds": seconds})
+    body = given({"name": name, "step": step, "memory_mb": mib(memory), "seconds": seconds})
     yield Request("POST", "/api/measurements", body, client=client)
 
 
@@ -600,13 +601,76 @@ def drain(
 ) -> Call[answers.Drained]:
     """Takes a device out of use: leases there go on, and the daemon grants no new
     ones, until :func:`undrain` or the time ``until``. Needs the role operator."""
-    body = {"gpu": str(gpu), "until": _moment(until), "reason": reason}
+    body = {"gpu": str(gpu), "until": moment(until), "reason": reason}
     return (yield from _post(answers.Drained, "/api/gpu/drain", body, client))
 
 
 def undrain(gpu: Union[int, str], *, client: Optional[Client] = None) -> Call[answers.Drained]:
     """Lets a drained device be used again. Needs the role operator."""
     return (yield from _post(answers.Drained, "/api/gpu/undrain", {"gpu": str(gpu)}, client))
+
+
+# Jobs.
+
+
+def submit_job(body: Mapping[str, Any], *, client: Optional[Client] = None) -> Call[answers.Job]:
+    """Submits a job."""
+    return (yield from _post(answers.Job, "/api/jobs", body, client))
+
+
+def jobs(
+    *,
+    user: Optional[str] = None,
+    state: Union[str, Sequence[str], None] = None,
+    since: Union[str, datetime.datetime, None] = None,
+    client: Optional[Client] = None,
+) -> Call[List[answers.Job]]:
+    """Returns jobs, the newest first: those of a user, or in one of some states. With
+    ``since``, those that have not ended and those that ended later: a time, or how long
+    ago, as in "36h". The daemon remembers jobs that have ended for 90 days."""
+    chosen = state if state is None or isinstance(state, str) else ",".join(state)
+    whole = yield from _whole("/api/jobs", ("jobs",), client, user=user, state=chosen, since=moment(since))
+    return _list(answers.Job, whole, "jobs")
+
+
+def get_job(id: str, *, wait: Optional[float] = None, client: Optional[Client] = None) -> Call[answers.Job]:
+    """Returns a job or a task. With ``wait``, it waits that many seconds for its end."""
+    limit = CALL_TIMEOUT + (wait or 0.0)
+    query = given({"wait_seconds": wait})
+    return answers.Job.read((yield Request("GET", _job(id), query=query, timeout=limit, client=client)))
+
+
+def job_log(
+    id: str, *, errors: bool = False, lines: Optional[int] = None, client: Optional[Client] = None
+) -> Call[str]:
+    """Returns what a job or a task has printed."""
+    query = given({"errors": "true" if errors else None, "lines": lines})
+    return str((yield Request("GET", _job(id) + "/log", query=query, client=client, plain=True)))
+
+
+def cancel_job(id: str, *, client: Optional[Client] = None) -> Call[answers.Job]:
+    """Cancels a job or a task."""
+    return (yield from _post(answers.Job, _job(id) + "/cancel", {}, client))
+
+
+def hold_job(id: str, *, client: Optional[Client] = None) -> Call[answers.Job]:
+    """Keeps a job or a task that waits from starting."""
+    return (yield from _post(answers.Job, _job(id) + "/hold", {}, client))
+
+
+def unhold_job(id: str, *, client: Optional[Client] = None) -> Call[answers.Job]:
+    """Lets a job or a task that is held start."""
+    return (yield from _post(answers.Job, _job(id) + "/unhold", {}, client))
+
+
+def redo_job(id: str, *, failed: bool = False, client: Optional[Client] = None) -> Call[answers.Job]:
+    """Submits a job again, or only the tasks of it that did not end well."""
+    return (yield from _post(answers.Job, _job(id) + "/redo", {"failed": failed or None}, client))
+
+
+def prioritize_job(id: str, priority: int, *, client: Optional[Client] = None) -> Call[answers.Job]:
+    """Changes the priority of a job or a task that waits."""
+    return (yield from _post(answers.Job, _job(id) + "/priority", {"priority": priority}, client))
 
 
 # The namespaces config, monitoring and services.
@@ -686,10 +750,10 @@ def services_get(name: str, *, client: Optional[Client] = None) -> Call[answers.
 
 
 def _get(kind: Type[Kind], path: str, client: Optional[Client], **query: Any) -> Call[Kind]:
-    return kind.read((yield Request("GET", path, query=_given(query), client=client)))
+    return kind.read((yield Request("GET", path, query=given(query), client=client)))
 
 
-def _moment(time: Union[str, datetime.datetime, None]) -> Optional[str]:
+def moment(time: Union[str, datetime.datetime, None]) -> Optional[str]:
     """Writes a time as the API takes it."""
     if isinstance(time, datetime.datetime):
         return time.astimezone(datetime.timezone.utc).isoformat().replace("+00:00", "Z")
@@ -704,7 +768,7 @@ def _post(
     timeout: Optional[float] = CALL_TIMEOUT,
     user: Optional[str] = None,
 ) -> Call[Kind]:
-    sent, query = None if body is None else _given(body), _given({"user": user})
+    sent, query = None if body is None else given(body), given({"user": user})
     return kind.read((yield Request("POST", path, sent, query=query, timeout=timeout, client=client)))
 
 
@@ -718,7 +782,7 @@ def _whole(
     """Returns all pages of a list as one answer. ``settle`` changes what came so
     far before a page is added. The first request asks for no page, so that
     daemons which know none answer it too."""
-    asked = _given(query)
+    asked = given(query)
     whole = page = yield Request("GET", path, query=asked, client=client)
     while isinstance(page, Mapping) and page.get("next") and page["next"] != asked.get("after"):
         asked = dict(asked, after=page["next"])
@@ -740,7 +804,7 @@ def _list(kind: Type[Kind], answer: Any, key: str) -> List[Kind]:
     return [kind.read(item) for item in (answer or {}).get(key) or []]
 
 
-def _given(values: Mapping[str, Any]) -> Dict[str, Any]:
+def given(values: Mapping[str, Any]) -> Dict[str, Any]:
     return {k: v for k, v in values.items() if v is not None}
 
 
@@ -751,3 +815,6 @@ def _text(gpu: GPU) -> Optional[str]:
 def _lease(id: str) -> str:
     return "/api/leases/" + urllib.parse.quote(id, safe="")
 
+
+def _job(id: str) -> str:
+    return "/api/jobs/" + urllib.parse.quote(id, safe="")

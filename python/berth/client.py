@@ -115,14 +115,16 @@ class Client:
         body: Optional[Mapping[str, Any]] = None,
         query: Optional[Mapping[str, Any]] = None,
         timeout: Optional[float] = CALL_TIMEOUT,
+        *,
+        plain: bool = False,
     ) -> Any:
         """Sends a request and returns the JSON of the answer, or None if the
         answer is empty. ``timeout`` is how many seconds the daemon may be silent;
-        None is without end."""
+        None is without end. With ``plain``, it returns the text of the answer."""
         connection = self._connect(timeout)
         try:
             text = self._send(connection, method, path, body, query, {}).read()
-            return json.loads(text) if text else None
+            return read_answer(text, plain)
         except GARBLED as why:
             raise Broken("%s %s" % (method, path), why) from why
         finally:
@@ -267,6 +269,13 @@ class Client:
                 secure.load_cert_chain(self._pair[0], self._pair[1])
             self._secure = secure
         return self._secure
+
+
+def read_answer(text: bytes, plain: bool) -> Any:
+    """Returns an answer: JSON, None if it is empty, or a text."""
+    if plain:
+        return text.decode("utf-8", "replace")
+    return json.loads(text) if text else None
 
 
 def _environment_token(remote: bool) -> str:

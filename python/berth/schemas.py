@@ -622,12 +622,73 @@ class GPUConfig(Answer):
     devices: Dict[str, Dict[str, Any]] = _dict()  # Settings that differ for single devices, by UUID.
     optimization: OptimizationConfig = _new(OptimizationConfig)  # The section optimization.
     unknown_services: str = ""  # What berth does with a request for a service that is not under services. One of serve or refuse.
+    jobs: str = ""  # Whether berth runs programs for users who submit them. One of on or off.
     services: Dict[str, ServiceConfig] = _dict()  # The section services, by name.
     energy: EnergyConfig = _new(EnergyConfig)  # The section energy.
     audit: AuditConfig = _new(AuditConfig)  # The section audit.
     past: PastConfig = _new(PastConfig)  # The section past.
     alerts: AlertsConfig = _new(AlertsConfig)  # The section alerts.
     metrics: MetricsConfig = _new(MetricsConfig)  # The section metrics.
+
+
+class JobTasks(Answer):
+    """JobTasks counts the tasks of a job."""
+
+    total: int = 0
+    at_most: int = 0  # How many run at a time at most. Absent: as many as there is room for.
+    held: int = 0
+    waiting: int = 0
+    running: int = 0  # Starting and parked ones too.
+    done: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    timed_out: int = 0
+    lost: int = 0
+
+
+class Job(Answer):
+    """Job is a job, or one task of it."""
+
+    id: str = ""  # NAME-NUMBER; a task has .N behind it.
+    job: str = ""  # For a task: the id of its job.
+    name: str = ""
+    user: str = ""
+    service: str = ""
+    params: Dict[str, str] = _dict()  # For a task of a sweep.
+    state: str = ""  # One of held, waiting, starting, running, parked, done, failed, cancelled, timed_out or lost.
+    cause: str = ""  # Why it is in this state, in words: what it waits for, or why it ended so.
+    cause_code: str = ""  # The kind of the cause, which never changes.
+    submitted: Optional[Time] = None
+    begin: Optional[Time] = None  # It does not begin before.
+    started: Optional[Time] = None
+    ended: Optional[Time] = None
+    exit_code: Optional[int] = None  # Of the command; 128 and the number of the signal that ended it. Absent: it has not ended, or nobody knows.
+    try_: int = 0  # How often it was started.
+    retry: int = 0
+    priority: int = 0
+    gpus: int = 0
+    memory_mb: int = 0  # On each device; 0 while it waits for a size that is learned, or for a whole device.
+    devices: List[str] = _list()  # UUIDs of the devices that it has or had.
+    lease: str = ""  # The id of its lease, while it has one.
+    time_limit_seconds: float = 0.0
+    cpus: float = 0.0
+    host_memory_mb: int = 0
+    estimate: Optional[Estimate] = None  # When it will probably begin, while it waits.
+    after: List[str] = _list()
+    after_any: List[str] = _list()
+    after_failed: List[str] = _list()
+    peak_memory_mb: Optional[int] = None  # The most GPU memory that it used.
+    mean_utilization_percent: Optional[float] = None
+    energy_joules: Optional[float] = None
+    peak_host_memory_mb: Optional[int] = None  # The most memory of the machine that one of its processes used.
+    command: List[str] = _list()
+    directory: str = ""
+    log: str = ""  # The file with its output.
+    error_log: str = ""  # The file with its errors, if that is another one.
+    pid: int = 0  # The process that minds it.
+    comment: str = ""
+    tasks: Optional[JobTasks] = None  # For a job with an array or parameters: how many tasks are in each state.
+    list: List[Job] = _list()  # Its tasks; only in the answer about one job.
 
 
 class Leases(Answer):
@@ -1080,6 +1141,8 @@ __all__ = [
     "AlertsConfig",
     "MetricsConfig",
     "GPUConfig",
+    "JobTasks",
+    "Job",
     "Leases",
     "Measured",
     "Monitoring",

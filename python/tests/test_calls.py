@@ -95,6 +95,7 @@ WITHOUT = {
     "POST /api/services/{name}/operations": "operation",
     "POST /api/exec": "for berth exec",
     "PUT /api/batches/{id}": "for berth run",
+    "POST /api/jobs/minder": "for the minders of jobs",
     "POST /api/leases/stream": "for clients that take thousands of leases a second",
     "POST /api/leases/{id}/scope": "for operators who place containers",
     "GET /api/audit": "for administrators, with berth audit",
@@ -132,6 +133,7 @@ class Routes(DaemonCase):
         """Returns the routes of all calls, as they are asked."""
         arguments = {"str": "x", "int": 1, "Amount": 1, "float": 1.0, "Union[int, str]": 1}
         arguments["Sequence[Share]"] = [("x", 1, 1)]
+        arguments["Mapping[str, Any]"] = {}
         found = set()
         for name, call in vars(calls).items():
             if not inspect.isgeneratorfunction(call) or name.startswith("_"):
@@ -142,7 +144,7 @@ class Routes(DaemonCase):
                 request = next(asked)
                 while True:
                     path = request.path.replace("/leases/x", "/leases/{id}")
-                    path = path.replace("/alerts/x", "/alerts/{fingerprint}")
+                    path = path.replace("/alerts/x", "/alerts/{fingerprint}").replace("/jobs/x", "/jobs/{id}")
                     found.add("%s %s" % (request.method, path))
                     request = asked.send({})
             except StopIteration:

@@ -35,6 +35,9 @@ class Days(unittest.TestCase):
     def test_services(self):
         self.play("services.py")
 
+    def test_shared(self):
+        self.play("shared.py")
+
     def test_every_day_has_a_test(self):
         days = {script.stem for script in DAYS.glob("*.py")} - {"machine"}
         tested = {name[len("test_") :] for name in dir(self)}

@@ -180,7 +180,7 @@ func typescriptOf(s *huma.Schema) string {
 // one by hand: its name there if that differs, and a class of berth/answer.py.
 var answers = map[string]struct{ name, base string }{
 	"Alert": {}, "Alerts": {}, "Batch": {}, "Check": {}, "ConfigField": {name: "Setting"}, "Device": {},
-	"DeviceAvailable": {name: "Available"}, "Drained": {}, "Ended": {}, "Energy": {}, "Explanation": {}, "GPUConfig": {},
+	"DeviceAvailable": {name: "Available"}, "Drained": {}, "Ended": {}, "Energy": {}, "Explanation": {}, "GPUConfig": {}, "Job": {},
 	"HolderUntil": {name: "InTheWay"}, "Lease": {name: "Allocation", base: "OfLease"}, "LeasePart": {name: "Part"}, "Leases": {},
 	"Measured": {}, "Monitoring": {}, "Optimization": {base: "OfOptimization"}, "PastLease": {}, "Ready": {}, "Samples": {name: "History", base: "OfSamples"},
 	"Status": {}, "StatusAll": {}, "Strays": {}, "TemperatureForecast": {name: "Forecast"}, "Throttle": {}, "Trend": {},
@@ -242,7 +242,7 @@ from .answer import Answer, OfLease, OfOptimization, OfSamples, OfUser, Time, _d
 				kind = strings.Replace(kind, "str", "int", 1)
 			}
 			word := m.name
-			if slices.Contains([]string{"for", "from"}, word) {
+			if slices.Contains([]string{"for", "from", "try"}, word) {
 				word += "_"
 			}
 			said := m.said()

@@ -10,8 +10,8 @@ returns the same answers.
 from .. import calls
 from . import config, monitoring, services
 from .asking import awaited
-from .executor import Executor
 from .leasing import Lease, lease
+from .submitting import Job, find_job, submit
 from .subscriptions import events, off, on
 
 acknowledge = awaited(calls.acknowledge)
@@ -32,6 +32,7 @@ explain = awaited(calls.explain)
 explain_waiting = awaited(calls.explain_waiting)
 find_lease = awaited(calls.find_lease)
 history = awaited(calls.history)
+jobs = awaited(calls.jobs)
 leases = awaited(calls.leases)
 measure = awaited(calls.measure)
 measurements = awaited(calls.measurements)
@@ -59,10 +60,10 @@ wake = awaited(calls.wake)
 whoami = awaited(calls.whoami)
 
 __all__ = [
-    "Executor", "Lease", "acknowledge", "admit", "adopt", "alerts", "allocate", "ask_to_trim", "available", "batches",
+    "Job", "Lease", "acknowledge", "admit", "adopt", "alerts", "allocate", "ask_to_trim", "available", "batches",
     "bind", "cancel", "check", "config", "deallocate", "devices", "drain", "energy", "events", "explain",
-    "explain_waiting", "find_lease",
-    "history", "hold_to", "lease", "leases", "measure", "measurements", "metrics", "monitoring", "off", "on",
-    "optimize", "orphans", "park", "past_leases", "query", "query_range", "ready", "release", "renew", "resize",
-    "resume", "services", "status", "status_all", "throttle", "trend", "unacknowledge", "undrain", "wake", "whoami",
+    "explain_waiting", "find_job", "find_lease", "history", "hold_to", "jobs", "lease", "leases", "measure",
+    "measurements", "metrics", "monitoring", "off", "on", "optimize", "orphans", "park", "past_leases", "query",
+    "query_range", "ready", "release", "renew", "resize", "resume", "services", "status", "status_all", "submit",
+    "throttle", "trend", "unacknowledge", "undrain", "wake", "whoami",
 ]  # fmt: skip

@@ -46,8 +46,7 @@ def lease(
         async with berth.aio.lease(memory="4GiB") as gpu:
             await asyncio.create_subprocess_exec(*command, env=gpu.environ())
 
-    The arguments are those of :func:`berth.lease`, and so is the use as a
-    decorator."""
+    The arguments are those of :func:`berth.lease`."""
     request = request_of(
         memory, gpus, slots, name, service, gpu, where, policy, prefer, priority, time, parkable, comment
     )

@@ -7,13 +7,12 @@ import asyncio
 import email.message
 import http.client
 import io
-import json
 from typing import Any, AsyncIterator, Awaitable, Dict, List, Mapping, Optional, Tuple, TypeVar, Union
 
 from ..calls import Call, Request, Result
 from ..client import (
-    CALL_TIMEOUT, GARBLED, SILENCE, BerthError, Broken, Client, Frames, NoDaemon, Place, hint, refusal, stream_request,
-    tcp_hint,
+    CALL_TIMEOUT, GARBLED, SILENCE, BerthError, Broken, Client, Frames, NoDaemon, Place, hint, read_answer,
+    refusal, stream_request, tcp_hint,
 )  # fmt: skip
 
 Got = TypeVar("Got")
@@ -51,7 +50,7 @@ async def send(request: Union[Request, float]) -> Any:
     try:
         await connection.request(request.method, request.path, request.body, request.query, {})
         text = await connection.whole()
-        return json.loads(text) if text else None
+        return read_answer(text, request.plain)
     except BROKEN as why:
         raise Broken("%s %s" % (request.method, request.path), _plain(why)) from why
     finally:

@@ -759,6 +759,8 @@ export interface GPUConfig {
   optimization: OptimizationConfig;
   /** What berth does with a request for a service that is not under services. One of serve or refuse. */
   unknown_services: 'serve' | 'refuse';
+  /** Whether berth runs programs for users who submit them. One of on or off. */
+  jobs: 'on' | 'off';
   /** The section services, by name. */
   services: Record<string, ServiceConfig>;
   /** The section energy. */
@@ -883,6 +885,171 @@ export interface Idle {
   utilization_percent?: number;
   /** What they hold, unchanged since then. */
   memory_mb: number;
+}
+
+// Job is a job, or one task of it.
+export interface Job {
+  /** NAME-NUMBER; a task has .N behind it. */
+  id: string;
+  /** For a task: the id of its job. */
+  job?: string;
+  name?: string;
+  user: string;
+  service?: string;
+  /** For a task of a sweep. */
+  params?: Record<string, string>;
+  /** One of held, waiting, starting, running, parked, done, failed, cancelled, timed_out or lost. */
+  state: 'held' | 'waiting' | 'starting' | 'running' | 'parked' | 'done' | 'failed' | 'cancelled' | 'timed_out' | 'lost';
+  /** Why it is in this state, in words: what it waits for, or why it ended so. */
+  cause?: string;
+  /** The kind of the cause, which never changes. */
+  cause_code?: string;
+  submitted: string;
+  /** It does not begin before. */
+  begin?: string;
+  started?: string;
+  ended?: string;
+  /** Of the command; 128 and the number of the signal that ended it. Absent: it has not ended, or nobody knows. */
+  exit_code?: number;
+  /** How often it was started. */
+  try?: number;
+  retry?: number;
+  priority: number;
+  gpus: number;
+  /** On each device; 0 while it waits for a size that is learned, or for a whole device. */
+  memory_mb: number;
+  /** UUIDs of the devices that it has or had. */
+  devices?: string[];
+  /** The id of its lease, while it has one. */
+  lease?: string;
+  time_limit_seconds?: number;
+  cpus?: number;
+  host_memory_mb?: number;
+  /** When it will probably begin, while it waits. */
+  estimate?: Estimate;
+  after?: string[];
+  after_any?: string[];
+  after_failed?: string[];
+  /** The most GPU memory that it used. */
+  peak_memory_mb?: number;
+  mean_utilization_percent?: number;
+  energy_joules?: number;
+  /** The most memory of the machine that one of its processes used. */
+  peak_host_memory_mb?: number;
+  command?: string[];
+  directory?: string;
+  /** The file with its output. */
+  log?: string;
+  /** The file with its errors, if that is another one. */
+  error_log?: string;
+  /** The process that minds it. */
+  pid?: number;
+  comment?: string;
+  /** For a job with an array or parameters: how many tasks are in each state. */
+  tasks?: JobTasks;
+  /** Its tasks; only in the answer about one job. */
+  list?: Job[];
+}
+
+// JobAct cancels, holds or lets go a job or one of its tasks.
+export interface JobAct {
+  /** What its user and operators read about it. */
+  reason?: string;
+}
+
+// JobChange changes a job or one of its tasks.
+export interface JobChange {
+  /** Owners lower it, operators set it. */
+  priority?: number;
+}
+
+// JobParam is a parameter of a sweep.
+export interface JobParam {
+  name: string;
+  values: string[];
+}
+
+// JobRedo asks for a job again, under a new id.
+export interface JobRedo {
+  /** Only the tasks that did not end well. */
+  failed?: boolean;
+}
+
+// JobRequest asks berth to run a command under a lease, as the user who asks. The job
+// outlives the terminal and the daemon.
+export interface JobRequest {
+  /** The program and its arguments. {NAME} stands for the value of a parameter. */
+  command: string[];
+  /** The first part of the id, which everybody can read, and the name under which the memory and the time of earlier runs are remembered. Default: the id begins with job. */
+  name?: string;
+  /** Where the command runs. Default: the home of the user. */
+  directory?: string;
+  /** NAME=VALUE, at most 256 KiB. berth keeps it where only root reads it, and no answer has it. Default: HOME, USER, LOGNAME, SHELL and PATH. */
+  environment?: string[];
+  /** Default: 0022. */
+  umask?: number;
+  /** The file for its output; %j is the id, %n the try. A path that does not begin with / is below the directory. Default: berth-%j.log in the directory, else in the state folder of the user. */
+  output?: string;
+  /** The file for its errors. Default: the same as output. */
+  error?: string;
+  /** Numbers of tasks, as in 1-20, 1,3,7 or 0-100:10; %4 at the end runs at most 4 at a time. */
+  array?: string;
+  /** Each combination of values is a task. */
+  params?: JobParam[];
+  /** Jobs that must succeed before this one begins. */
+  after?: string[];
+  /** Jobs that must end before it, however they end. */
+  after_any?: string[];
+  /** Jobs that must all end before it, and one of them not well. */
+  after_failed?: string[];
+  /** It does not begin before this time. */
+  begin?: string;
+  /** It does not begin until it is released by unhold. */
+  hold?: boolean;
+  /** How often a task is run again that fails by its exit code, by a signal or for lack of memory. */
+  retry?: number;
+  /** machine: a task that a reboot or the fault of a device ended is queued again, ten times at most. time: also one that reached its time limit. */
+  requeue?: 'machine' | 'time';
+  /** The signal that the command gets before its time limit. */
+  signal?: string;
+  /** How long before its time limit. Default: 60. */
+  signal_seconds?: number;
+  /** How many CPUs each task may use. Default: no limit. */
+  cpus?: number;
+  /** How much memory of the machine each task may use. Default: no limit. */
+  host_memory_mb?: number;
+  /** Share of the multiprocessors, by MPS. Default: all. */
+  compute_percent?: number;
+  /** The lease of each task. The id, parent, binding, pid, ttl, unit, scope and parts are berth's own. */
+  lease?: LeaseRequest;
+  /** Check everything and answer what would be submitted and when it would begin, and submit nothing. */
+  dry_run?: boolean;
+}
+
+// JobTasks counts the tasks of a job.
+export interface JobTasks {
+  total: number;
+  /** How many run at a time at most. Absent: as many as there is room for. */
+  at_most?: number;
+  held?: number;
+  waiting?: number;
+  /** Starting and parked ones too. */
+  running?: number;
+  done?: number;
+  failed?: number;
+  cancelled?: number;
+  timed_out?: number;
+  lost?: number;
+}
+
+// Jobs lists jobs, the newest first.
+export interface Jobs {
+  /** A job with an array or parameters is one entry, with the counts of its tasks. */
+  jobs: Job[];
+  /** The list goes on: ask again with after and this text. Absent: this is the end. */
+  next?: string;
+  /** For people: why the answer does not have everything, although no limit was given. */
+  note?: string;
 }
 
 // Latency counts records by how long they took.
@@ -1157,6 +1324,44 @@ export interface Measurements {
 export interface MetricsConfig {
   /** dcgm: show the devices also under the names of dcgm-exporter. One of off or dcgm. */
   compat?: 'off' | 'dcgm';
+}
+
+// MinderOrder tells a minder what to run. The daemon gives it only to the process that has
+// locked the file of the run.
+export interface MinderOrder {
+  version: number;
+  run: string;
+  /** The login name. It must still have this uid. */
+  user?: string;
+  uid: number;
+  command: string[];
+  /** Where the command runs. Absent: the home of the user, or a folder for the state of berth if there is none. */
+  directory?: string;
+  /** Absent: HOME, USER, LOGNAME, SHELL and PATH. */
+  environment?: string[];
+  /** More variables, which replace those of the environment. */
+  variables?: string[];
+  umask: number;
+  /** The file for its output; a relative path is below the directory. Absent: log. */
+  output?: string;
+  /** The file for its errors. Absent: the same as for its output. */
+  error?: string;
+  /** The name of the file for its output if none was asked for, in the directory or else in the state folder of the user. */
+  log: string;
+  /** The lease of the run, with launch. */
+  lease: Lease;
+  /** Share of the multiprocessors, by MPS. */
+  compute_percent?: number;
+  /** Where programs find the daemon, if that is not the usual place. */
+  socket?: string;
+}
+
+// MinderRequest asks for the order of a run. A minder sends it.
+export interface MinderRequest {
+  /** The numbers of the job, the task and the try. */
+  run: string;
+  /** The newest version of an order that the minder understands. */
+  version: number;
 }
 
 // Monitoring says whether the sampling loop runs.
