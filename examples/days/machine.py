@@ -23,9 +23,11 @@ sys.path.insert(0, str(ROOT / "python"))
 class Machine:
     """Machine runs a daemon for as long as its `with` block lasts."""
 
-    def __init__(self, devices, configuration="", scenario=""):
+    def __init__(self, devices, configuration="", scenario="", shared=False):
         self._folder = tempfile.TemporaryDirectory(prefix="berth-day-")
         self.folder = pathlib.Path(self._folder.name)
+        if shared:  # other users of the machine come here, too
+            self.folder.chmod(0o755)
         self.configuration = self.folder / "berth.yaml"
         self.configuration.touch(0o600)  # the commands of hooks are not for others
         self.configuration.write_text(configuration)
@@ -43,16 +45,25 @@ class Machine:
         self.environ.update(BERTH_SOCKET=self.socket, PYTHONPATH=str(ROOT / "python"))
 
     def __enter__(self):
-        with open(self.folder / "log", "wb") as log:
-            self._daemon = subprocess.Popen(self._command, stdout=log, stderr=log, env=self.environ, cwd=self.folder)
         for name in [name for name in os.environ if name.startswith("BERTH_")]:
             del os.environ[name]
         os.environ.update(self.environ)
+        self.start_daemon()
+        return self
+
+    def start_daemon(self):
+        """Starts the daemon, and waits until it answers."""
+        with open(self.folder / "log", "wb") as log:
+            self._daemon = subprocess.Popen(self._command, stdout=log, stderr=log, env=self.environ, cwd=self.folder)
         until(lambda: self._daemon.poll() is not None or self._ready(), "the daemon starts")
         if self._daemon.poll() is not None:
             fail("the daemon has ended:\n" + self.log())
         self.url = "http://" + re.findall(r"listen=(\S+)", self.log())[-1]
-        return self
+
+    def kill(self):
+        """Kills the daemon, as kill -9 does."""
+        self._daemon.kill()
+        self._daemon.wait()
 
     def __exit__(self, *_):
         self._daemon.terminate()
@@ -76,9 +87,16 @@ class Machine:
             environ.pop("BERTH_SOCKET", None)
             environ["BERTH_URL"] = self.url
 
-    def berth(self, *arguments, code=0):
-        """Runs the command berth and returns what it prints."""
-        done = subprocess.run([BERTH, *map(str, arguments)], env=self.environ, capture_output=True, text=True)
+    def berth(self, *arguments, code=0, cwd=None, uid=None, gid=None):
+        """Runs the command berth, as another user if there is a uid, and returns what it prints."""
+
+        def become():
+            os.setgroups([])
+            os.setgid(gid)
+            os.setuid(uid)
+
+        done = subprocess.run([BERTH, *map(str, arguments)], env=self.environ, capture_output=True, text=True, cwd=cwd,
+                              preexec_fn=become if uid is not None else None)
         said = done.stdout + done.stderr
         if done.returncode != code:
             fail("berth %s exits with %d, and not %d:\n%s" % (" ".join(map(str, arguments)), done.returncode, code, said))
