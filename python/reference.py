@@ -36,6 +36,7 @@ SECTIONS = {
     "Getting memory back": "optimize trim trim_on_request ask_to_trim cap install_caps",
     "Pipelines": "MEMORY_TYPES memory Declaration compile run Pipeline Step Plan Run StepRun",
     "Conversions": "convert conversion Conversion memory_type pointer",
+    "Executors": "Executor BrokenWorker",
     "Batches": "map imap Failure MapError worker progress batches measure measurements",
     "The daemon": "Client Stop BerthError Problem NoDaemon Broken",
 }
@@ -96,7 +97,7 @@ def class_of(where, name, kind):
     if dataclasses.is_dataclass(kind):
         return fields(kind)
     parts = []
-    if name == "Client":  # the others are made by functions
+    if name in ("Client", "Executor"):  # the others are made by functions
         parts.append(code(where, name, kind.__init__))
     parts.append(prose(kind.__doc__))
     rows = ["| %s | %s |" % row for member, value in vars(kind).items() for row in member_row(member, value)]

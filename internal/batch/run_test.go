@@ -234,7 +234,7 @@ func TestRun(t *testing.T) {
 	b.opt.Leases = b.machine
 	s := b.mustRun()
 	check(t, jobs, b.lines())
-	if s.Records != 2000 || s.Failed != 0 || s.Retries != 0 || s.Restarts != 0 || s.Stage != StageDone || s.Took() <= 0 {
+	if s.Records != 2000 || s.Failed != 0 || s.Restarts != 0 || s.Stage != StageDone || s.Took() <= 0 {
 		t.Errorf("%+v", s)
 	}
 	var sum int64
@@ -285,6 +285,18 @@ func TestFaults(t *testing.T) {
 				t.Errorf("%+v\n%s", s, b.story())
 			}
 		})
+	}
+}
+
+func TestARecordIsTriedOnceIfSo(t *testing.T) {
+	t.Parallel()
+	jobs := with(30, "poison")
+	b := newBench(t, jobs)
+	b.opt.Tries, b.opt.Batch = 1, 1
+	s := b.mustRun()
+	line := b.lines()[15]
+	if s.Failed != 1 || !strings.Contains(line, `"_error":"died: it ended: signal: killed`) {
+		t.Errorf("%+v\n%s\n%s", s, line, b.story())
 	}
 }
 

@@ -92,7 +92,11 @@ func (r *Run) takeBack(g *group, cause chunk.Cause, c *card, text string) {
 // mark gives up on a single record.
 func (r *Run) mark(g *group, cause chunk.Cause, c *card, text string) {
 	rec := g.records[0]
-	if cause != chunk.Refused {
+	switch {
+	case cause == chunk.Refused:
+	case g.failures == 1:
+		text = fmt.Sprintf("%s: %s", cause, text)
+	default:
 		text = fmt.Sprintf("given up after %d tries by itself, the last one: %s: %s", g.failures, cause, text)
 	}
 	r.mu.Lock()

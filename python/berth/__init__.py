@@ -23,6 +23,7 @@ from .caps import cap, install_caps
 from .client import BerthError, Broken, Client, NoDaemon, Problem, Stop
 from .conversions import Conversion, conversion, convert, memory_type, pointer
 from .execution import Run, StepRun
+from .executor import BrokenWorker, Executor
 from .leasing import Lease, current, lease
 from .mapping import Failure, MapError, imap, map
 from .memorytypes import MEMORY_TYPES, Declaration, memory
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "BerthError", "Broken", "Client", "Conversion", "Declaration", "Event", "Failure", "Job", "Lease", "MEMORY_TYPES",
+    "BerthError", "Broken", "BrokenWorker", "Client", "Conversion", "Declaration", "Event", "Executor", "Failure", "Job", "Lease", "MEMORY_TYPES",
     "MapError", "NoDaemon", "Operation", "Pace", "Pipeline", "Plan", "Problem", "Run", "Step", "StepRun", "Stop",
     "Subscription", "acknowledge", "admit", "adopt", "aio", "alerts", "allocate", "answers", "ask_to_trim",
     "available", "batches", "bind", "cancel", "cap", "check", "compile", "config", "conversion", "convert", "current",

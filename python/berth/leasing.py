@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import functools
+import inspect
 import os
 import secrets
 import threading
 import time
 import urllib.parse
-from typing import Any, ContextManager, Dict, Iterator, List, Mapping, Optional, Tuple, Union
+from typing import (
+    Any, Callable, ContextManager, Dict, Iterator, List, Mapping, Optional, Tuple, Type, TypeVar, Union, cast,
+)  # fmt: skip
 
 from . import calls, caps
 from .answers import Allocation, Ended, Event
@@ -28,6 +32,9 @@ from .waking import waking
 LONGEST_WAIT = 30 * 24 * 3600.0  # seconds; the daemon takes no more
 PARKED = "parked"  # the code of the refusal to release a lease that has to be resumed first
 REMOTE_TTL = 30.0  # seconds; for daemons that cannot see this process
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Held = TypeVar("Held", bound="Lease")
 
 
 def lease(
@@ -53,15 +60,22 @@ def lease(
     comment: Optional[str] = None,
     client: Optional[Client] = None,
 ) -> "Lease":
-    """Returns a lease for a ``with`` statement::
+    """Returns a lease for a ``with`` statement, or for functions that need one::
 
         with berth.lease(memory="4GiB") as gpu:
             subprocess.run(command, env=gpu.environ())
+
+        @berth.lease(memory="4GiB")
+        def embed(texts): ...
 
     The process holds the lease from the beginning of the block to its end,
     however the block ends. When the process dies, even by kill -9, the daemon ends
     the lease. If the process has another lease that is parked, that one is resumed
     first.
+
+    Each call of a function with a lease takes one of its own, which
+    :func:`current` returns there, and gives it back when it ends. A coroutine
+    function awaits its lease. Without ``name`` the lease has that of the function.
 
     memory    on each device; none asks for a slot only
     gpus      how many devices
@@ -110,6 +124,8 @@ def request_of(
     comment: Optional[str] = None,
 ) -> Dict[str, Any]:
     """Returns a request for a lease as the daemon takes it."""
+    if callable(memory):
+        raise TypeError('lease: write @berth.lease("4GiB") with what the function needs, or @berth.lease() for a slot')
     optional = {
         "name": name, "service": service, "gpu": None if gpu is None else str(gpu), "where": where,
         "policy": policy, "prefer": None if prefer is None else str(prefer), "priority": priority,
@@ -155,6 +171,44 @@ class Lease:
 
     def __exit__(self, *_: Any) -> None:
         self.release()
+
+    def __call__(self, function: Function) -> Function:
+        """Returns the function with a lease like this one for each call."""
+        if self.held:
+            raise RuntimeError("lease: it is held; calls take leases of their own: write @berth.lease(…)")
+        if isinstance(function, type) or not callable(function):
+            raise TypeError("lease: %r is not a function: give its methods a lease" % (function,))
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise TypeError(
+                "lease: %s is a generator, which may never be used up: write with berth.lease(…): inside of it"
+                % function.__name__
+            )
+
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def call(*args: Any, **kwargs: Any) -> Any:
+                from .aio.leasing import Lease as Awaited  # when it is used: it takes as long as all the rest
+
+                async with self._another(Awaited, function):
+                    return await function(*args, **kwargs)
+
+        else:
+
+            @functools.wraps(function)
+            def call(*args: Any, **kwargs: Any) -> Any:
+                with self._another(Lease, function):
+                    return function(*args, **kwargs)
+
+        return cast(Function, call)
+
+    def _another(self, kind: Type[Held], function: Callable[..., Any]) -> Held:
+        """Returns a lease like this one, for a call of a function."""
+        name = getattr(function, "__name__", "")
+        request = {**({"name": name} if name.isidentifier() else {}), **self._request}
+        made = kind(request, self._timeout, self._ttl, self._pin, self._trims, self._client)
+        made._stoppers, made._parkers = list(self._stoppers), list(self._parkers)
+        return made
 
     def acquire(self) -> "Lease":
         """Asks for the lease and waits until it is granted."""

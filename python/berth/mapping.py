@@ -10,8 +10,6 @@ from __future__ import annotations
 import collections.abc
 import itertools
 import json
-import os
-import shutil
 import sys
 import tempfile
 import time
@@ -22,7 +20,7 @@ from typing import (
 from . import workers
 from .client import BerthError, Client
 from .mapkept import Kept, kept_file
-from .maprun import Runner
+from .maprun import Runner, check_places, run_command, worker_program, write
 from .mapsource import source_of
 from .memorytypes import mib
 
@@ -198,22 +196,14 @@ class _Call:
         client: Optional[Client],
         streaming: bool = False,
     ):
-        if "BERTH_WORKER_PROTOCOL" in os.environ:
-            raise BerthError(
-                "map: this is a worker of a batch already: a module that workers import must not call map by itself; "
-                'put the call under if __name__ == "__main__":'
-            )
         if errors not in ("raise", "mark"):
             raise ValueError('map: errors is "raise" or "mark", not %r' % (errors,))
-        for what, number, least in (("batch", batch, 1), ("workers_per_gpu", workers_per_gpu, 1), ("io_threads", io_threads, 0)):
+        for what, number, least in (("batch", batch, 1), ("io_threads", io_threads, 0)):
             if not isinstance(number, int) or number < least:
                 raise ValueError("map: %s is a number from %d, not %r" % (what, least, number))
-        if gpus != "all" and (not isinstance(gpus, int) or gpus < 1):
-            raise ValueError('map: gpus is "all" or a number from 1, not %r' % (gpus,))
+        check_places("map", gpus, workers_per_gpu)
         if name is not None:
             kept_file(name)  # refuses a name that cannot be
-        if client is not None and not client.local:
-            raise BerthError("map: the workers are processes of this machine, so it needs the daemon's socket, not a URL")
         self._functions = {"function": source_of(function, "function")}
         for role, given in (("init", init), ("read", read), ("write", write)):
             if given is not None:
@@ -228,20 +218,12 @@ class _Call:
         self._encode = _encoder()
         self._fed = 0  # records that went to berth run
         self.given = 0  # outcomes that the caller has had
-        self._command = [
-            _berth(), "run", "--input", "-", "--input-format", "jsonl", "--output", "-", "--name", self._title,
-            "--allow-failures", "--batch", str(batch), "--workers-per-gpu", str(workers_per_gpu), "--gpus", str(gpus),
-        ]  # fmt: skip
-        options = {
-            "--memory": None if memory is None else str(mib(memory)), "--where": where, "--service": service,
-            "--timeout": timeout, "--ready-timeout": ready_timeout, "--cost": "none" if self._in_turn else None,
-            "--socket": client.sockets[0] if client is not None else None,
-        }  # fmt: skip
-        if isinstance(records, collections.abc.Sized):
-            options["--expect"] = str(len(records))
-        for flag, value in options.items():
-            if value is not None:
-                self._command += [flag, str(value)]
+        self._command = run_command("map", self._title, client, {
+            "batch": batch, "workers_per_gpu": workers_per_gpu, "gpus": gpus,
+            "memory": None if memory is None else "%dMiB" % mib(memory), "where": where, "service": service,
+            "timeout": timeout, "ready_timeout": ready_timeout, "cost": "none" if self._in_turn else None,
+            "expect": len(records) if isinstance(records, collections.abc.Sized) else None,
+        })  # fmt: skip
 
     def outcomes(self) -> Iterator[List[Outcome]]:
         """Gives the outcomes as they come, several at a time."""
@@ -273,7 +255,7 @@ class _Call:
 
     def _run(self, chunks: Iterator[bytes], program: str) -> Iterator[List[Outcome]]:
         came = 0
-        with Runner(self._command + ["--", sys.executable, program], self._progress) as runner:
+        with Runner("map", self._command + ["--", sys.executable, program], self._progress) as runner:
             for lines in runner.answers(chunks, self._room):
                 yield self._drain()
                 if lines:
@@ -352,14 +334,9 @@ class _Call:
         for role, source in self._functions.items():
             functions[role] = {"module": source.module, "name": source.name}
             if not source.module:
-                functions[role]["file"] = _write(folder, role + ".py", source.text)
+                functions[role]["file"] = write(folder, role + ".py", source.text)
         work = {"functions": functions, "each": self._each, "io_threads": self._threads}
-        path = [os.path.abspath(entry) for entry in sys.path]
-        program = (
-            "# The program of the workers of berth.map.\nimport sys\n\nsys.path[:] = %r\n\n"
-            'if __name__ == "__main__":\n    from berth.mapworker import serve\n\n    serve(%r)\n' % (path, work)
-        )
-        return _write(folder, "worker.py", program)
+        return worker_program(folder, "mapworker", work)
 
 
 def _outcome(answer: Any) -> Outcome:
@@ -388,18 +365,3 @@ def _marked(record: Any, error: str) -> Dict[str, Any]:
     if type(record) is dict:
         return {**record, "_error": error}
     return {"_input": record, "_error": error}
-
-
-def _write(folder: str, name: str, text: str) -> str:
-    path = os.path.join(folder, name)
-    with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
-        file.write(text)
-    return path
-
-
-def _berth() -> str:
-    named = os.environ.get("BERTH_BIN") or "berth"
-    found = shutil.which(named)
-    if found is None:
-        raise BerthError("map: the program %s is not there: put berth into the PATH, or name it in BERTH_BIN" % named)
-    return found

@@ -1,6 +1,7 @@
-"""The process of ``berth run`` behind a map. One thread feeds it and reads it, the
-thread of the caller: so the records are made where the caller made them, an
-exception or an interrupt arrives there, and nothing is left running.
+"""The process of ``berth run`` behind a map or an executor. One thread feeds it and
+reads it. For a map that is the thread of the caller: so the records are made where
+the caller made them, an exception or an interrupt arrives there, and nothing is left
+running.
 """
 
 from __future__ import annotations
@@ -9,23 +10,83 @@ import collections
 import fcntl
 import os
 import selectors
+import shutil
 import signal
 import subprocess
 import sys
-from typing import Any, Callable, Deque, Iterator, List, Tuple
+from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Tuple, Union
 
-from .client import BerthError
+from .client import BerthError, Client
 
 STOP_SECONDS = 10.0  # workers get five of them to finish their batch
 READ_BYTES = 1 << 20
 PIPE_BYTES = 1 << 20
 
 
-class Runner:
-    """``berth run``, fed with lines and answering with lines."""
+def run_command(who: str, name: str, client: Optional[Client], options: Dict[str, Any]) -> List[str]:
+    """Returns the command of ``berth run`` that takes records on its standard input
+    and gives outcomes on its standard output, without that of the workers. ``who``
+    is the function of the package that wants it, for errors. Options that are None
+    are left out."""
+    if "BERTH_WORKER_PROTOCOL" in os.environ:
+        raise BerthError(
+            "%s: this is a worker of a batch already: a module that workers import must not call %s by itself; "
+            'put the call under if __name__ == "__main__":' % (who, who)
+        )
+    if client is not None and not client.local:
+        raise BerthError("%s: the workers are processes of this machine, so it needs the daemon's socket, not a URL" % who)
+    command = [_berth(who), "run", "--input", "-", "--input-format", "jsonl", "--output", "-", "--name", name, "--allow-failures"]
+    if client is not None:
+        command += ["--socket", client.sockets[0]]
+    for flag, value in options.items():
+        if value is not None:
+            command += ["--" + flag.replace("_", "-"), str(value)]
+    return command
 
-    def __init__(self, command: List[str], progress: bool = True):
-        self._forward = progress
+
+def check_places(who: str, gpus: Union[int, str], workers_per_gpu: int) -> None:
+    """Refuses numbers of GPUs and workers that cannot be."""
+    if not isinstance(workers_per_gpu, int) or workers_per_gpu < 1:
+        raise ValueError("%s: workers_per_gpu is a number from 1, not %r" % (who, workers_per_gpu))
+    if gpus != "all" and (not isinstance(gpus, int) or gpus < 1):
+        raise ValueError('%s: gpus is "all" or a number from 1, not %r' % (who, gpus))
+
+
+def worker_program(folder: str, module: str, work: Dict[str, Any]) -> str:
+    """Writes the program of the workers, which call ``serve`` of a module of the
+    package with ``work``, and returns its path."""
+    path = [os.path.abspath(entry) for entry in sys.path]
+    program = (
+        "# The program of workers of berth.\nimport sys\n\nsys.path[:] = %r\n\n"
+        'if __name__ == "__main__":\n    from berth.%s import serve\n\n    serve(%r)\n' % (path, module, work)
+    )
+    return write(folder, "worker.py", program)
+
+
+def write(folder: str, name: str, text: str) -> str:
+    """Writes a file, and returns its path."""
+    path = os.path.join(folder, name)
+    with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(text)
+    return path
+
+
+def _berth(who: str) -> str:
+    named = os.environ.get("BERTH_BIN") or "berth"
+    found = shutil.which(named)
+    if found is None:
+        raise BerthError("%s: the program %s is not there: put berth into the PATH, or name it in BERTH_BIN" % (who, named))
+    return found
+
+
+class Runner:
+    """``berth run``, fed with lines and answering with lines. ``progress`` shows all
+    that it says, ``prints`` what its workers print."""
+
+    def __init__(self, who: str, command: List[str], progress: bool = True, prints: bool = False):
+        self._who = who
+        self._forward, self._prints = progress, prints
+        self._half = ""  # a line of a worker that is not whole yet
         self._said: Deque[str] = collections.deque(maxlen=20)  # the last lines of its standard error
         # On a terminal, berth run draws bars by itself. Elsewhere, a notebook
         # for example, what it says goes to where Python's standard error goes.
@@ -45,18 +106,23 @@ class Runner:
     def __exit__(self, *_: Any) -> None:
         self.stop()
 
-    def answers(self, chunks: Iterator[bytes], room: Callable[[], bool]) -> Iterator[List[bytes]]:
+    def answers(
+        self, chunks: Iterator[bytes], room: Callable[[], bool], wake: Optional[int] = None
+    ) -> Iterator[List[bytes]]:
         """Sends chunks of lines, as long as there is room for their outcomes,
         and gives the lines that come back, a list each time; an empty one after
-        a chunk was taken."""
+        a chunk was taken. ``room`` is asked again after each of them, and when
+        there is something to read at the descriptor ``wake``."""
         process = self._process
         unsent, half = memoryview(b""), b""
         with selectors.DefaultSelector() as waiting:
             waiting.register(process.stdout, selectors.EVENT_READ)
             if process.stderr is not None:
                 waiting.register(process.stderr, selectors.EVENT_READ)
+            if wake is not None:
+                waiting.register(wake, selectors.EVENT_READ)
             feeding = ended = False
-            while len(waiting.get_map()) > feeding:
+            while len(waiting.get_map()) > feeding + (wake is not None):
                 wanted = process.stdin is not None and (bool(unsent) or room())
                 if wanted and not feeding:
                     waiting.register(process.stdin, selectors.EVENT_WRITE)
@@ -78,7 +144,9 @@ class Runner:
                             feeding, unsent = False, memoryview(b"")
                         continue
                     data = os.read(key.fd, READ_BYTES)
-                    if not data:
+                    if key.fd == wake:
+                        yield []
+                    elif not data:
                         waiting.unregister(key.fileobj)
                     elif key.fileobj is process.stdout:
                         lines = (half + data).split(b"\n")
@@ -107,8 +175,11 @@ class Runner:
     def _say(self, text: str) -> None:
         self._said.extend(line for line in text.splitlines() if line.strip())
         if self._forward:
-            sys.stderr.write(text)
-            sys.stderr.flush()
+            _show(text)
+        elif self._prints:
+            lines = (self._half + text).splitlines(keepends=True)
+            self._half = "" if not lines or lines[-1].endswith("\n") else lines.pop()
+            _show("".join(line for line in lines if line.startswith("[worker ")))
 
     def check(self) -> None:
         """Waits for the end, and raises what berth run failed with."""
@@ -116,7 +187,7 @@ class Runner:
         if code == 0:
             return
         reasons = [line[len("berth: ") :] for line in self._said if line.startswith("berth: ")]
-        raise BerthError("map: berth run ended with status %d: %s" % (code, reasons[-1] if reasons else "see above"))
+        raise BerthError("%s: berth run ended with status %d: %s" % (self._who, code, reasons[-1] if reasons else "see above"))
 
     def stop(self) -> None:
         """Ends berth run with its workers, if it still runs."""
@@ -134,6 +205,11 @@ class Runner:
             process.communicate()
             if not isinstance(why, subprocess.TimeoutExpired):
                 raise
+
+
+def _show(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()
 
 
 def _is_terminal(file: Any) -> bool:

@@ -1,4 +1,4 @@
-"""How the workers of a map find its functions: by module and name, or by source.
+"""How workers find the functions of a map or an executor: by module and name, or by source.
 
 A function of a module is imported by its name. One of a notebook cell or a
 script has no module that a worker could import, so its source travels; that
@@ -31,27 +31,27 @@ class Source(NamedTuple):
     text: str = ""
 
 
-def source_of(function: Callable[..., Any], what: str) -> Source:
+def source_of(function: Callable[..., Any], what: str, who: str = "map") -> Source:
     """Returns where a worker finds a function. ``what`` is the argument of the
-    caller that it came in."""
+    caller that it came in, and ``who`` the function that was called."""
     module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
     if not callable(function) or isinstance(function, type) or not module or not name:
         raise BerthError(
-            "map: %s must be a function, and %r is none: write def name(records): … and give name" % (what, function)
+            "%s: %s must be a function, and %r is none: write def name(records): … and give name" % (who, what, function)
         )
     if _importable(function, module, name):
         return Source(module, name)
     if not isinstance(function, types.FunctionType):
         raise BerthError(
-            "map: workers cannot import %r (%s): write def name(records): … in a module, and make what it needs in init="
-            % (function, what)
+            "%s: workers cannot import %r (%s): write def name(records): … in a module, and make what it needs in init="
+            % (who, function, what)
         )
     if function.__name__ == "<lambda>":
         raise BerthError(
-            "map: %s is a lambda, which has no name that workers could find it by: "
-            "write def name(records): return … and give name" % what
+            "%s: %s is a lambda, which has no name that workers could find it by: "
+            "write def name(%s): return … and give name" % (who, what, "records" if who == "map" else "…")
         )
-    return Source("", function.__name__, _text(function))
+    return Source("", function.__name__, _text(function, who))
 
 
 def _importable(function: Any, module: str, name: str) -> bool:
@@ -63,20 +63,21 @@ def _importable(function: Any, module: str, name: str) -> bool:
     return found is function
 
 
-def _text(function: types.FunctionType) -> str:
+def _text(function: types.FunctionType, who: str) -> str:
     """Returns the source of a function that needs nothing around it."""
     try:
         text = HEAD + textwrap.dedent(inspect.getsource(function))
         code = compile(text, "<%s>" % function.__name__, "exec", dont_inherit=True)
     except (OSError, TypeError, SyntaxError) as why:
         raise BerthError(
-            "map: the source of %s cannot be read (%s): put it into a module and import it" % (function.__name__, why)
+            "%s: the source of %s cannot be read (%s): put it into a module and import it" % (who, function.__name__, why)
         ) from None
     names = _outside(code, function)
     if names:
         raise BerthError(
-            "map: %s is defined in a notebook or a script, and uses %s, which workers do not have: import modules inside "
-            "of it, make models in init=, or put it into a module and import it" % (function.__name__, ", ".join(names))
+            "%s: %s is defined in a notebook or a script, and uses %s, which workers do not have: import modules inside "
+            "of it, make models in %s=, or put it into a module and import it"
+            % (who, function.__name__, ", ".join(names), "init" if who == "map" else "initializer")
         )
     return text
 

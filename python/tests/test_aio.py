@@ -89,6 +89,30 @@ class Leases(DaemonCase):
 
         run(hold())
 
+    def test_functions(self):
+        """Coroutine functions await leases of their own, and plain ones take them."""
+        for lease in (berth.lease, berth.aio.lease):
+
+            @lease(memory=100000, gpu=1, timeout=PATIENCE)
+            async def work(number):
+                self.assertIs(type(berth.current()), berth.aio.Lease)
+                await asyncio.sleep(0)  # the others wait meanwhile, and the loop does not
+                return berth.current().id, number
+
+            @lease(memory=16)
+            def plain():
+                return berth.current().id
+
+            async def all_of_them():
+                return await asyncio.gather(*(work(number) for number in range(8)))
+
+            answers = run(all_of_them())
+            self.assertEqual([number for _, number in answers], list(range(8)))
+            self.assertEqual(len({id for id, _ in answers}), 8)
+            self.assertTrue(inspect.iscoroutinefunction(work))
+            self.assertTrue(plain().startswith("plain-"))
+            self.assertEqual(self.daemon.leases()["leases"], [])
+
     def test_a_task_that_is_cancelled_while_it_waits(self):
         async def wait():
             async with berth.aio.lease(memory=100000, gpu=2):

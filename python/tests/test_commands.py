@@ -59,6 +59,7 @@ class Commands(unittest.TestCase):
 EXAMPLES = {
     "lease.py": "python3 examples/python/lease.py 4GiB true",
     "map.py": "python3 examples/python/map.py 200",
+    "sweep.py": "python3 examples/python/sweep.py 6",
     "throttle.py": "python3 examples/python/throttle.py",
     "worker.py": "python3 examples/batch/records.py 100 >in.jsonl && berth run --input in.jsonl --output out.jsonl -- python3 examples/python/worker.py",
 }

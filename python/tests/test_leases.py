@@ -224,6 +224,89 @@ class Life(DaemonCase):
                 berth.lease(memory=wrong)
 
 
+class Functions(DaemonCase):
+    """Functions whose calls take leases."""
+
+    def held(self):
+        return {lease["id"]: lease for lease in self.daemon.leases()["leases"]}
+
+    def test_each_call_takes_a_lease_of_its_own(self):
+        seen = []
+
+        @berth.lease("1GiB")
+        def embed(number, *, twice=False):
+            """Embeds."""
+            gpu = berth.current()
+            seen.append((gpu.id, gpu.memory_mb, self.held()[gpu.id]["holder"]["name"]))
+            if number < 0:
+                raise ValueError(number)
+            return 2 * number if twice else number
+
+        self.assertEqual((embed.__name__, embed.__doc__), ("embed", "Embeds."))
+        self.assertEqual((self.held(), embed(1), embed(2, twice=True)), ({}, 1, 4))
+        with self.assertRaises(ValueError):
+            embed(-1)
+        self.assertEqual(self.held(), {})
+        self.assertEqual(len({id for id, _, _ in seen}), 3)
+        self.assertEqual({what[1:] for what in seen}, {(1024, "embed")})
+
+    def test_calls_at_the_same_time(self):
+        together = threading.Barrier(4)
+        ids = []
+
+        class Model:
+            @berth.lease(memory=16, name="model")
+            def answer(self):
+                together.wait(PATIENCE)
+                ids.append(berth.current().id)
+
+        threads = [threading.Thread(target=Model().answer) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual((len(set(ids)), self.held()), (4, {}))
+
+    def test_what_is_asked_for_and_told(self):
+        told = []
+        wanted = berth.lease(memory=16, gpu=2, timeout=0)
+        wanted.on_stop(told.append)
+
+        @wanted
+        def work():
+            gpu = berth.current()
+            self.assertEqual(gpu.uuid, berth.devices()[2].uuid)
+            berth.release(gpu.id)
+            self.wait_until(lambda: told, "it is told")
+
+        work()
+        self.assertFalse(wanted.held)
+
+    def test_a_call_that_is_refused_does_not_happen(self):
+        @berth.lease("900GiB", timeout=0)
+        def never():
+            self.fail("it was called")
+
+        with self.assertRaises(berth.Problem):
+            never()
+
+    def test_what_can_have_no_lease(self):
+        def values():
+            yield 1
+
+        async def later():
+            yield 1
+
+        for thing, text in ((values, "is a generator"), (later, "is a generator"), (int, "its methods"), (3, "not a function")):
+            with self.assertRaisesRegex(TypeError, text):
+                berth.lease()(thing)
+        with self.assertRaisesRegex(TypeError, r'write @berth.lease\("4GiB"\)'):
+            berth.lease(values)
+        with berth.lease(memory=16) as gpu:
+            with self.assertRaisesRegex(RuntimeError, "it is held"):
+                gpu(self.held)
+
+
 class Threads(DaemonCase):
     def test_each_has_the_lease_that_it_took(self):
         seen = {}

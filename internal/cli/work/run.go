@@ -49,6 +49,7 @@ type runOptions struct {
 	isolation     string
 	timeout       console.Seconds
 	ready         console.Seconds
+	tries         int
 	command       []string
 }
 
@@ -96,6 +97,7 @@ as it comes, and keeps none.`,
 	flags.StringVar(&o.cost, "cost", "", "this `FIELD` tells what a record costs;\nnone: keep the order (default: its size)")
 	flags.Var(&o.timeout, "timeout", "a batch may take this `TIME` (default 300s)")
 	flags.Var(&o.ready, "ready-timeout", "a worker may load for this `TIME` (default 300s)")
+	flags.IntVar(&o.tries, "tries", 3, "mark a record that has broken `N` workers")
 	flags.BoolVar(&o.resume, "resume", true, "go on with an unfinished run")
 	flags.BoolVar(&o.force, "force", false, "replace the output, and forget an unfinished run")
 	flags.BoolVar(&o.spool, "spool", false, "keep standard input on disk, so that the run\ncan go on")
@@ -141,7 +143,7 @@ func (o *runOptions) options() (batch.Options, int, error) {
 		Spool: o.spool, Output: o.output, Expect: o.expect, Force: o.force, Workers: o.workers,
 		Shape:   outcome.Shape{Format: outcome.Format(o.outputFormat), Ordered: o.ordered, Columns: o.columns},
 		Batch:   o.batch,
-		Timeout: o.timeout.Duration(), ReadyTimeout: o.ready.Duration(),
+		Timeout: o.timeout.Duration(), ReadyTimeout: o.ready.Duration(), Tries: o.tries,
 	}
 	switch o.cost {
 	case "":
@@ -192,6 +194,8 @@ func (o *runOptions) check() error {
 		return console.Usage("--timeout must be above 0")
 	case o.ready.Known() && o.ready.Or(0) == 0:
 		return console.Usage("--ready-timeout must be above 0")
+	case o.tries < 1:
+		return console.Usage("--tries must be 1 or more, not %d", o.tries)
 	case o.expect < 0:
 		return console.Usage("--expect must be 0 or more, not %d", o.expect)
 	case o.name != "" && !o.piped():

@@ -80,13 +80,11 @@ const attachTo = "BERTH_TEST_ATTACH_TO"
 // copyOfTest returns a copy of this test binary that every user can run.
 func (w *world) copyOfTest() string {
 	w.Helper()
-	text, err := os.ReadFile(os.Args[0])
+	// Another process makes it: the kernel runs no file that a process has open for writing,
+	// and whatever this one starts meanwhile would have it open.
 	path := filepath.Join(w.home, "test")
-	if err == nil {
-		err = os.WriteFile(path, text, 0o755)
-	}
-	if err != nil {
-		w.Fatal(err)
+	if out, err := exec.Command("install", "-m", "755", os.Args[0], path).CombinedOutput(); err != nil {
+		w.Fatalf("%v: %s", err, out)
 	}
 	return path
 }
@@ -262,13 +260,7 @@ func TestRemoveEndsWhatIsLeft(t *testing.T) {
 	if err := w.Remove("11.0.1"); err != nil {
 		t.Error(err)
 	}
-	for err == nil { // a killed process is gone a moment later
-		_, err = g.WriteString("x")
-	}
-	if !errors.Is(err, unix.EPIPE) {
-		t.Error(err)
-	}
-	_ = g.Close()
+	unread(t, g.File)
 	for _, folder := range record.Groups {
 		if _, err := os.Stat(folder); err == nil {
 			t.Errorf("%s is left", folder)

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -100,7 +101,7 @@ func newWorld(t *testing.T) *world {
 			t.Fatal(err)
 		}
 	}
-	w.Starter = NewStarter(runs, Options{Program: os.Args[0], Socket: filepath.Join(t.TempDir(), "order"), Tag: strconv.Itoa(os.Getpid())})
+	w.Starter = NewStarter(runs, Options{Program: os.Args[0], Socket: filepath.Join(t.TempDir(), "order")})
 	return w
 }
 
@@ -318,25 +319,25 @@ func TestNothingIsLeft(t *testing.T) {
 		if err := errors.Join(unix.Mkfifo(fifo, 0o600), os.Chown(fifo, w.uid, -1)); err != nil {
 			t.Fatal(err)
 		}
-		output, err := os.OpenFile(fifo, os.O_RDONLY|unix.O_NONBLOCK, 0)
+		fd, err := unix.Open(fifo, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		order := w.order(left + "\necho gone")
 		order.Output = fifo
 		record := w.end(w.minder(run, order), run)
-		if err := output.Close(); err != nil || record.Exit != gpu.Some(0) {
-			t.Errorf("%s: %+v, %v", left, record, err)
+		if record.Exit != gpu.Some(0) {
+			t.Errorf("%s: %+v", left, record)
 		}
-		if probe, err := os.OpenFile(fifo, os.O_RDONLY|unix.O_NONBLOCK, 0); err != nil {
-			t.Error(err)
-		} else {
-			buffer := make([]byte, 100)
-			if n, err := unix.Read(int(probe.Fd()), buffer); n != 0 || err != nil {
-				t.Errorf("%s: something still has the output open: %d, %v", left, n, err)
-			}
-			_ = probe.Close()
+		// Its end comes at once, because nobody has it open for writing.
+		n, buffer := 1, make([]byte, 100)
+		for n > 0 && err == nil {
+			n, err = unix.Read(fd, buffer)
 		}
+		if err != nil {
+			t.Errorf("%s: something still has the output open: %v", left, err)
+		}
+		_ = unix.Close(fd)
 	}
 }
 
@@ -375,11 +376,22 @@ func TestOneMinderForARun(t *testing.T) {
 	if count, _ := os.ReadFile(filepath.Join(w.home, "count")); string(count) != "started\n" {
 		t.Errorf("the command was started: %q", count)
 	}
-	// The kernel has ended the command with its minder, so nobody reads from the pipe.
-	if _, err := gate.WriteString("go\n"); !errors.Is(err, unix.EPIPE) {
-		t.Errorf("the command lives: %v", err)
+	unread(t, gate) // the kernel has ended the command with its minder
+}
+
+// unread fails unless nobody reads from a pipe, and closes it. A process that was killed is
+// gone a moment later.
+func unread(t *testing.T, pipe *os.File) {
+	t.Helper()
+	_ = pipe.SetWriteDeadline(time.Now().Add(time.Minute)) // else a full pipe would be waited for
+	err := error(nil)
+	for err == nil {
+		_, err = pipe.WriteString("x")
 	}
-	_ = gate.Close()
+	if !errors.Is(err, unix.EPIPE) {
+		t.Errorf("somebody reads from it: %v", err)
+	}
+	_ = pipe.Close()
 }
 
 func TestRefused(t *testing.T) {

@@ -3,6 +3,7 @@ package minder
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"os"
 	"os/exec"
 	"strings"
@@ -26,7 +27,6 @@ type Limits struct {
 type Options struct {
 	Program string // berth-serve, by its whole path
 	Socket  string // where minders find the daemon
-	Tag     string // distinguishes units and groups of this daemon from those of another; empty for the daemon of the machine
 	Systemd bool   // systemd starts minders, where it runs; if false they are children of this process
 }
 
@@ -40,6 +40,7 @@ type Starter struct {
 	*Runs
 	Options
 	manager *manager // nil: no systemd
+	tag     string   // distinguishes its units and groups from those of another daemon
 
 	mu      sync.Mutex
 	reading map[int]int // how many logs are read for each uid
@@ -48,11 +49,22 @@ type Starter struct {
 
 // NewStarter returns a starter for the runs in a folder.
 func NewStarter(runs *Runs, o Options) *Starter {
-	s := &Starter{Runs: runs, Options: o, reading: map[int]int{}}
+	s := &Starter{Runs: runs, Options: o, tag: tagOf(runs.folder), reading: map[int]int{}}
 	if o.Systemd {
 		s.manager = findManager()
 	}
 	return s
+}
+
+// tagOf returns a text that distinguishes the units and control groups of a daemon from
+// those of another one, which has another folder. That of the machine needs none.
+func tagOf(folder string) string {
+	if strings.HasPrefix(folder, "/var/lib/berth/") {
+		return ""
+	}
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(folder)) // never fails
+	return fmt.Sprintf("-%08x", sum.Sum32())
 }
 
 // groupPrefix begins the names of the units and of the control groups of runs.
@@ -60,12 +72,7 @@ const groupPrefix = "berth-job-"
 
 // unit returns the name of the unit or of the control group of a run. Others can read it,
 // so it has numbers alone.
-func (s *Starter) unit(run string) string {
-	if s.Tag != "" {
-		run += "-" + s.Tag
-	}
-	return groupPrefix + run
-}
+func (s *Starter) unit(run string) string { return groupPrefix + run + s.tag }
 
 // Start starts a minder for a run. It does not wait for the minder to begin: the record of
 // the run says when it has. A run may be started again while nothing says that its command

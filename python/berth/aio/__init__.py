@@ -10,6 +10,7 @@ returns the same answers.
 from .. import calls
 from . import config, monitoring, services
 from .asking import awaited
+from .executor import Executor
 from .leasing import Lease, lease
 from .submitting import Job, find_job, submit
 from .subscriptions import events, off, on
@@ -60,7 +61,7 @@ wake = awaited(calls.wake)
 whoami = awaited(calls.whoami)
 
 __all__ = [
-    "Job", "Lease", "acknowledge", "admit", "adopt", "alerts", "allocate", "ask_to_trim", "available", "batches",
+    "Executor", "Job", "Lease", "acknowledge", "admit", "adopt", "alerts", "allocate", "ask_to_trim", "available", "batches",
     "bind", "cancel", "check", "config", "deallocate", "devices", "drain", "energy", "events", "explain",
     "explain_waiting", "find_job", "find_lease", "history", "hold_to", "jobs", "lease", "leases", "measure",
     "measurements", "metrics", "monitoring", "off", "on", "optimize", "orphans", "park", "past_leases", "query",

@@ -46,7 +46,8 @@ def lease(
         async with berth.aio.lease(memory="4GiB") as gpu:
             await asyncio.create_subprocess_exec(*command, env=gpu.environ())
 
-    The arguments are those of :func:`berth.lease`."""
+    The arguments are those of :func:`berth.lease`, and so is the use as a
+    decorator."""
     request = request_of(
         memory, gpus, slots, name, service, gpu, where, policy, prefer, priority, time, parkable, comment
     )
