@@ -60,10 +60,13 @@ func persist[T any](ctx context.Context, c *Client, timeout gpu.Opt[float64], as
 		if seconds, limited := timeout.Get(); limited {
 			rest = gpu.Some(max(seconds-time.Since(begun).Seconds(), 0))
 		}
+		asked := time.Now()
 		answer, err = ask(rest, url.Values{"repeated": {"true"}})
 		switch {
-		case wentAway(err): // it was back in between
-			since = time.Now()
+		case wentAway(err):
+			if time.Since(asked) > longestPause { // it was back, and the request waited
+				since = time.Now()
+			}
 		case !isAway(err):
 			return answer, err
 		}

@@ -18,6 +18,7 @@ from . import answers
 from .answers import Answer
 from .client import CALL_TIMEOUT, Client
 from .memorytypes import Amount, mib
+from .persisting import persisting
 
 Result = TypeVar("Result")
 Kind = TypeVar("Kind", bound=Answer)
@@ -147,7 +148,8 @@ def allocate(
         "comment": comment, **may_park(parkable),
     }  # fmt: skip
     limit = CALL_TIMEOUT + max(timeout or 0.0, 0.0)
-    return (yield from _post(answers.Allocation, "/api/gpu/memory/allocate", body, client, limit))
+    request = Request("POST", "/api/gpu/memory/allocate", _given(body), timeout=limit, client=client)
+    return answers.Allocation.read((yield from persisting(request)))
 
 
 def may_park(parkable: Union[bool, str]) -> Dict[str, Optional[bool]]:

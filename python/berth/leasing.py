@@ -18,10 +18,11 @@ from typing import (
 from . import calls, caps
 from .answers import Allocation, Ended, Event
 from .asking import run
-from .calls import Call
+from .calls import Call, Request
 from .client import BerthError, Broken, Client, NoDaemon, Problem, Stop
 from .memorytypes import Amount, mib
 from .parknotices import BACK, LEAVES, ParkNotices
+from .persisting import persisting
 from .resizing import Resizing
 from .stoprequests import StopRequests
 from .subscriptions import Callback, Courier, Deliver
@@ -279,7 +280,7 @@ class Lease:
         return None if self._timeout is None else min(max(float(self._timeout), 0.0), LONGEST_WAIT)
 
     def _post(self, client: Client, body: Dict[str, Any], limit: Optional[float]) -> Dict[str, Any]:
-        granted: Dict[str, Any] = client.call("POST", "/api/leases", body, timeout=limit)
+        granted: Dict[str, Any] = run(persisting(Request("POST", "/api/leases", body, timeout=limit, client=client)))
         return granted
 
     def _serve(self, client: Client) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 
 from typing import Any, Dict, Mapping, Optional, Tuple
 
+from .asking import run
+from .calls import Request
 from .client import Client, Problem
 from .leasing import Lease, take
+from .persisting import persisting
 
 
 def under_lease(held: Lease, planned: Mapping[str, Any], run: Mapping[str, Any]) -> Tuple[str, str]:
@@ -55,9 +58,10 @@ class RunLease(Lease):
             return self._post_from_afar(client, body, limit)
         plan = {"pipelines": [dict(self._planned, steps=[], runs=[self._run])]}
         asked = {"plan": plan, "id": body["id"], "timeout_seconds": body["timeout_seconds"]}
-        (run,) = client.call("POST", "/api/plans/run", asked, timeout=limit)["runs"]
-        self.reason = run.get("reason") or ""
-        granted: Dict[str, Any] = run["lease"]
+        request = Request("POST", "/api/plans/run", asked, timeout=limit, client=client)
+        (started,) = run(persisting(request))["runs"]
+        self.reason = started.get("reason") or ""
+        granted: Dict[str, Any] = started["lease"]
         return granted
 
     def _post_from_afar(self, client: Client, body: Dict[str, Any], limit: Optional[float]) -> Dict[str, Any]:

@@ -366,11 +366,31 @@ class Answers(unittest.TestCase):
                 raise OSError("it dies")
             return 200, {}
 
-        with Door(answer) as door:
+        with Door(answer) as door, mock.patch("berth.persisting.AWAY", 0.01), self.assertLogs("berth"):
             with self.assertRaises(berth.Broken):
                 berth.lease(memory=64, client=berth.Client(socket=door.path)).acquire()
-            asked, deleted = door.calls
+            asked, again, deleted = door.calls
+        self.assertEqual(again[:2], ("POST", "/api/leases?repeated=true"))
+        self.assertEqual(again[2]["id"], asked[2]["id"])
         self.assertEqual(deleted[:2], ("DELETE", "/api/leases/" + asked[2]["id"]))
+
+    def test_a_request_that_waits_is_made_again(self):
+        def answer(method, path, body):
+            posts = [call for call in door.calls if call[0] == "POST"]
+            if method != "POST" or len(posts) > 3:
+                return 201, self.GRANTED
+            if len(posts) == 2:
+                return problem(503, "stopping", "The daemon is stopping.")
+            raise OSError("it dies")
+
+        with Door(answer) as door, self.assertLogs("berth") as told:
+            with berth.lease(memory=64, timeout=50, client=berth.Client(socket=door.path)) as gpu:
+                self.assertEqual(gpu.fence, 7)
+            asked = [call for call in door.calls if call[0] == "POST"]
+        self.assertEqual({call[2]["id"] for call in asked}, {asked[0][2]["id"]})
+        left = [call[2]["timeout_seconds"] for call in asked]
+        self.assertEqual(left, sorted(left, reverse=True))
+        self.assertIn("asking again", told.output[0])
 
     def test_far_away_the_binding_is_a_time(self):
         with Door(lambda method, *_: (201, self.GRANTED)) as door:

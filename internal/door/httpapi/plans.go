@@ -92,12 +92,21 @@ func strictly(text []byte, into any) error {
 	return nil
 }
 
-func (s *server) runPlan(ctx context.Context, in *planBody) (*answer[api.PlanRunning], error) {
+// runBody is the body of a request to run a plan, and whether it was made before.
+type runBody struct {
+	ContentType string `header:"Content-Type" hidden:"true"`
+	Repeated    bool   `query:"repeated" doc:"You asked for this before, with the same id, and no answer came. See POST /api/leases."`
+	RawBody     []byte `contentType:"application/json"`
+}
+
+func (s *server) runPlan(ctx context.Context, in *runBody) (*answer[api.PlanRunning], error) {
 	asked, err := in.run()
 	if err != nil {
 		return nil, err
 	}
-	running, err := s.Desk.Run(ctx, askerOf(ctx), asked)
+	by := askerOf(ctx)
+	by.Repeated = in.Repeated
+	running, err := s.Desk.Run(ctx, by, asked)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +123,7 @@ func (s *server) runPlan(ctx context.Context, in *planBody) (*answer[api.PlanRun
 
 // run decodes the body. It ignores unknown fields of the plan, which may come from
 // a newer daemon.
-func (b *planBody) run() (asked api.PlanRun, err error) {
+func (b *runBody) run() (asked api.PlanRun, err error) {
 	if media, _, _ := mime.ParseMediaType(b.ContentType); media != "application/json" {
 		return asked, problems.New(http.StatusUnsupportedMediaType, "unsupported_media_type", "The body must be JSON: send Content-Type: application/json.")
 	}

@@ -13,9 +13,10 @@ from ..calls import Request
 from ..client import BerthError, Client, NoDaemon, Problem
 from ..leasing import give_back_later, perhaps_parked, request_of, stands
 from ..memorytypes import Amount, mib
+from ..persisting import persisting
 from ..subscriptions import Callback, Deliver
 from .subscriptions import LoopCourier
-from .transport import run, send
+from .transport import run
 
 
 def lease(
@@ -71,7 +72,7 @@ class Lease(leasing.Lease):
             await run(other._waking(self._patience()))
         body, limit = self._body(client)
         try:
-            granted = await send(Request("POST", "/api/leases", body, timeout=limit, client=client))
+            granted = await run(persisting(Request("POST", "/api/leases", body, timeout=limit, client=client)))
         except (Problem, NoDaemon):
             raise  # nothing was granted
         except BaseException:

@@ -1,0 +1,63 @@
+"""Makes a request that waits again when the daemon goes away."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import time
+from typing import TYPE_CHECKING, Any, Generator, Union
+
+from .client import BerthError, Broken, NoDaemon, Problem
+
+if TYPE_CHECKING:
+    from .calls import Request
+
+AWAY = 60.0  # seconds for which the daemon may be away
+FIRST, LONGEST = 0.05, 1.0  # seconds between two tries; the daemon keeps a place for 10 s after it starts
+
+LOG = logging.getLogger("berth")
+
+
+def persisting(request: "Request") -> "Generator[Union[Request, float], Any, Any]":
+    """Makes a request that may wait. If the daemon is stopped, killed or replaced
+    meanwhile, makes it again under the same id until it is answered, or the daemon has
+    been away for a minute. The daemon keeps its place in the queue."""
+    begun = time.monotonic()
+    try:
+        return (yield request)
+    except BerthError as why:
+        if not _went_away(why):
+            raise
+        lost = why
+    LOG.warning("the daemon went away while a request waited; asking again for %d s", AWAY)
+    since, pause = time.monotonic(), FIRST
+    while time.monotonic() - since < AWAY:
+        yield pause
+        pause = min(2 * pause, LONGEST)
+        asked = time.monotonic()
+        try:
+            answer = yield _repeated(request, time.monotonic() - begun)
+            LOG.warning("the daemon is back, and has answered")
+            return answer
+        except BerthError as why:
+            if _went_away(why):
+                if time.monotonic() - asked > LONGEST:  # it was back, and the request waited
+                    since = time.monotonic()
+            elif not isinstance(why, NoDaemon):
+                raise
+            lost = why
+    raise Broken("%s %s" % (request.method, request.path), lost) from lost
+
+
+def _went_away(why: BerthError) -> bool:
+    """Reports whether the daemon went before it answered a request that it may have
+    seen."""
+    return isinstance(why, Broken) or isinstance(why, Problem) and why.code == "stopping"
+
+
+def _repeated(request: "Request", waited: float) -> "Request":
+    """Returns the request as one that was made before, with the rest of its time."""
+    body = dict(request.body or {})
+    if body.get("timeout_seconds") is not None:
+        body["timeout_seconds"] = max(body["timeout_seconds"] - waited, 0.0)
+    return dataclasses.replace(request, body=body, query={**(request.query or {}), "repeated": "true"})
