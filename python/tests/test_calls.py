@@ -96,6 +96,7 @@ WITHOUT = {
     "POST /api/exec": "for berth exec",
     "PUT /api/batches/{id}": "for berth run",
     "POST /api/jobs/minder": "for the minders of jobs",
+    "POST /api/leases/id": "for berth exec; a lease of the package has an id of its own",
     "POST /api/leases/stream": "for clients that take thousands of leases a second",
     "POST /api/leases/{id}/scope": "for operators who place containers",
     "GET /api/audit": "for administrators, with berth audit",

@@ -149,10 +149,13 @@ class Jobs(DaemonCase):
         job.wait(PATIENCE)
         tasks = job.refresh().tasks
         self.assertEqual([(task.answer.params["n"], task.state) for task in tasks], [("1", "done"), ("2", "failed"), ("3", "done")])
-        self.assertEqual([task.answer.params["n"] for task in job.redo(failed=True).refresh().tasks], ["2"])
+        again = job.redo(failed=True)
+        again.wait(PATIENCE)
+        self.assertEqual([task.answer.params["n"] for task in again.refresh().tasks], ["2"])
 
     def test_changes(self):
-        job = berth.submit(["true"], hold=True, directory=self.folder)
+        tomorrow = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=1)
+        job = berth.submit(["true"], hold=True, begin=tomorrow, directory=self.folder)
         self.assertEqual(job.state, "held")
         with self.assertRaises(TimeoutError):
             job.wait(0)
