@@ -201,7 +201,7 @@ func TestTheSum(t *testing.T) {
 	b.Observe(only(b, "a"), dev(0), 25) // five too many
 	b.Observe(only(b, "b"), dev(0), 3)  // within its lease
 	b.ObserveForeign(dev(0), 7)
-	want := Sum{Capacity{100, 90, 5, 4, 2}, 30, 5, 7, 1}
+	want := Sum{Capacity{100, 90, 5, 4, 2}, 30, 5, 7, 1, 2, 0}
 	if s, _ := b.Sum(dev(0)); s != want || s.Available() != 90-5-25-10-7 || s.FreeSlots() != 1 {
 		t.Errorf("the sum is %+v, available %s", s, s.Available())
 	}
@@ -253,7 +253,7 @@ func TestAdoption(t *testing.T) {
 		t.Errorf("not adopted: %v", err)
 	}
 	e := apply(t, b, Grant{Lease: r.Lease(dev(0)), Adopted: []gpu.MiB{70}}, noon)
-	want := Sum{Capacity{100, 0, 0, 1, 1}, 60, 10, 40, 1}
+	want := Sum{Capacity{100, 0, 0, 1, 1}, 60, 10, 40, 1, 1, 0}
 	if s, _ := b.Sum(dev(0)); s != want || s.Available() != -10 {
 		t.Errorf("adopted: %+v", s)
 	}

@@ -45,6 +45,8 @@ type Sum struct {
 	Overuse gpu.MiB // measured for the processes of leases beyond what was promised
 	Foreign gpu.MiB // measured for processes under no lease
 	Active  int     // slots of active leases
+	Leases  int     // active leases
+	Alone   int     // active leases that have the device alone: one, or none
 }
 
 // Available returns how much memory can be leased now. For each lease, leased +

@@ -79,6 +79,10 @@ func (b *Book) checkDevices() error {
 			want.Leased += p.Memory
 			want.Overuse += max(p.Memory, measured) - p.Memory
 			want.Active += p.Slots
+			want.Leases++
+			if l.Exclusive {
+				want.Alone++
+			}
 		}
 		if d.Sum != want {
 			errs = append(errs, fmt.Errorf("device %s: the sum is %+v and should be %+v", uuid, d.Sum, want))

@@ -74,7 +74,7 @@ func (b *Book) CanSplit(k Key, memory gpu.MiB) bool {
 
 func (e *entry) canSplit(memory gpu.MiB) bool {
 	l := e.lease
-	if memory == 0 || l.Resizable() != nil || l.EnforcedBy == "framework" {
+	if memory == 0 || l.divisible() != nil || l.EnforcedBy == "framework" {
 		return memory == 0 && l.State == Active
 	}
 	for i, p := range l.Parts {

@@ -130,6 +130,13 @@ func (e *entry) count(part int, sign gpu.MiB) {
 	d.Leased += sign * leased
 	d.Overuse += sign * overuse
 	d.Active += int(sign) * slots
+	if e.lease.State == Parked {
+		return
+	}
+	d.Leases += int(sign)
+	if e.lease.Exclusive {
+		d.Alone += int(sign)
+	}
 }
 
 // counted returns what a part of a lease takes of its device. A parked lease takes

@@ -81,6 +81,9 @@ func (b *Book) verifyGrant(g Grant) error {
 			needs = 0
 		}
 		sum := d.Sum
+		if !g.Split && !sum.shares(l) && !b.under(l, p.GPU) {
+			return &OverSoldError{ID: l.ID, GPU: p.GPU, Sum: sum, Needs: needs, NeedsSlots: p.Slots, Alone: true}
+		}
 		if g.Admitted {
 			sum.Usable = sum.MaxPipelines
 		}
@@ -89,6 +92,30 @@ func (b *Book) verifyGrant(g Grant) error {
 		}
 	}
 	return nil
+}
+
+// shares reports whether a lease may be on the device beside the leases there.
+func (s *Sum) shares(l *Lease) bool { return s.Alone == 0 && (!l.Exclusive || s.Leases == 0) }
+
+// under reports whether a lease is a child of the lease that has a device alone.
+func (b *Book) under(l *Lease, uuid string) bool {
+	if l.Parent == "" || l.Exclusive {
+		return false
+	}
+	parent := b.Lease(Key{l.Holder.Owner(), l.Parent})
+	return parent != nil && parent.Exclusive && parent.State == Active && parent.On(uuid)
+}
+
+// Fill gives an exclusive lease that is about to be granted the memory that can be leased
+// on its devices now, but not more than it has.
+func (b *Book) Fill(l *Lease) {
+	if !l.Exclusive {
+		return
+	}
+	for i := range l.Parts {
+		sum, _ := b.Sum(l.Parts[i].GPU)
+		l.Parts[i].Memory = min(l.Parts[i].Memory, max(sum.Available(), 0))
+	}
 }
 
 // hasRoom reports whether the device has room for this much more. With already,
@@ -114,6 +141,9 @@ func (l *Lease) validate() error {
 	}
 	if detail := timeLimitProblem(l.TimeLimit); detail != "" {
 		return refuse("time_limit_seconds", detail)
+	}
+	if l.Exclusive && l.Parent != "" {
+		return refuse("exclusive", "is set for a child; a child shares the devices of its parent")
 	}
 	if len(l.Parts) == 0 {
 		return refuse("gpus", "is empty; a lease needs at least one device")

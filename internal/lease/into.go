@@ -29,7 +29,11 @@ func (r *Request) For() string {
 }
 
 // Returning returns the request with which a parked lease asks for what it had.
-func (l *Lease) Returning() Request { return l.into(0, l.Parts[0].Memory, l.Parts[0].Slots) }
+func (l *Lease) Returning() Request {
+	r := l.into(0, l.Parts[0].Memory, l.Parts[0].Slots)
+	r.Exclusive, r.Least = l.Exclusive, r.Memory
+	return r
+}
 
 // Growing returns the request with which an active lease asks for this much memory on
 // each of its devices.

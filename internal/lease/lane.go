@@ -15,6 +15,7 @@ type laneKey struct {
 	uid      int
 	service  string
 	parent   string
+	alone    bool // they are exclusive
 	where    gpu.Where
 	only     string
 }
@@ -22,7 +23,7 @@ type laneKey struct {
 func keyOf(r *Request) laneKey {
 	k := laneKey{
 		priority: r.Priority, user: r.Holder.User, uid: r.Holder.UID, service: r.Holder.Service,
-		parent: r.Parent, where: r.Where,
+		parent: r.Parent, alone: r.Exclusive, where: r.Where,
 	}
 	if len(r.Only) > 0 {
 		k.only = strings.Join(r.Only, " ")

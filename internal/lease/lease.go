@@ -61,6 +61,10 @@ type Terms struct {
 	Unit  string   // systemd unit or container; may be empty
 	Scope []string // names of control groups; if there are any, no other processes belong to it
 
+	// Exclusive leases have their devices alone: no lease is granted there beside them
+	// but their children. Their memory is what could be leased at the grant.
+	Exclusive bool
+
 	Parkable bool // berth may park it by itself; its service may override this
 	Unshared bool // its owner says that its processes share no GPU memory
 

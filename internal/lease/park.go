@@ -104,8 +104,8 @@ func (r Resume) apply(b *Book, now time.Time) (Effect, error) {
 	for i, p := range e.lease.Parts {
 		d := e.places[i].device
 		needs := max(p.Memory-e.places[i].measured, 0)
-		if !d.hasRoom(needs, p.Slots, true) {
-			return Effect{}, &OverSoldError{ID: r.ID, GPU: p.GPU, Sum: d.Sum, Needs: needs, NeedsSlots: p.Slots}
+		if !d.hasRoom(needs, p.Slots, true) || !d.shares(e.lease) {
+			return Effect{}, &OverSoldError{ID: r.ID, GPU: p.GPU, Sum: d.Sum, Needs: needs, NeedsSlots: p.Slots, Alone: !d.shares(e.lease)}
 		}
 	}
 	l := *e.lease

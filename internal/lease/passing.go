@@ -8,6 +8,9 @@ type Load struct {
 	Slots  int
 }
 
+// Whole is a load that leaves no room on any device.
+var Whole = Load{Memory: 1 << 40, Slots: 1 << 30}
+
 // memory returns the load as amounts, with memory as the respect that counts.
 func (l Load) memory() amounts { return amounts{this: int64(l.Memory), other: int64(l.Slots)} }
 
@@ -84,6 +87,9 @@ func (p *Passing) begin(room Load, holdings []Load) {
 // if that makes no difference, and no further request for as much will make any.
 func (p *Passing) Add(r *Request) bool {
 	l, at, left := r.Load(), len(p.ahead), p.steps
+	if r.Exclusive {
+		l = Load{gpu.MiB(p.memory.room.this), int(p.slots.room.this)}
+	}
 	p.ahead = append(p.ahead, r)
 	p.steps--
 	memory := p.memory.add(l.memory(), at, &p.steps)

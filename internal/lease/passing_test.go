@@ -131,6 +131,27 @@ func TestPassingIsItsDefinition(t *testing.T) {
 	})
 }
 
+// An exclusive request ahead needs an empty device, and a later one leaves nothing to
+// anybody: wherever one of them could be, nobody passes.
+func TestExclusiveRequestsAreNotPassed(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		room, ahead := drawLoad(t, "room", 16, 6).plus(Load{1, 1}), drawLoad(t, "ahead", 10, 3).plus(Load{0, 1})
+		var p Passing
+		p.begin(room, drawLoads(t, 5))
+		first := &Request{Memory: ahead.Memory, Slots: ahead.Slots}
+		p.Add(first)
+		fits := ahead.Within(room)
+		if p.Allows((&Request{Terms: Terms{Exclusive: true}}).Claim()) == fits {
+			t.Fatalf("an exclusive request passes %+v in a room of %+v: %v", ahead, room, fits)
+		}
+		p.begin(room, drawLoads(t, 5))
+		p.Add(&Request{Memory: 99, Slots: 1, Terms: Terms{Exclusive: true}})
+		if later := drawLoad(t, "later", 6, 2); p.Allows(later) != (later == Load{}) {
+			t.Fatalf("%+v passes an exclusive request", later)
+		}
+	})
+}
+
 // Beyond its bound the answer is no, and it comes soon.
 func TestPassingGivesUp(t *testing.T) {
 	// Sums of these leave a rest of 0, 1 or 2 when divided by 6, and a rest of 3

@@ -112,7 +112,9 @@ func schedule(h *history) {
 		queue := h.book.Waiting()
 		for i, r := range queue {
 			if devices := places(h, r, queue[:i]); len(devices) >= r.GPUs {
-				h.apply(Grant{Lease: r.Lease(devices[:r.GPUs]...)}, nil)
+				granted := r.Lease(devices[:r.GPUs]...)
+				h.book.Fill(granted)
+				h.apply(Grant{Lease: granted}, nil)
 				again = true
 				break // the order may have changed
 			}
@@ -124,10 +126,10 @@ func places(h *history, r *Request, ahead []*Request) []string {
 	var devices []string
 	for i := range toyDevices {
 		s, _ := h.book.Sum(dev(i))
-		if !allowed(dev(i), r) || s.Available() < r.Memory || s.FreeSlots() < r.Slots {
+		if !allowed(dev(i), r) || s.Available() < r.Load().Memory || s.FreeSlots() < r.Slots || s.Alone > 0 || r.Exclusive && s.Leases > 0 {
 			continue
 		}
-		if delayed(h.book, dev(i), r.Load(), ahead, allowed) == nil {
+		if delayed(h.book, dev(i), r.Claim(), ahead, allowed) == nil {
 			devices = append(devices, dev(i))
 		}
 	}
@@ -172,7 +174,7 @@ func (h *history) couldHave(r *Request, ahead []*Request) int {
 	n := 0
 	for i := range toyDevices {
 		uuid := dev(i)
-		if !allowed(uuid, r) || !h.toy.fits([]Part{{uuid, r.Memory, r.Slots}}, nil) {
+		if !allowed(uuid, r) || !h.toy.fits([]Part{{uuid, r.Load().Memory, r.Slots}}, nil) || !h.toy.shares(r.Lease(uuid)) {
 			continue
 		}
 		var others []Load
@@ -185,7 +187,13 @@ func (h *history) couldHave(r *Request, ahead []*Request) int {
 		}
 		others = append(others, Load{Memory: h.toy.foreign[uuid]})
 		c := h.toy.capacity[uuid]
-		delays := false
+		delays, room := false, Load{c.Ceiling(), c.MaxPipelines}
+		takes := func(r *Request) Load { // a device alone is all of it
+			if r.Exclusive {
+				return room
+			}
+			return r.Load()
+		}
 		for at, a := range ahead {
 			if !allowed(uuid, a) {
 				continue
@@ -193,10 +201,10 @@ func (h *history) couldHave(r *Request, ahead []*Request) int {
 			holdings := slices.Clone(others)
 			for other, o := range ahead {
 				if other != at && allowed(uuid, o) {
-					holdings = append(holdings, o.Load())
+					holdings = append(holdings, takes(o))
 				}
 			}
-			delays = delays || delaysSlowly(Load{c.Ceiling(), c.MaxPipelines}, a.Load(), r.Load(), holdings)
+			delays = delays || delaysSlowly(room, takes(a), r.Claim(), holdings)
 		}
 		if !delays {
 			n++

@@ -38,10 +38,16 @@ type OverSoldError struct {
 	Sum        Sum     // of the device
 	Needs      gpu.MiB // memory beyond what is already counted
 	NeedsSlots int
+	Alone      bool // a lease there has the device alone, or this one wants it alone
 }
 
 func (e *OverSoldError) Error() string {
-	if e.lacksSlots() {
+	switch {
+	case e.Alone && e.Sum.Alone > 0:
+		return fmt.Sprintf("grant %s: a lease has %s alone", e.ID, e.GPU)
+	case e.Alone:
+		return fmt.Sprintf("grant %s: it wants %s alone, and %d leases are there", e.ID, e.GPU, e.Sum.Leases)
+	case e.lacksSlots():
 		return fmt.Sprintf("grant %s: %s has %d of %d usable slots in use, and the lease needs %d more",
 			e.ID, e.GPU, e.Sum.Active, e.Sum.Usable, e.NeedsSlots)
 	}

@@ -29,7 +29,8 @@ type Request struct {
 	Exact []Part
 
 	GPUs   int     // how many devices, all different; zero means one
-	Memory gpu.MiB // on each device
+	Memory gpu.MiB // on each device; for an exclusive request the most that it gets, which admission sets
+	Least  gpu.MiB // on each device, what an exclusive request needs at least; admission sets it
 	Slots  int     // on each device
 
 	Where     gpu.Where // what the devices must be
@@ -106,8 +107,22 @@ func (r *Request) Object() access.Object {
 // Devices returns how many devices the request is for.
 func (r *Request) Devices() int { return max(r.GPUs, 1) }
 
-// Load returns what the request takes on each of its devices.
-func (r *Request) Load() Load { return Load{r.Memory, r.Slots} }
+// Load returns what the request needs on each of its devices.
+func (r *Request) Load() Load {
+	if r.Exclusive {
+		return Load{r.Least, r.Slots}
+	}
+	return Load{r.Memory, r.Slots}
+}
+
+// Claim returns what the request leaves to nobody else on each of its devices: its load,
+// or more than any device has if it wants them alone.
+func (r *Request) Claim() Load {
+	if r.Exclusive {
+		return Whole
+	}
+	return r.Load()
+}
 
 // Total returns what the request takes over all its devices.
 func (r *Request) Total() Usage {

@@ -88,6 +88,14 @@ func (e *entry) shrinkable(to gpu.MiB) error {
 
 // Resizable returns why the size of the lease cannot change, or nil if it can.
 func (l *Lease) Resizable() error {
+	if l.Exclusive {
+		return fmt.Errorf("%w: it has its device alone, with all of the memory", ErrState)
+	}
+	return l.divisible()
+}
+
+// divisible returns why memory cannot be taken out of the lease, or nil if it can.
+func (l *Lease) divisible() error {
 	switch {
 	case l.State != Active:
 		return fmt.Errorf("%w: it is %s", ErrState, string(l.State))

@@ -96,6 +96,21 @@ func (y *toy) fits(parts []Part, already map[string]gpu.MiB) bool {
 	return true
 }
 
+// shares is whether a lease may be beside those that are on its devices, of which one
+// that has a device alone tolerates only its children.
+func (y *toy) shares(l *Lease) bool {
+	for _, p := range l.Parts {
+		for k, other := range y.leases {
+			here := other.State == Active && slices.ContainsFunc(other.Parts, func(its Part) bool { return its.GPU == p.GPU })
+			parent := l.Parent != "" && k == Key{l.Holder.Owner(), l.Parent}
+			if here && (l.Exclusive || other.Exclusive && !parent) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // history drives a book and a toy through the same random changes, and demands
 // that they agree on every answer.
 type history struct {
@@ -155,6 +170,7 @@ func (h *history) drawRequest() *Request {
 		Binding:   []Binding{ByProcess, ByTTL, ByName}[h.draw("binding", 0, 2)],
 		Requested: h.now, Deadline: h.now.Add(time.Duration(h.draw("wait", 0, 50)) * time.Second),
 	}
+	r.Exclusive = h.draw("exclusive", 0, 4) == 0
 	switch r.Binding {
 	case ByTTL:
 		r.TTL = time.Duration(h.draw("ttl", 1, 50)) * time.Second
@@ -314,7 +330,7 @@ func (h *history) taken(k Key) bool {
 func (h *history) ask(r *Request) {
 	var want error
 	switch {
-	case r.Memory == 0 && r.Slots == 0:
+	case r.Slots == 0 && (r.Memory == 0 || r.Exclusive):
 		want = errFields
 	case h.taken(r.Key()):
 		want = ErrDuplicate
@@ -355,7 +371,7 @@ func (h *history) shrink() {
 	l, want := h.finding(c.Key, 0, c.By)
 	switch {
 	case want != nil:
-	case l.State != Active:
+	case l.State != Active || l.Exclusive:
 		want = ErrState
 	default:
 		for _, p := range slices.Backward(l.Parts) { // the first that refuses decides
@@ -392,16 +408,32 @@ func (h *history) grant(r *Request, adopt bool) {
 		want = ErrDuplicate
 	case r.Memory == 0 && r.Slots == 0:
 		want = errFields
-	case !h.toy.fits(g.Lease.Parts, already):
+	case !h.toy.fits(g.Lease.Parts, already) || !h.toy.shares(g.Lease):
 		want = ErrOverSold
 	}
-	h.apply(g, want)
+	if _, granted := h.apply(g, want); granted && r.Exclusive {
+		h.alone(g.Lease)
+	}
+}
+
+// alone demands that nobody but its children is beside a lease that has just got its
+// devices alone, and that Fill would have given it all that was there.
+func (h *history) alone(l *Lease) {
+	for _, p := range l.Parts {
+		if held := h.book.Holdings(p.GPU); len(slices.DeleteFunc(held, func(o Holding) bool { return o.Lease.State == Parked })) != 1 {
+			h.Fatalf("%s has %s alone, beside %+v", l.ID, p.GPU, held)
+		}
+		more := Lease{Parts: []Part{{GPU: p.GPU, Memory: MaxMemory}}, Terms: Terms{Exclusive: true}}
+		if h.book.Fill(&more); more.Parts[0].Memory != max(h.toy.available(p.GPU), 0) {
+			h.Fatalf("%s could still have %s on %s, not %s", l.ID, more.Parts[0].Memory, p.GPU, h.toy.available(p.GPU))
+		}
+	}
 }
 
 // child grants a child of a lease, with memory of the lease where that has it.
 func (h *history) child() {
 	r := h.drawRequest()
-	r.Parent, r.Slots = h.drawID(), 0
+	r.Parent, r.Slots, r.Exclusive = h.drawID(), 0, false
 	parent, stands := h.toy.leases[Key{r.Holder.Owner(), r.Parent}]
 	devices := []string{dev(h.draw("device", 0, toyDevices-1))}
 	if h.draw("where", 0, 3) > 0 { // else perhaps not where its parent is
@@ -424,7 +456,7 @@ func (h *history) child() {
 		return !slices.ContainsFunc(parent.Parts, func(p Part) bool { return p.GPU == uuid })
 	}):
 		want = ErrParent
-	case !g.Split && !h.toy.fits(g.Lease.Parts, nil):
+	case !g.Split && !(h.toy.fits(g.Lease.Parts, nil) && h.toy.shares(g.Lease)):
 		want = ErrOverSold
 	}
 	e, granted := h.apply(g, want)
@@ -555,7 +587,7 @@ func (h *history) resize() {
 	l, want := h.finding(c.Key, c.Fence, c.By)
 	switch {
 	case want != nil:
-	case l.State != Active:
+	case l.State != Active || l.Exclusive:
 		want = ErrState
 	case c.Memory == 0 && l.Parent == "" && slices.ContainsFunc(l.Parts, func(p Part) bool { return p.Slots == 0 }):
 		want = errFields
@@ -621,7 +653,7 @@ func (h *history) park() {
 	k, by := h.drawKey(), h.drawActor()
 	l, want := h.finding(k, 0, by)
 	if want == nil && l.State == Parked {
-		if !h.toy.fits(l.Parts, resuming(l)) {
+		if !h.toy.fits(l.Parts, resuming(l)) || !h.toy.shares(&l.Lease) {
 			want = ErrOverSold
 		}
 		e, done := h.apply(Resume{Key: k, By: by}, want)

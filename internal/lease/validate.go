@@ -72,6 +72,15 @@ func (r *Request) Validate() error {
 	if r.Memory == 0 && r.Slots == 0 && r.Parent == "" && r.Exact == nil {
 		refuse("memory_mb", "is zero, and slots is zero too; ask for memory, slots or both")
 	}
+	switch {
+	case !r.Exclusive:
+	case r.Parent != "":
+		refuse("exclusive", "is set for a child; a child shares the devices of its parent")
+	case r.Exact != nil:
+		refuse("exclusive", "is set beside parts, which say all about the devices; leave it out")
+	case r.Slots == 0 && r.Into == 0:
+		refuse("slots", "is zero; an exclusive lease has at least one")
+	}
 	refuse("gpus", words.NumberProblem(r.GPUs, 1, MaxGPUs))
 	if r.Priority != First || r.Into == 0 {
 		refuse("priority", words.NumberProblem(r.Priority, -MaxPriority, MaxPriority))

@@ -50,7 +50,7 @@ func (c *climb) move(context.Context) (done, left []api.RungStep) {
 func sites(sums map[string]ledger.DeviceSum) (list []placement.Site) {
 	for _, s := range sums {
 		list = append(list, placement.Site{
-			Device: s.Device, Open: s.Closed == "" && s.State != gpu.Unavailable,
+			Device: s.Device, Open: s.Closed == "" && s.Alone == 0 && s.State != gpu.Unavailable,
 			Room: lease.Load{Memory: s.Available(), Slots: s.FreeSlots()}, Most: lease.Load{Memory: s.Most, Slots: s.MaxPipelines},
 		})
 	}

@@ -172,7 +172,19 @@ func (s *state) prepare(r *lease.Request, now time.Time) error {
 	if !r.Since.IsZero() && r.Since.Before(now) {
 		r.Requested = r.Since // after the limits, which bound how long it waits from now on
 	}
+	if r.Exclusive {
+		s.whole(r)
+	}
 	return s.besideParent(r)
+}
+
+// whole sets what an exclusive request counts for before anybody knows its devices: the
+// most memory that a device which suits it could ever lease. It gets no more, and needs
+// what it asked for. The caller holds mu.
+func (s *state) whole(r *lease.Request) {
+	most := placement.LargestEver(s.snapshot, r)
+	r.Least = max(r.Memory, min(most, 1)) // a device that reports no memory leases none
+	r.Memory = max(r.Memory, most)
 }
 
 // find returns the lease that a request finds, or nil if there is none. The caller holds
@@ -201,7 +213,7 @@ func (s *state) find(r *lease.Request) (*lease.Lease, error) {
 // adjust resizes and renews an existing lease as a request asks. The caller holds mu.
 func (s *state) adjust(held *lease.Lease, r *lease.Request, now time.Time) (Found, error) {
 	found := Found{Lease: held, Stood: true}
-	if had := held.Parts[0].Memory; had != r.Memory && r.Again != lease.Once {
+	if had := held.Parts[0].Memory; had != r.Memory && r.Again != lease.Once && !held.Exclusive {
 		resized, err := s.resize(lease.Resize{Key: held.Key(), Fence: held.Fence, Memory: r.Memory, By: r.By}, r.Limits, now)
 		if err != nil {
 			return Found{}, err
@@ -234,7 +246,7 @@ func (s *state) applySettings(r *lease.Request) error {
 	if service, known := s.settings.Services[r.Holder.Service]; known {
 		admitted, err := quota.Admit(service.Service, *r, s.book.ServiceUsage(r.Holder.Service))
 		if err != nil && !quota.Later(err) {
-			return err
+			return shareAdvice(r, err)
 		}
 		if *r = admitted; r.Preferred == "" {
 			r.Preferred = s.snapshot.UUIDOf(service.Preferred)
@@ -243,9 +255,18 @@ func (s *state) applySettings(r *lease.Request) error {
 		*r = quota.WithoutPrecedence(*r)
 	}
 	if err := s.overLimit(r, nil); err != nil && !quota.Later(err) { // as it was raised
-		return fmt.Errorf("ask for %s: %w", r.ID, err)
+		return shareAdvice(r, fmt.Errorf("ask for %s: %w", r.ID, err))
 	}
 	return nil
+}
+
+// shareAdvice adds to a refusal by the limits of a user or a service what else a request
+// for a whole device can do.
+func shareAdvice(r *lease.Request, err error) error {
+	if r.Exclusive && (errors.Is(err, quota.ErrLimit) || errors.Is(err, quota.ErrMaxMemory) || errors.Is(err, quota.ErrQuota)) {
+		return fmt.Errorf("%w; it asks for a whole device (exclusive): say how much it needs with --memory (memory_mb)", err)
+	}
+	return err
 }
 
 // decide grants a request, refuses it, or puts a copy of it into the queue and returns

@@ -24,7 +24,7 @@ type slowAhead struct {
 	stuck   map[string]bool
 }
 
-func (n *slowAhead) Refuse(uuid string, memory gpu.MiB) string {
+func (n *slowAhead) Refuse(uuid string, claim lease.Load) string {
 	var p lease.Passing
 	n.book.Passing(&p, uuid)
 	for _, r := range n.ahead {
@@ -32,7 +32,7 @@ func (n *slowAhead) Refuse(uuid string, memory gpu.MiB) string {
 			p.Add(r)
 		}
 	}
-	if p.Allows(lease.Load{Memory: memory, Slots: n.request.Slots}) {
+	if p.Allows(claim) {
 		return ""
 	}
 	return "it would delay somebody"
@@ -80,6 +80,7 @@ func TestServedInOrder(t *testing.T) {
 		for i := range draw("leases", 0, 8) {
 			r := want(fmt.Sprint("l-", i), gpu.MiB(draw("memory", 1, 12)), of(draw("user", 1, 4)), slots(draw("slots", 0, 2)),
 				service([]string{"", "limited", "other"}[draw("service", 0, 2)]))
+			r.Exclusive = draw("exclusive", 0, 9) == 0
 			_, _ = k.Acquire(t.Context(), r) // some find no room
 		}
 		k.Ledger.mu.Lock()
@@ -91,6 +92,9 @@ func TestServedInOrder(t *testing.T) {
 			r := want(fmt.Sprint("w-", i), gpu.MiB(draw("memory", 0, 30)), of(draw("user", 1, 4)), slots(draw("slots", 0, 3)),
 				gpus(draw("gpus", 1, 2)), service([]string{"", "limited", "other"}[draw("service", 0, 2)]))
 			r.Priority, r.Requested, r.Deadline = draw("priority", -1, 1), now.Add(time.Duration(draw("age", 0, 5))), now.Add(time.Hour)
+			if draw("exclusive", 0, 6) == 0 {
+				r.Exclusive, r.Least, r.Memory = true, r.Memory, 40
+			}
 			switch draw("constraint", 0, 5) {
 			case 0:
 				r.Where.GPU = dev(draw("device", 0, 2))

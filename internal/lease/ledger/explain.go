@@ -75,6 +75,7 @@ func (s *state) wouldGrant(r *lease.Request, before *placement.Ahead) *lease.Lea
 		return nil
 	}
 	granted := r.Lease(chosen...)
+	s.book.Fill(granted)
 	granted.State = lease.Active
 	return granted
 }

@@ -139,6 +139,7 @@ func (l *Ledger) into(ctx context.Context, by access.Actor, do func(now time.Tim
 func (l *Ledger) enlarge(r *lease.Request, before *placement.Ahead, now time.Time) (*lease.Lease, error) {
 	more := *r
 	more.Memory = l.book.Lacks(r)
+	more.Least = more.Memory
 	var fits bool
 	if l.chosen, fits = placement.Choose(l.snapshot, &more, l.behind(&more, before), l.chosen[:0]); !fits {
 		return nil, nil

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/berth-gpu/berth/internal/lease"
 )
 
 // The promises of the ledger, each over random histories of its own; see story.
@@ -33,6 +35,19 @@ func TestSlotsAreNeverExceeded(t *testing.T) {
 						s.Fatalf("%d slots of %s were sold to %s, and %d are missing now", p.Slots, p.GPU, l.ID, -left)
 					}
 				}
+			}
+		}
+	})
+}
+
+// Whoever has a device alone is alone there, and nobody gets in.
+func TestNobodyIsBesideAnExclusiveLease(t *testing.T) {
+	tell(t, func(s *story) {
+		view := s.keeper.View().Leases
+		for i := range s.devices {
+			active := slices.DeleteFunc(slices.Clone(view), func(h Held) bool { return h.State != lease.Active || !h.On(dev(i)) })
+			if len(active) > 1 && slices.ContainsFunc(active, func(h Held) bool { return h.Exclusive }) {
+				s.Fatalf("%s has %d leases, and one of them should be alone", dev(i), len(active))
 			}
 		}
 	})

@@ -138,6 +138,10 @@ func (r *recounted) sums() {
 			want.Leased += h.Part.Memory
 			want.Overuse += max(h.Measured-h.Part.Memory, 0)
 			want.Active += h.Part.Slots
+			want.Leases++
+			if h.Lease.Exclusive {
+				want.Alone++
+			}
 		}
 		for _, l := range r.book.Leases() {
 			if l.On(uuid) {

@@ -75,6 +75,7 @@ func (l *Ledger) place(r *lease.Request, before *placement.Ahead, now time.Time)
 		return nil, nil
 	}
 	granted := r.Lease(l.chosen...)
+	l.book.Fill(granted)
 	if _, err := l.apply(lease.Grant{Lease: granted}, now); err != nil {
 		return nil, err
 	}
@@ -106,11 +107,11 @@ func (s *state) advice(r *lease.Request, before *placement.Ahead) placement.Gate
 }
 
 // Refuse says which request this one would delay on a device, or returns "" if none.
-func (g *gate) Refuse(uuid string, memory gpu.MiB) string {
+func (g *gate) Refuse(uuid string, claim lease.Load) string {
 	if g.before == nil || g.before.Len() == 0 {
 		return ""
 	}
-	first := g.before.Delayed(uuid, lease.Load{Memory: memory, Slots: g.request.Slots})
+	first := g.before.Delayed(uuid, claim)
 	if first == nil {
 		return ""
 	}

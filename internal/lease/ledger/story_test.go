@@ -269,6 +269,7 @@ func (s *story) ask() {
 	if s.draw("service", 0, 2) == 0 {
 		service("limited")(&r)
 	}
+	r.Exclusive = s.draw("exclusive", 0, 4) == 4
 	if s.draw("binding", 0, 2) == 0 {
 		ttl(time.Duration(60-s.draw("short", 0, 59)) * time.Second)(&r)
 	}
@@ -427,7 +428,7 @@ func (s *story) grantable(r *lease.Request, ahead []*lease.Request, leases []Hel
 	fit := 0
 	for i := range s.devices {
 		memory, slots := s.left(i, leases)
-		if s.devices[i].multiplier() > 0 && allows(r, i) && memory >= r.Memory && (r.Slots == 0 || slots >= r.Slots) && !s.delaysOn(i, r, ahead, leases) {
+		if s.devices[i].multiplier() > 0 && allows(r, i) && s.shares(i, r, leases) && memory >= r.Load().Memory && (r.Slots == 0 || slots >= r.Slots) && !s.delaysOn(i, r, ahead, leases) {
 			fit++
 		}
 	}
@@ -436,7 +437,25 @@ func (s *story) grantable(r *lease.Request, ahead []*lease.Request, leases []Hel
 
 func allows(r *lease.Request, i int) bool {
 	pin := r.Where.GPU
-	return (pin == "" || pin == dev(i)) && (r.Only == nil || slices.Contains(r.Only, dev(i))) && r.Memory <= toyCeiling && r.Slots <= toySlots
+	return (pin == "" || pin == dev(i)) && (r.Only == nil || slices.Contains(r.Only, dev(i))) && r.Load().Memory <= toyCeiling && r.Slots <= toySlots
+}
+
+// shares is whether a request may be on a device beside the leases there.
+func (s *story) shares(i int, r *lease.Request, leases []Held) bool {
+	for _, l := range leases {
+		if l.State == lease.Active && l.On(dev(i)) && (l.Exclusive || r.Exclusive) {
+			return false
+		}
+	}
+	return true
+}
+
+// takes is what a request takes of a device: all of it, if it wants the device alone.
+func takes(r *lease.Request) lease.Load {
+	if r.Exclusive {
+		return lease.Load{Memory: toyCeiling, Slots: toySlots}
+	}
+	return r.Load()
 }
 
 func (s *story) serviceUse(leases []Held) (memory gpu.MiB) {
@@ -463,18 +482,18 @@ func (s *story) delaysOn(i int, later *lease.Request, ahead []*lease.Request, le
 		others := slices.Clone(things)
 		for _, r := range before {
 			if r != first {
-				others = append(others, r.Load())
+				others = append(others, takes(r))
 			}
 		}
 		for set := range 1 << len(others) {
-			sum := first.Load()
+			sum := takes(first)
 			for n, one := range others {
 				if set>>n&1 == 1 {
 					sum.Memory, sum.Slots = sum.Memory+one.Memory, sum.Slots+one.Slots
 				}
 			}
 			if sum.Memory <= toyCeiling && sum.Slots <= toySlots &&
-				(sum.Memory+later.Memory > toyCeiling || sum.Slots+later.Slots > toySlots) {
+				(sum.Memory+later.Claim().Memory > toyCeiling || sum.Slots+later.Claim().Slots > toySlots) {
 				return true
 			}
 		}

@@ -242,7 +242,7 @@ func (l *Ledger) Queue() placement.Pressure {
 		if r.Absent { // nobody makes room for a client that may not come back
 			continue
 		}
-		memory, priority := r.Memory, r.Priority
+		memory, priority := r.Load().Memory, r.Priority
 		if r.Into != 0 { // even one that goes before all others has the priority of its lease
 			memory, priority = l.book.Lacks(r), l.book.Lease(r.Key()).Priority
 		}

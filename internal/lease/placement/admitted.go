@@ -59,6 +59,8 @@ func (t *Target) reasons(p lease.Part) (all []Reason) {
 	switch {
 	case barred != "":
 		because(Closed, "grants nothing: %s", barred)
+	case t.Alone > 0:
+		because(Alone, "grants nothing: a lease has it alone")
 	case p.Memory > t.Most:
 		why := because(TooSmall, "can never lease %s: it has %s at most", p.Memory.Exact(), max(t.Most, 0).Exact())
 		why.Needs, why.Has = p.Memory, t.Most

@@ -148,7 +148,7 @@ func (n *Ahead) measure() {
 // MayFit reports whether a request might get one of its devices behind those ahead.
 func (n *Ahead) MayFit(r *lease.Request) bool {
 	for _, o := range n.open {
-		if o.allows(r.Load()) {
+		if r.Load().Within(o.now) && (!o.taken || o.passing.Allows(r.Claim())) {
 			return true
 		}
 	}

@@ -36,6 +36,7 @@ func Choose(s *Snapshot, r *lease.Request, gate Gate, chosen []string) ([]string
 type need struct {
 	memory gpu.MiB
 	slots  int
+	alone  bool // the request wants its devices alone
 	keys   []Key
 	apart  bool // the fewer leases of the service a device has, the better
 
@@ -57,7 +58,7 @@ func (s *Snapshot) needOf(r *lease.Request, gate Gate) need {
 	at := indexOf(r.Policy)
 	policy := &policies[at]
 	n := need{
-		memory: r.Memory, slots: r.Slots,
+		memory: r.Load().Memory, slots: r.Slots, alone: r.Exclusive,
 		keys: s.keys[at], apart: policy.apart || !r.Together,
 		heeds: !policy.fills, draw: float32(r.Draw.Or(0)),
 		pin: -1, preferred: -1, gate: gate,
@@ -77,7 +78,7 @@ func (s *Snapshot) needOf(r *lease.Request, gate Gate) need {
 			n.pin = s.pinned(&r.Where)
 		}
 	}
-	n.plain = n.models == nil && gate == nil && n.only == nil
+	n.plain = n.models == nil && gate == nil && n.only == nil && !n.alone
 	return n
 }
 
@@ -116,7 +117,7 @@ func (s *Snapshot) among(uuids []string) []bool {
 
 // hasRoom reports whether a device has room for the request.
 func (s *Snapshot) hasRoom(n *need, i int) bool {
-	return s.room[i] >= n.memory && int(s.free[i]) >= n.slots
+	return s.room[i] >= n.memory && int(s.free[i]) >= n.slots && !(n.alone && s.use[i].Leases > 0)
 }
 
 // meets reports whether the request allows the device.
@@ -129,7 +130,11 @@ func (s *Snapshot) refusal(n *need, i int) string {
 	if n.gate == nil {
 		return ""
 	}
-	return n.gate.Refuse(s.devices[i].UUID, n.memory)
+	claim := lease.Load{Memory: n.memory, Slots: n.slots}
+	if n.alone {
+		claim = lease.Whole
+	}
+	return n.gate.Refuse(s.devices[i].UUID, claim)
 }
 
 // takes reports whether a device meets all hard conditions.
@@ -215,10 +220,10 @@ func (s *Snapshot) beside(n *need) int {
 // ahead in the queue. A nil Gate refuses nothing.
 type Gate interface {
 	// Refuse returns why the request must not take a device that fits, or "" if it may.
-	// Memory is how much the request would take there: Explain also asks about less than
-	// the request does. A gate that refuses an amount refuses every larger one too.
-	// Choose calls Refuse only for devices that it would take otherwise.
-	Refuse(uuid string, memory gpu.MiB) string
+	// Claim is what the request would leave to nobody else there: Explain also asks about
+	// less than the request does. A gate that refuses an amount refuses every larger one
+	// too. Choose calls Refuse only for devices that it would take otherwise.
+	Refuse(uuid string, claim lease.Load) string
 
 	// Allow returns how much of an amount on each device the request may have, devices
 	// aside; zero if nothing. It is for advice only: LargestNow passes its result through

@@ -54,12 +54,16 @@ func (s *Snapshot) reasons(n *need, r *lease.Request, i int) []Reason {
 		because(Unmet, "%s", unmetText(&r.Where, &s.models[s.model[i]]))
 	case u.Closed != "":
 		because(Closed, "nothing is granted here: %s", u.Closed)
-	case u.Ceiling < r.Memory:
-		why := because(TooSmall, "needs %s and could never have more than %s", r.Memory.Exact(), max(u.Ceiling, 0).Exact())
-		why.Needs, why.Has = r.Memory, u.Ceiling
+	case u.Ceiling < n.memory:
+		why := because(TooSmall, "needs %s and could never have more than %s", n.memory.Exact(), max(u.Ceiling, 0).Exact())
+		why.Needs, why.Has = n.memory, u.Ceiling
 	case u.MaxPipelines < r.Slots:
 		why := because(TooSmall, "needs %s and has only %d in all", words.Count(r.Slots, "slot"), u.MaxPipelines)
 		why.NeedsSlots, why.Active, why.Usable = r.Slots, u.Active, u.Usable
+	case u.Alone:
+		because(Alone, "a lease has it alone")
+	case n.alone && u.Leases > 0:
+		because(Alone, "the request is for a device alone, and this one has %s", words.Count(u.Leases, "lease"))
 	case s.free[i] < 0:
 		because(BadState, "%s", stateText(u))
 	case s.hasRoom(n, i):
@@ -69,9 +73,9 @@ func (s *Snapshot) reasons(n *need, r *lease.Request, i int) []Reason {
 			why := because(NoSlot, "needs %s; %d of %d usable are taken%s", words.Count(r.Slots, "slot"), u.Active, u.Usable, fewer(u))
 			why.NeedsSlots, why.Active, why.Usable = r.Slots, u.Active, u.Usable
 		}
-		if s.room[i] < r.Memory {
-			why := because(NoMemory, "needs %s and has %s", r.Memory.Exact(), s.room[i].Exact())
-			why.Needs, why.Has = r.Memory, s.room[i]
+		if s.room[i] < n.memory {
+			why := because(NoMemory, "needs %s and has %s", n.memory.Exact(), s.room[i].Exact())
+			why.Needs, why.Has = n.memory, s.room[i]
 		}
 	}
 	return all

@@ -83,7 +83,7 @@ func TestHints(t *testing.T) {
 			}
 		})
 	}
-	if e := Explain(machine(idle()), &lease.Request{Slots: 1}, held); e.Reasons[0].Code != HeldBack || e.Reasons[0].Text != held.Refuse("", 0) {
+	if e := Explain(machine(idle()), &lease.Request{Slots: 1}, held); e.Reasons[0].Code != HeldBack || e.Reasons[0].Text != held.Refuse("", lease.Load{}) {
 		t.Errorf("reasons %+v", e.Reasons)
 	}
 }

@@ -17,6 +17,7 @@ func LargestNow(s *Snapshot, r *lease.Request, gate Gate) gpu.MiB {
 		most = max(most, room)
 	}
 	ask := *r
+	ask.Exclusive = false // what it could have if it shared
 	chosen := make([]string, 0, r.Devices())
 	tooMuch := func(less int) bool {
 		ask.Memory = gpu.MiB(less + 1)

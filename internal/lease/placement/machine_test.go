@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
 )
 
 const uuid0 = "GPU-00000"
@@ -72,5 +73,5 @@ func closed(why string) func(*Use) { return func(u *Use) { u.Closed = why } }
 // gateFunc is a Gate that refuses by a rule and allows everything.
 type gateFunc func(uuid string, memory gpu.MiB) string
 
-func (g gateFunc) Refuse(uuid string, memory gpu.MiB) string { return g(uuid, memory) }
-func (g gateFunc) Allow(memory gpu.MiB) gpu.MiB              { return memory }
+func (g gateFunc) Refuse(uuid string, claim lease.Load) string { return g(uuid, claim.Memory) }
+func (g gateFunc) Allow(memory gpu.MiB) gpu.MiB                { return memory }

@@ -86,8 +86,8 @@ func (y yard) makeRoom(r *lease.Request) (after yard, moves []Move, why string) 
 		switch {
 		case !s.suits(r):
 			continue
-		case missing > 0 && r.Load().Within(s.Room):
-			s.take(r.Load(), 1)
+		case missing > 0 && s.need(r).Within(s.Room):
+			s.take(s.need(r), 1)
 			missing--
 		default:
 			full = append(full, i)
@@ -123,6 +123,14 @@ func (s *Site) suits(r *lease.Request) bool {
 		r.Where.Allows(s.Device.UUID, s.Device.Index) && r.Where.Unmet(&model) == ""
 }
 
+// need returns what a request takes of a device: all of it, if it wants the device alone.
+func (s *Site) need(r *lease.Request) lease.Load {
+	if r.Exclusive {
+		return s.Most
+	}
+	return r.Load()
+}
+
 // take takes a load from the room of a device, or with sign −1 gives it back.
 func (s *Site) take(l lease.Load, sign int) {
 	s.Room.Memory -= l.Memory * gpu.MiB(sign)
@@ -150,7 +158,7 @@ func (y *yard) clear(at int, r *lease.Request) (best clearance, found bool) {
 	var try func(from int, leave []int, freed lease.Load)
 	try = func(from int, leave []int, freed lease.Load) {
 		room := y.sites[at].Room
-		if r.Load().Within(lease.Load{Memory: room.Memory + freed.Memory, Slots: room.Slots + freed.Slots}) {
+		if y.sites[at].need(r).Within(lease.Load{Memory: room.Memory + freed.Memory, Slots: room.Slots + freed.Slots}) {
 			if found && freed.Memory >= best.memory {
 				return
 			}
@@ -209,6 +217,6 @@ func (y *yard) carryOut(c clearance, r *lease.Request) (moves []Move) {
 		moves = append(moves, Move{Lease: m.Lease, From: m.GPU, To: y.sites[c.to[n]].Device.UUID, Memory: m.Load.Memory, For: r})
 		m.GPU = "" // it moves once
 	}
-	y.sites[c.position].take(r.Load(), 1)
+	y.sites[c.position].take(y.sites[c.position].need(r), 1)
 	return moves
 }

@@ -24,6 +24,7 @@ const (
 	BadState    Code = "state"        // the device is CRITICAL or UNAVAILABLE
 	NoSlot      Code = "no_slot"      // too few slots are free
 	NoMemory    Code = "no_memory"    // too little memory can be leased
+	Alone       Code = "exclusive"    // a lease has the device alone, or the request wants it alone
 	HeldBack    Code = "held_back"    // the request fits, but the Gate refuses it
 )
 
@@ -88,6 +89,8 @@ func (s *Snapshot) hint(e *NoFitError, able int) string {
 		return fmt.Sprintf("%s of this machine could ever serve it; change the constraints, the slots or the number of devices", devices(able))
 	case !e.Ever:
 		return fmt.Sprintf("ask for at most %s: more never fits on this machine", e.LargestEver.Exact())
+	case e.LargestNow > 0 && r.Exclusive:
+		return fmt.Sprintf("wait, or share a device: at most %s would be granted now (--memory)", e.LargestNow.Exact())
 	case e.LargestNow > 0 && e.LargestNow < r.Memory:
 		return fmt.Sprintf("wait, or ask for at most %s, which would be granted now", e.LargestNow.Exact())
 	}
@@ -101,10 +104,13 @@ func (s *Snapshot) hint(e *NoFitError, able int) string {
 
 func describe(r *lease.Request) string {
 	var parts []string
-	if r.Memory > 0 {
+	switch {
+	case r.Exclusive:
+		parts = append(parts, "a device alone")
+	case r.Memory > 0:
 		parts = append(parts, r.Memory.Exact())
 	}
-	if r.Slots > 0 {
+	if r.Slots > 0 && !r.Exclusive {
 		parts = append(parts, words.Count(r.Slots, "slot"))
 	}
 	text := strings.Join(parts, " and ")

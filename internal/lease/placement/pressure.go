@@ -73,11 +73,15 @@ func (s *Snapshot) WantOf(r *lease.Request, memory gpu.MiB) Want {
 		Key: r.Key(), Into: r.Into, Priority: r.Priority, Since: r.Requested, Memory: memory, Slots: r.Slots, GPUs: r.Devices(),
 	}
 	for i := range s.devices {
-		if s.free[i] >= 0 && r.Load().Within(s.most(i)) && s.allows(i, r) {
-			w.Rooms = append(w.Rooms, Room{
-				GPU: s.devices[i].UUID, Missing: max(memory-s.room[i], 0), MissingSlots: max(r.Slots-int(s.free[i]), 0),
-			})
+		u := &s.use[i]
+		if u.Closed != "" || u.State.Multiplier() == 0 || !r.Load().Within(s.most(i)) || !s.allows(i, r) {
+			continue
 		}
+		room := Room{GPU: s.devices[i].UUID, Missing: max(memory-s.room[i], 0), MissingSlots: max(r.Slots-max(int(s.free[i]), 0), 0)}
+		if u.Alone || r.Exclusive && u.Leases > 0 { // every lease there has to go
+			room.Missing, room.MissingSlots = max(u.Held, r.Load().Memory-s.room[i]), u.Active
+		}
+		w.Rooms = append(w.Rooms, room)
 	}
 	return w
 }

@@ -76,6 +76,8 @@ func drawUse(t *rapid.T) Use {
 	}
 	u.Usable = rapid.IntRange(0, u.MaxPipelines).Draw(t, "usable")
 	u.Active = rapid.IntRange(0, u.MaxPipelines).Draw(t, "active")
+	u.Leases = rapid.IntRange(0, 2).Draw(t, "leases")
+	u.Alone = u.Leases > 0 && rapid.IntRange(0, 2).Draw(t, "alone") == 0
 	if rapid.IntRange(0, 9).Draw(t, "closed") == 0 {
 		u.Closed = "in quarantine"
 	}
@@ -91,6 +93,9 @@ func drawRequest(t *rapid.T, w *world, mostGPUs int) lease.Request {
 		Holder: lease.Holder{Service: rapid.SampledFrom(services).Draw(t, "service")},
 
 		Together: rapid.Bool().Draw(t, "together"),
+	}
+	if rapid.IntRange(0, 3).Draw(t, "exclusive") == 0 {
+		r.Exclusive, r.Least, r.Memory = true, r.Memory, 6
 	}
 	if rapid.Bool().Draw(t, "drew before") {
 		r.Draw = gpu.Some(gpu.Watts(8 * rapid.IntRange(0, 10).Draw(t, "draw")))
@@ -134,7 +139,9 @@ func (w *world) fits(r *lease.Request, i int) bool {
 		r.Where.Vendor != "" && r.Where.Vendor != d.Vendor,
 		r.Where.Name != "": // h2?0 is a pattern for the whole name, and no device is called that
 		return false
-	case u.Closed != "" || u.State == gpu.Critical || u.Available < r.Memory:
+	case u.Closed != "" || u.State == gpu.Critical || u.Alone:
+		return false
+	case r.Exclusive && (u.Leases > 0 || u.Available < r.Least), !r.Exclusive && u.Available < r.Memory:
 		return false
 	case r.Slots > 0 && u.Active+r.Slots > u.Usable:
 		return false
@@ -142,7 +149,7 @@ func (w *world) fits(r *lease.Request, i int) bool {
 	if len(r.Only) > 0 && !slices.Contains(r.Only, d.UUID) {
 		return false
 	}
-	return w.gate == nil || w.gate.Refuse(d.UUID, r.Memory) == ""
+	return w.gate == nil || w.gate.Refuse(d.UUID, r.Claim()) == ""
 }
 
 // warm is whether a device gets too hot with a request on it.
@@ -369,7 +376,7 @@ func TestExplainAgreesWithChoose(t *testing.T) {
 			t.Fatalf("ever is %v, and %d devices could", e.Ever, could)
 		}
 		if ever := r; e.LargestEver > 0 {
-			ever.Memory = e.LargestEver
+			ever.Memory, ever.Exclusive = e.LargestEver, false
 			if !w.fitsEmpty(ever) {
 				t.Fatalf("%s would never fit", e.LargestEver)
 			}
@@ -382,7 +389,7 @@ func TestExplainAgreesWithChoose(t *testing.T) {
 
 // checkLargest: the amount fits, and one more does not.
 func (w *world) checkLargest(t *rapid.T, r lease.Request, largest gpu.MiB) {
-	r.Memory = largest
+	r.Memory, r.Exclusive = largest, false // how much it could have if it shared
 	if _, ok := Choose(w.s, &r, w.gate, nil); largest > 0 && !ok {
 		t.Fatalf("%s would not fit now", largest)
 	}

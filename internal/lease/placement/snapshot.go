@@ -17,6 +17,10 @@ type Use struct {
 	Usable       int // slots that may be in use in the present state
 	MaxPipelines int // slots in the best state
 
+	Leases int     // active leases
+	Held   gpu.MiB // memory that they take
+	Alone  bool    // one of them has the device alone
+
 	Recent Recent          // what was measured lately
 	Warmth gpu.Opt[Warmth] // where its temperature settles; absent if not known
 
@@ -29,7 +33,7 @@ type Use struct {
 // free returns the number of slots that berth can grant, or -1 if it grants
 // nothing at all, not even a lease without slots.
 func (u *Use) free() int32 {
-	if u.Closed != "" || u.State.Multiplier() == 0 {
+	if u.Closed != "" || u.Alone || u.State.Multiplier() == 0 {
 		return -1
 	}
 	return int32(min(max(u.Usable-u.Active, 0), math.MaxInt32))

@@ -77,6 +77,7 @@ func Admit(s Service, r lease.Request, used lease.Usage) (lease.Request, error) 
 		r.AddNote("raised from %s to the service's minimum of %s", r.Memory.Exact(), s.MinMemory.Exact())
 		r.Memory, r.Raised = s.MinMemory, true
 	}
+	r.Least = max(r.Least, s.MinMemory)
 	if r.Priority = r.AskedPriority.Or(s.Priority); r.Priority > s.Priority {
 		r.AddNote("priority lowered from %d to the service's %d", r.Priority, s.Priority)
 		r.Priority = s.Priority
@@ -204,7 +205,7 @@ func Answers(l *lease.Lease, r *lease.Request) bool {
 		return false
 	case r.Binding == lease.ByProcess && (l.Holder.Boot != r.Holder.Boot || l.Holder.PID != r.Holder.PID || l.Holder.Start != r.Holder.Start):
 		return false
-	case len(l.Parts) != r.GPUs || l.Parts[0].Slots != r.Slots:
+	case len(l.Parts) != r.GPUs || l.Parts[0].Slots != r.Slots || l.Exclusive != r.Exclusive:
 		return false
 	}
 	return r.Where.GPU == "" || l.Parts[0].GPU == r.Where.GPU

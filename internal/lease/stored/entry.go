@@ -51,8 +51,9 @@ import (
 //
 // Added later under the same versions, because the book is the same without them:
 // Entry.By, Lease.Parent, Lease.Unit, Lease.Scope, Lease.Implied, Lease.Parkable,
-// Lease.Unshared, Lease.Returned, Lease.Asked, Lease.Imposed, Lease.Comment and
-// Lease.Cancelled. An older berth ignores them: it does not end what was cancelled.
+// Lease.Unshared, Lease.Returned, Lease.Asked, Lease.Imposed, Lease.Comment,
+// Lease.Cancelled and Lease.Exclusive. An older berth ignores them: it does not end what
+// was cancelled, and may grant slots beside a lease that should be alone.
 const Version = 5
 
 // Entry is one entry of the journal: what happened to a lease, as one JSON
@@ -149,6 +150,8 @@ type Lease struct {
 	Asked    int64 `json:"asked_mb,omitempty"`    // MiB; what it had before berth shrank it
 
 	Comment string `json:"comment,omitempty"`
+
+	Exclusive bool `json:"exclusive,omitempty"` // it has its devices alone
 
 	Cancelled *Cancelled `json:"cancelled,omitempty"` // absent if nobody has cancelled it
 }
