@@ -27,6 +27,7 @@ type GPUConfig struct {
 	Context          gpu.MiB            `json:"context_mb" doc:"How much memory of a lease a CUDA context takes."`
 	MPS              string             `json:"mps" enum:"off,on" doc:"Whether the driver enforces leases of memory, through MPS."`
 	Isolation        string             `json:"isolation" enum:"env,cgroup" doc:"What keeps programs that berth starts from GPUs they have not leased."`
+	Plain            string             `json:"plain" enum:"whole,slot" doc:"What a program gets that berth starts without saying how much: a GPU alone, or one slot."`
 	Forecast         string             `json:"forecast" enum:"on,off" doc:"Whether berth slows work down before a temperature crosses a threshold."`
 	Throttle         string             `json:"throttle" enum:"advise,slots,pace,power" doc:"What berth does by itself about a device that should run slower."`
 	PowerLeast       gpu.Opt[gpu.Watts] `json:"power_least_watts" nullable:"true" doc:"Lowest power limit that berth sets; null: the lowest that the driver takes."`

@@ -78,6 +78,9 @@ type LeaseRequest struct {
 	Parkable  bool             `json:"parkable,omitempty" doc:"Whether berth may park the lease while others wait for its device. Default: as services.NAME.parkable says, else no."`
 	Unshared  bool             `json:"unshared,omitempty" doc:"The owner says that the processes of the lease share no GPU memory, with each other or with others. Without that, a lease is parked only if one process uses the GPU alone."`
 	Comment   string           `json:"comment,omitempty" maxLength:"256" doc:"A note of yours, for people: at most 256 bytes on one line. Others than operators do not see it." example:"nightly run, ask Ada"`
+
+	Exclusive bool `json:"exclusive,omitempty" doc:"Each device alone: it is granted where nobody has a lease, and nobody gets one there until it ends, but for its children. Its memory is what can be leased there at the grant; memory_mb is the least that it needs."`
+	AllMemory bool `json:"all_memory,omitempty" doc:"In place of memory_mb: all memory of the largest device that suits the request. Others may have leases without memory beside it."`
 }
 
 // LeaseShare is the part of a request on one device.
@@ -128,6 +131,8 @@ type Lease struct {
 	Asked    gpu.MiB  `json:"asked_mb,omitempty" doc:"Memory on each device that it had before an optimization shrank it. Absent: it was not shrunk."`
 
 	Comment string `json:"comment,omitempty" sight:"owner" doc:"The note that its holder gave with the request. Only the holder and operators see it."`
+
+	Exclusive bool `json:"exclusive,omitempty" doc:"It has its devices alone: nobody else gets a lease there until it ends."`
 
 	IsolatedBy string `json:"isolated_by,omitempty" enum:"cgroup" doc:"cgroup: its process can open only the leased GPUs. Absent: nothing but its environment keeps it from the others."`
 }
@@ -191,16 +196,17 @@ type Leases struct {
 
 // Waiting is a request in the queue.
 type Waiting struct {
-	ID       string     `json:"id"`
-	Position int        `json:"position" doc:"1 is next."`
-	Since    time.Time  `json:"since"`
-	Deadline *time.Time `json:"deadline,omitempty"`
-	Holder   Holder     `json:"holder"`
-	GPUs     int        `json:"gpus"`
-	Memory   gpu.MiB    `json:"memory_mb"`
-	Slots    int        `json:"slots"`
-	Priority int        `json:"priority"`
-	For      string     `json:"for,omitempty" enum:"resume,resize" doc:"The request is for a lease that there is: to resume it, or to make it larger. Absent: for a new one."`
+	ID        string     `json:"id"`
+	Position  int        `json:"position" doc:"1 is next."`
+	Since     time.Time  `json:"since"`
+	Deadline  *time.Time `json:"deadline,omitempty"`
+	Holder    Holder     `json:"holder"`
+	GPUs      int        `json:"gpus"`
+	Memory    gpu.MiB    `json:"memory_mb"`
+	Slots     int        `json:"slots"`
+	Priority  int        `json:"priority"`
+	Exclusive bool       `json:"exclusive,omitempty" doc:"It waits for devices that it has alone; memory_mb is then the most that it gets."`
+	For       string     `json:"for,omitempty" enum:"resume,resize" doc:"The request is for a lease that there is: to resume it, or to make it larger. Absent: for a new one."`
 
 	Estimate *Estimate `json:"estimate,omitempty" doc:"When it will probably be granted. Absent: the queue is too long to look ahead."`
 }

@@ -165,7 +165,7 @@ func (m *machine) step() {
 		m.tell(g, "allocate", id, strconv.Itoa(m.device().Index), strconv.Itoa(int(m.memory())))
 	case 1: // a program under berth exec
 		id := m.name("exec")
-		m.start(func(l api.Lease) bool { return l.Holder.Name == id }, "berth", "exec", "--name", id, "--memory", strconv.Itoa(int(m.memory())), "--timeout", "0", "--", m.program(id))
+		m.start(func(l api.Lease) bool { return l.Holder.Name == id }, "berth", "exec", "--name", id, "--memory", strconv.Itoa(int(m.memory()))+"MiB", "--timeout", "0", "--", m.program(id))
 	case 2, 3: // an allocation for a service
 		m.berth("allocate", service, strconv.Itoa(int(m.memory())), "--gpu", strconv.Itoa(m.device().Index), "--timeout", "0")
 	case 4: // the service, started as always

@@ -91,7 +91,7 @@ func TestExactLeaseOfTheRestOfAFullDevice(t *testing.T) {
 	}
 	rest := gpu.MiB(100)
 	most, uuid := available().Available-rest, available().GPU
-	g := m.start(nil, "berth", "exec", "--memory", fmt.Sprint(int64(most)), "--timeout", "0", "--", m.program("filler"))
+	g := m.start(nil, "berth", "exec", "--memory", fmt.Sprint(int64(most))+"MiB", "--timeout", "0", "--", m.program("filler"))
 	if g == nil {
 		t.Fatal(m.said)
 	}

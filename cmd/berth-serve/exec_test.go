@@ -406,7 +406,7 @@ func TestDaemonThatHangs(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = hung.Close() })
 	for _, name := range []string{"BERTH_SOMETHING", "BERTH_EXEC_IN_GO", "BERTH_NO_HEADSTART"} {
-		cmd := exec.Command(berth, "exec", "--timeout", "1", "--", "echo", "ran")
+		cmd := exec.Command(berth, "exec", "--timeout", "1s", "--", "echo", "ran")
 		cmd.Env = append(os.Environ(), "BERTH_SOCKET="+socket, "BERTH_PATIENCE=1", name+"=1")
 		out, err := cmd.CombinedOutput()
 		if got := ending(err); got != "exit 3" || !strings.Contains(string(out), "no answer within 1s") || !strings.Contains(string(out), "BERTH_PATIENCE") {

@@ -58,7 +58,7 @@ func newLot(t *testing.T, fault string) *lot {
 		t.Fatal(err)
 	}
 	l.serve(fault)
-	g := l.start(nil, "berth", "exec", "--name", "parker", "--memory", fmt.Sprint(lotMemory), "--timeout", "0", "--", l.program("parker"))
+	g := l.start(nil, "berth", "exec", "--name", "parker", "--memory", fmt.Sprint(lotMemory)+"MiB", "--timeout", "0", "--", l.program("parker"))
 	if g == nil {
 		t.Fatal(l.said)
 	}

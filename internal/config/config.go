@@ -117,6 +117,8 @@ type GPU struct {
 
 	Isolation string `key:"isolation" default:"env" oneof:"env,cgroup" doc:"What keeps programs that berth starts from GPUs they have not leased, unless they ask for the other. env: variables, which a program can change. cgroup: a control group in which other NVIDIA GPUs cannot be opened; berth refuses a program that it cannot isolate so."`
 
+	Plain string `key:"plain" role:"operator" default:"whole" oneof:"whole,slot" doc:"What a program gets that berth starts without --memory and --slots, and of which no size was learned. whole: a GPU alone, as with --exclusive. slot: one slot and no memory."`
+
 	Forecast   string             `key:"forecast" role:"operator" default:"on" oneof:"on,off" doc:"Whether berth slows work on a device down before its temperature crosses a threshold, if the forecast is sure that it will."`
 	Throttle   string             `key:"throttle" default:"slots" oneof:"advise,slots,pace,power" doc:"What berth does by itself about a device that should run slower. advise: it tells. slots: the device has fewer slots, and batches are smaller. pace: berth also stops and continues the processes of leases in short cycles. power: berth also lowers the power limit of the device. Each does what the ones before do."`
 	PowerLeast gpu.Opt[gpu.Watts] `key:"power_least_watts" min:"1" absent:"the lowest that the driver takes" doc:"Lowest power limit that berth sets on a device, with throttle: power."`

@@ -36,7 +36,7 @@ func TestDefault(t *testing.T) {
 			ThrottleCooldown: 30 * time.Second, CriticalPause: time.Minute,
 			Quarantine: time.Minute, Probation: 5 * time.Minute, SlotReturn: 5 * time.Minute,
 			MemoryReserve: 512, MonitorInterval: time.Second, HistorySize: 200,
-			OverLimit: "warn", Foreign: "show", Overheat: "tell", Context: 600, MPS: "off", Isolation: "env",
+			OverLimit: "warn", Foreign: "show", Overheat: "tell", Context: 600, MPS: "off", Isolation: "env", Plain: "whole",
 			Forecast: "on", Throttle: "slots", Check: "on", Scrub: "off",
 		},
 		Optimization: config.Optimization{
@@ -85,6 +85,7 @@ gpu:
   context_mb: 1GiB
   mps: on
   isolation: cgroup
+  plain: slot
   forecast: off
   throttle: pace
   power_least_watts: 150
@@ -145,7 +146,7 @@ func TestEverythingInAFile(t *testing.T) {
 			Quarantine: 20 * time.Second, Probation: 0, SlotReturn: time.Second,
 			MemoryLimit: gpu.Some[gpu.MiB](4096), MaxPipelines: gpu.Some(3),
 			MonitorInterval: 100 * time.Millisecond, HistorySize: 200,
-			OverLimit: "revoke", Foreign: "kill_orphans", Overheat: "revoke", Context: 1024, MPS: "on", Isolation: "cgroup",
+			OverLimit: "revoke", Foreign: "kill_orphans", Overheat: "revoke", Context: 1024, MPS: "on", Isolation: "cgroup", Plain: "slot",
 			Forecast: "off", Throttle: "pace", PowerLeast: gpu.Some[gpu.Watts](150), FanCurve: "50:30,85:100", Check: "off", Scrub: "on",
 			Devices: map[string]config.DeviceOverride{
 				"GPU-1": {

@@ -36,6 +36,11 @@ func (d *Desk) Launch(ctx context.Context, by Caller, q launch.Question) (say st
 		return "", nil, notPlain(nil)
 	}
 	w.Timeout = gpu.Some(0.0)
+	if id, fence, nested := w.Around(q.Environ); nested {
+		if held, stands := d.Ledger.Find(lease.Key{Owner: lease.OwnerOf(&by.Actor), ID: id}); stands && held.Fence == fence {
+			w.Within(id)
+		}
+	}
 	l, err := d.acquire(ctx, &by, &wish{LeaseRequest: w.LeaseRequest, called: w.Called, atOnce: true})
 	if err != nil {
 		return "", nil, notPlain(err)

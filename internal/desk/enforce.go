@@ -17,10 +17,10 @@ import (
 )
 
 // rung chooses what holds a lease to its memory: the strongest way that is available and
-// that the caller can do its part for. Memory is what the lease has on each device, unless
-// it has parts.
-func (d *Desk) rung(w *wish, bound lease.Binding, named []gpu.Device, memory gpu.MiB) (string, error) {
-	takes := memory > 0 || slices.ContainsFunc(w.Parts, func(p api.LeaseShare) bool { return p.Memory > 0 })
+// that the caller can do its part for. Takes says whether the lease has memory; its parts
+// may say so too.
+func (d *Desk) rung(w *wish, bound lease.Binding, named []gpu.Device, takes bool) (string, error) {
+	takes = takes || slices.ContainsFunc(w.Parts, func(p api.LeaseShare) bool { return p.Memory > 0 })
 	if len(w.Scope) > 0 {
 		return scopedRung(w, takes)
 	}

@@ -64,12 +64,12 @@ func TestRung(t *testing.T) {
 		{name: "no wish", request: api.LeaseRequest{Memory: 1}, want: launch.Watchdog},
 	} {
 		o.mps.missing = test.missing
-		got, err := o.rung(&wish{LeaseRequest: test.request}, lease.ByProcess, nil, test.request.Memory)
+		got, err := o.rung(&wish{LeaseRequest: test.request}, lease.ByProcess, nil, test.request.Memory > 0)
 		if got != test.want || codeOf(err) != test.code {
 			t.Errorf("%s: %q, %v, want %q, %q", test.name, got, err, test.want, test.code)
 		}
 	}
-	if got, _ := o.rung(&wish{}, lease.ByName, nil, 1); got != launch.None {
+	if got, _ := o.rung(&wish{}, lease.ByName, nil, true); got != launch.None {
 		t.Errorf("a lease that is bound to no process is held by %q", got)
 	}
 }

@@ -208,7 +208,7 @@ func LeaseOf(h ledger.Held) api.Lease {
 		ID: h.ID, Parent: h.Parent, Fence: h.Fence, State: string(h.State), Holder: HolderOf(h.Holder), Binding: string(h.Binding),
 		Granted: h.Granted, TTL: h.TTL.Seconds(), Parts: make([]api.LeasePart, len(h.Parts)),
 		Priority: h.Priority, EnforcedBy: h.EnforcedBy, Note: h.Note, Heir: h.KeptBy,
-		Unit: h.Unit, Scope: h.Scope, Parkable: h.Parkable, Unshared: h.Unshared, Asked: h.Asked, Comment: h.Comment,
+		Unit: h.Unit, Scope: h.Scope, Parkable: h.Parkable, Unshared: h.Unshared, Asked: h.Asked, Comment: h.Comment, Exclusive: h.Exclusive,
 	}
 	if !h.Expires.IsZero() {
 		l.Expires = &h.Expires
@@ -233,7 +233,7 @@ func LeaseOf(h ledger.Held) api.Lease {
 func Asked(r *lease.Request, w api.Waiting) api.Lease {
 	l := api.Lease{
 		ID: r.ID, State: "waiting", Holder: w.Holder, Binding: string(r.Binding), TTL: r.TTL.Seconds(),
-		Parts: []api.LeasePart{}, Priority: r.Priority, EnforcedBy: "none", Waiting: &w,
+		Parts: []api.LeasePart{}, Priority: r.Priority, EnforcedBy: "none", Waiting: &w, Exclusive: r.Exclusive,
 	}
 	if w.Holder == HolderOf(r.Holder) { // the caller may see all of it
 		l.Note, l.Comment = r.Note, r.Comment
@@ -245,7 +245,7 @@ func Asked(r *lease.Request, w api.Waiting) api.Lease {
 func WaitingOf(r *lease.Request, position int) api.Waiting {
 	w := api.Waiting{
 		ID: r.ID, Position: position, Since: r.Requested, Holder: HolderOf(r.Holder),
-		GPUs: r.GPUs, Memory: r.Memory, Slots: r.Slots, Priority: r.Priority, For: r.For(),
+		GPUs: r.GPUs, Memory: r.Memory, Slots: r.Slots, Priority: r.Priority, Exclusive: r.Exclusive, For: r.For(),
 	}
 	if r.Deadline.Sub(r.Requested) <= lease.MaxWait || r.Into == 0 { // a parked lease waits without a deadline
 		w.Deadline = &r.Deadline

@@ -67,7 +67,8 @@ func (d *Desk) resolve(by *Caller, w *wish) (resolved, error) {
 	if err != nil {
 		return resolved{}, err
 	}
-	memory, note, learned := d.memory(by, w)
+	memory, note, learned := d.memory(by, w, &choice.where)
+	says := d.plain(w, learned)
 	holder, absent, err := d.holder(by, w, service)
 	if err != nil {
 		return resolved{}, err
@@ -76,17 +77,17 @@ func (d *Desk) resolve(by *Caller, w *wish) (resolved, error) {
 	if err != nil {
 		return resolved{}, err
 	}
-	rung, err := d.rung(w, ends, choice.named, memory)
+	rung, err := d.rung(w, ends, choice.named, memory > 0 || says.exclusive)
 	if err != nil {
 		return resolved{}, err
 	}
 	r := resolved{
 		Request: lease.Request{
-			ID: w.ID, Parent: w.Parent, Holder: holder, By: by.Actor, Again: w.again, Repeated: by.Repeated,
+			ID: w.ID, Parent: says.parent, Holder: holder, By: by.Actor, Again: w.again, Repeated: by.Repeated,
 			Binding: bound, Implied: w.implied, TTL: lease.Seconds(w.TTL.Or(0)), TimeLimit: lease.Seconds(w.TimeLimit.Or(0)),
-			GPUs: w.GPUs, Memory: memory, Slots: w.Slots.Or(1), Where: choice.where, Only: w.only, Preferred: choice.preferred, Policy: w.Policy,
+			GPUs: w.GPUs, Memory: memory, Slots: says.slots, Where: choice.where, Only: w.only, Preferred: choice.preferred, Policy: w.Policy,
 			AskedPriority: w.Priority, Limits: d.limitsOf(by, holder), Draw: d.draw(holder),
-			Terms: lease.Terms{EnforcedBy: rung, Note: joined(note, absent), Unit: w.Unit, Scope: w.Scope, Parkable: w.Parkable, Unshared: w.Unshared, Comment: w.Comment},
+			Terms: lease.Terms{EnforcedBy: rung, Note: joined(note, absent), Unit: w.Unit, Scope: w.Scope, Parkable: w.Parkable, Unshared: w.Unshared, Comment: w.Comment, Exclusive: says.exclusive},
 		},
 		learned: learned, unread: w.atOnce, caps: w.Caps, isolation: isolation, environs: len(w.Caps) > 0 || len(w.Scope) > 0,
 	}
@@ -133,6 +134,8 @@ func (w *wish) contradictions(bound lease.Binding) (errs lease.FieldErrors) {
 	wrong(w.ID == "", "id", "is empty; the same id finds the lease when the request is made again")
 	wrong(w.GPUs > 1, "gpus", beside) // a body without gpus means 1
 	wrong(w.Memory != 0, "memory_mb", beside)
+	wrong(w.AllMemory, "all_memory", beside)
+	wrong(w.Exclusive, "exclusive", beside)
 	wrong(w.Slots.Known(), "slots", beside)
 	wrong(w.GPU != "", "gpu", beside)
 	wrong(w.Prefer != "", "prefer", beside)
@@ -202,7 +205,10 @@ func (d *Desk) where(w *wish) (c choice, err error) {
 
 // memory returns how much memory a wish is for on each device, with a note for the
 // holder, and whether that is what earlier runs of the same name used.
-func (d *Desk) memory(by *Caller, w *wish) (memory gpu.MiB, note string, learned bool) {
+func (d *Desk) memory(by *Caller, w *wish, where *gpu.Where) (memory gpu.MiB, note string, learned bool) {
+	if w.AllMemory {
+		return d.allMemory(where), w.note, false
+	}
 	if !w.Learned || w.Memory != 0 || w.Name == "" {
 		return w.Memory, w.note, false
 	}
@@ -211,6 +217,40 @@ func (d *Desk) memory(by *Caller, w *wish) (memory gpu.MiB, note string, learned
 		return 0, w.note, false
 	}
 	return need, w.Name + " gets " + need.String() + ": earlier runs used up to " + peak.String(), true
+}
+
+// allMemory returns the most memory that could ever be leased on one of the devices that
+// meet these conditions.
+func (d *Desk) allMemory(where *gpu.Where) (most gpu.MiB) {
+	for _, sum := range d.Ledger.Sums() {
+		model := sum.Device.Model()
+		if where.Allows(sum.Device.UUID, sum.Device.Index) && where.Unmet(&model) == "" {
+			most = max(most, sum.Most)
+		}
+	}
+	return most
+}
+
+// extent says how a request shares its devices.
+type extent struct {
+	exclusive bool
+	parent    string
+	slots     int
+}
+
+// plain returns how a request shares its devices. A launcher asks for what earlier runs
+// used, if the user says nothing. Where nothing was learned, the program gets a device
+// alone, or what its parent has; where something was, it gets a lease of its own.
+func (d *Desk) plain(w *wish, learned bool) extent {
+	says := extent{exclusive: w.Exclusive, parent: w.Parent, slots: w.Slots.Or(1)}
+	launched := w.Learned && w.Memory == 0 && w.Enforce != ""
+	switch {
+	case launched && learned && w.Parent != "" && says.slots == 0:
+		says.parent, says.slots = "", 1
+	case launched && !learned && w.Parent == "" && !w.Slots.Known():
+		says.exclusive = d.Config().GPU.Plain == "whole"
+	}
+	return says
 }
 
 // holder returns who is going to hold the lease of a wish. It refuses a caller who may

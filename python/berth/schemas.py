@@ -289,6 +289,7 @@ class Waiting(OfUser, Answer):
     memory_mb: int = 0
     slots: int = 0
     priority: int = 0
+    exclusive: bool = False  # It waits for devices that it has alone; memory_mb is then the most that it gets.
     for_: str = ""  # The request is for a lease that there is: to resume it, or to make it larger. Absent: for a new one. One of resume or resize.
     estimate: Optional[Estimate] = None  # When it will probably be granted. Absent: the queue is too long to look ahead.
 
@@ -389,6 +390,7 @@ class Allocation(OfLease, Answer):
     idle: Optional[Idle] = None  # Since when its processes have not used their devices, and how that is known. Absent: they do, or nobody looks. Only in the answers that list leases or look one up.
     asked_mb: int = 0  # Memory on each device that it had before an optimization shrank it. Absent: it was not shrunk.
     comment: str = ""  # The note that its holder gave with the request. Only the holder and operators see it.
+    exclusive: bool = False  # It has its devices alone: nobody else gets a lease there until it ends.
     isolated_by: str = ""  # cgroup: its process can open only the leased GPUs. Absent: nothing but its environment keeps it from the others.
 
 
@@ -613,6 +615,7 @@ class GPUConfig(Answer):
     context_mb: int = 0  # How much memory of a lease a CUDA context takes.
     mps: str = ""  # Whether the driver enforces leases of memory, through MPS. One of off or on.
     isolation: str = ""  # What keeps programs that berth starts from GPUs they have not leased. One of env or cgroup.
+    plain: str = ""  # What a program gets that berth starts without saying how much: a GPU alone, or one slot. One of whole or slot.
     forecast: str = ""  # Whether berth slows work down before a temperature crosses a threshold. One of on or off.
     throttle: str = ""  # What berth does by itself about a device that should run slower. One of advise, slots, pace or power.
     power_least_watts: Optional[float] = None  # Lowest power limit that berth sets; null: the lowest that the driver takes.

@@ -8,13 +8,17 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Memory is the value of a flag that takes 4GiB, 512M, or a plain number of MB.
+// Memory is the value of a flag that takes 4GiB or 512M.
 type Memory gpu.MiB
 
-// Set parses the value.
+// Set parses the value. It refuses a number without a unit.
 func (v *Memory) Set(text string) error {
+	if err := words.NoUnit(text, "GiB", "MiB"); err != nil {
+		return err
+	}
 	m, err := gpu.ParseMiB(text)
 	*v = Memory(m)
 	return err
@@ -31,35 +35,47 @@ func (v *Memory) String() string {
 // Type returns the kind of value for the help.
 func (*Memory) Type() string { return "memory" }
 
-// Seconds is the value of a flag for a length of time: 90s, 10m, 30d, or a plain number
-// of seconds. It is absent if the flag is not given.
-type Seconds struct{ gpu.Opt[float64] }
+// Seconds is the value of a flag for a length of time: 90s, 10m, 30d, forever, or 0. It is
+// absent if the flag is not given.
+type Seconds struct {
+	gpu.Opt[float64]
+	Plain   bool // a number without a unit means seconds
+	Forever bool // the value was forever, which stands for the longest that the daemon takes
+}
+
+// longest is the longest wait, and the longest time to live, that the daemon takes.
+const longest = 30 * 24 * time.Hour
 
 // Set parses the value. It lets the daemon refuse a value that is too long.
 func (v *Seconds) Set(text string) error {
-	length, err := parseLength(text)
-	seconds := length.Seconds()
+	seconds, err := strconv.ParseFloat(text, 64)
+	if err == nil && seconds != 0 && !v.Plain {
+		if seconds > 0 {
+			return words.NoUnit(text, "s", "m")
+		}
+		seconds = -1
+	}
 	if err != nil {
-		seconds, err = strconv.ParseFloat(text, 64)
+		var length time.Duration
+		length, err = words.ParseLength(text)
+		if v.Forever = length == words.Forever; v.Forever {
+			length = longest
+		}
+		seconds = length.Seconds()
 	}
 	if err != nil || !(seconds >= 0) || math.IsInf(seconds, 0) {
-		return fmt.Errorf("%q is not a length of time: write 90s, 10m, 30d, or 30 for seconds", text)
+		return fmt.Errorf("%q is not a length of time: write it like 90s, 10m, 30d or forever", text)
 	}
 	v.Opt = gpu.Some(seconds)
 	return nil
 }
 
-// parseLength parses a length of time as Go writes it, or a number of days, as in 90d.
-func parseLength(text string) (time.Duration, error) {
-	const longest = math.MaxInt64 / (24 * time.Hour)
-	if number, days := strings.CutSuffix(text, "d"); days {
-		n, err := strconv.Atoi(number)
-		if err == nil && (n < 0 || n > int(longest)) {
-			err = strconv.ErrRange
-		}
-		return time.Duration(n) * 24 * time.Hour, err
+// Limit returns the value, or nothing if it is forever.
+func (v *Seconds) Limit() gpu.Opt[float64] {
+	if v.Forever {
+		return gpu.Opt[float64]{}
 	}
-	return time.ParseDuration(text)
+	return v.Opt
 }
 
 // Duration returns the length of time, or 0 if the flag is not given.
@@ -108,7 +124,7 @@ func Moment(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	if ago, err := parseLength(text); err == nil && ago >= 0 {
+	if ago, err := words.ParseLength(text); err == nil && ago >= 0 && ago != words.Forever {
 		return now.Add(-ago), nil
 	}
 	if t, ok := date(text, now); ok {
@@ -125,7 +141,7 @@ func Ahead(text string, now time.Time) (time.Time, error) {
 		return time.Time{}, nil
 	}
 	t, dated := date(text, now)
-	if length, err := parseLength(text); err == nil && length >= 0 {
+	if length, err := words.ParseLength(text); err == nil && length >= 0 && length != words.Forever {
 		t, dated = now.Add(length), true
 	} else if hour, err := time.ParseInLocation("15:04", text, now.Location()); err == nil {
 		year, month, day := now.Date()

@@ -1,18 +1,35 @@
 package console
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
 
 func TestFlagValues(t *testing.T) {
-	for text, want := range map[string]float64{"90": 90, "1m30s": 90, "0": 0, "30d": 30 * 86400, "500ms": 0.5, "0.25": 0.25} {
+	for text, want := range map[string]float64{"90s": 90, "1m30s": 90, "0": 0, "30d": 30 * 86400, "1d12h": 36 * 3600, "500ms": 0.5, "forever": 30 * 86400} {
 		var v Seconds
 		if err := v.Set(text); err != nil || v.Or(-1) != want {
 			t.Errorf("%q: %v, %v; want %v", text, v.Or(-1), err, want)
 		}
 	}
-	for _, text := range []string{"", "soon", "-1", "-1s", "NaN", "Inf", "1e400", "d", "-1d", "1.5d", "99999999d"} {
+	for text, want := range map[string]string{"90": "90s or 90m?", "1.5": "1.5s or 1.5m?"} {
+		if err := new(Seconds).Set(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	plain := Seconds{Plain: true}
+	if err := plain.Set("300"); err != nil || plain.Or(0) != 300 {
+		t.Errorf("300 seconds: %v, %v", plain.Or(0), err)
+	}
+	never := Seconds{}
+	if err := never.Set("forever"); err != nil || never.Limit().Known() {
+		t.Errorf("forever is limited to %v, %v", never.Limit(), err)
+	}
+	if err := new(Memory).Set("8"); err == nil || !strings.Contains(err.Error(), "8GiB or 8MiB?") {
+		t.Errorf("8: %v", err)
+	}
+	for _, text := range []string{"", "soon", "-1", "-1s", "NaN", "Inf", "1e400", "d", "-1d", "1.5d", "99999999d", "1d-1h", "d1"} {
 		if err := new(Seconds).Set(text); err == nil {
 			t.Errorf("%q was taken for a length of time", text)
 		}

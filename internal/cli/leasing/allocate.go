@@ -81,8 +81,8 @@ SERVICE-3, ... if that name is taken.`,
 			return console.Usage("%v", err)
 		}
 		o.request.Service, o.request.Memory = words.Service(args[0]), memory
-		o.request.TTL, o.request.Timeout, o.request.Wait = o.ttl.Opt, o.timeout.Opt, true
-		o.request.TimeLimit = o.time.Opt
+		o.request.TTL, o.request.Timeout, o.request.Wait = o.ttl.Limit(), o.timeout.Opt, true
+		o.request.TimeLimit = o.time.Limit()
 		switch {
 		case flags.Changed("pid") && o.request.PID <= 0:
 			return console.Usage("--pid must be 1 or more, not %d", o.request.PID)
@@ -190,7 +190,7 @@ func (o *allocateOptions) advise(err error) error {
 	if !errors.As(err, &problem) || problem.Extra["possible"] != true {
 		return err
 	}
-	hint := fmt.Sprintf("see who holds what: berth explain --slots 0 --memory %d --service %s", int64(o.request.Memory), words.Shell(o.request.Service))
+	hint := fmt.Sprintf("see who holds what: berth explain --slots 0 --memory %dMiB --service %s", int64(o.request.Memory), words.Shell(o.request.Service))
 	if o.request.GPU != "" {
 		hint += " --gpu " + string(o.request.GPU)
 	}

@@ -38,13 +38,18 @@ the deallocation_timeout of the daemon. An event warns a tenth of the time
 ahead, and at most 5 minutes.
 
 Without --memory, the program gets as much as earlier runs of the same name used
-and a margin; the first run gets a slot only. If there is no room, the request
-waits for --timeout, or for the allocation_timeout of the daemon (30 s unless
-set). Ctrl-C withdraws it. berth takes no lease and exits with 127 if there is
-no such command, and with 126 if it cannot run it. docs/guide/enforcement.md
+and a margin. The first run gets a whole GPU, as with --exclusive: nobody else
+has a lease there until it ends (gpu.plain: slot changes that). Inside a lease
+of yours, it runs under that lease. --memory all is as much as the largest GPU
+leases at all, and leaves its slots to others.
+
+If there is no room, the request waits as long as it takes, or for --timeout.
+Ctrl-C withdraws it. berth takes no lease and exits with 127 if there is no such
+command, and with 126 if it cannot run it. docs/guide/enforcement.md
 explains what holds a program to its memory. With --isolation cgroup, the kernel
 refuses it the GPUs that it has not leased, or berth refuses to start it.`,
 		Example: `  berth exec --memory 8GiB -- python train.py
+  berth exec -- python train.py
   berth exec --gpus 2 --memory 40GiB --timeout 1h -- torchrun fit.py
   berth exec --memory 8GiB --isolation cgroup -- python train.py
   berth exec --memory 8GiB --time 2h -- python train.py
@@ -71,15 +76,20 @@ func (o *execOptions) run(ctx context.Context, command []string) error {
 	if err := o.request.Finish(command); err != nil {
 		return console.Usage("%v", err)
 	}
-	program, err := programs.NewExec(o.request, command, o.Environ, cmp.Or(o.Socket, o.Getenv("BERTH_SOCKET")))
-	if err != nil {
-		return err
-	}
 	c, err := o.Client()
 	if err != nil {
 		return err
 	}
 	defer c.Close()
+	if id, fence, nested := o.request.Around(o.Environ); nested {
+		if around, err := c.Lease(ctx, id); err == nil && around.Fence == fence && around.State == "active" {
+			o.request.Within(id)
+		}
+	}
+	program, err := programs.NewExec(o.request, command, o.Environ, cmp.Or(o.Socket, o.Getenv("BERTH_SOCKET")))
+	if err != nil {
+		return err
+	}
 	if o.dryRun {
 		return o.show(ctx, c, program)
 	}

@@ -131,7 +131,7 @@ func TestLoop(t *testing.T) {
 				answer(w, api.Optimization{Took: 2, Rungs: []api.Rung{{Name: "trim", Freed: 2048, Done: []api.RungStep{{}}}}})
 			}
 		})
-		if err := o.interval.Set("300"); err != nil {
+		if err := o.interval.Set("300s"); err != nil {
 			t.Fatal(err)
 		}
 		ctx, interrupt := context.WithCancel(t.Context())

@@ -73,7 +73,7 @@ type loopOptions struct {
 }
 
 func newLoop(con *console.Console) *cobra.Command {
-	o := &loopOptions{Console: con}
+	o := &loopOptions{Console: con, interval: console.Seconds{Plain: true}}
 	o.ask = o.optimize
 	cmd := &cobra.Command{
 		Use:   "loop [SERVICE]",

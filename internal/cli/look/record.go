@@ -182,7 +182,7 @@ func (r *recorder) record(ctx context.Context) error {
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
 	var over <-chan time.Time // stays nil if only an interrupt ends it
-	if r.length.Known() {
+	if r.length.Limit().Known() {
 		over = time.After(r.length.Duration())
 	}
 	for last := false; ; {

@@ -121,7 +121,7 @@ the daemon refuses from then on.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.request.Name, o.request.TTL = args[0], o.expires.Opt
+			o.request.Name, o.request.TTL = args[0], o.expires.Limit()
 			return o.run(cmd.Context())
 		},
 	}

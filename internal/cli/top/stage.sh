@@ -23,7 +23,7 @@ stage() {
   done
   for request in 'big-batch 130GiB' 'eval-nightly 100GiB'; do
     # shellcheck disable=SC2086
-    "$berth" allocate $request --timeout 3600 >/dev/null 2>&1 &
+    "$berth" allocate $request --timeout 1h >/dev/null 2>&1 &
     waiting="$waiting $!"
     until "$berth" leases | grep -q "${request% *}"; do read -rt 0.1 <> <(:) || true; done # in this order
   done

@@ -70,6 +70,15 @@ func (x GPUs) Why(e api.Explanation) string {
 		return term.Clean(strings.TrimSuffix(e.Text, fmt.Sprintf(" It is number %d in the queue.", e.Position)))
 	}
 	text := x.Name(first.GPU) + " " + term.Clean(first.Text)
+	if n := len(first.Holders); n > 0 {
+		text += "; held by " + term.Clean(first.Holders[0].Lease)
+		if user := first.Holders[0].Holder.User; user != "" {
+			text += " of " + term.Clean(user)
+		}
+		if n > 1 {
+			text += fmt.Sprintf(" and %d more", n-1)
+		}
+	}
 	if others := len(able) - 1; others > 0 {
 		text += "; no room on " + words.Count(others, "other GPU") + " either"
 	}

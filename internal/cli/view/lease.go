@@ -337,6 +337,9 @@ func whereabouts(l api.Lease, to term.Screen) []string {
 			add("is on its way back to its GPU, for " + age)
 		}
 	}
+	if l.Exclusive {
+		add("has " + words.Count(len(l.Parts), "GPU") + " alone")
+	}
 	if l.Comment != "" {
 		lines = append(lines, to.Hang(term.Plain, "", term.Clean(l.ID)+": "+term.Clean(l.Comment)))
 	}

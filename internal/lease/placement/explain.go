@@ -61,9 +61,9 @@ func (s *Snapshot) reasons(n *need, r *lease.Request, i int) []Reason {
 		why := because(TooSmall, "needs %s and has only %d in all", words.Count(r.Slots, "slot"), u.MaxPipelines)
 		why.NeedsSlots, why.Active, why.Usable = r.Slots, u.Active, u.Usable
 	case u.Alone:
-		because(Alone, "a lease has it alone")
+		because(Alone, "is leased to somebody alone")
 	case n.alone && u.Leases > 0:
-		because(Alone, "the request is for a device alone, and this one has %s", words.Count(u.Leases, "lease"))
+		because(Alone, "has %s, and the request is for a device alone", words.Count(u.Leases, "lease"))
 	case s.free[i] < 0:
 		because(BadState, "%s", stateText(u))
 	case s.hasRoom(n, i):

@@ -95,7 +95,7 @@ func (s *Snapshot) hint(e *NoFitError, able int) string {
 		return fmt.Sprintf("wait, or ask for at most %s, which would be granted now", e.LargestNow.Exact())
 	}
 	for i := range e.Reasons { // for a request that names a device, its reason is the hint
-		if r.Where.GPU != "" && (e.Reasons[i].Code == Closed || e.Reasons[i].Code == BadState) {
+		if r.Where.GPU != "" && (e.Reasons[i].Code == Closed || e.Reasons[i].Code == BadState || e.Reasons[i].Code == Alone) {
 			return "GPU " + strconv.Itoa(e.Reasons[i].Index) + ": " + e.Reasons[i].Text
 		}
 	}

@@ -45,7 +45,7 @@ static int add(struct message *m, char kind, const char *text) {
 }
 
 static const char *const told[] = { // what the daemon goes by, of the environment
-	"PYTORCH_", "CUPY_GPU_", "XLA_", "CUDA_", "HIP_VISIBLE_", "ROCR_VISIBLE_", "TF_FORCE_", "BERTH_LEASE=",
+	"PYTORCH_", "CUPY_GPU_", "XLA_", "CUDA_", "HIP_VISIBLE_", "ROCR_VISIBLE_", "TF_FORCE_", "BERTH_LEASE=", "BERTH_FENCE=", "BERTH_MEMORY_MB=",
 };
 
 // request is what was typed, and what the program would find. A command that is

@@ -37,14 +37,21 @@ type Ladder struct {
 // rung of the lease enforces its memory. devices are those of the lease.
 func Environment(l api.Lease, devices []gpu.Device, ladder Ladder, environ []string) ([]string, Receipt) {
 	e := newEditor(environ)
-	if _, nested := e.get("BERTH_LEASE"); nested {
+	memory := memoryOf(l)
+	inside := l.Parent != "" && memory == 0 // it uses the memory of the lease around it, and keeps to its limits
+	if _, nested := e.get("BERTH_LEASE"); nested && !inside {
 		e.stripCaps() // they belong to the lease around this one
 	}
+	before, _ := e.get("BERTH_MEMORY_MB")
 	e.identify(l, ladder)
 	receipt := Receipt{EnforcedBy: l.EnforcedBy}
 	e.isolate(devices, &receipt)
-	memory := memoryOf(l)
 	switch {
+	case inside:
+		if before != "" {
+			e.set("BERTH_MEMORY_MB", before)
+		}
+		receipt.miss("it uses the memory of %s, and keeps the limits that its environment has of it", l.Parent)
 	case l.EnforcedBy == MPS:
 		e.capByMPS(memory, ladder, &receipt)
 	case l.EnforcedBy == Framework && memory > 0:

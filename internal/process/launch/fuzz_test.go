@@ -15,7 +15,7 @@ import (
 func FuzzReadQuestion(f *testing.F) {
 	for _, seed := range []string{
 		"f--memory\x00f8GiB\x00f--gpus=2\x00cpython3\x00c-u\x00ctrain.py\x00eCUDA_VISIBLE_DEVICES=0\x00t2.10.1\x00",
-		"f--timeout=1e9\x00f--where\x00fname~H200\x00f--compute=30%\x00cenv\x00c-u\x00cA\x00cB=1\x00ctimeout\x00c5\x00cbash\x00c-c\x00cx.py\x00",
+		"f--timeout=90s\x00f--where\x00fname~H200\x00f--compute=30%\x00cenv\x00c-u\x00cA\x00cB=1\x00ctimeout\x00c5\x00cbash\x00c-c\x00cx.py\x00",
 		"ctrue\x00", "c\x00", "f--\x00ctrue\x00", "ctrue", "x\x00", "", "\x00", "cuv\x00crun\x00c--with\x00", "cpython\x00c-m\x00ctorch.distributed.run\x00c--\x00", "cperl\x00c-I\x00",
 	} {
 		f.Add([]byte(seed))

@@ -29,7 +29,13 @@ func TestParsePlain(t *testing.T) {
 				},
 			},
 		},
-		"a time in seconds":     {[]string{"--timeout", "1.5"}, &Request{LeaseRequest: api.LeaseRequest{Timeout: gpu.Some(1.5)}}},
+		"half a second":         {[]string{"--timeout", "500ms"}, &Request{LeaseRequest: api.LeaseRequest{Timeout: gpu.Some(0.5)}}},
+		"days":                  {[]string{"--timeout", "1d", "--time", "forever"}, &Request{LeaseRequest: api.LeaseRequest{Timeout: gpu.Some(86400.0)}}},
+		"as long as it takes":   {[]string{"--timeout", "forever"}, &Request{LeaseRequest: api.LeaseRequest{Timeout: gpu.Some(30 * 86400.0)}}},
+		"a time without a unit": {[]string{"--timeout", "30"}, nil},
+		"memory without a unit": {[]string{"--memory", "8"}, nil},
+		"all memory":            {[]string{"--memory", "all"}, &Request{LeaseRequest: api.LeaseRequest{AllMemory: true}}},
+		"alone":                 {[]string{"--exclusive", "--id", "mine"}, &Request{LeaseRequest: api.LeaseRequest{Exclusive: true, ID: "mine"}}},
 		"a bare flag with no":   {[]string{"--parkable=false"}, &Request{}},
 		"a third value":         {[]string{"--parkable=unshared"}, &Request{LeaseRequest: api.LeaseRequest{Parkable: true, Unshared: true}}},
 		"a bare flag with both": {[]string{"--parkable=perhaps"}, nil},
@@ -67,7 +73,7 @@ func TestFinish(t *testing.T) {
 	if r.ID != "" || r.Called != "exec" {
 		t.Errorf("its id is %q, and the daemon makes one of %q", r.ID, r.Called)
 	}
-	want := api.LeaseRequest{Name: "train.py", Binding: "process", Learned: true, Enforce: "auto"}
+	want := api.LeaseRequest{Name: "train.py", Binding: "process", Learned: true, Enforce: "auto", Timeout: gpu.Some(Forever.Seconds())}
 	if diff := cmp.Diff(want, r.LeaseRequest, cmp.AllowUnexported(gpu.Opt[int]{}, gpu.Opt[float64]{})); diff != "" {
 		t.Error(diff)
 	}

@@ -741,6 +741,8 @@ export interface GPUConfig {
   mps: 'off' | 'on';
   /** What keeps programs that berth starts from GPUs they have not leased. One of env or cgroup. */
   isolation: 'env' | 'cgroup';
+  /** What a program gets that berth starts without saying how much: a GPU alone, or one slot. One of whole or slot. */
+  plain: 'whole' | 'slot';
   /** Whether berth slows work down before a temperature crosses a threshold. One of on or off. */
   forecast: 'on' | 'off';
   /** What berth does by itself about a device that should run slower. One of advise, slots, pace or power. */
@@ -1143,6 +1145,8 @@ export interface Lease {
   asked_mb?: number;
   /** The note that its holder gave with the request. Only the holder and operators see it. */
   comment?: string;
+  /** It has its devices alone: nobody else gets a lease there until it ends. */
+  exclusive?: boolean;
   /** cgroup: its process can open only the leased GPUs. Absent: nothing but its environment keeps it from the others. */
   isolated_by?: 'cgroup';
 }
@@ -1213,6 +1217,10 @@ export interface LeaseRequest {
   unshared?: boolean;
   /** A note of yours, for people: at most 256 bytes on one line. Others than operators do not see it. */
   comment?: string;
+  /** Each device alone: it is granted where nobody has a lease, and nobody gets one there until it ends, but for its children. Its memory is what can be leased there at the grant; memory_mb is the least that it needs. */
+  exclusive?: boolean;
+  /** In place of memory_mb: all memory of the largest device that suits the request. Others may have leases without memory beside it. */
+  all_memory?: boolean;
 }
 
 // LeaseShare is the part of a request on one device.
@@ -2392,6 +2400,8 @@ export interface Waiting {
   memory_mb: number;
   slots: number;
   priority: number;
+  /** It waits for devices that it has alone; memory_mb is then the most that it gets. */
+  exclusive?: boolean;
   /** The request is for a lease that there is: to resume it, or to make it larger. Absent: for a new one. One of resume or resize. */
   for?: 'resume' | 'resize';
   /** When it will probably be granted. Absent: the queue is too long to look ahead. */
