@@ -45,7 +45,7 @@ func Run(ctx context.Context, env Env, args []string) int {
 	berth := root(env, con)
 	refuseStrayWords(berth)
 	berth.SetArgs(args)
-	err := berth.ExecuteContext(ctx)
+	err := translated(berth, berth.ExecuteContext(ctx))
 	con.Report(err)
 	return con.ExitCode(ctx, err)
 }

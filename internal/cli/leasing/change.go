@@ -2,6 +2,8 @@ package leasing
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -255,14 +257,65 @@ daemon, or a process that it descends from.`,
 func change[T any](ctx context.Context, con *console.Console, name string,
 	do func(ctx context.Context, c *client.Client, id string) (T, error), say func(view.GPUs, T, term.Screen) []string) error {
 	return console.AskByIndex(ctx, con, func(c *client.Client, ctx context.Context) (T, error) {
-		return byName(c, name, func(c *client.Client, id string) (T, error) { return do(ctx, c, id) })
+		return byName(ctx, c, name, func(c *client.Client, id string) (T, error) { return do(ctx, c, id) })
 	}, say)
 }
 
 // byName calls do for the lease or the request with a name: ID, which means the user's
 // own or else the only one there is, or USER/ID. An id may also contain a slash: if
-// USER has no such lease, byName tries the whole text as an id.
-func byName[T any](c *client.Client, name string, do func(c *client.Client, id string) (T, error)) (T, error) {
+// USER has no such lease, byName tries the whole text as an id. If no lease has or had
+// that id, byName takes the text for a name or the beginning of an id.
+func byName[T any](ctx context.Context, c *client.Client, name string, do func(c *client.Client, id string) (T, error)) (T, error) {
+	answer, err := byID(c, name, do)
+	if !isProblem(err, "unknown_allocation") {
+		return answer, err
+	}
+	id, found := pick(ctx, c, name)
+	switch {
+	case errors.Is(found, console.ErrNothing):
+		return answer, err // the daemon names what is missing
+	case found != nil:
+		return answer, found
+	}
+	return do(c, id) // the user's own, or the only one
+}
+
+// pick returns the id of the lease or the request that a text means which is no id, among
+// those that the caller may see. A lease that has ended keeps its id: whoever writes it
+// means no other.
+func pick(ctx context.Context, c *client.Client, text string) (string, error) {
+	me, err := c.Whoami(ctx)
+	if err != nil {
+		return "", err
+	}
+	past, err := c.PastLeases(ctx, client.PastQuery{})
+	if err != nil {
+		return "", err
+	}
+	if slices.ContainsFunc(past.Leases, func(p api.PastLease) bool { return p.ID == text }) {
+		return "", console.ErrNothing
+	}
+	all, err := c.Leases(ctx)
+	if err != nil {
+		return "", err
+	}
+	var mine, others []console.Named
+	add := func(id string, h api.Holder) {
+		n := console.Named{ID: id, Name: h.Name}
+		if others = append(others, n); h.User == me.User {
+			mine = append(mine, n)
+		}
+	}
+	for _, l := range all.Leases {
+		add(l.ID, l.Holder)
+	}
+	for _, w := range all.Waiting {
+		add(w.ID, w.Holder)
+	}
+	return console.Pick(text, mine, others)
+}
+
+func byID[T any](c *client.Client, name string, do func(c *client.Client, id string) (T, error)) (T, error) {
 	user, id, found := strings.Cut(name, "/")
 	if !found || user == "" || id == "" {
 		return do(c, name)

@@ -85,7 +85,7 @@ func (o *explainOptions) run(ctx context.Context) error {
 	}
 	var e api.Explanation
 	if o.id != "" {
-		e, err = byName(v.Client, o.id, func(c *client.Client, id string) (api.Explanation, error) { return c.ExplainWaiting(ctx, id) })
+		e, err = byName(ctx, v.Client, o.id, func(c *client.Client, id string) (api.Explanation, error) { return c.ExplainWaiting(ctx, id) })
 	} else {
 		e, err = v.Explain(ctx, o.request)
 	}

@@ -133,7 +133,7 @@ func move(ctx context.Context, con *console.Console, name, interrupted string,
 		return err
 	}
 	var before api.Lease
-	after, err := byName(c, name, func(c *client.Client, id string) (api.Lease, error) {
+	after, err := byName(ctx, c, name, func(c *client.Client, id string) (api.Lease, error) {
 		before, _ = c.Lease(ctx, id) // if there is none, the daemon refuses the request and names it
 		p := progress{notice: notice{Console: con, live: term.NewLive(con.Err), id: id, gpus: gpus, since: con.Now()}, client: c, state: before.State}
 		return p.follow(ctx, func(ctx context.Context) (api.Lease, error) { return ask(ctx, c, id) })

@@ -32,6 +32,8 @@ type Waiting struct {
 	GPUs      int      `json:"gpus,omitempty"`
 	Memory    int64    `json:"memory_mb,omitempty"` // MiB
 	Slots     int      `json:"slots,omitempty"`
+	Exclusive bool     `json:"exclusive,omitempty"`
+	Least     int64    `json:"least_mb,omitempty"` // MiB, of an exclusive request
 	Where     string   `json:"where,omitempty"`
 	Only      []string `json:"only,omitempty"`
 	Preferred string   `json:"preferred,omitempty"`

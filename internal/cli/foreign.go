@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-gpu/berth/internal/cli/console"
+	"github.com/berth-gpu/berth/internal/text/words"
+)
+
+// foreign has commands of other tools (ps, Slurm, gflow, pueue), and the commands of berth
+// that come nearest.
+var foreign = map[string][]string{
+	"ps": {"jobs", "leases", "top"}, "list": {"jobs", "leases"}, "ls": {"jobs", "leases"}, "queue": {"jobs", "leases"}, "gqueue": {"jobs", "leases"},
+	"squeue": {"jobs", "leases"}, "sacct": {"jobs", "report"}, "sinfo": {"status"}, "nvidia-smi": {"status", "top"}, "smi": {"status", "top"},
+	"kill": {"cancel", "release"}, "scancel": {"cancel", "release"}, "stop": {"cancel", "release"}, "gcancel": {"cancel", "release"},
+	"sbatch": {"submit", "exec"}, "srun": {"exec"}, "salloc": {"allocate"}, "gbatch": {"submit", "exec"}, "add": {"submit", "exec"}, "scontrol": {"job", "leases"},
+}
+
+// foreignFlags has flags of other tools, and what to write instead.
+var foreignFlags = map[string]string{
+	"--mem": "memory of a GPU is --memory, as in --memory 8GiB", "--gres": "write --gpus 2 for two GPUs", "--nodelist": "write --gpu 1 for one GPU, or --where 'name~H200'",
+	"-n": "write --gpus 2 for two GPUs, or --name NAME", "-w": "write --gpu 1 for one GPU, or --where 'name~H200'",
+	"-g": "write --gpus 2 for two GPUs, or --gpu 1 for that one", "-t": "write --time 2h", "-J": "write --name NAME", "-p": "write --priority 10", "--partition": "berth has no partitions: write --where 'name~H200'",
+}
+
+// unknown finds what a wrong command line has that no command of berth has.
+var unknown = regexp.MustCompile(`^unknown (?:command "([^"]+)" for "berth"|flag: (--[\w-]+)|shorthand flag: '(\w)' in)`)
+
+// translated adds to the error of a command line with a word of another tool what to write
+// instead. It returns any other error as it is.
+func translated(root *cobra.Command, err error) error {
+	if err == nil {
+		return nil
+	}
+	found := unknown.FindStringSubmatch(err.Error())
+	if found == nil {
+		return err
+	}
+	command, flag := found[1], found[2]
+	if found[3] != "" {
+		flag = "-" + found[3]
+	}
+	if hint := foreignFlags[flag]; hint != "" {
+		return console.Hinted(console.Usage("berth has no %s", flag), hint)
+	}
+	var near []string
+	for _, name := range foreign[command] {
+		at := slices.IndexFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == name && !c.Hidden })
+		if at >= 0 {
+			near = append(near, "berth "+name+" ("+strings.ToLower(root.Commands()[at].Short[:1])+root.Commands()[at].Short[1:]+")")
+		}
+	}
+	if len(near) == 0 {
+		return err
+	}
+	return console.Hinted(console.Usage("berth has no command %q", command), "write "+words.Or(near))
+}

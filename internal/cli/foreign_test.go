@@ -1,0 +1,30 @@
+package cli
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+// Words of other tools are answered with what to write.
+func TestForeignWords(t *testing.T) {
+	berth := New(Env{})
+	for line, want := range map[string]string{
+		"ps": "berth leases (", "list": "berth leases (", "queue": "berth leases (", "squeue": "berth leases (", "kill 7": "berth release (", "scancel 7": "berth release (",
+		"sbatch job.sh": "berth exec (", "exec --mem 8G -- true": "--memory 8GiB", "exec -n 2 -- true": "--gpus 2", "exec -w node -- true": "--gpu 1",
+	} {
+		berth.SetArgs(strings.Fields(line))
+		err := translated(berth, berth.Execute())
+		var hinted interface{ Hint() string }
+		if !errors.As(err, &hinted) || !strings.Contains(hinted.Hint(), want) {
+			t.Errorf("berth %s: %v", line, err)
+		}
+	}
+	for _, line := range []string{"stauts", "exec --meory 8G -- true"} {
+		berth.SetArgs(strings.Fields(line))
+		var hinted interface{ Hint() string }
+		if err := translated(berth, berth.Execute()); err == nil || errors.As(err, &hinted) {
+			t.Errorf("berth %s: %v", line, err)
+		}
+	}
+}
