@@ -227,6 +227,7 @@ func (d *Desk) leaseOf(by *Caller, s *job.Spec) (errs lease.FieldErrors) {
 		l.Name = s.Called
 	}
 	l.Enforce = cmp.Or(l.Enforce, "auto")
+	l.Learned = l.Memory == 0 && !l.AllMemory && !l.Exclusive // where nothing was learned, a job gets what a plain exec gets
 	if s.Priority = l.Priority.Or(0); s.Priority > 0 && access.May(by.Actor, access.Precede, access.Object{}) != nil {
 		errs = append(errs, lease.FieldError{Field: "lease.priority", Detail: "is above 0; operators raise priorities, and you may lower yours"})
 	}
