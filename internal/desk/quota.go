@@ -63,6 +63,12 @@ func (d *Desk) quota(user string, l *quota.Limits, exceeds bool) api.Quota {
 	add("slots", l.Slots.Source, float(l.Slots.Opt), gpu.Some(float64(has.Has.Slots)))
 	add("leases", l.Leases.Source, float(l.Leases.Opt), gpu.Some(float64(has.Has.Leases)))
 	add("waiting", l.Waiting.Source, float(l.Waiting.Opt), gpu.Some(float64(has.Has.Waiting)))
+	add("gpus", l.GPUs.Source, float(l.GPUs.Opt), gpu.Some(float64(has.Has.GPUs)))
+	if d.Jobs != nil {
+		running, waiting := d.Jobs.Of(l.Subject.UID)
+		add("running_jobs", l.RunningJobs.Source, float(l.RunningJobs.Opt), gpu.Some(float64(running)))
+		add("waiting_jobs", l.WaitingJobs.Source, float(l.WaitingJobs.Opt), gpu.Some(float64(waiting)))
+	}
 	none := gpu.Opt[float64]{}
 	add("longest_wait_seconds", l.LongestWait.Source, secondsOf(l.LongestWait.Opt), none)
 	add("longest_ttl_seconds", l.LongestTTL.Source, secondsOf(l.LongestTTL.Opt), none)

@@ -29,6 +29,7 @@ func describe(text *huma.OpenAPI, verbs map[string]access.Verb, problem *huma.Sc
 	text.Tags = []*huma.Tag{
 		{Name: "devices", Description: "Devices, their samples and their states."},
 		{Name: "leases", Description: "Ask for slots and memory, and change and end leases."},
+		{Name: "jobs", Description: "Have berth run programs, and see what becomes of them."},
 		{Name: "plans", Description: "Compile pipelines, and lease what their runs need."},
 		{Name: "batches", Description: "How far the batches of `berth run` have got."},
 		{Name: "services", Description: "What services report about their work."},

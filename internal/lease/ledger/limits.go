@@ -32,6 +32,9 @@ func (s *state) overLimit(r *lease.Request, before *placement.Ahead) error {
 	if err != nil && s.grows(r) {
 		err = quota.Within(s.book, limits, r.Holder, more, 0)
 	}
+	if err == nil {
+		err = quota.WithinGPUs(s.book, limits, r)
+	}
 	if err != nil {
 		return err
 	}

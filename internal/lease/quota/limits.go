@@ -118,6 +118,22 @@ func Within(b *lease.Book, l *lease.Limits, h lease.Holder, more lease.Usage, le
 	return nil
 }
 
+// WithinGPUs refuses a lease that would put a user on more devices than allowed. A child
+// is on the devices of its parent.
+func WithinGPUs(b *lease.Book, l *lease.Limits, r *lease.Request) error {
+	if l == nil || r.Parent != "" || r.Into != 0 {
+		return nil
+	}
+	most, limited := l.GPUs.Get()
+	more := max(r.Devices(), len(r.Exact))
+	used := b.UserCount(r.Holder.Owner()).GPUs
+	if !limited || used+more <= most {
+		return nil
+	}
+	own := bounds{}
+	return own.refuse("gpus", l.GPUs.Source, more <= most, words.Count(more, "GPU"), words.Count(most, "GPU"), fmt.Sprint(used))
+}
+
 func limitOf[T any](most gpu.Opt[T], source string) lease.Limit[T] {
 	return lease.Limit[T]{Opt: most, Source: source}
 }
