@@ -40,7 +40,7 @@ type JobRequest struct {
 
 // JobParam is a parameter of a sweep.
 type JobParam struct {
-	Name   string   `json:"name" pattern:"^[A-Za-z_][A-Za-z0-9_]{0,63}$"`
+	Name   string   `json:"name" maxLength:"64" pattern:"^[A-Za-z_][A-Za-z0-9_]{0,63}$"`
 	Values []string `json:"values" minItems:"1" maxItems:"10000"`
 }
 

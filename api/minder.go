@@ -7,8 +7,8 @@ const MinderVersion = 1
 
 // MinderRequest asks for the order of a run. A minder sends it.
 type MinderRequest struct {
-	Run     string `json:"run" pattern:"^[0-9]+[.][0-9]+[.][0-9]+$" doc:"The numbers of the job, the task and the try." example:"17.3.1"`
-	Version int    `json:"version" minimum:"1" doc:"The newest version of an order that the minder understands."`
+	Run     string `json:"run" maxLength:"48" pattern:"^[0-9]+[.][0-9]+[.][0-9]+$" doc:"The numbers of the job, the task and the try." example:"17.3.1"`
+	Version int    `json:"version" minimum:"1" maximum:"1000000" doc:"The newest version of an order that the minder understands."`
 }
 
 // MinderOrder tells a minder what to run. The daemon gives it only to the process that has

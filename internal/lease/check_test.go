@@ -106,6 +106,11 @@ func (b *Book) checkAccounts() error {
 			used = Usage{}
 		}
 		note(e.lease.Holder, used, 1, 0)
+		if owner := e.lease.Holder.Owner(); e.lease.Parent == "" {
+			has := users[owner]
+			has.GPUs += len(e.lease.Parts)
+			users[owner] = has
+		}
 		for _, group := range e.lease.Groups {
 			groups[group] = groups[group].plus(used, 1, 0)
 		}
@@ -117,7 +122,7 @@ func (b *Book) checkAccounts() error {
 }
 
 func (c Count) plus(u Usage, leases, waiting int) Count {
-	return Count{Usage{c.Memory + u.Memory, c.Slots + u.Slots}, c.Leases + leases, c.Waiting + waiting}
+	return Count{Usage{c.Memory + u.Memory, c.Slots + u.Slots}, c.Leases + leases, c.Waiting + waiting, c.GPUs}
 }
 
 func sameAccounts[K comparable](what string, kept map[K]*Count, want map[K]Count) error {

@@ -53,13 +53,15 @@ func registerJobs(s *server) {
 	})
 	log := on("GET /api/jobs/{id}/log", "job-log", "The log of a job or a task",
 		"A process with the rights of the owner reads it. Without follow, the answer has at most the last MiB. With follow, it goes on until the task has ended.", missing, conflict)
+	longest := 128
 	log.Parameters = []*huma.Param{
-		{Name: "id", In: "path", Required: true, Description: "Id of the job or of the task.", Schema: &huma.Schema{Type: huma.TypeString}},
+		{Name: "id", In: "path", Required: true, Description: "Id of the job or of the task.", Schema: &huma.Schema{Type: huma.TypeString, MaxLength: &longest}},
 		{Name: "lines", In: "query", Description: "Only the last so many lines.", Schema: &huma.Schema{Type: huma.TypeInteger}},
 		{Name: "follow", In: "query", Description: "Wait for the log, and go on until the task has ended.", Schema: &huma.Schema{Type: huma.TypeBoolean}},
 		{Name: "errors", In: "query", Description: "The log of errors, if the job has one of its own.", Schema: &huma.Schema{Type: huma.TypeBoolean}},
 	}
 	s.raw(log, "text/plain", s.jobLog)
+	limitJobs(s.api.OpenAPI())
 }
 
 // changeJob has the parameters of a route that changes a job.

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"github.com/berth-gpu/berth/internal/lease"
 	"reflect"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -47,6 +48,27 @@ func limitNames(text *huma.OpenAPI, most int) {
 	} {
 		list.Items.MaxLength = &most
 		list.PrecomputeMessages()
+	}
+}
+
+// limitJobs limits what the tags of a job cannot: the words of its lists, and numbers that
+// may be absent.
+func limitJobs(text *huma.OpenAPI) {
+	schemas := text.Components.Schemas.Map()
+	job, param := schemas["JobRequest"].Properties, schemas["JobParam"].Properties
+	for _, list := range []struct {
+		of   *huma.Schema
+		most int
+	}{{job["command"], 128 << 10}, {job["environment"], 128 << 10}, {job["after"], 128}, {job["after_any"], 128}, {job["after_failed"], 128}, {param["values"], 4096}} {
+		list.of.Items.MaxLength = &list.most
+		list.of.PrecomputeMessages()
+	}
+	for _, number := range []struct {
+		of   *huma.Schema
+		most float64
+	}{{job["umask"], 0o777}, {job["signal_seconds"], 3600}, {schemas["JobChange"].Properties["priority"], lease.MaxPriority}} {
+		number.of.Maximum = &number.most
+		number.of.PrecomputeMessages()
 	}
 }
 

@@ -76,13 +76,11 @@ func (k *Keeper) submit(s *job.Spec, environment []string) (j *kept, err error) 
 	e := entry{Submit: s}
 	text := e.text()
 	if len(text) > MostSpec {
-		err = fmt.Errorf("%w: it takes %d bytes without its environment, and %d are allowed; put its words into a file", ErrLimit, len(text), MostSpec)
-	} else {
-		err = k.journal.Write([][]byte{text}, journal.Care{Durable: true})
-	}
-	if err != nil {
 		k.environments.remove(s.Environment)
-		return nil, err
+		return nil, fmt.Errorf("%w: it takes %d bytes without its environment, and %d are allowed; put its words into a file", ErrLimit, len(text), MostSpec)
+	}
+	if err := k.journal.Write([][]byte{text}, journal.Care{Durable: true}); err != nil {
+		return nil, err // the next start removes the environment, unless it finds the job: a broken disk may not take an entry back
 	}
 	k.mu.Lock()
 	j = k.add(s, int64(len(text)))

@@ -48,7 +48,8 @@ type world struct {
 	mostHeld int
 
 	steps  int
-	killAt int // step at which the daemon is killed; 0 means never
+	killAt int // half-step at which the daemon is killed; 0 means never
+	again  int // half-steps after which the next daemon is killed; 0 means never
 	daemon *daemon
 }
 
@@ -103,15 +104,23 @@ func (d *daemon) step(do func() error) error {
 	}
 	w.steps++
 	if w.killAt == 2*w.steps-1 {
-		d.kill()
+		d.die()
 		return errKilled
 	}
 	err := do()
 	if w.killAt == 2*w.steps {
-		d.kill()
+		d.die()
 		return errKilled
 	}
 	return err
+}
+
+// die kills a daemon at its step, and says when the next one dies.
+func (d *daemon) die() {
+	d.kill()
+	if d.w.again > 0 {
+		d.w.killAt += d.w.again
+	}
 }
 
 func (d *daemon) isDead() bool {
