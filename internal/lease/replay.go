@@ -73,7 +73,7 @@ func (b *Book) replay(r *stored.Entry) error {
 		}
 		l.TTL, l.Expires = time.Duration(r.TTL), time.Unix(0, r.Expires)
 	case stored.Bind:
-		if r.Lease == nil || l.Binding == ByTTL || r.Lease.PID <= 0 || r.Lease.Boot == "" {
+		if r.Lease == nil || l.Binding != ByProcess && (l.Binding != ByName || r.Lease.Binding != string(ByProcess)) || r.Lease.PID <= 0 || r.Lease.Boot == "" {
 			return fmt.Errorf("%w: the lease cannot be bound to the process in the record", ErrReplay)
 		}
 		l.Binding, l.Holder.PID, l.Holder.Start, l.Holder.Boot = ByProcess, r.Lease.PID, r.Lease.Start, r.Lease.Boot

@@ -55,7 +55,7 @@ func (r *recounted) due(at time.Time) {
 }
 
 func plus(c lease.Count, u lease.Usage, leases, waiting int) lease.Count {
-	return lease.Count{Usage: lease.Usage{Memory: c.Memory + u.Memory, Slots: c.Slots + u.Slots}, Leases: c.Leases + leases, Waiting: c.Waiting + waiting}
+	return lease.Count{Usage: lease.Usage{Memory: c.Memory + u.Memory, Slots: c.Slots + u.Slots}, Leases: c.Leases + leases, Waiting: c.Waiting + waiting, GPUs: c.GPUs}
 }
 
 func (r *recounted) lease(l *lease.Lease) {
@@ -72,6 +72,10 @@ func (r *recounted) lease(l *lease.Lease) {
 	}
 	owner, service := l.Holder.Owner(), l.Holder.Service
 	r.users[owner] = plus(r.users[owner], used, 1, 0)
+	if has := r.users[owner]; l.Parent == "" {
+		has.GPUs += len(l.Parts)
+		r.users[owner] = has
+	}
 	r.services[service] = plus(lease.Count{Usage: r.services[service]}, used, 0, 0).Usage
 	for _, group := range l.Groups {
 		r.groups[group] = plus(r.groups[group], used, 1, 0)
