@@ -295,6 +295,9 @@ func (d *Daemon) openDoor(o Options) error {
 // Run serves until ctx ends. Then it returns within seconds, even if a part of the daemon
 // hangs: it logs the parts that did not end.
 func (d *Daemon) Run(ctx context.Context) error {
+	if ctx.Err() != nil { // it may not have seen its devices, and must not answer that there are none
+		return nil
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c := d.settings.load().Config.Daemon
