@@ -43,6 +43,7 @@ const (
 
 // Submit takes in a job, and returns when it is on disk. The keeper gives it its number.
 func (k *Keeper) Submit(s job.Spec, environment []string, by gpu.By) (job.Spec, error) {
+	<-k.begun
 	k.writing.Lock()
 	j, err := k.submit(&s, environment)
 	k.writing.Unlock()
@@ -275,6 +276,7 @@ func (c *change) steps(j *kept, first, last int, e job.Event, t job.Task) {
 
 // change makes a change of a job and acts on it. If nothing changes, it refuses.
 func (k *Keeper) change(r job.Ref, unchanged string, do func(c *change, j *kept, first, last int), by access.Actor) error {
+	<-k.begun
 	k.writing.Lock()
 	if k.stopped() {
 		k.writing.Unlock()
@@ -399,6 +401,7 @@ func (k *Keeper) Prioritize(r job.Ref, priority int) error {
 // set changes the settings of a job. Its tasks in the queue leave it, and come back as
 // the job now is.
 func (k *Keeper) set(r job.Ref, do func(*kept, *setting) error) error {
+	<-k.begun
 	k.writing.Lock()
 	j := k.jobs[r.Number]
 	var err error

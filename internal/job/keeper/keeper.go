@@ -143,6 +143,7 @@ type Keeper struct {
 	journal journal.Writer
 	leases  Leases          // nil before Run
 	running context.Context // of Run; nil before
+	begun   chan struct{}   // closed when Run has begun; whoever asks for a change before waits
 	closing bool            // Run is about to end
 	alarms  alarms
 
@@ -225,7 +226,7 @@ func (j *kept) task(index int) *job.Task {
 
 // Open reads the journal. Run then goes on where the last daemon stopped.
 func Open(o Options) (*Keeper, error) {
-	k := &Keeper{Options: o, wake: make(chan struct{}, 1), environments: environments{folder: o.Folder, all: map[string]*environment{}}}
+	k := &Keeper{Options: o, wake: make(chan struct{}, 1), begun: make(chan struct{}), environments: environments{folder: o.Folder, all: map[string]*environment{}}}
 	k.state = state{jobs: map[int64]*kept{}, users: map[int]*user{}, waitedFor: map[int64][]int64{}, finished: map[job.State]uint64{}}
 	log, err := o.Open(k.replay)
 	if err != nil {
@@ -254,6 +255,7 @@ func (k *Keeper) Run(ctx context.Context, leases Leases) error {
 	k.writing.Lock()
 	k.leases, k.running = leases, ctx
 	k.writing.Unlock()
+	close(k.begun)
 	k.resume()
 	tidy := time.NewTicker(time.Hour)
 	defer tidy.Stop()

@@ -123,7 +123,7 @@ func (k *Keeper) Order(name string, caller process.ID) (api.MinderOrder, error) 
 	k.writing.Unlock()
 	switch {
 	case stopped:
-		return api.MinderOrder{}, errors.New("the daemon is about to stop")
+		return api.MinderOrder{}, ErrStopped
 	case !due:
 		return api.MinderOrder{}, ErrNoOrder
 	}
@@ -135,7 +135,9 @@ func (k *Keeper) Order(name string, caller process.ID) (api.MinderOrder, error) 
 	k.writing.Lock()
 	defer k.writing.Unlock()
 	switch {
-	case k.stopped() || !r.due():
+	case k.stopped():
+		return api.MinderOrder{}, ErrStopped // the next daemon has its order
+	case !r.due():
 		return api.MinderOrder{}, ErrNoOrder
 	case unread != nil:
 		k.after(r, job.Outcome{Time: time.Now(), Known: true, Failure: "its environment cannot be read: " + unread.Error()})
