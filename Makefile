@@ -194,7 +194,7 @@ test-prometheus: build ## hold the answers of berth to queries against those of 
 	bin/bench-prometheus
 
 .PHONY: chaos
-chaos: build ## kill the daemon and the holders over and over, and count (a minute)
+chaos: build ## kill the daemon, holders of leases and minders of jobs over and over, and count (5 minutes)
 	go run ./test/chaos -berth bin/berth
 
 .PHONY: systemd

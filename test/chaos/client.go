@@ -28,12 +28,14 @@ type client struct {
 	over   <-chan struct{} // closed when no daemon will come back
 }
 
-func newClient(number int, d *daemon, r *record, random *rand.Rand) *client {
+// newClient returns a client of the daemon behind a socket. Over is closed when no daemon will
+// come back.
+func newClient(number int, socket string, over <-chan struct{}, r *record, random *rand.Rand) *client {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", d.socket())
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}
 	return &client{
-		number: number, record: r, random: random, over: d.over,
+		number: number, record: r, random: random, over: over,
 		http: &http.Client{Transport: &http.Transport{DialContext: dial}},
 	}
 }

@@ -26,10 +26,12 @@ type daemon struct {
 	berth  string
 	dir    string
 	random *rand.Rand
+	gentle bool // every third time it is asked to end, and not killed
 
 	cmd    *exec.Cmd
 	exited chan error
 	kills  int
+	asked  int             // how often it was asked to end
 	starts []time.Duration // from the start of the process to its first answer
 	broken error           // it ended by itself
 	over   chan struct{}   // closed then
@@ -88,7 +90,7 @@ func (d *daemon) wait() error {
 // look asks the daemon what there is before anybody holds anything.
 func (d *daemon) look() (map[string]gpu.MiB, error) {
 	var all api.Available
-	c := newClient(-1, d, nil, nil)
+	c := newClient(-1, d.socket(), d.over, nil, nil)
 	if status, err := c.call("GET", "/api/gpu/memory/available", nil, &all); err != nil || status != 200 {
 		return nil, fmt.Errorf("ask what is available: %d, %w", status, err)
 	}
@@ -112,7 +114,12 @@ func (d *daemon) killAgainAndAgain(ctx context.Context, enough int, most time.Du
 			return d.endedByItself(err)
 		case <-time.After(min(life, 2*time.Second)):
 		}
-		if err := d.kill(); err != nil {
+		if d.gentle && d.random.IntN(3) == 0 {
+			if err := d.ask(); err != nil {
+				return err
+			}
+			d.asked++
+		} else if err := d.kill(); err != nil {
 			return err
 		}
 		d.kills++
@@ -135,6 +142,20 @@ func (d *daemon) kill() error {
 	}
 	<-d.exited
 	return nil
+}
+
+// ask asks the daemon to end, as systemd does.
+func (d *daemon) ask() error {
+	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	select {
+	case <-d.exited:
+		return nil
+	case <-time.After(longest):
+		_ = d.kill()
+		return fmt.Errorf("the daemon does not end within %v of SIGTERM", longest)
+	}
 }
 
 func (d *daemon) stop() {

@@ -11,9 +11,20 @@
 //   - no acknowledged lease is lost: it is listed until its holder gives it up;
 //   - no dead holder's lease stays.
 //
+// Then users submit jobs and cancel some, while the daemon is killed or asked to end, some
+// 200 times. Each command writes down that it was started, and at the end:
+//
+//   - every job that was acknowledged is there, once;
+//   - every command was started once, and its exit code is right;
+//   - jobs of a user that cannot run side by side were started in their order;
+//   - no lease, no record and no process is left.
+//
+// At last minders are killed, the machine is started again, or so it seems, and the disk
+// is full; the last two need root.
+//
 // It prints a summary and ends with an error if a promise was broken.
 //
-//	make build && go run ./chaos -seconds 60
+//	make build && go run ./test/chaos -seconds 60
 package main
 
 import (
@@ -24,6 +35,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"sync"
 	"time"
 )
@@ -34,33 +46,67 @@ type options struct {
 	seconds  float64
 	clients  int
 	minKills int
+	jobKills int
+	scenes   string
 	seed     uint64
 }
 
 func main() {
+	if len(os.Args) == 5 && os.Args[1] == submitVerb {
+		exitWith(submitAs(os.Args[2:]))
+	}
 	var o options
 	flag.StringVar(&o.berth, "berth", "bin/berth", "the binary to try")
 	flag.Float64Var(&o.seconds, "seconds", 60, "how long to go on")
 	flag.IntVar(&o.clients, "clients", 64, "how many clients there are")
 	flag.IntVar(&o.minKills, "kills", 100, "how often the daemon is killed at least")
+	flag.IntVar(&o.jobKills, "job-kills", 200, "how often the daemon is killed while it runs jobs")
+	flag.StringVar(&o.scenes, "scenes", "leases,jobs,minders,reboot,disk", "what to play")
 	flag.Uint64Var(&o.seed, "seed", rand.Uint64(), "where chance begins: the same seed makes the same choices")
 	flag.Parse()
-	if err := run(o); err != nil {
+	exitWith(play(o))
+}
+
+func exitWith(err error) {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "chaos:", err)
 		os.Exit(1)
 	}
+	os.Exit(0)
+}
+
+// play plays the scenes, one after the other.
+func play(o options) error {
+	inside, err := withOwnMounts()
+	if inside || err != nil {
+		return err
+	}
+	scenes := map[string]func(options) error{"leases": leases, "jobs": jobs, "minders": minders, "reboot": reboot, "disk": fullDisk}
+	for name := range strings.SplitSeq(o.scenes, ",") {
+		scene, known := scenes[name]
+		if !known {
+			return fmt.Errorf("there is no scene %q", name)
+		}
+		begun := time.Now()
+		fmt.Printf("%s, -seed %d\n", name, o.seed)
+		if err := scene(o); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		fmt.Printf("%s: %v\n\n", name, time.Since(begun).Round(time.Second))
+	}
+	return nil
 }
 
 // patience is how much longer than asked for a run may take to get its kills
 // together, on a machine that is busy with something else.
 const patience = 2
 
-func run(o options) error {
+func leases(o options) error {
 	dir, err := os.MkdirTemp("", "berth-chaos-")
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%d clients, %g seconds, at least %d kills, -seed %d\n", o.clients, o.seconds, o.minKills, o.seed)
+	fmt.Printf("%d clients, %g seconds, at least %d kills\n", o.clients, o.seconds, o.minKills)
 
 	d := &daemon{berth: o.berth, dir: dir, random: rand.New(rand.NewPCG(o.seed, 0)), over: make(chan struct{})}
 	if err := d.prepare(); err != nil {
@@ -77,11 +123,11 @@ func run(o options) error {
 
 	var clients, others sync.WaitGroup
 	for n := range o.clients {
-		c := newClient(n, d, record, rand.New(rand.NewPCG(o.seed, uint64(n+1))))
+		c := newClient(n, d.socket(), d.over, record, rand.New(rand.NewPCG(o.seed, uint64(n+1))))
 		clients.Go(func() { c.live(ctx) })
 	}
 	watching, endWatch := context.WithCancel(context.Background())
-	inspector := newClient(-1, d, record, nil)
+	inspector := newClient(-1, d.socket(), d.over, record, nil)
 	others.Go(func() { inspector.inspect(watching) })
 
 	crashed := d.killAgainAndAgain(ctx, o.minKills, patience*length)
