@@ -247,6 +247,10 @@ bench-handover: build ## how soon a dead holder's lease, or a released one, is s
 bench-exec: build ## start a program under a lease, beside fork and exec, task-spooler and GNU parallel
 	go run ./test/bench/exec -berth bin/berth
 
+.PHONY: bench-jobs
+bench-jobs: build ## run programs as jobs, beside fork and exec, task-spooler and GNU parallel, and 10,000 tasks
+	go run ./test/bench/jobs -berth bin/berth
+
 .PHONY: bench-startup
 bench-startup: build ## how soon berth status says something, beside a Go hello-world
 	go run ./test/bench/startup -berth bin/berth
