@@ -41,6 +41,10 @@ func attacks() []attack {
 		{"mps", "have root run MPS commands in a folder of the attacker", mpsClient},
 		{"unwritable", "pile up goroutines while the disk takes no writes", unwritable},
 		{"settings", "have root's daemon run commands from a berth.yaml that root left open", settings},
+		{"jobs", "see, change and repeat a job of root, and be its minder", jobsOfOthers},
+		{"jobtricks", "reach root's files by the folder, log, environment and command of a job", jobTricks},
+		{"jobdoors", "submit jobs by token, over TCP and from namespaces", jobDoors},
+		{"manyjobs", "fill the daemon with tasks and with a log of a gigabyte", manyJobs},
 		{"leftovers", "leave temporary files in the state folder", leftovers},
 	}
 }
