@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -34,16 +35,21 @@ type Logs interface {
 
 // mayRun refuses a caller for whom no program may be run.
 func (d *Desk) mayRun(by *Caller) error {
+	return refuseRun(by, d.Jobs == nil || d.Config().Jobs == "off", os.Geteuid(), d.Processes.SeesOurFiles)
+}
+
+// refuseRun refuses a caller for whom a daemon of some user runs no program.
+func refuseRun(by *Caller, off bool, daemon int, seesOurFiles func(pid int) bool) error {
 	no := func(format string, args ...any) error { return Refuse(Forbidden, "cannot_run", format, args...) }
 	switch {
-	case d.Jobs == nil || d.Config().Jobs == "off":
+	case off:
 		return Refuse(Forbidden, "jobs_off", "This daemon runs no jobs: jobs is off in its configuration. Use berth exec, which runs a program itself. Nothing was changed.")
 	case !by.Certain || by.UID == access.NoUID:
 		return no("berth runs jobs only for users whom the kernel names: call over the Unix socket from this machine, outside of containers and without a token, or from your session on the page (not as root). Nothing was changed.")
-	case os.Geteuid() != 0 && by.UID != os.Geteuid():
+	case daemon != 0 && by.UID != daemon:
 		return no("This daemon is not root, so it runs jobs only for the user who runs it. Start a daemon of your own, or use berth exec. Nothing was changed.")
-	case by.Holder.PID != 0 && !d.Processes.SeesOurFiles(by.Holder.PID):
-		return no("The caller sees other files than the machine does: it is in a mount namespace of its own. Submit from outside of it. Nothing was changed.")
+	case by.Door == access.Socket && !seesOurFiles(by.Holder.PID):
+		return no("The caller sees other files than the machine does, or nobody knows: it is in a mount namespace of its own, or has ended. Submit from outside of it. Nothing was changed.")
 	}
 	return nil
 }
@@ -127,11 +133,11 @@ func (d *Desk) spec(by *Caller, w *api.JobRequest) (s job.Spec, errs lease.Field
 		wrong(detail != "", "name", "%s", detail)
 	}
 	wrong(len(w.Command) == 0 || len(w.Command) > 0 && w.Command[0] == "", "command", "is empty; say what to run")
-	for _, word := range slices.Concat(w.Command, w.Environment, []string{w.Directory, w.Output, w.Error}) {
-		if strings.ContainsRune(word, 0) {
-			wrong(true, "command", "has a NUL character, which no program can get")
-			break
-		}
+	for _, f := range []struct {
+		field string
+		words []string
+	}{{"command", w.Command}, {"environment", w.Environment}, {"directory", []string{w.Directory}}, {"output", []string{w.Output}}, {"error", []string{w.Error}}} {
+		wrong(slices.ContainsFunc(f.words, func(word string) bool { return strings.ContainsRune(word, 0) }), f.field, "has a NUL character, which no program can get")
 	}
 	wrong(w.Directory != "" && (!path.IsAbs(w.Directory) || path.Clean(w.Directory) != w.Directory), "directory", "is %q; write a whole path, without . and ..", words.Cut(w.Directory, 128))
 	size := 0
@@ -226,6 +232,9 @@ func (d *Desk) leaseOf(by *Caller, s *job.Spec) (errs lease.FieldErrors) {
 	if l.Name == "" {
 		l.Name = s.Called
 	}
+	if wait := l.Timeout.Or(0); !(wait >= 0) {
+		errs = append(errs, lease.FieldError{Field: "lease.timeout_seconds", Detail: "is below 0; leave it out to wait without limit"})
+	}
 	l.Enforce = cmp.Or(l.Enforce, "auto")
 	l.Learned = l.Memory == 0 && !l.AllMemory && !l.Exclusive // where nothing was learned, a job gets what a plain exec gets
 	if s.Priority = l.Priority.Or(0); s.Priority > 0 && access.May(by.Actor, access.Precede, access.Object{}) != nil {
@@ -278,7 +287,11 @@ func (d *Desk) job(by *Caller, verb access.Verb, id string) (job.Ref, *job.Spec,
 	}
 	r, s, err := d.Jobs.Seek(id)
 	if err == nil && verb != access.Look {
-		if err := access.May(by.Actor, verb, access.Of(access.Held, s.UID, s.User)); err != nil {
+		owner := s.User
+		if access.May(by.Actor, access.Name, access.Object{}) != nil {
+			owner = "" // the refusal names the owner
+		}
+		if err := access.May(by.Actor, verb, access.Of(access.Held, s.UID, owner)); err != nil {
 			return r, s, fmt.Errorf("%s %s: %w", verb, id, err)
 		}
 	}
@@ -303,7 +316,7 @@ func (d *Desk) ChangeJob(ctx context.Context, by Caller, id string, what JobChan
 	}
 	r, s, err := d.job(&by, verb, id)
 	if err == nil && what == UnholdJob {
-		err = d.mayRunAgain(&by)
+		err = d.mayRun(&by)
 	}
 	if err != nil {
 		return api.Job{}, refusedJob(err)
@@ -318,15 +331,6 @@ func (d *Desk) ChangeJob(ctx context.Context, by Caller, id string, what JobChan
 		}
 		return d.Jobs.Unhold(act)
 	})
-}
-
-// mayRunAgain refuses a caller who may let no program run: a token, or somebody who is
-// not certain.
-func (d *Desk) mayRunAgain(by *Caller) error {
-	if d.Config().Jobs == "off" || !by.Certain {
-		return d.mayRun(by)
-	}
-	return nil
 }
 
 // jobChanged changes a job, records that if it is somebody else's, and returns the job.
@@ -384,6 +388,9 @@ func (d *Desk) RedoJob(ctx context.Context, by Caller, id string, b api.JobRedo)
 	s := *old
 	s.Submitted, s.Begin, s.Hold, s.Environment, s.User = time.Now(), time.Time{}, false, "", by.User
 	s.After, s.AfterAny, s.AfterFailed = nil, nil, nil
+	if access.May(by.Actor, access.Precede, access.Object{}) != nil {
+		s.Priority = min(s.Priority, 0) // the caller may no longer go before others
+	}
 	if b.Failed || r.One {
 		failed := map[int]bool{}
 		for _, t := range d.Jobs.Tasks(old.Number) {
@@ -467,12 +474,20 @@ func (d *Desk) JobList(by access.Actor, q keeper.Query) ([]api.Job, int64) {
 	if d.Jobs == nil {
 		return []api.Job{}, 0
 	}
+	if q.User != "" && access.May(by, access.Name, access.Object{}) != nil && !ownName(by, q.User) {
+		return []api.Job{}, 0 // whose jobs are whose is not for this caller
+	}
 	found, more := d.Jobs.List(q)
 	next := int64(0)
 	if more {
 		next = found[len(found)-1].Spec.Number
 	}
 	return d.seenAll(by, found), next
+}
+
+// ownName reports whether a caller is the user with a login name or a user id.
+func ownName(by access.Actor, user string) bool {
+	return by.UID != access.NoUID && (user == by.User || user == strconv.Itoa(by.UID))
 }
 
 func (d *Desk) seenAll(by access.Actor, all []keeper.Shown) []api.Job {

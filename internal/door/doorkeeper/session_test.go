@@ -604,3 +604,47 @@ func TestStreamsEndWithTheSession(t *testing.T) {
 		})
 	}
 }
+
+// Programs are run for a user whom the kernel names on the socket, and for the session
+// that such a user began, except for root's.
+func TestWhoIsCertain(t *testing.T) {
+	w := newWorld()
+	at := func(door access.Door, uid access.UID, place access.Place, shown access.Credential) *Caller {
+		return w.Caller(access.Peer{Caller: access.Caller{Door: door, UID: uid, Place: place, Shown: shown}}, "")
+	}
+	user := access.KnownUID(eve)
+	for what, c := range map[string]*Caller{
+		"nobody":                   nil,
+		"TCP":                      at(access.TCP, user, access.Here, access.Credential{}),
+		"no uid":                   at(access.Socket, access.UID{}, access.Here, access.Credential{}),
+		"a container":              at(access.Socket, user, access.Elsewhere, access.Credential{}),
+		"who knows where":          at(access.Socket, user, access.Unknown, access.Credential{}),
+		"a token":                  at(access.Socket, user, access.Here, access.Credential{Kind: access.Token, Name: "ci", Role: access.Admin}),
+		"a certificate":            at(access.Socket, user, access.Here, access.Credential{Kind: access.Certificate, Name: "ci"}),
+		"this process":             As(IdentityFor(access.Actor{UID: eve, Role: access.Admin})),
+		"the session of container": at(access.TCP, user, access.Elsewhere, access.Credential{Kind: access.Session}),
+	} {
+		if c.Certain() {
+			t.Errorf("%s is certain", what)
+		}
+	}
+	if !w.over(access.Socket, eve).Certain() || !w.over(access.Socket, daemonUser).Certain() {
+		t.Error("users on the socket are not certain")
+	}
+	for uid, want := range map[int]bool{eve: true, ada: true, daemonUser: false} {
+		c := w.over(access.TCP, uid)
+		w.ask(c, w.signIn(t, c, w.link(t, uid), ""))
+		if got := w.who.Certain(); got != want {
+			t.Errorf("the session of %d: %v", uid, got)
+		}
+	}
+	secret, err := w.Tokens.Create(tokens.Token{Name: "ci", Role: access.Admin}, "", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := w.over(access.TCP, eve)
+	w.ask(c, w.signIn(t, c, "", secret))
+	if w.who == nil || w.who.Certain() {
+		t.Error("the session of a token is certain")
+	}
+}

@@ -1,0 +1,243 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/desk/tokens"
+	"github.com/berth-gpu/berth/internal/door/doorkeeper"
+	"github.com/berth-gpu/berth/internal/file/journal"
+	"github.com/berth-gpu/berth/internal/job/keeper"
+	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/minder"
+)
+
+// withJobs lets the daemon of a gate take jobs. No minder ever comes.
+func (g *gate) withJobs(t *testing.T) *gate {
+	t.Helper()
+	if !process.Proc().SeesOurFiles(os.Getpid()) {
+		t.Skip("the test is in a mount namespace of its own")
+	}
+	number := int64(0)
+	k, err := keeper.Open(keeper.Options{
+		Folder: filepath.Join(t.TempDir(), "environments"), Boot: "boot", Minders: noMinders{},
+		Numbers: func() (int64, error) { number++; return number, nil },
+		Limits:  func(int, string) keeper.Limits { return keeper.Limits{} },
+		Publish: g.events.Publish, Log: slog.New(slog.DiscardHandler),
+		Open: func(func(journal.Entry) error) (journal.Journal, error) { return journal.Forgetful(), nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Desk.Jobs, g.Desk.Logs = k, noMinders{}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = g.Desk.RunJobs(ctx) }()
+	t.Cleanup(func() { stop(); <-done })
+	return g
+}
+
+// noMinders starts nothing and reads nothing.
+type noMinders struct{}
+
+func (noMinders) Start(context.Context, string, keeper.Machine) error { return nil }
+func (noMinders) Read(string) (keeper.Record, bool, error)            { return keeper.Record{}, false, nil }
+func (noMinders) Remove(string) error                                 { return nil }
+func (noMinders) List() ([]string, error)                             { return nil, nil }
+func (noMinders) Watch(process.ID, func()) (func(), error)            { return func() {}, nil }
+func (noMinders) CanLimit() error                                     { return nil }
+func (noMinders) ReadLog(context.Context, minder.Reading, <-chan struct{}, func(int64), io.Writer) error {
+	return errors.New("there is no log")
+}
+
+// as makes a request as a peer of the kernel.
+func (g *gate) as(p access.Peer, method, path, body string) (int, api.Problem, string) {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	w := httptest.NewRecorder()
+	g.door.ServeHTTP(w, r.WithContext(doorkeeper.With(r.Context(), g.keeper.Caller(p, "127.0.0.1"))))
+	var problem api.Problem
+	_ = json.Unmarshal(w.Body.Bytes(), &problem) // an answer is no problem
+	return w.Code, problem, w.Body.String()
+}
+
+// onSocket returns a user on the Unix socket, whose process is this one.
+func onSocket(uid int) access.Peer {
+	return access.Peer{Caller: access.Caller{Door: access.Socket, UID: access.KnownUID(uid), Place: access.Here}, PID: os.Getpid(), Start: 1}
+}
+
+const heldJob = `{"command":["true","secret-word"],"name":"train","environment":["A=secret-variable"],"directory":"/secret","hold":true}`
+
+// jobsThere returns the ids and states of all jobs.
+func (g *gate) jobsThere(t *testing.T) string {
+	t.Helper()
+	code, _, text := g.as(onSocket(os.Geteuid()), "GET", "/api/jobs", "")
+	var all api.Jobs
+	if err := json.Unmarshal([]byte(text), &all); err != nil || code != http.StatusOK {
+		t.Fatalf("%d %s", code, text)
+	}
+	var list []string
+	for _, j := range all.Jobs {
+		list = append(list, fmt.Sprint(j.ID, " ", j.State, " ", j.Priority))
+	}
+	return strings.Join(list, ", ")
+}
+
+// Through the doors, only a user whom the kernel names on the socket, in the namespaces
+// of the machine, has berth run something.
+func TestWhoSubmits(t *testing.T) {
+	g := gates(t, &access.Rules{Daemon: os.Geteuid()}).withJobs(t)
+	me := onSocket(os.Geteuid())
+	peer := func(change func(*access.Peer)) access.Peer { p := me; change(&p); return p }
+	status, _, text := g.as(me, "POST", "/api/jobs", heldJob)
+	var mine api.Job
+	if err := json.Unmarshal([]byte(text), &mine); err != nil || status != http.StatusCreated || mine.State != "held" || strings.Contains(text, "secret-variable") {
+		t.Fatalf("%d %s", status, text)
+	}
+	before := g.jobsThere(t)
+	for what, p := range map[string]access.Peer{
+		"a container":              peer(func(p *access.Peer) { p.Place = access.Elsewhere }),
+		"a place that is unknown":  peer(func(p *access.Peer) { p.Place = access.Unknown }),
+		"a uid that is unknown":    peer(func(p *access.Peer) { p.UID = access.UID{} }),
+		"a process that is gone":   peer(func(p *access.Peer) { p.PID = 0 }),
+		"TCP without a session":    peer(func(p *access.Peer) { p.Door = access.TCP }),
+		"TCP from who knows where": {Caller: access.Caller{Door: access.TCP}},
+	} {
+		for _, path := range []string{"/api/jobs", "/api/jobs/" + mine.ID + "/redo", "/api/jobs/" + mine.ID + "/unhold"} {
+			body := ""
+			if path == "/api/jobs" {
+				body = heldJob
+			}
+			if status, problem, text := g.as(p, "POST", path, body); status != http.StatusForbidden || problem.Detail == "" {
+				t.Errorf("%s, %s: %d %s", what, path, status, text)
+			}
+		}
+		if now := g.jobsThere(t); now != before {
+			t.Errorf("%s has changed %s into %s", what, before, now)
+		}
+	}
+	for _, role := range []access.Role{access.User, access.Operator, access.Admin} {
+		secret := g.make(t, tokens.Token{Name: "ci-" + role.String(), Role: role})
+		for door, dial := range g.doors() {
+			answer, text := ask(t, dial, "POST", "/api/jobs", heldJob, "Authorization", "Bearer "+secret)
+			if answer.StatusCode != http.StatusForbidden || !strings.Contains(text, "cannot_run") {
+				t.Errorf("a token of role %s on the %s: %d %s", role, door, answer.StatusCode, text)
+			}
+		}
+	}
+	if now := g.jobsThere(t); now != before {
+		t.Errorf("tokens have changed %s into %s", before, now)
+	}
+}
+
+// The page runs programs for its user, and never as root.
+func TestWhoSubmitsOnThePage(t *testing.T) {
+	g := browsers(t, &access.Rules{Daemon: os.Geteuid()}).withJobs(t)
+	p := &page{t: t, dial: g.doors()["tcp"]}
+	p.signIn(`{"code":"` + g.code(t, g.doors()["socket"]) + `"}`)
+	answer, text := p.ask("POST", "/api/jobs", heldJob)
+	if os.Geteuid() != 0 {
+		if answer.StatusCode != http.StatusCreated {
+			t.Errorf("%d %s", answer.StatusCode, text)
+		}
+		return
+	}
+	if answer.StatusCode != http.StatusForbidden || !strings.Contains(text, "cannot_run") || g.jobsThere(t) != "" {
+		t.Errorf("root on the page: %d %s", answer.StatusCode, text)
+	}
+}
+
+// The ids of others tell what everybody may know, and let nobody do anything.
+func TestJobsOfOthers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only a daemon of root runs the jobs of several users")
+	}
+	const ada, eve = 70001, 70002
+	g := gates(t, &access.Rules{Daemon: 0}).withJobs(t)
+	if status, _, text := g.as(onSocket(ada), "POST", "/api/jobs", heldJob); status != http.StatusCreated {
+		t.Fatalf("%d %s", status, text)
+	}
+	before := g.jobsThere(t)
+	for _, c := range []struct {
+		method, path, body string
+		want               int
+	}{
+		{"GET", "/api/jobs/train-1", "", http.StatusOK},
+		{"GET", "/api/jobs?user=70001", "", http.StatusOK},
+		{"GET", "/api/jobs/train-2", "", http.StatusNotFound},
+		{"GET", "/api/jobs/train-1.1", "", http.StatusNotFound},
+		{"GET", "/api/jobs/..%2f1", "", http.StatusNotFound},
+		{"GET", "/api/jobs/train-1/log", "", http.StatusForbidden},
+		{"GET", "/api/jobs/train-1/log?lines=-1", "", http.StatusUnprocessableEntity},
+		{"POST", "/api/jobs/train-1/cancel", "", http.StatusForbidden},
+		{"POST", "/api/jobs/train-1/hold", "", http.StatusForbidden},
+		{"POST", "/api/jobs/train-1/unhold", "", http.StatusForbidden},
+		{"POST", "/api/jobs/train-1/redo", "", http.StatusForbidden},
+		{"POST", "/api/jobs/train-1/priority", `{"priority":-1}`, http.StatusForbidden},
+		{"POST", "/api/jobs/minder", `{"run":"1.0.1","version":1}`, http.StatusForbidden},
+		{"POST", "/api/jobs/train-1/cancel", `{"reason":"` + strings.Repeat("x", 257) + `"}`, http.StatusUnprocessableEntity},
+	} {
+		status, _, text := g.as(onSocket(eve), c.method, c.path, c.body)
+		if status != c.want || strings.Contains(text, "secret") {
+			t.Errorf("%s %s: %d %s", c.method, c.path, status, text)
+		}
+	}
+	if now := g.jobsThere(t); now != before {
+		t.Errorf("eve has changed %s into %s", before, now)
+	}
+	if status, problem, text := g.as(onSocket(0), "POST", "/api/jobs/minder", `{"run":"1.0.1","version":1}`); status != http.StatusConflict || problem.Code != "no_order" {
+		t.Errorf("root, who minds no run: %d %s", status, text)
+	}
+	kept, _ := g.events.Kept(0)
+	for _, e := range kept {
+		if text := fmt.Sprintf("%+v", e); e.Code == gpu.EventJobSubmitted && strings.Contains(text, "secret") {
+			t.Errorf("an event says %s", text)
+		}
+	}
+}
+
+// What the schema refuses of a job.
+func TestJobFieldsAreBounded(t *testing.T) {
+	g := gates(t, &access.Rules{Daemon: os.Geteuid()}).withJobs(t)
+	for what, body := range map[string]string{
+		"no command":          `{}`,
+		"an unknown field":    `{"command":["true"],"uid":0}`,
+		"a user":              `{"command":["true"],"user":"root"}`,
+		"a long word":         `{"command":["` + strings.Repeat("x", 128<<10+1) + `"]}`,
+		"a long array":        `{"command":["true"],"array":"` + strings.Repeat("1,", 513) + `"}`,
+		"a bad parameter":     `{"command":["true"],"params":[{"name":"A=B","values":["1"]}]}`,
+		"no values":           `{"command":["true"],"params":[{"name":"a","values":[]}]}`,
+		"requeue for ever":    `{"command":["true"],"requeue":"ever"}`,
+		"a begin in words":    `{"command":["true"],"begin":"tomorrow"}`,
+		"CPUs below 0":        `{"command":["true"],"cpus":-1}`,
+		"memory below 0":      `{"command":["true"],"host_memory_mb":-1}`,
+		"more than the GPU":   `{"command":["true"],"compute_percent":101}`,
+		"a lease of no GPUs":  `{"command":["true"],"lease":{"gpus":-1}}`,
+		"priority as a text":  `{"command":["true"],"lease":{"priority":"high"}}`,
+		"a command in words":  `{"command":"true"}`,
+		"too many parameters": `{"command":["true"],"params":[` + strings.TrimSuffix(strings.Repeat(`{"name":"a","values":["1"]},`, 33), ",") + `]}`,
+	} {
+		status, problem, text := g.as(onSocket(os.Geteuid()), "POST", "/api/jobs", body)
+		if status != http.StatusUnprocessableEntity || len(problem.Fields) == 0 {
+			t.Errorf("%s: %d %.300s", what, status, text)
+		}
+	}
+	if there := g.jobsThere(t); there != "" {
+		t.Errorf("there is %s", there)
+	}
+}
