@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -114,7 +115,12 @@ func (d dir) Lock() (io.Closer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open lock: %w (the daemon needs to write to its state directory)", err)
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	take := func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }
+	err = take()
+	for late := time.Now().Add(inherited); errors.Is(err, unix.EWOULDBLOCK) && d.lockedByGone() && time.Now().Before(late); err = take() {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err != nil {
 		defer f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, &LockedError{Dir: d.folder, PID: d.lockedBy()}
@@ -126,6 +132,16 @@ func (d dir) Lock() (io.Closer, error) {
 	f.Truncate(0)
 	f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	return f, nil
+}
+
+// inherited is how long a process that was killed while it started another one may still
+// have its locks: the other one has them until it runs its program.
+const inherited = 2 * time.Second
+
+// lockedByGone reports whether the process that has the lock has ended.
+func (d dir) lockedByGone() bool {
+	pid := d.lockedBy()
+	return pid > 0 && errors.Is(unix.Kill(pid, 0), unix.ESRCH)
 }
 
 func (d dir) lockedBy() int {
