@@ -128,7 +128,7 @@ func (s *submitter) one(n int) {
 	case errors.Is(err, errUnknown):
 		s.record.count("outcome unknown")
 		return
-	case status == http.StatusServiceUnavailable:
+	case again(status):
 		s.record.count("refused: " + answer.Why)
 		j.refused = true
 		return
@@ -148,13 +148,18 @@ func (s *submitter) one(n int) {
 	}
 }
 
+// again reports whether the daemon asks to be asked again: it is busy, or goes away.
+func again(status int) bool {
+	return status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests
+}
+
 // change changes a job that has not ended, and goes on until somebody answers.
 func (s *submitter) change(j *submitted, to string) {
 	for tries := 0; ; tries++ {
 		var answer answered
 		status, err := s.call("POST", "/api/jobs/"+j.id+"/"+to, struct{}{}, &answer)
 		switch {
-		case errors.Is(err, errUnknown), status == http.StatusServiceUnavailable:
+		case errors.Is(err, errUnknown), again(status):
 			s.record.count("outcome unknown")
 			continue
 		case status == http.StatusOK:
@@ -176,7 +181,7 @@ func (s *submitter) await(j *submitted) (api.Job, bool) {
 		var answer answered
 		status, err := s.call("GET", "/api/jobs/"+j.id, nil, &answer)
 		switch {
-		case errors.Is(err, errUnknown), status == http.StatusServiceUnavailable:
+		case errors.Is(err, errUnknown), again(status):
 			continue
 		case err != nil || status != http.StatusOK:
 			s.record.complain("%s was acknowledged, and asking for it is answered with %d %s: %s %v", j.id, status, answer.Why, answer.Problem, err)
@@ -240,7 +245,7 @@ func (s *submitter) listed() map[string][]string {
 		}
 		status, err := s.call("GET", path, nil, &list)
 		switch {
-		case errors.Is(err, errUnknown):
+		case errors.Is(err, errUnknown), again(status):
 			continue
 		case err != nil || status != http.StatusOK:
 			s.record.complain("the jobs cannot be listed: %d %s %v", status, list.Problem, err)
