@@ -52,7 +52,7 @@ func (d *Desk) EndPrograms(ctx context.Context, by access.Actor, k lease.Key, fe
 // the lease that it looked at, or zero if it is not bound to a process that lives.
 func (d *Desk) stranded(by *Caller, name lease.Name) (fence uint64, err error) {
 	held, err := d.Ledger.Held(by.Actor, access.Release, name)
-	if err != nil || held.Binding != lease.ByProcess {
+	if err != nil || held.Binding != lease.ByProcess || held.State == lease.Parked {
 		return 0, nil // the ledger finds out
 	}
 	holder := process.ID{PID: held.Holder.PID, Start: held.Holder.Start}
