@@ -20,6 +20,7 @@ import (
 	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/enforce/idle"
 	"github.com/berth-gpu/berth/internal/enforce/pace"
+	"github.com/berth-gpu/berth/internal/enforce/watchdog"
 	"github.com/berth-gpu/berth/internal/health/drains"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/history/energy"
@@ -50,15 +51,16 @@ type Parts struct {
 	Config func() *config.Config        // as it is now; nil means zero settings
 	Limits *atomic.Pointer[quota.Rules] // current limits of users; nil means berth's defaults
 
-	MPS       MPS            // nil if this machine has none
-	Groups    Groups         // nil if this machine has none
-	Pacer     *pace.Pacer    // nil if this daemon paces nothing
-	Parking   Parking        // nil if this daemon parks nothing
-	Optimizer Optimizer      // nil if this daemon takes nothing back
-	Idle      *idle.Idlers   // knows which leases are idle; nil if nobody watches
-	Drains    *drains.Drains // nil if nothing closes devices
-	Checkup   Checkup        // nil if devices cannot be checked
-	Throttle  Throttler      // nil if nothing acts on devices
+	MPS       MPS                // nil if this machine has none
+	Groups    Groups             // nil if this machine has none
+	Pacer     *pace.Pacer        // nil if this daemon paces nothing
+	Parking   Parking            // nil if this daemon parks nothing
+	Optimizer Optimizer          // nil if this daemon takes nothing back
+	Idle      *idle.Idlers       // knows which leases are idle; nil if nobody watches
+	Drains    *drains.Drains     // nil if nothing closes devices
+	Checkup   Checkup            // nil if devices cannot be checked
+	Throttle  Throttler          // nil if nothing acts on devices
+	Watchdog  *watchdog.Watchdog // nil if nothing ends programs that use too much
 
 	// JobOf returns the id of the job that a lease or a request belongs to, or "" if it
 	// belongs to none. It is nil if this daemon runs no jobs.

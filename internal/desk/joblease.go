@@ -1,14 +1,17 @@
 package desk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/health/thermal"
 	"github.com/berth-gpu/berth/internal/job"
 	"github.com/berth-gpu/berth/internal/job/keeper"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -162,10 +165,81 @@ func (l jobLeases) Ends(of keeper.Claim) (time.Time, bool) {
 }
 
 // Learn implements keeper.Leases.
-func (l jobLeases) Learn(of keeper.Claim, o *job.Outcome, t *job.Task) {
-	if energy, known := l.desk.UsedBy(of.Task.Fence).Get(); known {
+func (l jobLeases) Learn(of keeper.Claim, o *job.Outcome, t *job.Task) (complete bool) {
+	d, fence := l.desk, of.Task.Fence
+	if energy, known := d.UsedBy(fence).Get(); known {
 		t.Energy = gpu.Some(float64(energy))
 	}
+	used := d.Peaks.Used(fence)
+	if used.Samples > 0 {
+		t.Peak = gpu.Some(used.Peak)
+	}
+	if load, known := used.Load.Get(); known {
+		t.Load = gpu.Some(tenths(float64(load)))
+	}
+	if !o.Known || !o.Began || o.Exit == gpu.Some(0) || t.State == job.Stopping {
+		return true
+	}
+	o.OverLimit = d.Watchdog != nil && d.Watchdog.Exceeded(fence)
+	for _, uuid := range t.Devices {
+		o.Fault = cmp.Or(o.Fault, d.faultOf(uuid, t.Started, o.Time))
+	}
+	if o.OverLimit || o.Fault != "" || used.Samples == 0 { // one that no device has seen did not fail because of it
+		return true
+	}
+	complete = true
+	for _, uuid := range t.Devices {
+		if r, found := d.Monitor.Find(uuid); found && !r.Sample.Time.After(o.Time) {
+			complete = complete && !d.Monitor.Running()
+			continue
+		}
+		o.OutOfMemory = cmp.Or(o.OutOfMemory, d.ranOut(uuid, o.Time))
+	}
+	return complete
+}
+
+// noticed is how long after the end of a program its fault may be noticed.
+const noticed = 5 * time.Second
+
+// faultOf returns the fault that a device had between two moments, if the device is not
+// trusted again since. An instance shares the faults of its device.
+func (d *Desk) faultOf(uuid string, from, to time.Time) string {
+	r, found := d.Monitor.Find(uuid)
+	if !found {
+		return ""
+	}
+	if s := &r.Standing; !s.Fault.Before(from) && !s.Fault.After(to.Add(noticed)) {
+		return s.Why
+	}
+	if r.Device.Parent != "" {
+		return d.faultOf(r.Device.Parent, from, to)
+	}
+	return ""
+}
+
+// ranOut says how the memory of a device had run out when a program on it ended, to follow
+// that it did. It returns "" if it had not. The device must have been measured since then.
+func (d *Desk) ranOut(uuid string, end time.Time) string {
+	c := d.Config().GPU
+	samples := d.Monitor.History(uuid, end.Add(-2*c.MonitorInterval-time.Second), 0)
+	samples = slices.DeleteFunc(samples, func(s gpu.Sample) bool { return s.Time.After(end) })
+	if len(samples) == 0 {
+		return ""
+	}
+	last, on := &samples[len(samples)-1], d.Ledger.Sum(uuid).Device
+	if !thermal.Exhausted(c.For(uuid).Thresholds, last) {
+		return ""
+	}
+	var strangers gpu.MiB
+	for _, p := range d.Ledger.Processes(uuid) {
+		if p.Lease == nil {
+			strangers += p.Memory
+		}
+	}
+	if strangers > 0 && strangers >= on.MemoryTotal/20 {
+		return ", while a stranger used " + strangers.String()
+	}
+	return fmt.Sprintf(": %.0f %% of that of %s was in use", last.MemoryPercent().Or(0), on.Label())
 }
 
 // Claims implements keeper.Leases.

@@ -97,7 +97,7 @@ func (o *Oversight) Observe(r monitor.Reading) {
 	}
 	uuid := r.Device.UUID
 	held, processes := o.Leases.Holdings(uuid), o.Leases.Processes(uuid)
-	o.measured(uuid, held, r.Sample.Time)
+	o.measured(uuid, held, processes, &r.Sample)
 	o.Idle.Observe(r.Device, &r.Sample, o.idlers(held, processes))
 	o.Energy.Observe(r.Device, &r.Sample, o.consumers(r.Device, processes, r.Sample.Processes != nil))
 	o.Watchdog.Look(r.Device, r.Sample.Time, held, o.strangers(processes))
@@ -133,15 +133,35 @@ func MPSDied(label, uuid string, now time.Time) gpu.Event {
 
 // measured passes what the leases on a device use to the peaks, and to what gives shrunk
 // leases their size back.
-func (o *Oversight) measured(uuid string, held []lease.Holding, at time.Time) {
+func (o *Oversight) measured(uuid string, held []lease.Holding, processes []ledger.Process, s *gpu.Sample) {
 	for _, h := range held {
 		if h.Measured > 0 {
-			o.Peaks.Use(h.Lease, uuid, h.Measured, at)
+			o.Peaks.Use(h.Lease, uuid, h.Measured, load(s, processes, h.Lease.Fence), s.Time)
 		}
 		if o.Reclaim != nil {
 			o.Reclaim.Observe(h)
 		}
 	}
+}
+
+// load returns how much a lease used a device: all that the device did if nobody else is
+// on it, else what the driver says of its processes. It is absent if that is not known.
+func load(s *gpu.Sample, processes []ledger.Process, fence uint64) gpu.Opt[gpu.Percent] {
+	var sum gpu.Opt[gpu.Percent]
+	own := 0
+	for _, p := range processes {
+		if p.Lease == nil || p.Lease.Fence != fence {
+			continue
+		}
+		own++
+		if used, said := s.ProcessUtilization[p.Line[0].PID]; said {
+			sum = gpu.Some(min(sum.Or(0)+used, 100))
+		}
+	}
+	if own > 0 && own == len(processes) {
+		return s.Utilization
+	}
+	return sum
 }
 
 // strangers returns the processes on a device that run under no lease but should. A

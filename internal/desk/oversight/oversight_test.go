@@ -233,7 +233,7 @@ func TestLeaseEnded(t *testing.T) {
 // seconds.
 func use(o *Oversight, l *lease.Lease, power gpu.Watts) {
 	on := gpu.Device{UUID: l.Parts[0].GPU}
-	o.Peaks.Use(l, on.UUID, 700, noon)
+	o.Peaks.Use(l, on.UUID, 700, gpu.Opt[gpu.Percent]{}, noon)
 	for second := range 4 {
 		s := gpu.Sample{Time: noon.Add(time.Duration(second) * time.Second), Power: gpu.Some(power), Processes: []gpu.Process{}}
 		o.Energy.Observe(on, &s, []energy.Process{{PID: 1, Lease: l}})

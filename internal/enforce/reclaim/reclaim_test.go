@@ -252,7 +252,7 @@ func (w *world) reclaim(s *config.Config) *Reclaim {
 	seen := peaks.New()
 	for _, h := range w.leases {
 		for i := range min(int(w.peaks[h.ID]), 5) {
-			seen.Use(&h.Lease, h.Parts[0].GPU, w.peaks[h.ID], time.Now().Add(time.Duration(i)))
+			seen.Use(&h.Lease, h.Parts[0].GPU, w.peaks[h.ID], gpu.Opt[gpu.Percent]{}, time.Now().Add(time.Duration(i)))
 		}
 	}
 	return New(Options{

@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -103,6 +104,7 @@ type Watchdog struct {
 	halts    map[string]halted // devices that must not be used
 	ending   map[any]bool      // leases, by fence, and processes that are being ended
 	stopped  map[uint64]stopped
+	exceeded []uint64 // fences of the leases that used too much and were ended for it, the newest at the end
 	errands  []func(context.Context)
 }
 
@@ -201,12 +203,35 @@ func (w *Watchdog) overLimit(on gpu.Device, now time.Time, h lease.Holding, leas
 		return
 	}
 	why := fmt.Sprintf("it used %s, %s more than the %s it held", h.Measured, over, leased)
+	if policy == Stop || policy == Revoke {
+		w.noteExceeded(l.Fence)
+	}
 	switch policy {
 	case Stop:
 		w.stopUsers(l, why)
 	case Revoke:
 		w.end(l, kinship.Authority(), why)
 	}
+}
+
+// mostExceeded is how many leases that were ended are remembered.
+const mostExceeded = 256
+
+// noteExceeded remembers a lease that is ended because it uses too much. The caller holds
+// mu.
+func (w *Watchdog) noteExceeded(fence uint64) {
+	if !slices.Contains(w.exceeded, fence) {
+		w.exceeded = append(w.exceeded, fence)
+		w.exceeded = w.exceeded[max(len(w.exceeded)-mostExceeded, 0):]
+	}
+}
+
+// Exceeded reports whether the watchdog has ended the processes of a lease lately because
+// they used more memory than it holds.
+func (w *Watchdog) Exceeded(fence uint64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Contains(w.exceeded, fence)
 }
 
 // scoped reports whether somebody other than its processes asked for a lease, and starts

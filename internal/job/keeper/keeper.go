@@ -42,8 +42,9 @@ type Leases interface {
 	Signal(of Claim, signal string)
 	Ends(of Claim) (time.Time, bool)
 	// Learn completes the outcome of a run with what was measured, and the task with its
-	// figures.
-	Learn(of Claim, o *job.Outcome, t *job.Task)
+	// figures. It returns false if a measurement of its devices after its end, which may
+	// say why it failed, is about to come.
+	Learn(of Claim, o *job.Outcome, t *job.Task) (complete bool)
 	// Claims lists the leases that stand under the ids of jobs: the numbers of their
 	// users, by id.
 	Claims() map[string][]int

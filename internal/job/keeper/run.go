@@ -22,6 +22,10 @@ const (
 	lookAfter = 3 * time.Second
 	// beginWithin is how long a minder may take to begin. Then another one is started.
 	beginWithin = 30 * time.Second
+	// learnWithin is how long after the end of a run the keeper waits for measurements
+	// that may say why it failed, and learnPause how long it waits before it looks again.
+	learnWithin = 5 * time.Second
+	learnPause  = 500 * time.Millisecond
 )
 
 // run is one run of a task.
@@ -206,10 +210,14 @@ func (k *Keeper) end(r run, record Record) {
 	if record.PeakHost > 0 {
 		of.Task.PeakHost = gpu.Some(record.PeakHost)
 	}
-	k.leases.Learn(of, &o, &of.Task)
+	complete := k.leases.Learn(of, &o, &of.Task)
 	k.writing.Lock()
 	defer k.writing.Unlock()
 	if k.stopped() || !r.current() {
+		return
+	}
+	if age := time.Since(o.Time); !complete && age >= 0 && age < learnWithin {
+		k.at(time.Now().Add(learnPause), func(time.Time) { k.look(r, time.Time{}) })
 		return
 	}
 	t := *r.task(r.index) // it may have been cancelled meanwhile

@@ -318,7 +318,7 @@ func (s desk) Ends(of Claim) (time.Time, bool) {
 	return of.Task.Granted.Add(time.Duration(limit) * time.Second), limited
 }
 
-func (s desk) Learn(Claim, *job.Outcome, *job.Task) {}
+func (s desk) Learn(Claim, *job.Outcome, *job.Task) bool { return true }
 
 func (s desk) Claims() map[string][]int {
 	all := map[string][]int{}

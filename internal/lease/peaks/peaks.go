@@ -27,6 +27,7 @@ const (
 	keptEntries = 2000            // pieces of work, of all users
 	keptPerUser = 512             // pieces of work of one user
 	keptRunning = 4096            // leases that are measured; far more than a machine has
+	keptGone    = 256             // leases that have just ended
 	writeAfter  = 3 * time.Second // from something learned to the disk
 )
 
@@ -129,6 +130,20 @@ type Peaks struct {
 	entries map[Key]*Entry
 	running map[uint64]use     // by the fence of the lease
 	parents map[lease.Key]bool // leases that had children
+	gone    []ended            // leases that ended last, the newest at the end
+}
+
+// ended is a lease that has just ended.
+type ended struct {
+	fence uint64
+	used  Used
+}
+
+// Used is what was measured of a lease.
+type Used struct {
+	Peak    gpu.MiB              // the most memory on one device
+	Load    gpu.Opt[gpu.Percent] // how much it used a device, on average; absent if not measured
+	Samples int                  // how often its memory was measured
 }
 
 // use holds what was measured of a lease so far.
@@ -137,6 +152,17 @@ type use struct {
 	samples int
 	last    map[string]time.Time // by device
 	latest  time.Time            // on any device
+	load    gpu.Percent          // sum of loads
+	loads   int                  // how many they are
+}
+
+// used returns what was measured.
+func (u *use) used() Used {
+	all := Used{Peak: u.peak, Samples: u.samples}
+	if u.loads > 0 {
+		all.Load = gpu.Some(u.load / gpu.Percent(u.loads))
+	}
+	return all
 }
 
 // Add remembers a run.
@@ -232,9 +258,10 @@ func (e *Entry) clone() Entry {
 const byMPS = "mps"
 
 // Use records how much memory a lease was measured to use on one of its
-// devices, and when. It ignores a measurement that it has seen already, and
-// leases under MPS: the driver shows their processes with next to nothing.
-func (p *Peaks) Use(l *lease.Lease, uuid string, measured gpu.MiB, at time.Time) {
+// devices, and when; and how much it used that device, if that is known. It ignores a
+// measurement that it has seen already, and leases under MPS: the driver shows their
+// processes with next to nothing.
+func (p *Peaks) Use(l *lease.Lease, uuid string, measured gpu.MiB, load gpu.Opt[gpu.Percent], at time.Time) {
 	if l.EnforcedBy == byMPS {
 		return
 	}
@@ -251,6 +278,9 @@ func (p *Peaks) Use(l *lease.Lease, uuid string, measured gpu.MiB, at time.Time)
 	u.last[uuid] = at
 	u.peak, u.samples = max(u.peak, measured), u.samples+1
 	u.latest = at
+	if percent, known := load.Get(); known {
+		u.load, u.loads = u.load+percent, u.loads+1
+	}
 	p.running[l.Fence] = u
 }
 
@@ -261,6 +291,18 @@ func (p *Peaks) Most(fence uint64) (most gpu.MiB, samples int) {
 	defer p.mu.Unlock()
 	u := p.running[fence]
 	return u.peak, u.samples
+}
+
+// Used returns what was measured of the lease with a fence so far, or until it ended a
+// moment ago.
+func (p *Peaks) Used(fence uint64) Used {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i := slices.IndexFunc(p.gone, func(e ended) bool { return e.fence == fence }); i >= 0 {
+		return p.gone[i].used
+	}
+	u := p.running[fence]
+	return u.used()
 }
 
 // dropStale makes room for another lease: it drops the lease whose last measurement is
@@ -292,6 +334,10 @@ func (p *Peaks) Ended(l *lease.Lease, drew gpu.Opt[gpu.Watts], now time.Time) gp
 	p.mu.Lock()
 	u := p.running[l.Fence]
 	delete(p.running, l.Fence)
+	if u.samples > 0 {
+		p.gone = append(p.gone, ended{l.Fence, u.used()})
+		p.gone = p.gone[max(len(p.gone)-keptGone, 0):]
+	}
 	parent := p.parents[l.Key()]
 	delete(p.parents, l.Key())
 	if l.Parent != "" {

@@ -60,7 +60,7 @@ func second(n int) time.Time { return noon.Add(time.Duration(n) * time.Second) }
 func watch(p *Peaks, l *lease.Lease, used gpu.MiB, samples int) {
 	for i := range samples {
 		for _, part := range l.Parts {
-			p.Use(l, part.GPU, used, second(i))
+			p.Use(l, part.GPU, used, gpu.Opt[gpu.Percent]{}, second(i))
 		}
 	}
 }
@@ -69,8 +69,8 @@ func TestLeasesBecomeRuns(t *testing.T) {
 	p := New()
 	l := held("x", "train.py", 4096)
 	for i, used := range []gpu.MiB{100, 3000, 2000} {
-		p.Use(l, "GPU-a", used, second(i))
-		p.Use(l, "GPU-b", 100, second(i))
+		p.Use(l, "GPU-a", used, gpu.Opt[gpu.Percent]{}, second(i))
+		p.Use(l, "GPU-b", 100, gpu.Opt[gpu.Percent]{}, second(i))
 	}
 	p.Ended(l, gpu.Some(gpu.Watts(300)), noon.Add(90*time.Second))
 	p.Ended(held("y", "train.py", 0), gpu.Opt[gpu.Watts]{}, noon.Add(30*time.Second)) // never seen on a device
@@ -367,7 +367,7 @@ func TestRunningIsBounded(t *testing.T) {
 	old := held("old", "old.py", 4096)
 	watch(p, old, 1000, fewSamples)
 	for i := range keptRunning + 10 { // leases that never end
-		p.Use(held(fmt.Sprint(i), "x", 0), "GPU-a", 1, second(100+i))
+		p.Use(held(fmt.Sprint(i), "x", 0), "GPU-a", 1, gpu.Opt[gpu.Percent]{}, second(100+i))
 	}
 	if len(p.running) != keptRunning {
 		t.Errorf("%d leases are remembered, want %d", len(p.running), keptRunning)
@@ -407,9 +407,9 @@ func TestMostSoFar(t *testing.T) {
 	if most, samples := p.Most(train.Fence); most != 0 || samples != 0 {
 		t.Errorf("before it was measured: %v in %d samples", most, samples)
 	}
-	p.Use(train, "GPU-a", 900, noon)
-	p.Use(train, "GPU-b", 300, noon)
-	p.Use(train, "GPU-a", 100, noon.Add(time.Second))
+	p.Use(train, "GPU-a", 900, gpu.Opt[gpu.Percent]{}, noon)
+	p.Use(train, "GPU-b", 300, gpu.Opt[gpu.Percent]{}, noon)
+	p.Use(train, "GPU-a", 100, gpu.Opt[gpu.Percent]{}, noon.Add(time.Second))
 	if most, samples := p.Most(train.Fence); most != 900 || samples != 3 {
 		t.Errorf("%v in %d samples", most, samples)
 	}
@@ -419,5 +419,32 @@ func TestMostSoFar(t *testing.T) {
 	}
 	if got := []gpu.MiB{WithMargin(100), WithMargin(10240)}; got[0] != 384 || got[1] != 11264 {
 		t.Errorf("with a margin: %v", got)
+	}
+}
+
+// What was measured of a lease is known while it stands and a moment after it has ended.
+func TestUsed(t *testing.T) {
+	p := New()
+	l := held("7", "train", 1000)
+	for i, load := range []gpu.Opt[gpu.Percent]{gpu.Some(gpu.Percent(20)), {}, gpu.Some(gpu.Percent(60))} {
+		p.Use(l, "GPU-a", gpu.MiB(100*(i+1)), load, second(i))
+	}
+	p.Use(l, "GPU-a", 900, gpu.Some(gpu.Percent(100)), second(2)) // seen already
+	want := Used{Peak: 300, Load: gpu.Some(gpu.Percent(40)), Samples: 3}
+	if got := p.Used(l.Fence); got != want {
+		t.Errorf("while it stands: %+v, want %+v", got, want)
+	}
+	p.Ended(l, gpu.Opt[gpu.Watts]{}, second(3))
+	if got := p.Used(l.Fence); got != want {
+		t.Errorf("after it has ended: %+v, want %+v", got, want)
+	}
+	for i := range keptGone {
+		other := held(string(rune('A'+i)), "other", 10)
+		other.Fence = l.Fence + uint64(i) + 1
+		p.Use(other, "GPU-a", 1, gpu.Opt[gpu.Percent]{}, second(4))
+		p.Ended(other, gpu.Opt[gpu.Watts]{}, second(5))
+	}
+	if got := p.Used(l.Fence); got != (Used{}) || len(p.gone) != keptGone {
+		t.Errorf("after many others: %+v, %d kept", got, len(p.gone))
 	}
 }
