@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -62,6 +63,26 @@ func TestRetriesAndCauses(t *testing.T) {
 			t.Errorf("it is %+v", got.Job)
 		}
 		w.idle()
+	})
+}
+
+// Why no minder can be started is the cause of the job, which is tried again a few times.
+func TestNoMinder(t *testing.T) {
+	play(t, func(w *world) {
+		w.refused = errors.New("limit the run: there is no controller for memory")
+		s := w.submit(spec("train"))
+		w.after(2 * time.Minute)
+		want := "the process that minds it could not be started, 6 times: limit the run: there is no controller for memory"
+		if got := w.show(job.Ref{Number: s.Number}); got.State != "failed" || got.Cause != want || got.Code != string(job.NotStarted) {
+			t.Errorf("it is %+v", got.Job)
+		}
+		w.idle()
+		w.refused = nil
+		again := w.submit(spec("again"))
+		w.after(2 * time.Minute)
+		if got := w.show(job.Ref{Number: again.Number}); got.State != "done" {
+			t.Errorf("it is %+v", got.Job)
+		}
 	})
 }
 

@@ -58,7 +58,20 @@ func (k *Keeper) launch(j *kept, index int) {
 	k.writing.Unlock()
 	if err := k.Minders.Start(k.running, r.name(), Machine{CPUs: j.CPUs, HostMemory: j.Host}); err != nil {
 		k.Log.Warn("a minder could not be started", "job", j.TaskID(index), "error", err)
+		k.notStarted(r, err)
 	}
+}
+
+// notStarted takes in that no minder could be started for a run. One that lives in spite
+// of the error goes on.
+func (k *Keeper) notStarted(r run, why error) {
+	record, alive, err := k.Minders.Read(r.name())
+	k.writing.Lock()
+	defer k.writing.Unlock()
+	if err != nil || alive || record.PID != 0 || k.stopped() || !r.current() {
+		return // look finds out
+	}
+	k.after(r, job.Outcome{Time: time.Now(), Trouble: gpu.Printable(why.Error(), 512)})
 }
 
 // look looks what became of a run, and watches its minder if that lives. Begun is when

@@ -44,6 +44,7 @@ type world struct {
 	script   func(run, id string, try int) plan
 	events   []gpu.Event
 	limits   Limits
+	refused  error       // why no minder can be started; nil if one can
 	full     atomic.Bool // the disk
 	mostHeld int
 
@@ -335,6 +336,9 @@ type minders struct{ d *daemon }
 
 func (m minders) Start(_ context.Context, run string, _ Machine) error {
 	return m.d.step(func() error {
+		if m.d.w.refused != nil {
+			return m.d.w.refused
+		}
 		go m.d.w.mind(run)
 		return nil
 	})
