@@ -154,8 +154,11 @@ func (m *minder) run(ctx context.Context, ask func(context.Context, string) (api
 	return m.wait(pid)
 }
 
-// order asks the daemon for the order until it answers, or until this process is asked to
-// end.
+// errForgotten means that the record of the run was removed: no daemon knows the run.
+var errForgotten = errors.New("the record of the run is gone")
+
+// order asks the daemon for the order until it answers, until this process is asked to
+// end, or until nobody can know the run any more.
 func (m *minder) order(ctx context.Context, ask func(context.Context, string) (api.MinderOrder, error)) (api.MinderOrder, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -166,6 +169,10 @@ func (m *minder) order(ctx context.Context, ask func(context.Context, string) (a
 			var err error
 			if order, err = ask(ctx, m.post.Run); err == nil || errors.Is(err, ErrRefused) || ctx.Err() != nil {
 				answers <- err
+				return
+			}
+			if m.note.removed() {
+				answers <- errForgotten
 				return
 			}
 			select {

@@ -406,6 +406,25 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// A minder that nobody answers ends when its record is removed: no daemon knows it then.
+func TestForgotten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t) // nobody writes an order
+	cmd := w.launch("6.0.1")
+	for record := (Record{}); record.PID == 0 && t.Context().Err() == nil; runtime.Gosched() {
+		var err error
+		if record, _, err = w.Read("6.0.1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.RemoveAll(w.folder); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the minder ended with %v: %s", err, cmd.Stderr)
+	}
+}
+
 func TestRuns(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "runs")
 	runs, err := Open(folder)

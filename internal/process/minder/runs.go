@@ -247,6 +247,12 @@ func (n *note) write(at int64, step Record) error {
 	return err
 }
 
+// removed reports whether the file has no name any more.
+func (n *note) removed() bool {
+	var about unix.Stat_t
+	return unix.Fstat(int(n.file.Fd()), &about) == nil && about.Nlink == 0
+}
+
 // sync makes durable what was written.
 func (n *note) sync() error {
 	for {
