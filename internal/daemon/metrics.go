@@ -30,6 +30,10 @@ func (d *Daemon) shownValues(unlogged func() uint64) promexport.Values {
 	if d.reclaim != nil {
 		now.Optimized, now.Parking = d.reclaim.Counts(), d.parking.Counts()
 	}
+	if d.jobs != nil {
+		usage := d.jobs.Usage()
+		now.Jobs = &usage
+	}
 	if unlogged != nil {
 		now.Unlogged = unlogged()
 	}

@@ -107,7 +107,7 @@ func New(from Sources) *Exporter {
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics()),
 	}
 	devices := group{deviceFamilies(), putDevices}
-	rest := []group{single(), leased, pacing, reclaiming, remembering, {dcgmFamilies(), e.putDCGM}}
+	rest := []group{single(), leased, pacing, reclaiming, remembering, jobs, {dcgmFamilies(), e.putDCGM}}
 	named := append(slices.Clip(rest), work(from.Labels), holders(from.Labels), limits)
 	e.Nameless = promhttp.HandlerFor(e.registry(append(slices.Clip(rest), work(nil), devices), counted, process), promhttp.HandlerOpts{})
 	e.Handler = promhttp.HandlerFor(e.registry(append(slices.Clip(named), devices), counted, process), promhttp.HandlerOpts{})

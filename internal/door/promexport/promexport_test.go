@@ -26,6 +26,8 @@ import (
 	"github.com/berth-gpu/berth/internal/history/hooks"
 	"github.com/berth-gpu/berth/internal/history/past"
 	"github.com/berth-gpu/berth/internal/history/throughput"
+	"github.com/berth-gpu/berth/internal/job"
+	"github.com/berth-gpu/berth/internal/job/keeper"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/placement"
@@ -99,6 +101,9 @@ func writing(t testing.TB, watching bool, log journal.Journal) (*Exporter, *ledg
 			return Values{
 				Devices: devices(), Ledger: book, Batches: worked, Services: reported, Energy: used, Limits: allow(), Idle: 1,
 				Paced: []Paced{{GPUs: []string{"GPU-a"}, Share: 0.5, Measured: gpu.Some(0.52)}},
+				Jobs: &keeper.Usage{
+					Tasks: map[job.State]int{job.Waiting: 4, job.Running: 2, job.Done: 9}, Ended: map[job.State]uint64{job.Done: 7, job.Failed: 1},
+				},
 				Parking: park.Counts{
 					Parked: 2, Host: 3072, Moved: map[park.Goal]gpu.MiB{park.Away: 4096, park.Back: 1024}, Turns: 3,
 					Took: map[park.Goal]time.Duration{park.Away: 2500 * time.Millisecond, park.Back: time.Second}, Failures: map[move.Step]int{move.Checkpoint: 1},

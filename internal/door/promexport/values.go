@@ -10,6 +10,7 @@ import (
 	"github.com/berth-gpu/berth/internal/history/energy"
 	"github.com/berth-gpu/berth/internal/history/past"
 	"github.com/berth-gpu/berth/internal/history/throughput"
+	"github.com/berth-gpu/berth/internal/job/keeper"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/quota"
 )
@@ -45,7 +46,8 @@ type Values struct {
 	Paced     []Paced
 	Parking   park.Counts
 	Optimized reclaim.Counts
-	Idle      int // leases that are idle
+	Idle      int           // leases that are idle
+	Jobs      *keeper.Usage // nil if the daemon runs no jobs
 	Past      past.Cost
 	Evaluated map[string]time.Time // when each group of rules was last evaluated
 	Unlogged  uint64               // lines that the log did not take
