@@ -33,8 +33,8 @@ type User struct {
 // So MayShare counts every process that could have been handed memory: other processes of
 // the lease, their ancestors and descendants, and all descendants of the parent of the
 // lease's holder, above all the holder's siblings. The first process of the machine makes
-// nobody a sibling.
-func MayShare(holder move.Process, on []User) string {
+// nobody a sibling, and neither does the daemon, which starts the minders of jobs.
+func MayShare(holder move.Process, daemon int, on []User) string {
 	var ours, others []User
 	for _, u := range on {
 		switch {
@@ -54,7 +54,7 @@ func MayShare(holder move.Process, on []User) string {
 			near = u.Line[:min(len(u.Line), 2)]
 		}
 		for _, other := range others {
-			if slices.Contains(u.Line, other.Line[0]) || slices.ContainsFunc(other.Line, func(p move.Process) bool { return p.PID > 1 && slices.Contains(near, p) }) {
+			if slices.Contains(u.Line, other.Line[0]) || slices.ContainsFunc(other.Line, func(p move.Process) bool { return p.PID > 1 && p.PID != daemon && slices.Contains(near, p) }) {
 				return fmt.Sprintf("process %d, which is related to its process %d, uses the device outside of the lease, and may share memory with it", other.Line[0].PID, u.Line[0].PID)
 			}
 		}

@@ -41,9 +41,10 @@ func TestMayShare(t *testing.T) {
 		"without a holder, a sibling":  {[]User{ours(12, 30, 29, 1), other(50, 30, 29, 1)}, relative},
 		"without a holder, an uncle":   {[]User{ours(12, 30, 29, 1), other(50, 29, 1)}, ""},
 		"the line ends at the holder":  {[]User{ours(12, 10), other(50, 10)}, relative},
+		"another job of the daemon":    {[]User{ours(12, 10, 77, 1), other(50, 40, 77, 1)}, ""},
 		"the holder itself, no line":   {[]User{ours(12), other(50)}, ""},
 	} {
-		if got := MayShare(line(10)[0], c.on); got != c.want {
+		if got := MayShare(line(10)[0], 77, c.on); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}

@@ -152,7 +152,11 @@ func (p *play) follow(held *lease.Lease, now time.Time) {
 		return
 	}
 	lasted := max(now.Sub(held.Granted)-held.Paused, 0)
-	if more, known := p.lasts(held.Holder, lasted, held.TimeLimit); known {
+	of := held.Holder
+	if held.Binding == lease.ByName && of.PID != 0 {
+		of = lease.Holder{} // its holder keeps it for as long as it likes: earlier ones tell nothing
+	}
+	if more, known := p.lasts(of, lasted, held.TimeLimit); known {
 		heap.Push(&p.ends, end{now.Add(max(more, 0)), held.Key(), held.Fence})
 	}
 }

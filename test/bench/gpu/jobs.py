@@ -107,7 +107,7 @@ def main():
     serve = [BERTH, "serve", "--config", config, "--socket", SOCKET, "--state-dir", os.path.join(FOLDER, "state"), "--listen", ""]
     daemon = subprocess.Popen(serve, stdout=log, stderr=log)
     end = time.monotonic() + 30
-    while berth("status", check=False).returncode and time.monotonic() < end:
+    while berth("whoami", check=False).returncode and time.monotonic() < end:
         time.sleep(0.2)
     seen, python = Seen(), sys.executable
     submit = lambda user, *args: berth("submit", "--output", logs + "/%j.log", *args, user=user).stdout.strip()  # noqa: E731
@@ -126,7 +126,7 @@ def main():
     daemon.wait()
     daemon = subprocess.Popen(serve, stdout=log, stderr=log)
     end = time.monotonic() + 30
-    while berth("status", check=False).returncode and time.monotonic() < end:
+    while berth("whoami", check=False).returncode and time.monotonic() < end:
         time.sleep(0.2)
     said = berth("resume", moved)
     must("another daemon resumes it", said.returncode == 0, said.stderr)

@@ -3,6 +3,7 @@ package mover
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -68,7 +69,7 @@ func mayShare(held *lease.Lease, on []ledger.Process, members []moved) string {
 	for id := range ours {
 		list = append(list, park.User{Line: []move.Process{id}, Ours: true})
 	}
-	return park.MayShare(move.Process{PID: held.Holder.PID, Start: held.Holder.Start}, list)
+	return park.MayShare(move.Process{PID: held.Holder.PID, Start: held.Holder.Start}, os.Getpid(), list)
 }
 
 // separate refuses a lease whose processes may share memory of the device, by the last
