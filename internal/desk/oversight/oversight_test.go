@@ -329,3 +329,30 @@ func TestChargeInstances(t *testing.T) {
 		t.Errorf("a fault of the only program is put down to %q", got.Lease)
 	}
 }
+
+// The load of a lease is that of its device while it is alone there. Beside others it is
+// what the driver says of its processes, and not known if the driver says nothing.
+func TestLoad(t *testing.T) {
+	mine, other := &lease.Lease{Fence: 1}, &lease.Lease{Fence: 2}
+	at := func(pid int, l *lease.Lease) ledger.Process {
+		return ledger.Process{Line: []process.ID{{PID: pid}}, Lease: l}
+	}
+	said := map[int]gpu.Percent{10: 30, 11: 15, 20: 50}
+	for name, test := range map[string]struct {
+		processes []ledger.Process
+		said      map[int]gpu.Percent
+		want      gpu.Opt[gpu.Percent]
+	}{
+		"alone":             {[]ledger.Process{at(10, mine), at(11, mine)}, nil, gpu.Some(gpu.Percent(80))},
+		"beside another":    {[]ledger.Process{at(10, mine), at(11, mine), at(20, other)}, said, gpu.Some(gpu.Percent(45))},
+		"beside a stranger": {[]ledger.Process{at(10, mine), at(30, nil)}, nil, gpu.Opt[gpu.Percent]{}},
+		"not there":         {[]ledger.Process{at(20, other)}, said, gpu.Opt[gpu.Percent]{}},
+		"nobody":            {nil, said, gpu.Opt[gpu.Percent]{}},
+	} {
+		s := &gpu.Sample{Utilization: gpu.Some(gpu.Percent(80))}
+		s.ProcessUtilization = test.said
+		if got := load(s, test.processes, 1); got != test.want {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+}
