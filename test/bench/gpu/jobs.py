@@ -36,7 +36,7 @@ elif kind == "cupy":
 else:
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     import jax.numpy as jnp
-    x = jnp.ones(n, dtype=jnp.float32); step = lambda: float(x.sum())
+    x = jnp.ones(n // 2, dtype=jnp.float32); step = lambda: float(x.sum())
 end = time.time() + seconds
 while time.time() < end:
     assert step() > 0
@@ -54,7 +54,7 @@ def must(claim, holds, why=""):
 
 
 def berth(*args, user=None, check=True):
-    env = {"PATH": os.environ["PATH"], "BERTH_SOCKET": SOCKET, "HOME": "/nonexistent"}
+    env = {"PATH": os.environ["PATH"], "BERTH_SOCKET": SOCKET, "HOME": os.path.join(FOLDER, "home", user or "root")}
     extra = {"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": []} if user else {}
     said = subprocess.run([BERTH, *args], env=env, cwd="/tmp", capture_output=True, text=True, timeout=500, **extra)
     if check and said.returncode:
@@ -96,6 +96,10 @@ def main():
     script = os.path.join(FOLDER, "work.py")
     with open(script, "w") as f:
         f.write(WORK)
+    for user in (*USERS, "root"):
+        home = os.path.join(FOLDER, "home", user)
+        os.makedirs(home)
+        os.chown(home, pwd.getpwnam(user).pw_uid, -1)
     logs = os.path.join(FOLDER, "logs")
     os.mkdir(logs)
     os.chmod(logs, 0o1777)
@@ -111,7 +115,7 @@ def main():
         time.sleep(0.2)
     seen, python = Seen(), sys.executable
     submit = lambda user, *args: berth("submit", "--output", logs + "/%j.log", *args, user=user).stdout.strip()  # noqa: E731
-    arrays = [submit(u, "--name", "kinds", "--memory", "6GiB", "--array", "1-20", "--time", "3m", "--", python, script, "any", "2", "2") for u in USERS]
+    arrays = [submit(u, "--name", "kinds", "--memory", "6GiB", "--array", "1-20", "--time", "3m", "--", python, script, "any", "2", "5") for u in USERS]
     hungry = submit(USERS[0], "--name", "hungry", "--memory", "4GiB", "--", python, script, "torch", "20", "5")
     hangs = submit(USERS[1], "--name", "hangs", "--memory", "3GiB", "--time", "20s", "--", python, script, "cupy", "1", "1000")
     moved = submit(USERS[0], "--name", "moved", "--memory", "8GiB", "--parkable", "--", python, script, "torch", "4", "25")
