@@ -227,9 +227,14 @@ func TestStopsAlthoughAPartHangs(t *testing.T) {
 	d.patience = 2 * time.Second // enough for the parts that do not hang
 	d.streams.Add(1)
 	disk := make(chan struct{}) // hangs until it is closed
-	d.part("quarantine").do = func(context.Context) { <-disk }
+	runs := make(chan struct{})
+	d.part("quarantine").do = func(context.Context) {
+		close(runs)
+		<-disk
+	}
 	done := make(chan error, 1)
 	go func() { done <- d.Run(ctx) }()
+	<-runs
 	cancel()
 	err := <-done
 	text := log.text.String()
