@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"os"
@@ -50,8 +51,10 @@ func TestStopsWithAStreamThatWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	waited := make(chan error, 1)
+	asks, leave := context.WithCancel(t.Context()) // the client asks again, until its caller leaves
+	defer leave()
 	go func() {
-		_, err := c.Acquire(t.Context(), api.LeaseRequest{ID: "more", Memory: available.GPUs[0].Available + 1, Slots: gpu.Some(0), Timeout: gpu.Some(3600.0)})
+		_, err := c.Acquire(asks, api.LeaseRequest{ID: "more", Memory: available.GPUs[0].Available + 1, Slots: gpu.Some(0), Timeout: gpu.Some(3600.0)})
 		waited <- err
 	}()
 	for all, err := c.Leases(t.Context()); len(all.Waiting) == 0; all, err = c.Leases(t.Context()) {
@@ -62,6 +65,7 @@ func TestStopsWithAStreamThatWaits(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Error(err)
 	}
+	leave()
 	if err := <-waited; err == nil {
 		t.Error("what waited was granted")
 	}
