@@ -148,7 +148,7 @@ def allocate(
         "comment": comment, **may_park(parkable),
     }  # fmt: skip
     limit = CALL_TIMEOUT + max(timeout or 0.0, 0.0)
-    request = Request("POST", "/api/gpu/memory/allocate", _given(body), timeout=limit, client=client)
+    request = Request("POST", "/api/gpu/memory/allocate", given(body), timeout=limit, client=client)
     return answers.Allocation.read((yield from persisting(request)))
 
 
