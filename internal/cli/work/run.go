@@ -97,7 +97,7 @@ as it comes, and keeps none.`,
 	flags.StringVar(&o.cost, "cost", "", "this `FIELD` tells what a record costs;\nnone: keep the order (default: its size)")
 	flags.Var(&o.timeout, "timeout", "a batch may take this `TIME` (default 300s)")
 	flags.Var(&o.ready, "ready-timeout", "a worker may load for this `TIME` (default 300s)")
-	flags.IntVar(&o.tries, "tries", 3, "mark a record that has broken `N` workers")
+	flags.IntVar(&o.tries, "tries", 3, "mark a record that broke `N` workers")
 	flags.BoolVar(&o.resume, "resume", true, "go on with an unfinished run")
 	flags.BoolVar(&o.force, "force", false, "replace the output, and forget an unfinished run")
 	flags.BoolVar(&o.spool, "spool", false, "keep standard input on disk, so that the run\ncan go on")

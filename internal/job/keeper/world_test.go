@@ -160,7 +160,9 @@ func (w *world) start() *daemon {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	w.mu.Lock()
 	d.Keeper, w.daemon = k, d
+	w.mu.Unlock()
 	go func() {
 		defer close(d.over)
 		_ = k.Run(ctx, desk{d})

@@ -283,10 +283,10 @@ func (s *story) ask() {
 func (s *story) send(r lease.Request) {
 	ctx, leave := context.WithCancel(s.Context())
 	answers := make(chan decision, 1)
-	go func(k *keeper) {
+	go func(k *keeper, r lease.Request) {
 		l, err := k.Acquire(ctx, r)
 		answers <- decision{l, err}
-	}(s.keeper)
+	}(s.keeper, r)
 	if !r.Repeated {
 		r.Requested = time.Now()
 	}

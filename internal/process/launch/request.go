@@ -37,7 +37,7 @@ func Flags(policies []string) []Flag {
 		{Name: "gpus", Value: "N", Usage: "how many devices (default 1)", Set: setGPUs},
 		{Name: "slots", Value: "N", Usage: "slots on each of them (default 1)", Set: setSlots},
 		{Name: "memory", Value: "SIZE", Usage: "memory on each of them, as in 8GiB, or all that\nthe largest has, beside leases without memory\n(default: what was learned of this name)", Set: setMemory},
-		{Name: "exclusive", Bare: true, Usage: "each of them alone: nobody else has a lease there, and\nits memory is what is free (default without --memory,\n--slots and a learned size; see gpu.plain)", Set: setExclusive},
+		{Name: "exclusive", Bare: true, Usage: "each of them alone: nobody else has a lease\nthere, and its memory is what is free (default\nwithout --memory, --slots and a learned size;\nsee gpu.plain)", Set: setExclusive},
 		{Name: "compute", Value: "PERCENT", Usage: "share of the multiprocessors, as in 30%; needs MPS", Set: setCompute},
 		{Name: "gpu", Value: "GPU", Usage: "this device and no other (index or UUID)", Set: text(func(r *Request) *string { return (*string)(&r.GPU) })},
 		{Name: "prefer", Value: "GPU", Usage: "this device if it has room (index or UUID)", Set: text(func(r *Request) *string { return (*string)(&r.Prefer) })},

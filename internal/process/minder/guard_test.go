@@ -173,7 +173,7 @@ func TestNothingOfTheStarterIsInherited(t *testing.T) {
 	record := w.end(outer, "9.0.1")
 	// ls opens the folder that it lists.
 	want := "0000000000000000\n0\n1\n2\n3\n0\n0\n0\n"
-	if log, _ := os.ReadFile(record.Output); string(log) != want {
+	if log, _ := os.ReadFile(record.Output); ordinary(string(log)) != want {
 		t.Errorf("%+v, and it wrote %q", record, log)
 	}
 }
