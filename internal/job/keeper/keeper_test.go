@@ -338,17 +338,17 @@ func TestTenThousandTasks(t *testing.T) {
 	play(t, func(w *world) {
 		s := w.submit(spec("train", array("1-10000")))
 		w.after(5 * time.Second)
-		if n := len(w.entries); n > 100 {
+		if n := w.written(); n > 100 {
 			t.Errorf("the journal has %d entries", n)
 		}
 		if all := w.daemon.Tasks(s.Number); len(all) != 10000 || all[9999].ID != fmt.Sprintf("train-%d.10000", s.Number) {
 			t.Errorf("%d tasks", len(all))
 		}
-		before := len(w.entries)
+		before := w.written()
 		if err := w.daemon.Cancel(Act{Ref: job.Ref{Number: s.Number}}); err != nil {
 			t.Fatal(err)
 		}
-		if n := len(w.entries) - before; n > 100 {
+		if n := w.written() - before; n > 100 {
 			t.Errorf("to cancel them takes %d entries", n)
 		}
 		w.after(time.Minute)

@@ -187,6 +187,13 @@ func (w *world) revive() *daemon {
 	return w.daemon
 }
 
+// written returns how many entries the journal has.
+func (w *world) written() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.entries)
+}
+
 // memory is the journal of one daemon, on a disk that all daemons share.
 type memory struct{ d *daemon }
 
