@@ -69,7 +69,7 @@ func TestRetriesAndCauses(t *testing.T) {
 // Why no minder can be started is the cause of the job, which is tried again a few times.
 func TestNoMinder(t *testing.T) {
 	play(t, func(w *world) {
-		w.refused = errors.New("limit the run: there is no controller for memory")
+		w.set(func() { w.refused = errors.New("limit the run: there is no controller for memory") })
 		s := w.submit(spec("train"))
 		w.after(2 * time.Minute)
 		want := "the process that minds it could not be started, 6 times: limit the run: there is no controller for memory"
@@ -77,7 +77,7 @@ func TestNoMinder(t *testing.T) {
 			t.Errorf("it is %+v", got.Job)
 		}
 		w.idle()
-		w.refused = nil
+		w.set(func() { w.refused = nil })
 		again := w.submit(spec("again"))
 		w.after(2 * time.Minute)
 		if got := w.show(job.Ref{Number: again.Number}); got.State != "done" {
@@ -246,9 +246,9 @@ func TestMindersKilled(t *testing.T) {
 			return p
 		}
 		a, b, c := w.submit(spec("killed")), spec("early"), spec("never")
-		w.number = 1
+		w.set(func() { w.number = 1 })
 		b = w.submit(b)
-		w.number = 2
+		w.set(func() { w.number = 2 })
 		c = w.submit(c)
 		w.after(20 * time.Minute)
 		if got := w.state(a.Number) + " " + w.state(b.Number) + " " + w.state(c.Number); got != "lost done failed" {
@@ -308,11 +308,13 @@ func TestTimeLimit(t *testing.T) {
 		w.after(8 * time.Minute)
 		signalled := func() int {
 			n := 0
-			for _, e := range w.events {
-				if e.Text == s.ID()+" gets USR1" {
-					n++
+			w.set(func() {
+				for _, e := range w.events {
+					if e.Text == s.ID()+" gets USR1" {
+						n++
+					}
 				}
-			}
+			})
 			return n
 		}
 		if n := signalled(); n != 0 {
@@ -323,7 +325,9 @@ func TestTimeLimit(t *testing.T) {
 		if n := signalled(); n != 1 {
 			t.Errorf("it got %d signals", n)
 		}
-		w.daemon.Overran(s.ID(), 1000, w.leases[s.ID()].fence)
+		var fence uint64
+		w.set(func() { fence = w.leases[s.ID()].fence })
+		w.daemon.Overran(s.ID(), 1000, fence)
 		w.finish("1.0.1", 143, "SIGTERM", "")
 		w.after(5 * time.Second)
 		if got := w.show(job.Ref{Number: s.Number}); got.State != "timed_out" || got.Exit != gpu.Some(143) {

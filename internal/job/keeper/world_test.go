@@ -187,6 +187,13 @@ func (w *world) revive() *daemon {
 	return w.daemon
 }
 
+// set changes the world, or looks at it, while nobody else does.
+func (w *world) set(do func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	do()
+}
+
 // written returns how many entries the journal has.
 func (w *world) written() int {
 	w.mu.Lock()
