@@ -42,7 +42,7 @@ class MapCase(DaemonCase):
     def nobody_is_left(self):
         """Workers end with the runner, and their leases with them."""
         self.wait_until(lambda: not self.daemon.leases()["leases"], "all leases are given back")
-        self.assertEqual(os.listdir(self.path / "tmp"), [])
+        self.wait_until(lambda: not os.listdir(self.path / "tmp"), "the folders of the runs are removed")
 
     def quiet(self, function, *args, **options):
         return function(*args, **{"progress": False, **options})
