@@ -375,12 +375,12 @@ func (d *Desk) PrioritizeJob(ctx context.Context, by Caller, id string, b api.Jo
 // RedoJob submits a job again, or those of its tasks that did not end well, under a new
 // id. Only its owner may: the new job runs as the caller.
 func (d *Desk) RedoJob(ctx context.Context, by Caller, id string, b api.JobRedo) (api.Job, error) {
-	if err := d.mayRun(&by); err != nil {
-		return api.Job{}, Refused(err)
-	}
 	r, old, err := d.job(&by, access.Look, id)
 	if err != nil {
 		return api.Job{}, refusedJob(err)
+	}
+	if err := d.mayRun(&by); err != nil {
+		return api.Job{}, Refused(err)
 	}
 	if old.UID != by.UID {
 		return api.Job{}, Refuse(Forbidden, "not_yours", "%s belongs to %s, and a job runs as the user who submits it. Only its owner can submit it again. Nothing was changed.", id, old.User)
