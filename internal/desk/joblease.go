@@ -180,11 +180,11 @@ func (l jobLeases) Learn(of keeper.Claim, o *job.Outcome, t *job.Task) (complete
 	if !o.Known || !o.Began || o.Exit == gpu.Some(0) || t.State == job.Stopping {
 		return true
 	}
-	o.OverLimit = d.Watchdog != nil && d.Watchdog.Exceeded(fence)
+	d.askWatchdog(fence, o)
 	for _, uuid := range t.Devices {
 		o.Fault = cmp.Or(o.Fault, d.faultOf(uuid, t.Started, o.Time))
 	}
-	if o.OverLimit || o.Fault != "" || used.Samples == 0 { // one that no device has seen did not fail because of it
+	if o.OverLimit != "" || o.Revoked != "" || o.Fault != "" || used.Samples == 0 { // one that no device has seen did not fail because of it
 		return true
 	}
 	complete = true
@@ -196,6 +196,22 @@ func (l jobLeases) Learn(of keeper.Claim, o *job.Outcome, t *job.Task) (complete
 		o.OutOfMemory = cmp.Or(o.OutOfMemory, d.ranOut(uuid, o.Time))
 	}
 	return complete
+}
+
+// askWatchdog adds to the end of a run that the watchdog brought it about. A program that
+// went on for a while after one of its processes was ended has ended for another reason.
+func (d *Desk) askWatchdog(fence uint64, o *job.Outcome) {
+	if d.Watchdog == nil {
+		return
+	}
+	e := d.Watchdog.Ended(fence)
+	switch {
+	case o.Time.After(e.At.Add(d.Config().Optimization.DeallocationTimeout + noticed)):
+	case e.OverLimit:
+		o.OverLimit = e.Why
+	default:
+		o.Revoked = e.Why
+	}
 }
 
 // noticed is how long after the end of a program its fault may be noticed.
@@ -217,8 +233,9 @@ func (d *Desk) faultOf(uuid string, from, to time.Time) string {
 	return ""
 }
 
-// ranOut says how the memory of a device had run out when a program on it ended, to follow
-// that it did. It returns "" if it had not. The device must have been measured since then.
+// ranOut says how much of the memory of a device was in use when a program on it ended, if
+// that was all of it. It returns "" otherwise. The device must have been measured since
+// then.
 func (d *Desk) ranOut(uuid string, end time.Time) string {
 	c := d.Config().GPU
 	samples := d.Monitor.History(uuid, end.Add(-2*c.MonitorInterval-time.Second), 0)
@@ -236,10 +253,11 @@ func (d *Desk) ranOut(uuid string, end time.Time) string {
 			strangers += p.Memory
 		}
 	}
+	used := fmt.Sprintf("%.0f %% of the memory of %s was in use", last.MemoryPercent().Or(0), on.Label())
 	if strangers > 0 && strangers >= on.MemoryTotal/20 {
-		return ", while a stranger used " + strangers.String()
+		used += ", " + strangers.String() + " of it by a stranger"
 	}
-	return fmt.Sprintf(": %.0f %% of that of %s was in use", last.MemoryPercent().Or(0), on.Label())
+	return used
 }
 
 // Claims implements keeper.Leases.

@@ -19,6 +19,7 @@ const (
 	OutOfMemory   Code = "out_of_memory"      // of a device
 	OutOfHost     Code = "out_of_host_memory" // of the machine
 	OverLimit     Code = "over_limit"         // used more memory of a device than it had leased
+	ByBerth       Code = "revoked"            // berth ended it by another policy
 	DeviceFault   Code = "device_fault"
 	ByTimeLimit   Code = "time_limit"
 	ByReboot      Code = "reboot"
@@ -63,8 +64,9 @@ type Outcome struct {
 	Rebooted bool // the machine was started again since
 	Shutdown bool // the machine was shutting down
 
-	OutOfMemory string // how it ran out of memory of a device, in words; may be empty
-	OverLimit   bool   // berth ended it because it used more than its lease
+	OutOfMemory string // that the memory of a device had run out, in words; may be empty
+	OverLimit   string // that it used more than its lease, so that berth ended it, in words; may be empty
+	Revoked     string // why else berth ended it, in words; may be empty
 	OutOfHost   bool   // the kernel ended it because it used too much memory of the machine
 	Fault       string // what is wrong with its device, in words; may be empty
 }
@@ -86,7 +88,7 @@ func Judge(s *Spec, t Task, o Outcome) (Event, Task) {
 	event := verdict(s, &t, &o)
 	switch event {
 	case Retry:
-		if t.Code != DeviceFault {
+		if !o.blameless() {
 			t.Failures++
 			t.Cause = fmt.Sprintf("%s; retry %d of %d", t.Cause, t.Failures, s.Retry)
 		} else {
@@ -118,6 +120,10 @@ func pause(first, most time.Duration, n int) time.Duration {
 	}
 	return min(first, most)
 }
+
+// blameless reports whether a device or a policy about devices ended the run, so that it
+// does not count as a try.
+func (o *Outcome) blameless() bool { return o.Fault != "" || o.Revoked != "" }
 
 // verdict returns the event that the end of a run is.
 func verdict(s *Spec, t *Task, o *Outcome) Event {
@@ -152,11 +158,11 @@ func verdict(s *Spec, t *Task, o *Outcome) Event {
 		return Fail
 	case o.Shutdown:
 		return again(Requeue, Fail)
-	case o.Fault != "" && s.Requeue != "":
+	case o.blameless() && s.Requeue != "":
 		return again(Requeue, Fail)
-	case o.Fault != "" && s.Retry > 0 && t.Requeues < MostRequeues:
+	case o.blameless() && s.Retry > 0 && t.Requeues < MostRequeues:
 		return Retry
-	case o.Fault == "" && t.Failures < s.Retry:
+	case !o.blameless() && t.Failures < s.Retry:
 		return Retry
 	}
 	return Fail
@@ -198,16 +204,26 @@ func cause(s *Spec, t *Task, o *Outcome) (Code, string) {
 		return ByShutdown, "the machine was shut down" + after
 	case o.Fault != "":
 		return DeviceFault, "its device failed" + after + ": " + o.Fault
-	case o.OverLimit:
-		return OverLimit, "it used more GPU memory than it had leased" + after + ", and berth ended it"
-	case o.OutOfMemory != "":
-		return OutOfMemory, "out of GPU memory" + after + o.OutOfMemory
+	case o.Revoked != "":
+		return ByBerth, "berth ended it" + after + ": " + o.Revoked
+	case o.OverLimit != "":
+		return OverLimit, "berth ended it" + after + ": " + o.OverLimit
+	case o.OutOfMemory != "": // nobody but the program knows that this was why
+		return OutOfMemory, "probably out of GPU memory" + after + ": " + o.ended() + " while " + o.OutOfMemory
 	case o.OutOfHost:
 		return OutOfHost, "out of memory of the machine" + after + hostLimit(s)
 	case o.Signal != "":
-		return BySignal, "ended by signal " + o.Signal + after
+		return BySignal, o.ended() + after
 	}
-	return ByExitCode, fmt.Sprintf("exit code %d%s", o.Exit.Or(-1), after)
+	return ByExitCode, o.ended() + after
+}
+
+// ended says by what the command ended.
+func (o *Outcome) ended() string {
+	if o.Signal != "" {
+		return "ended by signal " + o.Signal
+	}
+	return fmt.Sprintf("exit code %d", o.Exit.Or(-1))
 }
 
 func hostLimit(s *Spec) string {

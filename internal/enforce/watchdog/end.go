@@ -63,7 +63,7 @@ func (w *Watchdog) Changed(e *lease.Effect) {
 	l := e.After
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.end(l, overrunMandate(l), l.OverrunText())
+	w.end(l, overrunMandate(l), Ending{Fence: l.Fence, Why: l.OverrunText()})
 }
 
 // overrunMandate returns the mandate by which a lease ends that was cancelled or has
@@ -81,8 +81,8 @@ func overrunMandate(l *lease.Lease) kinship.Mandate {
 }
 
 // end begins to revoke a lease, once. The caller holds mu.
-func (w *Watchdog) end(l *lease.Lease, in kinship.Mandate, why string) {
-	key, fence := l.Key(), l.Fence
+func (w *Watchdog) end(l *lease.Lease, in kinship.Mandate, e Ending) {
+	key, fence, why := l.Key(), l.Fence, e.Why
 	if w.ending[fence] {
 		return
 	}
@@ -95,6 +95,7 @@ func (w *Watchdog) end(l *lease.Lease, in kinship.Mandate, why string) {
 		if !w.leases.BeginRevoke(key, fence, why, w.processes.Describe(spared)) {
 			return
 		}
+		w.noteEnding(e)
 		w.record(byPolicy("revoke", api.AuditObject{Kind: "lease", Owner: l.Holder.User, ID: l.ID}, why+w.leftAlone(spared)))
 		left, spared := w.stop(ctx, grace, t)
 		if ctx.Err() != nil {

@@ -35,7 +35,7 @@ func TestEndSparesOthers(t *testing.T) {
 				w := world.watchdog(Warn, Show)
 				running(t, w)
 				w.mu.Lock()
-				w.end(&lease.Lease{ID: "train", Fence: 3, Holder: lease.Holder{User: "ada"}}, c.in, "its time limit is over")
+				w.end(&lease.Lease{ID: "train", Fence: 3, Holder: lease.Holder{User: "ada"}}, c.in, Ending{Fence: 3, Why: "its time limit is over"})
 				w.mu.Unlock()
 				time.Sleep(time.Second) // within the grace
 				world.mu.Lock()

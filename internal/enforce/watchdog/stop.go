@@ -54,12 +54,12 @@ func (w *Watchdog) Stop(on gpu.Device, now time.Time, halt *Halt, holdings []lea
 		if after.leases[l.Fence] == 1 {
 			w.event(stopNow(on, time.Now(), *halt, l, revoke)) // the measurement may be a moment old
 		}
-		switch why := "its GPU was too hot: " + halt.Reason; {
+		switch e := (Ending{Fence: l.Fence, Why: "its GPU was too hot: " + halt.Reason}); {
 		case !revoke || after.leases[l.Fence] < patience:
 		case scoped(l):
-			w.stopUsers(l, why)
+			w.stopUsers(l, e)
 		default:
-			w.end(l, kinship.Authority(), why)
+			w.end(l, kinship.Authority(), e)
 		}
 	}
 	w.halts[on.UUID] = after

@@ -51,8 +51,8 @@ func (w *Watchdog) settle(fence uint64, left []process.ID) {
 // the lease, as the kernel does when a memory control group is full. It ends only the
 // processes that it finds first, because a program that is started again meanwhile has
 // done nothing yet. The caller holds mu.
-func (w *Watchdog) stopUsers(l *lease.Lease, why string) {
-	key, fence := l.Key(), l.Fence
+func (w *Watchdog) stopUsers(l *lease.Lease, e Ending) {
+	key, fence, why := l.Key(), l.Fence, e.Why
 	if w.ending[fence] {
 		return
 	}
@@ -65,6 +65,7 @@ func (w *Watchdog) stopUsers(l *lease.Lease, why string) {
 		if len(first) == 0 && len(spared) == 0 { // they or the lease have ended meanwhile
 			return
 		}
+		w.noteEnding(e)
 		w.record(byPolicy("stop", api.AuditObject{Kind: "lease", Owner: l.Holder.User, ID: key.ID}, why+w.leftAlone(spared)))
 		t.members = func() (members, barred []process.ID) {
 			users, barred := w.leases.Users(key, fence)

@@ -104,7 +104,7 @@ type Watchdog struct {
 	halts    map[string]halted // devices that must not be used
 	ending   map[any]bool      // leases, by fence, and processes that are being ended
 	stopped  map[uint64]stopped
-	exceeded []uint64 // fences of the leases that used too much and were ended for it, the newest at the end
+	ended    []Ending // whose processes were ended by a policy, the newest at the end
 	errands  []func(context.Context)
 }
 
@@ -203,35 +203,45 @@ func (w *Watchdog) overLimit(on gpu.Device, now time.Time, h lease.Holding, leas
 		return
 	}
 	why := fmt.Sprintf("it used %s, %s more than the %s it held", h.Measured, over, leased)
-	if policy == Stop || policy == Revoke {
-		w.noteExceeded(l.Fence)
-	}
 	switch policy {
 	case Stop:
-		w.stopUsers(l, why)
+		w.stopUsers(l, Ending{Fence: l.Fence, Why: why, OverLimit: true})
 	case Revoke:
-		w.end(l, kinship.Authority(), why)
+		w.end(l, kinship.Authority(), Ending{Fence: l.Fence, Why: why, OverLimit: true})
 	}
 }
 
-// mostExceeded is how many leases that were ended are remembered.
-const mostExceeded = 256
-
-// noteExceeded remembers a lease that is ended because it uses too much. The caller holds
-// mu.
-func (w *Watchdog) noteExceeded(fence uint64) {
-	if !slices.Contains(w.exceeded, fence) {
-		w.exceeded = append(w.exceeded, fence)
-		w.exceeded = w.exceeded[max(len(w.exceeded)-mostExceeded, 0):]
-	}
+// Ending says why the watchdog ends the processes of a lease.
+type Ending struct {
+	Fence     uint64 // of the lease
+	At        time.Time
+	Why       string // for people
+	OverLimit bool   // they use more memory than it holds
 }
 
-// Exceeded reports whether the watchdog has ended the processes of a lease lately because
-// they used more memory than it holds.
-func (w *Watchdog) Exceeded(fence uint64) bool {
+// mostEndings is how many endings are remembered.
+const mostEndings = 256
+
+// noteEnding remembers that the processes of a lease are ended.
+func (w *Watchdog) noteEnding(e Ending) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.Contains(w.exceeded, fence)
+	e.At = time.Now()
+	w.ended = append(w.ended, e)
+	w.ended = w.ended[max(len(w.ended)-mostEndings, 0):]
+}
+
+// Ended returns why the watchdog has lately ended the processes of a lease; the zero
+// value means that it has not.
+func (w *Watchdog) Ended(fence uint64) Ending {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range slices.Backward(w.ended) {
+		if e.Fence == fence {
+			return e
+		}
+	}
+	return Ending{}
 }
 
 // scoped reports whether somebody other than its processes asked for a lease, and starts
