@@ -294,3 +294,26 @@ func TestOfferIsRemembered(t *testing.T) {
 		}
 	}
 }
+
+// A client that got no answer asks again, and finds the lease that it was granted.
+// Without saying so, it asks for another one under the same id.
+func TestAskingAgain(t *testing.T) {
+	o := open(t, "2xh200")
+	by := self(t)
+	for _, binding := range []string{"process", "named"} {
+		ask := api.LeaseRequest{ID: "train-" + binding, Binding: binding, Memory: 1000, Timeout: gpu.Some(0.0)}
+		granted, err := o.Acquire(t.Context(), by, ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := o.Acquire(t.Context(), by, ask); codeOf(err) != "duplicate_allocation" {
+			t.Errorf("%s: the same id again: %v", binding, err)
+		}
+		again := by
+		again.Repeated = true
+		found, err := o.Acquire(t.Context(), again, ask)
+		if err != nil || !found.Stood || found.Fence != granted.Fence {
+			t.Errorf("%s: asked again: %+v, %v", binding, found, err)
+		}
+	}
+}

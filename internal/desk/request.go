@@ -83,7 +83,7 @@ func (d *Desk) resolve(by *Caller, w *wish) (resolved, error) {
 	}
 	r := resolved{
 		Request: lease.Request{
-			ID: w.ID, Parent: says.parent, Holder: holder, By: by.Actor, Again: w.again, Repeated: by.Repeated,
+			ID: w.ID, Parent: says.parent, Holder: holder, By: by.Actor, Again: w.again, Repeated: by.Repeated || w.ofJob,
 			Binding: bound, Implied: w.implied, TTL: lease.Seconds(w.TTL.Or(0)), TimeLimit: lease.Seconds(w.TimeLimit.Or(0)),
 			GPUs: w.GPUs, Memory: memory, Slots: says.slots, Where: choice.where, Only: w.only, Preferred: choice.preferred, Policy: w.Policy,
 			AskedPriority: w.Priority, Limits: d.limitsOf(by, holder), Draw: d.draw(holder),
@@ -91,7 +91,7 @@ func (d *Desk) resolve(by *Caller, w *wish) (resolved, error) {
 		},
 		learned: learned, unread: w.atOnce, caps: w.Caps, isolation: isolation, environs: len(w.Caps) > 0 || len(w.Scope) > 0,
 	}
-	r.ofJob, r.Repeated, r.Since, r.Precedes = w.ofJob, w.ofJob, w.since, w.precedes
+	r.ofJob, r.Since, r.Precedes = w.ofJob, w.since, w.precedes
 	r.launched = w.Enforce != "" || r.environs
 	if wait, given := w.Timeout.Get(); given {
 		r.Wait = gpu.Some(lease.Seconds(wait))
