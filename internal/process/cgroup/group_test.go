@@ -5,7 +5,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -123,5 +125,50 @@ func TestGroup(t *testing.T) {
 	}
 	if err := made.Remove(); err != nil {
 		t.Errorf("again: %v", err)
+	}
+}
+
+// A process that is in a folder already is not moved there again.
+func TestEnter(t *testing.T) {
+	self := strconv.Itoa(os.Getpid())
+	root := tree(t, map[string]string{"in/cgroup.procs": "1\n" + self + "\n", "out/cgroup.procs": "1\n"})
+	group := Group{filepath.Join(root, "in"), filepath.Join(root, "out")}
+	if err := group.Enter(); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"in": "1\n" + self + "\n", "out": self} {
+		if text, err := os.ReadFile(filepath.Join(root, name, "cgroup.procs")); err != nil || !strings.HasPrefix(string(text), want) {
+			t.Errorf("%s: %q, %v; want %q", name, text, err, want)
+		}
+	}
+	if f := group.Open(); f != nil {
+		t.Errorf("%s is taken for a folder of cgroup v2", f.Name())
+	}
+}
+
+// A process can be started in a group.
+func TestStartInGroup(t *testing.T) {
+	group, err := Make("berth-test-start-"+strconv.Itoa(os.Getpid()), Limits{})
+	if err != nil {
+		t.Skipf("control groups cannot be made here: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := group.Remove(); err != nil {
+			t.Error(err)
+		}
+	})
+	folder := group.Open()
+	if folder == nil {
+		t.Fatal("the group has no folder of cgroup v2")
+	}
+	defer folder.Close()
+	cmd := exec.Command("/bin/cat", "/proc/self/cgroup")
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(folder.Fd())}
+	text, err := cmd.Output()
+	if err != nil {
+		t.Skipf("this kernel starts no process in a group: %v", err)
+	}
+	if !strings.Contains(string(text), filepath.Base(group[0])) {
+		t.Errorf("the process is in %s, want %s", text, group[0])
 	}
 }

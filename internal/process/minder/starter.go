@@ -95,7 +95,7 @@ func (s *Starter) Start(ctx context.Context, run string, l Limits) error {
 	for _, folder := range group { // without a group, Clear has to look for what is left
 		flags = append(flags, "--group", folder)
 	}
-	return s.child(ctx, flags, nil)
+	return s.child(ctx, flags, group, nil)
 }
 
 // The arguments that make berth-serve a minder, and a reader of logs.
@@ -105,14 +105,26 @@ const (
 )
 
 // child starts berth-serve as a child of this process, away from its terminal, its files
-// and its environment. files become its standard input and output.
-func (s *Starter) child(ctx context.Context, arguments []string, files []*os.File) error {
+// and its environment. It is started in the control group if the kernel can do that; else
+// it has to enter by itself. files become its standard input and output.
+func (s *Starter) child(ctx context.Context, arguments []string, group cgroup.Group, files []*os.File) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if folder := group.Open(); folder != nil {
+		defer folder.Close()
+		if s.run(arguments, &syscall.SysProcAttr{Setsid: true, UseCgroupFD: true, CgroupFD: int(folder.Fd())}, files) == nil {
+			return nil
+		}
+	}
+	return s.run(arguments, &syscall.SysProcAttr{Setsid: true}, files)
+}
+
+// run starts berth-serve, and does not wait for its end.
+func (s *Starter) run(arguments []string, how *syscall.SysProcAttr, files []*os.File) error {
 	cmd := exec.Command(s.Program, arguments...)
 	cmd.Env, cmd.Dir = []string{"PATH=" + child.PathOf(nil)}, "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.SysProcAttr = how
 	if len(files) == 2 {
 		cmd.Stdin, cmd.Stdout = files[0], files[1]
 	}
