@@ -54,7 +54,7 @@ func (u *usage) add(r *syscall.Rusage) {
 // wait waits for the end of the command, and reaps everything else that ends meanwhile.
 func (m *minder) wait(command int) Record {
 	for {
-		status, over := m.reap(command)
+		status, over, _ := m.reap(command)
 		if over {
 			return m.outcome(status)
 		}
@@ -63,8 +63,9 @@ func (m *minder) wait(command int) Record {
 }
 
 // reap reaps the processes below this one that have ended. It reports whether the command
-// is among them, and how it ended.
-func (m *minder) reap(command int) (status syscall.WaitStatus, over bool) {
+// is among them, how it ended, and whether no process is left below this one: those whose
+// parents have ended are children of this process.
+func (m *minder) reap(command int) (status syscall.WaitStatus, over, alone bool) {
 	for {
 		var one syscall.WaitStatus
 		var used syscall.Rusage
@@ -73,7 +74,7 @@ func (m *minder) reap(command int) (status syscall.WaitStatus, over bool) {
 		case errors.Is(err, syscall.EINTR):
 			continue
 		case err != nil || pid <= 0:
-			return status, over
+			return status, over, errors.Is(err, syscall.ECHILD)
 		}
 		m.use.add(&used)
 		if pid == command {
@@ -105,8 +106,7 @@ func (m *minder) endRest() {
 	} {
 		signal := step.first
 		for deadline := time.After(step.within); deadline != nil; signal = step.then {
-			m.reap(0)
-			if m.signalRest(signal) == 0 {
+			if _, _, alone := m.reap(0); alone || m.signalRest(signal) == 0 {
 				return
 			}
 			select {
