@@ -174,9 +174,15 @@ func (t Table) Groups(id ID) ([]int, bool) {
 	return groups, true
 }
 
-// Boot returns an id that differs for every boot of the machine.
+// Boot returns an id that differs for every boot of the machine. It is the one that
+// process 1 sees, where that may be looked at: a machine in a container has an id of its
+// own, which a service whose view of /proc/sys is another one does not see.
 func (t Table) Boot() (string, error) {
-	text, err := os.ReadFile(filepath.Join(t.root, "sys/kernel/random/boot_id"))
+	const name = "sys/kernel/random/boot_id"
+	text, err := os.ReadFile(t.file(1, "root/proc/"+name))
+	if err != nil {
+		text, err = os.ReadFile(filepath.Join(t.root, name))
+	}
 	if err != nil {
 		return "", fmt.Errorf("read the boot id: %w", err)
 	}

@@ -214,6 +214,15 @@ func TestBoot(t *testing.T) {
 	if _, err := (Table{root: root}).Boot(); err == nil {
 		t.Error("Boot of an empty proc found no fault")
 	}
+	for _, view := range []struct{ folder, id string }{{"sys", "of-this-process"}, {"1/root/proc/sys", "of-process-1"}} {
+		folder := filepath.Join(root, view.folder, "kernel/random")
+		if err := errors.Join(os.MkdirAll(folder, 0o755), os.WriteFile(filepath.Join(folder, "boot_id"), []byte(view.id+"\n"), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		if id, err := (Table{root: root}).Boot(); err != nil || id != view.id {
+			t.Errorf("Boot = %q, %v; want %s", id, err, view.id)
+		}
+	}
 	if err := os.MkdirAll(filepath.Join(root, strconv.Itoa(1)), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -73,7 +73,8 @@ func TestStateStaysInBounds(t *testing.T) {
 			if c := p.clock(d.load); !(c > 0 && c <= 1) {
 				t.Fatalf("clock is %g of full", c)
 			}
-			if !(p.celsius() > 0 && p.celsius() < 300) || !(p.joules > before) {
+			// With a twentieth of its cooling in air of 90 °C, a card rests near 300 °C.
+			if !(p.celsius() > 0 && p.celsius() < 400) || !(p.joules > before) {
 				t.Fatalf("temperature is %g °C, energy went from %g to %g J", p.celsius(), before, p.joules)
 			}
 		}
