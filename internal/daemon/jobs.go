@@ -17,26 +17,6 @@ import (
 	"github.com/berth-gpu/berth/internal/process/minder"
 )
 
-// minders are minders in the words of the keeper of jobs.
-type minders struct {
-	*minder.Starter
-	watch func(id process.ID, ended func()) (stop func(), err error)
-}
-
-// Start implements keeper.Minders.
-func (m minders) Start(ctx context.Context, run string, most keeper.Machine) error {
-	return m.Starter.Start(ctx, run, minder.Limits(most))
-}
-
-// Read implements keeper.Minders.
-func (m minders) Read(run string) (keeper.Record, bool, error) {
-	record, alive, err := m.Starter.Read(run)
-	return keeper.Record(record), alive, err
-}
-
-// Watch implements keeper.Minders.
-func (m minders) Watch(id process.ID, ended func()) (func(), error) { return m.watch(id, ended) }
-
 // openJobs opens the jobs in the state folder. A daemon that only looks has none, and
 // neither has one that cannot start minders.
 func (d *Daemon) openJobs(o Options) error {
@@ -57,7 +37,7 @@ func (d *Daemon) openJobs(o Options) error {
 	}
 	d.minders = minder.NewStarter(runs, minder.Options{Program: o.Program, Socket: o.Settings.Config.Daemon.Socket, Systemd: os.Geteuid() == 0})
 	d.jobs, err = keeper.Open(keeper.Options{
-		Folder: filepath.Join(folder, "environments"), Boot: boot, Minders: minders{d.minders, process.Proc().Watch}, Numbers: d.serial.Next,
+		Folder: filepath.Join(folder, "environments"), Boot: boot, Minders: d.minders, Numbers: d.serial.Next,
 		Limits: d.jobLimits, Publish: d.publish, Log: o.Log,
 		Open: func(replay func(journal.Entry) error) (journal.Journal, error) {
 			log, _, err := filelog.Open(file.PrivateDir(filepath.Join(folder, "journal")), filelog.Options{}, replay)

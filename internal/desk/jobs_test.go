@@ -24,6 +24,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/minder"
+	"github.com/berth-gpu/berth/internal/process/runs"
 )
 
 // workshop is an office that runs jobs. Its minders never come, so that jobs that have
@@ -39,7 +40,7 @@ func openWorkshop(t *testing.T) *workshop {
 	if !process.Proc().SeesOurFiles(os.Getpid()) {
 		t.Skip("the test is in a mount namespace of its own")
 	}
-	w := &workshop{office: open(t, "2xrtx-4060"), runs: &runRecords{records: map[string]keeper.Record{}, started: make(chan string, 64)}}
+	w := &workshop{office: open(t, "2xrtx-4060"), runs: &runRecords{records: map[string]runs.Record{}, started: make(chan string, 64)}}
 	number := int64(0)
 	k, err := keeper.Open(keeper.Options{
 		Folder: filepath.Join(t.TempDir(), "environments"), Boot: "boot", Minders: w.runs,
@@ -64,15 +65,15 @@ type runRecords struct {
 	started chan string // names of the runs for which a minder was to be started
 
 	mu      sync.Mutex // guards what follows
-	records map[string]keeper.Record
+	records map[string]runs.Record
 }
 
-func (r *runRecords) Start(_ context.Context, run string, _ keeper.Machine) error {
+func (r *runRecords) Start(_ context.Context, run string, _ runs.Limits) (process.ID, error) {
 	r.started <- run
-	return nil
+	return process.ID{}, nil
 }
 
-func (r *runRecords) Read(run string) (keeper.Record, bool, error) {
+func (r *runRecords) Read(run string) (runs.Record, bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	record, alive := r.records[run]
@@ -82,7 +83,7 @@ func (r *runRecords) Read(run string) (keeper.Record, bool, error) {
 func (r *runRecords) Remove(string) error                      { return nil }
 func (r *runRecords) List() ([]string, error)                  { return nil, nil }
 func (r *runRecords) Watch(process.ID, func()) (func(), error) { return func() {}, nil }
-func (r *runRecords) lock(run string, record keeper.Record) {
+func (r *runRecords) lock(run string, record runs.Record) {
 	r.mu.Lock()
 	r.records[run] = record
 	r.mu.Unlock()
@@ -465,7 +466,7 @@ func TestWhoGetsAnOrder(t *testing.T) {
 	w.submit(t, ada, q)
 	run := <-w.runs.started
 	me := local(t, os.Geteuid(), "root", access.Admin)
-	record := keeper.Record{PID: me.Holder.PID, Start: me.Holder.Start, Boot: "boot"}
+	record := runs.Record{PID: me.Holder.PID, Start: me.Holder.Start, Boot: "boot"}
 	no := func(what string, by Caller, code string) {
 		t.Helper()
 		order, err := w.Order(by, api.MinderRequest{Run: run})

@@ -30,6 +30,7 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
 	"github.com/berth-gpu/berth/internal/process/minder"
+	"github.com/berth-gpu/berth/internal/process/runs"
 )
 
 const (
@@ -63,11 +64,11 @@ func serve() error {
 			return err
 		}
 	}
-	runs, err := minder.Open(filepath.Join(state, "runs"))
+	opened, err := minder.Open(filepath.Join(state, "runs"))
 	if err != nil {
 		return err
 	}
-	starter := minder.NewStarter(runs, minder.Options{Program: "/usr/local/bin/berth-serve", Socket: socket, Systemd: true})
+	starter := minder.NewStarter(opened, minder.Options{Program: "/usr/local/bin/berth-serve", Socket: socket, Systemd: true})
 	doors := http.NewServeMux()
 	order := func(run string) string { return filepath.Join(state, "orders", run) }
 	doors.HandleFunc("POST /api/jobs/minder", func(w http.ResponseWriter, r *http.Request) {
@@ -92,7 +93,7 @@ func serve() error {
 		}
 		memory, _ := strconv.Atoi(r.FormValue("memory")) // 0: no limit
 		if err == nil {
-			err = starter.Start(r.Context(), o.Run, minder.Limits{HostMemory: gpu.MiB(memory)})
+			_, err = starter.Start(r.Context(), o.Run, runs.Limits{HostMemory: gpu.MiB(memory)})
 		}
 		answer(w, "started", err)
 	})
@@ -120,7 +121,7 @@ func serve() error {
 
 // seen is what the record of a run says, and whether its minder lives.
 type seen struct {
-	minder.Record
+	runs.Record
 	Alive bool `json:"alive"`
 }
 

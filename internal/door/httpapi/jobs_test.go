@@ -23,6 +23,7 @@ import (
 	"github.com/berth-gpu/berth/internal/job/keeper"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/minder"
+	"github.com/berth-gpu/berth/internal/process/runs"
 )
 
 // withJobs lets the daemon of a gate take jobs. No minder ever comes.
@@ -53,12 +54,14 @@ func (g *gate) withJobs(t *testing.T) *gate {
 // noMinders starts nothing and reads nothing.
 type noMinders struct{}
 
-func (noMinders) Start(context.Context, string, keeper.Machine) error { return nil }
-func (noMinders) Read(string) (keeper.Record, bool, error)            { return keeper.Record{}, false, nil }
-func (noMinders) Remove(string) error                                 { return nil }
-func (noMinders) List() ([]string, error)                             { return nil, nil }
-func (noMinders) Watch(process.ID, func()) (func(), error)            { return func() {}, nil }
-func (noMinders) CanLimit() error                                     { return nil }
+func (noMinders) Start(context.Context, string, runs.Limits) (process.ID, error) {
+	return process.ID{}, nil
+}
+func (noMinders) Read(string) (runs.Record, bool, error)   { return runs.Record{}, false, nil }
+func (noMinders) Remove(string) error                      { return nil }
+func (noMinders) List() ([]string, error)                  { return nil, nil }
+func (noMinders) Watch(process.ID, func()) (func(), error) { return func() {}, nil }
+func (noMinders) CanLimit() error                          { return nil }
 func (noMinders) ReadLog(context.Context, minder.Reading, <-chan struct{}, func(int64), io.Writer) error {
 	return errors.New("there is no log")
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/job"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/runs"
 )
 
 // Leases is what the keeper asks of the desk, which has the only way to a lease. Each
@@ -65,49 +66,16 @@ var ErrNoLease = errors.New("the lease has ended")
 
 // Minders starts minders and reads what they wrote.
 type Minders interface {
-	Start(ctx context.Context, run string, most Machine) error
-	Read(run string) (record Record, alive bool, err error)
+	// Start returns the process that it has started, whose end Watch notices. The process
+	// may have ended already.
+	Start(ctx context.Context, run string, most runs.Limits) (process.ID, error)
+	Read(run string) (record runs.Record, alive bool, err error)
 	Remove(run string) error
 	// List returns the names of the runs that have a record.
 	List() ([]string, error)
 	// Watch calls ended once the process has ended, see process.Table.
 	Watch(id process.ID, ended func()) (stop func(), err error)
 }
-
-// Machine is how much of the machine a run may use. Zero means no limit.
-type Machine struct {
-	CPUs       float64
-	HostMemory gpu.MiB
-}
-
-// Record is what the minder of a run wrote down, see minder.Record.
-type Record struct {
-	Version int
-	PID     int
-	Start   uint64
-	Boot    string
-
-	Groups []string
-
-	Started time.Time
-	UID     int
-	Lease   string
-	Fence   uint64
-	Output  string
-	Error   string
-
-	Ended       time.Time
-	Exit        gpu.Opt[int]
-	Signal      string
-	Failure     string
-	OutOfMemory bool
-	PeakHost    gpu.MiB
-	CPU         time.Duration
-	Shutdown    bool
-}
-
-// Minder identifies the process that wrote the record.
-func (r *Record) Minder() process.ID { return process.ID{PID: r.PID, Start: r.Start} }
 
 // Limits are what one user may have. What is absent has no limit.
 type Limits struct {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/job"
+	"github.com/berth-gpu/berth/internal/process/runs"
 )
 
 func TestAJobRuns(t *testing.T) {
@@ -69,10 +70,10 @@ func TestRetriesAndCauses(t *testing.T) {
 // Why no minder can be started is the cause of the job, which is tried again a few times.
 func TestNoMinder(t *testing.T) {
 	play(t, func(w *world) {
-		w.set(func() { w.refused = errors.New("limit the run: there is no controller for memory") })
+		w.set(func() { w.refused = errors.New("systemd does not answer") })
 		s := w.submit(spec("train"))
 		w.after(2 * time.Minute)
-		want := "the process that minds it could not be started, 6 times: limit the run: there is no controller for memory"
+		want := "the process that minds it could not be started, 6 times: systemd does not answer"
 		if got := w.show(job.Ref{Number: s.Number}); got.State != "failed" || got.Cause != want || got.Code != string(job.NotStarted) {
 			t.Errorf("it is %+v", got.Job)
 		}
@@ -83,6 +84,35 @@ func TestNoMinder(t *testing.T) {
 		if got := w.show(job.Ref{Number: again.Number}); got.State != "done" {
 			t.Errorf("it is %+v", got.Job)
 		}
+	})
+}
+
+// A minder that is killed before it has written anything costs a moment, not the time that
+// one may take to begin.
+func TestMindersKilledEarly(t *testing.T) {
+	play(t, func(w *world) {
+		w.set(func() { w.early = 3 })
+		s := w.submit(spec("train"))
+		w.after(10 * time.Second) // the pauses between the tries are 1, 2 and 4 s
+		if got := w.show(job.Ref{Number: s.Number}); got.State != "running" || got.Try != 4 {
+			t.Errorf("it is %+v", got.Job)
+		}
+		w.after(2 * time.Minute)
+		w.idle()
+	})
+}
+
+// A run that cannot be limited is not tried again.
+func TestNoLimits(t *testing.T) {
+	play(t, func(w *world) {
+		w.set(func() { w.refused = fmt.Errorf("%w: there is no controller for memory", runs.ErrLimits) })
+		s := w.submit(spec("train"))
+		w.after(time.Second)
+		want := "its command could not be started: limit the run: there is no controller for memory"
+		if got := w.show(job.Ref{Number: s.Number}); got.State != "failed" || got.Cause != want || got.Code != string(job.NotStarted) {
+			t.Errorf("it is %+v", got.Job)
+		}
+		w.idle()
 	})
 }
 

@@ -14,13 +14,15 @@ import (
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/job"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/runs"
 )
 
 const (
-	// lookAfter is when the keeper looks what became of a minder that it has started and
-	// that has not asked for its order.
+	// lookAfter is when the keeper looks again at a minder that has locked the record of
+	// its run and has not written it, or that nobody watches.
 	lookAfter = 3 * time.Second
-	// beginWithin is how long a minder may take to begin. Then another one is started.
+	// beginWithin is how long a minder that lives may take to begin. Then another one is
+	// started.
 	beginWithin = 30 * time.Second
 	// learnWithin is how long after the end of a run the keeper waits for measurements
 	// that may say why it failed, and learnPause how long it waits before it looks again.
@@ -53,30 +55,50 @@ func (k *Keeper) launch(j *kept, index int) {
 		k.writing.Unlock()
 		return
 	}
-	begun := time.Now()
-	k.at(begun.Add(lookAfter), func(now time.Time) { k.look(r, begun) })
 	k.writing.Unlock()
-	if err := k.Minders.Start(k.running, r.name(), Machine{CPUs: j.CPUs, HostMemory: j.Host}); err != nil {
+	id, err := k.Minders.Start(k.running, r.name(), runs.Limits{CPUs: j.CPUs, HostMemory: j.Host})
+	if err != nil {
 		k.Log.Warn("a minder could not be started", "job", j.TaskID(index), "error", err)
 		k.notStarted(r, err)
+		return
 	}
+	k.writing.Lock()
+	defer k.writing.Unlock()
+	k.watch(r, id)
+	k.at(time.Now().Add(beginWithin), func(time.Time) {
+		if k.mindless(r) {
+			k.look(r)
+		}
+	})
+}
+
+// mindless reports whether no minder has asked for the order of a run.
+func (k *Keeper) mindless(r run) bool {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return r.current() && r.task(r.index).PID == 0
 }
 
 // notStarted takes in that no minder could be started for a run. One that lives in spite
-// of the error goes on.
+// of the error goes on. A run that cannot be limited is not tried again.
 func (k *Keeper) notStarted(r run, why error) {
 	record, alive, err := k.Minders.Read(r.name())
 	k.writing.Lock()
 	defer k.writing.Unlock()
-	if err != nil || alive || record.PID != 0 || k.stopped() || !r.current() {
-		return // look finds out
+	said := gpu.Printable(why.Error(), 512)
+	switch {
+	case k.stopped() || !r.current():
+	case err != nil || alive || record.PID != 0:
+		k.at(time.Now(), func(time.Time) { k.look(r) })
+	case errors.Is(why, runs.ErrLimits):
+		k.after(r, job.Outcome{Time: time.Now(), Known: true, Failure: said})
+	default:
+		k.after(r, job.Outcome{Time: time.Now(), Trouble: said})
 	}
-	k.after(r, job.Outcome{Time: time.Now(), Trouble: gpu.Printable(why.Error(), 512)})
 }
 
-// look looks what became of a run, and watches its minder if that lives. Begun is when
-// the minder was started.
-func (k *Keeper) look(r run, begun time.Time) {
+// look looks what became of a run, and watches its minder if that lives.
+func (k *Keeper) look(r run) {
 	record, alive, err := k.Minders.Read(r.name())
 	now := time.Now()
 	k.writing.Lock()
@@ -85,7 +107,7 @@ func (k *Keeper) look(r run, begun time.Time) {
 		return
 	}
 	again := func(after time.Duration) {
-		k.at(now.Add(after), func(time.Time) { k.look(r, begun) })
+		k.at(now.Add(after), func(time.Time) { k.look(r) })
 		k.writing.Unlock()
 	}
 	switch {
@@ -96,9 +118,7 @@ func (k *Keeper) look(r run, begun time.Time) {
 		k.watch(r, record.Minder())
 		k.writing.Unlock()
 	case alive:
-		again(lookAfter) // it has the lock, and writes the rest at once
-	case record.PID == 0 && now.Before(begun.Add(beginWithin)):
-		again(lookAfter) // it has not begun
+		again(lookAfter) // it has locked the record, and writes it at once
 	default:
 		k.writing.Unlock()
 		k.end(r, record)
@@ -107,12 +127,12 @@ func (k *Keeper) look(r run, begun time.Time) {
 
 // watch has the end of a minder noticed. The caller holds writing.
 func (k *Keeper) watch(r run, id process.ID) {
-	_, err := k.Minders.Watch(id, func() { k.look(r, time.Time{}) })
+	_, err := k.Minders.Watch(id, func() { k.look(r) })
 	switch {
 	case errors.Is(err, process.ErrGone):
-		k.at(time.Now(), func(time.Time) { k.look(r, time.Time{}) })
+		k.at(time.Now(), func(time.Time) { k.look(r) })
 	case err != nil: // too many open files, perhaps
-		k.at(time.Now().Add(brokenPause), func(time.Time) { k.look(r, time.Time{}) })
+		k.at(time.Now().Add(brokenPause), func(time.Time) { k.look(r) })
 	}
 }
 
@@ -171,7 +191,6 @@ func (k *Keeper) Order(name string, caller process.ID) (api.MinderOrder, error) 
 	if err := k.commit(&c); err != nil {
 		return api.MinderOrder{}, err
 	}
-	k.watch(r, caller)
 	k.warnInTime(r)
 	k.Publish(startedEvent(r))
 	return api.MinderOrder{
@@ -203,7 +222,7 @@ func (k *Keeper) find(name string) (run, bool) {
 
 // end takes in how a run has ended, as far as its record says it. The minder does not
 // live.
-func (k *Keeper) end(r run, record Record) {
+func (k *Keeper) end(r run, record runs.Record) {
 	k.mu.RLock()
 	of, begun := r.claim(r.index), r.current()
 	k.mu.RUnlock()
@@ -230,7 +249,7 @@ func (k *Keeper) end(r run, record Record) {
 		return
 	}
 	if age := time.Since(o.Time); !complete && age >= 0 && age < learnWithin {
-		k.at(time.Now().Add(learnPause), func(time.Time) { k.look(r, time.Time{}) })
+		k.at(time.Now().Add(learnPause), func(time.Time) { k.look(r) })
 		return
 	}
 	t := *r.task(r.index) // it may have been cancelled meanwhile
@@ -255,7 +274,7 @@ func (k *Keeper) conclude(r run, t job.Task, o job.Outcome) {
 		return
 	}
 	if err := k.commit(&c); err != nil {
-		k.at(time.Now().Add(brokenPause), func(time.Time) { k.look(r, time.Time{}) })
+		k.at(time.Now().Add(brokenPause), func(time.Time) { k.look(r) })
 		return
 	}
 	k.overran.Delete(id)
@@ -423,7 +442,7 @@ func (k *Keeper) adopt(r run) {
 	case t.State == job.Stopping:
 		k.leases.End(r.claim(r.index), access.Daemon())
 	}
-	k.look(r, time.Time{})
+	k.look(r)
 	if alive {
 		k.writing.Lock()
 		k.warnInTime(r)

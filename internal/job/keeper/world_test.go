@@ -23,6 +23,7 @@ import (
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/job"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/runs"
 )
 
 // world is what outlives a daemon: the disk, the leases and the minders. Every effect of
@@ -38,6 +39,7 @@ type world struct {
 	number   int64
 	leases   map[string]*held
 	runs     map[string]*mindedRun
+	living   map[int][]func() // by pid of a minder that lives: who wants to know its end
 	pid      int
 	boot     string
 	started  map[string][]string // by task: the runs in which its command was started
@@ -45,6 +47,7 @@ type world struct {
 	events   []gpu.Event
 	limits   Limits
 	refused  error       // why no minder can be started; nil if one can
+	early    int         // minders that are killed before they write anything
 	full     atomic.Bool // the disk
 	mostHeld int
 
@@ -70,9 +73,8 @@ type held struct {
 }
 
 type mindedRun struct {
-	record   Record
-	alive    bool
-	watchers []func()
+	record runs.Record
+	alive  bool
 }
 
 // daemon is one life of a daemon.
@@ -89,7 +91,7 @@ var errKilled = errors.New("the daemon was killed")
 
 func newWorld(t *testing.T) *world {
 	return &world{
-		t: t, folder: t.TempDir(), room: 2, leases: map[string]*held{}, runs: map[string]*mindedRun{}, boot: "boot-1", started: map[string][]string{},
+		t: t, folder: t.TempDir(), room: 2, leases: map[string]*held{}, runs: map[string]*mindedRun{}, living: map[int][]func(){}, boot: "boot-1", started: map[string][]string{},
 		script: func(string, string, int) plan { return plan{takes: time.Minute} },
 	}
 }
@@ -350,26 +352,31 @@ func (s desk) Claims() map[string][]int {
 // minders plays the minders.
 type minders struct{ d *daemon }
 
-func (m minders) Start(_ context.Context, run string, _ Machine) error {
-	return m.d.step(func() error {
-		if m.d.w.refused != nil {
-			return m.d.w.refused
+func (m minders) Start(_ context.Context, run string, _ runs.Limits) (id process.ID, err error) {
+	w := m.d.w
+	err = m.d.step(func() error {
+		if w.refused != nil {
+			return w.refused
 		}
-		go m.d.w.mind(run)
+		w.pid++
+		id = process.ID{PID: w.pid, Start: uint64(w.pid)}
+		w.living[id.PID] = nil
+		go w.mind(run, id)
 		return nil
 	})
+	return id, err
 }
 
-func (m minders) Read(run string) (Record, bool, error) {
+func (m minders) Read(run string) (runs.Record, bool, error) {
 	m.d.w.mu.Lock()
 	defer m.d.w.mu.Unlock()
 	if m.d.isDead() {
-		return Record{}, false, errKilled
+		return runs.Record{}, false, errKilled
 	}
 	if r := m.d.w.runs[run]; r != nil {
 		return r.record, r.alive, nil
 	}
-	return Record{}, false, nil
+	return runs.Record{}, false, nil
 }
 
 func (m minders) Remove(run string) error {
@@ -388,25 +395,40 @@ func (m minders) List() ([]string, error) {
 func (m minders) Watch(id process.ID, ended func()) (func(), error) {
 	m.d.w.mu.Lock()
 	defer m.d.w.mu.Unlock()
-	for _, r := range m.d.w.runs {
-		if r.record.Minder() == id && r.alive {
-			r.watchers = append(r.watchers, ended)
-			return func() {}, nil
-		}
+	watchers, lives := m.d.w.living[id.PID]
+	if !lives {
+		return nil, process.ErrGone
 	}
-	return nil, process.ErrGone
+	m.d.w.living[id.PID] = append(watchers, ended)
+	return func() {}, nil
+}
+
+// gone tells that a minder has ended.
+func (w *world) gone(id process.ID) {
+	w.mu.Lock()
+	watchers := w.living[id.PID]
+	delete(w.living, id.PID)
+	w.mu.Unlock()
+	for _, ended := range watchers {
+		ended()
+	}
 }
 
 // mind is the life of a minder, as package minder has it.
-func (w *world) mind(name string) {
+func (w *world) mind(name string, id process.ID) {
+	defer w.gone(id)
 	w.mu.Lock()
+	if w.early > 0 {
+		w.early--
+		w.mu.Unlock()
+		return
+	}
 	r := w.runs[name]
 	if r != nil && (r.alive || !r.record.Started.IsZero() || !r.record.Ended.IsZero()) {
 		w.mu.Unlock()
 		return // another minder has this run
 	}
-	w.pid++
-	r = &mindedRun{alive: true, record: Record{PID: w.pid, Start: uint64(w.pid), Boot: w.boot}}
+	r = &mindedRun{alive: true, record: runs.Record{PID: id.PID, Start: id.Start, Boot: w.boot}}
 	w.runs[name] = r
 	boot := w.boot
 	w.mu.Unlock()
@@ -427,19 +449,19 @@ func (w *world) mind(name string) {
 			return
 		}
 	}
-	id := strings.TrimPrefix(order.Variables[0], "BERTH_JOB=")
+	task := strings.TrimPrefix(order.Variables[0], "BERTH_JOB=")
 	if len(order.Variables) > 1 && strings.HasPrefix(order.Variables[1], "BERTH_TASK=") {
-		id += "." + strings.TrimPrefix(order.Variables[1], "BERTH_TASK=")
+		task += "." + strings.TrimPrefix(order.Variables[1], "BERTH_TASK=")
 	}
 	w.mu.Lock()
-	p := w.script(name, id, len(w.started[id])+1)
+	p := w.script(name, task, len(w.started[task])+1)
 	if p.before {
 		w.mu.Unlock()
 		w.finish(name, -1, "", "")
 		return
 	}
 	r.record.Started = time.Now()
-	w.started[id] = append(w.started[id], name)
+	w.started[task] = append(w.started[task], name)
 	w.mu.Unlock()
 	time.Sleep(p.takes)
 	if p.killed {
@@ -469,11 +491,8 @@ func (w *world) finish(name string, exit int, signal, failure string) {
 			delete(w.leases, id)
 		}
 	}
-	watchers := r.watchers
 	w.mu.Unlock()
-	for _, ended := range watchers {
-		ended()
-	}
+	w.gone(r.record.Minder())
 }
 
 // reboot ends the daemon and everything that runs.
@@ -483,8 +502,9 @@ func (w *world) reboot() *daemon {
 	w.mu.Lock()
 	w.boot += "'"
 	for _, r := range w.runs {
-		r.alive, r.watchers = false, nil
+		r.alive = false
 	}
+	clear(w.living)
 	for id, h := range w.leases {
 		if h.pid != 0 {
 			delete(w.leases, id)

@@ -15,6 +15,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
+	"github.com/berth-gpu/berth/internal/process/runs"
 )
 
 // gate is a pipe that a command waits at.
@@ -143,7 +144,7 @@ func TestEndedBeforeItStarts(t *testing.T) {
 	w := newWorld(t)
 	cmd := w.launch("8.0.1") // there is no order, so it asks again and again
 	for alive := false; !alive; {
-		var record Record
+		var record runs.Record
 		var err error
 		if record, alive, err = w.Read("8.0.1"); err != nil {
 			t.Fatal(err)
@@ -240,13 +241,14 @@ func TestRemoveEndsWhatIsLeft(t *testing.T) {
 	order := w.order(`setsid -f sh -c 'read line < go'` + "\nread line < go")
 	order.Environment = append(order.Environment, "BERTH_LEASE=train-17", "BERTH_FENCE=5") // as the launch of a lease does
 	w.write(order)
-	if err := w.Start(t.Context(), "11.0.1", Limits{}); err != nil {
+	id, err := w.Start(t.Context(), "11.0.1", runs.Limits{})
+	if err != nil {
 		t.Fatal(err)
 	}
 	g := w.open(path)
 	record, alive, err := w.Read("11.0.1")
-	if err != nil || !alive {
-		t.Fatalf("%+v, %t, %v", record, alive, err)
+	if err != nil || !alive || record.Minder() != id {
+		t.Fatalf("%+v of process %v, %t, %v", record, id, alive, err)
 	}
 	if err := w.Remove("11.0.1"); err == nil {
 		t.Error("the record of a run was removed while its minder lives")
@@ -273,13 +275,13 @@ func TestLimits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	if err := w.CanLimit(); err != nil {
-		if err := w.Start(t.Context(), "12.0.1", Limits{HostMemory: 64}); err == nil {
-			t.Error("it was started without its limit")
+		if _, err := w.Start(t.Context(), "12.0.1", runs.Limits{HostMemory: 64}); !errors.Is(err, runs.ErrLimits) {
+			t.Errorf("it was started without its limit: %v", err)
 		}
 		t.Skip(err)
 	}
 	w.write(w.order("head -c 300m /dev/zero | tail -c 300m > /dev/null"))
-	if err := w.Start(t.Context(), "12.0.1", Limits{HostMemory: 64, CPUs: 0.5}); err != nil {
+	if _, err := w.Start(t.Context(), "12.0.1", runs.Limits{HostMemory: 64, CPUs: 0.5}); err != nil {
 		t.Fatal(err)
 	}
 	record := w.over("12.0.1")
@@ -287,7 +289,7 @@ func TestLimits(t *testing.T) {
 		t.Errorf("%+v", record)
 	}
 	w.write(w.order("cat /proc/self/cgroup"))
-	if err := w.Start(t.Context(), "12.1.1", Limits{HostMemory: 64, CPUs: 0.5}); err != nil {
+	if _, err := w.Start(t.Context(), "12.1.1", runs.Limits{HostMemory: 64, CPUs: 0.5}); err != nil {
 		t.Fatal(err)
 	}
 	if record := w.over("12.1.1"); record.OutOfMemory || record.Exit != gpu.Some(0) {
@@ -297,6 +299,22 @@ func TestLimits(t *testing.T) {
 		if err := w.Remove(run); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// A minder that cannot enter the control group of its run says so, and starts nothing.
+func TestNoGroup(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.write(w.order("true"))
+	missing := filepath.Join(t.TempDir(), "group")
+	id, err := w.child(t.Context(), []string{Verb, "--runs", w.folder, "--run", "14.0.1", "--socket", w.Socket, "--group", missing}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := w.over("14.0.1")
+	if record.Minder() != id || !record.Started.IsZero() || record.Exit.Known() || !strings.Contains(record.Failure, "enter the control group") {
+		t.Errorf("%+v", record)
 	}
 }
 
@@ -311,12 +329,16 @@ func TestSystemd(t *testing.T) {
 		t.Skip("there is no systemd")
 	}
 	w.write(w.order("sed -n s/^0:://p /proc/self/cgroup; exit 3"))
-	if err := w.Start(t.Context(), "13.0.1", Limits{}); err != nil {
+	id, err := w.Start(t.Context(), "13.0.1", runs.Limits{})
+	if err != nil {
 		t.Fatal(err)
 	}
 	record := w.over("13.0.1")
+	if id != record.Minder() && id != (process.ID{}) { // it may have ended before systemd was asked
+		t.Errorf("systemd started process %v, and %v wrote the record", id, record.Minder())
+	}
 	var log strings.Builder
-	err := w.ReadLog(t.Context(), Reading{User: w.name, UID: w.uid, Path: record.Output}, nil, nil, &log)
+	err = w.ReadLog(t.Context(), Reading{User: w.name, UID: w.uid, Path: record.Output}, nil, nil, &log)
 	if want := "/berth.slice/" + w.unit("13.0.1") + ".service\n"; err != nil || record.Exit != gpu.Some(3) || !strings.HasSuffix(log.String(), want) {
 		t.Errorf("%+v, %q, %v", record, log.String(), err)
 	}

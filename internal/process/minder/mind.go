@@ -17,6 +17,7 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/cgroup"
 	"github.com/berth-gpu/berth/internal/process/child"
+	"github.com/berth-gpu/berth/internal/process/runs"
 )
 
 // Post says which run a minder minds.
@@ -50,14 +51,14 @@ func Mind(ctx context.Context, at Post, ask func(ctx context.Context, run string
 	// ends with the process.
 	runtime.LockOSThread()
 	m := newMinder(at)
-	if err := errors.Join(hide(), closeInherited(), cgroup.Group(at.Groups).Enter()); err != nil {
+	if err := errors.Join(hide(), closeInherited()); err != nil {
 		return err
 	}
-	runs, err := Open(at.Runs)
+	folder, err := Open(at.Runs)
 	if err != nil {
 		return err
 	}
-	m.note, err = runs.take(at.Run)
+	m.note, err = folder.take(at.Run)
 	if errors.Is(err, errTaken) {
 		return nil
 	}
@@ -66,6 +67,9 @@ func Mind(ctx context.Context, at Post, ask func(ctx context.Context, run string
 	}
 	if err := m.begin(); err != nil {
 		return fmt.Errorf("write that run %s has begun: %w", at.Run, err)
+	}
+	if err := cgroup.Group(at.Groups).Enter(); err != nil {
+		return m.conclude(runs.Record{Failure: err.Error()})
 	}
 	return m.conclude(m.run(ctx, ask))
 }
@@ -125,13 +129,13 @@ func (m *minder) begin() error {
 		return err
 	}
 	return errors.Join(
-		m.note.write(begunAt, Record{Version: api.MinderVersion, PID: id.PID, Start: id.Start, Boot: boot, Groups: m.post.Groups}),
+		m.note.write(begunAt, runs.Record{Version: api.MinderVersion, PID: id.PID, Start: id.Start, Boot: boot, Groups: m.post.Groups}),
 		m.note.syncName(), // while this process is root
 	)
 }
 
 // run gets the order and runs the command. It returns how that ended.
-func (m *minder) run(ctx context.Context, ask func(context.Context, string) (api.MinderOrder, error)) Record {
+func (m *minder) run(ctx context.Context, ask func(context.Context, string) (api.MinderOrder, error)) runs.Record {
 	order, err := m.order(ctx, ask)
 	if err == nil && order.Version > api.MinderVersion {
 		err = fmt.Errorf("the daemon gave an order of version %d, and this minder understands up to %d: restart the daemon after an update", order.Version, api.MinderVersion)
@@ -140,11 +144,11 @@ func (m *minder) run(ctx context.Context, ask func(context.Context, string) (api
 		err = errors.New("the order has no command")
 	}
 	if err != nil {
-		return Record{Failure: err.Error()}
+		return runs.Record{Failure: err.Error()}
 	}
 	pid, err := m.start(order)
 	if err != nil {
-		end := Record{Failure: err.Error()}
+		end := runs.Record{Failure: err.Error()}
 		if program := (*child.ProgramError)(nil); errors.As(err, &program) {
 			end.Exit = gpu.Some(program.Exit)
 		}
@@ -209,7 +213,7 @@ func (m *minder) start(order api.MinderOrder) (int, error) {
 		return 0, err
 	}
 	defer place.close()
-	started := Record{
+	started := runs.Record{
 		Started: time.Now(), UID: order.UID, Lease: order.Lease.ID, Fence: order.Lease.Fence, Output: place.output.Name(),
 	}
 	if place.errors != place.output {
@@ -243,7 +247,7 @@ func settle() error {
 // conclude writes down how the run ended, and then ends what is left of it. On a full disk
 // it tries again for some time: room for this was reserved, but not every file system
 // keeps it.
-func (m *minder) conclude(end Record) error {
+func (m *minder) conclude(end runs.Record) error {
 	end.Ended = time.Now()
 	end.PeakHost, end.CPU = m.use.peak, m.use.cpu
 	// A shutdown signals every process.

@@ -22,6 +22,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/process/runs"
 )
 
 func TestMain(m *testing.M) {
@@ -136,7 +137,7 @@ func (w *world) minder(run string, order api.MinderOrder) *exec.Cmd {
 
 // over waits until a minder that Start has started has written down the end, and returns
 // its record.
-func (w *world) over(run string) Record {
+func (w *world) over(run string) runs.Record {
 	w.Helper()
 	for {
 		record, alive, err := w.Read(run)
@@ -165,7 +166,7 @@ func (w *world) launch(run string) *exec.Cmd {
 }
 
 // end waits for the end of a minder and returns its record.
-func (w *world) end(cmd *exec.Cmd, run string) Record {
+func (w *world) end(cmd *exec.Cmd, run string) runs.Record {
 	w.Helper()
 	if err := cmd.Wait(); err != nil {
 		w.Fatalf("the minder ended with %v: %s", err, cmd.Stderr)
@@ -178,7 +179,7 @@ func (w *world) end(cmd *exec.Cmd, run string) Record {
 }
 
 // run runs a script to its end, and returns its record and its log.
-func (w *world) run(script string) (Record, string) {
+func (w *world) run(script string) (runs.Record, string) {
 	w.Helper()
 	record := w.end(w.minder("17.0.1", w.order(script)), "17.0.1")
 	log, _ := os.ReadFile(record.Output)
@@ -412,7 +413,7 @@ func TestForgotten(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t) // nobody writes an order
 	cmd := w.launch("6.0.1")
-	for record := (Record{}); record.PID == 0 && t.Context().Err() == nil; runtime.Gosched() {
+	for record := (runs.Record{}); record.PID == 0 && t.Context().Err() == nil; runtime.Gosched() {
 		var err error
 		if record, _, err = w.Read("6.0.1"); err != nil {
 			t.Fatal(err)
@@ -427,55 +428,55 @@ func TestForgotten(t *testing.T) {
 }
 
 func TestRuns(t *testing.T) {
-	folder := filepath.Join(t.TempDir(), "runs")
-	runs, err := Open(folder)
+	path := filepath.Join(t.TempDir(), "runs")
+	folder, err := Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"", "1", "1.2", "../1.2.3", "1.2.3.4", "1.2.x", "-1.2.3", "1.2.3\n"} {
-		if _, _, err := runs.Read(name); err == nil {
+		if _, _, err := folder.Read(name); err == nil {
 			t.Errorf("%q is taken for a run", name)
 		}
-		if err := runs.Remove(name); err == nil {
+		if err := folder.Remove(name); err == nil {
 			t.Errorf("%q is removed", name)
 		}
 	}
-	if record, alive, err := runs.Read("1.2.3"); !reflect.DeepEqual(record, Record{}) || alive || err != nil {
+	if record, alive, err := folder.Read("1.2.3"); !reflect.DeepEqual(record, runs.Record{}) || alive || err != nil {
 		t.Errorf("a run without a file: %+v, %t, %v", record, alive, err)
 	}
-	n, err := runs.take("1.2.3")
+	n, err := folder.take("1.2.3")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if record, alive, err := runs.Read("1.2.3"); !reflect.DeepEqual(record, Record{}) || !alive || err != nil {
+	if record, alive, err := folder.Read("1.2.3"); !reflect.DeepEqual(record, runs.Record{}) || !alive || err != nil {
 		t.Errorf("a run that was taken: %+v, %t, %v", record, alive, err)
 	}
-	if _, err := runs.take("1.2.3"); !errors.Is(err, errTaken) {
+	if _, err := folder.take("1.2.3"); !errors.Is(err, errTaken) {
 		t.Errorf("taken twice: %v", err)
 	}
 	long := strings.Repeat("<\x01", 2000)
-	for at, step := range map[int64]Record{begunAt: {PID: 7}, startedAt: {Output: long}, endedAt: {Exit: gpu.Some(0)}} {
+	for at, step := range map[int64]runs.Record{begunAt: {PID: 7}, startedAt: {Output: long}, endedAt: {Exit: gpu.Some(0)}} {
 		if err := n.write(at, step); err != nil {
 			t.Error(err)
 		}
 	}
-	if record, _, err := runs.Read("1.2.3"); err != nil || record.PID != 7 || record.Output != long || record.Exit != gpu.Some(0) {
+	if record, _, err := folder.Read("1.2.3"); err != nil || record.PID != 7 || record.Output != long || record.Exit != gpu.Some(0) {
 		t.Errorf("%+v, %v", record, err)
 	}
-	if err := n.write(endedAt, Record{Failure: strings.Repeat("x", 5000)}); err == nil {
+	if err := n.write(endedAt, runs.Record{Failure: strings.Repeat("x", 5000)}); err == nil {
 		t.Error("a step was written over the next one")
 	}
 	// A line that is not complete says nothing.
 	if _, err := n.file.WriteAt([]byte("{"), endedAt+10); err != nil {
 		t.Fatal(err)
 	}
-	if record, _, err := runs.Read("1.2.3"); err != nil || record.PID != 7 || record.Exit.Known() {
+	if record, _, err := folder.Read("1.2.3"); err != nil || record.PID != 7 || record.Exit.Known() {
 		t.Errorf("%+v, %v", record, err)
 	}
-	if names, err := runs.List(); err != nil || len(names) != 1 || names[0] != "1.2.3" {
+	if names, err := folder.List(); err != nil || len(names) != 1 || names[0] != "1.2.3" {
 		t.Errorf("%q, %v", names, err)
 	}
-	if err := errors.Join(n.file.Close(), runs.Remove("1.2.3"), runs.Remove("1.2.3")); err != nil {
+	if err := errors.Join(n.file.Close(), folder.Remove("1.2.3"), folder.Remove("1.2.3")); err != nil {
 		t.Error(err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-gpu/berth/internal/file/tail"
+	"github.com/berth-gpu/berth/internal/process/runs"
 )
 
 // Reading says what to read of a log.
@@ -167,9 +168,9 @@ func (s *Starter) startReader(ctx context.Context) (ask, tell *os.File, err erro
 	files := []*os.File{theirIn, theirOut}
 	if s.manager != nil {
 		name := fmt.Sprintf("berth-log-%d-%d", os.Getpid(), s.count())
-		err = s.manager.start(ctx, name, "a reader of a log of berth", []string{s.Program, ReaderVerb}, Limits{}, files)
+		_, err = s.manager.start(ctx, name, "a reader of a log of berth", []string{s.Program, ReaderVerb}, runs.Limits{}, files)
 	} else {
-		err = s.child(ctx, []string{ReaderVerb}, nil, files)
+		_, err = s.child(ctx, []string{ReaderVerb}, nil, files)
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, ask.Close(), tell.Close())

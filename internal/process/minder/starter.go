@@ -10,18 +10,12 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/cgroup"
 	"github.com/berth-gpu/berth/internal/process/child"
 	"github.com/berth-gpu/berth/internal/process/kinship"
+	"github.com/berth-gpu/berth/internal/process/runs"
 )
-
-// Limits are what a run may use of the machine. Zero means no limit.
-type Limits struct {
-	CPUs       float64
-	HostMemory gpu.MiB
-}
 
 // Options say how minders are started.
 type Options struct {
@@ -74,23 +68,24 @@ const groupPrefix = "berth-job-"
 // so it has numbers alone.
 func (s *Starter) unit(run string) string { return groupPrefix + run + s.tag }
 
-// Start starts a minder for a run. It does not wait for the minder to begin: the record of
-// the run says when it has. A run may be started again while nothing says that its command
-// was started; only one minder gets past the lock of its record.
-func (s *Starter) Start(ctx context.Context, run string, l Limits) error {
+// Start starts a minder for a run, and returns which process that is; Watch says when it
+// has ended. It does not wait for the minder to begin: the record of the run says when it
+// has. A run may be started again while nothing says that its command was started; only
+// one minder gets past the lock of its record.
+func (s *Starter) Start(ctx context.Context, run string, l runs.Limits) (process.ID, error) {
 	if !runName.MatchString(run) {
-		return fmt.Errorf("%q is not the name of a run", run)
+		return process.ID{}, fmt.Errorf("%q is not the name of a run", run)
 	}
 	flags := []string{Verb, "--runs", s.folder, "--run", run, "--socket", s.Socket}
 	if s.manager != nil {
 		if err := s.canLimit(l); err != nil {
-			return err
+			return process.ID{}, err
 		}
 		return s.manager.start(ctx, s.unit(run), "a job of berth, run "+run, append([]string{s.Program}, flags...), l, nil)
 	}
 	group, err := cgroup.Make(s.unit(run), cgroup.Limits{CPUs: l.CPUs, Memory: int64(l.HostMemory) << 20})
-	if err != nil && l != (Limits{}) {
-		return fmt.Errorf("limit the run: %w", err)
+	if err != nil && l != (runs.Limits{}) {
+		return process.ID{}, fmt.Errorf("%w: %w", runs.ErrLimits, err)
 	}
 	for _, folder := range group { // without a group, Clear has to look for what is left
 		flags = append(flags, "--group", folder)
@@ -107,21 +102,21 @@ const (
 // child starts berth-serve as a child of this process, away from its terminal, its files
 // and its environment. It is started in the control group if the kernel can do that; else
 // it has to enter by itself. files become its standard input and output.
-func (s *Starter) child(ctx context.Context, arguments []string, group cgroup.Group, files []*os.File) error {
+func (s *Starter) child(ctx context.Context, arguments []string, group cgroup.Group, files []*os.File) (process.ID, error) {
 	if err := ctx.Err(); err != nil {
-		return err
+		return process.ID{}, err
 	}
 	if folder := group.Open(); folder != nil {
 		defer folder.Close()
-		if s.run(arguments, &syscall.SysProcAttr{Setsid: true, UseCgroupFD: true, CgroupFD: int(folder.Fd())}, files) == nil {
-			return nil
+		if id, err := s.run(arguments, &syscall.SysProcAttr{Setsid: true, UseCgroupFD: true, CgroupFD: int(folder.Fd())}, files); err == nil {
+			return id, nil
 		}
 	}
 	return s.run(arguments, &syscall.SysProcAttr{Setsid: true}, files)
 }
 
 // run starts berth-serve, and does not wait for its end.
-func (s *Starter) run(arguments []string, how *syscall.SysProcAttr, files []*os.File) error {
+func (s *Starter) run(arguments []string, how *syscall.SysProcAttr, files []*os.File) (process.ID, error) {
 	cmd := exec.Command(s.Program, arguments...)
 	cmd.Env, cmd.Dir = []string{"PATH=" + child.PathOf(nil)}, "/"
 	cmd.SysProcAttr = how
@@ -129,23 +124,24 @@ func (s *Starter) run(arguments []string, how *syscall.SysProcAttr, files []*os.
 		cmd.Stdin, cmd.Stdout = files[0], files[1]
 	}
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start %s: %w", s.Program, err)
+		return process.ID{}, fmt.Errorf("start %s: %w", s.Program, err)
 	}
-	go func() { _ = cmd.Wait() }() // a record or a pipe says how it ended
-	return nil
+	id, _ := process.Proc().Identify(cmd.Process.Pid) // it has not been waited for, so its pid is its own
+	go func() { _ = cmd.Wait() }()                    // a record or a pipe says how it ended
+	return id, nil
 }
 
 // CanLimit returns nil if runs can be limited. Otherwise the error says why not.
 func (s *Starter) CanLimit() error {
 	if s.manager != nil {
-		return s.canLimit(Limits{CPUs: 1, HostMemory: 1})
+		return s.canLimit(runs.Limits{CPUs: 1, HostMemory: 1})
 	}
 	return cgroup.CanLimit()
 }
 
 // canLimit says whether systemd can limit a run.
-func (s *Starter) canLimit(l Limits) error {
-	if l == (Limits{}) {
+func (s *Starter) canLimit(l runs.Limits) error {
+	if l == (runs.Limits{}) {
 		return nil
 	}
 	// What a systemd of a user can limit is what that of the machine leaves to it.
@@ -155,10 +151,10 @@ func (s *Starter) canLimit(l Limits) error {
 	}
 	missing, err := cgroup.Missing(within)
 	if err != nil {
-		return fmt.Errorf("limit the run: %w", err)
+		return fmt.Errorf("%w: %w", runs.ErrLimits, err)
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("limit the run: the systemd of this machine has no controller %s in cgroup v2: start the machine with systemd.unified_cgroup_hierarchy=1, or leave out --cpus and --host-memory", strings.Join(missing, " and "))
+		return fmt.Errorf("%w: the systemd of this machine has no controller %s in cgroup v2: start the machine with systemd.unified_cgroup_hierarchy=1, or leave out --cpus and --host-memory", runs.ErrLimits, strings.Join(missing, " and "))
 	}
 	return nil
 }
@@ -171,8 +167,12 @@ func (s *Starter) Describe() string {
 	return "the daemon, as its children"
 }
 
-// Watch calls ended once a minder has ended; see process.Table.
+// Watch calls ended once a minder has ended; see process.Table. The zero ID is that of one
+// which had ended when Start returned.
 func (s *Starter) Watch(id process.ID, ended func()) (stop func(), err error) {
+	if id == (process.ID{}) {
+		return nil, process.ErrGone
+	}
 	return process.Proc().Watch(id, ended)
 }
 
@@ -193,7 +193,7 @@ func (s *Starter) Remove(run string) error {
 }
 
 // clear ends everything that a run has left.
-func (s *Starter) clear(run string, r Record) error {
+func (s *Starter) clear(run string, r runs.Record) error {
 	boot, _ := process.Proc().Boot()
 	switch {
 	case r.PID == 0 || r.Boot != boot: // nothing was started, or nothing survived
@@ -212,7 +212,7 @@ func (s *Starter) clear(run string, r Record) error {
 
 // endLeft kills the processes that have the lease of a run in their environment and that
 // its user could kill. It is for runs without a control group.
-func endLeft(r Record) {
+func endLeft(r runs.Record) {
 	table := process.Proc()
 	ours := kinship.Origin{Lease: r.Lease, Fence: r.Fence, UID: r.UID}
 	for _, id := range table.Family() {

@@ -13,6 +13,9 @@ import (
 	"github.com/coreos/go-systemd/v22/dbus"
 	godbus "github.com/godbus/dbus/v5"
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/runs"
 )
 
 // manager is the systemd that starts services for this process: that of the machine for
@@ -57,39 +60,54 @@ func (m *manager) connect(ctx context.Context) (*dbus.Conn, error) {
 // can limit all of it together.
 const slice = "berth.slice"
 
-// start starts a command as a transient service. files become its standard input and
-// output. It is no error if the service is there already.
-func (m *manager) start(ctx context.Context, name, description string, command []string, l Limits, files []*os.File) error {
+// start starts a command as a transient service, and returns its process; the zero ID if
+// that has ended. files become its standard input and output. It is no error if the
+// service is there already.
+func (m *manager) start(ctx context.Context, name, description string, command []string, l runs.Limits, files []*os.File) (process.ID, error) {
 	ctx, cancel := context.WithTimeout(ctx, managerWithin)
 	defer cancel()
 	conn, err := m.connect(ctx)
 	if err != nil {
-		return err
+		return process.ID{}, err
 	}
 	defer conn.Close()
 	result := make(chan string, 1)
 	_, err = conn.StartTransientUnitContext(ctx, name+".service", "fail", properties(description, command, l, files), result)
 	if isError(err, "org.freedesktop.systemd1.UnitExists") {
-		return nil
+		return mainProcess(ctx, conn, name)
 	}
 	if err != nil {
-		return fmt.Errorf("let systemd start %s: %w", name, err)
+		return process.ID{}, fmt.Errorf("let systemd start %s: %w", name, err)
 	}
 	select {
 	case said := <-result:
 		if said != "done" {
-			return fmt.Errorf("let systemd start %s: %s; journalctl -u %s says why", name, said, name)
+			return process.ID{}, fmt.Errorf("let systemd start %s: %s; journalctl -u %s says why", name, said, name)
 		}
-		return nil
+		return mainProcess(ctx, conn, name)
 	case <-ctx.Done():
-		return fmt.Errorf("let systemd start %s: %w", name, context.Cause(ctx))
+		return process.ID{}, fmt.Errorf("let systemd start %s: %w", name, context.Cause(ctx))
 	}
+}
+
+// mainProcess returns the process of a service, or the zero ID if there is none any more.
+func mainProcess(ctx context.Context, conn *dbus.Conn, name string) (process.ID, error) {
+	said, err := conn.GetServicePropertyContext(ctx, name+".service", "MainPID")
+	if err != nil {
+		return process.ID{}, fmt.Errorf("ask systemd for the process of %s: %w", name, err)
+	}
+	pid, _ := said.Value.Value().(uint32)
+	id, err := process.Proc().Identify(int(pid))
+	if err != nil {
+		return process.ID{}, nil
+	}
+	return id, nil
 }
 
 // properties describe a service that is as free as a login session: it has none of the
 // restrictions of the daemon's unit. It runs as root, because berth-serve itself becomes
 // the user.
-func properties(description string, command []string, l Limits, files []*os.File) []dbus.Property {
+func properties(description string, command []string, l runs.Limits, files []*os.File) []dbus.Property {
 	arguments := []string{command[0]}
 	for _, a := range command[1:] {
 		arguments = append(arguments, strings.ReplaceAll(a, "$", "$$")) // systemd replaces variables

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
+	"github.com/berth-gpu/berth/internal/process/runs"
 )
 
 const (
@@ -52,7 +53,7 @@ func (u *usage) add(r *syscall.Rusage) {
 }
 
 // wait waits for the end of the command, and reaps everything else that ends meanwhile.
-func (m *minder) wait(command int) Record {
+func (m *minder) wait(command int) runs.Record {
 	for {
 		status, over, _ := m.reap(command)
 		if over {
@@ -84,8 +85,8 @@ func (m *minder) reap(command int) (status syscall.WaitStatus, over, alone bool)
 }
 
 // outcome describes how the command ended.
-func (m *minder) outcome(status syscall.WaitStatus) Record {
-	var end Record
+func (m *minder) outcome(status syscall.WaitStatus) runs.Record {
+	var end runs.Record
 	if status.Signaled() {
 		end.Exit, end.Signal = gpu.Some(128+int(status.Signal())), unix.SignalName(status.Signal())
 	} else {

@@ -12,43 +12,11 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
-	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/runs"
 )
-
-// Record is what the file of a run says. A record whose PID is 0 says nothing: no minder
-// has begun.
-type Record struct {
-	Version int    `json:"version,omitempty"` // of the minder that wrote it
-	PID     int    `json:"pid,omitempty"`     // of the minder
-	Start   uint64 `json:"start,omitempty"`   // of the minder, see process.ID
-	Boot    string `json:"boot,omitempty"`    // the boot of the machine in which it ran
-
-	Groups []string `json:"groups,omitempty"` // the folders of its control group, if the daemon made one
-
-	Started time.Time `json:"started,omitzero"` // zero: the command was not started
-	UID     int       `json:"uid,omitempty"`    // this and the lease are known from started on
-	Lease   string    `json:"lease,omitempty"`
-	Fence   uint64    `json:"fence,omitempty"`
-	Output  string    `json:"output,omitempty"` // the file that has the output of the command
-	Error   string    `json:"error,omitempty"`  // the file that has its errors, if that is another one
-
-	Ended       time.Time     `json:"ended,omitzero"`
-	Exit        gpu.Opt[int]  `json:"exit,omitzero"`           // of the command; 128 and the number of the signal that ended it
-	Signal      string        `json:"signal,omitempty"`        // the signal that ended it, as in SIGKILL
-	Failure     string        `json:"failure,omitempty"`       // why the command could not be started, in words
-	OutOfMemory bool          `json:"out_of_memory,omitempty"` // the kernel killed a process of the run because there was no more memory for it
-	PeakHost    gpu.MiB       `json:"peak_host,omitempty"`     // the most memory that one of its processes used; 0: less than a minder uses
-	CPU         time.Duration `json:"cpu,omitempty"`           // of all its processes that have ended
-	Shutdown    bool          `json:"shutdown,omitempty"`      // the machine was shutting down when it ended
-}
-
-// Minder identifies the process that wrote the record.
-func (r Record) Minder() process.ID { return process.ID{PID: r.PID, Start: r.Start} }
 
 // Runs is the folder with the files of the runs. Only its owner may use it.
 type Runs struct{ folder string }
@@ -100,29 +68,29 @@ func (r *Runs) List() ([]string, error) {
 // Read returns the record of a run, and whether its minder lives. Without a file the
 // record is zero. A record that says started and not ended, and whose minder does not
 // live, will never say more.
-func (r *Runs) Read(run string) (record Record, alive bool, err error) {
+func (r *Runs) Read(run string) (record runs.Record, alive bool, err error) {
 	path, err := r.path(run)
 	if err != nil {
-		return Record{}, false, err
+		return runs.Record{}, false, err
 	}
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return Record{}, false, nil
+		return runs.Record{}, false, nil
 	case err != nil:
-		return Record{}, false, fmt.Errorf("read the record of run %s: %w", run, err)
+		return runs.Record{}, false, fmt.Errorf("read the record of run %s: %w", run, err)
 	}
 	defer f.Close()
 	for {
 		before, err := read(f)
 		if err != nil {
-			return Record{}, false, fmt.Errorf("read the record of run %s: %w", run, err)
+			return runs.Record{}, false, fmt.Errorf("read the record of run %s: %w", run, err)
 		}
 		if alive, err = locked(f); err != nil {
-			return Record{}, false, fmt.Errorf("look at the lock of run %s: %w", run, err)
+			return runs.Record{}, false, fmt.Errorf("look at the lock of run %s: %w", run, err)
 		}
 		if record, err = read(f); err != nil {
-			return Record{}, false, fmt.Errorf("read the record of run %s: %w", run, err)
+			return runs.Record{}, false, fmt.Errorf("read the record of run %s: %w", run, err)
 		}
 		// A minder that began after the lock was looked at may live. Once a record says
 		// started, no other minder begins.
@@ -158,12 +126,12 @@ const (
 )
 
 // read reads all places. It leaves out a line that was not completely written.
-func read(f *os.File) (Record, error) {
-	var record Record
+func read(f *os.File) (runs.Record, error) {
+	var record runs.Record
 	for _, place := range []struct{ at, most int64 }{{begunAt, endedAt - begunAt}, {startedAt, mostStarted}, {endedAt, startedAt - endedAt}} {
 		text, err := io.ReadAll(io.NewSectionReader(f, place.at, place.most))
 		if err != nil {
-			return Record{}, err
+			return runs.Record{}, err
 		}
 		line, _, complete := bytes.Cut(text, []byte{'\n'})
 		sum, fields, _ := bytes.Cut(line, []byte{' '})
@@ -171,7 +139,7 @@ func read(f *os.File) (Record, error) {
 			continue
 		}
 		if err := json.Unmarshal(fields, &record); err != nil {
-			return Record{}, err
+			return runs.Record{}, err
 		}
 	}
 	return record, nil
@@ -204,7 +172,7 @@ func (r *Runs) take(run string) (*note, error) {
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
 		err = errTaken
 	}
-	var record Record
+	var record runs.Record
 	if err == nil {
 		record, err = read(f)
 	}
@@ -231,7 +199,7 @@ func locked(f *os.File) (bool, error) {
 }
 
 // write writes a step. The fields of the record that belong to other steps must be zero.
-func (n *note) write(at int64, step Record) error {
+func (n *note) write(at int64, step runs.Record) error {
 	text := bytes.NewBufferString("00000000 ")
 	lines := json.NewEncoder(text) // it ends the line
 	lines.SetEscapeHTML(false)
