@@ -171,14 +171,22 @@ func (c *client) draw(id string) api.LeaseRequest {
 func (c *client) acquire(r api.LeaseRequest) (api.Lease, bool) {
 	var answer reply
 	status, err := c.call("POST", "/api/leases", r, &answer)
-	switch {
-	case errors.Is(err, errUnknown):
+	for errors.Is(err, errUnknown) {
 		c.record.count("outcome unknown")
 		l, stands := c.find(r.ID)
-		if stands {
+		switch {
+		case stands && l.Waiting != nil: // the daemon kept its place
+			c.record.count("outcome unknown, and waits")
+			answer = reply{}
+			status, err = c.call("POST", "/api/leases?repeated=true", r, &answer)
+		case stands:
 			c.record.count("outcome unknown, and granted")
+			return l, true
+		default:
+			return api.Lease{}, false
 		}
-		return l, stands
+	}
+	switch {
 	case err != nil:
 		return api.Lease{}, false
 	case status == http.StatusCreated:
