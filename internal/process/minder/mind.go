@@ -80,7 +80,6 @@ type minder struct {
 	note  *note
 	ended chan os.Signal // a process below this one has ended
 	asked chan os.Signal // this process was asked to end
-	told  bool           // and has noticed it
 	use   usage
 }
 
@@ -189,7 +188,6 @@ func (m *minder) order(ctx context.Context, ask func(context.Context, string) (a
 	case err := <-answers:
 		return order, err
 	case <-m.asked:
-		m.told = true
 		cancel()
 		<-answers
 		return api.MinderOrder{}, errors.New("it was ended before it could start")
@@ -244,28 +242,33 @@ func settle() error {
 	return nil
 }
 
-// conclude writes down how the run ended, and then ends what is left of it. On a full disk
-// it tries again for some time: room for this was reserved, but not every file system
-// keeps it.
+// conclude writes down how the run ended, and then ends what is left of it.
 func (m *minder) conclude(end runs.Record) error {
 	end.Ended = time.Now()
 	end.PeakHost, end.CPU = m.use.peak, m.use.cpu
-	// A shutdown signals every process.
-	end.Shutdown = (m.told || len(m.asked) > 0 || end.Signal != "") && shuttingDown()
 	end.OutOfMemory = cgroup.Killed(groupPrefix) > 0
 	end.Failure = gpu.Printable(end.Failure, mostFailure)
-	written := false
-	var err error
-	for deadline := end.Ended.Add(endWithin); !written && time.Now().Before(deadline); {
-		if err = errors.Join(m.note.write(endedAt, end), m.note.sync()); err == nil {
-			written = true
-		} else {
-			time.Sleep(firstPause)
-		}
+	err := m.writeEnd(end)
+	// A shutdown signals every process, this one perhaps last. The exit code is safe while
+	// the machine is asked, and also while it is written again: it fits into a sector.
+	if err == nil && end.Exit != gpu.Some(0) && shuttingDown() {
+		end.Shutdown = true
+		err = m.writeEnd(end)
 	}
 	m.endRest()
-	if !written {
+	if err != nil {
 		return fmt.Errorf("write down how run %s ended: %w", m.post.Run, err)
 	}
 	return nil
+}
+
+// writeEnd writes down how the run ended. On a full disk it tries again for some time:
+// room for this was reserved, but not every file system keeps it.
+func (m *minder) writeEnd(end runs.Record) error {
+	for deadline := time.Now().Add(endWithin); ; time.Sleep(firstPause) {
+		err := errors.Join(m.note.write(endedAt, end), m.note.sync())
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+	}
 }
