@@ -91,7 +91,7 @@ func (d *Desk) take(ctx context.Context, by *Caller, s job.Spec, environment []s
 func (d *Desk) couldRun(by *Caller, s *job.Spec) error {
 	if s.CPUs > 0 || s.Host > 0 {
 		if err := d.Logs.CanLimit(); err != nil {
-			return because(err, Conflict, "cannot_limit", "Leave out cpus and host_memory_mb. Nothing was changed.")
+			return because(err, Conflict, "cannot_limit", "Leave out --cpus and --host-memory (cpus, host_memory_mb). Nothing was changed.")
 		}
 	}
 	r, err := d.resolve(by, d.wishOf(&keeper.Claim{Spec: s, Since: s.Submitted, Priority: s.Priority}))

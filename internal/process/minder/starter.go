@@ -154,7 +154,7 @@ func (s *Starter) canLimit(l runs.Limits) error {
 		return fmt.Errorf("%w: %w", runs.ErrLimits, err)
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("%w: the systemd of this machine has no controller %s in cgroup v2: start the machine with systemd.unified_cgroup_hierarchy=1, or leave out --cpus and --host-memory", runs.ErrLimits, strings.Join(missing, " and "))
+		return fmt.Errorf("%w: the systemd of this machine has no controller %s in cgroup v2: start the machine with systemd.unified_cgroup_hierarchy=1", runs.ErrLimits, strings.Join(missing, " and "))
 	}
 	return nil
 }
