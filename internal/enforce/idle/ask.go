@@ -38,14 +38,15 @@ func (i *Idlers) ask(ctx context.Context) {
 // asking returns the devices to ask, and the moment from which to ask. A question begins
 // where the last one ended, so that no work is missed.
 func (i *Idlers) asking() map[string]time.Time {
+	every := Often(i.After())
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	list := map[string]time.Time{}
 	for uuid, u := range i.devices {
-		if since := u.seen.Sub(u.asked); since >= askEvery || since < 0 {
+		if since := u.seen.Sub(u.asked); since >= every || since < 0 {
 			list[uuid] = u.asked
 			if since < 0 { // the clock was set back
-				list[uuid] = u.seen.Add(-askEvery)
+				list[uuid] = u.seen.Add(-every)
 			}
 			u.asked = u.seen
 		}
@@ -64,12 +65,15 @@ func (i *Idlers) take(uuid string, busy *device.Busy) {
 		return // all its leases have left meanwhile
 	}
 	for _, m := range u.here {
-		share := gpu.Opt[gpu.Percent]{}
+		share, from := gpu.Opt[gpu.Percent]{}, u.asked
 		if busy != nil && !m.used {
 			share = gpu.Some(sum(busy.Shares, m.pids))
+			if busy.Until.After(busy.From) {
+				from = busy.From
+			}
 		}
 		m.used = false
-		m.Sample(u.asked, share, m.memory)
+		m.Sample(from, u.asked, share, m.memory)
 	}
 	events := i.judge(u, u.asked, after)
 	i.mu.Unlock()

@@ -16,8 +16,9 @@ type Spell struct {
 // Evidence folds measurements of the processes of a lease into the time since which they
 // are idle. The zero value knows nothing.
 type Evidence struct {
-	idle Spell
-	last time.Time // of the newest sample
+	idle   Spell
+	last   time.Time // of the newest sample
+	memory gpu.MiB   // in the newest sample
 }
 
 // NoUse is a share that a driver shows even for a process that does nothing. In a gap
@@ -27,21 +28,31 @@ const (
 	LongestGap             = 30 * time.Second
 )
 
-// Sample records how much the processes of the lease used the device since the last
-// sample, and what they hold there now. An unknown share means that they may have used
-// it.
-func (e *Evidence) Sample(now time.Time, share gpu.Opt[gpu.Percent], memory gpu.MiB) {
+// Sample records how much the processes of the lease used the device from a moment until
+// now, and what they hold there now. An unknown share means that they may have used it.
+// From is the beginning of what was measured, which may be later than the last sample.
+func (e *Evidence) Sample(from, now time.Time, share gpu.Opt[gpu.Percent], memory gpu.MiB) {
 	had, known := share.Get()
-	continues := !e.idle.Since.IsZero() && memory == e.idle.Memory && now.Sub(e.last) <= LongestGap && !now.Before(e.last)
-	e.last = now
+	follows := memory == e.memory && now.Sub(e.last) <= LongestGap && !now.Before(e.last)
+	last := e.last
+	e.last, e.memory = now, memory
 	switch {
 	case !known || !(had <= NoUse): // NaN counts as use
 		e.idle = Spell{}
-	case continues:
+	case follows && !e.idle.Since.IsZero():
 		e.idle.Utilization = max(e.idle.Utilization, had)
+	case follows && from.Before(now):
+		e.idle = Spell{Since: latest(from, last), Utilization: had, Memory: memory}
 	default:
 		e.idle = Spell{Since: now, Utilization: had, Memory: memory}
 	}
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // Idle returns since when the lease is idle. It returns false if the lease is in use or

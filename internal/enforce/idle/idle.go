@@ -1,8 +1,9 @@
 // Package idle keeps since when the processes of leases have not used their devices.
 //
 // It looks only at leases that berth may park, and only while there are any. It learns
-// what they hold from the samples of the monitor, and asks the driver every five seconds
-// how much each of their processes used the device.
+// what they hold from the samples of the monitor, and asks the driver how much each of
+// their processes used the device: every five seconds, or more often where the settings
+// call a lease idle after less than fifteen.
 //
 // Evidence has the rules of what counts as use. If a driver does not report the use of a
 // process, its lease stays in use forever.
@@ -19,9 +20,12 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
-// askEvery is how often a driver is asked how much processes used a device. NVIDIA's
-// driver takes 2.3 ms to answer.
-const askEvery = 5 * time.Second
+// Often returns how often to look whether leases are idle, if one is idle after this long.
+// The first answer of a driver without use comes up to two questions after the last use,
+// so there are three in that time. NVIDIA's driver takes 2.3 ms to answer.
+func Often(after time.Duration) time.Duration {
+	return min(max(after/3, time.Second), 5*time.Second)
+}
 
 // Holding is a lease on a device that berth may park.
 type Holding struct {
@@ -114,7 +118,7 @@ func (i *Idlers) Observe(on gpu.Device, s *gpu.Sample, here []Holding) {
 	}
 	if len(u.here) == 0 {
 		delete(i.devices, on.UUID)
-	} else if since := s.Time.Sub(u.asked); since >= askEvery || since < 0 {
+	} else if since := s.Time.Sub(u.asked); since >= Often(after) || since < 0 {
 		select {
 		case i.due <- struct{}{}:
 		default: // it is going to be asked anyway
@@ -131,7 +135,7 @@ func (i *Idlers) Observe(on gpu.Device, s *gpu.Sample, here []Holding) {
 func (m *measure) observe(on gpu.Device, s *gpu.Sample, h Holding) (left bool) {
 	left = h.Memory < m.memory && len(h.PIDs) < len(m.pids) && within(m.pids, h.PIDs)
 	if h.Memory != m.memory || s.Processes == nil {
-		m.Sample(s.Time, gpu.Opt[gpu.Percent]{}, h.Memory)
+		m.Sample(s.Time, s.Time, gpu.Opt[gpu.Percent]{}, h.Memory)
 	}
 	m.memory, m.pids = h.Memory, h.PIDs
 	// A driver reports use over the last second or so. Use of the device before that is

@@ -24,6 +24,7 @@ type room struct {
 	since  time.Time // of the last question
 	told   []gpu.Event
 	on     gpu.Device
+	after  time.Duration // from the last use until it is idle
 }
 
 // inRoom runs a test with idlers for which a minute is idle. Every step of it
@@ -31,14 +32,14 @@ type room struct {
 func inRoom(t *testing.T, test func(r *room)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		r := &room{T: t, shares: map[int]gpu.Percent{}, on: gpu.Device{UUID: "GPU-a", Vendor: gpu.NVIDIA}}
+		r := &room{T: t, shares: map[int]gpu.Percent{}, on: gpu.Device{UUID: "GPU-a", Vendor: gpu.NVIDIA}, after: time.Minute}
 		r.Idlers = idle.New(idle.Options{
 			Busy: func(_ context.Context, _ string, since time.Time) (device.Busy, error) {
 				r.asked++
 				r.since = since
-				return device.Busy{From: since, Until: time.Now(), Shares: r.shares}, r.fails
+				return device.Busy{From: time.Now().Add(-time.Second), Until: time.Now(), Shares: r.shares}, r.fails
 			},
-			After:   func() time.Duration { return time.Minute },
+			After:   func() time.Duration { return r.after },
 			Publish: func(e gpu.Event) { r.told = append(r.told, e) },
 		})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -94,7 +95,7 @@ func TestALeaseBecomesIdleAndIsUsedAgain(t *testing.T) {
 			t.Errorf("in use, it is quiet since %v", f.Since)
 		}
 		r.shares[10] = 0
-		r.pass(60, 0, one())
+		r.pass(59, 0, one())
 		r.expect("quiet for less than a minute")
 		f, quiet := r.Of(1)
 		if !quiet || f.Long || f.Memory != 4096 || f.Utilization != 0 {
@@ -231,6 +232,29 @@ func TestHowOftenTheDriverIsAsked(t *testing.T) {
 			t.Errorf("of a device that does not answer it was asked %d times", r.asked-20)
 		}
 	})
+}
+
+// A lease that has to be idle for three seconds only is idle soon after them, whenever
+// its work ends: the driver is asked more often then.
+func TestIdleAfterAFewSeconds(t *testing.T) {
+	for work := range 12 {
+		inRoom(t, func(r *room) {
+			r.after = 3 * time.Second
+			h := one()
+			h.Alone, r.shares[10] = true, 80
+			r.pass(20+work, 80, h)
+			r.shares[10] = 0
+			r.pass(1, 80, h) // what a driver says of the second before
+			r.pass(2, 0, h)
+			if f, _ := r.Of(1); f.Long {
+				t.Errorf("after %d s of work and less than 3 s without, it is idle since %v", 20+work, f.Since)
+			}
+			r.pass(3, 0, h)
+			if f, quiet := r.Of(1); !f.Long {
+				t.Errorf("after %d s of work and 5 s without, it is not idle: %+v, %v", 20+work, f, quiet)
+			}
+		})
+	}
 }
 
 // What was known about a lease that left, because it ended or was parked, does not

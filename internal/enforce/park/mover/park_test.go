@@ -65,6 +65,35 @@ func TestParkAndResume(t *testing.T) {
 	})
 }
 
+// An idle lease is parked for one that waits as soon as it has been idle for
+// park_idle_after, whenever that begins: nothing tells the mover of it.
+func TestIdleIsParkedInTime(t *testing.T) {
+	for tenths := range 12 {
+		inWorld(t, 100*gib, func(t *testing.T, w *world) {
+			w.set(func() {
+				w.settings.ParkIdleAfter, w.settings.Keep, w.settings.ParkGrace = 3*time.Second, time.Second, 0
+			})
+			a := w.grant("a", 60*gib)
+			b := w.queue("b", 60*gib)
+			time.Sleep(10*time.Second + time.Duration(tenths)*700*time.Millisecond)
+			w.setMu.Lock()
+			w.idle[a.Fence] = time.Now()
+			w.setMu.Unlock()
+			time.Sleep(2900 * time.Millisecond)
+			synctest.Wait()
+			if told := w.now.told(gpu.EventParking, "a"); len(told) != 0 {
+				t.Errorf("idle for less than 3 s, it is parked: %v", told)
+			}
+			time.Sleep(200 * time.Millisecond)
+			synctest.Wait()
+			if len(w.now.told(gpu.EventParking, "a")) == 0 {
+				t.Errorf("idle for 3 s after %d tenths, it is not parked", tenths)
+			}
+			<-b
+		})
+	}
+}
+
 func TestResumeWaitsForRoom(t *testing.T) {
 	inWorld(t, 100*gib, func(t *testing.T, w *world) {
 		l := w.grant("a", 60*gib)

@@ -10,6 +10,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/device/move"
+	"github.com/berth-gpu/berth/internal/enforce/idle"
 	"github.com/berth-gpu/berth/internal/enforce/park"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
@@ -19,9 +20,6 @@ import (
 const (
 	// often is the shortest time between two looks at the queue.
 	often = 50 * time.Millisecond
-	// seldom is how often Run checks whether a lease has become idle, while a request
-	// waits for its room.
-	seldom = 5 * time.Second
 	// watchful is how often Run checks whether a parked lease begins to use its device.
 	watchful = 2 * time.Second
 )
@@ -99,7 +97,7 @@ func (p *Mover) turn(now time.Time) time.Time {
 		p.await(news{fence: o.fence, order: &o})
 	}
 	next := plan.Next
-	if soon := now.Add(seldom); parkable && (next.IsZero() || next.After(soon)) {
+	if soon := now.Add(idle.Often(rules.IdleAfter)); parkable && (next.IsZero() || next.After(soon)) {
 		next = soon
 	}
 	return next
