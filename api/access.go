@@ -72,6 +72,7 @@ type TokenRequest struct {
 	Name    string           `json:"name" example:"grafana" maxLength:"64" doc:"Letters, digits, - and _. Whoever shows the token is the user token:NAME."`
 	Role    string           `json:"role" enum:"scraper,viewer,user,operator,admin"`
 	Service string           `json:"service,omitempty" maxLength:"128" doc:"Whoever shows the token may act for this service only. Not for operators and administrators."`
+	As      string           `json:"as,omitempty" maxLength:"256" doc:"Bind the token to this user of the machine, by login name: whoever shows it is that user, with the role of the token, and can run jobs as that user. Not root. Only an administrator whom the kernel names can, for the role user and higher ones, without a service."`
 	TTL     gpu.Opt[float64] `json:"ttl_seconds,omitzero" minimum:"1" maximum:"3153600000" doc:"The token expires after this time. Absent: it does not expire."`
 	Secret  string           `json:"token,omitempty" maxLength:"512" doc:"The secret to show, at least 32 printable characters. Absent: the daemon makes one up."`
 	Replace bool             `json:"replace,omitempty" doc:"End the token that has this name, and make this one in its place. Without it, a name that is taken is refused, unless the request is the same as that token: then nothing changes."`
@@ -82,6 +83,7 @@ type Token struct {
 	Name    string    `json:"name"`
 	Role    string    `json:"role"`
 	Service string    `json:"service,omitempty"`
+	As      string    `json:"as,omitempty" doc:"Login name of the user that the token is bound to. Absent: nobody."`
 	Created time.Time `json:"created,omitzero" doc:"Absent: the token stands in the configuration."`
 	Expires time.Time `json:"expires,omitzero" doc:"Absent: it does not expire."`
 	Used    time.Time `json:"used,omitzero" doc:"When somebody last showed it, to the minute. Absent: nobody has."`

@@ -20,15 +20,15 @@ const jobsPath = "/api/jobs"
 // the job as soon as the daemon has written it down. From then on the job needs neither
 // the caller nor this daemon: it survives the end of both.
 //
-// Only a caller on the socket can submit: the kernel says there who it is. A refusal is an
-// [*api.Problem].
+// Only a caller on the socket can submit, where the kernel says who it is, and the holder
+// of a token that is bound to a user. A refusal is an [*api.Problem].
 func (c *Client) Submit(ctx context.Context, r api.JobRequest) (api.Job, error) {
 	return post[api.Job](ctx, c, jobsPath, r)
 }
 
 // JobQuery selects jobs. An empty field selects all.
 type JobQuery struct {
-	User   string
+	User   string    // login name or user id; several with commas between them
 	States []string  // any of these; a job with tasks has every state that one of them has
 	Since  time.Time // only jobs that have not ended, or ended later
 	Limit  int       // the most jobs on a page; zero lets the daemon choose

@@ -43,6 +43,11 @@ type Credential struct {
 	Name    string // name of the token, or common name of the certificate
 	Role    Role   // role of a token; the rules give a certificate its role
 	Service string // the only service that a token may act for; empty means any
+
+	// As and UID name the user of this machine that a token is bound to. UID is unknown
+	// if the token is bound to nobody.
+	As  string
+	UID UID
 }
 
 // CredentialKind is the kind of a credential.

@@ -150,10 +150,15 @@ func TestActorOfACaller(t *testing.T) {
 		{Caller{Door: Socket, UID: KnownUID(0), Place: Here}, Actor{UID: 0, Door: Socket, Role: Admin}},
 		{Caller{Door: Socket, UID: KnownUID(8), Place: Here}, Actor{UID: 8, Door: Socket, Role: Viewer}},
 		{Caller{Door: TCP, UID: KnownUID(7)}, Actor{UID: 7, Door: TCP, Role: User}},
-		{Caller{Door: TCP, UID: KnownUID(7), Shown: Credential{Token, DaemonToken, Admin, ""}},
+		{Caller{Door: TCP, UID: KnownUID(7), Shown: Credential{Kind: Token, Name: DaemonToken, Role: Admin}},
 			Actor{User: "token", UID: NoUID, Token: DaemonToken, Door: TCP, Role: Admin}},
-		{Caller{Door: Socket, UID: KnownUID(0), Place: Here, Shown: Credential{Token, "ci", User, "builds"}},
+		{Caller{Door: Socket, UID: KnownUID(0), Place: Here, Shown: Credential{Kind: Token, Name: "ci", Role: User, Service: "builds"}},
 			Actor{User: "token:ci", UID: NoUID, Token: "ci", Door: Socket, Role: User, Service: "builds"}},
+		// A bound token is its user, with its own role, whoever shows it.
+		{Caller{Door: Socket, UID: KnownUID(0), Place: Here, Shown: Credential{Kind: Token, Name: "ci", Role: User, As: "ada", UID: KnownUID(7)}},
+			Actor{User: "ada", UID: 7, Token: "ci", Door: Socket, Role: User}},
+		{Caller{Door: TCP, Shown: Credential{Kind: Token, Name: "ci", Role: Operator, As: "eve", UID: KnownUID(8)}},
+			Actor{User: "eve", UID: 8, Token: "ci", Door: TCP, Role: Operator}},
 		{Caller{Door: TCP, Shown: Credential{Kind: Certificate, Name: "node7", Role: Admin}},
 			Actor{User: "cert:node7", UID: NoUID, Door: TCP, Role: Operator}},
 		{Caller{Door: TCP, Shown: Credential{Kind: Certificate, Name: "node8"}},
@@ -186,6 +191,8 @@ func TestWhy(t *testing.T) {
 		{"an operator over TCP", Caller{Door: TCP, UID: KnownUID(8), Place: Here},
 			[]string{"over TCP without a token, and from a container, nobody has more than the role user", "the configuration gives operator on the Unix socket"}},
 		{"a token", Caller{Door: TCP, Shown: Credential{Kind: Token, Name: "a", Role: Viewer}}, []string{"the token gives it"}},
+		{"a bound token", Caller{Door: TCP, Shown: Credential{Kind: Token, Name: "a", Role: User, As: "eve", UID: KnownUID(7)}},
+			[]string{"the token gives it", "an administrator bound the token to the user eve"}},
 		{"nobody", Caller{Door: TCP}, []string{"the kernel does not say who the caller is"}},
 	} {
 		if got := rules.Why(&c.caller); !slices.Equal(got, c.want) {

@@ -150,6 +150,9 @@ func (r *Rules) given(uid int, groups []int) Standing {
 func (r *Rules) Why(c *Caller) []string {
 	s := r.Standing(c)
 	why := []string{s.Reason()}
+	if s.Cause == ByToken && c.Shown.UID.Known() {
+		why = append(why, "an administrator bound the token to the user "+c.Shown.As)
+	}
 	if s.Cause != ByUser && s.Cause != ByGroup && s.Cause != ByDefault {
 		return why
 	}
@@ -189,13 +192,16 @@ func (r *Rules) Counting(c *Caller) []Given {
 
 // Actor returns the actor for a caller, without a login name. It names no user for a
 // caller whose identity is not certain: uid 0 in a container is not the user root of this
-// machine. Nor does it for a caller with a token, which may be anybody's.
+// machine. Nor does it for a caller with a token, which may be anybody's, unless an
+// administrator has bound the token to a user.
 func (r *Rules) Actor(c *Caller) Actor {
 	s := r.Standing(c)
 	a := Actor{UID: NoUID, Door: c.Door, Role: s.Role}
 	switch {
 	case c.Shown.Kind == Token && c.Shown.Name == DaemonToken:
 		a.User, a.Token = DaemonUser, DaemonToken
+	case c.Shown.Kind == Token && c.Shown.UID.Known():
+		a.User, a.UID, a.Token = c.Shown.As, c.Shown.UID.Or(NoUID), c.Shown.Name
 	case c.Shown.Kind == Token:
 		a.User, a.Token, a.Service = TokenUser(c.Shown.Name), c.Shown.Name, c.Shown.Service
 	case c.Shown.Kind == Certificate:

@@ -3,6 +3,7 @@ package desk
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
@@ -33,6 +34,9 @@ func tokenAct(by *Caller, what string, t tokens.Token) api.AuditEntry {
 	facts := map[string]string{"role": t.Role.String()}
 	if t.Service != "" {
 		facts["service"] = t.Service
+	}
+	if t.As != "" {
+		facts["as"], facts["uid"] = t.As, strconv.Itoa(t.UID)
 	}
 	if !t.Expires.IsZero() {
 		facts["expires"] = t.Expires.UTC().Format(time.RFC3339)

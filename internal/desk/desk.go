@@ -139,7 +139,7 @@ type Caller struct {
 	Limits *quota.Limits // limits of the caller; nil if the ledger has to find them
 
 	// Certain means that the kernel has named the user in a way in which programs may be
-	// run for it.
+	// run for it, or that an administrator has bound the token of the caller to the user.
 	Certain bool
 }
 

@@ -45,10 +45,10 @@ func refuseRun(by *Caller, off bool, daemon int, seesOurFiles func(pid int) bool
 	case off:
 		return Refuse(Forbidden, "jobs_off", "This daemon runs no jobs: jobs is off in its configuration. Use berth exec, which runs a program itself. Nothing was changed.")
 	case !by.Certain || by.UID == access.NoUID:
-		return no("berth runs jobs only for users whom the kernel names: call over the Unix socket from this machine, outside of containers and without a token, or from your session on the page (not as root). Nothing was changed.")
+		return no("berth runs jobs only for users whom the kernel names: call over the Unix socket from this machine, outside of containers and without a token, or from your session on the page (not as root). An administrator can bind a token to a user: berth token create --as. Nothing was changed.")
 	case daemon != 0 && by.UID != daemon:
 		return no("This daemon is not root, so it runs jobs only for the user who runs it. Start a daemon of your own, or use berth exec. Nothing was changed.")
-	case by.Door == access.Socket && !seesOurFiles(by.Holder.PID):
+	case by.Door == access.Socket && by.Token == "" && !seesOurFiles(by.Holder.PID):
 		return no("The caller sees other files than the machine does, or nobody knows: it is in a mount namespace of its own, or has ended. Submit from outside of it. Nothing was changed.")
 	}
 	return nil
@@ -474,8 +474,11 @@ func (d *Desk) JobList(by access.Actor, q keeper.Query) ([]api.Job, int64) {
 	if d.Jobs == nil {
 		return []api.Job{}, 0
 	}
-	if q.User != "" && access.May(by, access.Name, access.Object{}) != nil && !ownName(by, q.User) {
-		return []api.Job{}, 0 // whose jobs are whose is not for this caller
+	if len(q.Users) > 0 && access.May(by, access.Name, access.Object{}) != nil { // whose jobs are whose is not for this caller
+		q.Users = slices.DeleteFunc(q.Users, func(user string) bool { return !ownName(by, user) })
+		if len(q.Users) == 0 {
+			return []api.Job{}, 0
+		}
 	}
 	found, more := d.Jobs.List(q)
 	next := int64(0)

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"os/user"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -18,7 +20,9 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/access/users"
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/job/keeper"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -154,6 +158,9 @@ func TestWhoMayRunPrograms(t *testing.T) {
 		return &Caller{Actor: access.Actor{UID: uid, Door: access.Socket, Role: access.User}, Holder: lease.Holder{UID: uid, PID: pid}, Certain: certain}
 	}
 	session := &Caller{Actor: access.Actor{UID: adaUID, Door: access.TCP, Role: access.User}, Certain: true}
+	bound := func(door access.Door) *Caller {
+		return &Caller{Actor: access.Actor{UID: adaUID, Door: door, Role: access.User, Token: "ci"}, Holder: lease.Holder{UID: adaUID}, Certain: true}
+	}
 	for _, c := range []struct {
 		what   string
 		off    bool
@@ -171,6 +178,11 @@ func TestWhoMayRunPrograms(t *testing.T) {
 		{"a process that is not known", false, 0, socket(adaUID, 0, true), "cannot_run", "mount namespace"},
 		{"jobs: off", true, 0, socket(adaUID, 7, true), "jobs_off", "berth exec"},
 		{"jobs: off, and root", true, 0, socket(0, 7, true), "jobs_off", "berth exec"},
+		{"a bound token over TCP", false, 0, bound(access.TCP), "", ""},
+		{"a bound token from whatever namespace", false, 0, bound(access.Socket), "", ""},
+		{"a bound token, and jobs: off", true, 0, bound(access.Socket), "jobs_off", "berth exec"},
+		{"a daemon of ada, and a token of ada", false, adaUID, bound(access.TCP), "", ""},
+		{"a daemon of eve, and a token of ada", false, eveUID, bound(access.TCP), "cannot_run", "daemon of your own"},
 		{"a daemon of ada, and ada", false, adaUID, socket(adaUID, 7, true), "", ""},
 		{"a daemon of ada, and eve", false, adaUID, socket(eveUID, 7, true), "cannot_run", "daemon of your own"},
 		{"a daemon of ada, and root", false, adaUID, socket(0, 7, true), "cannot_run", "daemon of your own"},
@@ -212,6 +224,109 @@ func TestUncertainCallersRunNothing(t *testing.T) {
 	w.refused(t, "unhold where jobs are off", before, err, "jobs_off")
 	if cancelled, err := w.ChangeJob(t.Context(), token, j.ID, CancelJob, ""); err != nil || cancelled.State != "cancelled" {
 		t.Errorf("a token of an administrator cancels: %+v, %v", cancelled, err)
+	}
+}
+
+// With a bound token, jobs are those of its user and of nobody else.
+func TestABoundTokenRunsAsItsUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only a daemon of root runs the jobs of several users")
+	}
+	w := openWorkshop(t)
+	eves := w.submit(t, local(t, eveUID, "eve", access.User), held())
+	adas := w.submit(t, local(t, adaUID, "ada", access.User), held())
+	token := Caller{Actor: access.Actor{UID: adaUID, User: "ada", Token: "ci", Door: access.TCP, Role: access.User}, Holder: lease.Holder{UID: adaUID, User: "ada"}, Certain: true}
+	before := w.everything()
+	_, err := w.RedoJob(t.Context(), token, eves.ID, api.JobRedo{})
+	w.refused(t, "redo a job of eve", before, err, "not_yours")
+	for what, act := range map[string]JobChange{"unhold": UnholdJob, "cancel": CancelJob} {
+		_, err = w.ChangeJob(t.Context(), token, eves.ID, act, "")
+		w.refused(t, what+" a job of eve", before, err, "not_yours")
+	}
+	if seen, err := w.Job(token.Actor, eves.ID); err != nil || strings.Contains(fmt.Sprint(seen), "secret") {
+		t.Errorf("it sees of a job of eve: %+v, %v", seen, err)
+	}
+	j := w.submit(t, token, held())
+	again, err := w.RedoJob(t.Context(), token, adas.ID, api.JobRedo{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{j.ID, again.ID} {
+		if _, s, err := w.Jobs.Seek(id); err != nil || s.UID != adaUID || s.User != "ada" {
+			t.Errorf("%s is %+v, %v", id, s, err)
+		}
+	}
+	ada := local(t, adaUID, "ada", access.User)
+	if _, err := w.ChangeJob(t.Context(), ada, j.ID, CancelJob, ""); err != nil {
+		t.Errorf("ada cancels what the token has submitted: %v", err)
+	}
+	if _, err := w.ChangeJob(t.Context(), token, adas.ID, UnholdJob, ""); err != nil {
+		t.Errorf("the token lets a job of ada go: %v", err)
+	}
+}
+
+// Only an administrator whom the kernel names binds a token to a user, and never to root.
+func TestWhoBindsTokens(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only a daemon of root runs the jobs of several users")
+	}
+	nobody, err := user.Lookup("nobody")
+	if err != nil {
+		t.Skip(err)
+	}
+	w := openWorkshop(t)
+	w.Users, w.Tokens = users.New(users.Lookup, time.Minute), tokens.New()
+	var recorded []api.AuditEntry
+	w.Record = func(e api.AuditEntry) error { recorded = append(recorded, e); return nil }
+	root := local(t, 0, "root", access.Admin)
+	changed := func(change func(*Caller)) Caller { c := root; change(&c); return c }
+	request := api.TokenRequest{Name: "ci", Role: "user", As: "nobody"}
+	for what, by := range map[string]Caller{
+		"a token":                     changed(func(c *Caller) { c.UID, c.User, c.Token, c.Certain = access.NoUID, "token:boss", "boss", false }),
+		"a bound token":               changed(func(c *Caller) { c.UID, c.User, c.Token = adaUID, "ada", "boss" }),
+		"the session of root":         changed(func(c *Caller) { c.Door, c.Certain = access.TCP, false }),
+		"a certificate":               changed(func(c *Caller) { c.Door, c.UID, c.User, c.Certain = access.TCP, access.NoUID, "cert:boss", false }),
+		"another mount namespace":     changed(func(c *Caller) { c.Holder.PID = 0 }),
+		"somebody who is not certain": changed(func(c *Caller) { c.Certain = false }),
+	} {
+		refusal := (*Refusal)(nil)
+		if _, err := w.CreateToken(by, request); !errors.As(err, &refusal) || refusal.Code != "cannot_bind" {
+			t.Errorf("%s binds a token: %v", what, err)
+		}
+	}
+	for _, role := range []access.Role{access.User, access.Operator} {
+		if _, err := w.CreateToken(local(t, adaUID, "ada", role), request); err == nil {
+			t.Errorf("a %v binds a token", role)
+		}
+	}
+	for what, c := range map[string]struct {
+		request api.TokenRequest
+		says    string
+	}{
+		"root":             {api.TokenRequest{Role: "user", As: "root"}, "root"},
+		"nobody there":     {api.TokenRequest{Role: "user", As: "no-such-user"}, "no user of that name"},
+		"a number":         {api.TokenRequest{Role: "user", As: nobody.Uid}, "no user of that name"},
+		"a NUL":            {api.TokenRequest{Role: "user", As: "nobody\x00x"}, "is"},
+		"a viewer":         {api.TokenRequest{Role: "viewer", As: "nobody"}, "lower roles run nothing"},
+		"a scraper":        {api.TokenRequest{Role: "scraper", As: "nobody"}, "lower roles run nothing"},
+		"beside a service": {api.TokenRequest{Role: "user", As: "nobody", Service: "s"}, "any service"},
+	} {
+		c.request.Name = "ci"
+		refusal := (*Refusal)(nil)
+		if _, err := w.CreateToken(root, c.request); !errors.As(err, &refusal) || len(refusal.Fields) != 1 || refusal.Fields[0].Field != "as" || !strings.Contains(refusal.Fields[0].Detail, c.says) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if all := w.ListTokens(); len(all.Tokens) != 0 {
+		t.Fatalf("there are %+v", all)
+	}
+	recorded = nil
+	made, err := w.CreateToken(root, request)
+	if err != nil || made.As != "nobody" || made.Role != "user" {
+		t.Fatalf("made %+v, %v", made, err)
+	}
+	if len(recorded) != 1 || recorded[0].Who.User != "root" || recorded[0].Object.ID != "ci" || recorded[0].After["as"] != "nobody" || recorded[0].After["uid"] != nobody.Uid {
+		t.Errorf("recorded %+v", recorded)
 	}
 }
 
@@ -262,7 +377,7 @@ func TestWhoSeesAJob(t *testing.T) {
 		if want := map[bool]string{true: "no_log", false: "not_yours"}[c.all]; !errors.As(err, &r) || r.Code != want || c.user == "another user" && strings.Contains(r.Detail, "ada") {
 			t.Errorf("%+v asks for the log: %v, want %s", c.who, err, want)
 		}
-		found, _ := w.JobList(c.who, keeper.Query{User: "ada", Most: 10})
+		found, _ := w.JobList(c.who, keeper.Query{Users: []string{"eve", "ada"}, Most: 10})
 		if hidden := c.user == "another user"; len(found) == 0 != hidden {
 			t.Errorf("%+v asks for the jobs of ada, and gets %d", c.who, len(found))
 		}

@@ -3,6 +3,7 @@ package desk
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/audit"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // longestTTL is the longest time to live of a token.
@@ -26,7 +28,7 @@ func (d *Desk) ListTokens() api.Tokens {
 }
 
 func tokenOf(t tokens.Token) api.Token {
-	return api.Token{Name: t.Name, Role: t.Role.String(), Service: t.Service, Created: t.Created, Expires: t.Expires, Used: t.Used, By: t.By}
+	return api.Token{Name: t.Name, Role: t.Role.String(), Service: t.Service, As: t.As, Created: t.Created, Expires: t.Expires, Used: t.Used, By: t.By}
 }
 
 // CreateToken makes a token that gives at most the role of its maker. The answer
@@ -43,7 +45,12 @@ func (d *Desk) CreateToken(by Caller, b api.TokenRequest) (api.NewToken, error) 
 		return api.NewToken{}, Refuse(Forbidden, "not_allowed", "A token gives at most your own role, which is %s. Nothing was changed.", by.Role)
 	}
 	now := time.Now()
-	t := tokens.Token{Name: b.Name, Role: role, Service: b.Service, By: by.User}
+	t := tokens.Token{Name: b.Name, Role: role, Service: b.Service, As: b.As, By: by.User}
+	if b.As != "" {
+		if t.UID, err = d.bindable(&by, b.As); err != nil {
+			return api.NewToken{}, err
+		}
+	}
 	if seconds, given := b.TTL.Get(); given {
 		if !(seconds >= 1 && seconds <= longestTTL.Seconds()) {
 			detail := fmt.Sprintf("must be between 1 and %.0f", longestTTL.Seconds())
@@ -70,6 +77,32 @@ func (d *Desk) CreateToken(by Caller, b api.TokenRequest) (api.NewToken, error) 
 		secret = ""
 	}
 	return d.madeToken(b.Name, secret), nil
+}
+
+// bindable returns the uid of a user that a caller may bind a token to. With the token,
+// programs run as that user, so a token must not make another: only a caller for whom
+// programs may be run without one can.
+func (d *Desk) bindable(by *Caller, user string) (uid int, err error) {
+	daemon := os.Geteuid()
+	if by.Token != "" || refuseRun(by, false, daemon, d.Processes.SeesOurFiles) != nil {
+		return 0, Refuse(Forbidden, "cannot_bind", "Only an administrator whom the kernel names binds a token to a user: call over the Unix socket from this machine, outside of containers and without a token, or from your session on the page (not as root). Nothing was changed.")
+	}
+	wrong := func(format string, args ...any) error {
+		return wrongFields(lease.FieldErrors{{Field: "as", Detail: fmt.Sprintf(format, args...)}})
+	}
+	shown := words.Cut(user, 64)
+	uid, _, known := d.Users.Account(user)
+	switch {
+	case !known:
+		return 0, wrong("is %q, and this machine has no user of that name, or the user database does not answer; getent passwd lists the users", shown)
+	case uid == 0:
+		return 0, wrong("is %q, who is root; no token is bound to root", shown)
+	case d.Users.Of(uid) != user:
+		return 0, wrong("is %q, and the user database calls the user with the uid %d %s; write that name", shown, uid, d.Users.Of(uid))
+	case daemon != 0 && uid != daemon:
+		return 0, wrong("is %q, and this daemon is not root: it runs programs only as the user who runs it", shown)
+	}
+	return uid, nil
 }
 
 // madeToken returns the token with a name, and its secret, which is shown only now.

@@ -21,7 +21,7 @@ const recently = 24 * time.Hour
 type listOptions struct {
 	*console.Console
 	all    bool
-	user   string
+	users  []string
 	states []string
 	since  string
 	watch  time.Duration // 0 to show once
@@ -41,7 +41,7 @@ the daemon remembers: it keeps those that have ended for 90 days.`,
 		Example: `  berth jobs
   berth jobs --watch
   berth jobs --all
-  berth jobs --user ada --since 7d
+  berth jobs --user ada --user ben --since 7d
   berth jobs --state failed,timed_out --since 7d
   berth jobs --json | jq -r '.jobs[] | select(.state == "failed") | .id'`,
 		Args: cobra.MaximumNArgs(1),
@@ -58,7 +58,7 @@ the daemon remembers: it keeps those that have ended for 90 days.`,
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&o.all, "all", false, "show every job that the daemon remembers")
-	flags.StringVar(&o.user, "user", "", "show jobs of this `USER`")
+	flags.StringSliceVar(&o.users, "user", nil, "show jobs of this `USER`, or of several")
 	flags.StringSliceVar(&o.states, "state", nil, "show jobs in a `STATE`, or in several: held,\nwaiting, starting, running, parked, done,\nfailed, cancelled, timed_out, lost")
 	flags.StringVar(&o.since, "since", "", "show also jobs that ended after this `TIME`, as\nin 7d (default: your own of the last 24 hours)")
 	console.CompleteWith(cmd, "state", allStates)
@@ -70,7 +70,7 @@ the daemon remembers: it keeps those that have ended for 90 days.`,
 var allStates = append(slices.Clone(living), "parked", "done", "failed", "cancelled", "timed_out", "lost")
 
 func (o *listOptions) run(ctx context.Context) error {
-	query := client.JobQuery{User: o.user}
+	query := client.JobQuery{User: strings.Join(o.users, ",")}
 	for _, state := range o.states {
 		state = strings.ReplaceAll(strings.TrimSpace(state), " ", "_")
 		if !slices.Contains(allStates, state) {
@@ -116,7 +116,7 @@ func (o *listOptions) ask(ctx context.Context, c *client.Client, me string, quer
 	if err != nil {
 		return nil, err
 	}
-	chosen := o.user != "" || len(o.states) > 0
+	chosen := len(o.users) > 0 || len(o.states) > 0
 	if !o.all && o.since == "" && !chosen {
 		jobs.Jobs = slices.DeleteFunc(jobs.Jobs, func(j api.Job) bool { return j.Over() && j.User != me })
 	}

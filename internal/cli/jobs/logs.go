@@ -77,8 +77,9 @@ func (r *logReader) read(ctx context.Context, name string) error {
 		return err
 	}
 	// Only the log of a job of one's own is read here, and with one's own rights: whoever
-	// has more than those must not follow the paths of another user.
-	own := me.User == job.User && me.Door == "socket" && !r.Remote()
+	// has more than those must not follow the paths of another user, and whoever shows the
+	// token of that user has other rights.
+	own := me.User == job.User && me.Door == "socket" && me.Token == "" && !r.Remote()
 	switch {
 	case job.Tasks != nil && r.follow:
 		return console.Hinted(fmt.Errorf("%s has %s, and each has a log of its own", job.ID, words.Count(job.Tasks.Total, "task")), "name one: berth logs "+firstTask(job)+" -f")

@@ -134,7 +134,7 @@ func (o *submitOptions) fill(cmd *cobra.Command, args []string) error {
 		}
 	}
 	if o.Remote() {
-		return console.Usage("submit needs the daemon of this machine, because the kernel tells it there who you are: leave out --url and BERTH_URL")
+		return console.Usage("submit needs the daemon of this machine, because it sends folders, files and variables of this one: leave out --url and BERTH_URL. With a token that is bound to a user, programs submit from elsewhere by POST /api/jobs")
 	}
 	o.job.Command = command
 	for _, step := range []func() error{o.fillLease, o.fillPlace, o.fillTasks, o.fillTimes} {

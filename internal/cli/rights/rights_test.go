@@ -93,6 +93,22 @@ func TestTokenCreate(t *testing.T) {
 	}
 }
 
+// A token is bound to a user only if that is said.
+func TestTokenAsAUser(t *testing.T) {
+	d := &daemon{answers: map[string]string{"POST /api/tokens": `{"name":"nightly","role":"user","as":"ada","token":"berth_secret"}`}}
+	out, errs, code := d.run(t, "", "token", "create", "nightly", "--role", "user", "--as", "ada")
+	if want := "berth: nightly has the role user, runs jobs as ada, and does not expire\n"; out != "berth_secret\n" || code != 0 || errs != want {
+		t.Errorf("exit code %d, standard output %q, standard error %q, want %q", code, out, errs, want)
+	}
+	if want := `POST /api/tokens {"name":"nightly","role":"user","as":"ada"}`; d.asked != want {
+		t.Errorf("asked %s, want %s", d.asked, want)
+	}
+	d.asked = ""
+	if _, errs, code := d.run(t, "", "token", "create", "nightly", "--role", "user", "--as", ""); code != 2 || !strings.Contains(errs, "--as is empty") || d.asked != "" {
+		t.Errorf("exit code %d, standard error %q, asked %q", code, errs, d.asked)
+	}
+}
+
 // A secret that comes from standard input is sent, and shown nowhere.
 func TestTokenWithAnOwnSecret(t *testing.T) {
 	d := &daemon{answers: map[string]string{"POST /api/tokens": strings.ReplaceAll(made, "berth_secret", "0123456789abcdef")}}

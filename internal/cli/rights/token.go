@@ -113,14 +113,24 @@ With --stdin or --secret-file, the secret is the one that you write to standard
 input or that is in the file, and the command prints none. The same command
 again changes nothing then, so a script can run it at every start. If the file
 has another secret since, --replace puts it in the place of the old one, which
-the daemon refuses from then on.`,
+the daemon refuses from then on.
+
+With --as, the token is bound to a user of the machine: whoever shows it is that
+user, with the role of the token, and can submit jobs, which run as that user.
+Without it, a token runs no jobs. Who has such a token has what a shell of that
+user has. You make one on the machine itself, over the Unix socket and without a
+token.`,
 		Example: `  berth token create grafana --role scraper > /etc/prometheus/berth.token
   berth token create ci --role user --service ci --expires 90d
+  berth token create nightly --role user --as ada --expires 30d
   openssl rand -hex 32 | berth token create old-ci --role user --stdin
   berth token create kubernetes --role operator --secret-file token --replace`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("as") && o.request.As == "" {
+				return console.Usage("--as is empty: give a login name, as in --as ada")
+			}
 			o.request.Name, o.request.TTL = args[0], o.expires.Limit()
 			return o.run(cmd.Context())
 		},
@@ -129,12 +139,14 @@ the daemon refuses from then on.`,
 	flags.StringVar(&o.request.Role, "role", "", "give whoever shows the token this `ROLE`:\n"+strings.Join(tokenRoles(), ", "))
 	flags.Var(&o.expires, "expires", "the token expires after this `TIME`, as in 90d\n(default: never)")
 	flags.StringVar(&o.request.Service, "service", "", "the token is good for this `SERVICE` only\n(default: any)")
+	flags.StringVar(&o.request.As, "as", "", "bind the token to this `USER` of the machine, whose\njobs it runs; not root (default: nobody)")
 	flags.BoolVar(&o.stdin, "stdin", false, "read the secret from standard input")
 	flags.StringVar(&o.file, "secret-file", "", "read the secret from this `FILE`")
 	flags.BoolVar(&o.request.Replace, "replace", false, "end the token that has this name, if there is one")
 	flags.Var(&o.wait, "wait", "wait this `TIME` for a daemon that is not there yet\n(default: do not wait)")
 	console.CompleteWith(cmd, "role", tokenRoles())
 	console.CompleteFlag(cmd, "service", con.Services())
+	console.CompleteFlag(cmd, "as", con.Users())
 	return cmd
 }
 

@@ -1,7 +1,9 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +22,10 @@ func Tokens(all api.Tokens, to term.Screen) []string {
 	t := &term.Table{Columns: []term.Column{
 		{Title: "NAME", Least: 8}, {Title: "ROLE"}, {Title: "SERVICE", Least: 8}, {Title: "CREATED"}, {Title: "BY", Least: 6}, {Title: "EXPIRES"}, {Title: "USED"},
 	}}
+	bound := slices.ContainsFunc(all.Tokens, func(k api.Token) bool { return k.As != "" })
+	if bound {
+		t.Columns = append(t.Columns, term.Column{Title: "AS", Least: 6})
+	}
 	for _, k := range all.Tokens {
 		service := "any"
 		if k.Service != "" {
@@ -36,7 +42,11 @@ func Tokens(all api.Tokens, to term.Screen) []string {
 		if !k.Used.IsZero() {
 			used = words.Age(to.Now.Sub(k.Used)) + " ago"
 		}
-		t.Add(term.Text(term.Clean(k.Name)), term.Text(term.Clean(k.Role)), term.Text(service), term.Text(created), term.Text(by), expiry(k, to.Now), term.Text(used))
+		row := []term.Cell{term.Text(term.Clean(k.Name)), term.Text(term.Clean(k.Role)), term.Text(service), term.Text(created), term.Text(by), expiry(k, to.Now), term.Text(used)}
+		if bound {
+			row = append(row, term.Text(cmp.Or(term.Clean(k.As), "-")))
+		}
+		t.Add(row...)
 	}
 	return t.Lines(to.Width, to.Painter)
 }
@@ -58,6 +68,9 @@ func TokenCreated(k api.Token, to term.Screen) string {
 	text := fmt.Sprintf("%s has the role %s", k.Name, k.Role)
 	if k.Service != "" {
 		text += " for the service " + k.Service
+	}
+	if k.As != "" {
+		text += ", runs jobs as " + k.As
 	}
 	if k.Expires.IsZero() {
 		text += ", and does not expire"

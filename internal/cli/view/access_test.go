@@ -41,6 +41,12 @@ func TestAccessViews(t *testing.T) {
 				{Name: "ci", Role: "user", Service: "embedder", Created: now.Add(-91 * 24 * time.Hour), By: "ann", Expires: now.Add(-24 * time.Hour), Used: now.Add(-25 * time.Hour)},
 			}}, to)
 		},
+		"tokens-bound": func(to term.Screen) []string {
+			return Tokens(api.Tokens{Tokens: []api.Token{
+				{Name: "kubernetes", Role: "operator", Created: now.Add(-80 * 24 * time.Hour), By: "root", Expires: now.Add(10 * 24 * time.Hour), Used: now.Add(-25 * time.Hour)},
+				{Name: "nightly-trainer", Role: "operator", As: "ada-lovelace\x1b[31m", Created: now.Add(-91 * 24 * time.Hour), By: "administrator", Expires: now.Add(100 * 24 * time.Hour), Used: now.Add(-25 * time.Hour)},
+			}}, to)
+		},
 		"audit": func(to term.Screen) []string {
 			ann := api.AuditActor{User: "ann", UID: gpu.Some(1000), Role: "operator", Door: "socket"}
 			var lines []string

@@ -28,6 +28,8 @@ type storedToken struct {
 	Name    string    `json:"name"`
 	Role    string    `json:"role"`
 	Service string    `json:"service,omitempty"`
+	As      string    `json:"as,omitempty"`
+	UID     int       `json:"uid,omitempty"`
 	SHA256  string    `json:"sha256"` // of the secret, in hexadecimal
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires,omitzero"`
@@ -156,7 +158,7 @@ func (s storedToken) entry() (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := Token{Name: s.Name, Role: role, Service: s.Service, Created: s.Created, Expires: s.Expires, Used: s.Used, By: s.By}
+	t := Token{Name: s.Name, Role: role, Service: s.Service, As: s.As, UID: s.UID, Created: s.Created, Expires: s.Expires, Used: s.Used, By: s.By}
 	if err := check(t); err != nil {
 		return nil, err
 	}
@@ -178,7 +180,7 @@ func (b book) MarshalText() ([]byte, error) {
 		e := b.byName[name]
 		t := e.token()
 		tokens = append(tokens, storedToken{
-			Name: t.Name, Role: t.Role.String(), Service: t.Service, SHA256: hex.EncodeToString(e.hash[:]),
+			Name: t.Name, Role: t.Role.String(), Service: t.Service, As: t.As, UID: t.UID, SHA256: hex.EncodeToString(e.hash[:]),
 			Created: t.Created, Expires: t.Expires, Used: t.Used, By: t.By,
 		})
 	}

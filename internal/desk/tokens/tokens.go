@@ -69,6 +69,8 @@ type Token struct {
 	Name    string
 	Role    access.Role
 	Service string    // the only service that its holder may act for; empty means any
+	As      string    // login name of the user that it is bound to; empty if it is bound to nobody
+	UID     int       // uid that the user had when the token was made; 0 if it is bound to nobody
 	Created time.Time // zero if the token is in the configuration
 	Expires time.Time // zero if it does not expire
 	Used    time.Time // when somebody last showed it, to the minute; zero if never
@@ -206,7 +208,10 @@ func (t *Tokens) check(h hash, now time.Time) (Shown, error) {
 		e.used.Store(m)
 		t.file.Change(usedAfter)
 	}
-	credential := access.Credential{Kind: access.Token, Name: e.Name, Role: e.Role, Service: e.Service}
+	credential := access.Credential{Kind: access.Token, Name: e.Name, Role: e.Role, Service: e.Service, As: e.As}
+	if e.As != "" {
+		credential.UID = access.KnownUID(e.UID)
+	}
 	return Shown{Credential: credential, Expires: e.Expires, Standing: e.standing, Weak: e.weak}, nil
 }
 
@@ -250,11 +255,12 @@ func (t *Tokens) List() []Token {
 	return list
 }
 
-// Stands reports whether this very token exists already, with the same name, secret, role
-// and service, and without an expiry on either.
+// Stands reports whether this very token exists already, with the same name, secret,
+// role, service and user, and without an expiry on either.
 func (t *Tokens) Stands(token Token, secret string) bool {
 	e := t.all.Load().byName[token.Name]
-	return e != nil && secret != "" && e.hash == hashOf(secret) && e.Role == token.Role && e.Service == words.Service(token.Service) && e.Expires.IsZero() && token.Expires.IsZero()
+	return e != nil && secret != "" && e.hash == hashOf(secret) && e.Role == token.Role && e.Service == words.Service(token.Service) &&
+		e.As == token.As && e.UID == token.UID && e.Expires.IsZero() && token.Expires.IsZero()
 }
 
 // Create makes a token and returns its secret: the one that was brought, or one of 256
@@ -388,6 +394,12 @@ func check(t Token) error {
 		return &InvalidError{"service", "is not the name of a service"}
 	case t.Service != "" && t.Role > access.User:
 		return &InvalidError{"service", "must be absent for an operator or an administrator, who act for all services"}
+	case (t.As == "") != (t.UID == 0) || t.UID < 0:
+		return &InvalidError{"as", "must be a user other than root"}
+	case t.As != "" && t.Role < access.User:
+		return &InvalidError{"as", "needs the role user or a higher one: lower roles run nothing"}
+	case t.As != "" && t.Service != "":
+		return &InvalidError{"as", "cannot stand beside service: a program that runs as the user may act for any service"}
 	case !t.Expires.IsZero() && !t.Expires.After(t.Created):
 		return &InvalidError{"ttl_seconds", "must be more than a second"}
 	}

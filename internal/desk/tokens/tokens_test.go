@@ -163,6 +163,61 @@ func TestReplace(t *testing.T) {
 	}
 }
 
+// A token that is bound to a user stays bound to that user and uid.
+func TestABoundTokenIsKept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens.json")
+	k := open(t, path)
+	own := "0123456789abcdefghijklmnopqrstuv"
+	bound := Token{Name: "nightly", Role: access.User, As: "ada", UID: 1000, By: "root"}
+	create(t, k, bound, own)
+	k = open(t, path)
+	want := access.Credential{Kind: access.Token, Name: "nightly", Role: access.User, As: "ada", UID: access.KnownUID(1000)}
+	if shown, err := k.Check(own, now); err != nil || shown.Credential != want {
+		t.Errorf("it gives %+v, %v", shown.Credential, err)
+	}
+	if got := k.List()[0]; got.As != "ada" || got.UID != 1000 {
+		t.Errorf("listed %+v", got)
+	}
+	other, free := bound, bound
+	other.UID, free.As, free.UID = 1001, "", 0
+	if !k.Stands(bound, own) || k.Stands(other, own) || k.Stands(free, own) {
+		t.Error("a token of another user, or of nobody, is taken for this one")
+	}
+	if _, err := k.Replace(free, own, now); err != nil {
+		t.Fatal(err)
+	}
+	if shown, err := k.Check(own, now); err != nil || shown.UID.Known() || shown.As != "" {
+		t.Errorf("replaced by one that is bound to nobody: %+v, %v", shown.Credential, err)
+	}
+}
+
+// A token that is bound to nobody is written as before there were bound ones.
+func TestTheFileOfUnboundTokens(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens.json")
+	create(t, open(t, path), Token{Name: "ci", Role: access.User, Service: "builds", By: "root"}, "0123456789abcdefghijklmnopqrstuv")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(oldFile, string(text)); diff != "" {
+		t.Error(diff)
+	}
+	if err := os.WriteFile(path, []byte(oldFile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if shown, err := open(t, path).Check("0123456789abcdefghijklmnopqrstuv", now); err != nil || shown.Name != "ci" || shown.UID.Known() {
+		t.Errorf("an old file gives %+v, %v", shown, err)
+	}
+}
+
+// oldFile was written before tokens could be bound.
+const oldFile = `# berth tokens.json: 229 bytes, crc32c 71a1b995
+{"version":1,"tokens":[
+{"name":"ci","role":"user","service":"builds","sha256":"73337f479fe170d73e53e247f3052e4243cc9c2a0ffa621853d9385c619efb77","created":"2026-11-15T12:00:30Z","by":"root","crc32c":"a5097a7d"}
+],"revoked":[
+]}
+`
+
 func TestBadTokens(t *testing.T) {
 	k := New()
 	k.SetDaemon("the-secret-of-the-daemon-0123456789")
@@ -173,23 +228,28 @@ func TestBadTokens(t *testing.T) {
 		secret string
 		field  string
 	}{
-		"no name":            {Token{Role: access.User}, "", "name"},
-		"a dot":              {Token{Name: "a.b", Role: access.User}, "", "name"},
-		"a dash first":       {Token{Name: "-a", Role: access.User}, "", "name"},
-		"a line":             {Token{Name: "a\nb", Role: access.User}, "", "name"},
-		"a long name":        {Token{Name: strings.Repeat("a", 65), Role: access.User}, "", "name"},
-		"the daemon's":       {Token{Name: "daemon", Role: access.User}, "", "name"},
-		"no role":            {Token{Name: "a"}, "", "role"},
-		"no such role":       {Token{Name: "a", Role: 99}, "", "role"},
-		"no such service":    {Token{Name: "a", Role: access.User, Service: "a\x00b"}, "", "service"},
-		"a service for all":  {Token{Name: "a", Role: access.Operator, Service: "s"}, "", "service"},
-		"over already":       {Token{Name: "a", Role: access.User, Expires: now.Add(-time.Second)}, "", "ttl_seconds"},
-		"31 characters":      {Token{Name: "a", Role: access.User}, good[1:], "token"},
-		"the same again":     {Token{Name: "a", Role: access.User}, strings.Repeat("ab", 40), "token"},
-		"a space":            {Token{Name: "a", Role: access.User}, good + " ", "token"},
-		"not printable":      {Token{Name: "a", Role: access.User}, good + "\x7f", "token"},
-		"not ASCII":          {Token{Name: "a", Role: access.User}, good + "ü", "token"},
-		"a very long secret": {Token{Name: "a", Role: access.User}, strings.Repeat(good, 100), "token"},
+		"no name":             {Token{Role: access.User}, "", "name"},
+		"a dot":               {Token{Name: "a.b", Role: access.User}, "", "name"},
+		"a dash first":        {Token{Name: "-a", Role: access.User}, "", "name"},
+		"a line":              {Token{Name: "a\nb", Role: access.User}, "", "name"},
+		"a long name":         {Token{Name: strings.Repeat("a", 65), Role: access.User}, "", "name"},
+		"the daemon's":        {Token{Name: "daemon", Role: access.User}, "", "name"},
+		"no role":             {Token{Name: "a"}, "", "role"},
+		"no such role":        {Token{Name: "a", Role: 99}, "", "role"},
+		"no such service":     {Token{Name: "a", Role: access.User, Service: "a\x00b"}, "", "service"},
+		"a service for all":   {Token{Name: "a", Role: access.Operator, Service: "s"}, "", "service"},
+		"a user without uid":  {Token{Name: "a", Role: access.User, As: "ada"}, "", "as"},
+		"a uid without user":  {Token{Name: "a", Role: access.User, UID: 7}, "", "as"},
+		"a uid below 0":       {Token{Name: "a", Role: access.User, As: "ada", UID: -1}, "", "as"},
+		"a bound viewer":      {Token{Name: "a", Role: access.Viewer, As: "ada", UID: 7}, "", "as"},
+		"bound for a service": {Token{Name: "a", Role: access.User, Service: "s", As: "ada", UID: 7}, "", "as"},
+		"over already":        {Token{Name: "a", Role: access.User, Expires: now.Add(-time.Second)}, "", "ttl_seconds"},
+		"31 characters":       {Token{Name: "a", Role: access.User}, good[1:], "token"},
+		"the same again":      {Token{Name: "a", Role: access.User}, strings.Repeat("ab", 40), "token"},
+		"a space":             {Token{Name: "a", Role: access.User}, good + " ", "token"},
+		"not printable":       {Token{Name: "a", Role: access.User}, good + "\x7f", "token"},
+		"not ASCII":           {Token{Name: "a", Role: access.User}, good + "ü", "token"},
+		"a very long secret":  {Token{Name: "a", Role: access.User}, strings.Repeat(good, 100), "token"},
 	} {
 		wrong := (*InvalidError)(nil)
 		if _, err := k.Create(c.token, c.secret, now); !errors.As(err, &wrong) || wrong.Field != c.field {

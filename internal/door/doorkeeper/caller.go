@@ -160,9 +160,13 @@ func (c *Caller) Known() (access.Caller, *access.Rules, bool) {
 
 // Certain reports whether the kernel has named the user of the caller in a way in which
 // programs may be run for it: on the Unix socket, from the namespaces of the machine, or
-// by a session that began so; a session of root does not count.
+// by a session that began so; a session of root does not count. An administrator names
+// the user of a token that is bound to one, wherever it is shown.
 func (c *Caller) Certain() bool {
 	known, _, is := c.Known()
+	if is && known.Shown.Kind == access.Token {
+		return known.Shown.UID.Known()
+	}
 	uid, named := known.UID.Get()
 	if !is || !named || known.Place != access.Here {
 		return false

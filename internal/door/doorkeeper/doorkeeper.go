@@ -8,6 +8,8 @@ package doorkeeper
 import (
 	"context"
 	"crypto/subtle"
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -29,7 +31,7 @@ import (
 type Doorkeeper struct {
 	Kernel    Kernel
 	Processes process.Table
-	Names     Names                // of users; nil to use their numbers
+	Names     Names                // of users; nil to use their numbers, and to refuse tokens that are bound to users
 	Rules     func() *access.Rules // the rules in force, which give a caller its role
 	Tokens    *tokens.Tokens
 	Sessions  *sessions.Sessions // nil if the daemon keeps none
@@ -54,6 +56,8 @@ type Kernel interface {
 type Names interface {
 	// Of returns the name of a user, or the number if it finds no name in time.
 	Of(uid int) string
+	// Account returns the id and the groups of a user, and false if it finds none in time.
+	Account(name string) (uid int, groups []int, known bool)
 }
 
 // ForTCP wraps the API for a TCP port. Callers from other machines must show a token or
@@ -173,6 +177,10 @@ func (d Doorkeeper) withToken(w http.ResponseWriter, r *http.Request, c *Caller,
 		return false
 	}
 	s, err := d.check(c, header, time.Now())
+	if lost := (*api.Problem)(nil); errors.As(err, &lost) {
+		refuse(w, r, lost)
+		return true
+	}
 	if err != nil {
 		d.refuseTry(w, r, c, err, refuse)
 		return true
@@ -184,7 +192,8 @@ func (d Doorkeeper) withToken(w http.ResponseWriter, r *http.Request, c *Caller,
 }
 
 // check returns the token in the header of a request. A caller shows the same one
-// in every request, so check remembers it for a minute.
+// in every request, so check remembers it for a minute. The error is an *api.Problem for
+// a valid token whose user is gone.
 func (d Doorkeeper) check(c *Caller, header []string, now time.Time) (*tokenShown, error) {
 	secret, err := bearer(header)
 	if err != nil {
@@ -204,7 +213,11 @@ func (d Doorkeeper) check(c *Caller, header []string, now time.Time) (*tokenShow
 	if found.Weak && d.Tries.Crowded(keyOf(c)) {
 		return nil, tokens.ErrUnknown // a caller could guess it by trying often
 	}
-	s := &tokenShown{Shown: found, secret: secret, minute: minute, caller: c.showing(found.Credential, noRules)}
+	holder, err := d.holding(c, found.Credential)
+	if err != nil {
+		return nil, err
+	}
+	s := &tokenShown{Shown: found, secret: secret, minute: minute, caller: holder}
 	if c != nil {
 		c.shown.Store(s)
 	}
@@ -252,6 +265,32 @@ func (c *Caller) showing(credential access.Credential, rules func() *access.Rule
 		return who
 	})
 	return holder
+}
+
+// holding returns the caller as the holder of a token. If the token is bound to a user,
+// holding looks up that user again, and refuses the token if the user is gone or has
+// another uid: somebody else may have the old one. The groups, which matter only to
+// limits, are those of the user database.
+func (d Doorkeeper) holding(c *Caller, token access.Credential) (*Caller, error) {
+	holder := c.showing(token, noRules)
+	want, bound := token.UID.Get()
+	if !bound {
+		return holder, nil
+	}
+	uid, groups, known := 0, []int(nil), false
+	if d.Names != nil {
+		uid, groups, known = d.Names.Account(token.As)
+	}
+	if !known || uid != want {
+		now := "and this machine has no user of that name now, or the user database does not answer"
+		if known {
+			now = fmt.Sprintf("who has the uid %d now", uid)
+		}
+		return nil, problems.New(http.StatusForbidden, "token_user_gone",
+			"The token %s is bound to the user %s with the uid %d, %s. So nothing is done in that name. An administrator makes another token with berth token create --as. Nothing was changed.", token.Name, token.As, want, now)
+	}
+	holder.groups = func(func() access.Peer) []int { return groups }
+	return holder, nil
 }
 
 // bearer returns the secret of an Authorization header. The error is errMalformed.

@@ -172,7 +172,9 @@ func (d Doorkeeper) checkSession(c *Caller, secret string, now time.Time) (*sess
 			return nil, sessions.ErrEnded
 		}
 	}
-	s.caller = d.signedIn(c, &s.Shown, s.token.Credential)
+	if s.caller, err = d.signedIn(c, &s.Shown, s.token.Credential); err != nil {
+		return nil, err
+	}
 	c.session.Store(s)
 	return s, nil
 }
@@ -247,15 +249,14 @@ func (c *Caller) fromThisMachine() bool {
 
 // signedIn returns a caller as the owner of a session. It keeps the door and the
 // process of the caller.
-func (d Doorkeeper) signedIn(c *Caller, s *sessions.Shown, token access.Credential) *Caller {
-	var holder *Caller
-	if s.ByToken() {
-		holder = c.showing(token, noRules)
-	} else {
+func (d Doorkeeper) signedIn(c *Caller, s *sessions.Shown, token access.Credential) (holder *Caller, err error) {
+	if !s.ByToken() {
 		holder = d.asUser(c, &s.Owner)
+	} else if holder, err = d.holding(c, token); err != nil {
+		return nil, err
 	}
 	holder.signed = &s.Session
-	return holder
+	return holder, nil
 }
 
 // asUser returns a caller as the user of this machine who began a session. The caller

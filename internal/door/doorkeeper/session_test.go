@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +19,7 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/door/sessions"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
 const daemonUser, ada, eve, olga = 0, 1000, 1001, 1002
@@ -602,6 +605,100 @@ func TestStreamsEndWithTheSession(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// passwd is a user database.
+type passwd map[string]int
+
+func (p passwd) Of(uid int) string {
+	for name, id := range p {
+		if id == uid {
+			return name
+		}
+	}
+	return strconv.Itoa(uid)
+}
+
+func (p passwd) Account(name string) (int, []int, bool) {
+	uid, known := p[name]
+	return uid, []int{uid, 77}, known
+}
+
+// Whoever shows a bound token is its user, with the role of the token, for as long as the
+// machine has that user with that uid. Otherwise the token gives nothing at all.
+func TestABoundToken(t *testing.T) {
+	w := newWorld()
+	secret, err := w.Tokens.Create(tokens.Token{Name: "ci", Role: access.User, As: "ada", UID: ada}, "", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket := w.ForSocket(w)
+	ask := func(c *Caller) (*Caller, int, string) {
+		r := httptest.NewRequest("GET", "http://127.0.0.1:8000/api/leases", nil)
+		r.Header.Set("Authorization", "Bearer "+secret)
+		w.who = nil
+		answer, h := httptest.NewRecorder(), w.h
+		if c.door == access.Socket {
+			h = socket
+		}
+		h.ServeHTTP(answer, r.WithContext(With(r.Context(), c)))
+		return w.who, answer.Code, answer.Body.String()
+	}
+	container := func() *Caller {
+		return w.Caller(access.Peer{Caller: access.Caller{Door: access.Socket, UID: access.KnownUID(daemonUser), Place: access.Elsewhere}}, "")
+	}
+	callers := map[string]func() *Caller{
+		"eve on the socket": func() *Caller { return w.over(access.Socket, eve) }, "eve over TCP": func() *Caller { return w.over(access.TCP, eve) },
+		"root": func() *Caller { return w.over(access.Socket, daemonUser) }, "another machine": w.elsewhere, "a container": container,
+	}
+	w.Names, w.Limits = passwd{"ada": ada}, func() *quota.Rules { return &quota.Rules{Groups: map[int]quota.Group{77: {Name: "lab"}}} }
+	w.h = w.ForTCP(w)
+	socket = w.ForSocket(w)
+	for what, from := range callers {
+		c := from()
+		who, status, text := ask(c)
+		if who == nil {
+			t.Errorf("%s: %d %s", what, status, text)
+			continue
+		}
+		a := who.Identity()
+		if a.UID != ada || a.User != "ada" || a.Token != "ci" || a.Role != access.User || a.Holder.UID != ada || a.Holder.User != "ada" || !who.Certain() {
+			t.Errorf("%s is %+v, certain %v", what, a, who.Certain())
+		}
+		if l := who.Limits(); l.Subject.UID != ada || !slices.Equal(l.Subject.Groups, []int{ada, 77}) {
+			t.Errorf("the limits of %s are those of %+v", what, l.Subject)
+		}
+		if _, _, err := w.Link(who, time.Now()); err == nil {
+			t.Errorf("%s gets a link with the rights of ada", what)
+		}
+	}
+	c := w.over(access.TCP, eve)
+	cookie := w.signIn(t, c, "", secret)
+	if who, _ := w.ask(c, cookie); who.UID != ada || who.Role != access.User || !w.who.Certain() {
+		t.Errorf("its session is %+v", who)
+	}
+	begun := w.who.Session()
+	if owner := w.ObjectOf(begun); !access.Owns(w.who.Standing(), owner) || !access.Owns(w.over(access.Socket, ada).Standing(), owner) || access.Owns(w.over(access.Socket, eve).Standing(), owner) {
+		t.Errorf("its session belongs to %+v", owner)
+	}
+	for what, names := range map[string]Names{"ada is gone": passwd{"eve": eve}, "ada has another uid": passwd{"ada": eve}, "ada is root": passwd{"ada": 0}, "no user database": nil} {
+		w.Names = names
+		w.h = w.ForTCP(w)
+		socket = w.ForSocket(w)
+		for caller, from := range callers {
+			if who, status, text := ask(from()); who != nil || status != http.StatusForbidden || !strings.Contains(text, "token_user_gone") || !strings.Contains(text, "berth token create --as") {
+				t.Errorf("%s, and %s shows the token: %d %s", what, caller, status, text)
+			}
+		}
+		c := w.over(access.TCP, eve)
+		if who, _ := w.ask(c, cookie); who.UID == ada || w.who.Certain() {
+			t.Errorf("%s, and the session is %+v", what, who)
+		}
+		problem := (*api.Problem)(nil)
+		if _, err := w.SignIn(t.Context(), c, "", secret, agree); !errors.As(err, &problem) || problem.Code != "token_user_gone" {
+			t.Errorf("%s, and a session begins: %v", what, err)
+		}
 	}
 }
 

@@ -58,7 +58,10 @@ func (d Doorkeeper) SignIn(ctx context.Context, c *Caller, code, token string, c
 		return nil, d.slowed(ctx, c, err)
 	}
 	found := sessions.Shown{Session: sessions.Session{Owner: owner}}
-	who := d.signedIn(c, &found, shown.Credential)
+	who, err := d.signedIn(c, &found, shown.Credential)
+	if err != nil {
+		return nil, err
+	}
 	if err := access.May(who.Standing(), access.Look, access.Object{}); err != nil {
 		return nil, problems.New(http.StatusForbidden, "not_allowed", "The page needs the role viewer, and this gives the role %s. Nothing was changed.", who.Standing().Role)
 	}
@@ -137,6 +140,15 @@ func (d Doorkeeper) Until(s *sessions.Session) time.Time {
 		return token.Expires
 	}
 	return until
+}
+
+// ObjectOf returns a session as an object of access. A session that began with a bound
+// token belongs to the user of that token.
+func (d Doorkeeper) ObjectOf(s *sessions.Session) access.Object {
+	if owner := d.ActorOf(s); s.ByToken() && owner.UID != access.NoUID {
+		return access.Of(access.SignedIn, owner.UID, owner.User)
+	}
+	return s.Object()
 }
 
 // ActorOf returns the owner of a session with their present role. The role is Stranger

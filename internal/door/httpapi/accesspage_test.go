@@ -123,6 +123,8 @@ func TestThePageHasEveryDoor(t *testing.T) {
 		c.Shown = access.Credential{Kind: access.Token, Name: name, Role: role}
 		return c
 	}
+	bound := token("c", access.User)
+	bound.Shown.As, bound.Shown.UID = "named", access.KnownUID(named)
 	member := here(1001)
 	member.Groups = []int{group}
 	callers := map[string]struct {
@@ -133,14 +135,15 @@ func TestThePageHasEveryDoor(t *testing.T) {
 		"a user":                        {here(1001), rules},
 		"a user with the role operator": {here(named), rules},
 		"a user with the role viewer":   {here(demoted), rules},
-		"a member of a group with the role operator":             {member, rules},
-		"root in a container":                                    {elsewhere(0), rules},
-		"a user in a container":                                  {elsewhere(1001), rules},
-		"a user in a container, with `container_callers: token`": {elsewhere(1001), strict},
-		"a caller who is not known":                              {access.Caller{}, rules},
-		"a token with the role operator":                         {token("a", access.Operator), rules},
-		"a token with the role scraper":                          {token("b", access.Scraper), rules},
-		"`daemon.token`":                                         {token(access.DaemonToken, access.Admin), rules},
+		"a member of a group with the role operator":                         {member, rules},
+		"root in a container":                                                {elsewhere(0), rules},
+		"a user in a container":                                              {elsewhere(1001), rules},
+		"a user in a container, with `container_callers: token`":             {elsewhere(1001), strict},
+		"a caller who is not known":                                          {access.Caller{}, rules},
+		"a token with the role operator":                                     {token("a", access.Operator), rules},
+		"a token with the role scraper":                                      {token("b", access.Scraper), rules},
+		"a token with the role user, bound to a user with the role operator": {bound, rules},
+		"`daemon.token`":                                                     {token(access.DaemonToken, access.Admin), rules},
 	}
 	keeper := doorkeeper.Doorkeeper{Tokens: tokens.New()}
 	for _, row := range accessTable(t, "caller") {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,8 +24,10 @@ func registerJobs(s *server) {
 	}
 	request(s, creating(on("POST /api/jobs", "submit", "Run a command under a lease, as the user who asks",
 		"The answer comes when the job is on disk. berth then starts it at its turn, whatever becomes of the caller and of this daemon. Only a caller whom the kernel names can submit: "+
-			"on the Unix socket from outside of containers, or by a session on the page that began there.", missing, conflict, down)), s.Desk.Submit)
-	serve(s, on("GET /api/jobs", "jobs", "All jobs, the newest first", "A job with an array or parameters is one entry, with the counts of its tasks. Of the jobs of others, only operators see the commands, folders and logs."), s.jobs)
+			"on the Unix socket from outside of containers, or by a session on the page that began there; and the holder of a token that is bound to a user, as that user.", missing, conflict, down)), s.Desk.Submit)
+	list := on("GET /api/jobs", "jobs", "All jobs, the newest first", "A job with an array or parameters is one entry, with the counts of its tasks. Of the jobs of others, only operators see the commands, folders and logs.")
+	list.Middlewares = huma.Middlewares{func(ctx huma.Context, next func(huma.Context)) { next(repeated{ctx, []string{"user", "state"}}) }}
+	serve(s, list, s.jobs)
 	serve(s, on("GET /api/jobs/{id}", "job", "One job with its tasks, or one task", "", missing), s.job)
 	for _, change := range []struct {
 		to                   desk.JobChange
@@ -82,15 +85,34 @@ type ofJob[T any] struct {
 	Body T
 }
 
+// repeated is a request in which all values of some parameters count: ?state=a&state=b as
+// ?state=a,b. The framework reads either the one or the other.
+type repeated struct {
+	asked
+	names []string
+}
+
+// asked is a request as the framework has it.
+type asked huma.Context
+
+// Query returns the value of a parameter.
+func (r repeated) Query(name string) string {
+	if !slices.Contains(r.names, name) {
+		return r.asked.Query(name)
+	}
+	address := r.URL()
+	return strings.Join(address.Query()[name], ",")
+}
+
 type jobsQuery struct {
 	Page
-	User  string   `query:"user" maxLength:"256" doc:"Only jobs of this user, by login name or user id."`
-	State []string `query:"state" enum:"held,waiting,starting,running,done,failed,cancelled,timed_out,lost" doc:"Only jobs with a task in one of these states."`
+	User  []string `query:"user" maxLength:"256" doc:"Only jobs of one of these users, by login name or user id. May be repeated."`
+	State []string `query:"state" enum:"held,waiting,starting,running,done,failed,cancelled,timed_out,lost" doc:"Only jobs with a task in one of these states. May be repeated."`
 	Since string   `query:"since" maxLength:"64" doc:"Only jobs that have not ended, or ended after this time, as in 2026-11-17T12:00:00Z."`
 }
 
 func (s *server) jobs(ctx context.Context, in *jobsQuery) (*listed[api.Jobs], error) {
-	q := keeper.Query{User: in.User, States: in.State, Most: in.most()}
+	q := keeper.Query{Users: in.User, States: in.State, Most: in.most()}
 	if _, err := in.resume(jobsList, &q.Before); err != nil {
 		return nil, err
 	}

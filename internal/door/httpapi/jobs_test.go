@@ -244,3 +244,116 @@ func TestJobFieldsAreBounded(t *testing.T) {
 		t.Errorf("there is %s", there)
 	}
 }
+
+// oneUser is a user database with one user, ada.
+type oneUser struct{ uid int }
+
+func (o oneUser) Of(int) string                          { return "ada" }
+func (o oneUser) Account(name string) (int, []int, bool) { return o.uid, []int{o.uid}, name == "ada" }
+
+// Through the doors, a token that an administrator bound to a user has berth run programs
+// as that user, and any other token nothing.
+func TestBoundTokensSubmit(t *testing.T) {
+	uid := 4711
+	if os.Geteuid() != 0 {
+		uid = os.Geteuid() // the daemon runs programs of nobody else
+	}
+	g := gates(t, &access.Rules{Daemon: os.Geteuid()}).withJobs(t)
+	g.keeper.Names = oneUser{uid}
+	g.server.Door = g.keeper
+	bound := g.make(t, tokens.Token{Name: "nightly", Role: access.User, As: "ada", UID: uid})
+	stale := g.make(t, tokens.Token{Name: "stale", Role: access.Admin, As: "ada", UID: uid + 1})
+	gone := g.make(t, tokens.Token{Name: "gone", Role: access.Admin, As: "eve", UID: uid})
+	plain := g.make(t, tokens.Token{Name: "plain", Role: access.Admin})
+	show := func(door access.Door, place access.Place, secret, method, path, body string) (int, string) {
+		r := httptest.NewRequest(method, "http://127.0.0.1"+path, strings.NewReader(body))
+		r.Header.Set("Authorization", "Bearer "+secret)
+		if body != "" {
+			r.Header.Set("Content-Type", "application/json")
+		}
+		h := g.keeper.ForSocket(g.server)
+		if door == access.TCP {
+			h = g.keeper.ForTCP(g.server)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r.WithContext(doorkeeper.With(r.Context(), g.keeper.Caller(access.Peer{Caller: access.Caller{Door: door, UID: access.KnownUID(4712), Place: place}}, "127.0.0.1"))))
+		return w.Code, w.Body.String()
+	}
+	for _, from := range []struct {
+		door  access.Door
+		place access.Place
+	}{{access.Socket, access.Here}, {access.Socket, access.Elsewhere}, {access.TCP, access.Unknown}} {
+		status, text := show(from.door, from.place, bound, "POST", "/api/jobs", heldJob)
+		var j api.Job
+		if err := json.Unmarshal([]byte(text), &j); err != nil || status != http.StatusCreated || j.User != "ada" {
+			t.Fatalf("%v: %d %s", from, status, text)
+		}
+		if _, s, err := g.Desk.Jobs.Seek(j.ID); err != nil || s.UID != uid {
+			t.Errorf("%v: %+v, %v", from, s, err)
+		}
+		if status, text := show(from.door, from.place, bound, "GET", "/api/whoami", ""); status != 200 || !strings.Contains(text, fmt.Sprintf(`"user":"ada","uid":%d,"role":"user"`, uid)) || !strings.Contains(text, `"token":"nightly"`) || !strings.Contains(text, "bound the token to the user ada") {
+			t.Errorf("%v: whoami is %d %s", from, status, text)
+		}
+		before := g.jobsThere(t)
+		for name, c := range map[string]struct{ secret, code string }{"stale": {stale, "token_user_gone"}, "gone": {gone, "token_user_gone"}, "plain": {plain, "cannot_run"}} {
+			for _, path := range []string{"/api/jobs", "/api/jobs/" + j.ID + "/redo", "/api/jobs/" + j.ID + "/unhold"} {
+				body := heldJob
+				if path != "/api/jobs" {
+					body = ""
+				}
+				if status, text := show(from.door, from.place, c.secret, "POST", path, body); status != http.StatusForbidden || !strings.Contains(text, c.code) {
+					t.Errorf("the token %s, %v, %s: %d %s", name, from, path, status, text)
+				}
+			}
+		}
+		if now := g.jobsThere(t); now != before {
+			t.Errorf("%v: there were %s, and are %s", from, before, now)
+		}
+		// What a token may not do, a bound one may not either, whatever its role.
+		for _, route := range []string{"POST /api/tokens", "POST /api/session/link", "POST /api/jobs/minder"} {
+			method, path, _ := strings.Cut(route, " ")
+			body := map[string]string{"POST /api/tokens": `{"name":"more","role":"user","as":"ada"}`, "POST /api/jobs/minder": `{"run":"1.0.1","version":1}`}[route]
+			if status, text := show(from.door, from.place, bound, method, path, body); status/100 == 2 {
+				t.Errorf("%s with a bound token: %d %s", route, status, text)
+			}
+		}
+	}
+}
+
+// Filters of the list of jobs may be repeated, and have several values with commas.
+func TestJobFiltersAreRepeated(t *testing.T) {
+	g := gates(t, &access.Rules{Daemon: os.Geteuid()}).withJobs(t)
+	me := onSocket(os.Geteuid())
+	for range 2 {
+		if status, _, text := g.as(me, "POST", "/api/jobs", heldJob); status != http.StatusCreated {
+			t.Fatalf("%d %s", status, text)
+		}
+	}
+	if status, _, text := g.as(me, "POST", "/api/jobs/train-1/cancel", ""); status != http.StatusOK {
+		t.Fatalf("%d %s", status, text)
+	}
+	uid := os.Geteuid()
+	for query, want := range map[string]int{
+		"":                                      2,
+		"state=held":                            1,
+		"state=running&state=held":              1,
+		"state=held&state=cancelled":            2,
+		"state=running,cancelled&state=held":    2,
+		"state=running&state=lost":              0,
+		fmt.Sprint("user=nosuch&user=", uid):    2,
+		fmt.Sprint("user=nosuch,", uid):         2,
+		"user=nosuch&user=nosuch2":              0,
+		fmt.Sprint("user=", uid, "&state=held"): 1,
+	} {
+		status, _, text := g.as(me, "GET", "/api/jobs?"+query, "")
+		var all api.Jobs
+		if err := json.Unmarshal([]byte(text), &all); err != nil || status != http.StatusOK || len(all.Jobs) != want {
+			t.Errorf("%s: %d jobs, want %d: %d %s", query, len(all.Jobs), want, status, text)
+		}
+	}
+	for _, query := range []string{"state=held&state=nosuch", "state=nosuch&state=held", "state=held&limit=x"} {
+		if status, problem, text := g.as(me, "GET", "/api/jobs?"+query, ""); status != http.StatusUnprocessableEntity || len(problem.Fields) == 0 {
+			t.Errorf("%s: %d %s", query, status, text)
+		}
+	}
+}

@@ -98,7 +98,7 @@ func (s *server) endSession(ctx context.Context, in *sessionNamed) (*answer[api.
 // session whose owner is an operator or more.
 func (s *server) endAs(c *doorkeeper.Caller, found *sessions.Session) (api.Session, error) {
 	who, owner := c.Identity().Actor, s.Door.ActorOf(found)
-	theirs := !access.Owns(who, found.Object())
+	theirs := !access.Owns(who, s.Door.ObjectOf(found))
 	if theirs || owner.Role >= access.Operator {
 		if err := s.recordSession(who, access.SignOut, owner.User, found.ID); err != nil && theirs {
 			return api.Session{}, err
@@ -146,7 +146,7 @@ func (s *server) listSessions(ctx context.Context, in *sessionsQuery) (*listed[a
 
 // seesSession reports whether a caller may see and end a session.
 func (s *server) seesSession(c *doorkeeper.Caller, found *sessions.Session) bool {
-	return access.May(c.Standing(), access.SignOut, found.Object()) == nil
+	return access.May(c.Standing(), access.SignOut, s.Door.ObjectOf(found)) == nil
 }
 
 // sessionOf returns a session as its owner and administrators see it.

@@ -75,7 +75,7 @@ func (k *Keeper) Tasks(number int64) []Shown {
 
 // Query selects jobs. The zero value selects all.
 type Query struct {
-	User   string
+	Users  []string  // login names or user ids: any of these; none means all
 	States []string  // as the API calls them: any of these
 	Since  time.Time // jobs that have not ended, or later
 	Before int64     // jobs with a smaller number; 0 means all
@@ -92,7 +92,7 @@ func (k *Keeper) List(q Query) (found []Shown, more bool) {
 	}
 	for i := end - 1; i >= 0; i-- {
 		j := k.jobs[k.numbers[i]]
-		if q.User != "" && q.User != j.User && q.User != fmt.Sprint(j.UID) || !j.over.IsZero() && j.over.Before(q.Since) || !j.in(q.States) {
+		if len(q.Users) > 0 && !slices.Contains(q.Users, j.User) && !slices.Contains(q.Users, fmt.Sprint(j.UID)) || !j.over.IsZero() && j.over.Before(q.Since) || !j.in(q.States) {
 			continue
 		}
 		if len(found) == q.Most {

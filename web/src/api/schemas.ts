@@ -1428,6 +1428,8 @@ export interface NewToken {
   name: string;
   role: string;
   service?: string;
+  /** Login name of the user that the token is bound to. Absent: nobody. */
+  as?: string;
   /** Absent: the token stands in the configuration. */
   created?: string;
   /** Absent: it does not expire. */
@@ -2292,6 +2294,8 @@ export interface Token {
   name: string;
   role: string;
   service?: string;
+  /** Login name of the user that the token is bound to. Absent: nobody. */
+  as?: string;
   /** Absent: the token stands in the configuration. */
   created?: string;
   /** Absent: it does not expire. */
@@ -2310,6 +2314,8 @@ export interface TokenRequest {
   role: 'scraper' | 'viewer' | 'user' | 'operator' | 'admin';
   /** Whoever shows the token may act for this service only. Not for operators and administrators. */
   service?: string;
+  /** Bind the token to this user of the machine, by login name: whoever shows it is that user, with the role of the token, and can run jobs as that user. Not root. Only an administrator whom the kernel names can, for the role user and higher ones, without a service. */
+  as?: string;
   /** The token expires after this time. Absent: it does not expire. */
   ttl_seconds?: number;
   /** The secret to show, at least 32 printable characters. Absent: the daemon makes one up. */
