@@ -300,7 +300,7 @@ type Explanation struct {
 	LargestEver gpu.MiB    `json:"largest_ever_mb" doc:"The most memory that would be granted if nobody else used this machine."`
 	Behind      []string   `json:"behind,omitempty" doc:"The requests ahead of it in the queue."`
 	Hint        string     `json:"hint,omitempty" doc:"What to do."`
-	Estimate    *Estimate  `json:"estimate,omitempty" doc:"When the request will probably be granted, if it waits."`
+	Estimate    *Estimate  `json:"estimate,omitempty" doc:"When the request will probably be granted, if it waits or would wait."`
 	Policy      string     `json:"policy,omitempty" doc:"The policy that chooses among the devices that fit."`
 	Ranking     []Ranked   `json:"ranking" doc:"Every device: those that fit in the order in which they would be taken, then the others. A request for several devices gets those with the best links, among equals the first."`
 	Grant       *Lease     `json:"grant,omitempty" doc:"If the request fits: the lease that it would get. Nobody holds this lease."`

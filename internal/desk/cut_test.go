@@ -55,8 +55,8 @@ func TestCutDeviceIsNotLeased(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		e, grant, err := o.Explain(by, b)
-		if err != nil || grant != nil || e.Refusal == nil || e.Refusal.Ever || e.Refusal.Hint != why {
+		e, err := o.Explain(by, b)
+		if err != nil || e.Grant != nil || e.Estimate != nil || e.Refusal == nil || e.Refusal.Ever || e.Refusal.Hint != why {
 			t.Fatalf("%s explained: %+v, %v", name, e.Refusal, err)
 		}
 		for _, r := range e.Refusal.Reasons {

@@ -14,7 +14,9 @@ import (
 // foresight keeps the last look ahead for a moment: many callers ask about the same
 // queue.
 type foresight struct {
-	mu           sync.Mutex
+	asking sync.Mutex // held while somebody looks ahead for a request that does not wait
+
+	mu           sync.Mutex // guards what follows
 	at           time.Time
 	likely, late map[lease.Key]ledger.Foreseen
 }
@@ -42,6 +44,25 @@ func (d *Desk) Estimate(k lease.Key) *api.Estimate {
 	if !found {
 		return nil
 	}
+	return d.estimate(likely, f.late[k])
+}
+
+// estimateNew returns when a request would be granted that does not wait yet. It looks
+// ahead for one caller at a time.
+func (d *Desk) estimateNew(r lease.Request) *api.Estimate {
+	d.foresight.asking.Lock()
+	defer d.foresight.asking.Unlock()
+	now := time.Now()
+	likely, err := d.Ledger.ForeseeNew(now, r, d.lasts(likelyShare))
+	if err != nil {
+		return &api.Estimate{Unknown: err.Error()}
+	}
+	late, _ := d.Ledger.ForeseeNew(now, r, d.lasts(lateShare)) // without a time if it fails
+	return d.estimate(likely, late)
+}
+
+// estimate returns what was foreseen, for people.
+func (d *Desk) estimate(likely, late ledger.Foreseen) *api.Estimate {
 	var e api.Estimate
 	switch {
 	case !likely.At.IsZero():
@@ -56,7 +77,7 @@ func (d *Desk) Estimate(k lease.Key) *api.Estimate {
 	default:
 		e.Unknown = "nothing that ends by itself makes room for it"
 	}
-	if late := f.late[k]; e.Likely != nil && !late.At.IsZero() {
+	if e.Likely != nil && !late.At.IsZero() {
 		at := latest(late.At, *e.Likely)
 		e.Late = &at
 	}

@@ -180,7 +180,8 @@ func TestIsolationIsExplained(t *testing.T) {
 	o, g := isolating(t, "env")
 	o.ClearedBy = func(devices []gpu.Device) string { return "driver, checked 2026-11-15" }
 	b := api.LeaseRequest{Binding: "process", GPUs: 1, Memory: 1024, Isolation: "cgroup", Enforce: "auto"}
-	_, would, err := o.Explain(self(t), b)
+	e, err := o.Explain(self(t), b)
+	would := e.Grant
 	if err != nil || would == nil || len(g.moved) > 0 {
 		t.Fatalf("%+v, %v, moved %v", would, err, g.moved)
 	}
@@ -188,7 +189,7 @@ func TestIsolationIsExplained(t *testing.T) {
 		t.Errorf("a launcher is told %+v", would.Launch)
 	}
 	g.missing = errors.New("there are no control groups")
-	if _, _, err := o.Explain(self(t), b); codeOf(err) != isolationUnavailable {
+	if _, err := o.Explain(self(t), b); codeOf(err) != isolationUnavailable {
 		t.Errorf("without groups: %v", err)
 	}
 }

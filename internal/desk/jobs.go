@@ -68,13 +68,14 @@ func (d *Desk) Submit(ctx context.Context, by Caller, w api.JobRequest) (api.Job
 
 // take takes in a job that was checked.
 func (d *Desk) take(ctx context.Context, by *Caller, s job.Spec, environment []string, dry bool) (api.Job, error) {
-	if err := d.couldRun(by, &s); err != nil {
+	request, err := d.couldRun(by, &s)
+	if err != nil {
 		return api.Job{}, Refused(err)
 	}
 	if dry {
 		s.Number = 1
 		shown := keeper.Preview(&s)
-		shown.ID = s.Name + "-…"
+		shown.ID, shown.Estimate = s.Name+"-…", d.estimateJob(&s, request)
 		return shown, nil
 	}
 	by.aside()
@@ -83,29 +84,60 @@ func (d *Desk) take(ctx context.Context, by *Caller, s job.Spec, environment []s
 	if err != nil {
 		return api.Job{}, refusedJob(err)
 	}
-	return d.Job(by.Actor, taken.ID())
+	shown, err := d.Jobs.Show(job.Ref{Number: taken.Number})
+	if err != nil {
+		return api.Job{}, refusedJob(err)
+	}
+	return d.seen(by.Actor, shown), nil
 }
 
-// couldRun refuses a job whose lease this machine can never grant, or whose limits nobody
-// could enforce.
-func (d *Desk) couldRun(by *Caller, s *job.Spec) error {
+// estimateJob returns when the first task of a job would begin that is not submitted yet.
+func (d *Desk) estimateJob(s *job.Spec, r lease.Request) *api.Estimate {
+	switch {
+	case s.Hold:
+		return &api.Estimate{Unknown: "it is held until somebody lets it go"}
+	case len(s.After)+len(s.AfterAny)+len(s.AfterFailed) > 0:
+		return &api.Estimate{Unknown: "it waits for other jobs"}
+	}
+	e := d.estimateNew(r)
+	for _, at := range []*time.Time{e.Likely, e.Late} {
+		if at != nil {
+			*at = latest(*at, s.Begin)
+		}
+	}
+	return e
+}
+
+// estimateFirst returns when the first of the tasks of a job that stand in the queue will
+// probably begin. It returns nil if none stands there, or if nobody looks ahead so far.
+func (d *Desk) estimateFirst(s keeper.Shown) *api.Estimate {
+	var first *api.Estimate
+	for _, id := range s.Queue {
+		e := d.Estimate(keyOfTask(s.Spec, id))
+		if first == nil || e != nil && e.Likely != nil && (first.Likely == nil || e.Likely.Before(*first.Likely)) {
+			first = e
+		}
+	}
+	return first
+}
+
+// couldRun returns the request for the lease of a task. It refuses a job whose lease this
+// machine can never grant, or whose limits nobody could enforce.
+func (d *Desk) couldRun(by *Caller, s *job.Spec) (lease.Request, error) {
 	if s.CPUs > 0 || s.Host > 0 {
 		if err := d.Logs.CanLimit(); err != nil {
-			return because(err, Conflict, "cannot_limit", "Leave out --cpus and --host-memory (cpus, host_memory_mb). Nothing was changed.")
+			return lease.Request{}, because(err, Conflict, "cannot_limit", "Leave out --cpus and --host-memory (cpus, host_memory_mb). Nothing was changed.")
 		}
 	}
 	r, err := d.resolve(by, d.wishOf(&keeper.Claim{Spec: s, Since: s.Submitted, Priority: s.Priority}))
 	if err != nil {
-		return err
+		return lease.Request{}, err
 	}
 	e, err := d.Ledger.Explain(r.Request)
-	switch {
-	case err != nil:
-		return err
-	case e.Refusal != nil && !e.Refusal.Ever:
-		return e.Refusal
+	if err == nil && e.Refusal != nil && !e.Refusal.Ever {
+		err = e.Refusal
 	}
-	return nil
+	return r.Request, err
 }
 
 // The limits of the fields of a job that the schema cannot express.
@@ -445,7 +477,7 @@ func (d *Desk) Job(by access.Actor, id string) (api.Job, error) {
 	if err != nil {
 		return api.Job{}, refusedJob(err)
 	}
-	return d.seen(by, shown), nil
+	return d.foreseen(by, shown), nil
 }
 
 // showJob returns a job or a task, with the log that its minder has opened.
@@ -496,7 +528,7 @@ func ownName(by access.Actor, user string) bool {
 func (d *Desk) seenAll(by access.Actor, all []keeper.Shown) []api.Job {
 	list := make([]api.Job, len(all))
 	for i := range all {
-		list[i] = d.seen(by, all[i])
+		list[i] = d.foreseen(by, all[i])
 	}
 	return list
 }
@@ -509,6 +541,20 @@ func (d *Desk) AwaitJob(ctx context.Context, by *Caller, id string) {
 		d.Jobs.Await(ctx, r)
 		by.back(ctx)
 	}
+}
+
+// foreseen returns a job as a caller may see it, with what its lease says, and when it
+// will begin if it waits. If it does not stand in the queue, then what it waits for is why
+// that is not known.
+func (d *Desk) foreseen(by access.Actor, s keeper.Shown) api.Job {
+	j := d.seen(by, s)
+	if j.State != string(job.Waiting) {
+		return j
+	}
+	if j.Estimate = d.estimateFirst(s); len(s.Queue) == 0 && j.Cause != "" {
+		j.Estimate = &api.Estimate{Unknown: j.Cause}
+	}
+	return j
 }
 
 // seen returns a job as a caller may see it, with what its lease says. Of others' jobs

@@ -60,7 +60,7 @@ func openWorkshop(t *testing.T) *workshop {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = w.RunJobs(ctx) }()
-	t.Cleanup(func() { stop(); <-done })
+	t.Cleanup(func() { stop(); w.stop(); <-done }) // a task leaves the queue when the ledger stops, so that the next daemon finds it there
 	return w
 }
 
@@ -627,4 +627,100 @@ func jsonOf(t *testing.T, v any) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// A job that waits in the queue says when it begins, an array when its first task does,
+// one that waits for something else why that is not known; and so does one that is only
+// asked about, which leaves nothing behind.
+func TestWhenAJobBegins(t *testing.T) {
+	w := openWorkshop(t)
+	ada := local(t, os.Geteuid(), "ada", access.User)
+	waits := make(chan string, 64)
+	w.listen(func(e gpu.Event) {
+		if e.Code == gpu.EventWaiting {
+			waits <- e.Lease
+		}
+	})
+	defer w.listen(nil)
+	begun := time.Now()
+	q := api.JobRequest{Command: []string{"true"}, Name: "train", Lease: api.LeaseRequest{GPUs: 2, Memory: 6000, TimeLimit: gpu.Some(3600.0)}}
+	w.submit(t, ada, q)
+	<-w.runs.started // it has its lease, and keeps it: no minder comes
+	second := w.submit(t, ada, q)
+	if id := <-waits; id != second.ID {
+		t.Fatalf("%s waits, want %s", id, second.ID)
+	}
+	array := q
+	array.Array = "1-3"
+	third := w.submit(t, ada, array)
+	for range 3 {
+		<-waits
+	}
+	fourth := q
+	fourth.After = []string{third.ID}
+	last := w.submit(t, ada, fourth)
+	hours := func(n int) time.Time { return begun.Add(time.Duration(n) * time.Hour) }
+	for what, c := range map[string]struct {
+		id      string
+		least   time.Time
+		unknown string
+	}{
+		"in the queue":    {second.ID, hours(1), ""},
+		"an array":        {third.ID, hours(2), ""},
+		"its second task": {third.ID + ".2", hours(3), ""},
+		"after the array": {last.ID, time.Time{}, "waits for " + third.ID},
+	} {
+		shown, err := w.Job(ada.Actor, c.id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkEstimate(t, what, shown.Estimate, c.least, c.unknown)
+	}
+	for _, j := range w.everything() {
+		if j.State == "waiting" && j.Estimate == nil {
+			t.Errorf("the list says nothing about %s", j.ID)
+		}
+	}
+
+	before := len(w.everything())
+	q.DryRun = true
+	night := time.Now().Add(48 * time.Hour)
+	for what, c := range map[string]struct {
+		change  func(*api.JobRequest)
+		least   time.Time
+		unknown string
+	}{
+		"behind them": {func(*api.JobRequest) {}, hours(5), ""},
+		"many":        {func(q *api.JobRequest) { q.Array = "1-1000" }, hours(5), ""},
+		"at night":    {func(q *api.JobRequest) { q.Begin = &night }, night, ""},
+		"held":        {func(q *api.JobRequest) { q.Hold = true }, time.Time{}, "held"},
+		"after it":    {func(q *api.JobRequest) { q.After = []string{second.ID} }, time.Time{}, "other jobs"},
+	} {
+		asked := q
+		c.change(&asked)
+		checkEstimate(t, "would, "+what, w.submit(t, ada, asked).Estimate, c.least, c.unknown)
+		if now := len(w.everything()); now != before {
+			t.Errorf("%s was submitted", what)
+		}
+	}
+	e, err := w.Explain(ada, q.Lease)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkEstimate(t, "explained", e.Estimate, hours(5), "")
+}
+
+// checkEstimate asserts that an estimate is not before a time, or says why it is not known.
+func checkEstimate(t *testing.T, what string, e *api.Estimate, least time.Time, unknown string) {
+	t.Helper()
+	switch {
+	case e == nil:
+		t.Errorf("%s: nothing is said", what)
+	case unknown != "":
+		if !strings.Contains(e.Unknown, unknown) || e.Likely != nil {
+			t.Errorf("%s: %+v, want %q", what, e, unknown)
+		}
+	case e.Likely == nil || e.Likely.Before(least) || e.Late == nil || e.Late.Before(*e.Likely):
+		t.Errorf("%s: %+v, want %v or later", what, e, least)
+	}
 }

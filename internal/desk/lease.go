@@ -168,26 +168,38 @@ func (d *Desk) Trim(by Caller, name lease.Name) (api.Lease, error) {
 	return LeaseOf(held), nil
 }
 
-// Explain says what would become of a request, without making it. It also returns what a
-// launcher would get with the lease, or nil if there would be none.
-func (d *Desk) Explain(by Caller, w api.LeaseRequest) (placement.Explanation, *api.Lease, error) {
+// Explained says what would become of a request.
+type Explained struct {
+	placement.Explanation
+	Grant    *api.Lease    // with what a launcher would get; nil if it would not be granted now
+	Estimate *api.Estimate // if it would wait
+}
+
+// Explain says what would become of a request, without making it.
+func (d *Desk) Explain(by Caller, w api.LeaseRequest) (Explained, error) {
 	if len(w.Parts) > 0 || w.Admitted {
-		return placement.Explanation{}, nil, wrongFields(lease.FieldErrors{{Field: "parts", Detail: "cannot be explained; make the request, which is answered at once"}})
+		return Explained{}, wrongFields(lease.FieldErrors{{Field: "parts", Detail: "cannot be explained; make the request, which is answered at once"}})
 	}
 	r, err := d.resolve(&by, &wish{LeaseRequest: w})
 	if err != nil {
-		return placement.Explanation{}, nil, Refused(err)
+		return Explained{}, Refused(err)
 	}
 	e, err := d.Ledger.Explain(r.Request)
 	if err != nil {
-		return placement.Explanation{}, nil, Refused(err)
+		return Explained{}, Refused(err)
 	}
-	if e.Grant == nil {
-		return e, nil, nil
+	out := Explained{Explanation: e}
+	switch {
+	case e.Grant != nil:
+		would := LeaseOf(ledger.Held{Lease: e.Grant})
+		would.Launch = d.equipment(e.Grant, &r, "")
+		out.Grant = &would
+	case e.Refusal == nil || e.Refusal.Ever:
+		patient := r.Request
+		patient.Wait = gpu.Some(lease.MaxWait) // the question is when there will be room, not who waits for it
+		out.Estimate = d.estimateNew(patient)
 	}
-	would := LeaseOf(ledger.Held{Lease: e.Grant})
-	would.Launch = d.equipment(e.Grant, &r, "")
-	return e, &would, nil
+	return out, nil
 }
 
 // changed changes a lease while the caller stands aside, and returns the lease as the API

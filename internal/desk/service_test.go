@@ -29,11 +29,11 @@ func TestTokenWithAService(t *testing.T) {
 			return l.Holder.Service, err
 		},
 		"explain": func(service string) (string, error) {
-			_, l, err := o.Explain(by, api.LeaseRequest{Service: service, Slots: gpu.Some(0), Memory: 1})
+			e, err := o.Explain(by, api.LeaseRequest{Service: service, Slots: gpu.Some(0), Memory: 1})
 			if err != nil {
 				return "", err
 			}
-			return l.Holder.Service, nil
+			return e.Grant.Holder.Service, nil
 		},
 		"operations": func(service string) (string, error) {
 			if service == "" {

@@ -491,7 +491,7 @@ class Explanation(Answer):
     largest_ever_mb: int = 0  # The most memory that would be granted if nobody else used this machine.
     behind: List[str] = _list()  # The requests ahead of it in the queue.
     hint: str = ""  # What to do.
-    estimate: Optional[Estimate] = None  # When the request will probably be granted, if it waits.
+    estimate: Optional[Estimate] = None  # When the request will probably be granted, if it waits or would wait.
     policy: str = ""  # The policy that chooses among the devices that fit.
     ranking: List[Ranked] = _list()  # Every device: those that fit in the order in which they would be taken, then the others. A request for several devices gets those with the best links, among equals the first.
     grant: Optional[Allocation] = None  # If the request fits: the lease that it would get. Nobody holds this lease.

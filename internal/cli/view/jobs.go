@@ -166,7 +166,7 @@ func jobNote(j api.Job, now time.Time) string {
 	switch {
 	case j.State == "done", j.Over() && j.Tasks != nil: // the counts of the tasks say it
 	case j.State == "waiting":
-		starts := given("starts ", estimated(j.Estimate, now))
+		starts := given("starts ", estimated(j, now))
 		if j.Code != "queue" || starts == "" { // that it waits for its turn says less than when that is
 			notes = append(notes, term.Clean(j.Cause))
 		}
@@ -186,15 +186,14 @@ func jobNote(j api.Job, now time.Time) string {
 }
 
 // estimated says when a job will probably begin, after the word starts. It returns "" if
-// nobody says.
-func estimated(e *api.Estimate, now time.Time) string {
+// nobody says, or if nobody knows because of what the job waits for.
+func estimated(j api.Job, now time.Time) string {
+	e := j.Estimate
 	switch {
-	case e == nil:
+	case e == nil || e.Likely == nil && (e.Unknown == "" || e.Unknown == j.Cause):
 		return ""
-	case e.Likely == nil && e.Unknown != "":
-		return "nobody knows when: " + term.Clean(e.Unknown)
 	case e.Likely == nil:
-		return ""
+		return "at a time that is not known, because " + term.Clean(e.Unknown)
 	case !e.Likely.After(now):
 		return "soon"
 	}
@@ -349,7 +348,7 @@ func startOf(j api.Job, now time.Time) string {
 	if j.Started != nil {
 		return ""
 	}
-	return Join(begin, estimated(j.Estimate, now))
+	return Join(begin, estimated(j, now))
 }
 
 // afterOf says which jobs come before a job.

@@ -18,12 +18,12 @@ import (
 )
 
 func (s *server) explain(ctx context.Context, in *body[api.LeaseRequest]) (*answer[api.Explanation], error) {
-	e, grant, err := s.Desk.Explain(askerOf(ctx), in.Body)
+	e, err := s.Desk.Explain(askerOf(ctx), in.Body)
 	if err != nil {
 		return nil, asID(err)
 	}
-	out := s.explanationOf(e, sightOf(ctx))
-	out.Grant = grant
+	out := s.explanationOf(e.Explanation, sightOf(ctx))
+	out.Grant, out.Estimate = e.Grant, e.Estimate
 	return ok(out)
 }
 

@@ -20,6 +20,7 @@ type Shown struct {
 	Spec  *job.Spec
 	Index int // of the task; 0 for a job with several
 	Task  job.Task
+	Queue []string // ids of those of its tasks that stand in the queue of leases
 }
 
 // Seek returns the job or the task that an id names.
@@ -261,6 +262,9 @@ func (k *Keeper) show(j *kept) Shown {
 		s.Job.Tasks.Held, s.Job.Tasks.Waiting = s.Job.Tasks.Held+s.Job.Tasks.Waiting, 0
 	}
 	s.Command, s.Directory = j.Command, j.Directory
+	for index := range j.queued {
+		s.Queue = append(s.Queue, j.TaskID(index))
+	}
 	code, cause := k.why(j, fresh, -1)
 	if together == job.Waiting || together == job.Held {
 		s.Code, s.Cause = string(code), cause
@@ -306,6 +310,9 @@ func (k *Keeper) showTask(j *kept, index int) Shown {
 		s.Code, s.Cause = string(code), cause
 		if j.held {
 			s.State = string(job.Held)
+		}
+		if j.queued[index] != nil {
+			s.Queue = []string{s.ID}
 		}
 	case t.State == job.Starting, t.State == job.Running:
 		s.Code, s.Cause = "", ""

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"container/heap"
+	"errors"
 	"slices"
 	"time"
 
@@ -45,7 +46,35 @@ func (l *Ledger) Foresee(now time.Time, lasts Lasts) map[lease.Key]Foreseen {
 	if copied == nil {
 		return nil
 	}
-	p := &play{Ledger: copied, lasts: lasts, horizon: now.Add(farAhead), pending: pending, found: make(map[lease.Key]Foreseen, len(pending))}
+	return copied.forward(now, lasts, pending)
+}
+
+// ErrTooMany says that too many leases stand, or too many requests wait, to look ahead.
+var ErrTooMany = errors.New("the queue is too long to look ahead")
+
+// ForeseeNew returns when a request would be granted that does not wait yet. It changes
+// nothing.
+func (l *Ledger) ForeseeNew(now time.Time, r lease.Request, lasts Lasts) (Foreseen, error) {
+	copied, _ := l.copy()
+	if copied == nil {
+		return Foreseen{}, ErrTooMany
+	}
+	if r.ID == "" {
+		r.ID = copied.unusedID(r.Holder.Owner())
+	}
+	if _, err := copied.admit(&r, now); err != nil {
+		return Foreseen{}, err
+	}
+	if _, err := copied.apply(lease.Ask{Request: &r}, now); err != nil {
+		return Foreseen{}, err
+	}
+	return copied.forward(now, lasts, map[lease.Key]bool{r.Key(): true})[r.Key()], nil
+}
+
+// forward plays a copy forward until each of these requests is granted or has left, if
+// that can be known.
+func (l *Ledger) forward(now time.Time, lasts Lasts, pending map[lease.Key]bool) map[lease.Key]Foreseen {
+	p := &play{Ledger: l, lasts: lasts, horizon: now.Add(farAhead), pending: pending, found: make(map[lease.Key]Foreseen, len(pending))}
 	for _, held := range p.book.Leases() {
 		p.follow(held, now)
 	}

@@ -70,6 +70,16 @@ func TestForesee(t *testing.T) {
 				}
 				now := time.Now()
 				found := k.Foresee(now, byName(test.known))
+				if len(test.queue) == 1 { // the same request, if it did not wait yet
+					next := test.queue[0]
+					next.ID = ""
+					next.Holder.Name = "next"
+					first := found[test.queue[0].Key()]
+					got, err := k.ForeseeNew(now, next, byName(test.known))
+					if err != nil || got.At.Before(first.At) || got.At.IsZero() != first.At.IsZero() && !first.Leaves {
+						t.Errorf("behind %+v: %+v, %v", first, got, err)
+					}
+				}
 				for _, r := range test.queue {
 					f, is := found[r.Key()]
 					switch after := test.want[r.ID]; {

@@ -672,7 +672,7 @@ export interface Explanation {
   behind?: string[];
   /** What to do. */
   hint?: string;
-  /** When the request will probably be granted, if it waits. */
+  /** When the request will probably be granted, if it waits or would wait. */
   estimate?: Estimate;
   /** The policy that chooses among the devices that fit. */
   policy?: string;
