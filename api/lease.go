@@ -295,7 +295,7 @@ type Explanation struct {
 	Possible    bool       `json:"possible" doc:"Whether the request would be granted if nobody else used this machine."`
 	Text        string     `json:"text" doc:"The explanation in a sentence or two."`
 	Position    int        `json:"position,omitempty" doc:"The position of the request in the queue, if it waits."`
-	Devices     []Obstacle `json:"devices" doc:"What is in the way on each device."`
+	Devices     []Obstacle `json:"devices" doc:"What is in the way, each device once."`
 	LargestNow  gpu.MiB    `json:"largest_now_mb" doc:"The most memory that would be granted now."`
 	LargestEver gpu.MiB    `json:"largest_ever_mb" doc:"The most memory that would be granted if nobody else used this machine."`
 	Behind      []string   `json:"behind,omitempty" doc:"The requests ahead of it in the queue."`
@@ -310,6 +310,7 @@ type Explanation struct {
 type Obstacle struct {
 	GPU     string        `json:"gpu"`
 	Code    string        `json:"code"`
+	Also    []string      `json:"also,omitempty" doc:"The codes of further reasons, if there are several."`
 	Text    string        `json:"text"`
 	Holders []HolderUntil `json:"holders,omitempty" doc:"The leases on the device."`
 

@@ -42,10 +42,25 @@ func TestExactMemoryCanBeTyped(t *testing.T) {
 		if got, err := ParseMiB(m.Exact()); err != nil || got != m {
 			t.Fatalf("%d MiB is written %s, and read back as %d, %v", int64(m), m.Exact(), int64(got), err)
 		}
+		beside := m.ExactBeside(8 << 10)
+		if got, err := ParseMiB(beside); err != nil || got != m || strings.HasSuffix(beside, "MiB") {
+			t.Fatalf("%d MiB is written %s beside 8 GiB, and read back as %d, %v", int64(m), beside, int64(got), err)
+		}
 	})
-	for m, want := range map[MiB]string{7676: "7676 MiB", 7680: "7.5 GiB", 4001: "4001 MiB", -100: "-100 MiB", 0: "0 MiB", 1 << 20: "1 TiB"} {
+	for m, want := range map[MiB]string{7676: "7.497 GiB", 7680: "7.5 GiB", 4001: "3.908 GiB", 1023: "1023 MiB", 142644: "139.301 GiB", -100: "-100 MiB", 0: "0 MiB", 1 << 20: "1 TiB"} {
 		if got := m.Exact(); got != want {
 			t.Errorf("%d MiB is written %q, want %q", int64(m), got, want)
+		}
+	}
+}
+
+func TestExactMemoryBesideAnother(t *testing.T) {
+	for _, c := range []struct {
+		m, other MiB
+		want     string
+	}{{600, 8192, "0.586 GiB"}, {0, 8192, "0 GiB"}, {600, 1000, "600 MiB"}, {0, 100, "0 MiB"}, {8192, 600, "8 GiB"}, {-100, 8192, "-100 MiB"}} {
+		if got := c.m.ExactBeside(c.other); got != c.want {
+			t.Errorf("%d MiB beside %d is written %q, want %q", int64(c.m), int64(c.other), got, c.want)
 		}
 	}
 }

@@ -31,26 +31,48 @@ type Percent float64
 func (m MiB) String() string {
 	switch {
 	case m >= 1<<20 || m <= -(1<<20):
-		return trimFloat(float64(m)/(1<<20)) + " TiB"
+		return trimFloat(float64(m)/(1<<20), 1) + " TiB"
 	case m >= 1<<10 || m <= -(1<<10):
-		return trimFloat(float64(m)/(1<<10)) + " GiB"
+		return trimFloat(float64(m)/(1<<10), 1) + " GiB"
 	}
 	return strconv.FormatInt(int64(m), 10) + " MiB"
 }
 
 // Exact returns a memory amount as a text that ParseMiB reads back to the same
 // amount, for messages that tell a user how much to ask for.
-func (m MiB) Exact() string {
+func (m MiB) Exact() string { return m.ExactBeside(m) }
+
+// ExactBeside returns what Exact does, in the unit of a message that names another amount
+// too: in GiB if one of the two is a GiB or more.
+func (m MiB) ExactBeside(other MiB) string {
 	text := m.String()
-	if same, err := ParseMiB(text); err == nil && same == m {
+	switch {
+	case max(m, other) < 1<<10:
 		return text
+	case m == 0:
+		return "0 GiB"
+	case m >= 1<<10 && m.reads(text):
+		return text
+	}
+	for digits := 1; digits <= 4; digits++ { // the fourth is a tenth of a MiB
+		shift := math.Pow10(digits)
+		text := trimFloat(math.Ceil(float64(m)/(1<<10)*shift)/shift, digits) + " GiB"
+		if m.reads(text) {
+			return text
+		}
 	}
 	return strconv.FormatInt(int64(m), 10) + " MiB"
 }
 
-func trimFloat(f float64) string {
-	s := strconv.FormatFloat(f, 'f', 1, 64)
-	return strings.TrimSuffix(s, ".0")
+// reads reports whether ParseMiB reads a text as m.
+func (m MiB) reads(text string) bool {
+	same, err := ParseMiB(text)
+	return err == nil && same == m
+}
+
+func trimFloat(f float64, digits int) string {
+	s := strconv.FormatFloat(f, 'f', digits, 64)
+	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
 }
 
 // memoryUnits maps a suffix to its size in MiB. As everywhere in berth,
@@ -100,11 +122,11 @@ func (j Joules) WattHours() float64 { return float64(j) / 3600 }
 func (j Joules) String() string {
 	switch size := math.Abs(float64(j)); {
 	case size >= 1e6*3600:
-		return trimFloat(j.WattHours()/1e6) + " MWh"
+		return trimFloat(j.WattHours()/1e6, 1) + " MWh"
 	case size >= 1000*3600:
-		return trimFloat(j.WattHours()/1000) + " kWh"
+		return trimFloat(j.WattHours()/1000, 1) + " kWh"
 	case size >= 3600:
-		return trimFloat(j.WattHours()) + " Wh"
+		return trimFloat(j.WattHours(), 1) + " Wh"
 	}
 	return strconv.FormatFloat(float64(j), 'f', 0, 64) + " J"
 }

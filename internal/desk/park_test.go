@@ -129,7 +129,7 @@ func TestParkAndResume(t *testing.T) {
 	wants(t, "resume without room", err, "insufficient_memory")
 	_, err = o.Resume(t.Context(), by, name, api.Resume{Timeout: gpu.Some(0.001)})
 	wants(t, "resume with too little patience", err, "allocation_timeout")
-	if err == nil || !strings.HasPrefix(err.Error(), "Cannot resume a: there was no room within 0.1 s: GPU 0 needs 5000 MiB and has ") || !strings.HasSuffix(err.Error(), ". It stays parked; give it more time, or resume it later.") {
+	if err == nil || !strings.HasPrefix(err.Error(), "Cannot resume a: there was no room within 0.1 s: GPU 0 needs 4.883 GiB and has ") || !strings.HasSuffix(err.Error(), ". It stays parked; give it more time, or resume it later.") {
 		t.Errorf("resume with too little patience: %v", err)
 	}
 	if _, err := o.Release(t.Context(), by, lease.Name{ID: "b"}, 0, false); err != nil {

@@ -454,6 +454,7 @@ class Obstacle(Answer):
 
     gpu: str = ""
     code: str = ""
+    also: List[str] = _list()  # The codes of further reasons, if there are several.
     text: str = ""
     holders: List[InTheWay] = _list()  # The leases on the device.
     foreign_mb: int = 0  # How much memory of the device processes under no lease use, if that is in the way.
@@ -486,7 +487,7 @@ class Explanation(Answer):
     possible: bool = False  # Whether the request would be granted if nobody else used this machine.
     text: str = ""  # The explanation in a sentence or two.
     position: int = 0  # The position of the request in the queue, if it waits.
-    devices: List[Obstacle] = _list()  # What is in the way on each device.
+    devices: List[Obstacle] = _list()  # What is in the way, each device once.
     largest_now_mb: int = 0  # The most memory that would be granted now.
     largest_ever_mb: int = 0  # The most memory that would be granted if nobody else used this machine.
     behind: List[str] = _list()  # The requests ahead of it in the queue.

@@ -19,7 +19,6 @@ type explainOptions struct {
 	*console.Console
 	id      string // of a waiting request; empty if request is not made
 	request api.LeaseRequest
-	memory  console.Memory
 	devices string
 }
 
@@ -33,16 +32,19 @@ would do with a request that has these flags, without making it. Name a request
 of another user as USER/ID if several have the ID.
 
 The answer tells what stands in the way on each GPU, who holds it, until when if
-that is known, and how much memory the daemon would grant now.`,
+that is known, how much memory the daemon would grant now, and when the request
+would probably be granted.`,
 		Example: `  berth explain trainer
   berth explain --memory 40GiB --gpus 2
+  berth explain --exclusive
   berth explain --memory 8GiB --where 'name~H200,cc>=9.0'`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: con.Leases(),
 	}
 	flags := cmd.Flags()
-	asked := []string{"memory", "gpus", "slots", "gpu", "prefer", "where", "policy", "service", "priority"}
-	flags.Var(&o.memory, "memory", "`MEMORY` on each GPU, as in 4GiB")
+	asked := []string{"memory", "exclusive", "gpus", "slots", "gpu", "prefer", "where", "policy", "service", "priority"}
+	flags.Var(memoryOrAll{&o.request}, "memory", "`MEMORY` on each GPU, as in 4GiB,\nor all that the largest has")
+	flags.BoolVar(&o.request.Exclusive, "exclusive", false, "each GPU alone, as exec asks for it by itself")
 	flags.IntVar(&o.request.GPUs, "gpus", 1, "`NUMBER` of different GPUs")
 	slots := flags.Int("slots", 1, "`NUMBER` of slots on each GPU")
 	flags.StringVar((*string)(&o.request.GPU), "gpu", "", "on this `GPU` only (index or UUID)")
@@ -64,7 +66,7 @@ that is known, and how much memory the daemon would grant now.`,
 		case len(args) > 0:
 			o.id = args[0]
 		}
-		o.request.Memory, o.request.Slots = gpu.MiB(o.memory), gpu.Some(*slots)
+		o.request.Slots = gpu.Some(*slots)
 		if flags.Changed("priority") {
 			o.request.Priority = gpu.Some(*priority)
 		}
@@ -72,6 +74,33 @@ that is known, and how much memory the daemon would grant now.`,
 	}
 	return cmd
 }
+
+// memoryOrAll is the value of a flag that takes 4GiB, 512M or all. It is the memory of a
+// request.
+type memoryOrAll struct{ *api.LeaseRequest }
+
+// Set parses the value. It refuses a number without a unit.
+func (v memoryOrAll) Set(text string) error {
+	v.Memory, v.AllMemory = 0, text == "all"
+	if v.AllMemory {
+		return nil
+	}
+	return (*console.Memory)(&v.Memory).Set(text)
+}
+
+// String returns the value as Set parses it, or "" if there is none.
+func (v memoryOrAll) String() string {
+	switch {
+	case v.LeaseRequest == nil:
+		return ""
+	case v.AllMemory:
+		return "all"
+	}
+	return (*console.Memory)(&v.Memory).String()
+}
+
+// Type returns the kind of value for the help.
+func (memoryOrAll) Type() string { return "memory" }
 
 func (o *explainOptions) run(ctx context.Context) error {
 	v, err := o.open(ctx)

@@ -98,13 +98,11 @@ type together struct {
 	uuids []string
 }
 
-// grouped groups devices that differ only in their name.
+// grouped puts together what is in the way on each device, and then devices that differ
+// only in their name.
 func grouped(all []api.Obstacle) []together {
 	var groups []together
-	for _, o := range all {
-		if o.Code != "no_memory" && o.Code != "no_slot" {
-			o.Holders = nil // they are not the obstacle
-		}
+	for _, o := range onEach(all) {
 		same := slices.IndexFunc(groups, func(g together) bool {
 			return g.Text == o.Text && len(g.Holders) == 0 && len(o.Holders) == 0
 		})
@@ -115,6 +113,22 @@ func grouped(all []api.Obstacle) []together {
 		groups = append(groups, together{o, []string{o.GPU}})
 	}
 	return groups
+}
+
+// onEach returns one obstacle for each device, with the leases that are in the way.
+func onEach(all []api.Obstacle) []api.Obstacle {
+	var each []api.Obstacle
+	for _, o := range all {
+		if o.Code != "no_memory" && o.Code != "no_slot" && o.Code != "exclusive" {
+			o.Holders = nil // they are not the obstacle
+		}
+		if same := slices.IndexFunc(each, func(e api.Obstacle) bool { return e.GPU == o.GPU }); same >= 0 {
+			each[same].Text += ", and " + o.Text
+			continue
+		}
+		each = append(each, o)
+	}
+	return each
 }
 
 func (x GPUs) obstacle(o together, to term.Screen) []string {
@@ -173,10 +187,10 @@ func (x GPUs) rankingTable(e api.Explanation, free bool) *term.Table {
 		{term.Column{Title: "SLOTS", Right: true}, func(r api.Ranked) term.Cell { return term.Text(fmt.Sprintf("%d/%d", r.Active, r.Usable)) }},
 		{term.Column{Title: "LOAD", Right: true}, func(r api.Ranked) term.Cell { return term.Text(optional(r.Utilization, "%.0f %%")) }},
 		{term.Column{Title: "TEMP", Right: true}, func(r api.Ranked) term.Cell { return term.Text(optional(r.Temperature, "%.0f °C")) }},
-		{term.Column{Title: "FREE", Right: true}, func(r api.Ranked) term.Cell { return term.Text(r.Available.String()) }},
+		{term.Column{Title: "FREE GiB", Right: true}, func(r api.Ranked) term.Cell { return term.Text(GiB(r.Available)) }},
 		{term.Column{Title: "REPLICAS", Right: true}, func(r api.Ranked) term.Cell { return term.Text(strconv.Itoa(r.Replicas)) }},
 		{term.Column{Least: 16, Fold: true}, func(r api.Ranked) term.Cell { return remark(r, e.Grant) }},
-	}, unless(free, "FREE"), unless(replicas, "REPLICAS"))
+	}, unless(free, "FREE GiB"), unless(replicas, "REPLICAS"))
 	t.Indent = 2
 	return t
 }

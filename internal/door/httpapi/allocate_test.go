@@ -242,7 +242,7 @@ func TestAllocateAgain(t *testing.T) {
 	}
 	w := d.ask("POST", "/api/gpu/memory/allocate", `{"allocation_id":"s","memory_mb":8000,"service":"s","again":"id"}`)
 	p := expect(t, "without room", w, http.StatusConflict, "insufficient_memory")
-	if p.Extra["held_mb"] != 2000.0 || p.Extra["requested_mb"] != 8000.0 || !strings.Contains(p.Detail, "from 2000 MiB to 8000 MiB") {
+	if p.Extra["held_mb"] != 2000.0 || p.Extra["requested_mb"] != 8000.0 || !strings.Contains(p.Detail, "from 1.954 GiB to 7.813 GiB") {
 		t.Errorf("the refusal is %+v", p)
 	}
 	w = d.ask("POST", "/api/gpu/memory/allocate", `{"allocation_id":"s","memory_mb":2000,"service":"s"}`)

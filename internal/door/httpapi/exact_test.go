@@ -69,8 +69,8 @@ func TestExactLease(t *testing.T) {
 	more.Memory++
 	p := expect(t, "another amount", d.askAs(kubernetes, "POST", "/api/leases", d.exact("c", "", more)), http.StatusConflict, "duplicate_allocation")
 	for _, text := range []string{
-		"it has 3000 MiB and 1 slot on " + on[0] + ", where the request is for 3001 MiB and 1 slot",
-		"it has 5000 MiB and 0 slots on " + on[1] + ", where the request is for nothing",
+		"it has 2.93 GiB and 1 slot on " + on[0] + ", where the request is for 2.931 GiB and 1 slot",
+		"it has 4.883 GiB and 0 slots on " + on[1] + ", where the request is for nothing",
 	} {
 		if !strings.Contains(p.Detail, text) {
 			t.Errorf("%q does not say %q", p.Detail, text)
@@ -121,7 +121,7 @@ func TestExactLeaseIsRefused(t *testing.T) {
 		t.Errorf("what was refused left %+v", all)
 	}
 	p := expect(t, "one part that does not fit", d.askAs(kubernetes, "POST", "/api/leases", d.exact("c", "", good, api.LeaseShare{GPU: on[1], Memory: 1000000, Slots: 1})), http.StatusConflict, "insufficient_memory")
-	if !strings.Contains(p.Detail, "GPU 1 ("+on[1]+") can never lease 1000000 MiB") || strings.Contains(p.Detail, "GPU 0") {
+	if !strings.Contains(p.Detail, "GPU 1 ("+on[1]+") can never lease 976.563 GiB") || strings.Contains(p.Detail, "GPU 0") {
 		t.Errorf("it says %q", p.Detail)
 	}
 }

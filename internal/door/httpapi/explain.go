@@ -69,8 +69,13 @@ func (s *server) explanationOf(e placement.Explanation, by sight) api.Explanatio
 	if e.Refusal != nil {
 		out.Possible, out.Hint = e.Refusal.Ever, e.Refusal.Hint
 		sentences = append(sentences, words.UpperFirst(e.Refusal.Error())+".")
-		for _, r := range e.Refusal.Reasons {
-			out.Devices = append(out.Devices, s.obstacleOf(r, e, by))
+		for _, r := range e.Refusal.Reasons { // those of one device follow one another
+			o := s.obstacleOf(r, e, by)
+			if last := len(out.Devices) - 1; last >= 0 && out.Devices[last].GPU == o.GPU {
+				join(&out.Devices[last], o)
+				continue
+			}
+			out.Devices = append(out.Devices, o)
 		}
 	}
 	if e.Position > 0 {
@@ -92,9 +97,15 @@ func (s *server) obstacleOf(r placement.Reason, e placement.Explanation, by sigh
 		if by.all() || !slices.ContainsFunc(used.PIDs, func(pid int) bool { return !by.runs(pid) }) {
 			o.ForeignPIDs, who = used.PIDs, processes(used.PIDs)
 		}
-		o.Text += "; " + used.Memory.Exact() + " of it is used under no lease, by " + who
+		o.Text += "; " + used.Memory.ExactBeside(r.Needs) + " of it is used under no lease, by " + who
 	}
 	return o
+}
+
+// join adds a further reason to what is in the way on a device.
+func join(o *api.Obstacle, more api.Obstacle) {
+	o.Also, o.Text = append(o.Also, more.Code), o.Text+", and "+more.Text
+	o.Foreign, o.ForeignPIDs = max(o.Foreign, more.Foreign), append(o.ForeignPIDs, more.ForeignPIDs...)
 }
 
 // processes names up to five processes by pid, and counts the others.

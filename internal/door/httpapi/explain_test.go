@@ -1,14 +1,39 @@
 package httpapi
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
 )
+
+// A device with several reasons against a request is listed once, in one unit, with
+// everybody who holds it.
+func TestEachDeviceIsExplainedOnce(t *testing.T) {
+	d := open(t, "h200")
+	decode[api.Lease](t, d.ask("POST", "/api/leases", `{"id":"all","memory_mb":142300,"ttl_seconds":600}`))
+	usable := decode[api.Explanation](t, d.ask("POST", "/api/leases/explain", `{"slots":1}`)).Ranking[0].Usable
+	for n := 1; n < usable; n++ {
+		decode[api.Lease](t, d.ask("POST", "/api/leases", fmt.Sprintf(`{"id":"more-%d","ttl_seconds":600}`, n)))
+	}
+	e := decode[api.Explanation](t, d.ask("POST", "/api/leases/explain", `{"memory_mb":8192,"slots":1}`))
+	if len(e.Devices) != 1 || len(e.Devices[0].Holders) != usable {
+		t.Fatalf("it is explained as %+v", e.Devices)
+	}
+	o := e.Devices[0]
+	if o.Code != "no_slot" || !slices.Equal(o.Also, []string{"no_memory"}) || !strings.Contains(o.Text, "usable are taken, and needs 8 GiB and has 0.336 GiB") {
+		t.Errorf("the obstacle is %+v", o)
+	}
+	if e.Estimate == nil || !strings.Contains(e.Estimate.Unknown, "no time limit and no history") {
+		t.Errorf("the estimate is %+v", e.Estimate)
+	}
+}
 
 // A new program goes to the idle, cool GPU and not to the one beside it that
 // somebody keeps at 100 %, and the ranking says why.

@@ -55,7 +55,7 @@ func (s *Snapshot) reasons(n *need, r *lease.Request, i int) []Reason {
 	case u.Closed != "":
 		because(Closed, "nothing is granted here: %s", u.Closed)
 	case u.Ceiling < n.memory:
-		why := because(TooSmall, "needs %s and could never have more than %s", n.memory.Exact(), max(u.Ceiling, 0).Exact())
+		why := because(TooSmall, "needs %s and could never have more than %s", n.memory.Exact(), max(u.Ceiling, 0).ExactBeside(n.memory))
 		why.Needs, why.Has = n.memory, u.Ceiling
 	case u.MaxPipelines < r.Slots:
 		why := because(TooSmall, "needs %s and has only %d in all", words.Count(r.Slots, "slot"), u.MaxPipelines)
@@ -74,7 +74,7 @@ func (s *Snapshot) reasons(n *need, r *lease.Request, i int) []Reason {
 			why.NeedsSlots, why.Active, why.Usable = r.Slots, u.Active, u.Usable
 		}
 		if s.room[i] < n.memory {
-			why := because(NoMemory, "needs %s and has %s", n.memory.Exact(), s.room[i].Exact())
+			why := because(NoMemory, "needs %s and has %s", n.memory.ExactBeside(s.room[i]), s.room[i].ExactBeside(n.memory))
 			why.Needs, why.Has = n.memory, s.room[i]
 		}
 	}

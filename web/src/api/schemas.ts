@@ -662,7 +662,7 @@ export interface Explanation {
   text: string;
   /** The position of the request in the queue, if it waits. */
   position?: number;
-  /** What is in the way on each device. */
+  /** What is in the way, each device once. */
   devices: Obstacle[];
   /** The most memory that would be granted now. */
   largest_now_mb: number;
@@ -1446,6 +1446,8 @@ export interface NewToken {
 export interface Obstacle {
   gpu: string;
   code: string;
+  /** The codes of further reasons, if there are several. */
+  also?: string[];
   text: string;
   /** The leases on the device. */
   holders?: HolderUntil[];
