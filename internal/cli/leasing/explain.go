@@ -77,26 +77,26 @@ would probably be granted.`,
 
 // memoryOrAll is the value of a flag that takes 4GiB, 512M or all. It is the memory of a
 // request.
-type memoryOrAll struct{ *api.LeaseRequest }
+type memoryOrAll struct{ of *api.LeaseRequest }
 
 // Set parses the value. It refuses a number without a unit.
 func (v memoryOrAll) Set(text string) error {
-	v.Memory, v.AllMemory = 0, text == "all"
-	if v.AllMemory {
+	v.of.Memory, v.of.AllMemory = 0, text == "all"
+	if v.of.AllMemory {
 		return nil
 	}
-	return (*console.Memory)(&v.Memory).Set(text)
+	return (*console.Memory)(&v.of.Memory).Set(text)
 }
 
 // String returns the value as Set parses it, or "" if there is none.
 func (v memoryOrAll) String() string {
 	switch {
-	case v.LeaseRequest == nil:
+	case v.of == nil:
 		return ""
-	case v.AllMemory:
+	case v.of.AllMemory:
 		return "all"
 	}
-	return (*console.Memory)(&v.Memory).String()
+	return (*console.Memory)(&v.of.Memory).String()
 }
 
 // Type returns the kind of value for the help.
