@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -323,16 +324,24 @@ func fullDisk(o options) error {
 	return s.close(cmp.Or(err, syscall.Unmount(state, syscall.MNT_DETACH)))
 }
 
-// fillDisk writes a file until the file system of a folder has only so much room left.
+// fillDisk writes a file until the file system of a folder has only so much room left. The
+// daemon writes there too, so the room is measured again if it was not there.
 func fillDisk(name, folder string, room int64) error {
-	var about syscall.Statfs_t
-	if err := syscall.Statfs(folder, &about); err != nil {
-		return err
-	}
 	f, err := os.Create(name)
 	if err != nil {
 		return err
 	}
-	free := int64(about.Bavail)*about.Bsize - room
-	return cmp.Or(syscall.Fallocate(int(f.Fd()), 0, 0, max(free, 1)), f.Close())
+	for {
+		var about syscall.Statfs_t
+		if err := syscall.Statfs(folder, &about); err != nil {
+			return err
+		}
+		free := int64(about.Bavail)*about.Bsize - room
+		if free <= 0 {
+			return f.Close()
+		}
+		if err := syscall.Fallocate(int(f.Fd()), 0, 0, free); !errors.Is(err, syscall.ENOSPC) {
+			return cmp.Or(err, f.Close())
+		}
+	}
 }
