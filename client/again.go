@@ -78,7 +78,7 @@ func persist[T any](ctx context.Context, c *Client, timeout gpu.Opt[float64], as
 func wentAway(err error) bool {
 	cut, unanswered, problem := (*cutError)(nil), (*unansweredError)(nil), (*api.Problem)(nil)
 	return errors.As(err, &cut) || errors.As(err, &unanswered) || errors.Is(err, io.ErrUnexpectedEOF) ||
-		errors.As(err, &problem) && problem.Code == "stopping"
+		errors.As(err, &problem) && (problem.Code == "stopping" || problem.Code == "no_turn") // what older daemons say when they stop
 }
 
 // isAway reports whether no daemon listens now.

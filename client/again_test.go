@@ -56,6 +56,7 @@ func TestAskingAgain(t *testing.T) {
 	gone := &NoDaemonError{Attempts: []Attempt{{"unix", "/run/berth.sock", syscall.ECONNREFUSED}}}
 	closed := &NoDaemonError{Attempts: []Attempt{{"unix", "/run/berth.sock", syscall.EACCES}}}
 	stopping := &api.Problem{Status: http.StatusServiceUnavailable, Code: "stopping"}
+	noTurn := &api.Problem{Status: http.StatusTooManyRequests, Code: "no_turn"}
 	duplicate := &api.Problem{Status: http.StatusConflict, Code: "duplicate_allocation"}
 	granted := api.Lease{ID: "a", Fence: 7}
 	is := func(want error) func(error) bool { return func(err error) bool { return errors.Is(err, want) } }
@@ -74,6 +75,7 @@ func TestAskingAgain(t *testing.T) {
 		"killed":             {[]any{io.EOF, gone, gone, granted}, nil, 4},
 		"reset":              {[]any{syscall.ECONNRESET, granted}, nil, 2},
 		"stopped":            {[]any{stopping, stopping, gone, granted}, nil, 4},
+		"had no turn":        {[]any{noTurn, gone, noTurn, granted}, nil, 4},
 		"twice":              {[]any{io.EOF, gone, stopping, gone, granted}, nil, 5},
 		"never there":        {[]any{gone}, missing, 1},
 		"away for good":      {[]any{io.EOF, gone}, away, -1},

@@ -310,7 +310,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 		return err
 	}
 	d.shown.current.Store(shown)
-	streams, endStreams := context.WithCancel(context.WithoutCancel(ctx)) // see letGo
+	streams, endWith := context.WithCancelCause(context.WithoutCancel(ctx)) // see letGo
+	endStreams := func() { endWith(ledger.ErrStopped) }                     // whose requests are refused as the ledger refuses them
 	defer endStreams()
 	d.trustToken(secret)
 	doors, err := openDoors(streams, c, d.handler, d.doorkeeper(), d.kernel, &d.shown, d.exporter.TurnedAway)
@@ -363,7 +364,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 
 // letGo lets callers go once the ledger decides nothing any more, so that those who wait
 // keep their places. It does not wait long for a ledger that hangs.
-func (d *Daemon) letGo(callers context.CancelFunc) {
+func (d *Daemon) letGo(callers func()) {
 	defer callers()
 	select {
 	case <-d.ledger.Quiet():

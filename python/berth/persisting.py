@@ -52,7 +52,7 @@ def persisting(request: "Request") -> "Generator[Union[Request, float], Any, Any
 def _went_away(why: BerthError) -> bool:
     """Reports whether the daemon went before it answered a request that it may have
     seen."""
-    return isinstance(why, Broken) or isinstance(why, Problem) and why.code == "stopping"
+    return isinstance(why, Broken) or isinstance(why, Problem) and why.code in ("stopping", "no_turn")  # what older daemons say when they stop
 
 
 def _repeated(request: "Request", waited: float) -> "Request":

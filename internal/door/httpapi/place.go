@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/lease/fair"
+	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
@@ -80,12 +82,12 @@ func (s *server) inPlace(w http.ResponseWriter, r *http.Request, pattern string,
 		w = settled{w}
 	}
 	if !q.Pace(r.Context()) {
-		problems.Write(w, noPlace())
+		problems.Write(w, noPlace(r.Context()))
 		return
 	}
 	t := enter(r.Context(), q, weight)
 	if t == nil {
-		problems.Write(w, noPlace())
+		problems.Write(w, noPlace(r.Context()))
 		return
 	}
 	defer t.Leave()
@@ -105,9 +107,13 @@ func enter(ctx context.Context, q *fair.Queue, w fair.Weight) *fair.Place {
 	return q.Enter(ctx, w)
 }
 
-// noPlace is the answer to a request that got no place in time. Usually its caller has
-// left, and nobody reads it.
-func noPlace() *api.Problem {
+// noPlace is the answer to a request that got no place in time: the daemon is about to
+// stop, other requests of the user take too long, or the caller has left, and nobody reads
+// the answer.
+func noPlace(ctx context.Context) *api.Problem {
+	if cause := context.Cause(ctx); errors.Is(cause, ledger.ErrStopped) {
+		return problemOf(cause)
+	}
 	return problems.New(http.StatusTooManyRequests, "no_turn", "Other requests of yours are under way, and this one had no turn in time. Nothing was changed: send it again, with fewer at a time.")
 }
 

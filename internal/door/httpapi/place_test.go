@@ -14,6 +14,7 @@ import (
 	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/fair"
+	"github.com/berth-gpu/berth/internal/lease/ledger"
 )
 
 // Every route has a weight that fits its body: what may be large is heavy.
@@ -62,6 +63,33 @@ func TestWaitingTakesNoTurn(t *testing.T) {
 	cancel()
 	for range many {
 		<-done
+	}
+}
+
+// A request that has no turn before the daemon stops hears that it stops, so that its
+// client asks the next daemon.
+func TestNoTurnBeforeTheDaemonStops(t *testing.T) {
+	d := open(t, "1xrtx-4060")
+	who := user(7)
+	stopping, stop := context.WithCancelCause(withIdentity(t.Context(), who))
+	stop(ledger.ErrStopped)
+	q, leave := d.server.queues.Join(fair.UserOf(standingOf(stopping)), 0)
+	defer leave()
+	for range 1000 { // which of two is ready is chance, and after so many every turn is taken
+		if turn := q.Enter(stopping, fair.Light); turn != nil {
+			defer turn.Leave()
+		}
+	}
+	for cause, want := range map[error]string{ledger.ErrStopped: `"stopping"`, context.Canceled: `"no_turn"`} {
+		ctx, end := context.WithCancelCause(withIdentity(t.Context(), who))
+		end(cause)
+		r := httptest.NewRequest("POST", "/api/leases", strings.NewReader(`{"slots":1}`))
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		d.server.ServeHTTP(w, r.WithContext(ctx))
+		if !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%v is answered with %d: %s", cause, w.Code, w.Body)
+		}
 	}
 }
 
