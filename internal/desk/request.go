@@ -285,6 +285,14 @@ func (d *Desk) holder(by *Caller, w *wish, service string) (holder lease.Holder,
 		return holder, "", nil
 	}
 	holder, note, err = d.Ledger.HolderInUnit(w.Unit, by.Actor, holder)
+	if by.Repeated && err == nil {
+		// The unit was there when it was asked for, and what runs in it now may be
+		// another user's, or nothing.
+		if asked, waits := d.Ledger.AbsentInUnit(w.ID, w.Unit, by.Actor); waits {
+			holder.UID, holder.User = asked.UID, asked.User
+			return holder, note, nil
+		}
+	}
 	if err == nil && note != "" && w.unitExists && !process.HasUnitFile(w.Unit) { // a container that does not run is not there either
 		err = Refuse(Unknown, "unknown_unit", "There is no unit or container %q here. systemctl list-units shows the units that run.", w.Unit)
 	}

@@ -22,7 +22,7 @@ func AppendWaiting(dst []byte, r *Request) []byte {
 	return waitingEntries.Append(dst, &stored.Waiting{
 		Version: stored.WaitingVersion, ID: r.ID, UID: h.UID, User: h.User, Parent: r.Parent, Service: h.Service, Name: h.Name, PID: h.PID, Start: h.Start, Boot: h.Boot,
 		Binding: string(r.Binding), TTL: int64(r.TTL), GPUs: r.GPUs, Memory: int64(r.Memory), Slots: r.Slots, Exclusive: r.Exclusive, Least: int64(r.Least),
-		Where: r.Where.String(), Only: r.Only, Preferred: r.Preferred, Policy: r.Policy, Priority: r.Priority, Groups: r.Groups,
+		Where: r.Where.String(), Only: r.Only, Preferred: r.Preferred, Policy: r.Policy, Priority: r.Priority, Groups: r.Groups, Unit: r.Unit,
 		Requested: r.Requested.UnixNano(), Arrival: r.Arrival, Deadline: deadline.UnixNano(),
 	})
 }
@@ -51,7 +51,7 @@ func ReadWaiting(data []byte) (Key, *Request, error) {
 		ID: s.ID, Parent: s.Parent, Holder: h, Binding: Binding(s.Binding), TTL: time.Duration(s.TTL),
 		GPUs: s.GPUs, Memory: gpu.MiB(s.Memory), Slots: s.Slots, Where: where, Only: s.Only, Preferred: s.Preferred, Policy: s.Policy,
 		Priority: s.Priority, Groups: s.Groups, Requested: time.Unix(0, s.Requested), Arrival: s.Arrival, Absent: true, Until: time.Unix(0, s.Deadline),
-		Least: gpu.MiB(s.Least), Terms: Terms{Exclusive: s.Exclusive},
+		Least: gpu.MiB(s.Least), Terms: Terms{Exclusive: s.Exclusive, Unit: s.Unit},
 	}
 	r.Since = r.Requested
 	return r.Key(), r, nil

@@ -116,6 +116,19 @@ func (s *state) hasEnded(r *lease.Request) bool {
 	return h.PID != 0 && (h.Boot != s.boot || !s.processes.Alive(process.ID{PID: h.PID, Start: h.Start}))
 }
 
+// AbsentInUnit returns the holder of the absent request for a unit or container, by its id,
+// if the actor may speak for that holder.
+func (l *Ledger) AbsentInUnit(id, unit string, by access.Actor) (holder lease.Holder, waits bool) {
+	l.mu.Lock() // not RLock: Waiting sorts the queue
+	defer l.mu.Unlock()
+	for _, r := range l.book.Waiting() {
+		if r.Absent && r.ID == id && r.Unit == unit && access.May(by, access.Speak, access.Of(access.Process, r.Holder.UID, "")) == nil {
+			return r.Holder, true
+		}
+	}
+	return lease.Holder{}, false
+}
+
 // takePlace takes the absent request that r is asked again for out of the queue. The
 // request gets its age, and waits no longer than it would have without the restart. The
 // caller holds mu.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
@@ -66,6 +67,41 @@ func TestPlacesSurviveTheLedger(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A request for a unit is known by its id and its unit after a restart, to whoever may
+// speak for its holder: what runs in the unit by then may be another user's, or nothing.
+func TestAbsentInUnit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		k := w.start(t)
+		k.device(0, 100)
+		k.grant(want("holder", 60))
+		inUnit := func(r *lease.Request) { r.Unit = "embed.service" }
+		k.queue(t.Context(), want("embed", 90, wait(time.Hour), of(2), inUnit))
+		if _, waits := k.AbsentInUnit("embed", "embed.service", access.Daemon()); waits {
+			t.Error("a request whose client is there is absent")
+		}
+		k.die(w.disk.Kill)
+		k = w.start(t)
+		synctest.Wait() // until the places are back
+		for _, c := range []struct {
+			id, unit string
+			by       access.Actor
+			waits    bool
+		}{
+			{"embed", "embed.service", access.Actor{UID: 2, Door: access.Socket, Role: access.User}, true},
+			{"embed", "embed.service", access.Actor{UID: 0, Door: access.Socket, Role: access.Admin}, true},
+			{"embed", "embed.service", access.Actor{UID: 3, Door: access.Socket, Role: access.User}, false},
+			{"embed", "other.service", access.Actor{UID: 2, Door: access.Socket, Role: access.User}, false},
+			{"holder", "embed.service", access.Actor{UID: 2, Door: access.Socket, Role: access.User}, false},
+		} {
+			holder, waits := k.AbsentInUnit(c.id, c.unit, c.by)
+			if waits != c.waits || waits && holder.UID != 2 {
+				t.Errorf("%s in %s is %+v, %t for user %d", c.id, c.unit, holder, waits, c.by.UID)
+			}
+		}
+	})
 }
 
 // One that comes back gets its turn before younger ones, and waits no longer than it

@@ -40,6 +40,7 @@ type Waiting struct {
 	Policy    string   `json:"policy,omitempty"`
 	Priority  int      `json:"priority,omitempty"`
 	Groups    []string `json:"groups,omitempty"`
+	Unit      string   `json:"unit,omitempty"`
 	Requested int64    `json:"requested_ns,omitempty"`
 	Arrival   uint64   `json:"arrival,omitempty"` // orders requests of the same time
 	Deadline  int64    `json:"deadline_ns,omitempty"`
