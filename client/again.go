@@ -22,6 +22,9 @@ const (
 	longestPause = time.Second
 )
 
+// repeated is the query of a request that was made before.
+var repeated = url.Values{"repeated": {"true"}}
+
 // AwayError reports that the daemon went away while a request waited: it was stopped,
 // killed or replaced. The client makes the request again under the same id, and the
 // daemon has kept its place.
@@ -41,8 +44,12 @@ func (e *AwayError) Unwrap() error { return e.Err }
 // is made again has the rest of its timeout, and the query that says so.
 func persist[T any](ctx context.Context, c *Client, timeout gpu.Opt[float64], ask func(timeout gpu.Opt[float64], query url.Values) (T, error)) (T, error) {
 	begun := time.Now()
-	answer, err := ask(timeout, nil)
-	if !wentAway(err) {
+	var query url.Values
+	if c.unanswered {
+		query = repeated
+	}
+	answer, err := ask(timeout, query)
+	if !wentAway(err) && !(c.unanswered && isAway(err)) {
 		return answer, err
 	}
 	for since, wait := time.Now(), firstPause; ; wait = min(2*wait, longestPause) {
@@ -61,7 +68,7 @@ func persist[T any](ctx context.Context, c *Client, timeout gpu.Opt[float64], as
 			rest = gpu.Some(max(seconds-time.Since(begun).Seconds(), 0))
 		}
 		asked := time.Now()
-		answer, err = ask(rest, url.Values{"repeated": {"true"}})
+		answer, err = ask(rest, repeated)
 		switch {
 		case wentAway(err):
 			if time.Since(asked) > longestPause { // it was back, and the request waited

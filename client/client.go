@@ -67,6 +67,8 @@ type Client struct {
 	streams *streams // for calls about leases; nil if they go over HTTP like all others
 	user    string   // the user whose leases ids name; see Of
 	agent   string   // the program for which the client acts; see For
+
+	unanswered bool // see Unanswered
 }
 
 // New returns a client. It does not connect: the first call does.

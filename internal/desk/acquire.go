@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/job"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/peaks"
@@ -155,16 +156,40 @@ func (d *Desk) giveBack(l *api.Lease, why error) error {
 }
 
 // NewID returns an id for a lease that the caller is going to ask for: a name and a
-// number that no id of this daemon has had.
+// number that no id of this daemon has had. A caller that has asked before without an
+// answer gets the id of the lease that its process was granted then, if it was.
 func (d *Desk) NewID(_ context.Context, by Caller, q api.NewID) (api.MadeID, error) {
 	if bad := words.TextProblem(q.Name); bad != "" {
 		return api.MadeID{}, wrongFields(lease.FieldErrors{{Field: "name", Detail: bad}})
+	}
+	if by.Repeated {
+		if id := d.heldBy(&by, q.Name); id != "" {
+			return api.MadeID{ID: id}, nil
+		}
 	}
 	id, err := d.newID(&by, q.Name)
 	if err != nil {
 		return api.MadeID{}, Refused(err)
 	}
 	return api.MadeID{ID: id}, nil
+}
+
+// heldBy returns the id of the newest lease that is bound to the process of the caller and
+// has an id that newID made from a name; "" if there is none.
+func (d *Desk) heldBy(by *Caller, name string) (id string) {
+	self, fence := by.self(), uint64(0)
+	if self.PID == 0 {
+		return ""
+	}
+	for _, l := range d.Ledger.View().Leases {
+		made, err := job.ParseID(l.ID)
+		h := &l.Holder
+		ours := h.Same(self) && l.Binding == lease.ByProcess && h.PID == self.PID && h.Start == self.Start && h.Boot == self.Boot
+		if err == nil && ours && made.Name == name && !made.One && l.Fence > fence {
+			id, fence = l.ID, l.Fence
+		}
+	}
+	return id
 }
 
 // newID returns a name with a new number. Users may choose any id, so it skips those that

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -315,5 +316,51 @@ func TestAskingAgain(t *testing.T) {
 		if err != nil || !found.Stood || found.Fence != granted.Fence {
 			t.Errorf("%s: asked again: %+v, %v", binding, found, err)
 		}
+	}
+}
+
+// A launch whose answer was lost is found again by the id of its lease. Other processes,
+// other names and those who do not ask again get a new id.
+func TestLaunchWithoutAnAnswer(t *testing.T) {
+	o := open(t, "2xh200")
+	by := self(t)
+	launched := func() string {
+		t.Helper()
+		_, changes, err := o.Launch(t.Context(), by, launch.Question{Flags: []string{"--name=train", "--memory=1GiB", "--enforce=none"}, Command: []string{"true"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range changes {
+			if id, is := strings.CutPrefix(c, "BERTH_LEASE="); is {
+				return id
+			}
+		}
+		t.Fatalf("the lease has no id: %v", changes)
+		return ""
+	}
+	launched()
+	newest := launched()
+	again, other := by, by
+	again.Repeated, other.Repeated = true, true
+	other.Holder.PID = 1
+	for _, c := range []struct {
+		who   string
+		by    Caller
+		name  string
+		found bool
+	}{
+		{"the same process", again, "train", true},
+		{"one that does not ask again", by, "train", false},
+		{"another name", again, "tra", false},
+		{"another process", other, "train", false},
+	} {
+		made, err := o.NewID(t.Context(), c.by, api.NewID{Name: c.name})
+		if err != nil || (made.ID == newest) != c.found {
+			t.Errorf("%s got %s, %v; the lease is %s", c.who, made.ID, err, newest)
+		}
+	}
+	found, err := o.Acquire(t.Context(), again, api.LeaseRequest{ID: newest, Name: "train", Binding: "process", Memory: 1024, Slots: gpu.Some(1), Enforce: "none", Timeout: gpu.Some(0.0)})
+	if err != nil || !found.Stood || found.Launch == nil {
+		t.Errorf("the lease is found as %+v, %v", found, err)
 	}
 }

@@ -37,17 +37,24 @@ func NewExec(r launch.Request, command, environ []string, socket string) (*Exec,
 	return &Exec{File: file, request: r, environ: environ, socket: socket}, nil
 }
 
-// ID returns the id under which Acquire asks. If the user chose none, the daemon makes
-// one.
-func (e *Exec) ID(ctx context.Context, c *client.Client) (id string, err error) {
-	if e.request.ID == "" {
-		e.request.ID, err = c.NewID(ctx, e.request.Called)
+// NewID returns the id under which to ask for the lease of a program. If the user chose
+// none, the daemon makes one.
+func NewID(ctx context.Context, c *client.Client, r *launch.Request) (id string, err error) {
+	if r.ID != "" {
+		return r.ID, nil
 	}
+	id, err = c.NewID(ctx, r.Called)
 	problem := (*api.Problem)(nil)
 	if errors.As(err, &problem) && (problem.Status == http.StatusNotFound || problem.Status == http.StatusMethodNotAllowed) {
 		// The daemon is older than this command.
-		e.request.ID, err = e.request.Called+"-"+strings.ToLower(rand.Text()[:6]), nil
+		id, err = r.Called+"-"+strings.ToLower(rand.Text()[:6]), nil
 	}
+	return id, err
+}
+
+// ID returns the id under which Acquire asks.
+func (e *Exec) ID(ctx context.Context, c *client.Client) (id string, err error) {
+	e.request.ID, err = NewID(ctx, c, &e.request)
 	return e.request.ID, err
 }
 

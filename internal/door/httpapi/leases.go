@@ -27,8 +27,8 @@ func registerLeases(s *server) {
 		adopted, err := s.Desk.Adopt(ctx, by, b)
 		return adopted, asID(err)
 	})
-	request(s, on("POST /api/leases/id", "new-id", "Make an id for a lease: a name, and a number that is given out once",
-		"For a program that has to know the id of its request while that waits. The id is not reserved: ask for a lease with it."), s.Desk.NewID)
+	serve(s, on("POST /api/leases/id", "new-id", "Make an id for a lease: a name, and a number that is given out once",
+		"For a program that has to know the id of its request while that waits. The id is not reserved: ask for a lease with it."), s.newID)
 	serve(s, on("POST /api/leases/explain", "explain", "Say whether a request would be granted and what is in its way, without making it", "", missing, conflict), s.explain)
 	serve(s, on("GET /api/leases/{id}", "lease", "One lease, or the waiting request with that id", "", missing, conflict), s.lease)
 	serve(s, on("GET /api/leases/{id}/explain", "explain-waiting", "What a waiting request waits for", "", missing, conflict), s.explainWaiting)
@@ -81,6 +81,18 @@ func (a *asking[T]) by(ctx context.Context) desk.Caller {
 	by := askerOf(ctx)
 	by.Repeated = a.Repeated
 	return by
+}
+
+type newIDQuery struct {
+	Repeated bool `query:"repeated" doc:"Your process asked for a lease with this name before, and no answer came, because the daemon went away. If it was granted then, the answer is its id."`
+	Body     api.NewID
+}
+
+func (s *server) newID(ctx context.Context, in *newIDQuery) (*answer[api.MadeID], error) {
+	by := askerOf(ctx)
+	by.Repeated = in.Repeated
+	made, err := s.Desk.NewID(ctx, by, in.Body)
+	return &answer[api.MadeID]{made}, err
 }
 
 func (s *server) allocate(ctx context.Context, in *asking[api.Allocate]) (*allocated, error) {

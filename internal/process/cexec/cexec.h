@@ -10,6 +10,9 @@ extern unsigned long long berth_ignored;
 // Bit n is set if file n, of the first three, was closed then.
 extern unsigned berth_closed;
 
+// Set if the daemon was asked for the lease, and gave no answer.
+extern int berth_unanswered;
+
 // berth_torch writes the version of PyTorch that a program would import, or "".
 void berth_torch(const char *program, char *version, size_t size);
 

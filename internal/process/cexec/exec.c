@@ -20,6 +20,7 @@ extern char **environ;
 
 unsigned long long berth_ignored;
 unsigned berth_closed;
+int berth_unanswered;
 
 // message is a request or an answer: strings, each with a letter before it that
 // says what it is and a 0 after it.
@@ -156,6 +157,12 @@ static int ask(int fd, const struct message *m, struct message *answer) {
 	return -1;
 }
 
+// refused reports whether the daemon says that it changed nothing.
+static int refused(const struct message *answer) {
+	static const char conflict[] = "HTTP/1.1 409 ";
+	return answer->length >= sizeof conflict - 1 && memcmp(answer->text, conflict, sizeof conflict - 1) == 0;
+}
+
 // body returns where the strings of a good answer begin, or NULL. The last string
 // of a whole answer is a dot.
 static char *body(struct message *answer) {
@@ -230,11 +237,17 @@ static void try_exec(char **argv) {
 	int fd = reach(flags);
 	if (fd < 0)
 		return;
-	int failed = request(&question, flags, command, file) != 0 || ask(fd, &question, &answer) != 0;
+	if (request(&question, flags, command, file) != 0) {
+		close(fd);
+		return;
+	}
+	int failed = ask(fd, &question, &answer) != 0;
 	close(fd);
 	char *changes = failed ? NULL : body(&answer);
-	if (changes == NULL)
+	if (changes == NULL) {
+		berth_unanswered = !refused(&answer); // the lease may have been granted
 		return;
+	}
 	apply(changes);
 	become(file, command);
 }

@@ -14,5 +14,8 @@ func Ignored() []syscall.Signal { return nil }
 // unknown.
 func Closed() []int { return nil }
 
+// Unanswered returns false: without C, nothing was asked before.
+func Unanswered() bool { return false }
+
 // Torch returns "": without C, it does not look for PyTorch.
 func Torch(string) string { return "" }
