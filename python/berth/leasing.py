@@ -56,6 +56,7 @@ def lease(
     pin: bool = False,
     trim_on_request: bool = False,
     parkable: Union[bool, str] = False,
+    exclusive: bool = False,
     on_park: Optional[Callback] = None,
     on_resume: Optional[Callback] = None,
     comment: Optional[str] = None,
@@ -79,6 +80,8 @@ def lease(
     function awaits its lease. Without ``name`` the lease has that of the function.
 
     memory    on each device; none asks for a slot only
+    exclusive each device alone: nobody else gets a lease there until it ends. Its
+              memory is what is free there, and ``memory`` the least that it needs
     gpus      how many devices
     slots     on each device
     name      what it is for, for people
@@ -102,7 +105,7 @@ def lease(
     comment   a note of yours, for people, on one line
     """
     request = request_of(
-        memory, gpus, slots, name, service, gpu, where, policy, prefer, priority, time, parkable, comment
+        memory, gpus, slots, name, service, gpu, where, policy, prefer, priority, time, parkable, comment, exclusive
     )
     made = Lease(request, timeout, ttl, pin, trim_on_request, client)
     made._call_when_parked(on_park, on_resume)
@@ -123,6 +126,7 @@ def request_of(
     limit: Optional[float] = None,
     parkable: Union[bool, str] = False,
     comment: Optional[str] = None,
+    exclusive: bool = False,
 ) -> Dict[str, Any]:
     """Returns a request for a lease as the daemon takes it."""
     if callable(memory):
@@ -130,7 +134,8 @@ def request_of(
     optional = {
         "name": name, "service": service, "gpu": None if gpu is None else str(gpu), "where": where,
         "policy": policy, "prefer": None if prefer is None else str(prefer), "priority": priority,
-        "time_limit_seconds": limit, "comment": comment, **calls.may_park(parkable),
+        "time_limit_seconds": limit, "comment": comment, "exclusive": exclusive or None,
+        **calls.may_park(parkable),
     }  # fmt: skip
     given = {k: v for k, v in optional.items() if v is not None}
     return {"memory_mb": mib(memory), "gpus": gpus, "slots": slots, **given}

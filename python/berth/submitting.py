@@ -44,6 +44,7 @@ def submission(kind: Callable[[answers.Job, Optional[Client]], Made]) -> Callabl
         compute: Optional[int] = None,
         isolation: Optional[str] = None,
         parkable: Union[bool, str] = False,
+        exclusive: bool = False,
         array: Optional[str] = None,
         params: Optional[Mapping[str, Sequence[Any]]] = None,
         after: Sequence[Union[str, "Job"]] = (),
@@ -77,7 +78,7 @@ def submission(kind: Callable[[answers.Job, Optional[Client]], Made]) -> Callabl
                   the value of a parameter
         memory    on each device; none: what earlier runs of the name used, or else a
                   device alone
-        gpus, slots, gpu, where, policy, prefer, priority, service, parkable, comment
+        gpus, slots, gpu, where, policy, prefer, priority, service, parkable, exclusive, comment
                   as for :func:`lease`
         name      the id begins with it, which others can read
         timeout   give up if there is no room this many seconds after it could begin;
@@ -119,7 +120,8 @@ def submission(kind: Callable[[answers.Job, Optional[Client]], Made]) -> Callabl
             "memory_mb": mib(memory) or None, "gpus": gpus, "slots": slots, "service": service,
             "gpu": None if gpu is None else str(gpu), "where": where, "policy": policy,
             "prefer": None if prefer is None else str(prefer), "priority": priority, "timeout_seconds": timeout,
-            "time_limit_seconds": time, "isolation": isolation, "comment": comment, **calls.may_park(parkable),
+            "time_limit_seconds": time, "isolation": isolation, "comment": comment,
+            "exclusive": exclusive or None, **calls.may_park(parkable),
         })  # fmt: skip
         return kind((yield from calls.submit_job(body, client=client)), client)
 

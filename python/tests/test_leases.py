@@ -53,6 +53,14 @@ class Life(DaemonCase):
             self.assertEqual(len(set(gpus.uuids)), 3)
             self.assertEqual(gpus.uuid, gpus.uuids[0])
 
+    def test_a_device_alone(self):
+        with berth.lease(exclusive=True, gpu=1) as gpu:
+            self.assertGreater(gpu.memory_mb, 4096)
+            (seen,) = [x for x in self.daemon.leases()["leases"] if x["id"] == gpu.id]
+            self.assertTrue(seen["exclusive"])
+            with self.assertRaises(berth.Problem):
+                berth.lease(memory=1, gpu=1, timeout=0).acquire()
+
     def test_one_device_and_no_other(self):
         uuid = self.daemon.client.call("GET", "/api/gpu/status/all")["gpus"][2]["device"]["uuid"]
         for wish in (2, "2", uuid):

@@ -37,6 +37,7 @@ def lease(
     pin: bool = False,
     trim_on_request: bool = False,
     parkable: Union[bool, str] = False,
+    exclusive: bool = False,
     on_park: Optional[Callback] = None,
     on_resume: Optional[Callback] = None,
     comment: Optional[str] = None,
@@ -50,7 +51,7 @@ def lease(
     The arguments are those of :func:`berth.lease`, and so is the use as a
     decorator."""
     request = request_of(
-        memory, gpus, slots, name, service, gpu, where, policy, prefer, priority, time, parkable, comment
+        memory, gpus, slots, name, service, gpu, where, policy, prefer, priority, time, parkable, comment, exclusive
     )
     made = Lease(request, timeout, ttl, pin, trim_on_request, client)
     made._call_when_parked(on_park, on_resume)
