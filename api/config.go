@@ -93,6 +93,7 @@ type OptimizationConfig struct {
 	ParkGrace           gpu.Opt[float64] `json:"park_grace_seconds,omitzero" doc:"How many seconds before it parks a lease by itself berth tells the holder."`
 	Keep                gpu.Opt[float64] `json:"keep_seconds,omitzero" doc:"How many seconds a lease keeps its devices at least before berth parks it by itself."`
 	TimeSlice           gpu.Opt[float64] `json:"time_slice_seconds,omitzero" doc:"How many seconds a lease that may be parked keeps its devices while others wait for them."`
+	LongestWait         gpu.Opt[float64] `json:"longest_wait" nullable:"true" doc:"How many seconds others wait at most for a lease that is idle or has kept its devices for keep_seconds; null: 10 for a service whose program berth runs, else no limit."`
 	ParkHost            gpu.Opt[gpu.MiB] `json:"park_host_mb" nullable:"true" doc:"Most memory of the machine that parked leases take together; null: half of it."`
 }
 
@@ -109,6 +110,10 @@ type ServiceConfig struct {
 	Throttle        string           `json:"throttle,omitempty" enum:"exempt,advise,slots,pace,power" doc:"What berth does by itself about leases of the service on a device that should run slower. Default: that of the device."`
 	Parkable        string           `json:"parkable,omitempty" enum:"true,false,unshared" doc:"Whether berth may park leases of the service. unshared: yes, and their processes share no GPU memory. Default: as their requests say."`
 	Shrinkable      string           `json:"shrinkable,omitempty" enum:"true,false" doc:"Whether an optimization may shrink leases of the service to what they used at most. Default: false."`
+	Keep            gpu.Opt[float64] `json:"keep_seconds,omitzero" doc:"How many seconds a lease of the service keeps its devices at least. Default: that of optimization."`
+	LongestWait     gpu.Opt[float64] `json:"longest_wait,omitzero" doc:"How many seconds others wait at most for a lease of the service. Default: that of optimization."`
+	TimeSlice       gpu.Opt[float64] `json:"time_slice_seconds,omitzero" doc:"How many seconds a lease of the service keeps its devices while others wait for them. Default: that of optimization."`
+	Stays           string           `json:"keep,omitempty" enum:"true,false" doc:"Whether berth never parks leases of the service, nor sends its program away, by itself. Default: false."`
 	Match           MatchConfig      `json:"match" doc:"Which processes belong to the leases of the service that no process holds."`
 }
 

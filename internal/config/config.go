@@ -158,13 +158,24 @@ type Optimization struct {
 	AllocationTimeout   time.Duration `key:"allocation_timeout" role:"operator" default:"30" min:"0" max:"86400" doc:"How long a request waits unless it says otherwise."`
 	DeallocationTimeout time.Duration `key:"deallocation_timeout" default:"10" min:"0" max:"86400" doc:"How long the processes of a lease may take to end before berth kills them."`
 
-	Orphans       string           `key:"orphans" default:"name" oneof:"name,end" doc:"What an optimization does with processes that go on using a device after their lease has ended: it names them, or ends them."`
-	TrimTimeout   time.Duration    `key:"trim_timeout" role:"operator" default:"10" min:"0.1" max:"600" doc:"How long an optimization waits for programs to give back what their libraries keep for later."`
-	ParkIdleAfter time.Duration    `key:"park_idle_after" role:"operator" default:"60" min:"1" max:"86400" doc:"How long the processes of a lease must not have used their device, nor changed what they hold there, until the lease counts as idle."`
-	ParkGrace     time.Duration    `key:"park_grace_seconds" role:"operator" default:"5" min:"0" max:"3600" doc:"How long before it parks a lease by itself berth tells the holder."`
-	Keep          time.Duration    `key:"keep_seconds" role:"operator" default:"60" min:"0" max:"86400" doc:"How long a lease keeps its devices at least, after its grant and after each return, before berth parks it by itself."`
-	TimeSlice     time.Duration    `key:"time_slice_seconds" role:"operator" default:"300" min:"1" max:"86400" doc:"How long a lease that may be parked keeps its devices while others wait for them, also if it uses them."`
-	ParkHost      gpu.Opt[gpu.MiB] `key:"park_host_mb" role:"operator" min:"0" absent:"half of the machine's memory" doc:"Most memory of the machine that parked leases take together. 0: nothing is parked."`
+	Orphans       string                 `key:"orphans" default:"name" oneof:"name,end" doc:"What an optimization does with processes that go on using a device after their lease has ended: it names them, or ends them."`
+	TrimTimeout   time.Duration          `key:"trim_timeout" role:"operator" default:"10" min:"0.1" max:"600" doc:"How long an optimization waits for programs to give back what their libraries keep for later."`
+	ParkIdleAfter time.Duration          `key:"park_idle_after" role:"operator" default:"60" min:"1" max:"86400" doc:"How long the processes of a lease must not have used their device, nor changed what they hold there, until the lease counts as idle."`
+	ParkGrace     time.Duration          `key:"park_grace_seconds" role:"operator" default:"5" min:"0" max:"3600" doc:"How long before it parks a lease by itself berth tells the holder."`
+	Keep          time.Duration          `key:"keep_seconds" role:"operator" default:"60" min:"0" max:"86400" doc:"How long a lease keeps its devices at least, after its grant and after each return, before berth parks it by itself."`
+	TimeSlice     time.Duration          `key:"time_slice_seconds" role:"operator" default:"300" min:"1" max:"86400" doc:"How long a lease that may be parked keeps its devices while others wait for them, also if it uses them."`
+	LongestWait   gpu.Opt[time.Duration] `key:"longest_wait" role:"operator" min:"1" max:"86400" absent:"no limit, or 10 s for a program that berth runs" doc:"How long others wait at most until berth makes a lease leave its devices that is idle, or that has kept them for keep_seconds. Once they have waited this long, an idle lease does not keep its devices for keep_seconds, nor one in use for time_slice_seconds."`
+	ParkHost      gpu.Opt[gpu.MiB]       `key:"park_host_mb" role:"operator" min:"0" absent:"half of the machine's memory" doc:"Most memory of the machine that parked leases take together. 0: nothing is parked."`
+}
+
+// For returns the settings with what differs for one service.
+func (o Optimization) For(s Service) Optimization {
+	o.Keep = s.Keep.Or(o.Keep)
+	o.TimeSlice = s.TimeSlice.Or(o.TimeSlice)
+	if s.LongestWait.Known() {
+		o.LongestWait = s.LongestWait
+	}
+	return o
 }
 
 // Energy says how much energy costs.
@@ -202,18 +213,22 @@ type Metrics struct {
 
 // Service has the limits and priorities of one service.
 type Service struct {
-	MinMemory       gpu.Opt[gpu.MiB] `key:"min_memory_mb" min:"0" absent:"none" doc:"Least memory of a request. berth raises a request for less, and refuses an exact one."`
-	MaxMemory       gpu.Opt[gpu.MiB] `key:"max_memory_mb" min:"1" from:"min_memory_mb" absent:"none" doc:"Most memory of a request. berth refuses a request for more."`
-	PreferredDevice string           `key:"preferred_device" role:"operator" check:"device" absent:"none" doc:"Index or UUID of the device that berth tries first. An index may mean another device after the next boot."`
-	Affinity        string           `key:"affinity" role:"operator" default:"apart" oneof:"apart,together" doc:"Where berth puts a lease of the service that has others: on a device with fewer of them (apart), or beside them (together)."`
-	Priority        int              `key:"priority" role:"operator" default:"0" min:"-1000" max:"1000" doc:"Priority among requests that wait. The highest goes first."`
-	Quota           Quota            `key:"quota" doc:"What all leases of the service may hold together."`
-	Users           []string         `key:"users" check:"user" absent:"everybody" doc:"Users who may ask in the name of the service."`
-	OverLimit       string           `key:"over_limit" oneof:"warn,stop,revoke" absent:"that of gpu" doc:"What berth does about a lease of the service whose processes use more memory than it holds."`
-	Throttle        string           `key:"throttle" role:"operator" oneof:"exempt,advise,slots,pace,power" absent:"that of the device" doc:"What berth does by itself about leases of the service on a device that should run slower, as gpu.throttle. exempt: nothing, and it does not lower the power limit of a device with such a lease either."`
-	Parkable        string           `key:"parkable" role:"operator" oneof:"true,false,unshared" absent:"as the request says" doc:"Whether berth may move the memory of a lease of the service to the memory of the machine while others wait for its device. Only a lease with one process on the GPU is parked, unless you say unshared: its processes share no GPU memory. false: nobody parks such a lease, also not by hand."`
-	Shrinkable      string           `key:"shrinkable" role:"operator" oneof:"true,false" absent:"false" doc:"Whether an optimization may shrink a lease of the service to what its processes used at most. The lease gets its size back when its program asks for it, before others are served."`
-	Match           Match            `key:"match" doc:"Which processes belong to the leases of the service that no process holds. All that is given must be true of a process."`
+	MinMemory       gpu.Opt[gpu.MiB]       `key:"min_memory_mb" min:"0" absent:"none" doc:"Least memory of a request. berth raises a request for less, and refuses an exact one."`
+	MaxMemory       gpu.Opt[gpu.MiB]       `key:"max_memory_mb" min:"1" from:"min_memory_mb" absent:"none" doc:"Most memory of a request. berth refuses a request for more."`
+	PreferredDevice string                 `key:"preferred_device" role:"operator" check:"device" absent:"none" doc:"Index or UUID of the device that berth tries first. An index may mean another device after the next boot."`
+	Affinity        string                 `key:"affinity" role:"operator" default:"apart" oneof:"apart,together" doc:"Where berth puts a lease of the service that has others: on a device with fewer of them (apart), or beside them (together)."`
+	Priority        int                    `key:"priority" role:"operator" default:"0" min:"-1000" max:"1000" doc:"Priority among requests that wait. The highest goes first."`
+	Quota           Quota                  `key:"quota" doc:"What all leases of the service may hold together."`
+	Users           []string               `key:"users" check:"user" absent:"everybody" doc:"Users who may ask in the name of the service."`
+	OverLimit       string                 `key:"over_limit" oneof:"warn,stop,revoke" absent:"that of gpu" doc:"What berth does about a lease of the service whose processes use more memory than it holds."`
+	Throttle        string                 `key:"throttle" role:"operator" oneof:"exempt,advise,slots,pace,power" absent:"that of the device" doc:"What berth does by itself about leases of the service on a device that should run slower, as gpu.throttle. exempt: nothing, and it does not lower the power limit of a device with such a lease either."`
+	Parkable        string                 `key:"parkable" role:"operator" oneof:"true,false,unshared" absent:"as the request says" doc:"Whether berth may move the memory of a lease of the service to the memory of the machine while others wait for its device. Only a lease with one process on the GPU is parked, unless you say unshared: its processes share no GPU memory. false: nobody parks such a lease, also not by hand."`
+	Shrinkable      string                 `key:"shrinkable" role:"operator" oneof:"true,false" absent:"false" doc:"Whether an optimization may shrink a lease of the service to what its processes used at most. The lease gets its size back when its program asks for it, before others are served."`
+	Keep            gpu.Opt[time.Duration] `key:"keep_seconds" role:"operator" min:"0" max:"86400" absent:"that of optimization" doc:"How long a lease of the service keeps its devices at least, after its grant and after each return, before berth parks it or sends its program away."`
+	LongestWait     gpu.Opt[time.Duration] `key:"longest_wait" role:"operator" min:"1" max:"86400" absent:"that of optimization" doc:"How long others wait at most until berth makes a lease of the service leave its devices that is idle, or that has kept them for keep_seconds."`
+	TimeSlice       gpu.Opt[time.Duration] `key:"time_slice_seconds" role:"operator" min:"1" max:"86400" absent:"that of optimization" doc:"How long a lease of the service keeps its devices while others wait for them, also if it uses them."`
+	Stays           string                 `key:"keep" role:"operator" oneof:"true,false" absent:"false" doc:"true: berth never parks a lease of the service, nor sends its program away, by itself. People still can."`
+	Match           Match                  `key:"match" doc:"Which processes belong to the leases of the service that no process holds. All that is given must be true of a process."`
 }
 
 // MayPark returns whether the leases of the service may be parked. It is absent if the

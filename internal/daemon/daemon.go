@@ -436,7 +436,7 @@ func (d *Daemon) configure(c config.Config, by access.Actor, changed []string) {
 	d.throttle.Configure(&c)
 	if d.reclaim != nil {
 		d.reclaim.Configure(&c)
-		d.parking.Configure(c.Optimization)
+		d.parking.Configure(&c)
 	}
 	d.hooks.Configure(hooking(c))
 	d.past.Configure(remembering(c))

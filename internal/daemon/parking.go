@@ -31,7 +31,7 @@ func (d *Daemon) openParking(o Options) error {
 	var damage *file.Damage
 	d.parking, damage = mover.New(mover.Options{
 		Leases: d.ledger, Open: d.own.mover.Open, Monitor: d.monitor, Pacer: d.pacer, Closures: d.drains, Machine: mover.Machine{Processes: d.processes}, Processes: d.processes,
-		Settings: o.Settings.Config.Optimization, Idle: d.idle.Of, Denied: d.denied, Publish: d.publish, Log: o.Log,
+		Settings: &o.Settings.Config, Idle: d.idle.Of, Denied: d.denied, Publish: d.publish, Log: o.Log,
 		Path: o.state(mover.FileName), Boot: boot,
 	})
 	d.tellDamage(damage)

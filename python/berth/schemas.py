@@ -511,6 +511,7 @@ class OptimizationConfig(Answer):
     park_grace_seconds: Optional[float] = None  # How many seconds before it parks a lease by itself berth tells the holder.
     keep_seconds: Optional[float] = None  # How many seconds a lease keeps its devices at least before berth parks it by itself.
     time_slice_seconds: Optional[float] = None  # How many seconds a lease that may be parked keeps its devices while others wait for them.
+    longest_wait: Optional[float] = None  # How many seconds others wait at most for a lease that is idle or has kept its devices for keep_seconds; null: 10 for a service whose program berth runs, else no limit.
     park_host_mb: Optional[int] = None  # Most memory of the machine that parked leases take together; null: half of it.
 
 
@@ -544,6 +545,10 @@ class ServiceConfig(Answer):
     throttle: str = ""  # What berth does by itself about leases of the service on a device that should run slower. Default: that of the device. One of exempt, advise, slots, pace or power.
     parkable: str = ""  # Whether berth may park leases of the service. unshared: yes, and their processes share no GPU memory. Default: as their requests say. One of true, false or unshared.
     shrinkable: str = ""  # Whether an optimization may shrink leases of the service to what they used at most. Default: false. One of true or false.
+    keep_seconds: Optional[float] = None  # How many seconds a lease of the service keeps its devices at least. Default: that of optimization.
+    longest_wait: Optional[float] = None  # How many seconds others wait at most for a lease of the service. Default: that of optimization.
+    time_slice_seconds: Optional[float] = None  # How many seconds a lease of the service keeps its devices while others wait for them. Default: that of optimization.
+    keep: str = ""  # Whether berth never parks leases of the service, nor sends its program away, by itself. Default: false. One of true or false.
     match: MatchConfig = _new(MatchConfig)  # Which processes belong to the leases of the service that no process holds.
 
 

@@ -9,19 +9,11 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/placement"
 )
 
-// Rules say when berth parks a lease by itself.
-type Rules struct {
-	IdleAfter time.Duration // a lease is idle after it has not used its device for this long
-	Grace     time.Duration // from the warning to the parking
-	Keep      time.Duration // a lease keeps its device at least this long, after its grant and after each return
-	Slice     time.Duration // a lease keeps its device this long while others wait, even if it uses it
-}
-
 // Plan says what to do about the leases on the devices now, so that the waiting requests
 // get their turn.
 type Plan struct {
 	Warn  []Action  // warn the holders that their leases are about to be parked
-	Park  []Action  // park these leases, which were warned and whose grace is over
+	Park  []Action  // park these leases, which were warned and whose grace is over, or send their programs away
 	Spare []uint64  // fences of leases that were warned but are not parked
 	Next  time.Time // when to ask again if nothing changes before; zero if only a change can help
 }
@@ -32,16 +24,18 @@ type Action struct {
 	For placement.Want
 }
 
-// Turn decides whose turn it is. It serves the waiting requests in their order, and finds
-// for each the device that the fewest leases have to leave for it. A lease leaves only
-// for a request of the same or a higher priority, after it has kept its device for
-// Rules.Keep, and if it is idle or its time slice is over. Turn moves a lease only if the
-// request then fits, and never more leases than it takes.
+// Turn decides whose turn it is, by the rules that each lease carries. It serves the
+// waiting requests in their order, and finds for each the device that the fewest leases
+// have to leave for it. A lease leaves only for a request of the same or a higher
+// priority. One that uses its device leaves after it has kept it for Rules.Keep, when its
+// time slice is over or the request has waited for Rules.Wait. One that is idle leaves
+// after Rules.Keep too, or earlier if the request has waited for Rules.Wait. Turn moves a
+// lease only if the request then fits, and never more leases than it takes.
 //
 // On a device that a request waits for, Turn moves nobody for the requests behind it: the
 // book would not grant them what it keeps for the first.
-func Turn(now time.Time, r Rules, p placement.Pressure) Plan {
-	t := turn{now: now, rules: r, pressure: p, host: p.Host, spoken: map[string]bool{}, chosen: map[uint64]bool{}}
+func Turn(now time.Time, p placement.Pressure) Plan {
+	t := turn{now: now, pressure: p, host: p.Host, spoken: map[string]bool{}, chosen: map[uint64]bool{}}
 	for _, w := range p.Wants {
 		t.serve(w)
 	}
@@ -55,7 +49,6 @@ func Turn(now time.Time, r Rules, p placement.Pressure) Plan {
 
 type turn struct {
 	now      time.Time
-	rules    Rules
 	pressure placement.Pressure
 	host     gpu.MiB         // memory of the machine that is still free
 	spoken   map[string]bool // devices that a request before this one waits for
@@ -69,6 +62,7 @@ type exit struct {
 	leaves []placement.Holding
 	at     time.Time // zero means now
 	moved  gpu.MiB
+	host   gpu.MiB // memory of the machine that they take
 }
 
 // serve looks for room for a request.
@@ -99,7 +93,7 @@ func (t *turn) serve(w placement.Want) {
 	for _, e := range exits[:devices] {
 		t.spoken[e.gpu] = true
 		leaves = append(leaves, e.leaves...)
-		t.host -= e.moved
+		t.host -= e.host
 	}
 	t.clear(w, leaves)
 }
@@ -107,14 +101,18 @@ func (t *turn) serve(w placement.Want) {
 // clear warns the leases that leave for a request, and parks them once the grace of all
 // is over.
 func (t *turn) clear(w placement.Want, leaves []placement.Holding) {
-	var ends time.Time // of the last grace
-	for _, h := range leaves {
+	var ends time.Time                                                  // of the last grace
+	leaves = slices.DeleteFunc(leaves, func(h placement.Holding) bool { // a lease on two devices leaves once
+		again := t.chosen[h.Fence]
 		t.chosen[h.Fence] = true
-		if h.Warned.IsZero() && t.rules.Grace > 0 {
+		return again
+	})
+	for _, h := range leaves {
+		if h.Warned.IsZero() && h.Rules.Grace > 0 {
 			t.plan.Warn = append(t.plan.Warn, Action{h, w})
 			h.Warned = t.now
 		}
-		if end := h.Warned.Add(t.rules.Grace); !h.Warned.IsZero() && end.After(ends) {
+		if end := h.Warned.Add(h.Rules.Grace); !h.Warned.IsZero() && end.After(ends) {
 			ends = end
 		}
 	}
@@ -147,51 +145,82 @@ func (t *turn) exit(w placement.Want, room placement.Room) (exit, bool) {
 			may = append(may, h)
 		}
 	}
-	slices.SortStableFunc(may, func(a, b placement.Holding) int { return t.ready(a).Compare(t.ready(b)) })
+	slices.SortStableFunc(may, func(a, b placement.Holding) int { return ready(a, w).Compare(ready(b, w)) })
 	for n := range len(may) + 1 {
-		if n > 0 && n < len(may) && !t.ready(may[n]).After(t.now) {
+		if n > 0 && n < len(may) && !ready(may[n], w).After(t.now) {
 			continue // consider all leases that may leave now together
 		}
-		leaves, enough := t.choose(may[:n], memory, slots)
+		leaves, enough := t.choose(w, may[:n], memory, slots)
 		if !enough {
 			continue
 		}
 		e := exit{gpu: room.GPU, leaves: leaves}
 		for _, h := range leaves {
-			e.moved += h.Measured
+			e.moved, e.host = e.moved+h.Measured, e.host+takes(h)
 		}
-		if n > 0 && t.ready(may[n-1]).After(t.now) {
-			e.at = t.ready(may[n-1])
+		if n > 0 && ready(may[n-1], w).After(t.now) {
+			e.at = ready(may[n-1], w)
 		}
 		return e, true
 	}
 	return exit{}, false
 }
 
-// ready returns the time from which a lease may be parked.
-func (t *turn) ready(h placement.Holding) time.Time {
-	at := t.sliceEnd(h)
-	if idle := h.Idle.Add(t.rules.IdleAfter); !h.Idle.IsZero() && idle.Before(at) {
-		at = idle
+// ready returns the time from which a lease may leave for a request.
+func ready(h placement.Holding, w placement.Want) time.Time {
+	at := due(h, w)
+	if idle := h.Idle.Add(h.Rules.IdleAfter); !h.Idle.IsZero() {
+		at = earlier(at, later(idle, waited(h, w, h.Since.Add(h.Rules.Keep))))
 	}
-	for _, earliest := range []time.Time{h.Since.Add(t.rules.Keep), h.Barred} {
-		if earliest.After(at) {
-			at = earliest
-		}
-	}
-	return at
+	return later(at, h.Barred)
 }
 
-func (t *turn) sliceEnd(h placement.Holding) time.Time { return h.Since.Add(t.rules.Slice) }
+// due returns the time from which a lease may leave for a request even if it uses its
+// device.
+func due(h placement.Holding, w placement.Want) time.Time {
+	return later(waited(h, w, h.Since.Add(h.Rules.Slice)), h.Since.Add(h.Rules.Keep))
+}
+
+// waited returns at, or when a request has waited long enough for a lease if that is
+// earlier.
+func waited(h placement.Holding, w placement.Want, at time.Time) time.Time {
+	if h.Rules.Wait == 0 {
+		return at
+	}
+	return earlier(at, w.Since.Add(h.Rules.Wait))
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// takes returns how much memory of the machine a lease takes when it leaves. A program
+// that berth runs can always leave without any.
+func takes(h placement.Holding) gpu.MiB {
+	if h.Program {
+		return 0
+	}
+	return h.Measured
+}
 
 // choose returns some of the leases whose leaving frees this much, and false if all of
 // them free less. It prefers lower priorities, then leases whose time slice is over, and
 // idle ones among them, then leases that were already warned, and then those with the
 // least to move.
-func (t *turn) choose(may []placement.Holding, memory gpu.MiB, slots int) ([]placement.Holding, bool) {
+func (t *turn) choose(w placement.Want, may []placement.Holding, memory gpu.MiB, slots int) ([]placement.Holding, bool) {
 	order := slices.Clone(may)
 	slices.SortStableFunc(order, func(a, b placement.Holding) int {
-		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(t.rank(a), t.rank(b)),
+		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(t.rank(a, w), t.rank(b, w)),
 			compareBool(a.Warned.IsZero(), b.Warned.IsZero()), cmp.Compare(a.Measured, b.Measured), a.Since.Compare(b.Since), cmp.Compare(a.Fence, b.Fence))
 	})
 	host := t.host
@@ -200,11 +229,11 @@ func (t *turn) choose(may []placement.Holding, memory gpu.MiB, slots int) ([]pla
 		if memory <= 0 && slots <= 0 {
 			break
 		}
-		if h.Measured > host || !(memory > 0 && h.Memory > 0 || slots > 0 && h.Slots > 0) {
+		if takes(h) > host || !(memory > 0 && h.Memory > 0 || slots > 0 && h.Slots > 0) {
 			continue // it cannot leave, or that would help nobody
 		}
 		leaves = append(leaves, h)
-		host, memory, slots = host-h.Measured, memory-h.Memory, slots-h.Slots
+		host, memory, slots = host-takes(h), memory-h.Memory, slots-h.Slots
 	}
 	if memory > 0 || slots > 0 {
 		return nil, false
@@ -219,8 +248,8 @@ func (t *turn) choose(may []placement.Holding, memory gpu.MiB, slots int) ([]pla
 }
 
 // rank orders leases of one priority: those that leave first come first.
-func (t *turn) rank(h placement.Holding) int {
-	over := !t.now.Before(t.sliceEnd(h))
+func (t *turn) rank(h placement.Holding, w placement.Want) int {
+	over := !t.now.Before(due(h, w))
 	switch {
 	case over && !h.Idle.IsZero():
 		return 0
@@ -248,18 +277,22 @@ func compareBool(a, b bool) int {
 // The queue goes by the shares of users before it goes by age. Without Yields, a service
 // whose user has something else would wait forever while two others take turns: the one
 // that was parked last would always be ahead of it.
-func Yields(now time.Time, r Rules, p placement.Pressure, parked placement.Holding) bool {
+func Yields(now time.Time, p placement.Pressure, parked placement.Holding) bool {
 	return slices.ContainsFunc(p.Wants, func(w placement.Want) bool {
 		if w.Into == parked.Fence || w.Priority < parked.Priority || !w.Since.Before(parked.Since) {
 			return false
 		}
-		t := turn{now: now, rules: r, pressure: p, host: p.Host}
+		t := turn{now: now, pressure: p, host: p.Host}
 		return slices.ContainsFunc(w.Rooms, func(room placement.Room) bool {
 			if room.GPU != parked.GPU || room.Missing <= 0 && room.MissingSlots <= 0 {
 				return false
 			}
 			e, possible := t.exit(w, room)
-			return possible && !e.at.After(now.Add(r.Keep+r.Slice))
+			turn := time.Duration(0)
+			for _, h := range e.leaves {
+				turn = max(turn, h.Rules.Keep+h.Rules.Slice)
+			}
+			return possible && !e.at.After(now.Add(turn))
 		})
 	})
 }

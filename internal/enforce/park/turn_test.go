@@ -14,7 +14,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/placement"
 )
 
-var rules = park.Rules{IdleAfter: 60 * time.Second, Grace: 5 * time.Second, Keep: 60 * time.Second, Slice: 300 * time.Second}
+var rules = placement.Rules{IdleAfter: 60 * time.Second, Grace: 5 * time.Second, Keep: 60 * time.Second, Slice: 300 * time.Second}
 
 var start = time.Unix(1e9, 0)
 
@@ -22,7 +22,7 @@ func at(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.
 
 // holding returns a lease with a fence that took its device at a time.
 func holding(fence uint64, memory gpu.MiB, since int, change ...func(*placement.Holding)) placement.Holding {
-	h := placement.Holding{Fence: fence, GPU: "A", Memory: memory, Measured: memory, Slots: 1, Parkable: true, Since: at(since)}
+	h := placement.Holding{Fence: fence, GPU: "A", Memory: memory, Measured: memory, Slots: 1, Parkable: true, Since: at(since), Rules: rules}
 	for _, c := range change {
 		c(&h)
 	}
@@ -115,7 +115,7 @@ func TestTurn(t *testing.T) {
 			if x.host == 0 {
 				x.host = 1 << 20
 			}
-			p := park.Turn(at(x.now), rules, placement.Pressure{Holdings: x.holdings, Wants: x.wants, Host: x.host})
+			p := park.Turn(at(x.now), placement.Pressure{Holdings: x.holdings, Wants: x.wants, Host: x.host})
 			slices.Sort(p.Spare)
 			next := time.Time{}
 			if x.next != 0 {
@@ -137,7 +137,7 @@ func TestTurnKeepsItsPromises(t *testing.T) {
 		for i := range rapid.IntRange(0, 6).Draw(t, "leases") {
 			h := placement.Holding{
 				Fence: uint64(i + 1), GPU: rapid.SampledFrom(devices).Draw(t, "on"), Memory: gpu.MiB(rapid.IntRange(0, 100).Draw(t, "memory")), Slots: rapid.IntRange(0, 2).Draw(t, "slots"),
-				Priority: rapid.IntRange(0, 2).Draw(t, "priority"), Parkable: rapid.IntRange(0, 3).Draw(t, "parkable") > 0, Since: at(seconds.Draw(t, "since")), Leaves: rapid.IntRange(0, 4).Draw(t, "leaves") == 0,
+				Priority: rapid.IntRange(0, 2).Draw(t, "priority"), Parkable: rapid.IntRange(0, 3).Draw(t, "parkable") > 0, Since: at(seconds.Draw(t, "since")), Leaves: rapid.IntRange(0, 4).Draw(t, "leaves") == 0, Rules: rules,
 			}
 			h.Measured = h.Memory + gpu.MiB(rapid.IntRange(-int(h.Memory), 10).Draw(t, "measured"))
 			if rapid.Bool().Draw(t, "idle") {
@@ -158,7 +158,7 @@ func TestTurnKeepsItsPromises(t *testing.T) {
 			p.Wants = append(p.Wants, w)
 		}
 		now := at(0)
-		plan := park.Turn(now, rules, p)
+		plan := park.Turn(now, p)
 		if !plan.Next.IsZero() && !plan.Next.After(now) {
 			t.Fatalf("to be asked again at %v", plan.Next)
 		}
@@ -243,7 +243,7 @@ func TestTurnIsFair(t *testing.T) {
 			for _, s := range waiting {
 				p.Wants = append(p.Wants, placement.Want{Into: s.h.Fence, Rooms: []placement.Room{lacks("A", s.h.Memory-free)}})
 			}
-			plan := park.Turn(at(now), rules, p)
+			plan := park.Turn(at(now), p)
 			for _, a := range plan.Warn {
 				all[a.Fence-1].h.Warned = at(now)
 			}
@@ -262,4 +262,72 @@ func TestTurnIsFair(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A lease goes by the rules that it carries, and not by those of the others.
+func TestTurnByTheRulesOfALease(t *testing.T) {
+	own := func(change func(*placement.Rules)) func(*placement.Holding) {
+		return func(h *placement.Holding) { change(&h.Rules) }
+	}
+	keeps := func(seconds int) func(*placement.Holding) {
+		return own(func(r *placement.Rules) { r.Keep = time.Duration(seconds) * time.Second })
+	}
+	slice := func(seconds int) func(*placement.Holding) {
+		return own(func(r *placement.Rules) { r.Slice = time.Duration(seconds) * time.Second })
+	}
+	wait := func(seconds int) func(*placement.Holding) {
+		return own(func(r *placement.Rules) { r.Wait = time.Duration(seconds) * time.Second })
+	}
+	program := func(h *placement.Holding) {
+		h.Program, h.Rules.Grace, h.Rules.IdleAfter = true, 0, 0
+	}
+	for _, x := range []struct {
+		name     string
+		now      int
+		waits    int // since when the request does
+		holdings []placement.Holding
+		host     gpu.MiB
+		warn     []uint64
+		park     []uint64
+		next     int
+	}{
+		{"its own slice is over", 120, 0, []placement.Holding{holding(1, 100, 0, slice(120))}, 1000, []uint64{1}, nil, 125},
+		{"the other's slice is shorter", 120, 0, []placement.Holding{holding(1, 100, 0), holding(2, 100, 0, slice(100))}, 1000, []uint64{2}, nil, 125},
+		{"it keeps its device for longer", 120, 0, []placement.Holding{holding(1, 100, 0, idle(10), keeps(200))}, 1000, nil, nil, 200},
+		{"in use, it leaves for one that has waited enough", 100, 60, []placement.Holding{holding(1, 100, 0, wait(40))}, 1000, []uint64{1}, nil, 105},
+		{"in use, it stays until the other has waited enough", 99, 60, []placement.Holding{holding(1, 100, 0, wait(40))}, 1000, nil, nil, 100},
+		{"in use, it keeps its device, however long the other waits", 59, 0, []placement.Holding{holding(1, 100, 0, wait(10))}, 1000, nil, nil, 60},
+		{"its slice ends before the other has waited enough", 300, 290, []placement.Holding{holding(1, 100, 0, wait(40))}, 1000, []uint64{1}, nil, 305},
+		{"idle, it does not keep its device for longer than the other waits", 90, 20, []placement.Holding{holding(1, 100, 80, idle(20), wait(70))}, 1000, []uint64{1}, nil, 95},
+		{"a lease that is idle for a short time only, whatever the other waits", 70, 0, []placement.Holding{holding(1, 100, 50, idle(60), wait(10))}, 1000, nil, nil, 110},
+		{"a program without requests leaves at once and without a warning", 70, 65, []placement.Holding{holding(1, 100, 0, program, idle(65), wait(10))}, 1000, nil, []uint64{1}, 0},
+		{"a program without requests keeps its device for a while", 20, 15, []placement.Holding{holding(1, 100, 0, program, idle(15), wait(10))}, 1000, nil, nil, 25},
+		{"a program with requests keeps its device for longer", 40, 15, []placement.Holding{holding(1, 100, 0, program, wait(10))}, 1000, nil, nil, 60},
+		{"a program needs no memory of the machine", 70, 0, []placement.Holding{holding(1, 100, 0, program, idle(65))}, 0, nil, []uint64{1}, 0},
+		{"a program does not leave the memory of the machine to another", 400, 0, []placement.Holding{holding(1, 30, 0, program), holding(2, 30, 0, warned(300))}, 30, nil, []uint64{1, 2}, 0},
+		{"a program leaves already", 70, 0, []placement.Holding{holding(1, 100, 0, program, leaves)}, 1000, nil, nil, 0},
+	} {
+		w := want("w", lacks("A", 50))
+		w.Since = at(x.waits)
+		p := park.Turn(at(x.now), placement.Pressure{Holdings: x.holdings, Wants: []placement.Want{w}, Host: x.host})
+		next := time.Time{}
+		if x.next != 0 {
+			next = at(x.next)
+		}
+		if !slices.Equal(fences(p.Warn), x.warn) || !slices.Equal(fences(p.Park), x.park) || !p.Next.Equal(next) {
+			t.Errorf("%s: warn %v, park %v, next %v; want %v, %v, %v", x.name, fences(p.Warn), fences(p.Park), p.Next.Sub(start), x.warn, x.park, next.Sub(start))
+		}
+	}
+}
+
+// A lease on two devices leaves once for a request that wants both.
+func TestTurnOfALeaseOnTwoDevices(t *testing.T) {
+	h := holding(1, 100, 0, func(h *placement.Holding) { h.Program, h.Rules.Grace = true, 0 })
+	both := h
+	both.GPU = "B"
+	w := placement.Want{Key: lease.Key{ID: "w"}, GPUs: 2, Rooms: []placement.Room{lacks("A", 50), lacks("B", 50)}}
+	p := park.Turn(at(1000), placement.Pressure{Holdings: []placement.Holding{h, both}, Wants: []placement.Want{w}})
+	if got := fences(p.Park); !slices.Equal(got, []uint64{1}) {
+		t.Errorf("%v leave; want the lease once", got)
+	}
 }

@@ -67,13 +67,17 @@ func (c *climb) unused(held ledger.Held) (lasting, why string) {
 	if !held.Returned.IsZero() {
 		kept = time.Since(held.Returned)
 	}
+	service := c.services[held.Holder.Service]
+	set := c.set.For(service)
 	switch {
+	case service.Stays == "true":
+		why = "its service says keep: true"
 	case !idle:
 		why = "it uses its device, or nobody can tell"
-	case unused < c.set.ParkIdleAfter:
-		why = fmt.Sprintf("it used its device %s ago, and park_idle_after is %s", words.Duration(unused), words.Duration(c.set.ParkIdleAfter))
-	case kept < c.set.Keep:
-		why = fmt.Sprintf("it has had its device for %s, and keep_seconds is %s", words.Duration(kept), words.Duration(c.set.Keep))
+	case unused < set.ParkIdleAfter:
+		why = fmt.Sprintf("it used its device %s ago, and park_idle_after is %s", words.Duration(unused), words.Duration(set.ParkIdleAfter))
+	case kept < set.Keep:
+		why = fmt.Sprintf("it has had its device for %s, and keep_seconds is %s", words.Duration(kept), words.Duration(set.Keep))
 	}
 	return words.Duration(unused), why
 }

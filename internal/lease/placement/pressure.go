@@ -18,6 +18,7 @@ type Pressure struct {
 type Holding struct {
 	Key      lease.Key
 	Fence    uint64
+	Service  string  // may be empty
 	GPU      string  // UUID
 	Memory   gpu.MiB // memory that parking it frees for others
 	Slots    int     // slots that parking it frees for others
@@ -27,10 +28,21 @@ type Holding struct {
 	Since    time.Time // time of its grant, or of its last return
 
 	// The book does not know these fields. Package park fills them in.
-	Idle   time.Time // since when it has not used its device; zero if it does, or if that is not known
-	Leaves bool      // it is being parked
-	Warned time.Time // when its holder was told that it is about to be parked; zero if not yet
-	Barred time.Time // until when it must not be parked, because parking it failed; zero if never barred
+	Rules   Rules
+	Program bool      // berth runs its program, which can leave without being parked: Parkable means that it may
+	Idle    time.Time // since when it has not used its device; zero if it does, or if that is not known
+	Leaves  bool      // it is being parked, or sent away
+	Warned  time.Time // when its holder was told that it is about to be parked; zero if not yet
+	Barred  time.Time // until when it must not be parked, because parking it failed; zero if never barred
+}
+
+// Rules say how long a lease keeps its device while others wait for it.
+type Rules struct {
+	IdleAfter time.Duration // it is idle after it has not used its device for this long
+	Grace     time.Duration // from the warning to the parking
+	Keep      time.Duration // it keeps its device at least this long, after its grant and after each return
+	Slice     time.Duration // it keeps its device this long while others wait, even if it uses it
+	Wait      time.Duration // others wait this long for it at most, if it is idle or has kept its device for Keep; zero means as long as the other rules say
 }
 
 // Want is a waiting request.
@@ -56,7 +68,7 @@ type Room struct {
 func HoldingOf(uuid string, h lease.Holding, parkable bool) Holding {
 	held := h.Lease
 	p := Holding{
-		Key: held.Key(), Fence: held.Fence, GPU: uuid, Memory: max(h.Part.Memory, h.Measured), Slots: h.Part.Slots, Measured: h.Measured,
+		Key: held.Key(), Fence: held.Fence, Service: held.Holder.Service, GPU: uuid, Memory: max(h.Part.Memory, h.Measured), Slots: h.Part.Slots, Measured: h.Measured,
 		Priority: held.Priority, Parkable: parkable, Since: held.Granted,
 	}
 	if !held.Returned.IsZero() {

@@ -1503,6 +1503,8 @@ export interface OptimizationConfig {
   keep_seconds?: number;
   /** How many seconds a lease that may be parked keeps its devices while others wait for them. */
   time_slice_seconds?: number;
+  /** How many seconds others wait at most for a lease that is idle or has kept its devices for keep_seconds; null: 10 for a service whose program berth runs, else no limit. */
+  longest_wait: number | null;
   /** Most memory of the machine that parked leases take together; null: half of it. */
   park_host_mb: number | null;
 }
@@ -2081,6 +2083,14 @@ export interface ServiceConfig {
   parkable?: 'true' | 'false' | 'unshared';
   /** Whether an optimization may shrink leases of the service to what they used at most. Default: false. One of true or false. */
   shrinkable?: 'true' | 'false';
+  /** How many seconds a lease of the service keeps its devices at least. Default: that of optimization. */
+  keep_seconds?: number;
+  /** How many seconds others wait at most for a lease of the service. Default: that of optimization. */
+  longest_wait?: number;
+  /** How many seconds a lease of the service keeps its devices while others wait for them. Default: that of optimization. */
+  time_slice_seconds?: number;
+  /** Whether berth never parks leases of the service, nor sends its program away, by itself. Default: false. One of true or false. */
+  keep?: 'true' | 'false';
   /** Which processes belong to the leases of the service that no process holds. */
   match: MatchConfig;
 }

@@ -45,7 +45,13 @@ func (p *Mover) ParkIdle(ctx context.Context, k lease.Key, fence uint64, why str
 	if held == nil {
 		return fmt.Errorf("park %s: %w", k.ID, lease.ErrUnknown)
 	}
-	rules := p.rules()
+	if _, runs := p.use(k, fence); runs {
+		return refuse(k.ID, move.Unparkable, "berth runs its program, and sends it away when it is idle", "")
+	}
+	rules, stays := p.rules(held.Holder.Service)
+	if stays {
+		return refuse(k.ID, move.Unparkable, "its service says keep: true", "")
+	}
 	if had := time.Since(p.keptSince(held)); had < rules.Keep {
 		return refuse(k.ID, move.Unparkable, fmt.Sprintf("it has had its device for %s, and keeps it for %s at least", words.Duration(had), words.Duration(rules.Keep)), "")
 	}

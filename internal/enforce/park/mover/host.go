@@ -108,7 +108,7 @@ func cached(file string) int64 {
 // hostFor returns the memory of the machine for a lease on a device. The content of
 // simulated devices takes no memory, so only a setting limits it. The caller holds mu.
 func (p *Mover) hostFor(simulated bool, ids []move.Process) (park.HostMemory, error) {
-	h := park.HostMemory{Most: p.settings.ParkHost}
+	h := park.HostMemory{Most: p.settings.Optimization.ParkHost}
 	if simulated {
 		const plenty = 1 << 40
 		h.Total, h.Available = plenty, plenty

@@ -88,7 +88,7 @@ type Options struct {
 	Path string // state file; if empty, nothing is kept
 	Boot string // boot ID of this machine
 
-	Settings config.Optimization // Configure changes them
+	Settings *config.Config // Configure changes them
 }
 
 // Mover parks and resumes leases.
@@ -104,7 +104,8 @@ type Mover struct {
 	running  context.Context // ends with Run; nil unless Run runs
 	over     chan struct{}   // closed unless somebody attends to the inbox
 	inbox    []news
-	settings config.Optimization
+	settings *config.Config
+	programs Services // nil if berth runs no programs of services
 	leases   map[uint64]*record
 	hung     map[place]bar                 // restores that did not end
 	coming   map[string]gpu.MiB            // by UUID: memory that restores take of a device, and may not have taken yet
@@ -134,19 +135,21 @@ func New(o Options) (*Mover, *file.Damage) {
 }
 
 // Configure changes the settings.
-func (p *Mover) Configure(s config.Optimization) {
+func (p *Mover) Configure(c *config.Config) {
 	p.mu.Lock()
-	p.settings = s
+	p.settings = c
 	p.mu.Unlock()
 	p.Nudge()
 }
 
-// rules returns when berth parks a lease by itself.
-func (p *Mover) rules() park.Rules {
+// rules returns how long the leases of a service keep their devices, and whether berth
+// never makes them leave by itself. A lease of no service has the rules of the machine.
+func (p *Mover) rules(service string) (r placement.Rules, stays bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := &p.settings
-	return park.Rules{IdleAfter: s.ParkIdleAfter, Grace: s.ParkGrace, Keep: s.Keep, Slice: s.TimeSlice}
+	own := p.settings.Services[service]
+	s := p.settings.Optimization.For(own)
+	return placement.Rules{IdleAfter: s.ParkIdleAfter, Grace: s.ParkGrace, Keep: s.Keep, Slice: s.TimeSlice, Wait: s.LongestWait.Or(0)}, own.Stays == "true"
 }
 
 // Nudge makes Run check whether a lease has to be parked. It does not block. It has to be

@@ -84,19 +84,23 @@ func (p *Mover) turn(now time.Time) time.Time {
 		return time.Time{}
 	}
 	pressure := p.Leases.Queue()
-	parkable := p.overlay(&pressure)
-	rules := p.rules()
-	plan := park.Turn(now, rules, pressure)
+	parkable := p.overlay(&pressure, now)
+	plan := park.Turn(now, pressure)
 	p.spare(func(fence uint64) bool { return slices.Contains(plan.Spare, fence) })
 	for _, a := range plan.Warn {
-		p.caution(a, now, rules.Grace)
+		p.caution(a, now)
 	}
 	for _, a := range plan.Park {
 		o := orderFor(a)
+		if a.Program {
+			p.services().Away(o.key, o.fence, o.wanter, o.why)
+			continue
+		}
 		o.done = make(chan error, 1)
 		p.await(news{fence: o.fence, order: &o})
 	}
 	next := plan.Next
+	rules, _ := p.rules("")
 	if soon := now.Add(idle.Often(rules.IdleAfter)); parkable && (next.IsZero() || next.After(soon)) {
 		next = soon
 	}
@@ -104,27 +108,33 @@ func (p *Mover) turn(now time.Time) time.Time {
 }
 
 // overlay adds what the book does not know to the pressure, and reports whether any lease
-// could be parked.
-func (p *Mover) overlay(pressure *placement.Pressure) (parkable bool) {
+// could be parked or sent away.
+func (p *Mover) overlay(pressure *placement.Pressure, now time.Time) (parkable bool) {
 	simulated, seen := onlySimulated(p.Leases.Sums()), map[string][]ledger.Process{}
 	for i := range pressure.Holdings { // collect the answers of others before mu is held
 		h := &pressure.Holdings[i]
-		h.Parkable = h.Parkable && p.Denied(h.GPU) == "" && !p.keeps(h, seen)
-		parkable = parkable || h.Parkable
-		if f, idle := p.Idle(h.Fence); idle {
-			h.Idle = f.Since
+		var stays bool
+		if h.Rules, stays = p.rules(h.Service); !p.run(h, stays) {
+			h.Parkable = h.Parkable && !stays && p.Denied(h.GPU) == "" && !p.keeps(h, seen)
+			if f, idle := p.Idle(h.Fence); idle {
+				h.Idle = f.Since
+			}
 		}
+		parkable = parkable || h.Parkable
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range pressure.Holdings {
 		h := &pressure.Holdings[i]
 		if r := p.leases[h.Fence]; r != nil {
-			h.Warned, h.Barred = r.warned, r.barred.until
-			h.Leaves, h.Parkable = r.Phase == move.Parking, h.Parkable && r.At != park.Lost
+			h.Leaves = h.Leaves || r.Phase == move.Parking
+			h.Parkable = h.Parkable && r.At != park.Lost
+			if !h.Program {
+				h.Warned, h.Barred = r.warned, r.barred.until
+			}
 			switch { // the book leases its room before its memory comes back
 			case r.Phase == move.Resuming:
-				h.Since, h.Idle = time.Now(), time.Time{}
+				h.Since, h.Idle = now, time.Time{}
 			case r.back.After(h.Since):
 				h.Since = r.back
 			}
@@ -150,7 +160,7 @@ func onlySimulated(sums map[string]ledger.DeviceSum) bool {
 }
 
 // caution warns the holder of a lease that it is about to be parked.
-func (p *Mover) caution(a park.Action, now time.Time, grace time.Duration) {
+func (p *Mover) caution(a park.Action, now time.Time) {
 	held := p.Leases.Lease(a.Key, a.Fence)
 	if held == nil {
 		return
@@ -159,7 +169,7 @@ func (p *Mover) caution(a park.Action, now time.Time, grace time.Duration) {
 	p.of(held).warned = now
 	p.mu.Unlock()
 	o := orderFor(a)
-	p.Publish(o.warning(held, now.Add(grace)))
+	p.Publish(o.warning(held, now.Add(a.Rules.Grace)))
 }
 
 func orderFor(a park.Action) order {

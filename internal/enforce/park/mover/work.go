@@ -380,11 +380,12 @@ func (p *Mover) awaitTurn(ctx context.Context, r *record) {
 	if held == nil {
 		return
 	}
+	rules, _ := p.rules(held.Holder.Service)
 	p.mu.Lock()
-	from, source, slice := r.WaitsSince(held.ParkedAt, time.Now()), r.Source, p.settings.TimeSlice
+	from, source := r.WaitsSince(held.ParkedAt, time.Now()), r.Source
 	p.mu.Unlock()
 	if source == move.ByLadder {
-		from = from.Add(slice)
+		from = from.Add(rules.Slice)
 		if wait(ctx, time.Until(from)) != nil {
 			return
 		}
@@ -433,14 +434,14 @@ func (p *Mover) yield(ctx context.Context, r *record, priority int, from time.Ti
 	const turns = 4 // a request whose turn does not come must not hold it up forever
 	began := time.Now()
 	for {
-		rules := p.rules()
+		rules, _ := p.rules("")
 		if time.Since(began) > turns*(rules.Keep+rules.Slice+time.Minute) {
 			return
 		}
 		pressure := p.Leases.Queue()
-		p.overlay(&pressure)
+		p.overlay(&pressure, time.Now())
 		p.addYielding(&pressure, r)
-		if !park.Yields(time.Now(), rules, pressure, self) || wait(ctx, longestLook) != nil {
+		if !park.Yields(time.Now(), pressure, self) || wait(ctx, longestLook) != nil {
 			return
 		}
 		if now := p.Leases.Lease(r.Key, r.Fence); now == nil || now.State != lease.Parked {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -50,6 +51,7 @@ type world struct {
 	folder   string
 	file     string // of parked leases
 	settings config.Optimization
+	services map[string]config.Service
 	host     memory
 	vendor   gpu.Vendor
 	boot     string
@@ -78,7 +80,12 @@ func (w *world) set(change func()) {
 	if err := w.host.write(w.folder); err != nil {
 		w.Fatal(err)
 	}
-	w.now.Configure(w.settings)
+	w.now.Configure(w.config())
+}
+
+// config returns the settings of a daemon.
+func (w *world) config() *config.Config {
+	return &config.Config{Optimization: w.settings, Services: maps.Clone(w.services)}
 }
 
 // at is called at some points within a daemon.
@@ -225,7 +232,7 @@ func (w *world) start() {
 			w.setMu.Unlock()
 			return &session{card: w.card, d: d}, ctx.Err()
 		},
-		Monitor: seam{d}, Machine: mover.Machine{Root: w.folder, Processes: table}, Processes: table, Settings: w.settings, Publish: d.hear, Closures: closures, Denied: func(string) string { return "" },
+		Monitor: seam{d}, Machine: mover.Machine{Root: w.folder, Processes: table}, Processes: table, Settings: w.config(), Publish: d.hear, Closures: closures, Denied: func(string) string { return "" },
 		Idle: func(fence uint64) (f idle.Figures, known bool) {
 			w.setMu.Lock()
 			defer w.setMu.Unlock()
