@@ -43,6 +43,7 @@ func attacks() []attack {
 		{"settings", "have root's daemon run commands from a berth.yaml that root left open", settings},
 		{"jobs", "see, change and repeat a job of root, and be its minder", jobsOfOthers},
 		{"jobtricks", "reach root's files by the folder, log, environment and command of a job", jobTricks},
+		{"jobrights", "keep set-user-id programs of a job running, and forge the exit code of a job by its minder", jobRights},
 		{"jobdoors", "submit jobs by token, over TCP and from namespaces", jobDoors},
 		{"manyjobs", "fill the daemon with tasks and with a log of a gigabyte", manyJobs},
 		{"leftovers", "leave temporary files in the state folder", leftovers},

@@ -36,6 +36,7 @@ func acts() map[string]act {
 		"borrow":  borrow,
 		"deeper":  actInNamespace,
 		"links":   prepareLinks,
+		"pester":  pester,
 		"batches": reportBatches,
 		"load":    loadEverything,
 		"spin":    spin,

@@ -121,6 +121,14 @@ func jobTricks(ctx context.Context, a *arena) (v verdict, err error) {
 	if err := cmp.Or(os.WriteFile(secret, []byte(secretText), 0o600), os.Symlink(secret, link), os.Symlink(private, linked)); err != nil {
 		return v, err
 	}
+	pipe := filepath.Join(own, "pipe.log")
+	if err := cmp.Or(syscall.Mkfifo(pipe, 0o600), os.Chown(pipe, attacker, attacker)); err != nil {
+		return v, err
+	}
+	passwd, err := os.ReadFile("/etc/passwd")
+	if err != nil {
+		return v, err
+	}
 	etc := fmt.Sprintf("/etc/berth-hostile-%d", os.Getpid())
 	defer os.Remove(etc)
 	look := `cat /proc/self/status; ls -l /proc/self/fd; cat /proc/$PPID/environ /proc/$PPID/maps; ls -l /proc/$PPID/fd; cat ` + secret
@@ -137,6 +145,10 @@ func jobTricks(ctx context.Context, a *arena) (v verdict, err error) {
 		{"name": "linkedfolder", "command": []string{"/bin/sh", "-c", "echo zq > stolen"}, "directory": linked},
 		{"name": "swapped", "command": []string{"/bin/sh", "-c", "rm swapped.log; ln -s " + secret + " swapped.log"}, "output": own + "/swapped.log"},
 		{"name": "fifo", "command": []string{"/bin/sh", "-c", "rm fifo.log; mkfifo fifo.log"}, "output": own + "/fifo.log"},
+		{"name": "pipe", "command": []string{"/bin/echo", "zq"}, "output": pipe},
+		{"name": "passwd", "command": []string{"/bin/echo", "zq"}, "output": "/etc/passwd"},
+		{"name": "device", "command": []string{"/bin/echo", "zq"}, "output": "/dev/mem", "error": "/proc/1/environ"},
+		{"name": "minders", "command": []string{"/bin/sh", "-c", "echo zq > /proc/$PPID/fd/3; echo zq > /proc/$PPID/mem"}, "output": "/proc/self/fd/3"},
 		{"name": "records", "command": []string{"/bin/sh", "-c", "echo zq > " + filepath.Join(d.dir, "state", "jobs", "runs", "1.0.1") + "; echo zq > " + filepath.Join(d.dir, "state", "jobs", "runs", "9.0.1")}},
 	}
 	names := map[string]string{}
@@ -182,6 +194,9 @@ func jobTricks(ctx context.Context, a *arena) (v verdict, err error) {
 		if name == "plain" || name == "preload" && log != "" {
 			checkIdentity(&v, name, log, d.dir)
 		}
+	}
+	if text, err := os.ReadFile("/etc/passwd"); err != nil || string(text) != string(passwd) {
+		v.gain("/etc/passwd is changed: %v", err)
 	}
 	if text, err := os.ReadFile(secret); err != nil || string(text) != secretText {
 		v.gain("root's file is changed: %q %v", cut(string(text), 80), err)
