@@ -45,7 +45,7 @@ type FrontService struct {
 	Timeout float64  `json:"start_timeout_seconds,omitempty" doc:"How long a request waits for the service. Absent: 600."`
 
 	State string `json:"state" enum:"away,waiting,starting,ready,closing,leaving,parked,asleep,returning,failed"`
-	Epoch uint64 `json:"epoch,omitempty" doc:"The number of this stay of the service. It grows with each, also over restarts of the daemon."`
+	Epoch uint64 `json:"epoch,omitempty" doc:"The number of this stay of the service. It grows with each, also over restarts of the daemon. One that was closed never opens again."`
 	Port  int    `json:"port,omitempty" doc:"Where the server listens, on 127.0.0.1."`
 	UID   int    `json:"uid,omitempty" doc:"Whose socket must listen there."`
 
@@ -103,7 +103,7 @@ type FrontHTTPCall struct {
 type FrontReports struct {
 	Front   string        `json:"front" maxLength:"64" pattern:"^[a-z0-9]+$" doc:"The name that the front made up, as in its request for orders."`
 	Number  uint64        `json:"number" doc:"Grows by one. A number that was seen before is answered and not counted again."`
-	Whole   bool          `json:"whole,omitempty" doc:"The open reports are about all services; one that is not there has no requests. It is the first after each request for orders."`
+	Whole   bool          `json:"whole,omitempty" doc:"The open reports are about all services; one that is not there has no requests. A front sends such a report after each request for orders; before it, the daemon does not know how many requests that front has."`
 	Reports []FrontReport `json:"reports" maxItems:"10000"`
 }
 

@@ -33,6 +33,24 @@ func (k *Kernel) TCP(c net.Conn) access.Peer {
 	return p
 }
 
+// Listening returns the user whose socket gets the connections to a port on 127.0.0.1.
+func (k *Kernel) Listening(port int) (access.UID, error) {
+	local := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(port))
+	found, err := k.ask(question(unix.AF_INET, local, netip.AddrPortFrom(netip.IPv4Unspecified(), 0)))
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return access.UID{}, ErrNotListening
+	case err != nil:
+		return access.UID{}, err
+	case found.state != listening:
+		return access.UID{}, ErrNotListening
+	}
+	return k.user(found.uid), nil
+}
+
+// ErrNotListening says that no socket listens on a port.
+var ErrNotListening = errors.New("nothing listens there")
+
 // stillOpen reports whether both ends have a connection open. After the other
 // end resets it, another process may connect from the same port, and the
 // kernel's answer is about that one.
@@ -98,6 +116,9 @@ func (k *Kernel) hasOpen(pid int, target string) bool {
 // established is the kernel's number for the state of a connection that both ends have
 // open.
 const established = 1
+
+// listening is the kernel's number for the state of a socket that accepts connections.
+const listening = 10
 
 // loopback is the number of the interface through which a machine calls itself, through
 // any of its addresses.

@@ -1,7 +1,10 @@
 package peercred
 
 import (
+	"errors"
 	"net"
+	"os"
+	"strconv"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -56,5 +59,32 @@ func TestTCPBoundToAnInterface(t *testing.T) {
 	}
 	if p := New(process.Proc()).TCP(accept()); p.UID != access.KnownUID(unix.Getuid()) {
 		t.Errorf("it is %+v", p)
+	}
+}
+
+func TestListeningNamesTheUserOfAPort(t *testing.T) {
+	kernel := New(process.Proc())
+	for _, address := range []string{"127.0.0.1:0", "0.0.0.0:0", "[::]:0"} {
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			t.Logf("%s: %v", address, err)
+			continue
+		}
+		port := l.Addr().(*net.TCPAddr).Port
+		if uid, err := kernel.Listening(port); err != nil || uid != access.KnownUID(os.Getuid()) {
+			t.Errorf("%s: %v %v, want the user of this test", address, uid, err)
+		}
+		c, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if uid, err := kernel.Listening(port); err != nil || uid != access.KnownUID(os.Getuid()) {
+			t.Errorf("%s with a connection: %v %v, want the user of this test", address, uid, err)
+		}
+		_ = l.Close()
+		if uid, err := kernel.Listening(port); !errors.Is(err, ErrNotListening) {
+			t.Errorf("%s after its end: %v %v, want that nothing listens", address, uid, err)
+		}
+		_ = c.Close()
 	}
 }
