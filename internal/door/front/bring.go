@@ -1,0 +1,166 @@
+package front
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/door/front/route"
+)
+
+const (
+	// startTimeout is how long a request waits for a service that says nothing about it.
+	startTimeout = 10 * time.Minute
+	// daemonPatience is how long a request waits for a daemon that does not answer.
+	daemonPatience = 30 * time.Second
+	// again is the pause before the daemon is asked again.
+	again = 200 * time.Millisecond
+)
+
+// bringing is a question to the daemon for a service, which the requests of one user
+// share. The lock of the table guards waiters.
+type bringing struct {
+	waiters int
+	cancel  context.CancelFunc
+	done    chan struct{}
+	err     error // valid after done is closed
+}
+
+// enter admits a request of a user to a service. If the service is away, it has it
+// brought and waits.
+func (f *Front) enter(ctx context.Context, name, user string) (*stay, *route.Refusal) {
+	t := f.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.services[name]
+	if s == nil {
+		return nil, noService(name)
+	}
+	if most := s.told.MaxOpen; most > 0 && s.open+s.waiting >= most {
+		return nil, retry(refusal(http.StatusTooManyRequests, "too_many_requests", "The service %s has %d requests open or waiting, which is its max_open. Try again when some have ended.", name, s.open+s.waiting), 1)
+	}
+	s.waiting++
+	defer func() {
+		s.waiting--
+		t.ring(t.wake)
+	}()
+	timeout := startTimeout
+	if seconds := s.told.Timeout; seconds > 0 && seconds < startTimeout.Seconds()*1000 {
+		timeout = time.Duration(seconds * float64(time.Second))
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	var silent time.Time // since when the daemon has not answered
+	for {
+		if t.services[name] != s {
+			return nil, noService(name)
+		}
+		if stopped := s.told.Stopped; stopped != nil {
+			return nil, stoppedBy(name, stopped)
+		}
+		if st := s.admit(); st != nil {
+			return st, nil
+		}
+		err := f.await(ctx, s, user)
+		switch problem := (*api.Problem)(nil); {
+		case ctx.Err() != nil:
+			return nil, retry(refusal(http.StatusServiceUnavailable, "start_timeout", "The service %s did not come within its start_timeout of %v; it is %s now.", name, timeout, s.told.State), 10)
+		case errors.As(err, &problem):
+			return nil, asRefusal(problem)
+		case err == nil:
+			silent = time.Time{}
+			if s.stay != nil && !s.stay.over {
+				continue
+			}
+		case silent.IsZero():
+			silent = time.Now()
+		case time.Since(silent) > daemonPatience:
+			return nil, retry(refusal(http.StatusServiceUnavailable, "no_daemon", "The service %s is away, and the daemon of berth does not answer: %v. Look whether it runs: berth doctor.", name, err), 10)
+		}
+		t.mu.Unlock()
+		pause(ctx, again)
+		t.mu.Lock()
+	}
+}
+
+// pause waits, at most until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// await asks the daemon for a service, together with the other requests of the user. The
+// caller holds the lock of the table, which await gives up while it waits.
+func (f *Front) await(ctx context.Context, s *service, user string) error {
+	b := s.bringing[user]
+	if b == nil {
+		asking, cancel := context.WithCancel(context.Background())
+		b = &bringing{cancel: cancel, done: make(chan struct{})}
+		s.bringing[user] = b
+		go f.bring(asking, s, user, b)
+	}
+	b.waiters++
+	f.table.ring(f.table.wake)
+	f.table.mu.Unlock()
+	select {
+	case <-b.done:
+	case <-ctx.Done():
+	}
+	f.table.mu.Lock()
+	if b.waiters--; b.waiters == 0 {
+		b.cancel() // nobody waits any more, so the daemon need not bring it
+		if s.bringing[user] == b {
+			delete(s.bringing, user)
+		}
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return b.err
+}
+
+// bring asks the daemon for a service.
+func (f *Front) bring(ctx context.Context, s *service, user string, b *bringing) {
+	name := s.counted.Service
+	brought, err := f.daemon.FrontBring(ctx, api.FrontBring{Front: f.name, Service: name, User: user})
+	f.table.mu.Lock()
+	defer f.table.mu.Unlock()
+	if s.bringing[user] == b {
+		delete(s.bringing, user)
+	}
+	if err == nil && f.table.services[name] == s {
+		told := s.told
+		told.Epoch, told.Port, told.UID = brought.Epoch, brought.Port, brought.UID
+		s.enter(told, f.connect)
+	}
+	b.err = err
+	close(b.done)
+}
+
+// asRefusal returns the daemon's reason in the front's words.
+func asRefusal(p *api.Problem) *route.Refusal {
+	r := refusal(p.Status, p.Code, "%s", p.Detail)
+	if seconds, ok := p.Extra["retry_after_seconds"].(float64); ok && seconds > 0 && seconds < 1e6 {
+		r.Retry = int(math.Ceil(seconds))
+	}
+	return r
+}
+
+func noService(name string) *route.Refusal {
+	return refusal(http.StatusNotFound, "model_not_found", "There is no service %q here. /v1/models lists the models.", name)
+}
+
+func stoppedBy(name string, by *api.FrontStopped) *route.Refusal {
+	why := ""
+	if by.Why != "" {
+		why = ": " + by.Why
+	}
+	return refusal(http.StatusServiceUnavailable, "stopped", "%s stopped the service %s on %s%s. It comes back after berth start %s.", by.By, name, by.At.Format("2006-01-02 15:04"), why, name)
+}

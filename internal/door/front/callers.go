@@ -1,0 +1,212 @@
+package front
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/door/front/route"
+)
+
+const (
+	// callerAge is how long the daemon's word about a caller counts: so long may a token
+	// that was revoked still be used.
+	callerAge = 10 * time.Second
+	// callerLimit is how long the daemon may take to say who a caller is.
+	callerLimit = 5 * time.Second
+	// mostCallers is how many callers are remembered.
+	mostCallers = 4096
+	// mostQuestions is how many questions about callers the daemon gets at a time.
+	mostQuestions = 8
+)
+
+// callers knows who calls. It asks the daemon, and remembers the answers for a while, and
+// for longer if the daemon does not answer.
+type callers struct {
+	daemon *client.Client
+
+	asking singleflight.Group
+	turns  chan struct{} // has room for mostQuestions
+
+	mu    sync.Mutex // guards known
+	known map[string]known
+}
+
+// known is an answer of the daemon about a caller.
+type known struct {
+	caller api.FrontCaller
+	err    error // an *api.Problem
+	at     time.Time
+}
+
+func newCallers(daemon *client.Client) *callers {
+	return &callers{daemon: daemon, turns: make(chan struct{}, mostQuestions), known: map[string]known{}}
+}
+
+// Caller is who made a request.
+type caller struct {
+	api.FrontCaller
+	token bool // they showed a token of berth, which the server must not see
+}
+
+// of returns who made a request. A token of berth says who they are. Otherwise they are
+// the user of this machine whom the kernel names, and a token that berth does not know is
+// for the server.
+func (c *callers) of(r *http.Request) (caller, *route.Refusal) {
+	uid := userOf(r.Context())
+	token := tokenOf(r.Header)
+	if token != "" {
+		who, err := c.ask(r.Context(), "token "+digest(token), api.FrontWho{Token: token})
+		if err == nil {
+			return settle(who, true)
+		}
+		if !uid.Known() {
+			return caller{}, unknownToken(err)
+		}
+	}
+	id, local := uid.Get()
+	if !local {
+		return caller{}, refusal(http.StatusUnauthorized, "unauthorized", "Callers from other machines need a token of berth with the role user: send Authorization: Bearer TOKEN. An administrator makes one with berth token create NAME --role user.")
+	}
+	who, err := c.ask(r.Context(), "uid "+strconv.Itoa(id), api.FrontWho{UID: gpu.Some(id)})
+	if err != nil {
+		return caller{}, askedInVain(err)
+	}
+	return settle(who, false)
+}
+
+// settle refuses callers who may only look.
+func settle(who api.FrontCaller, token bool) (caller, *route.Refusal) {
+	if role, err := access.ParseRole(who.Role); err != nil || role < access.User {
+		return caller{}, refusal(http.StatusForbidden, "forbidden", "%s has the role %s here, and services need the role user.", who.User, who.Role)
+	}
+	return caller{who, token}, nil
+}
+
+// unknownToken refuses a token.
+func unknownToken(err error) *route.Refusal {
+	if problem := (*api.Problem)(nil); errors.As(err, &problem) && problem.Status < 500 {
+		return refusal(http.StatusUnauthorized, "unauthorized", "The token in the request is not valid here. An administrator makes one with berth token create NAME --role user.")
+	}
+	return askedInVain(err)
+}
+
+// askedInVain says that the daemon did not say who a caller is.
+func askedInVain(err error) *route.Refusal {
+	if problem := (*api.Problem)(nil); errors.As(err, &problem) && problem.Status < 500 {
+		return refusal(problem.Status, problem.Code, "%s", problem.Detail)
+	}
+	return retry(refusal(http.StatusServiceUnavailable, "no_daemon", "The daemon of berth does not say who you are: %v. Look whether it runs: berth doctor.", err), 2)
+}
+
+// ask returns the daemon's answer, or a recent one. If the daemon does not answer, an old
+// answer counts: nobody can revoke a token then.
+func (c *callers) ask(ctx context.Context, key string, who api.FrontWho) (api.FrontCaller, error) {
+	c.mu.Lock()
+	last, is := c.known[key]
+	c.mu.Unlock()
+	if is && time.Since(last.at) < callerAge {
+		return last.caller, last.err
+	}
+	// The question goes on for others who wait for it if this caller leaves.
+	asked := c.asking.DoChan(key, func() (any, error) { return c.question(key, who) })
+	select {
+	case <-ctx.Done():
+		return api.FrontCaller{}, ctx.Err()
+	case answer := <-asked:
+		if answer.Err != nil {
+			if is && !isProblem(answer.Err) {
+				return last.caller, last.err
+			}
+			return api.FrontCaller{}, answer.Err
+		}
+		return answer.Val.(api.FrontCaller), nil
+	}
+}
+
+// question asks the daemon and remembers its answer.
+func (c *callers) question(key string, who api.FrontWho) (api.FrontCaller, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), callerLimit)
+	defer cancel()
+	select {
+	case c.turns <- struct{}{}:
+		defer func() { <-c.turns }()
+	case <-ctx.Done():
+		return api.FrontCaller{}, ctx.Err()
+	}
+	answer, err := c.daemon.FrontCaller(ctx, who)
+	if err == nil || isProblem(err) {
+		c.remember(key, known{answer, err, time.Now()})
+	}
+	return answer, err
+}
+
+// isProblem reports whether the daemon itself said no.
+func isProblem(err error) bool {
+	problem := (*api.Problem)(nil)
+	return errors.As(err, &problem) && problem.Status < 500
+}
+
+// remember keeps an answer, and forgets old ones if there are too many.
+func (c *callers) remember(key string, k known) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.known) >= mostCallers {
+		for other, old := range c.known {
+			if k.at.Sub(old.at) >= callerAge || old.err != nil {
+				delete(c.known, other)
+			}
+		}
+	}
+	if len(c.known) >= mostCallers {
+		clear(c.known)
+	}
+	c.known[key] = k
+}
+
+// tokenOf returns the token that a request shows, as clients of OpenAI or of Anthropic do.
+func tokenOf(h http.Header) string {
+	scheme, token, _ := strings.Cut(h.Get("Authorization"), " ")
+	if strings.EqualFold(scheme, "Bearer") && token != "" {
+		return strings.TrimSpace(token)
+	}
+	return h.Get("X-Api-Key")
+}
+
+// digest stands for a token in memory.
+func digest(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return string(sum[:])
+}
+
+// userKey is the key of the caller's user in the context of a connection.
+type userKey struct{}
+
+// userOf returns the user of this machine at the other end of a connection.
+func userOf(ctx context.Context) access.UID {
+	uid, _ := ctx.Value(userKey{}).(access.UID)
+	return uid
+}
+
+// withUser notes the user at the other end of a new connection.
+func withUser(ctx context.Context, c net.Conn) context.Context {
+	if outer, ok := c.(interface{ NetConn() net.Conn }); ok { // TLS
+		c = outer.NetConn()
+	}
+	if known, ok := c.(interface{ Peer() access.Peer }); ok {
+		return context.WithValue(ctx, userKey{}, known.Peer().UID)
+	}
+	return ctx
+}

@@ -1,0 +1,237 @@
+package front
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/door/peercred"
+)
+
+// raw sends a text and returns the answers until the front closes the connection.
+func (f *testFront) raw(t *testing.T, text string) (answers []string) {
+	t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, text); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.(*net.TCPConn).CloseWrite()
+	in := bufio.NewReader(c)
+	for {
+		resp, err := http.ReadResponse(in, nil)
+		if err != nil {
+			return answers
+		}
+		body, _ := io.ReadAll(resp.Body)
+		answers = append(answers, fmt.Sprint(resp.StatusCode, " ", string(body)))
+	}
+}
+
+// A request that two readers could take for different ones is refused, or reaches the
+// server in one unmistakable form. The server must never see the path /smuggled.
+func TestSmuggledRequests(t *testing.T) {
+	f := startFront(t, newDaemon(t, ready("chat", startServer(t), 1)))
+	const hidden = "GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
+	begin := "POST /services/chat/x HTTP/1.1\r\nHost: x\r\n"
+	for name, text := range map[string]string{
+		"both lengths":            begin + fmt.Sprintf("Content-Length: %d\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 5+len(hidden)) + hidden,
+		"two lengths":             begin + "Content-Length: 0\r\nContent-Length: 44\r\n\r\n" + hidden,
+		"length with a plus":      begin + "Content-Length: +0\r\n\r\n" + hidden,
+		"encoding twice":          begin + "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n" + hidden,
+		"encoding with a tab":     begin + "Transfer-Encoding:\tchunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n" + hidden,
+		"space before the colon":  begin + "Transfer-Encoding : chunked\r\nContent-Length: 0\r\n\r\n" + hidden,
+		"folded header":           begin + "X: a\r\n Transfer-Encoding: chunked\r\nContent-Length: 0\r\n\r\n" + hidden,
+		"bare line feed":          begin + "Content-Length: 0\r\nX: a\nY: b\r\n\r\n" + hidden,
+		"size with a long chunk":  begin + "Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff0\r\n" + hidden,
+		"body in a GET":           "GET /services/chat/x HTTP/1.1\r\nHost: x\r\nContent-Length: " + fmt.Sprint(len(hidden)) + "\r\n\r\n" + hidden,
+		"line end in the path":    "GET /services/chat/x%0d%0aHost:%20y%0d%0a%0d%0aGET%20/smuggled HTTP/1.1\r\nHost: x\r\n\r\n",
+		"line end in the service": "GET /x HTTP/1.1\r\nHost: x\r\nX-Berth-Service: chat\r\n\r\n",
+		"length dropped":          begin + "Connection: Content-Length, Transfer-Encoding\r\nContent-Length: " + fmt.Sprint(len(hidden)) + "\r\n\r\n" + hidden,
+		"whole address":           "GET http://127.0.0.1:1/services/chat/x HTTP/1.1\r\nHost: x\r\n\r\n",
+		"tunnel":                  "CONNECT 127.0.0.1:22 HTTP/1.1\r\nHost: 127.0.0.1:22\r\n\r\n",
+		"protocol 2":              "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			answers := f.raw(t, text)
+			for i, a := range answers {
+				if strings.Contains(a, `"URI":"/smuggled"`) {
+					t.Errorf("answer %d: the server saw the hidden request: %s", i, a)
+				}
+				if strings.HasPrefix(a, "200") && i > 0 {
+					t.Errorf("answer %d: %s", i, a)
+				}
+			}
+		})
+	}
+}
+
+func TestSlowBodies(t *testing.T) {
+	d := newDaemon(t, ready("chat", startServer(t), 1))
+	f := startFront(t, d, func(f *Front) { f.patience = 50 * time.Millisecond })
+	for name, text := range map[string]string{
+		"to find the model": "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{",
+		"short":             "POST /services/chat/x HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{",
+		"long":              "POST /services/chat/x HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n{",
+		"form":              "POST /v1/audio/transcriptions HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 1000\r\n\r\n--x",
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			_, _ = io.WriteString(c, text)
+			resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+			if err == nil && resp.StatusCode/100 != 4 {
+				t.Error(resp.Status)
+			}
+		})
+	}
+	// Nobody is left, and a body in time is welcome.
+	f.echoed(t, "POST", "/services/chat/x", strings.Repeat("x", 1<<20))
+	until(t, d, isOpen("chat", 0, 0))
+	if f.spool.used != 0 {
+		t.Error("the disk still has", f.spool.used)
+	}
+}
+
+func TestTheDiskHasALimit(t *testing.T) {
+	f := startFront(t, newDaemon(t, ready("chat", startServer(t), 1)), func(f *Front) { f.spool.one, f.spool.all = 800<<10, 1<<20 })
+	form := func(size int) string {
+		return "--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\n" + strings.Repeat("s", size) +
+			"\r\n--x\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nchat\r\n--x--\r\n"
+	}
+	for _, c := range []struct {
+		size, want int
+		all        int64
+	}{{400 << 10, 200, 1 << 20}, {700 << 10, 503, 1 << 20}, {700 << 10, 200, 2 << 20}, {900 << 10, 413, 4 << 20}} {
+		f.spool.mu.Lock()
+		f.spool.all = c.all
+		f.spool.mu.Unlock()
+		size, want := c.size, c.want
+		resp, text, err := f.try("POST", "/v1/audio/transcriptions", strings.NewReader(form(size)), "Content-Type", "multipart/form-data; boundary=x")
+		if err == nil && resp.StatusCode != want {
+			t.Errorf("%d bytes: %s %s, want %d", size, resp.Status, text, want)
+		}
+	}
+	if left, err := os.ReadDir(f.spool.folder); err != nil || len(left) > 0 {
+		t.Error(left, err)
+	}
+	for f.room() != 0 { // the handler of a refused request ends a moment after its answer
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// room returns how much is on the disk.
+func (f *Front) room() int64 {
+	f.spool.mu.Lock()
+	defer f.spool.mu.Unlock()
+	return f.spool.used
+}
+
+// A user who opens connections without end has so many and no more, and after that the
+// door is open again.
+func TestConnectionsWithoutEnd(t *testing.T) {
+	f := startFront(t, newDaemon(t, ready("chat", startServer(t), 1)), func(f *Front) { f.limits = peercred.Limits{User: 20, Unknown: 20, All: 100} })
+	var open []net.Conn
+	for range 200 {
+		c, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, c)
+	}
+	in := 0
+	for _, c := range open {
+		_, _ = io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+		if resp, err := http.ReadResponse(bufio.NewReader(c), nil); err == nil && resp.StatusCode == 200 {
+			in++
+		}
+	}
+	if in != 20 {
+		t.Errorf("%d connections were let in, want 20", in)
+	}
+	for _, c := range open {
+		_ = c.Close()
+	}
+	for {
+		if resp, _, err := f.try("GET", "/services/chat/x", nil); err == nil && resp.StatusCode == 200 {
+			break
+		}
+	}
+}
+
+// Another user's socket on the port of a service gets nothing.
+func TestAStrangerOnThePort(t *testing.T) {
+	s := startServer(t)
+	stranger := ready("chat", s, 1)
+	stranger.UID++
+	f := startFront(t, newDaemon(t, stranger))
+	if resp, text := f.do(t, "POST", "/v1/chat/completions", `{"model":"chat"}`); resp.StatusCode != 503 || !strings.Contains(text, "belongs to user") {
+		t.Error(resp.Status, text)
+	}
+	if _, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.port)); err != nil {
+		t.Error(err) // it did listen
+	}
+}
+
+// A server is a user's own program: it must not harm the front either.
+func TestHostileServers(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	answers := map[string]string{
+		"/header":  "HTTP/1.1 200 OK\r\n" + strings.Repeat("X: "+strings.Repeat("x", 1000)+"\r\n", 3000) + "\r\n",
+		"/interim": strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 1000),
+		"/nothing": "garbage\r\n\r\n",
+		"/more":    "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\npoison!",
+		"/101":     "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n",
+		"/lengths": "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 7\r\n\r\nokpoison",
+		"/usage":   "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n{\"usage\":{\"prompt_tokens\":99999999999999999999}}",
+	}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				in := bufio.NewReader(c)
+				for {
+					r, err := http.ReadRequest(in)
+					if err != nil {
+						return
+					}
+					_, _ = io.Copy(io.Discard, r.Body)
+					_, _ = io.WriteString(c, answers[r.URL.Path])
+					if r.URL.Path == "/usage" {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	f := startFront(t, newDaemon(t, api.FrontService{Name: "evil", State: "ready", Epoch: 1, Port: l.Addr().(*net.TCPAddr).Port, UID: os.Getuid()}))
+	for path, want := range map[string]int{"/header": 502, "/interim": 502, "/nothing": 502, "/more": 200, "/101": 502, "/lengths": 502, "/usage": 200} {
+		for range 3 {
+			resp, text := f.do(t, "GET", "/services/evil"+path, "")
+			if resp.StatusCode != want || strings.Contains(text, "poison!") {
+				t.Errorf("%s: %s %.200s, want %d", path, resp.Status, text, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,429 @@
+package front
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+)
+
+// stream begins a request whose answer goes on.
+func (f *testFront) stream(t *testing.T, path string) (*http.Response, *bufio.Reader, context.CancelFunc) {
+	t.Helper()
+	ctx, leave := context.WithCancel(context.Background())
+	t.Cleanup(leave)
+	r, err := http.NewRequestWithContext(ctx, "GET", f.url+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = resp.Body.Close() })
+	return resp, bufio.NewReader(resp.Body), leave
+}
+
+func TestPiecesOfAStreamComeAtOnce(t *testing.T) {
+	s := startServer(t)
+	f := startFront(t, newDaemon(t, ready("chat", s, 1)))
+	resp, pieces, leave := f.stream(t, "/services/chat/v1/stream?n=3&stay=1")
+	for i := range 3 {
+		if line, err := pieces.ReadString('\n'); err != nil || line != fmt.Sprintf("data: {\"i\":%d}\n", i) {
+			t.Fatal(line, err)
+		}
+		_, _ = pieces.ReadString('\n')
+	}
+	if resp.Header.Get("X-Accel-Buffering") != "no" {
+		t.Error(resp.Header)
+	}
+	if event := s.next(t); event != "streaming" {
+		t.Fatal(event)
+	}
+	leave()
+	if event := s.next(t); event != "left" {
+		t.Fatal(event)
+	}
+}
+
+func TestCounts(t *testing.T) {
+	d := newDaemon(t, ready("chat", startServer(t), 1), ready("away", startServer(t), 1))
+	f := startFront(t, d)
+	f.echoed(t, "POST", "/v1/chat/completions", `{"model":"chat"}`)
+	f.do(t, "GET", "/services/chat/v1/stream?n=100", "")
+	f.do(t, "GET", "/services/chat/broken", "")
+	var sum api.FrontCounted
+	var answers uint64
+	until(t, d, func(r api.FrontReport) (bool, bool) {
+		if r.Counted == nil {
+			return false, false
+		}
+		if r.Counted.Service == "chat" {
+			sum = api.FrontCounted{}
+			answers = 0
+		}
+		for _, r := range d.reports {
+			if r.Counted == nil || r.Counted.Service != "chat" {
+				continue
+			}
+			sum.Requests += r.Counted.Requests
+			sum.Failed += r.Counted.Failed
+			sum.TokensIn += r.Counted.TokensIn
+			sum.TokensOut += r.Counted.TokensOut
+			for _, n := range r.Counted.FirstByte {
+				answers += n
+			}
+		}
+		return true, sum.Requests == 3
+	})
+	if sum.Failed != 1 || sum.TokensIn != 10 || sum.TokensOut != 16 || answers != 3 {
+		t.Errorf("%+v, %d answers", sum, answers)
+	}
+	if last := until(t, d, isOpen("chat", 0, 0)); last.LastAnswer.IsZero() && last.Epoch != 1 {
+		t.Errorf("%+v", last)
+	}
+}
+
+// After the report that an epoch is closed nothing begins under it.
+func TestCloseWaitsForOpenRequests(t *testing.T) {
+	s := startServer(t)
+	d := newDaemon(t, ready("chat", s, 4))
+	asked := make(chan bool, 1)
+	d.bring = func(context.Context, api.FrontBring) (api.FrontBrought, *api.Problem) {
+		asked <- true
+		return api.FrontBrought{Epoch: 5, Port: s.port, UID: os.Getuid()}, nil
+	}
+	f := startFront(t, d)
+	_, pieces, leave := f.stream(t, "/services/chat/v1/stream?n=1&stay=1")
+	if _, err := pieces.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	until(t, d, isOpen("chat", 1, 0))
+	d.order(api.FrontOrder{Close: &api.FrontEpoch{Service: "chat", Epoch: 4}})
+	for f.table.current("chat") != nil { // the order has not arrived yet
+		time.Sleep(time.Millisecond)
+	}
+	// The next request has the service brought, and comes under the next epoch.
+	if got := f.echoed(t, "GET", "/services/chat/x", ""); got.URI != "/x" {
+		t.Error(got)
+	}
+	<-asked
+	d.mu.Lock()
+	for _, r := range d.reports {
+		if r.Closed != nil {
+			t.Error("it was closed while a request was open")
+		}
+	}
+	d.mu.Unlock()
+	leave()
+	until(t, d, isClosed("chat", 4))
+	// What was never open is closed at once, and so is what a table says is closing.
+	d.order(api.FrontOrder{Close: &api.FrontEpoch{Service: "unknown", Epoch: 9}})
+	until(t, d, isClosed("unknown", 9))
+	closing := ready("chat", s, 5)
+	closing.State = "closing"
+	d.order(api.FrontOrder{Service: &closing})
+	until(t, d, isClosed("chat", 5))
+	// A closed epoch never opens again.
+	again := ready("chat", s, 5)
+	d.order(api.FrontOrder{Service: &again})
+	d.order(api.FrontOrder{Close: &api.FrontEpoch{Service: "unknown", Epoch: 10}})
+	until(t, d, isClosed("unknown", 10))
+	if f.table.current("chat") != nil {
+		t.Error("a closed epoch is open again")
+	}
+}
+
+func TestRequestsWaitTogetherForAServiceThatComes(t *testing.T) {
+	s := startServer(t)
+	d := newDaemon(t, api.FrontService{Name: "chat", State: "away", MaxOpen: 3})
+	come, asked := make(chan bool), make(chan api.FrontBring, 10)
+	d.bring = func(ctx context.Context, b api.FrontBring) (api.FrontBrought, *api.Problem) {
+		asked <- b
+		<-come
+		return api.FrontBrought{Epoch: 1, Port: s.port, UID: os.Getuid()}, nil
+	}
+	f := startFront(t, d)
+	answers := make(chan string, 3)
+	for range 3 {
+		go func() {
+			resp, _, err := f.try("POST", "/v1/chat/completions", strings.NewReader(`{"model":"chat"}`))
+			if err != nil {
+				answers <- err.Error()
+				return
+			}
+			answers <- resp.Status
+		}()
+	}
+	until(t, d, isOpen("chat", 0, 3))
+	if resp, text := f.do(t, "POST", "/v1/chat/completions", `{"model":"chat"}`); resp.StatusCode != 429 || resp.Header.Get("Retry-After") == "" || !strings.Contains(text, "max_open") {
+		t.Error(resp.Status, text)
+	}
+	close(come)
+	for range 3 {
+		if got := <-answers; got != "200 OK" {
+			t.Error(got)
+		}
+	}
+	if b := <-asked; b.User != "me" || b.Service != "chat" || b.Front != f.name {
+		t.Errorf("%+v", b)
+	}
+	if len(asked) != 0 {
+		t.Error("the daemon was asked more than once for one user")
+	}
+}
+
+func TestNobodyWaitsAnyMore(t *testing.T) {
+	d := newDaemon(t, api.FrontService{Name: "chat", State: "away"})
+	asked, cancelled := make(chan bool), make(chan bool)
+	d.bring = func(ctx context.Context, b api.FrontBring) (api.FrontBrought, *api.Problem) {
+		close(asked)
+		<-ctx.Done()
+		close(cancelled)
+		return api.FrontBrought{}, nil
+	}
+	f := startFront(t, d)
+	ctx, leave := context.WithCancel(context.Background())
+	r, err := http.NewRequestWithContext(ctx, "GET", f.url+"/services/chat/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan bool)
+	go func() {
+		_, err := http.DefaultClient.Do(r)
+		done <- err != nil
+	}()
+	<-asked
+	leave()
+	<-cancelled
+	<-done
+	until(t, d, isOpen("chat", 0, 0))
+}
+
+func TestStartTimeout(t *testing.T) {
+	d := newDaemon(t, api.FrontService{Name: "chat", State: "starting", Timeout: 0.05})
+	d.bring = func(ctx context.Context, b api.FrontBring) (api.FrontBrought, *api.Problem) {
+		<-ctx.Done()
+		return api.FrontBrought{}, nil
+	}
+	f := startFront(t, d)
+	if resp, text := f.do(t, "GET", "/services/chat/", ""); resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" || !strings.Contains(text, "it is starting now") {
+		t.Error(resp.Status, text)
+	}
+}
+
+func TestTheDaemonsReasonReachesTheCaller(t *testing.T) {
+	d := newDaemon(t, api.FrontService{Name: "chat", State: "away"})
+	d.bring = func(ctx context.Context, b api.FrontBring) (api.FrontBrought, *api.Problem) {
+		return api.FrontBrought{}, &api.Problem{Status: 503, Code: "never_fits", Detail: "It needs 80 GiB.", Extra: map[string]any{"retry_after_seconds": 2.5}}
+	}
+	f := startFront(t, d)
+	if resp, text := f.do(t, "GET", "/services/chat/", ""); resp.StatusCode != 503 || resp.Header.Get("Retry-After") != "3" || !strings.Contains(text, "It needs 80 GiB.") || !strings.Contains(text, "never_fits") {
+		t.Error(resp.Status, text)
+	}
+}
+
+// Without a daemon, what is open stays open, and streams go on.
+func TestTheDaemonDies(t *testing.T) {
+	s := startServer(t)
+	d := newDaemon(t, ready("chat", s, 1), api.FrontService{Name: "away", State: "away"})
+	f := startFront(t, d)
+	_, pieces, leave := f.stream(t, "/services/chat/v1/stream?n=1&stay=1")
+	if _, err := pieces.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	until(t, d, isOpen("chat", 1, 0))
+	d.stop()
+	if got := f.echoed(t, "POST", "/v1/chat/completions", `{"model":"chat"}`); got.URI != "/v1/chat/completions" {
+		t.Error(got)
+	}
+	// A request for what is away waits for the daemon.
+	answer := make(chan string, 1)
+	go func() {
+		resp, text, err := f.try("GET", "/services/away/x", nil)
+		if err != nil {
+			answer <- err.Error()
+			return
+		}
+		answer <- resp.Status + text
+	}()
+	d.forget()
+	d.mu.Lock()
+	d.table[0].State = "closing" // the next daemon goes on where the last one was
+	d.bring = func(ctx context.Context, b api.FrontBring) (api.FrontBrought, *api.Problem) {
+		return api.FrontBrought{Epoch: 7, Port: s.port, UID: os.Getuid()}, nil
+	}
+	d.mu.Unlock()
+	d.start()
+	until(t, d, isOpen("chat", 1, 0))
+	if got := <-answer; !strings.HasPrefix(got, "200 OK") {
+		t.Error(got)
+	}
+	leave()
+	until(t, d, isClosed("chat", 1))
+}
+
+func TestSocketsNeitherBringNorKeep(t *testing.T) {
+	s := startServer(t)
+	asset := ready("chat", s, 1)
+	asset.Ignore = []string{"*.js", "/ws/*"}
+	d := newDaemon(t, asset)
+	f := startFront(t, d)
+	c, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprintf(c, "GET /services/chat/ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+	in := bufio.NewReader(c)
+	resp, err := http.ReadResponse(in, nil)
+	if err != nil || resp.StatusCode != 101 {
+		t.Fatal(resp, err)
+	}
+	for _, word := range []string{"one\n", "two\n"} {
+		_, _ = io.WriteString(c, word)
+		if got, err := in.ReadString('\n'); got != word {
+			t.Fatal(got, err)
+		}
+	}
+	if got := f.echoed(t, "GET", "/services/chat/a/page.js", ""); got.URI != "/a/page.js" {
+		t.Error(got)
+	}
+	d.order(api.FrontOrder{Close: &api.FrontEpoch{Service: "chat", Epoch: 1}})
+	until(t, d, isClosed("chat", 1)) // although the socket is open
+	if _, err := in.ReadString('\n'); err == nil {
+		t.Error("the socket outlived the stay of its service")
+	}
+	if event := s.next(t); event != "socket closed" {
+		t.Error(event)
+	}
+	if resp, text := f.do(t, "GET", "/services/chat/page.js", ""); resp.StatusCode != 503 || !strings.Contains(text, "does not bring it") {
+		t.Error(resp.Status, text)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, r := range d.reports {
+		if r.Open != nil && r.Open.Open > 0 || r.Counted != nil {
+			t.Errorf("it was counted: %+v", r.Open)
+		}
+	}
+}
+
+func TestProbesAndCalls(t *testing.T) {
+	s := startServer(t)
+	d := newDaemon(t, api.FrontService{Name: "chat", State: "starting", Epoch: 1})
+	startFront(t, d)
+	at := api.FrontEpoch{Service: "chat", Epoch: 1}
+	probed := func(epoch uint64) func(api.FrontReport) (*api.FrontOutcome, bool) {
+		return func(r api.FrontReport) (*api.FrontOutcome, bool) {
+			return r.Probed, r.Probed != nil && r.Probed.Epoch == epoch
+		}
+	}
+	d.order(api.FrontOrder{Probe: &api.FrontProbe{FrontEpoch: at, Port: s.port, UID: os.Getuid(), Ready: api.FrontReady{Path: "/health"}, Timeout: 60}})
+	if got := until(t, d, probed(1)); !got.OK {
+		t.Errorf("%+v", got)
+	}
+	at.Epoch = 2
+	d.order(api.FrontOrder{Probe: &api.FrontProbe{FrontEpoch: at, Port: s.port, UID: os.Getuid(), Ready: api.FrontReady{Path: "/broken"}, Timeout: 0.1}})
+	if got := until(t, d, probed(2)); got.OK || !strings.Contains(got.Error, "out of order") {
+		t.Errorf("%+v", got)
+	}
+	at.Epoch = 3
+	d.order(api.FrontOrder{Probe: &api.FrontProbe{FrontEpoch: at, Port: s.port, UID: os.Getuid() + 1, Timeout: 0.1}})
+	if got := until(t, d, probed(3)); got.OK || !strings.Contains(got.Error, "belongs to user") {
+		t.Errorf("%+v", got)
+	}
+	// A probe of a service that does not start any more ends without a report.
+	at.Epoch = 4
+	d.order(api.FrontOrder{Probe: &api.FrontProbe{FrontEpoch: at, Port: 1, UID: os.Getuid(), Timeout: 60}})
+	d.order(api.FrontOrder{Service: &api.FrontService{Name: "chat", State: "failed"}})
+
+	called := func(id string) func(api.FrontReport) (*api.FrontOutcome, bool) {
+		return func(r api.FrontReport) (*api.FrontOutcome, bool) {
+			return r.Called, r.Called != nil && r.Called.ID == id
+		}
+	}
+	call := api.FrontCall{FrontEpoch: at, ID: "a", Port: s.port, UID: os.Getuid(), Timeout: 60, Calls: []api.FrontHTTPCall{{Method: "POST", Path: "/sleep", Body: "{}"}, {Method: "GET", Path: "/broken"}, {Method: "POST", Path: "/sleep"}}}
+	d.order(api.FrontOrder{Call: &call})
+	if got := until(t, d, called("a")); got.OK || !strings.Contains(got.Error, "out of order") {
+		t.Errorf("%+v", got)
+	}
+	call.ID, call.Calls = "b", call.Calls[:1]
+	d.order(api.FrontOrder{Call: &call})
+	if got := until(t, d, called("b")); !got.OK {
+		t.Errorf("%+v", got)
+	}
+	for range 2 {
+		if event := s.next(t); event != "sleep" {
+			t.Error(event)
+		}
+	}
+}
+
+// A server that died while the daemon has not noticed costs a wait, not an error.
+func TestTheServerDies(t *testing.T) {
+	first, second := startServer(t), startServer(t)
+	d := newDaemon(t, ready("chat", first, 1))
+	f := startFront(t, d)
+	resp, pieces, _ := f.stream(t, "/services/chat/v1/stream?n=1&stay=1")
+	if _, err := pieces.ReadString('\n'); err != nil || resp.StatusCode != 200 {
+		t.Fatal(err)
+	}
+	_ = first.cmd.Process.Kill()
+	_ = first.cmd.Wait()
+	if _, err := io.ReadAll(pieces); err == nil {
+		t.Error("a stream that broke off looks whole")
+	}
+	until(t, d, func(r api.FrontReport) (bool, bool) {
+		return true, r.Counted != nil && r.Counted.Failed == 1
+	})
+	answer := make(chan string, 1)
+	go func() {
+		resp, text, err := f.try("POST", "/v1/chat/completions", strings.NewReader(`{"model":"chat"}`))
+		if err != nil {
+			answer <- err.Error()
+			return
+		}
+		answer <- resp.Status + text
+	}()
+	until(t, d, isOpen("chat", 0, 0))
+	next := ready("chat", second, 2)
+	d.order(api.FrontOrder{Service: &next})
+	if got := <-answer; !strings.HasPrefix(got, "200 OK") {
+		t.Error(got)
+	}
+}
+
+// A front that ends takes no more requests, and lets the last ones end.
+func TestTheFrontEndsAfterItsStreams(t *testing.T) {
+	d := newDaemon(t, ready("chat", startServer(t), 1))
+	f := startFront(t, d)
+	_, pieces, leave := f.stream(t, "/services/chat/v1/stream?n=1&stay=1")
+	if _, err := pieces.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	until(t, d, isOpen("chat", 1, 0))
+	f.stop()
+	for {
+		if c, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://")); err != nil {
+			break
+		} else {
+			_ = c.Close()
+		}
+	}
+	d.order(api.FrontOrder{Close: &api.FrontEpoch{Service: "chat", Epoch: 1}})
+	leave()
+	until(t, d, isClosed("chat", 1))
+	if err := <-f.done; err != nil {
+		t.Error(err)
+	}
+	f.done <- nil
+}
