@@ -248,7 +248,7 @@ bench-exec: build ## start a program under a lease, beside fork and exec, task-s
 	go run ./test/bench/exec -berth bin/berth
 
 .PHONY: bench-jobs
-bench-jobs: build ## run programs as jobs, beside fork and exec, task-spooler and GNU parallel, and 10,000 tasks
+bench-jobs: build ## run programs as jobs, beside fork and exec, Slurm, task-spooler and GNU parallel, and 10,000 tasks (as root)
 	go run ./test/bench/jobs -berth bin/berth
 
 .PHONY: bench-startup
