@@ -20,6 +20,8 @@ type MinderOrder struct {
 	User string `json:"user,omitempty" doc:"The login name. It must still have this uid."`
 	UID  int    `json:"uid"`
 
+	Account *MinderAccount `json:"account,omitempty" doc:"The user, as the user database has it now. Absent, from an older daemon: the minder asks the database."`
+
 	Command     []string `json:"command"`
 	Directory   string   `json:"directory,omitempty" doc:"Where the command runs. Absent: the home of the user, or a folder for the state of berth if there is none."`
 	Environment []string `json:"environment,omitempty" doc:"Absent: HOME, USER, LOGNAME, SHELL and PATH."`
@@ -32,4 +34,12 @@ type MinderOrder struct {
 	Lease   Lease  `json:"lease" doc:"The lease of the run, with launch."`
 	Compute int    `json:"compute_percent,omitempty" doc:"Share of the multiprocessors, by MPS."`
 	Socket  string `json:"socket,omitempty" doc:"Where programs find the daemon, if that is not the usual place."`
+}
+
+// MinderAccount is a user of the machine.
+type MinderAccount struct {
+	Name   string `json:"name,omitempty"`
+	GID    int    `json:"gid"`
+	Groups []int  `json:"groups,omitempty"`
+	Home   string `json:"home,omitempty"`
 }

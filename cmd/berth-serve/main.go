@@ -17,6 +17,7 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/cli"
 	"github.com/berth-gpu/berth/internal/cli/agents"
+	"github.com/berth-gpu/berth/internal/cli/jobs"
 	"github.com/berth-gpu/berth/internal/cli/programs"
 	"github.com/berth-gpu/berth/internal/cli/top"
 	"github.com/berth-gpu/berth/internal/config"
@@ -35,7 +36,7 @@ func main() {
 		os.Exit(prove())
 	}
 	if len(os.Args) > 2 && os.Args[1] == minder.Verb {
-		os.Exit(mind(os.Args[2:]))
+		os.Exit(jobs.Mind(os.Args[2:]))
 	}
 	if len(os.Args) == 2 && os.Args[1] == minder.ReaderVerb {
 		os.Exit(readLog())

@@ -60,7 +60,7 @@ func serve(ctx context.Context, o upkeep.ServeOptions) error {
 		from.Warn(text)
 	}
 	load := func() (*config.Settings, error) { return daemon.Load(from) }
-	d, err := daemon.Open(ctx, daemon.Options{Settings: settings, Version: version, Log: log, Unlogged: lines.Dropped, Load: load, Guardian: guardianCommand(), Program: ownProgram()})
+	d, err := daemon.Open(ctx, daemon.Options{Settings: settings, Version: version, Log: log, Unlogged: lines.Dropped, Load: load, Guardian: guardianCommand(), Program: ownProgram(), Minder: minderProgram})
 	if err != nil {
 		return err
 	}

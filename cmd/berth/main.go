@@ -23,16 +23,21 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/cli"
 	"github.com/berth-gpu/berth/internal/cli/console"
+	"github.com/berth-gpu/berth/internal/cli/jobs"
 	"github.com/berth-gpu/berth/internal/cli/programs"
 	"github.com/berth-gpu/berth/internal/cli/upkeep"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk/doctor"
+	"github.com/berth-gpu/berth/internal/process/minder"
 )
 
 // version is set when the binary is built.
 var version = "dev"
 
 func main() {
+	if len(os.Args) > 2 && os.Args[1] == minder.Verb {
+		os.Exit(jobs.Mind(os.Args[2:]))
+	}
 	ctx, stop := cli.UntilSignal(os.Interrupt, syscall.SIGTERM)
 	env := cli.ThisMachine(version)
 	env.Become = programs.Become

@@ -78,9 +78,12 @@ type Options struct {
 	// lease can be paced.
 	Guardian []string
 
-	// Program is the path of berth-serve, which becomes the minders of jobs. If it is
+	// Program is the path of berth-serve, which becomes the readers of logs. If it is
 	// empty, the daemon runs no jobs.
 	Program string
+	// Minder returns the program that becomes the minders of jobs. If it is nil, that is
+	// Program.
+	Minder func() string
 
 	// ReadOnly leaves the state folder alone, for a look at the devices beside a daemon
 	// that may be running.

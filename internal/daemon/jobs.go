@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/access/users"
 	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/file/journal/filelog"
@@ -35,10 +37,10 @@ func (d *Daemon) openJobs(o Options) error {
 	if err != nil {
 		return err
 	}
-	d.minders = minder.NewStarter(runs, minder.Options{Program: o.Program, Socket: o.Settings.Config.Daemon.Socket, Systemd: os.Geteuid() == 0})
+	d.minders = minder.NewStarter(runs, minder.Options{Program: o.Program, Minder: o.Minder, Socket: o.Settings.Config.Daemon.Socket, Systemd: os.Geteuid() == 0})
 	d.jobs, err = keeper.Open(keeper.Options{
 		Folder: filepath.Join(folder, "environments"), Boot: boot, Minders: d.minders, Numbers: d.serial.Next,
-		Limits: d.jobLimits, Publish: d.publish, Log: o.Log,
+		Limits: d.jobLimits, Account: d.accountOf, Publish: d.publish, Log: o.Log,
 		Open: func(replay func(journal.Entry) error) (journal.Journal, error) {
 			log, _, err := filelog.Open(file.PrivateDir(filepath.Join(folder, "journal")), filelog.Options{}, replay)
 			return log, err
@@ -57,6 +59,22 @@ func (d *Daemon) jobLimits(uid int, user string) keeper.Limits {
 	}
 	limits := rules.Of(subject)
 	return keeper.Limits{Running: limits.RunningJobs.Opt, Waiting: limits.WaitingJobs.Opt, Off: d.settings.config().Jobs == "off"}
+}
+
+// accountOf looks up the user of a job, for its minder.
+func (d *Daemon) accountOf(user string, uid int) (api.MinderAccount, error) {
+	type found struct {
+		account api.MinderAccount
+		err     error
+	}
+	f, answered := users.Ask(d.users, accountsLimit, func() (f found) {
+		f.account, f.err = minder.Account(user, uid)
+		return f
+	})
+	if !answered {
+		return api.MinderAccount{}, keeper.ErrNotNow
+	}
+	return f.account, f.err
 }
 
 // jobOf returns the job that a lease or a request belongs to.

@@ -306,6 +306,8 @@ func refusedJob(err error) *Refusal {
 		return because(err, Crowded, "too_many_jobs", "Nothing was submitted.")
 	case errors.Is(err, keeper.ErrStopped):
 		return because(err, Unavailable, "stopping", "Ask again when the daemon is back.")
+	case errors.Is(err, keeper.ErrNotNow):
+		return because(err, Unavailable, "no_answer", "Ask again.")
 	case errors.Is(err, keeper.ErrNoOrder):
 		return because(err, Conflict, "no_order", "")
 	}

@@ -50,6 +50,7 @@ func openWorkshop(t *testing.T) *workshop {
 		Folder: filepath.Join(t.TempDir(), "environments"), Boot: "boot", Minders: w.runs,
 		Numbers: func() (int64, error) { number++; return number, nil },
 		Limits:  func(int, string) keeper.Limits { return keeper.Limits{} },
+		Account: func(string, int) (api.MinderAccount, error) { return api.MinderAccount{}, nil },
 		Publish: func(gpu.Event) {}, Log: slog.New(slog.DiscardHandler),
 		Open: func(func(journal.Entry) error) (journal.Journal, error) { return journal.Forgetful(), nil },
 	})

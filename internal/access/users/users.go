@@ -237,16 +237,7 @@ func (n *Names) Account(name string) (uid int, groups []int, known bool) {
 		groups []int
 		err    error
 	}
-	enough := time.After(n.limit)
-	select {
-	case n.slots <- struct{}{}:
-	case <-enough:
-		return 0, nil, false
-	}
-	found := make(chan account, 1)
-	go func() {
-		defer func() { <-n.slots }()
-		var a account
+	a, answered := Ask(n, n.limit, func() (a account) {
 		u, err := user.Lookup(name)
 		if err == nil {
 			a.uid, err = strconv.Atoi(u.Uid)
@@ -259,12 +250,29 @@ func (n *Names) Account(name string) (uid int, groups []int, known bool) {
 				}
 			}
 		}
-		found <- a
+		return a
+	})
+	return a.uid, a.groups, answered && a.err == nil
+}
+
+// Ask asks the user database something, and waits for the answer for a limited time. It
+// returns false if there is none by then.
+func Ask[T any](n *Names, limit time.Duration, ask func() T) (answer T, answered bool) {
+	enough := time.After(limit)
+	select {
+	case n.slots <- struct{}{}:
+	case <-enough:
+		return answer, false
+	}
+	found := make(chan T, 1)
+	go func() {
+		defer func() { <-n.slots }()
+		found <- ask()
 	}()
 	select {
-	case a := <-found:
-		return a.uid, a.groups, a.err == nil
+	case answer = <-found:
+		return answer, true
 	case <-enough:
-		return 0, nil, false
+		return answer, false
 	}
 }

@@ -94,6 +94,9 @@ type Options struct {
 	Minders Minders
 	Numbers func() (int64, error) // of jobs
 	Limits  func(uid int, user string) Limits
+	// Account looks a user up. An error that wraps ErrNotNow means that a minder should
+	// ask again.
+	Account func(user string, uid int) (api.MinderAccount, error)
 	Publish func(gpu.Event)
 	Log     *slog.Logger
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -110,6 +111,26 @@ func TestNoLimits(t *testing.T) {
 		w.after(time.Second)
 		want := "its command could not be started: limit the run: there is no controller for memory"
 		if got := w.show(job.Ref{Number: s.Number}); got.State != "failed" || got.Cause != want || got.Code != string(job.NotStarted) {
+			t.Errorf("it is %+v", got.Job)
+		}
+		w.idle()
+	})
+}
+
+// A user who is not there any more is the cause of the job. A user database that does not
+// answer is asked again.
+func TestAccounts(t *testing.T) {
+	play(t, func(w *world) {
+		w.set(func() { w.unknown = []error{ErrNotNow, ErrNotNow} })
+		later := w.submit(spec("later"))
+		w.after(5 * time.Minute)
+		if got := w.show(job.Ref{Number: later.Number}); got.State != "done" {
+			t.Errorf("it is %+v", got.Job)
+		}
+		w.set(func() { w.unknown = []error{errors.New("the user ada does not exist any more")} })
+		gone := w.submit(spec("gone"))
+		w.after(5 * time.Minute)
+		if got := w.show(job.Ref{Number: gone.Number}); got.State != "failed" || !strings.Contains(got.Cause, "the user ada does not exist any more") {
 			t.Errorf("it is %+v", got.Job)
 		}
 		w.idle()

@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -140,6 +141,9 @@ func (k *Keeper) watch(r run, id process.ID) {
 // process.
 var ErrNoOrder = errors.New("there is no order for this run")
 
+// ErrNotNow means that the user database does not answer at present.
+var ErrNotNow = errors.New("the user database does not answer")
+
 // Order returns what a minder has to run. Caller is the process that asks; it must be the
 // one that has locked the record of the run. The lease is bound to it.
 func (k *Keeper) Order(name string, caller process.ID) (api.MinderOrder, error) {
@@ -165,8 +169,16 @@ func (k *Keeper) Order(name string, caller process.ID) (api.MinderOrder, error) 
 		return api.MinderOrder{}, ErrNoOrder
 	}
 	environment, unread := k.environments.read(r.Environment)
+	if unread != nil {
+		unread = fmt.Errorf("its environment cannot be read: %w", unread)
+	}
+	account, unknown := k.Account(r.User, r.UID)
+	if errors.Is(unknown, ErrNotNow) {
+		return api.MinderOrder{}, unknown
+	}
+	unready := cmp.Or(unread, unknown)
 	var l api.Lease
-	if unread == nil {
+	if unready == nil {
 		l, err = k.leases.Hand(k.running, of, caller)
 	}
 	k.writing.Lock()
@@ -176,8 +188,8 @@ func (k *Keeper) Order(name string, caller process.ID) (api.MinderOrder, error) 
 		return api.MinderOrder{}, ErrStopped // the next daemon has its order
 	case !r.due():
 		return api.MinderOrder{}, ErrNoOrder
-	case unread != nil:
-		k.after(r, job.Outcome{Time: time.Now(), Known: true, Failure: "its environment cannot be read: " + unread.Error()})
+	case unready != nil:
+		k.after(r, job.Outcome{Time: time.Now(), Known: true, Failure: unready.Error()})
 		return api.MinderOrder{}, ErrNoOrder
 	case errors.Is(err, ErrNoLease):
 		k.after(r, job.Outcome{Time: time.Now()})
@@ -194,7 +206,7 @@ func (k *Keeper) Order(name string, caller process.ID) (api.MinderOrder, error) 
 	k.warnInTime(r)
 	k.Publish(startedEvent(r))
 	return api.MinderOrder{
-		Version: api.MinderVersion, Run: name, User: r.User, UID: r.UID, Command: r.CommandOf(r.index), Directory: r.Directory,
+		Version: api.MinderVersion, Run: name, User: r.User, UID: r.UID, Account: &account, Command: r.CommandOf(r.index), Directory: r.Directory,
 		Environment: environment, Variables: r.Variables(r.index), Umask: r.Umask, Lease: l, Compute: r.Compute,
 		Output: r.LogName(r.Output, r.index, r.try), Error: r.LogName(r.Error, r.index, r.try), Log: r.DefaultLog(r.index, r.try),
 	}, nil

@@ -48,6 +48,7 @@ type world struct {
 	limits   Limits
 	refused  error       // why no minder can be started; nil if one can
 	early    int         // minders that are killed before they write anything
+	unknown  []error     // why users cannot be looked up, one for each time; then they can
 	full     atomic.Bool // the disk
 	mostHeld int
 
@@ -149,6 +150,7 @@ func (w *world) start() *daemon {
 		Folder: filepath.Join(w.folder, "environments"), Boot: w.boot, Minders: minders{d}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Numbers: func() (int64, error) { w.mu.Lock(); defer w.mu.Unlock(); w.number++; return w.number, nil },
 		Limits:  func(int, string) Limits { return w.limits },
+		Account: w.account,
 		Publish: func(e gpu.Event) { w.mu.Lock(); defer w.mu.Unlock(); w.events = append(w.events, e) },
 		Open: func(replay func(journal.Entry) error) (journal.Journal, error) {
 			for i, e := range w.entries {
@@ -171,6 +173,18 @@ func (w *world) start() *daemon {
 	}()
 	synctest.Wait()
 	return d
+}
+
+// account looks up a user.
+func (w *world) account(_ string, uid int) (api.MinderAccount, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.unknown) > 0 {
+		err := w.unknown[0]
+		w.unknown = w.unknown[1:]
+		return api.MinderAccount{}, err
+	}
+	return api.MinderAccount{GID: uid}, nil
 }
 
 // restart kills the daemon and starts another.

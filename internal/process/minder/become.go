@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -21,6 +22,24 @@ type person struct {
 	groups   []int
 	name     string // empty if the database does not know the user
 	home     string // empty if there is none
+}
+
+// personOf returns the user of an order, as the daemon has looked it up. A daemon of an
+// older version has not: then this process does, which asks only the files of the user
+// database if it is the static program.
+func personOf(order api.MinderOrder) (person, error) {
+	a := order.Account
+	if a == nil {
+		return lookUp(order.User, order.UID)
+	}
+	return person{uid: order.UID, gid: a.GID, groups: a.Groups, name: a.Name, home: a.Home}, nil
+}
+
+// Account looks up a user of this machine for an order. It may take forever: the database
+// may be on a server.
+func Account(name string, uid int) (api.MinderAccount, error) {
+	p, err := lookUp(name, uid)
+	return api.MinderAccount{Name: p.name, GID: p.gid, Groups: p.groups, Home: p.home}, err
 }
 
 // lookUp finds the user with this name and uid. Only for the user of this process may the

@@ -10,8 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -40,11 +40,25 @@ func Open(folder string) (*Runs, error) {
 	return &Runs{folder}, nil
 }
 
-// runName is the form of the name of a run: the numbers of the job, the task and the try.
-var runName = regexp.MustCompile(`^[0-9]{1,19}\.[0-9]{1,10}\.[0-9]{1,10}$`)
+// isRun reports whether a text is the name of a run: the numbers of the job, the task and
+// the try. It is no regular expression because every command would wait for that to be
+// compiled.
+func isRun(name string) bool {
+	parts := strings.Split(name, ".")
+	most := [...]int{19, 10, 10} // digits
+	if len(parts) != len(most) {
+		return false
+	}
+	for i, part := range parts {
+		if part == "" || len(part) > most[i] || strings.Trim(part, "0123456789") != "" {
+			return false
+		}
+	}
+	return true
+}
 
 func (r *Runs) path(run string) (string, error) {
-	if !runName.MatchString(run) {
+	if !isRun(run) {
 		return "", fmt.Errorf("%q is not the name of a run: it has the form JOB.TASK.TRY, as in 17.3.1", run)
 	}
 	return filepath.Join(r.folder, run), nil
@@ -58,7 +72,7 @@ func (r *Runs) List() ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if runName.MatchString(e.Name()) {
+		if isRun(e.Name()) {
 			names = append(names, e.Name())
 		}
 	}

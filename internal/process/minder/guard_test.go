@@ -308,7 +308,7 @@ func TestNoGroup(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.order("true"))
 	missing := filepath.Join(t.TempDir(), "group")
-	id, err := w.child(t.Context(), []string{Verb, "--runs", w.folder, "--run", "14.0.1", "--socket", w.Socket, "--group", missing}, nil, nil)
+	id, err := w.child(t.Context(), w.Program, []string{Verb, "--runs", w.folder, "--run", "14.0.1", "--socket", w.Socket, "--group", missing}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -196,7 +196,7 @@ func (m *minder) order(ctx context.Context, ask func(context.Context, string) (a
 
 // start becomes the user and starts the command. It returns the pid of the command.
 func (m *minder) start(order api.MinderOrder) (int, error) {
-	as, err := lookUp(order.User, order.UID)
+	as, err := personOf(order)
 	if err != nil {
 		return 0, err
 	}

@@ -245,6 +245,29 @@ func TestUser(t *testing.T) {
 	}
 }
 
+// The command has the account that the daemon has looked up.
+func TestAccount(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root may become somebody else")
+	}
+	w := newWorld(t)
+	order := w.order("id -u; id -g; id -G; echo $HOME")
+	order.User, order.Environment = "no-such-user", nil
+	order.Account = &api.MinderAccount{Name: "nobody", GID: 12345, Groups: []int{12345, 12346}, Home: w.home}
+	record := w.end(w.minder("7.0.1", order), "7.0.1")
+	log, _ := os.ReadFile(record.Output)
+	if want := strconv.Itoa(nobody) + "\n12345\n12345 12346\n" + w.home + "\n"; record.Exit != gpu.Some(0) || string(log) != want {
+		t.Errorf("%+v, and it wrote %q, want %q", record, log, want)
+	}
+	if found, err := Account("nobody", nobody); err != nil || found.Name != "nobody" || found.GID != nobody {
+		t.Errorf("%+v, %v", found, err)
+	}
+	if found, err := Account("no-such-user", nobody); err == nil {
+		t.Errorf("%+v", found)
+	}
+}
+
 // The most memory that a process of the run used is that of the run, however deep it is.
 func TestPeak(t *testing.T) {
 	t.Parallel()

@@ -170,7 +170,7 @@ func (s *Starter) startReader(ctx context.Context) (ask, tell *os.File, err erro
 		name := fmt.Sprintf("berth-log-%d-%d", os.Getpid(), s.count())
 		_, err = s.manager.start(ctx, name, "a reader of a log of berth", []string{s.Program, ReaderVerb}, runs.Limits{}, files)
 	} else {
-		_, err = s.child(ctx, []string{ReaderVerb}, nil, files)
+		_, err = s.child(ctx, s.Program, []string{ReaderVerb}, nil, files)
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, ask.Close(), tell.Close())

@@ -19,9 +19,10 @@ import (
 
 // Options say how minders are started.
 type Options struct {
-	Program string // berth-serve, by its whole path
-	Socket  string // where minders find the daemon
-	Systemd bool   // systemd starts minders, where it runs; if false they are children of this process
+	Program string        // berth-serve, by its whole path: it reads logs
+	Minder  func() string // the program that becomes a minder; nil: the same. It is asked once, when the first one is started.
+	Socket  string        // where minders find the daemon
+	Systemd bool          // systemd starts minders, where it runs; if false they are children of this process
 }
 
 // Starter starts minders, and the processes that read logs: both change their user, and
@@ -33,6 +34,7 @@ type Options struct {
 type Starter struct {
 	*Runs
 	Options
+	minder  func() string
 	manager *manager // nil: no systemd
 	tag     string   // distinguishes its units and groups from those of another daemon
 
@@ -44,6 +46,10 @@ type Starter struct {
 // NewStarter returns a starter for the runs in a folder.
 func NewStarter(runs *Runs, o Options) *Starter {
 	s := &Starter{Runs: runs, Options: o, tag: tagOf(runs.folder), reading: map[int]int{}}
+	s.minder = func() string { return o.Program }
+	if o.Minder != nil {
+		s.minder = sync.OnceValue(o.Minder)
+	}
 	if o.Systemd {
 		s.manager = findManager()
 	}
@@ -73,7 +79,7 @@ func (s *Starter) unit(run string) string { return groupPrefix + run + s.tag }
 // has. A run may be started again while nothing says that its command was started; only
 // one minder gets past the lock of its record.
 func (s *Starter) Start(ctx context.Context, run string, l runs.Limits) (process.ID, error) {
-	if !runName.MatchString(run) {
+	if !isRun(run) {
 		return process.ID{}, fmt.Errorf("%q is not the name of a run", run)
 	}
 	flags := []string{Verb, "--runs", s.folder, "--run", run, "--socket", s.Socket}
@@ -81,7 +87,7 @@ func (s *Starter) Start(ctx context.Context, run string, l runs.Limits) (process
 		if err := s.canLimit(l); err != nil {
 			return process.ID{}, err
 		}
-		return s.manager.start(ctx, s.unit(run), "a job of berth, run "+run, append([]string{s.Program}, flags...), l, nil)
+		return s.manager.start(ctx, s.unit(run), "a job of berth, run "+run, append([]string{s.minder()}, flags...), l, nil)
 	}
 	group, err := cgroup.Make(s.unit(run), cgroup.Limits{CPUs: l.CPUs, Memory: int64(l.HostMemory) << 20})
 	if err != nil && l != (runs.Limits{}) {
@@ -90,41 +96,41 @@ func (s *Starter) Start(ctx context.Context, run string, l runs.Limits) (process
 	for _, folder := range group { // without a group, Clear has to look for what is left
 		flags = append(flags, "--group", folder)
 	}
-	return s.child(ctx, flags, group, nil)
+	return s.child(ctx, s.minder(), flags, group, nil)
 }
 
-// The arguments that make berth-serve a minder, and a reader of logs.
+// The arguments that make berth or berth-serve a minder, and berth-serve a reader of logs.
 const (
 	Verb       = "minder"
 	ReaderVerb = "readlog"
 )
 
-// child starts berth-serve as a child of this process, away from its terminal, its files
-// and its environment. It is started in the control group if the kernel can do that; else
-// it has to enter by itself. files become its standard input and output.
-func (s *Starter) child(ctx context.Context, arguments []string, group cgroup.Group, files []*os.File) (process.ID, error) {
+// child starts a program of berth as a child of this process, away from its terminal, its
+// files and its environment. It is started in the control group if the kernel can do that;
+// else it has to enter by itself. files become its standard input and output.
+func (s *Starter) child(ctx context.Context, program string, arguments []string, group cgroup.Group, files []*os.File) (process.ID, error) {
 	if err := ctx.Err(); err != nil {
 		return process.ID{}, err
 	}
 	if folder := group.Open(); folder != nil {
 		defer folder.Close()
-		if id, err := s.run(arguments, &syscall.SysProcAttr{Setsid: true, UseCgroupFD: true, CgroupFD: int(folder.Fd())}, files); err == nil {
+		if id, err := run(program, arguments, &syscall.SysProcAttr{Setsid: true, UseCgroupFD: true, CgroupFD: int(folder.Fd())}, files); err == nil {
 			return id, nil
 		}
 	}
-	return s.run(arguments, &syscall.SysProcAttr{Setsid: true}, files)
+	return run(program, arguments, &syscall.SysProcAttr{Setsid: true}, files)
 }
 
-// run starts berth-serve, and does not wait for its end.
-func (s *Starter) run(arguments []string, how *syscall.SysProcAttr, files []*os.File) (process.ID, error) {
-	cmd := exec.Command(s.Program, arguments...)
+// run starts a program, and does not wait for its end.
+func run(program string, arguments []string, how *syscall.SysProcAttr, files []*os.File) (process.ID, error) {
+	cmd := exec.Command(program, arguments...)
 	cmd.Env, cmd.Dir = []string{"PATH=" + child.PathOf(nil)}, "/"
 	cmd.SysProcAttr = how
 	if len(files) == 2 {
 		cmd.Stdin, cmd.Stdout = files[0], files[1]
 	}
 	if err := cmd.Start(); err != nil {
-		return process.ID{}, fmt.Errorf("start %s: %w", s.Program, err)
+		return process.ID{}, fmt.Errorf("start %s: %w", program, err)
 	}
 	id, _ := process.Proc().Identify(cmd.Process.Pid) // it has not been waited for, so its pid is its own
 	go func() { _ = cmd.Wait() }()                    // a record or a pipe says how it ended

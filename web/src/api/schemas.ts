@@ -1334,6 +1334,14 @@ export interface MetricsConfig {
   compat?: 'off' | 'dcgm';
 }
 
+// MinderAccount is a user of the machine.
+export interface MinderAccount {
+  name?: string;
+  gid: number;
+  groups?: number[];
+  home?: string;
+}
+
 // MinderOrder tells a minder what to run. The daemon gives it only to the process that has
 // locked the file of the run.
 export interface MinderOrder {
@@ -1342,6 +1350,8 @@ export interface MinderOrder {
   /** The login name. It must still have this uid. */
   user?: string;
   uid: number;
+  /** The user, as the user database has it now. Absent, from an older daemon: the minder asks the database. */
+  account?: MinderAccount;
   command: string[];
   /** Where the command runs. Absent: the home of the user, or a folder for the state of berth if there is none. */
   directory?: string;

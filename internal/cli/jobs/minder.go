@@ -1,4 +1,4 @@
-package main
+package jobs
 
 import (
 	"context"
@@ -13,8 +13,9 @@ import (
 	"github.com/berth-gpu/berth/internal/process/minder"
 )
 
-// mind minds a run and returns the exit code.
-func mind(arguments []string) int {
+// Mind minds a run, as the daemon asks with these arguments, and returns the exit code. It
+// is not a command for people.
+func Mind(arguments []string) int {
 	var at minder.Post
 	flags := flag.NewFlagSet(minder.Verb, flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // the error says it
@@ -33,16 +34,7 @@ func mind(arguments []string) int {
 		err = minder.Mind(context.Background(), at, asker(*socket))
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "berth-serve minder:", err)
-		return 1
-	}
-	return 0
-}
-
-// readLog reads a log and returns the exit code.
-func readLog() int {
-	if err := minder.ServeLog(os.Stdin, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "berth-serve readlog:", err)
+		fmt.Fprintln(os.Stderr, "berth minder:", err)
 		return 1
 	}
 	return 0
