@@ -93,7 +93,11 @@ func run(ctx context.Context, berth string) error {
 			if err != nil {
 				return fmt.Errorf("%s over %s: %w", c.name, c.door, err)
 			}
-			calls, callers, wrong = calls+n, callers+1, append(wrong, bad...)
+			ran, err := runAs(ctx, d, c)
+			if err != nil {
+				return fmt.Errorf("%s over %s: %w", c.name, c.door, err)
+			}
+			calls, callers, wrong = calls+n+2, callers+1, append(append(wrong, bad...), ran...)
 		}
 	}
 	for _, line := range wrong {

@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -42,7 +43,12 @@ type caller struct {
 	role  access.Role
 
 	cookie string // of a session
+	runs   string // the user as whom it runs programs; empty if it runs none
 }
+
+// boundTo is the user that tokens are bound to: one that every machine has, and that is
+// nobody else who tries.
+const boundTo = "daemon"
 
 // The users of the table. A process of a user has the group with the same number.
 const (
@@ -68,35 +74,51 @@ func callersOf(ctx context.Context, d *daemon, files string, secure bool) ([]cal
 		{"root", 0, access.Admin}, {"a viewer", viewerUID, access.Viewer}, {"a user", userUID, access.User}, {"an operator", operatorUID, access.Operator},
 		{"an administrator", adminUID, access.Admin}, {"a member of a group of operators", memberUID, access.Operator},
 	} {
+		runs, onPage := "root", "" // root runs nothing by a session
+		if u.uid != 0 {
+			runs, onPage = strconv.Itoa(u.uid), strconv.Itoa(u.uid)
+		}
+		if u.role < access.User {
+			runs, onPage = "", ""
+		}
 		if !secure {
-			all = append(all, caller{name: u.name, uid: u.uid, door: d.socket, role: u.role})
+			all = append(all, caller{name: u.name, uid: u.uid, door: d.socket, role: u.role, runs: runs})
 		}
 		all = append(all, caller{name: u.name, uid: u.uid, door: tcp, role: min(u.role, access.User)})
 		cookie, err := signIn(ctx, d, u.uid, tcp)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, caller{name: "the session of " + u.name, uid: u.uid, door: tcp, role: u.role, cookie: cookie},
+		all = append(all, caller{name: "the session of " + u.name, uid: u.uid, door: tcp, role: u.role, cookie: cookie, runs: onPage},
 			caller{name: "a thief with the session of " + u.name, uid: attacker, door: tcp, role: access.User, cookie: cookie})
 	}
 	for role := access.Scraper; role <= access.Admin; role++ {
-		got, err := d.as(ctx, 0, d.socket, call{Method: "POST", Path: "/api/tokens", Body: fmt.Sprintf(`{"name":"t-%s","role":%q}`, role, role)})
-		if err != nil {
-			return nil, err
-		}
-		var made api.NewToken
-		if err := json.Unmarshal([]byte(got[0].Body), &made); err != nil || made.Secret == "" {
-			return nil, fmt.Errorf("make a token: %d %s", got[0].Status, got[0].Body)
-		}
-		if role >= access.Viewer {
-			cookie, err := begin(ctx, d, attacker, tcp, fmt.Sprintf(`{"token":%q}`, made.Secret))
+		for _, as := range []string{"", boundTo} {
+			if as != "" && role < access.User {
+				continue
+			}
+			name := "a token for the role " + role.String()
+			if as != "" {
+				name += ", bound to the user " + as
+			}
+			got, err := d.as(ctx, 0, d.socket, call{Method: "POST", Path: "/api/tokens", Body: fmt.Sprintf(`{"name":"t-%s-%s","role":%q,"as":%q}`, role, as, role, as)})
 			if err != nil {
 				return nil, err
 			}
-			all = append(all, caller{name: "the session of a token for the role " + role.String(), uid: attacker, door: tcp, role: role, cookie: cookie})
-		}
-		for _, door := range []door{d.socket, tcp} {
-			all = append(all, caller{name: "a token for the role " + role.String(), uid: attacker, door: door, token: made.Secret, role: role})
+			var made api.NewToken
+			if err := json.Unmarshal([]byte(got[0].Body), &made); err != nil || made.Secret == "" || made.As != as {
+				return nil, fmt.Errorf("make %s: %d %s", name, got[0].Status, got[0].Body)
+			}
+			if role >= access.Viewer {
+				cookie, err := begin(ctx, d, attacker, tcp, fmt.Sprintf(`{"token":%q}`, made.Secret))
+				if err != nil {
+					return nil, err
+				}
+				all = append(all, caller{name: "the session of " + name, uid: attacker, door: tcp, role: role, cookie: cookie, runs: as})
+			}
+			for _, door := range []door{d.socket, tcp} {
+				all = append(all, caller{name: name, uid: attacker, door: door, token: made.Secret, role: role, runs: as})
+			}
 		}
 	}
 	if !secure {
@@ -185,6 +207,29 @@ func try(ctx context.Context, d *daemon, c caller, rights []right) (calls int, w
 	}
 	_, err = d.as(ctx, 0, d.socket, call{Method: "POST", Path: "/api/gpu/monitoring/start"})
 	return len(got), wrong, err
+}
+
+// runAs submits a job as one caller, and tries to bind a token to a user. It returns what
+// is not as it should be.
+func runAs(ctx context.Context, d *daemon, c caller) (wrong []string, err error) {
+	submit := call{Method: "POST", Path: "/api/jobs", Body: `{"command":["/bin/true"],"hold":true}`, Token: c.token, Cookie: c.cookie}
+	bind := call{Method: "POST", Path: "/api/tokens", Body: fmt.Sprintf(`{"name":"more","role":"user","as":%q,"replace":true}`, boundTo), Token: c.token, Cookie: c.cookie}
+	got, err := d.as(ctx, c.uid, c.door, submit, bind)
+	if err != nil {
+		return nil, err
+	}
+	var job api.Job
+	who := fmt.Sprintf("%s over %s", c.name, c.door)
+	switch err := json.Unmarshal([]byte(got[0].Body), &job); {
+	case c.runs == "" && got[0].Status/100 == 2:
+		wrong = append(wrong, fmt.Sprintf("GAINED   a job of %s, as %s", job.User, who))
+	case c.runs != "" && (err != nil || got[0].Status != 201 || job.User != c.runs):
+		wrong = append(wrong, fmt.Sprintf("REFUSED  a job of %s, as %s: %d %.160s", c.runs, who, got[0].Status, got[0].Body))
+	}
+	if may := c.role == access.Admin && c.runs != "" && c.runs != boundTo; may != (got[1].Status == 201) {
+		wrong = append(wrong, fmt.Sprintf("GAINED or REFUSED: binding a token to a user, as %s: %d %.160s", who, got[1].Status, got[1].Body))
+	}
+	return wrong, nil
 }
 
 var placeholder = regexp.MustCompile(`\{[a-z]+\}`)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -290,7 +291,74 @@ func jobDoors(ctx context.Context, a *arena) (v verdict, err error) {
 	if len(list.Jobs) > 0 {
 		v.gain("%d jobs are there", len(list.Jobs))
 	}
-	return v, d.cancelJobs(ctx)
+	return v, cmp.Or(boundToken(ctx, a, d, &v), d.cancelJobs(ctx))
+}
+
+// boundToken gives the attacker a token that runs jobs as one user, with the highest role.
+// By every door and from every namespace it must run them as that user, and never give
+// another one.
+func boundToken(ctx context.Context, a *arena, d *daemon, v *verdict) error {
+	const name = "daemon" // a user whom every machine has, and who is not the attacker
+	as, err := user.Lookup(name)
+	if err != nil {
+		return err
+	}
+	var roots api.Job
+	if err := d.root(ctx, "POST", "/api/jobs", `{"name":"roots","command":["/bin/true"],"hold":true}`, &roots); err != nil {
+		return err
+	}
+	var token api.NewToken
+	if err := d.root(ctx, "POST", "/api/tokens", `{"name":"bound","role":"admin","as":"`+name+`"}`, &token); err != nil {
+		return err
+	}
+	shown := func(path, body string) call { return call{Method: "POST", Path: path, Body: body, Token: token.Secret} }
+	submit := shown("/api/jobs", `{"name":"theirs","command":["/bin/cat","/proc/self/status"],"directory":"/","lease":{"memory_mb":1,"slots":0}}`)
+	refused := []call{
+		shown("/api/jobs/"+roots.ID+"/redo", "{}"),
+		shown("/api/jobs/minder", `{"run":"1.0.1","version":1}`),
+		shown("/api/session/link", ""),
+		shown("/api/tokens", `{"name":"more","role":"user","as":"root"}`),
+		shown("/api/tokens", `{"name":"more","role":"user","as":"nobody"}`),
+		shown("/api/tokens", `{"name":"bound","role":"user","as":"nobody","replace":true}`),
+		{Method: "PUT", Path: "/api/gpu/config", Body: `{"hooks":{"theirs":{"command":["/bin/true"]}}}`, Token: token.Secret},
+	}
+	var got []reply
+	for _, door := range d.doors() {
+		tried, err := a.calls(ctx, attacker, door, append(refused, submit)...)
+		if err != nil {
+			return err
+		}
+		for i, each := range tried[:len(refused)] {
+			if each.Status/100 == 2 {
+				v.gain("%s %s with a bound token over %s: %s", refused[i].Method, refused[i].Path, door, cut(each.Body, 120))
+			}
+		}
+		got = append(got, tried[len(refused):]...)
+	}
+	for _, flags := range []uintptr{syscall.CLONE_NEWPID, syscall.CLONE_NEWNS} {
+		var inside []reply
+		if err := a.do(ctx, attacker, flags, "calls", askCalls{Door: d.socket, Calls: []call{submit}}, &inside); err != nil {
+			return err
+		}
+		got = append(got, inside...)
+	}
+	for _, each := range got {
+		var j api.Job
+		if err := json.Unmarshal([]byte(each.Body), &j); err != nil || each.Status != 201 {
+			return fmt.Errorf("submit with a bound token: %d %s", each.Status, each.Body)
+		}
+		if !eventually(30*time.Second, func() bool { return d.root(ctx, "GET", "/api/jobs/"+j.ID, "", &j) == nil && j.Over() }) {
+			return fmt.Errorf("the job %s of a bound token is %s (%s)", j.ID, j.State, j.Cause)
+		}
+		log, err := a.calls(ctx, 0, d.socket, call{Method: "GET", Path: "/api/jobs/" + j.ID + "/log"})
+		if err != nil {
+			return err
+		}
+		if want := "Uid:" + strings.Repeat("\t"+as.Uid, 4) + "\n"; j.User != name || !strings.Contains(log[0].Body, want) {
+			v.gain("the job %s of a token that is bound to %s runs as %s: %s %s", j.ID, name, j.User, j.Cause, cut(log[0].Body, 300))
+		}
+	}
+	return nil
 }
 
 // manyJobs submits as many tasks as the daemon takes, and reads a log of a gigabyte.
