@@ -166,6 +166,7 @@ type Optimization struct {
 	TimeSlice     time.Duration          `key:"time_slice_seconds" role:"operator" default:"300" min:"1" max:"86400" doc:"How long a lease that may be parked keeps its devices while others wait for them, also if it uses them."`
 	LongestWait   gpu.Opt[time.Duration] `key:"longest_wait" role:"operator" min:"1" max:"86400" absent:"no limit, or 10 s for a program that berth runs" doc:"How long others wait at most until berth makes a lease leave its devices that is idle, or that has kept them for keep_seconds. Once they have waited this long, an idle lease does not keep its devices for keep_seconds, nor one in use for time_slice_seconds."`
 	ParkHost      gpu.Opt[gpu.MiB]       `key:"park_host_mb" role:"operator" min:"0" absent:"half of the machine's memory" doc:"Most memory of the machine that parked leases take together. 0: nothing is parked."`
+	HugePages     string                 `key:"huge_pages" default:"leave" oneof:"leave,while_moving" doc:"Whether berth sets the transparent huge pages of the kernel to always while it parks and resumes leases, which is faster. It concerns all programs of the machine for that time. leave: berth leaves them as they are."`
 }
 
 // For returns the settings with what differs for one service.

@@ -42,7 +42,7 @@ func TestDefault(t *testing.T) {
 		Optimization: config.Optimization{
 			Interval: 5 * time.Minute, MemoryThreshold: 0.85,
 			AllocationTimeout: 30 * time.Second, DeallocationTimeout: 10 * time.Second,
-			Orphans: "name", TrimTimeout: 10 * time.Second, ParkIdleAfter: time.Minute, ParkGrace: 5 * time.Second, Keep: time.Minute, TimeSlice: 5 * time.Minute,
+			Orphans: "name", TrimTimeout: 10 * time.Second, ParkIdleAfter: time.Minute, ParkGrace: 5 * time.Second, Keep: time.Minute, TimeSlice: 5 * time.Minute, HugePages: "leave",
 		},
 		UnknownServices: "serve", Jobs: "on",
 		Energy:  config.Energy{Currency: "EUR"},
@@ -103,7 +103,7 @@ gpu:
       power_least_watts: 200
       fan_curve: "40:100"
     GPU-2:
-optimization: {interval: 1h, memory_threshold: 1}
+optimization: {interval: 1h, memory_threshold: 1, longest_wait: 20s, huge_pages: while_moving}
 unknown_services: refuse
 jobs: off
 services:
@@ -160,7 +160,7 @@ func TestEverythingInAFile(t *testing.T) {
 		Optimization: config.Optimization{
 			Interval: time.Hour, MemoryThreshold: 1,
 			AllocationTimeout: 30 * time.Second, DeallocationTimeout: 10 * time.Second,
-			Orphans: "name", TrimTimeout: 10 * time.Second, ParkIdleAfter: time.Minute, ParkGrace: 5 * time.Second, Keep: time.Minute, TimeSlice: 5 * time.Minute,
+			Orphans: "name", TrimTimeout: 10 * time.Second, ParkIdleAfter: time.Minute, ParkGrace: 5 * time.Second, Keep: time.Minute, TimeSlice: 5 * time.Minute, HugePages: "while_moving", LongestWait: gpu.Some(20 * time.Second),
 		},
 		UnknownServices: "refuse", Jobs: "off",
 		Services: map[string]config.Service{

@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device/move"
+	"github.com/berth-gpu/berth/internal/enforce/park/hugepages"
 	"github.com/berth-gpu/berth/internal/enforce/park/mover"
 	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -28,9 +29,11 @@ func (d *Daemon) openParking(o Options) error {
 		return err
 	}
 	d.own.mover.Faults = faults
+	pages, lost := hugepages.Open(hugepages.Path, o.state(hugepages.FileName), boot, o.Log)
+	d.tellDamage(lost)
 	var damage *file.Damage
 	d.parking, damage = mover.New(mover.Options{
-		Leases: d.ledger, Open: d.own.mover.Open, Monitor: d.monitor, Pacer: d.pacer, Closures: d.drains, Machine: mover.Machine{Processes: d.processes}, Processes: d.processes,
+		Leases: d.ledger, Open: d.own.mover.Open, Monitor: d.monitor, Pacer: d.pacer, Closures: d.drains, Machine: mover.Machine{Processes: d.processes}, Pages: pages, Processes: d.processes,
 		Settings: &o.Settings.Config, Idle: d.idle.Of, Denied: d.denied, Publish: d.publish, Log: o.Log,
 		Path: o.state(mover.FileName), Boot: boot,
 	})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-gpu/berth/internal/device/proof"
 	"github.com/berth-gpu/berth/internal/enforce/pace"
+	"github.com/berth-gpu/berth/internal/enforce/park/hugepages"
 	"github.com/berth-gpu/berth/internal/enforce/park/mover"
 	"github.com/berth-gpu/berth/internal/file"
 )
@@ -43,7 +44,7 @@ const (
 // in the names of damaged files.
 var private = []string{
 	savedName, healthName, drainsName, throttleName, heatName, peaksName, archiveName, energyName, hooksName, tokensName, sessionsName,
-	eventsName, alertsName, pastName, numbersName, proof.ResidueFile, pace.FileName, mover.FileName, journalName, waitingName, jobsName,
+	eventsName, alertsName, pastName, numbersName, proof.ResidueFile, pace.FileName, mover.FileName, hugepages.FileName, journalName, waitingName, jobsName,
 }
 
 func isPrivate(name string) bool {

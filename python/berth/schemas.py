@@ -513,6 +513,7 @@ class OptimizationConfig(Answer):
     time_slice_seconds: Optional[float] = None  # How many seconds a lease that may be parked keeps its devices while others wait for them.
     longest_wait: Optional[float] = None  # How many seconds others wait at most for a lease that is idle or has kept its devices for keep_seconds; null: 10 for a service whose program berth runs, else no limit.
     park_host_mb: Optional[int] = None  # Most memory of the machine that parked leases take together; null: half of it.
+    huge_pages: str = ""  # Whether berth sets the transparent huge pages of the kernel to always while it parks and resumes leases. One of leave or while_moving.
 
 
 class QuotaConfig(Answer):

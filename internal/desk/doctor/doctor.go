@@ -51,7 +51,7 @@ func (d *Doctor) Examine(ctx context.Context) []Finding {
 			found = append(found, damagedFile(name))
 		}
 	}
-	return append(append(found, d.unit()), d.jobs()...)
+	return append(append(append(found, d.unit()), d.hugePages()...), d.jobs()...)
 }
 
 func (d *Doctor) configuration() Finding {

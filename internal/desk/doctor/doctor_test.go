@@ -122,6 +122,36 @@ func TestUnit(t *testing.T) {
 	}
 }
 
+func TestHugePages(t *testing.T) {
+	const kernel, driver, unit = "sys/kernel/mm/transparent_hugepage/enabled", "proc/driver/nvidia/version", "usr/lib/systemd/system/berth.service"
+	const dropIn = "etc/systemd/system/berth.service.d/hugepages.conf"
+	shipped, err := os.ReadFile("../../../deploy/systemd/berth.service.d/hugepages.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name    string
+		setting string
+		files   map[string]string
+		want    []string
+	}{
+		{"no such setting", "leave", map[string]string{driver: driver580}, nil},
+		{"no driver that parks", "leave", map[string]string{kernel: "always [madvise] never\n"}, nil},
+		{"always", "leave", map[string]string{driver: driver580, kernel: "[always] madvise never\n"}, []string{"ok always, so"}},
+		{"left", "leave", map[string]string{driver: driver580, kernel: "always [madvise] never\n"}, []string{"ok madvise: programs are parked at 1.7 to 1.9 GiB/s and come back at 4 to 5; 2.4 to 2.9"}},
+		{"while moving", "while_moving", map[string]string{driver: driver580, kernel: "always madvise [never]\n"}, []string{"ok never, and always while berth moves memory: parking is about a third faster"}},
+		{"the unit forbids it", "while_moving", map[string]string{driver: driver580, kernel: "always [madvise] never\n", "run/systemd/system/x": "", unit: "", dropIn: "# no " + kernel},
+			[]string{"note optimization.huge_pages is while_moving, and the unit keeps the daemon from setting /" + kernel + " → copy deploy/systemd/berth.service.d/hugepages.conf"}},
+		{"a drop-in opens it", "while_moving", map[string]string{driver: driver580, kernel: "always [madvise] never\n", "run/systemd/system/x": "", unit: "", dropIn: string(shipped)},
+			[]string{"ok madvise, and always while"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			settings := &config.Settings{Config: config.Config{Optimization: config.Optimization{HugePages: c.setting}}}
+			hold(t, (&Doctor{Root: tree(t, c.files), Settings: settings}).hugePages(), c.want)
+		})
+	}
+}
+
 func TestJobs(t *testing.T) {
 	const v2 = "cpuset cpu io memory pids\n"
 	for _, c := range []struct {

@@ -70,25 +70,35 @@ func existing(dir string) (place string, exists bool) {
 	}
 }
 
+// unitDirs are the folders of systemd in which a unit may be.
+var unitDirs = []string{"etc/systemd/system", "usr/local/lib/systemd/system", "usr/lib/systemd/system", "lib/systemd/system"}
+
+// unitPath returns where the unit is, from the root, or "" if there is none.
+func (d *Doctor) unitPath() string {
+	for _, dir := range unitDirs {
+		path := filepath.Join(dir, "berth.service")
+		if _, err := os.Stat(filepath.Join(d.Root, path)); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
 // unit looks for the systemd unit.
 func (d *Doctor) unit() Finding {
 	if _, err := os.Stat(filepath.Join(d.Root, "run/systemd/system")); err != nil {
 		return Finding{Topic: "systemd", Grade: Fine, Text: "not running here, and not needed"}
 	}
-	for _, dir := range []string{"etc/systemd/system", "usr/local/lib/systemd/system", "usr/lib/systemd/system", "lib/systemd/system"} {
-		path := filepath.Join(d.Root, dir, "berth.service")
-		if _, err := os.Stat(path); err != nil {
-			continue
-		}
-		shown := "/" + filepath.Join(dir, "berth.service")
-		wanted, _ := filepath.Glob(filepath.Join(d.Root, "etc/systemd/system/*.wants/berth.service"))
-		if len(wanted) == 0 {
-			return Finding{"systemd", Notice, shown + " is not enabled, so berth does not start with the machine", "enable it: sudo systemctl enable --now berth"}
-		}
-		return Finding{Topic: "systemd", Grade: Fine, Text: shown + " is enabled"}
+	path := d.unitPath()
+	if path == "" {
+		return Finding{"systemd", Notice, "there is no berth.service, so berth does not start with the machine",
+			"copy deploy/systemd/berth.service to /etc/systemd/system, then: sudo systemctl enable --now berth"}
 	}
-	return Finding{"systemd", Notice, "there is no berth.service, so berth does not start with the machine",
-		"copy deploy/systemd/berth.service to /etc/systemd/system, then: sudo systemctl enable --now berth"}
+	wanted, _ := filepath.Glob(filepath.Join(d.Root, "etc/systemd/system/*.wants/berth.service"))
+	if len(wanted) == 0 {
+		return Finding{"systemd", Notice, "/" + path + " is not enabled, so berth does not start with the machine", "enable it: sudo systemctl enable --now berth"}
+	}
+	return Finding{Topic: "systemd", Grade: Fine, Text: "/" + path + " is enabled"}
 }
 
 // jobs says what starts jobs on this machine, and what is missing to limit them.

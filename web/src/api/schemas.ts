@@ -1517,6 +1517,8 @@ export interface OptimizationConfig {
   longest_wait: number | null;
   /** Most memory of the machine that parked leases take together; null: half of it. */
   park_host_mb: number | null;
+  /** Whether berth sets the transparent huge pages of the kernel to always while it parks and resumes leases. One of leave or while_moving. */
+  huge_pages?: 'leave' | 'while_moving';
 }
 
 // Optimize asks for memory back.

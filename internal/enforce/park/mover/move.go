@@ -181,6 +181,9 @@ func (m *movement) take(ctx context.Context, step move.Step, on []move.Process) 
 		}
 		defer release()
 	}
+	if step == move.Checkpoint || step == move.Restore {
+		defer m.hugePages()()
+	}
 	m.r.touched = true
 	began := time.Now()
 	done, err := m.ask(ctx, step, on, park.Limit(step, size))
@@ -189,6 +192,18 @@ func (m *movement) take(ctx context.Context, step move.Step, on []move.Process) 
 		m.p.hang(m.r)
 	}
 	return done, err
+}
+
+// hugePages has the kernel use huge pages while memory moves, if the settings say so.
+// Memory of a simulated device does not move.
+func (m *movement) hugePages() (release func()) {
+	m.p.mu.Lock()
+	wanted := m.p.settings.Optimization.HugePages == "while_moving"
+	m.p.mu.Unlock()
+	if !wanted || m.on.Vendor == gpu.Simulated {
+		return func() {}
+	}
+	return m.p.Pages.Hold()
 }
 
 // ask asks a session to take a step, and opens one if there is none.

@@ -20,6 +20,7 @@ import (
 	"github.com/berth-gpu/berth/internal/enforce/idle"
 	"github.com/berth-gpu/berth/internal/enforce/pace"
 	"github.com/berth-gpu/berth/internal/enforce/park"
+	"github.com/berth-gpu/berth/internal/enforce/park/hugepages"
 	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/health/drains"
 	"github.com/berth-gpu/berth/internal/health/monitor"
@@ -78,6 +79,7 @@ type Options struct {
 	Pacer     *pace.Pacer // nil if nothing is paced
 	Closures  *drains.Drains
 	Machine   Machine
+	Pages     *hugepages.Keeper // of the kernel; nil if they are left as they are
 	Processes process.Table
 	Publish   func(gpu.Event) // must not block
 	Log       *slog.Logger

@@ -20,6 +20,7 @@ import (
 	"github.com/berth-gpu/berth/internal/device/check"
 	"github.com/berth-gpu/berth/internal/device/move"
 	"github.com/berth-gpu/berth/internal/enforce/idle"
+	"github.com/berth-gpu/berth/internal/enforce/park/hugepages"
 	"github.com/berth-gpu/berth/internal/enforce/park/mover"
 	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/journal"
@@ -52,6 +53,7 @@ type world struct {
 	file     string // of parked leases
 	settings config.Optimization
 	services map[string]config.Service
+	pages    *hugepages.Keeper
 	host     memory
 	vendor   gpu.Vendor
 	boot     string
@@ -232,7 +234,7 @@ func (w *world) start() {
 			w.setMu.Unlock()
 			return &session{card: w.card, d: d}, ctx.Err()
 		},
-		Monitor: seam{d}, Machine: mover.Machine{Root: w.folder, Processes: table}, Processes: table, Settings: w.config(), Publish: d.hear, Closures: closures, Denied: func(string) string { return "" },
+		Monitor: seam{d}, Machine: mover.Machine{Root: w.folder, Processes: table}, Pages: w.pages, Processes: table, Settings: w.config(), Publish: d.hear, Closures: closures, Denied: func(string) string { return "" },
 		Idle: func(fence uint64) (f idle.Figures, known bool) {
 			w.setMu.Lock()
 			defer w.setMu.Unlock()
