@@ -86,7 +86,7 @@ func (r *logReader) read(ctx context.Context, name string) error {
 	case job.Tasks != nil:
 		return r.readTasks(ctx, job, own)
 	}
-	return r.one(ctx, job, own)
+	return r.one(ctx, job, own, r.Out)
 }
 
 // firstTask returns the id of a task that is worth a look: the first that runs, or else
@@ -114,12 +114,15 @@ func (r *logReader) readTasks(ctx context.Context, job api.Job, own bool) error 
 			fmt.Fprintln(r.Out)
 		}
 		shown = true
-		fmt.Fprintf(r.Out, "==> %s <==\n", term.Clean(task.ID))
 		whole, err := r.client.Job(ctx, task.ID) // of a task that runs, only this answer names the log
 		if err != nil {
 			return err
 		}
-		if err := r.one(ctx, whole, own); err != nil {
+		out := &titled{out: r.Out, title: fmt.Sprintf("==> %s <==\n", term.Clean(task.ID))}
+		if err := r.one(ctx, whole, own, out); err != nil {
+			return err
+		}
+		if _, err := out.Write(nil); err != nil { // the log is empty
 			return err
 		}
 	}
@@ -129,8 +132,25 @@ func (r *logReader) readTasks(ctx context.Context, job api.Job, own bool) error 
 	return nil
 }
 
+// titled writes a title before the first thing that is written to it: if there is nothing to
+// show because that is refused, there is no title either.
+type titled struct {
+	out   io.Writer
+	title string // empty once it is written
+}
+
+func (t *titled) Write(text []byte) (int, error) {
+	if t.title != "" {
+		if _, err := io.WriteString(t.out, t.title); err != nil {
+			return 0, err
+		}
+		t.title = ""
+	}
+	return t.out.Write(text)
+}
+
 // one shows the log of one job or task.
-func (r *logReader) one(ctx context.Context, job api.Job, own bool) error {
+func (r *logReader) one(ctx context.Context, job api.Job, own bool, out io.Writer) error {
 	switch {
 	case r.pathOf(job) == "" && (own || job.Started == nil) && (!r.follow || job.Over()):
 		r.nothing(job)
@@ -138,9 +158,9 @@ func (r *logReader) one(ctx context.Context, job api.Job, own bool) error {
 	case own && r.follow:
 		return r.followFile(ctx, job)
 	case own:
-		return r.copyFile(job)
+		return r.copyFile(job, out)
 	}
-	return r.client.JobLog(ctx, job.ID, client.LogQuery{Errors: r.errors, Lines: r.lines, Follow: r.follow}, r.Out)
+	return r.client.JobLog(ctx, job.ID, client.LogQuery{Errors: r.errors, Lines: r.lines, Follow: r.follow}, out)
 }
 
 // nothing says that a job has not started.
@@ -193,13 +213,13 @@ func seek(f *os.File, lines int) error {
 }
 
 // copyFile shows a log as it is now.
-func (r *logReader) copyFile(job api.Job) error {
+func (r *logReader) copyFile(job api.Job, out io.Writer) error {
 	f, err := r.open(job)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	_, err = io.Copy(r.Out, f)
+	_, err = io.Copy(out, f)
 	return err
 }
 
