@@ -128,7 +128,7 @@ func planRefused(err error, asked api.PlanRequest) *Refusal {
 	if !errors.As(err, &all) {
 		return Refuse(Failed, "internal", "The daemon could not do this: %v.", err)
 	}
-	r := Refuse(Invalid, "plan_refused", "%s cannot be planned: %s. Nothing was started; see fields.",
+	r := Refuse(Invalid, "plan_refused", "%s cannot be planned: %s. Nothing was started.",
 		words.UpperFirst(all.File), words.Count(len(all.Problems), "problem"))
 	for i := range all.Problems {
 		found := &all.Problems[i]

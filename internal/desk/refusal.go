@@ -234,7 +234,7 @@ func inTheWay(late *placement.TimeoutError) string {
 
 // wrongFields refuses a request because of its fields.
 func wrongFields(fields lease.FieldErrors) *Refusal {
-	r := Refuse(Invalid, "invalid_request", "The request was understood, but some of it is out of range. Nothing was changed; see fields.")
+	r := Refuse(Invalid, "invalid_request", "Some of the request is out of range, and nothing was changed.")
 	for _, f := range fields {
 		r.Fields = append(r.Fields, api.FieldProblem{Field: f.Field, Detail: f.Detail})
 	}

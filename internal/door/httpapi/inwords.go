@@ -75,7 +75,7 @@ func frameworkSentence(model *huma.ErrorModel) string {
 		return bodyMissing
 	case http.StatusUnprocessableEntity:
 		if len(model.Errors) > 0 {
-			return "Some fields of the request are out of range or unknown; see fields. Nothing was changed."
+			return "Some fields are out of range or unknown, and nothing was changed."
 		}
 	}
 	return model.Detail

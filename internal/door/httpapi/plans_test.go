@@ -123,7 +123,7 @@ func TestPlanOfAFile(t *testing.T) {
 		if w.Code != 422 || p.Code != "plan_refused" || len(p.Fields) != 1 || p.Fields[0] != want {
 			t.Errorf("%s: %d %s", name, w.Code, w.Body)
 		}
-		if p.Detail != "Pipelines cannot be planned: 1 problem. Nothing was started; see fields." {
+		if p.Detail != "Pipelines cannot be planned: 1 problem. Nothing was started." {
 			t.Errorf("%s: detail %q", name, p.Detail)
 		}
 		problems, _ := json.Marshal(p.Extra["problems"])

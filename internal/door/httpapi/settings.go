@@ -130,7 +130,7 @@ func refusedChange(err error) error {
 	if !errors.As(err, &wrong) {
 		return problems.New(http.StatusInternalServerError, "not_saved", "Nothing was changed: %v.", err)
 	}
-	p := problems.New(http.StatusUnprocessableEntity, "invalid_config", "The configuration was refused, and nothing was changed; see fields.")
+	p := problems.New(http.StatusUnprocessableEntity, "invalid_config", "The configuration was refused, and nothing was changed.")
 	for _, c := range wrong.Complaints {
 		if c.Field == "" {
 			return problems.New(http.StatusBadRequest, "malformed_body", "The body does not have the form that this path takes: %s. Nothing was changed.", c.Reason)
@@ -158,7 +158,7 @@ func refusedReload(err error) error {
 	if !errors.As(err, &wrong) {
 		return problems.New(http.StatusConflict, "not_reloaded", "%s.", words.UpperFirst(err.Error()))
 	}
-	p := problems.New(http.StatusConflict, "invalid_file", "The configuration was refused, and nothing was changed; see fields.")
+	p := problems.New(http.StatusConflict, "invalid_file", "The configuration was refused, and nothing was changed.")
 	for _, c := range wrong.Complaints {
 		where := c
 		where.Field = ""
