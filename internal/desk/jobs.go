@@ -356,14 +356,18 @@ func (d *Desk) ChangeJob(ctx context.Context, by Caller, id string, what JobChan
 		return api.Job{}, refusedJob(err)
 	}
 	act := keeper.Act{Ref: r, By: by.Actor, Why: gpu.Printable(why, 256)}
+	change := d.Jobs.Unhold
+	switch what {
+	case CancelJob:
+		change = d.Jobs.Cancel
+	case HoldJob:
+		change = d.Jobs.Hold
+	}
 	return d.jobChanged(ctx, &by, verb, s, id, map[string]string{"job": string(what)}, func() error {
-		switch what {
-		case CancelJob:
-			return d.Jobs.Cancel(act)
-		case HoldJob:
-			return d.Jobs.Hold(act)
+		if err := change(act); err != nil {
+			return fmt.Errorf("%s %s: %w", what, id, err)
 		}
-		return d.Jobs.Unhold(act)
+		return nil
 	})
 }
 
@@ -403,7 +407,12 @@ func (d *Desk) PrioritizeJob(ctx context.Context, by Caller, id string, b api.Jo
 	case priority > now.Priority && access.May(by.Actor, access.Precede, access.Object{}) != nil:
 		return api.Job{}, Refuse(Forbidden, "not_allowed", "%s has the priority %d. You may lower it; an operator raises it. Nothing was changed.", id, now.Priority)
 	}
-	return d.jobChanged(ctx, &by, access.Hold, s, id, map[string]string{"priority": fmt.Sprint(priority)}, func() error { return d.Jobs.Prioritize(r, priority) })
+	return d.jobChanged(ctx, &by, access.Hold, s, id, map[string]string{"priority": fmt.Sprint(priority)}, func() error {
+		if err := d.Jobs.Prioritize(r, priority); err != nil {
+			return fmt.Errorf("change the priority of %s: %w", id, err)
+		}
+		return nil
+	})
 }
 
 // RedoJob submits a job again, or those of its tasks that did not end well, under a new
@@ -426,26 +435,20 @@ func (d *Desk) RedoJob(ctx context.Context, by Caller, id string, b api.JobRedo)
 		s.Priority = min(s.Priority, 0) // the caller may no longer go before others
 	}
 	if b.Failed || r.One {
-		failed := map[int]bool{}
-		for _, t := range d.Jobs.Tasks(old.Number) {
-			switch t.Task.State {
-			case job.Failed, job.Cancelled, job.TimedOut, job.Lost:
-				failed[t.Index] = true
-			}
-		}
-		if r.One {
-			index, _ := old.TaskIndex(r.Task)
-			failed = map[int]bool{index: true}
-		}
-		if old.Many() {
+		again, err := d.tasksAgain(r, b.Failed)
+		switch {
+		case err != nil:
+			return api.Job{}, refusedJob(err)
+		case len(again) == 0 && old.Many() && !r.One:
+			return api.Job{}, Refuse(Conflict, "wrong_state", "No task of %s has ended badly. Nothing was submitted.", id)
+		case len(again) == 0:
+			return api.Job{}, Refuse(Conflict, "wrong_state", "%s has not ended badly; leave out failed (--failed) to submit it again. Nothing was submitted.", id)
+		case old.Many():
 			all := old.Array
 			if len(all) == 0 {
 				all = job.Array{{First: 1, Last: old.Tasks(), Step: 1}}
 			}
-			s.Array = all.Only(func(index int) bool { return failed[index] })
-		}
-		if old.Many() && len(s.Array) == 0 {
-			return api.Job{}, Refuse(Conflict, "wrong_state", "No task of %s has ended badly. Nothing was submitted.", id)
+			s.Array = all.Only(func(index int) bool { return again[index] })
 		}
 	}
 	environment, err := d.Jobs.Environment(old.Number)
@@ -453,6 +456,26 @@ func (d *Desk) RedoJob(ctx context.Context, by Caller, id string, b api.JobRedo)
 		return api.Job{}, because(err, Failed, "no_environment", "Its environment cannot be read; submit it anew. Nothing was submitted.")
 	}
 	return d.take(ctx, &by, s, environment, false)
+}
+
+// tasksAgain returns the indexes of the tasks that a task or a job means: all, or only those
+// that did not end well.
+func (d *Desk) tasksAgain(r job.Ref, failed bool) (map[int]bool, error) {
+	tasks := d.Jobs.Tasks(r.Number)
+	if r.One || len(tasks) == 0 { // a job with one task has no list of them
+		shown, err := d.Jobs.Show(r)
+		if err != nil {
+			return nil, err
+		}
+		tasks = []keeper.Shown{shown}
+	}
+	again := map[int]bool{}
+	for _, t := range tasks {
+		if state := t.Task.State; !failed || state.Over() && state != job.Done {
+			again[t.Index] = true
+		}
+	}
+	return again, nil
 }
 
 // Order returns what the minder of a run has to run. The caller is the process that the

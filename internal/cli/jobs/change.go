@@ -145,7 +145,7 @@ func cancel(ctx context.Context, con *console.Console, c *client.Client, name st
 	id, found := pickAny(ctx, c, name)
 	switch {
 	case errors.Is(found, console.ErrNothing):
-		return err // the daemon names what is missing
+		return missing("job, lease or request", name, "berth jobs --all and berth leases list them", err)
 	case found != nil:
 		return found
 	}

@@ -5,6 +5,7 @@ package jobs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"regexp"
 
@@ -37,12 +38,31 @@ func byName[T any](ctx context.Context, c *client.Client, name string, do func(i
 	id, found := pick(ctx, c, name)
 	switch {
 	case errors.Is(found, console.ErrNothing):
-		return answer, err // the daemon names what is missing
+		return answer, missing("job", name, "berth jobs --all lists them", err)
 	case found != nil:
 		return answer, found
 	}
 	return do(id)
 }
+
+// missing says that nothing has a name or an id, instead of the daemon, which knows only
+// ids. If the daemon misses something else, its own words stand.
+func missing(what, name, next string, err error) error {
+	problem := (*api.Problem)(nil)
+	if !errors.As(err, &problem) || problem.Code != "unknown_job" && problem.Code != "unknown_allocation" {
+		return err
+	}
+	return console.Hinted(&missingError{fmt.Sprintf("there is no %s with the id or the name %s", what, name), err}, next)
+}
+
+// missingError is the daemon's error in other words.
+type missingError struct {
+	text  string
+	cause error
+}
+
+func (e *missingError) Error() string { return e.text }
+func (e *missingError) Unwrap() error { return e.cause }
 
 // isUnknown reports whether the daemon has no job with an id.
 func isUnknown(err error) bool {

@@ -166,7 +166,7 @@ func (o *submitOptions) script(cmd *cobra.Command, args []string) ([]string, err
 	case args[0] == "-":
 		return nil, console.Usage("a job cannot read standard input: write the script to a file, or give the command after --")
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, console.Hinted(console.Usage("there is no file %s", args[0]), "to run a command, write two dashes before it: berth submit -- "+args[0])
+		return nil, console.Hinted(console.Usage("there is no file %s", args[0]), "to run a command, write two dashes before it: berth submit -- "+view.ShellLine(args))
 	case err != nil:
 		return nil, err
 	}

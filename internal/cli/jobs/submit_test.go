@@ -186,7 +186,7 @@ func TestSubmitRefuses(t *testing.T) {
 			t.Errorf("%q: exit code %d, asked %q, said %s", line, code, d.asked, said)
 		}
 	}
-	for name, want := range map[string]string{"nosuch": "There is no job nosuch.", "train-1": "There is no job train-1.", "fit": `"fit" means several: fit-19, fit-18`} {
+	for name, want := range map[string]string{"nosuch": "there is no job with the id or the name nosuch", "train-1": "there is no job with the id or the name train-1", "fit": `"fit" means several: fit-19, fit-18`} {
 		d := &daemon{}
 		if _, said, code := d.run(t, nil, "submit", "--after", name, "--", "a"); code == 0 || len(d.asked) > 0 || !strings.Contains(said, want) {
 			t.Errorf("--after %s: exit code %d, asked %q, said %s", name, code, d.asked, said)

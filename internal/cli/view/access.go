@@ -184,7 +184,7 @@ func (q *Quota) Lines(to term.Screen) []string {
 // limited says what a limit applies to. An unknown setting goes by its name.
 func limited(setting string) string {
 	name, known := map[string]string{
-		"memory_mb": "memory", "waiting": "waiting requests", "calls_per_second": "calls a second", "streams": "event streams",
+		"memory_mb": "memory", "gpus": "GPUs", "waiting": "waiting requests", "calls_per_second": "calls a second", "streams": "event streams",
 		"longest_wait_seconds": "longest wait", "longest_ttl_seconds": "longest ttl", "longest_time_seconds": "longest time",
 	}[setting]
 	if known {

@@ -237,17 +237,23 @@ func atATime(t api.JobTasks) string {
 
 // jobTotals counts jobs and their tasks by state.
 func jobTotals(jobs []api.Job) string {
-	counts := map[string]int{}
+	counts, tasks := map[string]int{}, 0
 	for _, j := range jobs {
 		if j.Tasks == nil {
 			counts[strings.ReplaceAll(j.State, "_", " ")]++
+			tasks++
 			continue
 		}
+		tasks += j.Tasks.Total
 		for _, c := range taskCounts(*j.Tasks) {
 			counts[c.word] += c.n
 		}
 	}
-	parts := []string{words.Count(len(jobs), "job")}
+	all := words.Count(len(jobs), "job")
+	if tasks != len(jobs) {
+		all += " with " + words.Count(tasks, "task")
+	}
+	parts := []string{all}
 	for _, state := range []string{"running", "starting", "parked", "waiting", "held", "done", "failed", "timed out", "cancelled", "lost"} {
 		if counts[state] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", counts[state], state))
@@ -311,7 +317,7 @@ func (s *Job) facts(to term.Screen) []fact {
 		{"after", afterOf(s.Job)},
 		{"user", Join(s.User, given("service ", s.Service))},
 		{"parameters", paramsOf(s.Params)},
-		{"command", shellLine(s.Command)},
+		{"command", ShellLine(s.Command)},
 		{"folder", s.Directory},
 		{"log", s.Log},
 		{"errors", s.ErrorLog},
@@ -375,8 +381,8 @@ func paramsOf(params map[string]string) string {
 	return strings.Join(parts, " ")
 }
 
-// shellLine writes a command as a shell takes it, on one line.
-func shellLine(command []string) string {
+// ShellLine writes a command as a shell takes it, on one line.
+func ShellLine(command []string) string {
 	var quoted []string
 	for _, word := range command {
 		if first, _, more := strings.Cut(strings.TrimSpace(word), "\n"); more {

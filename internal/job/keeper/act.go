@@ -101,8 +101,12 @@ func (k *Keeper) room(s *job.Spec) error {
 		u = &user{}
 	}
 	if most, limited := k.Limits(s.UID, s.User).Waiting.Get(); limited && u.open+s.Tasks() > most {
-		return fmt.Errorf("%w: you have %s that %s not begun, and this one has %s; %d are allowed", ErrLimit,
-			words.Count(u.open, "task"), words.Form(u.open, "has", "have"), words.Count(s.Tasks(), "task"), most)
+		next := "wait until some have begun, or cancel some"
+		if s.Tasks() > most {
+			next = "submit fewer tasks"
+		}
+		return fmt.Errorf("%w: you have %s that %s not begun, and this one has %s; %d are allowed (waiting_jobs). To go on, %s, or ask an administrator for more", ErrLimit,
+			words.Count(u.open, "task"), words.Form(u.open, "has", "have"), words.Count(s.Tasks(), "task"), most, next)
 	}
 	if u.size < mostOfOne-MostSpec-MostEnvironment {
 		return nil

@@ -33,10 +33,10 @@ func (k *Keeper) Seek(id string) (job.Ref, *job.Spec, error) {
 	defer k.mu.RUnlock()
 	j := k.jobs[named.Number]
 	if j == nil || j.Name != named.Name {
-		return job.Ref{}, nil, ErrUnknown
+		return job.Ref{}, nil, fmt.Errorf("%w: %s", ErrUnknown, id)
 	}
 	if _, known := j.TaskIndex(named.Task); named.One && (!known || !j.Many()) {
-		return job.Ref{}, nil, ErrUnknown
+		return job.Ref{}, nil, fmt.Errorf("%w: %s", ErrUnknown, id)
 	}
 	return named.Ref, j.Spec, nil
 }
