@@ -259,7 +259,7 @@ func WaitingOf(r *lease.Request, position int) api.Waiting {
 		ID: r.ID, Position: position, Since: r.Requested, Holder: HolderOf(r.Holder),
 		GPUs: r.GPUs, Memory: r.Memory, Slots: r.Slots, Priority: r.Priority, Exclusive: r.Exclusive, For: r.For(),
 	}
-	if r.Deadline.Sub(r.Requested) <= lease.MaxWait || r.Into == 0 { // a parked lease waits without a deadline
+	if !r.Patient() {
 		w.Deadline = &r.Deadline
 	}
 	return w

@@ -16,6 +16,9 @@ import (
 // them. They go before all others, and no other request may have it.
 const First = MaxPriority + 1
 
+// Patient reports whether a request waits as long as it takes.
+func (r *Request) Patient() bool { return r.Deadline.Sub(r.Requested) >= MaxWait }
+
 // For returns what a request for an existing lease wants, resume or resize. It returns ""
 // if the request is for a new lease.
 func (r *Request) For() string {

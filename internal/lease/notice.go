@@ -67,7 +67,7 @@ func requestEvent(e *Effect) gpu.Event {
 	if e.Kind == Asked {
 		event.By = ByOf(e.By)
 		event.Text = fmt.Sprintf("%s waits for %s", r.ID, aim(r))
-		if r.Deadline.Sub(e.Time) <= MaxWait {
+		if !r.Patient() {
 			event.Text += fmt.Sprintf(", until %s at the latest", r.Deadline.Format(time.TimeOnly))
 		}
 		return event
