@@ -177,7 +177,7 @@ func (h *house) start() {
 		k, err := Open(Options{
 			Folder: filepath.Join(h.folder, "environments"), Boot: h.boot, Minders: realMinders{h.starter, l}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 			Numbers: func() (int64, error) { h.mu.Lock(); defer h.mu.Unlock(); h.number++; return h.number, nil },
-			Limits:  func(int, string) Limits { return Limits{} }, Publish: func(gpu.Event) {},
+			Limits:  func(int, string) Limits { return Limits{} }, Account: minder.Account, Publish: func(gpu.Event) {},
 			Open: func(replay func(journal.Entry) error) (journal.Journal, error) {
 				log, _, err := filelog.Open(h.disk, filelog.Options{}, replay)
 				return mortalJournal{log, l}, err
