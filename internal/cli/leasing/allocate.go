@@ -190,7 +190,7 @@ func (o *allocateOptions) advise(err error) error {
 	if !errors.As(err, &problem) || problem.Extra["possible"] != true {
 		return err
 	}
-	hint := fmt.Sprintf("see who holds what: berth explain --slots 0 --memory %dMiB --service %s", int64(o.request.Memory), words.Shell(o.request.Service))
+	hint := fmt.Sprintf("see who holds what: berth explain --slots 0 --memory %s --service %s", strings.ReplaceAll(o.request.Memory.Exact(), " ", ""), words.Shell(o.request.Service))
 	if o.request.GPU != "" {
 		hint += " --gpu " + string(o.request.GPU)
 	}
