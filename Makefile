@@ -251,6 +251,10 @@ bench-exec: build ## start a program under a lease, beside fork and exec, task-s
 bench-jobs: build ## run programs as jobs, beside fork and exec, Slurm, task-spooler and GNU parallel, and 10,000 tasks (as root)
 	go run ./test/bench/jobs -berth bin/berth
 
+.PHONY: bench-front
+bench-front: build ## pass requests and streams through the front, beside a direct connection and nginx
+	go run ./test/bench/front -berth bin/berth-serve
+
 .PHONY: bench-startup
 bench-startup: build ## how soon berth status says something, beside a Go hello-world
 	go run ./test/bench/startup -berth bin/berth

@@ -52,9 +52,11 @@ func (c *Client) FrontReport(ctx context.Context, reports api.FrontReports) erro
 }
 
 // FrontBring asks for a service, and waits until it is open or the daemon says why it does
-// not come.
+// not come. Only ctx limits it.
 func (c *Client) FrontBring(ctx context.Context, asked api.FrontBring) (api.FrontBrought, error) {
-	return post[api.FrontBrought](ctx, c, "/api/front/bring", asked)
+	patient := *c
+	patient.timeout = 0
+	return post[api.FrontBrought](ctx, &patient, "/api/front/bring", asked)
 }
 
 // FrontCaller asks who a caller of the front is.

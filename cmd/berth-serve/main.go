@@ -44,7 +44,7 @@ func main() {
 	ctx, stop := cli.UntilSignal(os.Interrupt, syscall.SIGTERM)
 	env := cli.ThisMachine(version)
 	env.Become, env.Top, env.Agents = programs.Become, top.Run, agents.Serve
-	env.Serve, env.Local, env.Probe = serve, local, daemon.Probe
+	env.Serve, env.Front, env.Local, env.Probe = serve, takeRequests, local, daemon.Probe
 	env.Settings = func(file string) (*config.Settings, error) { return daemon.Load(sources(file, nil)) }
 	code := cli.Run(ctx, env, os.Args[1:])
 	stop()

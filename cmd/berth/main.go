@@ -42,6 +42,7 @@ func main() {
 	env := cli.ThisMachine(version)
 	env.Become = programs.Become
 	env.Serve = func(context.Context, upkeep.ServeOptions) error { return becomeWhole() }
+	env.Front = func(context.Context, upkeep.FrontOptions) error { return becomeWhole() }
 	env.Local = func(context.Context, string) (*client.Client, func(), error) { return nil, nil, becomeWhole() }
 	env.Top = func(context.Context, *console.Console, console.Live) error { return becomeWhole() }
 	env.Agents = func(context.Context, *console.Console, bool) error { return becomeWhole() }

@@ -18,11 +18,14 @@ type Daemon struct {
 	// Serve runs the daemon until ctx ends.
 	Serve func(ctx context.Context, o ServeOptions) error
 
+	// Front takes requests for services until ctx ends.
+	Front func(ctx context.Context, o FrontOptions) error
+
 	// Probe examines drivers and their libraries.
 	Probe func(ctx context.Context) []doctor.Finding
 }
 
 // Commands returns the commands for the daemon.
 func Commands(con *console.Console, daemon Daemon) []*cobra.Command {
-	return []*cobra.Command{newServe(con, daemon), newConfig(con), newDoctor(con, daemon), newCheck(con), newDrain(con), newUndrain(con), newAlerts(con), newHooks(con), newJournal(con), newVersion(con)}
+	return []*cobra.Command{newServe(con, daemon), newFront(con, daemon), newConfig(con), newDoctor(con, daemon), newCheck(con), newDrain(con), newUndrain(con), newAlerts(con), newHooks(con), newJournal(con), newVersion(con)}
 }

@@ -34,7 +34,7 @@ import (
 
 // Options say where a front listens, and how much it takes.
 type Options struct {
-	Daemon *client.Client // without a timeout
+	Daemon *client.Client
 	Log    *slog.Logger
 
 	// Settings replace those of the daemon, where they are set.

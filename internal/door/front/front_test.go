@@ -124,7 +124,7 @@ type serverProcess struct {
 	cmd    *exec.Cmd
 }
 
-func startServer(t *testing.T) *serverProcess {
+func startServer(t testing.TB) *serverProcess {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), serverVariable+"=1")
@@ -145,7 +145,7 @@ func startServer(t *testing.T) *serverProcess {
 }
 
 // next returns the next thing that happened in the server.
-func (s *serverProcess) next(t *testing.T) string {
+func (s *serverProcess) next(t testing.TB) string {
 	t.Helper()
 	if !s.events.Scan() {
 		t.Fatalf("the server ended: %v", s.events.Err())
@@ -155,7 +155,7 @@ func (s *serverProcess) next(t *testing.T) string {
 
 // testDaemon speaks the daemon's side of the protocol.
 type testDaemon struct {
-	t      *testing.T
+	t      testing.TB
 	socket string
 
 	mu      sync.Mutex
@@ -170,7 +170,7 @@ type testDaemon struct {
 	server  *http.Server
 }
 
-func newDaemon(t *testing.T, services ...api.FrontService) *testDaemon {
+func newDaemon(t testing.TB, services ...api.FrontService) *testDaemon {
 	t.Helper()
 	d := &testDaemon{t: t, socket: filepath.Join(t.TempDir(), "s"), table: services, streams: map[chan api.FrontOrder]bool{}, seen: map[uint64]bool{}, changed: make(chan struct{})}
 	d.bring = func(context.Context, api.FrontBring) (api.FrontBrought, *api.Problem) {
@@ -329,7 +329,7 @@ type testFront struct {
 	done chan error
 }
 
-func startFront(t *testing.T, d *testDaemon, change ...func(*Front)) *testFront {
+func startFront(t testing.TB, d *testDaemon, change ...func(*Front)) *testFront {
 	t.Helper()
 	c, err := client.New(client.Options{Socket: d.socket})
 	if err != nil {

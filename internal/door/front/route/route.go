@@ -106,29 +106,27 @@ func checkPath(escaped string) *Refusal {
 	return nil
 }
 
-// Private reports whether a path is one of a server's own calls for sleep, load and
-// unload, or one of more. Only berth makes these calls.
+// Private reports whether a path ends like one of a server's own calls for sleep, load and
+// unload, or like one of more. Only berth makes these calls.
 func Private(escaped string, more []string) bool {
 	decoded, err := url.PathUnescape(escaped)
 	if err != nil {
 		return true
 	}
 	asked := strings.ToLower(path.Clean("/" + decoded))
-	same := func(private string) bool {
-		private, _, _ = strings.Cut(private, "?")
-		return strings.HasSuffix(asked, strings.ToLower(path.Clean("/"+private)))
+	for _, own := range more {
+		own, _, _ = strings.Cut(own, "?")
+		if strings.HasSuffix(asked, strings.ToLower(path.Clean("/"+own))) {
+			return true
+		}
 	}
-	return slices.ContainsFunc(private(), same) || slices.ContainsFunc(more, same)
-}
-
-// private returns the ends of the paths with which vLLM, SGLang, Aphrodite, TabbyAPI and
-// llama.cpp move models.
-func private() []string {
-	return []string{
-		"/sleep", "/wake_up", "/collective_rpc", "/reset_prefix_cache",
-		"/release_memory_occupation", "/resume_memory_occupation",
-		"/v1/load_model", "/v1/unload_model", "/load", "/unload",
+	switch last := asked[strings.LastIndexByte(asked, '/')+1:]; last {
+	// These are the calls of vLLM, SGLang, Aphrodite, TabbyAPI and llama.cpp.
+	case "sleep", "wake_up", "collective_rpc", "reset_prefix_cache", "release_memory_occupation", "resume_memory_occupation",
+		"load_model", "unload_model", "load", "unload":
+		return true
 	}
+	return false
 }
 
 // Ignored reports whether a path matches one of these patterns, in which * stands for any
