@@ -3,6 +3,8 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"syscall"
 )
 
 // Errors for callers to test.
@@ -25,6 +27,14 @@ type WriteError struct {
 	File string
 	Full bool // the disk is full, not broken
 	Err  error
+}
+
+// Failed returns the error of a write to a file that the disk did not take.
+func Failed(op, file string, err error) *WriteError {
+	if p := (*fs.PathError)(nil); errors.As(err, &p) {
+		err = p.Err // its path may be the name that the file had when it was created
+	}
+	return &WriteError{Op: op, File: file, Full: errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT), Err: err}
 }
 
 func (e *WriteError) Error() string {

@@ -344,9 +344,12 @@ func (e *environments) keep(uid int, variables []string) (name string, err error
 		return name, nil
 	}
 	if err := os.Mkdir(e.folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", err
+		return "", journal.Failed("make the folder of", "environments", err)
 	}
-	return name, file.Replace(e.path(name), text)
+	if err := file.Replace(e.path(name), text); err != nil {
+		return "", journal.Failed("write", "environments", err)
+	}
+	return name, nil
 }
 
 func (e *environments) path(name string) string { return filepath.Join(e.folder, name) }

@@ -1,10 +1,6 @@
 package filelog
 
 import (
-	"errors"
-	"io/fs"
-	"syscall"
-
 	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/journal"
 )
@@ -118,14 +114,6 @@ func (l *Log) end() int64 { return l.synced + int64(len(l.tail)) }
 // blame returns the error for a write to the last segment. The stats show it until heal
 // succeeds.
 func (l *Log) blame(op string, cause error) error {
-	l.fault = writeError(op, segmentName(l.segments[len(l.segments)-1]), cause)
+	l.fault = journal.Failed(op, segmentName(l.segments[len(l.segments)-1]), cause)
 	return l.fault
-}
-
-func writeError(op, file string, err error) error {
-	if p := (*fs.PathError)(nil); errors.As(err, &p) {
-		err = p.Err // its path may be the name that the file had when it was created
-	}
-	full := errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
-	return &journal.WriteError{Op: op, File: file, Full: full, Err: err}
 }

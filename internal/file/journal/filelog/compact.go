@@ -36,12 +36,12 @@ func (l *Log) Compact(upTo uint64, snapshot iter.Seq[[]byte]) error {
 		if errors.Is(err, journal.ErrTooLarge) {
 			return err
 		}
-		return writeError("write", name, err)
+		return journal.Failed("write", name, err)
 	}
 	if err := l.disk.Sync(); err != nil {
 		// Both snapshots are there now, and after a power loss either may be; both have
 		// the same contents. The next compaction or opening tidies up.
-		return writeError("sync directory of", name, err)
+		return journal.Failed("sync directory of", name, err)
 	}
 	l.finishCompaction(upTo, entries, size)
 	return nil

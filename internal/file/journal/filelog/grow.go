@@ -1,6 +1,9 @@
 package filelog
 
-import "github.com/berth-gpu/berth/internal/file"
+import (
+	"github.com/berth-gpu/berth/internal/file"
+	"github.com/berth-gpu/berth/internal/file/journal"
+)
 
 // zeroChunk is the size of one write of zeros. Measured on ext4, a small write into zeros
 // that came in pieces of 64 KiB takes 0.5 µs, of 1 MiB 1.5 µs, and of 4 MiB 6.5 µs:
@@ -39,7 +42,7 @@ func (l *Log) extend(target int64) error {
 			// The written part of this chunk is zeros, and stays. Only whole chunks
 			// count, which keeps the next ones aligned.
 			name := segmentName(l.segments[len(l.segments)-1])
-			return writeError("allocate room in", name, err)
+			return journal.Failed("allocate room in", name, err)
 		}
 		l.alloc += int64(n)
 	}
@@ -60,12 +63,12 @@ func (l *Log) rotate(need int64) error {
 	file, alloc, err := l.createSegment(name+temporary, head, int64(len(head))+need+l.opt.Reserve+l.opt.Step)
 	if err != nil {
 		l.disk.Remove(name + temporary)
-		return writeError("begin", name, err)
+		return journal.Failed("begin", name, err)
 	}
 	if err := l.disk.Rename(name+temporary, name); err != nil {
 		file.Close()
 		l.disk.Remove(name + temporary)
-		return writeError("rename to", name, err)
+		return journal.Failed("rename to", name, err)
 	}
 	if l.file != nil {
 		l.file.Close() // nobody waits for its contents any more

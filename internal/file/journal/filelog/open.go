@@ -39,7 +39,7 @@ func (l *Log) open(replay func(journal.Entry) error) (journal.Recovery, error) {
 	// directory. The names of the files that were read must be on disk before anything is
 	// appended to them, and before the files that they replace are removed.
 	if err := l.disk.Sync(); err != nil {
-		return journal.Recovery{}, writeError("sync directory of", "the journal", err)
+		return journal.Recovery{}, journal.Failed("sync directory of", "the journal", err)
 	}
 	l.removeFiles(h.temporary, h.gone, h.snapshots[:max(0, len(h.snapshots)-1)])
 	h.snapshots = h.snapshots[max(0, len(h.snapshots)-1):]
@@ -73,7 +73,7 @@ func (l *Log) resume(h history) error {
 	name := segmentName(h.segments[len(h.segments)-1])
 	file, err := l.disk.Open(name)
 	if err != nil {
-		return writeError("open", name, err)
+		return journal.Failed("open", name, err)
 	}
 	end := h.last
 	l.file = file

@@ -77,12 +77,12 @@ func salvage(disk file.Folder, replay func(journal.Entry) error) (Salvaged, erro
 			s.Dropped += countEntries(data, fileHeader, h.base())
 		}
 		if err := disk.Rename(name, aside(name)); err != nil {
-			return s, writeError("put aside", name, err)
+			return s, journal.Failed("put aside", name, err)
 		}
 		s.Aside = append(s.Aside, aside(name))
 	}
 	if err := disk.Sync(); err != nil {
-		return s, writeError("sync directory of", file, err)
+		return s, journal.Failed("sync directory of", file, err)
 	}
 	if keep == nil {
 		return s, nil
@@ -133,7 +133,7 @@ func freeName(taken []string) func(name string) string {
 func writeFile(disk file.Folder, name string, data []byte) error {
 	f, err := disk.Create(name + temporary)
 	if err != nil {
-		return writeError("create", name, err)
+		return journal.Failed("create", name, err)
 	}
 	_, err = f.WriteAt(data, 0)
 	if err == nil {
@@ -146,7 +146,7 @@ func writeFile(disk file.Folder, name string, data []byte) error {
 		err = disk.Sync()
 	}
 	if err != nil {
-		return writeError("write", name, err)
+		return journal.Failed("write", name, err)
 	}
 	return nil
 }
