@@ -91,7 +91,7 @@ type Front struct {
 // that it has are over, or hurry ends.
 func Run(ctx, hurry context.Context, o Options) error {
 	if os.Geteuid() == 0 {
-		return errors.New("the front must not run as root: it talks to strangers. Start it as a user of its own, as the unit berth-front.service does")
+		return errors.New("the front must not run as root: it talks to strangers. Start it as a user of its own")
 	}
 	return newFront(o, peercred.New(process.Proc())).run(ctx, hurry, o)
 }
