@@ -28,6 +28,10 @@ func (c *client) inspectTheEnd() {
 	var list api.Leases
 	var available api.Available
 	_, err := c.call("GET", "/api/leases", nil, &list)
+	for since := time.Now(); err == nil && len(list.Waiting) > 0 && time.Since(since) < longest; time.Sleep(10 * time.Millisecond) {
+		list = api.Leases{} // a daemon that has just started keeps the places of those who do not return for 10 s
+		_, err = c.call("GET", "/api/leases", nil, &list)
+	}
 	_, err2 := c.call("GET", "/api/gpu/memory/available", nil, &available)
 	if err != nil || err2 != nil {
 		c.record.complain("at the end the daemon does not answer: %v, %v", err, err2)

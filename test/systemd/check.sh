@@ -65,7 +65,8 @@ own_unit() {
 }
 
 # What a program may do, by its own words.
-free='umask; touch /tmp/of-$1 ~/of-$1 && echo wrote; sudo -n id -u 2>/dev/null; grep -E "^(NoNewPrivs|Seccomp|CapInh|CapPrm|CapEff|CapBnd|CapAmb|SigBlk|SigIgn|Groups):" /proc/self/status
+free='umask; touch /tmp/of-$1 ~/of-$1 && echo wrote; sudo -n id -u 2>/dev/null; grep -E "^(NoNewPrivs|Seccomp|CapInh|CapPrm|CapEff|CapBnd|CapAmb|SigBlk|Groups):" /proc/self/status
+  printf "SigIgn: %x\n" "$((0x$(sed -n "s/^SigIgn:.//p" /proc/self/status) & ~0x180000000))" # without 32 and 33, which belong to the C library
   nice; cat /proc/self/oom_score_adj; unshare -Ur true && echo namespaces; ls /dev | wc -l; stat -c %d /tmp /home; readlink /proc/self/ns/mnt'
 as_free() {
   local id
