@@ -25,7 +25,14 @@ func (d *Daemon) openJobs(o Options) error {
 	if o.ReadOnly || o.Program == "" {
 		return nil
 	}
-	folder := o.state(jobsName)
+	folder, err := filepath.Abs(o.state(jobsName)) // a minder runs in another folder
+	if err != nil {
+		return err
+	}
+	socket, err := filepath.Abs(o.Settings.Config.Daemon.Socket)
+	if err != nil {
+		return err
+	}
 	if err := os.Mkdir(folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("make the folder of jobs: %w", err)
 	}
@@ -37,7 +44,7 @@ func (d *Daemon) openJobs(o Options) error {
 	if err != nil {
 		return err
 	}
-	d.minders = minder.NewStarter(runs, minder.Options{Program: o.Program, Minder: o.Minder, Socket: o.Settings.Config.Daemon.Socket, Systemd: os.Geteuid() == 0})
+	d.minders = minder.NewStarter(runs, minder.Options{Program: o.Program, Minder: o.Minder, Socket: socket, Systemd: os.Geteuid() == 0})
 	d.jobs, err = keeper.Open(keeper.Options{
 		Folder: filepath.Join(folder, "environments"), Boot: boot, Minders: d.minders, Numbers: d.serial.Next,
 		Limits: d.jobLimits, Account: d.accountOf, Publish: d.publish, Log: o.Log,
