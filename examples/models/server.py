@@ -456,6 +456,7 @@ def serve(options):
     server = Server(("127.0.0.1", options.port), type("Handler", (Handler,), {"model": model}))
     options.port = server.server_address[1]
     server.model = model
+    say(f"{options.name} loads, and listens on port {options.port}")
     threading.Thread(target=model.load, daemon=True).start()
     return server
 
@@ -487,7 +488,6 @@ def parse(arguments):
 def main():
     server = serve(parse(sys.argv[1:]))
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # the kernel frees what it holds
-    say(f"{server.model.options.name} loads, and listens on port {server.model.options.port}")
     server.serve_forever()
 
 

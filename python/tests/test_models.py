@@ -202,9 +202,10 @@ class Failures(Case):
 
     def test_those_that_end_the_server(self):
         for way, code in (("start", 3), ("stream", 4)):
-            with self.subTest(way), subprocess.Popen(
-                [sys.executable, str(FOLDER / "server.py"), "--port", "0", "--fail", way], stderr=subprocess.PIPE, text=True
-            ) as child:
+            with self.subTest(way):
+                child = subprocess.Popen([sys.executable, str(FOLDER / "server.py"), "--port", "0", "--fail", way], stderr=subprocess.PIPE, text=True)
+                self.addCleanup(child.stderr.close)
+                self.addCleanup(child.wait)
                 self.addCleanup(child.kill)
                 if way == "stream":
                     self.port = int(child.stderr.readline().split()[-1])
