@@ -532,6 +532,22 @@ class MatchConfig(Answer):
     user: str = ""  # User that they run as.
 
 
+class ReadyConfig(Answer):
+    """ReadyConfig says how a server shows that it takes requests."""
+
+    path: str = ""  # It answers GET of this path with 200.
+    tcp: str = ""  # It accepts connections. One of true or false.
+    log: str = ""  # A line of its log has this text.
+
+
+class CallConfig(Answer):
+    """CallConfig is a request to the server of a service."""
+
+    method: str = ""  # One of GET, POST, PUT, PATCH or DELETE.
+    path: str = ""
+    body: str = ""
+
+
 class ServiceConfig(Answer):
     """ServiceConfig has the settings of one service."""
 
@@ -541,7 +557,7 @@ class ServiceConfig(Answer):
     affinity: str = ""  # Where berth puts a lease of the service that has others: on a device with fewer of them, or beside them. One of apart or together.
     priority: Optional[int] = None  # Priority among requests that wait. The highest goes first.
     quota: QuotaConfig = _new(QuotaConfig)  # What all leases of the service may hold together.
-    users: List[str] = _list()  # Users who may ask in the name of the service. Default: everybody.
+    users: List[str] = _list()  # Users who may ask in the name of the service, and send it requests. Default: everybody.
     over_limit: str = ""  # What berth does about a lease of the service that uses more memory than it holds. Default: that of gpu. One of warn, stop or revoke.
     throttle: str = ""  # What berth does by itself about leases of the service on a device that should run slower. Default: that of the device. One of exempt, advise, slots, pace or power.
     parkable: str = ""  # Whether berth may park leases of the service. unshared: yes, and their processes share no GPU memory. Default: as their requests say. One of true, false or unshared.
@@ -551,6 +567,36 @@ class ServiceConfig(Answer):
     time_slice_seconds: Optional[float] = None  # How many seconds a lease of the service keeps its devices while others wait for them. Default: that of optimization.
     keep: str = ""  # Whether berth never parks leases of the service, nor sends its program away, by itself. Default: false. One of true or false.
     match: MatchConfig = _new(MatchConfig)  # Which processes belong to the leases of the service that no process holds.
+    command: List[str] = _list()  # Program, and its arguments, that berth runs for the service; in a change also one text. ${PORT} in it is the port. Default: berth runs none.
+    user: str = ""  # User that the program runs as.
+    directory: str = ""  # Folder that the program runs in. Default: the home of the user.
+    env: Dict[str, str] = _dict()  # Variables of the program. No answer has them.
+    port: Optional[int] = None  # Port that the server listens on. Default: one that is free.
+    ready: ReadyConfig = _new(ReadyConfig)  # How the server shows that it takes requests.
+    memory: Optional[int] = None  # Memory that the program gets on each of its devices, in MiB. Default: learned.
+    gpus: Optional[int] = None  # How many devices the program gets. Default: 1.
+    compute: Optional[int] = None  # Share of its device that the program may use, in percent.
+    start: str = ""  # When berth starts the program. Default: on_demand. One of on_demand, always or never.
+    start_timeout: Optional[float] = None  # How many seconds the program may take until it is ready. Default: 600.
+    restart: str = ""  # Whether berth starts the program again after it has ended, with start: always. Default: true. One of true or false.
+    idle_after: Optional[float] = None  # How many seconds after its last answer berth sends the service away. Default: only if others need the room.
+    away: str = ""  # How berth sends the service away. Default: auto. One of auto, park, sleep or stop.
+    sleep: List[CallConfig] = _list()  # Requests that make the server give up its GPU memory.
+    wake: List[CallConfig] = _list()  # Requests that make the server take its GPU memory again.
+    default: str = ""  # Whether the service comes back when nobody asks for another one. Default: false. One of true or false.
+    models: List[str] = _list()  # Names of models in requests that mean this service; * stands for any characters.
+    hosts: List[str] = _list()  # Names of hosts in requests that mean this service.
+    ignore: List[str] = _list()  # Paths whose requests neither bring the service nor keep it; * stands for any characters.
+    max_open: Optional[int] = None  # How many requests may be open or wait at a time.
+
+
+class FrontConfig(Answer):
+    """FrontConfig is the section front."""
+
+    listen: str = ""  # TCP address that the front takes requests for services on. Default: none, and no front runs.
+    tls_cert: str = ""  # File with the certificate that the front shows.
+    tls_key: str = ""  # File with the private key of tls_cert.
+    user: str = ""  # User that the front runs as.
 
 
 class EnergyConfig(Answer):
@@ -634,6 +680,7 @@ class GPUConfig(Answer):
     unknown_services: str = ""  # What berth does with a request for a service that is not under services. One of serve or refuse.
     jobs: str = ""  # Whether berth runs programs for users who submit them. One of on or off.
     services: Dict[str, ServiceConfig] = _dict()  # The section services, by name.
+    front: FrontConfig = _new(FrontConfig)  # The section front.
     energy: EnergyConfig = _new(EnergyConfig)  # The section energy.
     audit: AuditConfig = _new(AuditConfig)  # The section audit.
     past: PastConfig = _new(PastConfig)  # The section past.
@@ -1144,7 +1191,10 @@ __all__ = [
     "OptimizationConfig",
     "QuotaConfig",
     "MatchConfig",
+    "ReadyConfig",
+    "CallConfig",
     "ServiceConfig",
+    "FrontConfig",
     "EnergyConfig",
     "AuditConfig",
     "PastConfig",

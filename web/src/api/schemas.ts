@@ -308,6 +308,14 @@ export interface By {
   agent?: string;
 }
 
+// CallConfig is a request to the server of a service.
+export interface CallConfig {
+  /** One of GET, POST, PUT, PATCH or DELETE. */
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  path: string;
+  body?: string;
+}
+
 // Cancel ends the programs of a lease, and the lease with them.
 export interface Cancel {
   /** Only if the lease still has this fence. Default: any fence. */
@@ -688,6 +696,18 @@ export interface FieldProblem {
   detail: string;
 }
 
+// FrontConfig is the section front.
+export interface FrontConfig {
+  /** TCP address that the front takes requests for services on. Default: none, and no front runs. */
+  listen: string;
+  /** File with the certificate that the front shows. */
+  tls_cert: string;
+  /** File with the private key of tls_cert. */
+  tls_key: string;
+  /** User that the front runs as. */
+  user: string;
+}
+
 // GPUConfig is the part of the configuration in force that can change at run
 // time: the settings of the gpu section, and beside them the other sections. It
 // leaves hooks out, because they hold secrets.
@@ -765,6 +785,8 @@ export interface GPUConfig {
   jobs: 'on' | 'off';
   /** The section services, by name. */
   services: Record<string, ServiceConfig>;
+  /** The section front. */
+  front: FrontConfig;
   /** The section energy. */
   energy: EnergyConfig;
   /** The section audit. */
@@ -1926,6 +1948,16 @@ export interface Ready {
   past?: string;
 }
 
+// ReadyConfig says how a server shows that it takes requests.
+export interface ReadyConfig {
+  /** It answers GET of this path with 200. */
+  path?: string;
+  /** It accepts connections. One of true or false. */
+  tcp?: 'true' | 'false';
+  /** A line of its log has this text. */
+  log?: string;
+}
+
 // Reclaimed says what an optimization changed on one device.
 export interface Reclaimed {
   gpu: string;
@@ -2085,7 +2117,7 @@ export interface ServiceConfig {
   priority?: number;
   /** What all leases of the service may hold together. */
   quota: QuotaConfig;
-  /** Users who may ask in the name of the service. Default: everybody. */
+  /** Users who may ask in the name of the service, and send it requests. Default: everybody. */
   users?: string[];
   /** What berth does about a lease of the service that uses more memory than it holds. Default: that of gpu. One of warn, stop or revoke. */
   over_limit?: 'warn' | 'stop' | 'revoke';
@@ -2105,6 +2137,48 @@ export interface ServiceConfig {
   keep?: 'true' | 'false';
   /** Which processes belong to the leases of the service that no process holds. */
   match: MatchConfig;
+  /** Program, and its arguments, that berth runs for the service; in a change also one text. ${PORT} in it is the port. Default: berth runs none. */
+  command?: string[];
+  /** User that the program runs as. */
+  user?: string;
+  /** Folder that the program runs in. Default: the home of the user. */
+  directory?: string;
+  /** Variables of the program. No answer has them. */
+  env?: Record<string, string>;
+  /** Port that the server listens on. Default: one that is free. */
+  port?: number;
+  /** How the server shows that it takes requests. */
+  ready: ReadyConfig;
+  /** Memory that the program gets on each of its devices, in MiB. Default: learned. */
+  memory?: number;
+  /** How many devices the program gets. Default: 1. */
+  gpus?: number;
+  /** Share of its device that the program may use, in percent. */
+  compute?: number;
+  /** When berth starts the program. Default: on_demand. One of on_demand, always or never. */
+  start?: 'on_demand' | 'always' | 'never';
+  /** How many seconds the program may take until it is ready. Default: 600. */
+  start_timeout?: number;
+  /** Whether berth starts the program again after it has ended, with start: always. Default: true. One of true or false. */
+  restart?: 'true' | 'false';
+  /** How many seconds after its last answer berth sends the service away. Default: only if others need the room. */
+  idle_after?: number;
+  /** How berth sends the service away. Default: auto. One of auto, park, sleep or stop. */
+  away?: 'auto' | 'park' | 'sleep' | 'stop';
+  /** Requests that make the server give up its GPU memory. */
+  sleep?: CallConfig[];
+  /** Requests that make the server take its GPU memory again. */
+  wake?: CallConfig[];
+  /** Whether the service comes back when nobody asks for another one. Default: false. One of true or false. */
+  default?: 'true' | 'false';
+  /** Names of models in requests that mean this service; * stands for any characters. */
+  models?: string[];
+  /** Names of hosts in requests that mean this service. */
+  hosts?: string[];
+  /** Paths whose requests neither bring the service nor keep it; * stands for any characters. */
+  ignore?: string[];
+  /** How many requests may be open or wait at a time. */
+  max_open?: number;
 }
 
 // Session is a session on the page, without its secret.
