@@ -49,6 +49,11 @@ type Service struct {
 	Log       string   `json:"log,omitempty" doc:"The file with its output."`
 }
 
+// Services lists the services whose programs berth runs.
+type Services struct {
+	Services []Service `json:"services" doc:"In the order of their names."`
+}
+
 // ServiceTimes says how long the comings and goings of a service took, each as a running
 // mean of the last ones. What never happened is absent.
 type ServiceTimes struct {
