@@ -6,6 +6,11 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
+// Services lists the services whose programs berth runs, by name.
+type Services struct {
+	Services []Service `json:"services"`
+}
+
 // Service is a service whose program berth runs.
 type Service struct {
 	Name   string   `json:"name" example:"chat"`

@@ -145,6 +145,18 @@ func TestRoutes(t *testing.T) {
 		{"report operations", func(ctx context.Context, c *Client) (any, error) {
 			return c.ReportOperations(ctx, "my service", api.Operations{Count: 3, Seconds: 1.5, GPU: "0"})
 		}, `POST /api/services/my%20service/operations application/json{"count":3,"seconds":1.5,"gpu":"0"}`, `{"count":3}`, api.Counted{Count: 3}},
+		{"services", func(ctx context.Context, c *Client) (any, error) { return c.Services(ctx) },
+			"GET /api/services ", `{"services":[{"name":"chat"}]}`, api.Services{Services: []api.Service{{Name: "chat"}}}},
+		{"service", func(ctx context.Context, c *Client) (any, error) { return c.Service(ctx, "a/b") },
+			"GET /api/services/a%2Fb ", `{"name":"chat"}`, api.Service{Name: "chat"}},
+		{"start a service", func(ctx context.Context, c *Client) (any, error) { return c.StartService(ctx, "chat", "") },
+			`POST /api/services/chat/start application/json{}`, `{"name":"chat"}`, api.Service{Name: "chat"}},
+		{"stop a service", func(ctx context.Context, c *Client) (any, error) { return c.StopService(ctx, "chat", "too hot") },
+			`POST /api/services/chat/stop application/json{"why":"too hot"}`, `{"name":"chat"}`, api.Service{Name: "chat"}},
+		{"restart a service", func(ctx context.Context, c *Client) (any, error) { return c.RestartService(ctx, "chat", "") },
+			`POST /api/services/chat/restart application/json{}`, `{"name":"chat"}`, api.Service{Name: "chat"}},
+		{"move a service", func(ctx context.Context, c *Client) (any, error) { return c.MoveService(ctx, "chat", "1", "") },
+			`POST /api/services/chat/move application/json{"gpu":"1"}`, `{"name":"chat"}`, api.Service{Name: "chat"}},
 		{"measurements", func(ctx context.Context, c *Client) (any, error) { return c.Measurements(ctx) },
 			"GET /api/measurements ", `{"measurements":[{"name":"x"}]}`, api.Measurements{Measurements: []api.Measured{{Name: "x"}}}},
 		{"measure", func(ctx context.Context, c *Client) (any, error) {

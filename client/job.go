@@ -155,7 +155,11 @@ func (c *Client) JobLog(ctx context.Context, id string, q LogQuery, w io.Writer)
 	if q.Follow {
 		query.Set("follow", "true")
 	}
-	path := jobPath(id) + "/log"
+	return c.log(ctx, jobPath(id)+"/log", query, w)
+}
+
+// log copies a log to w.
+func (c *Client) log(ctx context.Context, path string, query url.Values, w io.Writer) error {
 	err := c.unhurried().exchange(ctx, http.MethodGet, path, query, nil, func(resp *http.Response) error {
 		if err := check(resp); err != nil {
 			return err
