@@ -142,24 +142,32 @@ func Open(o Options) (*Owner, *file.Damage) {
 		What: "the states of services", Version: 1,
 		Lost: "It is not known which services were stopped, and programs of services that run are not known to berth: end them by berth cancel.",
 	})
-	w := &Owner{
+	w := newOwner(o, store)
+	return w, store.Load(w.load)
+}
+
+func newOwner(o Options, store interface{ Save(kept) error }) *Owner {
+	return &Owner{
 		Options: o, store: store, box: mailbox{wake: make(chan struct{}, 1)}, begun: make(chan struct{}), over: make(chan struct{}),
 		errands: map[string]*errand{}, services: map[string]*owned{}, fronts: map[string]*front{},
 	}
-	damage := store.Load(func(k kept) error {
-		for name, life := range k.Services {
-			if life == nil || !slices.Contains(service.States(), life.State) || life.State != service.Away && life.State != service.Failed && life.Instance == nil {
-				return fmt.Errorf("the service %q has no state", name)
-			}
-			w.services[name] = &owned{name: name, life: *life, cancel: func() {}}
+}
+
+// load takes over what the file has.
+func (o *Owner) load(k kept) error {
+	for name, life := range k.Services {
+		if life == nil || !slices.Contains(service.States(), life.State) || (life.State == service.Waiting || life.State.Leases()) != (life.Instance != nil) {
+			return fmt.Errorf("the service %q has no state, or one without what belongs to it", name)
 		}
-		w.debts = k.Debts
-		for _, name := range k.Fronts {
-			w.fronts[name] = newFront()
-		}
-		return nil
-	})
-	return w, damage
+	}
+	for name, life := range k.Services {
+		o.services[name] = &owned{name: name, life: *life, cancel: func() {}}
+	}
+	for _, name := range k.Fronts {
+		o.fronts[name] = newFront()
+	}
+	o.debts = k.Debts
+	return nil
 }
 
 // FileName is the name of the file with the states of services.
