@@ -6,11 +6,6 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Services lists the services whose programs berth runs, by name.
-type Services struct {
-	Services []Service `json:"services"`
-}
-
 // Service is a service whose program berth runs.
 type Service struct {
 	Name   string   `json:"name" example:"chat"`
@@ -52,6 +47,11 @@ type Service struct {
 	Command   []string `json:"command,omitempty"`
 	Directory string   `json:"directory,omitempty"`
 	Log       string   `json:"log,omitempty" doc:"The file with its output."`
+}
+
+// Services lists the services whose programs berth runs.
+type Services struct {
+	Services []Service `json:"services" doc:"In the order of their names."`
 }
 
 // ServiceTimes says how long the comings and goings of a service took, each as a running

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/berth-gpu/berth/api"
@@ -12,7 +11,7 @@ import (
 
 const servicesPath = "/api/services"
 
-// Services returns the services whose programs the daemon runs, by name.
+// Services returns the services whose programs the daemon runs, in the order of their names.
 func (c *Client) Services(ctx context.Context) (api.Services, error) {
 	return get[api.Services](ctx, c, servicesPath, nil)
 }
@@ -22,40 +21,34 @@ func (c *Client) Service(ctx context.Context, name string) (api.Service, error) 
 	return get[api.Service](ctx, c, servicePath(name), nil)
 }
 
-// StartService starts a service, or lets one start again that was stopped. Like the methods
-// below it returns when the daemon has written that down; the service follows. Whoever
-// reads the events, or is refused, reads why, which may be empty.
+// StartService starts a service, or lets one start again that was stopped. It does not wait
+// until the service is ready; nor do the following wait for what they order. Those who read
+// the events get why, which may be empty.
 func (c *Client) StartService(ctx context.Context, name, why string) (api.Service, error) {
 	return post[api.Service](ctx, c, servicePath(name)+"/start", api.ServiceOrder{Why: why})
 }
 
-// StopService stops a service until StartService, also over restarts of the daemon.
+// StopService stops a service until StartService. Requests for it are refused until then,
+// and their callers read why.
 func (c *Client) StopService(ctx context.Context, name, why string) (api.Service, error) {
 	return post[api.Service](ctx, c, servicePath(name)+"/stop", api.ServiceOrder{Why: why})
 }
 
-// RestartService stops the program of a service and starts it again. Requests for the
-// service wait meanwhile.
+// RestartService stops a service and starts it again, when its open requests have ended.
 func (c *Client) RestartService(ctx context.Context, name, why string) (api.Service, error) {
 	return post[api.Service](ctx, c, servicePath(name)+"/restart", api.ServiceOrder{Why: why})
 }
 
-// MoveService moves a service to another device, given by index or UUID.
-func (c *Client) MoveService(ctx context.Context, name, gpu, why string) (api.Service, error) {
-	return post[api.Service](ctx, c, servicePath(name)+"/move", api.ServiceOrder{GPU: gpu, Why: why})
+// MoveService lets a service go from where it is, and come on another device, which order
+// names.
+func (c *Client) MoveService(ctx context.Context, name string, order api.ServiceOrder) (api.Service, error) {
+	return post[api.Service](ctx, c, servicePath(name)+"/move", order)
 }
 
-// ServiceLog copies the log of a service to w. The daemon reads it with the rights of the
-// user of the service. With q.Follow it goes on until ctx ends.
+// ServiceLog copies the log of a service to w, as JobLog does for a job. A service has no
+// log of errors.
 func (c *Client) ServiceLog(ctx context.Context, name string, q LogQuery, w io.Writer) error {
-	query := url.Values{}
-	if q.Lines > 0 {
-		query.Set("lines", strconv.Itoa(q.Lines))
-	}
-	if q.Follow {
-		query.Set("follow", "true")
-	}
-	return c.log(ctx, servicePath(name)+"/log", query, w)
+	return c.log(ctx, servicePath(name)+"/log", q, w)
 }
 
 // servicePath returns the path of one service.
