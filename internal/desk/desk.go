@@ -26,6 +26,7 @@ import (
 	"github.com/berth-gpu/berth/internal/history/energy"
 	"github.com/berth-gpu/berth/internal/history/throughput"
 	"github.com/berth-gpu/berth/internal/job/keeper"
+	"github.com/berth-gpu/berth/internal/job/owner"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/numbers"
@@ -66,8 +67,13 @@ type Parts struct {
 	// belongs to none. It is nil if this daemon runs no jobs.
 	JobOf func(lease.Key) string
 
-	Jobs *keeper.Keeper // nil if this daemon runs no jobs
-	Logs Logs           // nil if this daemon runs no jobs
+	Jobs     *keeper.Keeper // nil if this daemon runs no jobs
+	Logs     Logs           // nil if this daemon runs no programs
+	Services *owner.Owner   // nil if this daemon runs no programs of services
+
+	// Front returns the user that the front runs as, or false if none may run. It is nil
+	// if this daemon has no front.
+	Front func() (uid int, runs bool)
 
 	CPUs   int    // CPUs of the machine, for plans; 0 if not known
 	Socket string // socket of the daemon, for programs that are launched
