@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"testing/synctest"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
@@ -51,6 +52,7 @@ func (w *world) front() *tfront {
 	w.set(func() { w.number++; f.name = fmt.Sprintf("front%d", w.number); w.fronts = append(w.fronts, f) })
 	go f.obey()
 	go f.report()
+	synctest.Wait()
 	return f
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"maps"
@@ -171,9 +170,8 @@ func inWorld(t *testing.T, specs []service.Spec, play func(*testing.T, *world)) 
 		w.specs = specs
 		w.start()
 		w.front()
-		synctest.Wait()
+		defer w.close()
 		play(t, w)
-		w.close()
 	})
 }
 
@@ -866,11 +864,7 @@ func (w *world) revoke(name string) {
 	var h *held
 	var s *server
 	w.set(func() {
-		for _, each := range w.leases {
-			if each.name == name {
-				h = each
-			}
-		}
+		h = w.leaseOf(name)
 		s = w.serverOf(h)
 		h.ended = true
 		delete(w.leases, h.key.ID)
@@ -903,6 +897,23 @@ func (w *world) follow(ctx context.Context, spec *service.Spec, path string, lin
 	return ctx.Err()
 }
 
+// life returns what is kept of a service.
+func (w *world) life(name string) service.Life {
+	w.daemon.mu.RLock()
+	defer w.daemon.mu.RUnlock()
+	return w.daemon.services[name].life
+}
+
+// leaseOf returns the lease of a service; nil: it has none.
+func (w *world) leaseOf(name string) *held {
+	for _, h := range w.leases {
+		if h.name == name {
+			return h
+		}
+	}
+	return nil
+}
+
 // state returns the state of a service.
 func (w *world) state(name string) string {
 	s, found := w.daemon.Find(name)
@@ -916,8 +927,9 @@ func (w *world) state(name string) string {
 func (w *world) is(name, want string) {
 	w.t.Helper()
 	synctest.Wait()
-	if s, _ := w.daemon.Find(name); s.State != want {
-		w.t.Fatalf("%s is %s; want %s (%s)", name, s.State, want, s.Why)
+	if got := w.state(name); got != want {
+		s, _ := w.daemon.Find(name)
+		w.t.Fatalf("%s is %s; want %s (%s)", name, got, want, s.Why)
 	}
 }
 
@@ -932,5 +944,3 @@ func (w *world) told(code gpu.EventCode) (list []string) {
 	})
 	return list
 }
-
-func (w *world) String() string { return fmt.Sprint(w.state("a"), w.state("b"), w.state("c")) }
