@@ -389,6 +389,7 @@ func TestRestartAndMove(t *testing.T) {
 		if err := w.daemon.Restart("a", operator, ""); err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait()
 		waits := w.ask(t.Context(), "a", time.Second)
 		answered(t, long)
 		answered(t, waits)
