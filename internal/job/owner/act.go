@@ -89,7 +89,7 @@ func (o *Owner) beside(s *owned, work func(context.Context) func()) {
 
 // fail lets a service fail that comes, or comes back.
 func (o *Owner) fail(s *owned, e service.Event, why string, lines []string) {
-	_ = o.happen(s, e, service.Facts{}, func(l *service.Life) { l.Fail(why, lines, time.Now()) })
+	o.surely(s, e, service.Facts{}, func(l *service.Life) { l.Fail(why, lines, time.Now()) })
 }
 
 // acquire asks for the lease of a service.
@@ -109,7 +109,7 @@ func (o *Owner) acquire(s *owned) {
 			return func() { o.fail(s, service.Refused, "it got no lease: "+err.Error(), nil) }
 		}
 		return func() {
-			_ = o.happen(s, service.Granted, service.Facts{}, func(life *service.Life) {
+			o.surely(s, service.Granted, service.Facts{}, func(life *service.Life) {
 				i := life.Instance
 				i.Fence, i.Granted, i.Port, i.Devices = l.Fence, time.Now(), port, nil
 				for _, p := range l.Parts {
@@ -276,7 +276,7 @@ func (o *Owner) ended(s *owned, record runs.Record, unbegun string) {
 			case service.Leaving:
 				f.Expected = !s.life.Instance.Failed
 			}
-			_ = o.happen(s, service.Ended, f, func(l *service.Life) {
+			o.surely(s, service.Ended, f, func(l *service.Life) {
 				if !f.Expected {
 					l.Fail(why, lines, time.Now())
 				}
@@ -344,7 +344,7 @@ func (o *Owner) probe(s *owned) {
 		}
 		if err == nil {
 			return func() {
-				_ = o.happen(s, service.Opens, service.Facts{}, func(l *service.Life) { service.Took(&l.Took.Start, time.Since(l.Instance.Ordered)) })
+				o.surely(s, service.Opens, service.Facts{}, func(l *service.Life) { service.Took(&l.Took.Start, time.Since(l.Instance.Ordered)) })
 			}
 		}
 		why := fmt.Sprintf("it was not ready %s after its start: %v", words.Duration(time.Since(i.Ordered)), err)
@@ -411,7 +411,7 @@ func (o *Owner) goAway(s *owned, unparkable error, used gpu.MiB) {
 	if why == "" {
 		way, why = service.Choose(&s.life.Instance.Spec, &s.life.Took, unparkable, s.life.Trouble, now)
 	}
-	_ = o.happen(s, service.Closed, f, func(l *service.Life) {
+	o.surely(s, service.Closed, f, func(l *service.Life) {
 		l.Instance.Way, l.Instance.Used = way, used
 		l.Why = fmt.Sprintf("%s; it goes by %s: %s", l.Instance.ForWhom, way, why)
 	})
@@ -419,7 +419,7 @@ func (o *Owner) goAway(s *owned, unparkable error, used gpu.MiB) {
 
 // unable lets a service stop that could not leave in another way.
 func (o *Owner) unable(s *owned, err error) {
-	_ = o.happen(s, service.Unable, service.Facts{}, func(l *service.Life) {
+	o.surely(s, service.Unable, service.Facts{}, func(l *service.Life) {
 		trouble := map[service.Way]time.Time{l.Instance.Way: time.Now()}
 		for way, at := range l.Trouble {
 			if trouble[way].IsZero() {
@@ -440,7 +440,7 @@ func (o *Owner) park(s *owned) {
 		}
 		took := time.Since(began)
 		return func() {
-			_ = o.happen(s, service.Gone, service.Facts{}, func(l *service.Life) { service.Took(&l.Took.Park, took) })
+			o.surely(s, service.Gone, service.Facts{}, func(l *service.Life) { service.Took(&l.Took.Park, took) })
 		}
 	})
 }
@@ -452,7 +452,7 @@ func (o *Owner) resume(s *owned) {
 		switch {
 		case err == nil:
 			return func() {
-				_ = o.happen(s, service.Opens, service.Facts{}, func(l *service.Life) { service.Took(&l.Took.Resume, took) })
+				o.surely(s, service.Opens, service.Facts{}, func(l *service.Life) { service.Took(&l.Took.Resume, took) })
 			}
 		case ctx.Err() != nil:
 			return func() { o.withdrawn(s, service.Park) }
@@ -463,7 +463,7 @@ func (o *Owner) resume(s *owned) {
 
 // withdrawn takes a service back to where it was, after its return was given up.
 func (o *Owner) withdrawn(s *owned, way service.Way) {
-	_ = o.happen(s, service.Withdrawn, service.Facts{}, func(l *service.Life) { l.Instance.Way, l.Why = way, "nobody asked for it any more" })
+	o.surely(s, service.Withdrawn, service.Facts{}, func(l *service.Life) { l.Instance.Way, l.Why = way, "nobody asked for it any more" })
 }
 
 // sleep has the server of a service give its memory back. How much that is, is measured:
@@ -486,7 +486,7 @@ func (o *Owner) sleep(s *owned) {
 		}
 		took := time.Since(began)
 		return func() {
-			_ = o.happen(s, service.Gone, service.Facts{}, func(l *service.Life) { service.Took(&l.Took.Sleep, took) })
+			o.surely(s, service.Gone, service.Facts{}, func(l *service.Life) { service.Took(&l.Took.Sleep, took) })
 		}
 	})
 }
@@ -534,7 +534,7 @@ func (o *Owner) wake(s *owned) {
 		}
 		took := time.Since(began)
 		return func() {
-			_ = o.happen(s, service.Opens, service.Facts{}, func(l *service.Life) { service.Took(&l.Took.Wake, took) })
+			o.surely(s, service.Opens, service.Facts{}, func(l *service.Life) { service.Took(&l.Took.Wake, took) })
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"testing/synctest"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
@@ -20,12 +21,13 @@ type tfront struct {
 	dead chan struct{}
 	once sync.Once
 
-	mu     sync.Mutex // guards what follows
-	table  map[string]*tservice
-	outbox []api.FrontReport
-	whole  bool
-	number uint64
-	wake   chan struct{}
+	mu      sync.Mutex // guards what follows
+	table   map[string]*tservice
+	outbox  []api.FrontReport
+	whole   bool
+	learned bool // it has its first order
+	number  uint64
+	wake    chan struct{}
 }
 
 type tservice struct {
@@ -51,6 +53,7 @@ func (w *world) front() *tfront {
 	w.set(func() { w.number++; f.name = fmt.Sprintf("front%d", w.number); w.fronts = append(w.fronts, f) })
 	go f.obey()
 	go f.report()
+	synctest.Wait()
 	return f
 }
 
@@ -110,7 +113,7 @@ func (f *tfront) obeyOne(order api.FrontOrder) {
 				delete(f.table, name)
 			}
 		}
-		f.whole = true
+		f.whole, f.learned = true, true
 	}
 	if order.Service != nil {
 		f.put(*order.Service)
@@ -272,6 +275,13 @@ var errBroken = errors.New("the connection broke off")
 func (f *tfront) request(ctx context.Context, name, user string, takes time.Duration) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	for !f.learned { // it does not listen yet
+		f.mu.Unlock()
+		time.Sleep(100 * time.Millisecond)
+		if f.mu.Lock(); f.isDead() {
+			return errBroken
+		}
+	}
 	s := f.table[name]
 	if s == nil {
 		return gone(name)
