@@ -913,6 +913,80 @@ class History(OfSamples, Answer):
     covers_seconds: Optional[float] = None  # Of a history: the time from its oldest sample to its newest. It is shorter than what was asked for where berth has not kept that much.
 
 
+class ServiceTime(Answer):
+    """ServiceTime is how long something took."""
+
+    seconds: float = 0.0  # The mean, in which later ones weigh more.
+    last_seconds: float = 0.0
+    count: int = 0
+
+
+class ServiceTimes(Answer):
+    """ServiceTimes says how long the comings and goings of a service took, each as a running
+    mean of the last ones. What never happened is absent."""
+
+    start: Optional[ServiceTime] = None  # From the start of its program until it was ready.
+    stop: Optional[ServiceTime] = None  # From the order to stop until its memory was free.
+    park: Optional[ServiceTime] = None
+    resume: Optional[ServiceTime] = None
+    sleep: Optional[ServiceTime] = None
+    wake: Optional[ServiceTime] = None
+
+
+class ServiceFailure(Answer):
+    """ServiceFailure says how a service failed."""
+
+    at: Optional[Time] = None
+    why: str = ""
+    count: int = 0  # How often it failed since it was last ready for a while.
+    next: Optional[Time] = None  # When it is started again, if somebody asks. Absent: not by itself.
+    log: List[str] = _list()  # The last lines of its log. For its user and operators.
+
+
+class FrontStopped(Answer):
+    """FrontStopped says who stopped a service, and why."""
+
+    by: str = ""
+    why: str = ""
+    at: Optional[Time] = None
+
+
+class Program(Answer):
+    """Program is a service whose program berth runs."""
+
+    name: str = ""
+    models: List[str] = _list()  # The names of models that mean the service; * stands for any characters.
+    user: str = ""  # Whom the program runs as.
+    state: str = ""  # away: its program does not run. waiting: it waits for its lease. starting: its program runs and is not ready. ready: it takes requests. closing: it takes no more, and ends those that it has. leaving: it is parked, put to sleep or stopped. returning: it comes back from where it was parked or asleep. failed: it failed, and is started again after a pause. stopped: a person stopped it.
+    since: Optional[Time] = None  # Since when it is in this state.
+    why: str = ""  # Why it is in this state, in words.
+    start: str = ""  # One of on_demand, always or never.
+    away: str = ""  # How it is sent away, as its settings say. One of auto, park, sleep or stop.
+    goes: str = ""  # How it would be sent away now. One of park, sleep or stop.
+    goes_why: str = ""  # Why that way, in words.
+    lease: str = ""  # The id of its lease, while it has one.
+    devices: List[str] = _list()  # UUIDs of the devices that it is on, or will return to.
+    memory_mb: Optional[int] = None  # The memory that it leases on each device. Absent: a whole device, because it is not known yet.
+    learned: bool = False  # The memory was learned from earlier runs.
+    open: int = 0  # Requests that it answers now.
+    waiting: int = 0  # Requests that wait for it.
+    last_answer: Optional[Time] = None  # When its last answer ended. Absent: none has since the front began.
+    requests: int = 0  # Since the start of the daemon, as the following.
+    failed_requests: int = 0
+    refused_requests: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    switches: int = 0  # How often it came to a device.
+    took: ServiceTimes = _new(ServiceTimes)  # How long its comings and goings took.
+    failure: Optional[ServiceFailure] = None  # The last failure, until it was ready again.
+    stopped: Optional[FrontStopped] = None  # Who stopped it.
+    port: int = 0  # Where its program listens, on 127.0.0.1.
+    pid: int = 0  # The process that berth started. For its user and operators, as the following.
+    command: List[str] = _list()
+    directory: str = ""
+    log: str = ""  # The file with its output.
+
+
 class ThresholdForecast(Answer):
     """ThresholdForecast says when the temperature of a device passes a threshold at its
     present power."""
@@ -1216,6 +1290,11 @@ __all__ = [
     "Process",
     "Sample",
     "History",
+    "ServiceTime",
+    "ServiceTimes",
+    "ServiceFailure",
+    "FrontStopped",
+    "Program",
     "ThresholdForecast",
     "Outlook",
     "Slots",

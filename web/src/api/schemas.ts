@@ -2405,8 +2405,9 @@ export interface ServiceTimes {
   wake?: ServiceTime;
 }
 
-// Services lists the services whose programs berth runs, by name.
+// Services lists the services whose programs berth runs.
 export interface Services {
+  /** In the order of their names. */
   services: Service[];
 }
 
