@@ -175,6 +175,7 @@ func (f *Front) listen(ctx, hurry context.Context, o Options, s api.FrontSetting
 		ReadHeaderTimeout: headerPatience, IdleTimeout: idlePatience, MaxHeaderBytes: longestHeader,
 	}
 	f.log.Info("the front listens", "address", raw.Addr().String(), "tls", secure != nil)
+	f.table.listens(raw.Addr().String())
 	if o.Listening != nil {
 		o.Listening(raw.Addr())
 	}
@@ -186,6 +187,7 @@ func (f *Front) listen(ctx, hurry context.Context, o Options, s api.FrontSetting
 	case <-ctx.Done():
 	}
 	f.log.Info("the front takes no more requests, and ends with the last one")
+	f.table.listens("")
 	if err := web.Shutdown(hurry); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
