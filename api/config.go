@@ -164,7 +164,7 @@ type CallConfig struct {
 
 // FrontConfig is the section front.
 type FrontConfig struct {
-	Listen  string `json:"listen" doc:"TCP address that the front takes requests for services on. Default: none, and no front runs."`
+	Listen  string `json:"listen" doc:"TCP address that the front takes requests for services on. Default: none."`
 	TLSCert string `json:"tls_cert" doc:"File with the certificate that the front shows."`
 	TLSKey  string `json:"tls_key" doc:"File with the private key of tls_cert."`
 	User    string `json:"user" doc:"User that the front runs as."`

@@ -104,6 +104,7 @@ type FrontReports struct {
 	Front   string        `json:"front" maxLength:"64" pattern:"^[a-z0-9]+$" doc:"The name that the front made up, as in its request for orders."`
 	Number  uint64        `json:"number" maximum:"9007199254740991" doc:"Grows by one. A number that was seen before is answered and not counted again."`
 	Whole   bool          `json:"whole,omitempty" doc:"The open reports are about all services; one that is not there has no requests. A front sends such a report after each request for orders; before it, the daemon does not know how many requests that front has."`
+	Listen  string        `json:"listen,omitempty" maxLength:"256" doc:"Where the front takes requests. Absent: not yet, or no more."`
 	Reports []FrontReport `json:"reports" maxItems:"10000"`
 }
 

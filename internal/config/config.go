@@ -21,6 +21,8 @@
 //	         others may read there
 //	sight    "operator" for a value that only operators see
 //	split    "shell" for a list that may also be one text, with quotes as in a shell
+//	set      "token" for what no token may change, "socket" for what is changed at run
+//	         time only on the Unix socket, and without a token
 //	role     the least role that may change it at run time (without one: admin)
 //	doc      what it does, for people
 //
@@ -211,7 +213,7 @@ type Alerts struct {
 	Evaluate string        `key:"evaluate" default:"on" oneof:"on,off" doc:"Whether berth evaluates alert rules itself. Set off where a Prometheus evaluates the same rules."`
 	Interval time.Duration `key:"interval" default:"30" min:"1" max:"3600" doc:"Time from one evaluation to the next, for rule groups that do not say."`
 	Shipped  string        `key:"shipped" default:"on" oneof:"on,off" doc:"Whether the rules that come with berth are evaluated."`
-	Rules    []string      `key:"rules" check:"path" absent:"none" doc:"Files with your own rules, in the format of Prometheus."`
+	Rules    []string      `key:"rules" set:"token" check:"path" absent:"none" doc:"Files with your own rules, in the format of Prometheus."`
 }
 
 // Metrics says what the page for Prometheus shows.
@@ -243,11 +245,11 @@ type Service struct {
 // Program has the settings of the program that berth runs for a service. Without a
 // command, berth runs none.
 type Program struct {
-	Command   []string     `key:"command" check:"argument" split:"shell" sight:"operator" absent:"berth runs no program for the service" doc:"Program, and its arguments, that berth runs for the service. ${PORT} in it is the port that the server must listen on, at 127.0.0.1. No shell runs it."`
-	User      string       `key:"user" check:"user" absent:"the user of a daemon that is not root; a daemon of root needs it" doc:"User that the program runs as, by login name. Not root."`
-	Directory string       `key:"directory" check:"path" sight:"operator" absent:"the home of the user" doc:"Folder that the program runs in."`
-	Env       Variables    `key:"env" check:"variable" secret:"hide" sight:"operator" absent:"none" doc:"Variables of the program, beside those that every program of the user has. ${PORT} in a value is the port. berth does not show them."`
-	Port      gpu.Opt[int] `key:"port" min:"1024" max:"65535" absent:"one that is free" doc:"Port that the server listens on, at 127.0.0.1. berth writes it into the command as ${PORT}."`
+	Command   []string     `key:"command" set:"socket" check:"argument" split:"shell" sight:"operator" absent:"berth runs no program for the service" doc:"Program, and its arguments, that berth runs for the service. ${PORT} in it is the port that the server must listen on, at 127.0.0.1. No shell runs it."`
+	User      string       `key:"user" set:"socket" check:"user" absent:"the user of a daemon that is not root; a daemon of root needs it" doc:"User that the program runs as, by login name. Not root."`
+	Directory string       `key:"directory" set:"socket" check:"path" sight:"operator" absent:"the home of the user" doc:"Folder that the program runs in."`
+	Env       Variables    `key:"env" set:"socket" check:"variable" secret:"hide" sight:"operator" absent:"none" doc:"Variables of the program, beside those that every program of the user has. ${PORT} in a value is the port. berth does not show them."`
+	Port      gpu.Opt[int] `key:"port" set:"socket" min:"1024" max:"65535" absent:"one that is free" doc:"Port that the server listens on, at 127.0.0.1. berth writes it into the command as ${PORT}."`
 	Ready     Ready        `key:"ready" short:"path" doc:"How the server shows that it takes requests. Without it, the server accepts connections."`
 
 	Memory       gpu.Opt[gpu.MiB]       `key:"memory" role:"operator" min:"64" absent:"learned; a whole device the first time" doc:"Memory that the program gets on each of its devices, such as 12GiB."`
@@ -258,8 +260,8 @@ type Program struct {
 	Restart      string                 `key:"restart" role:"operator" oneof:"true,false" absent:"true" doc:"Whether berth starts the program again after it has ended, with start: always."`
 	IdleAfter    gpu.Opt[time.Duration] `key:"idle_after" role:"operator" min:"0" max:"31536000" absent:"only if others need the room" doc:"How long after its last answer berth sends the service away. 0: at once."`
 	Away         string                 `key:"away" role:"operator" oneof:"auto,park,sleep,stop" absent:"auto" doc:"How berth sends the service away: it parks its memory, has the server sleep, or stops the program. auto: the way whose next switch is shortest, as measured."`
-	Sleep        []Call                 `key:"sleep" sight:"operator" absent:"the server cannot sleep" doc:"Requests that make the server give up its GPU memory, each with a method, a path and perhaps a body. berth refuses them from others."`
-	Wake         []Call                 `key:"wake" sight:"operator" absent:"the server cannot sleep" doc:"Requests that make the server take its GPU memory again."`
+	Sleep        []Call                 `key:"sleep" set:"socket" sight:"operator" absent:"the server cannot sleep" doc:"Requests that make the server give up its GPU memory, each with a method, a path and perhaps a body. berth refuses them from others."`
+	Wake         []Call                 `key:"wake" set:"socket" sight:"operator" absent:"the server cannot sleep" doc:"Requests that make the server take its GPU memory again."`
 	Default      string                 `key:"default" role:"operator" oneof:"true,false" absent:"false" doc:"true: the service comes back when nobody asks for another one."`
 
 	Models  []string     `key:"models" check:"model" absent:"the name of the service" doc:"Names of models in requests that mean this service, beside its own name. * stands for any characters."`
@@ -285,9 +287,9 @@ func (v Variables) GoString() string { return v.String() }
 
 // Ready says how a server shows that it takes requests. At most one field is set.
 type Ready struct {
-	Path string `key:"path" check:"urlpath" absent:"not asked" doc:"The server answers GET of this path with 200, such as /health."`
-	TCP  string `key:"tcp" oneof:"true,false" absent:"true, without path and log" doc:"true: the server accepts connections."`
-	Log  string `key:"log" absent:"not read" doc:"A line of the log of the program has this text."`
+	Path string `key:"path" set:"socket" check:"urlpath" absent:"not asked" doc:"The server answers GET of this path with 200, such as /health."`
+	TCP  string `key:"tcp" set:"socket" oneof:"true,false" absent:"true, without path and log" doc:"true: the server accepts connections."`
+	Log  string `key:"log" set:"socket" absent:"not read" doc:"A line of the log of the program has this text."`
 }
 
 // Call is a request to the server of a service.
@@ -299,10 +301,10 @@ type Call struct {
 
 // Front says where requests for services come in.
 type Front struct {
-	Listen  string `key:"listen" check:"listen" absent:"none" doc:"TCP address that the front takes requests for services on, such as 127.0.0.1:8080. Empty: none, and no front runs."`
-	TLSCert string `key:"tls_cert" check:"path" sight:"operator" absent:"none" doc:"File with the certificate that the front shows. Needs tls_key. Its user must be able to read both files."`
-	TLSKey  string `key:"tls_key" check:"path" sight:"operator" absent:"none" doc:"File with the private key of tls_cert. Only its owner may read it."`
-	User    string `key:"user" check:"user" sight:"operator" absent:"berth-front for a daemon of root, else the user of the daemon" doc:"User that the front runs as, by login name. Not root."`
+	Listen  string `key:"listen" set:"socket" check:"listen" absent:"none" doc:"TCP address that the front takes requests for services on, such as 127.0.0.1:8080. Empty: none."`
+	TLSCert string `key:"tls_cert" set:"socket" check:"path" sight:"operator" absent:"none" doc:"File with the certificate that the front shows. Needs tls_key. Its user must be able to read both files."`
+	TLSKey  string `key:"tls_key" set:"socket" check:"path" sight:"operator" absent:"none" doc:"File with the private key of tls_cert. Only its owner may read it."`
+	User    string `key:"user" set:"socket" check:"user" sight:"operator" absent:"berth-front for a daemon of root, else the user of the daemon" doc:"User that the front runs as, by login name. Not root."`
 }
 
 // MayPark returns whether the leases of the service may be parked. It is absent if the
@@ -372,7 +374,7 @@ type Together struct {
 // Hook says where to send events.
 type Hook struct {
 	URL      string        `key:"url" check:"address" secret:"yes" absent:"none" doc:"Address that berth sends events to, by POST. berth does not show it, because many services put a key into it."`
-	Command  []string      `key:"command" check:"argument" secret:"file" absent:"none" doc:"Program, and its arguments, that berth runs for each event."`
+	Command  []string      `key:"command" set:"token" check:"argument" secret:"file" absent:"none" doc:"Program, and its arguments, that berth runs for each event."`
 	Codes    []string      `key:"codes" check:"code" absent:"all" doc:"Codes of the events that the hook gets."`
 	Severity string        `key:"severity" default:"warning" oneof:"info,warning,critical" doc:"Least severity of the events that the hook gets."`
 	Secret   string        `key:"secret" check:"token" secret:"yes" absent:"not signed" doc:"Secret with which berth signs deliveries to a url, so that the other side knows who sent them."`

@@ -31,9 +31,10 @@ type field struct {
 	noEmpty  bool
 	oneof    []string
 	check    string
-	operator bool // operators may change it at run time
-	private  bool // only operators see its value
-	split    bool // a list that may be one text
+	operator bool   // operators may change it at run time
+	private  bool   // only operators see its value
+	set      string // how it must not be changed at run time; see Difference
+	split    bool   // a list that may be one text
 
 	min, max, over *float64
 	above, from    string
@@ -84,6 +85,7 @@ func described(sf reflect.StructField, outer []field) field {
 	f.operator = sf.Tag.Get("role") == "operator"
 	secret := sf.Tag.Get("secret")
 	f.secret, f.closed, f.noEmpty = secret == "yes" || secret == "hide", secret == "yes" || secret == "file", sf.Tag.Get("empty") == "no"
+	f.set = sf.Tag.Get("set")
 	f.private, f.split = sf.Tag.Get("sight") == "operator", sf.Tag.Get("split") == "shell"
 	f.above, f.from = sf.Tag.Get("above"), sf.Tag.Get("from")
 	f.min, f.max, f.over = bound(sf, "min"), bound(sf, "max"), bound(sf, "over")

@@ -70,10 +70,7 @@ type Parts struct {
 	Jobs     *keeper.Keeper // nil if this daemon runs no jobs
 	Logs     Logs           // nil if this daemon runs no programs
 	Services *owner.Owner   // nil if this daemon runs no programs of services
-
-	// Front returns the user that the front runs as, or false if none may run. It is nil
-	// if this daemon has no front.
-	Front func() (uid int, runs bool)
+	Front    Front          // nil if this daemon runs no programs of services
 
 	CPUs   int    // CPUs of the machine, for plans; 0 if not known
 	Socket string // socket of the daemon, for programs that are launched

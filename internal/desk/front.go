@@ -7,11 +7,29 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 )
 
+// Front knows the front of a daemon.
+type Front interface {
+	// User returns the user that the front runs as, or false if none may run.
+	User() (uid int, runs bool)
+	// Seen notes where the front with a name takes requests; empty if it does not.
+	Seen(name, listen string)
+	// State returns how the front is, or nil if the settings want none.
+	State() *api.FrontState
+}
+
+// FrontState returns how the front is, or nil if there is to be none.
+func (d *Desk) FrontState() *api.FrontState {
+	if d.Front == nil {
+		return nil
+	}
+	return d.Front.State()
+}
+
 // isFront refuses everybody but the front: it calls over the Unix socket as the user that
 // it runs as, from the namespaces of the machine and without a token.
 func (d *Desk) isFront(by *Caller) error {
 	if d.Services != nil && d.Front != nil && by.Door == access.Socket && by.Token == "" && by.Certain {
-		if uid, runs := d.Front(); runs && uid == by.UID {
+		if uid, runs := d.Front.User(); runs && uid == by.UID {
 			return nil
 		}
 	}
@@ -23,6 +41,7 @@ func (d *Desk) FrontOrders(ctx context.Context, by Caller, front string, send fu
 	if err := d.isFront(&by); err != nil {
 		return err
 	}
+	defer d.Front.Seen(front, "")
 	return d.Services.Orders(ctx, front, send)
 }
 
@@ -31,6 +50,7 @@ func (d *Desk) FrontReports(by Caller, r api.FrontReports) error {
 	if err := d.isFront(&by); err != nil {
 		return err
 	}
+	d.Front.Seen(r.Front, r.Listen)
 	return d.Services.Report(r)
 }
 
