@@ -140,6 +140,12 @@ def day(machine, url):
     see("models: [qwen3-8b, qwen]" in imported and "idle_after: 300" in imported, "a configuration of llama-swap is read:\n" + imported)
 
 
+def leave(machine):
+    """Ends the servers, which would run on without the daemon."""
+    machine.berth("stop", "chat", "coder", "embed", "broken")
+    until(lambda: not json.loads(machine.berth("leases", "--json"))["leases"], "the servers end")
+
+
 def services(machine):
     return {one["name"]: one for one in json.loads(machine.berth("services", "--json"))["services"]}
 
@@ -194,4 +200,7 @@ if __name__ == "__main__":
     machine.configuration.write_text(settings(machine.folder, front))
     with machine:
         until(lambda: socket.socket().connect_ex(("127.0.0.1", int(front.rpartition(":")[2]))) == 0, "the front listens")
-        day(machine, "http://" + front)
+        try:
+            day(machine, "http://" + front)
+        finally:
+            leave(machine)
