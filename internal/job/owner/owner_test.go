@@ -181,6 +181,54 @@ func TestIdleAfterZero(t *testing.T) {
 			t.Errorf("one request made %d steps", w.steps)
 		}
 	})
+	// One that comes at once, before its front has told that somebody waits.
+	inWorld(t, []service.Spec{spec("a", idleAfter(0), away(service.Park))}, func(t *testing.T, w *world) {
+		w.script = func(string, int) plan { return plan{leave: time.Second, parks: time.Second} }
+		for n := range 5 {
+			answered(t, w.ask(t.Context(), "a", 5*time.Second))
+			pass(time.Minute)
+			w.is("a", "parked")
+			if epoch := w.life("a").Epoch; epoch > uint64(n)+1 {
+				t.Fatalf("%d requests made %d epochs", n+1, epoch)
+			}
+		}
+	})
+}
+
+// A service that was closed because it was idle stays if somebody asks for it meanwhile.
+func TestItStaysIfSomebodyAsks(t *testing.T) {
+	inWorld(t, []service.Spec{spec("a", idleAfter(10*time.Second), away(service.Park))}, func(t *testing.T, w *world) {
+		answered(t, w.ask(t.Context(), "a", time.Second))
+		time.Sleep(10*time.Second - 100*time.Millisecond)
+		first := w.ask(t.Context(), "a", 20*time.Second) // the front tells of it too late
+		pass(time.Second)
+		w.is("a", "closing")
+		second := w.ask(t.Context(), "a", time.Second)
+		answered(t, first)
+		answered(t, second)
+		w.is("a", "ready")
+		if s, _ := w.daemon.Find("a"); s.Took.Park.Count != 0 || w.life("a").Epoch != 2 {
+			t.Errorf("it was parked %d times, and has epoch %d", s.Took.Park.Count, w.life("a").Epoch)
+		}
+	})
+}
+
+// A lease that is granted in the moment in which nobody wants it any more is given back.
+func TestGrantedTooLate(t *testing.T) {
+	inWorld(t, []service.Spec{spec("a"), spec("b")}, func(t *testing.T, w *world) {
+		w.lag = 5 * time.Second
+		w.ask(t.Context(), "b", time.Hour)
+		pass(20 * time.Second)
+		ctx, cancel := context.WithCancel(t.Context())
+		w.ask(ctx, "a", time.Second)
+		pass(time.Second)
+		cancel()
+		pass(5 * time.Second)
+		w.is("a", "away")
+		w.kill("b")
+		pass(10 * time.Second)
+		w.tidy()
+	})
 }
 
 // A load that nobody waits for any more is cancelled, wherever it is.
