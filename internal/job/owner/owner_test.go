@@ -422,6 +422,62 @@ func TestStopHolds(t *testing.T) {
 	})
 }
 
+// Those who wait for a service that is stopped are refused at once, and its load ends.
+func TestStopWhileItComes(t *testing.T) {
+	inWorld(t, []service.Spec{spec("a")}, func(t *testing.T, w *world) {
+		waits := w.ask(t.Context(), "a", time.Second)
+		pass(2 * time.Second)
+		asked := time.Now()
+		if err := w.daemon.Stop("a", operator, ""); err != nil {
+			t.Fatal(err)
+		}
+		if r := refusal(t, <-waits); r.Code != "stopped" || time.Since(asked) > time.Second {
+			t.Errorf("after %v it is refused with %+v", time.Since(asked), r)
+		}
+		pass(3 * time.Second)
+		w.is("a", "stopped")
+		w.tidy()
+	})
+}
+
+// A front that dies while it finds out whether a server is ready leaves that to another.
+func TestAnotherFrontProbes(t *testing.T) {
+	inWorld(t, []service.Spec{spec("a")}, func(t *testing.T, w *world) {
+		if err := w.daemon.Start("a", operator, ""); err != nil {
+			t.Fatal(err)
+		}
+		pass(2 * time.Second)
+		old := w.fronts[0]
+		w.front()
+		old.kill()
+		pass(20 * time.Second)
+		w.is("a", "ready")
+	})
+}
+
+// A lease that has ended while there was no daemon takes its service with it, even if the
+// program lives.
+func TestLeaseEndedWithoutADaemon(t *testing.T) {
+	inWorld(t, []service.Spec{spec("a")}, func(t *testing.T, w *world) {
+		answered(t, w.ask(t.Context(), "a", time.Second))
+		w.daemon.kill()
+		<-w.daemon.over
+		h := w.leaseOf("a")
+		server := w.serverOf(h)
+		h.ended = true
+		delete(w.leases, h.key.ID)
+		w.start()
+		pass(10 * time.Second)
+		w.is("a", "leaving")
+		w.endRun(server.pid, 137, "SIGKILL")
+		pass(time.Second)
+		w.is("a", "failed")
+		if s, _ := w.daemon.Find("a"); !strings.Contains(s.Failure.Why, "its lease has ended") {
+			t.Errorf("it failed because %s", s.Failure.Why)
+		}
+	})
+}
+
 // Restart and move let the requests end, and bring the service back, on the device that
 // was named.
 func TestRestartAndMove(t *testing.T) {
