@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
@@ -88,7 +89,11 @@ Write a number below 0 after two dashes: berth priority train-17 -- -5.`,
 		},
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		return console.Hinted(console.Usage("%v", err), "write a number below 0 after two dashes: berth priority ID -- -5")
+		unknown := (*pflag.NotExistError)(nil)
+		if !errors.As(err, &unknown) || strings.Trim(unknown.GetSpecifiedShortnames(), "0123456789") != "" || unknown.GetSpecifiedShortnames() == "" {
+			return err
+		}
+		return console.Usage("a number below 0 comes after two dashes: write berth priority ID -- -%s", unknown.GetSpecifiedShortnames())
 	})
 	return cmd
 }
