@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/berth-gpu/berth/internal/text/words"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -150,7 +151,15 @@ func cancel(ctx context.Context, con *console.Console, c *client.Client, name st
 	id, found := pickAny(ctx, c, name)
 	switch {
 	case errors.Is(found, console.ErrNothing):
-		return missing("job, lease or request", name, "berth jobs --all and berth leases list them", err)
+		all := known(ctx, c)
+		leases, _ := c.Leases(ctx) // without an answer there is nothing to suggest
+		for _, l := range leases.Leases {
+			all = append(all, l.ID)
+		}
+		for _, w := range leases.Waiting {
+			all = append(all, w.ID)
+		}
+		return missing("job, lease or request", name, words.Suggest(name, all, "berth jobs --all and berth leases list them"), err)
 	case found != nil:
 		return found
 	}
