@@ -61,7 +61,10 @@ func Refuse(kind Kind, code, format string, args ...any) *Refusal {
 
 // because returns a refusal for an error, followed by advice if there is any.
 func because(err error, kind Kind, code, advice string) *Refusal {
-	detail := words.UpperFirst(err.Error()) + "."
+	detail := words.UpperFirst(err.Error())
+	if !strings.HasSuffix(detail, "?") {
+		detail += "."
+	}
 	if advice != "" {
 		detail += " " + advice
 	}

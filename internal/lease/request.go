@@ -96,7 +96,7 @@ type Again int
 const (
 	Once        Again = iota // none; an id that the user has in use is refused
 	SameID                   // the lease of the same user with its id
-	SameService              // the oldest lease of the same user for the same service, if it is named after that
+	SameService              // the lease with the same id, else the oldest one of the same user for the same service, if it is named after that
 )
 
 // Object returns the request as the object of access decisions.

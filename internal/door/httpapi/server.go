@@ -108,6 +108,7 @@ type Settings interface {
 // server serves the API. Its methods are the operations.
 type server struct {
 	Parts
+	lists  lists // the parameters that take several values
 	mux    *http.ServeMux
 	api    huma.API
 	routes []string     // "METHOD /path" of every route
@@ -132,8 +133,7 @@ func build(p Parts) *server {
 	s := &server{Parts: p, mux: http.NewServeMux(), seed: maphash.MakeSeed()}
 	config := huma.DefaultConfig("berth", p.Version)
 	config.DocsPath, config.SchemasPath, config.OpenAPIPath, config.CreateHooks = "", "", "", nil
-	config.Transformers = []huma.Transformer{asProblem, s.noteRefusal}
-	config.RejectUnknownQueryParameters = true
+	config.Transformers = []huma.Transformer{s.asProblem, s.noteRefusal}
 	nameOptionals(config.Components.Schemas)
 	s.api = humago.New(s, config)
 
@@ -159,6 +159,7 @@ func build(p Parts) *server {
 	registerAccess(s)
 	registerSessions(s)
 	registerGuests(s)
+	s.lists = listsOf(s.api.OpenAPI())
 	describe(s.api.OpenAPI(), verbs, schemaOf[api.Problem](s.api))
 	return s
 }
@@ -167,7 +168,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.recover(w, r)
 	answer, pattern := s.route(r)
 	if pattern == "" {
-		notServed(s.mux, w, r, answer)
+		s.notServed(w, r, answer)
 		return
 	}
 	who := standingOf(r.Context())
@@ -176,6 +177,11 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			refusal = doorkeeper.Unauthorized(w, "unauthorized", "Callers from containers need a token here")
 		}
 		s.Refuse(w, r, refusal)
+		return
+	}
+	r, refusal := s.unfold(r, pattern)
+	if refusal != nil {
+		problems.Write(w, refusal)
 		return
 	}
 	s.inPlace(w, r, pattern, who)

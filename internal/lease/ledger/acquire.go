@@ -196,10 +196,10 @@ func (s *state) find(r *lease.Request) (*lease.Lease, error) {
 	if waits := s.book.Request(r.Key()); waits != nil && waits.Into == 0 {
 		return nil, fmt.Errorf("ask for %s again: %w", r.ID, lease.ErrWaiting)
 	}
+	if held := s.book.Lease(r.Key()); held != nil && quota.Answers(held, r) {
+		return held, nil
+	}
 	if r.Again != lease.SameService {
-		if held := s.book.Lease(r.Key()); held != nil && quota.Answers(held, r) {
-			return held, nil
-		}
 		return nil, nil
 	}
 	for _, held := range s.book.Leases() {

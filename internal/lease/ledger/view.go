@@ -46,6 +46,14 @@ func (l *Ledger) Seek(by access.Actor, v access.Verb, name lease.Name) (lease.Ke
 	return l.book.Seek(&by, v, name, 0)
 }
 
+// Unknown returns the error for a key that neither a lease nor a request has; see
+// lease.Book.Unknown.
+func (l *Ledger) Unknown(by access.Actor, v access.Verb, k lease.Key) error {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.book.Unknown(&by, v, k)
+}
+
 // Held returns the lease that an actor names and may act on; see lease.Book.Held.
 func (l *Ledger) Held(by access.Actor, v access.Verb, name lease.Name) (Held, error) {
 	l.mu.RLock()

@@ -55,7 +55,7 @@ type AdmitError struct {
 }
 
 func (e *AdmitError) Error() string {
-	return fmt.Sprintf("admit a request of service %s: %s", e.Service, e.Text)
+	return fmt.Sprintf("service %s: %s", e.Service, e.Text)
 }
 
 func (e *AdmitError) Unwrap() error { return e.Err }

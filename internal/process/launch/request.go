@@ -126,10 +126,10 @@ func text(of func(*Request) *string) func(*Request, string) error {
 	}
 }
 
-func oneOf(of func(*Request) *string, words ...string) func(*Request, string) error {
+func oneOf(of func(*Request) *string, choices ...string) func(*Request, string) error {
 	return func(r *Request, value string) error {
-		if !slices.Contains(words, value) {
-			return fmt.Errorf("there is no %q: use %s", value, strings.Join(words, ", "))
+		if !slices.Contains(choices, value) {
+			return fmt.Errorf("there is no %q: %s", value, words.Suggest(value, choices, "use "+strings.Join(choices, ", ")))
 		}
 		*of(r) = value
 		return nil
