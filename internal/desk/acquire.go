@@ -15,6 +15,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/peaks"
 	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/launch"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
@@ -218,8 +219,8 @@ const unknownCaller = "the daemon does not know the process of the caller, so th
 
 // Allocate leases memory under an id that the caller chooses. If the caller does not say
 // what ends the lease, it ends with the process of the caller, or after a while without
-// use if that process only asks for others (curl in a script). See lease.Settle and
-// lease.Detach.
+// use if that process only asks for others (curl in a script), which has no GPU open. See
+// lease.Settle and lease.Detach.
 func (d *Desk) Allocate(ctx context.Context, by Caller, b api.Allocate) (api.Lease, error) {
 	w := &wish{again: againOf(b.Again), unitExists: true, LeaseRequest: b.Request()}
 	if !b.Timeout.Known() && !b.Wait {
@@ -235,7 +236,7 @@ func (d *Desk) Allocate(ctx context.Context, by Caller, b api.Allocate) (api.Lea
 	switch {
 	case said:
 	case by.Holder.PID != 0:
-		w.Binding, w.implied = string(lease.ByProcess), true
+		w.Binding, w.implied = string(lease.ByProcess), !d.Processes.HasGPUOpen(process.ID{PID: by.Holder.PID, Start: by.Holder.Start})
 	default:
 		w.note = unknownCaller
 	}

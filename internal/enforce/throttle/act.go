@@ -198,6 +198,9 @@ func (t *Throttle) steerFan(ctx context.Context, h *hand, r monitor.Reading, fol
 	began, ended := next.Held && !h.fan.Held, h.fan.Held && !next.Held
 	h.fan = next
 	t.Count(fanStep)
+	if t.Steered != nil {
+		t.Steered(h.uuid)
+	}
 	switch {
 	case began:
 		t.fanEvent(r, gpu.Note, fmt.Sprintf("The fans of %s follow gpu.fan_curve", r.Device.Label()), "set", next)

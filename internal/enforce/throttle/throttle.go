@@ -51,6 +51,7 @@ type Options struct {
 	File     string            // keeps what was changed; if empty, nothing does
 	Event    func(gpu.Event)   // must not block
 	Count    func(kind string) // counts a step; may be nil
+	Steered  func(uuid string) // is told that the fans of a device have another speed; may be nil
 	Complain func(error)       // reports that the file cannot be written; may be nil
 }
 
