@@ -142,6 +142,7 @@ type Lease struct {
 type Launch struct {
 	Context gpu.MiB      `json:"context_mb" doc:"How much memory of the lease a CUDA context takes."`
 	Devices []gpu.Device `json:"devices" doc:"The devices of the parts of the lease, in the same order."`
+	Compute int          `json:"compute_percent,omitempty" doc:"Share of the multiprocessors that the service of the lease has, if MPS enforces the lease; 0: all."`
 	MPS     string       `json:"mps_pipe_directory,omitempty" doc:"The directory in which the MPS daemon of the device listens, if MPS enforces the lease."`
 
 	Isolation   string   `json:"isolation,omitempty" enum:"env,cgroup" doc:"What keeps the program from other GPUs. For cgroup and a lease with a parent, the launcher has to say so when it binds the lease."`
@@ -398,7 +399,7 @@ type Paced struct {
 // PacedBy is one party that holds a lease to a share.
 type PacedBy struct {
 	Share  float64 `json:"share"`
-	Source string  `json:"source" enum:"owner,operator,throttle" doc:"owner: whoever owns the lease. operator: an operator. throttle: berth itself, because of gpu.throttle."`
+	Source string  `json:"source" enum:"owner,operator,throttle,service" doc:"owner: whoever owns the lease. operator: an operator. throttle: berth itself, because of gpu.throttle. service: berth itself, because of the compute of its service."`
 	By     gpu.By  `json:"by,omitzero" doc:"Who asked for it. Absent: berth itself."`
 	Why    string  `json:"reason,omitempty"`
 }
