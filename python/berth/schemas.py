@@ -356,6 +356,14 @@ class Idle(Answer):
     memory_mb: int = 0  # What they hold, unchanged since then.
 
 
+class Pool(Answer):
+    """Pool says what became of the memory of a pool."""
+
+    taken_mb: int = 0  # Memory of the leases that took theirs from the pool.
+    left_mb: int = 0  # Memory that another one can have.
+    leases: int = 0  # How many there are.
+
+
 class Allocation(OfLease, Answer):
     """Allocation is a claim to slots and memory on one or more devices."""
 
@@ -393,6 +401,8 @@ class Allocation(OfLease, Answer):
     asked_mb: int = 0  # Memory on each device that it had before an optimization shrank it. Absent: it was not shrunk.
     comment: str = ""  # The note that its holder gave with the request. Only the holder and operators see it.
     exclusive: bool = False  # It has its devices alone: nobody else gets a lease there until it ends.
+    pool: Optional[Pool] = None  # The lease is a pool, and this is what became of its memory.
+    from_pool: str = ""  # The pool that its memory is from.
     isolated_by: str = ""  # cgroup: its process can open only the leased GPUs. Absent: nothing but its environment keeps it from the others.
 
 
@@ -1136,6 +1146,7 @@ __all__ = [
     "CancelledBy",
     "Parking",
     "Idle",
+    "Pool",
     "Allocation",
     "Ended",
     "DeviceEnergy",

@@ -109,6 +109,8 @@ export interface Allocate {
   unshared?: boolean;
   /** A note of yours, for people: at most 256 bytes on one line. Others than operators do not see it. */
   comment?: string;
+  /** The lease is a pool: its memory is for leases of yours that name it as from_pool. They get it at once. */
+  pool?: boolean;
 }
 
 // Ancestor is a process between the holder of a lease and a process on a device.
@@ -1153,6 +1155,10 @@ export interface Lease {
   comment?: string;
   /** It has its devices alone: nobody else gets a lease there until it ends. */
   exclusive?: boolean;
+  /** The lease is a pool, and this is what became of its memory. */
+  pool?: Pool;
+  /** The pool that its memory is from. */
+  from_pool?: string;
   /** cgroup: its process can open only the leased GPUs. Absent: nothing but its environment keeps it from the others. */
   isolated_by?: 'cgroup';
 }
@@ -1227,6 +1233,10 @@ export interface LeaseRequest {
   exclusive?: boolean;
   /** In place of memory_mb: all memory of the largest device that suits the request. Others may have leases without memory beside it. */
   all_memory?: boolean;
+  /** The lease is a pool on one device: its memory is for leases of the same user that name it as from_pool. */
+  pool?: boolean;
+  /** The id of a pool of the same user: the lease takes its memory from there and gives it back when it ends. It is granted at once or refused, whoever waits. It has no slots, and is a child of the pool. */
+  from_pool?: string;
 }
 
 // LeaseShare is the part of a request on one device.
@@ -1830,6 +1840,16 @@ export interface PlannedStep {
   peak_mb: number;
   libraries?: PlannedLibrary[];
   expected_seconds?: number;
+}
+
+// Pool says what became of the memory of a pool.
+export interface Pool {
+  /** Memory of the leases that took theirs from the pool. */
+  taken_mb: number;
+  /** Memory that another one can have. */
+  left_mb: number;
+  /** How many there are. */
+  leases: number;
 }
 
 // Problem is an error of the API: an RFC 9457 problem document with a stable code.
