@@ -19,6 +19,7 @@ type GPUConfig struct {
 	MemoryLimit      gpu.Opt[gpu.MiB]   `json:"memory_limit_mb" nullable:"true" doc:"How much of a device's memory berth may lease; null: all of it."`
 	MemoryReserve    gpu.MiB            `json:"memory_reserve_mb" doc:"How much of that memory berth never leases."`
 	MaxPipelines     gpu.Opt[int]       `json:"max_pipelines" nullable:"true" doc:"Slots of a device; null: CPUs / devices, rounded up."`
+	ExtraSlots       int                `json:"extra_slots" doc:"How many slots a device gets beyond max_pipelines while its slots are taken and it computes less than half of the time."`
 	MonitorInterval  float64            `json:"monitor_interval" doc:"Seconds from one sample to the next."`
 	HistorySize      int                `json:"history_size" doc:"How many samples of each device berth keeps, and never less than ten minutes."`
 	OverLimit        string             `json:"over_limit" enum:"warn,stop,revoke" doc:"What berth does about a lease whose processes use more memory than it holds."`
@@ -109,6 +110,7 @@ type ServiceConfig struct {
 	Users           []string         `json:"users,omitempty" doc:"Users who may ask in the name of the service. Default: everybody."`
 	OverLimit       string           `json:"over_limit,omitempty" enum:"warn,stop,revoke" doc:"What berth does about a lease of the service that uses more memory than it holds. Default: that of gpu."`
 	Throttle        string           `json:"throttle,omitempty" enum:"exempt,advise,slots,pace,power" doc:"What berth does by itself about leases of the service on a device that should run slower. Default: that of the device."`
+	Compute         gpu.Opt[float64] `json:"compute,omitzero" doc:"Share of its devices that a lease of the service may compute on, in percent. Default: no limit."`
 	Parkable        string           `json:"parkable,omitempty" enum:"true,false,unshared" doc:"Whether berth may park leases of the service. unshared: yes, and their processes share no GPU memory. Default: as their requests say."`
 	Shrinkable      string           `json:"shrinkable,omitempty" enum:"true,false" doc:"Whether an optimization may shrink leases of the service to what they used at most. Default: false."`
 	Keep            gpu.Opt[float64] `json:"keep_seconds,omitzero" doc:"How many seconds a lease of the service keeps its devices at least. Default: that of optimization."`

@@ -108,7 +108,7 @@ type mapExample struct {
 
 var mapExamples = map[string]mapExample{"services": {"embedder", map[string]string{
 	"min_memory_mb": "2048", "max_memory_mb": "16GiB", "preferred_device": "GPU-8d1f0a3c-5b0e-4f0e-9a44-1f6d2f0b7c11",
-	"affinity": "together", "priority": "10", "quota.memory_mb": "32GiB", "quota.slots": "4", "users": "[alice, bob]", "over_limit": "revoke", "throttle": "exempt", "parkable": "unshared", "shrinkable": "true",
+	"affinity": "together", "priority": "10", "quota.memory_mb": "32GiB", "quota.slots": "4", "users": "[alice, bob]", "over_limit": "revoke", "throttle": "exempt", "compute": "30", "parkable": "unshared", "shrinkable": "true",
 	"keep_seconds": "30", "longest_wait": "20", "time_slice_seconds": "2m", "keep": "false",
 	"match.unit": "embedder.service", "match.cgroup": "/system.slice", "match.program": "embed.py", "match.user": "embed",
 }}, "users": {"alice", limitExample("operator")}, "groups": {"students", groupExample()}, "hooks": {"pager", map[string]string{

@@ -85,7 +85,13 @@ func (d *Desk) acquire(ctx context.Context, by *Caller, w *wish) (api.Lease, err
 	if r.learned {
 		d.Peaks.Took(peaks.Key{User: found.Holder.User, Name: found.Holder.Name}, r.Memory)
 	}
-	l := LeaseOf(ledger.Held{Lease: found.Lease})
+	held := ledger.Held{Lease: found.Lease}
+	if found.Stood && found.Pool { // its children may have some of it
+		if now, stands := d.Ledger.Find(found.Key()); stands && now.Fence == found.Fence {
+			held.InPool = now.InPool
+		}
+	}
+	l := LeaseOf(held)
 	l.Stood, l.Was = found.Stood, found.Was
 	err = d.handOver(ctx, &l, found, &r)
 	if err != nil && !found.Stood {
@@ -115,7 +121,7 @@ func (d *Desk) handOver(ctx context.Context, l *api.Lease, found ledger.Found, r
 	if err := d.equip(ctx, l, found.Lease, r, cleared); err != nil {
 		return err
 	}
-	if r.isolation == launch.ByCgroup && r.Parent == "" && !r.ofJob { // a child, and the lease of a job, is handed to its process first
+	if r.isolation == launch.ByCgroup && (r.Parent == "" || r.FromPool) && !r.ofJob { // a child, and the lease of a job, is handed to its process first
 		note, err := d.enclose(found.Lease)
 		if err != nil {
 			return err

@@ -56,7 +56,7 @@ func (d *Desk) equip(ctx context.Context, l *api.Lease, granted *lease.Lease, r 
 // an empty one.
 func environ(l *api.Lease, caps []string) {
 	variables, receipt := launch.Environment(*l, l.Launch.Devices, launch.Ladder{
-		Context: l.Launch.Context, MPS: l.Launch.MPS, Isolation: l.Launch.Isolation, ClearedBy: l.Launch.ClearedBy, Caps: caps,
+		Context: l.Launch.Context, MPS: l.Launch.MPS, Compute: l.Launch.Compute, Isolation: l.Launch.Isolation, ClearedBy: l.Launch.ClearedBy, Caps: caps,
 	}, nil)
 	l.Launch.Environment, l.Launch.Receipt = variables, receipt.Sentence
 }
@@ -90,6 +90,9 @@ func (d *Desk) startMPS(ctx context.Context, granted *lease.Lease, e *api.Launch
 		return Refuse(Conflict, "lease_ended", "The lease %s ended while MPS started for it. Ask again.", granted.ID)
 	}
 	e.MPS = pipe
+	if share, limited := d.Config().Services[granted.Holder.Service].Compute.Get(); limited && share < 100 {
+		e.Compute = int(share)
+	}
 	return nil
 }
 

@@ -218,7 +218,7 @@ func pacedLine(id string, p *api.Paced, to term.Screen) string {
 	text := term.Clean(id) + " is held to " + percent(p.Share)
 	if len(p.HeldBy) > 0 {
 		by := p.HeldBy[0]
-		text += " by " + map[string]string{"owner": "its owner", "operator": "an operator", "throttle": "gpu.throttle"}[by.Source]
+		text += " by " + map[string]string{"owner": "its owner", "operator": "an operator", "throttle": "gpu.throttle", "service": "the compute of its service"}[by.Source]
 		if by.Why != "" {
 			text += ": " + term.Clean(by.Why)
 		}
@@ -369,6 +369,9 @@ func whereabouts(l api.Lease, to term.Screen) []string {
 			add("is on its way back to its GPU, for " + age)
 		}
 	}
+	if p := l.Pool; p != nil {
+		add("is a pool: " + PoolText(p))
+	}
 	if l.Exclusive {
 		add("has " + words.Count(len(l.Parts), "GPU") + " alone")
 	}
@@ -386,6 +389,17 @@ func whereabouts(l api.Lease, to term.Screen) []string {
 		add(text)
 	}
 	return append(lines, failure(l, to)...)
+}
+
+// PoolText says what became of the memory of a pool, or returns "" for nil.
+func PoolText(p *api.Pool) string {
+	if p == nil {
+		return ""
+	}
+	if p.Leases == 0 {
+		return "nobody has taken any of it, and " + p.Left.String() + " are left"
+	}
+	return fmt.Sprintf("%s taken by %s, %s left", p.Taken, words.Count(p.Leases, "lease"), p.Left)
 }
 
 // by says who parked a lease.

@@ -203,6 +203,9 @@ func (s *Leases) totals() string {
 			memory += p.Memory
 			slots += p.Slots
 		}
+		if l.Pool != nil {
+			memory -= l.Pool.Taken // its leases are counted themselves
+		}
 	}
 	parts := []string{words.Count(len(s.Leases.Leases), "lease")}
 	if memory > 0 {

@@ -58,6 +58,9 @@ type Parts struct {
 
 	Log     *slog.Logger
 	Metrics http.Handler // the Prometheus page
+	// Called counts a call by its route and its user, who may be nobody known (""). It
+	// may be nil, and must not block.
+	Called func(route, user string)
 	// Nameless is the Prometheus page for callers who may not see the names of users.
 	// It is nil if Metrics has no names.
 	Nameless http.Handler
@@ -172,6 +175,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	who := standingOf(r.Context())
+	s.called(r.Context(), pattern, who)
 	if refusal := mayUse(pattern, who); refusal != nil {
 		if who.Role == access.Stranger && doorkeeper.Of(r.Context()).NeedsToken() {
 			refusal = doorkeeper.Unauthorized(w, "unauthorized", "Callers from containers need a token here")
@@ -185,6 +189,17 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.inPlace(w, r, pattern, who)
+}
+
+// called counts a call.
+func (s *server) called(ctx context.Context, route string, by access.Actor) {
+	switch {
+	case s.Called == nil:
+	case by.User != "" || by.UID == access.NoUID:
+		s.Called(route, by.User)
+	default: // its name has not been looked up yet
+		s.Called(route, identityOf(ctx).User)
+	}
 }
 
 // recover confines a panic to the request that caused it.

@@ -272,6 +272,10 @@ func shareAdvice(r *lease.Request, err error) error {
 // decide grants a request, refuses it, or puts a copy of it into the queue and returns
 // that. The caller holds mu.
 func (l *Ledger) decide(r *lease.Request, now time.Time) (granted *lease.Lease, waits *lease.Request, err error) {
+	if pool := l.poolOf(r); pool != nil {
+		granted, err = l.draw(r, pool, now)
+		return granted, nil, err
+	}
 	_, waiting := l.book.Len()
 	if waiting == 0 {
 		if granted, err := l.place(r, nil, now); granted != nil || err != nil {

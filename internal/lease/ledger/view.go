@@ -15,6 +15,7 @@ import (
 type Held struct {
 	*lease.Lease
 	Measured []gpu.Opt[gpu.MiB] // by part; absent if not seen yet
+	InPool   *lease.PoolUse     // what became of the memory of a pool; nil for other leases
 	// KeptBy is the pid of one of the processes that keep the lease after its own process
 	// has ended; 0 if that has not ended. The API calls it heir_pid.
 	KeptBy int
@@ -106,6 +107,9 @@ func (l *Ledger) FindWaiting(k lease.Key) (r *lease.Request, position int, waits
 
 func (l *Ledger) held(each *lease.Lease) Held {
 	h := Held{Lease: each, Measured: make([]gpu.Opt[gpu.MiB], len(each.Parts)), KeptBy: l.holders.keptBy(each)}
+	if use, is := l.book.Pool(each.Key()); is {
+		h.InPool = &use
+	}
 	for i, p := range each.Parts {
 		if o := l.devices[p.GPU]; o != nil {
 			if m, seen := o.owned[each.Key()]; seen {

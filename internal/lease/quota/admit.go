@@ -205,7 +205,7 @@ func Answers(l *lease.Lease, r *lease.Request) bool {
 		return false
 	case r.Binding == lease.ByProcess && (l.Holder.Boot != r.Holder.Boot || l.Holder.PID != r.Holder.PID || l.Holder.Start != r.Holder.Start):
 		return false
-	case len(l.Parts) != r.GPUs || l.Parts[0].Slots != r.Slots || l.Exclusive != r.Exclusive:
+	case len(l.Parts) != r.GPUs || l.Parts[0].Slots != r.Slots || l.Exclusive != r.Exclusive || l.Pool != r.Pool:
 		return false
 	}
 	return r.Where.GPU == "" || l.Parts[0].GPU == r.Where.GPU
