@@ -42,6 +42,7 @@ type GPUConfig struct {
 	UnknownServices string                   `json:"unknown_services" enum:"serve,refuse" doc:"What berth does with a request for a service that is not under services."`
 	Jobs            string                   `json:"jobs" enum:"on,off" doc:"Whether berth runs programs for users who submit them."`
 	Services        map[string]ServiceConfig `json:"services" doc:"The section services, by name."`
+	Front           FrontConfig              `json:"front" doc:"The section front."`
 	Energy          EnergyConfig             `json:"energy" doc:"The section energy."`
 	Audit           AuditConfig              `json:"audit" doc:"The section audit."`
 	Past            PastConfig               `json:"past" doc:"The section past."`
@@ -107,7 +108,7 @@ type ServiceConfig struct {
 	Affinity        string           `json:"affinity,omitempty" enum:"apart,together" doc:"Where berth puts a lease of the service that has others: on a device with fewer of them, or beside them."`
 	Priority        gpu.Opt[int]     `json:"priority,omitzero" doc:"Priority among requests that wait. The highest goes first."`
 	Quota           QuotaConfig      `json:"quota" doc:"What all leases of the service may hold together."`
-	Users           []string         `json:"users,omitempty" doc:"Users who may ask in the name of the service. Default: everybody."`
+	Users           []string         `json:"users,omitempty" doc:"Users who may ask in the name of the service, and send it requests. Default: everybody."`
 	OverLimit       string           `json:"over_limit,omitempty" enum:"warn,stop,revoke" doc:"What berth does about a lease of the service that uses more memory than it holds. Default: that of gpu."`
 	Throttle        string           `json:"throttle,omitempty" enum:"exempt,advise,slots,pace,power" doc:"What berth does by itself about leases of the service on a device that should run slower. Default: that of the device."`
 	Compute         gpu.Opt[float64] `json:"compute,omitzero" doc:"Share of its devices that a lease of the service may compute on, in percent. Default: no limit."`
@@ -118,6 +119,56 @@ type ServiceConfig struct {
 	TimeSlice       gpu.Opt[float64] `json:"time_slice_seconds,omitzero" doc:"How many seconds a lease of the service keeps its devices while others wait for them. Default: that of optimization."`
 	Stays           string           `json:"keep,omitempty" enum:"true,false" doc:"Whether berth never parks leases of the service, nor sends its program away, by itself. Default: false."`
 	Match           MatchConfig      `json:"match" doc:"Which processes belong to the leases of the service that no process holds."`
+	ProgramConfig
+}
+
+// ProgramConfig has the settings of the program that berth runs for a service. Only
+// operators see command, directory, sleep and wake, and nobody sees env. Whatever makes
+// berth run something is set in berth.yaml, or by administrators on the Unix socket and
+// without a token: command, user, directory, env, port, ready, sleep and wake.
+type ProgramConfig struct {
+	Command      []string          `json:"command,omitempty" doc:"Program, and its arguments, that berth runs for the service; in a change also one text. ${PORT} in it is the port. Default: berth runs none."`
+	User         string            `json:"user,omitempty" doc:"User that the program runs as."`
+	Directory    string            `json:"directory,omitempty" doc:"Folder that the program runs in. Default: the home of the user."`
+	Env          map[string]string `json:"env,omitempty" doc:"Variables of the program. No answer has them."`
+	Port         gpu.Opt[int]      `json:"port,omitzero" doc:"Port that the server listens on. Default: one that is free."`
+	Ready        ReadyConfig       `json:"ready" doc:"How the server shows that it takes requests."`
+	Memory       gpu.Opt[gpu.MiB]  `json:"memory,omitzero" doc:"Memory that the program gets on each of its devices, in MiB. Default: learned."`
+	GPUs         gpu.Opt[int]      `json:"gpus,omitzero" doc:"How many devices the program gets. Default: 1."`
+	Start        string            `json:"start,omitempty" enum:"on_demand,always,never" doc:"When berth starts the program. Default: on_demand."`
+	StartTimeout gpu.Opt[float64]  `json:"start_timeout,omitzero" doc:"How many seconds the program may take until it is ready. Default: 600."`
+	Restart      string            `json:"restart,omitempty" enum:"true,false" doc:"Whether berth starts the program again after it has ended, with start: always. Default: true."`
+	IdleAfter    gpu.Opt[float64]  `json:"idle_after,omitzero" doc:"How many seconds after its last answer berth sends the service away. Default: only if others need the room."`
+	Away         string            `json:"away,omitempty" enum:"auto,park,sleep,stop" doc:"How berth sends the service away. Default: auto."`
+	Sleep        []CallConfig      `json:"sleep,omitempty" doc:"Requests that make the server give up its GPU memory."`
+	Wake         []CallConfig      `json:"wake,omitempty" doc:"Requests that make the server take its GPU memory again."`
+	Default      string            `json:"default,omitempty" enum:"true,false" doc:"Whether the service comes back when nobody asks for another one. Default: false."`
+	Models       []string          `json:"models,omitempty" doc:"Names of models in requests that mean this service; * stands for any characters."`
+	Hosts        []string          `json:"hosts,omitempty" doc:"Names of hosts in requests that mean this service."`
+	Ignore       []string          `json:"ignore,omitempty" doc:"Paths whose requests neither bring the service nor keep it; * stands for any characters."`
+	MaxOpen      gpu.Opt[int]      `json:"max_open,omitzero" doc:"How many requests may be open or wait at a time."`
+}
+
+// ReadyConfig says how a server shows that it takes requests.
+type ReadyConfig struct {
+	Path string `json:"path,omitempty" doc:"It answers GET of this path with 200."`
+	TCP  string `json:"tcp,omitempty" enum:"true,false" doc:"It accepts connections."`
+	Log  string `json:"log,omitempty" doc:"A line of its log has this text."`
+}
+
+// CallConfig is a request to the server of a service.
+type CallConfig struct {
+	Method string `json:"method" enum:"GET,POST,PUT,PATCH,DELETE"`
+	Path   string `json:"path"`
+	Body   string `json:"body,omitempty"`
+}
+
+// FrontConfig is the section front.
+type FrontConfig struct {
+	Listen  string `json:"listen" doc:"TCP address that the front takes requests for services on. Default: none."`
+	TLSCert string `json:"tls_cert" doc:"File with the certificate that the front shows."`
+	TLSKey  string `json:"tls_key" doc:"File with the private key of tls_cert."`
+	User    string `json:"user" doc:"User that the front runs as."`
 }
 
 // MatchConfig describes the processes of a service.

@@ -141,6 +141,15 @@ const (
 	EventJobEnded     EventCode = "job_ended"
 )
 
+// The codes of what happens to services whose programs berth runs.
+const (
+	EventServiceReady   EventCode = "service_ready"
+	EventServiceLeft    EventCode = "service_left"
+	EventServiceFailed  EventCode = "service_failed"
+	EventServiceOrdered EventCode = "service_ordered"
+	EventFront          EventCode = "front"
+)
+
 // EventCodes lists every code, in the order above.
 func EventCodes() []EventCode {
 	return []EventCode{
@@ -151,6 +160,7 @@ func EventCodes() []EventCode {
 		EventGranted, EventWaiting, EventRenewed, EventBound, EventResized, EventReleased, EventEnding, EventExpired, EventRevoked, EventTimedOut, EventOverLimit, EventStop, EventStopped, EventPaced,
 		EventParking, EventParked, EventResuming, EventResumed, EventIdle, EventReclaim, EventOptimized, EventForeignUse,
 		EventJobSubmitted, EventJobStarted, EventJobEnded,
+		EventServiceReady, EventServiceLeft, EventServiceFailed, EventServiceOrdered, EventFront,
 	}
 }
 

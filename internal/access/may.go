@@ -62,6 +62,8 @@ const (
 	Submit           // have berth run a program
 	Hold             // keep a job from beginning, let it go, or change its priority
 	Mind             // run the command of a job for the daemon
+	Serve            // start, stop or move the program of a service
+	Front            // take the requests for services; only for the user of the front
 	Revoke           // end a lease against the will of its holder
 	Precede          // go before others in the queue
 	Exceed           // go beyond the limits of a user
@@ -112,6 +114,8 @@ var rules = [...]rule{
 	Submit:      {"submit", User, User},
 	Hold:        {"hold", User, Operator},
 	Mind:        {"mind", Admin, Admin},
+	Serve:       {"serve", User, Operator},
+	Front:       {"front", Viewer, Viewer},
 	Revoke:      {"revoke", Operator, Operator},
 	Precede:     {"precede", Operator, Operator},
 	Exceed:      {"exceed", Admin, Admin},

@@ -53,7 +53,7 @@ func TestMay(t *testing.T) {
 		{"the runs of eve", Named(Measured, "eve"), "eve"},
 		{"all that there is", Everything(), ""},
 	}
-	anybody, scrapes, looks, uses := " probe sign-in ", " scrape ", " look ", " name lease submit report "
+	anybody, scrapes, looks, uses := " probe sign-in ", " scrape ", " look front ", " name lease submit report "
 	operates, administers := " scope admit revoke precede configure monitor drain check acknowledge hook ", " exceed govern entrust audit mind "
 	for _, a := range actors {
 		for _, o := range objects {

@@ -22,6 +22,7 @@ import (
 	"github.com/berth-gpu/berth/internal/cli/leasing"
 	"github.com/berth-gpu/berth/internal/cli/look"
 	"github.com/berth-gpu/berth/internal/cli/rights"
+	"github.com/berth-gpu/berth/internal/cli/services"
 	"github.com/berth-gpu/berth/internal/cli/upkeep"
 	"github.com/berth-gpu/berth/internal/cli/work"
 )
@@ -81,6 +82,7 @@ func root(env Env, con *console.Console) *cobra.Command {
 
 	addGroup(root, "Look:", look.Commands(con, env.Top))
 	addGroup(root, "Jobs:", jobs.Commands(con))
+	addGroup(root, "Services:", services.Commands(con))
 	addGroup(root, "Leases:", leasing.Commands(con, env.Become))
 	addGroup(root, "Pipelines:", work.Commands(con))
 	addGroup(root, "Access:", rights.Commands(con, env.Agents))

@@ -120,7 +120,28 @@ services:
     throttle: exempt
     compute: 30
     match: {unit: embedder.service, cgroup: /system.slice, program: embed.py, user: alice}
+    command: embed-server --name "the embedder" --port ${PORT}
+    user: embed
+    directory: /srv/embed
+    env: {HF_TOKEN: hush-hush, PORT: "${PORT}"}
+    port: 9001
+    ready: /health
+    memory: 12GiB
+    gpus: 2
+    start: always
+    start_timeout: 5m
+    restart: false
+    idle_after: 0
+    away: sleep
+    sleep: [{path: /sleep, body: '{"level": 1}'}]
+    wake: [{method: PUT, path: /wake_up}, {path: /warm}]
+    default: true
+    models: [bge-m3, "bge-*"]
+    hosts: [embed.example.com, "embed:8080"]
+    ignore: [/favicon.ico, "/assets/*"]
+    max_open: 64
   plain:
+front: {listen: "127.0.0.1:8080", tls_cert: /c, tls_key: /k, user: web}
 energy: {price_per_kwh: 0.32, currency: CHF}
 audit: {max_mb: 64, files: 3}
 past: {recent: 2d, long: 30d, size_mb: 300}
@@ -170,9 +191,18 @@ func TestEverythingInAFile(t *testing.T) {
 				MinMemory: gpu.Some[gpu.MiB](1024), MaxMemory: gpu.Some[gpu.MiB](1024), PreferredDevice: "GPU-1", Affinity: "together", Priority: -3,
 				Quota: config.Quota{Memory: gpu.Some[gpu.MiB](8192), Slots: gpu.Some(2)}, Users: []string{"alice", "1000"},
 				OverLimit: "warn", Throttle: "exempt", Compute: gpu.Some[gpu.Percent](30), Match: config.Match{Unit: "embedder.service", Cgroup: "/system.slice", Program: "embed.py", User: "alice"},
+				Program: config.Program{
+					Command: []string{"embed-server", "--name", "the embedder", "--port", "${PORT}"}, User: "embed", Directory: "/srv/embed",
+					Env: config.Variables{"HF_TOKEN": "hush-hush", "PORT": "${PORT}"}, Port: gpu.Some(9001), Ready: config.Ready{Path: "/health"},
+					Memory: gpu.Some[gpu.MiB](12288), GPUs: gpu.Some(2), Start: "always", StartTimeout: gpu.Some(5 * time.Minute), Restart: "false",
+					IdleAfter: gpu.Some(time.Duration(0)), Away: "sleep", Sleep: []config.Call{{Method: "POST", Path: "/sleep", Body: `{"level": 1}`}},
+					Wake: []config.Call{{Method: "PUT", Path: "/wake_up"}, {Method: "POST", Path: "/warm"}}, Default: "true",
+					Models: []string{"bge-m3", "bge-*"}, Hosts: []string{"embed.example.com", "embed:8080"}, Ignore: []string{"/favicon.ico", "/assets/*"}, MaxOpen: gpu.Some(64),
+				},
 			},
 			"plain": {Affinity: "apart"},
 		},
+		Front:   config.Front{Listen: "127.0.0.1:8080", TLSCert: "/c", TLSKey: "/k", User: "web"},
 		Energy:  config.Energy{Price: gpu.Some(0.32), Currency: "CHF"},
 		Audit:   config.Audit{MaxSize: 64, Files: 3},
 		Past:    config.Past{Store: "on", Recent: 48 * time.Hour, Long: 30 * 24 * time.Hour, Size: 300},

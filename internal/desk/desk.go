@@ -27,6 +27,7 @@ import (
 	"github.com/berth-gpu/berth/internal/history/energy"
 	"github.com/berth-gpu/berth/internal/history/throughput"
 	"github.com/berth-gpu/berth/internal/job/keeper"
+	"github.com/berth-gpu/berth/internal/job/owner"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/numbers"
@@ -67,8 +68,10 @@ type Parts struct {
 	// belongs to none. It is nil if this daemon runs no jobs.
 	JobOf func(lease.Key) string
 
-	Jobs *keeper.Keeper // nil if this daemon runs no jobs
-	Logs Logs           // nil if this daemon runs no jobs
+	Jobs     *keeper.Keeper // nil if this daemon runs no jobs
+	Logs     Logs           // nil if this daemon runs no programs
+	Services *owner.Owner   // nil if this daemon runs no programs of services
+	Front    Front          // nil if this daemon runs no programs of services
 
 	CPUs   int    // CPUs of the machine, for plans; 0 if not known
 	Socket string // socket of the daemon, for programs that are launched

@@ -751,6 +751,53 @@ def services_get(name: str, *, client: Optional[Client] = None) -> Call[answers.
     return found[0] if found else answers.Service(name=name)
 
 
+def services_programs(*, client: Optional[Client] = None) -> Call[List[answers.Program]]:
+    """Returns the services whose programs the daemon runs, in the order of their names."""
+    listed = yield Request("GET", "/api/services", client=client)
+    return [answers.Program.read(one) for one in listed["services"]]
+
+
+def services_program(name: str, *, client: Optional[Client] = None) -> Call[answers.Program]:
+    """Returns a service whose program the daemon runs: its state, its devices, how many
+    requests it has, and how long it takes to come and to go."""
+    return (yield from _get(answers.Program, _service(name), client))
+
+
+def services_start(name: str, *, why: Optional[str] = None, client: Optional[Client] = None) -> Call[answers.Program]:
+    """Starts a service, also one that a person stopped or that failed. It does not wait
+    until the service is ready; a request does."""
+    return (yield from _post(answers.Program, _service(name) + "/start", given({"why": why}), client))
+
+
+def services_stop(name: str, *, why: Optional[str] = None, client: Optional[Client] = None) -> Call[answers.Program]:
+    """Stops a service when its open requests have ended. Later ones are refused, and their
+    callers read ``why``, until somebody starts it."""
+    return (yield from _post(answers.Program, _service(name) + "/stop", given({"why": why}), client))
+
+
+def services_restart(name: str, *, why: Optional[str] = None, client: Optional[Client] = None) -> Call[answers.Program]:
+    """Stops a service when its open requests have ended, and starts it again."""
+    return (yield from _post(answers.Program, _service(name) + "/restart", given({"why": why}), client))
+
+
+def services_move(
+    name: str, gpu: Union[int, str], *, why: Optional[str] = None, client: Optional[Client] = None
+) -> Call[answers.Program]:
+    """Lets a service go when its open requests have ended, and come again on another
+    device, by index or UUID."""
+    return (yield from _post(answers.Program, _service(name) + "/move", given({"gpu": str(gpu), "why": why}), client))
+
+
+def services_log(name: str, *, lines: Optional[int] = None, client: Optional[Client] = None) -> Call[str]:
+    """Returns what the program of a service has printed. ``lines`` is how many of the last
+    lines; None: all."""
+    return str((yield Request("GET", _service(name) + "/log", query=given({"lines": lines}), client=client, plain=True)))
+
+
+def _service(name: str) -> str:
+    return "/api/services/" + urllib.parse.quote(name, safe="")
+
+
 # What the calls are made of.
 
 

@@ -544,6 +544,22 @@ class MatchConfig(Answer):
     user: str = ""  # User that they run as.
 
 
+class ReadyConfig(Answer):
+    """ReadyConfig says how a server shows that it takes requests."""
+
+    path: str = ""  # It answers GET of this path with 200.
+    tcp: str = ""  # It accepts connections. One of true or false.
+    log: str = ""  # A line of its log has this text.
+
+
+class CallConfig(Answer):
+    """CallConfig is a request to the server of a service."""
+
+    method: str = ""  # One of GET, POST, PUT, PATCH or DELETE.
+    path: str = ""
+    body: str = ""
+
+
 class ServiceConfig(Answer):
     """ServiceConfig has the settings of one service."""
 
@@ -553,7 +569,7 @@ class ServiceConfig(Answer):
     affinity: str = ""  # Where berth puts a lease of the service that has others: on a device with fewer of them, or beside them. One of apart or together.
     priority: Optional[int] = None  # Priority among requests that wait. The highest goes first.
     quota: QuotaConfig = _new(QuotaConfig)  # What all leases of the service may hold together.
-    users: List[str] = _list()  # Users who may ask in the name of the service. Default: everybody.
+    users: List[str] = _list()  # Users who may ask in the name of the service, and send it requests. Default: everybody.
     over_limit: str = ""  # What berth does about a lease of the service that uses more memory than it holds. Default: that of gpu. One of warn, stop or revoke.
     throttle: str = ""  # What berth does by itself about leases of the service on a device that should run slower. Default: that of the device. One of exempt, advise, slots, pace or power.
     compute: Optional[float] = None  # Share of its devices that a lease of the service may compute on, in percent. Default: no limit.
@@ -564,6 +580,35 @@ class ServiceConfig(Answer):
     time_slice_seconds: Optional[float] = None  # How many seconds a lease of the service keeps its devices while others wait for them. Default: that of optimization.
     keep: str = ""  # Whether berth never parks leases of the service, nor sends its program away, by itself. Default: false. One of true or false.
     match: MatchConfig = _new(MatchConfig)  # Which processes belong to the leases of the service that no process holds.
+    command: List[str] = _list()  # Program, and its arguments, that berth runs for the service; in a change also one text. ${PORT} in it is the port. Default: berth runs none.
+    user: str = ""  # User that the program runs as.
+    directory: str = ""  # Folder that the program runs in. Default: the home of the user.
+    env: Dict[str, str] = _dict()  # Variables of the program. No answer has them.
+    port: Optional[int] = None  # Port that the server listens on. Default: one that is free.
+    ready: ReadyConfig = _new(ReadyConfig)  # How the server shows that it takes requests.
+    memory: Optional[int] = None  # Memory that the program gets on each of its devices, in MiB. Default: learned.
+    gpus: Optional[int] = None  # How many devices the program gets. Default: 1.
+    start: str = ""  # When berth starts the program. Default: on_demand. One of on_demand, always or never.
+    start_timeout: Optional[float] = None  # How many seconds the program may take until it is ready. Default: 600.
+    restart: str = ""  # Whether berth starts the program again after it has ended, with start: always. Default: true. One of true or false.
+    idle_after: Optional[float] = None  # How many seconds after its last answer berth sends the service away. Default: only if others need the room.
+    away: str = ""  # How berth sends the service away. Default: auto. One of auto, park, sleep or stop.
+    sleep: List[CallConfig] = _list()  # Requests that make the server give up its GPU memory.
+    wake: List[CallConfig] = _list()  # Requests that make the server take its GPU memory again.
+    default: str = ""  # Whether the service comes back when nobody asks for another one. Default: false. One of true or false.
+    models: List[str] = _list()  # Names of models in requests that mean this service; * stands for any characters.
+    hosts: List[str] = _list()  # Names of hosts in requests that mean this service.
+    ignore: List[str] = _list()  # Paths whose requests neither bring the service nor keep it; * stands for any characters.
+    max_open: Optional[int] = None  # How many requests may be open or wait at a time.
+
+
+class FrontConfig(Answer):
+    """FrontConfig is the section front."""
+
+    listen: str = ""  # TCP address that the front takes requests for services on. Default: none.
+    tls_cert: str = ""  # File with the certificate that the front shows.
+    tls_key: str = ""  # File with the private key of tls_cert.
+    user: str = ""  # User that the front runs as.
 
 
 class EnergyConfig(Answer):
@@ -648,6 +693,7 @@ class GPUConfig(Answer):
     unknown_services: str = ""  # What berth does with a request for a service that is not under services. One of serve or refuse.
     jobs: str = ""  # Whether berth runs programs for users who submit them. One of on or off.
     services: Dict[str, ServiceConfig] = _dict()  # The section services, by name.
+    front: FrontConfig = _new(FrontConfig)  # The section front.
     energy: EnergyConfig = _new(EnergyConfig)  # The section energy.
     audit: AuditConfig = _new(AuditConfig)  # The section audit.
     past: PastConfig = _new(PastConfig)  # The section past.
@@ -878,6 +924,80 @@ class History(OfSamples, Answer):
 
     samples: List[Sample] = _list()
     covers_seconds: Optional[float] = None  # Of a history: the time from its oldest sample to its newest. It is shorter than what was asked for where berth has not kept that much.
+
+
+class ServiceTime(Answer):
+    """ServiceTime is how long something took."""
+
+    seconds: float = 0.0  # The mean, in which later ones weigh more.
+    last_seconds: float = 0.0
+    count: int = 0
+
+
+class ServiceTimes(Answer):
+    """ServiceTimes says how long the comings and goings of a service took, each as a running
+    mean of the last ones. What never happened is absent."""
+
+    start: Optional[ServiceTime] = None  # From the start of its program until it was ready.
+    stop: Optional[ServiceTime] = None  # From the order to stop until its memory was free.
+    park: Optional[ServiceTime] = None
+    resume: Optional[ServiceTime] = None
+    sleep: Optional[ServiceTime] = None
+    wake: Optional[ServiceTime] = None
+
+
+class ServiceFailure(Answer):
+    """ServiceFailure says how a service failed."""
+
+    at: Optional[Time] = None
+    why: str = ""
+    count: int = 0  # How often it failed since it was last ready for a while.
+    next: Optional[Time] = None  # When it is started again, if somebody asks. Absent: not by itself.
+    log: List[str] = _list()  # The last lines of its log. For its user and operators.
+
+
+class FrontStopped(Answer):
+    """FrontStopped says who stopped a service, and why."""
+
+    by: str = ""
+    why: str = ""
+    at: Optional[Time] = None
+
+
+class Program(Answer):
+    """Program is a service whose program berth runs."""
+
+    name: str = ""
+    models: List[str] = _list()  # The names of models that mean the service; * stands for any characters.
+    user: str = ""  # Whom the program runs as.
+    state: str = ""  # away: its program does not run. waiting: it waits for its lease. starting: its program runs and is not ready. ready: it takes requests. closing: it takes no more, and ends those that it has. leaving: it is parked, put to sleep or stopped. returning: it comes back from where it was parked or asleep. failed: it failed, and is started again after a pause. stopped: a person stopped it.
+    since: Optional[Time] = None  # Since when it is in this state.
+    why: str = ""  # Why it is in this state, in words.
+    start: str = ""  # One of on_demand, always or never.
+    away: str = ""  # How it is sent away, as its settings say. One of auto, park, sleep or stop.
+    goes: str = ""  # How it would be sent away now. One of park, sleep or stop.
+    goes_why: str = ""  # Why that way, in words.
+    lease: str = ""  # The id of its lease, while it has one.
+    devices: List[str] = _list()  # UUIDs of the devices that it is on, or will return to.
+    memory_mb: Optional[int] = None  # The memory that it leases on each device. Absent: a whole device, because it is not known yet.
+    learned: bool = False  # The memory was learned from earlier runs.
+    open: int = 0  # Requests that it answers now.
+    waiting: int = 0  # Requests that wait for it.
+    last_answer: Optional[Time] = None  # When its last answer ended. Absent: none has since the front began.
+    requests: int = 0  # Since the start of the daemon, as the following.
+    failed_requests: int = 0
+    refused_requests: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    switches: int = 0  # How often it came to a device.
+    took: ServiceTimes = _new(ServiceTimes)  # How long its comings and goings took.
+    failure: Optional[ServiceFailure] = None  # The last failure, until it was ready again.
+    stopped: Optional[FrontStopped] = None  # Who stopped it.
+    port: int = 0  # Where its program listens, on 127.0.0.1.
+    pid: int = 0  # The process that berth started. For its user and operators, as the following.
+    command: List[str] = _list()
+    directory: str = ""
+    log: str = ""  # The file with its output.
 
 
 class ThresholdForecast(Answer):
@@ -1159,7 +1279,10 @@ __all__ = [
     "OptimizationConfig",
     "QuotaConfig",
     "MatchConfig",
+    "ReadyConfig",
+    "CallConfig",
     "ServiceConfig",
+    "FrontConfig",
     "EnergyConfig",
     "AuditConfig",
     "PastConfig",
@@ -1181,6 +1304,11 @@ __all__ = [
     "Process",
     "Sample",
     "History",
+    "ServiceTime",
+    "ServiceTimes",
+    "ServiceFailure",
+    "FrontStopped",
+    "Program",
     "ThresholdForecast",
     "Outlook",
     "Slots",

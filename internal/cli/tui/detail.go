@@ -58,6 +58,11 @@ func (s *State) detailLines(width int) []line {
 			return s.requestDetail(*w, width)
 		}
 		return []line{{}, {{"  It does not wait any more. esc goes back.", warning}}}
+	case Services:
+		if one := s.chosenService(); one != nil {
+			return s.serviceDetail(*one, width)
+		}
+		return []line{{}, {{"  This service is not there any more. esc goes back.", warning}}}
 	case Events:
 		for _, e := range s.events {
 			if eventKey(e) == d.key {

@@ -152,6 +152,8 @@ func build(p Parts) *server {
 	registerPast(s)
 	registerOrphans(s)
 	registerJobs(s)
+	registerServices(s)
+	registerFront(s)
 	registerCare(s)
 	registerSettings(s)
 	registerAudit(s)

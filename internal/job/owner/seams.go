@@ -22,11 +22,11 @@ import (
 
 // Ask is the request of a service for a lease.
 type Ask struct {
-	Spec  *service.Spec
-	ID    string    // of the lease; the same until it is given back
-	Since time.Time // since when somebody waits for it
-	GPU   string    // UUID of the device that it must be on; empty: any
-	Whole bool      // it needs a whole device, because nobody knows how much memory it uses
+	Spec  *service.Spec // its Memory is the learned one, if the settings have none
+	ID    string        // of the lease; the same until it is given back
+	Since time.Time     // since when somebody waits for it
+	GPU   string        // UUID of the device that it must be on; empty: any
+	Whole bool          // it needs a whole device, because nobody knows how much memory it uses
 }
 
 // Leases is the owner's way to leases, which goes through the desk. Leases of services
@@ -47,11 +47,15 @@ type Leases interface {
 	// End ends the programs of a lease: SIGTERM, deallocation_timeout, SIGKILL. It returns
 	// when they are told to end.
 	End(k lease.Key, fence uint64, by access.Actor, why string) error
-	// Park and Resume move the memory of a lease. They return when it has moved.
+	// Park moves the memory of a lease off its devices. It returns when it has left, at
+	// once if it is not there. If it fails, nothing has changed.
 	Park(ctx context.Context, k lease.Key, fence uint64, why string) error
-	Resume(ctx context.Context, k lease.Key, fence uint64, why string) error
+	// Resume brings it back, at once if it is there, and returns for how long it moved.
+	// It waits for room until ctx ends; then the lease stays parked.
+	Resume(ctx context.Context, k lease.Key, fence uint64, why string) (moved time.Duration, err error)
 	// Shrink leases the least memory that a sleeping server keeps, so that others can have
-	// the rest, and Grow waits until there is room for all of it again.
+	// the rest, and Grow waits until there is room for all of it again, or ctx ends. Both
+	// may be asked again, and then change nothing.
 	Shrink(ctx context.Context, k lease.Key, fence uint64, to gpu.MiB) error
 	Grow(ctx context.Context, k lease.Key, fence uint64, to gpu.MiB, since time.Time) error
 	// Measured returns what the processes of a lease have on its devices, measured now.

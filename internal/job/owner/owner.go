@@ -1,0 +1,583 @@
+package owner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/file"
+	"github.com/berth-gpu/berth/internal/job/keeper"
+	"github.com/berth-gpu/berth/internal/job/service"
+	"github.com/berth-gpu/berth/internal/lease"
+)
+
+// Options are the options of Open.
+type Options struct {
+	Folder  string // for services.json; it must be there
+	Boot    string // of the machine
+	Minders Minders
+	Numbers func() (int64, error) // of instances, as of jobs
+	// Account looks a user up. An error that wraps keeper.ErrNotNow means that a minder
+	// should ask again.
+	Account  func(user string, uid int) (api.MinderAccount, error)
+	FreePort func() (int, error)
+	// LastLines returns the last lines of a log, and Follow hands every line of it to a
+	// function, those that are there and those that come, until the function returns false
+	// or ctx ends. Both read with the rights of the user of the service.
+	LastLines func(ctx context.Context, s *service.Spec, path string, n int) []string
+	Follow    func(ctx context.Context, s *service.Spec, path string, line func(string) bool) error
+	Publish   func(gpu.Event)
+	Log       *slog.Logger
+	Front     func() api.FrontSettings
+	// Nudge is called when the use of a program has changed, see mover.Nudge. It must not
+	// block; nil: nobody wants to know.
+	Nudge func()
+}
+
+// Errors for callers to test. A minder is refused with those of package keeper.
+var (
+	// ErrUnknown means that there is no such service.
+	ErrUnknown = errors.New("there is no such service")
+	// ErrState means that a service is in a state in which that cannot be done.
+	ErrState = errors.New("that cannot be done now")
+)
+
+const (
+	// brokenPause is how long the owner waits before it tries again what failed.
+	brokenPause = 3 * time.Second
+	// patience is how long a front that is gone may take to come back. Then it has no
+	// requests.
+	patience = 5 * time.Second
+	// quietFor is how long nobody has asked for the others when a default service comes
+	// back, and lookAround how often that is looked at.
+	quietFor   = 5 * time.Minute
+	lookAround = 5 * time.Second
+)
+
+// kept is what services.json has.
+type kept struct {
+	Services map[string]*service.Life `json:"services"`
+	Debts    []debt                   `json:"debts,omitempty"`
+	Fronts   []string                 `json:"fronts,omitempty"` // that may have requests
+}
+
+// debt is a lease that has to be given back and a run that has to be forgotten. It is
+// written down with the state that has neither any more.
+type debt struct {
+	Service string `json:"service"`
+	UID     int    `json:"uid"`
+	User    string `json:"user"`
+	Lease   string `json:"lease"`
+	Fence   uint64 `json:"fence,omitempty"` // 0: the lease was perhaps never granted
+	Run     string `json:"run,omitempty"`
+}
+
+// Owner owns the programs of services.
+type Owner struct {
+	Options
+	store interface{ Save(kept) error }
+	box   mailbox
+	begun chan struct{} // closed when Run has begun; what follows is known then
+	over  chan struct{} // closed when Run ends
+
+	leases  Leases
+	running context.Context
+	busy    sync.WaitGroup // goroutines that do what takes time
+
+	// These belong to the goroutine that decides.
+	configured bool // the settings are known
+	troubled   bool // services.json cannot be written
+	errands    map[string]*errand
+	errandsSum int
+	alarm      time.Time // when to look again
+
+	// The goroutine that decides changes what follows under mu; others read it.
+	mu       sync.RWMutex
+	services map[string]*owned
+	debts    []debt
+	fronts   map[string]*front
+}
+
+// owned is a service.
+type owned struct {
+	name    string
+	spec    *service.Spec // the settings now; nil: it is in none
+	life    service.Life
+	waiters []*waiter
+	last    time.Time // its last answer
+	sum     api.FrontCounted
+
+	// These belong to the goroutine that decides.
+	left      time.Time          // when the last waiter has left
+	turn      int                // grows with each state, so that what was begun in an earlier one is not taken in
+	cancel    context.CancelFunc // gives up what was begun in this state
+	withdrawn bool               // its return was given up
+	acquiring chan struct{}      // closed when the last request for a lease has been answered
+	ending    time.Time          // when its program was told to end
+	asking    bool               // it is closed, and berth finds out how to send it away
+	sentFor   lease.Key          // who needed its room
+	rests     time.Time          // until when nothing is tried again that could not be written down
+}
+
+// mailbox has what is to be decided. It has no limit, so that nobody waits who puts
+// something in.
+type mailbox struct {
+	mu   sync.Mutex
+	list []func()
+	wake chan struct{} // has room for one
+}
+
+// Open reads services.json. Run then goes on where the last daemon stopped. A damaged file
+// is set aside and told; the programs that it knew are left alone.
+func Open(o Options) (*Owner, *file.Damage) {
+	store := file.NewState[kept](filepath.Join(o.Folder, FileName), file.StateOptions{
+		What: "the states of services", Version: 1,
+		Lost: "It is not known which services were stopped, and programs of services that run are not known to berth: end them by berth cancel.",
+	})
+	w := newOwner(o, store)
+	return w, store.Load(w.load)
+}
+
+func newOwner(o Options, store interface{ Save(kept) error }) *Owner {
+	return &Owner{
+		Options: o, store: store, box: mailbox{wake: make(chan struct{}, 1)}, begun: make(chan struct{}), over: make(chan struct{}),
+		errands: map[string]*errand{}, services: map[string]*owned{}, fronts: map[string]*front{},
+	}
+}
+
+// load takes over what the file has.
+func (o *Owner) load(k kept) error {
+	for name, life := range k.Services {
+		if life == nil || !slices.Contains(service.States(), life.State) || (life.State == service.Waiting || life.State.Leases()) != (life.Instance != nil) {
+			return fmt.Errorf("the service %q has no state, or one without what belongs to it", name)
+		}
+	}
+	for name, life := range k.Services {
+		o.services[name] = &owned{name: name, life: *life, cancel: func() {}}
+	}
+	for _, name := range k.Fronts {
+		o.fronts[name] = newFront()
+	}
+	o.debts = k.Debts
+	return nil
+}
+
+// FileName is the name of the file with the states of services.
+const FileName = "services.json"
+
+// Run brings services and sends them away until ctx ends. Programs that run are left alone.
+func (o *Owner) Run(ctx context.Context, l Leases) error {
+	o.leases, o.running = l, ctx
+	close(o.begun)
+	defer o.busy.Wait()
+	defer close(o.over)
+	o.drain() // the settings
+	o.recover()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		o.decide()
+		timer.Stop()
+		var alarm <-chan time.Time
+		if !o.alarm.IsZero() {
+			timer.Reset(max(time.Until(o.alarm), 0))
+			alarm = timer.C
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-alarm:
+		case <-o.box.wake:
+		}
+	}
+}
+
+// decide takes in what is in the mailbox, until nothing is left and every service may stay
+// as it is.
+func (o *Owner) decide() {
+	for o.running.Err() == nil && (o.drain() || o.review()) {
+	}
+}
+
+// drain takes in what is in the mailbox, and reports whether something was.
+func (o *Owner) drain() bool {
+	o.box.mu.Lock()
+	list := o.box.list
+	o.box.list = nil
+	o.box.mu.Unlock()
+	for _, do := range list {
+		if o.running.Err() != nil {
+			return true
+		}
+		do()
+	}
+	return len(list) > 0
+}
+
+// post has something decided. It does not wait.
+func (o *Owner) post(do func()) {
+	o.box.mu.Lock()
+	o.box.list = append(o.box.list, do)
+	o.box.mu.Unlock()
+	select {
+	case o.box.wake <- struct{}{}:
+	default:
+	}
+}
+
+// ask has something decided, and waits for that.
+func (o *Owner) ask(ctx context.Context, do func() error) error {
+	done := make(chan error, 1)
+	o.post(func() { done <- do() })
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-o.over:
+		return keeper.ErrStopped
+	}
+}
+
+// after has something decided after some time.
+func (o *Owner) after(d time.Duration, do func()) {
+	o.busy.Go(func() {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			o.post(do)
+		case <-o.running.Done():
+		}
+	})
+}
+
+// set changes what others read.
+func (o *Owner) set(change func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	change()
+}
+
+// names returns the names of the services in their order.
+func (o *Owner) names() []string { return slices.Sorted(maps.Keys(o.services)) }
+
+// write writes down a change of one service, and then makes it. Nil forgets the service.
+func (o *Owner) write(s *owned, life *service.Life, debts []debt) error {
+	k := kept{Services: map[string]*service.Life{}, Debts: debts, Fronts: slices.Sorted(maps.Keys(o.fronts))}
+	for name, each := range o.services {
+		k.Services[name] = &each.life
+	}
+	if s != nil {
+		if k.Services[s.name] = life; life == nil {
+			delete(k.Services, s.name)
+		}
+	}
+	err := o.store.Save(k)
+	o.tellTrouble(err)
+	if err != nil {
+		return err
+	}
+	o.set(func() {
+		if o.debts = debts; s != nil && life != nil {
+			s.life = *life
+		} else if s != nil {
+			delete(o.services, s.name)
+		}
+	})
+	return nil
+}
+
+// tellTrouble publishes that services.json cannot be written, or can again.
+func (o *Owner) tellTrouble(err error) {
+	if (err != nil) == o.troubled || o.running != nil && o.running.Err() != nil {
+		return
+	}
+	o.troubled = err != nil
+	e := gpu.Event{Time: time.Now(), Code: gpu.EventJournal, Severity: gpu.Note, Text: "The daemon can write down the states of services again."}
+	if err != nil {
+		e.Severity, e.Text = gpu.Serious, fmt.Sprintf("The daemon cannot write down the states of services, so it starts and stops none; those that are ready are not affected: %v", err)
+	}
+	o.Publish(e)
+}
+
+// surely lets an event happen to a service that comes once. If it cannot be written down,
+// the same is tried again later, unless something else has happened by then.
+func (o *Owner) surely(s *owned, e service.Event, f service.Facts, change func(*service.Life)) {
+	turn := s.turn
+	if o.happen(s, e, f, change) != nil {
+		o.after(brokenPause, func() {
+			if s.turn == turn {
+				o.surely(s, e, f, change)
+			}
+		})
+	}
+}
+
+// happen lets an event happen to a service: it writes down the state that follows, and
+// then does what there is to do. Change completes the new state. If it cannot be written
+// down, nothing happens.
+func (o *Owner) happen(s *owned, e service.Event, f service.Facts, change func(*service.Life)) error {
+	now, was, life, debts := time.Now(), s.life, s.life, o.debts
+	if life.Instance != nil {
+		i := *life.Instance
+		life.Instance = &i
+	}
+	if change != nil {
+		change(&life)
+	}
+	if life.Instance != nil {
+		f.Way = life.Instance.Way
+	}
+	to, acts, changes := service.Next(life.State, e, f)
+	if !changes {
+		return nil
+	}
+	if len(acts) == 1 && acts[0] == service.Withdraw {
+		s.withdrawn = true
+		s.cancel()
+		return nil
+	}
+	var released *debt
+	if slices.Contains(acts, service.Release) {
+		released = debtOf(s.name, was.Instance)
+		debts = append(slices.Clone(debts), *released)
+	}
+	life.Enter(to, acts, now)
+	if err := o.write(s, &life, debts); err != nil {
+		return err
+	}
+	s.turn++
+	s.cancel()
+	s.cancel, s.withdrawn, s.asking = func() {}, false, false
+	o.tell(s)
+	o.tellPeople(s, &was, e)
+	for _, a := range acts {
+		o.act(s, a)
+	}
+	if released != nil {
+		o.pay(*released, s.acquiring)
+	}
+	if o.Nudge != nil {
+		o.Nudge()
+	}
+	return nil
+}
+
+// alter changes what is kept of a service besides its state.
+func (o *Owner) alter(s *owned, change func(*service.Life)) error {
+	life := s.life
+	if life.Instance != nil {
+		i := *life.Instance
+		life.Instance = &i
+	}
+	change(&life)
+	if err := o.write(s, &life, o.debts); err != nil {
+		return err
+	}
+	o.tell(s)
+	return nil
+}
+
+// review lets happen what the situation of each service asks for, and sets the alarm. It
+// reports whether something has happened.
+func (o *Owner) review() (happened bool) {
+	now := time.Now()
+	o.alarm = time.Time{}
+	o.dropFronts(now)
+	for _, name := range o.names() {
+		s := o.services[name]
+		if s.spec == nil && o.configured && !s.life.State.Leases() && s.life.State != service.Waiting && !slices.ContainsFunc(o.debts, func(d debt) bool { return d.Service == name }) {
+			if o.write(s, nil, o.debts) == nil {
+				o.order(api.FrontOrder{Removed: name})
+			}
+			continue
+		}
+		if !o.configured {
+			continue
+		}
+		situation := o.situation(s, now)
+		e, why, at := s.life.Review(&situation)
+		turn := s.turn
+		if e != "" && now.Before(s.rests) {
+			o.lookAt(s.rests)
+			continue
+		}
+		switch {
+		case e == service.Drop && s.withdrawn:
+			e = ""
+		case e == service.Want:
+			o.bring(s, &situation)
+		case e == service.Leave:
+			_ = o.happen(s, e, service.Facts{}, leaves(why, o.whyLeave(s, &situation, why)))
+		case e != "":
+			_ = o.happen(s, e, service.Facts{}, nil)
+		}
+		if s.life.State == service.Closing {
+			o.closed(s)
+		}
+		if happened = happened || s.turn != turn; s.turn == turn && e != "" {
+			s.rests = now.Add(brokenPause) // it could not be written down
+			at = s.rests
+		}
+		o.lookAt(at)
+	}
+	if slices.ContainsFunc(slices.Collect(maps.Values(o.services)), func(s *owned) bool { return s.spec != nil && s.spec.Default }) {
+		o.lookAt(now.Add(lookAround))
+	}
+	return happened
+}
+
+// lookAt makes Run look again at a time; zero: not because of this.
+func (o *Owner) lookAt(at time.Time) {
+	if !at.IsZero() && (o.alarm.IsZero() || at.Before(o.alarm)) {
+		o.alarm = at
+	}
+}
+
+// leaves returns the change that notes why a service has to go. One that is not ready is
+// stopped.
+func leaves(why service.Reason, words string) func(*service.Life) {
+	return func(l *service.Life) {
+		l.Why, l.Instance.For, l.Instance.ForWhom = words, why, words
+		if l.State != service.Serving {
+			l.Instance.Way = service.Stop
+		}
+	}
+}
+
+func (o *Owner) whyLeave(s *owned, at *service.Situation, why service.Reason) string {
+	if why == service.ForIdle {
+		return "nobody has asked for it for its idle_after"
+	}
+	return s.life.MustGo(at)
+}
+
+// situation returns what a service is in.
+func (o *Owner) situation(s *owned, now time.Time) service.Situation {
+	at := service.Situation{Now: now, Spec: s.spec, Waiting: len(s.waiters), Left: s.left, Last: s.last, Known: o.known()}
+	for _, f := range o.fronts {
+		at.Open += f.open[s.name].Open + f.open[s.name].Waiting
+	}
+	if s.spec != nil && s.spec.Default {
+		at.Quiet = o.quiet(s, now)
+	}
+	return at
+}
+
+// quiet reports whether nobody asks for another service than a default one, and whoever
+// needed its room is gone.
+func (o *Owner) quiet(s *owned, now time.Time) bool {
+	if s.sentFor != (lease.Key{}) {
+		if _, stands := o.leases.Stands(s.sentFor); stands && o.serviceOf(s.sentFor) == nil {
+			return false
+		}
+	}
+	for _, other := range o.services {
+		if other == s || other.spec != nil && other.spec.Default {
+			continue
+		}
+		at := service.Situation{Waiting: len(other.waiters), Last: other.last, Known: true}
+		for _, f := range o.fronts {
+			at.Open += f.open[other.name].Open + f.open[other.name].Waiting
+		}
+		switch idle := other.life.Idle(&at); {
+		case idle.IsZero(), !other.life.Called.IsZero():
+			return false
+		case other.life.State == service.Serving && now.Before(idle.Add(quietFor)):
+			return false
+		}
+	}
+	return true
+}
+
+// Configure replaces the settings of all services. It stops nothing, and does not wait:
+// what has changed holds from the next start of a service. One that is not among them is
+// sent away and forgotten. It is called before Run, and at each reload.
+func (o *Owner) Configure(all []service.Spec) {
+	o.post(func() {
+		o.configured = true
+		now := map[string]*service.Spec{}
+		for i := range all {
+			now[all[i].Name] = &all[i]
+		}
+		for name, spec := range now {
+			if o.services[name] == nil {
+				o.set(func() {
+					o.services[name] = &owned{name: name, life: service.Life{State: service.Away, Since: time.Now()}, cancel: func() {}}
+				})
+			}
+			o.set(func() { o.services[name].spec = spec })
+		}
+		for _, s := range o.services {
+			if now[s.name] == nil {
+				o.set(func() { s.spec = nil })
+				o.refuse(s, gone(s.name))
+			}
+			o.tell(s)
+		}
+	})
+}
+
+// keyOf returns the key of the lease of an instance.
+func keyOf(i *service.Instance) lease.Key {
+	return lease.Key{Owner: lease.Holder{UID: i.Spec.UID, User: i.Spec.User}.Owner(), ID: i.LeaseID()}
+}
+
+func debtOf(name string, i *service.Instance) *debt {
+	d := &debt{Service: name, UID: i.Spec.UID, User: i.Spec.User, Lease: i.LeaseID(), Fence: i.Fence}
+	if i.Fence != 0 {
+		d.Run = i.Run()
+	}
+	return d
+}
+
+// askFor returns the request for a lease of an instance.
+func askFor(l *service.Life) Ask {
+	return Ask{Spec: &l.Instance.Spec, ID: l.Instance.LeaseID(), Since: l.Instance.Asked, GPU: l.GPU, Whole: l.Instance.Whole}
+}
+
+// instance returns a new instance of a service, without its number.
+func (o *Owner) instance(spec *service.Spec, asked time.Time) *service.Instance {
+	i := &service.Instance{Spec: *spec, Asked: asked}
+	if !spec.Memory.Known() {
+		var learned gpu.MiB
+		if learned, i.Learned = o.leases.Learned(spec.Name); i.Learned {
+			i.Spec.Memory = gpu.Some(learned)
+		}
+		i.Whole = !i.Learned
+	}
+	return i
+}
+
+// bring lets a service come because somebody wants it.
+func (o *Owner) bring(s *owned, at *service.Situation) {
+	asked := cmp.Or(s.life.Called, at.Now)
+	for _, w := range s.waiters {
+		if w.since.Before(asked) {
+			asked = w.since
+		}
+	}
+	if s.life.Instance != nil {
+		_ = o.happen(s, service.Want, service.Facts{}, func(l *service.Life) { l.Instance.Asked, l.Why = asked, "" })
+		return
+	}
+	number, err := o.Numbers()
+	if err != nil {
+		o.Log.Warn("a service has no number", "service", s.name, "error", err)
+		o.tellTrouble(err)
+		return
+	}
+	i := o.instance(s.spec, asked)
+	i.Number = number
+	_ = o.happen(s, service.Want, service.Facts{}, func(l *service.Life) { l.Instance, l.Why = i, "" })
+}

@@ -1,0 +1,152 @@
+package owner
+
+import (
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/enforce/park"
+	"github.com/berth-gpu/berth/internal/job/service"
+	"github.com/berth-gpu/berth/internal/lease"
+)
+
+// List returns all services, in the order of their names.
+func (o *Owner) List() []api.Service {
+	o.mu.RLock()
+	names := o.names()
+	o.mu.RUnlock()
+	list := make([]api.Service, 0, len(names))
+	for _, name := range names {
+		if s, found := o.Find(name); found {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// Find returns a service.
+func (o *Owner) Find(name string) (api.Service, bool) {
+	o.mu.RLock()
+	s := o.services[name]
+	if s == nil {
+		o.mu.RUnlock()
+		return api.Service{}, false
+	}
+	v, life := o.view(s), s.life
+	o.mu.RUnlock()
+	if life.State == service.Serving { // nobody waits for the desk while mu is held
+		way, why := service.Choose(&life.Instance.Spec, &life.Took, o.leases.Parkable(keyOf(life.Instance), life.Instance.Fence), life.Trouble, time.Now())
+		v.Goes, v.GoesWhy = string(way), why
+	}
+	return v, true
+}
+
+// view returns a service as people see it. The caller holds mu.
+func (o *Owner) view(s *owned) api.Service {
+	l, spec := &s.life, s.spec
+	if l.Instance != nil {
+		spec = &l.Instance.Spec // what runs
+	}
+	v := api.Service{
+		Name: s.name, State: string(l.State), Since: l.Since, Why: l.Why, Waiting: len(s.waiters), LastAnswer: s.last,
+		Requests: s.sum.Requests, Failed: s.sum.Failed, Refused: s.sum.Refused, TokensIn: s.sum.TokensIn, TokensOut: s.sum.TokensOut,
+		Switches: l.Switches, Took: l.Took, Stopped: l.Stopped,
+	}
+	if l.State == service.Failed || l.Instance != nil && l.Instance.Failed || l.State != service.Serving && l.Failures > 0 {
+		v.Failure = l.Failure
+	}
+	if l.Stopped != nil && (l.State == service.Away || l.State == service.Failed) {
+		v.State, v.Since = "stopped", l.Stopped.At
+	}
+	waiting := 0
+	for _, f := range o.fronts {
+		v.Open += f.open[s.name].Open
+		waiting += f.open[s.name].Waiting
+	}
+	v.Waiting = max(v.Waiting, waiting)
+	if spec != nil {
+		v.Models, v.User, v.Start, v.Away, v.Memory = spec.Models, spec.User, string(spec.Start), string(spec.Away), spec.Memory
+		v.Command, v.Directory = spec.Command, spec.Directory
+	}
+	if i := l.Instance; i != nil {
+		v.Learned, v.Devices, v.Port, v.PID, v.Log = i.Learned, i.Devices, i.Port, i.PID, i.Log
+		if i.Fence != 0 {
+			v.Lease = i.LeaseID()
+		}
+		if i.Memory > 0 {
+			v.Memory = gpu.Some(i.Memory)
+		}
+	}
+	return v
+}
+
+// serviceOf returns the service whose instance has a lease, or asks for it; nil: none. The
+// caller decides, or holds mu.
+func (o *Owner) serviceOf(k lease.Key) *owned {
+	for _, s := range o.services {
+		if i := s.life.Instance; i != nil && keyOf(i) == k {
+			return s
+		}
+	}
+	return nil
+}
+
+// ServiceOf returns the service whose program has a lease, or "" if it is none of a
+// service.
+func (o *Owner) ServiceOf(k lease.Key) string {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	if s := o.serviceOf(k); s != nil {
+		return s.name
+	}
+	return ""
+}
+
+// Use implements mover.Services.
+func (o *Owner) Use(k lease.Key, fence uint64) (park.Use, bool) {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	s := o.serviceOf(k)
+	if s == nil || s.life.Instance.Fence != 0 && s.life.Instance.Fence != fence {
+		return park.Use{}, false
+	}
+	l := &s.life
+	switch l.State {
+	case service.Waiting, service.Starting, service.Returning:
+		return park.Use{}, true
+	case service.Serving:
+		at := service.Situation{Waiting: len(s.waiters), Last: s.last, Known: o.known()}
+		for _, f := range o.fronts {
+			at.Open += f.open[s.name].Open + f.open[s.name].Waiting
+		}
+		u := park.Use{Since: l.Since, Idle: l.Idle(&at), Barred: l.Barred()}
+		if !at.Known { // nothing is closed before every front has told of its requests
+			u.Barred = time.Now().Add(patience)
+		}
+		return u, true
+	case service.Parked, service.Asleep:
+		return park.Use{Since: l.Since, Idle: l.Since}, true
+	}
+	return park.Use{Since: l.Since, Leaves: true}, true
+}
+
+// Away implements mover.Services.
+func (o *Owner) Away(k lease.Key, fence uint64, wanter lease.Key, why string) {
+	o.post(func() {
+		s := o.serviceOf(k)
+		if s == nil || s.life.Instance.Fence != fence {
+			return
+		}
+		s.sentFor = wanter
+		switch s.life.State {
+		case service.Serving, service.Parked, service.Asleep:
+			if o.known() {
+				_ = o.happen(s, service.Leave, service.Facts{}, leaves(service.ForOthers, why))
+			}
+		case service.Closing: // it was idle; now it goes whoever asks for it
+			if s.life.Instance.For == service.ForIdle {
+				_ = o.alter(s, leaves(service.ForOthers, why))
+			}
+		}
+	})
+}

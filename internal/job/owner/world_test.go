@@ -1,0 +1,974 @@
+package owner
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/enforce/park"
+	"github.com/berth-gpu/berth/internal/job/keeper"
+	"github.com/berth-gpu/berth/internal/job/service"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/runs"
+)
+
+// world is what outlives a daemon: the disk, the leases, the minders with their servers,
+// and the fronts. Every effect of a daemon on it is a step, and a daemon can be killed at
+// each of them: before the effect, or after it and before the daemon hears of it.
+type world struct {
+	t     fataler
+	rules placement.Rules // of the mover
+	host  gpu.MiB         // memory of the machine for parked leases
+
+	mu      sync.Mutex // guards what follows
+	disk    []byte
+	full    bool // the disk
+	number  int64
+	room    map[string]gpu.MiB // by device
+	leases  map[string]*held
+	wants   []*want
+	runs    map[string]*mindedRun
+	living  map[int][]func()
+	pid     int
+	boot    string
+	servers map[int]*server // by port
+	fronts  []*tfront
+	specs   []service.Spec
+	script  func(name string, nth int) plan
+	begun   map[string]int // starts of each service
+	learned map[string]gpu.MiB
+	events  []gpu.Event
+	unfit   map[string]bool // services that may not be parked
+	refused error           // why nobody is granted a lease
+	deny    error           // why no minder can be started
+	came    int             // services that came to a device
+	daemon  *daemon
+
+	steps  int
+	killAt int // half-step at which the daemon is killed; 0 means never
+	again  int // half-steps after which the next daemon is killed; 0 means never
+}
+
+type fataler interface {
+	Helper()
+	Fatalf(string, ...any)
+	Errorf(string, ...any)
+	Logf(string, ...any)
+}
+
+// plan says what becomes of a program.
+type plan struct {
+	come     time.Duration // until its server is ready; negative: never
+	dies     time.Duration // when it ends by itself; zero: not
+	leave    time.Duration // to end, after SIGTERM
+	parks    time.Duration
+	resumes  time.Duration
+	sleeps   time.Duration
+	wakes    time.Duration
+	sleepErr string  // of the call
+	keeps    gpu.MiB // while it sleeps
+}
+
+type held struct {
+	key    lease.Key
+	fence  uint64
+	name   string // of the service
+	gpu    string
+	memory gpu.MiB
+	parked bool
+	moving chan struct{} // closed when its memory is where it belongs; nil: it does not move
+	since  time.Time
+	pid    int
+	ended  bool // somebody ended its programs on purpose, not the owner
+}
+
+// want waits for room.
+type want struct {
+	key    lease.Key
+	name   string
+	since  time.Time
+	memory gpu.MiB
+	gpu    string
+	whole  bool
+	into   *held // nil: a new lease
+	done   chan *held
+}
+
+type mindedRun struct {
+	record runs.Record
+	alive  bool
+}
+
+// server is the program of a service.
+type server struct {
+	name   string
+	plan   plan
+	port   int
+	pid    int
+	ready  bool
+	asleep bool
+	lease  *held
+	used   gpu.MiB
+	open   int
+	dead   chan struct{}
+}
+
+// daemon is one life of a daemon.
+type daemon struct {
+	*Owner
+	w     *world
+	stop  context.CancelFunc
+	dead  chan struct{}
+	over  chan struct{}
+	once  sync.Once
+	nudge chan struct{}
+}
+
+var errKilled = errors.New("the daemon was killed")
+
+func newWorld(t fataler) *world {
+	return &world{
+		t: t, rules: placement.Rules{Keep: time.Minute, Slice: 5 * time.Minute, Wait: 10 * time.Second}, host: 1 << 20,
+		room: map[string]gpu.MiB{"G0": 100}, leases: map[string]*held{}, runs: map[string]*mindedRun{}, living: map[int][]func(){}, boot: "boot-1",
+		servers: map[int]*server{}, begun: map[string]int{}, learned: map[string]gpu.MiB{}, unfit: map[string]bool{},
+		script: func(string, int) plan {
+			return plan{come: 7 * time.Second, leave: time.Second, parks: 3 * time.Second, resumes: 2 * time.Second, sleeps: time.Second, wakes: time.Second, keeps: 5}
+		},
+	}
+}
+
+// spec returns the settings of a service that takes 60 of the 100 of the device.
+func spec(name string, change ...func(*service.Spec)) service.Spec {
+	s := service.Spec{
+		Name: name, Command: []string{"serve", "${PORT}"}, User: "u", UID: 1000, Memory: gpu.Some[gpu.MiB](60), Start: service.OnDemand, Away: service.Stop,
+		StartTimeout: 2 * time.Minute, Restart: true,
+	}
+	for _, do := range change {
+		do(&s)
+	}
+	return s
+}
+
+// inWorld plays in a world with a front.
+func inWorld(t *testing.T, specs []service.Spec, play func(*testing.T, *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.specs = specs
+		w.start()
+		synctest.Wait()
+		w.front()
+		defer w.close()
+		play(t, w)
+	})
+}
+
+// close ends everything.
+func (w *world) close() {
+	w.daemon.kill()
+	<-w.daemon.over
+	for _, f := range slices.Clone(w.fronts) {
+		f.kill()
+	}
+	w.set(func() {
+		for _, s := range w.servers {
+			go w.endRun(s.pid, 0, "SIGKILL")
+		}
+		w.boot = "the end"
+	})
+	time.Sleep(time.Hour)
+	synctest.Wait()
+}
+
+// step notes an effect of a daemon and does it. It fails if the daemon is dead, or dies of
+// it.
+func (d *daemon) step(do func() error) error {
+	w := d.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if d.isDead() {
+		return errKilled
+	}
+	w.steps++
+	if w.killAt == 2*w.steps-1 {
+		d.die()
+		return errKilled
+	}
+	err := do()
+	if w.killAt == 2*w.steps {
+		d.die()
+		return errKilled
+	}
+	return err
+}
+
+// die kills a daemon at its step, and says when the next one dies.
+func (d *daemon) die() {
+	d.kill()
+	if d.w.again > 0 {
+		d.w.killAt += d.w.again
+	}
+}
+
+func (d *daemon) isDead() bool {
+	select {
+	case <-d.dead:
+		return true
+	default:
+		return false
+	}
+}
+
+// kill ends a daemon as kill -9 does: nothing that it does from now on has an effect.
+func (d *daemon) kill() { d.once.Do(func() { close(d.dead); d.stop() }) }
+
+// start starts a daemon. The one before it must be dead.
+func (w *world) start() *daemon {
+	w.t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	d := &daemon{w: w, stop: stop, dead: make(chan struct{}), over: make(chan struct{}), nudge: make(chan struct{}, 1)}
+	d.Owner = newOwner(Options{
+		Boot: w.boot, Minders: minders{d}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Numbers: func() (n int64, err error) {
+			err = d.step(func() error { w.number++; n = w.number; return nil })
+			return n, err
+		},
+		Account:  func(_ string, uid int) (api.MinderAccount, error) { return api.MinderAccount{GID: uid}, nil },
+		FreePort: func() (int, error) { w.mu.Lock(); defer w.mu.Unlock(); w.number++; return 20000 + int(w.number), nil },
+		LastLines: func(_ context.Context, s *service.Spec, path string, _ int) []string {
+			return []string{"the last line of " + path}
+		},
+		Follow:  w.follow,
+		Publish: func(e gpu.Event) { w.set(func() { w.events = append(w.events, e) }) },
+		Nudge:   d.nudged,
+	}, disk{d})
+	if w.disk != nil { // the daemon before is dead
+		var k kept
+		if err := json.Unmarshal(w.disk, &k); err != nil {
+			w.t.Fatalf("services.json: %v", err)
+		}
+		if err := d.load(k); err != nil {
+			w.t.Fatalf("services.json: %v", err)
+		}
+	}
+	d.Configure(w.specs)
+	w.set(func() { w.daemon, w.wants = d, nil })
+	go func() {
+		defer close(d.over)
+		_ = d.Run(ctx, desk{d})
+	}()
+	go d.move()
+	return d
+}
+
+// restart kills the daemon and starts another.
+func (w *world) restart() *daemon {
+	w.daemon.kill()
+	<-w.daemon.over
+	w.start()
+	synctest.Wait()
+	return w.daemon
+}
+
+// revive starts another daemon a second after each that was killed, until the function
+// that it returns is called.
+func (w *world) revive() (stop func()) {
+	over, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			var d *daemon
+			w.set(func() { d = w.daemon })
+			select {
+			case <-over:
+				return
+			case <-d.over:
+			}
+			time.Sleep(time.Second)
+			w.start()
+		}
+	}()
+	return func() { close(over); <-done }
+}
+
+func (w *world) set(do func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	do()
+}
+
+// disk is the disk of one daemon.
+type disk struct{ d *daemon }
+
+func (m disk) Save(k kept) error {
+	return m.d.step(func() (err error) {
+		if m.d.w.full {
+			return errors.New("no space left on device")
+		}
+		m.d.w.disk, err = json.Marshal(k)
+		return err
+	})
+}
+
+func (d *daemon) nudged() {
+	select {
+	case d.nudge <- struct{}{}:
+	default:
+	}
+}
+
+// move plays the mover, with the rules of package park.
+func (d *daemon) move() {
+	for {
+		plan := park.Turn(time.Now(), d.pressure())
+		for _, a := range plan.Park {
+			d.Away(a.Key, a.Fence, a.For.Key, a.For.Key.ID+" waits for its device")
+		}
+		var again <-chan time.Time
+		if !plan.Next.IsZero() {
+			again = time.After(time.Until(plan.Next))
+		}
+		select {
+		case <-d.nudge:
+		case <-again:
+		case <-d.dead:
+			return
+		}
+	}
+}
+
+func (d *daemon) pressure() placement.Pressure {
+	w := d.w
+	w.mu.Lock()
+	p := placement.Pressure{Host: w.host}
+	for _, id := range slices.Sorted(maps.Keys(w.leases)) {
+		h := w.leases[id]
+		if !h.parked {
+			p.Holdings = append(p.Holdings, placement.Holding{Key: h.key, Fence: h.fence, Service: h.name, GPU: h.gpu, Memory: h.memory, Measured: h.memory, Since: h.since, Rules: w.rules})
+		}
+	}
+	for _, x := range w.sortedWants() {
+		p.Wants = append(p.Wants, placement.Want{Key: x.key, Into: x.fence(), Since: x.since, Memory: x.memory, Rooms: w.rooms(x)})
+	}
+	w.mu.Unlock()
+	for i := range p.Holdings {
+		h := &p.Holdings[i]
+		if use, runs := d.Use(h.Key, h.Fence); runs {
+			h.Program, h.Parkable, h.Since, h.Idle, h.Leaves, h.Barred = true, !use.Since.IsZero(), use.Since, use.Idle, use.Leaves, use.Barred
+		}
+	}
+	return p
+}
+
+func (x *want) fence() uint64 {
+	if x.into != nil {
+		return x.into.fence
+	}
+	return 0
+}
+
+// The following hold mu.
+
+func (w *world) sortedWants() []*want {
+	slices.SortStableFunc(w.wants, func(a, b *want) int { return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.key.ID, b.key.ID)) })
+	return w.wants
+}
+
+func (w *world) free(uuid string) gpu.MiB {
+	free := w.room[uuid]
+	for _, h := range w.leases {
+		if h.gpu == uuid && !h.parked {
+			free -= h.memory
+		}
+	}
+	return free
+}
+
+func (w *world) rooms(x *want) (list []placement.Room) {
+	for _, uuid := range slices.Sorted(maps.Keys(w.room)) {
+		need := x.memory
+		if x.whole {
+			need = w.room[uuid]
+		}
+		if (x.gpu == "" || x.gpu == uuid) && need <= w.room[uuid] {
+			list = append(list, placement.Room{GPU: uuid, Missing: max(need-w.free(uuid), 0)})
+		}
+	}
+	return list
+}
+
+// grant serves those who wait, in their order.
+func (w *world) grant() {
+	defer w.daemon.nudged()
+	for _, x := range slices.Clone(w.sortedWants()) {
+		i := slices.IndexFunc(w.rooms(x), func(r placement.Room) bool { return r.Missing == 0 })
+		if i < 0 {
+			return
+		}
+		w.wants = slices.DeleteFunc(w.wants, func(other *want) bool { return other == x })
+		h, uuid := x.into, w.rooms(x)[i].GPU
+		switch {
+		case h == nil:
+			w.number++
+			h = &held{key: x.key, fence: uint64(w.number), name: x.name, gpu: uuid, memory: x.memory}
+			if x.whole {
+				h.memory = w.room[uuid]
+			}
+			w.leases[x.key.ID] = h
+		case h.parked:
+			h.parked = false
+		default:
+			h.memory += x.memory
+		}
+		h.since = time.Now()
+		for uuid := range w.room {
+			if w.free(uuid) < 0 {
+				w.t.Errorf("more is leased on %s than it has", uuid)
+			}
+		}
+		x.done <- h
+	}
+}
+
+// wait stands in the queue.
+func (d *daemon) wait(ctx context.Context, x *want) (*held, error) {
+	w := d.w
+	x.done = make(chan *held, 1)
+	if err := d.step(func() error { w.wants = append(w.wants, x); w.grant(); return nil }); err != nil {
+		return nil, err
+	}
+	select {
+	case h := <-x.done:
+		return h, d.step(func() error { return nil })
+	case <-d.dead:
+		return nil, errKilled
+	case <-ctx.Done():
+		w.set(func() {
+			w.wants = slices.DeleteFunc(w.wants, func(other *want) bool { return other == x })
+			w.grant()
+		})
+		return nil, ctx.Err()
+	}
+}
+
+// desk gives out leases.
+type desk struct{ d *daemon }
+
+func (s desk) Acquire(ctx context.Context, a Ask) (api.Lease, error) {
+	w := s.d.w
+	k := lease.Key{Owner: lease.Owner{UID: a.Spec.UID}, ID: a.ID}
+	var h *held
+	var refused error
+	w.set(func() { h, refused = w.leases[a.ID], w.refused })
+	if refused != nil {
+		return api.Lease{}, refused
+	}
+	if h == nil {
+		var err error
+		if h, err = s.d.wait(ctx, &want{key: k, name: a.Spec.Name, since: a.Since, memory: a.Spec.Memory.Or(0), gpu: a.GPU, whole: a.Whole}); err != nil {
+			return api.Lease{}, err
+		}
+	}
+	return api.Lease{ID: a.ID, Fence: h.fence, Parts: []api.LeasePart{{GPU: h.gpu, Memory: h.memory}}}, nil
+}
+
+func (s desk) Never(a Ask) error {
+	for uuid, room := range s.d.w.room {
+		if (a.GPU == "" || a.GPU == uuid) && (a.Whole || a.Spec.Memory.Or(0) <= room) {
+			return nil
+		}
+	}
+	return errors.New("no device has so much memory")
+}
+
+// of returns a lease, if it stands. The caller holds mu.
+func (w *world) of(k lease.Key, fence uint64) *held {
+	if h := w.leases[k.ID]; h != nil && h.fence == fence && h.key == k {
+		return h
+	}
+	return nil
+}
+
+func (s desk) Hand(_ context.Context, k lease.Key, fence uint64, _ Ask, id process.ID) (l api.Lease, err error) {
+	return api.Lease{ID: k.ID, Fence: fence}, s.d.step(func() error {
+		h := s.d.w.of(k, fence)
+		if h == nil {
+			return keeper.ErrNoLease
+		}
+		h.pid = id.PID
+		return nil
+	})
+}
+
+func (s desk) Release(k lease.Key, fence uint64, _ string) {
+	_ = s.d.step(func() error {
+		if s.d.w.of(k, fence) != nil {
+			delete(s.d.w.leases, k.ID)
+			s.d.w.grant()
+		}
+		return nil
+	})
+}
+
+// serverOf returns the server of a lease. The caller holds mu.
+func (w *world) serverOf(h *held) *server {
+	for _, s := range w.servers {
+		if s.lease == h {
+			return s
+		}
+	}
+	return nil
+}
+
+// undisturbed fails if a server has open requests. The caller holds mu.
+func (w *world) undisturbed(h *held, what string) *server {
+	s := w.serverOf(h)
+	if s != nil && s.open > 0 && !h.ended {
+		w.t.Errorf("%s is told to %s with %d open requests", h.name, what, s.open)
+	}
+	return s
+}
+
+func (s desk) End(k lease.Key, fence uint64, _ access.Actor, _ string) error {
+	return s.d.step(func() error {
+		h := s.d.w.of(k, fence)
+		if h == nil {
+			return lease.ErrUnknown
+		}
+		if server := s.d.w.undisturbed(h, "end"); server != nil {
+			s.d.w.terminate(server)
+		}
+		return nil
+	})
+}
+
+// terminate ends a server. The caller holds mu.
+func (w *world) terminate(s *server) {
+	takes := s.plan.leave
+	if s.lease.parked {
+		takes = 0
+	}
+	time.AfterFunc(takes, func() { w.endRun(s.pid, 143, "SIGTERM") })
+}
+
+func (s desk) Park(ctx context.Context, k lease.Key, fence uint64, _ string) error {
+	w := s.d.w
+	var moving chan struct{}
+	err := s.d.step(func() error {
+		h := w.of(k, fence)
+		switch {
+		case h == nil:
+			return lease.ErrUnknown
+		case h.parked:
+			return nil
+		case h.moving != nil:
+			moving = h.moving
+			return nil
+		case h.memory > w.host:
+			return errors.New("the machine has no memory for it")
+		}
+		server := w.undisturbed(h, "park")
+		moving = make(chan struct{})
+		h.moving = moving
+		w.host -= h.memory
+		time.AfterFunc(server.plan.parks, func() {
+			w.set(func() {
+				h.moving = nil
+				close(moving)
+				if w.leases[k.ID] == h {
+					h.parked = true
+					server.used = 0
+					w.grant()
+				}
+			})
+		})
+		return nil
+	})
+	if err == nil && moving != nil {
+		select {
+		case <-moving:
+		case <-s.d.dead:
+			return errKilled
+		}
+		err = s.d.step(func() error {
+			if w.of(k, fence) == nil {
+				return lease.ErrUnknown
+			}
+			return nil
+		})
+	}
+	return err
+}
+
+func (s desk) Resume(ctx context.Context, k lease.Key, fence uint64, _ string) (time.Duration, error) {
+	w := s.d.w
+	var h *held
+	w.set(func() { h = w.of(k, fence) })
+	if h == nil {
+		return 0, lease.ErrUnknown
+	}
+	if h.moving != nil {
+		<-h.moving
+	}
+	var server *server
+	parked := false
+	w.set(func() { server, parked = w.serverOf(h), h.parked })
+	if server == nil {
+		return 0, lease.ErrUnknown
+	}
+	if parked {
+		if _, err := s.d.wait(ctx, &want{key: k, name: h.name, since: time.Now(), memory: h.memory, gpu: h.gpu, into: h}); err != nil {
+			return 0, err
+		}
+	}
+	time.Sleep(server.plan.resumes)
+	return server.plan.resumes, s.d.step(func() error {
+		if w.of(k, fence) == nil {
+			return lease.ErrUnknown
+		}
+		if server.used == 0 {
+			server.used = h.memory
+			w.host += h.memory
+		}
+		return nil
+	})
+}
+
+func (s desk) Shrink(_ context.Context, k lease.Key, fence uint64, to gpu.MiB) error {
+	return s.d.step(func() error {
+		h := s.d.w.of(k, fence)
+		if h == nil {
+			return lease.ErrUnknown
+		}
+		h.memory = to
+		s.d.w.grant()
+		return nil
+	})
+}
+
+func (s desk) Grow(ctx context.Context, k lease.Key, fence uint64, to gpu.MiB, since time.Time) error {
+	var h *held
+	s.d.w.set(func() { h = s.d.w.of(k, fence) })
+	if h == nil {
+		return lease.ErrUnknown
+	}
+	if h.memory >= to {
+		return nil
+	}
+	_, err := s.d.wait(ctx, &want{key: k, name: h.name, since: since, memory: to - h.memory, gpu: h.gpu, into: h})
+	return err
+}
+
+func (s desk) Measured(_ context.Context, k lease.Key, fence uint64) (used gpu.MiB, err error) {
+	s.d.w.set(func() {
+		if h := s.d.w.of(k, fence); h == nil {
+			err = lease.ErrUnknown
+		} else if server := s.d.w.serverOf(h); server != nil {
+			used = server.used
+		}
+	})
+	return used, err
+}
+
+func (s desk) Parkable(k lease.Key, fence uint64) (err error) {
+	s.d.w.set(func() {
+		h := s.d.w.of(k, fence)
+		switch {
+		case h == nil || s.d.w.unfit[h.name]:
+			err = errors.New("several processes of it use the device")
+		case h.memory > s.d.w.host:
+			err = errors.New("the memory of the machine is full")
+		}
+	})
+	return err
+}
+
+func (s desk) Learned(name string) (gpu.MiB, bool) {
+	s.d.w.mu.Lock()
+	defer s.d.w.mu.Unlock()
+	m, known := s.d.w.learned[name]
+	return m, known
+}
+
+func (s desk) Stands(k lease.Key) (fence uint64, stands bool) {
+	s.d.w.set(func() {
+		if h := s.d.w.leases[k.ID]; h != nil && h.key == k {
+			fence, stands = h.fence, true
+		}
+	})
+	return fence, stands
+}
+
+// minders plays the minders.
+type minders struct{ d *daemon }
+
+func (m minders) Start(_ context.Context, run string, _ runs.Limits) (id process.ID, err error) {
+	w := m.d.w
+	err = m.d.step(func() error {
+		if w.deny != nil {
+			return w.deny
+		}
+		w.pid++
+		id = process.ID{PID: w.pid, Start: uint64(w.pid)}
+		w.living[id.PID] = nil
+		go w.mind(run, id)
+		return nil
+	})
+	return id, err
+}
+
+func (m minders) Read(run string) (runs.Record, bool, error) {
+	m.d.w.mu.Lock()
+	defer m.d.w.mu.Unlock()
+	if m.d.isDead() {
+		return runs.Record{}, false, errKilled
+	}
+	if r := m.d.w.runs[run]; r != nil {
+		return r.record, r.alive, nil
+	}
+	return runs.Record{}, false, nil
+}
+
+func (m minders) Remove(run string) error {
+	return m.d.step(func() error { delete(m.d.w.runs, run); return nil })
+}
+
+func (m minders) List() ([]string, error) {
+	m.d.w.mu.Lock()
+	defer m.d.w.mu.Unlock()
+	return slices.Collect(maps.Keys(m.d.w.runs)), nil
+}
+
+func (m minders) Watch(id process.ID, ended func()) (func(), error) {
+	m.d.w.mu.Lock()
+	defer m.d.w.mu.Unlock()
+	watchers, lives := m.d.w.living[id.PID]
+	if !lives {
+		return nil, process.ErrGone
+	}
+	m.d.w.living[id.PID] = append(watchers, ended)
+	return func() {}, nil
+}
+
+// mind is the life of a minder, and of the server that it starts.
+func (w *world) mind(run string, id process.ID) {
+	w.mu.Lock()
+	if r := w.runs[run]; r != nil {
+		w.mu.Unlock()
+		w.gone(id.PID)
+		return // another minder has this run
+	}
+	r := &mindedRun{alive: true, record: runs.Record{PID: id.PID, Start: id.Start, Boot: w.boot}}
+	w.runs[run] = r
+	boot := w.boot
+	w.mu.Unlock()
+	var order api.MinderOrder
+	for {
+		time.Sleep(50 * time.Millisecond)
+		var d *daemon
+		over := false
+		w.set(func() { d, over = w.daemon, w.boot != boot || !r.alive })
+		if over {
+			return
+		}
+		var err error
+		if order, err = d.Order(run, id); err == nil && !d.isDead() {
+			break
+		}
+		if errors.Is(err, keeper.ErrNoOrder) && !d.isDead() {
+			w.endRun(id.PID, -1, "")
+			return
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	name := strings.TrimPrefix(order.Variables[len(order.Variables)-1], "BERTH_SERVICE=")
+	w.begun[name]++
+	p := w.script(name, w.begun[name])
+	port, _ := strconv.Atoi(order.Command[1])
+	r.record.Started, r.record.Output = time.Now(), "berth-"+name+".log"
+	s := &server{name: name, plan: p, port: port, pid: id.PID, lease: w.leases[order.Lease.ID], dead: make(chan struct{})}
+	if s.lease == nil || w.servers[port] != nil || slices.ContainsFunc(slices.Collect(maps.Values(w.servers)), func(other *server) bool { return other.name == name }) {
+		w.t.Errorf("%s starts without a lease, on a port that is taken, or a second time", name)
+		return
+	}
+	s.used = s.lease.memory
+	w.servers[port] = s
+	if p.come >= 0 {
+		time.AfterFunc(p.come, func() {
+			w.set(func() {
+				if s.ready = true; w.servers[port] == s {
+					w.came++
+				}
+			})
+		})
+	}
+	if p.dies > 0 {
+		time.AfterFunc(p.dies, func() { w.endRun(id.PID, 1, "") })
+	}
+}
+
+// endRun ends a run. The exit code -1 means that its command was not started.
+func (w *world) endRun(pid, exit int, signal string) {
+	w.mu.Lock()
+	var h *held
+	for _, r := range w.runs {
+		if r.record.PID != pid || !r.alive {
+			continue
+		}
+		r.alive = false
+		r.record.Ended, r.record.Signal = time.Now(), signal
+		if exit >= 0 {
+			r.record.Exit = gpu.Some(exit)
+		} else {
+			r.record.Failure = "the daemon has no order for this run"
+		}
+	}
+	for port, s := range w.servers {
+		if s.pid == pid {
+			close(s.dead)
+			delete(w.servers, port)
+		}
+	}
+	for _, each := range w.leases {
+		if each.pid == pid {
+			h = each
+			if delete(w.leases, h.key.ID); h.parked || h.moving != nil {
+				w.host += h.memory
+			}
+			w.grant()
+		}
+	}
+	d := w.daemon
+	w.mu.Unlock()
+	if h != nil {
+		d.LeaseEnded(h.key, h.fence, "its process has ended")
+	}
+	w.gone(pid)
+}
+
+// gone tells that a minder has ended.
+func (w *world) gone(pid int) {
+	w.mu.Lock()
+	watchers := w.living[pid]
+	delete(w.living, pid)
+	w.mu.Unlock()
+	for _, ended := range watchers {
+		ended()
+	}
+}
+
+// kill kills the program of a service.
+func (w *world) kill(name string) {
+	w.mu.Lock()
+	pid := 0
+	for _, s := range w.servers {
+		if s.name == name {
+			pid = s.pid
+		}
+	}
+	w.mu.Unlock()
+	w.endRun(pid, 137, "SIGKILL")
+}
+
+// revoke ends the lease of a service, and then its program.
+func (w *world) revoke(name string) {
+	var h *held
+	var s *server
+	w.set(func() {
+		h = w.leaseOf(name)
+		s = w.serverOf(h)
+		h.ended = true
+		delete(w.leases, h.key.ID)
+		w.grant()
+	})
+	w.daemon.LeaseEnded(h.key, h.fence, "it used more than its lease")
+	if s != nil {
+		time.AfterFunc(time.Second, func() { w.endRun(s.pid, 137, "SIGKILL") })
+	}
+}
+
+func (w *world) follow(ctx context.Context, spec *service.Spec, path string, line func(string) bool) error {
+	for ctx.Err() == nil {
+		text := "loading " + path
+		w.set(func() {
+			for _, s := range w.servers {
+				if s.name == spec.Name && s.ready {
+					text = "listening"
+				}
+			}
+		})
+		if !line(text) {
+			return nil
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err()
+}
+
+// life returns what is kept of a service.
+func (w *world) life(name string) service.Life {
+	w.daemon.mu.RLock()
+	defer w.daemon.mu.RUnlock()
+	return w.daemon.services[name].life
+}
+
+// leaseOf returns the lease of a service; nil: it has none.
+func (w *world) leaseOf(name string) *held {
+	for _, h := range w.leases {
+		if h.name == name {
+			return h
+		}
+	}
+	return nil
+}
+
+// state returns the state of a service.
+func (w *world) state(name string) string {
+	s, found := w.daemon.Find(name)
+	if !found {
+		return "none"
+	}
+	return s.State
+}
+
+// is fails unless a service is in a state.
+func (w *world) is(name, want string) {
+	w.t.Helper()
+	synctest.Wait()
+	if got := w.state(name); got != want {
+		s, _ := w.daemon.Find(name)
+		w.t.Fatalf("%s is %s; want %s (%s)", name, got, want, s.Why)
+	}
+}
+
+// told returns the texts of the events with a code.
+func (w *world) told(code gpu.EventCode) (list []string) {
+	w.set(func() {
+		for _, e := range w.events {
+			if e.Code == code {
+				list = append(list, e.Text)
+			}
+		}
+	})
+	return list
+}

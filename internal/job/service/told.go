@@ -1,0 +1,61 @@
+package service
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+)
+
+// Told returns what a front is told of a service. S has its settings now; nil: it is in no
+// settings any more, and goes.
+func Told(l *Life, name string, s *Spec) api.FrontService {
+	told := api.FrontService{Name: name, State: string(l.State), Epoch: l.Epoch, Stopped: l.Stopped}
+	if i := l.Instance; i != nil {
+		told.Port, told.UID = i.Port, i.Spec.UID
+		s = cmp.Or(s, &i.Spec)
+	}
+	if s == nil {
+		return told
+	}
+	told.Models, told.Hosts, told.Users, told.MaxOpen, told.Ignore = s.Models, s.Hosts, s.Users, s.MaxOpen, s.Ignore
+	told.Timeout = s.StartTimeout.Seconds()
+	calls := slices.Concat(s.Sleep, s.Wake)
+	if l.Instance != nil {
+		calls = slices.Concat(calls, l.Instance.Spec.Sleep, l.Instance.Spec.Wake)
+	}
+	for _, c := range calls {
+		if path, _, _ := strings.Cut(c.Path, "?"); !slices.Contains(told.Refuse, path) {
+			told.Refuse = append(told.Refuse, path)
+		}
+	}
+	return told
+}
+
+// LeaseID returns the id of the lease of an instance, and Run the name of its run.
+func (i *Instance) LeaseID() string { return i.Spec.Name + "-" + strconv.FormatInt(i.Number, 10) }
+
+// Run returns the name of the run of an instance.
+func (i *Instance) Run() string { return strconv.FormatInt(i.Number, 10) + ".0.1" }
+
+// Left returns how much is left of the time in which an instance has to get ready.
+func (i *Instance) Left(now time.Time) time.Duration {
+	return max(i.Spec.timeout()-now.Sub(i.Ordered), 0)
+}
+
+// usualTimeout is the time to get ready of a service whose settings say nothing.
+const usualTimeout = 10 * time.Minute
+
+func (s *Spec) timeout() time.Duration { return cmp.Or(s.StartTimeout, usualTimeout) }
+
+// Words returns a command or an environment, in which ${PORT} is the port of the instance.
+func (i *Instance) Words(list []string) []string {
+	words := slices.Clone(list)
+	for n := range words {
+		words[n] = strings.ReplaceAll(words[n], "${PORT}", strconv.Itoa(i.Port))
+	}
+	return words
+}
