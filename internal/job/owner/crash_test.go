@@ -159,7 +159,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 func TestKilledAgain(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(scenarios)) {
 		play := scenarios[name]
-		for _, often := range []int{7, 12, 19, 26} {
+		for _, often := range []int{31, 44, 59, 77} {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				defer func() {
