@@ -95,7 +95,7 @@ type OptimizationConfig struct {
 	ParkGrace           gpu.Opt[float64] `json:"park_grace_seconds,omitzero" doc:"How many seconds before it parks a lease by itself berth tells the holder."`
 	Keep                gpu.Opt[float64] `json:"keep_seconds,omitzero" doc:"How many seconds a lease keeps its devices at least before berth parks it by itself."`
 	TimeSlice           gpu.Opt[float64] `json:"time_slice_seconds,omitzero" doc:"How many seconds a lease that may be parked keeps its devices while others wait for them."`
-	LongestWait         gpu.Opt[float64] `json:"longest_wait" nullable:"true" doc:"How many seconds others wait at most for a lease that is idle or has kept its devices for keep_seconds; null: 10 for a service whose program berth runs, else no limit."`
+	LongestWait         gpu.Opt[float64] `json:"longest_wait" nullable:"true" doc:"How many seconds others wait at most for a lease that is idle or has kept its devices for keep_seconds; null: no limit, and for a service whose program berth runs 4 times what it takes to leave and to come back, at most 10."`
 	ParkHost            gpu.Opt[gpu.MiB] `json:"park_host_mb" nullable:"true" doc:"Most memory of the machine that parked leases take together; null: half of it."`
 	HugePages           string           `json:"huge_pages,omitempty" enum:"leave,while_moving" doc:"Whether berth sets the transparent huge pages of the kernel to always while it parks and resumes leases."`
 }

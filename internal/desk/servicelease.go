@@ -66,6 +66,7 @@ func (l serviceLeases) Acquire(ctx context.Context, a owner.Ask) (api.Lease, err
 // Never implements owner.Leases.
 func (l serviceLeases) Never(a owner.Ask) error {
 	by, w := l.desk.programOf(&a)
+	w.ID = "" // the service may have its lease
 	r, err := l.desk.resolve(&by, w)
 	if err != nil {
 		return Refused(err)

@@ -523,7 +523,7 @@ class OptimizationConfig(Answer):
     park_grace_seconds: Optional[float] = None  # How many seconds before it parks a lease by itself berth tells the holder.
     keep_seconds: Optional[float] = None  # How many seconds a lease keeps its devices at least before berth parks it by itself.
     time_slice_seconds: Optional[float] = None  # How many seconds a lease that may be parked keeps its devices while others wait for them.
-    longest_wait: Optional[float] = None  # How many seconds others wait at most for a lease that is idle or has kept its devices for keep_seconds; null: 10 for a service whose program berth runs, else no limit.
+    longest_wait: Optional[float] = None  # How many seconds others wait at most for a lease that is idle or has kept its devices for keep_seconds; null: no limit, and for a service whose program berth runs 4 times what it takes to leave and to come back, at most 10.
     park_host_mb: Optional[int] = None  # Most memory of the machine that parked leases take together; null: half of it.
     huge_pages: str = ""  # Whether berth sets the transparent huge pages of the kernel to always while it parks and resumes leases. One of leave or while_moving.
 

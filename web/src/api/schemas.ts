@@ -1687,7 +1687,7 @@ export interface OptimizationConfig {
   keep_seconds?: number;
   /** How many seconds a lease that may be parked keeps its devices while others wait for them. */
   time_slice_seconds?: number;
-  /** How many seconds others wait at most for a lease that is idle or has kept its devices for keep_seconds; null: 10 for a service whose program berth runs, else no limit. */
+  /** How many seconds others wait at most for a lease that is idle or has kept its devices for keep_seconds; null: no limit, and for a service whose program berth runs 4 times what it takes to leave and to come back, at most 10. */
   longest_wait: number | null;
   /** Most memory of the machine that parked leases take together; null: half of it. */
   park_host_mb: number | null;
