@@ -19,6 +19,7 @@ type GPUConfig struct {
 	MemoryLimit      gpu.Opt[gpu.MiB]   `json:"memory_limit_mb" nullable:"true" doc:"How much of a device's memory berth may lease; null: all of it."`
 	MemoryReserve    gpu.MiB            `json:"memory_reserve_mb" doc:"How much of that memory berth never leases."`
 	MaxPipelines     gpu.Opt[int]       `json:"max_pipelines" nullable:"true" doc:"Slots of a device; null: CPUs / devices, rounded up."`
+	ExtraSlots       int                `json:"extra_slots" doc:"How many slots a device gets beyond max_pipelines while its slots are taken and it computes less than half of the time."`
 	MonitorInterval  float64            `json:"monitor_interval" doc:"Seconds from one sample to the next."`
 	HistorySize      int                `json:"history_size" doc:"How many samples of each device berth keeps, and never less than ten minutes."`
 	OverLimit        string             `json:"over_limit" enum:"warn,stop,revoke" doc:"What berth does about a lease whose processes use more memory than it holds."`
@@ -41,6 +42,7 @@ type GPUConfig struct {
 	UnknownServices string                   `json:"unknown_services" enum:"serve,refuse" doc:"What berth does with a request for a service that is not under services."`
 	Jobs            string                   `json:"jobs" enum:"on,off" doc:"Whether berth runs programs for users who submit them."`
 	Services        map[string]ServiceConfig `json:"services" doc:"The section services, by name."`
+	Front           FrontConfig              `json:"front" doc:"The section front."`
 	Energy          EnergyConfig             `json:"energy" doc:"The section energy."`
 	Audit           AuditConfig              `json:"audit" doc:"The section audit."`
 	Past            PastConfig               `json:"past" doc:"The section past."`
@@ -93,7 +95,7 @@ type OptimizationConfig struct {
 	ParkGrace           gpu.Opt[float64] `json:"park_grace_seconds,omitzero" doc:"How many seconds before it parks a lease by itself berth tells the holder."`
 	Keep                gpu.Opt[float64] `json:"keep_seconds,omitzero" doc:"How many seconds a lease keeps its devices at least before berth parks it by itself."`
 	TimeSlice           gpu.Opt[float64] `json:"time_slice_seconds,omitzero" doc:"How many seconds a lease that may be parked keeps its devices while others wait for them."`
-	LongestWait         gpu.Opt[float64] `json:"longest_wait" nullable:"true" doc:"How many seconds others wait at most for a lease that is idle or has kept its devices for keep_seconds; null: 10 for a service whose program berth runs, else no limit."`
+	LongestWait         gpu.Opt[float64] `json:"longest_wait" nullable:"true" doc:"How many seconds others wait at most for a lease that is idle or has kept its devices for keep_seconds; null: no limit, and for a service whose program berth runs 4 times what it takes to leave and to come back, at most 10."`
 	ParkHost            gpu.Opt[gpu.MiB] `json:"park_host_mb" nullable:"true" doc:"Most memory of the machine that parked leases take together; null: half of it."`
 	HugePages           string           `json:"huge_pages,omitempty" enum:"leave,while_moving" doc:"Whether berth sets the transparent huge pages of the kernel to always while it parks and resumes leases."`
 }
@@ -106,9 +108,10 @@ type ServiceConfig struct {
 	Affinity        string           `json:"affinity,omitempty" enum:"apart,together" doc:"Where berth puts a lease of the service that has others: on a device with fewer of them, or beside them."`
 	Priority        gpu.Opt[int]     `json:"priority,omitzero" doc:"Priority among requests that wait. The highest goes first."`
 	Quota           QuotaConfig      `json:"quota" doc:"What all leases of the service may hold together."`
-	Users           []string         `json:"users,omitempty" doc:"Users who may ask in the name of the service. Default: everybody."`
+	Users           []string         `json:"users,omitempty" doc:"Users who may ask in the name of the service, and send it requests. Default: everybody."`
 	OverLimit       string           `json:"over_limit,omitempty" enum:"warn,stop,revoke" doc:"What berth does about a lease of the service that uses more memory than it holds. Default: that of gpu."`
 	Throttle        string           `json:"throttle,omitempty" enum:"exempt,advise,slots,pace,power" doc:"What berth does by itself about leases of the service on a device that should run slower. Default: that of the device."`
+	Compute         gpu.Opt[float64] `json:"compute,omitzero" doc:"Share of its devices that a lease of the service may compute on, in percent. Default: no limit."`
 	Parkable        string           `json:"parkable,omitempty" enum:"true,false,unshared" doc:"Whether berth may park leases of the service. unshared: yes, and their processes share no GPU memory. Default: as their requests say."`
 	Shrinkable      string           `json:"shrinkable,omitempty" enum:"true,false" doc:"Whether an optimization may shrink leases of the service to what they used at most. Default: false."`
 	Keep            gpu.Opt[float64] `json:"keep_seconds,omitzero" doc:"How many seconds a lease of the service keeps its devices at least. Default: that of optimization."`
@@ -116,6 +119,56 @@ type ServiceConfig struct {
 	TimeSlice       gpu.Opt[float64] `json:"time_slice_seconds,omitzero" doc:"How many seconds a lease of the service keeps its devices while others wait for them. Default: that of optimization."`
 	Stays           string           `json:"keep,omitempty" enum:"true,false" doc:"Whether berth never parks leases of the service, nor sends its program away, by itself. Default: false."`
 	Match           MatchConfig      `json:"match" doc:"Which processes belong to the leases of the service that no process holds."`
+	ProgramConfig
+}
+
+// ProgramConfig has the settings of the program that berth runs for a service. Only
+// operators see command, directory, sleep and wake, and nobody sees env. Whatever makes
+// berth run something is set in berth.yaml, or by administrators on the Unix socket and
+// without a token: command, user, directory, env, port, ready, sleep and wake.
+type ProgramConfig struct {
+	Command      []string          `json:"command,omitempty" doc:"Program, and its arguments, that berth runs for the service; in a change also one text. ${PORT} in it is the port. Default: berth runs none."`
+	User         string            `json:"user,omitempty" doc:"User that the program runs as."`
+	Directory    string            `json:"directory,omitempty" doc:"Folder that the program runs in. Default: the home of the user."`
+	Env          map[string]string `json:"env,omitempty" doc:"Variables of the program. No answer has them."`
+	Port         gpu.Opt[int]      `json:"port,omitzero" doc:"Port that the server listens on. Default: one that is free."`
+	Ready        ReadyConfig       `json:"ready" doc:"How the server shows that it takes requests."`
+	Memory       gpu.Opt[gpu.MiB]  `json:"memory,omitzero" doc:"Memory that the program gets on each of its devices, in MiB. Default: learned."`
+	GPUs         gpu.Opt[int]      `json:"gpus,omitzero" doc:"How many devices the program gets. Default: 1."`
+	Start        string            `json:"start,omitempty" enum:"on_demand,always,never" doc:"When berth starts the program. Default: on_demand."`
+	StartTimeout gpu.Opt[float64]  `json:"start_timeout,omitzero" doc:"How many seconds the program may take until it is ready. Default: 600."`
+	Restart      string            `json:"restart,omitempty" enum:"true,false" doc:"Whether berth starts the program again after it has ended, with start: always. Default: true."`
+	IdleAfter    gpu.Opt[float64]  `json:"idle_after,omitzero" doc:"How many seconds after its last answer berth sends the service away. Default: only if others need the room."`
+	Away         string            `json:"away,omitempty" enum:"auto,park,sleep,stop" doc:"How berth sends the service away. Default: auto."`
+	Sleep        []CallConfig      `json:"sleep,omitempty" doc:"Requests that make the server give up its GPU memory."`
+	Wake         []CallConfig      `json:"wake,omitempty" doc:"Requests that make the server take its GPU memory again."`
+	Default      string            `json:"default,omitempty" enum:"true,false" doc:"Whether the service comes back when nobody asks for another one. Default: false."`
+	Models       []string          `json:"models,omitempty" doc:"Names of models in requests that mean this service; * stands for any characters."`
+	Hosts        []string          `json:"hosts,omitempty" doc:"Names of hosts in requests that mean this service."`
+	Ignore       []string          `json:"ignore,omitempty" doc:"Paths whose requests neither bring the service nor keep it; * stands for any characters."`
+	MaxOpen      gpu.Opt[int]      `json:"max_open,omitzero" doc:"How many requests may be open or wait at a time."`
+}
+
+// ReadyConfig says how a server shows that it takes requests.
+type ReadyConfig struct {
+	Path string `json:"path,omitempty" doc:"It answers GET of this path with 200."`
+	TCP  string `json:"tcp,omitempty" enum:"true,false" doc:"It accepts connections."`
+	Log  string `json:"log,omitempty" doc:"A line of its log has this text."`
+}
+
+// CallConfig is a request to the server of a service.
+type CallConfig struct {
+	Method string `json:"method" enum:"GET,POST,PUT,PATCH,DELETE"`
+	Path   string `json:"path"`
+	Body   string `json:"body,omitempty"`
+}
+
+// FrontConfig is the section front.
+type FrontConfig struct {
+	Listen  string `json:"listen" doc:"TCP address that the front takes requests for services on. Default: none."`
+	TLSCert string `json:"tls_cert" doc:"File with the certificate that the front shows."`
+	TLSKey  string `json:"tls_key" doc:"File with the private key of tls_cert."`
+	User    string `json:"user" doc:"User that the front runs as."`
 }
 
 // MatchConfig describes the processes of a service.

@@ -45,7 +45,7 @@ type FrontService struct {
 	Timeout float64  `json:"start_timeout_seconds,omitempty" doc:"How long a request waits for the service. Absent: 600."`
 
 	State string `json:"state" enum:"away,waiting,starting,ready,closing,leaving,parked,asleep,returning,failed"`
-	Epoch uint64 `json:"epoch,omitempty" doc:"The number of this stay of the service. It grows with each, also over restarts of the daemon. One that was closed never opens again."`
+	Epoch uint64 `json:"epoch,omitempty" maximum:"9007199254740991" doc:"The number of this stay of the service. It grows with each, also over restarts of the daemon. One that was closed never opens again."`
 	Port  int    `json:"port,omitempty" doc:"Where the server listens, on 127.0.0.1."`
 	UID   int    `json:"uid,omitempty" doc:"Whose socket must listen there."`
 
@@ -62,7 +62,7 @@ type FrontStopped struct {
 // FrontEpoch names one stay of a service.
 type FrontEpoch struct {
 	Service string `json:"service" maxLength:"128"`
-	Epoch   uint64 `json:"epoch"`
+	Epoch   uint64 `json:"epoch" maximum:"9007199254740991"`
 }
 
 // FrontProbe asks a front to find out when a server is ready. It ends without a report if
@@ -102,9 +102,15 @@ type FrontHTTPCall struct {
 // answered again with the same number.
 type FrontReports struct {
 	Front   string        `json:"front" maxLength:"64" pattern:"^[a-z0-9]+$" doc:"The name that the front made up, as in its request for orders."`
-	Number  uint64        `json:"number" doc:"Grows by one. A number that was seen before is answered and not counted again."`
+	Number  uint64        `json:"number" maximum:"9007199254740991" doc:"Grows by one. A number that was seen before is answered and not counted again."`
 	Whole   bool          `json:"whole,omitempty" doc:"The open reports are about all services; one that is not there has no requests. A front sends such a report after each request for orders; before it, the daemon does not know how many requests that front has."`
+	Listen  string        `json:"listen,omitempty" maxLength:"256" doc:"Where the front takes requests. Absent: not yet, or no more."`
 	Reports []FrontReport `json:"reports" maxItems:"10000"`
+}
+
+// FrontTaken says that a report was taken in.
+type FrontTaken struct {
+	Number uint64 `json:"number" maximum:"9007199254740991"`
 }
 
 // FrontReport is one thing that a front reports. It has one of its fields.
@@ -128,23 +134,23 @@ type FrontOutcome struct {
 // between none and some, and about all services after each request for orders.
 type FrontOpen struct {
 	Service    string    `json:"service" maxLength:"128"`
-	Epoch      uint64    `json:"epoch,omitempty"`
-	Open       int       `json:"open" minimum:"0" doc:"Requests that were passed on and whose answers have not ended."`
-	Waiting    int       `json:"waiting" minimum:"0" doc:"Requests that wait for the service."`
+	Epoch      uint64    `json:"epoch,omitempty" maximum:"9007199254740991"`
+	Open       int       `json:"open" maximum:"9007199254740991" minimum:"0" doc:"Requests that were passed on and whose answers have not ended."`
+	Waiting    int       `json:"waiting" maximum:"9007199254740991" minimum:"0" doc:"Requests that wait for the service."`
 	LastAnswer time.Time `json:"last_answer,omitzero" doc:"When the last answer ended. Absent: none has since the front began."`
 }
 
 // FrontCounted is what a front counted of a service since its last report.
 type FrontCounted struct {
 	Service   string   `json:"service" maxLength:"128"`
-	Requests  uint64   `json:"requests" doc:"Requests that got an answer of any kind."`
-	Failed    uint64   `json:"failed,omitempty" doc:"Of these, those that the server answered with 500 or more, or not to the end."`
-	Refused   uint64   `json:"refused,omitempty" doc:"Of these, those that the front answered itself because the service was full, stopped or did not come."`
-	TokensIn  uint64   `json:"tokens_in,omitempty" doc:"From the usage of answers that have it."`
-	TokensOut uint64   `json:"tokens_out,omitempty"`
+	Requests  uint64   `json:"requests" maximum:"9007199254740991" doc:"Requests that got an answer of any kind."`
+	Failed    uint64   `json:"failed,omitempty" maximum:"9007199254740991" doc:"Of these, those that the server answered with 500 or more, or not to the end."`
+	Refused   uint64   `json:"refused,omitempty" maximum:"9007199254740991" doc:"Of these, those that the front answered itself because the service was full, stopped or did not come."`
+	TokensIn  uint64   `json:"tokens_in,omitempty" maximum:"9007199254740991" doc:"From the usage of answers that have it."`
+	TokensOut uint64   `json:"tokens_out,omitempty" maximum:"9007199254740991"`
 	FirstByte []uint64 `json:"first_byte,omitempty" maxItems:"32" doc:"How many answers began within each of FrontBounds, and after the last, each counted once; from when the request was passed on."`
-	Seconds   float64  `json:"first_byte_seconds,omitempty" doc:"The sum of these times."`
-	Waited    float64  `json:"waited_seconds,omitempty" doc:"How long requests waited for the service, in sum."`
+	Seconds   float64  `json:"first_byte_seconds,omitempty" maximum:"1e15" doc:"The sum of these times."`
+	Waited    float64  `json:"waited_seconds,omitempty" maximum:"1e15" doc:"How long requests waited for the service, in sum."`
 }
 
 // FrontBounds are the upper bounds of the classes of FrontCounted.FirstByte, in seconds.
@@ -161,7 +167,7 @@ type FrontBring struct {
 
 // FrontBrought says where a service is open.
 type FrontBrought struct {
-	Epoch uint64 `json:"epoch"`
+	Epoch uint64 `json:"epoch" maximum:"9007199254740991"`
 	Port  int    `json:"port"`
 	UID   int    `json:"uid"`
 }
@@ -170,7 +176,8 @@ type FrontBrought struct {
 // TCP.
 type FrontWho struct {
 	Token string       `json:"token,omitempty" maxLength:"512"`
-	UID   gpu.Opt[int] `json:"uid,omitzero" doc:"If there is no token."`
+	UID   gpu.Opt[int] `json:"uid,omitzero" minimum:"0" maximum:"4294967295" doc:"If there is no token."`
+	Inode uint32       `json:"inode,omitempty" maximum:"4294967295" doc:"Of the socket of a user of this machine, by which the daemon finds its process."`
 }
 
 // FrontCaller says who a caller is. A token that the daemon does not know is a problem with
@@ -179,4 +186,5 @@ type FrontCaller struct {
 	User    string `json:"user" doc:"Login name, user id if there is none, or token:NAME."`
 	Role    string `json:"role" enum:"stranger,scraper,viewer,user,operator,admin"`
 	Service string `json:"service,omitempty" doc:"The only service that a token is for."`
+	Socket  bool   `json:"socket,omitempty" doc:"The answer is about the process at the other end of this socket, and says nothing of other processes of the user."`
 }

@@ -49,6 +49,19 @@ type Service struct {
 	Log       string   `json:"log,omitempty" doc:"The file with its output."`
 }
 
+// Services lists the services whose programs berth runs.
+type Services struct {
+	Services []Service   `json:"services" doc:"In the order of their names."`
+	Front    *FrontState `json:"front,omitempty" doc:"Where requests for services come in. Absent: nowhere, because front.listen is not set."`
+}
+
+// FrontState says how the front is.
+type FrontState struct {
+	Listen  string `json:"listen" doc:"Where it has to take requests: front.listen." example:"127.0.0.1:8080"`
+	Address string `json:"address,omitempty" doc:"Where it takes requests. Absent: it does not."`
+	Why     string `json:"why,omitempty" doc:"Why it does not, in words."`
+}
+
 // ServiceTimes says how long the comings and goings of a service took, each as a running
 // mean of the last ones. What never happened is absent.
 type ServiceTimes struct {

@@ -224,6 +224,24 @@ func TestRoutes(t *testing.T) {
 			err := c.JobLog(ctx, "job-7", LogQuery{Errors: true, Lines: 10, Follow: true}, &log)
 			return log.String(), err
 		}, "GET /api/jobs/job-7/log?errors=true&follow=true&lines=10 ", "epoch 1\nepoch 2\n", "epoch 1\nepoch 2\n"},
+		{"services", func(ctx context.Context, c *Client) (any, error) { return c.Services(ctx) },
+			"GET /api/services ", `{"services":[{"name":"chat"}]}`, api.Services{Services: []api.Service{{Name: "chat"}}}},
+		{"service", func(ctx context.Context, c *Client) (any, error) { return c.Service(ctx, "chat.1") },
+			"GET /api/services/chat%2E1 ", `{"name":"chat.1"}`, api.Service{Name: "chat.1"}},
+		{"start a service", func(ctx context.Context, c *Client) (any, error) { return c.StartService(ctx, "chat", "") },
+			"POST /api/services/chat/start application/json{}", `{"name":"chat"}`, api.Service{Name: "chat"}},
+		{"stop a service", func(ctx context.Context, c *Client) (any, error) { return c.StopService(ctx, "chat", "new weights") },
+			`POST /api/services/chat/stop application/json{"why":"new weights"}`, `{"name":"chat"}`, api.Service{Name: "chat"}},
+		{"restart a service", func(ctx context.Context, c *Client) (any, error) { return c.RestartService(ctx, "chat", "") },
+			"POST /api/services/chat/restart application/json{}", `{"name":"chat"}`, api.Service{Name: "chat"}},
+		{"move a service", func(ctx context.Context, c *Client) (any, error) {
+			return c.MoveService(ctx, "chat", api.ServiceOrder{GPU: "1"})
+		}, `POST /api/services/chat/move application/json{"gpu":"1"}`, `{"name":"chat"}`, api.Service{Name: "chat"}},
+		{"log of a service", func(ctx context.Context, c *Client) (any, error) {
+			var log strings.Builder
+			err := c.ServiceLog(ctx, "chat", LogQuery{Lines: 10}, &log)
+			return log.String(), err
+		}, "GET /api/services/chat/log?lines=10 ", "loaded\n", "loaded\n"},
 		{"ping", func(ctx context.Context, c *Client) (any, error) { return nil, c.Ping(ctx) },
 			"GET /healthz ", "ok\n", nil},
 		{"ready", func(ctx context.Context, c *Client) (any, error) { return c.Ready(ctx) },

@@ -138,13 +138,18 @@ func (c *Client) ChangeJob(ctx context.Context, id string, change api.JobChange)
 type LogQuery struct {
 	Errors bool // the log of errors, if the job has one of its own
 	Lines  int  // only the last so many lines; 0 means all
-	Follow bool // go on until the job has ended
+	Follow bool // go on until the job has ended; for a service, without end
 }
 
 // JobLog copies the log of a job or a task to w. The daemon reads it with the rights of the
 // user whose job it is. A connection that breaks while JobLog follows is an error: what
 // came of the log stands in w.
 func (c *Client) JobLog(ctx context.Context, id string, q LogQuery, w io.Writer) error {
+	return c.log(ctx, jobPath(id)+"/log", q, w)
+}
+
+// log copies the log at a path to w.
+func (c *Client) log(ctx context.Context, path string, q LogQuery, w io.Writer) error {
 	query := url.Values{}
 	if q.Errors {
 		query.Set("errors", "true")
@@ -155,7 +160,6 @@ func (c *Client) JobLog(ctx context.Context, id string, q LogQuery, w io.Writer)
 	if q.Follow {
 		query.Set("follow", "true")
 	}
-	path := jobPath(id) + "/log"
 	err := c.unhurried().exchange(ctx, http.MethodGet, path, query, nil, func(resp *http.Response) error {
 		if err := check(resp); err != nil {
 			return err

@@ -53,7 +53,7 @@ func TestMay(t *testing.T) {
 		{"the runs of eve", Named(Measured, "eve"), "eve"},
 		{"all that there is", Everything(), ""},
 	}
-	anybody, scrapes, looks, uses := " probe sign-in ", " scrape ", " look ", " name lease submit report "
+	anybody, scrapes, looks, uses := " probe sign-in ", " scrape ", " look front ", " name lease submit report "
 	operates, administers := " scope admit revoke precede configure monitor drain check acknowledge hook ", " exceed govern entrust audit mind "
 	for _, a := range actors {
 		for _, o := range objects {
@@ -167,5 +167,18 @@ func TestLeast(t *testing.T) {
 	}
 	if own, others := Verb(0).Least(); own <= Admin || others <= Admin {
 		t.Errorf("%v and %v may do what has no rule", own, others)
+	}
+}
+
+// A user of the machine who calls over TCP is told of tokens and of the socket, and not of
+// roles, which would not help: root is an operator there.
+func TestRefusalOverTCPNamesTokenAndSocket(t *testing.T) {
+	root := Actor{User: "root", UID: 0, Door: TCP, Role: User}
+	if said := May(root, Drain, Object{}).Error(); !strings.Contains(said, "berth token create NAME --role operator") || !strings.Contains(said, "Unix socket") || strings.Contains(said, "berth.yaml") {
+		t.Error(said)
+	}
+	root.Token = "ci"
+	if said := May(root, Drain, Object{}).Error(); !strings.Contains(said, "berth whoami") {
+		t.Error(said)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -74,6 +75,71 @@ func (f *field) readList(items []*document.Node) (any, error) {
 	return texts, nil
 }
 
+// readCommand reads a command that is written as one text.
+func (f *field) readCommand(text string) (any, error) {
+	if err := checkText(f.check, text); err != nil {
+		return nil, err
+	}
+	command, err := words.Split(text)
+	if err != nil {
+		return nil, err
+	}
+	return command, nil
+}
+
+// readVariables reads variables of a program. Its errors show no value.
+func (f *field) readVariables(entries []*document.Node) (any, error) {
+	all := Variables{}
+	for _, e := range entries {
+		switch {
+		case e.Shape != document.Single:
+			return nil, fmt.Errorf("%s must be text, not %s", e.Key, e.Shape)
+		case !isVariable(e.Key):
+			return nil, fmt.Errorf("%s is not the name of a variable: use letters, digits and underscores, the first no digit", scalar{text: e.Key})
+		case strings.HasPrefix(e.Key, "BERTH_"):
+			return nil, fmt.Errorf("%s is berth's own: berth sets it for the program", e.Key)
+		case strings.ContainsRune(e.Text, 0):
+			return nil, fmt.Errorf("%s must not hold the character 0", e.Key)
+		}
+		all[e.Key] = e.Text
+	}
+	return all, nil
+}
+
+// check refuses a request that cannot be made.
+func (c Call) check() error {
+	switch {
+	case !slices.Contains([]string{"GET", "POST", "PUT", "PATCH", "DELETE"}, c.Method):
+		return fmt.Errorf("%s is not a method of a request: use POST, GET, PUT, PATCH or DELETE", scalar{text: c.Method})
+	case c.Path == "":
+		return errors.New("a request has no path: write it as {method: POST, path: /sleep}")
+	case len(c.Body) > maxCallBody:
+		return fmt.Errorf("the body of %s %s is longer than %d bytes", c.Method, c.Path, maxCallBody)
+	}
+	return checkText("urlpath", c.Path)
+}
+
+// maxCallBody is how long the body of a request to a server may be.
+const maxCallBody = 64 << 10
+
+func isVariable(v string) bool {
+	return v != "" && len(v) <= 256 && (v[0] < '0' || v[0] > '9') && alphanumeric("x"+strings.ReplaceAll(v, "_", ""))
+}
+
+// isHost reports whether v can be the name of a host, with or without a port.
+func isHost(v string) bool {
+	name, port, found := strings.Cut(v, ":")
+	if found && (port == "" || len(port) > 5 || strings.Trim(port, "0123456789") != "") {
+		return false
+	}
+	return len(name) <= 253 && alphanumeric(strings.NewReplacer("-", "", ".", "").Replace(name)) && !strings.Contains(name, "..")
+}
+
+// isPrintable reports whether v has no spaces and no control characters.
+func isPrintable(v string) bool {
+	return !strings.ContainsFunc(v, func(r rune) bool { return r <= ' ' || r == 0x7f || r == utf8.RuneError })
+}
+
 // isServiceName reports whether v can be the name of a service. Names have no dots,
 // because dots separate the names of settings. The checks use no regular expressions,
 // because every command of berth would pay for compiling them at its start.
@@ -97,13 +163,23 @@ func isUserName(v string) bool {
 
 // isAccount reports whether v can be an entry of the section users.
 func isAccount(v string) bool {
+	v = withoutKind(v)
+	return isUserName(v) && !strings.ContainsRune(v, '.')
+}
+
+// withoutKind returns the name of a token or a certificate, and other names as they are.
+func withoutKind(v string) string {
 	for _, kind := range []string{"token:", "cert:"} {
 		if name, found := strings.CutPrefix(v, kind); found {
-			v = name
-			break
+			return name
 		}
 	}
-	return isUserName(v) && !strings.ContainsRune(v, '.')
+	return v
+}
+
+// isGroup reports whether v is written as people write a group.
+func isGroup(v string) bool {
+	return strings.HasPrefix(v, "@") || strings.HasPrefix(v, "%") || strings.HasPrefix(v, "group:")
 }
 
 func isMode(v string) bool {
@@ -151,6 +227,16 @@ func checkText(rule, v string) error {
 		return fmt.Errorf("%s is not a whole path: begin it with /", shown)
 	case rule == "user" && !isUserName(v):
 		return fmt.Errorf("%s is not a user name", shown)
+	case rule == "caller" && isGroup(v):
+		return fmt.Errorf("%s is a group, and the front knows users by their names, not by their groups: name the users, or make a token for them (token:NAME)", shown)
+	case rule == "caller" && !isUserName(withoutKind(v)):
+		return fmt.Errorf("%s is not a user name: use a login name, a user id, token:NAME or cert:NAME", shown)
+	case rule == "model" && (v == "" || utf8.RuneCountInString(v) > 256 || strings.ContainsFunc(v, unicode.IsControl)):
+		return fmt.Errorf("%s is not the name of a model: use up to 256 characters", shown)
+	case rule == "host" && !isHost(v):
+		return fmt.Errorf("%s is not the name of a host: use one such as chat.example.com", shown)
+	case (rule == "glob" || rule == "urlpath") && (!strings.HasPrefix(v, "/") || len(v) > 1024 || !isPrintable(v)):
+		return fmt.Errorf("%s is not a path of a request: use one such as /health, without spaces", shown)
 	case rule == "unit" && (strings.ContainsAny(v, "/ ") || strings.HasSuffix(v, ".slice")):
 		return fmt.Errorf("%s is not the name of a service, a scope or a container: use one such as embedder.service", shown)
 	case rule == "cgroup" && (!strings.HasPrefix(v, "/") || strings.Trim(v, "/") == ""):

@@ -17,7 +17,12 @@
 //	env      a second, shorter variable; the long one is always there
 //	short    for a section: the setting that a single value in its place sets
 //	secret   "yes" for a value that is never shown, "file" for one that others must
-//	         not read in berth.yaml
+//	         not read in berth.yaml, "hide" for one that is never shown and that
+//	         others may read there
+//	sight    "operator" for a value that only operators see
+//	split    "shell" for a list that may also be one text, with quotes as in a shell
+//	set      "token" for what no token may change, "socket" for what is changed at run
+//	         time only on the Unix socket, and without a token
 //	role     the least role that may change it at run time (without one: admin)
 //	doc      what it does, for people
 //
@@ -34,7 +39,10 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -50,7 +58,8 @@ type Config struct {
 
 	Jobs string `key:"jobs" default:"on" oneof:"on,off" doc:"Whether berth runs programs for users who submit them (berth submit). off: it takes no job and starts none; jobs that run go on."`
 
-	Services map[string]Service `key:"services" names:"NAME" check:"service" doc:"Limits and priorities of single services."`
+	Services map[string]Service `key:"services" names:"NAME" check:"service" doc:"Limits and priorities of single services, and the programs that berth runs for them. docs/guide/services.md says more."`
+	Front    Front              `key:"front" doc:"Where requests for services come in. docs/guide/services.md says more."`
 	Users    map[string]User    `key:"users" names:"NAME" check:"account" doc:"Roles and limits of single users, by login name or user id, and of tokens and client certificates (token:NAME, cert:NAME). The entry default is for everybody who has none. docs/guide/access.md says more."`
 	Groups   map[string]Group   `key:"groups" names:"NAME" check:"group" doc:"Roles and limits of the members of groups, by name or group id. Of several groups of a user, the highest role and the largest limit hold; an entry of the user is stronger."`
 	Energy   Energy             `key:"energy" doc:"What energy costs, for reports."`
@@ -106,6 +115,7 @@ type GPU struct {
 	MemoryLimit      gpu.Opt[gpu.MiB] `key:"memory_limit_mb" role:"operator" min:"1" absent:"all of it" doc:"How much of a device's memory berth may lease."`
 	MemoryReserve    gpu.MiB          `key:"memory_reserve_mb" role:"operator" default:"512" min:"0" doc:"How much of that memory berth never leases."`
 	MaxPipelines     gpu.Opt[int]     `key:"max_pipelines" role:"operator" min:"1" max:"10000" absent:"CPUs / devices, rounded up" doc:"How many pipelines a device runs at the same time: its slots."`
+	ExtraSlots       int              `key:"extra_slots" role:"operator" default:"0" min:"0" max:"10000" doc:"How many slots a device gets beyond max_pipelines, one after the other, while all its slots are taken and it computes less than half of the time."`
 	MonitorInterval  time.Duration    `key:"monitor_interval" role:"operator" default:"1" min:"0.1" max:"3600" doc:"Time from one sample to the next."`
 	HistorySize      int              `key:"history_size" role:"operator" default:"200" min:"1" max:"100000" doc:"How many samples of each device berth keeps. It never keeps less than ten minutes."`
 
@@ -164,7 +174,7 @@ type Optimization struct {
 	ParkGrace     time.Duration          `key:"park_grace_seconds" role:"operator" default:"5" min:"0" max:"3600" doc:"How long before it parks a lease by itself berth tells the holder."`
 	Keep          time.Duration          `key:"keep_seconds" role:"operator" default:"60" min:"0" max:"86400" doc:"How long a lease keeps its devices at least, after its grant and after each return, before berth parks it by itself."`
 	TimeSlice     time.Duration          `key:"time_slice_seconds" role:"operator" default:"300" min:"1" max:"86400" doc:"How long a lease that may be parked keeps its devices while others wait for them, also if it uses them."`
-	LongestWait   gpu.Opt[time.Duration] `key:"longest_wait" role:"operator" min:"1" max:"86400" absent:"no limit, or 10 s for a program that berth runs" doc:"How long others wait at most until berth makes a lease leave its devices that is idle, or that has kept them for keep_seconds. Once they have waited this long, an idle lease does not keep its devices for keep_seconds, nor one in use for time_slice_seconds."`
+	LongestWait   gpu.Opt[time.Duration] `key:"longest_wait" role:"operator" min:"1" max:"86400" absent:"no limit; for a program that berth runs, 4 times what its switch takes, at most 10 s" doc:"How long others wait at most until berth makes a lease leave its devices that is idle, or that has kept them for keep_seconds. Once they have waited this long, an idle lease does not keep its devices for keep_seconds, nor one in use for time_slice_seconds."`
 	ParkHost      gpu.Opt[gpu.MiB]       `key:"park_host_mb" role:"operator" min:"0" absent:"half of the machine's memory" doc:"Most memory of the machine that parked leases take together. 0: nothing is parked."`
 	HugePages     string                 `key:"huge_pages" default:"leave" oneof:"leave,while_moving" doc:"Whether berth sets the transparent huge pages of the kernel to always while it parks and resumes leases, which is faster. It concerns all programs of the machine for that time. leave: berth leaves them as they are."`
 }
@@ -204,7 +214,7 @@ type Alerts struct {
 	Evaluate string        `key:"evaluate" default:"on" oneof:"on,off" doc:"Whether berth evaluates alert rules itself. Set off where a Prometheus evaluates the same rules."`
 	Interval time.Duration `key:"interval" default:"30" min:"1" max:"3600" doc:"Time from one evaluation to the next, for rule groups that do not say."`
 	Shipped  string        `key:"shipped" default:"on" oneof:"on,off" doc:"Whether the rules that come with berth are evaluated."`
-	Rules    []string      `key:"rules" check:"path" absent:"none" doc:"Files with your own rules, in the format of Prometheus."`
+	Rules    []string      `key:"rules" set:"token" check:"path" absent:"none" doc:"Files with your own rules, in the format of Prometheus."`
 }
 
 // Metrics says what the page for Prometheus shows.
@@ -220,9 +230,10 @@ type Service struct {
 	Affinity        string                 `key:"affinity" role:"operator" default:"apart" oneof:"apart,together" doc:"Where berth puts a lease of the service that has others: on a device with fewer of them (apart), or beside them (together)."`
 	Priority        int                    `key:"priority" role:"operator" default:"0" min:"-1000" max:"1000" doc:"Priority among requests that wait. The highest goes first."`
 	Quota           Quota                  `key:"quota" doc:"What all leases of the service may hold together."`
-	Users           []string               `key:"users" check:"user" absent:"everybody" doc:"Users who may ask in the name of the service."`
+	Users           []string               `key:"users" check:"caller" absent:"everybody" doc:"Users who may ask in the name of the service, and send it requests: login names, user ids, token:NAME and cert:NAME."`
 	OverLimit       string                 `key:"over_limit" oneof:"warn,stop,revoke" absent:"that of gpu" doc:"What berth does about a lease of the service whose processes use more memory than it holds."`
 	Throttle        string                 `key:"throttle" role:"operator" oneof:"exempt,advise,slots,pace,power" absent:"that of the device" doc:"What berth does by itself about leases of the service on a device that should run slower, as gpu.throttle. exempt: nothing, and it does not lower the power limit of a device with such a lease either."`
+	Compute         gpu.Opt[gpu.Percent]   `key:"compute" role:"operator" min:"5" max:"100" absent:"no limit" doc:"Share of its devices that a lease of the service may compute on. The driver enforces it where MPS enforces the lease; elsewhere berth stops and continues the processes in short cycles. Leases with a scope are not held to it."`
 	Parkable        string                 `key:"parkable" role:"operator" oneof:"true,false,unshared" absent:"as the request says" doc:"Whether berth may move the memory of a lease of the service to the memory of the machine while others wait for its device. Only a lease with one process on the GPU is parked, unless you say unshared: its processes share no GPU memory. false: nobody parks such a lease, also not by hand."`
 	Shrinkable      string                 `key:"shrinkable" role:"operator" oneof:"true,false" absent:"false" doc:"Whether an optimization may shrink a lease of the service to what its processes used at most. The lease gets its size back when its program asks for it, before others are served."`
 	Keep            gpu.Opt[time.Duration] `key:"keep_seconds" role:"operator" min:"0" max:"86400" absent:"that of optimization" doc:"How long a lease of the service keeps its devices at least, after its grant and after each return, before berth parks it or sends its program away."`
@@ -230,6 +241,71 @@ type Service struct {
 	TimeSlice       gpu.Opt[time.Duration] `key:"time_slice_seconds" role:"operator" min:"1" max:"86400" absent:"that of optimization" doc:"How long a lease of the service keeps its devices while others wait for them, also if it uses them."`
 	Stays           string                 `key:"keep" role:"operator" oneof:"true,false" absent:"false" doc:"true: berth never parks a lease of the service, nor sends its program away, by itself. People still can."`
 	Match           Match                  `key:"match" doc:"Which processes belong to the leases of the service that no process holds. All that is given must be true of a process."`
+	Program
+}
+
+// Program has the settings of the program that berth runs for a service. Without a
+// command, berth runs none.
+type Program struct {
+	Command   []string     `key:"command" set:"socket" check:"argument" split:"shell" sight:"operator" absent:"berth runs no program for the service" doc:"Program, and its arguments, that berth runs for the service. ${PORT} in it is the port that the server must listen on, at 127.0.0.1. No shell runs it."`
+	User      string       `key:"user" set:"socket" check:"user" absent:"the user of a daemon that is not root; a daemon of root needs it" doc:"User that the program runs as, by login name. Not root."`
+	Directory string       `key:"directory" set:"socket" check:"path" sight:"operator" absent:"the home of the user" doc:"Folder that the program runs in."`
+	Env       Variables    `key:"env" set:"socket" check:"variable" secret:"hide" sight:"operator" absent:"none" doc:"Variables of the program, beside those that every program of the user has. ${PORT} in a value is the port. berth does not show them."`
+	Port      gpu.Opt[int] `key:"port" set:"socket" min:"1024" max:"65535" absent:"one that is free" doc:"Port that the server listens on, at 127.0.0.1. berth writes it into the command as ${PORT}."`
+	Ready     Ready        `key:"ready" short:"path" doc:"How the server shows that it takes requests. Without it, the server accepts connections."`
+
+	Memory       gpu.Opt[gpu.MiB]       `key:"memory" role:"operator" min:"64" absent:"learned; a whole device the first time" doc:"Memory that the program gets on each of its devices, such as 12GiB."`
+	GPUs         gpu.Opt[int]           `key:"gpus" role:"operator" min:"1" max:"64" absent:"1" doc:"How many devices the program gets."`
+	Start        string                 `key:"start" role:"operator" oneof:"on_demand,always,never" absent:"on_demand" doc:"When berth starts the program: when a request comes, as soon as there is room, or only when a person says so."`
+	StartTimeout gpu.Opt[time.Duration] `key:"start_timeout" role:"operator" min:"1" max:"86400" absent:"600" doc:"How long the program may take from its start until it is ready, and how long a request waits for it."`
+	Restart      string                 `key:"restart" role:"operator" oneof:"true,false" absent:"true" doc:"Whether berth starts the program again after it has ended, with start: always."`
+	IdleAfter    gpu.Opt[time.Duration] `key:"idle_after" role:"operator" min:"0" max:"31536000" absent:"only if others need the room" doc:"How long after its last answer berth sends the service away. 0: at once."`
+	Away         string                 `key:"away" role:"operator" oneof:"auto,park,sleep,stop" absent:"auto" doc:"How berth sends the service away: it parks its memory, has the server sleep, or stops the program. auto: the way whose next switch is shortest, as measured."`
+	Sleep        []Call                 `key:"sleep" set:"socket" sight:"operator" absent:"the server cannot sleep" doc:"Requests that make the server give up its GPU memory, each with a method, a path and perhaps a body. berth refuses them from others."`
+	Wake         []Call                 `key:"wake" set:"socket" sight:"operator" absent:"the server cannot sleep" doc:"Requests that make the server take its GPU memory again."`
+	Default      string                 `key:"default" role:"operator" oneof:"true,false" absent:"false" doc:"true: the service comes back when nobody asks for another one."`
+
+	Models  []string     `key:"models" check:"model" absent:"the name of the service" doc:"Names of models in requests that mean this service, beside its own name. * stands for any characters."`
+	Hosts   []string     `key:"hosts" check:"host" absent:"none" doc:"Names of hosts in requests that mean this service."`
+	Ignore  []string     `key:"ignore" role:"operator" check:"glob" absent:"none" doc:"Paths whose requests neither bring the service nor keep it, such as the pictures of a page. * stands for any characters."`
+	MaxOpen gpu.Opt[int] `key:"max_open" role:"operator" min:"1" max:"100000" absent:"as many as the front takes" doc:"How many requests may be open or wait at a time. The front refuses more with 429."`
+}
+
+// Runs reports whether berth runs a program for the service.
+func (p Program) Runs() bool { return len(p.Command) > 0 }
+
+// Variables are variables of a program, by name. Their values may be secrets, and are not
+// printed.
+type Variables map[string]string
+
+// String returns the names.
+func (v Variables) String() string {
+	return "{" + strings.Join(slices.Sorted(maps.Keys(v)), ", ") + "}"
+}
+
+// GoString returns String, for %#v.
+func (v Variables) GoString() string { return v.String() }
+
+// Ready says how a server shows that it takes requests. At most one field is set.
+type Ready struct {
+	Path string `key:"path" set:"socket" check:"urlpath" absent:"not asked" doc:"The server answers GET of this path with 200, such as /health."`
+	TCP  string `key:"tcp" set:"socket" oneof:"true,false" absent:"true, without path and log" doc:"true: the server accepts connections."`
+	Log  string `key:"log" set:"socket" absent:"not read" doc:"A line of the log of the program has this text."`
+}
+
+// Call is a request to the server of a service.
+type Call struct {
+	Method string `json:"method" yaml:"method"`
+	Path   string `json:"path" yaml:"path"`
+	Body   string `json:"body,omitempty" yaml:"body,omitempty"`
+}
+
+// Front says where requests for services come in.
+type Front struct {
+	Listen  string `key:"listen" set:"socket" check:"listen" absent:"none" doc:"TCP address that the front takes requests for services on, such as 127.0.0.1:8080. Empty: none."`
+	TLSCert string `key:"tls_cert" set:"socket" check:"path" sight:"operator" absent:"none" doc:"File with the certificate that the front shows. Needs tls_key. Its user must be able to read both files."`
+	TLSKey  string `key:"tls_key" set:"socket" check:"path" sight:"operator" absent:"none" doc:"File with the private key of tls_cert. Only its owner may read it."`
+	User    string `key:"user" set:"socket" check:"user" sight:"operator" absent:"berth-front for a daemon of root, else the user of the daemon" doc:"User that the front runs as, by login name. Not root."`
 }
 
 // MayPark returns whether the leases of the service may be parked. It is absent if the
@@ -299,7 +375,7 @@ type Together struct {
 // Hook says where to send events.
 type Hook struct {
 	URL      string        `key:"url" check:"address" secret:"yes" absent:"none" doc:"Address that berth sends events to, by POST. berth does not show it, because many services put a key into it."`
-	Command  []string      `key:"command" check:"argument" secret:"file" absent:"none" doc:"Program, and its arguments, that berth runs for each event."`
+	Command  []string      `key:"command" set:"token" check:"argument" secret:"file" absent:"none" doc:"Program, and its arguments, that berth runs for each event."`
 	Codes    []string      `key:"codes" check:"code" absent:"all" doc:"Codes of the events that the hook gets."`
 	Severity string        `key:"severity" default:"warning" oneof:"info,warning,critical" doc:"Least severity of the events that the hook gets."`
 	Secret   string        `key:"secret" check:"token" secret:"yes" absent:"not signed" doc:"Secret with which berth signs deliveries to a url, so that the other side knows who sent them."`

@@ -108,8 +108,12 @@ type mapExample struct {
 
 var mapExamples = map[string]mapExample{"services": {"embedder", map[string]string{
 	"min_memory_mb": "2048", "max_memory_mb": "16GiB", "preferred_device": "GPU-8d1f0a3c-5b0e-4f0e-9a44-1f6d2f0b7c11",
-	"affinity": "together", "priority": "10", "quota.memory_mb": "32GiB", "quota.slots": "4", "users": "[alice, bob]", "over_limit": "revoke", "throttle": "exempt", "parkable": "unshared", "shrinkable": "true",
+	"affinity": "together", "priority": "10", "quota.memory_mb": "32GiB", "quota.slots": "4", "users": "[alice, bob]", "over_limit": "revoke", "throttle": "exempt", "compute": "30", "parkable": "unshared", "shrinkable": "true",
 	"keep_seconds": "30", "longest_wait": "20", "time_slice_seconds": "2m", "keep": "false",
+	"command": `"embed-server --port ${PORT}"`, "user": "embed", "directory": "/srv/embed", "env": "{HF_HOME: /srv/models}", "port": "9001", "ready.path": "/health", "ready.tcp": "", "ready.log": "",
+	"memory": "12GiB", "gpus": "1", "start": "on_demand", "start_timeout": "5m", "restart": "true", "idle_after": "10m", "away": "auto",
+	"sleep": "[{method: POST, path: /sleep}]", "wake": "[{method: POST, path: /wake_up}]", "default": "true",
+	"models": "[bge-m3, bge-*]", "hosts": "[embed.example.com]", "ignore": "[/favicon.ico]", "max_open": "64",
 	"match.unit": "embedder.service", "match.cgroup": "/system.slice", "match.program": "embed.py", "match.user": "embed",
 }}, "users": {"alice", limitExample("operator")}, "groups": {"students", groupExample()}, "hooks": {"pager", map[string]string{
 	"url": "https://example.com/events", "command": "", "codes": "[device_lost, device_quarantined, critical]",
@@ -146,7 +150,11 @@ func exampleOf(t *testing.T, section string) string {
 			t.Fatalf("the example of %s shows no %s", section, key)
 		}
 		if value == "" {
-			fmt.Fprintf(&b, "  # or %s: %s\n", key, f.Doc)
+			indent, key := "  ", key
+			if group, inner, nested := strings.Cut(key, "."); nested && strings.Contains(b.String(), "  "+group+":\n") {
+				indent, key = "    ", inner
+			}
+			fmt.Fprintf(&b, "%s# or %s: %s\n", indent, key, f.Doc)
 			continue
 		}
 		indent := "  "
@@ -181,7 +189,7 @@ var writtenDefaults = map[string]string{
 	"daemon.token": `""`, "daemon.token_file": `""`, "daemon.tls_cert": `""`, "daemon.tls_key": `""`, "daemon.tls_client_ca": `""`,
 	"daemon.socket_group": `""`, "daemon.socket_mode": `""`,
 	"gpu.memory_limit_mb": "null", "gpu.max_pipelines": "null",
-	"gpu.power_least_watts": "null", "gpu.fan_curve": `""`, "energy.price_per_kwh": "null", "alerts.rules": "[]", "optimization.park_host_mb": "null", "optimization.longest_wait": "null",
+	"gpu.power_least_watts": "null", "gpu.fan_curve": `""`, "energy.price_per_kwh": "null", "alerts.rules": "[]", "front.listen": `""`, "front.tls_cert": `""`, "front.tls_key": `""`, "front.user": `""`, "optimization.park_host_mb": "null", "optimization.longest_wait": "null",
 }
 
 func writeSample(t *testing.T) string {

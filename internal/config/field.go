@@ -31,7 +31,10 @@ type field struct {
 	noEmpty  bool
 	oneof    []string
 	check    string
-	operator bool // operators may change it at run time
+	operator bool   // operators may change it at run time
+	private  bool   // only operators see its value
+	set      string // how it must not be changed at run time; see Difference
+	split    bool   // a list that may be one text
 
 	min, max, over *float64
 	above, from    string
@@ -80,7 +83,10 @@ func described(sf reflect.StructField, outer []field) field {
 	f.def, f.hasDef = sf.Tag.Lookup("default")
 	f.absent, f.env = sf.Tag.Get("absent"), sf.Tag.Get("env")
 	f.operator = sf.Tag.Get("role") == "operator"
-	f.secret, f.closed, f.noEmpty = sf.Tag.Get("secret") == "yes", sf.Tag.Get("secret") != "", sf.Tag.Get("empty") == "no"
+	secret := sf.Tag.Get("secret")
+	f.secret, f.closed, f.noEmpty = secret == "yes" || secret == "hide", secret == "yes" || secret == "file", sf.Tag.Get("empty") == "no"
+	f.set = sf.Tag.Get("set")
+	f.private, f.split = sf.Tag.Get("sight") == "operator", sf.Tag.Get("split") == "shell"
 	f.above, f.from = sf.Tag.Get("above"), sf.Tag.Get("from")
 	f.min, f.max, f.over = bound(sf, "min"), bound(sf, "max"), bound(sf, "over")
 	if words := sf.Tag.Get("oneof"); words != "" {
@@ -149,6 +155,22 @@ func (f *field) role(path []string) string {
 		return "operator"
 	}
 	return "admin"
+}
+
+// Private reports whether only operators may see the value of a setting, given its dotted
+// name.
+func Private(name string) bool {
+	fields, path := schema(), strings.Split(name, ".")
+	for len(path) > 0 {
+		f := find(fields, path[0])
+		if f == nil || f.isSetting() {
+			return f != nil && f.private
+		}
+		if fields, path = f.fields, path[1:]; f.names != "" && len(path) > 0 {
+			path = path[1:]
+		}
+	}
+	return false
 }
 
 // each visits the settings of sections. It leaves out those of gpu.devices, which repeat

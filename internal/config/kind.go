@@ -16,9 +16,9 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// kind says how a setting is written. A value that was read is a string, a []string or a
-// float64: memory in MiB, durations in seconds, and whole numbers up to 2^53 all fit, and
-// one type keeps ranges and comparisons simple.
+// kind says how a setting is written. A value that was read is a string, a []string, a
+// Variables, a []Call or a float64: memory in MiB, durations in seconds, and whole
+// numbers up to 2^53 all fit, and one type keeps ranges and comparisons simple.
 type kind int
 
 const (
@@ -31,6 +31,8 @@ const (
 	watts
 	memory
 	seconds
+	variables
+	calls
 )
 
 // kindOf returns the kind for a Go type. Only kindOf knows the types that a setting can
@@ -55,6 +57,10 @@ func kindOf(t reflect.Type) kind {
 		return memory
 	case time.Duration, gpu.Opt[time.Duration]:
 		return seconds
+	case Variables:
+		return variables
+	case []Call:
+		return calls
 	}
 	panic("config: no kind for " + t.String())
 }
@@ -76,6 +82,10 @@ func (k kind) wanted() string {
 		return "a number of MiB such as 2048, or text such as 4GiB"
 	case seconds:
 		return "a number of seconds such as 30, or text such as 500ms"
+	case variables:
+		return "variables such as {NAME: value}"
+	case calls:
+		return "a list of requests such as [{method: POST, path: /sleep}]"
 	}
 	return "a number"
 }
@@ -133,7 +143,7 @@ func (k kind) read(s scalar) (any, error) {
 		v, ok = k.readUnit(s.text)
 	}
 	switch {
-	case k == list || !ok:
+	case k == list || k == variables || k == calls || !ok:
 		return nil, fmt.Errorf("must be %s, not %s", k.wanted(), s)
 	case k == whole && v != math.Trunc(v):
 		return nil, fmt.Errorf("must be a whole number, not %s", s)
@@ -189,6 +199,7 @@ func (k kind) store(v any, into reflect.Value) {
 	case seconds:
 		v = int64(math.Round(n * float64(time.Second)))
 	}
+	into.SetZero() // a map or a list replaces the one of a weaker source
 	b, err := json.Marshal(v)
 	if err == nil {
 		err = json.Unmarshal(b, into.Addr().Interface())
@@ -210,7 +221,7 @@ func (k kind) load(from reflect.Value) (any, bool) {
 	switch {
 	case k == text:
 		return from.String(), true
-	case k == list:
+	case k == list, k == variables, k == calls:
 		return from.Interface(), from.Len() > 0
 	case k == seconds:
 		return float64(from.Int()) / float64(time.Second), true
@@ -229,6 +240,14 @@ func format(v any) string {
 		return "[" + strings.Join(v, ", ") + "]"
 	case float64:
 		return formatNumber(v)
+	case Variables:
+		return v.String()
+	case []Call:
+		shown := make([]string, len(v))
+		for i, c := range v {
+			shown[i] = c.Method + " " + c.Path
+		}
+		return "[" + strings.Join(shown, ", ") + "]"
 	}
 	return ""
 }

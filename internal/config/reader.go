@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -145,6 +146,12 @@ func (r *reader) setting(f *field, e *document.Node, path []string) {
 		return
 	case e.Shape == document.List && f.kind == list:
 		v, err = f.readList(slices.Collect(e.All("", r.report)))
+	case e.Shape == document.Section && f.kind == variables:
+		v, err = f.readVariables(slices.Collect(e.Entries(document.Keys{}, r.report)))
+	case e.Shape == document.List && f.kind == calls:
+		v, err = r.calls(e)
+	case e.Shape == document.Single && f.split:
+		v, err = f.readCommand(e.Text)
 	case e.Shape != document.Single:
 		err = fmt.Errorf("must be %s, not %s", f.kind.wanted(), e.Shape)
 	default:
@@ -155,6 +162,36 @@ func (r *reader) setting(f *field, e *document.Node, path []string) {
 		return
 	}
 	r.layer.set(path, v, r.at(e.KeyLine))
+}
+
+// calls reads a list of requests to a server. It reports what is wrong with their keys.
+func (r *reader) calls(n *document.Node) (any, error) {
+	list := []Call{}
+	keys := document.Keys{What: "a part of a request", Known: []string{"method", "path", "body"}}
+	for item := range n.All("", r.report) {
+		if item.Shape != document.Section {
+			return nil, errors.New("must be " + calls.wanted())
+		}
+		c := Call{Method: "POST"}
+		for e := range item.Entries(keys, r.report) {
+			if e.Shape != document.Single {
+				return nil, fmt.Errorf("the %s of a request must be text, not %s", e.Key, e.Shape)
+			}
+			switch e.Key {
+			case "method":
+				c.Method = e.Text
+			case "path":
+				c.Path = e.Text
+			case "body":
+				c.Body = e.Text
+			}
+		}
+		if err := c.check(); err != nil {
+			return nil, err
+		}
+		list = append(list, c)
+	}
+	return list, nil
 }
 
 // written returns a single value as written.

@@ -156,7 +156,7 @@ func TestRefusedFile(t *testing.T) {
 		{"service users", "services:\n  a: {users: alice}\n  b: {users: [alice, alice]}\n  c: {users: [\"al ice\"]}\n  d: {users: [[alice]]}\n  e: {preferred_device: cuda 0}\n",
 			"berth.yaml:2: services.a.users: must be a list such as [first, second], not \"alice\"\n" +
 				"berth.yaml:3: services.b.users: names \"alice\" twice\n" +
-				"berth.yaml:4: services.c.users: \"al ice\" is not a user name\n" +
+				"berth.yaml:4: services.c.users: \"al ice\" is not a user name: use a login name, a user id, token:NAME or cert:NAME\n" +
 				"berth.yaml:5: services.d.users: must be a list such as [first, second]\n" +
 				"berth.yaml:6: services.e.preferred_device: \"cuda 0\" is neither the index nor the UUID of a device: berth status shows them"},
 		{"one service in two spellings", "services:\n  a_b: {priority: 1}\n  c: {}\n  a-b: {priority: 2}\n",

@@ -77,6 +77,7 @@ type Difference struct {
 	Name    string // dotted
 	Was, Is string // as people read them; "set" or "changed" for a secret
 	Role    string // the least role that may change it at run time; empty means nobody
+	Set     string // "token": not with a token; "socket": only on the Unix socket; else empty
 }
 
 // Differences lists the settings that differ in next, by name. It includes a changed
@@ -89,7 +90,7 @@ func (s *Settings) Differences(next *Settings) []Difference {
 		if reflect.DeepEqual(before.v, after.v) {
 			continue
 		}
-		d := Difference{Name: name, Was: before.shown, Is: after.shown, Role: cmp.Or(before.role, after.role)}
+		d := Difference{Name: name, Was: before.shown, Is: after.shown, Role: cmp.Or(before.role, after.role), Set: cmp.Or(before.set, after.set)}
 		if d.Was == d.Is {
 			d.Is = "changed"
 		}
@@ -101,14 +102,14 @@ func (s *Settings) Differences(next *Settings) []Difference {
 
 // shownValue is a value, its text for people, and the role that may change it.
 type shownValue struct {
-	v           any
-	shown, role string
+	v                any
+	shown, role, set string
 }
 
 func (s *Settings) shownValues() map[string]shownValue {
 	all := map[string]shownValue{}
 	walk(schema(), reflect.ValueOf(s.Config), nil, func(path []string, f *field, v any) {
-		all[dotted(path)] = shownValue{v, f.shown(v), f.role(path)}
+		all[dotted(path)] = shownValue{v, f.shown(v), f.role(path), f.set}
 	})
 	return all
 }

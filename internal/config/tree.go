@@ -61,7 +61,10 @@ func walk(fields []field, from reflect.Value, path []string, visit func(path []s
 		value := from.FieldByIndex(f.index)
 		switch {
 		case f.isSetting():
-			v, _ := f.kind.load(value)
+			v, set := f.kind.load(value)
+			if !set {
+				v = nil
+			}
 			visit(at, f, v)
 		case f.names == "":
 			walk(f.fields, value, at, visit)

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/berth-gpu/berth/internal/text/words"
 )
@@ -16,6 +18,8 @@ func (s *Settings) check(root []field, bad map[string]bool) []Complaint {
 	c := checker{settings: s, bad: bad}
 	c.section(&scope{fields: root, at: reflect.ValueOf(s.Config)})
 	c.exposure()
+	c.front()
+	c.programs(root)
 	c.hooks()
 	c.matches()
 	c.limits()
@@ -143,6 +147,109 @@ func (c *checker) exposure() {
 	}
 	if d.Token != "" && d.TokenFile != "" && !c.bad["daemon.token"] && !c.bad["daemon.token_file"] {
 		c.complain("daemon.token_file", "is set beside daemon.token: set one of them")
+	}
+}
+
+// front refuses to take requests of other machines without TLS, and TLS files without the
+// other one.
+func (c *checker) front() {
+	f := c.settings.Config.Front
+	const listen, cert, key = "front.listen", "front.tls_cert", "front.tls_key"
+	switch {
+	case c.bad[listen] || c.bad[cert] || c.bad[key]:
+	case f.TLSCert != "" && f.TLSKey == "":
+		c.complain(cert, "needs its key: set "+key)
+	case f.TLSCert == "" && f.TLSKey != "":
+		c.complain(key, "needs its certificate: set "+cert)
+	case f.Listen != "" && !loopback(f.Listen) && f.TLSCert == "" && c.settings.Config.Daemon.Insecure != "true" && !c.bad["daemon.insecure"]:
+		c.complain(listen, fmt.Sprintf("%s can be reached from other machines, and without TLS everybody on the way can read tokens: set %s and %s, or listen on 127.0.0.1. With daemon.insecure: true it listens anyway",
+			f.Listen, cert, key))
+	case f.Listen != "" && f.Listen == c.settings.Config.Daemon.Listen:
+		c.complain(listen, "is the address of the daemon (daemon.listen): the front needs one of its own")
+	}
+}
+
+// programs refuses settings of programs that contradict each other, and services that a
+// request could not tell apart.
+func (c *checker) programs(root []field) {
+	all := c.settings.Config.Services
+	models, hosts, ports := map[string]string{}, map[string]string{}, map[int]string{}
+	for name, s := range all {
+		if s.Runs() {
+			models[name] = name
+		}
+	}
+	_, own, _ := splitListen(c.settings.Config.Front.Listen)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		s, path := all[name], "services."+name+"."
+		if c.bad[path+"command"] {
+			continue
+		}
+		if !s.Runs() {
+			c.withoutProgram(root, path)
+			continue
+		}
+		c.program(&s.Program, path)
+		c.unique(path+"models", "the model", s.Models, models, name)
+		c.unique(path+"hosts", "the host", s.Hosts, hosts, name)
+		if port, fixed := s.Port.Get(); fixed && !c.bad[path+"port"] {
+			if other, taken := ports[port]; taken {
+				c.complain(path+"port", fmt.Sprintf("%d is also the port of the service %s: give one of them another, or leave it out", port, other))
+			} else if strconv.Itoa(port) == own {
+				c.complain(path+"port", fmt.Sprintf("%d is the port of the front (front.listen): give the service another, or leave it out", port))
+			}
+			ports[port] = name
+		}
+	}
+}
+
+// withoutProgram refuses settings of a program for a service that has none.
+func (c *checker) withoutProgram(root []field, path string) {
+	t := reflect.TypeFor[Program]()
+	for _, f := range find(root, "services").fields {
+		if _, ofProgram := t.FieldByName(f.goName); !ofProgram {
+			continue
+		}
+		for _, set := range slices.Sorted(maps.Keys(c.settings.values)) {
+			if at := path + f.key; set == at || strings.HasPrefix(set, at+".") {
+				c.complain(set, "is for a program that berth runs, and the service has none: set "+path+"command too")
+			}
+		}
+	}
+}
+
+// program refuses settings of one program that contradict each other.
+func (c *checker) program(p *Program, path string) {
+	var ways []string
+	for key, set := range map[string]bool{"ready.path": p.Ready.Path != "", "ready.tcp": p.Ready.TCP == "true", "ready.log": p.Ready.Log != ""} {
+		if set {
+			ways = append(ways, path+key)
+		}
+	}
+	slices.Sort(ways)
+	switch {
+	case p.Command[0] == "":
+		c.complain(path+"command", "must begin with the name of a program")
+	case c.bad[path+"sleep"] || c.bad[path+"wake"]:
+	case len(ways) > 1:
+		c.complain(ways[1], "is set beside "+ways[0]+": a server shows in one way that it is ready")
+	case len(p.Sleep) > 0 && len(p.Wake) == 0:
+		c.complain(path+"sleep", "needs the requests that wake the server: set "+path+"wake")
+	case len(p.Sleep) == 0 && len(p.Wake) > 0:
+		c.complain(path+"wake", "needs the requests that make the server sleep: set "+path+"sleep")
+	case p.Away == "sleep" && len(p.Sleep) == 0:
+		c.complain(path+"away", "is sleep, and the server cannot: set "+path+"sleep and "+path+"wake, or another way")
+	}
+}
+
+// unique refuses names of models or hosts that mean two services.
+func (c *checker) unique(path, what string, names []string, seen map[string]string, service string) {
+	for _, name := range names {
+		other, taken := seen[name]
+		if taken && other != service && !c.bad[path] {
+			c.complain(path, fmt.Sprintf("%s %s means the service %s already: a request could not tell which of them it is for", what, scalar{text: name}, other))
+		}
+		seen[name] = service
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // Changeable returns the settings that Change takes, in the form of its JSON object: the
 // settings of gpu, and beside them the other sections. Durations are in seconds and
 // absent values are null. For single devices and services, it has only what is set. It
-// leaves out hooks, because they hold secrets, and users and groups, because not
+// leaves out secrets, hooks, because they hold some, and users and groups, because not
 // everybody may see their names.
 func (c Config) Changeable() ([]byte, error) {
 	root := schema()
@@ -46,6 +46,9 @@ func writeObject(b *bytes.Buffer, fields []field, from reflect.Value, sparse boo
 			if err := write(b, f.fields, at); err != nil {
 				return err
 			}
+			continue
+		}
+		if f.secret {
 			continue
 		}
 		v, ok := f.kind.load(at)

@@ -146,13 +146,13 @@ func TestRulesOf(t *testing.T) {
 
 // A token must not make the daemon read a file, whose text a refusal may show.
 func TestATokenNamesNoFiles(t *testing.T) {
-	before, after := config.Default(), config.Default()
-	after.Alerts.Rules = []string{"/etc/shadow"}
+	before, after := &config.Settings{Config: config.Default()}, &config.Settings{Config: config.Default()}
+	after.Config.Alerts.Rules = []string{"/etc/shadow"}
 	token := access.Actor{User: "token:ci", UID: access.NoUID, Token: "ci", Door: access.TCP, Role: access.Admin}
-	if err := mayRun(token, &before, &after); err == nil || !strings.Contains(err.Error(), "alerts.rules") {
+	if err := mayRun(token, before, after); err == nil || !strings.Contains(err.Error(), "alerts.rules") {
 		t.Errorf("with a token: %v", err)
 	}
-	if err := mayRun(access.Actor{User: "root", Door: access.Socket, Role: access.Admin}, &before, &after); err != nil {
+	if err := mayRun(access.Actor{User: "root", Door: access.Socket, Role: access.Admin}, before, after); err != nil {
 		t.Errorf("as root: %v", err)
 	}
 }

@@ -48,6 +48,7 @@ func (d *Daemon) ready() error {
 // It does nothing outside systemd.
 func (d *Daemon) tellSystemd(ctx context.Context) {
 	notify := func(state string) { _, _ = systemd.SdNotify(false, state) }
+	d.front.await(ctx)
 	notify(systemd.SdNotifyReady)
 	if limit, err := systemd.SdWatchdogEnabled(false); err == nil && limit > 0 {
 		d.tellAlive(ctx, limit/3, notify, d.stuck)

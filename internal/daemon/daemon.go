@@ -46,6 +46,7 @@ import (
 	"github.com/berth-gpu/berth/internal/health/thermal"
 	"github.com/berth-gpu/berth/internal/history/alert"
 	"github.com/berth-gpu/berth/internal/job/keeper"
+	"github.com/berth-gpu/berth/internal/job/owner"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/audit"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
@@ -126,8 +127,10 @@ type Daemon struct {
 	reclaim  *reclaim.Reclaim // nil if the daemon only looks
 	throttle *throttle.Throttle
 
-	jobs    *keeper.Keeper  // nil if the daemon runs none
-	minders *minder.Starter // likewise
+	jobs     *keeper.Keeper  // nil if the daemon runs none
+	minders  *minder.Starter // likewise
+	services *owner.Owner    // likewise
+	front    *frontDoor      // likewise
 
 	oversight *oversight.Oversight
 	alerts    *alert.Alerts // nil if the daemon only looks
@@ -168,7 +171,8 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		d.openOversight,   // 13. what samples and changes of leases mean: it subscribes to both
 		d.openAlerts,      // 14. the rules of alerts
 		d.openJobs,        // 15. the jobs of users
-		d.openDoor,        // 16. the way in for requests
+		d.openServices,    // 16. the programs of services, and the front before them
+		d.openDoor,        // 17. the way in for requests
 	} {
 		if err := step(o); err != nil {
 			return nil, errors.Join(err, d.abandon())
@@ -277,14 +281,21 @@ func (d *Daemon) openDoor(o Options) error {
 	if d.jobs != nil {
 		parts.Jobs, parts.Logs, parts.JobOf = d.jobs, d.minders, d.jobOf
 	}
+	if d.services != nil {
+		parts.Services, parts.Front = d.services, d.front
+	}
 	reception := desk.New(parts)
 	if d.jobs != nil {
 		d.run("jobs", d.runJobs(reception.RunJobs))
 	}
+	if d.services != nil {
+		d.run("services", func(ctx context.Context) { _ = reception.RunServices(ctx) }) // what it could not write down it has told
+		d.run("front", d.front.run)
+	}
 	d.exporter.Show(d.shownDevices, func() promexport.Values { return d.shownValues(o.Unlogged) })
 	d.handler = httpapi.New(httpapi.Parts{
 		Monitor: d.monitor, Events: d.events, Settings: d.settings, Ledger: d.ledger, Batches: d.batches, Past: d.archive, Audit: d.audit, Log: o.Log, Streams: &d.streams,
-		Desk: reception, Metrics: d.exporter, Nameless: d.exporter.Nameless, Host: d.host, Version: o.Version,
+		Desk: reception, Metrics: d.exporter, Nameless: d.exporter.Nameless, Called: d.exporter.Called, Host: d.host, Version: o.Version,
 		Note: d.Note, Ready: d.ready, Damaged: d.damaged, Remembered: d.past.Text, Contained: d.kernel.Contained(),
 		Alerts: d.alerts, NoAlerts: d.noAlerts, Hooks: d.hooks,
 		Guests: slices.Concat(d.asking(d.alerts), pageGuests()), Door: d.doorkeeper(), PageURL: d.pageURL,
@@ -317,7 +328,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	endStreams := func() { endWith(ledger.ErrStopped) }                     // whose requests are refused as the ledger refuses them
 	defer endStreams()
 	d.trustToken(secret)
-	doors, err := openDoors(streams, c, d.handler, d.doorkeeper(), d.kernel, &d.shown, d.exporter.TurnedAway)
+	doors, err := openDoors(streams, c, d.handler, d.doorkeeper(), d.kernel, &d.shown, d.front, d.exporter.TurnedAway)
 	if err != nil {
 		return err
 	}
@@ -448,6 +459,7 @@ func (d *Daemon) configure(c config.Config, by access.Actor, changed []string) {
 	}
 	d.labels.Reserve(slices.Collect(maps.Keys(c.Services)))
 	d.passable(c)
+	d.serve(c)
 	if len(changed) > 0 {
 		open := slices.DeleteFunc(slices.Clone(changed), namesSomebody)
 		d.publish(gpu.Event{

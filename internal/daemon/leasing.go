@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -100,7 +101,7 @@ func (d *Daemon) leasing(c config.Config) quota.Settings {
 			Preferred: s.PreferredDevice, Match: match(s.Match),
 			Service: quota.Service{
 				Name: name, Together: s.Affinity == "together", MinMemory: s.MinMemory.Or(0), MaxMemory: s.MaxMemory.Or(0), Priority: s.Priority,
-				Quota: lease.Usage{Memory: s.Quota.Memory.Or(0), Slots: s.Quota.Slots.Or(0)}, Users: s.Users,
+				Quota: lease.Usage{Memory: s.Quota.Memory.Or(0), Slots: s.Quota.Slots.Or(0)}, Users: withProgram(s),
 				Parkable: s.MayPark(), Unshared: s.Parkable == "unshared", Shrinkable: s.Shrinkable == "true",
 			},
 		}
@@ -110,9 +111,18 @@ func (d *Daemon) leasing(c config.Config) quota.Settings {
 		Limits: quota.Lookup{Generation: limits.Generation, Of: func(s lease.Subject) *lease.Limits { return &limits.Of(s).Limits }},
 		Device: func(uuid string) quota.DeviceSettings {
 			d := c.GPU.For(uuid)
-			return quota.DeviceSettings{Limit: d.MemoryLimit.Or(0), Reserve: d.MemoryReserve, MaxPipelines: d.MaxPipelines.Or(0)}
+			return quota.DeviceSettings{Limit: d.MemoryLimit.Or(0), Reserve: d.MemoryReserve, MaxPipelines: d.MaxPipelines.Or(0), Extra: d.ExtraSlots}
 		},
 	}
+}
+
+// withProgram returns the users who may lease in the name of a service: those that the
+// settings name, and the one whose program berth runs.
+func withProgram(s config.Service) []string {
+	if len(s.Users) == 0 || !s.Runs() || s.User == "" {
+		return s.Users
+	}
+	return append(slices.Clone(s.Users), s.User)
 }
 
 // match translates how the processes of a service are recognised. It returns nil if

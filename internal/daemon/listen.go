@@ -36,13 +36,20 @@ type doors struct {
 // file descriptors of the daemon nor anybody else's place. A program needs one or two.
 var guestLimits = peercred.Limits{User: quota.Connections, Unknown: 64, All: 1536, Admin: 512, First: 512, Few: 8}
 
+// frontConnections is how many connections the front may have: it asks once for each user
+// and service that others wait for.
+const frontConnections = 768
+
 // openDoors listens on the socket and, if configured, on TCP, with TLS if there is a
 // certificate. The context of every request ends with ctx, so that streams end when the
 // daemon stops.
-func openDoors(ctx context.Context, c config.Daemon, h http.Handler, keeper doorkeeper.Doorkeeper, kernel *peercred.Kernel, shown *certificate, turnedAway func()) (*doors, error) {
+func openDoors(ctx context.Context, c config.Daemon, h http.Handler, keeper doorkeeper.Doorkeeper, kernel *peercred.Kernel, shown *certificate, front *frontDoor, turnedAway func()) (*doors, error) {
 	d := &doors{}
 	most := guestLimits
 	most.Of = func(c *access.Caller) int {
+		if uid, runs := front.User(); runs && c.UID == access.KnownUID(uid) {
+			return frontConnections
+		}
 		return keeper.Limits().MostConnections(lease.Subject{Owner: lease.Owner{UID: c.UID.Or(lease.NoUID)}, Groups: c.Groups, Sure: c.Groups != nil})
 	}
 	guests := peercred.NewGuests(most, keeper.Rules)

@@ -58,4 +58,7 @@ func (d *Daemon) leaseChanged(e *lease.Effect) {
 	if d.parking != nil {
 		d.parking.Changed(e)
 	}
+	if d.services != nil && e.Ends() {
+		d.services.LeaseEnded(e.Lease().Key(), e.Lease().Fence, e.Why)
+	}
 }

@@ -41,7 +41,7 @@ func (p *people) govern(c config.Config) (missing []string) {
 	for name := range c.Groups {
 		groups = append(groups, name)
 	}
-	missing = p.numbers.Find(users, groups)
+	missing = p.numbers.Find(append(users, programUsers(c)...), groups)
 	p.rules.Store(p.rulesOf(c))
 	p.limit(c)
 	return missing
@@ -110,7 +110,7 @@ func (p *people) rulesOf(c config.Config) *access.Rules {
 // findAccounts looks up the users and groups of the configuration again as long as some
 // are missing: the database may be on a server that comes up later.
 func (d *Daemon) findAccounts(ctx context.Context) {
-	told := ""
+	told, lacked := "", 0
 	tick := time.NewTicker(accountsAgain)
 	defer tick.Stop()
 	for {
@@ -119,6 +119,10 @@ func (d *Daemon) findAccounts(ctx context.Context) {
 		if d.limits.Load() != before { // some were found
 			d.ledger.Configure(d.leasing(c))
 		}
+		if len(missing) < lacked {
+			d.serve(c)
+		}
+		lacked = len(missing)
 		if all := strings.Join(missing, ", "); all != told && all != "" {
 			d.log.Warn("the configuration names users or groups that nobody knows: they have neither role nor limits of their own until they are found", "missing", all)
 			told = all

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -85,7 +84,10 @@ func (s *settings) Change(_ context.Context, by access.Actor, body []byte) error
 	if err := mayChange(by, before.Differences(next)); err != nil {
 		return err
 	}
-	if err := mayRun(by, &before.Config, &next.Config); err != nil {
+	if err := mayRun(by, before, next); err != nil {
+		return err
+	}
+	if err := s.daemon.checkPrograms(next); err != nil {
 		return err
 	}
 	hold, err := s.daemon.readRules(before.Config, next.Config, false)
@@ -131,24 +133,17 @@ func mayChange(by access.Actor, changed []config.Difference) error {
 
 // mayRun refuses a change of what the daemon runs, and of which files it reads, by an
 // actor with a token: a token is for the API, and must not become a shell of the daemon's
-// user.
-func mayRun(by access.Actor, before, after *config.Config) error {
-	if by.Token == "" {
-		return nil
-	}
+// user. What it runs for services, administrators change only on the Unix socket.
+func mayRun(by access.Actor, before, after *config.Settings) error {
 	var wrong []config.Complaint
-	if !slices.Equal(before.Alerts.Rules, after.Alerts.Rules) { // an error in a file shows its text
-		wrong = append(wrong, config.Complaint{
-			Field:  "alerts.rules",
-			Reason: "must not be set with a token: set it in berth.yaml, or on the Unix socket as the user that the daemon runs as",
-		})
-	}
-	for _, name := range slices.Sorted(maps.Keys(after.Hooks)) {
-		if !slices.Equal(before.Hooks[name].Command, after.Hooks[name].Command) {
-			wrong = append(wrong, config.Complaint{
-				Field:  "hooks." + name + ".command",
-				Reason: "must not be set with a token: set it in berth.yaml, or on the Unix socket as the user that the daemon runs as",
-			})
+	for _, d := range before.Differences(after) {
+		switch {
+		case d.Set == "token" && d.Is == "": // a hook is removed
+		case d.Set == "" || by.Token == "" && (by.Door != access.TCP || d.Set != "socket"):
+		case d.Set == "socket":
+			wrong = append(wrong, config.Complaint{Field: d.Name, Reason: "makes the daemon run something: set it in berth.yaml, or on the Unix socket as an administrator and without a token"})
+		default:
+			wrong = append(wrong, config.Complaint{Field: d.Name, Reason: "must not be set with a token: set it in berth.yaml, or on the Unix socket as the user that the daemon runs as"})
 		}
 	}
 	if wrong != nil {
@@ -188,6 +183,9 @@ func (s *settings) reload(by access.Actor) (api.ConfigReload, error) {
 		own := slices.DeleteFunc(changed, func(text string) bool { return !strings.HasPrefix(text, "daemon.") })
 		return api.ConfigReload{}, fmt.Errorf("nothing was changed, because %s needs a restart of the daemon", cmp.Or(strings.Join(own, ", "), "daemon.token"))
 	}
+	if err := s.daemon.checkPrograms(next); err != nil {
+		return api.ConfigReload{}, err
+	}
 	hold, err := s.daemon.readRules(before.Config, next.Config, true)
 	if err != nil {
 		return api.ConfigReload{}, fmt.Errorf("nothing was changed: %w", err)
@@ -208,11 +206,12 @@ func (s *settings) reload(by access.Actor) (api.ConfigReload, error) {
 	return done, nil
 }
 
-// namesSomebody reports whether a difference names a user, a group or a hook, which not
-// everybody may see.
+// namesSomebody reports whether a difference names a user, a group or a hook, or what the
+// daemon runs, which not everybody may see.
 func namesSomebody(difference string) bool {
 	section, _, _ := strings.Cut(difference, ".")
-	return slices.Contains([]string{"users", "groups", "hooks"}, section)
+	name, _, _ := strings.Cut(difference, " ")
+	return slices.Contains([]string{"users", "groups", "hooks"}, section) || config.Private(name)
 }
 
 // settingsAct returns the audit entry for a change. Of a secret it says only that it

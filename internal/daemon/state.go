@@ -37,6 +37,7 @@ const (
 	throttleName = "throttle.json" // power limits and fans to restore
 	numbersName  = "numbers.json"  // which numbers ids have had
 	jobsName     = "jobs"          // a folder
+	servicesName = "services"      // a folder
 	waitingName  = "waiting"       // a folder with who waits
 )
 
@@ -44,7 +45,7 @@ const (
 // in the names of damaged files.
 var private = []string{
 	savedName, healthName, drainsName, throttleName, heatName, peaksName, archiveName, energyName, hooksName, tokensName, sessionsName,
-	eventsName, alertsName, pastName, numbersName, proof.ResidueFile, pace.FileName, mover.FileName, hugepages.FileName, journalName, waitingName, jobsName,
+	eventsName, alertsName, pastName, numbersName, proof.ResidueFile, pace.FileName, mover.FileName, hugepages.FileName, journalName, waitingName, jobsName, servicesName,
 }
 
 func isPrivate(name string) bool {

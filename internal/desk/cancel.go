@@ -26,6 +26,9 @@ func (d *Desk) Cancel(ctx context.Context, by Caller, name lease.Name, b api.Can
 			return api.Ended{}, Refuse(Conflict, "job_lease", "The lease %s belongs to a job. Cancel the job: berth cancel %s (POST /api/jobs/{id}/cancel). Nothing was changed.", k.ID, words.Shell(job))
 		}
 	}
+	if err := d.ofService(k); err != nil {
+		return api.Ended{}, err
+	}
 	by.aside()
 	cancelled, err := d.EndPrograms(ctx, by.Actor, k, b.Fence, gpu.Printable(b.Why, 256))
 	by.back(ctx)

@@ -15,11 +15,9 @@ import (
 	"github.com/berth-gpu/berth/internal/job"
 	"github.com/berth-gpu/berth/internal/job/keeper"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
-	"github.com/berth-gpu/berth/internal/process/launch"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -36,27 +34,8 @@ func keyOfTask(s *job.Spec, id string) lease.Key {
 
 func keyOfClaim(of *keeper.Claim) lease.Key { return keyOfTask(of.Spec, of.ID) }
 
-// ownerOf returns the owner of a job as a caller. The limits are those of the user, and
-// the groups those of the user database. That the lease of a task is a named one until
-// its minder lives is nothing to the limits.
-func (d *Desk) ownerOf(s *job.Spec) Caller {
-	by := Caller{
-		Actor:  access.Actor{User: s.User, UID: s.UID, Door: access.Socket, Role: access.User},
-		Holder: lease.Holder{UID: s.UID, User: s.User, Name: s.Called},
-	}
-	if d.Limits == nil {
-		return by
-	}
-	subject, rules := lease.Subject{Owner: lease.Owner{UID: s.UID}}, d.Limits.Load()
-	if rules.Grouped() {
-		_, groups, known := d.Users.Account(s.User)
-		subject.Groups, subject.Sure = groups, known && groups != nil
-	}
-	limits := *rules.Of(subject)
-	limits.Named, limits.LongestWait = lease.Limit[bool]{}, lease.Limit[time.Duration]{}
-	by.Limits = &limits
-	return by
-}
+// ownerOf returns the owner of a job as a caller.
+func (d *Desk) ownerOf(s *job.Spec) Caller { return d.asUser(s.UID, s.User, s.Called) }
 
 // wishOf returns what the task of a claim asks for.
 func (d *Desk) wishOf(of *keeper.Claim) *wish {
@@ -99,29 +78,8 @@ func (l jobLeases) longestWait(of *keeper.Claim) (time.Duration, bool) {
 
 // Hand implements keeper.Leases.
 func (l jobLeases) Hand(ctx context.Context, of keeper.Claim, to process.ID) (api.Lease, error) {
-	bound, err := l.desk.Ledger.Hand(ctx, keyOfClaim(&of), of.Task.Fence, to)
-	if errors.Is(err, lease.ErrUnknown) || errors.Is(err, lease.ErrStaleFence) || errors.Is(err, process.ErrGone) {
-		return api.Lease{}, keeper.ErrNoLease
-	}
-	if err != nil {
-		return api.Lease{}, err
-	}
 	by := l.desk.ownerOf(of.Spec)
-	r, err := l.desk.resolve(&by, l.desk.wishOf(&of))
-	if err != nil {
-		return api.Lease{}, err
-	}
-	handed := LeaseOf(ledger.Held{Lease: bound})
-	if err := l.desk.equip(ctx, &handed, bound, &r, ""); err != nil {
-		return api.Lease{}, err
-	}
-	if r.isolation == launch.ByCgroup {
-		if _, err := l.desk.enclose(bound); err != nil {
-			return api.Lease{}, err
-		}
-		handed.IsolatedBy = launch.ByCgroup
-	}
-	return handed, nil
+	return l.desk.hand(ctx, keyOfClaim(&of), of.Task.Fence, &by, l.desk.wishOf(&of), to)
 }
 
 // Release implements keeper.Leases.

@@ -19,6 +19,7 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/job"
 	"github.com/berth-gpu/berth/internal/job/keeper"
+	"github.com/berth-gpu/berth/internal/job/owner"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/audit"
 	"github.com/berth-gpu/berth/internal/process"
@@ -254,7 +255,7 @@ func (d *Desk) leaseOf(by *Caller, s *job.Spec) (errs lease.FieldErrors) {
 		field string
 		set   bool
 	}{
-		{"id", l.ID != ""}, {"parent", l.Parent != ""}, {"binding", l.Binding != ""}, {"pid", l.PID != 0}, {"ttl_seconds", l.TTL.Known()},
+		{"id", l.ID != ""}, {"parent", l.Parent != ""}, {"pool", l.Pool}, {"from_pool", l.FromPool != ""}, {"binding", l.Binding != ""}, {"pid", l.PID != 0}, {"ttl_seconds", l.TTL.Known()},
 		{"unit", l.Unit != ""}, {"scope", len(l.Scope) > 0}, {"parts", len(l.Parts) > 0}, {"admitted", l.Admitted},
 	} {
 		if f.set {
@@ -484,7 +485,14 @@ func (d *Desk) Order(by Caller, b api.MinderRequest) (api.MinderOrder, error) {
 	if d.Jobs == nil || by.Door != access.Socket || by.Token != "" || by.Holder.PID == 0 || by.UID != os.Geteuid() {
 		return api.MinderOrder{}, Refuse(Forbidden, "no_minder", "Only the minder of a run gets its order.")
 	}
-	order, err := d.Jobs.Order(b.Run, process.ID{PID: by.Holder.PID, Start: by.Holder.Start})
+	minder, err := process.ID{PID: by.Holder.PID, Start: by.Holder.Start}, error(owner.ErrUnknown)
+	var order api.MinderOrder
+	if d.Services != nil { // jobs and services have different numbers
+		order, err = d.Services.Order(b.Run, minder)
+	}
+	if errors.Is(err, owner.ErrUnknown) {
+		order, err = d.Jobs.Order(b.Run, minder)
+	}
 	if err != nil {
 		return api.MinderOrder{}, refusedJob(err)
 	}

@@ -39,6 +39,11 @@ func (d *Desk) Seek(by access.Actor, name lease.Name) (lease.Key, error) {
 // a name means. A fence of zero means any. Release ends no program: if one would go on
 // without its lease, whoever else asks has to give the fence, or say that it may go on.
 func (d *Desk) Release(ctx context.Context, by Caller, name lease.Name, fence uint64, keepRunning bool) (api.Ended, error) {
+	if k, err := d.Ledger.Seek(by.Actor, access.Release, name); err == nil && fence == 0 {
+		if err := d.ofService(k); err != nil {
+			return api.Ended{}, err
+		}
+	}
 	if fence == 0 && !keepRunning {
 		var err error
 		if fence, err = d.stranded(&by, name); err != nil {
@@ -221,6 +226,15 @@ func LeaseOf(h ledger.Held) api.Lease {
 		Granted: h.Granted, TTL: h.TTL.Seconds(), Parts: make([]api.LeasePart, len(h.Parts)),
 		Priority: h.Priority, EnforcedBy: h.EnforcedBy, Note: h.Note, Heir: h.KeptBy,
 		Unit: h.Unit, Scope: h.Scope, Parkable: h.Parkable, Unshared: h.Unshared, Asked: h.Asked, Comment: h.Comment, Exclusive: h.Exclusive,
+	}
+	if h.Pool {
+		l.Pool = &api.Pool{Left: h.Parts[0].Memory}
+		if use := h.InPool; use != nil {
+			l.Pool = &api.Pool{Taken: use.Taken, Left: use.Left(), Leases: use.Leases}
+		}
+	}
+	if h.From != 0 {
+		l.FromPool = h.Parent
 	}
 	if !h.Expires.IsZero() {
 		l.Expires = &h.Expires

@@ -116,6 +116,9 @@ func (d *Desk) move(ctx context.Context, by Caller, verb access.Verb, name lease
 	case d.Parking == nil:
 		return api.Lease{}, Refuse(Unavailable, "no_parking", "This daemon only looks, and parks nothing.")
 	}
+	if err := d.ofService(held.Key()); err != nil {
+		return api.Lease{}, err
+	}
 	by.aside()
 	err = d.actOn(&by, verb, held, nil, why, func() error { return do(held) })
 	by.back(ctx)

@@ -40,6 +40,8 @@ type callers struct {
 	asking singleflight.Group
 	turns  chan struct{} // has room for mostQuestions
 
+	sockets sync.Map // has each uid whose processes the daemon looks at
+
 	mu    sync.Mutex // guards known
 	known map[string]known
 }
@@ -65,7 +67,8 @@ type caller struct {
 // the user of this machine whom the kernel names, and a token that berth does not know is
 // for the server.
 func (c *callers) of(r *http.Request) (caller, *route.Refusal) {
-	uid := userOf(r.Context())
+	peer := peerOf(r.Context())
+	uid := peer.UID
 	token := tokenOf(r.Header)
 	if token != "" {
 		who, err := c.ask(r.Context(), "token "+digest(token), api.FrontWho{Token: token})
@@ -80,11 +83,26 @@ func (c *callers) of(r *http.Request) (caller, *route.Refusal) {
 	if !local {
 		return caller{}, refusal(http.StatusUnauthorized, "unauthorized", "Callers from other machines need a token of berth with the role user: send Authorization: Bearer TOKEN. An administrator makes one with berth token create NAME --role user.")
 	}
-	who, err := c.ask(r.Context(), "uid "+strconv.Itoa(id), api.FrontWho{UID: gpu.Some(id)})
+	who, err := c.local(r.Context(), id, peer.Inode)
 	if err != nil {
 		return caller{}, askedInVain(err)
 	}
 	return settle(who, false)
+}
+
+// local asks about a user of this machine. The daemon says whether it has looked at the
+// process of the caller, as it does for root, because root of a container is not root.
+// Then its answer is about one socket.
+func (c *callers) local(ctx context.Context, uid int, inode uint32) (api.FrontCaller, error) {
+	asked := api.FrontWho{UID: gpu.Some(uid), Inode: inode}
+	if _, looks := c.sockets.Load(uid); !looks {
+		who, err := c.ask(ctx, "uid "+strconv.Itoa(uid), asked)
+		if err != nil || !who.Socket {
+			return who, err
+		}
+		c.sockets.Store(uid, true) // the answer may be about another socket of the user
+	}
+	return c.ask(ctx, "socket "+strconv.FormatUint(uint64(inode), 10)+" of uid "+strconv.Itoa(uid), asked)
 }
 
 // settle refuses callers who may only look.
@@ -121,7 +139,7 @@ func (c *callers) ask(ctx context.Context, key string, who api.FrontWho) (api.Fr
 		return last.caller, last.err
 	}
 	// The question goes on for others who wait for it if this caller leaves.
-	asked := c.asking.DoChan(key, func() (any, error) { return c.question(key, who) })
+	asked := c.asking.DoChan(key, func() (any, error) { return c.question(key, who, !is) })
 	select {
 	case <-ctx.Done():
 		return api.FrontCaller{}, ctx.Err()
@@ -136,8 +154,9 @@ func (c *callers) ask(ctx context.Context, key string, who api.FrontWho) (api.Fr
 	}
 }
 
-// question asks the daemon and remembers its answer.
-func (c *callers) question(key string, who api.FrontWho) (api.FrontCaller, error) {
+// question asks the daemon and remembers its answer. If patient, it asks again for a while
+// if no daemon answers: one may be about to start.
+func (c *callers) question(key string, who api.FrontWho, patient bool) (api.FrontCaller, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), callerLimit)
 	defer cancel()
 	select {
@@ -147,6 +166,12 @@ func (c *callers) question(key string, who api.FrontWho) (api.FrontCaller, error
 		return api.FrontCaller{}, ctx.Err()
 	}
 	answer, err := c.daemon.FrontCaller(ctx, who)
+	for wait := 50 * time.Millisecond; patient && err != nil && !isProblem(err); wait *= 2 {
+		if pause(ctx, wait); ctx.Err() != nil {
+			return answer, err
+		}
+		answer, err = c.daemon.FrontCaller(ctx, who)
+	}
 	if err == nil || isProblem(err) {
 		c.remember(key, known{answer, err, time.Now()})
 	}
@@ -191,22 +216,22 @@ func digest(token string) string {
 	return string(sum[:])
 }
 
-// userKey is the key of the caller's user in the context of a connection.
-type userKey struct{}
+// peerKey is the key of the other end of a connection in its context.
+type peerKey struct{}
 
-// userOf returns the user of this machine at the other end of a connection.
-func userOf(ctx context.Context) access.UID {
-	uid, _ := ctx.Value(userKey{}).(access.UID)
-	return uid
+// peerOf returns what the kernel says about the other end of a connection.
+func peerOf(ctx context.Context) access.Peer {
+	peer, _ := ctx.Value(peerKey{}).(access.Peer)
+	return peer
 }
 
-// withUser notes the user at the other end of a new connection.
-func withUser(ctx context.Context, c net.Conn) context.Context {
+// withPeer notes who is at the other end of a new connection.
+func withPeer(ctx context.Context, c net.Conn) context.Context {
 	if outer, ok := c.(interface{ NetConn() net.Conn }); ok { // TLS
 		c = outer.NetConn()
 	}
 	if known, ok := c.(interface{ Peer() access.Peer }); ok {
-		return context.WithValue(ctx, userKey{}, known.Peer().UID)
+		return context.WithValue(ctx, peerKey{}, known.Peer())
 	}
 	return ctx
 }

@@ -153,7 +153,9 @@ func merge(own, told api.FrontSettings) api.FrontSettings {
 // listen serves until ctx ends, and then until the last request does, or hurry.
 func (f *Front) listen(ctx, hurry context.Context, o Options, s api.FrontSettings) error {
 	if s.Listen == "" {
-		return errors.New("the front has no address: set front.listen in the configuration of the daemon, as in 127.0.0.1:8080, or use --listen")
+		f.log.Info("the front has no address, and only asks the servers of services whether they are ready: set front.listen in the configuration of the daemon, as in 127.0.0.1:8080")
+		<-ctx.Done()
+		return nil
 	}
 	secure, err := newCertificate(s)
 	if err != nil {
@@ -171,10 +173,11 @@ func (f *Front) listen(ctx, hurry context.Context, o Options, s api.FrontSetting
 		f.log.Warn("the front listens for other machines without TLS: their tokens can be read on the way; set front.tls_cert and front.tls_key", "address", raw.Addr().String())
 	}
 	web := &http.Server{
-		Handler: f, ConnContext: withUser, ErrorLog: slog.NewLogLogger(f.log.Handler(), slog.LevelDebug),
+		Handler: f, ConnContext: withPeer, ErrorLog: slog.NewLogLogger(f.log.Handler(), slog.LevelDebug),
 		ReadHeaderTimeout: headerPatience, IdleTimeout: idlePatience, MaxHeaderBytes: longestHeader,
 	}
 	f.log.Info("the front listens", "address", raw.Addr().String(), "tls", secure != nil)
+	f.table.listens(raw.Addr().String())
 	if o.Listening != nil {
 		o.Listening(raw.Addr())
 	}
@@ -186,6 +189,7 @@ func (f *Front) listen(ctx, hurry context.Context, o Options, s api.FrontSetting
 	case <-ctx.Done():
 	}
 	f.log.Info("the front takes no more requests, and ends with the last one")
+	f.table.listens("")
 	if err := web.Shutdown(hurry); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}

@@ -23,6 +23,7 @@ type table struct {
 	names    []route.Names     // of the services, in the order of their names; replaced as a whole
 	outbox   []api.FrontReport // what the daemon must hear besides counts
 	whole    bool              // the daemon must hear about all services
+	listen   string            // where the front takes requests; empty if it does not
 
 	wake   chan struct{} // has room for one; something changed
 	urgent chan struct{} // has room for one; the daemon waits for what is in the outbox
@@ -206,6 +207,14 @@ func (t *table) reportAll() {
 	t.ring(t.urgent)
 }
 
+// listens notes where the front takes requests, and reports that.
+func (t *table) listens(address string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.listen, t.whole = address, true
+	t.ring(t.urgent)
+}
+
 // admit counts a request as open, if the service is.
 func (s *service) admit() *stay {
 	if s.stay == nil || s.stay.over {
@@ -284,7 +293,7 @@ func (t *table) collect() api.FrontReports {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := min(len(t.outbox), mostReports/2)
-	message := api.FrontReports{Whole: t.whole, Reports: slices.Clone(t.outbox[:n])}
+	message := api.FrontReports{Whole: t.whole, Listen: t.listen, Reports: slices.Clone(t.outbox[:n])}
 	t.outbox, t.whole = slices.Delete(t.outbox, 0, n), false
 	if len(t.outbox) > 0 {
 		t.ring(t.urgent)

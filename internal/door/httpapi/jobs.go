@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -154,26 +153,9 @@ func (s *server) job(ctx context.Context, in *jobQuery) (*answer[api.Job], error
 
 // jobLog answers with the log of a job, as text.
 func (s *server) jobLog(w http.ResponseWriter, r *http.Request) {
-	query := r.URL.Query()
-	lines, err := strconv.Atoi(query.Get("lines"))
-	if query.Get("lines") != "" && (err != nil || lines < 0) {
-		problems.Write(w, problems.New(http.StatusUnprocessableEntity, "invalid_request", "lines must be a number of lines."))
-		return
-	}
-	is := func(name string) bool { return strings.EqualFold(query.Get(name), "true") }
-	out := &flowing{ResponseWriter: w, flush: is("follow")}
-	by := askerOf(r.Context())
-	if by.Place != nil {
-		by.Place.Aside()
-	}
-	err = s.Desk.JobLog(r.Context(), by, r.PathValue("id"), desk.LogQuery{Errors: is("errors"), Lines: lines, Follow: is("follow")}, out.begin, out)
-	if err == nil {
-		out.begin(0)
-		return
-	}
-	if p := (*api.Problem)(nil); !out.begun && errors.As(problemOf(err), &p) {
-		problems.Write(w, p)
-	}
+	s.log(w, r, func(by desk.Caller, q desk.LogQuery, out *flowing) error {
+		return s.Desk.JobLog(r.Context(), by, r.PathValue("id"), q, out.begin, out)
+	})
 }
 
 // flowing is an answer whose beginning waits until it is known that there is one.

@@ -29,10 +29,12 @@ const (
 
 // withoutPlace reports whether a request on a route takes no place: a stream takes
 // places itself, a try to sign in that fails must delay nobody else, and a probe or a file of
-// the page is less work than taking one.
+// the page is less work than taking one. The requests of the front are those of all who
+// call it, and some of them wait for long.
 func withoutPlace(pattern string) bool {
 	switch pattern {
-	case "GET /healthz", "GET /readyz", "GET /", "GET /favicon.svg", "GET /assets/{file}", "POST /api/session", "GET /api/events", "POST /api/leases/stream":
+	case "GET /healthz", "GET /readyz", "GET /", "GET /favicon.svg", "GET /assets/{file}", "POST /api/session", "GET /api/events", "POST /api/leases/stream",
+		"GET /api/front/orders", "POST /api/front/reports", "POST /api/front/bring", "POST /api/front/caller":
 		return true
 	}
 	return false
@@ -68,6 +70,13 @@ func (s *server) inPlace(w http.ResponseWriter, r *http.Request, pattern string,
 	r = noteAgent(r)
 	if exceeds(who) || withoutPlace(pattern) {
 		s.queues.Note(fair.UserOf(who))
+		if pattern == "POST /api/front/bring" {
+			if r.ContentLength > smallBody || !arrived(r) {
+				problems.Write(w, problems.New(http.StatusRequestTimeout, "request_timeout", bodyMissing))
+				return
+			}
+			w = settled{w}
+		}
 		s.mux.ServeHTTP(w, r)
 		return
 	}

@@ -70,22 +70,34 @@ func changeOf(schemas huma.Registry, section *huma.Schema) *huma.Schema {
 	return &change
 }
 
-// config returns the configuration. A caller who may not see the names of users does
-// not see who may use a service, and how its processes are recognized.
+// config returns the configuration as the caller may see it.
 func (s *server) config(ctx context.Context, _ *struct{}) (*answer[api.GPUConfig], error) {
-	c := s.Settings.GPU()
-	if !sightOf(ctx).names() {
-		for name, service := range c.Services {
-			service.Users, service.Match = nil, api.MatchConfig{}
-			c.Services[name] = service
+	return ok(sightOf(ctx).config(s.Settings.GPU()))
+}
+
+// config returns the configuration as the caller may see it. Only callers who may see the
+// names of users see who may use a service, how its processes are recognized, and whom its
+// program runs as. Only operators see its program.
+func (s sight) config(c api.GPUConfig) api.GPUConfig {
+	for name, service := range c.Services {
+		if !s.names() {
+			service.Users, service.Match, service.User = nil, api.MatchConfig{}, ""
 		}
+		if !s.all() {
+			service.Command, service.Directory, service.Sleep, service.Wake = nil, "", nil, nil
+		}
+		c.Services[name] = service
 	}
-	return ok(c)
+	if !s.all() {
+		c.Front.TLSCert, c.Front.TLSKey, c.Front.User = "", "", ""
+	}
+	return c
 }
 
 // sources lists the settings. Only administrators see the settings of users, groups and
 // hooks, whose names are names of people and places. Only callers who may see the names
-// of users see who may use a service, and how its processes are recognized.
+// of users see who may use a service, and how its processes are recognized, and only
+// operators see its program.
 func (s *server) sources(ctx context.Context, _ *struct{}) (*answer[api.ConfigFields], error) {
 	sight := sightOf(ctx)
 	fields := slices.DeleteFunc(slices.Clone(s.Settings.Fields()), func(f api.ConfigField) bool {
@@ -93,8 +105,8 @@ func (s *server) sources(ctx context.Context, _ *struct{}) (*answer[api.ConfigFi
 		return !sight.governs() && slices.Contains([]string{"users", "groups", "hooks"}, section)
 	})
 	for i, f := range fields {
-		names := strings.HasPrefix(f.Field, "services.") && (strings.HasSuffix(f.Field, ".users") || strings.Contains(f.Field, ".match."))
-		if names && !sight.names() {
+		names := strings.HasPrefix(f.Field, "services.") && (strings.HasSuffix(f.Field, ".users") || strings.HasSuffix(f.Field, ".user") || strings.Contains(f.Field, ".match."))
+		if names && !sight.names() || config.Private(f.Field) && !sight.all() {
 			fields[i].Value = "not shown"
 		}
 	}
@@ -115,7 +127,7 @@ func (s *server) changeConfig(ctx context.Context, in *configChange) (*answer[ap
 	if err := s.Settings.Change(ctx, identityOf(ctx).Actor, in.RawBody); err != nil {
 		return nil, refusedChange(err)
 	}
-	return ok(s.Settings.GPU())
+	return ok(sightOf(ctx).config(s.Settings.GPU()))
 }
 
 // refusedChange returns the problem of a refused change, with an entry for each field.

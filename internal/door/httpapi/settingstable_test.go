@@ -53,6 +53,8 @@ func collect(schemas huma.Registry, s *huma.Schema, path string, into map[string
 		}
 		entries, isMap := within.AdditionalProperties.(*huma.Schema)
 		switch {
+		case isMap && entries.Properties == nil && entries.Ref == "":
+			into[at] = &huma.Schema{Type: huma.TypeString} // the setting is a map
 		case isMap:
 			collect(schemas, entries, at+".NAME.", into)
 		case within.Type == huma.TypeObject:

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -208,5 +209,21 @@ func TestTokensSeeTheirOwn(t *testing.T) {
 	// Another user may have a batch with the same id.
 	if w := d.askAs(other, "PUT", "/api/batches/b1", body); w.Code != 200 {
 		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// Every call on a route is counted with its user, also one that is refused.
+func TestCallsAreCounted(t *testing.T) {
+	d := open(t, "1xrtx-4060")
+	var calls []string
+	d.server.Called = func(route, user string) { calls = append(calls, route+" by "+user) }
+	ada := user(4711)
+	d.askAs(ada, "GET", "/api/leases/nothing", "")
+	d.askAs(ada, "POST", "/api/gpu/monitoring/stop", "")
+	d.askAs(ada, "GET", "/no/such/path", "")
+	d.askAs(doorkeeper.IdentityFor(viewer()), "GET", "/healthz", "")
+	want := []string{"GET /api/leases/{id} by " + ada.User, "POST /api/gpu/monitoring/stop by " + ada.User, "GET /healthz by " + viewer().User}
+	if !slices.Equal(calls, want) {
+		t.Errorf("counted %q, want %q", calls, want)
 	}
 }

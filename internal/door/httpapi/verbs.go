@@ -92,6 +92,19 @@ var verbs = map[string]access.Verb{
 	"POST /api/jobs/{id}/priority": access.Hold,
 	"POST /api/jobs/minder":        access.Mind,
 
+	"GET /api/services":                 access.Look,
+	"GET /api/services/{name}":          access.Look,
+	"GET /api/services/{name}/log":      access.Inspect,
+	"POST /api/services/{name}/start":   access.Serve,
+	"POST /api/services/{name}/stop":    access.Serve,
+	"POST /api/services/{name}/restart": access.Serve,
+	"POST /api/services/{name}/move":    access.Serve,
+
+	"GET /api/front/orders":   access.Front,
+	"POST /api/front/reports": access.Front,
+	"POST /api/front/bring":   access.Front,
+	"POST /api/front/caller":  access.Front,
+
 	"PUT /api/gpu/config":            access.Configure,
 	"POST /api/gpu/config/reload":    access.Govern,
 	"POST /api/gpu/monitoring/start": access.Monitor,

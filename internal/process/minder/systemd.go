@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/coreos/go-systemd/v22/dbus"
 	godbus "github.com/godbus/dbus/v5"
@@ -16,44 +13,18 @@ import (
 
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/runs"
+	"github.com/berth-gpu/berth/internal/process/units"
 )
 
-// manager is the systemd that starts services for this process: that of the machine for
-// root, and that of the user for others.
-type manager struct{ socket string }
-
-// managerWithin is how long systemd may take to start a service.
-const managerWithin = 30 * time.Second
+// manager is the systemd that starts services for this process.
+type manager struct{ *units.Manager }
 
 // findManager returns the systemd of this process, or nil if there is none.
 func findManager() *manager {
-	folder := "/run"
-	if os.Geteuid() != 0 {
-		folder = os.Getenv("XDG_RUNTIME_DIR")
+	if found := units.Find(); found != nil {
+		return &manager{found}
 	}
-	socket := filepath.Join(folder, "systemd", "private")
-	if info, err := os.Stat(socket); err != nil || info.Mode().Type() != os.ModeSocket || !filepath.IsAbs(socket) {
-		return nil
-	}
-	return &manager{socket}
-}
-
-// connect connects to systemd itself, which works without a message bus.
-func (m *manager) connect(ctx context.Context) (*dbus.Conn, error) {
-	conn, err := dbus.NewConnection(func() (*godbus.Conn, error) {
-		c, err := godbus.Dial("unix:path="+godbus.EscapeBusAddressValue(m.socket), godbus.WithContext(ctx))
-		if err != nil {
-			return nil, err
-		}
-		if err := c.Auth([]godbus.Auth{godbus.AuthExternal(strconv.Itoa(os.Geteuid()))}); err != nil {
-			return nil, errors.Join(err, c.Close())
-		}
-		return c, nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("speak to systemd: %w", err)
-	}
-	return conn, nil
+	return nil
 }
 
 // slice is the slice of everything that berth starts for users, so that an administrator
@@ -64,9 +35,9 @@ const slice = "berth.slice"
 // that has ended. files become its standard input and output. It is no error if the
 // service is there already.
 func (m *manager) start(ctx context.Context, name, description string, command []string, l runs.Limits, files []*os.File) (process.ID, error) {
-	ctx, cancel := context.WithTimeout(ctx, managerWithin)
+	ctx, cancel := context.WithTimeout(ctx, units.Within)
 	defer cancel()
-	conn, err := m.connect(ctx)
+	conn, err := m.Connect(ctx)
 	if err != nil {
 		return process.ID{}, err
 	}
@@ -141,9 +112,9 @@ func properties(description string, command []string, l runs.Limits, files []*os
 
 // kill kills everything in a service, if there is such a service.
 func (m *manager) kill(ctx context.Context, name string) error {
-	ctx, cancel := context.WithTimeout(ctx, managerWithin)
+	ctx, cancel := context.WithTimeout(ctx, units.Within)
 	defer cancel()
-	conn, err := m.connect(ctx)
+	conn, err := m.Connect(ctx)
 	if err != nil {
 		return err
 	}

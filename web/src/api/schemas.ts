@@ -109,6 +109,8 @@ export interface Allocate {
   unshared?: boolean;
   /** A note of yours, for people: at most 256 bytes on one line. Others than operators do not see it. */
   comment?: string;
+  /** The lease is a pool: its memory is for leases of yours that name it as from_pool. They get it at once. */
+  pool?: boolean;
 }
 
 // Ancestor is a process between the holder of a lease and a process on a device.
@@ -308,6 +310,14 @@ export interface By {
   agent?: string;
 }
 
+// CallConfig is a request to the server of a service.
+export interface CallConfig {
+  /** One of GET, POST, PUT, PATCH or DELETE. */
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  path: string;
+  body?: string;
+}
+
 // Cancel ends the programs of a lease, and the lease with them.
 export interface Cancel {
   /** Only if the lease still has this fence. Default: any fence. */
@@ -470,6 +480,8 @@ export interface Device {
   compute_capability?: string;
   memory_total_mb: number;
   numa_node?: number;
+  /** Whether the driver runs the GPU in confidential mode, in which nobody outside of its virtual machine reads its memory; devtools: on, with debugging and profiling open, which lets others in. Absent if the driver does not say. One of on, devtools or off. */
+  confidential?: 'on' | 'devtools' | 'off';
   /** The power cap in force. */
   power_limit_watts?: number;
   /** Where the hardware slows itself down. */
@@ -688,6 +700,154 @@ export interface FieldProblem {
   detail: string;
 }
 
+// FrontBring asks for a service. The answer comes when the service is open, or will not
+// come; then it is a problem, whose extra may have retry_after_seconds. A front that hangs
+// up has nobody left who waits.
+export interface FrontBring {
+  front: string;
+  service: string;
+  /** Who asks, as FrontCaller names them; for fair shares. */
+  user: string;
+}
+
+// FrontBrought says where a service is open.
+export interface FrontBrought {
+  epoch: number;
+  port: number;
+  uid: number;
+}
+
+// FrontCaller says who a caller is. A token that the daemon does not know is a problem with
+// status 401.
+export interface FrontCaller {
+  /** Login name, user id if there is none, or token:NAME. */
+  user: string;
+  /** One of stranger, scraper, viewer, user, operator or admin. */
+  role: 'stranger' | 'scraper' | 'viewer' | 'user' | 'operator' | 'admin';
+  /** The only service that a token is for. */
+  service?: string;
+  /** The answer is about the process at the other end of this socket, and says nothing of other processes of the user. */
+  socket?: boolean;
+}
+
+// FrontConfig is the section front.
+export interface FrontConfig {
+  /** TCP address that the front takes requests for services on. Default: none. */
+  listen: string;
+  /** File with the certificate that the front shows. */
+  tls_cert: string;
+  /** File with the private key of tls_cert. */
+  tls_key: string;
+  /** User that the front runs as. */
+  user: string;
+}
+
+// FrontCounted is what a front counted of a service since its last report.
+export interface FrontCounted {
+  service: string;
+  /** Requests that got an answer of any kind. */
+  requests: number;
+  /** Of these, those that the server answered with 500 or more, or not to the end. */
+  failed?: number;
+  /** Of these, those that the front answered itself because the service was full, stopped or did not come. */
+  refused?: number;
+  /** From the usage of answers that have it. */
+  tokens_in?: number;
+  tokens_out?: number;
+  /** How many answers began within each of FrontBounds, and after the last, each counted once; from when the request was passed on. */
+  first_byte?: number[];
+  /** The sum of these times. */
+  first_byte_seconds?: number;
+  /** How long requests waited for the service, in sum. */
+  waited_seconds?: number;
+}
+
+// FrontEpoch names one stay of a service.
+export interface FrontEpoch {
+  service: string;
+  epoch: number;
+}
+
+// FrontOpen says how many requests a service has. A front sends it when a service goes
+// between none and some, and about all services after each request for orders.
+export interface FrontOpen {
+  service: string;
+  epoch?: number;
+  /** Requests that were passed on and whose answers have not ended. */
+  open: number;
+  /** Requests that wait for the service. */
+  waiting: number;
+  /** When the last answer ended. Absent: none has since the front began. */
+  last_answer?: string;
+}
+
+// FrontOutcome is what became of a probe or of calls.
+export interface FrontOutcome {
+  service: string;
+  epoch: number;
+  /** Of the calls. */
+  id?: string;
+  ok: boolean;
+  error?: string;
+}
+
+// FrontReport is one thing that a front reports. It has one of its fields.
+export interface FrontReport {
+  /** The last request of this epoch has ended, and no other will begin under it. */
+  closed?: FrontEpoch;
+  /** The server is ready, or was not within the time. */
+  probed?: FrontOutcome;
+  called?: FrontOutcome;
+  open?: FrontOpen;
+  counted?: FrontCounted;
+}
+
+// FrontReports is what a front reports. It sends one after the other, and one that was not
+// answered again with the same number.
+export interface FrontReports {
+  /** The name that the front made up, as in its request for orders. */
+  front: string;
+  /** Grows by one. A number that was seen before is answered and not counted again. */
+  number: number;
+  /** The open reports are about all services; one that is not there has no requests. A front sends such a report after each request for orders; before it, the daemon does not know how many requests that front has. */
+  whole?: boolean;
+  /** Where the front takes requests. Absent: not yet, or no more. */
+  listen?: string;
+  reports: FrontReport[];
+}
+
+// FrontState says how the front is.
+export interface FrontState {
+  /** Where it has to take requests: front.listen. */
+  listen: string;
+  /** Where it takes requests. Absent: it does not. */
+  address?: string;
+  /** Why it does not, in words. */
+  why?: string;
+}
+
+// FrontStopped says who stopped a service, and why.
+export interface FrontStopped {
+  by: string;
+  why?: string;
+  at: string;
+}
+
+// FrontTaken says that a report was taken in.
+export interface FrontTaken {
+  number: number;
+}
+
+// FrontWho asks who a caller is: one that showed a token, or a user of this machine over
+// TCP.
+export interface FrontWho {
+  token?: string;
+  /** If there is no token. */
+  uid?: number;
+  /** Of the socket of a user of this machine, by which the daemon finds its process. */
+  inode?: number;
+}
+
 // GPUConfig is the part of the configuration in force that can change at run
 // time: the settings of the gpu section, and beside them the other sections. It
 // leaves hooks out, because they hold secrets.
@@ -725,6 +885,8 @@ export interface GPUConfig {
   memory_reserve_mb: number;
   /** Slots of a device; null: CPUs / devices, rounded up. */
   max_pipelines: number | null;
+  /** How many slots a device gets beyond max_pipelines while its slots are taken and it computes less than half of the time. */
+  extra_slots: number;
   /** Seconds from one sample to the next. */
   monitor_interval: number;
   /** How many samples of each device berth keeps, and never less than ten minutes. */
@@ -765,6 +927,8 @@ export interface GPUConfig {
   jobs: 'on' | 'off';
   /** The section services, by name. */
   services: Record<string, ServiceConfig>;
+  /** The section front. */
+  front: FrontConfig;
   /** The section energy. */
   energy: EnergyConfig;
   /** The section audit. */
@@ -1070,6 +1234,8 @@ export interface Launch {
   context_mb: number;
   /** The devices of the parts of the lease, in the same order. */
   devices: Device[];
+  /** Share of the multiprocessors that the service of the lease has, if MPS enforces the lease; 0: all. */
+  compute_percent?: number;
   /** The directory in which the MPS daemon of the device listens, if MPS enforces the lease. */
   mps_pipe_directory?: string;
   /** What keeps the program from other GPUs. For cgroup and a lease with a parent, the launcher has to say so when it binds the lease. One of env or cgroup. */
@@ -1147,6 +1313,10 @@ export interface Lease {
   comment?: string;
   /** It has its devices alone: nobody else gets a lease there until it ends. */
   exclusive?: boolean;
+  /** The lease is a pool, and this is what became of its memory. */
+  pool?: Pool;
+  /** The pool that its memory is from. */
+  from_pool?: string;
   /** cgroup: its process can open only the leased GPUs. Absent: nothing but its environment keeps it from the others. */
   isolated_by?: 'cgroup';
 }
@@ -1221,6 +1391,10 @@ export interface LeaseRequest {
   exclusive?: boolean;
   /** In place of memory_mb: all memory of the largest device that suits the request. Others may have leases without memory beside it. */
   all_memory?: boolean;
+  /** The lease is a pool on one device: its memory is for leases of the same user that name it as from_pool. */
+  pool?: boolean;
+  /** The id of a pool of the same user: the lease takes its memory from there and gives it back when it ends. It is granted at once or refused, whoever waits. It has no slots, and is a child of the pool. */
+  from_pool?: string;
 }
 
 // LeaseShare is the part of a request on one device.
@@ -1513,7 +1687,7 @@ export interface OptimizationConfig {
   keep_seconds?: number;
   /** How many seconds a lease that may be parked keeps its devices while others wait for them. */
   time_slice_seconds?: number;
-  /** How many seconds others wait at most for a lease that is idle or has kept its devices for keep_seconds; null: 10 for a service whose program berth runs, else no limit. */
+  /** How many seconds others wait at most for a lease that is idle or has kept its devices for keep_seconds; null: no limit, and for a service whose program berth runs 4 times what it takes to leave and to come back, at most 10. */
   longest_wait: number | null;
   /** Most memory of the machine that parked leases take together; null: half of it. */
   park_host_mb: number | null;
@@ -1572,8 +1746,8 @@ export interface Paced {
 // PacedBy is one party that holds a lease to a share.
 export interface PacedBy {
   share: number;
-  /** owner: whoever owns the lease. operator: an operator. throttle: berth itself, because of gpu.throttle. */
-  source: 'owner' | 'operator' | 'throttle';
+  /** owner: whoever owns the lease. operator: an operator. throttle: berth itself, because of gpu.throttle. service: berth itself, because of the compute of its service. */
+  source: 'owner' | 'operator' | 'throttle' | 'service';
   /** Who asked for it. Absent: berth itself. */
   by?: By;
   reason?: string;
@@ -1826,6 +2000,16 @@ export interface PlannedStep {
   expected_seconds?: number;
 }
 
+// Pool says what became of the memory of a pool.
+export interface Pool {
+  /** Memory of the leases that took theirs from the pool. */
+  taken_mb: number;
+  /** Memory that another one can have. */
+  left_mb: number;
+  /** How many there are. */
+  leases: number;
+}
+
 // Problem is an error of the API: an RFC 9457 problem document with a stable code.
 export interface Problem {
   /** Always about:blank; the code tells problems apart. */
@@ -1924,6 +2108,16 @@ export interface Ready {
   damaged?: string[];
   /** What the past takes on disk, and how far back it goes; or why nothing is stored. */
   past?: string;
+}
+
+// ReadyConfig says how a server shows that it takes requests.
+export interface ReadyConfig {
+  /** It answers GET of this path with 200. */
+  path?: string;
+  /** It accepts connections. One of true or false. */
+  tcp?: 'true' | 'false';
+  /** A line of its log has this text. */
+  log?: string;
 }
 
 // Reclaimed says what an optimization changed on one device.
@@ -2071,6 +2265,65 @@ export interface Samples {
   covers_seconds?: number;
 }
 
+// Service is a service whose program berth runs.
+export interface Service {
+  name: string;
+  /** The names of models that mean the service; * stands for any characters. */
+  models?: string[];
+  /** Whom the program runs as. */
+  user: string;
+  /** away: its program does not run. waiting: it waits for its lease. starting: its program runs and is not ready. ready: it takes requests. closing: it takes no more, and ends those that it has. leaving: it is parked, put to sleep or stopped. returning: it comes back from where it was parked or asleep. failed: it failed, and is started again after a pause. stopped: a person stopped it. */
+  state: 'away' | 'waiting' | 'starting' | 'ready' | 'closing' | 'leaving' | 'parked' | 'asleep' | 'returning' | 'failed' | 'stopped';
+  /** Since when it is in this state. */
+  since: string;
+  /** Why it is in this state, in words. */
+  why?: string;
+  /** One of on_demand, always or never. */
+  start: 'on_demand' | 'always' | 'never';
+  /** How it is sent away, as its settings say. One of auto, park, sleep or stop. */
+  away: 'auto' | 'park' | 'sleep' | 'stop';
+  /** How it would be sent away now. One of park, sleep or stop. */
+  goes?: 'park' | 'sleep' | 'stop';
+  /** Why that way, in words. */
+  goes_why?: string;
+  /** The id of its lease, while it has one. */
+  lease?: string;
+  /** UUIDs of the devices that it is on, or will return to. */
+  devices?: string[];
+  /** The memory that it leases on each device. Absent: a whole device, because it is not known yet. */
+  memory_mb?: number;
+  /** The memory was learned from earlier runs. */
+  learned?: boolean;
+  /** Requests that it answers now. */
+  open: number;
+  /** Requests that wait for it. */
+  waiting: number;
+  /** When its last answer ended. Absent: none has since the front began. */
+  last_answer?: string;
+  /** Since the start of the daemon, as the following. */
+  requests: number;
+  failed_requests: number;
+  refused_requests: number;
+  tokens_in: number;
+  tokens_out: number;
+  /** How often it came to a device. */
+  switches: number;
+  /** How long its comings and goings took. */
+  took: ServiceTimes;
+  /** The last failure, until it was ready again. */
+  failure?: ServiceFailure;
+  /** Who stopped it. */
+  stopped?: FrontStopped;
+  /** Where its program listens, on 127.0.0.1. */
+  port?: number;
+  /** The process that berth started. For its user and operators, as the following. */
+  pid?: number;
+  command?: string[];
+  directory?: string;
+  /** The file with its output. */
+  log?: string;
+}
+
 // ServiceConfig has the settings of one service.
 export interface ServiceConfig {
   /** Least memory of a request. berth raises a request for less. */
@@ -2085,12 +2338,14 @@ export interface ServiceConfig {
   priority?: number;
   /** What all leases of the service may hold together. */
   quota: QuotaConfig;
-  /** Users who may ask in the name of the service. Default: everybody. */
+  /** Users who may ask in the name of the service, and send it requests. Default: everybody. */
   users?: string[];
   /** What berth does about a lease of the service that uses more memory than it holds. Default: that of gpu. One of warn, stop or revoke. */
   over_limit?: 'warn' | 'stop' | 'revoke';
   /** What berth does by itself about leases of the service on a device that should run slower. Default: that of the device. One of exempt, advise, slots, pace or power. */
   throttle?: 'exempt' | 'advise' | 'slots' | 'pace' | 'power';
+  /** Share of its devices that a lease of the service may compute on, in percent. Default: no limit. */
+  compute?: number;
   /** Whether berth may park leases of the service. unshared: yes, and their processes share no GPU memory. Default: as their requests say. One of true, false or unshared. */
   parkable?: 'true' | 'false' | 'unshared';
   /** Whether an optimization may shrink leases of the service to what they used at most. Default: false. One of true or false. */
@@ -2105,6 +2360,95 @@ export interface ServiceConfig {
   keep?: 'true' | 'false';
   /** Which processes belong to the leases of the service that no process holds. */
   match: MatchConfig;
+  /** Program, and its arguments, that berth runs for the service; in a change also one text. ${PORT} in it is the port. Default: berth runs none. */
+  command?: string[];
+  /** User that the program runs as. */
+  user?: string;
+  /** Folder that the program runs in. Default: the home of the user. */
+  directory?: string;
+  /** Variables of the program. No answer has them. */
+  env?: Record<string, string>;
+  /** Port that the server listens on. Default: one that is free. */
+  port?: number;
+  /** How the server shows that it takes requests. */
+  ready: ReadyConfig;
+  /** Memory that the program gets on each of its devices, in MiB. Default: learned. */
+  memory?: number;
+  /** How many devices the program gets. Default: 1. */
+  gpus?: number;
+  /** When berth starts the program. Default: on_demand. One of on_demand, always or never. */
+  start?: 'on_demand' | 'always' | 'never';
+  /** How many seconds the program may take until it is ready. Default: 600. */
+  start_timeout?: number;
+  /** Whether berth starts the program again after it has ended, with start: always. Default: true. One of true or false. */
+  restart?: 'true' | 'false';
+  /** How many seconds after its last answer berth sends the service away. Default: only if others need the room. */
+  idle_after?: number;
+  /** How berth sends the service away. Default: auto. One of auto, park, sleep or stop. */
+  away?: 'auto' | 'park' | 'sleep' | 'stop';
+  /** Requests that make the server give up its GPU memory. */
+  sleep?: CallConfig[];
+  /** Requests that make the server take its GPU memory again. */
+  wake?: CallConfig[];
+  /** Whether the service comes back when nobody asks for another one. Default: false. One of true or false. */
+  default?: 'true' | 'false';
+  /** Names of models in requests that mean this service; * stands for any characters. */
+  models?: string[];
+  /** Names of hosts in requests that mean this service. */
+  hosts?: string[];
+  /** Paths whose requests neither bring the service nor keep it; * stands for any characters. */
+  ignore?: string[];
+  /** How many requests may be open or wait at a time. */
+  max_open?: number;
+}
+
+// ServiceFailure says how a service failed.
+export interface ServiceFailure {
+  at: string;
+  why: string;
+  /** How often it failed since it was last ready for a while. */
+  count: number;
+  /** When it is started again, if somebody asks. Absent: not by itself. */
+  next?: string;
+  /** The last lines of its log. For its user and operators. */
+  log?: string[];
+}
+
+// ServiceOrder starts, stops, restarts or moves a service.
+export interface ServiceOrder {
+  /** The reason, for those who read the events or whose requests are refused. */
+  why?: string;
+  /** Index or UUID of the device that it shall come to; for move alone. */
+  gpu?: string;
+}
+
+// ServiceTime is how long something took.
+export interface ServiceTime {
+  /** The mean, in which later ones weigh more. */
+  seconds: number;
+  last_seconds: number;
+  count: number;
+}
+
+// ServiceTimes says how long the comings and goings of a service took, each as a running
+// mean of the last ones. What never happened is absent.
+export interface ServiceTimes {
+  /** From the start of its program until it was ready. */
+  start?: ServiceTime;
+  /** From the order to stop until its memory was free. */
+  stop?: ServiceTime;
+  park?: ServiceTime;
+  resume?: ServiceTime;
+  sleep?: ServiceTime;
+  wake?: ServiceTime;
+}
+
+// Services lists the services whose programs berth runs.
+export interface Services {
+  /** In the order of their names. */
+  services: Service[];
+  /** Where requests for services come in. Absent: nowhere, because front.listen is not set. */
+  front?: FrontState;
 }
 
 // Session is a session on the page, without its secret.

@@ -1,0 +1,90 @@
+package daemon
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/config"
+)
+
+func settingsOf(t *testing.T, yaml string) *config.Settings {
+	t.Helper()
+	layer, _ := config.ParseYAML("berth.yaml", []byte(yaml))
+	s, err := config.Merge(layer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// What makes the daemon run something is set by the file, and by administrators on the
+// socket who show no token.
+func TestWhoMayRunPrograms(t *testing.T) {
+	before := settingsOf(t, "services: {a: {command: a, user: u}}")
+	root := access.Actor{User: "root", UID: 0, Door: access.Socket, Role: access.Admin}
+	token := access.Actor{User: "token:ci", UID: access.NoUID, Token: "ci", Door: access.Socket, Role: access.Admin}
+	page := access.Actor{User: "ada", UID: 1000, Door: access.TCP, Role: access.Admin}
+	operator := access.Actor{User: "olga", UID: 1001, Door: access.Socket, Role: access.Operator}
+	for change, runs := range map[string]string{
+		`{"services": {"a": {"command": "b"}}}`:                                                     "services.a.command",
+		`{"services": {"a": {"user": "v"}}}`:                                                        "services.a.user",
+		`{"services": {"a": {"directory": "/d"}}}`:                                                  "services.a.directory",
+		`{"services": {"a": {"env": {"A": "b"}}}}`:                                                  "services.a.env",
+		`{"services": {"a": {"port": 9999}}}`:                                                       "services.a.port",
+		`{"services": {"a": {"ready": {"log": "up"}}}}`:                                             "services.a.ready.log",
+		`{"services": {"a": {"sleep": [{"path": "/s"}], "wake": [{"path": "/w"}]}}}`:                "services.a.sleep",
+		`{"services": {"b": {"command": "b"}}}`:                                                     "services.b.command",
+		`{"front": {"listen": "127.0.0.1:1234"}}`:                                                   "front.listen",
+		`{"front": {"user": "x"}}`:                                                                  "front.user",
+		`{"services": {"a": {"idle_after": 60, "max_open": 3, "start": "always", "away": "stop"}}}`: "",
+	} {
+		next, _, err := before.Change([]byte(change))
+		if err != nil {
+			t.Fatal(err)
+		}
+		may := func(by access.Actor) error {
+			if err := mayChange(by, before.Differences(next)); err != nil {
+				return err
+			}
+			return mayRun(by, before, next)
+		}
+		if err := may(root); err != nil {
+			t.Errorf("%s by root: %v", change, err)
+		}
+		for name, by := range map[string]access.Actor{"a token": token, "an administrator on the page": page, "an operator": operator} {
+			err := may(by)
+			if refused := err != nil; refused != (runs != "") {
+				t.Errorf("%s by %s: %v", change, name, err)
+			} else if refused && !strings.Contains(err.Error(), runs) {
+				t.Errorf("%s by %s is refused without its name: %v", change, name, err)
+			}
+		}
+	}
+}
+
+func TestWhomProgramsRunAs(t *testing.T) {
+	for _, c := range []struct {
+		yaml string
+		uid  int
+		want string // empty: it may run
+	}{
+		{"services: {a: {command: a}}", 0, "berth.yaml:1: services.a.command: the daemon runs as root: say in services.a.user whom the program runs as (not root)"},
+		{"services: {a: {command: a, user: root}}", 0, "berth.yaml:1: services.a.user: is root, and berth runs no program of a service as root: name another user"},
+		{"services: {a: {command: a, user: '0'}}", 0, "is root"},
+		{"services: {a: {command: a, user: ada}}", 0, ""},
+		{"services: {a: {command: a}}", 1000, ""},
+		{"services: {a: {command: a, user: ada}}", 1000, ""},
+		{"services: {a: {command: a, user: '1000'}}", 1000, ""},
+		{"services: {a: {command: a, user: eve}}", 1000, "berth.yaml:1: services.a.user: is eve, and this daemon is not root: it runs programs only as ada. Leave it out, or let root run the daemon"},
+		{"services: {a: {priority: 1}}", 0, ""},
+		{"front: {user: root}", 0, "berth.yaml:1: front.user: is root, and the front talks to strangers: name a user without rights"},
+		{"front: {user: eve}", 1000, "its front runs as ada"},
+		{"front: {listen: '127.0.0.1:8080', user: nobody}", 0, ""},
+	} {
+		err := checkPrograms(settingsOf(t, c.yaml), c.uid, "ada")
+		if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s, daemon of %d: %v", c.yaml, c.uid, err)
+		}
+	}
+}

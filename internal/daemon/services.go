@@ -1,0 +1,271 @@
+package daemon
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/job/owner"
+	"github.com/berth-gpu/berth/internal/job/service"
+	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/minder"
+)
+
+// openServices opens the programs of services, and the front before them. A daemon that
+// only looks has none, and neither has one that cannot start minders.
+func (d *Daemon) openServices(o Options) error {
+	if o.ReadOnly || o.Program == "" {
+		return nil
+	}
+	if err := d.checkPrograms(o.Settings); err != nil {
+		return err
+	}
+	folder, err := filepath.Abs(o.state(servicesName)) // a minder runs in another folder
+	if err != nil {
+		return err
+	}
+	socket, err := filepath.Abs(o.Settings.Config.Daemon.Socket)
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("make the folder of services: %w", err)
+	}
+	runs, err := minder.Open(filepath.Join(folder, "runs"))
+	if err != nil {
+		return err
+	}
+	boot, err := process.Proc().Boot()
+	if err != nil {
+		return err
+	}
+	minders := minder.NewStarter(runs, minder.Options{Program: o.Program, Minder: o.Minder, Socket: socket, Systemd: os.Geteuid() == 0})
+	logs := serviceLogs{minders}
+	d.front = newFrontDoor(d, folder, socket, o.Program, o.Version)
+	services, damage := owner.Open(owner.Options{
+		Folder: folder, Boot: boot, Minders: minders, Numbers: d.serial.Next, Account: d.accountOfService, FreePort: freePort,
+		LastLines: logs.last, Follow: logs.follow, Publish: d.publish, Log: o.Log, Front: d.frontSettings, Nudge: d.parking.Nudge,
+	})
+	d.tellDamage(damage)
+	d.services = services
+	d.serve(o.Settings.Config)
+	d.parking.Serve(services)
+	return nil
+}
+
+// serve tells the owner of services, and the front, what the settings say.
+func (d *Daemon) serve(c config.Config) {
+	if d.services == nil {
+		return
+	}
+	d.services.Configure(d.programs(c))
+	d.front.configure(c)
+}
+
+// frontSettings returns what the settings say about the front.
+func (d *Daemon) frontSettings() api.FrontSettings {
+	f := d.settings.config().Front
+	return api.FrontSettings{Listen: f.Listen, TLSCert: f.TLSCert, TLSKey: f.TLSKey}
+}
+
+// accountOfService looks up the user of a service, for its minder. Nothing runs as root.
+func (d *Daemon) accountOfService(user string, uid int) (api.MinderAccount, error) {
+	switch {
+	case uid == 0:
+		return api.MinderAccount{}, errors.New("the program of a service does not run as root")
+	case uid < 0:
+		return api.MinderAccount{}, fmt.Errorf("there is no user %s here, or the user database does not answer", user)
+	}
+	return d.accountOf(user, uid)
+}
+
+// The defaults of settings of programs that are not set.
+const defaultStartTimeout = 10 * time.Minute
+
+// programs translates the settings of services whose programs berth runs.
+func (d *Daemon) programs(c config.Config) []service.Spec {
+	var list []service.Spec
+	for _, name := range slices.Sorted(maps.Keys(c.Services)) {
+		s := c.Services[name]
+		if !s.Runs() {
+			continue
+		}
+		user, uid := d.runsAs(s.User)
+		spec := service.Spec{
+			Name: name, Command: s.Command, User: user, UID: uid, Directory: s.Directory, Port: s.Port.Or(0),
+			Memory: s.Memory, GPUs: s.GPUs.Or(0),
+			Ready: service.Ready{Path: s.Ready.Path, Log: s.Ready.Log}, StartTimeout: s.StartTimeout.Or(defaultStartTimeout),
+			Start: service.Start(cmp.Or(s.Start, string(service.OnDemand))), Restart: s.Restart != "false",
+			IdleAfter: s.IdleAfter, Away: service.Way(cmp.Or(s.Away, string(service.Auto))), Sleep: callsOf(s.Sleep), Wake: callsOf(s.Wake), Default: s.Default == "true",
+			Models: s.Models, Hosts: s.Hosts, Ignore: s.Ignore, Users: s.Users, MaxOpen: s.MaxOpen.Or(0),
+		}
+		for _, variable := range slices.Sorted(maps.Keys(s.Env)) {
+			spec.Environment = append(spec.Environment, variable+"="+s.Env[variable])
+		}
+		list = append(list, spec)
+	}
+	return list
+}
+
+func callsOf(calls []config.Call) []api.FrontHTTPCall {
+	var list []api.FrontHTTPCall
+	for _, c := range calls {
+		list = append(list, api.FrontHTTPCall{Method: c.Method, Path: c.Path, Body: c.Body})
+	}
+	return list
+}
+
+// runsAs returns the user that a program runs as, given the name in the settings. The uid
+// is negative if nobody knows the user.
+func (d *Daemon) runsAs(name string) (user string, uid int) {
+	if own := os.Geteuid(); own != 0 {
+		return d.users.Of(own), own
+	}
+	if uid, known := d.numbers.User(name); known {
+		return name, uid
+	}
+	return name, access.NoUID
+}
+
+// programUsers returns the users whom the settings run programs as, who are not the user
+// of the daemon.
+func programUsers(c config.Config) (list []string) {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	for _, s := range c.Services {
+		if s.Runs() && s.User != "" {
+			list = append(list, s.User)
+		}
+	}
+	if wantsFront(c) {
+		list = append(list, cmp.Or(c.Front.User, frontUser))
+	}
+	return list
+}
+
+// checkPrograms refuses settings by which this daemon would run programs as users that it
+// must not, or cannot, become.
+func (d *Daemon) checkPrograms(s *config.Settings) error {
+	own := os.Geteuid()
+	return checkPrograms(s, own, d.users.Of(own))
+}
+
+// checkPrograms refuses settings by which this daemon would run programs as root, or as
+// users that it cannot become.
+func checkPrograms(s *config.Settings, uid int, own string) error {
+	var wrong []config.Complaint
+	complain := func(field, format string, args ...any) {
+		source := s.Source(field)
+		if source == "default" || source == config.SavedAtRunTime {
+			source = ""
+		}
+		wrong = append(wrong, config.Complaint{Source: source, Field: field, Reason: fmt.Sprintf(format, args...)})
+	}
+	mine := func(name string) bool { return name == "" || name == own || name == strconv.Itoa(uid) }
+	c := &s.Config
+	for _, name := range slices.Sorted(maps.Keys(c.Services)) {
+		p, path := c.Services[name].Program, "services."+name+"."
+		switch {
+		case !p.Runs():
+		case uid == 0 && p.User == "":
+			complain(path+"command", "the daemon runs as root: say in %suser whom the program runs as (not root)", path)
+		case isRoot(p.User):
+			complain(path+"user", "is root, and berth runs no program of a service as root: name another user")
+		case uid != 0 && !mine(p.User):
+			complain(path+"user", "is %s, and this daemon is not root: it runs programs only as %s. Leave it out, or let root run the daemon", p.User, own)
+		}
+	}
+	switch user := c.Front.User; {
+	case isRoot(user):
+		complain("front.user", "is root, and the front talks to strangers: name a user without rights")
+	case uid != 0 && !mine(user):
+		complain("front.user", "is %s, and this daemon is not root: its front runs as %s. Leave it out, or let root run the daemon", user, own)
+	}
+	if wrong != nil {
+		return &config.Error{Complaints: wrong}
+	}
+	return nil
+}
+
+func isRoot(user string) bool { return user == "root" || user != "" && strings.Trim(user, "0") == "" }
+
+// The ports that berth gives to servers: below those that the kernel gives to connections,
+// so that no connection takes one before its server listens.
+const firstPort, lastPort = 20000, 32000
+
+// freePort returns a port of 127.0.0.1 that nobody listens on.
+func freePort() (int, error) {
+	var err error
+	for range 100 {
+		port := firstPort + rand.IntN(lastPort-firstPort)
+		var l net.Listener
+		if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+			return port, l.Close()
+		}
+	}
+	return 0, fmt.Errorf("find a free port: %w", err)
+}
+
+// serviceLogs reads the logs of services with the rights of their users.
+type serviceLogs struct{ minders *minder.Starter }
+
+// last returns the last lines of a log.
+func (l serviceLogs) last(ctx context.Context, s *service.Spec, path string, n int) []string {
+	var text bytes.Buffer
+	until := make(chan struct{})
+	close(until)
+	if err := l.minders.ReadLog(ctx, minder.Reading{User: s.User, UID: s.UID, Path: path, Lines: n, Most: 64 << 10}, until, nil, &text); err != nil {
+		return nil
+	}
+	lines := strings.Split(strings.TrimRight(text.String(), "\n"), "\n")
+	if len(lines) == 1 && lines[0] == "" {
+		return nil
+	}
+	return lines[max(len(lines)-n, 0):]
+}
+
+// follow hands every line of a log to a function, until it returns false or ctx ends.
+func (l serviceLogs) follow(ctx context.Context, s *service.Spec, path string, line func(string) bool) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	from, to := io.Pipe()
+	failed := make(chan error, 1)
+	go func() {
+		err := l.minders.ReadLog(ctx, minder.Reading{User: s.User, UID: s.UID, Path: path, Follow: true}, ctx.Done(), nil, to)
+		_ = to.CloseWithError(cmp.Or(err, error(io.EOF)))
+		failed <- err
+	}()
+	reader := bufio.NewReaderSize(from, 64<<10)
+	for {
+		text, err := reader.ReadSlice('\n') // a longer line comes in pieces
+		if len(text) > 0 && !line(strings.TrimRight(string(text), "\r\n")) {
+			_ = from.Close()
+			cancel()
+			<-failed
+			return nil
+		}
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			_ = from.Close()
+			cancel()
+			return errors.Join(<-failed, ctx.Err())
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package desk
+
+import (
+	"context"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/access"
+)
+
+// Front knows the front of a daemon.
+type Front interface {
+	// User returns the user that the front runs as, or false if none may run.
+	User() (uid int, runs bool)
+	// Seen notes where the front with a name takes requests; empty if it does not.
+	Seen(name, listen string)
+	// State returns how the front is, or nil if the settings want none.
+	State() *api.FrontState
+}
+
+// FrontState returns how the front is, or nil if there is to be none.
+func (d *Desk) FrontState() *api.FrontState {
+	if d.Front == nil {
+		return nil
+	}
+	return d.Front.State()
+}
+
+// isFront refuses everybody but the front: it calls over the Unix socket as the user that
+// it runs as, from the namespaces of the machine and without a token.
+func (d *Desk) isFront(by *Caller) error {
+	if d.Services != nil && d.Front != nil && by.Door == access.Socket && by.Token == "" && by.Certain {
+		if uid, runs := d.Front.User(); runs && uid == by.UID {
+			return nil
+		}
+	}
+	return Refuse(Forbidden, "not_the_front", "Only the front of this daemon may do this: the process that takes requests for services, as the user that front.user names. Nothing was changed.")
+}
+
+// FrontOrders sends orders to a front until ctx ends, send fails, or the front asks again.
+func (d *Desk) FrontOrders(ctx context.Context, by Caller, front string, send func(api.FrontOrder) error) error {
+	if err := d.isFront(&by); err != nil {
+		return err
+	}
+	defer d.Front.Seen(front, "")
+	return d.Services.Orders(ctx, front, send)
+}
+
+// FrontReports takes in what a front reports.
+func (d *Desk) FrontReports(by Caller, r api.FrontReports) error {
+	if err := d.isFront(&by); err != nil {
+		return err
+	}
+	d.Front.Seen(r.Front, r.Listen)
+	return d.Services.Report(r)
+}
+
+// FrontBring brings a service for a front, and returns when it is open. It returns an
+// *owner.Refusal if it does not come.
+func (d *Desk) FrontBring(ctx context.Context, by Caller, b api.FrontBring) (api.FrontBrought, error) {
+	if err := d.isFront(&by); err != nil {
+		return api.FrontBrought{}, err
+	}
+	return d.Services.Bring(ctx, b)
+}
+
+// FrontCalled refuses a caller who is not the front, and may not ask who others are.
+func (d *Desk) FrontCalled(by Caller) error { return d.isFront(&by) }

@@ -1,0 +1,248 @@
+package desk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/device/move"
+	"github.com/berth-gpu/berth/internal/job/keeper"
+	"github.com/berth-gpu/berth/internal/job/owner"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/ledger"
+	"github.com/berth-gpu/berth/internal/lease/peaks"
+	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/launch"
+)
+
+// serviceLeases is the way of the owner of services to leases.
+type serviceLeases struct{ desk *Desk }
+
+// RunServices brings services and sends them away until ctx ends.
+func (d *Desk) RunServices(ctx context.Context) error { return d.Services.Run(ctx, serviceLeases{d}) }
+
+// asUser returns a user of this machine as a caller for whom the daemon runs a program.
+// The limits are those of the user, and the groups those of the user database. That the
+// lease of a program is a named one until its minder lives is nothing to the limits.
+func (d *Desk) asUser(uid int, user, name string) Caller {
+	by := Caller{
+		Actor:  access.Actor{User: user, UID: uid, Door: access.Socket, Role: access.User},
+		Holder: lease.Holder{UID: uid, User: user, Name: name},
+	}
+	if d.Limits == nil {
+		return by
+	}
+	subject, rules := lease.Subject{Owner: lease.Owner{UID: uid}}, d.Limits.Load()
+	if rules.Grouped() {
+		_, groups, known := d.Users.Account(user)
+		subject.Groups, subject.Sure = groups, known && groups != nil
+	}
+	limits := *rules.Of(subject)
+	limits.Named, limits.LongestWait = lease.Limit[bool]{}, lease.Limit[time.Duration]{}
+	by.Limits = &limits
+	return by
+}
+
+// programOf returns the user of a service as a caller, and what the program of the service
+// asks for.
+func (d *Desk) programOf(a *owner.Ask) (Caller, *wish) {
+	s := a.Spec
+	return d.asUser(s.UID, s.User, s.Name), &wish{ofJob: true, since: a.Since, LeaseRequest: api.LeaseRequest{
+		ID: a.ID, Name: s.Name, Service: s.Name, GPUs: max(s.GPUs, 1), Memory: s.Memory.Or(0), Exclusive: a.Whole, GPU: gpu.Ref(a.GPU), Enforce: "auto",
+		Binding: string(lease.ByName), Timeout: gpu.Some(lease.MaxWait.Seconds()), Comment: "the program of the service " + s.Name,
+	}}
+}
+
+// Acquire implements owner.Leases.
+func (l serviceLeases) Acquire(ctx context.Context, a owner.Ask) (api.Lease, error) {
+	by, w := l.desk.programOf(&a)
+	return l.desk.acquire(ctx, &by, w)
+}
+
+// Never implements owner.Leases.
+func (l serviceLeases) Never(a owner.Ask) error {
+	by, w := l.desk.programOf(&a)
+	w.ID = "" // the service may have its lease
+	r, err := l.desk.resolve(&by, w)
+	if err != nil {
+		return Refused(err)
+	}
+	e, err := l.desk.Ledger.Explain(r.Request)
+	switch {
+	case err != nil:
+		return Refused(err)
+	case e.Refusal != nil && !e.Refusal.Ever:
+		return Refused(e.Refusal)
+	}
+	return nil
+}
+
+// Hand implements owner.Leases.
+func (l serviceLeases) Hand(ctx context.Context, k lease.Key, fence uint64, a owner.Ask, minder process.ID) (api.Lease, error) {
+	by, w := l.desk.programOf(&a)
+	return l.desk.hand(ctx, k, fence, &by, w, minder)
+}
+
+// hand binds the lease of a program to the minder that starts it, and returns the lease
+// with what a launcher needs.
+func (d *Desk) hand(ctx context.Context, k lease.Key, fence uint64, by *Caller, w *wish, minder process.ID) (api.Lease, error) {
+	bound, err := d.Ledger.Hand(ctx, k, fence, minder)
+	if errors.Is(err, lease.ErrUnknown) || errors.Is(err, lease.ErrStaleFence) || errors.Is(err, process.ErrGone) {
+		return api.Lease{}, keeper.ErrNoLease
+	}
+	if err != nil {
+		return api.Lease{}, err
+	}
+	r, err := d.resolve(by, w)
+	if err != nil {
+		return api.Lease{}, err
+	}
+	handed := LeaseOf(ledger.Held{Lease: bound})
+	if err := d.equip(ctx, &handed, bound, &r, ""); err != nil {
+		return api.Lease{}, err
+	}
+	if r.isolation == launch.ByCgroup {
+		if _, err := d.enclose(bound); err != nil {
+			return api.Lease{}, err
+		}
+		handed.IsolatedBy = launch.ByCgroup
+	}
+	return handed, nil
+}
+
+// Release implements owner.Leases.
+func (l serviceLeases) Release(k lease.Key, fence uint64, why string) {
+	if held, stands := l.desk.Ledger.Find(k); fence == 0 && stands {
+		fence = held.Fence
+	}
+	_ = l.desk.Ledger.GiveBack(k, fence, why) // if the ledger has stopped, the next daemon gives it back
+}
+
+// End implements owner.Leases.
+func (l serviceLeases) End(k lease.Key, fence uint64, by access.Actor, why string) error {
+	_, err := l.desk.EndPrograms(context.Background(), by, k, fence, why)
+	if errors.Is(err, lease.ErrUnknown) || errors.Is(err, lease.ErrStaleFence) {
+		return nil
+	}
+	return err
+}
+
+// Park implements owner.Leases.
+func (l serviceLeases) Park(ctx context.Context, k lease.Key, fence uint64, why string) error {
+	if err := l.Parkable(k, fence); err != nil {
+		return err
+	}
+	if held := l.desk.Ledger.Lease(k, fence); held != nil && held.State == lease.Parked {
+		return nil
+	}
+	return l.desk.Parking.Park(ctx, k, fence, access.Daemon(), why, false)
+}
+
+// Resume implements owner.Leases.
+func (l serviceLeases) Resume(ctx context.Context, k lease.Key, fence uint64, why string) (time.Duration, error) {
+	if l.desk.Parking == nil {
+		return 0, errNoParking
+	}
+	before, _ := l.desk.Parking.Of(fence)
+	held := l.desk.Ledger.Lease(k, fence)
+	switch {
+	case held == nil:
+		return 0, fmt.Errorf("resume %s: %w", k.ID, lease.ErrUnknown)
+	case held.State != lease.Parked && before.Phase != move.Parked && before.Phase != move.Resuming && before.Phase != move.Parking:
+		return 0, nil
+	}
+	if err := l.desk.Parking.Resume(ctx, k, fence, access.Daemon(), why, gpu.Opt[time.Duration]{}); err != nil {
+		return 0, err
+	}
+	after, _ := l.desk.Parking.Of(fence)
+	return max(after.Moving-before.Moving, 0), nil
+}
+
+// Shrink implements owner.Leases.
+func (l serviceLeases) Shrink(ctx context.Context, k lease.Key, fence uint64, to gpu.MiB) error {
+	return l.resize(ctx, k, fence, to, 0)
+}
+
+// Grow implements owner.Leases.
+func (l serviceLeases) Grow(ctx context.Context, k lease.Key, fence uint64, to gpu.MiB, _ time.Time) error {
+	return l.resize(ctx, k, fence, to, lease.MaxWait)
+}
+
+// resize gives a lease another size, if it has not that size already.
+func (l serviceLeases) resize(ctx context.Context, k lease.Key, fence uint64, to gpu.MiB, wait time.Duration) error {
+	if held := l.desk.Ledger.Lease(k, fence); held != nil && held.Parts[0].Memory == to {
+		return nil
+	}
+	_, err := l.desk.Ledger.Resize(ctx, k.Name(), fence, to, access.Daemon(), nil, wait)
+	return err
+}
+
+// Measured implements owner.Leases. It is the most that the processes have on one of the
+// devices of the lease, which has the same size on each.
+func (l serviceLeases) Measured(ctx context.Context, k lease.Key, fence uint64) (most gpu.MiB, err error) {
+	held := l.desk.Ledger.Lease(k, fence)
+	if held == nil {
+		return 0, fmt.Errorf("measure %s: %w", k.ID, lease.ErrUnknown)
+	}
+	for _, p := range held.Parts {
+		l.desk.Monitor.Read(ctx, p.GPU)
+	}
+	now, stands := l.desk.Ledger.Find(k)
+	switch {
+	case ctx.Err() != nil:
+		return 0, context.Cause(ctx)
+	case !stands || now.Fence != fence:
+		return 0, fmt.Errorf("measure %s: %w", k.ID, lease.ErrUnknown)
+	}
+	for _, measured := range now.Measured {
+		most = max(most, measured.Or(0))
+	}
+	return most, nil
+}
+
+// errNoParking says that a daemon parks nothing.
+var errNoParking = errors.New("this daemon parks nothing")
+
+// Parkable implements owner.Leases.
+func (l serviceLeases) Parkable(k lease.Key, fence uint64) error {
+	held := l.desk.Ledger.Lease(k, fence)
+	switch {
+	case l.desk.Parking == nil:
+		return errNoParking
+	case held == nil:
+		return fmt.Errorf("park %s: %w", k.ID, lease.ErrUnknown)
+	}
+	if err := l.desk.Ledger.Unparkable(k, fence); err != nil {
+		return err
+	}
+	if kept := l.desk.Parking.Kept(held); kept != "" {
+		return errors.New(kept)
+	}
+	return nil
+}
+
+// Learned implements owner.Leases.
+func (l serviceLeases) Learned(name string) (gpu.MiB, bool) {
+	d := l.desk
+	found, is := d.Services.Find(name)
+	if !is {
+		return 0, false
+	}
+	need, _ := d.Peaks.Offer(peaks.Key{User: found.User, Name: name}, d.Config().GPU.Context, d.mostEver())
+	return need, need > 0
+}
+
+// Stands implements owner.Leases.
+func (l serviceLeases) Stands(k lease.Key) (fence uint64, stands bool) {
+	held, stands := l.desk.Ledger.Find(k)
+	if !stands {
+		return 0, false
+	}
+	return held.Fence, true
+}
+
+var _ owner.Leases = serviceLeases{}

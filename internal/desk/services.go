@@ -1,0 +1,226 @@
+package desk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/job/owner"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/audit"
+	"github.com/berth-gpu/berth/internal/process/minder"
+	"github.com/berth-gpu/berth/internal/text/words"
+)
+
+// ServiceList returns the services whose programs berth runs, as a caller may see them.
+func (d *Desk) ServiceList(by access.Actor) []api.Service {
+	list := []api.Service{}
+	if d.Services == nil {
+		return list
+	}
+	for _, s := range d.Services.List() {
+		list = append(list, seenService(by, s))
+	}
+	return list
+}
+
+// Service returns a service as a caller may see it.
+func (d *Desk) Service(by access.Actor, name string) (api.Service, error) {
+	s, err := d.service(name)
+	if err != nil {
+		return api.Service{}, err
+	}
+	return seenService(by, s), nil
+}
+
+// service finds a service whose program berth runs.
+func (d *Desk) service(name string) (api.Service, error) {
+	name = words.Service(name)
+	if d.Services != nil {
+		if s, is := d.Services.Find(name); is {
+			return s, nil
+		}
+	}
+	if _, configured := d.Config().Services[name]; configured {
+		return api.Service{}, Refuse(Unknown, "no_program", "berth runs no program for the service %s: its settings have no command (services.%s.command). Nothing was changed.", name, name)
+	}
+	refusal := Refuse(Unknown, "unknown_service", "There is no service %q here. berth services (GET /api/services) lists them.", words.Cut(name, 128))
+	if d.Services != nil {
+		known := []string{}
+		for _, s := range d.Services.List() {
+			known = append(known, s.Name)
+		}
+		refusal.Extra = map[string]any{"known": known}
+	}
+	return api.Service{}, refusal
+}
+
+// ownedBy returns the service as an object that belongs to its user.
+func ownedBy(s *api.Service) access.Object { return access.Named(access.Held, s.User) }
+
+// notYours replaces what only the user of a service and operators see.
+const notYours = "its user and operators see why"
+
+// seenService returns a service as a caller may see it. Of the programs of others,
+// everybody sees how they are, where and since when.
+func seenService(by access.Actor, s api.Service) api.Service {
+	if access.May(by, access.Inspect, ownedBy(&s)) == nil {
+		return s
+	}
+	s.PID, s.Command, s.Directory, s.Log, s.Port = 0, nil, "", "", 0
+	if s.Failure != nil {
+		failure := *s.Failure
+		failure.Why, failure.Log = notYours, nil
+		s.Failure = &failure
+		if s.State == "failed" {
+			s.Why = notYours
+		}
+	}
+	if access.May(by, access.Name, access.Object{}) != nil {
+		s.User = "another user"
+		if s.Stopped != nil {
+			stopped := *s.Stopped
+			stopped.By = "another user"
+			s.Stopped = &stopped
+		}
+	}
+	return s
+}
+
+// ServiceChange is what the desk does to a service.
+type ServiceChange string
+
+// The changes.
+const (
+	StartService   ServiceChange = "start"
+	StopService    ServiceChange = "stop"
+	RestartService ServiceChange = "restart"
+	MoveService    ServiceChange = "move"
+)
+
+// ChangeService starts, stops, restarts or moves a service. The answer comes when that is
+// written down; the service follows.
+func (d *Desk) ChangeService(ctx context.Context, by Caller, name string, what ServiceChange, b api.ServiceOrder) (api.Service, error) {
+	s, err := d.service(name)
+	if err != nil {
+		return api.Service{}, err
+	}
+	object := ownedBy(&s)
+	if access.May(by.Actor, access.Name, access.Object{}) != nil {
+		object.User = "" // the refusal names the owner
+	}
+	if err := access.May(by.Actor, access.Serve, object); err != nil {
+		return api.Service{}, Refused(fmt.Errorf("%s %s: %w", what, s.Name, err))
+	}
+	uuid := ""
+	switch {
+	case what != MoveService && b.GPU != "":
+		return api.Service{}, wrongFields(lease.FieldErrors{{Field: "gpu", Detail: "is for move alone; leave it out"}})
+	case what == MoveService && b.GPU == "":
+		return api.Service{}, wrongFields(lease.FieldErrors{{Field: "gpu", Detail: "is missing: say which device it shall come to"}})
+	case what == MoveService:
+		found, err := d.Device(b.GPU)
+		if err != nil {
+			return api.Service{}, err
+		}
+		uuid = found.Device.UUID
+	}
+	why := gpu.Printable(b.Why, 256)
+	do := func() error {
+		switch what {
+		case StartService:
+			return d.Services.Start(s.Name, by.Actor, why)
+		case StopService:
+			return d.Services.Stop(s.Name, by.Actor, why)
+		case RestartService:
+			return d.Services.Restart(s.Name, by.Actor, why)
+		}
+		return d.Services.Move(s.Name, uuid, by.Actor, why)
+	}
+	by.aside()
+	if access.Owns(by.Actor, ownedBy(&s)) {
+		err = do()
+	} else {
+		after := map[string]string{"service": string(what)}
+		if uuid != "" {
+			after["gpu"] = uuid
+		}
+		err = d.act(api.AuditEntry{
+			Who: audit.Who(by.Actor), What: access.Serve.String(), Object: api.AuditObject{Kind: "service", Owner: s.User, ID: s.Name}, After: after, Why: why,
+		}, do)
+	}
+	by.back(ctx)
+	if err != nil {
+		return api.Service{}, refusedService(s.Name, err)
+	}
+	return d.Service(by.Actor, s.Name)
+}
+
+// refusedService returns the refusal for an error of the owner of services.
+func refusedService(name string, err error) *Refusal {
+	switch {
+	case errors.Is(err, owner.ErrUnknown):
+		return because(fmt.Errorf("%s: %w", name, err), Unknown, "unknown_service", "berth services (GET /api/services) lists them.")
+	case errors.Is(err, owner.ErrState):
+		return because(errors.New(strings.TrimSuffix(err.Error(), ".")), Conflict, "wrong_state", "Nothing was changed.")
+	}
+	return Refused(err)
+}
+
+// ServiceLog writes the log of a service to w. A process with the rights of its user reads
+// it. Begin is called before anything is written. A log that is followed ends with ctx.
+func (d *Desk) ServiceLog(ctx context.Context, by Caller, name string, q LogQuery, begin func(offset int64), w io.Writer) error {
+	s, err := d.service(name)
+	if err != nil {
+		return err
+	}
+	object := ownedBy(&s)
+	if access.May(by.Actor, access.Name, access.Object{}) != nil {
+		object.User = ""
+	}
+	if err := access.May(by.Actor, access.Inspect, object); err != nil {
+		return Refused(fmt.Errorf("read the log of %s: %w", s.Name, err))
+	}
+	if s.Log == "" {
+		return Refuse(Unknown, "no_log", "%s has no log yet: its program was never started.", s.Name)
+	}
+	reading := minder.Reading{User: s.User, UID: os.Geteuid(), Path: s.Log, Lines: q.Lines, Follow: q.Follow}
+	if reading.UID == 0 { // only a daemon of root runs programs of others
+		uid, _, known := d.Users.Account(s.User)
+		if !known {
+			return Refuse(Unavailable, "no_answer", "The user database does not know %s, or does not answer. Ask again.", s.User)
+		}
+		reading.UID = uid
+	}
+	until := make(chan struct{})
+	if !q.Follow {
+		close(until)
+	}
+	err = d.Logs.ReadLog(ctx, reading, until, begin, w)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Refuse(Unknown, "no_log", "The log of %s is gone: there is no file %s any more.", s.Name, s.Log)
+	}
+	if err != nil && ctx.Err() == nil {
+		return because(err, Failed, "log_failed", "")
+	}
+	return nil
+}
+
+// ofService refuses to act on the lease of a service's program, which berth itself brings
+// and sends away.
+func (d *Desk) ofService(k lease.Key) error {
+	if d.Services == nil {
+		return nil
+	}
+	if name := d.Services.ServiceOf(k); name != "" {
+		return Refuse(Conflict, "service_lease", "The lease %s belongs to the service %s, whose program berth runs. To stop the service: berth stop %s (POST /api/services/{name}/stop). Nothing was changed.", k.ID, name, words.Shell(name))
+	}
+	return nil
+}

@@ -1,0 +1,55 @@
+package doorkeeper
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/desk/tokens"
+	"github.com/berth-gpu/berth/internal/door/problems"
+)
+
+// Behind says who a caller of the front is. A user of this machine has the role that it
+// has over TCP. A token that could be guessed counts for nothing there: the daemon does
+// not see how often somebody tries.
+func (d Doorkeeper) Behind(who api.FrontWho, now time.Time) (api.FrontCaller, error) {
+	if who.Token != "" {
+		return d.behindToken(who.Token, now)
+	}
+	uid, known := who.UID.Get()
+	if !known || uid < 0 {
+		return api.FrontCaller{}, problems.New(http.StatusUnprocessableEntity, "invalid_request", "Say who calls: a token, or a uid.")
+	}
+	p := access.Peer{Caller: access.Caller{Door: access.TCP, UID: access.KnownUID(uid)}, Inode: who.Inode}
+	rules := d.Rules()
+	byProcess := uid == 0 || rules.ContainersNeedToken // as for callers of the daemon itself
+	if byProcess && who.Inode != 0 {
+		p = d.Kernel.Find(p)
+	}
+	a := d.identity(rules, p, "").Actor
+	caller := api.FrontCaller{User: a.User, Role: a.Role.String(), Socket: byProcess}
+	if a.UID == access.NoUID { // root of a container
+		caller.User = strconv.Itoa(uid)
+	}
+	return caller, nil
+}
+
+// behindToken says who shows a token to the front.
+func (d Doorkeeper) behindToken(secret string, now time.Time) (api.FrontCaller, error) {
+	unknown := problems.New(http.StatusUnauthorized, "unauthorized", "The token is not valid here.")
+	if !tokens.Sound(secret) {
+		return api.FrontCaller{}, unknown
+	}
+	found, err := d.Tokens.Check(secret, now)
+	if err != nil || found.Weak {
+		return api.FrontCaller{}, unknown
+	}
+	holder, err := d.holding(nil, found.Credential)
+	if err != nil {
+		return api.FrontCaller{}, err
+	}
+	a := holder.Identity().Actor
+	return api.FrontCaller{User: a.User, Role: a.Role.String(), Service: a.Service}, nil
+}
