@@ -253,7 +253,7 @@ func (o *Owner) noteLog(s *owned, path string) {
 	}
 	i := *s.life.Instance
 	i.Log = path
-	o.set(func() { s.life.Instance = &i }) // it is written down with the next change, and in the record of the run
+	o.set(func() { s.life.Instance, s.life.Log = &i, path }) // it is written down with the next change, and in the record of the run
 }
 
 // ended takes in how a program has ended, as far as its record says it. The minder does
@@ -277,6 +277,9 @@ func (o *Owner) ended(s *owned, record runs.Record, unbegun string) {
 				f.Expected = !s.life.Instance.Failed
 			}
 			o.surely(s, service.Ended, f, func(l *service.Life) {
+				if path != "" {
+					l.Log = path
+				}
 				if !f.Expected {
 					l.Fail(why, lines, time.Now())
 				}

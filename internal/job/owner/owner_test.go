@@ -301,7 +301,7 @@ func TestFailures(t *testing.T) {
 				}
 				pass(2 * time.Second) // its program ends
 				s, _ := w.daemon.Find("a")
-				if s.State != "failed" || s.Failure.Count != n+1 || !slices.Equal(s.Failure.Log, []string{"the last line of berth-a.log"}) {
+				if s.State != "failed" || s.Log != "berth-a.log" || s.Failure.Count != n+1 || !slices.Equal(s.Failure.Log, []string{"the last line of berth-a.log"}) {
 					t.Fatalf("a is %s after %+v", s.State, s.Failure)
 				}
 				if r := refusal(t, <-w.ask(t.Context(), "a", time.Second)); n > 1 && (r.RetryAfter <= 0 || w.begun["a"] != n+1) {
