@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"strings"
 	"syscall"
 	"time"
 
@@ -46,7 +45,8 @@ func Run(ctx context.Context, env Env, args []string) int {
 	berth := root(env, con)
 	refuseStrayWords(berth)
 	berth.SetArgs(args)
-	err := translated(berth, berth.ExecuteContext(ctx))
+	cmd, err := berth.ExecuteContextC(ctx)
+	err = translated(cmd, err)
 	con.Report(err)
 	return con.ExitCode(ctx, err)
 }
@@ -108,8 +108,12 @@ func refuseStrayWords(root *cobra.Command) {
 		switch {
 		case cmd.Name() == "help":
 			cmd.Args = func(_ *cobra.Command, args []string) error {
-				if found, rest, err := root.Find(args); found == nil || err != nil || len(rest) > 0 {
-					return console.Usage("there is no command %q to help with", strings.Join(args, " "))
+				found, rest, err := root.Find(args)
+				switch {
+				case err != nil:
+					return console.Mistake(found, err)
+				case len(rest) > 0:
+					return console.Unknown(found, rest[0])
 				}
 				return nil
 			}

@@ -125,7 +125,8 @@ def allocate(
     gpu       this device and no other
     prefer    this device if it has room
     service   the service whose limits hold
-    binding   what ends the allocation by itself: process, ttl or named
+    binding   what ends the allocation by itself: process, ttl or named; None: ttl with
+              ``ttl``, else the end of this process, however it ends
     pid       the process it is bound to; None: this one
     ttl       the allocation ends this many seconds after the last renewal
     timeout   seconds to wait for room; None: not at all
@@ -141,6 +142,8 @@ def allocate(
     The daemon refuses an id that is in use and more memory than there is, with
     a :class:`Problem`. For memory that a block of code needs, and for slots,
     use :func:`lease`."""
+    if binding is None and ttl is None and pid is None and (client or Client()).local:
+        binding = "process"  # a daemon elsewhere cannot see this process
     body = {
         "allocation_id": allocation_id, "memory_mb": mib(memory), "gpu": _text(gpu), "service": service,
         "binding": binding, "pid": pid, "ttl_seconds": ttl, "timeout_seconds": timeout, "again": again,

@@ -181,7 +181,7 @@ func (s *machine) leaseDetail(l *api.Lease, width int) []line {
 		{"age", words.Age(s.Now.Sub(l.Granted)) + ", since " + l.Granted.In(s.Now.Location()).Format(time.DateTime)},
 		{"until", ends}, {"enforced by", l.EnforcedBy}, {"isolated by", cmp.Or(l.IsolatedBy, "its environment alone")}, {"energy", energy},
 		{"idle", s.idle(l)}, {"paced", paced(l)}, {"parking", s.parking(l)}, {"priority", fmt.Sprint(l.Priority)}, {"fence", fmt.Sprint(l.Fence)},
-		{"parent", l.Parent}, {"unit", l.Unit}, {"scope", strings.Join(l.Scope, ", ")}, {"note", l.Note},
+		{"parent", l.Parent}, {"pool", view.PoolText(l.Pool)}, {"unit", l.Unit}, {"scope", strings.Join(l.Scope, ", ")}, {"note", l.Note},
 	}
 	if l.Asked > 0 {
 		list = append(list, fact{"shrunk", "it had " + l.Asked.String() + " before an optimization"})

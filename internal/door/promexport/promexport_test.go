@@ -167,6 +167,7 @@ func TestPage(t *testing.T) {
 	e.Delivery("pager", hooks.Delivered)
 	e.Lost(gpu.Warning, Rationed)
 	e.HookDropped("pager")
+	e.Called("GET /api/leases/{id}", "anna")
 	var ours strings.Builder
 	for line := range strings.Lines(scrape(e)) {
 		if strings.Contains(line, "gpu_") || strings.Contains(line, "berth_") {

@@ -264,6 +264,9 @@ func (o *Owner) ended(s *owned, record runs.Record, unbegun string) {
 	rebooted := record.Boot != "" && record.Boot != o.Boot || record.Shutdown
 	o.busy.Go(func() {
 		lines := o.lines(&spec, path)
+		if record.Failure != "" { // it may name paths, which are nothing for those who ask for the service
+			lines = append(lines, gpu.Printable(record.Failure, 256))
+		}
 		o.post(func() {
 			if !s.is(number) {
 				return
@@ -314,7 +317,7 @@ func endOf(record runs.Record, unbegun string) string {
 	case record.OutOfMemory:
 		return "its program was killed: the machine had no more memory for it"
 	case record.Failure != "":
-		return "its program could not be started: " + record.Failure
+		return "its program could not be started"
 	case record.Signal != "":
 		return "its program was ended by " + record.Signal
 	case known:
@@ -455,7 +458,11 @@ func (o *Owner) resume(s *owned) {
 		switch {
 		case err == nil:
 			return func() {
-				o.surely(s, service.Opens, service.Facts{}, func(l *service.Life) { service.Took(&l.Took.Resume, took) })
+				o.surely(s, service.Opens, service.Facts{}, func(l *service.Life) {
+					if took > 0 { // else it was there
+						service.Took(&l.Took.Resume, took)
+					}
+				})
 			}
 		case ctx.Err() != nil:
 			return func() { o.withdrawn(s, service.Park) }
@@ -626,7 +633,7 @@ func (o *Owner) Order(run string, caller process.ID) (api.MinderOrder, error) {
 	}
 	return api.MinderOrder{
 		Version: api.MinderVersion, Run: run, User: i.Spec.User, UID: i.Spec.UID, Account: &account, Command: i.Words(i.Spec.Command), Directory: i.Spec.Directory,
-		Variables: append(i.Words(i.Spec.Environment), "BERTH_SERVICE="+s.name), Umask: 0o022, Lease: l, Compute: i.Spec.Compute, Log: "berth-" + s.name + ".log",
+		Variables: append(i.Words(i.Spec.Environment), "BERTH_SERVICE="+s.name), Umask: 0o022, Lease: l, Log: "berth-" + s.name + ".log",
 	}, nil
 }
 

@@ -120,7 +120,7 @@ func (o *Owner) Use(k lease.Key, fence uint64) (park.Use, bool) {
 		for _, f := range o.fronts {
 			at.Open += f.open[s.name].Open + f.open[s.name].Waiting
 		}
-		u := park.Use{Since: l.Since, Idle: l.Idle(&at), Barred: l.Barred()}
+		u := park.Use{Since: l.Since, Idle: l.Idle(&at), Barred: l.Barred(), Switch: l.Instance.Spec.Switching(&l.Took)}
 		if !at.Known { // nothing is closed before every front has told of its requests
 			u.Barred = time.Now().Add(patience)
 		}
