@@ -143,8 +143,8 @@ if command -v python3 >/dev/null; then
   show python3 examples/models/ask.py "http://127.0.0.1:$port" red blue --requests 6
   show berth services
   berth events --code service_ready | sed 's/^/  /' | tail -3
-  berth stop red blue >/dev/null # they would run on without the daemon
-  for _ in $(seq 100); do berth leases --json | grep -q '"fence"' || break; pause 0.1; done
+  sed -i '/^front/,$d' "$dir/models.yaml"; berth config reload >/dev/null # servers and front would run on without the daemon
+  for _ in $(seq 300); do pgrep -f -- "$dir/" | grep -qvx "$daemon" || break; pause 0.1; done
   devices=$found
 else
   echo "(left out: there is no python3)"

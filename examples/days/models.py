@@ -13,6 +13,7 @@ Root plays it with programs of another user, because berth runs none as root.
 
 import json
 import os
+import pathlib
 import pwd
 import random
 import shutil
@@ -141,9 +142,22 @@ def day(machine, url):
 
 
 def leave(machine):
-    """Ends the servers, which would run on without the daemon."""
-    machine.berth("stop", "chat", "coder", "embed", "broken")
-    until(lambda: not json.loads(machine.berth("leases", "--json"))["leases"], "the servers end")
+    """Ends the servers and the front, which run on without the daemon."""
+    text = machine.configuration.read_text()
+    machine.configuration.write_text(text[: text.index("front:")])
+    machine.berth("config", "reload")
+    until(lambda: not any(str(machine.folder) in command for command in commands("front", "minder", "server.py")), "the servers and the front end")
+
+
+def commands(*words):
+    """The commands of processes with one of the words among their arguments."""
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            command = (entry / "cmdline").read_text(errors="replace").split("\0")
+        except OSError:
+            continue
+        if any(argument.rpartition("/")[2] in words for argument in command):
+            yield " ".join(command)
 
 
 def services(machine):
@@ -167,6 +181,11 @@ def refused(url, model):
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
     return 200, "it was answered"
+
+
+def listens(address):
+    with socket.socket() as one:
+        return one.connect_ex(("127.0.0.1", int(address.rpartition(":")[2]))) == 0
 
 
 def free_port():
@@ -199,7 +218,7 @@ if __name__ == "__main__":
     front = "127.0.0.1:%d" % free_port()
     machine.configuration.write_text(settings(machine.folder, front))
     with machine:
-        until(lambda: socket.socket().connect_ex(("127.0.0.1", int(front.rpartition(":")[2]))) == 0, "the front listens")
+        until(lambda: listens(front), "the front listens")
         try:
             day(machine, "http://" + front)
         finally:
