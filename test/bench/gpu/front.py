@@ -76,8 +76,9 @@ class Machine:
         lines += [f"  user: {FRONT_USER}"] if root else []
         lines += ["services:"]
         for name in self.names:
-            # With PyTorch, a part of the lease is for the context of the driver.
-            weights = f"{gib * 1024 - 1024}MiB --torch --weights {self.guests}/{name}.weights" if not SIMULATED else f"{gib}GiB --guests {self.guests}"
+            # With PyTorch, a part of the lease is for the context of the driver. All weights are
+            # the same, so that one file, which the first server makes, is enough for all.
+            weights = f"{gib * 1024 - 1024}MiB --torch --weights {self.guests}/weights" if not SIMULATED else f"{gib}GiB --guests {self.guests}"
             lines += [f"  {name}:", f"    command: {PYTHON} {self.folder}/server.py --port ${{PORT}} --name {name} --words {WORDS} --word-seconds {WORD_SECONDS} --memory {weights}",
                       f"    memory: {gib}GiB", "    ready: /health", f"    away: {away}", "    directory: /", "    start_timeout: 300",
                       "    sleep: [{method: POST, path: '/sleep?level=1'}]", "    wake: [{method: POST, path: /wake_up}]"]  # fmt: skip

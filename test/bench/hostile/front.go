@@ -173,7 +173,9 @@ func sendRaw(_ context.Context, in json.RawMessage, say func(any)) error {
 	answers := make([]string, len(asked.Texts))
 	var all sync.WaitGroup
 	for i, text := range asked.Texts {
-		all.Go(func() { answers[i] = sendOne(asked.Address, strings.ReplaceAll(text, "@", strings.Repeat("[", asked.Pad))) })
+		all.Go(func() {
+			answers[i] = sendOne(asked.Address, strings.ReplaceAll(text, "@", strings.Repeat("[", asked.Pad)))
+		})
 	}
 	all.Wait()
 	say(answers)
