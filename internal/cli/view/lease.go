@@ -218,7 +218,7 @@ func pacedLine(id string, p *api.Paced, to term.Screen) string {
 	text := term.Clean(id) + " is held to " + percent(p.Share)
 	if len(p.HeldBy) > 0 {
 		by := p.HeldBy[0]
-		text += " by " + map[string]string{"owner": "its owner", "operator": "an operator", "throttle": "gpu.throttle", "service": "the compute of its service"}[by.Source]
+		text += " by " + map[string]string{"owner": "its owner", "operator": "an operator", "throttle": "gpu.throttle", "service": "its service"}[by.Source]
 		if by.Why != "" {
 			text += ": " + term.Clean(by.Why)
 		}

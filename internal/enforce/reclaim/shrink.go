@@ -71,6 +71,8 @@ func (c *climb) smaller(held ledger.Held, parent bool) (to, most gpu.MiB, why st
 		why = "it has no service that allows it"
 	case service.Shrinkable != "true":
 		why = fmt.Sprintf("services.%s.shrinkable is not true", held.Holder.Service)
+	case held.Pool:
+		why = "it is a pool, and its memory is for leases that take from it"
 	case parent || held.Parent != "":
 		why = "it shares its memory with other leases"
 	case held.Resizable() != nil:
