@@ -94,7 +94,7 @@ func TestCommands(t *testing.T) {
 		{"services chta", "", "there is no service chta that berth runs a program for\n  did you mean chat?", "", 4},
 		{"services zzz", "", "berth services lists them", "", 4},
 		{"services chat coder", "", "services shows all services or one", "", 2},
-		{"start coder", "coder is away; to see how far it is: berth services coder --watch", "", `/api/services/coder/start {}`, 0},
+		{"start coder", "coder starts as soon as there is room; to see how far it is: berth services coder --watch", "", `/api/services/coder/start {}`, 0},
 		{"start coder --why test", "", "", `/api/services/coder/start {"why":"test"}`, 0},
 		{"stop chat --why weights", "chat is stopped when its 2 open requests have ended. Requests for it are refused until berth start chat", "", `/api/services/chat/stop {"why":"weights"}`, 0},
 		{"stop coder chat", "chat is stopped", "The service coder runs as ada.", `/api/services/chat/stop {}`, 4},

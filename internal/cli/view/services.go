@@ -390,8 +390,8 @@ func ServiceStarted(s api.Service, _ term.Screen) string {
 	switch s.State {
 	case "ready":
 		return name + " is ready"
-	case "failed":
-		return name + " starts again"
+	case "away", "failed", "stopped", "parked", "asleep":
+		return fmt.Sprintf("%s starts as soon as there is room; to see how far it is: berth services %s --watch", name, words.Shell(name))
 	}
 	return fmt.Sprintf("%s is %s; to see how far it is: berth services %s --watch", name, ServiceState(s).Text, words.Shell(name))
 }

@@ -253,7 +253,7 @@ func (o *Owner) noteLog(s *owned, path string) {
 	}
 	i := *s.life.Instance
 	i.Log = path
-	o.set(func() { s.life.Instance = &i }) // it is written down with the next change, and in the record of the run
+	o.set(func() { s.life.Instance, s.life.Log = &i, path }) // it is written down with the next change, and in the record of the run
 }
 
 // ended takes in how a program has ended, as far as its record says it. The minder does
@@ -264,6 +264,9 @@ func (o *Owner) ended(s *owned, record runs.Record, unbegun string) {
 	rebooted := record.Boot != "" && record.Boot != o.Boot || record.Shutdown
 	o.busy.Go(func() {
 		lines := o.lines(&spec, path)
+		if record.Failure != "" { // it may name paths, which are nothing for those who ask for the service
+			lines = append(lines, gpu.Printable(record.Failure, 256))
+		}
 		o.post(func() {
 			if !s.is(number) {
 				return
@@ -277,6 +280,9 @@ func (o *Owner) ended(s *owned, record runs.Record, unbegun string) {
 				f.Expected = !s.life.Instance.Failed
 			}
 			o.surely(s, service.Ended, f, func(l *service.Life) {
+				if path != "" {
+					l.Log = path
+				}
 				if !f.Expected {
 					l.Fail(why, lines, time.Now())
 				}
@@ -311,7 +317,7 @@ func endOf(record runs.Record, unbegun string) string {
 	case record.OutOfMemory:
 		return "its program was killed: the machine had no more memory for it"
 	case record.Failure != "":
-		return "its program could not be started: " + record.Failure
+		return "its program could not be started"
 	case record.Signal != "":
 		return "its program was ended by " + record.Signal
 	case known:
@@ -452,7 +458,11 @@ func (o *Owner) resume(s *owned) {
 		switch {
 		case err == nil:
 			return func() {
-				o.surely(s, service.Opens, service.Facts{}, func(l *service.Life) { service.Took(&l.Took.Resume, took) })
+				o.surely(s, service.Opens, service.Facts{}, func(l *service.Life) {
+					if took > 0 { // else it was there
+						service.Took(&l.Took.Resume, took)
+					}
+				})
 			}
 		case ctx.Err() != nil:
 			return func() { o.withdrawn(s, service.Park) }

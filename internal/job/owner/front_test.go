@@ -21,13 +21,13 @@ type tfront struct {
 	dead chan struct{}
 	once sync.Once
 
-	mu      sync.Mutex // guards what follows
-	table   map[string]*tservice
-	outbox  []api.FrontReport
-	whole   bool
-	learned bool // it has its first order
-	number  uint64
-	wake    chan struct{}
+	mu           sync.Mutex // guards what follows
+	table        map[string]*tservice
+	outbox       []api.FrontReport
+	whole        bool
+	learned      bool // it has its first order
+	number       uint64
+	wake, urgent chan struct{}
 }
 
 type tservice struct {
@@ -49,7 +49,7 @@ type tstay struct {
 
 // front starts a front.
 func (w *world) front() *tfront {
-	f := &tfront{w: w, dead: make(chan struct{}), table: map[string]*tservice{}, wake: make(chan struct{}, 1)}
+	f := &tfront{w: w, dead: make(chan struct{}), table: map[string]*tservice{}, wake: make(chan struct{}, 1), urgent: make(chan struct{}, 1)}
 	w.set(func() { w.number++; f.name = fmt.Sprintf("front%d", w.number); w.fronts = append(w.fronts, f) })
 	go f.obey()
 	go f.report()
@@ -135,6 +135,12 @@ func (f *tfront) ring() {
 	case f.wake <- struct{}{}:
 	default:
 	}
+	if f.whole || len(f.outbox) > 0 {
+		select {
+		case f.urgent <- struct{}{}:
+		default:
+		}
+	}
 }
 
 func (f *tfront) put(told api.FrontService) {
@@ -181,6 +187,17 @@ func (f *tfront) report() {
 		case <-f.wake:
 		case <-f.dead:
 			return
+		}
+		f.mu.Lock()
+		urgent := f.whole || len(f.outbox) > 0
+		f.mu.Unlock()
+		if !urgent {
+			select {
+			case <-f.dead:
+				return
+			case <-f.urgent:
+			case <-time.After(250 * time.Millisecond):
+			}
 		}
 		f.mu.Lock()
 		message := api.FrontReports{Front: f.name, Whole: f.whole, Reports: f.outbox}

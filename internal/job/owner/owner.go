@@ -429,7 +429,9 @@ func (o *Owner) review() (happened bool) {
 			s.rests = now.Add(brokenPause) // it could not be written down
 			at = s.rests
 		}
-		o.lookAt(at)
+		if at.After(now) {
+			o.lookAt(at)
+		}
 	}
 	if slices.ContainsFunc(slices.Collect(maps.Values(o.services)), func(s *owned) bool { return s.spec != nil && s.spec.Default }) {
 		o.lookAt(now.Add(lookAround))

@@ -181,6 +181,54 @@ func TestIdleAfterZero(t *testing.T) {
 			t.Errorf("one request made %d steps", w.steps)
 		}
 	})
+	// One that comes at once, before its front has told that somebody waits.
+	inWorld(t, []service.Spec{spec("a", idleAfter(0), away(service.Park))}, func(t *testing.T, w *world) {
+		w.script = func(string, int) plan { return plan{leave: time.Second, parks: time.Second} }
+		for n := range 5 {
+			answered(t, w.ask(t.Context(), "a", 5*time.Second))
+			pass(time.Minute)
+			w.is("a", "parked")
+			if epoch := w.life("a").Epoch; epoch > uint64(n)+1 {
+				t.Fatalf("%d requests made %d epochs", n+1, epoch)
+			}
+		}
+	})
+}
+
+// A service that was closed because it was idle stays if somebody asks for it meanwhile.
+func TestItStaysIfSomebodyAsks(t *testing.T) {
+	inWorld(t, []service.Spec{spec("a", idleAfter(10*time.Second), away(service.Park))}, func(t *testing.T, w *world) {
+		answered(t, w.ask(t.Context(), "a", time.Second))
+		time.Sleep(10*time.Second - 100*time.Millisecond)
+		first := w.ask(t.Context(), "a", 20*time.Second) // the front tells of it too late
+		pass(time.Second)
+		w.is("a", "closing")
+		second := w.ask(t.Context(), "a", time.Second)
+		answered(t, first)
+		answered(t, second)
+		w.is("a", "ready")
+		if s, _ := w.daemon.Find("a"); s.Took.Park.Count != 0 || w.life("a").Epoch != 2 {
+			t.Errorf("it was parked %d times, and has epoch %d", s.Took.Park.Count, w.life("a").Epoch)
+		}
+	})
+}
+
+// A lease that is granted in the moment in which nobody wants it any more is given back.
+func TestGrantedTooLate(t *testing.T) {
+	inWorld(t, []service.Spec{spec("a"), spec("b")}, func(t *testing.T, w *world) {
+		w.lag = 5 * time.Second
+		w.ask(t.Context(), "b", time.Hour)
+		pass(20 * time.Second)
+		ctx, cancel := context.WithCancel(t.Context())
+		w.ask(ctx, "a", time.Second)
+		pass(time.Second)
+		cancel()
+		pass(5 * time.Second)
+		w.is("a", "away")
+		w.kill("b")
+		pass(10 * time.Second)
+		w.tidy()
+	})
 }
 
 // A load that nobody waits for any more is cancelled, wherever it is.
@@ -253,7 +301,7 @@ func TestFailures(t *testing.T) {
 				}
 				pass(2 * time.Second) // its program ends
 				s, _ := w.daemon.Find("a")
-				if s.State != "failed" || s.Failure.Count != n+1 || !slices.Equal(s.Failure.Log, []string{"the last line of berth-a.log"}) {
+				if s.State != "failed" || s.Log != "berth-a.log" || s.Failure.Count != n+1 || !slices.Equal(s.Failure.Log, []string{"the last line of berth-a.log"}) {
 					t.Fatalf("a is %s after %+v", s.State, s.Failure)
 				}
 				if r := refusal(t, <-w.ask(t.Context(), "a", time.Second)); n > 1 && (r.RetryAfter <= 0 || w.begun["a"] != n+1) {
@@ -370,6 +418,62 @@ func TestStopHolds(t *testing.T) {
 		}
 		if err := w.daemon.Stop("nobody", operator, ""); !errors.Is(err, ErrUnknown) {
 			t.Errorf("an unknown one: %v", err)
+		}
+	})
+}
+
+// Those who wait for a service that is stopped are refused at once, and its load ends.
+func TestStopWhileItComes(t *testing.T) {
+	inWorld(t, []service.Spec{spec("a")}, func(t *testing.T, w *world) {
+		waits := w.ask(t.Context(), "a", time.Second)
+		pass(2 * time.Second)
+		asked := time.Now()
+		if err := w.daemon.Stop("a", operator, ""); err != nil {
+			t.Fatal(err)
+		}
+		if r := refusal(t, <-waits); r.Code != "stopped" || time.Since(asked) > time.Second {
+			t.Errorf("after %v it is refused with %+v", time.Since(asked), r)
+		}
+		pass(3 * time.Second)
+		w.is("a", "stopped")
+		w.tidy()
+	})
+}
+
+// A front that dies while it finds out whether a server is ready leaves that to another.
+func TestAnotherFrontProbes(t *testing.T) {
+	inWorld(t, []service.Spec{spec("a")}, func(t *testing.T, w *world) {
+		if err := w.daemon.Start("a", operator, ""); err != nil {
+			t.Fatal(err)
+		}
+		pass(2 * time.Second)
+		old := w.fronts[0]
+		w.front()
+		old.kill()
+		pass(20 * time.Second)
+		w.is("a", "ready")
+	})
+}
+
+// A lease that has ended while there was no daemon takes its service with it, even if the
+// program lives.
+func TestLeaseEndedWithoutADaemon(t *testing.T) {
+	inWorld(t, []service.Spec{spec("a")}, func(t *testing.T, w *world) {
+		answered(t, w.ask(t.Context(), "a", time.Second))
+		w.daemon.kill()
+		<-w.daemon.over
+		h := w.leaseOf("a")
+		server := w.serverOf(h)
+		h.ended = true
+		delete(w.leases, h.key.ID)
+		w.start()
+		pass(10 * time.Second)
+		w.is("a", "leaving")
+		w.endRun(server.pid, 137, "SIGKILL")
+		pass(time.Second)
+		w.is("a", "failed")
+		if s, _ := w.daemon.Find("a"); !strings.Contains(s.Failure.Why, "its lease has ended") {
+			t.Errorf("it failed because %s", s.Failure.Why)
 		}
 	})
 }

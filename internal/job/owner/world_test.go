@@ -57,6 +57,7 @@ type world struct {
 	unfit   map[string]bool // services that may not be parked
 	refused error           // why nobody is granted a lease
 	deny    error           // why no minder can be started
+	lag     time.Duration   // until a request is out of the queue
 	came    int             // services that came to a device
 	daemon  *daemon
 
@@ -459,6 +460,12 @@ func (d *daemon) wait(ctx context.Context, x *want) (*held, error) {
 	case <-d.dead:
 		return nil, errKilled
 	case <-ctx.Done():
+		time.Sleep(w.lag)
+		select {
+		case h := <-x.done: // it was granted at the same moment
+			return h, nil
+		default:
+		}
 		w.set(func() {
 			w.wants = slices.DeleteFunc(w.wants, func(other *want) bool { return other == x })
 			w.grant()
