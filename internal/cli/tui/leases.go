@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -224,8 +225,8 @@ func program(r row) line {
 	}
 	list := r.lease.Processes
 	switch len(list) {
-	case 0:
-		return text("-", faint)
+	case 0: // none has touched a GPU yet
+		return text(cmp.Or(plain(r.lease.Holder.Name), "-"), faint)
 	case 1:
 		return text(plain(list[0].Name), ordinary)
 	}
