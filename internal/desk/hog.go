@@ -50,7 +50,7 @@ func Unused(l *api.Lease, peak gpu.MiB, now time.Time) string {
 	case peak == 0:
 		return "has nothing on its GPU"
 	case 4*peak <= most:
-		return fmt.Sprintf("has used at most %s of its %s", peak, most)
+		return fmt.Sprintf("has used at most %s of its %s", peak.Beside(most), most.Beside(peak))
 	}
 	return ""
 }

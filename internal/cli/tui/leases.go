@@ -86,7 +86,7 @@ func (s *State) leaseColumns() []column[row] {
 		{heading: "ENERGY", least: 8, most: 9, right: true, drop: 8, cell: func(r row, _ int) line {
 			return ofLease(r, func(l *api.Lease) string {
 				if j, known := l.Energy.Get(); known {
-					return j.String()
+					return j.InWattHours()
 				}
 				return "-"
 			}, "")

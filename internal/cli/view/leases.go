@@ -314,7 +314,7 @@ func (s *Strays) Lines(to term.Screen) []string {
 		{term.Column{Title: "USER", Least: 6}, func(p api.Stray) term.Cell { return term.Text(term.Clean(p.User)) }},
 		{term.Column{Title: "MEMORY", Right: true}, func(p api.Stray) term.Cell {
 			if m, known := p.Memory.Get(); known {
-				return term.Text(m.String())
+				return term.Text(m.InGiB())
 			}
 			return term.Text("open only")
 		}},
@@ -370,7 +370,7 @@ func (s *Belonging) Lines(to term.Screen) []string {
 		for _, p := range lease.Processes {
 			shown++
 			t.Add(term.Text(term.Clean(lease.ID)), s.GPUs.cell(p.GPU), term.Text(pidText(p.PID)), term.Text(term.Clean(p.Name)),
-				term.Text(p.Memory.String()), term.Text(cmp.Or(reasons[p.Evidence], term.Clean(p.Evidence))))
+				term.Text(p.Memory.InGiB()), term.Text(cmp.Or(reasons[p.Evidence], term.Clean(p.Evidence))))
 		}
 	}
 	if shown == 0 {

@@ -116,7 +116,7 @@ func unmetText(w *gpu.Where, m *gpu.Model) string {
 		}
 		return fmt.Sprintf("its compute capability is %s, below %s", m.CC, w.CC)
 	}
-	return fmt.Sprintf("it has %s of memory, less than %s", m.Memory, w.MinMemory)
+	return fmt.Sprintf("it has %s of memory, less than %s", m.Memory.Beside(w.MinMemory), w.MinMemory.Beside(m.Memory))
 }
 
 // Explanation says whether a request would be granted, and what is in its way.
