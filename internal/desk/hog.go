@@ -57,7 +57,7 @@ func Unused(l *api.Lease, peak gpu.MiB, now time.Time) string {
 	case 4*peak <= most && l.Pool != nil:
 		return fmt.Sprintf("has given out %s of its %s", peak, most)
 	case 4*peak <= most:
-		return fmt.Sprintf("has used at most %s of its %s", peak, most)
+		return fmt.Sprintf("has used at most %s of its %s", peak.Beside(most), most.Beside(peak))
 	}
 	return ""
 }
