@@ -10,6 +10,7 @@ import types
 import typing
 from typing import Any, Callable, ClassVar, Dict, Iterator, List, Mapping, Optional, Type, TypeVar
 
+from . import showing
 from .client import BerthError
 
 Kind = TypeVar("Kind", bound="Answer")
@@ -40,8 +41,12 @@ class Answer:
             raise TypeError("%s has no field %s" % (type(self).__name__, ", ".join(values)))
 
     def __repr__(self) -> str:
-        said = ("%s=%r" % (name, value) for name, value in self._values().items())
-        return "%s(%s)" % (type(self).__name__, ", ".join(said))
+        return showing.line(self, self._values(), type(self)()._values())
+
+    def _repr_html_(self) -> Optional[str]:
+        """Shows the answer as a table in a notebook, if it is one of devices, leases or jobs."""
+        page: Optional[str] = showing.page(self)
+        return page
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Answer) or type(self) is not type(other):

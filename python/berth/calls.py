@@ -19,6 +19,7 @@ from .answers import Answer
 from .client import CALL_TIMEOUT, Client
 from .memorytypes import Amount, mib
 from .persisting import persisting
+from .showing import Table
 
 Result = TypeVar("Result")
 Kind = TypeVar("Kind", bound=Answer)
@@ -45,7 +46,7 @@ Call = Generator[Union[Request, float], Any, Result]
 def devices(*, client: Optional[Client] = None) -> Call[List[answers.Device]]:
     """Returns the devices of the machine, in the order of their indexes."""
     all_of_it = yield from status_all(client=client)
-    return [status.device for status in all_of_it.gpus]
+    return Table(status.device for status in all_of_it.gpus)
 
 
 def status(gpu: GPU = None, *, client: Optional[Client] = None) -> Call[answers.Status]:
@@ -806,7 +807,7 @@ def _holding(one: Mapping[str, Any]) -> Tuple[Any, ...]:
 
 
 def _list(kind: Type[Kind], answer: Any, key: str) -> List[Kind]:
-    return [kind.read(item) for item in (answer or {}).get(key) or []]
+    return Table(kind.read(item) for item in (answer or {}).get(key) or [])
 
 
 def given(values: Mapping[str, Any]) -> Dict[str, Any]:
