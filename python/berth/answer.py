@@ -120,6 +120,43 @@ class OfOptimization:
         return sum(device.used_before_mb - device.used_after_mb for device in self.devices)
 
 
+class DeviceMemory:
+    """The memory of a device, in MiB: what it has, what is in use, and who has leased how
+    much of it."""
+
+    def __init__(self, total_mb: int, used_mb: Optional[int], allocations: Dict[str, int]):
+        self.total_mb, self.used_mb, self.allocations = total_mb, used_mb, allocations
+
+    @property
+    def allocation_stats(self) -> Dict[str, Any]:
+        """How many allocations there are, what they hold together, and what each holds."""
+        return {
+            "allocation_count": len(self.allocations),
+            "total_allocated_mb": sum(self.allocations.values()),
+            "allocations": dict(self.allocations),
+        }
+
+    def __repr__(self) -> str:
+        return "<DeviceMemory: %s of %s in use, %s allocated>" % (
+            showing.amount(self.used_mb), showing.amount(self.total_mb), showing.amount(sum(self.allocations.values())),
+        )  # fmt: skip
+
+
+class OfStatus:
+    """What is asked of a status most."""
+
+    device: Any
+    sample: Any
+    leases: List[Any]
+
+    @property
+    def memory(self) -> DeviceMemory:
+        """The memory of the device, and who has leased how much of it. Allocations are
+        known of :func:`berth.status`."""
+        held = {lease.id: lease.memory_mb for lease in self.leases}
+        return DeviceMemory(self.device.memory_total_mb, getattr(self.sample, "memory_used_mb", None), held)
+
+
 class OfSamples:
     """Lets an answer with samples be used like a list of them."""
 

@@ -16,7 +16,7 @@ from typing import Any, Callable, Dict, Generator, List, Mapping, Optional, Sequ
 
 from . import answers
 from .answers import Answer
-from .client import CALL_TIMEOUT, Client
+from .client import CALL_TIMEOUT, BerthError, Client
 from .memorytypes import Amount, mib
 from .persisting import persisting
 from .showing import Table
@@ -50,8 +50,22 @@ def devices(*, client: Optional[Client] = None) -> Call[List[answers.Device]]:
 
 
 def status(gpu: GPU = None, *, client: Optional[Client] = None) -> Call[answers.Status]:
-    """Returns one device as it stands: the first one unless ``gpu`` names another."""
-    return (yield from _get(answers.Status, "/api/gpu/status", client, gpu=gpu))
+    """Returns one device as it stands: the first one unless ``gpu`` names another. It has
+    the leases there, and ``machine``, the load and the memory of the machine::
+
+        def should_process(s):
+            return s.multiplier > 0 and s.machine.load_percent < 80 and s.machine.memory_available_mb > 4096"""
+    return (yield from _get(answers.Status, "/api/gpu/status", client, gpu=gpu, leases="true"))
+
+
+def is_available(*, client: Optional[Client] = None) -> Call[bool]:
+    """Reports whether a daemon answers and has a GPU that can be used. It raises
+    nothing: a program asks it to decide whether to work without a GPU."""
+    try:
+        found = yield from status_all(client=client)
+    except BerthError:
+        return False
+    return any(status.state != "UNAVAILABLE" for status in found.gpus)
 
 
 def status_all(*, client: Optional[Client] = None) -> Call[answers.StatusAll]:
@@ -378,6 +392,25 @@ def ask_to_trim(id: str, *, user: Optional[str] = None, client: Optional[Client]
     """Asks the holder of a lease to give back the memory that its libraries keep
     for later. :func:`trim` does it in this process."""
     return (yield from _post(answers.Allocation, _lease(id) + "/trim", None, client, user=user))
+
+
+def report_libraries(
+    id: str,
+    libraries: Mapping[str, Mapping[str, int]],
+    *,
+    fence: Optional[int] = None,
+    user: Optional[str] = None,
+    client: Optional[Client] = None,
+) -> Call[answers.Allocation]:
+    """Tells the daemon what the libraries of this program hold under a lease: for each,
+    ``allocated_mb`` and ``cached_mb``, as :func:`library_memory` returns them. The lease
+    shows it in ``libraries`` until the program ends."""
+    listed = [
+        {"name": name, "allocated_mb": int(held["allocated_mb"]), "cached_mb": int(held["cached_mb"])}
+        for name, held in libraries.items()
+    ]
+    body = {"libraries": listed, "fence": fence}
+    return (yield from _post(answers.Allocation, _lease(id) + "/libraries", body, client, user=user))
 
 
 def adopt(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional
 
-from .answer import Answer, OfLease, OfOptimization, OfSamples, OfUser, Time, _dict, _list, _new
+from .answer import Answer, OfLease, OfOptimization, OfSamples, OfStatus, OfUser, Time, _dict, _list, _new
 
 
 class Acknowledgement(Answer):
@@ -354,6 +354,22 @@ class Idle(Answer):
     memory_mb: int = 0  # What they hold, unchanged since then.
 
 
+class LibraryMemory(Answer):
+    """LibraryMemory is the memory that a library has on the devices of a lease, as the program
+    says."""
+
+    name: str = ""
+    allocated_mb: int = 0  # Memory that arrays of the program take.
+    cached_mb: int = 0  # Memory that the library keeps for later, and that a trim gives back.
+
+
+class LibraryReport(Answer):
+    """LibraryReport is what the programs of a lease say that their libraries hold, summed up."""
+
+    time: Optional[Time] = None  # When the newest of them said it.
+    libraries: List[LibraryMemory] = _list()
+
+
 class Allocation(OfLease, Answer):
     """Allocation is a claim to slots and memory on one or more devices."""
 
@@ -391,6 +407,7 @@ class Allocation(OfLease, Answer):
     asked_mb: int = 0  # Memory on each device that it had before an optimization shrank it. Absent: it was not shrunk.
     comment: str = ""  # The note that its holder gave with the request. Only the holder and operators see it.
     exclusive: bool = False  # It has its devices alone: nobody else gets a lease there until it ends.
+    libraries: Optional[LibraryReport] = None  # What its programs say that their libraries hold. Absent: none has said anything. Only in the answers that list leases or look one up.
     isolated_by: str = ""  # cgroup: its process can open only the leased GPUs. Absent: nothing but its environment keeps it from the others.
 
 
@@ -921,6 +938,17 @@ class Throttling(Answer):
     denied: str = ""  # Why this daemon does nothing about the device: another one is in charge of it.
 
 
+class Machine(Answer):
+    """Machine is what a program needs to know of the machine beside its devices, before it
+    takes on more work."""
+
+    cpus: int = 0  # Processors that the daemon may use.
+    load: float = 0.0  # How many processes ran or wanted to run in the last minute, on average. As many as there are processors: they are all busy.
+    load_percent: float = 0.0  # The load in percent of the processors.
+    memory_total_mb: int = 0
+    memory_available_mb: int = 0  # Memory that programs can get without swapping.
+
+
 class Curves(Answer):
     """Curves has the averages of a device over equal intervals of the last minutes, oldest
     first; the last interval ends now. A list is shorter than requested if berth has not
@@ -933,7 +961,7 @@ class Curves(Answer):
     temperature_celsius: List[float] = _list()
 
 
-class Status(Answer):
+class Status(OfStatus, Answer):
     """Status is the present state of one device."""
 
     device: Device = _new(Device)
@@ -952,6 +980,7 @@ class Status(Answer):
     trust: Optional[Trust] = None  # Present while the device is not fully trusted.
     drain: Optional[Drain] = None  # Present while somebody drains the device: leases there go on, and no new ones are granted.
     throttling: Optional[Throttling] = None  # What berth does by itself if the device should run slower.
+    machine: Optional[Machine] = None  # The processors and the memory of the machine; only of /api/gpu/status.
     leases: List[DeviceLease] = _list()  # The leases on the device, largest first; only with leases=true.
     curves: Optional[Curves] = None  # What the device did in the last minutes; only of /api/gpu/status/all, with curves.
 
@@ -998,6 +1027,7 @@ class StatusAll(Answer):
     note: str = ""  # A remark about the whole machine, for example that it has no GPU.
     gpus: List[Status] = _list()
     utilization: Utilization = _new(Utilization)
+    machine: Optional[Machine] = None  # The processors and the memory of the machine. Absent: the daemon cannot read them.
     needs: List[Need] = _list()  # What needs a person, the worst first, as far as the caller may see it.
 
 
@@ -1132,6 +1162,8 @@ __all__ = [
     "CancelledBy",
     "Parking",
     "Idle",
+    "LibraryMemory",
+    "LibraryReport",
     "Allocation",
     "Ended",
     "DeviceEnergy",
@@ -1171,6 +1203,7 @@ __all__ = [
     "Slots",
     "Trust",
     "Throttling",
+    "Machine",
     "Curves",
     "Status",
     "GPUUtilization",
