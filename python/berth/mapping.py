@@ -17,7 +17,7 @@ from typing import (
     Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union,
 )  # fmt: skip
 
-from . import workers
+from . import maparrays, workers
 from .client import BerthError, Client
 from .mapkept import Kept, kept_file
 from .maprun import Runner, check_places, run_command, worker_program, write
@@ -92,7 +92,8 @@ def map(
     ``function`` and ``init`` are those of :func:`worker`. They run in other
     processes, which import them by name; a function of a notebook or a script
     is taken by its source if it uses no globals. With ``each`` the function
-    takes one record and returns one outcome. Records and outcomes are JSON.
+    takes one record and returns one outcome. Records and outcomes are JSON, or have
+    arrays in them, which are arrays of NumPy on the other side.
 
     If records fail, the others are finished, and then :class:`MapError` is
     raised; with ``errors="mark"`` their outcomes have the reason in ``_error``.
@@ -318,7 +319,7 @@ class _Call:
         return "[%d,%s]\n" % (index, text)
 
     def _decode(self, lines: List[bytes]) -> List[Outcome]:
-        group = [_outcome(answer) for answer in json.loads(b"[" + b",".join(lines) + b"]")]
+        group = [_outcome(answer) for answer in maparrays.loads(b"[" + b",".join(lines) + b"]")]
         if self._kept is not None:
             for line, (index, _, error) in zip(lines, group):
                 if error is None:
@@ -353,10 +354,10 @@ def _encoder() -> Callable[[Any], str]:
     sets itself up for each value anew, which takes as long as a short record."""
     try:
         parts = json.encoder.c_make_encoder(  # type: ignore[attr-defined,misc]
-            None, workers._plain, json.encoder.encode_basestring_ascii, None, ":", ",", False, False, False
+            None, maparrays.plain, json.encoder.encode_basestring_ascii, None, ":", ",", False, False, False
         )
     except (AttributeError, TypeError):  # another Python
-        return workers._encode
+        return maparrays.encode
     return lambda value: "".join(parts(value, 0))
 
 

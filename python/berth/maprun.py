@@ -192,14 +192,11 @@ class Runner:
     def stop(self) -> None:
         """Ends berth run with its workers, if it still runs."""
         process = self._process
-        self._close_input()
-        if process.stdout is not None:
-            process.stdout.close()  # it may wait for somebody to read
-            process.stdout = None
         try:
             if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=STOP_SECONDS)
+                process.send_signal(signal.SIGTERM)  # first: it says nothing of pipes that close then
+            self._close_input()
+            process.communicate(timeout=STOP_SECONDS)  # reads on: it may wait for somebody to read
         except BaseException as why:  # an interrupt while it is being stopped among them
             process.kill()  # its workers die with it
             process.communicate()
