@@ -9,11 +9,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
 from unittest import mock
 
 import berth
-from berth import mapping
+from berth import mapping, maprun
 from berth.mapkept import Kept, kept_file
 
 from . import mapjobs
@@ -219,6 +220,32 @@ class Mapping(MapCase):
 
 def lambda_free(records):
     return records
+
+
+class InANotebook(unittest.TestCase):
+    def test_a_bar(self):
+        shown = []
+        display = types.ModuleType("IPython.display")
+        display.HTML = str
+        display.display = lambda bar, display_id: shown.append(bar) or types.SimpleNamespace(update=shown.append)
+        shell = types.ModuleType("IPython")
+        shell.get_ipython = lambda: types.SimpleNamespace(kernel=object())
+        with mock.patch.dict(sys.modules, {"IPython": shell, "IPython.display": display}):
+            bar = maprun.notebook_bar()
+        self.assertTrue(bar.take("berth: 41 of 1,300 records (13 %), 8.2 records/s, <5 s left\n"))
+        self.assertTrue(bar.take("berth: 1,300 of 1,300 records (100 %)\n"))
+        self.assertFalse(bar.take("[worker 1, GPU 0] berth: 41 of 300 records (13 %)\n"))
+        self.assertEqual(shown, [
+            "<progress value=41 max=1300></progress> 41 of 1,300 records, 8.2 records/s, &lt;5 s left",
+            "<progress value=1300 max=1300></progress> 1,300 of 1,300 records",
+        ])  # fmt: skip
+
+    def test_not_elsewhere(self):
+        shell, display = types.ModuleType("IPython"), types.ModuleType("IPython.display")
+        shell.get_ipython = lambda: object()  # a terminal
+        for loaded in ({}, {"IPython": shell, "IPython.display": display}):
+            with mock.patch.dict(sys.modules, loaded):
+                self.assertIsNone(maprun.notebook_bar())
 
 
 class Streaming(MapCase):
