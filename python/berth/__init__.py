@@ -28,6 +28,7 @@ from .leasing import Lease, current, lease
 from .librarymemory import library_memory
 from .mapping import Failure, MapError, imap, map
 from .memorytypes import MEMORY_TYPES, Declaration, memory
+from .mistakes import meant
 from .operations import Operation, operation
 from .pacing import Pace, pace, speed
 from .plans import Pipeline, Plan, Step, compile, run
@@ -58,7 +59,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name != "aio":
-        raise AttributeError("module %r has no attribute %r" % (__name__, name))
+        raise AttributeError("module %r has no attribute %r%s" % (__name__, name, meant(name, __all__)))
     return importlib.import_module(".aio", __name__)  # when it is used: it takes as long as all the rest
 
 

@@ -18,6 +18,7 @@ from . import answers
 from .answers import Answer
 from .client import CALL_TIMEOUT, BerthError, Client
 from .memorytypes import Amount, mib
+from .mistakes import number
 from .persisting import persisting
 from .showing import Table
 
@@ -157,6 +158,10 @@ def allocate(
     The daemon refuses an id that is in use and more memory than there is, with
     a :class:`Problem`. For memory that a block of code needs, and for slots,
     use :func:`lease`."""
+    _named("allocate", allocation_id)
+    number("timeout", timeout), number("ttl", ttl), number("time", time)
+    if mib(memory) < 1:
+        raise ValueError("allocate: memory must be 1 MiB or more: write it like 4GiB; a slot without memory is berth.lease()")
     if binding is None and ttl is None and pid is None and (client or Client()).local:
         binding = "process"  # a daemon elsewhere cannot see this process
     body = {
@@ -310,6 +315,7 @@ def resize(
     once. For more, the request waits its turn for ``timeout`` seconds; None: it is
     refused if there is no room now. :meth:`Lease.resize` also changes the limits of
     the libraries in this process."""
+    number("timeout", timeout)
     body = {"memory_mb": mib(memory), "fence": fence, "timeout_seconds": timeout}
     limit = CALL_TIMEOUT + max(timeout or 0.0, 0.0)
     return (yield from _post(answers.Allocation, _lease(id) + "/resize", body, client, limit, user=user))
@@ -851,7 +857,14 @@ def _text(gpu: GPU) -> Optional[str]:
     return None if gpu is None else str(gpu)
 
 
+def _named(what: str, id: Any) -> None:
+    """Refuses what cannot be an id."""
+    if not isinstance(id, str) or not id:
+        raise ValueError("%s: an id is a text such as \"assistant\", not %r: berth.leases() lists them" % (what, id))
+
+
 def _lease(id: str) -> str:
+    _named("lease", id)
     return "/api/leases/" + urllib.parse.quote(id, safe="")
 
 

@@ -23,6 +23,7 @@ from .mapkept import Kept, kept_file
 from .maprun import Runner, check_places, run_command, worker_program, write
 from .mapsource import source_of
 from .memorytypes import mib
+from .mistakes import explained
 
 LONGEST_RECORD = 16 << 20  # bytes; berth run takes no longer line
 AHEAD = 256  # batches whose outcomes imap holds while an earlier one is missing
@@ -54,6 +55,7 @@ class MapError(BerthError):
         super().__init__("map: %s: record %d: %s" % (many, first.index, first.error))
 
 
+@explained
 def map(
     function: Callable[..., Any],
     records: Iterable[Any],
@@ -115,6 +117,7 @@ def map(
     return outcomes
 
 
+@explained
 def imap(
     function: Callable[..., Any],
     records: Iterable[Any],
@@ -197,6 +200,8 @@ class _Call:
         client: Optional[Client],
         streaming: bool = False,
     ):
+        if not isinstance(records, collections.abc.Iterable):
+            raise TypeError("map: records are a list or something else to go through, such as range(5), not %r" % (records,))
         if errors not in ("raise", "mark"):
             raise ValueError('map: errors is "raise" or "mark", not %r' % (errors,))
         for what, number, least in (("batch", batch, 1), ("io_threads", io_threads, 0)):
