@@ -375,6 +375,13 @@ func whereabouts(l api.Lease, to term.Screen) []string {
 	if l.Exclusive {
 		add("has " + words.Count(len(l.Parts), "GPU") + " alone")
 	}
+	if l.Libraries != nil {
+		var held []string
+		for _, each := range l.Libraries.Libraries {
+			held = append(held, fmt.Sprintf("%s has %s and keeps %s for later", term.Clean(each.Name), each.Allocated, each.Cached))
+		}
+		lines = append(lines, to.Hang(term.Plain, "", term.Clean(l.ID)+": "+words.And(held)))
+	}
 	if l.Comment != "" {
 		lines = append(lines, to.Hang(term.Plain, "", term.Clean(l.ID)+": "+term.Clean(l.Comment)))
 	}
