@@ -34,6 +34,8 @@ const (
 	// reading them may take.
 	lastLines   = 20
 	linesWithin = 5 * time.Second
+	// logParts is how many older parts of a log are kept.
+	logParts = 3
 	// startedPause is how often a record is read until it says that the command has begun.
 	startedPause = 100 * time.Millisecond
 )
@@ -633,7 +635,7 @@ func (o *Owner) Order(run string, caller process.ID) (api.MinderOrder, error) {
 	}
 	return api.MinderOrder{
 		Version: api.MinderVersion, Run: run, User: i.Spec.User, UID: i.Spec.UID, Account: &account, Command: i.Words(i.Spec.Command), Directory: i.Spec.Directory,
-		Variables: append(i.Words(i.Spec.Environment), "BERTH_SERVICE="+s.name), Umask: 0o022, Lease: l, Log: "berth-" + s.name + ".log",
+		Variables: append(i.Words(i.Spec.Environment), "BERTH_SERVICE="+s.name), Umask: 0o022, Lease: l, Log: "berth-" + s.name + ".log", Parts: logParts,
 	}, nil
 }
 
