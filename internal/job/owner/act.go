@@ -531,7 +531,8 @@ func (o *Owner) measureFreed(ctx context.Context, i *service.Instance) (gpu.MiB,
 }
 
 func (o *Owner) wake(s *owned) {
-	i, epoch := *s.life.Instance, api.FrontEpoch{Service: s.name, Epoch: s.life.Epoch}
+	i, epoch, turn := *s.life.Instance, api.FrontEpoch{Service: s.name, Epoch: s.life.Epoch}, s.turn
+	o.set(func() { s.growing = true })
 	o.beside(s, func(ctx context.Context) func() {
 		if err := o.leases.Grow(ctx, keyOf(&i), i.Fence, i.Memory, i.Asked); err != nil {
 			if ctx.Err() != nil {
@@ -539,6 +540,11 @@ func (o *Owner) wake(s *owned) {
 			}
 			return func() { o.fail(s, service.Fails, "its memory could not be leased again: "+err.Error(), nil) }
 		}
+		o.post(func() {
+			if s.turn == turn {
+				o.set(func() { s.growing = false })
+			}
+		})
 		began := time.Now()
 		if err := o.call(o.running, epoch, &i, i.Spec.Wake); err != nil { // it is about to come, whoever leaves
 			lines := o.lines(&i.Spec, i.Log)

@@ -114,6 +114,7 @@ type owned struct {
 	life    service.Life
 	waiters []*waiter
 	last    time.Time // its last answer
+	growing bool      // it sleeps, and waits for room to wake
 	sum     api.FrontCounted
 
 	// These belong to the goroutine that decides.
@@ -359,6 +360,7 @@ func (o *Owner) happen(s *owned, e service.Event, f service.Facts, change func(*
 	s.turn++
 	s.cancel()
 	s.cancel, s.withdrawn, s.asking = func() {}, false, false
+	o.set(func() { s.growing = false })
 	o.tell(s)
 	o.tellPeople(s, &was, e)
 	for _, a := range acts {

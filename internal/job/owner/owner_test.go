@@ -648,6 +648,25 @@ func TestSleepIsMeasured(t *testing.T) {
 	})
 }
 
+// A sleeping server that waits for room to wake does not keep what it has from one that
+// waits before it: each would wait for the other.
+func TestASleeperMakesRoom(t *testing.T) {
+	inWorld(t, []service.Spec{spec("a", away(service.Sleep), idleAfter(5*time.Second)), spec("b", idleAfter(5*time.Second)), spec("c", with(func(s *service.Spec) { s.Memory = gpu.Some[gpu.MiB](98) }))}, func(t *testing.T, w *world) {
+		answered(t, w.ask(t.Context(), "a", time.Second))
+		pass(time.Minute)
+		w.is("a", "asleep")
+		answered(t, w.ask(t.Context(), "b", time.Second))
+		long := w.ask(t.Context(), "b", time.Minute)
+		pass(time.Second)
+		large := w.ask(t.Context(), "c", time.Second)
+		pass(time.Second)
+		small := w.ask(t.Context(), "a", time.Second)
+		for _, done := range []<-chan error{long, large, small} {
+			answered(t, done)
+		}
+	})
+}
+
 // A daemon that is restarted leaves programs and streams alone, and the epoch of a service
 // that was ready stays open: requests pass while there is no daemon. It closes nothing
 // before the fronts have told of their requests.

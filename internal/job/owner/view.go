@@ -113,7 +113,12 @@ func (o *Owner) Use(k lease.Key, fence uint64) (park.Use, bool) {
 	}
 	l := &s.life
 	switch l.State {
-	case service.Waiting, service.Starting, service.Returning:
+	case service.Waiting, service.Starting:
+		return park.Use{}, true
+	case service.Returning:
+		if s.growing { // one before it in the queue may need what it keeps while it sleeps
+			return park.Use{Since: l.Since, Idle: l.Since}, true
+		}
 		return park.Use{}, true
 	case service.Serving:
 		at := service.Situation{Waiting: len(s.waiters), Last: s.last, Known: o.known()}
@@ -140,6 +145,10 @@ func (o *Owner) Away(k lease.Key, fence uint64, wanter lease.Key, why string) {
 		}
 		s.sentFor = wanter
 		switch s.life.State {
+		case service.Returning:
+			if s.growing {
+				_ = o.happen(s, service.Leave, service.Facts{}, leaves(service.ForOthers, why))
+			}
 		case service.Serving, service.Parked, service.Asleep:
 			if o.known() {
 				_ = o.happen(s, service.Leave, service.Facts{}, leaves(service.ForOthers, why))
