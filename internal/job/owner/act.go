@@ -36,6 +36,8 @@ const (
 	linesWithin = 5 * time.Second
 	// logParts is how many older parts of a log are kept.
 	logParts = 3
+	// tidyAfter is how often records of runs that nobody needs are removed.
+	tidyAfter = time.Hour
 	// startedPause is how often a record is read until it says that the command has begun.
 	startedPause = 100 * time.Millisecond
 )
@@ -722,8 +724,10 @@ func (o *Owner) recover() {
 	o.removeOldRuns()
 }
 
-// removeOldRuns removes the records of runs that no service is in.
+// removeOldRuns removes the records of runs that no service is in, now and then: a minder
+// that begins after its service was given up leaves one.
 func (o *Owner) removeOldRuns() {
+	o.after(tidyAfter, o.removeOldRuns)
 	names, err := o.Minders.List()
 	if err != nil {
 		o.Log.Warn("the records of runs cannot be listed", "error", err)
