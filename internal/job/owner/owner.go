@@ -422,7 +422,11 @@ func (o *Owner) review() (happened bool) {
 		case e == service.Leave:
 			_ = o.happen(s, e, service.Facts{}, leaves(why, o.whyLeave(s, &situation, why)))
 		case e != "":
-			_ = o.happen(s, e, service.Facts{}, nil)
+			_ = o.happen(s, e, service.Facts{}, func(l *service.Life) {
+				if l.Why = "nobody asks for it any more"; l.State == service.Starting {
+					l.Instance.Way = service.Stop
+				}
+			})
 		}
 		if s.life.State == service.Closing {
 			o.closed(s)

@@ -35,6 +35,11 @@ func (o *Owner) Find(name string) (api.Service, bool) {
 	}
 	v, life := o.view(s), s.life
 	o.mu.RUnlock()
+	select {
+	case <-o.begun:
+	default:
+		return v, true
+	}
 	if life.State == service.Serving { // nobody waits for the desk while mu is held
 		way, why := service.Choose(&life.Instance.Spec, &life.Took, o.leases.Parkable(keyOf(life.Instance), life.Instance.Fence), life.Trouble, time.Now())
 		v.Goes, v.GoesWhy = string(way), why
