@@ -27,6 +27,10 @@ func TestMain(m *testing.M) {
 		runGuest()
 		return
 	}
+	if strings.HasPrefix(filepath.Base(os.Args[0]), modelPrefix) {
+		runModel()
+		return
+	}
 	testscript.Main(heeding{m}, map[string]func(){"berth": mainAs, "session": session, "browser": browser, "batchworker": batchWorker, "embedder": runGuest, "render_farm": runGuest})
 }
 

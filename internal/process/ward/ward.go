@@ -165,6 +165,7 @@ func (w *Ward) Run(ctx context.Context) {
 		if !ended {
 			continue
 		}
+		_ = os.Remove(w.lockPath()) // whatever it has left behind may still hold the lock
 		if lived := time.Since(now.began); !now.began.IsZero() && lived < steady {
 			now = nil
 			w.failed(ctx, why)
@@ -297,6 +298,7 @@ func (w *Ward) start(p *Program) (*running, error) {
 		return nil, err
 	}
 	defer log.Close()
+	before, _ := log.Seek(0, io.SeekEnd)
 	cmd := exec.Command(p.Command[0], p.Command[1:]...)
 	cmd.Env, cmd.Dir = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}, "/"
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = log, log, []*os.File{lock}
@@ -320,7 +322,7 @@ func (w *Ward) start(p *Program) (*running, error) {
 		if err != nil {
 			why = err.Error()
 		}
-		if last := w.lastLine(); last != "" {
+		if last := w.lastLine(before); last != "" && cmd.ProcessState.Exited() { // one that was killed says nothing of it
 			why += ": " + last
 		}
 		now.ended <- why
@@ -337,15 +339,15 @@ func (w *Ward) openLog() (*os.File, error) {
 	return os.OpenFile(w.logPath(), how, 0o600)
 }
 
-// lastLine returns the last line of the log.
-func (w *Ward) lastLine() string {
+// lastLine returns the last line of the log after an offset.
+func (w *Ward) lastLine(after int64) string {
 	file, err := os.Open(w.logPath())
 	if err != nil {
 		return ""
 	}
 	defer file.Close()
-	if info, err := file.Stat(); err == nil && info.Size() > 4096 {
-		_, _ = file.Seek(-4096, io.SeekEnd)
+	if info, err := file.Stat(); err == nil {
+		_, _ = file.Seek(max(after, info.Size()-4096), io.SeekStart)
 	}
 	text, _ := io.ReadAll(io.LimitReader(file, 4096))
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")

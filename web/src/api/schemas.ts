@@ -1819,6 +1819,8 @@ export interface PastLease {
   peak_mb: number;
   /** How much energy its processes used, above what the devices draw by themselves. Absent: nothing was measured. */
   energy_joules?: number;
+  /** The pool that its memory was from. */
+  from_pool?: string;
 }
 
 // PastLeases lists leases that have ended.
