@@ -39,6 +39,8 @@ func TestNearest(t *testing.T) {
 		{"", "name", false},
 		{"eman", "name", false},
 		{"coutn", "count", true},
+		{"game", "name", true},
+		{"gone", "name", false}, // half of a short word
 		{"x", "name", false}, // a word of which no letter is right is near nothing
 	} {
 		if got, near := Nearest(test.word, keys); got != test.want && near || near != test.near {
