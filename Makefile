@@ -219,11 +219,12 @@ fuzz-binaries: tools ## build the fuzz targets into dist/fuzz, for machines with
 	test/fuzz/build.sh
 
 .PHONY: histories
-histories: ## play a thousand random histories of faults, heat, leases and kills (two minutes)
+histories: ## play a thousand random histories of faults, heat, leases, services and kills (three minutes)
 	go test ./internal/desk/oversight -run TestHistories -oversight.histories=1000 -v
 	go test ./internal/daemon -run TestCareHistories -daemon.histories=30
 	go test ./internal/enforce/park -run TestHistoriesOfTheTable -rapid.checks=100000
 	go test ./internal/enforce/park/mover -run TestHistories -parking.histories=50 -timeout 30m
+	go test ./internal/job/owner -run 'TestHistories|TestMixes' -owner.histories=500 -timeout 30m
 	go test ./internal/lease/ledger -run TestWorkOfALongQueue -ledger.waiting=12288
 
 .PHONY: account

@@ -19,6 +19,7 @@ type GPUConfig struct {
 	MemoryLimit      gpu.Opt[gpu.MiB]   `json:"memory_limit_mb" nullable:"true" doc:"How much of a device's memory berth may lease; null: all of it."`
 	MemoryReserve    gpu.MiB            `json:"memory_reserve_mb" doc:"How much of that memory berth never leases."`
 	MaxPipelines     gpu.Opt[int]       `json:"max_pipelines" nullable:"true" doc:"Slots of a device; null: CPUs / devices, rounded up."`
+	ExtraSlots       int                `json:"extra_slots" doc:"How many slots a device gets beyond max_pipelines while its slots are taken and it computes less than half of the time."`
 	MonitorInterval  float64            `json:"monitor_interval" doc:"Seconds from one sample to the next."`
 	HistorySize      int                `json:"history_size" doc:"How many samples of each device berth keeps, and never less than ten minutes."`
 	OverLimit        string             `json:"over_limit" enum:"warn,stop,revoke" doc:"What berth does about a lease whose processes use more memory than it holds."`
@@ -94,7 +95,7 @@ type OptimizationConfig struct {
 	ParkGrace           gpu.Opt[float64] `json:"park_grace_seconds,omitzero" doc:"How many seconds before it parks a lease by itself berth tells the holder."`
 	Keep                gpu.Opt[float64] `json:"keep_seconds,omitzero" doc:"How many seconds a lease keeps its devices at least before berth parks it by itself."`
 	TimeSlice           gpu.Opt[float64] `json:"time_slice_seconds,omitzero" doc:"How many seconds a lease that may be parked keeps its devices while others wait for them."`
-	LongestWait         gpu.Opt[float64] `json:"longest_wait" nullable:"true" doc:"How many seconds others wait at most for a lease that is idle or has kept its devices for keep_seconds; null: 10 for a service whose program berth runs, else no limit."`
+	LongestWait         gpu.Opt[float64] `json:"longest_wait" nullable:"true" doc:"How many seconds others wait at most for a lease that is idle or has kept its devices for keep_seconds; null: no limit, and for a service whose program berth runs 4 times what it takes to leave and to come back, at most 10."`
 	ParkHost            gpu.Opt[gpu.MiB] `json:"park_host_mb" nullable:"true" doc:"Most memory of the machine that parked leases take together; null: half of it."`
 	HugePages           string           `json:"huge_pages,omitempty" enum:"leave,while_moving" doc:"Whether berth sets the transparent huge pages of the kernel to always while it parks and resumes leases."`
 }
@@ -110,6 +111,7 @@ type ServiceConfig struct {
 	Users           []string         `json:"users,omitempty" doc:"Users who may ask in the name of the service, and send it requests. Default: everybody."`
 	OverLimit       string           `json:"over_limit,omitempty" enum:"warn,stop,revoke" doc:"What berth does about a lease of the service that uses more memory than it holds. Default: that of gpu."`
 	Throttle        string           `json:"throttle,omitempty" enum:"exempt,advise,slots,pace,power" doc:"What berth does by itself about leases of the service on a device that should run slower. Default: that of the device."`
+	Compute         gpu.Opt[float64] `json:"compute,omitzero" doc:"Share of its devices that a lease of the service may compute on, in percent. Default: no limit."`
 	Parkable        string           `json:"parkable,omitempty" enum:"true,false,unshared" doc:"Whether berth may park leases of the service. unshared: yes, and their processes share no GPU memory. Default: as their requests say."`
 	Shrinkable      string           `json:"shrinkable,omitempty" enum:"true,false" doc:"Whether an optimization may shrink leases of the service to what they used at most. Default: false."`
 	Keep            gpu.Opt[float64] `json:"keep_seconds,omitzero" doc:"How many seconds a lease of the service keeps its devices at least. Default: that of optimization."`
@@ -133,7 +135,6 @@ type ProgramConfig struct {
 	Ready        ReadyConfig       `json:"ready" doc:"How the server shows that it takes requests."`
 	Memory       gpu.Opt[gpu.MiB]  `json:"memory,omitzero" doc:"Memory that the program gets on each of its devices, in MiB. Default: learned."`
 	GPUs         gpu.Opt[int]      `json:"gpus,omitzero" doc:"How many devices the program gets. Default: 1."`
-	Compute      gpu.Opt[int]      `json:"compute,omitzero" doc:"Share of its device that the program may use, in percent."`
 	Start        string            `json:"start,omitempty" enum:"on_demand,always,never" doc:"When berth starts the program. Default: on_demand."`
 	StartTimeout gpu.Opt[float64]  `json:"start_timeout,omitzero" doc:"How many seconds the program may take until it is ready. Default: 600."`
 	Restart      string            `json:"restart,omitempty" enum:"true,false" doc:"Whether berth starts the program again after it has ended, with start: always. Default: true."`

@@ -27,6 +27,7 @@ type Allocate struct {
 	Parkable  bool             `json:"parkable,omitempty" doc:"Whether berth may park the lease while others wait for its device. Default: as services.NAME.parkable says, else no."`
 	Unshared  bool             `json:"unshared,omitempty" doc:"The owner says that the processes of the lease share no GPU memory, with each other or with others. Without that, a lease is parked only if one process uses the GPU alone."`
 	Comment   string           `json:"comment,omitempty" maxLength:"256" doc:"A note of yours, for people: at most 256 bytes on one line. Others than operators do not see it." example:"nightly run, ask Ada"`
+	Pool      bool             `json:"pool,omitempty" doc:"The lease is a pool: its memory is for leases of yours that name it as from_pool. They get it at once."`
 }
 
 // Request returns the same request in the form of [LeaseRequest], which has no Wait and no
@@ -35,7 +36,7 @@ func (a Allocate) Request() LeaseRequest {
 	return LeaseRequest{
 		ID: a.ID, Service: a.Service, Memory: a.Memory, Slots: gpu.Some(0), GPU: a.GPU, Prefer: a.Prefer, Policy: a.Policy,
 		Binding: a.Binding, PID: a.PID, Unit: a.Unit, TTL: a.TTL, Timeout: a.Timeout, TimeLimit: a.TimeLimit, Priority: a.Priority,
-		Parkable: a.Parkable, Unshared: a.Unshared, Comment: a.Comment,
+		Parkable: a.Parkable, Unshared: a.Unshared, Comment: a.Comment, Pool: a.Pool,
 	}
 }
 
@@ -81,6 +82,9 @@ type LeaseRequest struct {
 
 	Exclusive bool `json:"exclusive,omitempty" doc:"Each device alone: it is granted where nobody has a lease, and nobody gets one there until it ends, but for its children. Its memory is what can be leased there at the grant; memory_mb is the least that it needs."`
 	AllMemory bool `json:"all_memory,omitempty" doc:"In place of memory_mb: all memory of the largest device that suits the request. Others may have leases without memory beside it."`
+
+	Pool     bool   `json:"pool,omitempty" doc:"The lease is a pool on one device: its memory is for leases of the same user that name it as from_pool."`
+	FromPool string `json:"from_pool,omitempty" maxLength:"128" doc:"The id of a pool of the same user: the lease takes its memory from there and gives it back when it ends. It is granted at once or refused, whoever waits. It has no slots, and is a child of the pool."`
 }
 
 // LeaseShare is the part of a request on one device.
@@ -134,7 +138,17 @@ type Lease struct {
 
 	Exclusive bool `json:"exclusive,omitempty" doc:"It has its devices alone: nobody else gets a lease there until it ends."`
 
+	Pool     *Pool  `json:"pool,omitempty" doc:"The lease is a pool, and this is what became of its memory."`
+	FromPool string `json:"from_pool,omitempty" doc:"The pool that its memory is from."`
+
 	IsolatedBy string `json:"isolated_by,omitempty" enum:"cgroup" doc:"cgroup: its process can open only the leased GPUs. Absent: nothing but its environment keeps it from the others."`
+}
+
+// Pool says what became of the memory of a pool.
+type Pool struct {
+	Taken  gpu.MiB `json:"taken_mb" doc:"Memory of the leases that took theirs from the pool."`
+	Left   gpu.MiB `json:"left_mb" doc:"Memory that another one can have."`
+	Leases int     `json:"leases" doc:"How many there are."`
 }
 
 // Launch has everything besides the lease that a launcher needs to make the environment
@@ -142,6 +156,7 @@ type Lease struct {
 type Launch struct {
 	Context gpu.MiB      `json:"context_mb" doc:"How much memory of the lease a CUDA context takes."`
 	Devices []gpu.Device `json:"devices" doc:"The devices of the parts of the lease, in the same order."`
+	Compute int          `json:"compute_percent,omitempty" doc:"Share of the multiprocessors that the service of the lease has, if MPS enforces the lease; 0: all."`
 	MPS     string       `json:"mps_pipe_directory,omitempty" doc:"The directory in which the MPS daemon of the device listens, if MPS enforces the lease."`
 
 	Isolation   string   `json:"isolation,omitempty" enum:"env,cgroup" doc:"What keeps the program from other GPUs. For cgroup and a lease with a parent, the launcher has to say so when it binds the lease."`
@@ -398,7 +413,7 @@ type Paced struct {
 // PacedBy is one party that holds a lease to a share.
 type PacedBy struct {
 	Share  float64 `json:"share"`
-	Source string  `json:"source" enum:"owner,operator,throttle" doc:"owner: whoever owns the lease. operator: an operator. throttle: berth itself, because of gpu.throttle."`
+	Source string  `json:"source" enum:"owner,operator,throttle,service" doc:"owner: whoever owns the lease. operator: an operator. throttle: berth itself, because of gpu.throttle. service: berth itself, because of the compute of its service."`
 	By     gpu.By  `json:"by,omitzero" doc:"Who asked for it. Absent: berth itself."`
 	Why    string  `json:"reason,omitempty"`
 }

@@ -114,9 +114,9 @@ func (c *Client) LeasePages(ctx context.Context, limit int) iter.Seq2[api.Leases
 
 // PastQuery selects leases that have ended. An empty field selects all.
 type PastQuery struct {
-	Service string
-	User    string
-	GPU     string    // index or UUID
+	Service string    // or several, with commas between them
+	User    string    // or several
+	GPU     string    // index or UUID, or several
 	Since   time.Time // only leases that ended later
 	Limit   int       // maximum number of leases; zero lets the daemon choose
 	After   string    // the Next of an answer to the same query; empty means from the newest

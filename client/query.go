@@ -3,8 +3,11 @@ package client
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -32,6 +35,14 @@ func (c *Client) QueryRange(ctx context.Context, expr string, over QueryRange) (
 		"query": {expr}, "start": {sinceEpoch(over.From)}, "end": {sinceEpoch(over.To)},
 		"step": {strconv.FormatFloat(over.Step.Seconds(), 'f', -1, 64)},
 	})
+}
+
+// MetricNames returns the names of the metrics that a question can ask about.
+func (c *Client) MetricNames(ctx context.Context) ([]string, error) {
+	answer, err := get[struct {
+		Data map[string]json.RawMessage `json:"data"`
+	}](ctx, c, "/api/v1/metadata", nil)
+	return slices.Sorted(maps.Keys(answer.Data)), err
 }
 
 // sinceEpoch returns a time in seconds since 1970.

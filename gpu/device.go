@@ -33,6 +33,8 @@ type Device struct {
 	MemoryTotal       MiB      `json:"memory_total_mb"`
 	NUMANode          Opt[int] `json:"numa_node,omitzero"`
 
+	Confidential Confidence `json:"confidential,omitempty" enum:"on,devtools,off" doc:"Whether the driver runs the GPU in confidential mode, in which nobody outside of its virtual machine reads its memory; devtools: on, with debugging and profiling open, which lets others in. Absent if the driver does not say."`
+
 	PowerLimit   Opt[Watts]   `json:"power_limit_watts,omitzero" doc:"The power cap in force."`
 	TempSlowdown Opt[Celsius] `json:"temp_slowdown_celsius,omitzero" doc:"Where the hardware slows itself down."`
 	TempMax      Opt[Celsius] `json:"temp_max_celsius,omitzero" doc:"The vendor's highest operating temperature."`
@@ -70,6 +72,18 @@ const (
 	AMD       Vendor = "amd"
 	Intel     Vendor = "intel"
 	Simulated Vendor = "sim"
+)
+
+// Confidence says whether a device is in confidential mode; it is empty if the driver does
+// not say.
+type Confidence string
+
+// The values of Confidence. ConfidentialOpen is the mode for developers, which protects
+// nothing.
+const (
+	Confidential     Confidence = "on"
+	ConfidentialOpen Confidence = "devtools"
+	NotConfidential  Confidence = "off"
 )
 
 // Link is the best connection from a device to one other.

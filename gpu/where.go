@@ -3,6 +3,7 @@ package gpu
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -18,6 +19,8 @@ type Where struct {
 	Like      bool       `json:"like,omitempty"`      // Name is a part of the name, or with * or ? a pattern for all of it
 	CC        Capability `json:"cc,omitzero"`         // minimum; zero means any
 	MinMemory MiB        `json:"memory_mb,omitempty"` // minimum, of the device as a whole; zero means any
+
+	Confidential Confidence `json:"confidential,omitempty"` // empty means any
 }
 
 // mostWrong is the maximum number of constraints that ParseWhere complains about.
@@ -30,6 +33,7 @@ const mostWrong = 8
 //	name~H200          has this in its name; with * and ? a pattern for the whole name
 //	cc>=8.0            has at least this compute capability
 //	memory>=40GiB      has at least this much memory in all
+//	confidential=on    is in confidential mode; off: the driver says that it is not
 //	gpu=GPU-5f…        is this device, by UUID (upper and lower case are the same) or index
 //
 // The error names the constraints that are wrong, at most eight of them.
@@ -89,13 +93,13 @@ func splitTerm(term string) (field, operator, value string) {
 }
 
 // operators lists the operators of each field.
-var operators = map[string]string{"vendor": "=", "name": "= ~", "cc": ">=", "memory": ">=", "gpu": "="}
+var operators = map[string]string{"vendor": "=", "name": "= ~", "cc": ">=", "memory": ">=", "confidential": "=", "gpu": "="}
 
 func (w *Where) add(field, operator, value string) error {
 	allowed, known := operators[field]
 	switch {
 	case !known:
-		return fmt.Errorf("%q cannot be asked for: use vendor=, name=, name~, cc>=, memory>= or gpu=", field)
+		return fmt.Errorf("%q cannot be asked for: use vendor=, name=, name~, cc>=, memory>=, confidential= or gpu=", field)
 	case operator == "" || !strings.Contains(" "+allowed+" ", " "+operator+" "), strings.HasPrefix(value, "="):
 		return fmt.Errorf("write %s%s…", field, strings.ReplaceAll(allowed, " ", "… or "+field))
 	case value == "":
@@ -111,6 +115,11 @@ func (w *Where) add(field, operator, value string) error {
 		w.CC, err = ParseCapability(value)
 	case "memory":
 		w.MinMemory, err = ParseMiB(value)
+	case "confidential":
+		w.Confidential = Confidence(strings.ToLower(value))
+		if !slices.Contains([]Confidence{Confidential, ConfidentialOpen, NotConfidential}, w.Confidential) {
+			return fmt.Errorf("%q is not a mode: write confidential=on, off or devtools", value)
+		}
 	case "gpu":
 		if index, number := strconv.Atoi(value); number == nil && index < 0 {
 			return fmt.Errorf("%d is not the index of a device", index)
@@ -142,6 +151,9 @@ func (w Where) String() string {
 	if w.MinMemory != 0 {
 		terms = append(terms, "memory>="+strconv.FormatInt(int64(w.MinMemory), 10)+"MiB")
 	}
+	if w.Confidential != "" {
+		terms = append(terms, "confidential="+string(w.Confidential))
+	}
 	return strings.Join(terms, ",")
 }
 
@@ -152,11 +164,13 @@ type Model struct {
 	Name   string
 	CC     Capability // zero if it has none
 	Memory MiB
+
+	Confidential Confidence // empty if the driver does not say
 }
 
 // Model returns the model of the device.
 func (d *Device) Model() Model {
-	m := Model{Vendor: d.Vendor, Name: d.Name, Memory: d.MemoryTotal}
+	m := Model{Vendor: d.Vendor, Name: d.Name, Memory: d.MemoryTotal, Confidential: d.Confidential}
 	if cc, err := ParseCapability(d.ComputeCapability); err == nil {
 		m.CC = cc
 	}
@@ -175,6 +189,8 @@ func (w *Where) Unmet(m *Model) string {
 		return "cc"
 	case m.Memory < w.MinMemory:
 		return "memory"
+	case w.Confidential != "" && w.Confidential != m.Confidential:
+		return "confidential"
 	}
 	return ""
 }

@@ -17,6 +17,7 @@ func TestParseWhere(t *testing.T) {
 		"memory>=40GiB":                     {MinMemory: 40 << 10},
 		"gpu=GPU-5f,cc>=12.10":              {GPU: "GPU-5f", CC: Capability{12, 10}},
 		"name~H*,vendor=amd,memory>=1024":   {Name: "H*", Like: true, Vendor: AMD, MinMemory: 1024},
+		"confidential=ON":                   {Confidential: Confidential},
 		"name~a=b":                          {Name: "a=b", Like: true},
 		"vendor=nvidia,cc>=8.0,memory>=40g": {Vendor: NVIDIA, CC: Capability{8, 0}, MinMemory: 40 << 10},
 	}
@@ -30,9 +31,10 @@ func TestParseWhere(t *testing.T) {
 		}
 	}
 	bad := map[string]string{
-		"H200":               `constraint "H200": "H200" cannot be asked for: use vendor=, name=, name~, cc>=, memory>= or gpu=`,
+		"H200":               `constraint "H200": "H200" cannot be asked for: use vendor=, name=, name~, cc>=, memory>=, confidential= or gpu=`,
 		"cores>=3":           `"cores" cannot be asked for`,
 		"cc=8.0":             "write cc>=…",
+		"confidential=maybe": `"maybe" is not a mode: write confidential=on, off or devtools`,
 		"name>=x":            "write name=… or name~…",
 		"vendor~nv":          "write vendor=…",
 		"memory":             "write memory>=…",
@@ -127,7 +129,7 @@ func FuzzParseWhere(f *testing.F) {
 func TestDevicesThatMeet(t *testing.T) {
 	h200 := Device{
 		UUID: "GPU-5f12ab", Index: 3, Name: "NVIDIA H200", Vendor: NVIDIA,
-		ComputeCapability: "9.0", MemoryTotal: 143771,
+		ComputeCapability: "9.0", MemoryTotal: 143771, Confidential: NotConfidential,
 	}
 	unknown := Device{UUID: "x", Index: 3, Name: "?", Vendor: AMD, MemoryTotal: 1}
 	for _, c := range []struct {
@@ -153,6 +155,8 @@ func TestDevicesThatMeet(t *testing.T) {
 		{"cc>=9", true, false},
 		{"cc>=8.9", true, false},
 		{"cc>=9.1", false, false},
+		{"confidential=off", true, false},
+		{"confidential=on", false, false},
 		{"memory>=100GiB", true, false},
 		{"memory>=200GiB", false, false},
 		{"name~H200, memory>=100GiB,cc>=9.0", true, false},

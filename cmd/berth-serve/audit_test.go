@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -63,12 +64,13 @@ func (k *killing) round() {
 		k.t.Fatal(err)
 	}
 	enough := make(chan struct{})
+	alive, dead := context.WithCancel(k.t.Context()) // a client asks for a minute otherwise
 	left := int64(1 + k.random.IntN(40))
 	var acts atomic.Int64
 	var everybody sync.WaitGroup
 	for range administrators {
 		everybody.Go(func() {
-			k.administer(func() {
+			k.administer(alive, func() {
 				if acts.Add(1) == left {
 					close(enough)
 				}
@@ -76,13 +78,14 @@ func (k *killing) round() {
 		})
 	}
 	for n := range tenants {
-		everybody.Go(func() { k.lease(fmt.Sprint("tenant-", n)) })
+		everybody.Go(func() { k.lease(alive, fmt.Sprint("tenant-", n)) })
 	}
 	<-enough
 	if err := daemon.Process.Kill(); err != nil {
 		k.t.Fatal(err)
 	}
 	_ = daemon.Wait() // it was killed
+	dead()
 	everybody.Wait()
 	k.check()
 }
@@ -96,12 +99,12 @@ func (k *killing) client() *client.Client {
 }
 
 // administer changes the configuration until the daemon is gone.
-func (k *killing) administer(acknowledged func()) {
+func (k *killing) administer(ctx context.Context, acknowledged func()) {
 	c := k.client()
 	defer c.Close()
 	for {
 		value := 201 + k.next.Add(1)%99000
-		if _, err := c.SetConfig(k.t.Context(), fmt.Appendf(nil, `{"history_size": %d}`, value)); err != nil {
+		if _, err := c.SetConfig(ctx, fmt.Appendf(nil, `{"history_size": %d}`, value)); err != nil {
 			return
 		}
 		k.mu.Lock()
@@ -112,15 +115,15 @@ func (k *killing) administer(acknowledged func()) {
 }
 
 // lease takes and releases leases until the daemon is gone.
-func (k *killing) lease(id string) {
+func (k *killing) lease(ctx context.Context, id string) {
 	c := k.client()
 	defer c.Close()
 	for i := 0; ; i++ {
 		id := fmt.Sprint(id, "-", i, "-", k.next.Load())
-		if _, err := c.Acquire(k.t.Context(), api.LeaseRequest{ID: id, Memory: 64, Slots: gpu.Some(0), TTL: gpu.Some(60.0)}); err != nil {
+		if _, err := c.Acquire(ctx, api.LeaseRequest{ID: id, Memory: 64, Slots: gpu.Some(0), TTL: gpu.Some(60.0)}); err != nil {
 			return
 		}
-		if _, err := c.Release(k.t.Context(), id, 0); err != nil {
+		if _, err := c.Release(ctx, id, 0); err != nil {
 			return
 		}
 	}

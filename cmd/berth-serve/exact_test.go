@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -36,11 +37,12 @@ func TestExactLeasesOutliveTheDaemon(t *testing.T) {
 		return len(fences)
 	}
 	for _, most := range []int{claims / 4, claims / 2, claims} {
+		alive, dead := context.WithCancel(t.Context()) // a client asks for a minute otherwise
 		var asking sync.WaitGroup
 		for first := range 4 {
 			asking.Go(func() {
 				for i := first; i < claims; i += 4 {
-					l, err := m.client.Acquire(t.Context(), request(i))
+					l, err := m.client.Acquire(alive, request(i))
 					if err != nil {
 						return // the daemon is dead
 					}
@@ -50,8 +52,9 @@ func TestExactLeasesOutliveTheDaemon(t *testing.T) {
 				}
 			})
 		}
+		_ = m.daemon.Wait() // it was killed
+		dead()
 		asking.Wait()
-		_ = m.daemon.Wait()
 		m.serve()
 	}
 	for i := range claims {

@@ -78,10 +78,10 @@ class Nowhere:
 class Simulated:
     """Memory of the simulated GPUs of the lease."""
 
-    def __init__(self):
+    def __init__(self, guests):
         self.files = []
         for gpu in os.environ["BERTH_GPUS"].split(","):
-            folder = pathlib.Path(os.environ["BERTH_SIM_GUESTS"], gpu)
+            folder = pathlib.Path(guests, gpu)
             folder.mkdir(parents=True, exist_ok=True)
             self.files.append(folder / str(os.getpid()))
         stat = pathlib.Path("/proc/self/stat").read_text()
@@ -172,8 +172,8 @@ class Model:
         self.left = threading.Event()  # never set: what waits for it hangs
         if options.torch:
             self.memory = Torch(options.weights)
-        elif os.environ.get("BERTH_SIM_GUESTS") and os.environ.get("BERTH_GPUS"):
-            self.memory = Simulated()
+        elif options.guests and os.environ.get("BERTH_GPUS"):
+            self.memory = Simulated(options.guests)
         else:
             self.memory = Nowhere()
 
@@ -472,6 +472,7 @@ def parse(arguments):
     parser.add_argument("--name", default="model", help="name of the model, from which its answers are made")
     parser.add_argument("--memory", type=mebibytes, default="1GiB", metavar="SIZE", help="memory of the GPU to hold, as in 5GiB")
     parser.add_argument("--torch", action="store_true", help="hold it with PyTorch")
+    parser.add_argument("--guests", metavar="FOLDER", default=os.environ.get("BERTH_SIM_GUESTS"), help="folder through which programs use simulated GPUs, as BERTH_SIM_GUESTS of the daemon")
     parser.add_argument("--weights", metavar="FILE", help="with --torch: load the weights from this file, which is made if it is not there")
     parser.add_argument("--load-seconds", type=float, default=0, metavar="N", help="how long loading takes, beside what it really takes")
     parser.add_argument("--wake-seconds", type=float, default=0, metavar="N", help="how long waking takes, likewise")

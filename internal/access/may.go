@@ -218,6 +218,8 @@ func May(a Actor, v Verb, o Object) error {
 		return private
 	case a.Role < r.least && a.Role == Viewer && a.UID == NoUID && a.Token == "" && r.least == User:
 		return notKnown
+	case a.Role < r.least && r.least > User && a.Door == TCP && a.Token == "" && a.UID != NoUID:
+		return overTCP[r.least]
 	case a.Role < r.least:
 		return tooLow[r.least]
 	case a.Role < r.others && !o.belongsTo(&a):
@@ -242,6 +244,7 @@ const (
 	Private                // the daemon is another user's, or asks for a token
 	NotKnown               // the daemon cannot tell who the actor is
 	TooLow                 // the role of the actor is too low
+	OverTCP                // the same, for a user of the machine who calls over TCP without a token
 	NotYours               // the object is somebody else's
 )
 
@@ -251,13 +254,17 @@ var (
 	noRule   = &Refusal{Reason: NoRule}
 	private  = &Refusal{Reason: Private, Needs: Viewer}
 	notKnown = &Refusal{Reason: NotKnown, Needs: User}
-	tooLow   = func() (all [Admin + 1]*Refusal) {
-		for r := range all {
-			all[r] = &Refusal{Reason: TooLow, Needs: Role(r)}
-		}
-		return all
-	}()
+	tooLow   = ofRoles(TooLow)
+	overTCP  = ofRoles(OverTCP)
 )
+
+// ofRoles returns the refusals with a reason for each role that may be needed.
+func ofRoles(why Reason) (all [Admin + 1]*Refusal) {
+	for r := range all {
+		all[r] = &Refusal{Reason: why, Needs: Role(r)}
+	}
+	return all
+}
 
 // ErrNotYours is the error that every refusal because of the owner wraps.
 var ErrNotYours = errors.New("it belongs to somebody else")
@@ -271,6 +278,8 @@ func (r *Refusal) Error() string {
 		return "this needs the role user, and the daemon cannot tell who you are, so you may only look. Call over its Unix socket from outside of a container, or with a token. Nothing was changed"
 	case TooLow:
 		return "this needs the role " + r.Needs.String() + ": berth whoami shows yours, and why. An administrator gives roles in berth.yaml, or makes a token. Nothing was changed"
+	case OverTCP:
+		return "this needs the role " + r.Needs.String() + ", and over TCP without a token nobody has more than the role user, not even root. Send a token (berth token create NAME --role " + r.Needs.String() + " makes one), or call over the Unix socket of the daemon. Nothing was changed"
 	case NotYours:
 		owner := ""
 		if r.Owner != "" {

@@ -169,3 +169,16 @@ func TestLeast(t *testing.T) {
 		t.Errorf("%v and %v may do what has no rule", own, others)
 	}
 }
+
+// A user of the machine who calls over TCP is told of tokens and of the socket, and not of
+// roles, which would not help: root is an operator there.
+func TestRefusalOverTCPNamesTokenAndSocket(t *testing.T) {
+	root := Actor{User: "root", UID: 0, Door: TCP, Role: User}
+	if said := May(root, Drain, Object{}).Error(); !strings.Contains(said, "berth token create NAME --role operator") || !strings.Contains(said, "Unix socket") || strings.Contains(said, "berth.yaml") {
+		t.Error(said)
+	}
+	root.Token = "ci"
+	if said := May(root, Drain, Object{}).Error(); !strings.Contains(said, "berth whoami") {
+		t.Error(said)
+	}
+}

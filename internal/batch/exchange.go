@@ -138,14 +138,14 @@ func (w *worker) answered(at time.Time) {
 	w.flight = append(w.flight[:0], w.flight[1:]...)
 }
 
-// outOfMemory makes the batches of this worker smaller, and delays the next one
-// a little.
+// outOfMemory makes the batches of this worker smaller. After a single record, which
+// cannot be made smaller, the next batch is delayed: others may use the memory.
 func (w *worker) outOfMemory(text string, at time.Time) error {
 	g := w.flight[0]
 	w.answered(at)
 	w.cap = w.cap.Exceeded(len(g.records))
-	w.ooms++
 	if len(g.records) == 1 {
+		w.ooms++
 		w.run.notify(EventMemory, w.card.gpu, w.name, "a single record was too large (%s)", text)
 	} else {
 		w.run.notify(EventMemory, w.card.gpu, w.name, "a batch of %d records was too large (%s): at most %d from now on", len(g.records), text, w.cap.Records())

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/batch/chunk"
 	"github.com/berth-gpu/berth/internal/batch/record"
 )
 
@@ -368,5 +369,27 @@ func TestProcessThatCannotBeKilled(t *testing.T) {
 	p.destroy()
 	if !strings.Contains(p.exitText(nil), "cannot be killed") {
 		t.Errorf("exitText: %s", p.exitText(nil))
+	}
+}
+
+// A record that failed on a GPU is tried on another one first, unless that one takes no
+// records.
+func TestWhereASuspectMayBeTried(t *testing.T) {
+	s := newStaff()
+	_, a := s.add(&Grant{GPU: GPU{UUID: "a"}})
+	_, b := s.add(&Grant{GPU: GPU{UUID: "b"}})
+	suspect := &group{tried: []string{"a"}}
+	if s.mayTry(suspect, a) || !s.mayTry(suspect, b) {
+		t.Error("it is tried again where it failed")
+	}
+	b.speed = 0
+	if !s.mayTry(suspect, a) {
+		t.Error("it waits for a GPU that is too hot to take records")
+	}
+	split := &group{records: make([]record.Record, 4)}
+	for _, part := range split.parts(chunk.OutOfMemory, "a") {
+		if b.speed = 1; !s.mayTry(part, a) {
+			t.Error("a batch that was too large is held against its GPU")
+		}
 	}
 }

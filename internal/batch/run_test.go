@@ -332,6 +332,55 @@ func TestRecordThatIsTooLarge(t *testing.T) {
 	}
 }
 
+// On the only GPU, a batch that does not fit is made smaller at once: each size that is
+// too large is tried once, although half of the batch waits as a suspect, and the worker
+// does not wait for a GPU that is not there.
+func TestBatchesThatAreTooLargeForTheOnlyGPU(t *testing.T) {
+	t.Parallel()
+	jobs := plain(300)
+	for i := range jobs {
+		jobs[i].Do = "sixteen"
+	}
+	b := newBench(t, jobs)
+	b.machine = newMachine(1, 1)
+	b.opt.Leases = b.machine
+	b.opt.Batch, b.opt.MinBatch = 128, 128
+	b.mustRun()
+	check(t, jobs, b.lines())
+	sizes := map[string]int{}
+	for _, e := range b.events {
+		if e.Code == EventMemory {
+			size, _, _ := strings.Cut(strings.TrimPrefix(e.Text, "a batch of "), " ")
+			sizes[size]++
+		}
+	}
+	if sizes["128"] != 1 || sizes["64"] != 1 || sizes["32"] != 1 {
+		t.Errorf("batches that were too large, by size: %v", sizes)
+	}
+}
+
+// A worker rests after a single record was too large, which cannot be made smaller, and
+// not after a batch.
+func TestRestAfterMemoryRanOut(t *testing.T) {
+	r := &Run{opt: Options{Backoff: time.Hour}.withDefaults()}
+	w := &worker{run: r, card: &card{}}
+	lose := func(n int) {
+		w.flight = []*group{{records: make([]record.Record, n), probe: true}} // a probe is not given back
+		if err := w.outOfMemory("out of memory", time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		w.took = 0
+	}
+	for n := 128; n > 1; n /= 2 {
+		if lose(n); w.rest(1) != 0 {
+			t.Fatalf("after a batch of %d records it rests for %s", n, w.rest(1))
+		}
+	}
+	if lose(1); w.rest(1) != time.Hour {
+		t.Errorf("after a single record it rests for %s", w.rest(1))
+	}
+}
+
 // What a worker printed before it hung may say why.
 func TestHungWorkerIsQuoted(t *testing.T) {
 	t.Parallel()

@@ -104,13 +104,14 @@ func (s *staff) neverReady() bool {
 }
 
 // mayTry reports whether a suspect may be tried on a GPU. It may not be tried where it
-// has failed, as long as there is another GPU to try: the GPU may be the broken part.
+// has failed, as long as there is another GPU to try: the GPU may be the broken part. A
+// GPU whose multiplier is 0 takes no records, and nobody waits for it.
 func (s *staff) mayTry(g *group, on *card) bool {
 	if !slices.Contains(g.tried, on.gpu.UUID) {
 		return true
 	}
 	for _, c := range s.cards {
-		if c.workers > 0 && !c.givenUp && !slices.Contains(g.tried, c.gpu.UUID) {
+		if c.workers > 0 && !c.givenUp && c.speed > 0 && !slices.Contains(g.tried, c.gpu.UUID) {
 			return false
 		}
 	}

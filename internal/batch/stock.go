@@ -60,14 +60,21 @@ func (s *stock) suspect(groups ...*group) {
 	}
 }
 
-// takeSuspect takes the first suspect that may be tried, or returns nil.
-func (s *stock) takeSuspect(mayTry func(*group) bool) *group {
+// takeSuspect takes the first suspect that may be tried, or returns nil. If the suspect
+// has more than most records, it takes that many of them; 0 means no limit.
+func (s *stock) takeSuspect(mayTry func(*group) bool, most int) *group {
 	at := slices.IndexFunc(s.suspects, mayTry)
 	if at < 0 {
 		return nil
 	}
 	g := s.suspects[at]
-	s.suspects = slices.Delete(s.suspects, at, at+1)
+	if most > 0 && len(g.records) > most {
+		var rest *group
+		g, rest = g.cut(most)
+		s.suspects[at] = rest
+	} else {
+		s.suspects = slices.Delete(s.suspects, at, at+1)
+	}
 	s.pending -= len(g.records)
 	return s.numbered(g)
 }
@@ -97,20 +104,34 @@ type group struct {
 	probe    bool     // the record has an outcome already, and only tests the worker
 }
 
-// parts cuts a group that failed on a GPU into smaller ones.
+// parts cuts a group that failed on a GPU into smaller ones. A batch that was too large
+// for the memory of a GPU says nothing against that GPU: its parts may be tried there.
 func (g *group) parts(cause chunk.Cause, gpu string) []*group {
 	var out []*group
 	from := 0
 	for _, end := range chunk.Parts(cause, len(g.records)) {
-		part := &group{records: g.records[from:end:end], suspect: true, tried: slices.Clone(g.tried)}
-		part.triedOn(gpu)
-		for i := range part.records {
-			part.weight += part.records[i].Weight
+		part := g.part(from, end)
+		if cause != chunk.OutOfMemory {
+			part.triedOn(gpu)
 		}
 		out = append(out, part)
 		from = end
 	}
 	return out
+}
+
+// cut returns the first n records of a group, and the rest.
+func (g *group) cut(n int) (first, rest *group) {
+	return g.part(0, n), g.part(n, len(g.records))
+}
+
+// part returns some of the records of a group, to be tried by themselves.
+func (g *group) part(from, end int) *group {
+	part := &group{records: g.records[from:end:end], suspect: true, tried: slices.Clone(g.tried)}
+	for i := range part.records {
+		part.weight += part.records[i].Weight
+	}
+	return part
 }
 
 func (g *group) triedOn(gpu string) {

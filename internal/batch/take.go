@@ -40,7 +40,7 @@ func (r *Run) next(w *worker) *group {
 	// As long as no record has succeeded, records that have not failed go
 	// first: the fault may not be in the records.
 	if s.good != nil || s.pool.Len() == 0 {
-		if g := s.takeSuspect(func(g *group) bool { return r.staff.mayTry(g, w.card) }); g != nil {
+		if g := s.takeSuspect(func(g *group) bool { return r.staff.mayTry(g, w.card) }, w.cap.Records()); g != nil {
 			return g
 		}
 	}

@@ -25,7 +25,7 @@ type worker struct {
 	took    time.Duration
 	batches int // batches that were answered
 	cap     chunk.Cap
-	ooms    int // batches in a row that ran out of memory
+	ooms    int // single records in a row that ran out of memory
 	isReady bool
 	ahead   bool // whether it reads the next batch while it works on one
 	buf     []byte
@@ -192,7 +192,7 @@ func (w *worker) ready() {
 
 // coolDown lets a GPU cool down if it should not work at full speed: after each second of
 // work it waits until the share of work equals the multiplier of the GPU. It also waits
-// after memory ran out.
+// after memory ran out for a single record.
 func (w *worker) coolDown() {
 	const pollInterval = 250 * time.Millisecond
 	var waited time.Duration
@@ -203,8 +203,7 @@ func (w *worker) coolDown() {
 		w.run.mu.Unlock()
 		wait := pollInterval
 		if speed > 0 {
-			due := time.Duration(float64(w.took)*(1/speed-1)) + chunk.Backoff(w.run.opt.Backoff, w.ooms)
-			wait = min(due-waited, pollInterval)
+			wait = min(w.rest(speed)-waited, pollInterval)
 		}
 		if wait <= 0 || len(w.flight) > 0 {
 			return
@@ -216,6 +215,12 @@ func (w *worker) coolDown() {
 			return
 		}
 	}
+}
+
+// rest returns how long the worker rests before its next batch on a GPU with this
+// multiplier.
+func (w *worker) rest(speed float64) time.Duration {
+	return time.Duration(float64(w.took)*(1/speed-1)) + chunk.Backoff(w.run.opt.Backoff, w.ooms)
 }
 
 // watch ends the worker when its lease is lost, when somebody else wants its place, or

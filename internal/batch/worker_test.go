@@ -149,6 +149,9 @@ var faults = map[string]func(w *testWorker, j job, id int64, n int) bool{
 	"memory": func(w *testWorker, _ job, id int64, n int) bool {
 		return n > 1 && w.says(fmt.Sprintf(`{"type":"oom","id":%d,"text":"out of memory"}`, id))
 	},
+	"sixteen": func(w *testWorker, _ job, id int64, n int) bool {
+		return n > 16 && w.says(fmt.Sprintf(`{"type":"oom","id":%d,"text":"out of memory"}`, id))
+	},
 	"giant": func(w *testWorker, _ job, id int64, _ int) bool {
 		return w.says(fmt.Sprintf(`{"type":"oom","id":%d,"text":"out of memory"}`, id))
 	},

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"strings"
 	"syscall"
 	"time"
 
@@ -23,6 +22,7 @@ import (
 	"github.com/berth-gpu/berth/internal/cli/leasing"
 	"github.com/berth-gpu/berth/internal/cli/look"
 	"github.com/berth-gpu/berth/internal/cli/rights"
+	"github.com/berth-gpu/berth/internal/cli/services"
 	"github.com/berth-gpu/berth/internal/cli/upkeep"
 	"github.com/berth-gpu/berth/internal/cli/work"
 )
@@ -45,7 +45,8 @@ func Run(ctx context.Context, env Env, args []string) int {
 	berth := root(env, con)
 	refuseStrayWords(berth)
 	berth.SetArgs(args)
-	err := translated(berth, berth.ExecuteContext(ctx))
+	cmd, err := berth.ExecuteContextC(ctx)
+	err = translated(cmd, err)
 	con.Report(err)
 	return con.ExitCode(ctx, err)
 }
@@ -81,6 +82,7 @@ func root(env Env, con *console.Console) *cobra.Command {
 
 	addGroup(root, "Look:", look.Commands(con, env.Top))
 	addGroup(root, "Jobs:", jobs.Commands(con))
+	addGroup(root, "Services:", services.Commands(con))
 	addGroup(root, "Leases:", leasing.Commands(con, env.Become))
 	addGroup(root, "Pipelines:", work.Commands(con))
 	addGroup(root, "Access:", rights.Commands(con, env.Agents))
@@ -106,8 +108,12 @@ func refuseStrayWords(root *cobra.Command) {
 		switch {
 		case cmd.Name() == "help":
 			cmd.Args = func(_ *cobra.Command, args []string) error {
-				if found, rest, err := root.Find(args); found == nil || err != nil || len(rest) > 0 {
-					return console.Usage("there is no command %q to help with", strings.Join(args, " "))
+				found, rest, err := root.Find(args)
+				switch {
+				case err != nil:
+					return console.Mistake(found, err)
+				case len(rest) > 0:
+					return console.Unknown(found, rest[0])
 				}
 				return nil
 			}

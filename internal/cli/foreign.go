@@ -30,15 +30,15 @@ var foreignFlags = map[string]string{
 // unknown finds what a wrong command line has that no command of berth has.
 var unknown = regexp.MustCompile(`^unknown (?:command "([^"]+)" for "berth"|flag: (--[\w-]+)|shorthand flag: '(\w)' in)`)
 
-// translated adds to the error of a command line with a word of another tool what to write
-// instead. It returns any other error as it is.
-func translated(root *cobra.Command, err error) error {
+// translated returns the error of a command line with the next step: for a word of another
+// tool, what to write instead. cmd is the command that the framework found.
+func translated(cmd *cobra.Command, err error) error {
 	if err == nil {
 		return nil
 	}
 	found := unknown.FindStringSubmatch(err.Error())
 	if found == nil {
-		return err
+		return console.Mistake(cmd, err)
 	}
 	command, flag := found[1], found[2]
 	if found[3] != "" {
@@ -48,14 +48,15 @@ func translated(root *cobra.Command, err error) error {
 		return console.Hinted(console.Usage("berth has no %s", flag), hint)
 	}
 	var near []string
+	all := cmd.Root().Commands()
 	for _, name := range foreign[command] {
-		at := slices.IndexFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == name && !c.Hidden })
+		at := slices.IndexFunc(all, func(c *cobra.Command) bool { return c.Name() == name && !c.Hidden })
 		if at >= 0 {
-			near = append(near, "berth "+name+" ("+strings.ToLower(root.Commands()[at].Short[:1])+root.Commands()[at].Short[1:]+")")
+			near = append(near, "berth "+name+" ("+strings.ToLower(all[at].Short[:1])+all[at].Short[1:]+")")
 		}
 	}
 	if len(near) == 0 {
-		return err
+		return console.Mistake(cmd, err)
 	}
 	return console.Hinted(console.Usage("berth has no command %q", command), "write "+words.Or(near))
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -17,7 +18,7 @@ func Assignments(changes []string) (body []byte, names []string, err error) {
 		name, value, found := strings.Cut(change, "=")
 		name = strings.TrimPrefix(FieldName(strings.TrimSpace(name)), "gpu.")
 		if !found || name == "" {
-			return nil, nil, fmt.Errorf("%q is not FIELD=VALUE", change)
+			return nil, nil, fmt.Errorf("%q is not FIELD=VALUE: write it like %s=60, without blanks", change, cmp.Or(name, "temp_optimal"))
 		}
 		if section, _, _ := strings.Cut(name, "."); section == "daemon" {
 			return nil, nil, fmt.Errorf("%s %s", name, FixedWhileRunning)

@@ -108,10 +108,10 @@ type mapExample struct {
 
 var mapExamples = map[string]mapExample{"services": {"embedder", map[string]string{
 	"min_memory_mb": "2048", "max_memory_mb": "16GiB", "preferred_device": "GPU-8d1f0a3c-5b0e-4f0e-9a44-1f6d2f0b7c11",
-	"affinity": "together", "priority": "10", "quota.memory_mb": "32GiB", "quota.slots": "4", "users": "[alice, bob]", "over_limit": "revoke", "throttle": "exempt", "parkable": "unshared", "shrinkable": "true",
+	"affinity": "together", "priority": "10", "quota.memory_mb": "32GiB", "quota.slots": "4", "users": "[alice, bob]", "over_limit": "revoke", "throttle": "exempt", "compute": "30", "parkable": "unshared", "shrinkable": "true",
 	"keep_seconds": "30", "longest_wait": "20", "time_slice_seconds": "2m", "keep": "false",
 	"command": `"embed-server --port ${PORT}"`, "user": "embed", "directory": "/srv/embed", "env": "{HF_HOME: /srv/models}", "port": "9001", "ready.path": "/health", "ready.tcp": "", "ready.log": "",
-	"memory": "12GiB", "gpus": "1", "compute": "50", "start": "on_demand", "start_timeout": "5m", "restart": "true", "idle_after": "10m", "away": "auto",
+	"memory": "12GiB", "gpus": "1", "start": "on_demand", "start_timeout": "5m", "restart": "true", "idle_after": "10m", "away": "auto",
 	"sleep": "[{method: POST, path: /sleep}]", "wake": "[{method: POST, path: /wake_up}]", "default": "true",
 	"models": "[bge-m3, bge-*]", "hosts": "[embed.example.com]", "ignore": "[/favicon.ico]", "max_open": "64",
 	"match.unit": "embedder.service", "match.cgroup": "/system.slice", "match.program": "embed.py", "match.user": "embed",

@@ -78,6 +78,7 @@ gpu:
   memory_limit_mb: 4GiB
   memory_reserve_mb: 0
   max_pipelines: 3
+  extra_slots: 2
   monitor_interval: 0.1
   over_limit: revoke
   foreign: kill_orphans
@@ -117,6 +118,7 @@ services:
     users: [alice, 1000]
     over_limit: warn
     throttle: exempt
+    compute: 30
     match: {unit: embedder.service, cgroup: /system.slice, program: embed.py, user: alice}
     command: embed-server --name "the embedder" --port ${PORT}
     user: embed
@@ -126,7 +128,6 @@ services:
     ready: /health
     memory: 12GiB
     gpus: 2
-    compute: 50
     start: always
     start_timeout: 5m
     restart: false
@@ -166,7 +167,7 @@ func TestEverythingInAFile(t *testing.T) {
 			Thresholds:       thresholds,
 			ThrottleCooldown: 500 * time.Millisecond, CriticalPause: 90 * time.Second,
 			Quarantine: 20 * time.Second, Probation: 0, SlotReturn: time.Second,
-			MemoryLimit: gpu.Some[gpu.MiB](4096), MaxPipelines: gpu.Some(3),
+			MemoryLimit: gpu.Some[gpu.MiB](4096), MaxPipelines: gpu.Some(3), ExtraSlots: 2,
 			MonitorInterval: 100 * time.Millisecond, HistorySize: 200,
 			OverLimit: "revoke", Foreign: "kill_orphans", Overheat: "revoke", Context: 1024, MPS: "on", Isolation: "cgroup", Plain: "slot",
 			Forecast: "off", Throttle: "pace", PowerLeast: gpu.Some[gpu.Watts](150), FanCurve: "50:30,85:100", Check: "off", Scrub: "on",
@@ -189,11 +190,11 @@ func TestEverythingInAFile(t *testing.T) {
 			"embedder": {
 				MinMemory: gpu.Some[gpu.MiB](1024), MaxMemory: gpu.Some[gpu.MiB](1024), PreferredDevice: "GPU-1", Affinity: "together", Priority: -3,
 				Quota: config.Quota{Memory: gpu.Some[gpu.MiB](8192), Slots: gpu.Some(2)}, Users: []string{"alice", "1000"},
-				OverLimit: "warn", Throttle: "exempt", Match: config.Match{Unit: "embedder.service", Cgroup: "/system.slice", Program: "embed.py", User: "alice"},
+				OverLimit: "warn", Throttle: "exempt", Compute: gpu.Some[gpu.Percent](30), Match: config.Match{Unit: "embedder.service", Cgroup: "/system.slice", Program: "embed.py", User: "alice"},
 				Program: config.Program{
 					Command: []string{"embed-server", "--name", "the embedder", "--port", "${PORT}"}, User: "embed", Directory: "/srv/embed",
 					Env: config.Variables{"HF_TOKEN": "hush-hush", "PORT": "${PORT}"}, Port: gpu.Some(9001), Ready: config.Ready{Path: "/health"},
-					Memory: gpu.Some[gpu.MiB](12288), GPUs: gpu.Some(2), Compute: gpu.Some(50), Start: "always", StartTimeout: gpu.Some(5 * time.Minute), Restart: "false",
+					Memory: gpu.Some[gpu.MiB](12288), GPUs: gpu.Some(2), Start: "always", StartTimeout: gpu.Some(5 * time.Minute), Restart: "false",
 					IdleAfter: gpu.Some(time.Duration(0)), Away: "sleep", Sleep: []config.Call{{Method: "POST", Path: "/sleep", Body: `{"level": 1}`}},
 					Wake: []config.Call{{Method: "PUT", Path: "/wake_up"}, {Method: "POST", Path: "/warm"}}, Default: "true",
 					Models: []string{"bge-m3", "bge-*"}, Hosts: []string{"embed.example.com", "embed:8080"}, Ignore: []string{"/favicon.ico", "/assets/*"}, MaxOpen: gpu.Some(64),

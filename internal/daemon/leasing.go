@@ -111,7 +111,7 @@ func (d *Daemon) leasing(c config.Config) quota.Settings {
 		Limits: quota.Lookup{Generation: limits.Generation, Of: func(s lease.Subject) *lease.Limits { return &limits.Of(s).Limits }},
 		Device: func(uuid string) quota.DeviceSettings {
 			d := c.GPU.For(uuid)
-			return quota.DeviceSettings{Limit: d.MemoryLimit.Or(0), Reserve: d.MemoryReserve, MaxPipelines: d.MaxPipelines.Or(0)}
+			return quota.DeviceSettings{Limit: d.MemoryLimit.Or(0), Reserve: d.MemoryReserve, MaxPipelines: d.MaxPipelines.Or(0), Extra: d.ExtraSlots}
 		},
 	}
 }

@@ -34,6 +34,9 @@ func (d *Daemon) shownValues(unlogged func() uint64) promexport.Values {
 		usage := d.jobs.Usage()
 		now.Jobs = &usage
 	}
+	if d.services != nil {
+		now.Programs = &promexport.Programs{Services: d.services.List(), Counted: d.services.Counts()}
+	}
 	if unlogged != nil {
 		now.Unlogged = unlogged()
 	}

@@ -110,7 +110,7 @@ func (d *Daemon) programs(c config.Config) []service.Spec {
 		user, uid := d.runsAs(s.User)
 		spec := service.Spec{
 			Name: name, Command: s.Command, User: user, UID: uid, Directory: s.Directory, Port: s.Port.Or(0),
-			Memory: s.Memory, GPUs: s.GPUs.Or(0), Compute: s.Compute.Or(0),
+			Memory: s.Memory, GPUs: s.GPUs.Or(0),
 			Ready: service.Ready{Path: s.Ready.Path, Log: s.Ready.Log}, StartTimeout: s.StartTimeout.Or(defaultStartTimeout),
 			Start: service.Start(cmp.Or(s.Start, string(service.OnDemand))), Restart: s.Restart != "false",
 			IdleAfter: s.IdleAfter, Away: service.Way(cmp.Or(s.Away, string(service.Auto))), Sleep: callsOf(s.Sleep), Wake: callsOf(s.Wake), Default: s.Default == "true",

@@ -22,7 +22,7 @@ func (d *Daemon) openThrottle(o Options) error {
 	var damage *file.Damage
 	d.throttle, damage = throttle.Open(throttle.Options{
 		Settings: &o.Settings.Config, Devices: d.monitor, Leases: d.ledger, Event: d.publish, Count: d.exporter.Step,
-		Pacer: d.pacer, Denied: d.denied, File: o.state(throttleName),
+		Pacer: d.pacer, Denied: d.denied, Steered: d.monitor.Steered, File: o.state(throttleName),
 		Complain: func(err error) { d.log.Warn(err.Error()) },
 	})
 	d.tellDamage(damage)

@@ -15,6 +15,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/peaks"
 	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/launch"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
@@ -84,7 +85,13 @@ func (d *Desk) acquire(ctx context.Context, by *Caller, w *wish) (api.Lease, err
 	if r.learned {
 		d.Peaks.Took(peaks.Key{User: found.Holder.User, Name: found.Holder.Name}, r.Memory)
 	}
-	l := LeaseOf(ledger.Held{Lease: found.Lease})
+	held := ledger.Held{Lease: found.Lease}
+	if found.Stood && found.Pool { // its children may have some of it
+		if now, stands := d.Ledger.Find(found.Key()); stands && now.Fence == found.Fence {
+			held.InPool = now.InPool
+		}
+	}
+	l := LeaseOf(held)
 	l.Stood, l.Was = found.Stood, found.Was
 	err = d.handOver(ctx, &l, found, &r)
 	if err != nil && !found.Stood {
@@ -114,7 +121,7 @@ func (d *Desk) handOver(ctx context.Context, l *api.Lease, found ledger.Found, r
 	if err := d.equip(ctx, l, found.Lease, r, cleared); err != nil {
 		return err
 	}
-	if r.isolation == launch.ByCgroup && r.Parent == "" && !r.ofJob { // a child, and the lease of a job, is handed to its process first
+	if r.isolation == launch.ByCgroup && (r.Parent == "" || r.FromPool) && !r.ofJob { // a child, and the lease of a job, is handed to its process first
 		note, err := d.enclose(found.Lease)
 		if err != nil {
 			return err
@@ -218,8 +225,8 @@ const unknownCaller = "the daemon does not know the process of the caller, so th
 
 // Allocate leases memory under an id that the caller chooses. If the caller does not say
 // what ends the lease, it ends with the process of the caller, or after a while without
-// use if that process only asks for others (curl in a script). See lease.Settle and
-// lease.Detach.
+// use if that process only asks for others (curl in a script), which has no GPU open. See
+// lease.Settle and lease.Detach.
 func (d *Desk) Allocate(ctx context.Context, by Caller, b api.Allocate) (api.Lease, error) {
 	w := &wish{again: againOf(b.Again), unitExists: true, LeaseRequest: b.Request()}
 	if !b.Timeout.Known() && !b.Wait {
@@ -235,7 +242,7 @@ func (d *Desk) Allocate(ctx context.Context, by Caller, b api.Allocate) (api.Lea
 	switch {
 	case said:
 	case by.Holder.PID != 0:
-		w.Binding, w.implied = string(lease.ByProcess), true
+		w.Binding, w.implied = string(lease.ByProcess), !d.Processes.HasGPUOpen(process.ID{PID: by.Holder.PID, Start: by.Holder.Start})
 	default:
 		w.note = unknownCaller
 	}

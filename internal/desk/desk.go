@@ -10,6 +10,7 @@ package desk
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync/atomic"
 
 	"github.com/berth-gpu/berth/api"
@@ -223,11 +224,21 @@ func (d *Desk) Device(name string) (monitor.Reading, error) {
 	if len(known) == 0 {
 		return monitor.Reading{}, Refuse(Unknown, "no_device", "There is no GPU here. %s", d.Note())
 	}
-	refusal := Refuse(Unknown, "unknown_device", "There is no device %q here. Use an index or a UUID: berth status and GET /api/gpu/status/all list them.", name)
 	uuids := make([]string, len(known))
+	first, last := known[0].Device.Index, known[0].Device.Index
 	for i, r := range known {
 		uuids[i] = r.Device.UUID
+		first, last = min(first, r.Device.Index), max(last, r.Device.Index)
 	}
+	indexes := strconv.Itoa(first)
+	if last != first {
+		indexes = fmt.Sprintf("from %d to %d", first, last)
+	}
+	meant := ""
+	if near, ok := words.Nearest(name, uuids); ok {
+		meant = " Did you mean " + near + "?"
+	}
+	refusal := Refuse(Unknown, "unknown_device", "There is no device %q here.%s Use an index (%s) or a UUID: berth status and GET /api/gpu/status/all list them.", name, meant, indexes)
 	refusal.Extra = map[string]any{"known": uuids}
 	return monitor.Reading{}, refusal
 }

@@ -46,19 +46,22 @@ func trustOf(s health.Standing, slots int) *api.Trust {
 }
 
 // Utilization counts the slots of the devices that can be used. It leaves UNAVAILABLE
-// devices out, in the totals and per device.
+// devices out, in the totals and per device. A drained device has only the slots that are
+// in use: nobody gets another one there.
 func Utilization(devices []api.Status) api.Utilization {
 	u := api.Utilization{PerGPU: make(map[string]api.GPUUtilization, len(devices))}
 	for _, d := range devices {
 		if d.State == gpu.Unavailable {
 			continue
 		}
-		u.TotalGPUs++
-		u.TotalCapacity += d.Slots.Capacity
-		u.TotalActive += d.Slots.Active
-		u.PerGPU[d.Device.UUID] = api.GPUUtilization{
-			Active: d.Slots.Active, Capacity: d.Slots.Capacity, Percent: percent(d.Slots.Active, d.Slots.Capacity),
+		capacity := d.Slots.Capacity
+		if d.Drain != nil {
+			capacity = d.Slots.Active
 		}
+		u.TotalGPUs++
+		u.TotalCapacity += capacity
+		u.TotalActive += d.Slots.Active
+		u.PerGPU[d.Device.UUID] = api.GPUUtilization{Active: d.Slots.Active, Capacity: capacity, Percent: percent(d.Slots.Active, capacity)}
 	}
 	u.Percent = percent(u.TotalActive, u.TotalCapacity)
 	return u

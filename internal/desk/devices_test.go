@@ -112,3 +112,14 @@ func TestTrendHasAForecast(t *testing.T) {
 		}
 	})
 }
+
+// A drained device has the slots that are in use, and no more: it grants nothing.
+func TestUtilizationLeavesOutWhatIsDrained(t *testing.T) {
+	status := func(uuid string, active int, drain *api.Drain) api.Status {
+		return api.Status{Device: gpu.Device{UUID: uuid}, State: gpu.Optimal, Slots: api.Slots{Active: active, Capacity: 4}, Drain: drain}
+	}
+	u := Utilization([]api.Status{status("a", 1, nil), status("b", 2, &api.Drain{}), status("c", 0, &api.Drain{})})
+	if u.TotalGPUs != 3 || u.TotalCapacity != 6 || u.TotalActive != 3 || u.Percent != 50 || u.PerGPU["b"] != (api.GPUUtilization{Active: 2, Capacity: 2, Percent: 100}) || u.PerGPU["c"].Capacity != 0 {
+		t.Errorf("%+v", u)
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -18,9 +20,10 @@ import (
 )
 
 // equipment returns what a launcher needs to know about the devices of a lease. Cleared
-// says who cleared their memory for it; if empty, equipment finds out who does that in
-// general.
+// says who cleared their memory for it; if empty, it is what scrub said when the lease
+// was granted, or who does that in general.
 func (d *Desk) equipment(granted *lease.Lease, r *resolved, cleared string) *api.Launch {
+	cleared = cmp.Or(cleared, d.traces.cleared(granted.Fence))
 	e := &api.Launch{Context: d.Config().GPU.Context, Isolation: r.isolation, ClearedBy: cleared}
 	for _, p := range granted.Parts {
 		device := d.Ledger.Sum(p.GPU).Device
@@ -53,7 +56,7 @@ func (d *Desk) equip(ctx context.Context, l *api.Lease, granted *lease.Lease, r 
 // an empty one.
 func environ(l *api.Lease, caps []string) {
 	variables, receipt := launch.Environment(*l, l.Launch.Devices, launch.Ladder{
-		Context: l.Launch.Context, MPS: l.Launch.MPS, Isolation: l.Launch.Isolation, ClearedBy: l.Launch.ClearedBy, Caps: caps,
+		Context: l.Launch.Context, MPS: l.Launch.MPS, Compute: l.Launch.Compute, Isolation: l.Launch.Isolation, ClearedBy: l.Launch.ClearedBy, Caps: caps,
 	}, nil)
 	l.Launch.Environment, l.Launch.Receipt = variables, receipt.Sentence
 }
@@ -87,14 +90,42 @@ func (d *Desk) startMPS(ctx context.Context, granted *lease.Lease, e *api.Launch
 		return Refuse(Conflict, "lease_ended", "The lease %s ended while MPS started for it. Ask again.", granted.ID)
 	}
 	e.MPS = pipe
+	if share, limited := d.Config().Services[granted.Holder.Service].Compute.Get(); limited && share < 100 {
+		e.Compute = int(share)
+	}
 	return nil
 }
 
 // traces remembers whose programs may have left something on each device. After a
 // restart, any user's may have.
 type traces struct {
-	mu  sync.Mutex // guards all
+	mu  sync.Mutex // guards what follows
 	all map[string]proof.Trace
+	by  map[uint64]string // by fence: who cleared the memory for a lease
+}
+
+// mostCleared is for how many leases traces remembers who cleared the memory: the newest.
+const mostCleared = 4096
+
+// clear notes who cleared the memory for a new lease. Fences grow, so the lowest is the
+// oldest.
+func (t *traces) clear(fence uint64, by string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.by == nil {
+		t.by = map[uint64]string{}
+	}
+	if len(t.by) >= mostCleared {
+		delete(t.by, slices.Min(slices.Collect(maps.Keys(t.by))))
+	}
+	t.by[fence] = by
+}
+
+// cleared returns who cleared the memory for a lease; empty if nobody knows.
+func (t *traces) cleared(fence uint64) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.by[fence]
 }
 
 // use notes that a user gets memory of a device, and reports whether others may
@@ -129,6 +160,11 @@ func (t *traces) forget() {
 // It returns who clears the memory, for the receipt, and a note for the holder if that
 // was not done in full. Both are empty if berth need not scrub.
 func (d *Desk) scrub(ctx context.Context, granted *lease.Lease) (by, note string) {
+	defer func() {
+		if by != "" {
+			d.traces.clear(granted.Fence, by)
+		}
+	}()
 	if d.Config().GPU.Scrub != "on" || d.Checkup == nil {
 		d.traces.forget()
 		return "", ""

@@ -6,8 +6,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/process/launch"
 )
 
 // A launcher that asks again, because it was killed before it could start the
@@ -54,5 +57,35 @@ func TestLaunchOfALeaseThatHasEnded(t *testing.T) {
 	}
 	if o.mps.uses[l.Fence] {
 		t.Error("MPS is still in use")
+	}
+}
+
+// MPS holds a program to the share of its service. A lease that something else enforces has
+// none: berth paces it.
+func TestLaunchWithTheShareOfAService(t *testing.T) {
+	o := open(t, "h200")
+	c := *o.Config()
+	c.Services = map[string]config.Service{"side": {Compute: gpu.Some[gpu.Percent](30)}, "main": {Compute: gpu.Some[gpu.Percent](100)}}
+	o.Desk.Parts.Config = func() *config.Config { return &c }
+	by := Caller{Actor: access.Actor{Role: access.Operator}, Holder: lease.Holder{UID: 1, User: "ada"}}
+	for _, w := range []struct {
+		service, enforce string
+		want             int
+	}{{"side", "mps", 30}, {"side", "framework", 0}, {"main", "mps", 0}, {"", "mps", 0}} {
+		l, err := o.Acquire(t.Context(), by, api.LeaseRequest{ID: w.service + w.enforce, Service: w.service, Memory: 1024, Binding: "named", Enforce: w.enforce})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.Launch.Compute != w.want {
+			t.Errorf("%+v gives %d %%", w, l.Launch.Compute)
+		}
+		if err := o.giveBack(&l, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, w := range [][3]int{{0, 0, 0}, {30, 0, 30}, {0, 30, 30}, {30, 20, 20}, {20, 30, 20}} {
+		if got := launch.Least(w[0], w[1]); got != w[2] {
+			t.Errorf("of %d and %d it is %d", w[0], w[1], got)
+		}
 	}
 }

@@ -227,6 +227,15 @@ func LeaseOf(h ledger.Held) api.Lease {
 		Priority: h.Priority, EnforcedBy: h.EnforcedBy, Note: h.Note, Heir: h.KeptBy,
 		Unit: h.Unit, Scope: h.Scope, Parkable: h.Parkable, Unshared: h.Unshared, Asked: h.Asked, Comment: h.Comment, Exclusive: h.Exclusive,
 	}
+	if h.Pool {
+		l.Pool = &api.Pool{Left: h.Parts[0].Memory}
+		if use := h.InPool; use != nil {
+			l.Pool = &api.Pool{Taken: use.Taken, Left: use.Left(), Leases: use.Leases}
+		}
+	}
+	if h.From != 0 {
+		l.FromPool = h.Parent
+	}
 	if !h.Expires.IsZero() {
 		l.Expires = &h.Expires
 	}

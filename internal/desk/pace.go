@@ -56,6 +56,9 @@ func (d *Desk) unpace(by *Caller, held ledger.Held, operator bool) error {
 	}
 	left, _ := d.Pacer.Of(held.Fence)
 	for _, h := range left.Holds {
+		if h.Source == pace.ByService {
+			return Refuse(Forbidden, "paced_by_service", "%s is held to %s by services.%s.compute. An operator changes that with berth config set.", held.ID, pace.Percent(h.Share), held.Holder.Service)
+		}
 		if h.Source == pace.ByOperator {
 			return Refuse(Forbidden, "paced_by_operator", "%s is held to %s by an operator, and only an operator can let it go. Ask one.", held.ID, pace.Percent(h.Share))
 		}

@@ -61,7 +61,10 @@ func Refuse(kind Kind, code, format string, args ...any) *Refusal {
 
 // because returns a refusal for an error, followed by advice if there is any.
 func because(err error, kind Kind, code, advice string) *Refusal {
-	detail := words.UpperFirst(err.Error()) + "."
+	detail := words.UpperFirst(err.Error())
+	if !strings.HasSuffix(detail, "?") {
+		detail += "."
+	}
 	if advice != "" {
 		detail += " " + advice
 	}
@@ -78,6 +81,8 @@ var plainRefusals = []struct {
 	{audit.ErrUnavailable, Unavailable, "audit_unavailable", "Nothing was changed, because berth logs a change that affects others before it makes it. Make room on the disk of the state folder, or repair its folder audit; then try again. You can still lease, and release your own leases."},
 	{lease.ErrDuplicate, Conflict, "duplicate_allocation", "Release it first, or use another id."},
 	{lease.ErrDevice, Unknown, "unknown_device", "Name each device by its UUID: berth status and GET /api/gpu/status/all list them."},
+	{lease.ErrNoPool, Conflict, "no_pool", "berth leases lists yours. Make one with berth allocate NAME 20GiB --pool."},
+	{lease.ErrPoolInUse, Conflict, "pool_in_use", "Release some of the leases in the pool first, or ask for a larger size. Nothing was changed."},
 	{lease.ErrParent, Conflict, "no_parent", "Ask for a lease of your own, and then for children of it."},
 	{lease.ErrUnknown, Unknown, "unknown_allocation", "berth leases (GET /api/leases) lists the leases."},
 	{lease.ErrWaiting, Conflict, "still_waiting", "Try again when it is granted; berth explain (GET /api/leases/{id}/explain) says what it waits for."},
@@ -133,7 +138,16 @@ func refusalOf(err error) *Refusal {
 	several := (*lease.AmbiguousError)(nil)
 	unpaced := (*pace.RefusedError)(nil)
 	unmoved := (*move.RefusedError)(nil)
+	full := (*lease.PoolError)(nil)
+	closed := (*ledger.ClosedError)(nil)
 	switch {
+	case errors.As(err, &full):
+		r := Refuse(Conflict, "pool_full", "The pool %s has %s of %s left, and %s asks for %s. Release a lease in the pool, or make the pool larger: berth allocate %s SIZE --pool.",
+			full.Pool, full.Left(), full.Size, full.ID, full.Needs, words.Shell(full.Pool))
+		r.Extra = map[string]any{"requested_mb": full.Needs, "available_mb": full.Left(), "possible": full.Needs <= full.Size}
+		return r
+	case errors.As(err, &closed):
+		return because(closed, Conflict, "device_closed", "Ask again when it is open: berth status says why it is not.")
 	case errors.As(err, &unmoved):
 		return notMoved(unmoved)
 	case errors.As(err, &unpaced):

@@ -68,6 +68,9 @@ func (d *Desk) resolve(by *Caller, w *wish) (resolved, error) {
 		return resolved{}, err
 	}
 	memory, note, learned := d.memory(by, w, &choice.where)
+	if errs := w.ofPool(memory); errs != nil {
+		return resolved{}, errs
+	}
 	says := d.plain(w, learned)
 	holder, absent, err := d.holder(by, w, service)
 	if err != nil {
@@ -83,11 +86,11 @@ func (d *Desk) resolve(by *Caller, w *wish) (resolved, error) {
 	}
 	r := resolved{
 		Request: lease.Request{
-			ID: w.ID, Parent: says.parent, Holder: holder, By: by.Actor, Again: w.again, Repeated: by.Repeated || w.ofJob,
+			ID: w.ID, Parent: says.parent, FromPool: w.FromPool != "", Holder: holder, By: by.Actor, Again: w.again, Repeated: by.Repeated || w.ofJob,
 			Binding: bound, Implied: w.implied, TTL: lease.Seconds(w.TTL.Or(0)), TimeLimit: lease.Seconds(w.TimeLimit.Or(0)),
 			GPUs: w.GPUs, Memory: memory, Slots: says.slots, Where: choice.where, Only: w.only, Preferred: choice.preferred, Policy: w.Policy,
 			AskedPriority: w.Priority, Limits: d.limitsOf(by, holder), Draw: d.draw(holder),
-			Terms: lease.Terms{EnforcedBy: rung, Note: joined(note, absent), Unit: w.Unit, Scope: w.Scope, Parkable: w.Parkable, Unshared: w.Unshared, Comment: w.Comment, Exclusive: says.exclusive},
+			Terms: lease.Terms{EnforcedBy: rung, Note: joined(note, absent), Unit: w.Unit, Scope: w.Scope, Parkable: w.Parkable, Unshared: w.Unshared, Comment: w.Comment, Exclusive: says.exclusive, Pool: w.Pool},
 		},
 		learned: learned, unread: w.atOnce, caps: w.Caps, isolation: isolation, environs: len(w.Caps) > 0 || len(w.Scope) > 0,
 	}
@@ -142,9 +145,29 @@ func (w *wish) contradictions(bound lease.Binding) (errs lease.FieldErrors) {
 	wrong(w.Policy != "", "policy", beside)
 	wrong(w.Where != "", "where", beside)
 	wrong(w.Learned, "learned_memory", beside)
+	wrong(w.Pool, "pool", "is set beside parts; ask for a pool with memory_mb")
+	wrong(w.FromPool != "", "from_pool", beside)
 	wrong(w.Parent != "", "parent", "is set beside parts; a child has the devices of its parent")
 	wrong(w.Timeout.Or(0) != 0, "timeout_seconds", "is set, and an admitted request never waits; leave it out")
 	wrong(bound == lease.ByProcess, "binding", "is process; an admitted request is for a named lease, or one with a ttl")
+	return errs
+}
+
+// ofPool lists the fields of a wish for a pool, or for memory of one, that contradict that.
+func (w *wish) ofPool(memory gpu.MiB) (errs lease.FieldErrors) {
+	wrong := func(is bool, field, detail string) {
+		if is {
+			errs = append(errs, lease.FieldError{Field: field, Detail: detail})
+		}
+	}
+	if w.FromPool == "" {
+		return nil
+	}
+	wrong(w.Pool, "pool", "is set beside from_pool; a pool cannot take its memory from another one")
+	wrong(w.Parent != "", "parent", "is set beside from_pool, which is the parent; leave one of them out")
+	wrong(w.Exclusive, "exclusive", "is set beside from_pool; the pool decides about the device")
+	wrong(w.AllMemory, "all_memory", "is set beside from_pool; say how much of the pool it takes")
+	wrong(memory == 0 && !w.AllMemory, "memory_mb", "is zero; say how much of the pool it takes (--memory 4GiB)")
 	return errs
 }
 
@@ -243,6 +266,9 @@ type extent struct {
 // alone, or what its parent has; where something was, it gets a lease of its own.
 func (d *Desk) plain(w *wish, learned bool) extent {
 	says := extent{exclusive: w.Exclusive, parent: w.Parent, slots: w.Slots.Or(1)}
+	if w.FromPool != "" {
+		return extent{parent: w.FromPool, slots: w.Slots.Or(0)}
+	}
 	launched := w.Learned && w.Memory == 0 && w.Enforce != ""
 	switch {
 	case launched && learned && w.Parent != "" && says.slots == 0:

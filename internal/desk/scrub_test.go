@@ -64,6 +64,12 @@ func TestScrub(t *testing.T) {
 	}
 	first := take(1000, "ada", "a")
 	want("after a restart nobody knows who was there", first, "berth", "", "0 beside 64 MiB")
+	a := caller(1000, "ada").Actor
+	held, _ := o.Ledger.Find(lease.Key{Owner: lease.OwnerOf(&a), ID: "a"})
+	var again api.Lease
+	if err := o.AddLaunch(t.Context(), a, &again, held, nil); err != nil || again.Launch.ClearedBy != "berth" {
+		t.Errorf("asked again, the lease says that its memory was cleared by %+v, %v", again.Launch, err)
+	}
 	second := take(1000, "ada", "b")
 	want("one's own memory", second, "berth", "")
 	other := take(1001, "bob", "c")

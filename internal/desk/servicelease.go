@@ -66,6 +66,7 @@ func (l serviceLeases) Acquire(ctx context.Context, a owner.Ask) (api.Lease, err
 // Never implements owner.Leases.
 func (l serviceLeases) Never(a owner.Ask) error {
 	by, w := l.desk.programOf(&a)
+	w.ID = "" // the service may have its lease
 	r, err := l.desk.resolve(&by, w)
 	if err != nil {
 		return Refused(err)
@@ -132,11 +133,11 @@ func (l serviceLeases) End(k lease.Key, fence uint64, by access.Actor, why strin
 
 // Park implements owner.Leases.
 func (l serviceLeases) Park(ctx context.Context, k lease.Key, fence uint64, why string) error {
-	if err := l.Parkable(k, fence); err != nil {
-		return err
-	}
 	if held := l.desk.Ledger.Lease(k, fence); held != nil && held.State == lease.Parked {
 		return nil
+	}
+	if err := l.Parkable(k, fence); err != nil {
+		return err
 	}
 	return l.desk.Parking.Park(ctx, k, fence, access.Daemon(), why, false)
 }

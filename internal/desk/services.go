@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
@@ -168,7 +169,7 @@ func refusedService(name string, err error) *Refusal {
 	case errors.Is(err, owner.ErrUnknown):
 		return because(fmt.Errorf("%s: %w", name, err), Unknown, "unknown_service", "berth services (GET /api/services) lists them.")
 	case errors.Is(err, owner.ErrState):
-		return because(err, Conflict, "wrong_state", "Nothing was changed.")
+		return because(errors.New(strings.TrimSuffix(err.Error(), ".")), Conflict, "wrong_state", "Nothing was changed.")
 	}
 	return Refused(err)
 }

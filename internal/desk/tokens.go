@@ -127,7 +127,15 @@ func (d *Desk) RevokeToken(by Caller, name string) (api.Token, error) {
 	known := d.Tokens.List()
 	at := slices.IndexFunc(known, func(t tokens.Token) bool { return t.Name == name })
 	if at < 0 {
-		return api.Token{}, refusedToken(fmt.Errorf("revoke the token %s: %w", name, tokens.ErrMissing))
+		names := make([]string, len(known))
+		for i, t := range known {
+			names[i] = t.Name
+		}
+		meant := ""
+		if near, ok := words.Nearest(name, names); ok {
+			meant = ": did you mean " + near + "?"
+		}
+		return api.Token{}, refusedToken(fmt.Errorf("revoke the token %s: %w%s", name, tokens.ErrMissing, meant))
 	}
 	t := known[at]
 	err := d.act(tokenAct(&by, access.Revoke.String(), t), func() (err error) {
@@ -149,7 +157,7 @@ func refusedToken(err error) *Refusal {
 	case errors.As(err, &wrong):
 		return wrongFields(lease.FieldErrors{{Field: wrong.Field, Detail: wrong.Detail}})
 	case errors.Is(err, tokens.ErrMissing):
-		return because(err, Unknown, "unknown_token", "GET /api/tokens lists those there are.")
+		return because(err, Unknown, "unknown_token", "berth token list (GET /api/tokens) lists those there are.")
 	case errors.Is(err, tokens.ErrTaken):
 		return because(err, Conflict, "duplicate_token", "Revoke or replace that token, or use another name or secret.")
 	case errors.Is(err, tokens.ErrFull):

@@ -18,6 +18,7 @@ type Book struct {
 	users    map[Owner]*Count
 	services map[string]*Count
 	groups   map[string]*Count // only groups with limits of their own
+	pools    map[uint64]*pool  // by fence, also those that have ended and have children
 	alarms   alarms            // when leases expire and requests time out
 
 	// Sums over all devices, for shares.
@@ -36,6 +37,7 @@ func New() *Book {
 		users:    make(map[Owner]*Count),
 		services: make(map[string]*Count),
 		groups:   make(map[string]*Count),
+		pools:    make(map[uint64]*pool),
 		queue:    queue{lanes: make(map[laneKey]*lane), least: AnyLoad},
 	}
 }

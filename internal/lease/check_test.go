@@ -10,7 +10,58 @@ import (
 // Check computes every sum of the book again and reports all differences. A
 // correct book never has one.
 func (b *Book) Check() error {
-	return errors.Join(b.checkLeases(), b.checkDevices(), b.checkAccounts(), b.checkAlarms(), b.checkQueue())
+	taken := b.takenFrom()
+	return errors.Join(b.checkLeases(), b.checkPools(taken), b.checkDevices(taken), b.checkAccounts(taken), b.checkAlarms(), b.checkQueue())
+}
+
+// takenFrom returns the memory that the children of each pool have, by the fence of the
+// pool.
+func (b *Book) takenFrom() map[uint64]gpu.MiB {
+	taken := make(map[uint64]gpu.MiB)
+	for e := range b.leases.all {
+		if e.lease.From != 0 {
+			taken[e.lease.From] += e.lease.Parts[0].Memory
+		}
+	}
+	return taken
+}
+
+// left returns what counts of a lease on a device for the lease itself.
+func left(l *Lease, p Part, taken map[uint64]gpu.MiB) gpu.MiB {
+	if l.Pool {
+		return p.Memory - taken[l.Fence]
+	}
+	return p.Memory
+}
+
+func (b *Book) checkPools(taken map[uint64]gpu.MiB) error {
+	var errs []error
+	children, pools := make(map[uint64]int), make(map[uint64]*entry)
+	for e := range b.leases.all {
+		if e.lease.Pool {
+			pools[e.lease.Fence] = e
+		}
+		if e.lease.From != 0 {
+			children[e.lease.From]++
+		}
+		if (e.pool != nil) != e.lease.Pool || (e.from != nil) != (e.lease.From != 0) || e.from != nil && e.from != b.pools[e.lease.From] {
+			errs = append(errs, fmt.Errorf("lease %s is kept wrongly in its pool", e.lease.ID))
+		}
+		if e.lease.Pool && left(e.lease, e.lease.Parts[0], taken) < 0 {
+			errs = append(errs, fmt.Errorf("the children of %s have %s of %s", e.lease.ID, taken[e.lease.Fence], e.lease.Parts[0].Memory))
+		}
+	}
+	for fence, p := range b.pools {
+		if p.entry != pools[fence] || p.taken != taken[fence] || p.leases != children[fence] || p.entry == nil && p.leases == 0 {
+			errs = append(errs, fmt.Errorf("pool %d is %+v, and should have %d children with %s", fence, *p, children[fence], taken[fence]))
+		}
+	}
+	for fence := range pools {
+		if b.pools[fence] == nil {
+			errs = append(errs, fmt.Errorf("pool %d is not kept", fence))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (b *Book) checkLeases() error {
@@ -61,7 +112,7 @@ func (e *entry) rightAlarm() bool {
 	return (what != nothing) == e.alarm.isSet() && (what == nothing || e.alarm.at.Equal(at))
 }
 
-func (b *Book) checkDevices() error {
+func (b *Book) checkDevices(taken map[uint64]gpu.MiB) error {
 	var errs []error
 	var ceiling gpu.MiB
 	slots := 0
@@ -76,8 +127,9 @@ func (b *Book) checkDevices() error {
 				want.Overuse += measured
 				continue
 			}
-			want.Leased += p.Memory
-			want.Overuse += max(p.Memory, measured) - p.Memory
+			memory := left(l, p, taken)
+			want.Leased += memory
+			want.Overuse += max(memory, measured) - memory
 			want.Active += p.Slots
 			want.Leases++
 			if l.Exclusive {
@@ -94,7 +146,7 @@ func (b *Book) checkDevices() error {
 	return errors.Join(errs...)
 }
 
-func (b *Book) checkAccounts() error {
+func (b *Book) checkAccounts(taken map[uint64]gpu.MiB) error {
 	users, services, groups := make(map[Owner]Count), make(map[string]Count), make(map[string]Count)
 	note := func(h Holder, u Usage, leases, waiting int) {
 		users[h.Owner()] = users[h.Owner()].plus(u, leases, waiting)
@@ -102,6 +154,9 @@ func (b *Book) checkAccounts() error {
 	}
 	for e := range b.leases.all {
 		used := e.lease.Total()
+		if e.lease.Pool {
+			used.Memory = left(e.lease, e.lease.Parts[0], taken)
+		}
 		if e.lease.State == Parked {
 			used = Usage{}
 		}

@@ -46,6 +46,9 @@ func (b *Book) Parent(r *Request) (*Lease, error) {
 // verifyChild refuses a child whose parent has ended or is on other devices.
 func (b *Book) verifyChild(l *Lease) error {
 	if l.Parent == "" {
+		if l.From != 0 {
+			return fmt.Errorf("grant %s: %w: it names none, and a pool", l.ID, ErrParent)
+		}
 		return nil
 	}
 	parent, err := b.Parent(&Request{ID: l.ID, Holder: l.Holder, Parent: l.Parent})
@@ -57,7 +60,7 @@ func (b *Book) verifyChild(l *Lease) error {
 			return fmt.Errorf("grant %s as a child of %s: %w: it has nothing on %s", l.ID, l.Parent, ErrParent, p.GPU)
 		}
 	}
-	return nil
+	return b.verifyPool(l, parent)
 }
 
 // On reports whether the lease has a part on a device.
@@ -74,8 +77,8 @@ func (b *Book) CanSplit(k Key, memory gpu.MiB) bool {
 
 func (e *entry) canSplit(memory gpu.MiB) bool {
 	l := e.lease
-	if memory == 0 || l.divisible() != nil || l.EnforcedBy == "framework" {
-		return memory == 0 && l.State == Active
+	if memory == 0 || l.Pool || l.divisible() != nil || l.EnforcedBy == "framework" {
+		return memory == 0 && l.State == Active && !l.Pool
 	}
 	for i, p := range l.Parts {
 		if p.Memory-e.places[i].measured < memory || p.Memory == memory && p.Slots == 0 && l.Parent == "" {

@@ -29,6 +29,8 @@ type entry struct {
 	user    *Count
 	service *Count
 	groups  []*Count
+	pool    *pool // of a lease that is a pool; else nil
+	from    *pool // that its memory is from; nil if it is from none
 	alarm   alarm
 	want    *waiter   // the waiting request for this lease, if any
 	warned  bool      // a Warn has noted that its time limit is about to end it
@@ -57,11 +59,14 @@ func (b *Book) insert(l *Lease, measured []gpu.MiB) (shared bool) {
 			e.places[i].measured = sane(measured[i])
 		}
 		d.spots = append(d.spots, spot{e, i})
-		e.count(i, 1)
 	}
 	e.user, e.service = accountOf(b.users, l.Holder.Owner()), accountOf(b.services, l.Holder.Service)
 	for _, group := range l.Groups {
 		e.groups = append(e.groups, accountOf(b.groups, group))
+	}
+	e.enter(b)
+	for i := range e.places {
+		e.count(i, 1)
 	}
 	e.charge(1)
 	e.own(1)
@@ -85,6 +90,7 @@ func (b *Book) remove(e *entry) {
 	}
 	e.charge(-1)
 	e.own(-1)
+	e.leave(b)
 	b.dropAccounts(e.lease.Holder, e.lease.Groups...)
 	b.leases.remove(e)
 	b.alarms.remove(&e.alarm)
@@ -98,7 +104,9 @@ func (b *Book) replace(e *entry, l *Lease) {
 			e.count(i, -1)
 		}
 		e.charge(-1)
+		e.take(-1)
 		e.lease = l
+		e.take(1)
 		for i := range e.places {
 			e.count(i, 1)
 		}
@@ -146,5 +154,6 @@ func (e *entry) counted(part int, p *Part) (leased, overuse gpu.MiB, slots int) 
 	if e.lease.State == Parked {
 		return 0, measured, 0
 	}
-	return p.Memory, max(measured-p.Memory, 0), p.Slots
+	memory := e.holds(part)
+	return memory, max(measured-memory, 0), p.Slots
 }

@@ -77,17 +77,18 @@ func (b *Book) verifyGrant(g Grant) error {
 		if g.Adopted != nil { // what the processes use already takes no more room
 			needs = max(needs-min(sane(g.Adopted[i]), d.Foreign), 0)
 		}
-		if g.Split {
+		ofParent := g.Split || l.From != 0
+		if ofParent {
 			needs = 0
 		}
 		sum := d.Sum
-		if !g.Split && !sum.shares(l) && !b.under(l, p.GPU) {
+		if !ofParent && !sum.shares(l) && !b.under(l, p.GPU) {
 			return &OverSoldError{ID: l.ID, GPU: p.GPU, Sum: sum, Needs: needs, NeedsSlots: p.Slots, Alone: true}
 		}
 		if g.Admitted {
 			sum.Usable = sum.MaxPipelines
 		}
-		if !sum.hasRoom(needs, p.Slots, g.Adopted != nil || g.Split) {
+		if !sum.hasRoom(needs, p.Slots, g.Adopted != nil || ofParent) {
 			return &OverSoldError{ID: l.ID, GPU: p.GPU, Sum: sum, Needs: needs, NeedsSlots: p.Slots}
 		}
 	}
@@ -141,6 +142,12 @@ func (l *Lease) validate() error {
 	}
 	if detail := timeLimitProblem(l.TimeLimit); detail != "" {
 		return refuse("time_limit_seconds", detail)
+	}
+	if field, detail := l.poolProblem(l.Parent, len(l.Parts), l.Total().Memory); detail != "" {
+		return refuse(field, detail)
+	}
+	if l.From != 0 && (l.Parent == "" || len(l.Parts) != 1 || l.Parts[0].Slots != 0) {
+		return refuse("parent", "names a pool, whose children are on its device and have no slots")
 	}
 	if l.Exclusive && l.Parent != "" {
 		return refuse("exclusive", "is set for a child; a child shares the devices of its parent")

@@ -14,8 +14,10 @@ import (
 //
 //	             it is measured on a device, or lives for Grace
 //	granted ──┬──▶ Settle: the lease ends with the process, as if bound to it by request
-//	          └──▶ Detach: the lease expires, unless its processes are measured
-//	             it exits before that
+//	          ├──▶ Detach: the lease expires, unless its processes are measured
+//	          │  it exits before that
+//	          └──▶ Release: the lease ends
+//	             a signal ends it before that
 const (
 	// Grace is how long the process of an implied lease must live, if it is not
 	// measured on a device, for the lease to end with it.

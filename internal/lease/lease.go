@@ -17,6 +17,7 @@ type Lease struct {
 	ID       string // the allocation id; only one lease or waiting request of a user has it at a time
 	Fence    uint64 // grows with every grant; set by the book
 	Parent   string // the id of the lease of the same user that it is a child of; may be empty
+	From     uint64 // the fence of the pool that its memory is from; zero if it is from none
 	Holder   Holder
 	Binding  Binding
 	Implied  bool          // nobody said what ends it; see Settle, Detach and Keep
@@ -64,6 +65,8 @@ type Terms struct {
 	// Exclusive leases have their devices alone: no lease is granted there beside them
 	// but their children. Their memory is what could be leased at the grant.
 	Exclusive bool
+
+	Pool bool // its memory is for its children; see pool.go
 
 	Parkable bool // berth may park it by itself; its service may override this
 	Unshared bool // its owner says that its processes share no GPU memory

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // Name names a lease or a waiting request as people do: by its id, and optionally by its
@@ -96,6 +97,36 @@ func (b *Book) Seek(by *access.Actor, v access.Verb, n Name, fence uint64) (Key,
 	}
 	return own, fmt.Errorf("%s %s: %w", v, n, ErrUnknown)
 }
+
+// Unknown returns the error for a key that neither a lease nor a request has. It suggests
+// an id that was probably meant, among those that the actor may act on, so that it does not
+// tell what others have.
+func (b *Book) Unknown(by *access.Actor, v access.Verb, k Key) error {
+	own := access.May(*by, v, access.Everything()) != nil
+	var ids []string
+	add := func(h *Holder, id string) {
+		if len(ids) < mostNear && (!own || h.Owner() == k.Owner) {
+			ids = append(ids, id)
+		}
+	}
+	for e := range b.leases.all {
+		add(&e.lease.Holder, e.lease.ID)
+	}
+	for w := range b.waiting.all {
+		add(&w.request.Holder, w.request.ID)
+	}
+	among := ""
+	if own {
+		among = " among yours"
+	}
+	if near, ok := words.Nearest(k.ID, ids); ok {
+		among += ": did you mean " + near + "?"
+	}
+	return fmt.Errorf("%s %s: %w%s", v, k.ID, ErrUnknown, among)
+}
+
+// mostNear limits the ids among which Unknown looks for the one that was meant.
+const mostNear = 500
 
 // Held returns the lease that an actor names and wants to act on. It refuses an actor who
 // may not.

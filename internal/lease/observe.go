@@ -8,7 +8,8 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Holding is a part of a lease on a device, with what was measured for it.
+// Holding is a part of a lease on a device, with what was measured for it. The part of a
+// pool is without what its children have.
 type Holding struct {
 	Lease    *Lease
 	Part     Part
@@ -24,7 +25,9 @@ func (b *Book) Holdings(uuid string) []Holding {
 	all := make([]Holding, 0, len(d.spots))
 	for _, s := range d.spots {
 		l := s.entry.lease
-		all = append(all, Holding{l, l.Parts[s.part], s.entry.places[s.part].measured})
+		held := Holding{l, l.Parts[s.part], s.entry.places[s.part].measured}
+		held.Part.Memory = s.entry.holds(s.part)
+		all = append(all, held)
 	}
 	slices.SortFunc(all, func(a, b Holding) int {
 		return cmp.Or(

@@ -41,6 +41,8 @@ func (l *Lease) Unparkable() error {
 		why = "it is on several devices, and its memory can only return to all of them at once"
 	case len(l.Scope) > 0:
 		why = "it has a scope, so it belongs to a container or a job of another manager"
+	case l.Pool:
+		why = "it is a pool, and the programs of its children would lose their memory"
 	case l.Parent != "":
 		why = "it is a part of lease " + l.Parent
 	case l.EnforcedBy == "mps":

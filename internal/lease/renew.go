@@ -57,10 +57,8 @@ func (b *Book) find(op access.Verb, k Key, fence uint64, by *access.Actor) (*ent
 		return nil, fmt.Errorf("%s %s: %w: the lease with fence %d has ended", op, id, ErrStaleFence, fence)
 	case e == nil && b.waiting.get(k) != nil:
 		return nil, fmt.Errorf("%s %s: %w", op, id, ErrWaiting)
-	case e == nil && access.May(*by, op, access.Everything()) != nil:
-		return nil, fmt.Errorf("%s %s: %w among yours", op, id, ErrUnknown) // it does not tell what others have
 	case e == nil:
-		return nil, fmt.Errorf("%s %s: %w", op, id, ErrUnknown)
+		return nil, b.Unknown(by, op, k)
 	case refusal != nil:
 		return nil, fmt.Errorf("%s %s: %w", op, id, refusal)
 	case fence > b.fence:

@@ -116,7 +116,7 @@ func (b *Book) replayWhole(e *entry, r *stored.Entry) error {
 	l := restored(r)
 	l.By = e.lease.By // the entry says who changed it
 	sameDevices := slices.EqualFunc(l.Parts, e.lease.Parts, func(a, b Part) bool { return a.GPU == b.GPU })
-	if !sameDevices || !l.Holder.Same(e.lease.Holder) || l.State != stateAfter(r.Kind, e.lease.State) {
+	if !sameDevices || !l.Holder.Same(e.lease.Holder) || l.Pool != e.lease.Pool || l.From != e.lease.From || l.State != stateAfter(r.Kind, e.lease.State) {
 		return fmt.Errorf("%w: it is about another lease", ErrReplay)
 	}
 	if err := l.validate(); err != nil {

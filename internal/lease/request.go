@@ -12,11 +12,13 @@ import (
 // can be logged, stored, replayed and sent to another machine. It does not change
 // once it is in a book.
 type Request struct {
-	ID      string
-	Parent  string // see Lease
-	Holder  Holder // the future holder; the door determines it and does not believe the client
-	Binding Binding
-	TTL     time.Duration
+	ID     string
+	Parent string // see Lease
+	// FromPool means that Parent has to be a pool, from which the lease takes its memory.
+	FromPool bool
+	Holder   Holder // the future holder; the door determines it and does not believe the client
+	Binding  Binding
+	TTL      time.Duration
 
 	// TimeLimit is how long the lease lasts at most, from the grant on, however often
 	// it is renewed; zero means no limit.
@@ -96,7 +98,7 @@ type Again int
 const (
 	Once        Again = iota // none; an id that the user has in use is refused
 	SameID                   // the lease of the same user with its id
-	SameService              // the oldest lease of the same user for the same service, if it is named after that
+	SameService              // the lease with the same id, else the oldest one of the same user for the same service, if it is named after that
 )
 
 // Object returns the request as the object of access decisions.

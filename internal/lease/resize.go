@@ -56,6 +56,9 @@ func (r Resize) apply(b *Book, now time.Time) (Effect, error) {
 	if r.Memory != old.Parts[0].Memory && l.EnforcedBy == "framework" && !strings.Contains(l.Note, keepsLimit) {
 		l.AddNote(keepsLimit)
 	}
+	if e.pool != nil && r.Memory < e.pool.taken {
+		return Effect{}, fmt.Errorf("resize %s: %w: the leases in the pool have %s", r.ID, ErrPoolInUse, e.pool.taken.Exact())
+	}
 	for i, p := range old.Parts {
 		needs := e.growth(i, r.Memory)
 		if d := e.places[i].device; needs > 0 && (!d.known || !d.hasRoom(needs, 0, false)) {
@@ -73,6 +76,8 @@ const keepsLimit = "programs that run keep the memory limit they were started wi
 func (e *entry) shrinkable(to gpu.MiB) error {
 	for i, p := range e.lease.Parts {
 		switch measured := e.places[i].measured; {
+		case e.lease.Pool:
+			return fmt.Errorf("%w: it is a pool, and its memory is for its children", ErrState)
 		case e.want != nil:
 			return ErrAsked
 		case p.Memory != e.lease.Parts[0].Memory:
@@ -101,6 +106,8 @@ func (l *Lease) divisible() error {
 		return fmt.Errorf("%w: it is %s", ErrState, string(l.State))
 	case len(l.Scope) > 0:
 		return fmt.Errorf("%w: it has a scope, and whoever set that decides its size", ErrState)
+	case l.From != 0:
+		return fmt.Errorf("%w: its memory is from the pool %s; release it and take another one from there", ErrState, l.Parent)
 	case l.EnforcedBy == "mps":
 		return fmt.Errorf("%w, by %s", ErrEnforced, l.EnforcedBy)
 	}
@@ -121,5 +128,9 @@ func (b *Book) Growth(k Key, uuid string, memory gpu.MiB) gpu.MiB {
 }
 
 func (e *entry) growth(part int, memory gpu.MiB) gpu.MiB {
-	return max(memory-max(e.lease.Parts[part].Memory, e.places[part].measured), 0)
+	has := e.holds(part)
+	if e.pool != nil {
+		memory -= e.pool.taken // that is taken already
+	}
+	return max(memory-max(has, e.places[part].measured), 0)
 }

@@ -61,7 +61,7 @@ func (e *entry) charge(sign int) {
 	if e.lease.State == Parked {
 		return
 	}
-	u := e.lease.Total()
+	u := e.uses()
 	e.user.charge(sign, u)
 	e.service.charge(sign, u)
 	for _, a := range e.groups {
@@ -117,7 +117,7 @@ func (b *Book) Tallies() map[Party]Tally {
 		t := all[p]
 		t.Leases++
 		if e.lease.State != Parked {
-			u := e.lease.Total()
+			u := e.uses()
 			t.Memory += u.Memory
 			t.Slots += u.Slots
 		}

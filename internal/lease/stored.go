@@ -98,8 +98,8 @@ func ByOf(a access.Actor) gpu.By {
 func storeLease(s *stored.Lease, l *Lease) {
 	h, parts := l.Holder, s.Parts[:0]
 	*s = stored.Lease{
-		Parent: l.Parent,
-		User:   h.User, UID: h.UID, Service: h.Service, Name: h.Name, PID: h.PID, Start: h.Start, Boot: h.Boot,
+		Parent: l.Parent, Pool: l.Pool, From: l.From,
+		User: h.User, UID: h.UID, Service: h.Service, Name: h.Name, PID: h.PID, Start: h.Start, Boot: h.Boot,
 		Binding: string(l.Binding), Implied: l.Implied, TTL: int64(l.TTL), Granted: l.Granted.UnixNano(),
 		Priority: l.Priority, State: string(l.State),
 		EnforcedBy: l.EnforcedBy, Raised: l.Raised, Note: l.Note, Unit: l.Unit, Scope: l.Scope,
@@ -123,11 +123,11 @@ func storeLease(s *stored.Lease, l *Lease) {
 func restored(r *stored.Entry) *Lease {
 	s := r.Lease
 	l := &Lease{
-		ID: r.ID, Fence: r.Fence, Parent: s.Parent,
+		ID: r.ID, Fence: r.Fence, Parent: s.Parent, From: s.From,
 		Holder:  Holder{User: s.User, UID: s.UID, Service: words.Service(s.Service), Name: s.Name, PID: s.PID, Start: s.Start, Boot: s.Boot},
 		Binding: Binding(s.Binding), Implied: s.Implied, TTL: time.Duration(s.TTL), Granted: time.Unix(0, s.Granted),
 		Parts: make([]Part, len(s.Parts)), Priority: s.Priority, State: State(s.State),
-		Terms:     Terms{EnforcedBy: s.EnforcedBy, Raised: s.Raised, Note: s.Note, Unit: s.Unit, Scope: s.Scope, Parkable: s.Parkable, Unshared: s.Unshared, Comment: s.Comment, Exclusive: s.Exclusive},
+		Terms:     Terms{EnforcedBy: s.EnforcedBy, Raised: s.Raised, Note: s.Note, Unit: s.Unit, Scope: s.Scope, Parkable: s.Parkable, Unshared: s.Unshared, Comment: s.Comment, Exclusive: s.Exclusive, Pool: s.Pool},
 		By:        restoredBy(&r.By),
 		TimeLimit: time.Duration(s.TimeLimit), Imposed: s.Imposed, Groups: s.Groups,
 		ParkedAt: stored.Time(s.ParkedAt), Returned: stored.Time(s.Returned), Paused: time.Duration(s.Paused), Asked: gpu.MiB(s.Asked),

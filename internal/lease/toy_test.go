@@ -62,11 +62,21 @@ func (y *toy) available(uuid string) gpu.MiB {
 			if l.State == Parked {
 				left -= l.measured[uuid]
 			} else {
-				left -= max(p.Memory, l.measured[uuid])
+				left -= max(p.Memory-y.taken(&l.Lease), l.measured[uuid])
 			}
 		}
 	}
 	return left
+}
+
+// taken returns what the children of a pool have.
+func (y *toy) taken(pool *Lease) (sum gpu.MiB) {
+	for _, l := range y.leases {
+		if pool.Pool && l.From == pool.Fence {
+			sum += l.Parts[0].Memory
+		}
+	}
+	return sum
 }
 
 func (y *toy) active(uuid string) int {
@@ -170,7 +180,12 @@ func (h *history) drawRequest() *Request {
 		Binding:   []Binding{ByProcess, ByTTL, ByName}[h.draw("binding", 0, 2)],
 		Requested: h.now, Deadline: h.now.Add(time.Duration(h.draw("wait", 0, 50)) * time.Second),
 	}
-	r.Exclusive = h.draw("exclusive", 0, 4) == 0
+	switch h.draw("kind", 0, 5) {
+	case 0:
+		r.Exclusive = true
+	case 1, 2:
+		r.Pool, r.GPUs, r.Memory = true, 1, gpu.MiB(h.draw("pool", 1, 8))
+	}
 	switch r.Binding {
 	case ByTTL:
 		r.TTL = time.Duration(h.draw("ttl", 1, 50)) * time.Second
@@ -371,7 +386,7 @@ func (h *history) shrink() {
 	l, want := h.finding(c.Key, 0, c.By)
 	switch {
 	case want != nil:
-	case l.State != Active || l.Exclusive:
+	case l.State != Active || l.Exclusive || l.From != 0 || l.Pool:
 		want = ErrState
 	default:
 		for _, p := range slices.Backward(l.Parts) { // the first that refuses decides
@@ -433,7 +448,7 @@ func (h *history) alone(l *Lease) {
 // child grants a child of a lease, with memory of the lease where that has it.
 func (h *history) child() {
 	r := h.drawRequest()
-	r.Parent, r.Slots, r.Exclusive = h.drawID(), 0, false
+	r.Parent, r.Slots, r.Exclusive, r.Pool = h.drawID(), 0, false, false
 	parent, stands := h.toy.leases[Key{r.Holder.Owner(), r.Parent}]
 	devices := []string{dev(h.draw("device", 0, toyDevices-1))}
 	if h.draw("where", 0, 3) > 0 { // else perhaps not where its parent is
@@ -442,13 +457,20 @@ func (h *history) child() {
 			devices = append(devices, p.GPU)
 		}
 	}
-	g := Grant{Lease: r.Lease(devices...), Split: h.split(r, parent)}
+	g := Grant{Lease: r.Lease(devices...)}
+	if g.Lease.From = parent.Fence; !parent.Pool || h.draw("from", 0, 9) == 0 { // else it names another pool, or none
+		g.Lease.From = uint64(h.draw("from whom", 0, 1)) * 1000
+	}
+	if g.Lease.From == 0 {
+		g.Split = h.split(r, parent)
+	}
+	drawn := parent.Pool && g.Lease.From == parent.Fence
 	_, leased := h.toy.leases[r.Key()]
 	var want error
 	switch {
 	case leased:
 		want = ErrDuplicate
-	case len(devices) == 0:
+	case len(devices) == 0, g.Lease.From != 0 && len(devices) != 1:
 		want = errFields
 	case !stands || parent.State != Active:
 		want = ErrParent
@@ -456,7 +478,11 @@ func (h *history) child() {
 		return !slices.ContainsFunc(parent.Parts, func(p Part) bool { return p.GPU == uuid })
 	}):
 		want = ErrParent
-	case !g.Split && !(h.toy.fits(g.Lease.Parts, nil) && h.toy.shares(g.Lease)):
+	case parent.Pool != drawn, !drawn && g.Lease.From != 0:
+		want = ErrParent
+	case drawn && r.Memory > max(parent.Parts[0].Memory-h.toy.taken(&parent.Lease)-parent.measured[parent.Parts[0].GPU], 0):
+		want = ErrPoolFull
+	case !g.Split && !drawn && !(h.toy.fits(g.Lease.Parts, nil) && h.toy.shares(g.Lease)):
 		want = ErrOverSold
 	}
 	e, granted := h.apply(g, want)
@@ -475,6 +501,9 @@ func (h *history) split(r *Request, parent toyLease) bool {
 		return false
 	}
 	want := error(nil)
+	if parent.Pool || parent.From != 0 && r.Memory > 0 {
+		want = ErrState
+	}
 	for _, p := range parent.Parts {
 		keeps := p.Slots > 0 || parent.Parent != "" || r.Memory < p.Memory
 		if r.Memory > 0 && (!keeps || p.Memory-parent.measured[p.GPU] < r.Memory) {
@@ -587,13 +616,18 @@ func (h *history) resize() {
 	l, want := h.finding(c.Key, c.Fence, c.By)
 	switch {
 	case want != nil:
-	case l.State != Active || l.Exclusive:
+	case l.State != Active || l.Exclusive || l.From != 0:
 		want = ErrState
+	case c.Memory == 0 && l.Pool:
+		want = errFields
+	case l.Pool && c.Memory < h.toy.taken(&l.Lease):
+		want = ErrPoolInUse
 	case c.Memory == 0 && l.Parent == "" && slices.ContainsFunc(l.Parts, func(p Part) bool { return p.Slots == 0 }):
 		want = errFields
 	default:
 		for _, p := range l.Parts {
-			more := max(c.Memory-max(p.Memory, l.measured[p.GPU]), 0)
+			taken := h.toy.taken(&l.Lease)
+			more := max(c.Memory-taken-max(p.Memory-taken, l.measured[p.GPU]), 0)
 			if more > 0 && more > h.toy.available(p.GPU) {
 				want = ErrOverSold
 			}
@@ -663,7 +697,7 @@ func (h *history) park() {
 		}
 		return
 	}
-	if want == nil && (len(l.Parts) > 1 || l.Parent != "" || h.hasChildren(k)) {
+	if want == nil && (len(l.Parts) > 1 || l.Parent != "" || l.Pool || h.hasChildren(k)) {
 		want = ErrUnparkable
 	}
 	h.apply(Park{Key: k, By: by}, want)

@@ -72,6 +72,10 @@ func (r *Request) Validate() error {
 	if r.Memory == 0 && r.Slots == 0 && r.Parent == "" && r.Exact == nil {
 		refuse("memory_mb", "is zero, and slots is zero too; ask for memory, slots or both")
 	}
+	refuse(r.poolProblem(r.Parent, max(r.GPUs, 1), r.Memory))
+	if r.Pool && r.Exact != nil {
+		refuse("pool", "is set beside parts; ask for a pool with memory_mb")
+	}
 	switch {
 	case !r.Exclusive:
 	case r.Parent != "":

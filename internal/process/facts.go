@@ -120,6 +120,19 @@ func (t Table) OpenFiles(pid int) iter.Seq[string] {
 	}
 }
 
+// HasGPUOpen reports whether a process has a file open that programs compute on a GPU
+// with: of NVIDIA's driver, of AMD's, or a render node. What only reads about GPUs, such
+// as nvidia-smi, opens others. It returns false for a process that this one may not
+// inspect.
+func (t Table) HasGPUOpen(id ID) bool {
+	for file := range t.OpenFiles(id.PID) {
+		if file == "/dev/nvidia-uvm" || file == "/dev/kfd" || strings.HasPrefix(file, "/dev/dri/renderD") {
+			return t.Alive(id) // and not another one that has the pid now
+		}
+	}
+	return false
+}
+
 // Variable returns a variable of the environment that a process started with. It returns
 // false if there is no such variable, or if this process may not inspect the other.
 func (t Table) Variable(pid int, name string) (string, bool) {

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -61,5 +62,27 @@ func TestFactsOfAWrittenTable(t *testing.T) {
 	want := kinship.Facts{UID: access.KnownUID(8), Cgroups: []string{"/system.slice/embed.service"}, Programs: []string{"embed"}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("it is %+v, want %+v", got, want)
+	}
+}
+
+func TestHasGPUOpen(t *testing.T) {
+	for file, want := range map[string]bool{
+		"/dev/nvidia-uvm": true, "/dev/kfd": true, "/dev/dri/renderD128": true,
+		"/dev/nvidiactl": false, "/dev/nvidia0": false, "/dev/dri/card0": false, "/home/ada/nvidia-uvm": false,
+	} {
+		table := written(t, "Uid:\t1\t1\t1\t1\n")
+		if err := errors.Join(os.Mkdir(table.file(7, "fd"), 0o700), os.Symlink(file, table.file(7, "fd/3"))); err != nil {
+			t.Fatal(err)
+		}
+		id, err := table.Identify(7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := table.HasGPUOpen(id); got != want {
+			t.Errorf("%s: %v", file, got)
+		}
+		if table.HasGPUOpen(ID{PID: 7, Start: id.Start + 1}) {
+			t.Errorf("%s: an earlier process of the same pid has it open", file)
+		}
 	}
 }

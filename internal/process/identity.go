@@ -197,6 +197,7 @@ type stat struct {
 	terminal   int // number of the device; 0 if there is none
 	foreground int // the process group that has the terminal; -1 if there is none
 	start      uint64
+	exit       int // status of a process that has ended; 0 where this process may not inspect it
 }
 
 func (t Table) stat(pid int) (stat, error) {
@@ -222,7 +223,7 @@ func parseStat(text []byte) (stat, error) {
 		return stat{}, errors.New("its stat line has no name")
 	}
 	fields := strings.Fields(string(text[end+1:]))
-	const state, parent, start = 0, 1, 19 // fields 3, 4 and 22 of proc(5)
+	const state, parent, start, exit = 0, 1, 19, 49 // fields 3, 4, 22 and 52 of proc(5)
 	if len(fields) <= start {
 		return stat{}, errors.New("its stat line is too short")
 	}
@@ -237,6 +238,9 @@ func parseStat(text []byte) (stat, error) {
 	}
 	var err error
 	s.start, err = strconv.ParseUint(fields[start], 10, 64)
+	if len(fields) > exit {
+		s.exit, _ = strconv.Atoi(fields[exit])
+	}
 	return s, err
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 )
 
 func TestMain(m *testing.M) {
@@ -107,6 +108,64 @@ func TestZombieIsNotAlive(t *testing.T) {
 	<-ended // it is a zombie now: nobody has waited for it
 	if table.Alive(id) {
 		t.Error("a zombie counts as alive")
+	}
+}
+
+// The signal that ended a process is told while it is a zombie, and after its parent has
+// waited for it where the kernel keeps it.
+func TestWatchTellsTheSignal(t *testing.T) {
+	for _, by := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSEGV, 0} {
+		cmd := exec.Command("cat")
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		id, err := Proc().Identify(cmd.Process.Pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan syscall.Signal, 1)
+		stop, err := Proc().WatchEnd(id, func(by syscall.Signal) { ended <- by })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if by == 0 {
+			_ = in.Close()
+		} else if err := cmd.Process.Signal(by); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-ended; got != by { // nobody has waited for it
+			t.Errorf("the end by %v was told as %v", by, got)
+		}
+		stop()
+		_ = in.Close()
+		_ = cmd.Wait()
+	}
+}
+
+func TestSignalOfAProcessThatWasWaitedFor(t *testing.T) {
+	cmd := child(t)
+	fd, err := unix.PidfdOpen(cmd.Process.Pid, unix.PIDFD_NONBLOCK)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := os.NewFile(uintptr(fd), "pidfd")
+	defer file.Close()
+	conn, err := file.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	status, known := reapedStatus(conn)
+	if !known {
+		t.Skip("this kernel keeps no status of processes that were waited for: it is older than Linux 6.15")
+	}
+	if got := signalOf(status); got != syscall.SIGKILL {
+		t.Errorf("the end by SIGKILL was told as %v", got)
 	}
 }
 

@@ -5,16 +5,23 @@ import (
 	"fmt"
 	"os"
 	"sync/atomic"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// Watch calls ended once, in a goroutine of its own, as soon as the process has
-// ended. After stop, Watch does not call it any more; stop does not wait for a
-// call that has begun, so ended itself may stop the watch. The kernel reports
-// the end through a pidfd: Watch polls nothing, and never confuses the process
-// with another one of the same pid.
+// Watch does what WatchEnd does, for those who need not know how the process ended.
 func (t Table) Watch(id ID, ended func()) (stop func(), err error) {
+	return t.WatchEnd(id, func(syscall.Signal) { ended() })
+}
+
+// WatchEnd calls ended once, in a goroutine of its own, as soon as the process has
+// ended, with the signal that ended it; 0 means that it exited by itself, or that
+// the kernel does not tell. After stop, WatchEnd does not call it any more; stop
+// does not wait for a call that has begun, so ended itself may stop the watch. The
+// kernel reports the end through a pidfd: WatchEnd polls nothing, and never confuses
+// the process with another one of the same pid.
+func (t Table) WatchEnd(id ID, ended func(by syscall.Signal)) (stop func(), err error) {
 	fd, err := unix.PidfdOpen(id.PID, unix.PIDFD_NONBLOCK)
 	if errors.Is(err, unix.ESRCH) {
 		return nil, fmt.Errorf("watch process %d: %w", id.PID, ErrGone)
@@ -33,8 +40,11 @@ func (t Table) Watch(id ID, ended func()) (stop func(), err error) {
 	}
 	var over atomic.Bool
 	go func() {
-		if conn.Read(exited) == nil && !over.Swap(true) { // an error means that stop closed the file
-			ended()
+		if conn.Read(exited) == nil { // an error means that stop closed the file
+			by := t.endedBy(id, conn)
+			if !over.Swap(true) {
+				ended(by)
+			}
 		}
 		_ = file.Close()
 	}()
@@ -57,4 +67,35 @@ func Ended(pidfd int) (bool, error) {
 			return n > 0, err
 		}
 	}
+}
+
+// endedBy returns the signal that ended the process of a pidfd, or 0. The process is a
+// zombie, whose status is in its stat file, until its parent has waited for it; from then
+// on the pidfd tells it (PIDFD_GET_INFO, Linux 6.15), which is why that is asked first
+// and last.
+func (t Table) endedBy(id ID, pidfd syscall.RawConn) syscall.Signal {
+	if status, known := reapedStatus(pidfd); known {
+		return signalOf(status)
+	}
+	if s, err := t.stat(id.PID); err == nil && s.start == id.Start && s.state == 'Z' {
+		return signalOf(s.exit)
+	}
+	status, _ := reapedStatus(pidfd)
+	return signalOf(status)
+}
+
+// reapedStatus returns how the process of a pidfd ended, if its parent has waited for it.
+func reapedStatus(pidfd syscall.RawConn) (status int, known bool) {
+	info := unix.PidfdInfo{Mask: unix.PIDFD_INFO_EXIT}
+	err := pidfd.Control(func(fd uintptr) {
+		known = unix.IoctlPidfdInfo(int(fd), &info) == nil && info.Mask&unix.PIDFD_INFO_EXIT != 0
+	})
+	return int(info.Exit_code), known && err == nil
+}
+
+func signalOf(status int) syscall.Signal {
+	if end := syscall.WaitStatus(status); end.Signaled() {
+		return end.Signal()
+	}
+	return 0
 }

@@ -24,7 +24,7 @@ from .client import BerthError, Broken, Client, NoDaemon, Problem, Stop
 from .conversions import Conversion, conversion, convert, memory_type, pointer
 from .execution import Run, StepRun
 from .executor import BrokenWorker, Executor
-from .leasing import Lease, current, lease
+from .leasing import Lease, Pool, current, lease, pool
 from .mapping import Failure, MapError, imap, map
 from .memorytypes import MEMORY_TYPES, Declaration, memory
 from .operations import Operation, operation
@@ -43,13 +43,13 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BerthError", "Broken", "BrokenWorker", "Client", "Conversion", "Declaration", "Event", "Executor", "Failure", "Job", "Lease", "MEMORY_TYPES",
-    "MapError", "NoDaemon", "Operation", "Pace", "Pipeline", "Plan", "Problem", "Run", "Step", "StepRun", "Stop",
+    "MapError", "NoDaemon", "Operation", "Pace", "Pipeline", "Plan", "Pool", "Problem", "Run", "Step", "StepRun", "Stop",
     "Subscription", "acknowledge", "admit", "adopt", "aio", "alerts", "allocate", "answers", "ask_to_trim",
     "available", "batches", "bind", "cancel", "cap", "check", "compile", "config", "conversion", "convert", "current",
     "deallocate", "devices", "drain", "energy", "events", "explain", "explain_waiting", "find_job", "find_lease",
     "history", "hold_to", "imap", "install_caps", "jobs", "lease", "leases", "map", "measure", "measurements",
     "memory", "memory_type", "metrics", "monitoring", "off", "on", "operation", "optimize", "orphans", "pace", "park",
-    "past_leases", "pointer", "progress", "query", "query_range", "ready", "release", "renew", "resize", "resume",
+    "past_leases", "pointer", "pool", "progress", "query", "query_range", "ready", "release", "renew", "resize", "resume",
     "run", "services", "speed", "status", "status_all", "submit", "throttle", "trend", "trim", "trim_on_request",
     "unacknowledge", "undrain", "wake", "whoami", "worker",
 ]  # fmt: skip

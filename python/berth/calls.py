@@ -125,7 +125,8 @@ def allocate(
     gpu       this device and no other
     prefer    this device if it has room
     service   the service whose limits hold
-    binding   what ends the allocation by itself: process, ttl or named
+    binding   what ends the allocation by itself: process, ttl or named; None: ttl with
+              ``ttl``, else the end of this process, however it ends
     pid       the process it is bound to; None: this one
     ttl       the allocation ends this many seconds after the last renewal
     timeout   seconds to wait for room; None: not at all
@@ -141,6 +142,8 @@ def allocate(
     The daemon refuses an id that is in use and more memory than there is, with
     a :class:`Problem`. For memory that a block of code needs, and for slots,
     use :func:`lease`."""
+    if binding is None and ttl is None and pid is None and (client or Client()).local:
+        binding = "process"  # a daemon elsewhere cannot see this process
     body = {
         "allocation_id": allocation_id, "memory_mb": mib(memory), "gpu": _text(gpu), "service": service,
         "binding": binding, "pid": pid, "ttl_seconds": ttl, "timeout_seconds": timeout, "again": again,
@@ -746,6 +749,53 @@ def services_get(name: str, *, client: Optional[Client] = None) -> Call[answers.
     no leases."""
     found = [service for service in (yield from services_all(client=client)) if service.name == name]
     return found[0] if found else answers.Service(name=name)
+
+
+def services_programs(*, client: Optional[Client] = None) -> Call[List[answers.Program]]:
+    """Returns the services whose programs the daemon runs, in the order of their names."""
+    listed = yield Request("GET", "/api/services", client=client)
+    return [answers.Program.read(one) for one in listed["services"]]
+
+
+def services_program(name: str, *, client: Optional[Client] = None) -> Call[answers.Program]:
+    """Returns a service whose program the daemon runs: its state, its devices, how many
+    requests it has, and how long it takes to come and to go."""
+    return (yield from _get(answers.Program, _service(name), client))
+
+
+def services_start(name: str, *, why: Optional[str] = None, client: Optional[Client] = None) -> Call[answers.Program]:
+    """Starts a service, also one that a person stopped or that failed. It does not wait
+    until the service is ready; a request does."""
+    return (yield from _post(answers.Program, _service(name) + "/start", given({"why": why}), client))
+
+
+def services_stop(name: str, *, why: Optional[str] = None, client: Optional[Client] = None) -> Call[answers.Program]:
+    """Stops a service when its open requests have ended. Later ones are refused, and their
+    callers read ``why``, until somebody starts it."""
+    return (yield from _post(answers.Program, _service(name) + "/stop", given({"why": why}), client))
+
+
+def services_restart(name: str, *, why: Optional[str] = None, client: Optional[Client] = None) -> Call[answers.Program]:
+    """Stops a service when its open requests have ended, and starts it again."""
+    return (yield from _post(answers.Program, _service(name) + "/restart", given({"why": why}), client))
+
+
+def services_move(
+    name: str, gpu: Union[int, str], *, why: Optional[str] = None, client: Optional[Client] = None
+) -> Call[answers.Program]:
+    """Lets a service go when its open requests have ended, and come again on another
+    device, by index or UUID."""
+    return (yield from _post(answers.Program, _service(name) + "/move", given({"gpu": str(gpu), "why": why}), client))
+
+
+def services_log(name: str, *, lines: Optional[int] = None, client: Optional[Client] = None) -> Call[str]:
+    """Returns what the program of a service has printed. ``lines`` is how many of the last
+    lines; None: all."""
+    return str((yield Request("GET", _service(name) + "/log", query=given({"lines": lines}), client=client, plain=True)))
+
+
+def _service(name: str) -> str:
+    return "/api/services/" + urllib.parse.quote(name, safe="")
 
 
 # What the calls are made of.

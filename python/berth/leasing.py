@@ -60,6 +60,7 @@ def lease(
     on_park: Optional[Callback] = None,
     on_resume: Optional[Callback] = None,
     comment: Optional[str] = None,
+    pool: Union[str, "Pool", None] = None,
     client: Optional[Client] = None,
 ) -> "Lease":
     """Returns a lease for a ``with`` statement, or for functions that need one::
@@ -103,13 +104,52 @@ def lease(
     on_park   what :meth:`Lease.on_park` is given
     on_resume  what :meth:`Lease.on_resume` is given
     comment   a note of yours, for people, on one line
+    pool      take the memory from this pool of yours: what :func:`pool` returned, or
+              its name. The lease is granted at once or refused, and has no slots
     """
     request = request_of(
-        memory, gpus, slots, name, service, gpu, where, policy, prefer, priority, time, parkable, comment, exclusive
+        memory, gpus, slots, name, service, gpu, where, policy, prefer, priority, time, parkable, comment, exclusive, pool
     )
     made = Lease(request, timeout, ttl, pin, trim_on_request, client)
     made._call_when_parked(on_park, on_resume)
     return made
+
+
+def pool(
+    memory: Amount,
+    *,
+    name: Optional[str] = None,
+    gpu: Union[int, str, None] = None,
+    where: Optional[str] = None,
+    policy: Optional[str] = None,
+    prefer: Union[int, str, None] = None,
+    priority: Optional[int] = None,
+    timeout: Optional[float] = None,
+    ttl: Optional[float] = None,
+    time: Optional[float] = None,
+    comment: Optional[str] = None,
+    client: Optional[Client] = None,
+) -> "Pool":
+    """Returns a pool for a ``with`` statement: memory on one device from which leases
+    and programs of yours take theirs at once, and give it back::
+
+        with berth.pool("20GiB", name="render") as pool:
+            with pool.lease("4GiB") as gpu:
+                subprocess.run(command, env=gpu.environ())
+
+    Other processes of yours take from it by its name: ``berth.lease("4GiB",
+    pool="render")``, ``berth exec --pool render --memory 4GiB -- COMMAND``. The pool
+    ends with the block and with this process; leases that have memory from it then
+    keep what they have. ``berth allocate render 20GiB --pool`` makes one that stays.
+
+    memory    that the pool has
+    name      by which others of your processes find it; its id
+    ttl       the pool ends this many seconds after the last renewal, instead of with
+              the process
+
+    The other arguments are those of :func:`lease`."""
+    request = request_of(memory, 1, 0, name, None, gpu, where, policy, prefer, priority, time, False, comment)
+    return Pool({**request, "pool": True}, timeout, ttl, False, False, client)
 
 
 def request_of(
@@ -127,6 +167,7 @@ def request_of(
     parkable: Union[bool, str] = False,
     comment: Optional[str] = None,
     exclusive: bool = False,
+    pool: Union[str, "Pool", None] = None,
 ) -> Dict[str, Any]:
     """Returns a request for a lease as the daemon takes it."""
     if callable(memory):
@@ -135,9 +176,12 @@ def request_of(
         "name": name, "service": service, "gpu": None if gpu is None else str(gpu), "where": where,
         "policy": policy, "prefer": None if prefer is None else str(prefer), "priority": priority,
         "time_limit_seconds": limit, "comment": comment, "exclusive": exclusive or None,
+        "from_pool": pool.id if isinstance(pool, Pool) else pool,
         **calls.may_park(parkable),
     }  # fmt: skip
     given = {k: v for k, v in optional.items() if v is not None}
+    if pool is not None:
+        slots = 0  # a pool has memory alone
     return {"memory_mb": mib(memory), "gpus": gpus, "slots": slots, **given}
 
 
@@ -269,7 +313,7 @@ class Lease:
         """Returns the request, and how long its answer may take. The id is made
         here, so that a grant whose answer never arrives can be given back."""
         label = self._request.get("name") or "python"
-        body = dict(self._request, id="%s-%d-%s" % (_plain(label), os.getpid(), secrets.token_hex(4)))
+        body = dict(self._request, id=self._new_id(label))
         ttl = self._ttl if self._ttl is not None or client.local else REMOTE_TTL
         body["binding"] = "process" if ttl is None else "ttl"
         if ttl is not None:
@@ -280,6 +324,9 @@ class Lease:
             body["timeout_seconds"] = patience
             limit = patience + 30
         return body, limit
+
+    def _new_id(self, label: str) -> str:
+        return "%s-%d-%s" % (_plain(label), os.getpid(), secrets.token_hex(4))
 
     def _patience(self) -> Optional[float]:
         return None if self._timeout is None else min(max(float(self._timeout), 0.0), LONGEST_WAIT)
@@ -679,6 +726,27 @@ class Lease:
         if self._granted is None:
             return "<berth.Lease, not held>"
         return "<berth.Lease %s: %d MiB on %s>" % (self.id, self.memory_mb, ", ".join(self.uuids))
+
+
+class Pool(Lease):
+    """Pool holds memory on one device for leases that take theirs from it.
+    :func:`pool` returns it."""
+
+    def lease(self, memory: Amount, *, name: Optional[str] = None, **wishes: Any) -> Lease:
+        """Returns a lease with memory of the pool, for a ``with`` statement. It takes
+        the arguments of :func:`berth.lease`, except those that choose devices and
+        slots."""
+        return lease(memory, name=name, pool=self, **{"client": self._client, **wishes})
+
+    @property
+    def left_mb(self) -> int:
+        """How much memory another lease can have now, in MiB."""
+        found = run(calls.find_lease(self.id, client=self._client))
+        return found.pool.left_mb if found.pool is not None else 0
+
+    def _new_id(self, label: str) -> str:
+        name = self._request.get("name")
+        return name if name else super()._new_id("pool")
 
 
 class _Inherited(Lease):

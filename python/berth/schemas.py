@@ -158,6 +158,7 @@ class Device(Answer):
     compute_capability: str = ""
     memory_total_mb: int = 0
     numa_node: Optional[int] = None
+    confidential: str = ""  # Whether the driver runs the GPU in confidential mode, in which nobody outside of its virtual machine reads its memory; devtools: on, with debugging and profiling open, which lets others in. Absent if the driver does not say. One of on, devtools or off.
     power_limit_watts: Optional[float] = None  # The power cap in force.
     temp_slowdown_celsius: Optional[float] = None  # Where the hardware slows itself down.
     temp_max_celsius: Optional[float] = None  # The vendor's highest operating temperature.
@@ -218,7 +219,7 @@ class PacedBy(Answer):
     """PacedBy is one party that holds a lease to a share."""
 
     share: float = 0.0
-    source: str = ""  # owner: whoever owns the lease. operator: an operator. throttle: berth itself, because of gpu.throttle.
+    source: str = ""  # owner: whoever owns the lease. operator: an operator. throttle: berth itself, because of gpu.throttle. service: berth itself, because of the compute of its service.
     by: Optional[By] = None  # Who asked for it. Absent: berth itself.
     reason: str = ""
 
@@ -318,6 +319,7 @@ class Launch(Answer):
 
     context_mb: int = 0  # How much memory of the lease a CUDA context takes.
     devices: List[Device] = _list()  # The devices of the parts of the lease, in the same order.
+    compute_percent: int = 0  # Share of the multiprocessors that the service of the lease has, if MPS enforces the lease; 0: all.
     mps_pipe_directory: str = ""  # The directory in which the MPS daemon of the device listens, if MPS enforces the lease.
     isolation: str = ""  # What keeps the program from other GPUs. For cgroup and a lease with a parent, the launcher has to say so when it binds the lease. One of env or cgroup.
     environment: List[str] = _list()  # The environment of a program under the lease, each variable as NAME=VALUE: which devices it sees, which lease it has, and what holds the libraries of caps to its memory. In the answer to a request with caps, and to launch=true.
@@ -352,6 +354,14 @@ class Idle(Answer):
     since: Optional[Time] = None
     utilization_percent: Optional[float] = None  # What its processes had of their devices since then; absent: the driver does not measure it, and the lease never counts as idle.
     memory_mb: int = 0  # What they hold, unchanged since then.
+
+
+class Pool(Answer):
+    """Pool says what became of the memory of a pool."""
+
+    taken_mb: int = 0  # Memory of the leases that took theirs from the pool.
+    left_mb: int = 0  # Memory that another one can have.
+    leases: int = 0  # How many there are.
 
 
 class Allocation(OfLease, Answer):
@@ -391,6 +401,8 @@ class Allocation(OfLease, Answer):
     asked_mb: int = 0  # Memory on each device that it had before an optimization shrank it. Absent: it was not shrunk.
     comment: str = ""  # The note that its holder gave with the request. Only the holder and operators see it.
     exclusive: bool = False  # It has its devices alone: nobody else gets a lease there until it ends.
+    pool: Optional[Pool] = None  # The lease is a pool, and this is what became of its memory.
+    from_pool: str = ""  # The pool that its memory is from.
     isolated_by: str = ""  # cgroup: its process can open only the leased GPUs. Absent: nothing but its environment keeps it from the others.
 
 
@@ -511,7 +523,7 @@ class OptimizationConfig(Answer):
     park_grace_seconds: Optional[float] = None  # How many seconds before it parks a lease by itself berth tells the holder.
     keep_seconds: Optional[float] = None  # How many seconds a lease keeps its devices at least before berth parks it by itself.
     time_slice_seconds: Optional[float] = None  # How many seconds a lease that may be parked keeps its devices while others wait for them.
-    longest_wait: Optional[float] = None  # How many seconds others wait at most for a lease that is idle or has kept its devices for keep_seconds; null: 10 for a service whose program berth runs, else no limit.
+    longest_wait: Optional[float] = None  # How many seconds others wait at most for a lease that is idle or has kept its devices for keep_seconds; null: no limit, and for a service whose program berth runs 4 times what it takes to leave and to come back, at most 10.
     park_host_mb: Optional[int] = None  # Most memory of the machine that parked leases take together; null: half of it.
     huge_pages: str = ""  # Whether berth sets the transparent huge pages of the kernel to always while it parks and resumes leases. One of leave or while_moving.
 
@@ -560,6 +572,7 @@ class ServiceConfig(Answer):
     users: List[str] = _list()  # Users who may ask in the name of the service, and send it requests. Default: everybody.
     over_limit: str = ""  # What berth does about a lease of the service that uses more memory than it holds. Default: that of gpu. One of warn, stop or revoke.
     throttle: str = ""  # What berth does by itself about leases of the service on a device that should run slower. Default: that of the device. One of exempt, advise, slots, pace or power.
+    compute: Optional[float] = None  # Share of its devices that a lease of the service may compute on, in percent. Default: no limit.
     parkable: str = ""  # Whether berth may park leases of the service. unshared: yes, and their processes share no GPU memory. Default: as their requests say. One of true, false or unshared.
     shrinkable: str = ""  # Whether an optimization may shrink leases of the service to what they used at most. Default: false. One of true or false.
     keep_seconds: Optional[float] = None  # How many seconds a lease of the service keeps its devices at least. Default: that of optimization.
@@ -575,7 +588,6 @@ class ServiceConfig(Answer):
     ready: ReadyConfig = _new(ReadyConfig)  # How the server shows that it takes requests.
     memory: Optional[int] = None  # Memory that the program gets on each of its devices, in MiB. Default: learned.
     gpus: Optional[int] = None  # How many devices the program gets. Default: 1.
-    compute: Optional[int] = None  # Share of its device that the program may use, in percent.
     start: str = ""  # When berth starts the program. Default: on_demand. One of on_demand, always or never.
     start_timeout: Optional[float] = None  # How many seconds the program may take until it is ready. Default: 600.
     restart: str = ""  # Whether berth starts the program again after it has ended, with start: always. Default: true. One of true or false.
@@ -593,7 +605,7 @@ class ServiceConfig(Answer):
 class FrontConfig(Answer):
     """FrontConfig is the section front."""
 
-    listen: str = ""  # TCP address that the front takes requests for services on. Default: none, and no front runs.
+    listen: str = ""  # TCP address that the front takes requests for services on. Default: none.
     tls_cert: str = ""  # File with the certificate that the front shows.
     tls_key: str = ""  # File with the private key of tls_cert.
     user: str = ""  # User that the front runs as.
@@ -660,6 +672,7 @@ class GPUConfig(Answer):
     memory_limit_mb: Optional[int] = None  # How much of a device's memory berth may lease; null: all of it.
     memory_reserve_mb: int = 0  # How much of that memory berth never leases.
     max_pipelines: Optional[int] = None  # Slots of a device; null: CPUs / devices, rounded up.
+    extra_slots: int = 0  # How many slots a device gets beyond max_pipelines while its slots are taken and it computes less than half of the time.
     monitor_interval: float = 0.0  # Seconds from one sample to the next.
     history_size: int = 0  # How many samples of each device berth keeps, and never less than ten minutes.
     over_limit: str = ""  # What berth does about a lease whose processes use more memory than it holds. One of warn, stop or revoke.
@@ -911,6 +924,80 @@ class History(OfSamples, Answer):
 
     samples: List[Sample] = _list()
     covers_seconds: Optional[float] = None  # Of a history: the time from its oldest sample to its newest. It is shorter than what was asked for where berth has not kept that much.
+
+
+class ServiceTime(Answer):
+    """ServiceTime is how long something took."""
+
+    seconds: float = 0.0  # The mean, in which later ones weigh more.
+    last_seconds: float = 0.0
+    count: int = 0
+
+
+class ServiceTimes(Answer):
+    """ServiceTimes says how long the comings and goings of a service took, each as a running
+    mean of the last ones. What never happened is absent."""
+
+    start: Optional[ServiceTime] = None  # From the start of its program until it was ready.
+    stop: Optional[ServiceTime] = None  # From the order to stop until its memory was free.
+    park: Optional[ServiceTime] = None
+    resume: Optional[ServiceTime] = None
+    sleep: Optional[ServiceTime] = None
+    wake: Optional[ServiceTime] = None
+
+
+class ServiceFailure(Answer):
+    """ServiceFailure says how a service failed."""
+
+    at: Optional[Time] = None
+    why: str = ""
+    count: int = 0  # How often it failed since it was last ready for a while.
+    next: Optional[Time] = None  # When it is started again, if somebody asks. Absent: not by itself.
+    log: List[str] = _list()  # The last lines of its log. For its user and operators.
+
+
+class FrontStopped(Answer):
+    """FrontStopped says who stopped a service, and why."""
+
+    by: str = ""
+    why: str = ""
+    at: Optional[Time] = None
+
+
+class Program(Answer):
+    """Program is a service whose program berth runs."""
+
+    name: str = ""
+    models: List[str] = _list()  # The names of models that mean the service; * stands for any characters.
+    user: str = ""  # Whom the program runs as.
+    state: str = ""  # away: its program does not run. waiting: it waits for its lease. starting: its program runs and is not ready. ready: it takes requests. closing: it takes no more, and ends those that it has. leaving: it is parked, put to sleep or stopped. returning: it comes back from where it was parked or asleep. failed: it failed, and is started again after a pause. stopped: a person stopped it.
+    since: Optional[Time] = None  # Since when it is in this state.
+    why: str = ""  # Why it is in this state, in words.
+    start: str = ""  # One of on_demand, always or never.
+    away: str = ""  # How it is sent away, as its settings say. One of auto, park, sleep or stop.
+    goes: str = ""  # How it would be sent away now. One of park, sleep or stop.
+    goes_why: str = ""  # Why that way, in words.
+    lease: str = ""  # The id of its lease, while it has one.
+    devices: List[str] = _list()  # UUIDs of the devices that it is on, or will return to.
+    memory_mb: Optional[int] = None  # The memory that it leases on each device. Absent: a whole device, because it is not known yet.
+    learned: bool = False  # The memory was learned from earlier runs.
+    open: int = 0  # Requests that it answers now.
+    waiting: int = 0  # Requests that wait for it.
+    last_answer: Optional[Time] = None  # When its last answer ended. Absent: none has since the front began.
+    requests: int = 0  # Since the start of the daemon, as the following.
+    failed_requests: int = 0
+    refused_requests: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    switches: int = 0  # How often it came to a device.
+    took: ServiceTimes = _new(ServiceTimes)  # How long its comings and goings took.
+    failure: Optional[ServiceFailure] = None  # The last failure, until it was ready again.
+    stopped: Optional[FrontStopped] = None  # Who stopped it.
+    port: int = 0  # Where its program listens, on 127.0.0.1.
+    pid: int = 0  # The process that berth started. For its user and operators, as the following.
+    command: List[str] = _list()
+    directory: str = ""
+    log: str = ""  # The file with its output.
 
 
 class ThresholdForecast(Answer):
@@ -1179,6 +1266,7 @@ __all__ = [
     "CancelledBy",
     "Parking",
     "Idle",
+    "Pool",
     "Allocation",
     "Ended",
     "DeviceEnergy",
@@ -1216,6 +1304,11 @@ __all__ = [
     "Process",
     "Sample",
     "History",
+    "ServiceTime",
+    "ServiceTimes",
+    "ServiceFailure",
+    "FrontStopped",
+    "Program",
     "ThresholdForecast",
     "Outlook",
     "Slots",

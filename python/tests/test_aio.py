@@ -89,6 +89,17 @@ class Leases(DaemonCase):
 
         run(hold())
 
+    def test_pool(self):
+        async def hold():
+            async with berth.aio.pool("2GiB", name="render") as pool:
+                async with pool.lease("1536MiB") as gpu:
+                    self.assertEqual((gpu.memory_mb, await pool.left_mb), (1536, 512))
+                async with berth.aio.lease("2GiB", pool="render"):
+                    self.assertEqual(await pool.left_mb, 0)
+            self.assertEqual((await berth.aio.leases()).leases, [])
+
+        run(hold())
+
     def test_functions(self):
         """Coroutine functions await leases of their own, and plain ones take them."""
         for lease in (berth.lease, berth.aio.lease):

@@ -3,6 +3,8 @@
 import datetime
 import inspect
 import os
+import subprocess
+import sys
 import typing
 import unittest
 
@@ -233,6 +235,17 @@ class Allocating(DaemonCase):
         self.assertEqual(caught.exception.code, "insufficient_memory")
         with self.assertRaises(ValueError):
             berth.allocate("apples", "4 apples")
+
+    def test_an_application_that_is_killed_while_it_starts_leaves_nothing(self):
+        program = "import berth, sys; print(berth.allocate('assistant', '2GiB').binding, flush=True); sys.stdin.read()"
+        for _ in range(2):  # the second finds the id free
+            app = subprocess.Popen(
+                [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+            with app:
+                self.assertEqual(app.stdout.readline(), "process\n")
+                app.kill()
+            self.wait_until(lambda: not berth.leases().leases, "the lease ends")
 
     def test_ids_are_per_user(self):
         given = berth.allocate("train", 64, ttl=60)

@@ -26,6 +26,9 @@ class Days(unittest.TestCase):
     def test_application(self):
         self.play("application.py")
 
+    def test_models(self):
+        self.play("models.py")
+
     def test_notebook(self):
         self.play("notebook.py")
 

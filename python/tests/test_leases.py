@@ -61,6 +61,36 @@ class Life(DaemonCase):
             with self.assertRaises(berth.Problem):
                 berth.lease(memory=1, gpu=1, timeout=0).acquire()
 
+    def test_pool(self):
+        with berth.pool("4GiB", name="render", gpu=0) as pool:
+            self.assertEqual((pool.id, pool.memory_mb, pool.left_mb), ("render", 4096, 4096))
+            with pool.lease("3GiB", name="frame") as gpu:
+                (seen,) = [x for x in self.daemon.leases()["leases"] if x["id"] == gpu.id]
+                self.assertEqual((seen["from_pool"], seen["parts"][0]["slots"]), ("render", 0))
+                self.assertEqual(pool.left_mb, 1024)
+                with self.assertRaises(berth.Problem) as refused, berth.lease("2GiB", pool="render", timeout=60):
+                    pass
+                self.assertEqual(refused.exception.code, "pool_full")
+                with berth.lease("1GiB", pool=pool):
+                    self.assertEqual(pool.left_mb, 0)
+            self.assertEqual(pool.left_mb, 4096)
+            kept = pool.lease("2GiB").acquire()
+        self.assertEqual(self.ids() & {"render", kept.id}, {kept.id})  # it keeps what it has
+        kept.release()
+        with self.assertRaisesRegex(RuntimeError, "not held"):
+            pool.lease("1GiB")
+        with self.assertRaises(berth.Problem), berth.lease("1GiB", pool="render"):
+            pass
+
+    def test_pool_ends_when_the_process_is_killed(self):
+        program = child("pool = berth.pool('4GiB', name='doomed').acquire(); print(pool.id, flush=True); sys.stdin.read()")
+        with program:
+            self.assertEqual(program.stdout.readline().strip(), "doomed")
+            with berth.lease("1GiB", pool="doomed") as gpu:
+                program.kill()
+                self.wait_until(lambda: "doomed" not in self.ids(), "the pool of a killed process ends")
+                self.assertIn(gpu.id, self.ids())
+
     def test_one_device_and_no_other(self):
         uuid = self.daemon.client.call("GET", "/api/gpu/status/all")["gpus"][2]["device"]["uuid"]
         for wish in (2, "2", uuid):

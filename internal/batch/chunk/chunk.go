@@ -107,25 +107,37 @@ func ceilDiv(a, b int) int { return (a + b - 1) / b }
 type Cap struct {
 	records int
 	good    int // batches of that size that went well since
+	held    int // records in the largest batch that went well since memory first ran out
 }
 
 // Records returns how many records may go together, or 0 if no limit is known.
 func (c Cap) Records() int { return c.records }
 
-// Exceeded returns the cap after a batch of n records ran out of memory.
-func (c Cap) Exceeded(n int) Cap { return Cap{records: max(1, n/2)} }
+// Exceeded returns the cap after a batch of n records ran out of memory. A record that
+// is too large by itself says nothing about how many others fit: the cap is again the
+// largest batch that went well, or none if no other batch was too large.
+func (c Cap) Exceeded(n int) Cap {
+	if n == 1 && (c.records == 0 || c.held > 0) {
+		return Cap{records: c.held, held: c.held}
+	}
+	return Cap{records: max(1, n/2), held: c.held}
+}
 
 // Held returns the cap after a batch of n records succeeded: after every few full batches
 // it grows by an eighth, until it no longer limits anything.
 func (c Cap) Held(n, most int) Cap {
-	if c.records == 0 || n < c.records {
+	if c.records == 0 {
+		return c
+	}
+	c.held = max(c.held, n)
+	if n < c.records {
 		return c
 	}
 	c.good++
 	if c.good < capPatience {
 		return c
 	}
-	c = Cap{records: c.records + max(1, c.records/8)}
+	c = Cap{records: c.records + max(1, c.records/8), held: c.held}
 	if c.records >= most {
 		return Cap{}
 	}

@@ -98,7 +98,22 @@ func TestCap(t *testing.T) {
 	if held < 3*capPatience {
 		t.Errorf("the cap was forgotten after %d batches", held)
 	}
-	if c = (Cap{}).Exceeded(1); c.Records() != 1 {
+	if c = (Cap{}).Exceeded(1); c.Records() != 0 {
 		t.Errorf("a single record that did not fit gives a cap of %d", c.Records())
+	}
+	if c = (Cap{}).Exceeded(2).Exceeded(1); c.Records() != 1 {
+		t.Errorf("nothing fitted, and the cap is %d", c.Records())
+	}
+}
+
+// One record that is too large by itself is found by halving. Afterwards, batches are as
+// large as those that went well meanwhile.
+func TestCapAfterOneRecordThatIsTooLarge(t *testing.T) {
+	c := Cap{}.Exceeded(128)
+	for n := 64; n > 1; n /= 2 {
+		c = c.Held(n, 128).Exceeded(n)
+	}
+	if c = c.Held(1, 128).Exceeded(1); c.Records() != 64 {
+		t.Errorf("batches of 64 went well, and the cap is %d", c.Records())
 	}
 }

@@ -108,6 +108,9 @@ func (s *Source) find() error {
 			if link, lerr := os.Readlink(path); errors.Is(err, fs.ErrNotExist) && lerr == nil {
 				return fmt.Errorf("input %s is a link to %s, and that is not there: remove the link, or give a pattern without it", path, link)
 			}
+			if errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("input: there is no such file: %s. Name a file, a pattern in quotes such as 'in/*.tif', or - for standard input", path)
+			}
 			if err != nil {
 				return fmt.Errorf("input: %w", err)
 			}

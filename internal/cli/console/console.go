@@ -7,13 +7,19 @@ package console
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"regexp"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/spf13/pflag"
 )
 
 // Console is the environment of one command line, and the flags that every command
@@ -31,6 +37,27 @@ type Console struct {
 // Begin records that the framework has accepted the command line, and runs cmd.
 func (c *Console) Begin(cmd *cobra.Command) {
 	c.started, c.devicesGiven = true, cmd.Flags().Changed("devices")
+	for _, text := range amounts(cmd) {
+		if memory, err := gpu.ParseMiB(text); err == nil && decimal.MatchString(text) {
+			fmt.Fprintf(c.Err, "berth: %s is taken as %s: write %s, because units of memory are powers of 1024 here\n", text, memory, strings.ReplaceAll(memory.Exact(), " ", ""))
+		}
+	}
+}
+
+// decimal finds amounts of memory in units that are powers of 1000 elsewhere.
+var decimal = regexp.MustCompile(`(?i)[0-9]\s*[kmgt]b$`)
+
+// amounts returns the amounts of memory on a command line, as they were written.
+func amounts(cmd *cobra.Command) (texts []string) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if strings.Contains(f.Name, "memory") {
+			texts = append(texts, f.Value.String())
+		}
+	})
+	if at := slices.Index(strings.Fields(cmd.Use), "MEMORY") - 1; at >= 0 && at < cmd.Flags().NArg() {
+		texts = append(texts, cmd.Flags().Arg(at))
+	}
+	return texts
 }
 
 // Env is the environment of a command.

@@ -108,12 +108,8 @@ func (c *Console) Report(err error) {
 	if err == nil || errors.Is(err, ErrReported) {
 		return
 	}
-	// The framework appends its guess at a mistyped command to the error.
-	text, guess, _ := strings.Cut(err.Error(), "\n\nDid you mean this?\n")
-	fmt.Fprintln(c.Err, "berth: "+term.CleanLines(strings.TrimSpace(text)))
-	if guess != "" {
-		fmt.Fprintln(c.Err, "  did you mean: "+strings.Join(strings.Fields(guess), ", "))
-	} else if next := c.nextStep(err); next != "" {
+	fmt.Fprintln(c.Err, "berth: "+term.CleanLines(strings.TrimSpace(err.Error())))
+	if next := c.nextStep(err); next != "" {
 		fmt.Fprintln(c.Err, "  "+term.CleanLines(next))
 	}
 }

@@ -2,13 +2,17 @@ package console
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
+	"github.com/berth-gpu/berth/internal/text/words"
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/internal/text/term"
@@ -115,6 +119,21 @@ func (c *Console) Read(path string, most int64) ([]byte, error) {
 	}
 	defer f.Close()
 	return io.ReadAll(io.LimitReader(f, most))
+}
+
+// Unread returns the error of a file that could not be read or written, with the next
+// step: what is missing is named as the user wrote it.
+func Unread(doing, path string, err error) error {
+	folder := filepath.Dir(path)
+	switch _, missing := os.Stat(folder); {
+	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%s: %w", doing, err)
+	case errors.Is(err, fs.ErrPermission):
+		return Hinted(fmt.Errorf("%s: you may not open %s", doing, path), "look with: ls -ld "+words.Shell(folder)+" "+words.Shell(path))
+	case missing != nil:
+		return Hinted(fmt.Errorf("%s: there is no folder %s", doing, folder), "make it, or name another file")
+	}
+	return Hinted(fmt.Errorf("%s: there is no file %s", doing, path), "look with: ls "+words.Shell(folder))
 }
 
 // NameOf returns the name of a file for messages.

@@ -219,7 +219,16 @@ func piece(name string) (text, number, rest string) {
 }
 
 // Filter selects leases by their holder. An empty field selects all.
-type Filter struct{ Service, User string }
+type Filter struct{ Services, Users []string }
+
+// Any reports whether the filter selects only some leases.
+func (f Filter) Any() bool { return len(f.Services)+len(f.Users) > 0 }
+
+// Matches reports whether a holder is among those that the filter selects.
+func (f Filter) Matches(h api.Holder) bool {
+	same := func(service string) bool { return words.Service(service) == words.Service(h.Service) }
+	return (len(f.Services) == 0 || slices.ContainsFunc(f.Services, same)) && (len(f.Users) == 0 || slices.Contains(f.Users, h.User))
+}
 
 // Apply returns the machines with the leases that match.
 func (f Filter) Apply(all api.Nodes) api.Nodes {
@@ -227,7 +236,7 @@ func (f Filter) Apply(all api.Nodes) api.Nodes {
 	for i, n := range some.Nodes {
 		some.Nodes[i].Leases = []api.PodLease{}
 		for _, l := range n.Leases {
-			if (f.Service == "" || words.Service(l.Holder.Service) == words.Service(f.Service)) && (f.User == "" || l.Holder.User == f.User) {
+			if f.Matches(l.Holder) {
 				some.Nodes[i].Leases = append(some.Nodes[i].Leases, l)
 			}
 		}

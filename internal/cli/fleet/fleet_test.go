@@ -100,10 +100,16 @@ func TestAdd(t *testing.T) {
 
 func TestFilter(t *testing.T) {
 	all := api.Nodes{Nodes: two()}
-	for f, want := range map[Filter]int{{}: 5, {Service: "Embedder"}: 5, {User: "ann"}: 5, {User: "bob"}: 0, {Service: "other"}: 0} {
-		some := f.Apply(all)
-		if got := Add(some.Nodes).Leases; got != want || len(some.Nodes) != 3 {
-			t.Errorf("%+v: %d leases, want %d", f, got, want)
+	for _, c := range []struct {
+		Filter
+		want int
+	}{
+		{Filter{}, 5}, {Filter{Services: []string{"Embedder"}}, 5}, {Filter{Users: []string{"ann"}}, 5}, {Filter{Users: []string{"bob"}}, 0},
+		{Filter{Services: []string{"other"}}, 0}, {Filter{Services: []string{"other", "Embedder"}, Users: []string{"bob", "ann"}}, 5},
+	} {
+		some := c.Apply(all)
+		if got := Add(some.Nodes).Leases; got != c.want || len(some.Nodes) != 3 {
+			t.Errorf("%+v: %d leases, want %d", c.Filter, got, c.want)
 		}
 	}
 	if len(all.Nodes[0].Leases) != 3 {

@@ -6,7 +6,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/berth-gpu/berth/internal/text/words"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
@@ -88,7 +90,11 @@ Write a number below 0 after two dashes: berth priority train-17 -- -5.`,
 		},
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		return console.Hinted(console.Usage("%v", err), "write a number below 0 after two dashes: berth priority ID -- -5")
+		unknown := (*pflag.NotExistError)(nil)
+		if !errors.As(err, &unknown) || strings.Trim(unknown.GetSpecifiedShortnames(), "0123456789") != "" || unknown.GetSpecifiedShortnames() == "" {
+			return err
+		}
+		return console.Usage("a number below 0 comes after two dashes: write berth priority ID -- -%s", unknown.GetSpecifiedShortnames())
 	})
 	return cmd
 }
@@ -145,7 +151,15 @@ func cancel(ctx context.Context, con *console.Console, c *client.Client, name st
 	id, found := pickAny(ctx, c, name)
 	switch {
 	case errors.Is(found, console.ErrNothing):
-		return missing("job, lease or request", name, "berth jobs --all and berth leases list them", err)
+		all := known(ctx, c)
+		leases, _ := c.Leases(ctx) // without an answer there is nothing to suggest
+		for _, l := range leases.Leases {
+			all = append(all, l.ID)
+		}
+		for _, w := range leases.Waiting {
+			all = append(all, w.ID)
+		}
+		return missing("job, lease or request", name, words.Suggest(name, all, "berth jobs --all and berth leases list them"), err)
 	case found != nil:
 		return found
 	}

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 
+	"github.com/berth-gpu/berth/internal/text/words"
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/api"
@@ -38,11 +40,21 @@ func byName[T any](ctx context.Context, c *client.Client, name string, do func(i
 	id, found := pick(ctx, c, name)
 	switch {
 	case errors.Is(found, console.ErrNothing):
-		return answer, missing("job", name, "berth jobs --all lists them", err)
+		return answer, missing("job", name, words.Suggest(name, known(ctx, c), "berth jobs --all lists them"), err)
 	case found != nil:
 		return answer, found
 	}
 	return do(id)
+}
+
+// known returns the ids and names of all jobs, among which to look for the one that was
+// meant.
+func known(ctx context.Context, c *client.Client) (all []string) {
+	jobs, _ := c.Jobs(ctx, client.JobQuery{}) // without an answer there is nothing to suggest
+	for _, j := range jobs.Jobs {
+		all = append(all, j.ID, j.Name)
+	}
+	return slices.DeleteFunc(all, func(s string) bool { return s == "" })
 }
 
 // missing says that nothing has a name or an id, instead of the daemon, which knows only

@@ -74,7 +74,7 @@ func (o *listOptions) run(ctx context.Context) error {
 	for _, state := range o.states {
 		state = strings.ReplaceAll(strings.TrimSpace(state), " ", "_")
 		if !slices.Contains(allStates, state) {
-			return console.Usage("there is no state %q: %s", state, words.Suggest(state, allStates, "use "+strings.Join(allStates, ", ")))
+			return console.Near(console.Usage("there is no state %q", state), state, allStates, "use "+strings.Join(allStates, ", "))
 		}
 		if state == "parked" {
 			state = "running" // ask leaves out the others

@@ -22,18 +22,18 @@ import (
 func newLogs(con *console.Console) *cobra.Command {
 	r := &logReader{Console: con}
 	cmd := &cobra.Command{
-		Use:   "logs ID",
-		Short: "Show what a job prints",
-		Long: `Show the log of a job or of a task, also after its end. With --follow, go on
-until the job has ended; for one that waits, begin when it starts. For a job
-with tasks, show the log of each.
+		Use:   "logs ID|SERVICE",
+		Short: "Show what a job or a service prints",
+		Long: `Show the log of a job or of a task, also after its end, or of a service whose
+program berth runs. With --follow, go on until the job has ended; for one that
+waits, begin when it starts. For a job with tasks, show the log of each.
 
 The log of your own job is a file that you can read as well; berth job ID names
 it. The logs of others are for operators, and the daemon reads them with the
 rights of the owner.`,
-		Example:           "  berth logs train-17\n  berth logs train -f\n  berth logs sweep-18.3 --lines 20\n  berth logs train-17 --errors",
+		Example:           "  berth logs train-17\n  berth logs train -f\n  berth logs sweep-18.3 --lines 20\n  berth logs train-17 --errors\n  berth logs chat -f",
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: complete(con),
+		ValidArgsFunction: completeLogs(con),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case r.lines < 0 || cmd.Flags().Changed("lines") && r.lines == 0:
@@ -57,7 +57,18 @@ rights of the owner.`,
 // patience is how often a follower looks at a log that does not grow.
 const patience = 200 * time.Millisecond
 
-// logReader shows the log of a job.
+// completeLogs returns a completion that offers services and the ids of jobs.
+func completeLogs(con *console.Console) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, part string) ([]string, cobra.ShellCompDirective) {
+		offers, directive := complete(con)(cmd, args, part)
+		for _, s := range console.Known(con, cmd, (*client.Client).Services).Services {
+			offers = append(offers, term.Clean(s.Name)+"\t"+term.Clean(s.State)+", service")
+		}
+		return offers, directive
+	}
+}
+
+// logReader shows the log of a job or of a service.
 type logReader struct {
 	*console.Console
 	client *client.Client
@@ -66,9 +77,19 @@ type logReader struct {
 	errors bool // the log of errors
 }
 
-// read shows the log of the job or task that a name means.
+// read shows the log of what a name means: the job or task with this id, the service with
+// this name, or the job or task with this name or beginning.
 func (r *logReader) read(ctx context.Context, name string) error {
-	job, err := byName(ctx, r.client, name, func(id string) (api.Job, error) { return r.client.Job(ctx, id) })
+	job, err := r.client.Job(ctx, name)
+	if isUnknown(err) {
+		if _, missed := r.client.Service(ctx, name); missed == nil {
+			return r.service(ctx, name)
+		}
+		job, err = byName(ctx, r.client, name, func(id string) (api.Job, error) { return r.client.Job(ctx, id) })
+	}
+	if isUnknown(err) {
+		return missing("job or service", name, "berth jobs --all and berth services list them", err)
+	}
 	if err != nil {
 		return err
 	}
@@ -87,6 +108,15 @@ func (r *logReader) read(ctx context.Context, name string) error {
 		return r.readTasks(ctx, job, own)
 	}
 	return r.one(ctx, job, own, r.Out)
+}
+
+// service shows the log of a service. The daemon reads it: its file belongs to the user of
+// the service.
+func (r *logReader) service(ctx context.Context, name string) error {
+	if r.errors {
+		return console.Usage("a service has one log, with its errors: leave --errors out")
+	}
+	return r.client.ServiceLog(ctx, name, client.LogQuery{Lines: r.lines, Follow: r.follow}, r.Out)
 }
 
 // firstTask returns the id of a task that is worth a look: the first that runs, or else

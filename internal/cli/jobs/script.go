@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/berth-gpu/berth/internal/cli/console"
 )
 
 // mark begins a line of a file that has flags for berth submit.
@@ -63,7 +65,7 @@ func setFlags(text string, flags *pflag.FlagSet, given map[string]bool) error {
 		}
 	})
 	if err := line.Parse(args); err != nil {
-		return err
+		return console.FlagMistake(line, err)
 	}
 	if stray := line.Args(); len(stray) > 0 {
 		return fmt.Errorf("%q is no flag: %s lines have flags only, and the commands follow below", stray[0], mark)

@@ -44,7 +44,7 @@ func TestReadFlags(t *testing.T) {
 		{name: "another word", text: "#!/bin/sh\n#BERTHA --name a\n#berth --name b\n", want: " []"},
 		{name: "windows", text: "#!/bin/sh\r\n#BERTH --name a\r\n", want: "a []"},
 		{name: "after a command", text: "#!/bin/sh\necho\n#BERTH --name a\n", wrong: "line 3: #BERTH lines must come before the first command"},
-		{name: "an unknown flag", text: "#!/bin/sh\n#BERTH --mem 8\n", wrong: "line 2: unknown flag: --mem"},
+		{name: "an unknown flag", text: "#!/bin/sh\n#BERTH --mem 8\n", wrong: "line 2: there is no flag --mem here"},
 		{name: "a stray word", text: "#!/bin/sh\n#BERTH --name a python train.py\n", wrong: `line 2: "python" is no flag: #BERTH lines have flags only, and the commands follow below`},
 		{name: "an open quote", text: "#!/bin/sh\n#BERTH --name 'a\n", wrong: "line 2: a quote ' has no end"},
 	} {

@@ -84,7 +84,7 @@ runs on.`,
 	}
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // flags after the command belong to the command
-	con.LaunchFlags(cmd, &o.launch, "id")
+	con.LaunchFlags(cmd, &o.launch, "id", "pool")
 	flags.Lookup("name").Usage = "the id begins with it, and what was learned is\nremembered under it; others see it (default: job,\nand the name of the program to remember)"
 	flags.Lookup("timeout").Usage = "give up if there is no room this long after it could\nbegin, as in 10m (default: wait as long as it takes)"
 	flags.StringVar(&o.job.Array, "array", "", "run a task for each of these `NUMBERS`, as in 1-20 or\n1,3,7 or 0-100:10; %4 at the end: 4 at a time")

@@ -159,7 +159,7 @@ func TestSubmitRefuses(t *testing.T) {
 		"nosuch.sh":                      "to run a command, write two dashes before it: berth submit -- nosuch.sh",
 		"plain.sh":                       "begin it with a line such as #!/bin/sh",
 		"late.sh":                        "late.sh: line 3: #BERTH lines must come before",
-		"wrong.sh":                       `wrong.sh: line 2: invalid argument "no" for "--gpus"`,
+		"wrong.sh":                       `wrong.sh: line 2: --gpus: "no" is not a number from 1 to 1024`,
 		"-":                              "a job cannot read standard input",
 		"--chdir /nosuch -- a":           "--chdir /nosuch: there is no such folder",
 		"--export some -- a":             "--export takes all or none",

@@ -3,7 +3,6 @@ package leasing
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"unicode"
@@ -45,6 +44,10 @@ If there is no room for a new lease, the request waits for --timeout, which is
 optimization.allocation_timeout by default; interrupt the command to withdraw
 it. With --timeout 0, it does not wait.
 
+With --pool, the lease is a pool: programs and leases of yours take their memory
+from it (berth exec --pool, from_pool in the API) without waiting, and give it
+back. The first argument is then its name, and no service.
+
 Without --id, the lease is named after the service: SERVICE, or SERVICE-2,
 SERVICE-3, ... if that name is taken.`,
 		Example: `  berth allocate embedder 4GiB
@@ -52,6 +55,7 @@ SERVICE-3, ... if that name is taken.`,
   berth allocate embedder 4GiB --prefer 1 --policy most_free
   berth allocate embedder 4GiB --pid 4711
   berth allocate embedder 4GiB --unit embedder.service
+  berth allocate render 20GiB --pool
   berth allocate trainer 80GiB --timeout 5m --priority 10`,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: con.Services(),
@@ -68,6 +72,7 @@ SERVICE-3, ... if that name is taken.`,
 	flags.Var(&o.timeout, "timeout", "wait this `TIME` for room, as in 30s\n(default: optimization.allocation_timeout)")
 	flags.Var(&parkableValue{&o.request}, "parkable", "berth may park it while others wait for its GPU;\nwith =unshared also several processes, which share\nno GPU memory")
 	flags.Lookup("parkable").NoOptDefVal = "true"
+	flags.BoolVar(&o.request.Pool, "pool", false, "make a pool named SERVICE: leases and programs of\nyours take its memory at once (berth exec --pool)")
 	flags.StringVar(&o.request.Comment, "comment", "", "a note of yours, shown by berth leases")
 	priority := flags.Int("priority", 0, "requests with a higher `NUMBER` are served first\n(default: the priority of the service)")
 	console.CompleteFlag(cmd, "gpu", con.GPUs())
@@ -81,6 +86,12 @@ SERVICE-3, ... if that name is taken.`,
 			return console.Usage("%v", err)
 		}
 		o.request.Service, o.request.Memory = words.Service(args[0]), memory
+		if o.request.Pool {
+			o.request.Service = ""
+			if o.request.ID == "" {
+				o.request.ID = args[0]
+			}
+		}
 		o.request.TTL, o.request.Timeout, o.request.Wait = o.ttl.Limit(), o.timeout.Opt, true
 		o.request.TimeLimit = o.time.Limit()
 		switch {
@@ -190,7 +201,10 @@ func (o *allocateOptions) advise(err error) error {
 	if !errors.As(err, &problem) || problem.Extra["possible"] != true {
 		return err
 	}
-	hint := fmt.Sprintf("see who holds what: berth explain --slots 0 --memory %s --service %s", strings.ReplaceAll(o.request.Memory.Exact(), " ", ""), words.Shell(o.request.Service))
+	hint := "see who holds what: berth explain --slots 0 --memory " + strings.ReplaceAll(o.request.Memory.Exact(), " ", "")
+	if o.request.Service != "" {
+		hint += " --service " + words.Shell(o.request.Service)
+	}
 	if o.request.GPU != "" {
 		hint += " --gpu " + string(o.request.GPU)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/berth-gpu/berth/internal/text/words"
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/api"
@@ -23,13 +24,13 @@ type deallocateOptions struct {
 func newDeallocate(con *console.Console) *cobra.Command {
 	o := &deallocateOptions{Console: con}
 	cmd := &cobra.Command{
-		Use:   "deallocate SERVICE GPU",
-		Short: "End the lease of a service on a GPU",
-		Long: `End the lease that a service has on a GPU (index or UUID). If the service has
-several leases there, name one with --id, as ID or USER/ID. A lease over several
-GPUs ends on all of them.`,
-		Example: "  berth deallocate embedder 1\n  berth deallocate embedder 1 --id embedder-2",
-		Args:    cobra.ExactArgs(2),
+		Use:   "deallocate SERVICE [GPU]",
+		Short: "End the lease of a service",
+		Long: `End the lease that a service has, on a GPU (index or UUID) if it has several. If
+the service has several leases there, name one with --id, as ID or USER/ID. A
+lease over several GPUs ends on all of them.`,
+		Example: "  berth deallocate embedder\n  berth deallocate embedder 1\n  berth deallocate embedder 1 --id embedder-2",
+		Args:    cobra.RangeArgs(1, 2),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, part string) ([]string, cobra.ShellCompDirective) {
 			if len(args) == 1 {
 				return con.GPUs()(cmd, nil, part)
@@ -37,7 +38,10 @@ GPUs ends on all of them.`,
 			return con.Services()(cmd, args, part)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.service, o.gpu = args[0], args[1]
+			o.service = args[0]
+			if len(args) > 1 {
+				o.gpu = args[1]
+			}
 			return o.run(cmd.Context())
 		},
 	}
@@ -60,15 +64,19 @@ func (o *deallocateOptions) run(ctx context.Context) error {
 
 // find returns the only lease that matches the arguments.
 func (o *deallocateOptions) find(ctx context.Context, c *client.Client) (api.Lease, error) {
-	device, err := c.Status(ctx, o.gpu)
-	if err != nil {
-		return api.Lease{}, err
+	filter := view.LeaseFilter{Services: []string{o.service}}
+	if o.gpu != "" {
+		device, err := c.Status(ctx, o.gpu)
+		if err != nil {
+			return api.Lease{}, err
+		}
+		filter.GPUs = []string{device.Device.UUID}
 	}
 	all, err := c.Leases(ctx)
 	if err != nil {
 		return api.Lease{}, err
 	}
-	found := view.LeaseFilter{Service: o.service, GPU: device.Device.UUID}.Apply(all).Leases
+	found := filter.Apply(all).Leases
 	if o.id != "" {
 		found = named(found, o.id)
 	}
@@ -86,11 +94,12 @@ func (o *deallocateOptions) noneFound(all api.Leases) error {
 	if o.id != "" {
 		what = fmt.Sprintf("%s, as %s,", o.service, o.id)
 	}
-	problem := &api.Problem{Status: 404, Code: "unknown_allocation", Detail: fmt.Sprintf("%s has no lease on GPU %s.", what, o.gpu)}
-	if len(view.LeaseFilter{Service: o.service}.Apply(all).Leases) > 0 {
-		return console.Hinted(problem, "find its leases: berth leases --service "+o.service)
+	problem := &api.Problem{Status: 404, Code: "unknown_allocation", Detail: fmt.Sprintf("%s has no lease%s.", what, o.there())}
+	filter := view.LeaseFilter{Services: []string{o.service}}
+	if len(filter.Apply(all).Leases) > 0 {
+		return console.Hinted(problem, "find its leases: berth leases --service "+words.Shell(o.service))
 	}
-	return console.Hinted(problem, "berth leases lists all leases")
+	return console.Hinted(problem, words.LowerFirst(strings.Replace(filter.Missed(all), "--service ", "", 1)))
 }
 
 func (o *deallocateOptions) severalFound(found []api.Lease, all api.Leases) error {
@@ -98,8 +107,19 @@ func (o *deallocateOptions) severalFound(found []api.Lease, all api.Leases) erro
 	for _, l := range found {
 		ids = append(ids, view.LeaseName(l.ID, l.Holder, all))
 	}
-	return console.Hinted(console.Usage("%s has %d leases on GPU %s", o.service, len(found), o.gpu),
-		"name one: --id "+strings.Join(ids, " or --id "))
+	next := "name one: --id " + strings.Join(ids, " or --id ")
+	if o.gpu == "" {
+		next = "name the GPU too, or " + next
+	}
+	return console.Hinted(console.Usage("%s has %d leases%s", o.service, len(found), o.there()), next)
+}
+
+// there returns where the lease must be, in words.
+func (o *deallocateOptions) there() string {
+	if o.gpu == "" {
+		return ""
+	}
+	return " on GPU " + o.gpu
 }
 
 // named returns the leases that match a name: ID or USER/ID.

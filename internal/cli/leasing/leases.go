@@ -3,6 +3,7 @@ package leasing
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,7 +18,7 @@ import (
 type leasesOptions struct {
 	*console.Console
 	filter view.LeaseFilter
-	gpu    string
+	gpus   []string
 	orphan bool
 	ended  bool
 	whose  bool          // show the processes of the leases
@@ -73,9 +74,9 @@ and which pods they are for. If a machine does not answer, the exit code is 1.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.filter.Service, "service", "", "show leases of this `SERVICE`")
-	flags.StringVar(&o.filter.User, "user", "", "show leases of this `USER`")
-	flags.StringVar(&o.gpu, "gpu", "", "show leases on this `GPU` (index or UUID)")
+	flags.StringSliceVar(&o.filter.Services, "service", nil, "show leases of this `SERVICE`, or of several")
+	flags.StringSliceVar(&o.filter.Users, "user", nil, "show leases of this `USER`, or of several")
+	flags.StringSliceVar(&o.gpus, "gpu", nil, "show leases on this `GPU` (index or UUID), or\non several")
 	flags.BoolVar(&o.orphan, "orphans", false, "show processes that use a GPU without a lease")
 	flags.BoolVar(&o.whose, "processes", false, "show the processes of leases, and why they belong")
 	flags.BoolVar(&o.ended, "ended", false, "show leases that have ended")
@@ -90,7 +91,7 @@ and which pods they are for. If a machine does not answer, the exit code is 1.`,
 
 // runAcross shows the leases of several machines.
 func (o *leasesOptions) runAcross(ctx context.Context) error {
-	if o.gpu != "" || o.orphan || o.whose || o.ended || o.limit != 0 {
+	if len(o.gpus) > 0 || o.orphan || o.whose || o.ended || o.limit != 0 {
 		return console.Usage("on several machines, choose with --service and --user only")
 	}
 	nodes, err := o.Nodes(o.across)
@@ -98,9 +99,9 @@ func (o *leasesOptions) runAcross(ctx context.Context) error {
 		return err
 	}
 	defer nodes.Close()
-	filter := fleet.Filter{Service: o.filter.Service, User: o.filter.User}
+	filter := fleet.Filter{Services: o.filter.Services, Users: o.filter.Users}
 	return o.TellNodes(ctx, o.across.Interval(o.watch), nodes, func(all api.Nodes) console.Shown {
-		return &view.NodesLeases{Nodes: filter.Apply(all), Filtered: filter != fleet.Filter{}}
+		return &view.NodesLeases{Nodes: filter.Apply(all), Filtered: filter.Any()}
 	})
 }
 
@@ -120,38 +121,40 @@ func (o *leasesOptions) ask(ctx context.Context, c *client.Client) (console.Show
 		return &view.Strays{Strays: strays, GPUs: gpus}, err
 	}
 	if o.ended {
-		past, err := c.PastLeases(ctx, client.PastQuery{Service: o.filter.Service, User: o.filter.User, GPU: o.gpu, Limit: o.limit})
-		return &view.Past{PastLeases: past, GPUs: gpus, Filtered: o.gpu != "" || o.filter != view.LeaseFilter{}}, err
+		past, err := c.PastLeases(ctx, client.PastQuery{
+			Service: strings.Join(o.filter.Services, ","), User: strings.Join(o.filter.Users, ","), GPU: strings.Join(o.gpus, ","), Limit: o.limit,
+		})
+		return &view.Past{PastLeases: past, GPUs: gpus, Filtered: len(o.gpus) > 0 || o.filter.Any()}, err
 	}
 	filter := o.filter
-	if o.gpu != "" {
-		device, err := c.Status(ctx, o.gpu)
+	for _, name := range o.gpus {
+		device, err := c.Status(ctx, name)
 		if err != nil {
 			return nil, err
 		}
-		filter.GPU = device.Device.UUID
+		filter.GPUs = append(filter.GPUs, device.Device.UUID)
 	}
-	all, err := o.choose(ctx, c, filter)
+	all, missed, err := o.choose(ctx, c, filter)
 	if o.whose {
 		return &view.Belonging{Leases: all, GPUs: gpus}, err
 	}
-	return &view.Leases{Leases: all, GPUs: gpus, Filtered: filter != view.LeaseFilter{}}, err
+	return &view.Leases{Leases: all, GPUs: gpus, Filtered: filter.Any(), Missed: missed}, err
 }
 
 // mostShown is the largest value of --limit: the daemon lists no more at once.
 const mostShown = 10_000
 
 // choose returns the leases and requests that match. With --limit it asks for
-// pages until it has enough.
-func (o *leasesOptions) choose(ctx context.Context, c *client.Client, filter view.LeaseFilter) (api.Leases, error) {
+// pages until it has enough. missed is what to do if none matches.
+func (o *leasesOptions) choose(ctx context.Context, c *client.Client, filter view.LeaseFilter) (chosen api.Leases, missed string, err error) {
 	if o.limit == 0 {
 		all, err := c.Leases(ctx)
-		return filter.Apply(all), err
+		return filter.Apply(all), filter.Missed(all), err
 	}
 	some := api.Leases{Leases: []api.Lease{}, Waiting: []api.Waiting{}}
 	for page, err := range c.LeasePages(ctx, o.limit) {
 		if err != nil {
-			return some, err
+			return some, "", err
 		}
 		found := filter.Apply(page)
 		some.Leases, some.Waiting = append(some.Leases, found.Leases...), append(some.Waiting, found.Waiting...)
@@ -166,5 +169,5 @@ func (o *leasesOptions) choose(ctx context.Context, c *client.Client, filter vie
 		}
 		break
 	}
-	return some, nil
+	return some, filter.Missed(api.Leases{}), nil
 }

@@ -98,11 +98,11 @@ func (o *eventsOptions) run(ctx context.Context) error {
 func (o *eventsOptions) filter() (gpu.EventFilter, error) {
 	f := gpu.EventFilter{GPUs: o.gpus, Leases: o.leases, Severity: gpu.Severity(o.severity)}
 	if o.severity != "" && !slices.Contains(severities(), f.Severity) {
-		return f, console.Usage("--severity must be info, warning or critical, not %q", o.severity)
+		return f, console.Near(console.Usage("--severity must be info, warning or critical, not %q", o.severity), o.severity, console.Texts(severities()), "for example: berth events --severity warning")
 	}
 	for _, code := range o.codes {
 		if !slices.Contains(gpu.EventCodes(), gpu.EventCode(code)) {
-			return f, console.Hinted(console.Usage("there is no event code %q", code), "the codes are: "+strings.Join(console.Texts(gpu.EventCodes()), ", "))
+			return f, console.Near(console.Usage("there is no event code %q", code), code, console.Texts(gpu.EventCodes()), "write one of these codes: "+strings.Join(console.Texts(gpu.EventCodes()), ", "))
 		}
 		f.Codes = append(f.Codes, gpu.EventCode(code))
 	}

@@ -2,7 +2,6 @@ package look
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -79,7 +78,7 @@ func (o *exportOptions) run(ctx context.Context) error {
 		return write(o.Out)
 	}
 	if err := file.Save(o.file, write); err != nil {
-		return fmt.Errorf("export: %w", err)
+		return console.Unread("export", o.file, err)
 	}
 	return o.sumUp(all)
 }

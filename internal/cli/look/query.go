@@ -2,8 +2,14 @@ package look
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/berth-gpu/berth/internal/text/words"
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/api"
@@ -61,8 +67,61 @@ func (o *queryOptions) run(ctx context.Context) error {
 	if o.over.Known() && o.over.Duration() <= 0 || o.step.Known() && o.step.Duration() <= 0 {
 		return console.Usage("--range and --step must be more than 0")
 	}
-	return console.Ask(ctx, o.Console, func(c *client.Client, ctx context.Context) (api.QueryResult, error) { return o.ask(ctx, c, at) }, view.Query)
+	return console.Ask(ctx, o.Console, func(c *client.Client, ctx context.Context) (api.QueryResult, error) {
+		answer, err := o.ask(ctx, c, at)
+		if err == nil && !o.JSON && answer.Type != "scalar" && answer.Type != "string" && len(answer.Series) == 0 {
+			answer.Infos = append(answer.Infos, o.missed(ctx, c))
+		}
+		return answer, misunderstood(err)
+	}, view.Query)
 }
+
+// misunderstood says in words of the command line what is wrong with an expression.
+func misunderstood(err error) error {
+	problem := (*api.Problem)(nil)
+	if !errors.As(err, &problem) || problem.Code != "bad_data" {
+		return err
+	}
+	where, what, found := strings.Cut(problem.Detail, ": parse error: ")
+	if !found {
+		return err
+	}
+	at := ""
+	if column := position.FindStringSubmatch(where); column != nil {
+		at = " at character " + column[1]
+	}
+	return console.Hinted(console.Usage("the expression is wrong%s: %s", at, what), "for example: berth query 'max_over_time(gpu_power_usage_watts[1h])'")
+}
+
+var (
+	position = regexp.MustCompile(`1:(\d+)$`)
+
+	// within finds the parts of an expression that name no metric: labels, texts, times.
+	within = regexp.MustCompile(`\{[^}]*\}|\[[^\]]*\]|"[^"]*"|'[^']*'|\b(?:by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)`)
+
+	// names finds words in an expression, and whether a parenthesis follows.
+	names = regexp.MustCompile(`([a-zA-Z_:][a-zA-Z0-9_:]*)\s*(\(?)`)
+)
+
+// missed says what to do if nothing matches an expression: which metric was probably
+// meant, or where to look.
+func (o *queryOptions) missed(ctx context.Context, c *client.Client) string {
+	known, err := c.MetricNames(ctx)
+	if err != nil {
+		return "/metrics lists the metrics."
+	}
+	for _, found := range names.FindAllStringSubmatch(within.ReplaceAllString(o.expr, " "), -1) {
+		base := strings.TrimSuffix(strings.TrimSuffix(found[1], ":max"), ":min")
+		if found[2] != "" || slices.Contains(known, base) || slices.Contains(operators, found[1]) {
+			continue
+		}
+		return fmt.Sprintf("There is no metric %s: %s", found[1], words.Suggest(base, known, "/metrics lists them."))
+	}
+	return "The metrics exist. Look further back with --range 1h, or leave labels out."
+}
+
+// operators has the words of PromQL that name no metric, beside functions.
+var operators = []string{"and", "or", "unless", "bool", "offset", "by", "without", "on", "ignoring", "inf", "nan", "Inf", "NaN", "atan2"}
 
 func (o *queryOptions) ask(ctx context.Context, c *client.Client, at time.Time) (api.QueryResult, error) {
 	if !o.over.Known() {

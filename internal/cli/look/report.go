@@ -156,7 +156,7 @@ func (o *reportOptions) write(path string, r *api.Report, format func(io.Writer,
 		return format(o.Out, r)
 	}
 	if err := file.Save(path, func(w io.Writer) error { return format(w, r) }); err != nil {
-		return fmt.Errorf("report: %w", err)
+		return console.Unread("report", path, err)
 	}
 	return nil
 }

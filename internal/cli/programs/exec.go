@@ -86,7 +86,7 @@ func (e *Exec) Preview(l api.Lease) (changes []string, receipt launch.Receipt) {
 
 func (e *Exec) ladder(l api.Lease) launch.Ladder {
 	return launch.Ladder{
-		Context: l.Launch.Context, MPS: l.Launch.MPS, Compute: e.request.Compute, Torch: cexec.Torch(e.File), Socket: e.socket,
+		Context: l.Launch.Context, MPS: l.Launch.MPS, Compute: launch.Least(l.Launch.Compute, e.request.Compute), Torch: cexec.Torch(e.File), Socket: e.socket,
 		Isolation: l.Launch.Isolation, ClearedBy: l.Launch.ClearedBy,
 	}
 }

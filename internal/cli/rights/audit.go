@@ -2,8 +2,11 @@ package rights
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/berth-gpu/berth/internal/text/words"
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/client"
@@ -21,9 +24,10 @@ const (
 
 type auditOptions struct {
 	*console.Console
-	since, user, what string
-	limit             int
-	follow            bool
+	since        string
+	users, verbs []string
+	limit        int
+	follow       bool
 }
 
 func newAudit(con *console.Console) *cobra.Command {
@@ -45,8 +49,8 @@ the role admin. docs/guide/access.md says what is in the log.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.since, "since", "", "show entries after this `TIME`, or of the last 7d")
-	flags.StringVar(&o.user, "user", "", "show what this `USER` did, and what was done to their\nthings")
-	flags.StringVar(&o.what, "what", "", "show only this `VERB`, as in release")
+	flags.StringSliceVar(&o.users, "user", nil, "show what this `USER` did, and what was done to their\nthings, or of several")
+	flags.StringSliceVar(&o.verbs, "what", nil, "show only this `VERB`, as in release, or several")
 	flags.IntVar(&o.limit, "limit", usualEntries, "show the newest `N` entries")
 	flags.BoolVarP(&o.follow, "follow", "f", false, "wait for new entries until interrupted")
 	console.CompleteFlag(cmd, "user", con.Users())
@@ -73,7 +77,12 @@ func (o *auditOptions) run(ctx context.Context, limited bool) error {
 	case limited && o.since != "":
 		return console.Usage("give --since or --limit, not both")
 	}
-	query := client.AuditQuery{User: o.user, What: o.what, Since: since, Limit: o.limit}
+	for _, verb := range o.verbs {
+		if near, ok := words.Nearest(verb, verbs()); ok && near != verb && !slices.Contains(verbs(), verb) {
+			return console.Hinted(console.Usage("there is no verb %q", verb), "did you mean "+near+"?")
+		}
+	}
+	query := client.AuditQuery{User: strings.Join(o.users, ","), What: strings.Join(o.verbs, ","), Since: since, Limit: o.limit}
 	if o.since != "" {
 		query.Limit, query.Page = entriesAPage, true
 	}

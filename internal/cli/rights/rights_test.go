@@ -66,7 +66,8 @@ func (d *daemon) run(t *testing.T, in string, args ...string) (out, errs string,
 	root.PersistentFlags().BoolVar(&con.JSON, "json", false, "")
 	root.AddCommand(Commands(con, nil)...)
 	root.SetArgs(args)
-	err = root.ExecuteContext(t.Context())
+	cmd, err := root.ExecuteContextC(t.Context())
+	err = console.Mistake(cmd, err)
 	con.Report(err)
 	return stdout.String(), stderr.String(), con.ExitCode(t.Context(), err)
 }
@@ -183,11 +184,11 @@ func TestWrongUsage(t *testing.T) {
 		`--expires must be above 0`:                               "token create ci --role user --expires 0",
 		`"soon" is not a length of time`:                          "token create ci --role user --expires soon",
 		`quota takes one user, not "ann" and "bob"`:               "quota ann bob",
-		`accepts 1 arg(s), received 2`:                            "token revoke a b",
+		`berth token revoke takes 1 argument, and b is left over`: "token revoke a b",
 		`--limit must be between 1 and 2000, not 0`:               "audit --limit 0",
 		`give --since or --limit, not both`:                       "audit --limit 5 --since 1h",
 		`--since takes a length of time such as 10m or 7d`:        "audit --since yesterday",
-		`unknown flag: --all`:                                     "token list --all",
+		`there is no flag --all`:                                  "token list --all",
 		`--watch must be at least 100ms`:                          "quota --watch=1ms",
 	} {
 		d := &daemon{}

@@ -66,6 +66,11 @@ func (f *feed) ask(ctx context.Context, stirred *bool) (tui.Facts, error) {
 			}
 		})
 	}
+	asking.Go(func() {
+		if services, err := f.from.Services(ctx); err == nil { // an older daemon has none
+			facts.Services = &services
+		}
+	})
 	if facts.At.Sub(f.strayedAt) >= rarely {
 		f.strayedAt = facts.At
 		asking.Go(func() {

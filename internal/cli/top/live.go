@@ -333,6 +333,15 @@ func (r *runner) act(ctx context.Context, a tui.Act) (string, error) {
 		before, _ := c.Lease(ctx, a.ID)
 		after, err := c.Resume(ctx, a.ID, api.Resume{Fence: a.Fence})
 		return oneLine(gpus.Resumed(view.Moved{Before: before, After: after}, to)), err
+	case "start":
+		one, err := c.StartService(ctx, a.Service, "")
+		return view.ServiceStarted(one, to), err
+	case "stop":
+		one, err := c.StopService(ctx, a.Service, "")
+		return view.ServiceStopped(one, to), err
+	case "restart":
+		one, err := c.RestartService(ctx, a.Service, "")
+		return view.ServiceRestarted(one, to), err
 	case "drain":
 		done, err := c.Drain(ctx, api.DrainRequest{GPU: gpu.Ref(a.GPU)})
 		return view.Drained(done, to)[0], err

@@ -13,12 +13,13 @@ import (
 // Act is a request to the daemon. It names a lease by its user, its id and its fence,
 // so that it cannot mean another lease.
 type Act struct {
-	Verb  string // release, cancel, park, resume, drain or undrain
-	User  string
-	ID    string
-	Fence uint64 // 0 for a waiting request
-	GPU   string // UUID of the device to drain
-	About string // the object of the act, in words
+	Verb    string // release, cancel, park, resume, drain, undrain, start, stop or restart
+	User    string
+	ID      string
+	Fence   uint64 // 0 for a waiting request
+	GPU     string // UUID of the device to drain
+	Service string // to start, stop or restart
+	About   string // the object of the act, in words
 }
 
 // dialog asks before an act, or reports its result.
@@ -49,6 +50,10 @@ func (s *State) pressAct(key string) Want {
 	}
 	if verb == "drain" {
 		s.askDrain()
+		return Want{}
+	}
+	if one := s.chosenService(); one != nil {
+		s.askService(key, one)
 		return Want{}
 	}
 	if w := s.chosenRequest(); w != nil {

@@ -58,6 +58,11 @@ func (s *State) detailLines(width int) []line {
 			return s.requestDetail(*w, width)
 		}
 		return []line{{}, {{"  It does not wait any more. esc goes back.", warning}}}
+	case Services:
+		if one := s.chosenService(); one != nil {
+			return s.serviceDetail(*one, width)
+		}
+		return []line{{}, {{"  This service is not there any more. esc goes back.", warning}}}
 	case Events:
 		for _, e := range s.events {
 			if eventKey(e) == d.key {
@@ -176,7 +181,7 @@ func (s *machine) leaseDetail(l *api.Lease, width int) []line {
 		{"age", words.Age(s.Now.Sub(l.Granted)) + ", since " + l.Granted.In(s.Now.Location()).Format(time.DateTime)},
 		{"until", ends}, {"enforced by", l.EnforcedBy}, {"isolated by", cmp.Or(l.IsolatedBy, "its environment alone")}, {"energy", energy},
 		{"idle", s.idle(l)}, {"paced", paced(l)}, {"parking", s.parking(l)}, {"priority", fmt.Sprint(l.Priority)}, {"fence", fmt.Sprint(l.Fence)},
-		{"parent", l.Parent}, {"unit", l.Unit}, {"scope", strings.Join(l.Scope, ", ")}, {"note", l.Note},
+		{"parent", l.Parent}, {"pool", view.PoolText(l.Pool)}, {"unit", l.Unit}, {"scope", strings.Join(l.Scope, ", ")}, {"note", l.Note},
 	}
 	if l.Asked > 0 {
 		list = append(list, fact{"shrunk", "it had " + l.Asked.String() + " before an optimization"})

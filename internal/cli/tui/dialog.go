@@ -49,10 +49,10 @@ func (s *State) helpLines(width int) []line {
 		return nodesHelp(width)
 	}
 	list := []fact{
-		{"tab, 1 … 4", "go to the next pane, or to GPUs, leases, queue, events"},
+		{"tab, 1 … 5", "go to the next pane, or to GPUs, leases, queue, events, services"},
 		{"↑ ↓ j k", "move; pgup, pgdown, g and G move far"},
 		{"enter", "show everything about what is chosen; esc goes back"},
-		{"/", "show only leases, requests and events with this text in them; esc clears it"},
+		{"/", "show only leases, requests, services and events with this text in them; esc clears it"},
 		{"s, S", "sort leases by another column; turn the order round"},
 		{"x", "show the processes under their leases"},
 		{"z", "give the pane the whole screen, and back"},
@@ -61,6 +61,7 @@ func (s *State) helpLines(width int) []line {
 		{"c", "cancel it: end its programs, and the lease with them"},
 		{"p, u", "park a lease: move its memory to the machine's; resume it"},
 		{"d", "drain the GPU that is chosen, or use it again"},
+		{"u, c, r", "of a service: start it, stop it until somebody starts it, restart it"},
 		{"q, ctrl+c", "quit"},
 		{"", " "},
 		{"MEMORY bar", "█ used, ▒ leased beyond that, ░ free"},
@@ -69,6 +70,8 @@ func (s *State) helpLines(width int) []line {
 		{"STATE", "of a lease: active, idle, parking, parked, resuming, or the share that it is held to"},
 		{"(no lease)", "a process that uses a GPU under no lease: an orphan had one, a foreign one never did"},
 		{"UNTIL", "what ends the lease: a time, the end of a process, or only a release"},
+		{"OPEN, WAIT", "of a service: requests that it answers, and that wait for it"},
+		{"COMES", "how long a service takes until it answers, as measured"},
 		{"ENFORCED", "what keeps the lease to its memory"},
 	}
 	return facts(" Keys and columns; each change is confirmed before it is made", list, width)

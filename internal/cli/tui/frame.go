@@ -120,6 +120,8 @@ func (s *State) draw(a area, k look) []string {
 		return list(s, a, s.partColumns(), s.leases, partOrders()[s.order[Leases]].column, s.nothing(Leases), k)
 	case a.pane == Leases:
 		return list(s, a, s.leaseColumns(), s.leases, s.leaseOrders()[s.order[Leases]].column, s.noLeases(), k)
+	case a.pane == Services:
+		return list(s, a, s.serviceColumns(), s.services, "", s.noServices(), k)
 	case a.pane == Queue:
 		return list(s, a, s.queueColumns(), s.queue, "", s.noRequests(), k)
 	}

@@ -67,29 +67,34 @@ func TestFrames(t *testing.T) {
 		keys          []string
 		then          func(*State)
 	}{
-		"busy-80":     {80, 24, someFacts(), nil, nil},
-		"busy-120":    {120, 40, someFacts(), []string{"tab"}, nil},
-		"busy-200":    {200, 50, someFacts(), []string{"tab", "j", "x"}, nil},
-		"least":       {60, 15, someFacts(), nil, nil},
-		"many-80":     {80, 24, manyFacts(), []string{"tab", "G"}, nil},
-		"many-120":    {120, 40, manyFacts(), []string{"j", "end"}, nil},
-		"many-200":    {200, 50, manyFacts(), []string{"tab", "pgdown"}, nil},
-		"none":        {80, 24, Facts{Status: &api.StatusAll{Host: "box", Note: "No GPU was found.", Monitoring: true}, Leases: &api.Leases{}, At: now}, nil, nil},
-		"local":       {80, 24, Facts{Status: someFacts().Status, At: now}, nil, func(s *State) { s.Local = true; s.Press("r") }},
-		"lost":        {80, 24, someFacts(), []string{"tab"}, lost},
-		"filtered":    {80, 24, someFacts(), []string{"/", "a", "d", "a"}, nil},
-		"small":       {40, 10, someFacts(), nil, nil},
-		"help":        {80, 24, someFacts(), []string{"?"}, nil},
-		"needs":       {80, 24, someFacts(), []string{"!"}, nil},
-		"device":      {100, 30, someFacts(), []string{"j", "enter"}, nil},
-		"lease":       {80, 24, someFacts(), []string{"tab", "enter"}, nil},
-		"request":     {80, 24, someFacts(), []string{"3", "enter"}, nil},
-		"event":       {80, 24, someFacts(), []string{"4", "enter"}, nil},
-		"stray":       {80, 24, someFacts(), []string{"tab", "G", "enter"}, nil},
-		"ask-release": {80, 24, someFacts(), []string{"tab", "r"}, nil},
-		"ask-drain":   {80, 24, someFacts(), []string{"d"}, nil},
-		"refused":     {80, 24, someFacts(), nil, refused},
-		"zoomed":      {80, 24, manyFacts(), []string{"tab", "z", "s"}, nil},
+		"busy-80":        {80, 24, someFacts(), nil, nil},
+		"busy-120":       {120, 40, someFacts(), []string{"tab"}, nil},
+		"busy-200":       {200, 50, someFacts(), []string{"tab", "j", "x"}, nil},
+		"least":          {60, 15, someFacts(), nil, nil},
+		"many-80":        {80, 24, manyFacts(), []string{"tab", "G"}, nil},
+		"many-120":       {120, 40, manyFacts(), []string{"j", "end"}, nil},
+		"many-200":       {200, 50, manyFacts(), []string{"tab", "pgdown"}, nil},
+		"none":           {80, 24, Facts{Status: &api.StatusAll{Host: "box", Note: "No GPU was found.", Monitoring: true}, Leases: &api.Leases{}, At: now}, nil, nil},
+		"local":          {80, 24, Facts{Status: someFacts().Status, At: now}, nil, func(s *State) { s.Local = true; s.Press("r") }},
+		"lost":           {80, 24, someFacts(), []string{"tab"}, lost},
+		"filtered":       {80, 24, someFacts(), []string{"/", "a", "d", "a"}, nil},
+		"small":          {40, 10, someFacts(), nil, nil},
+		"help":           {80, 24, someFacts(), []string{"?"}, nil},
+		"needs":          {80, 24, someFacts(), []string{"!"}, nil},
+		"device":         {100, 30, someFacts(), []string{"j", "enter"}, nil},
+		"lease":          {80, 24, someFacts(), []string{"tab", "enter"}, nil},
+		"request":        {80, 24, someFacts(), []string{"3", "enter"}, nil},
+		"event":          {80, 24, someFacts(), []string{"4", "enter"}, nil},
+		"stray":          {80, 24, someFacts(), []string{"tab", "G", "enter"}, nil},
+		"ask-release":    {80, 24, someFacts(), []string{"tab", "r"}, nil},
+		"ask-drain":      {80, 24, someFacts(), []string{"d"}, nil},
+		"refused":        {80, 24, someFacts(), nil, refused},
+		"services-80":    {80, 24, serviceFacts(), []string{"5"}, nil},
+		"services-200":   {200, 50, serviceFacts(), []string{"tab", "tab", "j", "j"}, nil},
+		"services-least": {60, 15, serviceFacts(), nil, nil},
+		"service":        {80, 30, serviceFacts(), []string{"5", "j", "enter"}, nil},
+		"ask-stop":       {80, 24, serviceFacts(), []string{"5", "c"}, nil},
+		"zoomed":         {80, 24, manyFacts(), []string{"tab", "z", "s"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := scene(c.width, c.height, c.facts, c.keys...)
@@ -125,10 +130,14 @@ func compare(t *testing.T, path, got string) {
 // Whatever a machine calls its things, whatever is pressed and however large the
 // terminal is, a frame fits it.
 func TestFramesFit(t *testing.T) {
-	keys := []string{"tab", "shift+tab", "up", "down", "pgdown", "end", "home", "enter", "esc", "/", "s", "S", "x", "z", "!", "?", "r", "p", "u", "d", "y", "n", "a", "backspace", "1", "3", "4"}
+	keys := []string{"tab", "shift+tab", "up", "down", "pgdown", "end", "home", "enter", "esc", "/", "s", "S", "x", "z", "!", "?", "r", "p", "u", "d", "y", "n", "a", "backspace", "c", "1", "3", "4", "5"}
 	names := rapid.OneOf(rapid.StringMatching(`[a-z]{0,50}`), rapid.StringN(0, 40, -1), rapid.SampledFrom([]string{"模擬カード模擬カード模擬カード", "e\u0301clair", "\x1b[2J", "👩‍👩‍👧 🇩🇪 👍🏽", "…", "a\nb", "\u200b"}))
 	rapid.Check(t, func(t *rapid.T) {
 		f := someFacts()
+		if rapid.Bool().Draw(t, "services") {
+			f = serviceFacts()
+			f.Services.Services[0].Name, f.Services.Services[1].Failure.Why = names.Draw(t, "name"), names.Draw(t, "failure")
+		}
 		f.Samples = nil
 		for i := range f.Leases.Leases {
 			l := &f.Leases.Leases[i]

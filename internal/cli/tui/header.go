@@ -160,6 +160,19 @@ func (s *State) footer() line {
 	case s.detail != nil:
 		keys = [][2]string{{"esc", "back"}, {"↑↓", "scroll"}, {"r", "release"}, {"p", "park"}, {"u", "resume"}, {"d", "drain"}, {"?", "help"}}
 	}
+	if s.pane == Services && s.detail == nil || s.detail != nil && s.detail.pane == Services {
+		keys = slices.DeleteFunc(keys, func(k [2]string) bool { return strings.Contains("psdx", k[0]) })
+		for i, k := range keys {
+			switch k[0] {
+			case "r":
+				keys[i][1] = "restart"
+			case "u":
+				keys[i][1] = "start"
+			}
+		}
+		at := slices.IndexFunc(keys, func(k [2]string) bool { return k[0] == "r" })
+		keys = slices.Insert(keys, max(at, 0), [2]string{"c", "stop"})
+	}
 	if s.Several { // there is nothing to act on
 		keys = slices.DeleteFunc(keys, func(k [2]string) bool { return strings.Contains("rpudx", k[0]) })
 	}

@@ -111,7 +111,7 @@ func (s *State) pressList(key string) Want {
 		s.turn(1)
 	case "shift+tab", "left":
 		s.turn(-1)
-	case "1", "2", "3", "4":
+	case "1", "2", "3", "4", "5":
 		if p := Pane(key[0] - '1'); s.has(p) {
 			s.pane = p
 		}
@@ -141,7 +141,9 @@ func (s *State) pressList(key string) Want {
 }
 
 // has reports whether the screen has a pane.
-func (s *State) has(p Pane) bool { return !s.Several || p <= Leases }
+func (s *State) has(p Pane) bool {
+	return !s.Several && (p != Services || len(s.allServices()) > 0) || p <= Leases
+}
 
 // sorted returns the pane that the keys for sorting are for: on one machine, only leases
 // can be sorted.
@@ -208,8 +210,10 @@ func scrolled(top int, key string, page int) int {
 
 // turn gives the keys to the next visible pane.
 func (s *State) turn(by int) {
+	at := slices.Index(downward[:], s.pane)
 	for range panes {
-		s.pane = (s.pane + panes + Pane(by)) % panes
+		at = (at + len(downward) + by) % len(downward)
+		s.pane = downward[at]
 		if s.has(s.pane) && (s.zoomed || s.shown(s.pane)) {
 			return
 		}

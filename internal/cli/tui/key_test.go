@@ -21,6 +21,37 @@ func press(s *State, keys ...string) (want Want) {
 	return want
 }
 
+// A service is started, stopped and restarted after a question, and what cannot be done is
+// told.
+func TestActsOnServices(t *testing.T) {
+	for name, c := range map[string]struct {
+		keys []string
+		says string
+		want *Act
+	}{
+		"stop":             {[]string{"5", "c"}, "also after a restart of the daemon. 2 open requests end", &Act{Verb: "stop", Service: "chat", About: "chat"}},
+		"restart":          {[]string{"5", "j", "enter", "r"}, "The same: berth restart draw", &Act{Verb: "restart", Service: "draw", About: "draw"}},
+		"start":            {[]string{"5", "G", "k", "u"}, "Start old?", &Act{Verb: "start", Service: "old", About: "old"}},
+		"what is ready":    {[]string{"5", "u"}, "chat is ready already", nil},
+		"what is stopped":  {[]string{"5", "j", "j", "c"}, "old is stopped already", nil},
+		"another act":      {[]string{"5", "p"}, "That is not for services", nil},
+		"a lease, as ever": {[]string{"2", "c"}, "Cancel train-vit of bob?", &Act{Verb: "cancel", User: "bob", ID: "train-vit", Fence: 10, About: "train-vit of bob"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := scene(110, 40, serviceFacts(), c.keys...)
+			if text := frameText(s); !strings.Contains(text, c.says) {
+				t.Errorf("it does not say %q:\n%s", c.says, text)
+			}
+			if diff := cmp.Diff(c.want, press(s, "y").Act); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+	if s := scene(110, 40, someFacts(), "5", "c"); strings.Contains(frameText(s), "SERVICES") {
+		t.Error("a machine without services has a pane for them")
+	}
+}
+
 // Nothing is changed before it is confirmed, and what is confirmed is exactly what
 // was shown: a lease by its user, id and fence.
 func TestActs(t *testing.T) {

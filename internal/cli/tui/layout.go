@@ -25,7 +25,11 @@ func (s *State) layout() []area {
 	}
 	if s.Width >= wideFrom {
 		width := (s.Width - 3) * 6 / 10
-		areas := []area{devices, {Leases, 0, devices.height, width, left}}
+		services := s.servicesHeight(left / 2)
+		areas := []area{devices, {Leases, 0, devices.height, width, left - services}}
+		if services > 0 {
+			areas = append(areas, area{Services, 0, devices.height + left - services, width, services})
+		}
 		queue := 0
 		if waiting > 0 {
 			queue = 1 + min(waiting, max(2, left/2-1))
@@ -37,16 +41,29 @@ func (s *State) layout() []area {
 	if waiting > 0 {
 		queue = 1 + min(waiting, max(1, left/5))
 	}
-	events := 1 + max(1, left/4)
-	leases := left - queue - events
+	services := s.servicesHeight(left / 3)
+	events := 1 + max(1, (left-services)/4)
+	leases := left - services - queue - events
 	if spare := leases - 1 - max(1, len(s.leases)); spare > 0 && len(s.events) > events-1 {
 		leases, events = leases-spare, events+spare
 	}
 	areas := []area{devices, {Leases, 0, devices.height, s.Width, leases}}
-	if queue > 0 {
-		areas = append(areas, area{Queue, 0, devices.height + leases, s.Width, queue})
+	if services > 0 {
+		areas = append(areas, area{Services, 0, devices.height + leases, s.Width, services})
 	}
-	return append(areas, area{Events, 0, devices.height + leases + queue, s.Width, events})
+	if queue > 0 {
+		areas = append(areas, area{Queue, 0, devices.height + leases + services, s.Width, queue})
+	}
+	return append(areas, area{Events, 0, devices.height + leases + services + queue, s.Width, events})
+}
+
+// servicesHeight returns how many lines the services take, at most so many, and none if
+// there are no services.
+func (s *State) servicesHeight(most int) int {
+	if len(s.allServices()) == 0 {
+		return 0
+	}
+	return 1 + min(max(1, len(s.services)), max(1, most-1))
 }
 
 // shown reports whether a pane has a place on the screen.

@@ -104,6 +104,21 @@ func someFacts() Facts {
 	return f
 }
 
+// serviceFacts is that machine with services whose programs berth runs.
+func serviceFacts() Facts {
+	f := someFacts()
+	took := func(seconds float64) api.ServiceTime {
+		return api.ServiceTime{Seconds: seconds, Last: seconds, Count: 2}
+	}
+	f.Services = &api.Services{Services: []api.Service{
+		{Name: "chat", Models: []string{"qwen3-8b", "gpt-*"}, User: "ada", State: "ready", Since: now.Add(-5 * time.Minute), Start: "on_demand", Away: "auto", Goes: "park", Devices: []string{"GPU-0"}, Memory: gpu.Some(gpu.MiB(12288)), Open: 2, Waiting: 1, Took: api.ServiceTimes{Start: took(9), Park: took(27), Resume: took(7.2)}},
+		{Name: "draw", User: "bob", State: "failed", Since: now.Add(-time.Minute), Start: "on_demand", Away: "auto", Failure: &api.ServiceFailure{At: now.Add(-time.Minute), Why: "it ended with code 3 before it was ready", Count: 4, Next: now.Add(40 * time.Second), Log: []string{"no such file: \x1b[2J"}}},
+		{Name: "old", User: "ada", State: "stopped", Since: now.Add(-26 * time.Hour), Start: "on_demand", Away: "stop", Stopped: &api.FrontStopped{By: "root", Why: "new weights", At: now.Add(-26 * time.Hour)}},
+		{Name: "talk", User: "ada", State: "parked", Since: now.Add(-time.Hour), Start: "always", Away: "park", Devices: []string{"GPU-0"}, Memory: gpu.Some(gpu.MiB(8192)), Took: api.ServiceTimes{Resume: took(3)}},
+	}}
+	return f
+}
+
 func someEvents() []gpu.Event {
 	return []gpu.Event{
 		{ID: 1, Time: now.Add(-30 * time.Hour), Code: "lease_granted", Severity: gpu.Note, Lease: "notebook", Text: "notebook holds 48 GiB on GPU 0"},

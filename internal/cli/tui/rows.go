@@ -87,11 +87,12 @@ func (s *State) sift() {
 	if s.Several {
 		s.gpus, s.leases = s.nodeRows(), s.partRows()
 	} else {
-		s.gpus, s.leases, s.queue, s.news = s.deviceRows(), s.leaseRows(), s.queueRows(), s.eventRows()
+		s.gpus, s.leases, s.queue, s.news, s.services = s.deviceRows(), s.leaseRows(), s.queueRows(), s.eventRows(), s.serviceRows()
 	}
 	s.keys = [panes][]string{
 		keysOf(s.gpus, gpuRow.key), keysOf(s.leases, func(r row) string { return r.key }),
 		keysOf(s.queue, func(w api.Waiting) string { return requestOf(w).Key() }), keysOf(s.news, eventKey),
+		keysOf(s.services, func(one api.Service) string { return one.Name }),
 	}
 }
 

@@ -18,12 +18,13 @@ type State struct {
 	Version       string        // of this program
 	Interval      time.Duration // how often the daemon is asked
 
-	gpus   []gpuRow        // devices that match the filter, in order
-	leases []row           // leases and processes that match the filter, in order
-	queue  []api.Waiting   // requests that match the filter
-	news   []gpu.Event     // events that match the filter, newest first
-	keys   [panes][]string // of these rows, to find a row again
-	needs  []need          // what needs a person, the worst first
+	gpus     []gpuRow        // devices that match the filter, in order
+	leases   []row           // leases and processes that match the filter, in order
+	queue    []api.Waiting   // requests that match the filter
+	services []api.Service   // services that match the filter
+	news     []gpu.Event     // events that match the filter, newest first
+	keys     [panes][]string // of these rows, to find a row again
+	needs    []need          // what needs a person, the worst first
 
 	pane    Pane
 	cursor  [panes]string // key of the chosen row; empty for the first
@@ -70,6 +71,7 @@ type Facts struct {
 	Available *api.Available
 	Leases    *api.Leases
 	Strays    *api.Strays
+	Services  *api.Services
 	Reasons   map[string]api.Explanation // why requests wait, by Request.Key
 	Samples   map[string][]gpu.Sample    // of the last minutes, by UUID
 	Refused   string                     // why the daemon does not list the leases; empty if it does
@@ -85,14 +87,18 @@ type outage struct {
 // Pane is a part of the screen that can have the keys.
 type Pane int
 
-// The panes, from top to bottom.
+// The panes, in the order of their keys.
 const (
 	Devices Pane = iota
 	Leases
 	Queue
 	Events
+	Services
 	panes
 )
+
+// downward has the panes from top to bottom.
+var downward = [panes]Pane{Devices, Leases, Services, Queue, Events}
 
 // mostEvents limits the events that a screen keeps.
 const mostEvents = 500
@@ -125,6 +131,9 @@ func (s *State) Take(f Facts) {
 	}
 	if f.Strays != nil {
 		s.facts.Strays = f.Strays
+	}
+	if f.Services != nil {
+		s.facts.Services = f.Services
 	}
 	if f.Reasons != nil {
 		s.reasons = f.Reasons

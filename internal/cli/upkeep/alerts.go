@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/berth-gpu/berth/internal/text/words"
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/api"
@@ -93,6 +94,13 @@ func eachAlert(ctx context.Context, con *console.Console, which string, do func(
 		}
 		if len(done.Alerts) == 0 {
 			_, err = do(c, which) // the daemon says that there is no such alert
+			var names []string
+			for _, a := range all.Alerts {
+				names = append(names, a.Alert, a.Fingerprint)
+			}
+			if near, ok := words.Nearest(which, names); ok && err != nil {
+				err = console.Hinted(err, "did you mean "+near+"?")
+			}
 		}
 		return done, err
 	}, view.Acknowledged)

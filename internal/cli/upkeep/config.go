@@ -6,6 +6,8 @@ import (
 	"math"
 	"strings"
 
+	"github.com/berth-gpu/berth/internal/file"
+	"github.com/berth-gpu/berth/internal/text/words"
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/api"
@@ -77,7 +79,7 @@ func completeField(con *console.Console, cmd *cobra.Command, suffix, source stri
 
 // findField finds a field by its name, with or without the leading "gpu.".
 func findField(fields []api.ConfigField, name string) (api.ConfigField, error) {
-	var near []string
+	var near, all []string
 	name = config.FieldName(name)
 	for _, f := range fields {
 		if f.Field == name || f.Field == "gpu."+name {
@@ -86,13 +88,19 @@ func findField(fields []api.ConfigField, name string) (api.ConfigField, error) {
 		if strings.Contains(f.Field, name) {
 			near = append(near, f.Field)
 		}
+		all = append(all, f.Field, strings.TrimPrefix(f.Field, "gpu."))
 	}
 	hint := "berth config lists all fields"
 	if len(near) > 0 && name != "" {
-		hint = "did you mean " + strings.Join(near, ", ") + "?"
+		hint = "did you mean " + words.Few(near, mostNear) + "?"
+	} else {
+		hint = words.Suggest(name, all, hint)
 	}
 	return api.ConfigField{}, console.Hinted(console.Usage("the configuration has no field %q", name), hint)
 }
+
+// mostNear is how many fields a suggestion names.
+const mostNear = 8
 
 func newConfigGet(con *console.Console) *cobra.Command {
 	var devices string
@@ -221,22 +229,39 @@ func newConfigCheck(con *console.Console) *cobra.Command {
 		Use:   "check FILE",
 		Short: "Check a configuration file without a daemon",
 		Long: `Check a configuration file without a daemon, and report every mistake with its
-line. "-" reads standard input.`,
+line. A file that others can change, or one with secrets that others can read,
+is a mistake too. "-" reads standard input.`,
 		Example: "  berth config check berth.yaml\n  berth config check - < berth.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(_ *cobra.Command, args []string) error { return checkConfig(con, args[0]) },
 	}
 }
 
-func checkConfig(con *console.Console, file string) error {
-	text, err := con.Read(file, math.MaxInt64)
-	if err != nil {
-		return fmt.Errorf("read the configuration: %w", err)
+// readConfig reads a configuration file as the daemon does, which refuses a file that
+// others can change.
+func readConfig(con *console.Console, path string) (*file.Trusted, error) {
+	if path != "-" {
+		return file.ReadTrusted(path, func(about string) { fmt.Fprintln(con.Err, "berth: "+term.CleanLines(about)) })
 	}
-	name := console.NameOf(file)
-	layer, _ := config.ParseYAML(name, text) // Merge repeats the errors, and finds more
-	if _, err := config.Merge(layer); err != nil {
+	text, err := con.Read(path, math.MaxInt64)
+	return &file.Trusted{Text: text}, err
+}
+
+func checkConfig(con *console.Console, path string) error {
+	found, err := readConfig(con, path)
+	if err != nil {
+		return console.Unread("read the configuration", path, err)
+	}
+	name := console.NameOf(path)
+	layer, _ := config.ParseYAML(name, found.Text) // Merge repeats the errors, and finds more
+	settings, err := config.Merge(layer)
+	if err != nil {
 		return err
+	}
+	if secrets := settings.Secrets(name); len(secrets) > 0 {
+		if err := found.CheckSecret(); err != nil {
+			return fmt.Errorf("%s: %w", strings.Join(secrets, ", "), err)
+		}
 	}
 	return con.Answer(map[string]any{"file": name, "valid": true}, term.Clean(name)+" is valid")
 }

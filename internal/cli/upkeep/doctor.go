@@ -2,6 +2,8 @@ package upkeep
 
 import (
 	"fmt"
+	"os"
+	"os/user"
 
 	"github.com/spf13/cobra"
 
@@ -22,7 +24,10 @@ code is 1 if something is broken. A machine without a GPU is not broken.`,
 		Example: "  berth doctor\n  berth doctor --json | jq '.[] | select(.grade==\"broken\")'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			machine := doctor.Doctor{Root: "/", Version: con.Version}
+			machine := doctor.Doctor{Root: "/", Version: con.Version, UID: os.Getuid()}
+			if u, err := user.Current(); err == nil {
+				machine.User, machine.Home = u.Username, u.HomeDir
+			}
 			if daemon.Probe != nil {
 				machine.Probed = daemon.Probe(cmd.Context())
 			}

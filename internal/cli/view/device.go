@@ -69,6 +69,7 @@ func (s *Device) facts(to term.Screen) []fact {
 		{"uuid", d.UUID},
 		{"driver", Join(d.Driver, "through "+d.Backend)},
 		{"bus", s.bus()},
+		{"confidential", string(d.Confidential)},
 	}
 	if s.Sample != nil {
 		facts = append(facts, fact{"sampled", words.Age(to.Now.Sub(s.Sample.Time)) + " ago"})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/cli/fleet"
 	"github.com/berth-gpu/berth/internal/text/term"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
@@ -121,25 +122,29 @@ func Holder(h api.Holder) string {
 	return what + " (" + user + ")"
 }
 
-// LeaseFilter selects leases and requests. An empty field selects all.
+// LeaseFilter selects leases and requests. A field selects those with one of its values,
+// and all if it has none.
 type LeaseFilter struct {
-	Service string
-	User    string
-	GPU     string // UUID
+	Services []string
+	Users    []string
+	GPUs     []string // UUIDs
 }
+
+// Any reports whether the filter selects only some.
+func (f LeaseFilter) Any() bool { return len(f.Services)+len(f.Users)+len(f.GPUs) > 0 }
 
 // Apply returns the leases and requests that match. A waiting request is on no device
 // yet.
 func (f LeaseFilter) Apply(all api.Leases) api.Leases {
 	chosen := api.Leases{Leases: []api.Lease{}, Waiting: []api.Waiting{}}
 	for _, l := range all.Leases {
-		on := slices.ContainsFunc(l.Parts, func(p api.LeasePart) bool { return p.GPU == f.GPU })
-		if f.holder(l.Holder) && (f.GPU == "" || on) {
+		on := slices.ContainsFunc(l.Parts, func(p api.LeasePart) bool { return slices.Contains(f.GPUs, p.GPU) })
+		if f.holder(l.Holder) && (len(f.GPUs) == 0 || on) {
 			chosen.Leases = append(chosen.Leases, l)
 		}
 	}
 	for _, w := range all.Waiting {
-		if f.holder(w.Holder) && f.GPU == "" {
+		if f.holder(w.Holder) && len(f.GPUs) == 0 {
 			chosen.Waiting = append(chosen.Waiting, w)
 		}
 	}
@@ -147,7 +152,34 @@ func (f LeaseFilter) Apply(all api.Leases) api.Leases {
 }
 
 func (f LeaseFilter) holder(h api.Holder) bool {
-	return (f.Service == "" || words.Service(h.Service) == words.Service(f.Service)) && (f.User == "" || h.User == f.User)
+	return fleet.Filter{Services: f.Services, Users: f.Users}.Matches(h)
+}
+
+// Missed says what to do if nothing matches: which service or user was probably meant, or
+// where to look.
+func (f LeaseFilter) Missed(all api.Leases) string {
+	var services, users []string
+	note := func(h api.Holder) { services, users = append(services, h.Service), append(users, h.User) }
+	for _, l := range all.Leases {
+		note(l.Holder)
+	}
+	for _, w := range all.Waiting {
+		note(w.Holder)
+	}
+	for _, choice := range []struct {
+		flag         string
+		asked, known []string
+	}{{"--service", f.Services, services}, {"--user", f.Users, users}} {
+		for _, name := range choice.asked {
+			if slices.Contains(choice.known, name) {
+				continue
+			}
+			if near, ok := words.Nearest(name, slices.DeleteFunc(choice.known, func(s string) bool { return s == "" })); ok {
+				return "Did you mean " + choice.flag + " " + near + "?"
+			}
+		}
+	}
+	return "berth leases lists all of them."
 }
 
 // LeaseName returns the name of a holder's lease: the id, or USER/ID if several leases
@@ -186,7 +218,7 @@ func pacedLine(id string, p *api.Paced, to term.Screen) string {
 	text := term.Clean(id) + " is held to " + percent(p.Share)
 	if len(p.HeldBy) > 0 {
 		by := p.HeldBy[0]
-		text += " by " + map[string]string{"owner": "its owner", "operator": "an operator", "throttle": "gpu.throttle"}[by.Source]
+		text += " by " + map[string]string{"owner": "its owner", "operator": "an operator", "throttle": "gpu.throttle", "service": "the compute of its service"}[by.Source]
 		if by.Why != "" {
 			text += ": " + term.Clean(by.Why)
 		}
@@ -337,6 +369,9 @@ func whereabouts(l api.Lease, to term.Screen) []string {
 			add("is on its way back to its GPU, for " + age)
 		}
 	}
+	if p := l.Pool; p != nil {
+		add("is a pool: " + PoolText(p))
+	}
 	if l.Exclusive {
 		add("has " + words.Count(len(l.Parts), "GPU") + " alone")
 	}
@@ -354,6 +389,17 @@ func whereabouts(l api.Lease, to term.Screen) []string {
 		add(text)
 	}
 	return append(lines, failure(l, to)...)
+}
+
+// PoolText says what became of the memory of a pool, or returns "" for nil.
+func PoolText(p *api.Pool) string {
+	if p == nil {
+		return ""
+	}
+	if p.Leases == 0 {
+		return "nobody has taken any of it, and " + p.Left.String() + " are left"
+	}
+	return fmt.Sprintf("%s taken by %s, %s left", p.Taken, words.Count(p.Leases, "lease"), p.Left)
 }
 
 // by says who parked a lease.

@@ -22,11 +22,13 @@ func TestLeaseFilter(t *testing.T) {
 		want   []string
 	}{
 		{LeaseFilter{}, []string{"a", "b", "w"}},
-		{LeaseFilter{Service: "embedder"}, []string{"a", "w"}},
-		{LeaseFilter{User: "bob"}, []string{"b"}},
-		{LeaseFilter{GPU: "GPU-1"}, []string{"b"}},
-		{LeaseFilter{GPU: "GPU-0", User: "ann"}, []string{"a"}},
-		{LeaseFilter{Service: "embedder", User: "bob"}, nil},
+		{LeaseFilter{Services: []string{"embedder"}}, []string{"a", "w"}},
+		{LeaseFilter{Users: []string{"bob"}}, []string{"b"}},
+		{LeaseFilter{GPUs: []string{"GPU-1"}}, []string{"b"}},
+		{LeaseFilter{GPUs: []string{"GPU-0"}, Users: []string{"ann"}}, []string{"a"}},
+		{LeaseFilter{Services: []string{"embedder"}, Users: []string{"bob"}}, nil},
+		{LeaseFilter{Services: []string{"embedder", "trainer"}}, []string{"a", "b", "w"}},
+		{LeaseFilter{GPUs: []string{"GPU-1", "GPU-0"}}, []string{"a", "b"}},
 	} {
 		var got []string
 		chosen := c.filter.Apply(all)

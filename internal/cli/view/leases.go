@@ -19,7 +19,8 @@ import (
 type Leases struct {
 	api.Leases
 	GPUs     GPUs
-	Filtered bool // the user asked for only some of them
+	Filtered bool   // the user asked for only some of them
+	Missed   string // what to do if none of them matches
 }
 
 // Answer returns the answer of the daemon.
@@ -187,7 +188,7 @@ func AsksFor(w api.Waiting) string {
 func (s *Leases) totals() string {
 	if len(s.Leases.Leases) == 0 && len(s.Waiting) == 0 {
 		if s.Filtered {
-			return "No lease and no request matches."
+			return strings.TrimSpace("No lease and no request matches. " + s.Missed)
 		}
 		return "Nobody holds a lease, and nobody waits for one."
 	}
@@ -201,6 +202,9 @@ func (s *Leases) totals() string {
 		for _, p := range l.Parts {
 			memory += p.Memory
 			slots += p.Slots
+		}
+		if l.Pool != nil {
+			memory -= l.Pool.Taken // its leases are counted themselves
 		}
 	}
 	parts := []string{words.Count(len(s.Leases.Leases), "lease")}

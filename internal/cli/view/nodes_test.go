@@ -79,7 +79,7 @@ func TestNodeViews(t *testing.T) {
 		"status-daemons": &NodesStatus{someDaemons()},
 		"leases":         &NodesLeases{Nodes: someNodes()},
 		"leases-daemons": &NodesLeases{Nodes: someDaemons()},
-		"leases-none":    &NodesLeases{Nodes: fleet.Filter{User: "bob"}.Apply(someNodes()), Filtered: true},
+		"leases-none":    &NodesLeases{Nodes: fleet.Filter{Users: []string{"bob"}}.Apply(someNodes()), Filtered: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var b strings.Builder

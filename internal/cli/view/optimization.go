@@ -33,7 +33,7 @@ func Freed(o api.Optimization) string {
 	took := words.Duration(time.Duration(o.Took * float64(time.Second)))
 	more := ""
 	if leasable > 0 {
-		more = " " + leasable.String() + " more can be leased."
+		more = " " + leasable.String() + " more can be leased, because leases were made smaller."
 	}
 	switch {
 	case o.DryRun && done == 0:
@@ -47,7 +47,10 @@ func Freed(o api.Optimization) string {
 	case done == 0:
 		return "Nothing was freed."
 	}
-	return fmt.Sprintf("Nothing was freed: %s, %s.%s", words.Count(done, "step"), took, more)
+	if leasable > 0 {
+		return fmt.Sprintf("%s more can be leased, because leases were made smaller (%s). Programs use as much memory as before.", leasable, took)
+	}
+	return fmt.Sprintf("Nothing was freed: %s, %s.", words.Count(done, "step"), took)
 }
 
 // Optimized shows the result of an optimization for each way: what was freed, what was

@@ -19,6 +19,10 @@ type Doctor struct {
 	Root    string // folder with the files of the system; "/" except in tests
 	Version string // version of the program that asks
 
+	UID  int    // of the user who asks
+	User string // login name; empty if not known
+	Home string // folder of the user
+
 	Settings      *config.Settings // as a daemon would read them
 	Misconfigured error            // why there are no Settings; nil if there are
 	Daemon        Daemon           // a client of the daemon, which need not run; nil if there can be none
@@ -51,7 +55,7 @@ func (d *Doctor) Examine(ctx context.Context) []Finding {
 			found = append(found, damagedFile(name))
 		}
 	}
-	return append(append(append(found, d.unit()), d.hugePages()...), d.jobs()...)
+	return append(append(append(append(found, d.unit()), d.rights()...), d.hugePages()...), d.jobs()...)
 }
 
 func (d *Doctor) configuration() Finding {

@@ -260,18 +260,18 @@ func TestExamine(t *testing.T) {
 		}
 		return strings.Join(list, " ")
 	}
-	if got, want := topics(), "system processes hardware nvml config daemon leases journal systemd jobs jobs"; got != want {
+	if got, want := topics(), "system processes hardware nvml config daemon leases journal systemd scopes jobs jobs"; got != want {
 		t.Errorf("with a daemon it examines %s, want %s", got, want)
 	}
 	daemon.missing = &client.NoDaemonError{}
-	if got, want := topics(), "system processes hardware nvml config daemon state journal audit systemd jobs jobs"; got != want {
+	if got, want := topics(), "system processes hardware nvml config daemon state journal audit systemd scopes jobs jobs"; got != want {
 		t.Errorf("without a daemon it examines %s, want %s", got, want)
 	}
 	d.Settings, d.Misconfigured = nil, errors.New("berth.yaml:1: no")
-	if got, want := topics(), "system processes hardware nvml config daemon systemd jobs jobs"; got != want {
+	if got, want := topics(), "system processes hardware nvml config daemon systemd scopes jobs jobs"; got != want {
 		t.Errorf("without a configuration it examines %s, want %s", got, want)
 	}
-	if found := d.Examine(t.Context()); Count(found, Broken) != 2 || Count(found, Notice) != 4 { // /proc and config; hardware, nvml, daemon and jobs
+	if found := d.Examine(t.Context()); Count(found, Broken) != 2 || Count(found, Notice) != 5 { // /proc and config; hardware, nvml, daemon, scopes and jobs
 		t.Errorf("%d broken and %d notes: %+v", Count(found, Broken), Count(found, Notice), found)
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 // identify reads the constant properties of a GPU.
 func (b *Backend) identify(s *session, h nvml.Device, uuid string) *card {
-	d := gpu.Device{UUID: uuid, Vendor: gpu.NVIDIA, Backend: b.Name(), Driver: s.driver, Name: "NVIDIA GPU"}
+	d := gpu.Device{UUID: uuid, Vendor: gpu.NVIDIA, Backend: b.Name(), Driver: s.driver, Confidential: s.confidential, Name: "NVIDIA GPU"}
 	if name, ret := h.GetName(); ret == nvml.SUCCESS {
 		d.Name = name
 	}

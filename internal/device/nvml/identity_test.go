@@ -19,7 +19,7 @@ func TestIdentity(t *testing.T) {
 	want := gpu.Device{
 		UUID: "GPU-0", Name: "NVIDIA H200", Vendor: gpu.NVIDIA, Backend: "nvml", Driver: "580.65.06",
 		PCI: "0000:18:00.0", Path: "/dev/nvidia0", ComputeCapability: "9.0",
-		MemoryTotal: 143771, NUMANode: gpu.Some(1), PowerLimit: gpu.Some(gpu.Watts(700)),
+		MemoryTotal: 143771, NUMANode: gpu.Some(1), PowerLimit: gpu.Some(gpu.Watts(700)), Confidential: gpu.NotConfidential,
 		TempSlowdown: gpu.Some(gpu.Celsius(89)), TempMax: gpu.Some(gpu.Celsius(87)), TempShutdown: gpu.Some(gpu.Celsius(95)),
 	}
 	got := devices(t, r.backend())[0].Describe()
@@ -116,4 +116,34 @@ func TestScanWithoutPermission(t *testing.T) {
 	r.gpus[1].breakWith(nvml.ERROR_NO_PERMISSION)
 	_, err := b.Scan(t.Context())
 	wantErr(t, err, device.ErrNoPermission)
+}
+
+// The driver has one answer for all GPUs, and an old one has none.
+func TestConfidentialMode(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		state nvml.ConfComputeSystemState
+		ret   nvml.Return
+		old   bool
+		want  gpu.Confidence
+	}{
+		{name: "off", want: gpu.NotConfidential},
+		{name: "on", state: nvml.ConfComputeSystemState{CcFeature: nvml.CC_SYSTEM_FEATURE_ENABLED}, want: gpu.Confidential},
+		{name: "open to tools", state: nvml.ConfComputeSystemState{CcFeature: nvml.CC_SYSTEM_FEATURE_ENABLED, DevToolsMode: nvml.CC_SYSTEM_DEVTOOLS_MODE_ON}, want: gpu.ConfidentialOpen},
+		{name: "no such GPU", ret: nvml.ERROR_NOT_SUPPORTED, want: gpu.NotConfidential},
+		{name: "no answer", ret: nvml.ERROR_UNKNOWN, want: ""},
+		{name: "old driver", old: true, want: ""},
+	} {
+		r := newRig(t, 1)
+		r.missing["nvmlSystemGetConfComputeState"] = c.old
+		r.SystemGetConfComputeStateFunc = func() (nvml.ConfComputeSystemState, nvml.Return) {
+			if c.old {
+				t.Error("a call that the library lacks was made")
+			}
+			return c.state, c.ret
+		}
+		if got := devices(t, r.backend())[0].Describe().Confidential; got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
 }

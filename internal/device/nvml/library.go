@@ -7,6 +7,7 @@ import (
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
 )
 
@@ -26,6 +27,9 @@ const quietPause = 100 * time.Millisecond
 type session struct {
 	api    nvml.Interface
 	driver string
+
+	confidential gpu.Confidence
+
 	// These report NVML calls that an old driver may lack. Calling a missing one ends the
 	// process.
 	hasEventReasons, hasMIG, hasMPSProcesses, hasRemoteType, hasFans bool
@@ -121,12 +125,33 @@ func (l *library) explore() *session {
 	return &session{
 		api:             l.api,
 		driver:          driver,
+		confidential:    confidence(l.api, has("nvmlSystemGetConfComputeState")),
 		hasEventReasons: has("nvmlDeviceGetCurrentClocksEventReasons"),
 		hasMIG:          has("nvmlDeviceGetMigMode"),
 		hasMPSProcesses: has("nvmlDeviceGetMPSComputeRunningProcesses_v3"),
 		hasRemoteType:   has("nvmlDeviceGetNvLinkRemoteDeviceType"),
 		hasFans:         has("nvmlDeviceSetFanSpeed_v2") && has("nvmlDeviceSetDefaultFanSpeed_v2") && has("nvmlDeviceGetMinMaxFanSpeed"),
 	}
+}
+
+// confidence returns whether the GPUs of the machine are in confidential mode. The driver
+// has one answer for all of them. Asks is whether the library can be asked.
+func confidence(api nvml.Interface, asks bool) gpu.Confidence {
+	if !asks {
+		return ""
+	}
+	state, ret := api.SystemGetConfComputeState()
+	switch {
+	case ret == nvml.ERROR_NOT_SUPPORTED:
+		return gpu.NotConfidential
+	case ret != nvml.SUCCESS:
+		return ""
+	case state.CcFeature != nvml.CC_SYSTEM_FEATURE_ENABLED:
+		return gpu.NotConfidential
+	case state.DevToolsMode == nvml.CC_SYSTEM_DEVTOOLS_MODE_ON:
+		return gpu.ConfidentialOpen
+	}
+	return gpu.Confidential
 }
 
 // invalidate records that the library reports that it is not initialised, so that the

@@ -48,7 +48,7 @@ func (b *Backend) identifyInstance(h nvml.Device, uuid string, parent *card) *ca
 	whole := parent.Describe()
 	d := gpu.Device{
 		UUID: uuid, Name: whole.Name + " MIG", Vendor: whole.Vendor, Backend: whole.Backend, Driver: whole.Driver,
-		PCI: whole.PCI, ComputeCapability: whole.ComputeCapability, NUMANode: whole.NUMANode, Parent: whole.UUID,
+		PCI: whole.PCI, ComputeCapability: whole.ComputeCapability, NUMANode: whole.NUMANode, Confidential: whole.Confidential, Parent: whole.UUID,
 		TempSlowdown: whole.TempSlowdown, TempMax: whole.TempMax, TempShutdown: whole.TempShutdown,
 	}
 	if name, ret := h.GetName(); ret == nvml.SUCCESS {

@@ -67,6 +67,9 @@ func newRig(t *testing.T, gpus int) *rig {
 	r.InitFunc = r.start
 	r.ShutdownFunc = func() nvml.Return { return nvml.SUCCESS }
 	r.SystemGetDriverVersionFunc = func() (string, nvml.Return) { return "580.65.06", nvml.SUCCESS }
+	r.SystemGetConfComputeStateFunc = func() (nvml.ConfComputeSystemState, nvml.Return) {
+		return nvml.ConfComputeSystemState{}, nvml.SUCCESS
+	}
 	r.DeviceGetCountFunc = func() (int, nvml.Return) { return len(r.gpus), nvml.SUCCESS }
 	r.DeviceGetHandleByIndexFunc = func(i int) (nvml.Device, nvml.Return) { return r.gpus[i].open() }
 	r.DeviceGetHandleByUUIDFunc = r.byUUID

@@ -89,7 +89,7 @@ func (s *server) unacknowledge(ctx context.Context, in *alertName) (*answer[api.
 func alertChanged(see sight, a *alert.State, err error) (*answer[api.Alert], error) {
 	switch {
 	case errors.Is(err, alert.ErrUnknown):
-		return nil, problems.New(http.StatusNotFound, "unknown_alert", "No alert with this fingerprint is pending or fires. GET /api/alerts lists those that are.")
+		return nil, problems.New(http.StatusNotFound, "unknown_alert", "No alert with this fingerprint is pending or fires. berth alerts (GET /api/alerts) lists those that are.")
 	case errors.Is(err, alert.ErrNotAcknowledged):
 		return nil, problems.New(http.StatusConflict, "not_acknowledged", "Nobody has acknowledged this alert.")
 	case err != nil:

@@ -20,11 +20,11 @@ func registerAudit(s *server) {
 }
 
 type auditQuery struct {
-	Since string `query:"since" maxLength:"64" doc:"Only entries after this: a time as in RFC 3339, or how long ago, as in 90s or 5m."`
-	User  string `query:"user" maxLength:"128" doc:"Only what this user did or was refused, and what was done to things of this user."`
-	What  string `query:"what" maxLength:"64" doc:"Only this verb." example:"release"`
-	Limit int    `query:"limit" default:"100" minimum:"1" maximum:"2000" doc:"Return at most this many entries."`
-	After string `query:"after" maxLength:"18" pattern:"^[0-9]{1,18}$" doc:"Only entries that follow the one with this number, the oldest first. 0: from the beginning."`
+	Since string   `query:"since" maxLength:"64" doc:"Only entries after this: a time as in RFC 3339, or how long ago, as in 90s or 5m."`
+	User  []string `query:"user" maxItems:"64" maxLength:"128" doc:"Only what these users did or were refused, and what was done to things of these users. May be repeated."`
+	What  []string `query:"what" maxItems:"64" maxLength:"64" doc:"Only these verbs. May be repeated." example:"release"`
+	Limit int      `query:"limit" default:"100" minimum:"1" maximum:"2000" doc:"Return at most this many entries."`
+	After string   `query:"after" maxLength:"18" pattern:"^[0-9]{1,18}$" doc:"Only entries that follow the one with this number, the oldest first. 0: from the beginning."`
 	Address
 }
 
@@ -37,7 +37,7 @@ func (s *server) audit(_ context.Context, in *auditQuery) (*listed[api.AuditLog]
 		return &listed[api.AuditLog]{Body: api.AuditLog{Entries: []api.AuditEntry{}}}, nil
 	}
 	after, _ := strconv.ParseUint(in.After, 10, 64) // the framework has checked it
-	page, err := s.Audit.Page(audit.Query{Since: since, User: in.User, What: in.What, Limit: in.Limit, After: after, Oldest: in.After != ""})
+	page, err := s.Audit.Page(audit.Query{Since: since, Users: in.User, Verbs: in.What, Limit: in.Limit, After: after, Oldest: in.After != ""})
 	if err != nil {
 		return nil, problems.New(http.StatusServiceUnavailable, "audit_unreadable", "The audit log cannot be read: %v. Look at the folder audit in the state folder of the daemon.", err)
 	}

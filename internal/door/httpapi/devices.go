@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -225,8 +226,23 @@ func (s *server) trend(_ context.Context, in *trendQuery) (*answer[api.Trend], e
 	return ok(s.Desk.Trend(r, in.Minutes, time.Now()))
 }
 
-func (s *server) available(context.Context, *struct{}) (*answer[api.Available], error) {
-	return ok(s.Desk.Available())
+// someGPUs chooses devices.
+type someGPUs struct {
+	GPU []string `query:"gpu" maxItems:"64" maxLength:"128" doc:"Only these devices, by index or UUID. May be repeated."`
+}
+
+func (s *server) available(_ context.Context, in *someGPUs) (*answer[api.Available], error) {
+	var uuids []string
+	for _, name := range in.GPU {
+		r, err := s.Desk.Device(name)
+		if err != nil {
+			return nil, err
+		}
+		uuids = append(uuids, r.Device.UUID)
+	}
+	all := s.Desk.Available()
+	all.GPUs = slices.DeleteFunc(all.GPUs, func(a api.DeviceAvailable) bool { return !among(uuids, a.GPU) })
+	return ok(all)
 }
 
 func (s *server) throttle(_ context.Context, in *Which) (*answer[api.Throttle], error) {

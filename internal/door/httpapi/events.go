@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/berth-gpu/berth/internal/text/words"
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/api"
@@ -205,7 +206,7 @@ func (s *server) eventQuery(r *http.Request) (q eventQuery, refused *api.Problem
 				return wrong("%s is given %d times: at most %d are allowed.", name, len(values), mostChosen)
 			}
 		default:
-			return wrong("There is no parameter %q here: use after, follow, limit, code, gpu, lease and severity.", name)
+			return wrong("There is no parameter %q here: %s", name, words.Suggest(name, []string{"after", "follow", "limit", "code", "gpu", "lease", "severity"}, "use after, follow, limit, code, gpu, lease and severity."))
 		}
 	}
 	// A browser that opened the stream with after says in the header how far it has
@@ -233,7 +234,7 @@ func (s *server) eventQuery(r *http.Request) (q eventQuery, refused *api.Problem
 	}
 	for _, code := range query["code"] {
 		if !slices.Contains(gpu.EventCodes(), gpu.EventCode(code)) {
-			return wrong("There is no event code %q: docs/reference/events.md lists the codes.", code)
+			return wrong("There is no event code %q: %s", words.Cut(code, mostGiven), words.Suggest(code, eventCodes(), "docs/reference/events.md lists the codes."))
 		}
 		q.filter.Codes = append(q.filter.Codes, gpu.EventCode(code))
 	}
@@ -241,7 +242,7 @@ func (s *server) eventQuery(r *http.Request) (q eventQuery, refused *api.Problem
 	case "", gpu.Note, gpu.Warning, gpu.Serious:
 		q.filter.Severity = severity
 	default:
-		return wrong("severity is %s, %s or %s, not %q.", gpu.Note, gpu.Warning, gpu.Serious, severity)
+		return wrong("severity is %q: write %s, %s or %s.", words.Cut(string(severity), mostGiven), gpu.Note, gpu.Warning, gpu.Serious)
 	}
 	q.filter.Leases = query["lease"]
 	for _, ref := range query["gpu"] {
@@ -252,6 +253,14 @@ func (s *server) eventQuery(r *http.Request) (q eventQuery, refused *api.Problem
 		q.filter.GPUs = append(q.filter.GPUs, device.Device.UUID)
 	}
 	return q, nil
+}
+
+// eventCodes returns the codes of events.
+func eventCodes() (codes []string) {
+	for _, code := range gpu.EventCodes() {
+		codes = append(codes, string(code))
+	}
+	return codes
 }
 
 // eventWriter writes a stream until the first error, which it keeps.

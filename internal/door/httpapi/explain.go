@@ -3,15 +3,14 @@ package httpapi
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/desk"
-	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/text/words"
@@ -48,7 +47,7 @@ func (s *server) explainWaiting(ctx context.Context, in *named) (*answer[api.Exp
 			Text: s.Desk.NotWaiting(held),
 		})
 	}
-	return nil, problems.New(http.StatusNotFound, "unknown_allocation", "There is no lease and no waiting request with the id %q. berth leases (GET /api/leases) lists those there are; berth explain --memory (POST /api/leases/explain) asks about a request without making it.", in.ID)
+	return nil, s.Ledger.Unknown(sight.Actor, access.Look, k)
 }
 
 func (s *server) explanationOf(e placement.Explanation, by sight) api.Explanation {

@@ -9,6 +9,7 @@ import (
 	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/history/hooks"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 func registerHooks(s *server) {
@@ -61,8 +62,9 @@ type hookQuery struct {
 }
 
 func (s *server) testHook(ctx context.Context, in *hookQuery) (*answer[api.HookTest], error) {
+	var names []string
 	for _, r := range s.hookReports() {
-		if r.Hook.Name != in.Name {
+		if names = append(names, r.Hook.Name); r.Hook.Name != in.Name {
 			continue
 		}
 		attempt, err := s.Hooks.Test(ctx, in.Name, lease.ByOf(identityOf(ctx).Actor))
@@ -74,5 +76,5 @@ func (s *server) testHook(ctx context.Context, in *hookQuery) (*answer[api.HookT
 		}
 		return ok(api.HookTest{Hook: in.Name, Kind: hookKind(&r.Hook), HookDelivery: deliveryOf(&attempt)})
 	}
-	return nil, problems.New(http.StatusNotFound, "unknown_hook", "The configuration has no hook with this name. GET /api/hooks lists them.")
+	return nil, problems.New(http.StatusNotFound, "unknown_hook", "The configuration has no hook %s: %s", in.Name, words.Suggest(in.Name, names, "berth hooks (GET /api/hooks) lists them."))
 }

@@ -202,7 +202,7 @@ func (s *server) lease(ctx context.Context, in *leaseQuery) (*answer[api.Lease],
 		held, found = s.Ledger.Find(k) // it may have been granted between the two calls
 	}
 	if !found {
-		return nil, lease.ErrUnknown
+		return nil, s.Ledger.Unknown(sight.Actor, access.Look, k)
 	}
 	l := sight.lease(held, s.Ledger.Belonging()[held.Fence])
 	s.Desk.Complete(&l, held, sight.owns(held.Holder))

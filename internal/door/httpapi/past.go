@@ -19,10 +19,10 @@ func registerPast(s *server) {
 }
 
 type pastQuery struct {
-	Service string `query:"service" maxLength:"128" doc:"Only leases of this service."`
-	User    string `query:"user" maxLength:"128" doc:"Only leases of this user."`
-	GPU     string `query:"gpu" maxLength:"128" doc:"Only leases on this device: index, or UUID, also of a device that is gone."`
-	Since   string `query:"since" maxLength:"64" doc:"Only leases that ended after this: a time as in RFC 3339, or how long ago, as in 90s or 5m."`
+	Service []string `query:"service" maxItems:"64" maxLength:"128" doc:"Only leases of one of these services. May be repeated."`
+	User    []string `query:"user" maxItems:"64" maxLength:"128" doc:"Only leases of one of these users. May be repeated."`
+	GPU     []string `query:"gpu" maxItems:"64" maxLength:"128" doc:"Only leases on one of these devices: index, or UUID, also of a device that is gone. May be repeated."`
+	Since   string   `query:"since" maxLength:"64" doc:"Only leases that ended after this: a time as in RFC 3339, or how long ago, as in 90s or 5m."`
 	Page
 }
 
@@ -44,9 +44,13 @@ func (s *server) pastLeases(ctx context.Context, in *pastQuery) (*listed[api.Pas
 	if err != nil {
 		return nil, err
 	}
-	uuid := in.GPU
-	if r, found := s.Monitor.Find(in.GPU); found {
-		uuid = r.Device.UUID
+	for i, name := range in.GPU {
+		if r, found := s.Monitor.Find(name); found {
+			in.GPU[i] = r.Device.UUID
+		}
+	}
+	for i, service := range in.Service {
+		in.Service[i] = words.Service(service)
 	}
 	chosen, sight := []api.PastLease{}, sightOf(ctx)
 	for _, past := range s.Past.All() {
@@ -54,8 +58,8 @@ func (s *server) pastLeases(ctx context.Context, in *pastQuery) (*listed[api.Pas
 			break
 		}
 		seen := sight.past(past)
-		on := slices.ContainsFunc(past.Parts, func(p archive.Part) bool { return p.GPU == uuid })
-		if (in.Service == "" || seen.Holder.Service == words.Service(in.Service)) && (in.User == "" || seen.Holder.User == in.User) && (in.GPU == "" || on) {
+		on := slices.ContainsFunc(past.Parts, func(p archive.Part) bool { return slices.Contains(in.GPU, p.GPU) })
+		if among(in.Service, seen.Holder.Service) && among(in.User, seen.Holder.User) && (len(in.GPU) == 0 || on) {
 			chosen = append(chosen, seen)
 		}
 	}
@@ -65,6 +69,11 @@ func (s *server) pastLeases(ctx context.Context, in *pastQuery) (*listed[api.Pas
 		return nil, err
 	}
 	return answerPage(&in.Page, more, api.PastLeases{Leases: page, More: more})
+}
+
+// among reports whether a value is one of those that are asked for. None asks for all.
+func among(asked []string, value string) bool {
+	return len(asked) == 0 || slices.Contains(asked, value)
 }
 
 // endings has the API's word for each way a lease ends.

@@ -7,6 +7,9 @@ import (
 	"errors"
 	"mime"
 	"net/http"
+	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -86,10 +89,28 @@ func strictly(text []byte, into any) error {
 	if err == nil && decoder.More() {
 		err = errors.New("there is text after the object")
 	}
-	if err != nil {
-		return problems.New(http.StatusBadRequest, "malformed_body", "The body does not have the form that this path takes: %v. /openapi.json describes it.", err)
+	if err == nil {
+		return nil
 	}
-	return nil
+	wrong := taken{}.inWords(&huma.ErrorDetail{Location: "body", Message: err.Error()})
+	if name, found := strings.CutPrefix(err.Error(), "json: unknown field "); found {
+		name = strings.Trim(name, `"`)
+		wrong = api.FieldProblem{Field: name, Detail: "is not a field of this body: " + meant(name, fieldsOf(reflect.TypeOf(into).Elem()))}
+	}
+	p := problems.New(http.StatusBadRequest, "malformed_body", "The body does not have the form that this path takes. Send one whole JSON object; /openapi.json describes it.")
+	p.Fields = []api.FieldProblem{wrong}
+	return p
+}
+
+// fieldsOf returns the names that the fields of a struct have in JSON.
+func fieldsOf(t reflect.Type) (names []string) {
+	for _, f := range reflect.VisibleFields(t) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // runBody is the body of a request to run a plan, and whether it was made before.
@@ -136,7 +157,7 @@ func (b *runBody) run() (asked api.PlanRun, err error) {
 	}
 	if len(body.Plan) > 0 {
 		if err := json.Unmarshal(body.Plan, &asked.Plan); err != nil {
-			return asked, problems.New(http.StatusBadRequest, "malformed_body", "The plan is not an answer of POST /api/plans: %v.", err)
+			return asked, problems.New(http.StatusBadRequest, "malformed_body", "The plan is not an answer of POST /api/plans. Send it as that answered.")
 		}
 	}
 	return asked, nil

@@ -3,12 +3,15 @@ package httpapi
 import (
 	"errors"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/door/problems"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // statuses has the HTTP status of each kind of refusal.
@@ -50,20 +53,26 @@ func asID(err error) error {
 
 // asProblem converts an error of the framework to a problem. It is a response
 // transformer, because the only other way is a process-wide variable.
-func asProblem(_ huma.Context, _ string, v any) (any, error) {
+func (s *server) asProblem(c huma.Context, _ string, v any) (any, error) {
 	model, ok := v.(*huma.ErrorModel)
 	if !ok {
 		return v, nil
 	}
-	code, sentence, fields := inWords(model)
+	return frameworkProblem(model, takenBy(c.Operation(), s.api.OpenAPI().Components.Schemas)), nil
+}
+
+// frameworkProblem returns the problem for an error of the framework about a request to a
+// route that takes this.
+func frameworkProblem(model *huma.ErrorModel, takes taken) *api.Problem {
+	code, sentence, fields := inWords(model, takes)
 	p := problems.New(model.Status, code, "%s", sentence)
 	p.Fields = fields
-	return p, nil
+	return p
 }
 
 // notServed answers a request that no route matches with a problem. It asks the
 // multiplexer whether the path or only the method is wrong.
-func notServed(mux *http.ServeMux, w http.ResponseWriter, r *http.Request, answer http.Handler) {
+func (s *server) notServed(w http.ResponseWriter, r *http.Request, answer http.Handler) {
 	seen := &statusOnly{header: http.Header{}}
 	answer.ServeHTTP(seen, r)
 	switch seen.status {
@@ -72,11 +81,38 @@ func notServed(mux *http.ServeMux, w http.ResponseWriter, r *http.Request, answe
 		w.Header().Set("Allow", allow)
 		problems.Write(w, problems.New(seen.status, "method_not_allowed", "%s does not take %s; it takes %s.", r.URL.Path, r.Method, allow))
 	case http.StatusNotFound:
-		problems.Write(w, problems.New(seen.status, "unknown_path", "There is nothing at %s. /openapi.json lists every path, and /docs is for people.", r.URL.Path))
+		problems.Write(w, problems.New(seen.status, "unknown_path", "There is nothing at %s.%s /openapi.json lists every path, and /docs is for people.", r.URL.Path, s.nearPath(r.URL.Path)))
 	default:
-		mux.ServeHTTP(w, r)
+		s.mux.ServeHTTP(w, r)
 	}
 }
+
+// nearPath asks whether the caller meant the path that is nearest to one that is not
+// served. Where a path has a name in braces, what the caller wrote stands for it.
+func (s *server) nearPath(wrong string) string {
+	parts := strings.Split(strings.TrimSuffix(words.Cut(wrong, mostPath), "/"), "/")
+	var known []string
+	for path := range s.api.OpenAPI().Paths {
+		names := strings.Split(path, "/")
+		for i, name := range names {
+			if strings.HasPrefix(name, "{") && len(names) == len(parts) {
+				names[i] = parts[i]
+			}
+		}
+		known = append(known, strings.Join(names, "/"))
+	}
+	slices.Sort(known)
+	if at := slices.IndexFunc(known, func(path string) bool { return len(wrong) > 1 && strings.HasSuffix(path, wrong) }); at >= 0 {
+		return " Did you mean " + known[at] + "?"
+	}
+	if near, ok := words.Nearest(strings.Join(parts, "/"), known); ok {
+		return " Did you mean " + near + "?"
+	}
+	return ""
+}
+
+// mostPath is how much of an unknown path is compared with others.
+const mostPath = 200
 
 // statusOnly discards an answer and keeps its status and header.
 type statusOnly struct {

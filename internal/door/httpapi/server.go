@@ -58,6 +58,9 @@ type Parts struct {
 
 	Log     *slog.Logger
 	Metrics http.Handler // the Prometheus page
+	// Called counts a call by its route and its user, who may be nobody known (""). It
+	// may be nil, and must not block.
+	Called func(route, user string)
 	// Nameless is the Prometheus page for callers who may not see the names of users.
 	// It is nil if Metrics has no names.
 	Nameless http.Handler
@@ -108,6 +111,7 @@ type Settings interface {
 // server serves the API. Its methods are the operations.
 type server struct {
 	Parts
+	lists  lists // the parameters that take several values
 	mux    *http.ServeMux
 	api    huma.API
 	routes []string     // "METHOD /path" of every route
@@ -132,8 +136,7 @@ func build(p Parts) *server {
 	s := &server{Parts: p, mux: http.NewServeMux(), seed: maphash.MakeSeed()}
 	config := huma.DefaultConfig("berth", p.Version)
 	config.DocsPath, config.SchemasPath, config.OpenAPIPath, config.CreateHooks = "", "", "", nil
-	config.Transformers = []huma.Transformer{asProblem, s.noteRefusal}
-	config.RejectUnknownQueryParameters = true
+	config.Transformers = []huma.Transformer{s.asProblem, s.noteRefusal}
 	nameOptionals(config.Components.Schemas)
 	s.api = humago.New(s, config)
 
@@ -161,6 +164,7 @@ func build(p Parts) *server {
 	registerAccess(s)
 	registerSessions(s)
 	registerGuests(s)
+	s.lists = listsOf(s.api.OpenAPI())
 	describe(s.api.OpenAPI(), verbs, schemaOf[api.Problem](s.api))
 	return s
 }
@@ -169,10 +173,11 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.recover(w, r)
 	answer, pattern := s.route(r)
 	if pattern == "" {
-		notServed(s.mux, w, r, answer)
+		s.notServed(w, r, answer)
 		return
 	}
 	who := standingOf(r.Context())
+	s.called(r.Context(), pattern, who)
 	if refusal := mayUse(pattern, who); refusal != nil {
 		if who.Role == access.Stranger && doorkeeper.Of(r.Context()).NeedsToken() {
 			refusal = doorkeeper.Unauthorized(w, "unauthorized", "Callers from containers need a token here")
@@ -180,7 +185,23 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.Refuse(w, r, refusal)
 		return
 	}
+	r, refusal := s.unfold(r, pattern)
+	if refusal != nil {
+		problems.Write(w, refusal)
+		return
+	}
 	s.inPlace(w, r, pattern, who)
+}
+
+// called counts a call.
+func (s *server) called(ctx context.Context, route string, by access.Actor) {
+	switch {
+	case s.Called == nil:
+	case by.User != "" || by.UID == access.NoUID:
+		s.Called(route, by.User)
+	default: // its name has not been looked up yet
+		s.Called(route, identityOf(ctx).User)
+	}
 }
 
 // recover confines a panic to the request that caused it.

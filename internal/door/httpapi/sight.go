@@ -159,7 +159,7 @@ func (s sight) batch(listed runs.Listed) api.Batch {
 }
 
 // private lists the data of an event that names programs, paths or processes.
-var private = []string{"pid", "name", "output", "run", "batch", "spared"}
+var private = []string{"pid", "name", "output", "run", "batch", "spared", "log"}
 
 // The views of an event. All callers with the same view see the same.
 const (

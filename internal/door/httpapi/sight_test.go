@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +38,7 @@ func TestNobodySeesWhatOthersRun(t *testing.T) {
 	d.Past.Ended(&lease.Effect{Before: &lease.Lease{ID: "past", Holder: lease.Holder{UID: owner.UID, User: owner.User, Name: secret}}, Kind: lease.Released, Time: time.Now(), Why: secret}, 7, gpu.Opt[gpu.Joules]{})
 	d.Desk.Peaks.Add(peaks.Key{User: owner.User, Name: secret}, peaks.Run{Peak: 100}, time.Now())
 	d.events.Publish(gpu.Event{Code: gpu.EventForeignUse, User: owner.User, Text: "Process 7 (" + secret + ") uses much", Public: "A process uses much", Data: map[string]any{"name": secret, "memory_mb": 7}})
+	d.events.Publish(gpu.Event{Code: gpu.EventServiceFailed, User: owner.User, Text: "The service chat failed: " + secret, Public: "The service chat failed.", Data: map[string]any{"service": "chat", "log": []string{secret}}})
 	d.events.Publish(gpu.Event{Code: gpu.EventStateDamaged, Text: "Of the named tokens, only these are accepted: " + secret, Public: "The state file tokens.json is damaged.", Data: map[string]any{"file": "tokens.json"}})
 	d.events.Publish(lease.Sparing(gpu.Event{Code: gpu.EventRevoked, User: owner.User, Text: "train was revoked", Data: map[string]any{"fence": 7}}, []string{"7 (" + secret + ")"}))
 
@@ -208,5 +210,21 @@ func TestTokensSeeTheirOwn(t *testing.T) {
 	// Another user may have a batch with the same id.
 	if w := d.askAs(other, "PUT", "/api/batches/b1", body); w.Code != 200 {
 		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// Every call on a route is counted with its user, also one that is refused.
+func TestCallsAreCounted(t *testing.T) {
+	d := open(t, "1xrtx-4060")
+	var calls []string
+	d.server.Called = func(route, user string) { calls = append(calls, route+" by "+user) }
+	ada := user(4711)
+	d.askAs(ada, "GET", "/api/leases/nothing", "")
+	d.askAs(ada, "POST", "/api/gpu/monitoring/stop", "")
+	d.askAs(ada, "GET", "/no/such/path", "")
+	d.askAs(doorkeeper.IdentityFor(viewer()), "GET", "/healthz", "")
+	want := []string{"GET /api/leases/{id} by " + ada.User, "POST /api/gpu/monitoring/stop by " + ada.User, "GET /healthz by " + viewer().User}
+	if !slices.Equal(calls, want) {
+		t.Errorf("counted %q, want %q", calls, want)
 	}
 }

@@ -147,7 +147,10 @@ func badFrame(format string, args ...any) *api.Problem {
 // take begins a call. An error from take ends the stream. A call of a caller who lost
 // their role since the stream began is an error.
 func (st *leaseStream) take(f wire.Frame) error {
-	if refused := mayUse("POST "+wire.Path, standingOf(st.ctx)); refused != nil {
+	const route = "POST " + wire.Path
+	who := standingOf(st.ctx)
+	st.called(st.ctx, route, who)
+	if refused := mayUse(route, who); refused != nil {
 		return refused
 	}
 	switch f.Kind {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/door/wire"
@@ -198,21 +197,21 @@ func (b *bodies) read(body []byte, schema *huma.Schema, into quick) error {
 		return nil
 	}
 	if len(body) == 0 {
-		return wrongBody(http.StatusBadRequest, "request body is required")
+		return b.wrong(schema, http.StatusBadRequest, "request body is required")
 	}
 	var plain any
 	if err := json.Unmarshal(body, &plain); err != nil {
-		return wrongBody(http.StatusBadRequest, "validation failed", err)
+		return b.wrong(schema, http.StatusBadRequest, "validation failed", err)
 	}
 	var found huma.ValidateResult
 	path := huma.NewPathBuffer([]byte("body"), len("body"))
 	huma.Validate(b.registry, schema, path, huma.ModeWriteToServer, plain, &found)
 	if len(found.Errors) > 0 {
-		return wrongBody(http.StatusUnprocessableEntity, "validation failed", found.Errors...)
+		return b.wrong(schema, http.StatusUnprocessableEntity, "validation failed", found.Errors...)
 	}
 	reflect.ValueOf(into).Elem().SetZero() // the quick way may have set some fields
 	if err := json.Unmarshal(body, into); err != nil {
-		return wrongBody(http.StatusUnprocessableEntity, "validation failed", err)
+		return b.wrong(schema, http.StatusUnprocessableEntity, "validation failed", err)
 	}
 	return nil
 }
@@ -223,14 +222,13 @@ func knownPolicy(asked any) bool {
 	return !is || r.Policy == "" || slices.Contains(placement.PolicyNames(), r.Policy)
 }
 
-// wrongBody returns the problem that the same body would get over HTTP.
-func wrongBody(status int, detail string, errs ...error) error {
+// wrong returns the problem that the same body would get over HTTP.
+func (b *bodies) wrong(schema *huma.Schema, status int, detail string, errs ...error) error {
 	model := &huma.ErrorModel{Status: status, Detail: detail}
 	for _, err := range errs {
 		detail := &huma.ErrorDetail{Location: "body", Message: err.Error()}
 		errors.As(err, &detail)
 		model.Errors = append(model.Errors, detail)
 	}
-	p, _ := asProblem(nil, "", model)
-	return p.(*api.Problem)
+	return frameworkProblem(model, taken{body: schema, schemas: b.registry})
 }

@@ -183,7 +183,7 @@ var answers = map[string]struct{ name, base string }{
 	"DeviceAvailable": {name: "Available"}, "Drained": {}, "Ended": {}, "Energy": {}, "Explanation": {}, "GPUConfig": {}, "Job": {},
 	"HolderUntil": {name: "InTheWay"}, "Lease": {name: "Allocation", base: "OfLease"}, "LeasePart": {name: "Part"}, "Leases": {},
 	"Measured": {}, "Monitoring": {}, "Optimization": {base: "OfOptimization"}, "PastLease": {}, "Ready": {}, "Samples": {name: "History", base: "OfSamples"},
-	"Status": {}, "StatusAll": {}, "Strays": {}, "TemperatureForecast": {name: "Forecast"}, "Throttle": {}, "Trend": {},
+	"Service": {name: "Program"}, "Status": {}, "StatusAll": {}, "Strays": {}, "TemperatureForecast": {name: "Forecast"}, "Throttle": {}, "Trend": {},
 	"Waiting": {base: "OfUser"}, "Whoami": {},
 }
 

@@ -114,3 +114,19 @@ func TestNamesDoNotFillThePage(t *testing.T) {
 	}
 	expect(t, text, `gpu_user_leases{user="user0"} 1`, `gpu_user_leases{user="other"} 150`, `gpu_user_memory_leased_mb{user="other"} 1200`)
 }
+
+// Calls are counted by route and user, for those who may see names. Users beyond the labels
+// are one.
+func TestCalls(t *testing.T) {
+	e := exporter(t)
+	for i := range 60 {
+		e.Called("GET /api/leases", fmt.Sprintf("user%02d", i))
+	}
+	e.Called("GET /healthz", "")
+	e.Called("GET /api/leases", "user07")
+	expect(t, scrape(e),
+		`berth_calls_total{route="GET /api/leases",user="user07"} 2`, `berth_calls_total{route="GET /api/leases",user="other"} 10`, `berth_calls_total{route="GET /healthz",user=""} 1`)
+	if strings.Contains(scrape(e.Nameless), "berth_calls_total") || strings.Contains(scrape(e), `gpu_user_leases{user=""}`) {
+		t.Error("the page without names has the calls of users, or the other one a user without a name")
+	}
+}

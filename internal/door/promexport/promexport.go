@@ -35,6 +35,7 @@ type Exporter struct {
 	hooks   *prometheus.CounterVec
 	lost    *prometheus.CounterVec
 	dropped *prometheus.CounterVec
+	calls   *prometheus.CounterVec // names users
 
 	turnedAway prometheus.Counter
 	steps      *prometheus.CounterVec
@@ -68,6 +69,7 @@ func New(from Sources) *Exporter {
 		lost:    counters("berth_events_dropped_total", "Events that were not published because their user had too many (rationed), or that newer ones displaced within 10 minutes (displaced).", "severity", "reason"),
 		steps:   counters("berth_throttle_steps_total", "Steps that berth took by itself about devices that should run slower: power limits lowered, raised and restored, leases paced, fans set.", "kind"),
 		tokens:  counters("berth_token_failures_total", "Requests whose token was refused, by reason: it was malformed or unknown, or it has expired or was revoked.", "reason"),
+		calls:   counters("berth_calls_total", "Calls of the API, by route and user. A call on a lease stream counts under the route of the stream.", "route", "user"),
 		dropped: counters("berth_hook_dropped_total", "Events that were not sent to a hook because its queue was full.", "hook"),
 	}
 	for _, status := range []string{"granted", "failed", "withdrawn"} {
@@ -108,11 +110,12 @@ func New(from Sources) *Exporter {
 	}
 	devices := group{deviceFamilies(), putDevices}
 	rest := []group{single(), leased, pacing, reclaiming, remembering, jobs, {dcgmFamilies(), e.putDCGM}}
-	named := append(slices.Clip(rest), work(from.Labels), holders(from.Labels), limits)
+	named := append(slices.Clip(rest), programs(from.Labels), work(from.Labels), holders(from.Labels), limits)
 	e.Nameless = promhttp.HandlerFor(e.registry(append(slices.Clip(rest), work(nil), devices), counted, process), promhttp.HandlerOpts{})
-	e.Handler = promhttp.HandlerFor(e.registry(append(slices.Clip(named), devices), counted, process), promhttp.HandlerOpts{})
+	calls := []prometheus.Collector{e.calls}
+	e.Handler = promhttp.HandlerFor(e.registry(append(slices.Clip(named), devices), counted, calls, process), promhttp.HandlerOpts{})
 	// Of the metrics that every Go program has, the past keeps the cost of the daemon.
-	e.rest = e.registry(named, counted, []prometheus.Collector{
+	e.rest = e.registry(named, counted, calls, []prometheus.Collector{
 		process[0],
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "go_goroutines", Help: "Number of goroutines that currently exist."}, func() float64 { return float64(runtime.NumGoroutine()) }),
 	})
@@ -147,6 +150,15 @@ func (e *Exporter) Cost(c monitor.Cost) {
 		return
 	}
 	e.sampled.WithLabelValues(c.Backend, c.Tier).Observe(c.Duration.Seconds())
+}
+
+// Called counts a call of the API. The route is one of those that the API has. A caller
+// who is nobody known has the empty label.
+func (e *Exporter) Called(route, user string) {
+	if user != "" {
+		user = e.from.Labels.User(user)
+	}
+	e.calls.WithLabelValues(route, user).Inc()
 }
 
 // TurnedAway counts a caller that was turned away for lack of room.

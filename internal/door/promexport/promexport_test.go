@@ -108,6 +108,13 @@ func writing(t testing.TB, watching bool, log journal.Journal) (*Exporter, *ledg
 					Parked: 2, Host: 3072, Moved: map[park.Goal]gpu.MiB{park.Away: 4096, park.Back: 1024}, Turns: 3,
 					Took: map[park.Goal]time.Duration{park.Away: 2500 * time.Millisecond, park.Back: time.Second}, Failures: map[move.Step]int{move.Checkpoint: 1},
 				},
+				Programs: &Programs{
+					Services: []api.Service{
+						{Name: "chat", User: "ada", State: "ready", Open: 2, Waiting: 1, Switches: 4, Took: api.ServiceTimes{Start: api.ServiceTime{Seconds: 9, Count: 3}, Park: api.ServiceTime{Seconds: 2.5, Count: 1}}},
+						{Name: "draw", User: "ada", State: "failed", Failure: &api.ServiceFailure{Count: 4}},
+					},
+					Counted: []api.FrontCounted{{Service: "chat", Requests: 100, Failed: 3, Refused: 7, TokensIn: 5000, TokensOut: 9000, Seconds: 12.5, Waited: 40, FirstByte: []uint64{50, 20, 10, 5, 1, 1, 1, 1, 0, 0, 0, 0, 0, 1}}},
+				},
 				Past:      past.Cost{Bytes: 84 << 20, Series: 900, Samples: 1234567, Dropped: 3, Written: time.Unix(1_700_000_000, 0)},
 				Evaluated: map[string]time.Time{"berth": time.Unix(1_700_000_015, 5e8)},
 				Optimized: reclaim.Counts{Runs: 5, Freed: map[string]gpu.MiB{"trim": 2048, "park": 0}},
@@ -160,6 +167,7 @@ func TestPage(t *testing.T) {
 	e.Delivery("pager", hooks.Delivered)
 	e.Lost(gpu.Warning, Rationed)
 	e.HookDropped("pager")
+	e.Called("GET /api/leases/{id}", "anna")
 	var ours strings.Builder
 	for line := range strings.Lines(scrape(e)) {
 		if strings.Contains(line, "gpu_") || strings.Contains(line, "berth_") {

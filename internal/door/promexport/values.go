@@ -48,6 +48,7 @@ type Values struct {
 	Optimized reclaim.Counts
 	Idle      int           // leases that are idle
 	Jobs      *keeper.Usage // nil if the daemon runs no jobs
+	Programs  *Programs     // nil if the daemon runs no programs for services
 	Past      past.Cost
 	Evaluated map[string]time.Time // when each group of rules was last evaluated
 	Unlogged  uint64               // lines that the log did not take

@@ -38,7 +38,7 @@ func (p *Pacer) cycles(ctx context.Context, l *paced) {
 			return
 		}
 		if len(held.Scope) > 0 { // it got a scope meanwhile
-			p.Let(l.Fence, gpu.By{}, ByOwner, ByOperator, ByThrottle)
+			p.Let(l.Fence, gpu.By{}, sources()...)
 			continue
 		}
 		run := cycle.Run

@@ -109,7 +109,7 @@ func (l *paced) share() float64 {
 func (l *paced) byHand() []Hold {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(l.Holds), func(h Hold) bool { return h.Source == ByThrottle })
+	return slices.DeleteFunc(slices.Clone(l.Holds), func(h Hold) bool { return h.Source.fromSettings() })
 }
 
 // told returns the public state of the lease.

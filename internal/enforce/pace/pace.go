@@ -69,7 +69,15 @@ const (
 	ByOwner    Source = "owner"    // the owner of the lease
 	ByOperator Source = "operator" // an operator
 	ByThrottle Source = "throttle" // the policy of the device
+	ByService  Source = "service"  // the setting compute of its service
 )
+
+// sources lists all of them.
+func sources() []Source { return []Source{ByOwner, ByOperator, ByThrottle, ByService} }
+
+// fromSettings reports whether the settings are the source. Whoever carries them out asks
+// again after a restart, so that such a hold is not kept.
+func (s Source) fromSettings() bool { return s == ByThrottle || s == ByService }
 
 // Hold is a share that somebody holds a lease to.
 type Hold struct {
@@ -87,7 +95,7 @@ func (h *Hold) mandate(l *lease.Lease) kinship.Mandate {
 	switch h.Source {
 	case ByOwner:
 		return kinship.OfUser(l.Holder.UID)
-	case ByOperator, ByThrottle:
+	case ByOperator, ByThrottle, ByService:
 		return kinship.Authority()
 	}
 	return kinship.Mandate{}
@@ -147,6 +155,9 @@ func New(o Options) (*Pacer, *file.Damage) {
 func (p *Pacer) Hold(h Hold) error {
 	held := p.Leases.Lease(h.Key, h.Fence)
 	if err := p.refuse(held, h); err != nil {
+		if why := (*RefusedError)(nil); h.Source == ByService && errors.As(err, &why) {
+			p.Event(refusedEvent(held, h, why.Why)) // nobody waits for the answer
+		}
 		return err
 	}
 	members, spared := p.table.Reach(h.mandate(held), p.Leases.Family(h.Key, h.Fence))
@@ -180,7 +191,7 @@ func (p *Pacer) Hold(h Hold) error {
 	if now := l.share(); now != before && (h.Source != ByThrottle || before == 1) { // a policy changes its shares too often to publish each
 		p.Event(lease.Sparing(pacedEvent(held, h, now), p.table.Describe(spared)))
 	}
-	if h.Source != ByThrottle {
+	if !h.Source.fromSettings() {
 		return p.write(true)
 	}
 	return nil

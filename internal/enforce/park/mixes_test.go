@@ -1,49 +1,18 @@
 package park_test
 
 import (
-	"bufio"
 	"cmp"
-	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/berth-gpu/berth/internal/enforce/park"
+	"github.com/berth-gpu/berth/internal/enforce/park/parktest"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/placement"
 )
-
-// ask is a request for a model: when it comes, and how long its answer takes.
-type ask struct {
-	at    int // second
-	model string
-	takes int
-}
-
-// readMix reads requests from a file.
-func readMix(t *testing.T, name string) (mix []ask) {
-	f, err := os.Open(filepath.Join("testdata/mixes", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		var a ask
-		if strings.HasPrefix(lines.Text(), "#") {
-			continue
-		}
-		if _, err := fmt.Sscan(lines.Text(), &a.at, &a.model, &a.takes); err != nil {
-			t.Fatalf("%s: %q: %v", name, lines.Text(), err)
-		}
-		mix = append(mix, a)
-	}
-	return mix
-}
 
 // card is a GPU that has room for one model at a time. A model takes seconds to leave it
 // and to come.
@@ -57,7 +26,7 @@ type card struct {
 	left     int    // when it has left, once its last answer is given
 	open     []int  // when the answers of its open requests end
 	answered int    // when its last answer ended
-	waiting  map[string][]ask
+	waiting  map[string][]parktest.Ask
 
 	switches int
 	longest  int // that a request has waited
@@ -87,8 +56,8 @@ func (c *card) pass(now int) {
 	}
 	if !c.closed {
 		for _, a := range c.waiting[c.here] {
-			c.longest = max(c.longest, now-a.at)
-			c.open = append(c.open, now+a.takes)
+			c.longest = max(c.longest, now-a.At)
+			c.open = append(c.open, now+a.Takes)
 		}
 		delete(c.waiting, c.here)
 	}
@@ -104,7 +73,7 @@ func (c *card) pass(now int) {
 func (c *card) wants() (list []placement.Want) {
 	for model, asks := range c.waiting {
 		if len(asks) > 0 && (model != c.here || c.closed) {
-			list = append(list, placement.Want{Key: lease.Key{ID: model}, Since: at(asks[0].at), Rooms: []placement.Room{lacks("A", 60)}})
+			list = append(list, placement.Want{Key: lease.Key{ID: model}, Since: at(asks[0].At), Rooms: []placement.Room{lacks("A", 60)}})
 		}
 	}
 	slices.SortFunc(list, func(a, b placement.Want) int {
@@ -114,12 +83,12 @@ func (c *card) wants() (list []placement.Want) {
 }
 
 // play plays a mix, until every request has its answer.
-func (c *card) play(t tester, mix []ask) {
-	c.waiting = map[string][]ask{}
-	end := mix[len(mix)-1].at
+func (c *card) play(t tester, mix []parktest.Ask) {
+	c.waiting = map[string][]parktest.Ask{}
+	end := mix[len(mix)-1].At
 	for now, next := 0, 0; next < len(mix) || len(c.waiting) > 0 || len(c.open) > 0; now++ {
-		for ; next < len(mix) && mix[next].at <= now; next++ {
-			c.waiting[mix[next].model] = append(c.waiting[mix[next].model], mix[next])
+		for ; next < len(mix) && mix[next].At <= now; next++ {
+			c.waiting[mix[next].Model] = append(c.waiting[mix[next].Model], mix[next])
 		}
 		if c.pass(now); now > end+3600 {
 			t.Fatalf("an hour after the last request, %v wait", c.waiting)
@@ -131,63 +100,8 @@ type tester interface {
 	Fatalf(format string, args ...any)
 }
 
-// clairvoyant returns how many switches between three models an order needs that knows all
-// requests, and that lets none of them wait for longer than a number of seconds. Its
-// switches and its answers take no time.
-//
-// It keeps the fewest switches to each state: which model is there, and how long the
-// oldest request for each of the other two has waited.
-func clairvoyant(mix []ask, longest int) int {
-	const never = 1 << 30
-	sizes := longest + 2 // of an age: 0 means that none waits, 1 that it has just come
-	index := func(here, first, second int) int { return (here*sizes+first)*sizes + second }
-	each := func(costs []int, do func(here, first, second, cost int)) {
-		for i, cost := range costs {
-			if cost < never {
-				do(i/sizes/sizes, i/sizes%sizes, i%sizes, cost)
-			}
-		}
-	}
-	states := func() []int { return slices.Repeat([]int{never}, 3*sizes*sizes) }
-	costs := states()
-	for here := range 3 {
-		costs[index(here, 0, 0)] = 1 // the first has to come too
-	}
-	for now, next := 0, 0; now <= mix[len(mix)-1].at+longest; now++ {
-		comes := [3]int{}
-		for ; next < len(mix) && mix[next].at == now; next++ {
-			comes[mix[next].model[0]-'a'] = 1
-		}
-		then := states()
-		better := false
-		note := func(here, first, second, cost int) {
-			if i := index(here, first, second); cost < then[i] {
-				then[i], better = cost, true
-			}
-		}
-		each(costs, func(here, first, second, cost int) {
-			note(here, max(first, comes[(here+1)%3]), max(second, comes[(here+2)%3]), cost)
-		})
-		for better = true; better; {
-			better = false
-			each(then, func(here, first, second, cost int) {
-				note((here+1)%3, second, 0, cost+1)
-				note((here+2)%3, 0, first, cost+1)
-			})
-		}
-		costs = states()
-		older := func(age int) int { return age + min(age, 1) }
-		each(then, func(here, first, second, cost int) {
-			if first, second = older(first), older(second); first < sizes && second < sizes {
-				costs[index(here, first, second)] = cost
-			}
-		})
-	}
-	return slices.Min(costs)
-}
-
 // bruteForce tries every order: in each second one model is there.
-func bruteForce(mix []ask, longest, seconds int, models []string) int {
+func bruteForce(mix []parktest.Ask, longest, seconds int, models []string) int {
 	best := 1 << 30
 	order := make([]string, seconds)
 	var try func(second, switches int)
@@ -197,7 +111,7 @@ func bruteForce(mix []ask, longest, seconds int, models []string) int {
 		}
 		if second == seconds {
 			for _, a := range mix {
-				if !slices.Contains(order[a.at:min(a.at+longest+1, seconds)], a.model) {
+				if !slices.Contains(order[a.At:min(a.At+longest+1, seconds)], a.Model) {
 					return
 				}
 			}
@@ -222,16 +136,16 @@ func TestClairvoyant(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		models, seconds := []string{"a", "b", "c"}, 8
 		longest := rapid.IntRange(0, 4).Draw(t, "longest")
-		var mix []ask
+		var mix []parktest.Ask
 		for range rapid.IntRange(1, 6).Draw(t, "requests") {
-			mix = append(mix, ask{at: rapid.IntRange(0, seconds-1-longest).Draw(t, "at"), model: rapid.SampledFrom(models).Draw(t, "model")})
+			mix = append(mix, parktest.Ask{At: rapid.IntRange(0, seconds-1-longest).Draw(t, "at"), Model: rapid.SampledFrom(models).Draw(t, "model")})
 		}
-		slices.SortStableFunc(mix, func(a, b ask) int { return a.at - b.at })
+		slices.SortStableFunc(mix, func(a, b parktest.Ask) int { return a.At - b.At })
 		asked := map[string]bool{}
 		for _, a := range mix {
-			asked[a.model] = true
+			asked[a.Model] = true
 		}
-		if got, want := clairvoyant(mix, longest), bruteForce(mix, longest, seconds, models); got > want || got < len(asked) {
+		if got, want := parktest.Clairvoyant(mix, longest), bruteForce(mix, longest, seconds, models); got > want || got < len(asked) {
 			t.Fatalf("it needs %d switches for %v within %d s; %d are enough", got, mix, longest, want)
 		}
 	})
@@ -243,11 +157,11 @@ var defaults = placement.Rules{Keep: time.Minute, Slice: 5 * time.Minute, Wait: 
 // On each mix there are at most twice the switches of a clairvoyant order that lets
 // requests wait as long as the longest has waited here, and whose switches take no time.
 func TestMixes(t *testing.T) {
-	for _, name := range []string{"even", "bursts", "favourite"} {
-		mix := readMix(t, name+".txt")
+	for _, name := range parktest.Names {
+		mix := parktest.Mix(t, name)
 		c := card{rules: defaults, leave: 2, come: 7}
 		c.play(t, mix)
-		least := clairvoyant(mix, c.longest)
+		least := parktest.Clairvoyant(mix, c.longest)
 		t.Logf("%s: %d requests, %d switches, the longest wait is %d s; a clairvoyant order needs %d switches", name, len(mix), c.switches, c.longest, least)
 		if c.switches > 2*least {
 			t.Errorf("%s: %d switches; want at most twice %d", name, c.switches, least)
@@ -262,9 +176,9 @@ func TestMixes(t *testing.T) {
 // after the other.
 func TestRequestsInTurn(t *testing.T) {
 	for apart := range 3 {
-		var mix []ask
+		var mix []parktest.Ask
 		for i := range 10 {
-			mix = append(mix, ask{at: i * apart / 2, model: []string{"a", "b"}[i%2], takes: 2})
+			mix = append(mix, parktest.Ask{At: i * apart / 2, Model: []string{"a", "b"}[i%2], Takes: 2})
 		}
 		c := card{rules: defaults, leave: 2, come: 7}
 		if c.play(t, mix); c.switches != 2 { // the first brings a
@@ -283,9 +197,9 @@ func TestNobodyStarves(t *testing.T) {
 			Wait: time.Duration(rapid.IntRange(1, 60).Draw(t, "wait")) * time.Second,
 		}}
 		const longestAnswer = 8
-		var mix []ask
+		var mix []parktest.Ask
 		for now := 0; now < 1500; now += rapid.IntRange(0, 15).Draw(t, "pause") {
-			mix = append(mix, ask{at: now, model: rapid.SampledFrom(models).Draw(t, "model"), takes: rapid.IntRange(1, longestAnswer).Draw(t, "takes")})
+			mix = append(mix, parktest.Ask{At: now, Model: rapid.SampledFrom(models).Draw(t, "model"), Takes: rapid.IntRange(1, longestAnswer).Draw(t, "takes")})
 			if len(mix) == 300 {
 				break
 			}

@@ -63,7 +63,8 @@ func (c *climb) smaller(held ledger.Held, parent bool) (to, most gpu.MiB, why st
 	if e, known := c.Peaks.Find(peaks.Key{User: held.Holder.User, Name: cmp.Or(held.Holder.Name, held.Holder.Service)}); known {
 		most = max(most, e.Peak()) // earlier runs of the same program count too
 	}
-	to = max(peaks.WithMargin(max(most, measured(held))), service.MinMemory.Or(0))
+	needed, least := peaks.WithMargin(max(most, measured(held))), service.MinMemory.Or(0)
+	to = max(needed, least)
 	age := time.Since(held.Granted)
 	switch {
 	case held.Holder.Service == "":
@@ -78,6 +79,8 @@ func (c *climb) smaller(held ledger.Held, parent bool) (to, most gpu.MiB, why st
 		why = fmt.Sprintf("it was granted %s ago, and keep_seconds is %s", words.Duration(age.Round(time.Second)), words.Duration(c.set.Keep))
 	case samples == 0:
 		why = "its programs have not used a device yet"
+	case least >= size && needed < size:
+		why = fmt.Sprintf("services.%s.min_memory_mb is %s; its programs used up to %s", held.Holder.Service, least, most)
 	case to >= size:
 		why = fmt.Sprintf("its programs used up to %s of its %s", most, size)
 	}

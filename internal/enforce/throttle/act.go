@@ -42,6 +42,24 @@ func (t *Throttle) act(ctx context.Context, h *hand, r monitor.Reading, s config
 	return h.does(policy, denied, t.paces.count(h.uuid))
 }
 
+// share holds the leases on a device to the shares of their services, and reports whether
+// any is held. Under MPS the driver does that, from the start of the program; a child is
+// held with its parent.
+func (t *Throttle) share(uuid string, services map[string]config.Service) bool {
+	wanted := map[uint64]servedLease{}
+	if t.Denied(uuid) == "" {
+		for _, held := range t.Leases.Holdings(uuid) {
+			l := held.Lease
+			share := float64(services[l.Holder.Service].Compute.Or(100)) / 100
+			if share < 1 && l.Parent == "" && len(l.Scope) == 0 && l.EnforcedBy != launch.MPS && l.State != lease.Parked {
+				wanted[l.Fence] = servedLease{l.Key(), l.Holder.Service, share}
+			}
+		}
+	}
+	t.paces.serve(uuid, wanted)
+	return len(wanted) > 0
+}
+
 // heat returns the multiplier of a device by its heat alone: memory that runs out is no
 // reason to draw less power. The multiplier is not known if the device does not answer,
 // or reports an impossible temperature.
@@ -198,6 +216,9 @@ func (t *Throttle) steerFan(ctx context.Context, h *hand, r monitor.Reading, fol
 	began, ended := next.Held && !h.fan.Held, h.fan.Held && !next.Held
 	h.fan = next
 	t.Count(fanStep)
+	if t.Steered != nil {
+		t.Steered(h.uuid)
+	}
 	switch {
 	case began:
 		t.fanEvent(r, gpu.Note, fmt.Sprintf("The fans of %s follow gpu.fan_curve", r.Device.Label()), "set", next)

@@ -13,8 +13,44 @@ import (
 type pacing struct {
 	pacer Pacer // nil if nothing holds leases back
 
-	mu     sync.Mutex // guards leases, and is held while the pacer is asked
+	mu     sync.Mutex // guards what follows, and is held while the pacer is asked
 	leases map[uint64]*paced
+	served map[string]map[uint64]float64 // by device, and by lease: the share of its service
+}
+
+// servedLease is a lease whose service has a share of its devices.
+type servedLease struct {
+	key     lease.Key
+	service string
+	share   float64
+}
+
+// serve holds the leases on a device to the shares of their services, and lets other
+// leases there go. It asks once for each share: the pacer reports what it refuses.
+func (p *pacing) serve(uuid string, wanted map[uint64]servedLease) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.pacer == nil {
+		return
+	}
+	held := p.served[uuid]
+	for fence := range held {
+		if _, still := wanted[fence]; !still {
+			delete(held, fence)
+			p.pacer.Let(fence, gpu.By{}, pace.ByService)
+		}
+	}
+	for fence, l := range wanted {
+		if held[fence] == l.share {
+			continue
+		}
+		if held == nil {
+			held = map[uint64]float64{}
+			p.served[uuid] = held
+		}
+		held[fence] = l.share
+		_ = p.pacer.Hold(pace.Hold{Key: l.key, Fence: fence, Share: l.share, Source: pace.ByService, Why: "services." + l.service + ".compute says so", GPU: uuid})
+	}
 }
 
 // paced is a lease that some device holds back.
@@ -97,4 +133,10 @@ func (p *pacing) end() {
 		p.pacer.Let(fence, gpu.By{}, pace.ByThrottle)
 	}
 	clear(p.leases)
+	for _, held := range p.served {
+		for fence := range held {
+			p.pacer.Let(fence, gpu.By{}, pace.ByService)
+		}
+	}
+	clear(p.served)
 }

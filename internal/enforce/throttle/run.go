@@ -56,7 +56,7 @@ func (t *Throttle) holding() []*hand {
 	var list []*hand
 	for _, h := range t.hands {
 		h.ramp = slowdown.Ramp{}
-		h.acts.Share, h.acts.Paced = 1, 0
+		h.acts.Share, h.acts.Paced, h.sharing = 1, 0, false
 		if (h.limit.Held() || h.fan.Held) && t.Denied(h.uuid) == "" {
 			list = append(list, h)
 		}

@@ -51,6 +51,7 @@ type Options struct {
 	File     string            // keeps what was changed; if empty, nothing does
 	Event    func(gpu.Event)   // must not block
 	Count    func(kind string) // counts a step; may be nil
+	Steered  func(uuid string) // is told that the fans of a device have another speed; may be nil
 	Complain func(error)       // reports that the file cannot be written; may be nil
 }
 
@@ -77,7 +78,7 @@ type Throttle struct {
 
 	mu       sync.Mutex // guards what follows
 	settings *config.Config
-	paced    bool // some service is paced, whatever the policy of the device
+	paced    bool // some service is paced, or has a share, whatever the policy of the device
 	hands    map[string]*hand
 	running  context.Context // ends with Run; nil unless Run runs
 	resting  bool            // nothing is done until Resume
@@ -95,6 +96,7 @@ type hand struct {
 	settings config.GPU
 	retry    bool // the settings have changed, so try again what could not be steered
 	acts     slowdown.Acts
+	sharing  bool // leases on the device are held to the share of their service
 
 	// The working goroutine owns what follows.
 	tracker thermal.Tracker
@@ -120,7 +122,7 @@ func Open(o Options) (*Throttle, *file.Damage) {
 	t := &Throttle{Options: o, hands: map[string]*hand{}}
 	t.Configure(o.Settings)
 	t.notes = newNotes(o.File)
-	t.paces = pacing{pacer: o.Pacer, leases: map[uint64]*paced{}}
+	t.paces = pacing{pacer: o.Pacer, leases: map[uint64]*paced{}, served: map[string]map[uint64]float64{}}
 	kept, damage := t.notes.read()
 	for uuid, k := range kept {
 		h := t.hand(uuid)
@@ -153,7 +155,7 @@ func (t *Throttle) Configure(c *config.Config) {
 	defer t.mu.Unlock()
 	t.settings, t.paced = c, false
 	for _, s := range c.Services {
-		t.paced = t.paced || slowdown.Policy(s.Throttle).Does(slowdown.Pace)
+		t.paced = t.paced || slowdown.Policy(s.Throttle).Does(slowdown.Pace) || s.Compute.Known()
 	}
 	for _, h := range t.hands {
 		h.settings = c.GPU.For(h.uuid)
@@ -194,9 +196,10 @@ func (t *Throttle) work(h *hand) {
 			}
 			h.fresh, h.retry = false, false
 			t.mu.Unlock()
+			sharing := t.share(h.uuid, services)
 			acts := t.act(ctx, h, r, s, services)
 			t.mu.Lock()
-			h.acts = acts
+			h.acts, h.sharing = acts, sharing
 			t.mu.Unlock()
 		}
 	})
@@ -206,5 +209,5 @@ func (t *Throttle) work(h *hand) {
 // holds mu.
 func (t *Throttle) needed(h *hand) bool {
 	acting := h.acts.Share < 1 || h.acts.Original.Known() || h.acts.Fan.Known()
-	return acting || t.paced || slowdown.Policy(h.settings.Throttle).Does(slowdown.Pace) || h.settings.FanCurve != ""
+	return acting || h.sharing || t.paced || slowdown.Policy(h.settings.Throttle).Does(slowdown.Pace) || h.settings.FanCurve != ""
 }

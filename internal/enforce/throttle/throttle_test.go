@@ -49,6 +49,7 @@ type world struct {
 	shares   map[uint64]float64
 	denied   string // by another daemon
 	counted  map[string]int
+	served   []string // what the pacer was asked about shares of services
 }
 
 // newWorld opens a scenario with one consumer card. Its policy is power.
@@ -116,6 +117,10 @@ func (w *world) Holdings(string) []lease.Holding {
 func (w *world) Hold(h pace.Hold) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if h.Source == pace.ByService {
+		w.served = append(w.served, fmt.Sprintf("hold %d at %g: %s", h.Fence, h.Share, h.Why))
+		return nil
+	}
 	if h.Fence == 13 {
 		return errors.New("it is a job of a terminal")
 	}
@@ -126,6 +131,10 @@ func (w *world) Hold(h pace.Hold) error {
 func (w *world) Let(fence uint64, _ gpu.By, sources ...pace.Source) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if slices.Equal(sources, []pace.Source{pace.ByService}) {
+		w.served = append(w.served, fmt.Sprintf("let %d", fence))
+		return true
+	}
 	if !slices.Equal(sources, []pace.Source{pace.ByThrottle}) {
 		w.t.Errorf("the holds of %v were let go", sources)
 	}
@@ -324,6 +333,57 @@ func TestWhoIsPaced(t *testing.T) {
 			t.Errorf("with the policy slots: %v", held)
 		}
 		w.stop()
+	})
+}
+
+// A lease is held to the share of its service, however cool the device is, and only once.
+func TestShareOfAService(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, furnace)
+		w.config.GPU.Throttle = string(slowdown.Advise)
+		share := func(percent gpu.Percent) {
+			w.config.Services = map[string]config.Service{"side": {Compute: gpu.Some(percent)}}
+		}
+		share(30)
+		of := lease.Holder{Service: "side"}
+		mine := &lease.Lease{ID: "a", Fence: 1, Holder: of}
+		w.hold(mine,
+			&lease.Lease{ID: "pod", Fence: 2, Holder: of, Terms: lease.Terms{Scope: []string{"kubepods"}}},
+			&lease.Lease{ID: "mps", Fence: 3, Holder: of, Terms: lease.Terms{EnforcedBy: launch.MPS}},
+			&lease.Lease{ID: "worker", Fence: 4, Holder: of, Parent: "a"},
+			&lease.Lease{ID: "other", Fence: 5},
+		)
+		expect := func(when string, want ...string) {
+			t.Helper()
+			pass(3 * time.Second)
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if diff := cmp.Diff(want, w.served); diff != "" {
+				t.Errorf("%s: %s", when, diff)
+			}
+			w.served = nil
+		}
+		w.start()
+		const why = ": services.side.compute says so"
+		expect("at the start", "hold 1 at 0.3"+why)
+		expect("later")
+		share(50)
+		w.acts.Configure(w.settings())
+		expect("with another share", "hold 1 at 0.5"+why)
+		w.config.Services = nil
+		w.acts.Configure(w.settings())
+		expect("without a share", "let 1")
+		share(20)
+		w.acts.Configure(w.settings())
+		expect("with a share again", "hold 1 at 0.2"+why)
+		w.hold()
+		expect("after the lease has ended", "let 1")
+		w.hold(mine)
+		expect("with a lease again", "hold 1 at 0.2"+why)
+		w.stop()
+		if want := []string{"let 1"}; !slices.Equal(w.served, want) {
+			t.Errorf("at the end: %v", w.served)
+		}
 	})
 }
 

@@ -222,6 +222,32 @@ func TestSlowMetrics(t *testing.T) {
 	})
 }
 
+// While berth sets the fans of a device, the slow metrics, which have their speed, are
+// read with the next sample, and then with every tenth.
+func TestSlowMetricsOfADeviceThatBerthSteers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &card{}
+		speed := gpu.Percent(30)
+		c.slow = func(s *gpu.Slow) error { s.Fan = gpu.Some(speed); return nil }
+		m := told([]device.Backend{with(c)}, monitor.Settings{}, monitor.Hooks{})
+		stop := start(t, m)
+		settle(5.5)
+		speed = 80
+		if settle(1); find(t, m, "").Sample.Fan != gpu.Some[gpu.Percent](30) {
+			t.Error("nobody steered it, and it was read before its time")
+		}
+		m.Steered(c.uuid())
+		if settle(1); find(t, m, "").Sample.Fan != gpu.Some[gpu.Percent](80) {
+			t.Errorf("its fan was set to 80 %%, and the sample after that says %v", find(t, m, "").Sample.Fan)
+		}
+		speed = 90 // fans take their time
+		if settle(10); find(t, m, "").Sample.Fan != gpu.Some[gpu.Percent](90) {
+			t.Errorf("ten samples later the sample says %v", find(t, m, "").Sample.Fan)
+		}
+		stop()
+	})
+}
+
 func TestOnceWithAHungDevice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})

@@ -44,9 +44,30 @@ func (m *Monitor) sample(ctx context.Context, u *unit) {
 	}
 	u.judging.Unlock()
 
-	if err == nil && !now.Before(u.slowDue) && ctx.Err() == nil {
-		u.slowDue = now.Add(settings.slowPeriod())
+	if err == nil && u.isSlowDue(settings, now) && ctx.Err() == nil {
+		u.slowDue, u.slowAt = now.Add(settings.slowPeriod()), now
 		m.sampleSlow(ctx, u, settings)
+	}
+}
+
+// isSlowDue reports whether to read the costly metrics with this sample: once per period,
+// and more often while berth changes what they show. The caller holds the asking token.
+func (u *unit) isSlowDue(s Settings, now time.Time) bool {
+	if !now.Before(u.slowDue) {
+		return true
+	}
+	steered := u.steered.Load()
+	if steered == 0 || now.Sub(time.Unix(0, steered)) > s.slowPeriod() {
+		return false
+	}
+	return u.slowAt.UnixNano() <= steered || now.Sub(u.slowAt) >= 10*s.Interval
+}
+
+// Steered notes that berth has changed something about a device that the slow metrics
+// show, such as the speed of its fans: the next samples have the new value.
+func (m *Monitor) Steered(uuid string) {
+	if u := m.unit(uuid); u != nil {
+		u.steered.Store(time.Now().UnixNano())
 	}
 }
 

@@ -26,6 +26,8 @@ type unit struct {
 
 	asking  chan struct{} // holds a token while the driver is called
 	slowDue time.Time     // guarded by asking
+	slowAt  time.Time     // when the slow metrics were last asked for; guarded by asking
+	steered atomic.Int64  // when berth last changed something that the slow metrics show, as UnixNano
 
 	// judging is held while the monitor judges the device and reports on it, and never
 	// while it calls the driver. It serializes the hooks.

@@ -46,8 +46,10 @@ func (a *Answers) advice(now time.Time) []api.Advice {
 			list.add("over", "berth leases --processes", "%s uses %s on %s and leased %s: it should lease more.", l.ID, used, a.label(p.GPU), p.Memory)
 		}
 	}
+	hogs := map[string]bool{} // ids of leases about which everything is said
 	for _, n := range a.Status.Needs {
 		if n.Kind == "hog" {
+			hogs[n.Lease] = true
 			list.add(n.Kind, n.Next, "%s, for %s.", n.Text, words.Age(now.Sub(*n.Since)))
 		}
 	}
@@ -57,13 +59,17 @@ func (a *Answers) advice(now time.Time) []api.Advice {
 		}
 	}
 	for l, p := range a.measured {
-		if held := now.Sub(l.Granted); held >= settled && p.Measured.Or(0) == 0 {
-			list.add("unused", "berth release "+words.Shell(l.ID), "%s has leased %s on %s for %s, and nothing under it uses the GPU.", l.ID, p.Memory, a.label(p.GPU), words.Age(held))
+		if held := now.Sub(l.Granted); held >= settled && p.Measured.Or(0) == 0 && !hogs[l.ID] {
+			next := "berth release "
+			if l.Binding == "process" { // a release would leave its program running
+				next = "berth cancel "
+			}
+			list.add("unused", next+words.Shell(l.ID), "%s has leased %s on %s for %s, and nothing under it uses the GPU.", l.ID, p.Memory, a.label(p.GPU), words.Age(held))
 		}
 	}
 	for l, p := range a.measured {
 		used := p.Measured.Or(0)
-		if used > 0 && 2*used < p.Memory && p.Memory-used >= worthwhile && now.Sub(l.Granted) >= settled {
+		if used > 0 && 2*used < p.Memory && p.Memory-used >= worthwhile && now.Sub(l.Granted) >= settled && !hogs[l.ID] {
 			list.add("oversized", "", "%s leases %s on %s and uses %s of it: it could lease less.", l.ID, p.Memory, a.label(p.GPU), used)
 		}
 	}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -90,6 +91,25 @@ func TestAdvice(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the advice (-want +got):\n%s", diff)
+	}
+}
+
+// A lease that keeps something from others is told once, and a program that runs is not
+// left without its lease.
+func TestAdviceOnHogs(t *testing.T) {
+	a, since := answers(), noon.Add(-time.Minute)
+	for i := range a.Leases.Leases {
+		a.Leases.Leases[i].Binding = "process"
+	}
+	a.Status.Needs = []api.Need{{Kind: "hog", Lease: "large", Since: &since, Text: "large is in the way"}}
+	var got []string
+	for _, advice := range Make(a, noon).Advice {
+		if strings.Contains(advice.Text, "large") || advice.Code == "unused" {
+			got = append(got, advice.Code+": "+advice.Command)
+		}
+	}
+	if want := []string{"hog: ", "unused: berth cancel unused"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -89,7 +89,7 @@ func (o *Owner) beside(s *owned, work func(context.Context) func()) {
 
 // fail lets a service fail that comes, or comes back.
 func (o *Owner) fail(s *owned, e service.Event, why string, lines []string) {
-	_ = o.happen(s, e, service.Facts{}, func(l *service.Life) { l.Fail(why, lines, time.Now()) })
+	o.surely(s, e, service.Facts{}, func(l *service.Life) { l.Fail(why, lines, time.Now()) })
 }
 
 // acquire asks for the lease of a service.
@@ -109,7 +109,7 @@ func (o *Owner) acquire(s *owned) {
 			return func() { o.fail(s, service.Refused, "it got no lease: "+err.Error(), nil) }
 		}
 		return func() {
-			_ = o.happen(s, service.Granted, service.Facts{}, func(life *service.Life) {
+			o.surely(s, service.Granted, service.Facts{}, func(life *service.Life) {
 				i := life.Instance
 				i.Fence, i.Granted, i.Port, i.Devices = l.Fence, time.Now(), port, nil
 				for _, p := range l.Parts {
@@ -253,7 +253,7 @@ func (o *Owner) noteLog(s *owned, path string) {
 	}
 	i := *s.life.Instance
 	i.Log = path
-	o.set(func() { s.life.Instance = &i }) // it is written down with the next change, and in the record of the run
+	o.set(func() { s.life.Instance, s.life.Log = &i, path }) // it is written down with the next change, and in the record of the run
 }
 
 // ended takes in how a program has ended, as far as its record says it. The minder does
@@ -264,6 +264,9 @@ func (o *Owner) ended(s *owned, record runs.Record, unbegun string) {
 	rebooted := record.Boot != "" && record.Boot != o.Boot || record.Shutdown
 	o.busy.Go(func() {
 		lines := o.lines(&spec, path)
+		if record.Failure != "" { // it may name paths, which are nothing for those who ask for the service
+			lines = append(lines, gpu.Printable(record.Failure, 256))
+		}
 		o.post(func() {
 			if !s.is(number) {
 				return
@@ -276,7 +279,10 @@ func (o *Owner) ended(s *owned, record runs.Record, unbegun string) {
 			case service.Leaving:
 				f.Expected = !s.life.Instance.Failed
 			}
-			_ = o.happen(s, service.Ended, f, func(l *service.Life) {
+			o.surely(s, service.Ended, f, func(l *service.Life) {
+				if path != "" {
+					l.Log = path
+				}
 				if !f.Expected {
 					l.Fail(why, lines, time.Now())
 				}
@@ -311,7 +317,7 @@ func endOf(record runs.Record, unbegun string) string {
 	case record.OutOfMemory:
 		return "its program was killed: the machine had no more memory for it"
 	case record.Failure != "":
-		return "its program could not be started: " + record.Failure
+		return "its program could not be started"
 	case record.Signal != "":
 		return "its program was ended by " + record.Signal
 	case known:
@@ -344,7 +350,7 @@ func (o *Owner) probe(s *owned) {
 		}
 		if err == nil {
 			return func() {
-				_ = o.happen(s, service.Opens, service.Facts{}, func(l *service.Life) { service.Took(&l.Took.Start, time.Since(l.Instance.Ordered)) })
+				o.surely(s, service.Opens, service.Facts{}, func(l *service.Life) { service.Took(&l.Took.Start, time.Since(l.Instance.Ordered)) })
 			}
 		}
 		why := fmt.Sprintf("it was not ready %s after its start: %v", words.Duration(time.Since(i.Ordered)), err)
@@ -411,7 +417,7 @@ func (o *Owner) goAway(s *owned, unparkable error, used gpu.MiB) {
 	if why == "" {
 		way, why = service.Choose(&s.life.Instance.Spec, &s.life.Took, unparkable, s.life.Trouble, now)
 	}
-	_ = o.happen(s, service.Closed, f, func(l *service.Life) {
+	o.surely(s, service.Closed, f, func(l *service.Life) {
 		l.Instance.Way, l.Instance.Used = way, used
 		l.Why = fmt.Sprintf("%s; it goes by %s: %s", l.Instance.ForWhom, way, why)
 	})
@@ -419,7 +425,7 @@ func (o *Owner) goAway(s *owned, unparkable error, used gpu.MiB) {
 
 // unable lets a service stop that could not leave in another way.
 func (o *Owner) unable(s *owned, err error) {
-	_ = o.happen(s, service.Unable, service.Facts{}, func(l *service.Life) {
+	o.surely(s, service.Unable, service.Facts{}, func(l *service.Life) {
 		trouble := map[service.Way]time.Time{l.Instance.Way: time.Now()}
 		for way, at := range l.Trouble {
 			if trouble[way].IsZero() {
@@ -440,7 +446,7 @@ func (o *Owner) park(s *owned) {
 		}
 		took := time.Since(began)
 		return func() {
-			_ = o.happen(s, service.Gone, service.Facts{}, func(l *service.Life) { service.Took(&l.Took.Park, took) })
+			o.surely(s, service.Gone, service.Facts{}, func(l *service.Life) { service.Took(&l.Took.Park, took) })
 		}
 	})
 }
@@ -452,7 +458,11 @@ func (o *Owner) resume(s *owned) {
 		switch {
 		case err == nil:
 			return func() {
-				_ = o.happen(s, service.Opens, service.Facts{}, func(l *service.Life) { service.Took(&l.Took.Resume, took) })
+				o.surely(s, service.Opens, service.Facts{}, func(l *service.Life) {
+					if took > 0 { // else it was there
+						service.Took(&l.Took.Resume, took)
+					}
+				})
 			}
 		case ctx.Err() != nil:
 			return func() { o.withdrawn(s, service.Park) }
@@ -463,7 +473,7 @@ func (o *Owner) resume(s *owned) {
 
 // withdrawn takes a service back to where it was, after its return was given up.
 func (o *Owner) withdrawn(s *owned, way service.Way) {
-	_ = o.happen(s, service.Withdrawn, service.Facts{}, func(l *service.Life) { l.Instance.Way, l.Why = way, "nobody asked for it any more" })
+	o.surely(s, service.Withdrawn, service.Facts{}, func(l *service.Life) { l.Instance.Way, l.Why = way, "nobody asked for it any more" })
 }
 
 // sleep has the server of a service give its memory back. How much that is, is measured:
@@ -486,7 +496,7 @@ func (o *Owner) sleep(s *owned) {
 		}
 		took := time.Since(began)
 		return func() {
-			_ = o.happen(s, service.Gone, service.Facts{}, func(l *service.Life) { service.Took(&l.Took.Sleep, took) })
+			o.surely(s, service.Gone, service.Facts{}, func(l *service.Life) { service.Took(&l.Took.Sleep, took) })
 		}
 	})
 }
@@ -534,7 +544,7 @@ func (o *Owner) wake(s *owned) {
 		}
 		took := time.Since(began)
 		return func() {
-			_ = o.happen(s, service.Opens, service.Facts{}, func(l *service.Life) { service.Took(&l.Took.Wake, took) })
+			o.surely(s, service.Opens, service.Facts{}, func(l *service.Life) { service.Took(&l.Took.Wake, took) })
 		}
 	})
 }
@@ -623,7 +633,7 @@ func (o *Owner) Order(run string, caller process.ID) (api.MinderOrder, error) {
 	}
 	return api.MinderOrder{
 		Version: api.MinderVersion, Run: run, User: i.Spec.User, UID: i.Spec.UID, Account: &account, Command: i.Words(i.Spec.Command), Directory: i.Spec.Directory,
-		Variables: append(i.Words(i.Spec.Environment), "BERTH_SERVICE="+s.name), Umask: 0o022, Lease: l, Compute: i.Spec.Compute, Log: "berth-" + s.name + ".log",
+		Variables: append(i.Words(i.Spec.Environment), "BERTH_SERVICE="+s.name), Umask: 0o022, Lease: l, Log: "berth-" + s.name + ".log",
 	}, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"testing/synctest"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
@@ -20,12 +21,13 @@ type tfront struct {
 	dead chan struct{}
 	once sync.Once
 
-	mu     sync.Mutex // guards what follows
-	table  map[string]*tservice
-	outbox []api.FrontReport
-	whole  bool
-	number uint64
-	wake   chan struct{}
+	mu           sync.Mutex // guards what follows
+	table        map[string]*tservice
+	outbox       []api.FrontReport
+	whole        bool
+	learned      bool // it has its first order
+	number       uint64
+	wake, urgent chan struct{}
 }
 
 type tservice struct {
@@ -47,10 +49,11 @@ type tstay struct {
 
 // front starts a front.
 func (w *world) front() *tfront {
-	f := &tfront{w: w, dead: make(chan struct{}), table: map[string]*tservice{}, wake: make(chan struct{}, 1)}
+	f := &tfront{w: w, dead: make(chan struct{}), table: map[string]*tservice{}, wake: make(chan struct{}, 1), urgent: make(chan struct{}, 1)}
 	w.set(func() { w.number++; f.name = fmt.Sprintf("front%d", w.number); w.fronts = append(w.fronts, f) })
 	go f.obey()
 	go f.report()
+	synctest.Wait()
 	return f
 }
 
@@ -110,7 +113,7 @@ func (f *tfront) obeyOne(order api.FrontOrder) {
 				delete(f.table, name)
 			}
 		}
-		f.whole = true
+		f.whole, f.learned = true, true
 	}
 	if order.Service != nil {
 		f.put(*order.Service)
@@ -131,6 +134,12 @@ func (f *tfront) ring() {
 	select {
 	case f.wake <- struct{}{}:
 	default:
+	}
+	if f.whole || len(f.outbox) > 0 {
+		select {
+		case f.urgent <- struct{}{}:
+		default:
+		}
 	}
 }
 
@@ -178,6 +187,17 @@ func (f *tfront) report() {
 		case <-f.wake:
 		case <-f.dead:
 			return
+		}
+		f.mu.Lock()
+		urgent := f.whole || len(f.outbox) > 0
+		f.mu.Unlock()
+		if !urgent {
+			select {
+			case <-f.dead:
+				return
+			case <-f.urgent:
+			case <-time.After(250 * time.Millisecond):
+			}
 		}
 		f.mu.Lock()
 		message := api.FrontReports{Front: f.name, Whole: f.whole, Reports: f.outbox}
@@ -272,6 +292,13 @@ var errBroken = errors.New("the connection broke off")
 func (f *tfront) request(ctx context.Context, name, user string, takes time.Duration) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	for !f.learned { // it does not listen yet
+		f.mu.Unlock()
+		time.Sleep(100 * time.Millisecond)
+		if f.mu.Lock(); f.isDead() {
+			return errBroken
+		}
+	}
 	s := f.table[name]
 	if s == nil {
 		return gone(name)

@@ -209,7 +209,15 @@ func (o *Owner) order(order api.FrontOrder) {
 func (o *Owner) send(ctx context.Context, order api.FrontOrder) error {
 	e := &errand{order: order, done: make(chan api.FrontOutcome, 1)}
 	id := ""
+	defer o.post(func() { // also if ctx ended before it was taken in
+		if o.errands[id] == e {
+			delete(o.errands, id)
+		}
+	})
 	if err := o.ask(ctx, func() error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		if o.errandsSum++; order.Call != nil {
 			call := *order.Call
 			call.ID = strconv.Itoa(o.errandsSum) + "-" + strconv.FormatUint(call.Epoch, 10)
@@ -223,11 +231,6 @@ func (o *Owner) send(ctx context.Context, order api.FrontOrder) error {
 	}); err != nil {
 		return err
 	}
-	defer o.post(func() {
-		if o.errands[id] == e {
-			delete(o.errands, id)
-		}
-	})
 	select {
 	case done := <-e.done:
 		if done.OK {

@@ -125,6 +125,7 @@ type owned struct {
 	ending    time.Time          // when its program was told to end
 	asking    bool               // it is closed, and berth finds out how to send it away
 	sentFor   lease.Key          // who needed its room
+	rests     time.Time          // until when nothing is tried again that could not be written down
 }
 
 // mailbox has what is to be decided. It has no limit, so that nobody waits who puts
@@ -179,7 +180,7 @@ func (o *Owner) Run(ctx context.Context, l Leases) error {
 	close(o.begun)
 	defer o.busy.Wait()
 	defer close(o.over)
-	o.decide() // the settings
+	o.drain() // the settings
 	o.recover()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -203,21 +204,23 @@ func (o *Owner) Run(ctx context.Context, l Leases) error {
 // decide takes in what is in the mailbox, until nothing is left and every service may stay
 // as it is.
 func (o *Owner) decide() {
-	for o.running.Err() == nil {
-		o.box.mu.Lock()
-		list := o.box.list
-		o.box.list = nil
-		o.box.mu.Unlock()
-		for _, do := range list {
-			if o.running.Err() != nil {
-				return
-			}
-			do()
-		}
-		if !o.review() && len(list) == 0 {
-			return
-		}
+	for o.running.Err() == nil && (o.drain() || o.review()) {
 	}
+}
+
+// drain takes in what is in the mailbox, and reports whether something was.
+func (o *Owner) drain() bool {
+	o.box.mu.Lock()
+	list := o.box.list
+	o.box.list = nil
+	o.box.mu.Unlock()
+	for _, do := range list {
+		if o.running.Err() != nil {
+			return true
+		}
+		do()
+	}
+	return len(list) > 0
 }
 
 // post has something decided. It does not wait.
@@ -307,9 +310,22 @@ func (o *Owner) tellTrouble(err error) {
 	o.Publish(e)
 }
 
+// surely lets an event happen to a service that comes once. If it cannot be written down,
+// the same is tried again later, unless something else has happened by then.
+func (o *Owner) surely(s *owned, e service.Event, f service.Facts, change func(*service.Life)) {
+	turn := s.turn
+	if o.happen(s, e, f, change) != nil {
+		o.after(brokenPause, func() {
+			if s.turn == turn {
+				o.surely(s, e, f, change)
+			}
+		})
+	}
+}
+
 // happen lets an event happen to a service: it writes down the state that follows, and
 // then does what there is to do. Change completes the new state. If it cannot be written
-// down, the same is tried again later, unless something else has happened by then.
+// down, nothing happens.
 func (o *Owner) happen(s *owned, e service.Event, f service.Facts, change func(*service.Life)) error {
 	now, was, life, debts := time.Now(), s.life, s.life, o.debts
 	if life.Instance != nil {
@@ -338,12 +354,6 @@ func (o *Owner) happen(s *owned, e service.Event, f service.Facts, change func(*
 	}
 	life.Enter(to, acts, now)
 	if err := o.write(s, &life, debts); err != nil {
-		turn := s.turn
-		o.after(brokenPause, func() {
-			if s.turn == turn {
-				_ = o.happen(s, e, f, change)
-			}
-		})
 		return err
 	}
 	s.turn++
@@ -398,8 +408,13 @@ func (o *Owner) review() (happened bool) {
 		situation := o.situation(s, now)
 		e, why, at := s.life.Review(&situation)
 		turn := s.turn
+		if e != "" && now.Before(s.rests) {
+			o.lookAt(s.rests)
+			continue
+		}
 		switch {
 		case e == service.Drop && s.withdrawn:
+			e = ""
 		case e == service.Want:
 			o.bring(s, &situation)
 		case e == service.Leave:
@@ -411,9 +426,12 @@ func (o *Owner) review() (happened bool) {
 			o.closed(s)
 		}
 		if happened = happened || s.turn != turn; s.turn == turn && e != "" {
-			at = now.Add(brokenPause) // it could not be written down
+			s.rests = now.Add(brokenPause) // it could not be written down
+			at = s.rests
 		}
-		o.lookAt(at)
+		if at.After(now) {
+			o.lookAt(at)
+		}
 	}
 	if slices.ContainsFunc(slices.Collect(maps.Values(o.services)), func(s *owned) bool { return s.spec != nil && s.spec.Default }) {
 		o.lookAt(now.Add(lookAround))

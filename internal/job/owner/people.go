@@ -264,6 +264,9 @@ func (o *Owner) do(name string, by access.Actor, did, why string, change func(*o
 	})
 }
 
+// mostTold is how many lines of its log the event of a failure has.
+const mostTold = 8
+
 // ordered is the event that somebody has changed what becomes of a service.
 func ordered(s *owned, by access.Actor, did, why string) gpu.Event {
 	text := fmt.Sprintf("The service %s was %s by %s", s.name, did, lease.ByOf(by))
@@ -310,7 +313,7 @@ func (o *Owner) tellPeople(s *owned, was *service.Life, e service.Event) {
 		event.Code, event.Severity = gpu.EventServiceFailed, gpu.Warning
 		event.Text = fmt.Sprintf("The service %s failed, %s in a row: %s. It is started again after %s.", s.name, words.Count(l.Failure.Count, "time"), l.Failure.Why, words.Duration(service.Rest(l.Failure.Count)))
 		event.Public = fmt.Sprintf("The service %s failed.", s.name)
-		event.Data["failures"], event.Data["log"] = l.Failure.Count, l.Failure.Log
+		event.Data["failures"], event.Data["log"] = l.Failure.Count, l.Failure.Log[max(len(l.Failure.Log)-mostTold, 0):]
 	default:
 		return
 	}

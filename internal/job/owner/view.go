@@ -1,6 +1,7 @@
 package owner
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
@@ -50,7 +51,7 @@ func (o *Owner) view(s *owned) api.Service {
 	v := api.Service{
 		Name: s.name, State: string(l.State), Since: l.Since, Why: l.Why, Waiting: len(s.waiters), LastAnswer: s.last,
 		Requests: s.sum.Requests, Failed: s.sum.Failed, Refused: s.sum.Refused, TokensIn: s.sum.TokensIn, TokensOut: s.sum.TokensOut,
-		Switches: l.Switches, Took: l.Took, Stopped: l.Stopped,
+		Switches: l.Switches, Took: l.Took, Stopped: l.Stopped, Log: l.Log,
 	}
 	if l.State == service.Failed || l.Instance != nil && l.Instance.Failed || l.State != service.Serving && l.Failures > 0 {
 		v.Failure = l.Failure
@@ -69,7 +70,7 @@ func (o *Owner) view(s *owned) api.Service {
 		v.Command, v.Directory = spec.Command, spec.Directory
 	}
 	if i := l.Instance; i != nil {
-		v.Learned, v.Devices, v.Port, v.PID, v.Log = i.Learned, i.Devices, i.Port, i.PID, i.Log
+		v.Learned, v.Devices, v.Port, v.PID, v.Log = i.Learned, i.Devices, i.Port, i.PID, cmp.Or(i.Log, l.Log)
 		if i.Fence != 0 {
 			v.Lease = i.LeaseID()
 		}
@@ -119,7 +120,7 @@ func (o *Owner) Use(k lease.Key, fence uint64) (park.Use, bool) {
 		for _, f := range o.fronts {
 			at.Open += f.open[s.name].Open + f.open[s.name].Waiting
 		}
-		u := park.Use{Since: l.Since, Idle: l.Idle(&at), Barred: l.Barred()}
+		u := park.Use{Since: l.Since, Idle: l.Idle(&at), Barred: l.Barred(), Switch: l.Instance.Spec.Switching(&l.Took)}
 		if !at.Known { // nothing is closed before every front has told of its requests
 			u.Barred = time.Now().Add(patience)
 		}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"maps"
@@ -58,11 +57,13 @@ type world struct {
 	unfit   map[string]bool // services that may not be parked
 	refused error           // why nobody is granted a lease
 	deny    error           // why no minder can be started
+	lag     time.Duration   // until a request is out of the queue
 	came    int             // services that came to a device
 	daemon  *daemon
 
 	steps  int
-	killAt int
+	killAt int // half-step at which the daemon is killed; 0 means never
+	again  int // half-steps after which the next daemon is killed; 0 means never
 }
 
 type fataler interface {
@@ -147,7 +148,9 @@ func newWorld(t fataler) *world {
 		t: t, rules: placement.Rules{Keep: time.Minute, Slice: 5 * time.Minute, Wait: 10 * time.Second}, host: 1 << 20,
 		room: map[string]gpu.MiB{"G0": 100}, leases: map[string]*held{}, runs: map[string]*mindedRun{}, living: map[int][]func(){}, boot: "boot-1",
 		servers: map[int]*server{}, begun: map[string]int{}, learned: map[string]gpu.MiB{}, unfit: map[string]bool{},
-		script: func(string, int) plan { return plan{come: 7 * time.Second, leave: time.Second, parks: 3 * time.Second, resumes: 2 * time.Second, sleeps: time.Second, wakes: time.Second, keeps: 5} },
+		script: func(string, int) plan {
+			return plan{come: 7 * time.Second, leave: time.Second, parks: 3 * time.Second, resumes: 2 * time.Second, sleeps: time.Second, wakes: time.Second, keeps: 5}
+		},
 	}
 }
 
@@ -170,10 +173,10 @@ func inWorld(t *testing.T, specs []service.Spec, play func(*testing.T, *world)) 
 		w := newWorld(t)
 		w.specs = specs
 		w.start()
-		w.front()
 		synctest.Wait()
+		w.front()
+		defer w.close()
 		play(t, w)
-		w.close()
 	})
 }
 
@@ -205,15 +208,23 @@ func (d *daemon) step(do func() error) error {
 	}
 	w.steps++
 	if w.killAt == 2*w.steps-1 {
-		d.kill()
+		d.die()
 		return errKilled
 	}
 	err := do()
 	if w.killAt == 2*w.steps {
-		d.kill()
+		d.die()
 		return errKilled
 	}
 	return err
+}
+
+// die kills a daemon at its step, and says when the next one dies.
+func (d *daemon) die() {
+	d.kill()
+	if d.w.again > 0 {
+		d.w.killAt += d.w.again
+	}
 }
 
 func (d *daemon) isDead() bool {
@@ -239,14 +250,16 @@ func (w *world) start() *daemon {
 			err = d.step(func() error { w.number++; n = w.number; return nil })
 			return n, err
 		},
-		Account:   func(_ string, uid int) (api.MinderAccount, error) { return api.MinderAccount{GID: uid}, nil },
-		FreePort:  func() (int, error) { w.mu.Lock(); defer w.mu.Unlock(); w.number++; return 20000 + int(w.number), nil },
-		LastLines: func(_ context.Context, s *service.Spec, path string, _ int) []string { return []string{"the last line of " + path} },
-		Follow:    w.follow,
-		Publish:   func(e gpu.Event) { w.set(func() { w.events = append(w.events, e) }) },
-		Nudge:     d.nudged,
+		Account:  func(_ string, uid int) (api.MinderAccount, error) { return api.MinderAccount{GID: uid}, nil },
+		FreePort: func() (int, error) { w.mu.Lock(); defer w.mu.Unlock(); w.number++; return 20000 + int(w.number), nil },
+		LastLines: func(_ context.Context, s *service.Spec, path string, _ int) []string {
+			return []string{"the last line of " + path}
+		},
+		Follow:  w.follow,
+		Publish: func(e gpu.Event) { w.set(func() { w.events = append(w.events, e) }) },
+		Nudge:   d.nudged,
 	}, disk{d})
-	if w.disk != nil {
+	if w.disk != nil { // the daemon before is dead
 		var k kept
 		if err := json.Unmarshal(w.disk, &k); err != nil {
 			w.t.Fatalf("services.json: %v", err)
@@ -262,7 +275,6 @@ func (w *world) start() *daemon {
 		_ = d.Run(ctx, desk{d})
 	}()
 	go d.move()
-	synctest.Wait()
 	return d
 }
 
@@ -270,15 +282,30 @@ func (w *world) start() *daemon {
 func (w *world) restart() *daemon {
 	w.daemon.kill()
 	<-w.daemon.over
-	return w.start()
+	w.start()
+	synctest.Wait()
+	return w.daemon
 }
 
-// revive starts another daemon if the present one was killed.
-func (w *world) revive() {
-	if w.daemon.isDead() {
-		<-w.daemon.over
-		w.start()
-	}
+// revive starts another daemon a second after each that was killed, until the function
+// that it returns is called.
+func (w *world) revive() (stop func()) {
+	over, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			var d *daemon
+			w.set(func() { d = w.daemon })
+			select {
+			case <-over:
+				return
+			case <-d.over:
+			}
+			time.Sleep(time.Second)
+			w.start()
+		}
+	}()
+	return func() { close(over); <-done }
 }
 
 func (w *world) set(do func()) {
@@ -433,6 +460,12 @@ func (d *daemon) wait(ctx context.Context, x *want) (*held, error) {
 	case <-d.dead:
 		return nil, errKilled
 	case <-ctx.Done():
+		time.Sleep(w.lag)
+		select {
+		case h := <-x.done: // it was granted at the same moment
+			return h, nil
+		default:
+		}
 		w.set(func() {
 			w.wants = slices.DeleteFunc(w.wants, func(other *want) bool { return other == x })
 			w.grant()
@@ -778,8 +811,8 @@ func (w *world) mind(run string, id process.ID) {
 	port, _ := strconv.Atoi(order.Command[1])
 	r.record.Started, r.record.Output = time.Now(), "berth-"+name+".log"
 	s := &server{name: name, plan: p, port: port, pid: id.PID, lease: w.leases[order.Lease.ID], dead: make(chan struct{})}
-	if s.lease == nil || w.servers[port] != nil {
-		w.t.Errorf("%s starts without a lease, or on a port that is taken", name)
+	if s.lease == nil || w.servers[port] != nil || slices.ContainsFunc(slices.Collect(maps.Values(w.servers)), func(other *server) bool { return other.name == name }) {
+		w.t.Errorf("%s starts without a lease, on a port that is taken, or a second time", name)
 		return
 	}
 	s.used = s.lease.memory
@@ -866,11 +899,7 @@ func (w *world) revoke(name string) {
 	var h *held
 	var s *server
 	w.set(func() {
-		for _, each := range w.leases {
-			if each.name == name {
-				h = each
-			}
-		}
+		h = w.leaseOf(name)
 		s = w.serverOf(h)
 		h.ended = true
 		delete(w.leases, h.key.ID)
@@ -903,6 +932,23 @@ func (w *world) follow(ctx context.Context, spec *service.Spec, path string, lin
 	return ctx.Err()
 }
 
+// life returns what is kept of a service.
+func (w *world) life(name string) service.Life {
+	w.daemon.mu.RLock()
+	defer w.daemon.mu.RUnlock()
+	return w.daemon.services[name].life
+}
+
+// leaseOf returns the lease of a service; nil: it has none.
+func (w *world) leaseOf(name string) *held {
+	for _, h := range w.leases {
+		if h.name == name {
+			return h
+		}
+	}
+	return nil
+}
+
 // state returns the state of a service.
 func (w *world) state(name string) string {
 	s, found := w.daemon.Find(name)
@@ -916,8 +962,9 @@ func (w *world) state(name string) string {
 func (w *world) is(name, want string) {
 	w.t.Helper()
 	synctest.Wait()
-	if s, _ := w.daemon.Find(name); s.State != want {
-		w.t.Fatalf("%s is %s; want %s (%s)", name, s.State, want, s.Why)
+	if got := w.state(name); got != want {
+		s, _ := w.daemon.Find(name)
+		w.t.Fatalf("%s is %s; want %s (%s)", name, got, want, s.Why)
 	}
 }
 
@@ -932,5 +979,3 @@ func (w *world) told(code gpu.EventCode) (list []string) {
 	})
 	return list
 }
-
-func (w *world) String() string { return fmt.Sprint(w.state("a"), w.state("b"), w.state("c")) }

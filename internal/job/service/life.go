@@ -27,6 +27,7 @@ type Life struct {
 	Failure  *api.ServiceFailure `json:"failure,omitempty"`
 	Failures int                 `json:"failures,omitempty"` // since it was last ready for a while
 
+	Log      string            `json:"log,omitempty"` // of its newest program, also after its end
 	Took     api.ServiceTimes  `json:"took"`
 	Trouble  map[Way]time.Time `json:"trouble,omitempty"` // when a way to send it away failed last; never changed, but replaced
 	Switches uint64            `json:"switches,omitempty"`

@@ -23,9 +23,8 @@ type Spec struct {
 	Environment []string // NAME=value, beside what every program of the user has
 	Port        int      // 0: berth chooses one that is free
 
-	Memory  gpu.Opt[gpu.MiB] // absent: learned from earlier runs, or else a whole device
-	GPUs    int              // 0 means 1
-	Compute int              // percent of the device; 0: no limit
+	Memory gpu.Opt[gpu.MiB] // absent: learned from earlier runs, or else a whole device
+	GPUs   int              // 0 means 1
 
 	Ready        Ready
 	StartTimeout time.Duration // from the start of its program until it is ready

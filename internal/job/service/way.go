@@ -40,7 +40,7 @@ func Choose(s *Spec, took *api.ServiceTimes, unparkable error, failed map[Way]ti
 	case s.Away == Park || s.Away == Sleep:
 		return s.Away, "its settings say so"
 	}
-	times := map[Way][2]api.ServiceTime{Park: {took.Park, took.Resume}, Sleep: {took.Sleep, took.Wake}, Stop: {took.Stop, took.Start}}
+	times := timesOf(took)
 	best, least, why := Stop, times[Stop][0].Seconds+times[Stop][1].Seconds, ""
 	for _, way := range []Way{Sleep, Park} {
 		switch switching := times[way][0].Seconds + times[way][1].Seconds; {
@@ -58,4 +58,26 @@ func Choose(s *Spec, took *api.ServiceTimes, unparkable error, failed map[Way]ti
 		return Stop, why
 	}
 	return best, "to leave and come back takes " + words.Duration(time.Duration(least*float64(time.Second))) + " in this way, the shortest"
+}
+
+// timesOf returns how long it takes to leave and to come back, in each way.
+func timesOf(took *api.ServiceTimes) map[Way][2]api.ServiceTime {
+	return map[Way][2]api.ServiceTime{Park: {took.Park, took.Resume}, Sleep: {took.Sleep, took.Wake}, Stop: {took.Stop, took.Start}}
+}
+
+// Switching returns how long it takes a service to leave and to come back: in the shortest
+// of the ways that it may take and has taken, or else as long as its start takes. Zero
+// means that nothing is known.
+func (s *Spec) Switching(took *api.ServiceTimes) time.Duration {
+	least := 0.0
+	for way, t := range timesOf(took) {
+		switching := t[0].Seconds + t[1].Seconds
+		if t[0].Count > 0 && t[1].Count > 0 && (s.Away == way || s.Away == Auto || s.Away == "") && (least == 0 || switching < least) {
+			least = switching
+		}
+	}
+	if least == 0 {
+		least = took.Start.Seconds
+	}
+	return time.Duration(least * float64(time.Second))
 }

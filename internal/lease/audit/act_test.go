@@ -48,7 +48,7 @@ func TestScopesAreRecorded(t *testing.T) {
 	}, nil); err != nil {
 		t.Fatal(err)
 	}
-	page, err := w.Page(Query{What: "scope", Limit: 10})
+	page, err := w.Page(Query{Verbs: []string{"scope"}, Limit: 10})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -158,7 +158,7 @@ func TestPages(t *testing.T) {
 	if whole, _ := seqs(Query{Limit: 1000}); !slices.Equal(all, whole) || len(all) < 5 {
 		t.Errorf("page by page %v, at once %v", all, whole)
 	}
-	for _, q := range []Query{{User: "bob"}, {User: "eve"}, {What: "trim"}} {
+	for _, q := range []Query{{Users: []string{"bob"}}, {Users: []string{"eve"}}, {Verbs: []string{"trim"}}} {
 		q.Limit = 10
 		if list, _ := seqs(q); !slices.Equal(list, []uint64{newest}) {
 			t.Errorf("%+v: %v", q, list)

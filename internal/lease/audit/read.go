@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
@@ -14,8 +15,8 @@ import (
 type Query struct {
 	After uint64    // only entries with a larger number
 	Since time.Time // only entries that are not older
-	User  string    // only acts and refusals of this user, or on things of this user; empty means of everybody
-	What  string    // only this verb; empty means all
+	Users []string  // only acts and refusals of these users, or on things of these users; none means of everybody
+	Verbs []string  // only these verbs; none means all
 	Limit int       // at most this many
 	// Oldest makes Page return the first entries that match, and not the last.
 	Oldest bool
@@ -23,7 +24,8 @@ type Query struct {
 
 func (q *Query) matches(e *api.AuditEntry) bool {
 	return e.Seq > q.After && !e.Time.Before(q.Since) &&
-		(q.User == "" || e.Who.User == q.User || e.Object.Owner == q.User) && (q.What == "" || e.What == q.What)
+		(len(q.Users) == 0 || slices.Contains(q.Users, e.Who.User) || slices.Contains(q.Users, e.Object.Owner)) &&
+		(len(q.Verbs) == 0 || slices.Contains(q.Verbs, e.What))
 }
 
 // Page returns the entries that a query asks for, the oldest first.

@@ -196,10 +196,10 @@ func (s *state) find(r *lease.Request) (*lease.Lease, error) {
 	if waits := s.book.Request(r.Key()); waits != nil && waits.Into == 0 {
 		return nil, fmt.Errorf("ask for %s again: %w", r.ID, lease.ErrWaiting)
 	}
+	if held := s.book.Lease(r.Key()); held != nil && quota.Answers(held, r) {
+		return held, nil
+	}
 	if r.Again != lease.SameService {
-		if held := s.book.Lease(r.Key()); held != nil && quota.Answers(held, r) {
-			return held, nil
-		}
 		return nil, nil
 	}
 	for _, held := range s.book.Leases() {
@@ -272,6 +272,10 @@ func shareAdvice(r *lease.Request, err error) error {
 // decide grants a request, refuses it, or puts a copy of it into the queue and returns
 // that. The caller holds mu.
 func (l *Ledger) decide(r *lease.Request, now time.Time) (granted *lease.Lease, waits *lease.Request, err error) {
+	if pool := l.poolOf(r); pool != nil {
+		granted, err = l.draw(r, pool, now)
+		return granted, nil, err
+	}
 	_, waiting := l.book.Len()
 	if waiting == 0 {
 		if granted, err := l.place(r, nil, now); granted != nil || err != nil {
@@ -350,7 +354,7 @@ func (l *Ledger) deliver(ctx context.Context, granted *lease.Lease) (*lease.Leas
 		return granted, nil
 	}
 	if errors.Is(err, process.ErrGone) {
-		l.holders.exited(processOf(granted))
+		l.holders.exited(processOf(granted), 0)
 	}
 	return nil, err
 }

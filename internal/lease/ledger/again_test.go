@@ -35,6 +35,7 @@ func TestAskedAgain(t *testing.T) {
 			{name: "smaller, by id", request: want("s-2", 20, service("s")), again: lease.SameID, id: "s-2", stood: true, was: 60, memory: 20},
 			{name: "without again", request: want("s-2", 20, service("s")), again: lease.Once},
 			{name: "another's id", request: want("s", 5, service("s"), at(dev(0))), again: lease.SameID, id: "s", memory: 5},
+			{name: "the one with the id, and not the oldest", request: want("s", 5, service("s"), at(dev(0))), again: lease.SameService, id: "s", stood: true, memory: 5},
 			{name: "on another device", request: want("s-3", 30, service("s"), at(dev(1))), again: lease.SameService, id: "s-3", memory: 30},
 			{name: "by id on another device", request: want("s-3", 30, service("s"), at(dev(0))), again: lease.SameID},
 			{name: "another binding", request: want("s", 10, service("s"), ttl(time.Minute)), again: lease.SameService, id: "s-9", stood: true, memory: 10},

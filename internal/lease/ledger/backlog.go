@@ -136,6 +136,7 @@ func (h *holders) endSome(some []overdue) error {
 			h.backlog.ends[o] = true
 		} else if remaining[o.process] == nil {
 			delete(h.backlog.ends, o)
+			delete(h.killed, o.process)
 		}
 	}
 	h.l.mu.Unlock()

@@ -14,6 +14,9 @@ import (
 // wants others. The caller holds mu.
 func (s *state) besideParent(r *lease.Request) error {
 	parent, err := s.book.Parent(r)
+	if r.FromPool && (err != nil || parent == nil || !parent.Pool) {
+		return fmt.Errorf("take memory from %s: %w", r.Parent, lease.ErrNoPool)
+	}
 	if err != nil || parent == nil {
 		return err
 	}
@@ -30,6 +33,9 @@ func (s *state) besideParent(r *lease.Request) error {
 		return refuse("where", "is set")
 	}
 	r.Only, r.GPUs = devices, len(devices)
+	if parent.Pool {
+		return s.besidePool(r, parent)
+	}
 	return nil
 }
 

@@ -16,6 +16,7 @@ type observed struct {
 	owned map[lease.Key]gpu.MiB // by lease: the part of total that its processes use
 
 	recent placement.Recent // average of recent measurements
+	growth placement.Growth // of its slots
 
 	// driver is the memory that the driver uses for itself, which nobody can ever
 	// lease: the least that was ever measured beyond what processes use.
@@ -53,6 +54,10 @@ func (s *state) capacity(uuid string) {
 		// A pipeline needs a CPU to feed its device.
 		n := max(s.leasable(), 1)
 		slots = max(1, (s.cpus+n-1)/n)
+	}
+	if set.Extra > 0 && o.Sample != nil {
+		sum, _ := s.book.Sum(uuid)
+		slots += o.growth.Extra(sum.Active, slots, set.Extra, o.Speed() == 1, &o.recent.Load, o.Sample.Time)
 	}
 	c := lease.Capacity{Total: o.Device.MemoryTotal, Limit: set.Limit, Reserve: set.Reserve, MaxPipelines: slots}
 	switch {

@@ -16,6 +16,10 @@ func (l *Ledger) Explain(r lease.Request) (placement.Explanation, error) {
 	err := l.suppose(r, func(request *lease.Request) {
 		e = l.explain(request)
 		e.Position = 0
+		if pool := l.poolOf(request); pool != nil {
+			l.explainDraw(&e, request, pool)
+			return
+		}
 		if e.Refusal == nil && e.Quota == nil {
 			e.Grant = l.wouldGrant(request, l.aheadOf(request))
 		}
@@ -28,6 +32,10 @@ func (l *Ledger) Explain(r lease.Request) (placement.Explanation, error) {
 func (l *Ledger) Fits(r lease.Request) bool {
 	fits := false
 	err := l.suppose(r, func(request *lease.Request) {
+		if pool := l.poolOf(request); pool != nil {
+			fits = l.mayDraw(request, pool) == nil
+			return
+		}
 		before := l.aheadOf(request)
 		fits = l.overQuota(request, before) == nil && l.wouldGrant(request, before) != nil
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
@@ -18,14 +19,15 @@ type holders struct {
 
 	// The lock of the ledger guards these.
 	outlived map[process.ID]bool // holders that have ended while remaining processes keep their leases
+	killed   map[process.ID]bool // holders that a signal ended, as far as the kernel tells, until their leases have ended
 	backlog  backlog
 
 	caughtUp time.Time // time of the last try of the backlog; only the clerk touches it
 }
 
 func newHolders(l *Ledger, table process.Table) holders {
-	h := holders{l: l, outlived: map[process.ID]bool{}, backlog: backlog{ends: map[overdue]bool{}, unwatched: map[uint64]*lease.Lease{}}}
-	h.watches = newWatches(table, func(id process.ID) { l.holders.exited(id) })
+	h := holders{l: l, outlived: map[process.ID]bool{}, killed: map[process.ID]bool{}, backlog: backlog{ends: map[overdue]bool{}, unwatched: map[uint64]*lease.Lease{}}}
+	h.watches = newWatches(table, func(id process.ID, by syscall.Signal) { l.holders.exited(id, by) })
 	return h
 }
 
@@ -62,8 +64,13 @@ func (h *holders) ended(l *lease.Lease) {
 // exited releases all leases of a process that has ended, even one that was granted a
 // moment ago and is not watched yet. If remaining processes use a device under the
 // leases, they keep them. If the journal refuses the release now, the clerk tries again
-// until it succeeds.
-func (h *holders) exited(id process.ID) {
+// until it succeeds. by is the signal that ended the process, or 0.
+func (h *holders) exited(id process.ID, by syscall.Signal) {
+	if by != 0 {
+		h.l.mu.Lock()
+		h.killed[id] = true
+		h.l.mu.Unlock()
+	}
 	var remaining []process.ID
 	err := h.l.submit(context.Background(), func(now time.Time) error {
 		remaining = h.releaseIfUnused(id, now)
@@ -75,6 +82,10 @@ func (h *holders) exited(id process.ID) {
 		h.releaseLater(id)
 	case len(remaining) > 0:
 		h.follow(id, remaining)
+	default:
+		h.l.mu.Lock()
+		delete(h.killed, id)
+		h.l.mu.Unlock()
 	}
 }
 
@@ -82,7 +93,7 @@ func (h *holders) exited(id process.ID) {
 // end.
 func (l *Ledger) Exited(id process.ID) {
 	if !l.processes.Alive(id) {
-		l.holders.exited(id)
+		l.holders.exited(id, 0)
 	}
 }
 
@@ -98,7 +109,7 @@ func (h *holders) releaseIfUnused(id process.ID, now time.Time) (remaining []pro
 	}
 	delete(h.outlived, id)
 	for _, held := range bound {
-		_, _ = h.l.apply(h.l.endOfHolder(held), now) // the lease exists, so the book takes it
+		_, _ = h.l.apply(h.l.endOfHolder(held, h.killed[id]), now) // the lease exists, so the book takes it
 	}
 	return nil
 }
@@ -278,16 +289,17 @@ func (s *state) forgetExited(id process.ID) {
 }
 
 // endOfHolder returns the change for a lease whose process has ended: the lease is
-// released, or revoked if that was about to happen, or if it was cancelled. An implied lease that is not settled
-// lasts without the process.
-func (s *state) endOfHolder(held *lease.Lease) lease.Change {
+// released, or revoked if that was about to happen, or if it was cancelled. An implied
+// lease that is not settled lasts without the process, unless a signal killed that: a
+// program that only asks for others exits by itself.
+func (s *state) endOfHolder(held *lease.Lease, killed bool) lease.Change {
 	if r, revoking := s.revoking[held.Key()]; revoking && r.fence == held.Fence {
 		return lease.Revoke{Key: held.Key(), Fence: held.Fence, By: access.Daemon(), Why: r.why, Spared: r.spared}
 	}
 	if held.Cancelled != nil {
 		return lease.Revoke{Key: held.Key(), Fence: held.Fence, By: access.Daemon(), Why: held.OverrunText()}
 	}
-	if held.Implied && held.State == lease.Active && s.inUse[held.Key()] != held.Fence {
+	if held.Implied && !killed && held.State == lease.Active && s.inUse[held.Key()] != held.Fence {
 		return lease.Detach{Key: held.Key(), Fence: held.Fence}
 	}
 	return lease.Release{Key: held.Key(), Fence: held.Fence, By: access.Daemon(), Why: "its process ended"}

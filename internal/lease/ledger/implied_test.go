@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,9 +43,9 @@ func TestCallerThatExitsUnmeasuredLeavesItsLease(t *testing.T) {
 	w := newWorld()
 	k := w.start(t)
 	k.device(0, 100)
-	script := child(t)
+	script, exit := script(t)
 	granted := k.grant(want("script", 40, k.implied(script.Process.Pid)))
-	kill(t, script)
+	exit()
 	k.told(gpu.EventBound, "script")
 	check := func(k *keeper) {
 		t.Helper()
@@ -57,9 +58,7 @@ func TestCallerThatExitsUnmeasuredLeavesItsLease(t *testing.T) {
 	if err := k.refused(want("script", 10)); !errors.Is(err, lease.ErrDuplicate) {
 		t.Errorf("its id was refused with %v", err)
 	}
-	if k.watched() != 0 {
-		t.Error("its process is still watched")
-	}
+	until(t, "its process is watched no longer", func() bool { return k.watched() == 0 })
 	k.die(w.disk.Kill)
 	k = w.start(t)
 	k.device(0, 100)
@@ -81,6 +80,29 @@ func TestApplicationThatWasMeasuredTakesItsLeaseAlong(t *testing.T) {
 	}
 }
 
+// An application that crashes before it is measured takes its lease along, too: a
+// program that only asks for others exits by itself. What the kernel tells of the end
+// outlasts a full disk.
+func TestCallerThatASignalEndsLeavesNothing(t *testing.T) {
+	for _, full := range []bool{false, true} {
+		w := newWorld()
+		k := w.start(t)
+		k.device(0, 100)
+		app, exit := script(t)
+		granted := k.grant(want("app", 40, k.implied(app.Process.Pid)))
+		if full {
+			w.fail(errFull, false)
+		}
+		k.holders.exited(processOf(granted), syscall.SIGSEGV) // as its watch does
+		if full {
+			k.told(gpu.EventJournal, "")
+			exit() // the rest is the backlog's
+			w.fail(nil, false)
+		}
+		k.told(gpu.EventReleased, "app")
+	}
+}
+
 // forget lets told wait for the next event.
 func (k *keeper) forget(code gpu.EventCode, id string) {
 	k.mu.Lock()
@@ -94,7 +116,8 @@ func TestCallerThatExitsWhileTheDaemonIsAway(t *testing.T) {
 	w := newWorld()
 	k := w.start(t)
 	k.device(0, 100)
-	app, script, alive := child(t), child(t), child(t)
+	alive, exit := script(t)
+	app, script := child(t), child(t)
 	k.grant(want("app", 10, k.implied(app.Process.Pid)))
 	k.grant(want("script", 10, k.implied(script.Process.Pid)))
 	k.grant(want("alive", 10, k.implied(alive.Process.Pid)))
@@ -111,7 +134,7 @@ func TestCallerThatExitsWhileTheDaemonIsAway(t *testing.T) {
 	if got, want := k.leases(), []string{"script", "alive", "other"}; !slices.Equal(got, want) {
 		t.Errorf("leases are %v, want %v", got, want)
 	}
-	kill(t, alive) // it is watched again, and not settled
+	exit() // it is watched again, and not settled
 	k.told(gpu.EventBound, "alive")
 }
 
@@ -145,10 +168,10 @@ func TestFullDiskDelaysADetach(t *testing.T) {
 	w := newWorld()
 	k := w.start(t)
 	k.device(0, 100)
-	script := child(t)
+	script, exit := script(t)
 	k.grant(want("script", 10, k.implied(script.Process.Pid)))
 	w.fail(errFull, false)
-	kill(t, script)
+	exit()
 	k.told(gpu.EventJournal, "")
 	if held, _ := k.Find(k.only("script")); held.Lease == nil {
 		t.Error("the lease is gone")

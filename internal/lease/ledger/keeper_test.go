@@ -417,7 +417,15 @@ func dump(b *lease.Book) string {
 // child starts a process that lives until it is killed.
 func child(t tester) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command("cat")
+	cmd, _ := script(t)
+	return cmd
+}
+
+// script starts a process that lives until it is killed, or until exit lets it exit by
+// itself. exit returns when it is gone.
+func script(t tester) (cmd *exec.Cmd, exit func()) {
+	t.Helper()
+	cmd = exec.Command("cat")
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -430,7 +438,10 @@ func child(t tester) *exec.Cmd {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	return cmd
+	return cmd, func() {
+		_ = in.Close()
+		_ = cmd.Wait()
+	}
 }
 
 // kill ends a process the hard way, and returns when it is gone.

@@ -25,7 +25,7 @@ func (s *state) overLimit(r *lease.Request, before *placement.Ahead) error {
 		return nil
 	}
 	more := r.Total()
-	if r.Parent != "" && s.splits(r) {
+	if r.Parent != "" && (s.splits(r) || s.poolOf(r) != nil) {
 		more = lease.Usage{} // it takes what its parent has
 	}
 	err := quota.Within(s.book, limits, r.Holder, more, 1)

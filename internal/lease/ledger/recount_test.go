@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
@@ -14,7 +15,12 @@ import (
 func recount(b *lease.Book, devices ...string) error {
 	r := recounted{
 		book: b, users: map[lease.Owner]lease.Count{}, services: map[string]lease.Usage{}, groups: map[string]lease.Count{},
-		devices: map[string]bool{}, fences: map[uint64]bool{},
+		devices: map[string]bool{}, fences: map[uint64]bool{}, taken: map[uint64]gpu.MiB{},
+	}
+	for _, l := range b.Leases() {
+		if l.From != 0 {
+			r.taken[l.From] += l.Total().Memory
+		}
 	}
 	for _, uuid := range devices {
 		r.devices[uuid] = true
@@ -38,6 +44,7 @@ type recounted struct {
 	groups   map[string]lease.Count
 	devices  map[string]bool
 	fences   map[uint64]bool
+	taken    map[uint64]gpu.MiB // by pool: memory of its children
 	next     time.Time
 	limited  bool // a lease has a time limit or was cancelled, and only the book knows what was noted about it
 	errs     []error
@@ -67,6 +74,9 @@ func (r *recounted) lease(l *lease.Lease) {
 	}
 	r.fences[l.Fence] = true
 	used := l.Total()
+	if l.Pool {
+		used.Memory -= r.taken[l.Fence]
+	}
 	if l.State == lease.Parked {
 		used = lease.Usage{}
 	}

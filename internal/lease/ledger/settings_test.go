@@ -8,7 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
@@ -142,6 +144,44 @@ func TestConfigureHoldsAtOnce(t *testing.T) {
 			if sum := k.Sum(dev(i)); sum.MaxPipelines != 2 {
 				t.Errorf("%s has %d slots, want 2", dev(i), sum.MaxPipelines)
 			}
+		}
+	})
+}
+
+// A device that is in use with little load gets one more slot, and keeps it while it is
+// taken.
+func TestExtraSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.settings.Device = func(string) quota.DeviceSettings { return quota.DeviceSettings{MaxPipelines: 1, Extra: 1} }
+		k := w.start(t)
+		measure := func(load gpu.Percent) {
+			k.device(0, 100, func(o *placement.Observation) {
+				o.Sample.Time, o.Sample.Utilization = time.Now(), gpu.Some(load)
+			})
+		}
+		measure(5)
+		k.grant(want("a", 10, slots(1)))
+		measure(5)
+		waits := k.queue(t.Context(), want("b", 10, slots(1), wait(time.Hour)))
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if got := k.waiting(); !slices.Equal(got, []string{"b"}) {
+			t.Fatalf("%v wait before the load is known", got)
+		}
+		measure(5)
+		if d := <-waits; d.err != nil {
+			t.Fatal(d.err)
+		}
+		measure(95)
+		if sum := k.Sum(dev(0)); sum.MaxPipelines != 2 || sum.Active != 2 {
+			t.Errorf("busy, it has %d of %d slots in use", sum.Active, sum.MaxPipelines)
+		}
+		k.give("a", 1)
+		time.Sleep(2 * time.Minute)
+		measure(95)
+		if sum := k.Sum(dev(0)); sum.MaxPipelines != 1 || sum.Active != 1 {
+			t.Errorf("when one has ended, it has %d of %d slots in use", sum.Active, sum.MaxPipelines)
 		}
 	})
 }

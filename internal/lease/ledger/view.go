@@ -15,6 +15,7 @@ import (
 type Held struct {
 	*lease.Lease
 	Measured []gpu.Opt[gpu.MiB] // by part; absent if not seen yet
+	InPool   *lease.PoolUse     // what became of the memory of a pool; nil for other leases
 	// KeptBy is the pid of one of the processes that keep the lease after its own process
 	// has ended; 0 if that has not ended. The API calls it heir_pid.
 	KeptBy int
@@ -44,6 +45,14 @@ func (l *Ledger) Seek(by access.Actor, v access.Verb, name lease.Name) (lease.Ke
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.book.Seek(&by, v, name, 0)
+}
+
+// Unknown returns the error for a key that neither a lease nor a request has; see
+// lease.Book.Unknown.
+func (l *Ledger) Unknown(by access.Actor, v access.Verb, k lease.Key) error {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.book.Unknown(&by, v, k)
 }
 
 // Held returns the lease that an actor names and may act on; see lease.Book.Held.
@@ -98,6 +107,9 @@ func (l *Ledger) FindWaiting(k lease.Key) (r *lease.Request, position int, waits
 
 func (l *Ledger) held(each *lease.Lease) Held {
 	h := Held{Lease: each, Measured: make([]gpu.Opt[gpu.MiB], len(each.Parts)), KeptBy: l.holders.keptBy(each)}
+	if use, is := l.book.Pool(each.Key()); is {
+		h.InPool = &use
+	}
 	for i, p := range each.Parts {
 		if o := l.devices[p.GPU]; o != nil {
 			if m, seen := o.owned[each.Key()]; seen {

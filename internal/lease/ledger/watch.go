@@ -3,14 +3,16 @@ package ledger
 import (
 	"slices"
 	"sync"
+	"syscall"
 
 	"github.com/berth-gpu/berth/internal/process"
 )
 
 // watcher starts a watch over one process: it calls ended once, in a new goroutine, when
-// the process has ended, unless stop is called before. process.Table is a watcher.
+// the process has ended, with the signal that ended it (0 if it exited, or if nobody
+// knows), unless stop is called before. process.Table is a watcher.
 type watcher interface {
-	Watch(id process.ID, ended func()) (stop func(), err error)
+	WatchEnd(id process.ID, ended func(by syscall.Signal)) (stop func(), err error)
 }
 
 // watchedLease names one lease. The fence is part of the name, because an id may be
@@ -29,7 +31,7 @@ type watchedLease struct {
 // grant.
 type watches struct {
 	table  watcher
-	exited func(process.ID)
+	exited func(process.ID, syscall.Signal)
 
 	mu      sync.Mutex
 	byID    map[process.ID]*watchedProcess
@@ -50,7 +52,7 @@ type watchedProcess struct {
 
 // newWatches returns watches that call exited, in a new goroutine, when a process that
 // leases are bound to has ended.
-func newWatches(table watcher, exited func(holder process.ID)) *watches {
+func newWatches(table watcher, exited func(holder process.ID, by syscall.Signal)) *watches {
 	return &watches{table: table, exited: exited, byID: map[process.ID]*watchedProcess{}}
 }
 
@@ -65,7 +67,7 @@ func (w *watches) add(id process.ID, l watchedLease, stands func() bool) error {
 		return nil
 	}
 	if held := w.byID[id]; held == nil || held.ended {
-		stop, err := w.table.Watch(id, func() { w.end(id) })
+		stop, err := w.table.WatchEnd(id, func(by syscall.Signal) { w.end(id, by) })
 		switch {
 		case err != nil:
 			return err // also for a process that has ended
@@ -106,7 +108,7 @@ func (w *watches) follow(id, other process.ID) error {
 	if held == nil {
 		return nil
 	}
-	stop, err := w.table.Watch(other, func() { w.exited(id) })
+	stop, err := w.table.WatchEnd(other, func(syscall.Signal) { w.exited(id, 0) })
 	if err != nil {
 		return err
 	}
@@ -117,7 +119,7 @@ func (w *watches) follow(id, other process.ID) error {
 
 // end records that a process has ended, and calls exited if it has leases. A lease that
 // is granted to it from now on needs its own watch, which finds that out.
-func (w *watches) end(id process.ID) {
+func (w *watches) end(id process.ID, by syscall.Signal) {
 	w.mu.Lock()
 	held := w.byID[id]
 	holds := held != nil && len(held.leases) > 0
@@ -133,7 +135,7 @@ func (w *watches) end(id process.ID) {
 	}
 	w.mu.Unlock()
 	if holds {
-		w.exited(id)
+		w.exited(id, by)
 	}
 }
 

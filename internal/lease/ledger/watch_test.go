@@ -3,6 +3,7 @@ package ledger
 import (
 	"errors"
 	"slices"
+	"syscall"
 	"testing"
 
 	"github.com/berth-gpu/berth/internal/process/kinship"
@@ -10,11 +11,11 @@ import (
 
 // watchable is processes that end on command.
 type watchable struct {
-	ended map[kinship.ID]func() // of those that are watched
-	err   error                 // what Watch answers; nil: it watches
+	ended map[kinship.ID]func(syscall.Signal) // of those that are watched
+	err   error                               // what Watch answers; nil: it watches
 }
 
-func (t *watchable) Watch(id kinship.ID, ended func()) (stop func(), err error) {
+func (t *watchable) WatchEnd(id kinship.ID, ended func(syscall.Signal)) (stop func(), err error) {
 	if t.err != nil {
 		return nil, t.err
 	}
@@ -41,9 +42,9 @@ func (t *watchable) expect(test *testing.T, h *watches, holders int, pids ...int
 func stillHeld() bool { return true }
 
 func TestOneWatchForAllLeasesOfAProcess(t *testing.T) {
-	world := &watchable{ended: map[kinship.ID]func(){}}
+	world := &watchable{ended: map[kinship.ID]func(syscall.Signal){}}
 	var exited []kinship.ID
-	h := newWatches(world, func(id kinship.ID) { exited = append(exited, id) })
+	h := newWatches(world, func(id kinship.ID, _ syscall.Signal) { exited = append(exited, id) })
 	holder, a, b := kinship.ID{PID: 1}, watchedLease{"a", 1}, watchedLease{"b", 2}
 	for _, l := range []watchedLease{a, b} {
 		if err := h.add(holder, l, stillHeld); err != nil {
@@ -55,7 +56,7 @@ func TestOneWatchForAllLeasesOfAProcess(t *testing.T) {
 	h.remove(kinship.ID{PID: 2}, b)        // of another process
 	h.remove(holder, a)
 	world.expect(t, h, 1, 1)
-	world.ended[holder]()
+	world.ended[holder](syscall.SIGKILL)
 	if !slices.Equal(exited, []kinship.ID{holder}) {
 		t.Errorf("%v have ended", exited)
 	}
@@ -65,8 +66,8 @@ func TestOneWatchForAllLeasesOfAProcess(t *testing.T) {
 
 // A lease may end before it is watched; then nobody removes it later.
 func TestLeaseThatEndedBeforeItWasAdded(t *testing.T) {
-	world := &watchable{ended: map[kinship.ID]func(){}}
-	h := newWatches(world, func(kinship.ID) {})
+	world := &watchable{ended: map[kinship.ID]func(syscall.Signal){}}
+	h := newWatches(world, func(kinship.ID, syscall.Signal) {})
 	if err := h.add(kinship.ID{PID: 1}, watchedLease{"a", 1}, func() bool { return false }); err != nil {
 		t.Fatal(err)
 	}
@@ -76,8 +77,8 @@ func TestLeaseThatEndedBeforeItWasAdded(t *testing.T) {
 // A process that has released everything stays watched, for its next lease, and
 // is forgotten when it ends or when many others have done the same.
 func TestProcessRestsBetweenLeases(t *testing.T) {
-	world := &watchable{ended: map[kinship.ID]func(){}}
-	h := newWatches(world, func(id kinship.ID) { t.Errorf("process %d without leases is told of", id.PID) })
+	world := &watchable{ended: map[kinship.ID]func(syscall.Signal){}}
+	h := newWatches(world, func(id kinship.ID, _ syscall.Signal) { t.Errorf("process %d without leases is told of", id.PID) })
 	once := func(pid int) {
 		t.Helper()
 		if err := h.add(kinship.ID{PID: pid}, watchedLease{"a", 1}, stillHeld); err != nil {
@@ -91,7 +92,7 @@ func TestProcessRestsBetweenLeases(t *testing.T) {
 	once(1)
 	world.err = nil
 	world.expect(t, h, 0, 1, 2)
-	world.ended[kinship.ID{PID: 1}]()
+	world.ended[kinship.ID{PID: 1}](syscall.SIGKILL)
 	world.expect(t, h, 0, 2)
 	for pid := range mostResting {
 		once(10 + pid)
@@ -106,8 +107,8 @@ func TestProcessRestsBetweenLeases(t *testing.T) {
 }
 
 func TestProcessThatCannotBeWatched(t *testing.T) {
-	world := &watchable{ended: map[kinship.ID]func(){}, err: errors.New("too many open files")}
-	h := newWatches(world, func(kinship.ID) {})
+	world := &watchable{ended: map[kinship.ID]func(syscall.Signal){}, err: errors.New("too many open files")}
+	h := newWatches(world, func(kinship.ID, syscall.Signal) {})
 	if err := h.add(kinship.ID{PID: 1}, watchedLease{"a", 1}, stillHeld); !errors.Is(err, world.err) {
 		t.Errorf("add = %v", err)
 	}
@@ -115,9 +116,9 @@ func TestProcessThatCannotBeWatched(t *testing.T) {
 }
 
 func TestWatchesFollow(t *testing.T) {
-	world := &watchable{ended: map[kinship.ID]func(){}}
+	world := &watchable{ended: map[kinship.ID]func(syscall.Signal){}}
 	var exited []kinship.ID
-	h := newWatches(world, func(id kinship.ID) { exited = append(exited, id) })
+	h := newWatches(world, func(id kinship.ID, _ syscall.Signal) { exited = append(exited, id) })
 	holder, child, late := kinship.ID{PID: 1}, kinship.ID{PID: 2}, kinship.ID{PID: 3}
 	if err := h.follow(holder, child); err != nil {
 		t.Fatal(err)
@@ -136,7 +137,7 @@ func TestWatchesFollow(t *testing.T) {
 		t.Errorf("follow = %v", err)
 	}
 	world.expect(t, h, 1, late.PID) // the old watch stays
-	world.ended[late]()
+	world.ended[late](syscall.SIGKILL)
 	if !slices.Equal(exited, []kinship.ID{holder}) {
 		t.Errorf("%v have ended", exited)
 	}
@@ -145,8 +146,8 @@ func TestWatchesFollow(t *testing.T) {
 }
 
 func TestWatchesClose(t *testing.T) {
-	world := &watchable{ended: map[kinship.ID]func(){}}
-	h := newWatches(world, func(kinship.ID) {})
+	world := &watchable{ended: map[kinship.ID]func(syscall.Signal){}}
+	h := newWatches(world, func(kinship.ID, syscall.Signal) {})
 	if err := h.add(kinship.ID{PID: 1}, watchedLease{"a", 1}, stillHeld); err != nil {
 		t.Fatal(err)
 	}

@@ -115,6 +115,11 @@ func unmetText(w *gpu.Where, m *gpu.Model) string {
 			return fmt.Sprintf("it has no compute capability, and %s or more is asked for", w.CC)
 		}
 		return fmt.Sprintf("its compute capability is %s, below %s", m.CC, w.CC)
+	case "confidential":
+		if m.Confidential == "" {
+			return "its driver does not say whether it is in confidential mode"
+		}
+		return fmt.Sprintf("its confidential mode is %s, not %s", m.Confidential, w.Confidential)
 	}
 	return fmt.Sprintf("it has %s of memory, less than %s", m.Memory, w.MinMemory)
 }

@@ -91,13 +91,16 @@ func TestHints(t *testing.T) {
 func TestUnmetConstraints(t *testing.T) {
 	radeon := testDevice(1)
 	radeon.Vendor, radeon.Name, radeon.ComputeCapability = gpu.AMD, "Radeon", ""
-	s := NewSnapshot([]gpu.Device{testDevice(0), radeon})
+	plain := testDevice(0)
+	plain.Confidential = gpu.NotConfidential
+	s := NewSnapshot([]gpu.Device{plain, radeon})
 	for where, want := range map[string]string{
 		"vendor=intel":    "it is made by nvidia, not by intel",
 		"name~MI300":      "its name is NVIDIA H200, which is not like MI300",
 		"name=H200":       "its name is NVIDIA H200, not H200",
 		"cc>=10.0":        "its compute capability is 9.0, below 10.0",
 		"memory>=100GiB":  "it has 81 GiB of memory, less than 100 GiB",
+		"confidential=on": "its confidential mode is off, not on",
 		"gpu=" + uuid(99): "the request is for GPU-00099",
 	} {
 		w, err := gpu.ParseWhere(where)

@@ -136,7 +136,7 @@ func (s *Snapshot) set(i int, u Use) {
 // SameFacts reports whether two devices are equal in all that placement uses.
 func SameFacts(a, b *gpu.Device) bool {
 	return a.Index == b.Index && a.Name == b.Name && a.Vendor == b.Vendor && a.ComputeCapability == b.ComputeCapability &&
-		a.MemoryTotal == b.MemoryTotal && slices.Equal(a.Links, b.Links)
+		a.MemoryTotal == b.MemoryTotal && a.Confidential == b.Confidential && slices.Equal(a.Links, b.Links)
 }
 
 // mostOwnUse is more than a driver uses for itself. Memory in use beyond it

@@ -55,7 +55,7 @@ type AdmitError struct {
 }
 
 func (e *AdmitError) Error() string {
-	return fmt.Sprintf("admit a request of service %s: %s", e.Service, e.Text)
+	return fmt.Sprintf("service %s: %s", e.Service, e.Text)
 }
 
 func (e *AdmitError) Unwrap() error { return e.Err }
@@ -205,7 +205,7 @@ func Answers(l *lease.Lease, r *lease.Request) bool {
 		return false
 	case r.Binding == lease.ByProcess && (l.Holder.Boot != r.Holder.Boot || l.Holder.PID != r.Holder.PID || l.Holder.Start != r.Holder.Start):
 		return false
-	case len(l.Parts) != r.GPUs || l.Parts[0].Slots != r.Slots || l.Exclusive != r.Exclusive:
+	case len(l.Parts) != r.GPUs || l.Parts[0].Slots != r.Slots || l.Exclusive != r.Exclusive || l.Pool != r.Pool:
 		return false
 	}
 	return r.Where.GPU == "" || l.Parts[0].GPU == r.Where.GPU

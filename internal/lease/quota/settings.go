@@ -40,6 +40,7 @@ type DeviceSettings struct {
 	Limit        gpu.MiB // zero means all of it
 	Reserve      gpu.MiB
 	MaxPipelines int // zero means the number of CPUs divided by that of devices
+	Extra        int // slots beyond MaxPipelines while the device has little to do
 }
 
 // Served has the settings of one service, and which devices and processes are its

@@ -48,13 +48,14 @@ import (
 //	   Lease.Groups
 //	5  Park and Resume with a lease, a lease that is parked, Lease.Paused beside
 //	   Lease.TimeLimit
+//	6  Lease.Pool, Lease.From
 //
 // Added later under the same versions, because the book is the same without them:
 // Entry.By, Lease.Parent, Lease.Unit, Lease.Scope, Lease.Implied, Lease.Parkable,
 // Lease.Unshared, Lease.Returned, Lease.Asked, Lease.Imposed, Lease.Comment,
 // Lease.Cancelled and Lease.Exclusive. An older berth ignores them: it does not end what
 // was cancelled, and may grant slots beside a lease that should be alone.
-const Version = 5
+const Version = 6
 
 // Entry is one entry of the journal: what happened to a lease, as one JSON
 // object. Times are nanoseconds since 1970, durations are nanoseconds.
@@ -153,6 +154,9 @@ type Lease struct {
 
 	Exclusive bool `json:"exclusive,omitempty"` // it has its devices alone
 
+	Pool bool   `json:"pool,omitempty"`       // its memory is for its children
+	From uint64 `json:"from_fence,omitempty"` // the pool that its memory is from
+
 	Cancelled *Cancelled `json:"cancelled,omitempty"` // absent if nobody has cancelled it
 }
 
@@ -196,9 +200,13 @@ func NewAudit(line AuditLine) Entry {
 // needs that. An earlier berth refuses a lease that has neither memory nor slots, which
 // only a child can be, and would let a lease outlive its time limit and groups exceed
 // their limits. One that does not know how to park would let time go on for a parked
-// lease, and end it too early.
+// lease, and end it too early. One that does not know pools would count their memory
+// twice.
 func (e *Entry) SetLease(l *Lease) {
 	e.Lease = l
+	if l.Pool || l.From != 0 {
+		e.Version = max(e.Version, 6)
+	}
 	if e.Kind == Park || e.Kind == Resume || l.ParkedAt != 0 || l.Paused != 0 && l.TimeLimit != 0 {
 		e.Version = max(e.Version, 5)
 	}

@@ -82,6 +82,14 @@ func (e *editor) capByMPS(memory gpu.MiB, ladder Ladder, r *Receipt) {
 	r.miss("MPS has one server for all its clients on a device: a fault of one of them, such as a bad address, ends all of them")
 }
 
+// Least returns the smaller of two shares of the multiprocessors, of which 0 means all.
+func Least(a, b int) int {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
 // capByFramework makes the libraries enforce the limit.
 func (e *editor) capByFramework(devices []gpu.Device, memory gpu.MiB, ladder Ladder, r *Receipt) {
 	pool := poolOf(memory, ladder.Context)

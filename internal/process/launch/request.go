@@ -41,6 +41,7 @@ func Flags(policies []string) []Flag {
 		{Name: "compute", Value: "PERCENT", Usage: "share of the multiprocessors, as in 30%; needs MPS", Set: setCompute},
 		{Name: "gpu", Value: "GPU", Usage: "this device and no other (index or UUID)", Set: text(func(r *Request) *string { return (*string)(&r.GPU) })},
 		{Name: "prefer", Value: "GPU", Usage: "this device if it has room (index or UUID)", Set: text(func(r *Request) *string { return (*string)(&r.Prefer) })},
+		{Name: "pool", Value: "NAME", Usage: "take the memory from this pool of yours, at once\n(see berth allocate --pool)", Set: text(func(r *Request) *string { return &r.FromPool })},
 		{Name: "where", Value: "RULE", Usage: "what the device must be like, as in 'name~H200'", Set: text(func(r *Request) *string { return &r.Where })},
 		{Name: "policy", Value: "POLICY", Usage: "how to choose among devices", Set: oneOf(func(r *Request) *string { return &r.Policy }, policies...)},
 		{Name: "id", Value: "ID", Usage: "id of the lease (default: the name and a number)", Set: text(func(r *Request) *string { return &r.ID })},
@@ -79,7 +80,7 @@ func (r *Request) Finish(command []string) error {
 // request names: of the lease in which the command runs, if that still stands. It reports
 // false if there is none, or if the request says how much it wants, or where.
 func (r *Request) Around(environ []string) (id string, fence uint64, nested bool) {
-	says := r.Memory != 0 || r.AllMemory || r.Exclusive || r.Slots.Known() || r.GPUs > 1 || r.GPU != "" || r.Where != "" || r.Parent != "" || r.Compute > 0
+	says := r.Memory != 0 || r.AllMemory || r.Exclusive || r.Slots.Known() || r.GPUs > 1 || r.GPU != "" || r.Where != "" || r.Parent != "" || r.FromPool != "" || r.Compute > 0
 	e := newEditor(environ)
 	id, named := e.get("BERTH_LEASE")
 	number, _ := e.get("BERTH_FENCE")
@@ -126,10 +127,10 @@ func text(of func(*Request) *string) func(*Request, string) error {
 	}
 }
 
-func oneOf(of func(*Request) *string, words ...string) func(*Request, string) error {
+func oneOf(of func(*Request) *string, choices ...string) func(*Request, string) error {
 	return func(r *Request, value string) error {
-		if !slices.Contains(words, value) {
-			return fmt.Errorf("there is no %q: use %s", value, strings.Join(words, ", "))
+		if !slices.Contains(choices, value) {
+			return fmt.Errorf("there is no %q: %s", value, words.Suggest(value, choices, "use "+strings.Join(choices, ", ")))
 		}
 		*of(r) = value
 		return nil

@@ -52,7 +52,7 @@ func (p person) prepare(order api.MinderOrder) (*place, error) {
 	shareWithC(at.environ)
 	if l := order.Lease; l.Launch != nil {
 		at.environ, _ = launch.Environment(l, l.Launch.Devices, launch.Ladder{
-			Context: l.Launch.Context, MPS: l.Launch.MPS, Compute: order.Compute, Torch: cexec.Torch(at.program), Socket: order.Socket,
+			Context: l.Launch.Context, MPS: l.Launch.MPS, Compute: launch.Least(l.Launch.Compute, order.Compute), Torch: cexec.Torch(at.program), Socket: order.Socket,
 			Isolation: l.Launch.Isolation, ClearedBy: l.Launch.ClearedBy,
 		}, at.environ)
 	}

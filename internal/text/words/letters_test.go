@@ -12,6 +12,14 @@ func TestUpperFirst(t *testing.T) {
 	}
 }
 
+func TestLowerFirst(t *testing.T) {
+	for text, want := range map[string]string{"": "", "No device fits": "no device fits", "no": "no", "4 GiB": "4 GiB"} {
+		if got := LowerFirst(text); got != want {
+			t.Errorf("LowerFirst(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestCut(t *testing.T) {
 	for _, c := range []struct {
 		text string

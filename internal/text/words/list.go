@@ -1,6 +1,7 @@
 package words
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -29,7 +30,8 @@ func Few(list []string, most int) string {
 }
 
 // Nearest returns the known name that a mistyped word probably means: the shortest one
-// that begins with the word, or else the one that differs from it in the fewest letters.
+// that begins with the word, or else the one that differs from it in the fewest letters,
+// and of several such names one with the same letters.
 // It reports whether that name is near enough to suggest. Nearest ignores case.
 func Nearest(word string, known []string) (name string, near bool) {
 	word = strings.ToLower(word)
@@ -40,11 +42,23 @@ func Nearest(word string, known []string) (name string, near bool) {
 		if begins && !prefix {
 			continue
 		}
-		if d := Distance(word, lower); d < fewest || prefix && !begins {
+		d := Distance(word, lower)
+		if d < fewest || prefix && !begins || d == fewest && prefix == begins && sameLetters(word, lower) {
 			name, fewest, begins = candidate, d, prefix
 		}
 	}
-	return name, begins || fewest <= max(2, len(word)/3)
+	return name, begins || fewest < len(word) && fewest <= max(2, len(word)/3)
+}
+
+// sameLetters reports whether two words differ only in the order of their letters.
+func sameLetters(a, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	letters, others := []byte(a), []byte(b)
+	slices.Sort(letters)
+	slices.Sort(others)
+	return slices.Equal(letters, others)
 }
 
 // Suggest asks whether the user meant the nearest known name. If none is near, it returns
@@ -56,26 +70,28 @@ func Suggest(word string, known []string, otherwise string) string {
 	return otherwise
 }
 
-// Distance counts the letters to insert, remove or replace (Levenshtein). Only
-// the beginning of a very long word counts.
+// Distance counts the letters to insert, remove or replace; two neighbours that changed
+// places count as one. Only the beginning of a very long word counts.
 func Distance(a, b string) int {
 	const longest = 64
 	a, b = a[:min(len(a), longest)], b[:min(len(b), longest)]
-	row := make([]int, len(b)+1)
+	before, row, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
+		next[0] = i + 1
 		for j := range len(b) {
-			cost := diagonal
+			cost := row[j]
 			if a[i] != b[j] {
 				cost++
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, diagonal+1)
+			next[j+1] = min(cost, row[j+1]+1, next[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				next[j+1] = min(next[j+1], before[j-1]+1)
+			}
 		}
+		before, row, next = row, next, before
 	}
 	return row[len(b)]
 }

@@ -11,7 +11,7 @@ func TestDistance(t *testing.T) {
 		want int
 	}{
 		{"", "", 0}, {"torch", "torch", 0}, {"", "cupy", 4}, {"cupy", "", 4},
-		{"troch", "torch", 2}, {"numpyy", "numpy", 1}, {"kitten", "sitting", 3},
+		{"troch", "torch", 1}, {"ab", "ba", 1}, {"ca", "abc", 3}, {"numpyy", "numpy", 1}, {"kitten", "sitting", 3},
 		{strings.Repeat("a", 1<<20), strings.Repeat("a", 70), 0},
 	} {
 		if got := Distance(test.a, test.b); got != test.want {
@@ -37,6 +37,9 @@ func TestNearest(t *testing.T) {
 		{"least-laoded", "least_loaded", true},
 		{"throughput", "output", false},
 		{"", "name", false},
+		{"eman", "name", false},
+		{"coutn", "count", true},
+		{"x", "name", false}, // a word of which no letter is right is near nothing
 	} {
 		if got, near := Nearest(test.word, keys); got != test.want && near || near != test.near {
 			t.Errorf("Nearest(%q) = %q, %v, want %q, %v", test.word, got, near, test.want, test.near)

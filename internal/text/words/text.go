@@ -72,6 +72,16 @@ func UpperFirst(text string) string {
 	return text
 }
 
+// LowerFirst returns text without a capital at its beginning, to turn a sentence into the
+// rest of one.
+func LowerFirst(text string) string {
+	first, size := utf8.DecodeRuneInString(text)
+	if lower := unicode.ToLower(first); lower != first {
+		return string(lower) + text[size:]
+	}
+	return text
+}
+
 // Cut returns the first most characters of text, with an ellipsis if there are more.
 func Cut(text string, most int) string {
 	if len(text) <= most {

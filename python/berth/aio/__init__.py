@@ -11,7 +11,7 @@ from .. import calls
 from . import config, monitoring, services
 from .asking import awaited
 from .executor import Executor
-from .leasing import Lease, lease
+from .leasing import Lease, Pool, lease, pool
 from .submitting import Job, find_job, submit
 from .subscriptions import events, off, on
 
@@ -61,10 +61,10 @@ wake = awaited(calls.wake)
 whoami = awaited(calls.whoami)
 
 __all__ = [
-    "Executor", "Job", "Lease", "acknowledge", "admit", "adopt", "alerts", "allocate", "ask_to_trim", "available", "batches",
+    "Executor", "Job", "Lease", "Pool", "acknowledge", "admit", "adopt", "alerts", "allocate", "ask_to_trim", "available", "batches",
     "bind", "cancel", "check", "config", "deallocate", "devices", "drain", "energy", "events", "explain",
     "explain_waiting", "find_job", "find_lease", "history", "hold_to", "jobs", "lease", "leases", "measure",
-    "measurements", "metrics", "monitoring", "off", "on", "optimize", "orphans", "park", "past_leases", "query",
+    "measurements", "metrics", "monitoring", "off", "on", "optimize", "orphans", "park", "past_leases", "pool", "query",
     "query_range", "ready", "release", "renew", "resize", "resume", "services", "status", "status_all", "submit",
     "throttle", "trend", "unacknowledge", "undrain", "wake", "whoami",
 ]  # fmt: skip

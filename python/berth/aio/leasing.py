@@ -41,6 +41,7 @@ def lease(
     on_park: Optional[Callback] = None,
     on_resume: Optional[Callback] = None,
     comment: Optional[str] = None,
+    pool: Union[str, leasing.Pool, "Pool", None] = None,
     client: Optional[Client] = None,
 ) -> "Lease":
     """Returns a lease for an ``async with`` statement::
@@ -51,11 +52,32 @@ def lease(
     The arguments are those of :func:`berth.lease`, and so is the use as a
     decorator."""
     request = request_of(
-        memory, gpus, slots, name, service, gpu, where, policy, prefer, priority, time, parkable, comment, exclusive
+        memory, gpus, slots, name, service, gpu, where, policy, prefer, priority, time, parkable, comment, exclusive, pool
     )
     made = Lease(request, timeout, ttl, pin, trim_on_request, client)
     made._call_when_parked(on_park, on_resume)
     return made
+
+
+def pool(
+    memory: Amount,
+    *,
+    name: Optional[str] = None,
+    gpu: Union[int, str, None] = None,
+    where: Optional[str] = None,
+    policy: Optional[str] = None,
+    prefer: Union[int, str, None] = None,
+    priority: Optional[int] = None,
+    timeout: Optional[float] = None,
+    ttl: Optional[float] = None,
+    time: Optional[float] = None,
+    comment: Optional[str] = None,
+    client: Optional[Client] = None,
+) -> "Pool":
+    """Returns a pool for an ``async with`` statement. The arguments are those of
+    :func:`berth.pool`."""
+    request = request_of(memory, 1, 0, name, None, gpu, where, policy, prefer, priority, time, False, comment)
+    return Pool({**request, "pool": True}, timeout, ttl, False, False, client)
 
 
 class Lease(leasing.Lease):
@@ -139,3 +161,15 @@ class Lease(leasing.Lease):
     def _watch_stops(self) -> None:
         # To listen is to ask the daemon first, and the loop must not wait for that.
         threading.Thread(target=self._requests().watch, name="berth-stops", daemon=True).start()
+
+
+class Pool(Lease, leasing.Pool):
+    """A :class:`berth.Pool` for an ``async with`` statement. ``left_mb`` is awaited."""
+
+    def lease(self, memory: Amount, *, name: Optional[str] = None, **wishes: Any) -> Lease:  # type: ignore[override]
+        return lease(memory, name=name, pool=self, **{"client": self._client, **wishes})
+
+    @property
+    async def left_mb(self) -> int:  # type: ignore[override]
+        found = await run(calls.find_lease(self.id, client=self._client))
+        return found.pool.left_mb if found.pool is not None else 0

@@ -109,6 +109,8 @@ export interface Allocate {
   unshared?: boolean;
   /** A note of yours, for people: at most 256 bytes on one line. Others than operators do not see it. */
   comment?: string;
+  /** The lease is a pool: its memory is for leases of yours that name it as from_pool. They get it at once. */
+  pool?: boolean;
 }
 
 // Ancestor is a process between the holder of a lease and a process on a device.
@@ -478,6 +480,8 @@ export interface Device {
   compute_capability?: string;
   memory_total_mb: number;
   numa_node?: number;
+  /** Whether the driver runs the GPU in confidential mode, in which nobody outside of its virtual machine reads its memory; devtools: on, with debugging and profiling open, which lets others in. Absent if the driver does not say. One of on, devtools or off. */
+  confidential?: 'on' | 'devtools' | 'off';
   /** The power cap in force. */
   power_limit_watts?: number;
   /** Where the hardware slows itself down. */
@@ -728,7 +732,7 @@ export interface FrontCaller {
 
 // FrontConfig is the section front.
 export interface FrontConfig {
-  /** TCP address that the front takes requests for services on. Default: none, and no front runs. */
+  /** TCP address that the front takes requests for services on. Default: none. */
   listen: string;
   /** File with the certificate that the front shows. */
   tls_cert: string;
@@ -807,7 +811,19 @@ export interface FrontReports {
   number: number;
   /** The open reports are about all services; one that is not there has no requests. A front sends such a report after each request for orders; before it, the daemon does not know how many requests that front has. */
   whole?: boolean;
+  /** Where the front takes requests. Absent: not yet, or no more. */
+  listen?: string;
   reports: FrontReport[];
+}
+
+// FrontState says how the front is.
+export interface FrontState {
+  /** Where it has to take requests: front.listen. */
+  listen: string;
+  /** Where it takes requests. Absent: it does not. */
+  address?: string;
+  /** Why it does not, in words. */
+  why?: string;
 }
 
 // FrontStopped says who stopped a service, and why.
@@ -869,6 +885,8 @@ export interface GPUConfig {
   memory_reserve_mb: number;
   /** Slots of a device; null: CPUs / devices, rounded up. */
   max_pipelines: number | null;
+  /** How many slots a device gets beyond max_pipelines while its slots are taken and it computes less than half of the time. */
+  extra_slots: number;
   /** Seconds from one sample to the next. */
   monitor_interval: number;
   /** How many samples of each device berth keeps, and never less than ten minutes. */
@@ -1216,6 +1234,8 @@ export interface Launch {
   context_mb: number;
   /** The devices of the parts of the lease, in the same order. */
   devices: Device[];
+  /** Share of the multiprocessors that the service of the lease has, if MPS enforces the lease; 0: all. */
+  compute_percent?: number;
   /** The directory in which the MPS daemon of the device listens, if MPS enforces the lease. */
   mps_pipe_directory?: string;
   /** What keeps the program from other GPUs. For cgroup and a lease with a parent, the launcher has to say so when it binds the lease. One of env or cgroup. */
@@ -1293,6 +1313,10 @@ export interface Lease {
   comment?: string;
   /** It has its devices alone: nobody else gets a lease there until it ends. */
   exclusive?: boolean;
+  /** The lease is a pool, and this is what became of its memory. */
+  pool?: Pool;
+  /** The pool that its memory is from. */
+  from_pool?: string;
   /** cgroup: its process can open only the leased GPUs. Absent: nothing but its environment keeps it from the others. */
   isolated_by?: 'cgroup';
 }
@@ -1367,6 +1391,10 @@ export interface LeaseRequest {
   exclusive?: boolean;
   /** In place of memory_mb: all memory of the largest device that suits the request. Others may have leases without memory beside it. */
   all_memory?: boolean;
+  /** The lease is a pool on one device: its memory is for leases of the same user that name it as from_pool. */
+  pool?: boolean;
+  /** The id of a pool of the same user: the lease takes its memory from there and gives it back when it ends. It is granted at once or refused, whoever waits. It has no slots, and is a child of the pool. */
+  from_pool?: string;
 }
 
 // LeaseShare is the part of a request on one device.
@@ -1659,7 +1687,7 @@ export interface OptimizationConfig {
   keep_seconds?: number;
   /** How many seconds a lease that may be parked keeps its devices while others wait for them. */
   time_slice_seconds?: number;
-  /** How many seconds others wait at most for a lease that is idle or has kept its devices for keep_seconds; null: 10 for a service whose program berth runs, else no limit. */
+  /** How many seconds others wait at most for a lease that is idle or has kept its devices for keep_seconds; null: no limit, and for a service whose program berth runs 4 times what it takes to leave and to come back, at most 10. */
   longest_wait: number | null;
   /** Most memory of the machine that parked leases take together; null: half of it. */
   park_host_mb: number | null;
@@ -1718,8 +1746,8 @@ export interface Paced {
 // PacedBy is one party that holds a lease to a share.
 export interface PacedBy {
   share: number;
-  /** owner: whoever owns the lease. operator: an operator. throttle: berth itself, because of gpu.throttle. */
-  source: 'owner' | 'operator' | 'throttle';
+  /** owner: whoever owns the lease. operator: an operator. throttle: berth itself, because of gpu.throttle. service: berth itself, because of the compute of its service. */
+  source: 'owner' | 'operator' | 'throttle' | 'service';
   /** Who asked for it. Absent: berth itself. */
   by?: By;
   reason?: string;
@@ -1970,6 +1998,16 @@ export interface PlannedStep {
   peak_mb: number;
   libraries?: PlannedLibrary[];
   expected_seconds?: number;
+}
+
+// Pool says what became of the memory of a pool.
+export interface Pool {
+  /** Memory of the leases that took theirs from the pool. */
+  taken_mb: number;
+  /** Memory that another one can have. */
+  left_mb: number;
+  /** How many there are. */
+  leases: number;
 }
 
 // Problem is an error of the API: an RFC 9457 problem document with a stable code.
@@ -2306,6 +2344,8 @@ export interface ServiceConfig {
   over_limit?: 'warn' | 'stop' | 'revoke';
   /** What berth does by itself about leases of the service on a device that should run slower. Default: that of the device. One of exempt, advise, slots, pace or power. */
   throttle?: 'exempt' | 'advise' | 'slots' | 'pace' | 'power';
+  /** Share of its devices that a lease of the service may compute on, in percent. Default: no limit. */
+  compute?: number;
   /** Whether berth may park leases of the service. unshared: yes, and their processes share no GPU memory. Default: as their requests say. One of true, false or unshared. */
   parkable?: 'true' | 'false' | 'unshared';
   /** Whether an optimization may shrink leases of the service to what they used at most. Default: false. One of true or false. */
@@ -2336,8 +2376,6 @@ export interface ServiceConfig {
   memory?: number;
   /** How many devices the program gets. Default: 1. */
   gpus?: number;
-  /** Share of its device that the program may use, in percent. */
-  compute?: number;
   /** When berth starts the program. Default: on_demand. One of on_demand, always or never. */
   start?: 'on_demand' | 'always' | 'never';
   /** How many seconds the program may take until it is ready. Default: 600. */
@@ -2405,9 +2443,12 @@ export interface ServiceTimes {
   wake?: ServiceTime;
 }
 
-// Services lists the services whose programs berth runs, by name.
+// Services lists the services whose programs berth runs.
 export interface Services {
+  /** In the order of their names. */
   services: Service[];
+  /** Where requests for services come in. Absent: nowhere, because front.listen is not set. */
+  front?: FrontState;
 }
 
 // Session is a session on the page, without its secret.

@@ -20,9 +20,14 @@ type Services interface {
 	Away(k lease.Key, fence uint64, wanter lease.Key, why string)
 }
 
-// waitForPrograms is how long others wait at most for a program that berth runs, where the
-// settings say nothing. Somebody waits for an answer then, and not for a lease.
-const waitForPrograms = 10 * time.Second
+// Where the settings say nothing, others wait for an idle program that berth runs as long
+// as some of its switches take, so that at most a fifth of the time is lost to switches,
+// and never longer than waitForPrograms. Somebody waits for an answer then, and not for a
+// lease.
+const (
+	waitForPrograms = 10 * time.Second
+	waitPerSwitch   = 4
+)
 
 // Serve makes a Mover leave the programs of services to their owner. It is called once.
 func (p *Mover) Serve(s Services) {
@@ -63,6 +68,9 @@ func (p *Mover) run(h *placement.Holding, stays bool) bool {
 	h.Rules.Grace, h.Rules.IdleAfter = 0, 0
 	if h.Rules.Wait == 0 {
 		h.Rules.Wait = waitForPrograms
+		if use.Switch > 0 {
+			h.Rules.Wait = min(waitForPrograms, waitPerSwitch*use.Switch)
+		}
 	}
 	return true
 }

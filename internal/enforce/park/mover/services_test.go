@@ -105,6 +105,28 @@ func TestAProgramIsSentAway(t *testing.T) {
 	})
 }
 
+// A program that comes and goes quickly is sent away sooner.
+func TestAQuickProgramIsSentAwaySooner(t *testing.T) {
+	inWorld(t, 100*gib, func(t *testing.T, w *world) {
+		o := w.serves()
+		a := w.grant("a", 60*gib, fixedLease)
+		o.gone = func(fence uint64) {
+			w.End(w.of(fence)[0].PID)
+			if _, err := w.current().book.Release(t.Context(), lease.Name{ID: "a"}, 0, byU); err != nil {
+				t.Error(err)
+			}
+		}
+		o.set(a.Fence, park.Use{Since: time.Now(), Idle: time.Now(), Switch: 500 * time.Millisecond})
+		asked := time.Now()
+		if l := <-w.queue("b", 60*gib); l == nil {
+			t.Fatal("b was not granted")
+		}
+		if took := o.began[0].Sub(asked); took < 2*time.Second || took > 3*time.Second {
+			t.Errorf("it was sent away after %v; want 2 s, as long as 4 of its switches", took)
+		}
+	})
+}
+
 // While it comes, a program stays; with open requests it keeps its device for
 // keep_seconds; and it is looked at as soon as its owner nudges.
 func TestAProgramWithRequestsStays(t *testing.T) {

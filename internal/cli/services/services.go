@@ -1,0 +1,262 @@
+// Package services holds the commands about services whose programs berth runs: those that
+// show them, that start, stop and move them, and that read the configuration of llama-swap.
+package services
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/cli/console"
+	"github.com/berth-gpu/berth/internal/cli/view"
+	"github.com/berth-gpu/berth/internal/text/term"
+	"github.com/berth-gpu/berth/internal/text/words"
+)
+
+// Commands returns the commands about services.
+func Commands(con *console.Console) []*cobra.Command {
+	return []*cobra.Command{newServices(con), newStart(con), newStop(con), newRestart(con), newMove(con), newImport(con)}
+}
+
+func newServices(con *console.Console) *cobra.Command {
+	var watch time.Duration
+	cmd := &cobra.Command{
+		Use:     "services [NAME]",
+		Aliases: []string{"service"},
+		Short:   "Show the services whose programs berth runs",
+		Long: `Show the services that have a command in berth.yaml: their state, devices and
+memory, how many requests are open and wait, and how long each takes to come and
+to go, as measured. With NAME, show everything about one: a name, the beginning
+of one, or the name of a model.
+
+  away       its program does not run
+  waiting    it waits for its lease, and the table says for what
+  starting   its program runs, and is not ready yet
+  ready      it takes requests
+  closing    it takes no more, and ends those that it has
+  leaving    it is being parked, put to sleep or stopped
+  parked     its memory is in the memory of the machine
+  asleep     its server has given its memory up by itself
+  returning  it comes back from there
+  failed     it failed, and is started again after a pause
+  stopped    a person stopped it: berth start NAME
+
+Who may look sees all of them; commands, folders and logs are for the user of a
+service and for operators.`,
+		Example:           "  berth services\n  berth services chat\n  berth services --watch\n  berth services --json | jq '.services[].state'",
+		Args:              cobra.MaximumNArgs(2),
+		ValidArgsFunction: complete(con),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			names, err := console.TakeInterval(args, &watch)
+			if err != nil {
+				return err
+			}
+			if len(names) > 1 {
+				return console.Usage("services shows all services or one, not %q and %q", names[0], names[1])
+			}
+			return con.With(cmd.Context(), func(c *client.Client) error {
+				return con.Tell(cmd.Context(), watch, func(ctx context.Context) (console.Shown, error) {
+					gpus, err := con.Indexes(ctx, c)
+					if err != nil {
+						return nil, err
+					}
+					if len(names) == 0 {
+						all, err := c.Services(ctx)
+						return &view.Services{Services: all, GPUs: gpus}, err
+					}
+					one, err := byName(ctx, c, names[0], func(name string) (api.Service, error) { return c.Service(ctx, name) })
+					return &view.Service{Service: one, Indexes: gpus}, err
+				})
+			})
+		},
+	}
+	console.WatchFlag(cmd, &watch)
+	return cmd
+}
+
+func newStart(con *console.Console) *cobra.Command {
+	var why string
+	cmd := &cobra.Command{
+		Use:   "start NAME...",
+		Short: "Start services",
+		Long: `Start services now, also those that a person stopped or that failed. The command
+does not wait until they are ready. A request for a service that is away starts
+it too, so you need this only for those with start: never, after berth stop, or
+to have one ready before the first request.
+
+You can start the services that run as you; operators start all.`,
+		Example:           "  berth start chat\n  berth start chat coder --why \"the new weights are there\"",
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: complete(con),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return each(cmd.Context(), con, args, why, (*client.Client).StartService, view.ServiceStarted)
+		},
+	}
+	whyFlag(cmd, &why)
+	return cmd
+}
+
+func newStop(con *console.Console) *cobra.Command {
+	var why string
+	cmd := &cobra.Command{
+		Use:   "stop NAME...",
+		Short: "Stop services until somebody starts them",
+		Long: `Stop services. Each ends its open requests first. Later requests are refused
+with 503, and their callers read who stopped it and why, until berth start; a
+restart of the daemon changes nothing about it.
+
+You can stop the services that run as you; operators stop all. To stop one only
+until the next request, do nothing: berth sends it away when others need its
+room, or after its idle_after.`,
+		Example:           "  berth stop chat\n  berth stop chat --why \"new weights, back at 15:00\"",
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: complete(con),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return each(cmd.Context(), con, args, why, (*client.Client).StopService, view.ServiceStopped)
+		},
+	}
+	whyFlag(cmd, &why)
+	return cmd
+}
+
+func newRestart(con *console.Console) *cobra.Command {
+	var why string
+	cmd := &cobra.Command{
+		Use:   "restart NAME...",
+		Short: "Stop services and start them again",
+		Long: `Stop services, each when its open requests have ended, and start them again.
+What changed in berth.yaml about their programs since the last start holds from
+then on. Requests that come meanwhile wait.`,
+		Example:           "  berth restart chat\n  berth restart chat --why \"new settings\"",
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: complete(con),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return each(cmd.Context(), con, args, why, (*client.Client).RestartService, view.ServiceRestarted)
+		},
+	}
+	whyFlag(cmd, &why)
+	return cmd
+}
+
+func newMove(con *console.Console) *cobra.Command {
+	var order api.ServiceOrder
+	cmd := &cobra.Command{
+		Use:   "move NAME GPU",
+		Short: "Let a service go, and come again on another GPU",
+		Long: `Let a service go from where it is when its open requests have ended, and come
+again on another GPU, given by index or UUID. Requests that come meanwhile wait.
+This makes room on a GPU whose free memory is in too small parts.`,
+		Example: "  berth move chat 1\n  berth move chat GPU-5a1c0b7e --why \"room for training\"",
+		Args:    cobra.ExactArgs(2),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, part string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 1 {
+				return con.GPUs()(cmd, nil, part)
+			}
+			return complete(con)(cmd, args, part)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			order.GPU = args[1]
+			ctx := cmd.Context()
+			return con.With(ctx, func(c *client.Client) error {
+				moved, err := byName(ctx, c, args[0], func(name string) (api.Service, error) { return c.MoveService(ctx, name, order) })
+				if err != nil {
+					return err
+				}
+				gpus, err := con.Indexes(ctx, c)
+				if err != nil {
+					return err
+				}
+				to := term.Clean(args[1])
+				if _, known := gpus[to]; known {
+					to = gpus.Name(to)
+				} else {
+					to = "GPU " + to
+				}
+				return console.AnswerOne(con, moved, func(s api.Service, _ term.Screen) string { return view.ServiceMoved(s, to) })
+			})
+		},
+	}
+	whyFlag(cmd, &order.Why)
+	return cmd
+}
+
+func whyFlag(cmd *cobra.Command, why *string) {
+	cmd.Flags().StringVar(why, "why", "", "`TEXT` that people read about it")
+}
+
+// each gives an order to the services that names mean, one after the other, and says what
+// becomes of each. A failure does not keep it from the next.
+func each(ctx context.Context, con *console.Console, names []string, why string,
+	do func(c *client.Client, ctx context.Context, name, why string) (api.Service, error), say func(api.Service, term.Screen) string) error {
+	return con.With(ctx, func(c *client.Client) error {
+		var failures []error
+		for _, name := range names {
+			s, err := byName(ctx, c, name, func(name string) (api.Service, error) { return do(c, ctx, name, why) })
+			if err == nil {
+				err = console.AnswerOne(con, s, say)
+			}
+			failures = append(failures, err)
+		}
+		return errors.Join(failures...)
+	})
+}
+
+// byName calls do with the service that a text means: its name, else the only one that has
+// a model of that name or whose name begins so.
+func byName(ctx context.Context, c *client.Client, text string, do func(name string) (api.Service, error)) (api.Service, error) {
+	answer, err := do(text)
+	problem := (*api.Problem)(nil)
+	if !errors.As(err, &problem) || problem.Status != http.StatusNotFound || problem.Code != "unknown_service" {
+		return answer, err
+	}
+	all, listed := c.Services(ctx)
+	if listed != nil {
+		return answer, err
+	}
+	var named []console.Named
+	var names []string
+	for _, s := range all.Services {
+		names = append(names, s.Name)
+		named = append(named, console.Named{ID: s.Name})
+		for _, model := range s.Models {
+			named = append(named, console.Named{ID: s.Name, Name: model})
+		}
+	}
+	name, found := console.Pick(text, named)
+	switch {
+	case errors.Is(found, console.ErrNothing):
+		next := "no service has a command: docs/start/models.md shows how to give it one"
+		if len(names) > 0 {
+			next = words.Suggest(text, names, "berth services lists them")
+		}
+		return answer, console.Hinted(&missingError{fmt.Sprintf("there is no service %s that berth runs a program for", text), err}, next)
+	case found != nil:
+		return answer, found
+	}
+	return do(name)
+}
+
+// missingError is the daemon's error in other words.
+type missingError struct {
+	text  string
+	cause error
+}
+
+func (e *missingError) Error() string { return e.text }
+func (e *missingError) Unwrap() error { return e.cause }
+
+// complete returns a completion that offers the names of services.
+func complete(con *console.Console) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, _ string) (offers []string, _ cobra.ShellCompDirective) {
+		for _, s := range console.Known(con, cmd, (*client.Client).Services).Services {
+			offers = append(offers, term.Clean(s.Name)+"\t"+term.Clean(s.State))
+		}
+		return offers, console.NoFiles
+	}
+}

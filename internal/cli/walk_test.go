@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/berth-gpu/berth/internal/cli/console"
+)
+
+// commands returns all commands that people use.
+func commands(cmd *cobra.Command) []*cobra.Command {
+	all := []*cobra.Command{cmd}
+	for _, below := range cmd.Commands() {
+		if below.IsAvailableCommand() {
+			all = append(all, commands(below)...)
+		}
+	}
+	return all
+}
+
+// say runs a command line that must be wrong, in a world without a daemon, and returns
+// what it says.
+func say(t *testing.T, args ...string) string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	env := Env{Env: console.Env{
+		In: strings.NewReader(""), Out: &out, Err: &errs, Getenv: func(string) string { return "" }, Now: func() time.Time { return time.Unix(0, 0) },
+		Terminal: func() (int, bool) { return 80, true },
+	}}
+	if code := Run(context.Background(), env, append([]string{"--socket", "/nonexistent/s"}, args...)); code != 2 {
+		t.Errorf("berth %s: exit code %d: %s%s", strings.Join(args, " "), code, out.String(), errs.String())
+	}
+	return errs.String()
+}
+
+// misspelt returns a word with two letters in the middle exchanged, or without its last.
+func misspelt(word string) string {
+	for at := len(word) / 2; at < len(word); at++ {
+		if at > 0 && word[at] != word[at-1] {
+			return word[:at-1] + word[at:at+1] + word[at-1:at] + word[at+1:]
+		}
+	}
+	return word[:len(word)-1]
+}
+
+// A misspelt command, or a misspelt flag of any command, is answered with the right one.
+func TestMisspeltCommandsAndFlags(t *testing.T) {
+	for _, cmd := range commands(New(Env{})) {
+		path := strings.Fields(cmd.CommandPath())[1:]
+		if at := len(path) - 1; at >= 0 {
+			wrong := append(append([]string(nil), path[:at]...), misspelt(path[at]))
+			if said := say(t, wrong...); !strings.Contains(said, "did you mean "+cmd.CommandPath()+"?") {
+				t.Errorf("berth %s: %s", strings.Join(wrong, " "), said)
+			}
+		}
+		cmd.InitDefaultHelpFlag()
+		check := func(f *pflag.Flag) {
+			if len(f.Name) < 3 || f.Hidden || foreignFlags["--"+misspelt(f.Name)] != "" {
+				return
+			}
+			args := append(append([]string(nil), path...), "--"+misspelt(f.Name))
+			if said := say(t, args...); !strings.Contains(said, "did you mean --"+f.Name+"?") {
+				t.Errorf("berth %s: %s", strings.Join(args, " "), said)
+			}
+		}
+		cmd.LocalFlags().VisitAll(check)
+		cmd.InheritedFlags().VisitAll(check)
+	}
+}
+
+// A command that needs arguments names them, and shows an example of itself; every flag
+// that needs a value says so.
+func TestMissingArgumentsAndValues(t *testing.T) {
+	needy := 0
+	for _, cmd := range commands(New(Env{})) {
+		path := strings.Fields(cmd.CommandPath())[1:]
+		if cmd.Args != nil && cmd.Args(cmd, nil) != nil {
+			needy++
+			if said := say(t, path...); !strings.Contains(said, cmd.CommandPath()+" ") || strings.Contains(said, "arg(s)") || !strings.Contains(said, "for example: "+cmd.CommandPath()) && !strings.Contains(said, "as in "+cmd.CommandPath()) {
+				t.Errorf("%s: %s", cmd.CommandPath(), said)
+			}
+		}
+		tooMany := strings.Fields(strings.Repeat("x ", 9))
+		if cmd.Args != nil && cmd.Args(cmd, tooMany) != nil {
+			if said := say(t, append(path, tooMany...)...); strings.Contains(said, "arg(s)") || !strings.Contains(said, "is left over") && !strings.Contains(said, "is one") && !strings.Contains(said, "has no command") && !strings.Contains(said, "after --") {
+				t.Errorf("%s: %s", cmd.CommandPath(), said)
+			}
+		}
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if f.NoOptDefVal != "" {
+				return
+			}
+			if said := say(t, append(path, "--"+f.Name)...); !strings.Contains(said, "--"+f.Name+" needs a value: write --"+f.Name) {
+				t.Errorf("%s --%s: %s", cmd.CommandPath(), f.Name, said)
+			}
+		})
+	}
+	if needy < 20 {
+		t.Errorf("only %d commands need arguments", needy)
+	}
+}

@@ -1,0 +1,217 @@
+package service
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+)
+
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// The table stands in the documentation as it is.
+func TestTheTableIsShown(t *testing.T) {
+	const page = "../../../docs/develop/services.md"
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown strings.Builder
+	shown.WriteString("| in state | comes | if | becomes | and the owner |\n|---|---|---|---|---|\n")
+	for _, r := range table {
+		acts := []string{}
+		for _, a := range r.do {
+			acts = append(acts, string(a))
+		}
+		fmt.Fprintf(&shown, "| %s | %s | %s | %s | %s |\n", r.in, r.on, r.If, r.to, strings.Join(acts, ", "))
+	}
+	if !strings.Contains(string(text), shown.String()) {
+		t.Errorf("%s does not show the table as it is:\n%s", page, shown.String())
+	}
+}
+
+// Every state can be left, every event happens somewhere, and a service whose program or
+// lease has ended keeps neither, whatever it was in.
+func TestTheTableIsWhole(t *testing.T) {
+	for _, s := range States() {
+		if !slices.ContainsFunc(table, func(r row) bool { return r.in == s && r.to != s }) || !slices.ContainsFunc(table, func(r row) bool { return r.in != s && r.to == s }) {
+			t.Errorf("%s cannot be left, or not be reached", s)
+		}
+		if !s.Leases() {
+			continue
+		}
+		for _, f := range []Facts{{}, {Expected: true}} {
+			if to, acts, ends := Next(s, Ended, f); !ends || to.Leases() || !slices.Contains(acts, Release) {
+				t.Errorf("a program that ends in %s makes it %s, with %v", s, to, acts)
+			}
+		}
+		if to, acts, _ := Next(s, Lost, Facts{}); to != Leaving || !slices.Contains(acts, End) {
+			t.Errorf("a lease that ends in %s makes it %s", s, to)
+		}
+	}
+	for _, e := range Events() {
+		if !slices.ContainsFunc(table, func(r row) bool { return r.on == e }) {
+			t.Errorf("%s happens nowhere", e)
+		}
+	}
+	for _, r := range table { // nothing is parked, put to sleep or stopped that takes requests
+		for _, a := range r.do {
+			if r.in == Serving && r.on != Lost && (a == DoPark || a == DoSleep || a == End) {
+				t.Errorf("in ready, %s makes the owner %s", r.on, a)
+			}
+		}
+	}
+}
+
+func TestReview(t *testing.T) {
+	onDemand, idle, always := &Spec{Start: OnDemand}, &Spec{Start: OnDemand, IdleAfter: gpu.Some(10 * time.Second)}, &Spec{Start: Always, Restart: true}
+	once, never, def := &Spec{Start: Always}, &Spec{Start: Never}, &Spec{Start: OnDemand, Default: true, IdleAfter: gpu.Some(time.Second)}
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	i := &Instance{}
+	failed := &api.ServiceFailure{Next: now.Add(time.Minute)}
+	for name, c := range map[string]struct {
+		life Life
+		at   Situation
+		want Event
+		why  Reason
+		next time.Time
+	}{
+		"nobody asks":                {Life{State: Away}, Situation{Spec: onDemand, Known: true}, "", "", time.Time{}},
+		"somebody asks":              {Life{State: Away}, Situation{Spec: onDemand, Waiting: 1}, Want, "", time.Time{}},
+		"parked, somebody asks":      {Life{State: Parked, Instance: i}, Situation{Spec: onDemand, Waiting: 1}, Want, "", time.Time{}},
+		"stopped, somebody asks":     {Life{State: Away, Stopped: &api.FrontStopped{}}, Situation{Spec: onDemand, Waiting: 1}, "", "", time.Time{}},
+		"parked and stopped":         {Life{State: Parked, Instance: i, Stopped: &api.FrontStopped{}}, Situation{Spec: onDemand}, Leave, ForGood, time.Time{}},
+		"in no settings":             {Life{State: Serving, Since: ago(time.Hour), Instance: i}, Situation{Known: true}, Leave, ForGood, time.Time{}},
+		"restarted":                  {Life{State: Serving, Since: ago(time.Hour), Instance: i, Again: "why"}, Situation{Spec: onDemand, Known: true, Open: 3}, Leave, ForGood, time.Time{}},
+		"restarted, fronts unknown":  {Life{State: Serving, Since: ago(time.Hour), Instance: i, Again: "why"}, Situation{Spec: onDemand}, "", "", time.Time{}},
+		"a person called it":         {Life{State: Away, Called: now}, Situation{Spec: onDemand}, Want, "", time.Time{}},
+		"always":                     {Life{State: Away}, Situation{Spec: always}, Want, "", time.Time{}},
+		"always, sent away":          {Life{State: Away, Sent: true}, Situation{Spec: always}, "", "", time.Time{}},
+		"always, failed":             {Life{State: Failed, Failures: 1, Failure: failed}, Situation{Spec: always}, "", "", failed.Next},
+		"always, failed, no restart": {Life{State: Failed, Failures: 1, Failure: &api.ServiceFailure{}}, Situation{Spec: once}, "", "", time.Time{}},
+		"never":                      {Life{State: Away}, Situation{Spec: never, Waiting: 1}, "", "", time.Time{}},
+		"never, started":             {Life{State: Away, Started: true}, Situation{Spec: never, Waiting: 1}, Want, "", time.Time{}},
+		"default":                    {Life{State: Away, Sent: true}, Situation{Spec: def, Quiet: true}, Want, "", time.Time{}},
+		"default, others are asked":  {Life{State: Away, Sent: true}, Situation{Spec: def}, "", "", time.Time{}},
+		"default does not idle":      {Life{State: Serving, Since: ago(time.Hour), Instance: i}, Situation{Spec: def, Known: true, Quiet: true}, "", "", time.Time{}},
+		"failed, rests":              {Life{State: Failed, Failure: failed}, Situation{Spec: onDemand, Waiting: 1}, "", "", failed.Next},
+		"failed, has rested":         {Life{State: Failed, Failure: &api.ServiceFailure{Next: now}}, Situation{Spec: onDemand, Waiting: 1}, Want, "", time.Time{}},
+		"comes for somebody":         {Life{State: Starting, Instance: i}, Situation{Spec: onDemand, Waiting: 1, Known: true}, "", "", time.Time{}},
+		"comes for nobody":           {Life{State: Starting, Instance: i}, Situation{Spec: onDemand, Left: ago(time.Minute), Known: true}, Drop, "", time.Time{}},
+		"comes for one who left now": {Life{State: Starting, Instance: i}, Situation{Spec: onDemand, Left: now, Known: true}, "", "", now.Add(dropAfter)},
+		"comes, fronts unknown":      {Life{State: Starting, Instance: i}, Situation{Spec: onDemand, Left: ago(time.Minute)}, "", "", time.Time{}},
+		"comes and is stopped":       {Life{State: Returning, Instance: i, Stopped: &api.FrontStopped{}}, Situation{Spec: onDemand, Waiting: 1}, Leave, ForGood, time.Time{}},
+		"ready without idle_after":   {Life{State: Serving, Since: ago(time.Hour), Instance: i}, Situation{Spec: onDemand, Known: true}, "", "", time.Time{}},
+		"idle":                       {Life{State: Serving, Since: ago(time.Hour), Instance: i}, Situation{Spec: idle, Known: true, Last: ago(10 * time.Second)}, Leave, ForIdle, time.Time{}},
+		"not long idle":              {Life{State: Serving, Since: ago(time.Hour), Instance: i}, Situation{Spec: idle, Known: true, Last: ago(4 * time.Second)}, "", "", now.Add(6 * time.Second)},
+		"busy":                       {Life{State: Serving, Since: ago(time.Hour), Instance: i}, Situation{Spec: idle, Known: true, Open: 1, Last: ago(time.Minute)}, "", "", time.Time{}},
+		"idle, fronts unknown":       {Life{State: Serving, Since: ago(time.Hour), Instance: i}, Situation{Spec: idle, Last: ago(time.Minute)}, "", "", time.Time{}},
+		"idle, has just come":        {Life{State: Serving, Since: now, Instance: i}, Situation{Spec: &Spec{IdleAfter: gpu.Some[time.Duration](0)}, Known: true}, "", "", now.Add(settle)},
+	} {
+		c.at.Now = now
+		e, why, at := c.life.Review(&c.at)
+		if e != c.want || why != c.why || e == "" && !at.Equal(c.next) {
+			t.Errorf("%s: %q because of %q, next at %v; want %q because of %q, next at %v", name, e, why, at, c.want, c.why, c.next)
+		}
+	}
+}
+
+func TestChoose(t *testing.T) {
+	calls := []api.FrontHTTPCall{{Path: "/x"}}
+	took := func(seconds float64) api.ServiceTime { return api.ServiceTime{Seconds: seconds, Count: 1} }
+	full := errors.New("the memory of the machine is full")
+	h200 := api.ServiceTimes{Start: took(9), Stop: took(0.5), Park: took(27), Resume: took(7.2)}
+	sleepy := h200
+	sleepy.Sleep, sleepy.Wake = took(3), took(2)
+	for name, c := range map[string]struct {
+		spec       Spec
+		took       api.ServiceTimes
+		unparkable error
+		failed     map[Way]time.Time
+		want       Way
+		says       string
+	}{
+		"parking is slow":                {Spec{Away: Auto}, h200, nil, nil, Stop, "shortest"},
+		"parking is quick":               {Spec{Away: Auto}, api.ServiceTimes{Start: took(60), Stop: took(1), Park: took(15), Resume: took(6)}, nil, nil, Park, "21 s"},
+		"never tried":                    {Spec{Away: Auto}, api.ServiceTimes{Start: took(9)}, nil, nil, Park, "nobody knows"},
+		"parked, not yet back":           {Spec{Away: Auto}, api.ServiceTimes{Start: took(9), Park: took(99)}, nil, nil, Park, "nobody knows"},
+		"never tried, not parkable":      {Spec{Away: Auto}, api.ServiceTimes{Start: took(9)}, full, nil, Stop, "full"},
+		"sleep is tried first":           {Spec{Away: Auto, Sleep: calls, Wake: calls}, h200, nil, nil, Sleep, "nobody knows"},
+		"sleep is quickest":              {Spec{Away: Auto, Sleep: calls, Wake: calls}, sleepy, nil, nil, Sleep, "5 s"},
+		"sleep without calls":            {Spec{Away: Auto}, sleepy, nil, nil, Stop, "shortest"},
+		"sleep failed a moment ago":      {Spec{Away: Auto, Sleep: calls, Wake: calls}, sleepy, nil, map[Way]time.Time{Sleep: now.Add(-time.Minute)}, Stop, "shortest"},
+		"sleep failed long ago":          {Spec{Away: Auto, Sleep: calls, Wake: calls}, sleepy, nil, map[Way]time.Time{Sleep: now.Add(-2 * avoidFor)}, Sleep, "5 s"},
+		"park":                           {Spec{Away: Park}, h200, nil, nil, Park, "settings"},
+		"park, which cannot be":          {Spec{Away: Park}, h200, full, nil, Stop, "full"},
+		"sleep that cannot be":           {Spec{Away: Sleep}, h200, nil, nil, Stop, "no calls"},
+		"stop":                           {Spec{Away: Stop}, sleepy, nil, nil, Stop, "settings"},
+		"nothing said, nothing possible": {Spec{}, h200, full, nil, Stop, ""},
+	} {
+		if way, why := Choose(&c.spec, &c.took, c.unparkable, c.failed, now); way != c.want || !strings.Contains(why, c.says) || why == "" {
+			t.Errorf("%s: %s because %q; want %s because %q", name, way, why, c.want, c.says)
+		}
+	}
+}
+
+// Times are means in which later ones weigh more.
+func TestTook(t *testing.T) {
+	var m api.ServiceTime
+	for _, s := range []int{10, 20} {
+		Took(&m, time.Duration(s)*time.Second)
+	}
+	if m.Seconds != 15 || m.Last != 20 || m.Count != 2 {
+		t.Errorf("10 and 20 s make %+v", m)
+	}
+	for range 20 {
+		Took(&m, 40*time.Second)
+	}
+	if m.Seconds < 39 || m.Count != 22 {
+		t.Errorf("after twenty of 40 s, they make %+v", m)
+	}
+}
+
+// A service rests for longer after each failure, and the count begins anew after it was
+// ready for a while.
+func TestRest(t *testing.T) {
+	for n, want := range map[int]time.Duration{0: leastRest, 1: leastRest, 2: 2 * leastRest, 3: 4 * leastRest, 99: mostRest} {
+		if got := Rest(n); got != want {
+			t.Errorf("after %d failures it rests for %v; want %v", n, got, want)
+		}
+	}
+	for ready, want := range map[time.Duration]int{time.Second: 4, steady: 1} {
+		l := Life{State: Serving, Since: now, Failures: 3, Instance: &Instance{}}
+		l.Fail("it died", []string{"x"}, now)
+		l.Fail("its lease is gone", nil, now)
+		if l.Enter(Failed, []Act{Release}, now.Add(ready)); l.Failure.Count != want || l.Failure.Why != "it died" || !l.Failure.Next.Equal(now.Add(ready+Rest(want))) || l.Instance != nil {
+			t.Errorf("ready for %v, it has failed %+v", ready, l.Failure)
+		}
+	}
+}
+
+// A front is told the paths that nobody may use, and the port and user of the server.
+func TestTold(t *testing.T) {
+	s := Spec{Name: "a", Models: []string{"m"}, StartTimeout: time.Minute, Sleep: []api.FrontHTTPCall{{Path: "/sleep?level=1"}, {Path: "/sleep"}}, Wake: []api.FrontHTTPCall{{Path: "/wake_up"}}}
+	old := Spec{Name: "a", UID: 5, Sleep: []api.FrontHTTPCall{{Path: "/old"}}}
+	told := Told(&Life{State: Serving, Epoch: 7, Instance: &Instance{Spec: old, Port: 99}}, "a", &s)
+	if !slices.Equal(told.Refuse, []string{"/sleep", "/wake_up", "/old"}) || told.Port != 99 || told.UID != 5 || told.Epoch != 7 || told.State != "ready" || told.Timeout != 60 || told.Models[0] != "m" {
+		t.Errorf("it is told %+v", told)
+	}
+	if told := Told(&Life{State: Away}, "a", nil); told.Name != "a" || told.State != "away" {
+		t.Errorf("of one in no settings, it is told %+v", told)
+	}
+}
+
+// ${PORT} stands for the port.
+func TestWords(t *testing.T) {
+	i := Instance{Port: 81}
+	list := []string{"serve", "--port=${PORT}", "$PORT"}
+	if got := i.Words(list); !slices.Equal(got, []string{"serve", "--port=81", "$PORT"}) || list[1] != "--port=${PORT}" {
+		t.Errorf("the words are %q", got)
+	}
+}
