@@ -71,7 +71,7 @@ func TestTheIndexHasEveryPage(t *testing.T) {
 
 // pages returns the pages that are written for readers.
 func pages(t *testing.T) []string {
-	list := []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "examples/batch/README.md", "examples/turns/README.md", "python/README.md"}
+	list := []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "examples/batch/README.md", "examples/models/README.md", "examples/turns/README.md", "python/README.md"}
 	walk(t, "docs", func(path string) {
 		if filepath.Ext(path) == ".md" {
 			list = append(list, path)

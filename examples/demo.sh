@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The main job in about a minute: a daemon that knows every GPU, what it sees,
 # what it does when one runs hot and another stops answering, and how it shares
-# them. Runs on real GPUs where there are any, and otherwise on simulated ones.
+# them, and how models take turns. Runs on real GPUs where there are any, and otherwise on simulated ones.
 # Leaves nothing behind.
 set -eu
 cd "$(dirname "$0")/.."
@@ -19,7 +19,7 @@ show() { printf '%s$ %s%s\n' "$bold" "$*" "$plain"; "$@"; }
 pause() { read -rt "$1" <> <(:) || true; }
 
 start() {
-  $berth serve --devices "$devices" --state-dir "$dir/$state" --listen 127.0.0.1:0 2>>"$dir/log" &
+  $berth serve --devices "$devices" --state-dir "$dir/$state" --listen 127.0.0.1:0 "$@" 2>>"$dir/log" &
   daemon=$!
   for _ in $(seq 100); do
     $berth status --json >/dev/null 2>&1 && [ -S "$BERTH_SOCKET" ] && return
@@ -114,6 +114,37 @@ if command -v python3 >/dev/null; then
   pause 0.5
   kill "$follower"; wait "$follower" 2>/dev/null || true
   follower=
+
+  say "8. Two models that do not fit on that card together answer in turn, through one address"
+  echo "(stand-ins for model servers, each with 5 GiB; examples/models)"
+  kill "$daemon"; wait "$daemon" 2>/dev/null || true
+  guests=$dir/guests-of-models
+  export BERTH_SIM_GUESTS=$guests
+  mkdir "$dir/servers" "$guests"
+  chmod 755 "$dir"; chmod 777 "$guests"
+  cp examples/models/*.py "$dir/servers/"
+  python=$(command -v python3) runs_as='' front_as=''
+  if [ "$(id -u)" = 0 ]; then # berth runs neither servers nor the front as root
+    python=/usr/bin/python3 runs_as='user: nobody' front_as='user: daemon'
+  fi
+  port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+  {
+    printf 'optimization: {keep_seconds: 1, park_grace_seconds: 0}\nfront:\n  listen: 127.0.0.1:%s\n  %s\nservices:\n' "$port" "$front_as"
+    for name in red blue; do
+      printf '  %s:\n    command: %s %s/servers/server.py --port ${PORT} --name %s --memory 5GiB --load-seconds 1 --guests %s\n' "$name" "$python" "$dir" "$name" "$guests"
+      printf '    memory: 5GiB\n    ready: /health\n    directory: /\n    %s\n' "$runs_as"
+    done
+  } >"$dir/models.yaml"
+  chmod 600 "$dir/models.yaml"
+  grep -A4 '^services' "$dir/models.yaml" | sed "s,$dir/,,g"
+  state=models
+  start --config "$dir/models.yaml"
+  for _ in $(seq 100); do curl -sS "127.0.0.1:$port/v1/models" >/dev/null 2>&1 && break; pause 0.1; done
+  show python3 examples/models/ask.py "http://127.0.0.1:$port" red blue --requests 6
+  show berth services
+  berth events --code service_ready | sed 's/^/  /' | tail -3
+  sed -i '/^front/,$d' "$dir/models.yaml"; berth config reload >/dev/null # servers and front would run on without the daemon
+  for _ in $(seq 300); do pgrep -f -- "$dir/" | grep -qvx "$daemon" || break; pause 0.1; done
   devices=$found
 else
   echo "(left out: there is no python3)"

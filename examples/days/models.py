@@ -13,6 +13,7 @@ Root plays it with programs of another user, because berth runs none as root.
 
 import json
 import os
+import pathlib
 import pwd
 import random
 import shutil
@@ -140,6 +141,25 @@ def day(machine, url):
     see("models: [qwen3-8b, qwen]" in imported and "idle_after: 300" in imported, "a configuration of llama-swap is read:\n" + imported)
 
 
+def leave(machine):
+    """Ends the servers and the front, which run on without the daemon."""
+    text = machine.configuration.read_text()
+    machine.configuration.write_text(text[: text.index("front:")])
+    machine.berth("config", "reload")
+    until(lambda: not any(str(machine.folder) in command for command in commands("front", "minder", "server.py")), "the servers and the front end")
+
+
+def commands(*words):
+    """The commands of processes with one of the words among their arguments."""
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            command = (entry / "cmdline").read_text(errors="replace").split("\0")
+        except OSError:
+            continue
+        if any(argument.rpartition("/")[2] in words for argument in command):
+            yield " ".join(command)
+
+
 def services(machine):
     return {one["name"]: one for one in json.loads(machine.berth("services", "--json"))["services"]}
 
@@ -161,6 +181,11 @@ def refused(url, model):
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
     return 200, "it was answered"
+
+
+def listens(address):
+    with socket.socket() as one:
+        return one.connect_ex(("127.0.0.1", int(address.rpartition(":")[2]))) == 0
 
 
 def free_port():
@@ -193,5 +218,8 @@ if __name__ == "__main__":
     front = "127.0.0.1:%d" % free_port()
     machine.configuration.write_text(settings(machine.folder, front))
     with machine:
-        until(lambda: socket.socket().connect_ex(("127.0.0.1", int(front.rpartition(":")[2]))) == 0, "the front listens")
-        day(machine, "http://" + front)
+        until(lambda: listens(front), "the front listens")
+        try:
+            day(machine, "http://" + front)
+        finally:
+            leave(machine)

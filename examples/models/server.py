@@ -182,7 +182,11 @@ class Model:
         if self.fails("start"):
             say("cannot load the weights: the file is not there")
             os._exit(3)
-        self.memory.take(self.options.memory * (2 if self.fails("memory") else 1))
+        try:
+            self.memory.take(self.options.memory * (2 if self.fails("memory") else 1))
+        except Exception as failure:  # as when the GPU has too little memory
+            say(f"cannot take the memory: {failure}")
+            os._exit(3)
         if not self.fails("never-ready"):
             self.loaded.set()
             say(f"{self.options.name} is ready on port {self.options.port}")

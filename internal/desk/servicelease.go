@@ -51,10 +51,14 @@ func (d *Desk) asUser(uid int, user, name string) Caller {
 // asks for.
 func (d *Desk) programOf(a *owner.Ask) (Caller, *wish) {
 	s := a.Spec
-	return d.asUser(s.UID, s.User, s.Name), &wish{ofJob: true, since: a.Since, LeaseRequest: api.LeaseRequest{
+	w := &wish{ofJob: true, since: a.Since, LeaseRequest: api.LeaseRequest{
 		ID: a.ID, Name: s.Name, Service: s.Name, GPUs: max(s.GPUs, 1), Memory: s.Memory.Or(0), Exclusive: a.Whole, GPU: gpu.Ref(a.GPU), Enforce: "auto",
 		Binding: string(lease.ByName), Timeout: gpu.Some(lease.MaxWait.Seconds()), Comment: "the program of the service " + s.Name,
 	}}
+	if !a.Whole {
+		w.Slots = gpu.Some(0) // as an allocation for a service: memory decides how many run together
+	}
+	return d.asUser(s.UID, s.User, s.Name), w
 }
 
 // Acquire implements owner.Leases.
