@@ -391,6 +391,8 @@ type PastLease struct {
 	Peak    gpu.MiB     `json:"peak_mb" doc:"The most memory that its processes were measured to use on one device; 0: nothing was measured."`
 
 	Energy gpu.Opt[gpu.Joules] `json:"energy_joules,omitzero" doc:"How much energy its processes used, above what the devices draw by themselves. Absent: nothing was measured."`
+
+	FromPool string `json:"from_pool,omitempty" doc:"The pool that its memory was from."`
 }
 
 // Pace holds a lease to a share of what it would get of its devices.

@@ -863,6 +863,7 @@ class PastLease(Answer):
     parts: List[Part] = _list()  # What the lease held on each device.
     peak_mb: int = 0  # The most memory that its processes were measured to use on one device; 0: nothing was measured.
     energy_joules: Optional[float] = None  # How much energy its processes used, above what the devices draw by themselves. Absent: nothing was measured.
+    from_pool: str = ""  # The pool that its memory was from.
 
 
 class Ready(Answer):

@@ -34,6 +34,10 @@ const (
 	// reading them may take.
 	lastLines   = 20
 	linesWithin = 5 * time.Second
+	// logParts is how many older parts of a log are kept.
+	logParts = 3
+	// tidyAfter is how often records of runs that nobody needs are removed.
+	tidyAfter = time.Hour
 	// startedPause is how often a record is read until it says that the command has begun.
 	startedPause = 100 * time.Millisecond
 )
@@ -529,7 +533,8 @@ func (o *Owner) measureFreed(ctx context.Context, i *service.Instance) (gpu.MiB,
 }
 
 func (o *Owner) wake(s *owned) {
-	i, epoch := *s.life.Instance, api.FrontEpoch{Service: s.name, Epoch: s.life.Epoch}
+	i, epoch, turn := *s.life.Instance, api.FrontEpoch{Service: s.name, Epoch: s.life.Epoch}, s.turn
+	o.set(func() { s.growing = true })
 	o.beside(s, func(ctx context.Context) func() {
 		if err := o.leases.Grow(ctx, keyOf(&i), i.Fence, i.Memory, i.Asked); err != nil {
 			if ctx.Err() != nil {
@@ -537,6 +542,11 @@ func (o *Owner) wake(s *owned) {
 			}
 			return func() { o.fail(s, service.Fails, "its memory could not be leased again: "+err.Error(), nil) }
 		}
+		o.post(func() {
+			if s.turn == turn {
+				o.set(func() { s.growing = false })
+			}
+		})
 		began := time.Now()
 		if err := o.call(o.running, epoch, &i, i.Spec.Wake); err != nil { // it is about to come, whoever leaves
 			lines := o.lines(&i.Spec, i.Log)
@@ -633,7 +643,7 @@ func (o *Owner) Order(run string, caller process.ID) (api.MinderOrder, error) {
 	}
 	return api.MinderOrder{
 		Version: api.MinderVersion, Run: run, User: i.Spec.User, UID: i.Spec.UID, Account: &account, Command: i.Words(i.Spec.Command), Directory: i.Spec.Directory,
-		Variables: append(i.Words(i.Spec.Environment), "BERTH_SERVICE="+s.name), Umask: 0o022, Lease: l, Log: "berth-" + s.name + ".log",
+		Variables: append(i.Words(i.Spec.Environment), "BERTH_SERVICE="+s.name), Umask: 0o022, Lease: l, Log: "berth-" + s.name + ".log", Parts: logParts,
 	}, nil
 }
 
@@ -714,8 +724,10 @@ func (o *Owner) recover() {
 	o.removeOldRuns()
 }
 
-// removeOldRuns removes the records of runs that no service is in.
+// removeOldRuns removes the records of runs that no service is in, now and then: a minder
+// that begins after its service was given up leaves one.
 func (o *Owner) removeOldRuns() {
+	o.after(tidyAfter, o.removeOldRuns)
 	names, err := o.Minders.List()
 	if err != nil {
 		o.Log.Warn("the records of runs cannot be listed", "error", err)

@@ -114,6 +114,7 @@ type owned struct {
 	life    service.Life
 	waiters []*waiter
 	last    time.Time // its last answer
+	growing bool      // it sleeps, and waits for room to wake
 	sum     api.FrontCounted
 
 	// These belong to the goroutine that decides.
@@ -359,6 +360,7 @@ func (o *Owner) happen(s *owned, e service.Event, f service.Facts, change func(*
 	s.turn++
 	s.cancel()
 	s.cancel, s.withdrawn, s.asking = func() {}, false, false
+	o.set(func() { s.growing = false })
 	o.tell(s)
 	o.tellPeople(s, &was, e)
 	for _, a := range acts {
@@ -420,7 +422,11 @@ func (o *Owner) review() (happened bool) {
 		case e == service.Leave:
 			_ = o.happen(s, e, service.Facts{}, leaves(why, o.whyLeave(s, &situation, why)))
 		case e != "":
-			_ = o.happen(s, e, service.Facts{}, nil)
+			_ = o.happen(s, e, service.Facts{}, func(l *service.Life) {
+				if l.Why = "nobody asks for it any more"; l.State == service.Starting {
+					l.Instance.Way = service.Stop
+				}
+			})
 		}
 		if s.life.State == service.Closing {
 			o.closed(s)

@@ -35,6 +35,11 @@ func (o *Owner) Find(name string) (api.Service, bool) {
 	}
 	v, life := o.view(s), s.life
 	o.mu.RUnlock()
+	select {
+	case <-o.begun:
+	default:
+		return v, true
+	}
 	if life.State == service.Serving { // nobody waits for the desk while mu is held
 		way, why := service.Choose(&life.Instance.Spec, &life.Took, o.leases.Parkable(keyOf(life.Instance), life.Instance.Fence), life.Trouble, time.Now())
 		v.Goes, v.GoesWhy = string(way), why
@@ -113,7 +118,12 @@ func (o *Owner) Use(k lease.Key, fence uint64) (park.Use, bool) {
 	}
 	l := &s.life
 	switch l.State {
-	case service.Waiting, service.Starting, service.Returning:
+	case service.Waiting, service.Starting:
+		return park.Use{}, true
+	case service.Returning:
+		if s.growing { // one before it in the queue may need what it keeps while it sleeps
+			return park.Use{Since: l.Since, Idle: l.Since}, true
+		}
 		return park.Use{}, true
 	case service.Serving:
 		at := service.Situation{Waiting: len(s.waiters), Last: s.last, Known: o.known()}
@@ -140,6 +150,10 @@ func (o *Owner) Away(k lease.Key, fence uint64, wanter lease.Key, why string) {
 		}
 		s.sentFor = wanter
 		switch s.life.State {
+		case service.Returning:
+			if s.growing {
+				_ = o.happen(s, service.Leave, service.Facts{}, leaves(service.ForOthers, why))
+			}
 		case service.Serving, service.Parked, service.Asleep:
 			if o.known() {
 				_ = o.happen(s, service.Leave, service.Facts{}, leaves(service.ForOthers, why))

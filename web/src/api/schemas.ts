@@ -1540,6 +1540,8 @@ export interface MinderOrder {
   error?: string;
   /** The name of the file for its output if none was asked for, in the directory or else in the state folder of the user. */
   log: string;
+  /** How many older parts of log are kept. It then begins anew with each run, and when it has 16 MiB. Absent: it grows. */
+  parts?: number;
   /** The lease of the run, with launch. */
   lease: Lease;
   /** Share of the multiprocessors, by MPS. */
@@ -1817,6 +1819,8 @@ export interface PastLease {
   peak_mb: number;
   /** How much energy its processes used, above what the devices draw by themselves. Absent: nothing was measured. */
   energy_joules?: number;
+  /** The pool that its memory was from. */
+  from_pool?: string;
 }
 
 // PastLeases lists leases that have ended.
