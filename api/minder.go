@@ -30,6 +30,7 @@ type MinderOrder struct {
 	Output      string   `json:"output,omitempty" doc:"The file for its output; a relative path is below the directory. Absent: log."`
 	Error       string   `json:"error,omitempty" doc:"The file for its errors. Absent: the same as for its output."`
 	Log         string   `json:"log" doc:"The name of the file for its output if none was asked for, in the directory or else in the state folder of the user."`
+	Parts       int      `json:"parts,omitempty" doc:"How many older parts of log are kept. It then begins anew with each run, and when it has 16 MiB. Absent: it grows."`
 
 	Lease   Lease  `json:"lease" doc:"The lease of the run, with launch."`
 	Compute int    `json:"compute_percent,omitempty" doc:"Share of the multiprocessors, by MPS."`

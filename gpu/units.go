@@ -3,6 +3,7 @@ package gpu
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -42,12 +43,30 @@ func (m MiB) String() string {
 // amount, for messages that tell a user how much to ask for.
 func (m MiB) Exact() string { return m.ExactBeside(m) }
 
-// ExactBeside returns what Exact does, in the unit of a message that names another amount
-// too: in GiB if one of the two is a GiB or more.
-func (m MiB) ExactBeside(other MiB) string {
+// Beside returns what String does, in the unit of a message that names other amounts too:
+// in GiB if one of them is a GiB or more.
+func (m MiB) Beside(others ...MiB) string {
+	if max(m, slices.Max(append(others, m))) < 1<<10 {
+		return m.String()
+	}
+	return m.InGiB()
+}
+
+// InGiB returns an amount in GiB, for columns and messages that have one unit. It rounds to
+// one decimal, but never rounds an amount to 0.
+func (m MiB) InGiB() string {
+	if text := trimFloat(float64(m)/(1<<10), 1); text != "0" && text != "-0" || m == 0 {
+		return text + " GiB"
+	}
+	return trimFloat(max(float64(m)/(1<<10), 0.001), 3) + " GiB"
+}
+
+// ExactBeside returns what Exact does, in the unit of a message that names other amounts
+// too: in GiB if one of them is a GiB or more.
+func (m MiB) ExactBeside(others ...MiB) string {
 	text := m.String()
 	switch {
-	case max(m, other) < 1<<10:
+	case max(m, slices.Max(append(others, m))) < 1<<10:
 		return text
 	case m == 0:
 		return "0 GiB"
@@ -117,6 +136,23 @@ type Joules float64
 
 // WattHours returns the amount in watt-hours.
 func (j Joules) WattHours() float64 { return float64(j) / 3600 }
+
+// InWattHours returns an amount of energy in Wh, for columns, which have one unit. It never
+// rounds an amount to 0.
+func (j Joules) InWattHours() string {
+	switch wh := j.WattHours(); {
+	case wh == 0:
+		return "0 Wh"
+	case math.Abs(wh) < 0.001:
+		return "<0.001 Wh"
+	case math.Abs(wh) < 1:
+		return trimFloat(wh, 3) + " Wh"
+	case math.Abs(wh) < 100:
+		return trimFloat(wh, 1) + " Wh"
+	default:
+		return strconv.FormatFloat(wh, 'f', 0, 64) + " Wh"
+	}
+}
 
 // String returns an amount of energy as a person would say it.
 func (j Joules) String() string {

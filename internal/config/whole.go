@@ -164,7 +164,7 @@ func (c *checker) front() {
 	case f.Listen != "" && !loopback(f.Listen) && f.TLSCert == "" && c.settings.Config.Daemon.Insecure != "true" && !c.bad["daemon.insecure"]:
 		c.complain(listen, fmt.Sprintf("%s can be reached from other machines, and without TLS everybody on the way can read tokens: set %s and %s, or listen on 127.0.0.1. With daemon.insecure: true it listens anyway",
 			f.Listen, cert, key))
-	case f.Listen != "" && f.Listen == c.settings.Config.Daemon.Listen:
+	case f.Listen != "" && f.Listen == c.settings.Config.Daemon.Listen && !strings.HasSuffix(f.Listen, ":0"): // each gets a port of its own then
 		c.complain(listen, "is the address of the daemon (daemon.listen): the front needs one of its own")
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/minder"
+	"github.com/berth-gpu/berth/internal/process/runs"
 )
 
 // openJobs opens the jobs in the state folder. A daemon that only looks has none, and
@@ -79,7 +80,7 @@ func (d *Daemon) accountOf(user string, uid int) (api.MinderAccount, error) {
 		return f
 	})
 	if !answered {
-		return api.MinderAccount{}, keeper.ErrNotNow
+		return api.MinderAccount{}, runs.ErrNotNow
 	}
 	return f.account, f.err
 }

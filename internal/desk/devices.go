@@ -101,7 +101,8 @@ func (d *Desk) Trend(r monitor.Reading, minutes float64, now time.Time) api.Tren
 }
 
 // without returns, for each lease on a device whose own draw is known, where the
-// temperature of the device would settle without that lease. The lease that draws most
+// temperature of the device would settle without that lease, as far as the device has been
+// there before. The lease that draws most
 // comes first.
 func without(m *heat.Model, power gpu.Watts, holdings []lease.Holding, draw func(*lease.Lease) gpu.Opt[gpu.Watts]) []api.WithoutLease {
 	var list []api.WithoutLease
@@ -111,6 +112,9 @@ func without(m *heat.Model, power gpu.Watts, holdings []lease.Holding, draw func
 			continue
 		}
 		g := m.Settle(max(power-watts, 0))
+		if !m.Measured(max(power-watts, 0), g.Mean) {
+			continue // nobody has seen that, and a number would pretend so
+		}
 		list = append(list, api.WithoutLease{
 			Lease: h.Lease.ID, Power: gpu.Watts(tenths(float64(watts))), Settles: tenth(g.Mean), Low: tenth(g.Low), High: tenth(g.High),
 		})

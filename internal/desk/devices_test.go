@@ -96,12 +96,12 @@ func TestTrendHasAForecast(t *testing.T) {
 			}
 		}
 		model, _ := m.Model(got.GPU)
-		held := []lease.Holding{{Lease: &lease.Lease{ID: "small", Fence: 1}}, {Lease: &lease.Lease{ID: "large", Fence: 2}}, {Lease: &lease.Lease{ID: "unmeasured", Fence: 3}}}
+		held := []lease.Holding{{Lease: &lease.Lease{ID: "small", Fence: 1}}, {Lease: &lease.Lease{ID: "large", Fence: 2}}, {Lease: &lease.Lease{ID: "unmeasured", Fence: 3}}, {Lease: &lease.Lease{ID: "beyond", Fence: 4}}}
 		gone := without(&model, got.Outlook.Power, held, func(l *lease.Lease) gpu.Opt[gpu.Watts] {
-			return map[uint64]gpu.Opt[gpu.Watts]{1: gpu.Some[gpu.Watts](5), 2: gpu.Some[gpu.Watts](50)}[l.Fence]
+			return map[uint64]gpu.Opt[gpu.Watts]{1: gpu.Some[gpu.Watts](2), 2: gpu.Some[gpu.Watts](5), 4: gpu.Some(got.Outlook.Power)}[l.Fence]
 		})
 		if len(gone) != 2 || gone[0].Lease != "large" || gone[0].Settles >= gone[1].Settles || gone[1].Settles >= got.Outlook.Settles {
-			t.Errorf("it settles at %v; without single leases: %+v", got.Outlook.Settles, gone)
+			t.Errorf("it settles at %v; without single leases, of which the device has never been without the last: %+v", got.Outlook.Settles, gone)
 		}
 		cancel()
 		if err := <-done; err != nil {

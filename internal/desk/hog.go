@@ -42,15 +42,22 @@ func Unused(l *api.Lease, peak gpu.MiB, now time.Time) string {
 		most = max(most, p.Memory)
 		peak = max(peak, p.Measured.Or(0))
 	}
+	if l.Pool != nil {
+		peak = max(peak, l.Pool.Taken)
+	}
 	switch {
-	case l.Idle != nil && now.Sub(l.Idle.Since) >= hogAge:
+	case l.Pool == nil && l.Idle != nil && now.Sub(l.Idle.Since) >= hogAge:
 		return "has not used its GPU for " + words.Age(now.Sub(l.Idle.Since))
 	case l.EnforcedBy == "mps" || most-peak < hogSpare:
 		return ""
+	case peak == 0 && l.Pool != nil:
+		return "has nobody who takes from it"
 	case peak == 0:
 		return "has nothing on its GPU"
+	case 4*peak <= most && l.Pool != nil:
+		return fmt.Sprintf("has given out %s of its %s", peak, most)
 	case 4*peak <= most:
-		return fmt.Sprintf("has used at most %s of its %s", peak, most)
+		return fmt.Sprintf("has used at most %s of its %s", peak.Beside(most), most.Beside(peak))
 	}
 	return ""
 }
@@ -89,6 +96,9 @@ func hogNext(h *Hog, now time.Time) string {
 	l, id := &h.Lease, words.Shell(h.Lease.ID)
 	for _, p := range l.Parts {
 		h.Peak = max(h.Peak, p.Measured.Or(0))
+	}
+	if l.Pool != nil {
+		h.Peak = max(h.Peak, l.Pool.Taken)
 	}
 	switch {
 	case !h.Yours:

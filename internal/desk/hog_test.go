@@ -50,3 +50,27 @@ func TestTroublesFindWhoIsInTheWay(t *testing.T) {
 		}
 	}
 }
+
+// What leases have taken from a pool is in use, whatever they do with it.
+func TestUnusedPool(t *testing.T) {
+	now := time.Now()
+	for _, c := range []struct {
+		pool api.Pool
+		want string
+	}{
+		{api.Pool{Left: 20 << 10}, "has nobody who takes from it"},
+		{api.Pool{Taken: 4 << 10, Left: 16 << 10, Leases: 1}, "has given out 4 GiB of its 20 GiB"},
+		{api.Pool{Taken: 8 << 10, Left: 12 << 10, Leases: 1}, ""},
+	} {
+		l := api.Lease{
+			ID: "render", State: "active", Granted: now.Add(-time.Hour), Parts: []api.LeasePart{{GPU: "GPU-0", Memory: 20 << 10}}, Pool: &c.pool,
+			Idle: &api.Idle{Since: now.Add(-time.Hour)},
+		}
+		if got := Unused(&l, 0, now); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.pool, got, c.want)
+		}
+		if next := hogNext(&Hog{Lease: l, Yours: true}, now); c.pool.Taken > 0 && next != resizeTo("render", c.pool.Taken+c.pool.Taken/4+1) && c.want != "" {
+			t.Errorf("%+v: %s", c.pool, next)
+		}
+	}
+}

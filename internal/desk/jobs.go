@@ -24,6 +24,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/audit"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/minder"
+	"github.com/berth-gpu/berth/internal/process/runs"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -305,11 +306,11 @@ func refusedJob(err error) *Refusal {
 		return because(err, Conflict, "wrong_state", "Nothing was changed.")
 	case errors.Is(err, keeper.ErrLimit):
 		return because(err, Crowded, "too_many_jobs", "Nothing was submitted.")
-	case errors.Is(err, keeper.ErrStopped):
+	case errors.Is(err, runs.ErrStopped):
 		return because(err, Unavailable, "stopping", "Ask again when the daemon is back.")
-	case errors.Is(err, keeper.ErrNotNow):
+	case errors.Is(err, runs.ErrNotNow):
 		return because(err, Unavailable, "no_answer", "Ask again.")
-	case errors.Is(err, keeper.ErrNoOrder):
+	case errors.Is(err, runs.ErrNoOrder):
 		return because(err, Conflict, "no_order", "")
 	}
 	return Refused(err)

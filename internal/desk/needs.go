@@ -134,7 +134,7 @@ func leaseNeeds(l *api.Lease, now time.Time) []api.Need {
 	}
 	if l.State == "active" && leased > 0 && used-leased > max(256, leased/50) {
 		need.Kind, need.Since = "over", nil
-		need.Text, need.Next = fmt.Sprintf("%s uses %s and leased %s", l.ID, used, leased), resizeTo(l.ID, used)
+		need.Text, need.Next = fmt.Sprintf("%s uses %s and leased %s", l.ID, used.Beside(leased), leased.Beside(used)), resizeTo(l.ID, used)
 		list = append(list, need)
 	}
 	return list

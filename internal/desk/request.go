@@ -266,8 +266,11 @@ type extent struct {
 // alone, or what its parent has; where something was, it gets a lease of its own.
 func (d *Desk) plain(w *wish, learned bool) extent {
 	says := extent{exclusive: w.Exclusive, parent: w.Parent, slots: w.Slots.Or(1)}
-	if w.FromPool != "" {
+	switch {
+	case w.FromPool != "":
 		return extent{parent: w.FromPool, slots: w.Slots.Or(0)}
+	case w.Pool: // it is memory for others
+		return extent{parent: w.Parent, exclusive: w.Exclusive, slots: w.Slots.Or(0)}
 	}
 	launched := w.Learned && w.Memory == 0 && w.Enforce != ""
 	switch {

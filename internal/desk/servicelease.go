@@ -10,13 +10,13 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/device/move"
-	"github.com/berth-gpu/berth/internal/job/keeper"
 	"github.com/berth-gpu/berth/internal/job/owner"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/peaks"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/launch"
+	"github.com/berth-gpu/berth/internal/process/runs"
 )
 
 // serviceLeases is the way of the owner of services to leases.
@@ -96,7 +96,7 @@ func (l serviceLeases) Hand(ctx context.Context, k lease.Key, fence uint64, a ow
 func (d *Desk) hand(ctx context.Context, k lease.Key, fence uint64, by *Caller, w *wish, minder process.ID) (api.Lease, error) {
 	bound, err := d.Ledger.Hand(ctx, k, fence, minder)
 	if errors.Is(err, lease.ErrUnknown) || errors.Is(err, lease.ErrStaleFence) || errors.Is(err, process.ErrGone) {
-		return api.Lease{}, keeper.ErrNoLease
+		return api.Lease{}, runs.ErrNoLease
 	}
 	if err != nil {
 		return api.Lease{}, err

@@ -51,7 +51,7 @@ func (e *OverSoldError) Error() string {
 		return fmt.Sprintf("grant %s: %s has %d of %d usable slots in use, and the lease needs %d more",
 			e.ID, e.GPU, e.Sum.Active, e.Sum.Usable, e.NeedsSlots)
 	}
-	return fmt.Sprintf("grant %s: %s has %s available, and the lease needs %s", e.ID, e.GPU, e.Sum.Available(), e.Needs)
+	return fmt.Sprintf("grant %s: %s has %s available, and the lease needs %s", e.ID, e.GPU, e.Sum.Available().Beside(e.Needs), e.Needs.Beside(e.Sum.Available()))
 }
 
 // Is reports whether target is ErrOverSold.

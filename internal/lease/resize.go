@@ -83,9 +83,9 @@ func (e *entry) shrinkable(to gpu.MiB) error {
 		case p.Memory != e.lease.Parts[0].Memory:
 			return fmt.Errorf("%w: it has different amounts on its devices", ErrState)
 		case to >= p.Memory:
-			return fmt.Errorf("%w: it has %s, which is not more than %s", ErrState, p.Memory.Exact(), to.Exact())
+			return fmt.Errorf("%w: it has %s, which is not more than %s", ErrState, p.Memory.ExactBeside(to), to.ExactBeside(p.Memory))
 		case to < measured:
-			return fmt.Errorf("%w than %s: %s", ErrInUse, to.Exact(), measured.Exact())
+			return fmt.Errorf("%w than %s: %s", ErrInUse, to.ExactBeside(measured), measured.ExactBeside(to))
 		}
 	}
 	return nil

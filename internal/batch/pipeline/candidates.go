@@ -125,7 +125,7 @@ func (c *compiler) tooMuch(p *Pipeline, planned *api.PlannedPipeline, largest *D
 				remedy = "that is a guess: declare memory_mb if it needs less"
 			}
 			c.add(p.at(&p.Steps[position]), TooMuchMemory,
-				fmt.Sprintf("it needs %s (%s) and %s for the CUDA context, and %s", s.Memory, s.MemoryFrom, planned.Context, room),
+				fmt.Sprintf("it needs %s (%s) and %s for the CUDA context, and %s", s.Memory.Beside(planned.Context), s.MemoryFrom, planned.Context.Beside(s.Memory), room),
 				fmt.Sprintf("%s; at most %s fit", remedy, max(largest.ceiling()-planned.Context, 0)))
 		}
 	}
@@ -133,7 +133,7 @@ func (c *compiler) tooMuch(p *Pipeline, planned *api.PlannedPipeline, largest *D
 		return
 	}
 	peak := slices.IndexFunc(planned.Steps, func(s api.PlannedStep) bool { return s.Name == planned.PeakStep })
-	reason := fmt.Sprintf("%s are needed at once (with %s for the CUDA context), and %s", planned.Memory, planned.Context, room)
+	reason := fmt.Sprintf("%s are needed at once (with %s for the CUDA context), and %s", planned.Memory.Beside(planned.Context), planned.Context.Beside(planned.Memory), room)
 	if alive := planned.Steps[peak].Alive; len(alive) > 0 {
 		reason += fmt.Sprintf("; outputs still on the GPU: %s", listed(alive))
 	}

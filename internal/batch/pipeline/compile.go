@@ -133,12 +133,12 @@ func (c *compiler) memory(s *api.PlannedStep, declared gpu.MiB, peak Peak, plann
 	switch {
 	case declared > 0 && measured && peak.Memory > declared:
 		s.Memory, s.MemoryFrom = learned, api.MemoryLearned
-		note(planned, "step %q declares %s, but %s was measured: the measurement counts", s.Name, declared, peak.Memory)
+		note(planned, "step %q declares %s, but %s was measured: the measurement counts", s.Name, declared.Beside(peak.Memory), peak.Memory.Beside(declared))
 	case declared > 0:
 		s.Memory, s.MemoryFrom = declared, api.MemoryDeclared
 		if measured && declared > 2*learned {
 			note(planned, "step %q declares %s, but in %s it never took more than %s: declare less and more runs fit side by side",
-				s.Name, declared, words.Count(peak.Observations, "run"), peak.Memory)
+				s.Name, declared.Beside(peak.Memory), words.Count(peak.Observations, "run"), peak.Memory.Beside(declared))
 		}
 	case measured:
 		s.Memory, s.MemoryFrom = learned, api.MemoryLearned

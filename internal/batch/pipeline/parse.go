@@ -161,7 +161,7 @@ func (r *reader) step(n *document.Node, before []Step) Step {
 	s.unnamed = s.Name == ""
 	s.Name = cmp.Or(s.Name, nameOf(n))
 	if s.OutputSize > 0 && s.Memory > 0 && s.OutputSize > s.Memory {
-		r.add(placeOf(n), BadValue, fmt.Sprintf("its output takes %s and the whole step only %s", s.OutputSize, s.Memory),
+		r.add(placeOf(n), BadValue, fmt.Sprintf("its output takes %s and the whole step only %s", s.OutputSize.Beside(s.Memory), s.Memory.Beside(s.OutputSize)),
 			"memory_mb counts the output too: raise it")
 	}
 	return s

@@ -119,7 +119,7 @@ func (s *seat) obstacle(p *api.PlannedPipeline) string {
 	case p.Slots > free:
 		return fmt.Sprintf("%s of %s are free, and it needs %d", words.Count(free, "slot"), d.label(), p.Slots)
 	}
-	return fmt.Sprintf("%s can lease %s now, and it needs %s", d.label(), max(d.Available, 0), p.Memory)
+	return fmt.Sprintf("%s can lease %s now, and it needs %s", d.label(), max(d.Available, 0).Beside(p.Memory), p.Memory.Beside(d.Available))
 }
 
 // load returns the share of the device that one more run would fill: of its

@@ -100,7 +100,7 @@ func headline(p *api.PlannedPipeline) string {
 		text += fmt.Sprintf(" on GPU %d", index)
 	}
 	return fmt.Sprintf("%s, %s and %s%s (peak %s + %s for the CUDA context)",
-		text, words.Count(p.Slots, "slot"), p.Memory, each, p.Peak, p.Context)
+		text, words.Count(p.Slots, "slot"), p.Memory.Beside(p.Peak, p.Context), each, p.Peak.Beside(p.Memory, p.Context), p.Context.Beside(p.Memory, p.Peak))
 }
 
 // onlyIndex returns the device of the only run.
@@ -115,10 +115,10 @@ func onlyIndex(p *api.PlannedPipeline) (index int, placed bool) {
 func addStep(t *term.Table, s *api.PlannedStep) {
 	on, memory, from, peak := "CPU", "-", "-", "-"
 	if s.OnGPU {
-		on, memory, from = "GPU", s.Memory.String(), memoryFrom(s)
+		on, memory, from = "GPU", s.Memory.InGiB(), memoryFrom(s)
 	}
 	if s.Peak > 0 {
-		peak = s.Peak.String()
+		peak = s.Peak.InGiB()
 	}
 	before := []string{"-"}
 	for i, c := range s.Conversions {
@@ -181,7 +181,7 @@ func (t *page) devices(p *api.Plan) {
 	for i := range p.Devices {
 		d := &p.Devices[i]
 		table.Add(number(d.Index), term.Text(term.Clean(d.Name)), number(d.Runs), number(d.SideBySide),
-			number(d.Waves), number(d.Waiting), term.Text(d.Memory.String()))
+			number(d.Waves), number(d.Waiting), term.Text(d.Memory.InGiB()))
 	}
 	t.table(table)
 }

@@ -33,12 +33,12 @@ func hostile() *api.Plan {
 }
 
 func TestTable(t *testing.T) {
-	want := `pipeline a"b: 1 run on GPU 0, 1 slot and 1.6 GiB (peak 1 GiB + 600 MiB for the
+	want := `pipeline a"b: 1 run on GPU 0, 1 slot and 1.6 GiB (peak 1 GiB + 0.6 GiB for the
   CUDA context)
-  STEP   ON   IN→OUT       CONVERTED FROM     MEMORY  FROM          PEAK
-  load\  CPU  numpy→numpy  -                       -  -                -
-  x]<b>  GPU  cupy→cupy    numpy (host copy)   1 GiB  learned (3)  1 GiB
-  same   GPU  cupy→cupy    -                   1 MiB  default      1 GiB
+  STEP   ON   IN→OUT       CONVERTED FROM        MEMORY  FROM          PEAK
+  load\  CPU  numpy→numpy  -                          -  -                -
+  x]<b>  GPU  cupy→cupy    numpy (host copy)      1 GiB  learned (3)  1 GiB
+  same   GPU  cupy→cupy    -                  0.001 GiB  default      1 GiB
   note: an amount?[31m is a guess
 
 1 run at a time, 1 wave

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -85,7 +86,7 @@ func (s *State) leaseColumns() []column[row] {
 		{heading: "ENERGY", least: 8, most: 9, right: true, drop: 8, cell: func(r row, _ int) line {
 			return ofLease(r, func(l *api.Lease) string {
 				if j, known := l.Energy.Get(); known {
-					return j.String()
+					return j.InWattHours()
 				}
 				return "-"
 			}, "")
@@ -224,8 +225,8 @@ func program(r row) line {
 	}
 	list := r.lease.Processes
 	switch len(list) {
-	case 0:
-		return text("-", faint)
+	case 0: // none has touched a GPU yet
+		return text(cmp.Or(plain(r.lease.Holder.Name), "-"), faint)
 	case 1:
 		return text(plain(list[0].Name), ordinary)
 	}

@@ -204,7 +204,7 @@ func amountOf(setting string, amount gpu.Opt[float64]) string {
 	case !known:
 		return "unlimited"
 	case strings.HasSuffix(setting, "_mb"):
-		return gpu.MiB(n).String()
+		return gpu.MiB(n).InGiB()
 	case strings.HasSuffix(setting, "_seconds") && n == 0:
 		return "0 s"
 	case strings.HasSuffix(setting, "_seconds"):

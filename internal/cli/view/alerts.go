@@ -25,7 +25,7 @@ func Alerts(all api.Alerts, to term.Screen) []string {
 		return []string{"No alert is pending or fires."}
 	}
 	t := &term.Table{Columns: []term.Column{
-		{Title: "FINGERPRINT"}, {Title: "ALERT", Least: 12}, {Title: "STATE"}, {Title: "SINCE", Right: true}, {Title: "WHAT", Least: 20, Fold: true}, {Title: "CARED FOR BY", Least: 10, Fold: true},
+		{Title: "FINGERPRINT"}, {Title: "ALERT", Least: 16, Fold: true}, {Title: "STATE"}, {Title: "SINCE", Right: true}, {Title: "WHAT", Least: 16, Fold: true}, {Title: "CARED FOR BY", Least: 8, Fold: true},
 	}}
 	for i := range all.Alerts {
 		one := &all.Alerts[i]
@@ -88,7 +88,7 @@ func Hooks(all api.Hooks, to term.Screen) []string {
 		return []string{"There are no hooks. The section hooks of berth.yaml makes some."}
 	}
 	t := &term.Table{Columns: []term.Column{
-		{Title: "NAME", Least: 8}, {Title: "KIND"}, {Title: "SEVERITY"}, {Title: "CODES", Least: 12, Fold: true}, {Title: "WAITING", Right: true}, {Title: "LAST DELIVERY", Least: 20, Fold: true},
+		{Title: "NAME", Least: 12, Fold: true}, {Title: "KIND"}, {Title: "SEVERITY"}, {Title: "CODES", Least: 12, Fold: true}, {Title: "WAITING", Right: true}, {Title: "LAST DELIVERY", Least: 20, Fold: true},
 	}}
 	for _, h := range all.Hooks {
 		codes := "all"

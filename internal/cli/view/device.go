@@ -91,7 +91,8 @@ func (s *Device) memory(m gpu.Sample) string {
 	if !ok {
 		return s.Device.MemoryTotal.String()
 	}
-	return Join(fmt.Sprintf("%s of %s", used, m.MemoryTotal.Or(s.Device.MemoryTotal)), withBar(m.MemoryPercent()))
+	total := m.MemoryTotal.Or(s.Device.MemoryTotal)
+	return Join(fmt.Sprintf("%s of %s", used.Beside(total), total.Beside(used)), withBar(m.MemoryPercent()))
 }
 
 // drain says who drains the device, or returns "" if nobody does.
@@ -360,7 +361,7 @@ func Check(c api.Check, to term.Screen) []string {
 	}
 	lines := []string{to.Hang(verdictColour(c.Verdict), verdictMark(c.Verdict), head)}
 	if c.Memory > 0 && c.Memory < c.Total*9/10 {
-		lines = append(lines, to.Hang(term.Plain, "  ", fmt.Sprintf("%s of %s could be taken; the rest is leased or in use", c.Memory, c.Total)))
+		lines = append(lines, to.Hang(term.Plain, "  ", fmt.Sprintf("%s of %s could be taken; the rest is leased or in use", c.Memory.Beside(c.Total), c.Total.Beside(c.Memory))))
 	}
 	if c.Kind == "residue" {
 		return lines

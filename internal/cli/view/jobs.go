@@ -468,7 +468,7 @@ func peakOf(peak gpu.Opt[gpu.MiB]) string {
 
 func energyWord(e gpu.Opt[float64]) string {
 	if joules, known := e.Get(); known {
-		return energyOf(gpu.Some(gpu.Joules(joules)))
+		return gpu.Joules(joules).String()
 	}
 	return ""
 }

@@ -218,7 +218,7 @@ func pacedLine(id string, p *api.Paced, to term.Screen) string {
 	text := term.Clean(id) + " is held to " + percent(p.Share)
 	if len(p.HeldBy) > 0 {
 		by := p.HeldBy[0]
-		text += " by " + map[string]string{"owner": "its owner", "operator": "an operator", "throttle": "gpu.throttle", "service": "the compute of its service"}[by.Source]
+		text += " by " + map[string]string{"owner": "its owner", "operator": "an operator", "throttle": "gpu.throttle", "service": "its service"}[by.Source]
 		if by.Why != "" {
 			text += ": " + term.Clean(by.Why)
 		}
@@ -375,11 +375,18 @@ func whereabouts(l api.Lease, to term.Screen) []string {
 	if l.Exclusive {
 		add("has " + words.Count(len(l.Parts), "GPU") + " alone")
 	}
+	if l.Libraries != nil {
+		var held []string
+		for _, each := range l.Libraries.Libraries {
+			held = append(held, fmt.Sprintf("%s has %s and keeps %s for later", term.Clean(each.Name), each.Allocated, each.Cached))
+		}
+		lines = append(lines, to.Hang(term.Plain, "", term.Clean(l.ID)+": "+words.And(held)))
+	}
 	if l.Comment != "" {
 		lines = append(lines, to.Hang(term.Plain, "", term.Clean(l.ID)+": "+term.Clean(l.Comment)))
 	}
 	if l.Asked > 0 && len(l.Parts) > 0 {
-		add(fmt.Sprintf("asked for %s and was shrunk to %s, because it does not use the rest", l.Asked, l.Parts[0].Memory))
+		add(fmt.Sprintf("asked for %s and was shrunk to %s, because it does not use the rest", l.Asked.Beside(l.Parts[0].Memory), l.Parts[0].Memory.Beside(l.Asked)))
 	}
 	if i := l.Idle; i != nil {
 		text := "has not used its GPU for " + words.Age(to.Now.Sub(i.Since))

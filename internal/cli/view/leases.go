@@ -49,21 +49,21 @@ func (s *Leases) Lines(to term.Screen) []string {
 	return lines
 }
 
-// held returns the richest table of the leases that fits. It cuts ids last, because
-// other commands take them.
+// held returns the richest table of the leases that fits. It folds ids last, and never
+// cuts them, because other commands take them.
 func (s *Leases) held(to term.Screen) *term.Table {
 	parts := s.parts()
 	var t *term.Table
 	for _, l := range []struct {
-		id, holder int // columns they may be cut to; 0 for never
+		id, holder int // columns they may be folded or cut to; 0 for never
 		without    []string
 	}{
 		{0, 0, nil}, {0, 8, nil}, {0, 8, []string{"ENERGY"}}, {0, 8, []string{"ENERGY", "ENFORCED"}}, {0, 8, []string{"ENERGY", "ENFORCED", "AGE"}},
-		{8, 0, []string{"ENERGY", "ENFORCED", "AGE", "HOLDER"}},
+		{20, 0, []string{"ENERGY", "ENFORCED", "AGE", "HOLDER"}}, {8, 0, []string{"ENERGY", "ENFORCED", "AGE", "HOLDER"}},
 	} {
 		measured := slices.ContainsFunc(s.Leases.Leases, func(l api.Lease) bool { return l.Energy.Known() })
 		t = partTable(parts, to.Now, append(l.without, unless(measured, "ENERGY")),
-			term.Column{Title: "ID", Least: l.id}, term.Column{Title: "HOLDER", Least: l.holder}, term.Column{Title: "GPU", Right: true}, term.Column{Title: "MEMORY GiB"},
+			term.Column{Title: "ID", Least: l.id, Fold: true}, term.Column{Title: "HOLDER", Least: l.holder}, term.Column{Title: "GPU", Right: true}, term.Column{Title: "MEMORY GiB"},
 			term.Column{Title: "SLOTS", Right: true}, term.Column{Title: "UNTIL"}, term.Column{Title: "AGE", Right: true}, term.Column{Title: "ENFORCED"}, term.Column{Title: "ENERGY", Right: true})
 		if t.Fits(to.Width) {
 			break
@@ -242,25 +242,30 @@ func (s *Past) Lines(to term.Screen) []string {
 		return []string{"No lease has ended yet."}
 	}
 	measured := slices.ContainsFunc(s.Leases, func(l api.PastLease) bool { return l.Energy.Known() })
-	if t := s.table(to, measured); !measured || t.Fits(to.Width) {
-		return t.Lines(to.Width, to.Painter)
+	var t *term.Table
+	for _, l := range []struct {
+		id, holder int // columns they may be folded or cut to; 0 for never
+		without    []string
+	}{
+		{0, 0, nil}, {0, 0, []string{"ENERGY"}}, {0, 8, []string{"ENERGY"}}, {0, 8, []string{"ENERGY", "SLOTS"}}, {0, 0, []string{"ENERGY", "SLOTS", "HOLDER"}},
+		{20, 0, []string{"ENERGY", "SLOTS", "HOLDER"}}, {8, 0, []string{"ENERGY", "SLOTS", "HOLDER", "HELD"}},
+	} {
+		if t = s.table(to, l.id, l.holder, append(l.without, unless(measured, "ENERGY"))); t.Fits(to.Width) {
+			break
+		}
 	}
-	return s.table(to, false).Lines(to.Width, to.Painter)
+	return t.Lines(to.Width, to.Painter)
 }
 
-// table returns the table, with or without the energy of each lease.
-func (s *Past) table(to term.Screen, energy bool) *term.Table {
-	least := 8
-	if energy {
-		least = 0 // the column ENERGY is not worth cutting names
-	}
+// table returns the table without some of its columns. It folds ids and reasons, and never
+// cuts them: other commands take the first, and the second are why one looks.
+func (s *Past) table(to term.Screen, id, holder int, without []string) *term.Table {
 	t := &term.Table{Columns: []term.Column{
-		{Title: "ID", Least: least}, {Title: "HOLDER", Least: least}, {Title: "GPU", Right: true}, {Title: "MEMORY GiB"},
-		{Title: "SLOTS", Right: true}, {Title: "HELD", Right: true}, {Title: "ENDED", Right: true}, {Title: "HOW", Least: 8},
+		{Title: "ID", Least: id, Fold: true}, {Title: "HOLDER", Least: holder}, {Title: "GPU", Right: true}, {Title: "MEMORY GiB"},
+		{Title: "SLOTS", Right: true}, {Title: "HELD", Right: true}, {Title: "ENDED", Right: true}, {Title: "HOW", Least: 16, Fold: true}, {Title: "ENERGY", Right: true},
 	}}
-	if energy {
-		t.Columns = append(t.Columns, term.Column{Title: "ENERGY", Right: true})
-	}
+	all := t.Columns
+	t.Columns = slices.DeleteFunc(slices.Clone(all), func(c term.Column) bool { return slices.Contains(without, c.Title) })
 	for _, l := range s.Leases {
 		for i, p := range l.Parts {
 			row := []term.Cell{
@@ -270,7 +275,13 @@ func (s *Past) table(to term.Screen, energy bool) *term.Table {
 			if i > 0 { // the first row has the values of the lease as a whole
 				row[0], row[1], row[5], row[6], row[7], row[8] = term.Cell{}, term.Cell{}, term.Cell{}, term.Cell{}, term.Cell{}, term.Cell{}
 			}
-			t.Add(row...)
+			var shown []term.Cell
+			for at, c := range all {
+				if !slices.Contains(without, c.Title) {
+					shown = append(shown, row[at])
+				}
+			}
+			t.Add(shown...)
 		}
 	}
 	return t
@@ -306,7 +317,7 @@ func (s *Strays) Lines(to term.Screen) []string {
 		{term.Column{Title: "USER", Least: 6}, func(p api.Stray) term.Cell { return term.Text(term.Clean(p.User)) }},
 		{term.Column{Title: "MEMORY", Right: true}, func(p api.Stray) term.Cell {
 			if m, known := p.Memory.Get(); known {
-				return term.Text(m.String())
+				return term.Text(m.InGiB())
 			}
 			return term.Text("open only")
 		}},
@@ -362,7 +373,7 @@ func (s *Belonging) Lines(to term.Screen) []string {
 		for _, p := range lease.Processes {
 			shown++
 			t.Add(term.Text(term.Clean(lease.ID)), s.GPUs.cell(p.GPU), term.Text(pidText(p.PID)), term.Text(term.Clean(p.Name)),
-				term.Text(p.Memory.String()), term.Text(cmp.Or(reasons[p.Evidence], term.Clean(p.Evidence))))
+				term.Text(p.Memory.InGiB()), term.Text(cmp.Or(reasons[p.Evidence], term.Clean(p.Evidence))))
 		}
 	}
 	if shown == 0 {

@@ -80,7 +80,7 @@ func (s *NodesStatus) table(bar int, without []string) *term.Table {
 	}
 	var columns []column[nodeRow]
 	for _, c := range []term.Column{
-		{Title: "NODE", Least: 16}, {Title: "GPU", Right: true}, {Title: "NAME"}, {Title: "STATE"}, {Title: "LOAD"}, {Title: "MEMORY GiB"}, {Title: "LEASED", Right: true},
+		{Title: "NODE", Least: 12, Fold: true}, {Title: "GPU", Right: true}, {Title: "NAME"}, {Title: "STATE"}, {Title: "LOAD"}, {Title: "MEMORY GiB"}, {Title: "LEASED", Right: true},
 		{Title: "TEMP", Right: true}, {Title: "POWER", Right: true}, {Title: "SLOTS", Right: true}, {Title: holders, Least: 16, Fold: true},
 	} {
 		columns = append(columns, column[nodeRow]{c, func(r nodeRow) term.Cell { return r.cell(c.Title, bar) }})
@@ -173,7 +173,7 @@ func (s *NodesLeases) fit(parts []fleet.Part, to term.Screen) *term.Table {
 	}
 	for _, without := range [][]string{nil, {"ENFORCED"}, {"ENFORCED", "SLOTS"}, {"ENFORCED", "SLOTS", "AGE"}} {
 		t = partTable(parts, to.Now, append(without, never...),
-			term.Column{Title: "NODE", Least: 16}, term.Column{Title: "GPU", Right: true}, term.Column{Title: "POD", Least: 24, Fold: true}, term.Column{Title: "LEASE", Least: 12},
+			term.Column{Title: "NODE", Least: 12, Fold: true}, term.Column{Title: "GPU", Right: true}, term.Column{Title: "POD", Least: 24, Fold: true}, term.Column{Title: "LEASE", Least: 16, Fold: true},
 			term.Column{Title: "MEMORY GiB"}, term.Column{Title: "SLOTS", Right: true}, term.Column{Title: "AGE", Right: true}, term.Column{Title: "ENFORCED"})
 		if t.Fits(to.Width) {
 			return t

@@ -90,7 +90,7 @@ func (x GPUs) Optimized(o api.Optimization, to term.Screen) []string {
 		for _, d := range o.Devices {
 			if d.AvailableBefore != d.AvailableAfter || d.UsedBefore != d.UsedAfter {
 				lines = append(lines, to.Hang(term.Plain, "", fmt.Sprintf("%s: %s in use before, %s now; %s could be leased, %s now",
-					x.Name(d.GPU), d.UsedBefore, d.UsedAfter, d.AvailableBefore, d.AvailableAfter)))
+					x.Name(d.GPU), d.UsedBefore.Beside(d.UsedAfter, d.AvailableBefore, d.AvailableAfter), d.UsedAfter.Beside(d.UsedBefore, d.AvailableBefore, d.AvailableAfter), d.AvailableBefore.Beside(d.UsedBefore, d.UsedAfter, d.AvailableAfter), d.AvailableAfter.Beside(d.UsedBefore, d.UsedAfter, d.AvailableBefore))))
 			}
 		}
 	}
@@ -111,7 +111,7 @@ func stepText(s api.RungStep, planned bool) string {
 		return text + " (" + s.Move.Memory.String() + ")"
 	}
 	if !planned && s.Before != s.After {
-		text += fmt.Sprintf(" (%s before, %s now)", s.Before, s.After)
+		text += fmt.Sprintf(" (%s before, %s now)", s.Before.Beside(s.After), s.After.Beside(s.Before))
 	}
 	return text
 }

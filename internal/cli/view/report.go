@@ -220,7 +220,7 @@ func deviceEnergy(e *api.Energy, now time.Time) *term.Table {
 		{Title: "OTHERS", Right: true}, {Title: "IDLE", Right: true}, {Title: "COST", Right: true},
 	})}
 	for _, d := range e.GPUs {
-		t.Add(term.Text(strconv.Itoa(d.Index)), term.Text(shortName(d.Name)), term.Text(words.Age(now.Sub(d.Since))), term.Text(d.Total.String()),
+		t.Add(term.Text(strconv.Itoa(d.Index)), term.Text(shortName(d.Name)), term.Text(words.Age(now.Sub(d.Since))), term.Text(d.Total.InWattHours()),
 			term.Text(part(d.Leases, d.Total)), term.Text(part(d.Others, d.Total)), term.Text(part(d.Idle, d.Total)), term.Text(cost(e, d.Total)))
 	}
 	return t
@@ -232,7 +232,7 @@ func usedEnergy(e *api.Energy) *term.Table {
 	})}
 	for _, u := range e.Used[:min(len(e.Used), mostUses)] {
 		t.Add(term.Text(term.Clean(cmp.Or(u.User, "(others)"))), term.Text(term.Clean(cmp.Or(u.Service, "-"))), term.Text(term.Clean(cmp.Or(u.Name, "-"))),
-			term.Text(u.Energy.String()), term.Text(cost(e, u.Energy)))
+			term.Text(u.Energy.InWattHours()), term.Text(cost(e, u.Energy)))
 	}
 	return t
 }
@@ -265,7 +265,7 @@ func cost(e *api.Energy, j gpu.Joules) string {
 // energyOf returns the energy used, or a dash if it is not known.
 func energyOf(used gpu.Opt[gpu.Joules]) string {
 	if j, known := used.Get(); known {
-		return j.String()
+		return j.InWattHours()
 	}
 	return "-"
 }
@@ -310,7 +310,7 @@ func orDash(m gpu.MiB) string {
 	if m == 0 {
 		return "-"
 	}
-	return m.String()
+	return m.InGiB()
 }
 
 // shareCell writes how much of the request was used: too much is a mistake, and little

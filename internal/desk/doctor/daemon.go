@@ -31,6 +31,7 @@ func (d *Doctor) daemon(ctx context.Context) (running bool, found []Finding) {
 	if strays, err := c.Orphans(ctx); err == nil && len(strays.Orphans) > 0 {
 		found = append(found, Finding{"orphans", Notice, words.Count(len(strays.Orphans), "orphan") + ": processes on a GPU whose lease has ended", "look at them: berth leases --orphans"})
 	}
+	found = append(found, services(ctx, c)...)
 	for _, g := range all.GPUs {
 		if !g.Well() {
 			found = append(found, Finding{"device", Notice, fmt.Sprintf("GPU %d is %s: %s", g.Device.Index, g.State, g.Reason), ""})

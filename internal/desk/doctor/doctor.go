@@ -36,6 +36,7 @@ type Daemon interface {
 	Leases(context.Context) (api.Leases, error)
 	Ready(context.Context) (api.Ready, error)
 	Orphans(context.Context) (api.Strays, error)
+	Services(context.Context) (api.Services, error)
 }
 
 // Examine examines everything: first what other things depend on.
@@ -50,6 +51,7 @@ func (d *Doctor) Examine(ctx context.Context) []Finding {
 	if d.Misconfigured == nil && !running { // a running daemon knows better, and may have its state elsewhere
 		state := d.Settings.Config.Daemon.StateDir
 		found = append(found, stateDir(state), leases(state), auditLog(state))
+		found = append(found, d.frontAccount()...)
 		found = append(found, leftStopped(state)...)
 		for _, name := range file.Asides(state) {
 			found = append(found, damagedFile(name))

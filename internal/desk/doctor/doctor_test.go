@@ -170,6 +170,27 @@ func TestJobs(t *testing.T) {
 	}
 }
 
+func TestFrontAccount(t *testing.T) {
+	for _, c := range []struct {
+		yaml string
+		uid  int
+		want []string
+	}{
+		{"front: {listen: '127.0.0.1:80', user: no-such-user}", 0, []string{"broken there is no user no-such-user, so no front can run"}},
+		{"services: {a: {command: a, user: b}}\nfront: {user: no-such-user}", 0, []string{"broken there is no user no-such-user, so no front can run"}},
+		{"front: {listen: '127.0.0.1:80', user: root}", 0, nil}, // the daemon refuses it
+		{"front: {listen: '127.0.0.1:80', user: no-such-user}", 1000, nil},
+		{"front: {user: no-such-user}", 0, nil},
+	} {
+		layer, _ := config.ParseYAML("berth.yaml", []byte(c.yaml))
+		settings, err := config.Merge(layer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hold(t, (&Doctor{UID: c.uid, Settings: settings}).frontAccount(), c.want)
+	}
+}
+
 func TestStateDir(t *testing.T) {
 	dir := t.TempDir()
 	hold(t, []Finding{stateDir(dir), stateDir(filepath.Join(dir, "a/b"))},
@@ -195,7 +216,10 @@ type answers struct {
 	ready   api.Ready
 	missing error // for every question
 	unready error
+	serves  api.Services
 }
+
+func (a *answers) Services(context.Context) (api.Services, error) { return a.serves, a.missing }
 
 func (a *answers) StatusAll(context.Context) (api.StatusAll, error) { return a.status, a.missing }
 func (a *answers) Leases(context.Context) (api.Leases, error)       { return a.leases, a.missing }
@@ -224,6 +248,11 @@ func TestDaemon(t *testing.T) {
 			[]string{"ok runs", "ok 0 leases", "broken the disk is full → make room"}},
 		{"in a container", answers{status: api.StatusAll{Version: "1", Monitoring: true}, ready: api.Ready{Text: "Ready, with limits. Processes of the host are not seen."}},
 			[]string{"ok runs", "ok 0 leases", "ok can be written", "note Processes of the host are not seen. → docs/guide/access.md"}},
+		{"services", answers{status: api.StatusAll{Version: "1", Monitoring: true}, serves: api.Services{
+			Services: []api.Service{{Name: "red", State: "ready"}, {Name: "blue", State: "failed", Failure: &api.ServiceFailure{Count: 3, Why: "it was not ready"}}}, Front: &api.FrontState{Listen: "127.0.0.1:0", Address: "127.0.0.1:8080"},
+		}}, []string{"ok runs", "ok 0 leases", "ok can be written", "ok takes requests for services on 127.0.0.1:8080", "note blue has failed 3 times: it was not ready → look at its log: berth logs blue", "ok 2 services with a program, 1 ready"}},
+		{"a front without its address", answers{status: api.StatusAll{Version: "1", Monitoring: true}, serves: api.Services{Front: &api.FrontState{Listen: "127.0.0.1:80", Why: "another program has it"}}},
+			[]string{"ok runs", "ok 0 leases", "ok can be written", "broken takes no requests for services on 127.0.0.1:80: another program has it → berth events --code front"}},
 		{"a damaged state file", answers{status: api.StatusAll{Version: "1", Monitoring: true}, ready: api.Ready{Damaged: []string{"drains.json.damaged-1"}}},
 			[]string{"ok runs", "ok 0 leases", "ok can be written", "note a state file was damaged and is kept as drains.json.damaged-1 → berth events --code state_damaged"}},
 	} {

@@ -69,7 +69,7 @@ func (e *examiner) run() {
 // noMemory says why there is no memory to test.
 func (e *examiner) noMemory() string {
 	if e.ask.Memory > 0 {
-		return fmt.Sprintf("there is no memory to test: %s are allowed, and the driver's own part takes up to %s of them", e.ask.Memory, proof.Context)
+		return fmt.Sprintf("there is no memory to test: %s are allowed, and the driver's own part takes up to %s of them", e.ask.Memory.Beside(proof.Context), proof.Context.Beside(e.ask.Memory))
 	}
 	return "no memory is free"
 }

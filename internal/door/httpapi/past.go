@@ -84,7 +84,7 @@ func (s sight) past(p archive.Past) api.PastLease {
 	holder := lease.Holder{User: p.User, UID: p.UID, Service: p.Service, Name: p.Name}
 	out := api.PastLease{
 		ID: p.ID, Fence: p.Fence, Holder: s.holder(holder), Binding: string(p.Binding), Granted: p.Granted, Ended: p.Ended, How: endings[p.How],
-		Peak: p.Peak, Energy: p.Energy, Parts: make([]api.LeasePart, len(p.Parts)),
+		Peak: p.Peak, Energy: p.Energy, FromPool: p.Pool, Parts: make([]api.LeasePart, len(p.Parts)),
 	}
 	for i, part := range p.Parts {
 		out.Parts[i] = api.LeasePart{GPU: part.GPU, Memory: part.Memory, Slots: part.Slots}

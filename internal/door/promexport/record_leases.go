@@ -22,7 +22,7 @@ const (
 // leaseMetrics are the metrics of leases. The page does not have them: every
 // lease makes new series.
 var leaseMetrics = []series.Metric{
-	{Name: "berth_lease_memory_mb", Kind: series.Gauge, Help: "Memory that the lease has on the device, in MiB."},
+	{Name: "berth_lease_memory_mb", Kind: series.Gauge, Help: "Memory that the lease has on the device, in MiB; for a pool, what leases have not taken from it."},
 	{Name: "berth_lease_used_mb", Kind: series.Gauge, Help: "Memory that the processes of the lease use on the device, in MiB."},
 	{Name: "berth_lease_energy_joules_total", Kind: series.Counter, Help: "Energy that the lease used, above what its devices draw by themselves."},
 }
@@ -83,7 +83,11 @@ func (r *Recorder) leases(now time.Time, put func(name string, kind series.Kind,
 		own := []labels.Label{{Name: "lease", Value: held.Holder.User + "/" + held.ID}, {Name: "user", Value: user}, {Name: "service", Value: service}}
 		for i, part := range held.Parts {
 			on := append(own[:len(own):len(own)], labels.Label{Name: "gpu", Value: part.GPU})
-			put("berth_lease_memory_mb", series.Gauge, float64(part.Memory), on...)
+			memory := part.Memory
+			if held.InPool != nil {
+				memory -= held.InPool.Taken // its children have series of their own
+			}
+			put("berth_lease_memory_mb", series.Gauge, float64(memory), on...)
 			if used, seen := held.Measured[i].Get(); seen {
 				put("berth_lease_used_mb", series.Gauge, float64(used), on...)
 			}

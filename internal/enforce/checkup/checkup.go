@@ -152,7 +152,7 @@ func (c *Checkup) ask(ctx context.Context, on gpu.Device, a proof.Ask, beside gp
 	if a.Memory == 0 || a.Memory > free {
 		a.Memory = free
 	}
-	c.tell(on, a, by, gpu.Note, fmt.Sprintf("%s: %s, with %s of %s", on.Label(), doing(a), a.Memory, on.MemoryTotal), map[string]any{"memory_mb": a.Memory})
+	c.tell(on, a, by, gpu.Note, fmt.Sprintf("%s: %s, with %s of %s", on.Label(), doing(a), a.Memory.Beside(on.MemoryTotal), on.MemoryTotal.Beside(a.Memory)), map[string]any{"memory_mb": a.Memory})
 	r, err := c.prove(ctx, on, a, by)
 	// Sample the device again before it opens. Otherwise nobody could lease the memory of
 	// the check until the next sample.

@@ -355,7 +355,7 @@ func TestLadder(t *testing.T) {
 			"  left 400-400 large was asked, and gave nothing back within 10 s: its programs keep nothing for later, or do not listen (berth.trim_on_request in Python does)",
 			"  left 1000-1000 rests was asked, and gave nothing back within 10 s: its programs keep nothing for later, or do not listen (berth.trim_on_request in Python does)",
 			"shrink freed 4296",
-			"  done 5000-704 large has 704 MiB instead of 4.9 GiB: its programs used 400 MiB at most. It gets its size back when it asks for it",
+			"  done 5000-704 large has 0.7 GiB instead of 4.9 GiB: its programs used 0.4 GiB at most. It gets its size back when it asks for it",
 			"  left 1000-1000 kept stays as large as it is: services.embedder.shrinkable is not true",
 			"  left 4000-4000 cache stays as large as it is: services.embedder.shrinkable is not true",
 			"  left 1000-1000 rests stays as large as it is: services.embedder.shrinkable is not true",
@@ -409,7 +409,7 @@ func TestDryRun(t *testing.T) {
 			"  done 400-400 large would be asked for memory that its libraries keep for later; it uses 400 MiB",
 			"  done 1000-1000 rests would be asked for memory that its libraries keep for later; it uses 1000 MiB",
 			"shrink freed 0",
-			"  done 5000-704 large would get 704 MiB instead of 4.9 GiB: its programs used 400 MiB at most",
+			"  done 5000-704 large would get 0.7 GiB instead of 4.9 GiB: its programs used 0.4 GiB at most",
 			"  left 1000-1000 gone stays as large as it is: services.embedder.shrinkable is not true",
 			"  left 1000-1000 kept stays as large as it is: services.embedder.shrinkable is not true",
 			"  left 4000-4000 cache stays as large as it is: services.embedder.shrinkable is not true",
@@ -515,7 +515,7 @@ func TestService(t *testing.T) {
 			"trim freed 0",
 			"  done 400-400 large would be asked for memory that its libraries keep for later; it uses 400 MiB",
 			"shrink freed 0",
-			"  done 5000-704 large would get 704 MiB instead of 4.9 GiB: its programs used 400 MiB at most",
+			"  done 5000-704 large would get 0.7 GiB instead of 4.9 GiB: its programs used 0.4 GiB at most",
 			"park freed 0",
 			"  left 400-400 large stays on its device: neither its request nor its service says that it is parkable",
 		)
@@ -534,7 +534,7 @@ func TestShrinkLeaves(t *testing.T) {
 		"young":         {func(_ *world, h *held, _ *config.Config) { h.Granted = time.Now().Add(-20 * time.Second) }, "it was granted 30 s ago, and keep_seconds is 60 s"},
 		"never used":    {func(w *world, h *held, _ *config.Config) { h.uses, w.peaks[h.ID] = 0, 0 }, "its programs have not used a device yet"},
 		"used once":     {func(w *world, h *held, _ *config.Config) { w.peaks[h.ID] = 4800 }, "its programs used up to 4.7 GiB of its 4.9 GiB"},
-		"uses more now": {func(w *world, h *held, _ *config.Config) { h.uses = 4990 }, "its programs used up to 400 MiB of its 4.9 GiB"},
+		"uses more now": {func(w *world, h *held, _ *config.Config) { h.uses = 4990 }, "its programs used up to 0.4 GiB of its 4.9 GiB"},
 		"a child":       {func(_ *world, h *held, _ *config.Config) { h.Parent = "p" }, "it shares its memory with other leases"},
 		"has a child":   {func(w *world, h *held, _ *config.Config) { w.add("child", "A", 0, 10).Parent = h.ID }, "it shares its memory with other leases"},
 		"it has a least": {func(_ *world, _ *held, s *config.Config) {
@@ -735,6 +735,53 @@ func TestCallerLeaves(t *testing.T) {
 
 // By itself berth optimizes only what is fuller than the threshold, and tells only
 // what it did.
+// Memory that runs out is cleaned up at once: what the dead hold is released, and
+// programs are asked for their caches. Nothing is taken from anybody, and not every
+// flicker asks again.
+func TestMemoryThatRunsOutIsCleanedUpAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld("A", "B")
+		crowd(w)
+		w.trims["large"] = func() { t.Error("the memory of its device had not run out") }
+		asked := 0
+		trim := w.trims["cache"]
+		w.trims["cache"] = func() { asked++; trim() }
+		r := w.reclaim(settings())
+		ctx, cancel := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		group.Go(func() { r.Run(ctx) })
+		flicker := func() {
+			r.Full("A", true, time.Now())
+			r.Full("A", true, time.Now())
+			time.Sleep(15 * time.Second) // simulated
+			r.Full("A", false, time.Now())
+		}
+		flicker()
+		synctest.Wait()
+		w.mu.Lock()
+		if asked != 1 || w.find("cache").uses != 500 || w.find("gone") != nil {
+			t.Errorf("asked %d times; cache uses %d; %+v", asked, w.find("cache").uses, w.find("gone"))
+		}
+		for _, e := range w.events {
+			if rung := e.Data["rung"]; rung != nil && rung != Dead && rung != Trim {
+				t.Errorf("the rung %v was reached", rung)
+			}
+		}
+		w.mu.Unlock()
+		flicker()
+		if synctest.Wait(); asked != 1 {
+			t.Errorf("asked %d times within a minute", asked)
+		}
+		time.Sleep(time.Minute)
+		flicker()
+		if synctest.Wait(); asked != 2 {
+			t.Errorf("asked %d times after a minute", asked)
+		}
+		cancel()
+		group.Wait()
+	})
+}
+
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld("A", "B")

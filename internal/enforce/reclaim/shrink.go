@@ -30,7 +30,7 @@ func (c *climb) shrink(ctx context.Context) (done, left []api.RungStep) {
 			continue
 		}
 		after := to * gpu.MiB(len(held.Parts))
-		text := fmt.Sprintf("%s instead of %s: its programs used %s at most", to, size, most)
+		text := fmt.Sprintf("%s instead of %s: its programs used %s at most", to.Beside(size, most), size.Beside(to, most), most.Beside(to, size))
 		if c.DryRun {
 			done = append(done, step(held, before, after, "%s would get %s", held.ID, text))
 			continue
@@ -71,6 +71,8 @@ func (c *climb) smaller(held ledger.Held, parent bool) (to, most gpu.MiB, why st
 		why = "it has no service that allows it"
 	case service.Shrinkable != "true":
 		why = fmt.Sprintf("services.%s.shrinkable is not true", held.Holder.Service)
+	case held.Pool:
+		why = "it is a pool, and its memory is for leases that take from it"
 	case parent || held.Parent != "":
 		why = "it shares its memory with other leases"
 	case held.Resizable() != nil:
@@ -82,7 +84,7 @@ func (c *climb) smaller(held ledger.Held, parent bool) (to, most gpu.MiB, why st
 	case least >= size && needed < size:
 		why = fmt.Sprintf("services.%s.min_memory_mb is %s; its programs used up to %s", held.Holder.Service, least, most)
 	case to >= size:
-		why = fmt.Sprintf("its programs used up to %s of its %s", most, size)
+		why = fmt.Sprintf("its programs used up to %s of its %s", most.Beside(size), size.Beside(most))
 	}
 	return to, most, why
 }

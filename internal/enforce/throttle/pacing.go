@@ -1,6 +1,8 @@
 package throttle
 
 import (
+	"fmt"
+	"math"
 	"sync"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -49,7 +51,7 @@ func (p *pacing) serve(uuid string, wanted map[uint64]servedLease) {
 			p.served[uuid] = held
 		}
 		held[fence] = l.share
-		_ = p.pacer.Hold(pace.Hold{Key: l.key, Fence: fence, Share: l.share, Source: pace.ByService, Why: "services." + l.service + ".compute says so", GPU: uuid})
+		_ = p.pacer.Hold(pace.Hold{Key: l.key, Fence: fence, Share: l.share, Source: pace.ByService, Why: fmt.Sprintf("services.%s.compute is %g", l.service, math.Round(100*l.share)), GPU: uuid})
 	}
 }
 

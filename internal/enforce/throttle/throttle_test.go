@@ -364,22 +364,21 @@ func TestShareOfAService(t *testing.T) {
 			w.served = nil
 		}
 		w.start()
-		const why = ": services.side.compute says so"
-		expect("at the start", "hold 1 at 0.3"+why)
+		expect("at the start", "hold 1 at 0.3: services.side.compute is 30")
 		expect("later")
 		share(50)
 		w.acts.Configure(w.settings())
-		expect("with another share", "hold 1 at 0.5"+why)
+		expect("with another share", "hold 1 at 0.5: services.side.compute is 50")
 		w.config.Services = nil
 		w.acts.Configure(w.settings())
 		expect("without a share", "let 1")
 		share(20)
 		w.acts.Configure(w.settings())
-		expect("with a share again", "hold 1 at 0.2"+why)
+		expect("with a share again", "hold 1 at 0.2: services.side.compute is 20")
 		w.hold()
 		expect("after the lease has ended", "let 1")
 		w.hold(mine)
-		expect("with a lease again", "hold 1 at 0.2"+why)
+		expect("with a lease again", "hold 1 at 0.2: services.side.compute is 20")
 		w.stop()
 		if want := []string{"let 1"}; !slices.Equal(w.served, want) {
 			t.Errorf("at the end: %v", w.served)

@@ -85,7 +85,7 @@ func TestStopEndsTheProcessesAndKeepsTheLease(t *testing.T) {
 				if world.revoking != "" || world.revoked != "" {
 					t.Errorf("the lease was revoked: %q, %q", world.revoking, world.revoked)
 				}
-				why := "it used 4.9 GiB, 904 MiB more than the 4 GiB it held"
+				why := "it used 4.9 GiB, 0.9 GiB more than the 4 GiB it held"
 				want := []string{"stop lease train of ada after 0 signals: " + why, "stop lease train of ada after 3 signals: " + why}
 				if diff := cmp.Diff(want, world.recorded); diff != "" {
 					t.Error(diff)

@@ -184,7 +184,7 @@ func (w *Watchdog) overLimit(on gpu.Device, now time.Time, h lease.Holding, leas
 		policy = Stop
 	}
 	over := h.Measured - leased
-	text := fmt.Sprintf("%s uses %s of %s, %s more than the %s it holds", l.ID, h.Measured, on.Label(), over, leased)
+	text := fmt.Sprintf("%s uses %s of %s, %s more than the %s it holds", l.ID, h.Measured.Beside(over, leased), on.Label(), over.Beside(h.Measured, leased), leased.Beside(h.Measured, over))
 	if samples == 1 {
 		switch policy {
 		case Stop:
@@ -202,7 +202,7 @@ func (w *Watchdog) overLimit(on gpu.Device, now time.Time, h lease.Holding, leas
 	if samples < patience {
 		return
 	}
-	why := fmt.Sprintf("it used %s, %s more than the %s it held", h.Measured, over, leased)
+	why := fmt.Sprintf("it used %s, %s more than the %s it held", h.Measured.Beside(over, leased), over.Beside(h.Measured, leased), leased.Beside(h.Measured, over))
 	switch policy {
 	case Stop:
 		w.stopUsers(l, Ending{Fence: l.Fence, Why: why, OverLimit: true})

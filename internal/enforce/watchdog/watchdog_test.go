@@ -190,7 +190,7 @@ func TestEndsAreRecorded(t *testing.T) {
 		}
 		synctest.Wait()
 		want := []string{
-			"revoke lease train of ada after 0 signals: it used 4.9 GiB, 904 MiB more than the 4 GiB it held",
+			"revoke lease train of ada after 0 signals: it used 4.9 GiB, 0.9 GiB more than the 4 GiB it held",
 			"kill process 7 of bob after 1 signals: Process 7 (python, bob) uses 300 MiB of " + gpuB.Label() + " under no lease, and gpu.foreign is kill",
 		}
 		if diff := cmp.Diff(want, world.recorded); diff != "" {
@@ -242,7 +242,7 @@ func TestOverLimitIsToldOncePerExcursion(t *testing.T) {
 		t.Fatalf("two excursions gave %s", got)
 	}
 	e := world.events[0]
-	if e.Lease != "train" || e.User != "ada" || e.GPU != "GPU-a" || e.Data["over_mb"] != int64(904) || e.Data["measured_mb"] != int64(5000) || !strings.Contains(e.Text, "904 MiB more than the 4 GiB") {
+	if e.Lease != "train" || e.User != "ada" || e.GPU != "GPU-a" || e.Data["over_mb"] != int64(904) || e.Data["measured_mb"] != int64(5000) || !strings.Contains(e.Text, "0.9 GiB more than the 4 GiB") {
 		t.Errorf("the event is %+v", e)
 	}
 	if world.revoking != "" {
@@ -343,7 +343,7 @@ func TestRevoke(t *testing.T) {
 				if took < test.took || took > test.took+time.Second {
 					t.Errorf("it took %v of simulated time, want about %v", took, test.took)
 				}
-				if !strings.Contains(world.revoking, "904 MiB more than the 4 GiB it held") {
+				if !strings.Contains(world.revoking, "0.9 GiB more than the 4 GiB it held") {
 					t.Errorf("it was about to be revoked because %q", world.revoking)
 				}
 				if complains := len(world.events) > 1; complains != test.complains {

@@ -58,6 +58,7 @@ type learnt struct {
 	Watts   float64
 	Least   float64        // watts
 	Most    float64        // watts
+	Coldest float64        // degrees; 0 if not known
 	Seconds float64        // time of learning
 	Recent  [spans]float64 // watts, averaged
 	Vernier vernier
@@ -101,7 +102,7 @@ func (m *Model) Learn(at time.Time, t gpu.Opt[gpu.Celsius], w gpu.Opt[gpu.Watts]
 
 func (m *Model) start(at time.Time, c, p float64) {
 	m.at = at
-	m.learnt = learnt{Celsius: c, Watts: p, Least: p, Most: p, Vernier: vernier{Shown: c}, Fit: startFit(c, p)}
+	m.learnt = learnt{Celsius: c, Watts: p, Least: p, Most: p, Coldest: c, Vernier: vernier{Shown: c}, Fit: startFit(c, p)}
 	for i := range m.Recent {
 		m.Recent[i] = p
 	}
@@ -120,6 +121,9 @@ func (m *Model) pass(at time.Time, seconds, c, p float64) {
 	before := m.Watts
 	m.at, m.Celsius, m.Watts = at, c, p
 	m.Least, m.Most = min(m.Least, p), max(m.Most, p)
+	if m.Coldest == 0 || c < m.Coldest {
+		m.Coldest = c
+	}
 	m.Seconds += min(seconds, 10)
 	if seconds > 3 {
 		// A sensor covers the last second at most: of the time before it, the first half
@@ -156,6 +160,15 @@ const seasoned = 60
 // room that warms up looks like a device that does: its answers are good to look at, and
 // nobody should act on them.
 func (m *Model) Seasoned() bool { return m.Fit.Varied >= seasoned }
+
+// Measured reports whether a forecast for w watts that ends at c degrees is within what the
+// model has measured: a device that has drawn so little, and was so cold. Beyond that, the
+// model would draw its line on into a room that it has never seen.
+func (m *Model) Measured(w gpu.Watts, c gpu.Celsius) bool {
+	const nearly = 1 // degree
+	margin := sameLevel * m.Most
+	return float64(w) >= m.Least-margin && float64(w) <= m.Most+margin && float64(c) >= m.Coldest-nearly
+}
 
 // Power returns the present power of the device. It is absent before the first sample and
 // while the device does not report it.

@@ -22,6 +22,9 @@ func classify(s *gpu.Sample, heat, memory gpu.State, heatWhy, memoryWhy string) 
 	case heat == "" || memory.Worse(heat):
 		return memory, memoryWhy
 	}
+	if heat == gpu.Critical {
+		heatWhy += ","
+	}
 	return heat, heatWhy + " and " + memoryWhy
 }
 
@@ -38,7 +41,7 @@ func classifyTemperature(t gpu.Thresholds, s *gpu.Sample) (gpu.State, string) {
 	if tooHot(t, s) {
 		crossed = limit{"temp_critical", float64(t.TempCritical)}
 	}
-	return state, compare("", float64(v), crossed, " °C")
+	return state, compare("", float64(v), crossed, " °C", state)
 }
 
 // classifyMemory judges the memory alone. It returns no state if it was not measured.
@@ -51,7 +54,7 @@ func classifyMemory(t gpu.Thresholds, s *gpu.Sample) (gpu.State, string) {
 		limit{"memory_optimal", float64(t.MemoryOptimal)},
 		limit{"memory_normal", float64(t.MemoryNormal)},
 		limit{"memory_critical", float64(t.MemoryCritical)})
-	return state, compare("memory use ", float64(v), crossed, " %")
+	return state, compare("memory use ", float64(v), crossed, " %", state)
 }
 
 // Exhausted reports whether the memory of a device has run out, or nearly.
@@ -95,8 +98,9 @@ func place(v float64, optimal, normal, throttled limit) (gpu.State, limit) {
 }
 
 // compare returns a text such as "81 °C is above temp_normal 75 °C". If the
-// digits do not show the difference, compare says "just".
-func compare(what string, v float64, l limit, unit string) string {
+// digits do not show the difference, compare says "just". CRITICAL begins at settings with
+// other names, which would read as if something else were meant: compare leaves them out.
+func compare(what string, v float64, l limit, unit string, state gpu.State) string {
 	value, threshold := digits(v), digits(l.at)
 	relation := " is at "
 	if v > l.at {
@@ -106,6 +110,9 @@ func compare(what string, v float64, l limit, unit string) string {
 	}
 	if v != l.at && value == threshold {
 		relation = " is just" + relation[len(" is"):]
+	}
+	if state == gpu.Critical && l.name != "temp_critical" {
+		return what + value + unit + relation + threshold + unit + ", where CRITICAL begins"
 	}
 	return what + value + unit + relation + l.name + " " + threshold + unit
 }

@@ -37,10 +37,14 @@ func Crossings(t gpu.Thresholds) [3]Crossing {
 
 // Text says what happens, to follow the name of a device.
 func (c Crossing) Text() string {
-	if c.Passed {
-		return fmt.Sprintf("stays above %s %s °C at %.0f W: it settles at %.0f °C", c.Threshold, digits(float64(c.Limit)), float64(c.Power), float64(c.Settles))
+	limit := c.Threshold + " " + digits(float64(c.Limit)) + " °C"
+	if c.State == gpu.Critical && c.Threshold != "temp_critical" {
+		limit = digits(float64(c.Limit)) + " °C, where CRITICAL begins,"
 	}
-	return fmt.Sprintf("passes %s %s °C %s at %.0f W, and settles at %.0f °C", c.Threshold, digits(float64(c.Limit)), c.When(), float64(c.Power), float64(c.Settles))
+	if c.Passed {
+		return fmt.Sprintf("stays above %s at %.0f W: it settles at %.0f °C", limit, float64(c.Power), float64(c.Settles))
+	}
+	return fmt.Sprintf("passes %s %s at %.0f W, and settles at %.0f °C", limit, c.When(), float64(c.Power), float64(c.Settles))
 }
 
 // When says when the temperature passes the threshold.

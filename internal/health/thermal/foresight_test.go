@@ -42,12 +42,12 @@ func TestForesight(t *testing.T) {
 		"too far ahead":    {{0, ahead(61, 300), gpu.Optimal, ""}},
 		"within a minute":  {{0, ahead(60, 300), gpu.Throttled, "passes temp_normal 75 °C in 60 s at 110 W, and settles at 88 °C"}},
 		"it passed":        {{0, ahead(0, never), gpu.Throttled, "stays above temp_normal 75 °C at 110 W: it settles at 88 °C"}},
-		"the worst counts": {{0, ahead(2, 9), gpu.Critical, "passes temp_throttle 85 °C in 9 s at 110 W, and settles at 88 °C"}},
+		"the worst counts": {{0, ahead(2, 9), gpu.Critical, "passes 85 °C, where CRITICAL begins, in 9 s at 110 W, and settles at 88 °C"}},
 		"half the speed first": {
-			{0, ahead(30, 50), gpu.Throttled, "temp_normal"}, {20, ahead(10, 30), gpu.Throttled, "temp_normal"}, {41, ahead(0, 9), gpu.Critical, "temp_throttle"},
+			{0, ahead(30, 50), gpu.Throttled, "temp_normal"}, {20, ahead(10, 30), gpu.Throttled, "temp_normal"}, {41, ahead(0, 9), gpu.Critical, "where CRITICAL begins"},
 		},
 		"better after the cooldown": {
-			{0, ahead(2, 9), gpu.Critical, "temp_throttle"},
+			{0, ahead(2, 9), gpu.Critical, "where CRITICAL begins"},
 			{1, ahead(never, never), gpu.Critical, "was about to pass temp_throttle 85 °C; the forecast has to stay better for 30 s"},
 			{30, ahead(never, never), gpu.Critical, "was about"},
 			{31, ahead(never, never), gpu.Optimal, ""},

@@ -43,7 +43,7 @@ func (a *Answers) advice(now time.Time) []api.Advice {
 	}
 	for l, p := range a.measured {
 		if used := p.Measured.Or(0); used > p.Memory {
-			list.add("over", "berth leases --processes", "%s uses %s on %s and leased %s: it should lease more.", l.ID, used, a.label(p.GPU), p.Memory)
+			list.add("over", "berth leases --processes", "%s uses %s on %s and leased %s: it should lease more.", l.ID, used.Beside(p.Memory), a.label(p.GPU), p.Memory.Beside(used))
 		}
 	}
 	hogs := map[string]bool{} // ids of leases about which everything is said
@@ -70,7 +70,7 @@ func (a *Answers) advice(now time.Time) []api.Advice {
 	for l, p := range a.measured {
 		used := p.Measured.Or(0)
 		if used > 0 && 2*used < p.Memory && p.Memory-used >= worthwhile && now.Sub(l.Granted) >= settled && !hogs[l.ID] {
-			list.add("oversized", "", "%s leases %s on %s and uses %s of it: it could lease less.", l.ID, p.Memory, a.label(p.GPU), used)
+			list.add("oversized", "", "%s leases %s on %s and uses %s of it: it could lease less.", l.ID, p.Memory.Beside(used), a.label(p.GPU), used.Beside(p.Memory))
 		}
 	}
 	for _, d := range a.devices() {
@@ -84,9 +84,9 @@ func (a *Answers) advice(now time.Time) []api.Advice {
 		switch {
 		case m.Asked == 0 || m.Next == 0:
 		case m.Peak > m.Asked:
-			list.add("program", "", "%s asked for %s and used %s: it should ask for %s.", name, m.Asked, m.Peak, m.Next)
+			list.add("program", "", "%s asked for %s and used %s: it should ask for %s.", name, m.Asked.Beside(m.Peak, m.Next), m.Peak.Beside(m.Asked, m.Next), m.Next.Beside(m.Asked, m.Peak))
 		case m.Asked > 2*m.Peak && m.Asked-m.Next >= worthwhile:
-			list.add("program", "", "%s asked for %s and used at most %s: %s is enough.", name, m.Asked, m.Peak, m.Next)
+			list.add("program", "", "%s asked for %s and used at most %s: %s is enough.", name, m.Asked.Beside(m.Peak, m.Next), m.Peak.Beside(m.Asked, m.Next), m.Next.Beside(m.Asked, m.Peak))
 		}
 	}
 	return list[:min(len(list), mostAdvice)]

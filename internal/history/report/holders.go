@@ -107,7 +107,7 @@ func (s *period) inPeriod() (list []leaseSpan) {
 	}
 	for _, l := range s.Leases.Leases {
 		if !l.Granted.IsZero() {
-			until := api.PastLease{ID: l.ID, Holder: l.Holder, Granted: l.Granted, Ended: s.Until, Parts: l.Parts, Energy: l.Energy}
+			until := api.PastLease{ID: l.ID, Holder: l.Holder, Granted: l.Granted, Ended: s.Until, Parts: l.Parts, Energy: l.Energy, FromPool: l.FromPool}
 			list = append(list, leaseSpan{until, l.State == "parked"})
 		}
 	}
@@ -131,7 +131,8 @@ func (s *period) perProgram() []api.ProgramPeriod {
 	for uuid, points := range s.by("busiest", "gpu") {
 		busiest[uuid] = at(points)
 	}
-	for _, h := range s.inPeriod() {
+	all := s.inPeriod()
+	for _, h := range all {
 		leases[h.Holder.User+"/"+h.ID] = append(leases[h.Holder.User+"/"+h.ID], h)
 		r := of(&h)
 		r.Leases++
@@ -142,6 +143,9 @@ func (s *period) perProgram() []api.ProgramPeriod {
 			if !h.parked {
 				r.Leased += hours * float64(p.Memory)
 			}
+		}
+		if pool, hours := s.poolOf(&h, all); pool != nil { // what it has is not the pool's meanwhile
+			of(pool).Leased -= hours * float64(h.Parts[0].Memory)
 		}
 		r.Idle += s.idleHours(&h, busiest)
 		if used, known := h.Energy.Get(); known && !h.Granted.Before(s.From) && !h.Ended.After(s.Until) {
@@ -167,6 +171,25 @@ func (s *period) perProgram() []api.ProgramPeriod {
 		return cmp.Or(cmp.Compare(y.Leased, x.Leased), cmp.Compare(y.Hours, x.Hours), strings.Compare(x.Program, y.Program), strings.Compare(x.User, y.User), strings.Compare(x.Service, y.Service))
 	})
 	return list
+}
+
+// poolOf returns the pool that a lease had its memory from, and for how long in the period
+// the pool stood beside it; nil if there is none.
+func (s *period) poolOf(h *leaseSpan, all []leaseSpan) (*leaseSpan, float64) {
+	if h.FromPool == "" || len(h.Parts) == 0 {
+		return nil, 0
+	}
+	for i := range all {
+		pool := &all[i]
+		if pool.ID == h.FromPool && pool.Holder.User == h.Holder.User && !pool.Granted.After(h.Granted) && pool.Ended.After(h.Granted) {
+			until := s.Until
+			if pool.Ended.Before(until) {
+				until = pool.Ended
+			}
+			return pool, h.seconds(s.From, until) / hour
+		}
+	}
+	return nil, 0
 }
 
 // idleHours returns how long a lease existed while none of its devices did anything.

@@ -141,6 +141,33 @@ func TestPeriod(t *testing.T) {
 	}
 }
 
+// The hours of the memory that leases have from a pool are theirs, and not the pool's too;
+// those of one that outlives its pool are its own from then on.
+func TestPeriodWithAPool(t *testing.T) {
+	a := past()
+	on := func(mib gpu.MiB) []api.LeasePart { return []api.LeasePart{{GPU: "GPU-1", Memory: mib}} }
+	ada := func(name string) api.Holder { return api.Holder{User: "ada", Name: name} }
+	at := func(hours float64) time.Time { return noon.Add(time.Duration(-hours * float64(time.Hour))) }
+	standing := held("frame", "", "ada", "GPU-1", 1024, 0, 2*time.Hour)
+	standing.FromPool = "render"
+	pool := held("render", "", "ada", "GPU-1", 10240, 0, 4*time.Hour)
+	a.Leases = api.Leases{Leases: []api.Lease{standing, pool}}
+	a.Past = api.PastLeases{Leases: []api.PastLease{
+		{ID: "render", Holder: ada("berth"), Granted: at(10), Ended: at(6), Parts: on(10240)},
+		{ID: "a", Holder: ada("a"), Granted: at(9), Ended: at(8), Parts: on(2048), FromPool: "render"},
+		{ID: "b", Holder: ada("b"), Granted: at(7), Ended: at(5), Parts: on(2048), FromPool: "render"},
+		{ID: "c", Holder: api.Holder{User: "bob", Name: "c"}, Granted: at(9), Ended: at(8), Parts: on(1024), FromPool: "render"},
+	}}
+	got := map[string]float64{}
+	for _, p := range MakePeriod(&a, day).Programs {
+		got[p.User+" "+p.Program] = p.Leased / 1024
+	}
+	want := map[string]float64{"ada render": 10*4 - 2*1 - 2*1 + 10*4 - 1*2, "ada a": 2, "ada b": 4, "ada frame": 2, "bob c": 1}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("GiB·h (-want +got):\n%s", diff)
+	}
+}
+
 // Without a store, a report is of the samples of the last minutes, and says so.
 func TestPeriodWithoutAStore(t *testing.T) {
 	a := answers()

@@ -12,6 +12,7 @@ import (
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/job"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/process/runs"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -25,8 +26,6 @@ var (
 	ErrLimit = errors.New("too many jobs")
 	// ErrWaited means that a task has waited for its lease as long as it may.
 	ErrWaited = errors.New("it waited too long")
-	// ErrStopped means that the daemon is about to stop.
-	ErrStopped = errors.New("the daemon is about to stop")
 )
 
 // The limits of what is kept.
@@ -61,7 +60,7 @@ func (k *Keeper) Submit(s job.Spec, environment []string, by gpu.By) (job.Spec, 
 // submit takes in a job. The caller holds writing.
 func (k *Keeper) submit(s *job.Spec, environment []string) (j *kept, err error) {
 	if k.stopped() {
-		return nil, ErrStopped
+		return nil, runs.ErrStopped
 	}
 	if err := k.room(s); err != nil {
 		return nil, err
@@ -284,7 +283,7 @@ func (k *Keeper) change(r job.Ref, unchanged string, do func(c *change, j *kept,
 	k.writing.Lock()
 	if k.stopped() {
 		k.writing.Unlock()
-		return ErrStopped
+		return runs.ErrStopped
 	}
 	j, c, err := k.on(r, do)
 	if err == nil && len(c.updates) == 0 {
@@ -411,7 +410,7 @@ func (k *Keeper) set(r job.Ref, do func(*kept, *setting) error) error {
 	var err error
 	switch {
 	case k.stopped():
-		err = ErrStopped
+		err = runs.ErrStopped
 	case j == nil:
 		err = ErrUnknown
 	}

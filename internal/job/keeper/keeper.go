@@ -32,7 +32,7 @@ type Leases interface {
 	// restart, it finds the lease that was granted before.
 	Acquire(ctx context.Context, of Claim) (api.Lease, error)
 	// Hand binds the lease of a task to its minder, and returns it with everything that
-	// a launcher needs. It returns ErrNoLease if the lease has ended.
+	// a launcher needs. It returns runs.ErrNoLease if the lease has ended.
 	Hand(ctx context.Context, of Claim, minder process.ID) (api.Lease, error)
 	// Release gives the lease of a task back, if it still stands.
 	Release(of Claim)
@@ -60,9 +60,6 @@ type Claim struct {
 	Priority int
 	Task     job.Task
 }
-
-// ErrNoLease means that the lease of a task has ended.
-var ErrNoLease = errors.New("the lease has ended")
 
 // Minders starts minders and reads what they wrote.
 type Minders interface {
@@ -94,7 +91,7 @@ type Options struct {
 	Minders Minders
 	Numbers func() (int64, error) // of jobs
 	Limits  func(uid int, user string) Limits
-	// Account looks a user up. An error that wraps ErrNotNow means that a minder should
+	// Account looks a user up. An error that wraps runs.ErrNotNow means that a minder should
 	// ask again.
 	Account func(user string, uid int) (api.MinderAccount, error)
 	Publish func(gpu.Event)

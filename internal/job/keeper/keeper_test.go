@@ -121,7 +121,7 @@ func TestNoLimits(t *testing.T) {
 // answer is asked again.
 func TestAccounts(t *testing.T) {
 	play(t, func(w *world) {
-		w.set(func() { w.unknown = []error{ErrNotNow, ErrNotNow} })
+		w.set(func() { w.unknown = []error{runs.ErrNotNow, runs.ErrNotNow} })
 		later := w.submit(spec("later"))
 		w.after(5 * time.Minute)
 		if got := w.show(job.Ref{Number: later.Number}); got.State != "done" {

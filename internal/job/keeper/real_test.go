@@ -154,7 +154,7 @@ func newHouse(t *testing.T) *house {
 			switch {
 			case l.isDead(): // nobody hears of it
 				w.WriteHeader(http.StatusServiceUnavailable)
-			case errors.Is(err, ErrNoOrder):
+			case errors.Is(err, runs.ErrNoOrder):
 				w.WriteHeader(http.StatusConflict)
 			case err != nil:
 				w.WriteHeader(http.StatusServiceUnavailable)

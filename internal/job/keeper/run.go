@@ -137,13 +137,6 @@ func (k *Keeper) watch(r run, id process.ID) {
 	}
 }
 
-// ErrNoOrder refuses the order of a run that is not due, or whose minder is another
-// process.
-var ErrNoOrder = errors.New("there is no order for this run")
-
-// ErrNotNow means that the user database does not answer at present.
-var ErrNotNow = errors.New("the user database does not answer")
-
 // Order returns what a minder has to run. Caller is the process that asks; it must be the
 // one that has locked the record of the run. The lease is bound to it.
 func (k *Keeper) Order(name string, caller process.ID) (api.MinderOrder, error) {
@@ -152,7 +145,7 @@ func (k *Keeper) Order(name string, caller process.ID) (api.MinderOrder, error) 
 		return api.MinderOrder{}, err
 	}
 	if !alive || record.Minder() != caller || record.Boot != k.Boot || !record.Started.IsZero() {
-		return api.MinderOrder{}, fmt.Errorf("%w: process %d does not mind it", ErrNoOrder, caller.PID)
+		return api.MinderOrder{}, fmt.Errorf("%w: process %d does not mind it", runs.ErrNoOrder, caller.PID)
 	}
 	k.writing.Lock()
 	r, known := k.find(name)
@@ -164,16 +157,16 @@ func (k *Keeper) Order(name string, caller process.ID) (api.MinderOrder, error) 
 	k.writing.Unlock()
 	switch {
 	case stopped:
-		return api.MinderOrder{}, ErrStopped
+		return api.MinderOrder{}, runs.ErrStopped
 	case !due:
-		return api.MinderOrder{}, ErrNoOrder
+		return api.MinderOrder{}, runs.ErrNoOrder
 	}
 	environment, unread := k.environments.read(r.Environment)
 	if unread != nil {
 		unread = fmt.Errorf("its environment cannot be read: %w", unread)
 	}
 	account, unknown := k.Account(r.User, r.UID)
-	if errors.Is(unknown, ErrNotNow) {
+	if errors.Is(unknown, runs.ErrNotNow) {
 		return api.MinderOrder{}, unknown
 	}
 	unready := cmp.Or(unread, unknown)
@@ -185,15 +178,15 @@ func (k *Keeper) Order(name string, caller process.ID) (api.MinderOrder, error) 
 	defer k.writing.Unlock()
 	switch {
 	case k.stopped():
-		return api.MinderOrder{}, ErrStopped // the next daemon has its order
+		return api.MinderOrder{}, runs.ErrStopped // the next daemon has its order
 	case !r.due():
-		return api.MinderOrder{}, ErrNoOrder
+		return api.MinderOrder{}, runs.ErrNoOrder
 	case unready != nil:
 		k.after(r, job.Outcome{Time: time.Now(), Known: true, Failure: unready.Error()})
-		return api.MinderOrder{}, ErrNoOrder
-	case errors.Is(err, ErrNoLease):
+		return api.MinderOrder{}, runs.ErrNoOrder
+	case errors.Is(err, runs.ErrNoLease):
 		k.after(r, job.Outcome{Time: time.Now()})
-		return api.MinderOrder{}, fmt.Errorf("%w: %w", ErrNoOrder, err)
+		return api.MinderOrder{}, fmt.Errorf("%w: %w", runs.ErrNoOrder, err)
 	case err != nil:
 		return api.MinderOrder{}, err
 	}

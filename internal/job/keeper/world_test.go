@@ -308,7 +308,7 @@ func (s desk) Hand(_ context.Context, of Claim, id process.ID) (l api.Lease, err
 	err = s.d.step(func() error {
 		h := s.d.w.leases[of.ID]
 		if h == nil || h.fence != of.Task.Fence {
-			return ErrNoLease
+			return runs.ErrNoLease
 		}
 		h.pid = id.PID
 		l = api.Lease{ID: of.ID, Fence: h.fence}
@@ -458,7 +458,7 @@ func (w *world) mind(name string, id process.ID) {
 		var err error
 		if order, err = d.Order(name, r.record.Minder()); err == nil && !d.isDead() {
 			break
-		} else if errors.Is(err, ErrNoOrder) && !d.isDead() {
+		} else if errors.Is(err, runs.ErrNoOrder) && !d.isDead() {
 			w.finish(name, 0, "", "the daemon has no order for this run")
 			return
 		}

@@ -10,7 +10,6 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/job/keeper"
 	"github.com/berth-gpu/berth/internal/job/service"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
@@ -34,6 +33,10 @@ const (
 	// reading them may take.
 	lastLines   = 20
 	linesWithin = 5 * time.Second
+	// logParts is how many older parts of a log are kept.
+	logParts = 3
+	// tidyAfter is how often records of runs that nobody needs are removed.
+	tidyAfter = time.Hour
 	// startedPause is how often a record is read until it says that the command has begun.
 	startedPause = 100 * time.Millisecond
 )
@@ -523,13 +526,14 @@ func (o *Owner) measureFreed(ctx context.Context, i *service.Instance) (gpu.MiB,
 		}
 	}
 	if last > i.Used/5*4 {
-		return 0, fmt.Errorf("its server said that it sleeps, and kept %s of %s", last, i.Used)
+		return 0, fmt.Errorf("its server said that it sleeps, and kept %s of %s", last.Beside(i.Used), i.Used.Beside(last))
 	}
 	return last, nil
 }
 
 func (o *Owner) wake(s *owned) {
-	i, epoch := *s.life.Instance, api.FrontEpoch{Service: s.name, Epoch: s.life.Epoch}
+	i, epoch, turn := *s.life.Instance, api.FrontEpoch{Service: s.name, Epoch: s.life.Epoch}, s.turn
+	o.set(func() { s.growing = true })
 	o.beside(s, func(ctx context.Context) func() {
 		if err := o.leases.Grow(ctx, keyOf(&i), i.Fence, i.Memory, i.Asked); err != nil {
 			if ctx.Err() != nil {
@@ -537,6 +541,11 @@ func (o *Owner) wake(s *owned) {
 			}
 			return func() { o.fail(s, service.Fails, "its memory could not be leased again: "+err.Error(), nil) }
 		}
+		o.post(func() {
+			if s.turn == turn {
+				o.set(func() { s.growing = false })
+			}
+		})
 		began := time.Now()
 		if err := o.call(o.running, epoch, &i, i.Spec.Wake); err != nil { // it is about to come, whoever leaves
 			lines := o.lines(&i.Spec, i.Log)
@@ -588,7 +597,7 @@ func (o *Owner) Order(run string, caller process.ID) (api.MinderOrder, error) {
 		return api.MinderOrder{}, err
 	}
 	if !alive || record.Minder() != caller || record.Boot != o.Boot || !record.Started.IsZero() {
-		return api.MinderOrder{}, fmt.Errorf("%w: process %d does not mind it", keeper.ErrNoOrder, caller.PID)
+		return api.MinderOrder{}, fmt.Errorf("%w: process %d does not mind it", runs.ErrNoOrder, caller.PID)
 	}
 	var s *owned
 	var life service.Life
@@ -599,32 +608,32 @@ func (o *Owner) Order(run string, caller process.ID) (api.MinderOrder, error) {
 				return nil
 			}
 		}
-		return keeper.ErrNoOrder
+		return runs.ErrNoOrder
 	})
 	if err != nil {
 		return api.MinderOrder{}, stopped(o, err)
 	}
 	i := life.Instance
 	account, unready := o.Account(i.Spec.User, i.Spec.UID)
-	if errors.Is(unready, keeper.ErrNotNow) {
+	if errors.Is(unready, runs.ErrNotNow) {
 		return api.MinderOrder{}, unready
 	}
 	var l api.Lease
 	if unready == nil {
-		if l, err = o.leases.Hand(o.running, keyOf(i), i.Fence, askFor(&life), caller); err != nil && !errors.Is(err, keeper.ErrNoLease) {
+		if l, err = o.leases.Hand(o.running, keyOf(i), i.Fence, askFor(&life), caller); err != nil && !errors.Is(err, runs.ErrNoLease) {
 			return api.MinderOrder{}, err
 		}
 	}
 	err = o.ask(o.running, func() error {
 		switch {
 		case !s.is(i.Number) || s.life.State != service.Starting:
-			return keeper.ErrNoOrder
+			return runs.ErrNoOrder
 		case unready != nil:
 			o.fail(s, service.Fails, unready.Error(), nil)
-			return keeper.ErrNoOrder
+			return runs.ErrNoOrder
 		case err != nil:
 			o.fail(s, service.Fails, "its lease has ended before it began", nil)
-			return fmt.Errorf("%w: %w", keeper.ErrNoOrder, err)
+			return fmt.Errorf("%w: %w", runs.ErrNoOrder, err)
 		}
 		return o.happen(s, service.Ordered, service.Facts{}, func(l *service.Life) { l.Instance.PID, l.Instance.Ordered = caller.PID, time.Now() })
 	})
@@ -633,7 +642,7 @@ func (o *Owner) Order(run string, caller process.ID) (api.MinderOrder, error) {
 	}
 	return api.MinderOrder{
 		Version: api.MinderVersion, Run: run, User: i.Spec.User, UID: i.Spec.UID, Account: &account, Command: i.Words(i.Spec.Command), Directory: i.Spec.Directory,
-		Variables: append(i.Words(i.Spec.Environment), "BERTH_SERVICE="+s.name), Umask: 0o022, Lease: l, Log: "berth-" + s.name + ".log",
+		Variables: append(i.Words(i.Spec.Environment), "BERTH_SERVICE="+s.name), Umask: 0o022, Lease: l, Log: "berth-" + s.name + ".log", Parts: logParts,
 	}, nil
 }
 
@@ -641,7 +650,7 @@ func (o *Owner) Order(run string, caller process.ID) (api.MinderOrder, error) {
 // answers.
 func stopped(o *Owner, err error) error {
 	if o.running.Err() != nil {
-		return keeper.ErrStopped
+		return runs.ErrStopped
 	}
 	return err
 }
@@ -714,8 +723,10 @@ func (o *Owner) recover() {
 	o.removeOldRuns()
 }
 
-// removeOldRuns removes the records of runs that no service is in.
+// removeOldRuns removes the records of runs that no service is in, now and then: a minder
+// that begins after its service was given up leaves one.
 func (o *Owner) removeOldRuns() {
+	o.after(tidyAfter, o.removeOldRuns)
 	names, err := o.Minders.List()
 	if err != nil {
 		o.Log.Warn("the records of runs cannot be listed", "error", err)

@@ -2,7 +2,6 @@ package owner
 
 import (
 	"errors"
-	"flag"
 	"maps"
 	"slices"
 	"testing"
@@ -11,9 +10,6 @@ import (
 
 	"github.com/berth-gpu/berth/internal/job/service"
 )
-
-// stride is how many half-steps lie between two kills of TestKilledAtEveryStep.
-var stride = flag.Int("owner.stride", 1, "half-steps between two kills of the daemon")
 
 // persist has a person do something until it is done, whatever is killed.
 func (w *world) persist(do func(*daemon) error) {
@@ -128,7 +124,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 			if way != service.Park && name != "switches" {
 				break // it makes no difference
 			}
-			for at := 1; ; at += *stride {
+			for at := 1; ; at++ {
 				over := false
 				synctest.Test(t, func(t *testing.T) {
 					w := newWorld(t)

@@ -210,7 +210,7 @@ func (h *history) play() {
 	for range h.open {
 		<-h.done
 	}
-	time.Sleep(10 * time.Minute)
+	time.Sleep(tidyAfter + 10*time.Minute)
 	synctest.Wait()
 	h.tidy()
 	stop()

@@ -15,9 +15,9 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/file"
-	"github.com/berth-gpu/berth/internal/job/keeper"
 	"github.com/berth-gpu/berth/internal/job/service"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/process/runs"
 )
 
 // Options are the options of Open.
@@ -26,7 +26,7 @@ type Options struct {
 	Boot    string // of the machine
 	Minders Minders
 	Numbers func() (int64, error) // of instances, as of jobs
-	// Account looks a user up. An error that wraps keeper.ErrNotNow means that a minder
+	// Account looks a user up. An error that wraps runs.ErrNotNow means that a minder
 	// should ask again.
 	Account  func(user string, uid int) (api.MinderAccount, error)
 	FreePort func() (int, error)
@@ -43,7 +43,7 @@ type Options struct {
 	Nudge func()
 }
 
-// Errors for callers to test. A minder is refused with those of package keeper.
+// Errors for callers to test. A minder is refused with those of package runs.
 var (
 	// ErrUnknown means that there is no such service.
 	ErrUnknown = errors.New("there is no such service")
@@ -114,6 +114,7 @@ type owned struct {
 	life    service.Life
 	waiters []*waiter
 	last    time.Time // its last answer
+	growing bool      // it sleeps, and waits for room to wake
 	sum     api.FrontCounted
 
 	// These belong to the goroutine that decides.
@@ -244,7 +245,7 @@ func (o *Owner) ask(ctx context.Context, do func() error) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-o.over:
-		return keeper.ErrStopped
+		return runs.ErrStopped
 	}
 }
 
@@ -359,6 +360,7 @@ func (o *Owner) happen(s *owned, e service.Event, f service.Facts, change func(*
 	s.turn++
 	s.cancel()
 	s.cancel, s.withdrawn, s.asking = func() {}, false, false
+	o.set(func() { s.growing = false })
 	o.tell(s)
 	o.tellPeople(s, &was, e)
 	for _, a := range acts {
@@ -420,7 +422,11 @@ func (o *Owner) review() (happened bool) {
 		case e == service.Leave:
 			_ = o.happen(s, e, service.Facts{}, leaves(why, o.whyLeave(s, &situation, why)))
 		case e != "":
-			_ = o.happen(s, e, service.Facts{}, nil)
+			_ = o.happen(s, e, service.Facts{}, func(l *service.Life) {
+				if l.Why = "nobody asks for it any more"; l.State == service.Starting {
+					l.Instance.Way = service.Stop
+				}
+			})
 		}
 		if s.life.State == service.Closing {
 			o.closed(s)
@@ -466,14 +472,20 @@ func (o *Owner) whyLeave(s *owned, at *service.Situation, why service.Reason) st
 
 // situation returns what a service is in.
 func (o *Owner) situation(s *owned, now time.Time) service.Situation {
-	at := service.Situation{Now: now, Spec: s.spec, Waiting: len(s.waiters), Left: s.left, Last: s.last, Known: o.known()}
-	for _, f := range o.fronts {
-		at.Open += f.open[s.name].Open + f.open[s.name].Waiting
-	}
+	at := service.Situation{Now: now, Spec: s.spec, Waiting: len(s.waiters), Left: s.left, Open: o.requests(s.name), Last: s.last, Known: o.known()}
 	if s.spec != nil && s.spec.Default {
 		at.Quiet = o.quiet(s, now)
 	}
 	return at
+}
+
+// requests returns how many requests of a service the fronts have. The caller decides, or
+// holds mu.
+func (o *Owner) requests(name string) (sum int) {
+	for _, f := range o.fronts {
+		sum += f.open[name].Open + f.open[name].Waiting
+	}
+	return sum
 }
 
 // quiet reports whether nobody asks for another service than a default one, and whoever
@@ -488,10 +500,7 @@ func (o *Owner) quiet(s *owned, now time.Time) bool {
 		if other == s || other.spec != nil && other.spec.Default {
 			continue
 		}
-		at := service.Situation{Waiting: len(other.waiters), Last: other.last, Known: true}
-		for _, f := range o.fronts {
-			at.Open += f.open[other.name].Open + f.open[other.name].Waiting
-		}
+		at := service.Situation{Waiting: len(other.waiters), Open: o.requests(other.name), Last: other.last, Known: true}
 		switch idle := other.life.Idle(&at); {
 		case idle.IsZero(), !other.life.Called.IsZero():
 			return false

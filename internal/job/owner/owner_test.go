@@ -3,6 +3,8 @@ package owner
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -251,8 +253,8 @@ func TestALoadThatNobodyWaitsFor(t *testing.T) {
 			if n := len(w.leases); n > 1 || w.leaseOf("a") != nil {
 				t.Errorf("there are %d leases, and servers %v", n, w.servers)
 			}
-			if s, _ := w.daemon.Find("a"); s.Failure != nil {
-				t.Errorf("that counts as a failure: %+v", s.Failure)
+			if s, _ := w.daemon.Find("a"); s.Failure != nil || !strings.Contains(s.Why, "nobody asks for it any more") {
+				t.Errorf("that counts as a failure, or for another reason: %+v, %s", s.Failure, s.Why)
 			}
 		})
 	}
@@ -520,6 +522,15 @@ func TestRestartAndMove(t *testing.T) {
 		if on() != "G0" {
 			t.Errorf("it is on %s", on())
 		}
+		pass(time.Minute)
+		answered(t, w.ask(t.Context(), "a", time.Second))
+		i := w.life("a").Instance
+		w.daemon.Away(keyOf(i), i.Fence, lease.Key{}, "x waits")
+		pass(time.Minute)
+		w.is("a", "parked")
+		w.daemon.Vacate("G0", "GPU 0 is in quarantine")
+		pass(time.Minute)
+		w.is("a", "away") // it comes if somebody asks for it
 	})
 }
 
@@ -644,6 +655,25 @@ func TestSleepIsMeasured(t *testing.T) {
 		answered(t, w.ask(t.Context(), "a", time.Second))
 		if h := w.leaseOf("a"); h.memory != 60 {
 			t.Errorf("awake, it leases %v", h.memory)
+		}
+	})
+}
+
+// A sleeping server that waits for room to wake does not keep what it has from one that
+// waits before it: each would wait for the other.
+func TestASleeperMakesRoom(t *testing.T) {
+	inWorld(t, []service.Spec{spec("a", away(service.Sleep), idleAfter(5*time.Second)), spec("b", idleAfter(5*time.Second)), spec("c", with(func(s *service.Spec) { s.Memory = gpu.Some[gpu.MiB](98) }))}, func(t *testing.T, w *world) {
+		answered(t, w.ask(t.Context(), "a", time.Second))
+		pass(time.Minute)
+		w.is("a", "asleep")
+		answered(t, w.ask(t.Context(), "b", time.Second))
+		long := w.ask(t.Context(), "b", time.Minute)
+		pass(time.Second)
+		large := w.ask(t.Context(), "c", time.Second)
+		pass(time.Second)
+		small := w.ask(t.Context(), "a", time.Second)
+		for _, done := range []<-chan error{long, large, small} {
+			answered(t, done)
 		}
 	})
 }
@@ -830,4 +860,33 @@ func TestReboot(t *testing.T) {
 			t.Errorf("that is a failure: %+v", s.Failure)
 		}
 	})
+}
+
+// What is written is read again; a damaged file is set aside and told.
+func TestTheFile(t *testing.T) {
+	o := Options{Folder: t.TempDir()}
+	first, damage := Open(o)
+	if damage != nil {
+		t.Fatal(damage)
+	}
+	i := &service.Instance{Spec: spec("a", idleAfter(time.Minute)), Number: 7, Fence: 3}
+	life := service.Life{State: service.Serving, Epoch: 4, Instance: i, Trouble: map[service.Way]time.Time{service.Park: time.Unix(5, 0).UTC()}}
+	if err := first.store.Save(kept{Services: map[string]*service.Life{"a": &life}, Fronts: []string{"f"}}); err != nil {
+		t.Fatal(err)
+	}
+	second, damage := Open(o)
+	if s := second.services["a"]; damage != nil || s == nil || s.life.Epoch != 4 || s.life.Instance.Spec.IdleAfter != i.Spec.IdleAfter || second.fronts["f"] == nil || len(s.life.Trouble) != 1 {
+		t.Errorf("it is read as %+v, %v", second.services, damage)
+	}
+	if v, found := second.Find("a"); !found || v.State != "ready" { // before Run
+		t.Errorf("it is shown as %+v", v)
+	}
+	for _, text := range []string{"nonsense", `{"version":1,"services":{"a":{"state":"ready"}}}`, `{"version":1,"services":{"a":{"state":"gone"}}}`} {
+		if err := os.WriteFile(filepath.Join(o.Folder, FileName), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if third, damage := Open(o); damage == nil || len(third.services) != 0 {
+			t.Errorf("%q is read as %v", text, third.services)
+		}
+	}
 }

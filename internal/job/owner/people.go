@@ -10,9 +10,9 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/job/keeper"
 	"github.com/berth-gpu/berth/internal/job/service"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/process/runs"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -91,7 +91,7 @@ func (o *Owner) Bring(ctx context.Context, b api.FrontBring) (api.FrontBrought, 
 	case <-ctx.Done():
 		return api.FrontBrought{}, context.Cause(ctx)
 	case <-o.over:
-		return api.FrontBrought{}, keeper.ErrStopped
+		return api.FrontBrought{}, runs.ErrStopped
 	}
 }
 
@@ -228,14 +228,14 @@ func (o *Owner) Move(name, uuid string, by access.Actor, why string) error {
 func (o *Owner) Vacate(uuid, why string) {
 	o.post(func() {
 		for _, s := range o.services {
-			if i := s.life.Instance; i != nil && slices.Contains(i.Devices, uuid) && s.life.Again == "" {
-				comes := s.life.State == service.Serving
-				_ = o.alter(s, func(l *service.Life) {
-					l.Again = why
-					if !comes { // whoever asks for it brings it
-						l.Sent = true
-					}
-				})
+			if i := s.life.Instance; i == nil || !slices.Contains(i.Devices, uuid) || s.life.Again != "" {
+				continue
+			}
+			switch s.life.State {
+			case service.Parked, service.Asleep: // whoever asks for it brings it
+				_ = o.happen(s, service.Leave, service.Facts{}, leaves(service.ForOthers, why))
+			default:
+				_ = o.alter(s, func(l *service.Life) { l.Again = why })
 			}
 		}
 	})

@@ -6,7 +6,6 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/enforce/park"
 	"github.com/berth-gpu/berth/internal/job/service"
 	"github.com/berth-gpu/berth/internal/lease"
 )
@@ -35,6 +34,11 @@ func (o *Owner) Find(name string) (api.Service, bool) {
 	}
 	v, life := o.view(s), s.life
 	o.mu.RUnlock()
+	select {
+	case <-o.begun:
+	default:
+		return v, true
+	}
 	if life.State == service.Serving { // nobody waits for the desk while mu is held
 		way, why := service.Choose(&life.Instance.Spec, &life.Took, o.leases.Parkable(keyOf(life.Instance), life.Instance.Fence), life.Trouble, time.Now())
 		v.Goes, v.GoesWhy = string(way), why
@@ -104,31 +108,33 @@ func (o *Owner) ServiceOf(k lease.Key) string {
 }
 
 // Use implements mover.Services.
-func (o *Owner) Use(k lease.Key, fence uint64) (park.Use, bool) {
+func (o *Owner) Use(k lease.Key, fence uint64) (lease.ProgramUse, bool) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	s := o.serviceOf(k)
 	if s == nil || s.life.Instance.Fence != 0 && s.life.Instance.Fence != fence {
-		return park.Use{}, false
+		return lease.ProgramUse{}, false
 	}
 	l := &s.life
 	switch l.State {
-	case service.Waiting, service.Starting, service.Returning:
-		return park.Use{}, true
-	case service.Serving:
-		at := service.Situation{Waiting: len(s.waiters), Last: s.last, Known: o.known()}
-		for _, f := range o.fronts {
-			at.Open += f.open[s.name].Open + f.open[s.name].Waiting
+	case service.Waiting, service.Starting:
+		return lease.ProgramUse{}, true
+	case service.Returning:
+		if s.growing { // one before it in the queue may need what it keeps while it sleeps
+			return lease.ProgramUse{Since: l.Since, Idle: l.Since}, true
 		}
-		u := park.Use{Since: l.Since, Idle: l.Idle(&at), Barred: l.Barred(), Switch: l.Instance.Spec.Switching(&l.Took)}
+		return lease.ProgramUse{}, true
+	case service.Serving:
+		at := service.Situation{Waiting: len(s.waiters), Open: o.requests(s.name), Last: s.last, Known: o.known()}
+		u := lease.ProgramUse{Since: l.Since, Idle: l.Idle(&at), Barred: l.Barred(), Switch: l.Instance.Spec.Switching(&l.Took)}
 		if !at.Known { // nothing is closed before every front has told of its requests
 			u.Barred = time.Now().Add(patience)
 		}
 		return u, true
 	case service.Parked, service.Asleep:
-		return park.Use{Since: l.Since, Idle: l.Since}, true
+		return lease.ProgramUse{Since: l.Since, Idle: l.Since}, true
 	}
-	return park.Use{Since: l.Since, Leaves: true}, true
+	return lease.ProgramUse{Since: l.Since, Leaves: true}, true
 }
 
 // Away implements mover.Services.
@@ -140,6 +146,10 @@ func (o *Owner) Away(k lease.Key, fence uint64, wanter lease.Key, why string) {
 		}
 		s.sentFor = wanter
 		switch s.life.State {
+		case service.Returning:
+			if s.growing {
+				_ = o.happen(s, service.Leave, service.Facts{}, leaves(service.ForOthers, why))
+			}
 		case service.Serving, service.Parked, service.Asleep:
 			if o.known() {
 				_ = o.happen(s, service.Leave, service.Facts{}, leaves(service.ForOthers, why))

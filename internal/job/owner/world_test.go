@@ -20,7 +20,6 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/enforce/park"
-	"github.com/berth-gpu/berth/internal/job/keeper"
 	"github.com/berth-gpu/berth/internal/job/service"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/placement"
@@ -516,7 +515,7 @@ func (s desk) Hand(_ context.Context, k lease.Key, fence uint64, _ Ask, id proce
 	return api.Lease{ID: k.ID, Fence: fence}, s.d.step(func() error {
 		h := s.d.w.of(k, fence)
 		if h == nil {
-			return keeper.ErrNoLease
+			return runs.ErrNoLease
 		}
 		h.pid = id.PID
 		return nil
@@ -798,7 +797,7 @@ func (w *world) mind(run string, id process.ID) {
 		if order, err = d.Order(run, id); err == nil && !d.isDead() {
 			break
 		}
-		if errors.Is(err, keeper.ErrNoOrder) && !d.isDead() {
+		if errors.Is(err, runs.ErrNoOrder) && !d.isDead() {
 			w.endRun(id.PID, -1, "")
 			return
 		}

@@ -32,6 +32,7 @@ type Past struct {
 	UID     int           `json:"uid"`
 	Service string        `json:"service,omitempty"`
 	Name    string        `json:"name,omitempty"`
+	Pool    string        `json:"from_pool,omitempty"` // the id of the pool that its memory was from; empty if it was from none
 	Binding lease.Binding `json:"binding"`
 	Granted time.Time     `json:"granted"`
 	Ended   time.Time     `json:"ended"`
@@ -68,6 +69,9 @@ func (a *Archive) Ended(e *lease.Effect, peak gpu.MiB, used gpu.Opt[gpu.Joules])
 		ID: l.ID, Fence: l.Fence, User: l.Holder.User, UID: l.Holder.UID, Service: l.Holder.Service, Name: l.Holder.Name,
 		Binding: l.Binding, Granted: l.Granted, Ended: e.Time, How: e.Kind, Why: e.Why, By: e.By.User, Peak: peak, Energy: used,
 		Parts: make([]Part, len(l.Parts)),
+	}
+	if l.From != 0 {
+		past.Pool = l.Parent
 	}
 	for i, p := range l.Parts {
 		past.Parts[i] = Part{GPU: p.GPU, Memory: p.Memory, Slots: p.Slots}

@@ -62,7 +62,7 @@ func (t *Target) reasons(p lease.Part) (all []Reason) {
 	case t.Alone > 0:
 		because(Alone, "grants nothing: a lease has it alone")
 	case p.Memory > t.Most:
-		why := because(TooSmall, "can never lease %s: it has %s at most", p.Memory.Exact(), max(t.Most, 0).Exact())
+		why := because(TooSmall, "can never lease %s: it has %s at most", p.Memory.ExactBeside(max(t.Most, 0)), max(t.Most, 0).ExactBeside(p.Memory))
 		why.Needs, why.Has = p.Memory, t.Most
 	default:
 		if p.Slots > 0 && t.Active+p.Slots > t.MaxPipelines {
@@ -70,7 +70,7 @@ func (t *Target) reasons(p lease.Part) (all []Reason) {
 			why.NeedsSlots, why.Active, why.Usable = p.Slots, t.Active, t.MaxPipelines
 		}
 		if p.Memory > t.Available() {
-			why := because(NoMemory, "cannot lease %s: it has %s left", p.Memory.Exact(), max(t.Available(), 0).Exact())
+			why := because(NoMemory, "cannot lease %s: it has %s left", p.Memory.ExactBeside(max(t.Available(), 0)), max(t.Available(), 0).ExactBeside(p.Memory))
 			why.Needs, why.Has = p.Memory, t.Available()
 		}
 	}

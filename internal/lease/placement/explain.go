@@ -121,7 +121,7 @@ func unmetText(w *gpu.Where, m *gpu.Model) string {
 		}
 		return fmt.Sprintf("its confidential mode is %s, not %s", m.Confidential, w.Confidential)
 	}
-	return fmt.Sprintf("it has %s of memory, less than %s", m.Memory, w.MinMemory)
+	return fmt.Sprintf("it has %s of memory, less than %s", m.Memory.Beside(w.MinMemory), w.MinMemory.Beside(m.Memory))
 }
 
 // Explanation says whether a request would be granted, and what is in its way.

@@ -203,7 +203,7 @@ func (e *ResizeError) Error() string {
 	if !e.Ever {
 		why = "that never fits there"
 	}
-	text := fmt.Sprintf("resize %s from %s to %s: %s", e.Lease.ID, e.Has().Exact(), e.Asked.Exact(), why)
+	text := fmt.Sprintf("resize %s from %s to %s: %s", e.Lease.ID, e.Has().ExactBeside(e.Asked), e.Asked.ExactBeside(e.Has()), why)
 	if e.Most > e.Has() {
 		return text + "; ask for at most " + e.Most.Exact() + ", which it can have now"
 	}

@@ -70,11 +70,11 @@ func Admit(s Service, r lease.Request, used lease.Usage) (lease.Request, error) 
 	if s.MaxMemory > 0 && r.Memory > s.MaxMemory {
 		return r, &AdmitError{
 			Service: s.Name, Err: ErrMaxMemory, Asked: lease.Usage{Memory: r.Memory}, Limit: lease.Usage{Memory: s.MaxMemory},
-			Text: fmt.Sprintf("%s is more than its max_memory_mb of %s", r.Memory.Exact(), s.MaxMemory.Exact()),
+			Text: fmt.Sprintf("%s is more than its max_memory_mb of %s", r.Memory.ExactBeside(s.MaxMemory), s.MaxMemory.ExactBeside(r.Memory)),
 		}
 	}
 	if r.Memory < s.MinMemory {
-		r.AddNote("raised from %s to the service's minimum of %s", r.Memory.Exact(), s.MinMemory.Exact())
+		r.AddNote("raised from %s to the service's minimum of %s", r.Memory.ExactBeside(s.MinMemory), s.MinMemory.ExactBeside(r.Memory))
 		r.Memory, r.Raised = s.MinMemory, true
 	}
 	r.Least = max(r.Least, s.MinMemory)
@@ -120,11 +120,11 @@ func WithinQuota(s Service, r *lease.Request, used lease.Usage) error {
 	q := s.Quota
 	switch {
 	case q.Memory > 0 && total.Memory > q.Memory:
-		return refuse(false, "%s is more than its whole quota of %s", total.Memory.Exact(), q.Memory.Exact())
+		return refuse(false, "%s is more than its whole quota of %s", total.Memory.ExactBeside(q.Memory), q.Memory.ExactBeside(total.Memory))
 	case q.Slots > 0 && total.Slots > q.Slots:
 		return refuse(false, "%d slots are more than its whole quota of %d", total.Slots, q.Slots)
 	case q.Memory > 0 && used.Memory+total.Memory > q.Memory:
-		return refuse(true, "%s of its quota of %s are in use, and the request is for %s", used.Memory.Exact(), q.Memory.Exact(), total.Memory.Exact())
+		return refuse(true, "%s of its quota of %s are in use, and the request is for %s", used.Memory.ExactBeside(q.Memory, total.Memory), q.Memory.ExactBeside(used.Memory, total.Memory), total.Memory.ExactBeside(used.Memory, q.Memory))
 	case q.Slots > 0 && used.Slots+total.Slots > q.Slots:
 		return refuse(true, "%d of its quota of %d slots are in use, and the request is for %d", used.Slots, q.Slots, total.Slots)
 	}

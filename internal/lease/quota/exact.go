@@ -27,7 +27,7 @@ func (s *Settings) AdmitExactly(r lease.Request, used lease.Usage) (lease.Reques
 		refuse := func(err error, limit gpu.MiB, text string) error {
 			return &AdmitError{
 				Service: service.Name, Err: err, Asked: lease.Usage{Memory: p.Memory}, Limit: lease.Usage{Memory: limit},
-				Text: fmt.Sprintf("%s on %s is %s of %s", p.Memory.Exact(), p.GPU, text, limit.Exact()),
+				Text: fmt.Sprintf("%s on %s is %s of %s", p.Memory.ExactBeside(limit), p.GPU, text, limit.ExactBeside(p.Memory)),
 			}
 		}
 		switch {

@@ -148,7 +148,7 @@ type bounds struct {
 
 func (b *bounds) within(used lease.Count, more lease.Usage, leases int) error {
 	if most, limited := b.memory.Get(); limited && more.Memory > 0 && used.Memory+more.Memory > most {
-		return b.refuse("memory_mb", b.memory.Source, more.Memory <= most, more.Memory.Exact(), most.Exact(), used.Memory.Exact())
+		return b.refuse("memory_mb", b.memory.Source, more.Memory <= most, more.Memory.ExactBeside(most), most.ExactBeside(more.Memory), used.Memory.ExactBeside(most, more.Memory))
 	}
 	if most, limited := b.slots.Get(); limited && more.Slots > 0 && used.Slots+more.Slots > most {
 		return b.refuse("slots", b.slots.Source, more.Slots <= most, words.Count(more.Slots, "slot"), words.Count(most, "slot"), fmt.Sprint(used.Slots))

@@ -81,6 +81,7 @@ type minder struct {
 	ended chan os.Signal // a process below this one has ended
 	asked chan os.Signal // this process was asked to end
 	use   usage
+	over  chan struct{} // closed when the command has ended
 }
 
 // newMinder begins to catch signals. None of them ends the minder, except those that no
@@ -88,7 +89,7 @@ type minder struct {
 // has to be written down. Signals that are caught are not ignored in the command, even if
 // the daemon ignores them.
 func newMinder(at Post) *minder {
-	m := &minder{post: at, ended: make(chan os.Signal, 1), asked: make(chan os.Signal, 1)}
+	m := &minder{post: at, ended: make(chan os.Signal, 1), asked: make(chan os.Signal, 1), over: make(chan struct{})}
 	signal.Notify(m.ended, syscall.SIGCHLD)
 	signal.Notify(m.asked, syscall.SIGTERM)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE,
@@ -154,6 +155,7 @@ func (m *minder) run(ctx context.Context, ask func(context.Context, string) (api
 		return end
 	}
 	m.use.begin()
+	defer close(m.over)
 	return m.wait(pid)
 }
 
@@ -221,7 +223,11 @@ func (m *minder) start(order api.MinderOrder) (int, error) {
 	if err := errors.Join(m.note.write(startedAt, started), m.note.sync()); err != nil {
 		return 0, fmt.Errorf("write down that the command is started: %w", err)
 	}
-	return place.start()
+	pid, err := place.start()
+	if err == nil && order.Parts > 0 && order.Output == "" {
+		go keepParts(started.Output, order.Parts, m.over)
+	}
+	return pid, err
 }
 
 // settle undoes, while this process is root, what the daemon is beyond an ordinary process

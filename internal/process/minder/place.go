@@ -56,7 +56,7 @@ func (p person) prepare(order api.MinderOrder) (*place, error) {
 			Isolation: l.Launch.Isolation, ClearedBy: l.Launch.ClearedBy,
 		}, at.environ)
 	}
-	if at.output, err = p.openLog(order.Output, order.Log, here); err != nil {
+	if at.output, err = p.openLog(order.Output, order.Log, here, order.Parts); err != nil {
 		return nil, err
 	}
 	at.errors = at.output
@@ -115,7 +115,7 @@ func (p person) stateFolder() (string, error) {
 
 // openLog opens the file for the output: the one that was asked for, or one in the folder
 // of the command, or else one in the state folder of the user.
-func (p person) openLog(asked, name, here string) (*os.File, error) {
+func (p person) openLog(asked, name, here string, parts int) (*os.File, error) {
 	if asked != "" {
 		f, err := openFile(below(here, asked))
 		if err != nil {
@@ -123,13 +123,17 @@ func (p person) openLog(asked, name, here string) (*os.File, error) {
 		}
 		return f, nil
 	}
-	f, err := openFile(filepath.Join(here, filepath.Base(name)))
+	path := filepath.Join(here, filepath.Base(name))
+	beginPart(path, parts)
+	f, err := openFile(path)
 	if err == nil {
 		return f, nil
 	}
 	folder, other := p.stateFolder()
 	if other == nil {
-		f, other = openFile(filepath.Join(folder, filepath.Base(name)))
+		path = filepath.Join(folder, filepath.Base(name))
+		beginPart(path, parts)
+		f, other = openFile(path)
 	}
 	if other != nil {
 		return nil, fmt.Errorf("open the log: %w; %w", err, other)

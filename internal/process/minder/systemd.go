@@ -17,7 +17,7 @@ import (
 )
 
 // manager is the systemd that starts services for this process.
-type manager struct{ *units.Manager }
+type manager struct{ systemd *units.Manager }
 
 // findManager returns the systemd of this process, or nil if there is none.
 func findManager() *manager {
@@ -37,7 +37,7 @@ const slice = "berth.slice"
 func (m *manager) start(ctx context.Context, name, description string, command []string, l runs.Limits, files []*os.File) (process.ID, error) {
 	ctx, cancel := context.WithTimeout(ctx, units.Within)
 	defer cancel()
-	conn, err := m.Connect(ctx)
+	conn, err := m.systemd.Connect(ctx)
 	if err != nil {
 		return process.ID{}, err
 	}
@@ -114,7 +114,7 @@ func properties(description string, command []string, l runs.Limits, files []*os
 func (m *manager) kill(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, units.Within)
 	defer cancel()
-	conn, err := m.Connect(ctx)
+	conn, err := m.systemd.Connect(ctx)
 	if err != nil {
 		return err
 	}

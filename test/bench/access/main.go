@@ -74,8 +74,8 @@ func run(ctx context.Context, berth string) error {
 	if err := errors.Join(os.Chmod(folder, 0o755), makeCertificates(folder)); err != nil {
 		return err
 	}
-	config := fmt.Sprintf("users:\n  %d: {role: viewer}\n  %d: {role: operator}\n  %d: {role: admin}\n  cert:op: {role: operator}\n  cert:boss: {role: admin}\ngroups:\n  %d: {role: operator}\n",
-		viewerUID, operatorUID, adminUID, memberUID)
+	config := fmt.Sprintf("users:\n  %d: {role: viewer}\n  %d: {role: operator}\n  %d: {role: admin}\n  cert:op: {role: operator}\n  cert:boss: {role: admin}\ngroups:\n  %d: {role: operator}\nfront: {listen: '127.0.0.1:0', user: '%d'}\n",
+		viewerUID, operatorUID, adminUID, memberUID, frontUID)
 	withTLS := fmt.Sprintf("daemon: {tls_cert: %[1]s/server.pem, tls_key: %[1]s/server.key, tls_client_ca: %[1]s/ca.pem}\n", folder)
 	calls, callers, wrong := 0, 0, []string(nil)
 	for name, text := range map[string]string{"plain": config, "secure": config + withTLS} {
@@ -114,6 +114,7 @@ func run(ctx context.Context, berth string) error {
 type daemon struct {
 	cmd         *exec.Cmd
 	socket, tcp door
+	state       string // folder
 }
 
 var listening = regexp.MustCompile(`msg="berth is up".* listen=(\S+)`)
@@ -124,8 +125,8 @@ func serve(ctx context.Context, berth, folder, config string) (*daemon, error) {
 	if err := errors.Join(os.Mkdir(folder, 0o755), os.WriteFile(file, []byte(config), 0o600)); err != nil {
 		return nil, err
 	}
-	d := &daemon{socket: door{Network: "unix", Address: filepath.Join(folder, "s")}}
-	d.cmd = exec.CommandContext(ctx, berth, "serve", "--config", file, "--devices", "sim:2", "--state-dir", filepath.Join(folder, "state"), "--socket", d.socket.Address, "--listen", "127.0.0.1:0")
+	d := &daemon{socket: door{Network: "unix", Address: filepath.Join(folder, "s")}, state: filepath.Join(folder, "state")}
+	d.cmd = exec.CommandContext(ctx, berth, "serve", "--config", file, "--devices", "sim:2", "--state-dir", d.state, "--socket", d.socket.Address, "--listen", "127.0.0.1:0")
 	d.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + folder}
 	out, err := d.cmd.StderrPipe()
 	if err != nil {
@@ -149,9 +150,15 @@ func serve(ctx context.Context, berth, folder, config string) (*daemon, error) {
 	}
 }
 
+// stop kills the daemon, and the front, which outlives it.
 func (d *daemon) stop() {
 	_ = d.cmd.Process.Kill()
 	_ = d.cmd.Wait()
+	var front struct{ PID int }
+	text, err := os.ReadFile(filepath.Join(d.state, "services", "front.lock"))
+	if err == nil && json.Unmarshal(text, &front) == nil && front.PID > 0 {
+		_ = syscall.Kill(front.PID, syscall.SIGKILL)
+	}
 }
 
 // door is an address of a daemon, and what a caller shows there.

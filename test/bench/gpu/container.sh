@@ -121,6 +121,18 @@ python3 -c 'import torch; print("torch   ", torch.__version__)'
 must "the daemon answers" begin
 uuid=$("$berth" status --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["gpus"][0]["device"]["uuid"])')
 device=$(tr A-Z a-z <<<"$uuid")
+# What the program before this one had may still be on its way back, and would make the
+# first figure too large: the figures below are differences to it.
+quiet() { # quiet: no program is on the GPU, and the figure stays as it is
+  local figure; figure=$(foreign)
+  [ -n "$figure" ] && [ -z "$(nvidia-smi --query-compute-apps=pid --format=csv,noheader)" ] || return 1
+  for _ in 1 2 3; do
+    pause 1 # the daemon measures twice a second
+    [ "$(foreign)" = "$figure" ] || return 1
+  done
+}
+must "nobody else uses the GPU" within 120 quiet
+[ $failures = 0 ] || exit 1 # no figure below would mean anything
 first=$(foreign)
 echo "GPU      $uuid, $first MiB used by nobody's programs"
 "$berth" token create kubernetes --role operator --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["token"])' >"$dir/token"

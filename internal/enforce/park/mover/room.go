@@ -93,7 +93,7 @@ func (p *Mover) takeRoom(ctx context.Context, r *record, memory gpu.MiB) (releas
 		}
 		if left := p.Leases.Sums()[r.GPU].Available(); left < beyond {
 			open()
-			return nil, fmt.Sprintf("it needs %s beyond what it has leased, and %s of its device can be leased", beyond, max(left, 0))
+			return nil, fmt.Sprintf("it needs %s beyond what it has leased, and %s of its device can be leased", beyond.Beside(left), max(left, 0).Beside(beyond))
 		}
 	}
 	s, err := p.sample(ctx, r.GPU)
@@ -111,7 +111,7 @@ func (p *Mover) takeRoom(ctx context.Context, r *record, memory gpu.MiB) (releas
 	defer p.mu.Unlock()
 	if free -= p.coming[r.GPU]; !known || free < memory {
 		open()
-		return nil, fmt.Sprintf("%s of its device are free, as measured, and it needs %s", max(free, 0), memory)
+		return nil, fmt.Sprintf("%s of its device are free, as measured, and it needs %s", max(free, 0).Beside(memory), memory.Beside(free))
 	}
 	p.coming[r.GPU] += memory
 	return func() {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -16,8 +17,10 @@ func memoryHours(mbHours float64) string { return round(mbHours/1024) + " GiB·h
 // round formats a number with as many decimals as it needs to be useful.
 func round(v float64) string {
 	switch {
+	case v != 0 && math.Abs(v) < 0.0005:
+		return "<0.001"
 	case v != 0 && math.Abs(v) < 0.095:
-		return strconv.FormatFloat(v, 'g', 1, 64)
+		return strings.TrimRight(strconv.FormatFloat(v, 'f', 3, 64), "0")
 	case math.Abs(v) < 10:
 		return strconv.FormatFloat(v, 'f', 1, 64)
 	}

@@ -102,7 +102,7 @@ func (b *builder) withCost(j gpu.Opt[gpu.Joules], list ...cell) []cell {
 
 func joules(j gpu.Opt[gpu.Joules]) string {
 	if used, known := j.Get(); known {
-		return used.String()
+		return used.InWattHours()
 	}
 	return "–"
 }
@@ -111,7 +111,7 @@ func peak(m gpu.MiB) string {
 	if m == 0 {
 		return "–"
 	}
-	return m.String()
+	return m.InGiB()
 }
 
 // waste shows what was requested and not used.
@@ -240,7 +240,7 @@ func (b *builder) energy() section {
 		}
 		own := min(d.IdleEnergy.Or(0), all)
 		plot.Bars = append(plot.Bars, chart.Bar{Name: deviceLabel(d), Parts: []float64{(all - own).WattHours() / 1000, own.WattHours() / 1000}, Note: all.String()})
-		t.Rows = append(t.Rows, b.withCost(d.Energy, text(deviceLabel(d)), text(all.String()), text((all-own).String()), text(own.String()), text(optional(d.Power, "%.0f W"))))
+		t.Rows = append(t.Rows, b.withCost(d.Energy, text(deviceLabel(d)), text(all.InWattHours()), text((all-own).InWattHours()), text(own.InWattHours()), text(optional(d.Power, "%.0f W"))))
 	}
 	title := "Energy"
 	if b.Energy.Price.Known() {

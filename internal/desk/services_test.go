@@ -1,0 +1,200 @@
+package desk
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/job/owner"
+	"github.com/berth-gpu/berth/internal/job/service"
+	"github.com/berth-gpu/berth/internal/process/runs"
+)
+
+// openServices returns an office that runs a service of the user ada, which nobody has
+// started, and the acts that it recorded.
+func openServices(t *testing.T) (*workshop, *[]api.AuditEntry) {
+	t.Helper()
+	w := &workshop{office: open(t, "2xrtx-4060"), runs: &runRecords{records: map[string]runs.Record{}, started: make(chan string, 64)}}
+	number := int64(0)
+	services, damage := owner.Open(owner.Options{
+		Folder: t.TempDir(), Boot: "boot", Minders: w.runs,
+		Numbers:  func() (int64, error) { number++; return number, nil },
+		Account:  func(string, int) (api.MinderAccount, error) { return api.MinderAccount{}, nil },
+		FreePort: func() (int, error) { return 4711, nil },
+		Publish:  func(gpu.Event) {}, Log: slog.New(slog.DiscardHandler), Front: func() api.FrontSettings { return api.FrontSettings{} },
+		LastLines: func(context.Context, *service.Spec, string, int) []string { return nil },
+	})
+	if damage != nil {
+		t.Fatal(damage)
+	}
+	services.Configure([]service.Spec{{
+		Name: "chat", Command: []string{"hush-server"}, Directory: "/hush", User: "ada", UID: 1000, Memory: gpu.Some[gpu.MiB](1000),
+		Start: service.Never, Away: service.Stop, StartTimeout: time.Minute,
+	}})
+	var acts []api.AuditEntry
+	w.Services, w.Logs = services, noLogs{}
+	w.Record = func(e api.AuditEntry) error { acts = append(acts, e); return nil }
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = w.RunServices(ctx) }()
+	t.Cleanup(func() { stop(); w.stop(); <-done })
+	for limit := time.Now().Add(time.Minute); len(services.List()) == 0; {
+		if time.Now().After(limit) {
+			t.Fatal("the service is not known")
+		}
+	}
+	return w, &acts
+}
+
+var (
+	ada   = access.Actor{User: "ada", UID: 1000, Door: access.Socket, Role: access.User}
+	eve   = access.Actor{User: "eve", UID: 1001, Door: access.Socket, Role: access.User}
+	vera  = access.Actor{User: "vera", UID: 1002, Door: access.Socket, Role: access.Viewer}
+	olga  = access.Actor{User: "olga", UID: 1003, Door: access.Socket, Role: access.Operator}
+	other = "another user"
+)
+
+// The user of a service and operators see its program; others see how it is.
+func TestWhoSeesWhatOfAService(t *testing.T) {
+	w, _ := openServices(t)
+	for _, c := range []struct {
+		by    access.Actor
+		whole bool
+		user  string
+	}{{ada, true, "ada"}, {olga, true, "ada"}, {eve, false, "ada"}, {vera, false, other}} {
+		s, err := w.Service(c.by, "chat")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (s.Command != nil && s.Directory != "") != c.whole || s.User != c.user || s.State != "away" {
+			t.Errorf("%s sees %+v", c.by.User, s)
+		}
+		if list := w.ServiceList(c.by); len(list) != 1 || (list[0].Command != nil) != c.whole {
+			t.Errorf("%s sees in the list %+v", c.by.User, list)
+		}
+	}
+	failed := seenService(eve, api.Service{User: "ada", State: "failed", Why: "exec /hush", Failure: &api.ServiceFailure{Why: "exec /hush", Log: []string{"hush"}, Count: 2}, Log: "/hush", PID: 3, Port: 4})
+	if failed.Why+failed.Failure.Why+failed.Log != notYours+notYours || failed.Failure.Log != nil || failed.PID != 0 || failed.Failure.Count != 2 {
+		t.Errorf("others see %+v, %+v", failed, failed.Failure)
+	}
+	for _, name := range []string{"nothing", "", "chat-1"} {
+		if _, err := w.Service(olga, name); codeOf(err) != "unknown_service" {
+			t.Errorf("%q is %v", name, err)
+		}
+	}
+}
+
+// The user of a service and operators start and stop it, and what an operator does is
+// recorded.
+func TestWhoDirectsAService(t *testing.T) {
+	w, acts := openServices(t)
+	do := func(by access.Actor, what ServiceChange, b api.ServiceOrder) (api.Service, error) {
+		return w.ChangeService(t.Context(), Caller{Actor: by}, "chat", what, b)
+	}
+	for _, by := range []access.Actor{eve, vera, {}} {
+		for _, what := range []ServiceChange{StartService, StopService, RestartService, MoveService} {
+			if s, err := do(by, what, api.ServiceOrder{GPU: "0"}); err == nil {
+				t.Errorf("%s may %s: %+v", by.User, what, s)
+			} else if by == vera && strings.Contains(err.Error(), "ada") {
+				t.Errorf("a viewer reads whose it is: %v", err)
+			}
+		}
+	}
+	if s, err := do(ada, StopService, api.ServiceOrder{Why: "enough\x1b"}); err != nil || s.State != "stopped" || s.Stopped == nil || !strings.Contains(s.Stopped.By, "ada") || !strings.HasPrefix(s.Stopped.Why, "enough") {
+		t.Errorf("its user stops it: %+v, %v", s, err)
+	}
+	if len(*acts) != 0 {
+		t.Errorf("what its user does is recorded: %+v", *acts)
+	}
+	if _, err := do(olga, StartService, api.ServiceOrder{Why: "needed"}); err != nil {
+		t.Errorf("an operator starts it: %v", err)
+	}
+	if len(*acts) == 0 || (*acts)[0].Who.User != "olga" || (*acts)[0].Object != (api.AuditObject{Kind: "service", Owner: "ada", ID: "chat"}) || (*acts)[0].After["service"] != "start" {
+		t.Errorf("recorded is %+v", *acts)
+	}
+	for what, b := range map[ServiceChange]api.ServiceOrder{MoveService: {}, StopService: {GPU: "0"}} {
+		if _, err := do(ada, what, b); codeOf(err) != "invalid_request" {
+			t.Errorf("%s with %+v: %v", what, b, err)
+		}
+	}
+	if _, err := do(ada, MoveService, api.ServiceOrder{GPU: "7"}); codeOf(err) != "unknown_device" {
+		t.Errorf("to a device that is not there: %v", err)
+	}
+	w.Record = func(api.AuditEntry) error { return errors.New("the disk is full") }
+	if _, err := do(olga, StopService, api.ServiceOrder{}); err == nil {
+		t.Error("an act that cannot be recorded is done")
+	}
+	if s, _ := w.Service(ada, "chat"); s.State == "stopped" {
+		t.Error("an act that could not be recorded was done")
+	}
+}
+
+// noLogs of a service that never began.
+func TestLogOfAServiceThatNeverBegan(t *testing.T) {
+	w, _ := openServices(t)
+	read := func(by access.Actor) error {
+		return w.ServiceLog(t.Context(), Caller{Actor: by}, "chat", LogQuery{}, nil, nil)
+	}
+	if err := read(ada); codeOf(err) != "no_log" {
+		t.Errorf("its user reads %v", err)
+	}
+	if err := read(eve); codeOf(err) == "no_log" || err == nil {
+		t.Errorf("another user reads %v", err)
+	}
+}
+
+// frontOf is the front of a test.
+type frontOf struct {
+	uid  int
+	runs bool
+}
+
+func (f frontOf) User() (int, bool)    { return f.uid, f.runs }
+func (frontOf) Seen(string, string)    {}
+func (frontOf) State() *api.FrontState { return nil }
+
+// Only the front, which the kernel names on the socket, gets orders.
+func TestWhoIsTheFront(t *testing.T) {
+	w, _ := openServices(t)
+	front := Caller{Actor: access.Actor{User: "berth-front", UID: 60, Door: access.Socket, Role: access.User}, Certain: true}
+	changed := func(change func(*Caller)) Caller {
+		c := front
+		change(&c)
+		return c
+	}
+	w.Front = frontOf{60, true}
+	if err := w.FrontCalled(front); err != nil {
+		t.Errorf("the front: %v", err)
+	}
+	for name, c := range map[string]Caller{
+		"root":                 {Actor: access.Actor{User: "root", UID: 0, Door: access.Socket, Role: access.Admin}, Certain: true},
+		"another user":         changed(func(c *Caller) { c.UID = 61 }),
+		"over TCP":             changed(func(c *Caller) { c.Door = access.TCP }),
+		"with a token":         changed(func(c *Caller) { c.Token = "t" }),
+		"in a container":       changed(func(c *Caller) { c.Certain = false }),
+		"somebody not known":   {Actor: access.Actor{UID: access.NoUID}},
+		"the daemon's process": {Actor: access.Daemon()},
+	} {
+		refused := func(what string, err error) {
+			if codeOf(err) != "not_the_front" {
+				t.Errorf("%s may %s: %v", name, what, err)
+			}
+		}
+		refused("ask who calls", w.FrontCalled(c))
+		refused("report", w.FrontReports(c, api.FrontReports{Front: "f", Number: 1}))
+		refused("get orders", w.FrontOrders(t.Context(), c, "f", func(api.FrontOrder) error { t.Error("it got one"); return os.ErrClosed }))
+		_, err := w.FrontBring(t.Context(), c, api.FrontBring{Front: "f", Service: "chat"})
+		refused("bring", err)
+	}
+	w.Front = frontOf{60, false}
+	if err := w.FrontCalled(front); err == nil {
+		t.Error("its user is the front where none may run")
+	}
+}
