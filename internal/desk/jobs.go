@@ -491,7 +491,7 @@ func (d *Desk) Order(by Caller, b api.MinderRequest) (api.MinderOrder, error) {
 	if d.Services != nil { // jobs and services have different numbers
 		order, err = d.Services.Order(b.Run, minder)
 	}
-	if errors.Is(err, owner.ErrUnknown) {
+	if errors.Is(err, owner.ErrUnknown) || errors.Is(err, runs.ErrNoOrder) { // it is none of a service
 		order, err = d.Jobs.Order(b.Run, minder)
 	}
 	if err != nil {
