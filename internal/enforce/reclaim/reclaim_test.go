@@ -539,7 +539,7 @@ func TestShrinkLeaves(t *testing.T) {
 		"has a child":   {func(w *world, h *held, _ *config.Config) { w.add("child", "A", 0, 10).Parent = h.ID }, "it shares its memory with other leases"},
 		"it has a least": {func(_ *world, _ *held, s *config.Config) {
 			s.Services["batch"] = config.Service{Shrinkable: "true", MinMemory: gpu.Some(gpu.MiB(5000))}
-		}, "services.batch.min_memory_mb is 4.9 GiB; its programs used up to 400 MiB"},
+		}, "services.batch.min_memory_mb is 4.9 GiB; its programs used up to 0.4 GiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
