@@ -20,9 +20,9 @@ import (
 // "needs 60 GiB and has 512 MiB". The test looks at the types of what is formatted in every
 // package.
 func TestOneUnitPerMessage(t *testing.T) {
-	// The flags are those of bin/berth, so that nothing is compiled for the test alone.
+	// The flags are those of this test, so that nothing is compiled for it alone.
 	const module = "github.com/berth-gpu/berth/"
-	out, err := exec.Command("go", "list", "-export", "-deps", "-trimpath", "-tags", "netgo,osusergo", "-f", "{{.ImportPath}}\t{{.Export}}\t{{.Dir}}\t{{range .GoFiles}}{{.}} {{end}}", "./internal/...").Output()
+	out, err := exec.Command("go", "list", "-export", "-deps", fmt.Sprint("-race=", raceDetector), "-f", "{{.ImportPath}}\t{{.Export}}\t{{.Dir}}\t{{range .GoFiles}}{{.}} {{end}}", "./internal/...").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -141,6 +141,8 @@ type Lease struct {
 	Pool     *Pool  `json:"pool,omitempty" doc:"The lease is a pool, and this is what became of its memory."`
 	FromPool string `json:"from_pool,omitempty" doc:"The pool that its memory is from."`
 
+	Libraries *LibraryReport `json:"libraries,omitempty" sight:"owner" doc:"What its programs say that their libraries hold. Absent: none has said anything. Only in the answers that list leases or look one up."`
+
 	IsolatedBy string `json:"isolated_by,omitempty" enum:"cgroup" doc:"cgroup: its process can open only the leased GPUs. Absent: nothing but its environment keeps it from the others."`
 }
 
@@ -234,6 +236,26 @@ type NewID struct {
 // MadeID is an id that the daemon made.
 type MadeID struct {
 	ID string `json:"id" doc:"The name, a dash, and a number that the daemon gives out once." example:"train-17"`
+}
+
+// LibraryMemory is the memory that a library has on the devices of a lease, as the program
+// says.
+type LibraryMemory struct {
+	Name      string  `json:"name" minLength:"1" maxLength:"32" pattern:"^[a-z][a-z0-9_.-]*$" example:"torch"`
+	Allocated gpu.MiB `json:"allocated_mb" minimum:"0" doc:"Memory that arrays of the program take."`
+	Cached    gpu.MiB `json:"cached_mb" minimum:"0" doc:"Memory that the library keeps for later, and that a trim gives back."`
+}
+
+// Libraries says what the libraries of a program hold.
+type Libraries struct {
+	Fence     uint64          `json:"fence,omitempty" doc:"The fence of the lease. Absent: that of the lease with this id now."`
+	Libraries []LibraryMemory `json:"libraries" maxItems:"16"`
+}
+
+// LibraryReport is what the programs of a lease say that their libraries hold, summed up.
+type LibraryReport struct {
+	Time      time.Time       `json:"time" doc:"When the newest of them said it."`
+	Libraries []LibraryMemory `json:"libraries"`
 }
 
 // Renew extends a lease that has a time to live.

@@ -26,6 +26,8 @@ type Status struct {
 
 	Throttling *Throttling `json:"throttling,omitempty" doc:"What berth does by itself if the device should run slower."`
 
+	Machine *Machine `json:"machine,omitempty" doc:"The processors and the memory of the machine; only of /api/gpu/status."`
+
 	Leases []DeviceLease `json:"leases,omitempty" doc:"The leases on the device, largest first; only with leases=true."`
 	Curves *Curves       `json:"curves,omitempty" doc:"What the device did in the last minutes; only of /api/gpu/status/all, with curves."`
 }
@@ -74,7 +76,18 @@ type StatusAll struct {
 	Note        string      `json:"note,omitempty" doc:"A remark about the whole machine, for example that it has no GPU."`
 	GPUs        []Status    `json:"gpus"`
 	Utilization Utilization `json:"utilization"`
+	Machine     *Machine    `json:"machine,omitempty" doc:"The processors and the memory of the machine. Absent: the daemon cannot read them."`
 	Needs       []Need      `json:"needs,omitempty" doc:"What needs a person, the worst first, as far as the caller may see it."`
+}
+
+// Machine is what a program needs to know of the machine beside its devices, before it
+// takes on more work.
+type Machine struct {
+	CPUs      int     `json:"cpus" doc:"Processors that the daemon may use."`
+	Load      float64 `json:"load" doc:"How many processes ran or wanted to run in the last minute, on average. As many as there are processors: they are all busy."`
+	Percent   float64 `json:"load_percent" doc:"The load in percent of the processors."`
+	Total     gpu.MiB `json:"memory_total_mb"`
+	Available gpu.MiB `json:"memory_available_mb" doc:"Memory that programs can get without swapping."`
 }
 
 // Need is something that needs a person. The daemon decides what does, so that every

@@ -284,6 +284,11 @@ func (c *Client) Pace(ctx context.Context, id string, p api.Pace) (api.Lease, er
 	return postTo[api.Lease](ctx, c, leasePath(id)+"/pace", p)
 }
 
+// Libraries says what the libraries of this program hold under a lease.
+func (c *Client) Libraries(ctx context.Context, id string, l api.Libraries) (api.Lease, error) {
+	return postTo[api.Lease](ctx, c, leasePath(id)+"/libraries", l)
+}
+
 // Trim asks the holder of a lease to give back the memory that its libraries cache. Only
 // programs that listen for the request do so.
 func (c *Client) Trim(ctx context.Context, id string) (api.Lease, error) {

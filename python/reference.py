@@ -26,14 +26,14 @@ Functions that talk to the daemon take `client=`, a [Client](#client); without i
 # Which names belong together, in the order of the page. Names that are not here
 # come last, under "More".
 SECTIONS = {
-    "Devices": "devices status status_all metrics history trend throttle ready",
+    "Devices": "is_available devices status status_all metrics history trend throttle ready",
     "Memory": "available allocate deallocate",
     "Leases": "lease Lease current leases past_leases find_lease renew resize park resume wake hold_to release bind adopt admit explain explain_waiting orphans",
     "Jobs": "submit Job jobs find_job",
     "Events": "on off events Event Subscription",
     "Speed": "speed pace Pace",
     "Work": "operation Operation",
-    "Getting memory back": "optimize trim trim_on_request ask_to_trim cap install_caps",
+    "Getting memory back": "optimize library_memory report_libraries trim trim_on_request ask_to_trim cap install_caps",
     "Pipelines": "MEMORY_TYPES memory Declaration compile run Pipeline Step Plan Run StepRun",
     "Conversions": "convert conversion Conversion memory_type pointer",
     "Executors": "Executor BrokenWorker",

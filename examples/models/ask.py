@@ -26,8 +26,9 @@ class Wrong(Exception):
     """An answer that is not what it must be."""
 
 
-def ask(url, model, prompt, words, timeout=900):
-    """Ask for a stream of words, check it, and return the seconds until its first word."""
+def ask(url, model, prompt, words, timeout=900, came=None):
+    """Ask for a stream of words, check it, and return the seconds until its first word.
+    The list came gets the time at which each word came."""
     at = urllib.parse.urlsplit(url)
     kind = http.client.HTTPSConnection if at.scheme == "https" else http.client.HTTPConnection
     connection = kind(at.hostname, at.port, timeout=timeout)
@@ -54,6 +55,8 @@ def ask(url, model, prompt, words, timeout=900):
             for choice in piece["choices"]:
                 if choice["delta"].get("content"):
                     first = first or time.monotonic()
+                    if came is not None:
+                        came.append(time.time())
                     text += choice["delta"]["content"]
     except (OSError, http.client.HTTPException, ValueError) as broken:
         raise Wrong(f"broke off after {len(text.split())} words: {broken!r}") from None

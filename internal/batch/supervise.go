@@ -147,7 +147,14 @@ func (r *Run) host(ctx context.Context, name string, g *Grant, c *card) {
 // workerFailed counts and reports the failure of a worker. It returns how long to wait
 // before the next worker starts, or a negative time if none starts.
 func (r *Run) workerFailed(name string, c *card, err error) time.Duration {
-	r.notify(EventFailed, c.gpu, name, "%v", err)
+	r.mu.Lock()
+	again := r.staff.lastFailure == err.Error()
+	r.mu.Unlock()
+	if again { // its words stand a few lines above
+		r.notify(EventFailed, c.gpu, name, "failed with the same error as the worker before it")
+	} else {
+		r.notify(EventFailed, c.gpu, name, "%v", err)
+	}
 	r.mu.Lock()
 	giveUp := r.staff.failed(c, err, r.opt.Restarts)
 	neverReady := r.staff.neverReady()

@@ -295,7 +295,7 @@ func (d *Daemon) openDoor(o Options) error {
 	d.exporter.Show(d.shownDevices, func() promexport.Values { return d.shownValues(o.Unlogged) })
 	d.handler = httpapi.New(httpapi.Parts{
 		Monitor: d.monitor, Events: d.events, Settings: d.settings, Ledger: d.ledger, Batches: d.batches, Past: d.archive, Audit: d.audit, Log: o.Log, Streams: &d.streams,
-		Desk: reception, Metrics: d.exporter, Nameless: d.exporter.Nameless, Called: d.exporter.Called, Host: d.host, Version: o.Version,
+		Desk: reception, Metrics: d.exporter, Nameless: d.exporter.Nameless, Called: d.exporter.Called, Host: d.host, Machine: d.machine, Version: o.Version,
 		Note: d.Note, Ready: d.ready, Damaged: d.damaged, Remembered: d.past.Text, Contained: d.kernel.Contained(),
 		Alerts: d.alerts, NoAlerts: d.noAlerts, Hooks: d.hooks,
 		Guests: slices.Concat(d.asking(d.alerts), pageGuests()), Door: d.doorkeeper(), PageURL: d.pageURL,

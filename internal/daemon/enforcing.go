@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"time"
 
@@ -19,6 +21,7 @@ import (
 	"github.com/berth-gpu/berth/internal/device/check"
 	"github.com/berth-gpu/berth/internal/device/proof"
 	"github.com/berth-gpu/berth/internal/enforce/checkup"
+	"github.com/berth-gpu/berth/internal/enforce/park/mover"
 	"github.com/berth-gpu/berth/internal/enforce/watchdog"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/process"
@@ -138,6 +141,18 @@ func (d *Daemon) clearedBy(devices []gpu.Device) string {
 		d.log.Warn("it is not known whether memory is cleared between two programs, because the file about it cannot be read", "file", path, "error", err)
 	}
 	return proofs.ClearedBy(devices)
+}
+
+// machine returns the processors and the memory of the machine, or nil if the kernel does
+// not tell.
+func (d *Daemon) machine() *api.Machine {
+	total, available, err := mover.Machine{}.Memory()
+	load, loadErr := d.processes.Load()
+	if err != nil || loadErr != nil {
+		return nil
+	}
+	cpus := runtime.NumCPU()
+	return &api.Machine{CPUs: cpus, Load: load, Percent: math.Round(1000*load/float64(cpus)) / 10, Total: total, Available: available}
 }
 
 // drainOver returns the event for a drain that has ended by itself.

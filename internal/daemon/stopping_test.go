@@ -137,7 +137,7 @@ func TestStopInAScope(t *testing.T) {
 		t.Fatalf("the audit log has %+v, %v", log, err)
 	}
 	for _, e := range log.Entries {
-		if e.Object.ID != "first" || !strings.HasPrefix(e.Why, "it used 4.9 GiB, 905 MiB more") || e.Who.Door != "daemon" {
+		if e.Object.ID != "first" || !strings.HasPrefix(e.Why, "it used 4.9 GiB, 0.9 GiB more") || e.Who.Door != "daemon" {
 			t.Errorf("the audit log has %+v", e)
 		}
 	}

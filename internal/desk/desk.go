@@ -106,6 +106,7 @@ type MPS interface {
 type Desk struct {
 	Parts
 	traces    traces
+	reports   reports
 	troubles  troubles
 	foresight foresight
 }

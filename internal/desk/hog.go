@@ -55,7 +55,7 @@ func Unused(l *api.Lease, peak gpu.MiB, now time.Time) string {
 	case peak == 0:
 		return "has nothing on its GPU"
 	case 4*peak <= most && l.Pool != nil:
-		return fmt.Sprintf("has given out %s of its %s", peak, most)
+		return fmt.Sprintf("has given out %s of its %s", peak.Beside(most), most.Beside(peak))
 	case 4*peak <= most:
 		return fmt.Sprintf("has used at most %s of its %s", peak.Beside(most), most.Beside(peak))
 	}

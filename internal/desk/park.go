@@ -158,12 +158,15 @@ func (d *Desk) Whereabouts(l *api.Lease, whole bool) {
 	}
 }
 
-// Complete adds to a lease what other keepers know about it: its share, its energy, and
-// where its memory is. Unless whole is true, it names no user and no process.
+// Complete adds to a lease what other keepers know about it: its share, its energy, where
+// its memory is, and what its programs say about their libraries. Unless whole is true, it names no user and no process.
 func (d *Desk) Complete(l *api.Lease, held ledger.Held, whole bool) {
 	l.IsolatedBy, l.Energy, l.Paced = d.IsolatedBy(held.Lease), d.UsedBy(held.Fence), d.Paced(held.Fence, whole)
 	d.Whereabouts(l, whole)
 	d.addIdle(l, held.Fence)
+	if whole {
+		l.Libraries = d.reports.sum(held.Fence, d.Processes.Alive)
+	}
 }
 
 // addIdle adds to a lease since when its processes have not used their devices.

@@ -143,7 +143,7 @@ func refusalOf(err error) *Refusal {
 	switch {
 	case errors.As(err, &full):
 		r := Refuse(Conflict, "pool_full", "The pool %s has %s of %s left, and %s asks for %s. Release a lease in the pool, or make the pool larger: berth allocate %s SIZE --pool.",
-			full.Pool, full.Left(), full.Size, full.ID, full.Needs, words.Shell(full.Pool))
+			full.Pool, full.Left().Beside(full.Size, full.Needs), full.Size.Beside(full.Needs), full.ID, full.Needs.Beside(full.Size), words.Shell(full.Pool))
 		r.Extra = map[string]any{"requested_mb": full.Needs, "available_mb": full.Left(), "possible": full.Needs <= full.Size}
 		return r
 	case errors.As(err, &closed):

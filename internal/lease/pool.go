@@ -37,7 +37,7 @@ type PoolError struct {
 }
 
 func (e *PoolError) Error() string {
-	return fmt.Sprintf("take %s from the pool %s for %s: it has %s of %s left", e.Needs.Exact(), e.Pool, e.ID, e.Left().Exact(), e.Size.Exact())
+	return fmt.Sprintf("take %s from the pool %s for %s: it has %s of %s left", e.Needs.ExactBeside(e.Size), e.Pool, e.ID, e.Left().ExactBeside(e.Needs, e.Size), e.Size.ExactBeside(e.Needs))
 }
 
 // Is reports whether target is ErrPoolFull.

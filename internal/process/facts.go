@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"iter"
 	"os"
@@ -118,6 +119,21 @@ func (t Table) OpenFiles(pid int) iter.Seq[string] {
 			}
 		}
 	}
+}
+
+// Load returns how many processes of the machine ran or wanted to run in the last minute,
+// on average.
+func (t Table) Load() (float64, error) {
+	text, err := os.ReadFile(filepath.Join(t.root, "loadavg"))
+	if err != nil {
+		return 0, fmt.Errorf("read the load of the machine: %w", err)
+	}
+	first, _, _ := strings.Cut(string(text), " ")
+	load, err := strconv.ParseFloat(first, 64)
+	if err != nil || !(load >= 0) {
+		return 0, fmt.Errorf("the kernel says that the load of the machine is %.40q", first)
+	}
+	return load, nil
 }
 
 // HasGPUOpen reports whether a process has a file open that programs compute on a GPU

@@ -65,6 +65,18 @@ func TestFactsOfAWrittenTable(t *testing.T) {
 	}
 }
 
+func TestLoad(t *testing.T) {
+	for text, want := range map[string]float64{"0.52 0.58 0.59 1/389 12\n": 0.52, "": -1, "NaN 1 1": -1, "-1 1": -1} {
+		table := Table{root: t.TempDir()}
+		if err := os.WriteFile(filepath.Join(table.root, "loadavg"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if load, err := table.Load(); (err == nil) != (want >= 0) || err == nil && load != want {
+			t.Errorf("%q: %v, %v", text, load, err)
+		}
+	}
+}
+
 func TestHasGPUOpen(t *testing.T) {
 	for file, want := range map[string]bool{
 		"/dev/nvidia-uvm": true, "/dev/kfd": true, "/dev/dri/renderD128": true,

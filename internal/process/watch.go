@@ -12,16 +12,15 @@ import (
 
 // Watch does what WatchEnd does, for those who need not know how the process ended.
 func (t Table) Watch(id ID, ended func()) (stop func(), err error) {
-	return t.WatchEnd(id, func(syscall.Signal) { ended() })
+	return t.WatchEnd(id, func(bool) { ended() })
 }
 
 // WatchEnd calls ended once, in a goroutine of its own, as soon as the process has
-// ended, with the signal that ended it; 0 means that it exited by itself, or that
-// the kernel does not tell. After stop, WatchEnd does not call it any more; stop
+// ended, and says whether a signal killed it, as far as the kernel tells. After stop, WatchEnd does not call it any more; stop
 // does not wait for a call that has begun, so ended itself may stop the watch. The
 // kernel reports the end through a pidfd: WatchEnd polls nothing, and never confuses
 // the process with another one of the same pid.
-func (t Table) WatchEnd(id ID, ended func(by syscall.Signal)) (stop func(), err error) {
+func (t Table) WatchEnd(id ID, ended func(killed bool)) (stop func(), err error) {
 	fd, err := unix.PidfdOpen(id.PID, unix.PIDFD_NONBLOCK)
 	if errors.Is(err, unix.ESRCH) {
 		return nil, fmt.Errorf("watch process %d: %w", id.PID, ErrGone)
@@ -43,7 +42,7 @@ func (t Table) WatchEnd(id ID, ended func(by syscall.Signal)) (stop func(), err 
 		if conn.Read(exited) == nil { // an error means that stop closed the file
 			by := t.endedBy(id, conn)
 			if !over.Swap(true) {
-				ended(by)
+				ended(by != 0)
 			}
 		}
 		_ = file.Close()

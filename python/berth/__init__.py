@@ -8,15 +8,15 @@ itself: what is installed and asked for is used.
 """
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, List
 
 from . import answers, config, monitoring, services
 from .answers import Event
 from .asking import (
     acknowledge, admit, adopt, alerts, allocate, ask_to_trim, available, batches, bind, cancel, check, deallocate,
-    devices, drain, energy, explain, explain_waiting, find_lease, history, hold_to, jobs, leases, measure, measurements,
+    devices, drain, energy, explain, explain_waiting, find_lease, history, hold_to, is_available, jobs, leases, measure, measurements,
     metrics,
-    optimize, orphans, park, past_leases, query, query_range, ready, release, renew, resize, resume, status,
+    optimize, orphans, park, past_leases, query, query_range, ready, release, renew, report_libraries, resize, resume, status,
     status_all, throttle, trend, unacknowledge, undrain, wake, whoami,
 )  # fmt: skip
 from .caps import cap, install_caps
@@ -25,8 +25,10 @@ from .conversions import Conversion, conversion, convert, memory_type, pointer
 from .execution import Run, StepRun
 from .executor import BrokenWorker, Executor
 from .leasing import Lease, Pool, current, lease, pool
+from .librarymemory import library_memory
 from .mapping import Failure, MapError, imap, map
 from .memorytypes import MEMORY_TYPES, Declaration, memory
+from .mistakes import meant
 from .operations import Operation, operation
 from .pacing import Pace, pace, speed
 from .plans import Pipeline, Plan, Step, compile, run
@@ -47,9 +49,9 @@ __all__ = [
     "Subscription", "acknowledge", "admit", "adopt", "aio", "alerts", "allocate", "answers", "ask_to_trim",
     "available", "batches", "bind", "cancel", "cap", "check", "compile", "config", "conversion", "convert", "current",
     "deallocate", "devices", "drain", "energy", "events", "explain", "explain_waiting", "find_job", "find_lease",
-    "history", "hold_to", "imap", "install_caps", "jobs", "lease", "leases", "map", "measure", "measurements",
+    "history", "hold_to", "imap", "install_caps", "is_available", "jobs", "lease", "leases", "library_memory", "map", "measure", "measurements",
     "memory", "memory_type", "metrics", "monitoring", "off", "on", "operation", "optimize", "orphans", "pace", "park",
-    "past_leases", "pointer", "pool", "progress", "query", "query_range", "ready", "release", "renew", "resize", "resume",
+    "past_leases", "pointer", "pool", "progress", "query", "query_range", "ready", "release", "renew", "report_libraries", "resize", "resume",
     "run", "services", "speed", "status", "status_all", "submit", "throttle", "trend", "trim", "trim_on_request",
     "unacknowledge", "undrain", "wake", "whoami", "worker",
 ]  # fmt: skip
@@ -57,8 +59,12 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name != "aio":
-        raise AttributeError("module %r has no attribute %r" % (__name__, name))
+        raise AttributeError("module %r has no attribute %r%s" % (__name__, name, meant(name, __all__)))
     return importlib.import_module(".aio", __name__)  # when it is used: it takes as long as all the rest
+
+
+def __dir__() -> List[str]:
+    return sorted([*__all__, "__version__"])  # and not what is imported here
 
 
 install_caps()  # does nothing unless this program was started under a memory lease

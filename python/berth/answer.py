@@ -10,6 +10,7 @@ import types
 import typing
 from typing import Any, Callable, ClassVar, Dict, Iterator, List, Mapping, Optional, Type, TypeVar
 
+from . import showing
 from .client import BerthError
 
 Kind = TypeVar("Kind", bound="Answer")
@@ -40,8 +41,12 @@ class Answer:
             raise TypeError("%s has no field %s" % (type(self).__name__, ", ".join(values)))
 
     def __repr__(self) -> str:
-        said = ("%s=%r" % (name, value) for name, value in self._values().items())
-        return "%s(%s)" % (type(self).__name__, ", ".join(said))
+        return showing.line(self, self._values(), type(self)()._values())
+
+    def _repr_html_(self) -> Optional[str]:
+        """Shows the answer as a table in a notebook, if it is one of devices, leases or jobs."""
+        page: Optional[str] = showing.page(self)
+        return page
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Answer) or type(self) is not type(other):
@@ -113,6 +118,43 @@ class OfOptimization:
     def freed_mb(self) -> int:
         """How much less memory the devices have in use than before."""
         return sum(device.used_before_mb - device.used_after_mb for device in self.devices)
+
+
+class DeviceMemory:
+    """The memory of a device, in MiB: what it has, what is in use, and who has leased how
+    much of it."""
+
+    def __init__(self, total_mb: int, used_mb: Optional[int], allocations: Dict[str, int]):
+        self.total_mb, self.used_mb, self.allocations = total_mb, used_mb, allocations
+
+    @property
+    def allocation_stats(self) -> Dict[str, Any]:
+        """How many allocations there are, what they hold together, and what each holds."""
+        return {
+            "allocation_count": len(self.allocations),
+            "total_allocated_mb": sum(self.allocations.values()),
+            "allocations": dict(self.allocations),
+        }
+
+    def __repr__(self) -> str:
+        return "<DeviceMemory: %s of %s in use, %s allocated>" % (
+            showing.amount(self.used_mb), showing.amount(self.total_mb), showing.amount(sum(self.allocations.values())),
+        )  # fmt: skip
+
+
+class OfStatus:
+    """What is asked of a status most."""
+
+    device: Any
+    sample: Any
+    leases: List[Any]
+
+    @property
+    def memory(self) -> DeviceMemory:
+        """The memory of the device, and who has leased how much of it. Allocations are
+        known of :func:`berth.status`."""
+        held = {lease.id: lease.memory_mb for lease in self.leases}
+        return DeviceMemory(self.device.memory_total_mb, getattr(self.sample, "memory_used_mb", None), held)
 
 
 class OfSamples:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 from . import calls
 from .calls import Call, Request, Result
 from .client import BerthError, Client
+from .mistakes import mistaken
 
 if TYPE_CHECKING:
     from typing_extensions import ParamSpec
@@ -22,9 +23,22 @@ def answered(ask: "Callable[Args, Call[Result]]", name: str = "") -> "Callable[A
 
     @functools.wraps(ask)
     def call(*args: "Args.args", **kwargs: "Args.kwargs") -> Result:
-        return run(ask(*args, **kwargs))
+        try:
+            return run(begun(ask, call.__name__, args, kwargs))
+        except (BerthError, TypeError, ValueError) as why:
+            # The frames of this package say nothing to its users.
+            raise why.with_traceback(None)
 
     return described(call, ask, name)
+
+
+def begun(ask: Any, name: str, args: Any, kwargs: Any) -> Any:
+    """Begins a call, or says what is wrong with its arguments."""
+    try:
+        return ask(*args, **kwargs)
+    except TypeError as why:  # of the arguments: a generator has not run yet
+        wrong = mistaken(ask, args, kwargs, name) or str(why)
+    raise TypeError(wrong)
 
 
 def described(call: Any, ask: Callable[..., Any], name: str) -> Any:
@@ -82,6 +96,7 @@ explain = answered(calls.explain)
 explain_waiting = answered(calls.explain_waiting)
 find_lease = answered(calls.find_lease)
 history = answered(calls.history)
+is_available = answered(calls.is_available)
 jobs = answered(calls.jobs)
 leases = answered(calls.leases)
 measure = answered(calls.measure)
@@ -96,6 +111,7 @@ query = answered(calls.query)
 query_range = answered(calls.query_range)
 ready = answered(calls.ready)
 release = answered(calls.release)
+report_libraries = answered(calls.report_libraries)
 renew = answered(calls.renew)
 resize = answered(calls.resize)
 resume = answered(calls.resume)

@@ -16,9 +16,11 @@ from typing import Any, Callable, Dict, Generator, List, Mapping, Optional, Sequ
 
 from . import answers
 from .answers import Answer
-from .client import CALL_TIMEOUT, Client
+from .client import CALL_TIMEOUT, BerthError, Client
 from .memorytypes import Amount, mib
+from .mistakes import number
 from .persisting import persisting
+from .showing import Table
 
 Result = TypeVar("Result")
 Kind = TypeVar("Kind", bound=Answer)
@@ -45,12 +47,26 @@ Call = Generator[Union[Request, float], Any, Result]
 def devices(*, client: Optional[Client] = None) -> Call[List[answers.Device]]:
     """Returns the devices of the machine, in the order of their indexes."""
     all_of_it = yield from status_all(client=client)
-    return [status.device for status in all_of_it.gpus]
+    return Table(status.device for status in all_of_it.gpus)
 
 
 def status(gpu: GPU = None, *, client: Optional[Client] = None) -> Call[answers.Status]:
-    """Returns one device as it stands: the first one unless ``gpu`` names another."""
-    return (yield from _get(answers.Status, "/api/gpu/status", client, gpu=gpu))
+    """Returns one device as it stands: the first one unless ``gpu`` names another. It has
+    the leases there, and ``machine``, the load and the memory of the machine::
+
+        def should_process(s):
+            return s.multiplier > 0 and s.machine.load_percent < 80 and s.machine.memory_available_mb > 4096"""
+    return (yield from _get(answers.Status, "/api/gpu/status", client, gpu=gpu, leases="true"))
+
+
+def is_available(*, client: Optional[Client] = None) -> Call[bool]:
+    """Reports whether a daemon answers and has a GPU that can be used. It raises
+    nothing: a program asks it to decide whether to work without a GPU."""
+    try:
+        found = yield from status_all(client=client)
+    except BerthError:
+        return False
+    return any(status.state != "UNAVAILABLE" for status in found.gpus)
 
 
 def status_all(*, client: Optional[Client] = None) -> Call[answers.StatusAll]:
@@ -142,6 +158,10 @@ def allocate(
     The daemon refuses an id that is in use and more memory than there is, with
     a :class:`Problem`. For memory that a block of code needs, and for slots,
     use :func:`lease`."""
+    _named("allocate", allocation_id)
+    number("timeout", timeout), number("ttl", ttl), number("time", time)
+    if mib(memory) < 1:
+        raise ValueError("allocate: memory must be 1 MiB or more: write it like 4GiB; a slot without memory is berth.lease()")
     if binding is None and ttl is None and pid is None and (client or Client()).local:
         binding = "process"  # a daemon elsewhere cannot see this process
     body = {
@@ -295,6 +315,7 @@ def resize(
     once. For more, the request waits its turn for ``timeout`` seconds; None: it is
     refused if there is no room now. :meth:`Lease.resize` also changes the limits of
     the libraries in this process."""
+    number("timeout", timeout)
     body = {"memory_mb": mib(memory), "fence": fence, "timeout_seconds": timeout}
     limit = CALL_TIMEOUT + max(timeout or 0.0, 0.0)
     return (yield from _post(answers.Allocation, _lease(id) + "/resize", body, client, limit, user=user))
@@ -377,6 +398,25 @@ def ask_to_trim(id: str, *, user: Optional[str] = None, client: Optional[Client]
     """Asks the holder of a lease to give back the memory that its libraries keep
     for later. :func:`trim` does it in this process."""
     return (yield from _post(answers.Allocation, _lease(id) + "/trim", None, client, user=user))
+
+
+def report_libraries(
+    id: str,
+    libraries: Mapping[str, Mapping[str, int]],
+    *,
+    fence: Optional[int] = None,
+    user: Optional[str] = None,
+    client: Optional[Client] = None,
+) -> Call[answers.Allocation]:
+    """Tells the daemon what the libraries of this program hold under a lease: for each,
+    ``allocated_mb`` and ``cached_mb``, as :func:`library_memory` returns them. The lease
+    shows it in ``libraries`` until the program ends."""
+    listed = [
+        {"name": name, "allocated_mb": int(held["allocated_mb"]), "cached_mb": int(held["cached_mb"])}
+        for name, held in libraries.items()
+    ]
+    body = {"libraries": listed, "fence": fence}
+    return (yield from _post(answers.Allocation, _lease(id) + "/libraries", body, client, user=user))
 
 
 def adopt(
@@ -853,7 +893,7 @@ def _holding(one: Mapping[str, Any]) -> Tuple[Any, ...]:
 
 
 def _list(kind: Type[Kind], answer: Any, key: str) -> List[Kind]:
-    return [kind.read(item) for item in (answer or {}).get(key) or []]
+    return Table(kind.read(item) for item in (answer or {}).get(key) or [])
 
 
 def given(values: Mapping[str, Any]) -> Dict[str, Any]:
@@ -864,7 +904,14 @@ def _text(gpu: GPU) -> Optional[str]:
     return None if gpu is None else str(gpu)
 
 
+def _named(what: str, id: Any) -> None:
+    """Refuses what cannot be an id."""
+    if not isinstance(id, str) or not id:
+        raise ValueError("%s: an id is a text such as \"assistant\", not %r: berth.leases() lists them" % (what, id))
+
+
 def _lease(id: str) -> str:
+    _named("lease", id)
     return "/api/leases/" + urllib.parse.quote(id, safe="")
 
 

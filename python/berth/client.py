@@ -16,11 +16,14 @@ import threading
 import urllib.parse
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
+from .mistakes import in_words
+
 if TYPE_CHECKING:
     import ssl
 
 CALL_TIMEOUT = 30.0  # seconds for a call that does not wait for anything
 SILENCE = 45.0  # seconds; the daemon says something on an event stream every 15
+QUESTIONS = ". Questions are written in PromQL, such as max(gpu_temperature_celsius); docs/guide/past.md shows more"
 TCP_HINT = "check the address, or start a daemon there: berth serve"
 # What reading an answer raises that breaks off, or that no daemon sends: lengths
 # beyond all memory, JSON that is nested without end.
@@ -41,7 +44,7 @@ class Problem(BerthError):
         self.code: str = str(document.get("code") or "")
         self.detail: str = str(document.get("detail") or "")
         self.fields: List[Tuple[str, str]] = [
-            (str(f.get("field", "")), str(f.get("detail", ""))) for f in document.get("fields") or []
+            (str(f.get("field", "")), in_words(str(f.get("detail", "")))) for f in document.get("fields") or []
         ]
         self.extra: Dict[str, Any] = dict(document.get("extra") or {})
         lines = [self.detail] + ["  %s: %s" % f for f in self.fields]
@@ -476,6 +479,10 @@ def hint(attempts: List[Tuple[str, OSError]]) -> str:
     return "start one: berth serve"
 
 
+def _asked_better(error: str) -> str:
+    return error + QUESTIONS if "parse error" in error else error
+
+
 def refusal(status: int, reason: str, kind: str, text: bytes) -> BerthError:
     """Returns the error for an answer that is a refusal."""
     if kind == "application/problem+json":
@@ -487,7 +494,7 @@ def refusal(status: int, reason: str, kind: str, text: bytes) -> BerthError:
         try:
             said = json.loads(text)  # in the form of Prometheus
             if said["status"] == "error":
-                return Problem({"code": said.get("code") or said["errorType"], "detail": said["error"]}, status)
+                return Problem({"code": said.get("code") or said["errorType"], "detail": _asked_better(str(said["error"]))}, status)
         except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
             pass
     return BerthError(

@@ -21,6 +21,7 @@ from .asking import run
 from .calls import Call, Request
 from .client import BerthError, Broken, Client, NoDaemon, Problem, Stop
 from .memorytypes import Amount, mib
+from .mistakes import explained, number
 from .parknotices import BACK, LEAVES, ParkNotices
 from .persisting import persisting
 from .resizing import Resizing
@@ -38,6 +39,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Held = TypeVar("Held", bound="Lease")
 
 
+@explained
 def lease(
     memory: Amount = 0,
     *,
@@ -107,6 +109,8 @@ def lease(
     pool      take the memory from this pool of yours: what :func:`pool` returned, or
               its name. The lease is granted at once or refused, and has no slots
     """
+    for what, value in (("timeout", timeout), ("ttl", ttl), ("time", time)):
+        number(what, value)
     request = request_of(
         memory, gpus, slots, name, service, gpu, where, policy, prefer, priority, time, parkable, comment, exclusive, pool
     )
@@ -262,13 +266,19 @@ class Lease:
 
     def acquire(self) -> "Lease":
         """Asks for the lease and waits until it is granted."""
+        try:
+            self._acquire()
+        except BerthError as why:
+            raise why.with_traceback(None)  # the frames of this package say nothing to its users
+        return self
+
+    def _acquire(self) -> None:
         with self._lock:
             client = self._prepare()
             for other in perhaps_parked():
                 run(other._waking(self._patience()))
             self._hold(client, self._ask(client))
             run(self._announcing())
-        return self
 
     def _prepare(self) -> Client:
         """Returns the client to ask, if the lease may be acquired."""

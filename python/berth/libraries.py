@@ -391,14 +391,23 @@ class Tensorflow(Library):
 class Pyclesperanto(Library):
     """Keeps its arrays in OpenCL or CUDA buffers of its own, on the device that
     it has selected; everything goes through host memory. Of a device it tells
-    only the name, and counts in its own way: where two have the same name, which
-    is which cannot be known, and is not claimed."""
+    only the name, and its OpenCL backend counts in its own way: where two have the
+    same name, which is which cannot be known there, and is not claimed. Its CUDA
+    backend counts as the driver does (by its source; not tried on two GPUs)."""
 
     name, packages, exchanges = "pyclesperanto", ("pyclesperanto",), False
 
+    def __init__(self) -> None:
+        self._selected: Dict[int, Any] = {}  # its devices, by the number of the GPU
+
     def index(self, x: Any) -> Index:
         seen = visible_names()
-        return 0 if len(seen) < 2 else self._only(seen, str(x.device.name))
+        if len(seen) < 2:
+            return 0
+        for index, device in self._selected.items():
+            if device is x.device and self._counts_like_cuda():
+                return index
+        return self._only(seen, str(x.device.name))
 
     def pointer(self, x: Any) -> int:
         raise TypeError("pyclesperanto does not say where its arrays are")
@@ -423,11 +432,22 @@ class Pyclesperanto(Library):
         """Its device for a GPU of this process, which is the current one then."""
         names, seen = self._names(), visible_names()
         position = 0
-        if len(names) > 1 or len(seen) > 1:
+        if self._counts_like_cuda() and names == seen and index < len(seen):
+            position = index
+        elif len(names) > 1 or len(seen) > 1:
             name = seen[index] if index < len(seen) else "number %d" % index
             self._only(seen, name)
             position = self._only(names, name)
-        return self.module().select_device(position, "gpu")
+        device = self._selected[index] = self.module().select_device(position, "gpu")
+        return device
+
+    def _counts_like_cuda(self) -> bool:
+        """Whether its backend is that of CUDA, which lists the devices of the driver in
+        their order."""
+        try:
+            return "cuda" in str(self.module()._core.BackendManager.get_backend()).lower()
+        except AttributeError:
+            return False  # a version that does not say it
 
     def _names(self) -> List[str]:
         return [str(name) for name in self.module().list_available_devices("gpu")]
@@ -437,7 +457,7 @@ class Pyclesperanto(Library):
         if names.count(name) != 1:
             raise TypeError(
                 "pyclesperanto gives only the names of GPUs, and which of them is %s cannot be told (%s): let this "
-                "process see one GPU only, with berth exec or lease(…, pin=True)" % (name, ", ".join(names) or "none")
+                "process see one GPU only, with berth exec or lease(…, pin=True), or use pyclesperanto.select_backend(\"cuda\")" % (name, ", ".join(names) or "none")
             )
         return names.index(name)
 

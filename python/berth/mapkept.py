@@ -15,6 +15,7 @@ import os
 import re
 from typing import Any, BinaryIO, Dict, Optional, Tuple
 
+from . import maparrays
 from .client import BerthError
 
 VERSION = 1
@@ -82,7 +83,7 @@ class Kept:
         digest = hashlib.blake2b(record.encode(), digest_size=8).hexdigest().encode()
         there, offset, length = self._places.get(number, (b"", 0, 0))
         if there == digest:
-            line = _read(os.pread(self._file.fileno(), length, offset))
+            line = _read_arrays(os.pread(self._file.fileno(), length, offset))
             if isinstance(line, list) and len(line) == 3:
                 return (line[2],)
         self._waiting[number] = digest
@@ -110,6 +111,13 @@ class Kept:
 
 def _json(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _read_arrays(line: bytes) -> Any:
+    try:
+        return maparrays.loads(line)
+    except ValueError:
+        return None
 
 
 def _read(line: bytes) -> Any:

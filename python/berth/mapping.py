@@ -17,12 +17,13 @@ from typing import (
     Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union,
 )  # fmt: skip
 
-from . import workers
+from . import maparrays, workers
 from .client import BerthError, Client
 from .mapkept import Kept, kept_file
 from .maprun import Runner, check_places, run_command, worker_program, write
 from .mapsource import source_of
 from .memorytypes import mib
+from .mistakes import explained
 
 LONGEST_RECORD = 16 << 20  # bytes; berth run takes no longer line
 AHEAD = 256  # batches whose outcomes imap holds while an earlier one is missing
@@ -54,6 +55,7 @@ class MapError(BerthError):
         super().__init__("map: %s: record %d: %s" % (many, first.index, first.error))
 
 
+@explained
 def map(
     function: Callable[..., Any],
     records: Iterable[Any],
@@ -92,7 +94,8 @@ def map(
     ``function`` and ``init`` are those of :func:`worker`. They run in other
     processes, which import them by name; a function of a notebook or a script
     is taken by its source if it uses no globals. With ``each`` the function
-    takes one record and returns one outcome. Records and outcomes are JSON.
+    takes one record and returns one outcome. Records and outcomes are JSON, or have
+    arrays in them, which are arrays of NumPy on the other side.
 
     If records fail, the others are finished, and then :class:`MapError` is
     raised; with ``errors="mark"`` their outcomes have the reason in ``_error``.
@@ -114,6 +117,7 @@ def map(
     return outcomes
 
 
+@explained
 def imap(
     function: Callable[..., Any],
     records: Iterable[Any],
@@ -196,6 +200,8 @@ class _Call:
         client: Optional[Client],
         streaming: bool = False,
     ):
+        if not isinstance(records, collections.abc.Iterable):
+            raise TypeError("map: records are a list or something else to go through, such as range(5), not %r" % (records,))
         if errors not in ("raise", "mark"):
             raise ValueError('map: errors is "raise" or "mark", not %r' % (errors,))
         for what, number, least in (("batch", batch, 1), ("io_threads", io_threads, 0)):
@@ -318,7 +324,7 @@ class _Call:
         return "[%d,%s]\n" % (index, text)
 
     def _decode(self, lines: List[bytes]) -> List[Outcome]:
-        group = [_outcome(answer) for answer in json.loads(b"[" + b",".join(lines) + b"]")]
+        group = [_outcome(answer) for answer in maparrays.loads(b"[" + b",".join(lines) + b"]")]
         if self._kept is not None:
             for line, (index, _, error) in zip(lines, group):
                 if error is None:
@@ -353,10 +359,10 @@ def _encoder() -> Callable[[Any], str]:
     sets itself up for each value anew, which takes as long as a short record."""
     try:
         parts = json.encoder.c_make_encoder(  # type: ignore[attr-defined,misc]
-            None, workers._plain, json.encoder.encode_basestring_ascii, None, ":", ",", False, False, False
+            None, maparrays.plain, json.encoder.encode_basestring_ascii, None, ":", ",", False, False, False
         )
     except (AttributeError, TypeError):  # another Python
-        return workers._encode
+        return maparrays.encode
     return lambda value: "".join(parts(value, 0))
 
 

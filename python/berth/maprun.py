@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import collections
 import fcntl
+import html
 import os
+import re
 import selectors
 import shutil
 import signal
@@ -86,7 +88,8 @@ class Runner:
     def __init__(self, who: str, command: List[str], progress: bool = True, prints: bool = False):
         self._who = who
         self._forward, self._prints = progress, prints
-        self._half = ""  # a line of a worker that is not whole yet
+        self._half = ""  # a line that is not whole yet
+        self._bar = notebook_bar() if progress else None
         self._said: Deque[str] = collections.deque(maxlen=20)  # the last lines of its standard error
         # On a terminal, berth run draws bars by itself. Elsewhere, a notebook
         # for example, what it says goes to where Python's standard error goes.
@@ -174,7 +177,11 @@ class Runner:
 
     def _say(self, text: str) -> None:
         self._said.extend(line for line in text.splitlines() if line.strip())
-        if self._forward:
+        if self._bar is not None:
+            lines = (self._half + text).splitlines(keepends=True)
+            self._half = "" if not lines or lines[-1].endswith("\n") else lines.pop()
+            _show("".join(line for line in lines if not self._bar.take(line)))
+        elif self._forward:
             _show(text)
         elif self._prints:
             lines = (self._half + text).splitlines(keepends=True)
@@ -192,19 +199,46 @@ class Runner:
     def stop(self) -> None:
         """Ends berth run with its workers, if it still runs."""
         process = self._process
-        self._close_input()
-        if process.stdout is not None:
-            process.stdout.close()  # it may wait for somebody to read
-            process.stdout = None
         try:
             if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=STOP_SECONDS)
+                process.send_signal(signal.SIGTERM)  # first: it says nothing of pipes that close then
+            self._close_input()
+            process.communicate(timeout=STOP_SECONDS)  # reads on: it may wait for somebody to read
         except BaseException as why:  # an interrupt while it is being stopped among them
             process.kill()  # its workers die with it
             process.communicate()
             if not isinstance(why, subprocess.TimeoutExpired):
                 raise
+
+
+class NotebookBar:
+    """A bar in a notebook, instead of a line after the other about how far it is."""
+
+    _LINE = re.compile(r"berth: ([\d,]+) of ([\d,]+) records \(\d+ %\)(?:, (.*))?")
+
+    def __init__(self, display: Any):
+        self._display, self._handle = display, None  # type: Any, Any
+
+    def take(self, line: str) -> bool:
+        """Shows how far it is; False if the line says something else."""
+        found = self._LINE.match(line)
+        if found is None:
+            return False
+        done, all_of_it = (int(number.replace(",", "")) for number in found.group(1, 2))
+        text = "%s of %s records%s" % (found[1], found[2], ", " + found[3] if found[3] else "")
+        bar = self._display.HTML("<progress value=%d max=%d></progress> %s" % (done, all_of_it, html.escape(text.strip())))
+        if self._handle is None:
+            self._handle = self._display.display(bar, display_id=True)
+        else:
+            self._handle.update(bar)
+        return True
+
+
+def notebook_bar() -> Optional[NotebookBar]:
+    """Returns a bar if this program runs in a notebook. Nothing is imported for it."""
+    ipython, display = sys.modules.get("IPython"), sys.modules.get("IPython.display")
+    shell = ipython.get_ipython() if ipython is not None and display is not None else None
+    return NotebookBar(display) if getattr(shell, "kernel", None) is not None else None
 
 
 def _show(text: str) -> None:

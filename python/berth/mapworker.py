@@ -11,16 +11,18 @@ computes.
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
+import hashlib
 import importlib
 import importlib.util
 import os
 import queue
+import sys
 import threading
 import traceback
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
-from . import workers
-from .client import BerthError
+from . import maparrays, workers
 from .leasing import current
 from .trimrequests import trim_on_request
 
@@ -30,12 +32,14 @@ Frame = Dict[str, Any]
 def serve(work: Dict[str, Any]) -> None:
     """Works on records until there are no more. ``work`` says what map was
     called with."""
-    functions = {role: _load(role, **where) for role, where in work["functions"].items()}
+    with _saying_why():
+        functions = {role: _load(role, **where) for role, where in work["functions"].items()}
     function, init = functions["function"], functions.get("init")
     process = _numbered(workers._for_each(function) if work["each"] else function)
     beside = _Beside(functions.get("read"), functions.get("write"), work["io_threads"])
     pipes = workers._open()
-    state = () if init is None else (init(),)
+    with _saying_why():
+        state = () if init is None else (init(),)
     if current() is not None:
         trim_on_request()
     pipes.say({"type": "ready", "protocol": workers.PROTOCOL, "ahead": beside.ahead})
@@ -43,6 +47,25 @@ def serve(work: Dict[str, Any]) -> None:
         beside.answer(pipes, workers._work(process, state, frame))
     beside.end()
     pipes.close()
+
+
+@contextlib.contextmanager
+def _saying_why() -> Iterator[None]:
+    """Ends the worker if it cannot start. The first worker prints where that happened,
+    and those that fail like it one line: a mistake in the function fails on every GPU,
+    again and again."""
+    try:
+        yield
+    except Exception as why:
+        text = workers._text(why)
+        mark = "failed-" + hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
+        try:
+            os.close(os.open(os.path.join(os.path.dirname(sys.argv[0]), mark), os.O_CREAT | os.O_EXCL, 0o600))
+            workers.print_failure(why)
+        except OSError:
+            print(text, file=sys.stderr)
+        sys.stderr.flush()
+        raise SystemExit(1) from None
 
 
 def _load(role: str, module: str, name: str, file: str = "") -> Callable[..., Any]:
@@ -70,10 +93,7 @@ def _numbered(function: Callable[..., Any]) -> Callable[..., List[Any]]:
 
     def process(records: List[Any], *state: Any) -> List[Any]:
         good = [record for _, record in records if type(record) is not _Failed]
-        outcomes = list(function(good, *state)) if good else []
-        if len(outcomes) != len(good):
-            name = getattr(function, "__name__", "the function")
-            raise BerthError("%s returned %d outcomes for %d records" % (name, len(outcomes), len(good)))
+        outcomes = workers._outcomes(function, good, *state) if good else []
         if len(good) == len(records):
             return [_with(number, outcome) for (number, _), outcome in zip(records, outcomes)]
         rest = iter(outcomes)
@@ -120,7 +140,7 @@ class _Beside:
 
     def _frames(self, pipes: workers._Pipes) -> Any:
         for line in pipes.lines:
-            frame = workers._read(line)
+            frame = workers._read(line, maparrays.loads)
             if frame["type"] == "bye":
                 return
             if frame["type"] == "batch":
@@ -170,7 +190,7 @@ class _Beside:
             good = [place for place, outcome in enumerate(outcomes) if not isinstance(outcome, BaseException)]
             for place, value in zip(good, self._each(self._write, [outcomes[place][1] for place in good])):
                 outcomes[place] = _with(outcomes[place][0], value)
-        pipes.write(workers._line(frame))
+        pipes.write(workers._line(frame, maparrays.encode))
 
     def _each(self, function: Callable[..., Any], values: Sequence[Any]) -> Any:
         """Gives what a function makes of each value, an exception where it

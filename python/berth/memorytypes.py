@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import warnings
 from typing import Any, Callable, Iterable, Optional, Sequence, Tuple, TypeVar, Union
 
 # The memory types, each named after the library that makes it. numpy is in
@@ -78,7 +79,8 @@ def check_type(word: Any, what: str = "to") -> str:
 
 
 def _remedy(word: str) -> str:
-    meant = _NICKNAMES.get(word.lower()) or _nearest(word, MEMORY_TYPES)
+    near = _nearest(word, (*MEMORY_TYPES, *_NICKNAMES)) or ""
+    meant = _NICKNAMES.get(word.lower()) or _NICKNAMES.get(near, near)
     return "did you mean %s?" % meant if meant else "there are: " + ", ".join(MEMORY_TYPES)
 
 
@@ -114,13 +116,21 @@ def mib(amount: Amount) -> int:
     and MiB are the same here, as everywhere in berth."""
     found = _AMOUNT.fullmatch(amount) if isinstance(amount, str) else None
     if found:
+        _warn_of_decimal(found, str(amount))
         value = float(found[1]) * _UNITS[found[2].lower()]
     elif isinstance(amount, (int, float)) and not isinstance(amount, bool):
         value = float(amount)
     else:
         raise ValueError("%r is not an amount of memory: write it like 4GiB, 512M or 2048 (MiB)" % (amount,))
     if not 0 <= value <= 2**40:
-        raise ValueError("%r is not an amount of memory that any machine has" % (amount,))
+        raise ValueError("%r is not an amount of memory that any machine has: write it like 4GiB, 512M or 2048 (MiB)" % (amount,))
     if value != int(value):
-        raise ValueError("%r is not a whole number of MiB" % (amount,))
+        raise ValueError("%r is not a whole number of MiB: write it like 4GiB, 512M or 2048 (MiB)" % (amount,))
     return int(value)
+
+
+def _warn_of_decimal(found: "re.Match[str]", amount: str) -> None:
+    """Says what an amount is taken for that means something else to some."""
+    if found[2].lower() in ("g", "t") and amount.strip().lower().endswith(found[2].lower() + "b"):
+        meant = "%s%siB" % (found[1], found[2].upper())
+        warnings.warn("%s is taken as %s, as everywhere in berth: write %s" % (amount, meant, meant), stacklevel=4)

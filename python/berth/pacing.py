@@ -53,6 +53,8 @@ def speed(lease: Optional[Lease] = None, *, gpu: Union[int, str, None] = None) -
     lease = lease or current()
     if lease is None:
         raise RuntimeError("speed: this process has no lease; give one, or name a device with gpu=")
+    if not isinstance(lease, Lease):
+        raise TypeError("speed: %r is no lease: for a device write berth.speed(gpu=%r)" % (lease, lease))
     client = lease._client or Client()
     return min((_ANSWERS.multiplier(client, uuid) for uuid in lease.uuids), default=1.0)
 

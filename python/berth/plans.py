@@ -185,7 +185,7 @@ def _pipelines(steps: Pipelines, name: str, gpu: Union[int, str, None]) -> List[
         return [Pipeline(str(key), list(value), gpu=gpu) for key, value in steps.items()]
     items = list(steps)
     if not items:
-        raise ValueError("compile: there are no steps")
+        raise ValueError("compile: there are no steps: give functions with @berth.memory(…), in their order")
     whole = [item for item in items if isinstance(item, Pipeline)]
     if len(whole) == len(items):
         return whole

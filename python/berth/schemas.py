@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional
 
-from .answer import Answer, OfLease, OfOptimization, OfSamples, OfUser, Time, _dict, _list, _new
+from .answer import Answer, OfLease, OfOptimization, OfSamples, OfStatus, OfUser, Time, _dict, _list, _new
 
 
 class Acknowledgement(Answer):
@@ -364,6 +364,22 @@ class Pool(Answer):
     leases: int = 0  # How many there are.
 
 
+class LibraryMemory(Answer):
+    """LibraryMemory is the memory that a library has on the devices of a lease, as the program
+    says."""
+
+    name: str = ""
+    allocated_mb: int = 0  # Memory that arrays of the program take.
+    cached_mb: int = 0  # Memory that the library keeps for later, and that a trim gives back.
+
+
+class LibraryReport(Answer):
+    """LibraryReport is what the programs of a lease say that their libraries hold, summed up."""
+
+    time: Optional[Time] = None  # When the newest of them said it.
+    libraries: List[LibraryMemory] = _list()
+
+
 class Allocation(OfLease, Answer):
     """Allocation is a claim to slots and memory on one or more devices."""
 
@@ -403,6 +419,7 @@ class Allocation(OfLease, Answer):
     exclusive: bool = False  # It has its devices alone: nobody else gets a lease there until it ends.
     pool: Optional[Pool] = None  # The lease is a pool, and this is what became of its memory.
     from_pool: str = ""  # The pool that its memory is from.
+    libraries: Optional[LibraryReport] = None  # What its programs say that their libraries hold. Absent: none has said anything. Only in the answers that list leases or look one up.
     isolated_by: str = ""  # cgroup: its process can open only the leased GPUs. Absent: nothing but its environment keeps it from the others.
 
 
@@ -1056,6 +1073,17 @@ class Throttling(Answer):
     denied: str = ""  # Why this daemon does nothing about the device: another one is in charge of it.
 
 
+class Machine(Answer):
+    """Machine is what a program needs to know of the machine beside its devices, before it
+    takes on more work."""
+
+    cpus: int = 0  # Processors that the daemon may use.
+    load: float = 0.0  # How many processes ran or wanted to run in the last minute, on average. As many as there are processors: they are all busy.
+    load_percent: float = 0.0  # The load in percent of the processors.
+    memory_total_mb: int = 0
+    memory_available_mb: int = 0  # Memory that programs can get without swapping.
+
+
 class Curves(Answer):
     """Curves has the averages of a device over equal intervals of the last minutes, oldest
     first; the last interval ends now. A list is shorter than requested if berth has not
@@ -1068,7 +1096,7 @@ class Curves(Answer):
     temperature_celsius: List[float] = _list()
 
 
-class Status(Answer):
+class Status(OfStatus, Answer):
     """Status is the present state of one device."""
 
     device: Device = _new(Device)
@@ -1087,6 +1115,7 @@ class Status(Answer):
     trust: Optional[Trust] = None  # Present while the device is not fully trusted.
     drain: Optional[Drain] = None  # Present while somebody drains the device: leases there go on, and no new ones are granted.
     throttling: Optional[Throttling] = None  # What berth does by itself if the device should run slower.
+    machine: Optional[Machine] = None  # The processors and the memory of the machine; only of /api/gpu/status.
     leases: List[DeviceLease] = _list()  # The leases on the device, largest first; only with leases=true.
     curves: Optional[Curves] = None  # What the device did in the last minutes; only of /api/gpu/status/all, with curves.
 
@@ -1133,6 +1162,7 @@ class StatusAll(Answer):
     note: str = ""  # A remark about the whole machine, for example that it has no GPU.
     gpus: List[Status] = _list()
     utilization: Utilization = _new(Utilization)
+    machine: Optional[Machine] = None  # The processors and the memory of the machine. Absent: the daemon cannot read them.
     needs: List[Need] = _list()  # What needs a person, the worst first, as far as the caller may see it.
 
 
@@ -1268,6 +1298,8 @@ __all__ = [
     "Parking",
     "Idle",
     "Pool",
+    "LibraryMemory",
+    "LibraryReport",
     "Allocation",
     "Ended",
     "DeviceEnergy",
@@ -1315,6 +1347,7 @@ __all__ = [
     "Slots",
     "Trust",
     "Throttling",
+    "Machine",
     "Curves",
     "Status",
     "GPUUtilization",

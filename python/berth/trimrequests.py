@@ -19,7 +19,7 @@ def trim_on_request(lease: Optional[Lease] = None) -> Stop:
     was started under one."""
     lease = lease or current()
     if lease is None:
-        raise RuntimeError("trim_on_request: this process has no lease")
+        raise RuntimeError("trim_on_request: this process has no lease: take one with berth.lease(…), or start it with berth exec")
     stop = Stop()
     args = (lease._client or Client(), stop, lease.id, lease.fence, lease._resized)
     threading.Thread(target=trim_when_asked, args=args, name="berth-trim", daemon=True).start()

@@ -127,11 +127,11 @@ def _check(process: Callable[..., Any], init: Optional[Callable[[], Any]], each:
 _HEAD = re.compile(rb'\{"type":"batch","id":(\d+),')
 
 
-def _read(line: bytes) -> Dict[str, Any]:
+def _read(line: bytes, loads: Callable[[bytes], Any] = json.loads) -> Dict[str, Any]:
     """A frame. One that Python cannot read (it is nested too deep) comes with
     the reason, so that the record can be found."""
     try:
-        return json.loads(line)  # type: ignore[no-any-return]
+        return loads(line)  # type: ignore[no-any-return]
     except (ValueError, RecursionError) as why:
         head = _HEAD.match(line)
         if head is None:
@@ -146,9 +146,7 @@ def _work(process: Callable[..., Any], state: Tuple[Any, ...], batch: Dict[str, 
         if "unreadable" in batch:
             raise batch["unreadable"]
         records = batch["records"]
-        outcomes = list(process(records, *state))
-        if len(outcomes) != len(records):
-            raise BerthError("process returned %d outcomes for %d records" % (len(outcomes), len(records)))
+        outcomes = _outcomes(process, records, *state)
         return {"type": "result", "id": id, "outcomes": outcomes}
     except Exception as why:
         if out_of_memory(why):
@@ -162,9 +160,31 @@ def _work(process: Callable[..., Any], state: Tuple[Any, ...], batch: Dict[str, 
         return {"type": "error", "id": id, "text": _text(why)}
 
 
-def _line(frame: Dict[str, Any]) -> str:
+SINGLY = "a function gets a list of records and returns a list of outcomes; for one record at a time, give each=True"
+
+
+def _outcomes(process: Callable[..., Any], records: List[Any], *state: Any) -> List[Any]:
+    """Calls a function with records, and returns as many outcomes. A function that is
+    meant for one record is told of ``each``."""
+    name = getattr(process, "__name__", "process")
+    try:
+        returned = process(records, *state)
+    except (TypeError, AttributeError) as why:
+        if "list" in str(why) and SINGLY not in str(why) and len(why.args) == 1:
+            why.args = ("%s (%s)" % (why.args[0], SINGLY),)
+        raise
+    if isinstance(returned, (str, bytes, dict)) or not hasattr(returned, "__iter__"):
+        raise BerthError("%s returned %s: %s" % (name, type(returned).__name__, SINGLY))
+    outcomes = list(returned)
+    if len(outcomes) != len(records):
+        raise BerthError("%s returned %d outcomes for %d records: %s" % (name, len(outcomes), len(records), SINGLY))
+    return outcomes
+
+
+def _line(frame: Dict[str, Any], encode: Optional[Callable[[Any], str]] = None) -> str:
     """Returns an answer as it is sent."""
-    return _result(frame["id"], frame["outcomes"]) if frame["type"] == "result" else _encode(frame)
+    write = encode or _encode
+    return _result(frame["id"], frame["outcomes"], write) if frame["type"] == "result" else write(frame)
 
 
 _SHOWN: Dict[Tuple[str, int], int] = {}  # how often a failure was met, by its place in the code
@@ -177,28 +197,37 @@ def _show(why: BaseException) -> None:
     place = (last[0].filename, last[0].lineno or 0) if last else ("", 0)
     met = _SHOWN[place] = _SHOWN.get(place, 0) + 1
     if met <= 3:
-        traceback.print_exception(type(why), why, why.__traceback__)
+        print_failure(why)
     if met == 3:
         print("further failures at this place are not shown; their records have them in _error", file=sys.stderr, flush=True)
 
 
-def _result(id: int, outcomes: List[Any]) -> str:
+def print_failure(why: BaseException) -> None:
+    """Prints an exception with the frames of the program, without those of this package
+    that called it."""
+    here, frames = os.path.dirname(os.path.abspath(__file__)), why.__traceback__
+    while frames is not None and os.path.dirname(os.path.abspath(frames.tb_frame.f_code.co_filename)) == here:
+        frames = frames.tb_next
+    traceback.print_exception(type(why), why, frames or why.__traceback__)
+
+
+def _result(id: int, outcomes: List[Any], encode: Callable[[Any], str]) -> str:
     errors: Dict[str, str] = {}
     for place, outcome in enumerate(outcomes):
         if isinstance(outcome, BaseException):
             errors[str(place)] = _text(outcome)
             outcomes[place] = None
     try:
-        return _encode({"type": "result", "id": id, "outcomes": outcomes, "errors": errors})
+        return encode({"type": "result", "id": id, "outcomes": outcomes, "errors": errors})
     except (TypeError, ValueError, RecursionError):
         pass  # at least one of them; which, is found out one by one
     for place, outcome in enumerate(outcomes):
         try:
-            _encode(outcome)
+            encode(outcome)
         except (TypeError, ValueError, RecursionError) as why:
             errors[str(place)] = "the outcome cannot be written as JSON: " + _text(why)
             outcomes[place] = None
-    return _encode({"type": "result", "id": id, "outcomes": outcomes, "errors": errors})
+    return encode({"type": "result", "id": id, "outcomes": outcomes, "errors": errors})
 
 
 def _plain(value: Any) -> Any:

@@ -62,6 +62,12 @@ class Daemon:
         self.log.close()
         self._folder.cleanup()
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
     def leases(self):
         return self.client.call("GET", "/api/leases")
 

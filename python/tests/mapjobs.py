@@ -87,3 +87,36 @@ def decorated():
 
 
 plain = decorated()
+
+
+def twice(x):
+    """Meant for one record."""
+    return x * 2
+
+
+def power(x):
+    """Meant for one record."""
+    return x**2
+
+
+def length(x):
+    """Meant for one record."""
+    return len(x)
+
+
+def upper(x):
+    """Meant for one record."""
+    return x.upper()
+
+
+def array_twice(x):
+    """Says what came, and gives an array back."""
+    return {"kind": type(x).__name__, "twice": x * 2}
+
+
+def no_model():
+    import there_is_no_such_module  # noqa: F401
+
+
+def with_model(records, model):
+    return records

@@ -11,7 +11,7 @@ import unittest
 import berth
 from berth import answer, answers, calls
 
-from .daemon import DaemonCase
+from .daemon import Daemon, DaemonCase
 from .doors import Door
 
 SETTINGS = """
@@ -140,7 +140,7 @@ class Routes(DaemonCase):
         """Returns the routes of all calls, as they are asked."""
         arguments = {"str": "x", "int": 1, "Amount": 1, "float": 1.0, "Union[int, str]": 1}
         arguments["Sequence[Share]"] = [("x", 1, 1)]
-        arguments["Mapping[str, Any]"] = {}
+        arguments["Mapping[str, Any]"] = arguments["Mapping[str, Mapping[str, int]]"] = {}
         found = set()
         for name, call in vars(calls).items():
             if not inspect.isgeneratorfunction(call) or name.startswith("_") or name == "persisting":
@@ -209,6 +209,42 @@ class Pages(unittest.TestCase):
         self.assertEqual((found.orphans[0].pid, found.foreign[0].pid), (1, 2))
         with self.assertRaises(berth.BerthError):
             self.answered(calls.leases(), [])
+
+
+class Deciding(DaemonCase):
+    def test_whether_there_is_a_gpu(self):
+        self.assertIs(berth.is_available(), True)
+        self.assertIs(berth.is_available(client=berth.Client(socket="/nowhere/berth.sock")), False)
+        self.assertIs(berth.is_available(client=berth.Client(url="http://127.0.0.1:9")), False)
+        with Daemon("sim:0") as empty:
+            self.assertIs(berth.is_available(client=empty.client), False)
+
+    def test_the_machine_beside_the_gpu(self):
+        for found in (berth.status().machine, berth.status_all().machine):
+            self.assertGreaterEqual(found.load, 0)
+            self.assertGreaterEqual(found.cpus, 1)
+            self.assertGreater(found.memory_total_mb, found.memory_available_mb)
+            self.assertGreater(found.memory_available_mb, 0)
+            self.assertAlmostEqual(found.load_percent, 100 * found.load / found.cpus, delta=0.06)
+
+    def test_memory_of_a_status(self):
+        berth.allocate("one", 64, gpu=0)
+        self.addCleanup(berth.deallocate, "one")
+        berth.allocate("two", 36, gpu=0)
+        self.addCleanup(berth.deallocate, "two")
+        memory = berth.status(0).memory
+        self.assertEqual(
+            memory.allocation_stats,
+            {"allocation_count": 2, "total_allocated_mb": 100, "allocations": {"one": 64, "two": 36}},
+        )
+        self.assertEqual(memory.total_mb, berth.devices()[0].memory_total_mb)
+        self.assertIn("100 MiB allocated", repr(memory))
+        self.assertEqual(berth.status(1).memory.allocation_stats["allocations"], {})
+
+    def test_sections_of_the_configuration(self):
+        found = berth.config.get()
+        self.assertGreater(found.optimization.interval, 0)
+        self.assertEqual(found.services, {})
 
 
 class Allocating(DaemonCase):

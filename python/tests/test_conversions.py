@@ -1,6 +1,7 @@
 """The ways between libraries, on stand-ins for them: which one is taken, and
 that what is said about it is true."""
 
+import types
 import unittest
 from unittest import mock
 
@@ -176,6 +177,25 @@ class Others(unittest.TestCase):
             berth.pointer(x)
         with self.assertRaisesRegex(TypeError, "pyclesperanto has no float64"):
             berth.convert(self.numpy.made(fakes.Memory([1]), "float64"), to="pyclesperanto")
+
+    def test_pyclesperanto_with_cuda_counts_as_the_driver_does(self):
+        cle = fakes.pyclesperanto()
+        self.with_library(cle)
+        names, backend = ["H200", "H200"], ["CUDA backend"]
+        cle.list_available_devices = lambda kind: names
+        devices = [types.SimpleNamespace(name="H200") for _ in names]
+        cle.select_device = lambda position, kind: devices[position]
+        cle._core = types.SimpleNamespace(BackendManager=types.SimpleNamespace(get_backend=lambda: backend[0]))
+        library = berth.libraries.Pyclesperanto()
+        with mock.patch.object(berth.libraries, "visible_names", lambda: ["H200", "H200"]):
+            self.assertIs(library._select(1), devices[1])
+            self.assertIs(library._select(0), devices[0])
+            self.assertEqual(library.index(types.SimpleNamespace(device=devices[1])), 1)
+            backend[0] = "OpenCL backend"
+            with self.assertRaisesRegex(TypeError, 'select_backend\\("cuda"\\)'):
+                library._select(1)
+            with self.assertRaises(TypeError):
+                library.index(types.SimpleNamespace(device=devices[1]))
 
     def test_pyclesperanto_is_placed_by_name_or_not_at_all(self):
         cle = fakes.pyclesperanto()

@@ -9,11 +9,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
 from unittest import mock
 
 import berth
-from berth import mapping
+from berth import mapping, maprun
 from berth.mapkept import Kept, kept_file
 
 from . import mapjobs
@@ -136,6 +137,35 @@ class Mapping(MapCase):
             berth.map(mapjobs.double, [1, 2])
         self.assertIn("2 records in ", said.getvalue())
 
+    def test_a_function_for_one_record_is_told_of_each(self):
+        for function in (mapjobs.twice, mapjobs.power, mapjobs.length, mapjobs.upper):
+            with self.assertRaises(berth.MapError, msg=function.__name__) as caught:
+                berth.map(function, ["a", "b", "c"], progress=False)
+            self.assertIn("for one record at a time, give each=True", str(caught.exception))
+            self.assertEqual(str(caught.exception).count("each=True"), 1)
+        self.assertEqual(berth.map(mapjobs.upper, ["a", "b"], each=True, progress=False), ["A", "B"])
+
+    def test_a_worker_that_cannot_start_says_why_once(self):
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said), self.assertRaises(berth.BerthError) as caught:
+            berth.map(mapjobs.with_model, [1, 2, 3], init=mapjobs.no_model)
+        self.assertIn("No module named 'there_is_no_such_module'", str(caught.exception))
+        self.assertEqual(said.getvalue().count("Traceback (most recent call last)"), 1)
+        self.assertNotIn("mapworker.py", said.getvalue())  # frames of the package say nothing
+        self.assertIn("failed with the same error as the worker before it", said.getvalue())
+
+    def test_leases_have_the_name_of_the_function(self):
+        names = set()
+
+        def records():
+            yield 1
+            self.wait_until(lambda: [lease for lease in berth.leases().leases if not lease.holder.name.startswith("slot of")], "leases")
+            names.update(lease.holder.name for lease in berth.leases().leases)
+            yield 2
+
+        list(berth.imap(mapjobs.double, records(), gpus=1, batch=1, progress=False))
+        self.assertEqual({name.replace("slot of ", "") for name in names}, {"double"})
+
     def test_the_batch_has_a_name(self):
         self.map(mapjobs.double, [1])
         events = self.daemon.client.events(follow=False, code="batch")
@@ -190,6 +220,32 @@ class Mapping(MapCase):
 
 def lambda_free(records):
     return records
+
+
+class InANotebook(unittest.TestCase):
+    def test_a_bar(self):
+        shown = []
+        display = types.ModuleType("IPython.display")
+        display.HTML = str
+        display.display = lambda bar, display_id: shown.append(bar) or types.SimpleNamespace(update=shown.append)
+        shell = types.ModuleType("IPython")
+        shell.get_ipython = lambda: types.SimpleNamespace(kernel=object())
+        with mock.patch.dict(sys.modules, {"IPython": shell, "IPython.display": display}):
+            bar = maprun.notebook_bar()
+        self.assertTrue(bar.take("berth: 41 of 1,300 records (13 %), 8.2 records/s, <5 s left\n"))
+        self.assertTrue(bar.take("berth: 1,300 of 1,300 records (100 %)\n"))
+        self.assertFalse(bar.take("[worker 1, GPU 0] berth: 41 of 300 records (13 %)\n"))
+        self.assertEqual(shown, [
+            "<progress value=41 max=1300></progress> 41 of 1,300 records, 8.2 records/s, &lt;5 s left",
+            "<progress value=1300 max=1300></progress> 1,300 of 1,300 records",
+        ])  # fmt: skip
+
+    def test_not_elsewhere(self):
+        shell, display = types.ModuleType("IPython"), types.ModuleType("IPython.display")
+        shell.get_ipython = lambda: object()  # a terminal
+        for loaded in ({}, {"IPython": shell, "IPython.display": display}):
+            with mock.patch.dict(sys.modules, loaded):
+                self.assertIsNone(maprun.notebook_bar())
 
 
 class Streaming(MapCase):
@@ -274,7 +330,9 @@ class Stopping(MapCase):
         )
         worker = self.arrived()
         process.send_signal(signal.SIGINT)
-        self.assertEqual(process.communicate()[0], "interrupted\n")
+        said = process.communicate()
+        self.assertEqual(said[0], "interrupted\n")
+        self.assertNotIn("broken pipe", (said[1] or "").lower())
         self.assertFalse(pathlib.Path("/proc/%d" % worker).exists())
 
     def test_a_program_that_is_killed(self):

@@ -60,5 +60,9 @@ class Importing(unittest.TestCase):
         done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
         self.assertEqual(done.stdout.strip(), "[]")
 
+    def test_names_are_those_that_are_promised(self):
+        self.assertEqual(dir(berth), sorted([*berth.__all__, "__version__"]))
+        self.assertNotIn("calls", dir(berth))
+
     def test_everything_that_is_promised_is_there(self):
         self.assertEqual([name for name in berth.__all__ if not hasattr(berth, name)], [])

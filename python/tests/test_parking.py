@@ -87,15 +87,15 @@ class Calls(unittest.TestCase):
 
     def test_allocate(self):
         _, asked = self.asked(PARKED, "allocate", "mine", 2048, parkable="unshared")
-        self.assertEqual(asked[2], {"allocation_id": "mine", "memory_mb": 2048, "parkable": True, "unshared": True})
+        self.assertEqual(asked[2], {"allocation_id": "mine", "memory_mb": 2048, "binding": "process", "parkable": True, "unshared": True})
         with self.assertRaises(ValueError):
             berth.allocate("mine", 2048, parkable="perhaps")
         _, asked = self.asked(PARKED, "allocate", "mine", 2048, parkable=True)
-        self.assertEqual(asked[2], {"allocation_id": "mine", "memory_mb": 2048, "parkable": True})
+        self.assertEqual(asked[2], {"allocation_id": "mine", "memory_mb": 2048, "binding": "process", "parkable": True})
 
     def test_comment(self):
         _, asked = self.asked(PARKED, "allocate", "mine", 2048, comment="ask Ada")
-        self.assertEqual(asked[2], {"allocation_id": "mine", "memory_mb": 2048, "comment": "ask Ada"})
+        self.assertEqual(asked[2], {"allocation_id": "mine", "memory_mb": 2048, "binding": "process", "comment": "ask Ada"})
         for lease in (berth.lease, berth.aio.lease):
             self.assertEqual(lease(comment="ask Ada")._request["comment"], "ask Ada")
             self.assertNotIn("comment", lease()._request)

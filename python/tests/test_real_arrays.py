@@ -8,6 +8,9 @@ import unittest
 import berth
 from berth.libraries import LIBRARIES
 
+from . import mapjobs
+from .daemon import DaemonCase
+
 TYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128")
 HERE = [name for name in ("numpy", "torch", "jax", "cupy") if importlib.util.find_spec(name)]
 ON_HOST = [name for name in HERE if LIBRARIES[name].on_host]
@@ -31,6 +34,42 @@ def arrays(numpy, dtype):
         "fortran": numpy.asfortranarray(numbers), "0-d": numbers[1, 2].reshape(()), "empty": numbers[:0],
         "read-only": fixed, "other byte order": numbers.astype(numbers.dtype.newbyteorder()),
     }  # fmt: skip
+
+
+@need("numpy")
+class Mapping(DaemonCase):
+    """Arrays go to the workers of a map as arrays, and come back as such."""
+
+    def test_records_and_outcomes(self):
+        import numpy
+
+        records = [numpy.arange(6, dtype="float32").reshape(2, 3) + n for n in range(5)]
+        found = berth.map(mapjobs.array_twice, records, each=True, gpus=1, progress=False)
+        for record, outcome in zip(records, found):
+            self.assertEqual(outcome["kind"], "ndarray")
+            self.assertEqual((outcome["twice"].dtype, outcome["twice"].shape), (record.dtype, record.shape))
+            numpy.testing.assert_array_equal(outcome["twice"], record * 2)
+            outcome["twice"][0, 0] = 1  # it is the caller's own
+
+    def test_every_type_and_shape(self):
+        import numpy
+        from berth import maparrays
+
+        for dtype in TYPES:
+            for what, array in arrays(numpy, dtype).items():
+                back = maparrays.loads(maparrays.encode([array]).encode() if array.ndim else b"[0]")[0]
+                if array.ndim:
+                    self.assertEqual((back.dtype, back.shape), (array.dtype, array.shape), what)
+                    numpy.testing.assert_array_equal(back, array)
+
+    def test_what_is_no_array(self):
+        import numpy
+        from berth import maparrays
+
+        self.assertEqual(maparrays.loads(maparrays.encode([numpy.float32(0.5), numpy.int64(3)]).encode()), [0.5, 3])
+        self.assertEqual(maparrays.loads(maparrays.encode(numpy.array(["a", None], dtype=object)).encode()), ["a", None])
+        for mine in ({maparrays.MARK: 1}, {maparrays.MARK: ["f4", [9], "AAAA"]}, {maparrays.MARK: [], "x": 1}, {maparrays.MARK: ["f4", [1], "?"]}):
+            self.assertEqual(maparrays.loads(maparrays.encode([mine]).encode()), [mine])
 
 
 @need("numpy")

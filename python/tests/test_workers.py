@@ -106,8 +106,8 @@ class Speaking(unittest.TestCase):
     def test_errors_of_a_whole_batch(self):
         for code, text in (
             ("lambda records: 1 / 0", "ZeroDivisionError: division by zero"),
-            ("lambda records: records[1:]", "BerthError: process returned 1 outcomes for 2 records"),
-            ("lambda records: None", "TypeError: 'NoneType' object is not iterable"),
+            ("lambda records: records[1:]", "BerthError: <lambda> returned 1 outcomes for 2 records: " + workers.SINGLY),
+            ("lambda records: None", "BerthError: <lambda> returned NoneType: " + workers.SINGLY),
         ):
             worker = self.ready("berth.worker(%s)" % code)
             self.assertEqual(worker.batch(1, 2), {"type": "error", "id": 1, "text": text})

@@ -18,6 +18,7 @@ import (
 	"github.com/berth-gpu/berth/internal/batch"
 	"github.com/berth-gpu/berth/internal/enforce/slowdown"
 	"github.com/berth-gpu/berth/internal/process/launch"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // places leases room for workers from the daemon.
@@ -44,7 +45,7 @@ type places struct {
 // newPlaces asks the daemon for its devices.
 func newPlaces(ctx context.Context, d Daemon, o BatchOptions, torch string) (*places, error) {
 	ask := o.Request
-	ask.Name, ask.Slots, ask.Enforce = launch.NameOf(o.Command), gpu.Some(1), "auto"
+	ask.Name, ask.Slots, ask.Enforce = cmp.Or(words.Cut(ask.Name, 100), launch.NameOf(o.Command)), gpu.Some(1), "auto"
 	p := &places{
 		o: o, daemon: d, ask: ask, torch: torch,
 		held: map[string]int{}, leases: map[string]*place{}, fences: map[uint64]bool{}, slots: map[string]*slot{}, left: map[string]time.Time{}, changed: make(chan struct{}, 1),

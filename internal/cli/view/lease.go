@@ -375,6 +375,13 @@ func whereabouts(l api.Lease, to term.Screen) []string {
 	if l.Exclusive {
 		add("has " + words.Count(len(l.Parts), "GPU") + " alone")
 	}
+	if l.Libraries != nil {
+		var held []string
+		for _, each := range l.Libraries.Libraries {
+			held = append(held, fmt.Sprintf("%s has %s and keeps %s for later", term.Clean(each.Name), each.Allocated.Beside(each.Cached), each.Cached.Beside(each.Allocated)))
+		}
+		lines = append(lines, to.Hang(term.Plain, "", term.Clean(l.ID)+": "+words.And(held)))
+	}
 	if l.Comment != "" {
 		lines = append(lines, to.Hang(term.Plain, "", term.Clean(l.ID)+": "+term.Clean(l.Comment)))
 	}
@@ -399,7 +406,7 @@ func PoolText(p *api.Pool) string {
 	if p.Leases == 0 {
 		return "nobody has taken any of it, and " + p.Left.String() + " are left"
 	}
-	return fmt.Sprintf("%s taken by %s, %s left", p.Taken, words.Count(p.Leases, "lease"), p.Left)
+	return fmt.Sprintf("%s taken by %s, %s left", p.Taken.Beside(p.Left), words.Count(p.Leases, "lease"), p.Left.Beside(p.Taken))
 }
 
 // by says who parked a lease.

@@ -28,6 +28,7 @@ type planOptions struct {
 	devices      string
 
 	start   bool     // run the plan
+	failed  bool     // only the runs that did not end well the last time
 	command []string // for every run; empty for those of the file
 	timeout console.Seconds
 }
@@ -46,11 +47,14 @@ It reports all problems of a file at once.
 With --run, start COMMAND for every run, each under its own lease, as many side
 by side as there are slots. Without COMMAND, start the command that the file has
 for the pipeline. BERTH_PIPELINE, BERTH_RUN and BERTH_PLAN tell the command what
-to run. The lease ends with its process. Interrupt berth to stop all runs.`,
+to run. The lease ends with its process. Interrupt berth to stop all runs.
+What each of several runs prints is also kept in a folder beside FILE, such as
+plate.runs; --failed runs only those again that did not end well the last time.`,
 		Example: `  berth plan image.yaml
   berth plan plate.yaml --devices sim:8 --no-probe
   berth plan image.yaml --mermaid
-  berth plan plate.yaml --run -- python3 well.py`,
+  berth plan plate.yaml --run -- python3 well.py
+  berth plan plate.yaml --run --failed -- python3 well.py`,
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveDefault // arguments of the command
@@ -64,6 +68,7 @@ to run. The lease ends with its process. Interrupt berth to stop all runs.`,
 	flags.StringVar(&o.python, "python", "python3", "`PYTHON` that will run the pipelines")
 	flags.BoolVar(&o.noProbe, "no-probe", false, "do not ask Python for its libraries")
 	flags.BoolVar(&o.start, "run", false, "run the plan")
+	flags.BoolVar(&o.failed, "failed", false, "run only what did not end well the last time")
 	flags.Var(&o.timeout, "timeout", "each run waits this `TIME` for room, as in 10m\n(default: as long as it takes)")
 	_ = cmd.MarkFlagFilename("python")
 	console.DevicesFlag(cmd, &o.devices)
@@ -95,8 +100,10 @@ func (o *planOptions) take(args []string, dash int) error {
 		return console.Usage("plan takes one file, not %q; a command comes after --run --", before)
 	case formats > 1:
 		return console.Usage("give one of --json, --mermaid and --dot")
-	case !o.start && (dash >= 0 || o.timeout.Known()):
-		return console.Usage("a command and --timeout need --run")
+	case !o.start && (dash >= 0 || o.timeout.Known() || o.failed):
+		return console.Usage("a command, --timeout and --failed need --run, as in: berth plan %s --run -- python3 well.py", words.Shell(before[0]))
+	case o.failed && before[0] == "-":
+		return console.Usage("--failed needs a file: berth keeps nothing of pipelines on standard input")
 	case o.start && (o.mermaid || o.dot || o.devices != ""):
 		return console.Usage("--run takes no --mermaid, --dot or --devices")
 	case o.start && dash >= 0 && len(o.command) == 0:

@@ -23,6 +23,7 @@ type progress struct {
 	client *client.Client
 	plan   api.Plan
 	gpus   view.GPUs
+	folder *runFolder // nil if nothing is kept
 
 	mu    sync.Mutex // guards what follows, and all output
 	live  *term.Live
@@ -68,6 +69,9 @@ func (p *progress) Ended(r programs.Result) {
 	})
 	if !stopped {
 		p.Say("%s", view.RunEnds(r.Name, started, r.Took, r.Err))
+	}
+	if err := p.folder.ended(r.Name, r.Err == nil); err != nil {
+		p.Say("how %s ended could not be kept, so --failed runs it again: %v", term.Clean(r.Name), err)
 	}
 }
 
@@ -154,5 +158,29 @@ func (p *progress) Output(run string) (stdout, stderr io.Writer, done func()) {
 		return term.NewLineWriter(func(line []byte) { p.line(to, fmt.Appendf(nil, "%s%s\n", lead, line)) })
 	}
 	first, second := lines(out), lines(p.Err)
-	return first, second, func() { first.Flush(); second.Flush() }
+	flush := func() { first.Flush(); second.Flush() }
+	if p.folder == nil {
+		return first, second, flush
+	}
+	log, err := p.folder.openLog(run)
+	if err != nil {
+		p.Say("no log of %s is kept: %v", term.Clean(run), err)
+		return first, second, flush
+	}
+	kept := &logged{to: log}
+	return io.MultiWriter(first, kept), io.MultiWriter(second, kept), func() { flush(); _ = log.Close() }
+}
+
+// logged writes to a log, from several goroutines. A disk that is full ends the log and
+// not the run.
+type logged struct {
+	mu sync.Mutex // guards to
+	to io.Writer
+}
+
+func (l *logged) Write(text []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, _ = l.to.Write(text)
+	return len(text), nil
 }

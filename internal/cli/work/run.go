@@ -101,7 +101,7 @@ as it comes, and keeps none.`,
 	flags.BoolVar(&o.resume, "resume", true, "go on with an unfinished run")
 	flags.BoolVar(&o.force, "force", false, "replace the output, and forget an unfinished run")
 	flags.BoolVar(&o.spool, "spool", false, "keep standard input on disk, so that the run\ncan go on")
-	flags.StringVar(&o.name, "name", "", "list a batch that writes to standard output under\nthis `NAME`")
+	flags.StringVar(&o.name, "name", "", "list a batch that writes to standard output, and\nits leases, under this `NAME`")
 	flags.Int64Var(&o.expect, "expect", 0, "standard input has about `N` records, for the bars")
 	flags.BoolVar(&o.allowFailures, "allow-failures", false, "exit with 0 also if records failed")
 	console.CompleteWith(cmd, "isolation", []string{launch.ByEnv, launch.ByCgroup})
@@ -126,7 +126,7 @@ func (o *runOptions) run(ctx context.Context) error {
 	options.Notify = shown.notify
 	work, err := programs.OpenBatch(ctx, c, programs.BatchOptions{
 		Options: options, Command: o.command, Environ: o.Environ, Log: shown, Say: shown.say,
-		Request: api.LeaseRequest{Service: o.service, Memory: gpu.MiB(o.memory), Where: o.where, Isolation: o.isolation},
+		Request: api.LeaseRequest{Name: o.name, Service: o.service, Memory: gpu.MiB(o.memory), Where: o.where, Isolation: o.isolation},
 		PerGPU:  o.perGPU, GPUs: most, Socket: o.Socket, Hold: programs.HoldOver(c),
 	})
 	if err != nil {

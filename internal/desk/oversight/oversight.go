@@ -98,6 +98,9 @@ func (o *Oversight) Observe(r monitor.Reading) {
 	uuid := r.Device.UUID
 	held, processes := o.Leases.Holdings(uuid), o.Leases.Processes(uuid)
 	o.measured(uuid, held, processes, &r.Sample)
+	if o.Reclaim != nil {
+		o.Reclaim.Full(uuid, r.Standing.Full, r.Sample.Time)
+	}
 	o.Idle.Observe(r.Device, &r.Sample, o.idlers(held, processes))
 	o.Energy.Observe(r.Device, &r.Sample, o.consumers(r.Device, processes, r.Sample.Processes != nil))
 	o.Watchdog.Look(r.Device, r.Sample.Time, held, o.strangers(processes))

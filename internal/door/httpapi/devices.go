@@ -61,10 +61,18 @@ func (s *server) status(ctx context.Context, in *statusQuery) (*answer[api.Statu
 		return nil, err
 	}
 	status := s.statusOf(r, sightOf(ctx))
+	status.Machine = s.machine()
 	if in.Leases {
 		status.Leases = s.leasesOn(r.Device.UUID, sightOf(ctx))
 	}
 	return ok(status)
+}
+
+func (s *server) machine() *api.Machine {
+	if s.Machine == nil {
+		return nil
+	}
+	return s.Machine()
 }
 
 // leasesOn returns the leases on a device as a caller sees them, largest first.
@@ -108,7 +116,7 @@ func (s *server) statusAll(ctx context.Context, in *statusAllQuery) (*answer[api
 	readings, sight := s.Monitor.Readings(), sightOf(ctx)
 	all := api.StatusAll{
 		Host: s.Host, Version: s.Version, Monitoring: s.Monitor.Running(), Note: s.Note(),
-		GPUs: make([]api.Status, len(readings)),
+		GPUs: make([]api.Status, len(readings)), Machine: s.machine(),
 	}
 	for i, r := range readings {
 		all.GPUs[i] = s.statusOf(r, sight)

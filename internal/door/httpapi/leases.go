@@ -46,6 +46,8 @@ func registerLeases(s *server) {
 	serve(s, on("POST /api/leases/{id}/trim", "trim", "Ask the holder of a lease to free the memory that its libraries cache",
 		"The daemon sends the holder an event with the code reclaim. Programs that use the Python package with trim_on_request then free the "+
 			"caches of PyTorch and CuPy; other programs may ignore it. The measured memory of the lease shows the result.", missing, conflict), s.trim)
+	change(s, on("POST /api/leases/{id}/libraries", "report-libraries", "Say what the libraries of a program hold",
+		"For programs of the user of the lease. Each process speaks for itself; the lease shows their sum until they end. Nothing is decided by it: what counts is measured.", missing, conflict), s.Desk.Libraries)
 	change(s, on("POST /api/leases/{id}/pace", "pace", "Hold a lease to a share of its devices",
 		"berth stops and continues the processes of the lease in short cycles, so that it gets this share of what it would get otherwise. The share survives "+
 			"a restart of the daemon. 1 ends it. An owner cannot undo what an operator set; the least share counts.", missing, conflict), func(_ context.Context, by desk.Caller, name lease.Name, b api.Pace) (api.Lease, error) {

@@ -118,7 +118,7 @@ func TestPlanOfAFile(t *testing.T) {
 		"text": d.ask("POST", "/api/plans", `{"name":"pipelines","text":`+quoted(file)+`}`),
 	} {
 		p := decode[api.Problem](t, w)
-		want := api.FieldProblem{Field: "image/denoise", Detail: "line 4: it needs 900 GiB (declared) and 600 MiB for the CUDA context, and the largest GPU " +
+		want := api.FieldProblem{Field: "image/denoise", Detail: "line 4: it needs 900 GiB (declared) and 0.6 GiB for the CUDA context, and the largest GPU " +
 			"it may use is GPU 0 (NVIDIA GeForce RTX 4060 (simulated)) with 7.2 GiB; work on smaller pieces; at most 6.7 GiB fit"}
 		if w.Code != 422 || p.Code != "plan_refused" || len(p.Fields) != 1 || p.Fields[0] != want {
 			t.Errorf("%s: %d %s", name, w.Code, w.Body)

@@ -65,6 +65,7 @@ type Parts struct {
 	// It is nil if Metrics has no names.
 	Nameless http.Handler
 	Host     string
+	Machine  func() *api.Machine // processors and memory; nil, or a nil answer, if not known
 	Version  string
 	// Note returns a remark about all devices, such as why there are none, or "".
 	Note func() string

@@ -183,7 +183,7 @@ var answers = map[string]struct{ name, base string }{
 	"DeviceAvailable": {name: "Available"}, "Drained": {}, "Ended": {}, "Energy": {}, "Explanation": {}, "GPUConfig": {}, "Job": {},
 	"HolderUntil": {name: "InTheWay"}, "Lease": {name: "Allocation", base: "OfLease"}, "LeasePart": {name: "Part"}, "Leases": {},
 	"Measured": {}, "Monitoring": {}, "Optimization": {base: "OfOptimization"}, "PastLease": {}, "Ready": {}, "Samples": {name: "History", base: "OfSamples"},
-	"Service": {name: "Program"}, "Status": {}, "StatusAll": {}, "Strays": {}, "TemperatureForecast": {name: "Forecast"}, "Throttle": {}, "Trend": {},
+	"Service": {name: "Program"}, "Status": {base: "OfStatus"}, "StatusAll": {}, "Strays": {}, "TemperatureForecast": {name: "Forecast"}, "Throttle": {}, "Trend": {},
 	"Waiting": {base: "OfUser"}, "Whoami": {},
 }
 
@@ -205,7 +205,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional
 
-from .answer import Answer, OfLease, OfOptimization, OfSamples, OfUser, Time, _dict, _list, _new
+from .answer import Answer, OfLease, OfOptimization, OfSamples, OfStatus, OfUser, Time, _dict, _list, _new
 `)
 	var names []string
 	written := map[string]bool{}

@@ -66,6 +66,7 @@ var verbs = map[string]access.Verb{
 	"POST /api/leases/{id}/bind":      access.Bind,
 	"POST /api/leases/{id}/resize":    access.Resize,
 	"POST /api/leases/{id}/trim":      access.Trim,
+	"POST /api/leases/{id}/libraries": access.Renew,
 	"POST /api/leases/{id}/pace":      access.Pace,
 	"POST /api/leases/{id}/park":      access.Park,
 	"POST /api/leases/{id}/resume":    access.Resume,

@@ -32,9 +32,9 @@ func (r *Reclaim) Optimize(ctx context.Context, by access.Actor, b api.Optimize,
 }
 
 // optimize goes up the ladder for the leases and processes on some devices, or on all if
-// gpus is empty. If ctx ends, it stops after the current rung, and returns what it has
+// gpus is empty; only the rungs in only, if there are any. If ctx ends, it stops after the current rung, and returns what it has
 // done so far.
-func (r *Reclaim) optimize(ctx context.Context, by access.Actor, b api.Optimize, gpus []string, may func(*lease.Lease) bool) (api.Optimization, error) {
+func (r *Reclaim) optimize(ctx context.Context, by access.Actor, b api.Optimize, gpus []string, may func(*lease.Lease) bool, only ...string) (api.Optimization, error) {
 	if !r.Monitor.Running() {
 		return api.Optimization{}, ErrUnmeasured
 	}
@@ -46,7 +46,7 @@ func (r *Reclaim) optimize(ctx context.Context, by access.Actor, b api.Optimize,
 		defer end()
 	}
 	settings := r.now()
-	c := &climb{Reclaim: r, Optimize: b, gpus: gpus, may: may, by: by, set: settings.Optimization, services: settings.Services, began: time.Now()}
+	c := &climb{Reclaim: r, Optimize: b, gpus: gpus, only: only, may: may, by: by, set: settings.Optimization, services: settings.Services, began: time.Now()}
 	return c.all(ctx)
 }
 
@@ -91,6 +91,7 @@ type climb struct {
 	*Reclaim
 	api.Optimize
 	gpus     []string                // UUIDs of the devices that it covers; all if empty
+	only     []string                // the rungs that it goes up; all if empty
 	may      func(*lease.Lease) bool // whether the actor may change a lease; nil means any
 	by       access.Actor
 	set      config.Optimization
@@ -108,6 +109,9 @@ func (c *climb) all(ctx context.Context) (api.Optimization, error) {
 	for _, rung := range rungs {
 		if ctx.Err() != nil {
 			break
+		}
+		if len(c.only) > 0 && !slices.Contains(c.only, rung.name) {
+			continue
 		}
 		began := time.Now()
 		one := api.Rung{Name: rung.name}

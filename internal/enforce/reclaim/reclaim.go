@@ -125,6 +125,7 @@ type Reclaim struct {
 	running chan struct{} // has room for one: the running optimization
 	changed chan struct{} // has room for one value, sent when the settings have changed
 	woken   chan struct{} // has room for one value, sent when a lease is to get its size back
+	ranOut  chan struct{} // has room for one value, sent when the memory of a device has run out
 
 	mu       sync.Mutex // guards what follows
 	settings *config.Config
@@ -132,7 +133,19 @@ type Reclaim struct {
 	counts   Counts
 	growing  map[uint64]bool // by fence: leases that are to get their size back
 	grown    []*lease.Lease  // leases in growing that Run has not taken yet
+	full     map[string]fullness
 }
+
+// fullness is the memory of a device that has run out before.
+type fullness struct {
+	now      bool      // whether it is out
+	due      bool      // whether Run has to do something about it
+	relieved time.Time // when Run last did
+}
+
+// calm is how long after one relief of a device the next one is, at least: what programs
+// kept for later, they have given back.
+const calm = time.Minute
 
 // Counts says what optimizations have done since the daemon started.
 type Counts struct {
@@ -145,7 +158,7 @@ func New(o Options) *Reclaim {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	r := &Reclaim{Options: o, settings: o.Settings, running: make(chan struct{}, 1), changed: make(chan struct{}, 1), woken: make(chan struct{}, 1), growing: map[uint64]bool{}, asking: map[lease.Owner]bool{}}
+	r := &Reclaim{Options: o, settings: o.Settings, running: make(chan struct{}, 1), changed: make(chan struct{}, 1), woken: make(chan struct{}, 1), ranOut: make(chan struct{}, 1), full: map[string]fullness{}, growing: map[uint64]bool{}, asking: map[lease.Owner]bool{}}
 	r.counts.Freed = map[string]gpu.MiB{}
 	for _, rung := range rungs {
 		r.counts.Freed[rung.name] = 0
@@ -178,9 +191,9 @@ func (r *Reclaim) Counts() Counts {
 	return Counts{Runs: r.counts.Runs, Freed: maps.Clone(r.counts.Freed)}
 }
 
-// Run optimizes the devices that are fuller than the threshold, once per interval,
-// and gives shrunk leases their size back when they need it, until ctx ends. While
-// there is nothing to do, it costs nothing.
+// Run optimizes the devices that are fuller than the threshold, once per interval, and
+// relieves those whose memory runs out at once. It gives shrunk leases their size back
+// when they need it. It ends with ctx. While there is nothing to do, it costs nothing.
 func (r *Reclaim) Run(ctx context.Context) {
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -191,6 +204,9 @@ func (r *Reclaim) Run(ctx context.Context) {
 		select {
 		case <-time.After(time.Until(last.Add(set.Interval))):
 		case <-r.changed:
+			continue
+		case <-r.ranOut:
+			r.relieve(ctx)
 			continue
 		case <-ctx.Done():
 			return
@@ -217,4 +233,46 @@ func (r *Reclaim) fuller(threshold float64) (list []string) {
 		}
 	}
 	return list
+}
+
+// Full takes notice of whether the memory of a device has run out. When it runs out, Run
+// releases what the dead hold there, and asks programs to trim their caches, without
+// waiting for the interval. Full does not block.
+func (r *Reclaim) Full(uuid string, out bool, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := r.full[uuid]
+	if f.now == out {
+		return
+	}
+	f.now = out
+	if out && (f.relieved.IsZero() || now.Sub(f.relieved) >= calm) {
+		f.due = true
+		select {
+		case r.ranOut <- struct{}{}:
+		default: // Run is about to look anyway
+		}
+	}
+	r.full[uuid] = f
+}
+
+// relieve goes up the first rungs for the devices whose memory has run out: those that
+// take nothing from anybody.
+func (r *Reclaim) relieve(ctx context.Context) {
+	var gpus []string
+	r.mu.Lock()
+	for uuid, f := range r.full {
+		if f.due {
+			f.due, f.relieved = false, time.Now()
+			r.full[uuid] = f
+			gpus = append(gpus, uuid)
+		}
+	}
+	r.mu.Unlock()
+	if len(gpus) == 0 || !r.Monitor.Running() {
+		return
+	}
+	if _, err := r.optimize(ctx, access.Daemon(), api.Optimize{}, gpus, nil, Dead, Trim); err != nil && ctx.Err() == nil {
+		r.Log.Warn("memory ran out, and getting some back failed", "error", err)
+	}
 }

@@ -539,7 +539,7 @@ func TestShrinkLeaves(t *testing.T) {
 		"has a child":   {func(w *world, h *held, _ *config.Config) { w.add("child", "A", 0, 10).Parent = h.ID }, "it shares its memory with other leases"},
 		"it has a least": {func(_ *world, _ *held, s *config.Config) {
 			s.Services["batch"] = config.Service{Shrinkable: "true", MinMemory: gpu.Some(gpu.MiB(5000))}
-		}, "services.batch.min_memory_mb is 4.9 GiB; its programs used up to 400 MiB"},
+		}, "services.batch.min_memory_mb is 4.9 GiB; its programs used up to 0.4 GiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -735,6 +735,53 @@ func TestCallerLeaves(t *testing.T) {
 
 // By itself berth optimizes only what is fuller than the threshold, and tells only
 // what it did.
+// Memory that runs out is cleaned up at once: what the dead hold is released, and
+// programs are asked for their caches. Nothing is taken from anybody, and not every
+// flicker asks again.
+func TestMemoryThatRunsOutIsCleanedUpAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld("A", "B")
+		crowd(w)
+		w.trims["large"] = func() { t.Error("the memory of its device had not run out") }
+		asked := 0
+		trim := w.trims["cache"]
+		w.trims["cache"] = func() { asked++; trim() }
+		r := w.reclaim(settings())
+		ctx, cancel := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		group.Go(func() { r.Run(ctx) })
+		flicker := func() {
+			r.Full("A", true, time.Now())
+			r.Full("A", true, time.Now())
+			time.Sleep(15 * time.Second) // simulated
+			r.Full("A", false, time.Now())
+		}
+		flicker()
+		synctest.Wait()
+		w.mu.Lock()
+		if asked != 1 || w.find("cache").uses != 500 || w.find("gone") != nil {
+			t.Errorf("asked %d times; cache uses %d; %+v", asked, w.find("cache").uses, w.find("gone"))
+		}
+		for _, e := range w.events {
+			if rung := e.Data["rung"]; rung != nil && rung != Dead && rung != Trim {
+				t.Errorf("the rung %v was reached", rung)
+			}
+		}
+		w.mu.Unlock()
+		flicker()
+		if synctest.Wait(); asked != 1 {
+			t.Errorf("asked %d times within a minute", asked)
+		}
+		time.Sleep(time.Minute)
+		flicker()
+		if synctest.Wait(); asked != 2 {
+			t.Errorf("asked %d times after a minute", asked)
+		}
+		cancel()
+		group.Wait()
+	})
+}
+
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld("A", "B")

@@ -82,7 +82,7 @@ func (c *climb) smaller(held ledger.Held, parent bool) (to, most gpu.MiB, why st
 	case samples == 0:
 		why = "its programs have not used a device yet"
 	case least >= size && needed < size:
-		why = fmt.Sprintf("services.%s.min_memory_mb is %s; its programs used up to %s", held.Holder.Service, least, most)
+		why = fmt.Sprintf("services.%s.min_memory_mb is %s; its programs used up to %s", held.Holder.Service, least.Beside(most), most.Beside(least))
 	case to >= size:
 		why = fmt.Sprintf("its programs used up to %s of its %s", most.Beside(size), size.Beside(most))
 	}

@@ -526,7 +526,7 @@ func (o *Owner) measureFreed(ctx context.Context, i *service.Instance) (gpu.MiB,
 		}
 	}
 	if last > i.Used/5*4 {
-		return 0, fmt.Errorf("its server said that it sleeps, and kept %s of %s", last, i.Used)
+		return 0, fmt.Errorf("its server said that it sleeps, and kept %s of %s", last.Beside(i.Used), i.Used.Beside(last))
 	}
 	return last, nil
 }

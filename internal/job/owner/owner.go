@@ -472,14 +472,20 @@ func (o *Owner) whyLeave(s *owned, at *service.Situation, why service.Reason) st
 
 // situation returns what a service is in.
 func (o *Owner) situation(s *owned, now time.Time) service.Situation {
-	at := service.Situation{Now: now, Spec: s.spec, Waiting: len(s.waiters), Left: s.left, Last: s.last, Known: o.known()}
-	for _, f := range o.fronts {
-		at.Open += f.open[s.name].Open + f.open[s.name].Waiting
-	}
+	at := service.Situation{Now: now, Spec: s.spec, Waiting: len(s.waiters), Left: s.left, Open: o.requests(s.name), Last: s.last, Known: o.known()}
 	if s.spec != nil && s.spec.Default {
 		at.Quiet = o.quiet(s, now)
 	}
 	return at
+}
+
+// requests returns how many requests of a service the fronts have. The caller decides, or
+// holds mu.
+func (o *Owner) requests(name string) (sum int) {
+	for _, f := range o.fronts {
+		sum += f.open[name].Open + f.open[name].Waiting
+	}
+	return sum
 }
 
 // quiet reports whether nobody asks for another service than a default one, and whoever
@@ -494,10 +500,7 @@ func (o *Owner) quiet(s *owned, now time.Time) bool {
 		if other == s || other.spec != nil && other.spec.Default {
 			continue
 		}
-		at := service.Situation{Waiting: len(other.waiters), Last: other.last, Known: true}
-		for _, f := range o.fronts {
-			at.Open += f.open[other.name].Open + f.open[other.name].Waiting
-		}
+		at := service.Situation{Waiting: len(other.waiters), Open: o.requests(other.name), Last: other.last, Known: true}
 		switch idle := other.life.Idle(&at); {
 		case idle.IsZero(), !other.life.Called.IsZero():
 			return false

@@ -125,10 +125,7 @@ func (o *Owner) Use(k lease.Key, fence uint64) (lease.ProgramUse, bool) {
 		}
 		return lease.ProgramUse{}, true
 	case service.Serving:
-		at := service.Situation{Waiting: len(s.waiters), Last: s.last, Known: o.known()}
-		for _, f := range o.fronts {
-			at.Open += f.open[s.name].Open + f.open[s.name].Waiting
-		}
+		at := service.Situation{Waiting: len(s.waiters), Open: o.requests(s.name), Last: s.last, Known: o.known()}
 		u := lease.ProgramUse{Since: l.Since, Idle: l.Idle(&at), Barred: l.Barred(), Switch: l.Instance.Spec.Switching(&l.Took)}
 		if !at.Known { // nothing is closed before every front has told of its requests
 			u.Barred = time.Now().Add(patience)

@@ -396,7 +396,7 @@ func (a *account) kill(app *application) {
 			break
 		}
 	}
-	a.keeper.holders.exited(app.id, syscall.SIGKILL) // as its watch does, a moment later
+	a.keeper.holders.exited(app.id, true) // as its watch does, a moment later
 }
 
 // restart stops the ledger, in an orderly way or not, and opens it again.

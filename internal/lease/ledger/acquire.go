@@ -354,7 +354,7 @@ func (l *Ledger) deliver(ctx context.Context, granted *lease.Lease) (*lease.Leas
 		return granted, nil
 	}
 	if errors.Is(err, process.ErrGone) {
-		l.holders.exited(processOf(granted), 0)
+		l.holders.exited(processOf(granted), false)
 	}
 	return nil, err
 }

@@ -140,7 +140,7 @@ func (l *Ledger) watchBound(bound *lease.Lease, to process.ID) (*lease.Lease, er
 	err := l.holders.watch(bound)
 	switch {
 	case errors.Is(err, process.ErrGone):
-		l.holders.exited(to, 0)
+		l.holders.exited(to, false)
 		return nil, fmt.Errorf("bind %s: %w, so the lease has ended", bound.ID, err)
 	case err != nil: // for example too many open files
 		l.holders.watchLater(bound)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
@@ -27,7 +26,7 @@ type holders struct {
 
 func newHolders(l *Ledger, table process.Table) holders {
 	h := holders{l: l, outlived: map[process.ID]bool{}, killed: map[process.ID]bool{}, backlog: backlog{ends: map[overdue]bool{}, unwatched: map[uint64]*lease.Lease{}}}
-	h.watches = newWatches(table, func(id process.ID, by syscall.Signal) { l.holders.exited(id, by) })
+	h.watches = newWatches(table, func(id process.ID, killed bool) { l.holders.exited(id, killed) })
 	return h
 }
 
@@ -64,9 +63,9 @@ func (h *holders) ended(l *lease.Lease) {
 // exited releases all leases of a process that has ended, even one that was granted a
 // moment ago and is not watched yet. If remaining processes use a device under the
 // leases, they keep them. If the journal refuses the release now, the clerk tries again
-// until it succeeds. by is the signal that ended the process, or 0.
-func (h *holders) exited(id process.ID, by syscall.Signal) {
-	if by != 0 {
+// until it succeeds. killed says that a signal ended the process.
+func (h *holders) exited(id process.ID, killed bool) {
+	if killed {
 		h.l.mu.Lock()
 		h.killed[id] = true
 		h.l.mu.Unlock()
@@ -93,7 +92,7 @@ func (h *holders) exited(id process.ID, by syscall.Signal) {
 // end.
 func (l *Ledger) Exited(id process.ID) {
 	if !l.processes.Alive(id) {
-		l.holders.exited(id, 0)
+		l.holders.exited(id, false)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"slices"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -93,7 +92,7 @@ func TestCallerThatASignalEndsLeavesNothing(t *testing.T) {
 		if full {
 			w.fail(errFull, false)
 		}
-		k.holders.exited(processOf(granted), syscall.SIGSEGV) // as its watch does
+		k.holders.exited(processOf(granted), true) // as its watch does
 		if full {
 			k.told(gpu.EventJournal, "")
 			exit() // the rest is the backlog's

@@ -3,16 +3,15 @@ package ledger
 import (
 	"slices"
 	"sync"
-	"syscall"
 
 	"github.com/berth-gpu/berth/internal/process"
 )
 
 // watcher starts a watch over one process: it calls ended once, in a new goroutine, when
-// the process has ended, with the signal that ended it (0 if it exited, or if nobody
-// knows), unless stop is called before. process.Table is a watcher.
+// the process has ended, and says whether a signal killed it, as far as anybody knows,
+// unless stop is called before. process.Table is a watcher.
 type watcher interface {
-	WatchEnd(id process.ID, ended func(by syscall.Signal)) (stop func(), err error)
+	WatchEnd(id process.ID, ended func(killed bool)) (stop func(), err error)
 }
 
 // watchedLease names one lease. The fence is part of the name, because an id may be
@@ -31,7 +30,7 @@ type watchedLease struct {
 // grant.
 type watches struct {
 	table  watcher
-	exited func(process.ID, syscall.Signal)
+	exited func(id process.ID, killed bool)
 
 	mu      sync.Mutex
 	byID    map[process.ID]*watchedProcess
@@ -52,7 +51,7 @@ type watchedProcess struct {
 
 // newWatches returns watches that call exited, in a new goroutine, when a process that
 // leases are bound to has ended.
-func newWatches(table watcher, exited func(holder process.ID, by syscall.Signal)) *watches {
+func newWatches(table watcher, exited func(holder process.ID, killed bool)) *watches {
 	return &watches{table: table, exited: exited, byID: map[process.ID]*watchedProcess{}}
 }
 
@@ -67,7 +66,7 @@ func (w *watches) add(id process.ID, l watchedLease, stands func() bool) error {
 		return nil
 	}
 	if held := w.byID[id]; held == nil || held.ended {
-		stop, err := w.table.WatchEnd(id, func(by syscall.Signal) { w.end(id, by) })
+		stop, err := w.table.WatchEnd(id, func(killed bool) { w.end(id, killed) })
 		switch {
 		case err != nil:
 			return err // also for a process that has ended
@@ -108,7 +107,7 @@ func (w *watches) follow(id, other process.ID) error {
 	if held == nil {
 		return nil
 	}
-	stop, err := w.table.WatchEnd(other, func(syscall.Signal) { w.exited(id, 0) })
+	stop, err := w.table.WatchEnd(other, func(bool) { w.exited(id, false) })
 	if err != nil {
 		return err
 	}
@@ -119,7 +118,7 @@ func (w *watches) follow(id, other process.ID) error {
 
 // end records that a process has ended, and calls exited if it has leases. A lease that
 // is granted to it from now on needs its own watch, which finds that out.
-func (w *watches) end(id process.ID, by syscall.Signal) {
+func (w *watches) end(id process.ID, killed bool) {
 	w.mu.Lock()
 	held := w.byID[id]
 	holds := held != nil && len(held.leases) > 0
@@ -135,7 +134,7 @@ func (w *watches) end(id process.ID, by syscall.Signal) {
 	}
 	w.mu.Unlock()
 	if holds {
-		w.exited(id, by)
+		w.exited(id, killed)
 	}
 }
 

@@ -3,7 +3,6 @@ package ledger
 import (
 	"errors"
 	"slices"
-	"syscall"
 	"testing"
 
 	"github.com/berth-gpu/berth/internal/process/kinship"
@@ -11,11 +10,11 @@ import (
 
 // watchable is processes that end on command.
 type watchable struct {
-	ended map[kinship.ID]func(syscall.Signal) // of those that are watched
-	err   error                               // what Watch answers; nil: it watches
+	ended map[kinship.ID]func(bool) // of those that are watched
+	err   error                     // what Watch answers; nil: it watches
 }
 
-func (t *watchable) WatchEnd(id kinship.ID, ended func(syscall.Signal)) (stop func(), err error) {
+func (t *watchable) WatchEnd(id kinship.ID, ended func(bool)) (stop func(), err error) {
 	if t.err != nil {
 		return nil, t.err
 	}
@@ -42,9 +41,9 @@ func (t *watchable) expect(test *testing.T, h *watches, holders int, pids ...int
 func stillHeld() bool { return true }
 
 func TestOneWatchForAllLeasesOfAProcess(t *testing.T) {
-	world := &watchable{ended: map[kinship.ID]func(syscall.Signal){}}
+	world := &watchable{ended: map[kinship.ID]func(bool){}}
 	var exited []kinship.ID
-	h := newWatches(world, func(id kinship.ID, _ syscall.Signal) { exited = append(exited, id) })
+	h := newWatches(world, func(id kinship.ID, _ bool) { exited = append(exited, id) })
 	holder, a, b := kinship.ID{PID: 1}, watchedLease{"a", 1}, watchedLease{"b", 2}
 	for _, l := range []watchedLease{a, b} {
 		if err := h.add(holder, l, stillHeld); err != nil {
@@ -56,7 +55,7 @@ func TestOneWatchForAllLeasesOfAProcess(t *testing.T) {
 	h.remove(kinship.ID{PID: 2}, b)        // of another process
 	h.remove(holder, a)
 	world.expect(t, h, 1, 1)
-	world.ended[holder](syscall.SIGKILL)
+	world.ended[holder](true)
 	if !slices.Equal(exited, []kinship.ID{holder}) {
 		t.Errorf("%v have ended", exited)
 	}
@@ -66,8 +65,8 @@ func TestOneWatchForAllLeasesOfAProcess(t *testing.T) {
 
 // A lease may end before it is watched; then nobody removes it later.
 func TestLeaseThatEndedBeforeItWasAdded(t *testing.T) {
-	world := &watchable{ended: map[kinship.ID]func(syscall.Signal){}}
-	h := newWatches(world, func(kinship.ID, syscall.Signal) {})
+	world := &watchable{ended: map[kinship.ID]func(bool){}}
+	h := newWatches(world, func(kinship.ID, bool) {})
 	if err := h.add(kinship.ID{PID: 1}, watchedLease{"a", 1}, func() bool { return false }); err != nil {
 		t.Fatal(err)
 	}
@@ -77,8 +76,8 @@ func TestLeaseThatEndedBeforeItWasAdded(t *testing.T) {
 // A process that has released everything stays watched, for its next lease, and
 // is forgotten when it ends or when many others have done the same.
 func TestProcessRestsBetweenLeases(t *testing.T) {
-	world := &watchable{ended: map[kinship.ID]func(syscall.Signal){}}
-	h := newWatches(world, func(id kinship.ID, _ syscall.Signal) { t.Errorf("process %d without leases is told of", id.PID) })
+	world := &watchable{ended: map[kinship.ID]func(bool){}}
+	h := newWatches(world, func(id kinship.ID, _ bool) { t.Errorf("process %d without leases is told of", id.PID) })
 	once := func(pid int) {
 		t.Helper()
 		if err := h.add(kinship.ID{PID: pid}, watchedLease{"a", 1}, stillHeld); err != nil {
@@ -92,7 +91,7 @@ func TestProcessRestsBetweenLeases(t *testing.T) {
 	once(1)
 	world.err = nil
 	world.expect(t, h, 0, 1, 2)
-	world.ended[kinship.ID{PID: 1}](syscall.SIGKILL)
+	world.ended[kinship.ID{PID: 1}](true)
 	world.expect(t, h, 0, 2)
 	for pid := range mostResting {
 		once(10 + pid)
@@ -107,8 +106,8 @@ func TestProcessRestsBetweenLeases(t *testing.T) {
 }
 
 func TestProcessThatCannotBeWatched(t *testing.T) {
-	world := &watchable{ended: map[kinship.ID]func(syscall.Signal){}, err: errors.New("too many open files")}
-	h := newWatches(world, func(kinship.ID, syscall.Signal) {})
+	world := &watchable{ended: map[kinship.ID]func(bool){}, err: errors.New("too many open files")}
+	h := newWatches(world, func(kinship.ID, bool) {})
 	if err := h.add(kinship.ID{PID: 1}, watchedLease{"a", 1}, stillHeld); !errors.Is(err, world.err) {
 		t.Errorf("add = %v", err)
 	}
@@ -116,9 +115,9 @@ func TestProcessThatCannotBeWatched(t *testing.T) {
 }
 
 func TestWatchesFollow(t *testing.T) {
-	world := &watchable{ended: map[kinship.ID]func(syscall.Signal){}}
+	world := &watchable{ended: map[kinship.ID]func(bool){}}
 	var exited []kinship.ID
-	h := newWatches(world, func(id kinship.ID, _ syscall.Signal) { exited = append(exited, id) })
+	h := newWatches(world, func(id kinship.ID, _ bool) { exited = append(exited, id) })
 	holder, child, late := kinship.ID{PID: 1}, kinship.ID{PID: 2}, kinship.ID{PID: 3}
 	if err := h.follow(holder, child); err != nil {
 		t.Fatal(err)
@@ -137,7 +136,7 @@ func TestWatchesFollow(t *testing.T) {
 		t.Errorf("follow = %v", err)
 	}
 	world.expect(t, h, 1, late.PID) // the old watch stays
-	world.ended[late](syscall.SIGKILL)
+	world.ended[late](true)
 	if !slices.Equal(exited, []kinship.ID{holder}) {
 		t.Errorf("%v have ended", exited)
 	}
@@ -146,8 +145,8 @@ func TestWatchesFollow(t *testing.T) {
 }
 
 func TestWatchesClose(t *testing.T) {
-	world := &watchable{ended: map[kinship.ID]func(syscall.Signal){}}
-	h := newWatches(world, func(kinship.ID, syscall.Signal) {})
+	world := &watchable{ended: map[kinship.ID]func(bool){}}
+	h := newWatches(world, func(kinship.ID, bool) {})
 	if err := h.add(kinship.ID{PID: 1}, watchedLease{"a", 1}, stillHeld); err != nil {
 		t.Fatal(err)
 	}

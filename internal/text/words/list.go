@@ -47,7 +47,11 @@ func Nearest(word string, known []string) (name string, near bool) {
 			name, fewest, begins = candidate, d, prefix
 		}
 	}
-	return name, begins || fewest < len(word) && fewest <= max(2, len(word)/3)
+	most := max(2, len(word)/3)
+	if len(word) < 5 { // two letters would be half of it
+		most = 1
+	}
+	return name, begins || fewest <= most && fewest < len(word)
 }
 
 // sameLetters reports whether two words differ only in the order of their letters.

@@ -39,7 +39,9 @@ func TestNearest(t *testing.T) {
 		{"", "name", false},
 		{"eman", "name", false},
 		{"coutn", "count", true},
-		{"x", "name", false}, // a word of which no letter is right is near nothing
+		{"game", "name", true},
+		{"gone", "name", false}, // half of a short word
+		{"x", "name", false},    // a word of which no letter is right is near nothing
 	} {
 		if got, near := Nearest(test.word, keys); got != test.want && near || near != test.near {
 			t.Errorf("Nearest(%q) = %q, %v, want %q, %v", test.word, got, near, test.want, test.near)

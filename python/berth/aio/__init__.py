@@ -33,6 +33,7 @@ explain = awaited(calls.explain)
 explain_waiting = awaited(calls.explain_waiting)
 find_lease = awaited(calls.find_lease)
 history = awaited(calls.history)
+is_available = awaited(calls.is_available)
 jobs = awaited(calls.jobs)
 leases = awaited(calls.leases)
 measure = awaited(calls.measure)
@@ -47,6 +48,7 @@ query = awaited(calls.query)
 query_range = awaited(calls.query_range)
 ready = awaited(calls.ready)
 release = awaited(calls.release)
+report_libraries = awaited(calls.report_libraries)
 renew = awaited(calls.renew)
 resize = awaited(calls.resize)
 resume = awaited(calls.resume)
@@ -63,8 +65,8 @@ whoami = awaited(calls.whoami)
 __all__ = [
     "Executor", "Job", "Lease", "Pool", "acknowledge", "admit", "adopt", "alerts", "allocate", "ask_to_trim", "available", "batches",
     "bind", "cancel", "check", "config", "deallocate", "devices", "drain", "energy", "events", "explain",
-    "explain_waiting", "find_job", "find_lease", "history", "hold_to", "jobs", "lease", "leases", "measure",
+    "explain_waiting", "find_job", "find_lease", "history", "hold_to", "is_available", "jobs", "lease", "leases", "measure",
     "measurements", "metrics", "monitoring", "off", "on", "optimize", "orphans", "park", "past_leases", "pool", "query",
-    "query_range", "ready", "release", "renew", "resize", "resume", "services", "status", "status_all", "submit",
+    "query_range", "ready", "release", "renew", "report_libraries", "resize", "resume", "services", "status", "status_all", "submit",
     "throttle", "trend", "unacknowledge", "undrain", "wake", "whoami",
 ]  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Callable, Coroutine
 
-from ..asking import described
+from ..asking import begun, described
 from ..calls import Call, Result
 from .transport import run
 
@@ -20,6 +20,6 @@ def awaited(ask: "Callable[Args, Call[Result]]", name: str = "") -> "Callable[Ar
 
     @functools.wraps(ask)
     async def call(*args: "Args.args", **kwargs: "Args.kwargs") -> Result:
-        return await run(ask(*args, **kwargs))
+        return await run(begun(ask, call.__name__, args, kwargs))
 
     return described(call, ask, name)

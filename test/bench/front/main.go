@@ -9,6 +9,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -108,35 +109,58 @@ func run(program string, rounds int, each time.Duration, long, open int) error {
 	return s.memory(long, open)
 }
 
-// memory prints how much memory the front has, over many requests and with many streams.
+// thousands is how often streams are opened and closed again. The garbage collector lets
+// the memory grow in the first third, and no further.
+const thousands = 24
+
+// flat is by how much the memory may still grow afterwards: it varies by a tenth. A leak of
+// what a stream needs would make it grow by two thirds.
+const flat = 0.25
+
+// memory prints how much memory the front has, over many requests and with many streams,
+// and fails if it grows without end.
 func (s *stage) memory(long, open int) error {
 	front := s.contenders[len(s.contenders)-1]
 	fmt.Println()
-	say := func(when string) error {
+	var sizes []float64
+	say := func(when string, arguments ...any) error {
 		size, err := s.resident()
-		if err == nil {
-			fmt.Printf("memory of the front %-38s %6.1f MiB\n", when, size)
+		if err == nil && when != "" {
+			fmt.Printf("memory of the front %-38s %6.1f MiB\n", fmt.Sprintf(when, arguments...), size)
 		}
+		sizes = append(sizes, size)
 		return err
 	}
-	for done := 0; done < long; done += long / 4 {
-		if err := repeat(front, 16, long/4); err != nil {
+	const parts = 4
+	for n := range parts {
+		if err := repeat(front, 16, long/parts); err != nil {
 			return err
 		}
-		if err := say(fmt.Sprintf("after %d requests:", done+long/4)); err != nil {
+		if err := say("after %d requests:", (n+1)*long/parts); err != nil {
 			return err
 		}
 	}
-	for _, when := range []string{"with %d open streams:", "with %d open streams again:"} {
+	requests := sizes[parts-1]/sizes[0] - 1
+	for n := range thousands {
 		closeAll, err := hold(front, open)
 		if err != nil {
 			return err
 		}
-		err = say(fmt.Sprintf(when, open))
+		when := ""
+		if n%4 == 3 || n == 0 {
+			when = "with %d open streams, time %d:"
+		}
+		err = say(when, open, n+1)
 		closeAll()
 		if err != nil {
 			return err
 		}
+	}
+	third := thousands / 3
+	streams := slices.Max(sizes[parts+2*third:])/slices.Max(sizes[parts+third:parts+2*third]) - 1
+	fmt.Printf("it grew by %.0f %% from the first quarter of the requests to the last, and by %.0f %% from the second third of the streams to the last (at most %.0f %%)\n", 100*requests, 100*streams, 100*flat)
+	if requests > flat || streams > flat {
+		return errors.New("the memory of the front is not flat")
 	}
 	return nil
 }

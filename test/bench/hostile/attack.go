@@ -46,6 +46,7 @@ func attacks() []attack {
 		{"jobrights", "keep set-user-id programs of a job running, and forge the exit code of a job by its minder", jobRights},
 		{"jobdoors", "submit jobs by token, over TCP and from namespaces", jobDoors},
 		{"manyjobs", "fill the daemon with tasks and with a log of a gigabyte", manyJobs},
+		{"front", "reach a service of others through the front, fill or stop the front, and be the front", throughTheFront},
 		{"leftovers", "leave temporary files in the state folder", leftovers},
 	}
 }

@@ -43,6 +43,8 @@ func acts() map[string]act {
 		"honest":  measureHonest,
 		"queue":   fillQueue,
 		"rewrite": rewriteFile,
+		"raw":     sendRaw,
+		"crowd":   openCrowd,
 	}
 }
 
@@ -53,6 +55,8 @@ func child(args []string) error {
 		return runMasked(args[1], args[2:])
 	case args[0] == "rooted":
 		return becomeRoot()
+	case args[0] == "echo" && len(args) == 2:
+		return beEcho(args[1])
 	case args[0] == "worker":
 		return echoRecords(len(args) > 1)
 	}

@@ -1317,6 +1317,8 @@ export interface Lease {
   pool?: Pool;
   /** The pool that its memory is from. */
   from_pool?: string;
+  /** What its programs say that their libraries hold. Absent: none has said anything. Only in the answers that list leases or look one up. */
+  libraries?: LibraryReport;
   /** cgroup: its process can open only the leased GPUs. Absent: nothing but its environment keeps it from the others. */
   isolated_by?: 'cgroup';
 }
@@ -1417,6 +1419,13 @@ export interface Leases {
   note?: string;
 }
 
+// Libraries says what the libraries of a program hold.
+export interface Libraries {
+  /** The fence of the lease. Absent: that of the lease with this id now. */
+  fence?: number;
+  libraries: LibraryMemory[];
+}
+
 // Library says whether a Python can import a package, and which GPUs the package
 // sees.
 export interface Library {
@@ -1433,6 +1442,23 @@ export interface Library {
   devices_unknown?: string;
 }
 
+// LibraryMemory is the memory that a library has on the devices of a lease, as the program
+// says.
+export interface LibraryMemory {
+  name: string;
+  /** Memory that arrays of the program take. */
+  allocated_mb: number;
+  /** Memory that the library keeps for later, and that a trim gives back. */
+  cached_mb: number;
+}
+
+// LibraryReport is what the programs of a lease say that their libraries hold, summed up.
+export interface LibraryReport {
+  /** When the newest of them said it. */
+  time: string;
+  libraries: LibraryMemory[];
+}
+
 // Link is the best connection from a device to one other.
 export interface Link {
   /** UUID of the other device. */
@@ -1440,6 +1466,20 @@ export interface Link {
   kind: string;
   /** NVLink: how many links there are side by side. */
   lanes?: number;
+}
+
+// Machine is what a program needs to know of the machine beside its devices, before it
+// takes on more work.
+export interface Machine {
+  /** Processors that the daemon may use. */
+  cpus: number;
+  /** How many processes ran or wanted to run in the last minute, on average. As many as there are processors: they are all busy. */
+  load: number;
+  /** The load in percent of the processors. */
+  load_percent: number;
+  memory_total_mb: number;
+  /** Memory that programs can get without swapping. */
+  memory_available_mb: number;
 }
 
 // MadeID is an id that the daemon made.
@@ -2541,6 +2581,8 @@ export interface Status {
   drain?: Drain;
   /** What berth does by itself if the device should run slower. */
   throttling?: Throttling;
+  /** The processors and the memory of the machine; only of /api/gpu/status. */
+  machine?: Machine;
   /** The leases on the device, largest first; only with leases=true. */
   leases?: DeviceLease[];
   /** What the device did in the last minutes; only of /api/gpu/status/all, with curves. */
@@ -2558,6 +2600,8 @@ export interface StatusAll {
   note?: string;
   gpus: Status[];
   utilization: Utilization;
+  /** The processors and the memory of the machine. Absent: the daemon cannot read them. */
+  machine?: Machine;
   /** What needs a person, the worst first, as far as the caller may see it. */
   needs?: Need[];
 }

@@ -1,0 +1,104 @@
+package desk
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+// reports remembers what the programs of leases say about the memory of their libraries.
+// Nothing is decided by it: a program may say what it likes.
+type reports struct {
+	mu  sync.Mutex // guards all
+	all map[uint64]map[process.ID]report
+}
+
+// report is what one process said.
+type report struct {
+	at        time.Time
+	libraries []api.LibraryMemory
+}
+
+// The most leases and processes of one lease that reports remembers: the newest.
+const (
+	mostReports   = 1024
+	mostReporters = 64
+)
+
+// add keeps what a process says, in place of what it said before.
+func (r *reports) add(fence uint64, by process.ID, said report) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.all == nil {
+		r.all = map[uint64]map[process.ID]report{}
+	}
+	if r.all[fence] == nil {
+		if len(r.all) >= mostReports {
+			delete(r.all, slices.Min(slices.Collect(maps.Keys(r.all)))) // fences grow
+		}
+		r.all[fence] = map[process.ID]report{}
+	}
+	if of := r.all[fence]; len(of) >= mostReporters {
+		oldest := slices.MinFunc(slices.Collect(maps.Keys(of)), func(a, b process.ID) int { return of[a].at.Compare(of[b].at) })
+		delete(of, oldest)
+	}
+	r.all[fence][by] = said
+}
+
+// sum returns what the living processes of a lease hold together, by library, or nil if
+// none has said anything.
+func (r *reports) sum(fence uint64, alive func(process.ID) bool) *api.LibraryReport {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	of := r.all[fence]
+	maps.DeleteFunc(of, func(id process.ID, _ report) bool { return id != (process.ID{}) && !alive(id) })
+	if len(of) == 0 {
+		delete(r.all, fence)
+		return nil
+	}
+	var sum api.LibraryReport
+	found := map[string]api.LibraryMemory{}
+	for _, said := range of {
+		if said.at.After(sum.Time) {
+			sum.Time = said.at
+		}
+		for _, l := range said.libraries {
+			found[l.Name] = api.LibraryMemory{Name: l.Name, Allocated: found[l.Name].Allocated + l.Allocated, Cached: found[l.Name].Cached + l.Cached}
+		}
+	}
+	sum.Libraries = slices.SortedFunc(maps.Values(found), func(a, b api.LibraryMemory) int { return cmp.Compare(a.Name, b.Name) })
+	return &sum
+}
+
+// Libraries keeps what a program of a lease says about the memory of its libraries. Only
+// programs of the user of the lease may say it.
+func (d *Desk) Libraries(_ context.Context, by Caller, name lease.Name, b api.Libraries) (api.Lease, error) {
+	held, err := d.held(&by, access.Renew, name, b.Fence)
+	if err != nil {
+		return api.Lease{}, Refused(err)
+	}
+	if held.Key().Owner != lease.OwnerOf(&by.Actor) {
+		return api.Lease{}, Refuse(Forbidden, "not_yours", "The lease %s belongs to %s. Only programs of that user say what their libraries hold. Nothing was changed.", held.ID, held.Holder.User)
+	}
+	for _, l := range b.Libraries {
+		if l.Allocated < 0 || l.Cached < 0 || l.Allocated > mostMemory || l.Cached > mostMemory {
+			return api.Lease{}, wrongFields(lease.FieldErrors{{Field: "libraries", Detail: "memory is a number of MiB from 0 to 1099511627776"}})
+		}
+	}
+	self := by.self()
+	d.reports.add(held.Fence, process.ID{PID: self.PID, Start: self.Start}, report{at: time.Now(), libraries: b.Libraries})
+	l := LeaseOf(held)
+	d.Complete(&l, held, true)
+	return l, nil
+}
+
+const mostMemory gpu.MiB = 1 << 40

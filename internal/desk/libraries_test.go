@@ -1,0 +1,71 @@
+package desk
+
+import (
+	"os"
+	"testing"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+// A lease shows what its programs say about their libraries, to its owner, while they
+// live. Nobody else speaks for them.
+func TestLibraries(t *testing.T) {
+	o := open(t, "1")
+	by := self(t)
+	l, err := o.Allocate(t.Context(), by, api.Allocate{ID: "a", Memory: 100, Binding: "named"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := lease.Name{ID: "a"}
+	say := func(by Caller, fence uint64, libraries ...api.LibraryMemory) (api.Lease, error) {
+		return o.Libraries(t.Context(), by, name, api.Libraries{Fence: fence, Libraries: libraries})
+	}
+	torch := api.LibraryMemory{Name: "torch", Allocated: 1200, Cached: 300}
+	if _, err := say(by, l.Fence, api.LibraryMemory{Name: "torch", Allocated: 7}); err != nil {
+		t.Fatal(err)
+	}
+	said, err := say(by, l.Fence, torch, api.LibraryMemory{Name: "cupy", Cached: 5}) // in place of what it said before
+	if err != nil || said.Libraries == nil || len(said.Libraries.Libraries) != 2 || said.Libraries.Libraries[1] != torch {
+		t.Errorf("%+v, %v", said.Libraries, err)
+	}
+	held, _ := o.Ledger.Find(lease.Key{Owner: lease.OwnerOf(&by.Actor), ID: "a"})
+	var others api.Lease
+	if o.Complete(&others, held, false); others.Libraries != nil {
+		t.Error("others see it")
+	}
+	if _, err := say(by, l.Fence+1, torch); codeOf(err) != "stale_fence" {
+		t.Errorf("with another fence: %v", err)
+	}
+	if _, err := say(by, 0, api.LibraryMemory{Name: "torch", Allocated: -1}); codeOf(err) != "invalid_request" {
+		t.Errorf("less than nothing: %v", err)
+	}
+	operator := by
+	operator.User, operator.UID, operator.Role = "eve", by.UID+1, access.Operator
+	if _, err := say(operator, 0, torch); codeOf(err) != "not_yours" {
+		t.Errorf("an operator: %v", err)
+	}
+	own, err := process.Proc().Identify(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if dead := o.reports.sum(l.Fence, func(id process.ID) bool { return id != own }); dead != nil {
+		t.Errorf("a process that has ended holds %+v", dead)
+	}
+}
+
+// However many leases and processes report, the daemon remembers the newest.
+func TestLibrariesAreBounded(t *testing.T) {
+	var r reports
+	for fence := range uint64(mostReports + 10) {
+		r.add(fence, process.ID{PID: 1}, report{})
+	}
+	for pid := range mostReporters + 10 {
+		r.add(mostReports, process.ID{PID: pid}, report{})
+	}
+	if len(r.all) != mostReports || r.all[9] != nil || r.all[10] == nil || len(r.all[mostReports]) > mostReporters {
+		t.Errorf("%d leases, %d processes", len(r.all), len(r.all[mostReports]))
+	}
+}

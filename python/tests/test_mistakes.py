@@ -1,0 +1,129 @@
+"""Mistakes that people make, and what they are told: each answer names the next step, and
+none is the message of a library."""
+
+import os
+import re
+import traceback
+import unittest
+import warnings
+
+import berth
+
+from . import mapjobs
+from .daemon import DaemonCase
+
+# What libraries say by themselves.
+RAW = re.compile(
+    r"expected (number|string|integer|value|length|array|boolean|object)|object has no attribute|not supported between"
+    r"|could not convert|required positional argument|unexpected keyword argument|Errno|HTTPConnection|JSONDecode|Traceback"
+)
+
+# What is written, and a part of the answer that says what to do.
+MISTAKES = (
+    ("berth.alocate('a', 1)", "did you mean allocate?"),
+    ("berth.allocate('a')", "write allocate(allocation_id, memory, …)"),
+    ("berth.allocate('a', 10, gpus=1)", "did you mean gpu?"),
+    ("berth.allocate('a', 10, colour='red')", "help(berth.allocate) lists what it takes"),
+    ("berth.allocate('a', 0)", "write it like 4GiB; a slot without memory is berth.lease()"),
+    ("berth.allocate('a', -1)", "write it like 4GiB"),
+    ("berth.allocate('a', 0.5)", "write it like 4GiB"),
+    ("berth.allocate('a', None)", "write it like 4GiB"),
+    ("berth.allocate('a', '4 apples')", "write it like 4GiB, 512M or 2048 (MiB)"),
+    ("berth.allocate('a', '900GiB')", "ask for at most 139"),
+    ("berth.allocate('', 10)", "an id is a text such as"),
+    ("berth.allocate(17, 10)", "an id is a text such as"),
+    ("berth.allocate('a\\nb', 10)", "cannot be printed"),
+    ("berth.allocate('a', 10, gpu=9)", "Use an index or a UUID"),
+    ("berth.allocate('a', 10, gpu='cuda:0')", "Use an index or a UUID"),
+    ("berth.allocate('a', 10, binding='forever')", "must be one of: process, ttl, named"),
+    ("berth.allocate('a', 10, policy='fastest')", "must be one of: least_loaded"),
+    ("berth.allocate('a', 10, again=True)", "must be a text"),
+    ("berth.allocate('a', 10, ttl=-1)", "it must be from 1 to"),
+    ("berth.allocate('a', 10, timeout='10s')", "timeout is a number of seconds, such as 10"),
+    ("berth.allocate('a', 10, parkable='maybe')", "use True, False or 'unshared'"),
+    ("berth.deallocate('nobody')", "berth leases (GET /api/leases) lists the leases"),
+    ("berth.release('nobody')", "berth leases (GET /api/leases) lists the leases"),
+    ("berth.find_lease('')", "berth.leases() lists them"),
+    ("berth.resize('nobody', '1GiB')", "berth leases (GET /api/leases) lists the leases"),
+    ("berth.hold_to('nobody', 2)", "must be 1 or less"),
+    ("berth.status(7)", "berth status and GET /api/gpu/status/all list them"),
+    ("berth.status('H200')", "Use an index or a UUID"),
+    ("berth.history(0, since='yesterday')", "5m for the last five minutes"),
+    ("berth.history(0, limit=-1)", "must be 1 or more"),
+    ("berth.lease(memroy='1GiB')", "did you mean memory?"),
+    ("berth.lease('8 gigs')", "write it like 4GiB"),
+    ("berth.lease('1GiB', timeout='5s')", "timeout is a number of seconds"),
+    ("berth.lease('1GiB').id", "use it in a with statement"),
+    ("berth.lease(mapjobs.double)", "write @berth.lease(\"4GiB\")"),
+    ("berth.lease(gpus=0).acquire()", "must be 1 or more"),
+    ("berth.lease(gpus=3, timeout=0).acquire()", "ask for no more"),
+    ("berth.lease('1GiB', where='nmae~H200').acquire()", "use vendor=, name=, name~"),
+    ("berth.lease('1GiB', priority='high').acquire()", "must be a whole number"),
+    ("berth.convert([1, 2], 'torch')", "make one first"),
+    ("berth.memory('pytroch')", "did you mean torch?"),
+    ("berth.memory(mapjobs.double)", "@berth.memory(input=\"torch\")"),
+    ("berth.compile([])", "give functions with @berth.memory(…)"),
+    ("berth.map(mapjobs.double, 5)", "such as range(5)"),
+    ("berth.map(5, [1])", "write def name(records)"),
+    ("berth.map(lambda x: x, [1])", "write def name(records)"),
+    ("berth.map(mapjobs.double, [1], gpus=0)", "a number from 1"),
+    ("berth.map(mapjobs.double, [1], errors='ignore')", "\"raise\" or \"mark\""),
+    ("berth.map(mapjobs.double, [1], memory='lots')", "write it like 4GiB"),
+    ("berth.map(mapjobs.double, [1], workers=2)", "did you mean workers_per_gpu?"),
+    ("berth.worker(mapjobs.double)", "start it with berth run"),
+    ("berth.config.set(temp_trottle=80)", "did you mean temp_throttle?"),
+    ("berth.config.set(temp_throttle='hot')", "must be a number"),
+    ("berth.on('critcal', print)", "docs/reference/events.md lists the codes"),
+    ("berth.on('critical', None)", "give a function to call"),
+    ("berth.query('gpu_temp{')", "written in PromQL, such as"),
+    ("berth.submit([])", "must not be empty"),
+    ("berth.find_job('nobody-1')", "berth jobs --all (GET /api/jobs) lists them"),
+    ("berth.jobs(state='finished')", "must be one of: held, waiting"),
+    ("berth.speed(9)", "write berth.speed(gpu=9)"),
+    ("berth.trim_on_request()", "take one with berth.lease(…)"),
+    ("berth.adopt(999999999)", "Name a process that runs"),
+    ("berth.Executor(gpus='one')", "a number from 1"),
+    ("berth.Client(socket='/nope').call('GET', '/api/leases')", "start one: berth serve"),
+    ("berth.Client(url='nonsense://x')", "write it like http://127.0.0.1:8000"),
+    ("berth.Client(cert='a')", "give both cert and key"),
+)
+
+
+class Mistakes(DaemonCase):
+    devices = "sim:2"
+
+    def test_each_names_the_next_step(self):
+        for code, step in MISTAKES:
+            with self.subTest(code):
+                with self.assertRaises(Exception) as caught:
+                    eval(code, {"berth": berth, "mapjobs": mapjobs})
+                said = str(caught.exception)
+                self.assertIn(step, said)
+                self.assertIsNone(RAW.search(said), said)
+        self.assertEqual(berth.leases().leases, [])  # and none changed anything
+        self.assertGreaterEqual(len(MISTAKES), 40)
+
+    def test_refusals_show_no_frames_of_the_package(self):
+        for call, want in (
+            (lambda: berth.deallocate("nobody"), ["call"]), (lambda: berth.allocate("a", "4 apples"), ["call"]),
+            (lambda: berth.status(9), ["call"]), (lambda: berth.lease(gpus=9, timeout=0).acquire(), ["acquire"]),
+        ):  # fmt: skip
+            try:
+                call()
+            except (berth.Problem, ValueError) as why:
+                frames = traceback.extract_tb(why.__traceback__)
+            package = os.path.dirname(berth.__file__)
+            self.assertEqual([frame.name for frame in frames if os.path.dirname(frame.filename) == package], want)
+
+
+class Amounts(unittest.TestCase):
+    def test_decimal_amounts_are_told(self):
+        from berth.memorytypes import mib
+
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            self.assertEqual(mib("4GB"), 4096)
+            self.assertEqual([str(one.message) for one in told], ["4GB is taken as 4GiB, as everywhere in berth: write 4GiB"])
+            for fine in ("4GiB", "4G", "512M", "512MB", 4096):
+                mib(fine)
+            self.assertEqual(len(told), 1)
