@@ -93,7 +93,7 @@ type Machine struct {
 // Need is something that needs a person. The daemon decides what does, so that every
 // screen shows the same.
 type Need struct {
-	Kind     string       `json:"kind" enum:"monitoring,critical,unavailable,unhealthy,throttled,quarantine,stale,drained,alert,parking,over,hog,waiting,orphans"`
+	Kind     string       `json:"kind" enum:"monitoring,critical,unavailable,unhealthy,throttled,quarantine,stale,drained,alert,parking,over,hog,service,front,waiting,orphans"`
 	Severity gpu.Severity `json:"severity" enum:"warning,critical"`
 	Subject  string       `json:"subject" doc:"What it is about, as in GPU 0."`
 	GPU      string       `json:"gpu,omitempty" doc:"UUID of the device that it is about."`

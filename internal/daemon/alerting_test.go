@@ -120,7 +120,7 @@ func problemCode(err error) string {
 func TestRulesOf(t *testing.T) {
 	c := config.Default()
 	groups, err := rulesOf(c, nil)
-	if err != nil || len(groups) != 3 || groups[0].Interval != c.Alerts.Interval {
+	if err != nil || len(groups) != 4 || groups[0].Interval != c.Alerts.Interval {
 		t.Errorf("shipped: %v, %v", groups, err)
 	}
 	for _, g := range groups {

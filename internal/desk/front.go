@@ -17,12 +17,17 @@ type Front interface {
 	State() *api.FrontState
 }
 
-// FrontState returns how the front is, or nil if there is to be none.
-func (d *Desk) FrontState() *api.FrontState {
+// FrontState returns how the front is, or nil if there is to be none. Only operators see
+// why it does not run.
+func (d *Desk) FrontState(by access.Actor) *api.FrontState {
 	if d.Front == nil {
 		return nil
 	}
-	return d.Front.State()
+	s := d.Front.State()
+	if s != nil && s.Why != "" && access.May(by, access.Inspect, access.Everything()) != nil {
+		s.Why = "it does not run; operators see why"
+	}
+	return s
 }
 
 // isFront refuses everybody but the front: it calls over the Unix socket as the user that

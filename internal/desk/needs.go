@@ -31,6 +31,8 @@ type Concerns struct {
 	Alerts     []api.Alert
 	Hogs       []Hog
 	Orphans    int // processes that use a device after the end of their lease
+	Services   []api.Service
+	Front      *api.FrontState // nil if there is to be none
 }
 
 // Needs returns what needs a person, the worst first.
@@ -56,6 +58,7 @@ func Needs(c Concerns, now time.Time) []api.Need {
 	for i := range c.Leases {
 		list = append(list, leaseNeeds(&c.Leases[i], now)...)
 	}
+	list = append(list, serviceNeeds(c.Services, c.Front)...)
 	list = append(list, hogNeeds(c.Hogs, now)...)
 	list = append(list, waitingNeeds(c.Waiting, now)...)
 	if n := c.Orphans; n > 0 {
@@ -136,6 +139,24 @@ func leaseNeeds(l *api.Lease, now time.Time) []api.Need {
 		need.Kind, need.Since = "over", nil
 		need.Text, need.Next = fmt.Sprintf("%s uses %s and leased %s", l.ID, used.Beside(leased), leased.Beside(used)), resizeTo(l.ID, used)
 		list = append(list, need)
+	}
+	return list
+}
+
+// serviceNeeds returns the needs of services that have failed, and of the front.
+func serviceNeeds(services []api.Service, front *api.FrontState) []api.Need {
+	var list []api.Need
+	if front != nil && front.Address == "" {
+		list = append(list, api.Need{Kind: "front", Severity: gpu.Serious, Subject: "front", Text: "No front takes requests for services: " + front.Why, Next: "berth doctor"})
+	}
+	for i := range services {
+		s := &services[i]
+		if f := s.Failure; s.State == "failed" && f != nil {
+			list = append(list, api.Need{
+				Kind: "service", Subject: s.Name, User: s.User, Since: &f.At, Next: "berth logs " + words.Shell(s.Name),
+				Text: fmt.Sprintf("%s has failed %s: %s", s.Name, words.Count(f.Count, "time"), f.Why),
+			})
+		}
 	}
 	return list
 }

@@ -48,7 +48,12 @@ func TestNeeds(t *testing.T) {
 		of   Concerns
 		want []string // severity, kind, text
 	}{
-		"well":         {device(func(*api.Status) {}), nil},
+		"well": {device(func(*api.Status) {}), nil},
+		"a service that failed": {Concerns{Monitoring: true, Services: []api.Service{{Name: "red", State: "ready"}, {Name: "blue", State: "failed", Failure: &api.ServiceFailure{Count: 2, Why: "it was not ready"}}}},
+			[]string{"warning service blue has failed 2 times: it was not ready"}},
+		"a front": {Concerns{Monitoring: true, Front: &api.FrontState{Listen: "a", Address: "a"}}, nil},
+		"a front without its address": {Concerns{Monitoring: true, Front: &api.FrontState{Listen: "a", Why: "another program has it"}},
+			[]string{"critical front No front takes requests for services: another program has it"}},
 		"not measured": {Concerns{}, []string{"warning monitoring Monitoring is stopped, so the numbers are old"}},
 		"critical":     {device(func(d *api.Status) { d.State = gpu.Critical }), []string{"critical critical GPU 2 is CRITICAL: why"}},
 		"gone": {device(func(d *api.Status) { d.State, d.Stale, d.Health = gpu.Unavailable, true, gpu.Unhealthy }),

@@ -1142,7 +1142,7 @@ class Need(Answer):
     """Need is something that needs a person. The daemon decides what does, so that every
     screen shows the same."""
 
-    kind: str = ""  # One of monitoring, critical, unavailable, unhealthy, throttled, quarantine, stale, drained, alert, parking, over, hog, waiting or orphans.
+    kind: str = ""  # One of monitoring, critical, unavailable, unhealthy, throttled, quarantine, stale, drained, alert, parking, over, hog, service, front, waiting or orphans.
     severity: str = ""  # One of warning or critical.
     subject: str = ""  # What it is about, as in GPU 0.
     gpu: str = ""  # UUID of the device that it is about.

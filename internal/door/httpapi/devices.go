@@ -136,7 +136,7 @@ func (s *server) statusAll(ctx context.Context, in *statusAllQuery) (*answer[api
 func (s *server) needs(all *api.StatusAll, by sight) []api.Need {
 	now := time.Now()
 	troubles := s.Desk.Troubles(now)
-	found := desk.Concerns{Monitoring: all.Monitoring, GPUs: all.GPUs, Alerts: s.alertsFor(by), Orphans: troubles.Orphans}
+	found := desk.Concerns{Monitoring: all.Monitoring, GPUs: all.GPUs, Alerts: s.alertsFor(by), Orphans: troubles.Orphans, Services: s.Desk.ServiceList(by.Actor), Front: s.Desk.FrontState(by.Actor)}
 	for _, held := range troubles.Leases {
 		l := by.lease(held, nil)
 		s.Desk.Whereabouts(&l, by.owns(held.Holder))

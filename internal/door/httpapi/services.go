@@ -57,7 +57,8 @@ type changeService struct {
 }
 
 func (s *server) services(ctx context.Context, _ *struct{}) (*answer[api.Services], error) {
-	return ok(api.Services{Services: s.Desk.ServiceList(identityOf(ctx).Actor), Front: s.Desk.FrontState()})
+	by := identityOf(ctx).Actor
+	return ok(api.Services{Services: s.Desk.ServiceList(by), Front: s.Desk.FrontState(by)})
 }
 
 func (s *server) service(ctx context.Context, in *serviceQuery) (*answer[api.Service], error) {

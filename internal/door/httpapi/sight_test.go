@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -45,7 +46,7 @@ func TestNobodySeesWhatOthersRun(t *testing.T) {
 	paths := []struct{ method, path, body string }{
 		{"GET", "/api/leases", ""}, {"GET", "/api/leases/job", ""}, {"GET", "/api/leases/job/explain", ""}, {"GET", "/api/batches", ""},
 		{"GET", "/api/measurements", ""}, {"GET", "/api/orphans", ""}, {"GET", "/api/energy", ""}, {"GET", "/api/past/leases", ""}, {"GET", "/api/audit", ""}, {"GET", "/api/events?follow=false", ""}, {"GET", "/api/gpu/status/all?leases=true", ""},
-		{"GET", "/api/gpu/status?leases=true", ""}, {"GET", "/api/gpu/metrics", ""}, {"GET", "/api/gpu/metrics/history", ""}, {"GET", "/api/gpu/memory/available", ""},
+		{"GET", "/api/gpu/status?leases=true", ""}, {"GET", "/api/gpu/metrics", ""}, {"GET", "/api/gpu/metrics/history", ""}, {"GET", "/api/gpu/memory/available", ""}, {"GET", "/api/services", ""},
 		{"POST", "/api/leases/explain", `{"memory_mb":7000}`}, {"POST", "/api/leases", `{"id":"too much","memory_mb":7000,"timeout_seconds":0}`},
 	}
 	admin := holding(lease.Holder{UID: 0, User: "root"}, access.Admin)
@@ -226,5 +227,31 @@ func TestCallsAreCounted(t *testing.T) {
 	want := []string{"GET /api/leases/{id} by " + ada.User, "POST /api/gpu/monitoring/stop by " + ada.User, "GET /healthz by " + viewer().User}
 	if !slices.Equal(calls, want) {
 		t.Errorf("counted %q, want %q", calls, want)
+	}
+}
+
+// Of the program that berth runs for a service, users see the settings that run nothing.
+func TestNobodySeesProgramsInTheConfiguration(t *testing.T) {
+	whole := func() api.GPUConfig {
+		return api.GPUConfig{
+			Services: map[string]api.ServiceConfig{"chat": {Users: []string{"ada"}, ProgramConfig: api.ProgramConfig{
+				Command: []string{"hush"}, Directory: "/hush", User: "ada", Models: []string{"m"}, Sleep: []api.CallConfig{{Path: "/hush"}}, Wake: []api.CallConfig{{Path: "/hush"}},
+			}}},
+			Front: api.FrontConfig{Listen: "127.0.0.1:8080", TLSKey: "/hush", TLSCert: "/hush", User: "hush"},
+		}
+	}
+	for name, c := range map[string]struct {
+		by          doorkeeper.Identity
+		runs, users bool
+	}{
+		"a viewer":    {doorkeeper.IdentityFor(viewer()), false, false},
+		"a user":      {user(4712), false, true},
+		"an operator": {holding(lease.Holder{UID: 4714, User: "olga"}, access.Operator), true, true},
+	} {
+		got := sight{c.by}.config(whole())
+		text := fmt.Sprintf("%+v", got)
+		if strings.Contains(text, "hush") != c.runs || strings.Contains(text, "ada") != c.users || got.Services["chat"].Models == nil || got.Front.Listen == "" {
+			t.Errorf("%s sees %s", name, text)
+		}
 	}
 }

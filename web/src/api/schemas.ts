@@ -1624,8 +1624,8 @@ export interface Move {
 // Need is something that needs a person. The daemon decides what does, so that every
 // screen shows the same.
 export interface Need {
-  /** One of monitoring, critical, unavailable, unhealthy, throttled, quarantine, stale, drained, alert, parking, over, hog, waiting or orphans. */
-  kind: 'monitoring' | 'critical' | 'unavailable' | 'unhealthy' | 'throttled' | 'quarantine' | 'stale' | 'drained' | 'alert' | 'parking' | 'over' | 'hog' | 'waiting' | 'orphans';
+  /** One of monitoring, critical, unavailable, unhealthy, throttled, quarantine, stale, drained, alert, parking, over, hog, service, front, waiting or orphans. */
+  kind: 'monitoring' | 'critical' | 'unavailable' | 'unhealthy' | 'throttled' | 'quarantine' | 'stale' | 'drained' | 'alert' | 'parking' | 'over' | 'hog' | 'service' | 'front' | 'waiting' | 'orphans';
   /** One of warning or critical. */
   severity: 'warning' | 'critical';
   /** What it is about, as in GPU 0. */

@@ -20,7 +20,7 @@ export interface Facts {
 
 const names: Record<Need['kind'], string> = {
   monitoring: 'Not measuring', critical: 'CRITICAL', unavailable: 'UNAVAILABLE', unhealthy: 'Unhealthy', throttled: 'THROTTLED', quarantine: 'Quarantine',
-  stale: 'Old sample', drained: 'Drained', alert: 'Alert', parking: 'Stuck', over: 'Over its lease', hog: 'Unused', waiting: 'Waits long', orphans: 'Orphans',
+  stale: 'Old sample', drained: 'Drained', alert: 'Alert', parking: 'Stuck', over: 'Over its lease', hog: 'Unused', service: 'Failed service', front: 'No front', waiting: 'Waits long', orphans: 'Orphans',
 };
 
 // attention lists what needs a person, the worst first. The daemon decides what does; the
