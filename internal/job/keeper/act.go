@@ -12,6 +12,7 @@ import (
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/job"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/process/runs"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -26,7 +27,7 @@ var (
 	// ErrWaited means that a task has waited for its lease as long as it may.
 	ErrWaited = errors.New("it waited too long")
 	// ErrStopped means that the daemon is about to stop.
-	ErrStopped = errors.New("the daemon is about to stop")
+	ErrStopped = runs.ErrStopped
 )
 
 // The limits of what is kept.

@@ -62,7 +62,7 @@ type Claim struct {
 }
 
 // ErrNoLease means that the lease of a task has ended.
-var ErrNoLease = errors.New("the lease has ended")
+var ErrNoLease = runs.ErrNoLease
 
 // Minders starts minders and reads what they wrote.
 type Minders interface {

@@ -139,10 +139,10 @@ func (k *Keeper) watch(r run, id process.ID) {
 
 // ErrNoOrder refuses the order of a run that is not due, or whose minder is another
 // process.
-var ErrNoOrder = errors.New("there is no order for this run")
+var ErrNoOrder = runs.ErrNoOrder
 
 // ErrNotNow means that the user database does not answer at present.
-var ErrNotNow = errors.New("the user database does not answer")
+var ErrNotNow = runs.ErrNotNow
 
 // Order returns what a minder has to run. Caller is the process that asks; it must be the
 // one that has locked the record of the run. The lease is bound to it.

@@ -10,7 +10,6 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/job/keeper"
 	"github.com/berth-gpu/berth/internal/job/service"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
@@ -598,7 +597,7 @@ func (o *Owner) Order(run string, caller process.ID) (api.MinderOrder, error) {
 		return api.MinderOrder{}, err
 	}
 	if !alive || record.Minder() != caller || record.Boot != o.Boot || !record.Started.IsZero() {
-		return api.MinderOrder{}, fmt.Errorf("%w: process %d does not mind it", keeper.ErrNoOrder, caller.PID)
+		return api.MinderOrder{}, fmt.Errorf("%w: process %d does not mind it", runs.ErrNoOrder, caller.PID)
 	}
 	var s *owned
 	var life service.Life
@@ -609,32 +608,32 @@ func (o *Owner) Order(run string, caller process.ID) (api.MinderOrder, error) {
 				return nil
 			}
 		}
-		return keeper.ErrNoOrder
+		return runs.ErrNoOrder
 	})
 	if err != nil {
 		return api.MinderOrder{}, stopped(o, err)
 	}
 	i := life.Instance
 	account, unready := o.Account(i.Spec.User, i.Spec.UID)
-	if errors.Is(unready, keeper.ErrNotNow) {
+	if errors.Is(unready, runs.ErrNotNow) {
 		return api.MinderOrder{}, unready
 	}
 	var l api.Lease
 	if unready == nil {
-		if l, err = o.leases.Hand(o.running, keyOf(i), i.Fence, askFor(&life), caller); err != nil && !errors.Is(err, keeper.ErrNoLease) {
+		if l, err = o.leases.Hand(o.running, keyOf(i), i.Fence, askFor(&life), caller); err != nil && !errors.Is(err, runs.ErrNoLease) {
 			return api.MinderOrder{}, err
 		}
 	}
 	err = o.ask(o.running, func() error {
 		switch {
 		case !s.is(i.Number) || s.life.State != service.Starting:
-			return keeper.ErrNoOrder
+			return runs.ErrNoOrder
 		case unready != nil:
 			o.fail(s, service.Fails, unready.Error(), nil)
-			return keeper.ErrNoOrder
+			return runs.ErrNoOrder
 		case err != nil:
 			o.fail(s, service.Fails, "its lease has ended before it began", nil)
-			return fmt.Errorf("%w: %w", keeper.ErrNoOrder, err)
+			return fmt.Errorf("%w: %w", runs.ErrNoOrder, err)
 		}
 		return o.happen(s, service.Ordered, service.Facts{}, func(l *service.Life) { l.Instance.PID, l.Instance.Ordered = caller.PID, time.Now() })
 	})
@@ -651,7 +650,7 @@ func (o *Owner) Order(run string, caller process.ID) (api.MinderOrder, error) {
 // answers.
 func stopped(o *Owner, err error) error {
 	if o.running.Err() != nil {
-		return keeper.ErrStopped
+		return runs.ErrStopped
 	}
 	return err
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/job/keeper"
 	"github.com/berth-gpu/berth/internal/job/service"
+	"github.com/berth-gpu/berth/internal/process/runs"
 )
 
 const (
@@ -106,7 +106,7 @@ func (o *Owner) Orders(ctx context.Context, name string, send func(api.FrontOrde
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-o.over:
-			return keeper.ErrStopped
+			return runs.ErrStopped
 		}
 	}
 }
@@ -239,7 +239,7 @@ func (o *Owner) send(ctx context.Context, order api.FrontOrder) error {
 		return errors.New(done.Error)
 	case <-ctx.Done():
 	case <-o.over:
-		return keeper.ErrStopped
+		return runs.ErrStopped
 	}
 	if o.isConnected() {
 		return errors.New("the front did not answer in time")

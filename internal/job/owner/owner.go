@@ -15,9 +15,9 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/file"
-	"github.com/berth-gpu/berth/internal/job/keeper"
 	"github.com/berth-gpu/berth/internal/job/service"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/process/runs"
 )
 
 // Options are the options of Open.
@@ -26,7 +26,7 @@ type Options struct {
 	Boot    string // of the machine
 	Minders Minders
 	Numbers func() (int64, error) // of instances, as of jobs
-	// Account looks a user up. An error that wraps keeper.ErrNotNow means that a minder
+	// Account looks a user up. An error that wraps runs.ErrNotNow means that a minder
 	// should ask again.
 	Account  func(user string, uid int) (api.MinderAccount, error)
 	FreePort func() (int, error)
@@ -43,7 +43,7 @@ type Options struct {
 	Nudge func()
 }
 
-// Errors for callers to test. A minder is refused with those of package keeper.
+// Errors for callers to test. A minder is refused with those of package runs.
 var (
 	// ErrUnknown means that there is no such service.
 	ErrUnknown = errors.New("there is no such service")
@@ -245,7 +245,7 @@ func (o *Owner) ask(ctx context.Context, do func() error) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-o.over:
-		return keeper.ErrStopped
+		return runs.ErrStopped
 	}
 }
 

@@ -10,9 +10,9 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/job/keeper"
 	"github.com/berth-gpu/berth/internal/job/service"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/process/runs"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -91,7 +91,7 @@ func (o *Owner) Bring(ctx context.Context, b api.FrontBring) (api.FrontBrought, 
 	case <-ctx.Done():
 		return api.FrontBrought{}, context.Cause(ctx)
 	case <-o.over:
-		return api.FrontBrought{}, keeper.ErrStopped
+		return api.FrontBrought{}, runs.ErrStopped
 	}
 }
 

@@ -1,6 +1,7 @@
-// Package owner owns the programs of services. It brings a service when somebody asks for
-// it, sends it away when it is idle or others need its room, and starts it again when it
-// fails.
+// Package owner owns the programs of services.
+//
+// It brings a service when somebody asks for it, sends it away when it is idle or others
+// need its room, and starts it again when it fails.
 //
 // One goroutine decides, by the table of package service and by the state that it holds;
 // what takes time goes on beside it and reports an event. Every start and every stop is

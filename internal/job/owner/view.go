@@ -6,9 +6,9 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/enforce/park"
 	"github.com/berth-gpu/berth/internal/job/service"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/placement"
 )
 
 // List returns all services, in the order of their names.
@@ -109,33 +109,33 @@ func (o *Owner) ServiceOf(k lease.Key) string {
 }
 
 // Use implements mover.Services.
-func (o *Owner) Use(k lease.Key, fence uint64) (park.Use, bool) {
+func (o *Owner) Use(k lease.Key, fence uint64) (placement.ProgramUse, bool) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	s := o.serviceOf(k)
 	if s == nil || s.life.Instance.Fence != 0 && s.life.Instance.Fence != fence {
-		return park.Use{}, false
+		return placement.ProgramUse{}, false
 	}
 	l := &s.life
 	switch l.State {
 	case service.Waiting, service.Starting:
-		return park.Use{}, true
+		return placement.ProgramUse{}, true
 	case service.Returning:
 		if s.growing { // one before it in the queue may need what it keeps while it sleeps
-			return park.Use{Since: l.Since, Idle: l.Since}, true
+			return placement.ProgramUse{Since: l.Since, Idle: l.Since}, true
 		}
-		return park.Use{}, true
+		return placement.ProgramUse{}, true
 	case service.Serving:
 		at := service.Situation{Waiting: len(s.waiters), Open: o.requests(s.name), Last: s.last, Known: o.known()}
-		u := park.Use{Since: l.Since, Idle: l.Idle(&at), Barred: l.Barred(), Switch: l.Instance.Spec.Switching(&l.Took)}
+		u := placement.ProgramUse{Since: l.Since, Idle: l.Idle(&at), Barred: l.Barred(), Switch: l.Instance.Spec.Switching(&l.Took)}
 		if !at.Known { // nothing is closed before every front has told of its requests
 			u.Barred = time.Now().Add(patience)
 		}
 		return u, true
 	case service.Parked, service.Asleep:
-		return park.Use{Since: l.Since, Idle: l.Since}, true
+		return placement.ProgramUse{Since: l.Since, Idle: l.Since}, true
 	}
-	return park.Use{Since: l.Since, Leaves: true}, true
+	return placement.ProgramUse{Since: l.Since, Leaves: true}, true
 }
 
 // Away implements mover.Services.

@@ -20,7 +20,6 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/enforce/park"
-	"github.com/berth-gpu/berth/internal/job/keeper"
 	"github.com/berth-gpu/berth/internal/job/service"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/placement"
@@ -182,9 +181,12 @@ func inWorld(t *testing.T, specs []service.Spec, play func(*testing.T, *world)) 
 
 // close ends everything.
 func (w *world) close() {
-	w.daemon.kill()
-	<-w.daemon.over
-	for _, f := range slices.Clone(w.fronts) {
+	d := w.now()
+	d.kill()
+	<-d.over
+	var fronts []*tfront
+	w.set(func() { fronts = slices.Clone(w.fronts) })
+	for _, f := range fronts {
 		f.kill()
 	}
 	w.set(func() {
@@ -294,8 +296,7 @@ func (w *world) revive() (stop func()) {
 	go func() {
 		defer close(done)
 		for {
-			var d *daemon
-			w.set(func() { d = w.daemon })
+			d := w.now()
 			select {
 			case <-over:
 				return
@@ -306,6 +307,12 @@ func (w *world) revive() (stop func()) {
 		}
 	}()
 	return func() { close(over); <-done }
+}
+
+// now returns the present daemon.
+func (w *world) now() (d *daemon) {
+	w.set(func() { d = w.daemon })
+	return d
 }
 
 func (w *world) set(do func()) {
@@ -516,7 +523,7 @@ func (s desk) Hand(_ context.Context, k lease.Key, fence uint64, _ Ask, id proce
 	return api.Lease{ID: k.ID, Fence: fence}, s.d.step(func() error {
 		h := s.d.w.of(k, fence)
 		if h == nil {
-			return keeper.ErrNoLease
+			return runs.ErrNoLease
 		}
 		h.pid = id.PID
 		return nil
@@ -798,7 +805,7 @@ func (w *world) mind(run string, id process.ID) {
 		if order, err = d.Order(run, id); err == nil && !d.isDead() {
 			break
 		}
-		if errors.Is(err, keeper.ErrNoOrder) && !d.isDead() {
+		if errors.Is(err, runs.ErrNoOrder) && !d.isDead() {
 			w.endRun(id.PID, -1, "")
 			return
 		}
@@ -899,13 +906,18 @@ func (w *world) revoke(name string) {
 	var h *held
 	var s *server
 	w.set(func() {
-		h = w.leaseOf(name)
+		if h = w.leaseOf(name); h == nil {
+			return
+		}
 		s = w.serverOf(h)
 		h.ended = true
 		delete(w.leases, h.key.ID)
 		w.grant()
 	})
-	w.daemon.LeaseEnded(h.key, h.fence, "it used more than its lease")
+	if h == nil {
+		return
+	}
+	w.now().LeaseEnded(h.key, h.fence, "it used more than its lease")
 	if s != nil {
 		time.AfterFunc(time.Second, func() { w.endRun(s.pid, 137, "SIGKILL") })
 	}
@@ -934,9 +946,10 @@ func (w *world) follow(ctx context.Context, spec *service.Spec, path string, lin
 
 // life returns what is kept of a service.
 func (w *world) life(name string) service.Life {
-	w.daemon.mu.RLock()
-	defer w.daemon.mu.RUnlock()
-	return w.daemon.services[name].life
+	d := w.now()
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.services[name].life
 }
 
 // leaseOf returns the lease of a service; nil: it has none.
@@ -951,7 +964,7 @@ func (w *world) leaseOf(name string) *held {
 
 // state returns the state of a service.
 func (w *world) state(name string) string {
-	s, found := w.daemon.Find(name)
+	s, found := w.now().Find(name)
 	if !found {
 		return "none"
 	}
@@ -963,7 +976,7 @@ func (w *world) is(name, want string) {
 	w.t.Helper()
 	synctest.Wait()
 	if got := w.state(name); got != want {
-		s, _ := w.daemon.Find(name)
+		s, _ := w.now().Find(name)
 		w.t.Fatalf("%s is %s; want %s (%s)", name, got, want, s.Why)
 	}
 }

@@ -16,8 +16,20 @@ type Limits struct {
 	HostMemory gpu.MiB
 }
 
-// ErrLimits means that a run cannot be limited as it should be.
-var ErrLimits = errors.New("limit the run")
+// Errors for callers to test.
+var (
+	// ErrLimits means that a run cannot be limited as it should be.
+	ErrLimits = errors.New("limit the run")
+	// ErrNoLease means that the lease of a run has ended.
+	ErrNoLease = errors.New("the lease has ended")
+	// ErrNoOrder refuses the order of a run that is not due, or whose minder is another
+	// process.
+	ErrNoOrder = errors.New("there is no order for this run")
+	// ErrNotNow means that the user database does not answer at present.
+	ErrNotNow = errors.New("the user database does not answer")
+	// ErrStopped means that the daemon is about to stop.
+	ErrStopped = errors.New("the daemon is about to stop")
+)
 
 // Record is what the file of a run says. A record whose PID is 0 says nothing: no minder
 // has begun.

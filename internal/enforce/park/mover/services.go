@@ -3,7 +3,6 @@ package mover
 import (
 	"time"
 
-	"github.com/berth-gpu/berth/internal/enforce/park"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/placement"
 )
@@ -13,7 +12,7 @@ import (
 type Services interface {
 	// Use returns how the program of a lease is used, and false if berth runs no program
 	// for the lease. It must not block.
-	Use(k lease.Key, fence uint64) (park.Use, bool)
+	Use(k lease.Key, fence uint64) (placement.ProgramUse, bool)
 	// Away sends the program of a lease away, because wanter waits for its room. It
 	// returns at once. From then on Use says that the program leaves, until it has left
 	// or could not. Away may be called again meanwhile.
@@ -46,10 +45,10 @@ func (p *Mover) services() Services {
 
 // use returns how the program of a lease is used, and false if berth runs no program for
 // the lease.
-func (p *Mover) use(k lease.Key, fence uint64) (park.Use, bool) {
+func (p *Mover) use(k lease.Key, fence uint64) (placement.ProgramUse, bool) {
 	s := p.services()
 	if s == nil {
-		return park.Use{}, false
+		return placement.ProgramUse{}, false
 	}
 	return s.Use(k, fence)
 }

@@ -11,21 +11,21 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/device/move"
-	"github.com/berth-gpu/berth/internal/enforce/park"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/placement"
 )
 
 // owner stands in for the owner of the programs of services.
 type owner struct {
 	mu    sync.Mutex
-	uses  map[uint64]park.Use
+	uses  map[uint64]placement.ProgramUse
 	away  []uint64
 	whys  []string
 	gone  func(fence uint64) // called when one is sent away for the first time
 	began []time.Time        // when they were sent away
 }
 
-func (o *owner) Use(_ lease.Key, fence uint64) (park.Use, bool) {
+func (o *owner) Use(_ lease.Key, fence uint64) (placement.ProgramUse, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	u, runs := o.uses[fence]
@@ -48,7 +48,7 @@ func (o *owner) Away(_ lease.Key, fence uint64, wanter lease.Key, why string) {
 }
 
 // set says how the program of a lease is used from now on.
-func (o *owner) set(fence uint64, u park.Use) {
+func (o *owner) set(fence uint64, u placement.ProgramUse) {
 	o.mu.Lock()
 	o.uses[fence] = u
 	o.mu.Unlock()
@@ -63,7 +63,7 @@ func (o *owner) sent() []uint64 {
 
 // serves gives the daemon of a world an owner who stops what is sent away.
 func (w *world) serves() *owner {
-	o := &owner{uses: map[uint64]park.Use{}}
+	o := &owner{uses: map[uint64]placement.ProgramUse{}}
 	w.now.Serve(o)
 	return o
 }
@@ -86,7 +86,7 @@ func TestAProgramIsSentAway(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		o.set(a.Fence, park.Use{Since: time.Now(), Idle: time.Now()})
+		o.set(a.Fence, placement.ProgramUse{Since: time.Now(), Idle: time.Now()})
 		asked := time.Now()
 		b := w.queue("b", 60*gib)
 		if l := <-b; l == nil {
@@ -116,7 +116,7 @@ func TestAQuickProgramIsSentAwaySooner(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		o.set(a.Fence, park.Use{Since: time.Now(), Idle: time.Now(), Switch: 500 * time.Millisecond})
+		o.set(a.Fence, placement.ProgramUse{Since: time.Now(), Idle: time.Now(), Switch: 500 * time.Millisecond})
 		asked := time.Now()
 		if l := <-w.queue("b", 60*gib); l == nil {
 			t.Fatal("b was not granted")
@@ -134,14 +134,14 @@ func TestAProgramWithRequestsStays(t *testing.T) {
 		w.set(func() { w.services = map[string]config.Service{"s": {Keep: gpu.Some(30 * time.Second)}} })
 		o := w.serves()
 		a := w.grant("a", 60*gib, fixedLease, func(r *lease.Request) { r.Holder.Service = "s" })
-		o.set(a.Fence, park.Use{})
+		o.set(a.Fence, placement.ProgramUse{})
 		w.queue("b", 60*gib)
 		time.Sleep(20 * time.Minute)
 		synctest.Wait()
 		if got := o.sent(); len(got) != 0 {
 			t.Fatalf("it is sent away while it comes: %v", got)
 		}
-		o.set(a.Fence, park.Use{Since: time.Now()})
+		o.set(a.Fence, placement.ProgramUse{Since: time.Now()})
 		w.now.Nudge()
 		time.Sleep(29 * time.Second)
 		synctest.Wait()
@@ -157,7 +157,7 @@ func TestAProgramWithRequestsStays(t *testing.T) {
 		if got := o.sent(); len(got) != 1 {
 			t.Errorf("while it leaves, it is sent away %d times", len(got))
 		}
-		o.set(a.Fence, park.Use{Since: time.Now().Add(-time.Hour), Barred: time.Now().Add(5 * time.Minute)})
+		o.set(a.Fence, placement.ProgramUse{Since: time.Now().Add(-time.Hour), Barred: time.Now().Add(5 * time.Minute)})
 		w.now.Nudge()
 		time.Sleep(4 * time.Minute)
 		synctest.Wait()
@@ -181,7 +181,7 @@ func TestKeepIsNeverSentAway(t *testing.T) {
 			o := w.serves()
 			a := w.grant("a", 60*gib, func(r *lease.Request) { r.Holder.Service = "s" })
 			if runs {
-				o.set(a.Fence, park.Use{Since: time.Now(), Idle: time.Now()})
+				o.set(a.Fence, placement.ProgramUse{Since: time.Now(), Idle: time.Now()})
 			}
 			w.setMu.Lock()
 			w.idle[a.Fence] = time.Now()
