@@ -14,8 +14,7 @@ import (
 // persist has a person do something until it is done, whatever is killed.
 func (w *world) persist(do func(*daemon) error) {
 	for range 100 {
-		var d *daemon
-		w.set(func() { d = w.daemon })
+		d := w.now()
 		if err := do(d); err == nil && !d.isDead() || errors.Is(err, ErrState) {
 			return
 		}
@@ -89,7 +88,7 @@ var scenarios = map[string]func(*testing.T, *world){
 		w.persist(func(d *daemon) error { return d.Move("a", "G1", operator, "") })
 		time.Sleep(time.Minute)
 		w.is("a", "ready")
-		if s, _ := w.daemon.Find("a"); !slices.Equal(s.Devices, []string{"G1"}) {
+		if s, _ := w.now().Find("a"); !slices.Equal(s.Devices, []string{"G1"}) {
 			t.Errorf("it is on %v", s.Devices)
 		}
 	},

@@ -110,7 +110,7 @@ func (h *history) request() {
 		refused := (*Refusal)(nil)
 		if err != nil && !errors.As(err, &refused) && !errors.Is(err, errBroken) && !leaves {
 			var states string
-			for _, s := range h.daemon.List() {
+			for _, s := range h.now().List() {
 				states += fmt.Sprintf(" %s %s (%s)", s.Name, s.State, s.Why)
 			}
 			h.Errorf("a request for %s is neither answered nor refused in %v: %v;%s", name, h.waits, err, states)
@@ -129,21 +129,20 @@ func (h *history) step() {
 	case 2, 3:
 		h.kill(name)
 	case 4:
-		if h.leaseOf(name) != nil {
-			h.revoke(name)
-		}
+		h.revoke(name)
 	case 5, 6:
-		h.daemon.kill()
+		h.now().kill()
 	case 7:
 		h.set(func() { h.killAt = 2*h.steps + h.draw("half-steps", 1, 60) })
 	case 8:
-		old := h.fronts
+		var old []*tfront
+		h.set(func() { old = slices.Clone(h.fronts) })
 		h.front()
-		for _, f := range slices.Clone(old) {
+		for _, f := range old {
 			f.kill()
 		}
 	case 9:
-		switch d := h.daemon; h.draw("order", 0, 3) {
+		switch d := h.now(); h.draw("order", 0, 3) {
 		case 0:
 			_ = d.Stop(name, operator, "")
 		case 1:
@@ -158,7 +157,7 @@ func (h *history) step() {
 		time.Sleep(time.Duration(h.draw("full", 0, 30)) * time.Second)
 		h.set(func() { h.full = false })
 	case 11:
-		h.daemon.Configure(h.specs)
+		h.now().Configure(h.specs)
 	default:
 		for range h.draw("requests", 1, 4) {
 			h.request()

@@ -181,9 +181,12 @@ func inWorld(t *testing.T, specs []service.Spec, play func(*testing.T, *world)) 
 
 // close ends everything.
 func (w *world) close() {
-	w.daemon.kill()
-	<-w.daemon.over
-	for _, f := range slices.Clone(w.fronts) {
+	d := w.now()
+	d.kill()
+	<-d.over
+	var fronts []*tfront
+	w.set(func() { fronts = slices.Clone(w.fronts) })
+	for _, f := range fronts {
 		f.kill()
 	}
 	w.set(func() {
@@ -293,8 +296,7 @@ func (w *world) revive() (stop func()) {
 	go func() {
 		defer close(done)
 		for {
-			var d *daemon
-			w.set(func() { d = w.daemon })
+			d := w.now()
 			select {
 			case <-over:
 				return
@@ -305,6 +307,12 @@ func (w *world) revive() (stop func()) {
 		}
 	}()
 	return func() { close(over); <-done }
+}
+
+// now returns the present daemon.
+func (w *world) now() (d *daemon) {
+	w.set(func() { d = w.daemon })
+	return d
 }
 
 func (w *world) set(do func()) {
@@ -898,13 +906,18 @@ func (w *world) revoke(name string) {
 	var h *held
 	var s *server
 	w.set(func() {
-		h = w.leaseOf(name)
+		if h = w.leaseOf(name); h == nil {
+			return
+		}
 		s = w.serverOf(h)
 		h.ended = true
 		delete(w.leases, h.key.ID)
 		w.grant()
 	})
-	w.daemon.LeaseEnded(h.key, h.fence, "it used more than its lease")
+	if h == nil {
+		return
+	}
+	w.now().LeaseEnded(h.key, h.fence, "it used more than its lease")
 	if s != nil {
 		time.AfterFunc(time.Second, func() { w.endRun(s.pid, 137, "SIGKILL") })
 	}
@@ -933,9 +946,10 @@ func (w *world) follow(ctx context.Context, spec *service.Spec, path string, lin
 
 // life returns what is kept of a service.
 func (w *world) life(name string) service.Life {
-	w.daemon.mu.RLock()
-	defer w.daemon.mu.RUnlock()
-	return w.daemon.services[name].life
+	d := w.now()
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.services[name].life
 }
 
 // leaseOf returns the lease of a service; nil: it has none.
@@ -950,7 +964,7 @@ func (w *world) leaseOf(name string) *held {
 
 // state returns the state of a service.
 func (w *world) state(name string) string {
-	s, found := w.daemon.Find(name)
+	s, found := w.now().Find(name)
 	if !found {
 		return "none"
 	}
@@ -962,7 +976,7 @@ func (w *world) is(name, want string) {
 	w.t.Helper()
 	synctest.Wait()
 	if got := w.state(name); got != want {
-		s, _ := w.daemon.Find(name)
+		s, _ := w.now().Find(name)
 		w.t.Fatalf("%s is %s; want %s (%s)", name, got, want, s.Why)
 	}
 }
