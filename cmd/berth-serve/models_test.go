@@ -310,9 +310,8 @@ func TestStoppedOverARestart(t *testing.T) {
 			t.Fatalf("%s red answers %d %s, %v", when, status, text, err)
 		}
 	}
-	// The order is written down when it is answered; the front hears of it a moment later.
-	m.until("red", "stopped", func(s api.Service) bool { return s.State == "stopped" && s.Lease == "" })
 	refused("stopped,")
+	m.until("red", "stopped", func(s api.Service) bool { return s.State == "stopped" && s.Lease == "" })
 	_ = m.daemon.Process.Signal(syscall.SIGTERM)
 	_ = m.daemon.Wait()
 	_ = drain(m.notify)

@@ -20,6 +20,8 @@ const (
 	mostFronts = 32
 	// mostOrders is how many orders a front may leave unread. Then it has to ask again.
 	mostOrders = 4096
+	// hearWithin is how long a person waits until the fronts know what was ordered.
+	hearWithin = 2 * time.Second
 )
 
 // front is a process that takes requests. Its fields are those of Owner that others read,
@@ -245,6 +247,38 @@ func (o *Owner) send(ctx context.Context, order api.FrontOrder) error {
 		return errors.New("the front did not answer in time")
 	}
 	return errors.New("there is no front that could ask its server; berth doctor says why")
+}
+
+// heard waits until every front has taken in the orders that it was given so far, but not
+// for long: no calls to a server are an errand that is done then.
+func (o *Owner) heard() {
+	ctx, cancel := context.WithTimeout(o.running, hearWithin)
+	defer cancel()
+	var all []*errand
+	_ = o.ask(ctx, func() error {
+		for _, f := range o.fronts {
+			if f.stream == nil {
+				continue
+			}
+			o.errandsSum++
+			id := "heard-" + strconv.Itoa(o.errandsSum)
+			e := &errand{order: api.FrontOrder{Call: &api.FrontCall{ID: id, Calls: []api.FrontHTTPCall{}, Timeout: 1}}, to: f, done: make(chan api.FrontOutcome, 1)}
+			o.errands[id], all = e, append(all, e)
+			f.stream.put(e.order)
+			o.after(hearWithin, func() { delete(o.errands, id) })
+		}
+		return nil
+	})
+	if ctx.Err() != nil {
+		return
+	}
+	for _, e := range all {
+		select {
+		case <-e.done:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 func probeID(e api.FrontEpoch) string {

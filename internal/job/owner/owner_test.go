@@ -480,6 +480,37 @@ func TestLeaseEndedWithoutADaemon(t *testing.T) {
 	})
 }
 
+// When a person has stopped or started a service, the fronts know it.
+func TestFrontsKnowWhatPeopleOrdered(t *testing.T) {
+	inWorld(t, []service.Spec{spec("a")}, func(t *testing.T, w *world) {
+		answered(t, w.ask(t.Context(), "a", time.Second))
+		f := w.fronts[0]
+		for _, stopped := range []bool{true, false, true} {
+			order := w.daemon.Start
+			if stopped {
+				order = w.daemon.Stop
+			}
+			if err := order("a", operator, ""); err != nil {
+				t.Fatal(err)
+			}
+			f.mu.Lock()
+			if got := f.table["a"].told.Stopped != nil; got != stopped {
+				t.Errorf("the front believes that it is stopped: %v", got)
+			}
+			f.mu.Unlock()
+		}
+		// One that does not listen is not waited for.
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() { _ = w.daemon.Orders(ctx, "deaf", func(api.FrontOrder) error { return nil }) }()
+		pass(time.Second)
+		asked := time.Now()
+		if err := w.daemon.Start("a", operator, ""); err != nil || time.Since(asked) > 5*time.Second {
+			t.Errorf("after %v: %v", time.Since(asked), err)
+		}
+	})
+}
+
 // Restart and move let the requests end, and bring the service back, on the device that
 // was named.
 func TestRestartAndMove(t *testing.T) {

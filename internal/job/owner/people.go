@@ -241,10 +241,10 @@ func (o *Owner) Vacate(uuid, why string) {
 	})
 }
 
-// do lets a person change what becomes of a service.
+// do lets a person change what becomes of a service. When it returns, the fronts know it.
 func (o *Owner) do(name string, by access.Actor, did, why string, change func(*owned, *service.Life) error) error {
 	<-o.begun
-	return o.ask(o.running, func() error {
+	err := o.ask(o.running, func() error {
 		s := o.services[name]
 		if s == nil || s.spec == nil {
 			return fmt.Errorf("%w: %s", ErrUnknown, name)
@@ -262,6 +262,10 @@ func (o *Owner) do(name string, by access.Actor, did, why string, change func(*o
 		o.Publish(ordered(s, by, did, why))
 		return nil
 	})
+	if err == nil {
+		o.heard()
+	}
+	return err
 }
 
 // mostTold is how many lines of its log the event of a failure has.
