@@ -69,7 +69,7 @@ func TestNeeds(t *testing.T) {
 		"a lesser alert": {alert(func(a *api.Alert) { a.Severity, a.Annotations = gpu.Warning, nil }), []string{"warning alert Hot"}},
 		"it may pass":    {alert(func(a *api.Alert) { a.State = "pending" }), nil},
 		"somebody cares": {alert(func(a *api.Alert) { a.Acknowledged = &api.Acknowledgement{By: "ada"} }), nil},
-		"over its lease": {held(1000, 1300, "active", nil), []string{"warning over train uses 1.3 GiB and leased 1000 MiB"}},
+		"over its lease": {held(1000, 1300, "active", nil), []string{"warning over train uses 1.3 GiB and leased 1 GiB"}},
 		"a little over":  {held(1000, 1200, "active", nil), nil},
 		"parked, not 0":  {held(0, 100, "parked", nil), nil},
 		"stuck":          {held(1000, 0, "parking", &api.Parking{Since: ago(time.Hour)}), []string{"warning parking train is parking"}},
