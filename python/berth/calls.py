@@ -794,7 +794,7 @@ def services_get(name: str, *, client: Optional[Client] = None) -> Call[answers.
 def services_programs(*, client: Optional[Client] = None) -> Call[List[answers.Program]]:
     """Returns the services whose programs the daemon runs, in the order of their names."""
     listed = yield Request("GET", "/api/services", client=client)
-    return [answers.Program.read(one) for one in listed["services"]]
+    return [answers.Program.read(one) for one in listed.get("services") or []]
 
 
 def services_program(name: str, *, client: Optional[Client] = None) -> Call[answers.Program]:

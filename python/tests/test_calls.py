@@ -151,7 +151,7 @@ class Routes(DaemonCase):
                 request = next(asked)
                 while True:
                     path = request.path.replace("/leases/x", "/leases/{id}")
-                    path = path.replace("/alerts/x", "/alerts/{fingerprint}").replace("/jobs/x", "/jobs/{id}")
+                    path = path.replace("/alerts/x", "/alerts/{fingerprint}").replace("/jobs/x", "/jobs/{id}").replace("/services/x", "/services/{name}")
                     found.add("%s %s" % (request.method, path))
                     request = asked.send({})
             except StopIteration:

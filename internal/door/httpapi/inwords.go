@@ -93,9 +93,11 @@ func (t taken) inWords(e *huma.ErrorDetail) api.FieldProblem {
 	case "invalid boolean":
 		message = fmt.Sprintf("%q is neither true nor false: write %s=true", words.Cut(given, mostGiven), field)
 	}
-	if found := bound.FindStringSubmatch(message); found != nil {
+	if found := bound.FindStringSubmatch(message); found != nil && found[1] != "number" && found[2] == ">=" && found[3] == "1" {
+		message = "must not be empty"
+	} else if found != nil {
 		limit, _ := strconv.ParseFloat(found[3], 64) // of the schema
-		what := map[string]string{"number": "", "length": "with a length of ", "array length": "with a number of values of "}[found[1]]
+		what := map[string]string{"number": "", "length": "a text of a length of ", "array length": "a list of a length of "}[found[1]]
 		message = "must be " + what + map[string]string{">=": "at least ", "<=": "at most ", ">": "above ", "<": "below "}[found[2]] + strconv.FormatFloat(limit, 'f', -1, 64)
 	}
 	return api.FieldProblem{Field: field, Detail: message}
