@@ -173,7 +173,8 @@ func (m *models) ask(model string) answer {
 	m.t.Helper()
 	a, status, text, err := m.try(model)
 	if err != nil || status != http.StatusOK || a.Model != model {
-		m.t.Fatalf("%s answers %d %s, %v", model, status, text, err)
+		s, _ := m.client.Service(m.limit, model)
+		m.t.Fatalf("%s answers %d %s, %v; it is %s: %+v", model, status, text, err, s.State, s.Failure)
 	}
 	return a
 }
