@@ -202,8 +202,7 @@ func state(want string) func(api.Service) bool {
 // answers from the same process, and one that was stopped from another.
 func TestModelsInTurn(t *testing.T) {
 	for _, way := range []string{"park", "stop"} {
-		t.Run(way, func(t *testing.T) {
-			t.Parallel()
+		t.Run(way, func(t *testing.T) { // one after the other: without control groups, daemons of one user end each other's programs
 			m := newModels(t, "    away: "+way+"\n")
 			red, blue := m.ask("red"), m.ask("blue")
 			if way == "park" {
