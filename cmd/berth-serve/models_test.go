@@ -173,7 +173,8 @@ func (m *models) ask(model string) answer {
 	m.t.Helper()
 	a, status, text, err := m.try(model)
 	if err != nil || status != http.StatusOK || a.Model != model {
-		m.t.Fatalf("%s answers %d %s, %v", model, status, text, err)
+		s, _ := m.client.Service(m.limit, model)
+		m.t.Fatalf("%s answers %d %s, %v; it is %s: %+v", model, status, text, err, s.State, s.Failure)
 	}
 	return a
 }
@@ -201,8 +202,7 @@ func state(want string) func(api.Service) bool {
 // answers from the same process, and one that was stopped from another.
 func TestModelsInTurn(t *testing.T) {
 	for _, way := range []string{"park", "stop"} {
-		t.Run(way, func(t *testing.T) {
-			t.Parallel()
+		t.Run(way, func(t *testing.T) { // one after the other: without control groups, daemons of one user end each other's programs
 			m := newModels(t, "    away: "+way+"\n")
 			red, blue := m.ask("red"), m.ask("blue")
 			if way == "park" {

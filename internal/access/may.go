@@ -61,7 +61,7 @@ const (
 	Report           // report how far a batch is, and what a run used
 	Submit           // have berth run a program
 	Hold             // keep a job from beginning, let it go, or change its priority
-	Mind             // run the command of a job for the daemon
+	Mind             // run the command of a job for the daemon; only for its own minders
 	Serve            // start, stop or move the program of a service
 	Front            // take the requests for services; only for the user of the front
 	Revoke           // end a lease against the will of its holder
@@ -113,7 +113,7 @@ var rules = [...]rule{
 	Report:      {"report", User, User},
 	Submit:      {"submit", User, User},
 	Hold:        {"hold", User, Operator},
-	Mind:        {"mind", Admin, Admin},
+	Mind:        {"mind", User, User},
 	Serve:       {"serve", User, Operator},
 	Front:       {"front", Viewer, Viewer},
 	Revoke:      {"revoke", Operator, Operator},

@@ -53,8 +53,8 @@ func TestMay(t *testing.T) {
 		{"the runs of eve", Named(Measured, "eve"), "eve"},
 		{"all that there is", Everything(), ""},
 	}
-	anybody, scrapes, looks, uses := " probe sign-in ", " scrape ", " look front ", " name lease submit report "
-	operates, administers := " scope admit revoke precede configure monitor drain check acknowledge hook ", " exceed govern entrust audit mind "
+	anybody, scrapes, looks, uses := " probe sign-in ", " scrape ", " look front ", " name lease submit report mind "
+	operates, administers := " scope admit revoke precede configure monitor drain check acknowledge hook ", " exceed govern entrust audit "
 	for _, a := range actors {
 		for _, o := range objects {
 			for _, v := range Verbs() {

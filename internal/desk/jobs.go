@@ -488,10 +488,10 @@ func (d *Desk) Order(by Caller, b api.MinderRequest) (api.MinderOrder, error) {
 	}
 	minder, err := process.ID{PID: by.Holder.PID, Start: by.Holder.Start}, error(owner.ErrUnknown)
 	var order api.MinderOrder
-	if d.Services != nil { // jobs and services have different numbers
+	if d.Services != nil {
 		order, err = d.Services.Order(b.Run, minder)
 	}
-	if errors.Is(err, owner.ErrUnknown) || errors.Is(err, runs.ErrNoOrder) { // it is none of a service
+	if errors.Is(err, owner.ErrUnknown) || errors.Is(err, runs.ErrNoOrder) { // the record that it has locked is that of a job
 		order, err = d.Jobs.Order(b.Run, minder)
 	}
 	if err != nil {

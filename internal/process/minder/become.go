@@ -49,7 +49,7 @@ func lookUp(name string, uid int) (person, error) {
 	if !own && os.Geteuid() != 0 {
 		return person{}, fmt.Errorf("the daemon runs as user %d and cannot run programs of user %d", os.Geteuid(), uid)
 	}
-	if name == "" && own {
+	if own && (name == "" || name == strconv.Itoa(uid)) { // berth calls a user without a name by its number
 		if found, err := user.LookupId(strconv.Itoa(uid)); err == nil {
 			name = found.Username
 		} else {
