@@ -125,8 +125,8 @@ func (p *Prover) examine(ctx context.Context, a proof.Ask, told func(proof.Step)
 	if ctx.Err() != nil {
 		return proof.Result{}, ctx.Err()
 	}
-	if err != nil {
-		unable = err.Error()
+	if err != nil { // a call that was given up may still answer
+		return proof.Unable(a, nil, err.Error(), time.Since(started)), nil
 	}
 	if unable != "" {
 		return proof.Unable(a, nil, unable, time.Since(started)), nil

@@ -69,7 +69,10 @@ func (m *meter) look() {
 	var s gpu.Sample
 	at := time.Now()
 	err := m.devices.Do(m.ctx, m.uuid, func(ctx context.Context, d device.Device) error { return d.Fast(ctx, &s) })
-	if mhz, known := s.ClockSM.Get(); err == nil && known {
+	if err != nil {
+		return // a call that was given up may still write into s
+	}
+	if mhz, known := s.ClockSM.Get(); known {
 		m.each(func(l *paced) { l.saw(func(c *Controller) { c.Clocked(at, float64(mhz)) }) })
 	}
 }

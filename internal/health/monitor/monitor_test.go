@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -227,12 +228,13 @@ func TestSlowMetrics(t *testing.T) {
 func TestSlowMetricsOfADeviceThatBerthSteers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &card{}
-		speed := gpu.Percent(30)
-		c.slow = func(s *gpu.Slow) error { s.Fan = gpu.Some(speed); return nil }
+		var speed atomic.Int64
+		speed.Store(30)
+		c.slow = func(s *gpu.Slow) error { s.Fan = gpu.Some(gpu.Percent(speed.Load())); return nil }
 		m := told([]device.Backend{with(c)}, monitor.Settings{}, monitor.Hooks{})
 		stop := start(t, m)
 		settle(5.5)
-		speed = 80
+		speed.Store(80)
 		if settle(1); find(t, m, "").Sample.Fan != gpu.Some[gpu.Percent](30) {
 			t.Error("nobody steered it, and it was read before its time")
 		}
@@ -240,7 +242,7 @@ func TestSlowMetricsOfADeviceThatBerthSteers(t *testing.T) {
 		if settle(1); find(t, m, "").Sample.Fan != gpu.Some[gpu.Percent](80) {
 			t.Errorf("its fan was set to 80 %%, and the sample after that says %v", find(t, m, "").Sample.Fan)
 		}
-		speed = 90 // fans take their time
+		speed.Store(90) // fans take their time
 		if settle(10); find(t, m, "").Sample.Fan != gpu.Some[gpu.Percent](90) {
 			t.Errorf("ten samples later the sample says %v", find(t, m, "").Sample.Fan)
 		}
