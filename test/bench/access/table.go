@@ -264,6 +264,8 @@ func bodyOf(r right) string {
 		return `{"id":"asked","memory_mb":1,"slots":0,"timeout_seconds":0}`
 	case r.path == "/api/gpu/memory/allocate":
 		return `{"service":"table","memory_mb":1}`
+	case strings.HasSuffix(r.path, "/libraries"):
+		return `{"libraries":[]}`
 	case strings.HasSuffix(r.path, "/renew"):
 		return `{"fence":1}`
 	case strings.HasSuffix(r.path, "/resize"):
