@@ -30,7 +30,7 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 import berth
 
-BERTH = str(pathlib.Path(__file__).resolve().parents[2] / "bin" / "berth")
+BERTH = str(pathlib.Path(__file__).resolve().parents[3] / "bin" / "berth")
 LIBRARIES = ("torch", "cupy", "jax")
 TYPES = (
     "bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64",

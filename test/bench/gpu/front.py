@@ -145,6 +145,7 @@ def play(machine, order, clients):
                 first = ask(machine.url, model, f"question {number} for {model}", WORDS, came=came)
             except Wrong as failure:
                 wrong = str(failure)
+            print(f"# {model} {number}: first word after {first or 0:.1f} s {wrong}", flush=True)
             with lock:
                 done.append({"model": model, "began": began, "first": first, "words": came[:1] + came[-1:], "ended": time.time(), "wrong": wrong})
 
@@ -180,7 +181,7 @@ def check(machine, done):
 def run(away):
     machine = Machine(["red", "green", "blue"], SIZE, away)
     try:
-        for _ in range(3):  # so that each way was measured; not counted
+        for _ in range(len(WAYS) if away == "auto" else 1):  # so that each way was measured; not counted
             play(machine, machine.names, 1)
         chance = random.Random(SEED)
         order = [chance.choice(machine.names) for _ in range(REQUESTS)]
@@ -246,6 +247,7 @@ def compare():
 
 
 def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))  # the servers end too
     arguments = sys.argv[1:]
     if arguments == ["compare"]:
         compare()
