@@ -66,7 +66,7 @@ class Machine:
         self.log = open(self.folder / "log", "w")
         self.daemon = subprocess.Popen(
             [BERTH, "serve", "--devices", DEVICES, "--config", str(self.config), "--state-dir", str(self.folder / "state"), "--listen", "127.0.0.1:0"],
-            env=self.env, stdout=self.log, stderr=self.log)  # fmt: skip
+            env=self.env, stdout=self.log, stderr=self.log, start_new_session=True)  # fmt: skip; a signal to this group is not for it
         self.until(self.listens, "the front listens")
 
     def settings(self, gib, away):
