@@ -306,12 +306,6 @@ func refusedJob(err error) *Refusal {
 		return because(err, Conflict, "wrong_state", "Nothing was changed.")
 	case errors.Is(err, keeper.ErrLimit):
 		return because(err, Crowded, "too_many_jobs", "Nothing was submitted.")
-	case errors.Is(err, runs.ErrStopped):
-		return because(err, Unavailable, "stopping", "Ask again when the daemon is back.")
-	case errors.Is(err, runs.ErrNotNow):
-		return because(err, Unavailable, "no_answer", "Ask again.")
-	case errors.Is(err, runs.ErrNoOrder):
-		return because(err, Conflict, "no_order", "")
 	}
 	return Refused(err)
 }

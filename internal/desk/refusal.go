@@ -19,6 +19,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/runs"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -114,6 +115,9 @@ var plainRefusals = []struct {
 	{process.ErrGone, Conflict, "process_gone", "Name a process that runs."},
 	{journal.ErrFull, DiskFull, "journal_full", "Present leases are not affected. Make room on the disk of the state folder; then ask again."},
 	{ledger.ErrStopped, Unavailable, "stopping", "Ask again when the daemon is back."},
+	{runs.ErrStopped, Unavailable, "stopping", "Ask again when the daemon is back."},
+	{runs.ErrNotNow, Unavailable, "no_answer", "Ask again."},
+	{runs.ErrNoOrder, Conflict, "no_order", ""},
 	{context.Canceled, Withdrawn, "withdrawn", "The caller left, or somebody released, resized or parked the lease."},
 }
 

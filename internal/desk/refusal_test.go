@@ -5,7 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/process/runs"
 )
 
 // What waited in vain says what was in its way.
@@ -29,5 +31,14 @@ func TestNoRoomInTime(t *testing.T) {
 	}
 	if p := Refused(&placement.TimeoutError{Waited: time.Second}); p.Detail != "There was no room within 1 s." {
 		t.Error(p.Detail)
+	}
+}
+
+// A client asks again after "stopping", and gives up after "internal".
+func TestAStoppingDaemonSaysSo(t *testing.T) {
+	for _, err := range []error{ledger.ErrStopped, runs.ErrStopped} {
+		if r := Refused(fmt.Errorf("bring red: %w", err)); r.Code != "stopping" || r.Kind != Unavailable {
+			t.Errorf("%v is refused as %s (%v)", err, r.Code, r.Kind)
+		}
 	}
 }
