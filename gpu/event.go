@@ -8,20 +8,28 @@ import (
 
 // Event is something that happened.
 type Event struct {
-	ID       uint64    `json:"id" doc:"Grows with every event, across restarts too."`
-	Time     time.Time `json:"time"`
-	Code     EventCode `json:"code"`
-	Severity Severity  `json:"severity"`
-	GPU      string    `json:"gpu,omitempty" doc:"UUID of the device it is about."`
-	Lease    string    `json:"lease,omitempty" doc:"Allocation id of the lease it is about."`
-	User     string    `json:"user,omitempty" doc:"Whose lease, batch, plan or process it is about."`
-	By       By        `json:"by,omitzero" doc:"Who did it. Absent: the daemon did it by itself."`
-	Text     string    `json:"text" doc:"One sentence for people."`
+	ID   uint64    `json:"id" doc:"Grows with every event, across restarts too."`
+	Time time.Time `json:"time"`
+	Code EventCode `json:"code"`
+	// Also has the codes of what happened with it, in the same moment and for the same
+	// reason. Whoever asks for one of them gets the event.
+	Also     []EventCode `json:"also,omitempty" doc:"Codes of what this means at the same time: a device that becomes CRITICAL must slow down too. Filters and hooks that name one of them choose the event."`
+	Severity Severity    `json:"severity"`
+	GPU      string      `json:"gpu,omitempty" doc:"UUID of the device it is about."`
+	Lease    string      `json:"lease,omitempty" doc:"Allocation id of the lease it is about."`
+	User     string      `json:"user,omitempty" doc:"Whose lease, batch, plan or process it is about."`
+	By       By          `json:"by,omitzero" doc:"Who did it. Absent: the daemon did it by itself."`
+	Text     string      `json:"text" doc:"One sentence for people."`
 	// Public is the sentence for readers who are neither that user nor an administrator.
 	// It names no program, path or process. It is empty if Text names none either.
 	Public string `json:"-"`
 	// Data holds the numbers behind the sentence.
 	Data map[string]any `json:"data,omitempty"`
+}
+
+// Is reports whether one of the codes is that of the event, or of what happened with it.
+func (e *Event) Is(codes ...EventCode) bool {
+	return slices.Contains(codes, e.Code) || slices.ContainsFunc(e.Also, func(c EventCode) bool { return slices.Contains(codes, c) })
 }
 
 // ConcernsGrant reports whether the event may be about the lease with this id and fence,
@@ -198,7 +206,7 @@ func (f EventFilter) IsZero() bool {
 // nobody knows what the missing events were about.
 func (f EventFilter) Matches(e Event) bool {
 	return e.Code == EventGap ||
-		oneOf(f.Codes, e.Code) && oneOf(f.GPUs, e.GPU) && f.about(&e) &&
+		(len(f.Codes) == 0 || e.Is(f.Codes...)) && oneOf(f.GPUs, e.GPU) && f.about(&e) &&
 			(f.Severity == "" || e.Severity.AtLeast(f.Severity))
 }
 

@@ -25,7 +25,8 @@ const (
 	maxItems = 64   // elements of a list or a map
 	maxDepth = 3    // levels of maps and lists inside each other
 	maxName  = 128  // the user in By
-	maxFrame = 288  // everything else: names of fields, punctuation, id, time and uid
+	maxAlso  = 8    // codes of what happened with it
+	maxFrame = 300  // everything else: names of fields, punctuation, id, time and uid
 )
 
 const (
@@ -47,6 +48,10 @@ func (e Event) Trimmed() Event {
 	e.Time = trimTime(e.Time)
 	e.Code = EventCode(Printable(string(e.Code), maxWord))
 	e.Severity = Severity(Printable(string(e.Severity), maxWord))
+	e.Also = slices.Clone(e.Also[:min(len(e.Also), maxAlso)])
+	for i := range e.Also {
+		e.Also[i] = EventCode(Printable(string(e.Also[i]), maxWord))
+	}
 	e.GPU, e.Lease, e.User = Printable(e.GPU, maxID), Printable(e.Lease, maxID), Printable(e.User, maxID)
 	e.By.User, e.By.Token, e.By.Door = Printable(e.By.User, maxName), Printable(e.By.Token, maxWord), Printable(e.By.Door, maxWord)
 	e.Text, e.Public = Printable(e.Text, maxText), Printable(e.Public, maxText)
@@ -80,6 +85,12 @@ func (e *Event) measure() (size int, fits bool) {
 		size += n
 		fits = fits && within
 	}
+	for _, code := range e.Also {
+		n, within := measure(string(code), maxWord)
+		size += n + 3 // quotation marks, comma
+		fits = fits && within
+	}
+	fits = fits && len(e.Also) <= maxAlso
 	_, within := measure(e.Public, maxText)
 	return size, fits && within
 }

@@ -3,7 +3,7 @@ package gpu
 import "testing"
 
 func TestEventFilter(t *testing.T) {
-	e := Event{Code: EventThrottle, Severity: Warning, GPU: "GPU-1", Lease: "train-7", User: "ada"}
+	e := Event{Code: EventThrottle, Also: []EventCode{EventCritical, EventOverheat}, Severity: Warning, GPU: "GPU-1", Lease: "train-7", User: "ada"}
 	for _, c := range []struct {
 		name   string
 		filter EventFilter
@@ -12,6 +12,8 @@ func TestEventFilter(t *testing.T) {
 		{"all", EventFilter{}, true},
 		{"its code", EventFilter{Codes: []EventCode{EventResume, EventThrottle}}, true},
 		{"another code", EventFilter{Codes: []EventCode{EventResume}}, false},
+		{"a code of what happened with it", EventFilter{Codes: []EventCode{EventResume, EventOverheat}}, true},
+		{"that code and another device", EventFilter{Codes: []EventCode{EventOverheat}, GPUs: []string{"GPU-0"}}, false},
 		{"its device", EventFilter{GPUs: []string{"GPU-0", "GPU-1"}}, true},
 		{"another device", EventFilter{GPUs: []string{"GPU-0"}}, false},
 		{"its lease", EventFilter{Leases: []string{"train-7"}}, true},

@@ -69,6 +69,10 @@ const (
 	CauseSilent      = "silent"      // it does not answer, or was not asked yet
 )
 
+// CauseAnnotation is the annotation of an alert rule that names such causes, separated by
+// spaces: its alerts and a state with one of these causes are the same fact.
+const CauseAnnotation = "cause"
+
 // Thresholds divide temperature and memory use into states. Each is the upper
 // end of its state. The tags over, max and above are for package config, which
 // names the line where a rule of Validate is broken.

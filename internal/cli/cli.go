@@ -87,6 +87,7 @@ func root(env Env, con *console.Console) *cobra.Command {
 	addGroup(root, "Pipelines:", work.Commands(con))
 	addGroup(root, "Access:", rights.Commands(con, env.Agents))
 	addGroup(root, "The daemon:", upkeep.Commands(con, env.Daemon))
+	console.KeepAmounts(root)
 	return root
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -84,6 +85,7 @@ func scriptEnv() cli.Env {
 //	seen CODE [LEASE]          wait for an event
 //	exits CODE COMMAND...      the command must end with this code
 //	tries COMMAND...           the command may end with any code
+//	[nodaemon]                 no daemon has the socket of the machine
 func TestScripts(t *testing.T) {
 	self, err := user.Current()
 	if err != nil {
@@ -95,6 +97,7 @@ func TestScripts(t *testing.T) {
 		UpdateScripts:       *update,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("BERTH_SOCKET", filepath.Join(env.WorkDir, "none.sock"))
+			env.Setenv("XDG_RUNTIME_DIR", env.WorkDir)
 			env.Setenv("USERNAME", self.Username)
 			d := new(daemontest.Daemon)
 			env.Values[running{}] = d
@@ -108,6 +111,14 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"daemon": startDaemon, "seen": seen, "exits": exits, "tries": tries},
+		Condition: func(name string) (bool, error) {
+			if name != "nodaemon" {
+				return false, fmt.Errorf("there is no condition %s", name)
+			}
+			_, socket := config.DefaultPaths(true, os.Getenv)
+			_, err := os.Stat(socket)
+			return errors.Is(err, fs.ErrNotExist), nil
+		},
 	})
 }
 

@@ -105,3 +105,50 @@ func TestMissingArgumentsAndValues(t *testing.T) {
 		t.Errorf("only %d commands need arguments", needy)
 	}
 }
+
+// Every command that takes memory says that 4GB is taken as 4 GiB.
+func TestDecimalAmountsAreTold(t *testing.T) {
+	told := func(cmd *cobra.Command, con *console.Console, args ...string) {
+		t.Helper()
+		var errs bytes.Buffer
+		con.Err = &errs
+		if err := cmd.ParseFlags(args); err != nil {
+			t.Fatal(err)
+		}
+		if con.Begin(cmd); errs.String() != "berth: 4GB is taken as 4 GiB: write 4GiB, because units of memory are powers of 1024 here\n" {
+			t.Errorf("%s %s: %q", cmd.CommandPath(), strings.Join(args, " "), errs.String())
+		}
+	}
+	seen := map[string]bool{}
+	for _, each := range commands(New(Env{})) {
+		each.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			con := new(console.Console)
+			cmd, _, err := root(Env{}, con).Find(strings.Fields(each.CommandPath())[1:])
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch takes := f.Value.Type(); {
+			case f.Name == "where":
+				told(cmd, con, "--where", "vendor=nvidia,memory>=4GB")
+			case takes == "memory" || strings.Contains(f.Name, "memory") && f.NoOptDefVal == "":
+				told(cmd, con, "--"+f.Name, "4GB")
+				seen[cmd.Name()] = true
+			}
+		})
+		if strings.Contains(each.Use, " MEMORY") || strings.Contains(each.Use, "FIELD=VALUE") {
+			con := new(console.Console)
+			cmd, _, _ := root(Env{}, con).Find(strings.Fields(each.CommandPath())[1:])
+			arg := "4GB"
+			if strings.Contains(each.Use, "FIELD=VALUE") {
+				arg = "services.a.max_memory_mb=4GB"
+			}
+			told(cmd, con, "train", arg)
+			seen[cmd.Name()] = true
+		}
+	}
+	for _, name := range []string{"allocate", "resize", "exec", "submit", "explain", "adopt", "run", "set"} {
+		if !seen[name] {
+			t.Errorf("%s takes memory, and was not looked at: %v", name, seen)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
@@ -14,6 +15,7 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/file"
+	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/history/alert"
 	"github.com/berth-gpu/berth/internal/history/series"
 	"github.com/berth-gpu/berth/internal/lease/audit"
@@ -34,7 +36,7 @@ func (d *Daemon) openAlerts(o Options) error {
 	}
 	d.alerts = alert.New(alert.Options{
 		Ask: d.askNow, Store: d.past, Event: d.publish, Record: d.recordAcknowledgement, Settle: settleAlerts,
-		Known: d.known, File: o.state(alertsName), Tell: func(err error) { d.log.Warn(err.Error()) },
+		Known: d.known, Told: d.told, File: o.state(alertsName), Tell: func(err error) { d.log.Warn(err.Error()) },
 	})
 	d.tellDamage(d.alerts.Recall())
 	groups, err := rulesOf(o.Settings.Config, d.warn)
@@ -50,6 +52,13 @@ func (d *Daemon) openAlerts(o Options) error {
 	d.alerts.Configure(groups)
 	d.run("alerts", d.alerts.Run)
 	return nil
+}
+
+// told reports whether the event about the state of a device has said what an alert with
+// these causes says.
+func (d *Daemon) told(uuid, causes string, severity gpu.Severity) bool {
+	r, known := d.monitor.Find(uuid)
+	return known && r.Device.UUID == uuid && slices.Contains(strings.Fields(causes), r.StateCause) && monitor.Severity(r.State).AtLeast(severity)
 }
 
 // askNow answers the query of a rule, which may see everything.

@@ -49,6 +49,9 @@ func Needs(c Concerns, now time.Time) []api.Need {
 		if a.State != "firing" || a.Acknowledged != nil {
 			continue // it may pass, or somebody takes care of it
 		}
+		if tells(list, c.GPUs, a) {
+			continue
+		}
 		text := a.Alert
 		if said := cmp.Or(a.Annotations["summary"], a.Annotations["description"], a.Labels["gpu"]); said != "" {
 			text += ": " + said
@@ -77,7 +80,23 @@ func Needs(c Concerns, now time.Time) []api.Need {
 	return append(worst, others...)
 }
 
-// deviceNeeds returns the needs of a device.
+// tells reports whether the list has the fact of an alert already, because a device is in
+// a state for the same cause. That need is then as severe as the alert.
+func tells(list []api.Need, devices []api.Status, a *api.Alert) bool {
+	uuid, causes := a.Labels["gpu"], strings.Fields(a.Annotations[gpu.CauseAnnotation])
+	d := slices.IndexFunc(devices, func(d api.Status) bool { return d.Device.UUID == uuid && slices.Contains(causes, d.StateCause) })
+	if d < 0 {
+		return false
+	}
+	n := slices.IndexFunc(list, func(n api.Need) bool { return n.GPU == uuid && n.Kind == strings.ToLower(string(devices[d].State)) })
+	if n >= 0 && a.Severity == gpu.Serious {
+		list[n].Severity = gpu.Serious
+	}
+	return n >= 0
+}
+
+// deviceNeeds returns the needs of a device. A device that is UNAVAILABLE because it is in
+// quarantine has one.
 func deviceNeeds(d *api.Status) []api.Need {
 	var list []api.Need
 	label := d.Device.Label()
@@ -88,6 +107,10 @@ func deviceNeeds(d *api.Status) []api.Need {
 		list = append(list, api.Need{Kind: kind, Severity: severity, Subject: label, GPU: d.Device.UUID, Since: since, Text: label + " " + what, Next: next})
 	}
 	status := fmt.Sprintf("berth status %d", d.Device.Index)
+	quarantined := d.Trust != nil && d.Trust.Phase == "quarantine"
+	if quarantined && d.StateCause == gpu.CauseFault {
+		status = fmt.Sprintf("berth check %d", d.Device.Index)
+	}
 	var since *time.Time
 	if !d.Since.IsZero() {
 		since = &d.Since
@@ -100,7 +123,7 @@ func deviceNeeds(d *api.Status) []api.Need {
 	case d.State.Worse(gpu.Normal):
 		add(strings.ToLower(string(d.State)), gpu.Warning, since, status, "is "+string(d.State), d.Reason)
 	}
-	if t := d.Trust; t != nil && t.Phase == "quarantine" {
+	if t := d.Trust; quarantined && d.StateCause != gpu.CauseFault {
 		add("quarantine", gpu.Warning, t.Since, fmt.Sprintf("berth check %d", d.Device.Index), "is in quarantine", t.Why)
 	}
 	if d.Stale && d.State != gpu.Unavailable {

@@ -23,6 +23,11 @@ func TestNeeds(t *testing.T) {
 		change(&a)
 		return Concerns{Monitoring: true, Alerts: []api.Alert{a}}
 	}
+	hot := func(s gpu.State, cause string) Concerns {
+		c := device(func(d *api.Status) { d.State, d.StateCause = s, gpu.CauseTemperature })
+		c.Alerts = alert(func(a *api.Alert) { a.Labels, a.Annotations["cause"] = map[string]string{"gpu": "G"}, cause }).Alerts
+		return c
+	}
 	held := func(leased, used gpu.MiB, state string, p *api.Parking) Concerns {
 		return Concerns{Monitoring: true, Leases: []api.Lease{{
 			ID: "train", State: state, Holder: api.Holder{User: "ada"}, Parking: p, Parts: []api.LeasePart{{GPU: "G", Memory: leased, Measured: gpu.Some(used)}},
@@ -64,9 +69,17 @@ func TestNeeds(t *testing.T) {
 		"probation":  {device(func(d *api.Status) { d.Trust = &api.Trust{Phase: "probation"} }), nil},
 		"old": {device(func(d *api.Status) { d.Stale = true }),
 			[]string{"warning stale GPU 2 has not answered for a while, so its numbers are old"}},
-		"drained":        {device(func(d *api.Status) { d.Drain = &api.Drain{By: "ada", Reason: "fan"} }), []string{"warning drained GPU 2 is drained by ada: fan"}},
-		"alert":          {alert(func(*api.Alert) {}), []string{"critical alert Hot: GPU 2 is hot"}},
-		"a lesser alert": {alert(func(a *api.Alert) { a.Severity, a.Annotations = gpu.Warning, nil }), []string{"warning alert Hot"}},
+		"drained":                                {device(func(d *api.Status) { d.Drain = &api.Drain{By: "ada", Reason: "fan"} }), []string{"warning drained GPU 2 is drained by ada: fan"}},
+		"alert":                                  {alert(func(*api.Alert) {}), []string{"critical alert Hot: GPU 2 is hot"}},
+		"a lesser alert":                         {alert(func(a *api.Alert) { a.Severity, a.Annotations = gpu.Warning, nil }), []string{"warning alert Hot"}},
+		"hot, and an alert says so":              {hot(gpu.Critical, "temperature"), []string{"critical critical GPU 2 is CRITICAL: why"}},
+		"warm, and an alert says more":           {hot(gpu.Throttled, "lost temperature"), []string{"critical throttled GPU 2 is THROTTLED: why"}},
+		"hot, and an alert about something else": {hot(gpu.Critical, "memory"), []string{"critical critical GPU 2 is CRITICAL: why", "critical alert Hot: GPU 2 is hot"}},
+		"hot, and an alert that does not say":    {hot(gpu.Critical, ""), []string{"critical critical GPU 2 is CRITICAL: why", "critical alert Hot: GPU 2 is hot"}},
+		"well, and an alert":                     {hot(gpu.Normal, "temperature"), []string{"critical alert Hot: GPU 2 is hot"}},
+		"gone into quarantine": {device(func(d *api.Status) {
+			d.State, d.StateCause, d.Health, d.Trust = gpu.Unavailable, gpu.CauseFault, gpu.Unhealthy, &api.Trust{Phase: "quarantine", Why: "it failed"}
+		}), []string{"critical unavailable GPU 2 is UNAVAILABLE: why"}},
 		"it may pass":    {alert(func(a *api.Alert) { a.State = "pending" }), nil},
 		"somebody cares": {alert(func(a *api.Alert) { a.Acknowledged = &api.Acknowledgement{By: "ada"} }), nil},
 		"over its lease": {held(1000, 1300, "active", nil), []string{"warning over train uses 1.3 GiB and leased 1 GiB"}},

@@ -1,6 +1,8 @@
 package desk
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -9,8 +11,10 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // Quota returns the limits of a user, and what the user has of them. Own holds the limits
@@ -29,7 +33,7 @@ func (d *Desk) Quota(by Caller, own *quota.Limits, user string) (api.Quota, erro
 	if user != "token" && !strings.Contains(user, ":") {
 		uid, groups, known := d.account(user)
 		if !known {
-			return api.Quota{}, Refuse(Unknown, "unknown_user", "There is no user %q on this machine. Write a login name, a user id, token:NAME or cert:NAME.", user)
+			return api.Quota{}, Refuse(Unknown, "unknown_user", "There is no user %q on this machine: %s", user, words.Suggest(user, d.people(by), "write a login name, a user id, token:NAME or cert:NAME."))
 		}
 		subject = lease.Subject{Owner: lease.Owner{UID: uid}, Groups: groups, Sure: groups != nil}
 	}
@@ -38,6 +42,25 @@ func (d *Desk) Quota(by Caller, own *quota.Limits, user string) (api.Quota, erro
 		rules = d.Limits.Load()
 	}
 	return d.quota(user, rules.Of(subject), false), nil
+}
+
+// people returns the names of users who have a lease, wait for one or have limits, and of
+// the caller.
+func (d *Desk) people(by Caller) []string {
+	names := map[string]bool{by.User: true}
+	page := d.Ledger.Page(placement.Mark{}, mostTroubles)
+	for _, held := range page.Leases {
+		names[held.Lease.Holder.User] = true
+	}
+	for _, w := range page.Waiting {
+		names[w.Request.Holder.User] = true
+	}
+	if d.Limits != nil {
+		for uid := range d.Limits.Load().Users {
+			names[d.Users.Now(uid)] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
 }
 
 // account finds a user by login name or number.

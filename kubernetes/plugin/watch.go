@@ -272,7 +272,7 @@ func (d *Driver) happened(e gpu.Event) {
 	if e.Time.Before(d.began) && e.Code != gpu.EventGap {
 		return // the first look sees the result
 	}
-	if !slices.Contains(changes, e.Code) {
+	if !e.Is(changes...) {
 		return
 	}
 	wake(d.wakeWatch)

@@ -59,6 +59,7 @@ class Event(Answer):
     id: int = 0
     time: Optional[Time] = None
     code: str = ""
+    also: List[str] = _list()  # codes of what happened with it, for the same reason
     severity: str = ""  # info, warning or critical
     gpu: str = ""  # UUID of the device it is about
     lease: str = ""  # id of the lease it is about

@@ -26,7 +26,8 @@ def serve(work: Dict[str, Any]) -> None:
     with."""
     pipes = workers._open()
     sys.argv = work["argv"]
-    calls = _Calls(work["folder"], Program(work["main"]))
+    with workers.saying_why(work["folder"]):
+        calls = _Calls(work["folder"], Program(work["main"]))
     if current() is not None:
         trim_on_request()
     pipes.say({"type": "ready", "protocol": workers.PROTOCOL})

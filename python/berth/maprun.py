@@ -19,6 +19,7 @@ import sys
 from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Tuple, Union
 
 from .client import BerthError, Client
+from .workers import AS_BEFORE
 
 STOP_SECONDS = 10.0  # workers get five of them to finish their batch
 READ_BYTES = 1 << 20
@@ -186,7 +187,7 @@ class Runner:
         elif self._prints:
             lines = (self._half + text).splitlines(keepends=True)
             self._half = "" if not lines or lines[-1].endswith("\n") else lines.pop()
-            _show("".join(line for line in lines if line.startswith("[worker ")))
+            _show("".join(line for line in lines if line.startswith("[worker ") and "] " + AS_BEFORE not in line))
 
     def check(self) -> None:
         """Waits for the end, and raises what berth run failed with."""

@@ -11,8 +11,6 @@ computes.
 from __future__ import annotations
 
 import concurrent.futures
-import contextlib
-import hashlib
 import importlib
 import importlib.util
 import os
@@ -20,7 +18,7 @@ import queue
 import sys
 import threading
 import traceback
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from . import maparrays, workers
 from .leasing import current
@@ -32,13 +30,13 @@ Frame = Dict[str, Any]
 def serve(work: Dict[str, Any]) -> None:
     """Works on records until there are no more. ``work`` says what map was
     called with."""
-    with _saying_why():
+    with workers.saying_why(os.path.dirname(sys.argv[0])):
         functions = {role: _load(role, **where) for role, where in work["functions"].items()}
     function, init = functions["function"], functions.get("init")
     process = _numbered(workers._for_each(function) if work["each"] else function)
     beside = _Beside(functions.get("read"), functions.get("write"), work["io_threads"])
     pipes = workers._open()
-    with _saying_why():
+    with workers.saying_why(os.path.dirname(sys.argv[0])):
         state = () if init is None else (init(),)
     if current() is not None:
         trim_on_request()
@@ -47,25 +45,6 @@ def serve(work: Dict[str, Any]) -> None:
         beside.answer(pipes, workers._work(process, state, frame))
     beside.end()
     pipes.close()
-
-
-@contextlib.contextmanager
-def _saying_why() -> Iterator[None]:
-    """Ends the worker if it cannot start. The first worker prints where that happened,
-    and those that fail like it one line: a mistake in the function fails on every GPU,
-    again and again."""
-    try:
-        yield
-    except Exception as why:
-        text = workers._text(why)
-        mark = "failed-" + hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
-        try:
-            os.close(os.open(os.path.join(os.path.dirname(sys.argv[0]), mark), os.O_CREAT | os.O_EXCL, 0o600))
-            workers.print_failure(why)
-        except OSError:
-            print(text, file=sys.stderr)
-        sys.stderr.flush()
-        raise SystemExit(1) from None
 
 
 def _load(role: str, module: str, name: str, file: str = "") -> Callable[..., Any]:

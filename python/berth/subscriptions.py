@@ -55,7 +55,7 @@ class Choice:
     def matches(self, event: Event) -> bool:
         """Reports whether an event is chosen. The daemon sends a gap to every
         reader; a callback gets it only if it asks for that code, or for all."""
-        if self.codes and event.code not in self.codes:
+        if self.codes and self.codes.isdisjoint([event.code, *event.also]):
             return False
         if event.code == "gap":
             return True

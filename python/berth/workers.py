@@ -7,6 +7,8 @@ docs/reference/batch-protocol.md describes them. Standard output is free for pri
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import inspect
 import json
 import os
@@ -14,7 +16,7 @@ import re
 import sys
 import threading
 import traceback
-from typing import Any, BinaryIO, Callable, Dict, List, Optional, Tuple
+from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional, Tuple
 
 from .client import BerthError
 from .leasing import current
@@ -200,6 +202,28 @@ def _show(why: BaseException) -> None:
         print_failure(why)
     if met == 3:
         print("further failures at this place are not shown; their records have them in _error", file=sys.stderr, flush=True)
+
+
+AS_BEFORE = "as before: "  # begins what a worker prints that fails like another one
+
+
+@contextlib.contextmanager
+def saying_why(folder: str) -> Iterator[None]:
+    """Ends the worker if it cannot start. The first worker prints where that happened,
+    and those that fail like it one line: a mistake in the program fails on every GPU,
+    again and again. ``folder`` is one that the workers share."""
+    try:
+        yield
+    except Exception as why:
+        text = _text(why)
+        mark = "failed-" + hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
+        try:
+            os.close(os.open(os.path.join(folder, mark), os.O_CREAT | os.O_EXCL, 0o600))
+            print_failure(why)
+        except OSError:
+            print(AS_BEFORE + text, file=sys.stderr)
+        sys.stderr.flush()
+        raise SystemExit(1) from None
 
 
 def print_failure(why: BaseException) -> None:

@@ -89,11 +89,14 @@ class Calling(ExecutorCase):
         self.assertEqual(len(self.notes("loaded")), 1)
 
     def test_an_initializer_that_fails_breaks_the_executor(self):
-        pool = self.pool(initializer=executorcalls.refuse)
-        future = pool.submit(executorcalls.add, 1)
-        with self.assertRaisesRegex(concurrent.futures.BrokenExecutor, "no worker can be started"):
-            future.result()
-        pool.shutdown()
+        with mock.patch("berth.maprun._show") as shown:
+            pool = self.pool(initializer=executorcalls.refuse)
+            futures = [pool.submit(executorcalls.add, number) for number in range(4)]
+            with self.assertRaisesRegex(concurrent.futures.BrokenExecutor, "no worker can be started"):
+                futures[0].result()
+            pool.shutdown()
+        said = "".join(call.args[0] for call in shown.call_args_list)
+        self.assertEqual(said.count("RuntimeError: no model here"), 1, said)
         with self.assertRaisesRegex(berth.BrokenWorker, "no model here"):
             pool.submit(executorcalls.add, 1)
         self.assertIn("broken", repr(pool))

@@ -275,6 +275,9 @@ class Choosing(unittest.TestCase):
             (choose(severity="critical"), False),
         ):
             self.assertEqual(choice.matches(event), want, choice)
+        with_it = Event(code="state_change", also=["throttle", "critical"])
+        self.assertTrue(choose(frozenset(["critical"])).matches(with_it))
+        self.assertFalse(choose(frozenset(["overheat"])).matches(with_it))
         gap = Event(code="gap", severity="warning")
         self.assertTrue(choose(gpus=frozenset(["G"]), severity="critical").matches(gap))
         self.assertFalse(choose(frozenset(["critical"])).matches(gap))

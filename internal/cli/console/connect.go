@@ -146,8 +146,8 @@ func (s *Source) Close() {
 	s.Client.Close()
 }
 
-// Look opens the daemon or, if no daemon runs and none is named by --socket or --url, the
-// devices themselves. If devices are named, it opens them without a daemon.
+// Look opens the daemon or, if no daemon runs and none is named by --socket, --url or the
+// environment, the devices themselves. If devices are named, it opens them without a daemon.
 func (c *Console) Look(ctx context.Context, devices string) (*Source, error) {
 	if devices != "" {
 		return c.lookLocally(ctx, devices)
@@ -160,7 +160,7 @@ func (c *Console) Look(ctx context.Context, devices string) (*Source, error) {
 	if err == nil {
 		return &Source{Client: daemon}, nil
 	}
-	if c.Socket != "" || !isLocalMiss(err) { // who names a daemon wants that one
+	if c.Socket != "" || c.Getenv("BERTH_SOCKET") != "" || !isLocalMiss(err) { // who names a daemon wants that one
 		return nil, err
 	}
 	v, err := c.lookLocally(ctx, "") // this process may become another program, which says the same

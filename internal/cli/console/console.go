@@ -37,7 +37,7 @@ type Console struct {
 // Begin records that the framework has accepted the command line, and runs cmd.
 func (c *Console) Begin(cmd *cobra.Command) {
 	c.started, c.devicesGiven = true, cmd.Flags().Changed("devices")
-	for _, text := range amounts(cmd) {
+	for _, text := range slices.Compact(amounts(cmd)) {
 		if memory, err := gpu.ParseMiB(text); err == nil && decimal.MatchString(text) {
 			fmt.Fprintf(c.Err, "berth: %s is taken as %s: write %s, because units of memory are powers of 1024 here\n", text, memory, strings.ReplaceAll(memory.Exact(), " ", ""))
 		}
@@ -47,13 +47,55 @@ func (c *Console) Begin(cmd *cobra.Command) {
 // decimal finds amounts of memory in units that are powers of 1000 elsewhere.
 var decimal = regexp.MustCompile(`(?i)[0-9]\s*[kmgt]b$`)
 
-// amounts returns the amounts of memory on a command line, as they were written.
-func amounts(cmd *cobra.Command) (texts []string) {
-	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if strings.Contains(f.Name, "memory") {
-			texts = append(texts, f.Value.String())
+// written is the value of a flag that takes memory, with the text that it was given.
+type written struct {
+	pflag.Value
+	text string
+}
+
+// Set parses the text.
+func (w *written) Set(text string) error {
+	w.text = text
+	return w.Value.Set(text)
+}
+
+// KeepAmounts has the flags of a command and of those below it keep the amounts of memory
+// that they are given as they were written, for [Console.Begin].
+func KeepAmounts(cmd *cobra.Command) {
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Value.Type() == "memory" {
+			f.Value = &written{Value: f.Value}
 		}
 	})
+	for _, below := range cmd.Commands() {
+		KeepAmounts(below)
+	}
+}
+
+// amounts returns the amounts of memory on a command line, as they were written: the
+// values of flags, the argument MEMORY, what a device must have at least, and settings.
+func amounts(cmd *cobra.Command) (texts []string) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		switch w, kept := f.Value.(*written); {
+		case kept:
+			texts = append(texts, w.text)
+		case strings.Contains(f.Name, "memory"):
+			texts = append(texts, f.Value.String())
+		case f.Name == "where":
+			for term := range strings.SplitSeq(f.Value.String(), ",") {
+				if field, least, _ := strings.Cut(term, ">="); strings.TrimSpace(field) == "memory" {
+					texts = append(texts, strings.TrimSpace(least))
+				}
+			}
+		}
+	})
+	if strings.Contains(cmd.Use, "FIELD=VALUE") {
+		for _, arg := range cmd.Flags().Args() {
+			if field, value, _ := strings.Cut(arg, "="); strings.Contains(field, "memory") {
+				texts = append(texts, value)
+			}
+		}
+	}
 	if at := slices.Index(strings.Fields(cmd.Use), "MEMORY") - 1; at >= 0 && at < cmd.Flags().NArg() {
 		texts = append(texts, cmd.Flags().Arg(at))
 	}

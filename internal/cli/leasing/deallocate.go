@@ -28,7 +28,7 @@ func newDeallocate(con *console.Console) *cobra.Command {
 		Short: "End the lease of a service",
 		Long: `End the lease that a service has, on a GPU (index or UUID) if it has several. If
 the service has several leases there, name one with --id, as ID or USER/ID. A
-lease over several GPUs ends on all of them.`,
+lease over several GPUs ends on all of them. A pool is found by its name.`,
 		Example: "  berth deallocate embedder\n  berth deallocate embedder 1\n  berth deallocate embedder 1 --id embedder-2",
 		Args:    cobra.RangeArgs(1, 2),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, part string) ([]string, cobra.ShellCompDirective) {
@@ -77,6 +77,10 @@ func (o *deallocateOptions) find(ctx context.Context, c *client.Client) (api.Lea
 		return api.Lease{}, err
 	}
 	found := filter.Apply(all).Leases
+	if len(found) == 0 { // a pool is known by its name, and may have no service
+		filter.Services = nil
+		found = slices.DeleteFunc(named(filter.Apply(all).Leases, o.service), func(l api.Lease) bool { return l.Pool == nil })
+	}
 	if o.id != "" {
 		found = named(found, o.id)
 	}

@@ -167,6 +167,10 @@ func jobNote(j api.Job, now time.Time) string {
 	case j.State == "done", j.Over() && j.Tasks != nil: // the counts of the tasks say it
 	case j.State == "waiting":
 		starts := given("starts ", estimated(j, now))
+		if e := j.Estimate; starts != "" && e.Likely == nil { // in a column; berth job says all of it
+			reason, _, _ := strings.Cut(term.Clean(e.Unknown), " and ")
+			starts = "start unknown, " + strings.Replace(reason, " has no time limit", " has no end", 1)
+		}
 		if j.Code != "queue" || starts == "" { // that it waits for its turn says less than when that is
 			notes = append(notes, term.Clean(j.Cause))
 		}

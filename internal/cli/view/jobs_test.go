@@ -106,3 +106,12 @@ func TestJobTableFits(t *testing.T) {
 		}
 	})
 }
+
+// A note says at 80 columns why nobody knows when a job starts.
+func TestNoteOfAnUnknownStart(t *testing.T) {
+	j := api.Job{ID: "render-17", User: "ada", State: "waiting", Code: "queue", Submitted: now.Add(-time.Minute), Estimate: &api.Estimate{Unknown: "train-3 has no time limit and no history"}}
+	lines := (&Jobs{Jobs: api.Jobs{Jobs: []api.Job{j}}}).Lines(term.Screen{Width: 80, Now: now})
+	if text := strings.Join(lines, "\n"); !strings.Contains(text, "start unknown, train-3 has no end") || strings.Contains(text, "…") {
+		t.Error(text)
+	}
+}

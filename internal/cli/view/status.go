@@ -56,7 +56,16 @@ func (s *Status) Lines(to term.Screen) []string {
 	if s.Note != "" {
 		lines = append(lines, to.Hang(term.Yellow, "! ", term.Clean(s.Note)))
 	}
-	return append(lines, to.Hang(term.Plain, "", s.totals()))
+	lines = append(lines, to.Hang(term.Plain, "", s.totals()))
+	if m := s.Machine; m != nil {
+		lines = append(lines, to.Hang(term.Plain, "", Machine(m)))
+	}
+	return lines
+}
+
+// Machine says how busy the machine is beside its devices.
+func Machine(m *api.Machine) string {
+	return fmt.Sprintf("Machine: load %.1f on %s, %s of %s of memory available", m.Load, words.Count(m.CPUs, "CPU"), m.Available.Beside(m.Total), m.Total.Beside(m.Available))
 }
 
 // layout says how much of the table fits.

@@ -13,8 +13,8 @@ import (
 // that must not be used any more, it adds the ids and fences of all leases there, so that
 // each holder can find out.
 func (o *Oversight) Charge(e gpu.Event) gpu.Event {
-	switch e.Code {
-	case gpu.EventDeviceFault:
+	switch {
+	case e.Is(gpu.EventDeviceFault):
 		if e.Data["class"] == string(gpu.FaultProgram) {
 			if culprit := o.culprit(e.GPU, e.Data["pid"]); culprit != nil {
 				e.Lease, e.User = culprit.ID, culprit.Holder.User
@@ -22,7 +22,7 @@ func (o *Oversight) Charge(e gpu.Event) gpu.Event {
 				e.Data["fence"] = culprit.Fence
 			}
 		}
-	case gpu.EventDeviceQuarantined, gpu.EventDeviceLost, gpu.EventCritical:
+	case e.Is(gpu.EventDeviceQuarantined, gpu.EventDeviceLost, gpu.EventCritical):
 		var leases []string
 		var fences []uint64
 		for _, h := range o.holdingsOn(e.GPU) {

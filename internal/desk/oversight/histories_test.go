@@ -296,7 +296,8 @@ func (h *history) told(e gpu.Event) {
 		if e.Data["step"] == string(slowdown.Lowered) {
 			h.seen.lowered++
 		}
-	case gpu.EventStateChange:
+	}
+	if e.Is(gpu.EventStateChange) {
 		from, to := gpu.State(e.Data["from"].(string)), gpu.State(e.Data["to"].(string))
 		hold := 30 * time.Second
 		if from == gpu.Critical {

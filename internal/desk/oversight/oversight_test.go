@@ -286,6 +286,9 @@ func TestChargeNamesHolders(t *testing.T) {
 			t.Errorf("%s: %s", code, diff)
 		}
 	}
+	if got := w.oversight().Charge(gpu.Event{Code: gpu.EventStateChange, Also: []gpu.EventCode{gpu.EventCritical}, GPU: "GPU-a"}); got.Data["fences"] == nil {
+		t.Error("a change of state to CRITICAL names nobody")
+	}
 	if got := (&world{}).oversight().Charge(gpu.Event{Code: gpu.EventCritical}); got.Data != nil {
 		t.Errorf("a device without leases has %v", got.Data)
 	}

@@ -188,6 +188,9 @@ func (e *Exporter) Decided(status string, took time.Duration) {
 // Event counts one event.
 func (e *Exporter) Event(event gpu.Event) {
 	e.events.WithLabelValues(string(event.Code)).Inc()
+	for _, code := range event.Also {
+		e.events.WithLabelValues(string(code)).Inc()
+	}
 	e.xids.note(&event)
 }
 

@@ -159,7 +159,7 @@ func TestPage(t *testing.T) {
 	hold(t, book, "bob", "", 1024)
 	e.Cost(monitor.Cost{Backend: "sim", GPU: "GPU-a", Tier: monitor.TierFast, Duration: 20 * time.Microsecond})
 	e.Cost(monitor.Cost{Backend: "sim", GPU: "GPU-b", Tier: monitor.TierFast, Err: errors.New("gone")})
-	e.Event(gpu.Event{Code: gpu.EventStateChange})
+	e.Event(gpu.Event{Code: gpu.EventStateChange, Also: []gpu.EventCode{gpu.EventThrottle}})
 	e.Decided("granted", 400*time.Microsecond)
 	for _, status := range []string{"refused", "refused", "timeout"} {
 		e.Decided(status, time.Millisecond)

@@ -260,7 +260,7 @@ func TestStandingIsRecalled(t *testing.T) {
 			t.Errorf("%s with %d slots withheld", r.State, r.Standing.Withheld)
 		}
 		wantTold(t, &n, c.uuid(), "0 device_found", "0 slots_changed", "30 device_probation",
-			"30 state_change UNAVAILABLE→CRITICAL", "30 throttle", "30 critical")
+			"30 state_change UNAVAILABLE→CRITICAL +throttle +critical")
 		stop()
 	})
 }
@@ -303,7 +303,7 @@ func TestHeatInQuarantine(t *testing.T) {
 		settle(1)
 		want("answering again", false, true)
 		wantTold(t, &n, c.uuid(), "0 device_found", "0 state_change UNAVAILABLE→OPTIMAL",
-			"1.5 device_fault", "1.5 device_quarantined", "1.5 state_change OPTIMAL→UNAVAILABLE", "1.5 throttle", "3 overheat")
+			"1.5 device_fault", "1.5 device_quarantined OPTIMAL→UNAVAILABLE +state_change +throttle", "3 overheat")
 		for _, step := range []struct {
 			seconds float64
 			want    gpu.State

@@ -153,11 +153,13 @@ func (n *played) story(uuid string) string {
 		if e.GPU != uuid {
 			continue
 		}
-		switch e.Code {
-		case gpu.EventStateChange:
-			list = append(list, e.Data["to"].(string))
-		case gpu.EventDeviceQuarantined, gpu.EventDeviceProbation, gpu.EventDeviceRecovered, gpu.EventDeviceLost, gpu.EventOverheat:
-			list = append(list, string(e.Code))
+		for _, code := range append([]gpu.EventCode{e.Code}, e.Also...) {
+			switch code {
+			case gpu.EventStateChange:
+				list = append(list, e.Data["to"].(string))
+			case gpu.EventDeviceQuarantined, gpu.EventDeviceProbation, gpu.EventDeviceRecovered, gpu.EventDeviceLost, gpu.EventOverheat:
+				list = append(list, string(code))
+			}
 		}
 	}
 	return strings.Join(list, " ")
@@ -170,7 +172,7 @@ func (n *played) steady(t *testing.T, uuid string) {
 	rules := thermal.DefaultRules()
 	var since time.Time
 	for _, e := range n.events {
-		if e.GPU != uuid || e.Code != gpu.EventStateChange {
+		if e.GPU != uuid || !e.Is(gpu.EventStateChange) {
 			continue
 		}
 		from, to := gpu.State(e.Data["from"].(string)), gpu.State(e.Data["to"].(string))

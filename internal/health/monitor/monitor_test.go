@@ -308,7 +308,7 @@ func TestSlowHooks(t *testing.T) {
 				if _, ok := m.Find(e.GPU); !ok && e.GPU != "" {
 					t.Errorf("%s about a device that is not there", e.Code)
 				}
-				if e.Code == gpu.EventThrottle {
+				if e.Is(gpu.EventThrottle) {
 					m.Stop(gpu.By{})
 					m.Start(gpu.By{})
 				}

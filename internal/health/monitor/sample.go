@@ -102,13 +102,14 @@ func (m *Monitor) observed(u *unit, settings Settings, now time.Time, s *gpu.Sam
 	v := u.show(now, heat)
 	u.foresee(rules, now, s)
 	u.keep(v, s)
+	var events []gpu.Event
 	if recovered {
-		m.tell(u, now, gpu.EventDeviceRecovered, gpu.Note, " is back: it answers again", nil)
+		events = append(events, u.event(now, gpu.EventDeviceRecovered, gpu.Note, " is back: it answers again", nil))
 	}
-	m.tellStanding(u, now, before)
-	m.tellState(u, now, v, s)
-	m.tellHeat(u, now, heat, rules, s)
-	m.tellForecast(u, now, v.State)
+	events = append(events, m.ofStanding(u, now, before)...)
+	events = append(events, u.ofState(now, v, s)...)
+	events = append(events, u.ofHeat(now, heat, rules, s)...)
+	m.tell(append(events, u.ofForecast(now, v.State)...)...)
 	m.tellReading(u, u.standing.CheckDue(settings.Health, now))
 }
 
@@ -165,12 +166,13 @@ func (m *Monitor) missed(u *unit, settings Settings, now time.Time, err error) {
 	v := u.show(now, u.tracker.Missed(now, why))
 	u.foresee(settings.Rules(u.uuid), now, nil)
 	u.keep(v, nil)
+	var events []gpu.Event
 	if fell {
-		m.tell(u, now, gpu.EventDeviceLost, gpu.Serious, " is lost: it is not on the bus any more", nil)
+		events = append(events, u.event(now, gpu.EventDeviceLost, gpu.Serious, " is lost: it is not on the bus any more", nil))
 	}
-	m.tellStanding(u, now, before)
-	m.tellState(u, now, v, nil)
-	m.tellForecast(u, now, v.State)
+	events = append(events, m.ofStanding(u, now, before)...)
+	events = append(events, u.ofState(now, v, nil)...)
+	m.tell(append(events, u.ofForecast(now, v.State)...)...)
 	m.tellReading(u, false)
 }
 

@@ -127,7 +127,8 @@ func told(backends []device.Backend, s monitor.Settings, hooks monitor.Hooks) *m
 }
 
 // told lists the events about a device, or about none for "", each as seconds
-// since the start and code, with the states of a state change.
+// since the start and code, with the states of a state change and the codes of what
+// happened with it.
 func (n *notes) told(uuid string) []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -137,8 +138,11 @@ func (n *notes) told(uuid string) []string {
 			continue
 		}
 		text := fmt.Sprintf("%g %s", e.Time.Sub(n.begun).Round(time.Millisecond).Seconds(), e.Code)
-		if e.Code == gpu.EventStateChange {
+		if e.Is(gpu.EventStateChange) {
 			text += fmt.Sprintf(" %s→%s", e.Data["from"], e.Data["to"])
+		}
+		for _, code := range e.Also {
+			text += " +" + string(code)
 		}
 		list = append(list, text)
 	}

@@ -142,12 +142,7 @@ func (m *Monitor) announceStuck(u *unit, p pace) {
 	if !first {
 		return
 	}
-	m.tell(u, now, gpu.EventStateChange, gpu.Serious, fmt.Sprintf(" is %s: %s", gpu.Unavailable, p.reason()),
-		map[string]any{"from": string(from), "to": string(gpu.Unavailable)})
-	if !from.Worse(gpu.Normal) {
-		m.tell(u, now, gpu.EventThrottle, gpu.Serious, " should run at "+share(gpu.Unavailable)+": "+p.reason(),
-			map[string]any{"state": string(gpu.Unavailable), "multiplier": gpu.Unavailable.Multiplier()})
-	}
+	m.tell(u.changed(now, from, gpu.Unavailable, p.reason(), from.Worse(gpu.Normal)))
 }
 
 // noteStuck records that the sampler hangs. It returns the state before, and whether

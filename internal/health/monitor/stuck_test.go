@@ -88,8 +88,8 @@ func TestSamplerThatHangs(t *testing.T) {
 		mu.Unlock()
 		stop()
 		wantTold(t, &n, "GPU-0", "0 device_found", "0 state_change UNAVAILABLE→OPTIMAL",
-			"8.001 state_change OPTIMAL→UNAVAILABLE", "8.001 throttle",
-			"38.1 state_change UNAVAILABLE→OPTIMAL", "38.1 resume")
+			"8.001 state_change OPTIMAL→UNAVAILABLE +throttle",
+			"38.1 state_change UNAVAILABLE→OPTIMAL +resume")
 		wantTold(t, &n, "GPU-1", "0 device_found", "0 state_change UNAVAILABLE→OPTIMAL")
 		for _, e := range n.events {
 			if e.GPU == "GPU-0" && e.Data["to"] == string(gpu.Unavailable) && e.Severity != gpu.Serious {

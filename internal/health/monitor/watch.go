@@ -138,8 +138,7 @@ func (m *Monitor) restand(u *unit, now time.Time, change func(*health.Standing))
 	change(&u.standing)
 	v := u.show(now, u.verdict) // as it was last measured
 	u.keep(v, nil)
-	m.tellStanding(u, now, before)
-	m.tellState(u, now, v, nil)
+	m.tell(append(m.ofStanding(u, now, before), u.ofState(now, v, nil)...)...)
 	m.tellReading(u, false)
 	m.tellParts(u)
 }

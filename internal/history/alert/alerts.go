@@ -34,8 +34,11 @@ type Options struct {
 	Store Store                  // nil if results are not stored
 	Event func(gpu.Event)        // publishes that an alert fires or is resolved
 	Known func(uuid string) bool // reports whether there is such a device
-	File  string                 // keeps alerts across restarts; if empty, nothing does
-	Tell  func(err error)        // reports that File cannot be written, once until it can
+	// Told reports whether an event of at least this severity has said of a device what an
+	// alert with this cause says: the cause of its state. Nil: none has.
+	Told func(uuid, cause string, severity gpu.Severity) bool
+	File string          // keeps alerts across restarts; if empty, nothing does
+	Tell func(err error) // reports that File cannot be written, once until it can
 	// Record writes an acknowledgement to the audit log before it takes effect, or its
 	// end if a is nil. If Record fails, nothing changes.
 	Record func(by access.Actor, s *State, a *Acknowledgement) error

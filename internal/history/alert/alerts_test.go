@@ -184,6 +184,30 @@ func TestAnAlertBecomesAnEvent(t *testing.T) {
 	})
 }
 
+// The event says that another one has told the same, but not when it is told again.
+func TestAnAlertThatWasToldAlready(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "")
+		w.Told = func(uuid, cause string, s gpu.Severity) bool {
+			return uuid == "GPU-a" && cause == "temperature" && s == gpu.Serious
+		}
+		rules := hotRules(0)
+		rules[0].Rules[0].Annotations = labels.FromMap(map[string]string{"cause": "temperature"})
+		w.Configure(rules)
+		defer w.runs()()
+		w.heat(map[string]float64{"GPU-a": 86, "GPU-b": 86, "GPU-x": 86})
+		time.Sleep(5 * time.Hour)
+		synctest.Wait()
+		told := map[string][]any{}
+		for _, e := range w.told {
+			told[e.GPU] = append(told[e.GPU], e.Data["told"])
+		}
+		if diff := cmp.Diff(map[string][]any{"GPU-a": {true, nil}, "GPU-b": {nil, nil}, "": {nil, nil}}, told); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 // An alert about a lease is an event about its user, whom viewers do not see.
 func TestAnAlertAboutALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

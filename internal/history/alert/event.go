@@ -22,6 +22,8 @@ func (as *Alerts) fires(s *State, at time.Time) gpu.Event {
 		e.Data["acknowledged"] = true // hooks ignore it
 	case s.FiredAt.Before(at):
 		e.Data["again"] = true
+	case e.GPU != "" && as.Told != nil && as.Told(e.GPU, s.Annotations.Get(gpu.CauseAnnotation), e.Severity):
+		e.Data["told"] = true // hooks that got the event before ignore it
 	}
 	as.conceal(&e, s, s.Name()+" fires")
 	return e

@@ -237,7 +237,7 @@ const (
 
 // memoryOf estimates how many bytes of memory an event takes.
 func memoryOf(e *gpu.Event) int {
-	size := eventSize + len(e.GPU) + len(e.Lease) + len(e.User) + len(e.Text) + len(e.Public)
+	size := eventSize + len(e.GPU) + len(e.Lease) + len(e.User) + len(e.Text) + len(e.Public) + valueSize*len(e.Also)
 	if e.Data != nil {
 		size += sizeOf(e.Data)
 	}

@@ -12,6 +12,15 @@ import (
 	"github.com/berth-gpu/berth/internal/process/child"
 )
 
+// also returns the codes of what happened with an event, separated by spaces.
+func also(e gpu.Event) string {
+	var list []string
+	for _, code := range e.Also {
+		list = append(list, string(code))
+	}
+	return strings.Join(list, " ")
+}
+
 // outputKept is the most bytes of a command's output that are passed on.
 const outputKept = 4 << 10
 
@@ -30,7 +39,7 @@ func (c Commands) Call(hook string, command []string) Call {
 		output := &child.Head{Limit: outputKept}
 		cmd := exec.Command(command[0], command[1:]...)
 		cmd.Env = append(c.Environ[:len(c.Environ):len(c.Environ)],
-			"BERTH_EVENT_CODE="+string(e.Code), "BERTH_EVENT_SEVERITY="+string(e.Severity),
+			"BERTH_EVENT_CODE="+string(e.Code), "BERTH_EVENT_ALSO="+also(e), "BERTH_EVENT_SEVERITY="+string(e.Severity),
 			"BERTH_EVENT_GPU="+e.GPU, "BERTH_EVENT_LEASE="+e.Lease, "BERTH_EVENT_TEXT="+strings.ReplaceAll(e.Text, "\x00", ""))
 		cmd.Stdin = bytes.NewReader(append(body, '\n'))
 		cmd.Stdout, cmd.Stderr = output, output

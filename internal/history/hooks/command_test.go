@@ -55,8 +55,9 @@ func pipe(t *testing.T, dir string) func() *bufio.Reader {
 }
 
 func TestCommand(t *testing.T) {
-	command, dir := shell(t, `{ cat; echo "$BERTH_EVENT_CODE $BERTH_EVENT_SEVERITY $BERTH_EVENT_GPU $BERTH_EVENT_LEASE $BERTH_EVENT_TEXT"; } > "$1/new"; mv "$1/new" "$1/got"; echo done`)
-	e := event(7, gpu.EventCritical, `hot; rm -rf "$1"`)
+	command, dir := shell(t, `{ cat; echo "$BERTH_EVENT_CODE $BERTH_EVENT_ALSO $BERTH_EVENT_SEVERITY $BERTH_EVENT_GPU $BERTH_EVENT_LEASE $BERTH_EVENT_TEXT"; } > "$1/new"; mv "$1/new" "$1/got"; echo done`)
+	e := event(7, gpu.EventStateChange, `hot; rm -rf "$1"`)
+	e.Also = []gpu.EventCode{gpu.EventThrottle, gpu.EventCritical}
 	output, err := runCommand(t.Context(), command, e)
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +67,7 @@ func TestCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	want, _ := json.Marshal(e)
-	if diff := cmp.Diff(string(want)+"\ncritical critical GPU-a job hot; rm -rf \"$1\"\n", string(got)); diff != "" {
+	if diff := cmp.Diff(string(want)+"\nstate_change throttle critical critical GPU-a job hot; rm -rf \"$1\"\n", string(got)); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]string{"done"}, output); diff != "" {

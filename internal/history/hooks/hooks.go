@@ -40,7 +40,7 @@ type Hook struct {
 type Call func(ctx context.Context, e gpu.Event, body []byte) error
 
 // wants reports whether a hook gets an event. A gap may stand for any event. Nobody needs
-// an event about an acknowledged alert.
+// an event about an acknowledged alert, or a second one about the same fact.
 func (h *Hook) wants(e gpu.Event) bool {
 	switch {
 	case e.Code == gpu.EventHook:
@@ -49,8 +49,10 @@ func (h *Hook) wants(e gpu.Event) bool {
 		return true
 	case e.Code == gpu.EventAlert && e.Data["acknowledged"] == true:
 		return false
+	case e.Code == gpu.EventAlert && e.Data["told"] == true && (len(h.Codes) == 0 || slices.Contains(h.Codes, gpu.EventStateChange)):
+		return false // it got the change of state
 	}
-	return e.Severity.AtLeast(h.Severity) && (len(h.Codes) == 0 || slices.Contains(h.Codes, e.Code))
+	return e.Severity.AtLeast(h.Severity) && (len(h.Codes) == 0 || e.Is(h.Codes...))
 }
 
 // Status is how an attempt to deliver an event ended.

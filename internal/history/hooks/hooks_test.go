@@ -315,6 +315,11 @@ func TestWants(t *testing.T) {
 		{Hook{Severity: gpu.Note}, gpu.Event{Code: gpu.EventHook, Severity: gpu.Warning}, false},
 		{Hook{Severity: gpu.Note}, gpu.Event{Code: gpu.EventAlert, Severity: gpu.Serious}, true},
 		{Hook{Severity: gpu.Note}, gpu.Event{Code: gpu.EventAlert, Severity: gpu.Serious, Data: map[string]any{"acknowledged": true}}, false},
+		{Hook{Severity: gpu.Warning, Codes: []gpu.EventCode{gpu.EventThrottle}}, gpu.Event{Code: gpu.EventStateChange, Also: []gpu.EventCode{gpu.EventThrottle}, Severity: gpu.Warning}, true},
+		{Hook{Severity: gpu.Warning, Codes: []gpu.EventCode{gpu.EventResume}}, gpu.Event{Code: gpu.EventStateChange, Also: []gpu.EventCode{gpu.EventThrottle}, Severity: gpu.Warning}, false},
+		{Hook{Severity: gpu.Note}, gpu.Event{Code: gpu.EventAlert, Severity: gpu.Serious, Data: map[string]any{"told": true}}, false},
+		{Hook{Severity: gpu.Note, Codes: []gpu.EventCode{gpu.EventAlert, gpu.EventStateChange}}, gpu.Event{Code: gpu.EventAlert, Severity: gpu.Serious, Data: map[string]any{"told": true}}, false},
+		{Hook{Severity: gpu.Note, Codes: []gpu.EventCode{gpu.EventAlert}}, gpu.Event{Code: gpu.EventAlert, Severity: gpu.Serious, Data: map[string]any{"told": true}}, true},
 		{Hook{Severity: gpu.Note}, gpu.Event{Code: gpu.EventAlertResolved, Severity: gpu.Note, Data: map[string]any{"acknowledged": true}}, true},
 	} {
 		if got := c.hook.wants(c.e); got != c.want {

@@ -22,6 +22,7 @@ export interface Event {
   id: number;
   time: string;
   code: string;
+  also?: string[];
   severity: Severity;
   gpu?: string;
   lease?: string;

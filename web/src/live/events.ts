@@ -50,10 +50,10 @@ export function matches(e: Event, f: EventFilter): boolean {
   if (isGap(e)) return true;
   if (f.severity && order.indexOf(e.severity) < order.indexOf(f.severity)) return false;
   if (f.gpu && e.gpu !== f.gpu) return false;
-  if (f.code && e.code !== f.code) return false;
+  if (f.code && e.code !== f.code && !e.also?.includes(f.code)) return false;
   if (f.text) {
     const text = f.text.toLowerCase();
-    if (![e.text, e.code, e.lease, e.user, e.by?.user].some((part) => part?.toLowerCase().includes(text))) return false;
+    if (![e.text, e.code, ...(e.also ?? []), e.lease, e.user, e.by?.user].some((part) => part?.toLowerCase().includes(text))) return false;
   }
   return true;
 }

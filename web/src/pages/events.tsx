@@ -20,7 +20,7 @@ export function EventsPage() {
   const [wanted, setMost] = useState(step);
   const most = useGradual(wanted, 20, 10);
   const all = events.value;
-  const codes = useMemo(() => [...new Set(all.map((e) => e.code))].sort(), [all]);
+  const codes = useMemo(() => [...new Set(all.flatMap((e) => [e.code, ...(e.also ?? [])]))].sort(), [all]);
   const found = useMemo(() => all.filter((e) => matches(e, { severity, gpu, code, text })).reverse(), [all, severity, gpu, code, text]);
   const filtered = severity !== '' || gpu !== '' || code !== '' || text !== '';
   return (

@@ -17,7 +17,7 @@ export const EventRow = memo(function EventRow({ event: e, wide }: { event: Even
       <span class="event-text">{e.text}</span>
       {wide && (
         <span class="event-about">
-          <code>{e.code}</code>
+          <code>{[e.code, ...(e.also ?? [])].join(' ')}</code>
           {e.gpu !== undefined && <a href={to.gpu(e.gpu)}>{index === undefined ? e.gpu : `GPU ${index}`}</a>}
           {e.lease !== undefined && <a href={to.lease(e.user, e.lease)}>{e.user ? `${e.user}/${e.lease}` : e.lease}</a>}
           {e.by?.user !== undefined && <span>by {e.by.user}</span>}
