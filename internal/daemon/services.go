@@ -24,6 +24,7 @@ import (
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/job/owner"
 	"github.com/berth-gpu/berth/internal/job/service"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/minder"
 )
@@ -77,6 +78,14 @@ func (d *Daemon) serve(c config.Config) {
 	}
 	d.services.Configure(d.programs(c))
 	d.front.configure(c)
+}
+
+// programOf returns the service whose program has a lease, see reclaim.Options.
+func (d *Daemon) programOf(k lease.Key) (service string, takes time.Duration) {
+	if d.services == nil {
+		return "", 0
+	}
+	return d.services.Moving(k)
 }
 
 // frontSettings returns what the settings say about the front.

@@ -538,6 +538,12 @@ func TestRestartAndMove(t *testing.T) {
 				t.Errorf("moved to %s: %v", uuid, got)
 			}
 		}
+		if name, takes := w.daemon.Moving(keyOf(w.life("a").Instance)); name != "a" || takes < 8*time.Second || takes > 9*time.Second {
+			t.Errorf("%q takes %v to move; want what it took to stop and to start, 8 s and a little", name, takes)
+		}
+		if name, _ := w.daemon.Moving(lease.Key{ID: "other"}); name != "" {
+			t.Errorf("berth runs %q under a lease of others", name)
+		}
 		if err := w.daemon.Move("a", "G1", operator, ""); err != nil {
 			t.Fatal(err)
 		}
