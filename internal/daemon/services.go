@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/job/owner"
@@ -78,6 +79,23 @@ func (d *Daemon) serve(c config.Config) {
 	}
 	d.services.Configure(d.programs(c))
 	d.front.configure(c)
+}
+
+// deviceEvent publishes an event about a device. Services leave one that berth trusts no
+// more, or that is gone, if they can come to another.
+func (d *Daemon) deviceEvent(e gpu.Event) {
+	d.publish(d.oversight.Charge(e))
+	if d.services == nil || e.Code != gpu.EventDeviceQuarantined && e.Code != gpu.EventDeviceLost {
+		return
+	}
+	d.services.Vacate(e.GPU, "its device is in quarantine", func() (others []string) {
+		for _, r := range d.monitor.Readings() {
+			if r.Device.UUID != e.GPU && r.State != gpu.Unavailable {
+				others = append(others, r.Device.UUID)
+			}
+		}
+		return others
+	})
 }
 
 // programOf returns the service whose program has a lease, see reclaim.Options.

@@ -53,8 +53,50 @@ func refusal(t *testing.T, err error) *Refusal {
 	return r
 }
 
+func device(uuid string) func() []string { return func() []string { return []string{uuid} } }
+
 // pass lets time pass.
 func pass(d time.Duration) { time.Sleep(d); synctest.Wait() }
+
+// When something else parks or resumes the lease of a service, the owner follows the
+// ledger: also a daemon that was not there when it happened.
+func TestTheLedgerIsRight(t *testing.T) {
+	for name, tell := range map[string]func(w *world, i *service.Instance){
+		"told":    func(w *world, i *service.Instance) { w.daemon.LeaseMoved(keyOf(i), i.Fence) },
+		"absent":  func(w *world, _ *service.Instance) { w.restart() },
+		"no news": func(w *world, i *service.Instance) { w.daemon.LeaseMoved(keyOf(i), i.Fence+1); w.restart() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, []service.Spec{spec("a", away(service.Park), with(func(s *service.Spec) { s.Start = service.Always }))}, func(t *testing.T, w *world) {
+				pass(20 * time.Second)
+				w.is("a", "ready")
+				i, epoch := w.life("a").Instance, w.life("a").Epoch
+				tell(w, i)
+				pass(time.Second)
+				w.is("a", "ready") // nothing has changed
+				w.set(func() { w.leaseOf("a").parked = true })
+				tell(w, i)
+				pass(time.Minute)
+				w.is("a", "parked") // also with start: always it stays so until somebody asks
+				answered(t, w.ask(t.Context(), "a", time.Second))
+				if w.is("a", "ready"); w.life("a").Epoch <= epoch || w.begun["a"] != 1 {
+					t.Errorf("epoch %d after %d, %d starts", w.life("a").Epoch, epoch, w.begun["a"])
+				}
+				pass(5 * time.Second)
+				w.daemon.Away(keyOf(i), i.Fence, lease.Key{}, "x waits")
+				pass(time.Minute)
+				w.is("a", "parked")
+				w.set(func() { w.leaseOf("a").parked = false })
+				tell(w, i)
+				pass(time.Minute)
+				w.is("a", "ready") // it comes though nobody waits for it
+				if left := w.told(gpu.EventServiceLeft); len(left) != 2 || !strings.Contains(left[0], "its lease was parked") {
+					t.Errorf("people read %q", left)
+				}
+			})
+		})
+	}
+}
 
 // Two services that do not fit together answer in turn, in each way to go away.
 func TestTwoInTurn(t *testing.T) {
@@ -552,7 +594,12 @@ func TestRestartAndMove(t *testing.T) {
 		if on() != "G1" {
 			t.Errorf("it is on %s", on())
 		}
-		w.daemon.Vacate("G1", "GPU 1 is in quarantine")
+		w.daemon.Vacate("G1", "GPU 1 is in quarantine", device("G9"))
+		pass(20 * time.Second)
+		if on() != "G1" || w.life("a").Switches != 3 {
+			t.Errorf("it can go nowhere else, and is on %s after %d switches", on(), w.life("a").Switches)
+		}
+		w.daemon.Vacate("G1", "GPU 1 is in quarantine", device("G0"))
 		w.set(func() { w.room["G1"] = 0 })
 		pass(20 * time.Second)
 		w.is("a", "ready")
@@ -565,7 +612,8 @@ func TestRestartAndMove(t *testing.T) {
 		w.daemon.Away(keyOf(i), i.Fence, lease.Key{}, "x waits")
 		pass(time.Minute)
 		w.is("a", "parked")
-		w.daemon.Vacate("G0", "GPU 0 is in quarantine")
+		w.set(func() { w.room["G1"] = 80 })
+		w.daemon.Vacate("G0", "GPU 0 is in quarantine", device("G1"))
 		pass(time.Minute)
 		w.is("a", "away") // it comes if somebody asks for it
 	})

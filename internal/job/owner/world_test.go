@@ -729,6 +729,14 @@ func (s desk) Stands(k lease.Key) (fence uint64, stands bool) {
 	return fence, stands
 }
 
+func (s desk) Parked(k lease.Key, fence uint64) (parked bool) {
+	s.d.w.set(func() {
+		h := s.d.w.of(k, fence)
+		parked = h != nil && h.parked
+	})
+	return parked
+}
+
 // minders plays the minders.
 type minders struct{ d *daemon }
 

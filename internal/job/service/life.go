@@ -222,7 +222,7 @@ func (l *Life) Enter(to State, acts []Act, now time.Time) {
 	switch {
 	case to == Waiting, to == Returning:
 		l.Sent = false
-	case to == Leaving && l.Instance.For != ForGood && !l.Instance.Failed:
+	case to == Leaving && l.Instance.For != ForGood && !l.Instance.Failed, to == Parked:
 		l.Sent = true
 	}
 	if to != l.State && (to == Starting || to == Returning) || l.State == Closing && to == Serving {

@@ -112,11 +112,13 @@ var table = slices.Concat([]row{
 	{Starting, Leave, "", Leaving, []Act{End}},
 
 	{Serving, Leave, "", Closing, []Act{Close}},
+	{Serving, Gone, ByPark, Parked, nil},
 
 	{Closing, Closed, Stays, Serving, []Act{Open}},
 	{Closing, Closed, ByPark, Leaving, []Act{DoPark}},
 	{Closing, Closed, BySleep, Leaving, []Act{DoSleep}},
 	{Closing, Closed, ByStop, Leaving, []Act{End}},
+	{Closing, Gone, ByPark, Parked, nil},
 
 	{Leaving, Gone, ByPark, Parked, nil},
 	{Leaving, Gone, BySleep, Asleep, nil},
