@@ -147,6 +147,7 @@ const (
 	EventServiceLeft    EventCode = "service_left"
 	EventServiceFailed  EventCode = "service_failed"
 	EventServiceOrdered EventCode = "service_ordered"
+	EventServiceCut     EventCode = "service_cut"
 	EventFront          EventCode = "front"
 )
 
@@ -160,7 +161,7 @@ func EventCodes() []EventCode {
 		EventGranted, EventWaiting, EventRenewed, EventBound, EventResized, EventReleased, EventEnding, EventExpired, EventRevoked, EventTimedOut, EventOverLimit, EventStop, EventStopped, EventPaced,
 		EventParking, EventParked, EventResuming, EventResumed, EventIdle, EventReclaim, EventOptimized, EventForeignUse,
 		EventJobSubmitted, EventJobStarted, EventJobEnded,
-		EventServiceReady, EventServiceLeft, EventServiceFailed, EventServiceOrdered, EventFront,
+		EventServiceReady, EventServiceLeft, EventServiceFailed, EventServiceOrdered, EventServiceCut, EventFront,
 	}
 }
 

@@ -140,7 +140,7 @@ func (d *Daemon) programs(c config.Config) []service.Spec {
 			Memory: s.Memory, GPUs: s.GPUs.Or(0),
 			Ready: service.Ready{Path: s.Ready.Path, Log: s.Ready.Log}, StartTimeout: s.StartTimeout.Or(defaultStartTimeout),
 			Start: service.Start(cmp.Or(s.Start, string(service.OnDemand))), Restart: s.Restart != "false",
-			IdleAfter: s.IdleAfter, Away: service.Way(cmp.Or(s.Away, string(service.Auto))), Sleep: callsOf(s.Sleep), Wake: callsOf(s.Wake), Default: s.Default == "true",
+			IdleAfter: s.IdleAfter, Away: service.Way(cmp.Or(s.Away, string(service.Auto))), Sleep: callsOf(s.Sleep), Wake: callsOf(s.Wake), Default: s.Default == "true", Slice: c.Optimization.For(s).TimeSlice,
 			Models: s.Models, Hosts: s.Hosts, Ignore: s.Ignore, Users: s.Users, MaxOpen: s.MaxOpen.Or(0),
 		}
 		for _, variable := range slices.Sorted(maps.Keys(s.Env)) {

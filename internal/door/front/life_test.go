@@ -427,3 +427,51 @@ func TestTheFrontEndsAfterItsStreams(t *testing.T) {
 	}
 	f.done <- nil
 }
+
+// Requests that do not end in time are broken off, and their callers told, each in the form
+// that it reads; also one that has no answer yet.
+func TestRequestsAreBrokenOff(t *testing.T) {
+	const why = "The service chat had to go."
+	for path, want := range map[string]string{
+		"/services/chat/v1/stream?n=1&stay=1": "data: {\"error\":{\"message\":\"The service chat had to go.\",\"type\":\"service_unavailable_error\",\"param\":null,\"code\":\"cut_off\"}}\n\n",
+		"/services/chat/hang/v1/messages":     "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"The service chat had to go.\"}}\n\n",
+	} {
+		const epoch = 1
+		s := startServer(t)
+		d := newDaemon(t, ready("chat", s, epoch))
+		f := startFront(t, d)
+		resp, pieces, _ := f.stream(t, path)
+		if first, err := pieces.ReadString('\n'); err != nil || first != "data: {\"i\":0}\n" {
+			t.Fatal(first, err)
+		}
+		silent := make(chan *http.Response, 1)
+		go func() {
+			resp, err := http.Get(f.url + "/services/chat/silent")
+			if err != nil {
+				t.Error(err)
+			}
+			silent <- resp
+		}()
+		until(t, d, isOpen("chat", 2, 0))
+		closing := ready("chat", s, epoch)
+		closing.State, closing.Cut = "closing", why
+		d.order(api.FrontOrder{Service: &closing})
+		rest, err := io.ReadAll(pieces)
+		if err == nil || !strings.HasSuffix(string(rest), "\n\n"+want) {
+			t.Errorf("%s ends with %q, %v", path, rest, err)
+		}
+		_ = resp.Body.Close()
+		if resp := <-silent; resp != nil {
+			text, _ := io.ReadAll(resp.Body)
+			if _ = resp.Body.Close(); resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" || !strings.Contains(string(text), why) {
+				t.Errorf("one without an answer gets %s, %s", resp.Status, text)
+			}
+		}
+		until(t, d, isClosed("chat", epoch))
+		again := ready("chat", s, epoch+1)
+		d.order(api.FrontOrder{Service: &again})
+		d.order(api.FrontOrder{Close: &api.FrontEpoch{Service: "unknown", Epoch: epoch}})
+		until(t, d, isClosed("unknown", epoch)) // it has heard both
+		f.echoed(t, "GET", "/services/chat/x", "") // the next stay is as any other
+	}
+}

@@ -122,6 +122,9 @@ func (t *table) put(told api.FrontService, connect func(api.FrontService) *serve
 		s.enter(told, connect)
 	case "closing":
 		s.enter(told, connect)
+		if st := s.stay; told.Cut != "" && st.epoch == told.Epoch {
+			st.server.breakOff(told.Cut)
+		}
 		t.close(s, told.Epoch)
 	default:
 		s.finish()

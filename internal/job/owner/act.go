@@ -52,7 +52,7 @@ func (o *Owner) act(s *owned, a service.Act) {
 		o.probe(s)
 	case service.Open:
 		o.answer(s)
-	case service.Close:
+	case service.Close, service.Cut:
 		// The fronts are told the state.
 	case service.DoPark:
 		o.park(s)
@@ -394,13 +394,8 @@ func (o *Owner) awaitLine(ctx context.Context, spec *service.Spec, path, text st
 
 // closed sends a service away that is closed, once no front has a request of it.
 func (o *Owner) closed(s *owned) {
-	if s.asking || !o.known() {
+	if s.asking || !o.known() || !o.isClosed(s) {
 		return
-	}
-	for _, f := range o.fronts {
-		if f.closed[s.name] < s.life.Epoch {
-			return
-		}
 	}
 	s.asking = true
 	k, fence := keyOf(s.life.Instance), s.life.Instance.Fence
@@ -409,6 +404,16 @@ func (o *Owner) closed(s *owned) {
 		used, _ := o.leases.Measured(ctx, k, fence)
 		return func() { o.goAway(s, unparkable, used) }
 	})
+}
+
+// isClosed reports whether every front has closed the epoch of a service.
+func (o *Owner) isClosed(s *owned) bool {
+	for _, f := range o.fronts {
+		if f.closed[s.name] < s.life.Epoch {
+			return false
+		}
+	}
+	return true
 }
 
 // goAway decides in which way a service that is closed goes, or that it stays.

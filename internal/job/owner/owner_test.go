@@ -58,6 +58,66 @@ func device(uuid string) func() []string { return func() []string { return []str
 // pass lets time pass.
 func pass(d time.Duration) { time.Sleep(d); synctest.Wait() }
 
+// A request that does not end holds its service, which has to go, no longer than a time
+// slice; then it is broken off, and people read why. One that ends in time is not touched,
+// and neither is one that nobody has to wait for.
+func TestARequestWithoutEnd(t *testing.T) {
+	slice := with(func(s *service.Spec) { s.Slice = 90 * time.Second })
+	inWorld(t, []service.Spec{spec("a", slice), spec("b", slice)}, func(t *testing.T, w *world) {
+		w.rules.Slice = 100 * time.Second
+		endless := w.ask(t.Context(), "a", 1000*time.Hour)
+		pass(10 * time.Hour)
+		if w.is("a", "ready"); len(endless) > 0 {
+			t.Fatalf("it was broken off though nobody waits: %v", <-endless)
+		}
+		other := w.ask(t.Context(), "b", time.Second)
+		pass(time.Second)
+		w.is("a", "closing")
+		short := w.ask(t.Context(), "a", time.Second) // it waits for the next stay
+		pass(88 * time.Second)
+		if w.is("a", "closing"); len(endless) > 0 || len(w.told(gpu.EventServiceCut)) > 0 {
+			t.Fatalf("it was broken off within the time slice: %v", <-endless)
+		}
+		w.restart() // the time counts over restarts
+		pass(2 * time.Second)
+		if err := <-endless; !errors.Is(err, errCut) {
+			t.Fatalf("a request without an end: %v", err)
+		}
+		answered(t, other)
+		answered(t, short)
+		told := w.told(gpu.EventServiceCut)
+		if len(told) != 1 || !strings.Contains(told[0], "The service a has to go (b-5 waits for its device), and 1 request had not ended 90 s after it took no more") {
+			t.Errorf("people read %q", told)
+		}
+		pass(5 * time.Minute)
+		long := w.ask(t.Context(), "a", 120*time.Second) // it is to end 80 s after the service takes no more
+		pass(40 * time.Second)
+		other = w.ask(t.Context(), "b", time.Second)
+		answered(t, long)
+		answered(t, other)
+		if told := w.told(gpu.EventServiceCut); len(told) != 1 {
+			t.Errorf("people read %q", told)
+		}
+	})
+}
+
+// A person who stops a service waits no longer than that either.
+func TestStopOfARequestWithoutEnd(t *testing.T) {
+	inWorld(t, []service.Spec{spec("a")}, func(t *testing.T, w *world) {
+		endless := w.ask(t.Context(), "a", 1000*time.Hour)
+		pass(time.Minute)
+		if err := w.daemon.Stop("a", operator, ""); err != nil {
+			t.Fatal(err)
+		}
+		pass(5*time.Minute - time.Second)
+		w.is("a", "closing")
+		pass(5 * time.Second)
+		if w.is("a", "stopped"); !errors.Is(<-endless, errCut) {
+			t.Error("the request was not broken off")
+		}
+	})
+}
+
 // When something else parks or resumes the lease of a service, the owner follows the
 // ledger: also a daemon that was not there when it happened.
 func TestTheLedgerIsRight(t *testing.T) {
@@ -148,12 +208,12 @@ func TestAnEpochIsClosedOnce(t *testing.T) {
 	inWorld(t, []service.Spec{spec("a", away(service.Park)), spec("b")}, func(t *testing.T, w *world) {
 		w.front() // another one, which has nothing
 		answered(t, w.ask(t.Context(), "a", time.Second))
-		long := w.ask(t.Context(), "a", time.Hour)
+		long := w.ask(t.Context(), "a", 4*time.Minute)
 		pass(time.Second)
 		if err := w.daemon.Stop("a", operator, "to look"); err != nil {
 			t.Fatal(err)
 		}
-		pass(30 * time.Minute)
+		pass(2 * time.Minute)
 		w.is("a", "closing")
 		epoch := w.life("a").Epoch
 		if err := w.daemon.Start("a", operator, ""); err != nil {
@@ -193,7 +253,7 @@ func TestUse(t *testing.T) {
 		if u, _ := w.daemon.Use(k, i.Fence); !u.Idle.Equal(end) || u.Leaves {
 			t.Errorf("after its request, its use is %+v; want idle since %v", u, end)
 		}
-		long := w.ask(t.Context(), "a", time.Hour)
+		long := w.ask(t.Context(), "a", 4*time.Minute)
 		pass(time.Second)
 		w.daemon.Away(k, i.Fence, lease.Key{ID: "x"}, "x waits")
 		synctest.Wait()

@@ -297,6 +297,20 @@ func ordered(s *owned, by access.Actor, did, why string) gpu.Event {
 	}
 }
 
+// cutOff is the event that the requests of a service are broken off.
+func (o *Owner) cutOff(s *owned) gpu.Event {
+	i, open := s.life.Instance, 0
+	for _, f := range o.fronts {
+		open += f.open[s.name].Open
+	}
+	return gpu.Event{
+		Time: time.Now(), Code: gpu.EventServiceCut, Severity: gpu.Warning, User: i.Spec.User, Lease: i.LeaseID(), GPU: i.Devices[0],
+		Text: fmt.Sprintf("The service %s has to go (%s), and %s had not ended %s after it took no more: berth breaks off what is left. time_slice_seconds of the service says how long they may take.",
+			s.name, i.ForWhom, words.Count(open, "request"), words.Duration(time.Since(s.life.Since))),
+		Data: map[string]any{"service": s.name, "requests": open},
+	}
+}
+
 // tellPeople publishes what has happened to a service, if it matters to people.
 func (o *Owner) tellPeople(s *owned, was *service.Life, e service.Event) {
 	l, i := &s.life, s.life.Instance
