@@ -503,6 +503,8 @@ func (s desk) Acquire(ctx context.Context, a Ask) (api.Lease, error) {
 }
 
 func (s desk) Never(a Ask) error {
+	s.d.w.mu.Lock()
+	defer s.d.w.mu.Unlock()
 	for uuid, room := range s.d.w.room {
 		if (a.GPU == "" || a.GPU == uuid) && (a.Whole || a.Spec.Memory.Or(0) <= room) {
 			return nil
