@@ -92,6 +92,23 @@ func TestCounts(t *testing.T) {
 	}
 }
 
+// That a service has no request any more, the daemon hears at once.
+func TestTheLastRequestIsReportedAtOnce(t *testing.T) {
+	s := startServer(t)
+	d := newDaemon(t, ready("chat", s, 1))
+	f := startFront(t, d, func(f *Front) { f.pause = time.Hour })
+	_, pieces, leave := f.stream(t, "/services/chat/v1/stream?n=1&stay=1")
+	if _, err := pieces.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	d.stop()
+	d.forget()
+	d.start() // the next daemon hears everything
+	until(t, d, isOpen("chat", 1, 0))
+	leave()
+	until(t, d, isOpen("chat", 0, 0))
+}
+
 // After the report that an epoch is closed nothing begins under it.
 func TestCloseWaitsForOpenRequests(t *testing.T) {
 	s := startServer(t)

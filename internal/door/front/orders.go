@@ -93,7 +93,7 @@ func (f *Front) reporter(ctx context.Context) {
 			select {
 			case <-ctx.Done():
 			case <-f.table.urgent:
-			case <-time.After(reportPause):
+			case <-time.After(f.pause):
 			}
 		}
 		ended := ctx.Err() != nil

@@ -236,6 +236,16 @@ func (t *table) leave(st *stay, now time.Time) {
 	st.service.open--
 	st.service.last = now
 	t.closed(st)
+	t.changed(st.service)
+}
+
+// changed sees to the report of a change. That a service has no request any more, and may
+// go, the daemon hears at once.
+func (t *table) changed(s *service) {
+	if s.open+s.waiting == 0 && s.sent.Open+s.sent.Waiting > 0 {
+		t.ring(t.urgent)
+		return
+	}
 	t.ring(t.wake)
 }
 
