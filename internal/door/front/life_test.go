@@ -288,6 +288,31 @@ func TestTheDaemonDies(t *testing.T) {
 	until(t, d, isClosed("chat", 1))
 }
 
+// A front whose daemon was stopped for good ends, unless a service is open.
+func TestAFrontWithoutADaemonEnds(t *testing.T) {
+	d := newDaemon(t, api.FrontService{Name: "chat", State: "away"})
+	f := startFront(t, d, func(f *Front) { f.alone = 10 * time.Millisecond })
+	d.stop()
+	select {
+	case err := <-f.done:
+		if f.done <- nil; err != nil {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("it goes on")
+	}
+	s := startServer(t)
+	d = newDaemon(t, ready("chat", s, 1))
+	f = startFront(t, d)
+	if d.stop(); f.table.idle() {
+		t.Error("a service is open, and it would end")
+	}
+	f.table.closeEpoch(api.FrontEpoch{Service: "chat", Epoch: 1})
+	if !f.table.idle() {
+		t.Error("nothing is open, and it would go on")
+	}
+}
+
 func TestSocketsNeitherBringNorKeep(t *testing.T) {
 	s := startServer(t)
 	asset := ready("chat", s, 1)

@@ -260,6 +260,18 @@ func (t *table) current(name string) *stay {
 	return s.stay
 }
 
+// idle reports whether no service is open and no request waits or is open.
+func (t *table) idle() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range t.services {
+		if s.open+s.waiting > 0 || s.stay != nil && !s.stay.over {
+			return false
+		}
+	}
+	return true
+}
+
 // find returns what the daemon said about a service.
 func (t *table) find(name string) (api.FrontService, bool) {
 	t.mu.Lock()
