@@ -513,7 +513,7 @@ func TestRequestsAreBrokenOff(t *testing.T) {
 		again := ready("chat", s, epoch+1)
 		d.order(api.FrontOrder{Service: &again})
 		d.order(api.FrontOrder{Close: &api.FrontEpoch{Service: "unknown", Epoch: epoch}})
-		until(t, d, isClosed("unknown", epoch)) // it has heard both
+		until(t, d, isClosed("unknown", epoch))    // it has heard both
 		f.echoed(t, "GET", "/services/chat/x", "") // the next stay is as any other
 	}
 }
