@@ -188,7 +188,7 @@ func (f *frontDoor) order(ctx context.Context, c *config.Config, wanted bool, to
 	}
 	err := f.systemd.Do(ctx, act, frontUnit)
 	if err == nil && now != told {
-		err = file.Replace(f.noted, []byte(now))
+		err = file.ReplacePlain(f.noted, []byte(now))
 	}
 	if err != nil {
 		f.tell(err.Error())
