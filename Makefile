@@ -198,7 +198,7 @@ chaos: build ## kill the daemon, holders of leases and minders of jobs over and 
 	go run ./test/chaos -berth bin/berth
 
 .PHONY: systemd
-systemd: ## jobs of a real daemon under a real systemd, in a small machine of its own (root; two minutes)
+systemd: ## jobs and services of a real daemon under a real systemd, in a small machine of its own (root; two minutes)
 	test/systemd/run.sh
 
 .PHONY: past-chaos

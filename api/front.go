@@ -50,6 +50,7 @@ type FrontService struct {
 	UID   int    `json:"uid,omitempty" doc:"Whose socket must listen there."`
 
 	Stopped *FrontStopped `json:"stopped,omitempty" doc:"A person stopped it; requests are refused until it is started."`
+	Cut     string        `json:"cut,omitempty" doc:"With the state closing: break off the requests that are open under this epoch, and tell their callers this."`
 }
 
 // FrontStopped says who stopped a service, and why.

@@ -86,6 +86,8 @@ type Move struct {
 	Memory   gpu.MiB `json:"memory_mb" doc:"What would be moved."`
 	For      string  `json:"for" doc:"The waiting request that would fit then."`
 	Restarts bool    `json:"restarts" doc:"Its program has to be started again: a process cannot take its memory to another device."`
+	Service  string  `json:"service,omitempty" doc:"The service whose program berth runs under the lease: berth move moves it (POST /api/services/{name}/move). Absent: whoever started the program starts it again."`
+	Takes    float64 `json:"takes_seconds,omitempty" doc:"How long it takes the service to stop and to start, as measured. Absent: it has not done both yet."`
 }
 
 // Reclaimed says what an optimization changed on one device.

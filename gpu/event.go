@@ -155,6 +155,7 @@ const (
 	EventServiceLeft    EventCode = "service_left"
 	EventServiceFailed  EventCode = "service_failed"
 	EventServiceOrdered EventCode = "service_ordered"
+	EventServiceCut     EventCode = "service_cut"
 	EventFront          EventCode = "front"
 )
 
@@ -168,7 +169,7 @@ func EventCodes() []EventCode {
 		EventGranted, EventWaiting, EventRenewed, EventBound, EventResized, EventReleased, EventEnding, EventExpired, EventRevoked, EventTimedOut, EventOverLimit, EventStop, EventStopped, EventPaced,
 		EventParking, EventParked, EventResuming, EventResumed, EventIdle, EventReclaim, EventOptimized, EventForeignUse,
 		EventJobSubmitted, EventJobStarted, EventJobEnded,
-		EventServiceReady, EventServiceLeft, EventServiceFailed, EventServiceOrdered, EventFront,
+		EventServiceReady, EventServiceLeft, EventServiceFailed, EventServiceOrdered, EventServiceCut, EventFront,
 	}
 }
 

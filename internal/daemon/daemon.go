@@ -253,7 +253,7 @@ func (d *Daemon) openOversight(o Options) error {
 		Drains: d.drains, Energy: d.energy, Idle: d.idle, Reclaim: d.reclaim, Config: d.settings.config, Throttle: d.throttle.Observe,
 	})
 	d.monitor.Subscribe(monitor.Hooks{
-		Event: func(e gpu.Event) { d.publish(d.oversight.Charge(e)) }, Cost: d.exporter.Cost,
+		Event: d.deviceEvent, Cost: d.exporter.Cost,
 		Reading: func(r monitor.Reading) {
 			d.oversight.Observe(r)
 			if r.CheckDue {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"os/user"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/units"
 	"github.com/berth-gpu/berth/internal/process/ward"
@@ -57,6 +59,7 @@ type frontDoor struct {
 	version string
 	ward    *ward.Ward
 	systemd *units.Manager // nil: no unit runs the front
+	noted   string         // file with the settings that the unit was last told to run with
 
 	changed chan struct{} // has room for one; the settings have changed
 
@@ -74,7 +77,7 @@ func newFrontDoor(d *Daemon, folder, socket, program, version string) *frontDoor
 	f := &frontDoor{daemon: d, socket: socket, program: program, version: version, changed: make(chan struct{}, 1), listens: map[string]string{}, heard: make(chan struct{})}
 	f.ward = ward.New(ward.Options{Folder: folder, Name: "front", Changed: f.wardChanged})
 	if os.Geteuid() == 0 && process.HasUnitFile(frontUnit) {
-		f.systemd = units.Find()
+		f.systemd, f.noted = units.Find(), filepath.Join(folder, "front.unit")
 	}
 	return f
 }
@@ -123,8 +126,12 @@ func (f *frontDoor) run(ctx context.Context) {
 	var done sync.WaitGroup
 	defer done.Wait()
 	done.Go(func() { f.ward.Run(ctx) })
-	told := "" // what the unit was told last
-	for {
+	told := "" // what the unit was told last, perhaps by an earlier daemon
+	if f.systemd != nil {
+		text, _ := os.ReadFile(f.noted) // without it, the unit keeps what it has
+		told = string(text)
+	}
+	for begins := true; ; begins = false {
 		f.mu.Lock()
 		c, uid, why, runs := f.config, f.uid, f.why, f.runs
 		f.mu.Unlock()
@@ -136,7 +143,7 @@ func (f *frontDoor) run(ctx context.Context) {
 			f.ward.Want(nil)
 		}
 		if unit || told != "" {
-			told = f.order(ctx, &c, unit, told)
+			told = f.order(ctx, &c, unit, told, begins)
 		}
 		if !runs || c.Front.Listen == "" {
 			f.hear()
@@ -167,18 +174,23 @@ func (f *frontDoor) child(c *config.Config, uid int) *ward.Program {
 	return p
 }
 
-// order tells systemd about the unit of the front, and returns what it was told.
-func (f *frontDoor) order(ctx context.Context, c *config.Config, wanted bool, told string) string {
-	now, act := fmt.Sprintf("%+v", c.Front), units.Start
-	switch {
-	case !wanted:
-		now, act = "", units.Stop
-	case told == now:
-		return told
-	case told != "":
-		act = units.Restart
+// order tells systemd about the unit of the front, and returns what it was told. The unit
+// is restarted if it runs with other settings, and started if the daemon begins.
+func (f *frontDoor) order(ctx context.Context, c *config.Config, wanted bool, told string, begins bool) string {
+	now, act := "", units.Stop
+	if wanted {
+		if now, act = fmt.Sprintf("%+v", c.Front), units.Start; told == now && !begins {
+			return told
+		}
+		if told != "" && told != now {
+			act = units.Restart
+		}
 	}
-	if err := f.systemd.Do(ctx, act, frontUnit); err != nil {
+	err := f.systemd.Do(ctx, act, frontUnit)
+	if err == nil && now != told {
+		err = file.ReplacePlain(f.noted, []byte(now))
+	}
+	if err != nil {
 		f.tell(err.Error())
 		return told
 	}

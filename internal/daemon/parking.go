@@ -58,7 +58,11 @@ func (d *Daemon) leaseChanged(e *lease.Effect) {
 	if d.parking != nil {
 		d.parking.Changed(e)
 	}
-	if d.services != nil && e.Ends() {
+	switch {
+	case d.services == nil:
+	case e.Ends():
 		d.services.LeaseEnded(e.Lease().Key(), e.Lease().Fence, e.Why)
+	case e.Kind == lease.WasParked, e.Kind == lease.Resumed:
+		d.services.LeaseMoved(e.Lease().Key(), e.Lease().Fence)
 	}
 }

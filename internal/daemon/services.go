@@ -20,10 +20,12 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/job/owner"
 	"github.com/berth-gpu/berth/internal/job/service"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/minder"
 )
@@ -79,6 +81,31 @@ func (d *Daemon) serve(c config.Config) {
 	d.front.configure(c)
 }
 
+// deviceEvent publishes an event about a device. Services leave one that berth trusts no
+// more, or that is gone, if they can come to another.
+func (d *Daemon) deviceEvent(e gpu.Event) {
+	d.publish(d.oversight.Charge(e))
+	if d.services == nil || e.Code != gpu.EventDeviceQuarantined && e.Code != gpu.EventDeviceLost {
+		return
+	}
+	d.services.Vacate(e.GPU, "its device is in quarantine", func() (others []string) {
+		for _, r := range d.monitor.Readings() {
+			if r.Device.UUID != e.GPU && r.State != gpu.Unavailable {
+				others = append(others, r.Device.UUID)
+			}
+		}
+		return others
+	})
+}
+
+// programOf returns the service whose program has a lease, see reclaim.Options.
+func (d *Daemon) programOf(k lease.Key) (service string, takes time.Duration) {
+	if d.services == nil {
+		return "", 0
+	}
+	return d.services.Moving(k)
+}
+
 // frontSettings returns what the settings say about the front.
 func (d *Daemon) frontSettings() api.FrontSettings {
 	f := d.settings.config().Front
@@ -113,7 +140,7 @@ func (d *Daemon) programs(c config.Config) []service.Spec {
 			Memory: s.Memory, GPUs: s.GPUs.Or(0),
 			Ready: service.Ready{Path: s.Ready.Path, Log: s.Ready.Log}, StartTimeout: s.StartTimeout.Or(defaultStartTimeout),
 			Start: service.Start(cmp.Or(s.Start, string(service.OnDemand))), Restart: s.Restart != "false",
-			IdleAfter: s.IdleAfter, Away: service.Way(cmp.Or(s.Away, string(service.Auto))), Sleep: callsOf(s.Sleep), Wake: callsOf(s.Wake), Default: s.Default == "true",
+			IdleAfter: s.IdleAfter, Away: service.Way(cmp.Or(s.Away, string(service.Auto))), Sleep: callsOf(s.Sleep), Wake: callsOf(s.Wake), Default: s.Default == "true", Slice: c.Optimization.For(s).TimeSlice,
 			Models: s.Models, Hosts: s.Hosts, Ignore: s.Ignore, Users: s.Users, MaxOpen: s.MaxOpen.Or(0),
 		}
 		for _, variable := range slices.Sorted(maps.Keys(s.Env)) {

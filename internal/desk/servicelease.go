@@ -137,7 +137,7 @@ func (l serviceLeases) End(k lease.Key, fence uint64, by access.Actor, why strin
 
 // Park implements owner.Leases.
 func (l serviceLeases) Park(ctx context.Context, k lease.Key, fence uint64, why string) error {
-	if held := l.desk.Ledger.Lease(k, fence); held != nil && held.State == lease.Parked {
+	if l.Parked(k, fence) {
 		return nil
 	}
 	if err := l.Parkable(k, fence); err != nil {
@@ -247,6 +247,12 @@ func (l serviceLeases) Stands(k lease.Key) (fence uint64, stands bool) {
 		return 0, false
 	}
 	return held.Fence, true
+}
+
+// Parked implements owner.Leases.
+func (l serviceLeases) Parked(k lease.Key, fence uint64) bool {
+	held := l.desk.Ledger.Lease(k, fence)
+	return held != nil && held.State == lease.Parked
 }
 
 var _ owner.Leases = serviceLeases{}

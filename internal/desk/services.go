@@ -220,7 +220,7 @@ func (d *Desk) ofService(k lease.Key) error {
 		return nil
 	}
 	if name := d.Services.ServiceOf(k); name != "" {
-		return Refuse(Conflict, "service_lease", "The lease %s belongs to the service %s, whose program berth runs. To stop the service: berth stop %s (POST /api/services/{name}/stop). Nothing was changed.", k.ID, name, words.Shell(name))
+		return Refuse(Conflict, "service_lease", "The lease %s belongs to the service %s, whose program berth runs. To stop the service: berth stop %[3]s (POST /api/services/{name}/stop); to bring it: berth start %[3]s. Nothing was changed.", k.ID, name, words.Shell(name))
 	}
 	return nil
 }

@@ -819,6 +819,8 @@ class Move(Answer):
     memory_mb: int = 0  # What would be moved.
     for_: str = ""  # The waiting request that would fit then.
     restarts: bool = False  # Its program has to be started again: a process cannot take its memory to another device.
+    service: str = ""  # The service whose program berth runs under the lease: berth move moves it (POST /api/services/{name}/move). Absent: whoever started the program starts it again.
+    takes_seconds: float = 0.0  # How long it takes the service to stop and to start, as measured. Absent: it has not done both yet.
 
 
 class RungStep(Answer):

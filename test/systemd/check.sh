@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Checks jobs under a real systemd, from inside of the machine that run.sh boots: a real
+# Checks jobs and services under a real systemd, from inside of the machine that run.sh boots: a real
 # daemon is berth.service, and ordinary users submit jobs to it.
 #
-#   check.sh jobs        everything but what follows
+#   check.sh services    a service behind berth-front.service
+#   check.sh jobs        jobs, but for what follows
 #   check.sh shutdown    leave jobs for a shutdown
 #   check.sh rebooted    look what the shutdown made of them
 #   check.sh limits      --host-memory and --cpus; also outside of the machine, with a
@@ -217,7 +218,101 @@ rebooted() {
   ends again 8 && want "its tries" "$(grep -c x /home/worker/again)" 2
 }
 
+# ask asks the front for a path of the service chat, and prints the last line that comes:
+# the process of the server. An ordinary user asks: of root, berth would have to know the
+# one process that has the connection.
+front=8080
+ask() {
+  worker timeout 30 bash -c "exec 3<>/dev/tcp/127.0.0.1/$front && printf 'GET /services/chat$1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n' >&3 && tail -1 <&3" | tr -dc 0-9
+}
+served() { # served PID: the server answers, and is still that one
+  want "the server" "$(ask /x)" "$1"
+}
+front_process() { systemctl show -p MainPID --value berth-front; }
+settings() { # settings PORT: what the daemon reads when it starts next
+  front=$1
+  cat >/etc/berth/berth.yaml <<Y
+daemon: {devices: "sim:4"}
+front: {listen: "127.0.0.1:$front"}
+services:
+  chat: {command: [python3, /usr/local/bin/server.py, "\${PORT}"], user: worker, memory: 2GiB, ready: {path: /health}}
+Y
+}
+comes() {
+  settings 8080 && systemctl restart berth && up || return
+  server=$(ask /x)
+  echo "        the server is process $server in $(sed -n s/^0:://p "/proc/$server/cgroup"), the front process $(front_process)"
+  [ -n "$server" ] && want "the user of the server" "$(ps -o user= -p "$server")" worker &&
+    want "the user of the front" "$(ps -o user:20= -p "$(front_process)")" berth-front &&
+    want "the capabilities of the front" "$(sed -n 's/^CapBnd:.//p' "/proc/$(front_process)/status")" 0000000000000000
+}
+# streaming opens a stream into /tmp/stream, and pieces counts what has come.
+streaming() {
+  worker bash -c "exec 3<>/dev/tcp/127.0.0.1/$front && printf 'GET /services/chat/stream HTTP/1.1\r\nHost: x\r\n\r\n' >&3 && exec cat <&3" >/tmp/stream &
+  stream=$!
+  within 10 sh -c '[ $(grep -c data /tmp/stream) -gt 2 ]'
+}
+flows() { # flows: more comes, from the same server
+  local before
+  before=$(grep -c data /tmp/stream)
+  within 10 sh -c "[ \$(grep -c data /tmp/stream) -gt $((before + 5)) ]" && want "other servers in the stream" "$(grep data /tmp/stream | grep -vcx "data: $server")" 0
+}
+daemon_dies() {
+  streaming || return
+  systemctl reset-failed berth
+  kill -9 "$(main_process)"
+  served "$server" && flows && up && served "$server" && flows # at once, and with the next daemon
+  local code=$?
+  kill "$stream"
+  wait "$stream" 2>/dev/null
+  return $code
+}
+front_dies() {
+  local before began
+  before=$(front_process)
+  systemctl reset-failed berth-front
+  began=$(date +%s%N)
+  kill -9 "$before"
+  until [ "$(ask /x 2>/dev/null)" = "$server" ]; do
+    [ $(($(date +%s%N) - began)) -lt 30000000000 ] || return 1
+    sleep 0.02
+  done
+  echo "        it answers again $((($(date +%s%N) - began) / 1000000)) ms after it was killed"
+  [ "$(front_process)" != "$before" ] && served "$server"
+}
+both_die() {
+  systemctl reset-failed berth berth-front
+  kill -9 "$(main_process)" "$(front_process)"
+  within 30 served "$server" && up && systemctl restart berth berth-front && up && within 30 served "$server"
+}
+other_settings() {
+  systemctl stop berth && served "$server" || return # the front and the server go on
+  settings 8081 && systemctl start berth && up && within 30 served "$server"
+}
+all_end() {
+  berth stop --all --why maintenance | sed 's/^/        /'
+  [ ! -e "/proc/$server" ] || { echo "        the server lives"; return 1; }
+  systemctl stop berth-front berth
+  want "what is left" "$(pgrep -f 'server.py|berth-serve')" "" || return
+  systemctl start berth && up && berth start --all >/dev/null && within 30 ask /x && [ "$(ask /x)" != "$server" ]
+}
+no_services() { # the machine is as before
+  berth stop --all >/dev/null
+  echo 'daemon: {devices: "sim:4"}' >/etc/berth/berth.yaml
+  systemctl restart berth && up && within 60 sh -c '[ "$(systemctl show -p ActiveState --value berth-front)" = inactive ]'
+}
+
 case $1 in
+services)
+  up || { systemctl status berth; exit 1; }
+  check "a request through berth-front.service brings a service, each as its own user" comes
+  check "a stream and requests go on while the daemon is killed with -9" daemon_dies
+  check "the front is killed with -9, and is back" front_dies
+  check "both are killed with -9 and restarted, and the server goes on" both_die
+  check "the front takes settings that have changed while no daemon ran" other_settings
+  check "berth stop --all and systemctl stop leave nothing; berth start --all brings it back" all_end
+  check "without services there is no front" no_services
+  ;;
 jobs)
   up || { systemctl status berth; exit 1; }
   check "a job has a unit of its own in berth.slice, and leaves nothing" own_unit

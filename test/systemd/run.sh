@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Tries jobs under a real systemd: boots a small Debian in a container of its own, with
-# berth.service, and has its users submit jobs (check.sh).
+# Tries jobs and services under a real systemd: boots a small Debian in a container of its
+# own, with berth.service and berth-front.service, and has its users submit jobs and ask
+# services (check.sh).
 #
 #   test/systemd/run.sh [DIR]        everything; DIR keeps the machine for the next time
+#   test/systemd/run.sh services DIR the services alone
 #   test/systemd/run.sh make DIR     build the machine (a minute; needs mmdebstrap and systemd-nspawn)
 #   test/systemd/run.sh start DIR    boot it, and return when systemd is up
 #   test/systemd/run.sh in DIR COMMAND…   run a command in it, as root
@@ -32,10 +34,12 @@ build() {
 # fill puts what was built into a machine that is not running.
 fill() {
   local user
-  install -m 755 -t "$2/usr/local/bin" "$1"/this/* "$1/try-minder" "$1/runc" test/systemd/check.sh
+  install -m 755 -t "$2/usr/local/bin" "$1"/this/* "$1/try-minder" "$1/runc" test/systemd/check.sh test/systemd/server.py
   install -D -m 755 -t "$2/opt/berth-new" "$1"/next/*
   rm -rf "$2/var/lib/berth" "$2/etc/systemd/system/berth.service.d"
   install -D -m 644 deploy/systemd/berth.service "$2/etc/systemd/system/berth.service"
+  install -D -m 644 deploy/systemd/berth-front.service "$2/etc/systemd/system/berth-front.service"
+  install -D -m 644 deploy/systemd/berth-front.sysusers "$2/etc/sysusers.d/berth-front.conf"
   install -d "$2/etc/berth"
   echo 'daemon: {devices: "sim:4"}' >"$2/etc/berth/berth.yaml"
   chmod 600 "$2/etc/berth/berth.yaml"
@@ -83,6 +87,8 @@ stop_machine() {
   rm -f "$1.pid"
 }
 
+only=
+if [ "${1:-}" = services ]; then only=services && shift; fi
 case ${1:-} in
 make | start | stop) "$1_machine" "$(realpath -m "$2")" ;;
 in)
@@ -105,6 +111,8 @@ in)
   fill "$built" "$dir"
   start_machine "$dir"
   in_machine "$dir" /bin/systemctl start berth
+  in_machine "$dir" /usr/local/bin/check.sh services
+  [ -z "$only" ] || exit 0
   in_machine "$dir" /usr/local/bin/check.sh jobs
   # The package's own tests, as root and as a user who has a systemd.
   in_machine "$dir" /bin/systemctl start user@1234

@@ -82,6 +82,7 @@ service and for operators.`,
 
 func newStart(con *console.Console) *cobra.Command {
 	var why string
+	var all bool
 	cmd := &cobra.Command{
 		Use:   "start NAME...",
 		Short: "Start services",
@@ -90,20 +91,32 @@ does not wait until they are ready. A request for a service that is away starts
 it too, so you need this only for those with start: never, after berth stop, or
 to have one ready before the first request.
 
-You can start the services that run as you; operators start all.`,
-		Example:           "  berth start chat\n  berth start chat coder --why \"the new weights are there\"",
-		Args:              cobra.MinimumNArgs(1),
+You can start the services that run as you; operators start all. With --all, it
+starts those that a person stopped.`,
+		Example:           "  berth start chat\n  berth start chat coder --why \"the new weights are there\"\n  berth start --all",
+		Args:              namesOr(&all),
 		ValidArgsFunction: complete(con),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if all {
+				var err error
+				if args, err = names(cmd.Context(), con, func(s api.Service) bool { return s.Stopped != nil }); err != nil {
+					return err
+				}
+				if len(args) == 0 {
+					return tell(con, "No service is stopped.")
+				}
+			}
 			return each(cmd.Context(), con, args, why, (*client.Client).StartService, view.ServiceStarted)
 		},
 	}
+	cmd.Flags().BoolVar(&all, "all", false, "start all services that a person stopped")
 	whyFlag(cmd, &why)
 	return cmd
 }
 
 func newStop(con *console.Console) *cobra.Command {
 	var why string
+	var all bool
 	cmd := &cobra.Command{
 		Use:   "stop NAME...",
 		Short: "Stop services until somebody starts them",
@@ -113,14 +126,21 @@ restart of the daemon changes nothing about it.
 
 You can stop the services that run as you; operators stop all. To stop one only
 until the next request, do nothing: berth sends it away when others need its
-room, or after its idle_after.`,
-		Example:           "  berth stop chat\n  berth stop chat --why \"new weights, back at 15:00\"",
-		Args:              cobra.MinimumNArgs(1),
+room, or after its idle_after.
+
+With --all, it stops every service, and returns when all their programs have
+ended: do that before you stop the daemon for good, which leaves them running.`,
+		Example:           "  berth stop chat\n  berth stop chat --why \"new weights, back at 15:00\"\n  berth stop --all --why maintenance",
+		Args:              namesOr(&all),
 		ValidArgsFunction: complete(con),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if all {
+				return stopAll(cmd.Context(), con, why)
+			}
 			return each(cmd.Context(), con, args, why, (*client.Client).StopService, view.ServiceStopped)
 		},
 	}
+	cmd.Flags().BoolVar(&all, "all", false, "stop all services, and wait until they have ended")
 	whyFlag(cmd, &why)
 	return cmd
 }
@@ -184,6 +204,68 @@ This makes room on a GPU whose free memory is in too small parts.`,
 	}
 	whyFlag(cmd, &order.Why)
 	return cmd
+}
+
+// namesOr demands the names of services, unless all are meant.
+func namesOr(all *bool) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if *all && len(args) > 0 {
+			return console.Usage("--all means every service: leave it out, or %s", args[0])
+		}
+		if *all {
+			return nil
+		}
+		return cobra.MinimumNArgs(1)(cmd, args)
+	}
+}
+
+// names returns the names of the services for which a function is true.
+func names(ctx context.Context, con *console.Console, which func(api.Service) bool) (list []string, err error) {
+	err = con.With(ctx, func(c *client.Client) error {
+		all, err := c.Services(ctx)
+		for _, s := range all.Services {
+			if which(s) {
+				list = append(list, s.Name)
+			}
+		}
+		return err
+	})
+	return list, err
+}
+
+// tell writes a line for people.
+func tell(con *console.Console, line string) error {
+	if con.JSON {
+		return nil
+	}
+	return con.Print(line)
+}
+
+// lookPause is how often stopAll looks how far the services are.
+const lookPause = 250 * time.Millisecond
+
+// stopAll stops every service, and waits until their programs have ended. Those that it
+// may not stop are failures.
+func stopAll(ctx context.Context, con *console.Console, why string) error {
+	running, err := names(ctx, con, func(s api.Service) bool { return s.Stopped == nil })
+	if err != nil {
+		return err
+	}
+	failed := each(ctx, con, running, why, (*client.Client).StopService, view.ServiceStopped)
+	for {
+		left, err := names(ctx, con, func(s api.Service) bool { return s.Stopped != nil && s.State != "stopped" })
+		switch {
+		case err != nil || failed != nil && len(left) == 0:
+			return errors.Join(failed, err)
+		case len(left) == 0:
+			return tell(con, "All services are stopped.")
+		}
+		select {
+		case <-time.After(lookPause):
+		case <-ctx.Done():
+			return errors.Join(failed, context.Cause(ctx))
+		}
+	}
 }
 
 func whyFlag(cmd *cobra.Command, why *string) {

@@ -18,11 +18,21 @@ import (
 )
 
 // daemon stands in for one with two services. It keeps the orders that it gets.
-type daemon struct{ orders []string }
+type daemon struct {
+	orders []string
+	looked int // how often somebody looked after chat was stopped
+}
 
 func (d *daemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	const chat = `{"name":"chat","state":"ready","since":"2026-01-31T11:55:00Z","models":["qwen"],"open":2,"devices":["GPU-0"],"memory_mb":12288}`
+	chat := `{"name":"chat","state":"ready","since":"2026-01-31T11:55:00Z","models":["qwen"],"open":2,"devices":["GPU-0"],"memory_mb":12288}`
 	const coder = `{"name":"coder","state":"away","since":"2026-01-31T11:00:00Z","models":["qwen-coder"]}`
+	if r.URL.Path == "/api/services" && strings.Contains(strings.Join(d.orders, " "), "chat/stop") {
+		state := "closing"
+		if d.looked++; d.looked > 1 {
+			state = "stopped"
+		}
+		chat = fmt.Sprintf(`{"name":"chat","state":%q,"since":"2026-01-31T11:55:00Z","stopped":{"by":"ada","at":"2026-01-31T11:55:00Z"}}`, state)
+	}
 	w.Header().Set("Content-Type", "application/json")
 	name, verb, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/api/services/"), "/")
 	one, known := map[string]string{"chat": chat, "coder": coder}[name]
@@ -98,6 +108,10 @@ func TestCommands(t *testing.T) {
 		{"start coder --why test", "", "", `/api/services/coder/start {"why":"test"}`, 0},
 		{"stop chat --why weights", "chat is stopped when its 2 open requests have ended. Requests for it are refused until berth start chat", "", `/api/services/chat/stop {"why":"weights"}`, 0},
 		{"stop coder chat", "chat is stopped", "The service coder runs as ada.", `/api/services/chat/stop {}`, 4},
+		{"stop --all --why x", "chat is stopped", "The service coder runs as ada.", `/api/services/chat/stop {"why":"x"}`, 4},
+		{"stop --all chat", "", "--all means every service", "", 2},
+		{"start --all", "No service is stopped.", "", "", 0},
+		{"start --all --json", "", "", "", 0},
 		{"restart qwen", "chat is started again when", "", `/api/services/chat/restart {}`, 0},
 		{"move chat 1", "chat goes to GPU 1 when its 2 open requests have ended", "", `/api/services/chat/move {"gpu":"1"}`, 0},
 		{"move chat GPU-1", "chat goes to GPU 1 when", "", `/api/services/chat/move {"gpu":"GPU-1"}`, 0},
@@ -116,6 +130,9 @@ func TestCommands(t *testing.T) {
 			out, errs, code := d.run(t, "", args...)
 			if code != c.code || !strings.Contains(out, c.out) || !strings.Contains(errs, c.errs) || strings.Join(d.orders, "\n") != c.orders {
 				t.Errorf("exit code %d, orders %q\n%s\n%s", code, d.orders, out, errs)
+			}
+			if strings.HasPrefix(c.args, "stop --all --why") && d.looked != 2 {
+				t.Errorf("it looked %d times how far chat is, which has ended at the second", d.looked)
 			}
 			if code == 0 && strings.Contains(errs, "berth: ") {
 				t.Errorf("it says %s", errs)

@@ -45,7 +45,7 @@ func (f *Front) enter(ctx context.Context, name, user string) (*stay, *route.Ref
 	s.waiting++
 	defer func() {
 		s.waiting--
-		t.ring(t.wake)
+		t.changed(s)
 	}()
 	timeout := startTimeout
 	if seconds := s.told.Timeout; seconds > 0 && seconds < startTimeout.Seconds()*1000 {

@@ -78,6 +78,8 @@ type Front struct {
 
 	limits   peercred.Limits
 	patience time.Duration // with callers who send a body
+	pause    time.Duration // between two reports of counts, at least
+	alone    time.Duration // that it stays without a daemon if it has nothing to do
 
 	table   *table
 	callers *callers
@@ -99,7 +101,7 @@ func Run(ctx, hurry context.Context, o Options) error {
 func newFront(o Options, kernel *peercred.Kernel) *Front {
 	f := &Front{
 		name: strings.ToLower(rand.Text()), daemon: o.Daemon, log: o.Log, owner: kernel.Listening, since: time.Now(),
-		limits: limits(), patience: bodyPatience,
+		limits: limits(), patience: bodyPatience, pause: reportPause, alone: aloneLimit,
 		table: newTable(), callers: newCallers(o.Daemon), probes: probes{},
 		spool: &spool{folder: o.Spool, one: uploadLimit, all: spoolLimit, byUser: map[string]int64{}},
 	}
@@ -115,6 +117,8 @@ func (f *Front) connect(told api.FrontService) *server {
 
 // run does the work of Run.
 func (f *Front) run(ctx, hurry context.Context, o Options) error {
+	ctx, leave := context.WithCancel(ctx)
+	defer leave()
 	// The daemon goes on giving orders while the last requests end.
 	working, stop := context.WithCancel(context.Background())
 	var done sync.WaitGroup
@@ -122,7 +126,7 @@ func (f *Front) run(ctx, hurry context.Context, o Options) error {
 	defer stop()
 	settings := make(chan api.FrontSettings, 1)
 	done.Go(func() {
-		f.obey(working, func(told *api.FrontSettings) {
+		f.obey(working, leave, func(told *api.FrontSettings) {
 			if told == nil {
 				told = &api.FrontSettings{}
 			}

@@ -69,6 +69,13 @@ func testServer(tell func(event string)) http.Handler {
 		_ = json.NewEncoder(w).Encode(got)
 	})
 	// It streams a piece for each line that the caller sends, or a number of pieces.
+	mux.HandleFunc("/silent", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	mux.HandleFunc("/hang/v1/messages", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "data: {\"i\":0}\n\n")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})
 	mux.HandleFunc("/v1/stream", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		n, _ := strconv.Atoi(r.URL.Query().Get("n"))

@@ -318,14 +318,16 @@ func (p *passage) begin(resp *http.Response) error {
 	if (streams || kind == "application/json") && resp.Header.Get("Content-Encoding") == "" {
 		p.tail = &dialect.Tail{}
 	}
-	resp.Body = &watched{resp.Body, p}
+	resp.Body = &watched{resp.Body, p, streams && resp.ContentLength < 0}
 	return nil
 }
 
-// watched is the body of an answer, of which the end is kept.
+// watched is the body of an answer, of which the end is kept. A stream that is broken off
+// tells its caller why.
 type watched struct {
 	io.ReadCloser
-	p *passage
+	p       *passage
+	streams bool
 }
 
 func (b *watched) Read(into []byte) (int, error) {
@@ -335,6 +337,9 @@ func (b *watched) Read(into []byte) (int, error) {
 	}
 	if err != nil && err != io.EOF {
 		b.p.failed = true
+		if why := b.p.server.cutOff(); why != "" && b.streams {
+			n += copy(into[n:], b.p.form.LastEvent(http.StatusServiceUnavailable, "cut_off", why))
+		}
 	}
 	return n, err
 }
@@ -347,6 +352,11 @@ func (p *passage) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	if r.Context().Err() != nil {
 		panic(http.ErrAbortHandler) // the caller has left, or the service has
+	}
+	if why := p.server.cutOff(); why != "" {
+		p.failed, p.answered = true, true
+		answerRefusal(w, p.form, retry(refusal(http.StatusServiceUnavailable, "cut_off", "%s", why), 1))
+		return
 	}
 	if p.body.cut.Load() {
 		answerRefusal(w, p.form, refusal(http.StatusBadRequest, "bad_body", "The body of the request did not come whole, or came too slowly."))

@@ -92,6 +92,23 @@ func TestCounts(t *testing.T) {
 	}
 }
 
+// That a service has no request any more, the daemon hears at once.
+func TestTheLastRequestIsReportedAtOnce(t *testing.T) {
+	s := startServer(t)
+	d := newDaemon(t, ready("chat", s, 1))
+	f := startFront(t, d, func(f *Front) { f.pause = time.Hour })
+	_, pieces, leave := f.stream(t, "/services/chat/v1/stream?n=1&stay=1")
+	if _, err := pieces.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	d.stop()
+	d.forget()
+	d.start() // the next daemon hears everything
+	until(t, d, isOpen("chat", 1, 0))
+	leave()
+	until(t, d, isOpen("chat", 0, 0))
+}
+
 // After the report that an epoch is closed nothing begins under it.
 func TestCloseWaitsForOpenRequests(t *testing.T) {
 	s := startServer(t)
@@ -271,6 +288,31 @@ func TestTheDaemonDies(t *testing.T) {
 	until(t, d, isClosed("chat", 1))
 }
 
+// A front whose daemon was stopped for good ends, unless a service is open.
+func TestAFrontWithoutADaemonEnds(t *testing.T) {
+	d := newDaemon(t, api.FrontService{Name: "chat", State: "away"})
+	f := startFront(t, d, func(f *Front) { f.alone = 10 * time.Millisecond })
+	d.stop()
+	select {
+	case err := <-f.done:
+		if f.done <- nil; err != nil {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("it goes on")
+	}
+	s := startServer(t)
+	d = newDaemon(t, ready("chat", s, 1))
+	f = startFront(t, d)
+	if d.stop(); f.table.idle() {
+		t.Error("a service is open, and it would end")
+	}
+	f.table.closeEpoch(api.FrontEpoch{Service: "chat", Epoch: 1})
+	if !f.table.idle() {
+		t.Error("nothing is open, and it would go on")
+	}
+}
+
 func TestSocketsNeitherBringNorKeep(t *testing.T) {
 	s := startServer(t)
 	asset := ready("chat", s, 1)
@@ -426,4 +468,52 @@ func TestTheFrontEndsAfterItsStreams(t *testing.T) {
 		t.Error(err)
 	}
 	f.done <- nil
+}
+
+// Requests that do not end in time are broken off, and their callers told, each in the form
+// that it reads; also one that has no answer yet.
+func TestRequestsAreBrokenOff(t *testing.T) {
+	const why = "The service chat had to go."
+	for path, want := range map[string]string{
+		"/services/chat/v1/stream?n=1&stay=1": "data: {\"error\":{\"message\":\"The service chat had to go.\",\"type\":\"service_unavailable_error\",\"param\":null,\"code\":\"cut_off\"}}\n\n",
+		"/services/chat/hang/v1/messages":     "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"The service chat had to go.\"}}\n\n",
+	} {
+		const epoch = 1
+		s := startServer(t)
+		d := newDaemon(t, ready("chat", s, epoch))
+		f := startFront(t, d)
+		resp, pieces, _ := f.stream(t, path)
+		if first, err := pieces.ReadString('\n'); err != nil || first != "data: {\"i\":0}\n" {
+			t.Fatal(first, err)
+		}
+		silent := make(chan *http.Response, 1)
+		go func() {
+			resp, err := http.Get(f.url + "/services/chat/silent")
+			if err != nil {
+				t.Error(err)
+			}
+			silent <- resp
+		}()
+		until(t, d, isOpen("chat", 2, 0))
+		closing := ready("chat", s, epoch)
+		closing.State, closing.Cut = "closing", why
+		d.order(api.FrontOrder{Service: &closing})
+		rest, err := io.ReadAll(pieces)
+		if err == nil || !strings.HasSuffix(string(rest), "\n\n"+want) {
+			t.Errorf("%s ends with %q, %v", path, rest, err)
+		}
+		_ = resp.Body.Close()
+		if resp := <-silent; resp != nil {
+			text, _ := io.ReadAll(resp.Body)
+			if _ = resp.Body.Close(); resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" || !strings.Contains(string(text), why) {
+				t.Errorf("one without an answer gets %s, %s", resp.Status, text)
+			}
+		}
+		until(t, d, isClosed("chat", epoch))
+		again := ready("chat", s, epoch+1)
+		d.order(api.FrontOrder{Service: &again})
+		d.order(api.FrontOrder{Close: &api.FrontEpoch{Service: "unknown", Epoch: epoch}})
+		until(t, d, isClosed("unknown", epoch))    // it has heard both
+		f.echoed(t, "GET", "/services/chat/x", "") // the next stay is as any other
+	}
 }

@@ -21,16 +21,21 @@ const (
 	reportLimit = 10 * time.Second
 	// lastReport is how long a front that ends tries to send its last report.
 	lastReport = 2 * time.Second
+	// aloneLimit is how long a front stays that has no daemon, no service that is open and
+	// no request.
+	aloneLimit = 2 * time.Minute
 	// longestPause is the longest time between two tries to reach the daemon.
 	longestPause = time.Second
 	// probeLimit is how long a server may take to answer a probe.
 	probeLimit = 5 * time.Second
 )
 
-// obey follows the daemon's orders until ctx ends. Without a daemon it keeps the table.
+// obey follows the daemon's orders until ctx ends. Without a daemon it keeps the table, and
+// lets the front leave that has nothing to do for long: its daemon was stopped for good.
 // first gets the settings of the first line.
-func (f *Front) obey(ctx context.Context, first func(*api.FrontSettings)) {
+func (f *Front) obey(ctx context.Context, leave func(), first func(*api.FrontSettings)) {
 	wait := 50 * time.Millisecond
+	heard := time.Now()
 	for ctx.Err() == nil {
 		var why error
 		connected := false
@@ -47,6 +52,13 @@ func (f *Front) obey(ctx context.Context, first func(*api.FrontSettings)) {
 		}
 		if ctx.Err() != nil {
 			return
+		}
+		if connected {
+			heard = time.Now()
+		}
+		if time.Since(heard) >= f.alone && f.table.idle() {
+			f.log.Info("the front has had no daemon for a while, and no service is open: it ends")
+			leave()
 		}
 		f.log.Warn("the daemon gives no orders; open services stay open, and the front asks again", "reason", why, "connected", connected)
 		pause(ctx, wait)
@@ -93,7 +105,7 @@ func (f *Front) reporter(ctx context.Context) {
 			select {
 			case <-ctx.Done():
 			case <-f.table.urgent:
-			case <-time.After(reportPause):
+			case <-time.After(f.pause):
 			}
 		}
 		ended := ctx.Err() != nil

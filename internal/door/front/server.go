@@ -44,10 +44,12 @@ type server struct {
 	uid   int
 	owner owner
 
-	mu     sync.Mutex
-	idle   []*line // the one used last is at the end
+	mu     sync.Mutex // guards what follows
+	idle   []*line    // the one used last is at the end
+	busy   map[*line]struct{}
 	sweep  *time.Timer
 	closed bool
+	cut    string // why its requests are broken off; empty: they are not
 }
 
 // unreachedError says that a server got no byte of a request.
@@ -150,7 +152,7 @@ func (s *server) take(ctx context.Context) (*line, error) {
 		if l.alive() {
 			return l, nil
 		}
-		_ = l.Close()
+		s.drop(l)
 	}
 	c, err := s.dial(ctx)
 	if err != nil {
@@ -158,8 +160,14 @@ func (s *server) take(ctx context.Context) (*line, error) {
 	}
 	l := &line{Conn: c}
 	l.in, l.out = bufio.NewReaderSize(l, 8<<10), bufio.NewWriterSize(c, 8<<10)
+	if s.add(l); s.cutOff() != "" { // it came too late
+		s.drop(l)
+		return nil, errCut
+	}
 	return l, nil
 }
+
+var errCut = errors.New("the service goes")
 
 func (s *server) pop() *line {
 	s.mu.Lock()
@@ -169,13 +177,53 @@ func (s *server) pop() *line {
 	}
 	last := s.idle[len(s.idle)-1]
 	s.idle = s.idle[:len(s.idle)-1]
+	s.busy[last] = struct{}{}
 	return last
+}
+
+// add notes a new connection.
+func (s *server) add(l *line) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy == nil {
+		s.busy = map[*line]struct{}{}
+	}
+	s.busy[l] = struct{}{}
+}
+
+// drop closes a connection for good.
+func (s *server) drop(l *line) {
+	s.mu.Lock()
+	delete(s.busy, l)
+	s.mu.Unlock()
+	_ = l.Close()
+}
+
+// breakOff ends the requests that are under way. Their callers are told why.
+func (s *server) breakOff(why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cut != "" {
+		return
+	}
+	s.cut = why
+	for l := range s.busy {
+		_ = l.Close()
+	}
+}
+
+// cutOff returns why requests were broken off, or "" if they were not.
+func (s *server) cutOff() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cut
 }
 
 // put keeps a connection for the next request.
 func (s *server) put(l *line) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	delete(s.busy, l)
 	if s.closed || len(s.idle) >= mostIdle || l.in.Buffered() > 0 {
 		_ = l.Close()
 		return
@@ -339,7 +387,7 @@ func (a *answer) finish(whole bool) {
 		a.server.put(a.line)
 		return
 	}
-	_ = a.line.Close()
+	a.server.drop(a.line)
 }
 
 // tunnel is the connection after a change of protocols, as for a WebSocket.
@@ -351,7 +399,8 @@ func (t *tunnel) Write(b []byte) (int, error) { return t.answer.line.Conn.Write(
 // Close closes the connection.
 func (t *tunnel) Close() error {
 	t.answer.stop()
-	return t.answer.line.Close()
+	t.answer.server.drop(t.answer.line)
+	return nil
 }
 
 // CloseWrite says that nothing more will be written.

@@ -122,6 +122,9 @@ func (t *table) put(told api.FrontService, connect func(api.FrontService) *serve
 		s.enter(told, connect)
 	case "closing":
 		s.enter(told, connect)
+		if st := s.stay; told.Cut != "" && st.epoch == told.Epoch {
+			st.server.breakOff(told.Cut)
+		}
 		t.close(s, told.Epoch)
 	default:
 		s.finish()
@@ -233,6 +236,16 @@ func (t *table) leave(st *stay, now time.Time) {
 	st.service.open--
 	st.service.last = now
 	t.closed(st)
+	t.changed(st.service)
+}
+
+// changed sees to the report of a change. That a service has no request any more, and may
+// go, the daemon hears at once.
+func (t *table) changed(s *service) {
+	if s.open+s.waiting == 0 && s.sent.Open+s.sent.Waiting > 0 {
+		t.ring(t.urgent)
+		return
+	}
 	t.ring(t.wake)
 }
 
@@ -245,6 +258,18 @@ func (t *table) current(name string) *stay {
 		return nil
 	}
 	return s.stay
+}
+
+// idle reports whether no service is open and no request waits or is open.
+func (t *table) idle() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range t.services {
+		if s.open+s.waiting > 0 || s.stay != nil && !s.stay.over {
+			return false
+		}
+	}
+	return true
 }
 
 // find returns what the daemon said about a service.

@@ -89,6 +89,11 @@ type Options struct {
 	// returns false if they use it, or if that is not known.
 	Idle func(fence uint64) (idle.Figures, bool)
 
+	// Program returns the service whose program berth runs under a lease, or "" if berth
+	// runs none, and how long the service takes to stop and to start, or 0 if that was
+	// never measured.
+	Program func(k lease.Key) (service string, takes time.Duration)
+
 	Publish func(gpu.Event)
 	Log     *slog.Logger // nil if nothing is logged
 
@@ -157,6 +162,9 @@ type Counts struct {
 func New(o Options) *Reclaim {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Program == nil {
+		o.Program = func(lease.Key) (string, time.Duration) { return "", 0 }
 	}
 	r := &Reclaim{Options: o, settings: o.Settings, running: make(chan struct{}, 1), changed: make(chan struct{}, 1), woken: make(chan struct{}, 1), ranOut: make(chan struct{}, 1), full: map[string]fullness{}, growing: map[uint64]bool{}, asking: map[lease.Owner]bool{}}
 	r.counts.Freed = map[string]gpu.MiB{}

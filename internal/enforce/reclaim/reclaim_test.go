@@ -44,6 +44,7 @@ type world struct {
 	peaks   map[string]gpu.MiB   // by lease
 	trims   map[string]func()    // what a program does when it is asked for memory
 	kept    map[string]string    // why a lease that is parkable is not parked
+	takes   time.Duration        // to stop and to start the program of the lease that berth runs
 	refused map[string]error     // why a lease must not be parked
 	failed  map[string]error     // why a lease could not be parked
 	stopped bool                 // monitoring is
@@ -258,6 +259,12 @@ func (w *world) reclaim(s *config.Config) *Reclaim {
 	return New(Options{
 		Leases: w, Monitor: w, Orphans: w, Peaks: seen, Parker: w, Publish: w.publish, Settings: s,
 		Processes: process.Proc().With(pids{w}),
+		Program: func(k lease.Key) (string, time.Duration) {
+			if k.ID == "chat-7" {
+				return "chat", w.takes
+			}
+			return "", 0
+		},
 		Idle: func(fence uint64) (f idle.Figures, known bool) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -835,4 +842,34 @@ func TestRun(t *testing.T) {
 			t.Errorf("counts are %+v", counts)
 		}
 	})
+}
+
+// For a service whose program berth runs, a move is a command, with the time that it takes.
+// Nothing is moved.
+func TestMoveOfAService(t *testing.T) {
+	for takes, text := range map[time.Duration]string{
+		0:                "chat-7 could go from GPU 0 to GPU 1, which makes room for big; berth move chat 1 does that, and stops and starts it",
+		12 * time.Second: "chat-7 could go from GPU 0 to GPU 1, which makes room for big; berth move chat 1 does that in 12 s, which it takes to stop and to start",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld("A", "B")
+			w.takes = takes
+			w.add("chat-7", "A", 4000, 4000).Holder.Service = "chat"
+			w.add("other", "B", 5000, 5000)
+			w.waiting = []*lease.Request{{ID: "big", GPUs: 1, Memory: 8000}}
+			before := w.print()
+			o, err := w.reclaim(settings()).Optimize(t.Context(), access.Daemon(), api.Optimize{DryRun: true}, nil)
+			if err != nil || len(o.Rungs[5].Done) != 1 {
+				t.Fatalf("%+v, %v", o, err)
+			}
+			step := o.Rungs[5].Done[0]
+			want := &api.Move{From: "A", To: "B", Memory: 4000, For: "big", Restarts: true, Service: "chat", Takes: takes.Seconds()}
+			if diff := cmp.Diff(want, step.Move); diff != "" || step.Text != text {
+				t.Errorf("it says %q\n%s", step.Text, diff)
+			}
+			if after := w.print(); after != before {
+				t.Errorf("a proposal changes something:\n%s\nwant\n%s", after, before)
+			}
+		})
+	}
 }

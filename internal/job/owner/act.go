@@ -52,7 +52,7 @@ func (o *Owner) act(s *owned, a service.Act) {
 		o.probe(s)
 	case service.Open:
 		o.answer(s)
-	case service.Close:
+	case service.Close, service.Cut:
 		// The fronts are told the state.
 	case service.DoPark:
 		o.park(s)
@@ -394,13 +394,8 @@ func (o *Owner) awaitLine(ctx context.Context, spec *service.Spec, path, text st
 
 // closed sends a service away that is closed, once no front has a request of it.
 func (o *Owner) closed(s *owned) {
-	if s.asking || !o.known() {
+	if s.asking || !o.known() || !o.isClosed(s) {
 		return
-	}
-	for _, f := range o.fronts {
-		if f.closed[s.name] < s.life.Epoch {
-			return
-		}
 	}
 	s.asking = true
 	k, fence := keyOf(s.life.Instance), s.life.Instance.Fence
@@ -409,6 +404,16 @@ func (o *Owner) closed(s *owned) {
 		used, _ := o.leases.Measured(ctx, k, fence)
 		return func() { o.goAway(s, unparkable, used) }
 	})
+}
+
+// isClosed reports whether every front has closed the epoch of a service.
+func (o *Owner) isClosed(s *owned) bool {
+	for _, f := range o.fronts {
+		if f.closed[s.name] < s.life.Epoch {
+			return false
+		}
+	}
+	return true
 }
 
 // goAway decides in which way a service that is closed goes, or that it stays.
@@ -664,6 +669,38 @@ func (o *Owner) LeaseEnded(k lease.Key, fence uint64, why string) {
 	})
 }
 
+// LeaseMoved notes that a lease was parked or resumed, perhaps by something else than the
+// owner. It does not wait: the ledger calls it.
+func (o *Owner) LeaseMoved(k lease.Key, fence uint64) {
+	o.post(func() {
+		if s := o.serviceOf(k); s != nil && s.life.Instance.Fence == fence {
+			o.follow(s)
+		}
+	})
+}
+
+// follow takes a service to where the ledger says that its lease is, if the owner has not
+// sent it there. One that was brought back is called, as by a person, so that nothing gives
+// its return up.
+func (o *Owner) follow(s *owned) {
+	i := s.life.Instance
+	switch parked := o.leases.Parked(keyOf(i), i.Fence); s.life.State {
+	case service.Serving, service.Closing:
+		if parked {
+			o.surely(s, service.Gone, service.Facts{}, func(l *service.Life) {
+				l.Instance.Way, l.Why = service.Park, "its lease was parked"
+			})
+		}
+	case service.Parked:
+		if !parked {
+			o.surely(s, service.Want, service.Facts{}, func(l *service.Life) {
+				now := time.Now()
+				l.Instance.Asked, l.Called, l.Why = now, now, ""
+			})
+		}
+	}
+}
+
 // lost takes in that the lease of a service has ended, perhaps because its program has.
 func (o *Owner) lost(s *owned, why string) {
 	run, number := s.life.Instance.Run(), s.life.Instance.Number
@@ -718,6 +755,8 @@ func (o *Owner) recover() {
 			o.resume(s)
 		case s.life.State == service.Returning:
 			o.wake(s)
+		default:
+			o.follow(s)
 		}
 	}
 	o.removeOldRuns()

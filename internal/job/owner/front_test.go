@@ -45,6 +45,8 @@ type tstay struct {
 	port          int
 	open          int
 	over, closing bool
+	cut           chan struct{} // closed when its requests are broken off
+	why           string        // that they are told
 }
 
 // front starts a front.
@@ -163,13 +165,17 @@ func (f *tfront) put(told api.FrontService) {
 			return
 		}
 		s.stay.over, s.stay.closing = true, true
+		if told.Cut != "" && s.stay.why == "" {
+			s.stay.why = told.Cut
+			close(s.stay.cut)
+		}
 		f.closed(told.Name, s.stay)
 	}
 }
 
 func (s *tservice) enter(epoch uint64, port int) {
 	if s.stay == nil || epoch > s.stay.epoch {
-		s.stay = &tstay{epoch: epoch, port: port}
+		s.stay = &tstay{epoch: epoch, port: port, cut: make(chan struct{})}
 	}
 }
 
@@ -292,6 +298,9 @@ func (f *tfront) call(c api.FrontCall) {
 // errBroken means that a server or a front died before a request was answered.
 var errBroken = errors.New("the connection broke off")
 
+// errCut means that a request took longer than the service, which had to go, could stay.
+var errCut = errors.New("the request was broken off")
+
 // request sends a request, whose answer takes some time. It returns nil if it is answered.
 func (f *tfront) request(ctx context.Context, name, user string, takes time.Duration) error {
 	f.mu.Lock()
@@ -358,7 +367,7 @@ func (f *tfront) pass(name string, s *tservice, st *tstay, takes time.Duration) 
 	s.waiting--
 	f.ring()
 	f.mu.Unlock()
-	err := f.w.serve(st.port, name, takes, f.dead)
+	err := f.w.serve(st.port, name, takes, f.dead, st.cut)
 	f.mu.Lock()
 	st.open--
 	s.open--
@@ -370,7 +379,7 @@ func (f *tfront) pass(name string, s *tservice, st *tstay, takes time.Duration) 
 }
 
 // serve answers a request.
-func (w *world) serve(port int, name string, takes time.Duration, broken chan struct{}) error {
+func (w *world) serve(port int, name string, takes time.Duration, broken, cut chan struct{}) error {
 	w.mu.Lock()
 	s := w.servers[port]
 	if s == nil || !s.ready {
@@ -389,6 +398,8 @@ func (w *world) serve(port int, name string, takes time.Duration, broken chan st
 		err = errBroken
 	case <-broken:
 		err = errBroken
+	case <-cut:
+		err = errCut
 	}
 	w.set(func() { s.open-- })
 	return err

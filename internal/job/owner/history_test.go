@@ -89,6 +89,10 @@ func (h *history) some() string { return rapid.SampledFrom(h.specs).Draw(h.T, "s
 // request sends a request whose caller waits as long as a front lets it, or leaves.
 func (h *history) request() {
 	name, takes, leaves := h.some(), time.Duration(h.draw("takes", 0, 40))*time.Second, h.draw("leaves", 0, 9) == 0
+	endless := h.draw("endless", 0, 30) == 0
+	if endless {
+		takes = 30 * time.Minute // nobody could wait so long for the others
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), h.waits)
 	if leaves {
 		ctx, cancel = context.WithTimeout(context.Background(), time.Duration(h.draw("after", 0, 20))*time.Second)
@@ -108,7 +112,7 @@ func (h *history) request() {
 		defer cancel()
 		err := f.request(ctx, name, "u", takes)
 		refused := (*Refusal)(nil)
-		if err != nil && !errors.As(err, &refused) && !errors.Is(err, errBroken) && !leaves {
+		if err != nil && !errors.As(err, &refused) && !errors.Is(err, errBroken) && !leaves && !(endless && errors.Is(err, errCut)) {
 			var states string
 			for _, s := range h.now().List() {
 				states += fmt.Sprintf(" %s %s (%s)", s.Name, s.State, s.Why)
@@ -173,7 +177,7 @@ func (h *history) play() {
 		h.specs = append(h.specs, spec(fmt.Sprintf("s%d", i), away(rapid.SampledFrom(ways).Draw(h.T, "way")), func(s *service.Spec) {
 			s.Sleep, s.Wake = spec("", away(service.Sleep)).Sleep, spec("", away(service.Sleep)).Wake
 			s.Memory = gpu.Some(gpu.MiB(h.draw("memory", 20, 95)))
-			s.StartTimeout = 40 * time.Second
+			s.StartTimeout, s.Slice = 40*time.Second, time.Duration(h.draw("finish", 40, 120))*time.Second
 			if h.draw("idles", 0, 2) == 0 {
 				s.IdleAfter = gpu.Some(time.Duration(h.draw("idle", 0, 100)) * time.Second)
 			}

@@ -421,6 +421,10 @@ func (o *Owner) review() (happened bool) {
 			o.bring(s, &situation)
 		case e == service.Leave:
 			_ = o.happen(s, e, service.Facts{}, leaves(why, o.whyLeave(s, &situation, why)))
+		case e == service.Overdue:
+			if o.happen(s, e, service.Facts{}, func(l *service.Life) { l.Instance.Cut = true }) == nil {
+				o.Publish(o.cutOff(s))
+			}
 		case e != "":
 			_ = o.happen(s, e, service.Facts{}, func(l *service.Life) {
 				if l.Why = "nobody asks for it any more"; l.State == service.Starting {
@@ -473,6 +477,7 @@ func (o *Owner) whyLeave(s *owned, at *service.Situation, why service.Reason) st
 // situation returns what a service is in.
 func (o *Owner) situation(s *owned, now time.Time) service.Situation {
 	at := service.Situation{Now: now, Spec: s.spec, Waiting: len(s.waiters), Left: s.left, Open: o.requests(s.name), Last: s.last, Known: o.known()}
+	at.Closed = at.Known && o.isClosed(s)
 	if s.spec != nil && s.spec.Default {
 		at.Quiet = o.quiet(s, now)
 	}

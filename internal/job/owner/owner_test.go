@@ -53,8 +53,110 @@ func refusal(t *testing.T, err error) *Refusal {
 	return r
 }
 
+func device(uuid string) func() []string { return func() []string { return []string{uuid} } }
+
 // pass lets time pass.
 func pass(d time.Duration) { time.Sleep(d); synctest.Wait() }
+
+// A request that does not end holds its service, which has to go, no longer than a time
+// slice; then it is broken off, and people read why. One that ends in time is not touched,
+// and neither is one that nobody has to wait for.
+func TestARequestWithoutEnd(t *testing.T) {
+	slice := with(func(s *service.Spec) { s.Slice = 90 * time.Second })
+	inWorld(t, []service.Spec{spec("a", slice), spec("b", slice)}, func(t *testing.T, w *world) {
+		w.rules.Slice = 100 * time.Second
+		endless := w.ask(t.Context(), "a", 1000*time.Hour)
+		pass(10 * time.Hour)
+		if w.is("a", "ready"); len(endless) > 0 {
+			t.Fatalf("it was broken off though nobody waits: %v", <-endless)
+		}
+		other := w.ask(t.Context(), "b", time.Second)
+		pass(time.Second)
+		w.is("a", "closing")
+		short := w.ask(t.Context(), "a", time.Second) // it waits for the next stay
+		pass(88 * time.Second)
+		if w.is("a", "closing"); len(endless) > 0 || len(w.told(gpu.EventServiceCut)) > 0 {
+			t.Fatalf("it was broken off within the time slice: %v", <-endless)
+		}
+		w.restart() // the time counts over restarts
+		pass(2 * time.Second)
+		if err := <-endless; !errors.Is(err, errCut) {
+			t.Fatalf("a request without an end: %v", err)
+		}
+		answered(t, other)
+		answered(t, short)
+		told := w.told(gpu.EventServiceCut)
+		if len(told) != 1 || !strings.Contains(told[0], "The service a has to go (b-5 waits for its device), and 1 request had not ended 90 s after it took no more") {
+			t.Errorf("people read %q", told)
+		}
+		pass(5 * time.Minute)
+		long := w.ask(t.Context(), "a", 120*time.Second) // it is to end 80 s after the service takes no more
+		pass(40 * time.Second)
+		other = w.ask(t.Context(), "b", time.Second)
+		answered(t, long)
+		answered(t, other)
+		if told := w.told(gpu.EventServiceCut); len(told) != 1 {
+			t.Errorf("people read %q", told)
+		}
+	})
+}
+
+// A person who stops a service waits no longer than that either.
+func TestStopOfARequestWithoutEnd(t *testing.T) {
+	inWorld(t, []service.Spec{spec("a")}, func(t *testing.T, w *world) {
+		endless := w.ask(t.Context(), "a", 1000*time.Hour)
+		pass(time.Minute)
+		if err := w.daemon.Stop("a", operator, ""); err != nil {
+			t.Fatal(err)
+		}
+		pass(5*time.Minute - time.Second)
+		w.is("a", "closing")
+		pass(5 * time.Second)
+		if w.is("a", "stopped"); !errors.Is(<-endless, errCut) {
+			t.Error("the request was not broken off")
+		}
+	})
+}
+
+// When something else parks or resumes the lease of a service, the owner follows the
+// ledger: also a daemon that was not there when it happened.
+func TestTheLedgerIsRight(t *testing.T) {
+	for name, tell := range map[string]func(w *world, i *service.Instance){
+		"told":    func(w *world, i *service.Instance) { w.daemon.LeaseMoved(keyOf(i), i.Fence) },
+		"absent":  func(w *world, _ *service.Instance) { w.restart() },
+		"no news": func(w *world, i *service.Instance) { w.daemon.LeaseMoved(keyOf(i), i.Fence+1); w.restart() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, []service.Spec{spec("a", away(service.Park), with(func(s *service.Spec) { s.Start = service.Always }))}, func(t *testing.T, w *world) {
+				pass(20 * time.Second)
+				w.is("a", "ready")
+				i, epoch := w.life("a").Instance, w.life("a").Epoch
+				tell(w, i)
+				pass(time.Second)
+				w.is("a", "ready") // nothing has changed
+				w.set(func() { w.leaseOf("a").parked = true })
+				tell(w, i)
+				pass(time.Minute)
+				w.is("a", "parked") // also with start: always it stays so until somebody asks
+				answered(t, w.ask(t.Context(), "a", time.Second))
+				if w.is("a", "ready"); w.life("a").Epoch <= epoch || w.begun["a"] != 1 {
+					t.Errorf("epoch %d after %d, %d starts", w.life("a").Epoch, epoch, w.begun["a"])
+				}
+				pass(5 * time.Second)
+				w.daemon.Away(keyOf(i), i.Fence, lease.Key{}, "x waits")
+				pass(time.Minute)
+				w.is("a", "parked")
+				w.set(func() { w.leaseOf("a").parked = false })
+				tell(w, i)
+				pass(time.Minute)
+				w.is("a", "ready") // it comes though nobody waits for it
+				if left := w.told(gpu.EventServiceLeft); len(left) != 2 || !strings.Contains(left[0], "its lease was parked") {
+					t.Errorf("people read %q", left)
+				}
+			})
+		})
+	}
+}
 
 // Two services that do not fit together answer in turn, in each way to go away.
 func TestTwoInTurn(t *testing.T) {
@@ -106,12 +208,12 @@ func TestAnEpochIsClosedOnce(t *testing.T) {
 	inWorld(t, []service.Spec{spec("a", away(service.Park)), spec("b")}, func(t *testing.T, w *world) {
 		w.front() // another one, which has nothing
 		answered(t, w.ask(t.Context(), "a", time.Second))
-		long := w.ask(t.Context(), "a", time.Hour)
+		long := w.ask(t.Context(), "a", 4*time.Minute)
 		pass(time.Second)
 		if err := w.daemon.Stop("a", operator, "to look"); err != nil {
 			t.Fatal(err)
 		}
-		pass(30 * time.Minute)
+		pass(2 * time.Minute)
 		w.is("a", "closing")
 		epoch := w.life("a").Epoch
 		if err := w.daemon.Start("a", operator, ""); err != nil {
@@ -151,7 +253,7 @@ func TestUse(t *testing.T) {
 		if u, _ := w.daemon.Use(k, i.Fence); !u.Idle.Equal(end) || u.Leaves {
 			t.Errorf("after its request, its use is %+v; want idle since %v", u, end)
 		}
-		long := w.ask(t.Context(), "a", time.Hour)
+		long := w.ask(t.Context(), "a", 4*time.Minute)
 		pass(time.Second)
 		w.daemon.Away(k, i.Fence, lease.Key{ID: "x"}, "x waits")
 		synctest.Wait()
@@ -538,6 +640,12 @@ func TestRestartAndMove(t *testing.T) {
 				t.Errorf("moved to %s: %v", uuid, got)
 			}
 		}
+		if name, takes := w.daemon.Moving(keyOf(w.life("a").Instance)); name != "a" || takes < 8*time.Second || takes > 9*time.Second {
+			t.Errorf("%q takes %v to move; want what it took to stop and to start, 8 s and a little", name, takes)
+		}
+		if name, _ := w.daemon.Moving(lease.Key{ID: "other"}); name != "" {
+			t.Errorf("berth runs %q under a lease of others", name)
+		}
 		if err := w.daemon.Move("a", "G1", operator, ""); err != nil {
 			t.Fatal(err)
 		}
@@ -546,7 +654,12 @@ func TestRestartAndMove(t *testing.T) {
 		if on() != "G1" {
 			t.Errorf("it is on %s", on())
 		}
-		w.daemon.Vacate("G1", "GPU 1 is in quarantine")
+		w.daemon.Vacate("G1", "GPU 1 is in quarantine", device("G9"))
+		pass(20 * time.Second)
+		if on() != "G1" || w.life("a").Switches != 3 {
+			t.Errorf("it can go nowhere else, and is on %s after %d switches", on(), w.life("a").Switches)
+		}
+		w.daemon.Vacate("G1", "GPU 1 is in quarantine", device("G0"))
 		w.set(func() { w.room["G1"] = 0 })
 		pass(20 * time.Second)
 		w.is("a", "ready")
@@ -559,7 +672,8 @@ func TestRestartAndMove(t *testing.T) {
 		w.daemon.Away(keyOf(i), i.Fence, lease.Key{}, "x waits")
 		pass(time.Minute)
 		w.is("a", "parked")
-		w.daemon.Vacate("G0", "GPU 0 is in quarantine")
+		w.set(func() { w.room["G1"] = 80 })
+		w.daemon.Vacate("G0", "GPU 0 is in quarantine", device("G1"))
 		pass(time.Minute)
 		w.is("a", "away") // it comes if somebody asks for it
 	})

@@ -224,21 +224,35 @@ func (o *Owner) Move(name, uuid string, by access.Actor, why string) error {
 }
 
 // Vacate restarts the services on a device that nothing is granted on any more, so that
-// they come back on another one.
-func (o *Owner) Vacate(uuid, why string) {
+// they come back on another one. Those that could come to none of the others stay. It does
+// not wait: the monitor calls it.
+func (o *Owner) Vacate(uuid, why string, others func() []string) {
 	o.post(func() {
-		for _, s := range o.services {
-			if i := s.life.Instance; i == nil || !slices.Contains(i.Devices, uuid) || s.life.Again != "" {
-				continue
-			}
-			switch s.life.State {
-			case service.Parked, service.Asleep: // whoever asks for it brings it
-				_ = o.happen(s, service.Leave, service.Facts{}, leaves(service.ForOthers, why))
-			default:
-				_ = o.alter(s, func(l *service.Life) { l.Again = why })
-			}
-		}
+		names := o.names()
+		o.busy.Go(func() {
+			devices := others()
+			names = slices.DeleteFunc(names, func(name string) bool {
+				return !slices.ContainsFunc(devices, func(other string) bool { return o.never(name, other) == nil })
+			})
+			o.post(func() { o.vacate(uuid, why, names) })
+		})
 	})
+}
+
+// vacate restarts those of some services that are on a device.
+func (o *Owner) vacate(uuid, why string, names []string) {
+	for _, name := range names {
+		s := o.services[name]
+		if s == nil || s.life.Instance == nil || !slices.Contains(s.life.Instance.Devices, uuid) || s.life.Again != "" {
+			continue
+		}
+		switch s.life.State {
+		case service.Parked, service.Asleep: // whoever asks for it brings it
+			_ = o.happen(s, service.Leave, service.Facts{}, leaves(service.ForOthers, why))
+		default:
+			_ = o.alter(s, func(l *service.Life) { l.Again = why })
+		}
+	}
 }
 
 // do lets a person change what becomes of a service. When it returns, the fronts know it.
@@ -283,6 +297,20 @@ func ordered(s *owned, by access.Actor, did, why string) gpu.Event {
 	}
 }
 
+// cutOff is the event that the requests of a service are broken off.
+func (o *Owner) cutOff(s *owned) gpu.Event {
+	i, open := s.life.Instance, 0
+	for _, f := range o.fronts {
+		open += f.open[s.name].Open
+	}
+	return gpu.Event{
+		Time: time.Now(), Code: gpu.EventServiceCut, Severity: gpu.Warning, User: i.Spec.User, Lease: i.LeaseID(), GPU: i.Devices[0],
+		Text: fmt.Sprintf("The service %s has to go (%s), and %s had not ended %s after it took no more: berth breaks off what is left. time_slice_seconds of the service says how long they may take.",
+			s.name, i.ForWhom, words.Count(open, "request"), words.Duration(time.Since(s.life.Since))),
+		Data: map[string]any{"service": s.name, "requests": open},
+	}
+}
+
 // tellPeople publishes what has happened to a service, if it matters to people.
 func (o *Owner) tellPeople(s *owned, was *service.Life, e service.Event) {
 	l, i := &s.life, s.life.Instance
@@ -310,9 +338,9 @@ func (o *Owner) tellPeople(s *owned, was *service.Life, e service.Event) {
 		event.Data["waited_seconds"], event.Data["took_seconds"] = waited.Seconds(), came
 	case l.State == service.Parked || l.State == service.Asleep || l.State == service.Away && was.State != service.Waiting:
 		event.Code = gpu.EventServiceLeft
-		event.Text = fmt.Sprintf("The service %s has left, and is %s: %s.", s.name, l.State, was.Why)
+		event.Text = fmt.Sprintf("The service %s has left, and is %s: %s.", s.name, l.State, l.Why)
 		event.Data["took_seconds"] = time.Since(was.Since).Seconds()
-		event.Data["way"] = string(was.Instance.Way)
+		event.Data["way"] = string(i.Way)
 	case l.State == service.Failed:
 		event.Code, event.Severity = gpu.EventServiceFailed, gpu.Warning
 		event.Text = fmt.Sprintf("The service %s failed, %s in a row: %s. It is started again after %s.", s.name, words.Count(l.Failure.Count, "time"), l.Failure.Why, words.Duration(service.Rest(l.Failure.Count)))

@@ -67,6 +67,8 @@ type Leases interface {
 	Learned(name string) (gpu.MiB, bool)
 	// Stands returns the fence of a lease, or false if it has ended.
 	Stands(k lease.Key) (fence uint64, stands bool)
+	// Parked reports whether a lease is parked.
+	Parked(k lease.Key, fence uint64) bool
 }
 
 // Minders starts minders and reads what they wrote.

@@ -107,6 +107,21 @@ func (o *Owner) ServiceOf(k lease.Key) string {
 	return ""
 }
 
+// Moving returns the service whose program has a lease, or "" if it is none of a service,
+// and how long the service takes to stop and to start, or 0 if it has not done both.
+func (o *Owner) Moving(k lease.Key) (name string, takes time.Duration) {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	s := o.serviceOf(k)
+	if s == nil {
+		return "", 0
+	}
+	if stop, start := s.life.Took.Stop, s.life.Took.Start; stop.Count > 0 && start.Count > 0 {
+		takes = time.Duration((stop.Seconds + start.Seconds) * float64(time.Second))
+	}
+	return s.name, takes
+}
+
 // Use implements mover.Services.
 func (o *Owner) Use(k lease.Key, fence uint64) (lease.ProgramUse, bool) {
 	o.mu.RLock()

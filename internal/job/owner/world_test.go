@@ -503,6 +503,8 @@ func (s desk) Acquire(ctx context.Context, a Ask) (api.Lease, error) {
 }
 
 func (s desk) Never(a Ask) error {
+	s.d.w.mu.Lock()
+	defer s.d.w.mu.Unlock()
 	for uuid, room := range s.d.w.room {
 		if (a.GPU == "" || a.GPU == uuid) && (a.Whole || a.Spec.Memory.Or(0) <= room) {
 			return nil
@@ -727,6 +729,14 @@ func (s desk) Stands(k lease.Key) (fence uint64, stands bool) {
 		}
 	})
 	return fence, stands
+}
+
+func (s desk) Parked(k lease.Key, fence uint64) (parked bool) {
+	s.d.w.set(func() {
+		h := s.d.w.of(k, fence)
+		parked = h != nil && h.parked
+	})
+	return parked
 }
 
 // minders plays the minders.

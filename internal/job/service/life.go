@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -55,6 +56,7 @@ type Instance struct {
 	ForWhom string `json:"for_whom,omitempty"` // in words
 	Way     Way    `json:"way,omitempty"`      // in which it leaves, or has left
 	Failed  bool   `json:"failed,omitempty"`   // it leaves because it failed; Life.Failure has the rest
+	Cut     bool   `json:"cut,omitempty"`      // it closes, and its requests are broken off
 }
 
 // Reason is why a service has to go.
@@ -78,6 +80,7 @@ type Situation struct {
 	Last    time.Time // its last answer
 	Known   bool      // every front has told how many requests it has
 	Quiet   bool      // nobody asks for another service
+	Closed  bool      // no front has a request of its epoch, which is closed
 }
 
 // Pauses of a service.
@@ -178,9 +181,19 @@ func (l *Life) Review(s *Situation) (e Event, why Reason, at time.Time) {
 			return Leave, ForIdle, at
 		}
 		return "", "", since
+	case Closing:
+		if at = l.Overdue(s.Spec); s.Closed || l.Instance.Cut {
+			return "", "", time.Time{}
+		}
+		if !s.Now.Before(at) && s.Known {
+			return Overdue, "", at
+		}
 	}
 	return "", "", at
 }
+
+// Overdue returns when the requests of a service that closes are broken off.
+func (l *Life) Overdue(s *Spec) time.Time { return l.Since.Add(cmp.Or(s, &l.Instance.Spec).slice()) }
 
 // rested returns when a service that has failed may start again.
 func (l *Life) rested() time.Time {
@@ -222,7 +235,7 @@ func (l *Life) Enter(to State, acts []Act, now time.Time) {
 	switch {
 	case to == Waiting, to == Returning:
 		l.Sent = false
-	case to == Leaving && l.Instance.For != ForGood && !l.Instance.Failed:
+	case to == Leaving && l.Instance.For != ForGood && !l.Instance.Failed, to == Parked:
 		l.Sent = true
 	}
 	if to != l.State && (to == Starting || to == Returning) || l.State == Closing && to == Serving {
@@ -233,7 +246,7 @@ func (l *Life) Enter(to State, acts []Act, now time.Time) {
 			l.Switches++
 		}
 		l.Called, l.GPU, l.Failure, l.Why = time.Time{}, "", nil, ""
-		l.Instance.For, l.Instance.ForWhom, l.Instance.Way = "", "", ""
+		l.Instance.For, l.Instance.ForWhom, l.Instance.Way, l.Instance.Cut = "", "", "", false
 	}
 	if has(Release) {
 		l.Instance = nil

@@ -40,6 +40,7 @@ const (
 	Ordered   Event = "ordered"   // its minder got its order
 	Opens     Event = "opens"     // its server is ready
 	Fails     Event = "fails"     // its server does not get ready, or does not return
+	Overdue   Event = "overdue"   // it takes no more requests, and those that it has do not end in time
 	Closed    Event = "closed"    // no front has a request of it any more
 	Gone      Event = "gone"      // it is parked, or asleep
 	Unable    Event = "unable"    // it could not be parked or put to sleep
@@ -50,7 +51,7 @@ const (
 
 // Events returns every event, in the order above.
 func Events() []Event {
-	return []Event{Want, Drop, Leave, Granted, Refused, Ordered, Opens, Fails, Closed, Gone, Unable, Withdrawn, Ended, Lost}
+	return []Event{Want, Drop, Leave, Granted, Refused, Ordered, Opens, Fails, Overdue, Closed, Gone, Unable, Withdrawn, Ended, Lost}
 }
 
 // Guard says what must be so for a row of the table to count.
@@ -75,6 +76,7 @@ const (
 	Probe    Act = "probe"    // have a front find out when its server is ready
 	Open     Act = "open"     // give it a new epoch, and answer those who wait
 	Close    Act = "close"    // have the fronts close its epoch
+	Cut      Act = "cut"      // have the fronts break off the requests of its epoch
 	DoPark   Act = "park"     // move its memory to the memory of the machine
 	DoSleep  Act = "sleep"    // have its server give its memory back, and measure it
 	End      Act = "end"      // end the programs of its lease
@@ -112,11 +114,14 @@ var table = slices.Concat([]row{
 	{Starting, Leave, "", Leaving, []Act{End}},
 
 	{Serving, Leave, "", Closing, []Act{Close}},
+	{Serving, Gone, ByPark, Parked, nil},
 
+	{Closing, Overdue, "", Closing, []Act{Cut}},
 	{Closing, Closed, Stays, Serving, []Act{Open}},
 	{Closing, Closed, ByPark, Leaving, []Act{DoPark}},
 	{Closing, Closed, BySleep, Leaving, []Act{DoSleep}},
 	{Closing, Closed, ByStop, Leaving, []Act{End}},
+	{Closing, Gone, ByPark, Parked, nil},
 
 	{Leaving, Gone, ByPark, Parked, nil},
 	{Leaving, Gone, BySleep, Asleep, nil},

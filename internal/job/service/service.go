@@ -35,7 +35,8 @@ type Spec struct {
 	Away      Way
 	Sleep     []api.FrontHTTPCall
 	Wake      []api.FrontHTTPCall
-	Default   bool // it comes back when nobody asks for another one
+	Default   bool          // it comes back when nobody asks for another one
+	Slice     time.Duration // how long requests may go on after it takes no more
 
 	Models  []string
 	Hosts   []string

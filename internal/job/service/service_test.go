@@ -112,6 +112,12 @@ func TestReview(t *testing.T) {
 		"not long idle":              {Life{State: Serving, Since: ago(time.Hour), Instance: i}, Situation{Spec: idle, Known: true, Last: ago(4 * time.Second)}, "", "", now.Add(6 * time.Second)},
 		"busy":                       {Life{State: Serving, Since: ago(time.Hour), Instance: i}, Situation{Spec: idle, Known: true, Open: 1, Last: ago(time.Minute)}, "", "", time.Time{}},
 		"idle, fronts unknown":       {Life{State: Serving, Since: ago(time.Hour), Instance: i}, Situation{Spec: idle, Last: ago(time.Minute)}, "", "", time.Time{}},
+		"closes":                     {Life{State: Closing, Since: ago(usualSlice - time.Second), Instance: i}, Situation{Known: true}, "", "", now.Add(time.Second)},
+		"closes for too long":        {Life{State: Closing, Since: ago(usualSlice), Instance: i}, Situation{Known: true}, Overdue, "", time.Time{}},
+		"its own slice":              {Life{State: Closing, Since: ago(20 * time.Second), Instance: &Instance{For: ForOthers}}, Situation{Spec: &Spec{Slice: 20 * time.Second}, Known: true}, Overdue, "", time.Time{}},
+		"closed":                     {Life{State: Closing, Since: ago(usualSlice), Instance: i}, Situation{Known: true, Closed: true}, "", "", time.Time{}},
+		"broken off":                 {Life{State: Closing, Since: ago(usualSlice), Instance: &Instance{Cut: true}}, Situation{Known: true}, "", "", time.Time{}},
+		"closes, fronts unknown":     {Life{State: Closing, Since: ago(usualSlice), Instance: i}, Situation{}, "", "", now},
 		"idle, has just come":        {Life{State: Serving, Since: now, Instance: i}, Situation{Spec: &Spec{IdleAfter: gpu.Some[time.Duration](0)}, Known: true}, "", "", now.Add(settle)},
 	} {
 		c.at.Now = now
@@ -201,6 +207,13 @@ func TestTold(t *testing.T) {
 	told := Told(&Life{State: Serving, Epoch: 7, Instance: &Instance{Spec: old, Port: 99}}, "a", &s)
 	if !slices.Equal(told.Refuse, []string{"/sleep", "/wake_up", "/old"}) || told.Port != 99 || told.UID != 5 || told.Epoch != 7 || told.State != "ready" || told.Timeout != 60 || told.Models[0] != "m" {
 		t.Errorf("it is told %+v", told)
+	}
+	leaving := &Instance{ForWhom: "b waits for its device", Cut: true}
+	if told := Told(&Life{State: Closing, Instance: leaving}, "a", &s); told.Cut != "The service a had to go (b waits for its device), and this request did not end within 5 min. Ask again." {
+		t.Errorf("callers are told %q", told.Cut)
+	}
+	if told := Told(&Life{State: Leaving, Instance: leaving}, "a", &s); told.Cut != "" {
+		t.Errorf("after its requests have ended, callers are told %q", told.Cut)
 	}
 	if told := Told(&Life{State: Away}, "a", nil); told.Name != "a" || told.State != "away" {
 		t.Errorf("of one in no settings, it is told %+v", told)

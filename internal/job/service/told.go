@@ -2,12 +2,14 @@ package service
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // Told returns what a front is told of a service. S has its settings now; nil: it is in no
@@ -17,6 +19,9 @@ func Told(l *Life, name string, s *Spec) api.FrontService {
 	if i := l.Instance; i != nil {
 		told.Port, told.UID = i.Port, i.Spec.UID
 		s = cmp.Or(s, &i.Spec)
+		if l.State == Closing && i.Cut {
+			told.Cut = fmt.Sprintf("The service %s had to go (%s), and this request did not end within %s. Ask again.", name, i.ForWhom, words.Duration(s.slice()))
+		}
 	}
 	if s == nil {
 		return told
@@ -51,11 +56,16 @@ const usualTimeout = 10 * time.Minute
 
 func (s *Spec) timeout() time.Duration { return cmp.Or(s.StartTimeout, usualTimeout) }
 
+// usualSlice is the time slice of a service whose settings say nothing.
+const usualSlice = 5 * time.Minute
+
+func (s *Spec) slice() time.Duration { return cmp.Or(s.Slice, usualSlice) }
+
 // Words returns a command or an environment, in which ${PORT} is the port of the instance.
 func (i *Instance) Words(list []string) []string {
-	words := slices.Clone(list)
-	for n := range words {
-		words[n] = strings.ReplaceAll(words[n], "${PORT}", strconv.Itoa(i.Port))
+	list = slices.Clone(list)
+	for n := range list {
+		list[n] = strings.ReplaceAll(list[n], "${PORT}", strconv.Itoa(i.Port))
 	}
-	return words
+	return list
 }

@@ -1619,6 +1619,10 @@ export interface Move {
   for: string;
   /** Its program has to be started again: a process cannot take its memory to another device. */
   restarts: boolean;
+  /** The service whose program berth runs under the lease: berth move moves it (POST /api/services/{name}/move). Absent: whoever started the program starts it again. */
+  service?: string;
+  /** How long it takes the service to stop and to start, as measured. Absent: it has not done both yet. */
+  takes_seconds?: number;
 }
 
 // Need is something that needs a person. The daemon decides what does, so that every

@@ -9,6 +9,7 @@
 package dialect
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"time"
@@ -57,6 +58,15 @@ func (f Form) Error(status int, code, message string) []byte {
 		}{inner{Message: message, Type: openAIType(status), Code: code}}
 	}
 	return marshal(body)
+}
+
+// LastEvent returns what ends a stream of events with an error, wherever it was.
+func (f Form) LastEvent(status int, code, message string) []byte {
+	begin := "\n\ndata: " // empty lines end what was begun
+	if f == Anthropic {
+		begin = "\n\nevent: error\ndata: "
+	}
+	return append(append([]byte(begin), bytes.TrimSpace(f.Error(status, code, message))...), "\n\n"...)
 }
 
 // openAIType returns the type of an error in OpenAI's form, by its HTTP status.
