@@ -92,6 +92,7 @@ WITHOUT = {
     "GET /favicon.svg": "for browsers",
     "GET /assets/{file}": "for browsers",
     "GET /docs": "for people",
+    "GET /api/report": "for people, on the page; berth report writes it, too",
     "GET /openapi.json": "for tools",
     "GET /api/quota": "for berth quota",
     "POST /api/services/{name}/operations": "operation",

@@ -151,6 +151,7 @@ func build(p Parts) *server {
 	registerEnergy(s)
 	registerOperations(s)
 	registerPast(s)
+	registerReport(s)
 	registerOrphans(s)
 	registerJobs(s)
 	registerServices(s)
