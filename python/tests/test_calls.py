@@ -95,6 +95,7 @@ WITHOUT = {
     "GET /api/report": "for people, on the page; berth report writes it, too",
     "GET /openapi.json": "for tools",
     "GET /api/quota": "for berth quota",
+    "GET /api/users": "for people, on the page",
     "POST /api/services/{name}/operations": "operation",
     "POST /api/exec": "for berth exec",
     "PUT /api/batches/{id}": "for berth run",

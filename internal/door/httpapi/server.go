@@ -152,6 +152,7 @@ func build(p Parts) *server {
 	registerOperations(s)
 	registerPast(s)
 	registerReport(s)
+	registerUsers(s)
 	registerOrphans(s)
 	registerJobs(s)
 	registerServices(s)
