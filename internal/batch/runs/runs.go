@@ -123,7 +123,7 @@ func (r *Runs) clean(b *api.Batch) {
 		g := &b.GPUs[i]
 		g.Name = gpu.Printable(g.Name, gpu.Whole)
 		if !sound(&g.Latency) {
-			g.Latency = api.Latency{}
+			g.Latency = api.Latency{Bounds: []float64{}, Counts: []uint64{}}
 		}
 	}
 }

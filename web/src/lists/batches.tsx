@@ -1,64 +1,96 @@
 import type { ComponentChildren } from 'preact';
-import { api } from '../api/client';
-import type { Batch, BatchGPU } from '../api/types';
+import type { Batch, Batches, BatchGPU } from '../api/types';
 import { quantile } from '../batches/latency';
 import { deviceLabel } from '../live/around';
-import { usePolled } from '../live/poll';
+import { now } from '../live/state';
 import { to } from '../router';
 import { Badge, type Tone } from '../ui/badge';
 import { Fact, Facts } from '../ui/facts';
 import { count, duration, joules, percent, plural, thin } from '../ui/format';
 import { type Column, Table } from '../ui/table';
-import { For } from '../ui/time';
-import '../style/views.css';
+import { Meter } from '../ui/meter';
+import { Ago, For } from '../ui/time';
+import { iso, Peek, type Subject, useAsked, whole } from './subject';
 
 const tones: Record<Batch['stage'], Tone> = { open: 'info', running: 'good', finishing: 'info', done: 'calm', stopped: 'warn', failed: 'bad' };
 
-export function perSecond(rate: number | undefined): string {
+function perSecond(rate: number | undefined): string {
   if (rate === undefined) return '–';
   if (rate >= 10 || rate === 0) return `${count(Math.round(rate))}${thin}/s`;
   if (rate >= 0.1) return `${rate.toFixed(1)}${thin}/s`;
   return `${(rate * 60).toFixed(1)}${thin}/min`;
 }
 
-// BatchesPage shows how far each batch has got.
-export function BatchesPage() {
-  const { data, error } = usePolled((signal) => api.batches({ signal }), 1000, []);
-  const list = data === undefined ? undefined : [...data.batches].reverse();
-  return (
-    <article class="view">
-      <header class="view-head"><h1>Batches</h1></header>
-      {error && <p class="notice tone-warn" role="status">{error.message}</p>}
-      {list === undefined
-        ? !error && <p class="empty">Asking the daemon …</p>
-        : list.length === 0
-          ? <div class="panel"><p class="empty">No batch runs. <code>berth run</code> pushes records through workers on every GPU, and shows up here while it does.</p></div>
-          : list.map((b) => <One key={`${b.user ?? ''}/${b.id}`} b={b} />)}
-    </article>
-  );
+function basename(b: Batch): string {
+  return b.output || `a batch of ${b.user ?? 'another user'}`;
 }
 
+const over = (b: Batch) => b.stage === 'done' || b.stage === 'stopped' || b.stage === 'failed';
+
+function share(b: Batch): number | undefined {
+  return b.total === undefined || b.total === 0 ? undefined : Math.min(1, b.done / b.total);
+}
+
+// lasted is how long a batch took, in seconds, or has run.
+function lasted(b: Batch): number | undefined {
+  if (b.started === undefined) return undefined;
+  return ((over(b) && b.reported ? Date.parse(b.reported) : now.peek()) - Date.parse(b.started)) / 1000;
+}
+
+export const batches: Subject<Batch> = {
+  title: 'Batches',
+  one: 'batch',
+  id: (b) => `${b.user ?? ''}/${b.id}`,
+  useRows: () => useAsked(async (signal) => (await whole<Batches, Batch>('/api/batches', (a) => a.batches, { signal, query: { ended: true } })).reverse(), 1000, (b) => `${b.user ?? ''}/${b.id}`),
+  fields: [
+    { key: 'output', name: 'Batch', value: basename },
+    { key: 'stage', name: 'Stage', width: 7, choose: true, phone: 'side', value: (b) => b.stage, cell: (b) => <Badge tone={tones[b.stage] ?? 'info'}>{b.stage}</Badge> },
+    {
+      key: 'percent', name: 'Progress', width: 11, value: (b) => { const s = share(b); return s === undefined ? undefined : Math.floor(s * 100); },
+      cell: (b) => {
+        const s = share(b);
+        return s === undefined ? undefined : <span class="with-meter"><Meter label={`Progress of ${basename(b)}`} value={s} most={1} tone={b.failed > 0 ? 'warn' : 'memory'} text={percent(Math.floor(s * 100))} />{percent(Math.floor(s * 100))}</span>;
+      },
+    },
+    { key: 'done', name: 'Records', width: 7, numeric: true, phone: 'below', value: (b) => b.done, cell: (b) => <>{count(b.done)}<span class="phone-word"> records</span></> },
+    { key: 'failed', name: 'Failed', width: 5.5, numeric: true, value: (b) => b.failed, cell: (b) => (b.failed > 0 ? <span class="text-bad">{count(b.failed)}</span> : undefined) },
+    { key: 'records_per_second', name: 'Rate', width: 6, numeric: true, value: (b) => b.records_per_second, cell: (b) => (over(b) ? undefined : perSecond(b.records_per_second)) },
+    { key: 'seconds_left', name: 'Left', width: 7, numeric: true, phone: 'below', value: (b) => (b.stage === 'running' ? b.seconds_left : undefined), cell: (b) => (b.stage === 'running' && b.seconds_left !== undefined ? duration(b.seconds_left) : undefined) },
+    { key: 'user', name: 'User', width: 8, choose: true, value: (b) => b.user ?? 'another user' },
+    { key: 'gpu', name: 'GPU', width: 8, value: (b) => b.gpus.map((g) => deviceLabel(g.gpu)).join(', ') || undefined },
+    { key: 'started', name: 'Started', width: 7, numeric: true, value: (b) => iso(b.started), cell: (b) => (b.started ? <Ago at={b.started} /> : undefined) },
+    { key: 'seconds', name: 'Took', width: 7, numeric: true, off: true, value: lasted, cell: (b) => duration(lasted(b)) },
+    { key: 'total', name: 'Of', width: 7, numeric: true, off: true, value: (b) => b.total, cell: (b) => (b.total === undefined ? undefined : count(b.total)) },
+    { key: 'workers', name: 'Workers', width: 6, numeric: true, off: true, value: (b) => b.workers },
+    { key: 'retries', name: 'Tried again', width: 7, numeric: true, off: true, value: (b) => b.retries },
+    { key: 'energy_joules', name: 'Energy', width: 6, numeric: true, off: true, value: (b) => b.energy_joules, cell: (b) => (b.energy_joules === undefined ? undefined : joules(b.energy_joules)) },
+    { key: 'error', name: 'Error', width: 18, off: true, value: (b) => b.error },
+    { key: 'command', name: 'Command', width: 18, off: true, value: (b) => b.command },
+  ],
+  Detail: ({ id, row }) => (row === undefined ? <Peek title={id}><p class="empty">berth knows of no such batch.</p></Peek> : <One b={row} />),
+  empty: <>No batch runs, and none has ended since the daemon began. <code>berth run</code> pushes records through workers on every GPU.</>,
+};
+
 function One({ b }: { b: Batch }) {
-  const share = b.total === undefined || b.total === 0 ? undefined : Math.min(1, b.done / b.total);
+  const part = share(b);
   const failed = b.total ? Math.min(1, b.failed / b.total) : 0;
   const of = b.total === undefined ? '' : ` of ${b.total_exact ? '' : 'about '}${count(b.total)}`;
   return (
-    <section class="panel batch" data-batch={b.id}>
-      <header class="panel-head">
+    <section class="batch" data-batch={b.id}>
+      <header class="peek-head">
         <h2 class="file-name">{b.output || `a batch of ${b.user ?? 'another user'}`}</h2>
-        <Badge tone={tones[b.stage] ?? 'info'}>{b.stage}</Badge>
-        <p class="quiet">{b.user ?? 'another user'}{b.started ? <>, {since(b)}</> : ''}</p>
+        <p class="state-line"><Badge tone={tones[b.stage] ?? 'info'}>{b.stage}</Badge> <span class="quiet">{b.user ?? 'another user'}{b.started ? <>, {since(b)}</> : ''}</span></p>
       </header>
       <div class="progress-row">
         <div
           class="progress" role="progressbar" aria-label={`Progress of ${b.output || b.id}`} aria-valuemin={0} aria-valuemax={100}
-          aria-valuenow={share === undefined ? undefined : Math.floor(share * 100)}
+          aria-valuenow={part === undefined ? undefined : Math.floor(part * 100)}
           aria-valuetext={`${count(b.done)}${of} records`}
         >
-          <span class="progress-fill" style={{ width: `${Math.max(0, (share ?? 0) - failed) * 100}%` }} />
+          <span class="progress-fill" style={{ width: `${Math.max(0, (part ?? 0) - failed) * 100}%` }} />
           <span class="progress-failed" style={{ width: `${failed * 100}%` }} />
         </div>
-        <strong class="number">{share === undefined ? '' : percent(Math.floor(share * 100))}</strong>
+        <strong class="number">{part === undefined ? '' : percent(Math.floor(part * 100))}</strong>
       </div>
       <p class="batch-line">
         <strong>{count(b.done)}</strong>{of} records
