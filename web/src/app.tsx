@@ -32,7 +32,7 @@ export function App() {
   };
   return (
     <>
-      <a class="skip" href="#/" onClick={skip}>Skip to the content</a>
+      <nav aria-label="Skip"><a class="skip" href="#/" onClick={skip}>Skip to the content</a></nav>
       <Top onHelp={showHelp} />
       <main id="main" ref={main} tabIndex={-1}>
         <Content />

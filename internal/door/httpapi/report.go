@@ -33,6 +33,8 @@ func registerReport(s *server) {
 // report answers with a report as a page. It asks this API for what is in it, as the
 // caller, so that the page shows nothing that the caller may not see.
 func (s *server) report(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("X-Frame-Options", "SAMEORIGIN") // for browsers that do not know frame-ancestors; a refusal is shown in the frame, too
 	period, refused := periodOf(r.URL.Query().Get("since"), r.URL.Query().Get("until"), time.Now())
 	if refused != nil {
 		problems.Write(w, refused)
@@ -55,11 +57,9 @@ func (s *server) report(w http.ResponseWriter, r *http.Request) {
 		problems.Write(w, problems.New(http.StatusServiceUnavailable, "no_report", "The report could not be made: %v. Ask again, for a shorter time.", err))
 		return
 	}
-	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'; sandbox")
-	h.Set("X-Frame-Options", "SAMEORIGIN") // for browsers that do not know frame-ancestors
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	_, _ = w.Write(text.Bytes())

@@ -34,6 +34,7 @@ export function Log({ where, live, label }: { where: string; live: boolean; labe
         const answer = await fetch(address(where, { lines: asked, follow: live || undefined }), { credentials: 'same-origin', cache: 'no-store', redirect: 'error', signal: stop.signal });
         if (!answer.ok || answer.body === null) {
           setProblem(refusal(answer.status, await answer.text()).message);
+          if (live && answer.status >= 429 && !stop.signal.aborted) timer = setTimeout(() => void read(), 5000);
           return;
         }
         setProblem('');
@@ -53,7 +54,7 @@ export function Log({ where, live, label }: { where: string; live: boolean; labe
       }
       if (live && !stop.signal.aborted) timer = setTimeout(() => void read(), 3000); // the daemon was replaced, or the task has ended
     };
-    void read();
+    timer = setTimeout(() => void read(), 150); // somebody may be on the way to the next row
     return () => {
       stop.abort();
       clearTimeout(timer);

@@ -12,6 +12,11 @@ const lengths = [
   { name: '90 days', since: '2160h' },
 ];
 
+// known reports whether the daemon can read a time: a moment, or how long ago it was.
+function known(time: string): boolean {
+  return /^\d{1,9}[smh]$/.test(time) || /^\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)$/.test(time);
+}
+
 // local writes a time as a field for a date and a time has it, in the zone of the browser.
 function local(time: string): string {
   const at = new Date(time);
@@ -30,6 +35,7 @@ export function ReportsPage() {
   const [end, setEnd] = useState(local(until));
   const [shown, setShown] = useState('');
   const [problem, setProblem] = useState('');
+  const readable = known(since) && (until === '' || known(until));
   const where = address('/api/report', { since, until: until || undefined });
   const choose = (e: Event) => {
     e.preventDefault();
@@ -43,7 +49,7 @@ export function ReportsPage() {
     <section class="list-page" data-list="reports" aria-labelledby="list-title">
       <header class="list-head">
         <h1 id="list-title">Reports</h1>
-        <span class="quiet list-count" role="status">{shown === where ? '' : 'Making the report …'}</span>
+        <span class="quiet list-count" role="status">{shown === where || !readable ? '' : 'Making the report …'}</span>
       </header>
       <div class="list-tools">
         <div class="tabs" role="group" aria-label="How far back">
@@ -57,10 +63,11 @@ export function ReportsPage() {
           <button type="submit">Show</button>
         </form>
         <span class="grow" />
-        <a href={where} download={`berth-report-${new Date().toISOString().slice(0, 10)}.html`}>Save as a file</a>
+        {readable && <a href={where} download={`berth-report-${new Date().toISOString().slice(0, 10)}.html`}>Save as a file</a>}
       </div>
       {problem !== '' && <p class="notice tone-bad" role="alert">{problem}</p>}
-      <iframe key={where} class="report" title="Report" sandbox="" src={where} onLoad={() => setShown(where)} />
+      {!readable && <p class="notice tone-bad" role="alert">The address has a time that nobody can read. Choose how far back the report goes.</p>}
+      {readable && <iframe key={where} class="report" title="Report" sandbox="" src={where} onLoad={() => setShown(where)} />}
     </section>
   );
 }

@@ -168,7 +168,8 @@ export function List<T>({ label, fields: wanted, rows, id, href, open, sort, onS
     const target = e.target as HTMLElement;
     const search = target.matches('input[type=search]') && (e.key === 'ArrowDown' || e.key === 'Enter');
     if ((!search && target.matches('input, textarea, select, [contenteditable]')) || document.querySelector('dialog[open]')) return;
-    const mine = search || target === document.body || target === grid.current || target.id === 'main';
+    const inside = grid.current?.contains(target) === true;
+    const mine = search || target === document.body || target === grid.current || target.id === 'main' || (inside && e.key !== 'Enter');
     const page = Math.max(1, Math.floor((frame.current?.clientHeight ?? 400) / height) - 2);
     switch (e.key) {
       case 'j': move(at + 1); break;

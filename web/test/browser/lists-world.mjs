@@ -2,7 +2,7 @@
 // pools, batches, users and tokens.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { chmodSync, chownSync, mkdirSync } from 'node:fs';
+import { chmodSync, chownSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -50,7 +50,17 @@ export async function world({ config = '', scenario = '2' } = {}) {
     for (const it of await list()) await d.request('POST', it.id ? `/api/jobs/${it.id}/cancel` : `/api/services/${it.name}/stop`, {});
     const deadline = Date.now() + patient;
     while (Date.now() < deadline && (await list()).length > 0) await new Promise((r) => setTimeout(r, 100));
+    const { socket } = d;
     await stop();
+    for (const pid of readdirSync('/proc').filter((n) => /^\d+$/.test(n))) {
+      let words = [];
+      try {
+        words = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
+      } catch {
+        // It has ended.
+      }
+      if (words.includes(socket)) process.kill(Number(pid), 'SIGKILL'); // the front of this daemon
+    }
   };
   return d;
 }
@@ -72,7 +82,7 @@ export async function token(d, role, as) {
 // as opens the page with a token that has a role.
 export async function as(d, role, { user, ...options } = {}) {
   const secret = await token(d, role, user);
-  const expected = [/404.*\/api\/(v1|alerts|leases|jobs)/, /status of (401|403|409|422|429)/, ...(options.expected ?? [])];
+  const expected = [/Blocked script execution in .*api\/report/, /404.*\/api\/(v1|alerts|leases|jobs)/, /status of (401|403|409|422|429)/, ...(options.expected ?? [])];
   const page = await open(d, { ...options, expected, extraHTTPHeaders: { Authorization: `Bearer ${secret}` } });
   page.secret = secret;
   return page;
